@@ -44,8 +44,8 @@ func TestStatementsOfRequestsHaveSpans(t *testing.T) {
 		for _, span := range spans.Ended()[:4] {
 			got := map[attribute.Key]string{}
 			for _, a := range span.Attributes() {
-				require.NotContains(t, a.Value.Emit(), "secret")
-				got[a.Key] = a.Value.Emit()
+				require.NotContains(t, a.Value.String(), "secret")
+				got[a.Key] = a.Value.String()
 			}
 			require.Equal(t, request.SpanContext().SpanID(), span.Parent().SpanID())
 			require.Equal(t, strings.TrimSpace(got["db.operation.name"]+" "+got["db.collection.name"]), span.Name())

@@ -97,7 +97,7 @@ func (t *Transport) exchange(r *http.Request) (*http.Response, error) {
 func repeatable(r *http.Request, err error) bool {
 	var timeout net.Error
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && (r.Body == nil || r.Body == http.NoBody) &&
-		r.Context().Err() == nil && !errors.Is(err, errOtherResponse) && !(errors.As(err, &timeout) && timeout.Timeout())
+		r.Context().Err() == nil && !errors.Is(err, errOtherResponse) && !(errors.As(err, &timeout) && timeout.Timeout()) //nolint:staticcheck // as it is read
 }
 
 // CloseIdleConnections closes the connections that no request uses.

@@ -31,7 +31,7 @@ func recorded(t *testing.T) (*Telemetry, *tracetest.SpanRecorder) {
 func attributesOf(span sdktrace.ReadOnlySpan) map[attribute.Key]string {
 	all := map[attribute.Key]string{"name": span.Name(), "status": span.Status().Code.String()}
 	for _, a := range span.Attributes() {
-		all[a.Key] = a.Value.Emit()
+		all[a.Key] = a.Value.String()
 	}
 	return all
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // execute runs SQL statements as an operator would, with the service stopped. Each must change a row.
-func (s *service) execute(statements ...string) {
+func (s *service) execute(statements ...string) { //nolint:unused // of the next test
 	s.t.Helper()
 	tel, err := telemetry.Start(s.t.Context(), "billing", telemetry.Config{LogLevel: slog.LevelError})
 	require.NoError(s.t, err)

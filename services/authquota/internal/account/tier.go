@@ -1,4 +1,4 @@
-// Package tier computes the limits of each tier: those of the contract with the operator's overrides.
+// Package account computes the limits of each tier: those of the contract with the operator's overrides.
 package account
 
 import (
@@ -10,7 +10,7 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Table maps tiers to their limits.
+// TierTable maps tiers to their limits.
 type TierTable map[api.Tier]api.Limits
 
 // Bounds of an override. Redis stores every admission of the last minute, which limits maxPerMinute.
@@ -19,7 +19,7 @@ const (
 	maxPerDay    = 1_000_000_000
 )
 
-// Parse reads overrides such as "free=10/100/10,developer=60/1000/50": requests per minute, requests per UTC day, records per
+// ParseTiers reads overrides such as "free=10/100/10,developer=60/1000/50": requests per minute, requests per UTC day, records per
 // page. Omitted tiers keep their limits. Overrides do not change which tiers include history. The returned error joins all
 // problems.
 func ParseTiers(overrides string) (TierTable, error) {

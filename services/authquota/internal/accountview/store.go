@@ -1,4 +1,4 @@
-// Package store reads accounts and the audit log for operators and changes accounts on their behalf.
+// Package accountview reads accounts and the audit log for operators and changes accounts on their behalf.
 package accountview
 
 import (
@@ -16,7 +16,7 @@ type Store struct {
 	keys *keys.Store
 }
 
-// New returns a Store.
+// NewStore returns a Store.
 func NewStore(db *dbtx.DB, keys *keys.Store) *Store { return &Store{db, keys} }
 
 // ChangeAccount applies change on behalf of actor and returns the changed account.

@@ -311,7 +311,7 @@ func TestGapsStayOpen(t *testing.T) {
 		lost := w.all[len(w.all)-2]
 		restore()
 		require.Equal(t, 2, w.replay(append(w.all[:len(w.all)-2:len(w.all)-2], w.all[len(w.all)-1])...))
-		open, err := highwater.Losses(w.DB.WithContext(ctx))
+		open, err := highwater.Losses(w.DB.WithContext(ctx)) //nolint:staticcheck // explicit
 		require.NoError(t, err)
 		require.Len(t, open, 1)
 		require.Equal(t, lost.Sequence, open[0].Number)

@@ -1,4 +1,4 @@
-// Package store stores keys and key requests.
+// Package keys stores keys and key requests.
 package keys
 
 import (
@@ -11,7 +11,7 @@ import (
 // Store stores keys and key requests.
 type Store struct{ db *dbtx.DB }
 
-// New returns a Store.
+// NewStore returns a Store.
 func NewStore(db *dbtx.DB) *Store { return &Store{db} }
 
 // ActiveKeys returns the number of active keys of each account, without those in their grace period.

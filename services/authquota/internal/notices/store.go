@@ -1,4 +1,4 @@
-// Package store stores which notices people want, and posts those about usage and the announcements of operators.
+// Package notices stores which notices people want, and posts those about usage and the announcements of operators.
 package notices
 
 import (
@@ -22,7 +22,7 @@ type Store struct {
 	tiers account.TierTable
 }
 
-// New returns a Store for installations with these tiers.
+// NewStore returns a Store for installations with these tiers.
 func NewStore(db *dbtx.DB, tiers account.TierTable) *Store { return &Store{db, tiers} }
 
 // Choices returns which notices an account gets.

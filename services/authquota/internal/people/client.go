@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// Of describes a browser by its User-Agent header and address. Neither is stored in full; a person recognizes a device by less.
+// ClientOf describes a browser by its User-Agent header and address. Neither is stored in full; a person recognizes a device by less.
 func ClientOf(userAgent, address string) Client {
 	return Client{Agent: agentOf(userAgent), Network: NetworkOf(address)}
 }

@@ -1,4 +1,4 @@
-// Package link defines the single-use, short-lived links sent by mail to prove control of an address.
+// Package people defines the single-use, short-lived links sent by mail to prove control of an address.
 package people
 
 import (
@@ -7,7 +7,7 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// Purpose is the single use of a link.
+// LinkPurpose is the single use of a link.
 type LinkPurpose string
 
 const (
@@ -36,14 +36,14 @@ type Link struct {
 	ExpiresAt time.Time
 }
 
-// Fresh is a new link with its secret. Only session.Hash of the secret is stored.
+// FreshLink is a new link with its secret. Only session.Hash of the secret is stored.
 type FreshLink struct {
 	Link
 
 	Secret string
 }
 
-// New returns a new link.
+// NewLink returns a new link.
 func NewLink(purpose LinkPurpose, account, email string, now time.Time) FreshLink {
 	return FreshLink{Link{purpose, account, email, now.Add(linkLives[purpose])}, NewSecret()}
 }
@@ -51,7 +51,7 @@ func NewLink(purpose LinkPurpose, account, email string, now time.Time) FreshLin
 // RequestedAt returns when the link was created.
 func (l Link) RequestedAt() time.Time { return l.ExpiresAt.Add(-linkLives[l.Purpose]) }
 
-// Gone returns the error for a link that has expired, was used or never existed.
+// LinkGone returns the error for a link that has expired, was used or never existed.
 func LinkGone() *problem.Error {
 	return problem.New(problem.NotFound, "This link has expired or was already used. Request a new one.")
 }

@@ -1,4 +1,4 @@
-// Package recovery generates and hashes the single-use codes that replace a lost authenticator.
+// Package people generates and hashes the single-use codes that replace a lost authenticator.
 package people
 
 import (
@@ -20,7 +20,7 @@ const codeLetters = "0123456789abcdefghjkmnpqrstvwxyz"
 
 var codeEncoding = base32.NewEncoding(codeLetters).WithPadding(base32.NoPadding)
 
-// Generate returns a new set of codes, written in groups.
+// GenerateRecoveryCodes returns a new set of codes, written in groups.
 func GenerateRecoveryCodes() []string {
 	codes := make([]string, RecoveryCodeCount)
 	for i := range codes {
@@ -36,7 +36,7 @@ func GenerateRecoveryCodes() []string {
 	return codes
 }
 
-// NewSet returns a new set of codes and their hashes.
+// NewRecoveryCodes returns a new set of codes and their hashes.
 func NewRecoveryCodes() (codes, hashes []string) {
 	codes = GenerateRecoveryCodes()
 	for _, c := range codes {
@@ -45,14 +45,14 @@ func NewRecoveryCodes() (codes, hashes []string) {
 	return codes, hashes
 }
 
-// Hash returns the stored form of a code. It ignores case, spaces and hyphens, and maps letters that look like digits to these.
+// HashRecoveryCode returns the stored form of a code. It ignores case, spaces and hyphens, and maps letters that look like digits to these.
 // The hash of text that is not a code never equals that of a code.
 func HashRecoveryCode(code string) string {
 	sum := sha256.Sum256([]byte("recovery code " + normalizeCode(code)))
 	return hex.EncodeToString(sum[:])
 }
 
-// Matches reports whether text has the form of a recovery code, as opposed to a code of the authenticator.
+// IsRecoveryCode reports whether text has the form of a recovery code, as opposed to a code of the authenticator.
 func IsRecoveryCode(text string) bool {
 	code := normalizeCode(text)
 	_, err := codeEncoding.DecodeString(code)

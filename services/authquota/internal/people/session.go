@@ -1,4 +1,4 @@
-// Package session defines the lifetimes, stages and secrets of browser sessions.
+// Package people defines the lifetimes, stages and secrets of browser sessions.
 package people
 
 import (
@@ -57,7 +57,7 @@ type Client struct {
 	Network string // part of its address, such as 203.0.113.0/24
 }
 
-// New returns a session that lives for at most life, and its secret. Only Hash of the secret is stored.
+// NewSession returns a session that lives for at most life, and its secret. Only Hash of the secret is stored.
 func NewSession(accountID string, stage Stage, life time.Duration, client Client, now time.Time) (Session, string) {
 	return Session{
 		ID: account.NewIDOf("ses_"), Account: accountID, Stage: stage,
@@ -65,7 +65,7 @@ func NewSession(accountID string, stage Stage, life time.Duration, client Client
 	}, NewSecret()
 }
 
-// ValidID reports whether s has the form of a session ID.
+// ValidSessionID reports whether s has the form of a session ID.
 func ValidSessionID(s string) bool { return account.ValidID("ses_", s) }
 
 // Alive reports whether the session is valid at now.
@@ -81,14 +81,14 @@ func (s Session) Recent(now time.Time) bool {
 // Stale reports whether SeenAt must be updated.
 func (s Session) Stale(now time.Time) bool { return !now.Before(s.SeenAt.Add(TouchEvery)) }
 
-// Secret returns 256 random bits as text for cookies and URLs.
+// NewSecret returns 256 random bits as text for cookies and URLs.
 func NewSecret() string {
 	b := make([]byte, 32)
 	_, _ = rand.Read(b) // never fails
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// Hash returns the stored form of a Secret.
+// HashSecret returns the stored form of a Secret.
 func HashSecret(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])

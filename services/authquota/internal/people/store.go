@@ -1,4 +1,4 @@
-// Package store stores people: how they sign in, their second factors, and their addresses and passwords.
+// Package people stores people: how they sign in, their second factors, and their addresses and passwords.
 package people
 
 import "opportunity.internal/services/authquota/internal/dbtx"
@@ -6,10 +6,10 @@ import "opportunity.internal/services/authquota/internal/dbtx"
 // Store stores people.
 type Store struct{ db *dbtx.DB }
 
-// New returns a Store.
+// NewStore returns a Store.
 func NewStore(db *dbtx.DB) *Store { return &Store{db} }
 
-// Sealed returns the columns of sealed texts.
+// SealedColumns returns the columns of sealed texts.
 func SealedColumns() []dbtx.Sealed {
 	return []dbtx.Sealed{
 		{Table: "people", ID: "account_id", Column: "totp_seed", Context: seedContext},

@@ -1,48 +1,48 @@
 package people
 
-// Subject identifies a counter of failures.
+// AttemptSubject identifies a counter of failures.
 type AttemptSubject struct {
 	Rule   AttemptRule
 	Name   string // stored only as a keyed hash
 	Shared bool   // a success removes only its own attempt, not failures of others
 }
 
-// FromNetwork counts all attempts from the client's network.
+// AttemptsFromNetwork counts all attempts from the client's network.
 func AttemptsFromNetwork(ip string) AttemptSubject {
 	return AttemptSubject{NetworkRule, "network " + NetworkOf(ip), true}
 }
 
-// OfAddress counts attempts on an e-mail address from the client's network, whether or not an account has the address.
+// AttemptsOnAddress counts attempts on an e-mail address from the client's network, whether or not an account has the address.
 func AttemptsOnAddress(email, ip string) AttemptSubject {
 	return AttemptSubject{AddressRule, "address " + NetworkOf(ip) + " " + email, false}
 }
 
-// OfSecondStep counts attempts on the second factor of an account from the client's network.
+// AttemptsOnSecondStep counts attempts on the second factor of an account from the client's network.
 func AttemptsOnSecondStep(account, ip string) AttemptSubject {
 	return AttemptSubject{AddressRule, "second step " + NetworkOf(ip) + " " + account, false}
 }
 
-// OfAccount counts attempts on the second factor of an account from unknown browsers.
+// AttemptsOnAccount counts attempts on the second factor of an account from unknown browsers.
 func AttemptsOnAccount(id string) AttemptSubject {
 	return AttemptSubject{AccountRule, "account " + id, true}
 }
 
-// OfDevice counts attempts of a browser that signed in to the account before, by the hash of its secret.
+// AttemptsOfDevice counts attempts of a browser that signed in to the account before, by the hash of its secret.
 func AttemptsOfDevice(account, hash string) AttemptSubject {
 	return AttemptSubject{AddressRule, "device " + hash + " " + account, false}
 }
 
-// OfSession counts attempts within a session.
+// AttemptsInSession counts attempts within a session.
 func AttemptsInSession(id string) AttemptSubject {
 	return AttemptSubject{SessionRule, "session " + id, false}
 }
 
-// KeysFor counts attempts to connect keys to an account.
+// AttemptsToConnect counts attempts to connect keys to an account.
 func AttemptsToConnect(id string) AttemptSubject {
 	return AttemptSubject{SessionRule, "keys " + id, false}
 }
 
-// MailTo counts mails requested for a purpose: to an address, or for an account.
+// MailsTo counts mails requested for a purpose: to an address, or for an account.
 func MailsTo(purpose, to string) AttemptSubject {
 	return AttemptSubject{AddressRule, "mail " + purpose + " " + to, false}
 }

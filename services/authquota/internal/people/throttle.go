@@ -1,4 +1,4 @@
-// Package throttle computes the delay after failed attempts. It slows guessing down and never locks an account: the right value
+// Package people computes the delay after failed attempts. It slows guessing down and never locks an account: the right value
 // is accepted after a delay, and each delay is bounded.
 //
 // Failures are counted per subject:
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Rule computes delays for one kind of subject.
+// AttemptRule computes delays for one kind of subject.
 type AttemptRule struct {
 	Free   int           // failures without a delay
 	First  time.Duration // delay after the next failure; it doubles with each further one

@@ -1,4 +1,4 @@
-// Package billing is a client of the billing service.
+// Package plan is a client of the billing service.
 package plan
 
 import (
@@ -8,10 +8,10 @@ import (
 	"opportunity.internal/pkg/peer"
 )
 
-// Client calls the billing service.
+// Billing calls the billing service.
 type Billing struct{ peer *peer.Client }
 
-// New returns a client that sends its requests with peer.
+// NewBilling returns a client that sends its requests with peer.
 func NewBilling(peer *peer.Client) *Billing { return &Billing{peer} }
 
 // Subscription returns the payment state of an account.

@@ -1,4 +1,4 @@
-// Package store stores what accounts have paid for.
+// Package plan stores what accounts have paid for.
 package plan
 
 import "opportunity.internal/services/authquota/internal/dbtx"
@@ -6,5 +6,5 @@ import "opportunity.internal/services/authquota/internal/dbtx"
 // Store stores entitlements.
 type Store struct{ db *dbtx.DB }
 
-// New returns a Store.
+// NewStore returns a Store.
 func NewStore(db *dbtx.DB) *Store { return &Store{db} }

@@ -1,4 +1,4 @@
-// Package store stores the request log.
+// Package requestlog stores the request log.
 package requestlog
 
 import (
@@ -13,7 +13,7 @@ import (
 // Store stores the request log. It reads names and accounts of keys from their table.
 type Store struct{ db *dbtx.DB }
 
-// New returns a Store.
+// NewStore returns a Store.
 func NewStore(db *dbtx.DB) *Store { return &Store{db} }
 
 type row struct {

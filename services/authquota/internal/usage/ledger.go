@@ -1,4 +1,4 @@
-// Package ledger copies the daily counters that changed from Redis to the database. If Redis loses its data, the gateways restore the day's
+// Package usage copies the daily counters that changed from Redis to the database. If Redis loses its data, the gateways restore the day's
 // counters from the ledger, so that no quota can be used twice.
 //
 // The admission script adds each account that it charges to a set. A copy reads the accounts of that set, saves their counters, and
@@ -41,7 +41,7 @@ var (
 	copied  = redis.NewScript(copiedSource)
 )
 
-// Store saves the counts of a day that are greater than the stored ones, in one transaction.
+// DayStore saves the counts of a day that are greater than the stored ones, in one transaction.
 type DayStore interface {
 	SaveDay(ctx context.Context, day string, counts []Count) error
 }
@@ -56,7 +56,7 @@ type Ledger struct {
 	copied  atomic.Int64 // time of the last successful copy, in microseconds
 }
 
-// New returns a Ledger.
+// NewLedger returns a Ledger.
 func NewLedger(client *redis.Client, store DayStore, now func() time.Time) *Ledger {
 	l := &Ledger{redis: client, store: store, now: now}
 	l.copied.Store(now().UnixMicro())

@@ -1,4 +1,4 @@
-// Package merge moves today's usage of an account to the account that took over its keys.
+// Package usage moves today's usage of an account to the account that took over its keys.
 //
 // Each request counts once, whatever fails in between:
 //
@@ -31,7 +31,7 @@ var moveSource string
 
 var move = redis.NewScript(moveSource)
 
-// Outbox stores the moves.
+// MoveOutbox stores the moves.
 type MoveOutbox interface {
 	// Moves returns the pending moves to one account, or all if to is empty.
 	Moves(ctx context.Context, to string) ([]Move, error)
@@ -52,7 +52,7 @@ type Merges struct {
 	newPrimary *atomic.Bool
 }
 
-// New returns Merges that deliver from outbox. newPrimary is set when client has reached another primary; Redeliver resets it.
+// NewMerges returns Merges that deliver from outbox. newPrimary is set when client has reached another primary; Redeliver resets it.
 func NewMerges(client *redis.Client, outbox MoveOutbox, now func() time.Time, newPrimary *atomic.Bool) *Merges {
 	return &Merges{client, outbox, now, newPrimary}
 }

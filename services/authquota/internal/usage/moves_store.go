@@ -24,7 +24,7 @@ func toMoves(rows []moveRow) []Move {
 	return moves
 }
 
-// Move assigns the usage of one account's keys to another, in the transaction that moves the keys. Their rows are locked, so no
+// MoveUsage assigns the usage of one account's keys to another, in the transaction that moves the keys. Their rows are locked, so no
 // batch adds to the old account concurrently. Redis applies the move of today's requests later.
 func MoveUsage(tx *dbtx.Tx, from, to string) error {
 	err := tx.Model(&keyUsageRow{}).Where("account_id = ?", from).Update("account_id", to).Error

@@ -40,7 +40,7 @@ const (
 // errInterrupted means that Redis lost the restored counters, or that another process claimed the restore.
 var errInterrupted = errors.New("restore of counters interrupted")
 
-// Source reads the ledger.
+// DaySource reads the ledger.
 type DaySource interface {
 	// EachPage calls do with the stored counts of a day, at most size at a time, as of one point in time.
 	EachPage(ctx context.Context, day string, size int, do func([]Count) error) error

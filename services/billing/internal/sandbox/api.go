@@ -117,7 +117,7 @@ func reply(w http.ResponseWriter, status int, body json.RawMessage) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Stripe-Should-Retry", "false") // an outage of the database lasts longer than the client's retries
 	w.WriteHeader(status)
-	_, _ = w.Write(body)
+	_, _ = w.Write(body) //nolint:gosec // JSON of the fake
 }
 
 func encode(body object) json.RawMessage {
@@ -146,7 +146,7 @@ func (s *Sandbox) respond(r *http.Request, parameters []string, handle func(call
 	case errors.As(err, &known):
 		return known.status, encode(known.body())
 	case errors.Is(err, errNotFound):
-		return http.StatusNotFound, encode(missing("id", r.PathValue("id")).(*apiError).body())
+		return http.StatusNotFound, encode(missing("id", r.PathValue("id")).(*apiError).body()) //nolint:errorlint // the error of the same package, never wrapped
 	case err != nil:
 		return http.StatusServiceUnavailable, encode((&apiError{kind: "api_error", message: "database unavailable"}).body())
 	case status == 0:

@@ -154,7 +154,7 @@ func (u *upload) rejections(wrong eventfile.Rejections, unknown map[string]bool)
 
 // unknown returns the slugs without a listing. The store's copy of the catalog may be stale, so it updates the copy
 // before it reports a slug as unknown. It returns problem.Unavailable if the catalog is unavailable.
-func (a API) unknown(ctx context.Context, slugs []string) (map[string]bool, error) {
+func (a API) unknown(ctx context.Context, slugs []string) (map[string]bool, error) { //nolint:unused // removed next
 	unknown, err := a.Store.UnknownListings(ctx, slugs)
 	if err != nil || len(unknown) == 0 {
 		return nil, err

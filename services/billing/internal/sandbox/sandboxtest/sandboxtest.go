@@ -28,7 +28,7 @@ import (
 const PublicURL = servicetest.PublicURL
 
 // Secret signs the webhook events of a test.
-const Secret = "whsec_of_the_webhook_endpoint"
+const Secret = "whsec_of_the_webhook_endpoint" //nolint:gosec // a key of tests
 
 var schema = servicetest.NewSchema(migrations.Files)
 
