@@ -73,7 +73,10 @@ func TestUntouchedFormChangesNothing(t *testing.T) {
 		f := form(t, listing)
 		got, problems := parsed(t, input(f))
 		require.Empty(t, problems)
-		require.Equal(t, line(t, json.RawMessage(listing)), line(t, got.Listing()))
+		var before, after listingfile.Line // read without the rules of a file: a stored value can be older than they are
+		require.NoError(t, json.Unmarshal([]byte(listing), &before))
+		require.NoError(t, json.Unmarshal(got.Listing(), &after))
+		require.Equal(t, before, after)
 	}
 }
 
