@@ -33,6 +33,8 @@ type owner struct {
 	log     *bytes.Buffer
 	changes []Mark // the store
 	down    error
+	handler http.Handler // of all requests
+	next    http.HandlerFunc
 }
 
 func newOwner(t *testing.T, changes ...Mark) *owner {
@@ -72,6 +74,7 @@ CREATE TABLE feed_copies (feed text PRIMARY KEY, sequence bigint, mark text, sta
 		},
 		Keeps: []Row{{Store: "other", DB: o.db}},
 	}, o.db, time.Now, tel.Log, prometheus.NewRegistry())
+	o.handler = o.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { o.next(w, r) }), problem.Writer{Log: o.Guard.log})
 	return o
 }
 
@@ -195,7 +198,8 @@ func (o *owner) serve(path string, next http.HandlerFunc, marks ...string) *http
 		r.Header.Set(api.SeenMarksHeader, strings.Join(marks, ","))
 	}
 	w := httptest.NewRecorder()
-	o.Handler(next, problem.Writer{Log: o.Guard.log}).ServeHTTP(w, r)
+	o.next = next
+	o.handler.ServeHTTP(w, r)
 	return w
 }
 
@@ -205,6 +209,7 @@ func TestResponsesExchangeMarks(t *testing.T) {
 	for _, path := range []string{"/internal/v1/feed", api.MarkPath} {
 		require.Equal(t, o.mark(at(5, "a")), o.serve(path, ok, "").Header().Get(api.MarkHeader), path)
 	}
+	require.Equal(t, "ok", o.serve("/x", ok).Body.String())
 	require.Empty(t, o.serve("/x", ok).Header().Get(api.MarkHeader), "the caller keeps no marks")
 	failed := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
 	require.Empty(t, o.serve("/x", failed, "").Header().Get(api.MarkHeader))

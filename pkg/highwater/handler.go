@@ -38,15 +38,16 @@ func (g *Guard) Handler(next http.Handler, problems problem.Writer) http.Handler
 		if lost {
 			w.Header().Set(api.LostHeader, "accepted")
 		}
+		handler := next
 		if r.URL.Path == api.MarkPath {
 			if err != nil {
 				problems.Write(w, r, err)
 				return
 			}
 			g.once.Do(func() { close(g.reported) })
-			next = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+			handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 		}
-		next.ServeHTTP(&response{ResponseWriter: w, guard: g, request: r, problems: problems, marks: marks, presented: presented && err == nil}, r)
+		handler.ServeHTTP(&response{ResponseWriter: w, guard: g, request: r, problems: problems, marks: marks, presented: presented && err == nil}, r)
 	})
 }
 

@@ -183,6 +183,7 @@ func TestPublishedListingsFollowTheCatalogThroughOutages(t *testing.T) {
 		}
 		s.catalog.set("a", true)
 		storetest.Eventually(t, "a is published", status("a"))
+		s.WaitReady()
 		s.catalog.change(func() { s.catalog.failing = true })
 		s.catalog.set("b", true)
 		require.Equal(t, http.StatusOK, s.get("/readyz").Status, "readiness must not depend on the catalog")
@@ -236,7 +237,7 @@ func TestServingWaitsForSchema(t *testing.T) {
 		c.set("a", true)
 		cfg := config(url, c.URL)
 		s := run(t, cfg, c)
-		require.Equal(t, `{"status":"not ready","missing":["schema","database role"]}`, strings.TrimSpace(s.get("/readyz").Body))
+		require.JSONEq(t, `{"status":"not ready","missing":["comparison","schema","connection to catalog","database role"]}`, s.get("/readyz").Body)
 		require.NoError(t, history.Migrate(t.Context(), cfg))
 		s.WaitReady()
 		storetest.Eventually(t, "the feed runs", func() bool { return s.get("/api/v1/opportunities/a/history").Status == http.StatusOK })
