@@ -69,8 +69,7 @@ func TestPagesPassThrough(t *testing.T) {
 	require.Equal(t, "/account/sign-in?next=%2Faccount%2Fkeys", pages[0].RequestURI)
 	require.Equal(t, strings.TrimPrefix(w.authquota.URL, "http://"), pages[0].Host)
 	require.Equal(t, http.Header{
-		"X-Opportunity-Seen-Marks": {""},
-		"Accept":                   {"text/html"}, "Accept-Language": {"fr"}, "Content-Type": {"application/x-www-form-urlencoded"}, "Cookie": {"a=b", "c=d"},
+		"Accept": {"text/html"}, "Accept-Language": {"fr"}, "Content-Type": {"application/x-www-form-urlencoded"}, "Cookie": {"a=b", "c=d"},
 		"Origin": {publicURL}, "Sec-Fetch-Site": {"same-origin"}, "User-Agent": {"Mozilla/5.0"}, "If-None-Match": {`"1"`}, "Content-Length": {"18"},
 		"Authorization": {"Bearer " + servicetest.Token(peer.Gateway)}, "X-Opportunity-Client": {"198.51.100.1"}, "X-Request-Id": {a.header.Get("X-Request-Id")},
 		"X-Opportunity-Seen-Marks": {""},
