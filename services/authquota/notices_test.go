@@ -55,10 +55,11 @@ func TestMailsAreSentForOperatorChanges(t *testing.T) {
 			servicetest.Read[listedAccount](svc.change(key.Account, act[0], act[1]))
 			servicetest.Read[listedAccount](svc.change(other.Account, act[0], act[1]))
 		}
-		storetest.Eventually(t, "the mail arrives", func() bool { return len(s.mails(t)) == 3 && s.waiting(t) == 0 })
-		require.Equal(t, []string{"Your account is suspended", "Your account is no longer suspended", "Your plan is now developer"},
+		storetest.Eventually(t, "the mail arrives", func() bool { return len(s.mails(t)) == 4 && s.waiting(t) == 0 })
+		require.Equal(t, []string{"Your account is suspended", "Your account is suspended", "Your account is no longer suspended", "Your plan is now developer"},
 			s.subjects(t, "ada@example.org"))
 		require.Contains(t, s.mails(t)[0].plain, "Reason given by the operator: an unpaid invoice\n")
-		require.NotContains(t, s.mails(t)[1].plain, "paid", "the reason for resuming is for the audit log")
+		require.Contains(t, s.mails(t)[1].plain, "Reason given by the operator: once more\n")
+		require.NotContains(t, s.mails(t)[2].plain, "paid", "the reason for resuming is for the audit log")
 	})
 }

@@ -154,5 +154,5 @@ func TestTwoCuratorsReviewEachRecordOnce(t *testing.T) {
 	require.Len(t, events.Events, toReview, "a record has two reviews")
 	queue, _, err := client.Queue(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, map[string]int{"ann": ann.recorded, "ben": ben.recorded}, queue.Today.DoneBy)
+	require.Equal(t, map[string]int{"operator (ann)": ann.recorded, "operator (ben)": ben.recorded}, queue.Today.DoneBy)
 }
