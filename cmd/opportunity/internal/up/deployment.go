@@ -3,7 +3,9 @@ package up
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -93,12 +95,15 @@ func newDeployment(ctx context.Context, dir *dataDir, public, admin net.Listener
 	return d, nil
 }
 
-// tokens generates the tokens of all pairs of services. It returns the settings of each service.
-func tokens() map[string]map[string]string {
+// tokens derives the tokens of all pairs of services from a secret that is kept between starts: services authenticate their marks with
+// keys made from them. It returns the settings of each service.
+func tokens(secret string) map[string]map[string]string {
 	sent, accepted := map[string][]string{}, map[string][]string{}
 	for _, called := range []string{peer.Catalog, peer.History, peer.Authquota, peer.Billing} {
 		for _, caller := range peer.CallersOf(called) {
-			token := rand.Text() + rand.Text() // 52 characters
+			mac := hmac.New(sha256.New, []byte(secret))
+			fmt.Fprintf(mac, "token of %s for %s", caller, called)
+			token := hex.EncodeToString(mac.Sum(nil))
 			sent[caller] = append(sent[caller], called+":"+token)
 			accepted[called] = append(accepted[called], caller+":"+token)
 		}
@@ -121,7 +126,11 @@ func (d *deployment) load(dir *dataDir, fixed map[string]string) error {
 			return err
 		}
 	}
-	between := tokens()
+	secret, err := dir.secret("peer-secret")
+	if err != nil {
+		return err
+	}
+	between := tokens(secret)
 	settings := func(service string) func(string) (string, bool) {
 		own := maps.Clone(fixed)
 		maps.Copy(own, between[service])

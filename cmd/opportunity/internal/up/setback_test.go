@@ -127,6 +127,9 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 		require.ErrorContains(t, err, "history (set back)")
 		require.Contains(t, follow(t, page, "opportunity recover history"), "everything matches")
 		storetest.Eventually(t, "up continues", func() bool { return strings.Contains(out.String(), "curl ") })
+		storetest.Eventually(t, "history has seen the newest change of catalog", func() bool {
+			return sequence(t, "history", "catalog") == number(t, "catalog", "SELECT value FROM change_sequence")
+		})
 	})
 
 	follow(t, page, "cp saved/catalog.db")
