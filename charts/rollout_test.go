@@ -128,7 +128,7 @@ func TestPodsFollowTheHabitsOfClusters(t *testing.T) {
 	})
 	all := rendered(t, given)
 	for _, p := range pods(all) {
-		if p.owner != "opportunity-gateway" {
+		if p.owner != "Deployment opportunity-gateway" {
 			require.Equal(t, "data", p.spec.PriorityClassName, p.owner)
 			require.Nil(t, p.spec.Affinity, p.owner)
 			require.EqualValues(t, 65532, *p.spec.SecurityContext.RunAsUser, p.owner)

@@ -42,6 +42,7 @@ SELECT id, 'event', '', 0, json_object('id', id, 'object', 'event', 'type', 'cus
     'data', json_object('object', json_object('id', subscription, 'object', 'subscription')))
 FROM sandbox_events ORDER BY at, id;
 
+-- Contract: only the sandbox used these tables, and nobody pays there.
 DELETE FROM checkouts WHERE url LIKE '%/billing/sandbox/%'; -- these pages are gone
 DROP TABLE sandbox_events;
 DROP TABLE sandbox_sessions;
