@@ -32,7 +32,6 @@ import (
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/authquota/internal/pages"
 	"opportunity.internal/services/authquota/internal/plan"
-	"opportunity.internal/services/authquota/internal/usage"
 	"opportunity.internal/services/authquota/migrations"
 )
 
@@ -82,7 +81,7 @@ func start(r *service.Runtime, cfg Config) error {
 		plans, p.seller = seller, seller
 		r.WatchPeer(peer.Billing, cfg.BillingURL, cfg.Tokens)
 	}
-	site, err := newSite(cfg, settings, p, errorWriter, usage.Counters{Redis: redis}, plans)
+	site, err := newSite(cfg, settings, p, errorWriter, plans)
 	if err != nil {
 		return err
 	}

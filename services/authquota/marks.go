@@ -12,8 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/breaker"
-	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/service"
@@ -29,7 +27,6 @@ type marks struct {
 	redis highwater.Redis
 	db    *dbtx.DB
 	log   *slog.Logger
-	pages *breaker.Breaker
 }
 
 func newMarks(cfg Config, r *service.Runtime, client *redis.Client, db *dbtx.DB) (*marks, error) {
@@ -41,7 +38,7 @@ func newMarks(cfg Config, r *service.Runtime, client *redis.Client, db *dbtx.DB)
 	if err != nil {
 		return nil, err
 	}
-	m := &marks{redis: highwater.Redis{Store: peer.Authquota, Client: client}, db: db, log: r.Log, pages: breaker.New()}
+	m := &marks{redis: highwater.Redis{Store: peer.Authquota, Client: client}, db: db, log: r.Log}
 	db.Committed = m.committed
 	m.guard = r.Guard(highwater.Owner{
 		Store: peer.Authquota, Key: key, Has: db.HasChange, Newest: db.NewestChange, Keeps: []highwater.Row{{Store: peer.Billing, DB: r.DB}},
@@ -104,14 +101,4 @@ func (e effects) Deliver(ctx context.Context, account string) (left int, err err
 		err = e.marks.guard.Report(ctx, e.marks.redis)
 	}
 	return left, err
-}
-
-// available returns an error (503) if the database does not respond or is set back. Pages call it before any other query. During an outage of
-// Redis they are served; no key is resolved.
-func (m *marks) available(ctx context.Context) error {
-	if err := m.pages.Run(ctx, func(ctx context.Context) error { return database.Outage(m.db.Ping(ctx)) }); err != nil {
-		return err
-	}
-	_, _ = m.guard.Check(ctx)
-	return m.guard.Available()
 }

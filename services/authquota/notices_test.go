@@ -36,7 +36,7 @@ func TestNoticeIsSentBeforeAKeyExpires(t *testing.T) {
 		require.Equal(t, []string{"Your key Unnamed key expires within 30 days"}, s.subjects(t, "ada@example.org"))
 		require.Contains(t, s.mails(t)[0].plain, key.Key[len(key.Key)-4:])
 		require.NotContains(t, s.mails(t)[0].plain, key.Key)
-		require.Contains(t, s.mails(t)[0].plain, account.When(key.ExpiresAt))
+		require.Contains(t, s.mails(t)[0].plain, account.FormatTime(key.ExpiresAt))
 	})
 }
 

@@ -52,13 +52,11 @@ type parts struct {
 	stores   stores
 	database *responsiveness
 	epochs   effects
-	merges   *usage.Merges
-	ledger   *usage.Ledger
+	counters *usage.Counters
 	mails    *courier.Courier
 	seller   *plan.Billing // nil if no plans are sold
 
-	restorer *usage.Restorer
-	marks    *marks
+	marks *marks
 
 	pendingRaises, pendingCancels prometheus.Gauge
 }
@@ -67,9 +65,7 @@ func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client, 
 	p := &parts{log: r.Log, db: &dbtx.DB{DB: r.DB, Now: cfg.Now, Box: s.box, Mails: mail.NewWriter(cfg.PublicURL).From(cfg.Contact)}}
 	p.stores = newStores(p.db, s.tiers)
 	p.database = &responsiveness{ping: r.DB.Ping}
-	p.merges = usage.NewMerges(client, p.stores.usage, cfg.Now, newPrimary)
-	p.ledger = usage.NewLedger(client, p.stores.usage, cfg.Now)
-	p.restorer = usage.NewRestorer(client, p.stores.usage)
+	p.counters = usage.NewCounters(client, p.stores.usage, newPrimary)
 	p.pendingRaises = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "authquota_epoch_raises_pending", Help: "Account changes that are saved but not in effect yet, because Redis is unavailable.",
 	})
@@ -78,20 +74,30 @@ func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client, 
 	})
 	r.Registry.MustRegister(p.pendingRaises, p.pendingCancels, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "authquota_ledger_lag_seconds", Help: "Age of the ledger's copy of the counters.",
-	}, func() float64 { return p.ledger.Lag().Seconds() }))
+	}, func() float64 { return p.counters.Lag().Seconds() }))
 	m, err := newMarks(cfg, r, client, p.db)
 	if err != nil {
 		return nil, err
 	}
 	p.marks, p.epochs = m, effects{epoch.New(client, p.db), m}
-	p.mails, err = courier.New(cfg.Mail, p.db, cfg.Now, r.Log, r.Registry)
+	p.mails, err = courier.New(cfg.Mail, p.db, r.Log, r.Registry)
 	return p, err
 }
 
 // apply makes committed changes of an account take effect immediately.
 func (p *parts) apply(ctx context.Context, accountID string) error {
 	_, err := p.epochs.Deliver(ctx, accountID)
-	return errors.Join(err, p.merges.Deliver(ctx, accountID))
+	return errors.Join(err, p.counters.DeliverMoves(ctx, accountID))
+}
+
+// available returns an error (503) if the database does not respond or is set back. Pages call it before any other query. During an outage of
+// Redis they are served; no key is resolved.
+func (p *parts) available(ctx context.Context) error {
+	if err := p.database.check(ctx); err != nil {
+		return err
+	}
+	_, _ = p.marks.guard.Check(ctx)
+	return p.marks.guard.Available()
 }
 
 // runTimeout bounds one run of a background loop.
@@ -101,13 +107,11 @@ func (p *parts) addLoops(r *service.Runtime) {
 	loop := func(name string, interval time.Duration, do func(context.Context) error) {
 		r.Every(service.Loop{Name: name, Interval: interval, Timeout: runTimeout, Do: p.marks.guard.UnlessSetBack(do)})
 	}
-	loop("forgetting", time.Hour, p.deleteExpired)
-	loop("merges", usage.MergeInterval, func(ctx context.Context) error {
-		return errors.Join(p.merges.Redeliver(ctx), p.merges.Deliver(ctx, ""))
-	})
+	loop("cleanup", time.Hour, p.deleteExpired)
+	loop("usage moves", usage.MoveInterval, func(ctx context.Context) error { return p.counters.DeliverMoves(ctx, "") })
 	loop("request log", time.Minute, p.stores.log.Prune)
 	loop("sealing", time.Hour, p.reseal)
-	r.Every(service.Loop{Name: "ledger", Interval: usage.CopyInterval, Timeout: runTimeout, Do: p.ledger.Copy}) // also while set back
+	r.Every(service.Loop{Name: "ledger", Interval: usage.CopyInterval, Timeout: runTimeout, Do: p.counters.Copy}) // also while set back
 	r.Every(service.Loop{Name: "database", Interval: recheckInterval, Timeout: runTimeout, Do: p.database.recheck})
 	loop("journal", time.Second, p.db.DeliverChanges)
 	loop("notices", time.Minute, p.stores.keys.Remind)
@@ -146,7 +150,7 @@ func (p *parts) cancelClosed(ctx context.Context) error {
 func (p *parts) copyLast(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if err := p.ledger.Copy(ctx); err != nil {
+	if err := p.counters.Copy(ctx); err != nil {
 		p.log.ErrorContext(ctx, "final counter copy failed", "error", err.Error())
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/routetest"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/services/authquota/internal/usage"
 )
 
 func TestRoutesHaveRules(t *testing.T) {
@@ -20,7 +19,7 @@ func TestRoutesHaveRules(t *testing.T) {
 	cfg, p := Config{PublicURL: servicetest.PublicURL}, &parts{}
 	api, ok := newAPI(cfg, settings{}, p, errors, http.NotFoundHandler()).(*gin.Engine)
 	require.True(t, ok)
-	site, err := newSite(cfg, settings{}, p, errors, usage.Counters{}, nil)
+	site, err := newSite(cfg, settings{}, p, errors, nil)
 	require.NoError(t, err)
 	pages, ok := site.Handler().(*gin.Engine)
 	require.True(t, ok)

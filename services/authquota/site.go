@@ -2,7 +2,6 @@ package authquota
 
 import (
 	"cmp"
-	"context"
 	"net/http"
 
 	"opportunity.internal/pkg/api"
@@ -14,7 +13,7 @@ import (
 )
 
 // newSite returns the account pages. billing is nil if no plans are sold.
-func newSite(cfg Config, s settings, p *parts, errors problem.Writer, counters site.Counters, billing pages.Billing) (*site.Site, error) {
+func newSite(cfg Config, s settings, p *parts, errors problem.Writer, billing pages.Billing) (*site.Site, error) {
 	description, err := apidoc.Published()
 	if err != nil {
 		return nil, err
@@ -24,7 +23,7 @@ func newSite(cfg Config, s settings, p *parts, errors problem.Writer, counters s
 		PublicURL: cfg.PublicURL, RelyingParty: passkey.At(cfg.PublicURL, pages.Issuer), Peppers: s.peppers,
 		TermsVersion: cmp.Or(cfg.TermsVersion, api.TermsVersion), AutoApprove: cfg.AutoApprove, ApproveTest: cfg.TestKeys, Tiers: s.tiers,
 		API: description, Log: errors.Log, Apply: p.apply, Epochs: p.epochs, Billing: billing,
-		Allowances: site.Allowances{Tiers: s.tiers, Counters: counters, Ledger: db.usage},
+		Allowances: site.Allowances{Tiers: s.tiers, Counters: p.counters, Ledger: db.usage},
 		Sessions:   db.people, Attempts: db.people, Links: db.people, SignUps: db.people, Passwords: db.people, Resets: db.people,
 		Codes: db.people, Authenticators: db.people, Replacements: db.people, Losses: db.people,
 		Passkeys: db.people, Challenges: db.people, Proofs: db.people, Renewals: db.people, UnusedCodes: db.people,
@@ -35,12 +34,7 @@ func newSite(cfg Config, s settings, p *parts, errors problem.Writer, counters s
 	return site.New(
 		site.Config{
 			Errors: errors, PublicURL: cfg.PublicURL, Contact: cfg.Contact, Now: cfg.Now, Sessions: db.people,
-			Available: func(ctx context.Context) error {
-				if err := p.database.check(ctx); err != nil {
-					return err
-				}
-				return p.marks.available(ctx)
-			},
+			Available: p.available,
 		},
 		account.Feature())
 }

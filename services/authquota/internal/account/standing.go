@@ -4,7 +4,10 @@ import (
 	"slices"
 	"time"
 
+	"gorm.io/gorm"
+
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/dbtx"
 )
 
 // Standing determines the tier of an account.
@@ -18,7 +21,7 @@ func (s Standing) TierAt(at time.Time) api.Tier {
 	best := s.Granted
 	for _, e := range s.Paid {
 		if e.Live(at) {
-			best = Better(best, e.Tier)
+			best = HigherTier(best, e.Tier)
 		}
 	}
 	return best
@@ -54,7 +57,7 @@ func outdoes(e, other *api.Entitlement, at time.Time) bool {
 	case e.Live(at) != other.Live(at):
 		return e.Live(at)
 	case e.Tier != other.Tier:
-		return Better(e.Tier, other.Tier) == e.Tier
+		return HigherTier(e.Tier, other.Tier) == e.Tier
 	}
 	return e.PaidUntil != nil && e.PaidUntil.After(*other.PaidUntil) // with the same tier, both have an end or neither has
 }
@@ -62,4 +65,38 @@ func outdoes(e, other *api.Entitlement, at time.Time) bool {
 // Pays reports whether a paid period is in effect or will be charged again.
 func (s Standing) Pays(at time.Time) bool {
 	return slices.ContainsFunc(s.Paid, func(e api.Entitlement) bool { return e.Renews || e.Live(at) })
+}
+
+// EntitlementRow is the entitlement of an account. It counts for the tier of its holder: the account itself, or the one that it
+// was merged into.
+type EntitlementRow struct {
+	AccountID  string `gorm:"primaryKey"`
+	HolderID   string
+	Tier       string
+	PaidUntil  *int64
+	Renews     bool
+	Trouble    string
+	Version    int64
+	SaidActive bool `gorm:"column:told_on"` // whether the mails so far say that the plan is active
+}
+
+// TableName implements gorm's Tabler.
+func (EntitlementRow) TableName() string { return "entitlements" }
+
+// Entitlement returns the entitlement as billing reported it.
+func (r EntitlementRow) Entitlement() api.Entitlement {
+	return api.Entitlement{
+		Tier: api.Tier(r.Tier), PaidUntil: dbtx.Instant(r.PaidUntil), Renews: r.Renews, Trouble: api.Trouble(r.Trouble), Version: r.Version,
+	}
+}
+
+// Paid returns the entitlements that count for the given accounts, by account.
+func Paid(db *gorm.DB, holders ...string) (map[string][]api.Entitlement, error) {
+	var rows []EntitlementRow
+	err := db.Order("account_id").Find(&rows, "holder_id IN ?", holders).Error
+	paid := make(map[string][]api.Entitlement, len(rows))
+	for _, r := range rows {
+		paid[r.HolderID] = append(paid[r.HolderID], r.Entitlement())
+	}
+	return paid, err
 }

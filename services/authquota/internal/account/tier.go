@@ -1,4 +1,3 @@
-// Package account computes the limits of each tier: those of the contract with the operator's overrides.
 package account
 
 import (

@@ -101,7 +101,7 @@ func merge(tx *dbtx.Tx, to, from account.Account) (moved int, err error) {
 		return 0, err
 	}
 	tx.Changed("api_keys", "id", ids(rows), "account_id")
-	granted, before := account.Better(to.Granted, from.Granted), to.TierAt(tx.Now)
+	granted, before := account.HigherTier(to.Granted, from.Granted), to.TierAt(tx.Now)
 	detail := map[string]any{"from": from.ID, "keys": len(rows), "tier": granted, "tierBefore": to.Granted}
 	to.Granted, to.Paid = granted, append(to.Paid, from.Paid...)
 	return len(rows), errors.Join(

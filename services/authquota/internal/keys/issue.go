@@ -85,7 +85,7 @@ func holder(tx *dbtx.Tx, actor string, order Order) (account.Account, error) {
 	return a, err
 }
 
-// keysInUse returns how many of keys.MaxActive keys are in use, including requests that may become keys. The account must be
+// keysInUse returns how many of MaxActive keys are in use, including requests that may become keys. The account must be
 // locked.
 func keysInUse(tx *dbtx.Tx, id string) (taken int, err error) {
 	err = tx.Raw(`SELECT (SELECT count(*) FROM api_keys k WHERE k.account_id = ? AND `+counts+`) +

@@ -1,4 +1,4 @@
-// Package keys defines keys and key requests, and the rules for issuing, rotating and connecting them.
+// Package keys defines and stores keys and key requests, with the rules for issuing, rotating and connecting them.
 package keys
 
 import (

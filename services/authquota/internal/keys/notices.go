@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"time"
 
 	"gorm.io/gorm/clause"
 
@@ -12,6 +13,26 @@ import (
 	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/notices"
 )
+
+// NoticeDays are the days before expiry when the person is notified, in ascending order.
+var NoticeDays = []int{1, 7, 30}
+
+// Notice returns the latest of NoticeDays that the key has reached at now, or 0. After a delay, only the latest notice is sent.
+// A key gets no notice if it was revoked, has a successor, or has a life no longer than that.
+func (k Key) Notice(now time.Time) int {
+	if !k.Counts(now) {
+		return 0
+	}
+	for _, days := range NoticeDays {
+		if at := k.ExpiresAt.AddDate(0, 0, -days); !now.Before(at) {
+			if at.After(k.CreatedAt) {
+				return days
+			}
+			return 0
+		}
+	}
+	return 0
+}
 
 type noticeRow struct {
 	KeyID string `gorm:"primaryKey"`
@@ -86,7 +107,7 @@ func (s *Store) remind(ctx context.Context, id string) error {
 		}
 		tx.Changed("key_notices", "key_id", dbtx.One(id))
 		return notices.Notify(tx, notices.KeyExpiry, key.Account, "key-expires", map[string]string{
-			"name": key.Title(), "key": key.Shown(), "when": account.When(key.ExpiresAt), "days": strconv.Itoa(days),
+			"name": key.Title(), "key": key.Shown(), "when": account.FormatTime(key.ExpiresAt), "days": strconv.Itoa(days),
 		})
 	})
 }

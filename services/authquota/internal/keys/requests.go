@@ -1,11 +1,19 @@
 package keys
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"time"
 
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/dbtx"
 )
 
 // Request is a person's request for a key. An operator decides it. The key is created when the person collects it, so only its holder
@@ -100,8 +108,254 @@ func (d Decide) Apply(r *Request, by string, now time.Time) (changed bool, err e
 		return false, problem.New(problem.InvalidParameter, "This request was withdrawn, so it can no longer be %s.", d.State)
 	case Approved:
 		return false, problem.New(problem.InvalidParameter,
-			"This request was approved by %s on %s. A decision is final: revoke the key if its holder must not use it.", r.DecidedBy, account.When(*r.DecidedAt))
+			"This request was approved by %s on %s. A decision is final: revoke the key if its holder must not use it.", r.DecidedBy, account.FormatTime(*r.DecidedAt))
 	}
 	return false, problem.New(problem.InvalidParameter,
-		"This request was declined by %s on %s. A decision is final: the person can send a new request.", r.DecidedBy, account.When(*r.DecidedAt))
+		"This request was declined by %s on %s. A decision is final: the person can send a new request.", r.DecidedBy, account.FormatTime(*r.DecidedAt))
+}
+
+type requestRow struct {
+	ID          string `gorm:"primaryKey"`
+	AccountID   string
+	Name        string
+	UseCase     string
+	Test        bool
+	State       string
+	Reason      string
+	RequestedAt int64 `gorm:"column:asked_at"`
+	DecidedAt   *int64
+	DecidedBy   string
+	KeyID       *string
+}
+
+func (requestRow) TableName() string { return "key_requests" }
+
+var openStates = []string{string(Pending), string(Approved)}
+
+func (r requestRow) toRequest() Request {
+	return Request{
+		ID: r.ID, Account: r.AccountID, Name: r.Name, UseCase: r.UseCase, Test: r.Test, State: RequestState(r.State), Reason: r.Reason,
+		RequestedAt: database.FromMicros(r.RequestedAt), DecidedAt: dbtx.Instant(r.DecidedAt), DecidedBy: r.DecidedBy,
+	}
+}
+
+func toRequests(rows []requestRow) []Request {
+	requests := make([]Request, len(rows))
+	for i, r := range rows {
+		requests[i] = r.toRequest()
+	}
+	return requests
+}
+
+// Requests lists a page of the undecided requests or, with all, of every request, oldest first; more reports whether there is another
+// page.
+func (s *Store) Requests(ctx context.Context, all bool, page account.Page) (requests []Request, more bool, err error) {
+	var rows []requestRow
+	q := s.db.WithContext(ctx).Order("id").Where("id > ?", page.After)
+	if !all {
+		q = q.Where("state = ?", Pending)
+	}
+	if page.Limit > 0 {
+		q = q.Limit(page.Limit + 1)
+	}
+	err = q.Find(&rows).Error
+	if more = page.Limit > 0 && len(rows) > page.Limit; more {
+		rows = rows[:page.Limit]
+	}
+	return toRequests(rows), more, database.Outage(err)
+}
+
+// lockRequest reads a request and locks it until tx ends.
+func lockRequest(tx *dbtx.Tx, id string) (requestRow, error) {
+	var row requestRow
+	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ?", id).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		err = RequestNotFound()
+	}
+	return row, err
+}
+
+// OwnRequests returns the account's open requests and those declined within DeclinedShown, oldest first.
+func (s *Store) OwnRequests(ctx context.Context, id string) ([]Request, error) {
+	var rows []requestRow
+	err := s.db.WithContext(ctx).Order("asked_at, id").Find(&rows, "account_id = ? AND (state IN ? OR state = ? AND decided_at > ?)",
+		id, openStates, Declined, database.Micros(s.db.Now().Add(-DeclinedShown))).Error
+	return toRequests(rows), database.Outage(err)
+}
+
+// HadTestKey reports whether the account got its test key, or can collect it.
+func (s *Store) HadTestKey(ctx context.Context, id string) (bool, error) {
+	had, err := hadTestKey(s.db.WithContext(ctx), id)
+	return had, database.Outage(err)
+}
+
+func hadTestKey(db *gorm.DB, id string) (bool, error) {
+	var n int64
+	err := db.Model(&requestRow{}).Where("account_id = ? AND test AND state <> ?", id, Withdrawn).Count(&n).Error
+	return n > 0, err
+}
+
+// RequestKey records a person's request for a key, and that the account accepts the terms of use. It approves a request for the
+// account's test key and, if atOnce, every other one.
+func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, terms account.Acceptance, atOnce bool) (Request, error) {
+	var req Request
+	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		a, err := lockHolder(tx, id)
+		if err != nil {
+			return err
+		}
+		if err := checkRequest(tx, a, wanted); err != nil {
+			return err
+		}
+		if err := account.AcceptTerms(tx, a.ID, terms); err != nil {
+			return err
+		}
+		req = Request{
+			ID: NewRequestID(), Account: a.ID, Name: wanted.Name, UseCase: wanted.UseCase, Test: wanted.Test, State: Pending,
+			RequestedAt: tx.Now,
+		}
+		row := requestRow{
+			ID: req.ID, AccountID: req.Account, Name: req.Name, UseCase: req.UseCase, Test: req.Test, State: string(req.State),
+			RequestedAt: database.Micros(tx.Now),
+		}
+		tx.Changed("key_requests", "id", dbtx.One(req.ID))
+		err = errors.Join(tx.Create(&row).Error,
+			tx.Record(a.ID, "key.request", req.ID, map[string]any{"account": a.ID, "name": wanted.Name, "useCase": wanted.UseCase, "test": wanted.Test}))
+		if err != nil || !atOnce && !wanted.Test {
+			return err
+		}
+		if _, err := Approve().Apply(&req, "auto-approve", tx.Now); err != nil {
+			return err
+		}
+		return saveDecision(tx, req, false) // the next page shows it
+	})
+	return req, err
+}
+
+// checkRequest returns an error if the locked account cannot have another key, or not the requested test key.
+func checkRequest(tx *dbtx.Tx, a account.Account, wanted RequestedKey) error {
+	taken, err := keysInUse(tx, a.ID)
+	switch {
+	case err != nil:
+		return err
+	case taken >= MaxActive:
+		return LimitReached()
+	case !wanted.Test:
+		return nil
+	case a.TierAt(tx.Now) != api.BaseTier:
+		return NoTestKey()
+	}
+	had, err := hadTestKey(tx.DB, a.ID)
+	if err == nil && had {
+		err = NoTestKey()
+	}
+	return err
+}
+
+// Withdraw ends an open request of the account. Withdrawing again changes nothing.
+func (s *Store) Withdraw(ctx context.Context, id, request string) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		row, err := lockRequest(tx, request)
+		if err == nil && row.AccountID != id {
+			err = RequestNotFound()
+		}
+		if err != nil || row.State == string(Withdrawn) {
+			return err
+		}
+		if !row.toRequest().State.Open() {
+			return NotOpen(RequestState(row.State))
+		}
+		tx.Changed("key_requests", "id", dbtx.One(request), "state")
+		return errors.Join(
+			tx.Model(&requestRow{}).Where("id = ?", request).Update("state", Withdrawn).Error,
+			tx.Record(id, "key.withdraw", request, map[string]any{"account": id}),
+		)
+	})
+}
+
+// Decide applies an operator's decision to a request, posts a mail to its person and returns the request.
+func (s *Store) Decide(ctx context.Context, actor, id string, decision Decide) (Request, error) {
+	var decided Request
+	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		row, err := lockRequest(tx, id)
+		if err != nil {
+			return err
+		}
+		decided = row.toRequest()
+		changed, err := decision.Apply(&decided, actor, tx.Now)
+		if err != nil || !changed {
+			return err
+		}
+		return saveDecision(tx, decided, true)
+	})
+	return decided, err
+}
+
+// saveDecision stores a decision with its audit entry and, if notify is set, a mail.
+func saveDecision(tx *dbtx.Tx, r Request, notify bool) error {
+	detail := map[string]any{"account": r.Account}
+	action, template, data := "key.approve", "key-request-approved", map[string]string{"use_case": r.UseCase, "link": tx.Mails.Page("/account/keys")}
+	if r.State == Declined {
+		detail["reason"] = r.Reason
+		action, template, data = "key.decline", "key-request-declined", map[string]string{"use_case": r.UseCase, "reason": r.Reason}
+	}
+	tx.Changed("key_requests", "id", dbtx.One(r.ID), "state", "reason", "decided_at", "decided_by")
+	err := errors.Join(
+		tx.Model(&requestRow{}).Where("id = ?", r.ID).Updates(map[string]any{
+			"state": r.State, "reason": r.Reason, "decided_at": dbtx.Micros(r.DecidedAt), "decided_by": r.DecidedBy,
+		}).Error,
+		tx.Record(r.DecidedBy, action, r.ID, detail),
+	)
+	if err != nil || !notify {
+		return err
+	}
+	return tx.Notify(r.Account, template, data)
+}
+
+// Collect creates the key of an approved request of the account, once, and records that the account accepts the terms of use. If the change is
+// saved but fails, the request can be collected again.
+func (s *Store) Collect(ctx context.Context, id, request string, terms account.Acceptance, stored Record) (Key, error) {
+	var key Key
+	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		a, err := lockHolder(tx, id)
+		if err != nil {
+			return err
+		}
+		req, err := lockRequest(tx, request)
+		if err == nil && req.AccountID != id {
+			err = RequestNotFound()
+		}
+		if err != nil {
+			return err
+		}
+		if req.State != string(Approved) {
+			return NotOpen(RequestState(req.State))
+		}
+		if err := account.AcceptTerms(tx, a.ID, terms); err != nil {
+			return err
+		}
+		row := keyRow{
+			ID: NewID(), AccountID: a.ID, Digest: stored.Digest, Name: req.Name, Prefix: stored.Prefix, LastFour: stored.LastFour,
+			UseCase: req.UseCase, CreatedAt: database.Micros(tx.Now), ExpiresAt: database.Micros(tx.Now.Add(MaxLife)),
+		}
+		key = keyOf(a, row)
+		if err := tx.Create(&row).Error; err != nil {
+			return err
+		}
+		tx.Changed("api_keys", "id", dbtx.One(row.ID))
+		tx.Changed("key_requests", "id", dbtx.One(request), "state", "key_id")
+		return errors.Join(
+			tx.Model(&requestRow{}).Where("id = ?", request).Updates(map[string]any{"state": Collected, "key_id": key.ID}).Error,
+			tx.Record(id, "key.issue", key.ID, map[string]any{
+				"account": id, "tier": key.TierAt(tx.Now), "useCase": key.UseCase, "expiresAt": key.ExpiresAt, "request": request, "test": req.Test,
+			}),
+		)
+	})
+	if err != nil {
+		return key, s.revokeUnshown(ctx, id, key.ID, err, func(tx *dbtx.Tx) error {
+			tx.Changed("key_requests", "id", dbtx.One(request), "state", "key_id")
+			return tx.Model(&requestRow{}).Where("id = ?", request).Updates(map[string]any{"state": Approved, "key_id": nil}).Error
+		})
+	}
+	return key, nil
 }

@@ -10,7 +10,7 @@ import (
 	"opportunity.internal/services/authquota/internal/dbtx"
 )
 
-// Rotate issues a successor with a full life of its own for an active key of the account. The key itself ends after keys.Grace,
+// Rotate issues a successor with a full life of its own for an active key of the account. The key itself ends after Grace,
 // or earlier if it expires first. A key can be rotated once, and not while its own predecessor is in its grace period. If the
 // change is saved but fails, the key is as before.
 func (s *Store) Rotate(ctx context.Context, id, key string, stored Record) (successor, old Key, err error) {
@@ -56,7 +56,7 @@ func (s *Store) Rotate(ctx context.Context, id, key string, stored Record) (succ
 			}),
 			tx.QueueRaise(id),
 			tx.Notify(id, "key-rotated", map[string]string{
-				"name": old.Title(), "key": old.Shown(), "when": account.When(old.ExpiresAt), "until": account.When(successor.ExpiresAt),
+				"name": old.Title(), "key": old.Shown(), "when": account.FormatTime(old.ExpiresAt), "until": account.FormatTime(successor.ExpiresAt),
 			}),
 		)
 	})

@@ -1,10 +1,17 @@
-// Package keys stores keys and key requests.
 package keys
 
 import (
 	"context"
+	"errors"
+	"slices"
+	"time"
 
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
 )
 
@@ -34,4 +41,216 @@ func (s *Store) OpenRequests(ctx context.Context, id string) ([]Request, error) 
 	var rows []requestRow
 	err := s.db.WithContext(ctx).Order("asked_at, id").Find(&rows, "account_id = ? AND state IN ?", id, openStates).Error
 	return toRequests(rows), database.Outage(err)
+}
+
+type keyRow struct {
+	ID          string `gorm:"primaryKey"`
+	AccountID   string
+	Digest      string
+	Name        string
+	Prefix      string
+	LastFour    string
+	UseCase     string
+	Life        *int64 // microseconds
+	CreatedAt   int64  `gorm:"autoCreateTime:false"`
+	ExpiresAt   int64
+	RevokedAt   *int64
+	ReplacedAt  *int64
+	SuccessorID *string
+	LastUsedAt  *int64
+}
+
+func (keyRow) TableName() string { return "api_keys" }
+
+// ownedRow is a key with the fields of its account that affect it.
+type ownedRow struct {
+	Row         keyRow `gorm:"embedded"`
+	Tier        string
+	SuspendedAt *int64
+
+	Paid []api.Entitlement `gorm:"-"`
+}
+
+const owned = `SELECT k.*, a.tier, a.suspended_at FROM api_keys k JOIN accounts a ON a.id = k.account_id `
+
+// counts selects keys k for which Key.Counts is true. Its parameter is the current time.
+const counts = `k.revoked_at IS NULL AND k.replaced_at IS NULL AND k.expires_at > ?`
+
+func (r ownedRow) toKey() Key {
+	key := Key{
+		Standing: account.Standing{Granted: api.Tier(r.Tier), Paid: r.Paid},
+		ID:       r.Row.ID, Account: r.Row.AccountID,
+		Name: r.Row.Name, Prefix: r.Row.Prefix, LastFour: r.Row.LastFour, UseCase: r.Row.UseCase,
+		CreatedAt: database.FromMicros(r.Row.CreatedAt), ExpiresAt: database.FromMicros(r.Row.ExpiresAt),
+		RevokedAt: dbtx.Instant(r.Row.RevokedAt), ReplacedAt: dbtx.Instant(r.Row.ReplacedAt), LastUsedAt: dbtx.Instant(r.Row.LastUsedAt),
+	}
+	if r.Row.Life != nil {
+		key.Life = time.Duration(*r.Row.Life) * time.Microsecond
+	}
+	if r.Row.SuccessorID != nil {
+		key.Successor = *r.Row.SuccessorID
+	}
+	return key
+}
+
+// keyOf returns a key of an account.
+func keyOf(a account.Account, row keyRow) Key {
+	return ownedRow{Row: row, Tier: string(a.Granted), Paid: a.Paid}.toKey()
+}
+
+// Owner returns the account of the key with one of the digests. The account changes when the key is connected.
+func (s *Store) Owner(ctx context.Context, digests []string) (string, error) {
+	var owners []string
+	err := s.db.WithContext(ctx).Raw("SELECT account_id FROM api_keys WHERE digest IN ?", digests).Scan(&owners).Error
+	if err == nil && len(owners) == 0 {
+		return "", NotFound()
+	}
+	if err != nil {
+		return "", database.Outage(err)
+	}
+	return owners[0], nil
+}
+
+// Resolve returns the key with one of the digests, and whether its account is suspended.
+func (s *Store) Resolve(ctx context.Context, digests []string) (key Key, suspended bool, err error) {
+	row, err := findKey(s.db.WithContext(ctx), "WHERE k.digest IN ?", digests)
+	return row.toKey(), row.SuspendedAt != nil, database.Outage(err)
+}
+
+func findKey(db *gorm.DB, where string, args ...any) (ownedRow, error) {
+	var rows []ownedRow
+	err := db.Raw(owned+where, args...).Scan(&rows).Error
+	if err == nil && len(rows) == 0 {
+		err = NotFound()
+	}
+	if err != nil {
+		return ownedRow{}, err
+	}
+	return rows[0], addPaid(db, rows[:1])
+}
+
+// addPaid adds the entitlements of their accounts to keys.
+func addPaid(db *gorm.DB, rows []ownedRow) error {
+	ids := make([]string, 0, len(rows))
+	for _, r := range rows {
+		ids = append(ids, r.Row.AccountID)
+	}
+	slices.Sort(ids)
+	paid, err := account.Paid(db, slices.Compact(ids)...)
+	for i := range rows {
+		rows[i].Paid = paid[rows[i].Row.AccountID]
+	}
+	return err
+}
+
+// Keys returns a page of the keys that match, in order of creation. more reports whether another page follows.
+func (s *Store) Keys(ctx context.Context, of Filter, page account.Page) (listed []Key, more bool, err error) {
+	where, args := "WHERE k.id > ? ", []any{page.After}
+	if of.Account != "" {
+		err := s.db.WithContext(ctx).Take(&account.Row{}, "id = ?", of.Account).Error
+		if errors.Is(err, gorm.ErrRecordNotFound) {
+			err = account.NotFound()
+		}
+		if err != nil {
+			return nil, false, database.Outage(err)
+		}
+		where, args = where+"AND k.account_id = ? ", append(args, of.Account)
+	}
+	if of.UseCase != "" {
+		where, args = where+"AND k.use_case = ? ", append(args, of.UseCase)
+	}
+	where += "ORDER BY k.id"
+	if page.Limit > 0 {
+		where, args = where+" LIMIT ?", append(args, page.Limit+1)
+	}
+	var rows []ownedRow
+	err = s.db.WithContext(ctx).Raw(owned+where, args...).Scan(&rows).Error
+	if more = page.Limit > 0 && len(rows) > page.Limit; more {
+		rows = rows[:page.Limit]
+	}
+	if err == nil {
+		err = addPaid(s.db.WithContext(ctx), rows)
+	}
+	listed = make([]Key, len(rows))
+	for i, r := range rows {
+		listed[i] = r.toKey()
+	}
+	return listed, more, database.Outage(err)
+}
+
+// OwnKeys returns all keys of the account, oldest first.
+func (s *Store) OwnKeys(ctx context.Context, id string) ([]Key, error) {
+	own, _, err := s.Keys(ctx, Filter{Account: id}, account.Page{})
+	return own, err
+}
+
+// OwnKey returns a key of the account.
+func (s *Store) OwnKey(ctx context.Context, id, key string) (Key, error) {
+	own, _, err := s.ResolveOwn(ctx, id, key)
+	return own, err
+}
+
+// ResolveOwn returns a key of the account, and whether the account is suspended.
+func (s *Store) ResolveOwn(ctx context.Context, id, key string) (own Key, suspended bool, err error) {
+	row, err := findKey(s.db.WithContext(ctx), "WHERE k.id = ? AND k.account_id = ?", key, id)
+	return row.toKey(), row.SuspendedAt != nil, database.Outage(err)
+}
+
+// Rename sets the name, which must be valid, of a key of the account.
+func (s *Store) Rename(ctx context.Context, id, key, name string) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		row, err := lockOwnKey(tx, id, key)
+		if err != nil || row.Name == name {
+			return err
+		}
+		return errors.Join(tx.Model(&keyRow{}).Where("id = ?", key).Update("name", name).Error,
+			tx.Record(id, "key.rename", key, map[string]any{"account": id, "from": row.Name, "to": name}))
+	})
+}
+
+// lockOwnKey reads a key of the account and locks it until tx ends.
+func lockOwnKey(tx *dbtx.Tx, id, key string) (keyRow, error) {
+	var row keyRow
+	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ? AND account_id = ?", key, id).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		err = NotFound()
+	}
+	return row, err
+}
+
+// KeyDigests returns up to limit digests of keys, revoked and expired ones included, that follow the position. A position that
+// is not in this database, because the database was restored, restarts the list from its beginning.
+func (s *Store) KeyDigests(ctx context.Context, after api.KeyPosition, limit int) (api.KeyDigests, error) {
+	rows, err := s.keyDigests(ctx, after.Sequence, limit+2) // from the key at the position to the one behind the page
+	page := api.KeyDigests{After: after}
+	switch {
+	case err != nil:
+		return page, err
+	case after.Sequence > 0 && len(rows) > 0 && rows[0].Sequence == after.Sequence && rows[0].Digest == after.Digest:
+		rows = rows[1:]
+	case after.Sequence > 0:
+		page.After = api.KeyPosition{}
+		if rows, err = s.keyDigests(ctx, 0, limit+1); err != nil {
+			return page, err
+		}
+	}
+	if page.More = len(rows) > limit; page.More {
+		rows = rows[:limit]
+	}
+	page.Digests = make([]string, len(rows))
+	for i, r := range rows {
+		page.Digests[i] = r.Digest
+	}
+	page.Last = page.After
+	if len(rows) > 0 {
+		page.Last = rows[len(rows)-1]
+	}
+	return page, nil
+}
+
+// keyDigests returns keys from a sequence on.
+func (s *Store) keyDigests(ctx context.Context, from int64, limit int) (rows []api.KeyPosition, err error) {
+	err = s.db.WithContext(ctx).Raw("SELECT sequence, substr(digest, 1, ?) AS digest FROM api_keys WHERE sequence >= ? ORDER BY sequence LIMIT ?",
+		api.KeyDigestLength, from, limit).Scan(&rows).Error
+	return rows, database.Outage(err)
 }

@@ -1,7 +1,22 @@
-// Package notices defines the mails that a person can choose, the rules for those about usage, and the announcements of operators.
+// Package notices defines the mails that a person can choose, and posts those about usage and the announcements of operators.
 package notices
 
-import "time"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/dbtx"
+)
 
 // Kind is a kind of notice.
 type Kind string
@@ -59,4 +74,179 @@ func OfDay(used, perDay int, due map[Kind]bool) Kind {
 		return DayNearlyUsed
 	}
 	return ""
+}
+
+// choiceRow is a person's choice about a kind of notice.
+type choiceRow struct {
+	AccountID string `gorm:"primaryKey"`
+	Kind      string `gorm:"primaryKey"`
+	Wanted    bool
+}
+
+// TableName implements gorm's Tabler.
+func (choiceRow) TableName() string { return "notice_choices" }
+
+// choices returns which notices an account gets: the person's choices, and the defaults of the others.
+func choices(db *gorm.DB, accountID string) (map[Kind]bool, error) {
+	wanted := make(map[Kind]bool, len(All))
+	for _, c := range All {
+		wanted[c.Kind] = c.Default
+	}
+	var rows []choiceRow
+	err := db.Find(&rows, "account_id = ?", accountID).Error
+	for _, r := range rows {
+		wanted[Kind(r.Kind)] = r.Wanted
+	}
+	return wanted, err
+}
+
+// Notify is dbtx.Tx.Notify for a kind of notice that the person can choose.
+func Notify(tx *dbtx.Tx, kind Kind, accountID, template string, data map[string]string) error {
+	wanted, err := choices(tx.DB, accountID)
+	if err != nil || !wanted[kind] {
+		return err
+	}
+	return tx.Notify(accountID, template, data)
+}
+
+type noticeEventRow struct {
+	AccountID string `gorm:"primaryKey"`
+	Kind      string `gorm:"primaryKey"`
+	Event     string `gorm:"primaryKey"`
+	SentAt    int64
+}
+
+func (noticeEventRow) TableName() string { return "notice_events" }
+
+// claim reports whether the notice about an event was not claimed before. Concurrent claims wait for each other, so one of them
+// succeeds, if its tx is committed.
+func claim(tx *dbtx.Tx, kind Kind, accountID, event string) (bool, error) {
+	insert := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&noticeEventRow{accountID, string(kind), event, database.Micros(tx.Now)})
+	return insert.RowsAffected > 0, insert.Error
+}
+
+// Store stores choices. It reads accounts and their usage from the tables of other features.
+type Store struct {
+	db    *dbtx.DB
+	tiers account.TierTable
+}
+
+// NewStore returns a Store for installations with these tiers.
+func NewStore(db *dbtx.DB, tiers account.TierTable) *Store { return &Store{db, tiers} }
+
+// Choices returns which notices an account gets.
+func (s *Store) Choices(ctx context.Context, accountID string) (map[Kind]bool, error) {
+	wanted, err := choices(s.db.WithContext(ctx), accountID)
+	return wanted, database.Outage(err)
+}
+
+// Choose stores the choice about each kind of notice.
+func (s *Store) Choose(ctx context.Context, accountID string, wanted map[Kind]bool) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		var rows []choiceRow
+		detail := map[string]any{}
+		for _, c := range All {
+			rows = append(rows, choiceRow{AccountID: accountID, Kind: string(c.Kind), Wanted: wanted[c.Kind]})
+			detail[string(c.Kind)] = wanted[c.Kind]
+		}
+		return errors.Join(tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&rows).Error, tx.Record(accountID, "notices.choose", accountID, detail))
+	})
+}
+
+// due is the usage of an account today, for a notice that it wants and has not got.
+type due struct {
+	AccountID string
+	Kind      string
+	Calls     int
+}
+
+const unsent = ` AND c.wanted AND NOT EXISTS (SELECT 1 FROM notice_events e WHERE e.account_id = c.account_id AND e.kind = c.kind AND e.event = ?)`
+
+// NotifyUsage posts the notices about today's usage, each once a day. Several processes may call it concurrently.
+func (s *Store) NotifyUsage(ctx context.Context) error {
+	day := counter.DayOf(s.db.Now())
+	return errors.Join(s.notifyDay(ctx, day), s.notifyMinute(ctx, day))
+}
+
+func (s *Store) notifyDay(ctx context.Context, day string) error {
+	var rows []due
+	err := s.db.WithContext(ctx).Raw(`SELECT c.account_id, c.kind, u.calls FROM notice_choices c
+		JOIN usage_days u ON u.account_id = c.account_id AND u.day = ? WHERE c.kind IN ?`+unsent+` ORDER BY c.account_id`,
+		day, []Kind{DayNearlyUsed, DayUsed}, day).Scan(&rows).Error
+	if err != nil {
+		return database.Outage(err)
+	}
+	kinds, calls := map[string]map[Kind]bool{}, map[string]int{}
+	for _, r := range rows {
+		if kinds[r.AccountID] == nil {
+			kinds[r.AccountID] = map[Kind]bool{}
+		}
+		kinds[r.AccountID][Kind(r.Kind)], calls[r.AccountID] = true, r.Calls
+	}
+	var failures []error // an error of one account does not block the others
+	for id, used := range calls {
+		failures = append(failures, s.notifyAccount(ctx, day, id, used, kinds[id]))
+	}
+	return errors.Join(failures...)
+}
+
+func (s *Store) notifyAccount(ctx context.Context, day, id string, used int, kinds map[Kind]bool) error {
+	db := s.db.WithContext(ctx)
+	var row account.Row
+	if err := db.Take(&row, "id = ?", id).Error; err != nil {
+		return database.Outage(err)
+	}
+	a, err := row.WithPaid(db)
+	if err != nil {
+		return database.Outage(err)
+	}
+	limits, known := s.tiers[a.TierAt(s.db.Now())]
+	if !known {
+		return fmt.Errorf("account %s has an unknown tier", id)
+	}
+	kind := OfDay(used, limits.PerDay, kinds)
+	if kind == "" {
+		return nil
+	}
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		first, err := claim(tx, kind, id, day)
+		if err != nil || !first {
+			return err
+		}
+		percent := "80"
+		if kind == DayUsed {
+			percent = "100"
+			if _, err := claim(tx, DayNearlyUsed, id, day); err != nil { // it would come too late
+				return err
+			}
+		}
+		return Notify(tx, kind, id, "quota-used", map[string]string{
+			"percent": percent, "used": strconv.Itoa(used), "limit": strconv.Itoa(limits.PerDay),
+		})
+	})
+}
+
+func (s *Store) notifyMinute(ctx context.Context, day string) error {
+	var rows []due
+	err := s.db.WithContext(ctx).Raw(`SELECT c.account_id, o.calls FROM notice_choices c
+		JOIN usage_outcomes o ON o.account_id = c.account_id AND o.day = ? AND o.outcome = ? WHERE c.kind = ? AND o.calls >= ?`+unsent,
+		day, api.CallMinuteLimitReached, MinuteLimit, MinuteLimitCalls, day).Scan(&rows).Error
+	failures := []error{database.Outage(err)}
+	for _, r := range rows {
+		failures = append(failures, s.db.Change(ctx, func(tx *dbtx.Tx) error {
+			first, err := claim(tx, MinuteLimit, r.AccountID, day)
+			if err != nil || !first {
+				return err
+			}
+			return Notify(tx, MinuteLimit, r.AccountID, "minute-limit", map[string]string{
+				"calls": strconv.Itoa(r.Calls),
+			})
+		}))
+	}
+	return errors.Join(failures...)
+}
+
+// DeleteExpired forgets which notices were sent long ago.
+func (s *Store) DeleteExpired(ctx context.Context) error {
+	return database.Outage(s.db.WithContext(ctx).Where("sent_at < ?", database.Micros(s.db.Now().Add(-Retention))).Delete(&noticeEventRow{}).Error)
 }

@@ -10,7 +10,7 @@ import (
 	"opportunity.internal/services/authquota/internal/site"
 )
 
-// Links stores links sent by mail. Invalid links are link.Gone.
+// Links stores links sent by mail. Invalid links are people.LinkGone.
 type Links interface {
 	Link(ctx context.Context, secret string, purpose people.LinkPurpose) (people.Link, error)
 }

@@ -41,7 +41,7 @@ func (p *Pages) lost(v *site.Visit) (site.View, error) {
 	keep := people.NewLink(people.LinkKeep, v.Person.Account, v.Person.Email, v.Now)
 	return sent, p.Losses.RequestNewAuthenticator(ctx, v.Person.Account, lost, keep, mail.Message{
 		To: v.Person.Email, Template: "authenticator-reset-asked", Data: map[string]string{
-			"when":   account.When(v.Now.Add(people.ResetWait)),
+			"when":   account.FormatTime(v.Now.Add(people.ResetWait)),
 			"link":   p.linkTo("/account/lost-authenticator/confirm", lost),
 			"cancel": p.linkTo("/account/lost-authenticator/cancel", keep),
 		},
@@ -52,7 +52,7 @@ func (p *Pages) lostConfirmForm(v *site.Visit) (site.View, error) {
 	l, err := p.Links.Link(v.Request.Context(), token(v), people.LinkLost)
 	return unlessGone(site.SignIn, site.View{Template: "link", Title: "Is the authenticator lost?", Data: linkForm{
 		"/account/lost-authenticator/confirm", token(v),
-		"If you confirm, the authenticator and the recovery codes will be removed on " + account.When(l.RequestedAt().Add(people.ResetWait)) +
+		"If you confirm, the authenticator and the recovery codes will be removed on " + account.FormatTime(l.RequestedAt().Add(people.ResetWait)) +
 			". You set up new ones the next time you sign in. Signing in with the authenticator before then cancels the removal.",
 		"Yes, it is lost",
 	}}, err)
@@ -61,7 +61,7 @@ func (p *Pages) lostConfirmForm(v *site.Visit) (site.View, error) {
 func (p *Pages) lostConfirm(v *site.Visit) (site.View, error) {
 	at, err := p.Losses.BeginReset(v.Request.Context(), token(v))
 	return unlessGone(site.SignIn, site.View{
-		Redirect: site.SignIn, Notice: "Come back after " + account.When(at) + ", sign in with your password and set up a new authenticator.",
+		Redirect: site.SignIn, Notice: "Come back after " + account.FormatTime(at) + ", sign in with your password and set up a new authenticator.",
 	}, err)
 }
 

@@ -12,8 +12,8 @@ import (
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
-// RequestAddressChange stores a link.NewAddress and posts one of two mails to the new address: fresh, which has the link, or
-// known, if another account has the address. It posts notice, with the link.OldAddress keep, to the current address. Earlier
+// RequestAddressChange stores a LinkNewAddress and posts one of two mails to the new address: fresh, which has the link, or
+// known, if another account has the address. It posts notice, with the LinkOldAddress keep, to the current address. Earlier
 // links for an address change stop working.
 func (s *Store) RequestAddressChange(ctx context.Context, l, keep FreshLink, fresh, known, notice mail.Message) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
@@ -33,7 +33,7 @@ func (s *Store) RequestAddressChange(ctx context.Context, l, keep FreshLink, fre
 	})
 }
 
-// ChangeAddress sets the new address of a link.NewAddress and notifies the old one. It returns link.Gone if the link was used
+// ChangeAddress sets the new address of a LinkNewAddress and notifies the old one. It returns LinkGone if the link was used
 // or another account has the address.
 func (s *Store) ChangeAddress(ctx context.Context, secret string) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
@@ -84,7 +84,7 @@ func (s *Store) CancelAddressChange(ctx context.Context, accountID string) error
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error { return callOffAddressChange(tx, accountID) })
 }
 
-// KeepAddress cancels the pending address change by a link.OldAddress.
+// KeepAddress cancels the pending address change by a LinkOldAddress.
 func (s *Store) KeepAddress(ctx context.Context, secret string) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		l, err := useLink(tx, secret, LinkOldAddress)

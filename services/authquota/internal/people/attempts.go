@@ -2,6 +2,7 @@ package people
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,129 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/dbtx"
 )
+
+// AttemptRule computes delays for one kind of subject. It slows guessing down and never locks an account: the right value
+// is accepted after a delay, and each delay is bounded.
+//
+// Failures are counted per subject:
+//
+//   - An e-mail address together with the client's network, so that an attacker elsewhere cannot delay the owner.
+//   - A network, against attempts on many addresses.
+//   - For the second factor, an account together with the network, and the account alone against attempts from many networks,
+//     except from browsers known to the account.
+//   - A session, for confirmations within it.
+//
+// Addresses without an account are counted in the same way, so that a delay reveals nothing. The counts are in the database,
+// which signing in needs anyway, so that a Redis outage does not prevent it.
+type AttemptRule struct {
+	Free   int           // failures without a delay
+	First  time.Duration // delay after the next failure; it doubles with each further one
+	Most   time.Duration // maximum delay
+	Forget time.Duration // failures are forgotten after this time without one
+}
+
+// The rules.
+var (
+	AddressRule = AttemptRule{Free: 9, First: 30 * time.Second, Most: 15 * time.Minute, Forget: 24 * time.Hour} // address and network together
+	NetworkRule = AttemptRule{Free: 100, First: 30 * time.Second, Most: 15 * time.Minute, Forget: time.Hour}    // a network alone
+	AccountRule = AttemptRule{Free: 100, First: 30 * time.Second, Most: time.Minute, Forget: time.Hour}         // the second factor of an account
+	SessionRule = AttemptRule{Free: 9, First: 30 * time.Second, Most: time.Minute, Forget: 24 * time.Hour}      // confirmations by a signed-in person
+)
+
+// Wait returns the remaining delay at now after a number of failures with the last one at last, or 0.
+func (r AttemptRule) Wait(failures int, last, now time.Time) time.Duration {
+	if failures <= r.Free || now.Sub(last) >= r.Forget {
+		return 0
+	}
+	cost := r.First
+	for range failures - r.Free - 1 {
+		if cost >= r.Most {
+			break
+		}
+		cost *= 2
+	}
+	cost = min(cost, r.Most)
+	return max(0, min(cost, last.Add(cost).Sub(now))) // a last in the future, after the clock was set back, does not increase the delay
+}
+
+// Count returns the number of failures after another one at now.
+func (r AttemptRule) Count(failures int, last, now time.Time) int {
+	if now.Sub(last) >= r.Forget {
+		return 1
+	}
+	return failures + 1
+}
+
+// NetworkOf returns the network of an IP address: /24 for IPv4, /48 for IPv6. An attacker may control all addresses of such a
+// network. Invalid addresses share one network.
+func NetworkOf(ip string) string {
+	addr, err := netip.ParseAddr(ip)
+	if err != nil {
+		return "unknown"
+	}
+	addr = addr.Unmap().WithZone("")
+	bits := 48
+	if addr.Is4() {
+		bits = 24
+	}
+	network, err := addr.Prefix(bits)
+	if err != nil {
+		return "unknown"
+	}
+	return network.String()
+}
+
+// AttemptSubject identifies a counter of failures.
+type AttemptSubject struct {
+	Rule   AttemptRule
+	Name   string // stored only as a keyed hash
+	Shared bool   // a success removes only its own attempt, not failures of others
+}
+
+// AttemptsFromNetwork counts all attempts from the client's network.
+func AttemptsFromNetwork(ip string) AttemptSubject {
+	return AttemptSubject{NetworkRule, "network " + NetworkOf(ip), true}
+}
+
+// AttemptsOnAddress counts attempts on an e-mail address from the client's network, whether or not an account has the address.
+func AttemptsOnAddress(email, ip string) AttemptSubject {
+	return AttemptSubject{AddressRule, "address " + NetworkOf(ip) + " " + email, false}
+}
+
+// AttemptsOnSecondStep counts attempts on the second factor of an account from the client's network.
+func AttemptsOnSecondStep(account, ip string) AttemptSubject {
+	return AttemptSubject{AddressRule, "second step " + NetworkOf(ip) + " " + account, false}
+}
+
+// AttemptsOnAccount counts attempts on the second factor of an account from unknown browsers.
+func AttemptsOnAccount(id string) AttemptSubject {
+	return AttemptSubject{AccountRule, "account " + id, true}
+}
+
+// AttemptsOfDevice counts attempts of a browser that signed in to the account before, by the hash of its secret.
+func AttemptsOfDevice(account, hash string) AttemptSubject {
+	return AttemptSubject{AddressRule, "device " + hash + " " + account, false}
+}
+
+// AttemptsInSession counts attempts within a session.
+func AttemptsInSession(id string) AttemptSubject {
+	return AttemptSubject{SessionRule, "session " + id, false}
+}
+
+// AttemptsToConnect counts attempts to connect keys to an account.
+func AttemptsToConnect(id string) AttemptSubject {
+	return AttemptSubject{SessionRule, "keys " + id, false}
+}
+
+// MailsTo counts mails requested for a purpose: to an address, or for an account.
+func MailsTo(purpose, to string) AttemptSubject {
+	return AttemptSubject{AddressRule, "mail " + purpose + " " + to, false}
+}
+
+// FormsFrom counts forms that send mails from the client's network. Submitting such a form is not a failure.
+func FormsFrom(ip string) AttemptSubject {
+	return AttemptSubject{NetworkRule, "forms " + NetworkOf(ip), true}
+}
 
 type attemptRow struct {
 	Subject  string `gorm:"primaryKey"`

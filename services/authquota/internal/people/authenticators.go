@@ -3,19 +3,21 @@ package people
 import (
 	"context"
 	"errors"
+	"time"
 
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/totp"
 )
 
 // newSeedContext binds a sealed seed to the session in which it was shown.
 func newSeedContext(sessionID string) string { return "new totp seed " + sessionID }
 
-// NewSeed returns the seed of an authenticator that is being set up. It stays the same for session.SetUpLife, so that the page
+// NewSeed returns the seed of an authenticator that is being set up. It stays the same for SetUpLife, so that the page
 // can be reloaded. Each browser gets a different seed.
 func (s *Store) NewSeed(ctx context.Context, current Session) (NewSeed, error) {
 	now, made := s.db.Now(), totp.NewSeed()
@@ -38,7 +40,7 @@ func (s *Store) NewSeed(ctx context.Context, current Session) (NewSeed, error) {
 }
 
 // storeSeed makes the new seed of a session the authenticator of its person and marks the step as used. condition selects
-// persons with or without an authenticator. It returns people.CodeUsed if a concurrent request was first.
+// persons with or without an authenticator. It returns CodeUsed if a concurrent request was first.
 func storeSeed(tx *dbtx.Tx, current Session, seed NewSeed, step int64, condition string) error {
 	err := one(tx.Model(&personRow{}).Where("account_id = ? AND closed_at IS NULL AND "+condition, current.Account).Updates(map[string]any{
 		"totp_seed": tx.Box.Seal([]byte(seed.Seed), seedContext(current.Account)), "totp_confirmed_at": database.Micros(tx.Now), "totp_last_step": step,
@@ -54,7 +56,7 @@ func storeSeed(tx *dbtx.Tx, current Session, seed NewSeed, step int64, condition
 const setUp = "authenticator set-up"
 
 // ConfirmAuthenticator sets up the first authenticator with the step of a valid code, stores the hashes of recovery codes and
-// completes signing in. It returns people.CodeUsed if a concurrent request was first.
+// completes signing in. It returns CodeUsed if a concurrent request was first.
 func (s *Store) ConfirmAuthenticator(ctx context.Context, half Session, entry Entry, seed NewSeed, step int64, codes []string, tried ...AttemptSubject) (admitted Admitted, err error) {
 	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		err := storeSeed(tx, half, seed, step, "totp_confirmed_at IS NULL")
@@ -77,7 +79,7 @@ func (s *Store) ConfirmAuthenticator(ctx context.Context, half Session, entry En
 }
 
 // ReplaceAuthenticator replaces the authenticator with the step of a valid code, ends all other sessions and gives this one a
-// new secret. It returns people.CodeUsed if a concurrent request was first.
+// new secret. It returns CodeUsed if a concurrent request was first.
 func (s *Store) ReplaceAuthenticator(ctx context.Context, current Session, seed NewSeed, step int64, tried ...AttemptSubject) (secret string, err error) {
 	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		if err := storeSeed(tx, current, seed, step, "totp_confirmed_at IS NOT NULL"); err != nil {
@@ -130,7 +132,7 @@ func one(update *gorm.DB) error {
 }
 
 // SignInByCode completes signing in with the step of a valid code. One statement marks the step as used: of two browsers with
-// the same code, the second gets people.CodeUsed.
+// the same code, the second gets CodeUsed.
 func (s *Store) SignInByCode(ctx context.Context, half Session, entry Entry, step int64, tried ...AttemptSubject) (Admitted, error) {
 	return s.signInBy(ctx, half, entry, "authenticator", tried, func(tx *dbtx.Tx) error {
 		return useStep(tx, half.Account, step)
@@ -143,4 +145,89 @@ func useStep(tx *dbtx.Tx, accountID string, step int64) error {
 	return one(tx.Model(&personRow{}).
 		Where("account_id = ? AND totp_last_step < ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", accountID, step).
 		Update("totp_last_step", step))
+}
+
+// RequestNewAuthenticator stores the two links for a lost authenticator and posts the mail. Earlier links for it stop working.
+func (s *Store) RequestNewAuthenticator(ctx context.Context, accountID string, lost, keep FreshLink, message mail.Message) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		if err := endLinks(tx, accountID, LinkLost, LinkKeep); err != nil {
+			return err
+		}
+		return errors.Join(
+			saveLink(tx, lost), saveLink(tx, keep),
+			tx.Record(accountID, "factor.reset_asked", accountID, map[string]any{}),
+			tx.Post(message))
+	})
+}
+
+// BeginReset starts the waiting period for removing the authenticator, by a LinkLost, and returns its end.
+func (s *Store) BeginReset(ctx context.Context, secret string) (at time.Time, err error) {
+	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		l, err := useLink(tx, secret, LinkLost)
+		if err != nil {
+			return err
+		}
+		tx.Changed("people", "account_id", dbtx.One(l.Account), "reset_at")
+		at = l.RequestedAt().Add(ResetWait) // as the mail says
+		update := tx.Model(&personRow{}).Where("account_id = ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", l.Account).
+			Update("reset_at", database.Micros(at))
+		if update.Error == nil && update.RowsAffected == 0 {
+			return LinkGone()
+		}
+		return errors.Join(update.Error,
+			tx.Record(l.Account, "factor.reset_begin", l.Account, map[string]any{"at": at}))
+	})
+	return at, err
+}
+
+// CancelReset ends the waiting period by a LinkKeep. The authenticator stays.
+func (s *Store) CancelReset(ctx context.Context, secret string) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		l, err := useLink(tx, secret, LinkKeep)
+		if err != nil {
+			return err
+		}
+		return keepFactor(tx, l.Account)
+	})
+}
+
+// KeepAuthenticator ends the waiting period on behalf of the account's person.
+func (s *Store) KeepAuthenticator(ctx context.Context, accountID string) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error { return keepFactor(tx, accountID) })
+}
+
+// keepFactor ends the waiting period for a new authenticator, if any, and invalidates its links.
+func keepFactor(tx *dbtx.Tx, accountID string) error {
+	if err := endLinks(tx, accountID, LinkLost, LinkKeep); err != nil {
+		return err
+	}
+	update := tx.Model(&personRow{}).Where("account_id = ? AND reset_at IS NOT NULL", accountID).Update("reset_at", nil)
+	if update.Error != nil || update.RowsAffected == 0 {
+		return update.Error
+	}
+	tx.Changed("people", "account_id", dbtx.One(accountID), "reset_at")
+	return tx.Record(accountID, "factor.reset_cancel", accountID, map[string]any{})
+}
+
+// removeLost removes the second factors of an account whose waiting period is over.
+func removeLost(tx *dbtx.Tx, accountID string) error {
+	update := tx.Model(&personRow{}).Where("account_id = ? AND reset_at <= ? AND closed_at IS NULL", accountID, database.Micros(tx.Now)).
+		Updates(map[string]any{"totp_seed": "", "totp_confirmed_at": nil, "reset_at": nil})
+	if update.Error != nil || update.RowsAffected == 0 {
+		return update.Error
+	}
+	tx.Changed("people", "account_id", dbtx.One(accountID), "totp_seed", "totp_confirmed_at", "reset_at")
+	tx.Changed("passkeys", "account_id", dbtx.One(accountID))
+	if err := replaceCodes(tx, accountID, nil); err != nil {
+		return err
+	}
+	if err := tx.Delete(&passkeyRow{}, "account_id = ?", accountID).Error; err != nil { // passkeys may be on the lost device
+		return err
+	}
+	_, err := end(tx, "account_id = ?", accountID)
+	return errors.Join(err,
+		endAddressChange(tx, accountID),
+		endLinks(tx, accountID, LinkLost, LinkKeep),
+		tx.Record(accountID, "factor.remove", accountID, map[string]any{"factor": "authenticator", "by": "reset"}),
+		tx.Notify(accountID, "authenticator-reset", nil))
 }

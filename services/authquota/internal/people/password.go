@@ -49,7 +49,7 @@ func (s *Store) ChangePassword(ctx context.Context, current Session, before, aft
 	return secret, err
 }
 
-// RequestReset stores a link.Reset for the account with its address and posts the mail. If no account has the address, it does
+// RequestReset stores a LinkReset for the account with its address and posts the mail. If no account has the address, it does
 // nothing in the same time.
 func (s *Store) RequestReset(ctx context.Context, l FreshLink, message mail.Message) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
@@ -72,7 +72,7 @@ func (s *Store) RequestReset(ctx context.Context, l FreshLink, message mail.Mess
 	})
 }
 
-// ResetPassword sets a new password by a link.Reset and ends all sessions of the account, and the browser's session, even of
+// ResetPassword sets a new password by a LinkReset and ends all sessions of the account, and the browser's session, even of
 // another account. The second factor stays.
 func (s *Store) ResetPassword(ctx context.Context, secret, passwordHash string, entry Entry, tried ...AttemptSubject) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {

@@ -1,14 +1,22 @@
-// Package people defines the people who sign in to accounts.
+// Package people defines and stores the people who sign in to accounts: their sign-ins and sessions, their second factors, and their addresses
+// and passwords.
 package people
 
 import (
+	"context"
+	"errors"
 	"net/mail"
 	"strings"
 	"time"
 
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/dbtx"
 )
 
 // Person signs in to an account. Accounts created by operators have none.
@@ -56,4 +64,105 @@ func CodeUsed() *problem.Error {
 // Suspended returns the error for closing a suspended account.
 func Suspended() error {
 	return problem.New(problem.InvalidParameter, "Your account is suspended. You can close it when it is resumed.")
+}
+
+type personRow struct {
+	AccountID       string `gorm:"primaryKey"`
+	Email           string
+	PasswordHash    string
+	TOTPSeed        string `gorm:"column:totp_seed"`
+	TOTPConfirmedAt *int64 `gorm:"column:totp_confirmed_at"`
+	TOTPLastStep    int64  `gorm:"column:totp_last_step"`
+	ResetAt         *int64
+	ClosedAt        *int64
+	CreatedAt       int64 `gorm:"autoCreateTime:false"`
+}
+
+func (personRow) TableName() string { return "people" }
+
+// Person returns the person of an account; not_found if it has none.
+func (s *Store) Person(ctx context.Context, accountID string) (Person, error) {
+	var rows []struct {
+		Row         personRow `gorm:"embedded"`
+		Tier        string
+		SuspendedAt *int64
+		CodesLeft   int
+	}
+	err := s.db.WithContext(ctx).Raw(`
+		SELECT p.*, a.tier, a.suspended_at,
+			(SELECT count(*) FROM recovery_codes c WHERE c.account_id = p.account_id AND c.used_at IS NULL) AS codes_left
+		FROM people p JOIN accounts a ON a.id = p.account_id
+		WHERE p.account_id = ? AND p.closed_at IS NULL`, accountID).Scan(&rows).Error
+	if err == nil && len(rows) == 0 {
+		return Person{}, account.NotFound()
+	}
+	if err != nil {
+		return Person{}, database.Outage(err)
+	}
+	r := rows[0]
+	paid, err := account.Paid(s.db.WithContext(ctx), accountID)
+	if err != nil {
+		return Person{}, database.Outage(err)
+	}
+	terms, err := account.LastTerms(s.db.WithContext(ctx), accountID)
+	standing := account.Standing{Granted: api.Tier(r.Tier), Paid: paid[accountID]}
+	return Person{
+		Standing: standing, Account: r.Row.AccountID, Email: r.Row.Email, AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.CodesLeft,
+		ResetAt: dbtx.Instant(r.Row.ResetAt), Tier: standing.TierAt(s.db.Now()), SuspendedAt: dbtx.Instant(r.SuspendedAt), Terms: terms,
+		CreatedAt: database.FromMicros(r.Row.CreatedAt),
+	}, database.Outage(err)
+}
+
+// byEmail returns the person with an e-mail address, or the zero row.
+func byEmail(db *gorm.DB, email string) (personRow, error) {
+	var row personRow
+	err := db.Take(&row, "email = ? AND closed_at IS NULL", email).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return personRow{}, nil
+	}
+	return row, err
+}
+
+// lockPerson reads the person of an account and locks the row until tx ends. On SQLite the transaction itself is the lock.
+func lockPerson(tx *dbtx.Tx, accountID string) (personRow, error) {
+	var row personRow
+	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "account_id = ? AND closed_at IS NULL", accountID).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		err = account.NotFound()
+	}
+	return row, err
+}
+
+// Retention of sign-in data. The audit log is kept.
+const (
+	sessionsKept = 30 * 24 * time.Hour  // after the last possible use
+	linksKept    = 24 * time.Hour       // after expiry
+	attemptsKept = 25 * time.Hour       // longer than any AttemptRule needs
+	devicesKept  = 400 * 24 * time.Hour // the lifetime of the cookie
+)
+
+// DeleteExpired deletes sign-in data past its retention.
+func (s *Store) DeleteExpired(ctx context.Context) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		before := func(retention time.Duration) int64 { return database.Micros(tx.Now.Add(-retention)) }
+		return errors.Join(
+			tx.Delete(&sessionRow{}, "expires_at < ?", before(sessionsKept)).Error,
+			tx.Delete(&linkRow{}, "expires_at < ?", before(linksKept)).Error,
+			tx.Delete(&attemptRow{}, "last_at < ?", before(attemptsKept)).Error,
+			tx.Delete(&deviceRow{}, "seen_at < ?", before(devicesKept)).Error)
+	})
+}
+
+// Store stores people.
+type Store struct{ db *dbtx.DB }
+
+// NewStore returns a Store.
+func NewStore(db *dbtx.DB) *Store { return &Store{db} }
+
+// SealedColumns returns the columns of sealed texts.
+func SealedColumns() []dbtx.Sealed {
+	return []dbtx.Sealed{
+		{Table: "people", ID: "account_id", Column: "totp_seed", Context: seedContext},
+		{Table: "sessions", ID: "id", Column: "new_seed", Context: newSeedContext},
+	}
 }

@@ -2,7 +2,12 @@ package people
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -10,13 +15,144 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
 )
+
+// Stage is the progress of signing in.
+type Stage string
+
+const (
+	Halfway Stage = "password" // the password is proven, the second factor is not
+	Full    Stage = "full"
+)
+
+// Idle timeout and maximum lifetimes.
+const (
+	SessionIdle = 30 * time.Minute
+	SessionLife = 12 * time.Hour
+	HalfwayLife = 10 * time.Minute
+	SetUpLife   = 30 * time.Minute // halfway, before the authenticator is set up: the person may have to install an app
+)
+
+// RecentProof is the time for which sensitive actions are allowed after proving a factor.
+const RecentProof = 10 * time.Minute
+
+// SecretOverlap is the time for which the previous secret of a session stays valid, so that a form submitted twice or from another tab belongs
+// to the same session.
+const SecretOverlap = 10 * time.Second
+
+// TouchEvery is the precision of SeenAt.
+const TouchEvery = time.Minute
+
+// Session is the session of one browser.
+type Session struct {
+	ID              string
+	Account         string
+	Stage           Stage
+	CreatedAt       time.Time
+	SeenAt          time.Time // to within TouchEvery
+	AuthenticatedAt time.Time // last proof of a factor
+	ExpiresAt       time.Time // regardless of activity
+	EndedAt         *time.Time
+	Superseded      bool // the browser presented the previous secret
+	Client          Client
+}
+
+// Client describes a browser.
+type Client struct {
+	Agent   string // such as "Firefox on Linux"
+	Network string // part of its address, such as 203.0.113.0/24
+}
+
+// NewSession returns a session that lives for at most life, and its secret. Only Hash of the secret is stored.
+func NewSession(accountID string, stage Stage, life time.Duration, client Client, now time.Time) (Session, string) {
+	return Session{
+		ID: account.NewIDOf("ses_"), Account: accountID, Stage: stage,
+		CreatedAt: now, SeenAt: now, AuthenticatedAt: now, ExpiresAt: now.Add(life), Client: client,
+	}, NewSecret()
+}
+
+// ValidSessionID reports whether s has the form of a session ID.
+func ValidSessionID(s string) bool { return account.ValidID("ses_", s) }
+
+// Alive reports whether the session is valid at now.
+func (s Session) Alive(now time.Time) bool {
+	return s.EndedAt == nil && now.Before(s.ExpiresAt) && now.Before(s.SeenAt.Add(SessionIdle))
+}
+
+// Recent reports whether a factor was proven recently enough for sensitive actions.
+func (s Session) Recent(now time.Time) bool {
+	return !s.Superseded && now.Before(s.AuthenticatedAt.Add(RecentProof)) // the factor was proven with the new secret
+}
+
+// Stale reports whether SeenAt must be updated.
+func (s Session) Stale(now time.Time) bool { return !now.Before(s.SeenAt.Add(TouchEvery)) }
+
+// NewSecret returns 256 random bits as text for cookies and URLs.
+func NewSecret() string {
+	b := make([]byte, 32)
+	_, _ = rand.Read(b) // never fails
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// HashSecret returns the stored form of a Secret.
+func HashSecret(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// Entry is a browser that has passed a step of signing in.
+type Entry struct {
+	Before string // secret of the session that this one replaces; empty if none
+	Device string // secret of a known browser; empty if new
+	Client Client
+}
+
+// Admitted holds the new secrets of a browser.
+type Admitted struct {
+	Session string
+	Device  string
+}
+
+// ClientOf describes a browser by its User-Agent header and address. Neither is stored in full; a person recognizes a device by less.
+func ClientOf(userAgent, address string) Client {
+	return Client{Agent: agentOf(userAgent), Network: NetworkOf(address)}
+}
+
+// The order matters: browsers also name the browsers they are compatible with.
+var (
+	browsers = [][2]string{
+		{"Edg", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser/", "Samsung Internet"}, {"Firefox/", "Firefox"}, {"FxiOS/", "Firefox"},
+		{"CriOS/", "Chrome"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"}, {"curl/", "curl"},
+	}
+	systems = [][2]string{
+		{"Android", "Android"}, {"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Windows", "Windows"}, {"Mac OS X", "macOS"}, {"CrOS", "ChromeOS"},
+		{"Linux", "Linux"},
+	}
+)
+
+func agentOf(userAgent string) string {
+	name, on := "Unknown browser", ""
+	for _, b := range browsers {
+		if strings.Contains(userAgent, b[0]) {
+			name = b[1]
+			break
+		}
+	}
+	for _, s := range systems {
+		if strings.Contains(userAgent, s[0]) {
+			on = " on " + s[1]
+			break
+		}
+	}
+	return name + on
+}
 
 type sessionRow struct {
 	ID              string `gorm:"primaryKey"`
 	TokenHash       string
-	PrevHash        *string // of the previous secret, until session.Overlap is over
+	PrevHash        *string // of the previous secret, until SecretOverlap is over
 	AccountID       string
 	Stage           string
 	CreatedAt       int64 `gorm:"autoCreateTime:false"`
@@ -175,7 +311,7 @@ func (s *Store) EndSessions(ctx context.Context, accountID string) error {
 }
 
 // rotateSecret gives a full session a new secret after its person proved a factor. The old secret stays valid during
-// session.Overlap, but without the proof, so a stolen one gains nothing.
+// SecretOverlap, but without the proof, so a stolen one gains nothing.
 func rotateSecret(tx *dbtx.Tx, current Session) (secret string, err error) {
 	secret = NewSecret()
 	tx.Changed("sessions", "id", dbtx.One(current.ID), "token_hash", "prev_hash", "authenticated_at")

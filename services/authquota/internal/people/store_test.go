@@ -45,7 +45,7 @@ func (f fixture) halfway(t *testing.T) people.Session {
 	return half
 }
 
-// atOnce calls do n times concurrently and returns how many calls succeeded.
+// concurrently calls do n times concurrently and returns how many calls succeeded.
 func concurrently(n int, do func(i int) error) (succeeded int) {
 	var mu sync.Mutex
 	var all sync.WaitGroup

@@ -1,4 +1,3 @@
-// Package plan is a client of the billing service.
 package plan
 
 import (

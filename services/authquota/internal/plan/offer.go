@@ -1,4 +1,3 @@
-// Package plan describes the plans that an account can have.
 package plan
 
 import (

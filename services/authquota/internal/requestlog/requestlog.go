@@ -1,4 +1,4 @@
-// Package requestlog defines the log of an account's latest requests, validates what gateways send, and filters it.
+// Package requestlog stores the log of an account's latest requests, validates what gateways send, and filters it.
 package requestlog
 
 import (

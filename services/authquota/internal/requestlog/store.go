@@ -1,4 +1,3 @@
-// Package requestlog stores the request log.
 package requestlog
 
 import (

@@ -41,7 +41,7 @@ const (
 	Open     Access = iota // everyone; the visit has no person
 	Halfway                // only a person who has proven the password but not the second factor
 	SignedIn               // a person who has proven both and has an authenticator
-	Recent                 // SignedIn, with a proof of a factor within session.RecentProof
+	Recent                 // SignedIn, with a proof of a factor within people.RecentProof
 )
 
 // Paths of pages that several features lead to.

@@ -39,7 +39,7 @@ func (s *Store) ByTier(ctx context.Context, r Range) ([]TierCount, error) {
 	for i, row := range rows {
 		counts[i] = TierCount{DayCount: row.DayCount, Tier: row.Granted}
 		if row.PaidRank >= 0 {
-			counts[i].Tier = account.Better(row.Granted, api.Tiers[row.PaidRank].Tier)
+			counts[i].Tier = account.HigherTier(row.Granted, api.Tiers[row.PaidRank].Tier)
 		}
 	}
 	return counts, database.Outage(err)

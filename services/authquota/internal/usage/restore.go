@@ -40,34 +40,17 @@ const (
 // errInterrupted means that Redis lost the restored counters, or that another process claimed the restore.
 var errInterrupted = errors.New("restore of counters interrupted")
 
-// DaySource reads the ledger.
-type DaySource interface {
-	// EachPage calls do with the stored counts of a day, at most size at a time, as of one point in time.
-	EachPage(ctx context.Context, day string, size int, do func([]Count) error) error
-	// MovesOn returns all moves of a day, applied in Redis or not.
-	MovesOn(ctx context.Context, day string) ([]Move, error)
-}
-
-// Restorer restores the counters of a day that Redis has lost.
+// Restore returns nil once the day has counters in Redis: it restores them if they are missing, or waits while another process does.
+// Errors of Redis are service_unavailable.
 //
 // The counters are collected, page by page, under a key of their own, and become those of the day in one step when they are
 // complete. So no request is admitted on a part of them. Redis holds the lease of the one process that restores. Each page
 // checks the lease and the number of counters before it: if Redis loses its data again, or a failover loses some pages, the
 // restore starts over with what the ledger has then.
-type Restorer struct {
-	redis  *redis.Client
-	ledger DaySource
-}
-
-// NewRestorer returns a Restorer.
-func NewRestorer(client *redis.Client, ledger DaySource) *Restorer { return &Restorer{client, ledger} }
-
-// Restore returns nil once the day has counters in Redis: it restores them if they are missing, or waits while another process does.
-// Errors of Redis are service_unavailable.
-func (r *Restorer) Restore(ctx context.Context, day string) error {
+func (c *Counters) Restore(ctx context.Context, day string) error {
 	for {
 		token := uuid.NewString()
-		claimed, err := claim.Run(ctx, r.redis, []string{counter.Day(day), counter.Restore(day), counter.Restorer(day)},
+		claimed, err := claim.Run(ctx, c.redis, []string{counter.Day(day), counter.Restore(day), counter.Restorer(day)},
 			token, lease.Milliseconds()).Text()
 		if err != nil {
 			return problem.Unavailable(err)
@@ -76,7 +59,7 @@ func (r *Restorer) Restore(ctx context.Context, day string) error {
 		case "exists":
 			return nil
 		case "claimed":
-			if err := r.fill(ctx, day, token); !errors.Is(err, errInterrupted) {
+			if err := c.fill(ctx, day, token); !errors.Is(err, errInterrupted) {
 				return err
 			}
 			continue
@@ -90,27 +73,27 @@ func (r *Restorer) Restore(ctx context.Context, day string) error {
 }
 
 // fill restores a day that was claimed with token.
-func (r *Restorer) fill(ctx context.Context, day, token string) (err error) {
+func (c *Counters) fill(ctx context.Context, day, token string) (err error) {
 	keys := []string{counter.Restore(day), counter.Restorer(day)}
 	defer func() {
 		if err != nil {
-			_ = release.Run(context.WithoutCancel(ctx), r.redis, keys[1:], token).Err() // otherwise the lease expires
+			_ = release.Run(context.WithoutCancel(ctx), c.redis, keys[1:], token).Err() // otherwise the lease expires
 		}
 	}()
 	restored := 0
-	err = r.ledger.EachPage(ctx, day, pageSize, func(counts []Count) error {
+	err = c.store.EachPage(ctx, day, pageSize, func(counts []Count) error {
 		args := make([]any, 0, 4+2*len(counts))
 		args = append(args, token, lease.Milliseconds(), counter.DayTTL.Milliseconds(), restored)
-		for _, c := range counts {
-			args = append(args, c.Account, c.Calls)
+		for _, count := range counts {
+			args = append(args, count.Account, count.Calls)
 		}
 		restored += len(counts)
-		return r.step(ctx, fill, keys, args...)
+		return c.step(ctx, fill, keys, args...)
 	})
 	if err != nil {
 		return err
 	}
-	moves, err := r.ledger.MovesOn(ctx, day) // after the counts: a move that is recorded later is applied to the restored day
+	moves, err := c.store.MovesOn(ctx, day) // after the counts: a move that is recorded later is applied to the restored day
 	if err != nil {
 		return err
 	}
@@ -118,14 +101,14 @@ func (r *Restorer) fill(ctx context.Context, day, token string) (err error) {
 	for _, m := range moves {
 		args = append(args, m.From, m.To, counter.Moved(m.From))
 	}
-	return r.step(ctx, finish, []string{counter.Day(day), keys[0], keys[1], counter.Moves(day)}, args...)
+	return c.step(ctx, finish, []string{counter.Day(day), keys[0], keys[1], counter.Moves(day)}, args...)
 }
 
 // step runs a script that returns 0 if the restore was interrupted. It repeats a command that timed out: each has its effect once.
-func (r *Restorer) step(ctx context.Context, script *redis.Script, keys []string, args ...any) error {
-	ok, err := script.Run(ctx, r.redis, keys, args...).Bool()
+func (c *Counters) step(ctx context.Context, script *redis.Script, keys []string, args ...any) error {
+	ok, err := script.Run(ctx, c.redis, keys, args...).Bool()
 	for n := 1; err != nil && ctx.Err() == nil && n < attempts; n++ {
-		ok, err = script.Run(ctx, r.redis, keys, args...).Bool()
+		ok, err = script.Run(ctx, c.redis, keys, args...).Bool()
 	}
 	if err != nil {
 		return problem.Unavailable(err)

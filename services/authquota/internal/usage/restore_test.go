@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,42 +19,11 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/redisdb"
-	"opportunity.internal/pkg/redisdb/embedded"
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/usage"
 )
-
-const day = "2026-11-20"
-
-// book is a fake ledger that calls between after each page.
-type book struct {
-	counts  []usage.Count
-	moves   []usage.Move
-	between func(page int) error
-	reads   int
-}
-
-func (b *book) EachPage(_ context.Context, on string, size int, do func([]usage.Count) error) error {
-	if b.reads++; on != day {
-		return nil
-	}
-	page := 0
-	for part := range slices.Chunk(b.counts, size) {
-		if err := do(part); err != nil {
-			return err
-		}
-		if page++; b.between != nil {
-			if err := b.between(page); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (b *book) MovesOn(context.Context, string) ([]usage.Move, error) { return b.moves, nil }
 
 // accounts returns the counts of n accounts and their sum.
 func accounts(n int) []usage.Count {
@@ -77,69 +47,54 @@ func requireDay(t *testing.T, c *redis.Client, counts []usage.Count) {
 	require.Zero(t, c.Exists(t.Context(), counter.Restore(day), counter.Restorer(day)).Val())
 }
 
-// onServers runs a test on a Redis and on the embedded server.
-func onServers(t *testing.T, test func(t *testing.T, c *redis.Client)) {
-	t.Run("redis", func(t *testing.T) { test(t, redistest.Start(t).Client()) })
-	t.Run("embedded", func(t *testing.T) {
-		server, err := embedded.Start("127.0.0.1:0")
-		require.NoError(t, err)
-		t.Cleanup(server.Close)
-		options, err := redis.ParseURL(server.URL())
-		require.NoError(t, err)
-		c := redis.NewClient(options)
-		t.Cleanup(func() { _ = c.Close() })
-		test(t, c)
-	})
-}
-
 func TestRestore(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		from := &book{counts: accounts(2500)}
-		from.between = func(int) error {
+		m, counts := newMeter(t, c), accounts(2500)
+		require.NoError(t, m.SaveDay(t.Context(), day, counts))
+		onScript(t, c, "fill.lua").before = func() error {
 			require.Zero(t, c.Exists(t.Context(), counter.Day(day)).Val(), "a part of the counters must not show")
 			return nil
 		}
-		r := usage.NewRestorer(c, from)
-		require.NoError(t, r.Restore(t.Context(), day))
-		requireDay(t, c, from.counts)
+		require.NoError(t, m.Restore(t.Context(), day))
+		requireDay(t, c, counts)
 
 		require.NoError(t, c.HIncrBy(t.Context(), counter.Day(day), counter.ServiceField, 1).Err())
-		from.counts[2500].Calls++
-		require.NoError(t, r.Restore(t.Context(), day), "existing counters are newer than the ledger")
-		requireDay(t, c, from.counts)
-		require.Equal(t, 1, from.reads)
+		counts[2500].Calls++
+		require.NoError(t, m.Restore(t.Context(), day), "existing counters are newer than the ledger")
+		requireDay(t, c, counts)
 
-		require.NoError(t, r.Restore(t.Context(), "2026-11-21"))
+		require.NoError(t, m.Restore(t.Context(), "2026-11-21"))
 		require.Equal(t, map[string]string{counter.ServiceField: "0"}, c.HGetAll(t.Context(), counter.Day("2026-11-21")).Val())
 	})
 }
 
 // A restore that something interrupts starts over with what the ledger has then. No page is missing at the end.
 func TestInterruptedRestoreStartsOver(t *testing.T) {
-	var c *redis.Client
-	for name, interrupt := range map[string]func(t *testing.T) error{
-		"Redis loses its data": func(t *testing.T) error { return c.FlushAll(t.Context()).Err() },
-		"a replica without the last page takes over": func(t *testing.T) error {
+	server := redistest.Start(t)
+	for name, interrupt := range map[string]func(c *redis.Client) error{
+		"Redis loses its data": func(c *redis.Client) error { return c.FlushAll(t.Context()).Err() },
+		"a replica without the last page takes over": func(c *redis.Client) error {
 			return c.HDel(t.Context(), counter.Restore(day), fmt.Sprintf("acc_%032d", 700)).Err()
 		},
-		"another process claims it and stops": func(t *testing.T) error {
+		"another process claims it and stops": func(c *redis.Client) error {
 			return c.Set(t.Context(), counter.Restorer(day), "other", time.Millisecond).Err()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, after := range []int{2, 10} { // the last page has one counter
-				c = redistest.Start(t).Client()
-				from := &book{counts: accounts(4500)}
-				from.between = func(page int) error {
-					if from.reads > 1 || page != after {
+				require.NoError(t, server.Client().FlushAll(t.Context()).Err())
+				m, counts, pages := newMeter(t, server.Client()), accounts(4500), 0
+				require.NoError(t, m.SaveDay(t.Context(), day, counts))
+				onScript(t, m.redis, "fill.lua").after = func() error {
+					if pages++; pages != after {
 						return nil
 					}
-					from.counts[0].Calls += 7 // the ledger moves on
-					return interrupt(t)
+					counts[0].Calls += 7 // the ledger moves on
+					return errors.Join(m.SaveDay(t.Context(), day, counts[:1]), interrupt(m.redis))
 				}
-				require.NoError(t, usage.NewRestorer(c, from).Restore(t.Context(), day))
-				require.Equal(t, 2, from.reads, "after page %d", after)
-				requireDay(t, c, from.counts)
+				require.NoError(t, m.Restore(t.Context(), day))
+				require.Greater(t, pages, after+9, "the second attempt has all pages")
+				requireDay(t, m.redis, counts)
 			}
 		})
 	}
@@ -148,12 +103,12 @@ func TestInterruptedRestoreStartsOver(t *testing.T) {
 // A page whose reply is lost is sent again.
 func TestRestoreRepeatsPages(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		lost := &lostReplies{}
+		m, lost := newMeter(t, c), &lostReplies{}
 		c.AddHook(lost)
-		from := &book{counts: accounts(2500)}
-		require.NoError(t, usage.NewRestorer(c, from).Restore(t.Context(), day))
+		require.NoError(t, m.SaveDay(t.Context(), day, accounts(2500)))
+		require.NoError(t, m.Restore(t.Context(), day))
 		require.Equal(t, 4, lost.n)
-		requireDay(t, c, from.counts)
+		requireDay(t, c, accounts(2500))
 	})
 }
 
@@ -181,39 +136,45 @@ func (l *lostReplies) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // Any number of processes may restore a day at the same time. One does; the others wait for it, and take over if it fails.
 func TestOneProcessRestores(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		failed := errors.New("no database")
-		first, second := &book{counts: accounts(2500)}, &book{counts: accounts(2500)}
+		first, pages := newMeter(t, c), 0
+		require.NoError(t, first.SaveDay(t.Context(), day, accounts(2500)))
+		second, ctx, fail := first.other(), t.Context(), context.CancelFunc(nil)
+		ctx, fail = context.WithCancel(ctx)
+		defer fail()
 		var other sync.WaitGroup
-		first.between = func(page int) error {
-			if page == 1 {
+		onScript(t, c, "fill.lua").after = func() error {
+			if pages++; pages == 1 {
 				other.Go(func() {
-					if err := usage.NewRestorer(c, second).Restore(context.Background(), day); err != nil {
+					if err := second.Restore(context.Background(), day); err != nil {
 						t.Error(err)
 					}
 				})
 				return nil
 			}
-			require.Zero(t, second.reads)
-			return failed
+			fail()
+			return nil
 		}
-		require.ErrorIs(t, usage.NewRestorer(c, first).Restore(t.Context(), day), failed)
+		require.Error(t, first.Restore(ctx, day))
 		other.Wait()
-		requireDay(t, c, second.counts)
+		requireDay(t, c, accounts(2500))
 
 		require.NoError(t, c.Del(t.Context(), counter.Day(day)).Err())
 		require.NoError(t, c.Set(t.Context(), counter.Restorer(day), "other", time.Hour).Err())
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		require.Equal(t, problem.ServiceUnavailable, problem.Of(usage.NewRestorer(c, first).Restore(ctx, day)).Code)
+		require.Equal(t, problem.ServiceUnavailable, problem.Of(second.Restore(short, day)).Code)
 	})
 }
 
 // A gateway of an earlier version creates the day itself. Its counters stay.
 func TestRestoreKeepsADayThatAppeared(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		from := &book{counts: accounts(10)}
-		from.between = func(int) error { return c.HSet(t.Context(), counter.Day(day), counter.ServiceField, 3).Err() }
-		require.NoError(t, usage.NewRestorer(c, from).Restore(t.Context(), day))
+		m := newMeter(t, c)
+		require.NoError(t, m.SaveDay(t.Context(), day, accounts(10)))
+		onScript(t, c, "fill.lua").after = func() error {
+			return c.HSet(t.Context(), counter.Day(day), counter.ServiceField, 3).Err()
+		}
+		require.NoError(t, m.Restore(t.Context(), day))
 		require.Equal(t, map[string]string{counter.ServiceField: "3"}, c.HGetAll(t.Context(), counter.Day(day)).Val())
 		require.Zero(t, c.Exists(t.Context(), counter.Restore(day), counter.Restorer(day)).Val())
 	})
@@ -222,22 +183,19 @@ func TestRestoreKeepsADayThatAppeared(t *testing.T) {
 // Restored counters are those of usage.Moved.
 func TestRestoreAppliesMoves(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		from := &book{
-			counts: []usage.Count{
-				{Account: "acc_a", Calls: 1}, {Account: "acc_b", Calls: 20}, {Account: counter.Moved("acc_c"), Calls: 1},
-				{Account: "acc_c", Calls: 300}, {Account: "acc_d", Calls: 4000}, {Account: counter.ServiceField, Calls: 4021},
-			},
-			moves: []usage.Move{
-				{Day: day, From: "acc_a", To: "acc_b"}, {Day: day, From: "acc_c", To: "acc_d"}, {Day: day, From: "acc_e", To: "acc_f"},
-			},
-		}
-		require.NoError(t, usage.NewRestorer(c, from).Restore(t.Context(), day))
-		want := map[string]int{}
-		for _, count := range from.counts {
-			want[count.Account] = count.Calls
-		}
+		m := newMeter(t, c)
+		require.NoError(t, m.SaveDay(t.Context(), day, []usage.Count{
+			{Account: "acc_a", Calls: 1}, {Account: "acc_b", Calls: 20}, {Account: counter.Moved("acc_c"), Calls: 1},
+			{Account: "acc_c", Calls: 300}, {Account: "acc_d", Calls: 4000}, {Account: counter.ServiceField, Calls: 4021},
+		}))
+		m.move("acc_a", "acc_b")
+		m.move("acc_c", "acc_d")
+		m.move("acc_e", "acc_f")
+		require.NoError(t, m.Restore(t.Context(), day))
+		moves, err := m.MovesOn(t.Context(), day)
+		require.NoError(t, err)
 		var counts []usage.Count
-		for account, calls := range usage.Moved(want, from.moves) {
+		for account, calls := range usage.Moved(m.saved(day), moves) {
 			if calls > 0 {
 				counts = append(counts, usage.Count{Account: account, Calls: calls})
 			}
@@ -263,7 +221,7 @@ func BenchmarkRestore(b *testing.B) {
 	defer c.Close()
 	require.NoError(b, c.ConfigSet(b.Context(), "slowlog-log-slower-than", "0").Err())
 	var longest time.Duration
-	r := usage.NewRestorer(c, saved)
+	r := usage.NewCounters(c, saved, new(atomic.Bool))
 	for b.Loop() {
 		b.StopTimer()
 		require.NoError(b, server.Client().FlushAll(b.Context()).Err())

@@ -114,10 +114,6 @@ func TestUsageMovesWithTheKeys(t *testing.T) {
 		moves, err := s.Moves(ctx, to.Account)
 		require.NoError(t, err)
 		require.Equal(t, []usage.Move{{Day: day, From: from.Account, To: to.Account}}, moves)
-		require.NoError(t, s.DeleteMove(ctx, moves[0]))
-		moves, err = s.Moves(ctx, "")
-		require.NoError(t, err)
-		require.Empty(t, moves)
 	})
 }
 

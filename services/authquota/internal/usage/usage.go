@@ -1,4 +1,5 @@
-// Package usage computes what is copied from Redis to the usage ledger, validates usage batches, and sums usage for charts.
+// Package usage counts the requests of accounts: the counters in Redis that limits are checked against, their copy in the database (the
+// ledger), the outcomes of requests by key, and the sums for charts.
 package usage
 
 import (

@@ -9,13 +9,6 @@ import (
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
-func TestCounts(t *testing.T) {
-	require.Equal(t, []usage.Count{
-		{Account: "*", Calls: 3}, {Account: "+acc_c", Calls: 1}, {Account: "acc_a", Calls: 2},
-	}, usage.Counts(map[string]int{"acc_a": 2, "acc_b": 0, "*": 3, "+acc_c": 1}))
-	require.Empty(t, usage.Counts(nil))
-}
-
 func TestDays(t *testing.T) {
 	for at, want := range map[string]struct {
 		today, before string

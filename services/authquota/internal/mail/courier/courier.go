@@ -21,6 +21,7 @@ import (
 	gomail "github.com/wneessen/go-mail"
 	"golang.org/x/sync/errgroup"
 
+	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
@@ -35,21 +36,12 @@ const (
 	dbTimeout     = 10 * time.Second // timeout of one database call
 )
 
-// Mails is the outbox of mails.
-type Mails interface {
-	ClaimMail(ctx context.Context, lease time.Duration) (claimed mail.Posted, ok bool, err error)
-	DeferMail(ctx context.Context, id string, due time.Time) error
-	DeleteMail(ctx context.Context, id string) error
-	PendingMails(ctx context.Context) (n int, oldest time.Time, err error)
-}
-
 // Courier sends mails.
 type Courier struct {
-	mails  Mails
+	outbox *dbtx.DB
 	target target
 	relay  relay
 	from   *netmail.Address
-	now    func() time.Time
 	log    *slog.Logger
 
 	pending, age         prometheus.Gauge
@@ -57,7 +49,7 @@ type Courier struct {
 }
 
 // New returns a Courier. The settings must be valid.
-func New(cfg Config, mails Mails, now func() time.Time, log *slog.Logger, metrics prometheus.Registerer) (*Courier, error) {
+func New(cfg Config, outbox *dbtx.DB, log *slog.Logger, metrics prometheus.Registerer) (*Courier, error) {
 	to, err := cfg.target()
 	from, err2 := cfg.sender()
 	if err := errors.Join(err, err2); err != nil {
@@ -71,7 +63,7 @@ func New(cfg Config, mails Mails, now func() time.Time, log *slog.Logger, metric
 		return vec
 	}
 	c := &Courier{
-		mails: mails, target: to, from: from, now: now, log: log,
+		outbox: outbox, target: to, from: from, log: log,
 		relay:   relay{target: to, roots: cfg.Roots, helo: domain(from.Address)},
 		pending: prometheus.NewGauge(prometheus.GaugeOpts{Name: "authquota_mails_pending", Help: "Mails in the outbox."}),
 		age: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -91,13 +83,13 @@ func (c *Courier) Deliver(ctx context.Context) error {
 	failure := c.deliverAll(ctx)
 	ask, cancel := context.WithTimeout(ctx, dbTimeout)
 	defer cancel()
-	n, oldest, err := c.mails.PendingMails(ask)
+	n, oldest, err := c.outbox.PendingMails(ask)
 	if err == nil {
 		c.pending.Set(float64(n))
 		c.age.Set(0)
 	}
 	if err == nil && n > 0 {
-		c.age.Set(c.now().Sub(oldest).Seconds())
+		c.age.Set(c.outbox.Now().Sub(oldest).Seconds())
 	}
 	return errors.Join(failure, err)
 }
@@ -122,7 +114,7 @@ func (c *Courier) deliverAll(ctx context.Context) error {
 func (c *Courier) claim(ctx context.Context) (mail.Posted, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, dbTimeout)
 	defer cancel()
-	return c.mails.ClaimMail(ctx, lease)
+	return c.outbox.ClaimMail(ctx, lease)
 }
 
 // deliver makes one attempt. If the result cannot be saved, the claim expires and the mail is sent again.
@@ -132,7 +124,7 @@ func (c *Courier) deliver(serving context.Context, m mail.Posted) {
 	defer context.AfterFunc(serving, func() { time.AfterFunc(shutdownGrace, cancel) })()
 	log := c.log.With("mail_id", m.ID, "template", m.Template, "attempt", m.Attempts)
 	err := errOutdated
-	if c.now().Sub(m.At) < giveUp {
+	if c.outbox.Now().Sub(m.At) < giveUp {
 		err = c.handOver(ctx, m)
 	}
 	if err == nil {
@@ -142,21 +134,21 @@ func (c *Courier) deliver(serving context.Context, m mail.Posted) {
 		} else {
 			log.InfoContext(ctx, "mail sent")
 		}
-		if err := c.mails.DeleteMail(ctx, m.ID); err != nil {
+		if err := c.outbox.DeleteMail(ctx, m.ID); err != nil {
 			log.ErrorContext(ctx, "mail sent but not deleted from outbox: it will be sent again", "error", err.Error())
 		}
 		return
 	}
 	log = log.With("to", mail.Masked(m.Letter.To), "error", err.Error())
 	var refused rejection
-	if (errors.As(err, &refused) && refused.final) || c.now().Sub(m.At) >= giveUp {
+	if (errors.As(err, &refused) && refused.final) || c.outbox.Now().Sub(m.At) >= giveUp {
 		c.given.WithLabelValues(m.Template).Inc()
 		log.ErrorContext(ctx, "mail given up")
-		err = c.mails.DeleteMail(ctx, m.ID)
+		err = c.outbox.DeleteMail(ctx, m.ID)
 	} else {
 		c.retried.WithLabelValues(m.Template).Inc()
 		log.WarnContext(ctx, "mail not sent, will retry")
-		err = c.mails.DeferMail(ctx, m.ID, c.now().Add(retryDelay(m.Attempts)))
+		err = c.outbox.DeferMail(ctx, m.ID, c.outbox.Now().Add(retryDelay(m.Attempts)))
 	}
 	if err != nil {
 		log.ErrorContext(ctx, "mail outbox update failed", "error", err.Error())

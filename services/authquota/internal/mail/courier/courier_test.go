@@ -2,7 +2,6 @@ package courier_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/x509"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"mime/quotedprintable"
 	netmail "net/mail"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,53 +16,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/mail/courier"
 	"opportunity.internal/services/authquota/internal/mail/courier/smtptest"
 )
-
-// outbox is an outbox of one mail, on its own clock.
-type outbox struct {
-	mu   sync.Mutex
-	now  time.Time
-	mail mail.Posted
-	due  time.Time
-	gone bool
-}
-
-func (o *outbox) ClaimMail(_ context.Context, lease time.Duration) (mail.Posted, bool, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.gone || o.due.After(o.now) {
-		return mail.Posted{}, false, nil
-	}
-	o.due = o.now.Add(lease)
-	o.mail.Attempts++
-	return o.mail, true, nil
-}
-
-func (o *outbox) DeferMail(_ context.Context, _ string, due time.Time) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.due = due
-	return nil
-}
-
-func (o *outbox) DeleteMail(context.Context, string) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.gone = true
-	return nil
-}
-
-func (o *outbox) PendingMails(context.Context) (int, time.Time, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.gone {
-		return 0, time.Time{}, nil
-	}
-	return 1, o.mail.At, nil
-}
 
 const (
 	withLogin = "smtp://ada:pass%20word%2F1@HOST"
@@ -72,36 +29,50 @@ const (
 	private   = "https://api.example/account/confirm?token=known-to-one-reader"
 )
 
+const template = "confirm-address"
+
 // testCourier is a courier with an outbox and a mail server.
 type testCourier struct {
-	*outbox
+	dbtxtest.DB
 
 	t       *testing.T
+	id      string // of the mail
 	server  *smtptest.Server
 	courier *courier.Courier
 	log     bytes.Buffer
 	metrics *prometheus.Registry
 }
 
-// start returns an office whose outbox has a mail that is due. HOST in url stands for the server.
+// start returns a courier whose outbox has a mail that is due. HOST in url stands for the server.
 func start(t *testing.T, kind smtptest.Kind, url string, roots ...*x509.CertPool) *testCourier {
 	t.Helper()
-	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	letter, err := mail.NewWriter("https://api.example").Write(
-		mail.Message{To: to, Template: "confirm-address", Data: map[string]string{"link": private}})
-	require.NoError(t, err)
-	o := &testCourier{
-		t: t, server: smtptest.Start(t, kind), metrics: prometheus.NewRegistry(),
-		outbox: &outbox{now: now, due: now, mail: mail.Posted{ID: mail.NewID(), Template: "confirm-address", At: now, Letter: letter}},
-	}
+	o := &testCourier{DB: dbtxtest.OnSQLite(t), t: t, server: smtptest.Start(t, kind), metrics: prometheus.NewRegistry()}
+	require.NoError(t, o.Change(t.Context(), func(tx *dbtx.Tx) error {
+		return tx.Post(mail.Message{To: to, Template: template, Data: map[string]string{"link": private}})
+	}))
+	require.NoError(t, o.Raw("SELECT id FROM mails").Scan(&o.id).Error)
 	cfg := courier.Config{
 		URL: strings.Replace(url, "HOST", o.server.Address, 1), From: "Opportunity Data API <no-reply@api.example>",
 		Roots: append(roots, o.server.Roots)[0],
 	}
-	o.courier, err = courier.New(cfg, o.outbox, func() time.Time { return o.now }, slog.New(slog.NewTextHandler(&o.log, nil)), o.metrics)
+	var err error
+	o.courier, err = courier.New(cfg, o.DB.DB, slog.New(slog.NewTextHandler(&o.log, nil)), o.metrics)
 	require.NoError(t, err)
 	return o
 }
+
+// due returns when the mail is due, or the zero time if the outbox is empty.
+func (o *testCourier) due() time.Time {
+	o.t.Helper()
+	var due []int64
+	require.NoError(o.t, o.Raw("SELECT due_at FROM mails").Scan(&due).Error)
+	if len(due) == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(due[0]).UTC()
+}
+
+func (o *testCourier) gone() bool { return o.due().IsZero() }
 
 // deliver sends the mail if it is due. The log must not contain secrets.
 func (o *testCourier) deliver() {
@@ -119,7 +90,7 @@ func (o *testCourier) metric(name string, want float64) {
 	require.NoError(o.t, err)
 	for _, family := range families {
 		for _, m := range family.Metric {
-			if labels := m.Label; family.GetName() == name && (len(labels) == 0 || labels[0].GetValue() == o.mail.Template) {
+			if labels := m.Label; family.GetName() == name && (len(labels) == 0 || labels[0].GetValue() == template) {
 				require.InDelta(o.t, want, m.GetCounter().GetValue()+m.GetGauge().GetValue(), 0, name)
 				return
 			}
@@ -149,11 +120,11 @@ func TestMailsAreSent(t *testing.T) {
 			require.Equal(t, smtptest.Delivery{From: "no-reply@api.example", To: to, Secure: c.secure, User: c.user, Raw: got.Raw}, got)
 			m, err := netmail.ReadMessage(strings.NewReader(got.Raw))
 			require.NoError(t, err)
-			require.Equal(t, "<"+o.mail.ID+"@api.example>", m.Header.Get("Message-ID"))
+			require.Equal(t, "<"+o.id+"@api.example>", m.Header.Get("Message-ID"))
 			text, err := io.ReadAll(quotedprintable.NewReader(m.Body))
 			require.NoError(t, err)
 			require.Contains(t, string(text), private)
-			require.True(t, o.gone)
+			require.True(t, o.gone())
 		})
 	}
 }
@@ -179,7 +150,7 @@ func TestMailsAreSentToTheRightServerOnly(t *testing.T) {
 			require.Contains(t, o.log.String(), "mail not sent, will retry")
 			require.Contains(t, o.log.String(), "to=a…@example.org")
 			require.Empty(t, o.server.Deliveries())
-			require.False(t, o.gone)
+			require.False(t, o.gone())
 			require.Equal(t, c.logins, o.server.Logins())
 		})
 	}
@@ -208,7 +179,7 @@ func TestRejectedMails(t *testing.T) {
 			o.server.Reject(c.step, c.with)
 			o.deliver()
 			require.Contains(t, o.log.String(), fmt.Sprintf("rejected with %d", c.with.Code))
-			require.Equal(t, c.final, o.gone)
+			require.Equal(t, c.final, o.gone())
 			if c.final {
 				require.Contains(t, o.log.String(), "mail given up")
 				o.metric("authquota_mails_failed_total", 1)
@@ -217,10 +188,10 @@ func TestRejectedMails(t *testing.T) {
 			require.Contains(t, o.log.String(), "mail not sent, will retry")
 			o.metric("authquota_mails_retried_total", 1)
 			o.server.Reject(c.step, nil)
-			o.now = o.due
+			o.Clock.Set(o.due())
 			o.deliver()
 			require.Len(t, o.server.Deliveries(), 1)
-			require.True(t, o.gone)
+			require.True(t, o.gone())
 			o.metric("authquota_mails_sent_total", 1)
 		})
 	}
@@ -229,10 +200,10 @@ func TestRejectedMails(t *testing.T) {
 // It may be from an old backup, and sent long ago.
 func TestMailOlderThanThreeDaysIsNotSent(t *testing.T) {
 	o := start(t, smtptest.Kind{}, withLogin)
-	o.now = o.now.Add(72 * time.Hour)
+	o.Advance(72 * time.Hour)
 	o.deliver()
 	require.Contains(t, o.log.String(), "mail given up")
-	require.True(t, o.gone)
+	require.True(t, o.gone())
 	require.Empty(t, o.server.Deliveries())
 	o.metric("authquota_mails_pending", 0)
 }
@@ -242,17 +213,17 @@ func TestMailsAreRetriedForThreeDaysWithBackoff(t *testing.T) {
 	o.server.Reject("recipient", &smtp.SMTPError{Code: 452, EnhancedCode: smtp.EnhancedCode{4, 2, 2}, Message: "full"})
 	for attempt := range 9 {
 		o.deliver()
-		wait, most := o.due.Sub(o.now), min(30*time.Second<<attempt, time.Hour)
+		wait, most := o.due().Sub(o.Now()), min(30*time.Second<<attempt, time.Hour)
 		require.LessOrEqual(t, wait, most, "after attempt %d", attempt+1)
 		require.GreaterOrEqual(t, wait, most-most/10, "after attempt %d", attempt+1)
 		o.metric("authquota_mails_pending", 1)
-		o.metric("authquota_mails_oldest_age_seconds", o.now.Sub(o.mail.At).Seconds())
-		o.now = o.due
+		o.metric("authquota_mails_oldest_age_seconds", o.Now().Sub(dbtxtest.Start).Seconds())
+		o.Clock.Set(o.due())
 	}
-	o.now = o.now.Add(72 * time.Hour)
+	o.Advance(72 * time.Hour)
 	o.deliver()
 	require.Contains(t, o.log.String(), "mail given up")
-	require.True(t, o.gone)
+	require.True(t, o.gone())
 	require.Empty(t, o.server.Deliveries())
 	o.metric("authquota_mails_pending", 0)
 	o.metric("authquota_mails_oldest_age_seconds", 0)

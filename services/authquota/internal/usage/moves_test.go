@@ -27,11 +27,12 @@ import (
 func TestMergedUsageIsTheSumExactlyOnce(t *testing.T) {
 	db := dbtxtest.Open(t, dbtxtest.Schema.SQLite(t), nil)
 	c := newRedis(t)
+	copied := onScript(t, c, "copied.lua")
 	now := dbtxtest.Start
 	db.Now = func() time.Time { return now }
 	rapid.Check(t, func(rt *rapid.T) {
 		now = now.AddDate(0, 0, 1) // each run has its own day
-		newModel(rt, db, c).run()
+		newModel(rt, db, c, copied).run()
 	})
 }
 
@@ -65,10 +66,9 @@ type model struct {
 	ctx      context.Context
 	db       dbtxtest.DB
 	redis    *redis.Client
-	store    *flaky
-	ledger   *usage.Ledger
-	restorer *usage.Restorer
-	merges   *usage.Merges
+	store    *usage.Store
+	counters *usage.Counters
+	copied   *scriptHook
 
 	newPrimary *atomic.Bool
 
@@ -81,14 +81,14 @@ type model struct {
 	lastSaved map[string]int    // calls as of the last copy
 }
 
-func newModel(t *rapid.T, db dbtxtest.DB, c *redis.Client) *model {
-	saved := &flaky{Store: usage.NewStore(db.DB)}
+func newModel(t *rapid.T, db dbtxtest.DB, c *redis.Client, copied *scriptHook) *model {
+	saved := usage.NewStore(db.DB)
 	m := &model{
 		T: t, ctx: context.Background(), db: db, redis: c, store: saved, day: counter.DayOf(db.Now()), person: newAccount(t, db),
-		ledger: usage.NewLedger(c, saved, db.Now), restorer: usage.NewRestorer(c, saved), newPrimary: new(atomic.Bool),
+		copied: copied, newPrimary: new(atomic.Bool),
 		holder: map[string]string{}, charged: map[string]string{}, calls: map[string]int{}, lastSaved: map[string]int{},
 	}
-	m.merges = usage.NewMerges(c, saved, db.Now, m.newPrimary)
+	m.counters = usage.NewCounters(c, saved, m.newPrimary)
 	m.accounts = []string{m.person}
 	for range rapid.IntRange(1, 4).Draw(t, "older keys") {
 		m.accounts = append(m.accounts, newAccount(t, db))
@@ -97,17 +97,6 @@ func newModel(t *rapid.T, db dbtxtest.DB, c *redis.Client) *model {
 		m.holder[a], m.charged[a] = a, a
 	}
 	return m
-}
-
-// flaky is a store. If failing is set, SaveDay returns an error after it has saved, as if the process stopped.
-type flaky struct {
-	*usage.Store
-
-	failing error
-}
-
-func (f *flaky) SaveDay(ctx context.Context, day string, counts []usage.Count) error {
-	return errors.Join(f.Store.SaveDay(ctx, day, counts), f.failing)
 }
 
 func (m *model) run() {
@@ -151,7 +140,7 @@ func (m *model) connect() {
 }
 
 func (m *model) deliver() {
-	require.NoError(m, m.merges.Deliver(m.ctx, ""))
+	require.NoError(m, m.counters.DeliverMoves(m.ctx, ""))
 	maps.Copy(m.charged, m.holder)
 }
 
@@ -167,20 +156,20 @@ func (m *model) failOver() {
 	if rapid.Bool().Draw(m.T, "copied after") {
 		m.copyAll()
 	}
-	require.NoError(m, m.merges.Redeliver(m.ctx))
+	require.NoError(m, m.counters.DeliverMoves(m.ctx, ""))
 }
 
 func (m *model) copyAll() {
-	require.NoError(m, m.ledger.Copy(m.ctx))
+	require.NoError(m, m.counters.Copy(m.ctx))
 	m.lastSaved = maps.Clone(m.calls)
 }
 
 func (m *model) interruptedCopy() {
-	m.store.failing = errors.New("stopped")
-	if m.ledger.Copy(m.ctx) != nil { // there was something to copy
+	m.copied.before = func() error { return errors.New("stopped") } // after the counts were saved
+	if m.counters.Copy(m.ctx) != nil {                              // there was something to copy
 		m.lastSaved = maps.Clone(m.calls)
 	}
-	m.store.failing = nil
+	m.copied.before = nil
 }
 
 // lose empties Redis. The requests since the last copy are forgotten.
@@ -190,7 +179,7 @@ func (m *model) lose() {
 	maps.Copy(m.charged, m.holder)
 }
 
-func (m *model) restore() { require.NoError(m, m.restorer.Restore(m.ctx, m.day)) }
+func (m *model) restore() { require.NoError(m, m.counters.Restore(m.ctx, m.day)) }
 
 func (m *model) check() {
 	want, all := map[string]int{}, 0
@@ -254,24 +243,23 @@ func atStart() time.Time { return dbtxtest.Start }
 // After a failover to a replica that lacks a delivered move, the account must not get the usage of its connected key as quota.
 func TestDeliveredMoveIsAppliedAgainAfterAFailover(t *testing.T) {
 	db, c, ctx := dbtxtest.Open(t, dbtxtest.Schema.SQLite(t), atStart), newRedis(t), t.Context()
-	outbox, day := usage.NewStore(db.DB), counter.DayOf(db.Now())
+	day := counter.DayOf(db.Now())
 	older, person := newAccount(t, db), newAccount(t, db)
 	newPrimary := new(atomic.Bool)
-	merges := usage.NewMerges(c, outbox, db.Now, newPrimary)
+	counters := usage.NewCounters(c, usage.NewStore(db.DB), newPrimary)
 	used := func() []any { return c.HMGet(ctx, counter.Day(day), older, person).Val() }
 
 	require.NoError(t, c.HSet(ctx, counter.Day(day), older, 30, person, 20).Err())
 	require.NoError(t, db.Change(ctx, func(tx *dbtx.Tx) error { return usage.MoveUsage(tx, older, person) }))
 	lagging := replicate(t, c, day)
-	require.NoError(t, merges.Deliver(ctx, ""))
+	require.NoError(t, counters.DeliverMoves(ctx, ""))
 	require.Equal(t, []any{nil, "50"}, used())
 
 	lagging.takeOver()
 	newPrimary.Store(true)
 	require.NoError(t, c.HIncrBy(ctx, counter.Day(day), person, 2).Err(), "requests before authquota notices")
 	for range 2 {
-		require.NoError(t, merges.Redeliver(ctx))
-		require.NoError(t, merges.Deliver(ctx, ""))
+		require.NoError(t, counters.DeliverMoves(ctx, ""))
 		require.Equal(t, []any{nil, "52"}, used())
 		newPrimary.Store(true) // the old primary is back, as a replica that is promoted: it has the move
 	}
@@ -287,11 +275,11 @@ func TestMovesAreAppliedAgainAfterAnError(t *testing.T) {
 	require.NoError(t, db.Change(ctx, func(tx *dbtx.Tx) error { return usage.MoveUsage(tx, older, person) }))
 	newPrimary := new(atomic.Bool)
 	newPrimary.Store(true)
-	merges := usage.NewMerges(c, usage.NewStore(db.DB), db.Now, newPrimary)
+	counters := usage.NewCounters(c, usage.NewStore(db.DB), newPrimary)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	require.Error(t, merges.Redeliver(ended))
+	require.Error(t, counters.DeliverMoves(ended, ""))
 	require.NoError(t, c.HSet(ctx, counter.Day(day), older, 30).Err())
-	require.NoError(t, merges.Redeliver(ctx))
+	require.NoError(t, counters.DeliverMoves(ctx, ""))
 	require.Equal(t, "30", c.HGet(ctx, counter.Day(day), person).Val())
 }
