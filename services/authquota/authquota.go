@@ -30,7 +30,6 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
-	"opportunity.internal/services/authquota/internal/pages"
 	"opportunity.internal/services/authquota/internal/plan"
 	"opportunity.internal/services/authquota/migrations"
 )
@@ -75,13 +74,11 @@ func start(r *service.Runtime, cfg Config) error {
 		return err
 	}
 	errorWriter := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
-	var plans pages.Billing
 	if cfg.BillingURL != "" {
-		seller := plan.NewBilling(r.PeerWithMarks(peer.Billing, cfg.BillingURL, cfg.Tokens, highwater.Row{Store: peer.Billing, DB: r.DB}))
-		plans, p.seller = seller, seller
+		p.seller = plan.NewBilling(r.PeerWithMarks(peer.Billing, cfg.BillingURL, cfg.Tokens, highwater.Row{Store: peer.Billing, DB: r.DB}))
 		r.WatchPeer(peer.Billing, cfg.BillingURL, cfg.Tokens)
 	}
-	site, err := newSite(cfg, settings, p, errorWriter, plans)
+	account, err := newPages(cfg, settings, p, errorWriter)
 	if err != nil {
 		return err
 	}
@@ -89,7 +86,7 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Ready.Add("schema", r.SchemaCurrent)
 	api := p.database.operators(p.marks.guard.Handler(newAPI(cfg, settings, p, errorWriter, &r.Ready), errorWriter), errorWriter)
 	access := peer.NewAccess(peer.Authquota, cfg.Tokens, cfg.Callers, errorWriter)
-	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(split(site.Handler(), api))))
+	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(split(account, api))))
 	p.addLoops(r)
 	r.Cleanup(p.copyLast) // after the drain, to include the last requests
 	return nil

@@ -8,21 +8,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
-	"opportunity.internal/services/authquota/internal/people/peopletest"
-	"opportunity.internal/services/authquota/internal/site/sitetest"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 )
 
 // browser is a person with a browser at a running service.
 type browser struct {
-	*peopletest.Person
+	*authquotatest.Person
 
 	svc *service
 }
 
 // browser returns a person without an account.
 func (s *service) browser() *browser {
-	return &browser{peopletest.New(s.t, sitetest.VisitURL(s.t, s.URL), s.now), s}
+	return &browser{authquotatest.NewPerson(s.t, authquotatest.VisitURL(s.t, s.URL), s.now), s}
 }
 
 // signUp signs the person up in the stores, and the browser in.
@@ -34,7 +32,7 @@ func (b *browser) signUp(email string) {
 // at returns the browser at another service.
 func (b *browser) at(svc *service) *browser {
 	moved := *b.Person
-	moved.Browser = sitetest.VisitURL(svc.t, svc.URL)
+	moved.Browser = authquotatest.VisitURL(svc.t, svc.URL)
 	moved.Cookies = b.Cookies
 	return &browser{&moved, svc}
 }
@@ -85,5 +83,5 @@ func (b *browser) askFor(path, email, template string, n int) string {
 func (b *browser) confirm(link string) {
 	b.svc.t.Helper()
 	form := b.Get(link).Shows(http.StatusOK, "Choose a password")
-	b.Post("/account/confirm", "token", peopletest.Token(form), "password", dbtxtest.Password).Leads("/account/authenticator")
+	b.Post("/account/confirm", "token", authquotatest.Token(form), "password", authquotatest.Password).Leads("/account/authenticator")
 }

@@ -14,12 +14,12 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/authquota/internal/site/sitetest"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 )
 
 const today = "2026-11-20"
 
-func (b *browser) connect(key string) sitetest.Page {
+func (b *browser) connect(key string) authquotatest.Page {
 	return b.Post("/account/keys/connect", "key", key)
 }
 

@@ -16,7 +16,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/plan"
 )
 
@@ -183,7 +183,7 @@ func TestEntitlementPushesInAnyOrder(t *testing.T) {
 	r := &embeddedRedis{t: t, addr: "127.0.0.1:0"}
 	r.Start()
 	t.Cleanup(r.Stop)
-	s := &stores{database: dbtxtest.Schema.SQLite(t), redis: "redis://" + r.addr, counters: r}
+	s := &stores{database: authquotatest.Schema.SQLite(t), redis: "redis://" + r.addr, counters: r}
 	svc, now := s.startAt(t, begin)
 	fewer(t, 25) // each waits for its mails
 	round := 0

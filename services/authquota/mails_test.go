@@ -15,15 +15,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
 // post writes a mail to the outbox, due at a time.
 func (s *stores) post(t *testing.T, at time.Time, m mail.Message) {
 	t.Helper()
-	db := dbtxtest.Open(t, s.database, func() time.Time { return at })
+	db := authquotatest.Open(t, s.database, func() time.Time { return at })
 	require.NoError(t, db.Change(t.Context(), func(tx *dbtx.Tx) error { return tx.Post(m) }))
 }
 

@@ -16,7 +16,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 )
 
 // olderLine returns an import line for the key. fields override its values.
@@ -89,7 +89,7 @@ func TestOlderKeysAreImportedByHash(t *testing.T) {
 }
 
 func TestAnImportWarnsOfKeysThatTheGatewayRejects(t *testing.T) {
-	s := &stores{database: dbtxtest.Schema.SQLite(t)}
+	s := &stores{database: authquotatest.Schema.SQLite(t)}
 	r := &embeddedRedis{t: t, addr: "127.0.0.1:0"}
 	r.Start()
 	t.Cleanup(r.Stop)

@@ -14,7 +14,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/storetest/redistest"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 )
 
 // wire is a proxied connection to a server that a test can cut or stall.
@@ -84,7 +84,7 @@ func (w *wire) cut() {
 // proxied returns a new database, reached through a wire.
 func proxied(t *testing.T) (*wire, string) {
 	t.Helper()
-	u, err := url.Parse(dbtxtest.Schema.Postgres(t))
+	u, err := url.Parse(authquotatest.Schema.Postgres(t))
 	require.NoError(t, err)
 	w := &wire{t: t, addr: "127.0.0.1:0", server: u.Host}
 	w.join()
@@ -105,7 +105,7 @@ func TestPagesDoNotWaitForADatabaseThatHangs(t *testing.T) {
 	w.flow.Lock()
 	svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x"}`).RequireError(problem.ServiceUnavailable)
 	b.Get("/account").Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
-	b.Post("/account/sign-in", "email", "ada@example.org", "password", dbtxtest.Password).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
+	b.Post("/account/sign-in", "email", "ada@example.org", "password", authquotatest.Password).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
 	w.flow.Unlock()
 
 	storetest.Eventually(t, "page", func() bool { return b.Get("/account").Status == http.StatusOK })
@@ -131,7 +131,7 @@ func TestDatabaseOutage(t *testing.T) {
 	svc.do(http.MethodGet, "/operator/v1/accounts", nil).RequireError(problem.ServiceUnavailable)
 	require.Equal(t, http.StatusServiceUnavailable, svc.do(http.MethodGet, "/readyz", nil).Status)
 	b.Get("/account").Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
-	b.Post("/account/sign-in", "email", "ada@example.org", "password", dbtxtest.Password).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
+	b.Post("/account/sign-in", "email", "ada@example.org", "password", authquotatest.Password).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
 	day := counter.DayOf(before.ExpiresAt.AddDate(-1, 0, 0))
 	s.charge(t, day, map[string]int{key.Account: 3})
 

@@ -86,8 +86,13 @@ func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client, 
 
 // apply makes committed changes of an account take effect immediately.
 func (p *parts) apply(ctx context.Context, accountID string) error {
+	return errors.Join(p.raiseEpoch(ctx, accountID), p.counters.DeliverMoves(ctx, accountID))
+}
+
+// raiseEpoch makes committed changes of an account, except moves of its usage, take effect immediately.
+func (p *parts) raiseEpoch(ctx context.Context, accountID string) error {
 	_, err := p.epochs.Deliver(ctx, accountID)
-	return errors.Join(err, p.counters.DeliverMoves(ctx, accountID))
+	return err
 }
 
 // available returns an error (503) if the database does not respond or is set back. Pages call it before any other query. During an outage of

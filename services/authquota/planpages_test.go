@@ -129,18 +129,3 @@ func TestBuyingAPlan(t *testing.T) {
 		b.Get("/account/security").Shows(http.StatusOK, "Checkout opened", "Payment portal opened")
 	})
 }
-
-func TestPlanPageDuringBillingOutage(t *testing.T) {
-	onStores(t, func(t *testing.T, s *stores) {
-		b, billing, c := s.seller(t)
-		b.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, time.Hour), Renews: true, Version: 1})
-		billing.set(func() { billing.unavailable = true })
-		p := b.Get("/account/plan").Shows(http.StatusOK, "Your plan: Business", "Paid until 20 November 2026, 11:00 UTC",
-			"The payment service is temporarily unavailable", "Reload")
-		require.NotContains(t, p.Text(), "Upgrade to")
-		for _, act := range []string{"upgrade", "portal", "cancel", "resume"} {
-			b.Post("/account/plan/"+act).Shows(http.StatusServiceUnavailable, "The payment service is temporarily unavailable", "Check your plan before you try again.")
-		}
-		b.Get("/account/plan/cancel").Shows(http.StatusOK, "Cancel Business?")
-	})
-}

@@ -19,9 +19,9 @@ func TestRoutesHaveRules(t *testing.T) {
 	cfg, p := Config{PublicURL: servicetest.PublicURL}, &parts{}
 	api, ok := newAPI(cfg, settings{}, p, errors, http.NotFoundHandler()).(*gin.Engine)
 	require.True(t, ok)
-	site, err := newSite(cfg, settings{}, p, errors, nil)
+	account, err := newPages(cfg, settings{}, p, errors)
 	require.NoError(t, err)
-	pages, ok := site.Handler().(*gin.Engine)
+	pages, ok := account.Handler().(*gin.Engine)
 	require.True(t, ok)
 	routetest.RequireRules(t, peer.Authquota, append(api.Routes(), pages.Routes()...))
 }

@@ -26,7 +26,7 @@ import (
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/mail/courier"
 )
 
@@ -76,14 +76,14 @@ func onBothStores(t *testing.T, test func(t *testing.T, s *stores)) {
 
 func productionStores(t *testing.T) *stores {
 	r := redistest.Start(t)
-	return &stores{database: dbtxtest.Schema.Postgres(t), redis: r.URL, counters: r}
+	return &stores{database: authquotatest.Schema.Postgres(t), redis: r.URL, counters: r}
 }
 
 func localStores(t *testing.T) *stores {
 	r := &embeddedRedis{t: t, addr: "127.0.0.1:0"}
 	r.Start()
 	t.Cleanup(r.Stop)
-	return &stores{database: dbtxtest.Schema.SQLite(t), redis: "redis://" + r.addr, counters: r}
+	return &stores{database: authquotatest.Schema.SQLite(t), redis: "redis://" + r.addr, counters: r}
 }
 
 type embeddedRedis struct {
@@ -135,9 +135,9 @@ func (s *stores) Start() { s.counters.Start(); s.restored() }
 func (s *stores) restored() { s.stopped, s.restarted = false, true }
 
 // open opens the database of the service.
-func (s *stores) open(t *testing.T) dbtxtest.DB {
+func (s *stores) open(t *testing.T) authquotatest.DB {
 	t.Helper()
-	return dbtxtest.Open(t, s.database, s.now)
+	return authquotatest.Open(t, s.database, s.now)
 }
 
 // service is a running authquota, as in production.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -73,6 +74,11 @@ type Response struct {
 	Status int
 	Header http.Header
 	Body   string
+}
+
+// Recorded returns the response that a handler wrote to w.
+func Recorded(t testing.TB, w *httptest.ResponseRecorder) Response {
+	return Response{t, w.Code, w.Header(), w.Body.String()}
 }
 
 // Read decodes the body of a successful response. It fails the test if the body has a field that T lacks.

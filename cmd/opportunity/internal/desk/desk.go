@@ -19,7 +19,7 @@ import (
 
 	"opportunity.internal/cmd/opportunity/internal/desk/session"
 	"opportunity.internal/cmd/opportunity/internal/operator"
-	"opportunity.internal/pkg/assets"
+	"opportunity.internal/pkg/pages"
 )
 
 //go:embed static
@@ -48,7 +48,7 @@ type Desk struct {
 	code      *session.Code
 	codeText  string
 	templates map[string]*template.Template
-	files     assets.Files
+	files     pages.Files
 	headers   map[string]string
 	http      *http.Client
 }
@@ -60,13 +60,13 @@ func New(o Options) (*Desk, error) {
 	if d.public, d.hosts, err = addresses(o.PublicURL, o.Listener.Addr()); err != nil {
 		return nil, err
 	}
-	if d.files, err = assets.Load(own, "static"); err != nil {
+	if d.files, err = pages.Load(own, "static"); err != nil {
 		return nil, err
 	}
 	if d.templates, err = d.parse(); err != nil {
 		return nil, err
 	}
-	d.headers = assets.Headers(d.public.Scheme == "https")
+	d.headers = pages.Headers(d.public.Scheme == "https")
 	if o.Token != "" {
 		d.code, d.codeText = session.NewCode(o.Now())
 	}

@@ -19,7 +19,7 @@ import (
 	"opportunity.internal/cmd/opportunity/internal/desk/session"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/assets"
+	"opportunity.internal/pkg/pages"
 )
 
 //go:embed templates/*.html
@@ -76,16 +76,16 @@ func (p shown) In(paths ...string) bool {
 }
 
 // Frame returns the header and the footer of the page.
-func (p shown) Frame() assets.Frame {
-	shortcuts := assets.Link{Path: "/help", Label: "Keyboard shortcuts", Current: p.Path == "/help"}
-	f := assets.Frame{Name: "Curation desk", Home: "/queue", Footer: []assets.Link{shortcuts}}
+func (p shown) Frame() pages.Frame {
+	shortcuts := pages.Link{Path: "/help", Label: "Keyboard shortcuts", Current: p.Path == "/help"}
+	f := pages.Frame{Name: "Curation desk", Home: "/queue", Footer: []pages.Link{shortcuts}}
 	if p.Session.ID == "" {
 		return f
 	}
-	f.Links, f.SignOut, f.TabsLabel = []assets.Link{shortcuts}, "/sign-out", "Desk"
-	f.Person = &assets.Link{Path: "/sessions", Label: p.Session.Name + " (" + p.Session.Role + ")"}
+	f.Links, f.SignOut, f.TabsLabel = []pages.Link{shortcuts}, "/sign-out", "Desk"
+	f.Person = &pages.Link{Path: "/sessions", Label: p.Session.Name + " (" + p.Session.Role + ")"}
 	for _, t := range tabs(p.Session.Role) {
-		f.Tabs = append(f.Tabs, assets.Link{Path: t.Path, Label: t.Label, Current: p.In(t.Path)})
+		f.Tabs = append(f.Tabs, pages.Link{Path: t.Path, Label: t.Label, Current: p.In(t.Path)})
 	}
 	return f
 }
@@ -102,7 +102,7 @@ func (p shown) Wrong(field string) string {
 
 // parse returns one template set per page: the layout, the blocks and the page itself.
 func (d *Desk) parse() (map[string]*template.Template, error) {
-	layout, err := assets.ParseFrame(template.New("layout.html").Funcs(template.FuncMap{
+	layout, err := pages.ParseFrame(template.New("layout.html").Funcs(template.FuncMap{
 		"asset": d.asset, "instant": instant, "day": day, "compact": compact[json.RawMessage], "short": compact[string], "join": strings.Join, "add": func(a, b int) int { return a + b },
 		"reason": verbs.DescribeReason, "label": reviewform.Label, "fragment": fragment, "field": listingform.LabelOf, "fieldOf": newShownField,
 		"host": host, "input": newInput, "usageChart": newShownChart,

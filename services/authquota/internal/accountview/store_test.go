@@ -10,12 +10,12 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountview"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/keys"
 )
 
-func onBoth(t *testing.T, test func(t *testing.T, db dbtxtest.DB, s *accountview.Store, k *keys.Store)) {
-	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+func onBoth(t *testing.T, test func(t *testing.T, db authquotatest.DB, s *accountview.Store, k *keys.Store)) {
+	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
 		k := keys.NewStore(db.DB)
 		test(t, db, accountview.NewStore(db.DB, k), k)
 	})
@@ -29,7 +29,7 @@ func issue(t *testing.T, k *keys.Store, order keys.Order, digest string) keys.Ke
 }
 
 func TestAccountsAreListedWithTheirKeys(t *testing.T) {
-	onBoth(t, func(t *testing.T, db dbtxtest.DB, s *accountview.Store, k *keys.Store) {
+	onBoth(t, func(t *testing.T, db authquotatest.DB, s *accountview.Store, k *keys.Store) {
 		ctx := t.Context()
 		id, _ := db.Person(t, "ada_l@example.org")
 		db.Person(t, "adaxl@example.org")
@@ -67,7 +67,7 @@ func TestAccountsAreListedWithTheirKeys(t *testing.T) {
 }
 
 func TestChangeOfAnAccountIsRecordedOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, db dbtxtest.DB, s *accountview.Store, _ *keys.Store) {
+	onBoth(t, func(t *testing.T, db authquotatest.DB, s *accountview.Store, _ *keys.Store) {
 		ctx := t.Context()
 		id, _ := db.Person(t, "ada@example.org")
 		suspend, err := account.Suspend("unpaid")
@@ -99,7 +99,7 @@ func TestChangeOfAnAccountIsRecordedOnce(t *testing.T) {
 
 // Anyone can cause failures, so they are grouped to keep other events visible.
 func TestFailuresAreGrouped(t *testing.T) {
-	onBoth(t, func(t *testing.T, db dbtxtest.DB, s *accountview.Store, _ *keys.Store) {
+	onBoth(t, func(t *testing.T, db authquotatest.DB, s *accountview.Store, _ *keys.Store) {
 		ctx := t.Context()
 		id, _ := db.Person(t, "ada@example.org")
 		for range 3 {

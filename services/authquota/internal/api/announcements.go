@@ -1,22 +1,12 @@
 package api
 
 import (
-	"context"
-
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/web"
-	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/notices"
 )
-
-// Announcements stores announcements.
-type Announcements interface {
-	Preview(a notices.Announcement) (mail.Letter, error)
-	Progress(ctx context.Context, a notices.Announcement) (notices.Progress, error)
-	Announce(ctx context.Context, actor string, a notices.Announcement) (notices.Progress, error)
-}
 
 // announce creates an announcement or, if it exists, returns its progress. With dryRun it creates nothing.
 func (a API) announce(g *gin.Context) (web.Reply, error) {
@@ -32,15 +22,15 @@ func (a API) announce(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	letter, err := a.Announcements.Preview(want)
+	letter, err := a.Notices.Preview(want)
 	if err != nil {
 		return web.Reply{}, err
 	}
 	var p notices.Progress
 	if body.DryRun {
-		p, err = a.Announcements.Progress(g.Request.Context(), want)
+		p, err = a.Notices.Progress(g.Request.Context(), want)
 	} else {
-		p, err = a.Announcements.Announce(g.Request.Context(), actor, want)
+		p, err = a.Notices.Announce(g.Request.Context(), actor, want)
 	}
 	return web.Reply{JSON: api.Announcement{
 		ID: want.ID, Kind: string(want.Kind), Subject: letter.Subject, Text: letter.Text,

@@ -60,7 +60,7 @@ func (a API) listAudit(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	logged, more, err := a.Audit.Audit(g.Request.Context(), search)
+	logged, more, err := a.Accounts.Audit(g.Request.Context(), search)
 	list := api.AuditList{Entries: entries(logged)}
 	if more {
 		list.Next = logged[len(logged)-1].ID

@@ -26,9 +26,9 @@ func (a API) keyDigests(g *gin.Context) (web.Reply, error) {
 			return web.Reply{}, params.Invalid("after", "must be a sequence: an integer from 0")
 		}
 	}
-	if err := a.Epochs.Reachable(g.Request.Context()); err != nil {
+	if err := a.RedisReachable(g.Request.Context()); err != nil {
 		return web.Reply{}, err
 	}
-	page, err := a.Principals.KeyDigests(g.Request.Context(), after, digestPage)
+	page, err := a.Keys.KeyDigests(g.Request.Context(), after, digestPage)
 	return web.Reply{JSON: page}, err
 }

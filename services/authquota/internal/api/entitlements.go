@@ -25,9 +25,9 @@ func (a API) entitle(g *gin.Context) (web.Reply, error) {
 	if err := account.CheckID(g.Param("account")); err != nil {
 		return web.Reply{}, err
 	}
-	holder, err := a.Entitlements.Entitle(g.Request.Context(), g.Param("account"), entitlement)
+	holder, err := a.Plans.Entitle(g.Request.Context(), g.Param("account"), entitlement)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	return web.Reply{Status: http.StatusNoContent}, Apply(g.Request.Context(), a.Epochs, holder)
+	return web.Reply{Status: http.StatusNoContent}, a.apply(g.Request.Context(), holder)
 }

@@ -32,7 +32,7 @@ func (a API) listRequests(g *gin.Context) (web.Reply, error) {
 	if all != "" && all != "true" && all != "false" {
 		return web.Reply{}, params.Invalid("all", "must be true or false")
 	}
-	requests, more, err := a.Requests.Requests(g.Request.Context(), all == "true", page)
+	requests, more, err := a.Keys.Requests(g.Request.Context(), all == "true", page)
 	list := api.KeyRequestList{Requests: make([]api.KeyRequest, len(requests))}
 	for i, r := range requests {
 		list.Requests[i] = listedRequest(r)
@@ -69,7 +69,7 @@ func (a API) decide(g *gin.Context, body any, decision func() (keys.Decide, erro
 	if err := keys.CheckRequestID(g.Param("id")); err != nil {
 		return web.Reply{}, err
 	}
-	r, err := a.Requests.Decide(g.Request.Context(), actor, g.Param("id"), decided)
+	r, err := a.Keys.Decide(g.Request.Context(), actor, g.Param("id"), decided)
 	return web.Reply{JSON: listedRequest(r)}, err
 }
 

@@ -93,5 +93,5 @@ func (a API) revoke(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	return web.Reply{JSON: listedKey(key, a.Now())}, Apply(g.Request.Context(), a.Epochs, key.Account)
+	return web.Reply{JSON: listedKey(key, a.Now())}, a.apply(g.Request.Context(), key.Account)
 }

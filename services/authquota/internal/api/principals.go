@@ -37,7 +37,7 @@ func (a API) resolve(g *gin.Context) (web.Reply, error) {
 	}
 	key, suspended, epoch, err := a.lookup(g.Request.Context(), query.Digests)
 	if problem.Of(err).Code == problem.NotFound {
-		if down := a.Epochs.Reachable(g.Request.Context()); down != nil {
+		if down := a.RedisReachable(g.Request.Context()); down != nil {
 			return web.Reply{}, down // while Redis is unavailable, no key is reported as invalid
 		}
 	}
@@ -52,13 +52,13 @@ func (a API) resolve(g *gin.Context) (web.Reply, error) {
 func (a API) lookup(ctx context.Context, digests []string) (key keys.Key, suspended bool, epoch int64, err error) {
 	for range 2 {
 		var owner string
-		if owner, err = a.Principals.Owner(ctx, digests); err != nil {
+		if owner, err = a.Keys.Owner(ctx, digests); err != nil {
 			break
 		}
-		if epoch, err = a.Epochs.Read(ctx, owner); err != nil {
+		if epoch, err = a.Epoch(ctx, owner); err != nil {
 			break
 		}
-		if key, suspended, err = a.Principals.Resolve(ctx, digests); err != nil || key.Account == owner {
+		if key, suspended, err = a.Keys.Resolve(ctx, digests); err != nil || key.Account == owner {
 			break
 		}
 		err = problem.Unavailable(errors.New("key moved to another account during the lookup"))

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -10,12 +9,6 @@ import (
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/requestlog"
 )
-
-// RequestLog stores requests.
-type RequestLog interface {
-	// Add adds requests, except those that were added before.
-	Add(ctx context.Context, requests []api.LoggedRequest) error
-}
 
 // maxLogBatch is far above the size of the largest batch, in bytes.
 const maxLogBatch = 2 << 20

@@ -23,9 +23,9 @@ func (a API) addBatch(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	unknown, err := a.Batches.Count(g.Request.Context(), batch)
+	unknown, err := a.Usage.Count(g.Request.Context(), batch)
 	if unknown > 0 {
-		a.Log.WarnContext(g.Request.Context(), "usage batch: unknown keys skipped", "keys", unknown)
+		a.Errors.Log.WarnContext(g.Request.Context(), "usage batch: unknown keys skipped", "keys", unknown)
 	}
 	return web.Reply{Status: http.StatusNoContent}, err
 }

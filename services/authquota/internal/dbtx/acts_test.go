@@ -11,7 +11,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/notices"
@@ -21,7 +21,7 @@ import (
 
 // member is a person with keys and a passkey.
 type member struct {
-	dbtxtest.Member
+	authquotatest.Member
 
 	email   string
 	current people.Session

@@ -10,19 +10,19 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/migrations"
 )
 
-func record(t *testing.T, db dbtxtest.DB) {
+func record(t *testing.T, db authquotatest.DB) {
 	t.Helper()
 	require.NoError(t, db.Change(t.Context(), func(tx *dbtx.Tx) error { return tx.Record("ada", "account.suspend", "acc_1", nil) }))
 }
 
 func TestTheAuditLogIsAppendOnly(t *testing.T) {
-	dbtxtest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
-		db := dbtxtest.Open(t, url, time.Now)
+	authquotatest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
+		db := authquotatest.Open(t, url, time.Now)
 		record(t, db)
 		written := db.AuditLog(t)
 		statements := []string{
@@ -52,7 +52,7 @@ func TestTheServingRoleCannotRewriteTheAuditLog(t *testing.T) {
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
 	require.NoError(t, err)
 	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: admin, ServingRole: role, MaxConnections: 2}, tel, migrations.Files))
-	db := dbtxtest.Open(t, asRole, time.Now)
+	db := authquotatest.Open(t, asRole, time.Now)
 	record(t, db)
 	for _, statement := range []string{
 		"UPDATE audit_log SET actor = 'nobody'", "DELETE FROM audit_log", "TRUNCATE audit_log", "DROP TRIGGER audit_log_is_append_only ON audit_log",

@@ -11,8 +11,8 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/journal"
 )
 
@@ -20,8 +20,8 @@ import (
 func BenchmarkSuspend(b *testing.B) {
 	file, err := journal.OpenFile(filepath.Join(b.TempDir(), "journal.jsonl"), func(journal.Line) bool { return true })
 	require.NoError(b, err)
-	for dialect, create := range map[string]func(testing.TB) string{"Postgres": dbtxtest.Schema.Postgres, "SQLite": dbtxtest.Schema.SQLite} {
-		db := dbtxtest.Open(b, create(b), time.Now)
+	for dialect, create := range map[string]func(testing.TB) string{"Postgres": authquotatest.Schema.Postgres, "SQLite": authquotatest.Schema.SQLite} {
+		db := authquotatest.Open(b, create(b), time.Now)
 		var id string
 		require.NoError(b, db.Change(b.Context(), func(tx *dbtx.Tx) error {
 			a, err := account.Create(tx, api.Free)

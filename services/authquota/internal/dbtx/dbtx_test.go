@@ -10,14 +10,14 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
 // A change that fails leaves no audit entry, no mail and no epoch increment.
 func TestChangeIsAllOrNothing(t *testing.T) {
-	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
 		failure := errors.New("failed at the end")
 		change := func(outcome error) error {
 			return db.Change(t.Context(), func(tx *dbtx.Tx) error {
@@ -39,7 +39,7 @@ func TestChangeIsAllOrNothing(t *testing.T) {
 	})
 }
 
-func post(t *testing.T, db dbtxtest.DB, mails int) {
+func post(t *testing.T, db authquotatest.DB, mails int) {
 	t.Helper()
 	require.NoError(t, db.Change(t.Context(), func(tx *dbtx.Tx) error {
 		for range mails {
@@ -52,7 +52,7 @@ func post(t *testing.T, db dbtxtest.DB, mails int) {
 }
 
 func TestMailIsClaimedOnceUntilTheLeaseEnds(t *testing.T) {
-	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
 		const mails = 8
 		post(t, db, mails)
 		var mu sync.Mutex
@@ -86,19 +86,19 @@ func TestMailIsClaimedOnceUntilTheLeaseEnds(t *testing.T) {
 		pending, oldest, err := db.PendingMails(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, mails, pending)
-		require.Equal(t, dbtxtest.Start, oldest)
+		require.Equal(t, authquotatest.Start, oldest)
 	})
 }
 
 func TestResealMakesTheOlderKeyUnnecessary(t *testing.T) {
-	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
 		post(t, db, 3)
 		older := db.Box
-		db.Box = dbtxtest.Box(t, "a1")
+		db.Box = authquotatest.Box(t, "a1")
 		require.ErrorContains(t, db.Reseal(t.Context(), dbtx.SealedMails), "3 sealed texts do not open")
-		db.Box = dbtxtest.Box(t, "a1", "e7")
+		db.Box = authquotatest.Box(t, "a1", "e7")
 		require.NoError(t, db.Reseal(t.Context(), dbtx.SealedMails))
-		db.Box = dbtxtest.Box(t, "a1")
+		db.Box = authquotatest.Box(t, "a1")
 		require.NoError(t, db.Reseal(t.Context(), dbtx.SealedMails))
 		m, _, err := db.ClaimMail(t.Context(), time.Minute)
 		require.NoError(t, err)

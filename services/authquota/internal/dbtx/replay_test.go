@@ -16,8 +16,8 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/accountview"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/journal"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/notices"
@@ -41,7 +41,7 @@ func (j *lines) Write(l journal.Line) error {
 
 // world is a database that can be restored, with its journal.
 type world struct {
-	dbtxtest.DB
+	authquotatest.DB
 	*lines
 	*people.Store
 
@@ -56,13 +56,13 @@ type world struct {
 }
 
 func newWorld(t *testing.T, url string) *world {
-	w := &world{t: t, url: url, clock: servicetest.NewClock(dbtxtest.Start), lines: new(lines)}
+	w := &world{t: t, url: url, clock: servicetest.NewClock(authquotatest.Start), lines: new(lines)}
 	w.open()
 	return w
 }
 
 func (w *world) open() {
-	w.DB = dbtxtest.Open(w.t, w.url, w.clock.Now)
+	w.DB = authquotatest.Open(w.t, w.url, w.clock.Now)
 	w.Clock, w.Journal = w.clock, w.lines
 	w.Store = people.NewStore(w.DB.DB)
 	w.keys, w.accounts, w.plan = keys.NewStore(w.DB.DB), accountview.NewStore(w.DB.DB, nil), plan.NewStore(w.DB.DB)
@@ -160,7 +160,7 @@ var before = map[string][]string{
 }
 
 func TestReplayRepeatsEveryKindOfAct(t *testing.T) {
-	dbtxtest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
+	authquotatest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
 		w, ctx := newWorld(t, url), t.Context()
 		members := map[string]*member{}
 		for name := range acts {
@@ -215,7 +215,7 @@ func TestReplayRepeatsEveryKindOfAct(t *testing.T) {
 
 // Any acts, a backup at any point: after the restore and the replay everything is as it was.
 func TestReplayRestoresTheState(t *testing.T) {
-	dbtxtest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
+	authquotatest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
 		seed := rand.Uint64()
 		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // not for secrets
 		t.Logf("seed %d", seed)
@@ -257,7 +257,7 @@ func TestReplayRestoresTheState(t *testing.T) {
 
 // A change can cover rows whose key is a number, and can have none of them.
 func TestReplayDeletesRowsWithNumbersAsKeys(t *testing.T) {
-	dbtxtest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
+	authquotatest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
 		w := newWorld(t, url)
 		ada := w.join("ada@example.org")
 		restore := w.backUp()
@@ -279,7 +279,7 @@ func TestReplayDeletesRowsWithNumbersAsKeys(t *testing.T) {
 
 // A replica that lagged took over: the journal has changes from before and after.
 func TestReplayKeepsChangesMadeAfterTheRestore(t *testing.T) {
-	dbtxtest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
+	authquotatest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
 		w, ctx := newWorld(t, url), t.Context()
 		ada, ben := w.join("ada@example.org"), w.join("ben@example.org")
 		restore := w.backUp()
@@ -301,7 +301,7 @@ func TestReplayKeepsChangesMadeAfterTheRestore(t *testing.T) {
 }
 
 func TestGapsStayOpen(t *testing.T) {
-	dbtxtest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
+	authquotatest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
 		w, ctx := newWorld(t, url), t.Context()
 		ada := w.join("ada@example.org")
 		restore := w.backUp()
@@ -330,7 +330,7 @@ func TestGapsStayOpen(t *testing.T) {
 }
 
 func TestChangeIsAcknowledgedOnceItIsInTheJournal(t *testing.T) {
-	dbtxtest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
+	authquotatest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
 		w, ctx := newWorld(t, url), t.Context()
 		ada := w.join("ada@example.org")
 		n := len(w.all)
@@ -351,7 +351,7 @@ func TestChangeIsAcknowledgedOnceItIsInTheJournal(t *testing.T) {
 }
 
 func TestJournalHasNoSecrets(t *testing.T) {
-	dbtxtest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
+	authquotatest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
 		w, ctx := newWorld(t, url), t.Context()
 		ada := w.join("ada@example.org")
 		hash, err := w.PasswordHash(ctx, ada.Account)
@@ -375,18 +375,18 @@ func TestJournalHasNoSecrets(t *testing.T) {
 }
 
 func TestReplayNeedsTheEncryptionKey(t *testing.T) {
-	dbtxtest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
+	authquotatest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
 		w, ctx := newWorld(t, url), t.Context()
 		ada := w.join("ada@example.org")
 		restore := w.backUp()
 		require.NoError(t, acts["suspend"](ctx, w, ada))
 		restore()
-		w.Box = dbtxtest.Box(t, "a1")
+		w.Box = authquotatest.Box(t, "a1")
 		missing, err := w.Lacks(ctx, w.all)
 		require.NoError(t, err)
 		_, err = w.Replay(ctx, missing)
 		require.ErrorContains(t, err, "OPPORTUNITY_ENCRYPTION_KEYS")
-		w.Box = dbtxtest.Box(t, "a1", "e7")
+		w.Box = authquotatest.Box(t, "a1", "e7")
 		require.Equal(t, 1, w.replay(w.all...))
 	})
 }

@@ -12,7 +12,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/keys"
 )
 
@@ -20,13 +20,13 @@ import (
 type fixture struct {
 	*keys.Store
 
-	db dbtxtest.DB
+	db authquotatest.DB
 	t  *testing.T
 	n  *int // keys so far
 }
 
 func onBoth(t *testing.T, test func(t *testing.T, f fixture)) {
-	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
 		test(t, fixture{keys.NewStore(db.DB), db, t, new(int)})
 	})
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/journal"
 	"opportunity.internal/services/authquota/internal/keys"
 )
@@ -21,7 +21,7 @@ func (fullDisk) Write(journal.Line) error { return errors.New("no space left on 
 // A key is shown only once its change is in the journal. One that was saved and not shown is revoked, and its request or its
 // predecessor is as before, so that the person can retry.
 func TestKeyThatWasNotShownIsRevoked(t *testing.T) {
-	db := dbtxtest.OnSQLite(t)
+	db := authquotatest.OnSQLite(t)
 	f := fixture{keys.NewStore(db.DB), db, t, new(int)}
 	ctx, id := t.Context(), f.person("ada@example.org")
 	older, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
@@ -56,7 +56,7 @@ func TestKeyThatWasNotShownIsRevoked(t *testing.T) {
 
 // An issue that was not saved leaves nothing to revoke.
 func TestIssueWithoutADatabaseSavesNothing(t *testing.T) {
-	db := dbtxtest.OnSQLite(t)
+	db := authquotatest.OnSQLite(t)
 	require.NoError(t, db.Close())
 	_, err := keys.NewStore(db.DB).Issue(t.Context(), "ann", keys.Order{UseCase: "x", Tier: "free"}, time.Hour, stored(1))
 	require.Error(t, err)

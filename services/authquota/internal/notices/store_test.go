@@ -12,7 +12,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/notices"
 	"opportunity.internal/services/authquota/internal/plan"
@@ -24,12 +24,12 @@ type fixture struct {
 	*notices.Store
 
 	t  *testing.T
-	db dbtxtest.DB
+	db authquotatest.DB
 	id string
 }
 
 func onBoth(t *testing.T, test func(t *testing.T, f fixture)) {
-	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
 		tiers, err := account.ParseTiers("free=10/100/10")
 		require.NoError(t, err)
 		id, _ := db.Person(t, "ada@example.org")
@@ -181,7 +181,7 @@ func TestPlanNoticesRespectTheChoice(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		s, version := plan.NewStore(f.db.DB), int64(0)
 		entitle := func(days int, trouble api.Trouble) []string {
-			until := dbtxtest.Start.AddDate(0, 0, days)
+			until := authquotatest.Start.AddDate(0, 0, days)
 			version++
 			_, err := s.Entitle(t.Context(), f.id, api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Renews: true, Trouble: trouble, Version: version})
 			require.NoError(t, err)

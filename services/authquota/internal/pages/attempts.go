@@ -1,26 +1,14 @@
 package pages
 
 import (
-	"context"
-	"time"
-
 	"opportunity.internal/services/authquota/internal/people"
-	"opportunity.internal/services/authquota/internal/site"
 )
-
-// Attempts delays guessing.
-type Attempts interface {
-	// CountAttempt counts an attempt. If the subject must wait, it returns the delay.
-	CountAttempt(ctx context.Context, subjects ...people.AttemptSubject) (wait time.Duration, err error)
-	// KnownDevice reports whether the browser with this secret's hash has signed in to the account before.
-	KnownDevice(ctx context.Context, accountID, hash string) (bool, error)
-}
 
 // secondStep returns the subjects of an attempt at the second factor. A known browser is counted separately, so that an
 // attacker who has only the password cannot delay the person.
-func (p *Pages) secondStep(v *site.Visit) ([]people.AttemptSubject, error) {
+func (p *Pages) secondStep(v *Visit) ([]people.AttemptSubject, error) {
 	device := people.HashSecret(v.DeviceSecret())
-	known, err := p.Attempts.KnownDevice(v.Request.Context(), v.Person.Account, device)
+	known, err := p.People.KnownDevice(v.Request.Context(), v.Person.Account, device)
 	if known || err != nil {
 		return []people.AttemptSubject{people.AttemptsOfDevice(v.Person.Account, device)}, err
 	}
@@ -30,11 +18,11 @@ func (p *Pages) secondStep(v *site.Visit) ([]people.AttemptSubject, error) {
 }
 
 // inSession returns the subject of confirmations within the session.
-func inSession(v *site.Visit) people.AttemptSubject { return people.AttemptsInSession(v.Session.ID) }
+func inSession(v *Visit) people.AttemptSubject { return people.AttemptsInSession(v.Session.ID) }
 
 // mayMail counts a mail that anyone can request for an address, and reports whether to send it. The page is the same in both
 // cases: the link in an earlier mail still works, and showing a delay would let an attacker block the form.
-func (p *Pages) mayMail(v *site.Visit, purpose people.LinkPurpose, email string) (bool, error) {
-	wait, err := p.Attempts.CountAttempt(v.Request.Context(), people.MailsTo(string(purpose), email), people.FormsFrom(v.Address()))
+func (p *Pages) mayMail(v *Visit, purpose people.LinkPurpose, email string) (bool, error) {
+	wait, err := p.People.CountAttempt(v.Request.Context(), people.MailsTo(string(purpose), email), people.FormsFrom(v.Address()))
 	return wait == 0, err
 }

@@ -1,25 +1,15 @@
 package pages
 
 import (
-	"context"
 	"encoding/base64"
 	"html/template"
 	"net/http"
 
+	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/people"
-	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/totp"
 )
-
-// Authenticators sets up the second factor.
-type Authenticators interface {
-	// NewSeed returns the seed to show. It stays the same during set-up.
-	NewSeed(ctx context.Context, current people.Session) (people.NewSeed, error)
-	// ConfirmAuthenticator returns people.CodeUsed if a concurrent request was first.
-	ConfirmAuthenticator(ctx context.Context, half people.Session, entry people.Entry, seed people.NewSeed, step int64, codes []string,
-		tried ...people.AttemptSubject) (people.Admitted, error)
-}
 
 // seedForm is the data for setting up an authenticator.
 type seedForm struct {
@@ -29,15 +19,15 @@ type seedForm struct {
 }
 
 // newSeedForm returns the form with the browser's seed. It skips drawing the QR code for HEAD requests.
-func (p *Pages) newSeedForm(v *site.Visit) (seedForm, people.NewSeed, error) {
+func (p *Pages) newSeedForm(v *Visit) (seedForm, people.NewSeed, error) {
 	if v.Request.Method == http.MethodHead {
 		return seedForm{}, people.NewSeed{}, nil
 	}
-	seed, err := p.Authenticators.NewSeed(v.Request.Context(), v.Session)
+	seed, err := p.People.NewSeed(v.Request.Context(), v.Session)
 	if err != nil {
 		return seedForm{}, seed, err
 	}
-	uri := totp.URI(seed.Seed, v.Person.Email, Issuer)
+	uri := totp.URI(seed.Seed, v.Person.Email, issuer)
 	png, err := totp.QR(uri)
 	return seedForm{
 		QR:      template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(png)), //nolint:gosec // our own image
@@ -50,40 +40,40 @@ func (p *Pages) newSeedForm(v *site.Visit) (seedForm, people.NewSeed, error) {
 const wrongNewCode = "The code is wrong. Scan the QR code on this page; if you scanned an earlier one, delete its entry in the app first."
 
 // authenticatorForm shows the seed to a person without an authenticator.
-func (p *Pages) authenticatorForm(v *site.Visit) (site.View, error) {
+func (p *Pages) authenticatorForm(v *Visit) (pages.View, error) {
 	page, _, err := p.authenticatorPage(v)
 	return page, err
 }
 
-func (p *Pages) authenticatorPage(v *site.Visit) (site.View, people.NewSeed, error) {
+func (p *Pages) authenticatorPage(v *Visit) (pages.View, people.NewSeed, error) {
 	if v.Person.AuthenticatorConfirmed {
-		return site.View{Redirect: "/account/sign-in/code"}, people.NewSeed{}, nil
+		return pages.View{Redirect: "/account/sign-in/code"}, people.NewSeed{}, nil
 	}
 	form, seed, err := p.newSeedForm(v)
-	return site.View{Template: "authenticator", Title: "Set up an authenticator", Data: form}, seed, err
+	return pages.View{Template: "authenticator", Title: "Set up an authenticator", Data: form}, seed, err
 }
 
 // authenticator confirms the seed with its first code and shows the recovery codes once.
-func (p *Pages) authenticator(v *site.Visit) (site.View, error) {
+func (p *Pages) authenticator(v *Visit) (pages.View, error) {
 	again, seed, err := p.authenticatorPage(v)
 	if err != nil || again.Redirect != "" {
 		return again, err
 	}
 	ctx := v.Request.Context()
-	if wait, err := p.Attempts.CountAttempt(ctx, inSession(v)); err != nil || wait > 0 {
-		return site.TooMany(v, again, wait), err
+	if wait, err := p.People.CountAttempt(ctx, inSession(v)); err != nil || wait > 0 {
+		return again.TooMany(wait), err
 	}
 	step, ok := totp.Step(seed.Seed, v.PostForm("code"), v.Now)
 	if !ok {
 		return again.Wrong("code", wrongNewCode), nil
 	}
 	codes, hashes := people.NewRecoveryCodes()
-	admitted, err := p.Authenticators.ConfirmAuthenticator(ctx, v.Session, v.Entry(), seed, step, hashes, inSession(v))
+	admitted, err := p.People.ConfirmAuthenticator(ctx, v.Session, v.Entry(), seed, step, hashes, inSession(v))
 	if problem.Of(err).Code == problem.InvalidParameter {
 		return again.Wrong("code", problem.Of(err).Message), nil
 	}
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	v.Admit(admitted)
 	return newCodesPage(v, codes, true), nil

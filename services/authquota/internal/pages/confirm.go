@@ -1,23 +1,14 @@
 package pages
 
 import (
-	"context"
 	"errors"
 
+	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/passkey"
 	"opportunity.internal/services/authquota/internal/people"
-	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/totp"
 )
-
-// Proofs records proofs of a factor.
-type Proofs interface {
-	ConfirmByPassword(ctx context.Context, current people.Session, hash string, tried ...people.AttemptSubject) (secret string, err error)
-	ConfirmByCode(ctx context.Context, current people.Session, step int64, tried ...people.AttemptSubject) (secret string, err error)
-	ConfirmByPasskey(ctx context.Context, current people.Session, used passkey.Passkey, tried ...people.AttemptSubject) (secret string, err error)
-	ConfirmFailed(ctx context.Context, current people.Session, factor string) error
-}
 
 // proofForm is the data of the page that asks for a factor.
 type proofForm struct {
@@ -26,24 +17,24 @@ type proofForm struct {
 }
 
 // proveForm asks a signed-in person for a factor again, before a sensitive action.
-func (p *Pages) proveForm(v *site.Visit) (site.View, error) {
+func (p *Pages) proveForm(v *Visit) (pages.View, error) {
 	options, err := p.beginProof(v)
 	next := v.Next()
-	if next == site.Home {
-		next = site.Security
+	if next == homePath {
+		next = securityPath
 	}
-	return site.View{Template: "security-confirm", Title: "Confirm your identity", Data: proofForm{next, options}}, err
+	return pages.View{Template: "security-confirm", Title: "Confirm your identity", Data: proofForm{next, options}}, err
 }
 
 // prove verifies a code of the authenticator, the password or a passkey.
-func (p *Pages) prove(v *site.Visit) (site.View, error) {
+func (p *Pages) prove(v *Visit) (pages.View, error) {
 	ctx := v.Request.Context()
 	next := v.Next()
-	if next == site.Home {
-		next = site.Security
+	if next == homePath {
+		next = securityPath
 	}
 	if v.Session.Superseded { // the form was submitted twice; the browser has, or will get, the new secret
-		return site.View{Redirect: next}, nil
+		return pages.View{Redirect: next}, nil
 	}
 	factor, by := "code", p.proveByCode
 	switch {
@@ -52,13 +43,13 @@ func (p *Pages) prove(v *site.Visit) (site.View, error) {
 	case v.PostForm("password") != "":
 		factor, by = "password", p.proveByPassword
 	}
-	wait, err := p.Attempts.CountAttempt(ctx, inSession(v))
+	wait, err := p.People.CountAttempt(ctx, inSession(v))
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	if wait > 0 {
 		again, err := p.proveForm(v)
-		return site.TooMany(v, again, wait), err
+		return again.TooMany(wait), err
 	}
 	secret, err := by(v)
 	if wrong := inputError(err); wrong != "" {
@@ -67,13 +58,13 @@ func (p *Pages) prove(v *site.Visit) (site.View, error) {
 		if err != nil {
 			return again, err
 		}
-		return again, p.Proofs.ConfirmFailed(ctx, v.Session, map[string]string{"": "passkey", "code": "authenticator", "password": "password"}[factor])
+		return again, p.People.ConfirmFailed(ctx, v.Session, map[string]string{"": "passkey", "code": "authenticator", "password": "password"}[factor])
 	}
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	v.Renew(secret)
-	return site.View{Redirect: next}, nil
+	return pages.View{Redirect: next}, nil
 }
 
 // inputError returns the message for wrong input, or an empty string for any other error.
@@ -89,9 +80,9 @@ func inputError(err error) string {
 	return ""
 }
 
-func (p *Pages) proveByCode(v *site.Visit) (string, error) {
+func (p *Pages) proveByCode(v *Visit) (string, error) {
 	ctx := v.Request.Context()
-	seed, err := p.Codes.Seed(ctx, v.Person.Account)
+	seed, err := p.People.Seed(ctx, v.Person.Account)
 	if err != nil {
 		return "", err
 	}
@@ -103,21 +94,21 @@ func (p *Pages) proveByCode(v *site.Visit) (string, error) {
 	case !ok:
 		return "", errCode()
 	}
-	return p.Proofs.ConfirmByCode(ctx, v.Session, step, inSession(v))
+	return p.People.ConfirmByCode(ctx, v.Session, step, inSession(v))
 }
 
-func (p *Pages) proveByPassword(v *site.Visit) (string, error) {
+func (p *Pages) proveByPassword(v *Visit) (string, error) {
 	hash, err := p.rightPassword(v, v.PostForm("password"))
 	if err != nil {
 		return "", err
 	}
-	return p.Proofs.ConfirmByPassword(v.Request.Context(), v.Session, hash, inSession(v))
+	return p.People.ConfirmByPassword(v.Request.Context(), v.Session, hash, inSession(v))
 }
 
-func (p *Pages) proveByPasskey(v *site.Visit) (string, error) {
+func (p *Pages) proveByPasskey(v *Visit) (string, error) {
 	used, err := p.finishProof(v)
 	if err != nil {
 		return "", err
 	}
-	return p.Proofs.ConfirmByPasskey(v.Request.Context(), v.Session, used, inSession(v))
+	return p.People.ConfirmByPasskey(v.Request.Context(), v.Session, used, inSession(v))
 }

@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strconv"
@@ -9,16 +8,7 @@ import (
 	"time"
 
 	"opportunity.internal/services/authquota/internal/accountview"
-	"opportunity.internal/services/authquota/internal/site"
 )
-
-// Events reads the audit log for a person.
-type Events interface {
-	// Events returns the latest entries of the audit log for a person.
-	Events(ctx context.Context, accountID string, actions []string, limit int) ([]accountview.Event, error)
-	// Failures returns the latest event of each action, with the number of occurrences since then.
-	Failures(ctx context.Context, accountID string, actions []string, since time.Time) ([]accountview.Event, error)
-}
 
 // event is an audit log entry as text.
 type event struct {
@@ -34,13 +24,13 @@ const (
 )
 
 // recentEvents returns the recent events, newest first.
-func (p *Pages) recentEvents(v *site.Visit) (list []event, err error) {
+func (p *Pages) recentEvents(v *Visit) (list []event, err error) {
 	ctx := v.Request.Context()
-	logged, err := p.Events.Events(ctx, v.Person.Account, slices.Sorted(maps.Keys(accountview.Actions)), shownEvents)
+	logged, err := p.Accounts.Events(ctx, v.Person.Account, slices.Sorted(maps.Keys(accountview.Actions)), shownEvents)
 	if err != nil {
 		return nil, err
 	}
-	failed, err := p.Events.Failures(ctx, v.Person.Account, slices.Sorted(maps.Keys(accountview.Failures)), v.Now.Add(-failuresShown))
+	failed, err := p.Accounts.Failures(ctx, v.Person.Account, slices.Sorted(maps.Keys(accountview.Failures)), v.Now.Add(-failuresShown))
 	for _, e := range slices.Concat(failed, logged) {
 		list = append(list, describe(e))
 	}

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -11,9 +12,9 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apidoc"
+	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/keys"
-	"opportunity.internal/services/authquota/internal/site"
 )
 
 // keyField is the form field with the ID of the key. The API has no parameter of this name: it reads keys from a header only.
@@ -55,18 +56,18 @@ func (f field) Hint() template.HTML {
 // Number reports whether the value is an integer.
 func (f field) Number() bool { return f.Resolved.Is("integer") }
 
-func (p *Pages) explorerList(*site.Visit) (site.View, error) {
-	return site.View{Template: "explorer", Title: "Explorer", Data: explorer{Operations: p.API.Operations}}, nil
+func (p *Pages) explorerList(*Visit) (pages.View, error) {
+	return pages.View{Template: "explorer", Title: "Explorer", Data: explorer{Operations: p.description.Operations}}, nil
 }
 
 // explorerForm shows the form of an operation, with values from the query.
-func (p *Pages) explorerForm(v *site.Visit) (site.View, error) {
+func (p *Pages) explorerForm(v *Visit) (pages.View, error) {
 	shown, _, err := p.fill(v, v.Request.URL.Query())
 	return shown, err
 }
 
-// makeCall handles a form: it returns the call to make, or the result of the call.
-func (p *Pages) makeCall(v *site.Visit) (site.View, error) {
+// makeCall handles a form: it asks the gateway to make the call, or shows the result of the call.
+func (p *Pages) makeCall(v *Visit) (pages.View, error) {
 	if v.GetHeader(api.ExplorerHeader) != "" {
 		return p.explorerResult(v)
 	}
@@ -78,19 +79,23 @@ func (p *Pages) makeCall(v *site.Visit) (site.View, error) {
 	if problem.Of(err).Code == problem.NotFound {
 		return shown.Wrong(keyField, "Select one of your active keys."), nil
 	}
-	return site.View{Call: &api.ExplorerCall{Principal: principal, Target: call.Target(), Header: call.Header()}}, err
+	if err != nil {
+		return pages.View{}, err
+	}
+	text, err := json.Marshal(api.ExplorerCall{Principal: principal, Target: call.Target(), Header: call.Header()})
+	return pages.View{Status: http.StatusNoContent, Header: http.Header{api.ExplorerHeader: {string(text)}}}, err
 }
 
 // principal returns a key of the person's account as it is now, revoked and expired keys included: the gateway rejects them.
-func (p *Pages) principal(v *site.Visit, id string) (api.Principal, error) {
+func (p *Pages) principal(v *Visit, id string) (api.Principal, error) {
 	if err := keys.CheckID(id); err != nil {
 		return api.Principal{}, err
 	}
-	epoch, err := p.Epochs.Read(v.Request.Context(), v.Person.Account) // before the key, as Principal requires
+	epoch, err := p.Epoch(v.Request.Context(), v.Person.Account) // before the key, as Principal requires
 	if err != nil {
 		return api.Principal{}, err
 	}
-	key, suspended, err := p.ExplorerKeys.ResolveOwn(v.Request.Context(), v.Person.Account, id)
+	key, suspended, err := p.Keys.ResolveOwn(v.Request.Context(), v.Person.Account, id)
 	if err != nil {
 		return api.Principal{}, err
 	}
@@ -98,18 +103,18 @@ func (p *Pages) principal(v *site.Visit, id string) (api.Principal, error) {
 }
 
 // fill returns the form of the operation in the URL with values, its problems, and the call that it describes.
-func (p *Pages) fill(v *site.Visit, values url.Values) (site.View, apidoc.Call, error) {
-	operation, ok := p.API.Operation(v.Param("operation"))
+func (p *Pages) fill(v *Visit, values url.Values) (pages.View, apidoc.Call, error) {
+	operation, ok := p.description.Operation(v.Param("operation"))
 	if !ok {
-		return site.View{}, apidoc.Call{}, problem.New(problem.NotFound, "This operation does not exist.")
+		return pages.View{}, apidoc.Call{}, problem.New(problem.NotFound, "This operation does not exist.")
 	}
 	if err := unexpected(operation, values); err != nil {
-		return site.View{}, apidoc.Call{}, err
+		return pages.View{}, apidoc.Call{}, err
 	}
 	active, err := p.active(v.Request.Context(), v.Person.Account, v.Now)
-	data := explorer{Operations: p.API.Operations, Operation: operation, Keys: active, Key: values.Get(keyField)}
+	data := explorer{Operations: p.description.Operations, Operation: operation, Keys: active, Key: values.Get(keyField)}
 	call := apidoc.Call{Operation: operation, Values: map[string]string{}}
-	shown := site.View{Template: "explorer", Title: operation.Summary}
+	shown := pages.View{Template: "explorer", Title: operation.Summary}
 	submitted := v.Request.Method == http.MethodPost
 	for _, parameter := range operation.Parameters {
 		value := strings.TrimSpace(values.Get(parameter.Name))

@@ -12,8 +12,8 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apidoc"
+	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/site"
 )
 
 // result is the response to a call, with the call as programs.
@@ -26,18 +26,18 @@ type result struct {
 }
 
 // explorerResult shows the result of a call, which the gateway sends, below its form.
-func (p *Pages) explorerResult(v *site.Visit) (site.View, error) {
+func (p *Pages) explorerResult(v *Visit) (pages.View, error) {
 	var received api.ExplorerResult
 	if err := json.NewDecoder(v.Request.Body).Decode(&received); err != nil {
-		return site.View{}, problem.New(problem.InvalidParameter, "The result could not be read.").Because(err)
+		return pages.View{}, problem.New(problem.InvalidParameter, "The result could not be read.").Because(err)
 	}
 	values, err := url.ParseQuery(string(received.Form))
 	if err != nil {
-		return site.View{}, problem.New(problem.InvalidParameter, "The form could not be read.").Because(err)
+		return pages.View{}, problem.New(problem.InvalidParameter, "The form could not be read.").Because(err)
 	}
 	shown, call, err := p.fill(v, values)
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	programs, err := call.Programs()
 	data := shown.Data.(explorer) //nolint:forcetypeassert // set by fill

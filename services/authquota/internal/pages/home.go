@@ -1,26 +1,20 @@
 package pages
 
 import (
-	"context"
 	"time"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/pages"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/plan"
-	"opportunity.internal/services/authquota/internal/site"
 )
-
-// Overview reads the summary for the home page.
-type Overview interface {
-	Overview(ctx context.Context, accountID string) (keys.Overview, error)
-}
 
 // homeView is the data of the home page.
 type homeView struct {
 	keys.Overview
 
 	Offer   plan.Offer
-	Today   site.Allowance
+	Today   Allowance
 	MaxKeys int
 	Soon    bool // a key expires within soon
 	Steps   []step
@@ -40,24 +34,24 @@ const soon = 30 * 24 * time.Hour
 // few is the number of recovery codes below which the home page shows a notice.
 const few = 3
 
-func (p *Pages) home(v *site.Visit) (site.View, error) {
-	today, err := p.Allowances.Today(v)
+func (p *Pages) home(v *Visit) (pages.View, error) {
+	today, err := p.today(v)
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	shown := homeView{
-		Offer: plan.OfferOf(v.Person.Tier, p.Allowances.Tiers), Today: today, MaxKeys: keys.MaxActive, Public: p.PublicURL,
+		Offer: plan.OfferOf(v.Person.Tier, p.Tiers), Today: today, MaxKeys: keys.MaxActive, Public: p.PublicURL,
 	}
-	if shown.Overview, err = p.Overview.Overview(v.Request.Context(), v.Person.Account); err != nil {
-		return site.View{}, err
+	if shown.Overview, err = p.Keys.Overview(v.Request.Context(), v.Person.Account); err != nil {
+		return pages.View{}, err
 	}
 	shown.Soon = shown.Expiring != nil && shown.Expiring.Sub(v.Now) <= soon
 	if !shown.Called && today.Used == 0 {
 		requested := shown.Active > 0 || shown.Pending > 0 || shown.Ready > 0
 		shown.Steps = []step{
 			{true, "Set up your authenticator", ""},
-			{requested, "Request a key and say what it is for", site.Keys + "/new"},
-			{shown.Active > 0, "Collect the key", site.Keys},
+			{requested, "Request a key and say what it is for", keysPath + "/new"},
+			{shown.Active > 0, "Collect the key", keysPath},
 			{false, "Send the first request", ""},
 		}
 		if !requested {
@@ -67,7 +61,7 @@ func (p *Pages) home(v *site.Visit) (site.View, error) {
 			shown.Steps[3].Path = api.ExplorerPath
 		}
 	}
-	return site.View{Template: "home", Title: "Overview", Data: shown}, nil
+	return pages.View{Template: "home", Title: "Overview", Data: shown}, nil
 }
 
 // FewCodes reports whether few recovery codes are left.

@@ -1,32 +1,14 @@
 package pages
 
 import (
-	"context"
 	"strings"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/keys"
-	"opportunity.internal/services/authquota/internal/site"
 )
-
-// Requests stores the person's key requests. Errors are problem.Errors with a message for people.
-type Requests interface {
-	// OwnRequests returns open and recently declined requests.
-	OwnRequests(ctx context.Context, accountID string) ([]keys.Request, error)
-	// RequestKey records a request for a valid key, and approves it if atOnce.
-	RequestKey(ctx context.Context, accountID string, wanted keys.RequestedKey, terms account.Acceptance, atOnce bool) (keys.Request, error)
-	Withdraw(ctx context.Context, accountID, request string) error
-	// Collect creates the key of an approved request, once.
-	Collect(ctx context.Context, accountID, request string, terms account.Acceptance, stored keys.Record) (keys.Key, error)
-}
-
-// TestKeys reads whether an account had its test key.
-type TestKeys interface {
-	HadTestKey(ctx context.Context, accountID string) (bool, error)
-}
 
 // requestForm is the data of the form for a key request: the submitted fields and the terms of use.
 type requestForm struct {
@@ -34,31 +16,31 @@ type requestForm struct {
 
 	OffersTest  bool // the account can have its test key
 	AutoApprove bool
-	Terms       site.Terms
+	Terms       Terms
 }
 
-func (p *Pages) askKey(v *site.Visit) (site.View, error) {
+func (p *Pages) askKey(v *Visit) (pages.View, error) {
 	offers, err := p.offersTest(v)
 	return p.requestPage(v, keys.RequestedKey{Test: offers}, offers), err
 }
 
-func (p *Pages) requestPage(v *site.Visit, filled keys.RequestedKey, offersTest bool) site.View {
-	return site.View{Template: "key-ask", Title: "Request a key", Data: requestForm{filled, offersTest, p.AutoApprove, p.terms(v)}}
+func (p *Pages) requestPage(v *Visit, filled keys.RequestedKey, offersTest bool) pages.View {
+	return pages.View{Template: "key-ask", Title: "Request a key", Data: requestForm{filled, offersTest, p.AutoApprove, p.terms(v)}}
 }
 
 // offersTest reports whether the account can get its test key, which is approved automatically.
-func (p *Pages) offersTest(v *site.Visit) (bool, error) {
+func (p *Pages) offersTest(v *Visit) (bool, error) {
 	if !p.ApproveTest || v.Person.Tier != api.BaseTier {
 		return false, nil
 	}
-	had, err := p.TestKeys.HadTestKey(v.Request.Context(), v.Person.Account)
+	had, err := p.Keys.HadTestKey(v.Request.Context(), v.Person.Account)
 	return !had, err
 }
 
-func (p *Pages) requestKey(v *site.Visit) (site.View, error) {
+func (p *Pages) requestKey(v *Visit) (pages.View, error) {
 	offers, err := p.offersTest(v)
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	filled := keys.RequestedKey{Name: v.PostForm("name"), UseCase: v.PostForm("useCase"), Test: v.PostForm("kind") == "test"}
 	again := p.requestPage(v, filled, offers)
@@ -79,16 +61,16 @@ func (p *Pages) requestKey(v *site.Visit) (site.View, error) {
 	if len(again.Errors) > 0 {
 		return again, nil
 	}
-	created, err := p.Requests.RequestKey(v.Request.Context(), v.Person.Account, wanted, accepted, p.AutoApprove)
+	created, err := p.Keys.RequestKey(v.Request.Context(), v.Person.Account, wanted, accepted, p.AutoApprove)
 	switch {
 	case problem.Of(err).Code == problem.InvalidParameter:
 		return again.Wrong("", problem.Of(err).Message), nil
 	case err != nil:
-		return site.View{}, err
+		return pages.View{}, err
 	case created.State == keys.Approved:
-		return site.View{Redirect: collectPath(created.ID)}, nil
+		return pages.View{Redirect: collectPath(created.ID)}, nil
 	}
-	return site.View{Redirect: site.Keys, Notice: "Your request was sent. You get an email when it is approved or declined."}, nil
+	return pages.View{Redirect: keysPath, Notice: "Your request was sent. You get an email when it is approved or declined."}, nil
 }
 
 // badUseCase returns what is wrong with the use case of a key.
@@ -102,8 +84,8 @@ func badUseCase(useCase string, err error) string {
 func collectPath(request string) string { return "/account/keys/requests/" + request + "/collect" }
 
 // ownRequest returns the request in the URL if it is open or recently declined.
-func (p *Pages) ownRequest(v *site.Visit) (keys.Request, error) {
-	requests, err := p.Requests.OwnRequests(v.Request.Context(), v.Person.Account)
+func (p *Pages) ownRequest(v *Visit) (keys.Request, error) {
+	requests, err := p.Keys.OwnRequests(v.Request.Context(), v.Person.Account)
 	if err != nil {
 		return keys.Request{}, err
 	}
@@ -119,20 +101,20 @@ func (p *Pages) ownRequest(v *site.Visit) (keys.Request, error) {
 type collection struct {
 	keys.Request
 
-	Terms site.Terms
+	Terms Terms
 }
 
-func (p *Pages) askCollect(v *site.Visit) (site.View, error) {
+func (p *Pages) askCollect(v *Visit) (pages.View, error) {
 	r, err := p.ownRequest(v)
 	if err == nil && r.State != keys.Approved {
 		err = keys.NotOpen(r.State)
 	}
-	return site.View{Template: "key-collect", Title: "Get your key", Data: collection{r, p.terms(v)}}, err
+	return pages.View{Template: "key-collect", Title: "Get your key", Data: collection{r, p.terms(v)}}, err
 }
 
-func (p *Pages) collectKey(v *site.Visit) (site.View, error) {
+func (p *Pages) collectKey(v *Visit) (pages.View, error) {
 	if err := keys.CheckRequestID(v.Param("request")); err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	accepted, missing := p.acceptance(v)
 	if missing != "" {
@@ -141,17 +123,17 @@ func (p *Pages) collectKey(v *site.Visit) (site.View, error) {
 	}
 	r, err := p.ownRequest(v)
 	if err != nil && problem.Of(err).Code != problem.NotFound { // Collect explains why a request is not found
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	secret := apikey.Generate(r.Prefix())
-	key, err := p.Requests.Collect(v.Request.Context(), v.Person.Account, v.Param("request"), accepted, keys.NewRecord(secret, p.Peppers))
-	return site.View{Template: "key-new", Title: "Your key", Data: newKey{Key: key, Secret: secret.Reveal()}}, err
+	key, err := p.Keys.Collect(v.Request.Context(), v.Person.Account, v.Param("request"), accepted, keys.NewRecord(secret, p.Peppers))
+	return pages.View{Template: "key-new", Title: "Your key", Data: newKey{Key: key, Secret: secret.Reveal()}}, err
 }
 
-func (p *Pages) withdrawRequest(v *site.Visit) (site.View, error) {
+func (p *Pages) withdrawRequest(v *Visit) (pages.View, error) {
 	if err := keys.CheckRequestID(v.Param("request")); err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
-	err := p.Requests.Withdraw(v.Request.Context(), v.Person.Account, v.Param("request"))
-	return site.View{Redirect: site.Keys, Notice: "The request was withdrawn."}, err
+	err := p.Keys.Withdraw(v.Request.Context(), v.Person.Account, v.Param("request"))
+	return pages.View{Redirect: keysPath, Notice: "The request was withdrawn."}, err
 }

@@ -1,25 +1,19 @@
 package pages
 
 import (
-	"context"
 	"time"
 
 	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/pages"
 	"opportunity.internal/services/authquota/internal/keys"
-	"opportunity.internal/services/authquota/internal/site"
 )
 
-// Rotations rotates the keys of a person's account. Errors are problem.Errors with a message for people.
-type Rotations interface {
-	Rotate(ctx context.Context, accountID, key string, stored keys.Record) (successor, old keys.Key, err error)
-}
-
-func (p *Pages) askRotate(v *site.Visit) (site.View, error) {
+func (p *Pages) askRotate(v *Visit) (pages.View, error) {
 	k, err := p.ownKey(v)
 	if err == nil && !k.Ready() {
 		err = keys.NotRotatable()
 	}
-	return site.View{Template: "key-rotate", Title: "Rotate " + k.Title(), Data: rotation{k, k.SuccessorEnd(v.Now), k.GraceEnd(v.Now)}}, err
+	return pages.View{Template: "key-rotate", Title: "Rotate " + k.Title(), Data: rotation{k, k.SuccessorEnd(v.Now), k.GraceEnd(v.Now)}}, err
 }
 
 // rotation is the data of the page that confirms a rotation.
@@ -41,21 +35,21 @@ func (n newKey) Curl(public string) string {
 	return "curl -H 'Authorization: Bearer " + n.Secret + "' '" + public + "/api/v1/opportunities?country=CA'"
 }
 
-func (p *Pages) rotateKey(v *site.Visit) (site.View, error) {
+func (p *Pages) rotateKey(v *Visit) (pages.View, error) {
 	k, err := p.ownKey(v)
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	prefix := apikey.Live
 	if k.Prefix == apikey.Test {
 		prefix = apikey.Test
 	}
 	secret := apikey.Generate(prefix)
-	successor, old, err := p.Rotations.Rotate(v.Request.Context(), v.Person.Account, k.ID, keys.NewRecord(secret, p.Peppers))
+	successor, old, err := p.Keys.Rotate(v.Request.Context(), v.Person.Account, k.ID, keys.NewRecord(secret, p.Peppers))
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	// Show the key even if applying the change fails, because it cannot be shown again.
 	pending := p.Apply(v.Request.Context(), v.Person.Account) != nil
-	return site.View{Template: "key-new", Title: "Your new key", Data: newKey{successor, secret.Reveal(), &old, pending}}, nil
+	return pages.View{Template: "key-new", Title: "Your new key", Data: newKey{successor, secret.Reveal(), &old, pending}}, nil
 }

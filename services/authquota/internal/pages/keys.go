@@ -2,38 +2,18 @@ package pages
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/keys"
-	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/usage"
 )
-
-// Keys stores the keys of a person's account. Keys of other accounts are not_found.
-type Keys interface {
-	OwnKeys(ctx context.Context, accountID string) ([]keys.Key, error)
-	OwnKey(ctx context.Context, accountID, key string) (keys.Key, error)
-	// Rename sets the valid name of a key.
-	Rename(ctx context.Context, accountID, key, name string) error
-}
-
-// KeyUsage reads the usage by key.
-type KeyUsage interface {
-	// SentOn returns the requests of each key on a UTC day.
-	SentOn(ctx context.Context, accountID string, day time.Time) (map[string]usage.Figures, error)
-}
-
-// Revocations revokes the keys of a person's account. Errors are problem.Errors with a message for people.
-type Revocations interface {
-	RevokeOwn(ctx context.Context, accountID, key string) (keys.Key, error)
-}
 
 // keyLine is a key on a page.
 type keyLine struct {
@@ -97,19 +77,19 @@ const endedShown = 50
 // Room reports whether another key can be requested.
 func (l keyList) Room() bool { return l.Taken < l.Most }
 
-func (p *Pages) listKeys(v *site.Visit) (site.View, error) {
+func (p *Pages) listKeys(v *Visit) (pages.View, error) {
 	ctx, id := v.Request.Context(), v.Person.Account
 	own, err := p.Keys.OwnKeys(ctx, id)
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
-	requests, err := p.Requests.OwnRequests(ctx, id)
+	requests, err := p.Keys.OwnRequests(ctx, id)
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
-	sent, err := p.KeyUsage.SentOn(ctx, id, v.Now)
+	sent, err := p.Usage.SentOn(ctx, id, v.Now)
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	list := keyList{Requests: requests, Most: keys.MaxActive}
 	for _, r := range requests {
@@ -135,7 +115,7 @@ func (p *Pages) listKeys(v *site.Visit) (site.View, error) {
 	slices.SortStableFunc(list.Living, func(a, b keyLine) int {
 		return cmp.Compare(place(a), place(b)) // keys in their grace period last
 	})
-	return site.View{Template: "keys", Title: "Keys", Data: list}, nil
+	return pages.View{Template: "keys", Title: "Keys", Data: list}, nil
 }
 
 func place(k keyLine) int {
@@ -146,7 +126,7 @@ func place(k keyLine) int {
 }
 
 // ownKey returns the key in the URL.
-func (p *Pages) ownKey(v *site.Visit) (keyLine, error) {
+func (p *Pages) ownKey(v *Visit) (keyLine, error) {
 	if err := keys.CheckID(v.Param("key")); err != nil {
 		return keyLine{}, err
 	}
@@ -154,7 +134,7 @@ func (p *Pages) ownKey(v *site.Visit) (keyLine, error) {
 	if err != nil {
 		return keyLine{}, err
 	}
-	sent, err := p.KeyUsage.SentOn(v.Request.Context(), v.Person.Account, v.Now)
+	sent, err := p.Usage.SentOn(v.Request.Context(), v.Person.Account, v.Now)
 	return keyLine{k, k.StatusAt(v.Now), sent[k.ID]}, err
 }
 
@@ -164,23 +144,23 @@ type keyForm struct {
 	Name string
 }
 
-func (p *Pages) showKey(v *site.Visit) (site.View, error) {
+func (p *Pages) showKey(v *Visit) (pages.View, error) {
 	k, err := p.ownKey(v)
-	return site.View{Template: "key", Title: k.Title(), Data: keyForm{k, k.Name}}, err
+	return pages.View{Template: "key", Title: k.Title(), Data: keyForm{k, k.Name}}, err
 }
 
-func (p *Pages) renameKey(v *site.Visit) (site.View, error) {
+func (p *Pages) renameKey(v *Visit) (pages.View, error) {
 	k, err := p.ownKey(v)
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	name, err := keys.Name(v.PostForm("name"))
 	if err != nil {
-		form := site.View{Template: "key", Title: k.Title(), Data: keyForm{k, v.PostForm("name")}}
+		form := pages.View{Template: "key", Title: k.Title(), Data: keyForm{k, v.PostForm("name")}}
 		return form.Wrong("name", badName(v.PostForm("name"), err)), nil
 	}
 	err = p.Keys.Rename(v.Request.Context(), v.Person.Account, k.ID, name)
-	return site.View{Redirect: "/account/keys/" + k.ID, Notice: "The key was renamed."}, err
+	return pages.View{Redirect: "/account/keys/" + k.ID, Notice: "The key was renamed."}, err
 }
 
 // badName returns what is wrong with the name of a key.
@@ -199,18 +179,18 @@ func labeled(label string, err error) string {
 	return problem.Of(err).Message
 }
 
-func (p *Pages) askRevoke(v *site.Visit) (site.View, error) {
+func (p *Pages) askRevoke(v *Visit) (pages.View, error) {
 	k, err := p.ownKey(v)
-	return site.View{Template: "key-revoke", Title: "Revoke " + k.Title(), Data: k}, err
+	return pages.View{Template: "key-revoke", Title: "Revoke " + k.Title(), Data: k}, err
 }
 
-func (p *Pages) revokeKey(v *site.Visit) (site.View, error) {
+func (p *Pages) revokeKey(v *Visit) (pages.View, error) {
 	if err := keys.CheckID(v.Param("key")); err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
-	k, err := p.Revocations.RevokeOwn(v.Request.Context(), v.Person.Account, v.Param("key"))
+	k, err := p.Keys.RevokeOwn(v.Request.Context(), v.Person.Account, v.Param("key"))
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
-	return site.View{Redirect: site.Keys, Notice: p.Apply.Notice(v, k.Title()+" was revoked. Requests with it are rejected from now on.")}, nil
+	return pages.View{Redirect: keysPath, Notice: p.applied(v, k.Title()+" was revoked. Requests with it are rejected from now on.")}, nil
 }

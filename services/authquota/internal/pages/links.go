@@ -1,19 +1,13 @@
 package pages
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 
+	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/people"
-	"opportunity.internal/services/authquota/internal/site"
 )
-
-// Links stores links sent by mail. Invalid links are people.LinkGone.
-type Links interface {
-	Link(ctx context.Context, secret string, purpose people.LinkPurpose) (people.Link, error)
-}
 
 // addressForm is the data of a form with an e-mail address.
 type addressForm struct{ Email, Next string }
@@ -22,7 +16,7 @@ const noAddress = "Enter an e-mail address, such as ada@example.org."
 
 // sendLink validates the submitted address, calls request to send a link to it, and redirects to the page sent. It does so
 // too if the address has received too many mails.
-func (p *Pages) sendLink(v *site.Visit, form site.View, purpose people.LinkPurpose, sent string, request func(people.FreshLink) error) (site.View, error) {
+func (p *Pages) sendLink(v *Visit, form pages.View, purpose people.LinkPurpose, sent string, request func(people.FreshLink) error) (pages.View, error) {
 	email, ok := people.Email(v.PostForm("email"))
 	if !ok {
 		form.Data = addressForm{Email: email}
@@ -32,7 +26,7 @@ func (p *Pages) sendLink(v *site.Visit, form site.View, purpose people.LinkPurpo
 	if err == nil && goes {
 		err = request(people.NewLink(purpose, "", email, v.Now))
 	}
-	return site.View{Redirect: sent}, err
+	return pages.View{Redirect: sent}, err
 }
 
 // linkTo returns the URL of a page with the secret of a link.
@@ -41,7 +35,7 @@ func (p *Pages) linkTo(path string, l people.FreshLink) string {
 }
 
 // token returns the secret of the link that was followed.
-func token(v *site.Visit) string {
+func token(v *Visit) string {
 	if t := v.PostForm("token"); t != "" {
 		return t
 	}
@@ -49,12 +43,12 @@ func token(v *site.Visit) string {
 }
 
 // gone returns the page for an invalid link, with a link to request another one.
-func gone(again string) site.View {
-	return site.View{Template: "gone", Title: "This link has expired", Status: http.StatusGone, Data: again}
+func gone(again string) pages.View {
+	return pages.View{Template: "gone", Title: "This link has expired", Status: http.StatusGone, Data: again}
 }
 
 // unlessGone returns page and err. If err is not_found, it returns the page for an invalid link instead.
-func unlessGone(again string, page site.View, err error) (site.View, error) {
+func unlessGone(again string, page pages.View, err error) (pages.View, error) {
 	if problem.Of(err).Code == problem.NotFound {
 		return gone(again), nil
 	}
@@ -62,9 +56,9 @@ func unlessGone(again string, page site.View, err error) (site.View, error) {
 }
 
 // sent returns the handler of a page that says which mail was sent.
-func sent(what string) site.Handler {
-	return func(*site.Visit) (site.View, error) {
-		return site.View{Template: "sent", Title: "Check your e-mail", Data: what}, nil
+func sent(what string) handler {
+	return func(*Visit) (pages.View, error) {
+		return pages.View{Template: "sent", Title: "Check your e-mail", Data: what}, nil
 	}
 }
 

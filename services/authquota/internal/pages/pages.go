@@ -1,172 +1,184 @@
-// Package pages holds the account pages: signing up, in and out, the security of an account, its keys, its usage and its plan.
+// Package pages holds the account pages: signing up, in and out, the security of an account, its keys, its usage and its plan. The gateway
+// forwards them.
 //
-// Every change sends its mails and writes the audit log, in the stores.
+// Each feature has a file with its handlers, and a template for each page in templates. Stores write the audit entry and the mail of a
+// change, in its transaction. To add a page, see docs/contributors/add-an-account-page.md.
 package pages
 
 import (
+	"context"
 	"embed"
-	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apidoc"
+	"opportunity.internal/pkg/pages"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/accountview"
+	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/notices"
 	"opportunity.internal/services/authquota/internal/passkey"
-	"opportunity.internal/services/authquota/internal/site"
+	"opportunity.internal/services/authquota/internal/people"
+	"opportunity.internal/services/authquota/internal/plan"
+	"opportunity.internal/services/authquota/internal/requestlog"
+	"opportunity.internal/services/authquota/internal/usage"
 )
 
-// Issuer is the name of the service in authenticator apps and for passkeys.
-const Issuer = "Opportunity Data API"
-
-// Pages holds the dependencies of the pages.
-type Pages struct {
-	PublicURL    string
-	RelyingParty passkey.Site
-	Peppers      [][]byte // newest first
+// Config holds the settings and the dependencies of the pages.
+type Config struct {
+	PublicURL    string   // public URL of the gateway, without a trailing slash
+	Contact      string   // e-mail address or https URL of the operator; may be empty
 	TermsVersion string   // of the terms of use in effect
+	Peppers      [][]byte // newest first
 	AutoApprove  bool     // approve key requests automatically
 	ApproveTest  bool     // approve the request for an account's test key automatically
 	Tiers        account.TierTable
-	API          *apidoc.Description
-	Log          *slog.Logger
-	Apply        site.Apply
-	Allowances   site.Allowances
-	Epochs       Epochs
-	Billing      Billing // nil if no plans are sold
+	Errors       problem.Writer
+	Now          func() time.Time
 
-	Sessions        Sessions
-	Attempts        Attempts
-	Links           Links
-	SignUps         SignUps
-	Passwords       Passwords
-	Codes           Codes
-	Resets          Resets
-	Authenticators  Authenticators
-	Losses          Losses
-	Passkeys        Passkeys
-	Challenges      Challenges
-	Proofs          Proofs
-	Events          Events
-	PasswordChanges PasswordChanges
-	AddressChanges  AddressChanges
-	AddressLinks    AddressLinks
-	Replacements    Replacements
-	Closing         Closing
-	Renewals        Renewals
-	UnusedCodes     UnusedCodes
+	People     *people.Store
+	Accounts   *accountview.Store
+	Keys       *keys.Store
+	Usage      *usage.Store
+	RequestLog *requestlog.Store
+	Notices    *notices.Store
+	Plans      *plan.Store
+	Billing    *plan.Billing // nil if no plans are sold
 
-	Overview     Overview
-	Keys         Keys
-	ExplorerKeys ExplorerKeys
-	KeyUsage     KeyUsage
-	Requests     Requests
-	TestKeys     TestKeys
-	Rotations    Rotations
-	Revocations  Revocations
-	Connections  Connections
-	Usage        Usage
-	RequestLog   RequestLog
-	Choices      Choices
-	Actions      Actions
+	Available func(context.Context) error // an error fails the request to any page
+	// Apply makes committed changes of an account take effect on every gateway. After an error they take effect later, automatically.
+	Apply func(ctx context.Context, accountID string) error
+	Epoch func(ctx context.Context, accountID string) (int64, error)
+	// Charged returns the requests charged to an account on a day, from the counters that limits are checked against.
+	Charged func(ctx context.Context, accountID string, day time.Time) (int, error)
 }
 
-//go:embed templates
-var templates embed.FS
+// issuer is the name of the service in authenticator apps and for passkeys.
+const issuer = siteName
 
-// Feature returns the pages with their access levels.
-func (p *Pages) Feature() site.Feature {
-	makeCall := site.Post(explorerFormPath, site.SignedIn, p.makeCall)
-	makeCall.MaxBody = api.MaxExplorerResult
-	return site.Feature{Templates: templates, Routes: []site.Route{
-		site.Get(site.Home, site.SignedIn, p.home),
+const siteName = "Opportunity Data API"
 
-		// signing up, in and out
-		site.Get("/account/sign-up", site.Open, p.signUpForm),
-		site.Post("/account/sign-up", site.Open, p.signUp),
-		site.Get("/account/sign-up/sent", site.Open, sent("a link to choose a password. It works once, for 24 hours")),
-		site.Get("/account/confirm", site.Open, p.confirmForm),
-		site.Post("/account/confirm", site.Open, p.confirm),
-		site.Get("/account/sign-in", site.Open, p.signInForm),
-		site.Post("/account/sign-in", site.Open, p.signIn),
-		site.Get("/account/sign-in/code", site.Halfway, p.codeForm),
-		site.Post("/account/sign-in/code", site.Halfway, p.code),
-		site.Post("/account/sign-in/passkey", site.Halfway, p.passkeyStep),
-		site.Get("/account/authenticator", site.Halfway, p.authenticatorForm),
-		site.Post("/account/authenticator", site.Halfway, p.authenticator),
-		site.Get("/account/forgot", site.Open, p.forgotForm),
-		site.Post("/account/forgot", site.Open, p.forgot),
-		site.Get("/account/forgot/sent", site.Open, sent("a link to choose a new password, if there is an account with that address. It works once, for an hour")),
-		site.Get("/account/reset", site.Open, p.resetForm),
-		site.Post("/account/reset", site.Open, p.reset),
-		site.Get("/account/lost-authenticator", site.Halfway, p.lostForm),
-		site.Post("/account/lost-authenticator", site.Halfway, p.lost),
-		site.Get("/account/lost-authenticator/sent", site.Open, sent("two links: one starts the three-day waiting period, the other cancels it. The first works for 24 hours")),
-		site.Get("/account/lost-authenticator/confirm", site.Open, p.lostConfirmForm),
-		site.Post("/account/lost-authenticator/confirm", site.Open, p.lostConfirm),
-		site.Get("/account/lost-authenticator/cancel", site.Open, p.lostCancelForm),
-		site.Post("/account/lost-authenticator/cancel", site.Open, p.lostCancel),
-		site.Post("/account/sign-out", site.Open, p.signOut),
+// Pages serves the account pages.
+type Pages struct {
+	Config
 
-		// security
-		site.Get("/account/security", site.SignedIn, p.security),
-		site.Get("/account/security/confirm", site.SignedIn, p.proveForm),
-		site.Post("/account/security/confirm", site.SignedIn, p.prove),
-		site.Get("/account/security/email", site.Recent, p.emailForm),
-		site.Post("/account/security/email", site.Recent, p.email),
-		site.Post("/account/security/email/keep", site.SignedIn, p.cancelAddressChange),
-		site.Get("/account/old-address", site.Open, p.oldAddressForm),
-		site.Post("/account/old-address", site.Open, p.oldAddress),
-		site.Get("/account/new-address", site.Open, p.newAddressForm),
-		site.Post("/account/new-address", site.Open, p.newAddress),
-		site.Get("/account/security/password", site.Recent, p.passwordForm),
-		site.Post("/account/security/password", site.Recent, p.password),
-		site.Get("/account/security/authenticator", site.Recent, p.replaceForm),
-		site.Post("/account/security/authenticator", site.Recent, p.replace),
-		site.Post("/account/security/authenticator/keep", site.SignedIn, p.keepAuthenticator),
-		site.Get("/account/security/passkeys", site.Recent, p.passkeyForm),
-		site.Post("/account/security/passkeys", site.Recent, p.addPasskey),
-		site.Post("/account/security/passkeys/remove", site.Recent, p.removePasskey),
-		site.Post("/account/security/sessions/end", site.Recent, p.endSession),
-		site.Post("/account/security/sessions/end-all", site.Recent, p.endSessions),
-		site.Get("/account/security/close", site.Recent, p.closeForm),
-		site.Post("/account/security/close", site.Recent, p.closeAccount),
-		site.Get("/account/recovery-codes", site.SignedIn, p.codesForm),
-		site.Post("/account/recovery-codes", site.Recent, p.renewCodes),
-		site.Post("/account/recovery-codes/download", site.SignedIn, p.downloadCodes),
+	kit          *pages.Kit
+	relyingParty passkey.Site
+	description  *apidoc.Description
+	opens        map[string]bool // paths, as in routes, that a browser can open
+}
 
-		// keys
-		site.Get("/account/keys", site.SignedIn, p.listKeys),
-		site.Get("/account/keys/:key", site.SignedIn, p.showKey),
-		site.Post("/account/keys/:key/name", site.SignedIn, p.renameKey),
-		site.Get("/account/keys/new", site.SignedIn, p.askKey),
-		site.Post("/account/keys/new", site.SignedIn, p.requestKey),
-		site.Get("/account/keys/requests/:request/collect", site.Recent, p.askCollect),
-		site.Post("/account/keys/requests/:request/collect", site.Recent, p.collectKey),
-		site.Post("/account/keys/requests/:request/withdraw", site.SignedIn, p.withdrawRequest),
-		site.Get("/account/keys/:key/rotate", site.Recent, p.askRotate),
-		site.Post("/account/keys/:key/rotate", site.Recent, p.rotateKey),
-		site.Get("/account/keys/:key/revoke", site.Recent, p.askRevoke),
-		site.Post("/account/keys/:key/revoke", site.Recent, p.revokeKey),
-		site.Get("/account/keys/connect", site.Recent, p.askConnect),
-		site.Post("/account/keys/connect", site.Recent, p.connectKey),
+//go:embed templates static
+var files embed.FS
 
-		// explorer
-		site.Get(api.ExplorerPath, site.SignedIn, p.explorerList),
-		site.Get(explorerFormPath, site.SignedIn, p.explorerForm),
-		makeCall,
+// New returns Pages that are ready to serve.
+func New(c Config) (*Pages, error) {
+	p := &Pages{Config: c, relyingParty: passkey.At(c.PublicURL, issuer), opens: map[string]bool{}}
+	var err error
+	if p.description, err = apidoc.Published(); err != nil {
+		return nil, err
+	}
+	p.kit, err = pages.New(pages.Config{
+		Name: siteName, URL: c.PublicURL, Root: homePath, Cookies: http.SameSiteLaxMode, Static: files, Templates: files, Funcs: p.functions(), Log: c.Errors.Log,
+	})
+	for _, r := range p.routes() {
+		if r.method == http.MethodGet {
+			p.opens[r.path] = true
+		}
+	}
+	return p, err
+}
 
-		// usage and notices
-		site.Get("/account/usage", site.SignedIn, p.usage),
-		site.Get("/account/usage.csv", site.SignedIn, p.csv),
-		site.Get(requestsPath, site.SignedIn, p.latestRequests),
-		site.Get(noticesPath, site.SignedIn, p.noticesForm),
-		site.Post(noticesPath, site.SignedIn, p.chooseNotices),
+// Under reports whether path belongs to the pages.
+func (p *Pages) Under(path string) bool { return p.kit.Under(path) }
 
-		// plan
-		site.Get("/account/plan", site.SignedIn, p.plan),
-		site.Post("/account/plan/upgrade", site.Recent, p.upgrade),
-		site.Post("/account/plan/portal", site.Recent, p.portal),
-		site.Get("/account/plan/cancel", site.Recent, p.askCancel),
-		site.Post("/account/plan/cancel", site.Recent, p.cancel),
-		site.Post("/account/plan/resume", site.Recent, p.resume),
-	}}
+// Handler serves all paths Under the home page.
+func (p *Pages) Handler() http.Handler {
+	e := web.New(p.Errors)
+	e.NoRoute(p.missing(problem.NotFound, "This page does not exist."))
+	e.NoMethod(p.missing(problem.MethodNotAllowed, "This page does not support this method."))
+	e.GET(homePath+"/static/:file", p.static)
+	e.HEAD(homePath+"/static/:file", p.static)
+	for _, r := range p.routes() {
+		e.Handle(r.method, r.path, p.page(r))
+		if r.method == http.MethodGet {
+			e.HEAD(r.path, p.page(r))
+		}
+	}
+	return e
+}
+
+func (p *Pages) missing(code problem.Code, message string) gin.HandlerFunc {
+	return p.page(route{handle: func(*Visit) (pages.View, error) { return pages.View{}, problem.New(code, "%s", message) }})
+}
+
+func (p *Pages) static(g *gin.Context) {
+	if !p.kit.ServeStatic(g.Writer, g.Request, g.Param("file")) {
+		p.missing(problem.NotFound, "This file does not exist.")(g)
+	}
+}
+
+// page adapts a route to gin.
+func (p *Pages) page(r route) gin.HandlerFunc {
+	return func(g *gin.Context) {
+		v := &Visit{Context: g, kit: p.kit, Now: p.Now().UTC()}
+		p.kit.Serve(g.Writer, g.Request, pages.Handler{
+			Handle: func() (pages.View, error) { return p.respond(v, r) },
+			Layout: func(shown pages.Page) any { return newLayout(v, shown) },
+			Fail:   func(err error) pages.View { return p.fail(v, err) },
+
+			MaxBody: max(r.maxBody, api.MaxForm),
+		})
+	}
+}
+
+// respond checks the access of a request before it calls the handler.
+func (p *Pages) respond(v *Visit, r route) (pages.View, error) {
+	if err := p.Available(v.Request.Context()); err != nil {
+		return pages.View{}, err
+	}
+	elsewhere, err := p.enter(v, r.access)
+	if err != nil || elsewhere != "" {
+		return pages.View{Redirect: elsewhere}, err
+	}
+	return r.handle(v)
+}
+
+// titles maps errors to the titles of their pages.
+var titles = map[problem.Code]string{
+	problem.NotFound:           "Page not found",
+	problem.ServiceUnavailable: "Temporarily unavailable",
+	problem.InternalError:      "Something went wrong",
+}
+
+// fail returns the page of an error. Driver errors are only logged.
+func (p *Pages) fail(v *Visit, err error) pages.View {
+	e := problem.Of(err)
+	p.Errors.Report(v.Request.Context(), err)
+	shown := pages.View{Template: "error", Title: titles[e.Code], Data: e.Message, Status: e.Code.Status()}
+	if shown.Title == "" {
+		shown.Title = "This request failed"
+	}
+	if e.Code == problem.InternalError {
+		shown.Data = "Something failed on our side. Try again in a moment."
+	}
+	if e.RetryAfter > 0 {
+		shown.Header = http.Header{"Retry-After": {strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds())))}}
+	}
+	return shown
+}
+
+// applied applies the committed changes of the person's account and returns text, with a note if they take effect later.
+func (p *Pages) applied(v *Visit, text string) string {
+	if p.Apply(v.Request.Context(), v.Person.Account) != nil {
+		text += " This takes effect shortly: part of our service is temporarily unavailable."
+	}
+	return text
 }

@@ -1,77 +1,61 @@
 package pages
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
+	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/passkey"
-	"opportunity.internal/services/authquota/internal/people"
-	"opportunity.internal/services/authquota/internal/site"
 )
 
-// Passkeys stores passkeys; passkey.ErrRejected if one was removed or cloned.
-type Passkeys interface {
-	Passkeys(ctx context.Context, accountID string) ([]passkey.Passkey, error)
-	AddPasskey(ctx context.Context, p passkey.Passkey) error
-	RemovePasskey(ctx context.Context, accountID, id string) error
-	SignInByPasskey(ctx context.Context, half people.Session, entry people.Entry, used passkey.Passkey, tried ...people.AttemptSubject) (people.Admitted, error)
-}
-
-// Challenges stores the challenges of browsers; not_found if there is none, or it was used or has expired.
-type Challenges interface {
-	SaveChallenge(ctx context.Context, sessionID, purpose, challenge string) error
-	TakeChallenge(ctx context.Context, sessionID, purpose string) (challenge string, err error)
-}
-
-func owner(v *site.Visit) passkey.Owner {
+func owner(v *Visit) passkey.Owner {
 	return passkey.Owner{Account: v.Person.Account, Email: v.Person.Email}
 }
 
 // beginProof returns the options for proving a passkey, for a form of passkey.js, or an empty string if the person has none.
 // The challenge is valid until it is used or replaced.
-func (p *Pages) beginProof(v *site.Visit) (options string, err error) {
-	if !p.RelyingParty.Possible() {
+func (p *Pages) beginProof(v *Visit) (options string, err error) {
+	if !p.relyingParty.Possible() {
 		return "", nil
 	}
 	ctx := v.Request.Context()
-	has, err := p.Passkeys.Passkeys(ctx, v.Person.Account)
+	has, err := p.People.Passkeys(ctx, v.Person.Account)
 	if err != nil || len(has) == 0 {
 		return "", err
 	}
-	options, challenge, err := p.RelyingParty.BeginProof(owner(v), has)
+	options, challenge, err := p.relyingParty.BeginProof(owner(v), has)
 	if err != nil {
 		return "", err
 	}
-	return options, p.Challenges.SaveChallenge(ctx, v.Session.ID, passkey.Prove, challenge)
+	return options, p.People.SaveChallenge(ctx, v.Session.ID, passkey.Prove, challenge)
 }
 
 // finishProof verifies the browser's response to its last challenge and returns the passkey. It returns passkey.ErrRejected if
 // the response is invalid.
-func (p *Pages) finishProof(v *site.Visit) (passkey.Passkey, error) {
+func (p *Pages) finishProof(v *Visit) (passkey.Passkey, error) {
 	ctx := v.Request.Context()
 	challenge, err := p.takeChallenge(v, passkey.Prove)
 	if err != nil {
 		return passkey.Passkey{}, err
 	}
-	has, err := p.Passkeys.Passkeys(ctx, v.Person.Account)
+	has, err := p.People.Passkeys(ctx, v.Person.Account)
 	if err != nil {
 		return passkey.Passkey{}, err
 	}
-	used, err := p.RelyingParty.FinishProof(owner(v), has, challenge, v.PostForm("answer"), v.Now)
+	used, err := p.relyingParty.FinishProof(owner(v), has, challenge, v.PostForm("answer"), v.Now)
 	if errors.Is(err, passkey.ErrRejected) {
-		p.Log.InfoContext(ctx, "passkey rejected", "account_id", v.Person.Account, "error", err.Error())
+		p.Errors.Log.InfoContext(ctx, "passkey rejected", "account_id", v.Person.Account, "error", err.Error())
 	}
 	return used, err
 }
 
 // takeChallenge removes and returns the browser's challenge. It returns passkey.ErrRejected if there is none.
-func (p *Pages) takeChallenge(v *site.Visit, purpose string) (string, error) {
-	if !p.RelyingParty.Possible() {
+func (p *Pages) takeChallenge(v *Visit, purpose string) (string, error) {
+	if !p.relyingParty.Possible() {
 		return "", passkey.ErrRejected
 	}
-	challenge, err := p.Challenges.TakeChallenge(v.Request.Context(), v.Session.ID, purpose)
+	challenge, err := p.People.TakeChallenge(v.Request.Context(), v.Session.ID, purpose)
 	if problem.Of(err).Code == problem.NotFound {
 		err = fmt.Errorf("%w: %w", passkey.ErrRejected, err)
 	}
@@ -79,37 +63,37 @@ func (p *Pages) takeChallenge(v *site.Visit, purpose string) (string, error) {
 }
 
 // passkeyStep verifies a passkey as the second step of signing in.
-func (p *Pages) passkeyStep(v *site.Visit) (site.View, error) {
+func (p *Pages) passkeyStep(v *Visit) (pages.View, error) {
 	ctx := v.Request.Context()
 	tried, err := p.secondStep(v)
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
-	wait, err := p.Attempts.CountAttempt(ctx, tried...)
+	wait, err := p.People.CountAttempt(ctx, tried...)
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	if wait > 0 {
 		again, err := p.codeForm(v)
-		return site.TooMany(v, again, wait), err
+		return again.TooMany(wait), err
 	}
 	used, err := p.finishProof(v)
 	if err == nil {
-		admitted, failed := p.Passkeys.SignInByPasskey(ctx, v.Session, v.Entry(), used, tried...)
+		admitted, failed := p.People.SignInByPasskey(ctx, v.Session, v.Entry(), used, tried...)
 		if err = failed; err == nil {
 			v.Admit(admitted)
-			return site.View{Redirect: v.Next()}, nil
+			return pages.View{Redirect: v.Next()}, nil
 		}
 	}
 	wrong := inputError(err)
 	if wrong == "" {
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	again, err := p.codeForm(v)
 	if err != nil || again.Redirect != "" {
 		return again, err
 	}
-	return again.Wrong("", wrong), p.Passwords.SignInFailed(ctx, v.Person.Account, "passkey", v.Client(), tried[0])
+	return again.Wrong("", wrong), p.People.SignInFailed(ctx, v.Person.Account, "passkey", v.Client(), tried[0])
 }
 
 // newPasskey is the data of the form for adding a passkey.
@@ -117,57 +101,57 @@ type newPasskey struct {
 	Options, Name string
 }
 
-func (p *Pages) passkeyForm(v *site.Visit) (site.View, error) {
-	elsewhere := site.View{Redirect: site.Security}
-	if !p.RelyingParty.Possible() {
+func (p *Pages) passkeyForm(v *Visit) (pages.View, error) {
+	elsewhere := pages.View{Redirect: securityPath}
+	if !p.relyingParty.Possible() {
 		return elsewhere, nil
 	}
 	ctx := v.Request.Context()
-	has, err := p.Passkeys.Passkeys(ctx, v.Person.Account)
+	has, err := p.People.Passkeys(ctx, v.Person.Account)
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	if len(has) >= passkey.MaxPasskeys {
 		elsewhere.Notice = "You have as many passkeys as an account may have. Remove one first."
 		return elsewhere, nil
 	}
-	options, challenge, err := p.RelyingParty.BeginAdd(owner(v), has)
+	options, challenge, err := p.relyingParty.BeginAdd(owner(v), has)
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	name := v.PostForm("name")
 	if name == "" {
 		name = v.Client().Agent
 	}
-	return site.View{
+	return pages.View{
 		Template: "security-passkey", Title: "Add a passkey", Data: newPasskey{options, name},
-	}, p.Challenges.SaveChallenge(ctx, v.Session.ID, passkey.Add, challenge)
+	}, p.People.SaveChallenge(ctx, v.Session.ID, passkey.Add, challenge)
 }
 
-func (p *Pages) addPasskey(v *site.Visit) (site.View, error) {
+func (p *Pages) addPasskey(v *Visit) (pages.View, error) {
 	ctx := v.Request.Context()
 	name, valid := passkey.Name(v.PostForm("name"))
 	challenge, err := p.takeChallenge(v, passkey.Add)
 	var made passkey.Passkey
 	if err == nil {
-		made, err = p.RelyingParty.FinishAdd(owner(v), challenge, v.PostForm("answer"), v.Now)
+		made, err = p.relyingParty.FinishAdd(owner(v), challenge, v.PostForm("answer"), v.Now)
 	}
 	if err == nil && valid {
 		made.Name = name
-		err = p.Passkeys.AddPasskey(ctx, made)
+		err = p.People.AddPasskey(ctx, made)
 	}
 	var field, wrong string
 	switch {
 	case err == nil && valid:
-		return site.View{Redirect: site.Security, Notice: "The passkey “" + name + "” was added. You can now use it instead of a code."}, nil
+		return pages.View{Redirect: securityPath, Notice: "The passkey “" + name + "” was added. You can now use it instead of a code."}, nil
 	case err == nil:
 		field, wrong = "name", "Enter a name of at most 60 characters."
 	case errors.Is(err, passkey.ErrTooMany): // the form leads to the page that says so
 	case errors.Is(err, passkey.ErrRejected):
-		p.Log.InfoContext(ctx, "passkey rejected", "account_id", v.Person.Account, "error", err.Error())
+		p.Errors.Log.InfoContext(ctx, "passkey rejected", "account_id", v.Person.Account, "error", err.Error())
 		wrong = "This passkey was not accepted. Try again."
 	default:
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	again, err := p.passkeyForm(v)
 	if again.Redirect == "" {
@@ -176,11 +160,11 @@ func (p *Pages) addPasskey(v *site.Visit) (site.View, error) {
 	return again, err
 }
 
-func (p *Pages) removePasskey(v *site.Visit) (site.View, error) {
+func (p *Pages) removePasskey(v *Visit) (pages.View, error) {
 	id := v.PostForm("id")
 	if !passkey.ValidID(id) {
-		return site.View{}, passkey.NotFound()
+		return pages.View{}, passkey.NotFound()
 	}
-	err := p.Passkeys.RemovePasskey(v.Request.Context(), v.Person.Account, id)
-	return site.View{Redirect: site.Security, Notice: "The passkey was removed."}, err
+	err := p.People.RemovePasskey(v.Request.Context(), v.Person.Account, id)
+	return pages.View{Redirect: securityPath, Notice: "The passkey was removed."}, err
 }

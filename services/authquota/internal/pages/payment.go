@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/plan"
-	"opportunity.internal/services/authquota/internal/site"
 )
 
 // payment is the payment state of an account. The paid period is read from the own database; billing is queried only for
@@ -26,7 +26,33 @@ type payment struct {
 	Plan    string           // the paid plan, or the one on sale
 	Granted string           // the plan of the granted tier; empty if none
 	Then    string           // the plan after it ends
-	Return  string           // how the person returned from the checkout page: done, left or empty
+	Return  string           // how the person returned from the checkout: done, left or empty
+}
+
+// State returns what became of the latest payment, for the one notice about it; empty if there is nothing to say. A return from the
+// checkout says that the person has paid; only the entitlement, which the processor's confirmation changes, says that it took effect.
+func (p payment) State() string {
+	var trouble api.Trouble
+	if p.Paid != nil {
+		trouble = p.Paid.Trouble
+	}
+	switch {
+	case p.Return == "done" && p.Live && trouble == "":
+		return "confirmed"
+	case p.Return == "done" && !p.Live && trouble == api.PaymentFailed:
+		return "unconfirmed-after-failure"
+	case p.Return == "done" && !p.Live:
+		return "unconfirmed"
+	case trouble == api.PaymentFailed && p.Live:
+		return "renewal-failed"
+	case trouble == api.PaymentFailed && p.Paid.PaidUntil != nil:
+		return "ended-unpaid"
+	case trouble == api.PaymentFailed:
+		return "failed"
+	case trouble != "":
+		return string(trouble)
+	}
+	return p.Return
 }
 
 // refreshRenewal takes from billing whether the paid period renews. billing pushes the entitlement shortly after it responds to
@@ -47,7 +73,7 @@ const (
 	statusTime = 2 * time.Second
 )
 
-func (p *Pages) payment(v *site.Visit) payment {
+func (p *Pages) payment(v *Visit) payment {
 	name := func(t api.Tier) string { return plan.OfferOf(t, p.Tiers).Name }
 	state := payment{Sold: p.Billing != nil, Paid: v.Person.PaidAt(v.Now), Return: v.Query("checkout"), Plan: api.SoldPlan().Name}
 	if state.Paid != nil {
@@ -70,20 +96,20 @@ func (p *Pages) payment(v *site.Visit) payment {
 	var err error
 	if state.Subscription, err = p.Billing.Subscription(ctx, v.Person.Account); err != nil {
 		state.Unavailable = true
-		p.Log.LogAttrs(ctx, slog.LevelError, "billing unavailable", slog.String("error", err.Error()))
+		p.Errors.Log.LogAttrs(ctx, slog.LevelError, "billing unavailable", slog.String("error", err.Error()))
 	}
 	state.refreshRenewal()
 	return state
 }
 
 // planAction records an action in the audit log and then sends it to billing. It sends nothing if recording fails.
-func (p *Pages) planAction(v *site.Visit, action string, do func(context.Context) error) error {
+func (p *Pages) planAction(v *Visit, action string, do func(context.Context) error) error {
 	if p.Billing == nil {
 		return problem.New(problem.NotFound, "Plans are not sold here.")
 	}
 	ctx, cancel := context.WithTimeout(v.Request.Context(), actionTime)
 	defer cancel()
-	if err := p.Actions.RecordPlanAction(ctx, v.Person.Account, action); err != nil {
+	if err := p.Plans.RecordPlanAction(ctx, v.Person.Account, action); err != nil {
 		return err
 	}
 	err := do(ctx)
@@ -97,45 +123,45 @@ func (p *Pages) planAction(v *site.Visit, action string, do func(context.Context
 	return err
 }
 
-func (p *Pages) upgrade(v *site.Visit) (site.View, error) {
+func (p *Pages) upgrade(v *Visit) (pages.View, error) {
 	if v.Person.SuspendedAt != nil {
-		return site.View{Redirect: site.Plan, Notice: "A suspended account cannot buy a plan."}, nil
+		return pages.View{Redirect: planPath, Notice: "A suspended account cannot buy a plan."}, nil
 	}
 	var page string
 	err := p.planAction(v, "plan.upgrade", func(ctx context.Context) (err error) {
-		page, err = p.Billing.Checkout(ctx, api.CheckoutRequest{Account: v.Person.Account, Email: v.Person.Email, ReturnURL: p.PublicURL + site.Plan})
+		page, err = p.Billing.Checkout(ctx, api.CheckoutRequest{Account: v.Person.Account, Email: v.Person.Email, ReturnURL: p.PublicURL + planPath})
 		return err
 	})
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	return p.leaveTo(page)
 }
 
-func (p *Pages) portal(v *site.Visit) (site.View, error) {
+func (p *Pages) portal(v *Visit) (pages.View, error) {
 	var page string
 	err := p.planAction(v, "plan.portal", func(ctx context.Context) (err error) {
-		page, err = p.Billing.Portal(ctx, api.PortalRequest{Account: v.Person.Account, ReturnURL: p.PublicURL + site.Plan})
+		page, err = p.Billing.Portal(ctx, api.PortalRequest{Account: v.Person.Account, ReturnURL: p.PublicURL + planPath})
 		return err
 	})
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	return p.leaveTo(page)
 }
 
-func (p *Pages) askCancel(v *site.Visit) (site.View, error) {
+func (p *Pages) askCancel(v *Visit) (pages.View, error) {
 	state := p.payment(v)
 	switch {
 	case !state.Sold:
-		return site.View{}, problem.New(problem.NotFound, "Plans are not sold here.")
+		return pages.View{}, problem.New(problem.NotFound, "Plans are not sold here.")
 	case !state.Unavailable && !state.Renewing:
-		return site.View{Redirect: site.Plan, Notice: "There is nothing to cancel: your plan does not renew."}, nil
+		return pages.View{Redirect: planPath, Notice: "There is nothing to cancel: your plan does not renew."}, nil
 	}
-	return site.View{Template: "plan-cancel", Title: "Cancel " + state.Plan, Data: state}, nil
+	return pages.View{Template: "plan-cancel", Title: "Cancel " + state.Plan, Data: state}, nil
 }
 
-func (p *Pages) cancel(v *site.Visit) (site.View, error) {
+func (p *Pages) cancel(v *Visit) (pages.View, error) {
 	var now api.Subscription
 	err := p.planAction(v, "plan.cancel", func(ctx context.Context) (err error) {
 		now, err = p.Billing.Cancel(ctx, v.Person.Account)
@@ -145,10 +171,10 @@ func (p *Pages) cancel(v *site.Visit) (site.View, error) {
 	if now.Renewing { // it was resumed in the meantime
 		notice = "The plan still renews. Try again."
 	}
-	return site.View{Redirect: site.Plan, Notice: notice}, err
+	return pages.View{Redirect: planPath, Notice: notice}, err
 }
 
-func (p *Pages) resume(v *site.Visit) (site.View, error) {
+func (p *Pages) resume(v *Visit) (pages.View, error) {
 	var now api.Subscription
 	err := p.planAction(v, "plan.resume", func(ctx context.Context) (err error) {
 		now, err = p.Billing.Resume(ctx, v.Person.Account)
@@ -158,5 +184,5 @@ func (p *Pages) resume(v *site.Visit) (site.View, error) {
 	if !now.Renewing { // it ended in the meantime
 		notice = "There was nothing to resume."
 	}
-	return site.View{Redirect: site.Plan, Notice: notice}, err
+	return pages.View{Redirect: planPath, Notice: notice}, err
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/pages"
 	"opportunity.internal/services/authquota/internal/plan"
-	"opportunity.internal/services/authquota/internal/site"
 )
 
 // planView is the data of the plan page.
@@ -17,7 +17,7 @@ type planView struct {
 	Payment payment
 }
 
-func (p *Pages) plan(v *site.Visit) (site.View, error) {
+func (p *Pages) plan(v *Visit) (pages.View, error) {
 	var shown planView
 	for _, t := range api.Tiers {
 		o := plan.OfferOf(t.Tier, p.Tiers)
@@ -34,13 +34,13 @@ func (p *Pages) plan(v *site.Visit) (site.View, error) {
 		}
 	}
 	if shown.Mine.Tier == "" {
-		return site.View{}, fmt.Errorf("account %s has the unknown tier %q", v.Person.Account, v.Person.Tier)
+		return pages.View{}, fmt.Errorf("account %s has the unknown tier %q", v.Person.Account, v.Person.Tier)
 	}
 	if shown.Next != nil {
 		shown.Gains = plan.Gains(shown.Mine, *shown.Next)
 	}
 	shown.Payment = p.payment(v)
-	page := site.View{Template: "plan", Title: "Plan", Data: shown}
+	page := pages.View{Template: "plan", Title: "Plan", Data: shown}
 	if shown.Payment.Sold {
 		page.FormsTo = processorOrigins
 	}

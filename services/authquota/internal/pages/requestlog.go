@@ -2,21 +2,14 @@ package pages
 
 import (
 	"cmp"
-	"context"
 	"net/url"
 	"slices"
 	"strings"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/pages"
 	"opportunity.internal/services/authquota/internal/requestlog"
-	"opportunity.internal/services/authquota/internal/site"
 )
-
-// RequestLog reads the request log.
-type RequestLog interface {
-	// Recent returns the latest requests of an account, newest first.
-	Recent(ctx context.Context, accountID string) ([]requestlog.Request, error)
-}
 
 const requestsPath = "/account/usage/requests"
 
@@ -37,7 +30,7 @@ type logView struct {
 // logKey is a choice of the filter.
 type logKey struct{ ID, Title string }
 
-func (p *Pages) latestRequests(v *site.Visit) (site.View, error) {
+func (p *Pages) latestRequests(v *Visit) (pages.View, error) {
 	all, err := p.RequestLog.Recent(v.Request.Context(), v.Person.Account)
 	f := requestlog.Filter{ID: strings.ToLower(strings.TrimSpace(v.Query("id"))), Key: v.Query("key")}
 	if result := requestlog.Result(v.Query("result")); slices.Contains(requestlog.Results, result) {
@@ -56,7 +49,7 @@ func (p *Pages) latestRequests(v *site.Visit) (site.View, error) {
 	if len(shown.Requests) > 0 && shown.Requests[0].ID != found[0].ID {
 		shown.First = requestsURL(f, "")
 	}
-	return site.View{Template: "requests", Title: "Requests", Data: shown}, err
+	return pages.View{Template: "requests", Title: "Requests", Data: shown}, err
 }
 
 // keysOf returns the keys of the requests, by title.

@@ -1,75 +1,56 @@
 package pages
 
 import (
-	"context"
-
+	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/password"
 	"opportunity.internal/services/authquota/internal/people"
-	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/totp"
 )
 
-// Passwords stores the first factor.
-type Passwords interface {
-	// Credentials returns empty strings if no account has the address.
-	Credentials(ctx context.Context, email string) (accountID, passwordHash string, err error)
-	Rehash(ctx context.Context, accountID, before, after string) error
-	SignInHalfway(ctx context.Context, accountID string, entry people.Entry, tried ...people.AttemptSubject) (people.Admitted, error)
-	// SignInFailed takes the same time if accountID is empty.
-	SignInFailed(ctx context.Context, accountID, with string, client people.Client, subject people.AttemptSubject) error
-}
-
-// Codes verifies the second factor; people.CodeUsed if a code was used before.
-type Codes interface {
-	Seed(ctx context.Context, accountID string) (string, error)
-	SignInByCode(ctx context.Context, half people.Session, entry people.Entry, step int64, tried ...people.AttemptSubject) (people.Admitted, error)
-	SignInByRecoveryCode(ctx context.Context, half people.Session, entry people.Entry, hash string, tried ...people.AttemptSubject) (people.Admitted, error)
-}
-
-func (p *Pages) signInForm(v *site.Visit) (site.View, error) {
+func (p *Pages) signInForm(v *Visit) (pages.View, error) {
 	if secret := v.SessionSecret(); secret != "" {
-		if current, _, err := p.Sessions.Session(v.Request.Context(), secret); err == nil && current.Stage == people.Full {
-			return site.View{Redirect: v.Next()}, nil
+		if current, _, err := p.People.Session(v.Request.Context(), secret); err == nil && current.Stage == people.Full {
+			return pages.View{Redirect: v.Next()}, nil
 		}
 	}
-	return site.View{Template: "sign-in", Title: "Sign in", Data: addressForm{Next: v.Onward()}}, nil
+	return pages.View{Template: "sign-in", Title: "Sign in", Data: addressForm{Next: v.Onward()}}, nil
 }
 
 // signIn verifies the password. An unknown address has the same response and timing as a wrong password.
-func (p *Pages) signIn(v *site.Visit) (site.View, error) {
+func (p *Pages) signIn(v *Visit) (pages.View, error) {
 	ctx := v.Request.Context()
 	email, valid := people.Email(v.PostForm("email"))
-	again := site.View{Template: "sign-in", Title: "Sign in", Data: addressForm{email, v.Onward()}}
+	again := pages.View{Template: "sign-in", Title: "Sign in", Data: addressForm{email, v.Onward()}}
 	if !valid {
 		return again.Wrong("email", noAddress), nil
 	}
 	address, network := people.AttemptsOnAddress(email, v.Address()), people.AttemptsFromNetwork(v.Address())
-	if wait, err := p.Attempts.CountAttempt(ctx, address, network); err != nil || wait > 0 {
-		return site.TooMany(v, again, wait), err
+	if wait, err := p.People.CountAttempt(ctx, address, network); err != nil || wait > 0 {
+		return again.TooMany(wait), err
 	}
-	id, hash, err := p.Passwords.Credentials(ctx, email)
+	id, hash, err := p.People.Credentials(ctx, email)
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	given := v.PostForm("password")
 	ok, outdated, err := password.Verify(ctx, given, hash) // also verifies the empty hash of an unknown address
 	if err != nil {
-		return site.View{}, problem.Unavailable(err)
+		return pages.View{}, problem.Unavailable(err)
 	}
 	if !ok || id == "" {
-		return again.Wrong("email", "The e-mail address or the password is wrong."), p.Passwords.SignInFailed(ctx, id, "password", v.Client(), address)
+		return again.Wrong("email", "The e-mail address or the password is wrong."), p.People.SignInFailed(ctx, id, "password", v.Client(), address)
 	}
 	if outdated {
 		if better, err := password.Hash(ctx, given); err != nil {
-			return site.View{}, problem.Unavailable(err)
-		} else if err := p.Passwords.Rehash(ctx, id, hash, better); err != nil {
-			return site.View{}, err
+			return pages.View{}, problem.Unavailable(err)
+		} else if err := p.People.Rehash(ctx, id, hash, better); err != nil {
+			return pages.View{}, err
 		}
 	}
-	admitted, err := p.Passwords.SignInHalfway(ctx, id, v.Entry(), address, network)
+	admitted, err := p.People.SignInHalfway(ctx, id, v.Entry(), address, network)
 	v.Admit(admitted)
-	return site.View{Redirect: site.WithNext("/account/sign-in/code", v.Onward())}, err
+	return pages.View{Redirect: pages.WithNext("/account/sign-in/code", v.Onward())}, err
 }
 
 // codePage is the data of the form for the second factor.
@@ -79,16 +60,16 @@ type codePage struct {
 }
 
 // codeForm asks for the second factor.
-func (p *Pages) codeForm(v *site.Visit) (site.View, error) {
+func (p *Pages) codeForm(v *Visit) (pages.View, error) {
 	if !v.Person.AuthenticatorConfirmed {
-		return site.View{Redirect: "/account/authenticator"}, nil
+		return pages.View{Redirect: "/account/authenticator"}, nil
 	}
 	options, err := p.beginProof(v)
-	return site.View{Template: "code", Title: "Second step", Data: codePage{v.Onward(), options}}, err
+	return pages.View{Template: "code", Title: "Second step", Data: codePage{v.Onward(), options}}, err
 }
 
 // code verifies a code of the authenticator or a recovery code.
-func (p *Pages) code(v *site.Visit) (site.View, error) {
+func (p *Pages) code(v *Visit) (pages.View, error) {
 	again, err := p.codeForm(v)
 	if err != nil || again.Redirect != "" {
 		return again, err
@@ -96,29 +77,29 @@ func (p *Pages) code(v *site.Visit) (site.View, error) {
 	ctx := v.Request.Context()
 	tried, err := p.secondStep(v)
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
-	if wait, err := p.Attempts.CountAttempt(ctx, tried...); err != nil || wait > 0 {
-		return site.TooMany(v, again, wait), err
+	if wait, err := p.People.CountAttempt(ctx, tried...); err != nil || wait > 0 {
+		return again.TooMany(wait), err
 	}
 	admitted, err := p.secondFactor(v, v.PostForm("code"), tried...)
 	if problem.Of(err).Code == problem.InvalidParameter {
-		return again.Wrong("code", problem.Of(err).Message), p.Passwords.SignInFailed(ctx, v.Person.Account, "code", v.Client(), tried[0])
+		return again.Wrong("code", problem.Of(err).Message), p.People.SignInFailed(ctx, v.Person.Account, "code", v.Client(), tried[0])
 	}
 	v.Admit(admitted)
-	return site.View{Redirect: v.Next()}, err
+	return pages.View{Redirect: v.Next()}, err
 }
 
-func (p *Pages) secondFactor(v *site.Visit, given string, tried ...people.AttemptSubject) (people.Admitted, error) {
+func (p *Pages) secondFactor(v *Visit, given string, tried ...people.AttemptSubject) (people.Admitted, error) {
 	ctx := v.Request.Context()
 	if people.IsRecoveryCode(given) {
-		admitted, err := p.Codes.SignInByRecoveryCode(ctx, v.Session, v.Entry(), people.HashRecoveryCode(given), tried...)
+		admitted, err := p.People.SignInByRecoveryCode(ctx, v.Session, v.Entry(), people.HashRecoveryCode(given), tried...)
 		if problem.Of(err).Code == problem.InvalidParameter {
 			err = problem.New(problem.InvalidParameter, "This recovery code is wrong or was already used.")
 		}
 		return admitted, err
 	}
-	seed, err := p.Codes.Seed(ctx, v.Person.Account)
+	seed, err := p.People.Seed(ctx, v.Person.Account)
 	if err != nil {
 		return people.Admitted{}, err
 	}
@@ -126,7 +107,7 @@ func (p *Pages) secondFactor(v *site.Visit, given string, tried ...people.Attemp
 	if !ok {
 		return people.Admitted{}, errCode()
 	}
-	return p.Codes.SignInByCode(ctx, v.Session, v.Entry(), step, tried...)
+	return p.People.SignInByCode(ctx, v.Session, v.Entry(), step, tried...)
 }
 
 func errCode() error {

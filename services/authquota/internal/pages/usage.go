@@ -1,31 +1,21 @@
 package pages
 
 import (
-	"context"
 	"html/template"
 	"io"
 	"slices"
 
-	"opportunity.internal/services/authquota/internal/site"
+	"opportunity.internal/pkg/pages"
 	"opportunity.internal/services/authquota/internal/usage"
 	"opportunity.internal/services/authquota/internal/usage/chart"
 )
-
-// Usage reads the usage of accounts from the database.
-type Usage interface {
-	ByDay(ctx context.Context, account string, r usage.Range) ([]usage.DayCount, error)
-	// Busiest returns up to n keys with the most requests, and the sum of the others. total is the sum of all keys.
-	Busiest(ctx context.Context, account string, r usage.Range, n int, total usage.Figures) (usage.KeyCounts, error)
-	// Lines calls write with all usage in a range and stops at the first error.
-	Lines(ctx context.Context, account string, r usage.Range, write func([]usage.Line) error) error
-}
 
 // busiest is the number of keys listed on the page; the others are summed.
 const busiest = 20
 
 // usageView is the data of the usage page.
 type usageView struct {
-	Today  site.Allowance
+	Today  Allowance
 	Chart  template.HTML
 	Bars   []usage.Bar // newest first
 	Legend []groupSum
@@ -49,15 +39,15 @@ type rangeChoice struct {
 	Current bool
 }
 
-func (p *Pages) usage(v *site.Visit) (site.View, error) {
-	today, err := p.Allowances.Today(v)
+func (p *Pages) usage(v *Visit) (pages.View, error) {
+	today, err := p.today(v)
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	charted := usage.Last(v.Now, usage.ChartDays)
 	counts, err := p.Usage.ByDay(v.Request.Context(), v.Person.Account, charted)
 	if err != nil {
-		return site.View{}, err
+		return pages.View{}, err
 	}
 	bars := usage.Bars(charted, counts)
 	shown := usageView{
@@ -76,7 +66,7 @@ func (p *Pages) usage(v *site.Visit) (site.View, error) {
 	shown.Keys, err = p.Usage.Busiest(v.Request.Context(), v.Person.Account, shown.Range, busiest, shown.Sum)
 	slices.Reverse(bars)
 	shown.Bars = bars
-	return site.View{Template: "usage", Title: "Usage", Data: shown}, err
+	return pages.View{Template: "usage", Title: "Usage", Data: shown}, err
 }
 
 // rangeName returns the label of the last n days.
@@ -96,9 +86,9 @@ func (u usageView) Current() string {
 }
 
 // csv returns the account's usage as a file: all of it, or the days in the query.
-func (p *Pages) csv(v *site.Visit) (site.View, error) {
+func (p *Pages) csv(v *Visit) (pages.View, error) {
 	r := usage.Last(v.Now, usage.ParseDays(v.Query("days"), usage.RetentionDays))
-	return site.View{
+	return pages.View{
 		Type: "text/csv; charset=utf-8; header=present", Name: "usage-" + r.From + "-to-" + r.To + ".csv",
 		Stream: func(w io.Writer) error {
 			file := usage.NewCSV(w)

@@ -63,7 +63,7 @@ func Check(pw, email string) error {
 }
 
 // Cost is OWASP's recommendation for argon2id. The library's defaults depend on the number of CPUs, so hashes would differ
-// between machines. Only package dbtxtest changes it, for tests.
+// between machines. Only package authquotatest changes it, for tests.
 var Cost = argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 
 // slots bounds the concurrent hash computations in this process, and thereby their memory. Excess sign-ins wait.

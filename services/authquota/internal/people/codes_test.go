@@ -5,12 +5,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/people"
 )
 
 func TestUnusedCodesAreThoseOfTheAccount(t *testing.T) {
-	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
 		ada, _ := db.Person(t, "ada@example.org")
 		bob, _ := db.Person(t, "bob@example.org")
 		_, hashes := people.NewRecoveryCodes()

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/people"
 )
@@ -16,7 +16,7 @@ import (
 type fixture struct {
 	*people.Store
 
-	db      dbtxtest.DB
+	db      authquotatest.DB
 	account string
 	current people.Session
 }
@@ -24,7 +24,7 @@ type fixture struct {
 const address = "ada@example.org"
 
 func onBothStores(t *testing.T, test func(t *testing.T, f fixture)) {
-	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
 		f := fixture{Store: people.NewStore(db.DB), db: db}
 		var secret string
 		f.account, secret = db.Person(t, address)

@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/requestlog"
 )
 
 // issue creates a key in an account of its own.
-func issue(t *testing.T, db dbtxtest.DB, n int) keys.Key {
+func issue(t *testing.T, db authquotatest.DB, n int) keys.Key {
 	t.Helper()
 	order := keys.Order{Tier: api.BaseTier, UseCase: "testing"}
 	record := keys.Record{Digest: fmt.Sprintf("%064x", n), Prefix: "oda_live_", LastFour: "abcd"}
@@ -31,7 +31,7 @@ func sent(key string, n int, at time.Time) api.LoggedRequest {
 }
 
 func TestRequestsOfAnAccount(t *testing.T) {
-	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
 		s, ctx, now := requestlog.NewStore(db.DB), t.Context(), db.Now()
 		one, other := issue(t, db, 1), issue(t, db, 2)
 		batch := []api.LoggedRequest{sent(one.ID, 1, now.Add(-time.Hour)), sent(one.ID, 2, now), sent(other.ID, 3, now), sent(keys.NewID(), 4, now)}
@@ -53,7 +53,7 @@ func TestRequestsOfAnAccount(t *testing.T) {
 }
 
 func TestOldRequestsLeaveTheLog(t *testing.T) {
-	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
 		s, ctx, begin := requestlog.NewStore(db.DB), t.Context(), db.Now()
 		busy, quiet := issue(t, db, 1), issue(t, db, 2)
 		batch := []api.LoggedRequest{sent(quiet.ID, 0, begin)}

@@ -15,8 +15,8 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/redisdb/embedded"
 	"opportunity.internal/pkg/storetest/redistest"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
@@ -28,12 +28,12 @@ type meter struct {
 	*usage.Store
 
 	t     *testing.T
-	db    dbtxtest.DB
+	db    authquotatest.DB
 	redis *redis.Client
 }
 
 func newMeter(t *testing.T, c *redis.Client) meter {
-	db := dbtxtest.OnSQLite(t)
+	db := authquotatest.OnSQLite(t)
 	store := usage.NewStore(db.DB)
 	return meter{usage.NewCounters(c, store, new(atomic.Bool)), store, t, db, c}
 }

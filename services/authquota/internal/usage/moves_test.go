@@ -16,8 +16,8 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/redisdb/embedded"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/usage"
 )
@@ -25,10 +25,10 @@ import (
 // Each request copied before a loss of Redis counts once, for the final holder of the key, however requests, connections, copies,
 // interrupted copies and losses interleave.
 func TestMergedUsageIsTheSumExactlyOnce(t *testing.T) {
-	db := dbtxtest.Open(t, dbtxtest.Schema.SQLite(t), nil)
+	db := authquotatest.Open(t, authquotatest.Schema.SQLite(t), nil)
 	c := newRedis(t)
 	copied := onScript(t, c, "copied.lua")
-	now := dbtxtest.Start
+	now := authquotatest.Start
 	db.Now = func() time.Time { return now }
 	rapid.Check(t, func(rt *rapid.T) {
 		now = now.AddDate(0, 0, 1) // each run has its own day
@@ -49,7 +49,7 @@ func newRedis(t *testing.T) *redis.Client {
 }
 
 // newAccount creates an account and returns its ID.
-func newAccount(t require.TestingT, db dbtxtest.DB) string {
+func newAccount(t require.TestingT, db authquotatest.DB) string {
 	digests++
 	key, err := keys.NewStore(db.DB).Issue(context.Background(), "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife,
 		keys.Record{Digest: fmt.Sprintf("%064x", digests), Prefix: "oda_live_", LastFour: "abcd"})
@@ -64,7 +64,7 @@ type model struct {
 	*rapid.T
 
 	ctx      context.Context
-	db       dbtxtest.DB
+	db       authquotatest.DB
 	redis    *redis.Client
 	store    *usage.Store
 	counters *usage.Counters
@@ -81,7 +81,7 @@ type model struct {
 	lastSaved map[string]int    // calls as of the last copy
 }
 
-func newModel(t *rapid.T, db dbtxtest.DB, c *redis.Client, copied *scriptHook) *model {
+func newModel(t *rapid.T, db authquotatest.DB, c *redis.Client, copied *scriptHook) *model {
 	saved := usage.NewStore(db.DB)
 	m := &model{
 		T: t, ctx: context.Background(), db: db, redis: c, store: saved, day: counter.DayOf(db.Now()), person: newAccount(t, db),
@@ -238,11 +238,11 @@ func (r replica) takeOver() {
 	}
 }
 
-func atStart() time.Time { return dbtxtest.Start }
+func atStart() time.Time { return authquotatest.Start }
 
 // After a failover to a replica that lacks a delivered move, the account must not get the usage of its connected key as quota.
 func TestDeliveredMoveIsAppliedAgainAfterAFailover(t *testing.T) {
-	db, c, ctx := dbtxtest.Open(t, dbtxtest.Schema.SQLite(t), atStart), newRedis(t), t.Context()
+	db, c, ctx := authquotatest.Open(t, authquotatest.Schema.SQLite(t), atStart), newRedis(t), t.Context()
 	day := counter.DayOf(db.Now())
 	older, person := newAccount(t, db), newAccount(t, db)
 	newPrimary := new(atomic.Bool)
@@ -269,7 +269,7 @@ func TestDeliveredMoveIsAppliedAgainAfterAFailover(t *testing.T) {
 
 // A failed attempt must not skip the moves.
 func TestMovesAreAppliedAgainAfterAnError(t *testing.T) {
-	db, c, ctx := dbtxtest.Open(t, dbtxtest.Schema.SQLite(t), atStart), newRedis(t), t.Context()
+	db, c, ctx := authquotatest.Open(t, authquotatest.Schema.SQLite(t), atStart), newRedis(t), t.Context()
 	day := counter.DayOf(db.Now())
 	older, person := newAccount(t, db), newAccount(t, db)
 	require.NoError(t, db.Change(ctx, func(tx *dbtx.Tx) error { return usage.MoveUsage(tx, older, person) }))

@@ -21,7 +21,7 @@ import (
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/pkg/telemetry"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
@@ -208,7 +208,7 @@ func TestRestoreAppliesMoves(t *testing.T) {
 // stall-ms that of its longest command. On a busy machine the latter includes the time of other processes.
 func BenchmarkRestore(b *testing.B) {
 	const n = 300_000
-	db := dbtxtest.Open(b, dbtxtest.Schema.Postgres(b), time.Now)
+	db := authquotatest.Open(b, authquotatest.Schema.Postgres(b), time.Now)
 	saved := usage.NewStore(db.DB)
 	for part := range slices.Chunk(accounts(n), 10_000) {
 		require.NoError(b, saved.SaveDay(b.Context(), day, part))

@@ -11,13 +11,13 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
-func issue(t *testing.T, db dbtxtest.DB, digest string) keys.Key {
+func issue(t *testing.T, db authquotatest.DB, digest string) keys.Key {
 	t.Helper()
 	key, err := keys.NewStore(db.DB).Issue(t.Context(), "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife,
 		keys.Record{Digest: strings.Repeat(digest, 64), Prefix: "oda_live_", LastFour: "abcd"})
@@ -32,7 +32,7 @@ func batch(id string, key keys.Key, day string, calls int, at time.Time) usage.B
 }
 
 func TestUsageBatchIsAddedOnce(t *testing.T) {
-	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
 		s, ctx, day := usage.NewStore(db.DB), t.Context(), counter.DayOf(db.Now())
 		key := issue(t, db, "a")
 		for _, id := range []string{"first", "first", "second"} {
@@ -56,7 +56,7 @@ func TestUsageBatchIsAddedOnce(t *testing.T) {
 }
 
 func TestLedgerKeepsTheGreatestCounts(t *testing.T) {
-	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
 		s, ctx, day := usage.NewStore(db.DB), t.Context(), counter.DayOf(db.Now())
 		for _, calls := range []int{5, 9, 7} {
 			require.NoError(t, s.SaveDay(ctx, day, []usage.Count{{Account: "acc_a", Calls: calls}, {Account: counter.ServiceField, Calls: calls}}))
@@ -72,7 +72,7 @@ func TestLedgerKeepsTheGreatestCounts(t *testing.T) {
 }
 
 func TestLedgerIsReadInPages(t *testing.T) {
-	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
 		s, ctx, day := usage.NewStore(db.DB), t.Context(), counter.DayOf(db.Now())
 		read := func() (pages [][]usage.Count) {
 			require.NoError(t, s.EachPage(ctx, day, 2, func(page []usage.Count) error {
@@ -94,7 +94,7 @@ func TestLedgerIsReadInPages(t *testing.T) {
 }
 
 func TestUsageMovesWithTheKeys(t *testing.T) {
-	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
 		s, ctx, day := usage.NewStore(db.DB), t.Context(), counter.DayOf(db.Now())
 		from, to := issue(t, db, "a"), issue(t, db, "b")
 		for i, key := range []keys.Key{from, to} {
@@ -118,7 +118,7 @@ func TestUsageMovesWithTheKeys(t *testing.T) {
 }
 
 // requireAgreement fails the test unless the usage by key, summed by account, is the usage by account.
-func requireAgreement(t *testing.T, db dbtxtest.DB) {
+func requireAgreement(t *testing.T, db authquotatest.DB) {
 	t.Helper()
 	type sum struct {
 		AccountID, Day, Outcome string
@@ -134,7 +134,7 @@ func requireAgreement(t *testing.T, db dbtxtest.DB) {
 
 // The two accounts share a day and an outcome, and each has usage that the other lacks.
 func TestUsageByKeyAndByAccountAgreeAfterAMerge(t *testing.T) {
-	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
 		s, keyStore, ctx := usage.NewStore(db.DB), keys.NewStore(db.DB), t.Context()
 		person, _ := db.Person(t, "ann@example.org")
 		older := issue(t, db, "a")
@@ -168,7 +168,7 @@ func TestUsageByKeyAndByAccountAgreeAfterAMerge(t *testing.T) {
 
 // Usage by key and by account expire together, so that they agree.
 func TestUsageIsDeletedAfterRetention(t *testing.T) {
-	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
 		s, ctx := usage.NewStore(db.DB), t.Context()
 		key := issue(t, db, "a")
 		_, err := s.Count(ctx, batch("first", key, counter.DayOf(db.Now()), 3, db.Now()))

@@ -28,7 +28,7 @@ import (
 
 	"opportunity.internal/docs"
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/assets"
+	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
 )
 
@@ -39,7 +39,7 @@ var files embed.FS
 type Site struct {
 	publicURL string
 	operator  Operator
-	assets    assets.Files
+	assets    pages.Files
 	layout    *template.Template
 	sources   *texttemplate.Template // Markdown pages that are made from tables
 	markdown  goldmark.Markdown
@@ -68,10 +68,10 @@ func New(publicURL string, by Operator) (*Site, error) {
 	s := &Site{publicURL: publicURL, operator: by, markdown: goldmark.New(
 		goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute(), parser.WithASTTransformers(util.Prioritized(safeLinks{}, 1000))))}
 	var err error
-	if s.assets, err = assets.Load(files, "static"); err != nil {
+	if s.assets, err = pages.Load(files, "static"); err != nil {
 		return nil, err
 	}
-	if s.layout, err = assets.ParseFrame(template.New("").Funcs(template.FuncMap{"asset": s.asset})); err != nil {
+	if s.layout, err = pages.ParseFrame(template.New("").Funcs(template.FuncMap{"asset": s.asset})); err != nil {
 		return nil, err
 	}
 	if _, err = s.layout.ParseFS(files, "*.html"); err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"opportunity.internal/docs"
-	"opportunity.internal/pkg/assets"
+	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
 )
 
@@ -83,7 +83,7 @@ func entries() []entry {
 // menuGroup is a group of the menu.
 type menuGroup struct {
 	Title string
-	Links []assets.Link
+	Links []pages.Link
 }
 
 // menu returns the menu of the page at a path.
@@ -92,7 +92,7 @@ func menu(at string) (groups []menuGroup) {
 		group := menuGroup{Title: title}
 		for _, e := range entries() {
 			if e.Group == title {
-				group.Links = append(group.Links, assets.Link{Path: e.Path, Label: e.Title, Current: e.Path == at})
+				group.Links = append(group.Links, pages.Link{Path: e.Path, Label: e.Title, Current: e.Path == at})
 			}
 		}
 		groups = append(groups, group)
@@ -101,14 +101,14 @@ func menu(at string) (groups []menuGroup) {
 }
 
 // frame returns the header and the footer of the page at a path.
-func (s *Site) frame(at string) assets.Frame {
-	f := assets.Frame{
+func (s *Site) frame(at string) pages.Frame {
+	f := pages.Frame{
 		Name: siteName, Home: "/",
-		Links:  []assets.Link{{Path: path(""), Label: "Documentation"}, {Path: referencePath, Label: referenceTitle}, {Path: "/account", Label: "Your account"}},
-		Footer: []assets.Link{{Path: statusPath, Label: statusTitle}, {Path: termsPath, Label: "Terms of use"}, {Path: privacyPath, Label: "Privacy"}},
+		Links:  []pages.Link{{Path: path(""), Label: "Documentation"}, {Path: referencePath, Label: referenceTitle}, {Path: "/account", Label: "Your account"}},
+		Footer: []pages.Link{{Path: statusPath, Label: statusTitle}, {Path: termsPath, Label: "Terms of use"}, {Path: privacyPath, Label: "Privacy"}},
 	}
 	if s.operator.Contact.URL != "" {
-		f.Footer = append(f.Footer, assets.Link{Path: s.operator.Contact.URL, Label: "Contact the operator"})
+		f.Footer = append(f.Footer, pages.Link{Path: s.operator.Contact.URL, Label: "Contact the operator"})
 	}
 	for i, l := range f.Links {
 		f.Links[i].Current = l.Path == at
@@ -125,7 +125,7 @@ func (s *Site) layoutPage(p page) ([]byte, error) {
 	data := struct {
 		page
 
-		Frame assets.Frame
+		Frame pages.Frame
 		Menu  []menuGroup
 	}{p, s.frame(p.Path), nil}
 	if !p.Wide {

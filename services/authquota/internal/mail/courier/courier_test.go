@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/mail/courier"
 	"opportunity.internal/services/authquota/internal/mail/courier/smtptest"
@@ -33,7 +33,7 @@ const template = "confirm-address"
 
 // testCourier is a courier with an outbox and a mail server.
 type testCourier struct {
-	dbtxtest.DB
+	authquotatest.DB
 
 	t       *testing.T
 	id      string // of the mail
@@ -46,7 +46,7 @@ type testCourier struct {
 // start returns a courier whose outbox has a mail that is due. HOST in url stands for the server.
 func start(t *testing.T, kind smtptest.Kind, url string, roots ...*x509.CertPool) *testCourier {
 	t.Helper()
-	o := &testCourier{DB: dbtxtest.OnSQLite(t), t: t, server: smtptest.Start(t, kind), metrics: prometheus.NewRegistry()}
+	o := &testCourier{DB: authquotatest.OnSQLite(t), t: t, server: smtptest.Start(t, kind), metrics: prometheus.NewRegistry()}
 	require.NoError(t, o.Change(t.Context(), func(tx *dbtx.Tx) error {
 		return tx.Post(mail.Message{To: to, Template: template, Data: map[string]string{"link": private}})
 	}))
@@ -217,7 +217,7 @@ func TestMailsAreRetriedForThreeDaysWithBackoff(t *testing.T) {
 		require.LessOrEqual(t, wait, most, "after attempt %d", attempt+1)
 		require.GreaterOrEqual(t, wait, most-most/10, "after attempt %d", attempt+1)
 		o.metric("authquota_mails_pending", 1)
-		o.metric("authquota_mails_oldest_age_seconds", o.Now().Sub(dbtxtest.Start).Seconds())
+		o.metric("authquota_mails_oldest_age_seconds", o.Now().Sub(authquotatest.Start).Seconds())
 		o.Clock.Set(o.due())
 	}
 	o.Advance(72 * time.Hour)
