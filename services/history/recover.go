@@ -10,7 +10,6 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/service"
-	"opportunity.internal/services/history/internal/archive"
 	"opportunity.internal/services/history/internal/audit"
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/notary"
@@ -22,7 +21,7 @@ func Export(ctx context.Context, cfg Config, out io.Writer) error {
 	cfg.Database.Access = database.ReadOnly
 	return definition.Do(ctx, cfg, func(r *service.Runtime) error {
 		buffered := bufio.NewWriterSize(out, 64<<10)
-		err := store.New(r.DB).Audit(ctx, func(source audit.Source) error { return archive.Write(buffered, source) })
+		err := store.New(r.DB).Audit(ctx, func(source audit.Source) error { return audit.Export(buffered, source) })
 		return errors.Join(err, buffered.Flush())
 	})
 }
@@ -49,13 +48,13 @@ func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.
 		if err := s.Audit(ctx, func(source audit.Source) (err error) { _, stored, err = source.Totals(); return err }); err != nil {
 			return err
 		}
-		report, err := archive.Replay(ctx, bufio.NewReader(in), replayed{s, notary.Notary{Store: s, Keys: keys}}, stored)
+		report, err := audit.Replay(ctx, bufio.NewReader(in), replayed{s, notary.Notary{Store: s, Keys: keys}}, stored)
 		fmt.Fprintf(out, "replayed: events %d, checkpoints %d\n", report.Events, report.Checkpoints)
 		return err
 	})
 }
 
-// replayed is an archive.Store.
+// replayed is an audit.Target.
 type replayed struct {
 	*store.Store
 	notary.Notary

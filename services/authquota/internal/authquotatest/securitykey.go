@@ -6,8 +6,6 @@ import (
 
 	"github.com/descope/virtualwebauthn"
 	"github.com/stretchr/testify/require"
-
-	"opportunity.internal/services/authquota/internal/passkey/passkeytest"
 )
 
 // SecurityKey is an authenticator with one passkey, as used by a browser with scripts.
@@ -23,7 +21,7 @@ type SecurityKey struct {
 func NewSecurityKey(t testing.TB, owner string) *SecurityKey {
 	k := &SecurityKey{
 		Party:         virtualwebauthn.RelyingParty{Name: "Opportunity Data API", ID: "api.example", Origin: PublicURL},
-		Authenticator: virtualwebauthn.NewAuthenticator(), Credential: passkeytest.NewCredential(), t: t,
+		Authenticator: virtualwebauthn.NewAuthenticator(), Credential: NewCredential(), t: t,
 	}
 	k.Authenticator.Options.UserHandle = []byte(owner)
 	return k

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/services/authquota/internal/passkey"
-	"opportunity.internal/services/authquota/internal/passkey/passkeytest"
+	"opportunity.internal/services/authquota/internal/authquotatest"
 )
 
 var (
@@ -33,7 +33,7 @@ type device struct {
 }
 
 func newDevice(owner passkey.Owner) *device {
-	d := &device{virtualwebauthn.NewAuthenticator(), passkeytest.NewCredential()}
+	d := &device{virtualwebauthn.NewAuthenticator(), authquotatest.NewCredential()}
 	d.authenticator.Options.UserHandle = []byte(owner.Account)
 	d.authenticator.AddCredential(d.credential)
 	return d

@@ -46,7 +46,7 @@ type auditor struct {
 	omitted  int
 }
 
-const pageSize = 1000 // events of one read
+const pageSize = 1000 // events that are read at a time
 
 // walk reads all events in sequence order. appended is the last assigned sequence.
 func (a *auditor) walk(appended int64) error {

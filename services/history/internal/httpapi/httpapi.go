@@ -10,7 +10,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/breaker"
 	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
@@ -62,7 +61,7 @@ type API struct {
 	PublicURL string // URL of the gateway for consumers, without a trailing slash
 	Now       func() time.Time
 
-	queries *breaker.Breaker
+	queries *breaker
 }
 
 // FeedPath is the path of the feed of summaries.
@@ -70,7 +69,7 @@ const FeedPath = "/internal/v1/summaries"
 
 // Routes registers all routes on engine. peer.Rules has the services that may call them.
 func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handler) {
-	a.queries = breaker.New()
+	a.queries = newBreaker()
 	engine.GET("/readyz", gin.WrapH(ready))
 	for path, handle := range map[string]func(*gin.Context) (web.Reply, error){
 		checkpoint.Path: a.latestCheckpoint, checkpoint.Path + "/:name": a.checkpoint,

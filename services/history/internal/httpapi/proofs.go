@@ -39,7 +39,7 @@ var noCheckpoint = problem.New(problem.NotFound, "There is no such checkpoint. A
 
 func (a API) latestCheckpoint(g *gin.Context) (web.Reply, error) {
 	var c checkpoint.Stored
-	err := a.queries.Run(g.Request.Context(), func(ctx context.Context) (err error) {
+	err := a.queries.run(g.Request.Context(), func(ctx context.Context) (err error) {
 		c, _, err = a.Proofs.LastCheckpoint(ctx)
 		return err
 	})
@@ -56,7 +56,7 @@ func (a API) checkpoint(g *gin.Context) (web.Reply, error) {
 		caching string
 		lines   []checkpoint.Head
 	)
-	err := a.queries.Run(g.Request.Context(), func(ctx context.Context) (err error) {
+	err := a.queries.run(g.Request.Context(), func(ctx context.Context) (err error) {
 		if c, found, caching, err = a.checkpointNamed(ctx, name); err == nil && found && heads {
 			lines, err = a.Proofs.Heads(ctx, c.Number)
 		}

@@ -1,5 +1,4 @@
-// Package breaker limits what requests of people and consumers wait for a database that accepts connections but does not respond.
-package breaker
+package httpapi
 
 import (
 	"context"
@@ -12,22 +11,22 @@ import (
 )
 
 const (
-	timeout      = 900 * time.Millisecond // of a query
+	queryTimeout = 900 * time.Millisecond // of a query
 	tripAfter    = 3                      // queries in a row without a response
 	probeAfter   = 200 * time.Millisecond
 	probeTimeout = 500 * time.Millisecond // of a probe: one that began before the database responds again delays the recovery by this much
 )
 
-// Breaker runs queries, each for at most 0.9 seconds. After three in a row without a response it runs one query at a time, as a probe of at
-// most half a second, 0.2 seconds after the one before, and fails the others at once until the database responds again. So queries succeed
-// at most 0.7 seconds after that. Queries of operators do not belong here: they may take longer.
-type Breaker struct {
-	breaker *gobreaker.CircuitBreaker[struct{}]
+// breaker limits what requests of consumers and people wait for a database that accepts connections but does not respond. It runs queries,
+// each for at most 0.9 seconds. After three in a row without a response it runs one query at a time, as a probe of at most half a second,
+// 0.2 seconds after the one before, and fails the others at once until the database responds again. So queries succeed at most 0.7 seconds
+// after that. Queries of operators do not belong here: they may take longer.
+type breaker struct {
+	*gobreaker.CircuitBreaker[struct{}]
 }
 
-// New returns a Breaker for the queries of one database.
-func New() *Breaker {
-	return &Breaker{gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+func newBreaker() *breaker {
+	return &breaker{gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Timeout:      probeAfter,
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= tripAfter },
 		IsSuccessful: func(err error) bool { return err == nil || problem.Of(err).Code != problem.ServiceUnavailable },
@@ -35,12 +34,12 @@ func New() *Breaker {
 	})}
 }
 
-// Run calls query. It returns problem.Unavailable if query does not return in time or is not called, otherwise the error of query. Only
+// run calls query. It returns problem.Unavailable if query does not return in time or is not called, otherwise the error of query. Only
 // errors with that code count as missing responses.
-func (b *Breaker) Run(ctx context.Context, query func(context.Context) error) error {
-	_, err := b.breaker.Execute(func() (struct{}, error) {
-		limit := timeout
-		if b.breaker.State() == gobreaker.StateHalfOpen {
+func (b *breaker) run(ctx context.Context, query func(context.Context) error) error {
+	_, err := b.Execute(func() (struct{}, error) {
+		limit := queryTimeout
+		if b.State() == gobreaker.StateHalfOpen {
 			limit = probeTimeout
 		}
 		ctx, cancel := context.WithTimeout(ctx, limit)

@@ -1,5 +1,4 @@
-// Package passkeytest creates credentials of virtual authenticators for tests.
-package passkeytest
+package authquotatest
 
 import "github.com/descope/virtualwebauthn"
 

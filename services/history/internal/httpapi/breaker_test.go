@@ -1,4 +1,4 @@
-package breaker
+package httpapi
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // database is a database that may hang.
 type database struct {
 	*testing.T
-	breaker *Breaker
+	breaker *breaker
 	hangs   bool
 	err     error
 	called  int
@@ -24,7 +24,7 @@ type database struct {
 // query returns the code of the error, and the time that the query took.
 func (d *database) query(ctx context.Context) (code problem.Code, took time.Duration) {
 	began := time.Now()
-	err := d.breaker.Run(ctx, func(ctx context.Context) error {
+	err := d.breaker.run(ctx, func(ctx context.Context) error {
 		d.called++
 		if d.hangs {
 			<-ctx.Done()
@@ -40,7 +40,7 @@ func (d *database) query(ctx context.Context) (code problem.Code, took time.Dura
 
 func TestHangingDatabaseIsProbed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &database{T: t, breaker: New(), hangs: true}
+		d := &database{T: t, breaker: newBreaker(), hangs: true}
 		for i := range tripAfter {
 			if i == tripAfter-1 { // a client that disconnects says nothing about the database
 				d.hangs, d.err = false, context.Canceled
@@ -49,7 +49,7 @@ func TestHangingDatabaseIsProbed(t *testing.T) {
 			}
 			code, took := d.query(t.Context())
 			require.Equal(t, problem.ServiceUnavailable, code)
-			require.Equal(t, timeout, took)
+			require.Equal(t, queryTimeout, took)
 		}
 		for range 100 {
 			code, took := d.query(t.Context())
@@ -78,7 +78,7 @@ func TestOnlyOutagesStopQueries(t *testing.T) {
 		"no such record": {err: problem.New(problem.NotFound, "There is no such record.")},
 		"a bug":          {err: errors.New("a bug")},
 	} {
-		d.breaker = New()
+		d.breaker = newBreaker()
 		for range 2 * tripAfter {
 			_, _ = d.query(t.Context())
 		}
@@ -89,7 +89,7 @@ func TestOnlyOutagesStopQueries(t *testing.T) {
 // A probe may have been sent to a server that is gone. Queries succeed soon after the database is back, not a timeout later.
 func TestHangingProbeDelaysRecoveryByLessThanASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &database{T: t, breaker: New(), hangs: true}
+		d := &database{T: t, breaker: newBreaker(), hangs: true}
 		for range tripAfter {
 			_, _ = d.query(t.Context())
 		}

@@ -1,6 +1,4 @@
-// Package archive writes and reads exports of the history: JSON Lines with a header, then every event and checkpoint in the order in which
-// they were recorded. An export has everything that is hashed and signed, so the history that is replayed from it has the same checkpoints.
-package archive
+package audit
 
 import (
 	"context"
@@ -10,12 +8,12 @@ import (
 	"io"
 	"slices"
 
-	"opportunity.internal/services/history/internal/audit"
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/event"
 )
 
-// line is a line of an export. Exactly one part is set.
+// line is a line of an export: JSON Lines with a header, then every event and checkpoint in the order in which they were recorded. An export has
+// everything that is hashed and signed, so the history that is replayed from it has the same checkpoints. Exactly one part is set.
 type line struct {
 	Format     string        `json:"format,omitempty"`
 	Version    int           `json:"version,omitempty"`
@@ -30,11 +28,8 @@ type signed struct {
 
 var header = line{Format: "opportunity-history", Version: 1}
 
-// pageSize is the number of events that are read or replayed at a time.
-const pageSize = 500
-
-// Write writes the events and checkpoints of source to out.
-func Write(out io.Writer, source audit.Source) error {
+// Export writes the events and checkpoints of source to out.
+func Export(out io.Writer, source Source) error {
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(header); err != nil {
@@ -68,8 +63,8 @@ func Write(out io.Writer, source audit.Source) error {
 	}
 }
 
-// Store is the history to which an export is replayed.
-type Store interface {
+// Target is the history to which an export is replayed.
+type Target interface {
 	// Replay records events with their sequences and hashes, and returns the number that the store lacked. It returns an error unless
 	// they continue the stored events.
 	Replay(ctx context.Context, records []event.Record) (added int, err error)
@@ -77,14 +72,14 @@ type Store interface {
 	Restore(ctx context.Context, day, note string) (saved bool, err error)
 }
 
-// Report counts what a replay added.
-type Report struct {
+// Replayed counts what a replay added.
+type Replayed struct {
 	Events, Checkpoints int
 }
 
-// Replay adds to store the events and checkpoints of an export that it lacks. It can be repeated. After an error, everything before the line
+// Replay adds to target the events and checkpoints of an export that it lacks. It can be repeated. After an error, everything before the line
 // with the error is replayed.
-func Replay(ctx context.Context, in io.Reader, store Store, stored []checkpoint.Stored) (report Report, err error) {
+func Replay(ctx context.Context, in io.Reader, target Target, stored []checkpoint.Stored) (report Replayed, err error) {
 	dec := json.NewDecoder(in)
 	dec.DisallowUnknownFields()
 	var first line
@@ -96,7 +91,7 @@ func Replay(ctx context.Context, in io.Reader, store Store, stored []checkpoint.
 		if len(pending) == 0 {
 			return nil
 		}
-		added, err := store.Replay(ctx, pending)
+		added, err := target.Replay(ctx, pending)
 		report.Events += added
 		pending = pending[:0]
 		return err
@@ -117,7 +112,7 @@ func Replay(ctx context.Context, in io.Reader, store Store, stored []checkpoint.
 		case l.Checkpoint != nil:
 			if err = replay(); err == nil {
 				var saved bool
-				if saved, err = store.Restore(ctx, l.Checkpoint.Day, l.Checkpoint.Note); saved {
+				if saved, err = target.Restore(ctx, l.Checkpoint.Day, l.Checkpoint.Note); saved {
 					report.Checkpoints++
 				}
 			}
