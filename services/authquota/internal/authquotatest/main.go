@@ -53,7 +53,7 @@ func hidden(folder string) (names []string) {
 	files, _ := filepath.Glob(filepath.Join(folder, "*.html"))
 	for _, f := range files {
 		name := strings.TrimSuffix(filepath.Base(f), ".html")
-		if _, ok := shown.Load(name); !ok {
+		if _, ok := shown.Load(name); !ok && name != "blocks" { // shared by all pages
 			names = append(names, name)
 		}
 	}
