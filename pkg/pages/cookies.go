@@ -25,7 +25,7 @@ func Cookie(r *http.Request, name string) string {
 
 // SetCookie sets a cookie for this host: a session cookie if life is 0. A negative life deletes it. name must start with __Host-.
 func (k *Kit) SetCookie(w http.ResponseWriter, name, value string, life time.Duration) {
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // SameSite is Lax or Strict
 		Name: name, Value: value, Path: "/", Secure: true, HttpOnly: true, SameSite: k.Cookies, MaxAge: int(life / time.Second),
 	})
 }

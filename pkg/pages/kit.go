@@ -192,7 +192,7 @@ func (k *Kit) write(w http.ResponseWriter, r *http.Request, h Handler, shown Vie
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(shown.status())
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body)
+		_, _ = w.Write(body) //nolint:gosec // of html/template
 	}
 	return nil
 }

@@ -39,8 +39,6 @@ func TestMain(m *testing.M) {
 	servicetest.Main(m)
 }
 
-const actor = servicetest.Actor
-
 var (
 	pepper = []byte("the pepper that tests hash with.")
 	begin  = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)

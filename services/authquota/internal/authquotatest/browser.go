@@ -1,3 +1,4 @@
+// Package authquotatest provides the stores, the account pages and the people that tests of authquota need.
 package authquotatest
 
 import (
@@ -7,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,8 +71,8 @@ func (b *Browser) Get(path string) Page {
 func (b *Browser) Post(path string, fields ...string) Page {
 	b.t.Helper()
 	form := url.Values{}
-	for i := 0; i < len(fields); i += 2 {
-		form.Add(fields[i], fields[i+1])
+	for pair := range slices.Chunk(fields, 2) {
+		form.Add(pair[0], pair[1])
 	}
 	return b.Send(http.MethodPost, path, form, http.Header{"Origin": {PublicURL}, "Sec-Fetch-Site": {"same-origin"}})
 }

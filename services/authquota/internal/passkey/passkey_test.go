@@ -8,8 +8,8 @@ import (
 	"github.com/descope/virtualwebauthn"
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/services/authquota/internal/passkey"
 	"opportunity.internal/services/authquota/internal/authquotatest"
+	"opportunity.internal/services/authquota/internal/passkey"
 )
 
 var (
