@@ -59,7 +59,7 @@ func (s *Schema) Postgres(t testing.TB) string {
 	requirePostgres(t)
 	template, err := s.postgres()
 	require.NoError(t, err)
-	return createPostgres(t, " TEMPLATE "+template)
+	return createPostgres(t, " TEMPLATE "+template+" STRATEGY FILE_COPY")
 }
 
 // SQLite creates a migrated file and returns its URL.

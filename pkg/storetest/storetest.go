@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -173,12 +174,20 @@ func checkpoint(t testing.TB, database string) {
 	})
 }
 
-func administer(server, statement string) error {
-	db, err := sql.Open("pgx", server)
+// shared has connections to the server of the tests. They are kept, because opening one takes longer than copying a database.
+var shared = sync.OnceValues(func() (*sql.DB, error) { return sql.Open("pgx", os.Getenv(PostgresVariable)) })
+
+// administer executes a statement on the database with a URL.
+func administer(url, statement string) error {
+	db, err := shared()
+	if url != os.Getenv(PostgresVariable) {
+		if db, err = sql.Open("pgx", url); err == nil {
+			defer db.Close()
+		}
+	}
 	if err != nil {
 		return err
 	}
-	defer db.Close()
 	_, err = db.ExecContext(context.Background(), statement)
 	return err
 }
