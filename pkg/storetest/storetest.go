@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -22,7 +23,8 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/glebarez/go-sqlite"  // the driver "sqlite"
+	_ "github.com/glebarez/go-sqlite" // the driver "sqlite"
+	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	"github.com/stretchr/testify/require"
 )
@@ -174,21 +176,31 @@ func checkpoint(t testing.TB, database string) {
 	})
 }
 
-// shared has connections to the server of the tests. They are kept, because opening one takes longer than copying a database.
-var shared = sync.OnceValues(func() (*sql.DB, error) { return sql.Open("pgx", os.Getenv(PostgresVariable)) })
+// shared is a connection to the server of the tests. It is kept, because opening one takes as long as copying a database.
+var shared struct {
+	sync.Mutex
+	*pgx.Conn
+}
 
 // administer executes a statement on the database with a URL.
-func administer(url, statement string) error {
-	db, err := shared()
+func administer(url, statement string) (err error) {
+	ctx := context.Background()
 	if url != os.Getenv(PostgresVariable) {
-		if db, err = sql.Open("pgx", url); err == nil {
-			defer db.Close()
+		conn, err := pgx.Connect(ctx, url)
+		if err != nil {
+			return err
+		}
+		_, err = conn.Exec(ctx, statement)
+		return errors.Join(err, conn.Close(ctx))
+	}
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.Conn == nil {
+		if shared.Conn, err = pgx.Connect(ctx, url); err != nil {
+			return err
 		}
 	}
-	if err != nil {
-		return err
-	}
-	_, err = db.ExecContext(context.Background(), statement)
+	_, err = shared.Exec(ctx, statement)
 	return err
 }
 
