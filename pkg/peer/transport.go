@@ -96,8 +96,10 @@ func (t *Transport) exchange(r *http.Request) (*http.Response, error) {
 // repeatable reports whether r may be sent again after err.
 func repeatable(r *http.Request, err error) bool {
 	var timeout net.Error
-	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && (r.Body == nil || r.Body == http.NoBody) &&
-		r.Context().Err() == nil && !errors.Is(err, errOtherResponse) && !(errors.As(err, &timeout) && timeout.Timeout()) //nolint:staticcheck // as it is read
+	if r.Context().Err() != nil || errors.Is(err, errOtherResponse) || errors.As(err, &timeout) && timeout.Timeout() {
+		return false
+	}
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && (r.Body == nil || r.Body == http.NoBody)
 }
 
 // CloseIdleConnections closes the connections that no request uses.

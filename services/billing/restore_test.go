@@ -2,7 +2,6 @@ package billing_test
 
 import (
 	"bytes"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,29 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/highwater"
 	pkgservice "opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/billing"
 )
-
-// execute runs SQL statements as an operator would, with the service stopped. Each must change a row.
-func (s *service) execute(statements ...string) { //nolint:unused // of the next test
-	s.t.Helper()
-	tel, err := telemetry.Start(s.t.Context(), "billing", telemetry.Config{LogLevel: slog.LevelError})
-	require.NoError(s.t, err)
-	db, err := database.Open(s.cfg.Database, tel)
-	require.NoError(s.t, err)
-	for _, statement := range statements {
-		done := db.Exec(statement)
-		require.NoError(s.t, done.Error, statement)
-		require.NotZero(s.t, done.RowsAffected, statement)
-	}
-	require.NoError(s.t, db.Close())
-}
 
 // backup returns a function that restores the database and starts the service.
 func (s *service) backup() (restore func()) {

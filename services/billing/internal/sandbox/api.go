@@ -35,7 +35,7 @@ func (e *apiError) body() object {
 	return object{"error": object{"type": kind, "code": e.code, "param": e.param, "message": e.message}}
 }
 
-func missing(param, id string) error {
+func missing(param, id string) *apiError {
 	status := http.StatusNotFound
 	if param != "id" { // a parameter names the object
 		status = http.StatusBadRequest
@@ -146,7 +146,7 @@ func (s *Sandbox) respond(r *http.Request, parameters []string, handle func(call
 	case errors.As(err, &known):
 		return known.status, encode(known.body())
 	case errors.Is(err, errNotFound):
-		return http.StatusNotFound, encode(missing("id", r.PathValue("id")).(*apiError).body()) //nolint:errorlint // the error of the same package, never wrapped
+		return http.StatusNotFound, encode(missing("id", r.PathValue("id")).body())
 	case err != nil:
 		return http.StatusServiceUnavailable, encode((&apiError{kind: "api_error", message: "database unavailable"}).body())
 	case status == 0:

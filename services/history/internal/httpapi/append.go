@@ -151,16 +151,3 @@ func (u *upload) rejections(wrong eventfile.Rejections, unknown map[string]bool)
 	first := append([]api.RejectedLine{}, rejected[:min(len(rejected), api.MaxReported)]...) // never nil: JSON needs [], not null
 	return first, wrong.Omitted + len(rejected) - len(first)
 }
-
-// unknown returns the slugs without a listing. The store's copy of the catalog may be stale, so it updates the copy
-// before it reports a slug as unknown. It returns problem.Unavailable if the catalog is unavailable.
-func (a API) unknown(ctx context.Context, slugs []string) (map[string]bool, error) { //nolint:unused // removed next
-	unknown, err := a.Store.UnknownListings(ctx, slugs)
-	if err != nil || len(unknown) == 0 {
-		return nil, err
-	}
-	if err := a.Catalog.CatchUp(ctx); err != nil {
-		return nil, problem.Unavailable(err)
-	}
-	return a.Store.UnknownListings(ctx, slugs)
-}
