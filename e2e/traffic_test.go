@@ -20,7 +20,8 @@ type sent struct {
 	kind, account, gateway string
 
 	from, to time.Time
-	status   int // 0 without a response
+	status   int  // 0 without a response
+	limited  bool // the response has the headers of limits
 }
 
 // caller makes calls of one kind.
@@ -138,7 +139,7 @@ func (tr *traffic) call(i int) {
 	}
 	s.from = time.Now()
 	if resp, err := tr.client.Do(req); err == nil {
-		s.status = resp.StatusCode
+		s.status, s.limited = resp.StatusCode, resp.Header.Get("X-RateLimit-Limit") != ""
 		_, _ = io.Copy(io.Discard, resp.Body)
 		_ = resp.Body.Close()
 	}
@@ -199,6 +200,21 @@ func counts(calls []sent) map[int]int {
 		by[c.status]++
 	}
 	return by
+}
+
+// requireServed fails the test unless every call of a consumer got 200. A gateway waits 0.2 seconds for Redis, which a machine with other
+// work may take longer for. So a tenth of the calls may get the 503 of that, without the headers of limits, except in a campaign.
+func requireServed(t testing.TB, calls []sent, what string) {
+	t.Helper()
+	late := 0
+	for _, c := range calls {
+		if campaign == 0 && c.status == http.StatusServiceUnavailable && !c.limited {
+			late++
+			continue
+		}
+		require.Equal(t, http.StatusOK, c.status, what)
+	}
+	require.LessOrEqual(t, 10*late, len(calls), "%s: Redis took long for %d of %d calls", what, late, len(calls))
 }
 
 // mostIn returns the largest number of calls of an account that were admitted for certain within one span: sent after its begin
