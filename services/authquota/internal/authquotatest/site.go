@@ -158,7 +158,7 @@ func (s *Site) Log() string { return s.log.String() }
 // Break closes the database, so that every later query fails.
 func (s *Site) Break() {
 	s.t.Helper()
-	require.NoError(s.t, s.DB.DB.Close())
+	require.NoError(s.t, s.Close())
 }
 
 // Visitor returns a person without an account.
