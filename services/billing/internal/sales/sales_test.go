@@ -2,9 +2,11 @@ package sales_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"path"
+	"sync"
 	"testing"
 	"time"
 
@@ -146,13 +148,16 @@ func TestAttemptWithoutSessionIsReplacedBeforeItExpires(t *testing.T) {
 
 func TestOneCheckoutSessionPerPurchase(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *testSales) {
-		pages := make(chan string, 4)
-		for range cap(pages) {
-			go func() { pages <- s.checkout(t) }()
+		var clicks sync.WaitGroup
+		pages, errs := make([]string, 4), make([]error, 4) // require may end only the goroutine of the test
+		for i := range pages {
+			clicks.Go(func() { pages[i], errs[i] = s.Checkout(t.Context(), request) })
 		}
-		page := <-pages
-		for range cap(pages) - 1 {
-			require.Equal(t, page, <-pages, "two clicks open one session")
+		clicks.Wait()
+		require.NoError(t, errors.Join(errs...))
+		page := pages[0]
+		for _, p := range pages {
+			require.Equal(t, page, p, "two clicks open one session")
 		}
 		id, events := s.processor.Pay(page)
 		require.Contains(t, s.checkout(t), "/portal/", "a paid account cannot buy again, even before the webhook event")

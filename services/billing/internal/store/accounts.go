@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -42,7 +43,8 @@ func (s *Store) Account(ctx context.Context, account string) (subscription.Accou
 // SaveCustomer stores the account's customer unless it already has one, and returns the stored customer.
 func (s *Store) SaveCustomer(ctx context.Context, account, customer string) (string, error) {
 	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		inserted := tx.Exec("INSERT INTO customers (account, customer, created_at) VALUES (?, ?, ?) ON CONFLICT (account) DO NOTHING",
+		// Without a target: of two inserts of the same row at the same time, Postgres may report either of its unique columns.
+		inserted := tx.Exec("INSERT INTO customers (account, customer, created_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
 			account, customer, database.Micros(now))
 		if inserted.Error != nil {
 			return inserted.Error
@@ -52,7 +54,11 @@ func (s *Store) SaveCustomer(ctx context.Context, account, customer string) (str
 				return err
 			}
 		}
-		return tx.Raw("SELECT customer FROM customers WHERE account = ?", account).Scan(&customer).Error
+		found := tx.Raw("SELECT customer FROM customers WHERE account = ?", account).Scan(&customer)
+		if found.Error == nil && found.RowsAffected == 0 {
+			return fmt.Errorf("customer %s belongs to another account than %s", customer, account)
+		}
+		return found.Error
 	})
 	return customer, err
 }
