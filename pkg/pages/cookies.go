@@ -2,7 +2,6 @@ package pages
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"path"
@@ -30,30 +29,22 @@ func (k *Kit) SetCookie(w http.ResponseWriter, name, value string, life time.Dur
 	})
 }
 
-// notice is the content of noticeCookie.
-type notice struct {
-	Text  string `json:"text"`
-	Offer *Offer `json:"offer,omitempty"`
+func (k *Kit) leaveNotice(w http.ResponseWriter, text string) {
+	k.SetCookie(w, noticeCookie, base64.RawURLEncoding.EncodeToString([]byte(text)), time.Minute)
 }
 
-func (k *Kit) leaveNotice(w http.ResponseWriter, shown View) {
-	text, _ := json.Marshal(notice{shown.Notice, shown.Offer}) // strings only
-	k.SetCookie(w, noticeCookie, base64.RawURLEncoding.EncodeToString(text), time.Minute)
-}
-
-// takeNotice returns the notice left by the previous page and removes it.
-func (k *Kit) takeNotice(w http.ResponseWriter, r *http.Request) (string, *Offer) {
+// takeNotice returns the notice left by the previous page and removes it. It returns an empty string if there is none.
+func (k *Kit) takeNotice(w http.ResponseWriter, r *http.Request) string {
 	value := Cookie(r, noticeCookie)
 	if value == "" {
-		return "", nil
+		return ""
 	}
 	k.SetCookie(w, noticeCookie, "", -time.Second)
 	text, err := base64.RawURLEncoding.DecodeString(value)
-	var left notice
-	if err != nil || json.Unmarshal(text, &left) != nil {
-		return "", nil
+	if err != nil {
+		return ""
 	}
-	return left.Text, left.Offer
+	return string(text)
 }
 
 // Under reports whether path belongs to the site.

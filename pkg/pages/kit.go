@@ -1,5 +1,5 @@
-// Package pages serves the HTML pages of a site: one layout, static files, forms, cookies, notices and security headers. It is used by
-// the account pages, the curation desk and the sandbox of the payment processor.
+// Package pages serves the HTML pages of a site: one layout, static files, forms, cookies, notices and security headers. The
+// account pages use all of it; the desk and the documentation use its frame, its style and its headers.
 //
 // Handlers never write the response. They return a View or an error, which a Kit writes. All pages work without JavaScript.
 package pages
@@ -112,7 +112,6 @@ type Handler struct {
 	Fail   func(error) View // logs an error and returns its page
 
 	MaxBody int64 // of the request, in bytes; 0 means 64 KiB
-	Upload  bool  // the body is a file, which Handle reads
 }
 
 // Serve handles a request and writes the response. Forms of other sites are rejected.
@@ -147,10 +146,8 @@ func (k *Kit) call(w http.ResponseWriter, r *http.Request, h Handler) (shown Vie
 		}, nil
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, cmp.Or(h.MaxBody, maxForm))
-	if !h.Upload {
-		if err := r.ParseForm(); err != nil {
-			return View{}, problem.New(problem.InvalidParameter, "The form could not be read.").Because(err)
-		}
+	if err := r.ParseForm(); err != nil {
+		return View{}, problem.New(problem.InvalidParameter, "The form could not be read.").Because(err)
 	}
 	return h.Handle()
 }
@@ -168,7 +165,7 @@ func (k *Kit) write(w http.ResponseWriter, r *http.Request, h Handler, shown Vie
 			return errors.New("redirect target is not one of our pages")
 		}
 		if shown.Notice != "" {
-			k.leaveNotice(w, shown)
+			k.leaveNotice(w, shown.Notice)
 		}
 		redirect(w, shown.Redirect)
 		return nil
@@ -179,7 +176,7 @@ func (k *Kit) write(w http.ResponseWriter, r *http.Request, h Handler, shown Vie
 		return nil
 	}
 	if shown.Notice == "" {
-		shown.Notice, shown.Offer = k.takeNotice(w, r)
+		shown.Notice = k.takeNotice(w, r)
 	}
 	body, err := k.render(r, h, shown)
 	if err != nil {
@@ -209,7 +206,7 @@ func (k *Kit) render(r *http.Request, h Handler, shown View) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	err := t.ExecuteTemplate(&b, "layout.html", h.Layout(Page{
-		Site: k.Name, Title: shown.Title, Path: r.URL.Path, Notice: shown.Notice, Offer: shown.Offer, Errors: shown.Errors, Data: shown.Data,
+		Site: k.Name, Title: shown.Title, Path: r.URL.Path, Notice: shown.Notice, Errors: shown.Errors, Data: shown.Data,
 	}))
 	if err == nil {
 		k.Log.LogAttrs(r.Context(), slog.LevelDebug, "page", slog.String("template", shown.Template))

@@ -23,7 +23,6 @@ type View struct {
 	Redirect string      // 303 to a page of this site
 	LeaveTo  string      // 303 to a page of another site, which the handler has verified
 	Notice   string      // shown on this page, or after Redirect on the next one
-	Offer    *Offer      // what the notice offers to do; nil for nothing
 
 	Stream func(io.Writer) error // a file; an error closes the connection, so that a partial file is not taken for a complete one
 	Type   string                // media type of the file
@@ -32,9 +31,6 @@ type View struct {
 
 // FormError is a problem with a form field, as a sentence. Field is the ID of the element; empty for the whole form.
 type FormError struct{ Field, Message string }
-
-// Offer is a link or, if Field is set, a form with one hidden field.
-type Offer struct{ Label, Path, Field, Value string }
 
 // Wrong returns the form again with a problem of a field. An empty field means the whole form.
 func (w View) Wrong(field, message string) View {
@@ -69,7 +65,6 @@ type Page struct {
 	Title  string
 	Path   string
 	Notice string
-	Offer  *Offer
 	Errors []FormError
 	Data   any
 }

@@ -174,8 +174,7 @@ func (s *Store) Account(ctx context.Context, id string) (Details, error) {
 	return details, err
 }
 
-// describePerson adds the person of an account to its details. The person of a closed account has no address: closing replaces it by a
-// placeholder.
+// describePerson adds the person of an account to its details. The person of a closed account has no address: closing replaces it.
 func (s *Store) describePerson(db *gorm.DB, of *Details) error {
 	now := s.db.Now().UTC()
 	var rows []struct {
