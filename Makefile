@@ -9,10 +9,10 @@ PACKAGES := $(addprefix ./,$(addsuffix /...,$(MODULES)))
 # none, and the race detector would build Kubernetes, Helm and Compose a second time.
 UNRACED  := ./e2e/... ./sdk/... ./charts/... ./docker/... ./k8s/...
 # Not SQLite, which is C translated to Go, nor argon2id, YAML and Markdown: they have no concurrency of their own, and checking each of
-# their memory accesses would take a third of the time of the tests that use them. go test links a hundred programs and drops their
-# debug information, so nothing is compiled with it. The last pattern that matches a package sets all of its flags.
+# their memory accesses would take a third of the time of the tests that use them. go test links a hundred programs, which is a
+# fifth faster without debug information and symbols, so nothing is compiled with them. The last pattern that matches a package sets all of its flags.
 UNCHECKED := -race=false -d=checkptr=0 -dwarf=false
-RACE     := -race -gcflags=all=-dwarf=false -gcflags='modernc.org/...=$(UNCHECKED)' \
+RACE     := -race -ldflags='-s -w' -gcflags=all=-dwarf=false -gcflags='modernc.org/...=$(UNCHECKED)' \
   -gcflags='github.com/glebarez/go-sqlite=-d=checkptr=0 -dwarf=false' -gcflags='golang.org/x/crypto/...=$(UNCHECKED)' \
   -gcflags='go.yaml.in/...=$(UNCHECKED)' -gcflags='github.com/yuin/goldmark/...=$(UNCHECKED)'
 STORES   := OPPORTUNITY_TEST_QUICK= scripts/with-stores scripts/with-browser
@@ -83,11 +83,11 @@ test: ## Run all tests, with the race detector, on real Postgres, Redis and Chro
 # By default the race detector delays the exit of each of a hundred test binaries by a second. Four packages run at once on two
 # processors, because many tests wait. The heaps of tests are small, so GOGC=400 saves a tenth of their processor time for little memory.
 # e2e runs last and alone: its gateways wait only 200 ms for Redis, and compiling beside it takes that long. So do browsers, so the tests
-# of faults, in which no call may fail, do not run beside them.
-	@GORACE=atexit_sleep_ms=0 GOGC=400 $(STORES) go test $(RACE) -p 4 -shuffle=on -timeout 20m $(filter-out $(UNRACED),$(PACKAGES))
-	@$(STORES) go test -shuffle=on -timeout 20m $(filter-out ./e2e/...,$(UNRACED)) $$(go list ./e2e/... | grep /e2e/)
-	@$(STORES) go test -parallel 2 -shuffle=on -timeout 20m -run '^TestFaults' ./e2e
-	@$(STORES) go test -parallel 4 -shuffle=on -timeout 20m -skip '^TestFaults' ./e2e
+# of faults, in which no call may fail, do not run beside them. make lint runs vet.
+	@GORACE=atexit_sleep_ms=0 GOGC=400 $(STORES) go test $(RACE) -vet=off -p 4 -shuffle=on -timeout 20m $(filter-out $(UNRACED),$(PACKAGES))
+	@$(STORES) go test -vet=off -shuffle=on -timeout 20m $(filter-out ./e2e/...,$(UNRACED)) $$(go list ./e2e/... | grep /e2e/)
+	@$(STORES) go test -vet=off -parallel 2 -shuffle=on -timeout 20m -run '^TestFaults' ./e2e
+	@$(STORES) go test -vet=off -parallel 4 -shuffle=on -timeout 20m -skip '^TestFaults' ./e2e
 
 .PHONY: pictures
 pictures: ## Save pictures of every page in e2e/browser/artifacts, in light and dark, at desktop and phone width

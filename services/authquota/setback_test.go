@@ -116,35 +116,35 @@ func TestRestoredDatabaseIsNoticedByTheJournal(t *testing.T) {
 
 // A lagging replica takes over while the service runs. No request gets a principal from it, not even the first.
 func TestFailoverToALaggingReplicaIsNoticedByTheFirstRequest(t *testing.T) {
-	onStores(t, func(t *testing.T, s *stores) {
-		r, svc := newRevoked(t, s)
-		r.restore()
-		s.restarted = false
-		storetest.Eventually(t, "the service is connected to the replica", func() bool {
-			response := svc.resolve(r.key.Key)
-			response.RequireError("service_unavailable")
-			return strings.Contains(svc.Log.String(), "database set back")
-		})
-		r.requireStopped(svc)
+	t.Parallel()
+	s := productionStores(t)
+	r, svc := newRevoked(t, s)
+	r.restore()
+	s.restarted = false
+	storetest.Eventually(t, "the service is connected to the replica", func() bool {
+		response := svc.resolve(r.key.Key)
+		response.RequireError("service_unavailable")
+		return strings.Contains(svc.Log.String(), "database set back")
 	})
+	r.requireStopped(svc)
 }
 
 // Another process made the revocation, and its journal is a file of its own: only Redis tells this one about it.
 func TestFailoverIsNoticedByEveryProcess(t *testing.T) {
-	onStores(t, func(t *testing.T, s *stores) {
-		var other *service
-		r, _ := newRevoked(t, s, func() {
-			other = s.start(t, func(c *authquota.Config) { c.JournalFile = filepath.Join(t.TempDir(), "journal.jsonl") })
-		})
-		r.restore()
-		s.restarted = false
-		storetest.Eventually(t, "the other process is connected to the replica", func() bool {
-			response := other.resolve(r.key.Key)
-			response.RequireError("service_unavailable")
-			return strings.Contains(other.Log.String(), "database set back")
-		})
-		r.requireStopped(other)
+	t.Parallel()
+	s := productionStores(t)
+	var other *service
+	r, _ := newRevoked(t, s, func() {
+		other = s.start(t, func(c *authquota.Config) { c.JournalFile = filepath.Join(t.TempDir(), "journal.jsonl") })
 	})
+	r.restore()
+	s.restarted = false
+	storetest.Eventually(t, "the other process is connected to the replica", func() bool {
+		response := other.resolve(r.key.Key)
+		response.RequireError("service_unavailable")
+		return strings.Contains(other.Log.String(), "database set back")
+	})
+	r.requireStopped(other)
 }
 
 // A repeated revocation is acknowledged only once Redis has the change that made it.

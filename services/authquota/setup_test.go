@@ -52,10 +52,10 @@ type counters interface {
 	Client() *redis.Client
 }
 
-// onStores runs a test on the stores of production. What differs between databases is tested beside each store.
+// onStores runs a test on the stores for local use, which start faster. What differs between databases is tested beside each store.
 func onStores(t *testing.T, test func(t *testing.T, s *stores)) {
 	t.Parallel()
-	test(t, productionStores(t))
+	test(t, localStores(t))
 }
 
 // onBothStores runs a test on the stores of production and on those for local use. It is for a few tests that together use every part of
@@ -152,7 +152,7 @@ type service struct {
 
 func (s *stores) config() authquota.Config {
 	return authquota.Config{
-		Database: database.Config{URL: s.database, MaxConnections: 10, AllowOwner: true}, Redis: redisdb.Config{URL: s.redis, Budget: 10 * time.Second},
+		Database: database.Config{URL: s.database, MaxConnections: 4, AllowOwner: true}, Redis: redisdb.Config{URL: s.redis, Budget: 10 * time.Second},
 		Tokens: servicetest.Tokens(peer.Authquota), Callers: servicetest.Callers(peer.Authquota), PublicURL: servicetest.PublicURL,
 		Peppers: []string{hex.EncodeToString(pepper)}, OlderKeys: `jb-.{4,60}`, Encryption: []string{strings.Repeat("e7", 32)},
 		Telemetry: telemetry.Config{LogOutput: io.Discard}, JournalOutput: io.Discard,

@@ -22,9 +22,16 @@ import (
 	"opportunity.internal/services/catalog/internal/oracle"
 )
 
-// onEachDatabase runs a test with each supported database.
-func onEachDatabase(t *testing.T, test func(t *testing.T, s *service)) {
+// onBoth runs a test with a service on each kind of database. It is for a few tests that together use every part of the service; what
+// else differs between databases is tested beside the store.
+func onBoth(t *testing.T, test func(t *testing.T, s *service)) {
 	schema.OnBothDatabases(t, func(t *testing.T, url string) { test(t, start(t, url)) })
+}
+
+// onSQLite runs a test with a service on SQLite, which starts faster than Postgres.
+func onSQLite(t *testing.T, test func(t *testing.T, s *service)) {
+	t.Parallel()
+	test(t, start(t, schema.SQLite(t)))
 }
 
 var filterValues = func() map[string][]string {

@@ -19,7 +19,7 @@ import (
 func TestImportPublishAndExportOfRealPlatforms(t *testing.T) {
 	file, err := os.ReadFile("testdata/platforms.jsonl")
 	require.NoError(t, err)
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *service) {
 		report := s.curate("import", string(file))
 		require.Equal(t, api.ImportReport{Applied: true, Created: 592, Rejected: []api.RejectedLine{}}, report)
 		requireSameLines(t, string(file), s.export())
@@ -78,7 +78,7 @@ func listingLine(id, more string) string {
 }
 
 func TestImportWithARejectedLineChangesNothing(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		report := s.curate("import", listingLine("good", "")+listingLine("bad", `,"kind":"earning-platform"`)+"\n"+listingLine("good", ""))
 		require.False(t, report.Applied)
 		require.Equal(t, []api.RejectedLine{
@@ -97,7 +97,7 @@ func TestImportWithARejectedLineChangesNothing(t *testing.T) {
 }
 
 func TestImportPublishAndWithdrawChangeVisibility(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		awaitVisible := func(want bool) {
 			t.Helper()
 			storetest.Eventually(t, "visibility", func() bool {
@@ -121,7 +121,7 @@ func TestImportPublishAndWithdrawChangeVisibility(t *testing.T) {
 }
 
 func TestMaterialChangeNeedsReview(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		records := oracle.Records(8, 60, startTime)
 		s.load(records)
 		for _, r := range records {
@@ -159,7 +159,7 @@ func TestMaterialChangeNeedsReview(t *testing.T) {
 }
 
 func TestCurationNotesAreNotPublic(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		const curation = `,"curation":{"contact":"Jo Secret <jo@secret.example>","notes":"Hush-hush."}`
 		s.curate("import", listingLine("public", `,"visibility":"published"`+curation)+listingLine("hidden", curation))
 		storetest.Eventually(t, "published", func() bool { return s.list(api.Commercial, "/api/jobs").Pagination.Total == 1 })
@@ -191,7 +191,7 @@ func TestCurationNotesAreNotPublic(t *testing.T) {
 }
 
 func TestListingFeedFollowsPublication(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		feed := func(query string) []api.ListingState {
 			return servicetest.Read[api.ListingFeed](s.Do(http.MethodGet, "/internal/v1/listings?"+query, nil)).Listings
 		}

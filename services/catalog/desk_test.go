@@ -137,7 +137,7 @@ func submission(t *testing.T, sheet api.ReviewSheet, note, more string) string {
 }
 
 func TestReviewRecordsTheSheetAndEndsTheWork(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", `,"visibility":"published","curation":{"contact":"jo@x.example","notes":"Calls only."}`))
 		sheet := s.sheetFor("ann", "x")
 		require.Equal(t, api.CurationNotes{Contact: "jo@x.example", Notes: "Calls only."}, sheet.Curation)
@@ -178,7 +178,7 @@ func TestReviewRecordsTheSheetAndEndsTheWork(t *testing.T) {
 }
 
 func TestReviewOfAnOutdatedSheetKeepsTheWork(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", `,"visibility":"published"`))
 		anns, bens := s.sheetFor("ann", "x"), s.sheetFor("ben", "x")
 		operated[api.Draft](s, 200, "ben", "PUT", "reviews/records/x/draft", `{}`)
@@ -209,7 +209,7 @@ func TestReviewOfAnOutdatedSheetKeepsTheWork(t *testing.T) {
 }
 
 func TestUndoRestoresTheFactsOfTheReviewBefore(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", `,"visibility":"published"`))
 		undo := func(actor, event string, status int) servicetest.Response {
 			t.Helper()
@@ -241,7 +241,7 @@ func TestUndoRestoresTheFactsOfTheReviewBefore(t *testing.T) {
 }
 
 func TestLeaseHasOneHolder(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", ""))
 		const path = "reviews/records/x/lease"
 		var all sync.WaitGroup
@@ -280,7 +280,7 @@ func TestLeaseHasOneHolder(t *testing.T) {
 }
 
 func TestDraftsAndSkips(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", ""))
 		const draft, skip = "reviews/records/x/draft", "reviews/records/x/skip"
 		full := `"` + strings.Repeat("a", api.MaxDraft-2) + `"`

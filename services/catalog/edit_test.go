@@ -22,7 +22,7 @@ func (s *service) edit(actor, id, etag, body string) servicetest.Response {
 }
 
 func TestEditNeedsTheCurrentVersion(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", `,"visibility":"published","curation":{"contact":"jo@x.example","notes":""}`))
 		shown := s.operate("ann", "GET", "listings/x", "")
 		etag := shown.Header.Get("ETag")
@@ -82,7 +82,7 @@ func TestEditNeedsTheCurrentVersion(t *testing.T) {
 }
 
 func TestEditOfNotesKeepsTheListing(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", ""))
 		etag := s.operate("ann", "GET", "listings/x", "").Header.Get("ETag")
 		got := s.edit("ann", "x", etag, listingLine("x", `,"curation":{"contact":"jo@x.example","notes":"Calls only."}`))
@@ -94,7 +94,7 @@ func TestEditOfNotesKeepsTheListing(t *testing.T) {
 }
 
 func TestDryRunOfAnEditShowsItsConsequences(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", `,"visibility":"published"`))
 		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x", submission(t, s.sheetFor("ann", "x"), "", ""))
 		s.clock.Advance(time.Minute)
@@ -130,7 +130,7 @@ func TestDryRunOfAnEditShowsItsConsequences(t *testing.T) {
 }
 
 func TestCandidatesShowWhatIsMissingAndDuplicates(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *service) {
 		named := func(id, name, site, more string) string {
 			return strings.NewReplacer(`"Acme"`, `"`+name+`"`, "https://acme.example\"}", site+`"}`).Replace(listingLine(id, more))
 		}
@@ -156,7 +156,7 @@ func TestCandidatesShowWhatIsMissingAndDuplicates(t *testing.T) {
 }
 
 func TestImportIsBoundToTheFileOfTheDryRun(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		file := listingLine("x", "")
 		preview := s.preview(file)
 		require.Len(t, preview.SHA256, 64)
@@ -173,7 +173,7 @@ func TestImportIsBoundToTheFileOfTheDryRun(t *testing.T) {
 }
 
 func TestChangesSayWhoDidWhat(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", "")+listingLine("y", ""))
 		s.clock.Set(startTime.Add(time.Hour))
 		operated[api.ImportReport](s, 200, "ben", "POST", "listings/publish", `{"ids":["x"]}`)

@@ -67,7 +67,7 @@ func TestDatabaseOutage(t *testing.T) {
 }
 
 func TestHistoryOutage(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		s.history.setDown(true)
 		records := oracle.Records(6, 20, startTime)
 		for i := range records {
@@ -97,7 +97,7 @@ func TestHistoryOutage(t *testing.T) {
 
 // TestSummariesOfOlderRulesAreRejected covers a rolling upgrade in which catalog is upgraded before history.
 func TestSummariesOfOlderRulesAreRejected(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", `,"visibility":"published"`))
 		storetest.Eventually(t, "x is served", func() bool { return s.list(api.Commercial, "/api/jobs").Pagination.Total == 1 })
 		at := startTime.Add(-time.Hour)

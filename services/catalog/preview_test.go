@@ -24,7 +24,7 @@ func (s *service) preview(file string) api.ImportPreview {
 }
 
 func TestDryRunPredictsTheImport(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *service) {
 		records := oracle.Records(31, 120, startTime)
 		s.load(records)
 		statuses := func() map[string]api.VerificationStatus {

@@ -38,7 +38,7 @@ func (s *service) queued(query string) (ids []string) {
 
 // The queue has the records, reasons and order of the list of due records.
 func TestQueueHasTheDueRecords(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *service) {
 		s.load(oracle.Records(41, 150, startTime))
 		s.curate("import", listingLine("candidate", ""))
 		due := s.due("").Records
@@ -84,7 +84,7 @@ func TestQueueHasTheDueRecords(t *testing.T) {
 }
 
 func TestQueueOfTodayIsLevelled(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		s.clock.Set(time.Date(2026, 11, 18, 9, 0, 0, 0, time.UTC)) // a Wednesday
 		const records = 40
 		file := ""
@@ -124,7 +124,7 @@ func TestQueueOfTodayIsLevelled(t *testing.T) {
 }
 
 func TestQueueShowsLeasesAndDrafts(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", `,"visibility":"published"`)+listingLine("y", `,"visibility":"published"`))
 		operated[api.Lease](s, 200, "ben", "PUT", "reviews/records/x/lease", `{}`)
 		operated[api.Draft](s, 200, "ann", "PUT", "reviews/records/y/draft", `1`)
@@ -145,7 +145,7 @@ func TestQueueShowsLeasesAndDrafts(t *testing.T) {
 
 // Two curators work through one queue at the same time, lose leases and submit twice. Every record is reviewed once.
 func TestConcurrentCuratorsReviewEveryRecordOnce(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *service) {
 		const records = 100
 		file := ""
 		for i := range records {

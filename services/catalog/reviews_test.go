@@ -30,7 +30,7 @@ func (s *service) sheet(id string) (api.ReviewSheet, int) {
 }
 
 func TestDueListsUnverifiedRecordsOldestFirst(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *service) {
 		records := oracle.Records(41, 150, startTime)
 		s.load(records)
 		s.curate("import", listingLine("candidate", ""))
@@ -66,7 +66,7 @@ func TestDueListsUnverifiedRecordsOldestFirst(t *testing.T) {
 }
 
 func TestDueReasons(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", `,"visibility":"published"`))
 		reviewed := startTime.Add(-time.Hour)
 		s.history.add(api.Summary{
@@ -141,7 +141,7 @@ func TestFreshnessMetrics(t *testing.T) {
 
 // TestCompanyProfileTurnsStale90DaysAfterItsOldestCheck checks the limit to the microsecond, in the list and in the detail.
 func TestCompanyProfileTurnsStale90DaysAfterItsOldestCheck(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		oldest := startTime.Add(-89 * 24 * time.Hour)
 		profile := `,"visibility":"published","companyProfile":{"bio":{"text":"b","sourceUrl":"https://b.example","checkedAt":"` + startTime.Format(time.DateOnly) + `"},` +
 			`"evidenceAssessment":{"level":"limited","note":"","checkedAt":"` + oldest.Format(time.RFC3339Nano) + `"}}`

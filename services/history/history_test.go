@@ -55,7 +55,7 @@ func TestHistoryOfAListing(t *testing.T) {
 }
 
 func TestOrderOfRequestChecks(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.set("public", true)
 		s.catalog.set("private", false)
 		s.record(line("public", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified),
@@ -117,7 +117,7 @@ func TestPagesCoverTheWholeHistory(t *testing.T) {
 }
 
 func TestUnchangedHistoryIsNotModified(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", true)
 		s.record(line("a", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
 		const path = "/api/v1/opportunities/a/history"
@@ -139,7 +139,7 @@ func TestUnchangedHistoryIsNotModified(t *testing.T) {
 }
 
 func TestAppendReportsEveryInvalidLineAndRecordsNothing(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", true)
 		good := line("a", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified)
 		report := s.append(good, "", line("unlisted", "2026-11-01T00:00:00Z", api.Review, api.OutcomeReachable), "{", `{"slug":"a","id":"x"}`,
@@ -160,7 +160,7 @@ func TestAppendReportsEveryInvalidLineAndRecordsNothing(t *testing.T) {
 }
 
 func TestAppendUpdatesListingsBeforeItRejectsUnknownOnes(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.change(func() { s.catalog.noPolls = true })
 		for _, id := range []string{"a", "b", "c", "d", "e"} {
 			s.catalog.set(id, true)
@@ -177,7 +177,7 @@ func TestAppendUpdatesListingsBeforeItRejectsUnknownOnes(t *testing.T) {
 }
 
 func TestPublishedListingsFollowTheCatalogThroughOutages(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		status := func(id string) func() bool {
 			return func() bool { return s.get("/api/v1/opportunities/"+id+"/history").Status == http.StatusOK }
 		}
@@ -225,7 +225,7 @@ func TestSummariesArePulledAfterChanges(t *testing.T) {
 }
 
 func TestAccess(t *testing.T) {
-	s := start(t, storetest.SQLite(t), newCatalog(t))
+	s := start(t, schema.SQLite(t), newCatalog(t))
 	servicetest.RequireAccess(t, peer.History, s.URL, s.Log.String)
 	s.Do(http.MethodGet, "/api/v1/opportunities/a/history", "").RequireError("internal_error") // a missing caller header is a fault of the gateway
 	s.Do(http.MethodPost, "/operator/v1/events/append", "", api.ActorHeader, "").RequireError("invalid_parameter")

@@ -53,84 +53,81 @@ func linkEnvironment(t *testing.T, database, site string) func(string) (string, 
 }
 
 func TestCheckLinksAppendsOutcomes(t *testing.T) {
-	for name, database := range storetest.Databases(t) {
-		t.Run(name, func(t *testing.T) {
-			address, requests := site(t)
-			c := newCatalog(t)
-			cfg := config(database, c.URL)
-			cfg.Now = time.Now // like the verb
-			require.NoError(t, history.Migrate(t.Context(), cfg))
-			s := run(t, cfg, c)
-			reviewed := time.Now().UTC().Add(-time.Hour).Truncate(time.Second)
-			for i, id := range []string{"open", "gone", "wall", "moved", "candidate"} {
-				c.change(func() {
-					c.states = append(c.states, api.ListingState{
-						Sequence: int64(i + 1), ID: id, Published: id != "candidate", ApplicationURL: address + "/" + id,
-					})
+	schema.OnBothDatabases(t, func(t *testing.T, database string) {
+		address, requests := site(t)
+		c := newCatalog(t)
+		cfg := config(database, c.URL)
+		cfg.Now = time.Now // like the verb
+		s := run(t, cfg, c)
+		reviewed := time.Now().UTC().Add(-time.Hour).Truncate(time.Second)
+		for i, id := range []string{"open", "gone", "wall", "moved", "candidate"} {
+			c.change(func() {
+				c.states = append(c.states, api.ListingState{
+					Sequence: int64(i + 1), ID: id, Published: id != "candidate", ApplicationURL: address + "/" + id,
 				})
-				s.record(line(id, reviewed.Format(time.RFC3339), api.Review, api.OutcomeVerified))
-			}
-			check := func() error {
-				return history.Main(t.Context(), linkEnvironment(t, database, address), []string{"check-links"})
-			}
-			require.NoError(t, check())
+			})
+			s.record(line(id, reviewed.Format(time.RFC3339), api.Review, api.OutcomeVerified))
+		}
+		check := func() error {
+			return history.Main(t.Context(), linkEnvironment(t, database, address), []string{"check-links"})
+		}
+		require.NoError(t, check())
 
-			summaries := map[string]api.Summary{}
-			for _, sum := range apitest.Decoded(servicetest.Read[api.SummaryFeed](s.get("/internal/v1/summaries")).Summaries) {
-				summaries[sum.Slug] = sum
-			}
-			for id, want := range map[string]struct {
-				outcome api.Outcome
-				status  api.VerificationStatus
-				note    string
-			}{
-				"open": {api.OutcomeReachable, api.Verified, "Answered 200."},
-				"gone": {api.OutcomeClosed, api.NeedsReview, "Answered 404."},
-				"wall": {api.OutcomeBlocked, api.Verified, "Answered 403."},
-				"moved": {api.OutcomeNeedsReview, api.NeedsReview,
-					"Answered 302 with a redirect to " + address + "/, then answered 200. It leads to the home page."},
-			} {
-				events := servicetest.Read[api.EventList](s.get("/api/v1/opportunities/" + id + "/history")).Data
-				require.Len(t, events, 2, "one event of the check in addition to the review")
-				require.Equal(t, api.LinkCheck, events[0].CheckType)
-				require.Equal(t, want.outcome, events[0].Outcome)
-				require.Equal(t, want.note, events[0].Note)
-				require.Equal(t, []string{address + "/" + id}, events[0].SourceURLs)
-				require.Nil(t, events[0].Facts)
+		summaries := map[string]api.Summary{}
+		for _, sum := range apitest.Decoded(servicetest.Read[api.SummaryFeed](s.get("/internal/v1/summaries")).Summaries) {
+			summaries[sum.Slug] = sum
+		}
+		for id, want := range map[string]struct {
+			outcome api.Outcome
+			status  api.VerificationStatus
+			note    string
+		}{
+			"open": {api.OutcomeReachable, api.Verified, "Answered 200."},
+			"gone": {api.OutcomeClosed, api.NeedsReview, "Answered 404."},
+			"wall": {api.OutcomeBlocked, api.Verified, "Answered 403."},
+			"moved": {api.OutcomeNeedsReview, api.NeedsReview,
+				"Answered 302 with a redirect to " + address + "/, then answered 200. It leads to the home page."},
+		} {
+			events := servicetest.Read[api.EventList](s.get("/api/v1/opportunities/" + id + "/history")).Data
+			require.Len(t, events, 2, "one event of the check in addition to the review")
+			require.Equal(t, api.LinkCheck, events[0].CheckType)
+			require.Equal(t, want.outcome, events[0].Outcome)
+			require.Equal(t, want.note, events[0].Note)
+			require.Equal(t, []string{address + "/" + id}, events[0].SourceURLs)
+			require.Nil(t, events[0].Facts)
 
-				sum := summaries[id]
-				require.Equal(t, want.status, sum.StatusAt(nil, time.Now()), id)
-				require.Equal(t, want.outcome, sum.ApplicationLink.Outcome)
-				require.Equal(t, reviewed, *sum.LastCheckedAt, "a link check must not count as a review")
-				require.Equal(t, reviewed.Add(api.FreshnessWindow), *sum.FreshUntil)
-				require.Equal(t, 1, sum.ReviewCount)
-				require.Equal(t, 2, sum.HistoryCount)
-			}
-			require.Nil(t, summaries["candidate"].ApplicationLink, "private listings must not be checked")
-			require.Equal(t, int32(6), requests.Load(), "robots.txt, four links, the home page")
+			sum := summaries[id]
+			require.Equal(t, want.status, sum.StatusAt(nil, time.Now()), id)
+			require.Equal(t, want.outcome, sum.ApplicationLink.Outcome)
+			require.Equal(t, reviewed, *sum.LastCheckedAt, "a link check must not count as a review")
+			require.Equal(t, reviewed.Add(api.FreshnessWindow), *sum.FreshUntil)
+			require.Equal(t, 1, sum.ReviewCount)
+			require.Equal(t, 2, sum.HistoryCount)
+		}
+		require.Nil(t, summaries["candidate"].ApplicationLink, "private listings must not be checked")
+		require.Equal(t, int32(6), requests.Load(), "robots.txt, four links, the home page")
 
-			require.NoError(t, check())
-			require.Equal(t, int32(6), requests.Load(), "no link may be due again")
+		require.NoError(t, check())
+		require.Equal(t, int32(6), requests.Load(), "no link may be due again")
 
-			text := s.Metrics()
-			for _, outcome := range []string{"reachable", "closed", "blocked", "needs-review"} {
-				require.Contains(t, text, `history_link_checks_total{outcome="`+outcome+`"} 1`)
-			}
-			require.Contains(t, text, `history_link_checks_total{outcome="unreachable"} 0`)
-			for _, name := range []string{"history_link_run_duration_seconds ", "history_link_run_success_timestamp_seconds "} {
-				require.Contains(t, text, name)
-			}
+		text := s.Metrics()
+		for _, outcome := range []string{"reachable", "closed", "blocked", "needs-review"} {
+			require.Contains(t, text, `history_link_checks_total{outcome="`+outcome+`"} 1`)
+		}
+		require.Contains(t, text, `history_link_checks_total{outcome="unreachable"} 0`)
+		for _, name := range []string{"history_link_run_duration_seconds ", "history_link_run_success_timestamp_seconds "} {
+			require.Contains(t, text, name)
+		}
 
-			require.NoError(t, history.Main(t.Context(), func(name string) (string, bool) {
-				settings := map[string]string{
-					"OPPORTUNITY_DATABASE_URL": database, "OPPORTUNITY_PUBLIC_URL": servicetest.PublicURL,
-					"OPPORTUNITY_CATALOG_URL": c.URL, "OPPORTUNITY_LOG_LEVEL": "ERROR",
-				}
-				v, ok := settings[name]
-				return v, ok
-			}, []string{"verify"}), "the chains must be valid")
-		})
-	}
+		require.NoError(t, history.Main(t.Context(), func(name string) (string, bool) {
+			settings := map[string]string{
+				"OPPORTUNITY_DATABASE_URL": database, "OPPORTUNITY_PUBLIC_URL": servicetest.PublicURL,
+				"OPPORTUNITY_CATALOG_URL": c.URL, "OPPORTUNITY_LOG_LEVEL": "ERROR",
+			}
+			v, ok := settings[name]
+			return v, ok
+		}, []string{"verify"}), "the chains must be valid")
+	})
 }
 
 func TestCheckLinksNamesInvalidSettings(t *testing.T) {

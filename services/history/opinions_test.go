@@ -99,7 +99,7 @@ func TestSecondOpinionThatDisagreesNeedsReview(t *testing.T) {
 }
 
 func TestReplacedReviewNeedsNoOpinion(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		request := s.drawReview("old")
 		s.record(line(request.ID, "2026-11-19T11:00:00Z", api.LinkCheck, api.OutcomeReachable))
 		require.Len(t, s.opinionRequests("ben"), 1, "a link check does not replace a review")

@@ -13,7 +13,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/history"
 )
 
 // databaseProxy is a proxy between the service and its database that a test can cut or block.
@@ -105,14 +104,13 @@ func (c *databaseProxy) set(state string) {
 }
 
 func TestOutageOfPostgresIs503AndServiceRecovers(t *testing.T) {
-	direct := storetest.Postgres(t)
+	direct := schema.Postgres(t)
 	u, err := url.Parse(direct)
 	require.NoError(t, err)
 	database, address := newDatabaseProxy(t, u.Host)
 	u.Host = address
 	c := newCatalog(t)
 	c.set("a", true)
-	require.NoError(t, history.Migrate(t.Context(), config(direct, c.URL)))
 	s := run(t, config(u.String(), c.URL), c)
 	s.record(line("a", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
 

@@ -26,12 +26,11 @@ const wellKnown = "/.well-known/opportunity-history"
 
 // signing runs a test with a service with a signing key on each kind of database.
 func signing(t *testing.T, test func(t *testing.T, s *service, cfg history.Config, c *servicetest.Clock)) {
-	storetest.OnBothDatabases(t, func(t *testing.T, url string) {
+	schema.OnBothDatabases(t, func(t *testing.T, url string) {
 		clock := servicetest.NewClock(now)
 		catalog := newCatalog(t)
 		cfg := config(url, catalog.URL)
 		cfg.Proof.SigningKeys, cfg.Now = []string{signingKey}, clock.Now
-		require.NoError(t, history.Migrate(t.Context(), cfg))
 		s := run(t, cfg, catalog)
 		s.catalog.set("a", true)
 		s.catalog.set("private", false)
@@ -175,9 +174,8 @@ func TestCheckpointsOfRetiredKeysStayValid(t *testing.T) {
 func TestReplicasMakeOneDailyCheckpoint(t *testing.T) {
 	clock := servicetest.NewClock(now)
 	catalog := newCatalog(t)
-	cfg := config(storetest.Postgres(t), catalog.URL)
+	cfg := config(schema.Postgres(t), catalog.URL)
 	cfg.Proof.SigningKeys, cfg.Now = []string{signingKey}, clock.Now
-	require.NoError(t, history.Migrate(t.Context(), cfg))
 	catalog.set("a", true)
 	var replicas []*service
 	for range 3 {

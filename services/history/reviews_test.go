@@ -59,7 +59,7 @@ func TestReviewIsRecordedOnceHoweverOftenItIsSent(t *testing.T) {
 }
 
 func TestReviewOfAnOutdatedSheetReturnsTheNewerEvents(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", true)
 		seen := s.review("ann", "", line("a", "2026-11-18T10:00:00Z", api.Review, api.OutcomeVerified)).Report.EventID
 		s.record(line("a", "2026-11-18T11:00:00Z", api.LinkCheck, api.OutcomeClosed))
@@ -75,7 +75,7 @@ func TestReviewOfAnOutdatedSheetReturnsTheNewerEvents(t *testing.T) {
 }
 
 func TestInvalidReviewIsRejectedWithItsProblems(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", true)
 		got := s.review("ann", "", `{"slug":"a","checkedAt":"2026-11-19T10:00:00Z","checkType":"review","outcome":"verified"}`)
 		require.False(t, got.Report.Applied)
@@ -88,7 +88,7 @@ func TestInvalidReviewIsRejectedWithItsProblems(t *testing.T) {
 }
 
 func TestReviewHistoryHasThePreviousFactsAndTheNewestEvents(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", false)
 		require.Equal(t, api.ReviewHistory{Summary: api.Summary{Slug: "a"}, Events: []api.RecordedEvent{}}, s.reviewHistory("a"))
 		facts := func(remote string) string {

@@ -20,9 +20,9 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history"
+	"opportunity.internal/services/history/migrations"
 )
 
 func TestMain(m *testing.M) { servicetest.Main(m) }
@@ -121,14 +121,12 @@ type service struct {
 // start runs the service on a migrated database.
 func start(t testing.TB, database string, c *catalog) *service {
 	t.Helper()
-	cfg := config(database, c.URL)
-	require.NoError(t, history.Migrate(t.Context(), cfg))
-	return run(t, cfg, c)
+	return run(t, config(database, c.URL), c)
 }
 
 func config(url, catalogURL string) history.Config {
 	return history.Config{
-		Database: database.Config{URL: url, MaxConnections: 10, AllowOwner: true}, Tokens: servicetest.Tokens(peer.History), Callers: servicetest.Callers(peer.History), Telemetry: telemetry.Config{LogOutput: io.Discard},
+		Database: database.Config{URL: url, MaxConnections: 4, AllowOwner: true}, Tokens: servicetest.Tokens(peer.History), Callers: servicetest.Callers(peer.History), Telemetry: telemetry.Config{LogOutput: io.Discard},
 		PublicURL: servicetest.PublicURL, CatalogURL: catalogURL, Now: func() time.Time { return now },
 	}
 }
@@ -141,10 +139,20 @@ func run(t testing.TB, cfg history.Config, c *catalog) *service {
 	})}
 }
 
-// onBoth runs a test with a service on each kind of database.
+var schema = servicetest.NewSchema(migrations.Files)
+
+// onBoth runs a test with a service on each kind of database. It is for a few tests that together use every part of the service; what
+// else differs between databases is tested beside the store.
 func onBoth(t *testing.T, test func(t *testing.T, s *service)) {
 	t.Helper()
-	storetest.OnBothDatabases(t, func(t *testing.T, url string) { test(t, start(t, url, newCatalog(t))) })
+	schema.OnBothDatabases(t, func(t *testing.T, url string) { test(t, start(t, url, newCatalog(t))) })
+}
+
+// onSQLite runs a test with a service on SQLite, which starts faster than Postgres.
+func onSQLite(t *testing.T, test func(t *testing.T, s *service)) {
+	t.Helper()
+	t.Parallel()
+	test(t, start(t, schema.SQLite(t), newCatalog(t)))
 }
 
 // as returns the header in which the gateway sends a caller of a tier.

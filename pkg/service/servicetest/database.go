@@ -33,7 +33,7 @@ func OpenDatabase(t testing.TB, url string) *database.DB {
 	t.Helper()
 	tel, err := quiet()
 	require.NoError(t, err)
-	db, err := database.Open(database.Config{URL: url, MaxConnections: 10}, tel)
+	db, err := database.Open(database.Config{URL: url, MaxConnections: 4}, tel)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	return db
