@@ -14,6 +14,7 @@ type ImportReport struct {
 
 	Published     int      `json:"published,omitempty"`     // listings that became visible
 	NeverReviewed int      `json:"neverReviewed,omitempty"` // of those, listings without a factual review; consumers see them as unverified
+	Withdrawn     int      `json:"withdrawn,omitempty"`     // listings that an import withdrew
 	KeptWithdrawn []string `json:"keptWithdrawn,omitempty"` // withdrawn listings that the file has as published; an import never republishes
 	Warnings      []string `json:"warnings,omitempty"`
 }
@@ -52,6 +53,7 @@ type ImportPreview struct {
 	Omitted     int             `json:"omitted"`
 
 	NeverReviewed int      `json:"neverReviewed,omitempty"` // of Published, listings without a factual review
+	Withdrawn     int      `json:"withdrawn,omitempty"`     // listings that would be withdrawn
 	KeptWithdrawn []string `json:"keptWithdrawn,omitempty"` // as in ImportReport
 }
 
@@ -64,6 +66,9 @@ func (p *ImportPreview) Count(c ListingChange) {
 	}
 	if c.Published {
 		p.Published++
+	}
+	if c.Withdrawn {
+		p.Withdrawn++
 	}
 	if c.NeedsReview {
 		p.NeedsReview++
@@ -81,6 +86,7 @@ type ListingChange struct {
 	ID          string        `json:"id"`
 	Change      string        `json:"change"`      // ListingCreated or ListingUpdated
 	Published   bool          `json:"published"`   // whether it would become visible
+	Withdrawn   bool          `json:"withdrawn"`   // whether it would be withdrawn
 	NeedsReview bool          `json:"needsReview"` // whether its status would become needs-review
 	Fields      []FieldChange `json:"fields"`      // if updated
 }

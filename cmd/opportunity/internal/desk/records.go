@@ -136,7 +136,7 @@ func (d *Desk) withdraw(v *visit) (view, error) {
 	if reason == "" {
 		return missingReason(d.askWithdraw(v))
 	}
-	report, _, err := v.client.WithdrawFor(v.Context(), id, reason)
+	report, _, err := v.client.Withdraw(v.Context(), []string{id}, reason)
 	if err != nil {
 		return view{}, err
 	}

@@ -104,9 +104,9 @@ func (c Client) Publish(ctx context.Context, ids []string, all, dry bool) (api.I
 	return call[api.ImportReport](ctx, c, http.MethodPost, path, encoded(want))
 }
 
-// Withdraw withdraws published listings. Its report is like that of Publish.
-func (c Client) Withdraw(ctx context.Context, ids []string) (api.ImportReport, []byte, error) {
-	return call[api.ImportReport](ctx, c, http.MethodPost, "/listings/withdraw", encoded(map[string]any{"ids": ids}))
+// Withdraw withdraws listings for a reason, which may be empty. Its report is like that of Publish.
+func (c Client) Withdraw(ctx context.Context, ids []string, reason string) (api.ImportReport, []byte, error) {
+	return call[api.ImportReport](ctx, c, http.MethodPost, "/listings/withdraw", encoded(map[string]any{"ids": ids, "reason": reason}))
 }
 
 // IssueKey issues a key.

@@ -62,11 +62,6 @@ func (c Client) Skip(ctx context.Context, id string, s api.SkipRequest) (api.Ski
 	return call[api.Skip](ctx, c, http.MethodPut, sheetPath(id)+"/skip", encoded(s))
 }
 
-// WithdrawFor withdraws a published listing for a reason. Its report is like that of Publish.
-func (c Client) WithdrawFor(ctx context.Context, id, reason string) (api.ImportReport, []byte, error) {
-	return call[api.ImportReport](ctx, c, http.MethodPost, "/listings/withdraw", encoded(map[string]any{"ids": []string{id}, "reason": reason}))
-}
-
 // Edit replaces the version of a listing by a line of a listings file. dry only reports what would change. If the listing has another
 // version, the report has that one.
 func (c Client) Edit(ctx context.Context, id, version string, line json.RawMessage, dry bool) (api.EditReport, []byte, error) {

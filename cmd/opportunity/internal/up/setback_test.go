@@ -138,7 +138,8 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 		storetest.Eventually(t, "up continues", func() bool { return strings.Contains(out.String(), "curl ") })
 		_, err := command(t, "recover catalog --accept")
 		require.ErrorContains(t, err, "not set back")
-		follow(t, page, "opportunity listings import")
+		require.Contains(t, follow(t, page, "opportunity listings import"), "withdrawn 1")
+		require.Equal(t, int64(1), number(t, "catalog", "SELECT count(*) FROM listings WHERE id = 'maple-scribe' AND visibility = 'withdrawn'"))
 	})
 
 	whileUp(t, "curl ", func(*servicetest.Log) {

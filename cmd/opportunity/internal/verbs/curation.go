@@ -26,16 +26,23 @@ func (v *verbs) listings() *cobra.Command {
 		schema(),
 		v.export(),
 		v.publish(),
-		&cobra.Command{
-			Use:     "withdraw ID...",
-			Short:   "Withdraw published listings: all that you name, or none",
-			Example: "  opportunity listings withdraw maple-scribe",
-			RunE: v.report(func(ctx context.Context, c operator.Client, ids []string) (result, error) {
-				r, raw, err := c.Withdraw(ctx, ids)
-				return imported(r, raw, fmt.Sprintf("withdrawn %d, unchanged %d", r.Updated, r.Unchanged)), err
-			}),
-		},
+		v.withdraw(),
 	)
+	return c
+}
+
+func (v *verbs) withdraw() *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use:     "withdraw ID...",
+		Short:   "Withdraw published listings: all that you name, or none",
+		Example: "  opportunity listings withdraw maple-scribe --reason \"the company closed\"",
+		RunE: v.report(func(ctx context.Context, c operator.Client, ids []string) (result, error) {
+			r, raw, err := c.Withdraw(ctx, ids, reason)
+			return imported(r, raw, fmt.Sprintf("withdrawn %d, unchanged %d", r.Updated, r.Unchanged)), err
+		}),
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the list of changes")
 	return c
 }
 
@@ -49,10 +56,10 @@ func (v *verbs) importListings() *cobra.Command {
 A file whose name ends in .csv is read as CSV; for others, use --format.
 
 Every line is checked first. If one is wrong, each wrong line is named (beyond 200, counted), nothing is changed and the exit code is 1.
-Importing a file again changes nothing; listings that are not in the file do not change. An import never withdraws a listing and
-never publishes a withdrawn one again: it lists those that stay withdrawn.
+Importing a file again changes nothing; listings that are not in the file do not change. A listing that the
+file has as withdrawn is withdrawn. An import never publishes a withdrawn one again: it lists those that stay withdrawn.
 
---dry-run changes nothing. It shows what would be created, updated and published, each changed field with its old and its new value,
+--dry-run changes nothing. It shows what would be created, updated, published and withdrawn, each changed field with its old and its new value,
 and which records would turn "needs-review".`,
 		Example: "  opportunity listings import --dry-run platforms.jsonl\n  opportunity listings import platforms.jsonl\n" +
 			"  opportunity listings import listings.csv\n  opportunity listings export | opportunity listings import -",
@@ -71,6 +78,9 @@ and which records would turn "needs-review".`,
 			text := fmt.Sprintf("created %d, updated %d, unchanged %d", r.Created, r.Updated, r.Unchanged)
 			if r.Published > 0 {
 				text += fmt.Sprintf("; published %d, %s", r.Published, neverReviewed(r.NeverReviewed))
+			}
+			if r.Withdrawn > 0 {
+				text += fmt.Sprintf("; withdrawn %d", r.Withdrawn)
 			}
 			return imported(r, raw, text+stillWithdrawn(r.KeptWithdrawn)), err
 		}),

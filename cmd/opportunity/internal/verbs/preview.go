@@ -20,6 +20,9 @@ func showPreview(out io.Writer, p api.ImportPreview) {
 		if c.Published {
 			fmt.Fprint(out, "  published")
 		}
+		if c.Withdrawn {
+			fmt.Fprint(out, "  withdrawn")
+		}
 		if c.NeedsReview {
 			fmt.Fprint(out, "  turns needs-review")
 		}
@@ -35,6 +38,9 @@ func showPreview(out io.Writer, p api.ImportPreview) {
 		p.Created, p.Updated, p.Unchanged, p.Published, p.NeedsReview)
 	if p.Published > 0 {
 		fmt.Fprintf(out, "of those to publish, %d never reviewed\n", p.NeverReviewed)
+	}
+	if p.Withdrawn > 0 {
+		fmt.Fprintf(out, "would withdraw %d\n", p.Withdrawn)
 	}
 	if text := stillWithdrawn(p.KeptWithdrawn); text != "" {
 		fmt.Fprintln(out, strings.TrimPrefix(text, "\n"))

@@ -14,6 +14,7 @@ type Change struct {
 	Fields    []string // names of the changed fields, in the order of the file format
 	Material  bool     // one of Fields is material
 	Published bool     // the listing became visible
+	Withdrawn bool     // the listing was withdrawn
 
 	// KeptWithdrawn is set if the line is published and the listing stays withdrawn: only Publish makes it visible again.
 	KeptWithdrawn bool
@@ -31,8 +32,8 @@ func Create(l listingfile.Line, now time.Time) Entry {
 	return e
 }
 
-// Update returns e after an import of l, and the changes. An import can publish a private listing. It never withdraws a listing and never
-// publishes a withdrawn one. If the line has no curation or publishedAt, e keeps its own; if it has no facts or profile, they are removed.
+// Update returns e after an import of l, and the changes. An import can publish a private listing and withdraw any; it never publishes a
+// withdrawn one. If the line has no curation or publishedAt, e keeps its own; if it has no facts or profile, they are removed.
 func (e Entry) Update(l listingfile.Line, now time.Time) (Entry, Change) {
 	updated := e
 	updated.Listing = l.Listing
@@ -42,12 +43,17 @@ func (e Entry) Update(l listingfile.Line, now time.Time) (Entry, Change) {
 	if l.Curation != nil {
 		updated.Curation = nilIfEmpty(l.Curation)
 	}
-	if l.Visibility == listingfile.Published && e.Visibility == listingfile.Private {
+	switch {
+	case l.Visibility == listingfile.Published && e.Visibility == listingfile.Private:
 		updated.publish(now)
+	case l.Visibility == listingfile.Withdrawn:
+		updated.Visibility = listingfile.Withdrawn
 	}
+	changed := updated.Visibility != e.Visibility
 	change := Change{
 		Fields:        changedFields(e, updated),
-		Published:     updated.Visibility != e.Visibility,
+		Published:     changed && updated.Visibility == listingfile.Published,
+		Withdrawn:     changed && updated.Visibility == listingfile.Withdrawn,
 		KeptWithdrawn: l.Visibility == listingfile.Published && e.Visibility == listingfile.Withdrawn,
 	}
 	change.Material = slices.ContainsFunc(change.Fields, Material)

@@ -53,10 +53,10 @@ func TestCreateAndUpdate(t *testing.T) {
 		"copy": {func(l *listingfile.Line) {
 			l.Subcategory, l.Summary, l.Overview, l.Sources, l.CompanyProfile = nil, "1", "2", []api.Source{}, nil
 		}, []string{"subcategory", "summary", "overview", "sources", "companyProfile"}, false},
-		"curation":      {func(l *listingfile.Line) { l.Curation = &listingfile.Curation{Notes: "2"} }, []string{"curation"}, false},
-		"no curation":   {func(l *listingfile.Line) { l.Curation = nil }, nil, false},
-		"publication":   {func(l *listingfile.Line) { l.Visibility = listingfile.Published }, []string{"publishedAt", "visibility"}, false},
-		"not withdrawn": {func(l *listingfile.Line) { l.Visibility = listingfile.Withdrawn }, nil, false},
+		"curation":    {func(l *listingfile.Line) { l.Curation = &listingfile.Curation{Notes: "2"} }, []string{"curation"}, false},
+		"no curation": {func(l *listingfile.Line) { l.Curation = nil }, nil, false},
+		"publication": {func(l *listingfile.Line) { l.Visibility = listingfile.Published }, []string{"publishedAt", "visibility"}, false},
+		"withdrawal":  {func(l *listingfile.Line) { l.Visibility = listingfile.Withdrawn }, []string{"visibility"}, false},
 	} {
 		edited := example(t)
 		edited.PublishedAt, edited.Visibility = nil, ""
@@ -188,6 +188,19 @@ func TestUpdateNeverPublishesAWithdrawnListing(t *testing.T) {
 	line.Visibility = listingfile.Withdrawn
 	_, change = entry.Update(line, now)
 	require.False(t, change.KeptWithdrawn, "the line is withdrawn, too")
+}
+
+func TestUpdateWithdraws(t *testing.T) {
+	line := everyField(t)
+	for _, visibility := range []listingfile.Visibility{listingfile.Private, listingfile.Published} {
+		entry := listing.Create(line, now)
+		entry.Visibility = visibility
+		withdrawn := line
+		withdrawn.Visibility = listingfile.Withdrawn
+		updated, change := entry.Update(withdrawn, now)
+		require.Equal(t, listingfile.Withdrawn, updated.Visibility)
+		require.Equal(t, listing.Change{Fields: []string{"visibility"}, Withdrawn: true}, change, visibility)
+	}
 }
 
 // FuzzRead checks that the reader never fails, and that an export of an accepted line is accepted and changes nothing.

@@ -21,6 +21,7 @@ func Compare(before *Entry, after Entry, summary api.Summary, now time.Time) (ap
 	neededReview := false
 	if before != nil {
 		c.Change = api.ListingUpdated
+		c.Withdrawn = after.Visibility == listingfile.Withdrawn && before.Visibility != listingfile.Withdrawn
 		neededReview = before.Visibility == listingfile.Published && summary.StatusAt(before.ChangedAt, now) == api.NeedsReview
 		old, err := jsonTree(*before)
 		if err != nil {

@@ -121,8 +121,12 @@ func (w *writer) importListing(step importStep, report *api.ImportReport) error 
 		report.Updated++
 		w.record(step.entry.ID, updated, step.change.Fields, step.change.Material)
 	}
-	if step.change.Published {
+	switch {
+	case step.change.Published:
 		w.publish(step.entry.ID, nil)
+	case step.change.Withdrawn:
+		report.Withdrawn++
+		w.record(step.entry.ID, withdrawn, nil, false)
 	}
 	if step.old == nil || slices.Contains(step.change.Fields, "curation") {
 		w.setCuration(step.entry.ID, step.entry.Curation)

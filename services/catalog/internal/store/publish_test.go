@@ -57,6 +57,39 @@ func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
 	})
 }
 
+// A newer export withdraws what a restored database still has as published.
+func TestImportAppliesWithdrawals(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
+		export := listingtest.Lines("a", "b")
+		for i := range export {
+			export[i].Visibility, export[i].Number = listingfile.Published, i+2
+		}
+		_, err := s.Import(t.Context(), "ann", listingtest.File(export))
+		require.NoError(t, err)
+		export[0].Visibility = listingfile.Withdrawn
+		preview, err := s.Preview(t.Context(), listingtest.File(export))
+		require.NoError(t, err)
+		require.Equal(t, 1, preview.Withdrawn)
+		require.True(t, preview.Changes[0].Withdrawn)
+		for _, want := range []api.ImportReport{
+			{Applied: true, Updated: 1, Unchanged: 1, Withdrawn: 1, Rejected: []api.RejectedLine{}},
+			{Applied: true, Unchanged: 2, Rejected: []api.RejectedLine{}}, // again
+		} {
+			report, err := s.Import(t.Context(), "ann", listingtest.File(export))
+			require.NoError(t, err)
+			require.Equal(t, want, report)
+		}
+		states, err := s.Listings(t.Context(), 0, 10)
+		require.NoError(t, err)
+		for _, l := range states {
+			require.Equal(t, l.ID == "b", l.Published, l.ID)
+		}
+		detail, err := s.Detail(t.Context(), "a")
+		require.NoError(t, err)
+		require.Equal(t, "withdrawn", detail.Changes[0].Action)
+	})
+}
+
 func TestImportKeepsWithdrawnListingsAndSources(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
 		export := listingtest.Lines("a", "b", "c")
