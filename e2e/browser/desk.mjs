@@ -135,6 +135,9 @@ try {
   await page.keyboard.type('20')
   await page.keyboard.press('Tab')
   await page.keyboard.type('25.50')
+  await page.evaluate(() => document.addEventListener('submit', () => { document.body.dataset.submitted = 'yes' }))
+  await page.keyboard.press('Enter')
+  assert.equal(await page.evaluate(() => document.body.dataset.submitted), undefined, 'Enter in a field submits nothing')
   await page.keyboard.press('Control+Enter')
   await page.getByRole('alert').waitFor() // no currency and no source yet
   assert.equal(await page.getByLabel('To', { exact: true }).inputValue(), '25.50')
