@@ -88,7 +88,7 @@ func TestRefusedFiles(t *testing.T) {
 		large.WriteString(line + strings.Repeat(" ", jsonlines.MaxLine-len(line)-1) + "\n")
 	}
 	require.Greater(t, large.Len(), api.MaxFile)
-	require.Contains(t, u.verb(t, large.String(), "listings", "import", "-"), "created 65, updated 0, unchanged 0")
+	require.Contains(t, u.verb(t, large.String(), "listings", "import", "--yes", "-"), "created 65, updated 0, unchanged 0")
 }
 
 // TestRealPlatforms imports 592 real platforms as candidates, and checks that they stay private until published and export unchanged.

@@ -250,7 +250,7 @@ func through(t testing.TB, l *link, database string) string {
 // fill copies the published records and events of another deployment to the stack, and waits until they are served.
 func (s *stack) fill(t testing.TB, from deployment) {
 	t.Helper()
-	s.verb(t, from.verb(t, "", "listings", "export"), "listings", "import", "-")
+	s.verb(t, from.verb(t, "", "listings", "export"), "listings", "import", "--yes", "-")
 	theirs, verified := spend(from, api.Commercial), 0
 	var events strings.Builder
 	for _, o := range list(t, from.url, theirs.next(t), "/api/v1/opportunities?limit=100") {

@@ -45,7 +45,7 @@ const perFile = 20_000
 
 // importListings imports the listings from (inclusive) to (exclusive), and returns how long that took.
 func (s *stack) importListings(ctx context.Context, from, to int, now time.Time) (time.Duration, error) {
-	return s.send(ctx, from, to, now, writeListings, "listings", "import")
+	return s.send(ctx, from, to, now, writeListings, "listings", "import", "--yes")
 }
 
 // appendReviews records a review of each listing, and returns how long that took.

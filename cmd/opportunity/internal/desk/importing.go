@@ -128,7 +128,7 @@ func (d *Desk) importFile(v *visit) (view, error) {
 		return view{Template: "import", Title: "Import", Data: importPage{}, Status: http.StatusConflict,
 			Errors: []problem{{"file", "This dry run is no longer the latest one. Upload the file again; nothing was imported"}}}, nil
 	}
-	report, _, err := v.client.Import(v.Context(), bytes.NewReader(u.lines), u.sha256)
+	report, _, err := v.client.Import(v.Context(), bytes.NewReader(u.lines), u.sha256, false)
 	if err != nil {
 		return view{}, err
 	}

@@ -34,9 +34,14 @@ type KeyRequest struct {
 	Test      bool     `json:"test"`                // prefix oda_test_
 }
 
-// Import sends a listings file. If sha256 is not empty, it must be that of the file's dry run.
-func (c Client) Import(ctx context.Context, file io.Reader, sha256 string) (api.ImportReport, []byte, error) {
-	return call[api.ImportReport](ctx, c, http.MethodPost, "/listings/import"+query("sha256", sha256), file)
+// Import sends a listings file. If sha256 is not empty, it must be that of the file's dry run. If ask is set and the file would publish several
+// listings, one of them never reviewed, nothing changes, and the report only counts.
+func (c Client) Import(ctx context.Context, file io.Reader, sha256 string, ask bool) (api.ImportReport, []byte, error) {
+	asks := ""
+	if ask {
+		asks = "true"
+	}
+	return call[api.ImportReport](ctx, c, http.MethodPost, "/listings/import"+query("sha256", sha256, "ask", asks), file)
 }
 
 // Preview returns what Import would do with a listings file. It changes nothing.

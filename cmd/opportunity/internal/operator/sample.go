@@ -21,7 +21,7 @@ func (c Client) ImportSample(ctx context.Context, at time.Time) error {
 		return err
 	}
 	listings := func(file []byte) error {
-		report, _, err := c.Import(ctx, bytes.NewReader(file), "")
+		report, _, err := c.Import(ctx, bytes.NewReader(file), "", false)
 		return outcome(report.Applied, report.Rejected, err)
 	}
 	if err := listings(s.Listings); err != nil {

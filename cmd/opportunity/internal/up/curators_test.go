@@ -109,7 +109,7 @@ func TestTwoCuratorsReviewEachRecordOnce(t *testing.T) {
 		fmt.Fprintf(&file, `{"id":"r-%03d","company":{"name":"R %03[1]d","website":"https://a.example"},"applicationUrl":"https://a.example","category":"online",`+
 			`"subcategory":null,"summary":"S.","overview":"","startingCost":"","workModel":"","publishedAt":null,"sources":[{"url":"https://a.example","checkedAt":null}],"visibility":"published"}`+"\n", i)
 	}
-	imported, _, err := client.Import(t.Context(), strings.NewReader(file.String()), "")
+	imported, _, err := client.Import(t.Context(), strings.NewReader(file.String()), "", false)
 	require.NoError(t, err)
 	require.Equal(t, toReview, imported.Created, imported.Rejected)
 

@@ -3,6 +3,7 @@ package verbs
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -47,7 +48,7 @@ func (v *verbs) withdraw() *cobra.Command {
 }
 
 func (v *verbs) importListings() *cobra.Command {
-	var dry bool
+	var dry, yes bool
 	var format string
 	c := &cobra.Command{
 		Use:   "import FILE|-",
@@ -56,38 +57,67 @@ func (v *verbs) importListings() *cobra.Command {
 A file whose name ends in .csv is read as CSV; for others, use --format.
 
 Every line is checked first. If one is wrong, each wrong line is named (beyond 200, counted), nothing is changed and the exit code is 1.
-Importing a file again changes nothing; listings that are not in the file do not change. A listing that the
-file has as withdrawn is withdrawn. An import never publishes a withdrawn one again: it lists those that stay withdrawn.
+Importing a file again changes nothing; listings that are not in the file do not change. A listing that the file has as withdrawn is
+withdrawn. An import never publishes a withdrawn one again: it lists those that stay withdrawn.
 
---dry-run changes nothing. It shows what would be created, updated, published and withdrawn, each changed field with its old and its new value,
-and which records would turn "needs-review".`,
+Before it publishes several listings of which some were never reviewed, the command shows how many and asks for confirmation. In scripts
+and for standard input, add --yes.
+
+--dry-run changes nothing. It shows what would be created, updated, published and withdrawn, each changed field with its old and its new
+value, and which records would turn "needs-review".`,
 		Example: "  opportunity listings import --dry-run platforms.jsonl\n  opportunity listings import platforms.jsonl\n" +
 			"  opportunity listings import listings.csv\n  opportunity listings export | opportunity listings import -",
-		RunE: v.listingsFile(&format, func(ctx context.Context, c operator.Client, file io.Reader, rejected []api.RejectedLine) (result, error) {
-			if len(rejected) > 0 { // in the conversion from CSV
-				raw, err := json.Marshal(api.ImportReport{Rejected: rejected})
-				return result{rejected: rejected, raw: raw}, err
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := v.importFile(&format, dry, !yes)(cmd, args)
+			if several, asks := errors.AsType[publishesSeveral](err); asks {
+				if err = confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), several.question()); err == nil {
+					err = v.importFile(&format, dry, false)(cmd, args)
+				}
 			}
-			if dry {
-				p, raw, err := c.Preview(ctx, file)
-				text := new(strings.Builder)
-				showPreview(text, p)
-				return result{applied: len(p.Rejected) == 0, rejected: p.Rejected, omitted: p.Omitted, raw: raw, text: strings.TrimSuffix(text.String(), "\n")}, err
-			}
-			r, raw, err := c.Import(ctx, file, "")
-			text := fmt.Sprintf("created %d, updated %d, unchanged %d", r.Created, r.Updated, r.Unchanged)
-			if r.Published > 0 {
-				text += fmt.Sprintf("; published %d, %s", r.Published, neverReviewed(r.NeverReviewed))
-			}
-			if r.Withdrawn > 0 {
-				text += fmt.Sprintf("; withdrawn %d", r.Withdrawn)
-			}
-			return imported(r, raw, text+stillWithdrawn(r.KeptWithdrawn)), err
-		}),
+			return err
+		},
 	}
 	c.Flags().BoolVar(&dry, "dry-run", false, "show what would change without changing it")
+	c.Flags().BoolVar(&yes, "yes", false, "skip the confirmation")
 	formatFlag(c, &format)
 	return c
+}
+
+// publishesSeveral is the error of an import that changed nothing because it would publish several listings, one of them never reviewed.
+type publishesSeveral struct{ listings, neverReviewed int }
+
+func (p publishesSeveral) Error() string { return p.question() }
+
+func (p publishesSeveral) question() string {
+	return fmt.Sprintf("%d listings would become public, %s.", p.listings, neverReviewed(p.neverReviewed))
+}
+
+// importFile imports a listings file, or shows what would change if dry is set. If ask is set, it may return publishesSeveral.
+func (v *verbs) importFile(format *string, dry, ask bool) runE {
+	return v.listingsFile(format, func(ctx context.Context, c operator.Client, file io.Reader, rejected []api.RejectedLine) (result, error) {
+		if len(rejected) > 0 { // in the conversion from CSV
+			raw, err := json.Marshal(api.ImportReport{Rejected: rejected})
+			return result{rejected: rejected, raw: raw}, err
+		}
+		if dry {
+			p, raw, err := c.Preview(ctx, file)
+			text := new(strings.Builder)
+			showPreview(text, p)
+			return result{applied: len(p.Rejected) == 0, rejected: p.Rejected, omitted: p.Omitted, raw: raw, text: strings.TrimSuffix(text.String(), "\n")}, err
+		}
+		r, raw, err := c.Import(ctx, file, "", ask)
+		if err == nil && !r.Applied && len(r.Rejected) == 0 {
+			return result{}, publishesSeveral{r.Published, r.NeverReviewed}
+		}
+		text := fmt.Sprintf("created %d, updated %d, unchanged %d", r.Created, r.Updated, r.Unchanged)
+		if r.Published > 0 {
+			text += fmt.Sprintf("; published %d, %s", r.Published, neverReviewed(r.NeverReviewed))
+		}
+		if r.Withdrawn > 0 {
+			text += fmt.Sprintf("; withdrawn %d", r.Withdrawn)
+		}
+		return imported(r, raw, text+stillWithdrawn(r.KeptWithdrawn)), err
+	})
 }
 
 func (v *verbs) events() *cobra.Command {

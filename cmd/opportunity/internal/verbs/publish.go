@@ -40,8 +40,8 @@ Before it publishes more than one listing, the command shows how many were never
 						return imported(tried, raw, ""), err
 					}
 					if tried.Published > 1 {
-						question := fmt.Sprintf("%d listings would become public, %s.", tried.Published, neverReviewed(tried.NeverReviewed))
-						if err := confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), question); err != nil {
+						several := publishesSeveral{tried.Published, tried.NeverReviewed}
+						if err := confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), several.question()); err != nil {
 							return result{}, err
 						}
 					}

@@ -55,6 +55,17 @@ func TestAgree(t *testing.T) {
 	}
 }
 
+func TestImportAsksBeforeItPublishesSeveral(t *testing.T) {
+	c, sent := admin(t, http.StatusOK, `{"applied":false,"created":3,"published":3,"neverReviewed":2,"refused":[]}`)
+	_, errs, err := verb(t, c.URL, "{}", "listings", "import", "-")
+	require.ErrorContains(t, err, "add --yes")
+	require.Contains(t, errs, "3 listings would become public, 2 of them never reviewed.")
+	require.Contains(t, sent.String(), "POST /operator/v1/listings/import?ask=true")
+	sent.Reset()
+	_, _, _ = verb(t, c.URL, "{}", "listings", "import", "--yes", "-")
+	require.NotContains(t, sent.String(), "ask")
+}
+
 func TestImportReportsPublishedAndWithdrawn(t *testing.T) {
 	c, _ := admin(t, http.StatusOK, `{"applied":true,"created":3,"published":2,"neverReviewed":1,"keptWithdrawn":["a","b"],"refused":[]}`)
 	out, _, err := verb(t, c.URL, "{}", "listings", "import", "-")

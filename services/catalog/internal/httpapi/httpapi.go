@@ -27,7 +27,7 @@ import (
 // Curation manages listings for operators. It returns a *problem.Error if the caller can correct the request.
 type Curation interface {
 	// Import applies the lines that lines passes to add. An error of lines is returned unchanged.
-	Import(ctx context.Context, actor string, lines func(add func(listingfile.Line) error) error) (api.ImportReport, error)
+	Import(ctx context.Context, actor string, lines func(add func(listingfile.Line) error) error, ask bool) (api.ImportReport, error)
 	Preview(ctx context.Context, lines func(add func(listingfile.Line) error) error) (api.ImportPreview, error)
 	Export(ctx context.Context) iter.Seq2[listing.Entry, error]
 	Publish(ctx context.Context, actor string, ids []string, dry bool) (api.ImportReport, error)

@@ -26,7 +26,7 @@ import (
 // emptyCatalog is a Curation without listings.
 type emptyCatalog struct{ httpapi.Curation }
 
-func (emptyCatalog) Import(_ context.Context, _ string, lines func(func(listingfile.Line) error) error) (api.ImportReport, error) {
+func (emptyCatalog) Import(_ context.Context, _ string, lines func(func(listingfile.Line) error) error, _ bool) (api.ImportReport, error) {
 	return api.ImportReport{}, lines(func(listingfile.Line) error { return nil })
 }
 func (emptyCatalog) Publish(context.Context, string, []string, bool) (api.ImportReport, error) {

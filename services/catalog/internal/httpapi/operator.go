@@ -31,18 +31,18 @@ func (a API) importFile(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	dry, want, err := importMode(g)
+	mode, err := importMode(g)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	u := upload{now: a.Now(), want: want}
+	u := upload{now: a.Now(), want: mode.sum}
 	var preview api.ImportPreview
 	var report api.ImportReport
 	err = u.receive(g, func() (err error) {
-		if dry {
+		if mode.dry {
 			preview, err = a.Curation.Preview(g.Request.Context(), u.lines)
 		} else {
-			report, err = a.Curation.Import(g.Request.Context(), actor, u.lines)
+			report, err = a.Curation.Import(g.Request.Context(), actor, u.lines, mode.ask)
 		}
 		return err
 	})
@@ -50,7 +50,7 @@ func (a API) importFile(g *gin.Context) (web.Reply, error) {
 		preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: u.rejected, Omitted: u.omitted}
 		report, err = api.ImportReport{Rejected: u.rejected, Omitted: u.omitted}, nil
 	}
-	if preview.SHA256 = u.sum; dry {
+	if preview.SHA256 = u.sum; mode.dry {
 		return web.Reply{JSON: preview}, err
 	}
 	return web.Reply{JSON: report}, err
@@ -103,17 +103,29 @@ func (u *upload) lines(add func(listingfile.Line) error) error {
 	return nil
 }
 
-// importMode returns whether the import is a dry run, and the required SHA-256 of the file, empty if any file is accepted.
-func importMode(g *gin.Context) (dry bool, sum string, err error) {
-	values, err := params.Read(g.Request.URL.RawQuery, "dryRun", "sha256")
+// mode is how an import is requested.
+type mode struct {
+	dry bool
+	ask bool   // changes nothing if it would publish several listings, one of them never reviewed
+	sum string // required SHA-256 of the file; empty if any file is accepted
+}
+
+func importMode(g *gin.Context) (m mode, err error) {
+	values, err := params.Read(g.Request.URL.RawQuery, "dryRun", "ask", "sha256")
 	if err != nil {
-		return false, "", err
+		return m, err
 	}
-	given, err := values.Bool("dryRun")
-	if sum = values["sha256"]; sum != "" && (len(sum) != 2*sha256.Size || strings.Trim(sum, "0123456789abcdef") != "") {
+	for name, set := range map[string]*bool{"dryRun": &m.dry, "ask": &m.ask} {
+		given, err := values.Bool(name)
+		if err != nil {
+			return m, err
+		}
+		*set = given != nil && *given
+	}
+	if m.sum = values["sha256"]; m.sum != "" && (len(m.sum) != 2*sha256.Size || strings.Trim(m.sum, "0123456789abcdef") != "") {
 		err = params.Invalid("sha256", "must be the sha256 of a dry run")
 	}
-	return given != nil && *given, sum, err
+	return m, err
 }
 
 // dryRun reports whether the request is a dry run. It returns an error for a misspelled name or value, so that a typo never turns a dry run

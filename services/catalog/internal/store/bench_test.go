@@ -51,7 +51,7 @@ func cpuTime(b *testing.B) time.Duration {
 }
 
 func seed(b *testing.B, s interface {
-	Import(ctx context.Context, actor string, lines store.Lines) (api.ImportReport, error)
+	Import(ctx context.Context, actor string, lines store.Lines, ask bool) (api.ImportReport, error)
 	SaveSummaries(ctx context.Context, summaries []api.EncodedSummary) error
 }, n int) {
 	b.Helper()
@@ -67,7 +67,7 @@ func seed(b *testing.B, s interface {
 				summaries = append(summaries, *r.Summary)
 			}
 		}
-		_, err := s.Import(context.Background(), "bench", listingtest.File(lines))
+		_, err := s.Import(context.Background(), "bench", listingtest.File(lines), false)
 		require.NoError(b, err)
 		require.NoError(b, s.SaveSummaries(context.Background(), apitest.Encoded(summaries...)))
 	}
@@ -96,7 +96,7 @@ func BenchmarkImport(b *testing.B) {
 				report, err := s.Import(b.Context(), "bench", func(add func(listingfile.Line) error) error {
 					_, err := listingfile.Scan(bytes.NewReader(file.Bytes()), time.Now(), api.MaxReported, add)
 					return err
-				})
+				}, false)
 				require.NoError(b, err)
 				require.Equal(b, n, report.Created)
 				cpu += cpuTime(b) - before

@@ -27,7 +27,7 @@ func TestRepairIndexDerivesMissingAndOutdatedRows(t *testing.T) {
 		for i := range 600 { // more than one batch
 			ids = append(ids, fmt.Sprintf("r-%03d", i))
 		}
-		_, err := s.Import(t.Context(), "ann", listingtest.File(listingtest.Lines(ids...)))
+		_, err := s.Import(t.Context(), "ann", listingtest.File(listingtest.Lines(ids...)), false)
 		require.NoError(t, err)
 		checked := at.Add(-time.Hour)
 		require.NoError(t, s.SaveSummary(t.Context(), apitest.Encoded(api.Summary{

@@ -17,7 +17,7 @@ func TestDetailIncludesCurationAndChanges(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
 		file := listingtest.Lines("a")
 		file[0].Curation = &listingfile.Curation{Contact: "jo@example.com", Notes: "<n>"}
-		_, err := s.Import(t.Context(), "ann", listingtest.File(file))
+		_, err := s.Import(t.Context(), "ann", listingtest.File(file), false)
 		require.NoError(t, err)
 		_, err = s.Publish(t.Context(), "bob", []string{"a"}, false)
 		require.NoError(t, err)

@@ -16,7 +16,7 @@ func TestPreviewDoesNotWrite(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, db *database.DB) {
 		file := listingtest.Lines("a", "b")
 		file[0].Curation = &listingfile.Curation{Notes: "n"}
-		_, err := s.Import(t.Context(), "ann", listingtest.File(file))
+		_, err := s.Import(t.Context(), "ann", listingtest.File(file), false)
 		require.NoError(t, err)
 		state := func() (all []map[string]any) {
 			for _, table := range []string{"change_sequence", "listings", "curations", "summaries", "listing_changes", "feed_cursor"} {
@@ -37,7 +37,7 @@ func TestPreviewDoesNotWrite(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []int{1, 2, 0, 1}, []int{preview.Created, preview.Updated, preview.Unchanged, preview.Published})
 		require.Equal(t, before, state())
-		_, err = s.Import(t.Context(), "ann", listingtest.File(file))
+		_, err = s.Import(t.Context(), "ann", listingtest.File(file), false)
 		require.NoError(t, err)
 		require.NotEqual(t, before, state())
 	})
@@ -53,7 +53,7 @@ func TestPreviewListsAtMost16MiBOfChanges(t *testing.T) {
 		}
 	}
 	overview("x")
-	_, err := s.Import(t.Context(), "ann", listingtest.File(file))
+	_, err := s.Import(t.Context(), "ann", listingtest.File(file), false)
 	require.NoError(t, err)
 	overview("y")
 	preview, err := s.Preview(t.Context(), listingtest.File(file))

@@ -19,7 +19,7 @@ func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
 		file := listingtest.Lines("a", "b", "bare", "c", "d")
 		file[2].Sources = []api.Source{}
-		_, err := s.Import(t.Context(), "ann", listingtest.File(file))
+		_, err := s.Import(t.Context(), "ann", listingtest.File(file), false)
 		require.NoError(t, err)
 		require.NoError(t, s.SaveSummaries(t.Context(), apitest.Encoded(api.Summary{Slug: "b", Sequence: 1, LastCheckedAt: &at}, api.Summary{Slug: "c", Sequence: 2})))
 
@@ -57,6 +57,25 @@ func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
 	})
 }
 
+func TestImportThatAsksPublishesNothing(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
+		file := listingtest.Lines("a", "b")
+		for i := range file {
+			file[i].Visibility, file[i].Number = listingfile.Published, i+2
+		}
+		report, err := s.Import(t.Context(), "ann", listingtest.File(file), true)
+		require.NoError(t, err)
+		require.False(t, report.Applied)
+		require.Equal(t, []int{2, 2}, []int{report.Published, report.NeverReviewed})
+		for e := range s.Export(t.Context()) {
+			require.Fail(t, "something was imported", e.ID)
+		}
+		report, err = s.Import(t.Context(), "ann", listingtest.File(file[:1]), true)
+		require.NoError(t, err)
+		require.True(t, report.Applied, "one listing needs no question")
+	})
+}
+
 // A newer export withdraws what a restored database still has as published.
 func TestImportAppliesWithdrawals(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
@@ -64,7 +83,7 @@ func TestImportAppliesWithdrawals(t *testing.T) {
 		for i := range export {
 			export[i].Visibility, export[i].Number = listingfile.Published, i+2
 		}
-		_, err := s.Import(t.Context(), "ann", listingtest.File(export))
+		_, err := s.Import(t.Context(), "ann", listingtest.File(export), false)
 		require.NoError(t, err)
 		export[0].Visibility = listingfile.Withdrawn
 		preview, err := s.Preview(t.Context(), listingtest.File(export))
@@ -75,7 +94,7 @@ func TestImportAppliesWithdrawals(t *testing.T) {
 			{Applied: true, Updated: 1, Unchanged: 1, Withdrawn: 1, Rejected: []api.RejectedLine{}},
 			{Applied: true, Unchanged: 2, Rejected: []api.RejectedLine{}}, // again
 		} {
-			report, err := s.Import(t.Context(), "ann", listingtest.File(export))
+			report, err := s.Import(t.Context(), "ann", listingtest.File(export), false)
 			require.NoError(t, err)
 			require.Equal(t, want, report)
 		}
@@ -96,7 +115,7 @@ func TestImportKeepsWithdrawnListingsAndSources(t *testing.T) {
 		for i := range export {
 			export[i].Visibility, export[i].Number = listingfile.Published, i+2
 		}
-		report, err := s.Import(t.Context(), "ann", listingtest.File(export))
+		report, err := s.Import(t.Context(), "ann", listingtest.File(export), false)
 		require.NoError(t, err)
 		require.Equal(t, api.ImportReport{Applied: true, Created: 3, Published: 3, NeverReviewed: 3, Rejected: []api.RejectedLine{}}, report)
 		_, err = s.Withdraw(t.Context(), "ann", []string{"a", "b"}, "")
@@ -107,7 +126,7 @@ func TestImportKeepsWithdrawnListingsAndSources(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"a", "b"}, preview.KeptWithdrawn)
 		require.Zero(t, preview.Published)
-		report, err = s.Import(t.Context(), "ann", listingtest.File(export))
+		report, err = s.Import(t.Context(), "ann", listingtest.File(export), false)
 		require.NoError(t, err)
 		require.Equal(t, api.ImportReport{
 			Applied: true, Updated: 1, Unchanged: 2, KeptWithdrawn: []string{"a", "b"}, Rejected: []api.RejectedLine{},
@@ -121,7 +140,7 @@ func TestImportKeepsWithdrawnListingsAndSources(t *testing.T) {
 			export[i].Visibility, export[i].Sources = "", []api.Source{}
 		}
 		rejected := []api.RejectedLine{{Line: 4, ID: "c", Problems: needsSource}}
-		report, err = s.Import(t.Context(), "ann", listingtest.File(export))
+		report, err = s.Import(t.Context(), "ann", listingtest.File(export), false)
 		require.NoError(t, err)
 		require.Equal(t, api.ImportReport{Rejected: rejected}, report)
 		preview, err = s.Preview(t.Context(), listingtest.File(export))

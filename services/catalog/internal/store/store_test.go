@@ -55,14 +55,14 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 		}
 		file := listingtest.Lines("a", "b")
 		file[1].Visibility = listingfile.Published
-		must(s.Import(t.Context(), "ann", listingtest.File(file)))
-		must(s.Import(t.Context(), "ann", listingtest.File(file)))
+		must(s.Import(t.Context(), "ann", listingtest.File(file), false))
+		must(s.Import(t.Context(), "ann", listingtest.File(file), false))
 		file[0].Company.Name, file[0].Summary, file[0].Visibility = "B", "t", listingfile.Published
-		must(s.Import(t.Context(), "bob", listingtest.File(file)))
+		must(s.Import(t.Context(), "bob", listingtest.File(file), false))
 		must(s.Withdraw(t.Context(), "cy", []string{"a"}, ""))
 		must(s.Withdraw(t.Context(), "cy", []string{"a"}, ""))
 		must(s.Publish(t.Context(), "dee", []string{"a", "b"}, false))
-		must(s.Import(t.Context(), "eve", listingtest.File(listingtest.Lines("c"))))
+		must(s.Import(t.Context(), "eve", listingtest.File(listingtest.Lines("c")), false))
 		must(s.PublishAll(t.Context(), "fay", false))
 
 		var changes []struct {
@@ -96,7 +96,7 @@ func TestListingChangesAreAppendOnly(t *testing.T) {
 		"SET session_replication_role = replica; DELETE FROM listing_changes",
 	}
 	onEachDatabase(t, func(t *testing.T, s *store.Store, db *database.DB) {
-		_, err := s.Import(t.Context(), "ann", listingtest.File(listingtest.Lines("a")))
+		_, err := s.Import(t.Context(), "ann", listingtest.File(listingtest.Lines("a")), false)
 		require.NoError(t, err)
 		for _, statement := range statements {
 			require.Error(t, db.Exec(statement).Error, statement)
@@ -120,7 +120,7 @@ func TestListingChangesAreAppendOnly(t *testing.T) {
 		s, db := open(t, asRole)
 		file := listingtest.Lines("a")
 		file[0].Curation = &listingfile.Curation{Notes: "n"}
-		_, err = s.Import(t.Context(), "ann", listingtest.File(file))
+		_, err = s.Import(t.Context(), "ann", listingtest.File(file), false)
 		require.NoError(t, err, "the serving role has the permissions that it needs")
 		_, err = s.PublishAll(t.Context(), "ann", false)
 		require.NoError(t, err)
@@ -154,12 +154,12 @@ func TestOnlyChangesRaiseTheSequence(t *testing.T) {
 			return n
 		}
 		file := listingtest.Lines("a", "b", "c")
-		_, err := s.Import(t.Context(), "ann", listingtest.File(file))
+		_, err := s.Import(t.Context(), "ann", listingtest.File(file), false)
 		require.NoError(t, err)
 		require.Len(t, changes(t, s, 0), 3)
 
 		before := sequence()
-		_, err = s.Import(t.Context(), "ann", listingtest.File(file))
+		_, err = s.Import(t.Context(), "ann", listingtest.File(file), false)
 		require.NoError(t, err)
 		_, err = s.Withdraw(t.Context(), "ann", []string{"a", "unknown"}, "")
 		require.NoError(t, err)
@@ -178,7 +178,7 @@ func TestOnlyChangesRaiseTheSequence(t *testing.T) {
 		require.NoError(t, s.SaveSummaries(t.Context(), []api.EncodedSummary{again}))
 		require.Contains(t, changes(t, s, before), "b", "derived again, by newer rules")
 
-		_, err = s.Import(t.Context(), "ann", listingtest.File(listingtest.Lines("later")))
+		_, err = s.Import(t.Context(), "ann", listingtest.File(listingtest.Lines("later")), false)
 		require.NoError(t, err)
 		_, err = s.PublishAll(t.Context(), "ann", false)
 		require.NoError(t, err)
@@ -197,7 +197,7 @@ func TestSequenceOrderIsCommitOrder(t *testing.T) {
 				for i := range each {
 					file := listingtest.Lines(string(rune('a'+w)), "shared")
 					file[0].Summary, file[1].Summary = strings.Repeat("x", i+1), strings.Repeat("y", w*each+i+1)
-					if _, err := s.Import(context.Background(), "ann", listingtest.File(file)); err != nil {
+					if _, err := s.Import(context.Background(), "ann", listingtest.File(file), false); err != nil {
 						t.Error(err)
 					}
 				}
@@ -228,7 +228,7 @@ func TestSequenceOrderIsCommitOrder(t *testing.T) {
 
 func TestInvalidIDsAreRejectedLikeUnknownIDs(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
-		_, err := s.Import(t.Context(), "ann", listingtest.File(listingtest.Lines("a")))
+		_, err := s.Import(t.Context(), "ann", listingtest.File(listingtest.Lines("a")), false)
 		require.NoError(t, err)
 		publish := func(ctx context.Context, actor string, ids []string) (api.ImportReport, error) {
 			return s.Publish(ctx, actor, ids, false)
@@ -265,7 +265,7 @@ func TestHangingChangeTimesOut(t *testing.T) {
 		require.NoError(t, callbacks.Row().Before("*").Register("count", count))
 		require.NoError(t, callbacks.Query().Before("*").Register("count", count))
 		require.NoError(t, callbacks.Create().Before("*").Register("count", count))
-		_, err := s.Import(t.Context(), "ann", listingtest.File(listingtest.Lines("a")))
+		_, err := s.Import(t.Context(), "ann", listingtest.File(listingtest.Lines("a")), false)
 		require.NoError(t, err)
 		require.NotZero(t, statements)
 		require.Equal(t, statements, bounded, "every statement of a change must have a deadline")
@@ -278,7 +278,7 @@ func TestHangingChangeTimesOut(t *testing.T) {
 		}))
 		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		_, err = s.Import(short, "ann", listingtest.File(listingtest.Lines("b")))
+		_, err = s.Import(short, "ann", listingtest.File(listingtest.Lines("b")), false)
 		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 	})
 }

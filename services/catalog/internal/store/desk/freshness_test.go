@@ -18,7 +18,7 @@ func TestFreshnessCountsNowThePastAndTheDaysAhead(t *testing.T) {
 		for i := range 4 {
 			file[i].Visibility = listingfile.Published
 		}
-		_, err := s.listings.Import(t.Context(), "ann", listingtest.File(file))
+		_, err := s.listings.Import(t.Context(), "ann", listingtest.File(file), false)
 		require.NoError(t, err)
 		for i, days := range map[int]int{0: 12, 1: 20, 2: 1} { // a: due in two days, b: stale, c: needs review, d: never reviewed
 			checked, outcome := at.AddDate(0, 0, -days), api.OutcomeVerified

@@ -52,7 +52,7 @@ func TestListFilters(t *testing.T) {
 		file[2].Company.Website = "https://www.Other.example/x"
 		file[4].Facts = new(api.UnknownFacts())
 		file[4].Facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.Eligible}, {Country: "US", Status: api.Ineligible}}
-		_, err := s.listings.Import(t.Context(), "ann", listingtest.File(file))
+		_, err := s.listings.Import(t.Context(), "ann", listingtest.File(file), false)
 		require.NoError(t, err)
 		_, _, err = s.TakeLease(t.Context(), "acme", "ann", false)
 		require.NoError(t, err)
@@ -112,7 +112,7 @@ func TestListSkipsBatchesWithoutMatches(t *testing.T) {
 		for i := range 1100 {
 			many = append(many, fmt.Sprintf("l-%04d", i))
 		}
-		_, err := s.listings.Import(t.Context(), "ann", listingtest.File(listingtest.Lines(many...)))
+		_, err := s.listings.Import(t.Context(), "ann", listingtest.File(listingtest.Lines(many...)), false)
 		require.NoError(t, err)
 		list, err := s.List(t.Context(), listing.Filter{Text: "-109"}, "l-0001", 3)
 		require.NoError(t, err)
