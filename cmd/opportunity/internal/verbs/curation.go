@@ -60,7 +60,7 @@ Every line is checked first. If one is wrong, each wrong line is named (beyond 2
 Importing a file again changes nothing; listings that are not in the file do not change. A listing that the file has as withdrawn is
 withdrawn. An import never publishes a withdrawn one again: it lists those that stay withdrawn.
 
-Before it publishes several listings of which some were never reviewed, the command shows how many and asks for confirmation. In scripts
+Before several listings become public, any of them never reviewed, the command shows how many and asks for confirmation. In scripts
 and for standard input, add --yes.
 
 --dry-run changes nothing. It shows what would be created, updated, published and withdrawn, each changed field with its old and its new

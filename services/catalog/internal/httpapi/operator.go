@@ -103,7 +103,7 @@ func (u *upload) lines(add func(listingfile.Line) error) error {
 	return nil
 }
 
-// mode is how an import is requested.
+// mode has the parameters of an import.
 type mode struct {
 	dry bool
 	ask bool   // changes nothing if it would publish several listings, one of them never reviewed
