@@ -10,7 +10,8 @@ PACKAGES := $(addprefix ./,$(addsuffix /...,$(MODULES)))
 UNRACED  := ./e2e/... ./sdk/... ./charts/... ./docker/... ./k8s/...
 # Not SQLite, which is C translated to Go, nor argon2id, YAML and Markdown: they have no concurrency of their own, and checking each of
 # their memory accesses would take a third of the time of the tests that use them. go test links a hundred programs, which is a
-# fifth faster without debug information and symbols, so nothing is compiled with them. The last pattern that matches a package sets all of its flags.
+# fifth faster without debug information and symbols, so nothing is compiled with them. The last pattern that matches a package sets
+# all of its flags.
 UNCHECKED := -race=false -d=checkptr=0 -dwarf=false
 RACE     := -race -ldflags='-s -w' -gcflags=all=-dwarf=false -gcflags='modernc.org/...=$(UNCHECKED)' \
   -gcflags='github.com/glebarez/go-sqlite=-d=checkptr=0 -dwarf=false' -gcflags='golang.org/x/crypto/...=$(UNCHECKED)' \

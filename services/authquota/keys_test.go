@@ -128,7 +128,7 @@ func TestUnknownKeys(t *testing.T) {
 }
 
 func TestAtMostFiveActiveKeys(t *testing.T) {
-	onStores(t, func(t *testing.T, s *stores) {
+	onProductionStores(t, func(t *testing.T, s *stores) {
 		var at atomic.Pointer[time.Time]
 		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 		at.Store(&now)

@@ -64,6 +64,18 @@ func (r *revoked) requireStopped(svc *service) {
 	require.True(r.t, svc.HasMetric(`store_set_back{store="authquota"} 1`))
 }
 
+// failOver replaces the database with the backup while svc runs, and requires that svc never answers from it.
+func (r *revoked) failOver(svc *service) {
+	r.t.Helper()
+	r.restore()
+	r.restarted = false
+	storetest.Eventually(r.t, "the service is connected to the replica", func() bool {
+		svc.resolve(r.key.Key).RequireError("service_unavailable")
+		return strings.Contains(svc.Log.String(), "database set back")
+	})
+	r.requireStopped(svc)
+}
+
 func TestRestoredDatabaseServesNothingUntilAReplay(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		r, svc := newRevoked(t, s)
@@ -116,35 +128,21 @@ func TestRestoredDatabaseIsNoticedByTheJournal(t *testing.T) {
 
 // A lagging replica takes over while the service runs. No request gets a principal from it, not even the first.
 func TestFailoverToALaggingReplicaIsNoticedByTheFirstRequest(t *testing.T) {
-	t.Parallel()
-	s := productionStores(t)
-	r, svc := newRevoked(t, s)
-	r.restore()
-	s.restarted = false
-	storetest.Eventually(t, "the service is connected to the replica", func() bool {
-		response := svc.resolve(r.key.Key)
-		response.RequireError("service_unavailable")
-		return strings.Contains(svc.Log.String(), "database set back")
+	onProductionStores(t, func(t *testing.T, s *stores) {
+		r, svc := newRevoked(t, s)
+		r.failOver(svc)
 	})
-	r.requireStopped(svc)
 }
 
 // Another process made the revocation, and its journal is a file of its own: only Redis tells this one about it.
 func TestFailoverIsNoticedByEveryProcess(t *testing.T) {
-	t.Parallel()
-	s := productionStores(t)
-	var other *service
-	r, _ := newRevoked(t, s, func() {
-		other = s.start(t, func(c *authquota.Config) { c.JournalFile = filepath.Join(t.TempDir(), "journal.jsonl") })
+	onProductionStores(t, func(t *testing.T, s *stores) {
+		var other *service
+		r, _ := newRevoked(t, s, func() {
+			other = s.start(t, func(c *authquota.Config) { c.JournalFile = filepath.Join(t.TempDir(), "journal.jsonl") })
+		})
+		r.failOver(other)
 	})
-	r.restore()
-	s.restarted = false
-	storetest.Eventually(t, "the other process is connected to the replica", func() bool {
-		response := other.resolve(r.key.Key)
-		response.RequireError("service_unavailable")
-		return strings.Contains(other.Log.String(), "database set back")
-	})
-	r.requireStopped(other)
 }
 
 // A repeated revocation is acknowledged only once Redis has the change that made it.

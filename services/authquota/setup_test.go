@@ -58,6 +58,13 @@ func onStores(t *testing.T, test func(t *testing.T, s *stores)) {
 	test(t, localStores(t))
 }
 
+// onProductionStores runs a test on the stores of production. It is for tests of failovers, and of several writers at once, which SQLite
+// lets write one after the other.
+func onProductionStores(t *testing.T, test func(t *testing.T, s *stores)) {
+	t.Parallel()
+	test(t, productionStores(t))
+}
+
 // onBothStores runs a test on the stores of production and on those for local use. It is for a few tests that together use every part of
 // the service.
 func onBothStores(t *testing.T, test func(t *testing.T, s *stores)) {

@@ -29,7 +29,7 @@ var (
 )
 
 func TestSeveralSendersSendEachMailOnce(t *testing.T) {
-	onStores(t, func(t *testing.T, s *stores) {
+	onProductionStores(t, func(t *testing.T, s *stores) {
 		server, now := smtptest.Start(t, smtptest.Kind{NoLogin: true}), servicetest.NewClock(begin)
 		s.start(t, by(server, "smtp://HOST", now))
 		s.start(t, by(server, "smtp://HOST", now))

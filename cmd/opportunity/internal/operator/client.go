@@ -34,8 +34,8 @@ type KeyRequest struct {
 	Test      bool     `json:"test"`                // prefix oda_test_
 }
 
-// Import sends a listings file. If sha256 is not empty, it must be that of the file's dry run. If ask is set and the file would publish several
-// listings, one of them never reviewed, nothing changes, and the report only counts.
+// Import sends a listings file. If sha256 is not empty, it must be that of the file's dry run. If ask is set and the file would publish
+// several listings, one of them never reviewed, nothing changes, and the report only counts.
 func (c Client) Import(ctx context.Context, file io.Reader, sha256 string, ask bool) (api.ImportReport, []byte, error) {
 	asks := ""
 	if ask {

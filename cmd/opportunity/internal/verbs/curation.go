@@ -70,7 +70,7 @@ value, and which records would turn "needs-review".`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := v.importFile(&format, dry, !yes)(cmd, args)
 			if several, asks := errors.AsType[publishesSeveral](err); asks {
-				if err = confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), several.question()); err == nil {
+				if err = confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), several.Error()); err == nil {
 					err = v.importFile(&format, dry, false)(cmd, args)
 				}
 			}
@@ -86,9 +86,7 @@ value, and which records would turn "needs-review".`,
 // publishesSeveral is the error of an import that changed nothing because it would publish several listings, one of them never reviewed.
 type publishesSeveral struct{ listings, neverReviewed int }
 
-func (p publishesSeveral) Error() string { return p.question() }
-
-func (p publishesSeveral) question() string {
+func (p publishesSeveral) Error() string {
 	return fmt.Sprintf("%d listings would become public, %s.", p.listings, neverReviewed(p.neverReviewed))
 }
 

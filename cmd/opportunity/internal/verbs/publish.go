@@ -41,7 +41,7 @@ Before it publishes more than one listing, the command shows how many were never
 					}
 					if tried.Published > 1 {
 						several := publishesSeveral{tried.Published, tried.NeverReviewed}
-						if err := confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), several.question()); err != nil {
+						if err := confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), several.Error()); err != nil {
 							return result{}, err
 						}
 					}

@@ -370,8 +370,11 @@ func TestJournalHasNoSecrets(t *testing.T) {
 			// Random ids and base64 may spell a secret by chance: the id is left out, and the sealed part compared as bytes.
 			sealed, err := base64.RawURLEncoding.DecodeString(l.Sealed[strings.LastIndex(l.Sealed, ".")+1:])
 			require.NoError(t, err)
+			l.ID, l.Sealed = "", ""
+			text, err = l.Encode()
+			require.NoError(t, err)
 			for _, secret := range []string{"ada@", hash, ada.key.LastFour, ada.passkey.Credential, people.HashSecret(ada.Session), "203.0.113"} {
-				require.NotContains(t, fmt.Sprint(l.At, l.Acts)+string(sealed), secret)
+				require.NotContains(t, string(text)+string(sealed), secret)
 			}
 		}
 		t.Logf("%d lines, %d bytes each", len(w.all), bytes/len(w.all))

@@ -57,12 +57,18 @@ func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
 	})
 }
 
+// published returns lines of a file that publishes listings with the ids.
+func published(ids ...string) []listingfile.Line {
+	lines := listingtest.Lines(ids...)
+	for i := range lines {
+		lines[i].Visibility, lines[i].Number = listingfile.Published, i+2
+	}
+	return lines
+}
+
 func TestImportThatAsksPublishesNothing(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
-		file := listingtest.Lines("a", "b")
-		for i := range file {
-			file[i].Visibility, file[i].Number = listingfile.Published, i+2
-		}
+		file := published("a", "b")
 		report, err := s.Import(t.Context(), "ann", listingtest.File(file), true)
 		require.NoError(t, err)
 		require.False(t, report.Applied)
@@ -79,10 +85,7 @@ func TestImportThatAsksPublishesNothing(t *testing.T) {
 // A newer export withdraws what a restored database still has as published.
 func TestImportAppliesWithdrawals(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
-		export := listingtest.Lines("a", "b")
-		for i := range export {
-			export[i].Visibility, export[i].Number = listingfile.Published, i+2
-		}
+		export := published("a", "b")
 		_, err := s.Import(t.Context(), "ann", listingtest.File(export), false)
 		require.NoError(t, err)
 		export[0].Visibility = listingfile.Withdrawn
@@ -111,10 +114,7 @@ func TestImportAppliesWithdrawals(t *testing.T) {
 
 func TestImportKeepsWithdrawnListingsAndSources(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
-		export := listingtest.Lines("a", "b", "c")
-		for i := range export {
-			export[i].Visibility, export[i].Number = listingfile.Published, i+2
-		}
+		export := published("a", "b", "c")
 		report, err := s.Import(t.Context(), "ann", listingtest.File(export), false)
 		require.NoError(t, err)
 		require.Equal(t, api.ImportReport{Applied: true, Created: 3, Published: 3, NeverReviewed: 3, Rejected: []api.RejectedLine{}}, report)
