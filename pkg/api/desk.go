@@ -68,19 +68,6 @@ type Draft struct {
 // MaxDraft is the maximum size of the content of a draft, in bytes.
 const MaxDraft = 64 << 10
 
-// Quote is text on a source that supports a fact. Quotes are for curators only. Fact is one of FactNames.
-type Quote struct {
-	Fact      string `json:"fact"`
-	SourceURL string `json:"sourceUrl"`
-	Text      string `json:"text"` // at most MaxQuote characters
-}
-
-// Limits of quotes.
-const (
-	MaxQuote  = 500
-	MaxQuotes = 50 // of one listing
-)
-
 // CurationNotes are the private notes of curators about a listing. Consumers never see them.
 type CurationNotes struct {
 	Contact string `json:"contact"`
@@ -117,12 +104,11 @@ type Workday struct {
 // MaxSheetEvents is the maximum number of events on a review sheet.
 const MaxSheetEvents = 100
 
-// ReviewSubmission is a review with the private data that belongs to it. The review is a line of an events file: slug and checkType can
-// be left out; lastEventId is required and names the newest event on the sheet ("" if none). checkedAt is generatedAt of the sheet.
-// Sending the same review again records nothing and returns the same event.
+// ReviewSubmission is a review to record. The review is a line of an events file, with its private evidence: slug and checkType can be left
+// out; lastEventId is required and names the newest event on the sheet ("" if none). checkedAt is generatedAt of the sheet. Sending the
+// same review again records nothing and returns the same event.
 type ReviewSubmission struct {
 	Review          json.RawMessage `json:"review"`
-	Quotes          *[]Quote        `json:"quotes,omitempty"`          // replace the stored quotes; nil leaves them unchanged
 	SecondOpinionOf string          `json:"secondOpinionOf,omitempty"` // id of the review that was drawn for a second opinion
 }
 
@@ -142,6 +128,9 @@ type ReviewHistory struct {
 	PreviousFacts *Facts          `json:"previousFacts"` // of the review with facts before the latest one
 	Events        []RecordedEvent `json:"events"`        // the latest MaxSheetEvents, newest check first
 	Opinion       *SecondOpinion  `json:"opinion"`       // if the latest review is a second opinion that disagrees
+	Evidence      Evidence        `json:"evidence"`      // of the latest review that stored any
+	Readings      []QuoteReading  `json:"readings"`      // of its quotes by the machine; empty, never null
+	Suggestions   []Quote         `json:"suggestions"`   // sentences that may support a fact without a quote; empty, never null
 }
 
 // ReviewAppend is a review that the catalog passes on to the history service. Review is a line of an events file.

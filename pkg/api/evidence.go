@@ -4,7 +4,75 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 )
+
+// Evidence is what a review stores besides its event. It is for curators only: no response to a consumer has any of it. The hash of the event
+// covers it.
+type Evidence struct {
+	Quotes   []Quote   `json:"quotes"`             // at most one of a fact and a source
+	Gone     []string  `json:"gone"`               // sources that no longer exist
+	Unopened []string  `json:"unopened"`           // sources that the curator could not open
+	Captures []Capture `json:"captures,omitempty"` // texts of the sources at the time of the review; set by the history service
+}
+
+// Complete replaces null arrays by empty ones.
+func (e *Evidence) Complete() {
+	e.Quotes, e.Gone, e.Unopened = present(e.Quotes), present(e.Gone), present(e.Unopened)
+}
+
+// Empty reports whether there is no evidence.
+func (e Evidence) Empty() bool {
+	return len(e.Quotes)+len(e.Gone)+len(e.Unopened)+len(e.Captures) == 0
+}
+
+// Quote is the text of a page that supports a fact, in the form of a TextQuoteSelector (W3C Web Annotation Data Model, section 4.2.4).
+type Quote struct {
+	Fact      string `json:"fact"` // one of FactNames
+	SourceURL string `json:"sourceUrl"`
+	Exact     string `json:"exact"`  // at most MaxQuote characters
+	Prefix    string `json:"prefix"` // text before Exact, at most MaxQuoteContext characters; may be empty
+	Suffix    string `json:"suffix"` // text after Exact, likewise
+}
+
+// Limits of evidence.
+const (
+	MaxQuote        = 500
+	MaxQuoteContext = 60
+	MaxQuotes       = 50 // of one review
+)
+
+// Capture is the text of a source as a machine read it at ReadAt. The history service stores the text by its hash.
+type Capture struct {
+	SourceURL string    `json:"sourceUrl"`
+	ReadAt    time.Time `json:"readAt"`
+	SHA256    string    `json:"sha256"` // lower-case hexadecimal, of the text in UTF-8
+}
+
+// Finding is the result of looking for a quote on its page.
+type Finding string
+
+const (
+	QuotePresent Finding = "present" // with its prefix and suffix
+	QuoteMoved   Finding = "moved"   // the text, in other surroundings
+	QuoteMissing Finding = "missing"
+	QuoteUnknown Finding = "unknown" // the page could not be read
+)
+
+// QuoteReading is a Finding of the machine that reads the pages again. It verifies and refreshes nothing.
+type QuoteReading struct {
+	Quote
+
+	Finding Finding   `json:"finding"`
+	ReadAt  time.Time `json:"readAt"`
+	Note    string    `json:"note"` // why the page could not be read; may be empty
+}
+
+// ReadingMarks lists the listings by the findings for the quotes of their latest review, for the order of the queue.
+type ReadingMarks struct {
+	Missing []string `json:"missing"` // at least one quote is missing
+	Present []string `json:"present"` // every quote is present, and every known fact has one
+}
 
 // GivenFacts are facts as a client sent them. They remember which facts were left out: a missing fact is not an unknown one.
 type GivenFacts struct {

@@ -181,12 +181,13 @@ type HistorySnapshot struct {
 	Events       []RecordedEvent `json:"events"`       // newest check first
 }
 
-// RecordedEvent is an event with the time and the actor of its append.
+// RecordedEvent is an event with the time and the actor of its append, and its private evidence.
 type RecordedEvent struct {
 	VerificationEvent
 
 	RecordedAt time.Time `json:"recordedAt"`
 	Actor      string    `json:"actor"`
+	Evidence   *Evidence `json:"evidence,omitempty"` // nil if the event stored none
 }
 
 // TierUsage counts the calls of one UTC day by all accounts that have a tier now: the past tiers of accounts are not stored.

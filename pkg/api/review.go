@@ -72,7 +72,9 @@ type ReviewSheet struct {
 
 	PreviousFacts *Facts          `json:"previousFacts"`     // of the review with facts before ReviewedFacts; null if there is none
 	Events        []RecordedEvent `json:"events"`            // reviews and link checks, newest check first; at most MaxSheetEvents
-	Quotes        []Quote         `json:"quotes"`            // stored quotes
+	Evidence      Evidence        `json:"evidence"`          // of the latest review that stored any
+	Readings      []QuoteReading  `json:"readings"`          // of its quotes by the machine; empty, never null
+	Suggestions   []Quote         `json:"suggestions"`       // sentences that may support a fact without a quote; empty, never null
 	Curation      CurationNotes   `json:"curation"`          // private notes
 	Lease         *Lease          `json:"lease,omitempty"`   // nil if no lease is active
 	Skip          *Skip           `json:"skip,omitempty"`    // nil unless the record is skipped now

@@ -126,14 +126,14 @@ func (s *service) sheetFor(actor, id string) api.ReviewSheet {
 }
 
 // submission returns a verified review of what the sheet shows.
-func submission(t *testing.T, sheet api.ReviewSheet, note, more string) string {
+func submission(t *testing.T, sheet api.ReviewSheet, note string) string {
 	t.Helper()
 	review, err := json.Marshal(map[string]any{
 		"checkedAt": sheet.GeneratedAt, "outcome": "verified", "sourceUrls": []string{"https://acme.example/about"},
 		"facts": json.RawMessage(apitest.WholeFacts(`{"remote":true}`)), "note": note, "lastEventId": sheet.LastEventID,
 	})
 	require.NoError(t, err)
-	return `{"review":` + string(review) + more + `}`
+	return `{"review":` + string(review) + `}`
 }
 
 func TestReviewRecordsTheSheetAndEndsTheWork(t *testing.T) {
@@ -142,7 +142,7 @@ func TestReviewRecordsTheSheetAndEndsTheWork(t *testing.T) {
 		sheet := s.sheetFor("ann", "x")
 		require.Equal(t, api.CurationNotes{Contact: "jo@x.example", Notes: "Calls only."}, sheet.Curation)
 		require.Empty(t, sheet.Events)
-		require.Empty(t, sheet.Quotes)
+		require.Empty(t, sheet.Evidence.Quotes)
 		require.Equal(t, api.DueNeverReviewed, sheet.Reasons[0].Why)
 		s.history.mu.Lock()
 		s.history.rulesBehind = 1 // so the catalog rejects the feed: only the response to a review can update its copy
@@ -154,11 +154,10 @@ func TestReviewRecordsTheSheetAndEndsTheWork(t *testing.T) {
 		require.Equal(t, "ann", sheet.Lease.Holder)
 		require.JSONEq(t, `{"note":"half"}`, string(sheet.Draft.Content))
 
-		const quotes = `,"quotes":[{"fact":"remote","sourceUrl":"https://acme.example/about","text":"work from home"}]`
-		report := operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x", submission(t, sheet, "all good", quotes))
+		report := operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x", submission(t, sheet, "all good"))
 		require.True(t, report.Applied)
 		require.Equal(t, "x-1", report.EventID)
-		again := operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x", submission(t, sheet, "all good", quotes))
+		again := operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x", submission(t, sheet, "all good"))
 		require.Equal(t, 1, again.Duplicates)
 		require.Equal(t, report.EventID, again.EventID)
 
@@ -170,10 +169,7 @@ func TestReviewRecordsTheSheetAndEndsTheWork(t *testing.T) {
 		require.Len(t, sheet.Events, 1)
 		require.Nil(t, sheet.Lease)
 		require.Nil(t, sheet.Draft)
-		require.Equal(t, []api.Quote{{Fact: "remote", SourceURL: "https://acme.example/about", Text: "work from home"}}, sheet.Quotes)
 		require.NotNil(t, s.sheetFor("ben", "x").Draft, "another operator's draft must stay")
-		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x", submission(t, sheet, "again", ""))
-		require.Len(t, s.sheetFor("ann", "x").Quotes, 1, "without quotes the stored ones stay")
 	})
 }
 
@@ -182,14 +178,13 @@ func TestReviewOfAnOutdatedSheetKeepsTheWork(t *testing.T) {
 		s.curate("import", listingLine("x", `,"visibility":"published"`))
 		anns, bens := s.sheetFor("ann", "x"), s.sheetFor("ben", "x")
 		operated[api.Draft](s, 200, "ben", "PUT", "reviews/records/x/draft", `{}`)
-		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x", submission(t, anns, "ann's", ""))
-		late := operated[api.ReviewReport](s, 409, "ben", "POST", "reviews/records/x", submission(t, bens, "ben's", ""))
+		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x", submission(t, anns, "ann's"))
+		late := operated[api.ReviewReport](s, 409, "ben", "POST", "reviews/records/x", submission(t, bens, "ben's"))
 		require.False(t, late.Applied)
 		require.Equal(t, "ann's", late.Newer[0].Note)
 		require.NotNil(t, s.sheetFor("ben", "x").Draft)
 
 		for body, problem := range map[string]string{
-			submission(t, bens, "", `,"quotes":[{"fact":"mood","sourceUrl":"x","text":""}]`): "quotes[0].fact: must be the name of a fact",
 			`{"review":{}}`: "lastEventId: is missing",
 			`{"review":{"slug":"y","lastEventId":""}}`: "slug: must be x or left out",
 			`{"review":[]}`: "review: must be a JSON object",
@@ -199,11 +194,11 @@ func TestReviewOfAnOutdatedSheetKeepsTheWork(t *testing.T) {
 			require.Contains(t, strings.Join(got.Rejected[0].Problems, "\n"), problem)
 		}
 		require.Equal(t, 400, s.operate("ben", "POST", "reviews/records/x", `{"reviews":{}}`).Status)
-		require.Equal(t, 404, s.operate("ben", "POST", "reviews/records/y", submission(t, bens, "", "")).Status)
+		require.Equal(t, 404, s.operate("ben", "POST", "reviews/records/y", submission(t, bens, "")).Status)
 		require.Equal(t, 404, s.operate("ben", "GET", "reviews/records/y", "").Status)
 		s.history.setDown(true)
 		require.Equal(t, 503, s.operate("ben", "GET", "reviews/records/x", "").Status, "a sheet without events would hide a conflict")
-		require.Equal(t, 503, s.operate("ben", "POST", "reviews/records/x", submission(t, bens, "", "")).Status)
+		require.Equal(t, 503, s.operate("ben", "POST", "reviews/records/x", submission(t, bens, "")).Status)
 		s.history.setDown(false)
 	})
 }
@@ -220,7 +215,7 @@ func TestUndoRestoresTheFactsOfTheReviewBefore(t *testing.T) {
 		submit := func(actor, facts string) {
 			t.Helper()
 			s.clock.Advance(time.Minute)
-			body := submission(t, s.sheetFor(actor, "x"), facts, "")
+			body := submission(t, s.sheetFor(actor, "x"), facts)
 			operated[api.ReviewReport](s, 200, actor, "POST", "reviews/records/x", strings.Replace(body, `"remote":true`, `"remote":`+facts, 1))
 		}
 		submit("ann", "false")
@@ -318,7 +313,7 @@ func TestWorkOfCuratorsIsPrivate(t *testing.T) {
 	s := start(t, schema.SQLite(t))
 	s.curate("import", listingLine("x", `,"visibility":"published"`))
 	operated[api.Draft](s, 200, "ann", "PUT", "reviews/records/x/draft", `"Hush"`)
-	operated[api.ReviewReport](s, 200, "ben", "POST", "reviews/records/x", submission(t, s.sheetFor("ben", "x"), "", `,"quotes":[{"fact":"pay","sourceUrl":"https://acme.example","text":"Hush"}]`))
+	operated[api.ReviewReport](s, 200, "ben", "POST", "reviews/records/x", submission(t, s.sheetFor("ben", "x"), ""))
 	storetest.Eventually(t, "reviewed", func() bool { return s.list(api.Commercial, "/api/jobs?verified=true").Pagination.Total == 1 })
 	for _, path := range []string{"/api/jobs", "/api/v1/opportunities/x"} {
 		require.NotContains(t, s.get(api.Commercial, path).Body, "Hush")

@@ -96,7 +96,7 @@ func TestEditOfNotesKeepsTheListing(t *testing.T) {
 func TestDryRunOfAnEditShowsItsConsequences(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", `,"visibility":"published"`))
-		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x", submission(t, s.sheetFor("ann", "x"), "", ""))
+		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x", submission(t, s.sheetFor("ann", "x"), ""))
 		s.clock.Advance(time.Minute)
 		shown := s.operate("ann", "GET", "listings/x", "")
 		etag := shown.Header.Get("ETag")
@@ -148,7 +148,7 @@ func TestCandidatesShowWhatIsMissingAndDuplicates(t *testing.T) {
 		require.Equal(t, "c", page.Next)
 		require.Len(t, operated[api.CandidateList](s, 200, "ann", "GET", "reviews/candidates?host=maple.example", "").Candidates, 2)
 
-		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/a", submission(t, s.sheetFor("ann", "a"), "", ""))
+		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/a", submission(t, s.sheetFor("ann", "a"), ""))
 		list = operated[api.CandidateList](s, 200, "ann", "GET", "reviews/candidates", "")
 		require.True(t, list.Candidates[0].Reviewed, "a first review does not publish")
 		require.Equal(t, "private", s.sheetFor("ann", "a").Visibility)

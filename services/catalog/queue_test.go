@@ -107,7 +107,7 @@ func TestQueueOfTodayIsLevelled(t *testing.T) {
 		operated[api.Skip](s, 200, "ann", "PUT", "reviews/records/r-00/skip", `{"reason":"site down","until":"2026-11-19T09:00:00Z"}`)
 		require.Equal(t, []string{"r-00"}, s.queued("?skipped=true&scope=all"))
 		require.Equal(t, "r-10", s.queued("")[9], "another record must take the place of a skipped one")
-		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/r-01", submission(t, s.sheetFor("ann", "r-01"), "", ""))
+		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/r-01", submission(t, s.sheetFor("ann", "r-01"), ""))
 		queue = s.queue("")
 		require.Equal(t, api.Workday{Target: 10, Done: 1, DoneBy: map[string]int{"ann": 1}}, queue.Today)
 		require.Len(t, queue.Records, 9)
@@ -186,7 +186,7 @@ func (s *service) workThroughQueue(t *testing.T, name string) {
 		if !noError(t, a, http.StatusOK, http.StatusConflict) || a.Status == http.StatusConflict {
 			continue
 		}
-		body := submission(t, s.sheetFor(name, queue.Records[0].ID), "by "+name, "")
+		body := submission(t, s.sheetFor(name, queue.Records[0].ID), "by "+name)
 		if sheet := s.sheetFor(name, queue.Records[0].ID); sheet.LastEventID != "" {
 			continue // reviewed meanwhile
 		}

@@ -58,13 +58,13 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 		return view{}, err
 	}
 	page := reviewPage{Sheet: sheet, Form: form}
-	review, problems := form.Review()
+	review, problems := form.Review(sheet.Evidence.Quotes)
 	if len(problems) > 0 {
 		page.reopen()
 		return page.view(problems), nil
 	}
 	report, _, err := v.client.Review(v.Context(), id, api.ReviewSubmission{
-		Review: review, Quotes: form.Quotes(sheet.Quotes), SecondOpinionOf: form.Opinion(),
+		Review: review, SecondOpinionOf: form.Opinion(),
 	})
 	switch {
 	case err != nil:

@@ -108,8 +108,8 @@ func TestUnchangedReviewIsSubmittedAndTheNextOneOpens(t *testing.T) {
 			SourceURLs  []string
 			Facts       api.GivenFacts
 			LastEventID string
+			Evidence    api.Evidence
 		}
-		Quotes *[]api.Quote
 	}
 	require.NoError(t, json.Unmarshal([]byte(s.api.sent("POST /reviews/records/maple")[0]), &sent))
 	require.Equal(t, *sheet().ReviewedFacts, sent.Review.Facts.Facts)
@@ -117,7 +117,7 @@ func TestUnchangedReviewIsSubmittedAndTheNextOneOpens(t *testing.T) {
 	require.Equal(t, []string{site, rates}, sent.Review.SourceURLs)
 	require.Equal(t, "event-1", sent.Review.LastEventID)
 	require.Equal(t, sheet().GeneratedAt, sent.Review.CheckedAt)
-	require.Nil(t, sent.Quotes)
+	require.True(t, sent.Review.Evidence.Empty())
 
 	s.api.respond("GET /reviews/records/birch", sheet())
 	page := b.get("/reviews/birch")
@@ -321,7 +321,7 @@ func TestStoredMarkupIsShownAsText(t *testing.T) {
 	hostile.Events = []api.RecordedEvent{{VerificationEvent: api.VerificationEvent{CheckType: attack, Outcome: attack, Note: attack, Facts: f, SourceURLs: []string{attack}}, Actor: attack}}
 	hostile.Edits = []api.ListingEdit{{Actor: attack, Fields: []string{attack}}}
 	hostile.Reasons = []api.DueReason{{Why: attack, Note: attack, Actor: attack, Fields: []string{attack}}, {Why: api.DueEdit, Actor: attack, Fields: []string{attack}}}
-	hostile.Quotes = []api.Quote{{Fact: attack, SourceURL: r.Sources[1].URL, Text: attack}}
+	hostile.Evidence.Quotes = []api.Quote{{Fact: attack, SourceURL: r.Sources[1].URL, Exact: attack, Prefix: attack}}
 	hostile.Curation = api.CurationNotes{Contact: attack, Notes: attack}
 	hostile.Opinion = &api.SecondOpinion{Actor: attack, Differs: []string{attack}}
 	s.api.respond("GET /reviews/records/maple", hostile)
@@ -371,7 +371,9 @@ func TestStoredMarkupIsShownAsText(t *testing.T) {
 func TestSourceLinksGoToTheQuoteAndRevealNothing(t *testing.T) {
 	s, b := reviewing(t)
 	quoted := sheet()
-	quoted.Quotes = []api.Quote{{Fact: "pay", SourceURL: rates + "#top", Text: "17.50 – 20,  CAD & tips"}, {Fact: "pay", SourceURL: rates, Text: "from 17-18"}}
+	quoted.Evidence.Quotes = []api.Quote{
+		{Fact: "pay", SourceURL: rates + "#top", Exact: "17.50 – 20,  CAD & tips"}, {Fact: "pay", SourceURL: rates, Exact: "from 17-18"},
+	}
 	quoted.Record.Sources = append(quoted.Record.Sources, api.Source{URL: rates + "#top"})
 	s.api.respond("GET /reviews/records/maple", quoted)
 	page := b.get("/reviews/maple").body

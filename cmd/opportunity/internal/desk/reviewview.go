@@ -62,7 +62,7 @@ func (p *reviewPage) Sources() (all []source) {
 	for i, u := range p.Form.Sources {
 		s := source{Index: i, Number: i + 1, URL: u, Quote: p.Form.Values.Get(fmt.Sprintf("quote.%d", i))}
 		s.Marks = choices(marks, fmt.Sprintf("mark.%d", i), string(p.Form.Mark(u)))
-		for n, q := range p.Sheet.Quotes {
+		for n, q := range p.Sheet.Evidence.Quotes {
 			if q.SourceURL == u {
 				s.Quotes = append(s.Quotes, quote{q, n, p.Form.Values.Get(fmt.Sprintf("forget.%d", n)) == reviewform.QuoteID(q)})
 			}

@@ -51,7 +51,7 @@ type Reviews interface {
 	SaveSummary(ctx context.Context, summary api.EncodedSummary) error
 }
 
-// Desk stores the work of curators: leases, drafts, skips and quotes.
+// Desk stores the work of curators: leases, drafts and skips.
 type Desk interface {
 	// Exists returns problem.NotFound if there is no listing with the id.
 	Exists(ctx context.Context, id string) error
@@ -72,8 +72,8 @@ type Desk interface {
 	DeleteDraft(ctx context.Context, id, operator string) error
 	Skip(ctx context.Context, id, actor string, want api.SkipRequest) (api.Skip, error)
 	EndSkip(ctx context.Context, id string) error
-	// Finish ends an operator's work on a listing after a review. It keeps the stored quotes if quotes is nil.
-	Finish(ctx context.Context, id, operator string, quotes *[]api.Quote) error
+	// Finish ends an operator's work on a listing after a review.
+	Finish(ctx context.Context, id, operator string) error
 }
 
 // API holds what the handlers use.

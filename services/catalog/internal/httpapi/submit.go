@@ -34,9 +34,6 @@ func (a API) sheet(g *gin.Context) (web.Reply, error) {
 	if err == nil {
 		err = a.Desk.AddWork(g.Request.Context(), sheet.Record.ID, actor, &sheet)
 	}
-	if without != "" {
-		sheet.Quotes = []api.Quote{} // they may be of the first review
-	}
 	return web.Reply{JSON: sheet}, err
 }
 
@@ -79,10 +76,10 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 	if len(problems) > 0 {
 		return web.Reply{JSON: rejectedReview(id, problems)}, nil
 	}
-	return a.append(ctx, id, api.ReviewAppend{Actor: actor, Review: line, SecondOpinionOf: in.SecondOpinionOf}, in.Quotes)
+	return a.append(ctx, id, api.ReviewAppend{Actor: actor, Review: line, SecondOpinionOf: in.SecondOpinionOf})
 }
 
-func (a API) append(ctx context.Context, id string, review api.ReviewAppend, quotes *[]api.Quote) (web.Reply, error) {
+func (a API) append(ctx context.Context, id string, review api.ReviewAppend) (web.Reply, error) {
 	var done api.ReviewAppended
 	if err := fromHistory(a.History.Post(ctx, "/internal/v1/reviews", review, &done)); err != nil {
 		return web.Reply{}, err
@@ -99,7 +96,7 @@ func (a API) append(ctx context.Context, id string, review api.ReviewAppend, quo
 			return web.Reply{}, err
 		}
 	}
-	return web.Reply{JSON: done.Report}, a.Desk.Finish(ctx, id, review.Actor, quotes)
+	return web.Reply{JSON: done.Report}, a.Desk.Finish(ctx, id, review.Actor)
 }
 
 func rejectedReview(id string, problems api.Problems) api.ReviewReport {
@@ -125,28 +122,11 @@ func reviewLine(id string, in api.ReviewSubmission) (json.RawMessage, api.Proble
 	if given, ok := review["lastEventId"]; !ok || string(given) == "null" {
 		p.Add("lastEventId", `is missing: send the newest event of the sheet, "" if there is none`)
 	}
-	if in.Quotes != nil {
-		checkQuotes(*in.Quotes, &p)
-	}
 	line, err := json.Marshal(review)
 	if err != nil {
 		p.Add("review", "must be a JSON object")
 	}
 	return line, p
-}
-
-func checkQuotes(quotes []api.Quote, p *api.Problems) {
-	if len(quotes) > api.MaxQuotes {
-		p.Add("quotes", "must have at most %d elements", api.MaxQuotes)
-	}
-	for i, q := range quotes {
-		field := fmt.Sprintf("quotes[%d]", i)
-		if !slices.Contains(api.FactNames, q.Fact) {
-			p.Add(field+".fact", "must be the name of a fact")
-		}
-		p.URL(field+".sourceUrl", q.SourceURL)
-		p.Text(field+".text", q.Text, api.MaxQuote)
-	}
 }
 
 // undo appends a correcting event for the operator's own latest review: a needs-review with the facts from before. It responds with 409
@@ -173,7 +153,7 @@ func (a API) undo(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	return a.append(g.Request.Context(), sheet.Record.ID, api.ReviewAppend{Actor: actor, Review: line}, nil)
+	return a.append(g.Request.Context(), sheet.Record.ID, api.ReviewAppend{Actor: actor, Review: line})
 }
 
 // factsBefore returns the facts in effect before the review e, or nil if e did not change them.

@@ -201,29 +201,31 @@ func (f Form) opened() []string {
 	return urls
 }
 
-// Quotes returns the stored quotes with those that the form adds and without those that it removes; nil if it changes none.
-func (f Form) Quotes(stored []api.Quote) *[]api.Quote {
-	changed, quotes := false, []api.Quote{}
+// evidence returns the private evidence: the stored quotes with those that the form adds and without those that it removes, and the
+// sources that could not be used.
+func (f Form) evidence(stored []api.Quote) api.Evidence {
+	var e api.Evidence
 	for i, q := range stored {
-		if f.Values.Get(field("forget", i)) == QuoteID(q) {
-			changed = true
-			continue
+		if f.Values.Get(field("forget", i)) != QuoteID(q) {
+			e.Quotes = append(e.Quotes, q)
 		}
-		quotes = append(quotes, q)
 	}
 	for i, u := range f.Sources {
+		switch f.Mark(u) {
+		case Gone:
+			e.Gone = append(e.Gone, u)
+		case CannotOpen:
+			e.Unopened = append(e.Unopened, u)
+		}
 		text, fact := strings.TrimSpace(f.Values.Get(field("quote", i))), f.Values.Get(field("quotefact", i))
 		if text == "" || !slices.Contains(api.FactNames, fact) {
 			continue
 		}
-		changed = true
-		quotes = slices.DeleteFunc(quotes, func(q api.Quote) bool { return q.Fact == fact && q.SourceURL == u })
-		quotes = append(quotes, api.Quote{Fact: fact, SourceURL: u, Text: text})
+		e.Quotes = slices.DeleteFunc(e.Quotes, func(q api.Quote) bool { return q.Fact == fact && q.SourceURL == u })
+		e.Quotes = append(e.Quotes, api.Quote{Fact: fact, SourceURL: u, Exact: text})
 	}
-	if !changed {
-		return nil
-	}
-	return &quotes
+	e.Complete()
+	return e
 }
 
 // QuoteID identifies a quote in the form.

@@ -2,6 +2,7 @@ package reviewform_test
 
 import (
 	"encoding/json"
+	"maps"
 	"net/url"
 	"testing"
 	"time"
@@ -78,7 +79,7 @@ func review(t *testing.T, f reviewform.Form) (r struct {
 	LastEventID *string
 }) {
 	t.Helper()
-	text, problems := f.Review()
+	text, problems := f.Review(nil)
 	require.Empty(t, problems)
 	require.NoError(t, json.Unmarshal(text, &r))
 	return r
@@ -86,7 +87,7 @@ func review(t *testing.T, f reviewform.Form) (r struct {
 
 func messages(t *testing.T, f reviewform.Form) (all []string) {
 	t.Helper()
-	text, problems := f.Review()
+	text, problems := f.Review(nil)
 	require.Nil(t, text)
 	for _, p := range problems {
 		all = append(all, p.Message)
@@ -228,12 +229,24 @@ func TestNewerSheetKeepsInputAndReopensChangedFacts(t *testing.T) {
 }
 
 func TestQuotesAreStoredBySourceAndFact(t *testing.T) {
-	stored := []api.Quote{{Fact: "pay", SourceURL: rates, Text: "from 17.50"}, {Fact: "remote", SourceURL: site, Text: "from home"}}
-	require.Nil(t, submit(t, sheet(), unchanged()).Quotes(stored))
-	require.Equal(t, []api.Quote{stored[1], {Fact: "pay", SourceURL: rates, Text: "from 18"}},
-		*submit(t, sheet(), url.Values{"quote.2": {" from 18 "}, "quotefact.2": {"pay"}}).Quotes(stored))
-	require.Equal(t, stored[:1], *submit(t, sheet(), url.Values{"forget.1": {reviewform.QuoteID(stored[1])}}).Quotes(stored))
-	require.Nil(t, submit(t, sheet(), url.Values{"quote.2": {"x"}, "quotefact.2": {"nope"}}).Quotes(stored))
+	stored := []api.Quote{{Fact: "pay", SourceURL: rates, Exact: "from 17.50"}, {Fact: "remote", SourceURL: site, Exact: "from home"}}
+	for name, c := range map[string]struct {
+		input  url.Values
+		quotes []api.Quote
+	}{
+		"unchanged":       {url.Values{}, stored},
+		"replaced":        {url.Values{"quote.2": {" from 18 "}, "quotefact.2": {"pay"}}, []api.Quote{stored[1], {Fact: "pay", SourceURL: rates, Exact: "from 18"}}},
+		"removed":         {url.Values{"forget.1": {reviewform.QuoteID(stored[1])}}, stored[:1]},
+		"of no such fact": {url.Values{"quote.2": {"x"}, "quotefact.2": {"nope"}}, stored},
+	} {
+		input := unchanged()
+		maps.Copy(input, c.input)
+		text, problems := submit(t, sheet(), input).Review(stored)
+		require.Empty(t, problems, name)
+		var sent struct{ Evidence api.Evidence }
+		require.NoError(t, json.Unmarshal(text, &sent))
+		require.Equal(t, c.quotes, sent.Evidence.Quotes, name)
+	}
 }
 
 func TestDescribedFacts(t *testing.T) {
@@ -259,7 +272,7 @@ func FuzzForm(f *testing.F) {
 		if err != nil {
 			return
 		}
-		text, problems := form.Review()
+		text, problems := form.Review(nil)
 		if len(problems) > 0 {
 			return
 		}

@@ -21,10 +21,12 @@ type review struct {
 	Facts       *api.Facts `json:"facts,omitempty"`
 	Note        string     `json:"note"`
 	LastEventID string     `json:"lastEventId"`
+
+	Evidence api.Evidence `json:"evidence"`
 }
 
-// Review returns the review that the input means, or what is wrong with the input.
-func (f Form) Review() (json.RawMessage, []Problem) {
+// Review returns the review that the input means, or what is wrong with the input. stored are the quotes on the sheet.
+func (f Form) Review(stored []api.Quote) (json.RawMessage, []Problem) {
 	outcome := api.Outcome(f.Values.Get(fieldOutcome))
 	var problems []Problem
 	if !slices.Contains(api.Outcomes[api.Review], outcome) {
@@ -33,6 +35,7 @@ func (f Form) Review() (json.RawMessage, []Problem) {
 	r := review{
 		CheckedAt: f.Values.Get(fieldShown), Outcome: string(outcome), SourceURLs: f.opened(),
 		Note: strings.TrimSpace(strings.ReplaceAll(f.Values.Get(fieldNote), "\r\n", "\n")), LastEventID: f.Values.Get(fieldSeen),
+		Evidence: f.evidence(stored),
 	}
 	for _, u := range lines(f.Values.Get(fieldMore)) { // adopt left these
 		problems = append(problems, Problem{fieldMore, fmt.Sprintf("%q is not an http or https URL", u)})

@@ -1,4 +1,4 @@
-// Package desk stores the work of curators on listings: leases, drafts, skips and quotes. Consumers never see any of it.
+// Package desk stores the work of curators on listings: leases, drafts and skips, and the quotes of earlier releases. Consumers never see any of it.
 package desk
 
 import (
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
@@ -119,24 +118,11 @@ func endSkip(tx *gorm.DB, id string) error {
 	return tx.Exec("DELETE FROM skips WHERE listing_id = ?", id).Error
 }
 
-// Finish ends an operator's work on a listing after a review: the operator's lease and draft, and the skip. It replaces the stored quotes
-// unless quotes is nil.
-func (s *Store) Finish(ctx context.Context, id, operator string, quotes *[]api.Quote) error {
+// Finish ends an operator's work on a listing after a review: the operator's lease and draft, and the skip.
+func (s *Store) Finish(ctx context.Context, id, operator string) error {
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if err := errors.Join(endLease(tx, id, operator), deleteDraft(tx, id, operator), endSkip(tx, id)); err != nil || quotes == nil {
-			return err
-		}
-		document, err := json.Marshal(*quotes)
-		if err != nil {
-			return err
-		}
-		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Table("quotes").Create(&quotesRow{id, string(document)}).Error
+		return errors.Join(endLease(tx, id, operator), deleteDraft(tx, id, operator), endSkip(tx, id))
 	}))
-}
-
-type quotesRow struct {
-	ListingID string `gorm:"primaryKey"`
-	Document  string
 }
 
 // Exists returns problem.NotFound if there is no listing with the id.

@@ -4,12 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 )
 
-// AddWork adds the work of curators on the listing with the id to its review sheet: active lease and skip, quotes, and operator's draft.
+// AddWork adds the work of curators on the listing with the id to its review sheet: active lease and skip, and the operator's draft.
 func (s *Store) AddWork(ctx context.Context, id, operator string, sheet *api.ReviewSheet) error {
 	tx, now := s.db.WithContext(ctx), database.Micros(s.now())
 	// One row in any case: the columns of what does not exist are null.
@@ -41,10 +42,22 @@ func (s *Store) AddWork(ctx context.Context, id, operator string, sheet *api.Rev
 			Actor: *row.Actor, Reason: *row.Reason, SkippedAt: database.FromMicros(row.SkippedAt), Until: database.FromMicros(row.SkipEndsAt),
 		}
 	}
-	sheet.Quotes = []api.Quote{}
 	if row.Quotes != nil {
-		if err := json.Unmarshal([]byte(*row.Quotes), &sheet.Quotes); err != nil {
-			return fmt.Errorf("decoding quotes of listing %s: %w", id, err)
+		return addOlder(*row.Quotes, sheet)
+	}
+	return nil
+}
+
+// addOlder adds the quotes that an earlier release stored with the listing, JSON, for the facts without one.
+func addOlder(document string, sheet *api.ReviewSheet) error {
+	var older []struct{ Fact, SourceURL, Text string }
+	if err := json.Unmarshal([]byte(document), &older); err != nil {
+		return fmt.Errorf("decoding quotes of listing %s: %w", sheet.Record.ID, err)
+	}
+	quoted := slices.Clone(sheet.Evidence.Quotes)
+	for _, q := range older {
+		if !slices.ContainsFunc(quoted, func(have api.Quote) bool { return have.Fact == q.Fact }) {
+			sheet.Evidence.Quotes = append(sheet.Evidence.Quotes, api.Quote{Fact: q.Fact, SourceURL: q.SourceURL, Exact: q.Text})
 		}
 	}
 	return nil
