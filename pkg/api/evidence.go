@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -121,6 +122,44 @@ func (p *Problems) Evidence(outcome Outcome, sourceURLs []string, facts *GivenFa
 			p.Add(fmt.Sprintf("facts.countryEligibility[%d].sourceUrls", i), "an %s country needs at least one source URL", c.Status)
 		}
 	}
+}
+
+// Quotes records the problems of the quotes of a review. Each supports a known fact of the event, from one of its sources, and a fact has at
+// most one from each source.
+func (p *Problems) Quotes(field string, quotes []Quote, e VerificationEvent) {
+	if len(quotes) > MaxQuotes {
+		p.Add(field, "must have at most %d elements", MaxQuotes)
+	}
+	for i, q := range quotes {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		switch {
+		case !slices.Contains(FactNames, q.Fact):
+			p.Add(at+".fact", "must be one of %s", strings.Join(FactNames, ", "))
+		case e.Facts == nil || !e.Facts.Knows(q.Fact):
+			p.Add(at+".fact", "%s has no known value in the facts of this review", q.Fact)
+		}
+		if !slices.Contains(e.SourceURLs, q.SourceURL) {
+			p.Add(at+".sourceUrl", "must be one of sourceUrls")
+		}
+		p.Text(at+".exact", q.Exact, MaxQuote)
+		p.AtMost(at+".prefix", q.Prefix, MaxQuoteContext)
+		p.AtMost(at+".suffix", q.Suffix, MaxQuoteContext)
+		for _, other := range quotes[:i] {
+			if other.Fact == q.Fact && other.SourceURL == q.SourceURL {
+				p.Add(at, "is the second quote of this fact from this source")
+			}
+		}
+	}
+}
+
+// Unquoted returns the names of the known facts without a quote, in the order of FactNames.
+func Unquoted(facts Facts, quotes []Quote) (names []string) {
+	for _, name := range FactNames {
+		if facts.Knows(name) && !slices.ContainsFunc(quotes, func(q Quote) bool { return q.Fact == name }) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func be(n int) string {

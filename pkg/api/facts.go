@@ -74,15 +74,56 @@ func present[T any](s []T) []T {
 }
 
 // Known reports whether any fact is known.
-func (f Facts) Known() bool {
-	for _, b := range BoolFacts {
-		if *b.Value(&f) != nil {
-			return true
+func (f Facts) Known() bool { return slices.ContainsFunc(FactNames, f.Knows) }
+
+// Knows reports whether the fact with the name, one of FactNames, is known.
+func (f Facts) Knows(name string) bool {
+	switch name {
+	case "countryEligibility":
+		return slices.ContainsFunc(f.CountryEligibility, CountryEligibility.known)
+	case "pay":
+		return f.Pay != nil
+	case "languages":
+		return len(f.Languages) > 0
+	case "applicationStatus":
+		return f.ApplicationStatus != "" && f.ApplicationStatus != ApplicationUnknown
+	case "applicationUrl":
+		return f.ApplicationURL != nil
+	case "requirements":
+		return len(f.Requirements) > 0
+	case "riskIndicators":
+		return len(f.RiskIndicators) > 0
+	}
+	i := slices.IndexFunc(BoolFacts[:], func(b BoolFact) bool { return b.Name == name })
+	return i >= 0 && *BoolFacts[i].Value(&f) != nil
+}
+
+// Cites returns the source URLs that the facts with the names cite themselves, without repetition.
+func (f Facts) Cites(names ...string) (urls []string) {
+	add := func(more ...string) {
+		for _, u := range more {
+			if u != "" && !slices.Contains(urls, u) {
+				urls = append(urls, u)
+			}
 		}
 	}
-	return f.Pay != nil || f.ApplicationURL != nil || f.ApplicationStatus != "" && f.ApplicationStatus != ApplicationUnknown ||
-		len(f.Languages) > 0 || len(f.Requirements) > 0 || len(f.RiskIndicators) > 0 ||
-		slices.ContainsFunc(f.CountryEligibility, CountryEligibility.known)
+	for _, name := range names {
+		switch name {
+		case "countryEligibility":
+			for _, c := range f.CountryEligibility {
+				add(c.SourceURLs...)
+			}
+		case "pay":
+			if f.Pay != nil {
+				add(f.Pay.SourceURL)
+			}
+		case "riskIndicators":
+			for _, r := range f.RiskIndicators {
+				add(r.SourceURL)
+			}
+		}
+	}
+	return urls
 }
 
 func (c CountryEligibility) known() bool {

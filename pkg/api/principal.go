@@ -89,4 +89,4 @@ type KeyDigests struct {
 
 // SummaryRules is the version of the rules that derive a summary from events. During a rolling upgrade the catalog ignores summaries
 // from a history service with older rules.
-const SummaryRules = 1
+const SummaryRules = 2

@@ -95,6 +95,20 @@ type Summary struct {
 	ChangeCount     int              `json:"changeCount"`
 	ApplicationLink *ApplicationLink `json:"applicationLink"`
 	Facts           *Facts           `json:"facts"` // of the latest review with facts; nil if there is none
+
+	// Sources are the pages that successful reviews used, the latest first, at most MaxSources. Gone are those that a review found gone, also
+	// if no review had used them; a later successful review that uses one takes it from Gone.
+	Sources []SourceCheck `json:"sources,omitempty"`
+	Gone    []SourceCheck `json:"gone,omitempty"`
+}
+
+// MaxSources is the maximum number of Sources and of Gone in a Summary.
+const MaxSources = 100
+
+// SourceCheck is a page and the time of the review that looked at it last.
+type SourceCheck struct {
+	URL       string    `json:"url"`
+	CheckedAt time.Time `json:"checkedAt"`
 }
 
 // EncodedSummary is a Summary as the history service encoded it. The feed, the catalog's database and its snapshot use the same bytes, so

@@ -3,7 +3,9 @@
 package eventfile
 
 import (
+	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"opportunity.internal/pkg/api"
@@ -27,8 +29,12 @@ type Rejections struct {
 
 // Line is one line of an events file.
 type Line struct {
-	Number int // counted from 1, blank lines included
-	Event  api.VerificationEvent
+	Number   int                   // counted from 1, blank lines included
+	Event    api.VerificationEvent // completed, see complete
+	Evidence api.Evidence          // without captures
+
+	// AsGiven is the event before it was completed; nil if nothing was added. An event of an earlier release may have that content.
+	AsGiven *api.VerificationEvent
 
 	// LastEventID is the newest recorded event of the listing that the curator had seen, "" if there was none. It is a
 	// precondition of the append and no part of the event; nil if the line has none.
@@ -45,6 +51,14 @@ type line struct {
 	Facts       *api.GivenFacts `json:"facts"`
 	Note        string          `json:"note"`
 	LastEventID *string         `json:"lastEventId"`
+	Evidence    *evidence       `json:"evidence"`
+}
+
+// evidence is an api.Evidence without what the service adds.
+type evidence struct {
+	Quotes   []api.Quote `json:"quotes"`
+	Gone     []string    `json:"gone"`
+	Unopened []string    `json:"unopened"`
 }
 
 // Read reads an events file and validates each line at time now. It returns at most maxRejected of the invalid lines in Rejected. It does
@@ -63,14 +77,13 @@ func Scan(r io.Reader, now time.Time, maxRejected int, use func(Line) error) (al
 		if err != nil {
 			return Rejections{}, err
 		}
-		var e api.VerificationEvent
-		problems := in.Problems
+		read, problems := Line{Number: in.Number}, in.Problems
 		if len(problems) == 0 {
-			e, problems = in.Value.check(now)
+			problems = in.Value.check(now, &read)
 		}
 		switch {
 		case len(problems) == 0:
-			if err := use(Line{Number: in.Number, Event: e, LastEventID: in.Value.LastEventID}); err != nil {
+			if err := use(read); err != nil {
 				return Rejections{}, err
 			}
 		case len(all.Rejected) < maxRejected:
@@ -82,9 +95,9 @@ func Scan(r io.Reader, now time.Time, maxRejected int, use func(Line) error) (al
 	return all, nil
 }
 
-// check brings the line into the form that is recorded: UTC, whole microseconds (what the stores keep), no null arrays.
-func (l line) check(now time.Time) (e api.VerificationEvent, p api.Problems) {
-	e = api.VerificationEvent{
+// check brings the line into the form that is recorded: UTC, whole microseconds (what the stores keep), no null arrays, completed.
+func (l line) check(now time.Time, read *Line) (p api.Problems) {
+	e := api.VerificationEvent{
 		Slug: l.Slug, CheckedAt: l.CheckedAt.UTC().Truncate(time.Microsecond), CheckType: l.CheckType, Outcome: l.Outcome,
 		SourceURLs: l.SourceURLs, Note: l.Note,
 	}
@@ -122,5 +135,85 @@ func (l line) check(now time.Time) (e api.VerificationEvent, p api.Problems) {
 		p.Add("facts", "must be null or left out: a link check says nothing about facts")
 	}
 	p.AtMost("note", e.Note, api.MaxText)
-	return e, p
+	read.Event, read.LastEventID = e, l.LastEventID
+	if len(p) == 0 {
+		read.complete()
+		read.Evidence, p = l.evidence(read.Event)
+	}
+	return p
+}
+
+// complete adds what the facts of a review imply: their sources are sources of the review, each once, and an outcome of closed means that
+// the platform takes no applications.
+func (l *Line) complete() {
+	given := l.Event
+	if l.Event.Facts != nil {
+		l.Event.SourceURLs = unique(append(slices.Clone(given.SourceURLs), given.Facts.Cites(api.FactNames...)...))
+		if given.Outcome == api.OutcomeClosed && given.Facts.ApplicationStatus != api.ApplicationClosed {
+			l.Event.Facts = new(*given.Facts)
+			l.Event.Facts.ApplicationStatus = api.ApplicationClosed
+		}
+	} else {
+		l.Event.SourceURLs = unique(given.SourceURLs)
+	}
+	if !slices.Equal(l.Event.SourceURLs, given.SourceURLs) || l.Event.Facts != given.Facts {
+		l.AsGiven = &given
+	}
+}
+
+// Added returns what complete added or removed, as sentences for the author of the line.
+func (l Line) Added() (changes []string) {
+	if l.AsGiven == nil {
+		return nil
+	}
+	given := unique(l.AsGiven.SourceURLs)
+	for _, u := range l.Event.SourceURLs[len(given):] {
+		changes = append(changes, "sourceUrls: lacks "+u+", which a fact cites; it is added")
+	}
+	if len(given) < len(l.AsGiven.SourceURLs) {
+		changes = append(changes, "sourceUrls: names a page twice; it is recorded once")
+	}
+	if l.Event.Facts != l.AsGiven.Facts {
+		changes = append(changes, "facts.applicationStatus: is recorded as closed, like the outcome")
+	}
+	return changes
+}
+
+// unique returns the values without repetitions, in their order.
+func unique(values []string) []string {
+	kept := make([]string, 0, len(values))
+	for _, v := range values {
+		if !slices.Contains(kept, v) {
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}
+
+// evidence checks the private evidence of the line for the completed event e.
+func (l line) evidence(e api.VerificationEvent) (found api.Evidence, p api.Problems) {
+	if l.Evidence == nil {
+		return found, nil
+	}
+	found = api.Evidence{Quotes: l.Evidence.Quotes, Gone: unique(l.Evidence.Gone), Unopened: unique(l.Evidence.Unopened)}
+	found.Complete()
+	if e.CheckType != api.Review && !found.Empty() {
+		p.Add("evidence", "must be left out: only a review has evidence")
+		return found, p
+	}
+	p.Quotes("evidence.quotes", found.Quotes, e)
+	for name, urls := range map[string][]string{"gone": found.Gone, "unopened": found.Unopened} {
+		field := "evidence." + name
+		if len(urls) > maxSources {
+			p.Add(field, "must have at most %d elements", maxSources)
+		}
+		p.URLs(field, urls)
+		for i, u := range urls {
+			if slices.Contains(e.SourceURLs, u) {
+				p.Add(fmt.Sprintf("%s[%d]", field, i), "is also in sourceUrls, the pages that were used")
+			}
+		}
+	}
+	slices.Sort(p)
+	return found, p
 }

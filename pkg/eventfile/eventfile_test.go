@@ -18,7 +18,7 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func TestReadAcceptsValidEvents(t *testing.T) {
 	file, err := eventfile.Read(strings.NewReader(
-		`{"slug":"a","checkedAt":"2026-11-20T07:00:00.9999999-05:00","checkType":"review","outcome":"verified","sourceUrls":["https://a.example"],"facts":`+
+		`{"slug":"a","checkedAt":"2026-11-20T07:00:00.9999999-05:00","checkType":"review","outcome":"verified","sourceUrls":["https://a.example/who"],"facts":`+
 			apitest.WholeFacts(`{"countryEligibility":[{"country":"CA","status":"eligible","includedRegions":["on"],"sourceUrls":["https://a.example/who"]}]}`)+
 			`,"note":"n","lastEventId":"e-1"}`+"\n\n"+`{"slug":"b","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"blocked"}`), now, api.MaxReported)
 	require.NoError(t, err)
@@ -27,11 +27,83 @@ func TestReadAcceptsValidEvents(t *testing.T) {
 		IncludedRegions: []string{"CA-ON"}, ExcludedRegions: []string{}, SourceURLs: []string{"https://a.example/who"}}}
 	require.Equal(t, []eventfile.Line{
 		{Number: 1, Event: api.VerificationEvent{Slug: "a", CheckedAt: time.Date(2026, 11, 20, 12, 0, 0, 999999000, time.UTC),
-			CheckType: api.Review, Outcome: api.OutcomeVerified, SourceURLs: []string{"https://a.example"}, Facts: &facts, Note: "n"}, LastEventID: new("e-1")},
+			CheckType: api.Review, Outcome: api.OutcomeVerified, SourceURLs: []string{"https://a.example/who"}, Facts: &facts, Note: "n"}, LastEventID: new("e-1")},
 		{Number: 3, Event: api.VerificationEvent{Slug: "b", CheckedAt: time.Date(2026, 11, 19, 0, 0, 0, 0, time.UTC),
 			CheckType: api.LinkCheck, Outcome: api.OutcomeBlocked, SourceURLs: []string{}}},
 	}, file.Lines)
 	require.Empty(t, file.Rejected)
+}
+
+// reviewLine is a line of a review of "a" with more fields.
+func reviewLine(outcome, more string) string {
+	return `{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"review","outcome":"` + outcome + `"` + more + "}"
+}
+
+const eligible = `"countryEligibility":[{"country":"CA","status":"eligible","sourceUrls":["https://a.example/who"]}]`
+
+func TestReadCompletesReviews(t *testing.T) {
+	pay := `"pay":{"minimum":17,"maximum":18,"currency":"CAD","unit":"hour","sourceUrl":"https://a.example/pay"}`
+	for name, c := range map[string]struct {
+		line    string
+		sources []string
+		status  api.ApplicationStatus
+		added   []string
+	}{
+		"nothing to add": {reviewLine("verified", `,"sourceUrls":["https://a.example/who"],"facts":`+apitest.WholeFacts(`{`+eligible+`}`)),
+			[]string{"https://a.example/who"}, api.ApplicationUnknown, nil},
+		"cited pages": {reviewLine("verified", `,"sourceUrls":["https://a.example"],"facts":`+apitest.WholeFacts(`{`+eligible+`,`+pay+`}`)),
+			[]string{"https://a.example", "https://a.example/who", "https://a.example/pay"}, api.ApplicationUnknown, []string{
+				"sourceUrls: lacks https://a.example/who, which a fact cites; it is added",
+				"sourceUrls: lacks https://a.example/pay, which a fact cites; it is added"}},
+		"a page twice": {reviewLine("verified", `,"sourceUrls":["https://a.example","https://a.example"],"facts":`+apitest.WholeFacts(`{"remote":true}`)),
+			[]string{"https://a.example"}, api.ApplicationUnknown, []string{"sourceUrls: names a page twice; it is recorded once"}},
+		"closed": {reviewLine("closed", `,"facts":`+apitest.WholeFacts(`{"applicationStatus":"open"}`)),
+			[]string{}, api.ApplicationClosed, []string{"facts.applicationStatus: is recorded as closed, like the outcome"}},
+	} {
+		file, err := eventfile.Read(strings.NewReader(c.line), now, api.MaxReported)
+		require.NoError(t, err)
+		require.Empty(t, file.Rejected, name)
+		require.Equal(t, c.sources, file.Lines[0].Event.SourceURLs, name)
+		require.Equal(t, c.status, file.Lines[0].Event.Facts.ApplicationStatus, name)
+		require.Equal(t, c.added, file.Lines[0].Added(), name)
+		require.Equal(t, c.added == nil, file.Lines[0].AsGiven == nil, name)
+	}
+}
+
+func TestReadChecksEvidence(t *testing.T) {
+	quote := func(fact, source, more string) string {
+		return `{"fact":"` + fact + `","sourceUrl":"` + source + `","exact":"Open to residents of Canada"` + more + `}`
+	}
+	verified := func(evidence string) string {
+		return reviewLine("verified", `,"sourceUrls":["https://a.example"],"facts":`+apitest.WholeFacts(`{`+eligible+`}`)+`,"evidence":`+evidence)
+	}
+	file, err := eventfile.Read(strings.NewReader(verified(`{"quotes":[`+quote("countryEligibility", "https://a.example/who", `,"prefix":"We are ","suffix":"."`)+
+		`],"gone":["https://a.example/faq","https://a.example/faq"],"unopened":["https://b.example"]}`)), now, api.MaxReported)
+	require.NoError(t, err)
+	require.Empty(t, file.Rejected)
+	require.Equal(t, api.Evidence{
+		Quotes: []api.Quote{{Fact: "countryEligibility", SourceURL: "https://a.example/who", Exact: "Open to residents of Canada", Prefix: "We are ", Suffix: "."}},
+		Gone:   []string{"https://a.example/faq"}, Unopened: []string{"https://b.example"},
+	}, file.Lines[0].Evidence)
+
+	used := quote("countryEligibility", "https://a.example", "")
+	for name, c := range map[string]struct{ line, problem string }{
+		"no such fact":  {verified(`{"quotes":[` + quote("mood", "https://a.example", "") + `]}`), "evidence.quotes[0].fact: must be one of " + strings.Join(api.FactNames, ", ")},
+		"unknown fact":  {verified(`{"quotes":[` + quote("pay", "https://a.example", "") + `]}`), "evidence.quotes[0].fact: pay has no known value in the facts of this review"},
+		"another page":  {verified(`{"quotes":[` + quote("countryEligibility", "https://c.example", "") + `]}`), "evidence.quotes[0].sourceUrl: must be one of sourceUrls"},
+		"twice":         {verified(`{"quotes":[` + used + `,` + used + `]}`), "evidence.quotes[1]: is the second quote of this fact from this source"},
+		"long context":  {verified(`{"quotes":[` + quote("countryEligibility", "https://a.example", `,"suffix":"`+strings.Repeat("é", 61)+`"`) + `]}`), "evidence.quotes[0].suffix: must have at most 60 characters"},
+		"no text":       {verified(`{"quotes":[` + strings.Replace(used, "Open to residents of Canada", " ", 1) + `]}`), "evidence.quotes[0].exact: must not be empty"},
+		"used and gone": {verified(`{"gone":["https://a.example"]}`), "evidence.gone[0]: is also in sourceUrls, the pages that were used"},
+		"no URL":        {verified(`{"unopened":["the library"]}`), "evidence.unopened[0]: must be an absolute http or https URL without user name and password, at most 2048 characters"},
+		"captures":      {verified(`{"captures":[]}`), "evidence.captures: is not a known field"},
+		"of a link check": {`{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"blocked","evidence":{"gone":["https://a.example"]}}`,
+			"evidence: must be left out: only a review has evidence"},
+	} {
+		file, err := eventfile.Read(strings.NewReader(c.line), now, api.MaxReported)
+		require.NoError(t, err)
+		require.Equal(t, api.Problems{c.problem}, file.Rejected[0].Problems, name)
+	}
 }
 
 func TestReadAcceptsOnlyOutcomesOfTheCheckType(t *testing.T) {

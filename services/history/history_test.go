@@ -39,7 +39,7 @@ func TestHistoryOfAListing(t *testing.T) {
 			`{"id":"ID","slug":"maple-market","checkedAt":"2026-11-12T00:00:00Z","checkType":"application-link","outcome":"reachable",`+
 			`"sourceUrls":[],"facts":null,"note":""},`+
 			`{"id":"ID","slug":"maple-market","checkedAt":"2026-11-10T09:00:00.5Z","checkType":"review","outcome":"verified",`+
-			`"sourceUrls":["https://maple.example/faq?a=1&b=2"],"facts":{"countryEligibility":[{"country":"CA","status":"eligible",`+
+			`"sourceUrls":["https://maple.example/faq?a=1&b=2","https://maple.example/who"],"facts":{"countryEligibility":[{"country":"CA","status":"eligible",`+
 			`"allRegions":null,"includedRegions":["CA-QC"],"excludedRegions":[],"sourceUrls":["https://maple.example/who"],"note":""}],"remote":true,`+
 			`"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":null,"pay":null,"languages":["en","fr"],`+
 			`"applicationStatus":"unknown","applicationUrl":null,"requirements":[],"riskIndicators":[]},"note":"Read the FAQ."}],`+
@@ -200,7 +200,7 @@ func TestSummariesArePulledAfterChanges(t *testing.T) {
 		pull := func(query string) []api.Summary {
 			return apitest.Decoded(servicetest.Read[api.SummaryFeed](s.get("/internal/v1/summaries" + query)).Summaries)
 		}
-		require.Equal(t, `{"rules":1,"summaries":[]}`, s.get("/internal/v1/summaries").Body)
+		require.Equal(t, `{"rules":2,"summaries":[]}`, s.get("/internal/v1/summaries").Body)
 		require.Empty(t, pull("?after=0&wait=1ms"))
 		s.catalog.set("a", true)
 		s.catalog.set("b", false)

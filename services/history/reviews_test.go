@@ -87,10 +87,32 @@ func TestInvalidReviewIsRejectedWithItsProblems(t *testing.T) {
 	})
 }
 
+func TestQuotesCanBeRequired(t *testing.T) {
+	t.Parallel()
+	source := newCatalog(t)
+	cfg := config(schema.SQLite(t), source.URL)
+	cfg.RequireQuotes = true
+	s := run(t, cfg, source)
+	s.catalog.set("a", true)
+	bare := line("a", "2026-11-19T10:00:00Z", api.Review, api.OutcomeVerified)
+	got := s.review("ann", "", bare)
+	require.Equal(t, api.Problems{"facts.remote: needs a quote from one of its sources"}, got.Report.Rejected[0].Problems)
+	quoted := strings.TrimSuffix(bare, "}") + `,"evidence":{"quotes":[{"fact":"remote","sourceUrl":"` + apitest.Source + `","exact":"Work from home"}]}}`
+	require.True(t, s.review("ann", "", quoted).Report.Applied)
+	require.Equal(t, "Work from home", s.reviewHistory("a").Evidence.Quotes[0].Exact)
+	require.NotContains(t, s.get("/api/v1/opportunities/a/history").Body, "Work from home")
+
+	s.catalog.set("b", true)
+	s.record(line("b", "2026-11-19T10:00:00Z", api.Review, api.OutcomeVerified))
+	require.True(t, s.review("ann", s.reviewHistory("b").Summary.LastEventID, line("b", "2026-11-19T11:00:00Z", api.Review, api.OutcomeNeedsReview)).Report.Applied)
+}
+
+var none = api.Evidence{Quotes: []api.Quote{}, Gone: []string{}, Unopened: []string{}}
+
 func TestReviewHistoryHasThePreviousFactsAndTheNewestEvents(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", false)
-		require.Equal(t, api.ReviewHistory{Summary: api.Summary{Slug: "a"}, Events: []api.RecordedEvent{}}, s.reviewHistory("a"))
+		require.Equal(t, api.ReviewHistory{Summary: api.Summary{Slug: "a"}, Events: []api.RecordedEvent{}, Evidence: none}, s.reviewHistory("a"))
 		facts := func(remote string) string {
 			return fmt.Sprintf(`{"slug":"a","checkedAt":"2026-11-1%%dT10:00:00Z","checkType":"review","outcome":"verified","sourceUrls":["https://a.example"],"facts":%s}`,
 				apitest.WholeFacts(`{"remote":`+remote+`}`))
@@ -101,8 +123,9 @@ func TestReviewHistoryHasThePreviousFactsAndTheNewestEvents(t *testing.T) {
 			s.record(line("a", fmt.Sprintf("2026-11-14T10:%02d:%02dZ", i/60, i%60), api.LinkCheck, api.OutcomeReachable))
 		}
 		got := s.reviewHistory("a")
-		require.True(t, *got.PreviousFacts.Remote)
-		require.False(t, *got.Summary.Facts.Remote)
+		require.False(t, *got.PreviousFacts.Remote)
+		require.Equal(t, api.ApplicationUnknown, got.PreviousFacts.ApplicationStatus)
+		require.Equal(t, api.ApplicationClosed, got.Summary.Facts.ApplicationStatus)
 		require.Len(t, got.Events, api.MaxSheetEvents)
 		require.Equal(t, got.Events[0].ID, got.Summary.LastEventID)
 		require.Equal(t, api.MaxSheetEvents+3, got.Summary.HistoryCount)

@@ -23,12 +23,12 @@ func (v *verbs) lint() *cobra.Command {
 		Long: `Check a listings file, JSON Lines or CSV, as an import would, without a running API. It names every problem by line
 and field; in CSV, by the line where the row begins and by the column. The exit code is 1 if an import would reject the file.`,
 		Example: "  opportunity listings lint platforms.jsonl\n  opportunity listings export | opportunity listings lint --output json -",
-		RunE: v.linted("listings", "an import would reject the file", func(in io.Reader, name string) (int, []api.RejectedLine, error) {
+		RunE: v.linted("listings", "an import would reject the file", func(in io.Reader, name string) (linted, error) {
 			lines, file, err := asJSONLines(in, name, format, time.Now())
 			if err == nil && lines != nil {
 				file, err = listingfile.Read(lines, time.Now(), math.MaxInt)
 			}
-			return len(file.Lines), file.Rejected, err
+			return linted{valid: len(file.Lines), rejected: file.Rejected}, err
 		}),
 	}
 	formatFlag(c, &format)
@@ -40,37 +40,52 @@ func (v *verbs) lintEvents() *cobra.Command {
 		Use:   "lint FILE|-",
 		Short: "Check an events file locally, as an append would",
 		Long: `Check an events file as an append would, without a running API. It names every problem by line and field. It does not check that each
-slug is the id of a listing. The exit code is 1 if an append would reject the file.`,
+slug is the id of a listing. It says what the service completes: sources that facts cite, and facts of a closed platform. The exit code is 1 if an append would reject the file.`,
 		Example: "  opportunity events lint reviews.jsonl",
-		RunE: v.linted("events", "an append would reject the file", func(in io.Reader, _ string) (int, []api.RejectedLine, error) {
+		RunE: v.linted("events", "an append would reject the file", func(in io.Reader, _ string) (linted, error) {
 			file, err := eventfile.Read(in, time.Now(), math.MaxInt)
-			return len(file.Lines), file.Rejected, err
+			found := linted{valid: len(file.Lines), rejected: file.Rejected}
+			for _, l := range file.Lines {
+				if added := l.Added(); len(added) > 0 {
+					found.completed = append(found.completed, api.RejectedLine{Line: l.Number, ID: l.Event.Slug, Problems: added})
+				}
+			}
+			return found, err
 		}),
 	}
 }
 
-// linted returns the RunE of a lint command. read returns the number of valid lines, and the invalid ones. what names the lines in output.
-func (v *verbs) linted(what, verdict string, read func(in io.Reader, name string) (int, []api.RejectedLine, error)) runE {
+// linted is the result of a lint.
+type linted struct {
+	valid     int
+	rejected  []api.RejectedLine
+	completed []api.RejectedLine // valid lines that the service completes
+}
+
+// linted returns the RunE of a lint command. what names the lines in output.
+func (v *verbs) linted(what, verdict string, read func(in io.Reader, name string) (linted, error)) runE {
 	return func(cmd *cobra.Command, args []string) error {
 		in, closed, err := input(cmd, args[0])
 		if err != nil {
 			return err
 		}
 		defer closed()
-		n, rejected, err := read(in, args[0])
+		found, err := read(in, args[0])
 		if err != nil {
 			return err
 		}
-		valid := len(rejected) == 0
-		raw, err := json.Marshal(map[string]any{"valid": valid, what: n, "refused": append([]api.RejectedLine{}, rejected...)})
+		valid := len(found.rejected) == 0
+		raw, err := json.Marshal(map[string]any{
+			"valid": valid, what: found.valid, "refused": append([]api.RejectedLine{}, found.rejected...), "completed": append([]api.RejectedLine{}, found.completed...),
+		})
 		if err != nil {
 			return err
 		}
 		v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
 			if valid {
-				fmt.Fprintf(out, "%d %s, no problems\n", n, what)
+				fmt.Fprintf(out, "%d %s, no problems\n", found.valid, what)
 			}
-			result{rejected: rejected, lines: true}.explain(cmd.ErrOrStderr())
+			result{rejected: append(found.rejected, found.completed...), lines: true}.explain(cmd.ErrOrStderr())
 		})
 		if !valid {
 			return &operator.Failure{Code: operator.CodeRejected, Message: verdict}

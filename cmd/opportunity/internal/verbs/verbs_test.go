@@ -79,6 +79,12 @@ func TestEventsLintNeedsNoAPI(t *testing.T) {
 	out, _, err = verb(t, nowhere, thin, "events", "lint", "-", "--output", "json")
 	require.Error(t, err)
 	require.Contains(t, out, `"events":1`)
+
+	closed := `{"slug":"a","checkedAt":"2026-01-02T03:04:05Z","checkType":"review","outcome":"closed","facts":` + apitest.WholeFacts(`{"applicationStatus":"open"}`) + `}`
+	out, errs, err = verb(t, nowhere, closed, "events", "lint", "-")
+	require.NoError(t, err)
+	require.Equal(t, "1 events, no problems\n", out)
+	require.Equal(t, "line 1 (id a): facts.applicationStatus: is recorded as closed, like the outcome\n", errs)
 }
 
 func TestSchemaIsPrinted(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
 )
 
@@ -40,6 +41,7 @@ func (e Entry) Update(l listingfile.Line, now time.Time) (Entry, Change) {
 	if updated.PublishedAt == nil {
 		updated.PublishedAt = e.PublishedAt
 	}
+	updated.Sources = undated(e.Sources, l.Sources)
 	if l.Curation != nil {
 		updated.Curation = nilIfEmpty(l.Curation)
 	}
@@ -61,6 +63,25 @@ func (e Entry) Update(l listingfile.Line, now time.Time) (Entry, Change) {
 		updated.ChangedAt = &now
 	}
 	return updated, change
+}
+
+// undated returns the new sources with the earlier of the old and the new date of each: only a review moves a date forward.
+func undated(old, updated []api.Source) []api.Source {
+	updated = slices.Clone(updated)
+	for i, s := range updated {
+		for _, before := range old {
+			if before.URL == s.URL && before.CheckedAt != nil && s.CheckedAt != nil && later(*s.CheckedAt, *before.CheckedAt) {
+				updated[i].CheckedAt = before.CheckedAt
+			}
+		}
+	}
+	return updated
+}
+
+func later(a, b api.CheckDate) bool {
+	x, _ := a.Time() // both were validated
+	y, _ := b.Time()
+	return x.After(y)
 }
 
 func (e *Entry) publish(now time.Time) {

@@ -3,6 +3,7 @@
 package listing
 
 import (
+	"slices"
 	"time"
 
 	"opportunity.internal/pkg/api"
@@ -31,6 +32,9 @@ func (e Entry) Public(summary api.Summary, now time.Time) api.Opportunity {
 		facts = *e.Facts
 	}
 	facts.Complete()
+	if summary.LastOutcome == api.OutcomeClosed { // reviews of earlier releases did not record it in their facts
+		facts.ApplicationStatus = api.ApplicationClosed
+	}
 	return api.Opportunity{
 		ID:             e.ID,
 		Kind:           api.Kind,
@@ -38,9 +42,36 @@ func (e Entry) Public(summary api.Summary, now time.Time) api.Opportunity {
 		PublishedAt:    e.PublishedAt,
 		Facts:          facts,
 		Verification:   summary.VerificationAt(e.ChangedAt, now),
-		Sources:        e.Sources,
+		Sources:        sources(e.Sources, summary, now),
 		CompanyProfile: profile(e.CompanyProfile, now),
 	}
+}
+
+// sources returns the listing's own sources, with the times of the reviews that used them, and then those that only reviews used. It leaves
+// out those that a review found gone. No time is later than now.
+func sources(own []api.Source, s api.Summary, now time.Time) []api.Source {
+	all := make([]api.Source, 0, len(own)+len(s.Sources))
+	gone := func(u string) bool {
+		return slices.ContainsFunc(s.Gone, func(g api.SourceCheck) bool { return g.URL == u })
+	}
+	for _, source := range own {
+		if !gone(source.URL) {
+			all = append(all, source)
+		}
+	}
+	for _, used := range s.Sources {
+		at := used.CheckedAt
+		if at.After(now) {
+			at = now
+		}
+		checked := new(api.CheckDate(at.UTC().Format(time.RFC3339Nano)))
+		if i := slices.IndexFunc(all, func(have api.Source) bool { return have.URL == used.URL }); i >= 0 {
+			all[i].CheckedAt = checked
+		} else {
+			all = append(all, api.Source{URL: used.URL, CheckedAt: checked})
+		}
+	}
+	return all
 }
 
 // profile returns p as consumers see it at now, or nil if p is nil.

@@ -2,6 +2,7 @@
 package event
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -29,6 +30,10 @@ type Record struct {
 	Note       string        `json:"note"`
 	Actor      string        `json:"actor"`      // the operator who appended it
 	RecordedAt int64         `json:"recordedAt"` // microseconds since 1970 UTC
+
+	// Evidence is the private evidence, with a random salt: JSON of a saltedEvidence, as hashed. It is nil if there is none, and in
+	// events of releases without it.
+	Evidence *string `json:"evidence,omitempty"`
 
 	ContentHash string `json:"contentHash"` // of the content; equal for duplicates
 	PrevHash    string `json:"prevHash"`    // Hash of the previous event of the slug; empty for the first
@@ -106,6 +111,37 @@ func New(e api.VerificationEvent) (Record, error) {
 	return r, nil
 }
 
+// saltedEvidence is evidence as it is stored. The salt keeps a hash of it from confirming a guess.
+type saltedEvidence struct {
+	Salt string `json:"salt"` // 128 random bits, hexadecimal
+	api.Evidence
+}
+
+// Attach sets the private evidence, unless it is empty. Call it before Seal, which commits to it.
+func (r *Record) Attach(e api.Evidence) error {
+	if e.Empty() {
+		return nil
+	}
+	salt := make([]byte, 16)
+	_, _ = rand.Read(salt) // never fails
+	text, err := json.Marshal(saltedEvidence{hex.EncodeToString(salt), e})
+	r.Evidence = new(string(text))
+	return err
+}
+
+// Private returns the private evidence, nil if there is none.
+func (r *Record) Private() (*api.Evidence, error) {
+	if r.Evidence == nil {
+		return nil, nil
+	}
+	var e saltedEvidence
+	if err := json.Unmarshal([]byte(*r.Evidence), &e); err != nil {
+		return nil, fmt.Errorf("evidence of event %s: %w", r.ID, err)
+	}
+	e.Complete()
+	return &e.Evidence, nil
+}
+
 // Seal appends the record to the chain whose newest event has the hash prev, empty for a new chain: it sets PrevHash and Hash.
 // Every other field except Sequence must be set, because the hash covers it.
 func (r *Record) Seal(prev string) {
@@ -115,7 +151,10 @@ func (r *Record) Seal(prev string) {
 // chained returns the hash of the record in the chain whose newest event has the hash prev.
 func (r *Record) chained(prev string) string {
 	fields := append([]string{prev, r.ID, r.Actor, strconv.FormatInt(r.RecordedAt, 10)}, r.content()...)
-	return digest("opportunity verification event 1", fields...)
+	if r.Evidence == nil {
+		return digest("opportunity verification event 1", fields...)
+	}
+	return digest("opportunity verification event 2", append(fields, digest("opportunity verification event evidence 1", *r.Evidence))...)
 }
 
 // Leaf returns the leaf of the record in the log of all events. The leaf contains only hashes of the content and the actor, so an
@@ -128,6 +167,17 @@ func (r *Record) Leaf() []byte {
 func (r *Record) Intact() bool {
 	validFacts := r.Facts == nil || *r.Facts != "" // an empty text has the same hash as nil
 	return validFacts && r.ContentHash == digest(contentForm, r.content()...) && r.Hash == r.chained(r.PrevHash)
+}
+
+// HashWithoutFacts returns the content hash that a review that ends in closed had before it was given the facts in effect. Of any other
+// record it returns ContentHash.
+func (r *Record) HashWithoutFacts() string {
+	if r.CheckType != api.Review || r.Outcome != api.OutcomeClosed || r.Facts == nil {
+		return r.ContentHash
+	}
+	without := *r
+	without.Facts = nil
+	return digest(contentForm, without.content()...)
 }
 
 // content returns the content fields in hashing order.
@@ -155,6 +205,16 @@ func appendJoined(out []byte, form string, fields ...string) []byte {
 		out = append(binary.BigEndian.AppendUint64(out, uint64(len(f))), f...)
 	}
 	return out
+}
+
+// Recorded returns the record as operators see it.
+func (r *Record) Recorded() (api.RecordedEvent, error) {
+	e, err := r.Event()
+	if err != nil {
+		return api.RecordedEvent{}, err
+	}
+	evidence, err := r.Private()
+	return api.RecordedEvent{VerificationEvent: e, RecordedAt: time.UnixMicro(r.RecordedAt).UTC(), Actor: r.Actor, Evidence: evidence}, err
 }
 
 // Event returns the record as consumers see it.

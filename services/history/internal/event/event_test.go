@@ -52,6 +52,29 @@ func TestHashesNeverChange(t *testing.T) {
 	}
 	second.Facts = new("")
 	require.False(t, second.Intact(), "empty facts must not pass for nil")
+
+	first.Evidence = new(`{"salt":"000102030405060708090a0b0c0d0e0f","quotes":[],"gone":["https://odin.example/faq"],"unopened":[]}`)
+	require.False(t, first.Intact(), "evidence cannot be added to an event")
+	first.Seal("")
+	require.Equal(t, "6ee9152e6a5529b5268d40fd9d70a385d6c697e1dd4be8af902ee61aeeecda34", first.Hash)
+	require.Equal(t, "20872955b9b8ed3fb1a3577d5fbacb2c8b6a0d6ab3c3e74abad4e5413002648e", first.ContentHash, "the same review without evidence is a duplicate")
+	private, err := first.Private()
+	require.NoError(t, err)
+	require.Equal(t, &api.Evidence{Quotes: []api.Quote{}, Gone: []string{"https://odin.example/faq"}, Unopened: []string{}}, private)
+}
+
+func TestEqualEvidenceHasDifferentHashes(t *testing.T) {
+	hashes := map[string]bool{}
+	for range 2 {
+		r := event.Record{ID: "1", Slug: "a", SourceURLs: "[]"}
+		require.NoError(t, r.Attach(api.Evidence{Gone: []string{"https://a.example"}}))
+		r.Seal("")
+		hashes[r.Hash] = true
+	}
+	require.Len(t, hashes, 2, "a hash without a salt would confirm a guess")
+	r := event.Record{}
+	require.NoError(t, r.Attach(api.Evidence{Quotes: []api.Quote{}}))
+	require.Nil(t, r.Evidence)
 }
 
 func TestHashCoversEveryField(t *testing.T) {
@@ -72,6 +95,8 @@ func TestHashCoversEveryField(t *testing.T) {
 		"note":          func(r *event.Record) string { r.Note = ""; return "" },
 		"actor":         func(r *event.Record) string { r.Actor = "y"; return "" },
 		"recordedAt":    func(r *event.Record) string { r.RecordedAt = 3; return "" },
+		"evidence":      func(r *event.Record) string { r.Evidence = new("{}"); return "" },
+		"salt":          func(r *event.Record) string { r.Evidence = new(`{"salt":"1"}`); return "" },
 		"moved text":    func(r *event.Record) string { r.Facts, r.Note = nil, "{}n"; return "" },
 	} {
 		r := record

@@ -120,15 +120,14 @@ func awaitLatest(ctx context.Context, latest, now time.Time) (time.Time, error) 
 	}
 }
 
-// forOperators returns the records with the time of recording and the actor.
+// forOperators returns the records as operators see them.
 func forOperators(records []event.Record) ([]api.RecordedEvent, error) {
 	events := make([]api.RecordedEvent, len(records))
 	for i := range records {
-		e, err := records[i].Event()
-		if err != nil {
+		var err error
+		if events[i], err = records[i].Recorded(); err != nil {
 			return nil, err
 		}
-		events[i] = api.RecordedEvent{VerificationEvent: e, RecordedAt: time.UnixMicro(records[i].RecordedAt).UTC(), Actor: records[i].Actor}
 	}
 	return events, nil
 }

@@ -61,6 +61,8 @@ type API struct {
 	PublicURL string // URL of the gateway for consumers, without a trailing slash
 	Now       func() time.Time
 
+	RequireQuotes bool // for each known fact of a verified review that arrives alone
+
 	queries *breaker
 }
 

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,6 +41,9 @@ func (a API) record(g *gin.Context) (web.Reply, error) {
 	if reply.PreviousFacts, err = previousFacts(records); err != nil {
 		return web.Reply{}, err
 	}
+	if reply.Evidence, err = latestEvidence(records); err != nil {
+		return web.Reply{}, err
+	}
 	if i := slices.IndexFunc(records, func(r event.Record) bool { return r.CheckType == api.Review }); i >= 0 && values["without"] == "" {
 		reply.Opinion, err = a.Store.Opinion(ctx, records[i].ID)
 	}
@@ -59,6 +63,17 @@ func (a API) opinionRequests(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: api.OpinionList{Requests: requests}}, err
 }
 
+// latestEvidence returns the evidence of the first record that has any.
+func latestEvidence(records []event.Record) (latest api.Evidence, err error) {
+	for i := range records {
+		if found, err := records[i].Private(); found != nil || err != nil {
+			return *cmp.Or(found, &latest), err
+		}
+	}
+	latest.Complete()
+	return latest, nil
+}
+
 // previousFacts returns the facts of the second review with facts among records, newest check first.
 func previousFacts(records []event.Record) (*api.Facts, error) {
 	latest := true
@@ -74,6 +89,17 @@ func previousFacts(records []event.Record) (*api.Facts, error) {
 		return e.Facts, err
 	}
 	return nil, nil
+}
+
+// unquoted returns the known facts of a verified review that lack a required quote.
+func (a API) unquoted(l eventfile.Line) (p api.Problems) {
+	if !a.RequireQuotes || l.Event.Outcome != api.OutcomeVerified {
+		return nil
+	}
+	for _, name := range api.Unquoted(*l.Event.Facts, l.Evidence.Quotes) {
+		p.Add("facts."+name, "needs a quote from one of its sources")
+	}
+	return p
 }
 
 // review records one review for the catalog. Like append, it reports an invalid review and the events that its author has not seen; the
@@ -94,6 +120,10 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 		return web.Reply{JSON: api.ReviewAppended{Report: report}}, nil
 	case len(file.Lines) != 1 || file.Lines[0].Event.CheckType != api.Review:
 		return web.Reply{}, problem.New(problem.InvalidParameter, "The body must have exactly one review.")
+	}
+	if p := a.unquoted(file.Lines[0]); len(p) > 0 {
+		report.Rejected = []api.RejectedLine{{Line: 1, ID: file.Lines[0].Event.Slug, Problems: p}}
+		return web.Reply{JSON: api.ReviewAppended{Report: report}}, nil
 	}
 	if now, err = awaitLatest(g.Request.Context(), file.Lines[0].Event.CheckedAt, now); err != nil {
 		return web.Reply{}, err

@@ -14,6 +14,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history/internal/event"
@@ -40,18 +41,82 @@ func TestRepeatedAppendChangesNothing(t *testing.T) {
 	})
 }
 
+// An event that an earlier release recorded as it was given is not recorded a second time in its completed form.
+func TestACompletedEventIsADuplicateOfTheGivenOne(t *testing.T) {
+	onBoth(t, func(t *testing.T, s testStore) {
+		s.publish(t, "a")
+		given := review("a", 1, "")
+		s.add(t, given)
+		completed := given
+		completed.SourceURLs = append([]string{"https://a.example/more"}, given.SourceURLs...)
+		again := eventfile.Line{Event: completed, AsGiven: &given}
+		appended, duplicates, err := s.Append(t.Context(), "ada", recorded, fileOf([]eventfile.Line{again}))
+		require.NoError(t, err)
+		require.Equal(t, [2]int{0, 1}, [2]int{appended, duplicates})
+
+		done, err := s.Review(t.Context(), recorded, event.Proposal{Actor: "ada", Line: again})
+		require.NoError(t, err)
+		require.True(t, done.Duplicate)
+		require.Len(t, s.events(t, "a"), 1)
+		require.NotEmpty(t, done.Record.ID)
+	})
+}
+
+func TestAClosedReviewRecordsThatApplicationsAreClosed(t *testing.T) {
+	onBoth(t, func(t *testing.T, s testStore) {
+		s.publish(t, "a")
+		closed := api.VerificationEvent{Slug: "a", CheckedAt: review("a", 2, "").CheckedAt, CheckType: api.Review, Outcome: api.OutcomeClosed, SourceURLs: []string{}}
+		s.add(t, review("a", 1, ""), closed)
+		events := s.events(t, "a")
+		want := *review("a", 1, "").Facts
+		want.ApplicationStatus = api.ApplicationClosed
+		require.Empty(t, cmp.Diff(&want, events[0].Facts))
+		require.Empty(t, cmp.Diff(review("a", 1, "").Facts, events[1].Facts))
+
+		s.add(t, review("a", 3, "open again"))
+		appended, duplicates := s.add(t, closed)
+		require.Equal(t, [2]int{0, 1}, [2]int{appended, duplicates}, "the review was recorded with other facts than those of now")
+		require.Equal(t, 3, s.chains(t))
+
+		s.publish(t, "b")
+		closed.Slug = "b"
+		s.add(t, closed)
+		require.Nil(t, s.events(t, "b")[0].Facts, "facts that nobody reviewed are not recorded")
+	})
+}
+
+func TestEvidenceIsStoredWithTheEvent(t *testing.T) {
+	onBoth(t, func(t *testing.T, s testStore) {
+		s.publish(t, "a")
+		l := lines(review("a", 1, ""))[0]
+		l.Evidence = api.Evidence{Quotes: []api.Quote{{Fact: "remote", SourceURL: apitest.Source, Exact: "work from home"}}, Gone: []string{"https://a.example/faq"}, Unopened: []string{}}
+		for range 2 {
+			_, _, err := s.Append(t.Context(), "ada", recorded, fileOf([]eventfile.Line{l}))
+			require.NoError(t, err)
+		}
+		require.Equal(t, 1, s.chains(t))
+		records, sum, err := s.RecordHistory(t.Context(), "a", "")
+		require.NoError(t, err)
+		private, err := records[0].Private()
+		require.NoError(t, err)
+		require.Equal(t, &l.Evidence, private)
+		require.Equal(t, "https://a.example/faq", sum.Gone[0].URL)
+		require.Equal(t, sum.Gone, s.summaries(t)["a"].Gone)
+	})
+}
+
 // chains verifies the chain of every listing with events read directly from the table, and returns the number of events.
 func (s testStore) chains(t testing.TB) (events int) {
 	t.Helper()
 	rows, err := s.db.WithContext(t.Context()).Raw(`SELECT sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note,
-		actor, recorded_at, content_hash, prev_hash, hash FROM verification_events ORDER BY sequence`).Rows()
+		actor, recorded_at, evidence, content_hash, prev_hash, hash FROM verification_events ORDER BY sequence`).Rows()
 	require.NoError(t, err)
 	defer rows.Close()
 	last := map[string]string{}
 	for rows.Next() {
 		var r event.Record
 		require.NoError(t, rows.Scan(&r.Sequence, &r.ID, &r.Slug, &r.CheckedAt, &r.CheckType, &r.Outcome, &r.SourceURLs, &r.Facts, &r.Note,
-			&r.Actor, &r.RecordedAt, &r.ContentHash, &r.PrevHash, &r.Hash))
+			&r.Actor, &r.RecordedAt, &r.Evidence, &r.ContentHash, &r.PrevHash, &r.Hash))
 		events++
 		require.EqualValues(t, events, r.Sequence, "sequences must have no gaps")
 		require.Equal(t, last[r.Slug], r.PrevHash)

@@ -191,9 +191,9 @@ func recordsAfter(db *gorm.DB, after int64, limit int) ([]event.Record, error) {
 	return findRecords(db, allColumns, limit, "sequence > ? ORDER BY sequence LIMIT ?", after, limit)
 }
 
-// The columns of event.Record, and the part of them that api.VerificationEvent has.
+// The columns of event.Record, and the part of them that summaries depend on.
 const (
-	eventColumns = "sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note"
+	eventColumns = "sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, evidence"
 	allColumns   = eventColumns + ", actor, recorded_at, content_hash, prev_hash, hash"
 )
 
@@ -207,10 +207,10 @@ func findRecords(db *gorm.DB, columns string, n int, condition string, args ...a
 	defer rows.Close()
 	records := make([]event.Record, 0, n)
 	var r event.Record
-	into := []any{&r.Sequence, &r.ID, &r.Slug, &r.CheckedAt, (*string)(&r.CheckType), (*string)(&r.Outcome), &r.SourceURLs, &r.Facts, &r.Note,
+	into := []any{&r.Sequence, &r.ID, &r.Slug, &r.CheckedAt, (*string)(&r.CheckType), (*string)(&r.Outcome), &r.SourceURLs, &r.Facts, &r.Note, &r.Evidence,
 		&r.Actor, &r.RecordedAt, &r.ContentHash, &r.PrevHash, &r.Hash}
 	if columns == eventColumns {
-		into = into[:9]
+		into = into[:10]
 	}
 	for rows.Next() {
 		if err := rows.Scan(into...); err != nil {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -29,6 +30,7 @@ type eventRow struct {
 	Note        string
 	Actor       string
 	RecordedAt  int64
+	Evidence    *string
 	ContentHash string
 	PrevHash    string
 	Hash        string
@@ -64,6 +66,28 @@ type proposed struct {
 	event.Record
 
 	LastEventID *string
+	evidence    api.Evidence
+
+	// givenHash is the content hash of the event before it was completed, empty if nothing was added.
+	givenHash string
+}
+
+// propose returns the record of a line by actor at now.
+func propose(l eventfile.Line, actor string, now time.Time) (proposed, error) {
+	r, err := event.New(l.Event)
+	if err != nil {
+		return proposed{}, err
+	}
+	r.Actor, r.RecordedAt = actor, max(now.UnixMicro(), r.CheckedAt)
+	p := proposed{Record: r, LastEventID: l.LastEventID, evidence: l.Evidence}
+	if l.AsGiven != nil {
+		given, err := event.New(*l.AsGiven)
+		if err != nil {
+			return proposed{}, err
+		}
+		p.givenHash = given.ContentHash
+	}
+	return p, nil
 }
 
 // Append records the events of lines at now and updates the summaries, in one transaction, while the lines arrive. An event with a later check
@@ -74,12 +98,11 @@ func (s *Store) Append(ctx context.Context, actor string, now time.Time, lines L
 	err = s.exclusively(ctx, fileTimeout, func(tx *gorm.DB, next int64) (int64, error) {
 		b := batch{tx: tx, next: next}
 		err := lines(func(l eventfile.Line) error {
-			r, err := event.New(l.Event)
+			p, err := propose(l, actor, now)
 			if err != nil {
 				return err
 			}
-			r.Actor, r.RecordedAt = actor, max(now.UnixMicro(), r.CheckedAt)
-			b.records = append(b.records, proposed{r, l.LastEventID})
+			b.records = append(b.records, p)
 			if len(b.records) < linesPerBatch {
 				return nil
 			}
@@ -117,11 +140,14 @@ func (b *batch) append() error {
 	b.records = nil
 	for some := range slices.Chunk(slugs, listingsPerBatch) {
 		added, repeated, missed, err := appendTo(b.tx, some, bySlug, b.next)
+		if err == nil {
+			err = drawOpinions(b.tx, added)
+		}
 		if err != nil {
 			return err
 		}
-		b.next += int64(added)
-		b.appended, b.duplicates, b.unseen = b.appended+added, b.duplicates+repeated, append(b.unseen, missed...)
+		b.next += int64(len(added))
+		b.appended, b.duplicates, b.unseen = b.appended+len(added), b.duplicates+repeated, append(b.unseen, missed...)
 	}
 	return nil
 }
@@ -138,40 +164,38 @@ func grouped(records []proposed) (slugs []string, bySlug map[string][]proposed) 
 	return slugs, bySlug
 }
 
-// appendTo appends the proposed records of slugs with sequences from next, and updates their summaries. It skips a listing with
-// unseen events and returns these.
+// appendTo appends the proposed records of slugs with sequences from next, and updates their summaries. It returns the appended events, the
+// number of duplicates, and the unseen events of the listings that it therefore skipped.
 func appendTo(tx *gorm.DB, slugs []string, bySlug map[string][]proposed, next int64,
-) (appended, duplicates int, unseen []event.Record, err error) {
+) (fresh []eventRow, duplicates int, unseen []event.Record, err error) {
 	chains, err := load(tx, allColumns, len(slugs), slugs)
 	if err != nil {
-		return 0, 0, nil, err
+		return nil, 0, nil, err
 	}
-	var fresh []eventRow
 	var summaries []summaryRow
 	for _, slug := range slugs {
-		chain, added, err := extend(chains[slug], bySlug[slug], next+int64(appended))
+		chain, added, err := extend(chains[slug], bySlug[slug], next+int64(len(fresh)))
 		if missed := new(event.UnseenError); errors.As(err, &missed) {
 			unseen = append(unseen, missed.Events...)
 			continue
 		}
 		if err != nil {
-			return 0, 0, nil, err
+			return nil, 0, nil, err
 		}
 		duplicates += len(bySlug[slug]) - added
 		if added == 0 {
 			continue
 		}
-		appended += added
 		for _, r := range chain[len(chain)-added:] {
 			fresh = append(fresh, eventRow(r))
 		}
 		row, err := summarize(slug, chain)
 		if err != nil {
-			return 0, 0, nil, err
+			return nil, 0, nil, err
 		}
 		summaries = append(summaries, row)
 	}
-	return appended, duplicates, unseen, save(tx, fresh, summaries)
+	return fresh, duplicates, unseen, save(tx, fresh, summaries)
 }
 
 // exclusively runs work, within a time limit, in a transaction during which no replica appends. work receives the next free sequence and returns the one
@@ -216,18 +240,23 @@ func load(tx *gorm.DB, columns string, n int, slugs []string) (map[string][]even
 	return chains, err
 }
 
-// extend appends the records that the chain lacks, with sequences from next, and returns the number of added records. It returns an
-// event.UnseenError if the chain contains events that the author of a record had not seen.
+// extend appends the records that the chain lacks, with sequences from next, and returns the number of added records. It sets the content
+// hash of each to that of the recorded event. It returns an event.UnseenError if the chain contains events that the author of a record had not seen.
 func extend(chain []event.Record, records []proposed, next int64) (extended []event.Record, added int, err error) {
-	held := make(map[string]bool, len(chain)+len(records))
+	held := make(map[string]string, len(chain)+len(records)) // recorded content hash by each hash of the content
+	hold := func(r *event.Record) {
+		held[r.ContentHash], held[r.HashWithoutFacts()] = r.ContentHash, r.ContentHash
+	}
 	prev := ""
-	for _, r := range chain {
-		held[r.ContentHash], prev = true, r.Hash
+	for i := range chain {
+		hold(&chain[i])
+		prev = chain[i].Hash
 	}
 	before := chain
-	for _, p := range records {
-		r := p.Record
-		if held[r.ContentHash] { // a duplicate, perhaps after a lost response: skip the precondition
+	for i := range records {
+		p := &records[i]
+		if hash := cmp.Or(held[p.ContentHash], held[p.givenHash]); hash != "" { // a duplicate, perhaps after a lost response: skip the precondition
+			p.ContentHash = hash
 			continue
 		}
 		if p.LastEventID != nil {
@@ -239,13 +268,46 @@ func extend(chain []event.Record, records []proposed, next int64) (extended []ev
 		if err != nil {
 			return nil, 0, err
 		}
-		r.ID, r.Sequence = id.String(), next+int64(added)
-		r.Seal(prev)
-		held[r.ContentHash], prev = true, r.Hash
-		chain = append(chain, r)
+		p.ID, p.Sequence = id.String(), next+int64(added)
+		if err := errors.Join(p.addFacts(chain), p.Attach(p.evidence)); err != nil {
+			return nil, 0, err
+		}
+		p.Seal(prev)
+		hold(&p.Record)
+		prev = p.Hash
+		chain = append(chain, p.Record)
 		added++
 	}
 	return chain, added, nil
+}
+
+// addFacts gives a review that ends in closed and has no facts the facts of the latest review before it, with applications closed.
+func (p *proposed) addFacts(chain []event.Record) error {
+	if p.CheckType != api.Review || p.Outcome != api.OutcomeClosed || p.Facts != nil {
+		return nil
+	}
+	var latest *event.Record
+	for i := range chain {
+		if r := &chain[i]; r.Facts != nil && r.CheckedAt <= p.CheckedAt && (latest == nil || r.CheckedAt >= latest.CheckedAt) {
+			latest = r
+		}
+	}
+	if latest == nil {
+		return nil
+	}
+	known, err := latest.Event()
+	if err != nil {
+		return err
+	}
+	e, err := p.Event()
+	if err != nil {
+		return err
+	}
+	e.Facts = known.Facts
+	e.Facts.ApplicationStatus = api.ApplicationClosed
+	r, err := event.New(e)
+	p.Facts, p.ContentHash = r.Facts, r.ContentHash
+	return err
 }
 
 const maxUnseen = 20 // events of one listing in an UnseenError

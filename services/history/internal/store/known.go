@@ -20,10 +20,10 @@ func (s *Store) Known(ctx context.Context, slug string, at time.Time) ([]event.R
 		return nil, api.Summary{}, database.Outage(err)
 	}
 	records := make([]event.Record, len(rows))
-	events := make([]api.VerificationEvent, len(rows))
+	events := make([]api.RecordedEvent, len(rows))
 	for i, row := range rows {
 		records[i] = event.Record(row)
-		if events[i], err = records[i].Event(); err != nil {
+		if events[i], err = records[i].Recorded(); err != nil {
 			return nil, api.Summary{}, err
 		}
 	}

@@ -116,7 +116,8 @@ func (s LinkChecks) Record(ctx context.Context, run string, now time.Time, e api
 		if err := tx.Exec("UPDATE link_outcomes SET checks = checks + 1 WHERE outcome = ?", e.Outcome).Error; err != nil {
 			return next, err
 		}
-		appended, _, _, err = appendTo(tx, []string{r.Slug}, map[string][]proposed{r.Slug: {{Record: r}}}, next)
+		added, _, _, err := appendTo(tx, []string{r.Slug}, map[string][]proposed{r.Slug: {{Record: r}}}, next)
+		appended = len(added)
 		return next + int64(appended), err
 	})
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -27,6 +28,38 @@ type opinionRow struct {
 }
 
 func (opinionRow) TableName() string { return "second_opinions" }
+
+// drawOpinions draws some of the appended events for second opinions.
+func drawOpinions(tx *gorm.DB, appended []eventRow) error {
+	var slugs []string
+	for _, row := range appended {
+		if row.CheckType == api.Review {
+			slugs = append(slugs, row.Slug)
+		}
+	}
+	if len(slugs) == 0 {
+		return nil
+	}
+	var listings []listingRow
+	if err := tx.Where("id IN ?", slugs).Find(&listings).Error; err != nil {
+		return err
+	}
+	var drawn []opinionRow
+	for _, row := range appended {
+		i := slices.IndexFunc(listings, func(l listingRow) bool { return l.ID == row.Slug })
+		if i < 0 {
+			continue
+		}
+		is, err := event.DrawnForOpinion(event.Record(row), listings[i].ApplicationURL)
+		if err != nil {
+			return err
+		}
+		if is {
+			drawn = append(drawn, opinionRow{EventID: row.ID, Sequence: row.Sequence, Slug: row.Slug, Reviewer: row.Actor, DrawnAt: row.RecordedAt})
+		}
+	}
+	return database.Insert(tx, drawn, "")
+}
 
 // maxOpinions is the maximum number of open requests in a list.
 const maxOpinions = 100

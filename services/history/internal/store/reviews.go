@@ -23,7 +23,7 @@ func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]even
 		return nil, api.Summary{}, database.Outage(err)
 	}
 	records := make([]event.Record, 0, len(rows))
-	events := make([]api.VerificationEvent, 0, len(rows))
+	events := make([]api.RecordedEvent, 0, len(rows))
 	newest := event.Record{}
 	for _, row := range rows {
 		r := event.Record(row)
@@ -33,7 +33,7 @@ func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]even
 		if r.ID == without {
 			continue
 		}
-		e, err := r.Event()
+		e, err := r.Recorded()
 		if err != nil {
 			return nil, api.Summary{}, err
 		}
@@ -48,18 +48,13 @@ func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]even
 // opinion that differs from the first review is recorded as a disagreement. It returns event.ErrNoOpinion if none was requested.
 func (s *Store) Review(ctx context.Context, now time.Time, p event.Proposal) (done event.Reviewed, err error) {
 	err = s.exclusively(ctx, appendTimeout, func(tx *gorm.DB, next int64) (int64, error) {
-		var appended int
+		var appended []eventRow
 		if p.SecondOpinionOf != "" {
 			done, appended, err = secondOpinion(tx, now, p, next)
-		} else {
-			done, appended, err = appendReview(tx, now, p, next)
-			if err == nil && appended > 0 && done.Record.Outcome == api.OutcomeVerified && event.DrawnForOpinion(done.Record.ID) {
-				err = tx.Create(&opinionRow{
-					EventID: done.Record.ID, Sequence: done.Record.Sequence, Slug: done.Record.Slug, Reviewer: p.Actor, DrawnAt: now.UnixMicro(),
-				}).Error
-			}
+		} else if done, appended, err = appendReview(tx, now, p, next); err == nil {
+			err = drawOpinions(tx, appended)
 		}
-		return next + int64(appended), err
+		return next + int64(len(appended)), err
 	})
 	if err == nil && !done.Duplicate {
 		s.appended.Add(1)
@@ -68,20 +63,20 @@ func (s *Store) Review(ctx context.Context, now time.Time, p event.Proposal) (do
 }
 
 // appendReview appends the review with the sequence next, unless it is a duplicate.
-func appendReview(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (done event.Reviewed, appended int, err error) {
-	r, err := event.New(p.Line.Event)
+func appendReview(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (done event.Reviewed, appended []eventRow, err error) {
+	r, err := propose(p.Line, p.Actor, now)
 	if err != nil {
-		return done, 0, err
+		return done, nil, err
 	}
-	r.Actor, r.RecordedAt = p.Actor, now.UnixMicro()
-	appended, duplicates, unseen, err := appendTo(tx, []string{r.Slug}, map[string][]proposed{r.Slug: {{r, p.Line.LastEventID}}}, next)
+	reviews := []proposed{r}
+	appended, duplicates, unseen, err := appendTo(tx, []string{r.Slug}, map[string][]proposed{r.Slug: reviews}, next)
 	if err != nil {
-		return done, 0, err
+		return done, nil, err
 	}
 	if len(unseen) > 0 {
-		return done, 0, &event.UnseenError{Events: unseen}
+		return done, nil, &event.UnseenError{Events: unseen}
 	}
-	done, err = reviewed(tx.Where("slug = ? AND content_hash = ?", r.Slug, r.ContentHash), tx)
+	done, err = reviewed(tx.Where("slug = ? AND content_hash = ?", r.Slug, reviews[0].ContentHash), tx)
 	done.Duplicate = duplicates > 0
 	return done, appended, err
 }
@@ -102,34 +97,34 @@ func reviewed(match, tx *gorm.DB) (done event.Reviewed, err error) {
 }
 
 // secondOpinion appends the review as a second opinion with the sequence next, unless it was given before.
-func secondOpinion(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (done event.Reviewed, appended int, err error) {
+func secondOpinion(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (done event.Reviewed, appended []eventRow, err error) {
 	row, repeated, err := findOpinion(tx, p.SecondOpinionOf, p.Actor, p.Line.Event.Slug, p.Sent)
 	if err != nil {
-		return done, 0, err
+		return done, nil, err
 	}
 	if repeated {
 		done, err = reviewed(tx.Where("id = ?", *row.RecordedID), tx)
 		done.Duplicate = true
-		return done, 0, errors.Join(err, json.Unmarshal([]byte(*row.Differs), &done.Differs))
+		return done, nil, errors.Join(err, json.Unmarshal([]byte(*row.Differs), &done.Differs))
 	}
 	var drawn eventRow
 	if err := tx.Where("id = ?", row.EventID).Take(&drawn).Error; err != nil {
-		return done, 0, err
+		return done, nil, err
 	}
 	first, err := (*event.Record)(&drawn).Event()
 	if err != nil {
-		return done, 0, err
+		return done, nil, err
 	}
 	differs := event.Differences(first, p.Line.Event)
 	if len(differs) > 0 {
 		p.Line.Event = event.Disagreement(p.Line.Event, differs)
 	}
 	if done, appended, err = appendReview(tx, now, p, next); err != nil {
-		return done, 0, err
+		return done, nil, err
 	}
 	text, err := json.Marshal(differs)
 	if err != nil {
-		return done, 0, err
+		return done, nil, err
 	}
 	done.Differs = differs
 	return done, appended, tx.Model(&opinionRow{}).Where("event_id = ?", row.EventID).Updates(map[string]any{

@@ -222,10 +222,10 @@ func TestSummariesAreIndependentOfArrivalOrder(t *testing.T) {
 		got := s.summaries(t)
 		require.Len(t, got, 5)
 		for slug, sum := range got {
-			var own []api.VerificationEvent
+			var own []api.RecordedEvent
 			for _, e := range all {
 				if e.Slug == slug {
-					own = append(own, e)
+					own = append(own, api.RecordedEvent{VerificationEvent: e})
 				}
 			}
 			want := summary.Of(slug, own)

@@ -24,11 +24,12 @@ const unevidenced = "recorded as verified without a source or without facts"
 // Events are ordered by checkedAt. Of two events at the same time, the one with the more cautious outcome (see severity) counts
 // as the later, so a success never hides a doubt. A review recorded as verified without a source or facts, before both were
 // required, counts as needs-review.
-func Of(slug string, events []api.VerificationEvent) api.Summary {
+func Of(slug string, events []api.RecordedEvent) api.Summary {
 	s := api.Summary{Slug: slug, HistoryCount: len(events)}
 	reviews, links := split(events)
 
 	s.ReviewCount = len(reviews)
+	s.Sources, s.Gone = sources(reviews)
 	known := "" // the latest facts; a review without facts leaves them unchanged
 	for _, r := range reviews {
 		s.LastCheckedAt, s.LastOutcome = &r.CheckedAt, r.Outcome
@@ -64,10 +65,10 @@ func Of(slug string, events []api.VerificationEvent) api.Summary {
 
 // Encode returns the JSON of the summary of slug, which has the recorded events, oldest first. There must be at least one.
 func Encode(slug string, records []event.Record) (string, error) {
-	events := make([]api.VerificationEvent, len(records))
+	events := make([]api.RecordedEvent, len(records))
 	for i := range records {
 		var err error
-		if events[i], err = records[i].Event(); err != nil {
+		if events[i], err = records[i].Recorded(); err != nil {
 			return "", err
 		}
 	}
@@ -75,6 +76,31 @@ func Encode(slug string, records []event.Record) (string, error) {
 	s.Sequence, s.LastEventID = last.Sequence, last.ID
 	text, err := json.Marshal(s)
 	return string(text), err
+}
+
+// sources returns the pages that successful reviews used, and those that reviews found gone since, both by their latest review, the latest
+// first. reviews are in order.
+func sources(reviews []checked) (used, gone []api.SourceCheck) {
+	seen := map[string]bool{}
+	for _, r := range slices.Backward(reviews) {
+		add := func(to []api.SourceCheck, urls []string) []api.SourceCheck {
+			for _, u := range urls {
+				if !seen[u] && len(to) < api.MaxSources {
+					seen[u] = true
+					to = append(to, api.SourceCheck{URL: u, CheckedAt: r.CheckedAt})
+				}
+			}
+			return to
+		}
+		if r.Outcome == api.OutcomeVerified {
+			used = add(used, r.SourceURLs)
+		}
+		if r.Evidence != nil {
+			gone = add(gone, r.Evidence.Gone)
+		}
+	}
+	slices.SortFunc(gone, func(a, b api.SourceCheck) int { return cmp.Or(b.CheckedAt.Compare(a.CheckedAt), cmp.Compare(a.URL, b.URL)) })
+	return used, gone
 }
 
 // doubt returns the summary's description of e, the event that puts the record in doubt. It returns nil for nil.
@@ -114,7 +140,7 @@ func conflict(reviewedAt time.Time, links []checked) *checked {
 
 // checked is an event with its facts as JSON text for comparison, empty for an event without facts.
 type checked struct {
-	api.VerificationEvent
+	api.RecordedEvent
 	facts string
 }
 
@@ -125,10 +151,10 @@ var severity = map[api.Outcome]int{
 }
 
 // split separates reviews from link checks and puts each in a total order, with the ID as the last criterion.
-func split(events []api.VerificationEvent) (reviews, links []checked) {
+func split(events []api.RecordedEvent) (reviews, links []checked) {
 	for _, e := range events {
 		if e.CheckType == api.LinkCheck {
-			links = append(links, checked{VerificationEvent: e})
+			links = append(links, checked{RecordedEvent: e})
 			continue
 		}
 		if e.Outcome == api.OutcomeVerified && !e.Evidenced() {
@@ -137,7 +163,7 @@ func split(events []api.VerificationEvent) (reviews, links []checked) {
 				e.Facts = nil
 			}
 		}
-		c := checked{VerificationEvent: e}
+		c := checked{RecordedEvent: e}
 		if e.Facts != nil {
 			text, _ := json.Marshal(e.Facts) // encoding facts never fails
 			c.facts = string(text)
@@ -146,7 +172,7 @@ func split(events []api.VerificationEvent) (reviews, links []checked) {
 	}
 	order := func(a, b checked) int {
 		return cmp.Or(a.CheckedAt.Compare(b.CheckedAt), cmp.Compare(severity[a.Outcome], severity[b.Outcome]), cmp.Compare(a.facts, b.facts),
-			cmp.Compare(a.Note, b.Note), cmp.Compare(a.ID, b.ID))
+			cmp.Compare(a.Note, b.Note), slices.Compare(a.SourceURLs, b.SourceURLs), cmp.Compare(a.ID, b.ID))
 	}
 	slices.SortFunc(reviews, order)
 	slices.SortFunc(links, order)

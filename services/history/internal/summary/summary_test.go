@@ -19,15 +19,19 @@ var day0 = time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)
 
 func at(hours float64) time.Time { return day0.Add(time.Duration(hours * float64(time.Hour))) }
 
-func review(hours float64, outcome api.Outcome, facts *api.Facts) api.VerificationEvent {
-	return api.VerificationEvent{Slug: "a", CheckedAt: at(hours), CheckType: api.Review, Outcome: outcome, Facts: facts,
-		SourceURLs: []string{apitest.Source}}
+func review(hours float64, outcome api.Outcome, facts *api.Facts) api.RecordedEvent {
+	return recorded(api.VerificationEvent{Slug: "a", CheckedAt: at(hours), CheckType: api.Review, Outcome: outcome, Facts: facts,
+		SourceURLs: []string{apitest.Source}})
 }
 
-func verified(hours float64) api.VerificationEvent { return apitest.Verified("a", at(hours)) }
+func verified(hours float64) api.RecordedEvent { return recorded(apitest.Verified("a", at(hours))) }
 
-func link(hours float64, outcome api.Outcome) api.VerificationEvent {
-	return api.VerificationEvent{Slug: "a", CheckedAt: at(hours), CheckType: api.LinkCheck, Outcome: outcome, SourceURLs: []string{}}
+func recorded(e api.VerificationEvent) api.RecordedEvent {
+	return api.RecordedEvent{VerificationEvent: e}
+}
+
+func link(hours float64, outcome api.Outcome) api.RecordedEvent {
+	return recorded(api.VerificationEvent{Slug: "a", CheckedAt: at(hours), CheckType: api.LinkCheck, Outcome: outcome, SourceURLs: []string{}})
 }
 
 func facts(remote bool) *api.Facts {
@@ -36,32 +40,58 @@ func facts(remote bool) *api.Facts {
 	return &f
 }
 
+func used(hours float64) []api.SourceCheck {
+	return []api.SourceCheck{{URL: apitest.Source, CheckedAt: at(hours)}}
+}
+
+func TestSourcesFollowReviews(t *testing.T) {
+	using := func(hours float64, outcome api.Outcome, gone []string, urls ...string) api.RecordedEvent {
+		e := review(hours, outcome, facts(true))
+		e.SourceURLs = urls
+		if gone != nil {
+			e.Evidence = &api.Evidence{Gone: gone, Unopened: []string{"unopened"}}
+		}
+		return e
+	}
+	s := summary.Of("a", []api.RecordedEvent{
+		using(0, api.OutcomeVerified, nil, "pay", "faq", "unopened", "old"),
+		using(24, api.OutcomeVerified, []string{"faq", "never used"}, "pay", "new"),
+		using(48, api.OutcomeNeedsReview, []string{"old"}, "pay", "doubtful"),
+	})
+	require.Equal(t, []api.SourceCheck{{URL: "pay", CheckedAt: at(24)}, {URL: "new", CheckedAt: at(24)}, {URL: "unopened", CheckedAt: at(0)}}, s.Sources,
+		"only a successful review dates its sources, and one that could not be opened keeps its date")
+	require.Equal(t, []api.SourceCheck{{URL: "old", CheckedAt: at(48)}, {URL: "faq", CheckedAt: at(24)}, {URL: "never used", CheckedAt: at(24)}}, s.Gone)
+
+	s = summary.Of("a", []api.RecordedEvent{using(0, api.OutcomeVerified, []string{"faq"}, "pay"), using(1, api.OutcomeVerified, nil, "faq")})
+	require.Empty(t, s.Gone, "a page that is used again is back")
+}
+
 func TestSummaryOfEvents(t *testing.T) {
 	yes, no := facts(true), facts(false)
 	for _, c := range []struct {
 		name   string
-		events []api.VerificationEvent
+		events []api.RecordedEvent
 		want   api.Summary
 	}{
 		{"no events", nil, api.Summary{Slug: "a"}},
-		{"a link check alone", []api.VerificationEvent{link(0, api.OutcomeClosed)},
+		{"a link check alone", []api.RecordedEvent{link(0, api.OutcomeClosed)},
 			api.Summary{Slug: "a", HistoryCount: 1, ApplicationLink: &api.ApplicationLink{Outcome: api.OutcomeClosed, CheckedAt: at(0)}}},
-		{"a review", []api.VerificationEvent{review(0, api.OutcomeVerified, yes)},
+		{"a review", []api.RecordedEvent{review(0, api.OutcomeVerified, yes)},
 			api.Summary{Slug: "a", HistoryCount: 1, ReviewCount: 1, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(0)),
-				LastOutcome: api.OutcomeVerified, FreshUntil: new(at(14 * 24)), Facts: yes}},
+				LastOutcome: api.OutcomeVerified, FreshUntil: new(at(14 * 24)), Facts: yes, Sources: used(0)}},
 		{"a later doubt keeps the freshness of an earlier success",
-			[]api.VerificationEvent{review(0, api.OutcomeVerified, yes), review(48, api.OutcomeNeedsReview, nil)},
+			[]api.RecordedEvent{review(0, api.OutcomeVerified, yes), review(48, api.OutcomeNeedsReview, nil)},
 			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(48)),
-				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: yes,
+				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: yes, Sources: used(0),
 				Doubt: &api.Doubt{CheckType: api.Review, Outcome: api.OutcomeNeedsReview, CheckedAt: at(48)}}},
 		{"an older review that arrives late",
-			[]api.VerificationEvent{review(48, api.OutcomeVerified, yes), review(0, api.OutcomeClosed, no)},
+			[]api.RecordedEvent{review(48, api.OutcomeVerified, yes), review(0, api.OutcomeClosed, no)},
 			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, ChangeCount: 1, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(48)),
-				LastOutcome: api.OutcomeVerified, FreshUntil: new(at(16 * 24)), Facts: yes}},
+				LastOutcome: api.OutcomeVerified, FreshUntil: new(at(16 * 24)), Facts: yes, Sources: used(48)}},
 		{"at the same time the doubt counts",
-			[]api.VerificationEvent{review(0, api.OutcomeNeedsReview, no), review(0, api.OutcomeVerified, yes)},
+			[]api.RecordedEvent{review(0, api.OutcomeNeedsReview, no), review(0, api.OutcomeVerified, yes)},
 			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, ChangeCount: 1, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(0)),
-				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: no,
+				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: no, Sources: used(0),
 				Doubt: &api.Doubt{CheckType: api.Review, Outcome: api.OutcomeNeedsReview, CheckedAt: at(0)}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -74,31 +104,31 @@ func TestConflict(t *testing.T) {
 	verified := verified(0)
 	for _, c := range []struct {
 		name   string
-		events []api.VerificationEvent
+		events []api.RecordedEvent
 		want   *time.Time
 	}{
-		{"closed", []api.VerificationEvent{verified, link(1, api.OutcomeClosed)}, new(at(1))},
-		{"needs review", []api.VerificationEvent{verified, link(1, api.OutcomeNeedsReview)}, new(at(1))},
-		{"the first of several", []api.VerificationEvent{verified, link(9, api.OutcomeClosed), link(5, api.OutcomeNeedsReview)}, new(at(5))},
-		{"remains after the link recovers", []api.VerificationEvent{verified, link(1, api.OutcomeClosed), link(2, api.OutcomeReachable)}, new(at(1))},
-		{"at the time of the review", []api.VerificationEvent{verified, link(0, api.OutcomeClosed)}, nil},
-		{"before the review", []api.VerificationEvent{verified, link(-1, api.OutcomeClosed)}, nil},
-		{"ended by a new review", []api.VerificationEvent{verified, link(1, api.OutcomeClosed), apitest.Verified("a", at(2))}, nil},
-		{"without a review", []api.VerificationEvent{link(1, api.OutcomeClosed)}, nil},
-		{"blocked for weeks", []api.VerificationEvent{verified, link(1, api.OutcomeBlocked), link(200, api.OutcomeBlocked)}, nil},
-		{"unreachable once", []api.VerificationEvent{verified, link(1, api.OutcomeUnreachable)}, nil},
-		{"unreachable twice, a day apart", []api.VerificationEvent{verified, link(1, api.OutcomeUnreachable), link(25, api.OutcomeUnreachable)}, new(at(25))},
+		{"closed", []api.RecordedEvent{verified, link(1, api.OutcomeClosed)}, new(at(1))},
+		{"needs review", []api.RecordedEvent{verified, link(1, api.OutcomeNeedsReview)}, new(at(1))},
+		{"the first of several", []api.RecordedEvent{verified, link(9, api.OutcomeClosed), link(5, api.OutcomeNeedsReview)}, new(at(5))},
+		{"remains after the link recovers", []api.RecordedEvent{verified, link(1, api.OutcomeClosed), link(2, api.OutcomeReachable)}, new(at(1))},
+		{"at the time of the review", []api.RecordedEvent{verified, link(0, api.OutcomeClosed)}, nil},
+		{"before the review", []api.RecordedEvent{verified, link(-1, api.OutcomeClosed)}, nil},
+		{"ended by a new review", []api.RecordedEvent{verified, link(1, api.OutcomeClosed), recorded(apitest.Verified("a", at(2)))}, nil},
+		{"without a review", []api.RecordedEvent{link(1, api.OutcomeClosed)}, nil},
+		{"blocked for weeks", []api.RecordedEvent{verified, link(1, api.OutcomeBlocked), link(200, api.OutcomeBlocked)}, nil},
+		{"unreachable once", []api.RecordedEvent{verified, link(1, api.OutcomeUnreachable)}, nil},
+		{"unreachable twice, a day apart", []api.RecordedEvent{verified, link(1, api.OutcomeUnreachable), link(25, api.OutcomeUnreachable)}, new(at(25))},
 		{"unreachable twice, not quite a day apart",
-			[]api.VerificationEvent{verified, link(1, api.OutcomeUnreachable), link(24.999, api.OutcomeUnreachable)}, nil},
-		{"unreachable several times within a day", []api.VerificationEvent{verified, link(1, api.OutcomeUnreachable),
+			[]api.RecordedEvent{verified, link(1, api.OutcomeUnreachable), link(24.999, api.OutcomeUnreachable)}, nil},
+		{"unreachable several times within a day", []api.RecordedEvent{verified, link(1, api.OutcomeUnreachable),
 			link(13, api.OutcomeUnreachable), link(25, api.OutcomeUnreachable), link(49, api.OutcomeUnreachable)}, new(at(25))},
-		{"unreachable, reached in between", []api.VerificationEvent{verified, link(1, api.OutcomeUnreachable), link(13, api.OutcomeReachable),
+		{"unreachable, reached in between", []api.RecordedEvent{verified, link(1, api.OutcomeUnreachable), link(13, api.OutcomeReachable),
 			link(26, api.OutcomeUnreachable)}, nil},
-		{"unreachable, blocked in between", []api.VerificationEvent{verified, link(1, api.OutcomeUnreachable), link(13, api.OutcomeBlocked),
+		{"unreachable, blocked in between", []api.RecordedEvent{verified, link(1, api.OutcomeUnreachable), link(13, api.OutcomeBlocked),
 			link(26, api.OutcomeUnreachable), link(50, api.OutcomeUnreachable)}, new(at(50))},
-		{"unreachable before and after the review", []api.VerificationEvent{link(-20, api.OutcomeUnreachable), verified,
+		{"unreachable before and after the review", []api.RecordedEvent{link(-20, api.OutcomeUnreachable), verified,
 			link(4, api.OutcomeUnreachable)}, nil},
-		{"unreachable long before and twice after", []api.VerificationEvent{link(-20, api.OutcomeUnreachable), verified,
+		{"unreachable long before and twice after", []api.RecordedEvent{link(-20, api.OutcomeUnreachable), verified,
 			link(4, api.OutcomeUnreachable), link(28, api.OutcomeUnreachable)}, new(at(28))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -118,16 +148,16 @@ func TestChangeCount(t *testing.T) {
 	ok := api.OutcomeVerified
 	for _, c := range []struct {
 		name   string
-		events []api.VerificationEvent
+		events []api.RecordedEvent
 		want   int
 	}{
-		{"the first facts", []api.VerificationEvent{review(0, api.OutcomeClosed, nil), review(1, ok, yes)}, 0},
-		{"the same facts", []api.VerificationEvent{review(0, ok, yes), review(1, ok, facts(true))}, 0},
-		{"other facts", []api.VerificationEvent{review(0, ok, yes), review(1, ok, no)}, 1},
-		{"changed and restored", []api.VerificationEvent{review(0, ok, yes), review(1, ok, no), review(2, ok, yes)}, 2},
-		{"omitted in between", []api.VerificationEvent{review(0, ok, yes), review(1, api.OutcomeClosed, nil), review(2, ok, yes)}, 0},
-		{"omitted, then other facts", []api.VerificationEvent{review(0, ok, yes), review(1, api.OutcomeClosed, nil), review(2, ok, no)}, 1},
-		{"a middle review that arrives late", []api.VerificationEvent{review(0, ok, yes), review(2, ok, yes), review(1, ok, no)}, 2},
+		{"the first facts", []api.RecordedEvent{review(0, api.OutcomeClosed, nil), review(1, ok, yes)}, 0},
+		{"the same facts", []api.RecordedEvent{review(0, ok, yes), review(1, ok, facts(true))}, 0},
+		{"other facts", []api.RecordedEvent{review(0, ok, yes), review(1, ok, no)}, 1},
+		{"changed and restored", []api.RecordedEvent{review(0, ok, yes), review(1, ok, no), review(2, ok, yes)}, 2},
+		{"omitted in between", []api.RecordedEvent{review(0, ok, yes), review(1, api.OutcomeClosed, nil), review(2, ok, yes)}, 0},
+		{"omitted, then other facts", []api.RecordedEvent{review(0, ok, yes), review(1, api.OutcomeClosed, nil), review(2, ok, no)}, 1},
+		{"a middle review that arrives late", []api.RecordedEvent{review(0, ok, yes), review(2, ok, yes), review(1, ok, no)}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.Equal(t, c.want, summary.Of("a", c.events).ChangeCount)
@@ -136,7 +166,7 @@ func TestChangeCount(t *testing.T) {
 }
 
 func TestRecordBecomesStaleAfterFourteenDays(t *testing.T) {
-	s := summary.Of("a", []api.VerificationEvent{verified(0), link(13*24, api.OutcomeReachable)})
+	s := summary.Of("a", []api.RecordedEvent{verified(0), link(13*24, api.OutcomeReachable)})
 	end := at(14 * 24)
 	require.Equal(t, &end, s.FreshUntil)
 	require.Equal(t, api.Verified, s.StatusAt(nil, end))
@@ -154,7 +184,7 @@ func TestVerifiedReviewWithoutEvidenceCountsAsNeedsReview(t *testing.T) {
 		"empty facts": {ID: "thin", Slug: "a", CheckedAt: at(24), CheckType: api.Review, Outcome: api.OutcomeVerified, SourceURLs: []string{apitest.Source}, Facts: &unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := summary.Of("a", []api.VerificationEvent{verified(0), thin})
+			s := summary.Of("a", []api.RecordedEvent{verified(0), recorded(thin)})
 			require.Equal(t, api.NeedsReview, s.StatusAt(nil, at(25)))
 			require.Equal(t, new(at(24)), s.LastCheckedAt, "the thin review is the latest review")
 			require.Equal(t, 2, s.ReviewCount)
@@ -164,9 +194,9 @@ func TestVerifiedReviewWithoutEvidenceCountsAsNeedsReview(t *testing.T) {
 			require.Equal(t, &api.Doubt{EventID: "thin", CheckType: api.Review, Outcome: api.OutcomeNeedsReview, CheckedAt: at(24),
 				Note: "recorded as verified without a source or without facts"}, s.Doubt)
 
-			s = summary.Of("a", []api.VerificationEvent{verified(24), thin})
+			s = summary.Of("a", []api.RecordedEvent{verified(24), recorded(thin)})
 			require.Equal(t, api.NeedsReview, s.StatusAt(nil, at(25)), "at the same time the doubt counts")
-			s = summary.Of("a", []api.VerificationEvent{thin, verified(48)})
+			s = summary.Of("a", []api.RecordedEvent{recorded(thin), verified(48)})
 			require.Equal(t, api.Verified, s.StatusAt(nil, at(49)))
 		})
 	}
@@ -176,15 +206,15 @@ func TestStatusOfHistories(t *testing.T) {
 	ok := verified(0)
 	for _, c := range []struct {
 		name   string
-		events []api.VerificationEvent
+		events []api.RecordedEvent
 		want   api.VerificationStatus
 	}{
 		{"no events", nil, api.Unverified},
-		{"link checks only", []api.VerificationEvent{link(0, api.OutcomeReachable), link(1, api.OutcomeClosed)}, api.Unverified},
-		{"verified", []api.VerificationEvent{ok, link(1, api.OutcomeReachable), link(2, api.OutcomeBlocked), link(3, api.OutcomeUnreachable)}, api.Verified},
-		{"closed by a review", []api.VerificationEvent{ok, review(1, api.OutcomeClosed, nil)}, api.NeedsReview},
-		{"closed by a link check", []api.VerificationEvent{ok, link(1, api.OutcomeClosed)}, api.NeedsReview},
-		{"reviewed again", []api.VerificationEvent{ok, link(1, api.OutcomeClosed), apitest.Verified("a", at(2))}, api.Verified},
+		{"link checks only", []api.RecordedEvent{link(0, api.OutcomeReachable), link(1, api.OutcomeClosed)}, api.Unverified},
+		{"verified", []api.RecordedEvent{ok, link(1, api.OutcomeReachable), link(2, api.OutcomeBlocked), link(3, api.OutcomeUnreachable)}, api.Verified},
+		{"closed by a review", []api.RecordedEvent{ok, review(1, api.OutcomeClosed, nil)}, api.NeedsReview},
+		{"closed by a link check", []api.RecordedEvent{ok, link(1, api.OutcomeClosed)}, api.NeedsReview},
+		{"reviewed again", []api.RecordedEvent{ok, link(1, api.OutcomeClosed), recorded(apitest.Verified("a", at(2)))}, api.Verified},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.Equal(t, c.want, summary.Of("a", c.events).StatusAt(nil, at(24)))
@@ -193,7 +223,7 @@ func TestStatusOfHistories(t *testing.T) {
 }
 
 // history generates events on a coarse clock, so that equal times and gaps of days both occur.
-var history = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.VerificationEvent {
+var history = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.RecordedEvent {
 	hours := float64(rapid.IntRange(0, 20).Draw(t, "slot") * 6)
 	if rapid.Bool().Draw(t, "review") {
 		var known *api.Facts
@@ -201,8 +231,10 @@ var history = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.VerificationEvent
 			known = facts(rapid.Bool().Draw(t, "remote"))
 		}
 		e := review(hours, rapid.SampledFrom(api.Outcomes[api.Review]).Draw(t, "outcome"), known)
-		if rapid.Bool().Draw(t, "without sources") {
-			e.SourceURLs = []string{}
+		pages := rapid.SliceOfDistinct(rapid.SampledFrom([]string{"https://a.example", "https://b.example", "https://c.example"}), rapid.ID[string])
+		e.SourceURLs = pages.Draw(t, "sources")
+		if gone := pages.Draw(t, "gone"); len(gone) > 0 {
+			e.Evidence = &api.Evidence{Gone: gone}
 		}
 		return e
 	}
@@ -222,7 +254,7 @@ func TestSummaryIsIndependentOfArrivalOrder(t *testing.T) {
 func TestLinkChecksDoNotChangeReviewFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := history.Draw(t, "events")
-		var reviews []api.VerificationEvent
+		var reviews []api.RecordedEvent
 		for _, e := range events {
 			if e.CheckType == api.Review {
 				reviews = append(reviews, e)
@@ -271,7 +303,7 @@ func TestConflictMatchesNaiveRule(t *testing.T) {
 	})
 }
 
-func unbrokenPair(events []api.VerificationEvent, first, second api.VerificationEvent) bool {
+func unbrokenPair(events []api.RecordedEvent, first, second api.RecordedEvent) bool {
 	if first.CheckType != api.LinkCheck || first.Outcome != api.OutcomeUnreachable || second.Outcome != api.OutcomeUnreachable ||
 		second.CheckedAt.Sub(first.CheckedAt) < 24*time.Hour {
 		return false
