@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Evidence is what a review stores besides its event. It is for curators only: no response to a consumer has any of it. The hash of the event
+// Evidence is private: a review stores it besides its event for curators, and no response to a consumer has any of it. The hash of the event
 // covers it.
 type Evidence struct {
 	Quotes   []Quote   `json:"quotes"`             // at most one of a fact and a source

@@ -34,7 +34,8 @@ type Opportunity struct {
 	PublishedAt  *time.Time   `json:"publishedAt"`
 	Facts        Facts        `json:"facts"`
 	Verification Verification `json:"verification"`
-	// Pages that support the record.
+	// Pages that support the record: those that successful reviews used, and those that the listing
+	// names. A page that a review found gone is left out.
 	Sources []Source `json:"sources"`
 	// Background on the company with sources, or null if none was collected.
 	CompanyProfile *CompanyProfile `json:"companyProfile"`
@@ -60,7 +61,8 @@ const (
 // Source is a page that supports the record.
 type Source struct {
 	URL string `json:"url"`
-	// Time of the latest check of the page, or null if not recorded.
+	// Time of the latest successful review that used the page. Before any did, the date of its latest
+	// check, or null if not recorded.
 	CheckedAt *CheckDate `json:"checkedAt"`
 }
 

@@ -48,7 +48,8 @@ class Opportunity(TypedDict):
     verification: Verification
 
     sources: list[Source]
-    """Pages that support the record."""
+    """Pages that support the record: those that successful reviews used, and those that the
+    listing names. A page that a review found gone is left out."""
 
     companyProfile: CompanyProfile | None
     """Background on the company with sources, or null if none was collected."""
@@ -72,7 +73,8 @@ class Source(TypedDict):
     url: str
 
     checkedAt: CheckDate | None
-    """Time of the latest check of the page, or null if not recorded."""
+    """Time of the latest successful review that used the page. Before any did, the date of its
+    latest check, or null if not recorded."""
 
 
 class Facts(TypedDict):

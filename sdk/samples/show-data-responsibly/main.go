@@ -46,7 +46,10 @@ func main() {
 }
 
 func facts(record opportunity.Opportunity) (all []fact) {
-	f, source := record.Facts, record.Sources[0].URL // a public record has a source
+	f, source := record.Facts, record.Company.Website
+	if len(record.Sources) > 0 { // there is none if all pages are gone
+		source = record.Sources[0].URL
+	}
 	for _, c := range f.CountryEligibility {
 		if len(c.SourceURLs) > 0 {
 			all = append(all, fact{"Residents of " + c.Country, string(c.Status) + ": " + regions(c), c.SourceURLs[0]})

@@ -7,7 +7,7 @@ const checked = lastCheckedAt?.slice(0, 10) ?? 'never';
 
 /** Returns each fact as label, value and source. Without a source of its own, a fact is based on the sources of the record. */
 function* facts({ countryEligibility, degreeRequired, pay }) {
-  const source = record.sources[0].url; // a public record has a source
+  const source = record.sources[0]?.url ?? record.company.website; // no source if all pages are gone
   for (const entry of countryEligibility) {
     if (entry.sourceUrls.length > 0) yield [`Residents of ${entry.country}`, `${entry.status}: ${regions(entry)}`, entry.sourceUrls[0]];
   }

@@ -8,7 +8,7 @@ from opportunity_data import Client, CountryEligibility, Opportunity
 
 def facts(record: Opportunity) -> Iterator[tuple[str, str, str]]:
     """Returns each fact as label, value and source. Without a source of its own, a fact is based on the sources of the record."""
-    source = record["sources"][0]["url"]  # a public record has a source
+    source = record["sources"][0]["url"] if record["sources"] else record["company"]["website"]  # all pages may be gone
     for entry in record["facts"]["countryEligibility"]:
         if entry["sourceUrls"]:
             yield f"Residents of {entry['country']}", f"{entry['status']}: {regions(entry)}", entry["sourceUrls"][0]

@@ -29,7 +29,10 @@ export interface Opportunity {
   publishedAt: string | null;
   facts: Facts;
   verification: Verification;
-  /** Pages that support the record. */
+  /**
+   * Pages that support the record: those that successful reviews used, and those that the listing
+   * names. A page that a review found gone is left out.
+   */
   sources: Source[];
   /** Background on the company with sources, or null if none was collected. */
   companyProfile: CompanyProfile | null;
@@ -52,7 +55,10 @@ export type Category =
 /** A page that supports the record. */
 export interface Source {
   url: string;
-  /** Time of the latest check of the page, or null if not recorded. */
+  /**
+   * Time of the latest successful review that used the page. Before any did, the date of its latest
+   * check, or null if not recorded.
+   */
   checkedAt: CheckDate | null;
 }
 

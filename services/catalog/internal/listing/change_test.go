@@ -229,3 +229,45 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestPublicSourcesFollowReviews(t *testing.T) {
+	entry := listing.Create(example(t), now)
+	entry.Sources = []api.Source{
+		{URL: "https://a.example/pay", CheckedAt: new(api.CheckDate("2025-03-01"))}, {URL: "https://a.example/gone", CheckedAt: new(api.CheckDate("2025-03-01"))},
+		{URL: "https://a.example/unopened", CheckedAt: new(api.CheckDate("2025-03-02"))},
+	}
+	require.Equal(t, entry.Sources, entry.Public(api.Summary{}, now).Sources, "without a review the listing's own")
+	got := entry.Public(api.Summary{
+		Sources: []api.SourceCheck{{URL: "https://b.example/used", CheckedAt: now.Add(time.Minute)}, {URL: "https://a.example/pay", CheckedAt: now.Add(-time.Hour)}},
+		Gone:    []api.SourceCheck{{URL: "https://a.example/gone", CheckedAt: now.Add(-time.Hour)}},
+	}, now)
+	require.Equal(t, []api.Source{
+		{URL: "https://a.example/pay", CheckedAt: new(api.CheckDate("2026-11-19T23:00:00Z"))},
+		{URL: "https://a.example/unopened", CheckedAt: new(api.CheckDate("2025-03-02"))},
+		{URL: "https://b.example/used", CheckedAt: new(api.CheckDate("2026-11-20T00:00:00Z"))}, // not later than now
+	}, got.Sources)
+	entry.Sources = nil
+	require.NotNil(t, entry.Public(api.Summary{}, now).Sources)
+}
+
+func TestPublicFactsOfAClosedPlatform(t *testing.T) {
+	entry := listing.Create(example(t), now)
+	facts := api.UnknownFacts()
+	facts.ApplicationStatus = api.ApplicationOpen
+	require.Equal(t, api.ApplicationClosed, entry.Public(api.Summary{Facts: &facts, LastOutcome: api.OutcomeClosed}, now).Facts.ApplicationStatus)
+	require.Equal(t, api.ApplicationOpen, entry.Public(api.Summary{Facts: &facts, LastOutcome: api.OutcomeNeedsReview}, now).Facts.ApplicationStatus)
+	require.Equal(t, api.ApplicationOpen, facts.ApplicationStatus)
+}
+
+func TestOnlyReviewsMoveDatesOfSourcesForward(t *testing.T) {
+	dated := func(url, date string) api.Source { return api.Source{URL: url, CheckedAt: new(api.CheckDate(date))} }
+	line := example(t)
+	line.Sources = []api.Source{dated("https://a.example", "2026-05-02"), dated("https://b.example", "2026-05-02T10:00:00+02:00"), {URL: "https://c.example"}}
+	entry := listing.Create(line, now)
+	line.Sources = []api.Source{dated("https://a.example", "2026-05-03"), dated("https://b.example", "2026-05-02T07:59:00Z"),
+		dated("https://c.example", "2026-01-01"), dated("https://d.example", "2026-06-01")}
+	updated, _ := entry.Update(line, now)
+	require.Equal(t, []api.Source{dated("https://a.example", "2026-05-02"), dated("https://b.example", "2026-05-02T07:59:00Z"),
+		dated("https://c.example", "2026-01-01"), dated("https://d.example", "2026-06-01")}, updated.Sources)
+	require.Equal(t, api.CheckDate("2026-05-03"), *line.Sources[0].CheckedAt, "the line is not changed")
+}
