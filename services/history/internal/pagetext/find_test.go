@@ -1,0 +1,73 @@
+package pagetext_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/history/internal/pagetext"
+)
+
+func TestNormalize(t *testing.T) {
+	for in, want := range map[string]string{
+		" a\t b\r\n\u00A0c\u202Fd\u3000e\u2009 ":      "a b c d e",
+		"l’heure ‘a’ “b” «c» „d‟ 5′ `e´":              `l'heure 'a' "b" "c" "d" 5' 'e'`,
+		"10–20 — 30 ‑ −5…":                            "10-20 - 30 - -5...",
+		"trans\u00ADcribe\u200B \uFEFFnow\u2060":      "transcribe now",
+		"e\u0301t\u00E9 e\u200B\u0301":                "été é",
+		"\u1FEFa\u1FFD":                               "'a'",
+		"a\u0000b\u0085c\u202Ed":                      "a\uFFFDb c\uFFFDd",
+		"ﬁne ① Ａ K":                                   "ﬁne ① Ａ K",   // compatibility characters stay
+		"раy PAY pay":                                 "раy PAY pay", // look-alikes stay
+		"\u200B \u00AD":                               "",
+		"<b>&amp;</b>":                                "<b>&amp;</b>",
+		"\U000E0061hidden tag\U000E0062, flag \u200D": "hidden tag, flag",
+	} {
+		require.Equal(t, want, pagetext.Normalize(in), "%q", in)
+		require.Equal(t, want, pagetext.Normalize(want), "%q twice", in)
+	}
+}
+
+func TestFind(t *testing.T) {
+	const text = "Transcriber\nYou earn $20 per hour, paid weekly.\nNo experience required. Open to residents of Canada.\nTraducteurs : 1 500 $ par mois, l'été."
+	for name, c := range map[string]struct {
+		prefix, exact, suffix string
+		want                  api.Finding
+	}{
+		"surrounded":               {"You earn ", "$20 per hour", ", paid", api.QuotePresent},
+		"without surroundings":     {"", "$20 per hour", "", api.QuotePresent},
+		"surroundings cut in word": {"rn ", "$20 per hour", ", pa", api.QuotePresent},
+		"trimmed surroundings":     {"earn", "$20", "per hour", api.QuotePresent},
+		"across lines":             {"Transcriber You", "earn $20 per hour, paid weekly. No", "experience", api.QuotePresent},
+		"other typography":         {"", "1 500 $ par mois, l’e\u0301te\u0301", ".", api.QuotePresent},
+		"other prefix":             {"We pay ", "$20 per hour", ", paid", api.QuoteMoved},
+		"other suffix":             {"earn ", "$20 per hour", " at least", api.QuoteMoved},
+		"other text":               {"earn ", "$25 per hour", ", paid", api.QuoteMissing},
+		"longer amount":            {"", "earn $2", "", api.QuoteMissing},
+		"rest of an amount":        {"", "500 $ par mois", "", api.QuoteMissing},
+		"start of an amount":       {"Traducteurs : ", "1", "", api.QuoteMissing},
+		"part of a word":           {"", "experience require", "", api.QuoteMissing},
+		"part of a word, stated":   {"No ", "experience require", "d. Open", api.QuotePresent},
+		"upper case":               {"", "NO EXPERIENCE REQUIRED", "", api.QuoteMissing},
+		"look-alike":               {"", "$20 рer hour", "", api.QuoteMissing},
+		"empty":                    {"You", " \u200B ", "earn", api.QuoteMissing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.want, pagetext.Find(text, api.Quote{Prefix: c.prefix, Exact: c.exact, Suffix: c.suffix}))
+		})
+	}
+	for name, c := range map[string]struct{ text, exact string }{
+		"decimals": {"Pay is $20.50.", "$20"}, "thousands": {"Pay is $20,000.", "$20"}, "thousands in French": {"Paie : 20 000 $", "20"},
+		"more digits": {"Pay is $200.", "$20"}, "another dollar": {"Pay is CA$20.", "$20"}, "thousands as k": {"Pay is $20k.", "$20"},
+		"rest of decimals": {"Pay is 1,500 dollars", "500 dollars"}, "accent": {"cafe\u0327s", "cafe"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, api.QuoteMissing, pagetext.Find(c.text, api.Quote{Exact: c.exact}))
+		})
+	}
+	require.Equal(t, api.QuotePresent, pagetext.Find("Pay is $200. It was $20, before.", api.Quote{Exact: "$20"}), "a later occurrence")
+	require.Equal(t, api.QuotePresent, pagetext.Find("時給は1500円です", api.Quote{Exact: "時給は"}), "words that are not separated")
+	require.Equal(t, api.QuoteMissing, pagetext.Find(strings.Repeat("a", 4<<20), api.Quote{Exact: "a"}))
+}
