@@ -61,6 +61,11 @@ type ListingFeed struct {
 	StartOver bool           `json:"startOver,omitempty"`
 }
 
+// UnpublishedListings has the ids of the listings that are not public, as the history knows the catalog.
+type UnpublishedListings struct {
+	Listings []string `json:"listings"`
+}
+
 // SummaryFeed is a page of summaries after the requested sequence, in sequence order.
 type SummaryFeed struct {
 	Rules     int              `json:"rules"` // SummaryRules of the service that derived them; 0 from releases without it

@@ -38,6 +38,7 @@ var rules = map[string][]Rule{
 		{"/operator/v1/", []string{Gateway}},
 		{"/internal/v1/summaries", []string{Catalog}},
 		{"/internal/v1/records/", []string{Catalog}},
+		{"/internal/v1/unpublished-listings", []string{Catalog}},
 		{"/internal/v1/reviews", []string{Catalog}},
 		{"/internal/v1/reviews/done", []string{Catalog}},
 		{api.MarkPath, []string{Gateway}},

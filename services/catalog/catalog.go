@@ -79,6 +79,12 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems))))
 
 	r.WatchPeer(peer.History, cfg.HistoryURL, cfg.Tokens)
+	r.Every(service.Loop{Name: "withdrawn since the backup", Interval: time.Second, Retry: time.Second, Do: func(ctx context.Context) error {
+		if guard.Err() == nil {
+			return nil
+		}
+		return service.UnlessReported(saveWithheld(ctx, history, listings))
+	}})
 	r.Go("summaries", func(ctx context.Context) error { return copied.Follow(ctx, r.Log, r.Registry) })
 	r.Every(service.Loop{Name: "listing index", Interval: indexInterval, Do: listings.RepairIndex})
 	r.Every(service.Loop{Name: "freshness sample", Interval: indexInterval, Do: work.SampleFreshness})

@@ -80,9 +80,10 @@ began: everyone with a later checkpoint can see that events were lost.`,
 
 func (v *verbs) recoverCatalog() *cobra.Command {
 	c := &cobra.Command{
-		Use:     "catalog --accept",
-		Short:   "Continue with the listings that the restored catalog has",
-		Long:    `Continue with a catalog that was restored from an older backup. Import a newer export of the listings afterwards, if you have one.`,
+		Use:   "catalog --accept",
+		Short: "Continue with the listings that the restored catalog has",
+		Long: `Continue with a catalog that was restored from an older backup. Records that the history knows as withdrawn since then stay withdrawn: the
+command names them. Import a newer export of the listings afterwards, if you have one.`,
 		Example: "  opportunity recover catalog --accept",
 	}
 	return recovery(c, "give up the missing changes", "", func(ctx context.Context, decision service.Recovery, out io.Writer) error {

@@ -390,12 +390,17 @@ func TestRestoredCatalogIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 		copied("a", http.StatusNotFound)
 		require.Equal(t, http.StatusOK, p.history.Do(http.MethodGet, "/api/v1/opportunities/d/history", nil, callerHeader()...).Status, "history keeps what it has")
 
-		require.NoError(t, catalog.Recover(t.Context(), p.catalogAt, service.Recovery{Operator: "ann"}, io.Discard))
+		var said bytes.Buffer
+		require.NoError(t, catalog.Recover(t.Context(), p.catalogAt, service.Recovery{Operator: "ann"}, &said))
+		require.Contains(t, said.String(), "kept withdrawn: a was withdrawn after the backup")
 		p.catalog.WaitReady()
-		p.waitFor("a", api.Verified)
-		copied("a", http.StatusOK)
 		copied("d", http.StatusNotFound)
 		copied("b", http.StatusOK)
+		require.Empty(t, p.status("a"), "it stays private until an operator decides")
+		copied("a", http.StatusNotFound)
+		servicetest.Read[api.ImportReport](p.catalog.Do(http.MethodPost, "/operator/v1/listings/publish", `{"ids":["a"]}`))
+		p.waitFor("a", api.Verified)
+		copied("a", http.StatusOK)
 		require.Contains(t, p.history.Log.String(), "copying all data of a service again")
 	})
 }

@@ -25,6 +25,8 @@ type Store interface {
 	Summaries(ctx context.Context, after int64, limit int) ([]api.EncodedSummary, error)
 	// UnknownListings returns the subset of slugs without a listing.
 	UnknownListings(ctx context.Context, slugs []string) (map[string]bool, error)
+	// Unpublished returns the ids of the listings that are not public.
+	Unpublished(ctx context.Context) ([]string, error)
 	// Known returns the events of slug recorded up to at, ordered by check, and their summary.
 	Known(ctx context.Context, slug string, at time.Time) ([]event.Record, api.Summary, error)
 	// RecordHistory returns all events of slug, ordered by check, and their summary with its sequence and the newest event.
@@ -84,6 +86,7 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handle
 	engine.HEAD(history, web.Handler(errors, a.history))
 	engine.GET(FeedPath, web.Handler(errors, a.summaries))
 	engine.GET("/internal/v1/records/:id", web.Handler(errors, a.record))
+	engine.GET("/internal/v1/unpublished-listings", web.Handler(errors, a.unpublished))
 	engine.GET("/internal/v1/reviews/done", web.Handler(errors, a.reviewsDone))
 	engine.GET("/operator/v1/reviews/second-opinions", web.Handler(errors, a.opinionRequests))
 	engine.GET("/operator/v1/events", web.Handler(errors, a.acts))

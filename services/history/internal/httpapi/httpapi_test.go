@@ -73,6 +73,8 @@ func (s fakeStore) ReviewsSince(context.Context, time.Time) (map[string]int, err
 	return nil, s.err
 }
 
+func (s fakeStore) Unpublished(context.Context) ([]string, error) { return nil, s.err }
+
 func (s fakeStore) Acts(context.Context, event.ActFilter) ([]event.Record, error) { return nil, s.err }
 
 func (s fakeStore) Append(_ context.Context, _ string, _ time.Time, lines func(func(eventfile.Line) error) error) (int, int, error) {

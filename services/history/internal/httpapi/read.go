@@ -79,6 +79,12 @@ func etag(parts ...string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// unpublished names the listings that the copy of the catalog knows as not public. A catalog that was set back asks for them.
+func (a API) unpublished(g *gin.Context) (web.Reply, error) {
+	ids, err := a.Store.Unpublished(g.Request.Context())
+	return web.Reply{JSON: api.UnpublishedListings{Listings: ids}}, err
+}
+
 // summaries serves the summaries after a sequence. It waits if there are none yet.
 func (a API) summaries(g *gin.Context) (web.Reply, error) {
 	if highwater.Lost(g.Writer) {

@@ -56,6 +56,13 @@ func (s *Store) Has(ctx context.Context, l highwater.Loss) (bool, error) {
 	return n > 0, database.Outage(err)
 }
 
+// Unpublished returns the ids of the listings in the copy that are not public, in order.
+func (s *Store) Unpublished(ctx context.Context) ([]string, error) {
+	ids := []string{}
+	err := s.db.WithContext(ctx).Raw("SELECT id FROM listings WHERE NOT published ORDER BY id").Scan(&ids).Error
+	return ids, database.Outage(err)
+}
+
 // UnknownListings returns the subset of slugs without a listing in the copy, published or not.
 func (s *Store) UnknownListings(ctx context.Context, slugs []string) (map[string]bool, error) {
 	unknown := make(map[string]bool, len(slugs))

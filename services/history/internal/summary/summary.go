@@ -99,7 +99,9 @@ func sources(reviews []checked) (used, gone []api.SourceCheck) {
 			gone = add(gone, r.Evidence.Gone)
 		}
 	}
-	slices.SortFunc(gone, func(a, b api.SourceCheck) int { return cmp.Or(b.CheckedAt.Compare(a.CheckedAt), cmp.Compare(a.URL, b.URL)) })
+	slices.SortFunc(gone, func(a, b api.SourceCheck) int {
+		return cmp.Or(b.CheckedAt.Compare(a.CheckedAt), cmp.Compare(a.URL, b.URL))
+	})
 	return used, gone
 }
 
