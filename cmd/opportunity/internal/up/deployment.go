@@ -78,7 +78,7 @@ func newDeployment(ctx context.Context, dir *dataDir, public, admin net.Listener
 		"OPPORTUNITY_TLS_CERT_FILE":       "", // the services listen on the loopback address
 		"OPPORTUNITY_TLS_KEY_FILE":        "",
 		"OPPORTUNITY_PEER_CA_FILE":        "",
-		"OPPORTUNITY_OPERATOR_TOKENS":     d.operatorToken,
+		"OPPORTUNITY_OPERATOR_TOKENS":     strings.TrimSuffix(d.operatorToken+","+os.Getenv("OPPORTUNITY_OPERATOR_TOKENS"), ","),
 		"OPPORTUNITY_KEY_PEPPERS":         pepper,
 		"OPPORTUNITY_ENCRYPTION_KEYS":     encryptionKey,
 		"OPPORTUNITY_REDIS_URL":           redisURL,

@@ -34,6 +34,8 @@ type indexRow struct {
 	Whys              string
 	Reasons           string
 	LastCheckedAt     *int64
+	Facts             int
+	Quoted            int
 }
 
 func (indexRow) TableName() string { return "listing_index" }
@@ -94,6 +96,10 @@ func newIndexRow(r review.Record, sequence int64) (indexRow, error) {
 		ListingID: r.Entry.ID, Sequence: sequence, Visibility: string(r.Entry.Visibility), Category: string(r.Entry.Category), Company: r.Entry.Company.Name,
 		NameKey: nameKey(r.Entry.Company.Name), Host: host(r.Entry.Company.Website), Words: strings.ToLower(r.Entry.ID + " " + r.Entry.Company.Name),
 		Sources: len(r.Entry.Sources), Status: string(r.Status()), Reasons: string(text), LastCheckedAt: toMicros(r.Summary.LastCheckedAt),
+	}
+	if known := r.Summary.Facts; known != nil {
+		row.Facts = len(api.Unquoted(*known, nil))
+		row.Quoted = row.Facts - len(r.Summary.Unquoted)
 	}
 	facts := r.Facts()
 	row.ApplicationStatus = string(facts.ApplicationStatus)

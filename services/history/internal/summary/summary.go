@@ -40,6 +40,11 @@ func Of(slug string, events []api.RecordedEvent) api.Summary {
 			continue
 		}
 		s.Facts = r.Facts
+		var quotes []api.Quote
+		if r.Evidence != nil {
+			quotes = r.Evidence.Quotes
+		}
+		s.Unquoted = api.Unquoted(*r.Facts, quotes)
 		if r.facts != known && known != "" { // the first facts are not a change
 			s.ChangeCount++
 		}

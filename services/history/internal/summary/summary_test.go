@@ -44,6 +44,15 @@ func used(hours float64) []api.SourceCheck {
 	return []api.SourceCheck{{URL: apitest.Source, CheckedAt: at(hours)}}
 }
 
+func TestSummaryNamesFactsWithoutAQuote(t *testing.T) {
+	e := review(0, api.OutcomeVerified, facts(true))
+	e.Facts.Languages = []string{"en"}
+	require.Equal(t, []string{"remote", "languages"}, summary.Of("a", []api.RecordedEvent{e}).Unquoted)
+	e.Evidence = &api.Evidence{Quotes: []api.Quote{{Fact: "remote", SourceURL: apitest.Source, Exact: "from home"}}}
+	require.Equal(t, []string{"languages"}, summary.Of("a", []api.RecordedEvent{e}).Unquoted)
+	require.Equal(t, []string{"languages"}, summary.Of("a", []api.RecordedEvent{e, review(1, api.OutcomeNeedsReview, nil)}).Unquoted)
+}
+
 func TestSourcesFollowReviews(t *testing.T) {
 	using := func(hours float64, outcome api.Outcome, gone []string, urls ...string) api.RecordedEvent {
 		e := review(hours, outcome, facts(true))
@@ -67,7 +76,7 @@ func TestSourcesFollowReviews(t *testing.T) {
 }
 
 func TestSummaryOfEvents(t *testing.T) {
-	yes, no := facts(true), facts(false)
+	yes, no, remote := facts(true), facts(false), []string{"remote"}
 	for _, c := range []struct {
 		name   string
 		events []api.RecordedEvent
@@ -78,20 +87,20 @@ func TestSummaryOfEvents(t *testing.T) {
 			api.Summary{Slug: "a", HistoryCount: 1, ApplicationLink: &api.ApplicationLink{Outcome: api.OutcomeClosed, CheckedAt: at(0)}}},
 		{"a review", []api.RecordedEvent{review(0, api.OutcomeVerified, yes)},
 			api.Summary{Slug: "a", HistoryCount: 1, ReviewCount: 1, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(0)),
-				LastOutcome: api.OutcomeVerified, FreshUntil: new(at(14 * 24)), Facts: yes, Sources: used(0)}},
+				LastOutcome: api.OutcomeVerified, FreshUntil: new(at(14 * 24)), Facts: yes, Unquoted: remote, Sources: used(0)}},
 		{"a later doubt keeps the freshness of an earlier success",
 			[]api.RecordedEvent{review(0, api.OutcomeVerified, yes), review(48, api.OutcomeNeedsReview, nil)},
 			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(48)),
-				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: yes, Sources: used(0),
+				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: yes, Unquoted: remote, Sources: used(0),
 				Doubt: &api.Doubt{CheckType: api.Review, Outcome: api.OutcomeNeedsReview, CheckedAt: at(48)}}},
 		{"an older review that arrives late",
 			[]api.RecordedEvent{review(48, api.OutcomeVerified, yes), review(0, api.OutcomeClosed, no)},
 			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, ChangeCount: 1, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(48)),
-				LastOutcome: api.OutcomeVerified, FreshUntil: new(at(16 * 24)), Facts: yes, Sources: used(48)}},
+				LastOutcome: api.OutcomeVerified, FreshUntil: new(at(16 * 24)), Facts: yes, Unquoted: remote, Sources: used(48)}},
 		{"at the same time the doubt counts",
 			[]api.RecordedEvent{review(0, api.OutcomeNeedsReview, no), review(0, api.OutcomeVerified, yes)},
 			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, ChangeCount: 1, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(0)),
-				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: no, Sources: used(0),
+				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: no, Unquoted: remote, Sources: used(0),
 				Doubt: &api.Doubt{CheckType: api.Review, Outcome: api.OutcomeNeedsReview, CheckedAt: at(0)}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

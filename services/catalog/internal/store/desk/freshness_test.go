@@ -27,6 +27,9 @@ func TestFreshnessCountsNowThePastAndTheDaysAhead(t *testing.T) {
 			}
 			sum := api.Summary{Slug: file[i].ID, Sequence: int64(i + 1), LastCheckedAt: &checked, LastOutcome: outcome}
 			if i == 0 {
+				facts := api.UnknownFacts()
+				facts.Remote, facts.Languages, facts.ApplicationStatus = new(true), []string{"en"}, api.ApplicationOpen
+				sum.Facts, sum.Unquoted = &facts, []string{"languages"}
 				sum.ApplicationLink = &api.ApplicationLink{Outcome: api.OutcomeBlocked, CheckedAt: checked}
 			}
 			require.NoError(t, s.listings.SaveSummary(t.Context(), apitest.Encoded(sum)[0]))
@@ -42,6 +45,7 @@ func TestFreshnessCountsNowThePastAndTheDaysAhead(t *testing.T) {
 			{Day: "2026-11-19", Verified: 5, Stale: 6, NeedsReview: 7, Unverified: 8},
 		}, f.Days)
 		require.Equal(t, map[api.Outcome]int{"": 3, api.OutcomeBlocked: 1}, f.Links)
+		require.Equal(t, [2]int{3, 2}, [2]int{f.Facts, f.Quoted})
 		require.Len(t, f.Ahead, 15)
 		require.Equal(t, api.DueDay{Day: "2026-11-20", Due: 3, Target: 4}, f.Ahead[0], "a Friday: the record of Sunday is reviewed today")
 		require.Equal(t, api.DueDay{Day: "2026-11-22", Due: 1}, f.Ahead[2])
