@@ -15,7 +15,7 @@ const (
 	bigTag   = 1 << 10 // bytes of a tag after which the tokenizer is replaced
 )
 
-// kind says how the text of an element is read. Elements without one are inline: they do not separate words.
+// kind is the way to read the text of an element. Elements without one are inline: they do not separate words.
 type kind uint8
 
 const (
@@ -156,28 +156,38 @@ func (s *scanner) start(name string, selfClosing, hasAttributes bool) {
 		data = s.attributes(&e)
 		k = e.kind
 	}
+	e.hidden = e.hidden && name != "html" && name != "body" || k&skipped != 0 // scripts show a hidden body
 	if name == "script" && !data {
 		s.scripts++
 	}
 	if s.svg > 0 {
 		s.tokens.NextIsNotRawText() // a self-closing <title/> of an image does not hide the rest of the page
-		if selfClosing {
-			return
+	}
+	if s.inOpaque() {
+		if k&opaque != 0 && (s.svg == 0 || !selfClosing) {
+			s.push(e)
 		}
+		return
 	}
 	if k&block != 0 {
 		s.endImplied(name)
 	}
 	s.separate(k)
-	e.hidden = e.hidden && name != "html" && name != "body" || k&skipped != 0 // scripts show a hidden body
 	if k&void == 0 && (k&block != 0 || e.hidden || s.hidden > 0) && (k != 0 || !selfClosing) {
-		s.open = append(s.open, e)
-		if e.hidden {
-			s.hidden++
-		}
-		if name == "svg" {
-			s.svg++
-		}
+		s.push(e)
+	}
+}
+
+// inOpaque reports whether the innermost element is opaque. Only opaque elements are pushed inside it.
+func (s *scanner) inOpaque() bool { return len(s.open) > 0 && s.open[len(s.open)-1].kind&opaque != 0 }
+
+func (s *scanner) push(e element) {
+	s.open = append(s.open, e)
+	if e.hidden {
+		s.hidden++
+	}
+	if e.name == "svg" {
+		s.svg++
 	}
 }
 
@@ -211,7 +221,7 @@ func (s *scanner) attributes(e *element) (data bool) {
 func (s *scanner) end(name string) {
 	k := kinds[name]
 	for i := len(s.open) - 1; i >= 0; i-- {
-		e := s.open[i]
+		e := &s.open[i]
 		if e.name == name {
 			s.pop(i)
 			break
@@ -225,8 +235,8 @@ func (s *scanner) end(name string) {
 
 // endImplied ends the elements that the start of a block ends.
 func (s *scanner) endImplied(name string) {
-	for i := len(s.open) - 1; i >= 0 && s.open[i].kind&opaque == 0; i-- {
-		e := s.open[i]
+	for i := len(s.open) - 1; i >= 0; i-- {
+		e := &s.open[i]
 		if e.kind&block == 0 {
 			continue
 		}

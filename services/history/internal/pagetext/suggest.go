@@ -1,7 +1,6 @@
 package pagetext
 
 import (
-	"regexp"
 	"unicode/utf8"
 
 	"opportunity.internal/pkg/api"
@@ -27,7 +26,7 @@ func Suggest(sourceURL string, p Page) []api.Quote {
 		}
 		folded := fold(sentence)
 		for _, h := range hints {
-			if perFact[h.fact] == maxPerFact || seen[h.fact+folded] || !h.supports(folded) {
+			if perFact[h.fact] == maxPerFact || !h.supports(folded) || seen[h.fact+folded] {
 				continue
 			}
 			perFact[h.fact]++
@@ -51,20 +50,4 @@ func quote(fact, sourceURL, text string, start, end int) api.Quote {
 		Fact: fact, SourceURL: sourceURL, Exact: text[start:end],
 		Prefix: Normalize(prefix), Suffix: Normalize(cut(text[end:], api.MaxQuoteContext)),
 	}
-}
-
-// hint says which sentences, folded, support a fact: those that match every pattern of all and not unless.
-type hint struct {
-	fact   string
-	all    []*regexp.Regexp
-	unless *regexp.Regexp
-}
-
-func (h hint) supports(folded string) bool {
-	for _, p := range h.all {
-		if !p.MatchString(folded) {
-			return false
-		}
-	}
-	return !h.unless.MatchString(folded)
 }

@@ -1,0 +1,100 @@
+package pagetext_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/history/internal/pagetext"
+)
+
+// fiftyKB is a page of 50 KB: scripts and styles, menus, and about 12 KB of text.
+var fiftyKB = func() []byte {
+	var b strings.Builder
+	b.WriteString("<!doctype html><html><head><title>Become a transcriber</title><style>" + strings.Repeat(".a{color:red}", 400) + "</style></head><body>")
+	b.WriteString("<nav><ul>" + strings.Repeat(`<li class="menu-item menu-item-type-post"><a href="/page?x=1&amp;y=2">Section</a></li>`, 100) + "</ul></nav>")
+	for i := range 120 {
+		fmt.Fprintf(&b, `<div class="row"><div class="col"><h2 id="s%d">Question %d</h2><p>Contributors choose recordings from a queue, transcribe them and get feedback from editors <b>within a day</b>.</p></div></div>`, i, i)
+	}
+	b.WriteString("<p>You earn $0.75 to $1.25 per audio minute. No experience is required.</p>")
+	for b.Len() < 50<<10 {
+		b.WriteString("<script>var state = {\"a\": \"<p>text</p>\", \"b\": [1, 2, 3]};</script>")
+	}
+	return []byte(b.String() + "</body></html>")
+}()
+
+// BenchmarkPage reports the time for a page of 50 KB with ten quotes.
+func BenchmarkPage(b *testing.B) {
+	for name, step := range map[string]func(p pagetext.Page){
+		"read": func(pagetext.Page) {},
+		"read and find": func(p pagetext.Page) {
+			for range 10 {
+				pagetext.Find(p.Text, api.Quote{Prefix: "You earn", Exact: "$0.75 to $1.25 per audio minute", Suffix: ". No experience"})
+			}
+		},
+		"read and judge":   func(p pagetext.Page) { pagetext.Closed(p) },
+		"read and suggest": func(p pagetext.Page) { pagetext.Suggest("https://jobs.example/", p) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(fiftyKB)))
+			b.ReportAllocs()
+			for b.Loop() {
+				p, err := pagetext.Read(html, fiftyKB)
+				if err != nil {
+					b.Fatal(err)
+				}
+				step(p)
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pages/s")
+		})
+	}
+}
+
+// hostile pages use their size against the reader.
+var hostile = map[string]string{
+	"angle brackets":          strings.Repeat("<", 4<<20),
+	"end tags":                strings.Repeat("<b hidden>", 400) + strings.Repeat("</i>", 1<<20),
+	"nested blocks":           strings.Repeat("<div>", 500) + strings.Repeat("<p></b>", 500_000),
+	"nested inline":           strings.Repeat("<b>", 1<<20),
+	"implied ends":            "<table>" + strings.Repeat("<tr><td>", 500_000),
+	"attributes":              "<p" + many(400_000, " a%d") + ">" + strings.Repeat("<b c>", 300_000),
+	"one attribute":           "<p title='" + strings.Repeat("&amp;", 800_000) + "'>a",
+	"styles":                  strings.Repeat("<b style='"+strings.Repeat(" ", 900)+"'>", 4000),
+	"entities":                strings.Repeat("&NotNestedGreaterGreater;", 160_000),
+	"entities without end":    strings.Repeat("&a", 2<<20),
+	"entity declarations":     "<!DOCTYPE a [" + many(100_000, `<!ENTITY e%d "&e;&e;&e;">`) + "]>&e1;",
+	"combining marks":         "a" + strings.Repeat("\u0301", 2<<20),
+	"expanding characters":    strings.Repeat("\U0001D160", 1<<20),
+	"undecodable":             strings.Repeat("a\xff", 2<<20),
+	"sentences":               strings.Repeat("A. ", 1<<20),
+	"words that patterns use": strings.Repeat("we are no longer a program that is closed to pay $1 per ", 70_000),
+	"amounts":                 strings.Repeat("$1 ", 1<<20),
+	"comments":                strings.Repeat("<!-->", 800_000),
+	"unclosed script":         "<script>" + strings.Repeat("<!--<script>", 300_000),
+	"title":                   "<title>" + strings.Repeat("a", 4<<20-100),
+	"lines":                   strings.Repeat("a<br>", 800_000),
+}
+
+func many(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
+
+// BenchmarkHostilePage reports the time and memory for pages of 4 MB that are made to be slow.
+func BenchmarkHostilePage(b *testing.B) {
+	for name, body := range hostile {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				p, _ := pagetext.Read(html, []byte(body[:min(len(body), pagetext.MaxBody)]))
+				pagetext.Find(p.Text, api.Quote{Exact: "$1"})
+				pagetext.Closed(p)
+				pagetext.Suggest("https://jobs.example/", p)
+			}
+		})
+	}
+}
