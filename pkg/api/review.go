@@ -53,9 +53,10 @@ type DueList struct {
 
 // ListingEdit is a change of fields that factual reviews depend on.
 type ListingEdit struct {
-	At     time.Time `json:"at"`
-	Actor  string    `json:"actor"`
-	Fields []string  `json:"fields"`
+	At      time.Time     `json:"at"`
+	Actor   string        `json:"actor"`
+	Fields  []string      `json:"fields"`
+	Changes []FieldChange `json:"changes,omitempty"` // old and new values by path; absent if an earlier release recorded the edit
 }
 
 // ReviewSheet is the information for a reviewer of a listing, published or not.

@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -104,6 +105,7 @@ func TestDueReasons(t *testing.T) {
 		require.Equal(t, api.NeedsReview, sheet.Status)
 		require.Len(t, sheet.Reasons, 3)
 		require.Len(t, sheet.Edits, 2)
+		require.Equal(t, []api.FieldChange{{Field: "startingCost", Old: json.RawMessage(`""`), New: json.RawMessage(`"1"`)}}, sheet.Edits[0].Changes)
 		require.Equal(t, "published", sheet.Visibility)
 		for _, id := range []string{"unknown", "%00", "A"} {
 			_, status := s.sheet(id)

@@ -36,7 +36,7 @@ func (r Record) EditsSinceReview() []api.ListingEdit {
 			continue
 		}
 		material := slices.DeleteFunc(slices.Clone(e.Fields), func(f string) bool { return !listing.Material(f) })
-		edits = append(edits, api.ListingEdit{At: e.At, Actor: e.Actor, Fields: material})
+		edits = append(edits, api.ListingEdit{At: e.At, Actor: e.Actor, Fields: material, Changes: e.Changes})
 	}
 	return edits
 }

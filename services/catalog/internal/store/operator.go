@@ -125,7 +125,9 @@ func (w *writer) importListing(step importStep, report *api.ImportReport) error 
 		w.record(step.entry.ID, imported, nil, false)
 	} else {
 		report.Updated++
-		w.record(step.entry.ID, updated, step.change.Fields, step.change.Material)
+		if err := w.recordUpdate(*step.old, step.entry, step.change); err != nil {
+			return fmt.Errorf("describing the change of listing %s: %w", step.entry.ID, err)
+		}
 	}
 	switch {
 	case step.change.Published:

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
 
 	"gorm.io/gorm"
@@ -95,8 +97,13 @@ func materialEdits(tx *gorm.DB, ids []string) (map[string][]api.ListingEdit, err
 	}
 	all := map[string][]api.ListingEdit{}
 	for _, row := range rows {
-		all[row.ListingID] = append(all[row.ListingID],
-			api.ListingEdit{At: database.FromMicros(row.At), Actor: row.Actor, Fields: strings.Split(row.Fields, ",")})
+		edit := api.ListingEdit{At: database.FromMicros(row.At), Actor: row.Actor, Fields: strings.Split(row.Fields, ",")}
+		if row.Differences != "" {
+			if err := json.Unmarshal([]byte(row.Differences), &edit.Changes); err != nil {
+				return nil, fmt.Errorf("decoding a change of listing %s: %w", row.ListingID, err)
+			}
+		}
+		all[row.ListingID] = append(all[row.ListingID], edit)
 	}
 	return all, nil
 }

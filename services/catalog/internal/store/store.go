@@ -66,6 +66,8 @@ type changeRow struct {
 	Fields    string // names of the changed fields, comma-separated
 	Material  bool
 	Reason    string // for withdrawing it
+
+	Differences string // JSON of []api.FieldChange: the material ones; may be empty
 }
 
 func (changeRow) TableName() string { return "listing_changes" }

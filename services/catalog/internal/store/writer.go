@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -51,6 +52,24 @@ func (w *writer) record(id, what string, fields []string, material bool) {
 	w.changes = append(w.changes, changeRow{
 		ListingID: id, At: w.at, Actor: w.actor, What: what, Fields: strings.Join(fields, ","), Material: material, Reason: w.reason,
 	})
+}
+
+// recordUpdate records an edit, with the old and the new value of each material field.
+func (w *writer) recordUpdate(old, entry listing.Entry, change listing.Change) error {
+	w.record(entry.ID, updated, change.Fields, change.Material)
+	if !change.Material {
+		return nil
+	}
+	compared, err := listing.Compare(&old, entry, api.Summary{}, w.now)
+	if err != nil {
+		return err
+	}
+	material := slices.DeleteFunc(compared.Fields, func(f api.FieldChange) bool {
+		return !listing.Material(f.Field[:strings.IndexAny(f.Field+".", ".[")])
+	})
+	text, err := api.Encode(material)
+	w.changes[len(w.changes)-1].Differences = string(text)
+	return err
 }
 
 // publish records that a listing became visible.
