@@ -194,6 +194,7 @@ type Candidate struct {
 	Host       string      `json:"host"`
 	CreatedAt  time.Time   `json:"createdAt"`
 	Reviewed   bool        `json:"reviewed"` // has a factual review
+	Sources    int         `json:"sources"`  // how many it cites
 	Missing    []string    `json:"missing"`  // empty fields, such as sources or facts.countryEligibility; empty, never null
 	Duplicates []Duplicate `json:"duplicates"`
 	Lease      *Lease      `json:"lease,omitempty"`

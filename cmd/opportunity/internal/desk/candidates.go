@@ -1,6 +1,8 @@
 package desk
 
 import (
+	"cmp"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ type candidatesPage struct {
 	Candidates []api.Candidate
 	Filters    url.Values
 	More       string
+	Publish    bool // whether the role can publish
 }
 
 // candidate returns the checklist of a private record, nil if it is not private.
@@ -45,7 +48,63 @@ func (d *Desk) candidates(v *visit) (view, error) {
 	for i, c := range list.Candidates {
 		list.Candidates[i].Missing = missing(c)
 	}
-	page := candidatesPage{Candidates: list.Candidates, Filters: filters}
+	page := candidatesPage{Candidates: list.Candidates, Filters: filters, Publish: publishes(v)}
 	page.More = more("/candidates", filters, "after", list.Next)
 	return view{Template: "candidates", Title: "Candidates", Data: page}, nil
+}
+
+// startCandidates opens the next candidate.
+func (d *Desk) startCandidates(v *visit) (view, error) { return d.nextCandidate(v, nil) }
+
+// nextCandidate redirects to the candidate without a review that has most sources, and takes its lease. It leaves out those that another
+// person has in work or this person just skipped.
+func (d *Desk) nextCandidate(v *visit, done *notice) (view, error) {
+	list, _, err := v.client.Candidates(v.Context(), "limit", "1000")
+	if err != nil {
+		return view{}, err
+	}
+	waiting := slices.DeleteFunc(list.Candidates, func(c api.Candidate) bool {
+		return c.Reviewed || c.ID == v.PathValue("id") || c.Lease != nil && c.Lease.Holder != v.Session.Name
+	})
+	slices.SortStableFunc(waiting, func(a, b api.Candidate) int {
+		return cmp.Or(cmp.Compare(b.Sources, a.Sources), cmp.Compare(len(a.Missing), len(b.Missing)))
+	})
+	if to, err := firstFree(v, waiting, func(c api.Candidate) string { return c.ID }); to != "" || err != nil {
+		return view{Redirect: to, Notice: done}, err
+	}
+	if done == nil {
+		done = new(notice)
+	}
+	done.Text += " There is no other candidate without a review."
+	return view{Redirect: "/candidates", Notice: done}, nil
+}
+
+// askPublishSeveral asks before it publishes several candidates, like the command.
+func (d *Desk) askPublishSeveral(v *visit) (view, error) {
+	ids := v.URL.Query()["id"]
+	if len(ids) == 0 {
+		return view{Redirect: "/candidates", Notice: &notice{Text: "Choose the candidates to publish first."}}, nil
+	}
+	report, _, err := v.client.Publish(v.Context(), ids, false, true)
+	if err != nil {
+		return view{}, err
+	}
+	return confirmation(confirm{
+		ID: strings.Join(ids, ", "), Action: "/candidates/publish", Button: "Publish records", Rejected: report.Rejected, Back: "/candidates", IDs: ids,
+		Text: []string{fmt.Sprintf("%d listings would become public, %d of them never reviewed. Your name and the time are recorded as their editorial review.",
+			report.Published, report.NeverReviewed)},
+	}), nil
+}
+
+func (d *Desk) publishSeveral(v *visit) (view, error) {
+	ids := v.PostForm["id"]
+	report, _, err := v.client.Publish(v.Context(), ids, false, false)
+	if err != nil {
+		return view{}, err
+	}
+	response := changedRecord(strings.Join(ids, ", "), report, fmt.Sprintf("Published %d records.", report.Published))
+	if response.Redirect != "" {
+		response.Redirect = "/candidates"
+	}
+	return response, nil
 }

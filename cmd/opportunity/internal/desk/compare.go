@@ -116,18 +116,16 @@ func (p *comparePage) compare() {
 	}
 	differ := reviewform.Differences(*a.facts, *b.facts)
 	p.Differ = len(differ)
-	for _, g := range reviewform.Groups {
-		for _, f := range g.Facts {
-			row := comparedRow{
-				Label: f.Label, A: reviewform.Describe(*a.facts, f.Name), B: reviewform.Describe(*b.facts, f.Name), Differs: slices.Contains(differ, f.Name),
-			}
-			if row.Differs {
-				citesA, citesB := a.cited(f.Name), b.cited(f.Name)
-				row.OnlyA, row.OnlyB = without(citesA, citesB), without(citesB, citesA)
-			}
-			row.Disagree = len(row.A) > 0 && len(row.B) > 0 && len(row.OnlyA) > 0 && len(row.OnlyB) > 0
-			p.Rows = append(p.Rows, row)
+	for _, f := range reviewform.Facts {
+		row := comparedRow{
+			Label: f.Label, A: reviewform.Describe(*a.facts, f.Name), B: reviewform.Describe(*b.facts, f.Name), Differs: slices.Contains(differ, f.Name),
 		}
+		if row.Differs {
+			citesA, citesB := a.cited(f.Name), b.cited(f.Name)
+			row.OnlyA, row.OnlyB = without(citesA, citesB), without(citesB, citesA)
+		}
+		row.Disagree = len(row.A) > 0 && len(row.B) > 0 && len(row.OnlyA) > 0 && len(row.OnlyB) > 0
+		p.Rows = append(p.Rows, row)
 	}
 }
 
@@ -146,7 +144,7 @@ func (comparedRow) One(lines []string) string { return strings.Join(lines, "; ")
 
 // cited returns the sources of a fact, or those of the whole side if the fact has none of its own.
 func (s side) cited(name string) []string {
-	if urls := reviewform.Cites(*s.facts, name); len(urls) > 0 {
+	if urls := s.facts.Cites(name); len(urls) > 0 {
 		return urls
 	}
 	return s.sources

@@ -43,6 +43,12 @@ func (d *Desk) queue(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
+	if by := list.Today.DoneBy; len(by) > 0 { // both figures count the reviews recorded today
+		list.Today.Done = 0
+		for _, n := range by {
+			list.Today.Done += n
+		}
+	}
 	page := queuePage{ReviewQueue: list, Filters: filters, Opinions: opinions.Requests, Mine: list.Today.DoneBy[v.Session.Name], Publish: publishes(v)}
 	page.More = more("/queue", filters, "after", list.Next)
 	return view{Template: "queue", Title: "Queue", Data: page}, nil
@@ -87,26 +93,35 @@ func (d *Desk) next(v *visit) (view, error) { return d.nextReview(v, nil) }
 // nextReview redirects to the first record of the queue without a lease of another person, and takes its lease. It leaves out those that a
 // review found closed: they wait to be withdrawn.
 func (d *Desk) nextReview(v *visit, done *notice) (view, error) {
-	const candidates = 10 // more than the curators who submit at the same moment
 	list, _, err := v.client.Queue(v.Context(), "available", "true")
 	if err != nil {
 		return view{}, err
 	}
 	records := slices.DeleteFunc(list.Records, closed)
-	for _, r := range records[:min(len(records), candidates)] {
-		lease, _, err := v.client.Lease(v.Context(), r.ID, false)
-		if err != nil {
-			return view{}, err
-		}
-		if lease.Holder == v.Session.Name {
-			return view{Redirect: "/reviews/" + url.PathEscape(r.ID), Notice: done}, nil
-		}
+	if to, err := firstFree(v, records, func(r api.QueueRecord) string { return r.ID }); to != "" || err != nil {
+		return view{Redirect: to, Notice: done}, err
 	}
 	if done == nil {
 		done = new(notice)
 	}
 	done.Text += " The queue has nothing left for you today."
 	return view{Redirect: "/queue", Notice: done}, nil
+}
+
+// firstFree returns the review page of the first record without a lease of another person, and takes its lease. It returns an empty path
+// if there is none.
+func firstFree[T any](v *visit, records []T, id func(T) string) (path string, err error) {
+	const tried = 10 // more than the curators who submit at the same moment
+	for _, r := range records[:min(len(records), tried)] {
+		lease, _, err := v.client.Lease(v.Context(), id(r), false)
+		if err != nil {
+			return "", err
+		}
+		if lease.Holder == v.Session.Name {
+			return reviewPath(id(r), ""), nil
+		}
+	}
+	return "", nil
 }
 
 func closed(r api.QueueRecord) bool {

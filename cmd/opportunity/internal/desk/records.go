@@ -51,16 +51,17 @@ func (p recordPage) Facts() (facts []struct {
 	Label string
 	Lines []string
 }) {
-	for _, g := range reviewform.Groups {
-		for _, f := range g.Facts {
-			facts = append(facts, struct {
-				Label string
-				Lines []string
-			}{f.Label, reviewform.Describe(p.Detail.Record.Facts, f.Name)})
-		}
+	for _, f := range reviewform.Facts {
+		facts = append(facts, struct {
+			Label string
+			Lines []string
+		}{f.Label, reviewform.Describe(p.Detail.Record.Facts, f.Name)})
 	}
 	return facts
 }
+
+// Gone returns the sources that are gone.
+func (p recordPage) Gone() []goneSource { return gone(p.Sheet.Events) }
 
 // publishes reports whether the person's role can publish and withdraw.
 func publishes(v *visit) bool { return slices.Contains(publishers, api.Role(v.Session.Role)) }
@@ -98,7 +99,7 @@ func (d *Desk) askPublish(v *visit) (view, error) {
 		return view{}, err
 	}
 	return confirmation(confirm{
-		ID: id, Candidate: candidate, Action: recordPath(id) + "/publish", Button: "Publish record", Rejected: report.Rejected, Back: recordPath(id),
+		ID: id, Candidate: candidate, Action: recordPath(id) + "/publish", Lane: v.FormValue("lane") != "", Button: "Publish record", Rejected: report.Rejected, Back: recordPath(id),
 		Text: []string{
 			"Consumers see the record from now on. Your name and the time are recorded as its editorial review.",
 			map[bool]string{
@@ -115,7 +116,11 @@ func (d *Desk) publish(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	return changedRecord(id, report, "Published "+id+"."), nil
+	response := changedRecord(id, report, "Published "+id+".")
+	if v.PostFormValue("lane") != "" && response.Redirect != "" {
+		return d.nextCandidate(v, response.Notice)
+	}
+	return response, nil
 }
 
 // askWithdraw shows what withdrawing a record does.
@@ -148,12 +153,14 @@ type confirm struct {
 	ID, Action, Button string
 	Text               []string
 	Candidate          *api.Candidate // its checklist; nil if it is none
+	Lane               bool           // go on with the next candidate
 	Preview            string         // response that consumers will get
 	Danger             bool
 	Reason             bool       // ask for a reason
 	Tiers              []api.Tier // to choose from
 	Hidden             map[string]string
-	Back               string // page to go back to
+	IDs                []string // of several records
+	Back               string   // page to go back to
 	Rejected           []api.RejectedLine
 }
 

@@ -2,6 +2,7 @@ package desk
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -22,7 +23,7 @@ func (d *Desk) showReview(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	page := reviewPage{Sheet: sheet, Form: reviewform.New(sheet, opinion)}
+	page := reviewPage{Sheet: sheet, Form: reviewform.New(sheet, opinion), Publish: publishes(v)}
 	if lease.Holder != v.Session.Name {
 		page.Blocked = &lease
 	}
@@ -57,8 +58,8 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	page := reviewPage{Sheet: sheet, Form: form}
-	review, problems := form.Review(sheet.Evidence.Quotes)
+	page := reviewPage{Sheet: sheet, Form: form, Publish: publishes(v)}
+	review, problems := form.Review()
 	if len(problems) > 0 {
 		page.reopen()
 		return page.view(problems), nil
@@ -100,7 +101,25 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 		}
 		done.Text += " Your opinion differs in: " + strings.Join(labels, ", ") + "."
 	}
-	return d.nextReview(v, done)
+	switch {
+	case sheet.Visibility != "private":
+		return d.nextReview(v, done)
+	case v.PostFormValue("then") == "publish" && report.Outcome == api.OutcomeVerified:
+		return view{Redirect: recordPath(id) + "/publish?lane=on", Notice: done}, nil
+	}
+	return d.nextCandidate(v, done)
+}
+
+// summarize says what the input would record, for the script.
+func (d *Desk) summarize(v *visit) (view, error) {
+	form, err := reviewform.Parse(v.PostForm)
+	if err != nil {
+		return view{Status: http.StatusBadRequest}, nil //nolint:nilerr // the page keeps what it shows
+	}
+	return view{Type: "text/plain; charset=utf-8", Stream: func(out io.Writer) error {
+		_, err := io.WriteString(out, form.Summary())
+		return err
+	}}, nil
 }
 
 // saveDraft stores the input. The script saves without leaving the page.
@@ -179,16 +198,20 @@ type reviewPage struct {
 	Blocked *api.Lease          // of another person
 	SavedAt time.Time           // of the draft in the form; zero if there is none
 	Newer   []api.RecordedEvent // recorded since the form was opened
+	Publish bool                // whether the role can publish
 
-	reopened []string  // facts that changed since then
-	before   api.Facts // as the form had them
+	before *api.Facts // as the form had them when they changed
 }
+
+// Lane reports whether the record can be published after this review.
+func (p *reviewPage) Lane() bool { return p.Publish && p.Sheet.Visibility == "private" && !p.Opinion() }
 
 // reopen updates the form for the sheet if it is one of an older sheet.
 func (p *reviewPage) reopen() {
 	if p.Form.Seen() != p.Sheet.LastEventID {
-		p.before = p.Form.Base
-		p.reopened = p.Form.Rebase(p.Sheet)
+		before := p.Form.Base
+		p.before = &before
+		p.Form.Rebase(p.Sheet)
 		if p.Newer == nil {
 			p.Newer = p.Sheet.Events[:min(len(p.Sheet.Events), 1)]
 		}

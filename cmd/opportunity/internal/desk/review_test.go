@@ -247,9 +247,9 @@ func TestQueueHasNoTargetOnWeekends(t *testing.T) {
 	sunday := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 	s.api.respond("GET /reviews/queue", api.ReviewQueue{GeneratedAt: sunday, Due: 7, Today: api.Workday{Done: 2}})
 	page := b.get("/queue").body
-	require.Contains(t, page, "<strong>2</strong> reviewed today. 7 due now. There is no target on weekends.")
+	require.Contains(t, page, "<strong>2</strong> reviews recorded today. 7 due now. There is no target on weekends.")
 	s.api.respond("GET /reviews/queue", api.ReviewQueue{GeneratedAt: sunday.AddDate(0, 0, 1), Due: 7, Today: api.Workday{Done: 2, Target: 9}})
-	require.Contains(t, b.get("/queue").body, "<strong>2</strong> of 9 reviewed today. 7 due now.</p>")
+	require.Contains(t, b.get("/queue").body, "<strong>2</strong> of 9 reviews recorded today. 7 due now.</p>")
 }
 
 func TestSkipNeedsAReason(t *testing.T) {

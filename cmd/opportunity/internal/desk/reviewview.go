@@ -1,7 +1,9 @@
 package desk
 
 import (
+	"encoding/json"
 	"fmt"
+	"html/template"
 	"net/url"
 	"slices"
 	"strings"
@@ -25,21 +27,20 @@ type source struct {
 	Index, Number int
 	URL           string
 	Marks         []choice
-	Quotes        []quote
-	Quote         string // input of a new quote
-	QuoteFacts    []choice
+	Confirmed     bool               // the machine found every quote again
+	Unopened      *api.RecordedEvent // the review that could not open it; nil if the latest one could
 }
 
-// quote is a stored quote.
+// quote is a quote that the form can use.
 type quote struct {
 	api.Quote
 
-	Index  int
-	Forget bool // the form removes it
+	Field, Value string // of its checkbox
+	Checked      bool
+	Key          string
+	Number       string            // of its source
+	Reading      *api.QuoteReading // nil if the machine did not look for it
 }
-
-// ID identifies the quote in the form.
-func (q quote) ID() string { return reviewform.QuoteID(q.Quote) }
 
 var marks = []choice{
 	{Value: string(reviewform.StillSo), Label: "Still says so", Key: "1"}, {Value: string(reviewform.Otherwise), Label: "Says otherwise", Key: "2"},
@@ -57,20 +58,80 @@ func choices(all []choice, name, now string) []choice {
 	return all
 }
 
-// Sources returns the sources with their marks and quotes.
+// Sources returns the sources with their marks.
 func (p *reviewPage) Sources() (all []source) {
+	confirmed := reviewform.Confirmed(p.Sheet)
 	for i, u := range p.Form.Sources {
-		s := source{Index: i, Number: i + 1, URL: u, Quote: p.Form.Values.Get(fmt.Sprintf("quote.%d", i))}
+		s := source{Index: i, Number: i + 1, URL: u, Confirmed: confirmed[u] && !p.Opinion()}
 		s.Marks = choices(marks, fmt.Sprintf("mark.%d", i), string(p.Form.Mark(u)))
-		for n, q := range p.Sheet.Evidence.Quotes {
-			if q.SourceURL == u {
-				s.Quotes = append(s.Quotes, quote{q, n, p.Form.Values.Get(fmt.Sprintf("forget.%d", n)) == reviewform.QuoteID(q)})
-			}
-		}
-		for _, name := range api.FactNames {
-			s.QuoteFacts = append(s.QuoteFacts, choice{Value: name, Label: reviewform.Label(name), Checked: name == p.Form.Values.Get(fmt.Sprintf("quotefact.%d", i))})
+		if slices.Contains(p.Sheet.Evidence.Unopened, u) {
+			s.Unopened = latest(p.Sheet.Events, func(e *api.Evidence) []string { return e.Unopened }, u)
 		}
 		all = append(all, s)
+	}
+	return all
+}
+
+// latest returns the latest event whose evidence has the source, nil if there is none.
+func latest(events []api.RecordedEvent, urls func(*api.Evidence) []string, source string) *api.RecordedEvent {
+	for i, e := range events {
+		if e.Evidence != nil && slices.Contains(urls(e.Evidence), source) {
+			return &events[i]
+		}
+	}
+	return nil
+}
+
+// goneSource is a source that a review found gone.
+type goneSource struct {
+	URL   string
+	Event api.RecordedEvent
+}
+
+// gone returns the sources that a review found gone and no later review used, the latest first. Events are newest first.
+func gone(events []api.RecordedEvent) (all []goneSource) {
+	seen := map[string]bool{}
+	for _, e := range events {
+		if e.Evidence != nil {
+			for _, u := range e.Evidence.Gone {
+				if !seen[u] {
+					seen[u], all = true, append(all, goneSource{u, e})
+				}
+			}
+		}
+		for _, u := range e.SourceURLs {
+			seen[u] = seen[u] || e.Outcome == api.OutcomeVerified
+		}
+	}
+	return all
+}
+
+// Gone returns the sources that are gone.
+func (p *reviewPage) Gone() []goneSource { return gone(p.Sheet.Events) }
+
+// listed is a field of the listing that a review covers.
+type listed struct {
+	Label, Value string
+	URL          bool // Value is one
+	Key          string
+	Changed      bool // since the latest review
+	Old          string
+}
+
+// Listed returns the fields of the listing that a review covers, besides the facts.
+func (p *reviewPage) Listed() []listed {
+	r := p.Sheet.Record
+	all := []listed{{Label: "Company", Value: r.Company.Name}, {Label: "Website", Value: r.Company.Website, URL: true, Key: "w"},
+		{Label: "Application page", Value: r.ApplicationURL, URL: true, Key: "a"}, {Label: "Category", Value: string(r.Category)},
+		{Label: "Starting cost", Value: r.StartingCost}, {Label: "Work model", Value: r.WorkModel}}
+	for i, path := range []string{"company.name", "company.website", "applicationUrl", "category", "startingCost", "workModel"} {
+		for _, e := range slices.Backward(p.Sheet.Edits) { // the oldest has the value that the latest review saw
+			for _, c := range e.Changes {
+				if c.Field == path {
+					all[i].Changed = json.Unmarshal(c.Old, &all[i].Old) == nil
+				}
+			}
+		}
 	}
 	return all
 }
@@ -84,12 +145,6 @@ func (p *reviewPage) Outcomes() []choice {
 		{Value: string(api.OutcomeVerified), Label: "Verified", Key: "v"}, {Value: string(api.OutcomeClosed), Label: "Closed", Key: "c"},
 		{Value: string(api.OutcomeNeedsReview), Label: "Needs review", Key: "r"},
 	}, "outcome", p.Form.Values.Get("outcome"))
-}
-
-// factGroup is a group of facts on the page.
-type factGroup struct {
-	Title string
-	Facts []shownFact
 }
 
 // shownFact is a fact on the page.
@@ -106,8 +161,20 @@ type shownFact struct {
 	Own      []string
 	Newer    bool // recorded after the form was opened
 	Before   []string
-	Wrong    string
+	Quotes   []quote  // stored ones, then suggestions
+	Stored   int      // how many are stored
+	NewQuote string   // pasted text
+	Sources  []choice // of the new quote
 }
+
+// Folded reports whether the fact is unknown and there is nothing to look at.
+func (f shownFact) Folded() bool {
+	decided := slices.ContainsFunc(f.Choices, func(c choice) bool { return c.Checked })
+	return !f.Form.Known(f.Name) && !decided && !f.Newer && len(f.Quotes) == 0 && f.NewQuote == ""
+}
+
+// Unquoted reports whether the fact has a value and no quote.
+func (f shownFact) Unquoted() bool { return f.Form.Known(f.Name) && f.Stored == 0 }
 
 // Fields reports whether the fact has input fields.
 func (f shownFact) Fields() bool { return len(f.Options) == 0 }
@@ -115,8 +182,8 @@ func (f shownFact) Fields() bool { return len(f.Options) == 0 }
 // Lower returns the label within a sentence.
 func (f shownFact) Lower() string { return strings.ToLower(f.Label) }
 
-// Groups returns the facts with their recorded values and decisions.
-func (p *reviewPage) Groups() (groups []factGroup) {
+// Facts returns the facts with their recorded values, quotes and decisions.
+func (p *reviewPage) Facts() (all []shownFact) {
 	base := p.Form.Base
 	var changed, differs []string
 	if p.Sheet.PreviousFacts != nil {
@@ -125,30 +192,66 @@ func (p *reviewPage) Groups() (groups []factGroup) {
 	if p.Sheet.OwnFacts != nil {
 		differs = reviewform.Differences(*p.Sheet.OwnFacts, base)
 	}
-	for _, g := range reviewform.Groups {
-		group := factGroup{Title: g.Title}
-		for _, f := range g.Facts {
-			s := shownFact{Fact: f, Form: p.Form, Recorded: reviewform.Describe(base, f.Name), Cites: p.numbers(reviewform.Cites(base, f.Name))}
-			s.Choices = p.choices(f)
-			if s.Changed = slices.Contains(changed, f.Name); s.Changed {
-				s.Previous = reviewform.Describe(*p.Sheet.PreviousFacts, f.Name)
-			}
-			if s.Differs = slices.Contains(differs, f.Name); s.Differs {
-				s.Own = reviewform.Describe(*p.Sheet.OwnFacts, f.Name)
-			}
-			if s.Newer = slices.Contains(p.reopened, f.Name); s.Newer {
-				s.Before = reviewform.Describe(p.before, f.Name)
-			}
-			group.Facts = append(group.Facts, s)
+	for _, f := range reviewform.Facts {
+		s := shownFact{Fact: f, Form: p.Form, Recorded: reviewform.Describe(base, f.Name), Cites: p.numbers(base.Cites(f.Name)...), Choices: p.choices(f)}
+		if s.Changed = slices.Contains(changed, f.Name); s.Changed {
+			s.Previous = reviewform.Describe(*p.Sheet.PreviousFacts, f.Name)
 		}
-		groups = append(groups, group)
+		if s.Differs = slices.Contains(differs, f.Name); s.Differs {
+			s.Own = reviewform.Describe(*p.Sheet.OwnFacts, f.Name)
+		}
+		if s.Newer = p.Form.Again(f.Name); s.Newer && p.before != nil {
+			s.Before = reviewform.Describe(*p.before, f.Name)
+		}
+		p.addQuotes(&s)
+		all = append(all, s)
 	}
-	return groups
+	return all
+}
+
+// maxSuggestions bounds the suggestions for a fact: a curator reads them all.
+const maxSuggestions = 3
+
+// addQuotes adds the stored quotes of a fact, the suggestions, and the fields of a new quote.
+func (p *reviewPage) addQuotes(s *shownFact) {
+	add := func(q api.Quote, field string) {
+		shown := quote{Quote: q, Field: field, Value: reviewform.QuoteValue(q), Key: fmt.Sprint(len(s.Quotes) + 1), Number: p.numbers(q.SourceURL)}
+		shown.Checked = slices.Contains(p.Form.Values[field], shown.Value)
+		if i := slices.IndexFunc(p.Sheet.Readings, func(r api.QuoteReading) bool { return r.Quote == q }); i >= 0 {
+			shown.Reading = &p.Sheet.Readings[i]
+		}
+		s.Quotes = append(s.Quotes, shown)
+	}
+	for _, q := range p.Sheet.Evidence.Quotes {
+		if q.Fact == s.Name {
+			add(q, reviewform.KeptQuotes(s.Name))
+		}
+	}
+	s.Stored = len(s.Quotes)
+	for _, q := range p.Sheet.Suggestions {
+		if q.Fact == s.Name && len(s.Quotes) < s.Stored+maxSuggestions {
+			add(q, reviewform.UsedQuotes(s.Name))
+		}
+	}
+	s.NewQuote = p.Form.Values.Get(reviewform.NewQuote(s.Name))
+	s.Sources = sourceChoices(p.Form, p.Form.Values[reviewform.QuoteSource(s.Name)])
+}
+
+// sourceChoices returns the sources as options of a select.
+func sourceChoices(f reviewform.Form, chosen []string) (all []choice) {
+	for i, u := range f.Sources {
+		n := fmt.Sprint(i + 1)
+		all = append(all, choice{Value: n, Label: n + ": " + compact(strings.TrimPrefix(strings.TrimPrefix(u, "https://"), "http://")), Checked: slices.Contains(chosen, n)})
+	}
+	return all
 }
 
 // choices returns the decisions about a fact.
 func (p *reviewPage) choices(f reviewform.Fact) []choice {
-	all := []choice{{Value: reviewform.Keep, Label: "Keep", Key: "k", Describe: "recorded." + f.Name}}
+	var all []choice
+	if p.Form.Known(f.Name) {
+		all = []choice{{Value: reviewform.Keep, Label: "Keep", Key: "k", Describe: "recorded." + f.Name}}
+	}
 	for _, o := range f.Options {
 		all = append(all, choice{Value: o.Value, Label: o.Label, Key: o.Key})
 	}
@@ -160,7 +263,7 @@ func (p *reviewPage) choices(f reviewform.Fact) []choice {
 }
 
 // numbers returns the numbers of sources on the page.
-func (p *reviewPage) numbers(urls []string) string {
+func (p *reviewPage) numbers(urls ...string) string {
 	var text []string
 	for _, u := range urls {
 		if i := slices.Index(p.Form.Sources, u); i >= 0 {
@@ -170,14 +273,35 @@ func (p *reviewPage) numbers(urls []string) string {
 	return strings.Join(text, ", ")
 }
 
-// input is a text field of the form.
+// input is a field of the form.
 type input struct {
 	Name, Label, Value string
 	Max                int
+	Options            []choice // of a select
 }
 
 func newInput(f reviewform.Form, prefix, name, label string, limit int) input {
-	return input{prefix + name, label, f.Values.Get(prefix + name), limit}
+	return input{Name: prefix + name, Label: label, Value: f.Values.Get(prefix + name), Max: limit}
+}
+
+func newSourceInput(f reviewform.Form, prefix, label string) input {
+	return input{Name: prefix + "sources", Label: label, Options: sourceChoices(f, f.Values[prefix+"sources"])}
+}
+
+// finding says what the machine found.
+func finding(r *api.QuoteReading) template.HTML {
+	text := map[api.Finding]string{
+		api.QuotePresent: "still says so, read by a machine ", api.QuoteMoved: "moved: the words are there in other surroundings, read by a machine ",
+		api.QuoteMissing: "missing: a machine did not find the words ",
+	}[r.Finding]
+	if text == "" {
+		text = "not read by a machine"
+		if r.Note != "" {
+			text += " (" + compact(r.Note) + ")"
+		}
+		text += " "
+	}
+	return template.HTML(template.HTMLEscapeString(text)) + instant(r.ReadAt) //nolint:gosec // escaped
 }
 
 // fragment returns the URL of a page, scrolled to a text (a text fragment). A page that has a fragment already keeps it.

@@ -31,6 +31,7 @@ func routes() []route {
 		{pattern: "GET /next", handle: (*Desk).next},
 		{pattern: "GET /reviews/{id}", handle: (*Desk).showReview},
 		{pattern: "POST /reviews/{id}", handle: (*Desk).submitReview},
+		{pattern: "POST /reviews/{id}/summary", handle: (*Desk).summarize},
 		{pattern: "POST /reviews/{id}/draft", handle: (*Desk).saveDraft},
 		{pattern: "POST /reviews/{id}/discard", handle: (*Desk).discardDraft},
 		{pattern: "POST /reviews/{id}/lease", handle: (*Desk).renewLease},
@@ -39,6 +40,9 @@ func routes() []route {
 		{pattern: "POST /reviews/{id}/undo", handle: (*Desk).undo},
 
 		{pattern: "GET /candidates", handle: (*Desk).candidates},
+		{pattern: "GET /candidates/next", handle: (*Desk).startCandidates},
+		{pattern: "GET /candidates/publish", handle: (*Desk).askPublishSeveral},
+		{pattern: "POST /candidates/publish", handle: (*Desk).publishSeveral},
 		{pattern: "GET /freshness", handle: (*Desk).freshness},
 		{pattern: "GET /records", handle: (*Desk).records},
 		{pattern: "GET /records/{id}", handle: (*Desk).record},

@@ -86,7 +86,7 @@ func (d *Desk) signInOnce(v *visit) (view, error) {
 	if err := d.start(v, d.Token, d.Actor); err != nil {
 		return view{}, err
 	}
-	return view{Redirect: "/queue"}, nil
+	return view{Redirect: "/"}, nil
 }
 
 func (d *Desk) signOut(v *visit) (view, error) {

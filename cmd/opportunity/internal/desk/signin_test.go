@@ -51,7 +51,7 @@ func TestSignInContinuesOnTheDeskOnly(t *testing.T) {
 	s := newServer(t)
 	for _, next := range []string{"https://evil.example/", "//evil.example/", `/\evil.example`, "/x/../..//evil.example", "javascript:alert(1)", "\t//evil.example", ""} {
 		resp := s.browser().post("/sign-in", url.Values{"token": {annsToken}, "next": {next}})
-		require.Equal(t, "/queue", resp.Header.Get("Location"), next)
+		require.Equal(t, "/", resp.Header.Get("Location"), next)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestOneTimeURLSignsInOnce(t *testing.T) {
 	}
 	_, code, _ := strings.Cut(path, "code=")
 	b := s.browser()
-	require.Equal(t, "/queue", b.post("/sign-in/once", url.Values{"code": {code}}).Header.Get("Location"))
+	require.Equal(t, "/", b.post("/sign-in/once", url.Values{"code": {code}}).Header.Get("Location"))
 	require.Equal(t, http.StatusOK, b.get("/help").StatusCode)
 	require.Equal(t, http.StatusGone, s.browser().get(path).StatusCode)
 	require.Equal(t, http.StatusGone, s.browser().post("/sign-in/once", url.Values{"code": {code}}).StatusCode)

@@ -37,7 +37,7 @@ type view struct {
 
 	Stream func(io.Writer) error // a file to save
 	Type   string                // its media type
-	Name   string                // its name
+	Name   string                // its name; empty if it is for the script
 }
 
 // problem is a mistake in a form. Field is the id of the element to go to; empty for the whole form.
@@ -78,7 +78,7 @@ func (p shown) In(paths ...string) bool {
 // Frame returns the header and the footer of the page.
 func (p shown) Frame() pages.Frame {
 	shortcuts := pages.Link{Path: "/help", Label: "Keyboard shortcuts", Current: p.Path == "/help"}
-	f := pages.Frame{Name: "Curation desk", Home: "/queue", Footer: []pages.Link{shortcuts}}
+	f := pages.Frame{Name: "Curation desk", Home: "/", Footer: []pages.Link{shortcuts}}
 	if p.Session.ID == "" {
 		return f
 	}
@@ -104,8 +104,8 @@ func (p shown) Wrong(field string) string {
 func (d *Desk) parse() (map[string]*template.Template, error) {
 	layout, err := pages.ParseFrame(template.New("layout.html").Funcs(template.FuncMap{
 		"asset": d.asset, "instant": instant, "day": day, "compact": compact[json.RawMessage], "short": compact[string], "join": strings.Join, "add": func(a, b int) int { return a + b },
-		"reason": verbs.DescribeReason, "label": reviewform.Label, "fragment": fragment, "field": listingform.LabelOf, "fieldOf": newShownField,
-		"host": host, "input": newInput, "usageChart": newShownChart,
+		"reason": verbs.DescribeReason, "label": reviewform.Label, "fragment": fragment, "finding": finding, "field": listingform.LabelOf, "fieldOf": newShownField,
+		"host": host, "input": newInput, "sourceInput": newSourceInput, "usageChart": newShownChart,
 		"units": func() []api.PayUnit { return payUnits }, "categories": func() []api.Category { return api.Categories },
 		"whys": func() []choice { return whys }, "visibilities": func() []string { return []string{"private", "published", "withdrawn"} },
 		"statuses": func() []api.VerificationStatus {
@@ -162,7 +162,9 @@ func (d *Desk) write(v *visit, response view) error {
 		return nil
 	case response.Stream != nil:
 		v.w.Header().Set("Content-Type", response.Type)
-		v.w.Header().Set("Content-Disposition", `attachment; filename="`+response.Name+`"`)
+		if response.Name != "" {
+			v.w.Header().Set("Content-Disposition", `attachment; filename="`+response.Name+`"`)
+		}
 		if err := response.Stream(v.w); err != nil {
 			panic(http.ErrAbortHandler) // a partial file must not look complete
 		}

@@ -72,7 +72,7 @@ func (v *visit) nextPage() string {
 	if to := v.FormValue("next"); ownPath(to) {
 		return to
 	}
-	return "/queue"
+	return "/" // the first page that the role can use
 }
 
 // ownPath reports whether target is a path of the desk, however browsers interpret unusual characters.

@@ -79,15 +79,13 @@ func writeFacts(out io.Writer, f *api.Facts) {
 		return
 	}
 	var unknown []string
-	for _, group := range reviewform.Groups {
-		for _, fact := range group.Facts {
-			name, lines := strings.ToLower(fact.Label), reviewform.Describe(*f, fact.Name)
-			if len(lines) == 0 {
-				unknown = append(unknown, name)
-			}
-			for _, line := range lines {
-				fmt.Fprintf(out, "  %-21s  %s\n", name, line)
-			}
+	for _, fact := range reviewform.Facts {
+		name, lines := strings.ToLower(fact.Label), reviewform.Describe(*f, fact.Name)
+		if len(lines) == 0 {
+			unknown = append(unknown, name)
+		}
+		for _, line := range lines {
+			fmt.Fprintf(out, "  %-21s  %s\n", name, line)
 		}
 	}
 	if len(unknown) > 0 {

@@ -1,8 +1,10 @@
 package reviewform
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"opportunity.internal/pkg/api"
@@ -19,35 +21,25 @@ type Fact struct {
 // Option is a value of a fact. Its Value is JSON.
 type Option struct{ Value, Label, Key string }
 
-// Group is a group of related facts.
-type Group struct {
-	Title string
-	Facts []Fact
-}
-
 var (
 	yesOrNo = []Option{{"true", "Yes", "y"}, {"false", "No", "n"}}
 	states  = []Option{
-		{`"` + string(api.ApplicationOpen) + `"`, "Open", "o"}, {`"` + string(api.ApplicationWaitlist) + `"`, "Waitlist", "w"},
-		{`"` + string(api.ApplicationClosed) + `"`, "Closed", "c"},
+		{closedStatus, "Closed", "c"}, {`"` + string(api.ApplicationOpen) + `"`, "Open", "p"}, {`"` + string(api.ApplicationWaitlist) + `"`, "Waitlist", "w"},
 	}
 )
 
-// Groups has every fact once, in the order of the form.
-var Groups = []Group{
-	{"Who may join", []Fact{{Name: "countryEligibility", Label: "Countries and regions", Key: "c"}}},
-	{"Conditions", conditions()},
-	{"Pay", []Fact{{Name: "pay", Label: "Pay", Key: "p"}}},
-	{"Languages and requirements", []Fact{
-		{Name: "languages", Label: "Languages", Key: "l"},
-		{Name: "requirements", Label: "Requirements", Key: "q"},
-	}},
-	{"Applying", []Fact{
-		{Name: "applicationStatus", Label: "Application status", Key: "a", Options: states},
-		{Name: "applicationUrl", Label: "Application URL", Key: "u"},
-	}},
-	{"Cautions", []Fact{{Name: "riskIndicators", Label: "Risk indicators", Key: "w"}}},
-}
+// closedStatus is the JSON of the application status that an outcome of closed implies.
+const closedStatus = `"` + string(api.ApplicationClosed) + `"`
+
+// Facts has every fact once, in the order of the form.
+var Facts = slices.Concat([]Fact{{Name: "countryEligibility", Label: "Countries and regions", Key: "c"}}, conditions(), []Fact{
+	{Name: "pay", Label: "Pay", Key: "p"},
+	{Name: "languages", Label: "Languages", Key: "l"},
+	{Name: "requirements", Label: "Requirements", Key: "q"},
+	{Name: "applicationStatus", Label: "Application status", Key: "a", Options: states},
+	{Name: "applicationUrl", Label: "Application URL", Key: "u"},
+	{Name: "riskIndicators", Label: "Risk indicators", Key: "w"},
+})
 
 // conditions returns the facts that are true, false or unknown. The first letter of a label is its key.
 func conditions() (facts []Fact) {
@@ -58,15 +50,14 @@ func conditions() (facts []Fact) {
 }
 
 // Label returns the label of a fact, or name if there is no such fact.
-func Label(name string) string {
-	for _, g := range Groups {
-		for _, f := range g.Facts {
-			if f.Name == name {
-				return f.Label
-			}
-		}
+func Label(name string) string { return cmp.Or(find(name).Label, name) }
+
+// find returns the fact with the name, or the zero value.
+func find(name string) (found Fact) {
+	if i := slices.IndexFunc(Facts, func(f Fact) bool { return f.Name == name }); i >= 0 {
+		found = Facts[i]
 	}
-	return name
+	return found
 }
 
 // Values returns every fact as JSON, by name.
@@ -144,32 +135,4 @@ func describeCountry(c api.CountryEligibility) string {
 		text += " (" + c.Note + ")"
 	}
 	return text
-}
-
-// Cites returns the source URLs that a fact itself cites, without repetition.
-func Cites(f api.Facts, name string) (urls []string) {
-	seen := map[string]bool{}
-	add := func(more ...string) {
-		for _, u := range more {
-			if u != "" && !seen[u] {
-				seen[u] = true
-				urls = append(urls, u)
-			}
-		}
-	}
-	switch name {
-	case "countryEligibility":
-		for _, c := range f.CountryEligibility {
-			add(c.SourceURLs...)
-		}
-	case "pay":
-		if f.Pay != nil {
-			add(f.Pay.SourceURL)
-		}
-	case "riskIndicators":
-		for _, r := range f.RiskIndicators {
-			add(r.SourceURL)
-		}
-	}
-	return urls
 }

@@ -3,6 +3,7 @@ package reviewform
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,35 +13,52 @@ import (
 
 // Fields of the facts that are not a choice. fill writes the recorded values into them, entered reads them.
 
-// fill sets the fields to the recorded facts.
-func (f Form) fill() {
+// fill sets the fields of a fact to its recorded value.
+func (f Form) fill(name string) {
 	v := f.Values
-	for i, c := range f.Base.CountryEligibility {
-		v.Set(field("country", i, "code"), c.Country)
-		v.Set(field("country", i, "status"), string(c.Status))
-		v.Set(field("country", i, "all"), formatBool(c.AllRegions))
-		v.Set(field("country", i, "in"), strings.Join(c.IncludedRegions, " "))
-		v.Set(field("country", i, "notin"), strings.Join(c.ExcludedRegions, " "))
-		v.Set(field("country", i, "sources"), f.numbers(c.SourceURLs...))
-		v.Set(field("country", i, "note"), c.Note)
+	switch name {
+	case "countryEligibility":
+		f.clear("country")
+		for i, c := range f.Base.CountryEligibility {
+			v.Set(field("country", i, "code"), c.Country)
+			v.Set(field("country", i, "status"), string(c.Status))
+			v.Set(field("country", i, "all"), formatBool(c.AllRegions))
+			v.Set(field("country", i, "in"), strings.Join(c.IncludedRegions, " "))
+			v.Set(field("country", i, "notin"), strings.Join(c.ExcludedRegions, " "))
+			v[field("country", i, "sources")] = f.numbers(c.SourceURLs...)
+			v.Set(field("country", i, "note"), c.Note)
+		}
+	case "pay":
+		f.clear("pay")
+		if y := f.Base.Pay; y != nil {
+			v.Set("pay.minimum", fmt.Sprint(y.Minimum))
+			v.Set("pay.maximum", fmt.Sprint(y.Maximum))
+			v.Set("pay.currency", y.Currency)
+			v.Set("pay.unit", string(y.Unit))
+			v["pay.sources"] = f.numbers(y.SourceURL)
+		}
+	case "languages":
+		v.Set(name, strings.Join(f.Base.Languages, "\n"))
+	case "requirements":
+		v.Set(name, strings.Join(f.Base.Requirements, "\n"))
+	case "applicationUrl":
+		v.Del(name)
+		if u := f.Base.ApplicationURL; u != nil {
+			v.Set(name, *u)
+		}
+	case "riskIndicators":
+		f.clear("risk")
+		for i, r := range f.Base.RiskIndicators {
+			v.Set(field("risk", i, "code"), r.Code)
+			v.Set(field("risk", i, "note"), r.Note)
+			v[field("risk", i, "sources")] = f.numbers(r.SourceURL)
+		}
 	}
-	if y := f.Base.Pay; y != nil {
-		v.Set("pay.minimum", fmt.Sprint(y.Minimum))
-		v.Set("pay.maximum", fmt.Sprint(y.Maximum))
-		v.Set("pay.currency", y.Currency)
-		v.Set("pay.unit", string(y.Unit))
-		v.Set("pay.sources", f.numbers(y.SourceURL))
-	}
-	v.Set("languages", strings.Join(f.Base.Languages, "\n"))
-	v.Set("requirements", strings.Join(f.Base.Requirements, "\n"))
-	if u := f.Base.ApplicationURL; u != nil {
-		v.Set("applicationUrl", *u)
-	}
-	for i, r := range f.Base.RiskIndicators {
-		v.Set(field("risk", i, "code"), r.Code)
-		v.Set(field("risk", i, "note"), r.Note)
-		v.Set(field("risk", i, "sources"), f.numbers(r.SourceURL))
-	}
+}
+
+// clear removes the fields below a name.
+func (f Form) clear(name string) {
+	maps.DeleteFunc(f.Values, func(field string, _ []string) bool { return strings.HasPrefix(field, name+".") })
 }
 
 // maxEntries bounds the countries and the risk indicators of a form.
@@ -61,63 +79,69 @@ func (f Form) entries(name string) int {
 	return blanks
 }
 
-// entered returns a function that reads the fields of a fact as JSON. It returns what is wrong with them.
-func (f Form) entered() func(name string) (value json.RawMessage, wrong string) {
-	read := map[string]func() (any, string){
-		"countryEligibility": f.countries,
-		"pay":                f.pay,
-		"languages":          func() (any, string) { return lines(f.Values.Get("languages")), "" },
-		"requirements":       func() (any, string) { return lines(f.Values.Get("requirements")), "" },
-		"applicationUrl":     f.applicationURL,
-		"riskIndicators":     f.risks,
+// entered reads the fields of a fact as JSON. It returns what is wrong with them.
+func (f Form) entered(name string) (value json.RawMessage, wrong string) {
+	var content any
+	switch name {
+	case "countryEligibility":
+		content, wrong = f.countries()
+	case "pay":
+		content, wrong = f.pay()
+	case "languages", "requirements":
+		content = lines(f.Values.Get(name))
+	case "applicationUrl":
+		if u := strings.TrimSpace(f.Values.Get(name)); u != "" {
+			content = u
+		}
+	case "riskIndicators":
+		content, wrong = f.risks()
+	default:
+		return unknown[name], "choose one of the values"
 	}
-	return func(name string) (json.RawMessage, string) {
-		fields, found := read[name]
-		if !found {
-			return unknown[name], "choose one of the values"
-		}
-		content, wrong := fields()
-		value, err := json.Marshal(content)
-		if err != nil {
-			return unknown[name], err.Error()
-		}
-		if wrong == "" && string(value) == string(unknown[name]) {
-			wrong = "enter a value, or choose that you cannot tell"
-		}
-		return value, wrong
+	value, err := json.Marshal(content)
+	if err != nil {
+		return unknown[name], err.Error()
 	}
+	if wrong == "" && string(value) == string(unknown[name]) {
+		wrong = "enter a value, or choose that you cannot tell"
+	}
+	return value, wrong
 }
 
 // numbers returns the numbers of sources on the form, as the fields have them.
-func (f Form) numbers(urls ...string) string {
-	var text []string
+func (f Form) numbers(urls ...string) (numbers []string) {
 	for _, u := range urls {
 		if i := slices.Index(f.Sources, u); i >= 0 {
-			text = append(text, strconv.Itoa(i+1))
+			numbers = append(numbers, strconv.Itoa(i+1))
 		}
 	}
-	return strings.Join(text, " ")
+	return numbers
 }
 
-// cited returns the sources with the numbers in text, or what is wrong with the numbers.
-func (f Form) cited(text string) (urls []string, wrong string) {
-	for _, word := range words(text) {
-		n, err := strconv.Atoi(word)
-		if err != nil || n < 1 || n > len(f.Sources) {
-			return nil, fmt.Sprintf("there is no source %s; enter numbers from 1 to %d", word, len(f.Sources))
+// cited returns the sources that are chosen in a field. If there are none, it returns those of the quotes that the curator adds to the fact.
+func (f Form) cited(field, fact string) (urls []string) {
+	for _, n := range f.Values[field] {
+		if u := f.source(n); u != "" && !slices.Contains(urls, u) {
+			urls = append(urls, u)
 		}
-		urls = append(urls, f.Sources[n-1])
 	}
-	return urls, ""
+	if len(urls) > 0 {
+		return urls
+	}
+	for _, q := range f.added(fact) {
+		if !slices.Contains(urls, q.SourceURL) {
+			urls = append(urls, q.SourceURL)
+		}
+	}
+	return urls
 }
 
 // citedOne is like cited, for a fact that cites one source.
-func (f Form) citedOne(text string) (u, wrong string) {
-	urls, wrong := f.cited(text)
-	if wrong == "" && len(urls) != 1 {
-		return "", "enter the number of one source"
+func (f Form) citedOne(field, fact string) (u, wrong string) {
+	if urls := f.cited(field, fact); len(urls) > 0 {
+		return urls[0], ""
 	}
-	return strings.Join(urls, ""), wrong
+	return "", "choose the source"
 }
 
 func (f Form) countries() (any, string) {
@@ -130,10 +154,7 @@ func (f Form) countries() (any, string) {
 		c := api.CountryEligibility{
 			Country: strings.ToUpper(value("code")), Status: api.Eligibility(value("status")), AllRegions: parseBool(value("all")), Note: value("note"),
 		}
-		var wrong string
-		if c.SourceURLs, wrong = f.cited(value("sources")); wrong != "" {
-			return nil, c.Country + ": " + wrong
-		}
+		c.SourceURLs = f.cited(field("country", i, "sources"), "countryEligibility")
 		c.IncludedRegions, c.ExcludedRegions = regions(c.Country, value("in")), regions(c.Country, value("notin"))
 		all = append(all, c)
 	}
@@ -157,18 +178,11 @@ func (f Form) pay() (any, string) {
 	if !ok || !too {
 		return nil, "enter both amounts as numbers, such as 17.50"
 	}
-	source, wrong := f.citedOne(f.Values.Get("pay.sources"))
+	source, wrong := f.citedOne("pay.sources", "pay")
 	return api.Pay{
 		Minimum: minimum, Maximum: maximum, Currency: strings.ToUpper(strings.TrimSpace(f.Values.Get("pay.currency"))),
 		Unit: api.PayUnit(f.Values.Get("pay.unit")), SourceURL: source,
 	}, wrong
-}
-
-func (f Form) applicationURL() (any, string) {
-	if u := strings.TrimSpace(f.Values.Get("applicationUrl")); u != "" {
-		return u, ""
-	}
-	return nil, ""
 }
 
 func (f Form) risks() (any, string) {
@@ -178,7 +192,7 @@ func (f Form) risks() (any, string) {
 		if value("code") == "" && value("note") == "" {
 			continue
 		}
-		source, wrong := f.citedOne(value("sources"))
+		source, wrong := f.citedOne(field("risk", i, "sources"), "riskIndicators")
 		if wrong != "" {
 			return nil, value("code") + ": " + wrong
 		}

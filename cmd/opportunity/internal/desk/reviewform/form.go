@@ -1,8 +1,8 @@
 // Package reviewform is the form of a factual review: what a review sheet puts into it, and the review that its input means.
 //
 // The input stays url.Values, so that a page can always show it again and a draft can store it. Each fact has a decision. A fact is
-// kept (the recorded value still holds), set to one of its options, changed to the input in its own fields, or unknown. A decision that
-// is missing is an error unless "rest" keeps the facts without one.
+// kept (the recorded value still holds), set to one of its options, changed to the input in its own fields, or unknown. A missing decision
+// about a known fact is an error unless "rest" keeps the facts without one. A fact that was unknown stays unknown.
 package reviewform
 
 import (
@@ -27,7 +27,7 @@ const (
 // Mark is the curator's finding at a source.
 type Mark string
 
-// Marks of a source. One without a mark was not opened.
+// Marks of a source. One without a mark was not opened, unless the curator used a quote from it.
 const (
 	StillSo    Mark = "still"     // still says so
 	Otherwise  Mark = "otherwise" // says otherwise
@@ -41,6 +41,7 @@ const (
 	fieldSeen    = "seen"  // newest event on the sheet
 	fieldBase    = "base"  // recorded facts on the sheet, as JSON
 	fieldOpinion = "opinion"
+	fieldAgain   = "again" // facts that another review changed since: each needs a decision of its own
 	fieldRest    = "rest"
 	fieldOutcome = "outcome"
 	fieldNote    = "note"
@@ -57,42 +58,56 @@ type Form struct {
 	Sources []string  // the numbered sources of the form
 }
 
-// New returns the form of a sheet without decisions. opinion is the id of the review that a second opinion is about, or empty.
+// New returns the form of a sheet, with the marks and decisions that the machine's readings of its quotes allow. opinion is the id of the
+// review that a second opinion is about, or empty.
 func New(sheet api.ReviewSheet, opinion string) Form {
 	f := Form{Values: url.Values{}, Base: sheet.CurrentFacts()}
-	f.Sources = sources(sheet, f.Base)
 	f.renew(sheet)
 	f.Values.Set(fieldOpinion, opinion)
-	for i, u := range f.Sources {
-		f.Values.Set(field("source", i), u)
+	for _, u := range sources(sheet, f.Base) {
+		f.add(u)
 	}
-	f.fill()
+	for _, name := range api.FactNames {
+		f.fill(name)
+	}
+	if opinion == "" {
+		f.premark(sheet)
+	}
 	return f
 }
 
-// renew makes the form one of a newer sheet.
+// renew makes the form one of a newer sheet, with its stored quotes.
 func (f *Form) renew(sheet api.ReviewSheet) {
 	base, _ := json.Marshal(f.Base) // facts always encode
 	f.Values.Set(fieldShown, sheet.GeneratedAt.UTC().Format(time.RFC3339Nano))
 	f.Values.Set(fieldSeen, sheet.LastEventID)
 	f.Values.Set(fieldBase, string(base))
+	for _, name := range api.FactNames {
+		f.Values.Del(KeptQuotes(name))
+	}
+	for _, q := range sheet.Evidence.Quotes {
+		f.Values.Add(KeptQuotes(q.Fact), QuoteValue(q))
+	}
 }
 
-// sources returns the listing's sources, those that facts cite, and the website if there is no other.
+// sources returns the sources of the latest review, then the other sources of the record and those that facts cite, and the website if
+// there is no other. Those that the latest review found gone are left out, unless a fact cites them.
 func sources(sheet api.ReviewSheet, facts api.Facts) (urls []string) {
-	add := func(u string) {
-		if !slices.Contains(urls, u) {
-			urls = append(urls, u)
+	add := func(more ...string) {
+		for _, u := range more {
+			if !slices.Contains(urls, u) {
+				urls = append(urls, u)
+			}
 		}
+	}
+	if i := slices.IndexFunc(sheet.Events, func(e api.RecordedEvent) bool { return e.CheckType == api.Review && len(e.SourceURLs) > 0 }); i >= 0 {
+		add(sheet.Events[i].SourceURLs...)
 	}
 	for _, s := range sheet.Record.Sources {
 		add(s.URL)
 	}
-	for _, name := range api.FactNames {
-		for _, u := range Cites(facts, name) {
-			add(u)
-		}
-	}
+	urls = slices.DeleteFunc(urls, func(u string) bool { return slices.Contains(sheet.Evidence.Gone, u) })
+	add(facts.Cites(api.FactNames...)...)
 	if len(urls) == 0 {
 		add(sheet.Record.Company.Website)
 	}
@@ -133,16 +148,14 @@ func (f *Form) add(source string) {
 	f.Sources = append(f.Sources, source)
 }
 
-// Rebase updates a form for a newer sheet and returns the facts whose recorded value changed. Its input stays, but decisions to keep
-// those facts are removed: the curator kept another value.
+// Rebase updates a form for a newer sheet and returns the facts whose recorded value changed. Decisions about those facts are removed,
+// whatever they were: the curator decided about another value. So is an outcome other than that of a newer review. Other input stays.
 func (f *Form) Rebase(sheet api.ReviewSheet) (changed []string) {
 	recorded := sheet.CurrentFacts()
 	changed = Differences(f.Base, recorded)
 	f.decideRest()
-	for _, name := range changed {
-		if f.Decision(name) == Keep {
-			f.Values.Del("fact." + name)
-		}
+	if f.outdatedOutcome(sheet) {
+		f.Values.Del(fieldOutcome)
 	}
 	f.Base = recorded
 	f.renew(sheet)
@@ -151,29 +164,77 @@ func (f *Form) Rebase(sheet api.ReviewSheet) (changed []string) {
 			f.add(u)
 		}
 	}
+	for _, name := range changed {
+		if f.Values.Get("fact."+name) != Change {
+			f.fill(name)
+		}
+		f.Values.Del("fact." + name)
+		f.Values.Del(UsedQuotes(name))
+		if !f.Again(name) {
+			f.Values.Add(fieldAgain, name)
+		}
+	}
 	return changed
 }
 
 // decideRest turns the common decision to keep the rest into one for each fact, so that it does not apply to new values.
 func (f *Form) decideRest() {
-	if f.Values.Get(fieldRest) != Keep {
-		return
-	}
 	for _, name := range api.FactNames {
-		if f.Values.Get("fact."+name) == "" {
+		if f.Values.Get("fact."+name) == "" && f.Decision(name) == Keep {
 			f.Values.Set("fact."+name, Keep)
 		}
 	}
 	f.Values.Del(fieldRest)
 }
 
-// Decision returns the decision about a fact, empty if there is none.
+// outdatedOutcome reports whether a review that is newer than the form had another outcome.
+func (f Form) outdatedOutcome(sheet api.ReviewSheet) bool {
+	for _, e := range sheet.Events {
+		if e.ID == f.Seen() {
+			return false
+		}
+		if e.CheckType == api.Review {
+			return e.Outcome != f.outcome()
+		}
+	}
+	return false
+}
+
+// Again reports whether another review changed the fact, so that it needs a decision of its own.
+func (f Form) Again(name string) bool { return slices.Contains(f.Values[fieldAgain], name) }
+
+// Known reports whether the fact has a recorded value.
+func (f Form) Known(name string) bool { return string(Values(f.Base)[name]) != string(unknown[name]) }
+
+func (f Form) outcome() api.Outcome { return api.Outcome(f.Values.Get(fieldOutcome)) }
+
+// Decision returns the decision about a fact, empty if there is none and one is needed.
 func (f Form) Decision(name string) string {
 	decision := f.Values.Get("fact." + name)
-	if decision == "" && f.Values.Get(fieldRest) == Keep {
+	closed := f.outcome() == api.OutcomeClosed
+	switch {
+	case decision == "" && f.Again(name):
+	case closed && name == "applicationStatus":
+		return closedStatus
+	case closed && (decision == "" || decision == Keep):
+		return f.carried(name)
+	case decision == "" && !f.Known(name):
+		return Unknown
+	case decision == "" && f.Values.Get(fieldRest) == Keep:
 		return Keep
 	}
 	return decision
+}
+
+// carried returns what becomes of a fact in a review that ends in closed if nothing else is decided: it is kept, unless it cites a page
+// that cannot be used.
+func (f Form) carried(name string) string {
+	for _, u := range f.Base.Cites(name) {
+		if m := f.Mark(u); m == Gone || m == CannotOpen {
+			return Unknown
+		}
+	}
+	return Keep
 }
 
 // Seen returns the id of the newest event on the sheet of the form.
@@ -182,10 +243,17 @@ func (f Form) Seen() string { return f.Values.Get(fieldSeen) }
 // Opinion returns the id of the review that the second opinion is about, empty for an ordinary review.
 func (f Form) Opinion() string { return f.Values.Get(fieldOpinion) }
 
-// Mark returns the mark of a source, empty if it was not opened.
+// Mark returns the mark of a source, empty if it was not opened. A page from which the curator takes a quote says so.
 func (f Form) Mark(source string) Mark {
 	if i := slices.Index(f.Sources, source); i >= 0 {
-		return Mark(f.Values.Get(field("mark", i)))
+		if m := Mark(f.Values.Get(field("mark", i))); m != "" {
+			return m
+		}
+	}
+	if slices.ContainsFunc(api.FactNames, func(name string) bool {
+		return slices.ContainsFunc(f.added(name), func(q api.Quote) bool { return q.SourceURL == source })
+	}) {
+		return StillSo
 	}
 	return ""
 }
@@ -200,36 +268,6 @@ func (f Form) opened() []string {
 	}
 	return urls
 }
-
-// evidence returns the private evidence: the stored quotes with those that the form adds and without those that it removes, and the
-// sources that could not be used.
-func (f Form) evidence(stored []api.Quote) api.Evidence {
-	var e api.Evidence
-	for i, q := range stored {
-		if f.Values.Get(field("forget", i)) != QuoteID(q) {
-			e.Quotes = append(e.Quotes, q)
-		}
-	}
-	for i, u := range f.Sources {
-		switch f.Mark(u) {
-		case Gone:
-			e.Gone = append(e.Gone, u)
-		case CannotOpen:
-			e.Unopened = append(e.Unopened, u)
-		}
-		text, fact := strings.TrimSpace(f.Values.Get(field("quote", i))), f.Values.Get(field("quotefact", i))
-		if text == "" || !slices.Contains(api.FactNames, fact) {
-			continue
-		}
-		e.Quotes = slices.DeleteFunc(e.Quotes, func(q api.Quote) bool { return q.Fact == fact && q.SourceURL == u })
-		e.Quotes = append(e.Quotes, api.Quote{Fact: fact, SourceURL: u, Exact: text})
-	}
-	e.Complete()
-	return e
-}
-
-// QuoteID identifies a quote in the form.
-func QuoteID(q api.Quote) string { return q.Fact + " " + q.SourceURL }
 
 func field(name string, parts ...any) string {
 	for _, p := range parts {

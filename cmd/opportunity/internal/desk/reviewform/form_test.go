@@ -2,7 +2,6 @@ package reviewform_test
 
 import (
 	"encoding/json"
-	"maps"
 	"net/url"
 	"testing"
 	"time"
@@ -79,7 +78,7 @@ func review(t *testing.T, f reviewform.Form) (r struct {
 	LastEventID *string
 }) {
 	t.Helper()
-	text, problems := f.Review(nil)
+	text, problems := f.Review()
 	require.Empty(t, problems)
 	require.NoError(t, json.Unmarshal(text, &r))
 	return r
@@ -87,7 +86,7 @@ func review(t *testing.T, f reviewform.Form) (r struct {
 
 func messages(t *testing.T, f reviewform.Form) (all []string) {
 	t.Helper()
-	text, problems := f.Review(nil)
+	text, problems := f.Review()
 	require.Nil(t, text)
 	for _, p := range problems {
 		all = append(all, p.Message)
@@ -98,15 +97,15 @@ func messages(t *testing.T, f reviewform.Form) (all []string) {
 func TestEveryFactIsOnTheFormOnce(t *testing.T) {
 	var names []string
 	keys := map[string]bool{}
-	for _, g := range reviewform.Groups {
-		for _, f := range g.Facts {
-			names = append(names, f.Name)
-			require.False(t, keys[f.Key], "two facts have the key %s", f.Key)
-			keys[f.Key] = true
+	for _, f := range reviewform.Facts {
+		names = append(names, f.Name)
+		require.False(t, keys[f.Key], "two facts have the key %s", f.Key)
+		keys[f.Key] = true
+		for _, o := range f.Options {
+			require.NotContains(t, []string{"o", "k", "e", "x"}, o.Key, "the key of %s means something else", o.Label)
 		}
 	}
 	require.ElementsMatch(t, api.FactNames, names)
-	require.Len(t, reviewform.Groups, 6)
 }
 
 func TestUnchangedReviewSendsAllFactsAndTheOpenedSources(t *testing.T) {
@@ -123,7 +122,7 @@ func TestUnchangedReviewSendsAllFactsAndTheOpenedSources(t *testing.T) {
 func TestUndecidedFactsAreNamed(t *testing.T) {
 	input := unchanged()
 	input.Del("rest")
-	require.Len(t, messages(t, submit(t, sheet(), input)), len(api.FactNames))
+	require.Len(t, messages(t, submit(t, sheet(), input)), 4, "the known facts")
 	require.Contains(t, messages(t, submit(t, sheet(), input)), "Remote: keep it, change it, or set it to unknown")
 	require.Contains(t, messages(t, submit(t, sheet(), url.Values{"rest": {"keep"}})), "Choose an outcome")
 }
@@ -160,7 +159,7 @@ func TestChangedFacts(t *testing.T) {
 		"fact.remote", "false", "fact.applicationStatus", `"waitlist"`, "fact.applicationUrl", "change", "applicationUrl", " https://maple.example/apply ",
 		"fact.pay", "change", "pay.maximum", "22,5", "mark.2", "otherwise",
 		"fact.requirements", "change", "requirements", "A phone\r\n\r\n A bicycle ",
-		"fact.countryEligibility", "change", "country.0.in", "on, QC", "country.1.code", "us", "country.1.status", "ineligible", "country.1.sources", "2 4",
+		"fact.countryEligibility", "change", "country.0.in", "on, QC", "country.1.code", "us", "country.1.status", "ineligible", "country.1.sources", "4",
 		"more", "https://maple.example/us",
 		"fact.riskIndicators", "change", "risk.0.code", "own-insurance", "risk.0.note", "Couriers insure themselves.", "risk.0.sources", "1")))
 	require.Equal(t, []string{site, where, rates, "https://maple.example/us"}, r.SourceURLs)
@@ -173,35 +172,49 @@ func TestChangedFacts(t *testing.T) {
 	require.Equal(t, []string{"English", "French"}, f.Languages)
 	require.Equal(t, []string{"CA-ON", "CA-QC"}, f.CountryEligibility[0].IncludedRegions)
 	require.Equal(t, "US", f.CountryEligibility[1].Country)
-	require.Equal(t, []string{where, "https://maple.example/us"}, f.CountryEligibility[1].SourceURLs)
+	require.Equal(t, []string{"https://maple.example/us"}, f.CountryEligibility[1].SourceURLs)
 	require.Equal(t, []api.RiskIndicator{{Code: "own-insurance", Note: "Couriers insure themselves.", SourceURL: site}}, f.RiskIndicators)
 }
 
 func TestInvalidInputIsNamed(t *testing.T) {
 	for want, change := range map[string][]string{
 		"Pay: enter both amounts as numbers, such as 17.50":                              {"fact.pay", "change", "pay.minimum", "ten"},
-		"Pay: there is no source 9; enter numbers from 1 to 3":                           {"fact.pay", "change", "pay.sources", "9"},
-		"Pay: enter the number of one source":                                            {"fact.pay", "change", "pay.sources", ""},
+		"Pay: choose the source":                                                         {"fact.pay", "change", "pay.sources", "9"},
 		"Pay: maximum must not be below the minimum":                                     {"fact.pay", "change", "pay.maximum", "1"},
 		"Remote: choose one of the values":                                               {"fact.remote", `"open"`},
 		"Requirements: enter a value, or choose that you cannot tell":                    {"fact.requirements", "change"},
 		"Application status: choose one of the values":                                   {"fact.applicationStatus", "change"},
 		`"maple.example" is not an http or https URL`:                                    {"more", "maple.example"},
 		"Countries and regions: [0].status must be one of eligible, ineligible, unknown": {"fact.countryEligibility", "change", "country.0.status", "x"},
-		"Risk indicators: fees: enter the number of one source":                          {"fact.riskIndicators", "change", "risk.0.code", "fees"},
+		"Risk indicators: fees: choose the source":                                       {"fact.riskIndicators", "change", "risk.0.code", "fees"},
 		"Pay: cites source 1, which you did not open":                                    {"fact.pay", "change", "pay.sources", "1", "mark.0", ""},
 	} {
 		require.Contains(t, messages(t, submit(t, sheet(), with(unchanged(), change...))), want)
 	}
 }
 
-func TestClosedReviewNeedsNoFacts(t *testing.T) {
-	r := review(t, submit(t, sheet(), url.Values{"outcome": {"closed"}, "mark.0": {"gone"}, "note": {"The site says goodbye."}}))
-	require.Nil(t, r.Facts)
-	require.Empty(t, r.SourceURLs)
+// A review that ends in closed says so in its facts and keeps the others, except those that cite pages that are gone.
+func TestClosedReviewClosesApplications(t *testing.T) {
+	closed := url.Values{"outcome": {"closed"}, "mark.2": {"gone"}, "note": {"The site says goodbye."}}
+	form := submit(t, sheet(), closed)
+	require.Equal(t, "Closed, and the application status becomes closed: 3 facts kept, application status changed, 7 unknown, 0 quotes.", form.Summary())
+	r := review(t, form)
+	want := recorded()
+	want.ApplicationStatus, want.Pay = api.ApplicationClosed, nil
+	require.Equal(t, want, r.Facts.Facts)
 	require.NotNil(t, r.SourceURLs)
-	// One decision calls for all of them.
-	require.NotEmpty(t, messages(t, submit(t, sheet(), url.Values{"outcome": {"closed"}, "fact.applicationStatus": {`"closed"`}, "mark.0": {"otherwise"}})))
+	for _, decision := range []string{"keep", `"open"`, "unknown"} { // the outcome decides
+		r = review(t, submit(t, sheet(), with(closed, "fact.applicationStatus", decision, "fact.remote", "false", "mark.0", "otherwise")))
+		require.Equal(t, api.ApplicationClosed, r.Facts.ApplicationStatus)
+		require.False(t, *r.Facts.Remote)
+	}
+}
+
+func TestNeedsReviewHasFactsIfAnyIsDecided(t *testing.T) {
+	open := url.Values{"outcome": {"needs-review"}}
+	require.Equal(t, "Needs review: no facts are recorded.", submit(t, sheet(), open).Summary())
+	require.Nil(t, review(t, submit(t, sheet(), open)).Facts)
+	require.NotEmpty(t, messages(t, submit(t, sheet(), with(open, "fact.remote", "false"))), "one decision calls for all of them")
 }
 
 func TestNewerSheetKeepsInputAndReopensChangedFacts(t *testing.T) {
@@ -219,6 +232,8 @@ func TestNewerSheetKeepsInputAndReopensChangedFacts(t *testing.T) {
 
 	again, err := reviewform.Parse(f.Values)
 	require.NoError(t, err)
+	again.Values.Set("rest", "keep")
+	require.Len(t, messages(t, again), 2, "a common decision is none about a new value")
 	again.Values.Set("fact.remote", "keep")
 	again.Values.Set("fact.riskIndicators", "unknown")
 	r := review(t, again)
@@ -228,25 +243,172 @@ func TestNewerSheetKeepsInputAndReopensChangedFacts(t *testing.T) {
 	require.Equal(t, []string{"German"}, r.Facts.Languages)
 }
 
-func TestQuotesAreStoredBySourceAndFact(t *testing.T) {
-	stored := []api.Quote{{Fact: "pay", SourceURL: rates, Exact: "from 17.50"}, {Fact: "remote", SourceURL: site, Exact: "from home"}}
-	for name, c := range map[string]struct {
-		input  url.Values
-		quotes []api.Quote
-	}{
-		"unchanged":       {url.Values{}, stored},
-		"replaced":        {url.Values{"quote.2": {" from 18 "}, "quotefact.2": {"pay"}}, []api.Quote{stored[1], {Fact: "pay", SourceURL: rates, Exact: "from 18"}}},
-		"removed":         {url.Values{"forget.1": {reviewform.QuoteID(stored[1])}}, stored[:1]},
-		"of no such fact": {url.Values{"quote.2": {"x"}, "quotefact.2": {"nope"}}, stored},
-	} {
-		input := unchanged()
-		maps.Copy(input, c.input)
-		text, problems := submit(t, sheet(), input).Review(stored)
-		require.Empty(t, problems, name)
-		var sent struct{ Evidence api.Evidence }
-		require.NoError(t, json.Unmarshal(text, &sent))
-		require.Equal(t, c.quotes, sent.Evidence.Quotes, name)
+// After a conflict, submitting again records none of the first curator's decisions about facts that the other review changed.
+func TestEveryDecisionAboutAChangedFactIsForgotten(t *testing.T) {
+	other := api.Facts{
+		CountryEligibility: []api.CountryEligibility{{Country: "US", Status: api.Eligible, SourceURLs: []string{site}}},
+		Remote:             ptr(false), DegreeRequired: ptr(true), ExperienceRequired: ptr(false), FlexibleSchedule: ptr(false),
+		Pay: &api.Pay{Minimum: 1, Maximum: 2, Currency: "USD", Unit: api.PerTask, SourceURL: site}, Languages: []string{"German"},
+		ApplicationStatus: api.ApplicationWaitlist, ApplicationURL: ptr(site), Requirements: []string{"A car"},
+		RiskIndicators: []api.RiskIndicator{{Code: "fees", SourceURL: site}},
 	}
+	entered := map[string][]string{
+		"countryEligibility": {"country.0.code", "FR"}, "pay": {"pay.minimum", "5"}, "languages": {"languages", "Latin"}, "applicationUrl": {"applicationUrl", where},
+		"requirements": {"requirements", "A boat"}, "riskIndicators": {"risk.0.code", "odd", "risk.0.sources", "1"},
+	}
+	for _, fact := range reviewform.Facts {
+		decisions := []string{"", "keep", "change", "unknown"}
+		for _, o := range fact.Options {
+			decisions = append(decisions, o.Value)
+		}
+		for _, decision := range decisions {
+			for _, newValue := range []api.Facts{other, api.UnknownFacts()} {
+				newer, before := sheet(), recorded()
+				newer.LastEventID, newer.ReviewedFacts = "event-2", &newValue
+				if reviewform.Values(newValue)[fact.Name] == nil || string(reviewform.Values(newValue)[fact.Name]) == string(reviewform.Values(before)[fact.Name]) {
+					continue
+				}
+				f := submit(t, sheet(), with(with(unchanged(), "fact."+fact.Name, decision), entered[fact.Name]...))
+				require.Contains(t, f.Rebase(newer), fact.Name)
+				require.Empty(t, f.Decision(fact.Name), "%s: %q", fact.Name, decision)
+				parsed, err := reviewform.Parse(f.Values)
+				require.NoError(t, err)
+				require.Contains(t, messages(t, parsed), fact.Label+": keep it, change it, or set it to unknown")
+			}
+		}
+	}
+}
+
+func TestOutcomeOfAnotherReviewIsDecidedAgain(t *testing.T) {
+	for other, want := range map[api.Outcome]string{api.OutcomeVerified: "verified", api.OutcomeClosed: ""} {
+		newer := sheet()
+		newer.LastEventID = "event-3"
+		newer.Events = []api.RecordedEvent{
+			{VerificationEvent: api.VerificationEvent{ID: "event-3", CheckType: api.LinkCheck}}, {VerificationEvent: api.VerificationEvent{ID: "event-2", CheckType: api.Review, Outcome: other}},
+			{VerificationEvent: api.VerificationEvent{ID: "event-1", CheckType: api.Review, Outcome: api.OutcomeNeedsReview}},
+		}
+		f := submit(t, sheet(), unchanged())
+		f.Rebase(newer)
+		require.Equal(t, want, f.Values.Get("outcome"))
+	}
+}
+
+func TestSourcesOfTheLatestReviewComeFirstWithoutThoseThatAreGone(t *testing.T) {
+	s := sheet()
+	s.Record.Sources = []api.Source{{URL: site}, {URL: "https://old.example/"}, {URL: "https://dead.example/"}}
+	s.Events = []api.RecordedEvent{{VerificationEvent: api.VerificationEvent{CheckType: api.LinkCheck}}, {VerificationEvent: api.VerificationEvent{CheckType: api.Review, SourceURLs: []string{rates, where}}}}
+	s.Evidence.Gone = []string{"https://dead.example/"}
+	require.Equal(t, []string{rates, where, site, "https://old.example/"}, reviewform.New(s, "").Sources)
+}
+
+// quoted is a sheet with a quote for each known fact; the machine found them all again.
+func quoted() api.ReviewSheet {
+	s := sheet()
+	for name, source := range map[string]string{"countryEligibility": where, "remote": site, "pay": rates, "languages": site} {
+		s.Evidence.Quotes = append(s.Evidence.Quotes, api.Quote{Fact: name, SourceURL: source, Exact: "about " + name})
+	}
+	for _, q := range s.Evidence.Quotes {
+		s.Readings = append(s.Readings, api.QuoteReading{Quote: q, Finding: api.QuotePresent, ReadAt: shownAt})
+	}
+	return s
+}
+
+// evidence returns the evidence of a form without problems, with its quotes by fact.
+func evidence(t *testing.T, f reviewform.Form) (e api.Evidence, quotes map[string]api.Quote) {
+	t.Helper()
+	text, problems := f.Review()
+	require.Empty(t, problems)
+	var sent struct{ Evidence api.Evidence }
+	require.NoError(t, json.Unmarshal(text, &sent))
+	quotes = map[string]api.Quote{}
+	for _, q := range sent.Evidence.Quotes {
+		quotes[q.Fact] = q
+	}
+	require.Len(t, quotes, len(sent.Evidence.Quotes))
+	return sent.Evidence, quotes
+}
+
+func TestKeptFactKeepsItsQuoteAndAChangedOneDropsIt(t *testing.T) {
+	_, quotes := evidence(t, submit(t, quoted(), with(unchanged(), "fact.remote", "false", "fact.pay", "unknown")))
+	require.Equal(t, map[string]api.Quote{
+		"countryEligibility": {Fact: "countryEligibility", SourceURL: where, Exact: "about countryEligibility"},
+		"languages":          {Fact: "languages", SourceURL: site, Exact: "about languages"},
+	}, quotes)
+	_, quotes = evidence(t, submit(t, quoted(), with(unchanged(), "fact.remote", "true", "kept.languages", "")))
+	require.Equal(t, "about remote", quotes["remote"].Exact, "the same value is kept")
+	require.NotContains(t, quotes, "languages", "the curator removed it")
+}
+
+func TestNewQuotesComeFromAChosenSource(t *testing.T) {
+	_, quotes := evidence(t, submit(t, quoted(), with(unchanged(), "quote.remote", " Work from home ", "quotefrom.remote", "1", "fact.remote", "false")))
+	require.Equal(t, api.Quote{Fact: "remote", SourceURL: site, Exact: "Work from home"}, quotes["remote"])
+	for want, input := range map[string][]string{
+		"Remote: choose the source of the quote":                                                  {"quote.remote", "x"},
+		"Flexible schedule: there is a quote but no value; choose the value, or remove the quote": {"quote.flexibleSchedule", "x", "quotefrom.flexibleSchedule", "1"},
+		"Remote: the quote is from source 3, which is marked as gone or not opened":               {"quote.remote", "x", "quotefrom.remote", "3", "fact.pay", "unknown", "mark.2", "gone"},
+	} {
+		require.Contains(t, messages(t, submit(t, quoted(), with(unchanged(), input...))), want)
+	}
+	e, _ := evidence(t, submit(t, quoted(), with(unchanged(), "mark.1", "cannot", "mark.2", "gone", "fact.pay", "unknown", "fact.countryEligibility", "unknown")))
+	require.Equal(t, []string{rates}, e.Gone)
+	require.Equal(t, []string{where}, e.Unopened)
+}
+
+// A suggestion that is used marks its page, and a value without a source cites it.
+func TestUsedSuggestionIsTheSourceOfItsFact(t *testing.T) {
+	s := sheet()
+	s.ReviewedFacts = nil
+	s.Record.Sources = []api.Source{{URL: site}, {URL: rates}}
+	suggestion := api.Quote{Fact: "pay", SourceURL: rates, Exact: "You earn 17 to 18 CAD an hour", Prefix: "a", Suffix: "b"}
+	f := submit(t, s, url.Values{
+		"outcome": {"verified"}, "use.pay": {reviewform.QuoteValue(suggestion)}, "fact.pay": {"change"},
+		"pay.minimum": {"17"}, "pay.maximum": {"18"}, "pay.currency": {"cad"}, "pay.unit": {"hour"},
+	})
+	require.Equal(t, reviewform.StillSo, f.Mark(rates))
+	require.Equal(t, "Verified: 0 facts kept, pay changed, 10 unknown, 1 quote.", f.Summary())
+	_, quotes := evidence(t, f)
+	require.Equal(t, suggestion, quotes["pay"])
+	r := review(t, f)
+	require.Equal(t, rates, r.Facts.Pay.SourceURL)
+	require.Equal(t, []string{rates}, r.SourceURLs)
+}
+
+func TestMachineMarksWhatItFoundAgain(t *testing.T) {
+	f := reviewform.New(quoted(), "")
+	require.Equal(t, "Verified: 4 facts kept, 7 unknown, 4 quotes.", f.Summary())
+	_, problems := f.Review()
+	require.Empty(t, problems, "an unchanged record is ready to submit")
+	require.Equal(t, "No outcome yet: 0 facts kept, 7 unknown, 0 quotes. 4 facts need a decision.", reviewform.New(quoted(), "opinion").Summary(), "a second opinion is the person's own")
+
+	for name, change := range map[string]func(*api.ReviewSheet){
+		"edited":       func(s *api.ReviewSheet) { s.Edits = []api.ListingEdit{{}} },
+		"failing link": func(s *api.ReviewSheet) { s.Reasons = []api.DueReason{{Why: api.DueLinkCheck}} },
+		"contested":    func(s *api.ReviewSheet) { s.Opinion = &api.SecondOpinion{} },
+		"not quoted":   func(s *api.ReviewSheet) { s.ReviewedFacts.DegreeRequired = ptr(true) },
+	} {
+		s := quoted()
+		change(&s)
+		f = reviewform.New(s, "")
+		require.Empty(t, f.Values.Get("outcome"), name)
+		require.Equal(t, "keep", f.Values.Get("fact.pay"), name)
+	}
+	for _, finding := range []api.Finding{api.QuoteMissing, api.QuoteMoved, api.QuoteUnknown, ""} {
+		s := quoted()
+		for i, r := range s.Readings {
+			if r.Fact == "pay" {
+				s.Readings[i].Finding = finding
+			}
+		}
+		f = reviewform.New(s, "")
+		require.Empty(t, f.Values.Get("outcome"), finding)
+		require.Empty(t, f.Values.Get("fact.pay"), finding)
+		require.Empty(t, f.Mark(rates), finding)
+		require.Equal(t, "keep", f.Values.Get("fact.remote"), finding)
+		require.Equal(t, reviewform.StillSo, f.Mark(site), finding)
+	}
+	s := quoted()
+	s.ReviewedFacts.Pay.SourceURL = "https://other.example/" // no quote is from the page that the fact cites
+	require.Empty(t, reviewform.New(s, "").Values.Get("fact.pay"))
 }
 
 func TestDescribedFacts(t *testing.T) {
@@ -272,7 +434,7 @@ func FuzzForm(f *testing.F) {
 		if err != nil {
 			return
 		}
-		text, problems := form.Review(nil)
+		text, problems := form.Review()
 		if len(problems) > 0 {
 			return
 		}

@@ -25,9 +25,9 @@ type review struct {
 	Evidence api.Evidence `json:"evidence"`
 }
 
-// Review returns the review that the input means, or what is wrong with the input. stored are the quotes on the sheet.
-func (f Form) Review(stored []api.Quote) (json.RawMessage, []Problem) {
-	outcome := api.Outcome(f.Values.Get(fieldOutcome))
+// Review returns the review that the input means, or what is wrong with the input.
+func (f Form) Review() (json.RawMessage, []Problem) {
+	outcome := f.outcome()
 	var problems []Problem
 	if !slices.Contains(api.Outcomes[api.Review], outcome) {
 		problems = append(problems, Problem{fieldOutcome, "Choose an outcome"})
@@ -35,17 +35,18 @@ func (f Form) Review(stored []api.Quote) (json.RawMessage, []Problem) {
 	r := review{
 		CheckedAt: f.Values.Get(fieldShown), Outcome: string(outcome), SourceURLs: f.opened(),
 		Note: strings.TrimSpace(strings.ReplaceAll(f.Values.Get(fieldNote), "\r\n", "\n")), LastEventID: f.Values.Get(fieldSeen),
-		Evidence: f.evidence(stored),
 	}
 	for _, u := range lines(f.Values.Get(fieldMore)) { // adopt left these
 		problems = append(problems, Problem{fieldMore, fmt.Sprintf("%q is not an http or https URL", u)})
 	}
-	if outcome == api.OutcomeVerified || f.decided() {
+	if outcome != api.OutcomeNeedsReview || f.decided() {
 		facts, wrong := f.facts()
 		problems = append(problems, wrong...)
 		problems = append(problems, f.unsupported(facts)...)
+		problems = append(problems, f.misquoted(facts)...)
 		r.Facts = &facts
 	}
+	r.Evidence = f.evidence(r.Facts)
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -56,38 +57,39 @@ func (f Form) Review(stored []api.Quote) (json.RawMessage, []Problem) {
 	return text, nil
 }
 
-// decided reports whether there is a decision about any fact.
+// decided reports whether the curator decided about any fact, or must.
 func (f Form) decided() bool {
-	return slices.ContainsFunc(api.FactNames, func(name string) bool { return f.Decision(name) != "" })
+	return f.Values.Get(fieldRest) == Keep || slices.ContainsFunc(api.FactNames, func(name string) bool { return f.Values.Get("fact."+name) != "" || f.Again(name) })
+}
+
+// value returns the value of a fact that its decision means, and what is wrong with it.
+func (f Form) value(name string) (value json.RawMessage, wrong string) {
+	switch decision := f.Decision(name); decision {
+	case "":
+		return unknown[name], "keep it, change it, or set it to unknown"
+	case Keep:
+		return Values(f.Base)[name], ""
+	case Unknown:
+		return unknown[name], ""
+	case Change:
+		return f.entered(name)
+	default:
+		if !slices.ContainsFunc(find(name).Options, func(o Option) bool { return o.Value == decision }) {
+			return unknown[name], "choose one of the values"
+		}
+		return json.RawMessage(decision), ""
+	}
 }
 
 // facts returns the facts that the decisions mean.
-func (f Form) facts() (api.Facts, []Problem) {
-	values, recorded, entered := map[string]json.RawMessage{}, Values(f.Base), f.entered()
-	var problems []Problem
+func (f Form) facts() (facts api.Facts, problems []Problem) {
+	values := map[string]json.RawMessage{}
 	for _, name := range api.FactNames {
-		switch decision := f.Decision(name); decision {
-		case "":
-			problems = append(problems, Problem{"fact." + name, Label(name) + ": keep it, change it, or set it to unknown"})
-		case Keep:
-			values[name] = recorded[name]
-		case Unknown:
-			values[name] = unknown[name]
-		case Change:
-			value, wrong := entered(name)
-			if wrong != "" {
-				problems = append(problems, Problem{"fact." + name, Label(name) + ": " + wrong})
-			}
-			values[name] = value
-		default:
-			if !isOption(name, decision) {
-				problems = append(problems, Problem{"fact." + name, Label(name) + ": choose one of the values"})
-				continue
-			}
-			values[name] = json.RawMessage(decision)
+		var wrong string
+		if values[name], wrong = f.value(name); wrong != "" {
+			problems = append(problems, Problem{"fact." + name, Label(name) + ": " + wrong})
 		}
 	}
-	var facts api.Facts
 	text, err := json.Marshal(values)
 	if err == nil {
 		err = json.Unmarshal(text, &facts)
@@ -127,17 +129,6 @@ func Explain(invalid api.Problems) (problems []Problem) {
 	return problems
 }
 
-func isOption(name, value string) bool {
-	for _, g := range Groups {
-		for _, f := range g.Facts {
-			if f.Name == name {
-				return slices.ContainsFunc(f.Options, func(o Option) bool { return o.Value == value })
-			}
-		}
-	}
-	return false
-}
-
 // unsupported returns the known facts that no opened source supports. A kept fact needs its own sources, or any source, to still say
 // so. A changed fact can cite only pages that were opened.
 func (f Form) unsupported(facts api.Facts) (problems []Problem) {
@@ -145,10 +136,10 @@ func (f Form) unsupported(facts api.Facts) (problems []Problem) {
 	confirmed := slices.ContainsFunc(opened, func(u string) bool { return f.Mark(u) == StillSo })
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		decision := f.Decision(name)
-		if decision == "" || string(values[name]) == string(unknown[name]) {
+		if decision == "" || string(values[name]) == string(unknown[name]) || f.outcome() == api.OutcomeClosed && (decision == Keep || decision == closedStatus) {
 			continue
 		}
-		cites, at := Cites(facts, name), "fact."+name
+		cites, at := facts.Cites(name), "fact."+name
 		switch {
 		case decision == Keep && len(cites) == 0 && !confirmed:
 			problems = append(problems, Problem{at, Label(name) + ": no source still says so; change it or set it to unknown"})
@@ -175,4 +166,47 @@ func (f Form) nameOf(source string) string {
 		return fmt.Sprintf("source %d", i+1)
 	}
 	return source
+}
+
+// Summary says what the input would record.
+func (f Form) Summary() string {
+	facts, _ := f.facts()
+	recorded, now := Values(f.Base), Values(facts)
+	kept, unknowns, undecided := 0, 0, 0
+	var changed []string
+	for _, name := range api.FactNames {
+		switch {
+		case f.Decision(name) == "":
+			undecided++
+		case string(now[name]) == string(unknown[name]):
+			unknowns++
+		case string(now[name]) == string(recorded[name]):
+			kept++
+		default:
+			changed = append(changed, strings.ToLower(Label(name))+" changed")
+		}
+	}
+	parts := append([]string{count(kept, "fact kept", "facts kept")}, changed...)
+	quotes := len(f.evidence(&facts).Quotes)
+	parts = append(parts, fmt.Sprintf("%d unknown", unknowns), count(quotes, "quote", "quotes"))
+	text := outcomes[f.outcome()] + ": " + strings.Join(parts, ", ") + "."
+	switch {
+	case f.outcome() == api.OutcomeNeedsReview && !f.decided():
+		return "Needs review: no facts are recorded."
+	case undecided > 0:
+		text += " " + count(undecided, "fact needs", "facts need") + " a decision."
+	}
+	return text
+}
+
+// outcomes are the labels of the outcomes; that of closed says what it implies.
+var outcomes = map[api.Outcome]string{
+	"": "No outcome yet", api.OutcomeVerified: "Verified", api.OutcomeNeedsReview: "Needs review", api.OutcomeClosed: "Closed, and the application status becomes closed",
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		many = one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }

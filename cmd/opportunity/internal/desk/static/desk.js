@@ -27,8 +27,11 @@ function opened(source) {
   seen.textContent = " opened";
 }
 
+const focused = () => document.activeElement?.closest("[data-fact]");
+
+// openSource opens the quote of the fact that has the focus, or else the current source.
 function openSource() {
-  const link = sources[current]?.querySelector(".open");
+  const link = focused()?.querySelector("[data-quote]") ?? sources[current]?.querySelector(".open");
   if (link) link.click(); // an ordinary link, with noopener and noreferrer
 }
 
@@ -40,30 +43,32 @@ function mark(key) {
   if (next > 0) select(next);
 }
 
-function set(choice) {
-  choice.checked = true;
-  choice.dispatchEvent(new Event("input", { bubbles: true }));
+function set(choice, checked = true) {
+  choice.checked = checked;
+  return choice.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
 // Keys
 
 function goTo(key) {
-  const page = { q: "/queue", n: "/next" }[key];
+  const page = { q: "/queue", n: "/next", c: "/candidates/next" }[key];
   if (page) location.assign(page);
 }
 
 function goToFact(key) {
   const choice = form?.querySelector(`[data-fact="${key}"] input[type=radio]`);
   if (!choice) return;
+  for (let box = choice.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
   choice.closest("[data-fact]").scrollIntoView({ block: "center" });
   (form.querySelector(`[data-fact="${key}"] input[type=radio]:checked`) ?? choice).focus();
 }
 
 // decide chooses a value of the fact that has the focus. It reports whether the key is one of its values.
 function decide(key) {
-  const fact = document.activeElement?.closest("[data-fact]");
+  const fact = focused();
   const choice = fact?.querySelector(`input[data-key="${key}"]`);
   if (!choice) return false;
+  if (choice.type === "checkbox") return set(choice, !choice.checked); // a quote; the value comes next
   set(choice);
   if (choice.value === "change") fact.querySelector(".change :is(input, textarea, select)")?.focus();
   else document.activeElement.blur(); // the next key is one of the page again
@@ -83,9 +88,9 @@ function act(key) {
     case "m": return document.getElementById("note").focus();
     case "u": {
       const rest = document.getElementById("rest");
-      rest.checked = !rest.checked;
-      return void rest.dispatchEvent(new Event("input", { bubbles: true }));
+      return set(rest, !rest.checked);
     }
+    case "w": case "a": return document.querySelector(`[data-go="${key}"]`)?.click();
     case "v": case "c": case "r": return set(document.querySelector(`#outcome input[data-key="${key}"]`));
   }
 }
@@ -127,7 +132,15 @@ if (form) {
       status.textContent = "Draft not saved";
     }
   };
+  const will = document.querySelector("#will output");
+  let latest = 0;
+  const summarize = async () => {
+    const mine = ++latest;
+    const response = await send(form.dataset.summary);
+    if (mine === latest && response.ok && !response.redirected) will.textContent = await response.text();
+  };
   form.addEventListener("input", () => {
+    summarize().catch(() => {});
     clearTimeout(waiting);
     waiting = setTimeout(save, 2000);
   });

@@ -75,7 +75,7 @@ func (r candidateRow) candidate() (api.Candidate, error) {
 	if err := json.Unmarshal([]byte(r.Document), &l); err != nil {
 		return c, fmt.Errorf("decoding listing %s: %w", r.ListingID, err)
 	}
-	c.Missing = listing.Missing(l)
+	c.Missing, c.Sources = listing.Missing(l), len(l.Sources)
 	if r.Holder != nil {
 		lease := leaseRow{Holder: *r.Holder, TakenAt: r.TakenAt, ExpiresAt: r.ExpiresAt}.lease()
 		c.Lease = &lease
