@@ -1,13 +1,22 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,7 +37,9 @@ func TestDeskInTheBrowser(t *testing.T) {
 	candidates := filepath.Join(t.TempDir(), "candidates.jsonl")
 	require.NoError(t, os.WriteFile(candidates, deskCandidates(t), 0o600))
 
-	desk := start(t, []string{"OPPORTUNITY_DATA_DIR=" + dir, "OPPORTUNITY_ADMIN_URL=" + u.adminURL, "OPPORTUNITY_ACTOR=ann"},
+	machine := httptest.NewServer(newReader(t, u.adminURL))
+	defer machine.Close()
+	desk := start(t, []string{"OPPORTUNITY_DATA_DIR=" + dir, "OPPORTUNITY_ADMIN_URL=" + machine.URL, "OPPORTUNITY_ACTOR=ann"},
 		program(t, "opportunity"), "desk", "--listen", "127.0.0.1:0")
 	var signIn []string
 	eventually(t, "the desk prints its address", func() bool {
@@ -42,7 +53,7 @@ func TestDeskInTheBrowser(t *testing.T) {
 	cmd.Dir = "browser"
 	cmd.Env = clean(
 		"WALK_BASE_URL="+signIn[1], "WALK_ONCE="+signIn[2], "WALK_TOKEN="+strings.TrimSpace(string(token)), "WALK_CANDIDATES="+candidates,
-		"WALK_API_URL="+u.url, "WALK_KEY="+u.keys["commercial"],
+		"WALK_API_URL="+u.url, "WALK_KEY="+u.keys["commercial"], "WALK_MACHINE="+machine.URL,
 		"WALK_ARTIFACTS="+artifacts, "WALK_CHROMIUM="+chromium, "WALK_OPPORTUNITY="+program(t, "opportunity"),
 		"OPPORTUNITY_ADMIN_URL="+u.adminURL, "OPPORTUNITY_DATA_DIR="+dir,
 	)
@@ -50,6 +61,55 @@ func TestDeskInTheBrowser(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	t.Logf("%s", out)
 	require.NotContains(t, desk.out.String(), strings.TrimSpace(string(token)), "the operator token is in the log of the desk")
+}
+
+// reader is an admin listener whose review sheets also have what a machine found on pages that do not exist here.
+type reader struct {
+	*httputil.ReverseProxy
+
+	mu    sync.Mutex
+	found map[string]map[string]json.RawMessage // members of the sheet, by listing
+}
+
+func newReader(t *testing.T, admin string) http.Handler {
+	t.Helper()
+	to, err := url.Parse(admin)
+	require.NoError(t, err)
+	r := &reader{found: map[string]map[string]json.RawMessage{}}
+	r.ReverseProxy = &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
+		p.SetURL(to)
+		p.Out.Header.Del("Accept-Encoding")
+	}, ModifyResponse: r.add}
+	mux := http.NewServeMux()
+	mux.Handle("/", r)
+	mux.HandleFunc("POST /found/{id}", func(w http.ResponseWriter, req *http.Request) {
+		var members map[string]json.RawMessage
+		if json.NewDecoder(req.Body).Decode(&members) != nil {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.found[req.PathValue("id")] = members
+	})
+	return mux
+}
+
+func (r *reader) add(resp *http.Response) error {
+	r.mu.Lock()
+	found := r.found[strings.TrimPrefix(resp.Request.URL.Path, "/operator/v1/reviews/records/")]
+	r.mu.Unlock()
+	if found == nil || resp.Request.Method != http.MethodGet {
+		return nil
+	}
+	var sheet map[string]json.RawMessage
+	if err := json.NewDecoder(resp.Body).Decode(&sheet); err != nil {
+		return err
+	}
+	maps.Copy(sheet, found)
+	body, err := json.Marshal(sheet)
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	return err
 }
 
 // deskCandidates returns a listings file with 30 candidates.

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { base, eventually, inspect, launch, person, phone, step, verb } from './lib.mjs'
 
-const { WALK_ONCE: once, WALK_TOKEN: token, WALK_CANDIDATES: candidates, WALK_API_URL: apiURL, WALK_KEY: key } = process.env
+const { WALK_ONCE: once, WALK_TOKEN: token, WALK_CANDIDATES: candidates, WALK_API_URL: apiURL, WALK_KEY: key, WALK_MACHINE: machine } = process.env
 const browser = await launch()
 const { context, page, faults } = await person(browser)
 await context.route(url => url.origin !== base, route => route.fulfill({ contentType: 'text/html', body: 'A source.' }))
@@ -79,6 +79,23 @@ async function drawnReview(id) {
   assert.fail('no review was drawn')
 }
 
+// read lets the desk show what a machine would have found on the pages of a record: suggestions, or the quotes of each known fact, present.
+async function read(id, suggestions) {
+  const { record } = await operate('ann', 'GET', `reviews/records/${id}`)
+  const quotes = suggestions ? [] : Object.entries(record.facts).filter(([, v]) => v !== null && v !== 'unknown' && v.length !== 0).map(([fact, v]) => ({
+    fact, sourceUrl: v.sourceUrl ?? v[0]?.sourceUrls?.[0] ?? v[0]?.sourceUrl ?? record.sources[0].url, exact: `What the page says about ${fact}`, prefix: '', suffix: '',
+  }))
+  const readings = quotes.map(q => ({ ...q, finding: 'present', readAt: new Date().toISOString(), note: '' }))
+  const found = suggestions ? { suggestions } : { evidence: { quotes, gone: [], unopened: [] }, readings }
+  assert.equal((await fetch(`${machine}/found/${id}`, { method: 'POST', body: JSON.stringify(found) })).status, 200)
+}
+
+// unfold shows the unknown facts.
+async function unfold(tab) {
+  const folded = tab.locator('details.unknown:not([open]) > summary')
+  if (await folded.count() > 0) await folded.click()
+}
+
 const events = async id => JSON.parse(await verb('history', 'show', id, '--output', 'json')).events.length
 
 try {
@@ -113,6 +130,28 @@ try {
   figures.push(['unchanged review', `${many} sources: ${pressed} keys (limit ${many + 7} and ${many} marks), ${loads} page load, ${took} ms`])
   assert.ok(took < 10_000, `an unchanged review took ${took} ms`)
 
+  step('an unchanged review whose every quote a machine found again')
+  const { records: due } = await operate('ann', 'GET', 'reviews/queue?available=true')
+  const next = due.find(r => !r.reasons.some(d => d.why !== 'stale'))
+  for (const r of due.slice(0, due.indexOf(next))) await operate('ann', 'PUT', `reviews/records/${r.id}/skip`, { reason: 'not for this step', until: new Date(Date.now() + 86_400_000).toISOString() })
+  await read(next.id)
+  await page.goto('/queue')
+  pressed = 0
+  const began = Date.now()
+  await press('g', 'n')
+  await page.waitForURL(base + '/reviews/' + next.id)
+  const willRecord = await page.locator('#will output').innerText()
+  assert.match(willRecord, /^Verified: \d+ facts kept, \d+ unknown, \d+ quotes\.$/)
+  const seen = Date.now() - began
+  await inspect(page, 'desk-21-all-present')
+  const looked = Date.now()
+  await submit()
+  await page.getByRole('status').getByText('recorded: verified').waitFor()
+  figures.push(['unchanged review, all quotes present', `${pressed} keys from the queue (limit 3), ${seen + Date.now() - looked} ms`])
+  assert.ok(pressed <= 3)
+  const { events: [newest] } = await operate('ann', 'GET', `reviews/records/${next.id}`)
+  assert.equal(`${newest.evidence.quotes.length} quotes.`, willRecord.split(', ').at(-1))
+
   step('candidates: import, a first review with changed facts, publish')
   await page.goto('/import')
   await inspect(page, 'desk-05-import')
@@ -143,7 +182,7 @@ try {
   assert.equal(await page.getByLabel('To', { exact: true }).inputValue(), '25.50')
   await inspect(page, 'desk-08-review-problems')
   await page.getByLabel('Currency').fill('cad')
-  await page.getByLabel('Source', { exact: true }).first().fill('2')
+  await page.locator('[id="pay.sources"]').selectOption('2')
   await page.getByLabel('Note m').fill('Rates are on the FAQ page.')
   await submit()
   assert.equal(n, 2)
@@ -169,20 +208,26 @@ try {
   await inspect(bob.page, 'desk-11-in-work')
   await bob.page.getByRole('button', { name: 'Take over' }).click()
   await bob.page.getByText('The record is yours').waitFor()
-  const choose = async (tab, fact, label) => tab.locator(`[id="fact.${fact}"]`).getByRole('radio', { name: new RegExp(`^${label}\\b`) }).check()
+  const choose = async (tab, fact, label) => {
+    await unfold(tab)
+    await tab.locator(`[id="fact.${fact}"]`).getByRole('radio', { name: new RegExp(`^${label}\\b`) }).check()
+  }
   await bob.page.locator('.marks').first().getByText('Still says so').click()
   await bob.page.getByText('Nothing else changed').click()
   await choose(bob.page, 'remote', 'No')
   await bob.page.locator('#outcome').getByText('Verified').click()
   await bob.page.getByRole('button', { name: 'Submit and go to the next' }).click()
   await bob.page.getByText('recorded: verified').waitFor()
-  await press('1', '1', 'u', 'v', 'f', 'd', 'n', 'm')
+  await press('1', '1', 'u', 'v', 'f', 'd', 'n', 'f', 'r', 'y', 'm')
   await page.keyboard.type('what ann wrote')
   await page.keyboard.press('Control+Enter')
   await page.getByText('Something was recorded since you opened this record').waitFor()
   await inspect(page, 'desk-12-newer')
   assert.equal(await page.getByLabel('Note m').inputValue(), 'what ann wrote')
   await page.getByText('New value, recorded after you opened this record').waitFor()
+  await page.keyboard.press('Control+Enter')
+  await page.getByRole('alert').getByText('Remote: keep it, change it, or set it to unknown').waitFor()
+  assert.equal(await events('candidate-01'), 1, 'a second Ctrl+Enter records no stale decision')
   await press('f', 'r', 'k')
   await submit()
   assert.equal(await events('candidate-01'), 2)
@@ -192,6 +237,50 @@ try {
   await page.getByRole('button', { name: 'Undo review' }).press('Enter')
   await page.getByText('Your review is undone').waitFor()
   assert.equal(await events('candidate-01'), 3)
+
+  step('closed: the form says what becomes of the application status')
+  await page.goto('/reviews/candidate-07')
+  await press('3', 'c')
+  await page.locator('#will').getByText('Closed, and the application status becomes closed').waitFor()
+  await submit()
+  assert.match(await verb('history', 'show', 'candidate-07', '--output', 'json'), /"applicationStatus":\s*"closed"/)
+
+  step('a first review with suggestions, published at once')
+  const from = path => fact => ({ fact, sourceUrl: `https://candidate-08.example/${path}`, exact: `A sentence about ${fact}`, prefix: '', suffix: '' })
+  await read('candidate-08', [...['remote', 'countryEligibility', 'experienceRequired', 'flexibleSchedule'].map(from('')), from('faq')('pay')])
+  await page.goto('/reviews/candidate-08')
+  await inspect(page, 'desk-22-suggestions')
+  pressed = 0
+  const started = Date.now()
+  for (const fact of ['r', 'p']) {
+    const opened = context.waitForEvent('page')
+    await press('f', fact, 'o')
+    assert.match((await opened).url(), /candidate-08.example/)
+    await (await opened).close()
+    await page.bringToFront()
+  }
+  await press('1', 'e', '1', '7', 'Tab', '2', '0', 'Tab', 'c', 'a', 'd', 'Escape')
+  await press('f', 'c', '1', 'e', 'c', 'a', 'Escape', 'f', 'r', '1', 'y', 'f', 'e', '1', 'n', 'f', 'f', '1', 'y', 'v')
+  await page.locator('#will').getByText('5 quotes.').waitFor()
+  figures.push(['first review with suggestions', `${pressed + 1} keys for 5 facts with quotes (aim 40), ${Date.now() - started} ms`])
+  assert.ok(pressed < 42, `${pressed} keys`)
+  await page.getByRole('button', { name: 'Submit and publish' }).press('Enter')
+  await page.waitForURL(/candidate-08\/publish/)
+  await page.keyboard.press('Enter') // the button has the focus
+  await page.getByText('Published candidate-08.').waitFor()
+  assert.match(page.url(), /\/reviews\/candidate-/, 'the next candidate opens')
+  const { evidence: stored, record: reviewed } = await operate('ann', 'GET', 'reviews/records/candidate-08')
+  assert.deepEqual(stored.quotes.map(q => q.fact).sort(), ['countryEligibility', 'experienceRequired', 'flexibleSchedule', 'pay', 'remote'])
+  assert.equal(reviewed.facts.pay.sourceUrl, 'https://candidate-08.example/faq')
+
+  step('several candidates are published after a question')
+  await page.goto('/candidates')
+  for (const id of ['11', '12']) await page.getByLabel(`Choose Candidate ${id}`).check()
+  await page.getByRole('button', { name: 'Publish chosen candidates' }).press('Enter')
+  await page.getByText('2 listings would become public, 2 of them never reviewed.').waitFor()
+  await inspect(page, 'desk-23-publish-several')
+  await page.getByRole('button', { name: 'Publish records' }).press('Enter')
+  await page.getByText('Published 2 records.').waitFor()
 
   step('a double submit is one event')
   await page.goto('/reviews/candidate-02')
@@ -258,7 +347,7 @@ try {
   assert.equal(await page.locator('input:checked').count(), 0)
   assert.ok(page.url().endsWith('/reviews/candidate-04'))
   await press('Escape')
-  for (const k of 'abdehijlnpqstwxyz0567 ') await page.keyboard.press(k === ' ' ? 'Space' : k)
+  for (const k of 'bdehijlnpqstxyz0567 ') await page.keyboard.press(k === ' ' ? 'Space' : k)
   assert.ok(page.url().endsWith('/reviews/candidate-04'))
   assert.equal(await events('candidate-04').catch(() => 0), 0)
   await page.goto('/help')
@@ -315,6 +404,9 @@ try {
   for (const box of await plain.page.locator('.marks').all()) await box.getByText('Still says so').click()
   await plain.page.getByText('Nothing else changed').click()
   await choose(plain.page, 'languages', 'Change')
+  await plain.page.locator('[id="fact.languages"] summary').click()
+  await plain.page.getByLabel('Exact words about languages').fill('English and French')
+  await plain.page.locator('[id="quotefrom.languages"]').selectOption('1')
   await plain.page.getByLabel('New languages, one on each line').fill('English\nFrench')
   await plain.page.locator('#outcome').getByText('Verified').click()
   await plain.page.getByRole('button', { name: 'Submit and go to the next' }).click()

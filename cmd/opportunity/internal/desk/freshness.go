@@ -79,3 +79,6 @@ func columns(days []api.DueDay) (all []column, most int) {
 	}
 	return all, most
 }
+
+// Short returns the month and the day, such as 11-20.
+func (c column) Short() string { return c.Day[min(5, len(c.Day)):] }

@@ -319,9 +319,12 @@ func TestStoredMarkupIsShownAsText(t *testing.T) {
 	f.RiskIndicators = []api.RiskIndicator{{Code: attack, Note: attack, SourceURL: attack}}
 	hostile.OwnFacts, hostile.PreviousFacts = ptr(api.UnknownFacts()), f
 	hostile.Events = []api.RecordedEvent{{VerificationEvent: api.VerificationEvent{CheckType: attack, Outcome: attack, Note: attack, Facts: f, SourceURLs: []string{attack}}, Actor: attack}}
-	hostile.Edits = []api.ListingEdit{{Actor: attack, Fields: []string{attack}}}
+	hostile.Edits = []api.ListingEdit{{Actor: attack, Fields: []string{attack}}, {Changes: []api.FieldChange{{Field: "workModel", Old: json.RawMessage(fmt.Sprintf("%q", attack))}, {Field: attack}}}}
 	hostile.Reasons = []api.DueReason{{Why: attack, Note: attack, Actor: attack, Fields: []string{attack}}, {Why: api.DueEdit, Actor: attack, Fields: []string{attack}}}
-	hostile.Evidence.Quotes = []api.Quote{{Fact: attack, SourceURL: r.Sources[1].URL, Exact: attack, Prefix: attack}}
+	hostile.Evidence.Quotes = []api.Quote{{Fact: "pay", SourceURL: r.Sources[1].URL, Exact: attack, Prefix: attack}}
+	hostile.Readings = []api.QuoteReading{{Quote: hostile.Evidence.Quotes[0], Finding: attack, Note: attack}}
+	hostile.Suggestions = []api.Quote{{Fact: "remote", SourceURL: "javascript:alert(1)", Exact: attack}}
+	hostile.Events[0].Evidence = &api.Evidence{Gone: []string{attack}}
 	hostile.Curation = api.CurationNotes{Contact: attack, Notes: attack}
 	hostile.Opinion = &api.SecondOpinion{Actor: attack, Differs: []string{attack}}
 	s.api.respond("GET /reviews/records/maple", hostile)
@@ -382,4 +385,94 @@ func TestSourceLinksGoToTheQuoteAndRevealNothing(t *testing.T) {
 	for _, link := range regexp.MustCompile(`<a [^>]*href="https?://[^>]*>`).FindAllString(page, -1) {
 		require.Contains(t, link, `rel="noopener noreferrer"`)
 	}
+}
+
+func TestSheetShowsAllThatTheReviewCovers(t *testing.T) {
+	s, b := reviewing(t)
+	shown := sheet()
+	shown.Record.ApplicationURL, shown.Record.WorkModel = "https://maple.example/apply", "Contractor"
+	shown.Edits = []api.ListingEdit{
+		{Actor: "bob", Fields: []string{"applicationUrl"}, Changes: []api.FieldChange{{Field: "applicationUrl", Old: json.RawMessage(`"https://old.example/"`), New: json.RawMessage(`"https://mid.example/"`)}}},
+		{Actor: "bob", Fields: []string{"applicationUrl"}, Changes: []api.FieldChange{{Field: "applicationUrl", Old: json.RawMessage(`"https://mid.example/"`), New: json.RawMessage(`"https://maple.example/apply"`)}}},
+	}
+	kept, lost := api.Quote{Fact: "pay", SourceURL: rates, Exact: "from 17.50"}, api.Quote{Fact: "remote", SourceURL: site, Exact: "from home"}
+	at := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	shown.Evidence = api.Evidence{Quotes: []api.Quote{kept, lost}, Gone: []string{"https://gone.example/"}, Unopened: []string{site}}
+	shown.Readings = []api.QuoteReading{{Quote: kept, Finding: api.QuotePresent, ReadAt: at}, {Quote: lost, Finding: api.QuoteMissing, ReadAt: at}}
+	shown.Suggestions = []api.Quote{{Fact: "degreeRequired", SourceURL: site, Exact: "no degree needed"}}
+	shown.Events = []api.RecordedEvent{{Actor: "bob", Evidence: &shown.Evidence, VerificationEvent: api.VerificationEvent{CheckType: api.Review, CheckedAt: at, Outcome: api.OutcomeVerified, SourceURLs: []string{rates}}}}
+	s.api.respond("GET /reviews/records/maple", shown)
+	page := b.get("/reviews/maple")
+	for _, text := range []string{
+		`<a href="https://maple.example/apply" target="_blank" rel="noopener noreferrer" data-go="a">`, "Changed since the latest review. Before: https://old.example/",
+		"<dt>Work model</dt><dd>Contractor</dd>", "This review covers: company and website, application page", "9 unknown, and they stay unknown",
+		"still says so, read by a machine <time", "missing: a machine did not find the words <time", "bob could not open it on <time",
+		"https://gone.example/: gone, says bob, <time", "Use this quote", "A machine found every quote on this page again",
+		"No outcome yet: 1 fact kept, 9 unknown, 1 quote. 1 fact needs a decision.",
+	} {
+		require.Contains(t, page.body, text)
+	}
+	require.Less(t, strings.Index(page.body, `value="`+rates+`"`), strings.Index(page.body, `value="`+site+`"`), "the source of the latest review is first")
+	require.NotContains(t, page.body, `data-key="k" aria-describedby="recorded.degreeRequired"`, "there is nothing to keep")
+
+	input := page.input(t, "review")
+	input.Set("outcome", "closed")
+	require.Equal(t, "Closed, and the application status becomes closed: 2 facts kept, application status changed, 8 unknown, 1 quote.", b.post("/reviews/maple/summary", input).body)
+}
+
+func TestCandidatesAreReviewedAndPublishedOneAfterTheOther(t *testing.T) {
+	s, b := reviewing(t)
+	private := sheet()
+	private.Visibility = "private"
+	s.api.respond("GET /reviews/records/maple", private)
+	s.api.respond("GET /reviews/candidates", api.CandidateList{Candidates: []api.Candidate{
+		{ID: "birch", Sources: 1}, {ID: "cedar", Sources: 3, Reviewed: true}, {ID: "maple", Sources: 4}, {ID: "oak", Sources: 2, Missing: []string{"overview"}}, {ID: "pine", Sources: 2},
+		{ID: "willow", Sources: 5, Lease: &api.Lease{Holder: "bob"}},
+	}})
+	require.Equal(t, "/reviews/maple", b.get("/candidates/next").Header.Get("Location"))
+	s.api.respond("POST /reviews/records/maple", api.ReviewReport{AppendReport: api.AppendReport{Applied: true}, EventID: "event-2", Outcome: api.OutcomeVerified})
+	page := b.get("/reviews/maple")
+	require.Contains(t, page.body, "Submit and publish")
+	input := unchanged(page.input(t, "review"))
+	require.Equal(t, "/reviews/pine", b.post("/reviews/maple", input).Header.Get("Location"))
+	input.Set("then", "publish")
+	require.Equal(t, "/records/maple/publish?lane=on", b.post("/reviews/maple", input).Header.Get("Location"))
+	s.api.respond("POST /listings/publish", api.ImportReport{Applied: true, Published: 1})
+	require.Contains(t, b.get("/records/maple/publish?lane=on").body, `name="lane" value="on"`)
+	require.Equal(t, "/reviews/pine", b.post("/records/maple/publish", url.Values{"lane": {"on"}}).Header.Get("Location"))
+	require.Equal(t, "/records/maple", b.post("/records/maple/publish", url.Values{}).Header.Get("Location"))
+
+	s.api.respond("GET /reviews/candidates", api.CandidateList{})
+	require.Equal(t, "/candidates", b.get("/candidates/next").Header.Get("Location"))
+	s.api.mu.Lock()
+	s.api.tokens[annsToken] = api.Operator{Name: "ann", Role: api.RoleCurator}
+	s.api.mu.Unlock()
+	require.NotContains(t, s.signedIn().get("/reviews/maple").body, "Submit and publish")
+}
+
+func TestSeveralCandidatesArePublishedAfterAQuestion(t *testing.T) {
+	s, b := reviewing(t)
+	require.Equal(t, "/candidates", b.get("/candidates/publish").Header.Get("Location"))
+	s.api.respond("POST /listings/publish", api.ImportReport{Applied: true, Published: 2, NeverReviewed: 1})
+	page := b.get("/candidates/publish?id=birch&id=oak")
+	require.Contains(t, page.body, "2 listings would become public, 1 of them never reviewed.")
+	require.Contains(t, page.body, `<input type="hidden" name="id" value="oak">`)
+	require.Equal(t, "/candidates", b.post("/candidates/publish", url.Values{"id": {"birch", "oak"}}).Header.Get("Location"))
+	require.JSONEq(t, `{"ids":["birch","oak"]}`, s.api.sent("POST /listings/publish")[1])
+}
+
+func TestFirstPageIsOneThatTheRoleMaySee(t *testing.T) {
+	for role, first := range map[api.Role]string{api.RoleSupport: "/requests", api.RoleCurator: "/queue"} {
+		s := newServer(t)
+		s.api.tokens[annsToken] = api.Operator{Name: "ann", Role: role}
+		b := s.browser()
+		require.Equal(t, "/", b.post("/sign-in", url.Values{"token": {annsToken}}).Header.Get("Location"))
+		require.Equal(t, first, b.get("/").Header.Get("Location"))
+	}
+}
+
+func TestReviewsOfTodayAreCountedOnce(t *testing.T) {
+	s, b := reviewing(t)
+	s.api.respond("GET /reviews/queue", api.ReviewQueue{Today: api.Workday{Done: 3, Target: 9, DoneBy: map[string]int{"ann": 2, "bob": 3}}})
+	require.Contains(t, b.get("/queue").body, "<strong>5</strong> of 9 reviews recorded today, 2 by you.")
 }
