@@ -403,6 +403,7 @@ func TestMachineMarksWhatItFoundAgain(t *testing.T) {
 		require.Empty(t, f.Values.Get("outcome"), finding)
 		require.Empty(t, f.Values.Get("fact.pay"), finding)
 		require.Empty(t, f.Mark(rates), finding)
+		require.Equal(t, finding == api.QuoteMissing, len(f.Values["kept.pay"]) == 0, finding)
 		require.Equal(t, "keep", f.Values.Get("fact.remote"), finding)
 		require.Equal(t, reviewform.StillSo, f.Mark(site), finding)
 	}

@@ -105,9 +105,15 @@ func (f Form) misquoted(facts api.Facts) (problems []Problem) {
 }
 
 // premark marks the sources and keeps the facts whose every quote the machine found again. If that is the whole record and nothing puts it
-// in doubt, the outcome is verified. The curator looks at the marks and submits.
+// in doubt, the outcome is verified. A quote that is missing is not kept. The curator looks at the marks and submits.
 func (f *Form) premark(sheet api.ReviewSheet) {
 	said, complete := Confirmed(sheet), true
+	for _, r := range sheet.Readings {
+		if r.Finding == api.QuoteMissing { // the fact needs another quote
+			kept := KeptQuotes(r.Fact)
+			f.Values[kept] = slices.DeleteFunc(f.Values[kept], func(value string) bool { return value == QuoteValue(r.Quote) })
+		}
+	}
 	for i, u := range f.Sources {
 		if said[u] {
 			f.Values.Set(field("mark", i), string(StillSo))
