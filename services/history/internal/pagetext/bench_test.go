@@ -2,8 +2,11 @@ package pagetext_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/history/internal/pagetext"
@@ -82,6 +85,25 @@ func many(n int, format string) string {
 		fmt.Fprintf(&b, format, i)
 	}
 	return b.String()
+}
+
+// A hostile page takes memory in proportion to its size.
+func TestMemoryForHostilePages(t *testing.T) {
+	for name, body := range hostile {
+		t.Run(name, func(t *testing.T) {
+			body := []byte(body[:min(len(body), 256<<10)])
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			p, _ := pagetext.Read(html, body)
+			pagetext.Find(p.Text, api.Quote{Exact: "$1"})
+			pagetext.Closed(p)
+			quotes := pagetext.Suggest("https://jobs.example/", p)
+			runtime.ReadMemStats(&after)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64*len(body)), "bytes allocated")
+			require.LessOrEqual(t, len(p.Text), 3*len(body))
+			require.LessOrEqual(t, len(quotes), 20)
+		})
+	}
 }
 
 // BenchmarkHostilePage reports the time and memory for pages of 4 MB that are made to be slow.

@@ -46,7 +46,7 @@ var hints = []hint{
 		`\b(no|without a|don't need a|not need a) (\w+ )?(degree|diploma)`, `\b(degree|diploma|bachelor's|master's|phd|ged)\b.*(required|necessary|needed|preferred|or equivalent|a must|a plus)`,
 		`\b(must|should|need to) (have|hold|possess) .*(degree|diploma|bachelor|master's)`, `\b(bachelor|master|associate)('s)? degree (in|or)\b`, `\b(minimum|at least) .*(degree|diploma)`,
 		`\b(aucun|sans|pas de) diplome`, `\bdiplome .*(requis|exige|necessaire|obligatoire|demande|un atout)`, `\b(titulaire|detenir|posseder|avoir|detenteur) .*(diplome|baccalaureat|licence|maitrise)`, `\bbac ?\+ ?\d`,
-	), hintPattern(`degrees (celsius|fahrenheit)|\b(high|some|certain) degree of|degree of|earn (a|your) degree|scholarship`)},
+	), hintPattern(`degrees (celsius|fahrenheit)|\b(high|some|certain) degree of|degree of|earn (a|your) degree|scholarship|plus .* que? .*diplome|plus .* qu'a des diplomes`)},
 
 	{"experienceRequired", strings.Fields(`experience beginner newcomer debutant`), hintPattern(
 		`\b(no|any|without) (\w+ ){0,2}experience\b`, `\bexperience (\w+ ){0,6}?(is |are )?(not |un)?(required|needed|necessary|preferred|a must|a plus)`, `\b(\d+\+?|one|two|three|five|several) (years?|months?)('| of| in)? .*experience`,
@@ -55,12 +55,12 @@ var hints = []hint{
 	), hintPattern(`\b(user|customer|client|guest|browsing) experience|experience (utilisateur|client)|\b(we|our|us|team|nous|notre|nos) .*(years|ans|annees) .*experience|rate their experience`)},
 
 	{"flexibleSchedule", strings.Fields(`hours schedul shift pace time when often much little horaire rythme quand heures`), hintPattern(
-		`\bflexible (working |work )?(hours|schedule|scheduling|shifts|time)`, `\b(set|choose|pick|make|create|decide) your own (\w+ )?(hours|schedule|shifts|time)`, `\b(whenever|when) (you want|you like|it suits you|you have time)`,
+		`\bflexible (working |work )?(hours|schedule|scheduling|shifts|time)`, `\b(set|choose|pick|make|create|decide) (your|their) own (\w+ )?(hours|schedule|shifts|time)`, `\b(whenever|when) (you want|you like|it suits you|you have time)`,
 		`\b(on|at) your own (time|schedule|pace)`, `\bno (set|fixed|minimum|required) (\w+ )?(hours|schedule|shifts)|\bno minimum (number of )?hours`, `\bas (much|little|often) (or as little )?as you (want|like)`,
 		`\b(minimum of|at least|minimum) \d+ hours`, `\b(shifts?|schedules?|hours) (is|are) (fixed|flexible|set)|\bfixed (shifts?|schedules?|hours)`,
-		`\bhoraires? (\w+ )?(flexibles?|libres?|fixes?|variables?)`, `\b(choisissez|fixez|definissez|gerez|organisez) vos (propres )?horaires`, `\bquand vous (voulez|le voulez|le souhaitez|avez le temps)`, `\ba votre (propre )?rythme`,
+		`\bhoraires? (\w+ )?(flexibles?|libres?|fixes?|variables?)`, `\b(choisissez|fixez|definissez|gerez|organisez) vos (propres )?(horaires|heures)`, `\bquand vous (voulez|le voulez|le souhaitez|avez le temps)`, `\ba votre (propre )?rythme`,
 		`\bminimum de \d+ heures|\d+ heures (minimum )?par semaine`,
-	), hintPattern(`\b(office|opening|business|store|support) hours|heures d'ouverture|\bcourses?\b|\blearn\b|\bapprenez`)},
+	), hintPattern(`\b(office|opening|business|store|support) hours|heures d'ouverture|\b(courses?|learn|study|apprenez|etudier)\b`)},
 
 	{"pay", strings.Fields(`$ € £ ₹ ¢ usd cad eur gbp aud inr dollar cents`), hintPattern(`AMOUNT.*UNIT`, `UNIT.*AMOUNT`, `\b(earn|earnings|paid|salary|wages?|gagne[rz]?|salaire|remunere?)\b.*AMOUNT.*\b(day|week|month|jour|semaine|mois)\b`),
 		hintPattern(`\b(subscri\w*|billed|plans?|pricing|prices?|costs?|fees?|donat\w+|raised|revenues?|million|billion|insurance|discount|save|saving|refund|grant|fine)\b`,
@@ -80,7 +80,7 @@ var hints = []hint{
 	), hintPattern(`\b(comments|webinar|commentaires|webinaire)\b`)},
 
 	{"requirements", strings.Fields(`18 19 21 age internet check licen valid government android ios windows mac phone computer headset headphones insurance paypal test exam quiz assessment majeur permis piece verification ordinateur`), hintPattern(
-		`\bmust be (at least |over |aged )?(18|19|21)|\b(at least|minimum|over|above) (18|19|21)\b|\b(18|19|21)( years)? (of age|old|or (older|over|above))|\b18\+|\bage of (18|majority)|\bminimum age`,
+		`\bmust be (at least |over |aged )?(18|19|21)|\b(at least|minimum|over|above) (18|19|21)\b|\b(18|19|21)( years)? (of age|old|or (older|over|above))|\b18\+|\bage of (18|majority)|\bminimum age\b.*\d`,
 		`\b(reliable|stable|high-speed|fast|good) .*internet`, `\bbackground check`, `\b(valid|government)[- ]?(issued )?.*\b(id|licen[cs]e|identification|passport)\b`, `\bdriver'?s licen[cs]e`, `\b(proof of insurance|headset|headphones)\b`, `\b(need|requires?|must have|valid) (an? |your own )?(\w+ )?paypal account`,
 		`\b(android|ios|windows|mac ?os|smartphone|iphone|computer)\b.*\b(required|needed|or later|or newer|running|version)\b`, `\b(qualification|entry|admission|skills?|assessment) (test|exam|quiz)`, `\bpass (a|an|the|our) (\w+ ){0,3}(test|exam|quiz|assessment)`,
 		`\b(avoir|age d'|au moins|minimum|plus de) (\w+ ){0,2}(18|19|21) ans`, `\bmajeure?s?\b`, `\b(connexion|acces) (\w+ ){0,3}internet`, `\bpermis de conduire`, `\bpiece d'identite|\bverification d\w+ antecedents|\b(avoir|disposer|posseder|besoin) (\w+ |d')*compte paypal|\b(test|examen) (de qualification|d'entree|d'admission|d'evaluation)`,
@@ -90,9 +90,9 @@ var hints = []hint{
 	{"riskIndicators", strings.Fields(`fee cost deposit kit pay buy purchase minimum threshold account guarantee commission take keep frais seuil montant formation essai periode preavis garanti test`), hintPattern(
 		`\b(sign-?up|registration|application|enroll?ment|training|starter|membership|activation|joining|onboarding) (fee|cost|deposit|kit)`, `\b(pay|deposit|fee|buy|purchase)\b.*\b(to join|to start|to apply|to register|upfront|before you (start|can))`,
 		`\bminimum (payout|withdrawal|cash-?out|balance)|\b(payout|withdrawal|payment) (threshold|minimum)`, `\baccounts? (may|can|will) be (suspended|terminated|deactivated|closed)`, `\bnot guaranteed|\bno guarantee`, `\bunpaid\b.*(training|test|trial|assessment)|\b(training|test|trial|assessment)s? (is|are) unpaid`,
-		`\b(commission|service fee)s? (of|:)|\bcommission ?: ?\d|\bwe (take|keep) (a )?\d+ ?%`,
+		`\b(commission|service fee)s? (of|:)|\bcommission ?: ?\d|\bwe (take|keep) (a )?\d+ ?%|\bcharges? (hosts|sellers|drivers|contributors|freelancers|you) .*(fee|commission|%)`,
 		`\bfrais (d'inscription|d'adhesion|de dossier|de formation)`, `\b(seuil|montant|minimum) (minimum |minimal )?de (paiement|retrait|versement)`, `\b(formation|test|essai|periode)\b.*non (remunere|paye)`, `\bcommission de \d|\bsans preavis|\bpas garanti`,
-	), hintPattern(`\b(no|never|without|zero|aucuns?|sans|jamais) (\w+ ){0,3}(fees?|costs?|frais|deposit)|\bfree to join|\bearn (a )?commission`)},
+	), hintPattern(`\b(no|never|without|zero|aucuns?|sans|pas de|jamais) ([^ ]+ ){0,6}(fees?|costs?|frais|deposit)|\bfree to join|\bearn (a )?commission|\b(guest|customer|buyer|client)s?\b`)},
 }
 
 func hintPattern(alternatives ...string) *regexp.Regexp { return pattern(hintClasses, alternatives...) }

@@ -15,6 +15,9 @@ const html = "text/html; charset=utf-8"
 // filler makes a page long enough not to look like a shell for a script.
 var filler = "<p>" + strings.Repeat("Contributors transcribe recorded interviews from a queue. ", 40) + "</p>"
 
+// long is longer than the tags after which the tokenizer is replaced.
+var long = strings.Repeat("M0 0 ", 1000)
+
 func read(t *testing.T, contentType, body string) pagetext.Page {
 	t.Helper()
 	p, err := pagetext.Read(contentType, []byte(body))
@@ -47,6 +50,9 @@ func TestVisibleTextOfAPage(t *testing.T) {
 		"closed and open dialogs":              {"<dialog>a</dialog><dialog open>b</dialog>c", "b\nc"},
 		"attribute with markup":                {`<p title="<p>a</p>">b</p>`, "b"},
 		"raw text":                             {"<xmp><b>a</b>&amp;</xmp>b", "<b>a</b>&amp;\nb"},
+		"long script tag":                      {"a<script data-x='" + long + "'>'<p>b</p>'</script>c<template title='" + long + "'><p>d</p></template>e", "ace"},
+		"long tag":                             {"<p title='" + long + "'>a<i " + long + ">b</i></p>c", "ab\nc"},
+		"long tags of an image":                {"a<svg " + long + "><style " + long + "/><path d='" + long + "'/></svg>b", "ab"},
 		"controls":                             {"<p>a&#1;b&#x202E;c</p>", "a\uFFFDb\uFFFDc"},
 	} {
 		t.Run(name, func(t *testing.T) {
