@@ -78,10 +78,11 @@ type CurationNotes struct {
 type QueueRecord struct {
 	DueRecord
 
-	Host  string `json:"host"`            // of the company's website, without www.
-	Lease *Lease `json:"lease,omitempty"` // nil if no lease is active
-	Skip  *Skip  `json:"skip,omitempty"`  // nil unless the record is skipped now
-	Draft bool   `json:"draft"`           // the caller has a draft for it
+	Host   string `json:"host"`            // of the company's website, without www.
+	Lease  *Lease `json:"lease,omitempty"` // nil if no lease is active
+	Skip   *Skip  `json:"skip,omitempty"`  // nil unless the record is skipped now
+	Draft  bool   `json:"draft"`           // the caller has a draft for it
+	Quotes string `json:"quotes"`          // QuotesMissing, QuotesPresent or ""
 }
 
 // ReviewQueue is a page of the review queue, longest due first.

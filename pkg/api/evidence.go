@@ -75,6 +75,21 @@ type ReadingMarks struct {
 	Present []string `json:"present"` // every quote is present, and every known fact has one
 }
 
+// PageTexts has the pages of a record as the machine read them.
+type PageTexts struct {
+	Pages []PageText `json:"pages"`
+}
+
+// PageText is a page of a record: its latest text, and the text at the time of the latest verified review.
+type PageText struct {
+	URL          string    `json:"url"`
+	ReadAt       time.Time `json:"readAt,omitzero"`     // last attempt to read it; absent before the first
+	Note         string    `json:"note"`                // why the last attempt read no text; Text is then of an earlier one
+	Text         string    `json:"text"`                // empty if none is stored
+	ReviewedText string    `json:"reviewedText"`        // empty if none is stored
+	ReviewedAt   time.Time `json:"reviewedAt,omitzero"` // when ReviewedText was read, shortly before that review
+}
+
 // GivenFacts are facts as a client sent them. They remember which facts were left out: a missing fact is not an unknown one.
 type GivenFacts struct {
 	Facts

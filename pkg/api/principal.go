@@ -48,11 +48,12 @@ type PrincipalQuery struct {
 
 // ListingState is the state of one listing, as the catalog publishes it to the history service.
 type ListingState struct {
-	Sequence       int64  `json:"sequence"`
-	ID             string `json:"id"`
-	Published      bool   `json:"published"`
-	ApplicationURL string `json:"applicationUrl"`
-	Change         string `json:"change,omitempty"` // id of the change with this sequence; only in the last state of a page
+	Sequence       int64    `json:"sequence"`
+	ID             string   `json:"id"`
+	Published      bool     `json:"published"`
+	ApplicationURL string   `json:"applicationUrl"`
+	Pages          []string `json:"pages"`            // its application page, website and sources, each once
+	Change         string   `json:"change,omitempty"` // id of the change with this sequence; only in the last state of a page
 }
 
 // ListingFeed is a page of listing states after the requested sequence, in sequence order.

@@ -41,6 +41,7 @@ var rules = map[string][]Rule{
 		{"/internal/v1/unpublished-listings", []string{Catalog}},
 		{"/internal/v1/reviews", []string{Catalog}},
 		{"/internal/v1/reviews/done", []string{Catalog}},
+		{"/internal/v1/readings", []string{Catalog}},
 		{api.MarkPath, []string{Gateway}},
 		{api.MarksPath + Catalog, []string{Catalog}},
 		{api.MarksPath + Authquota, []string{Gateway}},

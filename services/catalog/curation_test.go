@@ -199,7 +199,8 @@ func TestListingFeedFollowsPublication(t *testing.T) {
 		s.curate("import", listingLine("a", "")+listingLine("b", `,"visibility":"published"`))
 		states := feed("after=0&wait=25s")
 		require.Len(t, states, 2)
-		require.Equal(t, api.ListingState{Sequence: states[0].Sequence, ID: "a", ApplicationURL: "https://acme.example/a"}, states[0])
+		require.Equal(t, api.ListingState{Sequence: states[0].Sequence, ID: "a", ApplicationURL: "https://acme.example/a",
+			Pages: []string{"https://acme.example/a", "https://acme.example", "https://acme.example/about"}}, states[0])
 		require.True(t, states[1].Published)
 		require.Less(t, states[0].Sequence, states[1].Sequence)
 

@@ -28,13 +28,21 @@ func (s *Store) Listings(ctx context.Context, after int64, limit int) ([]api.Lis
 	states := make([]api.ListingState, len(rows))
 	for i, row := range rows {
 		var l struct {
-			ApplicationURL string `json:"applicationUrl"`
+			Company        struct{ Website string }
+			ApplicationURL string
+			Sources        []struct{ URL string }
 		}
 		if err := json.Unmarshal([]byte(row.Document), &l); err != nil {
 			return nil, fmt.Errorf("decoding listing %s: %w", row.ID, err)
 		}
+		pages := []string{l.ApplicationURL}
+		for _, u := range append([]struct{ URL string }{{l.Company.Website}}, l.Sources...) {
+			if u.URL != "" && !slices.Contains(pages, u.URL) {
+				pages = append(pages, u.URL)
+			}
+		}
 		states[i] = api.ListingState{
-			Sequence: row.Sequence, ID: row.ID, Published: row.Visibility == listingfile.Published, ApplicationURL: l.ApplicationURL,
+			Sequence: row.Sequence, ID: row.ID, Published: row.Visibility == listingfile.Published, ApplicationURL: l.ApplicationURL, Pages: pages,
 		}
 	}
 	return states, nil

@@ -60,6 +60,7 @@ var routes = []route{
 
 	{"GET", "reviews/second-opinions", History, curators},
 	{"GET", "history/{id}", History, curators},
+	{"GET", "records/{id}/pages", History, curators},
 	{"GET", "events", History, curators},
 	{"POST", "events/append", History, publish},
 

@@ -34,6 +34,14 @@ type Store interface {
 	RecordHistory(ctx context.Context, slug, without string) ([]event.Record, api.Summary, error)
 	// OpinionRequests returns the oldest open requests for second opinions on reviews of others than actor.
 	OpinionRequests(ctx context.Context, actor string) ([]api.OpinionRequest, error)
+	// Readings returns the findings for the quotes on the latest texts of their pages.
+	Readings(ctx context.Context, quotes []api.Quote) ([]api.QuoteReading, error)
+	// Suggestions returns sentences of the pages of slug that may support the facts without a quote.
+	Suggestions(ctx context.Context, slug string, quotes []api.Quote) ([]api.Quote, error)
+	// PageTexts returns the pages of slug with their latest texts and those of its latest verified review.
+	PageTexts(ctx context.Context, slug string) (api.PageTexts, error)
+	// ReadingMarks returns the listings whose latest quotes are all present, or some missing.
+	ReadingMarks(ctx context.Context) (api.ReadingMarks, error)
 	// Opinion returns the second opinion that was recorded as the event and differs from the first review, or nil.
 	Opinion(ctx context.Context, recordedID string) (*api.SecondOpinion, error)
 	// Review records one review like Append. It also returns the recorded event with that content, and the summary that includes it.
@@ -88,6 +96,8 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handle
 	engine.GET("/internal/v1/records/:id", web.Handler(errors, a.record))
 	engine.GET("/internal/v1/unpublished-listings", web.Handler(errors, a.unpublished))
 	engine.GET("/internal/v1/reviews/done", web.Handler(errors, a.reviewsDone))
+	engine.GET("/internal/v1/readings", web.Handler(errors, a.readings))
+	engine.GET("/operator/v1/records/:id/pages", web.Handler(errors, a.pages))
 	engine.GET("/operator/v1/reviews/second-opinions", web.Handler(errors, a.opinionRequests))
 	engine.GET("/operator/v1/events", web.Handler(errors, a.acts))
 	engine.POST("/internal/v1/reviews", web.Handler(errors, a.review))

@@ -63,6 +63,22 @@ func (s fakeStore) Review(context.Context, time.Time, event.Proposal) (event.Rev
 	return event.Reviewed{}, s.err
 }
 
+func (s fakeStore) Readings(context.Context, []api.Quote) ([]api.QuoteReading, error) {
+	return nil, s.err
+}
+
+func (s fakeStore) Suggestions(context.Context, string, []api.Quote) ([]api.Quote, error) {
+	return nil, s.err
+}
+
+func (s fakeStore) PageTexts(context.Context, string) (api.PageTexts, error) {
+	return api.PageTexts{}, s.err
+}
+
+func (s fakeStore) ReadingMarks(context.Context) (api.ReadingMarks, error) {
+	return api.ReadingMarks{}, s.err
+}
+
 func (s fakeStore) OpinionRequests(context.Context, string) ([]api.OpinionRequest, error) {
 	return nil, s.err
 }

@@ -44,6 +44,12 @@ func (a API) record(g *gin.Context) (web.Reply, error) {
 	if reply.Evidence, err = latestEvidence(records); err != nil {
 		return web.Reply{}, err
 	}
+	if reply.Readings, err = a.Store.Readings(ctx, reply.Evidence.Quotes); err != nil {
+		return web.Reply{}, err
+	}
+	if reply.Suggestions, err = a.Store.Suggestions(ctx, g.Param("id"), reply.Evidence.Quotes); err != nil {
+		return web.Reply{}, err
+	}
 	if i := slices.IndexFunc(records, func(r event.Record) bool { return r.CheckType == api.Review }); i >= 0 && values["without"] == "" {
 		reply.Opinion, err = a.Store.Opinion(ctx, records[i].ID)
 	}
@@ -63,10 +69,31 @@ func (a API) opinionRequests(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: api.OpinionList{Requests: requests}}, err
 }
 
-// latestEvidence returns the evidence of the first record that has any.
+// pages returns the texts of the pages of a record.
+func (a API) pages(g *gin.Context) (web.Reply, error) {
+	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
+		return web.Reply{}, err
+	}
+	ctx, cancel := context.WithTimeout(g.Request.Context(), knownTimeout)
+	defer cancel()
+	texts, err := a.Store.PageTexts(ctx, g.Param("id"))
+	if err == nil && len(texts.Pages) == 0 {
+		err = problem.New(problem.NotFound, "There is no listing with this id.")
+	}
+	return web.Reply{JSON: texts}, err
+}
+
+// readings returns the listings by the findings for their quotes.
+func (a API) readings(g *gin.Context) (web.Reply, error) {
+	marks, err := a.Store.ReadingMarks(g.Request.Context())
+	return web.Reply{JSON: marks}, err
+}
+
+// latestEvidence returns the evidence of the first record that has other evidence than captures, which every review may have.
 func latestEvidence(records []event.Record) (latest api.Evidence, err error) {
 	for i := range records {
-		if found, err := records[i].Private(); found != nil || err != nil {
+		found, err := records[i].Private()
+		if err != nil || found != nil && len(found.Quotes)+len(found.Gone)+len(found.Unopened) > 0 {
 			return *cmp.Or(found, &latest), err
 		}
 	}

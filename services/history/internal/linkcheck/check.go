@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/history/internal/pagetext"
 )
 
 const maxRedirects = 5 // of one link
@@ -23,6 +24,9 @@ type result struct {
 	wait    time.Duration // minimum time before a retry, from Retry-After
 
 	unresolved bool // the resolver failed; it did not say that the name does not exist
+
+	page   *pagetext.Page // nil if no text was read
+	unread string         // why a page that responded has no text, as a sentence
 }
 
 // visit is an attempt in progress.
@@ -68,7 +72,7 @@ func (c *Checker) try(ctx, hard context.Context, address string, claim func() er
 			}
 			return res, nil
 		}
-		resp, err := c.get(ctx, hard, at, 0, first)
+		resp, err := c.get(ctx, hard, at, true, first)
 		switch {
 		case runEnded(err), errors.Is(err, errClaim):
 			return result{}, err
@@ -87,6 +91,12 @@ func (c *Checker) try(ctx, hard context.Context, address string, claim func() er
 			}
 			res := v.end(outcome, at, fmt.Sprintf("answered %d", resp.status), outcome == api.OutcomeUnreachable && why == "", more...)
 			res.wait = retryAfter(resp.header, c.now())
+			if outcome == api.OutcomeReachable { // otherwise it is the page of a bot check
+				res.page, res.unread = resp.page, resp.unread
+				if text := closedText(resp.page); text != "" {
+					res.outcome, res.note = api.OutcomeNeedsReview, res.note+" "+text
+				}
+			}
 			return res, nil
 		}
 		v.steps = append(v.steps, fmt.Sprintf("answered %d with a redirect to %s", resp.status, noteURL(resp.location)))

@@ -20,6 +20,8 @@ type Config struct {
 	Timeout     time.Duration `env:"OPPORTUNITY_LINK_CHECK_TIMEOUT" envDefault:"20s" doc:"Timeout of one request of the link checker."`
 	Ports       []uint16      `env:"OPPORTUNITY_LINK_CHECK_PORTS" envDefault:"80,443" doc:"Ports that the link checker may connect to, comma-separated."`
 
+	TextDays int `env:"OPPORTUNITY_LINK_CHECK_TEXT_DAYS" envDefault:"400" doc:"Days for which the text of a page is stored after the link checker last read it. Curators compare it with the page of today."`
+
 	RefusedNetworks []string `env:"OPPORTUNITY_LINK_CHECK_REFUSED_NETWORKS" doc:"Address ranges that the link checker never connects to, comma-separated, in addition to all non-public ranges: your own public addresses, the prefix of your NAT64."`
 	AllowedNetworks []string `env:"OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS" doc:"Dangerous, for tests only: non-public address ranges that the link checker may connect to, comma-separated. Anyone who can change a listing, or controls its host, can then reach them."`
 
@@ -37,6 +39,9 @@ func (c Config) Validate() error {
 	}
 	if c.Concurrency < 1 {
 		errs = append(errs, errors.New("OPPORTUNITY_LINK_CHECK_CONCURRENCY must be at least 1"))
+	}
+	if c.TextDays < 1 {
+		errs = append(errs, errors.New("OPPORTUNITY_LINK_CHECK_TEXT_DAYS must be at least 1"))
 	}
 	if c.Timeout <= 0 {
 		errs = append(errs, errors.New("OPPORTUNITY_LINK_CHECK_TIMEOUT must be positive"))

@@ -94,7 +94,7 @@ func TestReboundNameIsNotDialed(t *testing.T) {
 		return "127.0.0.2"
 	}
 	got := w.try("http://rebound.works:PORT/apply")
-	require.Equal(t, result{unreachable, "Not reached: its name resolves to an address that is not public.", false, 0, false}, got)
+	require.Equal(t, result{outcome: unreachable, note: "Not reached: its name resolves to an address that is not public.", retry: false}, got)
 	require.Empty(t, w.paths("rebound.works"))
 	require.Greater(t, lookups.Load(), int32(1))
 	require.Zero(t, dialled.Load())
@@ -133,14 +133,14 @@ func TestFailureWithoutResponse(t *testing.T) {
 		"https://maple.works:PORT/apply":        "Not reached: the TLS handshake failed.",
 		"http://garbage.works:PORT/apply":       "Not reached: the connection failed.",
 	} {
-		require.Equal(t, result{unreachable, note, true, 0, false}, w.tryBy(c, link), link)
+		require.Equal(t, result{outcome: unreachable, note: note, retry: true}, w.tryBy(c, link), link)
 	}
 	for link, note := range map[string]string{
 		"ftp://maple.works/apply":            "Not requested: the link is not an http or https address.",
 		"http://me:secret@maple.works/apply": "Not requested: the link contains a user name.",
 		"http://maple.works:6379/apply":      "Not requested: the link uses a port that is not allowed.",
 	} {
-		require.Equal(t, result{needsReview, note, false, 0, false}, w.tryBy(c, link), link)
+		require.Equal(t, result{outcome: needsReview, note: note, retry: false}, w.tryBy(c, link), link)
 	}
 }
 
@@ -161,7 +161,7 @@ func (c *counted) endless(out http.ResponseWriter, r *http.Request) {
 // fewBytes is more than the kernel buffers for a connection without a reader, and a tiny part of the whole response.
 const fewBytes = 32 << 20
 
-func TestBodyIsNotRead(t *testing.T) {
+func TestBodyIsReadUpToALimit(t *testing.T) {
 	w := newFakeNet(t)
 	for name, prepare := range map[string]func(http.ResponseWriter) io.Writer{
 		"10 GB": func(out http.ResponseWriter) io.Writer {
@@ -180,7 +180,7 @@ func TestBodyIsNotRead(t *testing.T) {
 				defer close(ended)
 				body.endless(writerOf{out, prepare(out)}, r)
 			})
-			require.Equal(t, result{reachable, "Answered 200.", false, 0, false}, w.try("http://maple.works:PORT/apply"))
+			require.Equal(t, result{outcome: reachable, note: "Answered 200.", retry: false}, w.try("http://maple.works:PORT/apply"))
 			<-ended
 			if name == "10 GB" {
 				require.Less(t, body.sent.Load(), int64(fewBytes))
@@ -212,11 +212,10 @@ func TestSlowResponseIsAborted(t *testing.T) {
 	})
 	quick := func(cfg *Config) { cfg.Timeout = 300 * time.Millisecond }
 	got := w.tryBy(w.checker(quick), "http://maple.works:PORT/headers")
-	require.Equal(t, result{unreachable, "Not reached: the request timed out.", true, 0, false}, got)
+	require.Equal(t, result{outcome: unreachable, note: "Not reached: the request timed out.", retry: true}, got)
 	<-released
 	require.Equal(t, reachable, w.tryBy(w.checker(nil), "http://maple.works:PORT/body").outcome, "a response counts once its headers have arrived")
 	<-released
-	// robots.txt is the only body that the checker reads
 	w.on("drip.works/robots.txt", func(out http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(out, "User-agent: *\n")
 		_ = http.NewResponseController(out).Flush()
@@ -224,7 +223,7 @@ func TestSlowResponseIsAborted(t *testing.T) {
 		released <- struct{}{}
 	})
 	got = w.tryBy(w.checker(quick), "http://drip.works:PORT/apply")
-	require.Equal(t, result{unreachable, "Not reached: the request timed out.", true, 0, false}, got)
+	require.Equal(t, result{outcome: unreachable, note: "Not reached: the request timed out.", retry: true}, got)
 	<-released
 	storetest.Eventually(t, "no requests left", func() bool { return len(w.paths("drip.works")) == 0 })
 }
@@ -236,5 +235,5 @@ func TestTooLargeHeadersAreNotRead(t *testing.T) {
 			out.Header().Set("X-"+strconv.Itoa(i), strings.Repeat("x", 1<<10))
 		}
 	})
-	require.Equal(t, result{unreachable, "Not reached: the connection failed.", true, 0, false}, w.try("http://maple.works:PORT/apply"))
+	require.Equal(t, result{outcome: unreachable, note: "Not reached: the connection failed.", retry: true}, w.try("http://maple.works:PORT/apply"))
 }

@@ -132,13 +132,21 @@ func (w *fakeNet) checker(change func(*Config)) *Checker {
 	return c
 }
 
-// try makes one attempt at a link with a new checker.
+// try makes one attempt at a link with a new checker. It returns no page.
 func (w *fakeNet) try(address string) result {
 	w.t.Helper()
 	return w.tryBy(w.checker(nil), address)
 }
 
 func (w *fakeNet) tryBy(c *Checker, address string) result {
+	w.t.Helper()
+	got := w.readBy(c, address)
+	got.page, got.unread = nil, ""
+	return got
+}
+
+// readBy makes one attempt at a link or a page.
+func (w *fakeNet) readBy(c *Checker, address string) result {
 	w.t.Helper()
 	claims := 0
 	got, err := c.try(w.t.Context(), w.t.Context(), w.fill(address), func() error { claims++; return nil })

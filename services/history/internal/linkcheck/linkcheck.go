@@ -1,9 +1,12 @@
-// Package linkcheck requests the application link of every published listing once a day and records the outcome.
+// Package linkcheck requests the application link of every published listing once a day and records the outcome. In the same runs it reads the
+// pages that listings cite.
 //
 // It is polite to other people's servers: it sends one request at a time to a host, with a gap in between, follows robots.txt,
 // and identifies itself with a user agent that links to a page about the checker. It is also the only part of the system that
-// requests arbitrary URLs from data. The transport therefore checks every address when it dials, and the checker reads no
-// response body except robots.txt.
+// requests arbitrary URLs from data. The transport therefore checks every address when it dials, and the checker reads at most
+// pagetext.MaxBody of a page.
+//
+// A page is read once a day, or only until it responded if no published review depends on it. Its text is stored for curators; reading records no event.
 //
 // A run claims a link in the store before it requests it, so no link is requested twice in a day. If the process is killed
 // between claim and record, the check is lost and the next run counts it as lost. See docs/decisions.

@@ -23,8 +23,8 @@ const statusLinkedInDenied = 999
 // botCheckHosts are the hosts of waiting rooms and bot checks that sites redirect to.
 var botCheckHosts = []string{"validate.perfdrive.com", "captcha-delivery.com", "queue-it.net", "challenges.cloudflare.com"}
 
-// botCheck returns the name of the bot check that sent the response instead of the page, or "" if it is none. Bodies are never
-// read, so a bot check with status 200 and no header of its own passes for the page.
+// botCheck returns the name of the bot check that sent the response instead of the page, or "" if it is none. It looks only at the status and
+// the headers, so a bot check with status 200 and no header of its own passes for the page.
 func botCheck(status int, h http.Header) string {
 	switch {
 	case h.Get("Cf-Mitigated") != "":

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"sync"
 	"time"
+
+	"opportunity.internal/services/history/internal/pagetext"
 )
 
 // errStopped means that the run ended before the request was sent.
@@ -111,16 +113,19 @@ func sleep(ctx context.Context, d time.Duration) bool {
 type response struct {
 	status   int
 	header   http.Header
-	location *url.URL // of a redirect with a valid URL
-	body     []byte   // up to the requested size; empty for links
+	location *url.URL       // of a redirect with a valid URL
+	body     []byte         // of a 2xx response to a request for rules, up to maxRobotsSize
+	page     *pagetext.Page // of a 2xx response to a request for a page; nil if it has no text
+	unread   string         // why it has none, as a sentence
 }
 
-// get sends one GET request after it has acquired the host. ctx limits the wait; hard and the configured timeout limit the request.
+// get sends one GET request, for a page or for rules, after it has acquired the host. ctx limits the wait; hard and the configured timeout limit
+// the request.
 // first, unless nil, runs right before the request; if it returns an error, get sends no request and returns that error.
 //
 // The method is GET because many sites respond to HEAD with an error or differently, and some take it for an unwanted program.
-// The extra cost for the site is small: get closes the connection after the headers.
-func (c *Checker) get(ctx, hard context.Context, u *url.URL, read int64, first func() error) (response, error) {
+// get parses a page before it returns, so that only as many bodies are in memory as there are concurrent requests.
+func (c *Checker) get(ctx, hard context.Context, u *url.URL, page bool, first func() error) (response, error) {
 	done, err := c.hosts.get(u).acquire(ctx, c.now)
 	if err != nil {
 		return response{}, err
@@ -148,6 +153,9 @@ func (c *Checker) get(ctx, hard context.Context, u *url.URL, read int64, first f
 	req.Header.Set("User-Agent", c.agent)
 	req.Header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
 	req.Header.Set("Accept-Language", "en-CA,en;q=0.9,fr-CA;q=0.5")
+	if page {
+		req.Header.Set("Accept-Encoding", "gzip")
+	}
 	// RoundTrip follows no redirects and sends no cookies and no Referer.
 	resp, err := c.transport.RoundTrip(req)
 	if hard.Err() != nil {
@@ -170,8 +178,15 @@ func (c *Checker) get(ctx, hard context.Context, u *url.URL, read int64, first f
 			a.location = to
 		}
 	}
-	if read > 0 && a.status/100 == 2 {
-		a.body, err = io.ReadAll(io.LimitReader(resp.Body, read))
+	switch {
+	case a.status/100 != 2:
+	case page:
+		a.page, a.unread = readPage(resp)
+	default:
+		a.body, err = io.ReadAll(io.LimitReader(resp.Body, maxRobotsSize))
+	}
+	if hard.Err() != nil {
+		return response{}, errInterrupted
 	}
 	return a, err
 }

@@ -43,7 +43,7 @@ func TestRobotsRulesAreFollowed(t *testing.T) {
 			w.on("/robots.txt", c.robots)
 			got := w.try("http://maple.works:PORT/apply?ref=1")
 			if c.note == "" {
-				require.Equal(t, result{reachable, "Answered 200.", false, 0, false}, got)
+				require.Equal(t, result{outcome: reachable, note: "Answered 200.", retry: false}, got)
 				return
 			}
 			require.Equal(t, c.note, got.note)

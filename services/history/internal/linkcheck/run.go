@@ -10,12 +10,16 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"opportunity.internal/pkg/api"
 )
 
-// Links stores the application links and the state of their checks.
+// Links stores the application links, the state of their checks, and the pages that listings cite.
 type Links interface {
+	Pages
+
 	// Links returns the links of all published listings.
 	Links(ctx context.Context) ([]Link, error)
 	// Claim claims the check of slug that was due at due. ok is false if it is already claimed or if run does not hold the lease.
@@ -45,10 +49,11 @@ var backoff = [maxAttempts - 1]time.Duration{time.Minute, 5 * time.Minute}
 type Report struct {
 	Outcomes map[api.Outcome]int // recorded checks
 	Reserved int                 // links with a reserved host name; never checked
-	Deferred int                 // links left to the next run because their host requires long delays
-	// Unresolved counts links left to the next run because no name at all could be resolved: the network of the checker is down.
+	Deferred int                 // links and pages left to the next run because their host requires long delays
+	// Unresolved counts links and pages left to the next run because no name at all could be resolved: the network of the checker is down.
 	Unresolved int
 	Lost       int // checks of the last day claimed by a run that was killed before it recorded them
+	Read       PagesRead
 	Duration   time.Duration
 }
 
@@ -89,7 +94,7 @@ func (r Report) String() string {
 			text += fmt.Sprintf("; %d %s", more.n, more.what)
 		}
 	}
-	return text
+	return text + r.Read.String()
 }
 
 // errClaim wraps every error of a claim. errClaimed means that another run has claimed the link.
@@ -111,7 +116,7 @@ type run struct {
 	report Report
 }
 
-// task is the check of one link in a run.
+// task is the check of one link in a run, or the reading of a page, which has no slug.
 type task struct {
 	Link
 	due      time.Time
@@ -120,11 +125,15 @@ type task struct {
 	after    time.Time // of the next attempt; zero for immediately
 }
 
-// Run checks every due link and records the outcome; id must hold the lease. When ctx ends it starts no more checks and returns
-// after those in progress are recorded. When hard ends it aborts those too. The report is valid even with an error.
+// Run checks every due link and records the outcome, and reads every due page; id must hold the lease. When ctx ends it starts no more checks
+// and returns after those in progress are recorded. When hard ends it aborts those too. The report is valid even with an error.
 func (c *Checker) Run(ctx, hard context.Context, id string, links Links) (Report, error) {
 	started := c.now()
 	all, err := links.Links(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	pages, err := links.Pages(ctx)
 	if err != nil {
 		return Report{}, err
 	}
@@ -138,7 +147,7 @@ func (c *Checker) Run(ctx, hard context.Context, id string, links Links) (Report
 
 	var workers sync.WaitGroup
 	slots := make(chan struct{}, hostsPerRequest*c.cfg.Concurrency)
-	for _, queue := range r.queues(all, started) {
+	for _, queue := range r.queues(all, pages, started) {
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
@@ -152,6 +161,7 @@ func (c *Checker) Run(ctx, hard context.Context, id string, links Links) (Report
 		})
 	}
 	workers.Wait()
+	r.finishPages(started)
 	r.report.Duration = c.now().Sub(started)
 	if err := context.Cause(hard); err != nil { // takes precedence: the cause of ctx may be a query that hard aborted
 		return r.report, err
@@ -159,9 +169,16 @@ func (c *Checker) Run(ctx, hard context.Context, id string, links Links) (Report
 	return r.report, context.Cause(ctx)
 }
 
-// queues returns the due links grouped by host, the longest overdue first.
-func (r *run) queues(all []Link, now time.Time) [][]*task {
+// queues returns the due links and pages grouped by host, the longest overdue first.
+func (r *run) queues(all []Link, pages []Page, now time.Time) [][]*task {
 	hosts := map[string][]*task{}
+	add := func(t *task) {
+		name := ""
+		if u, err := url.Parse(t.Address); err == nil {
+			name = hostname(u)
+		}
+		hosts[name] = append(hosts[name], t)
+	}
 	for _, l := range all {
 		due, ok := l.due(now)
 		switch {
@@ -174,18 +191,22 @@ func (r *run) queues(all []Link, now time.Time) [][]*task {
 			}
 			continue
 		}
-		name := ""
-		if u, err := url.Parse(l.Address); err == nil {
-			name = hostname(u)
+		add(&task{Link: l, due: due})
+	}
+	for _, p := range pages {
+		if due, ok := p.due(now); ok && !Reserved(p.URL) {
+			add(&task{Link: Link{Address: p.URL}, due: due})
 		}
-		hosts[name] = append(hosts[name], &task{Link: l, due: due})
+	}
+	order := func(a, b *task) int {
+		return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.Slug, b.Slug), cmp.Compare(a.Address, b.Address))
 	}
 	var queues [][]*task
 	for _, q := range hosts {
-		slices.SortFunc(q, func(a, b *task) int { return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.Slug, b.Slug)) })
+		slices.SortFunc(q, order)
 		queues = append(queues, q)
 	}
-	slices.SortFunc(queues, func(a, b []*task) int { return cmp.Or(a[0].due.Compare(b[0].due), cmp.Compare(a[0].Slug, b[0].Slug)) })
+	slices.SortFunc(queues, func(a, b []*task) int { return order(a[0], b[0]) })
 	return queues
 }
 
@@ -242,21 +263,36 @@ func (r *run) check(t *task) bool {
 	if res.retry && t.attempts > 1 {
 		res.note += fmt.Sprintf(" %d attempts.", t.attempts)
 	}
-	now := r.now()
-	e := api.VerificationEvent{
-		Slug: t.Slug, CheckedAt: now.UTC().Truncate(time.Microsecond), CheckType: api.LinkCheck, Outcome: res.outcome,
-		SourceURLs: []string{t.Address}, Note: sanitizeNote(res.note),
-	}
-	if err = r.persist(func() error { return r.links.Record(r.hard, r.id, now, e) }); err != nil {
+	if err = r.record(t, res); err != nil {
 		r.fail(err)
 		return false
 	}
-	r.count(func(p *Report) { p.Outcomes[res.outcome]++ })
 	return true
 }
 
+// record stores the outcome of a link, and the page in any case.
+func (r *run) record(t *task, res result) error {
+	now := r.now()
+	at := now.UTC().Truncate(time.Microsecond)
+	if t.Slug != "" {
+		e := api.VerificationEvent{
+			Slug: t.Slug, CheckedAt: at, CheckType: api.LinkCheck, Outcome: res.outcome, SourceURLs: []string{t.Address}, Note: sanitizeNote(res.note),
+		}
+		if err := r.persist(func() error { return r.links.Record(r.hard, r.id, now, e) }); err != nil {
+			return err
+		}
+		r.count(func(p *Report) { p.Outcomes[res.outcome]++ })
+	}
+	page := reading(t.Address, at, res)
+	if err := r.persist(func() error { return r.links.SavePage(r.hard, page) }); err != nil {
+		return err
+	}
+	r.count(func(p *Report) { p.Read.add(page) })
+	return nil
+}
+
 func (r *run) claim(t *task) error {
-	if t.claimed {
+	if t.claimed || t.Slug == "" {
 		return nil
 	}
 	if r.ctx.Err() != nil {
@@ -304,14 +340,14 @@ func (r *run) count(f func(*Report)) {
 	f(&r.report)
 }
 
-// sanitizeNote replaces every byte outside printable ASCII and limits the length. Parts of a note come from other people's
-// servers and could contain bytes that a database rejects or a terminal interprets.
+// sanitizeNote replaces everything that is not printable and limits the length. Parts of a note come from other people's servers and could
+// contain bytes that a database rejects or a terminal interprets.
 func sanitizeNote(note string) string {
-	note = strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '?'
+	runes := []rune(note)
+	for i, r := range runes {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			runes[i] = '?'
 		}
-		return r
-	}, note)
-	return note[:min(len(note), api.MaxText)]
+	}
+	return string(runes[:min(len(runes), api.MaxText)])
 }

@@ -55,7 +55,7 @@ func TestOutcomeOfResponse(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w.on("/apply", c.handler)
-			require.Equal(t, result{c.outcome, c.note, c.retry, 0, false}, w.try("http://maple.works:PORT/apply"))
+			require.Equal(t, result{outcome: c.outcome, note: c.note, retry: c.retry}, w.try("http://maple.works:PORT/apply"))
 		})
 	}
 }
@@ -163,12 +163,13 @@ func TestRequestSendsUserAgentAndNoPersonalHeaders(t *testing.T) {
 		require.Equal(t, http.MethodGet, r.Method)
 		require.Equal(t, "OpportunityLinkCheck/1.0 (+https://api.checks.works/docs/link-checker)", r.UserAgent())
 		for name := range r.Header {
-			require.Contains(t, []string{"User-Agent", "Accept", "Accept-Language", "Connection"}, name)
+			require.Contains(t, []string{"User-Agent", "Accept", "Accept-Encoding", "Accept-Language", "Connection"}, name)
 		}
 	}
 }
 
 func TestNoteIsSanitized(t *testing.T) {
 	require.Equal(t, "a?b?c??d", sanitizeNote("a\x00b\x1bc\u009b\xffd"))
+	require.Equal(t, "Fermé ?au public", sanitizeNote("Fermé \u202eau public"))
 	require.Len(t, sanitizeNote(strings.Repeat("x", 3*api.MaxText)), api.MaxText)
 }

@@ -174,6 +174,9 @@ func appendTo(tx *gorm.DB, slugs []string, bySlug map[string][]proposed, next in
 	}
 	var summaries []summaryRow
 	for _, slug := range slugs {
+		if err := addCaptures(tx, bySlug[slug]); err != nil {
+			return nil, 0, nil, err
+		}
 		chain, added, err := extend(chains[slug], bySlug[slug], next+int64(len(fresh)))
 		if missed := new(event.UnseenError); errors.As(err, &missed) {
 			unseen = append(unseen, missed.Events...)
@@ -195,7 +198,7 @@ func appendTo(tx *gorm.DB, slugs []string, bySlug map[string][]proposed, next in
 		}
 		summaries = append(summaries, row)
 	}
-	return fresh, duplicates, unseen, save(tx, fresh, summaries)
+	return fresh, duplicates, unseen, errors.Join(save(tx, fresh, summaries), deleteMarks(tx, fresh))
 }
 
 // exclusively runs work, within a time limit, in a transaction during which no replica appends. work receives the next free sequence and returns the one

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ type listingRow struct {
 	Sequence       int64
 	Published      bool
 	ApplicationURL string
+	Pages          string // JSON array of URLs
 }
 
 func (listingRow) TableName() string { return "listings" }
@@ -38,12 +40,16 @@ func (s Listings) Save(ctx context.Context, states []api.ListingState) error {
 	}
 	rows := make([]listingRow, len(states))
 	for i, l := range states {
-		rows[i] = listingRow{ID: l.ID, Sequence: l.Sequence, Published: l.Published, ApplicationURL: l.ApplicationURL}
+		pages, err := json.Marshal(append([]string{}, l.Pages...))
+		if err != nil {
+			return err
+		}
+		rows[i] = listingRow{ID: l.ID, Sequence: l.Sequence, Published: l.Published, ApplicationURL: l.ApplicationURL, Pages: string(pages)}
 	}
 	slices.SortFunc(rows, func(a, b listingRow) int { return strings.Compare(a.ID, b.ID) }) // the same lock order in every replica
 	newer := clause.OnConflict{
 		Columns:   []clause.Column{{Name: "id"}},
-		DoUpdates: clause.AssignmentColumns([]string{"sequence", "published", "application_url"}),
+		DoUpdates: clause.AssignmentColumns([]string{"sequence", "published", "application_url", "pages"}),
 		Where:     clause.Where{Exprs: []clause.Expression{clause.Expr{SQL: "excluded.sequence > listings.sequence"}}},
 	}
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {

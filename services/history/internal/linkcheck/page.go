@@ -1,0 +1,161 @@
+package linkcheck
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/history/internal/pagetext"
+)
+
+// Pages stores the pages that listings cite.
+type Pages interface {
+	// Pages returns the pages that are read daily, and those that are read until they respond and have not. Application links of published
+	// listings are not among them: Links has these.
+	Pages(ctx context.Context) ([]Page, error)
+	// SavePage stores the result of reading a page.
+	SavePage(ctx context.Context, r Reading) error
+	// FindQuotes looks for the quotes of all listings that cite a page that was read since then, marks the listings, and counts the findings.
+	FindQuotes(ctx context.Context, since time.Time) (map[api.Finding]int, error)
+	// PrunePages deletes texts, and pages, that were last read before then.
+	PrunePages(ctx context.Context, before time.Time) error
+}
+
+// Page is a page that listings cite.
+type Page struct {
+	URL    string
+	ReadAt time.Time // last attempt; zero before the first
+}
+
+// due returns the latest due time of p and whether p should be read now.
+func (p Page) due(now time.Time) (time.Time, bool) {
+	return Link{Slug: p.URL, DueAt: p.ReadAt, ClaimedAt: p.ReadAt}.due(now)
+}
+
+// Reading is the result of an attempt to read a page.
+type Reading struct {
+	URL     string
+	ReadAt  time.Time
+	Outcome api.Outcome    // as of an application link
+	Page    *pagetext.Page // nil if no text was read
+	Note    string         // why no text was read, otherwise empty
+}
+
+func reading(address string, at time.Time, res result) Reading {
+	r := Reading{URL: address, ReadAt: at, Outcome: res.outcome, Page: res.page}
+	if r.Page == nil {
+		r.Note = sanitizeNote(strings.TrimSpace(res.note + " " + res.unread))
+	}
+	return r
+}
+
+// PagesRead counts the pages that a run read, and the findings for the quotes that cite them.
+type PagesRead struct {
+	Text, Gone, Unknown int
+	Quotes              map[api.Finding]int
+}
+
+func (p *PagesRead) add(r Reading) {
+	switch {
+	case r.Page != nil:
+		p.Text++
+	case r.Outcome == api.OutcomeClosed:
+		p.Gone++
+	default:
+		p.Unknown++
+	}
+}
+
+func (p PagesRead) total() int { return p.Text + p.Gone + p.Unknown }
+
+// String returns the counts as the end of a line, empty if no page was read.
+func (p PagesRead) String() string {
+	n := p.total()
+	if n == 0 {
+		return ""
+	}
+	noun := "pages"
+	if n == 1 {
+		noun = "page"
+	}
+	return fmt.Sprintf("; read %d %s: %d as text, %d gone, %d unknown; quotes: %d present, %d moved, %d missing, %d unknown", n, noun, p.Text, p.Gone,
+		p.Unknown, p.Quotes[api.QuotePresent], p.Quotes[api.QuoteMoved], p.Quotes[api.QuoteMissing], p.Quotes[api.QuoteUnknown])
+}
+
+// finishPages looks for the quotes on the pages that were read since started, and deletes old texts.
+func (r *run) finishPages(started time.Time) {
+	if r.hard.Err() != nil || r.report.Read.total() == 0 {
+		return
+	}
+	err := r.persist(func() (err error) {
+		r.report.Read.Quotes, err = r.links.FindQuotes(r.hard, started.UTC().Truncate(time.Microsecond))
+		return err
+	})
+	if err == nil {
+		err = r.persist(func() error { return r.links.PrunePages(r.hard, r.now().AddDate(0, 0, -r.cfg.TextDays)) })
+	}
+	if err != nil {
+		r.fail(err)
+	}
+}
+
+// readPage returns the text of a page, or a sentence that says why it has none.
+func readPage(resp *http.Response) (*pagetext.Page, string) {
+	kind := resp.Header.Get("Content-Type")
+	var body []byte
+	if mayHaveText(kind) {
+		var err error
+		if body, err = readBody(resp); err != nil {
+			return nil, "The page was not read: its content is incomplete or encoded in an unknown way."
+		}
+	}
+	page, err := pagetext.Read(kind, body)
+	if unreadable := new(pagetext.Unreadable); errors.As(err, &unreadable) {
+		return nil, "The page was not read: " + unreadable.Reason + "."
+	}
+	return &page, ""
+}
+
+// mayHaveText reports whether a body of this type is worth its download.
+func mayHaveText(contentType string) bool {
+	kind := strings.ToLower(contentType)
+	return kind == "" || strings.HasPrefix(kind, "text/") || strings.Contains(kind, "html")
+}
+
+var errEncoding = errors.New("unknown content encoding")
+
+// readBody returns the decoded body up to one byte more than pagetext.MaxBody. The limit also holds for the bytes received: compressed data
+// can be endless and decode to nothing.
+func readBody(resp *http.Response) ([]byte, error) {
+	const limit = pagetext.MaxBody + 1
+	body := io.LimitReader(resp.Body, limit)
+	switch strings.ToLower(resp.Header.Get("Content-Encoding")) {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		decoded, err := gzip.NewReader(body)
+		if err != nil {
+			return nil, err
+		}
+		body = io.LimitReader(decoded, limit)
+	default:
+		return nil, errEncoding
+	}
+	return io.ReadAll(body)
+}
+
+// closedText returns a sentence with the text that says that a page is closed or for sale, or "".
+func closedText(page *pagetext.Page) string {
+	if page == nil {
+		return ""
+	}
+	if matched, ok := pagetext.Closed(*page); ok {
+		return fmt.Sprintf("The page says %q.", matched)
+	}
+	return ""
+}

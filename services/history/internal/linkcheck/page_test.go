@@ -1,0 +1,205 @@
+package linkcheck
+
+import (
+	"compress/gzip"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/services/history/internal/pagetext"
+)
+
+// html returns a handler that sends a page.
+func html(body string) http.HandlerFunc {
+	return func(out http.ResponseWriter, _ *http.Request) {
+		out.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = io.WriteString(out, "<!doctype html><title>Maple</title>"+body)
+	}
+}
+
+// zipped sends the body of h as gzip.
+func zipped(h http.HandlerFunc) http.HandlerFunc {
+	return func(out http.ResponseWriter, r *http.Request) {
+		out.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(out)
+		h(writerOf{out, z}, r)
+		_ = z.Close()
+	}
+}
+
+const payPage = "<p>We pay $20 per hour.</p><p>You must be 18 or older to join our program for remote workers.</p>"
+
+func TestPageIsRead(t *testing.T) {
+	w := newFakeNet(t)
+	const text = "We pay $20 per hour.\nYou must be 18 or older to join our program for remote workers."
+	for _, c := range []struct {
+		name    string
+		handler http.HandlerFunc
+		outcome string
+		text    string // empty if none is read
+		unread  string
+	}{
+		{"text", html(payPage), "reachable", text, ""},
+		{"gzip", zipped(html(payPage)), "reachable", text, ""},
+		{"script", html("<script src=app.js></script><div id=root></div>"), "reachable", "", "The page was not read: drawn by a script."},
+		{"bot wall with 200", html("<h1>Just a moment...</h1><p>Verify you are human</p>"), "reachable", "", "The page was not read: asks whether the reader is a robot."},
+		{"bot wall with a header", func(out http.ResponseWriter, r *http.Request) {
+			out.Header().Set("X-Amzn-Waf-Action", "challenge")
+			html(payPage)(out, r)
+		}, "blocked", "", ""},
+		{"an unknown encoding", func(out http.ResponseWriter, r *http.Request) {
+			out.Header().Set("Content-Encoding", "br")
+			html(payPage)(out, r)
+		}, "reachable", "", "The page was not read: its content is incomplete or encoded in an unknown way."},
+		{"not gzip", func(out http.ResponseWriter, r *http.Request) {
+			out.Header().Set("Content-Encoding", "gzip")
+			html(payPage)(out, r)
+		}, "reachable", "", "The page was not read: its content is incomplete or encoded in an unknown way."},
+		{"gone", status(404), "closed", "", ""},
+		{"wall", status(403), "blocked", "", ""},
+		{"home page", w.redirect(302, "/"), "needs-review", text, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w.on("/faq", c.handler)
+			w.on("/", html(payPage))
+			got := w.readBy(w.checker(nil), "http://maple.works:PORT/faq")
+			require.Equal(t, c.outcome, string(got.outcome), got.note)
+			require.Equal(t, c.unread, got.unread)
+			if c.text == "" {
+				require.Nil(t, got.page)
+				require.NotEmpty(t, reading("x", time.Now(), got).Note)
+				return
+			}
+			require.NotNil(t, got.page)
+			require.Equal(t, c.text, got.page.Text)
+			require.Empty(t, reading("x", time.Now(), got).Note)
+		})
+	}
+}
+
+func TestPageThatSaysItIsClosedNeedsReview(t *testing.T) {
+	w := newFakeNet(t)
+	for body, want := range map[string]string{
+		"<p>Thank you for your interest. This program is closed.</p>":       `Answered 200. The page says "This program is closed.".`,
+		"<p>Les inscriptions sont désormais fermées.</p>":                   `Answered 200. The page says "Les inscriptions sont désormais fermées.".`,
+		"<h1>maple.works</h1><p>This domain is for sale. Make an offer</p>": `Answered 200. The page says "This domain is for sale.".`,
+	} {
+		w.on("/apply", html(body))
+		got := w.try("http://maple.works:PORT/apply")
+		require.Equal(t, result{outcome: needsReview, note: want}, got)
+	}
+	w.on("/apply", html(payPage))
+	require.Equal(t, reachable, w.try("http://maple.works:PORT/apply").outcome)
+}
+
+// typed sends a body as HTML.
+func typed(h http.HandlerFunc) http.HandlerFunc {
+	return func(out http.ResponseWriter, r *http.Request) {
+		out.Header().Set("Content-Type", "text/html")
+		h(out, r)
+	}
+}
+
+func TestHostilePageIsBounded(t *testing.T) {
+	w := newFakeNet(t)
+	for name, c := range map[string]struct {
+		prepare func(send http.HandlerFunc) http.HandlerFunc
+		unread  string
+	}{
+		"10 GB":     {typed, "The page was not read: larger than 4 MB."},
+		"gzip bomb": {func(h http.HandlerFunc) http.HandlerFunc { return typed(zipped(h)) }, "The page was not read: larger than 4 MB."},
+		"10 GB of another type": {func(h http.HandlerFunc) http.HandlerFunc {
+			return func(out http.ResponseWriter, r *http.Request) {
+				out.Header().Set("Content-Type", "application/pdf")
+				h(out, r)
+			}
+		}, "The page was not read: not text."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var body counted
+			ended := make(chan struct{})
+			w.on("/faq", func(out http.ResponseWriter, r *http.Request) {
+				defer close(ended)
+				c.prepare(body.endless)(out, r)
+			})
+			got := w.readBy(w.checker(nil), "http://maple.works:PORT/faq")
+			<-ended
+			require.Equal(t, c.unread, got.unread)
+			require.Nil(t, got.page)
+			if name != "gzip bomb" {
+				require.Less(t, body.sent.Load(), int64(fewBytes))
+			}
+		})
+	}
+}
+
+// The members of this gzip stream decode to nothing, so the limit on the decoded body alone would never end the download.
+func TestEndlessEmptyGzipIsBounded(t *testing.T) {
+	w := newFakeNet(t)
+	var empty strings.Builder
+	_ = gzip.NewWriter(&empty).Close()
+	many := strings.Repeat(empty.String(), 4<<10)
+	sent := 0
+	ended := make(chan struct{})
+	w.on("/faq", typed(func(out http.ResponseWriter, _ *http.Request) {
+		defer close(ended)
+		out.Header().Set("Content-Encoding", "gzip")
+		for sent < 10<<30 {
+			n, err := io.WriteString(out, many)
+			if sent += n; err != nil {
+				return
+			}
+		}
+	}))
+	got := w.readBy(w.checker(nil), "http://maple.works:PORT/faq")
+	<-ended
+	require.Nil(t, got.page)
+	require.Less(t, sent, fewBytes)
+}
+
+func TestRedirectToPrivateAddressReadsNothing(t *testing.T) {
+	w := newFakeNet(t)
+	trap, dialled := listenBeside(t, w.port)
+	defer trap.Close()
+	w.on("/faq", w.redirect(302, "http://127.0.0.2:PORT/secret"))
+	got := w.readBy(w.checker(nil), "http://maple.works:PORT/faq")
+	require.Nil(t, got.page)
+	require.Contains(t, got.note, "an address that is not public")
+	require.Zero(t, dialled.Load())
+}
+
+func TestBodyThatStopsIsNotRead(t *testing.T) {
+	w := newFakeNet(t)
+	released := make(chan struct{})
+	w.on("/faq", typed(func(out http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(out, payPage)
+		_ = http.NewResponseController(out).Flush()
+		<-r.Context().Done()
+		close(released)
+	}))
+	got := w.readBy(w.checker(func(cfg *Config) { cfg.Timeout = 300 * time.Millisecond }), "http://maple.works:PORT/faq")
+	<-released
+	require.Equal(t, reachable, got.outcome, "the link works")
+	require.Nil(t, got.page)
+	require.Equal(t, "The page was not read: its content is incomplete or encoded in an unknown way.", got.unread)
+}
+
+func TestPageIsDueOnceADay(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	p := Page{URL: "https://maple.works/faq"}
+	_, due := p.due(now)
+	require.True(t, due, "a new page is due at once")
+	reads := 0
+	for at := now; at.Before(now.Add(10 * day)); at = at.Add(time.Hour) {
+		if _, due := p.due(at); due {
+			p.ReadAt = at
+			reads++
+		}
+	}
+	require.InDelta(t, 10, reads, 1)
+	require.Equal(t, 4<<20, pagetext.MaxBody)
+}

@@ -1,0 +1,202 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/history/internal/event"
+	"opportunity.internal/services/history/internal/linkcheck"
+)
+
+// citation is the use that a listing has for pages.
+type citation struct {
+	slug      string
+	published bool
+	reviewed  bool
+	urls      []string    // of the latest review, otherwise of the listing
+	quotes    []api.Quote // the latest ones
+}
+
+// citedEvidence is the condition for evidence other than captures, which every review may have. The text is that of event.Attach.
+const citedEvidence = `evidence IS NOT NULL AND evidence NOT LIKE '%,"quotes":[],"gone":[],"unopened":[],"captures":%'`
+
+// eachCitation calls use for every listing.
+func eachCitation(tx *gorm.DB, use func(citation) error) error {
+	const latest = "SELECT e.sequence FROM verification_events e WHERE e.slug = l.id AND e.check_type = 'review'"
+	const newest = " ORDER BY e.checked_at DESC, e.sequence DESC LIMIT 1"
+	rows, err := tx.Raw(`SELECT l.id, l.published, l.pages, r.source_urls, q.evidence FROM listings l
+		LEFT JOIN verification_events r ON r.sequence = (` + latest + newest + `)
+		LEFT JOIN verification_events q ON q.sequence = (` + latest + " AND " + citedEvidence + newest + ")").Rows()
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var c citation
+		var pages string
+		var sources, evidence *string
+		if err := rows.Scan(&c.slug, &c.published, &pages, &sources, &evidence); err != nil {
+			return err
+		}
+		if c.reviewed = sources != nil; c.reviewed {
+			pages = *sources
+		}
+		if err := json.Unmarshal([]byte(pages), &c.urls); err != nil {
+			return err
+		}
+		found, err := privateOf(eventRow{Evidence: evidence})
+		if err != nil {
+			return err
+		}
+		c.quotes = found.Quotes
+		for _, q := range c.quotes {
+			c.urls = append(c.urls, q.SourceURL)
+		}
+		if err := use(c); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// privateOf returns the evidence of an event, the zero value if it has none.
+func privateOf(row eventRow) (api.Evidence, error) {
+	found, err := (*event.Record)(&row).Private()
+	if found == nil {
+		return api.Evidence{}, err
+	}
+	return *found, err
+}
+
+// Pages returns the pages that the link checker reads in addition to application links: those of the reviews of published listings, and of
+// other listings those that have not responded yet.
+func (s LinkChecks) Pages(ctx context.Context) (pages []linkcheck.Page, err error) {
+	tx := s.db.WithContext(ctx)
+	var read []pageRow
+	if err := tx.Select("url", "read_at", "outcome").Find(&read).Error; err != nil {
+		return nil, database.Outage(err)
+	}
+	last := make(map[string]pageRow, len(read))
+	for _, row := range read {
+		last[row.URL] = row
+	}
+	var links []string
+	if err := tx.Raw("SELECT application_url FROM listings WHERE published").Scan(&links).Error; err != nil {
+		return nil, database.Outage(err)
+	}
+	taken := make(map[string]bool, len(links))
+	for _, u := range links {
+		taken[u] = true
+	}
+	err = eachCitation(tx, func(c citation) error {
+		for _, u := range c.urls {
+			row, attempted := last[u]
+			if taken[u] || attempted && row.Outcome != api.OutcomeUnreachable && !(c.published && c.reviewed) {
+				continue
+			}
+			taken[u] = true
+			p := linkcheck.Page{URL: u}
+			if attempted {
+				p.ReadAt = database.FromMicros(row.ReadAt)
+			}
+			pages = append(pages, p)
+		}
+		return nil
+	})
+	return pages, database.Outage(err)
+}
+
+type markRow struct {
+	Slug string `gorm:"primaryKey"`
+	Mark api.Finding
+}
+
+func (markRow) TableName() string { return "quote_marks" }
+
+// deleteMarks deletes the marks of the listings with a review among the appended events: it may have other quotes.
+func deleteMarks(tx *gorm.DB, appended []eventRow) error {
+	var slugs []string
+	for _, row := range appended {
+		if row.CheckType == api.Review {
+			slugs = append(slugs, row.Slug)
+		}
+	}
+	if len(slugs) == 0 {
+		return nil
+	}
+	return tx.Where("slug IN ?", slugs).Delete(&markRow{}).Error
+}
+
+// FindQuotes looks for the quotes of the published listings with a page that was read since then, and marks the listings.
+func (s LinkChecks) FindQuotes(ctx context.Context, since time.Time) (map[api.Finding]int, error) {
+	tx := s.db.WithContext(ctx)
+	var urls []string
+	if err := tx.Raw("SELECT url FROM pages WHERE read_at >= ?", database.Micros(since)).Scan(&urls).Error; err != nil {
+		return nil, database.Outage(err)
+	}
+	read := make(map[string]bool, len(urls))
+	for _, u := range urls {
+		read[u] = true
+	}
+	var cited []citation
+	err := eachCitation(tx, func(c citation) error {
+		if c.published && slices.ContainsFunc(c.quotes, func(q api.Quote) bool { return read[q.SourceURL] }) {
+			cited = append(cited, c)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, database.Outage(err)
+	}
+	found := map[api.Finding]int{}
+	for _, c := range cited {
+		readings, err := readingsOf(tx, c.quotes)
+		if err == nil {
+			err = saveMark(tx, c, readings)
+		}
+		if err != nil {
+			return nil, database.Outage(err)
+		}
+		for _, r := range readings {
+			found[r.Finding]++
+		}
+	}
+	return found, nil
+}
+
+// saveMark stores the mark of a listing: missing if a quote is, present if all are and each known fact has one.
+func saveMark(tx *gorm.DB, c citation, readings []api.QuoteReading) error {
+	has := func(f api.Finding) func(api.QuoteReading) bool {
+		return func(r api.QuoteReading) bool { return r.Finding == f }
+	}
+	mark := markRow{Slug: c.slug, Mark: api.QuoteMissing}
+	if !slices.ContainsFunc(readings, has(api.QuoteMissing)) {
+		facts, err := factsOf(tx, c.slug)
+		if err != nil {
+			return err
+		}
+		notPresent := func(r api.QuoteReading) bool { return r.Finding != api.QuotePresent }
+		if facts == nil || len(readings) < len(c.quotes) || slices.ContainsFunc(readings, notPresent) || len(api.Unquoted(*facts, c.quotes)) > 0 {
+			return tx.Delete(&mark).Error
+		}
+		mark.Mark = api.QuotePresent
+	}
+	return database.Insert(tx, []markRow{mark}, "slug")
+}
+
+// factsOf returns the facts in effect of a listing, nil if there are none.
+func factsOf(tx *gorm.DB, slug string) (*api.Facts, error) {
+	var row summaryRow
+	if err := tx.Where("slug = ?", slug).Take(&row).Error; err != nil {
+		return nil, err
+	}
+	var sum api.Summary
+	err := json.Unmarshal([]byte(row.Summary), &sum)
+	return sum.Facts, err
+}

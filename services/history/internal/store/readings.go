@@ -1,0 +1,326 @@
+package store
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/history/internal/linkcheck"
+	"opportunity.internal/services/history/internal/pagetext"
+)
+
+type pageRow struct {
+	URL     string `gorm:"column:url;primaryKey"`
+	ReadAt  int64
+	Outcome api.Outcome
+	Note    string // why the last attempt read no text
+	SHA256  string `gorm:"column:sha256"` // of the latest text, empty if there is none
+	TextAt  int64
+}
+
+func (pageRow) TableName() string { return "pages" }
+
+type textRow struct {
+	SHA256  string `gorm:"column:sha256;primaryKey"`
+	Content []byte
+	ReadAt  int64
+}
+
+func (textRow) TableName() string { return "page_texts" }
+
+// SavePage stores the result of reading a page. A page that could not be read keeps its latest text.
+func (s LinkChecks) SavePage(ctx context.Context, r linkcheck.Reading) error {
+	row := pageRow{URL: r.URL, ReadAt: database.Micros(r.ReadAt), Outcome: r.Outcome, Note: r.Note}
+	columns := []string{"read_at", "outcome", "note"}
+	var text textRow
+	if r.Page != nil {
+		sum := sha256.Sum256([]byte(r.Page.Text))
+		row.SHA256, row.TextAt = hex.EncodeToString(sum[:]), row.ReadAt
+		columns = append(columns, "sha256", "text_at")
+		text = textRow{row.SHA256, compress(r.Page.Text), row.ReadAt}
+	}
+	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if r.Page != nil {
+			seen := clause.OnConflict{Columns: []clause.Column{{Name: "sha256"}}, DoUpdates: clause.AssignmentColumns([]string{"read_at"})}
+			if err := tx.Clauses(seen).Create(&text).Error; err != nil {
+				return err
+			}
+		}
+		again := clause.OnConflict{Columns: []clause.Column{{Name: "url"}}, DoUpdates: clause.AssignmentColumns(columns)}
+		return tx.Clauses(again).Create(&row).Error
+	}))
+}
+
+func compress(text string) []byte {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	_, _ = io.WriteString(z, text) // a buffer never fails
+	_ = z.Close()
+	return out.Bytes()
+}
+
+func decompress(content []byte) (string, error) {
+	z, err := gzip.NewReader(bytes.NewReader(content))
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(z)
+	return string(text), err
+}
+
+// textsOf returns the stored texts with the hashes. A deleted one is missing.
+func textsOf(tx *gorm.DB, hashes []string) (map[string]string, error) {
+	var rows []textRow
+	if err := tx.Where("sha256 IN ?", hashes).Find(&rows).Error; err != nil {
+		return nil, err
+	}
+	texts := make(map[string]string, len(rows))
+	for _, row := range rows {
+		text, err := decompress(row.Content)
+		if err != nil {
+			return nil, fmt.Errorf("text %s of a page: %w", row.SHA256, err)
+		}
+		texts[row.SHA256] = text
+	}
+	return texts, nil
+}
+
+// pagesOf returns the pages that were read, and their latest texts, by URL.
+func pagesOf(tx *gorm.DB, urls []string) (pages map[string]pageRow, texts map[string]string, err error) {
+	var rows []pageRow
+	if err := tx.Where("url IN ?", urls).Find(&rows).Error; err != nil {
+		return nil, nil, err
+	}
+	var hashes []string
+	for _, row := range rows {
+		hashes = append(hashes, row.SHA256)
+	}
+	byHash, err := textsOf(tx, hashes)
+	pages, texts = map[string]pageRow{}, map[string]string{}
+	for _, row := range rows {
+		pages[row.URL] = row
+		if text, ok := byHash[row.SHA256]; ok {
+			texts[row.URL] = text
+		}
+	}
+	return pages, texts, err
+}
+
+// capturesOf returns the captures of the pages among urls whose text was read since then, in the order of urls.
+func capturesOf(tx *gorm.DB, urls []string, since time.Time) ([]api.Capture, error) {
+	var rows []pageRow
+	if err := tx.Where("url IN ? AND sha256 <> '' AND text_at >= ?", urls, database.Micros(since)).Find(&rows).Error; err != nil {
+		return nil, err
+	}
+	slices.SortFunc(rows, func(a, b pageRow) int { return slices.Index(urls, a.URL) - slices.Index(urls, b.URL) })
+	captures := make([]api.Capture, len(rows))
+	for i, row := range rows {
+		captures[i] = api.Capture{SourceURL: row.URL, ReadAt: database.FromMicros(row.TextAt), SHA256: row.SHA256}
+	}
+	return captures, nil
+}
+
+// maxCaptureAge is the age up to which a text that a machine read counts as what a curator saw.
+const maxCaptureAge = 7 * 24 * time.Hour
+
+// addCaptures adds the captures of the sources of reviews to their evidence. A review that is recorded much later than it was made has none.
+func addCaptures(tx *gorm.DB, records []proposed) error {
+	for i := range records {
+		p := &records[i]
+		since := database.FromMicros(p.RecordedAt).Add(-maxCaptureAge)
+		if p.CheckType != api.Review || database.FromMicros(p.CheckedAt).Before(since) {
+			continue
+		}
+		var sources []string
+		if err := json.Unmarshal([]byte(p.SourceURLs), &sources); err != nil {
+			return err
+		}
+		captures, err := capturesOf(tx, sources, since)
+		if err != nil {
+			return err
+		}
+		p.evidence.Complete()
+		p.evidence.Captures = captures
+	}
+	return nil
+}
+
+// Readings returns the findings for the quotes on the latest texts of their pages. A quote whose page was never read is left out.
+func (s *Store) Readings(ctx context.Context, quotes []api.Quote) ([]api.QuoteReading, error) {
+	readings, err := readingsOf(s.db.WithContext(ctx), quotes)
+	return readings, database.Outage(err)
+}
+
+func readingsOf(tx *gorm.DB, quotes []api.Quote) ([]api.QuoteReading, error) {
+	readings := []api.QuoteReading{}
+	if len(quotes) == 0 {
+		return readings, nil
+	}
+	var urls []string
+	for _, q := range quotes {
+		urls = append(urls, q.SourceURL)
+	}
+	pages, texts, err := pagesOf(tx, urls)
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range quotes {
+		page, read := pages[q.SourceURL]
+		if !read {
+			continue
+		}
+		found := api.QuoteReading{Quote: q, Finding: api.QuoteUnknown, ReadAt: database.FromMicros(page.ReadAt), Note: page.Note}
+		text, ok := texts[q.SourceURL]
+		switch {
+		case page.Note == "" && ok:
+			found.Finding = pagetext.Find(text, q)
+		case page.Outcome == api.OutcomeClosed:
+			found.Finding = api.QuoteMissing
+		}
+		readings = append(readings, found)
+	}
+	return readings, nil
+}
+
+// Suggestions returns sentences of the pages of a listing that may support the facts without a quote.
+func (s *Store) Suggestions(ctx context.Context, slug string, quotes []api.Quote) ([]api.Quote, error) {
+	tx := s.db.WithContext(ctx)
+	urls, _, err := recordPages(tx, slug)
+	if err != nil {
+		return nil, database.Outage(err)
+	}
+	_, texts, err := pagesOf(tx, urls)
+	if err != nil {
+		return nil, database.Outage(err)
+	}
+	suggestions := []api.Quote{}
+	for _, u := range urls {
+		for _, found := range pagetext.Suggest(u, pagetext.Page{Text: texts[u]}) {
+			if !slices.ContainsFunc(quotes, func(q api.Quote) bool { return q.Fact == found.Fact }) {
+				suggestions = append(suggestions, found)
+			}
+		}
+	}
+	return suggestions, nil
+}
+
+// recordPages returns the pages of a listing: its own, those of its latest review, and those of the captures of its latest verified review,
+// which it also returns.
+func recordPages(tx *gorm.DB, slug string) (urls []string, captures []api.Capture, err error) {
+	var listings []listingRow
+	if err := tx.Where("id = ?", slug).Find(&listings).Error; err != nil {
+		return nil, nil, err
+	}
+	for _, l := range listings {
+		if err := json.Unmarshal([]byte(l.Pages), &urls); err != nil {
+			return nil, nil, err
+		}
+	}
+	reviews := tx.Where("slug = ? AND check_type = 'review'", slug).Order("checked_at DESC, sequence DESC").Limit(1)
+	var latest, verified []eventRow
+	err = errors.Join(reviews.Session(&gorm.Session{}).Find(&latest).Error,
+		reviews.Session(&gorm.Session{}).Where("outcome = 'verified'").Find(&verified).Error)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, row := range latest {
+		var sources []string
+		if err := json.Unmarshal([]byte(row.SourceURLs), &sources); err != nil {
+			return nil, nil, err
+		}
+		urls = append(urls, sources...)
+	}
+	for _, row := range verified {
+		evidence, err := privateOf(row)
+		if err != nil {
+			return nil, nil, err
+		}
+		captures = evidence.Captures
+	}
+	for _, c := range captures {
+		urls = append(urls, c.SourceURL)
+	}
+	return unique(urls), captures, nil
+}
+
+// unique returns the values without repetitions, in their order.
+func unique(values []string) (kept []string) {
+	seen := map[string]bool{}
+	for _, v := range values {
+		if !seen[v] {
+			seen[v] = true
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}
+
+// PageTexts returns the pages of a listing with their latest texts and those of its latest verified review.
+func (s *Store) PageTexts(ctx context.Context, slug string) (api.PageTexts, error) {
+	tx := s.db.WithContext(ctx)
+	urls, captures, err := recordPages(tx, slug)
+	if err != nil {
+		return api.PageTexts{}, database.Outage(err)
+	}
+	pages, texts, err := pagesOf(tx, urls)
+	if err != nil {
+		return api.PageTexts{}, database.Outage(err)
+	}
+	reviewed := map[string]api.Capture{}
+	var hashes []string
+	for _, c := range captures {
+		reviewed[c.SourceURL] = c
+		hashes = append(hashes, c.SHA256)
+	}
+	then, err := textsOf(tx, hashes)
+	all := api.PageTexts{Pages: make([]api.PageText, len(urls))}
+	for i, u := range urls {
+		p := api.PageText{URL: u, Note: pages[u].Note, Text: texts[u], ReviewedText: then[reviewed[u].SHA256]}
+		if at := pages[u].ReadAt; at > 0 {
+			p.ReadAt = database.FromMicros(at)
+		}
+		if p.ReviewedText != "" {
+			p.ReviewedAt = reviewed[u].ReadAt
+		}
+		all.Pages[i] = p
+	}
+	return all, database.Outage(err)
+}
+
+// ReadingMarks returns the listings whose latest quotes are all present, or some missing.
+func (s *Store) ReadingMarks(ctx context.Context) (api.ReadingMarks, error) {
+	marks := api.ReadingMarks{Missing: []string{}, Present: []string{}}
+	var rows []markRow
+	if err := s.db.WithContext(ctx).Order("slug").Find(&rows).Error; err != nil {
+		return marks, database.Outage(err)
+	}
+	for _, row := range rows {
+		if row.Mark == api.QuoteMissing {
+			marks.Missing = append(marks.Missing, row.Slug)
+		} else {
+			marks.Present = append(marks.Present, row.Slug)
+		}
+	}
+	return marks, nil
+}
+
+// PrunePages deletes texts that no page had since then, and pages that were not read since then.
+func (s LinkChecks) PrunePages(ctx context.Context, before time.Time) error {
+	us := database.Micros(before)
+	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		return errors.Join(tx.Exec("DELETE FROM pages WHERE read_at < ?", us).Error, tx.Exec("DELETE FROM page_texts WHERE read_at < ?", us).Error)
+	}))
+}

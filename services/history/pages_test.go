@@ -1,0 +1,232 @@
+package history_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/services/history"
+	"opportunity.internal/services/history/internal/linkcheck"
+)
+
+// pageSite is a site whose pages tests change.
+type pageSite struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	pages    map[string]http.HandlerFunc
+	requests map[string]int
+}
+
+func newPageSite(t testing.TB) *pageSite {
+	t.Helper()
+	s := &pageSite{pages: map[string]http.HandlerFunc{}, requests: map[string]int{}}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.requests[r.URL.Path]++
+		page := s.pages[r.URL.Path]
+		s.mu.Unlock()
+		if page == nil {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		page(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *pageSite) set(path string, page http.HandlerFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pages[path] = page
+}
+
+func text(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }
+}
+
+// readPages makes a run of the link checker at a time.
+func readPages(t testing.TB, database, site string, at time.Time) history.LinkReport {
+	t.Helper()
+	u, err := url.Parse(site)
+	require.NoError(t, err)
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	require.NoError(t, err)
+	cfg := config(database, "http://127.0.0.1:1")
+	cfg.Links = linkcheck.Config{
+		Gap: time.Nanosecond, Concurrency: 16, Timeout: 20 * time.Second, Ports: []uint16{uint16(port)}, AllowedNetworks: []string{"127.0.0.0/8"}, TextDays: 400,
+	}
+	cfg.Now = func() time.Time { return at }
+	report, err := history.CheckLinks(t.Context(), cfg)
+	require.NoError(t, err)
+	return report
+}
+
+const payText = "<p>About our marketplace for crafts.</p><p>Sellers earn $20 per hour on average. Payment is weekly.</p>" +
+	"<p>Open a shop, list your crafts, and ship them to buyers in Canada and abroad. You set your prices. We keep a share of each sale, " +
+	"and show it before you confirm. Questions? Write to our team; people answer within two working days.</p>"
+
+// quotedLine returns a verified review of slug with a quote from a page.
+func quotedLine(slug, page string, at time.Time) string {
+	e := apitest.Verified(slug, at)
+	e.SourceURLs = []string{page}
+	quote, err := json.Marshal(api.Quote{Fact: "remote", SourceURL: page, Exact: "Sellers earn $20 per hour on average.", Prefix: "About our marketplace for crafts. ", Suffix: " Payment is weekly."})
+	if err != nil {
+		panic(err)
+	}
+	return strings.TrimSuffix(apitest.Line(e), "}") + `,"evidence":{"quotes":[` + string(quote) + `],"gone":[],"unopened":[]}}`
+}
+
+func TestCitedPagesAreReadEveryDay(t *testing.T) {
+	schema.OnBothDatabases(t, func(t *testing.T, database string) {
+		s := start(t, database, newCatalog(t))
+		site := newPageSite(t)
+		site.set("/apply", text(payText))
+		today := now
+		kinds := map[string]struct {
+			tomorrow http.HandlerFunc
+			want     api.Finding
+		}{
+			"unchanged": {text("<nav>New menu</nav>" + strings.ReplaceAll(payText, " ", "\n  ") + "<script>x()</script>"), api.QuotePresent},
+			"pay":       {text(strings.ReplaceAll(payText, "$20", "$18")), api.QuoteMissing},
+			"longer":    {text(strings.ReplaceAll(payText, "hour on average.", "hour on average..")), api.QuoteMoved},
+			"moved":     {text("<p>Sellers earn $20 per hour on average.</p><p>Elsewhere.</p>"), api.QuoteMoved},
+			"gone":      {nil, api.QuoteMissing},
+			"closed":    {text("<p>Thank you for your interest. This program is closed.</p>"), api.QuoteMissing},
+			"home":      {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) }, api.QuoteMissing},
+			"wall":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, api.QuoteUnknown},
+			"gate":      {text("<h1>Just a moment...</h1><p>Verify you are human</p>"), api.QuoteUnknown},
+			"script":    {text("<div id=root></div><script src=app.js></script>"), api.QuoteUnknown},
+		}
+		site.set("/", text("<p>Welcome to the marketplace for crafts.</p>"))
+		id := int64(0)
+		for name := range kinds {
+			site.set("/"+name, text(payText))
+			id++
+			s.catalog.change(func() {
+				s.catalog.states = append(s.catalog.states, api.ListingState{Sequence: id, ID: name, Published: true, ApplicationURL: site.URL + "/apply"})
+			})
+			s.record(quotedLine(name, site.URL+"/"+name, today.Add(-time.Hour)))
+		}
+		before := s.get("/api/v1/opportunities/pay/history").Body
+		report := readPages(t, database, site.URL, today)
+		require.Contains(t, report.String(), fmt.Sprintf("; read %d pages: ", 2*len(kinds)), "each page, and the application page with each link")
+		require.Contains(t, report.String(), fmt.Sprintf("quotes: %d present, 0 moved, 0 missing, 0 unknown", len(kinds)))
+		require.Equal(t, 1, site.requests["/pay"])
+
+		for name, k := range kinds {
+			site.set("/"+name, k.tomorrow)
+		}
+		require.NotContains(t, readPages(t, database, site.URL, today.Add(time.Minute)).String(), "read", "nothing is due")
+		tomorrow := today.Add(25 * time.Hour)
+		report = readPages(t, database, site.URL, tomorrow)
+		want := map[api.Finding]int{}
+		for name, k := range kinds {
+			want[k.want]++
+			got := s.reviewHistory(name).Readings
+			require.Len(t, got, 1, name)
+			require.Equal(t, k.want, got[0].Finding, "%s: %s", name, got[0].Note)
+			require.Equal(t, tomorrow, got[0].ReadAt)
+			require.Equal(t, k.want == api.QuoteUnknown || name == "gone", got[0].Note != "", name)
+		}
+		require.Equal(t, want, report.Read.Quotes)
+		marks := servicetest.Read[api.ReadingMarks](s.Do(http.MethodGet, "/internal/v1/readings", ""))
+		require.ElementsMatch(t, []string{"pay", "gone", "closed", "home"}, marks.Missing)
+		require.Equal(t, []string{"unchanged"}, marks.Present)
+
+		events := servicetest.Read[api.EventList](s.get("/api/v1/opportunities/pay/history")).Data
+		require.Len(t, events, 3, "two checks of the application link and the review")
+		require.NotContains(t, before, "$20", "quotes are private")
+		texts := servicetest.Read[api.PageTexts](s.Do(http.MethodGet, "/operator/v1/records/pay/pages", ""))
+		require.Len(t, texts.Pages, 1)
+		require.Contains(t, texts.Pages[0].Text, "$18 per hour")
+		require.Empty(t, texts.Pages[0].ReviewedText, "the first review was recorded before any reading")
+		require.Equal(t, http.StatusNotFound, s.Do(http.MethodGet, "/operator/v1/records/nothing/pages", "").Status)
+	})
+}
+
+func TestApplicationPageThatSaysItIsClosedIsAnEvent(t *testing.T) {
+	schema.OnBothDatabases(t, func(t *testing.T, database string) {
+		s := start(t, database, newCatalog(t))
+		site := newPageSite(t)
+		site.set("/apply", text("<p>Thank you for your interest. This program is closed.</p>"))
+		s.catalog.change(func() {
+			s.catalog.states = append(s.catalog.states, api.ListingState{Sequence: 1, ID: "a", Published: true, ApplicationURL: site.URL + "/apply"})
+		})
+		s.record(line("a", "2026-11-19T10:00:00Z", api.Review, api.OutcomeVerified))
+		readPages(t, database, site.URL, now)
+		event := servicetest.Read[api.EventList](s.get("/api/v1/opportunities/a/history")).Data[0]
+		require.Equal(t, api.LinkCheck, event.CheckType)
+		require.Equal(t, api.OutcomeNeedsReview, event.Outcome)
+		require.Equal(t, `Answered 200. The page says "This program is closed.".`, event.Note)
+	})
+}
+
+// BenchmarkReadPages reads 1,000 pages of 50 KB of 100 hosts, which are addresses of loopback.
+func BenchmarkReadPages(b *testing.B) {
+	docs, err := os.ReadFile("../../docs/operators/verbs.md")
+	require.NoError(b, err)
+	body := "<main><p>" + strings.Repeat(strings.ReplaceAll(string(docs), "\n\n", "</p><p>"), 3)[:50_000]
+	const hosts, perHost = 100, 10
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/robots.txt" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<p>"+r.Host+r.URL.Path+payText+body)
+	})
+	first := httptest.NewServer(handler)
+	defer first.Close()
+	_, port, _ := net.SplitHostPort(first.Listener.Addr().String())
+	for i := 2; i <= hosts; i++ {
+		ln, err := new(net.ListenConfig).Listen(b.Context(), "tcp", fmt.Sprintf("127.0.0.%d:%s", i, port))
+		require.NoError(b, err)
+		server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Second}
+		go func() { _ = server.Serve(ln) }()
+		defer server.Close()
+	}
+	for b.Loop() {
+		b.StopTimer()
+		database := schema.SQLite(b)
+		c := newCatalog(b)
+		s := start(b, database, c)
+		for i := range hosts * perHost {
+			slug := fmt.Sprintf("listing-%d", i)
+			page := fmt.Sprintf("http://127.0.0.%d:%s/%d", i%hosts+1, port, i)
+			c.change(func() {
+				c.states = append(c.states, api.ListingState{Sequence: int64(i + 1), ID: slug, Published: true})
+			})
+			s.record(quotedLine(slug, page, now.Add(-time.Hour)))
+		}
+		var peak runtime.MemStats
+		runtime.GC()
+		b.StartTimer()
+		began := time.Now()
+		report := readPages(b, database, first.URL, now)
+		took := time.Since(began)
+		runtime.ReadMemStats(&peak)
+		require.Equal(b, hosts*perHost, report.Read.Text)
+		b.ReportMetric(hosts*perHost/took.Seconds(), "pages/s")
+		b.ReportMetric(float64(peak.HeapSys-peak.HeapReleased)/1e6, "heap-MB")
+		b.Log(report.String())
+	}
+}
