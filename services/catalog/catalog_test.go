@@ -149,7 +149,8 @@ type historyServer struct {
 	down        bool
 	rulesBehind int // number of versions between its rules and the current ones
 
-	events map[string][]api.RecordedEvent // by slug, newest first
+	events   map[string][]api.RecordedEvent // by slug, newest first
+	readings api.ReadingMarks
 }
 
 func (h *historyServer) wake() {

@@ -123,6 +123,36 @@ func TestQueueOfTodayIsLevelled(t *testing.T) {
 	})
 }
 
+func TestQueueIsOrderedByFindingsForQuotes(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		file := ""
+		for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
+			file += listingLine(id, `,"visibility":"published"`)
+		}
+		s.curate("import", file)
+		byTime := []string{"a", "b", "c", "d", "e", "f"}
+		require.Equal(t, byTime, s.queued("?scope=all"))
+		s.history.mu.Lock()
+		s.history.readings = api.ReadingMarks{Missing: []string{"e", "c", "private"}, Present: []string{"a", "d"}}
+		s.history.mu.Unlock()
+		for _, limit := range []string{"1", "2", "3", "4", "100"} {
+			require.Equal(t, []string{"c", "e", "b", "f", "a", "d"}, s.queued("?scope=all&limit="+limit), limit)
+		}
+		var quotes []string
+		for _, r := range s.queue("?scope=all").Records {
+			quotes = append(quotes, r.Quotes)
+		}
+		require.Equal(t, []string{"missing", "missing", "", "", "present", "present"}, quotes)
+		require.Len(t, s.queued("?within=0d&limit=4"), 6)
+
+		last := s.queue("?scope=all&limit=5").Next // after "a", whose quotes are present
+		s.history.setDown(true)
+		require.Equal(t, byTime, s.queued("?scope=all&limit=4"), "during an outage of history the due time orders")
+		require.Contains(t, s.queued("?scope=all&after="+last), "d", "no record of the rest may be left out")
+		s.history.setDown(false)
+	})
+}
+
 func TestQueueShowsLeasesAndDrafts(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", `,"visibility":"published"`)+listingLine("y", `,"visibility":"published"`))

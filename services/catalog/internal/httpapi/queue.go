@@ -15,8 +15,8 @@ import (
 	"opportunity.internal/services/catalog/internal/review"
 )
 
-// doneTimeout limits the request for today's reviews by operator. The queue does not wait longer for this figure.
-const doneTimeout = time.Second
+// historyTimeout limits each request for what the history adds to the queue. The queue does not wait longer for it.
+const historyTimeout = time.Second
 
 // queue returns a page of the review queue.
 func (a API) queue(g *gin.Context) (web.Reply, error) {
@@ -34,12 +34,24 @@ func (a API) queue(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	filter.Operator = actor
+	a.rank(g.Request.Context(), &filter)
 	queue, err := a.Desk.Queue(g.Request.Context(), filter)
 	if err != nil {
 		return web.Reply{}, err
 	}
 	queue.Today.DoneBy = a.doneSince(g.Request.Context(), queue.GeneratedAt.Truncate(24*time.Hour))
 	return web.Reply{JSON: queue}, nil
+}
+
+// rank adds the findings for the quotes of records, which order the queue. While the history service is unavailable the due time alone does;
+// the rest of the page before may then be repeated.
+func (a API) rank(ctx context.Context, f *review.QueueFilter) {
+	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
+	defer cancel()
+	if err := a.History.Get(ctx, "/internal/v1/readings", &f.Readings); err != nil {
+		f.Readings = api.ReadingMarks{}
+		f.After.Rank = min(f.After.Rank, review.QuotesOther)
+	}
 }
 
 // freshness returns the published records by status now, on past days and ahead.
@@ -53,7 +65,7 @@ func (a API) freshness(g *gin.Context) (web.Reply, error) {
 
 // doneSince returns the number of reviews that each operator recorded since then. It is empty while the history service is unavailable.
 func (a API) doneSince(ctx context.Context, since time.Time) map[string]int {
-	ctx, cancel := context.WithTimeout(ctx, doneTimeout)
+	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
 	done := map[string]int{}
 	if err := a.History.Get(ctx, "/internal/v1/reviews/done?since="+url.QueryEscape(since.Format(time.RFC3339)), &done); err != nil {

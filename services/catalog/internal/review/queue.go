@@ -24,24 +24,43 @@ type QueueFilter struct {
 	Available bool   // no other operator holds the lease
 	Skipped   bool   // only skipped records; otherwise only others
 
-	After Position // of the previous page's last record
-	Limit int
+	Readings api.ReadingMarks // order the queue
+	After    Position         // of the previous page's last record
+	Limit    int
+}
+
+// Rank orders the queue before the due time, by the findings for the quotes of a record.
+type Rank int
+
+const (
+	QuoteMissing  Rank = iota // at least one is missing
+	QuotesOther               // anything else
+	QuotesPresent             // all are present
+)
+
+// Quotes returns the rank as in api.QueueRecord.
+func (r Rank) Quotes() string {
+	return [...]string{string(api.QuoteMissing), "", string(api.QuotePresent)}[r]
 }
 
 // Position is the position of a record in the queue.
 type Position struct {
+	Rank  Rank
 	DueAt int64 // microseconds since 1970 UTC
 	ID    string
 }
 
 // Cursor returns the position as text.
-func (p Position) Cursor() string { return fmt.Sprintf("%d.%s", p.DueAt, p.ID) }
+func (p Position) Cursor() string { return fmt.Sprintf("%d.%d.%s", p.Rank, p.DueAt, p.ID) }
 
 // ParseCursor parses the result of Cursor. ok is false for any other text.
 func ParseCursor(text string) (p Position, ok bool) {
-	at, id, _ := strings.Cut(text, ".")
+	first, rest, _ := strings.Cut(text, ".")
+	at, id, _ := strings.Cut(rest, ".")
+	rank, errRank := strconv.Atoi(first)
 	dueAt, err := strconv.ParseInt(at, 10, 64)
-	return Position{dueAt, id}, err == nil && api.ValidSlug(id)
+	valid := errRank == nil && rank >= int(QuoteMissing) && rank <= int(QuotesPresent) && err == nil && api.ValidSlug(id)
+	return Position{Rank(rank), dueAt, id}, valid
 }
 
 // Whys lists the kinds of reasons.

@@ -47,7 +47,7 @@ func BenchmarkQueue(b *testing.B) {
 		"status":    {Status: "needs-review"},
 		"why":       {Why: review.Whys[3]},
 		"held":      {Holder: "ben"},
-		"last page": {After: review.Position{DueAt: at.Add(13 * 24 * time.Hour).UnixMicro(), ID: "r-1"}},
+		"last page": {After: review.Position{Rank: review.QuotesOther, DueAt: at.Add(13 * 24 * time.Hour).UnixMicro(), ID: "r-1"}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			f.Operator, f.Limit = "ann", max(f.Limit, 100*(1-f.Limit))

@@ -57,7 +57,7 @@ func queuePage(tx *gorm.DB, f review.QueueFilter, now time.Time) (api.ReviewQueu
 	if len(rows) > f.Limit {
 		rows = rows[:f.Limit]
 		last := rows[f.Limit-1]
-		queue.Next = review.Position{DueAt: last.DueAt, ID: last.ListingID}.Cursor()
+		queue.Next = review.Position{Rank: last.Rank, DueAt: last.DueAt, ID: last.ListingID}.Cursor()
 	}
 	for _, row := range rows {
 		record, err := row.record(now)
@@ -172,10 +172,57 @@ type queueRow struct {
 	SkippedAt     int64
 	EndsAt        int64
 	Draft         bool
+	Rank          review.Rank `gorm:"-"`
 }
 
-// queueRows returns the rows of a page, and one more if there is another page.
-func queueRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time.Time) ([]queueRow, error) {
+// queueRows returns the rows of a page, and one more if there is another page. It reads one rank after the other, each in the order of an index.
+func queueRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time.Time) (rows []queueRow, err error) {
+	for rank := f.After.Rank; rank <= review.QuotesPresent && len(rows) <= f.Limit; rank++ {
+		ranked, err := ofRank(tx, rank, f.Readings)
+		if err != nil {
+			return nil, err
+		}
+		if ranked != nil {
+			more, err := rankRows(ranked, f, until, now)
+			if err != nil {
+				return nil, err
+			}
+			for i := range more {
+				more[i].Rank = rank
+			}
+			rows = append(rows, more...)
+		}
+		f.After = review.Position{}
+	}
+	return rows, nil
+}
+
+// ofRank returns tx with the condition that a listing has the rank, nil if none has.
+func ofRank(tx *gorm.DB, rank review.Rank, marks api.ReadingMarks) (*gorm.DB, error) {
+	lists := map[review.Rank][]string{
+		review.QuoteMissing: marks.Missing, review.QuotesPresent: marks.Present, review.QuotesOther: slices.Concat(marks.Missing, marks.Present),
+	}
+	ids := lists[rank]
+	if len(ids) == 0 {
+		if rank == review.QuotesOther {
+			return tx, nil
+		}
+		return nil, nil
+	}
+	text, err := json.Marshal(ids)
+	elements := "SELECT value FROM json_each(?)"
+	if tx.Name() == database.Postgres {
+		elements = "SELECT jsonb_array_elements_text(CAST(? AS jsonb))"
+	}
+	condition := "i.listing_id IN (" + elements + ")"
+	if rank == review.QuotesOther {
+		condition = "i.listing_id NOT IN (" + elements + ")"
+	}
+	return tx.Where(condition, string(text)), err
+}
+
+// rankRows returns the rows of a page, and one more if there is another page.
+func rankRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time.Time) ([]queueRow, error) {
 	us := database.Micros(now)
 	q := tx.Table("listing_index i").
 		Select(`i.listing_id, i.company, i.category, i.host, i.status, i.due_at, i.reasons, i.last_checked_at,
@@ -252,7 +299,7 @@ func (r queueRow) record(now time.Time) (api.QueueRecord, error) {
 	if err != nil {
 		return api.QueueRecord{}, err
 	}
-	record := api.QueueRecord{Host: r.Host, Draft: r.Draft, DueRecord: due}
+	record := api.QueueRecord{Host: r.Host, Draft: r.Draft, Quotes: r.Rank.Quotes(), DueRecord: due}
 	// A record in doubt is not due because it will turn stale.
 	record.Reasons = slices.DeleteFunc(record.Reasons, func(d api.DueReason) bool {
 		return d.Why == api.DueStale && d.At.After(now) && r.Status != api.Verified
