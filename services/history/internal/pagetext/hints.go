@@ -44,13 +44,13 @@ var hints = []hint{
 
 	{"degreeRequired", strings.Fields(`degree diplom bachelor master phd ged baccalaureat licence maitrise bac`), hintPattern(
 		`\b(no|without a|don't need a|not need a) (\w+ )?(degree|diploma)`, `\b(degree|diploma|bachelor's|master's|phd|ged)\b.*(required|necessary|needed|preferred|or equivalent|a must|a plus)`,
-		`\b(must|should|need to) (have|hold|possess) .*(degree|diploma|bachelor|master's)`, `\b(bachelor|master|associate)('s)? degree (in|or)\b`, `\b(minimum|at least) .*(degree|diploma)`,
+		`\b(must|should|need to) (have|hold|possess) .*(degree|diploma|bachelor|master's)`, `\b(bachelor|master|associate)('s)? degree (in|or)\b`, `\b(minimum|at least) .*(degree|diploma)`, `\brequires? (an? |any )?([^ ]+ ){0,2}(degree|diploma)`,
 		`\b(aucun|sans|pas de) diplome`, `\bdiplome .*(requis|exige|necessaire|obligatoire|demande|un atout)`, `\b(titulaire|detenir|posseder|avoir|detenteur) .*(diplome|baccalaureat|licence|maitrise)`, `\bbac ?\+ ?\d`,
 	), hintPattern(`degrees (celsius|fahrenheit)|\b(high|some|certain) degree of|degree of|earn (a|your) degree|scholarship|plus .* que? .*diplome|plus .* qu'a des diplomes`)},
 
 	{"experienceRequired", strings.Fields(`experience beginner newcomer debutant`), hintPattern(
 		`\b(no|any|without) (\w+ ){0,2}experience\b`, `\bexperience (\w+ ){0,6}?(is |are )?(not |un)?(required|needed|necessary|preferred|a must|a plus)`, `\b(\d+\+?|one|two|three|five|several) (years?|months?)('| of| in)? .*experience`,
-		`\b(prior|previous|proven|relevant) (\w+ ){0,3}experience`, `\b(beginners?|newcomers) (are )?(welcome|accepted)|\bopen to beginners`,
+		`\b(prior|previous|proven|relevant) (\w+ ){0,3}experience`, `\brequires? (\w+ ){0,4}experience`, `\b(beginners?|newcomers) (are )?(welcome|accepted)|\bopen to beginners`,
 		`\b(aucune|sans|pas besoin d'|pas d') ?experience`, `\bexperience .*(requise|necessaire|exigee|prealable|demandee|souhaitee|un atout)`, `\b(ans?|annees?|mois) d'experience`, `\bdebutant\w* (accepte|bienvenu|admis)`,
 	), hintPattern(`\b(user|customer|client|guest|browsing) experience|experience (utilisateur|client)|\b(we|our|us|team|nous|notre|nos) .*(years|ans|annees) .*experience|rate their experience`)},
 
@@ -81,7 +81,7 @@ var hints = []hint{
 
 	{"requirements", strings.Fields(`18 19 21 age internet check licen valid government android ios windows mac phone computer headset headphones insurance paypal test exam quiz assessment majeur permis piece verification ordinateur`), hintPattern(
 		`\bmust be (at least |over |aged )?(18|19|21)|\b(at least|minimum|over|above) (18|19|21)\b|\b(18|19|21)( years)? (of age|old|or (older|over|above))|\b18\+|\bage of (18|majority)|\bminimum age\b.*\d`,
-		`\b(reliable|stable|high-speed|fast|good) .*internet`, `\bbackground check`, `\b(valid|government)[- ]?(issued )?.*\b(id|licen[cs]e|identification|passport)\b`, `\bdriver'?s licen[cs]e`, `\b(proof of insurance|headset|headphones)\b`, `\b(need|requires?|must have|valid) (an? |your own )?(\w+ )?paypal account`,
+		`\b(reliable|stable|high[- ]speed|fast|good) .*internet`, `\bbackground check`, `\b(valid|government)[- ]?(issued )?.*\b(id|licen[cs]e|identification|passport)\b`, `\bdriver'?s licen[cs]e`, `\b(proof of insurance|headset|headphones)\b`, `\b(need|requires?|must have|valid) (an? |your own )?(\w+ )?paypal account`,
 		`\b(android|ios|windows|mac ?os|smartphone|iphone|computer)\b.*\b(required|needed|or later|or newer|running|version)\b`, `\b(qualification|entry|admission|skills?|assessment) (test|exam|quiz)`, `\bpass (a|an|the|our) (\w+ ){0,3}(test|exam|quiz|assessment)`,
 		`\b(avoir|age d'|au moins|minimum|plus de) (\w+ ){0,2}(18|19|21) ans`, `\bmajeure?s?\b`, `\b(connexion|acces) (\w+ ){0,3}internet`, `\bpermis de conduire`, `\bpiece d'identite|\bverification d\w+ antecedents|\b(avoir|disposer|posseder|besoin) (\w+ |d')*compte paypal|\b(test|examen) (de qualification|d'entree|d'admission|d'evaluation)`,
 		`\bordinateur .*(requis|necessaire|obligatoire|exige)`,
