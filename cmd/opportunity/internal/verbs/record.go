@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,8 @@ type review struct {
 	Note       string          `json:"note"`
 
 	LastEventID string `json:"lastEventId"` // id of the newest event that the reviewer has seen
+
+	Evidence *api.Evidence `json:"evidence,omitempty"`
 }
 
 func (v *verbs) record() *cobra.Command {
@@ -41,7 +44,7 @@ func (v *verbs) record() *cobra.Command {
 
   --event reads one review from a file, as in an events file. You may leave out slug, checkType, checkedAt and lastEventId.
   --outcome builds the review from --facts or --set, --source, --note and --checked-at. --set changes single facts of the known ones,
-  shows the difference and asks for confirmation; add --yes to skip the question.
+  shows the difference and asks for confirmation; add --yes to skip the question. Facts that stay keep their quotes from these pages.
 
 A verified review needs all facts (unknown ones as null, "unknown" or []), at least one known fact, a source, and a source for each
 country whose eligibility it states. A closed or needs-review one without facts does not change the facts.
@@ -133,7 +136,28 @@ func (s submission) event(cmd *cobra.Command, sheet api.ReviewSheet) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
+	s.given.Evidence = s.keptQuotes(sheet)
 	return json.Marshal(s.given)
+}
+
+// keptQuotes returns the stored quotes of the facts that the review keeps, from the pages that it used, or nil if there are none.
+func (s submission) keptQuotes(sheet api.ReviewSheet) *api.Evidence {
+	var facts api.Facts
+	if s.given.Facts == nil || json.Unmarshal(s.given.Facts, &facts) != nil { // the rules of events files name the mistake
+		return nil
+	}
+	var kept api.Evidence
+	changed, used := reviewform.Differences(sheet.CurrentFacts(), facts), append(facts.Cites(api.FactNames...), s.given.SourceURLs...)
+	for _, q := range sheet.Evidence.Quotes {
+		if facts.Knows(q.Fact) && !slices.Contains(changed, q.Fact) && slices.Contains(used, q.SourceURL) {
+			kept.Quotes = append(kept.Quotes, q)
+		}
+	}
+	if kept.Empty() {
+		return nil
+	}
+	kept.Complete()
+	return &kept
 }
 
 // confirmChanges prints the facts that the review changes and, without --yes, asks for confirmation.

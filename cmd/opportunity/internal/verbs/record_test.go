@@ -46,7 +46,11 @@ func newDesk(t *testing.T) *desk {
 		GeneratedAt: sheetTime, LastEventID: "e-9", Visibility: "published", Status: api.NeedsReview, OwnFacts: &own, ReviewedFacts: &reviewed,
 		Record:  api.Opportunity{ID: "a", Platform: api.Platform{Category: api.Online}, Facts: reviewed, Sources: []api.Source{{URL: "https://a.example/terms"}}},
 		Reasons: []api.DueReason{{Why: api.DueEdit, At: at, Fields: []string{"facts"}, Actor: "bob"}},
-		Edits:   []api.ListingEdit{{At: at, Actor: "bob", Fields: []string{"facts"}}},
+		Evidence: api.Evidence{Quotes: []api.Quote{
+			{Fact: "remote", SourceURL: "https://a.example/terms", Exact: "from home"}, {Fact: "languages", SourceURL: "https://a.example/terms", Exact: "in English"},
+			{Fact: "riskIndicators", SourceURL: "https://a.example/unused", Exact: "a fee"},
+		}},
+		Edits: []api.ListingEdit{{At: at, Actor: "bob", Fields: []string{"facts"}}},
 		Events: []api.RecordedEvent{{Actor: "eve", VerificationEvent: api.VerificationEvent{
 			CheckType: api.LinkCheck, Outcome: api.OutcomeBlocked, CheckedAt: at, Note: "answered 403"}}},
 	}
@@ -171,6 +175,16 @@ func TestSetChangesSingleFactsAndSendsAll(t *testing.T) {
 	require.JSONEq(t, apitest.WholeFacts(`{"remote":false,"languages":["French"],"applicationStatus":"open",
 		"countryEligibility":[{"country":"CA","status":"eligible","excludedRegions":["CA-QC"],"sourceUrls":["https://a.example/regions"]}],
 		"riskIndicators":[{"code":"fees","note":"5 CAD","sourceUrl":"https://a.example/fees"}]}`), string(sent.Facts))
+}
+
+func TestFactsThatStayKeepTheirQuotes(t *testing.T) {
+	d := newDesk(t)
+	_, _, err := verb(t, d.url, "", "reviews", "record", "a", "--outcome", "verified", "--source", "https://a.example/terms", "--set", `languages=["French"]`, "--yes")
+	require.NoError(t, err)
+	var sent struct{ Evidence api.Evidence }
+	require.NoError(t, json.Unmarshal([]byte(<-d.appended), &sent))
+	require.Equal(t, []api.Quote{{Fact: "remote", SourceURL: "https://a.example/terms", Exact: "from home"}}, sent.Evidence.Quotes,
+		"not those of a changed fact or of a page that was not used")
 }
 
 func TestConflictingReviewShowsNewerEvents(t *testing.T) {
