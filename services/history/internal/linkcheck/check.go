@@ -93,9 +93,6 @@ func (c *Checker) try(ctx, hard context.Context, address string, claim func() er
 			res.wait = retryAfter(resp.header, c.now())
 			if outcome == api.OutcomeReachable { // otherwise it is the page of a bot check
 				res.page, res.unread = resp.page, resp.unread
-				if text := closedText(resp.page); text != "" {
-					res.outcome, res.note = api.OutcomeNeedsReview, res.note+" "+text
-				}
 			}
 			return res, nil
 		}

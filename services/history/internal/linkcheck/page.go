@@ -149,13 +149,13 @@ func readBody(resp *http.Response) ([]byte, error) {
 	return io.ReadAll(body)
 }
 
-// closedText returns a sentence with the text that says that a page is closed or for sale, or "".
-func closedText(page *pagetext.Page) string {
-	if page == nil {
-		return ""
+// judgeText returns the result of a link, whose page needs review if it says that it is closed or for sale.
+func (res result) judgeText() result {
+	if res.page == nil {
+		return res
 	}
-	if matched, ok := pagetext.Closed(*page); ok {
-		return fmt.Sprintf("The page says %q.", matched)
+	if matched, ok := pagetext.Closed(*res.page); ok {
+		res.outcome, res.note = api.OutcomeNeedsReview, fmt.Sprintf("%s The page says %q.", res.note, matched)
 	}
-	return ""
+	return res
 }

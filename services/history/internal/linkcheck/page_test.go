@@ -89,11 +89,12 @@ func TestPageThatSaysItIsClosedNeedsReview(t *testing.T) {
 		"<h1>maple.works</h1><p>This domain is for sale. Make an offer</p>": `Answered 200. The page says "This domain is for sale.".`,
 	} {
 		w.on("/apply", html(body))
-		got := w.try("http://maple.works:PORT/apply")
-		require.Equal(t, result{outcome: needsReview, note: want}, got)
+		got := w.readBy(w.checker(nil), "http://maple.works:PORT/apply").judgeText()
+		require.Equal(t, needsReview, got.outcome)
+		require.Equal(t, want, got.note)
 	}
 	w.on("/apply", html(payPage))
-	require.Equal(t, reachable, w.try("http://maple.works:PORT/apply").outcome)
+	require.Equal(t, reachable, w.readBy(w.checker(nil), "http://maple.works:PORT/apply").judgeText().outcome)
 }
 
 // typed sends a body as HTML.

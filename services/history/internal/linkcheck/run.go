@@ -275,6 +275,7 @@ func (r *run) record(t *task, res result) error {
 	now := r.now()
 	at := now.UTC().Truncate(time.Microsecond)
 	if t.Slug != "" {
+		res = res.judgeText()
 		e := api.VerificationEvent{
 			Slug: t.Slug, CheckedAt: at, CheckType: api.LinkCheck, Outcome: res.outcome, SourceURLs: []string{t.Address}, Note: sanitizeNote(res.note),
 		}

@@ -93,5 +93,9 @@ func TestServingRoleCanCheckLinks(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.NoError(t, links.Record(t.Context(), "one", recorded, link("a", 1, api.OutcomeReachable)))
+	s.read(t, recorded, payPage, api.OutcomeReachable, "text")
+	s.appendLine(t, recorded, quoted("a", recorded, api.Quote{SourceURL: payPage, Exact: "text"}))
+	require.Equal(t, map[api.Finding]int{api.QuotePresent: 1}, s.find(t, recorded))
+	require.NoError(t, links.PrunePages(t.Context(), recorded.Add(time.Hour)))
 	require.NoError(t, links.End(t.Context(), "one", recorded, time.Second, true))
 }

@@ -97,7 +97,8 @@ func (s LinkChecks) Pages(ctx context.Context) (pages []linkcheck.Page, err erro
 	err = eachCitation(tx, func(c citation) error {
 		for _, u := range c.urls {
 			row, attempted := last[u]
-			if taken[u] || attempted && row.Outcome != api.OutcomeUnreachable && !(c.published && c.reviewed) {
+			daily := c.published && c.reviewed
+			if taken[u] || attempted && row.Outcome != api.OutcomeUnreachable && !daily {
 				continue
 			}
 			taken[u] = true
