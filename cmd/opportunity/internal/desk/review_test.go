@@ -471,7 +471,7 @@ func TestFirstPageIsOneThatTheRoleMaySee(t *testing.T) {
 	}
 }
 
-func TestReviewsOfTodayAreCountedOnce(t *testing.T) {
+func TestQueueCountsReviewsOnceAndMarksMissingQuotes(t *testing.T) {
 	s, b := reviewing(t)
 	s.api.respond("GET /reviews/queue", api.ReviewQueue{Today: api.Workday{Done: 3, Target: 9, DoneBy: map[string]int{"ann": 2, "bob": 3}}})
 	require.Contains(t, b.get("/queue").body, "<strong>5</strong> of 9 reviews recorded today, 2 by you.")
