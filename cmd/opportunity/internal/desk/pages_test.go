@@ -272,7 +272,7 @@ func TestFreshnessIsDrawnOnTheServer(t *testing.T) {
 	require.Contains(t, page.body, `<rect class="verified" x="0.0" y="40.0" width="630.0" height="120.0"/>`)
 	require.Contains(t, page.body, `<rect class="target" x="0.0" y="80.0" width="560.0" height="1"/>`)
 	require.Contains(t, page.body, "never checked")
-	require.Contains(t, page.body, "7 of 20 known facts that reviews recorded have a quote.")
+	require.Contains(t, page.body, "7 of 20 facts that reviews recorded have a quote.")
 	require.Contains(t, page.body, `<p class="scale"><span>4</span><span>0</span></p>`)
 	require.Contains(t, page.body, `<p class="dates each"><span>11-22</span></p>`)
 	s.api.respond("GET /reviews/freshness", api.Freshness{})

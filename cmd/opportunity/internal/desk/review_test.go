@@ -473,6 +473,10 @@ func TestFirstPageIsOneThatTheRoleMaySee(t *testing.T) {
 
 func TestQueueCountsReviewsOnceAndMarksMissingQuotes(t *testing.T) {
 	s, b := reviewing(t)
-	s.api.respond("GET /reviews/queue", api.ReviewQueue{Today: api.Workday{Done: 3, Target: 9, DoneBy: map[string]int{"ann": 2, "bob": 3}}})
-	require.Contains(t, b.get("/queue").body, "<strong>5</strong> of 9 reviews recorded today, 2 by you.")
+	s.api.respond("GET /reviews/queue", api.ReviewQueue{
+		Today: api.Workday{Done: 3, Target: 9, DoneBy: map[string]int{"ann": 2, "bob": 3}}, Records: []api.QueueRecord{{Quotes: "missing"}},
+	})
+	page := b.get("/queue").body
+	require.Contains(t, page, "<strong>5</strong> of 9 reviews recorded today, 2 by you.")
+	require.Contains(t, page, `<span class="badge bad">quote missing</span>`)
 }
