@@ -5,9 +5,13 @@ SERVICES := authquota gateway catalog history billing
 # In test order: the slowest modules start first, so none of them runs alone at the end.
 MODULES  := e2e services/authquota $(addprefix services/,$(filter-out authquota,$(SERVICES))) pkg cmd/opportunity docs sdk sdk/go docker charts k8s
 PACKAGES := $(addprefix ./,$(addsuffix /...,$(MODULES)))
-# Without the race detector: e2e tests programs that are built without it, and has next to no concurrency of its own. The others have
-# none, and the race detector would build Kubernetes, Helm and Compose a second time.
-UNRACED  := ./e2e/... ./sdk/... ./charts/... ./docker/... ./k8s/...
+# These test programs that are built apart, and have next to no concurrency of their own.
+OTHERS   := ./e2e/... ./sdk/... ./charts/... ./docker/... ./k8s/...
+# Folders with tests of the product's code. Those are raced that start goroutines or use package sync, and those that run a whole service.
+TESTED   = $(patsubst %/,./%,$(sort $(dir $(shell find services cmd pkg docs sdk/go -name '*_test.go'))))
+RACED    = $(filter $(TESTED),$(sort $(SERVICES:%=./services/%) $(patsubst %/,./%,$(dir $(shell \
+  grep -rlE --include='*.go' --exclude='*_test.go' '^\s+"sync(/atomic)?"|\bgo func|[.]Go.func|^\s+go [a-z]' services cmd pkg docs sdk/go)))))
+UNRACED  = $(filter-out $(RACED),$(TESTED))
 # Not SQLite, which is C translated to Go, nor argon2id, YAML and Markdown: they have no concurrency of their own, and checking each of
 # their memory accesses would take a third of the time of the tests that use them. go test links a hundred programs, which is a
 # fifth faster without debug information and symbols, so nothing is compiled with them. The last pattern that matches a package sets
@@ -16,6 +20,9 @@ UNCHECKED := -race=false -d=checkptr=0 -dwarf=false
 RACE     := -race -ldflags='-s -w' -gcflags=all=-dwarf=false -gcflags='modernc.org/...=$(UNCHECKED)' \
   -gcflags='github.com/glebarez/go-sqlite=-d=checkptr=0 -dwarf=false' -gcflags='golang.org/x/crypto/...=$(UNCHECKED)' \
   -gcflags='go.yaml.in/...=$(UNCHECKED)' -gcflags='github.com/yuin/goldmark/...=$(UNCHECKED)'
+# As in builds, paths are trimmed and cgo is off, so that every clone and every target shares the cache of compiled packages.
+TEST     := -trimpath -vet=off -shuffle=on -timeout 20m
+PLAIN    := CGO_ENABLED=0 go test -ldflags='-s -w' $(TEST)
 STORES   := OPPORTUNITY_TEST_QUICK= scripts/with-stores scripts/with-browser
 
 BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $$(scripts/stamp)"
@@ -80,15 +87,20 @@ cluster-test: ## Test images and chart in the cluster of KUBECONFIG; see scripts
 	@scripts/cluster-test
 
 .PHONY: test
-test: ## Run all tests, with the race detector, on real Postgres, Redis and Chromium
-# By default the race detector delays the exit of each of a hundred test binaries by a second. Four packages run at once on two
-# processors, because many tests wait. The heaps of tests are small, so GOGC=400 saves a tenth of their processor time for little memory.
+test: ## Run all tests on real Postgres, Redis and Chromium; with the race detector where goroutines share state
+# The race detector doubles the time of tests and triples that of linking, so each test runs once: with it or without it. By default it
+# delays the exit of each test program by a second. Four packages run at once on two processors, because many tests wait. The heaps of
+# tests are small, so GOGC=400 saves a tenth of their processor time for little memory.
 # e2e runs last and alone: its gateways wait only 200 ms for Redis, and compiling beside it takes that long. So do browsers, so the tests
 # of faults, in which no call may fail, do not run beside them. make lint runs vet.
-	@GORACE=atexit_sleep_ms=0 GOGC=400 $(STORES) go test $(RACE) -vet=off -p 4 -shuffle=on -timeout 20m $(filter-out $(UNRACED),$(PACKAGES))
-	@$(STORES) go test -vet=off -shuffle=on -timeout 20m $(filter-out ./e2e/...,$(UNRACED)) $$(go list ./e2e/... | grep /e2e/)
-	@$(STORES) go test -vet=off -parallel 2 -shuffle=on -timeout 20m -run '^TestFaults' ./e2e
-	@$(STORES) go test -vet=off -parallel 4 -shuffle=on -timeout 20m -skip '^TestFaults' ./e2e
+	@GORACE=atexit_sleep_ms=0 GOGC=400 $(STORES) go test $(RACE) $(TEST) -p 4 $(RACED)
+	@GOGC=400 $(STORES) env $(PLAIN) -p 4 $(UNRACED) $(filter-out ./e2e/...,$(OTHERS)) $$(go list ./e2e/... | grep /e2e/)
+	@$(STORES) env $(PLAIN) -parallel 2 -run '^TestFaults' ./e2e
+	@$(STORES) env $(PLAIN) -parallel 4 -skip '^TestFaults' ./e2e
+
+.PHONY: race
+race: ## Run the tests of the product's code, all with the race detector
+	@GORACE=atexit_sleep_ms=0 GOGC=400 $(STORES) go test $(RACE) $(TEST) -p 4 $(TESTED)
 
 .PHONY: pictures
 pictures: ## Save pictures of every page in e2e/browser/artifacts, in light and dark, at desktop and phone width
@@ -96,7 +108,7 @@ pictures: ## Save pictures of every page in e2e/browser/artifacts, in light and 
 
 .PHONY: quick
 quick: ## Run the tests that need neither a store nor a browser
-	@OPPORTUNITY_TEST_QUICK=1 go test $(filter-out $(UNRACED),$(PACKAGES))
+	@OPPORTUNITY_TEST_QUICK=1 go test $(filter-out $(OTHERS),$(PACKAGES))
 
 .PHONY: lint
 lint: lint-prose $(LINT) ## Check format, import rules and wording

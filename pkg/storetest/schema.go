@@ -17,6 +17,7 @@ type Schema struct {
 	migrate  func(url string) error
 	postgres func() (template string, err error)
 	sqlite   func() (file []byte, err error)
+	pool     pool
 }
 
 // NewSchema returns a Schema. migrate migrates an empty database.
@@ -53,13 +54,14 @@ func (s *Schema) migrateSQLite() ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// Postgres creates a migrated database and returns its URL as superuser. The database is dropped after the test.
+// Postgres returns the URL of a migrated database as superuser. It has the rows of migrations only. After the test another one gets it,
+// unless the test changed its tables.
 func (s *Schema) Postgres(t testing.TB) string {
 	t.Helper()
 	requirePostgres(t)
 	template, err := s.postgres()
 	require.NoError(t, err)
-	return createPostgres(t, " TEMPLATE "+template+" STRATEGY FILE_COPY")
+	return s.pool.take(t, template)
 }
 
 // SQLite creates a migrated file and returns its URL.
