@@ -145,6 +145,11 @@ func TestQueueIsOrderedByFindingsForQuotes(t *testing.T) {
 		require.Equal(t, []string{"missing", "missing", "", "", "present", "present"}, quotes)
 		require.Len(t, s.queued("?within=0d&limit=4"), 6)
 
+		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/e", submission(t, s.sheetFor("ann", "e"), ""))
+		require.Equal(t, []string{"c", "e", "b", "f", "a", "d"}, s.queued(""), "a missing quote is work of today although the review is fresh")
+		require.NotContains(t, s.queued("?within=0d"), "e")
+		byTime = []string{"a", "b", "c", "d", "f", "e"}
+
 		last := s.queue("?scope=all&limit=5").Next // after "a", whose quotes are present
 		s.history.setDown(true)
 		require.Equal(t, byTime, s.queued("?scope=all&limit=4"), "during an outage of history the due time orders")

@@ -99,7 +99,7 @@ func progress(tx *gorm.DB, now time.Time) (p progressCounts, err error) {
 // rowsOfScope returns the rows of a page, and one more if there is another page. early is the number of records that are not due yet and
 // belong to today.
 func rowsOfScope(tx *gorm.DB, f review.QueueFilter, now time.Time, early int) ([]queueRow, error) {
-	until := review.Position{DueAt: database.Micros(now.Add(100 * 365 * day))}
+	until := whenever(now)
 	if !f.Until.IsZero() {
 		until.DueAt = database.Micros(f.Until)
 	}
@@ -114,6 +114,11 @@ func rowsOfScope(tx *gorm.DB, f review.QueueFilter, now time.Time, early int) ([
 		return nil, err
 	}
 	return queueRows(tx, f, until, now)
+}
+
+// whenever returns a position after those of all records.
+func whenever(now time.Time) review.Position {
+	return review.Position{DueAt: database.Micros(now.Add(100 * 365 * day))}
 }
 
 // endOfToday returns the position of the last record of today, the nth record after the due ones that is not skipped.
@@ -176,6 +181,7 @@ type queueRow struct {
 }
 
 // queueRows returns the rows of a page, and one more if there is another page. It reads one rank after the other, each in the order of an index.
+// Records with a missing quote belong to today whenever they fall due.
 func queueRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time.Time) (rows []queueRow, err error) {
 	for rank := f.After.Rank; rank <= review.QuotesPresent && len(rows) <= f.Limit; rank++ {
 		ranked, err := ofRank(tx, rank, f.Readings)
@@ -183,7 +189,11 @@ func queueRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now tim
 			return nil, err
 		}
 		if ranked != nil {
-			more, err := rankRows(ranked, f, until, now)
+			last := until
+			if f.Today && rank == review.QuoteMissing {
+				last = whenever(now)
+			}
+			more, err := rankRows(ranked, f, last, now)
 			if err != nil {
 				return nil, err
 			}
