@@ -225,8 +225,11 @@ func ofRank(tx *gorm.DB, rank review.Rank, marks api.ReadingMarks) (*gorm.DB, er
 		elements = "SELECT jsonb_array_elements_text(CAST(? AS jsonb))"
 	}
 	condition := "i.listing_id IN (" + elements + ")"
-	if rank == review.QuotesOther {
+	switch rank {
+	case review.QuotesOther:
 		condition = "i.listing_id NOT IN (" + elements + ")"
+	case review.QuotesPresent:
+		condition = "(" + condition + ") IS TRUE" // a filter: Postgres would start from the many ids and sort their rows
 	}
 	return tx.Where(condition, string(text)), err
 }
