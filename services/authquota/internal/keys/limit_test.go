@@ -1,6 +1,7 @@
 package keys_test
 
 import (
+	"flag"
 	"fmt"
 	"sync"
 	"testing"
@@ -12,6 +13,13 @@ import (
 
 	"opportunity.internal/services/authquota/internal/keys"
 )
+
+// A check of the only property of this package takes hundreds of transactions. Flag -rapid.checks runs more.
+func init() {
+	if err := flag.Set("rapid.checks", "25"); err != nil {
+		panic(err)
+	}
+}
 
 // For any interleaving of changes to keys, at most five keys are active (without those in their grace period) and at most five
 // are in use; a key has at most one successor, and a request at most one key.

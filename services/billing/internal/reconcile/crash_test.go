@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -121,11 +122,11 @@ func (s steppedStripe) RoundTrip(r *http.Request) (resp *http.Response, err erro
 		resp, err = sandbox.Transport{API: s.stripe}.RoundTrip(r)
 		return err
 	})
-	if errors.Is(err, errCrash) { // not an error, which would be retried
+	if errors.Is(err, errCrash) { // neither an error nor a status of 500, which would be retried
 		if resp != nil {
 			_ = resp.Body.Close()
 		}
-		return &http.Response{StatusCode: http.StatusInternalServerError, Header: http.Header{"Stripe-Should-Retry": {"false"}}, Body: http.NoBody, Request: r}, nil
+		return &http.Response{StatusCode: http.StatusBadRequest, Body: io.NopCloser(strings.NewReader(`{"error":{"type":"api_error"}}`)), Request: r}, nil
 	}
 	return resp, err
 }
