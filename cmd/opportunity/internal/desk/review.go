@@ -110,7 +110,7 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 	return d.nextCandidate(v, done)
 }
 
-// summarize says what the input would record, for the script.
+// summarize returns a sentence about what the input would record, for the script.
 func (d *Desk) summarize(v *visit) (view, error) {
 	form, err := reviewform.Parse(v.PostForm)
 	if err != nil {

@@ -288,7 +288,7 @@ func newSourceInput(f reviewform.Form, prefix, label string) input {
 	return input{Name: prefix + "sources", Label: label, Options: sourceChoices(f, f.Values[prefix+"sources"])}
 }
 
-// finding says what the machine found.
+// finding describes what the machine found.
 func finding(r *api.QuoteReading) template.HTML {
 	text := map[api.Finding]string{
 		api.QuotePresent: "still says so, read by a machine ", api.QuoteMoved: "moved: the words are there in other surroundings, read by a machine ",

@@ -149,7 +149,7 @@ func (f *Form) add(source string) {
 }
 
 // Rebase updates a form for a newer sheet and returns the facts whose recorded value changed. Decisions about those facts are removed,
-// whatever they were: the curator decided about another value. So is an outcome other than that of a newer review. Other input stays.
+// whatever they were: the curator decided about another value. A newer review with another outcome removes the outcome too. Other input stays.
 func (f *Form) Rebase(sheet api.ReviewSheet) (changed []string) {
 	recorded := sheet.CurrentFacts()
 	changed = Differences(f.Base, recorded)

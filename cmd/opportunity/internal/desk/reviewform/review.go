@@ -168,7 +168,7 @@ func (f Form) nameOf(source string) string {
 	return source
 }
 
-// Summary says what the input would record.
+// Summary returns a sentence about what the input would record.
 func (f Form) Summary() string {
 	facts, _ := f.facts()
 	recorded, now := Values(f.Base), Values(facts)
