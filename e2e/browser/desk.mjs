@@ -263,8 +263,9 @@ try {
   for (const fact of ['r', 'p']) {
     const opened = context.waitForEvent('page')
     await press('f', fact, 'o')
-    assert.match((await opened).url(), /candidate-08.example/)
-    await (await opened).close()
+    const tab = await opened
+    await tab.waitForURL(/^https:\/\/candidate-08\.example\//)
+    await tab.close()
     await page.bringToFront()
   }
   await press('1', 'e', '1', '7', 'Tab', '2', '0', 'Tab', 'c', 'a', 'd', 'Escape')
