@@ -65,12 +65,12 @@ func (r *relay) listen() (address string, err error) {
 	return r.listener.Addr().String(), nil
 }
 
-// stop ends all connections of clients.
+// stop ends all connections of clients. Those that the test closed may not have been seen to end yet.
 func (r *relay) stop() {
 	_ = r.listener.Close()
 	r.mu.Lock()
 	for client := range r.clients {
-		_ = client.Close()
+		_ = client.SetDeadline(time.Now().Add(100 * time.Millisecond))
 	}
 	r.mu.Unlock()
 	r.running.Wait()
