@@ -105,6 +105,9 @@ func typed(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
+// patient leaves a slow machine time to send a body.
+func patient(cfg *Config) { cfg.Timeout = time.Minute }
+
 func TestHostilePageIsBounded(t *testing.T) {
 	w := newFakeNet(t)
 	for name, c := range map[string]struct {
@@ -127,8 +130,9 @@ func TestHostilePageIsBounded(t *testing.T) {
 				defer close(ended)
 				c.prepare(body.endless)(out, r)
 			})
-			got := w.readBy(w.checker(nil), "http://maple.works:PORT/faq")
+			got := w.readBy(w.checker(patient), "http://maple.works:PORT/faq")
 			<-ended
+			require.Equal(t, reachable, got.outcome)
 			require.Equal(t, c.unread, got.unread)
 			require.Nil(t, got.page)
 			if name != "gzip bomb" {
@@ -156,8 +160,9 @@ func TestEndlessEmptyGzipIsBounded(t *testing.T) {
 			}
 		}
 	}))
-	got := w.readBy(w.checker(nil), "http://maple.works:PORT/faq")
+	got := w.readBy(w.checker(patient), "http://maple.works:PORT/faq")
 	<-ended
+	require.Equal(t, reachable, got.outcome)
 	require.Nil(t, got.page)
 	require.Less(t, sent, fewBytes)
 }
