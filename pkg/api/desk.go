@@ -218,9 +218,9 @@ type CandidateList struct {
 type Freshness struct {
 	GeneratedAt time.Time         `json:"generatedAt"`
 	Now         FreshnessSample   `json:"now"`
-	Days        []FreshnessSample `json:"days"`  // one sample for each past UTC day that has one, oldest first; at most 365
-	Ahead       []DueDay          `json:"ahead"` // the next 15 UTC days, today first; overdue records count today
-	Links       map[Outcome]int   `json:"links"` // published records by their latest link check; "" has none
+	Days        []FreshnessSample `json:"days"`   // one sample for each past UTC day that has one, oldest first; at most 365
+	Ahead       []DueDay          `json:"ahead"`  // the next 15 UTC days, today first; overdue records count today
+	Links       map[Outcome]int   `json:"links"`  // published records by their latest link check; "" has none
 	Facts       int               `json:"facts"`  // known facts of the published records that reviews recorded
 	Quoted      int               `json:"quoted"` // of Facts, those with a quote
 }
