@@ -88,7 +88,7 @@ cluster-test: ## Test images and chart in the cluster of KUBECONFIG; see scripts
 
 .PHONY: test
 test: ## Run all tests on real Postgres, Redis and Chromium; with the race detector where goroutines share state
-# The race detector doubles the time of tests and triples that of linking, so each test runs once: with it or without it. By default it
+# The race detector makes tests slower, so each runs once: with it, or without it where no goroutines share state. By default it
 # delays the exit of each test program by a second. Four packages run at once on two processors, because many tests wait. The heaps of
 # tests are small, so GOGC=400 saves a tenth of their processor time for little memory.
 # e2e runs last and alone: its gateways wait only 200 ms for Redis, and compiling beside it takes that long. So do browsers, so the tests
