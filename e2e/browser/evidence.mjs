@@ -90,7 +90,10 @@ try {
   assert.match(await fact('remote').innerText(), /still says so/i)
   await inspect(page, 'evidence-03-missing')
   await page.goto('/records/maker-market')
-  await inspect(page, 'evidence-04-record')
+  await page.getByRole('link', { name: 'Pages', exact: true }).click()
+  await page.locator('del').getByText('$20 to $25').waitFor()
+  await page.locator('ins').getByText('$18 to $19').waitFor()
+  await inspect(page, 'evidence-04-pages')
 
   step('the curator records what the page says now')
   await page.goto('/reviews/maker-market')

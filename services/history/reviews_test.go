@@ -112,7 +112,7 @@ var none = api.Evidence{Quotes: []api.Quote{}, Gone: []string{}, Unopened: []str
 func TestReviewHistoryHasThePreviousFactsAndTheNewestEvents(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", false)
-		require.Equal(t, api.ReviewHistory{Summary: api.Summary{Slug: "a"}, Events: []api.RecordedEvent{}, Evidence: none}, s.reviewHistory("a"))
+		require.Equal(t, api.ReviewHistory{Summary: api.Summary{Slug: "a"}, Events: []api.RecordedEvent{}, Evidence: none, Readings: []api.QuoteReading{}, Suggestions: []api.Quote{}}, s.reviewHistory("a"))
 		facts := func(remote string) string {
 			return fmt.Sprintf(`{"slug":"a","checkedAt":"2026-11-1%%dT10:00:00Z","checkType":"review","outcome":"verified","sourceUrls":["https://a.example"],"facts":%s}`,
 				apitest.WholeFacts(`{"remote":`+remote+`}`))

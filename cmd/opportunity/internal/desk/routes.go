@@ -49,6 +49,7 @@ func routes() []route {
 		{pattern: "GET /records/{id}/edit", handle: (*Desk).showEdit},
 		{pattern: "POST /records/{id}/edit", handle: (*Desk).edit},
 		{pattern: "GET /records/{id}/compare", handle: (*Desk).compare},
+		{pattern: "GET /records/{id}/pages", handle: (*Desk).pageTexts},
 		{pattern: "GET /records/{id}/publish", handle: (*Desk).askPublish},
 		{pattern: "POST /records/{id}/publish", handle: (*Desk).publish},
 		{pattern: "GET /records/{id}/withdraw", handle: (*Desk).askWithdraw},

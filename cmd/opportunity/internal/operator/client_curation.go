@@ -31,6 +31,11 @@ func (c Client) OpinionSheet(ctx context.Context, id, review string) (api.Review
 	return call[api.ReviewSheet](ctx, c, http.MethodGet, sheetPath(id)+query("secondOpinionOf", review), nil)
 }
 
+// PageTexts returns the texts of a record's pages as the machine read them.
+func (c Client) PageTexts(ctx context.Context, id string) (api.PageTexts, []byte, error) {
+	return call[api.PageTexts](ctx, c, http.MethodGet, "/records/"+url.PathEscape(id)+"/pages", nil)
+}
+
 // Review submits a review of a listing. The report says whether it was recorded, rejected, or preceded by newer events.
 func (c Client) Review(ctx context.Context, id string, s api.ReviewSubmission) (api.ReviewReport, []byte, error) {
 	return call[api.ReviewReport](ctx, c, http.MethodPost, sheetPath(id), encoded(s))

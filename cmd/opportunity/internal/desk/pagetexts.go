@@ -1,0 +1,137 @@
+package desk
+
+import (
+	"strings"
+	"time"
+
+	"github.com/sergi/go-diff/diffmatchpatch"
+
+	"opportunity.internal/pkg/api"
+)
+
+// pagesPage shows what changed on the pages of a record since its latest verified review.
+type pagesPage struct {
+	ID, Company string
+	Pages       []pageText
+}
+
+// pageText is a page as the machine read it last.
+type pageText struct {
+	api.PageText
+
+	Lines []textLine // that differ from the reviewed text, with those around them; empty if there is nothing to compare
+}
+
+// Compared reports whether both texts are stored.
+func (p pageText) Compared() bool { return p.Text != "" && p.ReviewedText != "" }
+
+// textLine is a line of a page, or a gap between lines. A gap has no parts.
+type textLine struct {
+	Removed, Added bool
+	Parts          []textPart
+}
+
+// textPart is a part of a line: a stored quote, or the text between quotes.
+type textPart struct {
+	Text  string
+	Quote bool
+}
+
+// pageTexts shows the pages of a record.
+func (d *Desk) pageTexts(v *visit) (view, error) {
+	id := v.PathValue("id")
+	sheet, err := d.sheet(v, id, "")
+	if err != nil {
+		return view{}, err
+	}
+	stored, _, err := v.client.PageTexts(v.Context(), id)
+	if err != nil {
+		return view{}, err
+	}
+	page := pagesPage{ID: id, Company: sheet.Record.Company.Name}
+	for _, p := range stored.Pages {
+		shown := pageText{PageText: p}
+		if shown.Compared() && p.Text != p.ReviewedText {
+			shown.Lines = changedLines(p.ReviewedText, p.Text, quotesOf(p.URL, sheet.Evidence.Quotes))
+		}
+		page.Pages = append(page.Pages, shown)
+	}
+	return view{Template: "pages", Title: "Pages of " + page.Company, Data: page}, nil
+}
+
+func quotesOf(page string, all []api.Quote) (quotes []string) {
+	for _, q := range all {
+		if q.SourceURL == page {
+			quotes = append(quotes, q.Exact)
+		}
+	}
+	return quotes
+}
+
+// Limits of a comparison, so that a large page neither takes long nor fills the screen.
+const (
+	compareTime = time.Second // after that, the comparison is coarser
+	maxLines    = 200
+)
+
+// changedLines returns the lines that differ between two texts, each with the line before and after it.
+func changedLines(before, after string, quotes []string) (lines []textLine) {
+	compare := diffmatchpatch.New()
+	compare.DiffTimeout = compareTime
+	a, b, words := compare.DiffLinesToChars(before+"\n", after+"\n")
+	parts := compare.DiffCharsToLines(compare.DiffMain(a, b, false), words)
+	for i, part := range parts {
+		text := strings.Split(strings.TrimSuffix(part.Text, "\n"), "\n")
+		if part.Type == diffmatchpatch.DiffEqual {
+			text = around(text, i > 0, i < len(parts)-1)
+		}
+		for _, line := range text {
+			if len(lines) == maxLines {
+				return append(lines, textLine{})
+			}
+			if line == "" {
+				lines = append(lines, textLine{})
+				continue
+			}
+			lines = append(lines, textLine{
+				Removed: part.Type == diffmatchpatch.DiffDelete, Added: part.Type == diffmatchpatch.DiffInsert, Parts: marked(line, quotes),
+			})
+		}
+	}
+	return lines
+}
+
+// around returns the first line of a text if there is a change before it, and the last one if there is a change after it. An empty line stands
+// for the lines between.
+func around(text []string, before, after bool) (kept []string) {
+	if before {
+		kept = append(kept, text[0])
+	}
+	if len(text) > 2 || len(text) == 2 && !(before && after) {
+		kept = append(kept, "")
+	}
+	if after && (len(text) > 1 || !before) {
+		kept = append(kept, text[len(text)-1])
+	}
+	return kept
+}
+
+// marked divides a line at the quotes that it has.
+func marked(line string, quotes []string) (parts []textPart) {
+	for line != "" {
+		at, quote := len(line), ""
+		for _, q := range quotes {
+			if i := strings.Index(line, q); i >= 0 && i < at && q != "" {
+				at, quote = i, q
+			}
+		}
+		if at > 0 {
+			parts = append(parts, textPart{Text: line[:at]})
+		}
+		if quote != "" {
+			parts = append(parts, textPart{Text: quote, Quote: true})
+		}
+		line = line[at+len(quote):]
+	}
+	return parts
+}
