@@ -107,7 +107,7 @@ func around(text []string, before, after bool) (kept []string) {
 	if before {
 		kept = append(kept, text[0])
 	}
-	if len(text) > 2 || len(text) == 2 && !(before && after) {
+	if len(text) > 2 || len(text) == 2 && (!before || !after) {
 		kept = append(kept, "")
 	}
 	if after && (len(text) > 1 || !before) {
