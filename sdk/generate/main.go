@@ -32,6 +32,7 @@ func generate(source string) error {
 		"go/opportunity/types.go":           string(golang),
 		"typescript/src/types.d.ts":         emitTypeScript(d),
 		"typescript/src/parameters.js":      emitParameters(d),
+		"typescript/src/parameters.d.ts":    emitParameterTypes(d),
 		"python/opportunity_data/_types.py": emitPython(d),
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil { //nolint:gosec // sources are readable

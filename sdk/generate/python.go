@@ -8,7 +8,15 @@ import (
 // emitPython returns the source of the Python types.
 func emitPython(d description) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\"\"\"Types of the API.\"\"\"\n\nfrom __future__ import annotations\n\nfrom typing import TypedDict\n", header)
+	fmt.Fprintf(&b, "# %s\n\"\"\"Types of the API.\"\"\"\n\nfrom __future__ import annotations\n\n"+
+		"from datetime import date\nfrom typing import Final, Literal, TypeAlias, TypedDict\n\n__all__ = [\n", header)
+	for _, s := range d.schemas {
+		fmt.Fprintf(&b, "    %q,\n", typeName(s.name))
+	}
+	for _, f := range d.filters {
+		fmt.Fprintf(&b, "    %q,\n", f.name)
+	}
+	b.WriteString("]\n")
 	for _, s := range d.schemas {
 		name := typeName(s.name)
 		if s.object {
@@ -19,23 +27,26 @@ func emitPython(d description) string {
 			continue
 		}
 		if s.name != "ErrorCode" {
-			doc := s.doc
+			of, doc := "str", s.doc
 			if len(s.enum) > 0 {
-				doc += " One of `" + strings.Join(s.enum, "`, `") + "`; a later version of the API may add values."
+				of, doc = `Literal["`+strings.Join(s.enum, `", "`)+`"]`, doc+" A later version of the API may add values."
 			}
-			fmt.Fprintf(&b, "\n%s = str\n%s", name, docstring(doc, ""))
+			fmt.Fprintf(&b, "\n%s: TypeAlias = %s\n%s", name, of, docstring(doc, ""))
 			continue
 		}
 		b.WriteString("\n\nclass Code:\n    \"\"\"The error codes of the API, for comparison with `OpportunityError.code`.\"\"\"\n\n")
 		for _, v := range s.enum {
-			fmt.Fprintf(&b, "    %s = \"%s\"\n", strings.ToUpper(v), v)
+			fmt.Fprintf(&b, "    %s: Final = \"%s\"\n", strings.ToUpper(v), v)
 		}
 	}
 	for _, f := range d.filters {
 		fmt.Fprintf(&b, "\n\nclass %s(TypedDict, total=False):\n%s", f.name, docstring(f.doc, "    "))
 		for _, p := range f.parameters {
-			p.of.nullable = true
-			fmt.Fprintf(&b, "\n    %s: %s\n%s", option(p.name), pyType(p.of), docstring(p.doc, "    "))
+			of := pyType(p.of)
+			if p.of.ref == "CheckDate" {
+				of += " | date" // which datetime extends
+			}
+			fmt.Fprintf(&b, "\n    %s: %s | None\n%s", option(p.name), of, docstring(p.doc, "    "))
 		}
 	}
 	return b.String()

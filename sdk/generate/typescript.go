@@ -10,6 +10,9 @@ func emitTypeScript(d description) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "// %s\n", header)
 	for _, s := range d.schemas {
+		if s.name == "ErrorCode" {
+			continue // emitParameterTypes declares it beside its constants
+		}
 		name := typeName(s.name)
 		b.WriteString("\n" + jsdoc(s.doc, ""))
 		switch {
@@ -28,7 +31,11 @@ func emitTypeScript(d description) string {
 	for _, f := range d.filters {
 		fmt.Fprintf(&b, "\n%sexport interface %s {\n", jsdoc(f.doc, ""), f.name)
 		for _, p := range f.parameters {
-			fmt.Fprintf(&b, "%s  %s?: %s | undefined;\n", jsdoc(p.doc, "  "), camel(option(p.name)), tsType(p.of))
+			of := tsType(p.of)
+			if p.of.ref == "CheckDate" {
+				of += " | Date"
+			}
+			fmt.Fprintf(&b, "%s  %s?: %s | undefined;\n", jsdoc(p.doc, "  "), camel(option(p.name)), of)
 		}
 		b.WriteString("}\n")
 	}
@@ -37,26 +44,48 @@ func emitTypeScript(d description) string {
 
 // emitParameters returns the names of query parameters and the error codes, which exist at run time.
 func emitParameters(d description) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "// %s\n", header)
-	for _, f := range d.filters {
-		fmt.Fprintf(&b, "\n/** The query parameter of each property of %s. */\nexport const parametersOf%s = Object.freeze({\n", f.name, f.name)
-		for _, p := range f.parameters {
-			fmt.Fprintf(&b, "  %s: '%s',\n", camel(option(p.name)), p.name)
+	return d.parameters(func(name, doc string, entries []field) string {
+		out := fmt.Sprintf("\n/** %s */\nexport const %s = Object.freeze({\n", doc, name)
+		for _, e := range entries {
+			out += fmt.Sprintf("  %s: '%s',\n", e.name, e.doc)
 		}
-		b.WriteString("});\n")
+		return out + "});\n"
+	})
+}
+
+// emitParameterTypes returns the declarations of emitParameters.
+func emitParameterTypes(d description) string {
+	return d.parameters(func(name, doc string, entries []field) string {
+		out := fmt.Sprintf("\n/** %s */\nexport declare const %s: {\n", doc, name)
+		for _, e := range entries {
+			out += fmt.Sprintf("  readonly %s: '%s';\n", e.name, e.doc)
+		}
+		return out + "};\n"
+	}) + "\n/** A value of `Code`, or one that a later version of the API adds. */\n" +
+		"export type Code = (typeof Code)[keyof typeof Code] | (string & {});\n"
+}
+
+// parameters returns a file with the constants of emitParameters. An entry of a constant has its key as name and its value as doc.
+func (d description) parameters(constant func(name, doc string, entries []field) string) string {
+	out := fmt.Sprintf("// %s\n", header)
+	for _, f := range d.filters {
+		var entries []field
+		for _, p := range f.parameters {
+			entries = append(entries, field{name: camel(option(p.name)), doc: p.name})
+		}
+		out += constant("parametersOf"+f.name, "The query parameter of each property of "+f.name+".", entries)
 	}
 	for _, s := range d.schemas {
 		if s.name != "ErrorCode" {
 			continue
 		}
-		b.WriteString("\n/** The error codes of the API, for comparison with `OpportunityError.code`. */\nexport const Code = Object.freeze({\n")
+		var entries []field
 		for _, v := range s.enum {
-			fmt.Fprintf(&b, "  %s: '%s',\n", camel(v), v)
+			entries = append(entries, field{name: camel(v), doc: v})
 		}
-		b.WriteString("});\n")
+		out += constant("Code", "The error codes of the API, for comparison with `OpportunityError.code`.", entries)
 	}
-	return b.String()
+	return out
 }
 
 func tsType(v value) string {

@@ -20,8 +20,8 @@ from ._error import Cancelled, OpportunityError
 from ._list import Detail, Page
 from ._request import RateLimit, Response
 from ._sync import Changes, Store, SyncResult, SyncState
+from . import _types
 from ._types import *
-from ._types import Code
 
 __version__ = VERSION
 __all__ = [
@@ -30,7 +30,6 @@ __all__ = [
     "Cancelled",
     "Changes",
     "Client",
-    "Code",
     "Detail",
     "MemoryCache",
     "OpportunityError",
@@ -41,3 +40,4 @@ __all__ = [
     "SyncResult",
     "SyncState",
 ]
+__all__ += _types.__all__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date, datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode, urlsplit
 
@@ -85,6 +86,14 @@ def _query(filter: Mapping[str, Any]) -> str:
     for name, value in filter.items():
         if isinstance(value, bool):
             value = str(value).lower()
+        if isinstance(value, date):
+            value = _text(value)
         if value is not None:
             parameters["limit" if name == "page_size" else name] = str(value)
     return urlencode(parameters)
+
+
+def _text(time: date) -> str:
+    if isinstance(time, datetime) and time.utcoffset() is None:
+        raise ValueError("a time in a filter needs a time zone, such as datetime.now(UTC)")
+    return time.isoformat()

@@ -3,9 +3,47 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from datetime import date
+from typing import Final, Literal, TypeAlias, TypedDict
 
-CheckDate = str
+__all__ = [
+    "CheckDate",
+    "Opportunity",
+    "Company",
+    "Category",
+    "Source",
+    "Facts",
+    "CountryEligibility",
+    "Eligibility",
+    "Pay",
+    "PayUnit",
+    "ApplicationStatus",
+    "RiskIndicator",
+    "Verification",
+    "VerificationStatus",
+    "ApplicationLink",
+    "Outcome",
+    "CheckType",
+    "CompanyProfile",
+    "ProfileText",
+    "ProfileYear",
+    "ExperienceSource",
+    "ExperienceKind",
+    "ReviewerGroup",
+    "Rating",
+    "Assessment",
+    "AssessmentLevel",
+    "ProfileFreshness",
+    "Event",
+    "Pagination",
+    "Meta",
+    "Tier",
+    "Code",
+    "Filter",
+    "HistoryFilter",
+]
+
+CheckDate: TypeAlias = str
 """The time of a check: a timestamp, or a date if only the day was recorded. Where a date is
 compared with a time, as by `checked_after`, it means 00:00:00 UTC of that day."""
 
@@ -62,9 +100,8 @@ class Company(TypedDict):
 
     website: str
 
-Category = str
-"""The primary way of earning. One of `online`, `sell`, `local`, `host`; a later version of the
-API may add values."""
+Category: TypeAlias = Literal["online", "sell", "local", "host"]
+"""The primary way of earning. A later version of the API may add values."""
 
 
 class Source(TypedDict):
@@ -138,9 +175,8 @@ class CountryEligibility(TypedDict):
 
     note: str
 
-Eligibility = str
-"""The eligibility of the residents of a country. One of `eligible`, `ineligible`, `unknown`; a
-later version of the API may add values."""
+Eligibility: TypeAlias = Literal["eligible", "ineligible", "unknown"]
+"""The eligibility of the residents of a country. A later version of the API may add values."""
 
 
 class Pay(TypedDict):
@@ -157,13 +193,11 @@ class Pay(TypedDict):
 
     sourceUrl: str
 
-PayUnit = str
-"""The unit that one payment is for. One of `hour`, `year`, `task`, `audio-minute`; a later
-version of the API may add values."""
+PayUnit: TypeAlias = Literal["hour", "year", "task", "audio-minute"]
+"""The unit that one payment is for. A later version of the API may add values."""
 
-ApplicationStatus = str
-"""Whether the platform accepts applications. One of `open`, `waitlist`, `closed`, `unknown`; a
-later version of the API may add values."""
+ApplicationStatus: TypeAlias = Literal["open", "waitlist", "closed", "unknown"]
+"""Whether the platform accepts applications. A later version of the API may add values."""
 
 
 class RiskIndicator(TypedDict):
@@ -204,12 +238,11 @@ class Verification(TypedDict):
     applicationLink: ApplicationLink | None
     """The latest link check, or null if there is none."""
 
-VerificationStatus = str
+VerificationStatus: TypeAlias = Literal["verified", "unverified", "stale", "needs-review"]
 """The first of these that applies. `unverified`: there is no factual review. `needs-review`:
 the latest review did not succeed, or a later check or a material change of the listing
 conflicts with it. `stale`: the latest review is more than 14 days old. `verified`:
-otherwise. One of `verified`, `unverified`, `stale`, `needs-review`; a later version of the
-API may add values."""
+otherwise. A later version of the API may add values."""
 
 
 class ApplicationLink(TypedDict):
@@ -219,16 +252,15 @@ class ApplicationLink(TypedDict):
 
     checkedAt: str
 
-Outcome = str
+Outcome: TypeAlias = Literal["verified", "reachable", "blocked", "unreachable", "closed", "needs-review"]
 """The result of a check: for a review `verified`, `closed` or `needs-review`; for a link check
 `reachable`, `blocked` (the site blocks automated requests), `unreachable`, `closed` or
-`needs-review`. One of `verified`, `reachable`, `blocked`, `unreachable`, `closed`,
-`needs-review`; a later version of the API may add values."""
+`needs-review`. A later version of the API may add values."""
 
-CheckType = str
+CheckType: TypeAlias = Literal["review", "application-link"]
 """The kind of evidence. A `review` compares the facts with their sources; an
-`application-link` check requests the application page. Neither renews the other. One of
-`review`, `application-link`; a later version of the API may add values."""
+`application-link` check requests the application page. Neither renews the other. A later
+version of the API may add values."""
 
 
 class CompanyProfile(TypedDict):
@@ -288,13 +320,11 @@ class ExperienceSource(TypedDict):
 
     checkedAt: CheckDate
 
-ExperienceKind = str
-"""Whether the source has ratings or discussions. One of `ratings`, `community`; a later
-version of the API may add values."""
+ExperienceKind: TypeAlias = Literal["ratings", "community"]
+"""Whether the source has ratings or discussions. A later version of the API may add values."""
 
-ReviewerGroup = str
-"""The people who write there. One of `workers`, `customers`, `mixed`; a later version of the
-API may add values."""
+ReviewerGroup: TypeAlias = Literal["workers", "customers", "mixed"]
+"""The people who write there. A later version of the API may add values."""
 
 
 class Rating(TypedDict):
@@ -321,14 +351,13 @@ class Assessment(TypedDict):
 
     checkedAt: CheckDate
 
-AssessmentLevel = str
-"""The strength of the evidence, as a word. One of `strong`, `moderate`, `limited`, `unknown`;
-a later version of the API may add values."""
+AssessmentLevel: TypeAlias = Literal["strong", "moderate", "limited", "unknown"]
+"""The strength of the evidence, as a word. A later version of the API may add values."""
 
-ProfileFreshness = str
+ProfileFreshness: TypeAlias = Literal["fresh", "stale", "unknown"]
 """`fresh` before `freshUntil`, `stale` from then on, `unknown` if the profile contains no
-check. It does not affect the verification status. One of `fresh`, `stale`, `unknown`; a
-later version of the API may add values."""
+check. It does not affect the verification status. A later version of the API may add
+values."""
 
 
 class Event(TypedDict):
@@ -389,31 +418,30 @@ class Meta(TypedDict):
 
     tier: Tier
 
-Tier = str
-"""The caller's tier. One of `free`, `developer`, `commercial`; a later version of the API may
-add values."""
+Tier: TypeAlias = Literal["free", "developer", "commercial"]
+"""The caller's tier. A later version of the API may add values."""
 
 
 class Code:
     """The error codes of the API, for comparison with `OpportunityError.code`."""
 
-    INVALID_PARAMETER = "invalid_parameter"
-    UNKNOWN_PARAMETER = "unknown_parameter"
-    DUPLICATE_PARAMETER = "duplicate_parameter"
-    BODY_NOT_ALLOWED = "body_not_allowed"
-    MISSING_API_KEY = "missing_api_key"
-    INVALID_API_KEY = "invalid_api_key"
-    EXPIRED_API_KEY = "expired_api_key"
-    REVOKED_API_KEY = "revoked_api_key"
-    SUBSCRIPTION_REQUIRED = "subscription_required"
-    ACCOUNT_SUSPENDED = "account_suspended"
-    NOT_FOUND = "not_found"
-    METHOD_NOT_ALLOWED = "method_not_allowed"
-    MINUTE_LIMIT_REACHED = "minute_limit_reached"
-    DAILY_LIMIT_REACHED = "daily_limit_reached"
-    SERVICE_CAPACITY_REACHED = "service_capacity_reached"
-    SERVICE_UNAVAILABLE = "service_unavailable"
-    INTERNAL_ERROR = "internal_error"
+    INVALID_PARAMETER: Final = "invalid_parameter"
+    UNKNOWN_PARAMETER: Final = "unknown_parameter"
+    DUPLICATE_PARAMETER: Final = "duplicate_parameter"
+    BODY_NOT_ALLOWED: Final = "body_not_allowed"
+    MISSING_API_KEY: Final = "missing_api_key"
+    INVALID_API_KEY: Final = "invalid_api_key"
+    EXPIRED_API_KEY: Final = "expired_api_key"
+    REVOKED_API_KEY: Final = "revoked_api_key"
+    SUBSCRIPTION_REQUIRED: Final = "subscription_required"
+    ACCOUNT_SUSPENDED: Final = "account_suspended"
+    NOT_FOUND: Final = "not_found"
+    METHOD_NOT_ALLOWED: Final = "method_not_allowed"
+    MINUTE_LIMIT_REACHED: Final = "minute_limit_reached"
+    DAILY_LIMIT_REACHED: Final = "daily_limit_reached"
+    SERVICE_CAPACITY_REACHED: Final = "service_capacity_reached"
+    SERVICE_UNAVAILABLE: Final = "service_unavailable"
+    INTERNAL_ERROR: Final = "internal_error"
 
 
 class Filter(TypedDict, total=False):
@@ -448,7 +476,7 @@ class Filter(TypedDict, total=False):
     category: Category | None
     """The primary way of earning."""
 
-    checked_after: CheckDate | None
+    checked_after: CheckDate | date | None
     """Matches records whose latest factual review (`verification.lastCheckedAt`) is at or after
     this time. A date means 00:00:00 UTC of that day; a timestamp needs `Z` or an offset. Other
     ISO 8601 forms of a day or an instant are accepted as well, such as `20261101T0900+0500`.

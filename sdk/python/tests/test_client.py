@@ -10,6 +10,7 @@ import threading
 import time
 import traceback
 import unittest
+from datetime import UTC, date, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from unittest import mock
@@ -50,6 +51,17 @@ class ClientTest(unittest.TestCase):
         client = Client(url="http://127.0.0.1:1", key="k")
         unknown: Any = {"limit": 5}
         self.assertRaisesRegex(TypeError, "unknown filter limit", client.opportunities, **unknown)
+
+    def test_times_are_filters(self) -> None:
+        asked: list[str] = []
+        body = {"data": [], "pagination": {"hasMore": False, "next": None}, "meta": {}}
+        with Server(200, json.dumps(body).encode(), {}, on_path=asked.append) as url:
+            client = Client(url=url, key="k")
+            list(client.opportunities(checked_after=date(2026, 11, 1), page_size=1))
+            list(client.opportunities(checked_after=datetime(2026, 11, 1, tzinfo=UTC), page_size=1))
+            self.assertRaisesRegex(ValueError, "time zone", list, client.opportunities(checked_after=datetime(2026, 11, 1)))
+        path = "/api/v1/opportunities?limit=1&checked_after=2026-11-01"
+        self.assertEqual(asked, [path, path + "T00%3A00%3A00%2B00%3A00"])
 
     def test_cancel_ends_waits_and_calls(self) -> None:
         cancel = threading.Event()
@@ -97,10 +109,11 @@ class ClientTest(unittest.TestCase):
 class Server:
     """A server with one response. It calls on_request for each request."""
 
-    def __init__(self, status: int, body: bytes, headers: dict[str, str], on_request: Any = lambda: None) -> None:
+    def __init__(self, status: int, body: bytes, headers: dict[str, str], on_request: Any = lambda: None, on_path: Any = lambda path: None) -> None:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 on_request()
+                on_path(self.path)
                 self.send_response(status)
                 for name, value in headers.items():
                     self.send_header(name, value)

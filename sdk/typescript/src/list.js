@@ -74,13 +74,15 @@ function following(next, current) {
  */
 function query(parameters, filter) {
   const query = new URLSearchParams();
-  for (const [property, value] of Object.entries({ pageSize: MAX_PAGE_SIZE, ...filter })) {
+  /** @type {Record<string, unknown>} */
+  const all = { pageSize: MAX_PAGE_SIZE, ...filter };
+  for (const [property, value] of Object.entries(all)) {
     const parameter = parameters[property];
     if (parameter === undefined) {
       throw new TypeError(`opportunity: unknown filter ${property}`);
     }
     if (value !== undefined) {
-      query.set(parameter, String(value));
+      query.set(parameter, value instanceof Date ? value.toISOString() : String(value));
     }
   }
   return query;

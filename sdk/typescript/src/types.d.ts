@@ -360,27 +360,6 @@ export type Tier =
   | 'commercial'
   | (string & {});
 
-/** A code for programs. The list is closed. */
-export type Code =
-  | 'invalid_parameter'
-  | 'unknown_parameter'
-  | 'duplicate_parameter'
-  | 'body_not_allowed'
-  | 'missing_api_key'
-  | 'invalid_api_key'
-  | 'expired_api_key'
-  | 'revoked_api_key'
-  | 'subscription_required'
-  | 'account_suspended'
-  | 'not_found'
-  | 'method_not_allowed'
-  | 'minute_limit_reached'
-  | 'daily_limit_reached'
-  | 'service_capacity_reached'
-  | 'service_unavailable'
-  | 'internal_error'
-  | (string & {});
-
 /** Filter selects opportunities. An omitted filter excludes nothing. */
 export interface Filter {
   /**
@@ -416,7 +395,7 @@ export interface Filter {
    * forms of a day or an instant are accepted as well, such as `20261101T0900+0500`. Link checks and
    * edits of the listing do not count, and records that were never reviewed do not match.
    */
-  checkedAfter?: CheckDate | undefined;
+  checkedAfter?: CheckDate | Date | undefined;
   /** The page number, starting at 1. A page beyond the last one is empty. */
   page?: number | undefined;
   /**

@@ -61,6 +61,21 @@ test('an unknown filter is an error before any request', async () => {
   await assert.rejects(client.opportunities(filter).next(), /unknown filter limit/);
 });
 
+test('a Date is a filter', async () => {
+  const urls = /** @type {string[]} */ ([]);
+  const listener = createServer((request, response) => {
+    urls.push(request.url ?? '');
+    response.end('{"data": [], "pagination": {"hasMore": false, "next": null}}');
+  });
+  await /** @type {Promise<void>} */ (new Promise((ready) => listener.listen(0, '127.0.0.1', ready)));
+  const { port } = /** @type {import('node:net').AddressInfo} */ (listener.address());
+  const client = new OpportunityClient({ url: `http://127.0.0.1:${port}`, key: 'k' });
+  await client.opportunities({ checkedAfter: new Date(0) }).next();
+  listener.closeAllConnections();
+  listener.close();
+  assert.deepEqual(urls, ['/api/v1/opportunities?limit=100&checked_after=1970-01-01T00%3A00%3A00.000Z']);
+});
+
 /** Starts a server that never answers /slow and asks callers of /limited to wait for a minute. */
 async function server() {
   /** @type {(() => void)[]} */

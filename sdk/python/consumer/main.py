@@ -1,0 +1,40 @@
+"""A program of a consumer. The package as it is installed must type-check in it, and each line with an ignored error must not."""
+
+from datetime import UTC, date, datetime
+from typing import assert_never
+
+from opportunity_data import Category, Client, Code, Event, Filter, MemoryCache, Opportunity, OpportunityError, Pay
+
+client = Client(cache=MemoryCache(10))
+chosen: Filter = {"country": "CA", "category": "sell", "remote": True, "checked_after": date(2026, 11, 1)}
+for record in client.opportunities(**chosen):
+    first: Opportunity = record
+    pay: Pay | None = first["facts"]["pay"]
+    print(pay["minimum"] if pay else None)
+for event in client.history("maple-scribe"):
+    found: Event = event
+    print(found["checkedAt"])
+for page in client.opportunity_pages(checked_after=datetime.now(UTC)):
+    print(page.data[0]["id"], page.response.rate_limit.remaining)
+try:
+    client.opportunity("maple-scribe")
+except OpportunityError as error:
+    if error.code == Code.NOT_FOUND:
+        print(error.request_id)
+
+
+def label(category: Category) -> str:
+    match category:
+        case "online" | "sell":
+            return "anywhere"
+        case "local" | "host":
+            return "at home"
+    assert_never(category)
+
+
+print(Code.NOT_FUOND)  # type: ignore[attr-defined]
+print(label("sel"))  # type: ignore[arg-type]
+client.opportunities(contry="CA")  # type: ignore[call-arg]
+client.opportunities(remote="yes")  # type: ignore[arg-type]
+client.opportunities(category="sel")  # type: ignore[arg-type]
+print(first["facts"]["pay"]["minimum"])  # type: ignore[index]

@@ -1,0 +1,42 @@
+// A program of a consumer. The package as it is installed must type-check in it, and each line after @ts-expect-error must not.
+import {
+  Code, MemoryCache, OpportunityClient, OpportunityError, type Category, type Event, type Filter, type Opportunity, type Pay, type Store,
+} from 'opportunity-data';
+
+const client = new OpportunityClient({ cache: new MemoryCache(10) });
+const filter: Filter = { country: 'CA', category: 'sell', remote: true, checkedAfter: new Date(0) };
+for await (const record of client.opportunities(filter)) {
+  const first: Opportunity = record;
+  const pay: Pay | null = first.facts.pay;
+  const category: Category = first.category;
+  console.log(pay?.minimum.toFixed(2), category.toUpperCase());
+}
+for await (const event of client.history('maple-scribe')) {
+  const found: Event = event;
+  console.log(found.checkedAt);
+}
+try {
+  await client.opportunity('maple-scribe');
+} catch (error) {
+  if (error instanceof OpportunityError && error.code === Code.notFound) {
+    const code: 'not_found' = Code.notFound;
+    const known: Code = code;
+    console.log(known, error.requestId);
+  }
+}
+export const copy = (store: Store) => client.sync(store);
+
+// @ts-expect-error a misspelled code
+console.log(Code.notFuond);
+// @ts-expect-error codes are constants
+Code.notFound = 'gone';
+// @ts-expect-error a misspelled filter
+client.opportunities({ contry: 'CA' });
+// @ts-expect-error a filter with a value of the wrong type
+client.opportunities({ remote: 'yes' });
+// @ts-expect-error not a name of this package
+export { parametersOfFilter } from 'opportunity-data';
+// @ts-expect-error a misspelled option
+new OpportunityClient({ timeout: 1 });
+// @ts-expect-error a fact may be unknown
+export const remote = async (id: string): Promise<boolean> => (await client.opportunity(id)).data.facts.remote;
