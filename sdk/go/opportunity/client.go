@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 )
 
@@ -27,6 +28,8 @@ type Client struct {
 	http   http.Client
 	budget time.Duration
 	cache  Cache
+	agent  string
+	retry  func(Retry)
 
 	sleep func(context.Context, time.Duration) error
 	now   func() time.Time
@@ -38,6 +41,8 @@ type config struct {
 	timeout  time.Duration
 	budget   time.Duration
 	cache    Cache
+	agent    string
+	retry    func(Retry)
 }
 
 // Option configures a client.
@@ -61,11 +66,25 @@ func WithRetryBudget(d time.Duration) Option { return func(c *config) { c.budget
 // WithCache makes calls conditional: the client sends the entity tags of cached responses. There is no cache by default.
 func WithCache(cache Cache) Option { return func(c *config) { c.cache = cache } }
 
+// WithUserAgent names your program, such as "prices/1.2", in the User-Agent header. The name and version of this SDK follow.
+func WithUserAgent(program string) Option { return func(c *config) { c.agent = program } }
+
+// WithRetryHook calls hook before each wait for another attempt, for example to log it. To end a wait, end the context of the call.
+func WithRetryHook(hook func(Retry)) Option { return func(c *config) { c.retry = hook } }
+
+// Retry describes a failed attempt and the wait before the next one.
+type Retry struct {
+	Attempt int           // attempts so far, 1 after the first
+	Wait    time.Duration // time until the next attempt
+	Err     *Error        // why the attempt failed
+}
+
 // New returns a client. It returns an error if the address or the key is missing or malformed; the error never contains the key.
 func New(options ...Option) (*Client, error) {
 	c := config{
 		url: os.Getenv("OPPORTUNITY_URL"), key: os.Getenv("OPPORTUNITY_KEY"),
 		http: http.DefaultClient, timeout: DefaultTimeout, budget: DefaultRetryBudget,
+		retry: func(Retry) {},
 	}
 	for _, set := range options {
 		set(&c)
@@ -80,7 +99,13 @@ func New(options ...Option) (*Client, error) {
 	if err := checkKey(c.key); err != nil {
 		return nil, err
 	}
-	client := &Client{base: base, key: &c.key, http: *c.http, budget: c.budget, cache: c.cache, sleep: sleep, now: time.Now}
+	if !printable(c.agent) {
+		return nil, errors.New("opportunity: invalid user agent: it contains a line break or a character that is not ASCII")
+	}
+	agent := strings.TrimSpace(c.agent + " opportunity-go/" + Version)
+	client := &Client{
+		base: base, key: &c.key, http: *c.http, budget: c.budget, cache: c.cache, agent: agent, retry: c.retry, sleep: sleep, now: time.Now,
+	}
 	client.http.Timeout = c.timeout
 	client.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return client, nil
@@ -102,12 +127,14 @@ func checkKey(key string) error {
 	if key == "" {
 		return errors.New("opportunity: key missing: set OPPORTUNITY_KEY or use WithKey")
 	}
-	for _, r := range key {
-		if r <= ' ' || r > '~' {
-			return errors.New("opportunity: invalid key: it contains a space, a line break or a character that is not ASCII")
-		}
+	if !printable(key) || strings.Contains(key, " ") {
+		return errors.New("opportunity: invalid key: it contains a space, a line break or a character that is not ASCII")
 	}
 	return nil
+}
+
+func printable(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -43,6 +43,7 @@ type conformanceCase struct {
 		RetryBudget       *float64
 		Timeout, Deadline float64
 		Cache             int
+		UserAgent         string
 	}
 	Copy struct {
 		Records map[string]string
@@ -95,7 +96,10 @@ func (c conformanceCase) run(t *testing.T) {
 	defer server.Close()
 
 	var waits []float64
-	options := []Option{WithURL(server.URL), WithKey(key)}
+	var retries []any
+	options := []Option{WithURL(server.URL), WithKey(key), WithUserAgent(c.Options.UserAgent), WithRetryHook(func(r Retry) {
+		retries = append(retries, map[string]any{"attempt": r.Attempt, "wait": r.Wait.Seconds(), "code": r.Err.Code})
+	})}
 	if c.Options.RetryBudget != nil {
 		options = append(options, WithRetryBudget(time.Duration(*c.Options.RetryBudget*float64(time.Second))))
 	}
@@ -120,10 +124,10 @@ func (c conformanceCase) run(t *testing.T) {
 		store.records[id] = Opportunity{ID: id, Summary: summary}
 	}
 	for _, call := range c.Calls {
-		waits = []float64{}
+		waits, retries = []float64{}, []any{}
 		client.now = func() time.Time { return call.Now }
 		got := call.run(ctx, client, store)
-		got["waits"] = waits
+		got["waits"], got["retries"] = waits, retries
 		compare(t, call.Want, got)
 	}
 	if got := int(played.Load()); got != len(c.Exchanges) && ctx.Err() == nil { // a deadline can end a call before its request
@@ -140,6 +144,9 @@ func (x exchange) play(t *testing.T, w http.ResponseWriter, r *http.Request) {
 		t.Errorf("got request %s, want %s with %v", r.URL, x.Path, x.Query)
 	}
 	for name, want := range x.Headers {
+		if want != nil {
+			*want = strings.ReplaceAll(*want, "{sdk}", "opportunity-go/"+Version)
+		}
 		if values := r.Header.Values(name); want == nil && len(values) > 0 || want != nil && !slices.Equal(values, []string{*want}) {
 			t.Errorf("got header %s %q, want %v", name, values, want)
 		}
@@ -184,6 +191,9 @@ func (c conformanceCall) run(ctx context.Context, client *Client, store *memoryS
 			return map[string]any{
 				"ids": each(p.Data, func(o Opportunity) any { return o.ID }), "page": p.Pagination.Page, "total": p.Pagination.Total,
 				"remaining": p.Response.RateLimit.Remaining, "requestId": p.Response.RequestID, "notModified": p.Response.NotModified,
+				"minuteLimit": map[string]any{
+					"limit": p.Response.MinuteLimit.Limit, "remaining": p.Response.MinuteLimit.Remaining, "reset": p.Response.MinuteLimit.Reset,
+				},
 			}
 		})
 	case "opportunity":
@@ -208,6 +218,7 @@ func (c conformanceCall) run(ctx context.Context, client *Client, store *memoryS
 		got["error"] = map[string]any{
 			"status": e.Status, "code": e.Code, "message": e.Message, "requestId": e.RequestID,
 			"retryAfter": e.RetryAfter.Seconds(), "documentation": e.Documentation,
+			"text": strings.TrimPrefix(e.Error(), "opportunity: "),
 		}
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		got["timedOut"] = true

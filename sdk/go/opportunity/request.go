@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"time"
 )
@@ -18,6 +19,8 @@ type Response struct {
 	RequestID string
 	// RateLimit is the daily quota after this call.
 	RateLimit RateLimit
+	// MinuteLimit is the quota of 60 seconds after this call.
+	MinuteLimit RateLimit
 	// NotModified is set if the API confirmed a cached response with a 304, which is charged like a 200. Meta.GeneratedAt is then the
 	// time of the cached response.
 	NotModified bool
@@ -25,11 +28,11 @@ type Response struct {
 	etag string
 }
 
-// RateLimit is the daily quota of the account.
+// RateLimit is a quota of the account.
 type RateLimit struct {
-	Limit     int       // calls in a day
-	Remaining int       // calls left today
-	Reset     time.Time // the next midnight UTC
+	Limit     int       // calls in a day, or in any 60 seconds
+	Remaining int       // calls left
+	Reset     time.Time // when more calls are available: for the day, the next midnight UTC
 }
 
 // request is a GET of the API.
@@ -48,28 +51,28 @@ const (
 // get sends a request until it succeeds, cannot succeed, or the retry budget is used up. It decodes a 200 into out.
 func (c *Client) get(ctx context.Context, r request, out any) (Response, error) {
 	var waited time.Duration
-	for step := firstStep; ; step = min(2*step, lastStep) {
+	step := firstStep
+	for attempt := 1; ; attempt++ {
 		response, err := c.attempt(ctx, r, out)
-		if err == nil {
-			return response, nil
+		failed := new(Error)
+		if !errors.As(err, &failed) {
+			return response, err
 		}
-		wait, again := retryIn(err, step)
+		wait, again := retryIn(failed, step)
 		if !again || waited+wait > c.budget {
 			return response, err
 		}
+		c.retry(Retry{Attempt: attempt, Wait: wait, Err: failed})
 		if err := c.sleep(ctx, wait); err != nil {
 			return response, fmt.Errorf("opportunity: %w", err)
 		}
 		waited += wait
+		step = min(2*step, lastStep)
 	}
 }
 
 // retryIn returns the wait before the next attempt, and false if waiting does not help.
-func retryIn(err error, step time.Duration) (time.Duration, bool) {
-	e := new(Error)
-	if !errors.As(err, &e) {
-		return 0, false
-	}
+func retryIn(e *Error, step time.Duration) (time.Duration, bool) {
 	switch {
 	case e.Code == CodeMinuteLimitReached && e.RetryAfter > 0:
 		return e.RetryAfter, true
@@ -88,7 +91,7 @@ func (c *Client) attempt(ctx context.Context, r request, out any) (Response, err
 		return Response{}, err
 	}
 	req.Header.Set("Authorization", "Bearer "+*c.key)
-	req.Header.Set("User-Agent", "opportunity-go/"+Version)
+	req.Header.Set("User-Agent", c.agent)
 	if tag := r.etag + cached.ETag; tag != "" { // a request with a tag bypasses the cache
 		req.Header.Set("If-None-Match", tag)
 	}
@@ -99,7 +102,7 @@ func (c *Client) attempt(ctx context.Context, r request, out any) (Response, err
 	if err != nil {
 		return Response{}, &Error{Code: CodeConnectionFailed, Message: err.Error(), cause: err}
 	}
-	response := got.describe()
+	response := got.describe(c.now())
 	switch {
 	case got.status == http.StatusNotModified && r.etag != "":
 		return response, nil
@@ -144,12 +147,14 @@ func (c *Client) send(req *http.Request) (reply, error) {
 	return reply{resp.StatusCode, resp.Header, body}, err
 }
 
-func (r reply) describe() Response {
+func (r reply) describe(now time.Time) Response {
+	more := time.Duration(r.minute("RateLimit", "t")) * time.Second
 	return Response{
 		RequestID: r.header.Get("X-Request-Id"),
 		RateLimit: RateLimit{
 			r.number("X-RateLimit-Limit"), r.number("X-RateLimit-Remaining"), time.Unix(int64(r.number("X-RateLimit-Reset")), 0).UTC(),
 		},
+		MinuteLimit: RateLimit{r.minute("RateLimit-Policy", "q"), r.minute("RateLimit", "r"), now.UTC().Add(more)},
 		NotModified: r.status == http.StatusNotModified,
 		etag:        r.header.Get("ETag"),
 	}
@@ -161,5 +166,15 @@ func (r reply) number(header string) int {
 	if err != nil {
 		return 0
 	}
+	return n
+}
+
+// minute returns a parameter of the minute in a header such as `"minute";r=59;t=60, "day";r=999;t=52200`, or 0 if it is missing.
+func (r reply) minute(header, parameter string) int {
+	found := regexp.MustCompile(`"minute"[^,]*;` + parameter + `=([0-9]+)`).FindStringSubmatch(r.header.Get(header))
+	if found == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(found[1])
 	return n
 }

@@ -5,7 +5,7 @@ from typing import assert_never
 
 from opportunity_data import Category, Client, Code, Event, Filter, MemoryCache, Opportunity, OpportunityError, Pay
 
-client = Client(cache=MemoryCache(10))
+client = Client(cache=MemoryCache(10), user_agent="prices/1.2", on_retry=lambda r: print(r.attempt, r.wait, r.error.code))
 chosen: Filter = {"country": "CA", "category": "sell", "remote": True, "checked_after": date(2026, 11, 1)}
 for record in client.opportunities(**chosen):
     first: Opportunity = record

@@ -18,7 +18,7 @@ from ._cache import Cache, CacheEntry, MemoryCache
 from ._client import VERSION, Client
 from ._error import Cancelled, OpportunityError
 from ._list import Detail, Page
-from ._request import RateLimit, Response
+from ._request import RateLimit, Response, Retry
 from ._sync import Changes, Store, SyncResult, SyncState
 from . import _types
 from ._types import *
@@ -36,6 +36,7 @@ __all__ = [
     "Page",
     "RateLimit",
     "Response",
+    "Retry",
     "Store",
     "SyncResult",
     "SyncState",

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 from . import _sync
 from ._cache import Cache
 from ._list import Detail, Page, items, pages
-from ._request import Requester
+from ._request import Requester, Retry
 from ._sync import Store, SyncResult
 from ._types import Event, Filter, HistoryFilter, Opportunity
 
@@ -35,6 +35,8 @@ class Client:
         timeout: float = 30.0,
         retry_budget: float = 90.0,
         cache: Cache | None = None,
+        user_agent: str = "",
+        on_retry: Callable[[Retry], object] | None = None,
         cancel: threading.Event | None = None,
         sleep: Callable[[float], object] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -46,6 +48,8 @@ class Client:
         timeout: bounds each wait for the network, in seconds.
         retry_budget: bounds the time that one request waits between attempts, in seconds; 0 turns retries off.
         cache: makes calls conditional: the client sends the entity tags of cached responses.
+        user_agent: names your program, such as "prices/1.2", in the User-Agent header; the name and version of this SDK follow.
+        on_retry: is called before each wait for another attempt, for example to log it; what it raises ends the call.
         cancel: when this event is set, waits end and the next request raises Cancelled.
         sleep, now: replace the wait between attempts and the clock, for tests.
         """
@@ -54,12 +58,14 @@ class Client:
         self._requester = Requester(
             _origin(url or os.environ.get("OPPORTUNITY_URL", "")),
             _checked(key or os.environ.get("OPPORTUNITY_KEY", "")),
-            f"opportunity-python/{VERSION}",
+            _agent(user_agent),
             timeout=timeout,
             retry_budget=retry_budget,
             cache=cache,
             cancel=cancel,
+            on_retry=on_retry,
             sleep=sleep,
+            now=now,
         )
         self._now = now
 
@@ -145,3 +151,9 @@ def _checked(key: str) -> str:
     if not re.fullmatch(r"[!-~]+", key):
         raise ValueError("invalid key: it contains a space, a line break or a character that is not ASCII")
     return key
+
+
+def _agent(program: str) -> str:
+    if not re.fullmatch(r"[ -~]*", program):
+        raise ValueError("invalid user_agent: it contains a line break or a character that is not ASCII")
+    return f"{program} opportunity-python/{VERSION}".strip()

@@ -5,16 +5,18 @@ from __future__ import annotations
 import copy
 import gzip
 import http.client
+import itertools
 import json
 import math
 import random
+import re
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.message import Message
 from typing import Any
 
@@ -29,16 +31,16 @@ LAST_STEP = 30.0
 
 @dataclass(frozen=True)
 class RateLimit:
-    """The daily quota of the account."""
+    """A quota of the account."""
 
     limit: int
-    """Calls in a day."""
+    """Calls in a day, or in any 60 seconds."""
 
     remaining: int
-    """Calls left today."""
+    """Calls left."""
 
     reset: datetime
-    """The next midnight UTC."""
+    """When more calls are available: for the day, the next midnight UTC."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,26 @@ class Response:
     rate_limit: RateLimit
     """The daily quota after this call."""
 
+    minute_limit: RateLimit
+    """The quota of 60 seconds after this call."""
+
     not_modified: bool
     """Set if the API confirmed a cached response with a 304, which is charged like a 200. meta["generatedAt"] is then the time of the
     cached response."""
+
+
+@dataclass(frozen=True)
+class Retry:
+    """A failed attempt and the wait before the next one."""
+
+    attempt: int
+    """Attempts so far, 1 after the first."""
+
+    wait: float
+    """Seconds until the next attempt."""
+
+    error: OpportunityError
+    """Why the attempt failed."""
 
 
 @dataclass
@@ -72,10 +91,17 @@ class Reply:
         value = self.headers.get(header, "")
         return int(value) if value.isdecimal() else 0
 
-    def describe(self) -> Response:
+    def describe(self, now: datetime) -> Response:
         reset = datetime.fromtimestamp(self.number("X-RateLimit-Reset"), UTC)
-        quota = RateLimit(self.number("X-RateLimit-Limit"), self.number("X-RateLimit-Remaining"), reset)
-        return Response(self.request_id, quota, self.status == 304)
+        day = RateLimit(self.number("X-RateLimit-Limit"), self.number("X-RateLimit-Remaining"), reset)
+        more = now + timedelta(seconds=self._minute("RateLimit", "t"))
+        minute = RateLimit(self._minute("RateLimit-Policy", "q"), self._minute("RateLimit", "r"), more)
+        return Response(self.request_id, day, minute, self.status == 304)
+
+    def _minute(self, header: str, parameter: str) -> int:
+        """Returns a parameter of the minute in a header such as `"minute";r=59;t=60, "day";r=999;t=52200`, or 0 if it is missing."""
+        found = re.search(f'"minute"[^,]*;{parameter}=([0-9]+)', self.headers.get(header, ""))
+        return int(found[1]) if found else 0
 
 
 @dataclass(frozen=True)
@@ -109,7 +135,9 @@ class Requester:
         retry_budget: float,
         cache: Cache | None,
         cancel: threading.Event | None,
+        on_retry: Callable[[Retry], object] | None,
         sleep: Callable[[float], object] | None,
+        now: Callable[[], datetime],
     ) -> None:
         self._base = base
         # A function, so that printing the object's attributes does not print the key.
@@ -119,7 +147,9 @@ class Requester:
         self._retry_budget = retry_budget
         self._cache = cache
         self._cancel = cancel or threading.Event()
+        self._on_retry = on_retry or (lambda retry: None)
         self._sleep = sleep or self._cancel.wait
+        self._now = now
         self._opener = urllib.request.build_opener(_AnyStatus)
         self._end = math.inf
 
@@ -135,7 +165,7 @@ class Requester:
         etag is sent as If-None-Match; a 304 then has no value. fresh bypasses the cache.
         """
         waited, step = 0.0, FIRST_STEP
-        while True:
+        for attempt in itertools.count(1):
             try:
                 return self._attempt(path, etag, fresh)
             except OpportunityError as error:
@@ -143,16 +173,18 @@ class Requester:
                 if wait is None or waited + wait > self._retry_budget:
                     raise
                 self._remaining(wait, error)
+                self._on_retry(Retry(attempt, wait, error))
             self._sleep(wait)
             waited += wait
             step = min(2 * step, LAST_STEP)
+        raise AssertionError  # unreachable
 
     def _attempt(self, path: str, etag: str, fresh: bool) -> Result:
         url = self._base + path
         cache = None if fresh else self._cache
         cached = cache.get(url) if cache else None
         reply = self._send(url, etag or (cached.etag if cached else ""))
-        response, tag = reply.describe(), reply.headers.get("ETag", "")
+        response, tag = reply.describe(self._now()), reply.headers.get("ETag", "")
         if response.not_modified and etag:
             return Result(None, tag, response)
         if response.not_modified and cached:

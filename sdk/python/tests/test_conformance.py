@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from opportunity_data import Changes, Client, MemoryCache, OpportunityError, SyncState
+from opportunity_data import Changes, Client, MemoryCache, OpportunityError, SyncState, __version__
 
 SUITE = Path(__file__).resolve().parents[2] / "conformance"
 FIXTURES = json.loads((SUITE / "fixtures" / "fixtures.json").read_text())
@@ -34,12 +34,15 @@ class ConformanceTest(unittest.TestCase):
         player = Player(case["exchanges"])
         options = case.get("options", {})
         waits: list[float] = []
+        retries: list[Any] = []
         now = datetime.now(UTC)
         client = Client(
             url=f"http://127.0.0.1:{player.server.server_port}",
             key=KEY,
             retry_budget=options.get("retryBudget", 90.0),
             timeout=options.get("timeout", 30.0),
+            user_agent=options.get("userAgent", ""),
+            on_retry=lambda r: retries.append({"attempt": r.attempt, "wait": r.wait, "code": r.error.code}),
             cache=MemoryCache(options["cache"]) if "cache" in options else None,
             sleep=None if "deadline" in options else lambda seconds: waits.append(seconds),
             now=lambda: now,
@@ -50,11 +53,12 @@ class ConformanceTest(unittest.TestCase):
         try:
             for call in case["calls"]:
                 waits.clear()
+                retries.clear()
                 if "now" in call:
                     now = datetime.fromisoformat(call["now"])
                 got = outcome(client, call, store)
                 self.assertEqual(player.failures, [])
-                self.compare({**got, "waits": waits}, call["want"])
+                self.compare({**got, "waits": waits, "retries": retries}, call["want"])
             if "deadline" not in options:  # which can end a call before its request
                 self.assertEqual(player.played, len(case["exchanges"]), "number of requests")
         finally:
@@ -126,7 +130,7 @@ class Player:
         self.same("Host", request.headers["Host"], f"127.0.0.1:{port}")
         self.same("Authorization", request.headers["Authorization"], f"Bearer {KEY}")
         for name, value in exchange.get("headers", {}).items():
-            self.same(name, request.headers[name], value)
+            self.same(name, request.headers[name], value and value.replace("{sdk}", f"opportunity-python/{__version__}"))
         if exchange.get("drop"):
             request.close_connection = True
             return
@@ -202,6 +206,7 @@ def outcome(client: Client, call: dict[str, Any], store: MemoryStore) -> dict[st
             "requestId": error.request_id,
             "retryAfter": error.retry_after,
             "documentation": error.documentation,
+            "text": str(error),
         }
     if call["do"] == "opportunityPages":
         got["pages"] = [
@@ -212,6 +217,10 @@ def outcome(client: Client, call: dict[str, Any], store: MemoryStore) -> dict[st
                 "remaining": page.response.rate_limit.remaining,
                 "requestId": page.response.request_id,
                 "notModified": page.response.not_modified,
+                "minuteLimit": {
+                    **vars(page.response.minute_limit),
+                    "reset": page.response.minute_limit.reset.isoformat().replace("+00:00", "Z"),
+                },
             }
             for page in found
         ]

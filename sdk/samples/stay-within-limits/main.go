@@ -14,6 +14,7 @@ func main() {
 	client, err := opportunity.New(
 		opportunity.WithCache(opportunity.NewMemoryCache(500)),
 		opportunity.WithRetryBudget(2*time.Minute), // enough to wait for the minute limit twice
+		opportunity.WithRetryHook(func(r opportunity.Retry) { log.Printf("%s: waiting for %v", r.Err.Code, r.Wait) }),
 	)
 	if err != nil {
 		log.Fatal(err)

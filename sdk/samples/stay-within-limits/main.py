@@ -7,6 +7,7 @@ from opportunity_data import Client, MemoryCache
 client = Client(
     cache=MemoryCache(500),
     retry_budget=120,  # enough to wait for the minute limit twice
+    on_retry=lambda r: print(f"{r.error.code}: waiting for {r.wait} s", file=sys.stderr),
 )
 for _ in range(2):
     for page in client.opportunity_pages():

@@ -3,7 +3,9 @@ import {
   Code, MemoryCache, OpportunityClient, OpportunityError, type Category, type Event, type Filter, type Opportunity, type Pay, type Store,
 } from 'opportunity-data';
 
-const client = new OpportunityClient({ cache: new MemoryCache(10) });
+const client = new OpportunityClient({
+  cache: new MemoryCache(10), userAgent: 'prices/1.2', onRetry: ({ attempt, waitMs, error }) => console.log(attempt, waitMs, error.detail),
+});
 const filter: Filter = { country: 'CA', category: 'sell', remote: true, checkedAfter: new Date(0) };
 for await (const record of client.opportunities(filter)) {
   const first: Opportunity = record;

@@ -22,7 +22,11 @@ export class OpportunityClient {
     }
     const { url = process.env['OPPORTUNITY_URL'], key = process.env['OPPORTUNITY_KEY'], now = () => new Date() } = options;
     checkKey(key);
-    this.#requester = new Requester(originOf(url), key, `opportunity-typescript/${VERSION}`, options);
+    const userAgent = `${options.userAgent ?? ''} opportunity-typescript/${VERSION}`.trim();
+    if (!/^[ -~]*$/.test(userAgent)) {
+      throw new Error('opportunity: invalid userAgent: it contains a line break or a character that is not ASCII');
+    }
+    this.#requester = new Requester(originOf(url), key, userAgent, now, options);
     this.#now = now;
   }
 

@@ -1,9 +1,10 @@
-/** A failed call. The message never contains the key. */
+/** A failed call. Its text never contains the key. */
 export class OpportunityError extends Error {
   /** @param {{status?: number, code: string, message: string, requestId?: string, retryAfter?: number, documentation?: string, cause?: unknown}} details */
   constructor({ status = 0, code, message, requestId = '', retryAfter = 0, documentation = '', cause }) {
-    super(message, { cause });
+    super(`${code}: ${message}${status === 0 ? '' : ` (status ${status}, request ${requestId})`}`, { cause });
     this.name = 'OpportunityError';
+    this.detail = message;
     this.status = status;
     this.code = code;
     this.requestId = requestId;

@@ -54,10 +54,24 @@ export interface ClientOptions {
   retryBudgetMs?: number | undefined;
   /** Makes calls conditional: the client sends the entity tags of cached responses. There is no cache by default. */
   cache?: Cache | undefined;
+  /** Names your program, such as `prices/1.2`, in the User-Agent header. The name and version of this SDK follow. */
+  userAgent?: string | undefined;
+  /** Is called before each wait for another attempt, for example to log it. What it throws ends the call. */
+  onRetry?: ((retry: Retry) => void) | undefined;
   /** Replaces the wait between attempts, for tests. */
   sleep?: ((ms: number, signal?: AbortSignal) => Promise<unknown>) | undefined;
   /** Replaces the clock, for tests. */
   now?: (() => Date) | undefined;
+}
+
+/** A failed attempt and the wait before the next one. */
+export interface Retry {
+  /** Attempts so far, 1 after the first. */
+  attempt: number;
+  /** Milliseconds until the next attempt. */
+  waitMs: number;
+  /** Why the attempt failed. */
+  error: OpportunityError;
 }
 
 export interface CallOptions {
@@ -85,6 +99,8 @@ export interface Response {
   requestId: string;
   /** The daily quota after this call. */
   rateLimit: RateLimit;
+  /** The quota of 60 seconds after this call. */
+  minuteLimit: RateLimit;
   /**
    * Set if the API confirmed a cached response with a 304, which is charged like a 200. `meta.generatedAt` is then the time of the
    * cached response.
@@ -92,19 +108,21 @@ export interface Response {
   notModified: boolean;
 }
 
-/** The daily quota of the account. */
+/** A quota of the account. */
 export interface RateLimit {
-  /** Calls in a day. */
+  /** Calls in a day, or in any 60 seconds. */
   limit: number;
-  /** Calls left today. */
+  /** Calls left. */
   remaining: number;
-  /** The next midnight UTC. */
+  /** When more calls are available: for the day, the next midnight UTC. */
   reset: Date;
 }
 
-/** A failed call. */
+/** A failed call. Its `message` has the code, the API's words, the status and the request id. */
 export class OpportunityError extends Error {
-  constructor(details: Partial<Omit<OpportunityError, 'name' | 'stack'>> & { code: string; message: string });
+  constructor(details: Partial<Omit<OpportunityError, 'name' | 'stack' | 'detail'>> & { code: string; message: string });
+  /** What was wrong, in the API's words. For people; the wording may change. */
+  readonly detail: string;
   /** HTTP status, or 0 if there was no response. */
   readonly status: number;
   /**

@@ -21,21 +21,26 @@ export class Requester {
   #timeoutMs;
   #retryBudgetMs;
   #cache;
+  #onRetry;
   #sleep;
+  #now;
 
   /**
    * @param {string} base
    * @param {string} key
    * @param {string} userAgent
+   * @param {() => Date} now
    * @param {import('./index.js').ClientOptions} options
    */
-  constructor(base, key, userAgent, { timeoutMs = 30_000, retryBudgetMs = 90_000, cache, sleep }) {
+  constructor(base, key, userAgent, now, { timeoutMs = 30_000, retryBudgetMs = 90_000, cache, onRetry, sleep }) {
     this.#base = base;
     this.#key = key;
     this.#userAgent = userAgent;
     this.#timeoutMs = timeoutMs;
     this.#retryBudgetMs = retryBudgetMs;
     this.#cache = cache;
+    this.#onRetry = onRetry;
+    this.#now = now;
     this.#sleep = sleep ?? ((ms, signal) => delay(ms, undefined, signal && { signal }));
   }
 
@@ -47,16 +52,22 @@ export class Requester {
    */
   async get(request) {
     let waited = 0;
-    for (let step = FIRST_STEP; ; step = Math.min(2 * step, LAST_STEP)) {
+    let step = FIRST_STEP;
+    for (let attempt = 1; ; attempt++) {
       try {
         return await this.#attempt(request);
       } catch (error) {
+        if (!(error instanceof OpportunityError)) {
+          throw error;
+        }
         const wait = retryIn(error, step);
         if (wait === undefined || waited + wait > this.#retryBudgetMs) {
           throw error;
         }
+        this.#onRetry?.({ attempt, waitMs: wait, error });
         await this.#wait(wait, request.signal);
         waited += wait;
+        step = Math.min(2 * step, LAST_STEP);
       }
     }
   }
@@ -86,7 +97,7 @@ export class Requester {
     const tag = request.etag ?? cached?.etag;
     const reply = await this.#send(url, tag, request.signal);
     const notModified = reply.status === 304;
-    const result = { etag: reply.headers.get('etag') ?? '', response: describe(reply), value: undefined };
+    const result = { etag: reply.headers.get('etag') ?? '', response: describe(reply, this.#now()), value: undefined };
     if (notModified && request.etag !== undefined) {
       return result;
     }
@@ -137,13 +148,10 @@ export class Requester {
 /**
  * Returns the milliseconds before the next attempt, or undefined if waiting does not help.
  *
- * @param {unknown} error
+ * @param {OpportunityError} error
  * @param {number} step
  */
 function retryIn(error, step) {
-  if (!(error instanceof OpportunityError)) {
-    return undefined;
-  }
   const backoff = step / 2 + (Math.random() * step) / 2;
   if (error.code === Code.minuteLimitReached) {
     return error.retryAfter * 1000 || backoff;
@@ -168,16 +176,24 @@ function reason(error) {
 
 /**
  * @param {Reply} reply
+ * @param {Date} now
  * @returns {import('./index.js').Response}
  */
-function describe({ status, headers, requestId }) {
+function describe({ status, headers, requestId }, now) {
   const number = (/** @type {string} */ name) => Number(headers.get(name)) || 0;
+  const minute = (/** @type {string} */ name, /** @type {string} */ parameter) =>
+    Number(new RegExp(`"minute"[^,]*;${parameter}=(\\d+)`).exec(headers.get(name) ?? '')?.[1] ?? 0);
   return {
     requestId,
     rateLimit: {
       limit: number('x-ratelimit-limit'),
       remaining: number('x-ratelimit-remaining'),
       reset: new Date(number('x-ratelimit-reset') * 1000),
+    },
+    minuteLimit: {
+      limit: minute('ratelimit-policy', 'q'),
+      remaining: minute('ratelimit', 'r'),
+      reset: new Date(now.getTime() + minute('ratelimit', 't') * 1000),
     },
     notModified: status === 304,
   };

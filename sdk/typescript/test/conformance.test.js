@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { test } from 'node:test';
 
-import { MemoryCache, OpportunityClient, OpportunityError } from '../src/index.js';
+import { MemoryCache, OpportunityClient, OpportunityError, VERSION } from '../src/index.js';
 
 const suite = new URL('../../conformance/', import.meta.url);
 const key = 'oda_test_conformance';
@@ -38,12 +38,16 @@ async function run({ options = {}, copy, calls, exchanges }) {
   const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
   /** @type {number[]} */
   let waits = [];
+  /** @type {object[]} */
+  let retries = [];
   let now = new Date();
   const client = new OpportunityClient({
     url: `http://127.0.0.1:${port}`,
     key,
     retryBudgetMs: options.retryBudget === undefined ? undefined : options.retryBudget * 1000,
     timeoutMs: options.timeout && options.timeout * 1000,
+    userAgent: options.userAgent,
+    onRetry: ({ attempt, waitMs, error }) => retries.push({ attempt, wait: waitMs / 1000, code: error.code }),
     cache: options.cache && new MemoryCache(options.cache),
     sleep: options.deadline ? undefined : async (ms) => waits.push(ms / 1000),
     now: () => now,
@@ -52,10 +56,11 @@ async function run({ options = {}, copy, calls, exchanges }) {
   try {
     for (const call of calls) {
       waits = [];
+      retries = [];
       now = new Date(call.now ?? 0);
       const got = await outcome(client, call, store, options.deadline && AbortSignal.timeout(options.deadline * 1000));
       assert.deepEqual(failures, []);
-      compare({ ...got, waits }, call.want);
+      compare({ ...got, waits, retries }, call.want);
     }
     if (!options.deadline) { // which can end a call before its request
       assert.equal(played, exchanges.length, 'number of requests');
@@ -80,8 +85,8 @@ function play(exchange, request, response) {
   assert.equal(request.headers.authorization, `Bearer ${key}`);
   const port = String(request.socket.localPort);
   assert.equal(request.headers.host, `127.0.0.1:${port}`);
-  for (const [name, value] of Object.entries(exchange.headers ?? {})) {
-    assert.equal(request.headers[name] ?? null, value, name);
+  for (const [name, value] of Object.entries(/** @type {Record<string, string | null>} */ (exchange.headers ?? {}))) {
+    assert.equal(request.headers[name] ?? null, value?.replace('{sdk}', `opportunity-typescript/${VERSION}`) ?? null, name);
   }
   if (exchange.drop) {
     request.socket.destroy();
@@ -136,7 +141,7 @@ async function outcome(client, call, store, signal) {
     }
   } catch (error) {
     if (error instanceof OpportunityError) {
-      got.error = { .../** @type {object} */ (error), message: error.message };
+      got.error = { .../** @type {object} */ (error), message: error.detail, text: error.message };
     } else if (error === signal?.reason) {
       got.timedOut = true;
     } else {
@@ -150,6 +155,7 @@ async function outcome(client, call, store, signal) {
       total: pagination.total,
       remaining: response.rateLimit.remaining,
       ...response,
+      minuteLimit: { ...response.minuteLimit, reset: response.minuteLimit.reset.toISOString().replace('.000Z', 'Z') },
     }));
   } else if (call.do === 'opportunities' || call.do === 'history') {
     got.ids = found.map((item) => item.id);
