@@ -14,6 +14,7 @@ and when the connection fails, until it has waited for the retry budget. It neve
 capacity raises at once.
 """
 
+from ._asynchronous import AsyncClient
 from ._cache import Cache, CacheEntry, MemoryCache
 from ._client import VERSION, Client
 from ._error import Cancelled, OpportunityError
@@ -25,6 +26,7 @@ from ._types import *
 
 __version__ = VERSION
 __all__ = [
+    "AsyncClient",
     "Cache",
     "CacheEntry",
     "Cancelled",

@@ -25,7 +25,7 @@ _LIST = "/api/v1/opportunities"
 
 
 class Client:
-    """Calls the API with one key. It is safe for use by several threads."""
+    """Calls the API with one key. It is safe for use by several threads, and keeps its connections open until it is closed."""
 
     def __init__(
         self,
@@ -76,6 +76,21 @@ class Client:
         """
         bounded = copy.copy(self)
         bounded._requester = self._requester.within(seconds)
+        return bounded
+
+    def close(self) -> None:
+        """Closes the connections that no call uses."""
+        self._requester.connections.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _cancelled_by(self, cancel: threading.Event) -> Client:
+        bounded = copy.copy(self)
+        bounded._requester = self._requester.cancelled_by(cancel)
         return bounded
 
     def opportunities(self, **filter: Unpack[Filter]) -> Iterator[Opportunity]:

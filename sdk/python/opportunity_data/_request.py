@@ -12,8 +12,6 @@ import random
 import re
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,6 +19,7 @@ from email.message import Message
 from typing import Any
 
 from ._cache import Cache, CacheEntry
+from ._connections import Connections
 from ._error import CONNECTION_FAILED, Cancelled, OpportunityError, invalid_response, response_error
 from ._types import Code
 
@@ -113,15 +112,6 @@ class Result:
     response: Response
 
 
-class _AnyStatus(urllib.request.HTTPErrorProcessor):
-    """Returns every response to the caller. So no redirect is followed; the API has none."""
-
-    def http_response(self, request: Any, response: Any) -> Any:
-        return response
-
-    https_response = http_response
-
-
 class Requester:
     """Sends GET requests to one address with one key."""
 
@@ -150,13 +140,21 @@ class Requester:
         self._on_retry = on_retry or (lambda retry: None)
         self._sleep = sleep or self._cancel.wait
         self._now = now
-        self._opener = urllib.request.build_opener(_AnyStatus)
+        self.connections = Connections(base)
         self._end = math.inf
 
     def within(self, seconds: float) -> Requester:
         """Returns a requester whose requests raise TimeoutError unless they end within that time from now."""
         bounded = copy.copy(self)
         bounded._end = min(self._end, time.monotonic() + seconds)
+        return bounded
+
+    def cancelled_by(self, cancel: threading.Event) -> Requester:
+        """Returns a requester whose waits and requests end when the event is set."""
+        bounded = copy.copy(self)
+        if self._sleep == self._cancel.wait:
+            bounded._sleep = cancel.wait
+        bounded._cancel = cancel
         return bounded
 
     def get(self, path: str, *, etag: str = "", fresh: bool = False) -> Result:
@@ -180,10 +178,10 @@ class Requester:
         raise AssertionError  # unreachable
 
     def _attempt(self, path: str, etag: str, fresh: bool) -> Result:
-        url = self._base + path
+        url = self._base + path  # names the entry of the cache
         cache = None if fresh else self._cache
         cached = cache.get(url) if cache else None
-        reply = self._send(url, etag or (cached.etag if cached else ""))
+        reply = self._send(path, etag or (cached.etag if cached else ""))
         response, tag = reply.describe(self._now()), reply.headers.get("ETag", "")
         if response.not_modified and etag:
             return Result(None, tag, response)
@@ -201,7 +199,7 @@ class Requester:
             cache.put(url, CacheEntry(tag, body))
         return Result(value, tag, response)
 
-    def _send(self, url: str, tag: str) -> Reply:
+    def _send(self, path: str, tag: str) -> Reply:
         if self._cancel.is_set():
             raise Cancelled
         headers = {
@@ -210,14 +208,14 @@ class Requester:
             "Accept-Encoding": "gzip",
             **({"If-None-Match": tag} if tag else {}),
         }
-        request = urllib.request.Request(url, headers=headers)
+        timeout = min(self._timeout, self._remaining())
         try:
-            with self._opener.open(request, timeout=min(self._timeout, self._remaining())) as response:
+            with self.connections.get(path, headers, timeout) as response:
                 body = self._read(response)
                 if response.headers.get("Content-Encoding") == "gzip":
                     body = gzip.decompress(body)
                 return Reply(response.status, response.headers, body)
-        except (OSError, EOFError, http.client.HTTPException) as error:  # OSError includes URLError and timeouts
+        except (OSError, EOFError, http.client.HTTPException) as error:  # OSError includes timeouts
             self._remaining(cause=error)
             raise OpportunityError(CONNECTION_FAILED, str(error) or type(error).__name__) from error
 
@@ -229,6 +227,7 @@ class Requester:
             self._remaining()
         if response.length:  # what read raises, but read1 does not
             raise http.client.IncompleteRead(bytes(body), response.length)
+        response.read()  # ends the response, so that the connection can be used again
         return bytes(body)
 
     def _remaining(self, wait: float = 0.0, cause: Exception | None = None) -> float:

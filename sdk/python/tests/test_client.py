@@ -16,6 +16,7 @@ from typing import Any
 from unittest import mock
 
 from opportunity_data import Cancelled, Client, OpportunityError
+from opportunity_data._connections import Connections, _authorization
 
 
 class ClientTest(unittest.TestCase):
@@ -80,9 +81,9 @@ class ClientTest(unittest.TestCase):
         with Server(503, b"", {"Retry-After": "60"}) as url:
             client = Client(url=url, key="k", sleep=self.fail).within(50)
             self.assertRaises(TimeoutError, client.opportunity, "a")
-        with mock.patch("urllib.request.OpenerDirector.open", side_effect=OSError) as opened:
+        with mock.patch("socket.create_connection", side_effect=OSError) as opened:
             self.assertRaises(OpportunityError, Client(url=url, key="k", retry_budget=0).within(5).opportunity, "a")
-        self.assertLessEqual(opened.call_args.kwargs["timeout"], 5)
+        self.assertLessEqual(opened.call_args.args[1], 5)
 
     def test_body_that_breaks_off_is_a_failed_connection(self) -> None:
         with Server(200, b"{}", {}) as url, mock.patch.object(http.client.HTTPResponse, "read1", return_value=b""):
@@ -100,6 +101,26 @@ class ClientTest(unittest.TestCase):
                 self.assertRaises(TimeoutError, next, pages)
             next(client.opportunity_pages())
 
+    def test_calls_share_a_connection_and_replace_one_that_the_server_closed(self) -> None:
+        for closes, want in ((False, 1), (True, 2)):
+            server = Server(200, b'{"data": {"id": "a"}, "meta": {}}', {}, closes=closes)
+            with server as url, Client(url=url, key="k", retry_budget=0) as client:
+                for _ in range(2):
+                    client.opportunity("a")
+            self.assertEqual(server.connections, want)
+
+    def test_proxies_of_the_environment(self) -> None:
+        asked: list[str] = []
+        with Server(200, b'{"data": {"id": "a"}, "meta": {}}', {}, on_path=asked.append) as proxy:
+            proxy = proxy.replace("//", "//user:word@")
+            with mock.patch.dict(os.environ, http_proxy=proxy, https_proxy=proxy, no_proxy="direct.example"):
+                Client(url="http://api.example", key="k").opportunity("a")
+                client = Client(url="https://api.example", key="k", retry_budget=0)
+                self.assertRaisesRegex(OpportunityError, "501", client.opportunity, "a")  # which is no tunnel
+                self.assertIsNone(Connections("https://direct.example")._proxy)
+        self.assertEqual(asked, ["http://api.example/api/v1/opportunities/a"])
+        self.assertEqual(_authorization(proxy), {"Proxy-Authorization": "Basic dXNlcjp3b3Jk"})
+
     def test_reads_compressed_responses(self) -> None:
         body = gzip.compress(json.dumps({"data": {"id": "a"}, "meta": {}}).encode())
         with Server(200, body, {"Content-Encoding": "gzip"}) as url:
@@ -109,9 +130,23 @@ class ClientTest(unittest.TestCase):
 class Server:
     """A server with one response. It calls on_request for each request."""
 
-    def __init__(self, status: int, body: bytes, headers: dict[str, str], on_request: Any = lambda: None, on_path: Any = lambda path: None) -> None:
+    def __init__(
+        self,
+        status: int,
+        body: bytes,
+        headers: dict[str, str],
+        on_request: Any = lambda: None,
+        on_path: Any = lambda path: None,
+        closes: bool = True,
+    ) -> None:
+        self.connections = 0
+        counted = self
+
         class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
             def do_GET(self) -> None:
+                self.close_connection = closes  # without a word
                 on_request()
                 on_path(self.path)
                 self.send_response(status)
@@ -125,6 +160,7 @@ class Server:
                 pass
 
             def handle(self) -> None:
+                counted.connections += 1
                 try:
                     super().handle()
                 except ConnectionError:  # the client left first

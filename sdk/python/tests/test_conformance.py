@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import threading
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from opportunity_data import Changes, Client, MemoryCache, OpportunityError, SyncState, __version__
+from opportunity_data import AsyncClient, Changes, Client, MemoryCache, OpportunityError, SyncState, __version__
 
 SUITE = Path(__file__).resolve().parents[2] / "conformance"
 FIXTURES = json.loads((SUITE / "fixtures" / "fixtures.json").read_text())
@@ -22,6 +23,10 @@ KEY = "oda_test_conformance"
 
 
 class ConformanceTest(unittest.TestCase):
+    def client(self, client: Client, deadline: float | None) -> Any:
+        """Returns the client under test, whose calls end within a deadline."""
+        return client if deadline is None else client.within(deadline)
+
     def test_cases(self) -> None:
         files = sorted(SUITE.glob("*.json"))
         self.assertTrue(files)
@@ -36,7 +41,7 @@ class ConformanceTest(unittest.TestCase):
         waits: list[float] = []
         retries: list[Any] = []
         now = datetime.now(UTC)
-        client = Client(
+        client: Any = Client(
             url=f"http://127.0.0.1:{player.server.server_port}",
             key=KEY,
             retry_budget=options.get("retryBudget", 90.0),
@@ -47,8 +52,7 @@ class ConformanceTest(unittest.TestCase):
             sleep=None if "deadline" in options else lambda seconds: waits.append(seconds),
             now=lambda: now,
         )
-        if "deadline" in options:
-            client = client.within(options["deadline"])
+        client = self.client(client, options.get("deadline"))
         store = MemoryStore(case.get("copy", {}))
         try:
             for call in case["calls"]:
@@ -62,6 +66,7 @@ class ConformanceTest(unittest.TestCase):
             if "deadline" not in options:  # which can end a call before its request
                 self.assertEqual(player.played, len(case["exchanges"]), "number of requests")
         finally:
+            client.close()
             player.close()
 
     def compare(self, got: dict[str, Any], want: dict[str, Any]) -> None:
@@ -91,6 +96,51 @@ class ConformanceTest(unittest.TestCase):
             self.assertEqual(got, want, at)
 
 
+class AsyncConformanceTest(ConformanceTest):
+    def client(self, client: Client, deadline: float | None) -> Any:
+        return Blocking(client, deadline)
+
+
+class Blocking:
+    """Waits for the calls of an AsyncClient."""
+
+    def __init__(self, client: Client, deadline: float | None) -> None:
+        self.client, self.deadline, self.runner = AsyncClient(client), deadline, asyncio.Runner()
+
+    def wait(self, call: Any) -> Any:
+        async def bounded() -> Any:
+            async with asyncio.timeout(self.deadline):
+                return await call
+
+        return self.runner.run(bounded())
+
+    def each(self, items: Any) -> Iterator[Any]:
+        try:
+            while True:
+                yield self.wait(anext(items))
+        except StopAsyncIteration:
+            return
+
+    def close(self) -> None:
+        self.runner.run(self.client.aclose())
+        self.runner.close()
+
+    def opportunity(self, id: str) -> Any:
+        return self.wait(self.client.opportunity(id))
+
+    def sync(self, store: Any, **options: Any) -> Any:
+        return self.wait(self.client.sync(store, **options))
+
+    def opportunities(self, **filter: Any) -> Any:
+        return self.each(self.client.opportunities(**filter))
+
+    def opportunity_pages(self, **filter: Any) -> Any:
+        return self.each(self.client.opportunity_pages(**filter))
+
+    def history(self, id: str) -> Any:
+        return self.each(self.client.history(id))
+
+
 class Player:
     """A server that checks requests and sends the responses of a case."""
 
@@ -102,6 +152,8 @@ class Player:
         player = self
 
         class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
             def do_GET(self) -> None:
                 player.play(self)
 
@@ -136,6 +188,7 @@ class Player:
             return
         if exchange.get("hang"):
             self.closing.wait()
+            request.close_connection = True
             return
         body = exchange.get("text", json.dumps(exchange["body"]) if "body" in exchange else "").encode()
         request.send_response(exchange.get("status", 200))
@@ -169,7 +222,7 @@ class MemoryStore:
         self._state = changes.state
 
 
-def outcome(client: Client, call: dict[str, Any], store: MemoryStore) -> dict[str, Any]:
+def outcome(client: Any, call: dict[str, Any], store: MemoryStore) -> dict[str, Any]:
     """Makes a call and returns everything that a case can compare."""
     got: dict[str, Any] = {}
     found: list[Any] = []
