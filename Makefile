@@ -1,31 +1,27 @@
 # Developer tasks. Needs Go, git, make, and a C and C++ compiler. test and bench install Postgres and Redis from Debian packages if
 # they are missing; test also installs Chromium, Node and Python.
 
+# Everything is compiled as the released programs are, so that every clone, target and linter shares the cache of compiled packages.
+export CGO_ENABLED := 0
+export GOFLAGS     += -trimpath
+
 SERVICES := authquota gateway catalog history billing
 # In test order: the slowest modules start first, so none of them runs alone at the end.
 MODULES  := e2e services/authquota $(addprefix services/,$(filter-out authquota,$(SERVICES))) pkg cmd/opportunity docs sdk sdk/go docker charts k8s
 PACKAGES := $(addprefix ./,$(addsuffix /...,$(MODULES)))
-# These test programs that are built apart, and have next to no concurrency of their own.
-OTHERS   := ./e2e/... ./sdk/... ./charts/... ./docker/... ./k8s/...
-# Folders with tests of the product's code. Those are raced that start goroutines or use package sync, and those that run a whole service.
-TESTED   = $(patsubst %/,./%,$(sort $(dir $(shell find services cmd pkg docs sdk/go -name '*_test.go'))))
-RACED    = $(filter $(TESTED),$(sort $(SERVICES:%=./services/%) $(patsubst %/,./%,$(dir $(shell \
+# Folders with tests whose code starts goroutines or uses package sync, and the root of each service, whose tests run all of it.
+RACED    = $(sort $(SERVICES:%=./services/%) $(patsubst %/,./%,$(filter $(dir $(shell find services cmd pkg docs sdk/go -name '*_test.go')),$(dir $(shell \
   grep -rlE --include='*.go' --exclude='*_test.go' '^\s+"sync(/atomic)?"|\bgo func|[.]Go.func|^\s+go [a-z]' services cmd pkg docs sdk/go)))))
-UNRACED  = $(filter-out $(RACED),$(TESTED))
 # Not SQLite, which is C translated to Go, nor argon2id, YAML and Markdown: they have no concurrency of their own, and checking each of
-# their memory accesses would take a third of the time of the tests that use them. go test links a hundred programs, which is a
-# fifth faster without debug information and symbols, so nothing is compiled with them. The last pattern that matches a package sets
-# all of its flags.
+# their memory accesses would take a third of the time of the tests that use them. The last pattern that matches a package sets all of
+# its flags. Linking is a fifth faster without debug information and symbols.
 UNCHECKED := -race=false -d=checkptr=0 -dwarf=false
-RACE     := -race -ldflags='-s -w' -gcflags=all=-dwarf=false -gcflags='modernc.org/...=$(UNCHECKED)' \
+RACE     := -race -gcflags=all=-dwarf=false -gcflags='modernc.org/...=$(UNCHECKED)' \
   -gcflags='github.com/glebarez/go-sqlite=-d=checkptr=0 -dwarf=false' -gcflags='golang.org/x/crypto/...=$(UNCHECKED)' \
   -gcflags='go.yaml.in/...=$(UNCHECKED)' -gcflags='github.com/yuin/goldmark/...=$(UNCHECKED)'
-# As in builds, paths are trimmed and cgo is off, so that every clone and every target shares the cache of compiled packages.
-TEST     := -trimpath -vet=off -shuffle=on -timeout 20m
-PLAIN    := CGO_ENABLED=0 go test -ldflags='-s -w' $(TEST)
+TEST     := -vet=off -shuffle=on -timeout 20m -ldflags='-s -w'
 STORES   := OPPORTUNITY_TEST_QUICK= scripts/with-stores scripts/with-browser
 
-BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $$(scripts/stamp)"
 LINT     := .cache/golangci-lint-2.15.0
 DOCS     := .cache/helm-docs-1.14.2
 VALE     := .cache/vale-3.17.0
@@ -46,7 +42,7 @@ run: build ## Run the whole API on embedded stores, with sample records and demo
 .PHONY: build
 build: ## Build the command and every service into bin/
 	@mkdir -p bin
-	$(BUILD) -o bin/ ./cmd/opportunity $(foreach s,$(SERVICES),./services/$(s)/cmd/$(s))
+	go build -ldflags "-s -w $$(scripts/stamp)" -o bin/ ./cmd/opportunity $(foreach s,$(SERVICES),./services/$(s)/cmd/$(s))
 
 .PHONY: images
 images: ## Build the image of every service, with docker or buildah
@@ -87,20 +83,19 @@ cluster-test: ## Test images and chart in the cluster of KUBECONFIG; see scripts
 	@scripts/cluster-test
 
 .PHONY: test
-test: ## Run all tests on real Postgres, Redis and Chromium; with the race detector where goroutines share state
-# The race detector makes tests slower, so each runs once: with it, or without it where no goroutines share state. By default it
-# delays the exit of each test program by a second. Four packages run at once on two processors, because many tests wait. The heaps of
-# tests are small, so GOGC=400 saves a tenth of their processor time for little memory.
+test: ## Run all tests on real Postgres, Redis and Chromium
+# Four packages run at once on two processors, because many tests wait. Their heaps are small, so GOGC=400 saves a tenth of their
+# processor time for little memory. make lint runs vet.
 # e2e runs last and alone: its gateways wait only 200 ms for Redis, and compiling beside it takes that long. So do browsers, so the tests
-# of faults, in which no call may fail, do not run beside them. make lint runs vet.
-	@GORACE=atexit_sleep_ms=0 GOGC=400 $(STORES) go test $(RACE) $(TEST) -p 4 $(RACED)
-	@GOGC=400 $(STORES) env $(PLAIN) -p 4 $(UNRACED) $(filter-out ./e2e/...,$(OTHERS)) $$(go list ./e2e/... | grep /e2e/)
-	@$(STORES) env $(PLAIN) -parallel 2 -run '^TestFaults' ./e2e
-	@$(STORES) env $(PLAIN) -parallel 4 -skip '^TestFaults' ./e2e
+# of faults, in which no call may fail, do not run beside them.
+	@GOGC=400 $(STORES) go test $(TEST) -p 4 $(filter-out ./e2e/...,$(PACKAGES)) $$(go list ./e2e/... | grep /e2e/)
+	@$(STORES) go test $(TEST) -parallel 2 -run '^TestFaults' ./e2e
+	@$(STORES) go test $(TEST) -parallel 4 -skip '^TestFaults' ./e2e
 
 .PHONY: race
-race: ## Run the tests of the product's code, all with the race detector
-	@GORACE=atexit_sleep_ms=0 GOGC=400 $(STORES) go test $(RACE) $(TEST) -p 4 $(TESTED)
+race: ## Run the tests of code with goroutines once more, with the race detector
+# By default the race detector delays the exit of each test program by a second.
+	@CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 GOGC=400 $(STORES) go test $(RACE) $(TEST) -p 4 $(RACED)
 
 .PHONY: pictures
 pictures: ## Save pictures of every page in e2e/browser/artifacts, in light and dark, at desktop and phone width
@@ -108,7 +103,7 @@ pictures: ## Save pictures of every page in e2e/browser/artifacts, in light and 
 
 .PHONY: quick
 quick: ## Run the tests that need neither a store nor a browser
-	@OPPORTUNITY_TEST_QUICK=1 go test $(filter-out $(OTHERS),$(PACKAGES))
+	@OPPORTUNITY_TEST_QUICK=1 go test $(filter-out ./e2e/... ./sdk/... ./charts/... ./docker/... ./k8s/...,$(PACKAGES))
 
 .PHONY: lint
 lint: lint-prose $(LINT) ## Check format, import rules and wording
@@ -179,4 +174,4 @@ lighthouse: ## Audit every public page with Lighthouse at 360 and 1280 px (minut
 	@scripts/with-browser scripts/lighthouse/run
 
 .PHONY: check
-check: lint alone generate-check test try-image ## Everything that CI runs
+check: lint alone generate-check test race try-image ## Everything that CI runs

@@ -81,7 +81,7 @@ func start(r *service.Runtime, cfg Config) error {
 
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	engine := web.New(problems)
-	httpapi.API{Store: events, Proofs: events, Keys: keys, Catalog: copied, PublicURL: cfg.PublicURL, Now: r.Now, RequireQuotes: cfg.RequireQuotes}.Routes(engine, problems, &r.Ready)
+	httpapi.API{Store: events, Keys: keys, CatchUp: copied.CatchUp, PublicURL: cfg.PublicURL, Now: r.Now, RequireQuotes: cfg.RequireQuotes}.Routes(engine, problems, &r.Ready)
 	access := peer.NewAccess(peer.History, cfg.Tokens, cfg.Callers, problems)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems))))
 

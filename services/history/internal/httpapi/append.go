@@ -28,7 +28,7 @@ func (a API) append(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	u := upload{api: a, g: g, now: a.Now(), lines: map[string][]int{}, report: api.AppendReport{Rejected: []api.RejectedLine{}}}
-	u.caughtUp = a.Catalog.CatchUp(g.Request.Context()) // not during the transaction, which would block the copy
+	u.caughtUp = a.CatchUp(g.Request.Context()) // not during the transaction, which would block the copy
 	err = web.File(g, 0, func(in io.Reader) (err error) {
 		u.in = bufio.NewReaderSize(in, received)
 		if _, err := u.in.Peek(received); err != nil && !errors.Is(err, io.EOF) {

@@ -2,10 +2,8 @@ package httpapi_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -18,98 +16,52 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/eventfile"
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service/routetest"
+	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/pkg/web"
-	"opportunity.internal/services/history/internal/event"
 	"opportunity.internal/services/history/internal/httpapi"
+	"opportunity.internal/services/history/internal/store"
+	"opportunity.internal/services/history/migrations"
 )
 
-// fakeStore is an empty store.
-type fakeStore struct {
-	err     error           // returned by every method
-	polled  chan struct{}   // receives on every call of Summaries
-	unknown map[string]bool // result of UnknownListings
+var schema = servicetest.NewSchema(migrations.Files)
+
+// testAPI is the API on a new store with one public listing, "a".
+type testAPI struct {
+	http.Handler
+	db  *database.DB
+	log bytes.Buffer
 }
 
-func (s fakeStore) History(context.Context, string, int, int) (event.Page, bool, error) {
-	return event.Page{}, s.err == nil, s.err
-}
-
-func (s fakeStore) Summaries(context.Context, int64, int) ([]api.EncodedSummary, error) {
-	select {
-	case s.polled <- struct{}{}:
-	default:
-	}
-	return []api.EncodedSummary{}, s.err
-}
-
-func (s fakeStore) UnknownListings(context.Context, []string) (map[string]bool, error) {
-	return s.unknown, s.err
-}
-
-func (s fakeStore) Known(context.Context, string, time.Time) ([]event.Record, api.Summary, error) {
-	return nil, api.Summary{}, s.err
-}
-
-func (s fakeStore) RecordHistory(context.Context, string, string) ([]event.Record, api.Summary, error) {
-	return nil, api.Summary{}, s.err
-}
-
-func (s fakeStore) Review(context.Context, time.Time, event.Proposal) (event.Reviewed, error) {
-	return event.Reviewed{}, s.err
-}
-
-func (s fakeStore) Readings(context.Context, []api.Quote) ([]api.QuoteReading, error) {
-	return nil, s.err
-}
-
-func (s fakeStore) Suggestions(context.Context, string, []api.Quote) ([]api.Quote, error) {
-	return nil, s.err
-}
-
-func (s fakeStore) PageTexts(context.Context, string) (api.PageTexts, error) {
-	return api.PageTexts{}, s.err
-}
-
-func (s fakeStore) ReadingMarks(context.Context) (api.ReadingMarks, error) {
-	return api.ReadingMarks{}, s.err
-}
-
-func (s fakeStore) OpinionRequests(context.Context, string) ([]api.OpinionRequest, error) {
-	return nil, s.err
-}
-
-func (s fakeStore) Opinion(context.Context, string) (*api.SecondOpinion, error) { return nil, s.err }
-
-func (s fakeStore) ReviewsSince(context.Context, time.Time) (map[string]int, error) {
-	return nil, s.err
-}
-
-func (s fakeStore) Unpublished(context.Context) ([]string, error) { return nil, s.err }
-
-func (s fakeStore) Acts(context.Context, event.ActFilter) ([]event.Record, error) { return nil, s.err }
-
-func (s fakeStore) Append(_ context.Context, _ string, _ time.Time, lines func(func(eventfile.Line) error) error) (int, int, error) {
-	err := lines(func(eventfile.Line) error { return nil })
-	return 0, 0, cmp.Or(err, s.err)
-}
-
-type fakeCatalog struct{}
-
-func (fakeCatalog) CatchUp(context.Context) error { return nil }
-
-func handler(s fakeStore, log io.Writer) http.Handler {
-	problems := problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.NewTextHandler(log, nil))}
+func start(t *testing.T) *testAPI {
+	t.Helper()
+	tel, err := telemetry.Start(t.Context(), "history", telemetry.Config{LogOutput: io.Discard})
+	require.NoError(t, err)
+	db, err := database.Open(database.Config{URL: schema.SQLite(t), MaxConnections: 4}, tel)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	require.NoError(t, store.NewListings(db).Save(t.Context(), []api.ListingState{{ID: "a", Published: true, Sequence: 1}}))
+	a := &testAPI{db: db}
+	problems := problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.NewTextHandler(&a.log, nil))}
 	engine := web.New(problems)
 	httpapi.API{
-		Store: s, Catalog: fakeCatalog{}, PublicURL: "https://api.example", Now: time.Now,
-	}.
-		Routes(engine, problems, http.NotFoundHandler())
-	return engine
+		Store: store.New(db), CatchUp: func(context.Context) error { return nil }, PublicURL: "https://api.example", Now: time.Now,
+	}.Routes(engine, problems, http.NotFoundHandler())
+	a.Handler = engine
+	return a
+}
+
+// do sends a request of the operator "ada", who may read everything.
+func (a *testAPI) do(t *testing.T, method, path string, body io.Reader) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	a.ServeHTTP(w, request(t, method, path, body))
+	return w
 }
 
 func request(t *testing.T, method, url string, body io.Reader) *http.Request {
@@ -128,20 +80,24 @@ func TestRoutesHaveRules(t *testing.T) {
 }
 
 func TestInternalErrorIsLoggedAndNotReturned(t *testing.T) {
-	var log bytes.Buffer
-	h := handler(fakeStore{err: errors.New("relation secret_table does not exist")}, &log)
+	a := start(t)
+	require.NoError(t, a.db.Exec("DROP TABLE listings").Error)
 	for method, path := range map[string]string{
 		http.MethodGet:  "/api/v1/opportunities/a/history",
 		http.MethodPost: "/operator/v1/events/append",
 	} {
-		log.Reset()
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, request(t, method, path, http.NoBody))
+		a.log.Reset()
+		w := a.do(t, method, path, strings.NewReader(closed("a")))
 		require.Equal(t, http.StatusInternalServerError, w.Code)
 		require.Contains(t, w.Body.String(), `"internal_error"`)
-		require.NotContains(t, w.Body.String(), "secret_table")
-		require.Contains(t, log.String(), "secret_table")
+		require.NotContains(t, w.Body.String(), "listings")
+		require.Contains(t, a.log.String(), "no such table: listings")
 	}
+}
+
+// closed returns the line of a file that says that a listing is closed.
+func closed(slug string) string {
+	return `{"slug":"` + slug + `","checkedAt":"2026-01-01T00:00:00Z","checkType":"review","outcome":"closed"}` + "\n"
 }
 
 // spaces reads as n spaces.
@@ -160,8 +116,7 @@ func (s *spaces) Read(b []byte) (int, error) {
 }
 
 func TestFileMayHaveAnySize(t *testing.T) {
-	w := httptest.NewRecorder()
-	handler(fakeStore{}, io.Discard).ServeHTTP(w, request(t, http.MethodPost, "/operator/v1/events/append", &spaces{100 << 20}))
+	w := start(t).do(t, http.MethodPost, "/operator/v1/events/append", &spaces{100 << 20})
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
 }
 
@@ -176,23 +131,22 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t; return ni
 
 func TestAppendExtendsRequestDeadlines(t *testing.T) {
 	w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
-	handler(fakeStore{}, io.Discard).ServeHTTP(w, request(t, http.MethodPost, "/operator/v1/events/append", http.NoBody))
+	start(t).ServeHTTP(w, request(t, http.MethodPost, "/operator/v1/events/append", http.NoBody))
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
 	require.NotZero(t, w.read)
 	require.NotZero(t, w.write)
 }
 
 func TestReportNamesFirstInvalidLines(t *testing.T) {
+	a := start(t)
 	report := func(file string) (r api.AppendReport) {
 		t.Helper()
-		w := httptest.NewRecorder()
-		h := handler(fakeStore{unknown: map[string]bool{"unlisted": true}}, io.Discard)
-		h.ServeHTTP(w, request(t, http.MethodPost, "/operator/v1/events/append", strings.NewReader(file)))
+		w := a.do(t, http.MethodPost, "/operator/v1/events/append", strings.NewReader(file))
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &r))
 		return r
 	}
-	const unlisted = `{"slug":"unlisted","checkedAt":"2026-01-01T00:00:00Z","checkType":"review","outcome":"closed"}` + "\n"
+	unlisted := closed("unlisted")
 	for name, file := range map[string]string{
 		"wrong": strings.Repeat("x\n", 300), "unknown": strings.Repeat(unlisted, 300), "both": strings.Repeat("x\n"+unlisted, 150),
 		"unknown first": strings.Repeat(unlisted, 100) + strings.Repeat("x\n", 200),
@@ -206,14 +160,13 @@ func TestReportNamesFirstInvalidLines(t *testing.T) {
 			require.Len(t, line.Problems, 1, name)
 		}
 	}
-	require.Equal(t, api.AppendReport{Applied: true, Rejected: []api.RejectedLine{}}, report(strings.ReplaceAll(unlisted, "unlisted", "listed")))
+	require.Equal(t, api.AppendReport{Applied: true, Appended: 1, Rejected: []api.RejectedLine{}}, report(closed("a")))
 }
 
 func TestCheckAheadOfClockIsRecordedWhenClockReachesIt(t *testing.T) {
 	ahead := time.Now().Add(50 * time.Millisecond)
 	line := `{"slug":"a","checkedAt":"` + ahead.UTC().Format(time.RFC3339Nano) + `","checkType":"review","outcome":"closed"}`
-	w := httptest.NewRecorder()
-	handler(fakeStore{}, io.Discard).ServeHTTP(w, request(t, http.MethodPost, "/operator/v1/events/append", strings.NewReader(line)))
+	w := start(t).do(t, http.MethodPost, "/operator/v1/events/append", strings.NewReader(line))
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
 	require.False(t, time.Now().Before(ahead.Truncate(time.Microsecond)))
 }
@@ -221,11 +174,15 @@ func TestCheckAheadOfClockIsRecordedWhenClockReachesIt(t *testing.T) {
 func TestShutdownEndsLongPolls(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	s := fakeStore{polled: make(chan struct{}, 1)}
+	a := start(t)
+	arrived := make(chan struct{})
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	group := server.NewGroup(ctx, server.Config{Drain: time.Minute}, slog.New(slog.DiscardHandler), nil)
-	group.HTTP("service", ln, handler(s, io.Discard))
+	group.HTTP("service", ln, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		a.ServeHTTP(w, r)
+	}))
 
 	responses := make(chan *http.Response, 1)
 	poll := request(t, http.MethodGet, "http://"+ln.Addr().String()+"/internal/v1/summaries?wait=25s", http.NoBody)
@@ -235,7 +192,7 @@ func TestShutdownEndsLongPolls(t *testing.T) {
 			responses <- resp
 		}
 	}()
-	<-s.polled
+	<-arrived
 	stop()
 	resp, ok := <-responses
 	require.True(t, ok, "the poll must get a response")

@@ -16,18 +16,6 @@ import (
 	"opportunity.internal/services/history/internal/checkpoint"
 )
 
-// Proofs is the store of checkpoints. Its methods return problem.Unavailable during an outage of the database.
-type Proofs interface {
-	// LastCheckpoint returns the newest checkpoint, with number 0 if there is none.
-	LastCheckpoint(ctx context.Context) (c checkpoint.Stored, lastDay string, err error)
-	// CheckpointOf returns the last checkpoint of the UTC day that starts at day. ok is false if there is none.
-	CheckpointOf(ctx context.Context, day time.Time) (c checkpoint.Stored, ok bool, err error)
-	// CheckpointNumber returns the checkpoint with that number. ok is false if there is none.
-	CheckpointNumber(ctx context.Context, number int64) (c checkpoint.Stored, ok bool, err error)
-	// Heads returns the heads stored with a checkpoint.
-	Heads(ctx context.Context, number int64) ([]checkpoint.Head, error)
-}
-
 // Cache-Control headers. The newest checkpoint and that of the current day change soon. Older checkpoints are final; only the
 // public keys in their documents may change.
 const (
@@ -40,7 +28,7 @@ var noCheckpoint = problem.New(problem.NotFound, "There is no such checkpoint. A
 func (a API) latestCheckpoint(g *gin.Context) (web.Reply, error) {
 	var c checkpoint.Stored
 	err := a.queries.run(g.Request.Context(), func(ctx context.Context) (err error) {
-		c, _, err = a.Proofs.LastCheckpoint(ctx)
+		c, _, err = a.Store.LastCheckpoint(ctx)
 		return err
 	})
 	return a.publish(c, c.Number != 0, cacheBriefly, err)
@@ -58,7 +46,7 @@ func (a API) checkpoint(g *gin.Context) (web.Reply, error) {
 	)
 	err := a.queries.run(g.Request.Context(), func(ctx context.Context) (err error) {
 		if c, found, caching, err = a.checkpointNamed(ctx, name); err == nil && found && heads {
-			lines, err = a.Proofs.Heads(ctx, c.Number)
+			lines, err = a.Store.Heads(ctx, c.Number)
 		}
 		return err
 	})
@@ -77,7 +65,7 @@ var number = regexp.MustCompile(`^[1-9][0-9]{0,17}$`)
 func (a API) checkpointNamed(ctx context.Context, name string) (c checkpoint.Stored, found bool, caching string, err error) {
 	if number.MatchString(name) {
 		n, _ := strconv.ParseInt(name, 10, 64) // 18 digits fit
-		c, found, err = a.Proofs.CheckpointNumber(ctx, n)
+		c, found, err = a.Store.CheckpointNumber(ctx, n)
 		return c, found, cacheForADay, err
 	}
 	day, err := time.Parse(time.DateOnly, name)
@@ -88,7 +76,7 @@ func (a API) checkpointNamed(ctx context.Context, name string) (c checkpoint.Sto
 	if a.Now().Before(day.Add(24 * time.Hour)) {
 		caching = cacheBriefly
 	}
-	c, found, err = a.Proofs.CheckpointOf(ctx, day)
+	c, found, err = a.Store.CheckpointOf(ctx, day)
 	return c, found, caching, err
 }
 

@@ -28,7 +28,7 @@ func (a API) record(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	ctx, cancel := context.WithTimeout(g.Request.Context(), knownTimeout)
+	ctx, cancel := context.WithTimeout(g.Request.Context(), asOfTimeout)
 	defer cancel()
 	records, sum, err := a.Store.RecordHistory(ctx, g.Param("id"), values["without"])
 	if err != nil {
@@ -74,7 +74,7 @@ func (a API) pages(g *gin.Context) (web.Reply, error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err
 	}
-	ctx, cancel := context.WithTimeout(g.Request.Context(), knownTimeout)
+	ctx, cancel := context.WithTimeout(g.Request.Context(), asOfTimeout)
 	defer cancel()
 	texts, err := a.Store.PageTexts(ctx, g.Param("id"))
 	if err == nil && len(texts.Pages) == 0 {

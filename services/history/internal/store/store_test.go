@@ -17,6 +17,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history/internal/event"
@@ -32,13 +33,7 @@ type testStore struct {
 	url string
 }
 
-var schema = storetest.NewSchema(func(url string) error {
-	tel, err := telemetry.Start(context.Background(), "history", telemetry.Config{LogOutput: io.Discard})
-	if err != nil {
-		return err
-	}
-	return database.Migrate(context.Background(), database.Config{URL: url, MaxConnections: 2}, tel, migrations.Files)
-})
+var schema = servicetest.NewSchema(migrations.Files)
 
 // onBoth runs a test on a new store of each dialect.
 func onBoth(t *testing.T, test func(t *testing.T, s testStore)) {

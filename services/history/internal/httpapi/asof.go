@@ -12,11 +12,11 @@ import (
 	"opportunity.internal/pkg/web"
 )
 
-// knownTimeout limits the query for all events of one listing.
-const knownTimeout = 10 * time.Second
+// asOfTimeout limits the query for all events of one listing.
+const asOfTimeout = 10 * time.Second
 
-// known returns what was known about a listing at the time of the parameter at, by default now.
-func (a API) known(g *gin.Context) (web.Reply, error) {
+// asOf returns what was known about a listing at the time of the parameter at, by default now.
+func (a API) asOf(g *gin.Context) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "at")
 	if err != nil {
 		return web.Reply{}, err
@@ -25,10 +25,10 @@ func (a API) known(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	ctx, cancel := context.WithTimeout(g.Request.Context(), knownTimeout)
+	ctx, cancel := context.WithTimeout(g.Request.Context(), asOfTimeout)
 	defer cancel()
 	slug := g.Param("id")
-	records, sum, err := a.Store.Known(ctx, slug, at)
+	records, sum, err := a.Store.AsOf(ctx, slug, at)
 	if err != nil {
 		return web.Reply{}, err
 	}

@@ -12,7 +12,7 @@ import (
 
 // Known must return for a past time what the service returned at that time. The events include late and repeated checks, and
 // reviews with an earlier check time than the last one.
-func TestKnownMatchesPastResponses(t *testing.T) {
+func TestAsOfMatchesPastResponses(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		round, newest := 0, int64(0)
 		rapid.Check(t, func(r *rapid.T) {
@@ -45,7 +45,7 @@ func TestKnownMatchesPastResponses(t *testing.T) {
 				}
 			}
 			for _, then := range responses {
-				records, sum, err := s.Known(t.Context(), then.slug, then.at)
+				records, sum, err := s.AsOf(t.Context(), then.slug, then.at)
 				require.NoError(t, err)
 				require.Len(t, records, then.sum.HistoryCount)
 				require.Equal(t, then.status, sum.StatusAt(nil, then.at))
