@@ -102,8 +102,7 @@ func (n *namespace) index(service string) int {
 
 func (n *namespace) stop(service string) {
 	p := n.processes[n.index(service)]
-	_ = p.cmd.Process.Kill()
-	<-p.exited
+	p.kill()
 	if service == "authquota" {
 		n.journal.WriteString(p.out.String())
 	}

@@ -28,6 +28,11 @@ func TestFaultsConnections(t *testing.T) {
 	t.Run("partitions", func(t *testing.T) { s.partitions(t, readers) })
 	t.Run("stalled posts", func(t *testing.T) { s.stalledPosts(t, readers) })
 	t.Run("Redis is killed", func(t *testing.T) { s.killedRedis(t, readers) })
+	for _, service := range []string{"catalog", "history", "authquota", "billing", "gateway"} {
+		t.Run(service+" is killed", func(one *testing.T) {
+			s.killedService(one, readers, service, func(p *process) *process { return start(t, p.cmd.Env, p.cmd.Path, p.cmd.Args[1:]...) })
+		})
+	}
 	t.Run("clock of Redis", func(t *testing.T) { s.movedClock(t, readers) })
 }
 
@@ -122,6 +127,35 @@ func keysOf(by map[int]int) (keys []int) {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// killedService kills a service, or one of the gateways, and starts it again while an operator writes and consumers pay: once, or 20 times in
+// a campaign. restart starts a process that outlives the subtest.
+func (s *stack) killedService(t *testing.T, readers []caller, service string, restart func(*process) *process) {
+	times := 1
+	if campaign > 0 {
+		times = 20
+	}
+	row := newResult(t, fmt.Sprintf("%s is killed and starts again, %d times", service, times),
+		"no acknowledged revocation, key, tier, event or payment is lost; normal without a repair")
+	tr, w := s.send(t, rate(), readers), s.startWrites(t)
+	tr.succeeds()
+	var slowest time.Duration
+	for range times {
+		w.succeeds(t)
+		at := s.process(t, service)
+		at.kill()
+		started := time.Now()
+		s.processes[slices.Index(s.processes, at)] = restart(at)
+		slowest = max(slowest, tr.succeeds().Sub(started))
+	}
+	w.succeeds(t)
+	w.end()
+	calls := tr.end()
+	s.has(t, w)
+	failed := len(calls) - counts(calls)[http.StatusOK]
+	row.set("0 lost of %d keys, %d revocations, %d tiers, %d events and %d payments; %d of %d calls failed; normal at most %.1f s after each start",
+		len(w.keys), len(w.revoked), w.granted, len(w.events), len(w.paid), failed, len(calls), slowest.Seconds())
 }
 
 // movedClock moves the clock of Redis while an account calls as often as it can.

@@ -102,13 +102,18 @@ func start(t testing.TB, settings []string, path string, args ...string) *proces
 	require.NoError(t, p.cmd.Start())
 	go func() { _ = p.cmd.Wait(); close(p.exited) }()
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		<-p.exited
+		p.kill()
 		if t.Failed() {
 			t.Logf("%s printed:\n%s", p.name, errorLines(p.out.String())+tail(p.out.String(), 4000))
 		}
 	})
 	return p
+}
+
+// kill ends the process as kill -9 does.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.exited
 }
 
 // errorLines returns the first lines of a log that report errors of the program.
