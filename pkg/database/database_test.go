@@ -16,6 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
@@ -130,31 +131,35 @@ func TestSequenceOrderIsCommitOrder(t *testing.T) {
 		t.Run(dialect, func(t *testing.T) {
 			require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, MaxConnections: 4}, start(t), migrations))
 			db := open(t, url)
-			const writers, each = 8, 25
-			var all sync.WaitGroup
+			const writers, each = 4, 10 // SQLite lets one wait until all others are done
+			all, ctx := errgroup.WithContext(t.Context())
 			for w := range writers {
-				all.Go(func() {
+				all.Go(func() error {
 					for i := range each {
-						require.NoError(t, db.WithContext(t.Context()).Transaction(func(tx *gorm.DB) error {
+						if err := db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 							seq, err := database.NextSequence(tx)
 							if err != nil {
 								return err
 							}
 							return tx.Exec("INSERT INTO things (id, sequence) VALUES (?, ?)", string(rune('a'+w))+string(rune('a'+i)), seq).Error
-						}))
+						}); err != nil {
+							return err
+						}
 					}
+					return nil
 				})
 			}
 			// A concurrent reader that follows the sequence must see each number exactly once, in order.
 			var seen []int64
-			for last := int64(0); len(seen) < writers*each; {
+			for last := int64(0); len(seen) < writers*each && ctx.Err() == nil; {
 				var more []int64
 				require.NoError(t, db.WithContext(t.Context()).Raw("SELECT sequence FROM things WHERE sequence > ? ORDER BY sequence", last).Scan(&more).Error)
 				if len(more) > 0 {
 					seen, last = append(seen, more...), more[len(more)-1]
 				}
 			}
-			all.Wait()
+			require.NoError(t, all.Wait())
+			require.Len(t, seen, writers*each)
 			for i, seq := range seen {
 				require.Equal(t, int64(i+1), seq)
 			}
