@@ -19,7 +19,7 @@ UNCHECKED := -race=false -d=checkptr=0 -dwarf=false
 RACE     := -race -gcflags=all=-dwarf=false -gcflags='modernc.org/...=$(UNCHECKED)' \
   -gcflags='github.com/glebarez/go-sqlite=-d=checkptr=0 -dwarf=false' -gcflags='golang.org/x/crypto/...=$(UNCHECKED)' \
   -gcflags='go.yaml.in/...=$(UNCHECKED)' -gcflags='github.com/yuin/goldmark/...=$(UNCHECKED)'
-TEST     := -vet=off -shuffle=on -timeout 20m -ldflags='-s -w'
+TEST     := -vet=off -timeout 20m -ldflags='-s -w'
 STORES   := OPPORTUNITY_TEST_QUICK= scripts/with-stores scripts/with-browser
 
 LINT     := .cache/golangci-lint-2.15.0
@@ -89,13 +89,13 @@ test: ## Run all tests on real Postgres, Redis and Chromium
 # e2e runs last and alone: its gateways wait only 200 ms for Redis, and compiling beside it takes that long. So do browsers, so the tests
 # of faults, in which no call may fail, do not run beside them.
 	@GOGC=400 $(STORES) go test $(TEST) -p 4 $(filter-out ./e2e/...,$(PACKAGES)) $$(go list ./e2e/... | grep /e2e/)
-	@$(STORES) go test $(TEST) -parallel 2 -run '^TestFaults' ./e2e
-	@$(STORES) go test $(TEST) -parallel 4 -skip '^TestFaults' ./e2e
+	@$(STORES) go test $(TEST) -count=1 -parallel 3 -run '^TestFaults' ./e2e
+	@$(STORES) go test $(TEST) -count=1 -parallel 4 -skip '^TestFaults' ./e2e
 
 .PHONY: race
 race: ## Run the tests of code with goroutines once more, with the race detector
 # By default the race detector delays the exit of each test program by a second.
-	@CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 GOGC=400 $(STORES) go test $(RACE) $(TEST) -p 4 $(RACED)
+	@CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 GOGC=400 $(STORES) go test $(RACE) $(TEST) -shuffle=on -p 4 $(RACED)
 
 .PHONY: pictures
 pictures: ## Save pictures of every page in e2e/browser/artifacts, in light and dark, at desktop and phone width

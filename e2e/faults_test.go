@@ -28,11 +28,6 @@ func TestFaultsConnections(t *testing.T) {
 	t.Run("partitions", func(t *testing.T) { s.partitions(t, readers) })
 	t.Run("stalled posts", func(t *testing.T) { s.stalledPosts(t, readers) })
 	t.Run("Redis is killed", func(t *testing.T) { s.killedRedis(t, readers) })
-	for _, service := range []string{"catalog", "history", "authquota", "billing", "gateway"} {
-		t.Run(service+" is killed", func(one *testing.T) {
-			s.killedService(one, readers, service, func(p *process) *process { return start(t, p.cmd.Env, p.cmd.Path, p.cmd.Args[1:]...) })
-		})
-	}
 	t.Run("clock of Redis", func(t *testing.T) { s.movedClock(t, readers) })
 }
 
@@ -129,33 +124,36 @@ func keysOf(by map[int]int) (keys []int) {
 	return keys
 }
 
-// killedService kills a service, or one of the gateways, and starts it again while an operator writes and consumers pay: once, or 20 times in
-// a campaign. restart starts a process that outlives the subtest.
-func (s *stack) killedService(t *testing.T, readers []caller, service string, restart func(*process) *process) {
+// TestFaultsKilled kills each service, and one of the gateways, while an operator writes and consumers pay: once, or 20 times in a campaign.
+func TestFaultsKilled(t *testing.T) {
+	t.Parallel()
 	times := 1
 	if campaign > 0 {
 		times = 20
 	}
-	row := newResult(t, fmt.Sprintf("%s is killed and starts again, %d times", service, times),
+	row := newResult(t, fmt.Sprintf("each service is killed and starts again, %d times", times),
 		"no acknowledged revocation, key, tier, event or payment is lost; normal without a repair")
-	tr, w := s.send(t, rate(), readers), s.startWrites(t)
+	s := newStackOn(t, parts{billing: true}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100", "OPPORTUNITY_SERVICE_CAPACITY=10000000")
+	s.fill(t, sample(t))
+	tr, w := s.send(t, rate(), s.readers(t)), s.startWrites(t)
 	tr.succeeds()
 	var slowest time.Duration
 	for range times {
-		w.succeeds(t)
-		at := s.process(t, service)
-		at.kill()
-		started := time.Now()
-		s.processes[slices.Index(s.processes, at)] = restart(at)
-		slowest = max(slowest, tr.succeeds().Sub(started))
+		for _, service := range []string{"catalog", "history", "authquota", "billing", "gateway"} {
+			w.succeeds(t)
+			killed := s.process(t, service)
+			killed.kill()
+			started := time.Now()
+			s.processes[slices.Index(s.processes, killed)] = start(t, killed.cmd.Env, killed.cmd.Path, killed.cmd.Args[1:]...)
+			slowest = max(slowest, tr.succeeds().Sub(started))
+		}
 	}
 	w.succeeds(t)
 	w.end()
 	calls := tr.end()
 	s.has(t, w)
-	failed := len(calls) - counts(calls)[http.StatusOK]
 	row.set("0 lost of %d keys, %d revocations, %d tiers, %d events and %d payments; %d of %d calls failed; normal at most %.1f s after each start",
-		len(w.keys), len(w.revoked), w.granted, len(w.events), len(w.paid), failed, len(calls), slowest.Seconds())
+		len(w.keys), len(w.revoked), w.granted, len(w.events), len(w.paid), len(calls)-counts(calls)[http.StatusOK], len(calls), slowest.Seconds())
 }
 
 // movedClock moves the clock of Redis while an account calls as often as it can.
