@@ -1,5 +1,5 @@
 // Package pages serves the HTML pages of a site: one layout, static files, forms, cookies, notices and security headers. The
-// account pages use all of it; the desk and the documentation use its frame, its style and its headers.
+// account pages and the sandbox use all of it; the desk and the documentation use its frame, its style and its headers.
 //
 // Handlers never write the response. They return a View or an error, which a Kit writes. All pages work without JavaScript.
 package pages

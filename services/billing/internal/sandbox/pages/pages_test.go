@@ -186,37 +186,24 @@ func TestPortalDescribesEveryStatus(t *testing.T) {
 	}
 }
 
-func TestCrossSiteFormsAreRejected(t *testing.T) {
+// The package of all pages tests which forms are rejected, and the headers.
+func TestCrossSiteFormBuysNothing(t *testing.T) {
 	s := newSite(t)
 	checkout := s.checkout()
-	for _, header := range [][]string{
-		{"Origin", "https://evil.example"}, {"Origin", "null"}, {"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"},
-		{"Sec-Fetch-Site", "same-site", "Origin", "https://other.api.example"},
-	} {
-		require.Equal(t, http.StatusForbidden, s.send(http.MethodPost, checkout, "card=works", header...).StatusCode, header)
-		require.Contains(t, s.page(checkout), "<form", "nothing was paid")
-	}
-	require.Equal(t, http.StatusBadRequest, s.send(http.MethodPost, checkout, "card="+strings.Repeat("x", 5000)).StatusCode)
-	require.Equal(t, http.StatusSeeOther, s.send(http.MethodPost, checkout, "card=works", "Sec-Fetch-Site", "same-origin").StatusCode)
+	require.Equal(t, http.StatusForbidden, s.send(http.MethodPost, checkout, "card=works", "Origin", "https://evil.example").StatusCode)
+	require.Contains(t, s.page(checkout), "<form", "nothing was paid")
 }
 
-func TestHeadersAndErrorPages(t *testing.T) {
+func TestErrorPages(t *testing.T) {
 	s := newSite(t)
-	checkout, portal := s.checkout(), s.portal()
-	for _, target := range []string{checkout, portal, "/billing/sandbox/checkout/none", "/billing/sandbox/", "/billing/sandbox/x/y/z"} {
+	checkout := s.checkout()
+	for _, target := range []string{"/billing/sandbox/checkout/none", "/billing/sandbox/", "/billing/sandbox/x/y/z", "/billing/sandbox/static/x.css"} {
 		resp := s.send(http.MethodGet, target, "")
-		h := resp.Header
-		require.Equal(t, "no-store", h.Get("Cache-Control"), target)
-		require.Equal(t, "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'", h.Get("Content-Security-Policy"))
-		require.Equal(t, "same-origin", h.Get("Referrer-Policy"))
-		require.Equal(t, "nosniff", h.Get("X-Content-Type-Options"))
+		require.Equal(t, http.StatusNotFound, resp.StatusCode, target)
 		require.Contains(t, text(t, resp), "This is a sandbox.", target)
-		if target != checkout && target != portal {
-			require.Equal(t, http.StatusNotFound, resp.StatusCode, target)
-		}
 	}
-	resp := s.send(http.MethodGet, "/billing/sandbox/style.css", "")
-	require.Equal(t, "text/css; charset=utf-8", resp.Header.Get("Content-Type"))
+	style := regexp.MustCompile(`/billing/sandbox/static/style\.[0-9a-f]+\.css`).FindString(s.page(checkout))
+	resp := s.send(http.MethodGet, style, "")
 	require.Contains(t, text(t, resp), ".button")
 
 	s.CloseDatabase()
