@@ -4,7 +4,7 @@ import { MemoryCache, OpportunityClient } from 'opportunity-data';
 const client = new OpportunityClient({
   cache: new MemoryCache(500),
   retryBudgetMs: 120_000, // enough to wait for the minute limit twice
-  onRetry: ({ error, waitMs }) => console.error(`${error.code}: waiting for ${waitMs / 1000} s`),
+  onRetry: ({ error, waitMs }) => console.error(`${error.code}: waiting for ${waitMs} ms`),
 });
 
 async function read() {
