@@ -3,6 +3,7 @@ package authn
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"log/slog"
@@ -97,8 +98,9 @@ func TestWarningsOfTheCacheAreLogged(t *testing.T) {
 
 func TestRetriesOfRefreshesAreSpread(t *testing.T) {
 	var earliest, latest time.Duration = time.Hour, 0
-	for range 1000 {
-		d := refreshTimes{}.RefreshAfterReloadFailure(otter.Entry[fingerprint, *Principal]{}, nil)
+	for i := range 1000 {
+		e := otter.Entry[fingerprint, *Principal]{Key: sha256.Sum256([]byte{byte(i), byte(i >> 8)})}
+		d := refreshTimes{}.RefreshAfterReloadFailure(e, nil)
 		earliest, latest = min(earliest, d), max(latest, d)
 	}
 	require.GreaterOrEqual(t, earliest, refreshRetry/2)

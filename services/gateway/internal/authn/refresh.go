@@ -2,10 +2,10 @@ package authn
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -73,7 +73,8 @@ func (r *refreshes) report(ctx context.Context, err error) {
 }
 
 // refreshTimes holds the time until the next refresh of a principal: refreshAfter, and after a failure half to one and a half
-// times refreshRetry, so that the keys of an outage do not all come back at once.
+// times refreshRetry, so that the keys of an outage do not all come back at once. The time depends on the key and the clock, not on chance, so
+// that a simulated outage can be repeated.
 type refreshTimes struct {
 	otter.RefreshCalculator[fingerprint, *Principal]
 }
@@ -83,8 +84,9 @@ func newRefreshTimes() refreshTimes {
 }
 
 // RefreshAfterReloadFailure returns the time until the next attempt.
-func (refreshTimes) RefreshAfterReloadFailure(otter.Entry[fingerprint, *Principal], error) time.Duration {
-	return refreshRetry/2 + rand.N(refreshRetry)
+func (refreshTimes) RefreshAfterReloadFailure(e otter.Entry[fingerprint, *Principal], _ error) time.Duration {
+	spread := binary.BigEndian.Uint64(e.Key[:]) + uint64(e.SnapshotAtNano) //nolint:gosec // may wrap
+	return refreshRetry/2 + time.Duration(spread%uint64(refreshRetry))     //nolint:gosec // below refreshRetry
 }
 
 // cacheLogger logs what the cache reports, except failed refreshes: those are reported once per outage.
