@@ -161,6 +161,10 @@ $(MUTATE):
 	GOBIN=$(CURDIR)/.cache go install github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
 	@mv .cache/gremlins $@
 
+.PHONY: simulate
+simulate: ## Run gateways, Redis and revocations with simulated time and faults: RUNS seeds (default 10000) from SEED (default 0)
+	@GOGC=400 SIMULATE_SEED=$(or $(SEED),0) SIMULATE_RUNS=$(or $(RUNS),10000) $(PLAIN) ./services/gateway/internal/simulation -run '^TestSimulation$$' -count=1 -v
+
 .PHONY: faults
 faults: ## Cause each fault under load, SECONDS each (default 60), and write the table in docs/operations.md
 	@OPPORTUNITY_FAULTS=$(or $(SECONDS),60) $(STORES) go test ./e2e -run '^TestFaults$(ONLY)' -count=1 -timeout 3h -parallel 1

@@ -17,9 +17,10 @@
 // correction in Redis makes the time of admissions continue as before.
 //
 // Known limits: the ledger lags Redis by about a second, so data loss in Redis forgets the charges of that second and all minute
-// windows. A charge stands if its reply is lost, or if a stalled Redis runs the first batch of a process, which does not know the
-// Redis clock yet. A forward step of the Redis clock by less than maxAhead shortens the windows by as much. While the Redis clock is
-// corrected, keys still expire by it: a step by more than an hour empties the windows.
+// windows. A charge stands if its reply is lost, if its refund fails, or if a stalled Redis runs the first batch of a process, which does
+// not know the Redis clock yet. So a call that is admitted again after a failover may count twice. A forward step of the Redis clock by
+// less than maxAhead shortens the windows by as much. While the Redis clock is corrected, keys still expire by it: a step by more than an
+// hour empties the windows.
 package admission
 
 import (

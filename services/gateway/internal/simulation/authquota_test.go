@@ -1,0 +1,200 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/peer"
+)
+
+// authquota is a model of the service at its HTTP contract: Go allows imports of its internal packages only below its own folder. It runs
+// the Lua scripts of the service in the order of package epoch: the epoch is read before the account, and a change is committed, with a
+// pending increment, before the epoch is incremented.
+type authquota struct {
+	net   *network
+	store *store
+	bug   bug
+	redis *redis.Client
+
+	mu       sync.Mutex
+	away     bool
+	accounts map[string]*account
+	keys     map[string]*key // by digest
+	digests  []string
+	pending  map[string]int // increments of epochs, by account
+	batches  map[string]bool
+	usage    map[calls]int
+}
+
+type account struct {
+	tier      int
+	suspended bool
+}
+
+type key struct {
+	id, account string
+	revoked     *time.Time
+}
+
+// calls are the calls of a key with an outcome.
+type calls struct {
+	key     string
+	outcome api.CallOutcome
+}
+
+// tiers have limits that a run reaches.
+var tiers = []api.Limits{{PerMinute: 3, PerDay: 6}, {PerMinute: 4, PerDay: 10}, {PerMinute: 6, PerDay: 16}}
+
+const capacity = 16
+
+var (
+	peppers = [][]byte{make([]byte, 32)}
+	errAway = errors.New("authquota is unavailable")
+)
+
+// tokenOf returns the secret of a key. It has the form of another system's key, so that it needs no random part.
+func tokenOf(id string) string { return "key-" + id }
+
+func digestOf(id string) string { return apikey.OlderOf(tokenOf(id)).Digests(peppers)[0] }
+
+// issue adds a key, unless it exists. The caller holds a.mu, or nothing else runs.
+func (a *authquota) issue(id, account string) {
+	if digest := digestOf(id); a.keys[digest] == nil {
+		a.keys[digest] = &key{id: id, account: account}
+		a.digests = append(a.digests, digest[:api.KeyDigestLength])
+	}
+}
+
+// handle handles a request unless authquota is unavailable.
+func handle[T any](ctx context.Context, a *authquota, from, content string, do func() (T, error)) (T, error) {
+	return request(ctx, a.net, from, content, func() (T, error) {
+		a.mu.Lock()
+		away := a.away
+		a.mu.Unlock()
+		if away {
+			var none T
+			return none, errAway
+		}
+		return do()
+	})
+}
+
+func (a *authquota) resolve(ctx context.Context, from string, q api.PrincipalQuery) (api.Principal, error) {
+	return handle(ctx, a, from, "principal "+q.Digests[0], func() (api.Principal, error) {
+		a.mu.Lock()
+		k := a.keys[q.Digests[0]]
+		a.mu.Unlock()
+		if k == nil {
+			return api.Principal{}, &peer.StatusError{Status: http.StatusNotFound}
+		}
+		epoch, err := a.epoch("read", k.account)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		of := a.accounts[k.account]
+		return api.Principal{
+			Key: k.id, Account: k.account, Tier: api.Tier(fmt.Sprint(of.tier)), Limits: tiers[of.tier], Epoch: epoch,
+			ExpiresAt: time.Now().Add(365 * 24 * time.Hour), RevokedAt: k.revoked, Suspended: of.suspended,
+		}, err
+	})
+}
+
+// epoch runs a script of package epoch.
+func (a *authquota) epoch(script, account string) (int64, error) {
+	return redis.NewScript(scripts[script]).Run(context.Background(), a.redis, []string{counter.Epochs},
+		account, strconv.Itoa(int(counter.EpochsTTL.Seconds()))).Int64()
+}
+
+func (a *authquota) keyDigests(ctx context.Context, from string, after api.KeyPosition) (api.KeyDigests, error) {
+	return handle(ctx, a, from, "digests", func() (api.KeyDigests, error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		last := api.KeyPosition{Sequence: int64(len(a.digests)), Digest: "last"}
+		return api.KeyDigests{After: after, Digests: slices.Clone(a.digests[after.Sequence:]), Last: last}, nil
+	})
+}
+
+// accept counts a batch once, by its id.
+func (a *authquota) accept(ctx context.Context, from string, batch api.UsageBatch) error {
+	_, err := handle(ctx, a, from, "usage", func() (any, error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if !a.batches[batch.ID] {
+			a.batches[batch.ID] = true
+			for _, c := range batch.Counts {
+				a.usage[calls{c.Key, c.Outcome}] += c.Calls
+			}
+		}
+		return nil, nil
+	})
+	return err
+}
+
+// restore creates the counters of a day, unless they exist. The ledger is empty: only a swap loses charges, and those stay lost.
+func (a *authquota) restore(ctx context.Context, from, day string) error {
+	_, err := handle(ctx, a, from, "restore "+day, func() (any, error) {
+		a.store.mu.Lock()
+		defer a.store.mu.Unlock()
+		if to := a.store.primary; !to.Exists(counter.Day(day)) {
+			to.HSet(counter.Day(day), counter.ServiceField, "0")
+			to.SetTTL(counter.Day(day), counter.DayTTL)
+		}
+		return nil, nil
+	})
+	return err
+}
+
+// change commits a change of an account and increments its epoch. On an error the change is not in effect yet.
+func (a *authquota) change(account string, apply func()) error {
+	a.mu.Lock()
+	apply()
+	a.pending[account]++
+	a.mu.Unlock()
+	if a.bug.repliesEarly {
+		return nil
+	}
+	return a.deliver(account)
+}
+
+// deliver increments the epoch of an account, if an increment is pending.
+func (a *authquota) deliver(account string) error {
+	a.mu.Lock()
+	n := a.pending[account]
+	a.mu.Unlock()
+	if n == 0 {
+		return nil
+	}
+	_, err := a.epoch("raise", account)
+	if err == nil {
+		a.mu.Lock()
+		a.pending[account] -= n
+		a.mu.Unlock()
+	}
+	return err
+}
+
+// work retries pending increments until ctx ends.
+func (a *authquota) work(ctx context.Context) {
+	for tick := time.NewTicker(500 * time.Millisecond); ; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			tick.Stop()
+			return
+		}
+		for _, account := range slices.Sorted(maps.Keys(a.accounts)) {
+			_ = a.deliver(account) // retried
+		}
+	}
+}

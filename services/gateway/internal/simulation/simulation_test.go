@@ -1,0 +1,156 @@
+// Package simulation runs three gateways against a Redis and a model of authquota, in one process and with simulated time, while clients
+// call, operators change accounts, and messages, processes and clocks fail. The seed of a run decides all of it, so a run can be repeated.
+//
+// plan_test.go draws what happens, world_test.go runs it, and rules_test.go and account_test.go check what clients and Redis saw. See
+// docs/decisions/0035-seeded-simulation.md.
+package simulation
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMain uses one processor, so that goroutines that become ready at the same time run in the same order in each run.
+func TestMain(m *testing.M) {
+	runtime.GOMAXPROCS(1)
+	os.Exit(m.Run())
+}
+
+// TestSimulation runs SIMULATE_RUNS seeds (default 1000) from SIMULATE_SEED (default 0).
+func TestSimulation(t *testing.T) {
+	first, _ := strconv.ParseUint(cmp.Or(os.Getenv("SIMULATE_SEED"), "0"), 10, 64)
+	runs, err := strconv.ParseUint(cmp.Or(os.Getenv("SIMULATE_RUNS"), "1000"), 10, 64)
+	require.NoError(t, err)
+	covered := map[string]int{}
+	for seed := first; seed < first+runs; seed++ {
+		w := simulate(t, newPlan(seed), bug{})
+		if broken := w.check(); len(broken) > 0 {
+			t.Fatal(explain(t, w, broken, bug{}))
+		}
+		w.cover(covered)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(covered)) {
+		t.Logf("%6d %s", covered[kind], kind)
+	}
+}
+
+// explain returns the broken rules, and the history of the shortest plan found that breaks one.
+func explain(t *testing.T, w *world, broken []string, planted bug) string {
+	t.Helper()
+	last := w
+	p := w.shrink(func(p plan) bool {
+		run := simulate(t, p, planted)
+		fails := len(run.check()) > 0
+		if fails {
+			last = run
+		}
+		return fails
+	})
+	var text strings.Builder
+	fmt.Fprintf(&text, "make simulate SEED=%d RUNS=1 breaks rules:\n  %s\n", w.seed, strings.Join(broken, "\n  "))
+	fmt.Fprintf(&text, "shrunk from %d to %d actions:\n  %s\n", len(w.actions), len(p.actions), strings.Join(last.check(), "\n  "))
+	for _, a := range p.actions {
+		fmt.Fprintln(&text, "   ", a)
+	}
+	for _, f := range last.net.faults {
+		fmt.Fprintln(&text, "   ", f.at.Format("15:04:05.000000"), f.kind, f.on)
+	}
+	for _, e := range last.events {
+		fmt.Fprintln(&text, "   ", e)
+	}
+	return text.String()
+}
+
+// cover counts the events of a run by kind.
+func (w *world) cover(covered map[string]int) {
+	for _, f := range w.net.faults {
+		covered["fault: "+f.kind]++
+	}
+	for _, e := range w.events {
+		kind := e.kind
+		switch {
+		case e.unknown:
+			kind += " without a result"
+		case e.kind == "call":
+			kind = fmt.Sprintf("response: %d %s", e.status, e.code)
+		}
+		covered[kind]++
+	}
+	if len(w.days()) > 1 {
+		covered["midnight"]++
+	}
+	if w.misled() {
+		covered["wrong clocks of Redis and of a gateway"]++
+	}
+	for _, c := range w.store.charges {
+		if !c.lost.IsZero() {
+			covered["change lost by a swap"]++
+		}
+	}
+}
+
+// bug is a mistake put into a run on purpose, where the simulation stands between the parts anyway.
+type bug struct {
+	name         string
+	script       string // of production, in which from becomes to
+	from, to     string
+	refundsTwice bool // each refund reaches Redis twice
+	noTerm       bool // gateways do not notice another primary
+	retries      bool // the Redis client repeats a command without a reply
+	ownClock     bool // admissions use the clock of the gateway
+	repliesEarly bool // authquota replies to operators before it increments the epoch
+}
+
+var bugs = []bug{
+	{name: "no check of the epoch", script: "admit", from: "if epochs[i] ~= ARGV[at + 1] then", to: "if false then"},
+	{name: "refund twice", refundsTwice: true},
+	{name: "window admits one more", script: "admit", from: "if recent >= per_minute then", to: "if recent > per_minute then"},
+	{name: "window is a millisecond short", script: "admit", from: "now - oldest >= MINUTE", to: "now - oldest >= MINUTE - 1000"},
+	{name: "cached keys outlive a primary", noTerm: true},
+	{name: "replies of a batch swapped", script: "admit", from: "local changes, names", to: "replies[1], replies[count] = replies[count], replies[1]\nlocal changes, names"},
+	{name: "day and time from the gateway's clock", ownClock: true},
+	{name: "retry after a lost reply", retries: true},
+	{name: "revocation after the reply", repliesEarly: true},
+	{name: "steps of the Redis clock unnoticed", script: "admit", from: "if clock < (tonumber(ARGV[6]) or clock) or clock > (tonumber(ARGV[7]) or clock) then", to: "if false then"},
+	{name: "entries from the future count", script: "admit", from: "if newest and newest > clock + AHEAD then", to: "if false then"},
+	{name: "no capacity", script: "admit", from: "all >= capacity or ", to: ""},
+	{name: "refund frees the minute", script: "refund", from: "redis.call('HSET', KEYS[1]", to: "redis.call('LPOP', '{oda}:minute:' .. account)\nredis.call('HSET', KEYS[1]"},
+	{name: "refund keeps the service's count", script: "refund", from: "math.max(0, all - 1)", to: "all"},
+}
+
+func TestBugsAreFound(t *testing.T) {
+	for _, b := range bugs {
+		require.Equal(t, b.script != "", strings.Count(scripts[b.script], b.from) == 1 && b.from != "", "%s: the text to change", b.name)
+		found := false
+		for seed := uint64(0); seed < 1000 && !found; seed++ {
+			if broken := simulate(t, newPlan(seed), b).check(); len(broken) > 0 {
+				found = true
+				t.Logf("%-40s seed %3d: %s", b.name, seed, broken[0])
+			}
+		}
+		require.True(t, found, b.name)
+	}
+}
+
+func TestRunsCanBeRepeated(t *testing.T) {
+	for seed := range uint64(10) {
+		first, second := simulate(t, newPlan(seed), bug{}), simulate(t, newPlan(seed), bug{})
+		require.Equal(t, fmt.Sprint(first.events), fmt.Sprint(second.events), "seed %d", seed)
+	}
+}
+
+func TestFailuresAreShrunk(t *testing.T) {
+	b := bug{script: "admit", from: "if recent >= per_minute then", to: "if recent > per_minute then"}
+	w := simulate(t, newPlan(1), b)
+	require.Regexp(t, `^make simulate SEED=1 RUNS=1 breaks rules:\n  \d calls of acc_. admitted in the 60 seconds before .*\nshrunk from \d\d to [1-6] actions:`,
+		explain(t, w, w.check(), b))
+}
