@@ -81,58 +81,6 @@ func TestAuthentication(t *testing.T) {
 	require.Zero(t, calls)
 }
 
-// Of L + n concurrent calls to three replicas exactly L are admitted and charged.
-func TestLimitsAreExactAcrossReplicas(t *testing.T) {
-	w := newEnvironment(t)
-	replicas := []replica{w.start(), w.start(), w.start()}
-	const more = 25
-	for _, limit := range []int{10, 60, 300} {
-		for kind, limits := range map[string]api.Limits{
-			"minute": {PerMinute: limit, PerDay: 100_000}, "day": {PerMinute: 100_000, PerDay: limit},
-		} {
-			t.Run(fmt.Sprint(kind, limit), func(t *testing.T) {
-				account := fmt.Sprintf("acc_%s_%d", kind, limit)
-				key := w.authquota.issue(account, limits)
-				checkLimit(t, limit, more, func(i int) response { return replicas[i%3].get(t, key) })
-				calls, _ := w.charged(account)
-				require.Equal(t, limit, calls)
-			})
-		}
-	}
-	_, before := w.charged("")
-	t.Run("service", func(t *testing.T) {
-		const room = 40
-		capped := []replica{}
-		for range 3 {
-			capped = append(capped, w.start(func(cfg *gateway.Config) { cfg.ServiceCapacity = before + room }))
-		}
-		var keys [5]apikey.Key
-		for i := range keys {
-			keys[i] = w.authquota.issue(fmt.Sprintf("acc_s%d", i), developer)
-		}
-		checkLimit(t, room, more, func(i int) response { return capped[i%3].get(t, keys[i%5]) })
-	})
-}
-
-// checkLimit makes limit+more concurrent calls and fails unless exactly limit of them are served. A call with 503, on a busy machine,
-// is repeated; its first attempt may have been charged, so one call less may be served for each 503.
-func checkLimit(t *testing.T, limit, more int, call func(int) response) {
-	t.Helper()
-	var undecided atomic.Int32
-	statuses := countStatuses(t, limit+more, func(i int) (a response) {
-		storetest.Eventually(t, "a decision", func() bool {
-			if a = call(i); a.status == http.StatusServiceUnavailable {
-				undecided.Add(1)
-			}
-			return a.status != http.StatusServiceUnavailable
-		})
-		return a
-	})
-	require.Equal(t, limit+more, statuses[200]+statuses[429], "%v", statuses)
-	require.LessOrEqual(t, statuses[200], limit)
-	require.GreaterOrEqual(t, statuses[200], limit-int(undecided.Load()))
-}
-
 // countStatuses makes n concurrent calls and counts the responses by status.
 func countStatuses(t *testing.T, n int, call func(int) response) map[int]int {
 	t.Helper()
@@ -147,64 +95,6 @@ func countStatuses(t *testing.T, n int, call func(int) response) map[int]int {
 		count[s]++
 	}
 	return count
-}
-
-// A change at authquota applies to the next request on every replica, although the key is cached there.
-func TestChangesApplyToNextRequest(t *testing.T) {
-	w := newEnvironment(t)
-	replicas := []replica{w.start(), w.start(), w.start()}
-	key := w.authquota.issue("acc_a", developer)
-	everywhere := func(check func(a response)) {
-		for _, r := range replicas {
-			check(r.get(t, key))
-		}
-	}
-	everywhere(func(a response) { require.Equal(t, 200, a.status) })
-	for range 3 {
-		w.authquota.change(key, func(p *api.Principal) { p.Suspended = true })
-		everywhere(func(a response) { require.Equal(t, "account_suspended", a.code(t)) })
-		w.authquota.change(key, func(p *api.Principal) { p.Suspended = false })
-		everywhere(func(a response) { require.Equal(t, 200, a.status) })
-	}
-	calls, _ := w.charged("acc_a")
-	require.Equal(t, 12, calls, "charged calls without the rejected ones")
-	w.authquota.change(key, func(p *api.Principal) { p.Limits.PerDay = 5 })
-	everywhere(func(a response) {
-		require.Equal(t, "daily_limit_reached", a.code(t))
-		require.Equal(t, "5", a.header.Get("X-RateLimit-Limit"))
-		require.Equal(t, "0", a.header.Get("X-RateLimit-Remaining"), "remaining quota after a downgrade")
-	})
-	w.authquota.change(key, func(p *api.Principal) { p.Tier, p.Limits.PerDay = api.Commercial, 500 })
-	remaining := 500 - calls
-	everywhere(func(a response) {
-		require.Equal(t, 200, a.status)
-		remaining--
-		require.Equal(t, strconv.Itoa(remaining), a.header.Get("X-RateLimit-Remaining"), "used quota after a change of tier")
-	})
-	now := time.Now()
-	w.authquota.change(key, func(p *api.Principal) { p.RevokedAt = &now })
-	everywhere(func(a response) { require.Equal(t, "revoked_api_key", a.code(t)) })
-}
-
-// While an account changes, each concurrent call ends with a status of the old or the new state.
-func TestChangesUnderLoad(t *testing.T) {
-	w, gw, _ := startWithKey(t)
-	key := w.authquota.issue("acc_b", api.Limits{PerMinute: 100_000, PerDay: 100_000})
-	var stop atomic.Bool
-	var changes sync.WaitGroup
-	changes.Go(func() {
-		for suspended := true; !stop.Load(); suspended = !suspended {
-			w.authquota.change(key, func(p *api.Principal) { p.Suspended = suspended })
-		}
-	})
-	statuses := countStatuses(t, 200, func(int) response { return gw.get(t, key) })
-	stop.Store(true)
-	changes.Wait()
-	for status := range statuses {
-		require.Contains(t, []int{200, 403, 503}, status)
-	}
-	calls, _ := w.charged("acc_b")
-	require.Equal(t, statuses[200], calls)
 }
 
 // After data loss in Redis the counters are loaded from the ledger, so the used quota stays used.

@@ -91,24 +91,6 @@ func TestChargeByResponse(t *testing.T) {
 	}
 }
 
-// A refund leaves the minute charged, which slows down clients that repeat failing calls.
-func TestRefundLeavesMinuteCharged(t *testing.T) {
-	w := newEnvironment(t)
-	gw := w.start()
-	key := w.authquota.issue("acc_a", api.Limits{PerMinute: 3, PerDay: 100})
-	w.catalog.respondWith(respond(400, `{"error":{"code":"invalid_parameter"}}`))
-	for range 3 {
-		require.Equal(t, 400, gw.get(t, key).status)
-	}
-	a := gw.get(t, key)
-	require.Equal(t, 429, a.status)
-	require.Equal(t, "minute_limit_reached", a.code(t))
-	require.Equal(t, "100", a.header.Get("X-RateLimit-Remaining"))
-	calls, all := w.charged("acc_a")
-	require.Zero(t, calls)
-	require.Zero(t, all)
-}
-
 func TestRejectionsByLimit(t *testing.T) {
 	for name, c := range map[string]struct {
 		limits   api.Limits

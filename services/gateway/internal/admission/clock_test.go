@@ -16,6 +16,7 @@ import (
 
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest/redistest"
 )
 
 // clocks are the right time, and the error of the Redis clock.
@@ -40,14 +41,11 @@ func decide(t require.TestingT, l *Limiter) Decision {
 }
 
 // TestClockSteps lets the Redis clock step an hour ahead, an hour back and to the right time while two gateways with clocks half a
-// minute apart admit calls. Each verdict, and the time of the decision, must be that of the right clock.
+// minute apart admit calls. Each verdict, and the time of the decision, must be that of the right clock. Package simulation does so on the
+// embedded server.
 func TestClockSteps(t *testing.T) {
-	for name, url := range servers(t) {
-		t.Run(name, func(t *testing.T) {
-			c := client(t, url)
-			rapid.Check(t, func(rt *rapid.T) { checkSteps(rt, c) })
-		})
-	}
+	c := redistest.Start(t).Client()
+	rapid.Check(t, func(rt *rapid.T) { checkSteps(rt, c) })
 }
 
 func checkSteps(t *rapid.T, client *redis.Client) {
