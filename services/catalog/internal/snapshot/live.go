@@ -220,12 +220,16 @@ func (l *Live) read(ctx context.Context, after int64, now time.Time, scheduled m
 	return sequence, errors.Join(err, send())
 }
 
+var errNotLoaded = errors.New("snapshot not loaded yet")
+
 // View returns the catalog now. It returns problem.Unavailable before the first load, and if no poll of the source succeeded within
 // MaxAge: the data would be too old to serve.
 func (l *Live) View() (View, error) {
 	s, now := l.current.Load(), l.now().UTC()
 	if s == nil {
-		return View{}, problem.Unavailable(errors.New("snapshot not loaded yet"))
+		loading := problem.Unavailable(errNotLoaded)
+		loading.Reported = true // by the readiness probe, until the service has started
+		return View{}, loading
 	}
 	if age := now.Sub(*l.lastPoll.Load()); age > MaxAge {
 		return View{}, problem.Unavailable(fmt.Errorf("snapshot too old: no response from the database for %s", age.Round(time.Second)))
@@ -236,7 +240,7 @@ func (l *Live) View() (View, error) {
 // Loaded returns an error before the first load.
 func (l *Live) Loaded(context.Context) error {
 	if l.current.Load() == nil {
-		return errors.New("snapshot not loaded yet")
+		return errNotLoaded
 	}
 	return nil
 }
