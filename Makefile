@@ -7,7 +7,7 @@ export GOFLAGS     += -trimpath
 
 SERVICES := authquota gateway catalog history billing
 # In test order: the slowest modules start first, so none of them runs alone at the end.
-MODULES  := e2e services/authquota $(addprefix services/,$(filter-out authquota,$(SERVICES))) pkg cmd/opportunity docs sdk sdk/go docker charts k8s
+MODULES  := e2e services/authquota $(addprefix services/,$(filter-out authquota,$(SERVICES))) pkg cmd/opportunity docs sdk sdk/go sdk/command docker charts k8s
 PACKAGES := $(addprefix ./,$(addsuffix /...,$(MODULES)))
 # Folders with tests whose code starts goroutines or uses package sync, and the root of each service, whose tests run all of it.
 RACED    = $(sort $(SERVICES:%=./services/%) $(patsubst %/,./%,$(filter $(dir $(shell find services cmd pkg docs sdk/go -name '*_test.go')),$(dir $(shell \

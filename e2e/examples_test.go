@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -410,7 +411,9 @@ func (e *examples) program(path, language string) string {
 func (e *examples) shell(at, commands string) string {
 	cmd := exec.CommandContext(e.t.Context(), "bash", "-euo", "pipefail", "-c", commands)
 	cmd.Dir = e.t.TempDir()
-	cmd.Env = clean("BASE="+e.url, "OPPORTUNITY_URL="+e.url, "OPPORTUNITY_KEY="+e.keys[api.Developer])
+	built, err := goSamples() // with the command of the SDKs
+	require.NoError(e.t, err)
+	cmd.Env = clean("PATH="+built+":"+os.Getenv("PATH"), "BASE="+e.url, "OPPORTUNITY_URL="+e.url, "OPPORTUNITY_KEY="+e.keys[api.Developer])
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -21,7 +21,7 @@ import (
 	"opportunity.internal/pkg/api/apitest"
 )
 
-// goSamples builds the Go samples once and returns their directory.
+// goSamples builds the Go samples and the command opportunity-data once and returns their directory.
 var goSamples = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "opportunity-samples")
 	if err != nil {
@@ -29,7 +29,7 @@ var goSamples = sync.OnceValues(func() (string, error) {
 	}
 	before := remove
 	remove = func() { before(); _ = os.RemoveAll(dir) }
-	build := exec.Command("go", "build", "-ldflags=-s", "-o", dir+"/", "./samples/...") //nolint:noctx // shared by all tests
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s", "-o", dir+"/", "./samples/...", "./command/opportunity-data") //nolint:noctx // shared by all tests
 	build.Dir = "../sdk"
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)

@@ -10,10 +10,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
-
-	source "opportunity.internal/sdk/go"
 )
 
 // npmTarball returns the package that `npm install URL` installs.
@@ -69,21 +68,24 @@ func pythonWheel() ([]byte, error) {
 	return zipped(append(all, file{info + "RECORD", []byte(record.String())}))
 }
 
-// goModule returns the files of the module proxy protocol by their path below /sdk/: go/ is the address for GOPROXY.
-func goModule() (map[string][]byte, error) {
+// goModule returns the files of the module proxy protocol for a module by their path below /sdk/: go/ is the address for GOPROXY.
+func goModule(module string, from fs.FS) (map[string][]byte, error) {
 	const version = "v" + Version
-	all, err := tree(source.Files, ".", Module+"@"+version)
+	all, err := tree(from, ".", module+"@"+version)
 	if err != nil {
 		return nil, err
 	}
-	if all, err = withLicense(all, Module+"@"+version+"/LICENSE"); err != nil {
+	var mod []byte
+	for i := range all {
+		if all[i].name == module+"@"+version+"/go.mod" {
+			all[i].content = released(all[i].content)
+			mod = all[i].content
+		}
+	}
+	if all, err = withLicense(all, module+"@"+version+"/LICENSE"); err != nil {
 		return nil, err
 	}
 	archive, err := zipped(all)
-	if err != nil {
-		return nil, err
-	}
-	mod, err := source.Files.ReadFile("go.mod")
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +93,7 @@ func goModule() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := "go/" + Module + "/@"
+	at := "go/" + module + "/@"
 	return map[string][]byte{
 		at + "latest":                 info,
 		at + "v/list":                 []byte(version + "\n"),
@@ -99,6 +101,13 @@ func goModule() (map[string][]byte, error) {
 		at + "v/" + version + ".mod":  mod,
 		at + "v/" + version + ".zip":  archive,
 	}, nil
+}
+
+// released returns a go.mod that requires the released version of the SDK in place of the one in this repository: go install rejects a
+// module with a replacement.
+func released(mod []byte) []byte {
+	mod = bytes.ReplaceAll(mod, []byte(Module+" v0.0.0"), []byte(Module+" v"+Version))
+	return bytes.ReplaceAll(mod, []byte("\nreplace "+Module+" => ../go\n"), nil)
 }
 
 func zipped(all []file) ([]byte, error) {

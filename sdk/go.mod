@@ -5,7 +5,10 @@ go 1.26.0
 require (
 	github.com/stretchr/testify v1.12.1
 	go.yaml.in/yaml/v3 v3.0.5
+	opportunity.internal/sdk/command v0.0.0
 	opportunity.internal/sdk/go v0.0.0
 )
+
+replace opportunity.internal/sdk/command => ./command
 
 replace opportunity.internal/sdk/go => ./go

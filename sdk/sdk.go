@@ -1,13 +1,17 @@
-// Package sdk builds the SDKs for distribution from their embedded sources: an npm tarball, a Python wheel and a Go module. The same
+// Package sdk builds the SDKs for distribution from their embedded sources: an npm tarball, a Python wheel and Go modules. The same
 // sources give the same bytes.
 package sdk
 
 import (
 	"embed"
 	"io/fs"
+	"maps"
 	"path"
 	"strings"
 	"time"
+
+	command "opportunity.internal/sdk/command"
+	library "opportunity.internal/sdk/go"
 )
 
 //go:embed LICENSE
@@ -23,6 +27,7 @@ const (
 	Tarball = "opportunity-data-" + Version + ".tgz"
 	Wheel   = "opportunity_data-" + Version + "-py3-none-any.whl"
 	Module  = "opportunity.internal/sdk/go"
+	Command = "opportunity.internal/sdk/command" // the module of the command opportunity-data
 )
 
 // Archives returns every file of the distribution by its path below /sdk/. The paths of the Go module are those of the module proxy
@@ -36,10 +41,15 @@ func Archives() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	archives, err := goModule()
+	archives, err := goModule(Module, library.Files)
 	if err != nil {
 		return nil, err
 	}
+	ofCommand, err := goModule(Command, command.Files)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(archives, ofCommand)
 	archives[Tarball], archives[Wheel] = tarball, wheel
 	return archives, nil
 }

@@ -3,7 +3,7 @@ package sdk_test
 import (
 	"archive/zip"
 	"bytes"
-	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -51,10 +51,6 @@ func write(t *testing.T, file, content string) {
 
 func TestGoModuleInstallsThroughTheProxy(t *testing.T) {
 	dir := t.TempDir()
-	env := []string{
-		"GOPROXY=" + distribution(t) + "/go", "GONOSUMDB=" + sdk.Module, "GOWORK=off", "GOFLAGS=-modcacherw", "GOMODCACHE=" + t.TempDir(),
-		"GONOPROXY=none", "GOTOOLCHAIN=local",
-	}
 	write(t, filepath.Join(dir, "go.mod"), "module example.com/consumer\n\ngo 1.25.0\n")
 	write(t, filepath.Join(dir, "main.go"), `package main
 
@@ -66,8 +62,31 @@ import (
 
 func main() { fmt.Print(opportunity.Version) }
 `)
+	env := proxied(t)
 	run(t, dir, env, "go", "get", sdk.Module+"@latest")
 	require.Equal(t, sdk.Version, run(t, dir, env, "go", "run", "."))
+}
+
+// TestCommandInstallsThroughTheProxy resolves and downloads the modules that go install builds. The other tests build the command.
+func TestCommandInstallsThroughTheProxy(t *testing.T) {
+	dir := t.TempDir()
+	out := run(t, dir, proxied(t), "go", "install", "-n", sdk.Command+"/opportunity-data@latest")
+	require.Contains(t, out, "packagefile "+sdk.Module+"/opportunity=")
+	require.Contains(t, out, "opportunity-data")
+}
+
+// proxied returns the environment of a consumer who gets the SDK from a distribution, and other modules from the cache of this machine.
+func proxied(t *testing.T) []string {
+	t.Helper()
+	return []string{
+		"GOPROXY=" + distribution(t) + "/go,file://" + modcache(t) + "/cache/download", "GONOSUMDB=opportunity.internal/sdk/*", "GONOPROXY=none",
+		"GOSUMDB=off", "GOWORK=off", "GOFLAGS=-modcacherw", "GOMODCACHE=" + t.TempDir(), "GOTOOLCHAIN=local",
+	}
+}
+
+func modcache(t *testing.T) string {
+	t.Helper()
+	return strings.TrimSpace(run(t, ".", nil, "go", "env", "GOMODCACHE"))
 }
 
 func TestTarballInstalls(t *testing.T) {
@@ -124,15 +143,15 @@ func TestArchivesHaveTheLicenseAndNoTests(t *testing.T) {
 	require.NoError(t, err)
 	archives, err := sdk.Archives()
 	require.NoError(t, err)
-	archive := archives["go/"+sdk.Module+"/@v/v"+sdk.Version+".zip"]
-	reader, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
-	require.NoError(t, err)
-	for _, f := range reader.File {
-		require.NotContains(t, f.Name, "_test.go")
+	for _, module := range []string{sdk.Module, sdk.Command} {
+		archive := archives["go/"+module+"/@v/v"+sdk.Version+".zip"]
+		reader, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+		require.NoError(t, err)
+		for _, f := range reader.File {
+			require.NotContains(t, f.Name, "_test.go")
+		}
+		license, err := fs.ReadFile(reader, module+"@v"+sdk.Version+"/LICENSE")
+		require.NoError(t, err)
+		require.Equal(t, string(root), string(license))
 	}
-	license, err := reader.Open(sdk.Module + "@v" + sdk.Version + "/LICENSE")
-	require.NoError(t, err)
-	text, err := io.ReadAll(license)
-	require.NoError(t, err)
-	require.Equal(t, string(root), string(text))
 }

@@ -131,6 +131,7 @@ require (
 	modernc.org/sqlite v1.60.1 // indirect
 	opportunity.internal/docs v0.0.0 // indirect
 	opportunity.internal/sdk v0.0.0 // indirect
+	opportunity.internal/sdk/command v0.0.0 // indirect
 	opportunity.internal/sdk/go v0.0.0 // indirect
 )
 
@@ -138,6 +139,7 @@ replace (
 	opportunity.internal/docs => ../../docs
 	opportunity.internal/pkg => ../../pkg
 	opportunity.internal/sdk => ../../sdk
+	opportunity.internal/sdk/command => ../../sdk/command
 	opportunity.internal/sdk/go => ../../sdk/go
 	opportunity.internal/services/authquota => ../../services/authquota
 	opportunity.internal/services/billing => ../../services/billing

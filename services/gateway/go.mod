@@ -100,6 +100,7 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.60.1 // indirect
+	opportunity.internal/sdk/command v0.0.0 // indirect
 	opportunity.internal/sdk/go v0.0.0 // indirect
 )
 
@@ -107,5 +108,6 @@ replace (
 	opportunity.internal/docs => ../../docs
 	opportunity.internal/pkg => ../../pkg
 	opportunity.internal/sdk => ../../sdk
+	opportunity.internal/sdk/command => ../../sdk/command
 	opportunity.internal/sdk/go => ../../sdk/go
 )

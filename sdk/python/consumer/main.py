@@ -3,7 +3,7 @@
 from datetime import UTC, date, datetime
 from typing import assert_never
 
-from opportunity_data import AsyncClient, Category, Client, Code, Event, Filter, MemoryCache, Opportunity, OpportunityError, Pay
+from opportunity_data import AsyncClient, Category, Client, Code, Event, FileCopy, Filter, MemoryCache, Opportunity, OpportunityError, Pay, SQLiteCopy
 
 client = Client(cache=MemoryCache(10), user_agent="prices/1.2", on_retry=lambda r: print(r.attempt, r.wait, r.error.code))
 chosen: Filter = {"country": "CA", "category": "sell", "remote": True, "checked_after": date(2026, 11, 1)}
@@ -30,6 +30,10 @@ def label(category: Category) -> str:
         case "local" | "host":
             return "at home"
     assert_never(category)
+
+
+client.sync(FileCopy("opportunities.csv"))
+client.sync(SQLiteCopy("opportunities.db"))
 
 
 async def ids() -> list[str]:

@@ -17,6 +17,7 @@ capacity raises at once.
 from ._asynchronous import AsyncClient
 from ._cache import Cache, CacheEntry, MemoryCache
 from ._client import VERSION, Client
+from ._copies import FileCopy, SQLiteCopy
 from ._error import Cancelled, OpportunityError
 from ._list import Detail, Page
 from ._request import RateLimit, Response, Retry
@@ -33,12 +34,14 @@ __all__ = [
     "Changes",
     "Client",
     "Detail",
+    "FileCopy",
     "MemoryCache",
     "OpportunityError",
     "Page",
     "RateLimit",
     "Response",
     "Retry",
+    "SQLiteCopy",
     "Store",
     "SyncResult",
     "SyncState",

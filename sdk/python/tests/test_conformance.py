@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
+import sqlite3
+import tempfile
 import threading
 import unittest
 from collections.abc import Iterator
@@ -15,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from opportunity_data import AsyncClient, Changes, Client, MemoryCache, OpportunityError, SyncState, __version__
+from opportunity_data import AsyncClient, Changes, Client, FileCopy, MemoryCache, OpportunityError, SQLiteCopy, SyncState, __version__
 
 SUITE = Path(__file__).resolve().parents[2] / "conformance"
 FIXTURES = json.loads((SUITE / "fixtures" / "fixtures.json").read_text())
@@ -94,6 +97,25 @@ class ConformanceTest(unittest.TestCase):
                 self.contains(got[i], value, f"{at}[{i}]")
         else:
             self.assertEqual(got, want, at)
+
+
+class ExportTest(unittest.TestCase):
+    def test_copies_have_the_same_content_as_those_of_other_sdks(self) -> None:
+        exports = expand(json.loads((SUITE / "fixtures" / "exports.json").read_text()))
+        with tempfile.TemporaryDirectory() as name:
+            dir = Path(name)
+            for step in exports["steps"]:  # each opens the copies anew
+                database = SQLiteCopy(dir / "copy.db")
+                for copy in (FileCopy(dir / "copy.csv"), FileCopy(dir / "copy.ndjson"), database):
+                    self.assertEqual(len(list(copy.ids())), 3 if copy.state() else 0)
+                    copy.apply(Changes(step["put"], step["remove"], SyncState(None, "2026-11-22T12:00:00Z")))
+                database.close()
+            self.assertEqual((dir / "copy.csv").read_bytes().decode(), "".join(line + "\r\n" for line in exports["csv"]))
+            records = [json.loads(line) for line in (dir / "copy.ndjson").read_text().splitlines()]
+            self.assertEqual([record["id"] for record in records], ["a", "b"])
+            self.assertEqual(records[0]["verification"]["status"], "stale")
+            with contextlib.closing(sqlite3.connect(dir / "copy.db")) as opened:
+                self.assertEqual([list(row) for row in opened.execute(exports["query"])], exports["rows"])
 
 
 class AsyncConformanceTest(ConformanceTest):

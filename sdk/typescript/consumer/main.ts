@@ -1,6 +1,6 @@
 // A program of a consumer. The package as it is installed must type-check in it, and each line after @ts-expect-error must not.
 import {
-  Code, MemoryCache, OpportunityClient, OpportunityError, type Category, type Event, type Filter, type Opportunity, type Pay, type Store,
+  Code, FileCopy, MemoryCache, OpportunityClient, OpportunityError, type Category, type Event, type Filter, type Opportunity, type Pay, type Store,
 } from 'opportunity-data';
 
 const client = new OpportunityClient({
@@ -27,6 +27,7 @@ try {
   }
 }
 export const copy = (store: Store) => client.sync(store);
+export const file = () => client.sync(new FileCopy('opportunities.csv'));
 
 // @ts-expect-error a misspelled code
 console.log(Code.notFuond);

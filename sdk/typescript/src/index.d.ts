@@ -167,6 +167,40 @@ export interface Store {
   apply(changes: Changes): Promise<void> | void;
 }
 
+/**
+ * A store that writes all records to a file: CSV if its name ends in .csv, otherwise one JSON object on each line. A file beside it, whose
+ * name ends in .copy.json, has the records and the state.
+ *
+ * The file has the status of each record at the time of the last `sync`. In CSV, a text that a spreadsheet would take for a formula begins
+ * with an apostrophe.
+ */
+export class FileCopy implements Store {
+  /** The file may not exist yet. */
+  constructor(path: string);
+  state(): Promise<SyncState | null>;
+  ids(): Promise<string[]>;
+  apply(changes: Changes): Promise<void>;
+}
+
+/** A store in an SQLite database. Its view `opportunities` has a column for each value. */
+export class SqliteCopy implements Store {
+  /** The database is a `DatabaseSync` of `node:sqlite`, or one of better-sqlite3. */
+  constructor(database: Database);
+  state(): SyncState | null;
+  ids(): string[];
+  apply(changes: Changes): void;
+}
+
+/** The part of an SQLite driver that `SqliteCopy` uses. */
+export interface Database {
+  exec(sql: string): unknown;
+  prepare(sql: string): {
+    run(...values: string[]): unknown;
+    get(...values: string[]): unknown;
+    all(...values: string[]): unknown[];
+  };
+}
+
 /** The progress of a copy. */
 export interface SyncState {
   /** The time of the latest review in the copy, or null if it contains none. */

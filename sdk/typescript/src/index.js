@@ -1,4 +1,5 @@
 export { MemoryCache } from './cache.js';
 export { OpportunityClient, VERSION } from './client.js';
+export { FileCopy, SqliteCopy } from './copies.js';
 export { OpportunityError } from './error.js';
 export { Code } from './parameters.js';

@@ -1,11 +1,14 @@
 // Runs the cases that all SDKs must pass; sdk/conformance/README.md describes them.
 
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 
-import { MemoryCache, OpportunityClient, OpportunityError, VERSION } from '../src/index.js';
+import { FileCopy, MemoryCache, OpportunityClient, OpportunityError, SqliteCopy, VERSION } from '../src/index.js';
 
 const suite = new URL('../../conformance/', import.meta.url);
 const key = 'oda_test_conformance';
@@ -19,6 +22,50 @@ for (const file of readdirSync(suite).filter((name) => name.endsWith('.json'))) 
     test(`${file}: ${testCase.name}`, () => run(testCase));
   }
 }
+
+test('copies have the same content as those of other SDKs', async (t) => {
+  const exports = expand(read('fixtures/exports.json'));
+  const dir = mkdtempSync(join(tmpdir(), 'copies-'));
+  t.after(() => rmSync(dir, { recursive: true }));
+  for (const { put, remove } of exports.steps) { // each opens the copies anew
+    for (const name of ['copy.csv', 'copy.ndjson']) {
+      const copy = new FileCopy(join(dir, name));
+      assert.equal((await copy.ids()).length, (await copy.state()) ? 3 : 0);
+      await copy.apply({ put, remove, state: { ...noState, fullWalkAt: '2026-11-22T12:00:00Z' } });
+    }
+  }
+  assert.equal(readFileSync(join(dir, 'copy.csv'), 'utf8'), exports.csv.map((/** @type {string} */ line) => `${line}\r\n`).join(''));
+  const [first, second] = readFileSync(join(dir, 'copy.ndjson'), 'utf8').split('\n', 2).map((line) => JSON.parse(line));
+  assert.deepEqual([first.id, first.verification.status, second.id], ['a', 'stale', 'b']);
+});
+
+test('an SQLite copy has the same content as those of other SDKs', () => {
+  const exports = expand(read('fixtures/exports.json'));
+  const { Database } = createRequire(new URL('../../../e2e/openapi/', import.meta.url))('node-sqlite3-wasm'); // node:sqlite needs Node 22.13
+  const opened = new Database(':memory:');
+  const database = {
+    exec: (/** @type {string} */ sql) => opened.exec(sql),
+    prepare: (/** @type {string} */ sql) => ({
+      run: (/** @type {string[]} */ ...values) => opened.run(sql, values),
+      get: (/** @type {string[]} */ ...values) => opened.get(sql, values) ?? undefined,
+      all: (/** @type {string[]} */ ...values) => opened.all(sql, values),
+    }),
+  };
+  for (const { put, remove } of exports.steps) {
+    const copy = new SqliteCopy(database);
+    assert.equal(copy.ids().length, copy.state() ? 3 : 0);
+    copy.apply({ put, remove, state: { ...noState, fullWalkAt: '2026-11-22T12:00:00Z' } });
+  }
+  const before = new SqliteCopy(database).ids();
+  const broken = /** @type {any} */ ({ put: [], remove: before, state: 1n }); // which is no JSON
+  assert.throws(() => new SqliteCopy(database).apply(broken), TypeError);
+  assert.deepEqual(new SqliteCopy(database).ids(), before, 'a failed change leaves the copy as it was');
+  assert.deepEqual(database.prepare(exports.query).all().map((/** @type {object} */ row) => Object.values(row)), exports.rows);
+  opened.close();
+});
+
+/** @type {import('../src/index.js').SyncState} */
+const noState = { checkedAfter: null, fullWalkAt: '' };
 
 /** @param {any} testCase */
 async function run({ options = {}, copy, calls, exchanges }) {

@@ -34,7 +34,7 @@ func (r rendering) sdkPages() error {
 	}
 	var text bytes.Buffer
 	err = r.sources.ExecuteTemplate(&text, "sdk.md", map[string]any{
-		"URL": r.publicURL, "Tarball": sdk.Tarball, "Wheel": sdk.Wheel, "Module": sdk.Module, "Sums": sums, "Version": sdk.Version,
+		"URL": r.publicURL, "Tarball": sdk.Tarball, "Wheel": sdk.Wheel, "Module": sdk.Module, "Command": sdk.Command, "Sums": sums, "Version": sdk.Version,
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,99 @@
+// Command opportunity-data writes the records that an API key can read to a file, and keeps the file up to date.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"opportunity.internal/sdk/go/opportunity"
+)
+
+const usage = `Usage: opportunity-data export [--every DURATION] FILE
+
+Writes the records that your key can read to FILE. Run it again to update FILE. The name decides the format:
+
+  .db, .sqlite      an SQLite database, whose view opportunities has a column for each value
+  .csv              a row for each record
+  .ndjson, .jsonl   a JSON object on each line
+
+The address of the service comes from OPPORTUNITY_URL, the key from OPPORTUNITY_KEY.
+
+  --every DURATION  update FILE at this interval, such as 15m, until interrupted
+`
+
+// errUsage is the error of a wrong command line.
+var errUsage = errors.New("wrong command line")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	if errors.Is(err, errUsage) {
+		fmt.Fprint(os.Stderr, usage)
+		os.Exit(2)
+	}
+	if err != nil && ctx.Err() == nil {
+		fmt.Fprintln(os.Stderr, "opportunity-data:", err)
+		os.Exit(1)
+	}
+}
+
+// run runs the command with its arguments. It prints one line for each update to out, and each wait to log.
+func run(ctx context.Context, args []string, out, log io.Writer) error {
+	flags := flag.NewFlagSet("export", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	every := flags.Duration("every", 0, "")
+	if len(args) == 0 || args[0] != "export" || flags.Parse(args[1:]) != nil || flags.NArg() != 1 || *every < 0 {
+		return errUsage
+	}
+	store, err := open(ctx, flags.Arg(0))
+	if err != nil {
+		return err
+	}
+	client, err := opportunity.New(
+		opportunity.WithUserAgent("opportunity-data/"+opportunity.Version),
+		opportunity.WithRetryHook(func(r opportunity.Retry) {
+			fmt.Fprintf(log, "%s: waiting for %v\n", r.Err.Code, r.Wait.Round(time.Second))
+		}),
+	)
+	if err != nil {
+		return err
+	}
+	for {
+		result, err := client.Sync(ctx, store, opportunity.SyncOptions{})
+		if err != nil {
+			return err
+		}
+		ids, err := store.IDs(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s: %d records, %d read, %d removed\n", flags.Arg(0), len(ids), result.Put, result.Removed)
+		if *every == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(*every):
+		}
+	}
+}
+
+// open opens the copy in a file.
+func open(ctx context.Context, file string) (opportunity.Store, error) {
+	switch filepath.Ext(file) {
+	case ".db", ".sqlite":
+		return openSQLite(ctx, file)
+	case ".csv", ".ndjson", ".jsonl":
+		return opportunity.OpenFileCopy(file)
+	}
+	return nil, fmt.Errorf("unknown format of %s: use a name that ends in .db, .sqlite, .csv, .ndjson or .jsonl", file)
+}
