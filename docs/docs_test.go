@@ -112,7 +112,7 @@ func TestLinksOfPages(t *testing.T) {
 	for _, file := range []string{"/openapi.yaml", "/openapi.json", "/", "/account", "/account/explorer", "/account/usage", "/account/plan", "/docs/reference", "/llms.txt", "/terms", "/privacy", "/status"} {
 		pages[file] = page{}
 	}
-	pages["/sdk/"] = page{sections: map[string]string{"go": "", "command": "", "typescript": "", "python": ""}} // the gateway's tests resolve these
+	pages["/sdk/"] = page{sections: map[string]string{"go": "", "command": "", "collection": "", "typescript": "", "python": ""}} // the gateway's tests resolve these
 	for address, p := range pages {
 		for _, link := range p.links {
 			target, anchor, anchored := strings.Cut(link, "#")

@@ -26,6 +26,10 @@ func generate(source string) error {
 	if err != nil {
 		return err
 	}
+	collection, err := emitCollection(source)
+	if err != nil {
+		return err
+	}
 	page, err := withColumns(exportPage)
 	if err != nil {
 		return err
@@ -40,6 +44,7 @@ func generate(source string) error {
 		"typescript/src/columns.js":           emitTypeScriptColumns(),
 		"python/opportunity_data/_types.py":   emitPython(d),
 		"python/opportunity_data/_columns.py": emitPythonColumns(),
+		"collection.json":                     collection,
 		exportPage:                            page,
 	} {
 		if strings.HasSuffix(file, ".go") {
