@@ -46,7 +46,7 @@ func (e *Edge) admit(r *http.Request, key authn.Key, c *call) error {
 				e.meters.decided(admission.Decision{}, err, p.Tier)
 				return err
 			}
-			if current {
+			if current && e.Keys.InTerm(p) {
 				e.meters.decided(admission.Decision{Verdict: suspended}, nil, p.Tier)
 				return problem.New(problem.AccountSuspended, "This account is suspended. Contact the operator of the service.")
 			}
