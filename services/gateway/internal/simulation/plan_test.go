@@ -92,9 +92,16 @@ func newPlan(seed uint64) plan {
 			a.by = upTo(20 * time.Second)
 		case "swap":
 			lag := upTo(2 * time.Second)
-			p.actions = append(p.actions, action{at: max(0, a.at-lag), kind: "copy"})
-			if r.IntN(2) == 0 { // the swap loses the increment of an epoch
-				p.actions = append(p.actions, action{at: max(0, a.at-lag/2), kind: "revoke", account: a.account, key: a.key})
+			during := func(at time.Duration, kind string) {
+				p.actions = append(p.actions, action{at: max(0, at), kind: kind, account: a.account, key: a.key})
+			}
+			switch during(a.at-lag, "copy"); r.IntN(4) { // the swap may lose the increment of an epoch
+			case 0, 1:
+				during(a.at-lag/2, "revoke")
+			case 2:
+				during(a.at-lag-50*time.Millisecond, "suspend")
+				call(max(0, a.at-lag-20*time.Millisecond), a.account)
+				during(a.at-lag/2, "resume")
 			}
 		}
 		p.actions = append(p.actions, a)
