@@ -171,8 +171,10 @@ func TestRequestsWithoutKey(t *testing.T) {
 	}
 	require.Empty(t, w.catalog.requests())
 	require.Zero(t, w.authquota.lookupCount())
+	storetest.Eventually(t, "the log of a request, which follows its response", func() bool {
+		return strings.Contains(w.log.String(), `"method":"PATCH","route":"/docs","status":405`)
+	})
 	require.NotContains(t, w.log.String(), `"route":""`)
-	require.Contains(t, w.log.String(), `"method":"PATCH","route":"/docs","status":405`)
 }
 
 // Services get neither the key nor identity headers of the client; the client gets no internal headers of a service.
