@@ -40,6 +40,7 @@ var Pages = []Page{
 	{"example-record", "An annotated record", "consumers/example-record.md", Start, "A complete record and a page of its history as the API returns them, with what each part tells you."},
 	{"requests", "Requests and responses", "consumers/requests.md", Reference, "Methods, paths, query strings, the order of checks, errors and outages of the API."},
 	{"filters", "Filters, order and pages", "consumers/filters.md", Reference, "What each query parameter matches, how lists are ordered, and how pages work."},
+	{"changes", "Changes", "consumers/changes.md", Reference, "Which records were published, updated or withdrawn after a cursor, and how to follow them."},
 	{"history", "Verification history", "consumers/history.md", Reference, "The factual reviews and link checks behind the verification status of a record."},
 	{"provable-history", "Provable history", "consumers/provable-history.md", Reference, "How the verification history is signed each day, and how to verify that it was not changed."},
 	{"authentication", "Authentication", "consumers/authentication.md", Account, "How to get, store, send, rotate and revoke an API key."},

@@ -166,6 +166,9 @@ func known(path string, body []byte) error {
 	case strings.HasSuffix(path, "/history"):
 		_, err := strict[api.EventList](body)
 		return err
+	case path == "/api/v1/changes":
+		_, err := strict[api.ChangeList](body)
+		return err
 	case strings.HasPrefix(path, "/api/v1/opportunities/"):
 		_, err := strict[api.OpportunityDetail](body)
 		return err

@@ -30,7 +30,7 @@ func TestErrors(t *testing.T) {
 	commercial, free := spend(d, api.Commercial), spend(d, api.Free)
 	known := list(t, d.url, commercial.next(t), "/api/v1/opportunities?limit=100")
 	reviewed := known[0].ID
-	const listPath = "/api/v1/opportunities"
+	const listPath, changesPath = "/api/v1/opportunities", "/api/v1/changes"
 
 	seen := map[problem.Code]bool{}
 	for _, c := range []struct {
@@ -77,6 +77,11 @@ func TestErrors(t *testing.T) {
 		{call{path: listPath, key: strings.Repeat("k", 500)}, problem.InvalidAPIKey, ""},
 		{call{path: listPath + "/" + reviewed + "/history", key: "free"}, problem.SubscriptionRequired, ""},
 		{call{path: listPath + "/no-such-record/history", key: "free"}, problem.SubscriptionRequired, ""}, // does not reveal whether the id exists
+		{call{path: changesPath, key: "free"}, problem.SubscriptionRequired, "Business"},
+		{call{path: changesPath + "?page=2"}, problem.UnknownParameter, "after, limit"},
+		{call{path: changesPath + "?after=yesterday"}, problem.InvalidParameter, "after"},
+		{call{path: changesPath + "?after=Ny5YWFhY"}, problem.CursorExpired, "after=now"},
+		{call{path: changesPath, method: http.MethodPost, key: "none"}, problem.MethodNotAllowed, ""},
 		{call{path: listPath + "/no-such-record"}, problem.NotFound, ""},
 		{call{path: listPath + "/hidden-heron"}, problem.NotFound, ""},         // private
 		{call{path: listPath + "/quiet-quarry/history"}, problem.NotFound, ""}, // private, with a review

@@ -36,6 +36,9 @@ func TestExamplesAreLive(t *testing.T) {
 	}
 	e := examples{t: t, deployment: up(t, filepath.Join(t.TempDir(), "data"), settings...).deployment}
 	e.shortLived = e.issue(t, api.Developer, "--expires-in", "1s").Key
+	eventually(t, "the changes of the sample are listed", func() bool {
+		return strings.Contains(string(e.call("", "GET", "/api/v1/changes?limit=3", "").body), "ferry-guides")
+	})
 	e.description()
 	for _, path := range e.pages() {
 		e.page(path)
@@ -232,6 +235,8 @@ func (e *examples) parameters() {
 			case p.Value.In == "header":
 				e.same("openapi.yaml, parameter "+p.Value.Name, fmt.Sprint(value), e.call("", "", "/api/jobs", "").Header.Get("ETag"))
 				continue
+			case p.Value.Name == "after":
+				path = fmt.Sprintf("/api/v1/changes?after=%v", value)
 			case p.Value.In == "path":
 				path = fmt.Sprintf("/api/v1/opportunities/%v", value)
 			case p.Value.Name == "province":

@@ -28,6 +28,7 @@ var varying = []struct {
 	{regexp.MustCompile(`[0-9a-f]{64}`), "<hash>"},
 	{regexp.MustCompile(`— opportunity-history [A-Za-z0-9+/]+=*`), "— opportunity-history <signature>"},
 	{regexp.MustCompile(`(?m)^[A-Za-z0-9+/]{43}=$`), "<hash>"},
+	{regexp.MustCompile(`("cursor": ?"|after=)[\w-]{20,}`), "$1<cursor>"},
 	{regexp.MustCompile(`(?m)^(X-RateLimit-(?:Remaining|Reset)|Retry-After|Date|Content-Length): .*$`), "$1: <varies>"},
 	{regexp.MustCompile(`;([rt])=\d+`), ";$1=<n>"},
 	{regexp.MustCompile(`\b(in|after|for) (\d+) (more )?seconds?\b`), "$1 <n> seconds"},

@@ -30,6 +30,7 @@ var bodies = map[string]reflect.Type{
 	"OpportunityList":   reflect.TypeFor[api.OpportunityList](),
 	"OpportunityDetail": reflect.TypeFor[api.OpportunityDetail](),
 	"EventList":         reflect.TypeFor[api.EventList](),
+	"ChangeList":        reflect.TypeFor[api.ChangeList](),
 	"Error":             reflect.TypeFor[api.Error](),
 }
 
@@ -69,6 +70,7 @@ func TestOperations(t *testing.T) {
 		{"/api/jobs", "listJobsAlias", listParameters, nil},
 		{"/api/v1/opportunities/{id}", "getOpportunity", nil, []string{"404"}},
 		{"/api/v1/opportunities/{id}/history", "getVerificationHistory", []string{"page", "limit"}, []string{"402", "404"}},
+		{"/api/v1/changes", "listChanges", []string{"after", "limit"}, []string{"402", "410"}},
 	} {
 		t.Run(want.operation, func(t *testing.T) {
 			item := doc.Paths.Value(want.path)
@@ -94,7 +96,7 @@ func TestOperations(t *testing.T) {
 			require.ElementsMatch(t, append(slices.Clone(common), want.more...), slices.Collect(maps.Keys(op.Responses.Map())))
 		})
 	}
-	require.Equal(t, 4, doc.Paths.Len())
+	require.Equal(t, 5, doc.Paths.Len())
 }
 
 var listParameters = func() []string {
@@ -116,6 +118,7 @@ func TestHeadersOfResponses(t *testing.T) {
 		"402": limits,
 		"404": limits,
 		"405": {"Allow"},
+		"410": limits,
 		"429": append([]string{"Retry-After"}, limits...),
 		"503": {"Retry-After"},
 	}

@@ -25,6 +25,11 @@ func HistoryPlan() Plan {
 	return planWith(func(p Plan) bool { return Tiers[p.Tier.Rank()].Limits.History })
 }
 
+// AllRecordsPlan returns the lowest plan whose tier includes all records, and their changes.
+func AllRecordsPlan() Plan {
+	return planWith(func(p Plan) bool { return Tiers[p.Tier.Rank()].AllRecords })
+}
+
 func planWith(property func(Plan) bool) Plan {
 	for _, p := range Plans {
 		if property(p) {

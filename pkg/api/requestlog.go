@@ -45,6 +45,7 @@ var loggedParams = func() map[string]func(string) bool {
 		"verified":      isBool,
 		"category":      func(s string) bool { return slices.Contains(Categories, Category(s)) },
 		"checked_after": func(s string) bool { _, err := ParseInstant(s); return err == nil && len(s) <= 40 },
+		"after":         func(s string) bool { return s == "now" }, // a cursor is text
 		"page":          isNumber,
 		"limit":         isNumber,
 	}

@@ -30,7 +30,7 @@ func operation(t testing.TB, id string) apidoc.Operation {
 
 func TestDescription(t *testing.T) {
 	d := describe(t)
-	require.Equal(t, "Opportunity", d.Schemas[5].Name, "in the order of the document")
+	require.Equal(t, "Opportunity", d.Schemas[6].Name, "in the order of the document")
 	o := operation(t, "getVerificationHistory")
 	require.Equal(t, "/api/v1/opportunities/{id}/history", o.Path)
 	require.Equal(t, "id", o.Parameters[0].Name)
@@ -98,6 +98,7 @@ func TestPrograms(t *testing.T) {
 	for name, call := range map[string]apidoc.Call{
 		"example": list.ExampleCall(), "all records": {Operation: list}, "every filter": {Operation: list, Values: every},
 		"record": operation(t, "getOpportunity").ExampleCall(), "history": operation(t, "getVerificationHistory").ExampleCall(),
+		"changes": operation(t, "listChanges").ExampleCall(), "all changes": {Operation: operation(t, "listChanges")},
 		"all events": {Operation: operation(t, "getVerificationHistory"), Values: map[string]string{"id": "a"}},
 	} {
 		programs, err := call.Programs()

@@ -25,11 +25,15 @@ func (v Values) Page(maxLimit int) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
+	limit, err := v.Limit(maxLimit)
+	return Page{Number: number, Limit: limit}, err
+}
+
+// Limit returns the parameter limit, reduced to maxLimit, the page size of the caller's tier. It returns an error if it is not in
+// 1..MaxLimit.
+func (v Values) Limit(maxLimit int) (int, error) {
 	limit, err := v.Integer("limit", 1, MaxLimit, DefaultLimit)
-	if err != nil {
-		return Page{}, err
-	}
-	return Page{Number: number, Limit: min(limit, maxLimit)}, nil
+	return min(limit, maxLimit), err
 }
 
 // Offset returns the number of records before the page.

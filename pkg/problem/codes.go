@@ -18,6 +18,7 @@ const (
 	AccountSuspended       Code = "account_suspended"
 	NotFound               Code = "not_found"
 	MethodNotAllowed       Code = "method_not_allowed"
+	CursorExpired          Code = "cursor_expired"
 	MinuteLimitReached     Code = "minute_limit_reached"
 	DailyLimitReached      Code = "daily_limit_reached"
 	ServiceCapacityReached Code = "service_capacity_reached"
@@ -60,8 +61,8 @@ var Table = []Entry{
 		"The key was revoked permanently.",
 		"Use another key of the account, or request a new one."},
 	{SubscriptionRequired, http.StatusPaymentRequired,
-		"The account's tier does not include the verification history.",
-		"Get a plan with history on the plan page of your account, /account/plan. If this service sells no plans, contact its operator. " +
+		"The account's tier does not include the verification history or the changes.",
+		"Get a plan that does on the plan page of your account, /account/plan. If this service sells no plans, contact its operator. " +
 			"The request was not charged to your daily quota."},
 	{AccountSuspended, http.StatusForbidden,
 		"The account and all its keys are suspended.",
@@ -72,6 +73,9 @@ var Table = []Entry{
 	{MethodNotAllowed, http.StatusMethodNotAllowed,
 		"The path exists but does not support this method.",
 		"Use one of the methods in the Allow header: GET, HEAD or OPTIONS."},
+	{CursorExpired, http.StatusGone,
+		"Changes after the cursor can no longer be read: they are older than 90 days, or a restore of our database lost the cursor's change.",
+		"Walk again: request /api/v1/changes?after=now for a new cursor, then read all records. The request was not charged to the day."},
 	{MinuteLimitReached, http.StatusTooManyRequests,
 		"The account has used its limit of requests in 60 seconds.",
 		"Wait for the number of seconds in Retry-After. The rejected request was not charged."},

@@ -24,7 +24,7 @@ func TestCodesAndStatusesDoNotChange(t *testing.T) {
 	want := map[problem.Code]int{
 		"invalid_parameter": 400, "unknown_parameter": 400, "duplicate_parameter": 400, "body_not_allowed": 400,
 		"missing_api_key": 401, "invalid_api_key": 401, "expired_api_key": 401, "revoked_api_key": 401,
-		"subscription_required": 402, "account_suspended": 403, "not_found": 404, "method_not_allowed": 405,
+		"subscription_required": 402, "account_suspended": 403, "not_found": 404, "method_not_allowed": 405, "cursor_expired": 410,
 		"minute_limit_reached": 429, "daily_limit_reached": 429, "service_capacity_reached": 429,
 		"service_unavailable": 503, "internal_error": 500,
 	}

@@ -37,6 +37,7 @@ func TestChargeByResponse(t *testing.T) {
 		"200 to HEAD":                    {respond(200, `{}`), request{method: http.MethodHead}, 200, "", 1},
 		"304":                            {respond(304, ""), request{}, 304, "", 1},
 		"404 of a record":                {respond(404, errorBody), request{path: "/api/v1/opportunities/unknown"}, 404, "invalid_parameter", 1},
+		"410":                            {respond(410, errorBody), request{path: "/api/v1/changes?after=x"}, 410, "invalid_parameter", 0},
 		"404 of a malformed id":          {respond(404, errorBody), request{path: "/api/v1/opportunities/NOT%20A%20SLUG"}, 404, "invalid_parameter", 1},
 		"400":                            {respond(400, errorBody), request{}, 400, "invalid_parameter", 0},
 		"402":                            {respond(402, errorBody), request{path: "/api/v1/opportunities/a/history"}, 402, "invalid_parameter", 0},

@@ -114,6 +114,7 @@ func TestExplorerRejectsLikeTheAPI(t *testing.T) {
 		"bad_request":  {limits: developer, service: respond(400, `{"error":{"code":"invalid_parameter"}}`), status: 400, code: "invalid_parameter", outcome: api.CallBadRequest},
 		"subscription": {limits: developer, service: respond(402, `{"error":{"code":"subscription_required"}}`), status: 402, code: "subscription_required", outcome: api.CallSubscriptionRequired},
 		"not_found":    {limits: developer, service: respond(404, `{"error":{"code":"not_found"}}`), status: 404, code: "not_found", charged: 1, outcome: api.CallNotFound},
+		"gone":         {limits: developer, target: "/api/v1/changes?after=x", service: respond(410, `{"error":{"code":"cursor_expired"}}`), status: 410, code: "cursor_expired", outcome: api.CallBadRequest},
 		"failed":       {limits: developer, service: respond(502, ``), status: 503, code: "service_unavailable", outcome: api.CallFailed},
 		"truncated":    {limits: developer, service: truncated, status: 503, code: "service_unavailable", outcome: api.CallFailed},
 		"minute":       {limits: api.Limits{PerMinute: 1, PerDay: 9}, earlier: 1, status: 429, code: "minute_limit_reached", charged: 1, outcome: api.CallMinuteLimitReached},

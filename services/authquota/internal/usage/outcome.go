@@ -86,7 +86,7 @@ var own = map[api.CallOutcome]Explained{
 	api.CallServed:   {Name: "Served", Meaning: "The response was sent, or had not changed since the last request (304)."},
 	api.CallNotFound: {Name: "Not found", Code: problem.NotFound},
 	api.CallBadRequest: {Name: "Bad request", Code: problem.InvalidParameter,
-		Meaning: "The path or the query string contained something that this operation does not accept.",
+		Meaning: "The path or the query string contained something that this operation does not accept, or a cursor expired.",
 		Remedy:  "The error message names the problem. Correct the request before you send it again."},
 	api.CallFailed: {Name: "Failed", Code: problem.ServiceUnavailable,
 		Meaning: "The service was unavailable or failed, or the client closed the connection before the response.",

@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	listPath  = "/api/v1/opportunities"
-	aliasPath = "/api/jobs"
+	listPath    = "/api/v1/opportunities"
+	aliasPath   = "/api/jobs"
+	changesPath = "/api/v1/changes"
 )
 
 // buffers reuses response bodies. A page has some hundred KiB, too much to allocate for every request.
@@ -88,6 +89,42 @@ func (a API) detail(g *gin.Context) (web.Reply, error) {
 	reply := a.reply(g, view, id, caller.Tier, func(buf []byte) []byte { return record.Append(append(buf, `{"data":`...)) })
 	reply.ETag = etag(a.PublicURL, id, string(caller.Tier), string(record.AppendVersion(nil)))
 	return reply, nil
+}
+
+// recordChanges serves the changes of all public records. It reads the database, so it is unavailable during an outage, and it serves no
+// change that the snapshot lacks.
+func (a API) recordChanges(g *gin.Context) (web.Reply, error) {
+	caller, err := web.Caller(g)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	q, err := query.ParseChanges(g.Request.URL.RawQuery, caller.PageSize)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	if !caller.Tier.AllRecords() {
+		return web.Reply{}, problem.New(problem.SubscriptionRequired,
+			"The %s tier does not include the changes. Get the %s plan at %s/account/plan, or ask the operator if this service sells no plans.",
+			caller.Tier, api.AllRecordsPlan().Name, a.PublicURL)
+	}
+	view, err := a.Catalog.View()
+	if err != nil {
+		return web.Reply{}, err
+	}
+	page, err := a.Listings.RecordChanges(g.Request.Context(), q, a.Catalog.Sequence())
+	if err != nil {
+		return web.Reply{}, err
+	}
+	list := api.ChangeList{
+		Data:       page.Changes,
+		Pagination: api.CursorPagination{Limit: q.Limit, HasMore: page.HasMore, Cursor: page.End.Cursor()},
+		Meta:       api.NewMeta(caller.Tier, view.Now()),
+	}
+	if page.HasMore {
+		next := a.PublicURL + changesPath + "?" + params.Encode(query.Changes{After: list.Pagination.Cursor, Limit: q.Limit}.Params())
+		list.Pagination.Next = &next
+	}
+	return web.Reply{ETag: etag(a.PublicURL, changesPath, params.Encode(q.Params()), string(caller.Tier), page.Newest.Cursor()), JSON: list}, nil
 }
 
 // reply returns a reply whose body is the text and the meta member. key identifies the text among those of the view's version.

@@ -20,6 +20,7 @@ import (
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/catalog/internal/compress"
 	"opportunity.internal/services/catalog/internal/listing"
+	"opportunity.internal/services/catalog/internal/query"
 	"opportunity.internal/services/catalog/internal/review"
 	"opportunity.internal/services/catalog/internal/snapshot"
 )
@@ -37,10 +38,12 @@ type Curation interface {
 	Detail(ctx context.Context, id string) (api.ListingDetail, error)
 }
 
-// Listings is the feed of listing states that the history service reads.
+// Listings has the feed of listing states that the history service reads, and the changes that consumers read.
 type Listings interface {
 	// Listings returns up to limit states with a sequence above after, in that order.
 	Listings(ctx context.Context, after int64, limit int) ([]api.ListingState, error)
+	// RecordChanges returns a page of changes, none above the sequence loaded.
+	RecordChanges(ctx context.Context, q query.Changes, loaded int64) (listing.ChangePage, error)
 }
 
 // Reviews has what a reviewer needs for a factual review.
@@ -102,6 +105,7 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, ready http.Hand
 		engine.Handle(method, listPath, reply(a.list))
 		engine.Handle(method, aliasPath, reply(a.list))
 		engine.Handle(method, listPath+"/:id", reply(a.detail))
+		engine.Handle(method, changesPath, reply(a.recordChanges))
 	}
 	engine.GET(FeedPath, reply(func(g *gin.Context) (web.Reply, error) {
 		if highwater.Lost(g.Writer) {

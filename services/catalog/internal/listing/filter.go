@@ -29,3 +29,11 @@ type ActFilter struct {
 	Before  int64     // with a lower id
 	Limit   int
 }
+
+// ChangePage is a page of the changes of records.
+type ChangePage struct {
+	Changes []api.RecordChange
+	HasMore bool
+	End     Position // behind the page
+	Newest  Position // behind the newest change that can be read
+}

@@ -51,6 +51,7 @@ type Live struct {
 	lastPoll       atomic.Pointer[time.Time] // start of the last successful poll, with its monotonic clock reading
 	polledSequence int64                     // the source's sequence at that poll
 	polledMark     api.Change                // of the change with that sequence
+	loaded         atomic.Int64              // the source's sequence up to which current has all changes
 	scheduled      map[string]Row            // published rows whose PublishedAt is in the future, by id
 	buildTime      atomic.Int64              // of the newest snapshot, nanoseconds
 	builtAt        atomic.Int64              // of the newest snapshot, Unix nanoseconds
@@ -104,8 +105,12 @@ func (l *Live) Poll(ctx context.Context) error {
 			debug.FreeOSMemory() // what decoding all records needed
 		}
 	}
+	l.loaded.Store(sequence)
 	return nil
 }
+
+// Sequence returns the source's sequence up to which View has all changes.
+func (l *Live) Sequence() int64 { return l.loaded.Load() }
 
 // replaced reports whether the source lacks the newest change of the last poll: its database was restored from a backup, or a replica that
 // lagged has taken over.

@@ -281,13 +281,15 @@ func (w *writer) setVisibility(rows []positionedRow, visibility listingfile.Visi
 			if row.PublishedAt == nil {
 				row.PublishedAt, entry.PublishedAt, fields = &w.at, &w.now, append(fields, "publishedAt")
 			}
-			w.publish(row.ID, fields)
-		} else {
-			w.record(row.ID, withdrawn, fields, false)
 		}
 		report.Updated++
 		row.Visibility, entry.Visibility = visibility, visibility
 		w.queue(row, entry, true)
+		if visibility == listingfile.Published {
+			w.publish(row.ID, fields)
+		} else {
+			w.record(row.ID, withdrawn, fields, false)
+		}
 	}
 	return w.flush(report)
 }

@@ -66,6 +66,7 @@ type changeRow struct {
 	Fields    string // names of the changed fields, comma-separated
 	Material  bool
 	Reason    string // for withdrawing it
+	Sequence  int64  // of the listing after the change
 
 	Differences string // JSON of []api.FieldChange: the material ones; may be empty
 }
@@ -142,7 +143,7 @@ func (s *Store) change(ctx context.Context, limit time.Duration, f func(tx *gorm
 		if next == before {
 			return errNoChange
 		}
-		if err := tx.Create(&markRow{next, rand.Text()}).Error; err != nil {
+		if err := tx.Create(&markRow{next, rand.Text(), database.Micros(s.now())}).Error; err != nil {
 			return err
 		}
 		return tx.Exec("UPDATE change_sequence SET value = ? WHERE id = 1", next).Error
@@ -160,6 +161,7 @@ func (s *Store) change(ctx context.Context, limit time.Duration, f func(tx *gorm
 type markRow struct {
 	Sequence int64 `gorm:"primaryKey;autoIncrement:false"`
 	ID       string
+	At       int64
 }
 
 func (markRow) TableName() string { return "changes" }
@@ -172,7 +174,7 @@ func (s *Store) Mark(ctx context.Context, sequence int64) (api.Change, error) {
 	if err != nil || len(rows) == 0 {
 		return api.Change{}, database.Outage(err)
 	}
-	return api.Change(rows[0]), nil
+	return api.Change{Sequence: rows[0].Sequence, ID: rows[0].ID}, nil
 }
 
 // Has reports whether the database has a change.

@@ -48,9 +48,11 @@ func (w *writer) queue(row *listingRow, e listing.Entry, existed bool) {
 	w.listings, w.entries = append(w.listings, row), append(w.entries, e)
 }
 
+// record records a change of the listing that was queued last.
 func (w *writer) record(id, what string, fields []string, material bool) {
 	w.changes = append(w.changes, changeRow{
 		ListingID: id, At: w.at, Actor: w.actor, What: what, Fields: strings.Join(fields, ","), Material: material, Reason: w.reason,
+		Sequence: *w.next,
 	})
 }
 

@@ -116,6 +116,8 @@ func errorCode(response proxy.Response) problem.Code {
 		return problem.SubscriptionRequired
 	case http.StatusNotFound:
 		return problem.NotFound
+	case http.StatusGone:
+		return problem.CursorExpired
 	}
 	return ""
 }
@@ -145,7 +147,7 @@ func outcome(status int, err error) api.CallOutcome {
 			return api.CallServed
 		case http.StatusNotFound:
 			return api.CallNotFound
-		case http.StatusBadRequest:
+		case http.StatusBadRequest, http.StatusGone:
 			return api.CallBadRequest
 		case http.StatusPaymentRequired:
 			return api.CallSubscriptionRequired

@@ -65,6 +65,7 @@ func (e Edge) Handler() (http.Handler, error) {
 		e.route(engine, o, callOf, as, e.reading(e.call(e.Catalog))) // the catalog compresses its responses itself, and sets Vary
 	}
 	e.route(engine, opHistory, callOf, e.compressed, e.reading(e.call(e.History)))
+	e.route(engine, opChanges, callOf, e.compressed, e.reading(e.call(e.Catalog)))
 	for _, o := range []operation{opCheckpoints, opCheckpoint} {
 		e.route(engine, o, plainOf, e.compressed, e.reading(e.document))
 	}

@@ -18,6 +18,7 @@ const (
 	opAlias   operation = "/api/jobs" // opList under another name
 	opDetail  operation = "/api/v1/opportunities/{id}"
 	opHistory operation = "/api/v1/opportunities/{id}/history"
+	opChanges operation = "/api/v1/changes"
 )
 
 // Routes without a key. They are never charged.
@@ -31,7 +32,7 @@ const (
 )
 
 var (
-	calls      = []operation{opList, opAlias, opDetail, opHistory}
+	calls      = []operation{opList, opAlias, opDetail, opHistory, opChanges}
 	operations = append(calls[:len(calls):len(calls)], opDocs, opAccount, opCheckpoints, opCheckpoint, opWebhook, opSandbox)
 )
 
@@ -55,7 +56,7 @@ func callOf(o operation, u *url.URL) (target, bool) {
 	switch {
 	case hasEncodedSlash(u):
 		return target{}, false
-	case o == opList, o == opAlias:
+	case o == opList, o == opAlias, o == opChanges:
 		return target{o, string(o)}, true
 	case id == "", id == ".", id == "..", (tail == "history") != (o == opHistory):
 		return target{}, false

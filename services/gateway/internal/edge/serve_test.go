@@ -186,7 +186,8 @@ func TestForwardedHeadersCountOnlyFromTrustedProxies(t *testing.T) {
 
 func TestOutcomeOfACall(t *testing.T) {
 	for status, want := range map[int]api.CallOutcome{
-		200: api.CallServed, 304: api.CallServed, 404: api.CallNotFound, 400: api.CallBadRequest, 402: api.CallSubscriptionRequired, 500: api.CallFailed,
+		200: api.CallServed, 304: api.CallServed, 404: api.CallNotFound, 400: api.CallBadRequest, 410: api.CallBadRequest,
+		402: api.CallSubscriptionRequired, 500: api.CallFailed,
 	} {
 		require.Equal(t, want, outcome(status, nil), status)
 		require.Equal(t, status == 200 || status == 304 || status == 404, isCharged(status), status)

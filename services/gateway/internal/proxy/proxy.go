@@ -120,7 +120,7 @@ func (s *Service) checkContract(resp *http.Response, kind string) error {
 	switch status := resp.StatusCode; status {
 	case http.StatusNotModified:
 		return nil
-	case http.StatusOK, http.StatusBadRequest, http.StatusPaymentRequired, http.StatusNotFound:
+	case http.StatusOK, http.StatusBadRequest, http.StatusPaymentRequired, http.StatusNotFound, http.StatusGone:
 		if is := resp.Header.Get("Content-Type"); !strings.HasPrefix(is, kind) {
 			return problem.Of(fmt.Errorf("status %d with media type %q", status, is))
 		}
