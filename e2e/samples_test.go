@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -11,7 +13,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,52 +97,110 @@ func runCommand(t *testing.T, dir, address, key string, command ...string) strin
 	return out.String()
 }
 
-// TestCopiesEqualTheAPI keeps a copy with each SDK while records change and vanish between the pages of a walk.
+// TestCopiesEqualTheAPI keeps a copy with each SDK while records change and vanish between the pages of a walk, and then by the changes.
 func TestCopiesEqualTheAPI(t *testing.T) {
 	t.Parallel()
-	u := up(t, filepath.Join(t.TempDir(), "data"), "OPPORTUNITY_LINK_CHECKS=false", "OPPORTUNITY_TIERS=free=9/90/10,developer=90/900/3,commercial=300/900/100")
+	u := up(t, filepath.Join(t.TempDir(), "data"), "OPPORTUNITY_LINK_CHECKS=false", "OPPORTUNITY_TIERS=free=9/90/10,developer=90/900/3,commercial=6000/9000/100")
 	ids := u.copied(t)
 	require.Greater(t, len(ids), 9)
+	withdrawn := map[string]bool{}
 	for i, language := range []string{"go", "js", "python"} {
 		t.Run(language, func(t *testing.T) {
 			dir, key := t.TempDir(), u.issue(t, api.Developer).Key
 			// The last two of the list, so that no earlier language touched them: records that are reviewed move to the front.
 			all := u.listed(t)
 			vanishing, changing := all[len(all)-1].ID, all[len(all)-2].ID
-			proxy := duringWalk(t, u.url, func() {
+			proxy, requests := duringWalk(t, u.url, func() {
 				u.withdraw(t, vanishing)
 				u.review(t, changing, fmt.Sprintf(`{"remote":false,"requirements":["first %d"]}`, i))
 			})
 			require.Contains(t, runSample(t, dir, "keep-a-copy", language, proxy, key), "all: true")
 			u.equalsCopy(t, dir)
 
-			u.review(t, changing, fmt.Sprintf(`{"remote":true,"requirements":["second %d"]}`, i))
-			require.Contains(t, runSample(t, dir, "keep-a-copy", language, proxy, key), "all: false")
-			u.equalsCopy(t, dir)
-
-			u.withdraw(t, changing)
-			age(t, dir)
-			require.Contains(t, runSample(t, dir, "keep-a-copy", language, proxy, key), "removed: 1\n")
+			random := rand.New(rand.NewPCG(uint64(i), 1))
+			for range 4 {
+				u.awaitChanges(t, func() []string { return u.changeRandomly(t, random, withdrawn) })
+				require.Contains(t, runSample(t, dir, "keep-a-copy", language, proxy, key), "all: false")
+				u.equalsCopy(t, dir)
+			}
+			before := requests.Load()
+			all = u.listed(t)
+			last := all[len(all)-1].ID
+			u.awaitChanges(t, func() []string { u.withdraw(t, last); return []string{last} })
+			require.Contains(t, runSample(t, dir, "keep-a-copy", language, proxy, key), "all: false, stored: 0, removed: 1\n")
+			require.Equal(t, before+1, requests.Load(), "a withdrawal needs one request")
 			u.equalsCopy(t, dir)
 		})
 	}
 }
 
-// duringWalk returns the address of a proxy that calls change once, after it has forwarded the first page.
-func duringWalk(t *testing.T, address string, change func()) string {
+// changeRandomly withdraws or reviews some records, or publishes them again, and returns their ids.
+func (d deployment) changeRandomly(t *testing.T, random *rand.Rand, withdrawn map[string]bool) []string {
+	t.Helper()
+	var changed []string
+	for _, id := range slices.Sorted(maps.Keys(withdrawn)) {
+		if random.IntN(2) == 0 {
+			d.verb(t, "", "listings", "publish", id)
+			delete(withdrawn, id)
+			changed = append(changed, id)
+		}
+	}
+	all := d.listed(t)
+	for _, at := range random.Perm(len(all) / 2)[:1+random.IntN(4)] {
+		id := all[at].ID
+		if slices.Contains(changed, id) {
+			continue
+		}
+		if changed = append(changed, id); random.IntN(2) == 0 {
+			d.withdraw(t, id)
+			withdrawn[id] = true
+		} else {
+			d.review(t, id, fmt.Sprintf(`{"remote":true,"requirements":["random %d"]}`, random.Int()))
+		}
+	}
+	return changed
+}
+
+// awaitChanges waits until the changes that change makes to records are listed.
+func (d deployment) awaitChanges(t *testing.T, change func() []string) {
+	t.Helper()
+	before := d.changes(t)
+	ids := change()
+	eventually(t, "the changes are listed", func() bool {
+		after := d.changes(t)
+		return !slices.ContainsFunc(ids, func(id string) bool { return after[id].Cursor == "" || after[id] == before[id] })
+	})
+}
+
+// changes returns the latest listed change of each record.
+func (d deployment) changes(t *testing.T) map[string]api.RecordChange {
+	t.Helper()
+	all := map[string]api.RecordChange{}
+	list := decode[api.ChangeList](t, do(t, d.url, call{path: "/api/v1/changes?limit=100", key: d.keys[api.Commercial]}))
+	require.False(t, list.Pagination.HasMore)
+	for _, c := range list.Data {
+		all[c.ID] = c
+	}
+	return all
+}
+
+// duringWalk returns the address of a proxy that calls change once, after it has forwarded the first page, and the number of its requests.
+func duringWalk(t *testing.T, address string, change func()) (proxy string, requests *atomic.Int64) {
 	t.Helper()
 	to, err := url.Parse(address)
 	require.NoError(t, err)
 	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
 	var once sync.Once
+	requests = new(atomic.Int64)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
 		if r.URL.Query().Has("page") {
 			once.Do(change)
 		}
 		forward.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	return server.URL
+	return server.URL, requests
 }
 
 // listed returns the records of the API in its order.
@@ -190,22 +252,4 @@ func (d deployment) review(t *testing.T, id, facts string) {
 	d.verb(t, `{"slug":"`+id+`","checkedAt":"`+time.Now().UTC().Format(time.RFC3339Nano)+`","checkType":"review","outcome":"verified","note":"",`+
 		`"sourceUrls":["https://source.example/"],"facts":`+apitest.WholeFacts(facts)+`}`, "events", "append", "-")
 	eventually(t, id+" shows its review", func() bool { return d.copied(t)[id].Verification.ReviewCount > before })
-}
-
-// age makes the copy in dir look as if its last full walk was long ago.
-func age(t *testing.T, dir string) {
-	t.Helper()
-	file := filepath.Join(dir, "copy.json")
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	var copied map[string]json.RawMessage
-	var state map[string]any
-	require.NoError(t, json.Unmarshal(text, &copied))
-	require.NoError(t, json.Unmarshal(copied["state"], &state))
-	state["fullWalkAt"] = "2026-01-01T00:00:00Z"
-	copied["state"], err = json.Marshal(state)
-	require.NoError(t, err)
-	text, err = json.Marshal(copied)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(file, text, 0o600))
 }

@@ -49,7 +49,7 @@ type filter struct {
 
 // Schemas whose types are written by hand: lists and records share a generic type, and errors have a type of their own.
 // A slug is a plain string.
-var handwritten = []string{"OpportunityList", "OpportunityDetail", "EventList", "Error", "ErrorDetail", "Slug"}
+var handwritten = []string{"OpportunityList", "OpportunityDetail", "EventList", "ChangeList", "Error", "ErrorDetail", "Slug"}
 
 // parameter is a parameter in the description, or a reference to one.
 type parameter struct {
@@ -108,6 +108,7 @@ func read(file string) (description, error) {
 	for _, f := range []struct{ name, doc, path string }{
 		{"Filter", "Filter selects opportunities. An omitted filter excludes nothing.", "/api/v1/opportunities"},
 		{"HistoryFilter", "HistoryFilter selects events of a history.", "/api/v1/opportunities/{id}/history"},
+		{"ChangeFilter", "ChangeFilter selects changes.", "/api/v1/changes"},
 	} {
 		out := filter{name: f.name, doc: f.doc}
 		for _, p := range doc.Paths[f.path].Get.Parameters {

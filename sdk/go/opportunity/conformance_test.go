@@ -57,6 +57,7 @@ type conformanceCall struct {
 	Do        string
 	ID        string
 	Filter    Filter
+	After     string
 	Take      int
 	Now       time.Time
 	FullEvery float64
@@ -196,6 +197,15 @@ func (c conformanceCall) run(ctx context.Context, client *Client, store *memoryS
 				},
 			}
 		})
+	case "changes":
+		var found []RecordChange
+		found, err = take(c.Take, client.Changes(ctx, ChangeFilter{After: c.After}))
+		got["ids"] = each(found, func(c RecordChange) any { return c.ID })
+		got["changes"] = each(found, func(c RecordChange) any { return c.Change })
+	case "changePages":
+		var found []*ChangePage
+		found, err = take(c.Take, client.ChangePages(ctx, ChangeFilter{After: c.After}))
+		got["cursors"] = each(found, func(p *ChangePage) any { return p.Pagination.Cursor })
 	case "opportunity":
 		var detail *Detail
 		if detail, err = client.Opportunity(ctx, c.ID); err == nil {
@@ -210,7 +220,7 @@ func (c conformanceCall) run(ctx context.Context, client *Client, store *memoryS
 		for id, record := range store.records {
 			summaries[id] = record.Summary
 		}
-		got["copy"], got["state"] = summaries, store.state
+		got["copy"], got["state"], got["cursor"] = summaries, store.state, store.state.Cursor
 	default:
 		err = fmt.Errorf("unknown call %q", c.Do)
 	}

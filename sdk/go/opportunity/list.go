@@ -12,7 +12,10 @@ import (
 // MaxPageSize is the default page size of lists. The API lowers it to the maximum of the tier, so a list takes as few calls as possible.
 const MaxPageSize = 100
 
-const listPath = "/api/v1/opportunities"
+const (
+	listPath    = "/api/v1/opportunities"
+	changesPath = "/api/v1/changes"
+)
 
 // Page is a page of a list.
 type Page[T any] struct {
@@ -20,6 +23,14 @@ type Page[T any] struct {
 	Pagination Pagination `json:"pagination"`
 	Meta       Meta       `json:"meta"`
 	Response   Response   `json:"-"`
+}
+
+// ChangePage is a page of changes.
+type ChangePage struct {
+	Data       []RecordChange   `json:"data"`
+	Pagination CursorPagination `json:"pagination"`
+	Meta       Meta             `json:"meta"`
+	Response   Response         `json:"-"`
 }
 
 // Detail is one record with the time and tier of the response.
@@ -31,13 +42,13 @@ type Detail struct {
 
 // Opportunities iterates over the records that match f, over all pages. Each id appears once. An error ends the iteration.
 func (c *Client) Opportunities(ctx context.Context, f Filter) iter.Seq2[Opportunity, error] {
-	return items(c.OpportunityPages(ctx, f), func(o Opportunity) string { return o.ID })
+	return items(c.OpportunityPages(ctx, f), data, func(o Opportunity) string { return o.ID })
 }
 
 // OpportunityPages iterates over the pages of the records that match f. If records change during the iteration, a record can appear
 // on two pages or on none.
 func (c *Client) OpportunityPages(ctx context.Context, f Filter) iter.Seq2[*Page[Opportunity], error] {
-	return pages[Opportunity](ctx, c, listPath, f.query(), false)
+	return pages[Page[Opportunity]](ctx, c, listPath, f.query(), false)
 }
 
 // Opportunity returns one record. A record that does not exist, or that the account cannot read, is an Error with CodeNotFound.
@@ -53,20 +64,42 @@ func (c *Client) Opportunity(ctx context.Context, id string) (*Detail, error) {
 
 // History iterates over the verification history of a record, newest first, over all pages. Each event appears once.
 func (c *Client) History(ctx context.Context, id string, f HistoryFilter) iter.Seq2[Event, error] {
-	return items(c.HistoryPages(ctx, id, f), func(e Event) string { return e.ID })
+	return items(c.HistoryPages(ctx, id, f), data, func(e Event) string { return e.ID })
 }
 
 // HistoryPages iterates over the pages of a record's verification history, newest first.
 func (c *Client) HistoryPages(ctx context.Context, id string, f HistoryFilter) iter.Seq2[*Page[Event], error] {
-	return pages[Event](ctx, c, recordPath(id).EscapedPath()+"/history", f.query(), false)
+	return pages[Page[Event]](ctx, c, recordPath(id).EscapedPath()+"/history", f.query(), false)
+}
+
+// Changes iterates over the changes of records after a cursor, oldest first, over all pages.
+func (c *Client) Changes(ctx context.Context, f ChangeFilter) iter.Seq2[RecordChange, error] {
+	return items(c.ChangePages(ctx, f), func(p *ChangePage) []RecordChange { return p.Data }, func(c RecordChange) string { return c.Cursor })
+}
+
+// ChangePages iterates over the pages of the changes of records after a cursor, oldest first. Pagination.Cursor of the last page is the
+// cursor to continue with.
+func (c *Client) ChangePages(ctx context.Context, f ChangeFilter) iter.Seq2[*ChangePage, error] {
+	return pages[ChangePage](ctx, c, changesPath, f.query(), false)
 }
 
 func recordPath(id string) *url.URL {
 	return &url.URL{Path: listPath + "/" + id, RawPath: listPath + "/" + url.PathEscape(id)}
 }
 
+func data[T any](p *Page[T]) []T { return p.Data }
+
+// link returns the response of a page, and whether and where there is a next one.
+func (p *Page[T]) link() (*Response, bool, *string) {
+	return &p.Response, p.Pagination.HasMore, p.Pagination.Next
+}
+
+func (p *ChangePage) link() (*Response, bool, *string) {
+	return &p.Response, p.Pagination.HasMore, p.Pagination.Next
+}
+
 // items iterates over the items of pages and skips those whose id appeared before.
-func items[T any](pages iter.Seq2[*Page[T], error], id func(T) string) iter.Seq2[T, error] {
+func items[P, T any](pages iter.Seq2[*P, error], of func(*P) []T, id func(T) string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		seen := map[string]bool{}
 		for page, err := range pages {
@@ -75,7 +108,7 @@ func items[T any](pages iter.Seq2[*Page[T], error], id func(T) string) iter.Seq2
 				yield(none, err)
 				return
 			}
-			for _, item := range page.Data {
+			for _, item := range of(page) {
 				if seen[id(item)] {
 					continue
 				}
@@ -90,22 +123,30 @@ func items[T any](pages iter.Seq2[*Page[T], error], id func(T) string) iter.Seq2
 
 // pages iterates over the pages of a list. It follows only the path and query of pagination.next, so the key never leaves the address
 // of the client.
-func pages[T any](ctx context.Context, c *Client, path string, query url.Values, fresh bool) iter.Seq2[*Page[T], error] {
+func pages[P any, Link interface {
+	*P
+	link() (response *Response, hasMore bool, next *string)
+}](ctx context.Context, c *Client, path string, query url.Values, fresh bool) iter.Seq2[*P, error] {
 	if !query.Has("limit") {
 		query.Set("limit", strconv.Itoa(MaxPageSize))
 	}
-	return func(yield func(*Page[T], error) bool) {
+	return func(yield func(*P, error) bool) {
 		at, err := url.Parse(path + "?" + query.Encode())
-		for err == nil && at != nil {
-			page := new(Page[T])
-			page.Response, err = c.get(ctx, request{path: at, fresh: fresh}, page)
+		for err == nil {
+			page := new(P)
+			response, _, _ := Link(page).link()
+			*response, err = c.get(ctx, request{path: at, fresh: fresh}, page)
 			if err != nil {
 				break
 			}
 			if !yield(page, nil) {
 				return
 			}
-			at, err = following(at, page.Pagination)
+			_, hasMore, next := Link(page).link()
+			if !hasMore || next == nil {
+				return
+			}
+			at, err = following(at, *next)
 		}
 		if err != nil {
 			yield(nil, err)
@@ -113,15 +154,12 @@ func pages[T any](ctx context.Context, c *Client, path string, query url.Values,
 	}
 }
 
-// following returns the path and query of the page after the one at path, or nil after the last page. The path must begin with one slash:
+// following returns the path and query of the address of the page after the one at path. Its path must begin with one slash:
 // any other text could continue the host or the port of the address.
-func following(path *url.URL, p Pagination) (*url.URL, error) {
-	if !p.HasMore || p.Next == nil {
-		return nil, nil
-	}
-	next, err := url.Parse(*p.Next)
+func following(path *url.URL, address string) (*url.URL, error) {
+	next, err := url.Parse(address)
 	if err != nil || !strings.HasPrefix(next.Path, "/") || strings.HasPrefix(next.Path, "//") || next.RequestURI() == path.RequestURI() {
-		return nil, &Error{Code: CodeInvalidResponse, Message: fmt.Sprintf("pagination.next does not lead to another page: %q", *p.Next)}
+		return nil, &Error{Code: CodeInvalidResponse, Message: fmt.Sprintf("pagination.next does not lead to another page: %q", address)}
 	}
 	return &url.URL{Path: next.Path, RawPath: next.RawPath, RawQuery: next.RawQuery}, nil
 }

@@ -1,8 +1,10 @@
 package opportunity
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"net/url"
 	"slices"
@@ -25,6 +27,8 @@ type SyncState struct {
 	CheckedAfter time.Time `json:"checkedAfter"`
 	// FullWalkAt is the time of the last walk through all records.
 	FullWalkAt time.Time `json:"fullWalkAt"`
+	// Cursor is the position of the copy among the changes. It is empty if the account cannot read them.
+	Cursor string `json:"cursor"`
 }
 
 // Changes are the result of one Sync.
@@ -36,8 +40,8 @@ type Changes struct {
 
 // SyncOptions configures Sync.
 type SyncOptions struct {
-	// FullEvery is the time between walks through all records; the default is a day. Only such a walk sees removals and changes other
-	// than reviews, such as link checks and edits.
+	// FullEvery is the time between walks through all records. The default is a day for an account that cannot read changes: only such a
+	// walk sees removals and changes other than reviews, such as link checks and edits. With changes, no further walk is needed.
 	FullEvery time.Duration
 }
 
@@ -55,9 +59,9 @@ const (
 	maxWalks = 3
 )
 
-// Sync updates a copy of all records that the account can read. The first call reads everything. Later calls read the records reviewed
-// since, and everything again once SyncOptions.FullEvery has passed. Sync changes the store once, at the end; after an error the copy
-// is as before.
+// Sync updates a copy of all records that the account can read. The first call reads everything. Later calls read the changes since, and
+// the changed records. If the account cannot read changes, they read the records reviewed since, and everything again once
+// SyncOptions.FullEvery has passed. Sync changes the store once, at the end; after an error the copy is as before.
 //
 // If records change while Sync walks through the pages, it walks again, up to three times. If they never stop changing, it looks up
 // each record that the last walk did not see before it removes it.
@@ -66,23 +70,22 @@ func (c *Client) Sync(ctx context.Context, store Store, options SyncOptions) (Sy
 	if err != nil {
 		return SyncResult{}, fmt.Errorf("reading state of copy: %w", err)
 	}
-	if options.FullEvery <= 0 {
-		options.FullEvery = 24 * time.Hour
-	}
 	now := c.now().UTC()
 	w := walker{client: c, ids: map[string]bool{}, changes: Changes{State: state}}
-	full := state.FullWalkAt.IsZero() || now.Sub(state.FullWalkAt) >= options.FullEvery
-	if full {
-		stored, err := store.IDs(ctx)
-		if err != nil {
-			return SyncResult{}, fmt.Errorf("reading ids of copy: %w", err)
-		}
+	full := state.FullWalkAt.IsZero()
+	if options.FullEvery > 0 || state.Cursor == "" {
+		full = full || now.Sub(state.FullWalkAt) >= cmp.Or(max(0, options.FullEvery), 24*time.Hour)
+	}
+	if !full && state.Cursor != "" {
+		full, err = w.follow(ctx, store)
+	} else if !full {
+		_, err = w.settle(ctx, since(state.CheckedAfter))
+	}
+	if full && err == nil {
 		w.changes.State.FullWalkAt = now
-		err = w.full(ctx, stored)
-		if err != nil {
-			return SyncResult{}, err
-		}
-	} else if _, err := w.settle(ctx, since(state.CheckedAfter)); err != nil {
+		err = w.full(ctx, store)
+	}
+	if err != nil {
 		return SyncResult{}, err
 	}
 	for _, record := range w.changes.Put {
@@ -106,13 +109,22 @@ func since(checkedAfter time.Time) Filter {
 
 // walker collects the changes of one Sync.
 type walker struct {
-	client  *Client
-	ids     map[string]bool // every id that any walk saw
-	changes Changes
+	client   *Client
+	ids      map[string]bool // every id that any walk saw
+	position map[string]int  // of the records in changes.Put
+	changes  Changes
 }
 
-// full reads all records and finds the ids to remove: those that are stored, or that an earlier walk saw, but not the last one.
-func (w *walker) full(ctx context.Context, stored []string) error {
+// full reads all records and finds the ids to remove: those that are stored, or that an earlier walk saw, but not the last one. The cursor
+// is that of the time before the walk, so what changes meanwhile is read again.
+func (w *walker) full(ctx context.Context, store Store) (err error) {
+	if w.changes.State.Cursor, err = w.start(ctx); err != nil {
+		return err
+	}
+	stored, err := idsOf(ctx, store)
+	if err != nil {
+		return err
+	}
 	for _, id := range stored {
 		w.ids[id] = true
 	}
@@ -120,21 +132,92 @@ func (w *walker) full(ctx context.Context, stored []string) error {
 	if err != nil {
 		return err
 	}
-	for _, record := range w.changes.Put {
-		delete(w.ids, record.ID)
+	for id := range w.position {
+		delete(w.ids, id)
 	}
-	for _, id := range slices.Sorted(maps.Keys(w.ids)) {
-		if !settled { // the walk may have missed the record
-			detail, err := w.client.Opportunity(ctx, id)
-			if err == nil {
-				w.changes.Put = append(w.changes.Put, detail.Data)
-				continue
-			}
-			if !HasCode(err, CodeNotFound) {
-				return err
-			}
+	if !settled { // the walk may have missed records
+		return w.lookUp(ctx, w.ids)
+	}
+	w.changes.Remove = slices.Sorted(maps.Keys(w.ids))
+	return nil
+}
+
+func idsOf(ctx context.Context, store Store) ([]string, error) {
+	ids, err := store.IDs(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading ids of copy: %w", err)
+	}
+	return ids, nil
+}
+
+// start returns the current cursor, or "" if the account cannot read changes.
+func (w *walker) start(ctx context.Context) (string, error) {
+	for page, err := range w.changesAfter(ctx, "now") {
+		if HasCode(err, CodeSubscriptionRequired) {
+			return "", nil
 		}
-		w.changes.Remove = append(w.changes.Remove, id)
+		if err != nil {
+			return "", err
+		}
+		return page.Pagination.Cursor, nil
+	}
+	return "", nil
+}
+
+func (w *walker) changesAfter(ctx context.Context, cursor string) iter.Seq2[*ChangePage, error] {
+	return pages[ChangePage](ctx, w.client, changesPath, ChangeFilter{After: cursor}.query(), true)
+}
+
+// follow reads the changes after the cursor, and the changed records: each one or, if that takes fewer calls, all pages. It reports
+// whether a walk through all records is needed instead, because the cursor expired or the account can no longer read changes.
+func (w *walker) follow(ctx context.Context, store Store) (walk bool, err error) {
+	changed := map[string]bool{} // whether the record is public, by id
+	limit := MaxPageSize
+	for page, err := range w.changesAfter(ctx, w.changes.State.Cursor) {
+		if HasCode(err, CodeCursorExpired) || HasCode(err, CodeSubscriptionRequired) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		for _, change := range page.Data {
+			changed[change.ID] = change.Change != ChangeKindWithdrawn
+		}
+		w.changes.State.Cursor, limit = page.Pagination.Cursor, page.Pagination.Limit
+	}
+	for _, id := range slices.Sorted(maps.Keys(changed)) {
+		if !changed[id] {
+			w.changes.Remove = append(w.changes.Remove, id)
+			delete(changed, id)
+		}
+	}
+	stored, err := idsOf(ctx, store)
+	if err != nil {
+		return false, err
+	}
+	if pages := (len(stored) + limit - 1) / limit; len(changed) > pages {
+		if _, err := w.read(ctx, Filter{}.query(), func(id string) bool { return changed[id] }); err != nil {
+			return false, err
+		}
+		for id := range w.position {
+			delete(changed, id)
+		}
+	}
+	return false, w.lookUp(ctx, changed)
+}
+
+// lookUp reads records. It removes those that do not exist.
+func (w *walker) lookUp(ctx context.Context, ids map[string]bool) error {
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		detail, err := w.client.Opportunity(ctx, id)
+		switch {
+		case err == nil:
+			w.changes.Put = append(w.changes.Put, detail.Data)
+		case HasCode(err, CodeNotFound):
+			w.changes.Remove = append(w.changes.Remove, id)
+		default:
+			return err
+		}
 	}
 	return nil
 }
@@ -153,31 +236,39 @@ func (w *walker) settle(ctx context.Context, f Filter) (bool, error) {
 // walk reads the records of all pages into changes.Put. It reports whether they were unchanged from the first page to the last: the
 // entity tag of the first page depends on all records.
 func (w *walker) walk(ctx context.Context, f Filter) (same bool, err error) {
-	var first *Page[Opportunity]
-	position := map[string]int{} // a record that moved appears twice; the later copy is newer
-	w.changes.Put = nil
 	query := f.query()
-	for page, err := range pages[Opportunity](ctx, w.client, listPath, query, true) {
+	first, err := w.read(ctx, query, func(string) bool { return true })
+	if err != nil || !first.Pagination.HasMore {
+		return err == nil, err
+	}
+	path := &url.URL{Path: listPath, RawQuery: query.Encode()}
+	again, err := w.client.get(ctx, request{path: path, etag: first.Response.etag, fresh: true}, new(Page[Opportunity]))
+	return again.NotModified, err
+}
+
+// read reads the records of all pages whose ids are wanted into changes.Put, and returns the first page.
+func (w *walker) read(ctx context.Context, query url.Values, wanted func(id string) bool) (first *Page[Opportunity], err error) {
+	w.position = map[string]int{} // a record that moved appears twice; the later copy is newer
+	w.changes.Put = nil
+	for page, err := range pages[Page[Opportunity]](ctx, w.client, listPath, query, true) {
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		if first == nil {
 			first = page
 		}
 		for _, record := range page.Data {
+			if !wanted(record.ID) {
+				continue
+			}
 			w.ids[record.ID] = true
-			if i, ok := position[record.ID]; ok {
+			if i, ok := w.position[record.ID]; ok {
 				w.changes.Put[i] = record
 				continue
 			}
-			position[record.ID] = len(w.changes.Put)
+			w.position[record.ID] = len(w.changes.Put)
 			w.changes.Put = append(w.changes.Put, record)
 		}
 	}
-	if !first.Pagination.HasMore {
-		return true, nil
-	}
-	path := &url.URL{Path: listPath, RawQuery: query.Encode()}
-	again, err := w.client.get(ctx, request{path: path, etag: first.Response.etag, fresh: true}, new(Page[Opportunity]))
-	return again.NotModified, err
+	return first, nil
 }

@@ -352,6 +352,39 @@ type Pagination struct {
 	Next *string `json:"next"`
 }
 
+// RecordChange is the latest change of a record.
+type RecordChange struct {
+	ID     string     `json:"id"`
+	Change ChangeKind `json:"change"`
+	// Time of the change.
+	At time.Time `json:"at"`
+	// The position behind the change, as a value of `after`. Its form can change.
+	Cursor string `json:"cursor"`
+}
+
+// ChangeKind is the kind of a change. `published`: it became public, for the first time or again.
+// `updated`: something in it changed. `withdrawn`: it is no longer public, so delete it from your
+// copy.
+type ChangeKind string
+
+// Values of ChangeKind. A later version of the API may add values.
+const (
+	ChangeKindPublished ChangeKind = "published"
+	ChangeKindUpdated   ChangeKind = "updated"
+	ChangeKindWithdrawn ChangeKind = "withdrawn"
+)
+
+// CursorPagination is the position in the list of changes. While `hasMore` is true, request `next`.
+type CursorPagination struct {
+	// The lower of the requested limit and the maximum of the tier.
+	Limit   int  `json:"limit"`
+	HasMore bool `json:"hasMore"`
+	// Absolute URL of the next page, with the limit that was used. Null on the last page.
+	Next *string `json:"next"`
+	// The position behind the page, as a value of `after`. Its form can change.
+	Cursor string `json:"cursor"`
+}
+
 // Meta is information about the response.
 type Meta struct {
 	// Version of the API.
@@ -391,6 +424,7 @@ const (
 	CodeAccountSuspended       Code = "account_suspended"
 	CodeNotFound               Code = "not_found"
 	CodeMethodNotAllowed       Code = "method_not_allowed"
+	CodeCursorExpired          Code = "cursor_expired"
 	CodeMinuteLimitReached     Code = "minute_limit_reached"
 	CodeDailyLimitReached      Code = "daily_limit_reached"
 	CodeServiceCapacityReached Code = "service_capacity_reached"
@@ -428,9 +462,9 @@ type Filter struct {
 	CheckedAfter CheckDate
 	// The page number, starting at 1. A page beyond the last one is empty.
 	Page int
-	// The maximum number of records or events on a page. A value above the maximum of your tier, up to
-	// 100, is lowered to that maximum; `pagination.limit` shows the limit that was used. A value
-	// outside 1 to 100 is a 400.
+	// The maximum number of records, events or changes on a page. A value above the maximum of your
+	// tier, up to 100, is lowered to that maximum; `pagination.limit` shows the limit that was used. A
+	// value outside 1 to 100 is a 400.
 	PageSize int
 }
 
@@ -455,9 +489,9 @@ func (f Filter) query() url.Values {
 type HistoryFilter struct {
 	// The page number, starting at 1. A page beyond the last one is empty.
 	Page int
-	// The maximum number of records or events on a page. A value above the maximum of your tier, up to
-	// 100, is lowered to that maximum; `pagination.limit` shows the limit that was used. A value
-	// outside 1 to 100 is a 400.
+	// The maximum number of records, events or changes on a page. A value above the maximum of your
+	// tier, up to 100, is lowered to that maximum; `pagination.limit` shows the limit that was used. A
+	// value outside 1 to 100 is a 400.
 	PageSize int
 }
 
@@ -465,6 +499,25 @@ type HistoryFilter struct {
 func (f HistoryFilter) query() url.Values {
 	q := query{}
 	q.integer("page", f.Page)
+	q.integer("limit", f.PageSize)
+	return url.Values(q)
+}
+
+// ChangeFilter selects changes.
+type ChangeFilter struct {
+	// A cursor of an earlier response, or `now` for the current position. The list begins behind it. A
+	// text that is no cursor is a 400.
+	After string
+	// The maximum number of records, events or changes on a page. A value above the maximum of your
+	// tier, up to 100, is lowered to that maximum; `pagination.limit` shows the limit that was used. A
+	// value outside 1 to 100 is a 400.
+	PageSize int
+}
+
+// query returns the query parameters of f.
+func (f ChangeFilter) query() url.Values {
+	q := query{}
+	q.text("after", f.After)
 	q.integer("limit", f.PageSize)
 	return url.Values(q)
 }

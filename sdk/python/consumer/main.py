@@ -3,7 +3,21 @@
 from datetime import UTC, date, datetime
 from typing import assert_never
 
-from opportunity_data import AsyncClient, Category, Client, Code, Event, FileCopy, Filter, MemoryCache, Opportunity, OpportunityError, Pay, SQLiteCopy
+from opportunity_data import (
+    AsyncClient,
+    Category,
+    Client,
+    Code,
+    Event,
+    FileCopy,
+    Filter,
+    MemoryCache,
+    Opportunity,
+    OpportunityError,
+    Pay,
+    RecordChange,
+    SQLiteCopy,
+)
 
 client = Client(cache=MemoryCache(10), user_agent="prices/1.2", on_retry=lambda r: print(r.attempt, r.wait, r.error.code))
 chosen: Filter = {"country": "CA", "category": "sell", "remote": True, "checked_after": date(2026, 11, 1)}
@@ -16,6 +30,9 @@ for event in client.history("maple-scribe"):
     print(found["checkedAt"])
 for page in client.opportunity_pages(checked_after=datetime.now(UTC)):
     print(page.data[0]["id"], page.response.rate_limit.remaining)
+for change_page in client.change_pages(after="now"):
+    changes: list[RecordChange] = change_page.data
+    print(changes, change_page.pagination["cursor"])
 try:
     client.opportunity("maple-scribe")
 except OpportunityError as error:
@@ -45,6 +62,7 @@ async def ids() -> list[str]:
 print(Code.NOT_FUOND)  # type: ignore[attr-defined]
 print(label("sel"))  # type: ignore[arg-type]
 client.opportunities(contry="CA")  # type: ignore[call-arg]
+client.changes(page=2)  # type: ignore[call-arg]
 client.opportunities(remote="yes")  # type: ignore[arg-type]
 client.opportunities(category="sel")  # type: ignore[arg-type]
 print(first["facts"]["pay"]["minimum"])  # type: ignore[index]

@@ -19,7 +19,7 @@ from ._cache import Cache, CacheEntry, MemoryCache
 from ._client import VERSION, Client
 from ._copies import FileCopy, SQLiteCopy
 from ._error import Cancelled, OpportunityError
-from ._list import Detail, Page
+from ._list import ChangePage, Detail, Page
 from ._request import RateLimit, Response, Retry
 from ._sync import Changes, Store, SyncResult, SyncState
 from . import _types
@@ -31,6 +31,7 @@ __all__ = [
     "Cache",
     "CacheEntry",
     "Cancelled",
+    "ChangePage",
     "Changes",
     "Client",
     "Detail",

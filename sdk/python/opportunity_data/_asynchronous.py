@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
 from ._client import Client
-from ._list import Detail, Page
+from ._list import ChangePage, Detail, Page
 from ._sync import Store, SyncResult
-from ._types import Event, Filter, HistoryFilter, Opportunity
+from ._types import ChangeFilter, Event, Filter, HistoryFilter, Opportunity, RecordChange
 
 T = TypeVar("T")
 
@@ -67,7 +67,17 @@ class AsyncClient:
         """Client.history_pages."""
         return self._pages(lambda client: client.history_pages(id, **filter))
 
-    async def sync(self, store: Store, *, full_every: timedelta = timedelta(days=1)) -> SyncResult:
+    async def changes(self, **filter: Unpack[ChangeFilter]) -> AsyncIterator[RecordChange]:
+        """Client.changes."""
+        async for page in self.change_pages(**filter):
+            for change in page.data:
+                yield change
+
+    def change_pages(self, **filter: Unpack[ChangeFilter]) -> AsyncIterator[ChangePage]:
+        """Client.change_pages."""
+        return self._pages(lambda client: client.change_pages(**filter))
+
+    async def sync(self, store: Store, *, full_every: timedelta | None = None) -> SyncResult:
         """Client.sync. The methods of the store run in a thread."""
         return await self._run(lambda client: client.sync(store, full_every=full_every))
 
@@ -80,7 +90,7 @@ class AsyncClient:
         finally:
             cancel.set()
 
-    async def _pages(self, start: Callable[[Client], Iterator[Page[Any]]]) -> AsyncIterator[Page[Any]]:
+    async def _pages(self, start: Callable[[Client], Iterator[T]]) -> AsyncIterator[T]:
         cancel = threading.Event()
         pages = start(self._client._cancelled_by(cancel))
         try:

@@ -9,19 +9,20 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 from urllib.parse import quote, urlsplit
 
 from . import _sync
 from ._cache import Cache
-from ._list import Detail, Page, items, pages
+from ._list import ChangePage, Detail, Page, items, pages
 from ._request import Requester, Retry
 from ._sync import Store, SyncResult
-from ._types import Event, Filter, HistoryFilter, Opportunity
+from ._types import ChangeFilter, CursorPagination, Event, Filter, HistoryFilter, Opportunity, RecordChange
 
 VERSION = "1.0.0"
 
 _LIST = "/api/v1/opportunities"
+_CHANGES = "/api/v1/changes"
 
 
 class Client:
@@ -119,12 +120,26 @@ class Client:
         _check_names(filter, HistoryFilter)
         return pages(self._requester, f"{_record(id)}/history", filter)
 
-    def sync(self, store: Store, *, full_every: timedelta = timedelta(days=1)) -> SyncResult:
+    def changes(self, **filter: Unpack[ChangeFilter]) -> Iterator[RecordChange]:
+        """Iterates over the changes of records after a cursor, oldest first, over all pages."""
+        for page in self.change_pages(**filter):
+            yield from page.data
+
+    def change_pages(self, **filter: Unpack[ChangeFilter]) -> Iterator[ChangePage]:
+        """Iterates over the pages of the changes of records after a cursor, oldest first.
+
+        pagination["cursor"] of the last page is the cursor to continue with.
+        """
+        _check_names(filter, ChangeFilter)
+        return _change_pages(pages(self._requester, _CHANGES, filter))
+
+    def sync(self, store: Store, *, full_every: timedelta | None = None) -> SyncResult:
         """Updates a copy of all records that the account can read.
 
-        The first call reads everything. Later calls read the records reviewed since, and everything again once full_every has passed.
-        Only such a walk sees removals and changes other than reviews, such as link checks and edits. The store changes once, at the end;
-        after an error the copy is as before.
+        The first call reads everything. Later calls read the changes since, and the changed records. If the account cannot read changes,
+        they read the records reviewed since, and everything again once full_every has passed, by default a day: only such a walk sees
+        removals and changes other than reviews, such as link checks and edits. With changes, no further walk is needed, unless full_every
+        is given. The store changes once, at the end; after an error the copy is as before.
 
         If records change during the walk through the pages, it walks again, up to three times. If they never stop changing, it looks up
         each record that the last walk did not see before it removes it.
@@ -135,9 +150,18 @@ class Client:
         """Iterates over pages without the cache."""
         return pages(self._requester, _LIST, filter, fresh=True)
 
+    def _changes(self, after: str) -> Iterator[ChangePage]:
+        """Iterates over changes without the cache."""
+        return _change_pages(pages(self._requester, _CHANGES, {"after": after}, fresh=True))
+
     def _unchanged(self, page: Page[Opportunity]) -> bool:
         """Reports whether a page is as before."""
         return self._requester.get(page._path, etag=page._etag, fresh=True).response.not_modified
+
+
+def _change_pages(pages: Iterator[Page[RecordChange]]) -> Iterator[ChangePage]:
+    for page in pages:
+        yield ChangePage(page.data, cast(CursorPagination, page.pagination), page.meta, page.response)
 
 
 def _record(id: str) -> str:

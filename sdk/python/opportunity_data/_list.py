@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 
 from ._error import INVALID_RESPONSE, OpportunityError
 from ._request import Requester, Response
-from ._types import Meta, Opportunity, Pagination
+from ._types import CursorPagination, Meta, Opportunity, Pagination, RecordChange
 
 T = TypeVar("T")
 
@@ -29,6 +29,16 @@ class Page(Generic[T]):
     response: Response
     _path: str = field(default="", repr=False)
     _etag: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class ChangePage:
+    """A page of changes."""
+
+    data: list[RecordChange]
+    pagination: CursorPagination
+    meta: Meta
+    response: Response
 
 
 @dataclass(frozen=True)

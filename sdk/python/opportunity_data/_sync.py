@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ._error import OpportunityError
+from ._list import MAX_PAGE_SIZE
 from ._types import Code, Opportunity
 
 if TYPE_CHECKING:
     from ._client import Client
+
+# Records to store, ids to remove, and the cursor.
+Found: TypeAlias = tuple[list[Opportunity], list[str], str | None]
 
 # Reach of an incremental walk into the past: reviews can be recorded some time after they were made.
 OVERLAP = timedelta(hours=1)
@@ -28,6 +32,9 @@ class SyncState:
 
     full_walk_at: str
     """The time of the last walk through all records."""
+
+    cursor: str | None = None
+    """The position of the copy among the changes, or None if the account cannot read them."""
 
 
 @dataclass(frozen=True)
@@ -73,42 +80,82 @@ class Store(Protocol):
         ...
 
 
-def sync(client: Client, store: Store, now: datetime, full_every: timedelta) -> SyncResult:
+def sync(client: Client, store: Store, now: datetime, full_every: timedelta | None) -> SyncResult:
     state = store.state()
-    if state is None or now - datetime.fromisoformat(state.full_walk_at) >= full_every:
-        full, full_walk_at = True, _text(now)
-        put, remove = _walk_all(client, store.ids())
-    else:
-        full, full_walk_at = False, state.full_walk_at
-        records, _ = _settle(client, {"checked_after": _since(state)}, set())
-        put, remove = list(records.values()), []
+    if full_every is None:
+        full_every = timedelta.max if state and state.cursor else timedelta(days=1)
+    found = None
+    if state and now - datetime.fromisoformat(state.full_walk_at) < full_every:
+        found = _follow(client, state.cursor, store) if state.cursor else _reviewed(client, state)
+    full = found is None
+    put, remove, cursor = found or _all(client, store)
+    full_walk_at = _text(now) if full or state is None else state.full_walk_at
     checked_after = _latest_review(put, state.checked_after if state else None)
-    store.apply(Changes(put, remove, SyncState(checked_after, full_walk_at)))
+    store.apply(Changes(put, remove, SyncState(checked_after, full_walk_at, cursor)))
     return SyncResult(full, len(put), len(remove))
 
 
-def _walk_all(client: Client, stored: Iterable[str]) -> tuple[list[Opportunity], list[str]]:
-    """Reads all records and finds the ids to remove: those that are stored, or that an earlier walk saw, but not the last one."""
-    ids = set(stored)
-    records, settled = _settle(client, {}, ids)
-    remove: list[str] = []
-    for id in sorted(ids - records.keys()):
-        found = None if settled else _find(client, id)  # an unsettled walk may have missed the record
-        if found:
-            records[id] = found
-        else:
-            remove.append(id)
-    return list(records.values()), remove
+def _reviewed(client: Client, state: SyncState) -> Found:
+    """Reads the records that were reviewed since."""
+    records, _ = _settle(client, {"checked_after": _since(state)}, set())
+    return list(records.values()), [], None
 
 
-def _find(client: Client, id: str) -> Opportunity | None:
-    """Returns a record, or None if it does not exist."""
+def _start(client: Client) -> str | None:
+    """Returns the current cursor, or None if the account cannot read changes."""
     try:
-        return client.opportunity(id).data
+        return next(client._changes("now")).pagination["cursor"]
     except OpportunityError as error:
-        if error.code == Code.NOT_FOUND:
+        if error.code == Code.SUBSCRIPTION_REQUIRED:
             return None
         raise
+
+
+def _follow(client: Client, cursor: str, store: Store) -> Found | None:
+    """Reads the changes after a cursor, and the changed records: each one or, if that takes fewer calls, all pages.
+
+    It returns None if a walk through all records is needed instead, because the cursor expired or the account can no longer read changes.
+    """
+    changed: dict[str, bool] = {}  # whether the record is public, by id
+    limit = MAX_PAGE_SIZE
+    try:
+        for page in client._changes(cursor):
+            changed |= {change["id"]: change["change"] != "withdrawn" for change in page.data}
+            cursor, limit = page.pagination["cursor"], page.pagination["limit"]
+    except OpportunityError as error:
+        if error.code in (Code.CURSOR_EXPIRED, Code.SUBSCRIPTION_REQUIRED):
+            return None
+        raise
+    wanted = {id for id, public in changed.items() if public}
+    records: dict[str, Opportunity] = {}
+    if len(wanted) * limit > len(list(store.ids())) + limit - 1:
+        for walked in client._walk({}):
+            records |= {record["id"]: record for record in walked.data if record["id"] in wanted}
+    gone = _look_up(client, wanted, records)
+    return list(records.values()), sorted(changed.keys() - wanted) + gone, cursor
+
+
+def _all(client: Client, store: Store) -> Found:
+    """Reads all records and finds the ids to remove: those that are stored, or that an earlier walk saw, but not the last one."""
+    cursor = _start(client)  # before the walk, so what changes meanwhile is read again
+    ids = set(store.ids())
+    records, settled = _settle(client, {}, ids)
+    # An unsettled walk may have missed records.
+    remove = sorted(ids - records.keys()) if settled else _look_up(client, ids, records)
+    return list(records.values()), remove, cursor
+
+
+def _look_up(client: Client, ids: set[str], records: dict[str, Opportunity]) -> list[str]:
+    """Reads the records that are missing, and returns the ids of those that do not exist."""
+    gone: list[str] = []
+    for id in sorted(ids - records.keys()):
+        try:
+            records[id] = client.opportunity(id).data
+        except OpportunityError as error:
+            if error.code != Code.NOT_FOUND:
+                raise
+            gone.append(id)
+    return gone
 
 
 def _settle(client: Client, filter: dict[str, Any], ids: set[str]) -> tuple[dict[str, Opportunity], bool]:

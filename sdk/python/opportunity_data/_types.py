@@ -36,11 +36,15 @@ __all__ = [
     "ProfileFreshness",
     "Event",
     "Pagination",
+    "RecordChange",
+    "ChangeKind",
+    "CursorPagination",
     "Meta",
     "Tier",
     "Code",
     "Filter",
     "HistoryFilter",
+    "ChangeFilter",
 ]
 
 CheckDate: TypeAlias = str
@@ -402,6 +406,40 @@ class Pagination(TypedDict):
     was used. Null on the last page."""
 
 
+class RecordChange(TypedDict):
+    """The latest change of a record."""
+
+    id: str
+
+    change: ChangeKind
+
+    at: str
+    """Time of the change."""
+
+    cursor: str
+    """The position behind the change, as a value of `after`. Its form can change."""
+
+ChangeKind: TypeAlias = Literal["published", "updated", "withdrawn"]
+"""The kind of a change. `published`: it became public, for the first time or again. `updated`:
+something in it changed. `withdrawn`: it is no longer public, so delete it from your copy. A
+later version of the API may add values."""
+
+
+class CursorPagination(TypedDict):
+    """The position in the list of changes. While `hasMore` is true, request `next`."""
+
+    limit: int
+    """The lower of the requested limit and the maximum of the tier."""
+
+    hasMore: bool
+
+    next: str | None
+    """Absolute URL of the next page, with the limit that was used. Null on the last page."""
+
+    cursor: str
+    """The position behind the page, as a value of `after`. Its form can change."""
+
+
 class Meta(TypedDict):
     """Information about the response."""
 
@@ -437,6 +475,7 @@ class Code:
     ACCOUNT_SUSPENDED: Final = "account_suspended"
     NOT_FOUND: Final = "not_found"
     METHOD_NOT_ALLOWED: Final = "method_not_allowed"
+    CURSOR_EXPIRED: Final = "cursor_expired"
     MINUTE_LIMIT_REACHED: Final = "minute_limit_reached"
     DAILY_LIMIT_REACHED: Final = "daily_limit_reached"
     SERVICE_CAPACITY_REACHED: Final = "service_capacity_reached"
@@ -487,9 +526,9 @@ class Filter(TypedDict, total=False):
     """The page number, starting at 1. A page beyond the last one is empty."""
 
     page_size: int | None
-    """The maximum number of records or events on a page. A value above the maximum of your tier,
-    up to 100, is lowered to that maximum; `pagination.limit` shows the limit that was used. A
-    value outside 1 to 100 is a 400."""
+    """The maximum number of records, events or changes on a page. A value above the maximum of
+    your tier, up to 100, is lowered to that maximum; `pagination.limit` shows the limit that
+    was used. A value outside 1 to 100 is a 400."""
 
 
 class HistoryFilter(TypedDict, total=False):
@@ -499,6 +538,19 @@ class HistoryFilter(TypedDict, total=False):
     """The page number, starting at 1. A page beyond the last one is empty."""
 
     page_size: int | None
-    """The maximum number of records or events on a page. A value above the maximum of your tier,
-    up to 100, is lowered to that maximum; `pagination.limit` shows the limit that was used. A
-    value outside 1 to 100 is a 400."""
+    """The maximum number of records, events or changes on a page. A value above the maximum of
+    your tier, up to 100, is lowered to that maximum; `pagination.limit` shows the limit that
+    was used. A value outside 1 to 100 is a 400."""
+
+
+class ChangeFilter(TypedDict, total=False):
+    """ChangeFilter selects changes."""
+
+    after: str | None
+    """A cursor of an earlier response, or `now` for the current position. The list begins behind
+    it. A text that is no cursor is a 400."""
+
+    page_size: int | None
+    """The maximum number of records, events or changes on a page. A value above the maximum of
+    your tier, up to 100, is lowered to that maximum; `pagination.limit` shows the limit that
+    was used. A value outside 1 to 100 is a 400."""

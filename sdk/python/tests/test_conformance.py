@@ -162,6 +162,12 @@ class Blocking:
     def history(self, id: str) -> Any:
         return self.each(self.client.history(id))
 
+    def changes(self, **filter: Any) -> Any:
+        return self.each(self.client.changes(**filter))
+
+    def change_pages(self, **filter: Any) -> Any:
+        return self.each(self.client.change_pages(**filter))
+
 
 class Player:
     """A server that checks requests and sends the responses of a case."""
@@ -229,7 +235,7 @@ class MemoryStore:
     def __init__(self, copy: dict[str, Any]) -> None:
         self.records: dict[str, Any] = {id: {"id": id, "summary": s} for id, s in copy.get("records", {}).items()}
         state = copy.get("state")
-        self._state = SyncState(state["checkedAfter"], state["fullWalkAt"]) if state else None
+        self._state = SyncState(state["checkedAfter"], state["fullWalkAt"], state.get("cursor")) if state else None
 
     def state(self) -> SyncState | None:
         return self._state
@@ -262,12 +268,16 @@ def outcome(client: Any, call: dict[str, Any], store: MemoryStore) -> dict[str, 
                 collect(client.history(call["id"]))
             case "opportunityPages":
                 collect(client.opportunity_pages(**filter))
+            case "changes":
+                collect(client.changes(after=call["after"]))
+            case "changePages":
+                collect(client.change_pages(after=call["after"]))
             case "opportunity":
                 detail = client.opportunity(call["id"])
                 got |= {"id": detail.data["id"], "remote": [detail.data["facts"]["remote"]]}
                 got |= {"notModified": detail.response.not_modified, "requestId": detail.response.request_id}
             case "sync":
-                every = timedelta(seconds=call.get("fullEvery", 86400))
+                every = timedelta(seconds=call["fullEvery"]) if "fullEvery" in call else None
                 got |= vars(client.sync(store, full_every=every))
             case unknown:
                 raise AssertionError(f"unknown call {unknown}")
@@ -299,11 +309,17 @@ def outcome(client: Any, call: dict[str, Any], store: MemoryStore) -> dict[str, 
             }
             for page in found
         ]
+    elif call["do"] == "changes":
+        got["ids"] = [change["id"] for change in found]
+        got["changes"] = [change["change"] for change in found]
+    elif call["do"] == "changePages":
+        got["cursors"] = [page.pagination["cursor"] for page in found]
     elif call["do"] in ("opportunities", "history"):
         got["ids"] = [item["id"] for item in found]
         got["remote"] = [(item["facts"] or {}).get("remote") for item in found]
     got["copy"] = {id: record["summary"] for id, record in store.records.items()}
     if state := store.state():
+        got["cursor"] = state.cursor or ""
         got["state"] = {"checkedAfter": state.checked_after, "fullWalkAt": state.full_walk_at}
     return got
 

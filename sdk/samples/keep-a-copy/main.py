@@ -19,7 +19,7 @@ class FileStore:
 
     def state(self) -> SyncState | None:
         state = self.content["state"]
-        return SyncState(state["checkedAfter"], state["fullWalkAt"]) if state else None
+        return SyncState(**state) if state else None
 
     def ids(self) -> list[str]:
         return list(self.content["records"])
@@ -30,10 +30,7 @@ class FileStore:
             self.content["records"][record["id"]] = record
         for id in changes.remove:
             self.content["records"].pop(id, None)
-        self.content["state"] = {
-            "checkedAfter": changes.state.checked_after,
-            "fullWalkAt": changes.state.full_walk_at,
-        }
+        self.content["state"] = vars(changes.state)
         new = self.path.with_suffix(".new")
         new.write_text(json.dumps(self.content))
         os.replace(new, self.path)

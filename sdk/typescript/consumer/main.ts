@@ -1,6 +1,6 @@
 // A program of a consumer. The package as it is installed must type-check in it, and each line after @ts-expect-error must not.
 import {
-  Code, FileCopy, MemoryCache, OpportunityClient, OpportunityError, type Category, type Event, type Filter, type Opportunity, type Pay, type Store,
+  Code, FileCopy, MemoryCache, OpportunityClient, OpportunityError, type Category, type Event, type Filter, type Opportunity, type Pay, type RecordChange, type Store,
 } from 'opportunity-data';
 
 const client = new OpportunityClient({
@@ -26,6 +26,10 @@ try {
     console.log(known, error.requestId);
   }
 }
+for await (const page of client.changePages({ after: 'now' })) {
+  const changes: RecordChange[] = page.data;
+  console.log(changes.length, page.pagination.cursor.length);
+}
 export const copy = (store: Store) => client.sync(store);
 export const file = () => client.sync(new FileCopy('opportunities.csv'));
 
@@ -35,6 +39,8 @@ console.log(Code.notFuond);
 Code.notFound = 'gone';
 // @ts-expect-error a misspelled filter
 client.opportunities({ contry: 'CA' });
+// @ts-expect-error changes have no page number
+client.changes({ page: 2 });
 // @ts-expect-error a filter with a value of the wrong type
 client.opportunities({ remote: 'yes' });
 // @ts-expect-error not a name of this package

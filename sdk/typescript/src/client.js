@@ -1,14 +1,15 @@
 import { items, pages } from './list.js';
-import { parametersOfFilter, parametersOfHistoryFilter } from './parameters.js';
+import { parametersOfChangeFilter, parametersOfFilter, parametersOfHistoryFilter } from './parameters.js';
 import { Requester } from './request.js';
 import { sync } from './sync.js';
 
-/** @import { CallOptions, ClientOptions, Detail, Store, SyncOptions } from './index.js' */
-/** @import { Event, Filter, HistoryFilter, Opportunity } from './types.js' */
+/** @import { CallOptions, ChangePage, ClientOptions, Detail, Store, SyncOptions } from './index.js' */
+/** @import { ChangeFilter, Event, Filter, HistoryFilter, Opportunity, RecordChange } from './types.js' */
 
 export const VERSION = '1.0.0';
 
 const LIST = '/api/v1/opportunities';
+const CHANGES = '/api/v1/changes';
 
 /** Calls the API with one key. index.d.ts documents the methods. */
 export class OpportunityClient {
@@ -77,6 +78,26 @@ export class OpportunityClient {
   }
 
   /**
+   * @param {ChangeFilter} [filter]
+   * @param {CallOptions} [options]
+   * @returns {AsyncGenerator<RecordChange, void, undefined>}
+   */
+  async *changes(filter, options) {
+    for await (const page of this.changePages(filter, options)) {
+      yield* page.data;
+    }
+  }
+
+  /**
+   * @param {ChangeFilter} [filter]
+   * @param {CallOptions} [options]
+   * @returns {AsyncGenerator<ChangePage, void, undefined>}
+   */
+  changePages(filter = {}, options = {}) {
+    return pages(this.#requester, CHANGES, parametersOfChangeFilter, filter, options);
+  }
+
+  /**
    * @param {Store} store
    * @param {SyncOptions} [options]
    */
@@ -86,7 +107,9 @@ export class OpportunityClient {
     const unchanged = async (/** @type {string} */ path, /** @type {string} */ etag) =>
       (await this.#requester.get({ path, etag, fresh: true, signal: options.signal })).response.notModified;
     const lookUp = (/** @type {string} */ id) => this.opportunity(id, options);
-    return sync({ walk, unchanged, lookUp }, store, this.#now(), options.fullEveryMs);
+    const changes = (/** @type {string} */ after) =>
+      pages(this.#requester, CHANGES, parametersOfChangeFilter, { after }, { ...options, fresh: true });
+    return sync({ walk, unchanged, lookUp, changes }, store, this.#now(), options.fullEveryMs);
   }
 }
 

@@ -1,6 +1,16 @@
 // The public interface of this package. types.d.ts is generated; test/declarations.mts compares the rest with the code.
 
-import type { Event, Filter, HistoryFilter, Meta, Opportunity, Pagination } from './types.js';
+import type {
+  ChangeFilter,
+  CursorPagination,
+  Event,
+  Filter,
+  HistoryFilter,
+  Meta,
+  Opportunity,
+  Pagination,
+  RecordChange,
+} from './types.js';
 
 export type * from './types.js';
 export { Code } from './parameters.js';
@@ -33,9 +43,19 @@ export class OpportunityClient {
   /** Iterates over the pages of a record's verification history, newest first. */
   historyPages(id: string, filter?: HistoryFilter, options?: CallOptions): AsyncGenerator<Page<Event>, void, undefined>;
 
+  /** Iterates over the changes of records after a cursor, oldest first, over all pages. */
+  changes(filter?: ChangeFilter, options?: CallOptions): AsyncGenerator<RecordChange, void, undefined>;
+
   /**
-   * Updates a copy of all records that the account can read. The first call reads everything. Later calls read the records reviewed
-   * since, and everything again once `fullEveryMs` has passed. The store changes once, at the end; after an error the copy is as before.
+   * Iterates over the pages of the changes of records after a cursor, oldest first. `pagination.cursor` of the last page is the cursor to
+   * continue with.
+   */
+  changePages(filter?: ChangeFilter, options?: CallOptions): AsyncGenerator<ChangePage, void, undefined>;
+
+  /**
+   * Updates a copy of all records that the account can read. The first call reads everything. Later calls read the changes since, and the
+   * changed records. If the account cannot read changes, they read the records reviewed since, and everything again once `fullEveryMs` has
+   * passed. The store changes once, at the end; after an error the copy is as before.
    *
    * If records change during the walk through the pages, it walks again, up to three times. If they never stop changing, it looks up
    * each record that the last walk did not see before it removes it.
@@ -83,6 +103,14 @@ export interface CallOptions {
 export interface Page<T> {
   data: T[];
   pagination: Pagination;
+  meta: Meta;
+  response: Response;
+}
+
+/** A page of changes. */
+export interface ChangePage {
+  data: RecordChange[];
+  pagination: CursorPagination;
   meta: Meta;
   response: Response;
 }
@@ -207,6 +235,8 @@ export interface SyncState {
   checkedAfter: string | null;
   /** The time of the last walk through all records. */
   fullWalkAt: string;
+  /** The position of the copy among the changes, or null if the account cannot read them. States of earlier versions lack it. */
+  cursor?: string | null;
 }
 
 /** The result of one `sync`. */
@@ -220,8 +250,8 @@ export interface Changes {
 
 export interface SyncOptions extends CallOptions {
   /**
-   * The time between walks through all records, in milliseconds; the default is a day. Only such a walk sees removals and changes other
-   * than reviews, such as link checks and edits.
+   * The time between walks through all records, in milliseconds. The default is a day for an account that cannot read changes: only such
+   * a walk sees removals and changes other than reviews, such as link checks and edits. With changes, no further walk is needed.
    */
   fullEveryMs?: number | undefined;
 }

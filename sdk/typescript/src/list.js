@@ -36,7 +36,7 @@ export async function* items(pages) {
  * @param {Readonly<Record<string, string>>} parameters the query parameter of each property of filter
  * @param {object} filter
  * @param {{signal?: AbortSignal | undefined, fresh?: boolean}} options
- * @returns {Pages<any>}
+ * @returns {AsyncGenerator<any, void, undefined>}
  */
 export async function* pages(requester, list, parameters, filter, { signal, fresh = false }) {
   let path = `${list}?${query(parameters, filter)}`;

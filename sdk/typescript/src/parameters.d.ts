@@ -21,6 +21,12 @@ export declare const parametersOfHistoryFilter: {
   readonly pageSize: 'limit';
 };
 
+/** The query parameter of each property of ChangeFilter. */
+export declare const parametersOfChangeFilter: {
+  readonly after: 'after';
+  readonly pageSize: 'limit';
+};
+
 /** The error codes of the API, for comparison with `OpportunityError.code`. */
 export declare const Code: {
   readonly invalidParameter: 'invalid_parameter';
@@ -35,6 +41,7 @@ export declare const Code: {
   readonly accountSuspended: 'account_suspended';
   readonly notFound: 'not_found';
   readonly methodNotAllowed: 'method_not_allowed';
+  readonly cursorExpired: 'cursor_expired';
   readonly minuteLimitReached: 'minute_limit_reached';
   readonly dailyLimitReached: 'daily_limit_reached';
   readonly serviceCapacityReached: 'service_capacity_reached';

@@ -21,6 +21,12 @@ export const parametersOfHistoryFilter = Object.freeze({
   pageSize: 'limit',
 });
 
+/** The query parameter of each property of ChangeFilter. */
+export const parametersOfChangeFilter = Object.freeze({
+  after: 'after',
+  pageSize: 'limit',
+});
+
 /** The error codes of the API, for comparison with `OpportunityError.code`. */
 export const Code = Object.freeze({
   invalidParameter: 'invalid_parameter',
@@ -35,6 +41,7 @@ export const Code = Object.freeze({
   accountSuspended: 'account_suspended',
   notFound: 'not_found',
   methodNotAllowed: 'method_not_allowed',
+  cursorExpired: 'cursor_expired',
   minuteLimitReached: 'minute_limit_reached',
   dailyLimitReached: 'daily_limit_reached',
   serviceCapacityReached: 'service_capacity_reached',

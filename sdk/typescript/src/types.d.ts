@@ -341,6 +341,37 @@ export interface Pagination {
   next: string | null;
 }
 
+/** The latest change of a record. */
+export interface RecordChange {
+  id: string;
+  change: ChangeKind;
+  /** Time of the change. */
+  at: string;
+  /** The position behind the change, as a value of `after`. Its form can change. */
+  cursor: string;
+}
+
+/**
+ * The kind of a change. `published`: it became public, for the first time or again. `updated`:
+ * something in it changed. `withdrawn`: it is no longer public, so delete it from your copy.
+ */
+export type ChangeKind =
+  | 'published'
+  | 'updated'
+  | 'withdrawn'
+  | (string & {});
+
+/** The position in the list of changes. While `hasMore` is true, request `next`. */
+export interface CursorPagination {
+  /** The lower of the requested limit and the maximum of the tier. */
+  limit: number;
+  hasMore: boolean;
+  /** Absolute URL of the next page, with the limit that was used. Null on the last page. */
+  next: string | null;
+  /** The position behind the page, as a value of `after`. Its form can change. */
+  cursor: string;
+}
+
 /** Information about the response. */
 export interface Meta {
   /** Version of the API. */
@@ -399,9 +430,9 @@ export interface Filter {
   /** The page number, starting at 1. A page beyond the last one is empty. */
   page?: number | undefined;
   /**
-   * The maximum number of records or events on a page. A value above the maximum of your tier, up to
-   * 100, is lowered to that maximum; `pagination.limit` shows the limit that was used. A value
-   * outside 1 to 100 is a 400.
+   * The maximum number of records, events or changes on a page. A value above the maximum of your
+   * tier, up to 100, is lowered to that maximum; `pagination.limit` shows the limit that was used. A
+   * value outside 1 to 100 is a 400.
    */
   pageSize?: number | undefined;
 }
@@ -411,9 +442,24 @@ export interface HistoryFilter {
   /** The page number, starting at 1. A page beyond the last one is empty. */
   page?: number | undefined;
   /**
-   * The maximum number of records or events on a page. A value above the maximum of your tier, up to
-   * 100, is lowered to that maximum; `pagination.limit` shows the limit that was used. A value
-   * outside 1 to 100 is a 400.
+   * The maximum number of records, events or changes on a page. A value above the maximum of your
+   * tier, up to 100, is lowered to that maximum; `pagination.limit` shows the limit that was used. A
+   * value outside 1 to 100 is a 400.
+   */
+  pageSize?: number | undefined;
+}
+
+/** ChangeFilter selects changes. */
+export interface ChangeFilter {
+  /**
+   * A cursor of an earlier response, or `now` for the current position. The list begins behind it. A
+   * text that is no cursor is a 400.
+   */
+  after?: string | undefined;
+  /**
+   * The maximum number of records, events or changes on a page. A value above the maximum of your
+   * tier, up to 100, is lowered to that maximum; `pagination.limit` shows the limit that was used. A
+   * value outside 1 to 100 is a 400.
    */
   pageSize?: number | undefined;
 }

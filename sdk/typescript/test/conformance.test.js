@@ -172,6 +172,12 @@ async function outcome(client, call, store, signal) {
       case 'history':
         await collect(client.history(call.id));
         break;
+      case 'changes':
+        await collect(client.changes({ after: call.after }));
+        break;
+      case 'changePages':
+        await collect(client.changePages({ after: call.after }));
+        break;
       case 'opportunityPages':
         await collect(client.opportunityPages(call.filter));
         break;
@@ -204,12 +210,18 @@ async function outcome(client, call, store, signal) {
       ...response,
       minuteLimit: { ...response.minuteLimit, reset: response.minuteLimit.reset.toISOString().replace('.000Z', 'Z') },
     }));
+  } else if (call.do === 'changes') {
+    got.ids = found.map(({ id }) => id);
+    got.changes = found.map(({ change }) => change);
+  } else if (call.do === 'changePages') {
+    got.cursors = found.map(({ pagination }) => pagination.cursor);
   } else if (call.do === 'opportunities' || call.do === 'history') {
     got.ids = found.map((item) => item.id);
     got.remote = found.map((item) => item.facts?.remote);
   }
   got.copy = Object.fromEntries([...store.records].map(([id, record]) => [id, record.summary]));
   got.state = store.state();
+  got.cursor = got.state?.cursor ?? '';
   return got;
 }
 
