@@ -163,7 +163,7 @@ $(MUTATE):
 
 .PHONY: simulate
 simulate: ## Run gateways, Redis and revocations with simulated time and faults: RUNS seeds (default 10000) from SEED (default 0)
-	@GOGC=400 SIMULATE_SEED=$(or $(SEED),0) SIMULATE_RUNS=$(or $(RUNS),10000) $(PLAIN) ./services/gateway/internal/simulation -run '^TestSimulation$$' -count=1 -v
+	@SIMULATE_SEED=$(or $(SEED),0) SIMULATE_RUNS=$(or $(RUNS),10000) go test $(TEST) ./services/gateway/internal/simulation -run '^TestSimulation$$' -count=1 -v
 
 .PHONY: faults
 faults: ## Cause each fault under load, SECONDS each (default 60), and write the table in docs/operations.md

@@ -18,7 +18,7 @@ type plan struct {
 
 // action is a call, a command of an operator, or a fault.
 type action struct {
-	at      time.Duration // since the start
+	at      time.Duration // since the end of the warm-up
 	kind    string
 	gateway int
 	account int
@@ -28,6 +28,9 @@ type action struct {
 }
 
 const gateways, accounts, keysEach = 3, 2, 2
+
+// warmUp is the time to start the gateways.
+const warmUp = 200 * time.Millisecond
 
 func gatewayName(i int) string    { return fmt.Sprint("gateway-", i) }
 func accountID(i int) string      { return fmt.Sprintf("acc_%c", 'a'+i) }
@@ -115,10 +118,10 @@ func newPlan(seed uint64) plan {
 	for range r.IntN(4) {
 		add("restart", "swap", "redis clock", "redis clock", "gateway clock", "gateway clock", "authquota away")
 	}
-	if r.IntN(4) == 0 {
-		p.start = 24*time.Hour - upTo(length) - time.Second
-	}
 	slices.SortStableFunc(p.actions, func(a, b action) int { return cmp.Compare(a.at, b.at) })
+	if r.IntN(4) == 0 { // midnight comes soon after one of the actions
+		p.start = 24*time.Hour - warmUp - p.actions[r.IntN(len(p.actions))].at - upTo(10*time.Millisecond)
+	}
 	return p
 }
 

@@ -56,6 +56,9 @@ func (w *world) checkCharges(report func(string, ...any)) {
 				report("call of %s at %v charged by a clock that is wrong by %v", c.account, c.at, now)
 			}
 		}
+		if !slices.ContainsFunc(w.events, func(e *event) bool { return e.mayCharge(c) }) {
+			report("call of %s charged at %v, when no client waited", c.account, c.at)
+		}
 		recent := 0
 		for _, b := range w.store.charges[:i+1] {
 			young := c.stamp.Sub(b.stamp) < time.Minute-w.slack()
@@ -70,6 +73,12 @@ func (w *world) checkCharges(report func(string, ...any)) {
 			report("%d calls admitted on %s, capacity %d", c.service, c.day, capacity)
 		}
 	}
+}
+
+// mayCharge reports whether a charge may be that of the event. A call of a gateway that does not know the Redis clock yet, or that was killed,
+// may be charged after its end.
+func (e *event) mayCharge(c *charge) bool {
+	return e.kind == "call" && accountID(e.account) == c.account && !c.at.Before(e.start) && (e.first || e.unknown || !c.at.After(e.end))
 }
 
 // checkRejections checks that calls fail or are rejected only with reason.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -67,9 +68,14 @@ func (e *event) String() string {
 	return fmt.Sprintf("%s %s %v, key %s -> %s", e.start.Format(clock), e.end.Format(clock), e.action, e.keyID, result)
 }
 
+var runs int // of this process
+
 // simulate runs a plan.
 func simulate(t *testing.T, p plan, planted bug) *world {
 	t.Helper()
+	if runs++; runs%16 == 0 {
+		runtime.GC()
+	}
 	w := &world{plan: p, rotated: map[string]bool{}}
 	synctest.Test(t, func(t *testing.T) {
 		w.T = t
@@ -101,6 +107,7 @@ func simulate(t *testing.T, p plan, planted bug) *world {
 
 // begin starts all processes and lets each gateway make a call of an account of its own, so that it knows the Redis clock.
 func (w *world) begin(ctx context.Context) {
+	end := time.Now().Add(warmUp)
 	tel, err := telemetry.Start(ctx, "authquota", telemetry.Config{LogOutput: io.Discard})
 	require.NoError(w, err)
 	w.authquota.redis, err = w.store.connect("authquota", func() bool { return true }, nil, tel)
@@ -117,6 +124,7 @@ func (w *world) begin(ctx context.Context) {
 		w.start(i)
 		w.call(action{kind: "call", gateway: i, account: accounts, answer: "404"})
 	}
+	time.Sleep(time.Until(end))
 	w.setCalm(false)
 }
 
