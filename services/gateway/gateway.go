@@ -129,7 +129,9 @@ func start(r *service.Runtime, cfg Config) error {
 // refreshPages keeps the front page and the status page up to date.
 func refreshPages(r *service.Runtime, cfg Config, pages *docs.Site, ready *server.Ready) {
 	front := newFrontPage(pages, r.Peer(peer.Catalog, cfg.CatalogURL, cfg.Tokens), r.Now)
-	r.Every(service.Loop{Name: "front page", Interval: catalogRefresh, Timeout: catalogTimeout, Do: front.Refresh})
+	r.Every(service.Loop{Name: "front page", Interval: catalogRefresh, Timeout: catalogTimeout, Do: func(ctx context.Context) error {
+		return service.UnlessReported(front.Refresh(ctx))
+	}})
 	health := &healthPage{pages, ready, r.Registry, r.Now, r.Now()}
 	r.Every(service.Loop{Name: "status page", Interval: healthRefresh, Do: health.refresh})
 }
