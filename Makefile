@@ -124,8 +124,8 @@ $(VALE):
 	@scripts/install-vale $@
 
 .PHONY: alone
-alone: ## Build and vet each module without the workspace, as its image build does
-	@for m in $(MODULES); do (cd $$m && GOWORK=off go build ./... && GOWORK=off go vet ./...) || exit 1; done
+alone: ## Build each module without the workspace, as its image build does, and resolve the imports of its tests
+	@for m in $(MODULES); do (cd $$m && GOWORK=off go build ./... && GOWORK=off go list -deps -test ./... >/dev/null) || exit 1; done
 
 .PHONY: tidy
 tidy: ## Tidy every module

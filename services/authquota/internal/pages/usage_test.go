@@ -51,7 +51,7 @@ func TestUsagePage(t *testing.T) {
 	b.Get("/account/usage?days=1").Shows(http.StatusOK, "14 requests sent today")
 	b.Get("/account/usage?days=7").Shows(http.StatusOK, "1,248 requests sent in the last 7 days")
 	b.Get("/account/usage?days=90").Shows(http.StatusOK, "1,293 requests sent in the last 90 days", "Not in the plan",
-		"Get a plan with history on the plan page of your account", "Compare plans")
+		"Get a plan that does on the plan page of your account", "Compare plans")
 	b.Get("/account/usage?days=400&days=x").Shows(http.StatusOK, "1,248 requests sent in the last 30 days")
 
 	b.Post("/account/keys/connect", "key", stranger.Key).Leads("/account/keys")
