@@ -72,7 +72,7 @@ func TestWebhookEventsPassUnchanged(t *testing.T) {
 		"Authorization": {"Bearer " + servicetest.Token(peer.Gateway)}, "X-Opportunity-Client": {"198.51.100.1"}, "Content-Length": got.Header["Content-Length"],
 		"X-Request-Id": {a.header.Get("X-Request-Id")},
 	}, got.Header)
-	require.Contains(t, w.log.String(), `"route":"/billing/stripe/webhook","status":200`)
+	w.awaitLog(t, `"route":"/billing/stripe/webhook","status":200`)
 
 	for status, want := range map[int]int{400: 400, 500: 500, 503: 503, 502: 503} {
 		s.respondWith(respond(status, `{"error":{"code":"x"}}`))
@@ -127,7 +127,7 @@ func TestSandboxPages(t *testing.T) {
 	require.Equal(t, publicURL, got.Header.Get("Origin"))
 	require.Equal(t, "a=b", got.Header.Get("Cookie"))
 	require.Empty(t, got.Header.Get("Stripe-Signature"))
-	require.Contains(t, w.log.String(), `"route":"/billing/sandbox","status":303`)
+	w.awaitLog(t, `"route":"/billing/sandbox","status":303`)
 	require.Equal(t, 400, gw.do(t, request{method: http.MethodPost, path: "/billing/sandbox", body: strings.NewReader(strings.Repeat("x", 65<<10))}).status)
 
 	for _, path := range []string{

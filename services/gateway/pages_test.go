@@ -107,7 +107,7 @@ func TestPagesNeedNoKeyAndNoRedis(t *testing.T) {
 	}
 	pages, _ := w.authquota.takePages()
 	require.Empty(t, pages)
-	require.Contains(t, w.log.String(), `"method":"other","route":"/account","status":405`)
+	w.awaitLog(t, `"method":"other","route":"/account","status":405`)
 }
 
 // While authquota is unavailable, the gateway responds with an error page to browsers and with JSON to other clients.
@@ -252,7 +252,7 @@ func TestCheckpointsArePublic(t *testing.T) {
 	require.Equal(t, "not_found", gw.do(t, request{path: one}).code(t))
 	w.history.respondWith(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	require.Equal(t, "service_unavailable", gw.do(t, request{path: one}).code(t))
-	require.Contains(t, w.log.String(), `"route":"/.well-known/opportunity-history/{name}","status":200`)
+	w.awaitLog(t, `"route":"/.well-known/opportunity-history/{name}","status":200`)
 }
 
 // A trailing slash redirects to the page. API paths are exact.

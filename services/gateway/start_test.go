@@ -27,6 +27,7 @@ import (
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway"
@@ -81,6 +82,12 @@ type replica struct{ url, admin, operations string }
 
 // patience is the time to wait for Redis on a machine that runs many tests at once.
 const patience = 5 * time.Second
+
+// awaitLog waits until the log has a text. A request's line is written after its response.
+func (w *environment) awaitLog(t testing.TB, text string) {
+	t.Helper()
+	storetest.Eventually(t, "the log has "+text, func() bool { return strings.Contains(w.log.String(), text) })
+}
 
 // start runs a gateway with gateway.Run until the test ends.
 func (w *environment) start(adjust ...func(*gateway.Config)) replica {

@@ -25,6 +25,7 @@ func TestTraceOfStrangerIsNotContinued(t *testing.T) {
 			w := newEnvironment(t)
 			gw := w.start(func(cfg *gateway.Config) { cfg.TrustedProxies = c.proxies })
 			gw.do(t, request{path: "/docs", header: header})
+			w.awaitLog(t, `"route":"/docs"`)
 			require.Equal(t, c.continued, strings.Contains(w.log.String(), trace), w.log.String())
 		})
 	}
