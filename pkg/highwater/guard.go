@@ -177,8 +177,14 @@ func (g *Guard) verifyMark(ctx context.Context, m Mark) (lost bool, err error) {
 		g.reject(ctx, m.Checkpoint)
 		return lost, err
 	}
-	lostCheckpoint, err2 := g.verify(ctx, checkpointLoss(number, m.Checkpoint))
+	lostCheckpoint, err2 := g.verify(ctx, CheckpointLoss(Checkpoint, number, m.Checkpoint))
 	return lost || lostCheckpoint, errors.Join(err, err2)
+}
+
+// ReportLoss stops the service if the database lacks l, which a witness outside has proved. It returns ErrSetBack then.
+func (g *Guard) ReportLoss(ctx context.Context, l Loss) error {
+	_, err := g.verify(ctx, l)
+	return err
 }
 
 // verify returns ErrSetBack if the database lacks l. accepted reports that it does, and that an operator has accepted that.

@@ -18,7 +18,7 @@ import (
 // deleted if the store has it again.
 type Loss struct {
 	Kind       Kind   `gorm:"primaryKey"`
-	Number     int64  `gorm:"primaryKey;autoIncrement:false"` // sequence of the change, or number of the checkpoint
+	Number     int64  `gorm:"primaryKey;autoIncrement:false"` // sequence of the change, number of the checkpoint, or events of the log
 	ID         string `gorm:"primaryKey"`                     // of the change, empty for any with the sequence; of the checkpoint, the SHA-256 of Note
 	Note       string // signed text of the checkpoint
 	FoundAt    int64
@@ -35,8 +35,9 @@ type Kind string
 
 // Kinds.
 const (
-	Change     Kind = "change"
-	Checkpoint Kind = "checkpoint"
+	Change        Kind = "change"
+	Checkpoint    Kind = "checkpoint"
+	LogCheckpoint Kind = "log checkpoint" // that a witness has cosigned
 )
 
 // Open reports whether no operator has accepted the loss.
@@ -47,10 +48,10 @@ func (l Loss) Is(other Loss) bool {
 	return l.Kind == other.Kind && l.Number == other.Number && l.ID == other.ID
 }
 
-// checkpointLoss returns the loss of a checkpoint.
-func checkpointLoss(number int64, note string) Loss {
+// CheckpointLoss returns the loss of a checkpoint of either kind.
+func CheckpointLoss(kind Kind, number int64, note string) Loss {
 	sum := sha256.Sum256([]byte(note))
-	return Loss{Kind: Checkpoint, Number: number, ID: hex.EncodeToString(sum[:]), Note: note}
+	return Loss{Kind: kind, Number: number, ID: hex.EncodeToString(sum[:]), Note: note}
 }
 
 // Losses returns the open and the accepted losses of a store, in the order in which they were found. Releases before marks were authenticated

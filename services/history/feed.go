@@ -43,17 +43,28 @@ func listings(catalog *peer.Client, copied store.Listings, registry prometheus.R
 }
 
 // newGuard returns the guard of the history, and the Keeper of its marks, which is the catalog.
-func newGuard(r *service.Runtime, cfg Config, keys checkpoint.Keys, events *store.Store, keeps ...highwater.Row) (*highwater.Guard, highwater.Keeper, error) {
+func newGuard(r *service.Runtime, cfg Config, log checkpoint.Log, events *store.Store, keeps ...highwater.Row) (*highwater.Guard, highwater.Keeper, error) {
 	key, err := highwater.NewKey(peer.History, append(slices.Clone(cfg.Proof.SigningKeys), cfg.Tokens.Secrets()...)...)
 	if err != nil {
 		return nil, nil, err
 	}
 	catalog := highwater.Peer{Store: peer.History, Client: r.Peer(peer.Catalog, cfg.CatalogURL, cfg.Tokens)}
 	return r.Guard(highwater.Owner{
-		Store: peer.History, Key: key, Has: events.Has, Newest: events.Newest, Keeps: keeps,
+		Store: peer.History, Key: key, Newest: events.Newest, Keeps: keeps,
+		Has: hasOf(log, events),
 		Number: func(note string) (int64, error) {
-			c, err := keys.Open(note)
+			c, err := log.Keys.Open(note)
 			return c.Number, err
 		},
 	}, catalog), catalog, nil
+}
+
+// hasOf returns a function that reports whether the database has an event or a checkpoint.
+func hasOf(log checkpoint.Log, events *store.Store) func(context.Context, highwater.Loss) (bool, error) {
+	return func(ctx context.Context, l highwater.Loss) (bool, error) {
+		if l.Kind == highwater.LogCheckpoint {
+			return log.Has(ctx, l.Note)
+		}
+		return events.Has(ctx, l)
+	}
 }

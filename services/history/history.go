@@ -3,6 +3,7 @@ package history
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -12,8 +13,8 @@ import (
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/httpapi"
-	"opportunity.internal/services/history/internal/notary"
 	"opportunity.internal/services/history/internal/store"
 	"opportunity.internal/services/history/migrations"
 )
@@ -36,6 +37,7 @@ var definition = service.Definition[Config]{
 //   - check-links checks the due application links.
 //   - checkpoint signs a checkpoint now.
 //   - export writes all events and checkpoints.
+//   - prove writes an event with the proof that the log has it.
 //   - recover decides what becomes of a database that was set back; see Recover.
 //   - verify verifies all events against the signed checkpoints. It returns ErrMismatch if they do not match.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
@@ -48,6 +50,12 @@ func Main(ctx context.Context, lookup func(string) (string, bool), args []string
 		}},
 		"export": {Load: ProofConfig, Run: func(ctx context.Context, c Config, _ []string) error {
 			return Export(ctx, c, os.Stdout)
+		}},
+		"prove": {Load: ProofConfig, Usage: "EVENT_ID", Run: func(ctx context.Context, c Config, args []string) error {
+			if len(args) != 1 {
+				return errors.New("usage: history prove EVENT_ID")
+			}
+			return Prove(ctx, c, args[0], os.Stdout)
 		}},
 		"recover": service.RecoverVerb("history", true, ProofConfig, Recover),
 		"verify": {Load: ProofConfig, Usage: "[--against FILE]... [--output text|json]",
@@ -64,36 +72,60 @@ func Migrate(ctx context.Context, cfg Config) error { return definition.Migrate(
 func Run(ctx context.Context, cfg Config) error { return definition.Run(ctx, cfg) }
 
 func start(r *service.Runtime, cfg Config) error {
-	keys, err := cfg.Proof.Keys()
+	events := store.New(r.DB)
+	log, err := cfg.Proof.Log(events, cfg.PublicURL)
 	if err != nil {
 		return err
 	}
-	events := store.New(r.DB)
+	log.Now, log.Log = r.Now, r.Log
 	listed := store.NewListings(r.DB)
 	marks := listed.CatalogMarks(r.Log)
 	copied := listings(r.PeerWithMarks(peer.Catalog, cfg.CatalogURL, cfg.Tokens, marks), listed, r.Registry)
-	guard, catalog, err := newGuard(r, cfg, keys, events, marks, highwater.Row{Store: peer.Authquota, DB: r.DB})
+	guard, catalog, err := newGuard(r, cfg, log, events, marks, highwater.Row{Store: peer.Authquota, DB: r.DB})
 	if err != nil {
 		return err
 	}
-	r.Registry.MustRegister(appended(events), storedMetrics{events, store.NewLinkChecks(r.DB)})
+	r.Registry.MustRegister(appended(events), storedMetrics{events, store.NewLinkChecks(r.DB), log})
 	r.Ready.Add("schema", r.SchemaCurrent)
 
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	engine := web.New(problems)
-	httpapi.API{Store: events, Keys: keys, CatchUp: copied.CatchUp, PublicURL: cfg.PublicURL, Now: r.Now, RequireQuotes: cfg.RequireQuotes}.Routes(engine, problems, &r.Ready)
+	httpapi.API{Store: events, Keys: log.Keys, Log: log, CatchUp: copied.CatchUp, PublicURL: cfg.PublicURL, Now: r.Now, RequireQuotes: cfg.RequireQuotes}.Routes(engine, problems, &r.Ready)
 	access := peer.NewAccess(peer.History, cfg.Tokens, cfg.Callers, problems)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems))))
 
 	r.WatchPeer(peer.Catalog, cfg.CatalogURL, cfg.Tokens)
 	r.Go("listings feed", func(ctx context.Context) error { return copied.Follow(ctx, r.Log, r.Registry) })
-	failures := checkpointFailures(r.Registry)
-	if !keys.Signs() {
+	return sign(r, log, events, guard, catalog)
+}
+
+// sign registers the loops that sign checkpoints and have witnesses cosign them.
+func sign(r *service.Runtime, log checkpoint.Log, events *store.Store, guard *highwater.Guard, catalog highwater.Keeper) error {
+	daily, witnesses := checkpointFailures(r.Registry), witnessFailures(r.Registry)
+	if !log.Keys.Signs() {
 		r.Log.Warn("checkpoints disabled: OPPORTUNITY_HISTORY_SIGNING_KEY is not set")
 		return nil
 	}
 	exchange := func(ctx context.Context) error { return guard.Exchange(ctx, catalog) }
-	daily := notary.Notary{Store: events, Keys: keys, Now: r.Now, Log: r.Log, Exchange: exchange, Failed: failures.Inc}
-	r.Every(service.Loop{Name: "daily checkpoint", Interval: time.Second, Retry: 10 * time.Second, Do: guard.AfterReport(daily.SignDaily)})
+	notary := checkpoint.Notary{Store: events, Keys: log.Keys, Now: r.Now, Log: r.Log, Exchange: exchange, Failed: daily.Inc}
+	r.Every(service.Loop{Name: "daily checkpoint", Interval: time.Second, Retry: 10 * time.Second, Do: guard.AfterReport(notary.SignDaily)})
+
+	log.Exchange = exchange
+	log.Lost = func(ctx context.Context, c checkpoint.LogCheckpoint) error {
+		return guard.ReportLoss(ctx, highwater.CheckpointLoss(highwater.LogCheckpoint, c.Size, c.Note))
+	}
+	r.Every(service.Loop{Name: "log checkpoint", Interval: logInterval, Do: guard.AfterReport(guard.UnlessSetBack(log.Sign))})
+	if len(log.Witnesses) > 0 {
+		r.Every(service.Loop{Name: "witnesses", Interval: logInterval, Retry: 10 * time.Second, Do: guard.UnlessSetBack(func(ctx context.Context) error {
+			err := log.Cosign(ctx)
+			if err != nil && ctx.Err() == nil {
+				witnesses.Inc()
+			}
+			return err
+		})})
+	}
 	return nil
 }
+
+// logInterval is the longest time between the append of an event and its checkpoint of the log, while the catalog is available.
+const logInterval = 5 * time.Second

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/store"
 )
 
@@ -18,6 +19,8 @@ var (
 		"End of the last run of the link checker that checked every due link.", nil, nil)
 	lastCheckpoint = prometheus.NewDesc("history_checkpoint_timestamp_seconds", "Time of the newest checkpoint.", nil, nil)
 	signedEvents   = prometheus.NewDesc("history_checkpoint_events", "Events that the newest checkpoint covers.", nil, nil)
+	loggedEvents   = prometheus.NewDesc("history_log_checkpoint_events", "Events that the published checkpoint of the log covers.", nil, nil)
+	loggedLag      = prometheus.NewDesc("history_log_lag_seconds", "Age of the oldest event that the published checkpoint of the log does not cover, 0 if it covers all.", nil, nil)
 )
 
 // storedMetrics collects metrics of the link checker and the checkpoints from the database. The link checker runs in short-lived
@@ -25,10 +28,11 @@ var (
 type storedMetrics struct {
 	events *store.Store
 	links  store.LinkChecks
+	log    checkpoint.Log
 }
 
 func (storedMetrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{linkChecks, linkRunDuration, linkRunEnd, linkSuccess, lastCheckpoint, signedEvents} {
+	for _, d := range []*prometheus.Desc{linkChecks, linkRunDuration, linkRunEnd, linkSuccess, lastCheckpoint, signedEvents, loggedEvents, loggedLag} {
 		out <- d
 	}
 }
@@ -54,6 +58,25 @@ func (m storedMetrics) Collect(out chan<- prometheus.Metric) {
 		gauge(lastCheckpoint, unixSeconds(newest.Time))
 		gauge(signedEvents, float64(newest.Size))
 	}
+	if !m.log.Keys.Signs() {
+		return
+	}
+	origin, err := m.log.Origin(ctx)
+	if err != nil {
+		return
+	}
+	published, err := m.log.Published(ctx, origin, 0)
+	if err != nil {
+		return
+	}
+	if next, err := m.events.Records(ctx, published.Size, 1); err == nil {
+		gauge(loggedEvents, float64(published.Size))
+		lag := 0.0
+		if len(next) > 0 {
+			lag = max(0, m.log.Now().Sub(time.UnixMicro(next[0].RecordedAt)).Seconds())
+		}
+		gauge(loggedLag, lag)
+	}
 }
 
 func unixSeconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
@@ -67,6 +90,14 @@ func appended(events *store.Store) prometheus.Collector {
 func checkpointFailures(registry prometheus.Registerer) prometheus.Counter {
 	failures := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "history_checkpoint_failures_total", Help: "Failed attempts of this process to make the daily checkpoint.",
+	})
+	registry.MustRegister(failures)
+	return failures
+}
+
+func witnessFailures(registry prometheus.Registerer) prometheus.Counter {
+	failures := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "history_witness_failures_total", Help: "Attempts of this process to have the witnesses cosign a checkpoint of the log in which at least one failed or refused.",
 	})
 	registry.MustRegister(failures)
 	return failures

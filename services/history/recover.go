@@ -12,7 +12,6 @@ import (
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/history/internal/audit"
 	"opportunity.internal/services/history/internal/checkpoint"
-	"opportunity.internal/services/history/internal/notary"
 	"opportunity.internal/services/history/internal/store"
 )
 
@@ -48,7 +47,7 @@ func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.
 		if err := s.Audit(ctx, func(source audit.Source) (err error) { _, stored, err = source.Totals(); return err }); err != nil {
 			return err
 		}
-		report, err := audit.Replay(ctx, bufio.NewReader(in), replayed{s, notary.Notary{Store: s, Keys: keys}}, stored)
+		report, err := audit.Replay(ctx, bufio.NewReader(in), replayed{s, checkpoint.Notary{Store: s, Keys: keys}}, stored)
 		fmt.Fprintf(out, "replayed: events %d, checkpoints %d\n", report.Events, report.Checkpoints)
 		return err
 	})
@@ -57,5 +56,5 @@ func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.
 // replayed is an audit.Target.
 type replayed struct {
 	*store.Store
-	notary.Notary
+	checkpoint.Notary
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 
@@ -16,7 +17,6 @@ import (
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history/internal/audit"
 	"opportunity.internal/services/history/internal/checkpoint"
-	"opportunity.internal/services/history/internal/notary"
 	"opportunity.internal/services/history/internal/store"
 )
 
@@ -37,22 +37,22 @@ func ProofConfig(lookup func(string) (string, bool)) (Config, error) {
 // SignNow makes a checkpoint, even if the day already has one, and writes its signed text to out. The catalog must be reachable, because it
 // keeps the newest one.
 func SignNow(ctx context.Context, cfg Config, out io.Writer) error {
-	keys, err := cfg.Proof.Keys()
-	if err != nil {
-		return err
-	}
-	if !keys.Signs() {
+	if len(cfg.Proof.SigningKeys) == 0 {
 		return errors.New("OPPORTUNITY_HISTORY_SIGNING_KEY is not set")
 	}
 	cfg.Database.Access = database.Existing
 	return definition.Do(ctx, cfg, func(r *service.Runtime) error {
 		events := store.New(r.DB)
-		guard, catalog, err := newGuard(r, cfg, keys, events)
+		log, err := cfg.Proof.Log(events, cfg.PublicURL)
+		if err != nil {
+			return err
+		}
+		guard, catalog, err := newGuard(r, cfg, log, events)
 		if err != nil {
 			return err
 		}
 		exchange := func(ctx context.Context) error { return guard.Exchange(ctx, catalog) }
-		signer := notary.Notary{Store: events, Keys: keys, Now: r.Now, Log: r.Log, Exchange: exchange}
+		signer := checkpoint.Notary{Store: events, Keys: log.Keys, Now: r.Now, Log: r.Log, Exchange: exchange}
 		c, made, err := signer.Make(ctx, "")
 		if err != nil {
 			return err
@@ -103,7 +103,11 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 				return errors.New("no key to verify signatures: set OPPORTUNITY_HISTORY_PUBLIC_KEYS to the public keys of the history")
 			}
 		}
-		seen, lost, err := seenByCatalog(ctx, r.DB, s)
+		log, err := cfg.Proof.Log(s, "")
+		if err != nil {
+			return err
+		}
+		seen, lost, err := seenElsewhere(ctx, r.DB, hasOf(log, s))
 		if err != nil {
 			return err
 		}
@@ -126,27 +130,76 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 	return err
 }
 
-// seenByCatalog returns what the catalog has seen and the database lacks, unless an operator accepted that.
-func seenByCatalog(ctx context.Context, db *database.DB, events *store.Store) (checkpoints []audit.Saved, lost []api.Change, err error) {
+// seenElsewhere returns what the catalog or a witness has seen and the database lacks, unless an operator accepted that.
+func seenElsewhere(ctx context.Context, db *database.DB, has func(context.Context, highwater.Loss) (bool, error)) (checkpoints []audit.Saved, lost []audit.Finding, err error) {
 	all, err := highwater.Losses(db.WithContext(ctx))
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, s := range all {
-		if !s.Open() {
+	for _, l := range all {
+		if !l.Open() {
 			continue
 		}
-		switch has, err := events.Has(ctx, s); {
+		missing := audit.Finding{Kind: audit.Missing, Sequence: l.Number}
+		switch has, err := has(ctx, l); {
 		case err != nil:
 			return nil, nil, err
 		case has: // replayed since
-		case s.Kind == highwater.Checkpoint:
-			checkpoints = append(checkpoints, audit.Saved{Name: "the catalog", Note: s.Note})
+		case l.Kind == highwater.Checkpoint:
+			checkpoints = append(checkpoints, audit.Saved{Name: "the catalog", Note: l.Note})
+		case l.Kind == highwater.LogCheckpoint:
+			missing.Message = fmt.Sprintf("a witness has seen a checkpoint of the log over the first %d events that these events do not match", l.Number)
+			lost = append(lost, missing)
 		default:
-			lost = append(lost, api.Change{Sequence: s.Number, ID: s.ID})
+			missing.ID, missing.Message = l.ID, "the catalog has seen this event, which is missing"
+			lost = append(lost, missing)
 		}
 	}
 	return checkpoints, lost, nil
+}
+
+// ErrNotProved is the error of Prove for an event that cannot be proved; its text says why.
+var ErrNotProved = errors.New("not proved")
+
+// Prove writes an event and the proof that the published checkpoint of the log covers it to out, as JSON with the members event and proof. It
+// changes nothing and may run while the history is served.
+func Prove(ctx context.Context, cfg Config, id string, out io.Writer) error {
+	cfg.Database.Access = database.ReadOnly
+	return definition.Do(ctx, cfg, func(r *service.Runtime) error {
+		s := store.New(r.DB)
+		log, err := cfg.Proof.Log(s, "")
+		if err != nil {
+			return err
+		}
+		log.Now = r.Now
+		newest, err := s.NewestLogCheckpoint(ctx, "")
+		if err != nil {
+			return err
+		}
+		c, err := log.Published(ctx, newest.Origin, 0)
+		if err != nil {
+			return err
+		}
+		record, found, err := s.Record(ctx, id)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return fmt.Errorf("%w: there is no event %s", ErrNotProved, id)
+		}
+		proof, err := log.Prove(ctx, c, record)
+		if errors.Is(err, checkpoint.ErrForm) || errors.Is(err, checkpoint.ErrNotCovered) {
+			return fmt.Errorf("%w: %w", ErrNotProved, err)
+		}
+		if err != nil {
+			return err
+		}
+		e, err := record.Event()
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(out).Encode(api.ProvedEvent{Event: e, Proof: proof})
+	})
 }
 
 // readSaved reads a saved checkpoint from a file: the published document or only the signed text.

@@ -5,11 +5,13 @@ package audit
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
 
-	"opportunity.internal/pkg/api"
+	"golang.org/x/mod/sumdb/tlog"
+
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/event"
 )
@@ -21,6 +23,10 @@ type Source interface {
 	// Events returns up to limit events with a sequence above after, and the stored leaves up to the last of these events.
 	// Without further events, it returns all stored leaves above after.
 	Events(after int64, limit int) (Page, error)
+	// Logged returns the newest checkpoint of the log of each origin, in the order of sizes, not verified.
+	Logged() ([]checkpoint.LogCheckpoint, error)
+	// Tiles returns the hashes of tiles of the log.
+	Tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error)
 	// Heads returns the heads stored with a checkpoint.
 	Heads(number int64) ([]checkpoint.Head, error)
 	// Summaries returns summaries with a slug above after, ordered by slug, with the events of their listings. It returns as many as have up to
@@ -75,6 +81,7 @@ type Report struct {
 	Chains      int       `json:"chains"`
 	Checkpoints int       `json:"checkpoints"` // stored checkpoints with a valid signature
 	Signed      int64     `json:"signed"`      // events that the newest of these checkpoints covers
+	Logged      int64     `json:"logged"`      // events that the newest checkpoint of the log covers
 	Findings    []Finding `json:"findings"`    // ordered by sequence; those without an event come last
 	Omitted     int       `json:"omitted"`     // findings beyond MaxFindings
 }
@@ -85,28 +92,30 @@ type Saved struct {
 	Note string // the signed text
 }
 
-// Run audits source with the trusted keys, saved checkpoints, and events that the catalog has seen and the store is known to lack. It reads
+// Run audits source with the trusted keys, saved checkpoints, and findings about what others have seen and the store is known to lack. It reads
 // every event twice, once for its summary, and reads ahead while it verifies. It needs little memory for each listing, and none for each
 // event. It returns an error only if source does.
-func Run(source Source, keys checkpoint.Keys, saved []Saved, lost []api.Change) (Report, error) {
+func Run(source Source, keys checkpoint.Keys, saved []Saved, lost []Finding) (Report, error) {
 	a := &auditor{source: source, chains: map[string]*chain{}, next: 1}
 	appended, stored, err := source.Totals()
 	if err != nil {
 		return Report{}, err
 	}
 	a.addClaims(keys, stored, saved)
+	if err := a.addLogged(keys); err != nil {
+		return Report{}, err
+	}
 	if err := a.walk(appended); err != nil {
 		return Report{}, err
 	}
 	if err := a.summaries(); err != nil {
 		return Report{}, err
 	}
+	a.checkTiles()
 	if a.orphaned {
 		a.addFinding(Checkpointed, ref{}, 0, "leaves are stored for events without a checkpoint: newer checkpoints are missing")
 	}
-	for _, l := range lost {
-		a.addFinding(Missing, ref{sequence: l.Sequence, id: l.ID}, 0, "the catalog has seen this event, which is missing")
-	}
+	a.findings = append(a.findings, lost...)
 	return a.report(), nil
 }
 
@@ -146,7 +155,7 @@ func (a *auditor) report() Report {
 	slices.SortStableFunc(a.findings, func(x, y Finding) int { return cmp.Compare(last(x), last(y)) })
 	named := min(len(a.findings), MaxFindings)
 	return Report{
-		Fits: len(a.findings) == 0, Events: a.events, Chains: len(a.chains), Checkpoints: a.valid, Signed: a.storedSize,
+		Fits: len(a.findings) == 0, Events: a.events, Chains: len(a.chains), Checkpoints: a.valid, Signed: a.storedSize, Logged: a.loggedSize,
 		Findings: append([]Finding{}, a.findings[:named]...), Omitted: len(a.findings) - named + a.omitted,
 	}
 }

@@ -1,12 +1,14 @@
 package audit_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/sumdb/tlog"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/history/internal/audit"
@@ -59,6 +61,10 @@ func (h *history) Events(after int64, limit int) (p audit.Page, err error) {
 	h.heap = max(h.heap, m.HeapAlloc)
 	return p, nil
 }
+
+func (h *history) Logged() ([]checkpoint.LogCheckpoint, error) { return nil, nil }
+
+func (h *history) Tiles(context.Context, []tlog.Tile) ([][]byte, error) { return nil, nil }
 
 func (h *history) Heads(int64) ([]checkpoint.Head, error) { return nil, nil }
 

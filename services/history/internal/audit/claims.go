@@ -192,7 +192,7 @@ func (a *auditor) restart(c claim, fits, leavesMatch bool) error {
 		return nil
 	}
 	if !fits {
-		a.tree = again
+		a.tree, a.logUnlike = again, false
 	}
 	if !leavesMatch {
 		a.storedTree, err = checkpoint.NewTree(c.Size, c.frontier)

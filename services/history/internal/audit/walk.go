@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/event"
 )
@@ -30,6 +32,12 @@ type auditor struct {
 	storedSize int64   // size of the largest stored claim
 	savedSize  int64   // size of the largest saved claim that matches
 	valid      int     // number of stored claims
+
+	logged      []checkpoint.LogCheckpoint // not yet checked, ordered by size
+	loggedTree  tlog.Tree                  // of the newest one
+	loggedSize  int64
+	loggedAfter int64 // size of the last one that matches
+	logUnlike   bool  // the tree is not the one that was logged, until it is restarted
 
 	next   int64 // next expected sequence
 	events int64
@@ -66,10 +74,10 @@ func (a *auditor) walk(appended int64) error {
 			return err
 		}
 		if len(page.Records) == 0 {
-			return a.skip(max(appended, a.signedSize), page.Leaves)
+			return a.skip(max(appended, a.signedSize, a.loggedSize), page.Leaves)
 		}
 		hashed := make([]hashes, len(page.Records))
-		inParallel(len(hashed), func(i int) { hashed[i] = hashesOf(&page.Records[i], a.signedSize) })
+		inParallel(len(hashed), func(i int) { hashed[i] = hashesOf(&page.Records[i], max(a.signedSize, a.loggedSize)) })
 		for i := range page.Records {
 			if err := a.addEvent(&page.Records[i], hashed[i], page.Leaves); err != nil {
 				return err
@@ -106,7 +114,7 @@ func (a *auditor) skip(to int64, leaves map[int64][]byte) error {
 			return err
 		}
 	}
-	a.next = to + 1
+	a.next, a.logUnlike = to+1, true
 	return nil
 }
 
@@ -118,9 +126,17 @@ func storedLeaf(leaves map[int64][]byte, sequence int64) []byte {
 	return make([]byte, checkpoint.HashSize)
 }
 
+// growTree adds a leaf to the tree of events and checks the checkpoint of the log of the new size.
+func (a *auditor) growTree(leaf []byte) error {
+	if err := a.tree.Grow(leaf); err != nil {
+		return err
+	}
+	return a.checkLogged(a.tree.Size())
+}
+
 // addLeaf adds a leaf to both trees and checks the claims of the new size.
 func (a *auditor) addLeaf(leaf, stored []byte) error {
-	if err := a.tree.Grow(leaf); err != nil {
+	if err := a.growTree(leaf); err != nil {
 		return err
 	}
 	if err := a.storedTree.Grow(stored); err != nil {
@@ -144,7 +160,10 @@ func (a *auditor) addEvent(r *event.Record, h hashes, leaves map[int64][]byte) e
 	a.extendChain(r, at, h.intact)
 	if r.Sequence > a.signedSize {
 		a.orphaned = a.orphaned || leaves[r.Sequence] != nil
-		return nil
+		if r.Sequence > a.loggedSize || a.logUnlike {
+			return nil
+		}
+		return a.growTree(h.leaf)
 	}
 	stored := storedLeaf(leaves, r.Sequence)
 	if a.unlike.sequence == 0 && !bytes.Equal(h.leaf, stored) {

@@ -261,13 +261,15 @@ func TestHeadsHashCoversPublishedHeads(t *testing.T) {
 
 func TestPublishedDocument(t *testing.T) {
 	k := keys(t, seeds[:1], nil)
-	text, err := json.Marshal(checkpoint.Stored{Checkpoint: example, Before: 16, Note: "note"}.Publish("https://api.example", k))
+	text, err := json.Marshal(checkpoint.Stored{Checkpoint: example, Before: 16, Note: "note"}.Publish("https://api.example", k, "api.example/opportunity-history"))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"checkpoint":"note","id":"`+checkpoint.ID("note")+`","number":17,"time":"2026-11-20T00:00:00.214511Z","events":1284,"chains":96,
 		"rootHash":"BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=","consistency":[],"publicKeys":["`+k.Public()[0]+`"],
 		"self":"https://api.example/.well-known/opportunity-history/17","previous":"https://api.example/.well-known/opportunity-history/16","generation":1,
-		"heads":"https://api.example/.well-known/opportunity-history/17.heads","documentation":"https://api.example/docs/provable-history"}`, string(text))
-	require.Nil(t, checkpoint.Stored{Checkpoint: example}.Publish("https://api.example", k).Previous)
+		"heads":"https://api.example/.well-known/opportunity-history/17.heads",
+		"log":{"origin":"api.example/opportunity-history","publicKeys":["`+k.PublicAs("api.example/opportunity-history")[0]+`"],
+		"checkpoint":"https://api.example/.well-known/opportunity-history/log/checkpoint"},"documentation":"https://api.example/docs/provable-history"}`, string(text))
+	require.Nil(t, checkpoint.Stored{Checkpoint: example}.Publish("https://api.example", k, "").Previous)
 }
 
 func FuzzOpen(f *testing.F) {

@@ -21,7 +21,15 @@ type Document struct {
 	Previous      *string   `json:"previous"`
 	Generation    int64     `json:"generation"`
 	HeadsURL      string    `json:"heads"`
+	Log           LogInfo   `json:"log"`
 	Documentation string    `json:"documentation"`
+}
+
+// LogInfo says where the log of single events is, and what verifies it.
+type LogInfo struct {
+	Origin     string   `json:"origin"`     // of the current generation
+	PublicKeys []string `json:"publicKeys"` // of that origin, newest first
+	Checkpoint string   `json:"checkpoint"` // URL
 }
 
 // Path is the URL path of the newest checkpoint. A day or number appended as a path element selects another one.
@@ -30,13 +38,15 @@ const Path = "/.well-known/opportunity-history"
 // HeadsSuffix turns the URL of a checkpoint into the URL of its heads.
 const HeadsSuffix = ".heads"
 
-// Publish returns the document of s for an API at the URL base. The caller must have verified the note with Keys.Open.
-func (s Stored) Publish(base string, keys Keys) Document {
+// Publish returns the document of s for an API at the URL base, with the origin of the log. The caller must have verified the note with
+// Keys.Open.
+func (s Stored) Publish(base string, keys Keys, origin string) Document {
 	url := func(number int64) string { return fmt.Sprintf("%s%s/%d", base, Path, number) }
 	d := Document{
 		Checkpoint: s.Note, ID: ID(s.Note), Number: s.Number, Time: s.Time, Events: s.Size, Chains: s.Chains, RootHash: s.Root,
 		Consistency: s.Consistency, PublicKeys: keys.Public(), Self: url(s.Number), HeadsURL: url(s.Number) + HeadsSuffix,
 		Documentation: base + "/docs/provable-history", Generation: s.Generation,
+		Log: LogInfo{Origin: origin, PublicKeys: keys.PublicAs(origin), Checkpoint: base + LogPath + "/checkpoint"},
 	}
 	if d.Consistency == nil {
 		d.Consistency = [][]byte{}

@@ -9,8 +9,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/gowebpki/jcs"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/eventfile"
@@ -31,8 +35,10 @@ type Record struct {
 	Actor      string        `json:"actor"`      // the operator who appended it
 	RecordedAt int64         `json:"recordedAt"` // microseconds since 1970 UTC
 
-	// Evidence is the private evidence, with a random salt: JSON of a saltedEvidence, as hashed. It is nil if there is none, and in
-	// events of releases without it.
+	// Form is the layout of Hash and of the leaf: 1 commits to the public and the private part separately, so that a reader can verify the
+	// public one. 0 is that of earlier releases.
+	Form int `json:"form,omitempty"`
+	// Evidence is the private part: JSON of a privatePart, as hashed. It is nil in events of form 0 without evidence.
 	Evidence *string `json:"evidence,omitempty"`
 
 	ContentHash string `json:"contentHash"` // of the content; equal for duplicates
@@ -111,21 +117,24 @@ func New(e api.VerificationEvent) (Record, error) {
 	return r, nil
 }
 
-// saltedEvidence is evidence as it is stored. The salt keeps a hash of it from confirming a guess.
-type saltedEvidence struct {
-	Salt string `json:"salt"` // 128 random bits, hexadecimal
-	api.Evidence
+// privatePart is the part of an event that no consumer sees. The salt keeps a hash of it from confirming a guess. Actor comes first, so that
+// Intact finds it without parsing; events of form 0 have none. The evidence is nil if the event has none.
+type privatePart struct {
+	Actor string `json:"actor,omitempty"`
+	Salt  string `json:"salt"` // 128 random bits, hexadecimal
+	*api.Evidence
 }
 
-// Attach sets the private evidence, unless it is empty. Call it before Seal, which commits to it.
+// Attach sets the form and the private part. Actor must be set. Call it before Seal, which commits to it.
 func (r *Record) Attach(e api.Evidence) error {
-	if e.Empty() {
-		return nil
-	}
 	salt := make([]byte, 16)
 	_, _ = rand.Read(salt) // never fails
-	text, err := json.Marshal(saltedEvidence{hex.EncodeToString(salt), e})
-	r.Evidence = new(string(text))
+	part := privatePart{Actor: r.Actor, Salt: hex.EncodeToString(salt)}
+	if !e.Empty() {
+		part.Evidence = &e
+	}
+	text, err := json.Marshal(part)
+	r.Form, r.Evidence = 1, new(string(text))
 	return err
 }
 
@@ -134,12 +143,14 @@ func (r *Record) Private() (*api.Evidence, error) {
 	if r.Evidence == nil {
 		return nil, nil
 	}
-	var e saltedEvidence
-	if err := json.Unmarshal([]byte(*r.Evidence), &e); err != nil {
+	var p privatePart
+	if err := json.Unmarshal([]byte(*r.Evidence), &p); err != nil {
 		return nil, fmt.Errorf("evidence of event %s: %w", r.ID, err)
 	}
-	e.Complete()
-	return &e.Evidence, nil
+	if p.Evidence != nil {
+		p.Complete()
+	}
+	return p.Evidence, nil
 }
 
 // Seal appends the record to the chain whose newest event has the hash prev, empty for a new chain: it sets PrevHash and Hash.
@@ -150,6 +161,9 @@ func (r *Record) Seal(prev string) {
 
 // chained returns the hash of the record in the chain whose newest event has the hash prev.
 func (r *Record) chained(prev string) string {
+	if r.Form == 1 {
+		return digest("opportunity verification event 3", prev, string(r.Leaf()))
+	}
 	fields := append([]string{prev, r.ID, r.Actor, strconv.FormatInt(r.RecordedAt, 10)}, r.content()...)
 	if r.Evidence == nil {
 		return digest("opportunity verification event 1", fields...)
@@ -157,16 +171,133 @@ func (r *Record) chained(prev string) string {
 	return digest("opportunity verification event 2", append(fields, digest("opportunity verification event evidence 1", *r.Evidence))...)
 }
 
-// Leaf returns the leaf of the record in the log of all events. The leaf contains only hashes of the content and the actor, so an
-// inclusion proof does not reveal who appended the event.
+// Entry is the leaf of an event of form 1 in the log of all events, as canonical JSON (RFC 8785).
+type Entry struct {
+	Event json.RawMessage `json:"event"` // as the API shows it
+	Opening
+}
+
+// Opening is what a reader of an event needs besides it to compute its entry.
+type Opening struct {
+	Private    string    `json:"private"` // hexadecimal SHA-256 of the private part
+	RecordedAt time.Time `json:"recordedAt"`
+
+	// Added names the members that the API shows and that the event was recorded without, because the API gained them later. Each is a path of
+	// names and indexes, such as facts.pay.basis. It is not a part of the entry.
+	Added []string `json:"added,omitempty"`
+}
+
+// Leaf returns the leaf of the record in the log of all events. The leaf reveals neither the actor nor the evidence: it has salted hashes of
+// them. It returns nil if the stored JSON of the record is not valid.
 func (r *Record) Leaf() []byte {
-	return appendJoined(nil, "opportunity verification event leaf 1", r.Hash, r.ID, strconv.FormatInt(r.RecordedAt, 10), r.ContentHash)
+	if r.Form != 1 {
+		return appendJoined(nil, "opportunity verification event leaf 1", r.Hash, r.ID, strconv.FormatInt(r.RecordedAt, 10), r.ContentHash)
+	}
+	public, err := r.public()
+	if err != nil {
+		return nil
+	}
+	entry, err := json.Marshal(Entry{Event: public, Opening: r.opening()})
+	if err != nil {
+		return nil
+	}
+	leaf, err := jcs.Transform(entry)
+	if err != nil {
+		return nil
+	}
+	return leaf
+}
+
+func (r *Record) opening() Opening {
+	sum := sha256.Sum256([]byte(*r.Evidence))
+	return Opening{Private: hex.EncodeToString(sum[:]), RecordedAt: time.UnixMicro(r.RecordedAt).UTC()}
+}
+
+// public returns the event as the API showed it when it was recorded.
+func (r *Record) public() (json.RawMessage, error) {
+	return json.Marshal(storedEvent{
+		ID: r.ID, Slug: r.Slug, CheckedAt: time.UnixMicro(r.CheckedAt).UTC(), CheckType: r.CheckType, Outcome: r.Outcome,
+		SourceURLs: json.RawMessage(r.SourceURLs), Facts: rawOrNull(r.Facts), Note: r.Note,
+	})
+}
+
+// Opening returns the opening of the record, which must have form 1.
+func (r *Record) Opening() (o Opening, err error) {
+	recorded, err := r.public()
+	if err != nil {
+		return o, err
+	}
+	e, err := r.Event()
+	if err != nil {
+		return o, err
+	}
+	shown, err := json.Marshal(e)
+	if err != nil {
+		return o, err
+	}
+	var a, b any
+	if err := errors.Join(json.Unmarshal(recorded, &a), json.Unmarshal(shown, &b)); err != nil {
+		return o, err
+	}
+	o = r.opening()
+	o.Added = added(a, b, "")
+	slices.Sort(o.Added)
+	return o, nil
+}
+
+// added returns the paths of the members of shown that recorded lacks.
+func added(recorded, shown any, path string) (paths []string) {
+	switch shown := shown.(type) {
+	case map[string]any:
+		of, ok := recorded.(map[string]any)
+		for name, value := range shown {
+			if _, has := of[name]; has {
+				paths = append(paths, added(of[name], value, path+"."+name)...)
+			} else if ok {
+				paths = append(paths, strings.TrimPrefix(path+"."+name, "."))
+			}
+		}
+	case []any:
+		of, _ := recorded.([]any)
+		for i := range min(len(of), len(shown)) {
+			paths = append(paths, added(of[i], shown[i], path+"."+strconv.Itoa(i))...)
+		}
+	}
+	return paths
+}
+
+// storedEvent is an api.VerificationEvent with the JSON that was recorded.
+type storedEvent struct {
+	ID         string          `json:"id"`
+	Slug       string          `json:"slug"`
+	CheckedAt  time.Time       `json:"checkedAt"`
+	CheckType  api.CheckType   `json:"checkType"`
+	Outcome    api.Outcome     `json:"outcome"`
+	SourceURLs json.RawMessage `json:"sourceUrls"`
+	Facts      json.RawMessage `json:"facts"`
+	Note       string          `json:"note"`
+}
+
+func rawOrNull(text *string) json.RawMessage {
+	if text == nil {
+		return json.RawMessage("null")
+	}
+	return json.RawMessage(*text)
 }
 
 // Intact reports whether the hashes of the record match its fields. The caller must check PrevHash against the chain.
 func (r *Record) Intact() bool {
 	validFacts := r.Facts == nil || *r.Facts != "" // an empty text has the same hash as nil
-	return validFacts && r.ContentHash == digest(contentForm, r.content()...) && r.Hash == r.chained(r.PrevHash)
+	return validFacts && r.validForm() && r.ContentHash == digest(contentForm, r.content()...) && r.Hash == r.chained(r.PrevHash)
+}
+
+// validForm reports whether the form is known, and in form 1 whether the private part names the actor.
+func (r *Record) validForm() bool {
+	if r.Form == 0 {
+		return true
+	}
+	actor, err := json.Marshal(r.Actor)
+	return err == nil && r.Form == 1 && r.Evidence != nil && strings.HasPrefix(*r.Evidence, `{"actor":`+string(actor)+`,`)
 }
 
 // HashWithoutFacts returns the content hash that a review that ends in closed had before it was given the facts in effect. Of any other

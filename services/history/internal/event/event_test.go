@@ -74,7 +74,84 @@ func TestEqualEvidenceHasDifferentHashes(t *testing.T) {
 	require.Len(t, hashes, 2, "a hash without a salt would confirm a guess")
 	r := event.Record{}
 	require.NoError(t, r.Attach(api.Evidence{Quotes: []api.Quote{}}))
-	require.Nil(t, r.Evidence)
+	private, err := r.Private()
+	require.NoError(t, err)
+	require.Nil(t, private)
+}
+
+// proposed returns an event of the current form before it joins a chain.
+func proposed(t *testing.T) event.Record {
+	t.Helper()
+	facts := api.UnknownFacts()
+	facts.Remote, facts.Languages = new(true), []string{"fr"}
+	r, err := event.New(api.VerificationEvent{
+		Slug: "odin-works", CheckedAt: time.Date(2026, 11, 20, 9, 0, 0, 120000000, time.UTC), CheckType: api.Review, Outcome: api.OutcomeVerified,
+		SourceURLs: []string{"https://odin.example/a?b=1&c=2"}, Facts: &facts, Note: "Première visite <ok>\u2028",
+	})
+	require.NoError(t, err)
+	r.ID, r.Actor, r.RecordedAt = "0198f000-0000-7000-8000-000000000001", "ada \"the\" <curator>", 1795165200000001
+	require.NoError(t, r.Attach(api.Evidence{Gone: []string{"https://odin.example/faq"}}))
+	return r
+}
+
+// The golden values come from an independent implementation. They must never change: published proofs depend on them.
+func TestLeafIsTheEventOfTheAPI(t *testing.T) {
+	r := proposed(t)
+	r.Evidence = new(`{"actor":"ada \"the\" \u003ccurator\u003e","salt":"000102030405060708090a0b0c0d0e0f"}`)
+	r.Seal("previous")
+	require.True(t, r.Intact())
+	require.Equal(t, `{"event":{"checkType":"review","checkedAt":"2026-11-20T09:00:00.12Z","facts":{"applicationStatus":"unknown","applicationUrl":null,`+
+		`"countryEligibility":[],"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":null,"languages":["fr"],"pay":null,"remote":true,`+
+		`"requirements":[],"riskIndicators":[]},"id":"0198f000-0000-7000-8000-000000000001","note":"Première visite <ok>`+"\u2028"+`","outcome":"verified",`+
+		`"slug":"odin-works","sourceUrls":["https://odin.example/a?b=1&c=2"]},"private":"fd62d3febe78b87cfd4478c80222886e41b2fb6669300efb42037ab860272836",`+
+		`"recordedAt":"2026-11-20T09:00:00.000001Z"}`, string(r.Leaf()))
+	require.Equal(t, "5909d80e0df3079bf44f807162f268152ee7d255ff3719a249ff5b4fb761259b", r.Hash)
+}
+
+// Actor and evidence are in the salted private part only.
+func TestLeafAndHashRevealNoGuessOfTheActor(t *testing.T) {
+	seen := map[string]bool{}
+	for range 2 {
+		r := proposed(t)
+		r.Seal("previous")
+		require.NotContains(t, string(r.Leaf()), "ada")
+		seen[r.Hash], seen[string(r.Leaf())] = true, true
+	}
+	require.Len(t, seen, 4, "the same event of the same actor must have another hash")
+}
+
+func TestEachPartOfAnEventIsCovered(t *testing.T) {
+	for name, change := range map[string]func(r *event.Record){
+		"actor":        func(r *event.Record) { r.Actor = "eve" },
+		"private part": func(r *event.Record) { r.Evidence = new(strings.Replace(*r.Evidence, "faq", "faz", 1)) },
+		"no private":   func(r *event.Record) { r.Evidence = nil },
+		"form":         func(r *event.Record) { r.Form = 0 },
+		"later form":   func(r *event.Record) { r.Form = 2 },
+		"note":         func(r *event.Record) { r.Note = "x" },
+		"recordedAt":   func(r *event.Record) { r.RecordedAt++ },
+		"facts":        func(r *event.Record) { r.Facts = new(strings.Replace(*r.Facts, "true", "false", 1)) },
+	} {
+		r := proposed(t)
+		r.Seal("previous")
+		require.True(t, r.Intact())
+		change(&r)
+		require.False(t, r.Intact(), name)
+	}
+}
+
+// An event that was recorded before the API gained a member is shown with it.
+func TestOpeningNamesMembersThatTheAPIGainedLater(t *testing.T) {
+	r := proposed(t)
+	r.Facts = new(`{"countryEligibility":[{"country":"CA"}],"remote":true}`)
+	opening, err := r.Opening()
+	require.NoError(t, err)
+	require.Contains(t, opening.Added, "facts.languages")
+	require.Contains(t, opening.Added, "facts.countryEligibility.0.includedRegions")
+	require.NotContains(t, opening.Added, "facts.remote")
+	plain := proposed(t)
+	opening, err = plain.Opening()
+	require.NoError(t, err)
+	require.Empty(t, opening.Added)
 }
 
 func TestHashCoversEveryField(t *testing.T) {

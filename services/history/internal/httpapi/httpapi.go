@@ -19,6 +19,7 @@ import (
 type API struct {
 	Store     *store.Store
 	Keys      checkpoint.Keys
+	Log       checkpoint.Log
 	CatchUp   func(context.Context) error // brings the copy of the catalog's listings up to date
 	PublicURL string                      // URL of the gateway for consumers, without a trailing slash
 	Now       func() time.Time
@@ -36,7 +37,8 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handle
 	a.queries = newBreaker()
 	engine.GET("/readyz", gin.WrapH(ready))
 	for path, handle := range map[string]func(*gin.Context) (web.Reply, error){
-		checkpoint.Path: a.latestCheckpoint, checkpoint.Path + "/:name": a.checkpoint,
+		checkpoint.Path: a.latestCheckpoint, checkpoint.Path + "/:name": a.checkpoint, checkpoint.LogPath + "/checkpoint": a.logCheckpoint,
+		checkpoint.LogPath + "/tile/*path": a.logTile, checkpoint.LogPath + "/proof/:id": a.logProof,
 	} {
 		engine.GET(path, web.Handler(errors, handle))
 		engine.HEAD(path, web.Handler(errors, handle))

@@ -27,11 +27,14 @@ var noCheckpoint = problem.New(problem.NotFound, "There is no such checkpoint. A
 
 func (a API) latestCheckpoint(g *gin.Context) (web.Reply, error) {
 	var c checkpoint.Stored
+	var origin string
 	err := a.queries.run(g.Request.Context(), func(ctx context.Context) (err error) {
-		c, _, err = a.Store.LastCheckpoint(ctx)
+		if c, _, err = a.Store.LastCheckpoint(ctx); err == nil {
+			origin, err = a.Log.Origin(ctx)
+		}
 		return err
 	})
-	return a.publish(c, c.Number != 0, cacheBriefly, err)
+	return a.publish(c, origin, c.Number != 0, cacheBriefly, err)
 }
 
 // checkpoint serves the checkpoint of a day or number. With HeadsSuffix in the name it serves the heads of the chains that grew,
@@ -42,16 +45,20 @@ func (a API) checkpoint(g *gin.Context) (web.Reply, error) {
 		c       checkpoint.Stored
 		found   bool
 		caching string
+		origin  string
 		lines   []checkpoint.Head
 	)
 	err := a.queries.run(g.Request.Context(), func(ctx context.Context) (err error) {
 		if c, found, caching, err = a.checkpointNamed(ctx, name); err == nil && found && heads {
 			lines, err = a.Store.Heads(ctx, c.Number)
 		}
+		if err == nil {
+			origin, err = a.Log.Origin(ctx)
+		}
 		return err
 	})
 	if err != nil || !found || !heads {
-		return a.publish(c, found, caching, err)
+		return a.publish(c, origin, found, caching, err)
 	}
 	return web.Reply{
 		Header: http.Header{"Cache-Control": {caching}}, Type: "text/plain; charset=utf-8",
@@ -80,7 +87,7 @@ func (a API) checkpointNamed(ctx context.Context, name string) (c checkpoint.Sto
 	return c, found, caching, err
 }
 
-func (a API) publish(c checkpoint.Stored, found bool, caching string, err error) (web.Reply, error) {
+func (a API) publish(c checkpoint.Stored, origin string, found bool, caching string, err error) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
@@ -90,5 +97,5 @@ func (a API) publish(c checkpoint.Stored, found bool, caching string, err error)
 	if c.Checkpoint, err = a.Keys.Open(c.Note); err != nil {
 		return web.Reply{}, err
 	}
-	return web.Reply{JSON: c.Publish(a.PublicURL, a.Keys), Header: http.Header{"Cache-Control": {caching}}}, nil
+	return web.Reply{JSON: c.Publish(a.PublicURL, a.Keys, origin), Header: http.Header{"Cache-Control": {caching}}}, nil
 }

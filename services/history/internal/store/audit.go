@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"sync"
 
+	"golang.org/x/mod/sumdb/tlog"
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
@@ -82,6 +83,27 @@ func (s *snapshot) Heads(number int64) ([]checkpoint.Head, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return headsOf(s.tx, number)
+}
+
+// Logged returns the newest checkpoint of the log of each origin.
+func (s *snapshot) Logged() ([]checkpoint.LogCheckpoint, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var rows []logCheckpointRow
+	err := s.tx.Raw(`SELECT * FROM log_checkpoints c WHERE size = (SELECT max(size) FROM log_checkpoints WHERE origin = c.origin)
+		ORDER BY size, made_at`).Scan(&rows).Error
+	all := make([]checkpoint.LogCheckpoint, len(rows))
+	for i, r := range rows {
+		all[i] = checkpoint.LogCheckpoint{Origin: r.Origin, Size: r.Size, MadeAt: database.FromMicros(r.MadeAt), Note: r.Note}
+	}
+	return all, err
+}
+
+// Tiles returns the hashes of tiles of the log.
+func (s *snapshot) Tiles(_ context.Context, tiles []tlog.Tile) ([][]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return tilesOf(s.tx, tiles)
 }
 
 // Summaries returns summaries with a slug above after, ordered by slug, with the events of their listings. It returns as many as have up to

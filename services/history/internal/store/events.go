@@ -30,6 +30,7 @@ type eventRow struct {
 	Note        string
 	Actor       string
 	RecordedAt  int64
+	Form        int
 	Evidence    *string
 	ContentHash string
 	PrevHash    string

@@ -24,7 +24,7 @@ type citation struct {
 }
 
 // citedEvidence is the condition for evidence other than captures, which every review may have. The text is that of event.Attach.
-const citedEvidence = `evidence IS NOT NULL AND evidence NOT LIKE '%,"quotes":[],"gone":[],"unopened":[],"captures":%'`
+const citedEvidence = `evidence LIKE '%,"quotes":[%' AND evidence NOT LIKE '%,"quotes":[],"gone":[],"unopened":[],"captures":%'`
 
 // eachCitation calls use for every listing.
 func eachCitation(tx *gorm.DB, use func(citation) error) error {

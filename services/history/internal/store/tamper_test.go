@@ -15,7 +15,6 @@ import (
 	"opportunity.internal/services/history/internal/audit"
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/event"
-	"opportunity.internal/services/history/internal/notary"
 )
 
 var seed, otherSeed = strings.Repeat("01", 32), strings.Repeat("02", 32)
@@ -36,8 +35,8 @@ func (s testStore) sign(t testing.TB, k checkpoint.Keys) checkpoint.Stored {
 	return c
 }
 
-func (s testStore) notary(k checkpoint.Keys, now time.Time) notary.Notary {
-	return notary.Notary{Store: s, Keys: k, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler), Exchange: func(context.Context) error { return nil }}
+func (s testStore) notary(k checkpoint.Keys, now time.Time) checkpoint.Notary {
+	return checkpoint.Notary{Store: s, Keys: k, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler), Exchange: func(context.Context) error { return nil }}
 }
 
 func (s testStore) audit(t testing.TB, k checkpoint.Keys, saved ...audit.Saved) (report audit.Report) {
@@ -52,7 +51,7 @@ func (s testStore) audit(t testing.TB, k checkpoint.Keys, saved ...audit.Saved) 
 // asSuperuser runs statements with all triggers disabled.
 func (s testStore) asSuperuser(t testing.TB, statements ...string) {
 	t.Helper()
-	tables := []string{"verification_events", "checkpoints", "checkpoint_heads", "checkpoint_leaves"}
+	tables := []string{"verification_events", "checkpoints", "checkpoint_heads", "checkpoint_leaves", "log_tiles", "log_replies"}
 	db := s.db.WithContext(t.Context())
 	if s.db.Dialect == database.SQLite {
 		var triggers []string

@@ -1,5 +1,4 @@
-// Package notary signs checkpoints of the history, once for each UTC day and on demand.
-package notary
+package checkpoint
 
 import (
 	"bytes"
@@ -9,7 +8,6 @@ import (
 	"log/slog"
 	"time"
 
-	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/event"
 )
 
@@ -17,13 +15,13 @@ import (
 type Store interface {
 	// LastCheckpoint returns the newest checkpoint, with number 0 if there is none, and the newest UTC day with a daily
 	// checkpoint.
-	LastCheckpoint(ctx context.Context) (c checkpoint.Stored, lastDay string, err error)
+	LastCheckpoint(ctx context.Context) (c Stored, lastDay string, err error)
 	// LastHeads returns the newest signed heads of the chains of slugs, without those that have none.
-	LastHeads(ctx context.Context, slugs []string) (map[string]checkpoint.Head, error)
+	LastHeads(ctx context.Context, slugs []string) (map[string]Head, error)
 	// Records returns up to limit events with a sequence above after, ordered by sequence.
 	Records(ctx context.Context, after int64, limit int) ([]event.Record, error)
 	// SaveCheckpoint saves c. If another checkpoint with its number or day exists, it saves nothing and returns false.
-	SaveCheckpoint(ctx context.Context, c checkpoint.Stored, heads []checkpoint.Head, leaves [][]byte) (saved bool, err error)
+	SaveCheckpoint(ctx context.Context, c Stored, heads []Head, leaves [][]byte) (saved bool, err error)
 	// Generation returns the generation of the history, and the highest number of a checkpoint whose loss an operator accepted.
 	Generation(ctx context.Context) (generation int64, loss string, lost int64, err error)
 }
@@ -31,7 +29,7 @@ type Store interface {
 // Notary signs the events in a store.
 type Notary struct {
 	Store Store
-	Keys  checkpoint.Keys
+	Keys  Keys
 	Now   func() time.Time
 	Log   *slog.Logger
 
@@ -70,7 +68,7 @@ const maxAttempts = 5
 // Make signs a checkpoint of all events. If day is not empty, it becomes the daily checkpoint of that UTC day. made is false if
 // the day already has a checkpoint or if there are no events. Make returns an error if the events do not continue those of the
 // last checkpoint.
-func (n Notary) Make(ctx context.Context, day string) (c checkpoint.Stored, made bool, err error) {
+func (n Notary) Make(ctx context.Context, day string) (c Stored, made bool, err error) {
 	for range maxAttempts {
 		last, lastDay, err := n.last(ctx)
 		if err != nil || day != "" && lastDay >= day {
@@ -102,9 +100,9 @@ func (n Notary) Make(ctx context.Context, day string) (c checkpoint.Stored, made
 
 // growth is the change since the last checkpoint.
 type growth struct {
-	tree        *checkpoint.Tree
+	tree        *Tree
 	consistency [][]byte
-	heads       []checkpoint.Head
+	heads       []Head
 	leaves      [][]byte
 	newChains   int64
 }
@@ -112,11 +110,11 @@ type growth struct {
 const batchSize = 1000
 
 // grow reads the events since last and checks that they continue its chains.
-func (n Notary) grow(ctx context.Context, last checkpoint.Stored) (g growth, err error) {
+func (n Notary) grow(ctx context.Context, last Stored) (g growth, err error) {
 	if g.tree, err = restoreTree(last); err != nil {
 		return g, err
 	}
-	heads := map[string]checkpoint.Head{}
+	heads := map[string]Head{}
 	for next := last.Size + 1; ; {
 		records, err := n.Store.Records(ctx, next-1, batchSize)
 		if err != nil {
@@ -140,7 +138,7 @@ func (n Notary) grow(ctx context.Context, last checkpoint.Stored) (g growth, err
 			}
 			h.Events, h.Hash = h.Events+1, r.Hash
 			heads[r.Slug] = h
-			g.leaves = append(g.leaves, checkpoint.LeafHash(r.Leaf()))
+			g.leaves = append(g.leaves, LeafHash(r.Leaf()))
 			next++
 		}
 	}
@@ -152,7 +150,7 @@ func (n Notary) grow(ctx context.Context, last checkpoint.Stored) (g growth, err
 }
 
 // last returns the newest checkpoint. It returns an error if its signature is not valid.
-func (n Notary) last(ctx context.Context) (last checkpoint.Stored, lastDay string, err error) {
+func (n Notary) last(ctx context.Context) (last Stored, lastDay string, err error) {
 	last, lastDay, err = n.Store.LastCheckpoint(ctx)
 	if err != nil || last.Number == 0 {
 		return last, lastDay, err
@@ -164,8 +162,8 @@ func (n Notary) last(ctx context.Context) (last checkpoint.Stored, lastDay strin
 }
 
 // restoreTree returns the tree of a checkpoint.
-func restoreTree(last checkpoint.Stored) (*checkpoint.Tree, error) {
-	tree, err := checkpoint.NewTree(last.Size, last.Frontier)
+func restoreTree(last Stored) (*Tree, error) {
+	tree, err := NewTree(last.Size, last.Frontier)
 	if err != nil || last.Size == 0 {
 		return tree, err
 	}
@@ -177,12 +175,12 @@ func restoreTree(last checkpoint.Stored) (*checkpoint.Tree, error) {
 }
 
 // addHeads adds to heads the last signed heads of the chains in records that it lacks.
-func (n Notary) addHeads(ctx context.Context, heads map[string]checkpoint.Head, records []event.Record) error {
+func (n Notary) addHeads(ctx context.Context, heads map[string]Head, records []event.Record) error {
 	var missing []string
 	for i := range records {
 		slug := records[i].Slug
 		if _, ok := heads[slug]; !ok {
-			heads[slug] = checkpoint.Head{}
+			heads[slug] = Head{}
 			missing = append(missing, slug)
 		}
 	}
@@ -194,7 +192,7 @@ func (n Notary) addHeads(ctx context.Context, heads map[string]checkpoint.Head, 
 }
 
 // sign returns the signed checkpoint after last.
-func (n Notary) sign(ctx context.Context, last checkpoint.Stored, g growth) (c checkpoint.Stored, err error) {
+func (n Notary) sign(ctx context.Context, last Stored, g growth) (c Stored, err error) {
 	generation, loss, lost, err := n.Store.Generation(ctx)
 	if err != nil {
 		return c, err
@@ -203,10 +201,10 @@ func (n Notary) sign(ctx context.Context, last checkpoint.Stored, g growth) (c c
 	if now.Before(last.Time) { // the clock was set back
 		now = last.Time
 	}
-	c = checkpoint.Stored{Consistency: g.consistency, Frontier: g.tree.Frontier()}
-	c.Checkpoint = checkpoint.Checkpoint{
+	c = Stored{Consistency: g.consistency, Frontier: g.tree.Frontier()}
+	c.Checkpoint = Checkpoint{
 		Number: max(last.Number, lost) + 1, Time: now, Size: g.tree.Size(), Chains: last.Chains + g.newChains,
-		Heads: checkpoint.HeadsHash(g.heads), Generation: generation, Loss: loss,
+		Heads: HeadsHash(g.heads), Generation: generation, Loss: loss,
 	}
 	c.Previous = last.ID()
 	if c.Root, err = g.tree.Root(); err != nil {
@@ -219,7 +217,7 @@ func (n Notary) sign(ctx context.Context, last checkpoint.Stored, g growth) (c c
 // Restore saves a checkpoint of an export, and reports false if the store has it. It returns an error unless the events in the store are
 // exactly those that the checkpoint covers.
 func (n Notary) Restore(ctx context.Context, day, note string) (saved bool, err error) {
-	c := checkpoint.Stored{Day: day, Note: note}
+	c := Stored{Day: day, Note: note}
 	if c.Checkpoint, err = n.Keys.Open(note); err != nil {
 		return false, err
 	}
@@ -238,7 +236,7 @@ func (n Notary) Restore(ctx context.Context, day, note string) (saved bool, err 
 	if err != nil {
 		return false, err
 	}
-	if g.tree.Size() != c.Size || !bytes.Equal(root, c.Root) || checkpoint.HeadsHash(g.heads) != c.Heads || c.Previous != last.ID() {
+	if g.tree.Size() != c.Size || !bytes.Equal(root, c.Root) || HeadsHash(g.heads) != c.Heads || c.Previous != last.ID() {
 		return false, fmt.Errorf("checkpoint %d does not match the %d events before it", c.Number, g.tree.Size())
 	}
 	c.Consistency, c.Frontier = g.consistency, g.tree.Frontier()
