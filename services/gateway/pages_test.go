@@ -221,14 +221,14 @@ func TestCheckpointsArePublic(t *testing.T) {
 	gw := w.start()
 	w.redis.Stop()
 	const all, one = "/.well-known/opportunity-history", "/.well-known/opportunity-history/2026-11-20"
-	const heads = one + ".heads"
+	const heads, tile = one + ".heads", all + "/log/tile/0/x001/067.p/8"
 	w.history.respondWith(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		rw.Header().Set("Cache-Control", "public, max-age=86400")
 		rw.Header().Set("Set-Cookie", "a=b")
 		_, _ = io.Copy(rw, bytes.NewReader([]byte("checkpoint\n")))
 	})
-	for _, path := range []string{all, one, heads} {
+	for _, path := range []string{all, one, heads, tile} {
 		a := gw.do(t, request{path: path, header: http.Header{"Cookie": {"a=b"}, "Authorization": {"Bearer hello"}, "If-None-Match": {`"1"`}}})
 		require.Equal(t, 200, a.status)
 		require.Equal(t, "checkpoint\n", a.body)
@@ -242,7 +242,7 @@ func TestCheckpointsArePublic(t *testing.T) {
 		require.Equal(t, "body_not_allowed", gw.do(t, request{method: http.MethodGet, path: path, body: strings.NewReader("x")}).code(t))
 	}
 	got := w.history.requests()
-	require.Len(t, got, 6)
+	require.Len(t, got, 8)
 	require.Equal(t, all, got[0].RequestURI)
 	require.Equal(t, "Bearer "+servicetest.Token(peer.Gateway), got[0].Header.Get("Authorization"))
 	require.Equal(t, `"1"`, got[0].Header.Get("If-None-Match"))

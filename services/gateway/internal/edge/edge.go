@@ -69,6 +69,7 @@ func (e Edge) Handler() (http.Handler, error) {
 	for _, o := range []operation{opCheckpoints, opCheckpoint} {
 		e.route(engine, o, plainOf, e.compressed, e.reading(e.document))
 	}
+	engine.Any(string(opLog)+"/*path", e.step(opLog, plainOf, as, e.reading(e.document))) // hashes do not compress
 	e.pages(engine, opAccount, e.accountPage)
 	if e.Billing != nil {
 		e.pages(engine, opSandbox, e.page(e.Billing))

@@ -27,13 +27,14 @@ const (
 	opAccount     operation = "/account" // and all paths below: account pages, with any method
 	opCheckpoints operation = "/.well-known/opportunity-history"
 	opCheckpoint  operation = "/.well-known/opportunity-history/{name}" // a checkpoint, or its heads
+	opLog         operation = "/.well-known/opportunity-history/log"    // and all paths below: the log's checkpoint, tiles and proofs
 	opWebhook     operation = "/billing/stripe/webhook"                 // webhook events of the payment processor
 	opSandbox     operation = "/billing/sandbox"                        // and all paths below: pages of the payment sandbox
 )
 
 var (
 	calls      = []operation{opList, opAlias, opDetail, opHistory, opChanges}
-	operations = append(calls[:len(calls):len(calls)], opDocs, opAccount, opCheckpoints, opCheckpoint, opWebhook, opSandbox)
+	operations = append(calls[:len(calls):len(calls)], opDocs, opAccount, opCheckpoints, opCheckpoint, opLog, opWebhook, opSandbox)
 )
 
 // pattern returns the path of the operation in the syntax of gin.
