@@ -188,6 +188,10 @@ func TestOtherAlertsFire(t *testing.T) {
 		{"OpportunityCheckpointMissing", "warning", false, []metric{
 			{ago(25 * time.Hour), "history_checkpoint_timestamp_seconds", nil}, {constant(3), "history_checkpoint_failures_total", nil},
 		}},
+		{"OpportunityLogLag", "warning", true, []metric{{constant(301), "history_log_lag_seconds", nil}}},
+		{"OpportunityLogLag", "warning", false, []metric{{constant(299), "history_log_lag_seconds", nil}}},
+		{"OpportunityWitnessFailing", "warning", true, []metric{{growing(1, 0), "history_witness_failures_total", nil}}},
+		{"OpportunityWitnessFailing", "warning", false, []metric{{constant(9), "history_witness_failures_total", nil}}},
 		{"OpportunityMailsStuck", "warning", true, []metric{
 			{constant(901), "authquota_mails_oldest_age_seconds", nil}, {constant(5), "authquota_mails_sent_total", []string{"template", "x"}},
 		}},

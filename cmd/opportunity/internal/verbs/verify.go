@@ -56,6 +56,27 @@ For a history on Postgres, run "history verify" with the settings of the service
 	return c
 }
 
+func (v *verbs) prove() *cobra.Command {
+	return &cobra.Command{
+		Use:   "prove EVENT_ID",
+		Short: "Write an event with the proof that the log has it, for readers without an account",
+		Long: `Write an event of the data directory of "opportunity up" to standard output, with the proof that the published checkpoint of the log
+covers it. "up" may be running. The reader verifies the file with "opportunity history verify-event" and needs no account.
+
+The file has what the API shows of the event, not its author or its quotes. For a history on Postgres, run "history prove" with the
+settings of the service.`,
+		Example: "  opportunity history prove 0198f000-0000-7000-8000-000000000001 > event.json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, cfg, err := v.historyConfig()
+			if err != nil {
+				return err
+			}
+			return history.Prove(cmd.Context(), cfg, args[0], cmd.OutOrStdout())
+		},
+	}
+}
+
 // historyConfig returns the file and the settings of the history in the data directory, with its signing key.
 func (v *verbs) historyConfig() (file string, cfg history.Config, err error) {
 	file, lookup, err := v.database("history")
