@@ -90,6 +90,17 @@ func (g *Guard) Available() error {
 	return nil
 }
 
+// Changes returns changes for a feed that holds requests: it fails as soon as the database is set back, so that the follower asks again after
+// the decision of an operator, and does not wait for the end of the held request.
+func Changes[T any](g *Guard, changes func(ctx context.Context, after int64, limit int) ([]T, error)) func(ctx context.Context, after int64, limit int) ([]T, error) {
+	return func(ctx context.Context, after int64, limit int) ([]T, error) {
+		if err := g.Available(); err != nil {
+			return nil, err
+		}
+		return changes(ctx, after, limit)
+	}
+}
+
 // unavailable returns the error of a request while the database is set back, which update has logged.
 func unavailable(cause error) *problem.Error {
 	e := problem.Unavailable(cause)

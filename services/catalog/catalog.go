@@ -72,7 +72,7 @@ func start(r *service.Runtime, cfg Config) error {
 	engine := web.New(problems)
 	handlers := httpapi.API{
 		Catalog: live, Compressed: compress.NewCache(compress.MaxBytes), Curation: listings, Listings: listings, Reviews: listings, Desk: work, History: history,
-		Now: r.Now, PublicURL: cfg.PublicURL,
+		Feed: highwater.Changes(guard, listings.Listings), Now: r.Now, PublicURL: cfg.PublicURL,
 	}
 	handlers.Routes(engine, problems, &r.Ready)
 	access := peer.NewAccess(peer.Catalog, cfg.Tokens, cfg.Callers, problems)

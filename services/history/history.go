@@ -90,7 +90,10 @@ func start(r *service.Runtime, cfg Config) error {
 
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	engine := web.New(problems)
-	httpapi.API{Store: events, Keys: log.Keys, Log: log, CatchUp: copied.CatchUp, PublicURL: cfg.PublicURL, Now: r.Now, RequireQuotes: cfg.RequireQuotes}.Routes(engine, problems, &r.Ready)
+	httpapi.API{
+		Store: events, Keys: log.Keys, Log: log, CatchUp: copied.CatchUp, PublicURL: cfg.PublicURL, Now: r.Now, RequireQuotes: cfg.RequireQuotes,
+		Summaries: highwater.Changes(guard, events.Summaries),
+	}.Routes(engine, problems, &r.Ready)
 	access := peer.NewAccess(peer.History, cfg.Tokens, cfg.Callers, problems)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems))))
 
@@ -128,4 +131,4 @@ func sign(r *service.Runtime, log checkpoint.Log, events *store.Store, guard *hi
 }
 
 // logInterval is the longest time between the append of an event and its checkpoint of the log, while the catalog is available.
-const logInterval = 5 * time.Second
+const logInterval = 2 * time.Second

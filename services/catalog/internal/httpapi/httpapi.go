@@ -38,10 +38,8 @@ type Curation interface {
 	Detail(ctx context.Context, id string) (api.ListingDetail, error)
 }
 
-// Listings has the feed of listing states that the history service reads, and the changes that consumers read.
+// Listings has the changes that consumers read.
 type Listings interface {
-	// Listings returns up to limit states with a sequence above after, in that order.
-	Listings(ctx context.Context, after int64, limit int) ([]api.ListingState, error)
 	// RecordChanges returns a page of changes, none above the sequence loaded.
 	RecordChanges(ctx context.Context, q query.Changes, loaded int64) (listing.ChangePage, error)
 }
@@ -85,6 +83,7 @@ type API struct {
 	Compressed *compress.Cache // of Catalog's records
 	Curation   Curation
 	Listings   Listings
+	Feed       func(ctx context.Context, after int64, limit int) ([]api.ListingState, error) // of listing states
 	Reviews    Reviews
 	Desk       Desk
 	History    *peer.Client
@@ -111,7 +110,7 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, ready http.Hand
 		if highwater.Lost(g.Writer) {
 			return web.Reply{JSON: api.ListingFeed{StartOver: true}}, nil
 		}
-		page, err := feed.Serve(g.Request, server.Draining(g.Request), a.Listings.Listings)
+		page, err := feed.Serve(g.Request, server.Draining(g.Request), a.Feed)
 		return web.Reply{JSON: api.ListingFeed{Listings: page.Changes}}, err
 	}))
 	engine.GET("/internal/v1/overview", reply(a.overview))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/history/internal/checkpoint"
@@ -23,6 +24,8 @@ type API struct {
 	CatchUp   func(context.Context) error // brings the copy of the catalog's listings up to date
 	PublicURL string                      // URL of the gateway for consumers, without a trailing slash
 	Now       func() time.Time
+
+	Summaries func(ctx context.Context, after int64, limit int) ([]api.EncodedSummary, error) // of the feed
 
 	RequireQuotes bool // for each known fact of a verified review that arrives alone
 

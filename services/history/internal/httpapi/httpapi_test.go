@@ -49,8 +49,9 @@ func start(t *testing.T) *testAPI {
 	a := &testAPI{db: db}
 	problems := problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.NewTextHandler(&a.log, nil))}
 	engine := web.New(problems)
+	events := store.New(db)
 	httpapi.API{
-		Store: store.New(db), CatchUp: func(context.Context) error { return nil }, PublicURL: "https://api.example", Now: time.Now,
+		Store: events, Summaries: events.Summaries, CatchUp: func(context.Context) error { return nil }, PublicURL: "https://api.example", Now: time.Now,
 	}.Routes(engine, problems, http.NotFoundHandler())
 	a.Handler = engine
 	return a

@@ -90,6 +90,6 @@ func (a API) summaries(g *gin.Context) (web.Reply, error) {
 	if highwater.Lost(g.Writer) {
 		return web.Reply{JSON: api.SummaryFeed{Rules: api.SummaryRules, StartOver: true}}, nil
 	}
-	page, err := feed.Serve(g.Request, server.Draining(g.Request), a.Store.Summaries)
+	page, err := feed.Serve(g.Request, server.Draining(g.Request), a.Summaries)
 	return web.Reply{JSON: api.SummaryFeed{Rules: api.SummaryRules, Summaries: page.Changes}}, err
 }
