@@ -25,7 +25,7 @@ type Document struct {
 	Documentation string    `json:"documentation"`
 }
 
-// LogInfo says where the log of single events is, and what verifies it.
+// LogInfo is the address of the log of single events, and the keys that verify it.
 type LogInfo struct {
 	Origin     string   `json:"origin"`     // of the current generation
 	PublicKeys []string `json:"publicKeys"` // of that origin, newest first

@@ -18,7 +18,7 @@ import (
 type Config struct {
 	SigningKeys []string `env:"OPPORTUNITY_HISTORY_SIGNING_KEY" doc:"Secret. Seeds of the Ed25519 keys that sign checkpoints of the history, 32 bytes in hexadecimal each, newest first. The first key signs; all keys verify. Empty: no checkpoints are made."`
 	PublicKeys  []string `env:"OPPORTUNITY_HISTORY_PUBLIC_KEYS" doc:"Public keys of retired signing keys, as checkpoints publish them; signatures of these keys stay valid. Enough for the verb verify, which needs no signing key."`
-	LogName     string   `env:"OPPORTUNITY_HISTORY_LOG_NAME" doc:"Name of the log of the history, the origin of its checkpoints: a host and a path, such as api.example.com/opportunity-history. No other log may have it. Do not change it later: a log with another name begins anew for its witnesses. Empty: host and path of OPPORTUNITY_PUBLIC_URL and /opportunity-history."`
+	LogName     string   `env:"OPPORTUNITY_HISTORY_LOG_NAME" doc:"Name of the log of the history, the origin of its checkpoints: a host and a path, such as api.example.com/opportunity-history. No other log may have it. Do not change it later: a log with another name starts empty for its witnesses. Empty: host and path of OPPORTUNITY_PUBLIC_URL and /opportunity-history."`
 	Witnesses   []string `env:"OPPORTUNITY_HISTORY_WITNESSES" doc:"Witnesses that cosign the checkpoints of the log, separated by commas: the verifier key of each, a space and its URL."`
 	Threshold   int      `env:"OPPORTUNITY_HISTORY_WITNESS_THRESHOLD" envDefault:"0" doc:"Cosignatures that a checkpoint of the log needs before it is published. 0: those of all witnesses. If fewer witnesses can be reached for half a minute, it is published with theirs."`
 }

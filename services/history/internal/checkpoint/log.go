@@ -38,11 +38,11 @@ type LogCheckpoint struct {
 	Cosignatures []note.Signature // of witnesses
 }
 
-// Reply is the reply of a witness to a checkpoint: a cosignature, or why it refused to cosign.
+// Reply is the reply of a witness to a checkpoint: a cosignature, or why it rejected to cosign.
 type Reply struct {
 	Witness   string // its name
-	Signature string // base64, empty if it refused
-	Refusal   string
+	Signature string // base64, empty if it rejected
+	Rejection string
 }
 
 // LogStore holds events, the tree over them, and the checkpoints of the log.
@@ -53,7 +53,7 @@ type LogStore interface {
 	Generation(ctx context.Context) (generation int64, loss string, lost int64, err error)
 	// NewestLogCheckpoint returns the newest checkpoint of an origin, or of all if it is empty. It has size 0 if there is none.
 	NewestLogCheckpoint(ctx context.Context, origin string) (LogCheckpoint, error)
-	// PublishedLogCheckpoint returns the newest checkpoint of an origin that none of the witnesses has refused, and that was made before
+	// PublishedLogCheckpoint returns the newest checkpoint of an origin that none of the witnesses has rejected, and that was made before
 	// unseen or has a number of cosignatures. It has size 0 if there is none. A size other than 0 selects the checkpoint of that size.
 	PublishedLogCheckpoint(ctx context.Context, origin string, size int64, witnesses []string, threshold int, unseen time.Time) (LogCheckpoint, error)
 	// SaveLogCheckpoint saves a checkpoint with the tiles that grew. It saves nothing and returns false if the origin has one of the size.
@@ -87,7 +87,7 @@ type Log struct {
 }
 
 // Origin returns the origin of the current generation. A generation has an origin of its own, because its log does not extend that of the one
-// before: witnesses would refuse it for ever.
+// before: witnesses would reject it for ever.
 func (l Log) Origin(ctx context.Context) (string, error) {
 	generation, loss, _, err := l.Store.Generation(ctx)
 	if err != nil || generation == 1 {

@@ -48,13 +48,13 @@ func ParseWitness(text string) (Witness, error) {
 	return Witness{v, strings.TrimSuffix(address, "/"), &http.Client{Timeout: witnessTimeout, CheckRedirect: noRedirects}}, nil
 }
 
-// refusal is the error of a witness that has seen a checkpoint which the submitted one does not extend.
-type refusal string
+// rejection is the error of a witness that has seen a checkpoint which the submitted one does not extend.
+type rejection string
 
-func (r refusal) Error() string { return "the witness refused the checkpoint: " + string(r) }
+func (r rejection) Error() string { return "the witness rejected the checkpoint: " + string(r) }
 
 // Cosign submits the newest checkpoint to the witnesses that have not replied to it yet, all at once. The error names every witness that could
-// not be reached or refused; the others' cosignatures are stored.
+// not be reached or rejected; the others' cosignatures are stored.
 func (l Log) Cosign(ctx context.Context) error {
 	origin, err := l.Origin(ctx)
 	if err != nil {
@@ -72,8 +72,8 @@ func (l Log) Cosign(ctx context.Context) error {
 	var errs []error
 	for _, r := range replies {
 		replied[r.Witness] = true
-		if r.Refusal != "" {
-			errs = append(errs, fmt.Errorf("%s: %w", r.Witness, refusal(r.Refusal)))
+		if r.Rejection != "" {
+			errs = append(errs, fmt.Errorf("%s: %w", r.Witness, rejection(r.Rejection)))
 		}
 	}
 	var mu sync.Mutex
@@ -109,11 +109,11 @@ func (l Log) submit(ctx context.Context, w Witness, c LogCheckpoint) error {
 		if err != nil || newest.Size >= seen { // another replica has signed and submitted a newer one
 			return err
 		}
-		err = refusal(fmt.Sprintf("it has seen %d events, the log has %d", seen, newest.Size))
-		return l.refused(ctx, w, c, err.(refusal)) //nolint:errorlint,forcetypeassert // made above
+		err = rejection(fmt.Sprintf("it has seen %d events, the log has %d", seen, newest.Size))
+		return l.rejected(ctx, w, c, err.(rejection)) //nolint:errorlint,forcetypeassert // made above
 	}
-	if r := refusal(""); errors.As(err, &r) {
-		return l.refused(ctx, w, c, r)
+	if r := rejection(""); errors.As(err, &r) {
+		return l.rejected(ctx, w, c, r)
 	}
 	if err != nil {
 		return err
@@ -121,9 +121,9 @@ func (l Log) submit(ctx context.Context, w Witness, c LogCheckpoint) error {
 	return l.Store.SaveReply(ctx, c, Reply{Witness: w.Name(), Signature: signature}, l.Now())
 }
 
-// refused stores a refusal. If the witness shows a checkpoint that the log has signed and lacks, it reports the loss.
-func (l Log) refused(ctx context.Context, w Witness, c LogCheckpoint, why refusal) error {
-	if err := l.Store.SaveReply(ctx, c, Reply{Witness: w.Name(), Refusal: string(why)}, l.Now()); err != nil {
+// rejected stores a rejection. If the witness shows a checkpoint that the log has signed and lacks, it reports the loss.
+func (l Log) rejected(ctx context.Context, w Witness, c LogCheckpoint, why rejection) error {
+	if err := l.Store.SaveReply(ctx, c, Reply{Witness: w.Name(), Rejection: string(why)}, l.Now()); err != nil {
 		return err
 	}
 	shown, err := l.shown(ctx, w, c.Origin)
@@ -137,7 +137,7 @@ func (l Log) refused(ctx context.Context, w Witness, c LogCheckpoint, why refusa
 }
 
 // add submits a checkpoint, with a proof that it extends the one of size old. Without a signature and an error, seen is the size of the newest
-// checkpoint that the witness has cosigned, which is not old. The error is a refusal if the witness has seen another tree.
+// checkpoint that the witness has cosigned, which is not old. The error is a rejection if the witness has seen another tree.
 func (l Log) add(ctx context.Context, w Witness, c LogCheckpoint, old int64) (signature string, seen int64, err error) {
 	var body bytes.Buffer
 	fmt.Fprintf(&body, "old %d\n", old)
@@ -168,7 +168,7 @@ func (l Log) add(ctx context.Context, w Witness, c LogCheckpoint, old int64) (si
 		}
 		return "", seen, nil
 	case status == http.StatusUnprocessableEntity:
-		return "", 0, refusal(fmt.Sprintf("the checkpoint of %d events does not extend the %d that it has seen", c.Size, old))
+		return "", 0, rejection(fmt.Sprintf("the checkpoint of %d events does not extend the %d that it has seen", c.Size, old))
 	}
 	return "", 0, fmt.Errorf("unexpected status %d", status)
 }

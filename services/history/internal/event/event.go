@@ -177,7 +177,7 @@ type Entry struct {
 	Opening
 }
 
-// Opening is what a reader of an event needs besides it to compute its entry.
+// Opening has the values that a reader of an event needs besides it to compute its entry.
 type Opening struct {
 	Private    string    `json:"private"` // hexadecimal SHA-256 of the private part
 	RecordedAt time.Time `json:"recordedAt"`

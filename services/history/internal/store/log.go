@@ -38,7 +38,7 @@ type logReplyRow struct {
 	Size      int64  `gorm:"primaryKey;autoIncrement:false"`
 	Witness   string `gorm:"primaryKey"`
 	Signature string
-	Refusal   string
+	Rejection string
 	MadeAt    int64
 }
 
@@ -60,7 +60,7 @@ func oneLogCheckpoint(db *gorm.DB) (c checkpoint.LogCheckpoint, err error) {
 	return checkpoint.LogCheckpoint{Origin: r.Origin, Size: r.Size, MadeAt: database.FromMicros(r.MadeAt), Note: r.Note}, nil
 }
 
-// PublishedLogCheckpoint returns the newest checkpoint of an origin that none of the witnesses has refused, and that was made before unseen or
+// PublishedLogCheckpoint returns the newest checkpoint of an origin that none of the witnesses has rejected, and that was made before unseen or
 // has a number of cosignatures of them. It has size 0 if there is none. A size other than 0 selects the checkpoint of that size.
 func (s *Store) PublishedLogCheckpoint(
 	ctx context.Context, origin string, size int64, witnesses []string, threshold int, unseen time.Time,
@@ -71,7 +71,7 @@ func (s *Store) PublishedLogCheckpoint(
 		db = db.Where("size = ?", size)
 	}
 	if len(witnesses) > 0 {
-		db = db.Where("NOT EXISTS (SELECT 1 "+replies+" AND r.refusal <> '')", witnesses).
+		db = db.Where("NOT EXISTS (SELECT 1 "+replies+" AND r.rejection <> '')", witnesses).
 			Where("made_at < ? OR (SELECT count(*) "+replies+" AND r.signature <> '') >= ?", unseen.UnixMicro(), witnesses, threshold)
 	}
 	if c, err = oneLogCheckpoint(db); err != nil || c.Size == 0 {
@@ -152,7 +152,7 @@ func (s *Store) Replies(ctx context.Context, origin string, size int64) ([]check
 	err := s.db.WithContext(ctx).Where("origin = ? AND size = ?", origin, size).Order("witness").Find(&rows).Error
 	replies := make([]checkpoint.Reply, len(rows))
 	for i, r := range rows {
-		replies[i] = checkpoint.Reply{Witness: r.Witness, Signature: r.Signature, Refusal: r.Refusal}
+		replies[i] = checkpoint.Reply{Witness: r.Witness, Signature: r.Signature, Rejection: r.Rejection}
 	}
 	return replies, database.Outage(err)
 }
@@ -166,7 +166,7 @@ func (s *Store) LastCosigned(ctx context.Context, origin, witness string) (size 
 
 // SaveReply saves the first reply of a witness to a checkpoint.
 func (s *Store) SaveReply(ctx context.Context, c checkpoint.LogCheckpoint, r checkpoint.Reply, now time.Time) error {
-	row := logReplyRow{c.Origin, c.Size, r.Witness, r.Signature, r.Refusal, now.UnixMicro()}
+	row := logReplyRow{c.Origin, c.Size, r.Witness, r.Signature, r.Rejection, now.UnixMicro()}
 	return database.Outage(s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error)
 }
 

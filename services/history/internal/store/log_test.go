@@ -233,7 +233,7 @@ func TestWitnessThatIsDownDelaysNothingForLong(t *testing.T) {
 	})
 }
 
-// A log that was set back and continued is refused, and shown the checkpoint that proves it.
+// A log that was set back and continued is rejected, and shown the checkpoint that proves it.
 func TestNothingIsPublishedBesideWhatAWitnessHasSeen(t *testing.T) {
 	for name, continued := range map[string]int{"below": 1, "beside": 5} {
 		t.Run(name, func(t *testing.T) {
@@ -249,7 +249,7 @@ func TestNothingIsPublishedBesideWhatAWitnessHasSeen(t *testing.T) {
 				s.addMany(t, "a", continued)
 				require.NoError(t, restored.Sign(t.Context()))
 				err := restored.Cosign(t.Context())
-				require.ErrorContains(t, err, "the witness refused the checkpoint")
+				require.ErrorContains(t, err, "the witness rejected the checkpoint")
 				require.ErrorIs(t, err, errLost)
 				now = now.Add(time.Hour)
 				require.Zero(t, s.published(t, restored).Size)
@@ -264,8 +264,8 @@ func TestNothingIsPublishedBesideWhatAWitnessHasSeen(t *testing.T) {
 	}
 }
 
-// A key that leaked signs another history. Readers without a witness cannot tell it from the true one; the witness refuses it.
-func TestForkWithTheStolenKeyIsRefused(t *testing.T) {
+// A key that leaked signs another history. Readers without a witness cannot tell it from the true one; the witness rejects it.
+func TestForkWithTheStolenKeyIsRejected(t *testing.T) {
 	s, fork := open(t, schema.SQLite(t)), open(t, schema.SQLite(t))
 	now := recorded
 	w := newWitness(t, keys(t, seed))
@@ -280,7 +280,7 @@ func TestForkWithTheStolenKeyIsRefused(t *testing.T) {
 	_, err := l.Keys.Verified(c)
 	require.NoError(t, err, "the signature is valid")
 	forked.Witnesses, forked.Threshold = l.Witnesses, 1
-	require.ErrorContains(t, forked.Cosign(t.Context()), "refused")
+	require.ErrorContains(t, forked.Cosign(t.Context()), "rejected")
 	require.Zero(t, fork.published(t, forked).Size)
 }
 

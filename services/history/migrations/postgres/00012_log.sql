@@ -21,13 +21,13 @@ CREATE TABLE log_checkpoints (
 CREATE INDEX log_checkpoints_size ON log_checkpoints (size DESC);
 COMMENT ON TABLE log_checkpoints IS 'append-only';
 
--- The replies of witnesses to checkpoints: a signature, or the reason why the witness refused the checkpoint.
+-- The replies of witnesses to checkpoints: a signature, or the reason why the witness rejected the checkpoint.
 CREATE TABLE log_replies (
     origin    text   NOT NULL,
     size      bigint NOT NULL,
     witness   text   NOT NULL,
-    signature text   NOT NULL, -- base64; empty if the witness refused
-    refusal   text   NOT NULL,
+    signature text   NOT NULL, -- base64; empty if the witness rejected it
+    rejection   text   NOT NULL,
     made_at   bigint NOT NULL,
     PRIMARY KEY (origin, size, witness),
     FOREIGN KEY (origin, size) REFERENCES log_checkpoints

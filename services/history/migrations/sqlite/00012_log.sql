@@ -20,13 +20,13 @@ CREATE TABLE log_checkpoints (
 ) STRICT;
 CREATE INDEX log_checkpoints_size ON log_checkpoints (size DESC);
 
--- The replies of witnesses to checkpoints: a signature, or the reason why the witness refused the checkpoint.
+-- The replies of witnesses to checkpoints: a signature, or the reason why the witness rejected the checkpoint.
 CREATE TABLE log_replies (
     origin    TEXT    NOT NULL,
     size      INTEGER NOT NULL,
     witness   TEXT    NOT NULL,
-    signature TEXT    NOT NULL, -- base64; empty if the witness refused
-    refusal   TEXT    NOT NULL,
+    signature TEXT    NOT NULL, -- base64; empty if the witness rejected it
+    rejection   TEXT    NOT NULL,
     made_at   INTEGER NOT NULL,
     PRIMARY KEY (origin, size, witness),
     FOREIGN KEY (origin, size) REFERENCES log_checkpoints
