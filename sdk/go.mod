@@ -9,6 +9,8 @@ require (
 	opportunity.internal/sdk/go v0.0.0
 )
 
+require golang.org/x/mod v0.42.0 // indirect
+
 replace opportunity.internal/sdk/command => ./command
 
 replace opportunity.internal/sdk/go => ./go

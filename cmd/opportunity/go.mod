@@ -10,6 +10,7 @@ require (
 	github.com/stretchr/testify v1.12.1
 	go.yaml.in/yaml/v3 v3.0.5
 	opportunity.internal/pkg v0.0.0
+	opportunity.internal/sdk/go v0.0.0
 	opportunity.internal/services/authquota v0.0.0
 	opportunity.internal/services/billing v0.0.0
 	opportunity.internal/services/catalog v0.0.0
@@ -133,7 +134,6 @@ require (
 	opportunity.internal/docs v0.0.0 // indirect
 	opportunity.internal/sdk v0.0.0 // indirect
 	opportunity.internal/sdk/command v0.0.0 // indirect
-	opportunity.internal/sdk/go v0.0.0 // indirect
 )
 
 replace (

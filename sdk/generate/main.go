@@ -30,6 +30,10 @@ func generate(source string) error {
 	if err != nil {
 		return err
 	}
+	proofs, err := emitProofs()
+	if err != nil {
+		return err
+	}
 	page, err := withColumns(exportPage)
 	if err != nil {
 		return err
@@ -45,6 +49,7 @@ func generate(source string) error {
 		"python/opportunity_data/_types.py":   emitPython(d),
 		"python/opportunity_data/_columns.py": emitPythonColumns(),
 		"collection.json":                     collection,
+		"conformance/proofs/cases.json":       proofs,
 		exportPage:                            page,
 	} {
 		if strings.HasSuffix(file, ".go") {

@@ -20,6 +20,7 @@ from ._client import VERSION, Client
 from ._copies import FileCopy, SQLiteCopy
 from ._error import Cancelled, OpportunityError
 from ._list import ChangePage, Detail, Page
+from ._proof import Proof, ProofError, Seen, verify_event
 from ._request import RateLimit, Response, Retry
 from ._sync import Changes, Store, SyncResult, SyncState
 from . import _types
@@ -39,12 +40,16 @@ __all__ = [
     "MemoryCache",
     "OpportunityError",
     "Page",
+    "Proof",
+    "ProofError",
     "RateLimit",
     "Response",
     "Retry",
     "SQLiteCopy",
+    "Seen",
     "Store",
     "SyncResult",
     "SyncState",
+    "verify_event",
 ]
 __all__ += _types.__all__

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from opportunity_data import AsyncClient, Changes, Client, FileCopy, MemoryCache, OpportunityError, SQLiteCopy, SyncState, __version__
+from opportunity_data import AsyncClient, Changes, Client, FileCopy, MemoryCache, OpportunityError, ProofError, SQLiteCopy, SyncState, __version__, verify_event
 
 SUITE = Path(__file__).resolve().parents[2] / "conformance"
 FIXTURES = json.loads((SUITE / "fixtures" / "fixtures.json").read_text())
@@ -37,6 +37,20 @@ class ConformanceTest(unittest.TestCase):
             for case in expand(json.loads(file.read_text())):
                 with self.subTest(f"{file.stem}: {case['name']}"):
                     self.run_case(case)
+
+    def test_proofs(self) -> None:
+        for case in json.loads((SUITE / "proofs" / "cases.json").read_text()):
+            with self.subTest(case["name"]):
+                keys, want = case["keys"], case["want"]
+                if "reason" in want:
+                    with self.assertRaises(ProofError) as caught:
+                        verify_event(case["event"], case["proof"], **keys)
+                    self.assertEqual(caught.exception.reason, want["reason"])
+                    continue
+                proof = verify_event(case["event"], case["proof"], **keys)
+                seen = [{"name": s.name, "at": s.at.strftime("%Y-%m-%dT%H:%M:%SZ")} for s in proof.witnesses]
+                self.assertEqual((proof.origin, proof.size, proof.index), (want["origin"], want["size"], want.get("index", 0)))
+                self.assertEqual((proof.recorded_at, seen), (want["recordedAt"], want.get("witnesses", [])))
 
     def run_case(self, case: dict[str, Any]) -> None:
         player = Player(case["exchanges"])

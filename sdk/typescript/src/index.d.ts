@@ -166,6 +166,43 @@ export class OpportunityError extends Error {
   readonly documentation: string;
 }
 
+/** The keys that a reader trusts, each as name+id+base64 (C2SP signed-note). */
+export interface ProofKeys {
+  /** Keys of the log: one of them must have signed the checkpoint. */
+  log: string[];
+  /** Ed25519 keys of witnesses. */
+  witnesses?: string[];
+  /** Witnesses that must have cosigned; by default all. */
+  quorum?: number;
+}
+
+/** A verified proof: the log has the event, unchanged since the earliest time of a witness. */
+export interface Proof {
+  /** Name of the log. */
+  origin: string;
+  /** Events that the checkpoint covers. */
+  size: number;
+  /** Index of the event. */
+  index: number;
+  /** When the log says that it recorded the event. */
+  recordedAt: string;
+  /** The witnesses that have cosigned, in the order of their keys, and when. */
+  witnesses: { name: string; at: Date }[];
+}
+
+/**
+ * Verifies the proof of an event (C2SP tlog-proof), without a network. `event` is an event as `history` returns it. The promise is rejected
+ * with a ProofError unless the event is proved.
+ */
+export function verifyEvent(event: unknown, proof: string, keys: ProofKeys): Promise<Proof>;
+
+/** An event that is not proved. */
+export class ProofError extends Error {
+  constructor(reason: string, message: string);
+  /** malformed_key, malformed_proof, unknown_log, invalid_signature, not_witnessed, hidden_value or different_event. */
+  readonly reason: string;
+}
+
 /** Stores responses by URL. A cache belongs to one account, because other accounts may see other records. */
 export interface Cache {
   get(url: string): CacheEntry | undefined | Promise<CacheEntry | undefined>;

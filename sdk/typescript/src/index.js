@@ -3,3 +3,4 @@ export { OpportunityClient, VERSION } from './client.js';
 export { FileCopy, SqliteCopy } from './copies.js';
 export { OpportunityError } from './error.js';
 export { Code } from './parameters.js';
+export { ProofError, verifyEvent } from './proof.js';

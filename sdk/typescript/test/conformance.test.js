@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
-import { FileCopy, MemoryCache, OpportunityClient, OpportunityError, SqliteCopy, VERSION } from '../src/index.js';
+import { FileCopy, MemoryCache, OpportunityClient, OpportunityError, ProofError, SqliteCopy, VERSION, verifyEvent } from '../src/index.js';
 
 const suite = new URL('../../conformance/', import.meta.url);
 const key = 'oda_test_conformance';
@@ -21,6 +21,18 @@ for (const file of readdirSync(suite).filter((name) => name.endsWith('.json'))) 
   for (const testCase of expand(read(file))) {
     test(`${file}: ${testCase.name}`, () => run(testCase));
   }
+}
+
+for (const { name, event, proof, keys, want } of read('proofs/cases.json')) {
+  test(`proofs: ${name}`, async () => {
+    if (want.reason) {
+      await assert.rejects(verifyEvent(event, proof, keys), (error) => error instanceof ProofError && error.reason === want.reason);
+      return;
+    }
+    const { witnesses, ...got } = await verifyEvent(event, proof, keys);
+    const seen = witnesses.map(({ name, at }) => ({ name, at: at.toISOString().replace('.000Z', 'Z') }));
+    assert.deepEqual({ witnesses: seen, ...got }, { witnesses: [], index: 0, ...want });
+  });
 }
 
 test('copies have the same content as those of other SDKs', async (t) => {

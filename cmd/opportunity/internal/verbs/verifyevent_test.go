@@ -1,0 +1,77 @@
+package verbs_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/cmd/opportunity/internal/flags"
+)
+
+// The suite of the SDKs has the forged proofs.
+func TestVerifyEvent(t *testing.T) {
+	text, err := os.ReadFile("../../../../sdk/conformance/proofs/cases.json")
+	require.NoError(t, err)
+	var cases []struct {
+		Name, Proof string
+		Event       json.RawMessage
+		Keys        struct{ Log, Witnesses []string }
+	}
+	require.NoError(t, json.Unmarshal(text, &cases))
+	dir := t.TempDir()
+	file := func(name string, content any) string {
+		text, ok := content.(string)
+		if !ok {
+			encoded, err := json.Marshal(content)
+			require.NoError(t, err)
+			text = string(encoded)
+		}
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	args := func(name string) (args []string, checkpoint string) {
+		for _, c := range cases {
+			if c.Name != name {
+				continue
+			}
+			args = []string{"history", "verify-event", file("event.json", map[string]any{"event": c.Event, "proof": c.Proof})}
+			for _, key := range c.Keys.Log {
+				args = append(args, "--key", key)
+			}
+			for _, key := range c.Keys.Witnesses {
+				args = append(args, "--witness", key)
+			}
+			_, checkpoint, _ = strings.Cut(c.Proof, "\n\n")
+		}
+		return args, checkpoint
+	}
+	_, other := args("event 1 of 2")
+	_, changed := args("changed signature")
+	good, checkpoint := args("two witnesses, and a key of the log that did not sign")
+	out, _, err := verb(t, nowhere, "", good...)
+	require.NoError(t, err)
+	require.Contains(t, out, "proved: the event is number 4 of the 7 events that api.example/opportunity-history has signed\n")
+	require.Contains(t, out, "seen      2026-11-20T09:31:00Z, by witness.example/w2\n")
+	out, _, err = verb(t, nowhere, "", append(good, "--output", "json", "--checkpoint", file("same.txt", checkpoint))...)
+	require.NoError(t, err)
+	require.Contains(t, out, `"size":7,"index":3`)
+	_, _, err = verb(t, nowhere, "", append(good, "--checkpoint", file("other.txt", other))...)
+	require.ErrorContains(t, err, "get the proof with ?size=2")
+	_, _, err = verb(t, nowhere, "", append(good, "--checkpoint", file("changed.txt", changed))...)
+	require.ErrorContains(t, err, "is not valid")
+	forged, _ := args("changed event: note")
+	_, _, err = verb(t, nowhere, "", forged...)
+	require.ErrorContains(t, err, "not proved: the event differs")
+	for _, usage := range [][]string{
+		{"history", "verify-event", file("x.json", "{}"), "--key", "x"}, {"history", "verify-event", filepath.Join(dir, "missing"), "--key", "x"},
+		append(good, "--key", "x"),
+	} {
+		_, _, err = verb(t, nowhere, "", usage...)
+		require.ErrorAs(t, err, new(flags.UsageError), usage)
+	}
+}
