@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"opportunity.internal/cmd/opportunity/internal/datadir"
 	"opportunity.internal/cmd/opportunity/internal/desk"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
@@ -48,8 +49,8 @@ type deployment struct {
 	desk      *desk.Desk
 }
 
-func newDeployment(ctx context.Context, dir *dataDir, public, admin net.Listener, redisURL string, log io.Writer) (*deployment, error) {
-	d := &deployment{dir: dir.path, publicURL: cmp.Or(strings.TrimSuffix(os.Getenv("OPPORTUNITY_PUBLIC_URL"), "/"), browsable(public))}
+func newDeployment(ctx context.Context, dir *datadir.Dir, public, admin net.Listener, redisURL string, log io.Writer) (*deployment, error) {
+	d := &deployment{dir: dir.Path, publicURL: cmp.Or(strings.TrimSuffix(os.Getenv("OPPORTUNITY_PUBLIC_URL"), "/"), browsable(public))}
 	var pepper, encryptionKey, signingKey string
 	var errs []error
 	for name, secret := range map[string]*string{
@@ -57,7 +58,7 @@ func newDeployment(ctx context.Context, dir *dataDir, public, admin net.Listener
 		verbs.EncryptionKeyFile: &encryptionKey, verbs.SigningKeyFile: &signingKey,
 	} {
 		var err error
-		*secret, err = dir.secret(name)
+		*secret, err = dir.Secret(name)
 		errs = append(errs, err)
 	}
 	loopback := make([]net.Listener, 9) // service ports of four services, then operations ports of all five
@@ -118,15 +119,15 @@ func tokens(secret string) map[string]map[string]string {
 }
 
 // load loads the settings of all services. fixed overrides the environment.
-func (d *deployment) load(dir *dataDir, fixed map[string]string) error {
+func (d *deployment) load(dir *datadir.Dir, fixed map[string]string) error {
 	databases := map[string]string{}
 	for _, name := range []string{"catalog", "history", "authquota", "billing"} {
 		var err error
-		if databases[name], err = dir.database(name); err != nil {
+		if databases[name], err = dir.Database(name); err != nil {
 			return err
 		}
 	}
-	secret, err := dir.secret("peer-secret")
+	secret, err := dir.Secret("peer-secret")
 	if err != nil {
 		return err
 	}
@@ -172,11 +173,11 @@ func (d *deployment) attach(loopback []net.Listener, public, admin net.Listener,
 }
 
 // lookup returns the lookup function for the settings of one service. Precedence: fixed, the environment, defaults.
-func lookup(fixed map[string]string, databaseURL string, dir *dataDir) func(name string) (string, bool) {
+func lookup(fixed map[string]string, databaseURL string, dir *datadir.Dir) func(name string) (string, bool) {
 	defaults := map[string]string{
 		"OPPORTUNITY_AUTO_APPROVE": "true", // the operator of a laptop is also the one who requests keys
-		"OPPORTUNITY_JOURNAL_FILE": dir.file("authquota-journal.jsonl"),
-		"OPPORTUNITY_SMTP_URL":     (&url.URL{Scheme: "file", Path: dir.file("mail")}).String(),
+		"OPPORTUNITY_JOURNAL_FILE": dir.File("authquota-journal.jsonl"),
+		"OPPORTUNITY_SMTP_URL":     (&url.URL{Scheme: "file", Path: dir.File("mail")}).String(),
 		"OPPORTUNITY_MAIL_FROM":    "Opportunity Data API <no-reply@localhost>",
 
 		"OPPORTUNITY_BILLING_PROCESSOR": billing.Sandbox,

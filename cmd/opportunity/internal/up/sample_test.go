@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"opportunity.internal/cmd/opportunity/internal/datadir"
 	"opportunity.internal/cmd/opportunity/internal/sample"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
@@ -52,7 +53,7 @@ func running(t *testing.T, seed string) (dir, base, admin string, keys map[api.T
 		url, _, _ := strings.Cut(strings.TrimSpace(after), "\n")
 		return url
 	}
-	require.NoError(t, (&dataDir{path: dir}).read(keysFile, &keys))
+	require.NoError(t, (&datadir.Dir{Path: dir}).Read(keysFile, &keys))
 	return dir, address("  API "), address("  Admin listener "), keys
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"opportunity.internal/cmd/opportunity/internal/datadir"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/cmd/opportunity/internal/sample"
 	"opportunity.internal/pkg/api"
@@ -32,12 +33,12 @@ type seedState struct {
 
 // seed imports the sample through the admin listener, unless an earlier start has done so. hasSample reports whether this deployment has
 // the sample.
-func seed(ctx context.Context, dir *dataDir, c operator.Client, kind string) (hasSample bool, err error) {
+func seed(ctx context.Context, dir *datadir.Dir, c operator.Client, kind string) (hasSample bool, err error) {
 	state := seedState{Seed: kind, At: time.Now().UTC().Truncate(time.Second)}
-	if err := dir.read(seedFile, &state); err != nil || state.Done {
+	if err := dir.Read(seedFile, &state); err != nil || state.Done {
 		return state.Seed == "sample", err
 	}
-	if err := dir.save(seedFile, state); err != nil {
+	if err := dir.Save(seedFile, state); err != nil {
 		return false, err
 	}
 	if state.Seed == "sample" {
@@ -46,17 +47,17 @@ func seed(ctx context.Context, dir *dataDir, c operator.Client, kind string) (ha
 		}
 	}
 	state.Done = true
-	return state.Seed == "sample", dir.save(seedFile, state)
+	return state.Seed == "sample", dir.Save(seedFile, state)
 }
 
 // demoUseCase is the use case of demo keys. A later start recognizes them by it.
 const demoUseCase = "demo key of this machine"
 
 // demoKeys issues a key for each tier that is missing in keys, and saves them.
-func demoKeys(ctx context.Context, dir *dataDir, c operator.Client, keys map[api.Tier]string) error {
+func demoKeys(ctx context.Context, dir *datadir.Dir, c operator.Client, keys map[api.Tier]string) error {
 	err := revokeUnsavedKeys(ctx, c, keys)
 	if err == nil {
-		err = c.DemoKeys(ctx, demoUseCase, keys, func() error { return dir.save(keysFile, keys) })
+		err = c.DemoKeys(ctx, demoUseCase, keys, func() error { return dir.Save(keysFile, keys) })
 	}
 	if err != nil {
 		return fmt.Errorf("demo keys: %w", err)

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"opportunity.internal/cmd/opportunity/internal/datadir"
 	"opportunity.internal/cmd/opportunity/internal/desk"
 	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/cmd/opportunity/internal/operator"
@@ -57,12 +58,12 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer deskListener.Close()
-	dir, err := openDir(o.DataDir)
+	dir, err := datadir.Open(o.DataDir)
 	if err != nil {
 		return err
 	}
-	defer dir.unlock()
-	logFile, err := os.OpenFile(dir.file("log.jsonl"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	defer dir.Unlock()
+	logFile, err := os.OpenFile(dir.File("log.jsonl"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -124,13 +125,13 @@ func listen(ctx context.Context, address, flag string) (net.Listener, error) {
 }
 
 // firstStart waits until every service is ready, then imports the sample and issues demo keys if an earlier start has not done so.
-func (d *deployment) firstStart(ctx context.Context, dir *dataDir, kind string, errs io.Writer) (map[api.Tier]string, error) {
+func (d *deployment) firstStart(ctx context.Context, dir *datadir.Dir, kind string, errs io.Writer) (map[api.Tier]string, error) {
 	if err := d.ready(ctx, errs); err != nil {
 		return nil, err
 	}
 	client := operator.Client{URL: d.adminURL, Token: d.operatorToken, Actor: "opportunity up", HTTP: http.DefaultClient}
 	keys := map[api.Tier]string{}
-	if err := dir.read(keysFile, &keys); err != nil {
+	if err := dir.Read(keysFile, &keys); err != nil {
 		return nil, err
 	}
 	if len(keys) == len(api.Tiers) {
@@ -215,10 +216,10 @@ you accept that, in another terminal:
 }
 
 // printWelcome prints addresses, demo keys and a first request to try.
-func printWelcome(out io.Writer, d *deployment, dir *dataDir, keys map[api.Tier]string) {
+func printWelcome(out io.Writer, d *deployment, dir *datadir.Dir, keys map[api.Tier]string) {
 	base := d.publicURL
 	fmt.Fprintf(out, "The Opportunity Data API is running.\n\n  API             %s\n  Documentation   %s/docs\n  Account pages   %s/account\n", base, base, base)
-	fmt.Fprintf(out, "  Admin listener  %s\n  Curation desk   %s\n\nDemo keys, saved in %s:\n", d.adminURL, d.desk.SignInURL(), dir.file(keysFile))
+	fmt.Fprintf(out, "  Admin listener  %s\n  Curation desk   %s\n\nDemo keys, saved in %s:\n", d.adminURL, d.desk.SignInURL(), dir.File(keysFile))
 	for _, t := range api.Tiers {
 		fmt.Fprintf(out, "  %-11s %s\n", t.Tier, keys[t.Tier])
 	}
@@ -229,5 +230,5 @@ func printWelcome(out io.Writer, d *deployment, dir *dataDir, keys map[api.Tier]
 	if to, err := url.Parse(d.authquota.Mail.URL); err == nil && to.Scheme == "file" {
 		fmt.Fprintf(out, "Email is not sent: it is saved in %s.\n", to.Path)
 	}
-	fmt.Fprintf(out, "Press Ctrl-C to stop. All data stays in %s.\n", dir.path)
+	fmt.Fprintf(out, "Press Ctrl-C to stop. All data stays in %s.\n", dir.Path)
 }

@@ -1,4 +1,4 @@
-package up
+package datadir
 
 import (
 	"os"
@@ -12,31 +12,31 @@ import (
 
 func TestDataDir(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "deep", "data")
-	d, err := openDir(path)
+	d, err := Open(path)
 	require.NoError(t, err)
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 
-	secret, err := d.secret("token")
+	secret, err := d.Secret("token")
 	require.NoError(t, err)
 	require.Len(t, secret, 64)
-	again, err := d.secret("token")
+	again, err := d.Secret("token")
 	require.NoError(t, err)
 	require.Equal(t, secret, again)
-	other, err := d.secret("pepper")
+	other, err := d.Secret("pepper")
 	require.NoError(t, err)
 	require.NotEqual(t, secret, other)
-	info, err = os.Stat(d.file("token"))
+	info, err = os.Stat(d.File("token"))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 
-	_, err = openDir(path)
+	_, err = Open(path)
 	require.ErrorContains(t, err, path+" is in use by another process")
-	d.unlock()
-	d, err = openDir(path)
+	d.Unlock()
+	d, err = Open(path)
 	require.NoError(t, err)
-	d.unlock()
+	d.Unlock()
 }
 
 // An existing directory may be readable by others; the databases in it must not be.
@@ -46,12 +46,12 @@ func TestDatabasesAreReadableByOwnerOnly(t *testing.T) {
 	for _, name := range []string{"old.db", "old.db-wal", "old.db-shm"} {
 		require.NoError(t, os.WriteFile(filepath.Join(path, name), nil, 0o644))
 	}
-	d, err := openDir(path)
+	d, err := Open(path)
 	require.NoError(t, err)
-	defer d.unlock()
-	url, err := d.database("new")
+	defer d.Unlock()
+	url, err := d.Database("new")
 	require.NoError(t, err)
-	again, err := d.database("new")
+	again, err := d.Database("new")
 	require.NoError(t, err)
 	require.Equal(t, url, again)
 	plain := storetest.Plain(t, url)
@@ -69,21 +69,26 @@ func TestDatabasesAreReadableByOwnerOnly(t *testing.T) {
 	}
 }
 
+type seedState struct {
+	Seed string
+	Done bool
+}
+
 // A file is replaced atomically, and an unreadable file is an error, not a missing file.
 func TestStateFiles(t *testing.T) {
-	d, err := openDir(t.TempDir())
+	d, err := Open(t.TempDir())
 	require.NoError(t, err)
-	defer d.unlock()
+	defer d.Unlock()
 	state := seedState{Seed: "sample"}
-	require.NoError(t, d.read("state.json", &state))
+	require.NoError(t, d.Read("state.json", &state))
 	require.Equal(t, seedState{Seed: "sample"}, state)
-	require.NoError(t, d.save("state.json", seedState{Seed: "none", Done: true}))
-	require.NoError(t, d.read("state.json", &state))
+	require.NoError(t, d.Save("state.json", seedState{Seed: "none", Done: true}))
+	require.NoError(t, d.Read("state.json", &state))
 	require.Equal(t, seedState{Seed: "none", Done: true}, state)
 
-	require.NoError(t, os.WriteFile(d.file("state.json"), []byte("{"), 0o600))
-	require.ErrorContains(t, d.read("state.json", &state), "state.json")
-	names, err := filepath.Glob(d.file("*.json.*"))
+	require.NoError(t, os.WriteFile(d.File("state.json"), []byte("{"), 0o600))
+	require.ErrorContains(t, d.Read("state.json", &state), "state.json")
+	names, err := filepath.Glob(d.File("*.json.*"))
 	require.NoError(t, err)
 	require.Empty(t, names, "partly written files")
 }
