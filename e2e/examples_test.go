@@ -423,7 +423,7 @@ func (e *examples) shell(at, commands string) string {
 	cmd.Dir = e.t.TempDir()
 	built, err := goSamples() // with the command of the SDKs
 	require.NoError(e.t, err)
-	cmd.Env = clean("PATH="+built+":"+os.Getenv("PATH"), "BASE="+e.url, "OPPORTUNITY_URL="+e.url, "OPPORTUNITY_KEY="+e.keys[api.Developer])
+	cmd.Env = clean("PATH="+built+":"+filepath.Dir(program(e.t, "opportunity"))+":"+os.Getenv("PATH"), "BASE="+e.url, "OPPORTUNITY_URL="+e.url, "OPPORTUNITY_KEY="+e.keys[api.Developer])
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

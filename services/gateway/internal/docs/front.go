@@ -57,7 +57,7 @@ func (s *Site) showCatalog(overview *api.CatalogOverview) error {
 func (r rendering) front() error {
 	data := map[string]any{"URL": r.publicURL, "Call": r.firstCall, "Plans": r.offers()}
 	if r.catalog != nil {
-		record, err := newSpecimen(*r.catalog)
+		record, err := exampleOf(*r.catalog)
 		if err != nil {
 			return err
 		}
@@ -169,15 +169,22 @@ type fact struct {
 // evidence is a source of a specimen.
 type evidence struct{ URL, Checked string }
 
-// newSpecimen returns the example of an overview, or nil if it has none.
-func newSpecimen(o api.CatalogOverview) (*specimen, error) {
-	s := specimen{At: instant(o.GeneratedAt)}
+// exampleOf returns the example of an overview, or nil if it has none.
+func exampleOf(o api.CatalogOverview) (*specimen, error) {
 	if len(o.Example) == 0 || string(o.Example) == "null" {
 		return nil, nil //nolint:nilnil // a template shows nothing for nil
 	}
-	if err := json.Unmarshal(o.Example, &s.Opportunity); err != nil {
+	var record api.Opportunity
+	if err := json.Unmarshal(o.Example, &record); err != nil {
 		return nil, fmt.Errorf("decoding the example of the catalog: %w", err)
 	}
+	s := newSpecimen(record, o.GeneratedAt)
+	return &s, nil
+}
+
+// newSpecimen returns a record with its evidence, whose status was correct at a time.
+func newSpecimen(record api.Opportunity, at time.Time) specimen {
+	s := specimen{Opportunity: record, At: instant(at)}
 	if v := s.Verification; v.LastCheckedAt != nil && v.FreshUntil != nil {
 		s.Checked, s.FreshUntil = instant(*v.LastCheckedAt), instant(*v.FreshUntil)
 	}
@@ -191,7 +198,7 @@ func newSpecimen(o api.CatalogOverview) (*specimen, error) {
 		}
 		s.Evidence = append(s.Evidence, e)
 	}
-	return &s, nil
+	return s
 }
 
 // knownFacts returns the facts of a record in words. A fact with three values is listed even if it is unknown.

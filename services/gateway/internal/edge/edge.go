@@ -69,6 +69,8 @@ func (e Edge) Handler() (http.Handler, error) {
 	for _, o := range []operation{opCheckpoints, opCheckpoint} {
 		e.route(engine, o, plainOf, e.compressed, e.reading(e.document))
 	}
+	e.route(engine, opRecordPage, recordOf, e.compressed, e.reading(e.recordPage))
+	e.route(engine, opRecordEvent, recordOf, e.compressed, e.reading(e.recordEvent))
 	engine.Any(string(opLog)+"/*path", e.step(opLog, plainOf, as, e.reading(e.document))) // hashes do not compress
 	e.pages(engine, opAccount, e.accountPage)
 	if e.Billing != nil {

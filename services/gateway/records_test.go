@@ -1,0 +1,86 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
+)
+
+// Readers without a key see everything of records in the free set, and only status and dates of others.
+func TestPermalinkOfARecord(t *testing.T) {
+	w := newEnvironment(t)
+	gw := w.start()
+	w.redis.Stop()
+	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	event := apitest.Verified("free-one", at)
+	event.ID = "0198f000-0000-7000-8000-000000000001"
+	facts := *event.Facts
+	facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: "eligible", SourceURLs: []string{"javascript:alert(1)"}}}
+	w.catalog.respondWith(func(rw http.ResponseWriter, r *http.Request) {
+		id := strings.TrimPrefix(r.URL.Path, "/api/v1/opportunities/")
+		var caller api.Caller
+		require.NoError(t, json.Unmarshal([]byte(r.Header.Get(api.CallerHeader)), &caller))
+		if id != "free-one" && (id != "other" || caller.Tier == api.Free) {
+			respond(404, `{"error":{"code":"not_found"}}`)(rw, r)
+			return
+		}
+		o := api.Opportunity{
+			ID: id, Platform: api.Platform{Company: api.Company{Name: "<b>Name</b>"}, Summary: "secret summary"}, Facts: facts,
+			Verification: api.Verification{Status: api.Verified, LastCheckedAt: &at, FreshUntil: &at},
+			Sources:      []api.Source{{URL: "https://a.example/secret-source"}},
+		}
+		rw.Header().Set("Content-Type", "application/json")
+		require.NoError(t, json.NewEncoder(rw).Encode(api.OpportunityDetail{Data: o, Meta: api.NewMeta(caller.Tier, at)}))
+	})
+	w.history.respondWith(func(rw http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/.well-known/") {
+			require.Equal(t, "/.well-known/opportunity-history/log/proof/"+event.ID, r.URL.Path)
+			rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			_, _ = io.WriteString(rw, "the proof\n")
+			return
+		}
+		require.Equal(t, "limit=1", r.URL.RawQuery)
+		rw.Header().Set("Content-Type", "application/json")
+		require.NoError(t, json.NewEncoder(rw).Encode(api.EventList{Data: []api.VerificationEvent{event}}))
+	})
+	free := gw.do(t, request{path: "/records/free-one"})
+	require.Equal(t, 200, free.status)
+	require.Equal(t, "public, max-age=5", free.header.Get("Cache-Control"))
+	require.Contains(t, free.header.Get("Content-Security-Policy"), "default-src 'none'")
+	for _, text := range []string{
+		"&lt;b&gt;Name&lt;/b&gt;", "secret summary", "secret-source", "Residents of CA", "/log/proof/" + event.ID, "/records/free-one/event",
+		", record reviewed 2026-11-20, retrieved 2026-11-20, ",
+	} {
+		require.Contains(t, free.body, text)
+	}
+	require.NotContains(t, free.body, "javascript:")
+	other := gw.do(t, request{path: "/records/other"})
+	require.Equal(t, 200, other.status)
+	require.Contains(t, other.body, "/log/proof/"+event.ID)
+	for _, text := range []string{"secret", "Residents of", "/event"} {
+		require.NotContains(t, other.body, text)
+	}
+	bundle := gw.do(t, request{path: "/records/free-one/event"})
+	var proved api.ProvedEvent
+	require.NoError(t, json.Unmarshal([]byte(bundle.body), &proved))
+	require.Equal(t, "the proof\n", proved.Proof)
+	require.Equal(t, event.ID, proved.Event.ID)
+	for _, path := range []string{"/records/other/event", "/records/private", "/records/private/event"} {
+		require.Equal(t, "not_found", gw.do(t, request{path: path}).code(t), path)
+	}
+	for _, path := range []string{"/records/", "/records/a%2Fb", "/records/.."} {
+		require.Equal(t, 404, gw.do(t, request{path: path}).status, path)
+	}
+	require.Contains(t, gw.do(t, request{path: "/records/private", header: http.Header{"Accept": {"text/html"}}}).body, "<h1>Not Found</h1>")
+	require.Equal(t, 405, gw.do(t, request{method: http.MethodPost, path: "/records/free-one"}).status)
+	w.history.respondWith(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	require.Equal(t, "service_unavailable", gw.do(t, request{path: "/records/free-one"}).code(t))
+}
