@@ -9,7 +9,7 @@ require (
 	opportunity.internal/sdk/go v0.0.0
 )
 
-require golang.org/x/mod v0.42.0 // indirect
+require golang.org/x/mod v0.42.0
 
 replace opportunity.internal/sdk/command => ./command
 

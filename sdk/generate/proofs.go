@@ -55,7 +55,7 @@ const (
 		`\u0007\n😀","outcome":"verified","slug":"odin-works","sourceUrls":["https://odin.example/a?b=1&c=2"],"😀":2,"` + "\ue000" + `":1}`
 )
 
-// proofLog is a log of n entries of which the one at index is the event.
+// proofLog is a log with the event at an index.
 type proofLog struct {
 	size, index int64
 	path        []string

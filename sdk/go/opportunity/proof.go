@@ -260,7 +260,7 @@ func (c parsedCheckpoint) verify(log, witnesses []verifierKey) ([]Seen, error) {
 		if !ed25519.Verify(key.key, fmt.Appendf(nil, "cosignature/v1\ntime %d\n%s", seconds, c.text), data[8:]) {
 			return nil, unproved("invalid_signature", "the cosignature of %s is not valid", key.name)
 		}
-		seen = append(seen, Seen{key.name, time.Unix(int64(seconds), 0).UTC()})
+		seen = append(seen, Seen{key.name, time.Unix(int64(seconds), 0).UTC()}) //nolint:gosec // 63 bits, as checked above
 	}
 	return seen, nil
 }

@@ -83,7 +83,7 @@ def verify_event(
 ) -> Proof:
     """Verifies the proof of an event as the client's history returns it, and raises a ProofError unless it is proved.
 
-    log has the keys of the log, of which one must have signed, and witnesses those of witnesses, each as name+id+base64 (C2SP
+    log has the keys of the log: one of them must have signed. witnesses has the keys of witnesses. Each is written as name+id+base64 (C2SP
     signed-note). quorum is the number of witnesses that must have cosigned; 0 means all. Signatures need the package cryptography:
     pip install opportunity-data[proof].
     """
