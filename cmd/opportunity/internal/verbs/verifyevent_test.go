@@ -52,6 +52,7 @@ func TestVerifyEvent(t *testing.T) {
 	}
 	_, other := args("event 1 of 2")
 	_, changed := args("changed signature")
+	_, fork := args("event 6 of 7") // the same log signed it
 	good, checkpoint := args("two witnesses, and a key of the log that did not sign")
 	out, _, err := verb(t, nowhere, "", good...)
 	require.NoError(t, err)
@@ -64,6 +65,8 @@ func TestVerifyEvent(t *testing.T) {
 	require.ErrorContains(t, err, "get the proof with ?size=2")
 	_, _, err = verb(t, nowhere, "", append(good, "--checkpoint", file("changed.txt", changed))...)
 	require.ErrorContains(t, err, "is not valid")
+	_, _, err = verb(t, nowhere, "", append(good, "--checkpoint", file("fork.txt", fork))...)
+	require.ErrorContains(t, err, "the log has signed two histories of 7 events")
 	forged, _ := args("changed event: note")
 	_, _, err = verb(t, nowhere, "", forged...)
 	require.ErrorContains(t, err, "not proved: the event differs")

@@ -94,9 +94,10 @@ type hashes struct {
 }
 
 func hashesOf(r *event.Record, signedSize int64) hashes {
-	h := hashes{intact: r.Intact()}
+	leaf, intact := r.IntactLeaf()
+	h := hashes{intact: intact}
 	if r.Sequence <= signedSize {
-		h.leaf = checkpoint.LeafHash(r.Leaf())
+		h.leaf = checkpoint.LeafHash(leaf)
 	}
 	return h
 }

@@ -125,6 +125,9 @@ func (k Keys) PublicAs(name string) []string {
 // Sign returns the signed text of c.
 func (k Keys) Sign(c Checkpoint) (string, error) { return k.sign(Origin, c.text()) }
 
+// SignLog returns the signed text of a checkpoint of the log.
+func (k Keys) SignLog(c LogCheckpoint) (string, error) { return k.sign(c.Origin, c.logText()) }
+
 // sign signs a text under a name.
 func (k Keys) sign(name, text string) (string, error) {
 	if k.signing == nil {

@@ -128,10 +128,11 @@ func (l Log) signNext(ctx context.Context) (size int64, err error) {
 	g := grown{old: l.hashes(ctx, last), fresh: map[int64]tlog.Hash{}, size: last.Size}
 	for i := range records {
 		r := &records[i]
-		if r.Sequence != g.size+1 || !r.Intact() {
+		leaf, intact := r.IntactLeaf()
+		if r.Sequence != g.size+1 || !intact {
 			return 0, fmt.Errorf("event %s of %s, sequence %d, does not continue the log: run verify", r.ID, r.Slug, r.Sequence)
 		}
-		if err := g.add(r.Leaf()); err != nil {
+		if err := g.add(leaf); err != nil {
 			return 0, err
 		}
 	}
@@ -142,7 +143,7 @@ func (l Log) signNext(ctx context.Context) (size int64, err error) {
 	if c.Root, err = tlog.TreeHash(c.Size, g); err != nil {
 		return 0, err
 	}
-	if c.Note, err = l.Keys.sign(origin, c.logText()); err != nil {
+	if c.Note, err = l.Keys.SignLog(c); err != nil {
 		return 0, err
 	}
 	tiles := tlog.NewTiles(TileHeight, last.Size, c.Size)

@@ -129,7 +129,8 @@ func (n Notary) grow(ctx context.Context, last Stored) (g growth, err error) {
 		for i := range records {
 			r := &records[i]
 			h := heads[r.Slug]
-			if r.Sequence != next || r.PrevHash != h.Hash || !r.Intact() {
+			leaf, intact := r.IntactLeaf()
+			if r.Sequence != next || r.PrevHash != h.Hash || !intact {
 				return g, fmt.Errorf("event %s of %s, sequence %d, does not continue the history: run verify", r.ID, r.Slug, r.Sequence)
 			}
 			if h.Events == 0 {
@@ -138,7 +139,7 @@ func (n Notary) grow(ctx context.Context, last Stored) (g growth, err error) {
 			}
 			h.Events, h.Hash = h.Events+1, r.Hash
 			heads[r.Slug] = h
-			g.leaves = append(g.leaves, LeafHash(r.Leaf()))
+			g.leaves = append(g.leaves, LeafHash(leaf))
 			next++
 		}
 	}

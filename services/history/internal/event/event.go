@@ -156,13 +156,13 @@ func (r *Record) Private() (*api.Evidence, error) {
 // Seal appends the record to the chain whose newest event has the hash prev, empty for a new chain: it sets PrevHash and Hash.
 // Every other field except Sequence must be set, because the hash covers it.
 func (r *Record) Seal(prev string) {
-	r.PrevHash, r.Hash = prev, r.chained(prev)
+	r.PrevHash, r.Hash = prev, r.chained(prev, r.Leaf())
 }
 
-// chained returns the hash of the record in the chain whose newest event has the hash prev.
-func (r *Record) chained(prev string) string {
+// chained returns the hash of the record in the chain whose newest event has the hash prev. leaf is its leaf, which form 0 does not need.
+func (r *Record) chained(prev string, leaf []byte) string {
 	if r.Form == 1 {
-		return digest("opportunity verification event 3", prev, string(r.Leaf()))
+		return digest("opportunity verification event 3", prev, string(leaf))
 	}
 	fields := append([]string{prev, r.ID, r.Actor, strconv.FormatInt(r.RecordedAt, 10)}, r.content()...)
 	if r.Evidence == nil {
@@ -287,8 +287,18 @@ func rawOrNull(text *string) json.RawMessage {
 
 // Intact reports whether the hashes of the record match its fields. The caller must check PrevHash against the chain.
 func (r *Record) Intact() bool {
+	_, intact := r.IntactLeaf()
+	return intact
+}
+
+// IntactLeaf returns the leaf of the record, and whether it is intact.
+func (r *Record) IntactLeaf() (leaf []byte, intact bool) {
+	if !r.validForm() {
+		return nil, false
+	}
+	leaf = r.Leaf()
 	validFacts := r.Facts == nil || *r.Facts != "" // an empty text has the same hash as nil
-	return validFacts && r.validForm() && r.ContentHash == digest(contentForm, r.content()...) && r.Hash == r.chained(r.PrevHash)
+	return leaf, validFacts && r.ContentHash == digest(contentForm, r.content()...) && r.Hash == r.chained(r.PrevHash, leaf)
 }
 
 // validForm reports whether the form is known, and in form 1 whether the private part names the actor.
