@@ -21,7 +21,7 @@ const planSays = words => eventually(`the plan to say ${words}`, async () => {
 try {
   step('an account with a key')
   await page.goto('/account/sign-up')
-  await page.getByLabel('E-mail address').fill(address)
+  await page.getByLabel('Email address').fill(address)
   await press('Send link')
   await page.goto((await mail(address, /confirm/i)).link)
   await page.getByLabel('Password').fill(password)

@@ -27,11 +27,11 @@ try {
   step('sign up, and confirm by the mail')
   await follow('Create one')
   await inspect(page, '02-sign-up')
-  await page.getByLabel('E-mail address').fill('no address')
+  await page.getByLabel('Email address').fill('no address')
   await press('Send link')
   await page.getByRole('alert').waitFor()
   await inspect(page, '03-sign-up-refused')
-  await page.getByLabel('E-mail address').fill(address)
+  await page.getByLabel('Email address').fill(address)
   await press('Send link')
   await inspect(page, '04-mail-sent')
   await page.goto((await mail(address, /confirm/i)).link)
@@ -218,7 +218,7 @@ try {
   await inspect(page, '25-lost-authenticator')
   await page.goto('/account/forgot')
   await inspect(page, '26-forgotten-password')
-  await page.getByLabel('E-mail address').fill(address)
+  await page.getByLabel('Email address').fill(address)
   await press('Send link')
   const reset = (await mail(address, /password/i)).link
   await page.goto(reset)
@@ -251,7 +251,7 @@ async function signOut() {
 
 async function signIn() {
   await page.goto('/account/sign-in')
-  await page.getByLabel('E-mail address').fill(address)
+  await page.getByLabel('Email address').fill(address)
   await page.getByLabel('Password').fill(password)
   await press('Continue')
 }

@@ -39,7 +39,7 @@ type Config struct {
 	Peppers     []string `env:"OPPORTUNITY_KEY_PEPPERS,required,notEmpty" doc:"Secret. Peppers that hash API keys: comma-separated, newest first, each at least 32 bytes in hexadecimal (openssl rand -hex 32). New keys use the first. Remove an older pepper only when no key issued under it remains. Set the same value for gateway and authquota."`
 	OlderKeys   string   `env:"OPPORTUNITY_OLDER_KEYS" doc:"Form of keys that an earlier system issued, as a regular expression (RE2) for the whole key. The hashes of such keys are imported by operators. Empty: such keys are rejected as malformed. Keys that begin with oda_ never match. Set the same value for gateway and authquota, which warns when an import contains keys that the gateway rejects."`
 	Encryption  []string `env:"OPPORTUNITY_ENCRYPTION_KEYS,required,notEmpty" doc:"Secret. Keys that encrypt authenticator seeds and mails in the outbox: comma-separated, newest first, each 32 bytes in hexadecimal (openssl rand -hex 32). At startup, data under an older key is encrypted again with the newest; after that you can remove the older key."`
-	Contact     string   `env:"OPPORTUNITY_CONTACT" doc:"Contact of the operator on pages and in mails: an e-mail address or an https URL."`
+	Contact     string   `env:"OPPORTUNITY_CONTACT" doc:"Contact of the operator on pages and in mails: an email address or an https URL."`
 	Tiers       string   `env:"OPPORTUNITY_TIERS" doc:"Overrides of the tier table as requests per minute/requests per day/records per page, such as free=10/100/10,developer=60/1000/50. Omitted tiers keep their limits."`
 	BillingURL  string   `env:"OPPORTUNITY_BILLING_URL" doc:"Service port of billing, without a trailing slash. Empty: no plan is sold, and paths below /billing are 404."`
 	TestKeys    bool     `env:"OPPORTUNITY_TEST_KEYS" envDefault:"true" doc:"Approve one test key (oda_test_) for each account of the free tier automatically. false: an operator approves every key."`
@@ -96,5 +96,5 @@ func contact(s string) error {
 	if u, err := url.Parse(s); s == "" || mail.Address(s) == nil || err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil {
 		return nil
 	}
-	return errors.New("OPPORTUNITY_CONTACT must be an e-mail address or an https URL")
+	return errors.New("OPPORTUNITY_CONTACT must be an email address or an https URL")
 }

@@ -17,9 +17,9 @@ func TestAPersonSignsUpAndIn(t *testing.T) {
 		b.Get("/account").Leads("/account/sign-in")
 		b.Get("/account/sign-in").Shows(http.StatusOK, "Sign in", "Create one")
 		b.Get("/account/sign-up").Shows(http.StatusOK, "Create an account")
-		b.Post("/account/sign-up", "email", "nonsense").Shows(http.StatusUnprocessableEntity, "Enter an e-mail address")
+		b.Post("/account/sign-up", "email", "nonsense").Shows(http.StatusUnprocessableEntity, "Enter an email address")
 		b.Post("/account/sign-up", "email", " Ada@Example.org ").Leads("/account/sign-up/sent")
-		b.Get("/account/sign-up/sent").Shows(http.StatusOK, "Check your e-mail")
+		b.Get("/account/sign-up/sent").Shows(http.StatusOK, "Check your email")
 
 		link := svc.mail("ada@example.org", "confirm-address", 1).links()[0]
 		form := b.Get(link).Shows(http.StatusOK, "Choose a password", "ada@example.org")

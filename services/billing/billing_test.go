@@ -91,6 +91,6 @@ func TestMalformedRequests(t *testing.T) {
 	} {
 		require.Equal(t, http.StatusBadRequest, s.Do(http.MethodPost, "/internal/v1/portals", body).Status, name)
 	}
-	require.Equal(t, http.StatusBadRequest, s.Do(http.MethodPost, "/internal/v1/checkouts", api.CheckoutRequest{Account: "acc_1", ReturnURL: returnURL}).Status, "no e-mail address")
+	require.Equal(t, http.StatusBadRequest, s.Do(http.MethodPost, "/internal/v1/checkouts", api.CheckoutRequest{Account: "acc_1", ReturnURL: returnURL}).Status, "no email address")
 	require.Equal(t, http.StatusMethodNotAllowed, s.Do(http.MethodGet, "/billing/stripe/webhook", nil).Status)
 }

@@ -40,8 +40,8 @@ type Config struct {
 	ServiceCapacity int      `env:"OPPORTUNITY_SERVICE_CAPACITY" envDefault:"50000" doc:"Limit of calls per UTC day for all accounts together."`
 	TrustedProxies  []string `env:"OPPORTUNITY_TRUSTED_PROXIES" doc:"Address ranges of trusted proxies, such as 10.0.0.0/8, comma-separated. Their X-Forwarded-For sets the client address, and their trace headers are continued. Behind an unlisted proxy all clients share one address, and the limits on failed sign-ins and unknown keys apply to all of them together."`
 
-	Contact         string `env:"OPPORTUNITY_CONTACT" doc:"Contact of the operator on pages and in mails: an e-mail address or an https URL."`
-	SecurityContact string `env:"OPPORTUNITY_SECURITY_CONTACT" doc:"Contact for security reports in /.well-known/security.txt: an e-mail address or an https URL. Empty: OPPORTUNITY_CONTACT. If neither is set, there is no security.txt."`
+	Contact         string `env:"OPPORTUNITY_CONTACT" doc:"Contact of the operator on pages and in mails: an email address or an https URL."`
+	SecurityContact string `env:"OPPORTUNITY_SECURITY_CONTACT" doc:"Contact for security reports in /.well-known/security.txt: an email address or an https URL. Empty: OPPORTUNITY_CONTACT. If neither is set, there is no security.txt."`
 	TermsFile       string `env:"OPPORTUNITY_TERMS_FILE" doc:"Markdown file with your terms of use, shown at /terms. It is read at startup; raw HTML is dropped. Empty: the terms in this release. Needs OPPORTUNITY_TERMS_VERSION."`
 	TermsVersion    string `env:"OPPORTUNITY_TERMS_VERSION" doc:"Version of your terms of use. Change it whenever your terms change: users must then accept the new version before their next key. Empty: the version of the terms in this release. Set the same value for gateway and authquota."`
 	PrivacyFile     string `env:"OPPORTUNITY_PRIVACY_FILE" doc:"Markdown file with your privacy notice, shown at /privacy. It is read at startup; raw HTML is dropped. Empty: a notice of what this release stores and for how long."`

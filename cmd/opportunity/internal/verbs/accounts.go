@@ -115,7 +115,7 @@ func showPerson(row func(...any), p *api.AccountPerson) {
 		row("Person", "closed the account at "+formatTime(*p.ClosedAt))
 		return
 	}
-	row("E-mail", p.Email)
+	row("Email", p.Email)
 	authenticator := "not set up"
 	if p.AuthenticatorConfirmed {
 		authenticator = fmt.Sprintf("confirmed, %d recovery codes left", p.RecoveryCodesLeft)

@@ -1,7 +1,7 @@
 // Package journal defines the journal of authquota: one line of JSON for each change of accounts, keys and sign-ins, written outside the
 // database. After the database was restored from a backup, a replay of the journal repeats the changes that the backup lacks.
 //
-// A line names the change and what was done, by whom. Everything else is sealed: e-mail addresses, hashes, and the rows as they were after
+// A line names the change and what was done, by whom. Everything else is sealed: email addresses, hashes, and the rows as they were after
 // the change.
 package journal
 

@@ -41,7 +41,7 @@ type Writer struct {
 // NewWriter returns a Writer whose letters link to pages under publicURL.
 func NewWriter(publicURL string) Writer { return Writer{publicURL: publicURL} }
 
-// From returns a Writer whose letters name contact, an e-mail address or an https URL, as the way to reach the operator. Empty
+// From returns a Writer whose letters name contact, an email address or an https URL, as the way to reach the operator. Empty
 // means unknown.
 func (w Writer) From(contact string) Writer {
 	w.contact = contact
@@ -139,11 +139,11 @@ func line(s string) string {
 	return s
 }
 
-// Address returns an error unless s is a plain e-mail address, without name, comment or line break.
+// Address returns an error unless s is a plain email address, without name, comment or line break.
 func Address(s string) error {
 	a, err := netmail.ParseAddress(s)
 	if err != nil || a.Address != s || a.Name != "" || len(s) > 254 || strings.ContainsFunc(s, unicode.IsControl) {
-		return errors.New("not a plain e-mail address") // without s, because errors are logged
+		return errors.New("not a plain email address") // without s, because errors are logged
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 func addressOf(v *Visit) (string, bool) { return people.Email(v.PostForm("email")) }
 
 func (p *Pages) emailForm(v *Visit) (pages.View, error) {
-	return pages.View{Template: "security-email", Title: "Change your e-mail address", Data: v.PostForm("email")}, nil
+	return pages.View{Template: "security-email", Title: "Change your email address", Data: v.PostForm("email")}, nil
 }
 
 // email sends a link to the new address. The page does not reveal whether another account has that address.
@@ -51,13 +51,13 @@ func (p *Pages) newAddressForm(v *Visit) (pages.View, error) {
 
 func (p *Pages) newAddress(v *Visit) (pages.View, error) {
 	err := p.People.ChangeAddress(v.Request.Context(), token(v))
-	return unlessGone(securityPath, pages.View{Redirect: securityPath, Notice: "Your e-mail address was changed."}, err)
+	return unlessGone(securityPath, pages.View{Redirect: securityPath, Notice: "Your email address was changed."}, err)
 }
 
 // cancelAddressChange cancels the pending address change.
 func (p *Pages) cancelAddressChange(v *Visit) (pages.View, error) {
 	err := p.People.CancelAddressChange(v.Request.Context(), v.Person.Account)
-	return pages.View{Redirect: securityPath, Notice: "Your e-mail address was not changed."}, err
+	return pages.View{Redirect: securityPath, Notice: "Your email address was not changed."}, err
 }
 
 // oldAddressForm is behind the link in the mail to the previous address.
@@ -65,12 +65,12 @@ func (p *Pages) oldAddressForm(v *Visit) (pages.View, error) {
 	_, err := p.People.Link(v.Request.Context(), token(v), people.LinkOldAddress)
 	return unlessGone(securityPath, pages.View{Template: "link", Title: "Keep your address?", Data: linkForm{
 		"/account/old-address", token(v),
-		"The account keeps its e-mail address. If you did not request the change, change your password afterwards, which signs out every other browser.",
+		"The account keeps its email address. If you did not request the change, change your password afterwards, which signs out every other browser.",
 		"Keep address",
 	}}, err)
 }
 
 func (p *Pages) oldAddress(v *Visit) (pages.View, error) {
 	err := p.People.KeepAddress(v.Request.Context(), token(v))
-	return unlessGone(securityPath, pages.View{Redirect: securityPath, Notice: "Your e-mail address was not changed."}, err)
+	return unlessGone(securityPath, pages.View{Redirect: securityPath, Notice: "Your email address was not changed."}, err)
 }

@@ -24,7 +24,7 @@ func (p *Pages) closeForm(v *Visit) (pages.View, error) {
 func (p *Pages) closeAccount(v *Visit) (pages.View, error) {
 	again, _ := p.closeForm(v)
 	if given, _ := addressOf(v); given != v.Person.Email {
-		return again.Wrong("email", "This is not the e-mail address of the account."), nil
+		return again.Wrong("email", "This is not the email address of the account."), nil
 	}
 	err := p.People.CloseAccount(v.Request.Context(), v.Person.Account)
 	if wrong := inputError(err); wrong != "" {

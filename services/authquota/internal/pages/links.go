@@ -9,10 +9,10 @@ import (
 	"opportunity.internal/services/authquota/internal/people"
 )
 
-// addressForm is the data of a form with an e-mail address.
+// addressForm is the data of a form with an email address.
 type addressForm struct{ Email, Next string }
 
-const noAddress = "Enter an e-mail address, such as ada@example.org."
+const noAddress = "Enter an email address, such as ada@example.org."
 
 // sendLink validates the submitted address, calls request to send a link to it, and redirects to the page sent. It does so
 // too if the address has received too many mails.
@@ -58,7 +58,7 @@ func unlessGone(again string, page pages.View, err error) (pages.View, error) {
 // sent returns the handler of a page that says which mail was sent.
 func sent(what string) handler {
 	return func(*Visit) (pages.View, error) {
-		return pages.View{Template: "sent", Title: "Check your e-mail", Data: what}, nil
+		return pages.View{Template: "sent", Title: "Check your email", Data: what}, nil
 	}
 }
 

@@ -34,7 +34,7 @@ import (
 // Config holds the settings and the dependencies of the pages.
 type Config struct {
 	PublicURL    string   // public URL of the gateway, without a trailing slash
-	Contact      string   // e-mail address or https URL of the operator; may be empty
+	Contact      string   // email address or https URL of the operator; may be empty
 	TermsVersion string   // of the terms of use in effect
 	Peppers      [][]byte // newest first
 	AutoApprove  bool     // approve key requests automatically

@@ -41,7 +41,7 @@ func TestAForgottenPassword(t *testing.T) {
 		stranger := b.Other()
 		stranger.Get("/account/forgot").Shows(http.StatusOK, "Forgotten password")
 		late := f.askFor(stranger, "/account/forgot", b.Email, "reset-password", 1)
-		stranger.Get("/account/forgot/sent").Shows(http.StatusOK, "Check your e-mail")
+		stranger.Get("/account/forgot/sent").Shows(http.StatusOK, "Check your email")
 		stranger.Get(late).Shows(http.StatusOK, "Choose a new password", b.Email)
 		f.Advance(time.Hour)
 		stranger.Get(late).Shows(http.StatusGone)
@@ -80,7 +80,7 @@ func TestALostAuthenticator(t *testing.T) {
 			o.EnterPassword().Leads("/account/sign-in/code")
 			o.Get("/account/lost-authenticator").Shows(http.StatusOK, "three days")
 			o.Post("/account/lost-authenticator").Leads("/account/lost-authenticator/sent")
-			o.Get("/account/lost-authenticator/sent").Shows(http.StatusOK, "Check your e-mail")
+			o.Get("/account/lost-authenticator/sent").Shows(http.StatusOK, "Check your email")
 			found := f.mail(b.Email, "authenticator-reset-asked", n).links()
 			require.Len(t, found, 2)
 			return found[0], found[1]

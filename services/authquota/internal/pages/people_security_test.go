@@ -82,7 +82,7 @@ func TestThePasswordIsChanged(t *testing.T) {
 		reset := f.askFor(b.Other(), "/account/forgot", b.Email, "reset-password", 1)
 
 		b.Post("/account/security/password", "current", authquotatest.Password, "password", "short").Shows(422, "at least 12")
-		b.Post("/account/security/password", "current", authquotatest.Password, "password", "ada@example.org").Shows(422, "e-mail address as the password")
+		b.Post("/account/security/password", "current", authquotatest.Password, "password", "ada@example.org").Shows(422, "email address as the password")
 		b.Post("/account/security/password", "current", otherPassword, "password", otherPassword).Shows(422, "not the password")
 		b.Post("/account/security/password", "password", otherPassword).Shows(422, "not the password")
 		elsewhere.Get("/account").Shows(http.StatusOK)
@@ -107,7 +107,7 @@ func TestAddressIsChangedByMailLink(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *feature) {
 		b := f.member("ada@example.org")
 		for _, bad := range []string{"", "nonsense", "a@b@c.example"} {
-			b.Post("/account/security/email", "email", bad).Shows(422, "Enter an e-mail address")
+			b.Post("/account/security/email", "email", bad).Shows(422, "Enter an email address")
 		}
 		b.Post("/account/security/email", "email", " ADA@example.org").Shows(422, "already your address")
 		b.Post("/account/security/email", "email", "First@Example.org").Leads("/account/security")
@@ -305,8 +305,8 @@ func TestAnAccountIsClosed(t *testing.T) {
 		b.Post("/account/security/close", "email", b.Email).Shows(422, "when it is resumed")
 		f.Resume(b.Account)
 
-		b.Post("/account/security/close").Shows(422, "not the e-mail address")
-		b.Post("/account/security/close", "email", "grace@example.org").Shows(422, "not the e-mail address")
+		b.Post("/account/security/close").Shows(422, "not the email address")
+		b.Post("/account/security/close", "email", "grace@example.org").Shows(422, "not the email address")
 		b.Get("/account").Shows(http.StatusOK)
 		epoch := f.Epoch
 		b.Post("/account/security/close", "email", " Ada@example.org").Leads("/account/sign-in")

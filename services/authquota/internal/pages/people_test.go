@@ -17,7 +17,7 @@ func TestPasswordOfANewAccount(t *testing.T) {
 	f := &feature{Site: authquotatest.NewSite(t), t: t}
 	b := f.Visitor()
 	for _, email := range []string{"", "ada", "ada@example", "ada@example.org\nBcc: x"} {
-		b.Post("/account/sign-up", "email", email).Shows(http.StatusUnprocessableEntity, "Enter an e-mail address")
+		b.Post("/account/sign-up", "email", email).Shows(http.StatusUnprocessableEntity, "Enter an email address")
 	}
 	link := f.askFor(b, "/account/sign-up", "grace@example.org", "confirm-address", 1)
 	b.Get("/account/confirm?token=unknown").Shows(http.StatusGone, "This link has expired")
@@ -26,7 +26,7 @@ func TestPasswordOfANewAccount(t *testing.T) {
 	require.NotContains(t, form.Body, "maxlength", "a browser would cut a password without a word")
 	for given, message := range map[string]string{
 		"short": "Use at least 12 characters", strings.Repeat("walnut-harbour ", 9): "Use at most 128 characters.",
-		"grace@example.org": "Do not use your e-mail address", "passwordpassword": "too easy to guess",
+		"grace@example.org": "Do not use your email address", "passwordpassword": "too easy to guess",
 	} {
 		b.Post("/account/confirm", "token", authquotatest.Token(form), "password", given).Shows(http.StatusUnprocessableEntity, message)
 	}
@@ -87,14 +87,14 @@ func TestSecurityFormsExplainWrongInput(t *testing.T) {
 		fields  []string
 		message string
 	}{
-		{"email", []string{"email", "ada"}, "Enter an e-mail address"},
+		{"email", []string{"email", "ada"}, "Enter an email address"},
 		{"email", []string{"email", "ADA@example.org"}, "This is already your address."},
 		{"password", []string{"current", b.Password, "password", "short"}, "Use at least 12 characters"},
 		{"password", []string{"current", "another one", "password", b.Password + "!"}, "This is not the password of the account."},
 		{"authenticator", []string{"code", "000000"}, "The code is wrong."},
 		{"confirm", []string{"password", "another one"}, "This is not the password of the account."},
 		{"confirm", []string{"code", people.GenerateRecoveryCodes()[0]}, "Recovery codes work only at sign-in."},
-		{"close", []string{"email", "bob@example.org"}, "This is not the e-mail address of the account."},
+		{"close", []string{"email", "bob@example.org"}, "This is not the email address of the account."},
 	} {
 		p := b.Send(http.MethodPost, "/account/security/"+c.path, form(c.fields...), http.Header{"Origin": {"http://127.0.0.1"}})
 		p.Shows(http.StatusUnprocessableEntity, "There is a problem", c.message)

@@ -39,7 +39,7 @@ func (p *Pages) signIn(v *Visit) (pages.View, error) {
 		return pages.View{}, problem.Unavailable(err)
 	}
 	if !ok || id == "" {
-		return again.Wrong("email", "The e-mail address or the password is wrong."), p.People.SignInFailed(ctx, id, "password", v.Client(), address)
+		return again.Wrong("email", "The email address or the password is wrong."), p.People.SignInFailed(ctx, id, "password", v.Client(), address)
 	}
 	if outdated {
 		if better, err := password.Hash(ctx, given); err != nil {

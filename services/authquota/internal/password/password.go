@@ -29,7 +29,7 @@ const (
 	TooShort  Rejection = "Use at least 12 characters, such as a few unrelated words."
 	TooLong   Rejection = "Use at most 128 characters."
 	NotText   Rejection = "Use characters that a keyboard can type."
-	IsAddress Rejection = "Do not use your e-mail address as the password."
+	IsAddress Rejection = "Do not use your email address as the password."
 	TooEasy   Rejection = "This password is too easy to guess. Choose a less common one, such as a few unrelated words."
 )
 
@@ -39,7 +39,7 @@ const minScore = 4
 // serviceWords are words suggested by this service, which attackers try first.
 var serviceWords = []string{"opportunity", "opportunities", "opportunity data api", "api", "oda"}
 
-// Check returns nil if the password may be used with this e-mail address, or a Rejection. There are no character class rules.
+// Check returns nil if the password may be used with this email address, or a Rejection. There are no character class rules.
 // Check estimates the number of guesses for an attacker who tries common passwords, words, names, dates, keyboard patterns, the
 // address, the name of this service and well-known phrases.
 //

@@ -18,7 +18,7 @@ import (
 //
 // Failures are counted per subject:
 //
-//   - An e-mail address together with the client's network, so that an attacker elsewhere cannot delay the owner.
+//   - An email address together with the client's network, so that an attacker elsewhere cannot delay the owner.
 //   - A network, against attempts on many addresses.
 //   - For the second factor, an account together with the network, and the account alone against attempts from many networks,
 //     except from browsers known to the account.
@@ -96,7 +96,7 @@ func AttemptsFromNetwork(ip string) AttemptSubject {
 	return AttemptSubject{NetworkRule, "network " + NetworkOf(ip), true}
 }
 
-// AttemptsOnAddress counts attempts on an e-mail address from the client's network, whether or not an account has the address.
+// AttemptsOnAddress counts attempts on an email address from the client's network, whether or not an account has the address.
 func AttemptsOnAddress(email, ip string) AttemptSubject {
 	return AttemptSubject{AddressRule, "address " + NetworkOf(ip) + " " + email, false}
 }

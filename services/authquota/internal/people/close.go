@@ -12,7 +12,7 @@ import (
 )
 
 // CloseAccount closes an account on behalf of its person. It revokes the keys, ends the sessions, deletes personal data and
-// frees the e-mail address. Usage statistics stay, without personal data. Package closing cancels the plan.
+// frees the email address. Usage statistics stay, without personal data. Package closing cancels the plan.
 func (s *Store) CloseAccount(ctx context.Context, accountID string) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		closed, err := account.Lock(tx, accountID)

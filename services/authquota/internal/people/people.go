@@ -113,7 +113,7 @@ func (s *Store) Person(ctx context.Context, accountID string) (Person, error) {
 	}, database.Outage(err)
 }
 
-// byEmail returns the person with an e-mail address, or the zero row.
+// byEmail returns the person with an email address, or the zero row.
 func byEmail(db *gorm.DB, email string) (personRow, error) {
 	var row personRow
 	err := db.Take(&row, "email = ? AND closed_at IS NULL", email).Error

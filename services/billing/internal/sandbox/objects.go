@@ -70,7 +70,7 @@ func list[T any](tx *gorm.DB, where string, args ...any) ([]T, error) {
 	return objects, nil
 }
 
-// customer is a customer. The e-mail address is not stored, because the sandbox sends no mail.
+// customer is a customer. The email address is not stored, because the sandbox sends no mail.
 type customer struct {
 	ID       string
 	Metadata map[string]string

@@ -84,10 +84,10 @@ func (r rendering) objectives() []objective {
 	availability, latency, freshness := unknown, unknown, unknown
 	if h := r.health; h != nil {
 		if m := h.Measured; m.Calls > 0 {
-			availability = fmt.Sprintf("%s of %s requests", percent(m.Calls-m.Failed, m.Calls), thousands(m.Calls))
+			availability = fmt.Sprintf("%s of %s", percent(m.Calls-m.Failed, m.Calls), counted(m.Calls, "request"))
 		}
 		if m := h.Measured; m.Served > 0 {
-			latency = fmt.Sprintf("%s of %s requests", percent(m.InTime, m.Served), thousands(m.Served))
+			latency = fmt.Sprintf("%s of %s", percent(m.InTime, m.Served), counted(m.Served, "request"))
 		}
 	}
 	if r.catalog != nil {
@@ -96,7 +96,7 @@ func (r rendering) objectives() []objective {
 			for _, category := range r.catalog.Categories {
 				verified += category.Statuses[api.Verified]
 			}
-			freshness = fmt.Sprintf("%s of %s records now", percent(verified, c.Records), thousands(c.Records))
+			freshness = fmt.Sprintf("%s of %s now", percent(verified, c.Records), counted(c.Records, "record"))
 		}
 	}
 	return []objective{
@@ -107,6 +107,14 @@ func (r rendering) objectives() []objective {
 }
 
 func target(share float64) string { return fmt.Sprintf("%g%%", 100*share) }
+
+// counted returns a number of things, such as "1 request" and "1,000 requests".
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return thousands(n) + " " + thing + "s"
+}
 
 // percent formats a share with two decimals. It never rounds up to 100%.
 func percent(part, whole int) string {

@@ -85,7 +85,7 @@ func (c Config) target() (target, error) {
 func (c Config) sender() (*netmail.Address, error) {
 	from, err := netmail.ParseAddress(c.From)
 	if err != nil || mail.Address(from.Address) != nil {
-		return nil, errors.New("OPPORTUNITY_MAIL_FROM must be an e-mail address, with or without a name: Name <address>")
+		return nil, errors.New("OPPORTUNITY_MAIL_FROM must be an email address, with or without a name: Name <address>")
 	}
 	return from, nil
 }
