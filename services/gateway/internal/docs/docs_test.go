@@ -128,7 +128,7 @@ func TestPagesAsMarkdown(t *testing.T) {
 	site := newSite(t)
 	for path, text := range map[string]string{
 		"/docs/index.md": "# Documentation\n", "/docs/quickstart.md": "OPPORTUNITY_URL=" + publicURL, "/docs/errors.md": "| 402 | [`subscription_required`](#subscription_required) |",
-		"/sdk/index.md": "npm install " + publicURL,
+		"/sdk/index.md": "npm install " + publicURL, "/docs.md": "# Documentation\n", "/terms.md": "# Terms of use", "/privacy.md": "# Privacy",
 	} {
 		served := get(t, site, path)
 		require.Equal(t, "text/markdown; charset=utf-8", served.Header().Get("Content-Type"))

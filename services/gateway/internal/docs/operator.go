@@ -89,7 +89,9 @@ func (r rendering) operatorPages() error {
 		if r.operator.Contact != (Contact{}) {
 			data["Contact"] = r.operator.Contact
 		}
-		if err := r.templatePage(page{Path: p.path, Title: p.title, Description: p.description, cache: cached}, "operator.html", data); err != nil {
+		markdown := markdownPath(p.path)
+		r.add(markdown, "text/markdown; charset=utf-8", source, cached)
+		if err := r.templatePage(page{Path: p.path, Title: p.title, Description: p.description, Source: markdown, cache: cached}, "operator.html", data); err != nil {
 			return err
 		}
 	}

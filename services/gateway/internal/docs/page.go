@@ -40,8 +40,10 @@ func (r rendering) markdownPage(p page, text string) error {
 	if err := r.markdown.Convert([]byte(text), &body); err != nil {
 		return fmt.Errorf("rendering %s: %w", p.Path, err)
 	}
-	p.Body, p.Source = template.HTML(body.String()), markdownPath(p.Path) //nolint:gosec // our own text
-	r.add(p.Source, "text/markdown; charset=utf-8", []byte(text), p.cache)
+	p.Body, p.Source = template.HTML(body.String()), markdownPath(p.Path)                //nolint:gosec // our own text
+	for _, source := range []string{p.Source, strings.TrimSuffix(p.Path, "/") + ".md"} { // a start page has both
+		r.add(source, "text/markdown; charset=utf-8", []byte(text), p.cache)
+	}
 	return r.page(p)
 }
 
