@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,9 +22,14 @@ const (
 
 // Callers as whom the gateway reads a record for its permalink: one sees all public records, the other those of the free set.
 var (
-	wholeCaller = callerText(api.Caller{Tier: api.Commercial, PageSize: 1, History: true})
-	freeCaller  = callerText(api.Caller{Tier: api.Free, PageSize: 1})
+	wholeCaller = callerText(api.Caller{Tier: wholeTier(), PageSize: 1, History: true})
+	freeCaller  = callerText(api.Caller{Tier: api.BaseTier, PageSize: 1})
 )
+
+// wholeTier returns a tier with all records and their history.
+func wholeTier() api.Tier {
+	return api.Tiers[slices.IndexFunc(api.Tiers, func(t api.TierInfo) bool { return t.AllRecords && t.Limits.History })].Tier
+}
 
 func callerText(c api.Caller) string {
 	text, err := json.Marshal(c)
