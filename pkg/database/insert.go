@@ -79,6 +79,7 @@ var kinds = map[reflect.Kind]struct {
 	reflect.Int:    {"bigint", reflect.TypeFor[int64]()},
 	reflect.Int64:  {"bigint", reflect.TypeFor[int64]()},
 	reflect.Bool:   {"boolean", reflect.TypeFor[bool]()},
+	reflect.Slice:  {"bytea", reflect.TypeFor[[]byte]()},
 }
 
 // columnOf returns an empty column for n values of the field, and its type on Postgres.

@@ -14,7 +14,7 @@ import (
 )
 
 // issue creates a key in an account of its own.
-func issue(t *testing.T, db authquotatest.DB, n int) keys.Key {
+func issue(t testing.TB, db authquotatest.DB, n int) keys.Key {
 	t.Helper()
 	order := keys.Order{Tier: api.BaseTier, UseCase: "testing"}
 	record := keys.Record{Digest: fmt.Sprintf("%064x", n), Prefix: "oda_live_", LastFour: "abcd"}
@@ -57,18 +57,18 @@ func TestOldRequestsLeaveTheLog(t *testing.T) {
 		s, ctx, begin := requestlog.NewStore(db.DB), t.Context(), db.Now()
 		busy, quiet := issue(t, db, 1), issue(t, db, 2)
 		batch := []api.LoggedRequest{sent(quiet.ID, 0, begin)}
-		for i := range api.RequestLogSize + 10 {
-			batch = append(batch, sent(busy.ID, i+1, begin.Add(time.Duration(i)*time.Millisecond)))
+		for i := range 1600 { // 500 a second
+			batch = append(batch, sent(busy.ID, i+1, begin.Add(time.Duration(i)*2*time.Millisecond)))
 		}
 		require.NoError(t, s.Add(ctx, batch))
 		stored := func() (n int) {
-			require.NoError(t, db.Raw("SELECT count(*) FROM request_log").Scan(&n).Error)
+			require.NoError(t, db.Raw("SELECT coalesce(sum(calls), 0) FROM request_log_seconds").Scan(&n).Error)
 			return n
 		}
-		require.Equal(t, 1+api.RequestLogSize+10, stored())
+		require.Equal(t, 1+1600, stored())
 		for range 2 {
 			require.NoError(t, s.Prune(ctx))
-			require.Equal(t, 1+api.RequestLogSize, stored())
+			require.Equal(t, 1+1100, stored(), "whole seconds")
 		}
 		recent, err := s.Recent(ctx, busy.Account)
 		require.NoError(t, err)
