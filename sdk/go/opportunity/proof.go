@@ -2,6 +2,7 @@ package opportunity
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
@@ -9,11 +10,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // ProofKeys are the keys that a reader trusts, each as name+id+base64 (C2SP signed-note).
@@ -39,9 +42,21 @@ type Seen struct {
 	At   time.Time `json:"at"`
 }
 
+// Reasons of a ProofError.
+const (
+	ReasonMalformedKey     = "malformed_key"     // a key is not a verifier key of its kind, or the quorum is out of range
+	ReasonMalformedEvent   = "malformed_event"   // not a JSON object with one meaning
+	ReasonMalformedProof   = "malformed_proof"   // not a proof or checkpoint in its one form
+	ReasonUnknownLog       = "unknown_log"       // no signature of a given key of the log
+	ReasonInvalidSignature = "invalid_signature" // a signature of a given key that does not verify
+	ReasonNotWitnessed     = "not_witnessed"     // fewer cosignatures than the quorum
+	ReasonHiddenValue      = "hidden_value"      // the proof leaves out a member that has a value
+	ReasonDifferentEvent   = "different_event"   // the event is not the recorded one, or the proof is of another event
+)
+
 // ProofError is the error of an event that is not proved.
 type ProofError struct {
-	Reason  string // malformed_key, malformed_proof, unknown_log, invalid_signature, not_witnessed, hidden_value or different_event
+	Reason  string
 	Message string
 }
 
@@ -51,17 +66,28 @@ func unproved(reason, message string, args ...any) error {
 	return &ProofError{reason, fmt.Sprintf(message, args...)}
 }
 
-// maxProof bounds a proof, in bytes.
-const maxProof = 64 << 10
+// EventProof returns the proof of an event as text, for VerifyEvent. It is public: the request has no key and is not charged. An event of a
+// record that is not public, or of an earlier release, is an Error with CodeNotFound. So is an event that was recorded within seconds: no
+// checkpoint covers it yet.
+func (c *Client) EventProof(ctx context.Context, id string) (string, error) {
+	path := &url.URL{Path: proofPath + id, RawPath: proofPath + url.PathEscape(id)}
+	var proof string
+	_, err := c.get(ctx, request{path: path, proof: true, fresh: true}, &proof)
+	return proof, err
+}
+
+const (
+	proofPath    = "/.well-known/opportunity-history/log/proof/"
+	proofVersion = "c2sp.org/tlog-proof@v1"
+)
+
+// maxProof bounds a proof, in bytes. It has room for 16 signatures of any kind.
+const maxProof = 128 << 10
 
 // VerifyEvent verifies the proof of an event (C2SP tlog-proof), without a network. event is an Event or its JSON; use the JSON as the API sent
 // it, as a json.RawMessage, if the API may be newer than this package. It returns a ProofError unless the event is proved.
 func VerifyEvent(event any, proof string, keys ProofKeys) (Proof, error) {
-	log, err := parseKeys(keys.Log, 1)
-	if err != nil {
-		return Proof{}, err
-	}
-	witnesses, err := parseKeys(keys.Witnesses, 4)
+	log, witnesses, err := keys.parse()
 	if err != nil {
 		return Proof{}, err
 	}
@@ -78,30 +104,30 @@ func VerifyEvent(event any, proof string, keys ProofKeys) (Proof, error) {
 		quorum = len(witnesses)
 	}
 	if len(seen) < quorum {
-		return Proof{}, unproved("not_witnessed", "%d of the given witnesses have cosigned the checkpoint, want %d", len(seen), quorum)
+		return Proof{}, unproved(ReasonNotWitnessed, "%d of the %d given witnesses have cosigned the checkpoint, want %d", len(seen), len(witnesses), quorum)
 	}
 	leaf, err := p.leaf(event)
 	if err != nil {
 		return Proof{}, err
 	}
 	if !included(leaf, p.index, p.size, p.path, p.root) {
-		return Proof{}, unproved("different_event", "the event differs from the one that was recorded, or the proof is of another event")
+		return Proof{}, unproved(ReasonDifferentEvent, "the event differs from the one that was recorded, or the proof is of another event")
 	}
-	recorded, err := time.Parse(time.RFC3339Nano, p.extra.RecordedAt)
-	if err != nil {
-		return Proof{}, unproved("malformed_proof", "the time of recording is not a time")
-	}
-	return Proof{Origin: p.origin, Size: p.size, Index: p.index, RecordedAt: recorded, Root: p.root, Witnesses: seen}, nil
+	return Proof{Origin: p.origin, Size: p.size, Index: p.index, RecordedAt: p.extra.recordedAt, Root: p.root, Witnesses: seen}, nil
 }
 
 // VerifyCheckpoint verifies a checkpoint of the log that a reader got elsewhere, as a signed note. The proof of an event must have the same size
-// and root.
+// and root. Witnesses are not needed.
 func VerifyCheckpoint(checkpoint string, keys ProofKeys) (size int64, root []byte, err error) {
-	log, err := parseKeys(keys.Log, 1)
+	log, _, err := keys.parse()
 	if err != nil {
 		return 0, nil, err
 	}
-	c, err := parseCheckpoint(checkpoint)
+	lines, err := linesOf(checkpoint)
+	if err != nil {
+		return 0, nil, err
+	}
+	c, err := parseCheckpoint(lines, 0)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -115,22 +141,47 @@ type verifierKey struct {
 	key  ed25519.PublicKey
 }
 
+// parse parses the keys. A witness whose key is given twice would count twice, so that is an error.
+func (k ProofKeys) parse() (log, witnesses []verifierKey, err error) {
+	if log, err = parseKeys(k.Log, 1); err != nil {
+		return nil, nil, err
+	}
+	if witnesses, err = parseKeys(k.Witnesses, 4); err != nil {
+		return nil, nil, err
+	}
+	for i, w := range witnesses {
+		if slices.ContainsFunc(witnesses[:i], func(other verifierKey) bool { return other.key.Equal(w.key) }) {
+			return nil, nil, unproved(ReasonMalformedKey, "the key of the witness %s is given twice", w.name)
+		}
+	}
+	if k.Quorum < 0 || k.Quorum > len(witnesses) {
+		return nil, nil, unproved(ReasonMalformedKey, "the quorum is %d and %d witnesses are given", k.Quorum, len(witnesses))
+	}
+	return log, witnesses, nil
+}
+
 // parseKeys parses verifier keys of a kind: 1 for notes, 4 for cosignatures.
 func parseKeys(all []string, kind byte) (keys []verifierKey, err error) {
 	for _, text := range all {
 		name, rest, _ := strings.Cut(text, "+")
 		id, encoded, _ := strings.Cut(rest, "+")
-		data, err := base64.StdEncoding.DecodeString(encoded)
-		if err != nil || name == "" || len(data) != 1+ed25519.PublicKeySize || data[0] != kind {
-			return nil, unproved("malformed_key", "%q is not an Ed25519 key of type %d, such as name+0badc0de+base64", text, kind)
+		data, ok := decode(encoded)
+		if !ok || name == "" || len(data) != 1+ed25519.PublicKeySize || data[0] != kind {
+			return nil, unproved(ReasonMalformedKey, "%q is not an Ed25519 key of type %d, such as name+0badc0de+base64", text, kind)
 		}
 		sum := sha256.Sum256(append([]byte(name+"\n"), data...))
 		if id != fmt.Sprintf("%x", sum[:4]) {
-			return nil, unproved("malformed_key", "the id of the key %q is not that of its name and key", text)
+			return nil, unproved(ReasonMalformedKey, "the id of the key %q is not that of its name and key", text)
 		}
 		keys = append(keys, verifierKey{name, sum[:4], data[1:]})
 	}
 	return keys, nil
+}
+
+// decode decodes base64 in its one form. The decoder of Go skips line breaks.
+func decode(text string) ([]byte, bool) {
+	data, err := base64.StdEncoding.DecodeString(text)
+	return data, err == nil && base64.StdEncoding.EncodeToString(data) == text
 }
 
 type parsedCheckpoint struct {
@@ -151,63 +202,132 @@ type parsedProof struct {
 
 	index int64
 	path  [][]byte
-	extra struct {
-		Private    string
-		RecordedAt string
-		Added      []string
-	}
+	extra extra
 }
 
-func malformed(what string) error { return unproved("malformed_proof", "malformed proof: %s", what) }
+// extra is what the leaf has beside the event, and the members of the event that it lacks.
+type extra struct {
+	private  string
+	recorded string
+	added    map[string]bool
+
+	recordedAt time.Time
+}
+
+// malformed returns the error of a line, which counts from 0.
+func malformed(line int, want string) error {
+	return unproved(ReasonMalformedProof, "malformed proof: line %d: want %s", line+1, want)
+}
+
+// linesOf returns the lines of a text, each of which ends with a line feed.
+func linesOf(text string) ([]string, error) {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if !utf8.ValidString(line) || strings.ContainsFunc(line, func(r rune) bool { return r < ' ' }) {
+			return nil, malformed(i, "text in UTF-8 without control characters")
+		}
+	}
+	if len(text) > maxProof {
+		return nil, unproved(ReasonMalformedProof, "malformed proof: it has %d bytes, want at most %d", len(text), maxProof)
+	}
+	if lines[len(lines)-1] != "" {
+		return nil, malformed(len(lines)-1, "a line feed at the end")
+	}
+	return lines[:len(lines)-1], nil
+}
 
 // parseProof parses a proof strictly: each has one form.
 func parseProof(text string) (p parsedProof, err error) {
-	head, rest, found := strings.Cut(text, "\n\n")
-	lines := strings.Split(head, "\n")
-	if len(text) > maxProof || !found || len(lines) < 3 || lines[0] != "c2sp.org/tlog-proof@v1" {
-		return p, malformed("want the line c2sp.org/tlog-proof@v1, an extra line, an index line, hashes, an empty line and a checkpoint")
+	lines, err := linesOf(text)
+	if err != nil {
+		return p, err
 	}
-	encoded, ok := strings.CutPrefix(lines[1], "extra ")
-	extra, err := base64.StdEncoding.Strict().DecodeString(encoded)
-	if !ok || err != nil || json.Unmarshal(extra, &p.extra) != nil {
-		return p, malformed("the second line must be extra and base64 of JSON")
+	if at(lines, 0) != proofVersion {
+		return p, malformed(0, proofVersion)
 	}
-	index, ok := strings.CutPrefix(lines[2], "index ")
+	if p.extra, err = parseExtra(at(lines, 1)); err != nil {
+		return p, err
+	}
+	index, ok := strings.CutPrefix(at(lines, 2), "index ")
 	if p.index, err = parseSize(index); !ok || err != nil {
-		return p, malformed("the third line must be index and a decimal number")
+		return p, malformed(2, `"index " and a decimal number`)
 	}
-	if len(lines) > 3+63 {
-		return p, malformed("more than 63 hashes")
-	}
-	for _, line := range lines[3:] {
-		hash, err := parseHash(line)
-		if err != nil {
-			return p, err
+	next := 3
+	for ; at(lines, next) != ""; next++ {
+		hash, ok := parseHash(lines[next])
+		if !ok || len(p.path) == 63 {
+			return p, malformed(next, "at most 63 hashes, each base64 of 32 bytes, and an empty line")
 		}
 		p.path = append(p.path, hash)
 	}
-	p.parsedCheckpoint, err = parseCheckpoint(rest)
+	p.parsedCheckpoint, err = parseCheckpoint(lines, next+1)
 	return p, err
 }
 
-func parseCheckpoint(note string) (c parsedCheckpoint, err error) {
-	body, signatures, found := strings.Cut(note, "\n\n")
-	lines := strings.Split(body, "\n")
-	if len(note) > maxProof || !found || len(lines) != 3 || lines[0] == "" || !strings.HasSuffix(signatures, "\n") {
-		return c, malformed("the checkpoint must have three lines, an empty line and signatures")
+// at returns a line, or an empty one after the last.
+func at(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
 	}
-	c.origin, c.text = lines[0], body+"\n"
-	if c.size, err = parseSize(lines[1]); err != nil {
-		return c, malformed("the size of the checkpoint must be a decimal number")
+	return ""
+}
+
+var (
+	digest    = regexp.MustCompile("^[0-9a-f]{64}$")
+	timestamp = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$`)
+)
+
+func parseExtra(line string) (e extra, err error) {
+	encoded, ok := strings.CutPrefix(line, "extra ")
+	text, valid := decode(encoded)
+	var members map[string]any // not a struct, whose members Go finds in any case
+	if !ok || !valid || !utf8.Valid(text) || json.Unmarshal(text, &members) != nil {
+		return e, malformed(1, `"extra " and base64 of JSON`)
 	}
-	if c.root, err = parseHash(lines[2]); err != nil {
-		return c, err
+	e.private, _ = members["private"].(string)
+	e.recorded, _ = members["recordedAt"].(string)
+	if !digest.MatchString(e.private) {
+		return e, malformed(1, "private with 64 hexadecimal digits")
 	}
-	for _, line := range strings.Split(strings.TrimSuffix(signatures, "\n"), "\n") {
-		name, encoded, _ := strings.Cut(strings.TrimPrefix(line, "— "), " ")
-		data, err := base64.StdEncoding.Strict().DecodeString(encoded)
-		if !strings.HasPrefix(line, "— ") || name == "" || err != nil || len(data) < 5 {
-			return c, malformed("a signature must be an em dash, a name and base64, separated by spaces")
+	e.recordedAt, err = time.Parse(time.RFC3339Nano, e.recorded)
+	if err != nil || !timestamp.MatchString(e.recorded) {
+		return e, malformed(1, "recordedAt with a time in UTC")
+	}
+	e.added = map[string]bool{}
+	added, ok := members["added"].([]any)
+	for _, path := range added {
+		text, isText := path.(string)
+		ok = ok && isText
+		e.added[text] = true
+	}
+	if _, given := members["added"]; given && !ok {
+		return e, malformed(1, "added with a list of paths")
+	}
+	return e, nil
+}
+
+// parseCheckpoint parses the checkpoint that begins at a line.
+func parseCheckpoint(lines []string, first int) (c parsedCheckpoint, err error) {
+	if c.origin = at(lines, first); c.origin == "" {
+		return c, malformed(first, "the name of the log, which begins a checkpoint")
+	}
+	if c.size, err = parseSize(at(lines, first+1)); err != nil {
+		return c, malformed(first+1, "the size of the checkpoint, a decimal number")
+	}
+	var ok bool
+	if c.root, ok = parseHash(at(lines, first+2)); !ok {
+		return c, malformed(first+2, "the root hash of the checkpoint, base64 of 32 bytes")
+	}
+	if first+3 >= len(lines) || lines[first+3] != "" {
+		return c, malformed(first+3, "an empty line after the three of the checkpoint")
+	}
+	c.text = strings.Join(lines[first:first+3], "\n") + "\n"
+	for i := first + 4; i < max(len(lines), first+5); i++ {
+		dash, rest, _ := strings.Cut(at(lines, i), " ")
+		name, encoded, _ := strings.Cut(rest, " ")
+		data, ok := decode(encoded)
+		if dash != "—" || name == "" || !ok || len(data) < 5 {
+			return c, malformed(i, "a signature: an em dash, a name and base64, separated by spaces")
 		}
 		c.signatures = append(c.signatures, parsedSignature{name, data})
 	}
@@ -223,143 +343,86 @@ func parseSize(text string) (int64, error) {
 	return n, nil
 }
 
-func parseHash(text string) ([]byte, error) {
-	hash, err := base64.StdEncoding.Strict().DecodeString(text)
-	if err != nil || len(hash) != sha256.Size {
-		return nil, malformed("a hash must be base64 of 32 bytes")
-	}
-	return hash, nil
+func parseHash(text string) ([]byte, bool) {
+	hash, ok := decode(text)
+	return hash, ok && len(hash) == sha256.Size
 }
 
 // verify returns the witnesses that have cosigned. It returns an error unless a key of the log has signed. Signatures of other keys are ignored.
 func (c parsedCheckpoint) verify(log, witnesses []verifierKey) ([]Seen, error) {
 	signed, seen := false, []Seen{}
 	for _, key := range log {
-		for _, s := range c.signatures {
-			if key.name == c.origin && s.name == key.name && bytes.HasPrefix(s.data, key.id) {
-				if !ed25519.Verify(key.key, []byte(c.text), s.data[4:]) {
-					return nil, unproved("invalid_signature", "the signature of %s is not valid", key.name)
-				}
-				signed = true
+		for _, signature := range c.by(key) {
+			if key.name != c.origin {
+				continue
 			}
+			if !ed25519.Verify(key.key, []byte(c.text), signature) {
+				return nil, unproved(ReasonInvalidSignature, "the signature of %s is not valid", key.name)
+			}
+			signed = true
 		}
 	}
 	if !signed {
-		return nil, unproved("unknown_log", "none of the given keys of the log has signed the checkpoint of %s", c.origin)
+		return nil, unproved(ReasonUnknownLog, "none of the given keys of the log has signed the checkpoint of %s", c.origin)
 	}
 	for _, key := range witnesses {
-		at := slices.IndexFunc(c.signatures, func(s parsedSignature) bool { return s.name == key.name && bytes.HasPrefix(s.data, key.id) })
-		if at < 0 {
-			continue
+		for i, signature := range c.by(key) {
+			time, ok := cosigned(key, signature, c.text)
+			if !ok {
+				return nil, unproved(ReasonInvalidSignature, "the cosignature of %s is not valid", key.name)
+			}
+			if i == 0 {
+				seen = append(seen, Seen{key.name, time})
+			}
 		}
-		data := c.signatures[at].data[4:]
-		if len(data) != 8+ed25519.SignatureSize || data[0] > 127 {
-			return nil, unproved("invalid_signature", "the cosignature of %s is not valid", key.name)
-		}
-		seconds := binary.BigEndian.Uint64(data)
-		if !ed25519.Verify(key.key, fmt.Appendf(nil, "cosignature/v1\ntime %d\n%s", seconds, c.text), data[8:]) {
-			return nil, unproved("invalid_signature", "the cosignature of %s is not valid", key.name)
-		}
-		seen = append(seen, Seen{key.name, time.Unix(int64(seconds), 0).UTC()}) //nolint:gosec // 63 bits, as checked above
 	}
 	return seen, nil
 }
 
+// by returns the signatures with the name and the id of a key.
+func (c parsedCheckpoint) by(key verifierKey) (signatures [][]byte) {
+	for _, s := range c.signatures {
+		if s.name == key.name && bytes.HasPrefix(s.data, key.id) {
+			signatures = append(signatures, s.data[4:])
+		}
+	}
+	return signatures
+}
+
+// endOfTime is the first second that a date with four digits cannot express.
+const endOfTime = 253402300800
+
+// cosigned returns the time of a cosignature, and whether it is valid.
+func cosigned(key verifierKey, signature []byte, text string) (time.Time, bool) {
+	if len(signature) != 8+ed25519.SignatureSize {
+		return time.Time{}, false
+	}
+	seconds := binary.BigEndian.Uint64(signature)
+	message := fmt.Appendf(nil, "cosignature/v1\ntime %d\n%s", seconds, text)
+	at := time.Unix(int64(seconds%endOfTime), 0).UTC() //nolint:gosec // fits
+	return at, seconds < endOfTime && ed25519.Verify(key.key, message, signature[8:])
+}
+
 // leaf returns the hash of the leaf of an event.
 func (p parsedProof) leaf(event any) ([]byte, error) {
-	text, err := json.Marshal(event)
+	text, isJSON := event.(json.RawMessage)
+	if !isJSON {
+		encoded, err := json.Marshal(event)
+		if err != nil {
+			return nil, unproved(ReasonMalformedEvent, "the event is not JSON: %v", err)
+		}
+		text = encoded
+	}
+	decoded, err := decodeEvent(text)
 	if err != nil {
-		return nil, unproved("different_event", "the event is not JSON: %v", err)
+		return nil, unproved(ReasonMalformedEvent, "%v; want an Event, or its JSON as a json.RawMessage", err)
 	}
-	var e any
-	if err := json.Unmarshal(text, &e); err != nil {
-		return nil, unproved("different_event", "the event is not JSON: %v", err)
-	}
-	for _, path := range p.extra.Added {
-		if !without(e, strings.Split(path, ".")) {
-			return nil, unproved("hidden_value", "the proof leaves out %s, which has a value", path)
-		}
-	}
-	entry := map[string]any{"event": e, "private": p.extra.Private, "recordedAt": p.extra.RecordedAt}
-	sum := sha256.Sum256(canonical([]byte{0}, entry))
-	return sum[:], nil
+	entry := append([]byte{0}, `{"event":`...)
+	entry, err = p.extra.canonical(entry, decoded, "")
+	entry = fmt.Appendf(entry, `,"private":"%s","recordedAt":"%s"}`, p.extra.private, p.extra.recorded)
+	sum := sha256.Sum256(entry)
+	return sum[:], err
 }
-
-// without removes the member of a path. It returns false if the member has a value.
-func without(of any, path []string) bool {
-	switch of := of.(type) {
-	case map[string]any:
-		value, found := of[path[0]]
-		if len(path) > 1 && found {
-			return without(value, path[1:])
-		}
-		if list, ok := value.([]any); found && value != nil && value != "" && value != "unknown" && (!ok || len(list) > 0) {
-			return false
-		}
-		if len(path) == 1 {
-			delete(of, path[0])
-		}
-	case []any:
-		if i, err := strconv.Atoi(path[0]); err == nil && i >= 0 && i < len(of) && len(path) > 1 {
-			return without(of[i], path[1:])
-		}
-	}
-	return true
-}
-
-// canonical appends canonical JSON (RFC 8785) of a decoded value.
-func canonical(out []byte, value any) []byte {
-	switch v := value.(type) {
-	case map[string]any:
-		names := make([]string, 0, len(v))
-		for name := range v {
-			names = append(names, name)
-		}
-		slices.SortFunc(names, func(a, b string) int { return slices.Compare(units(a), units(b)) })
-		out = append(out, '{')
-		for i, name := range names {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			out = canonical(append(canonical(out, name), ':'), v[name])
-		}
-		return append(out, '}')
-	case []any:
-		out = append(out, '[')
-		for i, element := range v {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			out = canonical(out, element)
-		}
-		return append(out, ']')
-	case string:
-		return canonicalString(out, v)
-	default: // encoding/json writes numbers as RFC 8785 does
-		text, _ := json.Marshal(v)
-		return append(out, text...)
-	}
-}
-
-func canonicalString(out []byte, s string) []byte {
-	out = append(out, '"')
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c == '"' || c == '\\':
-			out = append(out, '\\', c)
-		case c >= ' ':
-			out = append(out, c)
-		case strings.IndexByte("\b\t\n\f\r", c) >= 0:
-			out = append(out, '\\', "btn_fr"[c-'\b'])
-		default:
-			out = fmt.Appendf(out, `\u%04x`, c)
-		}
-	}
-	return append(out, '"')
-}
-
-// units returns the UTF-16 code units by which RFC 8785 orders names.
-func units(s string) []uint16 { return utf16.Encode([]rune(s)) }
 
 // included verifies an inclusion proof (RFC 9162, section 2.1.3.2).
 func included(leaf []byte, index, size int64, path [][]byte, root []byte) bool {

@@ -1,6 +1,7 @@
 package opportunity
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,6 +41,7 @@ type request struct {
 	path  *url.URL // path and query
 	etag  string   // sent as If-None-Match; a 304 has no body then
 	fresh bool     // bypass the cache
+	proof bool     // a proof of the log, which is public and text
 }
 
 // Backoff between attempts. Each wait is a random time between half of the step and the step; the steps double.
@@ -90,7 +92,9 @@ func (c *Client) attempt(ctx context.Context, r request, out any) (Response, err
 	if err != nil {
 		return Response{}, err
 	}
-	req.Header.Set("Authorization", "Bearer "+*c.key)
+	if !r.proof {
+		req.Header.Set("Authorization", "Bearer "+*c.key)
+	}
 	req.Header.Set("User-Agent", c.agent)
 	if tag := r.etag + cached.ETag; tag != "" { // a request with a tag bypasses the cache
 		req.Header.Set("If-None-Match", tag)
@@ -113,13 +117,24 @@ func (c *Client) attempt(ctx context.Context, r request, out any) (Response, err
 	default:
 		return response, responseError(got)
 	}
-	if err := json.Unmarshal(got.body, out); err != nil {
+	if err := r.decode(got.body, out); err != nil {
 		return response, invalidResponse(got, "the response cannot be decoded: %v", err)
 	}
 	if c.cache != nil && !r.fresh && cached.ETag != "" && !response.NotModified {
 		c.cache.Put(target.String(), cached)
 	}
 	return response, nil
+}
+
+func (r request) decode(body []byte, out any) error {
+	if !r.proof {
+		return json.Unmarshal(body, out)
+	}
+	if !bytes.HasPrefix(body, []byte(proofVersion+"\n")) {
+		return errors.New("it is no proof")
+	}
+	*out.(*string) = string(body)
+	return nil
 }
 
 // cached returns the cache entry of a request.

@@ -15,8 +15,10 @@ from opportunity_data import (
     Opportunity,
     OpportunityError,
     Pay,
+    ProofError,
     RecordChange,
     SQLiteCopy,
+    verify_event,
 )
 
 client = Client(cache=MemoryCache(10), user_agent="prices/1.2", on_retry=lambda r: print(r.attempt, r.wait, r.error.code))
@@ -28,6 +30,11 @@ for record in client.opportunities(**chosen):
 for event in client.history("maple-scribe"):
     found: Event = event
     print(found["checkedAt"])
+    try:
+        proof = verify_event(found, client.event_proof(found["id"]), log=["name+0badc0de+base64"], quorum=0)
+        print(proof.recorded_at[:10], [seen.at.year for seen in proof.witnesses])
+    except ProofError as error:
+        print(error.reason.upper())
 for page in client.opportunity_pages(checked_after=datetime.now(UTC)):
     print(page.data[0]["id"], page.response.rate_limit.remaining)
 for change_page in client.change_pages(after="now"):
@@ -62,6 +69,7 @@ async def ids() -> list[str]:
 print(Code.NOT_FUOND)  # type: ignore[attr-defined]
 print(label("sel"))  # type: ignore[arg-type]
 client.opportunities(contry="CA")  # type: ignore[call-arg]
+verify_event({}, "", witnesses=[])  # type: ignore[call-arg]
 client.changes(page=2)  # type: ignore[call-arg]
 client.opportunities(remote="yes")  # type: ignore[arg-type]
 client.opportunities(category="sel")  # type: ignore[arg-type]

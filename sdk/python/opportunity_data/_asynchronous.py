@@ -67,6 +67,10 @@ class AsyncClient:
         """Client.history_pages."""
         return self._pages(lambda client: client.history_pages(id, **filter))
 
+    async def event_proof(self, id: str) -> str:
+        """Client.event_proof."""
+        return await self._run(lambda client: client.event_proof(id))
+
     async def changes(self, **filter: Unpack[ChangeFilter]) -> AsyncIterator[RecordChange]:
         """Client.changes."""
         async for page in self.change_pages(**filter):

@@ -23,6 +23,7 @@ VERSION = "1.0.0"
 
 _LIST = "/api/v1/opportunities"
 _CHANGES = "/api/v1/changes"
+_PROOFS = "/.well-known/opportunity-history/log/proof/"
 
 
 class Client:
@@ -119,6 +120,14 @@ class Client:
         """Iterates over the pages of a record's verification history, newest first."""
         _check_names(filter, HistoryFilter)
         return pages(self._requester, f"{_record(id)}/history", filter)
+
+    def event_proof(self, id: str) -> str:
+        """Returns the proof of an event, for verify_event. It is public: the request has no key and is not charged.
+
+        An event of a record that is not public, or of an earlier release, is an error with Code.NOT_FOUND. So is an event that was
+        recorded within seconds: no checkpoint covers it yet.
+        """
+        return self._requester.get_proof(_PROOFS + quote(id, safe=""))
 
     def changes(self, **filter: Unpack[ChangeFilter]) -> Iterator[RecordChange]:
         """Iterates over the changes of records after a cursor, oldest first, over all pages."""

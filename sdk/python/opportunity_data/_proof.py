@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import base64
 import binascii
-import copy
 import hashlib
 import importlib
 import json
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-_MAX_PROOF = 64 << 10
+PROOF_VERSION = "c2sp.org/tlog-proof@v1"
+
+_MAX_PROOF = 128 << 10  # bytes; room for 16 signatures of any kind
+_MAX_DEPTH = 64  # of an event; those of the API have 5
+_END_OF_TIME = 253402300800  # the first second that a date with four digits cannot express
 
 
 class ProofError(Exception):
     """An event that is not proved."""
 
     reason: str
-    """malformed_key, malformed_proof, unknown_log, invalid_signature, not_witnessed, hidden_value or different_event."""
+    """malformed_key (or quorum), malformed_event, malformed_proof, unknown_log (no given key of the log has signed), invalid_signature (of
+    a given key), not_witnessed, hidden_value (the proof leaves out a member that has a value) or different_event."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(f"not proved: {message}")
@@ -65,12 +70,23 @@ class _Key:
 
 
 @dataclass(frozen=True)
+class _Extra:
+    private: str
+    recorded_at: str
+    added: frozenset[str]
+
+
+@dataclass(frozen=True)
 class _Checkpoint:
     origin: str
     size: int
     root: bytes
     text: str
     signatures: tuple[tuple[str, bytes], ...]
+
+    def by(self, key: _Key) -> list[bytes]:
+        """Returns the signatures with the name and the id of a key."""
+        return [data[4:] for name, data in self.signatures if name == key.name and data[:4] == key.id]
 
 
 def verify_event(
@@ -81,22 +97,47 @@ def verify_event(
     witnesses: Sequence[str] = (),
     quorum: int = 0,
 ) -> Proof:
-    """Verifies the proof of an event as the client's history returns it, and raises a ProofError unless it is proved.
+    """Verifies the proof of an event as the client's history returns it, or its parsed JSON. Raises a ProofError unless it is proved.
 
     log has the keys of the log: one of them must have signed. witnesses has the keys of witnesses. Each is written as name+id+base64 (C2SP
-    signed-note). quorum is the number of witnesses that must have cosigned; 0 means all. Signatures need the package cryptography:
-    pip install opportunity-data[proof].
+    signed-note). quorum is the number of witnesses that must have cosigned; 0 means all. Signatures need the package cryptography,
+    the extra opportunity-data[proof]: without it, RuntimeError is raised and nothing is proved.
     """
+    valid = _verifier()
     log_keys = [_parse_key(text, 1) for text in log]
-    witness_keys = [_parse_key(text, 4) for text in witnesses]
+    witness_keys = _parse_witnesses(witnesses, quorum)
     index, path, extra, checkpoint = _parse_proof(proof)
-    seen = _verify(checkpoint, log_keys, witness_keys)
-    quorum = quorum or len(witness_keys)
-    if len(seen) < quorum:
-        raise ProofError("not_witnessed", f"{len(seen)} of the given witnesses have cosigned the checkpoint, want {quorum}")
+    _check_signed(checkpoint, log_keys, valid)
+    seen = [Seen(key.name, times[0]) for key in witness_keys if (times := _seen(checkpoint, key, valid))]
+    want = quorum or len(witness_keys)
+    if len(seen) < want:
+        message = f"{len(seen)} of the {len(witness_keys)} given witnesses have cosigned the checkpoint, want {want}"
+        raise ProofError("not_witnessed", message)
     if not _included(_leaf(event, extra), index, checkpoint.size, path, checkpoint.root):
         raise ProofError("different_event", "the event differs from the one that was recorded, or the proof is of another event")
-    return Proof(checkpoint.origin, checkpoint.size, index, extra["recordedAt"], tuple(seen))
+    return Proof(checkpoint.origin, checkpoint.size, index, extra.recorded_at, tuple(seen))
+
+
+_Valid = Callable[[_Key, bytes, bytes], bool]
+
+
+def _verifier() -> _Valid:
+    """Returns a function that verifies an Ed25519 signature, which the standard library cannot."""
+    try:
+        ed25519: Any = importlib.import_module("cryptography.hazmat.primitives.asymmetric.ed25519")
+        exceptions: Any = importlib.import_module("cryptography.exceptions")
+    except ImportError as missing:
+        text = "verifying needs the package cryptography, the extra opportunity-data[proof]: pip install cryptography"
+        raise RuntimeError(text) from missing
+
+    def valid(key: _Key, signature: bytes, message: bytes) -> bool:
+        try:
+            ed25519.Ed25519PublicKey.from_public_bytes(key.key).verify(signature, message)
+        except (exceptions.InvalidSignature, ValueError):
+            return False
+        return True
+
+    return valid
 
 
 def _parse_key(text: str, kind: int) -> _Key:
@@ -112,8 +153,16 @@ def _parse_key(text: str, kind: int) -> _Key:
     return _Key(name, digest, data[1:])
 
 
-def _malformed(what: str) -> ProofError:
-    return ProofError("malformed_proof", f"malformed proof: {what}")
+def _parse_witnesses(texts: Sequence[str], quorum: int) -> list[_Key]:
+    """Returns the keys of witnesses. A witness whose key is given twice would count twice, so that is an error."""
+    keys: list[_Key] = []
+    for key in (_parse_key(text, 4) for text in texts):
+        if any(key.key == other.key for other in keys):
+            raise ProofError("malformed_key", f"the key of the witness {key.name} is given twice")
+        keys.append(key)
+    if not 0 <= quorum <= len(keys):
+        raise ProofError("malformed_key", f"the quorum is {quorum} and {len(keys)} witnesses are given")
+    return keys
 
 
 def _decode(text: str) -> bytes | None:
@@ -125,135 +174,174 @@ def _decode(text: str) -> bytes | None:
     return data if base64.b64encode(data).decode() == text else None
 
 
-def _size(text: str, what: str) -> int:
+def _malformed(line: int, want: str) -> ProofError:
+    """Returns the error of a line, which counts from 0."""
+    return ProofError("malformed_proof", f"malformed proof: line {line + 1}: want {want}")
+
+
+def _parse_proof(text: str) -> tuple[int, list[bytes], _Extra, _Checkpoint]:
+    """Parses a proof strictly: each has one form."""
+    lines = _lines(text)
+    if lines[:1] != [PROOF_VERSION]:
+        raise _malformed(0, PROOF_VERSION)
+    extra = _parse_extra(_at(lines, 1))
+    index = _size(_at(lines, 2).removeprefix("index "))
+    if not _at(lines, 2).startswith("index ") or index is None:
+        raise _malformed(2, '"index " and a decimal number')
+    path: list[bytes] = []
+    while _at(lines, 3 + len(path)):
+        digest = _hash(lines[3 + len(path)])
+        if digest is None or len(path) == 63:
+            raise _malformed(3 + len(path), "at most 63 hashes, each base64 of 32 bytes, and an empty line")
+        path.append(digest)
+    return index, path, extra, _parse_checkpoint(lines, 4 + len(path))
+
+
+def _lines(text: str) -> list[str]:
+    """Returns the lines of a text, each of which ends with a line feed."""
+    lines = text.split("\n")
+    for i, line in enumerate(lines):
+        if re.search(r"[\x00-\x1f\ud800-\udfff]", line):
+            raise _malformed(i, "text in UTF-8 without control characters")
+    if (size := len(text.encode())) > _MAX_PROOF:
+        raise ProofError("malformed_proof", f"malformed proof: it has {size} bytes, want at most {_MAX_PROOF}")
+    if lines.pop():
+        raise _malformed(len(lines), "a line feed at the end")
+    return lines
+
+
+def _at(lines: list[str], i: int) -> str:
+    """Returns a line, or an empty one after the last."""
+    return lines[i] if i < len(lines) else ""
+
+
+def _parse_extra(line: str) -> _Extra:
+    try:
+        members = json.loads((_decode(line.removeprefix("extra ")) or b"").decode()) if line.startswith("extra ") else None
+    except (ValueError, RecursionError):
+        members = None
+    if not isinstance(members, dict):
+        raise _malformed(1, '"extra " and base64 of JSON')
+    private, recorded_at, added = members.get("private"), members.get("recordedAt"), members.get("added", [])
+    if not isinstance(private, str) or not re.fullmatch("[0-9a-f]{64}", private):
+        raise _malformed(1, "private with 64 hexadecimal digits")
+    if not isinstance(recorded_at, str) or not _is_time(recorded_at):
+        raise _malformed(1, "recordedAt with a time in UTC")
+    if not isinstance(added, list) or not all(isinstance(path, str) for path in added):
+        raise _malformed(1, "added with a list of paths")
+    return _Extra(private, recorded_at, frozenset(added))
+
+
+def _is_time(text: str) -> bool:
+    found = re.fullmatch(r"([0-9]{4}(?:-[0-9]{2}){2}T[0-9]{2}(?::[0-9]{2}){2})(?:\.[0-9]{1,6})?Z", text)
+    try:
+        return found is not None and bool(datetime.fromisoformat(found[1]))
+    except ValueError:
+        return False
+
+
+def _parse_checkpoint(lines: list[str], first: int) -> _Checkpoint:
+    """Parses the checkpoint that begins at a line."""
+    origin, size, root = _at(lines, first), _size(_at(lines, first + 1)), _hash(_at(lines, first + 2))
+    if not origin:
+        raise _malformed(first, "the name of the log, which begins a checkpoint")
+    if size is None:
+        raise _malformed(first + 1, "the size of the checkpoint, a decimal number")
+    if root is None:
+        raise _malformed(first + 2, "the root hash of the checkpoint, base64 of 32 bytes")
+    if lines[first + 3 : first + 4] != [""]:
+        raise _malformed(first + 3, "an empty line after the three of the checkpoint")
+    signatures: list[tuple[str, bytes]] = []
+    for i in range(first + 4, max(len(lines), first + 5)):
+        dash, _, rest = _at(lines, i).partition(" ")
+        name, _, encoded = rest.partition(" ")
+        data = _decode(encoded)
+        if dash != "—" or not name or data is None or len(data) < 5:
+            raise _malformed(i, "a signature: an em dash, a name and base64, separated by spaces")
+        signatures.append((name, data))
+    return _Checkpoint(origin, size, root, "".join(f"{line}\n" for line in lines[first : first + 3]), tuple(signatures))
+
+
+def _size(text: str) -> int | None:
     """Returns a decimal number without leading zeros, below 2^53."""
-    if not re.fullmatch(r"0|[1-9][0-9]{0,15}", text) or int(text) >= 1 << 53:
-        raise _malformed(f"{what} must be a decimal number")
+    if not re.fullmatch("0|[1-9][0-9]{0,15}", text) or int(text) >= 1 << 53:
+        return None
     return int(text)
 
 
-def _hash(text: str) -> bytes:
+def _hash(text: str) -> bytes | None:
     data = _decode(text)
-    if data is None or len(data) != 32:
-        raise _malformed("a hash must be base64 of 32 bytes")
-    return data
+    return data if data is not None and len(data) == 32 else None
 
 
-def _parse_proof(text: str) -> tuple[int, list[bytes], dict[str, Any], _Checkpoint]:
-    head, found, rest = text.partition("\n\n")
-    lines = head.split("\n")
-    if len(text) > _MAX_PROOF or not found or len(lines) < 3 or lines[0] != "c2sp.org/tlog-proof@v1":
-        raise _malformed("want the line c2sp.org/tlog-proof@v1, an extra line, an index line, hashes, an empty line and a checkpoint")
-    if len(lines) > 3 + 63:
-        raise _malformed("more than 63 hashes")
-    if not lines[2].startswith("index "):
-        raise _malformed("the third line must be index and a decimal number")
-    extra = _parse_extra(lines[1])
-    index = _size(lines[2].removeprefix("index "), "the index in the third line")
-    return index, [_hash(line) for line in lines[3:]], extra, _parse_checkpoint(rest)
-
-
-def _parse_extra(line: str) -> dict[str, Any]:
-    try:
-        extra = json.loads(_decode(line.removeprefix("extra ")) or b"") if line.startswith("extra ") else None
-    except ValueError:
-        extra = None
-    if isinstance(extra, dict):
-        values: dict[str, Any] = {"added": [], **extra}
-        texts = [values.get("private"), values.get("recordedAt"), *(values["added"] if isinstance(values["added"], list) else [None])]
-        if all(isinstance(text, str) for text in texts):
-            return values
-    raise _malformed("the second line must be extra and base64 of JSON")
-
-
-def _parse_checkpoint(note: str) -> _Checkpoint:
-    body, found, signatures = note.partition("\n\n")
-    lines = body.split("\n")
-    if len(note) > _MAX_PROOF or not found or len(lines) != 3 or not lines[0] or not signatures.endswith("\n"):
-        raise _malformed("the checkpoint must have three lines, an empty line and signatures")
-    size, root = _size(lines[1], "the size of the checkpoint"), _hash(lines[2])
-    parsed: list[tuple[str, bytes]] = []
-    for line in signatures.removesuffix("\n").split("\n"):
-        name, _, encoded = line.removeprefix("— ").partition(" ")
-        data = _decode(encoded)
-        if not line.startswith("— ") or not name or data is None or len(data) < 5:
-            raise _malformed("a signature must be an em dash, a name and base64, separated by spaces")
-        parsed.append((name, data))
-    return _Checkpoint(lines[0], size, root, f"{body}\n", tuple(parsed))
-
-
-def _verify(checkpoint: _Checkpoint, log: list[_Key], witnesses: list[_Key]) -> list[Seen]:
-    """Returns the witnesses that have cosigned. A key of the log must have signed; signatures of other keys are ignored."""
-
-    def of(key: _Key) -> list[bytes]:
-        return [data[4:] for name, data in checkpoint.signatures if name == key.name and data[:4] == key.id]
-
-    text = checkpoint.text.encode()
+def _check_signed(checkpoint: _Checkpoint, keys: list[_Key], valid: _Valid) -> None:
+    """Raises unless a key of the log has signed. Signatures of other keys are ignored."""
     signed = False
-    for key in log:
-        for signature in of(key) if key.name == checkpoint.origin else []:
-            if not _valid(key, signature, text):
+    for key in keys:
+        for signature in checkpoint.by(key) if key.name == checkpoint.origin else []:
+            if not valid(key, signature, checkpoint.text.encode()):
                 raise ProofError("invalid_signature", f"the signature of {key.name} is not valid")
             signed = True
     if not signed:
         raise ProofError("unknown_log", f"none of the given keys of the log has signed the checkpoint of {checkpoint.origin}")
-    seen: list[Seen] = []
-    for key in witnesses:
-        for data in of(key)[:1]:
-            seconds = int.from_bytes(data[:8], "big")
-            valid = len(data) == 72 and seconds < 1 << 63
-            if not valid or not _valid(key, data[8:], f"cosignature/v1\ntime {seconds}\n".encode() + text):
-                raise ProofError("invalid_signature", f"the cosignature of {key.name} is not valid")
-            seen.append(Seen(key.name, datetime.fromtimestamp(min(seconds, 253402300799), UTC)))
-    return seen
 
 
-def _valid(key: _Key, signature: bytes, text: bytes) -> bool:
-    try:
-        ed25519: Any = importlib.import_module("cryptography.hazmat.primitives.asymmetric.ed25519")
-        exceptions: Any = importlib.import_module("cryptography.exceptions")
-    except ImportError as missing:
-        raise RuntimeError("signatures need the package cryptography: pip install opportunity-data[proof]") from missing
-    try:
-        ed25519.Ed25519PublicKey.from_public_bytes(key.key).verify(signature, text)
-    except (exceptions.InvalidSignature, ValueError):
-        return False
-    return True
+def _seen(checkpoint: _Checkpoint, key: _Key, valid: _Valid) -> list[datetime]:
+    """Returns the times at which a witness has seen the checkpoint. Each of its signatures must be valid."""
+    times: list[datetime] = []
+    for data in checkpoint.by(key):
+        seconds = int.from_bytes(data[:8], "big") if len(data) == 72 else _END_OF_TIME
+        message = f"cosignature/v1\ntime {seconds}\n{checkpoint.text}".encode()
+        if seconds >= _END_OF_TIME or not valid(key, data[8:], message):
+            raise ProofError("invalid_signature", f"the cosignature of {key.name} is not valid")
+        times.append(datetime.fromtimestamp(seconds, UTC))
+    return times
 
 
-def _leaf(event: Any, extra: dict[str, Any]) -> bytes:
-    event = copy.deepcopy(event)
-    for path in extra["added"]:
-        if not _without(event, path.split(".")):
-            raise ProofError("hidden_value", f"the proof leaves out {path}, which has a value")
-    entry = {"event": event, "private": extra["private"], "recordedAt": extra["recordedAt"]}
-    return hashlib.sha256(b"\0" + _canonical(entry).encode("utf-8", "surrogatepass")).digest()
+def _leaf(event: Any, extra: _Extra) -> bytes:
+    if not isinstance(event, dict):
+        raise ProofError("malformed_event", "the event is not a dictionary")
+    canonical = _canonical(event, extra.added, "", _MAX_DEPTH)
+    entry = f'{{"event":{canonical},"private":"{extra.private}","recordedAt":"{extra.recorded_at}"}}'
+    return hashlib.sha256(b"\0" + entry.encode()).digest()
 
 
-def _without(of: Any, path: list[str]) -> bool:
-    """Removes the member of a path. It returns False if the member has a value."""
-    if isinstance(of, list) and len(path) > 1 and path[0].isascii() and path[0].isdigit() and int(path[0]) < len(of):
-        return _without(of[int(path[0])], path[1:])
-    if not isinstance(of, dict) or path[0] not in of:
-        return True
-    if len(path) > 1:
-        return _without(of[path[0]], path[1:])
-    if of[path[0]] not in (None, "", "unknown", []):
-        return False
-    del of[path[0]]
-    return True
+def _canonical(value: Any, added: frozenset[str], path: str, depth: int) -> str:
+    """Returns canonical JSON (RFC 8785) of a value at a path, without the members that were added after the event was recorded.
 
-
-def _canonical(value: Any) -> str:
-    """Returns canonical JSON (RFC 8785)."""
-    if isinstance(value, dict):
-        names = sorted(value, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
-        return "{" + ",".join(f"{_canonical(name)}:{_canonical(value[name])}" for name in names) + "}"
+    Those must not have a value, so that a proof cannot hide one.
+    """
+    if depth == 0 and isinstance(value, (dict, list)):
+        raise ProofError("malformed_event", f"the event has more than {_MAX_DEPTH} levels")
     if isinstance(value, list):
-        return "[" + ",".join(_canonical(element) for element in value) + "]"
-    if isinstance(value, float) or isinstance(value, int) and not isinstance(value, bool):
-        return _number(float(value))
-    return json.dumps(value, ensure_ascii=False)
+        return "[" + ",".join(_canonical(element, added, f"{path}.{i}", depth - 1) for i, element in enumerate(value)) + "]"
+    if not isinstance(value, dict):
+        return _scalar(value)
+    members: list[str] = []
+    names = {_scalar(name): name for name in value if isinstance(name, str)}
+    if len(names) < len(value):
+        raise ProofError("malformed_event", "the event has a member whose name is not a text")
+    for text, name in sorted(names.items(), key=lambda item: item[1].encode("utf-16-be")):
+        at = f"{path}.{name}" if path else name
+        if at not in added:
+            members.append(f"{text}:{_canonical(value[name], added, at, depth - 1)}")
+        elif not (value[name] is None or value[name] in ("", "unknown") or value[name] == []):
+            raise ProofError("hidden_value", f"the proof leaves out {at}, which has a value")
+    return "{" + ",".join(members) + "}"
+
+
+def _scalar(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, str) and not re.search("[\ud800-\udfff]", value):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, float) and math.isfinite(value):
+        return _number(value)
+    if isinstance(value, int) and abs(value) < 1 << 1023:
+        number = _number(float(value))
+        if number == str(value) or int(float(value)) == value:  # otherwise other numbers would have the same form
+            return number
+    raise ProofError("malformed_event", "the event has a value that JSON in UTF-8 cannot express")
 
 
 def _number(value: float) -> str:
@@ -261,9 +349,8 @@ def _number(value: float) -> str:
     if value == 0:
         return "0"
     if 1e-6 <= abs(value) < 1e21:
-        text = f"{Decimal(repr(value)):f}"
-        return text.removesuffix(".0")
-    return re.sub(r"e([+-])0+", r"e\1", repr(value)).replace(".0e", "e")
+        return f"{Decimal(repr(value)):f}".removesuffix(".0")
+    return re.sub(r"e([+-])0+", r"e\1", repr(value))
 
 
 def _included(leaf: bytes, index: int, size: int, path: list[bytes], root: bytes) -> bool:

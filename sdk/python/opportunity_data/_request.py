@@ -16,12 +16,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.message import Message
-from typing import Any
+from typing import Any, TypeVar
 
 from ._cache import Cache, CacheEntry
 from ._connections import Connections
 from ._error import CONNECTION_FAILED, Cancelled, OpportunityError, invalid_response, response_error
+from ._proof import PROOF_VERSION
 from ._types import Code
+
+T = TypeVar("T")
 
 # Backoff between attempts in seconds. Each wait is a random time between half of the step and the step; the steps double.
 FIRST_STEP = 0.5
@@ -162,10 +165,13 @@ class Requester:
 
         etag is sent as If-None-Match; a 304 then has no value. fresh bypasses the cache.
         """
+        return self._get(lambda: self._attempt(path, etag, fresh))
+
+    def _get(self, send: Callable[[], T]) -> T:
         waited, step = 0.0, FIRST_STEP
         for attempt in itertools.count(1):
             try:
-                return self._attempt(path, etag, fresh)
+                return send()
             except OpportunityError as error:
                 wait = _retry_in(error, step)
                 if wait is None or waited + wait > self._retry_budget:
@@ -176,6 +182,19 @@ class Requester:
             waited += wait
             step = min(2 * step, LAST_STEP)
         raise AssertionError  # unreachable
+
+    def get_proof(self, path: str) -> str:
+        """Returns a proof of the log, which is public and text, so that the request has no key."""
+        return self._get(lambda: self._attempt_proof(path))
+
+    def _attempt_proof(self, path: str) -> str:
+        reply = self._send(path, "", public=True)
+        if reply.status != 200:
+            raise response_error(reply)
+        text = reply.body.decode(errors="surrogateescape")  # which is no proof
+        if not text.startswith(f"{PROOF_VERSION}\n"):
+            raise invalid_response(reply, "the response is no proof")
+        return text
 
     def _attempt(self, path: str, etag: str, fresh: bool) -> Result:
         url = self._base + path  # names the entry of the cache
@@ -199,11 +218,11 @@ class Requester:
             cache.put(url, CacheEntry(tag, body))
         return Result(value, tag, response)
 
-    def _send(self, path: str, tag: str) -> Reply:
+    def _send(self, path: str, tag: str, public: bool = False) -> Reply:
         if self._cancel.is_set():
             raise Cancelled
         headers = {
-            "Authorization": self._authorization(),
+            **({} if public else {"Authorization": self._authorization()}),
             "User-Agent": self._user_agent,
             "Accept-Encoding": "gzip",
             **({"If-None-Match": tag} if tag else {}),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import json
 import re
 import sqlite3
+import sys
 import tempfile
 import threading
+import time
 import unittest
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -16,9 +19,22 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import parse_qsl, urlsplit
 
-from opportunity_data import AsyncClient, Changes, Client, FileCopy, MemoryCache, OpportunityError, ProofError, SQLiteCopy, SyncState, __version__, verify_event
+from opportunity_data import (
+    AsyncClient,
+    Changes,
+    Client,
+    FileCopy,
+    MemoryCache,
+    OpportunityError,
+    ProofError,
+    SQLiteCopy,
+    SyncState,
+    __version__,
+    verify_event,
+)
 
 SUITE = Path(__file__).resolve().parents[2] / "conformance"
 FIXTURES = json.loads((SUITE / "fixtures" / "fixtures.json").read_text())
@@ -37,20 +53,6 @@ class ConformanceTest(unittest.TestCase):
             for case in expand(json.loads(file.read_text())):
                 with self.subTest(f"{file.stem}: {case['name']}"):
                     self.run_case(case)
-
-    def test_proofs(self) -> None:
-        for case in json.loads((SUITE / "proofs" / "cases.json").read_text()):
-            with self.subTest(case["name"]):
-                keys, want = case["keys"], case["want"]
-                if "reason" in want:
-                    with self.assertRaises(ProofError) as caught:
-                        verify_event(case["event"], case["proof"], **keys)
-                    self.assertEqual(caught.exception.reason, want["reason"])
-                    continue
-                proof = verify_event(case["event"], case["proof"], **keys)
-                seen = [{"name": s.name, "at": s.at.strftime("%Y-%m-%dT%H:%M:%SZ")} for s in proof.witnesses]
-                self.assertEqual((proof.origin, proof.size, proof.index), (want["origin"], want["size"], want.get("index", 0)))
-                self.assertEqual((proof.recorded_at, seen), (want["recordedAt"], want.get("witnesses", [])))
 
     def run_case(self, case: dict[str, Any]) -> None:
         player = Player(case["exchanges"])
@@ -132,6 +134,47 @@ class ExportTest(unittest.TestCase):
                 self.assertEqual([list(row) for row in opened.execute(exports["query"])], exports["rows"])
 
 
+class ProofTest(unittest.TestCase):
+    cases = {case["name"]: case for case in json.loads((SUITE / "proofs" / "cases.json").read_text())}
+
+    def test_cases(self) -> None:
+        for case in self.cases.values():
+            with self.subTest(case["name"]):
+                keys, want = case["keys"], case["want"]
+                proof = case["proof"] + case["proof"].splitlines(True)[-1] * case["repeat"] if "repeat" in case else case["proof"]
+                before = copy.deepcopy(case["event"])
+                if "reason" in want:
+                    with self.assertRaises(ProofError) as caught:
+                        verify_event(case["event"], proof, **keys)
+                    self.assertEqual(caught.exception.reason, want["reason"])
+                else:
+                    got = verify_event(case["event"], proof, **keys)
+                    seen = [{"name": s.name, "at": s.at.strftime("%Y-%m-%dT%H:%M:%SZ")} for s in got.witnesses]
+                    self.assertEqual((got.origin, got.size, got.index), (want["origin"], want["size"], want.get("index", 0)))
+                    self.assertEqual((got.recorded_at, seen), (want["recordedAt"], want.get("witnesses", [])))
+                self.assertEqual(case["event"], before, "the event is unchanged")
+
+    def test_an_event_with_values_that_are_not_json_is_malformed(self) -> None:
+        good = self.cases["event 3 of 7"]
+        events: list[Any] = [{"a": datetime.now(UTC)}, {"a": float("nan")}, {"a": 2**53 + 1}, {"a": 10**400}, {"a": (1,)}, {1: 2}, {None: 0}]
+        for event in events:
+            with self.subTest(repr(event)[:20]), self.assertRaises(ProofError) as caught:
+                verify_event(event, good["proof"], **good["keys"])
+            self.assertEqual(caught.exception.reason, "malformed_event")
+
+    def test_without_cryptography_nothing_is_proved(self) -> None:
+        good = self.cases["event 3 of 7"]
+        with patch.dict(sys.modules, {"cryptography.exceptions": None}), self.assertRaisesRegex(RuntimeError, r"opportunity-data\[proof\]"):
+            verify_event(good["event"], "", log=[])
+
+    def test_verifying_an_event_of_a_million_takes_milliseconds(self) -> None:
+        case = self.cases["event 349525 of 1048576"]
+        start = time.perf_counter()
+        for _ in range(50):
+            verify_event(case["event"], case["proof"], **case["keys"])
+        print(f"verify_event: {(time.perf_counter() - start) * 20:.2f} ms")
+
+
 class AsyncConformanceTest(ConformanceTest):
     def client(self, client: Client, deadline: float | None) -> Any:
         return Blocking(client, deadline)
@@ -163,6 +206,9 @@ class Blocking:
 
     def opportunity(self, id: str) -> Any:
         return self.wait(self.client.opportunity(id))
+
+    def event_proof(self, id: str) -> Any:
+        return self.wait(self.client.event_proof(id))
 
     def sync(self, store: Any, **options: Any) -> Any:
         return self.wait(self.client.sync(store, **options))
@@ -222,7 +268,7 @@ class Player:
         self.same("path", url.path, exchange["path"])
         self.same("query", dict(parse_qsl(url.query)), exchange["query"])
         self.same("Host", request.headers["Host"], f"127.0.0.1:{port}")
-        self.same("Authorization", request.headers["Authorization"], f"Bearer {KEY}")
+        self.same("Authorization", request.headers["Authorization"], None if exchange.get("public") else f"Bearer {KEY}")
         for name, value in exchange.get("headers", {}).items():
             self.same(name, request.headers[name], value and value.replace("{sdk}", f"opportunity-python/{__version__}"))
         if exchange.get("drop"):
@@ -290,6 +336,8 @@ def outcome(client: Any, call: dict[str, Any], store: MemoryStore) -> dict[str, 
                 detail = client.opportunity(call["id"])
                 got |= {"id": detail.data["id"], "remote": [detail.data["facts"]["remote"]]}
                 got |= {"notModified": detail.response.not_modified, "requestId": detail.response.request_id}
+            case "eventProof":
+                got["proof"] = client.event_proof(call["id"])
             case "sync":
                 every = timedelta(seconds=call["fullEvery"]) if "fullEvery" in call else None
                 got |= vars(client.sync(store, full_every=every))

@@ -1,6 +1,6 @@
 // A program of a consumer. The package as it is installed must type-check in it, and each line after @ts-expect-error must not.
 import {
-  Code, FileCopy, MemoryCache, OpportunityClient, OpportunityError, type Category, type Event, type Filter, type Opportunity, type Pay, type RecordChange, type Store,
+  Code, FileCopy, MemoryCache, OpportunityClient, OpportunityError, ProofError, verifyEvent, type Category, type Event, type Filter, type Opportunity, type Pay, type RecordChange, type Store,
 } from 'opportunity-data';
 
 const client = new OpportunityClient({
@@ -15,7 +15,9 @@ for await (const record of client.opportunities(filter)) {
 }
 for await (const event of client.history('maple-scribe')) {
   const found: Event = event;
-  console.log(found.checkedAt);
+  const proof = await verifyEvent(found, await client.eventProof(found.id), { log: ['name+0badc0de+base64'], quorum: 0 });
+  const seen: Date | undefined = proof.witnesses[0]?.at;
+  console.log(found.checkedAt, proof.recordedAt.slice(0, 10), seen);
 }
 try {
   await client.opportunity('maple-scribe');
@@ -25,6 +27,7 @@ try {
     const known: Code = code;
     console.log(known, error.requestId);
   }
+  if (error instanceof ProofError && error.reason === 'different_event') console.log(error.message);
 }
 for await (const page of client.changePages({ after: 'now' })) {
   const changes: RecordChange[] = page.data;
@@ -43,6 +46,8 @@ client.opportunities({ contry: 'CA' });
 client.changes({ page: 2 });
 // @ts-expect-error a filter with a value of the wrong type
 client.opportunities({ remote: 'yes' });
+// @ts-expect-error a proof needs the keys of the log
+verifyEvent({}, '', { witnesses: [] });
 // @ts-expect-error not a name of this package
 export { parametersOfFilter } from 'opportunity-data';
 // @ts-expect-error a misspelled option

@@ -10,6 +10,7 @@ export const VERSION = '1.0.0';
 
 const LIST = '/api/v1/opportunities';
 const CHANGES = '/api/v1/changes';
+const PROOFS = '/.well-known/opportunity-history/log/proof/';
 
 /** Calls the API with one key. index.d.ts documents the methods. */
 export class OpportunityClient {
@@ -75,6 +76,15 @@ export class OpportunityClient {
    */
   historyPages(id, filter = {}, options = {}) {
     return pages(this.#requester, `${recordPath(id)}/history`, parametersOfHistoryFilter, filter, options);
+  }
+
+  /**
+   * @param {string} id
+   * @param {CallOptions} [options]
+   * @returns {Promise<string>}
+   */
+  async eventProof(id, { signal } = {}) {
+    return (await this.#requester.get({ path: PROOFS + encodeURIComponent(id), proof: true, fresh: true, signal })).value;
   }
 
   /**

@@ -43,6 +43,13 @@ export class OpportunityClient {
   /** Iterates over the pages of a record's verification history, newest first. */
   historyPages(id: string, filter?: HistoryFilter, options?: CallOptions): AsyncGenerator<Page<Event>, void, undefined>;
 
+  /**
+   * Returns the proof of an event, for `verifyEvent`. It is public: the request has no key and is not charged. An event of a record that is
+   * not public, or of an earlier release, is an error with `Code.notFound`. So is an event that was recorded within seconds: no checkpoint
+   * covers it yet.
+   */
+  eventProof(id: string, options?: CallOptions): Promise<string>;
+
   /** Iterates over the changes of records after a cursor, oldest first, over all pages. */
   changes(filter?: ChangeFilter, options?: CallOptions): AsyncGenerator<RecordChange, void, undefined>;
 
@@ -169,11 +176,11 @@ export class OpportunityError extends Error {
 /** The keys that a reader trusts, each as name+id+base64 (C2SP signed-note). */
 export interface ProofKeys {
   /** Keys of the log: one of them must have signed the checkpoint. */
-  log: string[];
+  log: readonly string[];
   /** Ed25519 keys of witnesses. */
-  witnesses?: string[];
+  witnesses?: readonly string[] | undefined;
   /** Witnesses that must have cosigned; by default all. */
-  quorum?: number;
+  quorum?: number | undefined;
 }
 
 /** A verified proof: the log has the event, unchanged since the earliest time of a witness. */
@@ -191,17 +198,31 @@ export interface Proof {
 }
 
 /**
- * Verifies the proof of an event (C2SP tlog-proof), without a network. `event` is an event as `history` returns it. The promise is rejected
- * with a ProofError unless the event is proved.
+ * Verifies the proof of an event (C2SP tlog-proof), without a network. `event` is an event as `history` returns it, or its parsed JSON. The
+ * promise is rejected with a `ProofError` unless the event is proved.
  */
 export function verifyEvent(event: unknown, proof: string, keys: ProofKeys): Promise<Proof>;
 
 /** An event that is not proved. */
 export class ProofError extends Error {
-  constructor(reason: string, message: string);
-  /** malformed_key, malformed_proof, unknown_log, invalid_signature, not_witnessed, hidden_value or different_event. */
-  readonly reason: string;
+  constructor(reason: ProofReason, message: string);
+  readonly reason: ProofReason;
 }
+
+/**
+ * Why an event is not proved: a key or a quorum, the event, or the proof is malformed; no given key of the log has signed; a signature of a
+ * given key is not valid; too few witnesses have cosigned; the proof leaves out a member that has a value; or the event is not the recorded
+ * one.
+ */
+export type ProofReason =
+  | 'malformed_key'
+  | 'malformed_event'
+  | 'malformed_proof'
+  | 'unknown_log'
+  | 'invalid_signature'
+  | 'not_witnessed'
+  | 'hidden_value'
+  | 'different_event';
 
 /** Stores responses by URL. A cache belongs to one account, because other accounts may see other records. */
 export interface Cache {

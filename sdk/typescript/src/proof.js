@@ -1,9 +1,25 @@
+// Verification of the proofs of single events (C2SP tlog-proof), without a network. index.d.ts documents it.
+
 import { Buffer } from 'node:buffer';
 
-/** An event that is not proved, or a malformed proof or key. */
+/** @import { Proof, ProofKeys, ProofReason } from './index.js' */
+
+/**
+ * @typedef {{ name: string, id: Buffer, key: Buffer }} Key
+ * @typedef {{ origin: string, size: bigint, root: Buffer, text: string, signatures: { name: string, data: Buffer }[] }} Checkpoint
+ * @typedef {{ private: string, recordedAt: string, added: Set<string> }} Extra
+ */
+
+export const PROOF_VERSION = 'c2sp.org/tlog-proof@v1';
+
+const MAX_PROOF = 128 << 10; // bytes; room for 16 signatures of any kind
+const MAX_DEPTH = 64; // of an event; those of the API have 5
+const END_OF_TIME = 253402300800n; // the first second that a date with four digits cannot express
+
+/** An event that is not proved. */
 export class ProofError extends Error {
   /**
-   * @param {string} reason
+   * @param {ProofReason} reason
    * @param {string} message
    */
   constructor(reason, message) {
@@ -13,309 +29,398 @@ export class ProofError extends Error {
   }
 }
 
-const maxProof = 64 << 10;
-
 /**
- * @typedef {{ name: string, id: Buffer, key: Buffer }} Key
- * @typedef {{ origin: string, size: bigint, root: Buffer, text: string, signatures: { name: string, data: Buffer }[] }} Checkpoint
- */
-
-/**
- * Verifies the proof of an event (C2SP tlog-proof), without a network.
- *
  * @param {unknown} event
  * @param {string} proof
- * @param {import('./index.js').ProofKeys} keys
- * @returns {Promise<import('./index.js').Proof>}
+ * @param {ProofKeys} keys
+ * @returns {Promise<Proof>}
  */
 export async function verifyEvent(event, proof, keys) {
-  const log = await parseKeys(keys.log, 1);
-  const witnesses = await parseKeys(keys.witnesses ?? [], 4);
-  const { index, path, extra, checkpoint } = parseProof(proof);
-  const seen = await verify(checkpoint, log, witnesses);
-  const quorum = keys.quorum || witnesses.length;
-  if (seen.length < quorum) {
-    throw new ProofError('not_witnessed', `${seen.length} of the given witnesses have cosigned the checkpoint, want ${quorum}`);
-  }
-  const leaf = await leafOf(event, extra);
-  if (!(await included(leaf, index, checkpoint.size, path, checkpoint.root))) {
-    throw new ProofError('different_event', 'the event differs from the one that was recorded, or the proof is of another event');
-  }
-  return { origin: checkpoint.origin, size: Number(checkpoint.size), index: Number(index), recordedAt: extra.recordedAt, witnesses: seen };
+  return new Verifier(await import('node:crypto')).verify(event, proof, keys);
 }
 
-/** @param {Uint8Array[]} parts */
-async function sha256(...parts) {
-  return Buffer.from(await crypto.subtle.digest('SHA-256', Buffer.concat(parts)));
+/** Verifies with a module of hashes and signatures, which is loaded only for that. */
+class Verifier {
+  #crypto;
+
+  /** @param {typeof import('node:crypto')} crypto */
+  constructor(crypto) {
+    this.#crypto = crypto;
+  }
+
+  /**
+   * @param {unknown} event
+   * @param {string} proof
+   * @param {ProofKeys} keys
+   * @returns {Proof}
+   */
+  verify(event, proof, { log, witnesses = [], quorum = 0 }) {
+    const logKeys = log.map((text) => this.#parseKey(text, 1));
+    const witnessKeys = this.#parseWitnesses(witnesses, quorum);
+    const { index, path, extra, checkpoint } = parseProof(proof);
+    this.#checkSigned(checkpoint, logKeys);
+    const seen = witnessKeys.flatMap((key) => this.#seenBy(key, checkpoint));
+    const want = quorum || witnesses.length;
+    if (seen.length < want) {
+      const message = `${seen.length} of the ${witnesses.length} given witnesses have cosigned the checkpoint, want ${want}`;
+      throw new ProofError('not_witnessed', message);
+    }
+    const entry = `{"event":${canonicalEvent(event, extra)},"private":"${extra.private}","recordedAt":"${extra.recordedAt}"}`;
+    const leaf = this.#sha256(Buffer.from([0]), Buffer.from(entry));
+    if (!this.#included(leaf, index, checkpoint.size, path, checkpoint.root)) {
+      throw new ProofError('different_event', 'the event differs from the one that was recorded, or the proof is of another event');
+    }
+    return { origin: checkpoint.origin, size: Number(checkpoint.size), index: Number(index), recordedAt: extra.recordedAt, witnesses: seen };
+  }
+
+  /** @param {Uint8Array[]} parts */
+  #sha256(...parts) {
+    const hash = this.#crypto.createHash('sha256');
+    parts.forEach((part) => hash.update(part));
+    return hash.digest();
+  }
+
+  /**
+   * @param {Key} key
+   * @param {Buffer} signature
+   * @param {string} text
+   */
+  #valid({ key }, signature, text) {
+    const jwk = { kty: 'OKP', crv: 'Ed25519', x: key.toString('base64url') };
+    return this.#crypto.verify(null, Buffer.from(text), this.#crypto.createPublicKey({ key: jwk, format: 'jwk' }), signature);
+  }
+
+  /**
+   * Parses a verifier key of a kind: 1 for notes, 4 for cosignatures.
+   *
+   * @param {string} text
+   * @param {number} kind
+   * @returns {Key}
+   */
+  #parseKey(text, kind) {
+    const [, name, id, encoded] = /^([^+]+)\+([^+]*)\+([^]*)$/.exec(text) ?? [];
+    const data = decode(encoded ?? '');
+    if (!name || data?.length !== 33 || data[0] !== kind) {
+      throw new ProofError('malformed_key', `"${text}" is not an Ed25519 key of type ${kind}, such as name+0badc0de+base64`);
+    }
+    const sum = this.#sha256(Buffer.from(`${name}\n`), data).subarray(0, 4);
+    if (id !== sum.toString('hex')) {
+      throw new ProofError('malformed_key', `the id of the key "${text}" is not that of its name and key`);
+    }
+    return { name, id: sum, key: data.subarray(1) };
+  }
+
+  /**
+   * Parses the keys of witnesses. A witness whose key is given twice would count twice, so that is an error.
+   *
+   * @param {readonly string[]} all
+   * @param {number} quorum
+   */
+  #parseWitnesses(all, quorum) {
+    const keys = all.map((text) => this.#parseKey(text, 4));
+    const twice = keys.find(({ key }, i) => keys.slice(0, i).some((other) => other.key.equals(key)));
+    if (twice) {
+      throw new ProofError('malformed_key', `the key of the witness ${twice.name} is given twice`);
+    }
+    if (!Number.isInteger(quorum) || quorum < 0 || quorum > keys.length) {
+      throw new ProofError('malformed_key', `the quorum is ${quorum} and ${keys.length} witnesses are given`);
+    }
+    return keys;
+  }
+
+  /**
+   * Throws unless a key of the log has signed. Signatures of other keys are ignored.
+   *
+   * @param {Checkpoint} checkpoint
+   * @param {Key[]} keys
+   */
+  #checkSigned(checkpoint, keys) {
+    let signed = false;
+    for (const key of keys.filter(({ name }) => name === checkpoint.origin)) {
+      for (const signature of signaturesBy(key, checkpoint)) {
+        if (!this.#valid(key, signature, checkpoint.text)) {
+          throw new ProofError('invalid_signature', `the signature of ${key.name} is not valid`);
+        }
+        signed = true;
+      }
+    }
+    if (!signed) {
+      throw new ProofError('unknown_log', `none of the given keys of the log has signed the checkpoint of ${checkpoint.origin}`);
+    }
+  }
+
+  /**
+   * Returns when a witness has seen the checkpoint, or nothing. Each of its signatures must be valid; the first one counts.
+   *
+   * @param {Key} key
+   * @param {Checkpoint} checkpoint
+   */
+  #seenBy(key, checkpoint) {
+    const times = signaturesBy(key, checkpoint).map((signature) => {
+      const seconds = signature.length === 72 ? signature.readBigUInt64BE() : END_OF_TIME;
+      const message = `cosignature/v1\ntime ${seconds}\n${checkpoint.text}`;
+      if (seconds >= END_OF_TIME || !this.#valid(key, signature.subarray(8), message)) {
+        throw new ProofError('invalid_signature', `the cosignature of ${key.name} is not valid`);
+      }
+      return { name: key.name, at: new Date(Number(seconds) * 1000) };
+    });
+    return times.slice(0, 1);
+  }
+
+  /**
+   * Verifies an inclusion proof (RFC 9162, section 2.1.3.2).
+   *
+   * @param {Buffer} leaf
+   * @param {bigint} index
+   * @param {bigint} size
+   * @param {Buffer[]} path
+   * @param {Buffer} root
+   */
+  #included(leaf, index, size, path, root) {
+    if (index >= size) {
+      return false;
+    }
+    let [hash, at, last] = [leaf, index, size - 1n];
+    for (const sibling of path) {
+      if (last === 0n) {
+        return false;
+      }
+      if (at & 1n || at === last) {
+        hash = this.#sha256(Buffer.from([1]), sibling, hash);
+        while (!(at & 1n) && at !== 0n) {
+          [at, last] = [at >> 1n, last >> 1n];
+        }
+      } else {
+        hash = this.#sha256(Buffer.from([1]), hash, sibling);
+      }
+      [at, last] = [at >> 1n, last >> 1n];
+    }
+    return last === 0n && hash.equals(root);
+  }
 }
 
 /**
- * Parses verifier keys of a kind: 1 for notes, 4 for cosignatures.
+ * Returns the signatures with the name and the id of a key.
  *
- * @param {string[]} all
- * @param {number} kind
- * @returns {Promise<Key[]>}
+ * @param {Key} key
+ * @param {Checkpoint} checkpoint
  */
-function parseKeys(all, kind) {
-  return Promise.all(
-    all.map(async (text) => {
-      const [name, id, ...rest] = text.split('+');
-      const data = base64(rest.join('+'));
-      if (!name || data?.length !== 33 || data[0] !== kind) {
-        throw new ProofError('malformed_key', `"${text}" is not an Ed25519 key of type ${kind}, such as name+0badc0de+base64`);
-      }
-      const sum = (await sha256(Buffer.from(`${name}\n`), data)).subarray(0, 4);
-      if (id !== sum.toString('hex')) {
-        throw new ProofError('malformed_key', `the id of the key "${text}" is not that of its name and key`);
-      }
-      return { name, id: sum, key: data.subarray(1) };
-    }),
-  );
+function signaturesBy(key, { signatures }) {
+  return signatures.filter(({ name, data }) => name === key.name && data.subarray(0, 4).equals(key.id)).map(({ data }) => data.subarray(4));
 }
 
-/** @param {string} what */
-const malformed = (what) => new ProofError('malformed_proof', `malformed proof: ${what}`);
+/**
+ * Returns the error of a line, which counts from 0.
+ *
+ * @param {number} line
+ * @param {string} want
+ */
+function malformed(line, want) {
+  return new ProofError('malformed_proof', `malformed proof: line ${line + 1}: want ${want}`);
+}
 
 /**
- * Decodes base64 that is in its one form.
+ * Decodes base64 in its one form.
  *
  * @param {string} text
  */
-function base64(text) {
+function decode(text) {
   const data = Buffer.from(text, 'base64');
   return data.toString('base64') === text ? data : undefined;
+}
+
+/**
+ * Returns the lines of a text, each of which ends with a line feed.
+ *
+ * @param {string} text
+ */
+function linesOf(text) {
+  const lines = text.split('\n');
+  const wrong = lines.findIndex((line) => /[\0-\x1f]/.test(line) || loneSurrogate.test(line));
+  if (wrong >= 0) {
+    throw malformed(wrong, 'text in UTF-8 without control characters');
+  }
+  const size = Buffer.byteLength(text);
+  if (size > MAX_PROOF) {
+    throw new ProofError('malformed_proof', `malformed proof: it has ${size} bytes, want at most ${MAX_PROOF}`);
+  }
+  if (lines.pop() !== '') {
+    throw malformed(lines.length, 'a line feed at the end');
+  }
+  return lines;
+}
+
+const loneSurrogate = /\p{Surrogate}/u;
+
+/**
+ * Parses a proof strictly: each has one form.
+ *
+ * @param {string} text
+ */
+function parseProof(text) {
+  const lines = linesOf(text);
+  if (lines[0] !== PROOF_VERSION) {
+    throw malformed(0, PROOF_VERSION);
+  }
+  const extra = parseExtra(lines[1] ?? '');
+  const index = parseSize(lines[2]?.startsWith('index ') ? lines[2].slice(6) : '');
+  if (index === undefined) {
+    throw malformed(2, '"index " and a decimal number');
+  }
+  const path = [];
+  let next = 3;
+  for (; lines[next]; next++) {
+    const hash = parseHash(lines[next]);
+    if (!hash || path.length === 63) {
+      throw malformed(next, 'at most 63 hashes, each base64 of 32 bytes, and an empty line');
+    }
+    path.push(hash);
+  }
+  return { extra, index, path, checkpoint: parseCheckpoint(lines, next + 1) };
+}
+
+/**
+ * @param {string} line
+ * @returns {Extra}
+ */
+function parseExtra(line) {
+  const data = line.startsWith('extra ') ? decode(line.slice(6)) : undefined;
+  let members;
+  try {
+    members = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(data ?? new Uint8Array()));
+  } catch {
+    // reported below
+  }
+  if (members === null || typeof members !== 'object' || Array.isArray(members)) {
+    throw malformed(1, '"extra " and base64 of JSON');
+  }
+  const { private: hash, recordedAt, added = [] } = members;
+  if (typeof hash !== 'string' || !/^[0-9a-f]{64}$/.test(hash)) {
+    throw malformed(1, 'private with 64 hexadecimal digits');
+  }
+  if (typeof recordedAt !== 'string' || !isTime(recordedAt)) {
+    throw malformed(1, 'recordedAt with a time in UTC');
+  }
+  if (!Array.isArray(added) || !added.every((path) => typeof path === 'string')) {
+    throw malformed(1, 'added with a list of paths');
+  }
+  return { private: hash, recordedAt, added: new Set(added) };
+}
+
+/** @param {string} text */
+function isTime(text) {
+  const [, second] = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{1,6})?Z$/.exec(text) ?? [];
+  const date = new Date(`${second}Z`);
+  return second !== undefined && !Number.isNaN(date.getTime()) && date.toISOString().startsWith(second);
+}
+
+/**
+ * Parses the checkpoint that begins at a line.
+ *
+ * @param {string[]} lines
+ * @param {number} first
+ * @returns {Checkpoint}
+ */
+function parseCheckpoint(lines, first) {
+  const [origin, size, root] = [lines[first], parseSize(lines[first + 1]), parseHash(lines[first + 2])];
+  if (!origin) {
+    throw malformed(first, 'the name of the log, which begins a checkpoint');
+  }
+  if (size === undefined) {
+    throw malformed(first + 1, 'the size of the checkpoint, a decimal number');
+  }
+  if (!root) {
+    throw malformed(first + 2, 'the root hash of the checkpoint, base64 of 32 bytes');
+  }
+  if (lines[first + 3] !== '') {
+    throw malformed(first + 3, 'an empty line after the three of the checkpoint');
+  }
+  const signatures = [];
+  for (let i = first + 4; i < Math.max(lines.length, first + 5); i++) {
+    const [, name, encoded] = /^— ([^ ]+) (.*)$/u.exec(lines[i] ?? '') ?? [];
+    const data = decode(encoded ?? '');
+    if (!name || !data || data.length < 5) {
+      throw malformed(i, 'a signature: an em dash, a name and base64, separated by spaces');
+    }
+    signatures.push({ name, data });
+  }
+  return { origin, size, root, text: lines.slice(first, first + 3).join('\n') + '\n', signatures };
 }
 
 /**
  * Parses a decimal number without leading zeros, below 2^53.
  *
  * @param {string | undefined} text
- * @param {string} what
  */
-function parseSize(text, what) {
-  if (text === undefined || !/^(0|[1-9][0-9]{0,15})$/.test(text) || Number(text) > Number.MAX_SAFE_INTEGER) {
-    throw malformed(`${what} must be a decimal number`);
-  }
-  return BigInt(text);
+function parseSize(text) {
+  return text && /^(0|[1-9][0-9]{0,15})$/.test(text) && Number.isSafeInteger(Number(text)) ? BigInt(text) : undefined;
 }
 
 /** @param {string | undefined} text */
 function parseHash(text) {
-  const hash = base64(text ?? '');
-  if (hash?.length !== 32) {
-    throw malformed('a hash must be base64 of 32 bytes');
-  }
-  return hash;
+  const hash = decode(text ?? '');
+  return hash?.length === 32 ? hash : undefined;
 }
 
-/**
- * Splits a text at the first empty line.
- *
- * @param {string} text
- * @returns {[string, string] | []}
- */
-function halves(text) {
-  const at = text.indexOf('\n\n');
-  return at < 0 || text.length > maxProof ? [] : [text.slice(0, at), text.slice(at + 2)];
-}
-
-/** @param {string} text */
-function parseProof(text) {
-  const [head, rest] = halves(text);
-  const [version, extraLine, indexLine, ...path] = head?.split('\n') ?? [];
-  if (rest === undefined || version !== 'c2sp.org/tlog-proof@v1') {
-    throw malformed('want the line c2sp.org/tlog-proof@v1, an extra line, an index line, hashes, an empty line and a checkpoint');
-  }
-  if (path.length > 63) {
-    throw malformed('more than 63 hashes');
-  }
-  return {
-    extra: parseExtra(extraLine),
-    index: parseSize(indexLine?.startsWith('index ') ? indexLine.slice(6) : undefined, 'the index in the third line'),
-    path: path.map(parseHash),
-    checkpoint: parseCheckpoint(rest),
-  };
-}
-
-/**
- * @param {string | undefined} line
- * @returns {{ private: string, recordedAt: string, added: string[] }}
- */
-function parseExtra(line) {
-  const data = line?.startsWith('extra ') ? base64(line.slice(6)) : undefined;
-  try {
-    const { private: hash, recordedAt, added = [] } = JSON.parse(data?.toString('utf8') ?? '');
-    if (typeof hash === 'string' && typeof recordedAt === 'string' && Array.isArray(added) && added.every((path) => typeof path === 'string')) {
-      return { private: hash, recordedAt, added };
-    }
-  } catch {
-    // reported below
-  }
-  throw malformed('the second line must be extra and base64 of JSON');
-}
-
-/**
- * @param {string} note
- * @returns {Checkpoint}
- */
-function parseCheckpoint(note) {
-  const [body, signatures] = halves(note);
-  const [origin, size, root, ...more] = body?.split('\n') ?? [];
-  if (!origin || root === undefined || more.length > 0 || !signatures?.endsWith('\n')) {
-    throw malformed('the checkpoint must have three lines, an empty line and signatures');
-  }
-  return {
-    origin,
-    size: parseSize(size, 'the size of the checkpoint'),
-    root: parseHash(root),
-    text: `${body}\n`,
-    signatures: signatures
-      .slice(0, -1)
-      .split('\n')
-      .map((line) => {
-        const [, name, encoded] = /^— (\S+) (\S+)$/.exec(line) ?? [];
-        const data = base64(encoded ?? '');
-        if (!name || !data || data.length < 5) {
-          throw malformed('a signature must be an em dash, a name and base64, separated by spaces');
-        }
-        return { name, data };
-      }),
-  };
-}
-
-/**
- * Returns the witnesses that have cosigned. A key of the log must have signed; signatures of other keys are ignored.
- *
- * @param {Checkpoint} checkpoint
- * @param {Key[]} log
- * @param {Key[]} witnesses
- */
-async function verify({ origin, text, signatures }, log, witnesses) {
-  /** @param {Key} key */
-  const of = (key) => signatures.filter(({ name, data }) => name === key.name && data.subarray(0, 4).equals(key.id));
-  let signed = false;
-  for (const key of log.filter(({ name }) => name === origin)) {
-    for (const { data } of of(key)) {
-      if (!(await valid(key, data.subarray(4), text))) {
-        throw new ProofError('invalid_signature', `the signature of ${key.name} is not valid`);
-      }
-      signed = true;
-    }
-  }
-  if (!signed) {
-    throw new ProofError('unknown_log', `none of the given keys of the log has signed the checkpoint of ${origin}`);
-  }
-  const seen = [];
-  for (const key of witnesses) {
-    const data = of(key)[0]?.data.subarray(4);
-    if (data === undefined) {
-      continue;
-    }
-    const seconds = data.length === 72 ? data.readBigUInt64BE() : -1n;
-    if (seconds < 0n || seconds >> 63n || !(await valid(key, data.subarray(8), `cosignature/v1\ntime ${seconds}\n${text}`))) {
-      throw new ProofError('invalid_signature', `the cosignature of ${key.name} is not valid`);
-    }
-    seen.push({ name: key.name, at: new Date(Number(seconds) * 1000) });
-  }
-  return seen;
-}
-
-/**
- * @param {Key} key
- * @param {Uint8Array} signature
- * @param {string} text
- */
-async function valid({ key }, signature, text) {
-  const imported = await crypto.subtle.importKey('raw', key, { name: 'Ed25519' }, false, ['verify']);
-  return crypto.subtle.verify({ name: 'Ed25519' }, imported, signature, Buffer.from(text));
-}
+/** @param {string} what */
+const malformedEvent = (what) => new ProofError('malformed_event', `the event ${what}`);
 
 /**
  * @param {unknown} event
- * @param {{ private: string, recordedAt: string, added: string[] }} extra
+ * @param {Extra} extra
  */
-function leafOf(event, extra) {
-  const copy = structuredClone(event);
-  for (const path of extra.added) {
-    if (!without(copy, path.split('.'))) {
-      throw new ProofError('hidden_value', `the proof leaves out ${path}, which has a value`);
-    }
+function canonicalEvent(event, { added }) {
+  if (!isObject(event)) {
+    throw malformedEvent('is not an object');
   }
-  const entry = canonical({ event: copy, private: extra.private, recordedAt: extra.recordedAt });
-  return sha256(Buffer.from([0]), Buffer.from(entry));
+  return canonical(event, added, '', MAX_DEPTH);
 }
 
-/**
- * Removes the member of a path. It returns false if the member has a value.
- *
- * @param {any} of
- * @param {string[]} path
- * @returns {boolean}
- */
-function without(of, [name = '', ...rest]) {
-  if (of === null || typeof of !== 'object' || !Object.hasOwn(of, name)) {
-    return true;
-  }
-  const value = of[name];
-  if (rest.length > 0) {
-    return without(value, rest);
-  }
-  if (Array.isArray(of)) {
-    return true;
-  }
-  if (value !== null && value !== '' && value !== 'unknown' && !(Array.isArray(value) && value.length === 0)) {
-    return false;
-  }
-  delete of[name];
-  return true;
-}
+/** @param {unknown} value @returns {value is Record<string, unknown>} */
+const isObject = (value) => Object.prototype.toString.call(value) === '[object Object]';
 
 /**
- * Returns canonical JSON (RFC 8785).
+ * Returns canonical JSON (RFC 8785) of a value at a path, without the members that were added after the event was recorded. Those must not
+ * have a value, so that a proof cannot hide one.
  *
- * @param {any} value
+ * @param {unknown} value
+ * @param {Set<string>} added
+ * @param {string} path
+ * @param {number} depth
  * @returns {string}
  */
-function canonical(value) {
-  if (Array.isArray(value)) {
-    return `[${value.map(canonical).join()}]`;
+function canonical(value, added, path, depth) {
+  if (depth === 0 && typeof value === 'object' && value !== null) {
+    throw malformedEvent(`has more than ${MAX_DEPTH} levels`);
   }
-  if (value !== null && typeof value === 'object') {
-    return `{${Object.keys(value)
-      .sort()
-      .map((name) => `${JSON.stringify(name)}:${canonical(value[name])}`)
+  if (Array.isArray(value)) {
+    return `[${Array.from(value, (element, i) => canonical(element, added, `${path}.${i}`, depth - 1)).join()}]`;
+  }
+  if (isObject(value)) {
+    const at = (/** @type {string} */ name) => (path ? `${path}.${name}` : name);
+    const names = Object.keys(value).sort(); // by UTF-16 code units
+    const hidden = names.find((name) => added.has(at(name)) && !isEmpty(value[name]));
+    if (hidden !== undefined) {
+      throw new ProofError('hidden_value', `the proof leaves out ${at(hidden)}, which has a value`);
+    }
+    return `{${names
+      .filter((name) => !added.has(at(name)))
+      .map((name) => `${scalar(name)}:${canonical(value[name], added, at(name), depth - 1)}`)
       .join()}}`;
   }
-  return JSON.stringify(value) ?? 'null';
+  return scalar(value);
 }
 
-/**
- * Verifies an inclusion proof (RFC 9162, section 2.1.3.2).
- *
- * @param {Buffer} leaf
- * @param {bigint} index
- * @param {bigint} size
- * @param {Buffer[]} path
- * @param {Buffer} root
- */
-async function included(leaf, index, size, path, root) {
-  if (index >= size) {
-    return false;
+/** @param {unknown} value */
+function isEmpty(value) {
+  return value === null || value === '' || value === 'unknown' || (Array.isArray(value) && value.length === 0);
+}
+
+/** @param {unknown} value */
+function scalar(value) {
+  const isScalar = value === null || typeof value === 'boolean' || Number.isFinite(value);
+  if (isScalar || (typeof value === 'string' && !loneSurrogate.test(value))) {
+    return JSON.stringify(value);
   }
-  let [hash, at, last] = [leaf, index, size - 1n];
-  for (const sibling of path) {
-    if (last === 0n) {
-      return false;
-    }
-    if (at & 1n || at === last) {
-      hash = await sha256(Buffer.from([1]), sibling, hash);
-      while (!(at & 1n) && at !== 0n) {
-        [at, last] = [at >> 1n, last >> 1n];
-      }
-    } else {
-      hash = await sha256(Buffer.from([1]), hash, sibling);
-    }
-    [at, last] = [at >> 1n, last >> 1n];
-  }
-  return last === 0n && hash.equals(root);
+  throw malformedEvent('has a value that JSON in UTF-8 cannot express');
 }

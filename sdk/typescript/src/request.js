@@ -4,8 +4,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 import { OpportunityError, responseError } from './error.js';
 import { Code } from './parameters.js';
+import { PROOF_VERSION } from './proof.js';
 
-/** @typedef {{path: string, etag?: string, fresh?: boolean, signal?: AbortSignal | undefined}} Request */
+/**
+ * A GET of the API. `proof` is set for a proof of the log, which is public and text.
+ *
+ * @typedef {{path: string, etag?: string, fresh?: boolean, proof?: boolean, signal?: AbortSignal | undefined}} Request
+ */
 /** @typedef {{status: number, headers: Headers, requestId: string, body: string}} Reply */
 /** @typedef {{value: any, etag: string, response: import('./index.js').Response}} Result */
 
@@ -95,7 +100,7 @@ export class Requester {
     const cache = request.fresh ? undefined : this.#cache;
     const cached = await cache?.get(url);
     const tag = request.etag ?? cached?.etag;
-    const reply = await this.#send(url, tag, request.signal);
+    const reply = await this.#send(url, tag, request);
     const notModified = reply.status === 304;
     const result = { etag: reply.headers.get('etag') ?? '', response: describe(reply, this.#now()), value: undefined };
     if (notModified && request.etag !== undefined) {
@@ -105,6 +110,12 @@ export class Requester {
       reply.body = cached.body;
     } else if (reply.status !== 200) {
       throw responseError(reply);
+    }
+    if (request.proof) {
+      if (!reply.body.startsWith(`${PROOF_VERSION}\n`)) {
+        throw new OpportunityError({ ...reply, code: 'invalid_response', message: 'the response is no proof' });
+      }
+      return { ...result, value: reply.body };
     }
     try {
       result.value = JSON.parse(reply.body);
@@ -120,16 +131,16 @@ export class Requester {
   /**
    * @param {string} url
    * @param {string | undefined} tag
-   * @param {AbortSignal | undefined} signal
+   * @param {Request} request
    * @returns {Promise<Reply>}
    */
-  async #send(url, tag, signal) {
+  async #send(url, tag, { proof, signal }) {
     signal?.throwIfAborted();
     const timeout = AbortSignal.timeout(this.#timeoutMs);
     try {
       const response = await fetch(url, {
         headers: {
-          authorization: `Bearer ${this.#key}`,
+          ...(!proof && { authorization: `Bearer ${this.#key}` }),
           'user-agent': this.#userAgent,
           ...(tag && { 'if-none-match': tag }),
         },

@@ -23,16 +23,41 @@ for (const file of readdirSync(suite).filter((name) => name.endsWith('.json'))) 
   }
 }
 
-for (const { name, event, proof, keys, want } of read('proofs/cases.json')) {
+const proofs = read('proofs/cases.json').map((/** @type {any} */ c) => ({ ...c, proof: repeated(c.proof, c.repeat) }));
+
+for (const { name, event, proof, keys, want } of proofs) {
   test(`proofs: ${name}`, async () => {
+    const before = structuredClone(event);
     if (want.reason) {
       await assert.rejects(verifyEvent(event, proof, keys), (error) => error instanceof ProofError && error.reason === want.reason);
-      return;
+    } else {
+      const { witnesses, ...got } = await verifyEvent(event, proof, keys);
+      const seen = witnesses.map(({ name, at }) => ({ name, at: at.toISOString().replace('.000Z', 'Z') }));
+      assert.deepEqual({ witnesses: seen, ...got }, { witnesses: [], index: 0, ...want });
     }
-    const { witnesses, ...got } = await verifyEvent(event, proof, keys);
-    const seen = witnesses.map(({ name, at }) => ({ name, at: at.toISOString().replace('.000Z', 'Z') }));
-    assert.deepEqual({ witnesses: seen, ...got }, { witnesses: [], index: 0, ...want });
+    assert.deepEqual(event, before, 'the event is unchanged');
   });
+}
+
+test('an event with values that are not JSON is malformed', async () => {
+  const { proof, keys } = proofs.find((/** @type {any} */ c) => c.name === 'event 3 of 7');
+  for (const value of [undefined, NaN, 1n, () => 0, Symbol('a'), new Date(0), new Map(), [, 1]]) {
+    await assert.rejects(verifyEvent({ value }, proof, keys), { reason: 'malformed_event' });
+  }
+  await assert.rejects(verifyEvent(JSON.stringify({}), proof, keys), { reason: 'malformed_event' });
+});
+
+test('verifying an event of a million takes milliseconds', async (t) => {
+  const { event, proof, keys } = proofs.find((/** @type {any} */ c) => c.name === 'event 349525 of 1048576');
+  await verifyEvent(event, proof, keys);
+  const start = performance.now();
+  for (let i = 0; i < 50; i++) await verifyEvent(event, proof, keys);
+  t.diagnostic(`verifyEvent: ${((performance.now() - start) / 50).toFixed(2)} ms`);
+});
+
+/** Repeats the last line of a proof. @param {string} proof @param {number} [times] */
+function repeated(proof, times = 0) {
+  return proof + proof.slice(proof.lastIndexOf('\n', proof.length - 2) + 1).repeat(times);
 }
 
 test('copies have the same content as those of other SDKs', async (t) => {
@@ -141,7 +166,7 @@ function play(exchange, request, response) {
   const [path, query] = /** @type {string} */ (request.url).split('?');
   assert.equal(path, exchange.path);
   assert.deepEqual(Object.fromEntries(new URLSearchParams(query)), exchange.query);
-  assert.equal(request.headers.authorization, `Bearer ${key}`);
+  assert.equal(request.headers.authorization, exchange.public ? undefined : `Bearer ${key}`);
   const port = String(request.socket.localPort);
   assert.equal(request.headers.host, `127.0.0.1:${port}`);
   for (const [name, value] of Object.entries(/** @type {Record<string, string | null>} */ (exchange.headers ?? {}))) {
@@ -198,6 +223,9 @@ async function outcome(client, call, store, signal) {
         Object.assign(got, { id: data.id, remote: [data.facts.remote], ...response });
         break;
       }
+      case 'eventProof':
+        got.proof = await client.eventProof(call.id, { signal });
+        break;
       case 'sync':
         Object.assign(got, await client.sync(store, { fullEveryMs: call.fullEvery && call.fullEvery * 1000 }));
         break;
