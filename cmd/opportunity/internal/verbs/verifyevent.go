@@ -34,10 +34,10 @@ that the event is true. The exit code is 0 if the event is proved, 1 if it is no
 			"  opportunity history verify-event event.json --key \"$LOG_KEY\" --witness \"$WITNESS_KEY\" --checkpoint saved.txt",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			proof, err := provedBy(cmd, args[0], checkpoint, keys)
+			event, proof, err := provedBy(cmd, args[0], checkpoint, keys)
 			failed := new(opportunity.ProofError)
 			switch {
-			case errors.As(err, &failed) && failed.Reason != "malformed_key":
+			case errors.As(err, &failed) && failed.Reason != opportunity.ReasonMalformedKey:
 				return &operator.Failure{Code: operator.CodeAltered, Message: failed.Error()}
 			case err != nil: // nothing was verified
 				return flags.Usage("%w", err)
@@ -45,7 +45,7 @@ that the event is true. The exit code is 0 if the event is proved, 1 if it is no
 			if v.output == "json" {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(proof)
 			}
-			printProof(cmd.OutOrStdout(), proof)
+			printProof(Printable(cmd.OutOrStdout()), event, proof)
 			return nil
 		},
 	}
@@ -59,37 +59,43 @@ that the event is true. The exit code is 0 if the event is proved, 1 if it is no
 // maxBundle bounds an event with its proof, in bytes.
 const maxBundle = 1 << 20
 
-// provedBy verifies the event and the proof in a file.
-func provedBy(cmd *cobra.Command, name, checkpoint string, keys opportunity.ProofKeys) (proof opportunity.Proof, err error) {
+// provedBy verifies the event and the proof in a file. It returns the event that it verified, because a file can have two.
+func provedBy(cmd *cobra.Command, name, checkpoint string, keys opportunity.ProofKeys) (event json.RawMessage, proof opportunity.Proof, err error) {
 	text, err := readBounded(cmd, name)
 	if err != nil {
-		return proof, err
+		return nil, proof, err
 	}
 	var bundle struct {
 		Event json.RawMessage `json:"event"`
 		Proof string          `json:"proof"`
 	}
 	if err := json.Unmarshal(text, &bundle); err != nil || bundle.Event == nil || bundle.Proof == "" {
-		return proof, fmt.Errorf("%s is not JSON with the members event and proof", name)
+		return nil, proof, fmt.Errorf("%s is not JSON with the members event and proof", name)
 	}
 	if proof, err = opportunity.VerifyEvent(bundle.Event, bundle.Proof, keys); err != nil || checkpoint == "" {
-		return proof, err
+		return bundle.Event, proof, err
 	}
-	if text, err = readBounded(cmd, checkpoint); err != nil {
-		return proof, err
+	return bundle.Event, proof, leadsTo(cmd, proof, checkpoint, keys)
+}
+
+// leadsTo returns an error unless a proof leads to the checkpoint in a file.
+func leadsTo(cmd *cobra.Command, proof opportunity.Proof, checkpoint string, keys opportunity.ProofKeys) error {
+	text, err := readBounded(cmd, checkpoint)
+	if err != nil {
+		return err
 	}
 	size, root, err := opportunity.VerifyCheckpoint(string(text), keys)
 	switch {
 	case err != nil:
-		return proof, err
+		return err
 	case size != proof.Size:
-		return proof, &opportunity.ProofError{Reason: "other_checkpoint", Message: fmt.Sprintf(
+		return &opportunity.ProofError{Reason: "other_checkpoint", Message: fmt.Sprintf(
 			"the proof leads to a checkpoint of %d events and %s has %d: get the proof with ?size=%d", proof.Size, checkpoint, size, size)}
 	case !bytes.Equal(root, proof.Root):
-		return proof, &opportunity.ProofError{Reason: "other_history", Message: fmt.Sprintf(
+		return &opportunity.ProofError{Reason: "other_history", Message: fmt.Sprintf(
 			"the log has signed two histories of %d events: keep this file and %s, which prove it", size, checkpoint)}
 	}
-	return proof, nil
+	return nil
 }
 
 func readBounded(cmd *cobra.Command, name string) ([]byte, error) {
@@ -105,8 +111,13 @@ func readBounded(cmd *cobra.Command, name string) ([]byte, error) {
 	return text, err
 }
 
-func printProof(out io.Writer, p opportunity.Proof) {
+func printProof(out io.Writer, event json.RawMessage, p opportunity.Proof) {
 	fmt.Fprintf(out, "proved: the event is number %d of the %d events that %s has signed\n", p.Index+1, p.Size, p.Origin)
+	var e opportunity.Event
+	if json.Unmarshal(event, &e) == nil {
+		fmt.Fprintf(out, "event     %s of %s: %s\n", e.CheckType, e.Slug, e.Outcome)
+		fmt.Fprintf(out, "checked   %s\n", e.CheckedAt.Format(time.RFC3339Nano))
+	}
 	fmt.Fprintf(out, "recorded  %s, says the log\n", p.RecordedAt.Format(time.RFC3339Nano))
 	for _, seen := range p.Witnesses {
 		fmt.Fprintf(out, "seen      %s, by %s\n", seen.At.Format(time.RFC3339), seen.Name)

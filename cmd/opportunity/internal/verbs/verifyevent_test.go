@@ -57,6 +57,7 @@ func TestVerifyEvent(t *testing.T) {
 	out, _, err := verb(t, nowhere, "", good...)
 	require.NoError(t, err)
 	require.Contains(t, out, "proved: the event is number 4 of the 7 events that api.example/opportunity-history has signed\n")
+	require.Contains(t, out, "event     review of odin-works: verified\nchecked   2026-11-20T09:00:00.12Z\nrecorded  2026-11-20T09:30:00.123456Z, says the log\n")
 	require.Contains(t, out, "seen      2026-11-20T09:31:00Z, by witness.example/w2\n")
 	out, _, err = verb(t, nowhere, "", append(good, "--output", "json", "--checkpoint", file("same.txt", checkpoint))...)
 	require.NoError(t, err)
@@ -70,6 +71,10 @@ func TestVerifyEvent(t *testing.T) {
 	forged, _ := args("changed event: note")
 	_, _, err = verb(t, nowhere, "", forged...)
 	require.ErrorContains(t, err, "not proved: the event differs")
+	unnamed, _ := args("event 3 of 7")
+	out, _, err = verb(t, nowhere, "", unnamed...)
+	require.NoError(t, err)
+	require.Contains(t, out, "seen      by no witness that you named")
 	for _, usage := range [][]string{
 		{"history", "verify-event", file("x.json", "{}"), "--key", "x"}, {"history", "verify-event", filepath.Join(dir, "missing"), "--key", "x"},
 		append(good, "--key", "x"),
