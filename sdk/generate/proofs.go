@@ -21,7 +21,7 @@ type proofCase struct {
 	Name  string          `json:"name"`
 	Event json.RawMessage `json:"event"`
 	Proof string          `json:"proof"`
-	// Repeat is how often the last line of the proof is repeated.
+	// Times that the last line of the proof is repeated.
 	Repeat int       `json:"repeat,omitempty"`
 	Keys   proofKeys `json:"keys"`
 	Want   proofWant `json:"want"`

@@ -205,7 +205,7 @@ type parsedProof struct {
 	extra extra
 }
 
-// extra is what the leaf has beside the event, and the members of the event that it lacks.
+// extra holds the content of the leaf beside the event, and the members of the event that the leaf lacks.
 type extra struct {
 	private  string
 	recorded string
@@ -219,7 +219,7 @@ func malformed(line int, want string) error {
 	return unproved(ReasonMalformedProof, "malformed proof: line %d: want %s", line+1, want)
 }
 
-// linesOf returns the lines of a text, each of which ends with a line feed.
+// linesOf returns the lines of a text. Each ends with a line feed, the last one too.
 func linesOf(text string) ([]string, error) {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

@@ -198,7 +198,7 @@ def _parse_proof(text: str) -> tuple[int, list[bytes], _Extra, _Checkpoint]:
 
 
 def _lines(text: str) -> list[str]:
-    """Returns the lines of a text, each of which ends with a line feed."""
+    """Returns the lines of a text. Each ends with a line feed, the last one too."""
     lines = text.split("\n")
     for i, line in enumerate(lines):
         if re.search(r"[\x00-\x1f\ud800-\udfff]", line):

@@ -230,7 +230,7 @@ function decode(text) {
 }
 
 /**
- * Returns the lines of a text, each of which ends with a line feed.
+ * Returns the lines of a text. Each ends with a line feed, the last one too.
  *
  * @param {string} text
  */
