@@ -1,6 +1,12 @@
-// Package checkpoint defines the signed checkpoints of the history: the number of events at a time and the root hash over them,
-// as a checkpoint of a transparency log (C2SP tlog-checkpoint, a signed note with Ed25519). The leaves of the log are all events
-// in sequence order, hashed as in RFC 6962. A checkpoint therefore provably extends every earlier one.
+// Package checkpoint proves the history. A checkpoint is signed and states the number of events and the root hash over them (C2SP
+// tlog-checkpoint, a signed note with Ed25519). The leaves of the tree are all events in sequence order, hashed as in RFC 6962, so a
+// checkpoint provably extends every earlier one. There are two kinds over the same leaves:
+//
+//   - Checkpoint is signed once a day by Notary, in a text of our own that names the one before it. Document publishes it.
+//   - LogCheckpoint is signed by Log soon after each event, in the plain form that witnesses cosign (witness.go). Log stores the tree as
+//     tiles and proves single events.
+//
+// Keys sign both, each under its own name.
 package checkpoint
 
 import (
