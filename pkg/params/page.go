@@ -21,12 +21,9 @@ type Page struct{ Number, Limit int }
 // Page returns the parameters page and limit. It reduces limit to maxLimit, the page size of the caller's tier. It returns an error if page
 // is not in 1..MaxPage or limit is not in 1..MaxLimit.
 func (v Values) Page(maxLimit int) (Page, error) {
-	number, err := v.Integer("page", 1, MaxPage, 1)
-	if err != nil {
-		return Page{}, err
-	}
-	limit, err := v.Limit(maxLimit)
-	return Page{Number: number, Limit: limit}, err
+	number, err1 := v.Integer("page", 1, MaxPage, 1)
+	limit, err2 := v.Limit(maxLimit)
+	return Page{Number: number, Limit: limit}, Join(err1, err2)
 }
 
 // Limit returns the parameter limit, reduced to maxLimit, the page size of the caller's tier. It returns an error if it is not in

@@ -3,6 +3,7 @@
 package params
 
 import (
+	"errors"
 	"net/url"
 	"slices"
 	"strconv"
@@ -15,32 +16,61 @@ import (
 // Values holds the parameters of a request by name. Values are not empty.
 type Values map[string]string
 
-// Read parses a raw query string. Only '&' separates parameters, and names are case-sensitive. It returns an error for the first parameter
-// that is unknown, repeated, empty or badly escaped. The error never has the value of an unknown parameter, which may be a key.
+// Read parses a raw query string. Only '&' separates parameters, and names are case-sensitive. It returns an error that names the parameters
+// that are unknown, repeated, empty or badly escaped, and the other parameters. The error never has the value of an unknown parameter, which
+// may be a key.
 func Read(raw string, allowed ...string) (Values, error) {
 	values := Values{}
+	var errs []error
 	for pair := range strings.SplitSeq(raw, "&") {
-		if pair == "" {
+		if pair == "" || len(errs) > maxNamed {
 			continue
 		}
-		rawName, rawValue, _ := strings.Cut(pair, "=")
-		name, err := url.QueryUnescape(rawName)
-		if err != nil || !slices.Contains(allowed, name) {
-			return nil, unknown(name, allowed)
+		if err := values.read(pair, allowed, len(errs) == 0); err != nil {
+			errs = append(errs, err)
 		}
-		if _, twice := values[name]; twice {
-			return nil, problem.New(problem.DuplicateParameter, "Parameter %s appears more than once; send it once.", name)
-		}
-		value, err := url.QueryUnescape(rawValue)
-		if err != nil {
-			return nil, Invalid(name, "is not a valid percent-encoded value")
-		}
-		if value == "" {
-			return nil, Invalid(name, "is empty; leave it out instead")
-		}
-		values[name] = value
 	}
-	return values, nil
+	return values, Join(errs...)
+}
+
+// read adds the parameter of a pair. listed says whether an error lists the allowed names.
+func (v Values) read(pair string, allowed []string, listed bool) error {
+	rawName, rawValue, _ := strings.Cut(pair, "=")
+	name, err := url.QueryUnescape(rawName)
+	if err != nil || !slices.Contains(allowed, name) {
+		return unknown(name, allowed, listed)
+	}
+	if _, twice := v[name]; twice {
+		return problem.New(problem.DuplicateParameter, "Parameter %s appears more than once; send it once.", name)
+	}
+	value, err := url.QueryUnescape(rawValue)
+	if err != nil {
+		return Invalid(name, "is not a valid percent-encoded value")
+	}
+	if value == "" {
+		return Invalid(name, "is empty; leave it out instead")
+	}
+	v[name] = value
+	return nil
+}
+
+// maxNamed is the number of problems that an error names.
+const maxNamed = 5
+
+// Join returns an error with the code of the first error and the messages of the first five. It returns nil if all are nil.
+func Join(errs ...error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) < 2 {
+		return errors.Join(errs...)
+	}
+	first := *problem.Of(errs[0])
+	for _, err := range errs[1:min(len(errs), maxNamed)] {
+		first.Message += " " + problem.Of(err).Message
+	}
+	if len(errs) > maxNamed {
+		first.Message += " There are more problems."
+	}
+	return &first
 }
 
 // Invalid returns an error for an invalid value. what completes the sentence "Parameter NAME ...".
@@ -48,15 +78,55 @@ func Invalid(name, what string) *problem.Error {
 	return problem.New(problem.InvalidParameter, "Parameter %s %s.", name, what)
 }
 
-func unknown(name string, allowed []string) error {
-	expected := "this operation takes none"
-	if len(allowed) > 0 {
-		expected = "this operation takes " + strings.Join(allowed, ", ")
+func unknown(name string, allowed []string, listed bool) error {
+	expected := ""
+	switch {
+	case listed && len(allowed) > 0:
+		expected = "; this operation takes " + strings.Join(allowed, ", ")
+	case listed:
+		expected = "; this operation takes none"
 	}
 	if !nameLike(name) {
-		return problem.New(problem.UnknownParameter, "The query string contains an unknown parameter; %s.", expected)
+		return problem.New(problem.UnknownParameter, "The query string contains an unknown parameter%s.", expected)
 	}
-	return problem.New(problem.UnknownParameter, "Parameter %s is unknown; %s.", name, expected)
+	if near := nearest(name, allowed); near != "" {
+		return problem.New(problem.UnknownParameter, "Parameter %s is unknown; did you mean %s?", name, near)
+	}
+	return problem.New(problem.UnknownParameter, "Parameter %s is unknown%s.", name, expected)
+}
+
+// nearest returns the allowed name that differs from name in case, in hyphens for underscores, or in at most two letters that were added, left
+// out or changed. It returns "" if there is none.
+func nearest(name string, allowed []string) string {
+	name = strings.ReplaceAll(strings.ToLower(name), "-", "_")
+	best, least := "", 3
+	for _, candidate := range allowed {
+		if d := distance(name, candidate); d < least && d < len(candidate)/2 {
+			best, least = candidate, d
+		}
+	}
+	return best
+}
+
+// distance returns the Levenshtein distance of two names.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			changed := diagonal
+			if a[i] != b[j] {
+				changed++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(changed, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }
 
 // nameLike reports whether name looks like a parameter name. Other names are not quoted in errors, because they may be keys.

@@ -29,7 +29,11 @@ func TestRead(t *testing.T) {
 		{raw: "remote", code: problem.InvalidParameter, message: "remote is empty"},
 		{raw: "remote=%zz", code: problem.InvalidParameter, message: "remote"},
 		{raw: "remote=true&remote=true", code: problem.DuplicateParameter, message: "remote appears more than once"},
-		{raw: "Remote=true", code: problem.UnknownParameter, message: "Remote is unknown; this operation takes remote, page"},
+		{raw: "Remote=true", code: problem.UnknownParameter, message: "Parameter Remote is unknown; did you mean remote?"},
+		{raw: "remotely=1", code: problem.UnknownParameter, message: "did you mean remote?"},
+		{raw: "query=1", code: problem.UnknownParameter, message: "Parameter query is unknown; this operation takes remote, page."},
+		{raw: "remote=&x=1&pages=2", code: problem.InvalidParameter, message: "Parameter remote is empty; leave it out instead. Parameter x is unknown. Parameter pages is unknown; did you mean page?"},
+		{raw: "a=1&b=1&c=1&d=1&e=1&f=1&g=1", code: problem.UnknownParameter, message: "Parameter e is unknown. There are more problems."},
 		{raw: "%zz=1", code: problem.UnknownParameter},
 		{raw: "=1", code: problem.UnknownParameter},
 	} {

@@ -37,33 +37,29 @@ var names = func() []string {
 }()
 
 // Parse reads a raw query string and reduces the limit to maxLimit, the caller's page size. It returns a *problem.Error that names the
-// invalid parameter, always the same one if there are several.
-func Parse(raw string, maxLimit int) (Query, error) {
+// invalid parameters, in a fixed order.
+func Parse(raw string, maxLimit int) (q Query, err error) {
 	v, err := params.Read(raw, names...)
-	if err != nil {
-		return Query{}, err
-	}
-	var q Query
+	errs := []error{err}
 	f := &q.Filter
-	if f.Country, err = country(v); err != nil {
-		return Query{}, err
-	}
-	if f.Province, err = province(v, f.Country); err != nil {
-		return Query{}, err
+	f.Country, err = country(v)
+	if errs = append(errs, err); err == nil { // a province is checked beside a valid country
+		f.Province, err = province(v, f.Country)
+		errs = append(errs, err)
 	}
 	for _, b := range f.booleans() {
-		if *b.value, err = v.Bool(b.name); err != nil {
-			return Query{}, err
-		}
+		*b.value, err = v.Bool(b.name)
+		errs = append(errs, err)
 	}
-	if f.Category, err = category(v); err != nil {
-		return Query{}, err
-	}
-	if f.CheckedAfter, err = checkedAfter(v); err != nil {
-		return Query{}, err
-	}
+	f.Category, err = category(v)
+	errs = append(errs, err)
+	f.CheckedAfter, err = checkedAfter(v)
+	errs = append(errs, err)
 	q.Page, err = v.Page(maxLimit)
-	return q, err
+	if err = params.Join(append(errs, err)...); err != nil {
+		return Query{}, err
+	}
+	return q, nil
 }
 
 // RejectAll returns a *problem.Error if raw has any parameter. The detail operation takes none.
