@@ -73,6 +73,7 @@ type Schema struct {
 	Minimum     *int        `yaml:"minimum"`
 	Maximum     *int        `yaml:"maximum"`
 	MaxLength   *int        `yaml:"maxLength"`
+	Default     any         `yaml:"default"`
 }
 
 // Name returns the name of the schema to which s refers, or an empty string.

@@ -2,6 +2,7 @@ package docs
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"text/template"
@@ -19,7 +20,8 @@ const (
 
 // referenceFunctions are the functions of reference.md.
 var referenceFunctions = template.FuncMap{
-	"type": typeOf,
+	"type":   typeOf,
+	"values": valuesOf,
 	"cell": func(text string) string {
 		return strings.NewReplacer("\n", " ", "|", `\|`).Replace(strings.TrimSpace(text))
 	},
@@ -39,6 +41,26 @@ func (r rendering) reference(source, cache string) error {
 		return err
 	}
 	return r.markdownPage(page{Path: referencePath, Title: referenceTitle, Description: referenceDescription, cache: cache}, text.String())
+}
+
+// valuesOf describes the allowed values of a schema and its default; empty if it has neither.
+func valuesOf(s apidoc.Schema) string {
+	var all []string
+	if choices := s.Choices(); len(choices) > 0 {
+		all = append(all, strings.Join(choices, ", "))
+	}
+	switch {
+	case s.Minimum != nil && s.Maximum != nil:
+		all = append(all, fmt.Sprintf("%d to %d", *s.Minimum, *s.Maximum))
+	case s.Minimum != nil:
+		all = append(all, fmt.Sprintf("%d or more", *s.Minimum))
+	case s.MaxLength != nil:
+		all = append(all, fmt.Sprintf("at most %d characters", *s.MaxLength))
+	}
+	if s.Default != nil {
+		all = append(all, fmt.Sprintf("default %v", s.Default))
+	}
+	return strings.Join(all, "; ")
 }
 
 // typeOf describes a schema in words, with links to named schemas.

@@ -17,6 +17,13 @@ func TestReference(t *testing.T) {
 	require.Less(t, len(page), 100<<10)
 	require.Contains(t, get(t, site, "/docs/reference.md").Body.String(), "| `currency` | string | ISO 4217. |\n")
 
+	for _, row := range []string{
+		"| `page` | integer in query | 1 to 1000000; default 1 |", "| `limit` | integer in query | 1 to 100; default 10 |",
+		"| `remote` | boolean in query | true, false |", "| online, sell, local, host |",
+	} {
+		require.Contains(t, get(t, site, "/docs/reference.md").Body.String(), row)
+	}
+
 	var doc struct {
 		Paths map[string]struct {
 			Get struct {
