@@ -123,6 +123,9 @@ try {
   assert(await page.getByRole('checkbox').first().isChecked())
   await inspect(page, '14-notices')
 
+  await page.goto('/records/maple-scribe')
+  await inspect(page, '14-record')
+
   step('send a request in the explorer, without a key in the browser')
   await page.goto('/docs/reference')
   await page.locator('#getVerificationHistory ~ p').getByRole('link', { name: 'Try it in the explorer' }).first().click()
