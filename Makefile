@@ -20,7 +20,7 @@ RACE     := -race -gcflags=all=-dwarf=false -gcflags='modernc.org/...=$(UNCHECKE
   -gcflags='github.com/glebarez/go-sqlite=-d=checkptr=0 -dwarf=false' -gcflags='golang.org/x/crypto/...=$(UNCHECKED)' \
   -gcflags='go.yaml.in/...=$(UNCHECKED)' -gcflags='github.com/yuin/goldmark/...=$(UNCHECKED)'
 TEST     := -vet=off -timeout 20m -ldflags='-s -w'
-STORES   := OPPORTUNITY_TEST_QUICK= scripts/with-stores scripts/with-browser
+STORES   := OPPORTUNITY_TEST_QUICK= scripts/name-failures scripts/with-stores scripts/with-browser
 
 LINT     := .cache/golangci-lint-2.15.0
 DOCS     := .cache/helm-docs-1.14.2
