@@ -173,11 +173,11 @@ func appendTo(tx *gorm.DB, slugs []string, bySlug map[string][]proposed, next in
 	if err != nil {
 		return nil, 0, nil, err
 	}
+	if err := addCaptures(tx, slugs, bySlug); err != nil {
+		return nil, 0, nil, err
+	}
 	var summaries []summaryRow
 	for _, slug := range slugs {
-		if err := addCaptures(tx, bySlug[slug]); err != nil {
-			return nil, 0, nil, err
-		}
 		chain, added, err := extend(chains[slug], bySlug[slug], next+int64(len(fresh)))
 		if missed := new(event.UnseenError); errors.As(err, &missed) {
 			unseen = append(unseen, missed.Events...)

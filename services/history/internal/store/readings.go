@@ -119,44 +119,53 @@ func pagesOf(tx *gorm.DB, urls []string) (pages map[string]pageRow, texts map[st
 	return pages, texts, err
 }
 
-// capturesOf returns the captures of the pages among urls whose text was read since then, in the order of urls.
-func capturesOf(tx *gorm.DB, urls []string, since time.Time) ([]api.Capture, error) {
-	var rows []pageRow
-	if err := tx.Where("url IN ? AND sha256 <> '' AND text_at >= ?", urls, database.Micros(since)).Find(&rows).Error; err != nil {
-		return nil, err
-	}
-	slices.SortFunc(rows, func(a, b pageRow) int { return slices.Index(urls, a.URL) - slices.Index(urls, b.URL) })
-	captures := make([]api.Capture, len(rows))
-	for i, row := range rows {
-		captures[i] = api.Capture{SourceURL: row.URL, ReadAt: database.FromMicros(row.TextAt), SHA256: row.SHA256}
-	}
-	return captures, nil
-}
-
 // maxCaptureAge is the age up to which a text that a machine read counts as what a curator saw.
 const maxCaptureAge = 7 * 24 * time.Hour
 
-// addCaptures adds the captures of the sources of reviews to their evidence. A review that is recorded much later than it was made has none.
-func addCaptures(tx *gorm.DB, records []proposed) error {
-	for i := range records {
-		p := &records[i]
-		since := database.FromMicros(p.RecordedAt).Add(-maxCaptureAge)
-		if p.CheckType != api.Review || database.FromMicros(p.CheckedAt).Before(since) {
-			continue
+// addCaptures adds the captures of the sources of the reviews of slugs to their evidence, in the order of the sources. A review that is
+// recorded much later than it was made has none.
+func addCaptures(tx *gorm.DB, slugs []string, bySlug map[string][]proposed) error {
+	sources := map[*proposed][]string{}
+	var urls []string
+	for _, slug := range slugs {
+		for i := range bySlug[slug] {
+			p := &bySlug[slug][i]
+			if p.CheckType != api.Review || p.CheckedAt < p.earliestCapture() {
+				continue
+			}
+			var own []string
+			if err := json.Unmarshal([]byte(p.SourceURLs), &own); err != nil {
+				return err
+			}
+			sources[p], urls = own, append(urls, own...)
 		}
-		var sources []string
-		if err := json.Unmarshal([]byte(p.SourceURLs), &sources); err != nil {
+	}
+	slices.Sort(urls)
+	read := make(map[string]pageRow)
+	for some := range slices.Chunk(slices.Compact(urls), batchSize) {
+		var rows []pageRow
+		if err := tx.Where("url IN ? AND sha256 <> ''", some).Find(&rows).Error; err != nil {
 			return err
 		}
-		captures, err := capturesOf(tx, sources, since)
-		if err != nil {
-			return err
+		for _, row := range rows {
+			read[row.URL] = row
 		}
+	}
+	for p, own := range sources {
 		p.evidence.Complete()
-		p.evidence.Captures = captures
+		p.evidence.Captures = []api.Capture{}
+		for _, url := range own {
+			if row, found := read[url]; found && row.TextAt >= p.earliestCapture() {
+				capture := api.Capture{SourceURL: url, ReadAt: database.FromMicros(row.TextAt), SHA256: row.SHA256}
+				p.evidence.Captures = append(p.evidence.Captures, capture)
+			}
+		}
 	}
 	return nil
 }
+
+// earliestCapture returns the earliest time of a capture of the review's pages.
+func (p *proposed) earliestCapture() int64 { return p.RecordedAt - maxCaptureAge.Microseconds() }
 
 // Readings returns the findings for the quotes on the latest texts of their pages. A quote whose page was never read is left out.
 func (s *Store) Readings(ctx context.Context, quotes []api.Quote) ([]api.QuoteReading, error) {
