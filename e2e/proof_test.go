@@ -25,15 +25,14 @@ func TestEventIsProvedToAReaderOutside(t *testing.T) {
 	u := upWith(t, dir, "none", settings...)
 	u.verb(t, `{"id":"good-one","company":{"name":"Good","website":"https://good.example/"},"applicationUrl":"https://good.example/a",`+
 		`"category":"online","summary":"s","visibility":"published","sources":[{"url":"https://good.example/"}]}`, "listings", "import", "-")
-	record := func(note string) {
+	check := func(note string) string {
 		at := time.Now().UTC().Add(-time.Hour).Format(time.RFC3339)
-		u.verb(t, `{"slug":"good-one","sourceUrls":["https://good.example/"],"note":"`+note+`","checkedAt":"`+at+`","checkType":"application-link","outcome":"reachable"}`,
-			"events", "append", "-")
+		return `{"slug":"good-one","sourceUrls":["https://good.example/"],"note":"` + note + `","checkedAt":"` + at + `","checkType":"application-link","outcome":"reachable"}`
 	}
 	checkpoint := func() string {
 		return string(do(t, u.url, call{path: "/.well-known/opportunity-history/log/checkpoint"}).body)
 	}
-	record("first")
+	u.verb(t, check("first"), "events", "append", "-")
 	var document struct {
 		Log struct{ PublicKeys []string }
 	}
@@ -52,7 +51,7 @@ func TestEventIsProvedToAReaderOutside(t *testing.T) {
 	witnessKey, _, _ := strings.Cut(w.out.String(), "\n")
 	settings = append(settings, "OPPORTUNITY_HISTORY_WITNESSES="+witnessKey+" http://"+address)
 	u = upWith(t, dir, "none", settings...)
-	record("second")
+	u.verb(t, check("second"), "events", "append", "-")
 	cosigned := func(events string) func() bool {
 		return func() bool {
 			text := checkpoint()
@@ -77,11 +76,13 @@ func TestEventIsProvedToAReaderOutside(t *testing.T) {
 	u.interrupt(t)
 	require.Zero(t, u.wait(t))
 
-	u = upWith(t, backup, "none", settings...)
-	record("another second")
+	u = startUp(t, backup, "none", settings...) // it may never be ready: history may notice first
 	eventually(t, "history notices that it was set back", func() bool {
-		a := do(t, u.adminURL, call{path: "/readyz"})
-		return a.StatusCode == http.StatusServiceUnavailable && strings.Contains(u.out.String()+u.logged(t), "database set back")
+		resp, err := try(t.Context(), u.adminURL, call{path: "/readyz"})
+		return err == nil && resp.StatusCode == http.StatusServiceUnavailable && strings.Contains(u.out.String()+u.logged(t), "database set back")
 	})
+	_, errs, code = u.tryVerb(t, check("another second"), "events", "append", "-")
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "set back")
 	require.NotContains(t, checkpoint(), "opportunity.example/log\n2\n")
 }

@@ -71,16 +71,23 @@ func up(t testing.TB, dir string, settings ...string) upProcess {
 
 func upWith(t testing.TB, dir, seed string, settings ...string) upProcess {
 	t.Helper()
+	u := startUp(t, dir, seed, settings...)
+	ready(t, u.adminURL+"/readyz", u.process)
+	text, err := os.ReadFile(filepath.Join(dir, "demo-keys.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &u.keys))
+	return u
+}
+
+// startUp starts `opportunity up` and does not wait until it is ready.
+func startUp(t testing.TB, dir, seed string, settings ...string) upProcess {
+	t.Helper()
 	public, admin := storetest.FreeAddress(t), storetest.FreeAddress(t)
 	u := upProcess{dir: dir, deployment: deployment{
 		url: strings.Replace("http://"+public, "127.0.0.1", "localhost", 1), adminURL: "http://" + admin, token: []string{"OPPORTUNITY_DATA_DIR=" + dir}, keys: map[api.Tier]string{},
 	}}
 	u.process = start(t, settings, program(t, "opportunity"),
 		"up", "--listen", public, "--admin-listen", admin, "--data-dir", dir, "--seed", seed)
-	ready(t, u.adminURL+"/readyz", u.process)
-	text, err := os.ReadFile(filepath.Join(dir, "demo-keys.json"))
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &u.keys))
 	return u
 }
 

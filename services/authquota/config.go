@@ -49,8 +49,9 @@ type Config struct {
 
 	JournalFile string `env:"OPPORTUNITY_JOURNAL_FILE" doc:"Absolute path of the journal: a line of JSON for each change of accounts, keys and sign-ins, written before the change is acknowledged. A restored database gets back with it what its backup lacks. Each process needs a file of its own. Empty: standard output."`
 
-	Now           func() time.Time `env:"-"` // nil: time.Now
-	JournalOutput io.Writer        `env:"-"` // of the journal without JournalFile; nil: standard output
+	Now             func() time.Time `env:"-"` // nil: time.Now
+	JournalOutput   io.Writer        `env:"-"` // of the journal without JournalFile; nil: standard output
+	ResponseTimeout time.Duration    `env:"-"` // after which the database does not respond; 0: responseTimeout; tests on a busy machine need more
 }
 
 // Validate returns an error that lists every invalid setting.

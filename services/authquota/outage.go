@@ -1,6 +1,7 @@
 package authquota
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -21,8 +22,9 @@ const (
 // responsiveness keeps requests of people and operators from waiting for a database that accepts connections but does not respond. Only the
 // first of them waits.
 type responsiveness struct {
-	ping  func(context.Context) error // the database
-	hangs atomic.Bool
+	ping    func(context.Context) error // the database
+	timeout time.Duration               // of ping; 0: responseTimeout
+	hangs   atomic.Bool
 }
 
 var errHangs = errors.New("database does not respond")
@@ -32,7 +34,7 @@ func (r *responsiveness) check(ctx context.Context) error {
 	if r.hangs.Load() {
 		return problem.Unavailable(errHangs)
 	}
-	limited, cancel := context.WithTimeout(ctx, responseTimeout)
+	limited, cancel := context.WithTimeout(ctx, cmp.Or(r.timeout, responseTimeout))
 	defer cancel()
 	err := r.ping(limited)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {

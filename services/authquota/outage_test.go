@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,6 +15,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/storetest/redistest"
+	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/authquotatest"
 )
 
@@ -98,7 +100,7 @@ func TestPagesDoNotWaitForADatabaseThatHangs(t *testing.T) {
 	r := redistest.Start(t)
 	w, database := proxied(t)
 	s := &stores{database: database, redis: r.URL, counters: r}
-	svc := s.start(t)
+	svc := s.start(t, func(c *authquota.Config) { c.ResponseTimeout = 2 * time.Second })
 	b := svc.browser()
 	b.signUp("ada@example.org")
 

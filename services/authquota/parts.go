@@ -64,7 +64,7 @@ type parts struct {
 func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client, newPrimary *atomic.Bool) (*parts, error) {
 	p := &parts{log: r.Log, db: &dbtx.DB{DB: r.DB, Now: cfg.Now, Box: s.box, Mails: mail.NewWriter(cfg.PublicURL).From(cfg.Contact)}}
 	p.stores = newStores(p.db, s.tiers)
-	p.database = &responsiveness{ping: r.DB.Ping}
+	p.database = &responsiveness{ping: r.DB.Ping, timeout: cfg.ResponseTimeout}
 	p.counters = usage.NewCounters(client, p.stores.usage, newPrimary)
 	p.pendingRaises = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "authquota_epoch_raises_pending", Help: "Account changes that are saved but not in effect yet, because Redis is unavailable.",
