@@ -318,8 +318,10 @@ func (e *examples) page(path string) {
 			programs++
 		case "output":
 			e.same(at, example, printed)
+		case "json", "toml": // settings of other programs
+			require.True(e.t, b[1] == "toml" || json.Valid([]byte(example)), at)
 		default:
-			require.FailNow(e.t, "a block must be http, sh, go, js, python or output", at)
+			require.FailNow(e.t, "a block must be http, sh, go, js, python, output, json or toml", at)
 		}
 	}
 	if path == "/docs/changelog" { // names addresses of the past, and of other installations

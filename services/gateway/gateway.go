@@ -26,6 +26,7 @@ import (
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway/internal/admission"
+	"opportunity.internal/services/gateway/internal/agent"
 	"opportunity.internal/services/gateway/internal/authn"
 	"opportunity.internal/services/gateway/internal/docs"
 	"opportunity.internal/services/gateway/internal/edge"
@@ -94,8 +95,12 @@ func start(r *service.Runtime, cfg Config) error {
 	requests := newRequestLog(authquota, r.Telemetry)
 	shown := newFigures(cfg, pages, authquota)
 	limiter := newLimiter(cfg, counters, r)
+	agents, err := agent.New(cfg.PublicURL)
+	if err != nil {
+		return err
+	}
 	public, err := newPublic(cfg, edge.Edge{
-		Keys: keys, Limiter: limiter, Usage: recorder, Log: requests, Pages: pages, Errors: errorWriter, Telemetry: r.Telemetry, Now: r.Now,
+		Keys: keys, Limiter: limiter, Usage: recorder, Log: requests, Pages: pages, Agent: agents, Errors: errorWriter, Telemetry: r.Telemetry, Now: r.Now,
 	}, forwarding, marks[peer.Authquota])
 	if err != nil {
 		return err

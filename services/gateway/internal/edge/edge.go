@@ -1,5 +1,5 @@
 // Package edge serves the public listener. It connects the packages of the gateway, which do not import each other: authn, admission,
-// proxy, docs and usage. See Edge.Handler for the steps of a request.
+// agent, proxy, docs and usage. See Edge.Handler for the steps of a request.
 package edge
 
 import (
@@ -19,6 +19,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway/internal/admission"
+	"opportunity.internal/services/gateway/internal/agent"
 	"opportunity.internal/services/gateway/internal/authn"
 	"opportunity.internal/services/gateway/internal/docs"
 	"opportunity.internal/services/gateway/internal/proxy"
@@ -37,6 +38,7 @@ type Edge struct {
 	Account   *proxy.Service // the account pages
 	Billing   *proxy.Service // nil if no plan is sold
 	Pages     *docs.Site     // the documentation
+	Agent     *agent.Server
 	Trusted   []netip.Prefix // proxies whose X-Forwarded-For is trusted
 	HTTPS     bool           // send Strict-Transport-Security
 	Errors    problem.Writer
@@ -46,6 +48,7 @@ type Edge struct {
 	meters meters
 	forms  *bodies
 	events *bodies // of webhooks
+	agents *agentLimits
 
 	compress func(http.Handler) http.HandlerFunc
 }
@@ -55,6 +58,7 @@ type Edge struct {
 // those in Edge.steps.
 func (e Edge) Handler() (http.Handler, error) {
 	e.meters, e.forms, e.events = newMeters(e.Telemetry.Registry), newBodies(maxForms), newBodies(maxEvents)
+	e.agents = newAgentLimits()
 	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1 << 10))
 	if err != nil {
 		return nil, err
@@ -71,6 +75,7 @@ func (e Edge) Handler() (http.Handler, error) {
 	}
 	e.route(engine, opRecordPage, recordOf, e.compressed, e.reading(e.recordPage))
 	e.route(engine, opRecordEvent, recordOf, e.compressed, e.reading(e.recordEvent))
+	e.route(engine, opMCP, plainOf, as, e.agent)
 	engine.Any(string(opLog)+"/*path", e.step(opLog, plainOf, as, e.reading(e.document))) // hashes do not compress
 	e.pages(engine, opAccount, e.accountPage)
 	if e.Billing != nil {

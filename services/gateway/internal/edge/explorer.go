@@ -60,41 +60,46 @@ func (e *Edge) explorerCall(w http.ResponseWriter, r *http.Request, c api.Explor
 	ctx, cancel := context.WithTimeout(r.Context(), api.GatewayTimeout)
 	defer cancel()
 	call := (&http.Request{Method: http.MethodGet, URL: address, Header: c.Header, Body: http.NoBody, RemoteAddr: r.RemoteAddr}).WithContext(ctx)
-	buffer := &responseBuffer{header: http.Header{api.RequestIDHeader: w.Header()[api.RequestIDHeader]}}
-	to, ok := matchCall(address)
-	handle := notFound
-	if ok {
-		handle = e.explorerCallTo(to, key)
-	} else {
-		to.operation = unmatched
-	}
-	e.observed(buffer, call, to, handle)
+	buffer := &responseBuffer{header: http.Header{api.RequestIDHeader: w.Header()[api.RequestIDHeader]}, max: api.MaxExplorerBody}
+	e.inner(buffer, call, address, func(to target) handler { return e.callWith(key, e.serviceOf(to)) })
 	result := api.ExplorerResult{Status: buffer.status, Header: buffer.header, Body: buffer.body, Size: buffer.size}
 	result.Charged = isCharged(buffer.status) && result.Value("X-RateLimit-Limit") != "" // otherwise it was rejected before the charge
 	return result, nil
 }
 
-// explorerCallTo returns the handler of a call with a key. A response that ends early is an error, because the buffer drops its start.
-func (e *Edge) explorerCallTo(to target, key authn.Key) handler {
-	service := e.Catalog
-	if to.operation == opHistory {
-		service = e.History
+// inner serves a call that another request makes. A response that ends early is an error, because the buffer drops its start.
+func (e *Edge) inner(buffer *responseBuffer, call *http.Request, address *url.URL, handlerOf func(target) handler) {
+	to, ok := matchCall(address)
+	handle := notFound
+	if ok {
+		handle = handlerOf(to)
+	} else {
+		to.operation = unmatched
 	}
-	return func(w http.ResponseWriter, r *http.Request, to target, end *observation) (int, error) {
-		status, err := e.callWith(key, service)(w, r, to, end)
+	e.observed(buffer, call, to, func(w http.ResponseWriter, r *http.Request, to target, end *observation) (int, error) {
+		status, err := handle(w, r, to, end)
 		if errors.Is(err, proxy.ErrTruncated) {
 			return 0, upstream{problem.Unavailable(errors.New(err.Error()))}
 		}
 		return status, err
-	}
+	})
 }
 
-// responseBuffer holds the response of a call of the explorer. A second response replaces the first.
+// serviceOf returns the service that serves an API call.
+func (e *Edge) serviceOf(to target) *proxy.Service {
+	if to.operation == opHistory {
+		return e.History
+	}
+	return e.Catalog
+}
+
+// responseBuffer holds the response of a call that another request makes. A second response replaces the first.
 type responseBuffer struct {
 	header http.Header
+	max    int // bytes of body
 	status int
-	body   []byte // at most api.MaxExplorerBody
-	size   int    // of the whole body
+	body   []byte
+	size   int // of the whole body
 }
 
 func (b *responseBuffer) Header() http.Header { return b.header }
@@ -103,6 +108,6 @@ func (b *responseBuffer) WriteHeader(status int) { b.status, b.body, b.size = st
 
 func (b *responseBuffer) Write(p []byte) (int, error) {
 	b.size += len(p)
-	b.body = append(b.body, p[:min(len(p), api.MaxExplorerBody-len(b.body))]...)
+	b.body = append(b.body, p[:min(len(p), b.max-len(b.body))]...)
 	return len(p), nil
 }

@@ -34,7 +34,7 @@ const (
 
 var (
 	calls      = []operation{opList, opAlias, opDetail, opHistory, opChanges}
-	operations = append(calls[:len(calls):len(calls)], opDocs, opAccount, opCheckpoints, opCheckpoint, opLog, opRecordPage, opRecordEvent, opWebhook, opSandbox)
+	operations = append(calls[:len(calls):len(calls)], opDocs, opAccount, opCheckpoints, opCheckpoint, opLog, opRecordPage, opRecordEvent, opWebhook, opSandbox, opMCP)
 )
 
 // pattern returns the path of the operation in the syntax of gin.

@@ -1,0 +1,192 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apidoc"
+)
+
+// withKey adds a key to the requests of an agent, and the Origin that some clients send.
+type withKey struct{ key, origin string }
+
+func (k withKey) RoundTrip(r *http.Request) (*http.Response, error) {
+	if k.key != "" {
+		r.Header.Set("Authorization", "Bearer "+k.key)
+	}
+	if k.origin != "" {
+		r.Header.Set("Origin", k.origin)
+	}
+	return client.Transport.RoundTrip(r)
+}
+
+// agent connects the official client with a key.
+func (w *environment) agent(gw replica, key string) *mcp.ClientSession {
+	w.t.Helper()
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(w.t.Context(), &mcp.StreamableClientTransport{
+		Endpoint: gw.url + "/mcp", DisableStandaloneSSE: true, HTTPClient: &http.Client{Transport: withKey{key, publicURL}},
+	}, nil)
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { _ = session.Close() })
+	return session
+}
+
+// use calls a tool and returns the text of its result.
+func use(t *testing.T, s *mcp.ClientSession, name string, arguments map[string]any) (text string, failed bool) {
+	t.Helper()
+	r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: arguments})
+	require.NoError(t, err)
+	content, ok := r.Content[0].(*mcp.TextContent)
+	require.True(t, ok)
+	return content.Text, r.IsError
+}
+
+// listExample responds with the example of the list.
+func listExample(t *testing.T) http.HandlerFunc {
+	t.Helper()
+	d, err := apidoc.Published()
+	require.NoError(t, err)
+	o, _ := d.Operation("listOpportunities")
+	return respond(http.StatusOK, o.Example.Response)
+}
+
+func TestAgentMakesOneChargedCall(t *testing.T) {
+	w := newEnvironment(t)
+	gw, end := w.startAndStop()
+	key := w.authquota.issue("acc_a", api.Limits{PerMinute: 3, PerDay: 7})
+	w.catalog.respondWith(listExample(t))
+	s := w.agent(gw, key.Reveal())
+	_, err := s.ListTools(t.Context(), nil)
+	require.NoError(t, err)
+	calls, _ := w.charged("acc_a")
+	require.Zero(t, calls, "discovery is free")
+
+	text, failed := use(t, s, "search_opportunities", map[string]any{"country": "CA", "remote": true})
+	require.False(t, failed, text)
+	var result struct {
+		Allowance struct{ RequestsLeftThisMinute, RequestsLeftToday int }
+		Results   []struct{ Cite string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(text), &result))
+	require.Equal(t, []int{2, 6}, []int{result.Allowance.RequestsLeftThisMinute, result.Allowance.RequestsLeftToday})
+	require.Contains(t, result.Results[0].Cite, publicURL+"/records/")
+	seen := w.catalog.requests()
+	require.Equal(t, "/api/v1/opportunities?country=CA&limit=5&remote=true", seen[len(seen)-1].URL.RequestURI())
+
+	w.history.respondWith(respond(http.StatusPaymentRequired, `{"error":{"code":"subscription_required","message":"No."},"documentation":"d"}`))
+	text, failed = use(t, s, "get_verification_history", map[string]any{"id": "a"})
+	require.True(t, failed)
+	require.Contains(t, text, "subscription_required")
+	_, failed = use(t, s, "search_opportunities", nil)
+	require.False(t, failed, "a 402 is not charged to the day")
+	text, failed = use(t, s, "search_opportunities", nil)
+	require.True(t, failed)
+	require.Contains(t, text, "minute_limit_reached")
+	require.Contains(t, text, "Retry after")
+	metrics := w.metrics()
+	require.Contains(t, metrics, `gateway_requests_total{outcome="served",route="/api/v1/opportunities",tier="developer"} 2`)
+	require.Contains(t, metrics, `gateway_requests_total{outcome="served",route="/mcp",tier="none"}`)
+	end()
+	calls, all := w.charged("acc_a")
+	require.Equal(t, []int{2, 2}, []int{calls, all})
+}
+
+// message sends a message as a client of an older version of the protocol does.
+func (r replica) message(t *testing.T, body string, header http.Header) response {
+	t.Helper()
+	h := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}}
+	for name, values := range header {
+		h[name] = values
+	}
+	return r.do(t, request{method: http.MethodPost, path: "/mcp", header: h, body: strings.NewReader(body)})
+}
+
+const (
+	begin  = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+	search = `{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"search_opportunities"}}`
+)
+
+func TestAgentNeedsAKeyOnlyForCalls(t *testing.T) {
+	w := newEnvironment(t)
+	gw := w.start()
+	key := w.authquota.issue("acc_a", developer)
+	w.catalog.respondWith(listExample(t))
+	a := gw.message(t, begin, nil)
+	require.Equal(t, http.StatusOK, a.status, a.body)
+	require.Contains(t, a.body, `"protocolVersion":"2025-06-18"`)
+	require.Equal(t, "no-store", a.header.Get("Cache-Control"))
+	require.Equal(t, http.StatusAccepted, gw.message(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, nil).status)
+	a = gw.message(t, search, nil)
+	require.Equal(t, http.StatusOK, a.status)
+	require.Contains(t, a.body, "missing_api_key")
+	require.Contains(t, a.body, `"isError":true`)
+	require.Empty(t, a.header.Get("Www-Authenticate"), "it would make clients look for OAuth")
+
+	bearer := http.Header{"Authorization": {"Bearer " + key.Reveal()}}
+	require.Contains(t, gw.message(t, search, bearer).body, "/records/")
+	w.authquota.change(key, func(p *api.Principal) { p.RevokedAt = new(p.ExpiresAt.AddDate(-1, 0, 0)) })
+	require.Contains(t, gw.message(t, search, bearer).body, "revoked_api_key")
+}
+
+func TestAgentEndpointRejects(t *testing.T) {
+	w := newEnvironment(t)
+	gw := w.start()
+	key := w.authquota.issue("acc_a", developer)
+	w.catalog.respondWith(listExample(t))
+	for name, c := range map[string]struct {
+		method, body string
+		header       http.Header
+		status       int
+		text         string
+	}{
+		"batch":        {body: "[" + search + "," + search + "]", status: 400, text: "batches are not supported"},
+		"origin":       {body: search, header: http.Header{"Origin": {"https://evil.example"}}, status: 403, text: "send no Origin"},
+		"null_origin":  {body: search, header: http.Header{"Origin": {"null"}}, status: 403, text: "send no Origin"},
+		"large":        {body: `{"x":"` + strings.Repeat("x", 64<<10) + `"}`, status: 400},
+		"no_message":   {body: "hello", status: 400, text: "JSON object"},
+		"no_version":   {body: `{"method":"tools/list","id":1}`, status: 400},
+		"media_type":   {body: search, header: http.Header{"Content-Type": {"text/plain"}}, status: 415, text: "application/json"},
+		"old_protocol": {body: search, header: http.Header{"Mcp-Protocol-Version": {"1999-01-01"}}, status: 400, text: "protocol version"},
+		"session_get":  {method: http.MethodGet, status: 405, text: "only POST"},
+		"session_end":  {method: http.MethodDelete, status: 405, text: "only POST"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var a response
+			if c.method != "" {
+				a = gw.do(t, request{method: c.method, path: "/mcp", header: http.Header{"Accept": {"text/event-stream"}}})
+				require.Equal(t, http.MethodPost, a.header.Get("Allow"))
+			} else {
+				a = gw.message(t, c.body, c.header)
+			}
+			require.Equal(t, c.status, a.status, a.body)
+			require.Contains(t, a.body, c.text)
+			require.Equal(t, "application/json", a.header.Get("Content-Type"))
+			var body struct {
+				Version string `json:"jsonrpc"`
+				Error   struct {
+					Code    int
+					Message string
+				}
+			}
+			require.NoError(t, json.Unmarshal([]byte(a.body), &body))
+			require.Equal(t, "2.0", body.Version)
+			require.Equal(t, -32600, body.Error.Code)
+			require.NotEmpty(t, body.Error.Message)
+		})
+	}
+	var limited response
+	for range 500 {
+		if limited = gw.message(t, begin, nil); limited.status != http.StatusOK {
+			break
+		}
+	}
+	require.Equal(t, http.StatusTooManyRequests, limited.status)
+	require.Equal(t, "1", limited.header.Get("Retry-After"))
+	require.Contains(t, gw.message(t, search, http.Header{"Authorization": {"Bearer " + key.Reveal()}}).body, "/records/", "calls have only the limits of their account")
+}

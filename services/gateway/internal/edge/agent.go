@@ -1,0 +1,147 @@
+package edge
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"hash/maphash"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"golang.org/x/time/rate"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/gateway/internal/agent"
+)
+
+const opMCP operation = "/mcp" // messages of agents, which make API calls
+
+// Limits for the messages of one network that call no tool, such as those with which a client begins.
+const (
+	agentRate  = 5 // a second
+	agentBurst = 60
+)
+
+// agentLimits are the limits of all networks. Networks with the same hash share one.
+type agentLimits struct {
+	seed maphash.Seed
+	by   [1024]*rate.Limiter
+}
+
+func newAgentLimits() *agentLimits {
+	l := &agentLimits{seed: maphash.MakeSeed()}
+	for i := range l.by {
+		l.by[i] = rate.NewLimiter(agentRate, agentBurst)
+	}
+	return l
+}
+
+func (l *agentLimits) of(addr netip.Addr) *rate.Limiter {
+	return l.by[maphash.Comparable(l.seed, networkOf(addr))%uint64(len(l.by))]
+}
+
+// agent serves a message of an agent. A message that calls a tool makes one API call, which is authenticated, admitted, charged and recorded
+// like a request for it; other messages are free. Errors of the endpoint itself have the form of its protocol, JSON-RPC.
+func (e *Edge) agent(w http.ResponseWriter, r *http.Request, _ target, _ *observation) (int, error) {
+	reject := func(status int, text string) (int, error) { return status, writeRPCError(w, status, text) }
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return reject(http.StatusMethodNotAllowed, "this endpoint allows only POST; see "+e.Errors.BaseURL+"/docs/agents")
+	}
+	if origin := r.Header.Get("Origin"); origin != "" && origin != e.origin() {
+		return reject(http.StatusForbidden, "requests of web pages are not allowed: send no Origin header")
+	}
+	body, release, err := e.forms.read(w, r, agent.MaxMessage, e.client(r))
+	if err != nil {
+		if p := problem.Of(err); p.Code.Status() < http.StatusInternalServerError {
+			return reject(p.Code.Status(), p.Message)
+		}
+		return 0, err
+	}
+	defer release()
+	message, err := agent.Parse(body)
+	if err != nil {
+		return reject(http.StatusBadRequest, err.Error())
+	}
+	if !message.Calls && !e.agents.of(e.client(r)).AllowN(e.Now(), 1) {
+		w.Header().Set("Retry-After", "1")
+		return reject(http.StatusTooManyRequests, "too many messages that call no tool; retry after a second")
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), api.GatewayTimeout)
+	defer cancel()
+	r = r.WithContext(ctx)
+	buffer := &responseBuffer{header: http.Header{}, max: maxRecord}
+	e.Agent.Serve(buffer, r, message, func(target *url.URL) agent.Response { return e.agentCall(w, r, target) })
+	telemetry.SetRoute(ctx, string(opMCP)) // the call has set its own
+	if !strings.HasPrefix(buffer.header.Get("Content-Type"), "application/json") && buffer.status >= http.StatusBadRequest {
+		return reject(buffer.status, strings.TrimSpace(string(buffer.body)))
+	}
+	for _, name := range []string{"Content-Type", "Mcp-Protocol-Version"} {
+		if v := buffer.header[name]; v != nil {
+			w.Header()[name] = v
+		}
+	}
+	return writeRPC(w, max(buffer.status, http.StatusOK), buffer.body), nil
+}
+
+// origin returns the origin of the API's own pages.
+func (e *Edge) origin() string {
+	u, err := url.Parse(e.Errors.BaseURL)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// agentCall makes the API call of a tool with the key that the message has brought.
+func (e *Edge) agentCall(w http.ResponseWriter, r *http.Request, address *url.URL) agent.Response {
+	call := (&http.Request{Method: http.MethodGet, URL: address, Header: http.Header{}, Body: http.NoBody, RemoteAddr: r.RemoteAddr}).WithContext(r.Context())
+	for _, name := range []string{"Authorization", "X-Forwarded-For"} {
+		if v := r.Header[name]; v != nil {
+			call.Header[name] = v
+		}
+	}
+	buffer := &responseBuffer{header: http.Header{api.RequestIDHeader: w.Header()[api.RequestIDHeader]}, max: maxRecord}
+	e.inner(buffer, call, address, func(to target) handler { return e.call(e.serviceOf(to)) })
+	if buffer.size > len(buffer.body) {
+		e.Errors.Write(buffer, call, errors.New("response of the API is longer than that of a tool may be"))
+	}
+	return agent.Response{Status: buffer.status, Header: buffer.header, Body: buffer.body}
+}
+
+// writeRPCError writes an error of the protocol, without the id of a message.
+func writeRPCError(w http.ResponseWriter, status int, text string) error {
+	type failure struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	}
+	body, err := json.Marshal(struct {
+		Version string  `json:"jsonrpc"`
+		ID      *string `json:"id"`
+		Error   failure `json:"error"`
+	}{"2.0", nil, failure{invalidRequest, text}})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	writeRPC(w, status, body)
+	return nil
+}
+
+const invalidRequest = -32600 // JSON-RPC 2.0, section 5.1
+
+func writeRPC(w http.ResponseWriter, status int, body []byte) int {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = bytes.NewReader(body).WriteTo(w) // the client disconnected
+	return status
+}
