@@ -241,12 +241,15 @@ func (r results) text(header http.Header, omitted string) (string, error) {
 	}
 }
 
-// left finds the remaining requests in the RateLimit header.
+// rateLimit is the header as the gateway writes it: in the draft's form, which is not Go's canonical one.
+var rateLimit = "RateLimit"
+
+// left finds the remaining requests in it.
 var left = regexp.MustCompile(`^"minute";r=([0-9]{1,9});t=[0-9]+, "day";r=([0-9]{1,9});`)
 
 // allowanceOf returns nil if the headers state no allowance.
 func allowanceOf(h http.Header) *allowance {
-	m := left.FindStringSubmatch(strings.Join(h["RateLimit"], "")) // the gateway writes it as in the draft, not in Go's canonical form
+	m := left.FindStringSubmatch(strings.Join(h[rateLimit], ""))
 	if m == nil {
 		return nil
 	}
