@@ -268,6 +268,7 @@ func (e *examples) pages() []string {
 
 var (
 	block  = regexp.MustCompile(`(?s)<pre[^>]*><code(?: class="language-(\w+)")?>(.*?)</code></pre>`)
+	colors = regexp.MustCompile(`<span class="[cknms]">([^<]*)</span>`)
 	inline = regexp.MustCompile(`<code>(?:GET )?(/[^<\s]*)</code>`)
 )
 
@@ -293,9 +294,9 @@ var notRun = map[string]string{
 // `python` block is a program with an SDK, and an `output` block has the output of the commands or of each program before it. Every
 // address in the text must exist.
 func (e *examples) page(path string) {
-	page := string(do(e.t, e.url, call{path: path}).body)
-	if path == "/docs/reference" { // its responses are those of the description, which are compared there
-		e.reference(html.UnescapeString(page))
+	page := colors.ReplaceAllString(string(do(e.t, e.url, call{path: path}).body), "$1")
+	if id, found := strings.CutPrefix(path, "/docs/reference/"); found { // its responses are those of the description, which are compared there
+		e.reference(id, html.UnescapeString(page))
 		return
 	}
 	var printed string
@@ -376,14 +377,13 @@ func (e *examples) exchange(at, example string) {
 	}
 }
 
-// reference runs the programs of the API reference.
-func (e *examples) reference(page string) {
+// reference runs the programs on the page of an operation. Other pages of the reference have none.
+func (e *examples) reference(id, page string) {
 	doc, err := apidoc.Published()
 	require.NoError(e.t, err)
-	for _, o := range doc.Operations {
-		programs := e.sameOutput(o.ExampleCall())
-		for _, p := range programs {
-			require.Contains(e.t, page, p.Code, o.ID)
+	if o, found := doc.Operation(id); found {
+		for _, p := range e.sameOutput(o.ExampleCall()) {
+			require.Contains(e.t, page, p.Code, id)
 		}
 	}
 }

@@ -79,7 +79,9 @@ try {
 
   step('the next day one of three pages has changed')
   assert.match(await check('tomorrow'), /2 present, 0 moved, 1 missing, 0 unknown/)
-  assert.deepEqual((await record()).verification, first.verification, 'the machine verifies and refreshes nothing')
+  // The check of the application link may have arrived: it is the other kind of evidence.
+  const reviews = ({ verification: { applicationLink, historyCount, ...rest } }) => rest
+  assert.deepEqual(reviews(await record()), reviews(first), 'the machine verifies and refreshes nothing')
   await page.goto('/queue')
   const top = page.locator('tbody tr').first()
   await top.getByText('Maker Market').waitFor()

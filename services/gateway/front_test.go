@@ -25,7 +25,7 @@ func TestFrontAndStatusPage(t *testing.T) {
 	}
 	const within, every = 30 * time.Second, 5 * time.Millisecond
 	require.Eventually(t, shows("/", "7 public records at 22 November 2026, 12:00 UTC."), within, every)
-	require.Eventually(t, shows("/status", `Verification history</th><td><span class="badge bad">Problem</span>`), within, every)
-	require.Contains(t, gw.do(t, request{path: "/status"}).body, `Accounts and keys</th><td><span class="badge good">Available</span>`)
+	require.Eventually(t, shows("/status", `Verification history</th><td data-label="State"><span class="badge bad">Problem</span>`), within, every)
+	require.Contains(t, gw.do(t, request{path: "/status"}).body, `Accounts and keys</th><td data-label="State"><span class="badge good">Available</span>`)
 	require.Equal(t, "public, no-cache", gw.do(t, request{path: "/"}).header.Get("Cache-Control"))
 }

@@ -1,4 +1,4 @@
-// Adds a "Copy" button to each code block and each element with data-copy. Without this script, text is selected and copied by hand.
+// Adds a "Copy" button above each code block and each element with data-copy. Without this script, text is selected and copied by hand.
 const said = document.createElement("p");
 said.className = "visually-hidden";
 said.setAttribute("role", "status");
@@ -16,7 +16,9 @@ for (const source of document.querySelectorAll("h1, h2, h3, h4, summary, pre, [d
   const shown = document.createTextNode("Copy");
   const name = document.createElement("span");
   name.className = "visually-hidden";
-  name.textContent = ` ${document.getElementById(source.getAttribute("aria-labelledby"))?.textContent ?? heading}`;
+  const caption = source.parentElement.querySelector(":scope > figcaption");
+  const label = document.getElementById(source.getAttribute("aria-labelledby"))?.textContent;
+  name.textContent = ` ${label ?? [heading, caption?.textContent].filter(Boolean).join(", ")}`;
   button.append(shown, name);
   button.addEventListener("click", async () => {
     try {
@@ -30,9 +32,13 @@ for (const source of document.querySelectorAll("h1, h2, h3, h4, summary, pre, [d
       said.textContent = "";
     }, 3000);
   });
-  const block = document.createElement("div");
-  block.className = "copyable";
-  source.replaceWith(block);
-  block.append(source, button);
+  if (caption) {
+    caption.append(button);
+  } else {
+    const bar = document.createElement("div");
+    bar.className = "bar";
+    bar.append(button);
+    source.before(bar);
+  }
   if (!said.isConnected) document.body.append(said);
 }

@@ -45,7 +45,7 @@ func TestOperations(t *testing.T) {
 	p := b.Get("/account/explorer").Shows(http.StatusOK, "Explorer")
 	for _, id := range []string{"listOpportunities", "listJobsAlias", "getOpportunity", "getVerificationHistory", "listChanges"} {
 		require.Contains(t, p.Body, `href="/account/explorer/`+id+`"`)
-		require.Contains(t, b.Get("/account/explorer/"+id).Shows(http.StatusOK, "You have no active key.").Body, `href="/docs/reference#`+id+`"`)
+		require.Contains(t, b.Get("/account/explorer/"+id).Shows(http.StatusOK, "You have no active key.").Body, `href="/docs/reference/`+id+`"`)
 	}
 }
 

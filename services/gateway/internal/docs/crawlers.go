@@ -41,7 +41,7 @@ func (r rendering) llms() string {
 	for _, group := range docs.Groups {
 		fmt.Fprintf(&out, "\n## %s\n\n", group)
 		for _, e := range entries() {
-			if e.Group != group {
+			if e.Group != group && (e.Group != "" || group != docs.Reference) {
 				continue
 			}
 			at := e.Path

@@ -23,16 +23,18 @@ import (
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/util"
 	"go.yaml.in/yaml/v3"
 
 	"opportunity.internal/docs"
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apidoc"
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
 )
 
-//go:embed *.html errors.md reference.md sdk.md static
+//go:embed *.html errors.md reference.md operation.md schemas.md sdk.md static
 var files embed.FS
 
 // Site holds the rendered documents.
@@ -57,6 +59,8 @@ type document struct {
 	kind    string // media type
 	etag    string
 	cache   string // Cache-Control
+
+	sections []section // of a Markdown page, for the search
 }
 
 // localURL is the service URL in the sources; it is replaced by the public URL.
@@ -66,12 +70,13 @@ const localURL = "http://localhost:8080"
 // unavailable until Show sets the figures.
 func New(publicURL string, by Operator) (*Site, error) {
 	s := &Site{publicURL: publicURL, operator: by, markdown: goldmark.New(
-		goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute(), parser.WithASTTransformers(util.Prioritized(safeLinks{}, 1000))))}
+		goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute(), parser.WithASTTransformers(util.Prioritized(safeLinks{}, 1000), util.Prioritized(stackedTables{}, 1000))),
+		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(codeBlocks{}, 100))))}
 	var err error
 	if s.assets, err = pages.Load(files, "static"); err != nil {
 		return nil, err
 	}
-	if s.layout, err = pages.ParseFrame(template.New("").Funcs(template.FuncMap{"asset": s.asset})); err != nil {
+	if s.layout, err = pages.ParseFrame(template.New("").Funcs(template.FuncMap{"asset": s.asset, "code": codeHTML})); err != nil {
 		return nil, err
 	}
 	if _, err = s.layout.ParseFS(files, "*.html"); err != nil {
@@ -141,7 +146,14 @@ func (r rendering) limited() error {
 	}
 	text, cache := r.local(api.OpenAPIYAML)
 	if cache == withheld {
-		r.withhold("/openapi.yaml", "/openapi.json", referencePath, markdownPath(referencePath))
+		r.withhold("/openapi.yaml", "/openapi.json")
+		doc, err := apidoc.Parse([]byte(text))
+		if err != nil {
+			return err
+		}
+		for _, e := range referencePages(doc) {
+			r.withhold(e.Path, markdownPath(e.Path))
+		}
 		return r.front()
 	}
 	return errors.Join(r.front(), r.reference(text, cache), r.description(text, cache))
@@ -249,17 +261,17 @@ func (r rendering) withhold(paths ...string) {
 func newDocument(kind string, content []byte, cache string) document {
 	sum := sha256.Sum256(content)
 	etag := `W/"` + hex.EncodeToString(sum[:12]) + `"` // weak: the response may be compressed
-	return document{content, kind, etag, cache}
+	return document{content: content, kind: kind, etag: etag, cache: cache}
 }
 
 // Has reports whether a document exists at path.
 func (s *Site) Has(path string) bool {
 	_, ok := (*s.documents.Load())[path]
-	return ok
+	return ok || path == searchPath
 }
 
-// policy allows only the static files. Browsers' audits fetch robots.txt as the page, which needs connect-src.
-const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// policy allows only the static files, and the form of the search. Browsers' audits fetch robots.txt as the page, which needs connect-src.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // Protect sets the security headers of a document.
 func Protect(h http.Header) {
@@ -271,6 +283,9 @@ func Protect(h http.Header) {
 // Serve serves GET and HEAD of an existing document. It returns an error (503) if the document states limits and the figures are
 // unknown.
 func (s *Site) Serve(w http.ResponseWriter, r *http.Request) error {
+	if r.URL.Path == searchPath {
+		return s.serveSearch(w, r)
+	}
 	d := (*s.documents.Load())[r.URL.Path]
 	if r.URL.Path == securityPath { // its expiry moves with the day
 		d = newDocument(d.kind, s.securityText(), d.cache)

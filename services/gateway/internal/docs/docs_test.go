@@ -5,9 +5,11 @@ import (
 	"encoding/xml"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -21,11 +23,23 @@ const publicURL = "https://api.opportunity.example"
 
 func get(t *testing.T, site *docs.Site, path string) *httptest.ResponseRecorder {
 	t.Helper()
-	require.True(t, site.Has(path), path)
+	at, _, _ := strings.Cut(path, "?")
+	require.True(t, site.Has(at), path)
 	rec := httptest.NewRecorder()
 	require.NoError(t, site.Serve(rec, httptest.NewRequest(http.MethodGet, path, nil)))
 	require.Equal(t, http.StatusOK, rec.Code)
 	return rec
+}
+
+var (
+	highlighting = regexp.MustCompile(`<span class="[cknms]">([^<]*)</span>`)
+	label        = regexp.MustCompile(` data-label="[^"]*"`)
+)
+
+// plainly returns a page without the colors of code and the labels of cells.
+func plainly(t *testing.T, site *docs.Site, path string) string {
+	t.Helper()
+	return label.ReplaceAllString(highlighting.ReplaceAllString(get(t, site, path).Body.String(), "$1"), "")
 }
 
 func newSite(t *testing.T) *docs.Site {
@@ -42,7 +56,7 @@ var href = regexp.MustCompile(`href="(/[^"#]*)?(?:#([^"]*))?"`)
 func TestEveryLinkResolves(t *testing.T) {
 	site := newSite(t)
 	showCatalog(t, site, overview(t))
-	paths := []string{"/", "/docs", "/docs/errors", "/docs/reference", "/sdk/", "/status", "/terms", "/privacy"}
+	paths := []string{"/", "/docs", "/docs/errors", "/docs/reference", "/docs/reference/listOpportunities", "/docs/reference/schemas", "/docs/search?q=key", "/sdk/", "/status", "/terms", "/privacy"}
 	for _, p := range pages.Pages[1:] {
 		paths = append(paths, "/docs/"+p.Slug)
 	}
@@ -135,6 +149,54 @@ func TestPagesAsMarkdown(t *testing.T) {
 		require.Contains(t, served.Body.String(), text)
 	}
 	require.Contains(t, get(t, site, "/docs/quickstart").Body.String(), `<link rel="alternate" type="text/markdown" href="/docs/quickstart.md">`)
+}
+
+// A search finds the sections that have all words, and shows where. Its text is never HTML.
+func TestSearch(t *testing.T) {
+	site := newSite(t)
+	for query, want := range map[string][]string{
+		"retry-after":                {`href="/docs/limits#`, "<mark>Retry-After</mark>"},
+		"FRESHUNTIL":                 {`href="/docs/reference/schemas#Verification"`, "<mark>freshUntil</mark>"},
+		"cursor expired":             {`href="/docs/errors#cursor_expired"`},
+		"":                           {"Enter the name of a field"},
+		"nosuchword":                 {"0 sections have all words", "Use fewer words"},
+		"key nosuchword":             {"0 sections have all words"},
+		"<script>alert(1)</script>":  {"“&lt;script&gt;alert(1)&lt;/script&gt;”", `value="&lt;script&gt;`},
+		strings.Repeat("é", 200):     {"“" + strings.Repeat("é", 100) + "”"},
+		"a b c d e f g h nosuchword": {"20 or more sections"},
+	} {
+		page := get(t, site, "/docs/search?q="+url.QueryEscape(query)).Body.String()
+		for _, part := range want {
+			require.Contains(t, page, part, query)
+		}
+		require.NotContains(t, page, "<script>alert")
+		require.LessOrEqual(t, strings.Count(page, "<li><h2>"), 20)
+	}
+	require.Contains(t, get(t, site, "/docs").Body.String(), `<form action="/docs/search" role="search">`)
+}
+
+func FuzzSearch(f *testing.F) {
+	site, err := docs.New(publicURL, docs.Operator{})
+	require.NoError(f, err)
+	f.Add("key é")
+	f.Fuzz(func(t *testing.T, query string) {
+		page := get(t, site, "/docs/search?q="+url.QueryEscape(query)).Body.String()
+		require.True(t, utf8.ValidString(page))
+	})
+}
+
+// A page lists its headings, and the pages before and after it.
+func TestPagesLeadOn(t *testing.T) {
+	page := get(t, newSite(t), "/docs/filters").Body.String()
+	require.Regexp(t, `<nav class="contents" aria-label="On this page">\n<details>\n<summary>On this page</summary>\n<ul>\n<li><a href="#`, page)
+	require.Contains(t, page, ` rel="prev"><span>Previous</span> `)
+	require.Contains(t, page, ` rel="next"><span>Next</span> `)
+	require.NotContains(t, get(t, newSite(t), "/docs/search").Body.String(), "<nav class=\"turn\"")
+}
+
+// Each row of a table is a block on phones, so its cells name their columns.
+func TestTablesNameTheirColumns(t *testing.T) {
+	require.Contains(t, get(t, newSite(t), "/docs/agents").Body.String(), `<td data-label="Call of the API"><code>GET /api/v1/opportunities</code></td>`)
 }
 
 // Crawlers find every page, and every page states its address and what it is about.

@@ -32,7 +32,7 @@ func TestFiguresOfTheInstallation(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, site.Show(odd))
 
-	limits := get(t, site, "/docs/limits").Body.String()
+	limits := plainly(t, site, "/docs/limits")
 	require.Contains(t, limits, "<td>free</td>\n<td>71</td>\n<td>7</td>\n<td>no</td>\n<td>9</td>")
 	require.Contains(t, limits, "<td>commercial</td>\n<td>1,234,567</td>\n<td>777</td>\n<td>yes</td>\n<td>29</td>")
 	require.Contains(t, limits, "share 31,337 requests a day")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -55,15 +56,43 @@ func (s *Site) showCatalog(overview *api.CatalogOverview) error {
 
 // front adds the front page. While the figures are unknown it has no plans.
 func (r rendering) front() error {
-	data := map[string]any{"URL": r.publicURL, "Call": r.firstCall, "Plans": r.offers()}
+	data := map[string]any{"Call": fmt.Sprintf(firstCommands, r.publicURL, r.firstCall), "Plans": r.offers(), "Contact": r.operator.Contact.URL}
 	if r.catalog != nil {
 		record, err := exampleOf(*r.catalog)
 		if err != nil {
 			return err
 		}
 		data["Catalog"], data["Record"] = newContent(*r.catalog), record
+		if record != nil {
+			data["Response"] = record.short()
+		}
 	}
 	return r.templatePage(page{Path: "/", Title: siteName, Description: frontDescription, Wide: true, cache: revalidated}, "front.html", data)
+}
+
+// firstCommands are the commands of a first call, with its address and the call itself.
+const firstCommands = "export OPPORTUNITY_URL=%s\nexport OPPORTUNITY_KEY=oda_test_...   # from your secret manager\n%s"
+
+// short returns the part of the record's JSON that fits beside the headline.
+func (s specimen) short() string {
+	v, remote, country := s.Verification, "null", ""
+	if s.Opportunity.Facts.Remote != nil {
+		remote = strconv.FormatBool(*s.Opportunity.Facts.Remote)
+	}
+	if list := s.Opportunity.Facts.CountryEligibility; len(list) > 0 {
+		country = fmt.Sprintf("\n    \"countryEligibility\": [{\"country\": %q, \"status\": %q, ...}],", list[0].Country, list[0].Status)
+	}
+	checked := "null"
+	if v.LastCheckedAt != nil {
+		checked = strconv.Quote(v.LastCheckedAt.UTC().Format(time.RFC3339))
+	}
+	first := ""
+	if len(s.Sources) > 0 {
+		first = fmt.Sprintf("{\"url\": %q, ...}, ", s.Sources[0].URL)
+	}
+	return fmt.Sprintf("GET /api/v1/opportunities/%s\n\n{\n  \"company\": {\"name\": %q, ...},\n  \"facts\": {%s\n    \"remote\": %s, ...\n  },\n"+
+		"  \"verification\": {\n    \"status\": %q,\n    \"lastCheckedAt\": %s, ...\n  },\n  \"sources\": [%s...], ...\n}",
+		s.ID, s.Company.Name, country, remote, v.Status, checked, first)
 }
 
 // firstCall returns the commands of a first call.
@@ -96,7 +125,7 @@ func (r rendering) offers() (all []offer) {
 	for i, t := range r.figures.Tiers {
 		info := api.Tiers[i]
 		o := offer{
-			Name: strings.ToUpper(string(t.Tier[:1])) + string(t.Tier[1:]), Price: "Granted by the operator", Records: "The free set: 10 records",
+			Name: strings.ToUpper(string(t.Tier[:1])) + string(t.Tier[1:]), Records: "The free set: 10 records",
 			PerDay: thousands(t.Limits.PerDay), PerMinute: thousands(t.Limits.PerMinute), History: t.Limits.History,
 		}
 		if info.AllRecords {
@@ -126,8 +155,20 @@ type content struct {
 // contentRow counts the records of a category by status, in the order of content.Statuses.
 type contentRow struct {
 	Category api.Category
-	Counts   []int
+	Meaning  string
+	Counts   []statusCount
 	Total    int
+}
+
+type statusCount struct {
+	Status  api.VerificationStatus
+	Records int
+}
+
+// meanings explain the categories.
+var meanings = map[api.Category]string{
+	api.Online: "work from anywhere: transcribing, testing, teaching", api.Sell: "sell what you make or own",
+	api.Local: "work in a place: delivering, caring, repairing", api.Host: "let what you own: a room, a car, a parking place",
 }
 
 func newContent(o api.CatalogOverview) content {
@@ -140,9 +181,9 @@ func newContent(o api.CatalogOverview) content {
 		c.LastChange = instant(*o.LastChangeAt)
 	}
 	for _, category := range o.Categories {
-		row := contentRow{Category: category.Category, Total: category.Total()}
+		row := contentRow{Category: category.Category, Meaning: meanings[category.Category], Total: category.Total()}
 		for _, status := range c.Statuses {
-			row.Counts = append(row.Counts, category.Statuses[status])
+			row.Counts = append(row.Counts, statusCount{status, category.Statuses[status]})
 		}
 		c.Rows = append(c.Rows, row)
 		c.Records += row.Total

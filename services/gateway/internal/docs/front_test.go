@@ -60,7 +60,7 @@ func TestFrontPageShowsARecordWithItsEvidence(t *testing.T) {
 	site := newSite(t)
 	require.NotContains(t, get(t, site, "/").Body.String(), "In the data now", "nothing is known about the data yet")
 	showCatalog(t, site, overview(t))
-	page := get(t, site, "/").Body.String()
+	page := plainly(t, site, "/")
 	for _, shown := range []string{
 		`Maple &lt;Scribe&gt; <span class="badge good">verified</span>`,
 		"Facts checked on 20 November 2026, 09:30 UTC, fresh until 4 December 2026, 09:30 UTC. Status at 22 November 2026, 12:00 UTC.",
@@ -68,8 +68,9 @@ func TestFrontPageShowsARecordWithItsEvidence(t *testing.T) {
 		"<dt>Remote</dt>\n<dd>yes</dd>", "<dt>Degree required</dt>\n<dd><span class=\"muted\">unknown</span></dd>",
 		"0.6 to 1.4 CAD for each audio minute <a href=\"https://maplescribe.example/pay\"",
 		"https://maplescribe.example/</a>, checked 20 November 2026",
+		`<figcaption><span>JSON</span></figcaption>`, "GET /api/v1/opportunities/maple-scribe", "&#34;lastCheckedAt&#34;: &#34;2026-11-20T09:30:00Z&#34;, ...",
 		"4 public records at 22 November 2026, 12:00 UTC.", "CA&nbsp;4",
-		`<tr><th scope="row">online</th><td class="number">3</td><td class="number">1</td><td class="number">0</td><td class="number">0</td><td class="number">4</td></tr>`,
+		`<tr><th scope="row">online <span class="more">work from anywhere: transcribing, testing, teaching</span></th><td class="number">3</td><td class="number">1</td><td class="number">0</td><td class="number">0</td><td class="number">4</td></tr>`,
 	} {
 		require.Contains(t, page, shown)
 	}
@@ -109,13 +110,13 @@ func TestFrontPageShowsThePlansOfTheInstallation(t *testing.T) {
 	tiers[2].Limits.PerDay = 54321
 	for sells, shown := range map[bool]string{
 		true:  `<tr><th scope="row">Business</th><td>29 USD a month</td><td>Every public record</td><td class="number">54,321</td>`,
-		false: `<tr><th scope="row">Commercial</th><td>Granted by the operator</td><td>Every public record</td><td class="number">54,321</td>`,
+		false: `<tr><th scope="row">Commercial</th><td><a href="/docs/support">Request access</a></td><td>Every public record</td><td class="number">54,321</td>`,
 	} {
 		site, err := docs.New(publicURL, docs.Operator{SellsPlans: sells})
 		require.NoError(t, err)
 		require.NotContains(t, get(t, site, "/").Body.String(), "Plans</h2>", "no limits are known yet")
 		require.NoError(t, site.Show(docs.Figures{Tiers: tiers, Capacity: 1}))
-		require.Contains(t, get(t, site, "/").Body.String(), shown)
+		require.Contains(t, plainly(t, site, "/"), shown)
 	}
 }
 
@@ -129,19 +130,20 @@ func TestStatusPage(t *testing.T) {
 	}
 	showCatalog(t, site, overview(t))
 	require.NoError(t, site.ShowHealth(health))
-	page := get(t, site, "/status").Body.String()
+	page := plainly(t, site, "/status")
 	for _, shown := range []string{
 		"Checked at 22 November 2026, 12:00 UTC", "since 22 November 2026, 08:00 UTC",
 		`<th scope="row">Lists and records</th><td><span class="badge good">Available</span>`,
 		`<th scope="row">Verification history</th><td><span class="badge bad">Problem</span>`,
 		`<th scope="row">Payments</th><td><span class="badge good">Available</span>`,
-		"99.9%</td><td>99.99% of 100,000 requests", "99%</td><td>66.66% of 3 requests", "95%</td><td>75.00% of 4 records now",
+		`99.9%</td><td>99.99% of 100,000 requests <span class="badge good">Met</span>`, `99%</td><td>66.66% of 3 requests <span class="badge bad">Missed</span>`,
+		`95%</td><td>75.00% of 4 records <span class="badge bad">Missed</span>`,
 	} {
 		require.Contains(t, page, shown)
 	}
 	health.Missing = []string{"redis"}
 	require.NoError(t, site.ShowHealth(health))
-	page = get(t, site, "/status").Body.String()
+	page = plainly(t, site, "/status")
 	require.NotContains(t, page, `Lists and records</th><td><span class="badge good">`, "no call is admitted without Redis")
 	require.Contains(t, page, `<th scope="row">Accounts and keys</th><td><span class="badge good">`)
 }

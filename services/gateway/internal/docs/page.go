@@ -5,9 +5,14 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"strings"
 
+	"github.com/yuin/goldmark/ast"
+	gtext "github.com/yuin/goldmark/text"
+
 	"opportunity.internal/docs"
+	"opportunity.internal/pkg/apidoc"
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
 )
@@ -21,40 +26,77 @@ type page struct {
 	Canonical   string        // URL of the page; empty for pages that are not indexed
 	Source      string        // path of the same text as Markdown; empty if there is none
 	Body        template.HTML // content of the main element
+	Contents    []pages.Link  // to the headings of the page
+	Query       string        // of the search
 	Wide        bool          // without the menu
+	Sides       bool          // what follows the first rule is beside the rest on wide screens
 
-	cache string // Cache-Control
+	sections []section // for the search
+	cache    string    // Cache-Control
 }
 
 // add adds the page.
 func (r rendering) page(p page) error {
 	p.Canonical = r.publicURL + p.Path
 	content, err := r.layoutPage(p)
-	r.add(p.Path, "text/html; charset=utf-8", content, p.cache)
+	d := newDocument("text/html; charset=utf-8", content, p.cache)
+	d.sections = p.sections
+	r.documents[p.Path] = d
 	return err
 }
 
 // markdownPage adds the page with a Markdown text, and the text itself.
 func (r rendering) markdownPage(p page, text string) error {
 	var body bytes.Buffer
-	if err := r.markdown.Convert([]byte(text), &body); err != nil {
+	source := []byte(text)
+	document := r.markdown.Parser().Parse(gtext.NewReader(source))
+	if err := r.markdown.Renderer().Render(&body, source, document); err != nil {
 		return fmt.Errorf("rendering %s: %w", p.Path, err)
 	}
-	p.Body, p.Source = template.HTML(body.String()), markdownPath(p.Path)                //nolint:gosec // our own text
+	content := body.String()
+	if left, right, found := strings.Cut(content, "<hr>\n"); found && p.Sides {
+		content = "<div class=\"sides\"><div>\n" + left + "</div><div>\n" + right + "</div></div>\n"
+	}
+	p.Body, p.Source = template.HTML(content), markdownPath(p.Path) //nolint:gosec // our own text
+	p.sections, p.Contents = sectionsOf(p, document, source), contentsOf(document, source)
 	for _, source := range []string{p.Source, strings.TrimSuffix(p.Path, "/") + ".md"} { // a start page has both
 		r.add(source, "text/markdown; charset=utf-8", []byte(text), p.cache)
 	}
 	return r.page(p)
 }
 
+// fewestContents is the number of headings from which on a page lists them.
+const fewestContents = 3
+
+// contentsOf returns links to the headings of the second level.
+func contentsOf(document ast.Node, source []byte) (all []pages.Link) {
+	for n := document.FirstChild(); n != nil; n = n.NextSibling() {
+		if h, ok := n.(*ast.Heading); ok && h.Level == 2 {
+			id, _ := h.AttributeString("id")
+			anchor, _ := id.([]byte)
+			all = append(all, pages.Link{Path: "#" + string(anchor), Label: string(plainText(h, source))})
+		}
+	}
+	if len(all) < fewestContents {
+		return nil
+	}
+	return all
+}
+
 // templatePage adds the page whose body is a template with data.
 func (r rendering) templatePage(p page, name string, data any) error {
-	var body bytes.Buffer
-	if err := r.layout.ExecuteTemplate(&body, name, data); err != nil {
+	var err error
+	if p.Body, err = r.body(name, data); err != nil {
 		return err
 	}
-	p.Body = template.HTML(body.String()) //nolint:gosec // a template's output
 	return r.page(p)
+}
+
+// body returns the output of a template.
+func (s *Site) body(name string, data any) (template.HTML, error) {
+	var body bytes.Buffer
+	err := s.layout.ExecuteTemplate(&body, name, data)
+	return template.HTML(body.String()), err //nolint:gosec // a template's output
 }
 
 // markdownPath returns the path of the Markdown text of a page.
@@ -68,14 +110,14 @@ func markdownPath(page string) string {
 // entry is a page in the menu and in the lists for crawlers.
 type entry struct{ Group, Path, Title, Description string }
 
-// entries returns all pages of the documentation. In each group, the pages that are made from tables come first.
+// entries returns all pages of the documentation. Those without a group are not in the menu. In each group, the pages that are made from tables come first.
 func entries() []entry {
-	all := []entry{
-		{docs.Reference, referencePath, referenceTitle, referenceDescription},
-		{docs.Reference, errorsPath, errorsTitle, errorsDescription},
-		{docs.Reference, sdkPath, sdkTitle, sdkDescription},
-		{docs.Help, statusPath, statusTitle, statusDescription},
-	}
+	doc, _ := apidoc.Published() // New has read it
+	all := append(referencePages(doc),
+		entry{docs.Reference, errorsPath, errorsTitle, errorsDescription},
+		entry{docs.Reference, sdkPath, sdkTitle, sdkDescription},
+		entry{docs.Help, statusPath, statusTitle, statusDescription},
+	)
 	for _, p := range docs.Pages {
 		all = append(all, entry{p.Group, path(p.Slug), p.Title, p.Description})
 	}
@@ -118,22 +160,35 @@ func (s *Site) frame(at string) pages.Frame {
 	return f
 }
 
-// scrolling makes blocks that are wider than a phone scroll on their own, by keyboard too.
-var scrolling = strings.NewReplacer("<pre>", `<pre tabindex="0">`,
-	"<table>", `<div class="scroll" role="group" aria-label="Table" tabindex="0"><table>`, "</table>", "</table></div>")
+// neighbors returns the pages before and after the one at a path, in the order of the menu; nil at its ends and for other pages.
+func neighbors(groups []menuGroup) (before, after *pages.Link) {
+	var all []pages.Link
+	for _, g := range groups {
+		all = append(all, g.Links...)
+	}
+	i := slices.IndexFunc(all, func(l pages.Link) bool { return l.Current })
+	if i > 0 {
+		before = &all[i-1]
+	}
+	if i >= 0 && i+1 < len(all) {
+		after = &all[i+1]
+	}
+	return before, after
+}
 
 // layoutPage renders a page in the layout of all pages.
 func (s *Site) layoutPage(p page) ([]byte, error) {
 	data := struct {
 		page
 
-		Frame pages.Frame
-		Menu  []menuGroup
-	}{p, s.frame(p.Path), nil}
+		Frame         pages.Frame
+		Menu          []menuGroup
+		Before, After *pages.Link
+	}{page: p, Frame: s.frame(p.Path)}
 	if !p.Wide {
 		data.Menu = menu(p.Path)
+		data.Before, data.After = neighbors(data.Menu)
 	}
-	data.Body = template.HTML(scrolling.Replace(string(p.Body))) //nolint:gosec // our own text
 	var out bytes.Buffer
 	err := s.layout.ExecuteTemplate(&out, "page.html", data)
 	return out.Bytes(), err
@@ -141,12 +196,10 @@ func (s *Site) layoutPage(p page) ([]byte, error) {
 
 // ErrorPage returns the HTML page of an error.
 func (s *Site) ErrorPage(e *problem.Error) []byte {
-	var body bytes.Buffer
 	title := http.StatusText(e.Code.Status())
-	err := s.layout.ExecuteTemplate(&body, "errorpage.html", map[string]any{"Title": title, "Error": e, "Wait": e.Code == problem.ServiceUnavailable})
+	body, err := s.body("errorpage.html", map[string]any{"Title": title, "Error": e, "Wait": e.Code == problem.ServiceUnavailable})
 	if err == nil {
-		p := page{Title: title, Wide: true, Body: template.HTML(body.String())} //nolint:gosec // a template's output
-		if content, err := s.layoutPage(p); err == nil {
+		if content, err := s.layoutPage(page{Title: title, Wide: true, Body: body}); err == nil {
 			return content
 		}
 	}

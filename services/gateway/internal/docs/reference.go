@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/template"
 
+	"opportunity.internal/docs"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apidoc"
 )
@@ -15,13 +16,21 @@ import (
 const (
 	referencePath        = "/docs/reference"
 	referenceTitle       = "API reference"
-	referenceDescription = "Every operation, parameter, response and schema of the API, with a request in curl, Go, TypeScript and Python."
+	referenceDescription = "Every operation of the API, each with its parameters, responses, and a request in curl, Go, TypeScript and Python."
 )
 
-// referenceFunctions are the functions of reference.md.
+// aliasID is the operation that differs from another only in its path.
+const aliasID = "listJobsAlias"
+
+// referenceAt returns the path of the page of an operation, or of "schemas".
+func referenceAt(id string) string { return referencePath + "/" + id }
+
+// referenceFunctions are the functions of the reference's templates.
 var referenceFunctions = template.FuncMap{
-	"type":   typeOf,
-	"values": valuesOf,
+	"type":      typeOf,
+	"values":    valuesOf,
+	"reference": referenceAt,
+	"alias":     func(o apidoc.Operation) bool { return o.ID == aliasID },
 	"cell": func(text string) string {
 		return strings.NewReplacer("\n", " ", "|", `\|`).Replace(strings.TrimSpace(text))
 	},
@@ -30,44 +39,71 @@ var referenceFunctions = template.FuncMap{
 	},
 }
 
-// reference adds the page for a description. It keeps the order of the description.
+// referencePages returns the pages of the reference for a description, without their texts: the list of operations, each operation, and the
+// schemas.
+func referencePages(doc *apidoc.Description) []entry {
+	all := []entry{{docs.Reference, referencePath, referenceTitle, referenceDescription}}
+	for _, o := range doc.Operations {
+		all = append(all, entry{"", referenceAt(o.ID), o.Summary, "GET " + o.Path + ": parameters, responses, and a request in each language."})
+	}
+	return append(all, entry{"", referenceAt("schemas"), "Schemas", "Every type and field of the API's responses, with its meaning and values."})
+}
+
+// reference adds the pages for a description. It keeps the order of the description.
 func (r rendering) reference(source, cache string) error {
 	doc, err := apidoc.Parse([]byte(source))
 	if err != nil {
 		return err
 	}
-	var text bytes.Buffer
-	if err := r.sources.ExecuteTemplate(&text, "reference.md", doc); err != nil {
-		return err
+	data := []any{doc}
+	for _, o := range doc.Operations {
+		data = append(data, o)
 	}
-	return r.markdownPage(page{Path: referencePath, Title: referenceTitle, Description: referenceDescription, cache: cache}, text.String())
+	data = append(data, doc.Schemas)
+	for i, e := range referencePages(doc) {
+		name := "operation.md"
+		switch i {
+		case 0:
+			name = "reference.md"
+		case len(data) - 1:
+			name = "schemas.md"
+		}
+		var text bytes.Buffer
+		if err := r.sources.ExecuteTemplate(&text, name, data[i]); err != nil {
+			return err
+		}
+		if err := r.markdownPage(page{Path: e.Path, Title: e.Title, Description: e.Description, Sides: name == "operation.md", cache: cache}, text.String()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // valuesOf describes the allowed values of a schema and its default; empty if it has neither.
 func valuesOf(s apidoc.Schema) string {
 	var all []string
-	if choices := s.Choices(); len(choices) > 0 {
-		all = append(all, strings.Join(choices, ", "))
+	for _, choice := range s.Choices() {
+		all = append(all, "`"+choice+"`")
 	}
 	switch {
 	case s.Minimum != nil && s.Maximum != nil:
-		all = append(all, fmt.Sprintf("%d to %d", *s.Minimum, *s.Maximum))
+		all = append(all, fmt.Sprintf("`%d` to `%d`", *s.Minimum, *s.Maximum))
 	case s.Minimum != nil:
-		all = append(all, fmt.Sprintf("%d or more", *s.Minimum))
+		all = append(all, fmt.Sprintf("`%d` or more", *s.Minimum))
 	case s.MaxLength != nil:
 		all = append(all, fmt.Sprintf("at most %d characters", *s.MaxLength))
 	}
 	if s.Default != nil {
-		all = append(all, fmt.Sprintf("default %v", s.Default))
+		all = append(all, fmt.Sprintf("default `%v`", s.Default))
 	}
-	return strings.Join(all, "; ")
+	return strings.Join(all, ", ")
 }
 
 // typeOf describes a schema in words, with links to named schemas.
 func typeOf(s apidoc.Schema) string {
 	switch {
 	case s.Name() != "":
-		return "[" + s.Name() + "](#" + s.Name() + ")"
+		return "[" + s.Name() + "](" + referenceAt("schemas") + "#" + s.Name() + ")"
 	case len(s.OneOf) > 0:
 		var all []string
 		for _, one := range s.OneOf {

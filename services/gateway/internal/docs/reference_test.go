@@ -10,18 +10,16 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// The reference has a section for each operation and schema of the description, with every field, and stays a small page.
+// The reference has a page for each operation and a section for each schema of the description, with every field, and small pages.
 func TestReference(t *testing.T) {
 	site := newSite(t)
-	page := get(t, site, "/docs/reference").Body.String()
-	require.Less(t, len(page), 100<<10)
-	require.Contains(t, get(t, site, "/docs/reference.md").Body.String(), "| `currency` | string | ISO 4217. |\n")
-
+	const reference = "/docs/reference/"
+	require.Contains(t, get(t, site, reference+"schemas.md").Body.String(), "| `currency` | string | ISO 4217. |\n")
 	for _, row := range []string{
-		"| `page` | integer in query | 1 to 1000000; default 1 |", "| `limit` | integer in query | 1 to 100; default 10 |",
-		"| `remote` | boolean in query | true, false |", "| online, sell, local, host |",
+		"| `page` | integer in query | `1` to `1000000`, default `1` |", "| `limit` | integer in query | `1` to `100`, default `10` |",
+		"| `remote` | boolean in query | `true`, `false` |", "| `online`, `sell`, `local`, `host` |",
 	} {
-		require.Contains(t, get(t, site, "/docs/reference.md").Body.String(), row)
+		require.Contains(t, get(t, site, reference+"listOpportunities.md").Body.String(), row)
 	}
 
 	var doc struct {
@@ -37,23 +35,29 @@ func TestReference(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal(api.OpenAPIYAML, &doc))
 	require.NotEmpty(t, doc.Paths)
 	for path, item := range doc.Paths {
-		section := sectionOf(t, page, item.Get.OperationID)
-		require.Contains(t, section, `<a href="/account/explorer/`+item.Get.OperationID+`?`)
-		require.Contains(t, section, "<code>"+path+"</code>")
-		for _, part := range []string{"&quot;meta&quot;: {", "GET /api/", `class="language-sh"`, `class="language-go"`, `class="language-js"`, `class="language-python"`} {
-			require.Contains(t, section, part, path)
+		id := item.Get.OperationID
+		page := get(t, site, reference+id).Body.String()
+		require.Less(t, len(page), 100<<10)
+		require.Contains(t, page, `<a href="/account/explorer/`+id+`?`)
+		require.Contains(t, page, "<code>"+path+"</code>")
+		for _, part := range []string{"&#34;meta&#34;</span>: {", "GET /api/", `class="language-sh"`, `class="language-go"`, `class="language-js"`, `class="language-python"`} {
+			require.Contains(t, page, part, path)
 		}
+		require.Contains(t, get(t, site, "/docs/reference").Body.String(), `href="`+reference+id+`"`)
+		require.Contains(t, get(t, site, "/sitemap.xml").Body.String(), reference+id+"</loc>")
 	}
+	require.Contains(t, get(t, site, reference+"listOpportunities").Body.String(), `href="/account/explorer/listOpportunities?country=CA&amp;limit=1&amp;province=ON"`)
+	schemas := get(t, site, reference+"schemas").Body.String()
+	require.Less(t, len(schemas), 100<<10)
 	for name, schema := range doc.Components.Schemas {
-		section := sectionOf(t, page, name)
+		section := sectionOf(t, schemas, name)
 		for field := range schema.Properties {
 			require.Contains(t, section, "<td><code>"+field+"</code></td>", name)
 		}
 	}
-	order := sectionOf(t, page, "getOpportunity")
-	require.Contains(t, sectionOf(t, page, "listOpportunities"), `href="/account/explorer/listOpportunities?country=CA&amp;limit=1&amp;province=ON"`)
-	require.Less(t, strings.Index(order, "&quot;id&quot;"), strings.Index(order, "&quot;category&quot;"), "fields keep the order of the description")
-	require.Contains(t, sectionOf(t, page, "Facts"), `<a href="#Pay">Pay</a> or null`)
+	order := sectionOf(t, schemas, "Opportunity")
+	require.Less(t, strings.Index(order, "<code>id</code>"), strings.Index(order, "<code>category</code>"), "fields keep the order of the description")
+	require.Contains(t, sectionOf(t, schemas, "Facts"), `<a href="/docs/reference/schemas#Pay">Pay</a> or null`)
 }
 
 // sectionOf returns the part of a page below the heading with an id, up to the next heading with an id that is a name.

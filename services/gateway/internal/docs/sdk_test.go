@@ -14,11 +14,11 @@ import (
 // The SDKs are served with their media types, and the page has commands with the address of the installation.
 func TestSDKs(t *testing.T) {
 	site := newSite(t)
-	page := get(t, site, "/sdk/").Body.String()
-	require.Equal(t, page, get(t, site, "/sdk").Body.String())
+	page := plainly(t, site, "/sdk/")
+	require.Equal(t, page, plainly(t, site, "/sdk"))
 	require.Contains(t, page, "npm install "+publicURL+"/sdk/"+sdk.Tarball+"\n")
 	require.Contains(t, page, "pip install "+publicURL+"/sdk/"+sdk.Wheel+"\n")
-	require.Contains(t, page, `GOPROXY=&quot;`+publicURL+`/sdk/go,`)
+	require.Contains(t, page, `GOPROXY=&#34;`+publicURL+`/sdk/go,`)
 
 	archives, err := sdk.Archives()
 	require.NoError(t, err)

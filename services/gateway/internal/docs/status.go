@@ -53,7 +53,11 @@ type part struct {
 }
 
 // objective is a service level objective on the status page.
-type objective struct{ Name, Target, Measured string }
+type objective struct {
+	Name, Target string
+	Measured     string // empty if nothing is measured yet
+	Met          bool
+}
 
 // status adds the status page.
 func (r rendering) status() error {
@@ -80,33 +84,32 @@ func (r rendering) status() error {
 
 // objectives returns the service level objectives with the values that this gateway has measured.
 func (r rendering) objectives() []objective {
-	const unknown = "nothing measured yet"
-	availability, latency, freshness := unknown, unknown, unknown
-	if h := r.health; h != nil {
-		if m := h.Measured; m.Calls > 0 {
-			availability = fmt.Sprintf("%s of %s", percent(m.Calls-m.Failed, m.Calls), counted(m.Calls, "request"))
-		}
-		if m := h.Measured; m.Served > 0 {
-			latency = fmt.Sprintf("%s of %s", percent(m.InTime, m.Served), counted(m.Served, "request"))
-		}
+	var m Measured
+	if r.health != nil {
+		m = r.health.Measured
 	}
+	verified, records := 0, 0
 	if r.catalog != nil {
-		if c := newContent(*r.catalog); c.Records > 0 {
-			verified := 0
-			for _, category := range r.catalog.Categories {
-				verified += category.Statuses[api.Verified]
-			}
-			freshness = fmt.Sprintf("%s of %s now", percent(verified, c.Records), counted(c.Records, "record"))
+		records = newContent(*r.catalog).Records
+		for _, category := range r.catalog.Categories {
+			verified += category.Statuses[api.Verified]
 		}
 	}
 	return []objective{
-		{"Availability: requests that are not rejected for a reason of the client are served", target(AvailabilityTarget), availability},
-		{"Latency: served requests take at most 0.25 seconds", target(LatencyTarget), latency},
-		{"Freshness: public records are verified", target(FreshnessTarget), freshness},
+		newObjective("Availability: requests that are not rejected for a reason of the client are served", AvailabilityTarget, m.Calls-m.Failed, m.Calls, "request"),
+		newObjective("Latency: served requests take at most 0.25 seconds", LatencyTarget, m.InTime, m.Served, "request"),
+		newObjective("Freshness: public records are verified", FreshnessTarget, verified, records, "record"),
 	}
 }
 
-func target(share float64) string { return fmt.Sprintf("%g%%", 100*share) }
+// newObjective returns an objective that good of all things meet.
+func newObjective(name string, target float64, good, all int, thing string) objective {
+	o := objective{Name: name, Target: fmt.Sprintf("%g%%", 100*target)}
+	if all > 0 {
+		o.Measured, o.Met = fmt.Sprintf("%s of %s", percent(good, all), counted(all, thing)), float64(good) >= target*float64(all)
+	}
+	return o
+}
 
 // counted returns a number of things, such as "1 request" and "1,000 requests".
 func counted(n int, thing string) string {
