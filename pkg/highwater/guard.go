@@ -141,13 +141,12 @@ func (g *Guard) Made(m Mark) {
 // Verify verifies that the database has everything that marks name, and the newest mark that this process has made. It returns ErrSetBack if
 // it lacks any. lost reports that it does, and that an operator has accepted that. It ignores marks that no key authenticates.
 func (g *Guard) Verify(ctx context.Context, marks ...string) (lost bool, err error) {
-	made := g.newest.Load()
+	made, lostMade := g.newest.Load(), false
 	if made != nil {
-		accepted, err := g.verifyMark(ctx, *made)
-		if err != nil {
+		if lostMade, err = g.verifyMark(ctx, *made); err != nil {
 			return false, err
 		}
-		if accepted {
+		if lostMade {
 			g.newest.CompareAndSwap(made, nil)
 		}
 	}
@@ -157,7 +156,11 @@ func (g *Guard) Verify(ctx context.Context, marks ...string) (lost bool, err err
 		if err != nil {
 			g.reject(ctx, text)
 		}
-		if err != nil || made != nil && m == *made || slices.Contains(marks[:i], text) {
+		if err != nil || slices.Contains(marks[:i], text) {
+			continue
+		}
+		if made != nil && m == *made { // verified above
+			lost = lost || lostMade
 			continue
 		}
 		accepted, err := g.verifyMark(ctx, m)

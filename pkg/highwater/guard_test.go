@@ -155,8 +155,9 @@ func TestProcessRemembersTheMarkThatItMade(t *testing.T) {
 	_, err = o.Verify(t.Context())
 	require.ErrorIs(t, err, ErrSetBack)
 	o.accept()
-	_, err = o.Verify(t.Context())
+	lost, err := o.Verify(t.Context(), o.mark(at(6, "b")))
 	require.NoError(t, err)
+	require.True(t, lost, "the keeper of the mark must copy all again, also if it is the first to ask")
 	require.NoError(t, o.Err())
 }
 
@@ -242,6 +243,25 @@ func TestResponseOfAReplacedDatabaseIsNotSent(t *testing.T) {
 	require.NotContains(t, w.Body.String(), "of the replica")
 	require.Empty(t, w.Header().Get("Etag"))
 	require.Empty(t, w.Header().Get(api.MarkHeader))
+}
+
+// An operator accepts the loss while a feed holds a request from before. Its response must not give the follower a mark of the database after,
+// without telling it to start over.
+func TestResponseFromBeforeAnAcceptedLossIsNotSent(t *testing.T) {
+	o := newOwner(t, at(5, "a"), at(6, "b"))
+	seen := o.mark(at(6, "b"))
+	w := o.serve("/x", func(w http.ResponseWriter, _ *http.Request) {
+		o.changes = o.changes[:1]
+		_, err := o.Verify(t.Context(), seen)
+		require.ErrorIs(t, err, ErrSetBack)
+		o.accept()
+		_, _ = w.Write([]byte("nothing new"))
+	}, seen)
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Empty(t, w.Header().Get(api.MarkHeader))
+	w = o.serve("/x", func(w http.ResponseWriter, _ *http.Request) { require.True(t, Lost(w)) }, seen)
+	require.Equal(t, http.StatusOK, w.Code)
+	require.NotEmpty(t, w.Header().Get(api.LostHeader))
 }
 
 // keeper is a Keeper in memory.

@@ -142,20 +142,21 @@ func (w *response) Flush() {
 	}
 }
 
-// begin adds the newest mark, or replaces the response if the database was set back since the request came.
+// begin adds the newest mark, or replaces the response if the database was set back since the request came, also if an operator has accepted
+// that already: the response may be of the database before, and a newest mark without api.LostHeader would keep the caller's copy of it.
 func (w *response) begin(status int) {
 	ctx := w.request.Context()
 	if status >= http.StatusInternalServerError {
 		return
 	}
-	newest, err := "", error(nil)
+	newest, lost, err := "", false, error(nil)
 	if w.presented && status < http.StatusMultipleChoices {
 		newest, err = w.guard.Newest(ctx) // before Check: the database may be replaced in between
 	}
 	if err == nil {
-		_, err = w.guard.Check(ctx, w.marks...) // during an outage, there is no new mark
+		lost, err = w.guard.Check(ctx, w.marks...) // during an outage, there is no new mark
 	}
-	if w.guard.Err() != nil {
+	if w.guard.Err() != nil || lost && !Lost(w) {
 		w.replaced = true
 		header := w.Header()
 		for name := range header {

@@ -180,7 +180,7 @@ func TestEntitlementIsSavedDuringRedisOutage(t *testing.T) {
 // However pushes are repeated and reordered, the tier is that of the newest version, each accepted version has one audit log
 // entry, and the mails match the accepted versions.
 func TestEntitlementPushesInAnyOrder(t *testing.T) {
-	r := &embeddedRedis{t: t, addr: "127.0.0.1:0"}
+	r := &embeddedRedis{t: t, addr: storetest.FreeAddress(t)}
 	r.Start()
 	t.Cleanup(r.Stop)
 	s := &stores{database: authquotatest.Schema.SQLite(t), redis: "redis://" + r.addr, counters: r}

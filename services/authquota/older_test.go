@@ -15,6 +15,7 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/authquotatest"
 )
@@ -90,7 +91,7 @@ func TestOlderKeysAreImportedByHash(t *testing.T) {
 
 func TestAnImportWarnsOfKeysThatTheGatewayRejects(t *testing.T) {
 	s := &stores{database: authquotatest.Schema.SQLite(t)}
-	r := &embeddedRedis{t: t, addr: "127.0.0.1:0"}
+	r := &embeddedRedis{t: t, addr: storetest.FreeAddress(t)}
 	r.Start()
 	t.Cleanup(r.Stop)
 	s.redis, s.counters = "redis://"+r.addr, r

@@ -23,6 +23,7 @@ import (
 	"opportunity.internal/pkg/redisdb/embedded"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota"
@@ -85,7 +86,7 @@ func productionStores(t *testing.T) *stores {
 }
 
 func localStores(t *testing.T) *stores {
-	r := &embeddedRedis{t: t, addr: "127.0.0.1:0"}
+	r := &embeddedRedis{t: t, addr: storetest.FreeAddress(t)}
 	r.Start()
 	t.Cleanup(r.Stop)
 	return &stores{database: authquotatest.Schema.SQLite(t), redis: "redis://" + r.addr, counters: r}

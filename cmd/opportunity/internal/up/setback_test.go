@@ -123,7 +123,7 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 		follow(t, page, "opportunity history export")
 	})
 
-	follow(t, page, "cp saved/history.db")
+	follow(t, page, "rm -f .opportunity/history.db")
 	whileUp(t, "history.db is older than what catalog.db has seen", func(out *servicetest.Log) {
 		_, err := command(t, "history verify")
 		require.Error(t, err)
@@ -138,7 +138,7 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 		})
 	})
 
-	follow(t, page, "cp saved/catalog.db")
+	follow(t, page, "rm -f .opportunity/catalog.db")
 	whileUp(t, "catalog.db is older than what history.db has seen", func(out *servicetest.Log) {
 		said := follow(t, page, "opportunity recover catalog")
 		require.Contains(t, said, "kept withdrawn: maple-scribe")
@@ -156,7 +156,7 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 			return sequence(t, "authquota", "billing") == change
 		})
 	})
-	follow(t, page, "cp saved/billing.db")
+	follow(t, page, "rm -f .opportunity/billing.db")
 	whileUp(t, "billing.db is older than what authquota.db has seen", func(out *servicetest.Log) {
 		_, err := command(t, "billing reconcile")
 		require.ErrorContains(t, err, "set back")
@@ -166,7 +166,7 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 		require.NoError(t, err)
 	})
 
-	follow(t, page, "cp saved/authquota.db")
+	follow(t, page, "rm -f .opportunity/authquota.db")
 	whileUp(t, "authquota.db is older than its journal", func(out *servicetest.Log) {
 		_, err := command(t, "keys list")
 		require.ErrorContains(t, err, "set back")
