@@ -30,9 +30,9 @@ func LimitReached() error {
 	return rejection("You have %d active keys and pending requests, the most an account can have. Revoke a key or withdraw a request first.", MaxActive)
 }
 
-// NoTestKey returns the error for a request for a test key of an account that had one, or is not on the base tier.
+// NoTestKey returns the error for a request for a test key of an account that has one, or is not on the base tier.
 func NoTestKey() error {
-	return rejection("Your account cannot get a test key: each account on the free plan gets one. Request a live key.")
+	return rejection("Your account cannot get another test key: an account on the free plan has one. Revoke it first, or request a live key.")
 }
 
 // NotOpen returns the error for collecting or withdrawing a request whose state does not allow it.

@@ -3,6 +3,7 @@ package keys
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
@@ -183,20 +185,41 @@ func (s *Store) OwnRequests(ctx context.Context, id string) ([]Request, error) {
 	return toRequests(rows), database.Outage(err)
 }
 
-// HadTestKey reports whether the account got its test key, or can collect it.
-func (s *Store) HadTestKey(ctx context.Context, id string) (bool, error) {
-	had, err := hadTestKey(s.db.WithContext(ctx), id)
-	return had, database.Outage(err)
+// Offer says which keys an account gets without an operator.
+type Offer struct {
+	Test bool // a test key: the account is on the base tier, and has none
+	Live bool // a live key: the account pays, and has none, nor one to collect
 }
 
-func hadTestKey(db *gorm.DB, id string) (bool, error) {
-	var n int64
-	err := db.Model(&requestRow{}).Where("account_id = ? AND test AND state <> ?", id, Withdrawn).Count(&n).Error
-	return n > 0, err
+// Offer returns the offer for an account.
+func (s *Store) Offer(ctx context.Context, id string) (Offer, error) {
+	db := s.db.WithContext(ctx)
+	paid, err := account.Paid(db, id)
+	if err != nil {
+		return Offer{}, database.Outage(err)
+	}
+	var row account.Row
+	if err := db.Take(&row, "id = ?", id).Error; err != nil {
+		return Offer{}, database.Outage(err)
+	}
+	o, err := offer(db, id, account.Standing{Granted: api.Tier(row.Tier), Paid: paid[id]}, s.db.Now())
+	return o, database.Outage(err)
 }
 
-// RequestKey records a person's request for a key, and that the account accepts the terms of use. It approves a request for the
-// account's test key and, if atOnce, every other one.
+func offer(db *gorm.DB, id string, standing account.Standing, now time.Time) (o Offer, err error) {
+	var has struct{ Test, Live int }
+	err = db.Raw(`SELECT (SELECT count(*) FROM api_keys k WHERE k.account_id = @id AND k.prefix = @test AND `+named+`) +
+		(SELECT count(*) FROM key_requests r WHERE r.account_id = @id AND r.test AND r.state IN @open) AS test,
+		(SELECT count(*) FROM api_keys k WHERE k.account_id = @id AND k.prefix <> @test AND `+named+`) +
+		(SELECT count(*) FROM key_requests r WHERE r.account_id = @id AND NOT r.test AND r.state = @approved) AS live`,
+		map[string]any{"id": id, "approved": Approved, "test": apikey.Test, "now": database.Micros(now), "open": openStates}).Scan(&has).Error
+	o.Test = has.Test == 0 && standing.TierAt(now) == api.BaseTier
+	o.Live = has.Live == 0 && slices.ContainsFunc(standing.Paid, func(e api.Entitlement) bool { return e.Live(now) })
+	return o, err
+}
+
+// RequestKey records a person's request for a key, and that the account accepts the terms of use. It approves a request for a key
+// of its Offer and, if atOnce, every other one.
 func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, terms account.Acceptance, atOnce bool) (Request, error) {
 	var req Request
 	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
@@ -204,7 +227,8 @@ func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, 
 		if err != nil {
 			return err
 		}
-		if err := checkRequest(tx, a, wanted); err != nil {
+		offered, err := checkRequest(tx, a, wanted)
+		if err != nil {
 			return err
 		}
 		if err := account.AcceptTerms(tx, a.ID, terms); err != nil {
@@ -221,7 +245,7 @@ func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, 
 		tx.Changed("key_requests", "id", dbtx.One(req.ID))
 		err = errors.Join(tx.Create(&row).Error,
 			tx.Record(a.ID, "key.request", req.ID, map[string]any{"account": a.ID, "name": wanted.Name, "useCase": wanted.UseCase, "test": wanted.Test}))
-		if err != nil || !atOnce && !wanted.Test {
+		if err != nil || !atOnce && !wanted.Test && !offered.Live {
 			return err
 		}
 		if _, err := Approve().Apply(&req, "auto-approve", tx.Now); err != nil {
@@ -232,24 +256,20 @@ func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, 
 	return req, err
 }
 
-// checkRequest returns an error if the locked account cannot have another key, or not the requested test key.
-func checkRequest(tx *dbtx.Tx, a account.Account, wanted RequestedKey) error {
+// checkRequest returns the offer for the locked account, and an error if it cannot have another key, or not the requested test key.
+func checkRequest(tx *dbtx.Tx, a account.Account, wanted RequestedKey) (Offer, error) {
 	taken, err := keysInUse(tx, a.ID)
-	switch {
-	case err != nil:
-		return err
-	case taken >= MaxActive:
-		return LimitReached()
-	case !wanted.Test:
-		return nil
-	case a.TierAt(tx.Now) != api.BaseTier:
-		return NoTestKey()
+	if err != nil {
+		return Offer{}, err
 	}
-	had, err := hadTestKey(tx.DB, a.ID)
-	if err == nil && had {
+	if taken >= MaxActive {
+		return Offer{}, LimitReached()
+	}
+	offered, err := offer(tx.DB, a.ID, a.Standing, tx.Now)
+	if err == nil && wanted.Test && !offered.Test {
 		err = NoTestKey()
 	}
-	return err
+	return offered, err
 }
 
 // Withdraw ends an open request of the account. Withdrawing again changes nothing.

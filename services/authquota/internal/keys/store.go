@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -75,6 +76,9 @@ const owned = `SELECT k.*, a.tier, a.suspended_at FROM api_keys k JOIN accounts 
 
 // counts selects keys k for which Key.Counts is true. Its parameter is the current time.
 const counts = `k.revoked_at IS NULL AND k.replaced_at IS NULL AND k.expires_at > ?`
+
+// named is counts with a named parameter.
+var named = strings.Replace(counts, "?", "@now", 1)
 
 func (r ownedRow) toKey() Key {
 	key := Key{

@@ -3,7 +3,6 @@ package pages
 import (
 	"strings"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
@@ -14,38 +13,36 @@ import (
 type requestForm struct {
 	keys.RequestedKey
 
-	OffersTest  bool // the account can have its test key
+	Offer       keys.Offer // the keys that need no operator
 	AutoApprove bool
 	Terms       Terms
 }
 
 func (p *Pages) askKey(v *Visit) (pages.View, error) {
-	offers, err := p.offersTest(v)
-	return p.requestPage(v, keys.RequestedKey{Test: offers}, offers), err
+	offered, err := p.offer(v)
+	return p.requestPage(v, keys.RequestedKey{Test: offered.Test}, offered), err
 }
 
-func (p *Pages) requestPage(v *Visit, filled keys.RequestedKey, offersTest bool) pages.View {
-	return pages.View{Template: "key-ask", Title: "Request a key", Data: requestForm{filled, offersTest, p.AutoApprove, p.terms(v)}}
+func (p *Pages) requestPage(v *Visit, filled keys.RequestedKey, offered keys.Offer) pages.View {
+	return pages.View{Template: "key-ask", Title: "Request a key", Data: requestForm{filled, offered, p.AutoApprove, p.terms(v)}}
 }
 
-// offersTest reports whether the account can get its test key, which is approved automatically.
-func (p *Pages) offersTest(v *Visit) (bool, error) {
-	if !p.ApproveTest || v.Person.Tier != api.BaseTier {
-		return false, nil
-	}
-	had, err := p.Keys.HadTestKey(v.Request.Context(), v.Person.Account)
-	return !had, err
+// offer returns the keys that the account gets without an operator.
+func (p *Pages) offer(v *Visit) (keys.Offer, error) {
+	offered, err := p.Keys.Offer(v.Request.Context(), v.Person.Account)
+	offered.Test = offered.Test && p.ApproveTest
+	return offered, err
 }
 
 func (p *Pages) requestKey(v *Visit) (pages.View, error) {
-	offers, err := p.offersTest(v)
+	offered, err := p.offer(v)
 	if err != nil {
 		return pages.View{}, err
 	}
 	filled := keys.RequestedKey{Name: v.PostForm("name"), UseCase: v.PostForm("useCase"), Test: v.PostForm("kind") == "test"}
-	again := p.requestPage(v, filled, offers)
+	again := p.requestPage(v, filled, offered)
 	wanted := keys.RequestedKey{Test: filled.Test}
-	if wanted.Test && !offers {
+	if wanted.Test && !offered.Test {
 		again = again.Wrong("", problem.Of(keys.NoTestKey()).Message)
 	}
 	if wanted.Name, err = keys.Name(filled.Name); err != nil {

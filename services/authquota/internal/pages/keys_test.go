@@ -228,15 +228,15 @@ func TestKeyIsApprovedAutomaticallyWhereThatIsSet(t *testing.T) {
 	require.Empty(t, s.TakePosted(t), "the person sees it on the page")
 }
 
-func TestTestKeyIsOfferedOnceOnTheBaseTier(t *testing.T) {
+func TestOneTestKeyIsOfferedOnTheBaseTier(t *testing.T) {
 	const kinds = `name="kind"`
 	s, b := person(t)
 	require.NotContains(t, b.Get("/account/keys/new").Body, kinds, "switched off")
-	b.Post("/account/keys/new", valid("kind", "test")...).Shows(http.StatusUnprocessableEntity, "cannot get a test key")
+	b.Post("/account/keys/new", valid("kind", "test")...).Shows(http.StatusUnprocessableEntity, "cannot get another test key")
 	require.Empty(t, listed(s, "?all=true"))
 
 	s, b = person(t, authquotatest.Settings{ApproveTest: true})
-	p := b.Get("/account/keys/new").Shows(http.StatusOK, "Test key: you get it now", "an operator approves it first")
+	p := b.Get("/account/keys/new").Shows(http.StatusOK, "Test key: you get it now", "an operator decides first", "ask the operator")
 	require.Contains(t, p.Body, `value="test" checked`)
 	s.Grant(b.Account, api.Developer)
 	require.NotContains(t, b.Get("/account/keys/new").Body, kinds)
@@ -246,7 +246,7 @@ func TestTestKeyIsOfferedOnceOnTheBaseTier(t *testing.T) {
 	r := listed(s, "?all=true")[1].ID
 	b.Post("/account/keys/requests/"+r+"/collect", "terms", "accepted", "termsVersion", "1").Shows(http.StatusOK, "Bearer oda_test_")
 	require.NotContains(t, b.Get("/account/keys/new").Body, kinds)
-	b.Post("/account/keys/new", valid("kind", "test")...).Shows(http.StatusUnprocessableEntity, "cannot get a test key")
+	b.Post("/account/keys/new", valid("kind", "test")...).Shows(http.StatusUnprocessableEntity, "cannot get another test key")
 }
 
 func TestKeyList(t *testing.T) {
