@@ -106,7 +106,7 @@ try {
   for (const outcome of ['served', 'not_found', 'bad_request']) assert.match(csv, new RegExp(`,${outcome},1\\r?\\n`), csv)
   const [bad] = await eventually('the calls in the request log', async () => {
     await page.goto('/account/usage/requests?result=rejected')
-    const ids = await page.getByRole('cell', { name: /^[0-9a-f-]{36}$/ }).allTextContents()
+    const ids = await page.locator('td[data-label="Request ID"] code').allTextContents()
     return ids.length > 0 && ids
   })
   await page.getByLabel('Request ID').fill(bad)

@@ -17,7 +17,7 @@ func newPages(cfg Config, s settings, p *parts, errors problem.Writer) (*pages.P
 		PublicURL: cfg.PublicURL, Contact: cfg.Contact, TermsVersion: cmp.Or(cfg.TermsVersion, api.TermsVersion), Peppers: s.peppers,
 		AutoApprove: cfg.AutoApprove, ApproveTest: cfg.TestKeys, Tiers: s.tiers, Errors: errors, Now: cfg.Now,
 		People: db.people, Accounts: db.accounts, Keys: db.keys, Usage: db.usage, RequestLog: db.log, Notices: db.notices, Plans: db.plan, Billing: p.seller,
-		Available: p.available, Apply: p.apply, Epoch: p.epochs.Read, Charged: p.counters.Used,
+		Available: p.available, Apply: p.apply, Epoch: p.epochs.Read, Charged: p.counters.Used, Recent: p.counters.Recent,
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -50,5 +51,21 @@ func TestUsageWithoutRedis(t *testing.T) {
 			text := b.Get("/account/usage").Text()
 			return strings.Contains(text, "11 of 100") && !strings.Contains(text, "temporarily unavailable")
 		})
+	})
+}
+
+// The requests of the last 60 seconds are those that the gateway has admitted by the clock of Redis.
+func TestRequestsOfTheLastMinute(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc := s.start(t)
+		b := svc.browser()
+		b.signUp("ada@example.org")
+		b.Get("/account/usage").Shows(http.StatusOK, "0 of 10 requests accepted in the last 60 seconds")
+		now, err := s.Client().Time(t.Context()).Result()
+		require.NoError(t, err)
+		for _, ago := range []time.Duration{time.Hour, 2 * time.Minute, 10 * time.Second, 0} {
+			require.NoError(t, s.Client().LPush(t.Context(), counter.Window(b.Account), now.Add(-ago).UnixMicro()).Err())
+		}
+		b.Get("/account/usage").Shows(http.StatusOK, "2 of 10 requests accepted in the last 60 seconds")
 	})
 }

@@ -17,8 +17,8 @@ for (const source of document.querySelectorAll("h1, h2, h3, h4, summary, pre, [d
   const name = document.createElement("span");
   name.className = "visually-hidden";
   const caption = source.parentElement.querySelector(":scope > figcaption");
-  const label = document.getElementById(source.getAttribute("aria-labelledby"))?.textContent;
-  name.textContent = ` ${label ?? [heading, caption?.textContent].filter(Boolean).join(", ")}`;
+  const label = document.getElementById(source.getAttribute("aria-labelledby"))?.textContent || source.dataset.copy;
+  name.textContent = ` ${label || [heading, caption?.textContent].filter(Boolean).join(", ")}`;
   button.append(shown, name);
   button.addEventListener("click", async () => {
     try {
@@ -34,6 +34,8 @@ for (const source of document.querySelectorAll("h1, h2, h3, h4, summary, pre, [d
   });
   if (caption) {
     caption.append(button);
+  } else if (source.closest("td")) {
+    source.after(button);
   } else {
     const bar = document.createElement("div");
     bar.className = "bar";

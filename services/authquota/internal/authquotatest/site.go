@@ -106,7 +106,7 @@ func NewSiteOn(t testing.TB, db DB, set ...Settings) *Site {
 		PublicURL: settings.PublicURL, Contact: settings.Contact, TermsVersion: settings.Terms, Peppers: [][]byte{Pepper},
 		AutoApprove: settings.AutoApprove, ApproveTest: settings.ApproveTest, Tiers: tiers, Errors: writer, Now: db.Now,
 		People: s.People, Accounts: s.Accounts, Keys: s.Keys, Usage: s.Usage, RequestLog: s.RequestLog, Notices: s.Notices, Plans: s.Plans,
-		Billing: settings.Billing, Available: s.available, Apply: s.apply, Epoch: s.epoch, Charged: s.charged,
+		Billing: settings.Billing, Available: s.available, Apply: s.apply, Epoch: s.epoch, Charged: s.charged, Recent: s.recent,
 	})
 	require.NoError(t, err)
 	s.Pages = shown.Handler()
@@ -150,6 +150,10 @@ func (s *Site) epoch(context.Context, string) (int64, error) {
 
 func (s *Site) charged(_ context.Context, accountID string, _ time.Time) (int, error) {
 	return s.Charged[accountID], s.redis()
+}
+
+func (s *Site) recent(_ context.Context, accountID string) (int, error) {
+	return min(s.Charged[accountID], 3), s.redis()
 }
 
 // Log returns what was logged.

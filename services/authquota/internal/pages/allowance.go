@@ -15,6 +15,7 @@ type Allowance struct {
 	Used   int // charged
 	Sent   int // charged or not, as far as it is known
 	Left   int
+	Recent int       // accepted in the last 60 seconds, or -1 if unknown
 	Reset  time.Time // when the day ends
 	Copied bool      // Used is from the ledger, because the counters are unavailable
 }
@@ -36,6 +37,9 @@ func (p *Pages) today(v *Visit) (Allowance, error) {
 	}
 	a := Allowance{Limits: limits, Reset: v.Now.Truncate(24*time.Hour).AddDate(0, 0, 1)}
 	var err error
+	if a.Recent, err = p.Recent(v.Request.Context(), v.Person.Account); err != nil {
+		a.Recent = -1
+	}
 	if a.Used, err = p.Charged(v.Request.Context(), v.Person.Account, v.Now); err != nil {
 		a.Copied = true
 		if a.Used, err = p.Usage.UsedOn(v.Request.Context(), v.Person.Account, v.Now); err != nil {

@@ -42,7 +42,8 @@ func call(t *testing.T, p authquotatest.Page) api.ExplorerCall {
 
 func TestOperations(t *testing.T) {
 	_, b := person(t)
-	p := b.Get("/account/explorer").Shows(http.StatusOK, "Explorer")
+	b.Get("/account/explorer").Leads("/account/explorer/listOpportunities")
+	p := b.Get("/account/explorer/listOpportunities")
 	for _, id := range []string{"listOpportunities", "listJobsAlias", "getOpportunity", "getVerificationHistory", "listChanges"} {
 		require.Contains(t, p.Body, `href="/account/explorer/`+id+`"`)
 		require.Contains(t, b.Get("/account/explorer/"+id).Shows(http.StatusOK, "You have no active key.").Body, `href="/docs/reference/`+id+`"`)

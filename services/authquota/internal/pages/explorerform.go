@@ -26,7 +26,7 @@ const maxValue = 200
 // explorer is the data of the page.
 type explorer struct {
 	Operations []apidoc.Operation
-	Operation  apidoc.Operation // its form is shown; none if the ID is empty
+	Operation  apidoc.Operation
 	Fields     []field
 	Keys       []keys.Key
 	Key        string // ID of the selected key
@@ -56,8 +56,9 @@ func (f field) Hint() template.HTML {
 // Number reports whether the value is an integer.
 func (f field) Number() bool { return f.Resolved.Is("integer") }
 
+// explorerList shows the form of the list.
 func (p *Pages) explorerList(*Visit) (pages.View, error) {
-	return pages.View{Template: "explorer", Title: "Explorer", Data: explorer{Operations: p.description.Operations}}, nil
+	return pages.View{Redirect: explorer{}.Path(p.description.Operations[0].ID)}, nil
 }
 
 // explorerForm shows the form of an operation, with values from the query.

@@ -15,6 +15,7 @@ var sections = []pages.Link{
 	{Path: api.ExplorerPath, Label: "Explorer"},
 	{Path: homePath + "/usage", Label: "Usage"},
 	{Path: homePath + "/plan", Label: "Plan"},
+	{Path: noticesPath, Label: "Notices"},
 	{Path: homePath + "/security", Label: "Security"},
 }
 

@@ -17,9 +17,10 @@ func TestFirstSteps(t *testing.T) {
 	p := b.Get("/account").Shows(http.StatusOK, "First steps", "Request a key", "0 of 5 in use", "ada@example.org", "https://api.example/api/v1/opportunities")
 	require.NotContains(t, p.Text(), "You have 10")
 	require.Equal(t, 1, strings.Count(p.Body, `<li class="done">`))
-	require.Contains(t, p.Body, `<a href="/account/keys/new">Request a key`)
+	require.Contains(t, p.Body, `<a class="button small" href="/account/keys/new">Request a key`)
+	require.Equal(t, 1, strings.Count(p.Body, "button small"), "the next step")
 	key := s.Issue(b.Account)
-	require.Contains(t, b.Get("/account").Body, `<a href="/account/explorer">Send the first request</a>`)
+	require.Contains(t, b.Get("/account").Body, `<a class="button small" href="/account/explorer">Send the first request</a>`)
 	s.Charged[b.Account] = 1
 	require.NotContains(t, b.Get("/account").Text(), "First steps")
 	s.Charged[b.Account] = 0

@@ -58,6 +58,8 @@ type Config struct {
 	Epoch func(ctx context.Context, accountID string) (int64, error)
 	// Charged returns the requests charged to an account on a day, from the counters that limits are checked against.
 	Charged func(ctx context.Context, accountID string, day time.Time) (int, error)
+	// Recent returns the requests of an account that count against its limit of 60 seconds now, from the same counters.
+	Recent func(ctx context.Context, accountID string) (int, error)
 }
 
 // issuer is the name of the service in authenticator apps and for passkeys.

@@ -2,6 +2,8 @@ package pages
 
 import (
 	"fmt"
+	"net/http"
+	"strings"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/pages"
@@ -43,6 +45,9 @@ func (p *Pages) plan(v *Visit) (pages.View, error) {
 	page := pages.View{Template: "plan", Title: "Plan", Data: shown}
 	if shown.Payment.Sold {
 		page.FormsTo = processorOrigins
+	}
+	if strings.HasPrefix(shown.Payment.State(), "unconfirmed") { // it is confirmed within seconds
+		page.Header = http.Header{"Refresh": {"3"}}
 	}
 	return page, nil
 }

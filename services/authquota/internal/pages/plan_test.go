@@ -127,6 +127,7 @@ func TestBuyingAPlan(t *testing.T) {
 	require.Contains(t, s.site.Actions(t, s.Account), "plan.upgrade")
 
 	p = s.Get("/account/plan?checkout=done").Shows(http.StatusOK, "Your payment is not confirmed yet", "Reload", "Your plan: Free")
+	require.Equal(t, "3", p.Header.Get("Refresh"))
 	require.NotContains(t, p.Text(), "Your payment is confirmed")
 	s.Get("/account/plan?checkout=left").Shows(http.StatusOK, "If you did not pay there, nothing was bought.")
 	s.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: s.in(time.Hour), Renews: true})

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/pages"
@@ -21,10 +22,17 @@ type logView struct {
 	Empty    bool // no request is logged
 	Found    int
 	Requests []requestlog.Request
-	Older    string // URL of the next page, if any
-	First    string // URL of the first page, unless it is shown
+	Older    string      // URL of the next page, if any
+	First    string      // URL of the first page, unless it is shown
+	Days     []loggedDay // those of Requests
 	Most     int
-	Days     int
+	Kept     int // days
+}
+
+// loggedDay has the requests of a UTC day.
+type loggedDay struct {
+	Day, Title string
+	Requests   []requestlog.Request
 }
 
 // logKey is a choice of the filter.
@@ -39,10 +47,11 @@ func (p *Pages) latestRequests(v *Visit) (pages.View, error) {
 	found := f.Apply(all)
 	shown := logView{
 		Filter: f, Keys: keysOf(all), Results: requestlog.Results, Empty: len(all) == 0, Found: len(found), Most: api.RequestLogSize,
-		Days: int(api.RequestLogDuration.Hours() / 24),
+		Kept: int(api.RequestLogDuration.Hours() / 24),
 	}
 	var more bool
 	shown.Requests, more = requestlog.Page(found, v.Query("after"))
+	shown.Days = byDay(shown.Requests)
 	if more {
 		shown.Older = requestsURL(f, shown.Requests[len(shown.Requests)-1].ID)
 	}
@@ -50,6 +59,19 @@ func (p *Pages) latestRequests(v *Visit) (pages.View, error) {
 		shown.First = requestsURL(f, "")
 	}
 	return pages.View{Template: "requests", Title: "Requests", Data: shown}, err
+}
+
+// byDay returns the requests by UTC day, in their order.
+func byDay(requests []requestlog.Request) (days []loggedDay) {
+	for _, r := range requests {
+		day := r.At.UTC().Format(time.DateOnly)
+		if len(days) == 0 || days[len(days)-1].Day != day {
+			days = append(days, loggedDay{Day: day, Title: r.At.UTC().Format("2 January 2006")})
+		}
+		last := &days[len(days)-1]
+		last.Requests = append(last.Requests, r)
+	}
+	return days
 }
 
 // keysOf returns the keys of the requests, by title.

@@ -48,7 +48,7 @@ func TestEmptyLog(t *testing.T) {
 
 func TestLoggedRequestsAreListed(t *testing.T) {
 	b, _ := logged(t, 3)
-	p := b.Get(latestRequests).Shows(http.StatusOK, "3 requests, newest first", "20 November 2026, 10:00:00 UTC", "/api/v1/opportunities?country=CA&remote=true",
+	p := b.Get(latestRequests).Shows(http.StatusOK, "3 requests, newest first", "20 November 2026", "10:00:00", "/api/v1/opportunities?country=CA&remote=true",
 		"Key <1> oda_live_…", "400 invalid_parameter", "1.2ms", requestID(2))
 	require.Contains(t, p.Body, `href="/docs/errors#invalid_parameter"`)
 	require.NotContains(t, p.Body, "Older requests")

@@ -49,7 +49,7 @@ func (p *Pages) usage(v *Visit) (pages.View, error) {
 	if err != nil {
 		return pages.View{}, err
 	}
-	bars := usage.Bars(charted, counts)
+	bars := usage.Since(usage.Bars(charted, counts))
 	shown := usageView{
 		Today: today, Chart: chart.Days(bars), Range: usage.Last(v.Now, usage.ParseDays(v.Query("days"), 30)),
 	}

@@ -17,8 +17,8 @@ import (
 
 func TestUsagePageWithoutRequests(t *testing.T) {
 	_, b := person(t)
-	b.Get("/account/usage").Shows(http.StatusOK, "0 of 100 requests charged, 100 left", "At most 10 requests",
-		"Resets on 21 November 2026, 00:00 UTC", "No requests in 90 days.", "No requests were sent in the last 30 days.")
+	b.Get("/account/usage").Shows(http.StatusOK, "0 of 100 requests charged, 100 left", "0 of 10 requests accepted in the last 60 seconds",
+		"Resets on 21 November 2026, 00:00 UTC", "No requests in 14 days.", "No requests were sent in the last 30 days.")
 }
 
 func TestUsagePage(t *testing.T) {
@@ -96,7 +96,7 @@ func TestTodayEndsAtMidnightUTC(t *testing.T) {
 	s.Advance(time.Second)
 	s.Charged[b.Account] = 0
 	b.Get("/account/usage?days=1").Shows(http.StatusOK, "0 of 100 requests charged, 100 left", "Resets on 22 November 2026, 00:00 UTC",
-		"No requests were sent today.", "100 requests in 90 days")
+		"No requests were sent today.", "100 requests in 14 days")
 }
 
 // During a Redis outage the page shows the ledger's figures and says so.
@@ -107,6 +107,7 @@ func TestUsageDuringCounterOutage(t *testing.T) {
 	for _, page := range []string{"/account", "/account/usage"} {
 		b.Get(page).Shows(http.StatusOK, "9 of 100 requests charged, 91 left", "live counters are temporarily unavailable")
 	}
+	b.Get("/account/usage").Shows(http.StatusOK, "At most 10 requests are accepted in any 60 seconds")
 }
 
 func TestUsageFile(t *testing.T) {

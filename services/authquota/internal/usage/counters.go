@@ -71,6 +71,22 @@ func (c *Counters) Used(ctx context.Context, account string, day time.Time) (int
 	return calls, nil
 }
 
+// Recent returns the requests of an account that count against its limit of 60 seconds now. It returns an error if Redis is unavailable.
+func (c *Counters) Recent(ctx context.Context, account string) (n int, err error) {
+	pipe := c.redis.Pipeline()
+	admitted, now := pipe.LRange(ctx, counter.Window(account), 0, -1), pipe.Time(ctx)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return 0, problem.Unavailable(err)
+	}
+	since := now.Val().Add(-time.Minute).UnixMicro()
+	for _, text := range admitted.Val() {
+		if at, err := strconv.ParseInt(text, 10, 64); err == nil && at > since {
+			n++
+		}
+	}
+	return n, nil
+}
+
 // Copy saves the counters that changed since the last copy: today's and, until they are final, yesterday's. After a failure, saved
 // counters may be saved again; none is left out. It must not be called concurrently in one process; other processes may copy at the same time.
 func (c *Counters) Copy(ctx context.Context) error {

@@ -31,6 +31,18 @@ func Last(now time.Time, n int) Range {
 	return Range{From: counter.DayOf(now.AddDate(0, 0, 1-n)), To: counter.DayOf(now), Days: n}
 }
 
+// fewestDays is the shortest span of a chart.
+const fewestDays = 14
+
+// Since returns the bars from the first day with requests on, and at least those of the last two weeks.
+func Since(bars []Bar) []Bar {
+	first := slices.IndexFunc(bars, func(b Bar) bool { return b.Total() > 0 })
+	if first < 0 {
+		first = len(bars)
+	}
+	return bars[max(0, min(first, len(bars)-fewestDays)):]
+}
+
 // ParseDays parses one of Choices. It returns fallback for other values.
 func ParseDays(s string, fallback int) int {
 	if n, err := strconv.Atoi(s); err == nil && slices.Contains(Choices, n) {
