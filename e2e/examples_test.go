@@ -414,9 +414,14 @@ func (e *examples) sameOutput(c apidoc.Call) []apidoc.Program {
 	return programs
 }
 
-// program runs the sample of a page in one language, with a key of its own, and returns its output.
+// program runs the sample of a page in one language, with a key of its own, and returns its output. Who follows the quickstart has a new free
+// key.
 func (e *examples) program(path, language string) string {
-	return runSample(e.t, e.t.TempDir(), filepath.Base(path), language, e.url, e.issue(e.t, api.Developer).Key)
+	tier := api.Developer
+	if path == "/docs/quickstart" {
+		tier = api.BaseTier
+	}
+	return runSample(e.t, e.t.TempDir(), filepath.Base(path), language, e.url, e.issue(e.t, tier).Key)
 }
 
 // shell runs a block of commands, which must succeed, and returns what they print.
