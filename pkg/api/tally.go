@@ -53,3 +53,14 @@ type UsageBatch struct {
 
 // MaxUsageCounts limits the number of entries of a usage batch.
 const MaxUsageCounts = 5000
+
+// DayServed says how many calls of one UTC day were not rejected, and how many of them failed. It counts calls of all accounts, and a caller
+// that disconnects before the response as a failure.
+type DayServed struct {
+	Day    string `json:"day"` // 2026-11-20
+	Calls  int    `json:"calls"`
+	Failed int    `json:"failed"`
+}
+
+// ServedDays is the number of days that the status page shows.
+const ServedDays = 90

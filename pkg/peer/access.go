@@ -52,6 +52,7 @@ var rules = map[string][]Rule{
 		{"/internal/v1/principals", []string{Gateway}},
 		{"/internal/v1/key-digests", []string{Gateway}},
 		{"/internal/v1/tiers", []string{Gateway}},
+		{"/internal/v1/served", []string{Gateway}},
 		{"/internal/v1/usage/", []string{Gateway}},
 		{"/internal/v1/tallies", []string{Gateway}},
 		{"/internal/v1/request-log", []string{Gateway}},

@@ -60,6 +60,9 @@ func newAuthquota(t testing.TB, counters *redis.Client) *fakeAuthquota {
 	mux.HandleFunc("GET /internal/v1/key-digests", a.keyDigests)
 	mux.HandleFunc("POST /internal/v1/usage/{day}/restore", a.restore)
 	mux.HandleFunc("GET /internal/v1/tiers", a.tierTable)
+	mux.HandleFunc("GET /internal/v1/served", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode([]api.DayServed{{Day: counter.DayOf(time.Now()), Calls: 4, Failed: 1}})
+	})
 	mux.HandleFunc("POST /internal/v1/tallies", a.acceptUsage)
 	mux.HandleFunc("POST /internal/v1/request-log", a.acceptRequests)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {

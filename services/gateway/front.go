@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,6 +12,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/gateway/internal/docs"
 	"opportunity.internal/services/gateway/internal/edge"
 )
@@ -19,6 +22,8 @@ const (
 	catalogRefresh = 10 * time.Second
 	catalogTimeout = 2 * time.Second
 	healthRefresh  = 15 * time.Second
+	servedRefresh  = time.Minute
+	servedTimeout  = 5 * time.Second
 )
 
 func newFrontPage(pages *docs.Site, catalog *peer.Client, now func() time.Time) *docs.FrontPage {
@@ -44,4 +49,20 @@ func (h *healthPage) refresh(ctx context.Context) error {
 		return fmt.Errorf("measuring the objectives: %w", err)
 	}
 	return h.pages.ShowHealth(health)
+}
+
+// refreshServed returns the refresh of the days on the status page. While authquota is unavailable, or of a release without them, the page
+// keeps the last ones.
+func refreshServed(pages *docs.Site, authquota *peer.Client) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var days []api.DayServed
+		err := authquota.Get(ctx, "/internal/v1/served", &days)
+		if failed := new(peer.StatusError); errors.As(err, &failed) && failed.Status == http.StatusNotFound {
+			return nil
+		}
+		if err != nil {
+			return service.UnlessReported(err)
+		}
+		return pages.ShowServed(days)
+	}
 }

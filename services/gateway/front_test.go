@@ -27,5 +27,6 @@ func TestFrontAndStatusPage(t *testing.T) {
 	require.Eventually(t, shows("/", "7 public records at 22 November 2026, 12:00 UTC."), within, every)
 	require.Eventually(t, shows("/status", `Verification history</th><td data-label="State"><span class="badge bad">Problem</span>`), within, every)
 	require.Contains(t, gw.do(t, request{path: "/status"}).body, `Accounts and keys</th><td data-label="State"><span class="badge good">Available</span>`)
+	require.Eventually(t, shows("/status", "75.00% served"), within, every)
 	require.Equal(t, "public, no-cache", gw.do(t, request{path: "/"}).header.Get("Cache-Control"))
 }

@@ -122,6 +122,7 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Every(service.Loop{Name: "next day's counters", Interval: admission.OpenInterval, Do: limiter.OpenNextDay})
 	r.Every(service.Loop{Name: "tier table", Interval: tiersRefresh, Retry: tiersRetry, Timeout: tiersTimeout, Do: shown.refresh})
 	refreshPages(r, cfg, pages, ready)
+	r.Every(service.Loop{Name: "days on the status page", Interval: servedRefresh, Retry: tiersRetry, Timeout: servedTimeout, Do: refreshServed(pages, authquota)})
 	r.Cleanup(func(ctx context.Context) { // after the drain, to include its requests
 		ctx, cancel := context.WithTimeout(ctx, finalFlushTimeout)
 		defer cancel()

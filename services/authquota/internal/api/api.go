@@ -56,6 +56,7 @@ func (a API) Handler(ready http.Handler) http.Handler {
 		{http.MethodGet, "/internal/v1/key-digests", a.keyDigests},
 		{http.MethodPut, "/internal/v1/entitlements/:account", a.entitle},
 		{http.MethodGet, "/internal/v1/tiers", a.tiers},
+		{http.MethodGet, "/internal/v1/served", a.served},
 		{http.MethodPost, "/internal/v1/usage/:day/restore", a.restore},
 		{http.MethodPost, "/internal/v1/tallies", a.addBatch},
 		{http.MethodPost, "/internal/v1/request-log", a.logRequests},

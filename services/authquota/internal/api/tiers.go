@@ -3,12 +3,23 @@ package api
 import (
 	"github.com/gin-gonic/gin"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/authquota/internal/usage"
 )
 
 // tiers returns the tier table in effect, for the documentation served by the gateway.
 func (a API) tiers(g *gin.Context) (web.Reply, error) {
 	_, err := params.Read(g.Request.URL.RawQuery)
 	return web.Reply{JSON: a.Tiers.List()}, err
+}
+
+// served returns how many calls failed on each day, for the status page of the gateway.
+func (a API) served(g *gin.Context) (web.Reply, error) {
+	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
+		return web.Reply{}, err
+	}
+	days, err := a.Usage.Served(g.Request.Context(), usage.Last(a.Now(), api.ServedDays))
+	return web.Reply{JSON: days}, err
 }

@@ -21,6 +21,15 @@ func (s *Store) ByDay(ctx context.Context, account string, r Range) ([]DayCount,
 	return counts, database.Outage(err)
 }
 
+// Served returns the calls of all accounts by day, oldest first, without days that have none.
+func (s *Store) Served(ctx context.Context, r Range) ([]api.DayServed, error) {
+	days := []api.DayServed{}
+	err := s.db.WithContext(ctx).Raw(`SELECT day, SUM(calls) AS calls, SUM(CASE WHEN outcome = ? THEN calls ELSE 0 END) AS failed
+		FROM usage_outcomes WHERE outcome IN ? AND day BETWEEN ? AND ? GROUP BY day ORDER BY day`,
+		api.CallFailed, []api.CallOutcome{api.CallServed, api.CallNotFound, api.CallFailed}, r.From, r.To).Scan(&days).Error
+	return days, database.Outage(err)
+}
+
 // ByTier returns the outcomes of all requests by day and by the tier that the account has now. It may return several counts for
 // one day, tier and outcome.
 func (s *Store) ByTier(ctx context.Context, r Range) ([]TierCount, error) {

@@ -186,3 +186,19 @@ func TestUsageIsDeletedAfterRetention(t *testing.T) {
 		require.Equal(t, []int64{0, 0, 0}, []int64{rows("usage_keys"), rows("usage_outcomes"), rows("tally_batches")})
 	})
 }
+
+// The status page shows the requests that were not rejected, those of all accounts together.
+func TestServedByDay(t *testing.T) {
+	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
+		s, ctx, key, other := usage.NewStore(db.DB), t.Context(), issue(t, db, "1"), issue(t, db, "2")
+		_, err := s.Count(ctx, usage.Batch{ID: "first", Sums: []usage.KeySum{
+			{Key: key.ID, Day: "2026-11-19", Outcome: api.CallServed, Calls: 7}, {Key: other.ID, Day: "2026-11-19", Outcome: api.CallNotFound, Calls: 2},
+			{Key: other.ID, Day: "2026-11-19", Outcome: api.CallFailed, Calls: 1}, {Key: key.ID, Day: "2026-11-20", Outcome: api.CallMinuteLimitReached, Calls: 5},
+			{Key: key.ID, Day: "2026-11-18", Outcome: api.CallServed, Calls: 9},
+		}, LastUsed: map[string]time.Time{key.ID: db.Now(), other.ID: db.Now()}})
+		require.NoError(t, err)
+		days, err := s.Served(ctx, usage.Range{From: "2026-11-19", To: "2026-11-20"})
+		require.NoError(t, err)
+		require.Equal(t, []api.DayServed{{Day: "2026-11-19", Calls: 10, Failed: 1}}, days)
+	})
+}

@@ -52,6 +52,7 @@ type Site struct {
 	figures *Figures             // nil while unknown
 	catalog *api.CatalogOverview // nil while unknown
 	health  *Health              // nil before the first check
+	served  []api.DayServed      // nil while unknown
 }
 
 type document struct {

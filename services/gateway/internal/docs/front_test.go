@@ -141,6 +141,17 @@ func TestStatusPage(t *testing.T) {
 	} {
 		require.Contains(t, page, shown)
 	}
+	require.NotContains(t, page, "<svg", "the days are unknown")
+	require.NoError(t, site.ShowServed([]api.DayServed{
+		{Day: "2026-11-20", Calls: 10_000, Failed: 1}, {Day: "2026-11-21", Calls: 100, Failed: 1}, {Day: "2026-11-22", Calls: 10, Failed: 9}, {Day: "2026-01-01", Calls: 1},
+	}))
+	page = plainly(t, site, "/status")
+	for _, shown := range []string{
+		"Last 90 days", "1 day met the target of availability, 1 missed it with at least 99% served, 1 had less, and 87 had no requests.",
+		`<rect class="good" x="87" width=".8" height="10"><title>2026-11-20: 99.99% served</title>`, `<rect class="bad" x="89" width=".8" height="10"><title>2026-11-22: 10.00% served</title>`,
+	} {
+		require.Contains(t, page, shown)
+	}
 	health.Missing = []string{"redis"}
 	require.NoError(t, site.ShowHealth(health))
 	page = plainly(t, site, "/status")

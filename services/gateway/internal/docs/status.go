@@ -29,6 +29,9 @@ type Measured struct {
 	Served, InTime int // served requests, and those of them within LatencyObjective
 }
 
+// fairDay is the share of served calls below which a day is bad.
+const fairDay = 0.99
+
 // Service level objectives, as in docs/operators/slo.md.
 const (
 	AvailabilityTarget = 0.999
@@ -43,6 +46,44 @@ func (s *Site) ShowHealth(h Health) error {
 	defer s.mu.Unlock()
 	s.health = &h
 	return s.update(rendering.status)
+}
+
+// ShowServed shows how many calls failed on each of the last days, oldest first. Days without calls may be missing.
+func (s *Site) ShowServed(days []api.DayServed) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.served = append([]api.DayServed{}, days...)
+	return s.update(rendering.status)
+}
+
+// bar is a day on the status page.
+type bar struct {
+	X     int    // position
+	Tone  string // class of the bar
+	Title string
+}
+
+// bars returns the last days until today, oldest first.
+func (r rendering) bars(today time.Time) (all []bar) {
+	for i := range api.ServedDays {
+		day := today.UTC().AddDate(0, 0, i+1-api.ServedDays).Format(time.DateOnly)
+		b := bar{X: i, Tone: "none", Title: day + ": no requests"}
+		at := slices.IndexFunc(r.served, func(d api.DayServed) bool { return d.Day == day })
+		if at >= 0 && r.served[at].Calls > 0 {
+			d := r.served[at]
+			b.Title = day + ": " + percent(d.Calls-d.Failed, d.Calls) + " served"
+			switch share := float64(d.Calls-d.Failed) / float64(d.Calls); {
+			case share >= AvailabilityTarget:
+				b.Tone = "good"
+			case share >= fairDay:
+				b.Tone = "warn"
+			default:
+				b.Tone = "bad"
+			}
+		}
+		all = append(all, b)
+	}
+	return all
 }
 
 // part is a part of the service on the status page.
@@ -76,6 +117,14 @@ func (r rendering) status() error {
 			for i, p := range parts {
 				parts[i].Problem = p.Problem || slices.Contains(p.needs, name)
 			}
+		}
+		if r.served != nil {
+			bars := r.bars(r.health.At)
+			days := map[string]int{}
+			for _, b := range bars {
+				days[b.Tone]++
+			}
+			data["Bars"], data["Days"] = bars, days
 		}
 		data["Parts"], data["At"], data["Since"] = parts, instant(r.health.At), instant(r.health.Since)
 	}
