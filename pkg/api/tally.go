@@ -54,8 +54,8 @@ type UsageBatch struct {
 // MaxUsageCounts limits the number of entries of a usage batch.
 const MaxUsageCounts = 5000
 
-// DayServed says how many calls of one UTC day were not rejected, and how many of them failed. It counts calls of all accounts, and a caller
-// that disconnects before the response as a failure.
+// DayServed counts the calls of one UTC day that were not rejected, and those of them that failed. The calls are those of all accounts. A
+// caller that disconnects before the response counts as a failure.
 type DayServed struct {
 	Day    string `json:"day"` // 2026-11-20
 	Calls  int    `json:"calls"`
