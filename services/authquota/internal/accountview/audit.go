@@ -9,6 +9,7 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/keys"
 )
 
 // Event is an audit log entry for the account's person.
@@ -16,6 +17,7 @@ type Event struct {
 	At     time.Time
 	Action string
 	Own    bool // by the person, as far as is known
+	Auto   bool // without an operator
 	Detail map[string]any
 	Times  int // number of occurrences, if it stands for several
 }
@@ -96,7 +98,7 @@ func (s *Store) Failures(ctx context.Context, accountID string, actions []string
 }
 
 func toEvent(r dbtx.AuditRow, accountID string) Event {
-	e := Event{At: database.FromMicros(r.At), Action: r.Action, Own: r.Actor == accountID}
+	e := Event{At: database.FromMicros(r.At), Action: r.Action, Own: r.Actor == accountID, Auto: r.Actor == keys.AutoApproval}
 	_ = json.Unmarshal([]byte(r.Detail), &e.Detail) // invalid detail is omitted
 	return e
 }

@@ -218,6 +218,9 @@ func offer(db *gorm.DB, id string, standing account.Standing, now time.Time) (o 
 	return o, err
 }
 
+// AutoApproval is the actor of approvals without an operator.
+const AutoApproval = "auto-approve"
+
 // RequestKey records a person's request for a key, and that the account accepts the terms of use. It approves a request for a key
 // of its Offer and, if atOnce, every other one.
 func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, terms account.Acceptance, atOnce bool) (Request, error) {
@@ -248,7 +251,7 @@ func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, 
 		if err != nil || !atOnce && !wanted.Test && !offered.Live {
 			return err
 		}
-		if _, err := Approve().Apply(&req, "auto-approve", tx.Now); err != nil {
+		if _, err := Approve().Apply(&req, AutoApproval, tx.Now); err != nil {
 			return err
 		}
 		return saveDecision(tx, req, false) // the next page shows it

@@ -47,8 +47,11 @@ func describe(e accountview.Event) event {
 		}
 	}
 	by := "the operator"
-	if e.Own {
+	switch {
+	case e.Own:
 		by = "you"
+	case e.Auto:
+		by = "automatic"
 	}
 	if what, failed := accountview.Failures[e.Action]; failed {
 		if e.Times > 1 {

@@ -224,6 +224,7 @@ func TestKeyIsApprovedAutomaticallyWhereThatIsSet(t *testing.T) {
 	r := listed(s, "?all=true")[0]
 	p.Leads("/account/keys/requests/" + r.ID + "/collect")
 	require.Equal(t, "auto-approve", r.DecidedBy)
+	b.Get("/account/security").Shows(http.StatusOK, "Key request approved", "automatic")
 	newKey(t, s, b.Post("/account/keys/requests/"+r.ID+"/collect"))
 	require.Empty(t, s.TakePosted(t), "the person sees it on the page")
 }
