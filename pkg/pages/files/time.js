@@ -4,6 +4,7 @@ for (const time of document.querySelectorAll("time[datetime*='T']")) {
   if (isNaN(at) || at.getTimezoneOffset() === 0) continue;
   const local = document.createElement("span");
   local.className = "local";
-  local.textContent = " (" + at.toLocaleString(document.documentElement.lang, { dateStyle: "medium", timeStyle: "short" }) + " your time)";
+  const day = time.hasAttribute("data-clock") ? {} : { dateStyle: "medium" }; // a clock stands below its day
+  local.textContent = " (" + at.toLocaleString(document.documentElement.lang, { ...day, timeStyle: "short" }) + " your time)";
   time.append(local);
 }
