@@ -250,7 +250,7 @@ func TestResponseOfAReplacedDatabaseIsNotSent(t *testing.T) {
 func TestResponseFromBeforeAnAcceptedLossIsNotSent(t *testing.T) {
 	o := newOwner(t, at(5, "a"), at(6, "b"))
 	seen := o.mark(at(6, "b"))
-	w := o.serve("/x", func(w http.ResponseWriter, _ *http.Request) {
+	w := o.serve("/operator/v1/x", func(w http.ResponseWriter, _ *http.Request) {
 		o.changes = o.changes[:1]
 		_, err := o.Verify(t.Context(), seen)
 		require.ErrorIs(t, err, ErrSetBack)
@@ -258,6 +258,7 @@ func TestResponseFromBeforeAnAcceptedLossIsNotSent(t *testing.T) {
 		_, _ = w.Write([]byte("nothing new"))
 	}, seen)
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.NotContains(t, w.Body.String(), "accept the loss", "an operator has done so")
 	require.Empty(t, w.Header().Get(api.MarkHeader))
 	w = o.serve("/x", func(w http.ResponseWriter, _ *http.Request) { require.True(t, Lost(w)) }, seen)
 	require.Equal(t, http.StatusOK, w.Code)

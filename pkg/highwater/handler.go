@@ -164,7 +164,11 @@ func (w *response) begin(status int) {
 				header.Del(name)
 			}
 		}
-		w.guard.writeSetBack(w.ResponseWriter, w.request, w.problems)
+		if w.guard.Err() != nil {
+			w.guard.writeSetBack(w.ResponseWriter, w.request, w.problems)
+		} else { // decided already
+			w.problems.Write(w.ResponseWriter, w.request, unavailable(ErrSetBack))
+		}
 		return
 	}
 	if err == nil && newest != "" {

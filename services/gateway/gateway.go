@@ -95,7 +95,7 @@ func start(r *service.Runtime, cfg Config) error {
 	requests := newRequestLog(authquota, r.Telemetry)
 	shown := newFigures(cfg, pages, authquota)
 	limiter := newLimiter(cfg, counters, r)
-	agents, err := agent.New(cfg.PublicURL)
+	agents, err := agent.New(cfg.PublicURL, r.Log)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -22,7 +23,7 @@ const publicURL = "https://api.example"
 // connect returns a client of a server whose calls call serves, in the newest version of the protocol.
 func connect(t *testing.T, call Call) *mcp.ClientSession {
 	t.Helper()
-	s, err := New(publicURL)
+	s, err := New(publicURL, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -196,7 +197,13 @@ func TestHistoryHasKnownFactsAndACitation(t *testing.T) {
 	for i, e := range got.Results {
 		require.Equal(t, list.Data[i].ID, e.ID)
 		require.Equal(t, list.Data[i].Facts != nil && list.Data[i].Facts.Known(), len(e.Facts) > 0)
+		if facts := list.Data[i].Facts; facts != nil {
+			for _, source := range facts.Cites(api.FactNames...) {
+				require.Contains(t, text, source, "a fact of an event has its own sources")
+			}
+		}
 	}
+	require.Contains(t, text, "sourceUrl")
 }
 
 func TestResultsAreShort(t *testing.T) {
@@ -278,7 +285,7 @@ func TestMessagesAreParsed(t *testing.T) {
 
 // encoding/json takes the last of both, the library that in lower case.
 func TestMessageWithTwoMethods(t *testing.T) {
-	s, err := New(publicURL)
+	s, err := New(publicURL, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	m, err := Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","Method":"tools/list","params":{"name":"search_opportunities"}}`))
 	require.NoError(t, err)

@@ -71,15 +71,12 @@ type fact struct {
 	Sources []int  `json:"sources,omitempty"` // numbers in the record's sources; empty: all of them
 }
 
-func search(r Response, publicURL string, _ *url.URL) (string, error) {
+func search(r Response, publicURL string) (string, error) {
 	var list api.OpportunityList
 	if err := json.Unmarshal(r.Body, &list); err != nil {
 		return "", err
 	}
-	out := results{AsOf: list.Meta.GeneratedAt, Total: &list.Pagination.Total}
-	if list.Pagination.HasMore {
-		out.NextPage = list.Pagination.Page + 1
-	}
+	out := pageOf(list.Meta, list.Pagination)
 	for _, o := range list.Data {
 		item, err := recordOf(o, publicURL)
 		if err != nil {
@@ -91,7 +88,7 @@ func search(r Response, publicURL string, _ *url.URL) (string, error) {
 	return out.text(r.Header, "Some results of this page did not fit. Repeat with a smaller limit.")
 }
 
-func detail(r Response, publicURL string, _ *url.URL) (string, error) {
+func detail(r Response, publicURL string) (string, error) {
 	var body api.OpportunityDetail
 	if err := json.Unmarshal(r.Body, &body); err != nil {
 		return "", err
@@ -104,15 +101,12 @@ func detail(r Response, publicURL string, _ *url.URL) (string, error) {
 	return out.text(r.Header, "The record is too long for a result. It is at "+permalink(publicURL, body.Data.ID)+".")
 }
 
-func history(r Response, publicURL string, target *url.URL) (string, error) {
+func history(r Response, publicURL string) (string, error) {
 	var list api.EventList
 	if err := json.Unmarshal(r.Body, &list); err != nil {
 		return "", err
 	}
-	out := results{AsOf: list.Meta.GeneratedAt, Total: &list.Pagination.Total}
-	if list.Pagination.HasMore {
-		out.NextPage = list.Pagination.Page + 1
-	}
+	out := pageOf(list.Meta, list.Pagination)
 	for _, e := range list.Data {
 		item := event{e.ID, e.CheckedAt, e.CheckType, e.Outcome, e.SourceURLs, nil, e.Note}
 		if e.Facts != nil {
@@ -128,6 +122,15 @@ func history(r Response, publicURL string, target *url.URL) (string, error) {
 	return out.text(r.Header, "Some events of this page did not fit. Repeat with a smaller limit.")
 }
 
+// pageOf returns the result for a page of a list, without its items.
+func pageOf(meta api.Meta, at api.Pagination) results {
+	out := results{AsOf: meta.GeneratedAt, Total: &at.Total}
+	if at.HasMore {
+		out.NextPage = at.Page + 1
+	}
+	return out
+}
+
 // event is an event of the history. Facts are those that a review found.
 type event struct {
 	ID        string         `json:"id"`
@@ -139,7 +142,7 @@ type event struct {
 	Note      string         `json:"note,omitempty"`
 }
 
-// known returns the known facts by name, in short form.
+// known returns the known facts by name.
 func known(f api.Facts) (values map[string]any, err error) {
 	body, err := json.Marshal(f)
 	if err != nil {
@@ -147,13 +150,10 @@ func known(f api.Facts) (values map[string]any, err error) {
 	}
 	err = json.Unmarshal(body, &values)
 	maps.DeleteFunc(values, func(name string, _ any) bool { return !f.Knows(name) })
-	for _, v := range values {
-		shorten(v)
-	}
 	return values, err
 }
 
-// shorten removes empty texts and lists from the objects in a value, and the URLs of sources, which facts have as numbers.
+// shorten removes empty texts and lists from the objects in a value, and the URLs of sources, which a record has as numbers.
 func shorten(value any) {
 	switch v := value.(type) {
 	case []any:
@@ -185,6 +185,7 @@ func recordOf(o api.Opportunity, publicURL string) (record, error) {
 	}
 	for _, name := range api.FactNames {
 		if value, ok := values[name]; ok {
+			shorten(value)
 			out.Facts = append(out.Facts, fact{name, value, string(v.Status), day(v.LastCheckedAt), out.number(o.Facts.Cites(name))})
 		} else {
 			out.Unknown = append(out.Unknown, name)

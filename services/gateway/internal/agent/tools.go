@@ -22,7 +22,7 @@ const (
 type tool struct {
 	name, title, description string
 	operation                string // id in the OpenAPI description
-	result                   func(r Response, publicURL string, target *url.URL) (string, error)
+	result                   func(r Response, publicURL string) (string, error)
 }
 
 var tools = []tool{

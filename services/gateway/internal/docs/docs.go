@@ -148,7 +148,7 @@ func (r rendering) limited() error {
 	text, cache := r.local(api.OpenAPIYAML)
 	if cache == withheld {
 		r.withhold("/openapi.yaml", "/openapi.json")
-		doc, err := apidoc.Parse([]byte(text))
+		doc, err := apidoc.Published()
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package edge
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,7 +48,7 @@ func (l *agentLimits) of(addr netip.Addr) *rate.Limiter {
 // agent serves a message of an agent. A message that calls a tool makes one API call, which is authenticated, admitted, charged and recorded
 // like a request for it; other messages are free. Errors of the endpoint itself have the form of its protocol, JSON-RPC.
 func (e *Edge) agent(w http.ResponseWriter, r *http.Request, _ target, _ *observation) (int, error) {
-	reject := func(status int, text string) (int, error) { return status, writeRPCError(w, status, text) }
+	reject := func(status int, text string) (int, error) { return writeRPCError(w, status, text), nil }
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		return reject(http.StatusMethodNotAllowed, "this endpoint allows only POST; see "+e.Errors.BaseURL+"/docs/agents")
@@ -115,23 +114,19 @@ func (e *Edge) agentCall(w http.ResponseWriter, r *http.Request, address *url.UR
 	return agent.Response{Status: buffer.status, Header: buffer.header, Body: buffer.body}
 }
 
-// writeRPCError writes an error of the protocol, without the id of a message.
-func writeRPCError(w http.ResponseWriter, status int, text string) error {
+// writeRPCError writes an error of the protocol, without the id of a message, and returns the status.
+func writeRPCError(w http.ResponseWriter, status int, text string) int {
 	type failure struct {
 		Code    int    `json:"code"`
 		Message string `json:"message"`
 	}
-	body, err := json.Marshal(struct {
+	body, _ := json.Marshal(struct { // cannot fail: texts and numbers only
 		Version string  `json:"jsonrpc"`
 		ID      *string `json:"id"`
 		Error   failure `json:"error"`
 	}{"2.0", nil, failure{invalidRequest, text}})
-	if err != nil {
-		return err
-	}
 	w.Header().Set("Content-Type", "application/json")
-	writeRPC(w, status, body)
-	return nil
+	return writeRPC(w, status, body)
 }
 
 const invalidRequest = -32600 // JSON-RPC 2.0, section 5.1
@@ -142,6 +137,6 @@ func writeRPC(w http.ResponseWriter, status int, body []byte) int {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = bytes.NewReader(body).WriteTo(w) // the client disconnected
+	_, _ = w.Write(body) // the client disconnected
 	return status
 }
