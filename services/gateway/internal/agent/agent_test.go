@@ -125,7 +125,7 @@ func TestArgumentsBecomeOneCall(t *testing.T) {
 		{"search_opportunities", map[string]any{"limit": 11}, "limit must be a number from 1 to 10"},
 		{"search_opportunities", map[string]any{"limit": 0}, "limit must be"},
 		{"search_opportunities", map[string]any{"country": []string{"CA"}}, "country must be a text"},
-		{"search_opportunities", map[string]any{"verifed": true}, `no argument "verifed"`},
+		{"search_opportunities", map[string]any{"verifed": true}, `no argument "verifed", only country, province, remote, verified, `},
 		{"search_opportunities", map[string]any{"If-None-Match": "*"}, "If-None-Match is not an argument"},
 		{"get_opportunity", map[string]any{}, "id must be the id of a record"},
 		{"get_opportunity", map[string]any{"id": "../opportunities"}, "id must be"},

@@ -79,13 +79,16 @@ func (t tool) target(o apidoc.Operation, arguments json.RawMessage) (*url.URL, e
 			return nil, errors.New("the arguments must be a JSON object")
 		}
 	}
-	path, query := o.Path, url.Values{}
+	path, query, names := o.Path, url.Values{}, []string{}
 	for _, p := range o.Parameters {
 		text, err := argument(p, values)
 		if err != nil {
 			return nil, err
 		}
 		delete(values, p.Name)
+		if p.In != "header" {
+			names = append(names, p.Name)
+		}
 		switch {
 		case text == "":
 		case p.In == "path":
@@ -95,7 +98,7 @@ func (t tool) target(o apidoc.Operation, arguments json.RawMessage) (*url.URL, e
 		}
 	}
 	for name := range values {
-		return nil, fmt.Errorf("%s has no argument %q", t.name, name)
+		return nil, fmt.Errorf("%s has no argument %q, only %s", t.name, name, strings.Join(names, ", "))
 	}
 	return url.Parse(path + "?" + query.Encode())
 }

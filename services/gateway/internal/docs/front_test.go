@@ -142,6 +142,8 @@ func TestStatusPage(t *testing.T) {
 		require.Contains(t, page, shown)
 	}
 	require.NotContains(t, page, "<svg", "the days are unknown")
+	require.NoError(t, site.ShowServed(nil))
+	require.Contains(t, get(t, site, "/status").Body.String(), "0 days met the target of availability, 0 missed it with at least 99% served, 0 had less, and 90 had no requests.")
 	require.NoError(t, site.ShowServed([]api.DayServed{
 		{Day: "2026-11-20", Calls: 10_000, Failed: 1}, {Day: "2026-11-21", Calls: 100, Failed: 1}, {Day: "2026-11-22", Calls: 10, Failed: 9}, {Day: "2026-01-01", Calls: 1},
 	}))

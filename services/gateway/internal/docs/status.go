@@ -120,7 +120,7 @@ func (r rendering) status() error {
 		}
 		if r.served != nil {
 			bars := r.bars(r.health.At)
-			days := map[string]int{}
+			days := map[string]int{"good": 0, "warn": 0, "bad": 0, "none": 0} // a template shows nothing for a missing one
 			for _, b := range bars {
 				days[b.Tone]++
 			}
