@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
@@ -184,7 +186,12 @@ func (f *restored) backupRedis() (restore func()) {
 	}
 	client, all := f.redis.Client(), map[string]saved{}
 	for _, key := range client.Keys(f.t.Context(), "*").Val() {
-		all[key] = saved{client.Dump(f.t.Context(), key).Val(), client.PTTL(f.t.Context(), key).Val()}
+		value, err := client.Dump(f.t.Context(), key).Result()
+		if errors.Is(err, redis.Nil) { // deleted meanwhile, as a set whose members were copied
+			continue
+		}
+		require.NoError(f.t, err)
+		all[key] = saved{value, max(client.PTTL(f.t.Context(), key).Val(), 0)} // 0: none
 	}
 	require.NotEmpty(f.t, all)
 	return func() {
