@@ -222,23 +222,29 @@ func AwaitLine(out io.Reader, text string) bool {
 	return false
 }
 
-// ports counts up from a random start, so that no address is returned twice in a process.
+// ports counts up from a random start, so that a process returns no address twice.
 var ports atomic.Int64
 
 func init() { ports.Store(rand.Int64N(10_000)) }
 
 // FreeAddress returns a loopback address for a program that the test starts. Its port is below those that the kernel gives to connections
-// and to listeners on port 0, so that none of these takes it before the program starts.
+// and to listeners on port 0. Until the test ends, no other test process gets it: a UDP socket with the same number reserves it.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
+	var config net.ListenConfig
 	for {
-		ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", strconv.FormatInt(10_000+ports.Add(1)%10_000, 10)))
-		if err != nil {
-			require.ErrorIs(t, err, syscall.EADDRINUSE)
-			continue
+		address := net.JoinHostPort("127.0.0.1", strconv.FormatInt(10_000+ports.Add(1)%10_000, 10))
+		reserved, err := config.ListenPacket(context.Background(), "udp", address)
+		if err == nil {
+			var ln net.Listener
+			if ln, err = config.Listen(context.Background(), "tcp", address); err == nil {
+				t.Cleanup(func() { _ = reserved.Close() })
+				require.NoError(t, ln.Close())
+				return address
+			}
+			_ = reserved.Close()
 		}
-		require.NoError(t, ln.Close())
-		return ln.Addr().String()
+		require.ErrorIs(t, err, syscall.EADDRINUSE)
 	}
 }
 

@@ -42,27 +42,15 @@ func start(t testing.TB, arguments, environment []string) *Server {
 	storetest.SkipIfQuick(t)
 	s := &Server{t: t, arguments: append([]string{"--dir", t.TempDir()}, arguments...), environment: environment}
 	t.Cleanup(s.Stop)
-	for range 10 { // another process may take the port first
-		_, port, err := net.SplitHostPort(storetest.FreeAddress(t))
-		require.NoError(t, err)
-		s.port, s.URL = port, "redis://127.0.0.1:"+port
-		if s.run() {
-			return s
-		}
-		s.Stop()
-	}
-	t.Fatal("redis-server exits before it is ready")
-	return nil
+	_, port, err := net.SplitHostPort(storetest.FreeAddress(t))
+	require.NoError(t, err)
+	s.port, s.URL = port, "redis://127.0.0.1:"+port
+	s.Start()
+	return s
 }
 
 // Start starts the server, without data unless it is from StartOn, on the same port as before. It returns when the server is ready.
 func (s *Server) Start() {
-	s.t.Helper()
-	require.True(s.t, s.run(), "redis-server exited before it was ready")
-}
-
-// run starts the server and reports whether it is ready. Otherwise it has exited.
-func (s *Server) run() bool {
 	s.t.Helper()
 	arguments := append([]string{"--bind", "127.0.0.1", "--port", s.port, "--save", "", "--appendonly", "no"}, s.arguments...)
 	s.cmd = exec.Command("redis-server", arguments...) //nolint:noctx // ended by Stop
@@ -70,7 +58,7 @@ func (s *Server) run() bool {
 	out, err := s.cmd.StdoutPipe()
 	require.NoError(s.t, err)
 	require.NoError(s.t, s.cmd.Start(), "no redis-server: run tests with scripts/with-stores, which installs it")
-	return storetest.AwaitLine(out, "Ready to accept connections")
+	require.True(s.t, storetest.AwaitLine(out, "Ready to accept connections"), "redis-server exited before it was ready")
 }
 
 // Stop kills the server. Its data is lost unless it is from StartOn.
