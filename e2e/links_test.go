@@ -62,6 +62,7 @@ func (l *link) repair() {
 	l.t.Helper()
 	l.proxy.Toxics.ResetToxics(context.Background())
 	if !l.proxy.Enabled {
+		storetest.AwaitForks()
 		require.NoError(l.t, l.proxy.Start())
 	}
 }

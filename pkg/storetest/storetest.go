@@ -240,12 +240,20 @@ func FreeAddress(t testing.TB) string {
 			if ln, err = config.Listen(context.Background(), "tcp", address); err == nil {
 				t.Cleanup(func() { _ = reserved.Close() })
 				require.NoError(t, ln.Close())
+				AwaitForks()
 				return address
 			}
 			_ = reserved.Close()
 		}
 		require.ErrorIs(t, err, syscall.EADDRINUSE)
 	}
+}
+
+// AwaitForks returns once the programs that this process is starting run. Until then each has a copy of every open file, so the port of a
+// listener that was just closed may still be taken.
+func AwaitForks() {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 }
 
 // Eventually fails the test unless ok returns true within 30 s. It polls every 5 ms.

@@ -34,6 +34,7 @@ type wire struct {
 
 func (w *wire) join() {
 	w.t.Helper()
+	storetest.AwaitForks()
 	ln, err := new(net.ListenConfig).Listen(w.t.Context(), "tcp", w.addr)
 	require.NoError(w.t, err)
 	w.ln, w.addr = ln, ln.Addr().String()

@@ -109,6 +109,7 @@ func (r *embeddedRedis) Stop() {
 	if r.server != nil {
 		r.server.Close()
 		r.server = nil
+		storetest.AwaitForks()
 	}
 }
 

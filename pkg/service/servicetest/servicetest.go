@@ -53,6 +53,7 @@ func Start(t testing.TB, name string, run func(context.Context, server.Config, t
 	s.Stop = sync.OnceFunc(func() {
 		cancel()
 		require.NoError(t, <-ended)
+		storetest.AwaitForks() // the next service may listen on the same port
 	})
 	t.Cleanup(func() {
 		s.Stop()
