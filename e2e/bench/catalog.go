@@ -228,7 +228,7 @@ func newRecords(ctx context.Context, s *stack, n int) (*records, error) {
 	if r.address, err = freeAddress(); err != nil {
 		return r, err
 	}
-	if r.process, err = start(s.dir, "pgx", nil, filepath.Join(s.bin, "baseline-record"), "-listen", r.address, "-database", url); err != nil {
+	if r.process, err = start(s.dir, "pgx", nil, filepath.Join(s.bin, "baseline"), "record", "-listen", r.address, "-database", url); err != nil {
 		return r, err
 	}
 	return r, ready(ctx, "http://"+r.address+"/list", time.Minute, r.process)

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"opportunity.internal/e2e/bench/baseline"
 	"opportunity.internal/e2e/bench/report"
 	"opportunity.internal/e2e/load"
 )
@@ -40,7 +39,7 @@ func newEdge(ctx context.Context, s *stack) (*edge, error) {
 		for name, value := range s.header {
 			args = append(args, "-header", name+": "+value)
 		}
-		return start(s.dir, "minimal gateway", nil, filepath.Join(s.bin, "baseline-gateway"), args...)
+		return start(s.dir, "minimal gateway", nil, filepath.Join(s.bin, "baseline"), append([]string{"gateway"}, args...)...)
 	}
 	if e.minimal, err = minimal(e.addresses[0], unlimited); err != nil {
 		return e, err
@@ -49,9 +48,9 @@ func newEdge(ctx context.Context, s *stack) (*edge, error) {
 		return e, err
 	}
 	host, port := split(s.address["redis"])
-	limiting := baseline.Nginx{Listen: e.addresses[1], Service: s.address["catalog"], Header: s.header, Keys: s.keys, PerMinute: unlimited,
+	limiting := nginx{Listen: e.addresses[1], Service: s.address["catalog"], Header: s.header, Keys: s.keys, PerMinute: unlimited,
 		RedisHost: host, RedisPort: port}
-	forwarding := baseline.Nginx{Listen: e.addresses[2], Service: s.address["catalog"], Header: s.header}
+	forwarding := nginx{Listen: e.addresses[2], Service: s.address["catalog"], Header: s.header}
 	if e.limiting, e.noNginx = startNginx(s.dir, limiting); e.noNginx == nil {
 		e.forwarding, e.noNginx = startNginx(s.dir, forwarding)
 	}
@@ -92,7 +91,7 @@ func (e *edge) close() {
 }
 
 // startNginx starts an nginx with files in a directory of its own below dir.
-func startNginx(dir string, n baseline.Nginx) (*process, error) {
+func startNginx(dir string, n nginx) (*process, error) {
 	path, err := exec.LookPath("nginx")
 	if err != nil {
 		if path, err = exec.LookPath("/usr/sbin/nginx"); err != nil {
@@ -105,7 +104,7 @@ func startNginx(dir string, n baseline.Nginx) (*process, error) {
 	if err := os.Chmod(n.Dir, 0o755); err != nil { //nolint:gosec // the workers run as another user
 		return nil, err
 	}
-	config, err := n.Config()
+	config, err := n.config()
 	if err != nil {
 		return nil, err
 	}

@@ -17,13 +17,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/certificate"
-	"opportunity.internal/pkg/certificate/certificatetest"
+	"opportunity.internal/pkg/service/servicetest"
 )
 
 // world is a certificate in files, with a clock, a log and metrics.
 type world struct {
 	t        *testing.T
-	ca       *certificatetest.CA
+	ca       *servicetest.CA
 	dir      string
 	now      time.Time
 	log      bytes.Buffer
@@ -31,7 +31,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	return &world{t: t, ca: certificatetest.New(t), dir: t.TempDir(), now: time.Now(), registry: prometheus.NewRegistry()}
+	return &world{t: t, ca: servicetest.NewCA(t), dir: t.TempDir(), now: time.Now(), registry: prometheus.NewRegistry()}
 }
 
 func (w *world) file(name string) string { return filepath.Join(w.dir, name) }
@@ -239,7 +239,7 @@ func TestChangedAuthoritiesAreTrusted(t *testing.T) {
 	roots, err := certificate.OpenRoots(certificate.PeerConfig{CAFile: w.file("ca.crt")}, func() time.Time { return w.now }, slog.New(slog.NewTextHandler(&w.log, nil)), w.registry)
 	require.NoError(t, err)
 	require.True(t, roots.Pool().Equal(w.ca.Pool()))
-	next := certificatetest.New(t)
+	next := servicetest.NewCA(t)
 	w.write("ca.crt", next.PEM())
 	require.True(t, roots.Pool().Equal(w.ca.Pool()))
 	w.now = w.now.Add(10 * time.Second)

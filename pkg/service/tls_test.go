@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/certificate"
-	"opportunity.internal/pkg/certificate/certificatetest"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
@@ -30,13 +29,13 @@ type encrypted struct {
 	*servicetest.Service
 	clock *servicetest.Clock
 	dir   string
-	ca    *certificatetest.CA
+	ca    *servicetest.CA
 	own   *service.Runtime
 	url   string
 }
 
 func startEncrypted(t *testing.T, adjust ...func(*certificate.ServerConfig)) *encrypted {
-	e := &encrypted{clock: servicetest.NewClock(time.Now()), dir: t.TempDir(), ca: certificatetest.New(t)}
+	e := &encrypted{clock: servicetest.NewClock(time.Now()), dir: t.TempDir(), ca: servicetest.NewCA(t)}
 	cert, key := e.issue(t)
 	e.write(t, "tls.crt", cert)
 	e.write(t, "tls.key", key)
@@ -128,7 +127,7 @@ func TestOnlyTheServicePortUsesTLS(t *testing.T) {
 	require.Contains(t, e.Metrics(), `tls_certificate_expiry_timestamp_seconds{certificate="server"`) // over plain HTTP
 	require.Contains(t, e.Metrics(), `tls_certificate_expiry_timestamp_seconds{certificate="peer_ca"`)
 
-	e.write(t, "ca.crt", certificatetest.New(t).PEM())
+	e.write(t, "ca.crt", servicetest.NewCA(t).PEM())
 	e.clock.Advance(10 * time.Second)
 	require.ErrorContains(t, e.own.CheckPeer(t.Context(), peer.History, e.url, peer.Tokens{}),
 		"test does not trust the certificate of history: compare OPPORTUNITY_PEER_CA_FILE of test with OPPORTUNITY_TLS_CERT_FILE of history")
@@ -153,7 +152,7 @@ func TestServicePortAcceptsBoth(t *testing.T) {
 		require.Equal(t, url == e.url, resp.TLS != nil)
 	}
 
-	e.write(t, "ca.crt", certificatetest.New(t).PEM())
+	e.write(t, "ca.crt", servicetest.NewCA(t).PEM())
 	e.clock.Advance(10 * time.Second)
 	var untrusted peer.TLSError
 	require.ErrorAs(t, e.own.CheckPeer(t.Context(), peer.History, e.url, peer.Tokens{}), &untrusted)

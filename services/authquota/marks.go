@@ -16,7 +16,6 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/epoch"
 	"opportunity.internal/services/authquota/internal/journal"
 )
 
@@ -87,14 +86,14 @@ func (m *marks) committed(ctx context.Context, change api.Change) {
 // effects are the epochs, with the journal and the mark in Redis: a change of what an account may do is acknowledged after all of them, also if
 // the request is repeated.
 type effects struct {
-	*epoch.Epochs
+	epochs
 
 	marks *marks
 }
 
 // Deliver makes committed changes of an account take effect, on gateways and for a restored database.
 func (e effects) Deliver(ctx context.Context, account string) (left int, err error) {
-	if left, err = e.Epochs.Deliver(ctx, account); err != nil || account == "" {
+	if left, err = e.epochs.Deliver(ctx, account); err != nil || account == "" {
 		return left, err
 	}
 	if err = e.marks.db.DeliverPending(ctx); err == nil {

@@ -14,7 +14,6 @@ import (
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/epoch"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/mail/courier"
 	"opportunity.internal/services/authquota/internal/people"
@@ -79,7 +78,7 @@ func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client, 
 	if err != nil {
 		return nil, err
 	}
-	p.marks, p.epochs = m, effects{epoch.New(client, p.db), m}
+	p.marks, p.epochs = m, effects{epochs{client, p.db}, m}
 	p.mails, err = courier.New(cfg.Mail, p.db, r.Log, r.Registry)
 	return p, err
 }
@@ -124,7 +123,7 @@ func (p *parts) addLoops(r *service.Runtime) {
 	loop("announcements", time.Second, p.stores.notices.PostAnnouncements)
 	loop("plans", time.Minute, p.stores.plan.EndPlans)
 	loop("closing", plan.CancelInterval, p.cancelClosed)
-	loop("epochs", epoch.Interval, p.deliverEpochs)
+	loop("epochs", epochInterval, p.deliverEpochs)
 	r.Every(service.Loop{Name: "mails", Interval: courier.Interval, Do: p.marks.guard.UnlessSetBack(p.mails.Deliver)}) // an SMTP server may take longer than runTimeout
 }
 

@@ -24,7 +24,6 @@ import (
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/billing/internal/httpapi"
 	"opportunity.internal/services/billing/internal/sandbox"
-	"opportunity.internal/services/billing/internal/sandbox/pages"
 	"opportunity.internal/services/billing/migrations"
 )
 
@@ -65,7 +64,7 @@ func start(r *service.Runtime, cfg Config) error {
 	}
 	if c.sandbox != nil {
 		var err error
-		if api.SandboxPages, err = pages.New(c.sandbox, cfg.PublicURL, r.Log); err != nil {
+		if api.SandboxPages, err = c.sandbox.Pages(cfg.PublicURL, r.Log); err != nil {
 			return err
 		}
 		r.Every(service.Loop{Name: "sandbox", Interval: sandbox.Interval, Wake: c.sandbox.Wakeups(), Do: c.marks.guard.UnlessSetBack(c.runSandbox)})

@@ -3,9 +3,12 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/dustin/go-humanize"
 )
 
 // Series holds one figure per round, in the order of the rounds.
@@ -41,11 +44,7 @@ func (s Series) String() string {
 func number(v float64) string {
 	switch {
 	case v >= 100:
-		whole := fmt.Sprintf("%.0f", v)
-		for at := len(whole) - 3; at > 0; at -= 3 {
-			whole = whole[:at] + "," + whole[at:]
-		}
-		return whole
+		return humanize.Comma(int64(math.Round(v)))
 	case v >= 10:
 		return fmt.Sprintf("%.1f", v)
 	case v >= 0.1 || v == 0:

@@ -1,4 +1,4 @@
-// Package apitest makes events for tests that satisfy the rules for evidence, and converts summaries.
+// Package apitest makes events and import files for tests that satisfy the rules for evidence, and converts summaries.
 package apitest
 
 import (

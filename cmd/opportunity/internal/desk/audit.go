@@ -9,14 +9,13 @@ import (
 	"slices"
 	"time"
 
-	"opportunity.internal/cmd/opportunity/internal/desk/acts"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
 )
 
 // auditPage is the data of the list of what people did.
 type auditPage struct {
-	Acts             []acts.Act
+	Acts             []act
 	Filters          url.Values
 	Kinds            []choice
 	Accounts         bool // whether the role can read the audit log of accounts
@@ -29,18 +28,18 @@ var kinds = []struct {
 
 	roles []api.Role
 }{
-	{choice{Value: acts.Listing, Label: "changes of listings"}, curators},
-	{choice{Value: acts.Review, Label: "reviews"}, curators},
-	{choice{Value: acts.LinkCheck, Label: "link checks"}, curators},
-	{choice{Value: acts.Account, Label: "keys and accounts"}, supporters},
+	{choice{Value: listingActs, Label: "changes of listings"}, curators},
+	{choice{Value: reviewActs, Label: "reviews"}, curators},
+	{choice{Value: linkCheckActs, Label: "link checks"}, curators},
+	{choice{Value: accountActs, Label: "keys and accounts"}, supporters},
 }
 
 var auditFilters = []string{"actor", "kind", "record", "account", "action", "from", "to"}
 
-// actLog returns the log that the filters select, of the kinds that the role can read. Without a kind, it leaves out link checks, which
+// selectActs returns the log that the filters select, of the kinds that the role can read. Without a kind, it leaves out link checks, which
 // are not acts of people.
-func actLog(v *visit, filters url.Values) (log acts.Log, problems []problem) {
-	log = acts.Log{Client: v.client, Filter: acts.Filter{
+func selectActs(v *visit, filters url.Values) (log actLog, problems []problem) {
+	log = actLog{Client: v.client, Filter: actFilter{
 		Actor: filters.Get("actor"), Record: filters.Get("record"), Account: filters.Get("account"), Action: filters.Get("action"),
 	}}
 	for name, at := range map[string]*time.Time{"from": &log.Filter.Since, "to": &log.Filter.Until} {
@@ -55,8 +54,8 @@ func actLog(v *visit, filters url.Values) (log acts.Log, problems []problem) {
 	}
 	accounts, record := log.Filter.Account+log.Filter.Action != "", log.Filter.Record != ""
 	for _, k := range kinds {
-		selected := filters.Get("kind") == k.Value || filters.Get("kind") == "" && k.Value != acts.LinkCheck
-		if selected && slices.Contains(k.roles, api.Role(v.Session.Role)) && (k.Value == acts.Account && !record || k.Value != acts.Account && !accounts) {
+		selected := filters.Get("kind") == k.Value || filters.Get("kind") == "" && k.Value != linkCheckActs
+		if selected && slices.Contains(k.roles, api.Role(v.Session.Role)) && (k.Value == accountActs && !record || k.Value != accountActs && !accounts) {
 			log.Kinds = append(log.Kinds, k.Value)
 		}
 	}
@@ -69,12 +68,12 @@ func (d *Desk) audit(v *visit) (view, error) {
 	for _, k := range kinds {
 		if slices.Contains(k.roles, api.Role(v.Session.Role)) {
 			page.Kinds = append(page.Kinds, k.choice)
-			page.Accounts = page.Accounts || k.Value == acts.Account
+			page.Accounts = page.Accounts || k.Value == accountActs
 		}
 	}
 	response := view{Template: "audit", Title: "Audit"}
-	log, problems := actLog(v, filters)
-	after, err := acts.ParseCursor(v.FormValue("after"))
+	log, problems := selectActs(v, filters)
+	after, err := parseActCursor(v.FormValue("after"))
 	if err != nil {
 		problems = append(problems, problem{"", "This page no longer exists. Start with the first one"})
 	}
@@ -97,8 +96,8 @@ func (d *Desk) audit(v *visit) (view, error) {
 const exportPage = 1000
 
 // export streams all acts that the filters select, newest first. write writes them to a file.
-func (d *Desk) export(v *visit, name, mediaType string, write func(io.Writer, iter.Seq2[acts.Act, error]) error) (view, error) {
-	log, problems := actLog(v, chosen(v.URL.Query(), auditFilters...))
+func (d *Desk) export(v *visit, name, mediaType string, write func(io.Writer, iter.Seq2[act, error]) error) (view, error) {
+	log, problems := selectActs(v, chosen(v.URL.Query(), auditFilters...))
 	if len(problems) > 0 {
 		return d.audit(v)
 	}
@@ -113,7 +112,7 @@ func (d *Desk) export(v *visit, name, mediaType string, write func(io.Writer, it
 
 func (d *Desk) auditCSV(v *visit) (view, error) {
 	head := []string{"at", "actor", "kind", "action", "subject", "detail"}
-	return d.export(v, "audit.csv", "text/csv; charset=utf-8", func(out io.Writer, all iter.Seq2[acts.Act, error]) (err error) {
+	return d.export(v, "audit.csv", "text/csv; charset=utf-8", func(out io.Writer, all iter.Seq2[act, error]) (err error) {
 		written := verbs.WriteCSV(out, head, func(row func(...string)) {
 			for a, failed := range all {
 				if err = failed; err != nil {
@@ -127,7 +126,7 @@ func (d *Desk) auditCSV(v *visit) (view, error) {
 }
 
 func (d *Desk) auditLines(v *visit) (view, error) {
-	return d.export(v, "audit.jsonl", "application/jsonl", func(out io.Writer, all iter.Seq2[acts.Act, error]) error {
+	return d.export(v, "audit.jsonl", "application/jsonl", func(out io.Writer, all iter.Seq2[act, error]) error {
 		enc := json.NewEncoder(out)
 		for a, err := range all {
 			if err != nil {

@@ -20,7 +20,7 @@ var digest = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // resolve returns the principal of a key. Expired and revoked keys are included; the gateway reports which of the two applies.
 //
-// It looks up the key's account first, because the epoch must be read before the account (see package epoch). If the key is
+// It looks up the key's account first, because the epoch must be read before the account (see epochs in the root package). If the key is
 // connected to another account in the meantime, which happens once at most, it repeats the lookup.
 func (a API) resolve(g *gin.Context) (web.Reply, error) {
 	var query api.PrincipalQuery

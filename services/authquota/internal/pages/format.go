@@ -5,13 +5,15 @@ import (
 	"strings"
 	"time"
 
-	"opportunity.internal/services/authquota/internal/usage/chart"
+	"github.com/dustin/go-humanize"
+
+	"opportunity.internal/services/authquota/internal/usage"
 )
 
 // functions returns the functions of the templates.
 func (p *Pages) functions() template.FuncMap {
 	return template.FuncMap{
-		"instant": instant, "day": day, "count": chart.Count, "class": chart.Class, "operator": p.operator,
+		"instant": instant, "day": day, "count": count, "class": usage.Group.Class, "operator": p.operator,
 		"public": func() string { return p.PublicURL },
 	}
 }
@@ -28,6 +30,9 @@ func (p *Pages) operator() template.HTML {
 	}
 	return template.HTML(who + ` (<a href="` + template.HTMLEscapeString(address) + `">` + template.HTMLEscapeString(p.Contact) + `</a>)`) //nolint:gosec // validated at startup, and escaped
 }
+
+// count formats a number such as 12,345.
+func count(n int) string { return humanize.Comma(int64(n)) }
 
 // instant formats a time; a script adds the local time.
 func instant(t time.Time) template.HTML {

@@ -7,7 +7,6 @@ import (
 
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/services/authquota/internal/usage"
-	"opportunity.internal/services/authquota/internal/usage/chart"
 )
 
 // busiest is the number of keys listed on the page; the others are summed.
@@ -51,12 +50,12 @@ func (p *Pages) usage(v *Visit) (pages.View, error) {
 	}
 	bars := usage.Since(usage.Bars(charted, counts))
 	shown := usageView{
-		Today: today, Chart: chart.Days(bars), Range: usage.Last(v.Now, usage.ParseDays(v.Query("days"), 30)),
+		Today: today, Chart: usage.Chart(bars), Range: usage.Last(v.Now, usage.ParseDays(v.Query("days"), 30)),
 	}
 	all := usage.Sum(bars)
 	shown.Total = all.Total()
 	for g, calls := range all {
-		shown.Legend = append(shown.Legend, groupSum{usage.Names[g], chart.Class(usage.Group(g)), calls})
+		shown.Legend = append(shown.Legend, groupSum{usage.Names[g], usage.Group(g).Class(), calls})
 	}
 	for _, n := range usage.Choices {
 		shown.Choices = append(shown.Choices, rangeChoice{n, rangeName(n), n == shown.Range.Days})
@@ -74,7 +73,7 @@ func rangeName(n int) string {
 	if n == 1 {
 		return "Today"
 	}
-	return chart.Count(n) + " days"
+	return count(n) + " days"
 }
 
 // Current returns the label of the shown range within a sentence.

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/dustin/go-humanize"
+
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/usage/chart"
 )
 
 // Offer is a tier in the comparison of plans.
@@ -43,7 +44,7 @@ func Gains(from, to Offer) []string {
 	var list []string
 	more := func(what string, now, then int) {
 		if then > now {
-			list = append(list, fmt.Sprintf("%s %s instead of %s", chart.Count(then), what, chart.Count(now)))
+			list = append(list, fmt.Sprintf("%s %s instead of %s", humanize.Comma(int64(then)), what, humanize.Comma(int64(now))))
 		}
 	}
 	if from.Records() != to.Records() {

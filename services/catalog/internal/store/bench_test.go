@@ -16,7 +16,6 @@ import (
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/catalog/internal/listing/listingtest"
 	"opportunity.internal/services/catalog/internal/oracle"
 	"opportunity.internal/services/catalog/internal/snapshot"
 	"opportunity.internal/services/catalog/internal/store"
@@ -67,7 +66,7 @@ func seed(b *testing.B, s interface {
 				summaries = append(summaries, *r.Summary)
 			}
 		}
-		_, err := s.Import(context.Background(), "bench", listingtest.File(lines), false)
+		_, err := s.Import(context.Background(), "bench", apitest.File(lines), false)
 		require.NoError(b, err)
 		require.NoError(b, s.SaveSummaries(context.Background(), apitest.Encoded(summaries...)))
 	}

@@ -18,7 +18,6 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/catalog/internal/listing"
-	"opportunity.internal/services/catalog/internal/listing/listingtest"
 	"opportunity.internal/services/catalog/internal/query"
 	"opportunity.internal/services/catalog/internal/snapshot"
 	"opportunity.internal/services/catalog/internal/store"
@@ -89,7 +88,7 @@ func (r reader) withdraw(ids ...string) {
 
 func (r reader) importLines(lines ...listingfile.Line) {
 	r.t.Helper()
-	_, err := r.Import(r.t.Context(), "ann", listingtest.File(lines), false)
+	_, err := r.Import(r.t.Context(), "ann", apitest.File(lines), false)
 	require.NoError(r.t, err)
 }
 
@@ -103,7 +102,7 @@ func TestChangesOfRecords(t *testing.T) {
 			got, cursor = r.after(cursor)
 			require.Equal(r.t, want, got)
 		}
-		file := listingtest.Lines("a", "b", "candidate")
+		file := apitest.Lines("a", "b", "candidate")
 		file[0].Visibility = listingfile.Published
 		r.importLines(file...)
 		step("published a")
@@ -136,7 +135,7 @@ func TestChangesOfRecords(t *testing.T) {
 
 func TestPagesOfChanges(t *testing.T) {
 	readerOnEach(t, func(r reader) {
-		r.importLines(listingtest.Lines("a", "b", "c", "d", "e")...)
+		r.importLines(apitest.Lines("a", "b", "c", "d", "e")...)
 		r.publish("a", "b", "c", "d", "e") // in one transaction
 		page, err := r.page("", 2)
 		require.NoError(r.t, err)
@@ -177,7 +176,7 @@ func TestPagesOfChanges(t *testing.T) {
 func TestOldCursorsExpire(t *testing.T) {
 	readerOnEach(t, func(r reader) {
 		_, start := r.after(query.Now)
-		r.importLines(listingtest.Lines("a", "b")...)
+		r.importLines(apitest.Lines("a", "b")...)
 		r.publish("a")
 		_, first := r.after(start)
 		r.clock.Set(at.Add(time.Hour))
@@ -208,7 +207,7 @@ func TestOldCursorsExpire(t *testing.T) {
 // A restored database uses the sequences again.
 func TestCursorsOfLostChangesExpire(t *testing.T) {
 	readerOnEach(t, func(r reader) {
-		r.importLines(listingtest.Lines("a", "b", "c")...)
+		r.importLines(apitest.Lines("a", "b", "c")...)
 		r.publish("a")
 		_, kept := r.after("")
 		r.publish("b")
@@ -236,14 +235,14 @@ func TestCursorsOfLostChangesExpire(t *testing.T) {
 // A transaction that takes its sequences first and commits last is not skipped: later ones wait for it.
 func TestLateCommitIsNotSkipped(t *testing.T) {
 	r := newReader(t, schema.Postgres(t))
-	r.importLines(listingtest.Lines("b")...)
+	r.importLines(apitest.Lines("b")...)
 	r.publish("b")
 	_, cursor := r.after("")
 	written, release, done := make(chan struct{}), make(chan struct{}), make(chan error, 2)
 	go func() {
 		_, err := r.Import(t.Context(), "ann", func(add func(listingfile.Line) error) error {
 			for i := range 201 { // the first 200 are written
-				line := listingtest.Lines(fmt.Sprintf("a-%d", i))[0]
+				line := apitest.Lines(fmt.Sprintf("a-%d", i))[0]
 				line.Visibility = listingfile.Published
 				if err := add(line); err != nil {
 					return err
@@ -280,7 +279,7 @@ func TestLateCommitIsNotSkipped(t *testing.T) {
 func TestCopiesEqualTheRecords(t *testing.T) {
 	readerOnEach(t, func(r reader) {
 		random := rand.New(rand.NewPCG(1, 2))
-		lines := listingtest.Lines(strings.Split("abcdefghijkl", "")...)
+		lines := apitest.Lines(strings.Split("abcdefghijkl", "")...)
 		r.importLines(lines...)
 		type consumer struct {
 			cursor string

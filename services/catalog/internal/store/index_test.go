@@ -10,7 +10,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/catalog/internal/listing/listingtest"
 	"opportunity.internal/services/catalog/internal/store"
 )
 
@@ -27,7 +26,7 @@ func TestRepairIndexDerivesMissingAndOutdatedRows(t *testing.T) {
 		for i := range 600 { // more than one batch
 			ids = append(ids, fmt.Sprintf("r-%03d", i))
 		}
-		_, err := s.Import(t.Context(), "ann", listingtest.File(listingtest.Lines(ids...)), false)
+		_, err := s.Import(t.Context(), "ann", apitest.File(apitest.Lines(ids...)), false)
 		require.NoError(t, err)
 		checked := at.Add(-time.Hour)
 		require.NoError(t, s.SaveSummary(t.Context(), apitest.Encoded(api.Summary{

@@ -6,18 +6,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/catalog/internal/listing/listingtest"
 	"opportunity.internal/services/catalog/internal/store"
 )
 
 func TestDetailIncludesCurationAndChanges(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
-		file := listingtest.Lines("a")
+		file := apitest.Lines("a")
 		file[0].Curation = &listingfile.Curation{Contact: "jo@example.com", Notes: "<n>"}
-		_, err := s.Import(t.Context(), "ann", listingtest.File(file), false)
+		_, err := s.Import(t.Context(), "ann", apitest.File(file), false)
 		require.NoError(t, err)
 		_, err = s.Publish(t.Context(), "bob", []string{"a"}, false)
 		require.NoError(t, err)

@@ -6,17 +6,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/listingfile"
-	"opportunity.internal/services/catalog/internal/listing/listingtest"
 	"opportunity.internal/services/catalog/internal/store"
 )
 
 func TestPreviewDoesNotWrite(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, db *database.DB) {
-		file := listingtest.Lines("a", "b")
+		file := apitest.Lines("a", "b")
 		file[0].Curation = &listingfile.Curation{Notes: "n"}
-		_, err := s.Import(t.Context(), "ann", listingtest.File(file), false)
+		_, err := s.Import(t.Context(), "ann", apitest.File(file), false)
 		require.NoError(t, err)
 		state := func() (all []map[string]any) {
 			for _, table := range []string{"change_sequence", "listings", "curations", "summaries", "listing_changes", "feed_cursor"} {
@@ -33,11 +33,11 @@ func TestPreviewDoesNotWrite(t *testing.T) {
 		}
 		before := state()
 		file[0].Company.Name, file[0].Curation, file[1].Visibility = "Z", &listingfile.Curation{Notes: "m"}, listingfile.Published
-		preview, err := s.Preview(t.Context(), listingtest.File(append(file, listingtest.Lines("c")...)))
+		preview, err := s.Preview(t.Context(), apitest.File(append(file, apitest.Lines("c")...)))
 		require.NoError(t, err)
 		require.Equal(t, []int{1, 2, 0, 1}, []int{preview.Created, preview.Updated, preview.Unchanged, preview.Published})
 		require.Equal(t, before, state())
-		_, err = s.Import(t.Context(), "ann", listingtest.File(file), false)
+		_, err = s.Import(t.Context(), "ann", apitest.File(file), false)
 		require.NoError(t, err)
 		require.NotEqual(t, before, state())
 	})
@@ -46,17 +46,17 @@ func TestPreviewDoesNotWrite(t *testing.T) {
 // A response of a dry run stays small however large the file is: further changes are only counted.
 func TestPreviewListsAtMost16MiBOfChanges(t *testing.T) {
 	s, _ := open(t, schema.SQLite(t))
-	file := listingtest.Lines("a", "b", "c", "d", "e", "f")
+	file := apitest.Lines("a", "b", "c", "d", "e", "f")
 	overview := func(letter string) {
 		for i := range file {
 			file[i].Overview = strings.Repeat(letter, 2<<20)
 		}
 	}
 	overview("x")
-	_, err := s.Import(t.Context(), "ann", listingtest.File(file), false)
+	_, err := s.Import(t.Context(), "ann", apitest.File(file), false)
 	require.NoError(t, err)
 	overview("y")
-	preview, err := s.Preview(t.Context(), listingtest.File(file))
+	preview, err := s.Preview(t.Context(), apitest.File(file))
 	require.NoError(t, err)
 	require.Equal(t, 6, preview.Updated)
 	listed := len(preview.Changes) // require.Len would print them

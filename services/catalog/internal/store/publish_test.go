@@ -9,7 +9,6 @@ import (
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/listingfile"
-	"opportunity.internal/services/catalog/internal/listing/listingtest"
 	"opportunity.internal/services/catalog/internal/store"
 )
 
@@ -17,9 +16,9 @@ var needsSource = api.Problems{listingfile.NeedsSource}
 
 func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
-		file := listingtest.Lines("a", "b", "bare", "c", "d")
+		file := apitest.Lines("a", "b", "bare", "c", "d")
 		file[2].Sources = []api.Source{}
-		_, err := s.Import(t.Context(), "ann", listingtest.File(file), false)
+		_, err := s.Import(t.Context(), "ann", apitest.File(file), false)
 		require.NoError(t, err)
 		require.NoError(t, s.SaveSummaries(t.Context(), apitest.Encoded(api.Summary{Slug: "b", Sequence: 1, LastCheckedAt: &at}, api.Summary{Slug: "c", Sequence: 2})))
 
@@ -59,7 +58,7 @@ func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
 
 // published returns lines of a file that publishes listings with the ids.
 func published(ids ...string) []listingfile.Line {
-	lines := listingtest.Lines(ids...)
+	lines := apitest.Lines(ids...)
 	for i := range lines {
 		lines[i].Visibility, lines[i].Number = listingfile.Published, i+2
 	}
@@ -69,14 +68,14 @@ func published(ids ...string) []listingfile.Line {
 func TestImportThatAsksPublishesNothing(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
 		file := published("a", "b")
-		report, err := s.Import(t.Context(), "ann", listingtest.File(file), true)
+		report, err := s.Import(t.Context(), "ann", apitest.File(file), true)
 		require.NoError(t, err)
 		require.False(t, report.Applied)
 		require.Equal(t, []int{2, 2}, []int{report.Published, report.NeverReviewed})
 		for e := range s.Export(t.Context()) {
 			require.Fail(t, "something was imported", e.ID)
 		}
-		report, err = s.Import(t.Context(), "ann", listingtest.File(file[:1]), true)
+		report, err = s.Import(t.Context(), "ann", apitest.File(file[:1]), true)
 		require.NoError(t, err)
 		require.True(t, report.Applied, "one listing needs no question")
 	})
@@ -86,10 +85,10 @@ func TestImportThatAsksPublishesNothing(t *testing.T) {
 func TestImportAppliesWithdrawals(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
 		export := published("a", "b")
-		_, err := s.Import(t.Context(), "ann", listingtest.File(export), false)
+		_, err := s.Import(t.Context(), "ann", apitest.File(export), false)
 		require.NoError(t, err)
 		export[0].Visibility = listingfile.Withdrawn
-		preview, err := s.Preview(t.Context(), listingtest.File(export))
+		preview, err := s.Preview(t.Context(), apitest.File(export))
 		require.NoError(t, err)
 		require.Equal(t, 1, preview.Withdrawn)
 		require.True(t, preview.Changes[0].Withdrawn)
@@ -97,7 +96,7 @@ func TestImportAppliesWithdrawals(t *testing.T) {
 			{Applied: true, Updated: 1, Unchanged: 1, Withdrawn: 1, Rejected: []api.RejectedLine{}},
 			{Applied: true, Unchanged: 2, Rejected: []api.RejectedLine{}}, // again
 		} {
-			report, err := s.Import(t.Context(), "ann", listingtest.File(export), false)
+			report, err := s.Import(t.Context(), "ann", apitest.File(export), false)
 			require.NoError(t, err)
 			require.Equal(t, want, report)
 		}
@@ -115,18 +114,18 @@ func TestImportAppliesWithdrawals(t *testing.T) {
 func TestImportKeepsWithdrawnListingsAndSources(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
 		export := published("a", "b", "c")
-		report, err := s.Import(t.Context(), "ann", listingtest.File(export), false)
+		report, err := s.Import(t.Context(), "ann", apitest.File(export), false)
 		require.NoError(t, err)
 		require.Equal(t, api.ImportReport{Applied: true, Created: 3, Published: 3, NeverReviewed: 3, Rejected: []api.RejectedLine{}}, report)
 		_, err = s.Withdraw(t.Context(), "ann", []string{"a", "b"}, "")
 		require.NoError(t, err)
 
 		export[0].Summary = "Other words."
-		preview, err := s.Preview(t.Context(), listingtest.File(export))
+		preview, err := s.Preview(t.Context(), apitest.File(export))
 		require.NoError(t, err)
 		require.Equal(t, []string{"a", "b"}, preview.KeptWithdrawn)
 		require.Zero(t, preview.Published)
-		report, err = s.Import(t.Context(), "ann", listingtest.File(export), false)
+		report, err = s.Import(t.Context(), "ann", apitest.File(export), false)
 		require.NoError(t, err)
 		require.Equal(t, api.ImportReport{
 			Applied: true, Updated: 1, Unchanged: 2, KeptWithdrawn: []string{"a", "b"}, Rejected: []api.RejectedLine{},
@@ -140,10 +139,10 @@ func TestImportKeepsWithdrawnListingsAndSources(t *testing.T) {
 			export[i].Visibility, export[i].Sources = "", []api.Source{}
 		}
 		rejected := []api.RejectedLine{{Line: 4, ID: "c", Problems: needsSource}}
-		report, err = s.Import(t.Context(), "ann", listingtest.File(export), false)
+		report, err = s.Import(t.Context(), "ann", apitest.File(export), false)
 		require.NoError(t, err)
 		require.Equal(t, api.ImportReport{Rejected: rejected}, report)
-		preview, err = s.Preview(t.Context(), listingtest.File(export))
+		preview, err = s.Preview(t.Context(), apitest.File(export))
 		require.NoError(t, err)
 		require.Equal(t, api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: rejected}, preview)
 	})

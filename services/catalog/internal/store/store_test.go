@@ -21,7 +21,6 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
-	"opportunity.internal/services/catalog/internal/listing/listingtest"
 	"opportunity.internal/services/catalog/internal/snapshot"
 	"opportunity.internal/services/catalog/internal/store"
 	"opportunity.internal/services/catalog/migrations"
@@ -53,16 +52,16 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, report.Applied)
 		}
-		file := listingtest.Lines("a", "b")
+		file := apitest.Lines("a", "b")
 		file[1].Visibility = listingfile.Published
-		must(s.Import(t.Context(), "ann", listingtest.File(file), false))
-		must(s.Import(t.Context(), "ann", listingtest.File(file), false))
+		must(s.Import(t.Context(), "ann", apitest.File(file), false))
+		must(s.Import(t.Context(), "ann", apitest.File(file), false))
 		file[0].Company.Name, file[0].Summary, file[0].Visibility = "B", "t", listingfile.Published
-		must(s.Import(t.Context(), "bob", listingtest.File(file), false))
+		must(s.Import(t.Context(), "bob", apitest.File(file), false))
 		must(s.Withdraw(t.Context(), "cy", []string{"a"}, ""))
 		must(s.Withdraw(t.Context(), "cy", []string{"a"}, ""))
 		must(s.Publish(t.Context(), "dee", []string{"a", "b"}, false))
-		must(s.Import(t.Context(), "eve", listingtest.File(listingtest.Lines("c")), false))
+		must(s.Import(t.Context(), "eve", apitest.File(apitest.Lines("c")), false))
 		must(s.PublishAll(t.Context(), "fay", false))
 
 		var changes []struct {
@@ -96,7 +95,7 @@ func TestListingChangesAreAppendOnly(t *testing.T) {
 		"SET session_replication_role = replica; DELETE FROM listing_changes",
 	}
 	onEachDatabase(t, func(t *testing.T, s *store.Store, db *database.DB) {
-		_, err := s.Import(t.Context(), "ann", listingtest.File(listingtest.Lines("a")), false)
+		_, err := s.Import(t.Context(), "ann", apitest.File(apitest.Lines("a")), false)
 		require.NoError(t, err)
 		for _, statement := range statements {
 			require.Error(t, db.Exec(statement).Error, statement)
@@ -118,9 +117,9 @@ func TestListingChangesAreAppendOnly(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, MaxConnections: 2, ServingRole: role}, tel, migrations.Files))
 		s, db := open(t, asRole)
-		file := listingtest.Lines("a")
+		file := apitest.Lines("a")
 		file[0].Curation = &listingfile.Curation{Notes: "n"}
-		_, err = s.Import(t.Context(), "ann", listingtest.File(file), false)
+		_, err = s.Import(t.Context(), "ann", apitest.File(file), false)
 		require.NoError(t, err, "the serving role has the permissions that it needs")
 		_, err = s.PublishAll(t.Context(), "ann", false)
 		require.NoError(t, err)
@@ -153,13 +152,13 @@ func TestOnlyChangesRaiseTheSequence(t *testing.T) {
 			require.NoError(t, err)
 			return n
 		}
-		file := listingtest.Lines("a", "b", "c")
-		_, err := s.Import(t.Context(), "ann", listingtest.File(file), false)
+		file := apitest.Lines("a", "b", "c")
+		_, err := s.Import(t.Context(), "ann", apitest.File(file), false)
 		require.NoError(t, err)
 		require.Len(t, changes(t, s, 0), 3)
 
 		before := sequence()
-		_, err = s.Import(t.Context(), "ann", listingtest.File(file), false)
+		_, err = s.Import(t.Context(), "ann", apitest.File(file), false)
 		require.NoError(t, err)
 		_, err = s.Withdraw(t.Context(), "ann", []string{"a", "unknown"}, "")
 		require.NoError(t, err)
@@ -178,7 +177,7 @@ func TestOnlyChangesRaiseTheSequence(t *testing.T) {
 		require.NoError(t, s.SaveSummaries(t.Context(), []api.EncodedSummary{again}))
 		require.Contains(t, changes(t, s, before), "b", "derived again, by newer rules")
 
-		_, err = s.Import(t.Context(), "ann", listingtest.File(listingtest.Lines("later")), false)
+		_, err = s.Import(t.Context(), "ann", apitest.File(apitest.Lines("later")), false)
 		require.NoError(t, err)
 		_, err = s.PublishAll(t.Context(), "ann", false)
 		require.NoError(t, err)
@@ -195,9 +194,9 @@ func TestSequenceOrderIsCommitOrder(t *testing.T) {
 		for w := range writers {
 			all.Go(func() {
 				for i := range each {
-					file := listingtest.Lines(string(rune('a'+w)), "shared")
+					file := apitest.Lines(string(rune('a'+w)), "shared")
 					file[0].Summary, file[1].Summary = strings.Repeat("x", i+1), strings.Repeat("y", w*each+i+1)
-					if _, err := s.Import(context.Background(), "ann", listingtest.File(file), false); err != nil {
+					if _, err := s.Import(context.Background(), "ann", apitest.File(file), false); err != nil {
 						t.Error(err)
 					}
 				}
@@ -228,7 +227,7 @@ func TestSequenceOrderIsCommitOrder(t *testing.T) {
 
 func TestInvalidIDsAreRejectedLikeUnknownIDs(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
-		_, err := s.Import(t.Context(), "ann", listingtest.File(listingtest.Lines("a")), false)
+		_, err := s.Import(t.Context(), "ann", apitest.File(apitest.Lines("a")), false)
 		require.NoError(t, err)
 		publish := func(ctx context.Context, actor string, ids []string) (api.ImportReport, error) {
 			return s.Publish(ctx, actor, ids, false)
@@ -265,7 +264,7 @@ func TestHangingChangeTimesOut(t *testing.T) {
 		require.NoError(t, callbacks.Row().Before("*").Register("count", count))
 		require.NoError(t, callbacks.Query().Before("*").Register("count", count))
 		require.NoError(t, callbacks.Create().Before("*").Register("count", count))
-		_, err := s.Import(t.Context(), "ann", listingtest.File(listingtest.Lines("a")), false)
+		_, err := s.Import(t.Context(), "ann", apitest.File(apitest.Lines("a")), false)
 		require.NoError(t, err)
 		require.NotZero(t, statements)
 		require.Equal(t, statements, bounded, "every statement of a change must have a deadline")
@@ -278,7 +277,7 @@ func TestHangingChangeTimesOut(t *testing.T) {
 		}))
 		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		_, err = s.Import(short, "ann", listingtest.File(listingtest.Lines("b")), false)
+		_, err = s.Import(short, "ann", apitest.File(apitest.Lines("b")), false)
 		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 	})
 }

@@ -3,8 +3,9 @@ package docs
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/dustin/go-humanize"
 
 	"opportunity.internal/pkg/api"
 )
@@ -65,10 +66,4 @@ func (f Figures) apply(source []byte) (text string, found bool) {
 }
 
 // thousands writes a number with commas, as 50,000.
-func thousands(n int) string {
-	s := strconv.Itoa(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
+func thousands(n int) string { return humanize.Comma(int64(n)) }

@@ -20,7 +20,7 @@ import (
 )
 
 // authquota is a model of the service at its HTTP contract: Go allows imports of its internal packages only below its own folder. It runs
-// the Lua scripts of the service in the order of package epoch: the epoch is read before the account, and a change is committed, with a
+// the Lua scripts of the service in its order: the epoch is read before the account, and a change is committed, with a
 // pending increment, before the epoch is incremented.
 type authquota struct {
 	net   *network
@@ -99,7 +99,7 @@ func (a *authquota) resolve(ctx context.Context, from string, q api.PrincipalQue
 		if k == nil {
 			return api.Principal{}, &peer.StatusError{Status: http.StatusNotFound}
 		}
-		epoch, err := a.epoch("read", k.account)
+		epoch, err := a.epoch("readepoch", k.account)
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		of := a.accounts[k.account]
@@ -110,7 +110,7 @@ func (a *authquota) resolve(ctx context.Context, from string, q api.PrincipalQue
 	})
 }
 
-// epoch runs a script of package epoch.
+// epoch runs a script of authquota on an epoch.
 func (a *authquota) epoch(script, account string) (int64, error) {
 	return redis.NewScript(scripts[script]).Run(context.Background(), a.redis, []string{counter.Epochs},
 		account, strconv.Itoa(int(counter.EpochsTTL.Seconds()))).Int64()
@@ -175,7 +175,7 @@ func (a *authquota) deliver(account string) error {
 	if n == 0 {
 		return nil
 	}
-	_, err := a.epoch("raise", account)
+	_, err := a.epoch("raiseepoch", account)
 	if err == nil {
 		a.mu.Lock()
 		a.pending[account] -= n

@@ -9,16 +9,15 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/listingfile"
-	"opportunity.internal/services/catalog/internal/listing/listingtest"
 )
 
 func TestFreshnessCountsNowThePastAndTheDaysAhead(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s stores) {
-		file := listingtest.Lines("a", "b", "c", "d", "e")
+		file := apitest.Lines("a", "b", "c", "d", "e")
 		for i := range 4 {
 			file[i].Visibility = listingfile.Published
 		}
-		_, err := s.listings.Import(t.Context(), "ann", listingtest.File(file), false)
+		_, err := s.listings.Import(t.Context(), "ann", apitest.File(file), false)
 		require.NoError(t, err)
 		for i, days := range map[int]int{0: 12, 1: 20, 2: 1} { // a: due in two days, b: stale, c: needs review, d: never reviewed
 			checked, outcome := at.AddDate(0, 0, -days), api.OutcomeVerified

@@ -14,7 +14,6 @@ import (
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/catalog/internal/listing"
-	"opportunity.internal/services/catalog/internal/listing/listingtest"
 	"opportunity.internal/services/catalog/internal/store"
 	"opportunity.internal/services/catalog/internal/store/desk"
 	"opportunity.internal/services/catalog/migrations"
@@ -46,13 +45,13 @@ func onEachDatabase(t *testing.T, test func(t *testing.T, s stores)) {
 
 func TestListFilters(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s stores) {
-		file := listingtest.Lines("acme", "b-acme", "c", "d", "e")
+		file := apitest.Lines("acme", "b-acme", "c", "d", "e")
 		file[0].Visibility, file[3].Visibility, file[4].Visibility = listingfile.Published, listingfile.Withdrawn, listingfile.Published
 		file[2].Company.Name, file[2].Category = "The ACMÉ Co", api.Host
 		file[2].Company.Website = "https://www.Other.example/x"
 		file[4].Facts = new(api.UnknownFacts())
 		file[4].Facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.Eligible}, {Country: "US", Status: api.Ineligible}}
-		_, err := s.listings.Import(t.Context(), "ann", listingtest.File(file), false)
+		_, err := s.listings.Import(t.Context(), "ann", apitest.File(file), false)
 		require.NoError(t, err)
 		_, _, err = s.TakeLease(t.Context(), "acme", "ann", false)
 		require.NoError(t, err)
@@ -112,7 +111,7 @@ func TestListSkipsBatchesWithoutMatches(t *testing.T) {
 		for i := range 1100 {
 			many = append(many, fmt.Sprintf("l-%04d", i))
 		}
-		_, err := s.listings.Import(t.Context(), "ann", listingtest.File(listingtest.Lines(many...)), false)
+		_, err := s.listings.Import(t.Context(), "ann", apitest.File(apitest.Lines(many...)), false)
 		require.NoError(t, err)
 		list, err := s.List(t.Context(), listing.Filter{Text: "-109"}, "l-0001", 3)
 		require.NoError(t, err)

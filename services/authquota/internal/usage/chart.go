@@ -1,8 +1,4 @@
-// Package chart renders usage as inline SVG: one stacked bar per day.
-//
-// The chart scales to the width of the page. Horizontal measures are percentages, so bars shrink with the page but text does
-// not. Colors come from the page's style sheet, by the classes served, not-found, rejected and failed.
-package chart
+package usage
 
 import (
 	"fmt"
@@ -10,11 +6,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"opportunity.internal/services/authquota/internal/usage"
 )
 
-// Measures: horizontal in percent of the page's width, vertical in pixels.
+// Measures of a chart: horizontal in percent of the page's width, vertical in pixels.
 const (
 	barsWidth = 93.0  // where the bars end and the axis labels begin
 	gap       = 0.22  // share of a bar's slot left empty
@@ -24,21 +18,24 @@ const (
 )
 
 // classes are the CSS classes of the groups.
-var classes = [usage.Groups]string{"served", "not-found", "rejected", "failed"}
+var classes = [Groups]string{"served", "not-found", "rejected", "failed"}
 
-// Class returns the CSS class of a group.
-func Class(g usage.Group) string { return classes[g] }
+// Class returns the CSS class of the group.
+func (g Group) Class() string { return classes[g] }
 
-// Days renders the bars, with a text alternative. The page must also show the figures as a table.
-func Days(bars []usage.Bar) template.HTML {
+// Chart renders usage as inline SVG: one stacked bar per day, with a text alternative. The page must also show the figures as a table.
+//
+// The chart scales to the width of the page. Horizontal measures are percentages, so bars shrink with the page but text does
+// not. Colors come from the page's style sheet, by the classes of the groups.
+func Chart(bars []Bar) template.HTML {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="chart" role="img" aria-labelledby="chart-title chart-desc" width="100%%" height="%d">`, height)
-	fmt.Fprintf(&b, "\n<title id=\"chart-title\">%s</title>\n<desc id=\"chart-desc\">%s</desc>\n", title(bars), Describe(bars))
+	fmt.Fprintf(&b, "\n<title id=\"chart-title\">%s</title>\n<desc id=\"chart-desc\">%s</desc>\n", title(bars), DescribeBars(bars))
 	most := 0
 	for _, bar := range bars {
 		most = max(most, bar.Total())
 	}
-	step := Step(most)
+	step := AxisStep(most)
 	highest := max(1, (most+step-1)/step) * step
 	y := func(calls int) float64 { return bottom - (bottom-top)*float64(calls)/float64(highest) }
 	b.WriteString(`<g class="axis">`)
@@ -67,7 +64,7 @@ func Days(bars []usage.Bar) template.HTML {
 
 // drawBar draws the stacked groups of one day, served requests at the bottom, under a transparent area whose tooltip shows the
 // figures.
-func drawBar(b *strings.Builder, bar usage.Bar, x, width float64, y func(int) float64) {
+func drawBar(b *strings.Builder, bar Bar, x, width float64, y func(int) float64) {
 	fmt.Fprintf(b, `<g><title>%s</title><rect class="day" x="%s%%" width="%s%%" y="%s" height="%s"/>`,
 		label(bar), number(x), number(width), number(top), number(bottom-top))
 	below := 0
@@ -81,9 +78,9 @@ func drawBar(b *strings.Builder, bar usage.Bar, x, width float64, y func(int) fl
 	b.WriteString("</g>\n")
 }
 
-// Step returns the distance between the lines of an axis up to most: 1, 2 or 5 times a power of ten, for at most five lines
+// AxisStep returns the distance between the lines of an axis up to most: 1, 2 or 5 times a power of ten, for at most five lines
 // above the baseline.
-func Step(most int) int {
+func AxisStep(most int) int {
 	for power := 1; ; power *= 10 {
 		for _, step := range []int{power, 2 * power, 5 * power} {
 			if step*5 >= most {

@@ -1,46 +1,42 @@
-// Command gateway is a minimal gateway: static keys, one limit per minute in Redis, and a reverse proxy. It logs
-// each request; it has no metrics and no traces, and revoking a key takes a restart.
-//
-//	gateway -listen HOST:PORT -redis redis://HOST:PORT -service http://HOST:PORT -keys KEY,... -per-minute N -header 'Name: value' ...
 package main
 
 import (
+	_ "embed"
 	"flag"
-	"fmt"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/gin-gonic/gin"
 	"github.com/redis/go-redis/v9"
-
-	"opportunity.internal/e2e/bench/baseline"
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "gateway:", err)
-		os.Exit(1)
-	}
-}
+// limitScript limits an account, here and in nginx.
+//
+//go:embed limit.lua
+var limitScript string
 
-func run() error {
-	listen := flag.String("listen", "127.0.0.1:8080", "host and port")
-	store := flag.String("redis", "redis://127.0.0.1:6379", "URL of Redis")
-	service := flag.String("service", "", "URL of the service")
-	keys := flag.String("keys", "", "the keys that are accepted, comma-separated")
-	perMinute := flag.Int("per-minute", 60, "calls per minute")
+// serveGateway runs a minimal gateway: static keys, one limit per minute in Redis, and a reverse proxy. It logs each request; it has no
+// metrics and no traces, and revoking a key takes a restart.
+func serveGateway(args []string) error {
+	flags := flag.NewFlagSet("gateway", flag.ContinueOnError)
+	listen := flags.String("listen", "127.0.0.1:8080", "host and port")
+	store := flags.String("redis", "redis://127.0.0.1:6379", "URL of Redis")
+	service := flags.String("service", "", "URL of the service")
+	keys := flags.String("keys", "", "the keys that are accepted, comma-separated")
+	perMinute := flags.Int("per-minute", 60, "calls per minute")
 	header := http.Header{}
-	flag.Func("header", "header of requests to the service", func(line string) error {
+	flags.Func("header", "header of requests to the service", func(line string) error {
 		name, value, _ := strings.Cut(line, ": ")
 		header.Set(name, value)
 		return nil
 	})
-	flag.Parse()
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
 	options, err := redis.ParseURL(*store)
 	if err != nil {
 		return err
@@ -56,11 +52,11 @@ func run() error {
 	gin.SetMode(gin.ReleaseMode)
 	client := redis.NewClient(options)
 	defer client.Close()
-	return http.ListenAndServe(*listen, handler(client, accounts, *perMinute, to, header)) //nolint:gosec // serves the benchmark on loopback
+	return http.ListenAndServe(*listen, gateway(client, accounts, *perMinute, to, header)) //nolint:gosec // serves the benchmark on loopback
 }
 
-// handler returns the gateway in front of the service at to. accounts are by Authorization header.
-func handler(client *redis.Client, accounts map[string]string, perMinute int, to *url.URL, header http.Header) http.Handler {
+// gateway returns the gateway in front of the service at to. accounts are by Authorization header.
+func gateway(client *redis.Client, accounts map[string]string, perMinute int, to *url.URL, header http.Header) http.Handler {
 	engine := gin.Default()
 	engine.Use(admit(client, accounts, perMinute))
 	engine.GET("/api/v1/*path", gin.WrapH(proxy(to, header)))
@@ -69,7 +65,7 @@ func handler(client *redis.Client, accounts map[string]string, perMinute int, to
 
 // admit responds with 401 to an unknown key, with 429 beyond the limit, and with 503 without Redis.
 func admit(client *redis.Client, accounts map[string]string, perMinute int) gin.HandlerFunc {
-	limit := redis.NewScript(baseline.Limit)
+	limit := redis.NewScript(limitScript)
 	return func(g *gin.Context) {
 		account, known := accounts[g.GetHeader("Authorization")]
 		if !known {

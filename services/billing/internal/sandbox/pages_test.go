@@ -1,4 +1,4 @@
-package pages_test
+package sandbox_test
 
 import (
 	"bytes"
@@ -13,15 +13,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/services/billing/internal/sandbox/pages"
 	"opportunity.internal/services/billing/internal/sandbox/sandboxtest"
 	"opportunity.internal/services/billing/internal/stripe"
 )
 
-const (
-	public = sandboxtest.PublicURL
-	back   = public + "/account/plan"
-)
+const back = sandboxtest.PublicURL + "/account/plan"
 
 var now = time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
 
@@ -50,24 +46,24 @@ func (s *site) checkout() string {
 	s.t.Helper()
 	page, err := s.client.Checkout(s.t.Context(), stripe.Order{Account: "acc_<1>", Customer: s.customer, ReturnURL: back, Attempt: "att_1", ExpiresAt: now.Add(time.Hour)})
 	require.NoError(s.t, err)
-	return strings.TrimPrefix(page, public)
+	return strings.TrimPrefix(page, sandboxtest.PublicURL)
 }
 
 func (s *site) portal() string {
 	s.t.Helper()
 	page, err := s.client.Portal(s.t.Context(), s.customer, back)
 	require.NoError(s.t, err)
-	return strings.TrimPrefix(page, public)
+	return strings.TrimPrefix(page, sandboxtest.PublicURL)
 }
 
 func (s *site) send(method, target, form string, header ...string) *http.Response {
 	s.t.Helper()
-	handler, err := pages.New(s.Sandbox, public, slog.New(slog.NewTextHandler(&s.log, nil)))
+	handler, err := s.Pages(sandboxtest.PublicURL, slog.New(slog.NewTextHandler(&s.log, nil)))
 	require.NoError(s.t, err)
 	r := httptest.NewRequestWithContext(s.t.Context(), method, "http://10.0.0.1"+target, strings.NewReader(form))
 	if method == http.MethodPost {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		r.Header.Set("Origin", public)
+		r.Header.Set("Origin", sandboxtest.PublicURL)
 	}
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])

@@ -1,6 +1,4 @@
-// Package acts merges the logs of the operator API into one list of what people did: changes of listings, reviews, link checks, and the
-// audit log of accounts.
-package acts
+package desk
 
 import (
 	"context"
@@ -18,14 +16,14 @@ import (
 
 // Kinds of acts. Each has a log of its own.
 const (
-	Listing   = "listing"
-	Review    = "review"
-	LinkCheck = "link-check"
-	Account   = "account"
+	listingActs   = "listing"
+	reviewActs    = "review"
+	linkCheckActs = "link-check"
+	accountActs   = "account"
 )
 
-// Act is an entry of a log.
-type Act struct {
+// act is an entry of a log.
+type act struct {
 	At      time.Time       `json:"at"`
 	Actor   string          `json:"actor"`
 	Kind    string          `json:"kind"`
@@ -37,20 +35,20 @@ type Act struct {
 }
 
 // Text returns the detail for people.
-func (a Act) Text() string {
+func (a act) Text() string {
 	var d struct {
 		Fields []string
 		Reason string
 		Note   string
 	}
-	if a.Kind != Account && json.Unmarshal(a.Detail, &d) == nil {
+	if a.Kind != accountActs && json.Unmarshal(a.Detail, &d) == nil {
 		return strings.Join(slices.DeleteFunc([]string{strings.Join(d.Fields, ", "), d.Reason, d.Note}, func(s string) bool { return s == "" }), "; ")
 	}
 	return string(a.Detail)
 }
 
-// Filter selects acts. An empty field matches all.
-type Filter struct {
+// actFilter selects acts. An empty field matches all.
+type actFilter struct {
 	Actor        string
 	Record       string
 	Account      string
@@ -58,22 +56,23 @@ type Filter struct {
 	Since, Until time.Time
 }
 
-// Log reads the logs of some kinds.
-type Log struct {
+// actLog merges the logs of some kinds into one list of what people did: changes of listings, reviews, link checks, and the audit log of
+// accounts.
+type actLog struct {
 	Client operator.Client
 	Kinds  []string
-	Filter Filter
+	Filter actFilter
 }
 
-// Cursor is the position of a page in each log. The zero value is the first page.
-type Cursor map[string]int64
+// actCursor is the position of a page in each log. The zero value is the first page.
+type actCursor map[string]int64
 
-// done marks a log without older entries.
-const done = -1
+// endOfLog marks a log without older entries.
+const endOfLog = -1
 
-// ParseCursor parses the result of String. It returns an error for any other text.
-func ParseCursor(text string) (Cursor, error) {
-	c := Cursor{}
+// parseActCursor parses the result of String. It returns an error for any other text.
+func parseActCursor(text string) (actCursor, error) {
+	c := actCursor{}
 	for part := range strings.FieldsSeq(text) {
 		kind, position, _ := strings.Cut(part, ":")
 		n, err := strconv.ParseInt(position, 10, 64)
@@ -86,7 +85,7 @@ func ParseCursor(text string) (Cursor, error) {
 }
 
 // String returns the cursor as text.
-func (c Cursor) String() string {
+func (c actCursor) String() string {
 	var parts []string
 	for kind, position := range c {
 		parts = append(parts, fmt.Sprintf("%s:%d", kind, position))
@@ -97,12 +96,12 @@ func (c Cursor) String() string {
 
 // Page returns up to limit acts after a position, newest first, and the position of the next page, nil if this is the last one. Acts of one
 // log keep its order, so none is missing or listed twice.
-func (l Log) Page(ctx context.Context, after Cursor, limit int) (page []Act, next Cursor, err error) {
-	heads, more := map[string][]Act{}, map[string]bool{}
-	next = Cursor{}
+func (l actLog) Page(ctx context.Context, after actCursor, limit int) (page []act, next actCursor, err error) {
+	heads, more := map[string][]act{}, map[string]bool{}
+	next = actCursor{}
 	for _, kind := range l.Kinds {
 		next[kind] = after[kind]
-		if after[kind] == done {
+		if after[kind] == endOfLog {
 			continue
 		}
 		if heads[kind], more[kind], err = l.read(ctx, kind, after[kind], limit); err != nil {
@@ -121,9 +120,9 @@ func (l Log) Page(ctx context.Context, after Cursor, limit int) (page []Act, nex
 	last := true
 	for _, kind := range l.Kinds {
 		if len(heads[kind]) == 0 && !more[kind] {
-			next[kind] = done
+			next[kind] = endOfLog
 		}
-		last = last && next[kind] == done
+		last = last && next[kind] == endOfLog
 	}
 	if last {
 		return page, nil, nil
@@ -132,8 +131,8 @@ func (l Log) Page(ctx context.Context, after Cursor, limit int) (page []Act, nex
 }
 
 // From returns the acts of a page and of all pages after it. Each page has up to limit acts.
-func (l Log) From(ctx context.Context, page []Act, next Cursor, limit int) iter.Seq2[Act, error] {
-	return func(yield func(Act, error) bool) {
+func (l actLog) From(ctx context.Context, page []act, next actCursor, limit int) iter.Seq2[act, error] {
+	return func(yield func(act, error) bool) {
 		for {
 			for _, a := range page {
 				if !yield(a, nil) {
@@ -145,7 +144,7 @@ func (l Log) From(ctx context.Context, page []Act, next Cursor, limit int) iter.
 			}
 			var err error
 			if page, next, err = l.Page(ctx, next, limit); err != nil {
-				yield(Act{}, err)
+				yield(act{}, err)
 				return
 			}
 		}
@@ -153,7 +152,7 @@ func (l Log) From(ctx context.Context, page []Act, next Cursor, limit int) iter.
 }
 
 // newest returns the kind with the newest first act, empty if there is none.
-func (l Log) newest(heads map[string][]Act) (newest string) {
+func (l actLog) newest(heads map[string][]act) (newest string) {
 	for _, kind := range l.Kinds {
 		if len(heads[kind]) > 0 && (newest == "" || heads[kind][0].At.After(heads[newest][0].At)) {
 			newest = kind
@@ -163,40 +162,40 @@ func (l Log) newest(heads map[string][]Act) (newest string) {
 }
 
 // read returns up to limit acts of a log before a position, and whether there are more.
-func (l Log) read(ctx context.Context, kind string, before int64, limit int) (acts []Act, more bool, err error) {
-	query := []string{"actor", l.Filter.Actor, "since", formatted(l.Filter.Since), "until", formatted(l.Filter.Until), "limit", strconv.Itoa(limit)}
+func (l actLog) read(ctx context.Context, kind string, before int64, limit int) (acts []act, more bool, err error) {
+	query := []string{"actor", l.Filter.Actor, "since", queryTime(l.Filter.Since), "until", queryTime(l.Filter.Until), "limit", strconv.Itoa(limit)}
 	if before > 0 {
 		query = append(query, "before", strconv.FormatInt(before, 10))
 	}
 	switch kind {
-	case Listing:
+	case listingActs:
 		list, _, err := l.Client.Changes(ctx, append(query, "listing", l.Filter.Record)...)
 		for _, a := range list.Acts {
 			detail := map[string]any{"fields": a.Fields}
 			if a.Reason != "" {
 				detail["reason"] = a.Reason
 			}
-			acts = append(acts, Act{a.At, a.Actor, kind, a.Action, a.Listing, encoded(detail), a.ID})
+			acts = append(acts, act{a.At, a.Actor, kind, a.Action, a.Listing, encoded(detail), a.ID})
 		}
 		return acts, list.Next != 0, err
-	case Account:
+	case accountActs:
 		list, _, err := l.Client.Audit(ctx, append(query, "account", l.Filter.Account, "action", l.Filter.Action)...)
 		for _, e := range list.Entries {
-			acts = append(acts, Act{e.At, e.Actor, kind, e.Action, e.Subject, e.Detail, e.ID})
+			acts = append(acts, act{e.At, e.Actor, kind, e.Action, e.Subject, e.Detail, e.ID})
 		}
 		return acts, list.Next != 0, err
 	}
 	list, _, err := l.Client.Events(ctx, append(query, "listing", l.Filter.Record, "checkType", checkTypes[kind])...)
 	for _, e := range list.Events {
 		detail := map[string]any{"event": e.ID, "checkedAt": e.CheckedAt, "note": e.Note}
-		acts = append(acts, Act{e.RecordedAt, e.Actor, kind, string(e.Outcome), e.Slug, encoded(detail), e.Position})
+		acts = append(acts, act{e.RecordedAt, e.Actor, kind, string(e.Outcome), e.Slug, encoded(detail), e.Position})
 	}
 	return acts, list.Next != 0, err
 }
 
-var checkTypes = map[string]string{Review: string(api.Review), LinkCheck: string(api.LinkCheck)}
+var checkTypes = map[string]string{reviewActs: string(api.Review), linkCheckActs: string(api.LinkCheck)}
 
-func formatted(at time.Time) string {
+func queryTime(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}

@@ -1,5 +1,4 @@
-// Package baseline holds what `make bench` compares the API with: the least that does a comparable job.
-package baseline
+package main
 
 import (
 	_ "embed"
@@ -7,13 +6,11 @@ import (
 	"text/template"
 )
 
-// Limit is the script with which the minimal gateway and nginx limit an account.
-//
-//go:embed limit.lua
-var Limit string
+//go:embed baseline/limit.lua
+var limitScript string
 
-// Nginx describes an nginx in front of a service.
-type Nginx struct {
+// nginx describes an nginx in front of a service.
+type nginx struct {
 	Listen  string // host and port
 	Service string // host and port
 	Dir     string // for its files
@@ -30,12 +27,12 @@ var nginxText string
 
 var nginxTemplate = template.Must(template.New("nginx.conf").Parse(nginxText))
 
-// Config returns the content of nginx.conf.
-func (n Nginx) Config() (string, error) {
+// config returns the content of nginx.conf.
+func (n nginx) config() (string, error) {
 	var out strings.Builder
 	err := nginxTemplate.Execute(&out, struct {
-		Nginx
+		nginx
 		Limit string
-	}{n, Limit})
+	}{n, limitScript})
 	return out.String(), err
 }

@@ -1,5 +1,4 @@
-// Package certificatetest issues certificates for tests.
-package certificatetest
+package servicetest
 
 import (
 	"crypto"
@@ -17,14 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// CA is a certificate authority.
+// CA is a certificate authority of a test.
 type CA struct {
 	cert *x509.Certificate
 	key  crypto.Signer
 }
 
-// New returns an authority that is valid for years.
-func New(t testing.TB) *CA {
+// NewCA returns an authority that is valid for years.
+func NewCA(t testing.TB) *CA {
 	t.Helper()
 	key := newKey(t)
 	template := &x509.Certificate{

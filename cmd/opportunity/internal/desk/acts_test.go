@@ -1,4 +1,4 @@
-package acts_test
+package desk
 
 import (
 	"encoding/json"
@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"opportunity.internal/cmd/opportunity/internal/desk/acts"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 )
@@ -24,8 +23,8 @@ func logs(t *testing.T, times map[string][]int) operator.Client {
 		q := r.URL.Query()
 		path := r.URL.Path + q.Get("checkType")
 		all := times[map[string]string{
-			"/operator/v1/changes": acts.Listing, "/operator/v1/audit": acts.Account, "/operator/v1/eventsreview": acts.Review,
-			"/operator/v1/eventsapplication-link": acts.LinkCheck,
+			"/operator/v1/changes": listingActs, "/operator/v1/audit": accountActs, "/operator/v1/eventsreview": reviewActs,
+			"/operator/v1/eventsapplication-link": linkCheckActs,
 		}[path]]
 		limit, _ := strconv.Atoi(q.Get("limit"))
 		before, _ := strconv.Atoi(q.Get("before"))
@@ -61,7 +60,7 @@ func logs(t *testing.T, times map[string][]int) operator.Client {
 
 // Whatever the page size, a walk has every entry of every log once, and its times never rise if those of each log do not.
 func TestWalkHasEveryActOnceInOrder(t *testing.T) {
-	kinds := []string{acts.Listing, acts.Review, acts.LinkCheck, acts.Account}
+	kinds := []string{listingActs, reviewActs, linkCheckActs, accountActs}
 	rapid.Check(t, func(r *rapid.T) {
 		times := map[string][]int{}
 		want := map[string]int{}
@@ -73,12 +72,12 @@ func TestWalkHasEveryActOnceInOrder(t *testing.T) {
 				want[fmt.Sprintf("%s %d", kind, len(times[kind]))]++
 			}
 		}
-		log := acts.Log{Client: logs(t, times), Kinds: kinds}
+		log := actLog{Client: logs(t, times), Kinds: kinds}
 		limit := rapid.IntRange(1, 7).Draw(r, "limit")
-		got, cursor := map[string]int{}, acts.Cursor{}
+		got, cursor := map[string]int{}, actCursor{}
 		last := time.Unix(100, 0)
 		for cursor != nil {
-			parsed, err := acts.ParseCursor(cursor.String())
+			parsed, err := parseActCursor(cursor.String())
 			require.NoError(r, err)
 			page, next, err := log.Page(t.Context(), parsed, limit)
 			require.NoError(r, err)
@@ -97,7 +96,7 @@ func TestWalkHasEveryActOnceInOrder(t *testing.T) {
 
 func TestInvalidCursorIsRejected(t *testing.T) {
 	for _, text := range []string{"listing", "listing:x", "listing:1 review"} {
-		_, err := acts.ParseCursor(text)
+		_, err := parseActCursor(text)
 		require.Error(t, err, text)
 	}
 }
@@ -106,9 +105,9 @@ func TestDetailForPeople(t *testing.T) {
 	for _, c := range []struct {
 		kind, detail, want string
 	}{
-		{acts.Listing, `{"fields":["summary","facts"]}`, "summary, facts"}, {acts.Listing, `{"fields":[],"reason":"site closed"}`, "site closed"},
-		{acts.Review, `{"event":"e","note":"all good"}`, "all good"}, {acts.Account, `{"note":"x"}`, `{"note":"x"}`},
+		{listingActs, `{"fields":["summary","facts"]}`, "summary, facts"}, {listingActs, `{"fields":[],"reason":"site closed"}`, "site closed"},
+		{reviewActs, `{"event":"e","note":"all good"}`, "all good"}, {accountActs, `{"note":"x"}`, `{"note":"x"}`},
 	} {
-		require.Equal(t, c.want, acts.Act{Kind: c.kind, Detail: json.RawMessage(c.detail)}.Text())
+		require.Equal(t, c.want, act{Kind: c.kind, Detail: json.RawMessage(c.detail)}.Text())
 	}
 }

@@ -20,7 +20,7 @@ func TestRecordsAndPagesComeFromTheTable(t *testing.T) {
 	_, err = pool.Exec(t.Context(), `CREATE TABLE records (id text PRIMARY KEY, position bigint UNIQUE, body text);
 		INSERT INTO records SELECT 'r' || i, i, '{"id":"r' || i || '"}' FROM generate_series(1, 250) i`)
 	require.NoError(t, err)
-	h := handler(pool)
+	h := records(pool)
 	get := func(path string, status int, into any) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))

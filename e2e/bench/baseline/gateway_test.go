@@ -20,10 +20,10 @@ func TestGatewayAdmitsUpToTheLimitAndForwards(t *testing.T) {
 	to, err := url.Parse(service.URL)
 	require.NoError(t, err)
 	accounts := map[string]string{"Bearer a": "1", "Bearer b": "2"}
-	gateway := httptest.NewServer(handler(redis.Client(), accounts, 2, to, http.Header{"Authorization": {"Bearer internal"}}))
-	defer gateway.Close()
+	server := httptest.NewServer(gateway(redis.Client(), accounts, 2, to, http.Header{"Authorization": {"Bearer internal"}}))
+	defer server.Close()
 	call := func(key string) *http.Response {
-		r, err := http.NewRequest(http.MethodGet, gateway.URL+"/api/v1/opportunities/x", nil)
+		r, err := http.NewRequest(http.MethodGet, server.URL+"/api/v1/opportunities/x", nil)
 		require.NoError(t, err)
 		r.Header.Set("Authorization", key)
 		resp, err := http.DefaultClient.Do(r)

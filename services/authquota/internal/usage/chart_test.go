@@ -1,4 +1,4 @@
-package chart_test
+package usage_test
 
 import (
 	"encoding/xml"
@@ -10,19 +10,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/usage"
-	"opportunity.internal/services/authquota/internal/usage/chart"
 )
 
 var update = flag.Bool("update", false, "rewrite the drawings in testdata")
-
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func TestDrawings(t *testing.T) {
 	for name, counts := range map[string][]usage.DayCount{
@@ -35,7 +31,7 @@ func TestDrawings(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := string(chart.Days(usage.Bars(usage.Last(noon, 30), counts))) + "\n"
+			got := string(usage.Chart(usage.Bars(usage.Last(noon, 30), counts))) + "\n"
 			file := "testdata/" + name + ".svg"
 			if *update {
 				require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
@@ -59,9 +55,9 @@ func TestBarsAreAsHighAsTheirCalls(t *testing.T) {
 			}
 			most = max(most, bars[i].Total())
 		}
-		step := chart.Step(most)
+		step := usage.AxisStep(most)
 		highest := max(1, (most+step-1)/step) * step
-		heights := rects(t, string(chart.Days(bars)))
+		heights := rects(t, string(usage.Chart(bars)))
 		for i, bar := range bars {
 			want := 200 * float64(bar.Total()) / float64(highest)
 			if got := heights[i]; math.Abs(got-want) > 0.05 {
@@ -113,20 +109,17 @@ func figure(t *rapid.T, s string) float64 {
 
 func TestSteps(t *testing.T) {
 	for most, want := range map[int]int{0: 1, 1: 1, 5: 1, 6: 2, 10: 2, 11: 5, 25: 5, 26: 10, 100: 20, 1230: 500, 9_999: 2000, 50_000: 10_000} {
-		require.Equal(t, want, chart.Step(most), most)
+		require.Equal(t, want, usage.AxisStep(most), most)
 	}
 }
 
 func TestDescribe(t *testing.T) {
-	require.Equal(t, "No requests in 90 days.", chart.Describe(usage.Bars(usage.Last(noon, 90), nil)))
+	require.Equal(t, "No requests in 90 days.", usage.DescribeBars(usage.Bars(usage.Last(noon, 90), nil)))
 	require.Equal(t, "1 request in 1 day: 1 served. The most on one day: 1, on 20 November 2026.",
-		chart.Describe(usage.Bars(usage.Last(noon, 1), []usage.DayCount{{Day: "2026-11-20", Outcome: api.CallServed, Calls: 1}})))
+		usage.DescribeBars(usage.Bars(usage.Last(noon, 1), []usage.DayCount{{Day: "2026-11-20", Outcome: api.CallServed, Calls: 1}})))
 	require.Equal(t, "12,350 requests in 7 days: 12,345 served, 5 rejected. The most on one day: 12,345, on 18 November 2026. "+
 		"None on 5 days.",
-		chart.Describe(usage.Bars(usage.Last(noon, 7), []usage.DayCount{
+		usage.DescribeBars(usage.Bars(usage.Last(noon, 7), []usage.DayCount{
 			{Day: "2026-11-18", Outcome: api.CallServed, Calls: 12_345}, {Day: "2026-11-20", Outcome: api.CallMinuteLimitReached, Calls: 5},
 		})))
-	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -10: "-10"} {
-		require.Equal(t, want, chart.Count(n))
-	}
 }

@@ -1,12 +1,11 @@
-// Package listingtest makes import files for tests.
-package listingtest
+package apitest
 
 import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
 )
 
-// Lines returns a valid line for each id.
+// Lines returns a valid line of an import file for each id.
 func Lines(ids ...string) []listingfile.Line {
 	out := make([]listingfile.Line, len(ids))
 	for i, id := range ids {

@@ -1,11 +1,3 @@
-// Command record serves records from Postgres: net/http and pgx, without authentication, limits, or a cache.
-//
-//	record -listen HOST:PORT -database URL
-//
-// The table is records(id text, position bigint, body text): position is the place of a record in the list.
-//
-//	GET /record/ID     the record
-//	GET /list?page=N   100 records, and the total
 package main
 
 import (
@@ -14,33 +6,35 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
-	"os"
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "record:", err)
-		os.Exit(1)
+// serveRecords serves records from Postgres: net/http and pgx, without authentication, limits, or a cache.
+//
+// The table is records(id text, position bigint, body text): position is the place of a record in the list.
+func serveRecords(args []string) error {
+	flags := flag.NewFlagSet("record", flag.ContinueOnError)
+	listen := flags.String("listen", "127.0.0.1:8080", "host and port")
+	database := flags.String("database", "", "URL of Postgres")
+	if err := flags.Parse(args); err != nil {
+		return err
 	}
-}
-
-func run() error {
-	listen := flag.String("listen", "127.0.0.1:8080", "host and port")
-	database := flag.String("database", "", "URL of Postgres")
-	flag.Parse()
 	pool, err := pgxpool.New(context.Background(), *database)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	return http.ListenAndServe(*listen, handler(pool)) //nolint:gosec // serves the benchmark on loopback
+	return http.ListenAndServe(*listen, records(pool)) //nolint:gosec // serves the benchmark on loopback
 }
 
-func handler(pool *pgxpool.Pool) http.Handler {
+// records returns a handler of two routes:
+//
+//	GET /record/ID     the record
+//	GET /list?page=N   100 records, and the total
+func records(pool *pgxpool.Pool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /record/{id}", func(w http.ResponseWriter, r *http.Request) {
 		body, err := record(r.Context(), pool, r.PathValue("id"))
