@@ -160,8 +160,8 @@ func TestOtherAlertsFire(t *testing.T) {
 		{"OpportunityLedgerLag", "warning", false, []metric{ // one replica writes the ledger
 			{constant(11), "authquota_ledger_lag_seconds", []string{"instance", "a"}}, {constant(1), "authquota_ledger_lag_seconds", []string{"instance", "b"}},
 		}},
-		{"OpportunityTalliesLost", "warning", true, []metric{{counterSince(1, 5*time.Minute), "gateway_tallied_requests_lost_total", nil}}},
-		{"OpportunityTalliesLost", "warning", false, []metric{{constant(7), "gateway_tallied_requests_lost_total", nil}}},
+		{"OpportunityUsageLost", "warning", true, []metric{{counterSince(1, 5*time.Minute), "gateway_usage_requests_lost_total", nil}}},
+		{"OpportunityUsageLost", "warning", false, []metric{{constant(7), "gateway_usage_requests_lost_total", nil}}},
 		{"OpportunityLoggedRequestsLost", "warning", true, []metric{{counterSince(1, 5*time.Minute), "gateway_logged_requests_lost_total", nil}}},
 		{"OpportunityLoggedRequestsLost", "warning", false, []metric{{constant(7), "gateway_logged_requests_lost_total", nil}}},
 		{"OpportunitySnapshotOld", "critical", true, []metric{ // each replica has its own snapshot

@@ -22,14 +22,8 @@ type LoggedRequest struct {
 	Duration time.Duration `json:"duration"`       // until the end of the response, in nanoseconds
 }
 
-// RequestLogBatch is a part of the request log from a gateway to authquota. Sending it again adds nothing.
-type RequestLogBatch struct {
-	Requests []LoggedRequest `json:"requests"`
-}
-
 // Limits of the request log.
 const (
-	MaxLogBatch        = 1000 // requests of a RequestLogBatch
 	RequestLogSize     = 1000 // latest requests of a key that are stored, and of an account that are shown
 	RequestLogDuration = 7 * 24 * time.Hour
 )

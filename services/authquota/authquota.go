@@ -8,9 +8,9 @@
 //
 //   - Database: keys cannot be resolved and nothing can be changed (503). Gateways continue with their cached principals. If it accepts
 //     connections but does not respond, only the first request of a person or an operator waits for it, for at most 0.9 seconds.
-//   - Redis: keys cannot be resolved (503). A revocation, suspension, resumption or grant is saved but answered with 503, and
+//   - Redis: keys cannot be resolved (503). A revocation, suspension, resumption or grant is saved; the response is 503, and it
 //     takes effect when Redis is back. The same holds for moving today's requests when a key is connected.
-//   - Journal: a change is saved but answered with 503, and the journal gets it later.
+//   - Journal: a change is saved; the response is 503, and the journal gets the change later.
 //   - Redis data loss: epochs recover automatically, and counters are restored from the ledger.
 //   - Billing: nothing can be bought or cancelled. Plans of closed accounts are cancelled when billing is back. Paid periods
 //     stay in effect and end on time.

@@ -17,7 +17,7 @@ import (
 
 func (s *service) sendBatch(id string, counts ...api.UsageCount) servicetest.Response {
 	s.t.Helper()
-	return s.do(http.MethodPost, "/internal/v1/tallies", api.UsageBatch{ID: id, Counts: counts})
+	return s.do(http.MethodPost, "/internal/v1/usage-batches", api.UsageBatch{ID: id, Counts: counts})
 }
 
 func batchID() string { return uuid.Must(uuid.NewV7()).String() }
@@ -41,12 +41,18 @@ func TestInvalidUsageBatchesAreRejected(t *testing.T) {
 		bad := good
 		bad.Outcome = "lost"
 		id := batchID()
-		svc.sendBatch(id, good, bad).RequireError(problem.InvalidParameter, "tallies[1].outcome")
+		svc.sendBatch(id, good, bad).RequireError(problem.InvalidParameter, "counts[1].outcome")
 		svc.sendBatch("1", good).RequireError(problem.InvalidParameter, "id")
-		svc.do(http.MethodPost, "/internal/v1/tallies", `{"id":"`+id+`","tallies":"x"}`).RequireError(problem.InvalidParameter)
-		svc.do(http.MethodPost, "/internal/v1/tallies", `{"id":"`+id+`","tallies":[{"Kay":1}]}`).RequireError(problem.InvalidParameter)
-		require.Equal(t, 401, svc.doAs(http.MethodPost, "/internal/v1/tallies", `{}`, http.Header{}).Status)
-		require.Empty(t, b.counted(), "nothing of a batch that is refused")
+		logged := api.LoggedRequest{ID: "00000000-0000-4000-8000-000000000001", Key: key.ID, At: now, Route: "/api/v1/opportunities", Status: 200}
+		misnamed := logged
+		misnamed.Route = "/api/v1/a private name"
+		svc.do(http.MethodPost, "/internal/v1/usage-batches", api.UsageBatch{ID: id, Counts: []api.UsageCount{good}, Requests: []api.LoggedRequest{logged, misnamed}}).
+			RequireError(problem.InvalidParameter, "requests[1].route")
+		svc.do(http.MethodPost, "/internal/v1/usage-batches", `{"id":"`+id+`","counts":"x"}`).RequireError(problem.InvalidParameter)
+		svc.do(http.MethodPost, "/internal/v1/usage-batches", `{"id":"`+id+`","counts":[{"Kay":1}]}`).RequireError(problem.InvalidParameter)
+		require.Equal(t, 401, svc.doAs(http.MethodPost, "/internal/v1/usage-batches", `{}`, http.Header{}).Status)
+		require.Empty(t, b.counted(), "nothing of a batch that is rejected")
+		require.NotContains(t, b.Get("/account/usage/requests").Body, logged.ID)
 
 		stranger := good
 		stranger.Key = "key_0199a7a0000070008000000000000000"
@@ -61,7 +67,15 @@ func TestInvalidUsageBatchesAreRejected(t *testing.T) {
 			most[i].LastAt = now.Add(123456 * time.Microsecond)
 		}
 		most[0] = good
-		require.Equal(t, http.StatusNoContent, svc.sendBatch(batchID(), most...).Status, "the largest batch fits")
+		requests := make([]api.LoggedRequest, api.MaxUsageRequests)
+		for i := range requests {
+			requests[i] = logged
+			requests[i].ID = fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
+			requests[i].Params = strings.Repeat("remote=false&", 38) + "remote=true" // nearly api.MaxLoggedQuery
+		}
+		largest := api.UsageBatch{ID: batchID(), Counts: most, Requests: requests}
+		require.Equal(t, http.StatusNoContent, svc.do(http.MethodPost, "/internal/v1/usage-batches", largest).Status, "the largest batch fits")
+		require.Contains(t, b.Get("/account/usage/requests").Body, requests[0].ID)
 		require.Equal(t, []string{"2026-11-20," + key.ID + ",Shop,served,2"}, b.counted())
 	})
 }

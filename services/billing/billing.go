@@ -5,7 +5,7 @@
 // periods by its own clock, even if billing is down.
 //
 // During outages:
-//   - Processor: checkout, portal and cancellation return 503. Webhook events are answered with 5xx, and the processor sends them again.
+//   - Processor: checkout, portal and cancellation return 503. Webhook events get a 5xx, and the processor sends them again.
 //   - Database: the same.
 //   - authquota: changes are stored, and pushed when it is back. Its pages, where plans are bought and cancelled, are unavailable, too.
 //

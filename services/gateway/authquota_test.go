@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -63,8 +62,7 @@ func newAuthquota(t testing.TB, counters *redis.Client) *fakeAuthquota {
 	mux.HandleFunc("GET /internal/v1/served", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode([]api.DayServed{{Day: counter.DayOf(time.Now()), Calls: 4, Failed: 1}})
 	})
-	mux.HandleFunc("POST /internal/v1/tallies", a.acceptUsage)
-	mux.HandleFunc("POST /internal/v1/request-log", a.acceptRequests)
+	mux.HandleFunc("POST /internal/v1/usage-batches", a.acceptUsage)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -166,21 +164,6 @@ func (a *fakeAuthquota) receive(w http.ResponseWriter, r *http.Request, batch an
 	return true
 }
 
-func (a *fakeAuthquota) acceptRequests(w http.ResponseWriter, r *http.Request) {
-	var batch api.RequestLogBatch
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.receive(w, r, &batch) {
-		return
-	}
-	for _, l := range batch.Requests { // sent again if the reply was late
-		if !slices.ContainsFunc(a.logged, func(known api.LoggedRequest) bool { return known.ID == l.ID }) {
-			a.logged = append(a.logged, l)
-		}
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
 func (a *fakeAuthquota) acceptUsage(w http.ResponseWriter, r *http.Request) {
 	var batch api.UsageBatch
 	a.mu.Lock()
@@ -193,6 +176,7 @@ func (a *fakeAuthquota) acceptUsage(w http.ResponseWriter, r *http.Request) {
 		for _, t := range batch.Counts {
 			a.usage[usageKey{t.Day, t.Key, t.Outcome}] += t.Calls
 		}
+		a.logged = append(a.logged, batch.Requests...)
 	}
 	if a.losesReplies {
 		panic(http.ErrAbortHandler)

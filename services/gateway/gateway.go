@@ -92,7 +92,6 @@ func start(r *service.Runtime, cfg Config) error {
 	authquota := marks[peer.Authquota].owner
 	keys = newKeys(cfg, authquota, r)
 	recorder := newRecorder(authquota, r.Telemetry)
-	requests := newRequestLog(authquota, r.Telemetry)
 	shown := newFigures(cfg, pages, authquota)
 	limiter := newLimiter(cfg, counters, r)
 	agents, err := agent.New(cfg.PublicURL, r.Log)
@@ -100,7 +99,7 @@ func start(r *service.Runtime, cfg Config) error {
 		return err
 	}
 	public, err := newPublic(cfg, edge.Edge{
-		Keys: keys, Limiter: limiter, Usage: recorder, Log: requests, Pages: pages, Agent: agents, Errors: errorWriter, Telemetry: r.Telemetry, Now: r.Now,
+		Keys: keys, Limiter: limiter, Usage: recorder, Pages: pages, Agent: agents, Errors: errorWriter, Telemetry: r.Telemetry, Now: r.Now,
 	}, forwarding, marks[peer.Authquota])
 	if err != nil {
 		return err
@@ -117,7 +116,6 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Handle(adminPort, r.Handler(admin))
 	r.Handle(server.ServicePort, public)
 	r.Go("usage batches", recorder.Run)
-	r.Go("request log", requests.Run)
 	r.Go("keys", func(ctx context.Context) error { return keys.Run(ctx, r.Telemetry) })
 	r.Every(service.Loop{Name: "next day's counters", Interval: admission.OpenInterval, Do: limiter.OpenNextDay})
 	r.Every(service.Loop{Name: "tier table", Interval: tiersRefresh, Retry: tiersRetry, Timeout: tiersTimeout, Do: shown.refresh})
@@ -127,7 +125,6 @@ func start(r *service.Runtime, cfg Config) error {
 		ctx, cancel := context.WithTimeout(ctx, finalFlushTimeout)
 		defer cancel()
 		recorder.Close(ctx)
-		requests.Close(ctx)
 	})
 	return nil
 }
@@ -210,30 +207,18 @@ func newFigures(cfg Config, pages *docs.Site, authquota *peer.Client) *figures {
 
 func newRecorder(authquota *peer.Client, tel *telemetry.Telemetry) *usage.Recorder {
 	recorder := usage.New(func(ctx context.Context, batch api.UsageBatch) error {
-		return authquota.Post(ctx, "/internal/v1/tallies", batch, nil)
+		return authquota.Post(ctx, "/internal/v1/usage-batches", batch, nil)
 	}, tel.Log)
+	counted := func(name, help string, value func() int64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(value()) })
+	}
 	tel.Registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "gateway_tallied_requests_pending", Help: "Requests not yet sent to authquota for the usage charts.",
+			Name: "gateway_usage_requests_pending", Help: "Requests not yet reported to authquota for the usage charts and the request logs.",
 		}, func() float64 { return float64(recorder.Pending()) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "gateway_tallied_requests_lost_total", Help: "Requests permanently missing from the usage charts; the limits counted them.",
-		}, func() float64 { return float64(recorder.Lost()) }))
+		counted("gateway_usage_requests_lost_total", "Requests permanently missing from the usage charts; the limits counted them.", recorder.Lost),
+		counted("gateway_logged_requests_lost_total", "Requests permanently missing from the request logs of accounts.", recorder.Unlogged))
 	return recorder
-}
-
-func newRequestLog(authquota *peer.Client, tel *telemetry.Telemetry) *usage.Log {
-	requests := usage.NewLog(func(ctx context.Context, batch api.RequestLogBatch) error {
-		return authquota.Post(ctx, "/internal/v1/request-log", batch, nil)
-	}, tel.Log)
-	tel.Registry.MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "gateway_logged_requests_pending", Help: "Requests not yet sent to authquota for the request logs of accounts.",
-		}, func() float64 { return float64(requests.Pending()) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "gateway_logged_requests_lost_total", Help: "Requests permanently missing from the request logs of accounts.",
-		}, func() float64 { return float64(requests.Lost()) }))
-	return requests
 }
 
 func newLimiter(cfg Config, counters *redis.Client, r *service.Runtime) *admission.Limiter {

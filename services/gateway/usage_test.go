@@ -135,11 +135,11 @@ func TestUsageBatchesWaitForAuthquota(t *testing.T) {
 	for range 5 {
 		require.Equal(t, 200, gw.get(t, key).status)
 	}
-	require.Contains(t, w.metrics(), "gateway_tallied_requests_pending 6")
+	require.Contains(t, w.metrics(), "gateway_usage_requests_pending 6")
 	w.authquota.set(func() { w.authquota.losesReplies, w.authquota.down = false, false })
 	storetest.Eventually(t, "all calls are received", func() bool { return w.authquota.usageOf("key_acc_a")[api.CallServed] == 6 })
-	storetest.Eventually(t, "nothing is pending", func() bool { return strings.Contains(w.metrics(), "gateway_tallied_requests_pending 0") })
-	require.Contains(t, w.metrics(), "gateway_tallied_requests_lost_total 0")
+	storetest.Eventually(t, "nothing is pending", func() bool { return strings.Contains(w.metrics(), "gateway_usage_requests_pending 0") })
+	require.Contains(t, w.metrics(), "gateway_usage_requests_lost_total 0")
 	require.Equal(t, 1, strings.Count(w.log.String(), "usage batch failed, will retry"))
 }
 

@@ -58,8 +58,7 @@ func (a API) Handler(ready http.Handler) http.Handler {
 		{http.MethodGet, "/internal/v1/tiers", a.tiers},
 		{http.MethodGet, "/internal/v1/served", a.served},
 		{http.MethodPost, "/internal/v1/usage/:day/restore", a.restore},
-		{http.MethodPost, "/internal/v1/tallies", a.addBatch},
-		{http.MethodPost, "/internal/v1/request-log", a.logRequests},
+		{http.MethodPost, "/internal/v1/usage-batches", a.addBatch},
 
 		{http.MethodGet, "/operator/v1/accounts", a.listAccounts},
 		{http.MethodGet, "/operator/v1/accounts/:id", a.showAccount},

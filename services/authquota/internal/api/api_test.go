@@ -122,7 +122,7 @@ func TestDryRunAnnouncesNothing(t *testing.T) {
 
 // Every route is unavailable during an outage of the database. The response does not contain the text of the driver.
 func TestFailuresOfTheDatabase(t *testing.T) {
-	batch := `{"id":"0199a7a0-0000-7000-8000-000000000000","tallies":[]}`
+	batch := `{"id":"0199a7a0-0000-7000-8000-000000000000","counts":[]}`
 	entitlement := `{"tier":"free","paidUntil":null,"renews":false,"trouble":"","version":1}`
 	s := authquotatest.NewSite(t)
 	s.Break()
@@ -143,7 +143,7 @@ func TestFailuresOfTheDatabase(t *testing.T) {
 		{http.MethodPost, "/internal/v1/principals", query(strings.Repeat("0a", 32))},
 		{http.MethodGet, "/internal/v1/key-digests", ""},
 		{http.MethodPut, "/internal/v1/entitlements/" + unknown, entitlement},
-		{http.MethodPost, "/internal/v1/tallies", batch},
+		{http.MethodPost, "/internal/v1/usage-batches", batch},
 	} {
 		response := s.Do(r[0], r[1], r[2])
 		require.Equal(t, http.StatusServiceUnavailable, response.Status, "%s %s: %s", r[0], r[1], response.Body)

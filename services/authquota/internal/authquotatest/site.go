@@ -240,7 +240,7 @@ func (s *Site) Count(key, day string, outcome api.CallOutcome, calls int) {
 		ID: uuid.Must(uuid.NewV7()).String(), Counts: []api.UsageCount{{Day: day, Key: key, Outcome: outcome, Calls: calls, LastAt: s.Now()}},
 	})
 	require.NoError(s.t, err)
-	response := s.Do(http.MethodPost, "/internal/v1/tallies", string(body))
+	response := s.Do(http.MethodPost, "/internal/v1/usage-batches", string(body))
 	require.Equal(s.t, http.StatusNoContent, response.Status, response.Body)
 }
 

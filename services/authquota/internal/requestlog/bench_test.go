@@ -34,7 +34,7 @@ func BenchmarkTenThousandCalls(b *testing.B) {
 				b.StopTimer()
 				var bodies [][]byte
 				for start := 0; start < 10_000; start += 1000 { // two seconds
-					var batch api.RequestLogBatch
+					var batch api.UsageBatch
 					for i := range 1000 {
 						at := db.Now().Add(-24*time.Hour + time.Duration(calls)*2*time.Millisecond)
 						calls++
@@ -50,9 +50,9 @@ func BenchmarkTenThousandCalls(b *testing.B) {
 				serverBefore, before := storetest.ServerCPU(b, url), processCPU(b)
 				b.StartTimer()
 				for _, body := range bodies {
-					var batch api.RequestLogBatch
+					var batch api.UsageBatch
 					require.NoError(b, json.Unmarshal(body, &batch))
-					requests, err := requestlog.Check(batch, db.Now())
+					requests, err := requestlog.Check(batch.Requests, db.Now())
 					require.NoError(b, err)
 					require.NoError(b, s.Add(b.Context(), requests))
 				}

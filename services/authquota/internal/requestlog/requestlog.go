@@ -28,14 +28,14 @@ var (
 	route     = regexp.MustCompile(`^/api(/[a-z0-9]+|/\{id\})+$`)
 )
 
-// Check validates a batch and returns its requests within the retention. Times in the future, from a gateway whose clock is ahead, count
-// as now. Parameters and error codes that only another release knows are left out.
-func Check(sent api.RequestLogBatch, now time.Time) ([]api.LoggedRequest, error) {
-	if len(sent.Requests) > api.MaxLogBatch {
-		return nil, account.Invalid("requests", fmt.Sprintf("must have at most %d entries", api.MaxLogBatch))
+// Check validates the requests of a batch and returns those within the retention. Times in the future, from a gateway whose clock is
+// ahead, count as now. Parameters and error codes that only another release knows are left out.
+func Check(sent []api.LoggedRequest, now time.Time) ([]api.LoggedRequest, error) {
+	if len(sent) > api.MaxUsageRequests {
+		return nil, account.Invalid("requests", fmt.Sprintf("must have at most %d entries", api.MaxUsageRequests))
 	}
 	var recent []api.LoggedRequest
-	for i, r := range sent.Requests {
+	for i, r := range sent {
 		if field := invalid(r); field != "" {
 			return nil, problem.New(problem.InvalidParameter, "Field requests[%d].%s is invalid.", i, field)
 		}

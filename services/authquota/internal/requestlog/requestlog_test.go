@@ -31,10 +31,10 @@ func TestCheckRejectsForgedFields(t *testing.T) {
 	} {
 		r := logged(1)
 		forge(&r)
-		_, err := requestlog.Check(api.RequestLogBatch{Requests: []api.LoggedRequest{logged(0), r}}, now)
+		_, err := requestlog.Check([]api.LoggedRequest{logged(0), r}, now)
 		require.ErrorContains(t, err, "requests[1]."+field)
 	}
-	_, err := requestlog.Check(api.RequestLogBatch{Requests: make([]api.LoggedRequest, api.MaxLogBatch+1)}, now)
+	_, err := requestlog.Check(make([]api.LoggedRequest, api.MaxUsageRequests+1), now)
 	require.ErrorContains(t, err, "at most 1000")
 }
 
@@ -42,7 +42,7 @@ func TestCheckLeavesOutWhatIsNotStored(t *testing.T) {
 	ahead, old, odd := logged(1), logged(2), logged(3)
 	ahead.At, old.At = now.Add(time.Hour), now.Add(-api.RequestLogDuration)
 	odd.Params, odd.Code = "q=private&remote=true", "code_of_another_release"
-	got, err := requestlog.Check(api.RequestLogBatch{Requests: []api.LoggedRequest{ahead, old, odd}}, now)
+	got, err := requestlog.Check([]api.LoggedRequest{ahead, old, odd}, now)
 	require.NoError(t, err)
 	ahead.At, odd.Params, odd.Code = now, "remote=true", ""
 	require.Equal(t, []api.LoggedRequest{ahead, odd}, got)

@@ -88,7 +88,7 @@ func pack(entries []entry) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// maxUnpacked bounds the JSON of a row, in bytes: MaxLogBatch requests take a fraction.
+// maxUnpacked bounds the JSON of a row, in bytes: api.MaxUsageRequests take a fraction.
 const maxUnpacked = 4 << 20
 
 func unpack(packed []byte) (entries []entry, err error) {

@@ -49,13 +49,13 @@ func Check(sent api.UsageBatch, now time.Time) (Batch, error) {
 		return Batch{}, account.Invalid("id", "must be a UUID of version 7 in lower case")
 	}
 	if len(sent.Counts) > api.MaxUsageCounts {
-		return Batch{}, account.Invalid("tallies", fmt.Sprintf("must have at most %d entries", api.MaxUsageCounts))
+		return Batch{}, account.Invalid("counts", fmt.Sprintf("must have at most %d entries", api.MaxUsageCounts))
 	}
 	retained := Last(now.AddDate(0, 0, 1), RetentionDays+1) // tomorrow: a gateway's clock may be ahead at midnight
 	sums, last := map[KeySum]int{}, map[string]time.Time{}
 	for i, t := range sent.Counts {
 		if what := checkCount(t, retained); what != "" {
-			return Batch{}, problem.New(problem.InvalidParameter, "Field tallies[%d].%s.", i, what)
+			return Batch{}, problem.New(problem.InvalidParameter, "Field counts[%d].%s.", i, what)
 		}
 		sums[KeySum{Key: t.Key, Day: t.Day, Outcome: t.Outcome}] += t.Calls
 		at := t.LastAt

@@ -23,7 +23,7 @@ const WebhookPath = "/billing/stripe/webhook"
 // webhookTimeout ends the handling of an event before the gateway gives up, so that its failure is reported and counted here.
 const webhookTimeout = api.GatewayTimeout - time.Second
 
-// Webhook handles webhook events of the processor. Stripe resends events that were answered with 5xx for days.
+// Webhook handles webhook events of the processor. Stripe resends events that got a 5xx for days.
 type Webhook struct {
 	Stripe     *stripe.Stripe
 	Reconciler reconcile.Reconciler

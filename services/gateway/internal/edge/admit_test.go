@@ -126,7 +126,7 @@ func TestCallsAreLoggedWithTheirResponse(t *testing.T) {
 		e := newEdge(t)
 		e.admits(t, func() api.Principal { p := principal(); p.Limits = c.limits; return p }, func() {})
 		logged := ""
-		e.Log = usage.NewLog(func(_ context.Context, b api.RequestLogBatch) error {
+		e.Usage = usage.New(func(_ context.Context, b api.UsageBatch) error {
 			for _, r := range b.Requests {
 				logged += fmt.Sprint(r.Status, r.Code)
 			}
@@ -136,7 +136,7 @@ func TestCallsAreLoggedWithTheirResponse(t *testing.T) {
 		h, err := e.Handler()
 		require.NoError(t, err)
 		list(t, h)
-		require.NoError(t, e.Log.Flush(t.Context()))
+		require.NoError(t, e.Usage.Flush(t.Context()))
 		require.Equal(t, c.logged, logged)
 	}
 }

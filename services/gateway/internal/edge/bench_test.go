@@ -33,7 +33,6 @@ func BenchmarkRecord(b *testing.B) {
 	quiet := slog.New(slog.DiscardHandler)
 	e := &Edge{
 		Now: time.Now, Usage: usage.New(func(context.Context, api.UsageBatch) error { return nil }, quiet),
-		Log: usage.NewLog(func(context.Context, api.RequestLogBatch) error { return nil }, quiet),
 	}
 	to := target{operation: opList}
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/opportunities?country=CA&province=ON&remote=true&page=2", nil)
@@ -44,7 +43,6 @@ func BenchmarkRecord(b *testing.B) {
 		e.record(r, to, &c)
 		if i%1000 == 999 { // a flush each second
 			_ = e.Usage.Flush(b.Context())
-			_ = e.Log.Flush(b.Context())
 		}
 	}
 }

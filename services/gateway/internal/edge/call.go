@@ -132,11 +132,10 @@ func (e *Edge) record(r *http.Request, to target, c *call) {
 	if at.IsZero() { // nothing was charged
 		at = now
 	}
-	e.Usage.Record(c.caller.Key, c.outcome, at)
-	e.Log.Record(api.LoggedRequest{
+	e.Usage.Record(api.LoggedRequest{
 		ID: telemetry.RequestID(r.Context()), Key: c.caller.Key, At: now.Add(-took), Route: string(to.operation), Params: r.URL.RawQuery,
 		Status: c.status, Code: string(c.code), Duration: took,
-	})
+	}, c.outcome, at)
 }
 
 // outcome classifies a call by the status of its response or by its error.

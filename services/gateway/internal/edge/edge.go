@@ -32,7 +32,6 @@ type Edge struct {
 	OlderKeys apikey.OlderForm
 	Limiter   *admission.Limiter
 	Usage     *usage.Recorder
-	Log       *usage.Log
 	Catalog   *proxy.Service
 	History   *proxy.Service
 	Account   *proxy.Service // the account pages

@@ -30,15 +30,11 @@ func TestPanicRefundsCharge(t *testing.T) {
 	e.History = behind(t, func(*http.Request) (*http.Response, error) {
 		return reply(http.StatusOK, panickingBody{}, "Content-Type", "application/json"), nil
 	})
-	recorded := map[api.CallOutcome]int{}
+	recorded, codes := map[api.CallOutcome]int{}, map[string]int{}
 	e.Usage = usage.New(func(_ context.Context, b api.UsageBatch) error {
 		for _, t := range b.Counts {
 			recorded[t.Outcome] += t.Calls
 		}
-		return nil
-	}, e.Telemetry.Log)
-	codes := map[string]int{}
-	e.Log = usage.NewLog(func(_ context.Context, b api.RequestLogBatch) error {
 		for _, r := range b.Requests {
 			codes[fmt.Sprint(r.Status, r.Code)]++
 		}
@@ -67,6 +63,5 @@ func TestPanicRefundsCharge(t *testing.T) {
 	storetest.Eventually(t, "both calls are recorded", func() bool { return e.Usage.Pending() == 2 })
 	require.NoError(t, e.Usage.Flush(t.Context()))
 	require.Equal(t, map[api.CallOutcome]int{api.CallFailed: 2}, recorded, "recorded calls")
-	require.NoError(t, e.Log.Flush(t.Context()))
 	require.Equal(t, map[string]int{"500internal_error": 2}, codes, "logged requests")
 }

@@ -59,7 +59,7 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("connection lost") }
 
-// newEdge returns an Edge without keys, a limiter and services. Its recorders send nothing.
+// newEdge returns an Edge without keys, a limiter and services. Its recorder sends nothing.
 func newEdge(t *testing.T) Edge {
 	t.Helper()
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
@@ -68,7 +68,6 @@ func newEdge(t *testing.T) Edge {
 	require.NoError(t, err)
 	return Edge{
 		Usage: usage.New(func(context.Context, api.UsageBatch) error { return nil }, tel.Log),
-		Log:   usage.NewLog(func(context.Context, api.RequestLogBatch) error { return nil }, tel.Log),
 		Pages: pages, Telemetry: tel, Errors: problem.Writer{Log: tel.Log}, Now: time.Now,
 	}
 }

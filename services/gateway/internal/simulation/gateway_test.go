@@ -75,7 +75,6 @@ func startGateway(name string, ahead *atomic.Int64, n *network, s *store, a *aut
 	var err3 error
 	g.handler, err3 = edge.Edge{
 		Keys: g.keys, OlderKeys: older, Limiter: limiter, Usage: g.usage, Catalog: catalog, History: catalog, Account: catalog,
-		Log:    usage.NewLog(func(context.Context, api.RequestLogBatch) error { return nil }, tel.Log),
 		Errors: problem.Writer{Log: tel.Log}, Telemetry: tel, Now: g.now,
 	}.Handler()
 	go func() { _ = g.keys.Run(ctx, tel) }()

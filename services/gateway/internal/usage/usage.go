@@ -1,20 +1,23 @@
 // Package usage counts the calls of each key by outcome, and logs the latest ones. It sends both to authquota, which shows them to the
 // account.
 //
-// The counters are statistics: admission never reads them. The limits of an account are enforced on the counters in Redis. A
-// usage counter is incremented in memory after the response and sent to authquota about a second later, so an outage of authquota
-// fails no call; the counters wait in memory. A batch without a reply is sent again unchanged, under the same id, until authquota
-// accepts it, and counts once.
+// The counts are statistics: admission never reads them. The limits of an account are enforced on the counters in Redis. A call is
+// recorded in memory after the response and sent to authquota about a second later, so an outage of authquota fails no call; the
+// records wait in memory. A batch without a reply is sent again unchanged, under the same id, until authquota accepts it, and counts
+// once.
 //
-// Known limits: a killed process loses its unsent counters, about one second of calls while authquota is available. During an
-// outage, memory is bounded by the number of keys rather than of calls; calls beyond the bound are dropped and counted as lost. The
-// log has a smaller bound: see Log.
+// Known limits: a killed process loses what it has not sent, about one second of calls while authquota is available. During an
+// outage, memory for counts is bounded by the number of keys rather than of calls; the log has a smaller bound, of requests. What is
+// beyond a bound is dropped and counted as lost.
 package usage
 
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,14 +26,30 @@ import (
 	"opportunity.internal/pkg/counter"
 )
 
-const maxBuffered = 100_000 // unsent counters (key, day, outcome), about 20 MB
+const (
+	maxCounts   = 100_000 // unsent counts (key, day, outcome), about 20 MB
+	maxRequests = 10_000  // unsent requests of the log, about 4 MB
+)
 
-// Recorder buffers the usage counters of one process. It is safe for concurrent use.
+// Recorder buffers the calls of one process. It is safe for concurrent use.
+//
+// Of the log, it buffers at most api.RequestLogSize requests of one key, the number that authquota stores, so that a busy key leaves room
+// for the others.
 type Recorder struct {
-	outbox[api.UsageBatch]
+	send func(context.Context, api.UsageBatch) error
+	log  *slog.Logger
+	soon chan struct{} // asks Run for a flush before the next tick
 
 	mu       sync.Mutex
-	buffered map[countKey]*total
+	counts   map[countKey]*total
+	requests []api.LoggedRequest
+	perKey   map[string]int // requests
+
+	sending sync.Mutex      // guards batch and failing; held during Flush
+	batch   *api.UsageBatch // in flight or to be retried
+	failing bool            // the last send failed
+
+	pending, lost, unlogged atomic.Int64
 }
 
 type countKey struct {
@@ -46,24 +65,42 @@ type total struct {
 
 // New returns an empty recorder. send delivers a batch to authquota; it returns a *peer.StatusError if authquota rejects it.
 func New(send func(context.Context, api.UsageBatch) error, log *slog.Logger) *Recorder {
-	r := &Recorder{buffered: map[countKey]*total{}}
-	r.outbox = outbox[api.UsageBatch]{name: "usage batch", send: send, log: log, next: r.nextBatch, size: callsOf}
-	return r
+	return &Recorder{send: send, log: log, soon: make(chan struct{}, 1), counts: map[countKey]*total{}, perKey: map[string]int{}}
 }
 
-// Record counts one call of the key with the given id. If the buffer is full, the call is counted as lost.
-func (r *Recorder) Record(key string, outcome api.CallOutcome, at time.Time) {
-	k := countKey{at.Unix() / 86400, key, outcome}
+// Record adds a call with its outcome, charged at a time, to the counts and to the log. The Params of the call are the raw query string; a
+// batch has only the parameters that api.LoggedParams accepts.
+func (r *Recorder) Record(call api.LoggedRequest, outcome api.CallOutcome, charged time.Time) {
+	if len(call.Params) > api.MaxLoggedQuery { // none of it would be in the batch
+		call.Params = ""
+	}
+	call.Params = strings.Clone(call.Params) // part of the request line, which may be long
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := r.buffered[k]
+	r.count(countKey{charged.Unix() / 86400, call.Key, outcome}, charged)
+	if len(r.requests) >= maxRequests || r.perKey[call.Key] >= api.RequestLogSize {
+		r.unlogged.Add(1)
+		return
+	}
+	r.perKey[call.Key]++
+	r.requests = append(r.requests, call)
+	if len(r.requests) == maxRequests/2 {
+		select {
+		case r.soon <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (r *Recorder) count(k countKey, at time.Time) {
+	t := r.counts[k]
 	if t == nil {
-		if len(r.buffered) >= maxBuffered {
+		if len(r.counts) >= maxCounts {
 			r.lost.Add(1)
 			return
 		}
 		t = new(total)
-		r.buffered[k] = t
+		r.counts[k] = t
 	}
 	t.calls++
 	if at.After(t.last) {
@@ -72,33 +109,48 @@ func (r *Recorder) Record(key string, outcome api.CallOutcome, at time.Time) {
 	r.pending.Add(1)
 }
 
-// nextBatch moves up to api.MaxUsageCounts counters from the buffer into a new batch. It returns nil if the buffer is empty.
+// Pending returns the number of recorded calls that authquota has not counted yet.
+func (r *Recorder) Pending() int64 { return r.pending.Load() }
+
+// Lost returns the number of calls that are missing from the counts.
+func (r *Recorder) Lost() int64 { return r.lost.Load() }
+
+// Unlogged returns the number of calls that are missing from the log.
+func (r *Recorder) Unlogged() int64 { return r.unlogged.Load() }
+
+// batches returns how many batches the buffer fills.
+func (r *Recorder) batches() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return max((len(r.counts)+api.MaxUsageCounts-1)/api.MaxUsageCounts, (len(r.requests)+api.MaxUsageRequests-1)/api.MaxUsageRequests)
+}
+
+// nextBatch moves the oldest requests and any counts from the buffer into a new batch, as many as it may have.
 func (r *Recorder) nextBatch() *api.UsageBatch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.buffered) == 0 {
-		return nil
-	}
+	n := min(len(r.requests), api.MaxUsageRequests)
 	batch := &api.UsageBatch{
-		ID:     uuid.Must(uuid.NewV7()).String(), // fails only if the system has no random numbers
-		Counts: make([]api.UsageCount, 0, min(len(r.buffered), api.MaxUsageCounts)),
+		ID:       uuid.Must(uuid.NewV7()).String(), // fails only if the system has no random numbers
+		Counts:   make([]api.UsageCount, 0, min(len(r.counts), api.MaxUsageCounts)),
+		Requests: slices.Clone(r.requests[:n]),
 	}
-	for k, t := range r.buffered {
-		batch.Counts = append(batch.Counts, api.UsageCount{
-			Day: counter.DayOf(time.Unix(k.day*86400, 0).UTC()), Key: k.key, Outcome: k.outcome, Calls: t.calls, LastAt: t.last.UTC(),
-		})
-		delete(r.buffered, k)
+	r.requests = slices.Delete(r.requests, 0, n)
+	for i := range batch.Requests {
+		call := &batch.Requests[i]
+		call.Params = api.LoggedParams(call.Params)
+		if r.perKey[call.Key]--; r.perKey[call.Key] == 0 {
+			delete(r.perKey, call.Key)
+		}
+	}
+	for k, t := range r.counts {
 		if len(batch.Counts) == api.MaxUsageCounts {
 			break
 		}
+		batch.Counts = append(batch.Counts, api.UsageCount{
+			Day: counter.DayOf(time.Unix(k.day*86400, 0).UTC()), Key: k.key, Outcome: k.outcome, Calls: t.calls, LastAt: t.last.UTC(),
+		})
+		delete(r.counts, k)
 	}
 	return batch
-}
-
-func callsOf(batch *api.UsageBatch) int64 {
-	n := 0
-	for _, t := range batch.Counts {
-		n += t.Calls
-	}
-	return int64(n)
 }

@@ -28,8 +28,9 @@ type fakeAuthquota struct {
 	mu    sync.Mutex // tests change fault during a flush
 	fault fault
 
-	calls map[api.UsageCount]int
-	seen  map[string]api.UsageBatch
+	calls  map[api.UsageCount]int
+	logged []api.LoggedRequest
+	seen   map[string]api.UsageBatch
 }
 
 type fault int
@@ -61,12 +62,14 @@ func (fake *fakeAuthquota) accept(_ context.Context, b api.UsageBatch) error {
 		return fmt.Errorf("authquota: %w", &peer.StatusError{Status: http.StatusBadRequest})
 	}
 	require.LessOrEqual(fake.t, len(b.Counts), api.MaxUsageCounts)
+	require.LessOrEqual(fake.t, len(b.Requests), api.MaxUsageRequests)
 	if before, repeated := fake.seen[b.ID]; repeated {
 		require.Equal(fake.t, before, b, "batch changed between retries")
 	} else {
 		for _, t := range b.Counts {
 			fake.calls[api.UsageCount{Day: t.Day, Key: t.Key, Outcome: t.Outcome}] += t.Calls
 		}
+		fake.logged = append(fake.logged, b.Requests...)
 		fake.seen[b.ID] = b
 	}
 	if fake.fault == replyLost {
@@ -89,7 +92,7 @@ func TestBatchesSumToRecordedCalls(t *testing.T) {
 					Day: at.Format(time.DateOnly), Key: rapid.SampledFrom([]string{"key_a", "key_b"}).Draw(t, "key"),
 					Outcome: rapid.SampledFrom(api.CallOutcomes).Draw(t, "outcome"),
 				}
-				b.Record(of.Key, of.Outcome, at)
+				b.Record(api.LoggedRequest{Key: of.Key}, of.Outcome, at)
 				recorded[of]++
 				total++
 			},
@@ -114,7 +117,7 @@ func TestCountersKeepLastCall(t *testing.T) {
 	b := New(fake.accept, quiet)
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for _, second := range []int{1, 3, 2} { // out of order
-		b.Record("key_a", api.CallServed, noon.Add(time.Duration(second)*time.Second))
+		b.Record(api.LoggedRequest{Key: "key_a"}, api.CallServed, noon.Add(time.Duration(second)*time.Second))
 	}
 	require.NoError(t, b.Flush(t.Context()))
 	for id, batch := range fake.seen {
@@ -131,7 +134,7 @@ func TestRejectedBatchIsDropped(t *testing.T) {
 	fake, log := newFake(t), new(bytes.Buffer)
 	b := New(fake.accept, slog.New(slog.NewTextHandler(log, nil)))
 	fake.fail(rejecting)
-	b.Record("key_a", api.CallServed, time.Now())
+	b.Record(api.LoggedRequest{Key: "key_a"}, api.CallServed, time.Now())
 	require.NoError(t, b.Flush(t.Context()))
 	require.EqualValues(t, 1, b.Lost())
 	require.Zero(t, b.Pending())
@@ -142,7 +145,7 @@ func TestOneWarningPerOutage(t *testing.T) {
 	fake, log := newFake(t), new(bytes.Buffer)
 	b := New(fake.accept, slog.New(slog.NewTextHandler(log, nil)))
 	for range 2 {
-		b.Record("key_a", api.CallServed, time.Now())
+		b.Record(api.LoggedRequest{Key: "key_a"}, api.CallServed, time.Now())
 		fake.fail(unavailable)
 		for range 3 {
 			require.Error(t, b.Flush(t.Context()))
@@ -158,15 +161,15 @@ func TestMemoryIsBounded(t *testing.T) {
 	fake := newFake(t)
 	b := New(fake.accept, quiet)
 	now := time.Now()
-	for i := range maxBuffered + 10 {
-		b.Record(fmt.Sprintf("key_%d", i), api.CallServed, now)
+	for i := range maxCounts + 10 {
+		b.Record(api.LoggedRequest{Key: fmt.Sprintf("key_%d", i)}, api.CallServed, now)
 	}
-	b.Record("key_0", api.CallServed, now)
+	b.Record(api.LoggedRequest{Key: "key_0"}, api.CallServed, now)
 	require.EqualValues(t, 10, b.Lost())
-	require.EqualValues(t, maxBuffered+1, b.Pending())
+	require.EqualValues(t, maxCounts+1, b.Pending())
 	require.NoError(t, b.Flush(t.Context()))
-	require.Len(t, fake.seen, maxBuffered/api.MaxUsageCounts)
-	require.Len(t, fake.calls, maxBuffered)
+	require.Len(t, fake.seen, maxCounts/api.MaxUsageCounts)
+	require.Len(t, fake.calls, maxCounts)
 	require.Zero(t, b.Pending())
 }
 
@@ -177,14 +180,14 @@ func TestRunAndClose(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		all.Go(func() { _ = b.Run(ctx) })
-		b.Record("key_a", api.CallServed, time.Now())
+		b.Record(api.LoggedRequest{Key: "key_a"}, api.CallServed, time.Now())
 		time.Sleep(flushInterval)
 		synctest.Wait()
 		require.Zero(t, b.Pending(), "pending after a second")
 		stop()
 		all.Wait()
 
-		b.Record("key_a", api.CallServed, time.Now())
+		b.Record(api.LoggedRequest{Key: "key_a"}, api.CallServed, time.Now())
 		fake.fail(unavailable)
 		last, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -197,7 +200,7 @@ func TestRunAndClose(t *testing.T) {
 		require.Zero(t, b.Lost())
 		require.Len(t, fake.seen, 2)
 
-		b.Record("key_a", api.CallServed, time.Now())
+		b.Record(api.LoggedRequest{Key: "key_a"}, api.CallServed, time.Now())
 		fake.fail(unavailable)
 		b.Close(last)
 		require.EqualValues(t, 1, b.Lost())
@@ -210,10 +213,10 @@ func TestCallsDuringAFlushWaitForTheNext(t *testing.T) {
 	batches := 0
 	b = New(func(context.Context, api.UsageBatch) error {
 		batches++
-		b.Record("key_a", api.CallServed, time.Now())
+		b.Record(api.LoggedRequest{Key: "key_a"}, api.CallServed, time.Now())
 		return nil
 	}, quiet)
-	b.Record("key_a", api.CallServed, time.Now())
+	b.Record(api.LoggedRequest{Key: "key_a"}, api.CallServed, time.Now())
 	for flush := range 3 {
 		require.NoError(t, b.Flush(t.Context()))
 		require.Equal(t, flush+1, batches)
@@ -228,7 +231,7 @@ func TestConcurrentRecords(t *testing.T) {
 	for range 8 {
 		callers.Go(func() {
 			for range 1000 {
-				b.Record("key_a", api.CallServed, time.Now())
+				b.Record(api.LoggedRequest{Key: "key_a"}, api.CallServed, time.Now())
 			}
 		})
 	}
@@ -250,7 +253,7 @@ func BenchmarkRecord(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			r.Record("key_0192f0c1d2e3f4a5b6c7d8e9", api.CallServed, now)
+			r.Record(api.LoggedRequest{Key: "key_0192f0c1d2e3f4a5b6c7d8e9"}, api.CallServed, now)
 		}
 	})
 }

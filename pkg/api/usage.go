@@ -44,15 +44,19 @@ type UsageCount struct {
 	LastAt  time.Time   `json:"lastAt"` // time of the latest of these calls
 }
 
-// UsageBatch is a usage batch from a gateway to authquota. The gateway resends it unchanged until authquota accepts it; authquota
-// counts it once.
+// UsageBatch has calls that a gateway reports to authquota: their counts, and the newest of them for the request logs. The gateway resends
+// it unchanged until authquota accepts it; authquota counts it once.
 type UsageBatch struct {
-	ID     string       `json:"id"` // UUIDv7
-	Counts []UsageCount `json:"tallies"`
+	ID       string          `json:"id"` // UUIDv7
+	Counts   []UsageCount    `json:"counts"`
+	Requests []LoggedRequest `json:"requests"`
 }
 
-// MaxUsageCounts limits the number of entries of a usage batch.
-const MaxUsageCounts = 5000
+// Limits of a usage batch, in entries.
+const (
+	MaxUsageCounts   = 5000
+	MaxUsageRequests = 1000
+)
 
 // DayServed counts the calls of one UTC day that were not rejected, and those of them that failed. The calls are those of all accounts. A
 // caller that disconnects before the response counts as a failure.
