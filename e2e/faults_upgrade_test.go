@@ -223,7 +223,7 @@ func (u *upgrade) start(service string, i int) *process {
 	if service != peer.Gateway {
 		p := start(u.t, env, u.program(u.t, service), "serve")
 		ready(u.t, "http://"+operations+"/readyz", p)
-		u.relays[service].replace(listen)
+		u.relays[service].Replace(listen)
 		return p
 	}
 	p := start(u.t, slices.Concat(env, []string{"OPPORTUNITY_ADMIN_LISTEN=" + admin}, u.clockSettings(i)), u.program(u.t, service), "serve")
@@ -271,7 +271,7 @@ func (u *upgrade) pay(account string, until time.Time) {
 	u.version++
 	body, err := json.Marshal(api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Version: u.version})
 	require.NoError(u.t, err)
-	resp, err := try(u.t.Context(), "http://"+u.relays[peer.Authquota].address(), call{
+	resp, err := try(u.t.Context(), "http://"+u.relays[peer.Authquota].Address, call{
 		method: http.MethodPut, path: "/internal/v1/entitlements/" + account, body: bytes.NewReader(body),
 		key: tokenBetween(peer.Billing, peer.Authquota) + u.suffix[peer.Authquota], header: map[string]string{"Content-Type": "application/json"},
 	})

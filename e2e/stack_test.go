@@ -31,17 +31,17 @@ const (
 type stack struct {
 	deployment // of the first gateway
 
-	gateways   []string            // public addresses
-	operations []string            // addresses of the operations ports
-	settings   map[string][]string // by service; of the last gateway
-	mail       string              // folder with the mails that authquota has sent
-	publicURL  string              // in mails and pages; the first gateway's address when the stack started
-	redis      *redistest.Server   // nil for a stack with another one
-	databases  map[string]string   // URL of each service's database, as the owner of the schema
-	clock      string              // file with the seconds by which the clocks of Redis and of clock gateways are wrong
-	clocks     []time.Duration     // by which the clocks of the gateways are wrong; nil for ordinary gateways
-	links      map[[2]string]*link // by client and server: services, "redis" and "postgres"
-	relays     map[string]*relay   // by service
+	gateways   []string                    // public addresses
+	operations []string                    // addresses of the operations ports
+	settings   map[string][]string         // by service; of the last gateway
+	mail       string                      // folder with the mails that authquota has sent
+	publicURL  string                      // in mails and pages; the first gateway's address when the stack started
+	redis      *redistest.Server           // nil for a stack with another one
+	databases  map[string]string           // URL of each service's database, as the owner of the schema
+	clock      string                      // file with the seconds by which the clocks of Redis and of clock gateways are wrong
+	clocks     []time.Duration             // by which the clocks of the gateways are wrong; nil for ordinary gateways
+	links      map[[2]string]*link         // by client and server: services, "redis" and "postgres"
+	relays     map[string]*storetest.Proxy // by service
 	processes  []*process
 }
 
@@ -104,7 +104,7 @@ func newAssembly(t testing.TB, at parts, services, settings []string) *assembly 
 	t.Helper()
 	s := &stack{
 		clocks: at.clocks, mail: t.TempDir(), settings: map[string][]string{}, databases: map[string]string{},
-		links: map[[2]string]*link{}, relays: map[string]*relay{},
+		links: map[[2]string]*link{}, relays: map[string]*storetest.Proxy{},
 	}
 	a := &assembly{stack: s, t: t, at: at, listen: map[string]string{}, addresses: map[string]string{}}
 	if at.redis == "" {
@@ -118,8 +118,8 @@ func newAssembly(t testing.TB, at parts, services, settings []string) *assembly 
 		a.listen[name] = storetest.FreeAddress(t)
 		a.addresses[name] = a.listen[name]
 		if at.relayed {
-			s.relays[name] = newRelay(t, a.listen[name])
-			a.addresses[name] = s.relays[name].address()
+			s.relays[name] = storetest.NewProxy(t, a.listen[name])
+			a.addresses[name] = s.relays[name].Address
 		}
 	}
 	for range gateways {
