@@ -1,5 +1,5 @@
 // Package pages serves the HTML pages of a site: one layout, static files, forms, cookies, notices and security headers. The
-// account pages and the sandbox use all of it; the desk and the documentation use its frame, its style and its headers.
+// account pages, the sandbox and the desk use all of it; the documentation uses its frame, its style and its headers.
 //
 // Handlers never write the response. They return a View or an error, which a Kit writes. All pages work without JavaScript.
 package pages
@@ -217,7 +217,9 @@ func (k *Kit) render(r *http.Request, h Handler, shown View) ([]byte, error) {
 // stream writes a file of unknown length. An error before the first byte is shown as a page.
 func stream(w http.ResponseWriter, r *http.Request, file View) error {
 	w.Header().Set("Content-Type", file.Type)
-	w.Header().Set("Content-Disposition", `attachment; filename="`+file.Name+`"`)
+	if file.Name != "" {
+		w.Header().Set("Content-Disposition", `attachment; filename="`+file.Name+`"`)
+	}
 	if r.Method == http.MethodHead {
 		w.WriteHeader(http.StatusOK)
 		return nil

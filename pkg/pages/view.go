@@ -26,7 +26,7 @@ type View struct {
 
 	Stream func(io.Writer) error // a file; an error closes the connection, so that a partial file is not taken for a complete one
 	Type   string                // media type of the file
-	Name   string                // file name for saving
+	Name   string                // file name for saving; empty for a script's own use
 }
 
 // FormError is a problem with a form field, as a sentence. Field is the ID of the element; empty for the whole form.

@@ -11,6 +11,7 @@ import (
 
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/pages"
 )
 
 // auditPage is the data of the list of what people did.
@@ -38,14 +39,14 @@ var auditFilters = []string{"actor", "kind", "record", "account", "action", "fro
 
 // selectActs returns the log that the filters select, of the kinds that the role can read. Without a kind, it leaves out link checks, which
 // are not acts of people.
-func selectActs(v *visit, filters url.Values) (log actLog, problems []problem) {
+func selectActs(v *visit, filters url.Values) (log actLog, problems []pages.FormError) {
 	log = actLog{Client: v.client, Filter: actFilter{
 		Actor: filters.Get("actor"), Record: filters.Get("record"), Account: filters.Get("account"), Action: filters.Get("action"),
 	}}
 	for name, at := range map[string]*time.Time{"from": &log.Filter.Since, "to": &log.Filter.Until} {
 		day, err := time.Parse(time.DateOnly, filters.Get(name))
 		if filters.Get(name) != "" && err != nil {
-			problems = append(problems, problem{name, "Enter a date such as 2026-11-20"})
+			problems = append(problems, pages.FormError{Field: name, Message: "Enter a date such as 2026-11-20"})
 			continue
 		}
 		if *at = day; name == "to" && !day.IsZero() {
@@ -75,7 +76,7 @@ func (d *Desk) audit(v *visit) (view, error) {
 	log, problems := selectActs(v, filters)
 	after, err := parseActCursor(v.FormValue("after"))
 	if err != nil {
-		problems = append(problems, problem{"", "This page no longer exists. Start with the first one"})
+		problems = append(problems, pages.FormError{Message: "This page no longer exists. Start with the first one"})
 	}
 	if len(problems) > 0 {
 		response.Errors, response.Data = problems, page

@@ -70,20 +70,22 @@ func (d *Desk) nextCandidate(v *visit, done *notice) (view, error) {
 		return cmp.Or(cmp.Compare(b.Sources, a.Sources), cmp.Compare(len(a.Missing), len(b.Missing)))
 	})
 	if to, err := firstFree(v, waiting, func(c api.Candidate) string { return c.ID }); to != "" || err != nil {
-		return view{Redirect: to, Notice: done}, err
+		v.done = done
+		return view{Redirect: to}, err
 	}
 	if done == nil {
 		done = new(notice)
 	}
 	done.Text += " There is no other candidate without a review."
-	return view{Redirect: "/candidates", Notice: done}, nil
+	v.done = done
+	return view{Redirect: "/candidates"}, nil
 }
 
 // askPublishSeveral asks before it publishes several candidates, like the command.
 func (d *Desk) askPublishSeveral(v *visit) (view, error) {
 	ids := v.URL.Query()["id"]
 	if len(ids) == 0 {
-		return view{Redirect: "/candidates", Notice: &notice{Text: "Choose the candidates to publish first."}}, nil
+		return view{Redirect: "/candidates", Notice: "Choose the candidates to publish first."}, nil
 	}
 	report, _, err := v.client.Publish(v.Context(), ids, false, true)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"html/template"
 	"log/slog"
 	"net"
 	"net/http"
@@ -41,16 +40,14 @@ type Options struct {
 type Desk struct {
 	Options
 
-	public    *url.URL
-	hosts     map[string]bool // accepted values of the Host header
-	sessions  *session.Store
-	throttle  session.Throttle
-	code      *session.Code
-	codeText  string
-	templates map[string]*template.Template
-	files     pages.Files
-	headers   map[string]string
-	http      *http.Client
+	public   *url.URL
+	hosts    map[string]bool // accepted values of the Host header
+	sessions *session.Store
+	throttle session.Throttle
+	code     *session.Code
+	codeText string
+	kit      *pages.Kit
+	http     *http.Client
 }
 
 // New returns a Desk that is ready to serve.
@@ -60,13 +57,12 @@ func New(o Options) (*Desk, error) {
 	if d.public, d.hosts, err = addresses(o.PublicURL, o.Listener.Addr()); err != nil {
 		return nil, err
 	}
-	if d.files, err = pages.Load(own, "static"); err != nil {
+	d.kit, err = pages.New(pages.Config{
+		Name: "Curation desk", URL: d.public.String(), Cookies: http.SameSiteStrictMode, Static: own, Templates: sources, Funcs: functions, Log: o.Log,
+	})
+	if err != nil {
 		return nil, err
 	}
-	if d.templates, err = d.parse(); err != nil {
-		return nil, err
-	}
-	d.headers = pages.Headers(d.public.Scheme == "https")
 	if o.Token != "" {
 		d.code, d.codeText = session.NewCode(o.Now())
 	}

@@ -7,6 +7,7 @@ import (
 
 	"opportunity.internal/cmd/opportunity/internal/desk/listingform"
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/pages"
 )
 
 // editPage is the data of the page on which a listing is edited.
@@ -61,7 +62,7 @@ func newEditPage(detail api.ListingDetail) editPage {
 func (p editPage) view(problems []listingform.Problem) view {
 	response := view{Template: "edit", Title: "Edit " + p.Company, Data: p}
 	for _, wrong := range problems {
-		response.Errors = append(response.Errors, problem(wrong))
+		response.Errors = append(response.Errors, pages.FormError(wrong))
 	}
 	return response
 }
@@ -83,7 +84,7 @@ func (d *Desk) edit(v *visit) (view, error) {
 	case err != nil:
 		return view{}, err
 	case report.Applied:
-		return view{Redirect: recordPath(id), Notice: &notice{Text: saved(report.Fields)}}, nil
+		return view{Redirect: recordPath(id), Notice: saved(report.Fields)}, nil
 	case len(report.Problems) > 0:
 		return page.view(explain(report.Problems)), nil
 	case report.Current == nil:

@@ -10,6 +10,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
+	"opportunity.internal/pkg/pages"
 )
 
 // importPage is the data of the import page.
@@ -61,7 +62,7 @@ func (d *Desk) showImport(*visit) (view, error) {
 func (d *Desk) previewImport(v *visit) (view, error) {
 	u, rejected, err := read(v)
 	if err != nil {
-		return view{Template: "import", Title: "Import", Data: importPage{}, Errors: []problem{{"file", err.Error()}}}, nil
+		return view{Template: "import", Title: "Import", Data: importPage{}, Errors: []pages.FormError{{Field: "file", Message: err.Error()}}}, nil
 	}
 	page := importPage{Preview: &api.ImportPreview{Rejected: rejected}, Name: u.name}
 	if len(rejected) == 0 {
@@ -126,7 +127,7 @@ func (d *Desk) importFile(v *visit) (view, error) {
 	u, found := d.sessions.Take(v.Session.ID).(upload)
 	if !found || u.sha256 != v.PostFormValue("sha256") {
 		return view{Template: "import", Title: "Import", Data: importPage{}, Status: http.StatusConflict,
-			Errors: []problem{{"file", "This dry run is no longer the latest one. Upload the file again; nothing was imported"}}}, nil
+			Errors: []pages.FormError{{Field: "file", Message: "This dry run is no longer the latest one. Upload the file again; nothing was imported"}}}, nil
 	}
 	report, _, err := v.client.Import(v.Context(), bytes.NewReader(u.lines), u.sha256, false)
 	if err != nil {
@@ -136,5 +137,5 @@ func (d *Desk) importFile(v *visit) (view, error) {
 		return view{Template: "import", Title: "Import", Status: http.StatusUnprocessableEntity,
 			Data: importPage{Preview: &api.ImportPreview{Rejected: report.Rejected, Omitted: report.Omitted}, Name: u.name}}, nil
 	}
-	return view{Redirect: "/records?visibility=private", Notice: &notice{Text: fmt.Sprintf("Imported %s: created %d, updated %d, unchanged %d.", u.name, report.Created, report.Updated, report.Unchanged)}}, nil
+	return view{Redirect: "/records?visibility=private", Notice: fmt.Sprintf("Imported %s: created %d, updated %d, unchanged %d.", u.name, report.Created, report.Updated, report.Unchanged)}, nil
 }

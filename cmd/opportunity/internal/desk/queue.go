@@ -99,13 +99,15 @@ func (d *Desk) nextReview(v *visit, done *notice) (view, error) {
 	}
 	records := slices.DeleteFunc(list.Records, closed)
 	if to, err := firstFree(v, records, func(r api.QueueRecord) string { return r.ID }); to != "" || err != nil {
-		return view{Redirect: to, Notice: done}, err
+		v.done = done
+		return view{Redirect: to}, err
 	}
 	if done == nil {
 		done = new(notice)
 	}
 	done.Text += " The queue has nothing left for you today."
-	return view{Redirect: "/queue", Notice: done}, nil
+	v.done = done
+	return view{Redirect: "/queue"}, nil
 }
 
 // firstFree returns the review page of the first record without a lease of another person, and takes its lease. It returns an empty path

@@ -118,7 +118,7 @@ func (d *Desk) publish(v *visit) (view, error) {
 	}
 	response := changedRecord(id, report, "Published "+id+".")
 	if v.PostFormValue("lane") != "" && response.Redirect != "" {
-		return d.nextCandidate(v, response.Notice)
+		return d.nextCandidate(v, &notice{Text: response.Notice})
 	}
 	return response, nil
 }
@@ -172,7 +172,7 @@ func changedRecord(id string, report api.ImportReport, done string) view {
 		return view{Template: "confirm", Title: "Nothing was changed", Status: http.StatusUnprocessableEntity,
 			Data: confirm{ID: id, Rejected: report.Rejected, Back: recordPath(id)}}
 	}
-	return view{Redirect: recordPath(id), Notice: &notice{Text: done}}
+	return view{Redirect: recordPath(id), Notice: done}
 }
 
 func recordPath(id string) string { return "/records/" + url.PathEscape(id) }

@@ -10,6 +10,7 @@ import (
 
 	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/pages"
 )
 
 // showReview shows the form of a review. It takes the lease and restores the draft.
@@ -105,7 +106,8 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 	case sheet.Visibility != "private":
 		return d.nextReview(v, done)
 	case v.PostFormValue("then") == "publish" && report.Outcome == api.OutcomeVerified:
-		return view{Redirect: recordPath(id) + "/publish?lane=on", Notice: done}, nil
+		v.done = done
+		return view{Redirect: recordPath(id) + "/publish?lane=on"}, nil
 	}
 	return d.nextCandidate(v, done)
 }
@@ -138,7 +140,7 @@ func (d *Desk) saveDraft(v *visit) (view, error) {
 	if scripted(v) {
 		return view{Status: http.StatusNoContent}, nil
 	}
-	return view{Redirect: reviewPath(v.PathValue("id"), form.Opinion()), Notice: &notice{Text: "Your draft is saved."}}, nil
+	return view{Redirect: reviewPath(v.PathValue("id"), form.Opinion()), Notice: "Your draft is saved."}, nil
 }
 
 // scripted reports whether the page's script sent the request, which needs no page in return.
@@ -157,7 +159,7 @@ func (d *Desk) discardDraft(v *visit) (view, error) {
 	if err := v.client.DeleteDraft(v.Context(), id); err != nil {
 		return view{}, err
 	}
-	return view{Redirect: reviewPath(id, ""), Notice: &notice{Text: "Your draft is deleted."}}, nil
+	return view{Redirect: reviewPath(id, ""), Notice: "Your draft is deleted."}, nil
 }
 
 // renewLease extends the lease while the form is open.
@@ -174,7 +176,7 @@ func (d *Desk) takeOver(v *visit) (view, error) {
 	if _, _, err := v.client.Lease(v.Context(), id, true); err != nil {
 		return view{}, err
 	}
-	return view{Redirect: reviewPath(id, ""), Notice: &notice{Text: "The record is yours for 15 minutes."}}, nil
+	return view{Redirect: reviewPath(id, ""), Notice: "The record is yours for 15 minutes."}, nil
 }
 
 // undo records a correcting event for the person's own latest review.
@@ -188,7 +190,7 @@ func (d *Desk) undo(v *visit) (view, error) {
 	if !report.Applied {
 		text = "Nothing was undone: something was recorded after your review."
 	}
-	return view{Redirect: reviewPath(id, ""), Notice: &notice{Text: text}}, nil
+	return view{Redirect: reviewPath(id, ""), Notice: text}, nil
 }
 
 // reviewPage is the data of the review page.
@@ -221,7 +223,7 @@ func (p *reviewPage) reopen() {
 func (p *reviewPage) view(problems []reviewform.Problem) view {
 	response := view{Template: "review", Title: "Review " + p.Sheet.Record.Company.Name, Data: p}
 	for _, wrong := range problems {
-		response.Errors = append(response.Errors, problem(wrong))
+		response.Errors = append(response.Errors, pages.FormError(wrong))
 	}
 	return response
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"opportunity.internal/cmd/opportunity/internal/desk/session"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 )
 
@@ -22,20 +23,31 @@ type signInForm struct {
 func signInPage(status int, next string, wrong ...string) view {
 	response := view{Template: "sign-in", Title: "Sign in", Status: status, Data: signInForm{Next: next}}
 	for _, message := range wrong {
-		response.Errors = append(response.Errors, problem{"", message})
+		response = response.Wrong("", message)
 	}
 	return response
 }
 
 func (d *Desk) showSignIn(v *visit) (view, error) {
-	return signInPage(0, v.nextPage()), nil
+	return signInPage(0, d.nextPage(v)), nil
 }
+
+// nextPage returns the page to continue to after signing in.
+func (d *Desk) nextPage(v *visit) string {
+	if to := v.FormValue("next"); to != "" && d.kit.Own(to) {
+		return to
+	}
+	return "/" // the first page that the role can use
+}
+
+// forget deletes the session cookie.
+func (d *Desk) forget(v *visit) { d.kit.SetCookie(v.w, sessionCookie, "", -time.Second) }
 
 // signInWithToken starts a session for the holder of an operator token.
 func (d *Desk) signInWithToken(v *visit) (view, error) {
 	token, name := strings.TrimSpace(v.PostFormValue("token")), strings.TrimSpace(v.PostFormValue("name"))
 	if token == "" || len(token) > maxToken || len(name) > maxName {
-		return signInPage(http.StatusUnprocessableEntity, v.nextPage(), "Enter your operator token."), nil
+		return signInPage(http.StatusUnprocessableEntity, d.nextPage(v), "Enter your operator token."), nil
 	}
 	err := d.start(v, token, name)
 	if rejected := new(operator.RequestError); errors.As(err, &rejected) && rejected.Status == http.StatusUnauthorized {
@@ -43,14 +55,14 @@ func (d *Desk) signInWithToken(v *visit) (view, error) {
 		if wait := d.throttle.Fail(token, v.now); wait > 0 {
 			seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))
 			v.w.Header().Set("Retry-After", seconds)
-			return signInPage(http.StatusTooManyRequests, v.nextPage(), "Too many failed attempts. Try again in "+seconds+" seconds."), nil
+			return signInPage(http.StatusTooManyRequests, d.nextPage(v), "Too many failed attempts. Try again in "+seconds+" seconds."), nil
 		}
-		return signInPage(http.StatusUnauthorized, v.nextPage(), "This operator token is not valid. Check that you copied all of it."), nil
+		return signInPage(http.StatusUnauthorized, d.nextPage(v), "This operator token is not valid. Check that you copied all of it."), nil
 	}
 	if err != nil {
 		return view{}, err
 	}
-	return view{Redirect: v.nextPage()}, nil
+	return view{Redirect: d.nextPage(v)}, nil
 }
 
 const (
@@ -64,7 +76,7 @@ func (d *Desk) start(v *visit, token, actor string) error {
 	if err != nil {
 		return err
 	}
-	v.signedIn(d.sessions.Start(token, me.Name, string(me.Role), v.UserAgent()))
+	d.kit.SetCookie(v.w, sessionCookie, d.sessions.Start(token, me.Name, string(me.Role), v.UserAgent()), session.Life)
 	d.Log.LogAttrs(v.Context(), slog.LevelInfo, "desk sign-in", slog.String("actor", me.Name), slog.String("role", string(me.Role)))
 	return nil
 }
@@ -91,7 +103,7 @@ func (d *Desk) signInOnce(v *visit) (view, error) {
 
 func (d *Desk) signOut(v *visit) (view, error) {
 	d.sessions.End(v.Session.ID)
-	v.forget()
+	d.forget(v)
 	return view{Redirect: "/sign-in"}, nil
 }
 
@@ -106,15 +118,15 @@ func (d *Desk) endSession(v *visit) (view, error) {
 			d.sessions.End(s.ID)
 		}
 	}
-	return view{Redirect: "/sessions", Notice: &notice{Text: "The session has ended."}}, nil
+	return view{Redirect: "/sessions", Notice: "The session has ended."}, nil
 }
 
 // setKeys switches single-key shortcuts on or off in this browser.
 func (d *Desk) setKeys(v *visit) (view, error) {
 	if v.PostFormValue("keys") == "off" {
-		v.setCookie(keysCookie, "off", 365*24*time.Hour)
-		return view{Redirect: "/help", Notice: &notice{Text: "Keyboard shortcuts are off."}}, nil
+		d.kit.SetCookie(v.w, keysCookie, "off", 365*24*time.Hour)
+		return view{Redirect: "/help", Notice: "Keyboard shortcuts are off."}, nil
 	}
-	v.setCookie(keysCookie, "", -time.Second)
-	return view{Redirect: "/help", Notice: &notice{Text: "Keyboard shortcuts are on."}}, nil
+	d.kit.SetCookie(v.w, keysCookie, "", -time.Second)
+	return view{Redirect: "/help", Notice: "Keyboard shortcuts are on."}, nil
 }

@@ -50,7 +50,7 @@ func notFound() view {
 
 func (d *Desk) approve(v *visit) (view, error) {
 	request, _, err := v.client.ApproveKey(v.Context(), v.PathValue("id"))
-	return view{Redirect: "/requests", Notice: &notice{Text: "Request " + request.ID + " is " + request.State + "."}}, err
+	return view{Redirect: "/requests", Notice: "Request " + request.ID + " is " + request.State + "."}, err
 }
 
 func (d *Desk) decline(v *visit) (view, error) {
@@ -60,12 +60,12 @@ func (d *Desk) decline(v *visit) (view, error) {
 		return missingReason(d.askDecision(v))
 	}
 	request, _, err := v.client.DeclineKey(v.Context(), v.PathValue("id"), reason)
-	return view{Redirect: "/requests", Notice: &notice{Text: "Request " + request.ID + " is " + request.State + "."}}, err
+	return view{Redirect: "/requests", Notice: "Request " + request.ID + " is " + request.State + "."}, err
 }
 
 // missingReason shows a confirmation again because its reason is missing.
 func missingReason(response view, err error) (view, error) {
-	response.Errors = []problem{{"reason", "Enter a reason"}}
+	response = response.Wrong("reason", "Enter a reason")
 	return response, err
 }
 
@@ -130,13 +130,13 @@ func (d *Desk) suspend(v *visit) (view, error) {
 		return missingReason(d.askAccount(v))
 	}
 	_, err := v.client.Suspend(v.Context(), id, reason, resume)
-	return view{Redirect: accountPath(id), Notice: &notice{Text: done}}, err
+	return view{Redirect: accountPath(id), Notice: done}, err
 }
 
 func (d *Desk) grant(v *visit) (view, error) {
 	id, tier := v.PathValue("id"), v.PostFormValue("tier")
 	_, err := v.client.Grant(v.Context(), id, api.Tier(tier))
-	return view{Redirect: accountPath(id), Notice: &notice{Text: "The account has the tier " + tier + "."}}, err
+	return view{Redirect: accountPath(id), Notice: "The account has the tier " + tier + "."}, err
 }
 
 // askRevoke shows what revoking a key does.
@@ -151,5 +151,5 @@ func (d *Desk) askRevoke(v *visit) (view, error) {
 
 func (d *Desk) revoke(v *visit) (view, error) {
 	_, err := v.client.RevokeKey(v.Context(), v.PathValue("id"), false)
-	return view{Redirect: accountPath(v.PostFormValue("account")), Notice: &notice{Text: "The key is revoked."}}, err
+	return view{Redirect: accountPath(v.PostFormValue("account")), Notice: "The key is revoked."}, err
 }
