@@ -40,12 +40,10 @@ func clockLibrary(t testing.TB) string {
 
 // clockGateway builds the gateway with a clock that tests set. Go programs read the clock without the C library.
 var clockGateway = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "opportunity-clock")
+	dir, err := built()
 	if err != nil {
 		return "", err
 	}
-	removeOthers := remove
-	remove = func() { removeOthers(); _ = os.RemoveAll(dir) }
 	replacement, err := filepath.Abs("clock/testdata/gateway/main.go")
 	if err != nil {
 		return "", err
@@ -54,16 +52,16 @@ var clockGateway = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	overlay := filepath.Join(dir, "overlay.json")
+	overlay := filepath.Join(dir, "clock-overlay.json")
 	if err := os.WriteFile(overlay, fmt.Appendf(nil, `{"Replace":{%q:%q}}`, replaced, replacement), 0o600); err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-ldflags=-s", "-overlay="+overlay, "-o", dir+"/gateway", "opportunity.internal/services/gateway/cmd/gateway") //nolint:noctx,gosec // our own program
+	build := exec.Command("go", "build", "-ldflags=-s", "-overlay="+overlay, "-o", dir+"/clock-gateway", "opportunity.internal/services/gateway/cmd/gateway") //nolint:noctx,gosec // our own program
 	build.Dir = ".."
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}
-	return dir + "/gateway", nil
+	return dir + "/clock-gateway", nil
 })
 
 // program returns the path of the program of a service.
@@ -72,8 +70,6 @@ func (s *stack) program(t testing.TB, name string) string {
 	if name != "gateway" || s.clocks == nil {
 		return program(t, name)
 	}
-	_, err := built() // its programs are removed after the tests, too
-	require.NoError(t, err)
 	path, err := clockGateway()
 	require.NoError(t, err)
 	return path

@@ -27,12 +27,11 @@ import (
 
 // goSamples builds the Go samples and the command opportunity-data once and returns their directory.
 var goSamples = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "opportunity-samples")
+	dir, err := built()
 	if err != nil {
 		return "", err
 	}
-	before := remove
-	remove = func() { before(); _ = os.RemoveAll(dir) }
+	dir = filepath.Join(dir, "samples")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s", "-o", dir+"/", "./samples/...", "./command/opportunity-data") //nolint:noctx // shared by all tests
 	build.Dir = "../sdk"
 	if out, err := build.CombinedOutput(); err != nil {
