@@ -71,7 +71,7 @@ func start(r *service.Runtime, cfg Config) error {
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	engine := web.New(problems)
 	handlers := httpapi.API{
-		Catalog: live, Compressed: compress.NewCache(compress.MaxBytes), Curation: listings, Listings: listings, Reviews: listings, Desk: work, History: history,
+		Catalog: live, Compressed: compress.NewCache(compress.MaxBytes), Listings: listings, Desk: work, History: history,
 		Feed: highwater.Changes(guard, listings.Listings), Now: r.Now, PublicURL: cfg.PublicURL,
 	}
 	handlers.Routes(engine, problems, &r.Ready)

@@ -252,13 +252,13 @@ func fromAccount(a Account) *Row {
 // Create creates an account with a granted tier.
 func Create(tx *dbtx.Tx, granted api.Tier) (Account, error) {
 	a := Account{Standing: Standing{Granted: granted}, ID: NewID(), CreatedAt: tx.Now}
-	tx.Changed("accounts", "id", dbtx.One(a.ID))
+	tx.Changed("accounts", "id", []string{a.ID})
 	return a, tx.Create(fromAccount(a)).Error
 }
 
 // Save stores the changed fields of an account, which must be locked.
 func Save(tx *dbtx.Tx, a Account) error {
-	tx.Changed("accounts", "id", dbtx.One(a.ID))
+	tx.Changed("accounts", "id", []string{a.ID})
 	return tx.Save(fromAccount(a)).Error
 }
 
@@ -305,7 +305,7 @@ func closedAt(tx *dbtx.Tx, id string) (*time.Time, error) {
 // Merge gives the entitlements of one account to another, which also gets the granted tier. Both must be locked.
 func Merge(tx *dbtx.Tx, from, to string, granted api.Tier) error {
 	tx.Changed("accounts", "id", []string{to, from})
-	tx.Changed("entitlements", "holder_id", dbtx.One(to), "holder_id")
+	tx.Changed("entitlements", "holder_id", []string{to}, "holder_id")
 	return errors.Join(
 		tx.Model(&Row{}).Where("id = ?", from).Update("merged_into", to).Error,
 		tx.Model(&Row{}).Where("id = ?", to).Update("tier", granted).Error,

@@ -42,7 +42,7 @@ func BenchmarkSuspend(b *testing.B) {
 							return err
 						}
 						if c.changed {
-							tx.Changed("accounts", "id", dbtx.One(id), "suspended_at")
+							tx.Changed("accounts", "id", []string{id}, "suspended_at")
 						}
 						return tx.Record("ann", "account.suspend", id, map[string]any{})
 					})

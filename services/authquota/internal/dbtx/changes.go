@@ -59,9 +59,6 @@ type changed struct {
 	columns []string
 }
 
-// One returns the argument of Changed for a single value.
-func One(value string) []string { return []string{value} }
-
 type changeRow struct {
 	Sequence int64  `gorm:"primaryKey;autoIncrement:false"`
 	ID       string `gorm:"primaryKey"`

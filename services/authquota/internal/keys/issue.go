@@ -30,7 +30,7 @@ func (s *Store) Issue(ctx context.Context, actor string, order Order, life time.
 		if err := tx.Create(&row).Error; err != nil {
 			return err
 		}
-		tx.Changed("api_keys", "id", dbtx.One(row.ID))
+		tx.Changed("api_keys", "id", []string{row.ID})
 		key = keyOf(a, row)
 		return tx.Record(actor, "key.issue", key.ID, map[string]any{
 			"account": key.Account, "tier": key.TierAt(tx.Now), "useCase": key.UseCase, "expiresAt": key.ExpiresAt, "test": order.Test,

@@ -34,7 +34,7 @@ func revoke(tx *dbtx.Tx, actor, id string, leaked bool) (Key, error) {
 	if update.RowsAffected == 0 {
 		return key, nil
 	}
-	tx.Changed("api_keys", "id", dbtx.One(id), "revoked_at")
+	tx.Changed("api_keys", "id", []string{id}, "revoked_at")
 	detail, template := map[string]any{"account": key.Account}, "key-revoked"
 	if leaked {
 		detail["leaked"], template = true, "key-leaked"
@@ -74,7 +74,7 @@ func EndAll(tx *dbtx.Tx, accountID string) (int, error) {
 			return 0, err
 		}
 	}
-	tx.Changed("key_requests", "account_id", dbtx.One(accountID), "state", "decided_at")
+	tx.Changed("key_requests", "account_id", []string{accountID}, "state", "decided_at")
 	return len(rows), tx.Model(&requestRow{}).Where("account_id = ? AND state IN ?", accountID, openStates).
 		Updates(map[string]any{"state": Withdrawn, "decided_at": database.Micros(tx.Now)}).Error
 }

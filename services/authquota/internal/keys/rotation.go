@@ -45,8 +45,8 @@ func (s *Store) Rotate(ctx context.Context, id, key string, stored Record) (succ
 		if err := tx.Create(&next).Error; err != nil {
 			return err
 		}
-		tx.Changed("api_keys", "id", dbtx.One(successor.ID))
-		tx.Changed("api_keys", "id", dbtx.One(key), "expires_at", "replaced_at", "successor_id")
+		tx.Changed("api_keys", "id", []string{successor.ID})
+		tx.Changed("api_keys", "id", []string{key}, "expires_at", "replaced_at", "successor_id")
 		return errors.Join(
 			tx.Model(&keyRow{}).Where("id = ?", key).Updates(map[string]any{
 				"expires_at": database.Micros(old.ExpiresAt), "replaced_at": database.Micros(tx.Now), "successor_id": successor.ID,
@@ -62,7 +62,7 @@ func (s *Store) Rotate(ctx context.Context, id, key string, stored Record) (succ
 	})
 	if err != nil {
 		err = s.revokeUnshown(ctx, id, successor.ID, err, func(tx *dbtx.Tx) error {
-			tx.Changed("api_keys", "id", dbtx.One(key), "expires_at", "replaced_at", "successor_id")
+			tx.Changed("api_keys", "id", []string{key}, "expires_at", "replaced_at", "successor_id")
 			restored := map[string]any{"expires_at": database.Micros(end), "replaced_at": nil, "successor_id": nil}
 			return errors.Join(tx.Model(&keyRow{}).Where("id = ?", key).Updates(restored).Error, tx.QueueRaise(id))
 		})

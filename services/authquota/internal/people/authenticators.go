@@ -48,7 +48,7 @@ func storeSeed(tx *dbtx.Tx, current Session, seed NewSeed, step int64, condition
 	if err != nil {
 		return err
 	}
-	tx.Changed("people", "account_id", dbtx.One(current.Account), "totp_seed", "totp_confirmed_at", "totp_last_step")
+	tx.Changed("people", "account_id", []string{current.Account}, "totp_seed", "totp_confirmed_at", "totp_last_step")
 	return one(tx.Model(&sessionRow{}).Where("id = ? AND new_seed = ?", current.ID, seed.Sealed).Update("new_seed", ""))
 }
 
@@ -141,7 +141,7 @@ func (s *Store) SignInByCode(ctx context.Context, half Session, entry Entry, ste
 
 // useStep marks the step of a valid code as used.
 func useStep(tx *dbtx.Tx, accountID string, step int64) error {
-	tx.Changed("people", "account_id", dbtx.One(accountID), "totp_last_step")
+	tx.Changed("people", "account_id", []string{accountID}, "totp_last_step")
 	return one(tx.Model(&personRow{}).
 		Where("account_id = ? AND totp_last_step < ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", accountID, step).
 		Update("totp_last_step", step))
@@ -167,7 +167,7 @@ func (s *Store) BeginReset(ctx context.Context, secret string) (at time.Time, er
 		if err != nil {
 			return err
 		}
-		tx.Changed("people", "account_id", dbtx.One(l.Account), "reset_at")
+		tx.Changed("people", "account_id", []string{l.Account}, "reset_at")
 		at = l.RequestedAt().Add(ResetWait) // as the mail says
 		update := tx.Model(&personRow{}).Where("account_id = ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", l.Account).
 			Update("reset_at", database.Micros(at))
@@ -205,7 +205,7 @@ func keepFactor(tx *dbtx.Tx, accountID string) error {
 	if update.Error != nil || update.RowsAffected == 0 {
 		return update.Error
 	}
-	tx.Changed("people", "account_id", dbtx.One(accountID), "reset_at")
+	tx.Changed("people", "account_id", []string{accountID}, "reset_at")
 	return tx.Record(accountID, "factor.reset_cancel", accountID, map[string]any{})
 }
 
@@ -216,8 +216,8 @@ func removeLost(tx *dbtx.Tx, accountID string) error {
 	if update.Error != nil || update.RowsAffected == 0 {
 		return update.Error
 	}
-	tx.Changed("people", "account_id", dbtx.One(accountID), "totp_seed", "totp_confirmed_at", "reset_at")
-	tx.Changed("passkeys", "account_id", dbtx.One(accountID))
+	tx.Changed("people", "account_id", []string{accountID}, "totp_seed", "totp_confirmed_at", "reset_at")
+	tx.Changed("passkeys", "account_id", []string{accountID})
 	if err := replaceCodes(tx, accountID, nil); err != nil {
 		return err
 	}

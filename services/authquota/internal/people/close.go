@@ -31,7 +31,7 @@ func (s *Store) CloseAccount(ctx context.Context, accountID string) error {
 			return err
 		}
 		for _, table := range []string{"recovery_codes", "passkeys", "devices"} {
-			tx.Changed(table, "account_id", dbtx.One(accountID))
+			tx.Changed(table, "account_id", []string{accountID})
 			if err := tx.Exec("DELETE FROM "+table+" WHERE account_id = ?", accountID).Error; err != nil {
 				return err
 			}
@@ -42,10 +42,10 @@ func (s *Store) CloseAccount(ctx context.Context, accountID string) error {
 		if _, err := end(tx, "account_id = ?", accountID); err != nil {
 			return err
 		}
-		tx.Changed("links", "account_id", dbtx.One(accountID))
-		tx.Changed("links", "email", dbtx.One(person.Email))
-		tx.Changed("sessions", "account_id", dbtx.One(accountID), "agent", "network")
-		tx.Changed("people", "account_id", dbtx.One(accountID))
+		tx.Changed("links", "account_id", []string{accountID})
+		tx.Changed("links", "email", []string{person.Email})
+		tx.Changed("sessions", "account_id", []string{accountID}, "agent", "network")
+		tx.Changed("people", "account_id", []string{accountID})
 		template, pays := "account-closed", closed.Pays(tx.Now)
 		if pays {
 			template = "account-closed-plan"

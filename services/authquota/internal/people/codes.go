@@ -82,7 +82,7 @@ func useRecoveryCode(tx *dbtx.Tx, accountID, hash string) error {
 	if err != nil {
 		return err
 	}
-	tx.Changed("recovery_codes", "account_id", dbtx.One(accountID))
+	tx.Changed("recovery_codes", "account_id", []string{accountID})
 	var left int64
 	if err := tx.Model(&codeRow{}).Where("account_id = ? AND used_at IS NULL", accountID).Count(&left).Error; err != nil {
 		return err
@@ -106,7 +106,7 @@ func replaceCodes(tx *dbtx.Tx, accountID string, hashes []string) error {
 	for i, h := range hashes {
 		rows[i] = codeRow{AccountID: accountID, Hash: h}
 	}
-	tx.Changed("recovery_codes", "account_id", dbtx.One(accountID))
+	tx.Changed("recovery_codes", "account_id", []string{accountID})
 	err := tx.Delete(&codeRow{}, "account_id = ?", accountID).Error
 	if err == nil && len(rows) > 0 {
 		err = tx.Create(&rows).Error

@@ -113,7 +113,7 @@ func useLink(tx *dbtx.Tx, secret string, purpose LinkPurpose) (Link, error) {
 	if err != nil {
 		return Link{}, err
 	}
-	tx.Changed("links", "token_hash", dbtx.One(rows[0].TokenHash), "used_at")
+	tx.Changed("links", "token_hash", []string{rows[0].TokenHash}, "used_at")
 	return rows[0].toLink(), nil
 }
 

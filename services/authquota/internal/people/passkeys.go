@@ -68,7 +68,7 @@ func (s *Store) AddPasskey(ctx context.Context, p passkey.Passkey) error {
 		}).Error; err != nil {
 			return err
 		}
-		tx.Changed("passkeys", "id", dbtx.One(p.ID))
+		tx.Changed("passkeys", "id", []string{p.ID})
 		if err := tx.Record(p.Account, "factor.add", p.ID, map[string]any{"factor": "passkey", "name": p.Name}); err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func (s *Store) RemovePasskey(ctx context.Context, accountID, id string) error {
 		if err != nil {
 			return err
 		}
-		tx.Changed("passkeys", "id", dbtx.One(id))
+		tx.Changed("passkeys", "id", []string{id})
 		if err := tx.Record(accountID, "factor.remove", id, map[string]any{"factor": "passkey", "name": rows[0].Name}); err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (s *Store) SignInByPasskey(ctx context.Context, half Session, entry Entry, 
 // usePasskey stores the new state of a verified passkey. It rejects a passkey that was removed, and one whose counter did not
 // increase, because the counter value was used before.
 func usePasskey(tx *dbtx.Tx, p passkey.Passkey) error {
-	tx.Changed("passkeys", "id", dbtx.One(p.ID), "record", "count", "used_at")
+	tx.Changed("passkeys", "id", []string{p.ID}, "record", "count", "used_at")
 	update := tx.Model(&passkeyRow{}).
 		Where("id = ? AND account_id = ? AND (count < ? OR (count = 0 AND ? = 0))", p.ID, p.Account, p.Count, p.Count).
 		Updates(map[string]any{"record": p.Record, "count": int64(p.Count), "used_at": dbtx.Micros(p.UsedAt)})

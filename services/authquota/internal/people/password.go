@@ -34,7 +34,7 @@ func (s *Store) ChangePassword(ctx context.Context, current Session, before, aft
 		if update.Error != nil {
 			return update.Error
 		}
-		tx.Changed("people", "account_id", dbtx.One(current.Account), "password_hash")
+		tx.Changed("people", "account_id", []string{current.Account}, "password_hash")
 		if secret, err = endOtherSessions(tx, current); err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (s *Store) ResetPassword(ctx context.Context, secret, passwordHash string, 
 		if update.Error != nil {
 			return update.Error
 		}
-		tx.Changed("people", "account_id", dbtx.One(l.Account), "password_hash")
+		tx.Changed("people", "account_id", []string{l.Account}, "password_hash")
 		_, err = end(tx, "account_id = ? OR token_hash = ?", l.Account, HashSecret(entry.Before))
 		return errors.Join(err,
 			endLinks(tx, l.Account, LinkReset),

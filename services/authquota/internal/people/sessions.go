@@ -314,7 +314,7 @@ func (s *Store) EndSessions(ctx context.Context, accountID string) error {
 // SecretOverlap, but without the proof, so a stolen one gains nothing.
 func rotateSecret(tx *dbtx.Tx, current Session) (secret string, err error) {
 	secret = NewSecret()
-	tx.Changed("sessions", "id", dbtx.One(current.ID), "token_hash", "prev_hash", "authenticated_at")
+	tx.Changed("sessions", "id", []string{current.ID}, "token_hash", "prev_hash", "authenticated_at")
 	update := tx.Model(&sessionRow{}).
 		Where("id = ? AND account_id = ? AND stage = ? AND ended_at IS NULL", current.ID, current.Account, string(Full)).
 		Updates(map[string]any{"token_hash": HashSecret(secret), "prev_hash": gorm.Expr("token_hash"), "authenticated_at": database.Micros(tx.Now)})

@@ -129,8 +129,8 @@ func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) (hold
 		if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&row).Error; err != nil {
 			return err
 		}
-		tx.Changed("entitlements", "account_id", dbtx.One(id))
-		tx.Changed("feed_copies", "feed", dbtx.One(highwater.RowOf(billingActor))) // billing reported its mark before the entitlement
+		tx.Changed("entitlements", "account_id", []string{id})
+		tx.Changed("feed_copies", "feed", []string{highwater.RowOf(billingActor)}) // billing reported its mark before the entitlement
 		return errors.Join(
 			tx.Record(billingActor, "account.entitle", id, map[string]any{
 				"tier": e.Tier, "paidUntil": e.PaidUntil, "renews": e.Renews, "trouble": e.Trouble, "version": e.Version,
@@ -213,7 +213,7 @@ func (s *Store) EndPlans(ctx context.Context) error {
 			if on == row.SaidActive { // renewed, about to be renewed, or handled by another process
 				return nil
 			}
-			tx.Changed("entitlements", "account_id", dbtx.One(id), "told_on")
+			tx.Changed("entitlements", "account_id", []string{id}, "told_on")
 			return errors.Join(
 				tx.Model(&account.EntitlementRow{}).Where("account_id = ?", id).Update("told_on", on).Error,
 				notifyPlan(tx, row, mail))

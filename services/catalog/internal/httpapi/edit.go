@@ -20,7 +20,7 @@ func (a API) listing(g *gin.Context) (web.Reply, error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err
 	}
-	detail, err := a.Curation.Detail(g.Request.Context(), g.Param("id"))
+	detail, err := a.Listings.Detail(g.Request.Context(), g.Param("id"))
 	return web.Reply{JSON: detail, Header: versionHeader(detail)}, err
 }
 
@@ -49,7 +49,7 @@ func (a API) edit(g *gin.Context) (web.Reply, error) {
 	}
 	report := api.EditReport{Fields: []string{}, Material: []string{}, Problems: problems}
 	if len(problems) == 0 {
-		if report, err = a.Curation.Edit(g.Request.Context(), actor, line, version, dry); err != nil {
+		if report, err = a.Listings.Edit(g.Request.Context(), actor, line, version, dry); err != nil {
 			return web.Reply{}, err
 		}
 	}

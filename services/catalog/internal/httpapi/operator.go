@@ -40,9 +40,9 @@ func (a API) importFile(g *gin.Context) (web.Reply, error) {
 	var report api.ImportReport
 	err = u.receive(g, func() (err error) {
 		if mode.dry {
-			preview, err = a.Curation.Preview(g.Request.Context(), u.lines)
+			preview, err = a.Listings.Preview(g.Request.Context(), u.lines)
 		} else {
-			report, err = a.Curation.Import(g.Request.Context(), actor, u.lines, mode.ask)
+			report, err = a.Listings.Import(g.Request.Context(), actor, u.lines, mode.ask)
 		}
 		return err
 	})
@@ -142,7 +142,7 @@ func dryRun(g *gin.Context) (bool, error) {
 // export streams the whole catalog, which may exceed the pod's memory.
 func (a API) export(g *gin.Context) (web.Reply, error) {
 	web.Extend(g, api.OperatorTimeout)
-	next, stop := iter.Pull2(a.Curation.Export(g.Request.Context()))
+	next, stop := iter.Pull2(a.Listings.Export(g.Request.Context()))
 	entry, err, more := next() // before the status is sent: a database outage must be a 503
 	if err != nil {
 		stop()
@@ -181,9 +181,9 @@ func (a API) publish(g *gin.Context) (web.Reply, error) {
 	}
 	var report api.ImportReport
 	if selected.All {
-		report, err = a.Curation.PublishAll(g.Request.Context(), actor, dry)
+		report, err = a.Listings.PublishAll(g.Request.Context(), actor, dry)
 	} else {
-		report, err = a.Curation.Publish(g.Request.Context(), actor, selected.IDs, dry)
+		report, err = a.Listings.Publish(g.Request.Context(), actor, selected.IDs, dry)
 	}
 	return web.Reply{JSON: report}, err
 }
@@ -196,7 +196,7 @@ func (a API) withdraw(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	report, err := a.Curation.Withdraw(g.Request.Context(), actor, selected.IDs, selected.Reason)
+	report, err := a.Listings.Withdraw(g.Request.Context(), actor, selected.IDs, selected.Reason)
 	return web.Reply{JSON: report}, err
 }
 

@@ -49,7 +49,7 @@ func (a API) reviewSheet(ctx context.Context, id, without string) (api.ReviewShe
 			return api.ReviewSheet{}, err
 		}
 	}
-	return a.Reviews.Sheet(ctx, id, history)
+	return a.Listings.Sheet(ctx, id, history)
 }
 
 // fromHistory converts an error of the history service. A release without the requested endpoint counts as an outage: it is being upgraded.
@@ -92,7 +92,7 @@ func (a API) append(ctx context.Context, id string, review api.ReviewAppend) (we
 		return web.Reply{Status: status, JSON: done.Report}, nil
 	}
 	if done.Summary != nil {
-		if err := a.Reviews.SaveSummary(ctx, *done.Summary); err != nil {
+		if err := a.Listings.SaveSummary(ctx, *done.Summary); err != nil {
 			return web.Reply{}, err
 		}
 	}
