@@ -95,7 +95,8 @@ func (p *PostgresPair) run(name string, args ...string) {
 func (p *PostgresPair) start(s *postgresServer, text string) {
 	p.t.Helper()
 	s.cmd = p.command("postgres", "-D", s.dir, "-p", s.port, "-c", "listen_addresses=127.0.0.1", "-k", filepath.Dir(s.dir),
-		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=100", "-c", "synchronous_commit=on")
+		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=100", "-c", "synchronous_commit=on",
+		"-c", "dynamic_shared_memory_type=mmap") // so a killed server leaves no file outside its folder
 	out, err := s.cmd.StderrPipe()
 	require.NoError(p.t, err)
 	require.NoError(p.t, s.cmd.Start())
