@@ -7,7 +7,7 @@ export GOFLAGS     += -trimpath
 
 SERVICES := authquota gateway catalog history billing
 # In test order: the slowest modules start first, so none of them runs alone at the end.
-MODULES  := e2e services/authquota $(addprefix services/,$(filter-out authquota,$(SERVICES))) pkg cmd/opportunity docs sdk sdk/go sdk/command docker charts k8s
+MODULES  := e2e cmd/opportunity services/authquota $(addprefix services/,$(filter-out authquota,$(SERVICES))) pkg docs sdk sdk/go sdk/command docker charts k8s
 PACKAGES := $(addprefix ./,$(addsuffix /...,$(MODULES)))
 # Folders with tests whose code starts goroutines or uses package sync, and the root of each service, whose tests run all of it.
 RACED    = $(sort $(SERVICES:%=./services/%) $(patsubst %/,./%,$(filter $(dir $(shell find services cmd pkg docs sdk/go -name '*_test.go')),$(dir $(shell \
@@ -93,7 +93,7 @@ test: ## Run all tests on real Postgres, Redis and Chromium
 # of faults, in which no call may fail, do not run beside them. Programs stay in the cache, so that they are linked only after a change.
 tests:
 	@GOGC=400 go test $(TEST) -p 4 $(filter-out ./e2e/...,$(PACKAGES)) $$(go list ./e2e/... | grep /e2e/)
-	@go build -ldflags=-s -o $(PROGRAMS)/ ./cmd/opportunity $(SERVICES:%=./services/%/cmd/%)
+	@go build -ldflags=-s -o $(PROGRAMS)/ ./cmd/opportunity $(foreach s,$(SERVICES),./services/$(s)/cmd/$(s))
 	@OPPORTUNITY_E2E_BIN=$(CURDIR)/$(PROGRAMS) go test $(TEST) -count=1 -parallel 3 -run '^TestFaults' ./e2e
 	@OPPORTUNITY_E2E_BIN=$(CURDIR)/$(PROGRAMS) go test $(TEST) -count=1 -parallel 4 -skip '^TestFaults' ./e2e
 
