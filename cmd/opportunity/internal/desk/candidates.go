@@ -59,6 +59,7 @@ func (d *Desk) startCandidates(v *visit) (view, error) { return d.nextCandidate(
 // nextCandidate redirects to the candidate without a review that has most sources, and takes its lease. It leaves out those that another
 // person has in work or this person just skipped.
 func (d *Desk) nextCandidate(v *visit, done *notice) (view, error) {
+	v.done = done // shown on an error page, too
 	list, _, err := v.client.Candidates(v.Context(), "limit", "1000")
 	if err != nil {
 		return view{}, err
@@ -70,14 +71,12 @@ func (d *Desk) nextCandidate(v *visit, done *notice) (view, error) {
 		return cmp.Or(cmp.Compare(b.Sources, a.Sources), cmp.Compare(len(a.Missing), len(b.Missing)))
 	})
 	if to, err := firstFree(v, waiting, func(c api.Candidate) string { return c.ID }); to != "" || err != nil {
-		v.done = done
 		return view{Redirect: to}, err
 	}
-	if done == nil {
-		done = new(notice)
+	if v.done == nil {
+		v.done = new(notice)
 	}
-	done.Text += " There is no other candidate without a review."
-	v.done = done
+	v.done.Text += " There is no other candidate without a review."
 	return view{Redirect: "/candidates"}, nil
 }
 

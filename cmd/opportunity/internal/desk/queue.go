@@ -93,20 +93,19 @@ func (d *Desk) next(v *visit) (view, error) { return d.nextReview(v, nil) }
 // nextReview redirects to the first record of the queue without a lease of another person, and takes its lease. It leaves out those that a
 // review found closed: they wait to be withdrawn.
 func (d *Desk) nextReview(v *visit, done *notice) (view, error) {
+	v.done = done // shown on an error page, too
 	list, _, err := v.client.Queue(v.Context(), "available", "true")
 	if err != nil {
 		return view{}, err
 	}
 	records := slices.DeleteFunc(list.Records, closed)
 	if to, err := firstFree(v, records, func(r api.QueueRecord) string { return r.ID }); to != "" || err != nil {
-		v.done = done
 		return view{Redirect: to}, err
 	}
-	if done == nil {
-		done = new(notice)
+	if v.done == nil {
+		v.done = new(notice)
 	}
-	done.Text += " The queue has nothing left for you today."
-	v.done = done
+	v.done.Text += " The queue has nothing left for you today."
 	return view{Redirect: "/queue"}, nil
 }
 
