@@ -1,4 +1,4 @@
-// Command baseline is what `make bench` compares the API with: the least that does a comparable job.
+// Command baseline runs what `make bench` compares the API with: the least that does a comparable job.
 //
 //	baseline gateway -listen HOST:PORT -redis redis://HOST:PORT -service http://HOST:PORT -keys KEY,... -per-minute N -header 'Name: value' ...
 //	baseline record -listen HOST:PORT -database URL
