@@ -275,7 +275,7 @@ try {
   assert.ok(pressed < 42, `${pressed} keys`)
   await page.getByRole('button', { name: 'Submit and publish' }).press('Enter')
   await page.waitForURL(/candidate-08\/publish/)
-  await page.keyboard.press('Enter') // the button has the focus
+  await page.locator('button:focus').press('Enter')
   await page.getByText('Published candidate-08.').waitFor()
   assert.match(page.url(), /\/reviews\/candidate-/, 'the next candidate opens')
   const { evidence: stored, record: reviewed } = await operate('ann', 'GET', 'reviews/records/candidate-08')

@@ -44,7 +44,7 @@ const mark = async () => { for (const box of await page.locator('.marks').all())
 try {
   step('import')
   await page.goto(once)
-  await page.keyboard.press('Enter')
+  await page.locator('button:focus').press('Enter') // the button gets the focus a moment after the page has loaded
   await page.waitForURL(base + '/queue')
   await page.goto('/import')
   await page.getByLabel('Listings file').setInputFiles(candidates)
@@ -70,7 +70,7 @@ try {
   await page.locator('#outcome').getByText('Verified').click()
   await page.getByRole('button', { name: 'Submit and publish' }).click()
   await page.waitForURL(/maker-market\/publish/)
-  await page.keyboard.press('Enter')
+  await page.locator('button:focus').press('Enter')
   await page.getByText('Published maker-market.').waitFor()
   let first
   await eventually('the record to be public and verified', async () => (first = await record())?.verification.status === 'verified')
