@@ -1,13 +1,14 @@
 package storetest
 
 import (
-	"encoding/binary"
 	"errors"
-	"io"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
 )
 
 // relay passes connections to one Postgres database on. When a client ends a connection, the relay keeps that to the server for the next
@@ -30,10 +31,10 @@ const maxIdle = 6
 type backend struct {
 	net.Conn
 
-	startup  string // message with which it began: user, database, settings
-	greeting []byte // the server's response to it
-	pid      int32
-	refused  bool
+	messages *pgproto3.Frontend
+	settings string // with which it began: user, database, ...
+	greeting []byte // the server's response to them
+	pid      uint32
 	pending  atomic.Int32 // requests without a complete response
 	status   byte         // I when no transaction is open
 }
@@ -54,7 +55,7 @@ func (r *relay) listen() (address string, err error) {
 			r.clients[client] = true
 			r.mu.Unlock()
 			r.running.Go(func() {
-				r.serve(client)
+				r.serve(client, pgproto3.NewBackend(client, client))
 				_ = client.Close()
 				r.mu.Lock()
 				defer r.mu.Unlock()
@@ -88,42 +89,36 @@ func (r *relay) closeIdle() {
 }
 
 // idlePIDs returns the server processes without a client.
-func (r *relay) idlePIDs() []int32 {
+func (r *relay) idlePIDs() []uint32 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	pids := make([]int32, len(r.idle))
+	pids := make([]uint32, len(r.idle))
 	for i, b := range r.idle {
 		pids[i] = b.pid
 	}
 	return pids
 }
 
-// Codes of requests that a client sends instead of a startup message.
-const (
-	cancelRequest = 80877102
-	sslRequest    = 80877103
-	gssRequest    = 80877104
-)
-
-func (r *relay) serve(client net.Conn) {
-	startup, err := r.startup(client)
+func (r *relay) serve(client net.Conn, messages *pgproto3.Backend) {
+	startup, err := r.startup(client, messages)
 	if err != nil {
 		return
 	}
 	b, err := r.backend(startup)
-	if err != nil {
+	if b == nil {
 		return
 	}
-	if _, err := client.Write(b.greeting); err != nil || b.refused {
+	if _, writeErr := client.Write(b.greeting); err != nil || writeErr != nil {
 		_ = b.Close()
 		return
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		b.respond(client)
+		b.respond(messages)
+		_ = client.Close()
 	}()
-	terminated := b.request(client)
+	terminated := b.request(messages)
 	_ = b.SetReadDeadline(time.Unix(1, 0)) // ends respond
 	<-done
 	if terminated && b.pending.Load() == 0 && b.status == 'I' && b.SetReadDeadline(time.Time{}) == nil {
@@ -138,47 +133,52 @@ func (r *relay) serve(client net.Conn) {
 }
 
 // startup reads the message with which a client begins, and rejects encryption. It passes a request to cancel a statement on and returns an error.
-func (r *relay) startup(client net.Conn) (string, error) {
+func (r *relay) startup(client net.Conn, messages *pgproto3.Backend) (*pgproto3.StartupMessage, error) {
 	for {
-		var head [8]byte
-		if _, err := io.ReadFull(client, head[:]); err != nil {
-			return "", err
+		message, err := messages.ReceiveStartupMessage()
+		if err != nil {
+			return nil, err
 		}
-		size := binary.BigEndian.Uint32(head[:])
-		if size < 8 || size > 10_000 {
-			return "", errors.New("not a startup message")
-		}
-		message := append(head[:], make([]byte, size-8)...)
-		if _, err := io.ReadFull(client, message[8:]); err != nil {
-			return "", err
-		}
-		switch binary.BigEndian.Uint32(head[4:]) {
-		case sslRequest, gssRequest:
-			if _, err := client.Write([]byte("N")); err != nil {
-				return "", err
-			}
-		case cancelRequest:
+		switch message := message.(type) {
+		case *pgproto3.StartupMessage:
+			return message, nil
+		case *pgproto3.CancelRequest:
 			server, err := net.Dial("tcp", r.server) //nolint:noctx // loopback
 			if err != nil {
-				return "", err
+				return nil, err
 			}
-			_, err = server.Write(message)
-			return "", errors.Join(err, server.Close(), errors.New("request to cancel"))
+			return nil, errors.Join(send(server, message), server.Close(), errors.New("request to cancel"))
 		default:
-			return string(message), nil
+			if _, err := client.Write([]byte("N")); err != nil { // no encryption
+				return nil, err
+			}
 		}
 	}
 }
 
-// backend returns an idle connection that began with the same startup message, or a new one.
-func (r *relay) backend(startup string) (*backend, error) {
+func send(c net.Conn, m pgproto3.FrontendMessage) error {
+	encoded, err := m.Encode(nil)
+	if err != nil {
+		return err
+	}
+	_, err = c.Write(encoded)
+	return err
+}
+
+// backend returns an idle connection that began with the same settings, or a new one. If the server rejects the client, the error comes
+// with a connection whose greeting says why.
+func (r *relay) backend(startup *pgproto3.StartupMessage) (*backend, error) {
+	settings := fmt.Sprint(startup.Parameters)
 	for {
-		b := r.takeIdle(startup)
+		b := r.takeIdle(settings)
 		if b == nil {
 			break
 		}
-		if b.discard() == nil {
-			return b, nil
+		// This removes what the last client set in the session: prepared statements, settings, locks.
+		if send(b, &pgproto3.Query{String: "DISCARD ALL"}) == nil {
+			if _, err := b.untilReady(); err == nil {
+				return b, nil
+			}
 		}
 		_ = b.Close()
 	}
@@ -186,21 +186,19 @@ func (r *relay) backend(startup string) (*backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &backend{Conn: server, startup: startup, status: 'I'}
-	if _, err = io.WriteString(server, startup); err == nil {
-		b.greeting, err = b.untilReady()
+	b := &backend{Conn: server, messages: pgproto3.NewFrontend(server, server), settings: settings, status: 'I'}
+	if err := send(server, startup); err != nil {
+		return b, err
 	}
-	if err != nil {
-		_ = server.Close()
-	}
+	b.greeting, err = b.untilReady()
 	return b, err
 }
 
-func (r *relay) takeIdle(startup string) *backend {
+func (r *relay) takeIdle(settings string) *backend {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, b := range r.idle {
-		if b.startup == startup {
+		if b.settings == settings {
 			r.idle = append(r.idle[:i], r.idle[i+1:]...)
 			return b
 		}
@@ -208,135 +206,71 @@ func (r *relay) takeIdle(startup string) *backend {
 	return nil
 }
 
-// Types of messages.
-const (
-	authentication = 'R'
-	keyData        = 'K'
-	failed         = 'E'
-	ready          = 'Z'
-	query          = 'Q'
-	synchronize    = 'S'
-	terminate      = 'X'
-)
-
-// discard removes what the last client set in the session: prepared statements, settings, locks.
-func (b *backend) discard() error {
-	const discard = "DISCARD ALL\x00"
-	if _, err := b.Write(append(binary.BigEndian.AppendUint32([]byte{query}, 4+uint32(len(discard))), discard...)); err != nil {
-		return err
-	}
-	if _, err := b.untilReady(); err != nil || b.refused {
-		return errors.Join(err, errors.New("DISCARD ALL failed"))
-	}
-	return nil
-}
-
-// untilReady reads messages up to the one that says that the server is ready, or that the connection failed.
+// untilReady reads messages up to the one that says that the server is ready, or failed. It returns them as they were.
 func (b *backend) untilReady() (all []byte, err error) {
 	for {
-		var head [5]byte
-		if _, err := io.ReadFull(b, head[:]); err != nil {
-			return nil, err
+		message, err := b.messages.Receive()
+		if err != nil {
+			return all, err
 		}
-		body := make([]byte, binary.BigEndian.Uint32(head[1:])-4)
-		if _, err := io.ReadFull(b, body); err != nil {
-			return nil, err
+		if all, err = message.Encode(all); err != nil {
+			return all, err
 		}
-		all = append(append(all, head[:]...), body...)
-		switch head[0] {
-		case authentication:
-			if binary.BigEndian.Uint32(body) != 0 {
-				return nil, errors.New("Postgres for tests must not ask for a password")
-			}
-		case keyData:
-			b.pid = int32(binary.BigEndian.Uint32(body)) //nolint:gosec // a process id
-		case ready, failed:
-			b.refused = head[0] == failed
+		switch message := message.(type) {
+		case *pgproto3.AuthenticationOk:
+		case pgproto3.AuthenticationResponseMessage:
+			return nil, errors.New("Postgres for tests must not ask for a password")
+		case *pgproto3.BackendKeyData:
+			b.pid = message.ProcessID
+		case *pgproto3.ReadyForQuery:
 			return all, nil
+		case *pgproto3.ErrorResponse:
+			return all, errors.New(message.Message)
 		}
 	}
 }
 
 // request passes messages of the client on. It returns true if the client ended the connection properly.
-func (b *backend) request(client net.Conn) (terminated bool) {
-	var m messages
-	buffer := make([]byte, 16<<10)
+func (b *backend) request(client *pgproto3.Backend) (terminated bool) {
 	for {
-		n, err := client.Read(buffer)
-		end := n
-		m.scan(buffer[:n], func(kind byte, at int) {
-			switch kind {
-			case query, synchronize:
-				b.pending.Add(1)
-			case terminate:
-				terminated, end = at >= 0, at
-			}
-		}, nil)
-		if end > 0 {
-			if _, err := b.Write(buffer[:end]); err != nil {
+		message, err := client.Receive()
+		if err != nil {
+			return false
+		}
+		switch message.(type) {
+		case *pgproto3.Terminate:
+			return true
+		case *pgproto3.Query, *pgproto3.Sync:
+			b.pending.Add(1)
+		}
+		b.messages.Send(message)
+		switch message.(type) {
+		case *pgproto3.Parse, *pgproto3.Bind, *pgproto3.Describe, *pgproto3.Execute: // a Sync or Flush follows
+		default:
+			if err := b.messages.Flush(); err != nil {
 				return false
 			}
-		}
-		if err != nil || end < n {
-			return terminated
 		}
 	}
 }
 
 // respond passes messages of the server on.
-func (b *backend) respond(client net.Conn) {
-	var m messages
-	buffer := make([]byte, 16<<10)
+func (b *backend) respond(client *pgproto3.Backend) {
 	for {
-		n, err := b.Read(buffer)
-		// The client may end the connection as soon as it has the response, so this comes first.
-		m.scan(buffer[:n], nil, func(status byte) {
-			b.status = status
-			b.pending.Add(-1)
-		})
-		if n > 0 {
-			if _, err := client.Write(buffer[:n]); err != nil {
-				return
-			}
-		}
+		message, err := b.messages.Receive()
 		if err != nil {
-			_ = client.Close()
 			return
 		}
-	}
-}
-
-// messages finds messages in a stream: a type, a length that includes itself, and a body.
-type messages struct {
-	head []byte
-	left int // bytes of the body
-}
-
-// scan reads on. It calls begun with the type and position of each message whose head ends in b, and isReady with the state of each message
-// that says that the server is ready.
-func (m *messages) scan(b []byte, begun func(kind byte, at int), isReady func(status byte)) {
-	for at := 0; at < len(b); {
-		if len(m.head) < 5 {
-			n := min(5-len(m.head), len(b)-at)
-			m.head = append(m.head, b[at:at+n]...)
-			at += n
-			if len(m.head) < 5 {
+		client.Send(message)
+		ready, isReady := message.(*pgproto3.ReadyForQuery)
+		if isReady { // The client may end the connection as soon as it has the response, so this comes first.
+			b.status = ready.TxStatus
+			b.pending.Add(-1)
+		}
+		if b.messages.ReadBufferLen() == 0 {
+			if err := client.Flush(); err != nil {
 				return
 			}
-			m.left = int(binary.BigEndian.Uint32(m.head[1:])) - 4
-			if begun != nil {
-				begun(m.head[0], at-5)
-			}
-		} else {
-			if m.head[0] == ready && isReady != nil {
-				isReady(b[at])
-			}
-			n := min(m.left, len(b)-at)
-			m.left -= n
-			at += n
-		}
-		if m.left == 0 {
-			m.head = m.head[:0]
 		}
 	}
 }
