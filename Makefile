@@ -94,7 +94,7 @@ test: ## Run all tests on real Postgres, Redis and Chromium
 tests:
 	@GOGC=400 go test $(TEST) -p 4 $(filter-out ./e2e/...,$(PACKAGES)) $$(go list ./e2e/... | grep /e2e/)
 	@go build -ldflags=-s -o $(PROGRAMS)/ ./cmd/opportunity $(foreach s,$(SERVICES),./services/$(s)/cmd/$(s))
-	@OPPORTUNITY_E2E_BIN=$(CURDIR)/$(PROGRAMS) go test $(TEST) -count=1 -parallel 3 -run '^TestFaults' ./e2e
+	@OPPORTUNITY_E2E_BIN=$(CURDIR)/$(PROGRAMS) go test $(TEST) -count=1 -parallel 4 -run '^TestFaults' ./e2e
 	@OPPORTUNITY_E2E_BIN=$(CURDIR)/$(PROGRAMS) go test $(TEST) -count=1 -parallel 4 -skip '^TestFaults' ./e2e
 
 .PHONY: race

@@ -17,18 +17,33 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// TestFaultsConnections breaks one connection or store after the other under steady traffic. No request may get another status than the one
-// that the outage has, and everything must return to normal without help.
+// TestFaultsConnections breaks one connection after the other under steady traffic. No request may get another status than the one that
+// the outage has, and everything must return to normal without help.
 func TestFaultsConnections(t *testing.T) {
 	t.Parallel()
+	s, readers := newStackWithReaders(t)
+	for _, p := range partitions {
+		s.partition(t, p, readers)
+	}
+}
+
+// TestFaultsRedis kills Redis, moves its clock, and opens posts that never end, under steady traffic.
+func TestFaultsRedis(t *testing.T) {
+	t.Parallel()
+	s, readers := newStackWithReaders(t)
+	t.Run("stalled posts", func(t *testing.T) { s.stalledPosts(t, readers) })
+	t.Run("Redis is killed", func(t *testing.T) { s.killedRedis(t, readers) })
+	t.Run("clock of Redis", func(t *testing.T) { s.movedClock(t, readers) })
+}
+
+// newStackWithReaders returns a stack and callers whose keys its gateways know.
+func newStackWithReaders(t *testing.T) (*stack, []caller) {
+	t.Helper()
 	s := newStackOn(t, parts{billing: true}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100,free=20/1000000/10", "OPPORTUNITY_SERVICE_CAPACITY=10000000")
 	s.fill(t, sample(t))
 	readers := s.readers(t)
 	s.know(t, readers)
-	t.Run("partitions", func(t *testing.T) { s.partitions(t, readers) })
-	t.Run("stalled posts", func(t *testing.T) { s.stalledPosts(t, readers) })
-	t.Run("Redis is killed", func(t *testing.T) { s.killedRedis(t, readers) })
-	t.Run("clock of Redis", func(t *testing.T) { s.movedClock(t, readers) })
+	return s, readers
 }
 
 // partition describes a connection that fails. Calls of the unavailable kinds get 503 meanwhile, all others 200.
@@ -54,23 +69,22 @@ var partitions = []partition{
 	{"billing", "postgres", nil},
 }
 
-func (s *stack) partitions(t *testing.T, readers []caller) {
-	for _, p := range partitions {
-		l := s.link(p.from, p.to)
-		ways := []struct {
-			name  string
-			start func()
-		}{{"closed", l.cut}, {"requests lost", l.loseRequests}, {"responses lost", l.loseResponses}}
-		if campaign == 0 && p.from == "gateway" && p.to != "redis" {
-			ways = ways[:1] // each call of the other ways lasts as long as the gateway's timeout
-		}
-		for _, way := range ways {
-			t.Run(p.from+" to "+p.to+" "+way.name, func(t *testing.T) { s.partition(t, p, way.name, l, way.start, readers) })
-		}
+// partition tests each way in which the connection fails.
+func (s *stack) partition(t *testing.T, p partition, readers []caller) {
+	l := s.link(p.from, p.to)
+	ways := []struct {
+		name string
+		fail func()
+	}{{"closed", l.cut}, {"requests lost", l.loseRequests}, {"responses lost", l.loseResponses}}
+	if campaign == 0 && p.from == "gateway" && p.to != "redis" {
+		ways = ways[:1] // each call of the other ways lasts as long as the gateway's timeout
+	}
+	for _, way := range ways {
+		t.Run(p.from+" to "+p.to+" "+way.name, func(t *testing.T) { s.partitionIn(t, p, way.name, l, way.fail, readers) })
 	}
 }
 
-func (s *stack) partition(t *testing.T, p partition, way string, l *link, fail func(), readers []caller) {
+func (s *stack) partitionIn(t *testing.T, p partition, way string, l *link, fail func(), readers []caller) {
 	row := newResult(t, p.from+" to "+p.to+": "+way, "only these statuses")
 	if campaign > 0 { // keys known since an earlier fault may expire: gateways use a key for at most five minutes without authquota
 		readers = s.readers(t)
