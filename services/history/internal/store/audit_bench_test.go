@@ -56,11 +56,12 @@ func BenchmarkVerify(b *testing.B) {
 func (s testStore) insertHistory(b *testing.B, listings, each int) {
 	b.Helper()
 	last := make([]string, listings)
+	const columns = "sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at, content_hash, prev_hash, hash"
 	require.NoError(b, s.db.WithContext(b.Context()).Transaction(func(tx *gorm.DB) error {
 		var values []any
 		flush := func() {
 			rows := strings.TrimSuffix(strings.Repeat("("+strings.TrimSuffix(strings.Repeat("?,", 14), ",")+"),", len(values)/14), ",")
-			require.NoError(b, tx.Exec("INSERT INTO verification_events VALUES "+rows, values...).Error)
+			require.NoError(b, tx.Exec("INSERT INTO verification_events ("+columns+") VALUES "+rows, values...).Error)
 			values = values[:0]
 		}
 		for n := range listings * each {
