@@ -17,21 +17,21 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// TestFaultsConnections breaks one connection after the other under steady traffic. No request may get another status than the one that
-// the outage has, and everything must return to normal without help.
+// TestFaultsConnections breaks one connection after the other under steady traffic, and opens posts that never end. No request may get
+// another status than the one that the outage has, and everything must return to normal without help.
 func TestFaultsConnections(t *testing.T) {
 	t.Parallel()
 	s, readers := newStackWithReaders(t)
 	for _, p := range partitions {
 		s.partition(t, p, readers)
 	}
+	t.Run("stalled posts", func(t *testing.T) { s.stalledPosts(t, readers) })
 }
 
-// TestFaultsRedis kills Redis, moves its clock, and opens posts that never end, under steady traffic.
+// TestFaultsRedis kills Redis, and moves its clock, under steady traffic.
 func TestFaultsRedis(t *testing.T) {
 	t.Parallel()
 	s, readers := newStackWithReaders(t)
-	t.Run("stalled posts", func(t *testing.T) { s.stalledPosts(t, readers) })
 	t.Run("Redis is killed", func(t *testing.T) { s.killedRedis(t, readers) })
 	t.Run("clock of Redis", func(t *testing.T) { s.movedClock(t, readers) })
 }
@@ -80,11 +80,11 @@ func (s *stack) partition(t *testing.T, p partition, readers []caller) {
 		ways = ways[:1] // each call of the other ways lasts as long as the gateway's timeout
 	}
 	for _, way := range ways {
-		t.Run(p.from+" to "+p.to+" "+way.name, func(t *testing.T) { s.partitionIn(t, p, way.name, l, way.fail, readers) })
+		t.Run(p.from+" to "+p.to+" "+way.name, func(t *testing.T) { s.breakConnection(t, p, way.name, l, way.fail, readers) })
 	}
 }
 
-func (s *stack) partitionIn(t *testing.T, p partition, way string, l *link, fail func(), readers []caller) {
+func (s *stack) breakConnection(t *testing.T, p partition, way string, l *link, fail func(), readers []caller) {
 	row := newResult(t, p.from+" to "+p.to+": "+way, "only these statuses")
 	if campaign > 0 { // keys known since an earlier fault may expire: gateways use a key for at most five minutes without authquota
 		readers = s.readers(t)

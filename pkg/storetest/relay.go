@@ -147,22 +147,15 @@ func (r *relay) startup(client net.Conn, messages *pgproto3.Backend) (*pgproto3.
 			if err != nil {
 				return nil, err
 			}
-			return nil, errors.Join(send(server, message), server.Close(), errors.New("request to cancel"))
+			messages := pgproto3.NewFrontend(server, server)
+			messages.Send(message)
+			return nil, errors.Join(messages.Flush(), server.Close(), errors.New("request to cancel"))
 		default:
 			if _, err := client.Write([]byte("N")); err != nil { // no encryption
 				return nil, err
 			}
 		}
 	}
-}
-
-func send(c net.Conn, m pgproto3.FrontendMessage) error {
-	encoded, err := m.Encode(nil)
-	if err != nil {
-		return err
-	}
-	_, err = c.Write(encoded)
-	return err
 }
 
 // backend returns an idle connection that began with the same settings, or a new one. If the server rejects the client, the error comes
@@ -175,7 +168,8 @@ func (r *relay) backend(startup *pgproto3.StartupMessage) (*backend, error) {
 			break
 		}
 		// This removes what the last client set in the session: prepared statements, settings, locks.
-		if send(b, &pgproto3.Query{String: "DISCARD ALL"}) == nil {
+		b.messages.Send(&pgproto3.Query{String: "DISCARD ALL"})
+		if b.messages.Flush() == nil {
 			if _, err := b.untilReady(); err == nil {
 				return b, nil
 			}
@@ -187,7 +181,8 @@ func (r *relay) backend(startup *pgproto3.StartupMessage) (*backend, error) {
 		return nil, err
 	}
 	b := &backend{Conn: server, messages: pgproto3.NewFrontend(server, server), settings: settings, status: 'I'}
-	if err := send(server, startup); err != nil {
+	b.messages.Send(startup)
+	if err := b.messages.Flush(); err != nil {
 		return b, err
 	}
 	b.greeting, err = b.untilReady()
