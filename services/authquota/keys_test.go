@@ -64,7 +64,7 @@ func TestAKeyFromIssueToRevocation(t *testing.T) {
 		later := revokedAt.Add(time.Hour)
 		at.Store(&later)
 		require.Empty(t, cmp.Diff(listed, servicetest.Read[listedKey](svc.revoke(key.ID))), "twice is once")
-		require.Equal(t, after, svc.principal(key.Key))
+		svc.requireSame(after, key.Key)
 		expired := key.ExpiresAt.Add(time.Hour)
 		at.Store(&expired)
 		require.Equal(t, "revoked", svc.listKeys("")[0].Status, "revoked stays revoked")

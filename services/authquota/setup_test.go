@@ -322,6 +322,16 @@ func (s *service) principal(key string) api.Principal {
 	return servicetest.Read[api.Principal](s.resolve(key))
 }
 
+// requireSame checks that a key's principal has not changed since. Its epoch may have increased: the loop that retries increments may repeat the
+// one of the last change.
+func (s *service) requireSame(since api.Principal, key string) {
+	s.t.Helper()
+	now := s.principal(key)
+	require.GreaterOrEqual(s.t, now.Epoch, since.Epoch)
+	now.Epoch = since.Epoch
+	require.Equal(s.t, since, now)
+}
+
 func (s *service) listKeys(query string) []listedKey {
 	s.t.Helper()
 	return servicetest.Read[struct{ Keys []listedKey }](s.do(http.MethodGet, "/operator/v1/keys"+query, nil)).Keys
