@@ -12,6 +12,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
 )
 
 // opinionRequests returns the requests for actor's opinion.
@@ -20,25 +21,32 @@ func (s *service) opinionRequests(actor string) []api.OpinionRequest {
 	return servicetest.Read[api.OpinionList](s.Do(http.MethodGet, "/operator/v1/reviews/second-opinions", "", api.ActorHeader, actor)).Requests
 }
 
-// drawReview records reviews by ann until one more is drawn for a second opinion, and returns the request.
+// drawReview records reviews by ann until one more is drawn for a second opinion, and returns the request. A quarter of the reviews is drawn,
+// because their source is not a page of the listing.
 func (s *service) drawReview(prefix string) api.OpinionRequest {
 	s.t.Helper()
 	before := len(s.opinionRequests("ben"))
-	for i := range 1000 {
-		slug := fmt.Sprintf("%s-%d", prefix, i)
-		s.catalog.set(slug, true)
+	var slugs []string
+	for i := range 100 {
+		slugs = append(slugs, fmt.Sprintf("%s-%d", prefix, i))
+		s.catalog.set(slugs[i], true)
+	}
+	storetest.Eventually(s.t, "all listings are copied", func() bool {
+		return s.get("/api/v1/opportunities/"+slugs[len(slugs)-1]+"/history").Status == http.StatusOK
+	})
+	for _, slug := range slugs {
 		s.review("ann", "", opinionLine(slug, 10, "true"))
 		if all := s.opinionRequests("ben"); len(all) > before {
 			require.Equal(s.t, slug, all[before].ID)
 			return all[before]
 		}
 	}
-	s.t.Fatal("none of 1000 reviews was drawn")
+	s.t.Fatal("none of 100 reviews was drawn")
 	return api.OpinionRequest{}
 }
 
 func opinionLine(slug string, minute int, remote string) string {
-	return fmt.Sprintf(`{"slug":%q,"checkedAt":"2026-11-19T10:%02d:00Z","checkType":"review","outcome":"verified","sourceUrls":["https://a.example"],"facts":%s,"note":"by hand"}`,
+	return fmt.Sprintf(`{"slug":%q,"checkedAt":"2026-11-19T10:%02d:00Z","checkType":"review","outcome":"verified","sourceUrls":["https://b.example"],"facts":%s,"note":"by hand"}`,
 		slug, minute, apitest.WholeFacts(`{"remote":`+remote+`}`))
 }
 
