@@ -161,6 +161,16 @@ func NextSequence(tx *gorm.DB) (int64, error) {
 	return value, err
 }
 
+// PreferIndexes makes Postgres find rows by indexes, in one process, until tx ends. Call it in transactions that write many rows and look up
+// others by key: Postgres has no statistics of what such a transaction wrote, expects a great part of the table to match, and would read all
+// of it for each lookup.
+func PreferIndexes(tx *gorm.DB) error {
+	if tx.Name() != Postgres {
+		return nil
+	}
+	return tx.Exec("SELECT set_config('enable_seqscan', 'off', true), set_config('max_parallel_workers_per_gather', '0', true)").Error
+}
+
 // IsUnavailable reports whether err means that the database is unreachable or overloaded, as opposed to an invalid statement. The caller
 // should then respond with service_unavailable.
 func IsUnavailable(err error) bool {

@@ -23,7 +23,19 @@ func Insert[T any](tx *gorm.DB, rows []T, key string) error {
 	if key == "" {
 		return insert(tx, rows, clause.OnConflict{})
 	}
-	return insert(tx, rows, clause.OnConflict{Columns: []clause.Column{{Name: key}}, UpdateAll: true})
+	return insert(tx, rows, replacing(key))
+}
+
+// InsertIf is like Insert with a key, but a row replaces a stored one only if the condition is true of both: the row is excluded, the stored
+// one has the name of its table.
+func InsertIf[T any](tx *gorm.DB, rows []T, key, condition string) error {
+	conflict := replacing(key)
+	conflict.Where.Exprs = []clause.Expression{clause.Expr{SQL: condition}}
+	return insert(tx, rows, conflict)
+}
+
+func replacing(key string) clause.OnConflict {
+	return clause.OnConflict{Columns: []clause.Column{{Name: key}}, UpdateAll: true}
 }
 
 // InsertMissing is like Insert, but skips rows whose primary key is stored already.
@@ -45,24 +57,24 @@ func insert[T any](tx *gorm.DB, rows []T, conflict clause.OnConflict) error {
 	if err := model.Parse(new(T)); err != nil {
 		return err
 	}
-	var names, types, updates []string
-	var columns []any
-	for _, name := range model.Schema.DBNames {
+	var types []string
+	var values []any
+	names := model.Schema.DBNames
+	for _, name := range names {
 		column, kind := columnOf(model.Schema.FieldsByDBName[name], len(rows))
 		for i := range rows {
 			column.set(i, reflect.Indirect(reflect.ValueOf(&rows[i]).Elem()))
 		}
-		names, types, columns = append(names, name), append(types, "?::"+kind+"[]"), append(columns, column)
-		updates = append(updates, name+" = excluded."+name)
+		types, values = append(types, "?::"+kind+"[]"), append(values, column)
 	}
 	statement := fmt.Sprintf("INSERT INTO %s (%s) SELECT * FROM unnest(%s)", model.Schema.Table, strings.Join(names, ", "), strings.Join(types, ", "))
-	switch {
-	case conflict.DoNothing:
-		statement += " ON CONFLICT DO NOTHING"
-	case conflict.UpdateAll:
-		statement += fmt.Sprintf(" ON CONFLICT (%s) DO UPDATE SET %s", conflict.Columns[0].Name, strings.Join(updates, ", "))
+	if conflict.UpdateAll {
+		conflict.DoUpdates = clause.AssignmentColumns(names)
 	}
-	return tx.Exec(statement, columns...).Error
+	if conflict.DoNothing || conflict.UpdateAll {
+		statement, values = statement+" ?", append(values, conflict)
+	}
+	return tx.Exec(statement, values...).Error
 }
 
 // column holds the values of one column. It is a driver.Valuer so that gorm passes the array on as one parameter.

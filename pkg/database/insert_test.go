@@ -56,3 +56,21 @@ func TestInsertStoresAndReplacesRowsOfEachKind(t *testing.T) {
 		})
 	}
 }
+
+func TestInsertIfReplacesRowsForWhichTheConditionHolds(t *testing.T) {
+	for dialect, url := range storetest.Databases(t) {
+		t.Run(dialect, func(t *testing.T) {
+			db := open(t, url)
+			require.NoError(t, db.Exec("CREATE TABLE things (id text PRIMARY KEY, word text, count bigint, at bigint, note text, done boolean)").Error)
+			save := func(rows ...thing) {
+				require.NoError(t, database.InsertIf(db.DB, rows, "id", "excluded.count > things.count"))
+			}
+			save(thing{ID: "a", Count: 2, Word: "second"}, thing{ID: "b", Count: 5})
+			save(thing{ID: "a", Count: 1, Word: "first"}, thing{ID: "b", Count: 6, Done: true})
+
+			var stored []thing
+			require.NoError(t, db.Order("id").Find(&stored).Error)
+			require.Equal(t, []thing{{ID: "a", Count: 2, Word: "second"}, {ID: "b", Count: 6, Done: true}}, stored)
+		})
+	}
+}

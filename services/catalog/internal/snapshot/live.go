@@ -25,7 +25,7 @@ type Source interface {
 	Sequence(ctx context.Context) (int64, error)
 	// Mark returns the mark of the change that has the sequence, or the zero value if there is none.
 	Mark(ctx context.Context, sequence int64) (api.Change, error)
-	// Changes calls each for every listing with a sequence above after, in that order.
+	// Changes calls each for every listing with a sequence above after, in any order.
 	Changes(ctx context.Context, after int64, each func(Row) error) error
 }
 

@@ -135,6 +135,9 @@ func (s *Store) change(ctx context.Context, limit time.Duration, f func(tx *gorm
 		if err != nil {
 			return err
 		}
+		if err := database.PreferIndexes(tx); err != nil {
+			return err
+		}
 		before-- // NextSequence took a number that f assigns again
 		next := before
 		if err := f(tx, &next); err != nil {
@@ -203,12 +206,13 @@ func (s *Store) Sequence(ctx context.Context) (int64, error) {
 	return value, database.Outage(err)
 }
 
-// Changes implements snapshot.Source. It uses one statement, so that all rows are from the same database state.
+// Changes implements snapshot.Source. It uses one statement, so that all rows are from the same database state. Summaries are looked up row by
+// row: for a join, Postgres would read all of them even if few listings changed.
 func (s *Store) Changes(ctx context.Context, after int64, each func(snapshot.Row) error) error {
 	rows, err := s.db.WithContext(ctx).Raw(`SELECT l.sequence, l.id, l.published_at, l.changed_at,
-			CASE WHEN l.visibility = 'published' THEN l.document END, CASE WHEN l.visibility = 'published' THEN s.document END
-		FROM listings l LEFT JOIN summaries s ON s.listing_id = l.id
-		WHERE l.sequence > ? ORDER BY l.sequence`, after).Rows()
+			CASE WHEN l.visibility = 'published' THEN l.document END,
+			CASE WHEN l.visibility = 'published' THEN (SELECT s.document FROM summaries s WHERE s.listing_id = l.id) END
+		FROM listings l WHERE l.sequence > ?`, after).Rows()
 	if err != nil {
 		return database.Outage(err)
 	}

@@ -219,6 +219,9 @@ func (s *Store) exclusively(ctx context.Context, limit time.Duration, work func(
 		if err != nil {
 			return err
 		}
+		if err := database.PreferIndexes(tx); err != nil {
+			return err
+		}
 		if next, err = work(tx, next); err != nil {
 			return err
 		}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
@@ -47,13 +46,8 @@ func (s Listings) Save(ctx context.Context, states []api.ListingState) error {
 		rows[i] = listingRow{ID: l.ID, Sequence: l.Sequence, Published: l.Published, ApplicationURL: l.ApplicationURL, Pages: string(pages)}
 	}
 	slices.SortFunc(rows, func(a, b listingRow) int { return strings.Compare(a.ID, b.ID) }) // the same lock order in every replica
-	newer := clause.OnConflict{
-		Columns:   []clause.Column{{Name: "id"}},
-		DoUpdates: clause.AssignmentColumns([]string{"sequence", "published", "application_url", "pages"}),
-		Where:     clause.Where{Exprs: []clause.Expression{clause.Expr{SQL: "excluded.sequence > listings.sequence"}}},
-	}
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		return tx.Clauses(newer).CreateInBatches(rows, batchSize).Error
+		return database.InsertIf(tx, rows, "id", "excluded.sequence > listings.sequence")
 	}))
 }
 
