@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +15,7 @@ import (
 	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/peer"
+	"opportunity.internal/services/catalog/internal/listing"
 )
 
 // Listings returns the states of up to limit listings with a sequence above after, in that order.
@@ -32,7 +32,7 @@ func (s *Store) Listings(ctx context.Context, after int64, limit int) ([]api.Lis
 			ApplicationURL string
 			Sources        []struct{ URL string }
 		}
-		if err := json.Unmarshal([]byte(row.Document), &l); err != nil {
+		if err := listing.Documents.UnmarshalFromString(row.Document, &l); err != nil {
 			return nil, fmt.Errorf("decoding listing %s: %w", row.ID, err)
 		}
 		pages := []string{l.ApplicationURL}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"gorm.io/gorm"
@@ -108,7 +107,7 @@ func summaries(tx *gorm.DB, ids []string) (map[string]api.Summary, error) {
 	all := make(map[string]api.Summary, len(rows))
 	for _, row := range rows {
 		var summary api.Summary
-		if err := json.Unmarshal([]byte(row.Document), &summary); err != nil {
+		if err := listing.Documents.UnmarshalFromString(row.Document, &summary); err != nil {
 			return nil, err
 		}
 		all[row.ListingID] = summary

@@ -9,7 +9,6 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -93,7 +92,7 @@ func newListingRow(e listing.Entry) (listingRow, error) {
 
 func (r listingRow) entry(c *curationRow) (listing.Entry, error) {
 	e := listing.Entry{Visibility: r.Visibility, ChangedAt: fromMicros(r.ChangedAt)}
-	if err := json.Unmarshal([]byte(r.Document), &e.Listing); err != nil {
+	if err := listing.Documents.UnmarshalFromString(r.Document, &e.Listing); err != nil {
 		return e, fmt.Errorf("decoding listing %s: %w", r.ID, err)
 	}
 	e.PublishedAt = fromMicros(r.PublishedAt)
