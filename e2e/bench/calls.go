@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -10,67 +11,95 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/procfs"
 
+	"opportunity.internal/e2e/bench/report"
 	"opportunity.internal/e2e/load"
 )
 
-// kinds are the calls of the table of costs.
-var kinds = []struct{ name, path string }{
-	{"a list of 50 records", "/api/v1/opportunities?limit=50"},
-	{"a record", "/api/v1/opportunities/" + recordID(0)},
-	{"the history of a record", "/api/v1/opportunities/" + recordID(0) + "/history"},
-	{"an account page, not signed in", "/account/sign-in"},
+// callRate is the number of calls per second at which costs are measured, unless without pause.
+const callRate = 200
+
+// kinds are the calls whose costs are measured.
+var kinds = []struct {
+	name, path string
+	pause      bool
+}{
+	{"a list of 50 records", "/api/v1/opportunities?limit=50", true},
+	{"a record", "/api/v1/opportunities/" + recordID(0), true},
+	{"a record, without pause", "/api/v1/opportunities/" + recordID(0), false},
+	{"the history of a record", "/api/v1/opportunities/" + recordID(0) + "/history", true},
+	{"an account page, not signed in", "/account/sign-in", true},
 }
 
-var columns = []string{"gateway", "catalog", "history", "authquota", "redis", "postgres"}
+var columns = []string{"gateway", "catalog", "history", "authquota", "Redis", "Postgres"}
 
 // benchCalls measures the CPU time that each process spends on a call of each kind, without what it spends when idle.
 func benchCalls(ctx context.Context, b *bench) (string, error) {
-	const rate, length = 200, 8 * time.Second
+	const length = 8 * time.Second
 	s, err := b.filled(ctx, 1000)
 	if err != nil {
 		return "", err
 	}
-	spent := func(run func() error) (map[string]time.Duration, error) {
-		before, err := s.spent(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if err := run(); err != nil {
-			return nil, err
-		}
-		after, err := s.spent(ctx)
-		for name := range after {
-			after[name] -= before[name]
-		}
-		return after, err
-	}
-	idle, err := spent(func() error { time.Sleep(length); return ctx.Err() })
+	idle, err := s.spentBy(ctx, func() error { time.Sleep(length); return ctx.Err() })
 	if err != nil {
 		return "", err
 	}
+	chart := report.Bars{Title: "CPU time of a call", Unit: "µs", Parts: columns}
 	var out strings.Builder
-	fmt.Fprintf(&out, "| Request | gateway | catalog | history | authquota | Redis | Postgres |\n|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(&out, "| Request | %s |\n|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
 	for _, kind := range kinds {
 		t := load.Target{Address: s.address["gateway"], Paths: []string{kind.path}, Keys: s.keys, Header: []string{"Accept-Encoding: gzip"}, Status: 200}
-		busy, err := spent(func() error { _, err := load.At(t, rate, length); return err })
+		var result load.Result
+		busy, err := s.spentBy(ctx, func() (err error) {
+			if kind.pause {
+				result, err = load.At(t, callRate, length)
+			} else {
+				result, err = load.Saturate(t, 40_000)
+			}
+			return err
+		})
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", kind.name, err)
 		}
+		bar := report.Bar{Name: kind.name}
 		fmt.Fprintf(&out, "| %s |", kind.name)
 		for _, name := range columns {
-			cost := (busy[name] - idle[name]).Microseconds() / int64(rate*length.Seconds())
-			if cost < 20 { // the resolution of the clock
+			spent := busy[name].Seconds() - idle[name].Seconds()*result.Elapsed.Seconds()/length.Seconds()
+			cost := max(0, spent*1e6/float64(result.Calls))
+			bar.Parts = append(bar.Parts, cost)
+			if kind.pause && cost < 20 { // the resolution of the clock
 				fmt.Fprint(&out, " |")
 			} else {
-				fmt.Fprintf(&out, " %d |", cost/10*10)
+				fmt.Fprintf(&out, " %.0f |", cost)
 			}
 		}
+		chart.Bars = append(chart.Bars, bar)
 		out.WriteByte('\n')
 	}
-	return out.String(), nil
+	chart.Source = b.source()
+	svg, err := chart.SVG()
+	if err != nil {
+		return "", err
+	}
+	return out.String(), b.draw("benchmarks-calls.svg", svg)
 }
 
-// spent returns the CPU time so far of each process, and of Postgres.
+// spentBy returns the CPU time that each process spends while run runs, by the name of its column.
+func (s *stack) spentBy(ctx context.Context, run func() error) (map[string]time.Duration, error) {
+	before, err := s.spent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := run(); err != nil {
+		return nil, err
+	}
+	after, err := s.spent(ctx)
+	for name := range after {
+		after[name] -= before[name]
+	}
+	return after, err
+}
+
+// spent returns the CPU time so far of each process, by the name of its column.
 func (s *stack) spent(ctx context.Context) (map[string]time.Duration, error) {
 	all := map[string]time.Duration{}
 	for name, p := range s.processes {
@@ -78,14 +107,14 @@ func (s *stack) spent(ctx context.Context) (map[string]time.Duration, error) {
 		if err != nil {
 			return nil, err
 		}
-		all[name] = used
+		all[cmp.Or(map[string]string{"redis": "Redis"}[name], name)] = used
 		_ = os.Truncate(p.log, 0)
 	}
 	server, err := s.postgresServer(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all["postgres"], err = cpuTime(server)
+	all["Postgres"], err = cpuTime(server)
 	return all, err
 }
 

@@ -1,7 +1,7 @@
 package report
 
 import (
-	_ "embed"
+	"embed"
 	"fmt"
 	"math"
 	"strings"
@@ -31,10 +31,10 @@ const (
 	left, right, top, bottom = 80.0, 560.0, 50.0, 350.0
 )
 
-//go:embed chart.svg
-var chartText string
+//go:embed *.svg
+var files embed.FS
 
-var chartTemplate = template.Must(template.New("chart.svg").Parse(chartText))
+var templates = template.Must(template.ParseFS(files, "*.svg"))
 
 // SVG draws the chart. It has no background, and its colours suit a light and a dark page.
 func (c Chart) SVG() (string, error) {
@@ -65,7 +65,7 @@ func (c Chart) SVG() (string, error) {
 		lines = append(lines, d)
 	}
 	var out strings.Builder
-	err := chartTemplate.Execute(&out, map[string]any{
+	err := templates.ExecuteTemplate(&out, "chart.svg", map[string]any{
 		"Chart": c, "Width": width, "Height": height, "Left": left, "Right": right, "Top": top, "Bottom": bottom, "Middle": (left + right) / 2,
 		"Lines": lines, "XTicks": x.ticks(), "YTicks": y.ticks(),
 	})

@@ -26,14 +26,34 @@ func TestChartDrawsEveryLine(t *testing.T) {
 		require.Contains(t, svg, ">1,000,000<", "a tick")
 		require.Contains(t, svg, ">pgx<")
 		require.Equal(t, 2, strings.Count(svg, `class="line dashed"`), "the line and its legend")
-		for in := xml.NewDecoder(strings.NewReader(svg)); ; {
-			_, err := in.Token()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			require.NoError(t, err)
-		}
+		requireXML(t, svg)
 	}
 	_, err := report.Chart{Title: "empty"}.SVG()
 	require.ErrorContains(t, err, "no points")
+}
+
+func TestBarsStackTheirParts(t *testing.T) {
+	svg, err := report.Bars{
+		Title: "CPU & calls", Unit: "µs", Parts: []string{"gateway", "catalog"},
+		Bars: []report.Bar{{Name: "a record", Parts: []float64{1000, 500}}, {Name: "a list", Parts: []float64{300, 0}}},
+	}.SVG()
+	require.NoError(t, err)
+	requireXML(t, svg)
+	require.Contains(t, svg, `x="250.0" y="76" width="273.3" height="24"><title>gateway: 1,000 µs</title>`)
+	require.Contains(t, svg, `x="523.3" y="76" width="136.7" height="24"><title>catalog: 500 µs</title>`, "after the first part")
+	require.Contains(t, svg, ">1,500 µs<", "the sum")
+	require.Contains(t, svg, ">300 µs<")
+	_, err = report.Bars{Title: "empty"}.SVG()
+	require.ErrorContains(t, err, "no values")
+}
+
+func requireXML(t *testing.T, text string) {
+	t.Helper()
+	for in := xml.NewDecoder(strings.NewReader(text)); ; {
+		_, err := in.Token()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		require.NoError(t, err)
+	}
 }
