@@ -66,7 +66,7 @@ func benchCalls(ctx context.Context, b *bench) (string, error) {
 			spent := busy[name].Seconds() - idle[name].Seconds()*result.Elapsed.Seconds()/length.Seconds()
 			cost := max(0, spent*1e6/float64(result.Calls))
 			bar.Parts = append(bar.Parts, cost)
-			if kind.pause && cost < 20 { // the resolution of the clock
+			if kind.pause && cost < 20 || cost < 1 { // the resolution of the clock
 				fmt.Fprint(&out, " |")
 			} else {
 				fmt.Fprintf(&out, " %.0f |", cost)
