@@ -37,6 +37,7 @@ var packageSuites = []suite{
 	{"services/catalog/internal/snapshot", "^Benchmark(Held|Resident)$", 1, []string{"-benchtime=1x"}},
 	{"services/catalog/internal/store", "^BenchmarkLoad$", 1, []string{"-benchtime=2x"}},
 	{"services/authquota", "^BenchmarkPages$", 1, nil},
+	{"services/authquota/internal/requestlog", "^BenchmarkTenThousandCalls$", 3, nil},
 	{"services/history/internal/store", "^BenchmarkVerify$", 1, []string{"-benchtime=1x", "-verify.listings=10000"}},
 }
 
@@ -57,6 +58,9 @@ var packageFigures = []figure{
 	{what: "the same over 90 days, Postgres", name: "Pages/postgres/account/usage?days=90", metric: "s/page", unit: "s", aim: "at most 1"},
 	{what: "its usage page, SQLite", name: "Pages/sqlite/account/usage", metric: "s/page", unit: "s", aim: "at most 1"},
 	{what: "the same over 90 days, SQLite", name: "Pages/sqlite/account/usage?days=90", metric: "s/page", unit: "s", aim: "at most 1"},
+	{what: "request log of 10,000 calls, CPU of authquota, Postgres", name: "TenThousandCalls/postgres", metric: "cpu-ms", unit: "s", scale: 0.001, aim: "at most 0.05"},
+	{what: "page of an account's 1,000 requests, without HTTP, Postgres", name: "TenThousandCalls/postgres", metric: "page-ms", unit: "ms", aim: "at most 50"},
+	{what: "the same, SQLite", name: "TenThousandCalls/sqlite", metric: "page-ms", unit: "ms", aim: "at most 50"},
 	{what: "history verify of 1,000,000 events of 10,000 listings, Postgres", name: "Verify/postgres", metric: "us/event", unit: "s", aim: "at most 20"},
 	{what: "the same, SQLite", name: "Verify/sqlite", metric: "us/event", unit: "s", aim: "at most 20"},
 	{what: "heap during that, Postgres", name: "Verify/postgres", metric: "MiB-heap", unit: "MiB"},
