@@ -24,9 +24,9 @@ var (
 	raiseEpoch = redis.NewScript(raiseEpochSource)
 )
 
-// epochs reads and increments the epochs of accounts, which invalidate cached principals. Redis stores one number per account, its epoch. Any change to what the account
-// may do increments it. Gateways cache a principal together with its epoch and compare the two on every admission, so a change
-// applies to the next request on every gateway.
+// epochs reads and increments the epochs of accounts, which invalidate cached principals. Redis stores one number per account, its epoch.
+// Any change to what the account may do increments it. Gateways cache a principal together with its epoch and compare the two on every
+// admission, so a change applies to the next request on every gateway.
 //
 // Two rules make this exact:
 //
@@ -92,4 +92,23 @@ func (e epochs) Deliver(ctx context.Context, id string) (left int, err error) {
 
 func (e epochs) run(ctx context.Context, script *redis.Script, id string) *redis.Cmd {
 	return script.Run(ctx, e.redis, []string{counter.Epochs}, id, strconv.Itoa(int(counter.EpochsTTL.Seconds())))
+}
+
+// effects are the epochs, with the journal and the mark in Redis: a change of what an account may do is acknowledged after all of them, also if
+// the request is repeated.
+type effects struct {
+	epochs
+
+	marks *marks
+}
+
+// Deliver makes committed changes of an account take effect, on gateways and for a restored database.
+func (e effects) Deliver(ctx context.Context, account string) (left int, err error) {
+	if left, err = e.epochs.Deliver(ctx, account); err != nil || account == "" {
+		return left, err
+	}
+	if err = e.marks.db.DeliverPending(ctx); err == nil {
+		err = e.marks.guard.Report(ctx, e.marks.redis)
+	}
+	return left, err
 }

@@ -82,22 +82,3 @@ func (m *marks) committed(ctx context.Context, change api.Change) {
 		m.log.WarnContext(ctx, "newest change not reported to Redis", "sequence", change.Sequence, "error", err.Error())
 	}
 }
-
-// effects are the epochs, with the journal and the mark in Redis: a change of what an account may do is acknowledged after all of them, also if
-// the request is repeated.
-type effects struct {
-	epochs
-
-	marks *marks
-}
-
-// Deliver makes committed changes of an account take effect, on gateways and for a restored database.
-func (e effects) Deliver(ctx context.Context, account string) (left int, err error) {
-	if left, err = e.epochs.Deliver(ctx, account); err != nil || account == "" {
-		return left, err
-	}
-	if err = e.marks.db.DeliverPending(ctx); err == nil {
-		err = e.marks.guard.Report(ctx, e.marks.redis)
-	}
-	return left, err
-}

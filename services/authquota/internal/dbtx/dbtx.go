@@ -8,6 +8,7 @@ package dbtx
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -107,4 +108,65 @@ func (tx *Tx) DoUnless(skip bool, do func() error) error {
 	}
 	tx.audit, tx.changed = audit, changed
 	return tx.RollbackTo("unless").Error
+}
+
+// AuditRow is an entry of the audit log.
+type AuditRow struct {
+	ID      int64 `gorm:"primaryKey"`
+	At      int64
+	Actor   string
+	Action  string
+	Subject string
+	Detail  string // JSON
+}
+
+// TableName implements gorm's Tabler.
+func (AuditRow) TableName() string { return "audit_log" }
+
+// Record writes the audit log entry of a change. The detail must not contain a key or its digest.
+func (tx *Tx) Record(actor, action, subject string, detail map[string]any) error {
+	encoded, err := json.Marshal(detail)
+	if err != nil {
+		return err
+	}
+	tx.audit = append(tx.audit, journal.Entry{Act: journal.Act{Actor: actor, Action: action, Subject: subject}, Detail: encoded})
+	return tx.Create(&AuditRow{At: database.Micros(tx.Now), Actor: actor, Action: action, Subject: subject, Detail: string(encoded)}).Error
+}
+
+// Raise is a pending epoch increment of a changed account.
+type Raise struct {
+	ID      int64
+	Account string
+}
+
+type raiseRow struct {
+	ID        int64 `gorm:"primaryKey"`
+	AccountID string
+}
+
+func (raiseRow) TableName() string { return "epoch_raises" }
+
+// QueueRaise records that the epoch of an account must be incremented.
+func (tx *Tx) QueueRaise(accountID string) error {
+	return tx.Create(&raiseRow{AccountID: accountID}).Error
+}
+
+// PendingRaises returns up to limit undelivered increments, oldest first, of one account, or of all if id is empty.
+func (db *DB) PendingRaises(ctx context.Context, id string, limit int) ([]Raise, error) {
+	var rows []raiseRow
+	q := db.WithContext(ctx).Order("id").Limit(limit)
+	if id != "" {
+		q = q.Where("account_id = ?", id)
+	}
+	err := q.Find(&rows).Error
+	raises := make([]Raise, len(rows))
+	for i, r := range rows {
+		raises[i] = Raise{ID: r.ID, Account: r.AccountID}
+	}
+	return raises, database.Outage(err)
+}
+
+// DeleteRaises deletes delivered increments.
+func (db *DB) DeleteRaises(ctx context.Context, ids []int64) error {
+	return database.Outage(db.WithContext(ctx).Delete(&raiseRow{}, ids).Error)
 }
