@@ -161,9 +161,9 @@ func NextSequence(tx *gorm.DB) (int64, error) {
 	return value, err
 }
 
-// PreferIndexes makes Postgres find rows by indexes, in one process, until tx ends. Call it in transactions that write many rows and look up
-// others by key: Postgres has no statistics of what such a transaction wrote, expects a great part of the table to match, and would read all
-// of it for each lookup.
+// PreferIndexes makes Postgres find rows by indexes, in one process, until tx ends. Call it in transactions that look up a few rows while others
+// write many: Postgres has no statistics of what was just written, expects a great part of the table to match, and would read all of it for
+// each lookup.
 func PreferIndexes(tx *gorm.DB) error {
 	if tx.Name() != Postgres {
 		return nil

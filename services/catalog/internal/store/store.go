@@ -205,10 +205,23 @@ func (s *Store) Sequence(ctx context.Context) (int64, error) {
 	return value, database.Outage(err)
 }
 
-// Changes implements snapshot.Source. It uses one statement, so that all rows are from the same database state. Summaries are looked up row by
-// row: for a join, Postgres would read all of them even if few listings changed.
+// Changes implements snapshot.Source. It uses one statement, so that all rows are from the same database state.
 func (s *Store) Changes(ctx context.Context, after int64, each func(snapshot.Row) error) error {
-	rows, err := s.db.WithContext(ctx).Raw(`SELECT l.sequence, l.id, l.published_at, l.changed_at,
+	db := s.db.WithContext(ctx)
+	if s.db.Dialect != database.Postgres {
+		return eachChange(db, after, each)
+	}
+	return database.Outage(db.Transaction(func(tx *gorm.DB) error {
+		if err := database.PreferIndexes(tx); err != nil { // otherwise it would read all listings for a few changes
+			return err
+		}
+		return eachChange(tx, after, each)
+	}, &sql.TxOptions{ReadOnly: true}))
+}
+
+// eachChange reads for Changes. It looks up summaries row by row: for a join, Postgres would read all of them even if few listings changed.
+func eachChange(db *gorm.DB, after int64, each func(snapshot.Row) error) error {
+	rows, err := db.Raw(`SELECT l.sequence, l.id, l.published_at, l.changed_at,
 			CASE WHEN l.visibility = 'published' THEN l.document END,
 			CASE WHEN l.visibility = 'published' THEN (SELECT s.document FROM summaries s WHERE s.listing_id = l.id) END
 		FROM listings l WHERE l.sequence > ?`, after).Rows()
