@@ -138,7 +138,7 @@ func (b *bench) drawChart(name string, chart report.Chart) error {
 	return b.draw(name, svg)
 }
 
-// source says how and when a chart was measured.
+// source returns how and when a chart was measured.
 func (b *bench) source() string {
 	return b.commit + ", " + time.Now().UTC().Format("2 January 2006 15:04") + " UTC"
 }
