@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -14,9 +13,6 @@ import (
 	"opportunity.internal/e2e/bench/report"
 	"opportunity.internal/e2e/load"
 )
-
-// callRate is the number of calls per second at which costs are measured, unless without pause.
-const callRate = 200
 
 // kinds are the calls whose costs are measured.
 var kinds = []struct {
@@ -34,7 +30,7 @@ var columns = []string{"gateway", "catalog", "history", "authquota", "Redis", "P
 
 // benchCalls measures the CPU time that each process spends on a call of each kind, without what it spends when idle.
 func benchCalls(ctx context.Context, b *bench) (string, error) {
-	const length = 8 * time.Second
+	const rate, length = 200, 8 * time.Second
 	s, err := b.filled(ctx, 1000)
 	if err != nil {
 		return "", err
@@ -43,7 +39,7 @@ func benchCalls(ctx context.Context, b *bench) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	chart := report.Bars{Title: "CPU time of a call", Unit: "µs", Parts: columns}
+	chart := report.Bars{Title: "CPU time of a call", Unit: "µs", Parts: columns, Source: b.source()}
 	var out strings.Builder
 	fmt.Fprintf(&out, "| Request | %s |\n|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
 	for _, kind := range kinds {
@@ -51,7 +47,7 @@ func benchCalls(ctx context.Context, b *bench) (string, error) {
 		var result load.Result
 		busy, err := s.spentBy(ctx, func() (err error) {
 			if kind.pause {
-				result, err = load.At(t, callRate, length)
+				result, err = load.At(t, rate, length)
 			} else {
 				result, err = load.Saturate(t, 40_000)
 			}
@@ -66,21 +62,19 @@ func benchCalls(ctx context.Context, b *bench) (string, error) {
 			spent := busy[name].Seconds() - idle[name].Seconds()*result.Elapsed.Seconds()/length.Seconds()
 			cost := max(0, spent*1e6/float64(result.Calls))
 			bar.Parts = append(bar.Parts, cost)
-			if kind.pause && cost < 20 || cost < 1 { // the resolution of the clock
+			switch {
+			case kind.pause && cost < 20 || cost < 1: // the resolution of the clock
 				fmt.Fprint(&out, " |")
-			} else {
+			case kind.pause:
+				fmt.Fprintf(&out, " %d |", int(cost)/10*10)
+			default:
 				fmt.Fprintf(&out, " %.0f |", cost)
 			}
 		}
 		chart.Bars = append(chart.Bars, bar)
 		out.WriteByte('\n')
 	}
-	chart.Source = b.source()
-	svg, err := chart.SVG()
-	if err != nil {
-		return "", err
-	}
-	return out.String(), b.draw("benchmarks-calls.svg", svg)
+	return out.String(), b.draw("benchmarks-calls.svg", chart)
 }
 
 // spentBy returns the CPU time that each process spends while run runs, by the name of its column.
@@ -107,7 +101,10 @@ func (s *stack) spent(ctx context.Context) (map[string]time.Duration, error) {
 		if err != nil {
 			return nil, err
 		}
-		all[cmp.Or(map[string]string{"redis": "Redis"}[name], name)] = used
+		if name == "redis" {
+			name = "Redis"
+		}
+		all[name] = used
 		_ = os.Truncate(p.log, 0)
 	}
 	server, err := s.postgresServer(ctx)

@@ -122,20 +122,10 @@ func (b *bench) drawLists() error {
 	if b.lists == nil {
 		return nil
 	}
-	return b.drawChart("benchmarks-lists.svg", report.Chart{
+	return b.draw("benchmarks-lists.svg", report.Chart{
 		Title: "Lists of 100 records, calls per second", X: "records", Y: "calls/s", LogY: true,
-		Lines: []report.Line{*b.lists["catalog"], *b.lists["net/http and pgx"]},
+		Lines: []report.Line{*b.lists["catalog"], *b.lists["net/http and pgx"]}, Source: b.source(),
 	})
-}
-
-// drawChart draws a chart of lines as a document.
-func (b *bench) drawChart(name string, chart report.Chart) error {
-	chart.Source = b.source()
-	svg, err := chart.SVG()
-	if err != nil {
-		return err
-	}
-	return b.draw(name, svg)
 }
 
 // source returns how and when a chart was measured.
@@ -143,7 +133,12 @@ func (b *bench) source() string {
 	return b.commit + ", " + time.Now().UTC().Format("2 January 2006 15:04") + " UTC"
 }
 
-func (b *bench) draw(name, svg string) error {
+// draw writes a chart to a document.
+func (b *bench) draw(name string, chart interface{ SVG() (string, error) }) error {
+	svg, err := chart.SVG()
+	if err != nil {
+		return err
+	}
 	return os.WriteFile(filepath.Join(b.root, "docs", name), []byte(svg), 0o644) //nolint:gosec // a document
 }
 
@@ -171,7 +166,7 @@ func benchLatency(ctx context.Context, b *bench) (rows []report.Row, err error) 
 		lines = append(lines, report.Line{Name: name + ", p50", Color: i, Points: p50}, report.Line{Name: name + ", p99", Color: i, Dashed: true, Points: p99})
 		rows = append(rows, report.Row{What: name + ": highest rate that it kept up with", Unit: "calls/s", Ours: report.Series{most}})
 	}
-	return rows, b.drawChart("benchmarks-latency.svg", report.Chart{Title: "Latency of a record against the rate of calls", X: "calls/s", Y: "ms", LogY: true, Lines: lines})
+	return rows, b.draw("benchmarks-latency.svg", report.Chart{Title: "Latency of a record against the rate of calls", X: "calls/s", Y: "ms", LogY: true, Lines: lines, Source: b.source()})
 }
 
 // latencies returns the points of a curve, up to the first rate that the target does not keep up with, and the rate before that.

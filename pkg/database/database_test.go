@@ -322,3 +322,23 @@ func TestReadOnlyAccessChangesNothing(t *testing.T) {
 	require.Equal(t, 1, n, "must see the row that another connection just wrote")
 	require.ErrorContains(t, db.Exec("INSERT INTO things VALUES ('b', 2)").Error, "readonly")
 }
+
+func TestIndexesArePreferredUntilTheTransactionEnds(t *testing.T) {
+	db, err := database.Open(database.Config{URL: storetest.Postgres(t), MaxConnections: 1}, start(t))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	require.NoError(t, db.Exec("CREATE TABLE things AS SELECT 'one' AS id").Error)
+	require.NoError(t, db.Exec("CREATE INDEX things_id ON things (id)").Error)
+	plan := func(tx *gorm.DB) (first string) {
+		t.Helper()
+		require.NoError(t, tx.Raw("EXPLAIN SELECT * FROM things WHERE id = 'one'").Row().Scan(&first))
+		return first
+	}
+	require.Contains(t, plan(db.DB), "Seq Scan")
+	require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
+		require.NoError(t, database.PreferIndexes(tx))
+		require.NotContains(t, plan(tx), "Seq Scan")
+		return nil
+	}))
+	require.Contains(t, plan(db.DB), "Seq Scan")
+}

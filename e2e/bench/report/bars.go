@@ -2,10 +2,7 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"strings"
-
-	"github.com/dustin/go-humanize"
 )
 
 // Bar is a sum of parts.
@@ -36,7 +33,7 @@ func (b Bars) SVG() (string, error) {
 	if most == 0 {
 		return "", fmt.Errorf("chart %q has no values", b.Title)
 	}
-	amount := func(v float64) string { return humanize.Comma(int64(math.Round(v))) + " " + b.Unit }
+	amount := func(v float64) string { return number(v) + " " + b.Unit }
 	type part struct {
 		Name, Value, X, Width string
 		Color                 int
