@@ -148,7 +148,7 @@ func TestAgentEndpointRejects(t *testing.T) {
 		"batch":        {body: "[" + search + "," + search + "]", status: 400, text: "batches are not supported"},
 		"origin":       {body: search, header: http.Header{"Origin": {"https://evil.example"}}, status: 403, text: "send no Origin"},
 		"null_origin":  {body: search, header: http.Header{"Origin": {"null"}}, status: 403, text: "send no Origin"},
-		"large":        {body: `{"x":"` + strings.Repeat("x", 64<<10) + `"}`, status: 400},
+		"large":        {body: `{"x":"` + strings.Repeat("x", 900<<10) + `"}`, status: 400},
 		"no_message":   {body: "hello", status: 400, text: "JSON object"},
 		"no_version":   {body: `{"method":"tools/list","id":1}`, status: 400},
 		"media_type":   {body: search, header: http.Header{"Content-Type": {"text/plain"}}, status: 415, text: "application/json"},

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,11 +53,25 @@ func (b *bodies) read(w http.ResponseWriter, r *http.Request, limit int64, from 
 	body, held, err := b.fill(w, r, limit, network)
 	if err != nil {
 		b.release(network, held)
-		_ = conn.SetReadDeadline(time.Now()) // so that net/http does not wait for the rest of the body
+		linger(w)
 		return nil, nil, err
 	}
 	_ = conn.SetReadDeadline(time.Time{}) // net/http reads on, to notice that the client is gone
 	return body, func() { b.release(network, held) }, nil
+}
+
+// linger makes net/http close the connection half a second after the response to w, and send that response before it reads the rest of the
+// request body. Without it, a client that is still sending meets a reset connection instead of the response. Only http.MaxBytesReader can
+// ask net/http for it, and only with the ResponseWriter of net/http itself, so one is made to exceed its limit.
+func linger(w http.ResponseWriter) {
+	for {
+		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			break
+		}
+		w = wrapper.Unwrap()
+	}
+	_, _ = http.MaxBytesReader(w, io.NopCloser(strings.NewReader("x")), 0).Read(make([]byte, 1))
 }
 
 // fill returns the body, and the number of bytes that it reserved.

@@ -60,7 +60,7 @@ func (s *reader) Close() error {
 func (s *reader) Addr() net.Addr { return &net.TCPAddr{} }
 
 func (s *reader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, release, err := s.bodies.read(w, r, 256<<10, s.from)
+	body, release, err := s.bodies.read(lengthless{w}, r, 256<<10, s.from) // wrapped, as in the service
 	if err != nil {
 		problem.Writer{Log: slog.New(slog.DiscardHandler)}.Write(w, r, err)
 		return
@@ -141,6 +141,24 @@ func TestTooLargeBodyIsRejectedBeforeItArrives(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, status)
 		require.Contains(t, body, "at most 256 KiB")
 		require.Zero(t, took)
+	})
+}
+
+// A client that sends on after the response must be able to read it. "Connection: close" keeps net/http from waiting on its own.
+func TestConnectionStaysOpenForAClientThatIsStillSending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newReader(t)
+		c, server := net.Pipe()
+		s.conns <- server
+		_, err := fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\nContent-Length: 300000\r\n\r\n")
+		require.NoError(t, err)
+		status, _, took := s.response(c)
+		require.Equal(t, http.StatusBadRequest, status)
+		require.Zero(t, took)
+		began := time.Now()
+		_, err = c.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+		require.Equal(t, 500*time.Millisecond, time.Since(began))
 	})
 }
 
