@@ -35,7 +35,7 @@ func TestExamplesAreLive(t *testing.T) {
 			"OPPORTUNITY_TIERS=free=9/90/10,developer=90/120/50,commercial=300/25/100")
 	}
 	e := examples{t: t, deployment: up(t, filepath.Join(t.TempDir(), "data"), settings...).deployment}
-	e.shortLived = e.issue(t, api.Developer, "--expires-in", "1s").Key
+	e.shortLived = e.issue(t, api.Developer, `"expiresIn":"1s"`).Key
 	var asked time.Time
 	eventually(t, "the changes of the sample are listed", func() bool {
 		if time.Since(asked) < time.Second { // the account has few calls

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -45,13 +44,7 @@ func (s *stack) slowAuthquota(t *testing.T, readers []caller) {
 		"every call with a known key succeeds; beyond the first 16, at most 2 refreshes a second of a gateway; p99 unchanged")
 	known := slices.Clone(readers[:3])
 	for range 60 { // without a limit, all would be refreshed at once
-		a := do(t, s.adminURL, call{
-			method: http.MethodPost, path: "/operator/v1/keys", key: operatorToken, header: map[string]string{"Content-Type": "application/json"},
-			body: strings.NewReader(`{"tier":"commercial","useCase":"test","test":false}`),
-		})
-		key, err := strict[issued](a.body)
-		require.NoError(t, err, "%s", a.body)
-		known[0].keys = append(known[0].keys, key)
+		known[0].keys = append(known[0].keys, s.issue(t, api.Commercial))
 	}
 	known[1].keys, known[2].keys = known[0].keys, known[0].keys
 	s.know(t, known)

@@ -146,26 +146,23 @@ type acknowledged struct {
 // change issues a key and revokes it.
 func (a *acknowledged) change(t testing.TB) {
 	t.Helper()
-	out, errs, code := a.u.tryVerb(t, "", "keys", "issue", "--tier", "free", "--use-case", "disk", "--output", "json")
-	if code != 0 {
-		a.reject(t, errs)
+	key, err := a.u.tryIssue(t.Context(), api.Free, "disk")
+	if err != nil {
+		a.reject(t, err)
 		return
 	}
-	key, err := strict[issued]([]byte(out))
-	require.NoError(t, err)
 	a.keys[key.ID] = "active"
-	_, errs, code = a.u.tryVerb(t, "", "keys", "revoke", key.ID)
-	if code != 0 {
-		a.reject(t, errs)
+	if _, err := a.u.operate(t.Context(), "/keys/"+key.ID+"/revoke", ""); err != nil {
+		a.reject(t, err)
 		a.keys[key.ID] = "" // the revocation may be saved
 		return
 	}
 	a.keys[key.ID] = "revoked"
 }
 
-func (a *acknowledged) reject(t testing.TB, message string) {
+func (a *acknowledged) reject(t testing.TB, err error) {
 	t.Helper()
-	require.Contains(t, message, "unavailable")
+	require.ErrorContains(t, err, "unavailable")
 	a.failed++
 }
 

@@ -127,51 +127,42 @@ func (s *stack) startWrites(t *testing.T) *writes {
 func (s *stack) writeOnce(t *testing.T, w *writes, note string) bool {
 	t.Helper()
 	acknowledged := true
-	accept := func(stdin string, args ...string) (string, bool) {
-		out, message, code := s.tryVerb(t, stdin, args...)
-		if code != 0 {
-			w.messages = append(w.messages, message)
+	accept := func(err error) bool {
+		if err != nil {
+			w.messages = append(w.messages, err.Error())
 			w.failed.Add(1)
+			acknowledged = false
 		}
-		acknowledged = acknowledged && code == 0
-		return out, code == 0
+		return err == nil
 	}
 	if len(w.keys) > 0 {
 		last := w.keys[len(w.keys)-1]
 		w.keys = w.keys[:len(w.keys)-1] // without an acknowledgement, it may be revoked or not
-		if _, ok := accept("", "keys", "revoke", last.ID); ok {
+		if _, err := s.operate(t.Context(), "/keys/"+last.ID+"/revoke", ""); accept(err) {
 			w.revoked = append(w.revoked, last)
 		}
 	}
 	for range 2 { // one to revoke, and one to keep
-		out, ok := accept("", "keys", "issue", "--tier", string(api.Free), "--use-case", note, "--output", "json")
-		if !ok {
-			continue
-		}
-		key, err := strict[issued]([]byte(out))
-		if err != nil {
-			t.Error(err)
+		key, err := s.tryIssue(t.Context(), api.Free, note)
+		if !accept(err) {
 			continue
 		}
 		_, _ = try(t.Context(), s.url, call{path: "/api/v1/opportunities", key: key.Key}) // the gateway knows it from now on
-		if _, ok := accept("", "accounts", "grant", key.Account, string(api.Commercial)); ok {
+		if _, err := s.operate(t.Context(), "/accounts/"+key.Account+"/grant", `{"tier":"commercial"}`); accept(err) {
 			w.granted++
 			w.keys = append(w.keys, key)
 		}
 	}
 	event := fmt.Sprintf(`{"slug":"maple-scribe","checkedAt":%q,"checkType":"application-link","outcome":"reachable","note":%q,"sourceUrls":[],"facts":null}`,
 		time.Now().UTC().Format(time.RFC3339Nano), note)
-	if _, ok := accept(event, "events", "append", "-"); ok {
+	if _, err := s.operate(t.Context(), "/events/append", event); accept(err) {
 		w.events = append(w.events, note)
 	}
 	if s.link("gateway", "billing") == nil {
 		return acknowledged
 	}
-	if out, ok := accept("", "keys", "issue", "--tier", string(api.Free), "--use-case", note, "--output", "json"); ok {
-		key, err := strict[issued]([]byte(out))
-		if err != nil {
-			t.Error(err)
-		} else if err := s.buy(t.Context(), key.Account); err != nil {
+	if key, err := s.tryIssue(t.Context(), api.Free, note); accept(err) {
+		if err := s.buy(t.Context(), key.Account); err != nil {
 			w.messages, acknowledged = append(w.messages, err.Error()), false
 		} else {
 			w.paid = append(w.paid, key)

@@ -23,7 +23,7 @@ func TestLimitsAreExactOverThreeGateways(t *testing.T) {
 		t.Run(string(tier.Tier), func(t *testing.T) {
 			const more = 17
 			key := s.issue(t, tier.Tier)
-			second := s.issue(t, tier.Tier, "--account", key.Account) // another key of the same account shares its quota
+			second := s.issue(t, tier.Tier, fmt.Sprintf(`"account":%q`, key.Account)) // another key of the same account shares its quota
 			limit := tier.Limits.PerMinute
 			got := map[int]int{}
 			send := func(n int, key string) {
@@ -159,7 +159,7 @@ func TestChangesHoldOnTheNextRequest(t *testing.T) {
 		}
 	}
 	key := s.issue(t, api.Commercial)
-	other := s.issue(t, api.Commercial, "--account", key.Account)
+	other := s.issue(t, api.Commercial, fmt.Sprintf(`"account":%q`, key.Account))
 	everywhere(key, plain, 200, "")
 	everywhere(other, plain, 200, "")
 
@@ -193,7 +193,7 @@ func TestChangesHoldOnTheNextRequest(t *testing.T) {
 func TestKeyLife(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	key := s.issue(t, api.Commercial, "--expires-in", "1s")
+	key := s.issue(t, api.Commercial, `"expiresIn":"1s"`)
 	expires, err := time.Parse(time.RFC3339, key.Expires)
 	require.NoError(t, err)
 	eventually(t, "the key has expired", func() bool {

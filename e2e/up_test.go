@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,7 +38,26 @@ func (d deployment) tryVerb(t testing.TB, stdin string, args ...string) (stdout,
 	return run(t, append([]string{"OPPORTUNITY_ADMIN_URL=" + d.adminURL}, d.token...), stdin, program(t, "opportunity"), args...)
 }
 
-// issued is the output of `keys issue`.
+// operate posts to a path of the operator API, as a verb does. Tests with many changes use it: each verb is a process.
+func (d deployment) operate(ctx context.Context, path, body string) (response, error) {
+	_, token, _ := strings.Cut(d.token[0], "=")
+	if strings.HasPrefix(d.token[0], "OPPORTUNITY_DATA_DIR=") {
+		text, err := os.ReadFile(filepath.Join(token, "operator-token"))
+		if err != nil {
+			return response{}, err
+		}
+		token = strings.TrimSpace(string(text))
+	}
+	a, err := try(ctx, d.adminURL, call{
+		method: http.MethodPost, path: "/operator/v1" + path, key: token, header: map[string]string{"Content-Type": "application/json"}, body: strings.NewReader(body),
+	})
+	if err == nil && a.StatusCode/100 != 2 {
+		err = fmt.Errorf("%s: %d %s", path, a.StatusCode, a.body)
+	}
+	return a, err
+}
+
+// issued is an issued key.
 type issued struct {
 	ID      string   `json:"id"`
 	Key     string   `json:"key"`
@@ -45,14 +66,22 @@ type issued struct {
 	Expires string   `json:"expiresAt"`
 }
 
-// issue issues a key, by default with a new account.
+// issue issues a key with a new account. more are further members of the request, such as `"expiresIn":"1s"`.
 func (d deployment) issue(t testing.TB, tier api.Tier, more ...string) issued {
 	t.Helper()
-	args := append([]string{"keys", "issue", "--tier", string(tier), "--use-case", "test " + t.Name(), "--output", "json"}, more...)
-	key, err := strict[issued]([]byte(d.verb(t, "", args...)))
+	key, err := d.tryIssue(t.Context(), tier, t.Name(), more...)
 	require.NoError(t, err)
 	require.Equal(t, tier, key.Tier)
 	return key
+}
+
+func (d deployment) tryIssue(ctx context.Context, tier api.Tier, useCase string, more ...string) (issued, error) {
+	members := append([]string{fmt.Sprintf(`"tier":%q,"useCase":%q`, tier, useCase)}, more...)
+	a, err := d.operate(ctx, "/keys", "{"+strings.Join(members, ",")+"}")
+	if err != nil {
+		return issued{}, err
+	}
+	return strict[issued](a.body)
 }
 
 // upProcess is a running `opportunity up`.
