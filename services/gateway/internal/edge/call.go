@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 
@@ -82,6 +83,65 @@ func (e *Edge) steps(w http.ResponseWriter, r *http.Request, to target, key auth
 	e.settle(w, r, c, true)
 	c.code = code
 	return response.StatusCode, nil
+}
+
+// maxAttempts bounds how often one request resolves its key. A third attempt requires two changes of the account in between.
+const maxAttempts = 3
+
+// authenticate resolves the key and stores its principal in c, also with some errors.
+func (e *Edge) authenticate(r *http.Request, key authn.Key, c *call) error {
+	p, err := e.Keys.Resolve(r.Context(), key, e.client(r))
+	if p != nil {
+		c.caller, c.end.tier = p, p.Tier
+	}
+	if err != nil {
+		return upstream{err}
+	}
+	return nil
+}
+
+// admit asks the limiter for a decision on a call of the principal in c, and stores it in c. If the limiter finds the cached principal
+// outdated, or another Redis has decided than the one of its epoch, admit resolves the key again. So a change at authquota applies to the
+// next request, also if a failover of Redis has undone its epoch.
+func (e *Edge) admit(r *http.Request, key authn.Key, c *call) error {
+	ctx := r.Context()
+	for attempt := range maxAttempts {
+		if attempt > 0 {
+			if err := e.authenticate(r, key, c); err != nil {
+				return err
+			}
+		}
+		p := c.caller
+		if p.Suspended {
+			current, err := e.Limiter.Current(ctx, p.Principal)
+			if err != nil {
+				e.meters.decided(admission.Decision{}, err, p.Tier)
+				return err
+			}
+			if current && e.Keys.InTerm(p) {
+				e.meters.decided(admission.Decision{Verdict: suspended}, nil, p.Tier)
+				return problem.New(problem.AccountSuspended, "This account is suspended. Contact the operator of the service.")
+			}
+			e.Keys.Forget(p)
+			continue
+		}
+		charge, err := e.Limiter.Admit(ctx, p.Principal)
+		e.meters.decided(charge, err, p.Tier)
+		if err != nil {
+			return err
+		}
+		if e.Keys.InTerm(p) && charge.Verdict != admission.Outdated {
+			c.charge = charge
+			return nil
+		}
+		if charge.Verdict == admission.Admitted {
+			c.charge = charge
+			e.refund(r, c)
+			c.charge = admission.Decision{}
+		}
+		e.Keys.Forget(p)
+	}
+	return problem.Unavailable(fmt.Errorf("principal outdated after %d attempts: account keeps changing", maxAttempts))
 }
 
 // settle ends the charge of an admitted call, once: it keeps it, or refunds it and shows that in the headers.
