@@ -10,8 +10,17 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 )
+
+// TestFaultsRedis kills Redis, and moves its clock, under steady traffic.
+func TestFaultsRedis(t *testing.T) {
+	t.Parallel()
+	s, readers := newStackWithReaders(t)
+	t.Run("Redis is killed", func(t *testing.T) { s.killedRedis(t, readers) })
+	t.Run("clock of Redis", func(t *testing.T) { s.movedClock(t, readers) })
+}
 
 // killedRedis kills Redis, which restarts empty, while many accounts have counters: once for the duration of a fault, and then several
 // times for a second.
@@ -127,4 +136,33 @@ func (s *stack) killRedis(t *testing.T, readers []caller, n int) (l loss) {
 	}
 	l.forgotten = max(0, admitted-(counted()-before))
 	return l
+}
+
+// movedClock moves the clock of Redis while an account calls as often as it can.
+func (s *stack) movedClock(t *testing.T, readers []caller) {
+	for _, by := range []time.Duration{time.Hour, -time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			row := newResult(t, fmt.Sprintf("the clock of Redis moves by %v and back", by), "at most 20 calls of an account with a limit of 20 within any 60 s")
+			greedy := []caller{{kind: listCall, path: "/api/v1/opportunities", keys: []issued{s.issue(t, api.Free)}}}
+			flood, honest := s.send(t, rate(), greedy), s.send(t, rate(), readers)
+			honest.succeeds()
+			begin := time.Now()
+			s.moveRedisClock(t, by)
+			honest.next(duration())
+			end := time.Now()
+			s.moveRedisClock(t, 0)
+			back := honest.succeeds()
+			honest.next(duration())
+			calls, all := honest.end(), flood.end()
+			require.LessOrEqual(t, mostIn(all, time.Minute), 20)
+			var wrong int
+			for _, c := range readers {
+				by := counts(between(calls, c.kind, begin, back))
+				wrong += by[http.StatusServiceUnavailable] + by[http.StatusTooManyRequests]
+				delete(by, http.StatusServiceUnavailable)
+				require.Equal(t, []int{http.StatusOK}, keysOf(by))
+			}
+			row.set("%d; %d calls of others answered 503 or 429, the last %.1f s after the clock was right again", mostIn(all, time.Minute), wrong, back.Sub(end).Seconds())
+		})
+	}
 }

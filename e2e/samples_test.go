@@ -139,7 +139,8 @@ func (d deployment) changeRandomly(t *testing.T, random *rand.Rand, withdrawn ma
 	var changed []string
 	for _, id := range slices.Sorted(maps.Keys(withdrawn)) {
 		if random.IntN(2) == 0 {
-			d.verb(t, "", "listings", "publish", id)
+			_, err := d.operate(t.Context(), "/listings/publish", fmt.Sprintf(`{"ids":[%q]}`, id))
+			require.NoError(t, err)
 			delete(withdrawn, id)
 			changed = append(changed, id)
 		}
@@ -238,7 +239,8 @@ func (d deployment) equalsCopy(t *testing.T, dir string) {
 // withdraw withdraws a record and waits until the API no longer has it.
 func (d deployment) withdraw(t *testing.T, id string) {
 	t.Helper()
-	d.verb(t, "", "listings", "withdraw", id)
+	_, err := d.operate(t.Context(), "/listings/withdraw", fmt.Sprintf(`{"ids":[%q]}`, id))
+	require.NoError(t, err)
 	eventually(t, id+" is gone", func() bool {
 		return do(t, d.url, call{path: "/api/v1/opportunities/" + id, key: d.keys[api.Commercial]}).StatusCode == http.StatusNotFound
 	})
@@ -248,7 +250,8 @@ func (d deployment) withdraw(t *testing.T, id string) {
 func (d deployment) review(t *testing.T, id, facts string) {
 	t.Helper()
 	before := d.copied(t)[id].Verification.ReviewCount
-	d.verb(t, `{"slug":"`+id+`","checkedAt":"`+time.Now().UTC().Format(time.RFC3339Nano)+`","checkType":"review","outcome":"verified","note":"",`+
-		`"sourceUrls":["https://source.example/"],"facts":`+apitest.WholeFacts(facts)+`}`, "events", "append", "-")
+	_, err := d.operate(t.Context(), "/events/append", `{"slug":"`+id+`","checkedAt":"`+time.Now().UTC().Format(time.RFC3339Nano)+`","checkType":"review","outcome":"verified","note":"",`+
+		`"sourceUrls":["https://source.example/"],"facts":`+apitest.WholeFacts(facts)+`}`)
+	require.NoError(t, err)
 	eventually(t, id+" shows its review", func() bool { return d.copied(t)[id].Verification.ReviewCount > before })
 }

@@ -59,8 +59,8 @@ func highlight(language, code string) string {
 		return done.(string) //nolint:forcetypeassert // only texts are stored
 	}
 	text := html.EscapeString(code)
-	if lexer := lexers.Get(language); lexer != nil && language != "output" {
-		if tokens, err := chroma.Coalesce(lexer).Tokenise(nil, code); err == nil {
+	if _, known := languages[language]; known && language != "output" { // lexers.Get takes milliseconds for a name that it does not know
+		if tokens, err := chroma.Coalesce(lexers.Get(language)).Tokenise(nil, code); err == nil {
 			text = markup(tokens.Tokens())
 		}
 	}

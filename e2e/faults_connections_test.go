@@ -28,14 +28,6 @@ func TestFaultsConnections(t *testing.T) {
 	t.Run("stalled posts", func(t *testing.T) { s.stalledPosts(t, readers) })
 }
 
-// TestFaultsRedis kills Redis, and moves its clock, under steady traffic.
-func TestFaultsRedis(t *testing.T) {
-	t.Parallel()
-	s, readers := newStackWithReaders(t)
-	t.Run("Redis is killed", func(t *testing.T) { s.killedRedis(t, readers) })
-	t.Run("clock of Redis", func(t *testing.T) { s.movedClock(t, readers) })
-}
-
 // newStackWithReaders returns a stack and callers whose keys its gateways know.
 func newStackWithReaders(t *testing.T) (*stack, []caller) {
 	t.Helper()
@@ -136,67 +128,6 @@ func keysOf(by map[int]int) (keys []int) {
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-// TestFaultsKilled kills each service, and one of the gateways, while an operator writes and consumers pay: once, or 20 times in a campaign.
-func TestFaultsKilled(t *testing.T) {
-	t.Parallel()
-	times := 1
-	if campaign > 0 {
-		times = 20
-	}
-	row := newResult(t, fmt.Sprintf("each service is killed and starts again, %d times", times),
-		"no acknowledged revocation, key, tier, event or payment is lost; normal without a repair")
-	s := newStackOn(t, parts{billing: true}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100", "OPPORTUNITY_SERVICE_CAPACITY=10000000")
-	s.fill(t, sample(t))
-	tr, w := s.send(t, rate(), s.readers(t)), s.startWrites(t)
-	tr.succeeds()
-	var slowest time.Duration
-	for range times {
-		for _, service := range []string{"catalog", "history", "authquota", "billing", "gateway"} {
-			w.succeeds(t)
-			killed := s.process(t, service)
-			killed.kill()
-			started := time.Now()
-			s.processes[slices.Index(s.processes, killed)] = start(t, killed.cmd.Env, killed.cmd.Path, killed.cmd.Args[1:]...)
-			slowest = max(slowest, tr.succeeds().Sub(started))
-		}
-	}
-	w.succeeds(t)
-	w.end()
-	calls := tr.end()
-	s.has(t, w)
-	row.set("0 lost of %d keys, %d revocations, %d tiers, %d events and %d payments; %d of %d calls failed; normal at most %.1f s after each start",
-		len(w.keys), len(w.revoked), w.granted, len(w.events), len(w.paid), len(calls)-counts(calls)[http.StatusOK], len(calls), slowest.Seconds())
-}
-
-// movedClock moves the clock of Redis while an account calls as often as it can.
-func (s *stack) movedClock(t *testing.T, readers []caller) {
-	for _, by := range []time.Duration{time.Hour, -time.Hour} {
-		t.Run(by.String(), func(t *testing.T) {
-			row := newResult(t, fmt.Sprintf("the clock of Redis moves by %v and back", by), "at most 20 calls of an account with a limit of 20 within any 60 s")
-			greedy := []caller{{kind: listCall, path: "/api/v1/opportunities", keys: []issued{s.issue(t, api.Free)}}}
-			flood, honest := s.send(t, rate(), greedy), s.send(t, rate(), readers)
-			honest.succeeds()
-			begin := time.Now()
-			s.moveRedisClock(t, by)
-			honest.next(duration())
-			end := time.Now()
-			s.moveRedisClock(t, 0)
-			back := honest.succeeds()
-			honest.next(duration())
-			calls, all := honest.end(), flood.end()
-			require.LessOrEqual(t, mostIn(all, time.Minute), 20)
-			var wrong int
-			for _, c := range readers {
-				by := counts(between(calls, c.kind, begin, back))
-				wrong += by[http.StatusServiceUnavailable] + by[http.StatusTooManyRequests]
-				delete(by, http.StatusServiceUnavailable)
-				require.Equal(t, []int{http.StatusOK}, keysOf(by))
-			}
-			row.set("%d; %d calls of others answered 503 or 429, the last %.1f s after the clock was right again", mostIn(all, time.Minute), wrong, back.Sub(end).Seconds())
-		})
-	}
 }
 
 // stalledPosts opens many posts to the public port whose bodies never end.
