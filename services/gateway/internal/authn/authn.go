@@ -3,8 +3,8 @@
 // A malformed key is rejected at once. A well-formed one, in our form or in that of older keys (apikey.OlderForm), is resolved by
 // authquota under its keyed hash; the key itself never leaves this process and is not stored. Principals are cached: after a minute
 // one is refreshed in the background, and without a successful refresh it serves for at most five minutes, so a shorter outage of
-// authquota goes unnoticed; it gets one refresh a second meanwhile (refreshes). The admission script detects a principal that is out of date before that (a revocation, another tier);
-// see Forget. A scheduled change, the end of a paid period, applies on time by this process's clock.
+// authquota goes unnoticed; it gets one refresh a second meanwhile (refreshes). The admission script detects a principal that is out of date
+// before that (a revocation, another tier); see Forget. A scheduled change, the end of a paid period, applies on time by this process's clock.
 //
 // Guesses do not reach authquota. The gateway knows the digests of all keys (keySet) and rejects any other key from memory. While it
 // cannot sync the digests, it looks up unknown keys, for each network at most thirty at once and then one a second; beyond that the
@@ -16,9 +16,11 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +31,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
@@ -105,6 +108,61 @@ func newPrincipal(p api.Principal, of fingerprint, term int64) (*Principal, erro
 // fingerprint is the SHA-256 of a key. The cache uses it so that it holds no keys. It needs no pepper: it never leaves the process, and
 // keys are too random to be guessed from it.
 type fingerprint [sha256.Size]byte
+
+// Key is an API key as the client sent it, in our form or in that of older keys. It is a secret; see apikey.Key.
+type Key struct {
+	of       fingerprint
+	ours     apikey.Key
+	resolved *Principal // nil for a key that a client sent
+}
+
+// KeyOf returns the Key of a key in our form.
+func KeyOf(key apikey.Key) Key {
+	return Key{of: sha256.Sum256([]byte(key.Reveal())), ours: key}
+}
+
+// Resolved stands for the key of a principal that authquota returned for this request only. Resolve checks it without a lookup.
+func Resolved(p api.Principal) (Key, error) {
+	resolved, err := newPrincipal(p, fingerprint{}, 0)
+	return Key{resolved: resolved}, err
+}
+
+// Format never shows the key.
+func (k Key) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(k.ours.String())) }
+
+// digests returns the keyed hashes by which authquota looks up the key, one for each pepper.
+func (k Key) digests(peppers [][]byte) []string {
+	if k.ours == "" {
+		return apikey.OlderSum(k.of).Digests(peppers)
+	}
+	return k.ours.Digests(peppers)
+}
+
+// Read returns the API key of a request from its Authorization headers. older is the accepted form of older keys.
+func Read(headers []string, older apikey.OlderForm) (Key, error) {
+	if len(headers) > 1 {
+		return Key{}, problem.New(problem.MissingAPIKey, "Send exactly one Authorization header.")
+	}
+	if len(headers) == 0 {
+		return Key{}, missing()
+	}
+	scheme, token, _ := strings.Cut(headers[0], " ")
+	token = strings.Trim(token, " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return Key{}, missing()
+	}
+	if key, ok := apikey.Parse(token); ok {
+		return KeyOf(key), nil
+	}
+	if older.Matches(token) {
+		return Key{of: sha256.Sum256([]byte(token))}, nil
+	}
+	return Key{}, problem.New(problem.InvalidAPIKey, "This API key is malformed. Check that it was copied completely.")
+}
+
+func missing() error {
+	return problem.New(problem.MissingAPIKey, "Missing API key. Send it in the header Authorization: Bearer <API_KEY>.")
+}
 
 // Authority holds the calls of an Authenticator to authquota.
 type Authority struct {
