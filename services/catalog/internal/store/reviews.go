@@ -91,8 +91,9 @@ func materialEdits(tx *gorm.DB, ids []string) (map[string][]api.ListingEdit, err
 	if len(ids) == 0 {
 		return nil, nil
 	}
+	// By the columns of their index: in the order of the primary key, Postgres would read all changes to find a few.
 	var rows []changeRow
-	if err := tx.Where("material AND listing_id IN ?", ids).Order("id").Find(&rows).Error; err != nil {
+	if err := tx.Where("material AND listing_id IN ?", ids).Order("listing_id, id").Find(&rows).Error; err != nil {
 		return nil, err
 	}
 	all := map[string][]api.ListingEdit{}
