@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -92,7 +93,7 @@ func (s *stack) shows(ctx context.Context, n int) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the API lists %d of %d reviewed records: %w", list.Pagination.Total, n, err)
+			return fmt.Errorf("the API lists %d of %d reviewed records: %w", list.Pagination.Total, n, cmp.Or(err, ctx.Err()))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
