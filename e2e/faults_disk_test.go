@@ -146,7 +146,7 @@ type acknowledged struct {
 // change issues a key and revokes it.
 func (a *acknowledged) change(t testing.TB) {
 	t.Helper()
-	key, err := a.u.tryIssue(t.Context(), api.Free, "disk")
+	key, err := a.u.tryIssue(t, api.Free, "disk")
 	if err != nil {
 		a.reject(t, err)
 		return

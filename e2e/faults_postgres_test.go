@@ -143,7 +143,7 @@ func (s *stack) writeOnce(t *testing.T, w *writes, note string) bool {
 		}
 	}
 	for range 2 { // one to revoke, and one to keep
-		key, err := s.tryIssue(t.Context(), api.Free, note)
+		key, err := s.tryIssue(t, api.Free, note)
 		if !accept(err) {
 			continue
 		}
@@ -161,7 +161,7 @@ func (s *stack) writeOnce(t *testing.T, w *writes, note string) bool {
 	if s.link("gateway", "billing") == nil {
 		return acknowledged
 	}
-	if key, err := s.tryIssue(t.Context(), api.Free, note); accept(err) {
+	if key, err := s.tryIssue(t, api.Free, note); accept(err) {
 		if err := s.buy(t.Context(), key.Account); err != nil {
 			w.messages, acknowledged = append(w.messages, err.Error()), false
 		} else {

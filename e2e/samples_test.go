@@ -139,8 +139,7 @@ func (d deployment) changeRandomly(t *testing.T, random *rand.Rand, withdrawn ma
 	var changed []string
 	for _, id := range slices.Sorted(maps.Keys(withdrawn)) {
 		if random.IntN(2) == 0 {
-			_, err := d.operate(t.Context(), "/listings/publish", fmt.Sprintf(`{"ids":[%q]}`, id))
-			require.NoError(t, err)
+			d.verb(t, "", "listings", "publish", id)
 			delete(withdrawn, id)
 			changed = append(changed, id)
 		}
@@ -239,8 +238,7 @@ func (d deployment) equalsCopy(t *testing.T, dir string) {
 // withdraw withdraws a record and waits until the API no longer has it.
 func (d deployment) withdraw(t *testing.T, id string) {
 	t.Helper()
-	_, err := d.operate(t.Context(), "/listings/withdraw", fmt.Sprintf(`{"ids":[%q]}`, id))
-	require.NoError(t, err)
+	d.verb(t, "", "listings", "withdraw", id)
 	eventually(t, id+" is gone", func() bool {
 		return do(t, d.url, call{path: "/api/v1/opportunities/" + id, key: d.keys[api.Commercial]}).StatusCode == http.StatusNotFound
 	})

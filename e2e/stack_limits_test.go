@@ -159,7 +159,8 @@ func TestChangesHoldOnTheNextRequest(t *testing.T) {
 		}
 	}
 	key := s.issue(t, api.Commercial)
-	other := s.issue(t, api.Commercial, fmt.Sprintf(`"account":%q`, key.Account))
+	other, err := strict[issued]([]byte(s.verb(t, "", "keys", "issue", "--account", key.Account, "--use-case", "second key", "--output", "json")))
+	require.NoError(t, err)
 	everywhere(key, plain, 200, "")
 	everywhere(other, plain, 200, "")
 
@@ -193,7 +194,8 @@ func TestChangesHoldOnTheNextRequest(t *testing.T) {
 func TestKeyLife(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
-	key := s.issue(t, api.Commercial, `"expiresIn":"1s"`)
+	key, err := strict[issued]([]byte(s.verb(t, "", "keys", "issue", "--tier", "commercial", "--use-case", "short", "--expires-in", "1s", "--output", "json")))
+	require.NoError(t, err)
 	expires, err := time.Parse(time.RFC3339, key.Expires)
 	require.NoError(t, err)
 	eventually(t, "the key has expired", func() bool {

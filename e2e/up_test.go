@@ -38,13 +38,14 @@ func (d deployment) tryVerb(t testing.TB, stdin string, args ...string) (stdout,
 	return run(t, append([]string{"OPPORTUNITY_ADMIN_URL=" + d.adminURL}, d.token...), stdin, program(t, "opportunity"), args...)
 }
 
-// operate posts to a path of the operator API, as a verb does. Tests with many changes use it: each verb is a process.
-func (d deployment) operate(ctx context.Context, path, body string) (response, error) {
-	_, token, _ := strings.Cut(d.token[0], "=")
-	if strings.HasPrefix(d.token[0], "OPPORTUNITY_DATA_DIR=") {
+// operate posts to a path of the operator API, as a verb does, whose process takes a tenth of a second. It returns the body of the response.
+// A status of another class than 2xx is an error.
+func (d deployment) operate(ctx context.Context, path, body string) ([]byte, error) {
+	setting, token, _ := strings.Cut(d.token[0], "=")
+	if setting == "OPPORTUNITY_DATA_DIR" {
 		text, err := os.ReadFile(filepath.Join(token, "operator-token"))
 		if err != nil {
-			return response{}, err
+			return nil, err
 		}
 		token = strings.TrimSpace(string(text))
 	}
@@ -54,7 +55,7 @@ func (d deployment) operate(ctx context.Context, path, body string) (response, e
 	if err == nil && a.StatusCode/100 != 2 {
 		err = fmt.Errorf("%s: %d %s", path, a.StatusCode, a.body)
 	}
-	return a, err
+	return a.body, err
 }
 
 // issued is an issued key.
@@ -69,19 +70,25 @@ type issued struct {
 // issue issues a key with a new account. more are further members of the request, such as `"expiresIn":"1s"`.
 func (d deployment) issue(t testing.TB, tier api.Tier, more ...string) issued {
 	t.Helper()
-	key, err := d.tryIssue(t.Context(), tier, t.Name(), more...)
+	key, err := d.tryIssue(t, tier, t.Name(), more...)
 	require.NoError(t, err)
 	require.Equal(t, tier, key.Tier)
 	return key
 }
 
-func (d deployment) tryIssue(ctx context.Context, tier api.Tier, useCase string, more ...string) (issued, error) {
+// tryIssue is issue, but returns the error of the request.
+func (d deployment) tryIssue(t testing.TB, tier api.Tier, useCase string, more ...string) (issued, error) {
+	t.Helper()
 	members := append([]string{fmt.Sprintf(`"tier":%q,"useCase":%q`, tier, useCase)}, more...)
-	a, err := d.operate(ctx, "/keys", "{"+strings.Join(members, ",")+"}")
+	body, err := d.operate(t.Context(), "/keys", "{"+strings.Join(members, ",")+"}")
 	if err != nil {
 		return issued{}, err
 	}
-	return strict[issued](a.body)
+	key, err := strict[issued](body)
+	if err != nil {
+		t.Error(err)
+	}
+	return key, err
 }
 
 // upProcess is a running `opportunity up`.
