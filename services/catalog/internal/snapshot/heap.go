@@ -7,10 +7,9 @@ import (
 
 // Growth of the heap between two collections.
 const (
-	loadGrowth = 25       // percent, during the first load, which leaves much garbage
-	minGrowth  = 12       // percent
-	maxGrowth  = 400      // percent
-	headroom   = 18 << 20 // bytes, within these limits
+	minGrowth = 12       // percent, also during the first load
+	maxGrowth = 400      // percent
+	headroom  = 18 << 20 // bytes, within these limits
 )
 
 // growth returns the growth in percent for a snapshot of encoded records. Go's default of 100 percent would double the memory of a large

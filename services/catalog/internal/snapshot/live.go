@@ -143,7 +143,7 @@ func (l *Live) load(ctx context.Context, current *Snapshot, now time.Time) (next
 	first := current == nil
 	if first {
 		current = empty
-		limitHeap(loadGrowth)
+		limitHeap(minGrowth)
 	}
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
@@ -209,7 +209,7 @@ func (l *Live) read(ctx context.Context, after int64, now time.Time, scheduled m
 		sequence = max(sequence, row.Sequence)
 		if delete(scheduled, row.ID); row.scheduled(now) {
 			scheduled[row.ID] = row
-			row.Document = nil
+			row.Document = ""
 		}
 		if rows = append(rows, row); len(rows) < loadBatch {
 			return nil

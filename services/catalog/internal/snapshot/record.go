@@ -12,20 +12,20 @@ import (
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
-// Row is a listing read from the store. Document is the JSON of a listingfile.Listing, or nil if the listing is not published. Summary is
-// the JSON of an api.Summary, or nil if history has none.
+// Row is a listing read from the store. Document is the JSON of a listingfile.Listing, or empty if the listing is not published. Summary is
+// the JSON of an api.Summary, or empty if history has none.
 type Row struct {
 	Sequence    int64
 	ID          string
 	PublishedAt *time.Time
 	ChangedAt   *time.Time
-	Document    []byte
-	Summary     []byte
+	Document    string
+	Summary     string
 }
 
 // scheduled reports whether the listing is published with a publication time after now.
 func (r Row) scheduled(now time.Time) bool {
-	return r.Document != nil && r.PublishedAt != nil && r.PublishedAt.After(now)
+	return r.Document != "" && r.PublishedAt != nil && r.PublishedAt.After(now)
 }
 
 // record is a published record: its encoded form, and the properties that filters and the list order use. Times are in Unix nanoseconds.
@@ -89,17 +89,17 @@ func newEncoder(now func() time.Time) *encoder {
 }
 
 func (e *encoder) change(row Row) (change, error) {
-	if row.Document == nil {
+	if row.Document == "" {
 		return change{id: row.ID}, nil
 	}
 	entry := listing.Entry{ChangedAt: row.ChangedAt}
-	if err := listing.Documents.Unmarshal(row.Document, &entry.Listing); err != nil {
+	if err := listing.Documents.UnmarshalFromString(row.Document, &entry.Listing); err != nil {
 		return change{}, fmt.Errorf("decoding listing %s: %w", row.ID, err)
 	}
 	entry.PublishedAt = row.PublishedAt
 	var summary api.Summary
-	if row.Summary != nil {
-		if err := listing.Documents.Unmarshal(row.Summary, &summary); err != nil {
+	if row.Summary != "" {
+		if err := listing.Documents.UnmarshalFromString(row.Summary, &summary); err != nil {
 			return change{}, fmt.Errorf("decoding the summary of listing %s: %w", row.ID, err)
 		}
 	}
@@ -107,13 +107,13 @@ func (e *encoder) change(row Row) (change, error) {
 	if err != nil {
 		return change{}, fmt.Errorf("encoding listing %s: %w", row.ID, err)
 	}
-	r.sequence = row.Sequence
+	r.id, r.sequence = row.ID, row.Sequence
 	return change{id: r.id, record: r}, nil
 }
 
 func (e *encoder) record(entry listing.Entry, summary api.Summary) (*record, error) {
 	o := entry.Public(summary, e.now().UTC())
-	r := &record{id: o.ID, checked: never, published: math.MaxInt64}
+	r := &record{checked: never, published: math.MaxInt64}
 	if at := o.Verification.LastCheckedAt; at != nil {
 		r.checked = unixNanos(*at)
 		r.flags |= disputed
