@@ -4,7 +4,6 @@ package account
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -57,8 +56,6 @@ func (a Account) State() State {
 	return StateActive
 }
 
-var idForm = regexp.MustCompile(`^[0-9a-f]{32}$`)
-
 // NewID returns an account ID. IDs sort by creation time.
 func NewID() string { return NewIDOf("acc_") }
 
@@ -70,7 +67,7 @@ func NewIDOf(prefix string) string {
 // ValidID reports whether s has the form of an ID with a prefix.
 func ValidID(prefix, s string) bool {
 	rest, ok := strings.CutPrefix(s, prefix)
-	return ok && idForm.MatchString(rest)
+	return ok && len(rest) == 32 && uuid.Validate(rest) == nil
 }
 
 // CheckID returns NotFound for an ID that does not have the form of an account ID.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
@@ -23,10 +25,7 @@ type Request struct {
 // Took returns the duration for display.
 func (r Request) Took() string { return r.Duration.Round(time.Millisecond / 10).String() }
 
-var (
-	requestID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-	route     = regexp.MustCompile(`^/api(/[a-z0-9]+|/\{id\})+$`)
-)
+var route = regexp.MustCompile(`^/api(/[a-z0-9]+|/\{id\})+$`)
 
 // Check validates the requests of a batch and returns those within the retention. Times in the future, from a gateway whose clock is
 // ahead, count as now. Parameters and error codes that only another release knows are left out.
@@ -56,7 +55,7 @@ func Check(sent []api.LoggedRequest, now time.Time) ([]api.LoggedRequest, error)
 // invalid returns the name of an invalid field, or "".
 func invalid(r api.LoggedRequest) string {
 	switch {
-	case !requestID.MatchString(r.ID):
+	case len(r.ID) != 36 || uuid.Validate(r.ID) != nil:
 		return "id"
 	case !account.ValidID("key_", r.Key):
 		return "key"

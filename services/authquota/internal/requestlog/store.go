@@ -3,7 +3,7 @@ package requestlog
 import (
 	"bytes"
 	"cmp"
-	"compress/gzip"
+
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
