@@ -31,7 +31,7 @@ type contract struct {
 	schemas map[string]*jsonschema.Schema // by their reference
 }
 
-// loadContract compiles each schema once. openapi3filter would compile it for each response, which takes longer than all else.
+// loadContract compiles each schema once. openapi3filter would compile it for each response, which takes half of the processor time of these tests.
 var loadContract = sync.OnceValues(func() (contract, error) {
 	doc, err := openapi3.NewLoader().LoadFromData(api.OpenAPIYAML)
 	if err != nil {
@@ -181,9 +181,10 @@ func described(req *http.Request, a response) error {
 	if err != nil || a.StatusCode == http.StatusNotModified {
 		return err
 	}
-	media := route.Operation.Responses.Status(a.StatusCode).Value.Content.Get(a.Header.Get("Content-Type"))
-	if media == nil {
-		return fmt.Errorf("has undescribed content type %q", a.Header.Get("Content-Type"))
+	kind := a.Header.Get("Content-Type")
+	media := route.Operation.Responses.Status(a.StatusCode).Value.Content.Get(kind)
+	if media == nil || c.schemas[media.Schema.Ref] == nil {
+		return fmt.Errorf("has content type %q, which has no schema among the components", kind)
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(a.body))
 	if err != nil {

@@ -3,7 +3,6 @@ package requestlog
 import (
 	"bytes"
 	"cmp"
-
 	"context"
 	"encoding/json"
 	"fmt"
