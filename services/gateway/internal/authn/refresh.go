@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -85,8 +86,8 @@ func newRefreshTimes() refreshTimes {
 
 // RefreshAfterReloadFailure returns the time until the next attempt.
 func (refreshTimes) RefreshAfterReloadFailure(e otter.Entry[fingerprint, *Principal], _ error) time.Duration {
-	spread := binary.BigEndian.Uint64(e.Key[:]) + uint64(e.SnapshotAtNano) //nolint:gosec // may wrap
-	return refreshRetry/2 + time.Duration(spread%uint64(refreshRetry))     //nolint:gosec // below refreshRetry
+	random := rand.New(rand.NewPCG(binary.BigEndian.Uint64(e.Key[:]), uint64(e.SnapshotAtNano))) //nolint:gosec // any bits do
+	return refreshRetry/2 + time.Duration(random.Int64N(int64(refreshRetry)))
 }
 
 // cacheLogger logs what the cache reports, except failed refreshes: those are reported once per outage.
