@@ -31,7 +31,8 @@ type contract struct {
 	schemas map[string]*jsonschema.Schema // by their reference
 }
 
-// loadContract compiles each schema once. openapi3filter would compile it for each response, which takes half of the processor time of these tests.
+// loadContract compiles each schema once. openapi3filter would compile it for each response, which takes half of the processor time of
+// these tests.
 var loadContract = sync.OnceValues(func() (contract, error) {
 	doc, err := openapi3.NewLoader().LoadFromData(api.OpenAPIYAML)
 	if err != nil {

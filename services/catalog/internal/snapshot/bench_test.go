@@ -119,7 +119,7 @@ func BenchmarkHeld(b *testing.B) {
 		var encoded int
 		for i := range changes {
 			id := fmt.Sprintf("platform-%07d", i)
-			prototype.Document = strings.Replace(prototype.Document, prototype.ID, id, 1)
+			prototype.Document.String = strings.Replace(prototype.Document.String, prototype.ID, id, 1)
 			prototype.ID = id
 			c, err := enc.change(prototype)
 			require.NoError(b, err)
@@ -176,7 +176,7 @@ func (s *generatedSource) Changes(_ context.Context, after int64, each func(Row)
 	for sequence := after + 1; sequence <= s.sequence; sequence++ {
 		r := s.row
 		r.Sequence, r.ID = sequence, fmt.Sprintf("platform-%07d", sequence*7919%s.n)
-		r.Document = strings.Replace(r.Document, s.row.ID, r.ID, 1)
+		r.Document.String = strings.Replace(r.Document.String, s.row.ID, r.ID, 1)
 		if err := each(r); err != nil {
 			return err
 		}

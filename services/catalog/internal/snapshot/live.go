@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -209,7 +210,7 @@ func (l *Live) read(ctx context.Context, after int64, now time.Time, scheduled m
 		sequence = max(sequence, row.Sequence)
 		if delete(scheduled, row.ID); row.scheduled(now) {
 			scheduled[row.ID] = row
-			row.Document = ""
+			row.Document = sql.NullString{}
 		}
 		if rows = append(rows, row); len(rows) < loadBatch {
 			return nil

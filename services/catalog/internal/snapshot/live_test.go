@@ -190,7 +190,7 @@ func TestUnreadableRecordIsLeftOut(t *testing.T) {
 	l := NewLive(s, func() time.Time { return now }, slog.New(slog.NewTextHandler(&log, nil)))
 	corrupt := func(id string) {
 		s.sequence++
-		s.rows[id] = Row{Sequence: s.sequence, ID: id, Document: "{"}
+		s.rows[id] = Row{Sequence: s.sequence, ID: id, Document: stored("{")}
 	}
 	// poll polls and checks the number of records served, of records left out, and of records that this poll logged.
 	poll := func(records, leftOut, logged int) {

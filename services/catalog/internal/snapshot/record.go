@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -12,20 +13,20 @@ import (
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
-// Row is a listing read from the store. Document is the JSON of a listingfile.Listing, or empty if the listing is not published. Summary is
-// the JSON of an api.Summary, or empty if history has none.
+// Row is a listing read from the store. Document is the JSON of a listingfile.Listing, or null if the listing is not published. Summary is
+// the JSON of an api.Summary, or null if history has none.
 type Row struct {
 	Sequence    int64
 	ID          string
 	PublishedAt *time.Time
 	ChangedAt   *time.Time
-	Document    string
-	Summary     string
+	Document    sql.NullString
+	Summary     sql.NullString
 }
 
 // scheduled reports whether the listing is published with a publication time after now.
 func (r Row) scheduled(now time.Time) bool {
-	return r.Document != "" && r.PublishedAt != nil && r.PublishedAt.After(now)
+	return r.Document.Valid && r.PublishedAt != nil && r.PublishedAt.After(now)
 }
 
 // record is a published record: its encoded form, and the properties that filters and the list order use. Times are in Unix nanoseconds.
@@ -89,17 +90,17 @@ func newEncoder(now func() time.Time) *encoder {
 }
 
 func (e *encoder) change(row Row) (change, error) {
-	if row.Document == "" {
+	if !row.Document.Valid {
 		return change{id: row.ID}, nil
 	}
 	entry := listing.Entry{ChangedAt: row.ChangedAt}
-	if err := listing.Documents.UnmarshalFromString(row.Document, &entry.Listing); err != nil {
+	if err := listing.Documents.UnmarshalFromString(row.Document.String, &entry.Listing); err != nil {
 		return change{}, fmt.Errorf("decoding listing %s: %w", row.ID, err)
 	}
 	entry.PublishedAt = row.PublishedAt
 	var summary api.Summary
-	if row.Summary != "" {
-		if err := listing.Documents.UnmarshalFromString(row.Summary, &summary); err != nil {
+	if row.Summary.Valid {
+		if err := listing.Documents.UnmarshalFromString(row.Summary.String, &summary); err != nil {
 			return change{}, fmt.Errorf("decoding the summary of listing %s: %w", row.ID, err)
 		}
 	}

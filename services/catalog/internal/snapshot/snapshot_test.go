@@ -3,6 +3,7 @@ package snapshot
 import (
 	"bytes"
 	"cmp"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -29,17 +30,20 @@ var now = time.Date(2026, 11, 20, 10, 0, 0, 123456000, time.UTC)
 
 func clock() time.Time { return now }
 
+// stored returns a text that is not null.
+func stored(text string) sql.NullString { return sql.NullString{String: text, Valid: true} }
+
 func row(t require.TestingT, r oracle.Record, sequence int64) Row {
 	out := Row{Sequence: sequence, ID: r.Entry.ID, PublishedAt: r.Entry.PublishedAt, ChangedAt: r.Entry.ChangedAt}
 	if r.Entry.Visibility == listingfile.Published {
 		document, err := json.Marshal(r.Entry.Listing)
 		require.NoError(t, err)
-		out.Document = string(document)
+		out.Document = stored(string(document))
 	}
 	if r.Summary != nil {
 		summary, err := json.Marshal(r.Summary)
 		require.NoError(t, err)
-		out.Summary = string(summary)
+		out.Summary = stored(string(summary))
 	}
 	return out
 }
@@ -286,9 +290,11 @@ func TestTimesAreCappedOnlyOutsideTheRange(t *testing.T) {
 
 func TestUnreadableDocumentErrorNamesTheListing(t *testing.T) {
 	for _, bad := range []Row{
-		{ID: "broken", Document: "{"},
-		{ID: "broken", Document: `{"category":"online"}`, Summary: "[]"},
-		{ID: "broken", Document: `{"category":"offline"}`},
+		{ID: "broken", Document: stored("{")},
+		{ID: "broken", Document: stored("")},
+		{ID: "broken", Document: stored(`{"category":"online"}`), Summary: stored("[]")},
+		{ID: "broken", Document: stored(`{"category":"online"}`), Summary: stored("")},
+		{ID: "broken", Document: stored(`{"category":"offline"}`)},
 	} {
 		_, err := newEncoder(clock).change(bad)
 		require.ErrorContains(t, err, "broken")

@@ -288,7 +288,7 @@ func TestCopiesEqualTheRecords(t *testing.T) {
 		public := func() map[string]string {
 			records := map[string]string{}
 			for id, row := range changes(r.t, r.Store, 0) {
-				if row.Document != "" {
+				if row.Document.Valid {
 					records[id] = text(row)
 				}
 			}
@@ -339,4 +339,4 @@ func TestCopiesEqualTheRecords(t *testing.T) {
 	})
 }
 
-func text(row snapshot.Row) string { return row.Document + row.Summary }
+func text(row snapshot.Row) string { return row.Document.String + row.Summary.String }

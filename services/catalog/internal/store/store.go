@@ -222,8 +222,8 @@ func (s *Store) Changes(ctx context.Context, after int64, each func(snapshot.Row
 // eachChange reads for Changes. It looks up summaries row by row: for a join, Postgres would read all of them even if few listings changed.
 func eachChange(db *gorm.DB, after int64, each func(snapshot.Row) error) error {
 	rows, err := db.Raw(`SELECT l.sequence, l.id, l.published_at, l.changed_at,
-			CASE WHEN l.visibility = 'published' THEN l.document ELSE '' END,
-			COALESCE(CASE WHEN l.visibility = 'published' THEN (SELECT s.document FROM summaries s WHERE s.listing_id = l.id) END, '')
+			CASE WHEN l.visibility = 'published' THEN l.document END,
+			CASE WHEN l.visibility = 'published' THEN (SELECT s.document FROM summaries s WHERE s.listing_id = l.id) END
 		FROM listings l WHERE l.sequence > ?`, after).Rows()
 	if err != nil {
 		return database.Outage(err)

@@ -180,8 +180,8 @@ func TestOnlyChangesRaiseTheSequence(t *testing.T) {
 		require.NoError(t, err)
 		_, err = s.PublishAll(t.Context(), "ann", false)
 		require.NoError(t, err)
-		require.Contains(t, string(changes(t, s, before)["later"].Summary), `"sequence":5`)
-		require.Equal(t, again.JSON, string(changes(t, s, before)["b"].Summary))
+		require.Contains(t, changes(t, s, before)["later"].Summary.String, `"sequence":5`)
+		require.Equal(t, again.JSON, changes(t, s, before)["b"].Summary.String)
 	})
 }
 
