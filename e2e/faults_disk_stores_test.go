@@ -38,10 +38,11 @@ func TestFaultsDiskFullPostgres(t *testing.T) {
 	w.succeeds(t)
 	before := w.failed.Load()
 
+	fillLog := p.logFiller()
 	begin := time.Now()
 	d.fill()
 	eventually(t, "writes are rejected", func() bool { return w.failed.Load() > before })
-	p.fillLog()
+	fillLog()
 	tr.next(duration())
 	end := time.Now()
 	d.free()
@@ -163,14 +164,22 @@ func (p *postgresOn) database() string {
 	return p.url[:len(p.url)-len("postgres?sslmode=disable")] + name + "?sslmode=disable"
 }
 
-// fillLog writes to the log until Postgres cannot extend it, and stops. The slot keeps it from reusing old parts.
-func (p *postgresOn) fillLog() {
+// logFiller connects to Postgres, because on a full disk a new connection may fail before it writes. It returns a function that writes to
+// the log until Postgres cannot extend it, and stops. The slot keeps Postgres from reusing old parts.
+func (p *postgresOn) logFiller() func() {
 	p.t.Helper()
-	started := p.starts.Load()
-	eventually(p.t, "Postgres stops", func() bool {
-		_ = p.execute("SELECT pg_logical_emit_message(true, 'fill', repeat('x', 100000))")
-		return p.starts.Load() > started
-	})
+	db, err := sql.Open("pgx", p.url)
+	require.NoError(p.t, err)
+	require.NoError(p.t, db.PingContext(p.t.Context()))
+	return func() {
+		p.t.Helper()
+		defer db.Close() //nolint:errcheck // Postgres has stopped
+		started := p.starts.Load()
+		eventually(p.t, "Postgres stops", func() bool {
+			_, _ = db.ExecContext(p.t.Context(), "SELECT pg_logical_emit_message(true, 'fill', repeat('x', 100000))")
+			return p.starts.Load() > started
+		})
+	}
 }
 
 // TestFaultsDiskFullRedis fills the disk to which Redis appends its data, and then its memory, while keys are used.
