@@ -173,7 +173,7 @@ func (p *postgresOn) logFiller() func() {
 	require.NoError(p.t, db.PingContext(p.t.Context()))
 	return func() {
 		p.t.Helper()
-		defer db.Close() //nolint:errcheck // Postgres has stopped
+		defer db.Close()
 		started := p.starts.Load()
 		eventually(p.t, "Postgres stops", func() bool {
 			_, _ = db.ExecContext(p.t.Context(), "SELECT pg_logical_emit_message(true, 'fill', repeat('x', 100000))")
