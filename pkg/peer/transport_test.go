@@ -14,8 +14,10 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
@@ -205,8 +207,12 @@ func TestConnectionOfAnotherResponseIsClosed(t *testing.T) {
 			require.NoError(t, err)
 			_, _, err = send(t, transport, c.method, url, map[bool]string{true: "body"}[c.method == http.MethodPost])
 			require.ErrorIs(t, err, errOtherResponse)
-			<-(<-sessions).closed
-			_, _, err = send(t, transport, http.MethodGet, url, "")
+			used := <-sessions
+			if c.method != http.MethodGet { // not over the connections of GET requests
+				used = <-sessions
+			}
+			<-used.closed
+			_, _, err = send(t, transport, c.method, url, "")
 			require.NoError(t, err)
 			require.Equal(t, 3, requests, "the request is not repeated")
 			require.Len(t, sessions, 1)
@@ -312,7 +318,7 @@ func TestConnectionsAreReused(t *testing.T) {
 			require.Equal(t, c.want, body)
 		}
 	}
-	require.Equal(t, int64(1), opened.Load())
+	require.Equal(t, int64(2), opened.Load(), "one for GET requests, one for others")
 }
 
 func TestRequestGetsAnID(t *testing.T) {
@@ -334,6 +340,68 @@ func TestRequestGetsAnID(t *testing.T) {
 	require.Len(t, ids[0], 26)
 	require.NotEqual(t, ids[0], ids[1])
 	require.Equal(t, "id-12345678", ids[2])
+}
+
+func TestRequestArrivesAsItIs(t *testing.T) {
+	const path = "/a%2Fb/%C3%A9//c/../d?q=%zz&&x=a+b&y=;"
+	header := http.Header{"Cookie": {"a=\"b c\"; d", "e"}, "Accept": {"x, y;q=0"}, "If-None-Match": {`W/"1"`, `"2"`}, api.RequestIDHeader: {"id-12345678"}}
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodDelete} {
+		url, _ := wire(t, func(s *session, r *http.Request) {
+			assert.Equal(t, method, r.Method)
+			assert.Equal(t, path, r.RequestURI)
+			assert.Equal(t, header, r.Header)
+			s.send(whole(r))
+		})
+		r, err := http.NewRequestWithContext(t.Context(), method, url+path, nil)
+		require.NoError(t, err)
+		r.Header = header.Clone()
+		r.Header["User-Agent"] = nil // keeps http.Transport from adding its own
+		resp, err := newTransport(t, 0).RoundTrip(r)
+		require.NoError(t, err)
+		resp.Body.Close()
+	}
+}
+
+func TestMalformedResponseIsNotQuoted(t *testing.T) {
+	for name, rest := range map[string]string{"malformed": "no colon\r\n\r\n", "reset": "", "too long": strings.Repeat("A: a\r\n", bufferSize)} {
+		t.Run(name, func(t *testing.T) {
+			url, _ := wire(t, func(s *session, r *http.Request) {
+				s.send(head(r, "200 OK"), "Set-Cookie: secret\r\n", rest)
+				if rest == "" {
+					_ = s.Conn.(*net.TCPConn).SetLinger(0)
+				}
+				s.Close()
+			})
+			_, _, err := send(t, newTransport(t, 0), http.MethodGet, url, "")
+			require.Error(t, err)
+			require.NotContains(t, err.Error(), "secret")
+		})
+	}
+}
+
+func TestBodyMayTakeLongerThanTheHeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		transport := newTransport(t, time.Second)
+		transport.connections.Load().DialContext = func(context.Context, string, string) (net.Conn, error) {
+			client, server := net.Pipe()
+			go func() {
+				r, err := http.ReadRequest(bufio.NewReader(server))
+				if err != nil {
+					return
+				}
+				_, _ = io.WriteString(server, head(r, "200 OK")+"Content-Length: 6\r\n\r\nabc")
+				<-time.After(time.Minute)
+				_, _ = io.WriteString(server, "def")
+				server.Close()
+			}()
+			return client, nil
+		}
+		_, text, err := send(t, transport, http.MethodGet, "http://peer", "")
+		require.NoError(t, err)
+		require.Equal(t, "abcdef", text)
+		transport.CloseIdleConnections()
+		<-time.After(2 * idleTimeout) // until the goroutine that closes idle connections has ended
+	})
 }
 
 func TestRequestEndsWithItsContext(t *testing.T) {

@@ -21,7 +21,10 @@ import (
 )
 
 // Main runs the tests of a package and fails if they leave a goroutine. Call it from TestMain.
-func Main(m goleak.TestingM) { goleak.VerifyTestMain(tests{m}) }
+func Main(m goleak.TestingM) {
+	// Sleeps until the next idle connection has to be closed, also if there is none any more.
+	goleak.VerifyTestMain(tests{m}, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"))
+}
 
 type tests struct{ goleak.TestingM }
 
