@@ -62,28 +62,28 @@ func (c *reads) closeIdle() {
 	}
 }
 
-// exchange sends r and checks the response. If an idle connection fails before the response, it sends r on a new one.
+// exchange sends r and checks the response. If an idle connection fails before the response, it takes another one: the first idle one that
+// works, or else a new one.
 func (c *reads) exchange(r *http.Request) (*http.Response, error) {
-	host := c.host(r.URL)
-	resp, kept, err := c.try(host, r)
-	if err != nil && kept && repeatable(r, err) {
-		host.CloseIdleConnections() // the server has probably closed them too
-		resp, _, err = c.try(host, r)
+	for host := c.host(r.URL); ; {
+		resp, idle, err := c.try(host, r)
+		if err == nil || !idle || !repeatable(r, err) {
+			return resp, err
+		}
 	}
-	return resp, err
 }
 
 // past is a deadline that ends reads and writes at once.
 var past = time.Unix(1, 0)
 
-// try is exchange on one connection, and reports whether that was an idle one.
-func (c *reads) try(host *fasthttp.HostClient, r *http.Request) (resp *http.Response, kept bool, err error) {
+// try is exchange on one connection, and reports whether it was idle before.
+func (c *reads) try(host *fasthttp.HostClient, r *http.Request) (resp *http.Response, idle bool, err error) {
 	acquired, err := host.AcquireConn(0, false)
 	if err != nil {
 		return nil, false, err
 	}
 	ctx, conn, timeout := r.Context(), acquired.Conn(), c.connections.ResponseHeaderTimeout
-	kept = !acquired.LastUseTime().IsZero()
+	idle = !acquired.LastUseTime().IsZero()
 	inTime := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(past) })
 	response, in := fasthttp.AcquireResponse(), host.AcquireReader(conn)
 	release := func(complete bool) {
@@ -108,7 +108,7 @@ func (c *reads) try(host *fasthttp.HostClient, r *http.Request) (resp *http.Resp
 	}
 	if err != nil {
 		release(false)
-		return nil, kept, reason(ctx, err)
+		return nil, idle, reason(ctx, err)
 	}
 	length, body := response.Header.ContentLength(), response.BodyStream()
 	resp = &http.Response{
@@ -125,10 +125,10 @@ func (c *reads) try(host *fasthttp.HostClient, r *http.Request) (resp *http.Resp
 	switch {
 	case !hasIDOf(resp, r):
 		release(false)
-		return nil, kept, errOtherResponse
+		return nil, idle, errOtherResponse
 	case body == nil || length == 0:
 		release(true)
-		return resp, kept, nil
+		return resp, idle, nil
 	case timeout > 0 && (length < 0 || length > in.Buffered()): // the rest may take longer
 		_ = conn.SetReadDeadline(time.Time{})
 		if ctx.Err() != nil { // what ends with ctx may have come before this
@@ -136,7 +136,7 @@ func (c *reads) try(host *fasthttp.HostClient, r *http.Request) (resp *http.Resp
 		}
 	}
 	resp.Body = &readBody{ctx, body, release, false}
-	return resp, kept, nil
+	return resp, idle, nil
 }
 
 // write sends r.

@@ -281,6 +281,38 @@ func TestReadsAreRepeatedOnceOnAnotherConnection(t *testing.T) {
 	})
 }
 
+func TestIdleConnectionThatWorksIsUsedBeforeANewOne(t *testing.T) {
+	const n = 3
+	for working := range n {
+		var waiting sync.WaitGroup // for n requests at once
+		waiting.Add(n)
+		url, sessions := wire(t, func(s *session, r *http.Request) {
+			if s.previous == nil {
+				waiting.Done()
+				waiting.Wait()
+			}
+			s.send(whole(r))
+		})
+		transport := newTransport(t, 0)
+		var all sync.WaitGroup
+		for range n {
+			all.Go(func() {
+				_, _, err := send(t, transport, http.MethodGet, url, "")
+				assert.NoError(t, err)
+			})
+		}
+		all.Wait()
+		for i := range n {
+			if s := <-sessions; i != working {
+				s.Close()
+			}
+		}
+		_, _, err := send(t, transport, http.MethodGet, url, "")
+		require.NoError(t, err)
+		require.Empty(t, sessions)
+	}
+}
+
 func TestConnectionsAreReused(t *testing.T) {
 	long := strings.Repeat("0123456789", 50_000)
 	var opened atomic.Int64
