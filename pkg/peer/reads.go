@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -46,8 +47,13 @@ func (c *reads) host(u *url.URL) *fasthttp.HostClient {
 			dial = c.connections.DialTLSContext
 		}
 		c.hosts[to] = &fasthttp.HostClient{
-			Addr: to.host, IsTLS: to.scheme == "https", MaxConns: math.MaxInt32, MaxIdleConnDuration: idleTimeout, ReadBufferSize: bufferSize,
-			Dial: func(address string) (net.Conn, error) { return dial(context.Background(), "tcp", address) }, // within dialTimeout
+			Addr: fasthttp.AddMissingPort(to.host, to.scheme == "https"), IsTLS: to.scheme == "https",
+			MaxConns: math.MaxInt32, MaxIdleConnDuration: idleTimeout, ReadBufferSize: bufferSize,
+			DialTimeout: func(address string, timeout time.Duration) (net.Conn, error) {
+				ctx, cancel := context.WithTimeout(context.Background(), timeout)
+				defer cancel()
+				return dial(ctx, "tcp", address)
+			},
 		}
 	}
 	return c.hosts[to]
@@ -78,11 +84,15 @@ var past = time.Unix(1, 0)
 
 // try is exchange on one connection, and reports whether it was idle before.
 func (c *reads) try(host *fasthttp.HostClient, r *http.Request) (resp *http.Response, idle bool, err error) {
-	acquired, err := host.AcquireConn(0, false)
-	if err != nil {
-		return nil, false, err
+	ctx, dialing := r.Context(), dialTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		dialing = min(dialing, time.Until(deadline))
 	}
-	ctx, conn, timeout := r.Context(), acquired.Conn(), c.connections.ResponseHeaderTimeout
+	acquired, err := host.AcquireConn(dialing, false)
+	if err != nil {
+		return nil, false, cmp.Or(ctx.Err(), err)
+	}
+	conn, timeout := acquired.Conn(), c.connections.ResponseHeaderTimeout
 	idle = !acquired.LastUseTime().IsZero()
 	inTime := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(past) })
 	response, in := fasthttp.AcquireResponse(), host.AcquireReader(conn)
@@ -110,18 +120,8 @@ func (c *reads) try(host *fasthttp.HostClient, r *http.Request) (resp *http.Resp
 		release(false)
 		return nil, idle, reason(ctx, err)
 	}
+	resp = newResponse(r, response, conn)
 	length, body := response.Header.ContentLength(), response.BodyStream()
-	resp = &http.Response{
-		StatusCode: response.StatusCode(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: make(http.Header, 16),
-		ContentLength: int64(max(length, -1)), Body: http.NoBody, Request: r,
-	}
-	for name, value := range response.Header.All() {
-		resp.Header[string(name)] = append(resp.Header[string(name)], string(value))
-	}
-	if secure, ok := conn.(*tls.Conn); ok {
-		state := secure.ConnectionState()
-		resp.TLS = &state
-	}
 	switch {
 	case !hasIDOf(resp, r):
 		release(false)
@@ -157,6 +157,22 @@ func write(out *bufio.Writer, r *http.Request) error {
 		return err
 	}
 	return out.Flush()
+}
+
+// newResponse returns the response to r that arrived on conn in the form of net/http, with an empty body.
+func newResponse(r *http.Request, response *fasthttp.Response, conn net.Conn) *http.Response {
+	resp := &http.Response{
+		StatusCode: response.StatusCode(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: make(http.Header, 16),
+		ContentLength: int64(max(response.Header.ContentLength(), -1)), Body: http.NoBody, Request: r,
+	}
+	for name, value := range response.Header.All() {
+		resp.Header[string(name)] = append(resp.Header[string(name)], string(value))
+	}
+	if secure, ok := conn.(*tls.Conn); ok {
+		state := secure.ConnectionState()
+		resp.TLS = &state
+	}
+	return resp
 }
 
 // errMalformed replaces errors of the library, which quote the response: it can contain cookies.

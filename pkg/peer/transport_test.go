@@ -242,6 +242,7 @@ func TestReadsAreRepeatedOnceOnAnotherConnection(t *testing.T) {
 		"POST":                 {http.MethodPost, "body", []func(*session, *http.Request){closes}, 1, true},
 		"GET with a body":      {http.MethodGet, "body", []func(*session, *http.Request){closes}, 1, true},
 		"no header in time":    {http.MethodGet, "", []func(*session, *http.Request){silent}, 1, true},
+		"POST: no header":      {http.MethodPost, "body", []func(*session, *http.Request){silent}, 1, true},
 		"POST without a body":  {http.MethodPost, "", []func(*session, *http.Request){closes}, 1, true},
 		"closed in the header": {http.MethodGet, "", []func(*session, *http.Request){func(s *session, r *http.Request) { s.send(head(r, "200 OK")); s.Close() }, answers}, 2, false},
 	} {
@@ -252,7 +253,7 @@ func TestReadsAreRepeatedOnceOnAnotherConnection(t *testing.T) {
 				c.answers[requests.Add(1)-1](s, r)
 			})
 			limit := time.Duration(0)
-			if name == "no header in time" {
+			if strings.Contains(name, "no header") {
 				limit = 20 * time.Millisecond
 			}
 			transport := newTransport(t, limit)
@@ -438,23 +439,51 @@ func TestBodyMayTakeLongerThanTheHeader(t *testing.T) {
 
 func TestRequestEndsWithItsContext(t *testing.T) {
 	for name, text := range map[string]string{"before the response": "", "in the body": "Content-Length: 10\r\n\r\nabc"} {
-		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			url, sessions := wire(t, func(s *session, r *http.Request) {
-				if text != "" {
-					s.send(head(r, "200 OK"), text)
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			t.Run(method+" "+name, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				url, sessions := wire(t, func(s *session, r *http.Request) {
+					if text != "" {
+						s.send(head(r, "200 OK"), text)
+					}
+					cancel()
+				})
+				r, err := http.NewRequestWithContext(ctx, method, url, nil)
+				require.NoError(t, err)
+				resp, err := newTransport(t, 0).RoundTrip(r)
+				if err == nil {
+					_, err = io.ReadAll(resp.Body)
+					resp.Body.Close()
 				}
-				cancel()
+				require.True(t, errors.Is(err, context.Canceled), "%v", err)
+				<-(<-sessions).closed
 			})
-			r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-			require.NoError(t, err)
-			resp, err := newTransport(t, 0).RoundTrip(r)
-			if err == nil {
-				_, err = io.ReadAll(resp.Body)
-				resp.Body.Close()
-			}
-			require.True(t, errors.Is(err, context.Canceled), "%v", err)
-			<-(<-sessions).closed
-		})
+		}
+	}
+}
+
+func TestDialEndsWithTheDeadline(t *testing.T) {
+	for scheme, address := range map[string]string{"http": "peer:80", "https": "peer:443"} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			synctest.Test(t, func(t *testing.T) {
+				transport, dialed := newTransport(t, 0), make(chan string, 1)
+				dial := func(ctx context.Context, _, address string) (net.Conn, error) {
+					dialed <- address
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				transport.connections.Load().DialContext, transport.connections.Load().DialTLSContext = dial, dial
+				ctx, cancel := context.WithTimeout(t.Context(), dialTimeout/4)
+				defer cancel()
+				r, err := http.NewRequestWithContext(ctx, method, scheme+"://peer", nil)
+				require.NoError(t, err)
+				begun := time.Now()
+				_, err = transport.RoundTrip(r) //nolint:bodyclose // there is no response
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.Equal(t, dialTimeout/4, time.Since(begun))
+				require.Equal(t, address, <-dialed)
+				<-time.After(2 * idleTimeout) // until the goroutine that closes idle connections has ended
+			})
+		}
 	}
 }

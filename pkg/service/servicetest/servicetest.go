@@ -22,7 +22,7 @@ import (
 
 // Main runs the tests of a package and fails if they leave a goroutine. Call it from TestMain.
 func Main(m goleak.TestingM) {
-	// Sleeps until the next idle connection has to be closed, also if there is none any more.
+	// The cleaner of idle connections to peers sleeps until one of them has to be closed, even if all of them already are.
 	goleak.VerifyTestMain(tests{m}, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"))
 }
 
