@@ -19,13 +19,7 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require (
-	github.com/klauspost/compress v1.20.3 // indirect
-	github.com/molecule-man/go-brrr v1.3.1 // indirect
-	github.com/valyala/bytebufferpool v1.0.0 // indirect
-	github.com/valyala/fasthttp v1.78.0 // indirect
-	go.uber.org/goleak v1.3.0 // indirect
-)
+require go.uber.org/goleak v1.3.0 // indirect
 
 require (
 	code.dny.dev/ssrf v0.3.0

@@ -21,10 +21,7 @@ import (
 )
 
 // Main runs the tests of a package and fails if they leave a goroutine. Call it from TestMain.
-func Main(m goleak.TestingM) {
-	// The cleaner of idle connections to peers sleeps until one of them has to be closed, even if all of them already are.
-	goleak.VerifyTestMain(tests{m}, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"))
-}
+func Main(m goleak.TestingM) { goleak.VerifyTestMain(tests{m}) }
 
 type tests struct{ goleak.TestingM }
 
