@@ -64,7 +64,7 @@ CREATE TABLE key_requests (
 CREATE INDEX key_requests_by_account ON key_requests (account_id);
 CREATE INDEX key_requests_by_state ON key_requests (state);
 -- An account has at most one open request for a test key.
-CREATE UNIQUE INDEX key_requests_test ON key_requests (account_id) WHERE test AND state IN ('pending', 'approved');
+CREATE UNIQUE INDEX key_requests_test ON key_requests (account_id) WHERE test AND state IN ('asked', 'approved');
 
 -- Notices of a key's end that were posted, so that each is posted once: days is how many before the end.
 CREATE TABLE key_notices (
@@ -122,24 +122,11 @@ CREATE TABLE usage_outcomes (
 CREATE INDEX usage_outcomes_by_day ON usage_outcomes (day);
 
 -- The batches that were counted lately, so that one that is sent twice counts once.
-CREATE TABLE tally_batches (
+CREATE TABLE usage_batches (
   id         text   PRIMARY KEY,
   counted_at bigint NOT NULL
 );
-CREATE INDEX tally_batches_by_time ON tally_batches (counted_at);
-
-CREATE TABLE request_log (
-  request_id text   PRIMARY KEY,
-  key_id     text   NOT NULL,
-  at         bigint NOT NULL,
-  route      text   NOT NULL,
-  params     text   NOT NULL, -- as api.LoggedParams: no free text
-  status     int    NOT NULL,
-  code       text   NOT NULL,
-  duration   bigint NOT NULL  -- microseconds
-);
-CREATE INDEX request_log_by_key ON request_log (key_id, at);
-CREATE INDEX request_log_by_time ON request_log (at);
+CREATE INDEX usage_batches_by_time ON usage_batches (counted_at);
 
 -- The latest requests of each key, for its holder: a row has those of one second that came in one batch. They follow their key when accounts
 -- are merged. No reference to keys: a batch may name keys that this database does not have, and no row lives longer than a week.

@@ -11,7 +11,7 @@ INSERT INTO change_sequence VALUES (1, 0);
 CREATE TABLE changes (
   sequence bigint NOT NULL PRIMARY KEY, -- the last one of the change
   id       text   NOT NULL,
-  at       bigint NOT NULL DEFAULT 0
+  at       bigint NOT NULL
 );
 -- Consumers read the changes of public records by the sequences of the listings.
 CREATE INDEX changes_by_time ON changes (at, sequence);
@@ -44,9 +44,9 @@ CREATE TABLE listing_changes (
   what        text    NOT NULL CHECK (what IN ('imported', 'updated', 'published', 'withdrawn')),
   fields      text    NOT NULL,
   material    boolean NOT NULL,
-  reason      text    NOT NULL DEFAULT '',
-  differences text    NOT NULL DEFAULT '', -- old and new values of material changes, for curators; JSON
-  sequence    bigint  NOT NULL DEFAULT 0   -- of the listing after the change: whether its latest change published it
+  reason      text    NOT NULL,
+  differences text    NOT NULL, -- old and new values of material changes, for curators; JSON
+  sequence    bigint  NOT NULL  -- of the listing after the change: whether its latest change published it
 );
 CREATE INDEX listing_changes_by_listing ON listing_changes (listing_id, id);
 CREATE INDEX listing_changes_by_actor ON listing_changes (actor, id);
@@ -72,16 +72,13 @@ CREATE TABLE summaries (
 );
 CREATE TABLE feed_cursor (
   id       integer PRIMARY KEY CHECK (id = 1),
-  value    bigint  NOT NULL,
-  position bigint  NOT NULL DEFAULT 0
+  position bigint  NOT NULL
 );
-INSERT INTO feed_cursor VALUES (1, 0, 0);
+INSERT INTO feed_cursor VALUES (1, 0);
 
--- Columns by which curators find listings, derived from a listing and its summary. sequence is that of the listing when its row was derived;
--- a row with another one is outdated.
+-- Columns by which curators find listings, derived from a listing and its summary in the transaction that changes one of them.
 CREATE TABLE listing_index (
   listing_id         text   COLLATE "C" NOT NULL PRIMARY KEY REFERENCES listings (id),
-  sequence           bigint NOT NULL,
   visibility         text   NOT NULL,
   category           text   NOT NULL,
   company            text   NOT NULL,
@@ -97,8 +94,8 @@ CREATE TABLE listing_index (
   whys               text   NOT NULL, -- kinds of the reasons, as ,edit,link-check,
   reasons            text   NOT NULL, -- JSON
   last_checked_at    bigint,
-  facts              integer NOT NULL DEFAULT 0, -- known facts of the latest review
-  quoted             integer NOT NULL DEFAULT 0  -- those of them that have a quote
+  facts              bigint NOT NULL, -- known facts of the latest review
+  quoted             bigint NOT NULL  -- those of them that have a quote
 );
 CREATE INDEX listing_index_due ON listing_index (visibility, due_at, listing_id);
 CREATE INDEX listing_index_checked ON listing_index (visibility, last_checked_at);
@@ -125,10 +122,6 @@ CREATE TABLE skips (
   reason     text   NOT NULL,
   skipped_at bigint NOT NULL,
   ends_at    bigint NOT NULL
-);
-CREATE TABLE quotes (
-  listing_id text COLLATE "C" NOT NULL PRIMARY KEY REFERENCES listings (id),
-  document   text NOT NULL -- JSON
 );
 
 -- One row for each UTC day, such as 2026-11-20, with the counts at its last update.
