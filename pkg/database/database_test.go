@@ -30,15 +30,11 @@ CREATE TABLE change_sequence (id integer PRIMARY KEY CHECK (id = 1), value bigin
 INSERT INTO change_sequence VALUES (1, 0);
 CREATE TABLE things (id text PRIMARY KEY, sequence bigint NOT NULL);
 CREATE TABLE facts (id text PRIMARY KEY);
-COMMENT ON TABLE facts IS 'append-only';
--- +goose Down
-DROP TABLE facts; DROP TABLE things; DROP TABLE change_sequence;`)},
+COMMENT ON TABLE facts IS 'append-only';`)},
 	"sqlite/00001_tables.sql": {Data: []byte(`-- +goose Up
 CREATE TABLE change_sequence (id integer PRIMARY KEY CHECK (id = 1), value bigint NOT NULL);
 INSERT INTO change_sequence VALUES (1, 0);
-CREATE TABLE things (id text PRIMARY KEY, sequence bigint NOT NULL);
--- +goose Down
-DROP TABLE things; DROP TABLE change_sequence;`)},
+CREATE TABLE things (id text PRIMARY KEY, sequence bigint NOT NULL);`)},
 }
 
 func start(t *testing.T) *telemetry.Telemetry {

@@ -27,7 +27,6 @@ func (s *Store) RecordChanges(ctx context.Context, q query.Changes, loaded int64
 	if page.Newest, err = position(settled); err != nil {
 		return page, err
 	}
-	// Marks without a time are from the release before. They count as old.
 	oldest, err := position(tx.Where("at < ?", database.Micros(now.Add(-api.ChangesKept))).Order("at DESC, sequence DESC"))
 	if err != nil {
 		return page, err

@@ -1,9 +1,7 @@
 package store
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"net/url"
 	"strings"
 	"unicode"
@@ -18,7 +16,6 @@ import (
 // indexRow has the columns by which curators find a listing. See the migration for their meaning.
 type indexRow struct {
 	ListingID         string `gorm:"primaryKey"`
-	Sequence          int64
 	Visibility        string
 	Category          string
 	Company           string
@@ -40,34 +37,6 @@ type indexRow struct {
 
 func (indexRow) TableName() string { return "listing_index" }
 
-// RepairIndex derives the index rows that are missing or outdated: those of listings from before the index existed, or changed by a replica
-// that is not upgraded yet.
-func (s *Store) RepairIndex(ctx context.Context) error {
-	for {
-		var rows []*listingRow
-		err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-			if _, err := database.NextSequence(tx); err != nil { // locks out other changes
-				return err
-			}
-			err := tx.Raw(`SELECT l.* FROM listings l LEFT JOIN listing_index i ON i.listing_id = l.id AND i.sequence = l.sequence
-				WHERE i.listing_id IS NULL LIMIT ?`, batch).Scan(&rows).Error
-			if err != nil {
-				return err
-			}
-			if len(rows) == 0 {
-				return errNoChange
-			}
-			return saveIndex(tx, rows)
-		})
-		if errors.Is(err, errNoChange) {
-			return nil
-		}
-		if err != nil {
-			return database.Outage(err)
-		}
-	}
-}
-
 func saveIndex(tx *gorm.DB, listings []*listingRow) error {
 	if len(listings) == 0 {
 		return nil
@@ -78,22 +47,22 @@ func saveIndex(tx *gorm.DB, listings []*listingRow) error {
 	}
 	rows := make([]indexRow, len(listings))
 	for i, r := range records {
-		if rows[i], err = newIndexRow(r, listings[i].Sequence); err != nil {
+		if rows[i], err = newIndexRow(r); err != nil {
 			return err
 		}
 	}
 	return database.Insert(tx, rows, "listing_id")
 }
 
-// newIndexRow derives the index row of a listing with that sequence.
-func newIndexRow(r review.Record, sequence int64) (indexRow, error) {
+// newIndexRow derives the index row of a listing.
+func newIndexRow(r review.Record) (indexRow, error) {
 	reasons := r.Reasons()
 	text, err := json.Marshal(reasons)
 	if err != nil {
 		return indexRow{}, err
 	}
 	row := indexRow{
-		ListingID: r.Entry.ID, Sequence: sequence, Visibility: string(r.Entry.Visibility), Category: string(r.Entry.Category), Company: r.Entry.Company.Name,
+		ListingID: r.Entry.ID, Visibility: string(r.Entry.Visibility), Category: string(r.Entry.Category), Company: r.Entry.Company.Name,
 		NameKey: nameKey(r.Entry.Company.Name), Host: host(r.Entry.Company.Website), Words: strings.ToLower(r.Entry.ID + " " + r.Entry.Company.Name),
 		Sources: len(r.Entry.Sources), Status: string(r.Status()), Reasons: string(text), LastCheckedAt: toMicros(r.Summary.LastCheckedAt),
 	}

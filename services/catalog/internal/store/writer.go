@@ -135,7 +135,7 @@ func (w *writer) index() (map[string]api.Summary, error) {
 	rows := make([]indexRow, len(ids))
 	for i, id := range ids {
 		r := review.Record{Entry: w.entries[i], Summary: known[id], Edits: edits[id]}
-		if rows[i], err = newIndexRow(r, w.listings[i].Sequence); err != nil {
+		if rows[i], err = newIndexRow(r); err != nil {
 			return nil, err
 		}
 	}
