@@ -41,27 +41,6 @@ func TestRepeatedAppendChangesNothing(t *testing.T) {
 	})
 }
 
-// An event that an earlier release recorded as it was given is not recorded a second time in its completed form.
-func TestACompletedEventIsADuplicateOfTheGivenOne(t *testing.T) {
-	onBoth(t, func(t *testing.T, s testStore) {
-		s.publish(t, "a")
-		given := review("a", 1, "")
-		s.add(t, given)
-		completed := given
-		completed.SourceURLs = append([]string{"https://a.example/more"}, given.SourceURLs...)
-		again := eventfile.Line{Event: completed, AsGiven: &given}
-		appended, duplicates, err := s.Append(t.Context(), "ada", recorded, fileOf([]eventfile.Line{again}))
-		require.NoError(t, err)
-		require.Equal(t, [2]int{0, 1}, [2]int{appended, duplicates})
-
-		done, err := s.Review(t.Context(), recorded, event.Proposal{Actor: "ada", Line: again})
-		require.NoError(t, err)
-		require.True(t, done.Duplicate)
-		require.Len(t, s.events(t, "a"), 1)
-		require.NotEmpty(t, done.Record.ID)
-	})
-}
-
 func TestAClosedReviewRecordsThatApplicationsAreClosed(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		s.publish(t, "a")

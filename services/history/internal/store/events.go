@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -66,9 +65,6 @@ type proposed struct {
 
 	LastEventID *string
 	evidence    api.Evidence
-
-	// givenHash is the content hash of the event before it was completed, empty if nothing was added.
-	givenHash string
 }
 
 // propose returns the record of a line by actor at now.
@@ -78,15 +74,7 @@ func propose(l eventfile.Line, actor string, now time.Time) (proposed, error) {
 		return proposed{}, err
 	}
 	r.Actor, r.RecordedAt = actor, max(now.UnixMicro(), r.CheckedAt)
-	p := proposed{Record: r, LastEventID: l.LastEventID, evidence: l.Evidence}
-	if l.AsGiven != nil {
-		given, err := event.New(*l.AsGiven)
-		if err != nil {
-			return proposed{}, err
-		}
-		p.givenHash = given.ContentHash
-	}
-	return p, nil
+	return proposed{Record: r, LastEventID: l.LastEventID, evidence: l.Evidence}, nil
 }
 
 // Append records the events of lines at now and updates the summaries, in one transaction, while the lines arrive. An event with a later check
@@ -260,7 +248,7 @@ func extend(chain []event.Record, records []proposed, next int64) (extended []ev
 	before := chain
 	for i := range records {
 		p := &records[i]
-		if hash := cmp.Or(held[p.ContentHash], held[p.givenHash]); hash != "" { // a duplicate, perhaps after a lost response: skip the precondition
+		if hash := held[p.ContentHash]; hash != "" { // a duplicate, perhaps after a lost response: skip the precondition
 			p.ContentHash = hash
 			continue
 		}
