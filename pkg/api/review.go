@@ -56,7 +56,7 @@ type ListingEdit struct {
 	At      time.Time     `json:"at"`
 	Actor   string        `json:"actor"`
 	Fields  []string      `json:"fields"`
-	Changes []FieldChange `json:"changes,omitempty"` // old and new values by path; absent if an earlier release recorded the edit
+	Changes []FieldChange `json:"changes,omitempty"` // old and new values by path
 }
 
 // ReviewSheet is the information for a reviewer of a listing, published or not.

@@ -95,7 +95,7 @@ type Summary struct {
 	LastOutcome     Outcome          `json:"lastOutcome"`     // of the latest factual review, needs-review if it lacks evidence; empty if there is none
 	FreshUntil      *time.Time       `json:"freshUntil"`      // latest successful review + FreshnessWindow
 	ConflictAt      *time.Time       `json:"conflictAt"`      // the link check that conflicts with the latest review, if one does
-	Doubt           *Doubt           `json:"doubt,omitempty"` // nil if the latest review stands, and in summaries from releases without it
+	Doubt           *Doubt           `json:"doubt,omitempty"` // nil if the latest review stands
 	ReviewCount     int              `json:"reviewCount"`
 	HistoryCount    int              `json:"historyCount"`
 	ChangeCount     int              `json:"changeCount"`

@@ -33,8 +33,7 @@ type Line struct {
 	Event    api.VerificationEvent // completed, see complete
 	Evidence api.Evidence          // without captures
 
-	// AsGiven is the event before it was completed; nil if nothing was added. An event of an earlier release may have that content.
-	AsGiven *api.VerificationEvent
+	given *api.VerificationEvent // the event before it was completed; nil if nothing was added
 
 	// LastEventID is the newest recorded event of the listing that the curator had seen, "" if there was none. It is a
 	// precondition of the append and no part of the event; nil if the line has none.
@@ -157,23 +156,23 @@ func (l *Line) complete() {
 		l.Event.SourceURLs = unique(given.SourceURLs)
 	}
 	if !slices.Equal(l.Event.SourceURLs, given.SourceURLs) || l.Event.Facts != given.Facts {
-		l.AsGiven = &given
+		l.given = &given
 	}
 }
 
 // Added returns what complete added or removed, as sentences for the author of the line.
 func (l Line) Added() (changes []string) {
-	if l.AsGiven == nil {
+	if l.given == nil {
 		return nil
 	}
-	given := unique(l.AsGiven.SourceURLs)
+	given := unique(l.given.SourceURLs)
 	for _, u := range l.Event.SourceURLs[len(given):] {
 		changes = append(changes, "sourceUrls: lacks "+u+", which a fact cites; it is added")
 	}
-	if len(given) < len(l.AsGiven.SourceURLs) {
+	if len(given) < len(l.given.SourceURLs) {
 		changes = append(changes, "sourceUrls: names a page twice; it is recorded once")
 	}
-	if l.Event.Facts != l.AsGiven.Facts {
+	if l.Event.Facts != l.given.Facts {
 		changes = append(changes, "facts.applicationStatus: is recorded as closed, like the outcome")
 	}
 	return changes

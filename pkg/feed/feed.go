@@ -73,7 +73,7 @@ func Serve[T any](r *http.Request, draining <-chan struct{}, changes func(ctx co
 }
 
 func parse(raw string) (after int64, wait time.Duration, err error) {
-	values, err := params.Read(raw, "after", "mark", "wait") // the release before sends mark
+	values, err := params.Read(raw, "after", "wait")
 	if err != nil {
 		return 0, 0, err
 	}

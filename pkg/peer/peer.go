@@ -215,7 +215,7 @@ func checkReady(ctx context.Context, base, path, token string, rejected error, r
 	}
 	if resp.StatusCode == http.StatusOK {
 		fault := new(FaultError)
-		if json.Unmarshal(body, fault) == nil && len(fault.Faults) > 0 { // the body of an older release has none
+		if json.Unmarshal(body, fault) == nil && len(fault.Faults) > 0 {
 			return fault
 		}
 		return nil

@@ -85,7 +85,7 @@ func start(r *service.Runtime, cfg Config) error {
 	// Redis is not a readiness check: without it, revocations must still reach this process to be saved.
 	r.Ready.Add("schema", r.SchemaCurrent)
 	api := p.database.operators(p.marks.guard.Handler(newAPI(cfg, settings, p, errorWriter, &r.Ready), errorWriter), errorWriter)
-	access := peer.NewAccess(peer.Authquota, cfg.Tokens, cfg.Callers, errorWriter)
+	access := peer.NewAccess(peer.Authquota, cfg.Callers, errorWriter)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(split(account, api))))
 	p.addLoops(r)
 	r.Cleanup(p.copyLast) // after the drain, to include the last requests

@@ -57,7 +57,7 @@ type Config struct {
 // Validate returns an error that lists every invalid setting.
 func (c Config) Validate() error {
 	errs := []error{
-		c.Database.Validate(), c.Redis.Validate(), c.Tokens.Validate(c.peers()...), c.Callers.Validate(peer.Authquota, c.Tokens),
+		c.Database.Validate(), c.Redis.Validate(), c.Tokens.Validate(c.peers()...), c.Callers.Validate(peer.Authquota),
 		c.TLS.Validate(), c.Peers.Validate(map[string]string{"OPPORTUNITY_BILLING_URL": c.BillingURL}), c.Mail.Validate(),
 		config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL),
 		config.Address("OPPORTUNITY_BILLING_URL", c.BillingURL),

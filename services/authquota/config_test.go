@@ -58,13 +58,12 @@ func TestVerbs(t *testing.T) {
 func TestEveryInvalidSettingIsReported(t *testing.T) {
 	s := &stores{database: storetest.SQLite(t), redis: "redis://127.0.0.1:1"}
 	for name, bad := range map[string][]string{
-		"OPPORTUNITY_DATABASE_URL":    {"unset", "", "mysql://x"},
-		"OPPORTUNITY_REDIS_URL":       {"unset", "", "http://x"},
-		"OPPORTUNITY_CALLER_TOKENS":   {"unset", "", "0f0f", "gateway:0f0f", "catalog:" + strings.Repeat("0f", 16)},
-		"OPPORTUNITY_INTERNAL_TOKENS": {"0f0f"},
-		"OPPORTUNITY_TERMS_VERSION":   {"two words", "a/b", strings.Repeat("1", 41)},
-		"OPPORTUNITY_CONTACT":         {"nobody", "http://api.example", "javascript:x", "https://", "Ada <ada@example.org>"},
-		"OPPORTUNITY_PUBLIC_URL":      {"unset", "", "api.example", "https://api.example/"},
+		"OPPORTUNITY_DATABASE_URL":  {"unset", "", "mysql://x"},
+		"OPPORTUNITY_REDIS_URL":     {"unset", "", "http://x"},
+		"OPPORTUNITY_CALLER_TOKENS": {"unset", "", "0f0f", "gateway:0f0f", "catalog:" + strings.Repeat("0f", 16)},
+		"OPPORTUNITY_TERMS_VERSION": {"two words", "a/b", strings.Repeat("1", 41)},
+		"OPPORTUNITY_CONTACT":       {"nobody", "http://api.example", "javascript:x", "https://", "Ada <ada@example.org>"},
+		"OPPORTUNITY_PUBLIC_URL":    {"unset", "", "api.example", "https://api.example/"},
 		"OPPORTUNITY_KEY_PEPPERS": {
 			"unset", "", "word", strings.Repeat("0f", 31), strings.Repeat("0f", 32) + ",", strings.Repeat("0f", 32) + ",0f", strings.Repeat("xy", 32),
 		},

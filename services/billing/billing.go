@@ -69,7 +69,7 @@ func start(r *service.Runtime, cfg Config) error {
 		}
 		r.Every(service.Loop{Name: "sandbox", Interval: sandbox.Interval, Wake: c.sandbox.Wakeups(), Do: c.marks.guard.UnlessSetBack(c.runSandbox)})
 	}
-	access := peer.NewAccess(peer.Billing, cfg.Tokens, cfg.Callers, api.Errors)
+	access := peer.NewAccess(peer.Billing, cfg.Callers, api.Errors)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(c.marks.guard.Handler(api.Handler(), api.Errors))))
 	r.WatchPeer(peer.Authquota, cfg.AuthquotaURL, cfg.Tokens)
 	r.Go("offer", c.checkOffer)

@@ -74,7 +74,7 @@ func start(r *service.Runtime, cfg Config) error {
 		Feed: highwater.Changes(guard, listings.Listings), Now: r.Now, PublicURL: cfg.PublicURL,
 	}
 	handlers.Routes(engine, problems, &r.Ready)
-	access := peer.NewAccess(peer.Catalog, cfg.Tokens, cfg.Callers, problems)
+	access := peer.NewAccess(peer.Catalog, cfg.Callers, problems)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems))))
 
 	r.WatchPeer(peer.History, cfg.HistoryURL, cfg.Tokens)

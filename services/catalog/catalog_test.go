@@ -143,11 +143,11 @@ func encode(t testing.TB, v any) string {
 type historyServer struct {
 	marks servicetest.Marks // of the catalog
 
-	mu          sync.Mutex
-	summaries   []api.Summary // in order of their sequence
-	changed     chan struct{}
-	down        bool
-	rulesBehind int // number of versions between its rules and the current ones
+	mu        sync.Mutex
+	summaries []api.Summary // in order of their sequence
+	changed   chan struct{}
+	down      bool
+	feedDown  bool
 
 	events   map[string][]api.RecordedEvent // by slug, newest first
 	readings api.ReadingMarks
@@ -191,12 +191,12 @@ func (h *historyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	after, _ := strconv.Atoi(r.URL.Query().Get("after"))
 	for {
 		h.mu.Lock()
-		if h.down {
+		if h.down || h.feedDown {
 			h.mu.Unlock()
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		feed := api.SummaryFeed{Rules: api.SummaryRules - h.rulesBehind, Summaries: []api.EncodedSummary{}}
+		feed := api.SummaryFeed{Summaries: []api.EncodedSummary{}}
 		if after < len(h.summaries) {
 			feed.Summaries = apitest.Encoded(h.summaries[after:min(after+100, len(h.summaries))]...)
 		}

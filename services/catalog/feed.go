@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"errors"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/feed"
@@ -23,9 +22,6 @@ func summaries(history *peer.Client, listings *store.Store) feed.Copy[api.Encode
 			var page api.SummaryFeed
 			if err := history.Get(ctx, "/internal/v1/summaries"+query, &page); err != nil {
 				return p, err
-			}
-			if page.Rules < api.SummaryRules {
-				return p, errors.New("history sent summaries of older rules: upgrade history")
 			}
 			return feed.Page[api.EncodedSummary]{Changes: page.Summaries, StartOver: page.StartOver}, nil
 		},

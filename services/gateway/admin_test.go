@@ -226,7 +226,7 @@ func TestSettings(t *testing.T) {
 	for name, bad := range map[string]string{
 		"OPPORTUNITY_PUBLIC_URL": publicURL + "/", "OPPORTUNITY_CATALOG_URL": "127.0.0.1:1", "OPPORTUNITY_KEY_PEPPERS": "0707secret",
 		"OPPORTUNITY_OPERATOR_TOKENS": "ann:short", "OPPORTUNITY_TRUSTED_PROXIES": "10.0.0.0", "OPPORTUNITY_SERVICE_CAPACITY": "0",
-		"OPPORTUNITY_PEER_TOKENS": "catalog:short", "OPPORTUNITY_INTERNAL_TOKENS": "short",
+		"OPPORTUNITY_PEER_TOKENS": "catalog:short",
 	} {
 		err := gateway.Main(t.Context(), func(n string) (string, bool) {
 			if n == name {

@@ -31,7 +31,7 @@ type fakeAuthquota struct {
 	mu           sync.Mutex
 	byDigest     map[string]*api.Principal
 	digests      []string       // keys of byDigest in the order of addition
-	unlisted     bool           // the list of digests is unavailable, as in an older release
+	unlisted     bool           // the list of digests is unavailable
 	ledger       map[string]any // by account
 	lookups      int
 	pages        []*http.Request // received page requests

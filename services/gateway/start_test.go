@@ -206,7 +206,7 @@ func newService(t testing.TB) *service {
 		if r.URL.Path == "/readyz" {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			peer.NewAccess(peer.Catalog, peer.Tokens{}, s.callers, problem.Writer{}).
+			peer.NewAccess(peer.Catalog, s.callers, problem.Writer{}).
 				Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s.ready) })).ServeHTTP(w, r)
 			return
 		}

@@ -94,7 +94,7 @@ func start(r *service.Runtime, cfg Config) error {
 		Store: events, Keys: log.Keys, Log: log, CatchUp: copied.CatchUp, PublicURL: cfg.PublicURL, Now: r.Now, RequireQuotes: cfg.RequireQuotes,
 		Summaries: highwater.Changes(guard, events.Summaries),
 	}.Routes(engine, problems, &r.Ready)
-	access := peer.NewAccess(peer.History, cfg.Tokens, cfg.Callers, problems)
+	access := peer.NewAccess(peer.History, cfg.Callers, problems)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems))))
 
 	r.WatchPeer(peer.Catalog, cfg.CatalogURL, cfg.Tokens)

@@ -188,7 +188,7 @@ func Prove(ctx context.Context, cfg Config, id string, out io.Writer) error {
 			return fmt.Errorf("%w: there is no event %s", ErrNotProved, id)
 		}
 		proof, err := log.Prove(ctx, c, record)
-		if errors.Is(err, checkpoint.ErrForm) || errors.Is(err, checkpoint.ErrNotCovered) {
+		if errors.Is(err, checkpoint.ErrNotCovered) {
 			return fmt.Errorf("%w: %w", ErrNotProved, err)
 		}
 		if err != nil {

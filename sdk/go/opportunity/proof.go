@@ -67,8 +67,7 @@ func unproved(reason, message string, args ...any) error {
 }
 
 // EventProof returns the proof of an event as text, for VerifyEvent. It is public: the request has no key and is not charged. An event of a
-// record that is not public, or of an earlier release, is an Error with CodeNotFound. So is an event that was recorded within seconds: no
-// checkpoint covers it yet.
+// record that is not public is an Error with CodeNotFound. So is an event that was recorded within seconds: no checkpoint covers it yet.
 func (c *Client) EventProof(ctx context.Context, id string) (string, error) {
 	path := &url.URL{Path: proofPath + id, RawPath: proofPath + url.PathEscape(id)}
 	var proof string

@@ -124,8 +124,8 @@ class Client:
     def event_proof(self, id: str) -> str:
         """Returns the proof of an event, for verify_event. It is public: the request has no key and is not charged.
 
-        An event of a record that is not public, or of an earlier release, is an error with Code.NOT_FOUND. So is an event that was
-        recorded within seconds: no checkpoint covers it yet.
+        An event of a record that is not public is an error with Code.NOT_FOUND. So is an event that was recorded within seconds: no
+        checkpoint covers it yet.
         """
         return self._requester.get_proof(_PROOFS + quote(id, safe=""))
 

@@ -45,7 +45,7 @@ export class OpportunityClient {
 
   /**
    * Returns the proof of an event, for `verifyEvent`. It is public: the request has no key and is not charged. An event of a record that is
-   * not public, or of an earlier release, is an error with `Code.notFound`. So is an event that was recorded within seconds: no checkpoint
+   * not public is an error with `Code.notFound`. So is an event that was recorded within seconds: no checkpoint
    * covers it yet.
    */
   eventProof(id: string, options?: CallOptions): Promise<string>;

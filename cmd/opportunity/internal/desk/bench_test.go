@@ -236,11 +236,11 @@ func historySeed(b *testing.B) []string {
 	require.NoError(b, err)
 	return []string{
 		`INSERT INTO verification_events SELECT n + 1, 'e-' || n + 1, 'r-' || n % 100000, 1780000000000000 + n, 'application-link', 'reachable',
-			'[]', NULL, '', 'link-checker', 1780000000000000 + n, 'c' || n, 'p' || n, 'h' || n FROM generate_series(0, 899999) n`,
+			'[]', NULL, '', 'link-checker', 1780000000000000 + n, 'c' || n, 'p' || n, 'h' || n, '{}' FROM generate_series(0, 899999) n`,
 		`INSERT INTO verification_events SELECT 900001 + n, 'e-' || 900001 + n, 'r-' || n, ` + reviewedAt + ` * 1000000, 'review', 'verified',
-			'["` + site + `","` + rates + `"]', '` + string(facts) + `', '', 'bob', ` + reviewedAt + ` * 1000000, 'd' || n, 'q' || n, 'i' || n` + records,
-		`INSERT INTO summaries SELECT 'r-' || n, 900001 + n, 10, ` + seededSummary(b) + `, 900001 + n` + records,
-		`INSERT INTO listings SELECT 'r-' || n, n + 1, n % 10 <> 0, '` + site + `'` + records,
+			'["` + site + `","` + rates + `"]', '` + string(facts) + `', '', 'bob', ` + reviewedAt + ` * 1000000, 'd' || n, 'q' || n, 'i' || n, '{}'` + records,
+		`INSERT INTO summaries SELECT 'r-' || n, 900001 + n, 10, ` + seededSummary(b) + records,
+		`INSERT INTO listings SELECT 'r-' || n, n + 1, n % 10 <> 0, '` + site + `', '[]'` + records,
 		`UPDATE change_sequence SET value = 1000000`,
 	}
 }

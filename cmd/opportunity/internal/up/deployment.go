@@ -75,8 +75,7 @@ func newDeployment(ctx context.Context, dir *datadir.Dir, public, admin net.List
 
 	common := map[string]string{
 		"OPPORTUNITY_PUBLIC_URL":          d.publicURL,
-		"OPPORTUNITY_INTERNAL_TOKENS":     "", // ignores that of the environment
-		"OPPORTUNITY_TLS_CERT_FILE":       "", // the services listen on the loopback address
+		"OPPORTUNITY_TLS_CERT_FILE":       "", // ignores that of the environment: the services listen on the loopback address
 		"OPPORTUNITY_TLS_KEY_FILE":        "",
 		"OPPORTUNITY_PEER_CA_FILE":        "",
 		"OPPORTUNITY_OPERATOR_TOKENS":     strings.TrimSuffix(d.operatorToken+","+os.Getenv("OPPORTUNITY_OPERATOR_TOKENS"), ","),

@@ -157,7 +157,6 @@ func saveSummaries(tx *gorm.DB, next *int64, slugs []string, newest map[string]a
 	var sequences []any // listing id, new sequence, ...
 	for _, slug := range slugs {
 		summary, old := newest[slug], known[slug]
-		// A summary with the same sequence differs if history derived it again by newer rules.
 		if summary.Sequence < old.Sequence || summary.Sequence == old.Sequence && summary.JSON == old.Document {
 			continue
 		}

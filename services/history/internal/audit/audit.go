@@ -46,7 +46,6 @@ type Summary struct {
 	Sequence int64
 	Events   int
 	Stored   string
-	Outdated bool           // derived by older rules; the service derives it again before it serves it
 	Records  []event.Record // the events of the listing, oldest first, without actors and hashes
 }
 

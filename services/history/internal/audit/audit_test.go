@@ -14,6 +14,7 @@ import (
 	"opportunity.internal/services/history/internal/audit"
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/event"
+	"opportunity.internal/services/history/internal/summary"
 )
 
 // history is a source with listings of 100 unsigned events each. It makes the events when they are read, and records the heap in use.
@@ -36,6 +37,7 @@ func (h *history) events(listing int) []event.Record {
 		made, _ := r.Event()
 		of, _ := event.New(made)
 		r.ContentHash = of.ContentHash
+		_ = r.Attach(api.Evidence{}) // cannot fail
 		r.Seal(prev)
 		prev = r.Hash
 	}
@@ -75,9 +77,12 @@ func (h *history) Summaries(after string, maxEvents int) (page []audit.Summary, 
 		first++
 	}
 	for listing := first; listing < min(first+maxEvents/each, h.listings); listing++ {
-		page = append(page, audit.Summary{
-			Slug: slug(listing), Sequence: int64((listing + 1) * each), Events: each, Outdated: true, Records: h.events(listing),
-		})
+		records := h.events(listing)
+		stored, err := summary.Encode(slug(listing), records)
+		if err != nil {
+			return nil, err
+		}
+		page = append(page, audit.Summary{Slug: slug(listing), Sequence: int64((listing + 1) * each), Events: each, Stored: stored, Records: records})
 	}
 	return page, nil
 }

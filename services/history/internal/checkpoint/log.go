@@ -243,9 +243,6 @@ var ErrNoTile = errors.New("no such tile")
 // ErrNotCovered is the error of a proof for an event that the published checkpoint does not cover.
 var ErrNotCovered = errors.New("no published checkpoint covers the event")
 
-// ErrForm is the error of a proof for an event that an earlier release recorded: its leaf has no public part that a reader could verify.
-var ErrForm = errors.New("the event was recorded by a release whose events cannot be proved one by one")
-
 // Published returns the published checkpoint of an origin, or that of a size other than 0 if it has been published. Its size is 0 if there is
 // none.
 func (l Log) Published(ctx context.Context, origin string, size int64) (LogCheckpoint, error) {
@@ -270,12 +267,9 @@ func (c LogCheckpoint) Text() string {
 }
 
 // Prove returns the proof that a checkpoint covers an event, as text (C2SP tlog-proof). Its extra line has the opening of the event. It returns
-// ErrNotCovered if the checkpoint is older than the event, and ErrForm for events of form 0.
+// ErrNotCovered if the checkpoint is older than the event.
 func (l Log) Prove(ctx context.Context, c LogCheckpoint, r event.Record) (string, error) {
-	switch {
-	case r.Form == 0:
-		return "", ErrForm
-	case r.Sequence > c.Size:
+	if r.Sequence > c.Size {
 		return "", ErrNotCovered
 	}
 	opening, err := r.Opening()

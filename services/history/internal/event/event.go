@@ -35,11 +35,9 @@ type Record struct {
 	Actor      string        `json:"actor"`      // the operator who appended it
 	RecordedAt int64         `json:"recordedAt"` // microseconds since 1970 UTC
 
-	// Form is the layout of Hash and of the leaf: 1 commits to the public and the private part separately, so that a reader can verify the
-	// public one. 0 is that of earlier releases.
-	Form int `json:"form,omitempty"`
-	// Evidence is the private part: JSON of a privatePart, as hashed. It is nil in events of form 0 without evidence.
-	Evidence *string `json:"evidence,omitempty"`
+	// Evidence is the private part: JSON of a privatePart, as hashed. The leaf commits to it separately from the public part, so that a
+	// reader can verify the public one.
+	Evidence string `json:"evidence"`
 
 	ContentHash string `json:"contentHash"` // of the content; equal for duplicates
 	PrevHash    string `json:"prevHash"`    // Hash of the previous event of the slug; empty for the first
@@ -118,14 +116,14 @@ func New(e api.VerificationEvent) (Record, error) {
 }
 
 // privatePart is the part of an event that no consumer sees. The salt keeps a hash of it from confirming a guess. Actor comes first, so that
-// Intact finds it without parsing; events of form 0 have none. The evidence is nil if the event has none.
+// Intact finds it without parsing. The evidence is nil if the event has none.
 type privatePart struct {
-	Actor string `json:"actor,omitempty"`
+	Actor string `json:"actor"`
 	Salt  string `json:"salt"` // 128 random bits, hexadecimal
 	*api.Evidence
 }
 
-// Attach sets the form and the private part. Actor must be set. Call it before Seal, which commits to it.
+// Attach sets the private part. Actor must be set. Call it before Seal, which commits to it.
 func (r *Record) Attach(e api.Evidence) error {
 	salt := make([]byte, 16)
 	_, _ = rand.Read(salt) // never fails
@@ -134,17 +132,14 @@ func (r *Record) Attach(e api.Evidence) error {
 		part.Evidence = &e
 	}
 	text, err := json.Marshal(part)
-	r.Form, r.Evidence = 1, new(string(text))
+	r.Evidence = string(text)
 	return err
 }
 
 // Private returns the private evidence, nil if there is none.
 func (r *Record) Private() (*api.Evidence, error) {
-	if r.Evidence == nil {
-		return nil, nil
-	}
 	var p privatePart
-	if err := json.Unmarshal([]byte(*r.Evidence), &p); err != nil {
+	if err := json.Unmarshal([]byte(r.Evidence), &p); err != nil {
 		return nil, fmt.Errorf("evidence of event %s: %w", r.ID, err)
 	}
 	if p.Evidence != nil {
@@ -156,22 +151,15 @@ func (r *Record) Private() (*api.Evidence, error) {
 // Seal appends the record to the chain whose newest event has the hash prev, empty for a new chain: it sets PrevHash and Hash.
 // Every other field except Sequence must be set, because the hash covers it.
 func (r *Record) Seal(prev string) {
-	r.PrevHash, r.Hash = prev, r.chained(prev, r.Leaf())
+	r.PrevHash, r.Hash = prev, chained(prev, r.Leaf())
 }
 
-// chained returns the hash of the record in the chain whose newest event has the hash prev. leaf is its leaf, which form 0 does not need.
-func (r *Record) chained(prev string, leaf []byte) string {
-	if r.Form == 1 {
-		return digest("opportunity verification event 3", prev, string(leaf))
-	}
-	fields := append([]string{prev, r.ID, r.Actor, strconv.FormatInt(r.RecordedAt, 10)}, r.content()...)
-	if r.Evidence == nil {
-		return digest("opportunity verification event 1", fields...)
-	}
-	return digest("opportunity verification event 2", append(fields, digest("opportunity verification event evidence 1", *r.Evidence))...)
+// chained returns the hash of the event with that leaf in the chain whose newest event has the hash prev.
+func chained(prev string, leaf []byte) string {
+	return digest("opportunity verification event 3", prev, string(leaf))
 }
 
-// Entry is the leaf of an event of form 1 in the log of all events, as canonical JSON (RFC 8785).
+// Entry is the leaf of an event in the log of all events, as canonical JSON (RFC 8785).
 type Entry struct {
 	Event json.RawMessage `json:"event"` // as the API shows it
 	Opening
@@ -190,9 +178,6 @@ type Opening struct {
 // Leaf returns the leaf of the record in the log of all events. The leaf reveals neither the actor nor the evidence: it has salted hashes of
 // them. It returns nil if the stored JSON of the record is not valid.
 func (r *Record) Leaf() []byte {
-	if r.Form != 1 {
-		return appendJoined(nil, "opportunity verification event leaf 1", r.Hash, r.ID, strconv.FormatInt(r.RecordedAt, 10), r.ContentHash)
-	}
 	public, err := r.public()
 	if err != nil {
 		return nil
@@ -209,7 +194,7 @@ func (r *Record) Leaf() []byte {
 }
 
 func (r *Record) opening() Opening {
-	sum := sha256.Sum256([]byte(*r.Evidence))
+	sum := sha256.Sum256([]byte(r.Evidence))
 	return Opening{Private: hex.EncodeToString(sum[:]), RecordedAt: time.UnixMicro(r.RecordedAt).UTC()}
 }
 
@@ -221,7 +206,7 @@ func (r *Record) public() (json.RawMessage, error) {
 	})
 }
 
-// Opening returns the opening of the record, which must have form 1.
+// Opening returns the opening of the record.
 func (r *Record) Opening() (o Opening, err error) {
 	recorded, err := r.public()
 	if err != nil {
@@ -293,21 +278,18 @@ func (r *Record) Intact() bool {
 
 // IntactLeaf returns the leaf of the record, and whether it is intact.
 func (r *Record) IntactLeaf() (leaf []byte, intact bool) {
-	if !r.validForm() {
+	if !r.namesActor() {
 		return nil, false
 	}
 	leaf = r.Leaf()
 	validFacts := r.Facts == nil || *r.Facts != "" // an empty text has the same hash as nil
-	return leaf, validFacts && r.ContentHash == digest(contentForm, r.content()...) && r.Hash == r.chained(r.PrevHash, leaf)
+	return leaf, validFacts && r.ContentHash == digest(contentForm, r.content()...) && r.Hash == chained(r.PrevHash, leaf)
 }
 
-// validForm reports whether the form is known, and in form 1 whether the private part names the actor.
-func (r *Record) validForm() bool {
-	if r.Form == 0 {
-		return true
-	}
+// namesActor reports whether the private part names the actor.
+func (r *Record) namesActor() bool {
 	actor, err := json.Marshal(r.Actor)
-	return err == nil && r.Form == 1 && r.Evidence != nil && strings.HasPrefix(*r.Evidence, `{"actor":`+string(actor)+`,`)
+	return err == nil && strings.HasPrefix(r.Evidence, `{"actor":`+string(actor)+`,`)
 }
 
 // HashWithoutFacts returns the content hash that a review that ends in closed had before it was given the facts in effect. Of any other

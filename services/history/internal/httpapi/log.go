@@ -27,8 +27,6 @@ var (
 	noTile          = problem.New(problem.NotFound, "The log has no such tile. Read the checkpoint of the log first; its size says which tiles there are.")
 	noEvent         = problem.New(problem.NotFound, "There is no event with this id in the history of a public record.")
 	notCovered      = problem.New(problem.NotFound, "No checkpoint of the log covers this event yet. Try again in a minute.")
-	earlierForm     = problem.New(problem.NotFound, "This event was recorded by a release whose events cannot be proved one by one. "+
-		"The checkpoints cover it, and the operator can verify it.")
 )
 
 // logCheckpoint serves the published checkpoint of the log (C2SP tlog-tiles).
@@ -106,10 +104,7 @@ func (a API) logProof(g *gin.Context) (web.Reply, error) {
 		if err == nil {
 			proof, err = a.Log.Prove(ctx, c, r)
 		}
-		switch {
-		case errors.Is(err, checkpoint.ErrForm):
-			return earlierForm
-		case errors.Is(err, checkpoint.ErrNotCovered):
+		if errors.Is(err, checkpoint.ErrNotCovered) {
 			return notCovered
 		}
 		return err

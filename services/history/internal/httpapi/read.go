@@ -88,8 +88,8 @@ func (a API) unpublished(g *gin.Context) (web.Reply, error) {
 // summaries serves the summaries after a sequence. It waits if there are none yet.
 func (a API) summaries(g *gin.Context) (web.Reply, error) {
 	if highwater.Lost(g.Writer) {
-		return web.Reply{JSON: api.SummaryFeed{Rules: api.SummaryRules, StartOver: true}}, nil
+		return web.Reply{JSON: api.SummaryFeed{StartOver: true}}, nil
 	}
 	page, err := feed.Serve(g.Request, server.Draining(g.Request), a.Summaries)
-	return web.Reply{JSON: api.SummaryFeed{Rules: api.SummaryRules, Summaries: page.Changes}}, err
+	return web.Reply{JSON: api.SummaryFeed{Summaries: page.Changes}}, err
 }

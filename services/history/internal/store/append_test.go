@@ -41,27 +41,6 @@ func TestRepeatedAppendChangesNothing(t *testing.T) {
 	})
 }
 
-// An event that an earlier release recorded as it was given is not recorded a second time in its completed form.
-func TestACompletedEventIsADuplicateOfTheGivenOne(t *testing.T) {
-	onBoth(t, func(t *testing.T, s testStore) {
-		s.publish(t, "a")
-		given := review("a", 1, "")
-		s.add(t, given)
-		completed := given
-		completed.SourceURLs = append([]string{"https://a.example/more"}, given.SourceURLs...)
-		again := eventfile.Line{Event: completed, AsGiven: &given}
-		appended, duplicates, err := s.Append(t.Context(), "ada", recorded, fileOf([]eventfile.Line{again}))
-		require.NoError(t, err)
-		require.Equal(t, [2]int{0, 1}, [2]int{appended, duplicates})
-
-		done, err := s.Review(t.Context(), recorded, event.Proposal{Actor: "ada", Line: again})
-		require.NoError(t, err)
-		require.True(t, done.Duplicate)
-		require.Len(t, s.events(t, "a"), 1)
-		require.NotEmpty(t, done.Record.ID)
-	})
-}
-
 func TestAClosedReviewRecordsThatApplicationsAreClosed(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		s.publish(t, "a")
@@ -109,14 +88,14 @@ func TestEvidenceIsStoredWithTheEvent(t *testing.T) {
 func (s testStore) chains(t testing.TB) (events int) {
 	t.Helper()
 	rows, err := s.db.WithContext(t.Context()).Raw(`SELECT sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note,
-		actor, recorded_at, form, evidence, content_hash, prev_hash, hash FROM verification_events ORDER BY sequence`).Rows()
+		actor, recorded_at, evidence, content_hash, prev_hash, hash FROM verification_events ORDER BY sequence`).Rows()
 	require.NoError(t, err)
 	defer rows.Close()
 	last := map[string]string{}
 	for rows.Next() {
 		var r event.Record
 		require.NoError(t, rows.Scan(&r.Sequence, &r.ID, &r.Slug, &r.CheckedAt, &r.CheckType, &r.Outcome, &r.SourceURLs, &r.Facts, &r.Note,
-			&r.Actor, &r.RecordedAt, &r.Form, &r.Evidence, &r.ContentHash, &r.PrevHash, &r.Hash))
+			&r.Actor, &r.RecordedAt, &r.Evidence, &r.ContentHash, &r.PrevHash, &r.Hash))
 		events++
 		require.EqualValues(t, events, r.Sequence, "sequences must have no gaps")
 		require.Equal(t, last[r.Slug], r.PrevHash)

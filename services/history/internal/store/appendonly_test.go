@@ -55,10 +55,10 @@ func TestSQLiteRejectsReplaceWithoutPragma(t *testing.T) {
 	before, plain := s.events(t, "a"), storetest.Plain(t, url)
 	const columns = "slug, checked_at, check_type, outcome, source_urls, facts, 'x', actor, recorded_at"
 	for _, row := range []string{
-		"sequence, 'x', " + columns + ", 'x', 'x', 'x', evidence, form",
-		"99, id, " + columns + ", 'x', 'x', 'x', evidence, form",
-		"99, 'x', " + columns + ", content_hash, 'x', 'x', evidence, form",
-		"99, 'x', " + columns + ", 'x', prev_hash, 'x', evidence, form",
+		"sequence, 'x', " + columns + ", 'x', 'x', 'x', evidence",
+		"99, id, " + columns + ", 'x', 'x', 'x', evidence",
+		"99, 'x', " + columns + ", content_hash, 'x', 'x', evidence",
+		"99, 'x', " + columns + ", 'x', prev_hash, 'x', evidence",
 	} {
 		for _, verb := range []string{"REPLACE", "INSERT OR REPLACE"} {
 			_, err := plain.ExecContext(t.Context(), verb+" INTO verification_events SELECT "+row+" FROM verification_events WHERE sequence = 1")

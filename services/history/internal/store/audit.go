@@ -127,7 +127,7 @@ func (s *snapshot) Summaries(after string, maxEvents int) ([]audit.Summary, erro
 	out := make([]audit.Summary, len(slugs))
 	for i, r := range rows[:len(slugs)] {
 		out[i] = audit.Summary{
-			Slug: r.Slug, Sequence: r.Sequence, Events: r.Events, Stored: r.Summary, Outdated: r.Derived != r.Sequence, Records: chains[r.Slug],
+			Slug: r.Slug, Sequence: r.Sequence, Events: r.Events, Stored: r.Summary, Records: chains[r.Slug],
 		}
 	}
 	return out, err

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,8 +16,8 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
-	"opportunity.internal/pkg/feed"
 	"opportunity.internal/services/history/internal/event"
+	"opportunity.internal/services/history/internal/summary"
 )
 
 var verifyListings = flag.Int("verify.listings", 1_000, "listings of BenchmarkVerify, with a hundred events each")
@@ -56,11 +57,11 @@ func BenchmarkVerify(b *testing.B) {
 func (s testStore) insertHistory(b *testing.B, listings, each int) {
 	b.Helper()
 	last := make([]string, listings)
-	const columns = "sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at, content_hash, prev_hash, hash"
+	const columns = "sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at, content_hash, prev_hash, hash, evidence"
 	require.NoError(b, s.db.WithContext(b.Context()).Transaction(func(tx *gorm.DB) error {
 		var values []any
 		flush := func() {
-			rows := strings.TrimSuffix(strings.Repeat("("+strings.TrimSuffix(strings.Repeat("?,", 14), ",")+"),", len(values)/14), ",")
+			rows := strings.TrimSuffix(strings.Repeat("("+strings.TrimSuffix(strings.Repeat("?,", 15), ",")+"),", len(values)/15), ",")
 			require.NoError(b, tx.Exec("INSERT INTO verification_events ("+columns+") VALUES "+rows, values...).Error)
 			values = values[:0]
 		}
@@ -73,27 +74,30 @@ func (s testStore) insertHistory(b *testing.B, listings, each int) {
 			r, err := event.New(e)
 			require.NoError(b, err)
 			r.Sequence, r.ID, r.Actor, r.RecordedAt = int64(n+1), uuid.NewString(), "link-checker", e.CheckedAt.UnixMicro()
+			require.NoError(b, r.Attach(api.Evidence{}))
 			r.Seal(last[n%listings])
 			last[n%listings] = r.Hash
 			values = append(values, r.Sequence, r.ID, r.Slug, r.CheckedAt, r.CheckType, r.Outcome, r.SourceURLs, r.Facts, r.Note, r.Actor, r.RecordedAt,
-				r.ContentHash, r.PrevHash, r.Hash)
-			if len(values) == 14*500 || n+1 == listings*each {
+				r.ContentHash, r.PrevHash, r.Hash, r.Evidence)
+			if len(values) == 15*500 || n+1 == listings*each {
 				flush()
 			}
 		}
-		require.NoError(b, tx.Exec(`INSERT INTO summaries (slug, sequence, events, summary)
-			SELECT slug, max(sequence), count(*), '' FROM verification_events GROUP BY slug`).Error)
 		return tx.Exec("UPDATE change_sequence SET value = ?", listings*each).Error
 	}))
 	require.NoError(b, s.db.Exec("ANALYZE").Error)
-	for after := int64(0); ; { // derives them
-		page, err := s.Summaries(b.Context(), after, feed.PageSize)
-		require.NoError(b, err)
-		if len(page) == 0 {
-			return
+	require.NoError(b, s.db.Transaction(func(tx *gorm.DB) error {
+		for n := range listings {
+			slug := fmt.Sprintf("listing-%06d", n)
+			events, _, err := s.AsOf(b.Context(), slug, recorded.AddDate(10, 0, 0))
+			require.NoError(b, err)
+			slices.Reverse(events)
+			text, err := summary.Encode(slug, events)
+			require.NoError(b, err)
+			require.NoError(b, tx.Exec("INSERT INTO summaries VALUES (?, ?, ?, ?)", slug, events[each-1].Sequence, each, text).Error)
 		}
-		after = page[len(page)-1].Sequence
-	}
+		return nil
+	}))
 }
 
 // processCPU returns the processor time of this process.

@@ -194,7 +194,7 @@ func recordsAfter(db *gorm.DB, after int64, limit int) ([]event.Record, error) {
 // The columns of event.Record, and the part of them that summaries depend on.
 const (
 	eventColumns = "sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, evidence"
-	allColumns   = eventColumns + ", form, actor, recorded_at, content_hash, prev_hash, hash"
+	allColumns   = eventColumns + ", actor, recorded_at, content_hash, prev_hash, hash"
 )
 
 // findRecords returns the columns of the matching events. n is their approximate number. It avoids gorm's reflection, because verification reads
@@ -208,7 +208,7 @@ func findRecords(db *gorm.DB, columns string, n int, condition string, args ...a
 	records := make([]event.Record, 0, n)
 	var r event.Record
 	into := []any{&r.Sequence, &r.ID, &r.Slug, &r.CheckedAt, (*string)(&r.CheckType), (*string)(&r.Outcome), &r.SourceURLs, &r.Facts, &r.Note, &r.Evidence,
-		&r.Form, &r.Actor, &r.RecordedAt, &r.ContentHash, &r.PrevHash, &r.Hash}
+		&r.Actor, &r.RecordedAt, &r.ContentHash, &r.PrevHash, &r.Hash}
 	if columns == eventColumns {
 		into = into[:10]
 	}

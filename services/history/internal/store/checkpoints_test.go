@@ -1,13 +1,10 @@
 package store_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history/internal/audit"
@@ -101,33 +98,5 @@ func TestAppendsContinueDuringAudit(t *testing.T) {
 			return err
 		}))
 		require.EqualValues(t, 16, s.audit(t, k).Events)
-	})
-}
-
-// A stored summary changes only with the next event of its listing, so verify must accept summaries of older releases.
-func TestSummariesOfOlderReleasesMatch(t *testing.T) {
-	onBoth(t, func(t *testing.T, s testStore) {
-		s.add(t, review("a", 0, "x"), link("a", 1, api.OutcomeClosed))
-		db := s.db.WithContext(t.Context())
-		var text string
-		require.NoError(t, db.Raw("SELECT summary FROM summaries WHERE slug = 'a'").Scan(&text).Error)
-		var fields map[string]json.RawMessage
-		require.NoError(t, json.Unmarshal([]byte(text), &fields))
-		require.Contains(t, fields, "doubt")
-		store := func() {
-			t.Helper()
-			changed, err := json.Marshal(fields)
-			require.NoError(t, err)
-			require.NoError(t, db.Exec("UPDATE summaries SET summary = ? WHERE slug = 'a'", string(changed)).Error)
-		}
-		doubt := fields["doubt"]
-		delete(fields, "doubt")
-		store()
-		report := s.audit(t, keys(t, seed))
-		require.True(t, report.Fits, "%+v", report.Findings)
-
-		fields["doubt"] = bytes.Replace(doubt, []byte(`"closed"`), []byte(`"reachable"`), 1)
-		store()
-		require.False(t, s.audit(t, keys(t, seed)).Fits)
 	})
 }

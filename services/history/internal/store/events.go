@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -30,8 +29,7 @@ type eventRow struct {
 	Note        string
 	Actor       string
 	RecordedAt  int64
-	Form        int
-	Evidence    *string
+	Evidence    string
 	ContentHash string
 	PrevHash    string
 	Hash        string
@@ -44,7 +42,6 @@ type summaryRow struct {
 	Sequence int64
 	Events   int
 	Summary  string
-	Derived  int64 // Sequence when the current rules derived Summary; any other value: derive again
 }
 
 func (summaryRow) TableName() string { return "summaries" }
@@ -68,9 +65,6 @@ type proposed struct {
 
 	LastEventID *string
 	evidence    api.Evidence
-
-	// givenHash is the content hash of the event before it was completed, empty if nothing was added.
-	givenHash string
 }
 
 // propose returns the record of a line by actor at now.
@@ -80,15 +74,7 @@ func propose(l eventfile.Line, actor string, now time.Time) (proposed, error) {
 		return proposed{}, err
 	}
 	r.Actor, r.RecordedAt = actor, max(now.UnixMicro(), r.CheckedAt)
-	p := proposed{Record: r, LastEventID: l.LastEventID, evidence: l.Evidence}
-	if l.AsGiven != nil {
-		given, err := event.New(*l.AsGiven)
-		if err != nil {
-			return proposed{}, err
-		}
-		p.givenHash = given.ContentHash
-	}
-	return p, nil
+	return proposed{Record: r, LastEventID: l.LastEventID, evidence: l.Evidence}, nil
 }
 
 // Append records the events of lines at now and updates the summaries, in one transaction, while the lines arrive. An event with a later check
@@ -262,7 +248,7 @@ func extend(chain []event.Record, records []proposed, next int64) (extended []ev
 	before := chain
 	for i := range records {
 		p := &records[i]
-		if hash := cmp.Or(held[p.ContentHash], held[p.givenHash]); hash != "" { // a duplicate, perhaps after a lost response: skip the precondition
+		if hash := held[p.ContentHash]; hash != "" { // a duplicate, perhaps after a lost response: skip the precondition
 			p.ContentHash = hash
 			continue
 		}
@@ -330,7 +316,7 @@ func recordedAfter(chain []event.Record, id string) []event.Record {
 func summarize(slug string, chain []event.Record) (summaryRow, error) {
 	text, err := summary.Encode(slug, chain)
 	last := chain[len(chain)-1].Sequence
-	return summaryRow{Slug: slug, Sequence: last, Events: len(chain), Summary: text, Derived: last}, err
+	return summaryRow{Slug: slug, Sequence: last, Events: len(chain), Summary: text}, err
 }
 
 func save(tx *gorm.DB, fresh []eventRow, summaries []summaryRow) error {
@@ -340,57 +326,18 @@ func save(tx *gorm.DB, fresh []eventRow, summaries []summaryRow) error {
 	return database.Insert(tx, summaries, "slug")
 }
 
-// Summaries returns up to limit summaries with a sequence above after, ordered by sequence. It first derives summaries of older rules
-// again: those from before an upgrade, or from a replica that is not upgraded yet.
+// Summaries returns up to limit summaries with a sequence above after, ordered by sequence.
 func (s *Store) Summaries(ctx context.Context, after int64, limit int) ([]api.EncodedSummary, error) {
-	for {
-		var rows []summaryRow
-		err := s.db.WithContext(ctx).Where("sequence > ?", after).Order("sequence").Limit(limit).Find(&rows).Error
-		if err != nil {
-			return nil, database.Outage(err)
-		}
-		var outdated []string
-		summaries := make([]api.EncodedSummary, len(rows))
-		for i, row := range rows {
-			if row.Derived != row.Sequence {
-				outdated = append(outdated, row.Slug)
-			}
-			summaries[i] = api.EncodedSummary{Slug: row.Slug, Sequence: row.Sequence, JSON: row.Summary}
-		}
-		if len(outdated) == 0 {
-			return summaries, nil
-		}
-		for some := range slices.Chunk(outdated, listingsPerBatch) {
-			if err := s.derive(ctx, some); err != nil {
-				return nil, err
-			}
-		}
+	var rows []summaryRow
+	err := s.db.WithContext(ctx).Where("sequence > ?", after).Order("sequence").Limit(limit).Find(&rows).Error
+	if err != nil {
+		return nil, database.Outage(err)
 	}
-}
-
-// derive derives the summaries of slugs again. Their sequences do not change, because no event was added.
-func (s *Store) derive(ctx context.Context, slugs []string) error {
-	return s.exclusively(ctx, appendTimeout, func(tx *gorm.DB, next int64) (int64, error) {
-		chains, err := load(tx, eventColumns, len(slugs), slugs)
-		if err != nil {
-			return next, err
-		}
-		rows := make([]summaryRow, 0, len(slugs))
-		for _, slug := range slugs {
-			if len(chains[slug]) == 0 { // its events were removed from the database: `history verify` reports that
-				if err := tx.Exec("UPDATE summaries SET derived = sequence WHERE slug = ?", slug).Error; err != nil {
-					return next, err
-				}
-				continue
-			}
-			row, err := summarize(slug, chains[slug])
-			if err != nil {
-				return next, err
-			}
-			rows = append(rows, row)
-		}
-		return next, save(tx, nil, rows)
-	})
+	summaries := make([]api.EncodedSummary, len(rows))
+	for i, row := range rows {
+		summaries[i] = api.EncodedSummary{Slug: row.Slug, Sequence: row.Sequence, JSON: row.Summary}
+	}
+	return summaries, nil
 }
 
 // History returns a page of the events of slug, newest check first. Of checks with the same time, the last recorded comes first.

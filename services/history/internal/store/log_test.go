@@ -21,10 +21,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/cosignature"
 	"opportunity.internal/services/history/internal/checkpoint"
-	"opportunity.internal/services/history/internal/event"
 )
 
 const logName = "api.example/opportunity-history"
@@ -171,34 +169,6 @@ func TestEveryEventIsProved(t *testing.T) {
 		report := s.audit(t, l.Keys)
 		require.True(t, report.Fits, report.Findings)
 		require.EqualValues(t, total, report.Logged)
-	})
-}
-
-// Events that a release without the log recorded stay valid, and the log covers them; only those of this release have proofs.
-func TestEventsOfBeforeTheLogStayValid(t *testing.T) {
-	onBoth(t, func(t *testing.T, s testStore) {
-		now := recorded
-		l := s.log(t, &now)
-		old, err := event.New(apitest.Verified("a", day0))
-		require.NoError(t, err)
-		old.Sequence, old.ID, old.Actor, old.RecordedAt = 1, "0198f000-0000-7000-8000-000000000001", "ada", day0.UnixMicro()
-		old.Seal("")
-		require.NoError(t, s.InsertRecord(t.Context(), old))
-		s.asSuperuser(t, "UPDATE change_sequence SET value = 1")
-		s.sign(t, l.Keys)
-		s.addMany(t, "a", 1)
-		s.sign(t, l.Keys)
-		require.NoError(t, l.Sign(t.Context()))
-		report := s.audit(t, l.Keys)
-		require.True(t, report.Fits, report.Findings)
-		require.EqualValues(t, 2, report.Logged)
-		c := s.published(t, l)
-		_, err = l.Prove(t.Context(), c, old)
-		require.ErrorIs(t, err, checkpoint.ErrForm)
-		records, err := s.Records(t.Context(), 1, 1)
-		require.NoError(t, err)
-		_, err = l.Prove(t.Context(), c, records[0])
-		require.NoError(t, err)
 	})
 }
 

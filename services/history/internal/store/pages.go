@@ -50,11 +50,13 @@ func eachCitation(tx *gorm.DB, use func(citation) error) error {
 		if err := json.Unmarshal([]byte(pages), &c.urls); err != nil {
 			return err
 		}
-		found, err := privateOf(eventRow{Evidence: evidence})
-		if err != nil {
-			return err
+		if evidence != nil {
+			found, err := privateOf(eventRow{Evidence: *evidence})
+			if err != nil {
+				return err
+			}
+			c.quotes = found.Quotes
 		}
-		c.quotes = found.Quotes
 		for _, q := range c.quotes {
 			c.urls = append(c.urls, q.SourceURL)
 		}

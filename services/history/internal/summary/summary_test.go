@@ -333,7 +333,7 @@ func unbrokenPair(events []api.RecordedEvent, first, second api.RecordedEvent) b
 }
 
 func TestEncodedSummaryNamesItsLastEvent(t *testing.T) {
-	record := event.Record{Sequence: 7, ID: "first", Slug: "a", CheckType: api.LinkCheck, Outcome: api.OutcomeClosed, SourceURLs: "[]"}
+	record := event.Record{Sequence: 7, ID: "first", Slug: "a", Evidence: "{}", CheckType: api.LinkCheck, Outcome: api.OutcomeClosed, SourceURLs: "[]"}
 	last := record
 	last.Sequence, last.ID = 9, "last"
 	text, err := summary.Encode("a", []event.Record{record, last})

@@ -25,8 +25,7 @@ CREATE TABLE verification_events (
     content_hash text   NOT NULL UNIQUE,
     prev_hash    text   NOT NULL,
     hash         text   NOT NULL,
-    evidence     text,   -- private evidence of a review, salted JSON as it was hashed; null if there is none
-    form         integer NOT NULL DEFAULT 0, -- the layout of the hash and the leaf of the event
+    evidence     text   NOT NULL, -- the private part, salted JSON as it was hashed
     UNIQUE (slug, prev_hash) -- a chain has no branches
 );
 CREATE INDEX verification_events_newest ON verification_events (slug, checked_at DESC, sequence DESC);
@@ -56,8 +55,7 @@ CREATE TABLE summaries (
     slug     text   PRIMARY KEY,
     sequence bigint NOT NULL UNIQUE, -- of the listing's newest event
     events   bigint NOT NULL,
-    summary  text   NOT NULL,
-    derived  bigint NOT NULL DEFAULT 0 -- the sequence that the summary had when the current rules derived it. A change of the rules sets it to 0.
+    summary  text   NOT NULL
 );
 
 -- What the catalog says of its listings, copied. The greatest sequence is how far the copy has come.

@@ -25,8 +25,7 @@ CREATE TABLE verification_events (
     content_hash TEXT    NOT NULL UNIQUE,
     prev_hash    TEXT    NOT NULL,
     hash         TEXT    NOT NULL,
-    evidence     TEXT,    -- private evidence of a review, salted JSON as it was hashed; null if there is none
-    form         INTEGER NOT NULL DEFAULT 0, -- the layout of the hash and the leaf of the event
+    evidence     TEXT    NOT NULL, -- the private part, salted JSON as it was hashed
     UNIQUE (slug, prev_hash) -- a chain has no branches
 ) STRICT;
 CREATE INDEX verification_events_newest ON verification_events (slug, checked_at DESC, sequence DESC);
@@ -62,8 +61,7 @@ CREATE TABLE summaries (
     slug     TEXT    PRIMARY KEY,
     sequence INTEGER NOT NULL UNIQUE, -- of the listing's newest event
     events   INTEGER NOT NULL,
-    summary  TEXT    NOT NULL,
-    derived  INTEGER NOT NULL DEFAULT 0 -- the sequence that the summary had when the current rules derived it. A change of the rules sets it to 0.
+    summary  TEXT    NOT NULL
 ) STRICT;
 
 -- What the catalog says of its listings, copied. The greatest sequence is how far the copy has come.
