@@ -183,11 +183,6 @@ func TestOtherAlertsFire(t *testing.T) {
 		{"OpportunityLinkChecksMissing", "warning", false, []metric{
 			{ago(23 * time.Hour), "history_link_run_success_timestamp_seconds", nil}, {constant(1), "opportunity_service_info", []string{"service", "history"}},
 		}},
-		{"OpportunityCheckpointMissing", "warning", true, []metric{{ago(27 * time.Hour), "history_checkpoint_timestamp_seconds", nil}}},
-		{"OpportunityCheckpointMissing", "warning", true, []metric{{counterSince(1, 10*time.Minute), "history_checkpoint_failures_total", nil}}},
-		{"OpportunityCheckpointMissing", "warning", false, []metric{
-			{ago(25 * time.Hour), "history_checkpoint_timestamp_seconds", nil}, {constant(3), "history_checkpoint_failures_total", nil},
-		}},
 		{"OpportunityLogLag", "warning", true, []metric{{constant(301), "history_log_lag_seconds", nil}}},
 		{"OpportunityLogLag", "warning", false, []metric{{constant(299), "history_log_lag_seconds", nil}}},
 		{"OpportunityWitnessFailing", "warning", true, []metric{{growing(1, 0), "history_witness_failures_total", nil}}},

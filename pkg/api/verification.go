@@ -78,12 +78,6 @@ type VerificationEvent struct {
 	Note       string    `json:"note"`
 }
 
-// ProvedEvent is an event with the proof that the log of the history has it, for readers without an account.
-type ProvedEvent struct {
-	Event VerificationEvent `json:"event"`
-	Proof string            `json:"proof"` // C2SP tlog-proof
-}
-
 // Summary is derived from all events of one record. The history service computes it and the catalog stores a copy. The verification
 // status depends on the summary, the latest material change of the listing, and the current time.
 type Summary struct {

@@ -3,6 +3,7 @@
 package eventfile
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -14,6 +15,9 @@ import (
 
 // maxSources bounds the source URLs of one event.
 const maxSources = 100
+
+// maxEvent bounds an event as JSON, in bytes. Its proof has the event as base64 and must have at most 100 KB.
+const maxEvent = 64_000
 
 // File is an events file that was read to its end.
 type File struct {
@@ -138,6 +142,9 @@ func (l line) check(now time.Time, read *Line) (p api.Problems) {
 	if len(p) == 0 {
 		read.complete()
 		read.Evidence, p = l.evidence(read.Event)
+		if text, _ := json.Marshal(read.Event); len(text) > maxEvent {
+			p = append(p, fmt.Sprintf("the event has %d bytes as JSON, want at most %d: shorten sources, notes and requirements", len(text), maxEvent))
+		}
 	}
 	return p
 }

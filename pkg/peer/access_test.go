@@ -59,9 +59,9 @@ func TestAccess(t *testing.T) {
 		{"/internal/v1/reviews", secret("c"), 200},
 		{"/internal/v2/anything", secret("n"), 404},
 		{"/.well-known/opportunity-history", "", 200},
-		{"/.well-known/opportunity-history/1", "", 200},
-		{"/.well-known/opportunity-history/1", secret("n"), 200},
-		{"/.well-known/opportunity-history/1", secret("x"), 401},
+		{"/.well-known/opportunity-history/log/checkpoint", "", 200},
+		{"/.well-known/opportunity-history/log/checkpoint", secret("n"), 200},
+		{"/.well-known/opportunity-history/log/checkpoint", secret("x"), 401},
 		{"/readyz", "", 200},
 	} {
 		require.Equal(t, c.want, status(t, url+c.path, c.token), "%s with %.1s", c.path, c.token)

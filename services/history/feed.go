@@ -52,10 +52,6 @@ func newGuard(r *service.Runtime, cfg Config, log checkpoint.Log, events *store.
 	return r.Guard(highwater.Owner{
 		Store: peer.History, Key: key, Newest: events.Newest, Keeps: keeps,
 		Has: hasOf(log, events),
-		Number: func(note string) (int64, error) {
-			c, err := log.Keys.Open(note)
-			return c.Number, err
-		},
 	}, catalog), catalog, nil
 }
 

@@ -11,8 +11,6 @@ require (
 	github.com/prometheus/client_golang v1.25.0
 	github.com/sony/gobreaker/v2 v2.4.0
 	github.com/stretchr/testify v1.12.1
-	github.com/transparency-dev/formats v0.1.1
-	github.com/transparency-dev/merkle v0.0.2
 	golang.org/x/mod v0.42.0
 	gorm.io/gorm v1.31.2
 	opportunity.internal/pkg v0.0.0

@@ -35,18 +35,14 @@ var definition = service.Definition[Config]{
 //   - migrate brings the schema up to date.
 //   - check checks the settings, the schema and the connection to the catalog.
 //   - check-links checks the due application links.
-//   - checkpoint signs a checkpoint now.
-//   - export writes all events and checkpoints.
+//   - export writes all events.
 //   - prove writes an event with the proof that the log has it.
 //   - recover decides what becomes of a database that was set back; see Recover.
-//   - verify verifies all events against the signed checkpoints. It returns ErrMismatch if they do not match.
+//   - verify verifies all events against the log. It returns ErrMismatch if they do not match.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
 		"check-links": {Load: loadForLinks, Run: func(ctx context.Context, c Config, _ []string) error {
 			return checkLinks(ctx, c, os.Stdout)
-		}},
-		"checkpoint": {Run: func(ctx context.Context, c Config, _ []string) error {
-			return SignNow(ctx, c, os.Stdout)
 		}},
 		"export": {Load: ProofConfig, Run: func(ctx context.Context, c Config, _ []string) error {
 			return Export(ctx, c, os.Stdout)
@@ -91,7 +87,7 @@ func start(r *service.Runtime, cfg Config) error {
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	engine := web.New(problems)
 	httpapi.API{
-		Store: events, Keys: log.Keys, Log: log, CatchUp: copied.CatchUp, PublicURL: cfg.PublicURL, Now: r.Now, RequireQuotes: cfg.RequireQuotes,
+		Store: events, Log: log, CatchUp: copied.CatchUp, PublicURL: cfg.PublicURL, Now: r.Now, RequireQuotes: cfg.RequireQuotes,
 		Summaries: highwater.Changes(guard, events.Summaries),
 	}.Routes(engine, problems, &r.Ready)
 	access := peer.NewAccess(peer.History, cfg.Callers, problems)
@@ -99,23 +95,19 @@ func start(r *service.Runtime, cfg Config) error {
 
 	r.WatchPeer(peer.Catalog, cfg.CatalogURL, cfg.Tokens)
 	r.Go("listings feed", func(ctx context.Context) error { return copied.Follow(ctx, r.Log, r.Registry) })
-	return sign(r, log, events, guard, catalog)
+	return sign(r, log, guard, catalog)
 }
 
 // sign registers the loops that sign checkpoints and have witnesses cosign them.
-func sign(r *service.Runtime, log checkpoint.Log, events *store.Store, guard *highwater.Guard, catalog highwater.Keeper) error {
-	daily, witnesses := checkpointFailures(r.Registry), witnessFailures(r.Registry)
+func sign(r *service.Runtime, log checkpoint.Log, guard *highwater.Guard, catalog highwater.Keeper) error {
+	witnesses := witnessFailures(r.Registry)
 	if !log.Keys.Signs() {
 		r.Log.Warn("checkpoints disabled: OPPORTUNITY_HISTORY_SIGNING_KEY is not set")
 		return nil
 	}
-	exchange := func(ctx context.Context) error { return guard.Exchange(ctx, catalog) }
-	notary := checkpoint.Notary{Store: events, Keys: log.Keys, Now: r.Now, Log: r.Log, Exchange: exchange, Failed: daily.Inc}
-	r.Every(service.Loop{Name: "daily checkpoint", Interval: time.Second, Retry: 10 * time.Second, Do: guard.AfterReport(notary.SignDaily)})
-
-	log.Exchange = exchange
-	log.Lost = func(ctx context.Context, c checkpoint.LogCheckpoint) error {
-		return guard.ReportLoss(ctx, highwater.CheckpointLoss(highwater.LogCheckpoint, c.Size, c.Note))
+	log.Exchange = func(ctx context.Context) error { return guard.Exchange(ctx, catalog) }
+	log.Lost = func(ctx context.Context, c checkpoint.Checkpoint) error {
+		return guard.ReportLoss(ctx, highwater.CheckpointLoss(highwater.LogCheckpoint, c.N, c.Note))
 	}
 	r.Every(service.Loop{Name: "log checkpoint", Interval: logInterval, Do: guard.AfterReport(guard.UnlessSetBack(log.Sign))})
 	if len(log.Witnesses) > 0 {

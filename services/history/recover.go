@@ -11,11 +11,10 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/history/internal/audit"
-	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/store"
 )
 
-// Export writes all events and checkpoints to out, as Recover replays them. It may run while the history is served.
+// Export writes all events to out, as Recover replays them. It may run while the history is served.
 func Export(ctx context.Context, cfg Config, out io.Writer) error {
 	cfg.Database.Access = database.ReadOnly
 	return definition.Do(ctx, cfg, func(r *service.Runtime) error {
@@ -25,7 +24,7 @@ func Export(ctx context.Context, cfg Config, out io.Writer) error {
 	})
 }
 
-// Recover ends the state of a database that was set back: it accepts the loss, or replays the missing events and checkpoints of an export. A
+// Recover ends the state of a database that was set back: it accepts the loss, or replays the missing events of an export. A
 // service that runs on the database then becomes ready.
 func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.Writer) error {
 	cfg.Database.Access = database.Existing
@@ -37,24 +36,9 @@ func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.
 		return err
 	}
 	defer in.Close()
-	keys, err := cfg.Proof.Keys()
-	if err != nil {
-		return err
-	}
 	return definition.Do(ctx, cfg, func(r *service.Runtime) error {
-		s := store.New(r.DB)
-		var stored []checkpoint.Stored
-		if err := s.Audit(ctx, func(source audit.Source) (err error) { _, stored, err = source.Totals(); return err }); err != nil {
-			return err
-		}
-		report, err := audit.Replay(ctx, bufio.NewReader(in), replayed{s, checkpoint.Notary{Store: s, Keys: keys}}, stored)
-		fmt.Fprintf(out, "replayed: events %d, checkpoints %d\n", report.Events, report.Checkpoints)
+		events, err := audit.Replay(ctx, bufio.NewReader(in), store.New(r.DB))
+		fmt.Fprintf(out, "replayed: events %d\n", events)
 		return err
 	})
-}
-
-// replayed is an audit.Target.
-type replayed struct {
-	*store.Store
-	checkpoint.Notary
 }

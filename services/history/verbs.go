@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/highwater"
@@ -20,7 +19,7 @@ import (
 	"opportunity.internal/services/history/internal/store"
 )
 
-// proofSettings are the settings for the verbs checkpoint and verify.
+// proofSettings are the settings for the verbs that read the log.
 type proofSettings struct {
 	Telemetry telemetry.Config
 	Database  database.Config
@@ -34,41 +33,10 @@ func ProofConfig(lookup func(string) (string, bool)) (Config, error) {
 	return Config{Telemetry: s.Telemetry, Database: s.Database, Proof: s.Proof}, err
 }
 
-// SignNow makes a checkpoint, even if the day already has one, and writes its signed text to out. The catalog must be reachable, because it
-// keeps the newest one.
-func SignNow(ctx context.Context, cfg Config, out io.Writer) error {
-	if len(cfg.Proof.SigningKeys) == 0 {
-		return errors.New("OPPORTUNITY_HISTORY_SIGNING_KEY is not set")
-	}
-	cfg.Database.Access = database.Existing
-	return definition.Do(ctx, cfg, func(r *service.Runtime) error {
-		events := store.New(r.DB)
-		log, err := cfg.Proof.Log(events, cfg.PublicURL)
-		if err != nil {
-			return err
-		}
-		guard, catalog, err := newGuard(r, cfg, log, events)
-		if err != nil {
-			return err
-		}
-		exchange := func(ctx context.Context) error { return guard.Exchange(ctx, catalog) }
-		signer := checkpoint.Notary{Store: events, Keys: log.Keys, Now: r.Now, Log: r.Log, Exchange: exchange}
-		c, made, err := signer.Make(ctx, "")
-		if err != nil {
-			return err
-		}
-		if !made {
-			return errors.New("no events recorded: nothing to sign")
-		}
-		_, err = io.WriteString(out, c.Note)
-		return err
-	})
-}
-
 // ErrMismatch is the error of Verify after it has written a report with findings.
-var ErrMismatch = errors.New("the history does not match its checkpoints")
+var ErrMismatch = errors.New("the history does not match its log")
 
-// Verify verifies all events against the signed checkpoints in the database and in the files that args name, and writes a report to
+// Verify verifies all events against the log in the database and the checkpoints in the files that args name, and writes a report to
 // out. It returns ErrMismatch if the report has findings. It changes nothing and may run while the history is served.
 func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error {
 	var saved []audit.Saved
@@ -94,12 +62,12 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 	var report audit.Report
 	err = definition.Do(ctx, cfg, func(r *service.Runtime) error {
 		s := store.New(r.DB)
-		if len(keys.Public()) == 0 { // without a key every signature would seem invalid
-			last, _, err := s.LastCheckpoint(ctx)
+		if len(keys.Public("")) == 0 { // without a key every signature would seem invalid
+			last, err := s.NewestCheckpoint(ctx, "")
 			if err != nil {
 				return err
 			}
-			if last.Number > 0 || len(saved) > 0 {
+			if last.N > 0 || len(saved) > 0 {
 				return errors.New("no key to verify signatures: set OPPORTUNITY_HISTORY_PUBLIC_KEYS to the public keys of the history")
 			}
 		}
@@ -107,12 +75,12 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 		if err != nil {
 			return err
 		}
-		seen, lost, err := seenElsewhere(ctx, r.DB, hasOf(log, s))
+		lost, err := seenElsewhere(ctx, r.DB, hasOf(log, s))
 		if err != nil {
 			return err
 		}
 		return s.Audit(ctx, func(source audit.Source) error {
-			report, err = audit.Run(source, keys, append(saved, seen...), lost)
+			report, err = audit.Run(ctx, source, keys, saved, lost)
 			return err
 		})
 	})
@@ -131,10 +99,10 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 }
 
 // seenElsewhere returns what the catalog or a witness has seen and the database lacks, unless an operator accepted that.
-func seenElsewhere(ctx context.Context, db *database.DB, has func(context.Context, highwater.Loss) (bool, error)) (checkpoints []audit.Saved, lost []audit.Finding, err error) {
+func seenElsewhere(ctx context.Context, db *database.DB, has func(context.Context, highwater.Loss) (bool, error)) (lost []audit.Finding, err error) {
 	all, err := highwater.Losses(db.WithContext(ctx))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for _, l := range all {
 		if !l.Open() {
@@ -143,10 +111,8 @@ func seenElsewhere(ctx context.Context, db *database.DB, has func(context.Contex
 		missing := audit.Finding{Kind: audit.Missing, Sequence: l.Number}
 		switch has, err := has(ctx, l); {
 		case err != nil:
-			return nil, nil, err
+			return nil, err
 		case has: // replayed since
-		case l.Kind == highwater.Checkpoint:
-			checkpoints = append(checkpoints, audit.Saved{Name: "the catalog", Note: l.Note})
 		case l.Kind == highwater.LogCheckpoint:
 			missing.Message = fmt.Sprintf("a witness has seen a checkpoint of the log over the first %d events that these events do not match", l.Number)
 			lost = append(lost, missing)
@@ -155,14 +121,14 @@ func seenElsewhere(ctx context.Context, db *database.DB, has func(context.Contex
 			lost = append(lost, missing)
 		}
 	}
-	return checkpoints, lost, nil
+	return lost, nil
 }
 
 // ErrNotProved is the error of Prove for an event that cannot be proved; its text says why.
 var ErrNotProved = errors.New("not proved")
 
-// Prove writes an event and the proof that the published checkpoint of the log covers it to out, as JSON with the members event and proof. It
-// changes nothing and may run while the history is served.
+// Prove writes an event with the proof that the published checkpoint of the log covers it to out (C2SP tlog-proof). It changes nothing and may
+// run while the history is served.
 func Prove(ctx context.Context, cfg Config, id string, out io.Writer) error {
 	cfg.Database.Access = database.ReadOnly
 	return definition.Do(ctx, cfg, func(r *service.Runtime) error {
@@ -172,7 +138,7 @@ func Prove(ctx context.Context, cfg Config, id string, out io.Writer) error {
 			return err
 		}
 		log.Now = r.Now
-		newest, err := s.NewestLogCheckpoint(ctx, "")
+		newest, err := s.NewestCheckpoint(ctx, "")
 		if err != nil {
 			return err
 		}
@@ -194,23 +160,13 @@ func Prove(ctx context.Context, cfg Config, id string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		e, err := record.Event()
-		if err != nil {
-			return err
-		}
-		return json.NewEncoder(out).Encode(api.ProvedEvent{Event: e, Proof: proof})
+		_, err = out.Write(proof)
+		return err
 	})
 }
 
-// readSaved reads a saved checkpoint from a file: the published document or only the signed text.
+// readSaved reads a saved checkpoint from a file.
 func readSaved(name string) (audit.Saved, error) {
 	text, err := os.ReadFile(name)
-	if err != nil {
-		return audit.Saved{}, err
-	}
-	var published checkpoint.Document
-	if json.Unmarshal(text, &published) == nil {
-		return audit.Saved{Name: name, Note: published.Checkpoint}, nil
-	}
-	return audit.Saved{Name: name, Note: string(text)}, nil
+	return audit.Saved{Name: name, Note: string(text)}, err
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import copy
 import json
 import re
 import sqlite3
@@ -141,30 +140,20 @@ class ProofTest(unittest.TestCase):
             with self.subTest(case["name"]):
                 keys, want = case["keys"], case["want"]
                 proof = case["proof"] + case["proof"].splitlines(True)[-1] * case["repeat"] if "repeat" in case else case["proof"]
-                before = copy.deepcopy(case["event"])
                 if "reason" in want:
                     with self.assertRaises(ProofError) as caught:
-                        verify_event(case["event"], proof, **keys)
+                        verify_event(proof, **keys)
                     self.assertEqual(caught.exception.reason, want["reason"])
                 else:
-                    got = verify_event(case["event"], proof, **keys)
+                    got = verify_event(proof, **keys)
                     seen = [{"name": s.name, "at": s.at.strftime("%Y-%m-%dT%H:%M:%SZ")} for s in got.witnesses]
+                    self.assertEqual(got.event, want["event"])
                     self.assertEqual((got.origin, got.size, got.index), (want["origin"], want["size"], want.get("index", 0)))
                     self.assertEqual((got.recorded_at, seen), (want["recordedAt"], want.get("witnesses", [])))
-                self.assertEqual(case["event"], before, "the event is unchanged")
-
-    def test_an_event_with_values_that_are_not_json_is_malformed(self) -> None:
-        good = self.cases["event 3 of 7"]
-        events: list[Any] = [{"a": datetime.now(UTC)}, {"a": float("nan")}, {"a": 2**53 + 1}, {"a": 10**400}, {"a": (1,)}, {1: 2}, {None: 0}]
-        for event in events:
-            with self.subTest(repr(event)[:20]), self.assertRaises(ProofError) as caught:
-                verify_event(event, good["proof"], **good["keys"])
-            self.assertEqual(caught.exception.reason, "malformed_event")
 
     def test_without_cryptography_nothing_is_proved(self) -> None:
-        good = self.cases["event 3 of 7"]
         with patch.dict(sys.modules, {"cryptography.exceptions": None}), self.assertRaisesRegex(RuntimeError, r"opportunity-data\[proof\]"):
-            verify_event(good["event"], "", log=[])
+            verify_event("", log=[])
 
 
 class AsyncConformanceTest(ConformanceTest):

@@ -25,27 +25,17 @@ for (const file of readdirSync(suite).filter((name) => name.endsWith('.json'))) 
 
 const proofs = read('proofs/cases.json').map((/** @type {any} */ c) => ({ ...c, proof: repeated(c.proof, c.repeat) }));
 
-for (const { name, event, proof, keys, want } of proofs) {
+for (const { name, proof, keys, want } of proofs) {
   test(`proofs: ${name}`, async () => {
-    const before = structuredClone(event);
     if (want.reason) {
-      await assert.rejects(verifyEvent(event, proof, keys), (error) => error instanceof ProofError && error.reason === want.reason);
+      await assert.rejects(verifyEvent(proof, keys), (error) => error instanceof ProofError && error.reason === want.reason);
     } else {
-      const { witnesses, ...got } = await verifyEvent(event, proof, keys);
+      const { witnesses, ...got } = await verifyEvent(proof, keys);
       const seen = witnesses.map(({ name, at }) => ({ name, at: at.toISOString().replace('.000Z', 'Z') }));
       assert.deepEqual({ witnesses: seen, ...got }, { witnesses: [], index: 0, ...want });
     }
-    assert.deepEqual(event, before, 'the event is unchanged');
   });
 }
-
-test('an event with values that are not JSON is malformed', async () => {
-  const { proof, keys } = proofs.find((/** @type {any} */ c) => c.name === 'event 3 of 7');
-  for (const value of [undefined, NaN, 1n, () => 0, Symbol('a'), new Date(0), new Map(), [, 1]]) {
-    await assert.rejects(verifyEvent({ value }, proof, keys), { reason: 'malformed_event' });
-  }
-  await assert.rejects(verifyEvent(JSON.stringify({}), proof, keys), { reason: 'malformed_event' });
-});
 
 /** Repeats the last line of a proof. @param {string} proof @param {number} [times] */
 function repeated(proof, times = 0) {

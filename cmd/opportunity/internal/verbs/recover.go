@@ -61,11 +61,11 @@ func (v *verbs) recoverHistory() *cobra.Command {
 		Short: "Continue with the events that the restored history has, or add those of an export",
 		Long: `Continue with a history that was restored from an older backup.
 
---replay adds the events and checkpoints of an export that the history lacks; see "opportunity history export". If that is everything
+--replay adds the events of an export that the history lacks; see "opportunity history export". If that is everything
 that the catalog has seen, nothing was lost.
 
---accept gives up what is missing. The catalog copies all statuses again, and the next checkpoint says that a generation of the history
-began: everyone with a later checkpoint can see that events were lost.`,
+--accept gives up what is missing. The catalog copies all statuses again, and the log of the history goes on under another name: everyone with
+a later checkpoint can see that events were lost.`,
 		Example: "  opportunity recover history --replay history.jsonl\n  opportunity recover history --accept",
 	}
 	return recovery(c, "give up the missing events", "add the missing events from an export in `FILE`",
@@ -160,8 +160,8 @@ fails, nothing is accepted: run the command again. The sandbox of "up" is in the
 func (v *verbs) exportHistory() *cobra.Command {
 	return &cobra.Command{
 		Use:   "export",
-		Short: `Write all events and checkpoints in the data directory of "opportunity up" to standard output`,
-		Long: `Write all events and checkpoints in the data directory of "opportunity up" to standard output, as JSON Lines. "up" may be running.
+		Short: `Write all events in the data directory of "opportunity up" to standard output`,
+		Long: `Write all events in the data directory of "opportunity up" to standard output, as JSON Lines. "up" may be running.
 
 Keep exports apart from the backups of the database: "opportunity recover history --replay" adds what a restored history lacks.
 For a history on Postgres, run "history export" with the settings of the service.`,

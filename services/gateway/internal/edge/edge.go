@@ -69,9 +69,7 @@ func (e Edge) Handler() (http.Handler, error) {
 	}
 	e.route(engine, opHistory, callOf, e.compressed, e.reading(e.call(e.History)))
 	e.route(engine, opChanges, callOf, e.compressed, e.reading(e.call(e.Catalog)))
-	for _, o := range []operation{opCheckpoints, opCheckpoint} {
-		e.route(engine, o, plainOf, e.compressed, e.reading(e.document))
-	}
+	e.route(engine, opLogInfo, plainOf, e.compressed, e.reading(e.document))
 	e.route(engine, opRecordPage, recordOf, e.compressed, e.reading(e.recordPage))
 	e.route(engine, opRecordEvent, recordOf, e.compressed, e.reading(e.recordEvent))
 	e.route(engine, opMCP, plainOf, as, e.agent)

@@ -17,7 +17,7 @@ import (
 
 const (
 	opRecordPage  operation = "/records/{id}"       // the permalink of a record
-	opRecordEvent operation = "/records/{id}/event" // the newest event of a record in the free set, with its proof
+	opRecordEvent operation = "/records/{id}/event" // the newest event of a record in the free set, in its proof
 )
 
 // Callers as whom the gateway reads a record for its permalink: one sees all public records, the other those of the free set.
@@ -60,25 +60,21 @@ func (e *Edge) recordPage(w http.ResponseWriter, r *http.Request, to target, _ *
 	return writeBriefly(w, "text/html; charset=utf-8", page)
 }
 
-// recordEvent serves the newest event of a record in the free set with its proof.
+// recordEvent serves the proof of the newest event of a record in the free set, which has the event.
 func (e *Edge) recordEvent(w http.ResponseWriter, r *http.Request, to target, _ *observation) (int, error) {
 	rec, err := e.publicRecord(r, to.path)
 	if err != nil {
 		return 0, err
 	}
 	if !rec.Free || rec.Newest == nil {
-		return 0, problem.New(problem.NotFound, "Only events of records in the free set are public. The proof of an event is at "+
-			"/.well-known/opportunity-history/log/proof/ and its id; the event itself needs a key.")
+		return 0, problem.New(problem.NotFound, "Only records in the free set have a public event. The history of others needs a key. "+
+			"It has the ids of the events, and each has its proof at /.well-known/opportunity-history/log/proof/ and its id.")
 	}
 	proof, err := e.read(r, e.History, "/.well-known/opportunity-history/log/proof/"+rec.Newest.ID, "", "")
 	if err != nil {
 		return 0, err
 	}
-	body, err := api.Encode(api.ProvedEvent{Event: *rec.Newest, Proof: string(proof)})
-	if err != nil {
-		return 0, err
-	}
-	return writeBriefly(w, "application/json", body)
+	return writeBriefly(w, "text/plain; charset=utf-8", proof)
 }
 
 // writeBriefly writes a body that caches may keep for a few seconds: a withdrawn record disappears at once.

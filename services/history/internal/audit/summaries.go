@@ -23,20 +23,20 @@ func (a *auditor) summaries() error {
 		matches := make([]bool, len(page))
 		inParallel(len(page), func(i int) { matches[i] = page[i].matches() })
 		for i, s := range page {
-			if own := a.chains[s.Slug]; own != nil {
+			if own := a.listings[s.Slug]; own != nil {
 				matched++
 				own.summary = true
 			}
 			if !matches[i] {
-				a.addFinding(Summarized, ref{slug: s.Slug}, 0, "the summary of %s, of %d events up to sequence %d, does not match its %d events",
+				a.addFinding(Summarized, ref{slug: s.Slug}, "the summary of %s, of %d events up to sequence %d, does not match its %d events",
 					s.Slug, s.Events, s.Sequence, len(s.Records))
 			}
 		}
 	}
-	if matched < len(a.chains) {
-		for slug, own := range a.chains {
+	if matched < len(a.listings) {
+		for slug, own := range a.listings {
 			if !own.summary {
-				a.addFinding(Summarized, ref{slug: slug}, 0, "the summary of the %d events of %s is missing", own.events, slug)
+				a.addFinding(Summarized, ref{slug: slug}, "the summary of the %d events of %s is missing", own.events, slug)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-// Package event defines the record of one verification event and the hash chain that links the events of a listing.
+// Package event defines the record of one verification event and its leaf in the log.
 package event
 
 import (
@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +20,7 @@ import (
 )
 
 // Record is an event as it is stored and hashed. SourceURLs and Facts are the exact JSON texts that were hashed: encoding them
-// again, after the API gained a field, would break the chain. The JSON form is a line of an export.
+// again, after the API gained a field, would change the leaf. The JSON form is a line of an export.
 type Record struct {
 	Sequence   int64         `json:"sequence"` // position among all events of the history
 	ID         string        `json:"id"`
@@ -40,8 +39,6 @@ type Record struct {
 	Evidence string `json:"evidence"`
 
 	ContentHash string `json:"contentHash"` // of the content; equal for duplicates
-	PrevHash    string `json:"prevHash"`    // Hash of the previous event of the slug; empty for the first
-	Hash        string `json:"hash"`
 }
 
 const contentForm = "opportunity verification event content 1"
@@ -95,8 +92,8 @@ type Reviewed struct {
 	Differs   []string // in what a second opinion differs, see Differences
 }
 
-// New returns the record of e before it joins a chain: Sequence, ID, Actor, RecordedAt, PrevHash and Hash are not set. Every
-// field of e that package eventfile fills in must be set.
+// New returns the record of e before it is recorded: Sequence, ID, Actor, RecordedAt and Evidence are not set. Every field of e that
+// package eventfile fills in must be set.
 func New(e api.VerificationEvent) (Record, error) {
 	r := Record{Slug: e.Slug, CheckedAt: e.CheckedAt.UnixMicro(), CheckType: e.CheckType, Outcome: e.Outcome, Note: e.Note}
 	urls, err := json.Marshal(e.SourceURLs)
@@ -116,14 +113,14 @@ func New(e api.VerificationEvent) (Record, error) {
 }
 
 // privatePart is the part of an event that no consumer sees. The salt keeps a hash of it from confirming a guess. Actor comes first, so that
-// Intact finds it without parsing. The evidence is nil if the event has none.
+// Leaf finds it without parsing. The evidence is nil if the event has none.
 type privatePart struct {
 	Actor string `json:"actor"`
 	Salt  string `json:"salt"` // 128 random bits, hexadecimal
 	*api.Evidence
 }
 
-// Attach sets the private part. Actor must be set. Call it before Seal, which commits to it.
+// Attach sets the private part. Actor must be set.
 func (r *Record) Attach(e api.Evidence) error {
 	salt := make([]byte, 16)
 	_, _ = rand.Read(salt) // never fails
@@ -148,41 +145,21 @@ func (r *Record) Private() (*api.Evidence, error) {
 	return p.Evidence, nil
 }
 
-// Seal appends the record to the chain whose newest event has the hash prev, empty for a new chain: it sets PrevHash and Hash.
-// Every other field except Sequence must be set, because the hash covers it.
-func (r *Record) Seal(prev string) {
-	r.PrevHash, r.Hash = prev, chained(prev, r.Leaf())
-}
-
-// chained returns the hash of the event with that leaf in the chain whose newest event has the hash prev.
-func chained(prev string, leaf []byte) string {
-	return digest("opportunity verification event 3", prev, string(leaf))
-}
-
-// Entry is the leaf of an event in the log of all events, as canonical JSON (RFC 8785).
-type Entry struct {
-	Event json.RawMessage `json:"event"` // as the API shows it
-	Opening
-}
-
-// Opening has the values that a reader of an event needs besides it to compute its entry.
-type Opening struct {
-	Private    string    `json:"private"` // hexadecimal SHA-256 of the private part
-	RecordedAt time.Time `json:"recordedAt"`
-
-	// Added names the members that the API shows and that the event was recorded without, because the API gained them later. Each is a path of
-	// names and indexes, such as facts.pay.basis. It is not a part of the entry.
-	Added []string `json:"added,omitempty"`
-}
-
-// Leaf returns the leaf of the record in the log of all events. The leaf reveals neither the actor nor the evidence: it has salted hashes of
-// them. It returns nil if the stored JSON of the record is not valid.
+// Leaf returns the leaf of the record in the log: canonical JSON (RFC 8785) of the event as the API showed it when it was recorded, the time of
+// recording, and a salted hash of the private part. It returns nil if the record contradicts itself: its JSON is not valid, its content does
+// not have the content hash, or its private part is that of another actor.
 func (r *Record) Leaf() []byte {
-	public, err := r.public()
-	if err != nil {
+	if !r.namesActor() || r.ContentHash != digest(contentForm, r.content()...) {
 		return nil
 	}
-	entry, err := json.Marshal(Entry{Event: public, Opening: r.opening()})
+	private := sha256.Sum256([]byte(r.Evidence))
+	entry, err := json.Marshal(map[string]any{
+		"event": storedEvent{
+			ID: r.ID, Slug: r.Slug, CheckedAt: time.UnixMicro(r.CheckedAt).UTC(), CheckType: r.CheckType, Outcome: r.Outcome,
+			SourceURLs: json.RawMessage(r.SourceURLs), Facts: rawOrNull(r.Facts), Note: r.Note,
+		},
+		"private": hex.EncodeToString(private[:]), "recordedAt": time.UnixMicro(r.RecordedAt).UTC(),
+	})
 	if err != nil {
 		return nil
 	}
@@ -191,64 +168,6 @@ func (r *Record) Leaf() []byte {
 		return nil
 	}
 	return leaf
-}
-
-func (r *Record) opening() Opening {
-	sum := sha256.Sum256([]byte(r.Evidence))
-	return Opening{Private: hex.EncodeToString(sum[:]), RecordedAt: time.UnixMicro(r.RecordedAt).UTC()}
-}
-
-// public returns the event as the API showed it when it was recorded.
-func (r *Record) public() (json.RawMessage, error) {
-	return json.Marshal(storedEvent{
-		ID: r.ID, Slug: r.Slug, CheckedAt: time.UnixMicro(r.CheckedAt).UTC(), CheckType: r.CheckType, Outcome: r.Outcome,
-		SourceURLs: json.RawMessage(r.SourceURLs), Facts: rawOrNull(r.Facts), Note: r.Note,
-	})
-}
-
-// Opening returns the opening of the record.
-func (r *Record) Opening() (o Opening, err error) {
-	recorded, err := r.public()
-	if err != nil {
-		return o, err
-	}
-	e, err := r.Event()
-	if err != nil {
-		return o, err
-	}
-	shown, err := json.Marshal(e)
-	if err != nil {
-		return o, err
-	}
-	var a, b any
-	if err := errors.Join(json.Unmarshal(recorded, &a), json.Unmarshal(shown, &b)); err != nil {
-		return o, err
-	}
-	o = r.opening()
-	o.Added = added(a, b, "")
-	slices.Sort(o.Added)
-	return o, nil
-}
-
-// added returns the paths of the members of shown that recorded lacks.
-func added(recorded, shown any, path string) (paths []string) {
-	switch shown := shown.(type) {
-	case map[string]any:
-		of, ok := recorded.(map[string]any)
-		for name, value := range shown {
-			if _, has := of[name]; has {
-				paths = append(paths, added(of[name], value, path+"."+name)...)
-			} else if ok {
-				paths = append(paths, strings.TrimPrefix(path+"."+name, "."))
-			}
-		}
-	case []any:
-		of, _ := recorded.([]any)
-		for i := range min(len(of), len(shown)) {
-			paths = append(paths, added(of[i], shown[i], path+"."+strconv.Itoa(i))...)
-		}
-	}
-	return paths
 }
 
 // storedEvent is an api.VerificationEvent with the JSON that was recorded.
@@ -268,22 +187,6 @@ func rawOrNull(text *string) json.RawMessage {
 		return json.RawMessage("null")
 	}
 	return json.RawMessage(*text)
-}
-
-// Intact reports whether the hashes of the record match its fields. The caller must check PrevHash against the chain.
-func (r *Record) Intact() bool {
-	_, intact := r.IntactLeaf()
-	return intact
-}
-
-// IntactLeaf returns the leaf of the record, and whether it is intact.
-func (r *Record) IntactLeaf() (leaf []byte, intact bool) {
-	if !r.namesActor() {
-		return nil, false
-	}
-	leaf = r.Leaf()
-	validFacts := r.Facts == nil || *r.Facts != "" // an empty text has the same hash as nil
-	return leaf, validFacts && r.ContentHash == digest(contentForm, r.content()...) && r.Hash == chained(r.PrevHash, leaf)
 }
 
 // namesActor reports whether the private part names the actor.

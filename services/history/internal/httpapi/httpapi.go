@@ -19,7 +19,6 @@ import (
 // API serves the history.
 type API struct {
 	Store     *store.Store
-	Keys      checkpoint.Keys
 	Log       checkpoint.Log
 	CatchUp   func(context.Context) error // brings the copy of the catalog's listings up to date
 	PublicURL string                      // URL of the gateway for consumers, without a trailing slash
@@ -40,8 +39,9 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handle
 	a.queries = newBreaker()
 	engine.GET("/readyz", gin.WrapH(ready))
 	for path, handle := range map[string]func(*gin.Context) (web.Reply, error){
-		checkpoint.Path: a.latestCheckpoint, checkpoint.Path + "/:name": a.checkpoint, checkpoint.LogPath + "/checkpoint": a.logCheckpoint,
-		checkpoint.LogPath + "/tile/*path": a.logTile, checkpoint.LogPath + "/proof/:id": a.logProof,
+		checkpoint.Path: a.logInfo, checkpoint.LogPath + "/checkpoint": a.logCheckpoint, checkpoint.LogPath + "/tile/*path": a.logTile,
+		checkpoint.LogPath + "/:generation/checkpoint": a.logCheckpoint, checkpoint.LogPath + "/:generation/tile/*path": a.logTile,
+		checkpoint.LogPath + "/proof/:id": a.logProof,
 	} {
 		engine.GET(path, web.Handler(errors, handle))
 		engine.HEAD(path, web.Handler(errors, handle))

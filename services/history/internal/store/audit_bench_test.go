@@ -29,17 +29,17 @@ func BenchmarkVerify(b *testing.B) {
 	listings := *verifyListings
 	for dialect, url := range map[string]string{"postgres": schema.Postgres(b), "sqlite": schema.SQLite(b)} {
 		b.Run(dialect, func(b *testing.B) {
-			s, k := open(b, url), keys(b, seed)
+			s := open(b, url)
 			s.insertHistory(b, listings, each)
 			begun := time.Now()
-			s.sign(b, k)
+			s.sign(b)
 			signed := time.Since(begun)
 			var peak heapPeak
 			cpu := processCPU(b)
 			b.ResetTimer()
 			for b.Loop() {
 				stop := peak.watch()
-				report := s.audit(b, k)
+				report := s.audit(b)
 				stop()
 				require.True(b, report.Fits, "%v", report.Findings)
 				require.EqualValues(b, listings*each, report.Events)
@@ -56,12 +56,11 @@ func BenchmarkVerify(b *testing.B) {
 // insertHistory inserts events without the cost of appends, and derives the summaries.
 func (s testStore) insertHistory(b *testing.B, listings, each int) {
 	b.Helper()
-	last := make([]string, listings)
-	const columns = "sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at, content_hash, prev_hash, hash, evidence"
+	const columns = "sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at, content_hash, evidence"
 	require.NoError(b, s.db.WithContext(b.Context()).Transaction(func(tx *gorm.DB) error {
 		var values []any
 		flush := func() {
-			rows := strings.TrimSuffix(strings.Repeat("("+strings.TrimSuffix(strings.Repeat("?,", 15), ",")+"),", len(values)/15), ",")
+			rows := strings.TrimSuffix(strings.Repeat("("+strings.TrimSuffix(strings.Repeat("?,", 13), ",")+"),", len(values)/13), ",")
 			require.NoError(b, tx.Exec("INSERT INTO verification_events ("+columns+") VALUES "+rows, values...).Error)
 			values = values[:0]
 		}
@@ -75,11 +74,9 @@ func (s testStore) insertHistory(b *testing.B, listings, each int) {
 			require.NoError(b, err)
 			r.Sequence, r.ID, r.Actor, r.RecordedAt = int64(n+1), uuid.NewString(), "link-checker", e.CheckedAt.UnixMicro()
 			require.NoError(b, r.Attach(api.Evidence{}))
-			r.Seal(last[n%listings])
-			last[n%listings] = r.Hash
 			values = append(values, r.Sequence, r.ID, r.Slug, r.CheckedAt, r.CheckType, r.Outcome, r.SourceURLs, r.Facts, r.Note, r.Actor, r.RecordedAt,
-				r.ContentHash, r.PrevHash, r.Hash, r.Evidence)
-			if len(values) == 15*500 || n+1 == listings*each {
+				r.ContentHash, r.Evidence)
+			if len(values) == 13*500 || n+1 == listings*each {
 				flush()
 			}
 		}

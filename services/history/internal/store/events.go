@@ -31,8 +31,6 @@ type eventRow struct {
 	RecordedAt  int64
 	Evidence    string
 	ContentHash string
-	PrevHash    string
-	Hash        string
 }
 
 func (eventRow) TableName() string { return "verification_events" }
@@ -240,10 +238,8 @@ func extend(chain []event.Record, records []proposed, next int64) (extended []ev
 	hold := func(r *event.Record) {
 		held[r.ContentHash], held[r.HashWithoutFacts()] = r.ContentHash, r.ContentHash
 	}
-	prev := ""
 	for i := range chain {
 		hold(&chain[i])
-		prev = chain[i].Hash
 	}
 	before := chain
 	for i := range records {
@@ -265,9 +261,7 @@ func extend(chain []event.Record, records []proposed, next int64) (extended []ev
 		if err := errors.Join(p.addFacts(chain), p.Attach(p.evidence)); err != nil {
 			return nil, 0, err
 		}
-		p.Seal(prev)
 		hold(&p.Record)
-		prev = p.Hash
 		chain = append(chain, p.Record)
 		added++
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -27,12 +28,8 @@ func (s *Store) Replay(ctx context.Context, records []event.Record) (added int, 
 		}
 		rows := make([]eventRow, len(fresh))
 		for i, r := range fresh {
-			prev := ""
-			if chain := chains[r.Slug]; len(chain) > 0 {
-				prev = chain[len(chain)-1].Hash
-			}
-			if r.PrevHash != prev || !r.Intact() {
-				return next, fmt.Errorf("event %d does not continue the history of %s", r.Sequence, r.Slug)
+			if r.Leaf() == nil {
+				return next, fmt.Errorf("event %d of %s contradicts itself", r.Sequence, r.Slug)
 			}
 			chains[r.Slug], rows[i] = append(chains[r.Slug], r), eventRow(r)
 		}
@@ -65,7 +62,7 @@ func unrecorded(tx *gorm.DB, records []event.Record, next int64) ([]event.Record
 		switch {
 		case r.Sequence != first+int64(i):
 			return nil, fmt.Errorf("event %d follows event %d: want consecutive sequences", r.Sequence, first+int64(i)-1)
-		case i < len(stored) && stored[i].Hash != r.Hash:
+		case i < len(stored) && !bytes.Equal(stored[i].Leaf(), r.Leaf()):
 			return nil, fmt.Errorf("the history has another event with sequence %d: events were recorded after it was set back", r.Sequence)
 		case i == len(stored) && r.Sequence != next:
 			return nil, fmt.Errorf("events %d to %d are missing in the export", next, r.Sequence-1)

@@ -1,4 +1,4 @@
-// Package store stores the history in a database: append-only events, a summary for each listing, checkpoints, the state of link
+// Package store stores the history in a database: append-only events, a summary for each listing, the log, the state of link
 // checks, and a copy of the catalog's listing states.
 package store
 
@@ -27,7 +27,7 @@ func (s *Store) Appended() int64 { return s.appended.Load() }
 
 const batchSize = 500 // rows of one statement, limited by its number of parameters
 
-// Newest returns the newest event and the newest checkpoint.
+// Newest returns the newest event.
 func (s *Store) Newest(ctx context.Context) (newest highwater.Mark, err error) {
 	var rows []eventRow
 	if err := s.db.WithContext(ctx).Select("sequence", "id").Order("sequence DESC").Limit(1).Find(&rows).Error; err != nil {
@@ -36,17 +36,11 @@ func (s *Store) Newest(ctx context.Context) (newest highwater.Mark, err error) {
 	if len(rows) > 0 {
 		newest.Change = api.Change{Sequence: rows[0].Sequence, ID: rows[0].ID}
 	}
-	c, _, err := s.oneCheckpoint(ctx, "true")
-	newest.Checkpoint = c.Note
-	return newest, err
+	return newest, nil
 }
 
-// Has reports whether the database has an event or a checkpoint.
+// Has reports whether the database has an event.
 func (s *Store) Has(ctx context.Context, l highwater.Loss) (bool, error) {
-	if l.Kind == highwater.Checkpoint {
-		c, found, err := s.CheckpointNumber(ctx, l.Number)
-		return found && c.Note == l.Note, err
-	}
 	var n int64
 	db := s.db.WithContext(ctx).Model(&eventRow{}).Where("sequence = ?", l.Number)
 	if l.ID != "" {

@@ -23,10 +23,7 @@ CREATE TABLE verification_events (
     actor        text   NOT NULL,
     recorded_at  bigint NOT NULL,
     content_hash text   NOT NULL UNIQUE,
-    prev_hash    text   NOT NULL,
-    hash         text   NOT NULL,
-    evidence     text   NOT NULL, -- the private part, salted JSON as it was hashed
-    UNIQUE (slug, prev_hash) -- a chain has no branches
+    evidence     text   NOT NULL -- the private part, salted JSON as it was hashed
 );
 CREATE INDEX verification_events_newest ON verification_events (slug, checked_at DESC, sequence DESC);
 CREATE INDEX verification_events_reviews ON verification_events (slug, checked_at DESC, sequence DESC) WHERE check_type = 'review';
@@ -118,39 +115,6 @@ CREATE TABLE quote_marks (
     mark text NOT NULL CHECK (mark IN ('present', 'missing'))
 );
 
--- What the history signed of itself. The signed text decides; number, made_at and size repeat it to be searched by.
-CREATE TABLE checkpoints (
-    number      bigint PRIMARY KEY,
-    day         text   UNIQUE, -- the UTC day whose checkpoint it is; null for one that was asked for
-    made_at     bigint NOT NULL,
-    size        bigint NOT NULL,
-    note        text   NOT NULL,
-    consistency text   NOT NULL, -- hashes in base64, separated by spaces
-    frontier    text   NOT NULL
-);
-COMMENT ON TABLE checkpoints IS 'append-only';
-CREATE INDEX checkpoints_made_at ON checkpoints (made_at);
-
--- The chains that grew since the checkpoint before.
-CREATE TABLE checkpoint_heads (
-    checkpoint bigint NOT NULL REFERENCES checkpoints,
-    chain      text   NOT NULL, -- hash of its first event
-    slug       text   NOT NULL,
-    events     bigint NOT NULL,
-    hash       text   NOT NULL,
-    PRIMARY KEY (checkpoint, chain)
-);
-CREATE INDEX checkpoint_heads_slug ON checkpoint_heads (slug, checkpoint DESC);
-COMMENT ON TABLE checkpoint_heads IS 'append-only';
-
--- The hashes of the leaves that were signed, 32 bytes each: they tell which event was replaced where the tree tells only that
--- one was.
-CREATE TABLE checkpoint_leaves (
-    first  bigint PRIMARY KEY, -- sequence of the first
-    hashes bytea  NOT NULL
-);
-COMMENT ON TABLE checkpoint_leaves IS 'append-only';
-
 -- The tree over all events, as tiles of C2SP tlog-tiles: up to 256 hashes of 32 bytes. The last tile of each level grows.
 CREATE TABLE log_tiles (
     level  integer NOT NULL,
@@ -170,18 +134,17 @@ CREATE TABLE log_checkpoints (
 CREATE INDEX log_checkpoints_size ON log_checkpoints (size DESC);
 COMMENT ON TABLE log_checkpoints IS 'append-only';
 
--- The replies of witnesses to checkpoints: a signature, or the reason why the witness rejected the checkpoint.
-CREATE TABLE log_replies (
+-- The cosignatures of witnesses.
+CREATE TABLE log_cosignatures (
     origin    text   NOT NULL,
     size      bigint NOT NULL,
     witness   text   NOT NULL,
-    signature text   NOT NULL, -- base64; empty if the witness rejected it
-    rejection text   NOT NULL,
+    signature text   NOT NULL, -- base64
     made_at   bigint NOT NULL,
     PRIMARY KEY (origin, size, witness),
     FOREIGN KEY (origin, size) REFERENCES log_checkpoints
 );
-COMMENT ON TABLE log_replies IS 'append-only';
+COMMENT ON TABLE log_cosignatures IS 'append-only';
 
 -- +goose StatementBegin
 CREATE FUNCTION refuse_other_hashes() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -202,7 +165,7 @@ DO $$
 DECLARE
     name text;
 BEGIN
-    FOREACH name IN ARRAY ARRAY['checkpoints', 'checkpoint_heads', 'checkpoint_leaves', 'log_checkpoints', 'log_replies'] LOOP
+    FOREACH name IN ARRAY ARRAY['log_checkpoints', 'log_cosignatures'] LOOP
         EXECUTE format('CREATE TRIGGER append_only_rows BEFORE UPDATE OR DELETE ON %I
             FOR EACH ROW EXECUTE FUNCTION refuse_change()', name);
         EXECUTE format('CREATE TRIGGER append_only_table BEFORE TRUNCATE ON %I

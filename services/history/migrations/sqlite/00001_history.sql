@@ -23,10 +23,7 @@ CREATE TABLE verification_events (
     actor        TEXT    NOT NULL,
     recorded_at  INTEGER NOT NULL,
     content_hash TEXT    NOT NULL UNIQUE,
-    prev_hash    TEXT    NOT NULL,
-    hash         TEXT    NOT NULL,
-    evidence     TEXT    NOT NULL, -- the private part, salted JSON as it was hashed
-    UNIQUE (slug, prev_hash) -- a chain has no branches
+    evidence     TEXT    NOT NULL -- the private part, salted JSON as it was hashed
 ) STRICT;
 CREATE INDEX verification_events_newest ON verification_events (slug, checked_at DESC, sequence DESC);
 CREATE INDEX verification_events_reviews ON verification_events (slug, checked_at DESC, sequence DESC) WHERE check_type = 'review';
@@ -49,8 +46,7 @@ END;
 -- INSERT OR REPLACE removes the row in its way, and does not call the second trigger unless the connection has recursive_triggers.
 -- +goose StatementBegin
 CREATE TRIGGER append_only_replace BEFORE INSERT ON verification_events
-WHEN EXISTS (SELECT 1 FROM verification_events WHERE sequence = NEW.sequence OR id = NEW.id OR content_hash = NEW.content_hash
-    OR (slug = NEW.slug AND prev_hash = NEW.prev_hash))
+WHEN EXISTS (SELECT 1 FROM verification_events WHERE sequence = NEW.sequence OR id = NEW.id OR content_hash = NEW.content_hash)
 BEGIN
     SELECT RAISE(ABORT, 'table verification_events is append-only: REPLACE refused');
 END;
@@ -123,95 +119,6 @@ CREATE TABLE quote_marks (
     mark TEXT NOT NULL CHECK (mark IN ('present', 'missing'))
 ) STRICT;
 
--- What the history signed of itself. The signed text decides; number, made_at and size repeat it to be searched by.
-CREATE TABLE checkpoints (
-    number      INTEGER PRIMARY KEY,
-    day         TEXT    UNIQUE, -- the UTC day whose checkpoint it is; null for one that was asked for
-    made_at     INTEGER NOT NULL,
-    size        INTEGER NOT NULL,
-    note        TEXT    NOT NULL,
-    consistency TEXT    NOT NULL, -- hashes in base64, separated by spaces
-    frontier    TEXT    NOT NULL
-) STRICT;
-CREATE INDEX checkpoints_made_at ON checkpoints (made_at);
-
--- The chains that grew since the checkpoint before.
-CREATE TABLE checkpoint_heads (
-    checkpoint INTEGER NOT NULL REFERENCES checkpoints,
-    chain      TEXT    NOT NULL, -- hash of its first event
-    slug       TEXT    NOT NULL,
-    events     INTEGER NOT NULL,
-    hash       TEXT    NOT NULL,
-    PRIMARY KEY (checkpoint, chain)
-) STRICT;
-CREATE INDEX checkpoint_heads_slug ON checkpoint_heads (slug, checkpoint DESC);
-
--- The hashes of the leaves that were signed, 32 bytes each: they tell which event was replaced where the tree tells only that
--- one was.
-CREATE TABLE checkpoint_leaves (
-    first  INTEGER PRIMARY KEY, -- sequence of the first
-    hashes BLOB    NOT NULL
-) STRICT;
-
--- +goose StatementBegin
-CREATE TRIGGER checkpoints_update BEFORE UPDATE ON checkpoints
-BEGIN
-    SELECT RAISE(ABORT, 'table checkpoints is append-only: UPDATE refused');
-END;
--- +goose StatementEnd
--- +goose StatementBegin
-CREATE TRIGGER checkpoints_delete BEFORE DELETE ON checkpoints
-BEGIN
-    SELECT RAISE(ABORT, 'table checkpoints is append-only: DELETE refused');
-END;
--- +goose StatementEnd
--- +goose StatementBegin
-CREATE TRIGGER checkpoint_heads_update BEFORE UPDATE ON checkpoint_heads
-BEGIN
-    SELECT RAISE(ABORT, 'table checkpoint_heads is append-only: UPDATE refused');
-END;
--- +goose StatementEnd
--- +goose StatementBegin
-CREATE TRIGGER checkpoint_heads_delete BEFORE DELETE ON checkpoint_heads
-BEGIN
-    SELECT RAISE(ABORT, 'table checkpoint_heads is append-only: DELETE refused');
-END;
--- +goose StatementEnd
--- +goose StatementBegin
-CREATE TRIGGER checkpoint_leaves_update BEFORE UPDATE ON checkpoint_leaves
-BEGIN
-    SELECT RAISE(ABORT, 'table checkpoint_leaves is append-only: UPDATE refused');
-END;
--- +goose StatementEnd
--- +goose StatementBegin
-CREATE TRIGGER checkpoint_leaves_delete BEFORE DELETE ON checkpoint_leaves
-BEGIN
-    SELECT RAISE(ABORT, 'table checkpoint_leaves is append-only: DELETE refused');
-END;
--- +goose StatementEnd
--- INSERT OR REPLACE removes the row in its way, and does not call the triggers above unless the connection has recursive_triggers.
--- +goose StatementBegin
-CREATE TRIGGER checkpoints_replace BEFORE INSERT ON checkpoints
-WHEN EXISTS (SELECT 1 FROM checkpoints WHERE number = NEW.number OR day = NEW.day)
-BEGIN
-    SELECT RAISE(ABORT, 'table checkpoints is append-only: REPLACE refused');
-END;
--- +goose StatementEnd
--- +goose StatementBegin
-CREATE TRIGGER checkpoint_heads_replace BEFORE INSERT ON checkpoint_heads
-WHEN EXISTS (SELECT 1 FROM checkpoint_heads WHERE checkpoint = NEW.checkpoint AND chain = NEW.chain)
-BEGIN
-    SELECT RAISE(ABORT, 'table checkpoint_heads is append-only: REPLACE refused');
-END;
--- +goose StatementEnd
--- +goose StatementBegin
-CREATE TRIGGER checkpoint_leaves_replace BEFORE INSERT ON checkpoint_leaves
-WHEN EXISTS (SELECT 1 FROM checkpoint_leaves WHERE first = NEW.first)
-BEGIN
-    SELECT RAISE(ABORT, 'table checkpoint_leaves is append-only: REPLACE refused');
-END;
--- +goose StatementEnd
-
 -- The tree over all events, as tiles of C2SP tlog-tiles: up to 256 hashes of 32 bytes. The last tile of each level grows.
 CREATE TABLE log_tiles (
     level  INTEGER NOT NULL,
@@ -230,13 +137,12 @@ CREATE TABLE log_checkpoints (
 ) STRICT;
 CREATE INDEX log_checkpoints_size ON log_checkpoints (size DESC);
 
--- The replies of witnesses to checkpoints: a signature, or the reason why the witness rejected the checkpoint.
-CREATE TABLE log_replies (
+-- The cosignatures of witnesses.
+CREATE TABLE log_cosignatures (
     origin    TEXT    NOT NULL,
     size      INTEGER NOT NULL,
     witness   TEXT    NOT NULL,
-    signature TEXT    NOT NULL, -- base64; empty if the witness rejected it
-    rejection TEXT    NOT NULL,
+    signature TEXT    NOT NULL, -- base64
     made_at   INTEGER NOT NULL,
     PRIMARY KEY (origin, size, witness),
     FOREIGN KEY (origin, size) REFERENCES log_checkpoints
@@ -268,15 +174,15 @@ BEGIN
 END;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE TRIGGER log_replies_update BEFORE UPDATE ON log_replies
+CREATE TRIGGER log_cosignatures_update BEFORE UPDATE ON log_cosignatures
 BEGIN
-    SELECT RAISE(ABORT, 'table log_replies is append-only: UPDATE refused');
+    SELECT RAISE(ABORT, 'table log_cosignatures is append-only: UPDATE refused');
 END;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE TRIGGER log_replies_delete BEFORE DELETE ON log_replies
+CREATE TRIGGER log_cosignatures_delete BEFORE DELETE ON log_cosignatures
 BEGIN
-    SELECT RAISE(ABORT, 'table log_replies is append-only: DELETE refused');
+    SELECT RAISE(ABORT, 'table log_cosignatures is append-only: DELETE refused');
 END;
 -- +goose StatementEnd
 -- INSERT OR REPLACE removes the row in its way, and does not call the triggers above unless the connection has recursive_triggers.
