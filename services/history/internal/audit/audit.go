@@ -127,7 +127,7 @@ type ref struct {
 // span is a range of indexes of events: from, and below to.
 type span struct{ from, to int64 }
 
-// listing is what the walk has seen of a listing.
+// listing counts the events of a listing during the walk.
 type listing struct {
 	events  int64
 	summary bool

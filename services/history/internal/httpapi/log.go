@@ -116,7 +116,7 @@ func (a API) logTile(g *gin.Context) (web.Reply, error) {
 }
 
 // logProof serves an event of a public record with the proof that a checkpoint of the log covers it: the published one, or the one of the
-// parameter size. It needs no key: the id of an event is known only to those who have read the event, and cannot be guessed.
+// parameter size. It needs no key: only readers of an event know its id, which cannot be guessed.
 func (a API) logProof(g *gin.Context) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "size")
 	if err != nil {

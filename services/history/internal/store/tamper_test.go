@@ -333,7 +333,7 @@ func TestEventsOfOtherTilesAreNamed(t *testing.T) {
 	require.Contains(t, fmt.Sprint(report.Findings), "the stored tiles of the events 257 to 512 do not match")
 }
 
-// Sign refuses events that do not continue the log.
+// Sign rejects events that do not continue the log.
 func TestTamperedHistoryIsNotSigned(t *testing.T) {
 	for name, statement := range map[string]string{
 		"edited":            "UPDATE verification_events SET note = 'x' WHERE sequence = 8",
