@@ -131,7 +131,7 @@ type ReviewHistory struct {
 	Opinion       *SecondOpinion  `json:"opinion"`       // if the latest review is a second opinion that disagrees
 	Evidence      Evidence        `json:"evidence"`      // of the latest review that stored any
 	Readings      []QuoteReading  `json:"readings"`      // of its quotes by the machine; empty, never null
-	Suggestions   []Quote         `json:"suggestions"`   // sentences that may support a fact without a quote; empty, never null
+	Suggestions   []Quote         `json:"suggestions"`   // sentences for facts without a quote, and for missing quotes; empty, never null
 }
 
 // ReviewAppend is a review that the catalog passes on to the history service. Review is a line of an events file.
