@@ -180,12 +180,16 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	done, err := a.Store.Review(g.Request.Context(), now, event.Proposal{
-		Actor: in.Actor, Line: file.Lines[0], SecondOpinionOf: in.SecondOpinionOf, Sent: string(in.Review),
+		Actor: in.Actor, Line: file.Lines[0], SecondOpinionOf: in.SecondOpinionOf, SameTexts: in.SameTexts, Sent: string(in.Review),
 	})
 	if errors.Is(err, event.ErrNoOpinion) {
 		var p api.Problems
 		p.Add("secondOpinionOf", "must be a review in your list of requested second opinions")
 		report.Rejected = []api.RejectedLine{{Line: 1, ID: file.Lines[0].Event.Slug, Problems: p}}
+		return web.Reply{JSON: api.ReviewAppended{Report: report}}, nil
+	}
+	if other := new(event.TextsError); errors.As(err, &other) {
+		report.Texts = other.Texts
 		return web.Reply{JSON: api.ReviewAppended{Report: report}}, nil
 	}
 	if unseen := new(event.UnseenError); errors.As(err, &unseen) {
