@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -74,7 +73,7 @@ func divide(all []api.Quote, readings []api.QuoteReading) (others, missing []api
 func (a API) findQuotes(g *gin.Context) (web.Reply, error) {
 	var in api.QuoteSearch
 	if err := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, maxReview)).Decode(&in); err != nil || len(in.Quotes) > api.MaxQuoteSearch {
-		return web.Reply{}, problem.New(problem.InvalidParameter, fmt.Sprintf(`The body must be {"quotes": [...]} with at most %d quotes.`, api.MaxQuoteSearch)).Because(err)
+		return web.Reply{}, problem.New(problem.InvalidParameter, `The body must be {"quotes": [...]} with at most 200 quotes.`).Because(err)
 	}
 	readings, err := a.Store.FindOnTexts(g.Request.Context(), in.Quotes)
 	return web.Reply{JSON: api.QuoteFindings{Readings: readings}}, err
