@@ -174,7 +174,7 @@ func (f Form) Added() (all []api.Quote) {
 }
 
 // Compare takes the findings for the added quotes on the stored texts of their pages. A quote that is missing is a problem once: if the
-// curator submits it again, it is recorded. It also returns the labels of the facts with a quote from a page of which no text is stored.
+// curator submits it again, it is recorded. It also returns the labels of the facts with a quote from a page without a stored text.
 func (f Form) Compare(readings []api.QuoteReading) (problems []Problem, uncompared []string) {
 	for _, r := range readings {
 		value := QuoteValue(r.Quote)
