@@ -333,7 +333,7 @@ func newSourceInput(f reviewform.Form, prefix, label string) input {
 // finding describes what the machine found.
 func finding(r *api.QuoteReading) template.HTML {
 	text := map[api.Finding]string{
-		api.QuotePresent: "still says so, read by a machine ", api.QuoteMoved: "moved: the words are there in other surroundings, read by a machine ",
+		api.QuotePresent: "still says so, read by a machine ", api.QuoteMoved: "moved: the words are there in other surroundings, which keeping the quote stores; read by a machine ",
 		api.QuoteMissing: "missing: a machine did not find the words ",
 	}[r.Finding]
 	if text == "" {

@@ -216,6 +216,8 @@ func TestNeedsReviewHasFactsIfAnyIsDecided(t *testing.T) {
 	require.Equal(t, "Needs review: no facts are recorded.", submit(t, sheet(), open).Summary())
 	require.Nil(t, review(t, submit(t, sheet(), open)).Facts)
 	require.NotEmpty(t, messages(t, submit(t, sheet(), with(open, "fact.remote", "false"))), "one decision calls for all of them")
+	quote := url.Values{"outcome": {"needs-review"}, "quote.degreeRequired": {"No degree"}, "quotefrom.degreeRequired": {"1"}}
+	require.Contains(t, messages(t, submit(t, sheet(), quote)), "Degree required: there is a quote but no value; choose the value, or remove the quote")
 }
 
 func TestNewerSheetKeepsInputAndReopensChangedFacts(t *testing.T) {
