@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Doubt is the event that puts a record in doubt: the latest factual review if it did not succeed, otherwise the link check that
 // conflicts with that review.
@@ -75,12 +78,25 @@ type ReviewSheet struct {
 	Events        []RecordedEvent `json:"events"`            // reviews and link checks, newest check first; at most MaxSheetEvents
 	Evidence      Evidence        `json:"evidence"`          // of the latest review that stored any
 	Readings      []QuoteReading  `json:"readings"`          // of its quotes by the machine; empty, never null
-	Suggestions   []Quote         `json:"suggestions"`       // sentences that may support a fact without a quote; empty, never null
+	Suggestions   []Quote         `json:"suggestions"`       // sentences for facts without a quote, and for missing quotes; empty, never null
 	Curation      CurationNotes   `json:"curation"`          // private notes
 	Lease         *Lease          `json:"lease,omitempty"`   // nil if no lease is active
 	Skip          *Skip           `json:"skip,omitempty"`    // nil unless the record is skipped now
 	Draft         *Draft          `json:"draft,omitempty"`   // the caller's; nil if there is none
 	Opinion       *SecondOpinion  `json:"opinion,omitempty"` // a second opinion that disagrees with the latest review
+}
+
+// CurrentQuotes returns the quotes of Evidence in its order, moved ones in their new surroundings.
+func (s ReviewSheet) CurrentQuotes() []Quote {
+	quotes := slices.Clone(s.Evidence.Quotes)
+	for i, q := range quotes {
+		for _, r := range s.Readings {
+			if r.Quote == q && r.Moved != nil {
+				quotes[i] = *r.Moved
+			}
+		}
+	}
+	return quotes
 }
 
 // CurrentFacts returns the facts in effect: of the latest review with facts, or else the listing's own.

@@ -2,6 +2,7 @@ package eventfile_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -90,7 +91,7 @@ func TestReadChecksEvidence(t *testing.T) {
 		"no such fact":  {verified(`{"quotes":[` + quote("mood", "https://a.example", "") + `]}`), "evidence.quotes[0].fact: must be one of " + strings.Join(api.FactNames, ", ")},
 		"unknown fact":  {verified(`{"quotes":[` + quote("pay", "https://a.example", "") + `]}`), "evidence.quotes[0].fact: pay has no known value in the facts of this review"},
 		"another page":  {verified(`{"quotes":[` + quote("countryEligibility", "https://c.example", "") + `]}`), "evidence.quotes[0].sourceUrl: must be one of sourceUrls"},
-		"twice":         {verified(`{"quotes":[` + used + `,` + used + `]}`), "evidence.quotes[1]: is the second quote of this fact from this source"},
+		"too many":      {verified(`{"quotes":[` + strings.Join(numbered(used, 11), ",") + `]}`), "evidence.quotes: has 11 quotes of countryEligibility; a fact has at most 10"},
 		"long context":  {verified(`{"quotes":[` + quote("countryEligibility", "https://a.example", `,"suffix":"`+strings.Repeat("é", 61)+`"`) + `]}`), "evidence.quotes[0].suffix: must have at most 60 characters"},
 		"no text":       {verified(`{"quotes":[` + strings.Replace(used, "Open to residents of Canada", " ", 1) + `]}`), "evidence.quotes[0].exact: must not be empty"},
 		"used and gone": {verified(`{"gone":["https://a.example"]}`), "evidence.gone[0]: is also in sourceUrls, the pages that were used"},
@@ -103,6 +104,24 @@ func TestReadChecksEvidence(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, api.Problems{c.problem}, file.Rejected[0].Problems, name)
 	}
+}
+
+// numbered returns n quotes that differ in their text.
+func numbered(quote string, n int) (quotes []string) {
+	for i := range n {
+		quotes = append(quotes, strings.Replace(quote, "Open to", fmt.Sprintf("%d: open to", i), 1))
+	}
+	return quotes
+}
+
+func TestReadKeepsEveryQuoteOfAFact(t *testing.T) {
+	quotes := numbered(`{"fact":"countryEligibility","sourceUrl":"https://a.example/who","exact":"Open to residents of Canada"}`, 10)
+	file, err := eventfile.Read(strings.NewReader(reviewLine("verified", `,"facts":`+apitest.WholeFacts(`{`+eligible+`}`)+
+		`,"sourceUrls":["https://a.example"],"evidence":{"quotes":[`+strings.Join(append(quotes, quotes[0]), ",")+`]}`)), now, api.MaxReported)
+	require.NoError(t, err)
+	require.Empty(t, file.Rejected)
+	require.Len(t, file.Lines[0].Evidence.Quotes, 10, "identical ones are merged")
+	require.Equal(t, "9: open to residents of Canada", file.Lines[0].Evidence.Quotes[9].Exact)
 }
 
 func TestReadAcceptsOnlyOutcomesOfTheCheckType(t *testing.T) {

@@ -36,6 +36,11 @@ func (c Client) PageTexts(ctx context.Context, id string) (api.PageTexts, []byte
 	return call[api.PageTexts](ctx, c, http.MethodGet, "/records/"+url.PathEscape(id)+"/pages", nil)
 }
 
+// FindQuotes looks for quotes on the stored texts of their pages.
+func (c Client) FindQuotes(ctx context.Context, quotes []api.Quote) (api.QuoteFindings, []byte, error) {
+	return call[api.QuoteFindings](ctx, c, http.MethodPost, "/reviews/quotes", encoded(api.QuoteSearch{Quotes: quotes}))
+}
+
 // Review submits a review of a listing. The report says whether it was recorded, rejected, or preceded by newer events.
 func (c Client) Review(ctx context.Context, id string, s api.ReviewSubmission) (api.ReviewReport, []byte, error) {
 	return call[api.ReviewReport](ctx, c, http.MethodPost, sheetPath(id), encoded(s))

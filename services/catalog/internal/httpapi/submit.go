@@ -76,7 +76,7 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 	if len(problems) > 0 {
 		return web.Reply{JSON: rejectedReview(id, problems)}, nil
 	}
-	return a.append(ctx, id, api.ReviewAppend{Actor: actor, Review: line, SecondOpinionOf: in.SecondOpinionOf})
+	return a.append(ctx, id, api.ReviewAppend{Actor: actor, Review: line, SecondOpinionOf: in.SecondOpinionOf, SameTexts: in.SameTexts})
 }
 
 func (a API) append(ctx context.Context, id string, review api.ReviewAppend) (web.Reply, error) {

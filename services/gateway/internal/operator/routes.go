@@ -59,6 +59,7 @@ var routes = []route{
 	{"DELETE", "reviews/records/{id}/skip", Catalog, curators},
 
 	{"GET", "reviews/second-opinions", History, curators},
+	{"POST", "reviews/quotes", History, curators},
 	{"GET", "history/{id}", History, curators},
 	{"GET", "records/{id}/pages", History, curators},
 	{"GET", "events", History, curators},

@@ -73,8 +73,17 @@ type ActFilter struct {
 	Limit     int
 }
 
+// TextsError is the error of a second opinion whose author has to say whether texts mean the same, see Differences.
+type TextsError struct {
+	Texts []api.ComparedTexts
+}
+
+func (e *TextsError) Error() string {
+	return fmt.Sprintf("%d facts have other words than in the first review", len(e.Texts))
+}
+
 // ErrNoOpinion is the error of a second opinion that was not asked of its author: on another record, on the author's own review, on one that
-// a later review replaced, or on one that has an opinion.
+// a later review by another curator replaced, or on one that has an opinion.
 var ErrNoOpinion = errors.New("no second opinion was requested")
 
 // Proposal is a review to record.
@@ -84,7 +93,8 @@ type Proposal struct {
 
 	// SecondOpinionOf is the id of the drawn review on which this is a second opinion, empty for a review of its own.
 	SecondOpinionOf string
-	Sent            string // the review as sent; JSON
+	SameTexts       map[string]bool // see Differences
+	Sent            string          // the review as sent; JSON
 }
 
 // Reviewed is the result of recording a review.

@@ -56,6 +56,7 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handle
 	engine.GET("/internal/v1/readings", web.Handler(errors, a.readings))
 	engine.GET("/operator/v1/records/:id/pages", web.Handler(errors, a.pages))
 	engine.GET("/operator/v1/reviews/second-opinions", web.Handler(errors, a.opinionRequests))
+	engine.POST("/operator/v1/reviews/quotes", web.Handler(errors, a.findQuotes))
 	engine.GET("/operator/v1/events", web.Handler(errors, a.acts))
 	engine.POST("/internal/v1/reviews", web.Handler(errors, a.review))
 	engine.GET("/operator/v1/history/:id", web.Handler(errors, a.asOf))

@@ -47,13 +47,36 @@ func (a API) record(g *gin.Context) (web.Reply, error) {
 	if reply.Readings, err = a.Store.Readings(ctx, reply.Evidence.Quotes); err != nil {
 		return web.Reply{}, err
 	}
-	if reply.Suggestions, err = a.Store.Suggestions(ctx, g.Param("id"), reply.Evidence.Quotes); err != nil {
+	quotes, missing := divide(reply.Evidence.Quotes, reply.Readings)
+	if reply.Suggestions, err = a.Store.Suggestions(ctx, g.Param("id"), quotes, missing); err != nil {
 		return web.Reply{}, err
 	}
 	if i := slices.IndexFunc(records, func(r event.Record) bool { return r.CheckType == api.Review }); i >= 0 && values["without"] == "" {
 		reply.Opinion, err = a.Store.Opinion(ctx, records[i].ID)
 	}
 	return web.Reply{JSON: reply}, err
+}
+
+// divide separates the quotes that a reading missed from the others.
+func divide(all []api.Quote, readings []api.QuoteReading) (others, missing []api.Quote) {
+	for _, q := range all {
+		if slices.ContainsFunc(readings, func(r api.QuoteReading) bool { return r.Quote == q && r.Finding == api.QuoteMissing }) {
+			missing = append(missing, q)
+		} else {
+			others = append(others, q)
+		}
+	}
+	return others, missing
+}
+
+// findQuotes looks for quotes on the stored texts of their pages.
+func (a API) findQuotes(g *gin.Context) (web.Reply, error) {
+	var in api.QuoteSearch
+	if err := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, maxReview)).Decode(&in); err != nil || len(in.Quotes) > api.MaxQuoteSearch {
+		return web.Reply{}, problem.New(problem.InvalidParameter, `The body must be {"quotes": [...]} with at most 200 quotes.`).Because(err)
+	}
+	readings, err := a.Store.FindOnTexts(g.Request.Context(), in.Quotes)
+	return web.Reply{JSON: api.QuoteFindings{Readings: readings}}, err
 }
 
 // opinionRequests lists the reviews of others that were drawn for the operator's opinion.
@@ -156,12 +179,16 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	done, err := a.Store.Review(g.Request.Context(), now, event.Proposal{
-		Actor: in.Actor, Line: file.Lines[0], SecondOpinionOf: in.SecondOpinionOf, Sent: string(in.Review),
+		Actor: in.Actor, Line: file.Lines[0], SecondOpinionOf: in.SecondOpinionOf, SameTexts: in.SameTexts, Sent: string(in.Review),
 	})
 	if errors.Is(err, event.ErrNoOpinion) {
 		var p api.Problems
 		p.Add("secondOpinionOf", "must be a review in your list of requested second opinions")
 		report.Rejected = []api.RejectedLine{{Line: 1, ID: file.Lines[0].Event.Slug, Problems: p}}
+		return web.Reply{JSON: api.ReviewAppended{Report: report}}, nil
+	}
+	if other := new(event.TextsError); errors.As(err, &other) {
+		report.Texts = other.Texts
 		return web.Reply{JSON: api.ReviewAppended{Report: report}}, nil
 	}
 	if unseen := new(event.UnseenError); errors.As(err, &unseen) {

@@ -48,6 +48,10 @@ func FuzzRead(f *testing.F) {
 			require.LessOrEqual(t, utf8.RuneCountInString(q.Prefix), api.MaxQuoteContext)
 			require.LessOrEqual(t, utf8.RuneCountInString(q.Suffix), api.MaxQuoteContext)
 			require.Equal(t, api.QuotePresent, pagetext.Find(p.Text, q), "%+v", q)
+			q.Prefix, q.Suffix = "other\uFFFD", "other\uFFFD"
+			if finding, moved := pagetext.Locate(p.Text, q); finding == api.QuoteMoved {
+				require.Equal(t, api.QuotePresent, pagetext.Find(p.Text, *moved), "%+v", moved)
+			}
 		}
 	})
 }

@@ -195,7 +195,7 @@ func readingsOf(tx *gorm.DB, quotes []api.Quote) ([]api.QuoteReading, error) {
 		text, ok := texts[q.SourceURL]
 		switch {
 		case page.Note == "" && ok:
-			found.Finding = pagetext.Find(text, q)
+			found.Finding, found.Moved = pagetext.Locate(text, q)
 		case page.Outcome == api.OutcomeClosed:
 			found.Finding = api.QuoteMissing
 		}
@@ -204,22 +204,59 @@ func readingsOf(tx *gorm.DB, quotes []api.Quote) ([]api.QuoteReading, error) {
 	return readings, nil
 }
 
-// Suggestions returns sentences of the pages of a listing that may support the facts without a quote.
-func (s *Store) Suggestions(ctx context.Context, slug string, quotes []api.Quote) ([]api.Quote, error) {
+// FindOnTexts returns the findings for the quotes on the stored texts of their pages, in the order of the quotes.
+func (s *Store) FindOnTexts(ctx context.Context, quotes []api.Quote) ([]api.QuoteReading, error) {
+	var urls []string
+	for _, q := range quotes {
+		urls = append(urls, q.SourceURL)
+	}
+	pages, texts, err := pagesOf(s.db.WithContext(ctx), urls)
+	readings := make([]api.QuoteReading, len(quotes))
+	for i, q := range quotes {
+		page := pages[q.SourceURL]
+		readings[i] = api.QuoteReading{Quote: q, Finding: api.QuoteUnknown, Note: page.Note}
+		if text, ok := texts[q.SourceURL]; ok {
+			readings[i].ReadAt = database.FromMicros(page.TextAt)
+			readings[i].Finding, readings[i].Moved = pagetext.Locate(text, q)
+		}
+	}
+	return readings, database.Outage(err)
+}
+
+// Suggestions returns, for each missing quote, the nearest sentence of its page, then sentences of the pages of a listing that may support
+// the facts for which quotes has none. Missing quotes are not among quotes.
+func (s *Store) Suggestions(ctx context.Context, slug string, quotes, missing []api.Quote) ([]api.Quote, error) {
 	tx := s.db.WithContext(ctx)
 	urls, _, err := recordPages(tx, slug)
 	if err != nil {
 		return nil, database.Outage(err)
 	}
-	_, texts, err := pagesOf(tx, urls)
+	all := slices.Clone(urls)
+	for _, q := range missing {
+		all = append(all, q.SourceURL)
+	}
+	_, texts, err := pagesOf(tx, all)
 	if err != nil {
 		return nil, database.Outage(err)
 	}
 	suggestions := []api.Quote{}
+	add := func(found api.Quote) {
+		same := func(q api.Quote) bool {
+			return q.Fact == found.Fact && q.SourceURL == found.SourceURL && q.Exact == found.Exact
+		}
+		if !slices.ContainsFunc(quotes, same) && !slices.ContainsFunc(suggestions, same) {
+			suggestions = append(suggestions, found)
+		}
+	}
+	for _, q := range missing {
+		if near, ok := pagetext.Nearest(texts[q.SourceURL], q); ok {
+			add(near)
+		}
+	}
 	for _, u := range urls {
 		for _, found := range pagetext.Suggest(u, pagetext.Page{Text: texts[u]}) {
 			if !slices.ContainsFunc(quotes, func(q api.Quote) bool { return q.Fact == found.Fact }) {
-				suggestions = append(suggestions, found)
+				add(found)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package reviewform_test
 import (
 	"encoding/json"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -215,6 +216,8 @@ func TestNeedsReviewHasFactsIfAnyIsDecided(t *testing.T) {
 	require.Equal(t, "Needs review: no facts are recorded.", submit(t, sheet(), open).Summary())
 	require.Nil(t, review(t, submit(t, sheet(), open)).Facts)
 	require.NotEmpty(t, messages(t, submit(t, sheet(), with(open, "fact.remote", "false"))), "one decision calls for all of them")
+	quote := url.Values{"outcome": {"needs-review"}, "quote.degreeRequired": {"No degree"}, "quotefrom.degreeRequired": {"1"}}
+	require.Contains(t, messages(t, submit(t, sheet(), quote)), "Degree required: there is a quote but no value; choose the value, or remove the quote")
 }
 
 func TestNewerSheetKeepsInputAndReopensChangedFacts(t *testing.T) {
@@ -343,7 +346,7 @@ func TestNewQuotesComeFromAChosenSource(t *testing.T) {
 	_, quotes := evidence(t, submit(t, quoted(), with(unchanged(), "quote.remote", " Work from home ", "quotefrom.remote", "1", "fact.remote", "false")))
 	require.Equal(t, api.Quote{Fact: "remote", SourceURL: site, Exact: "Work from home"}, quotes["remote"])
 	for want, input := range map[string][]string{
-		"Remote: choose the source of the quote":                                                  {"quote.remote", "x"},
+		`Remote: choose the source of the quote "x"`:                                              {"quote.remote", "x"},
 		"Flexible schedule: there is a quote but no value; choose the value, or remove the quote": {"quote.flexibleSchedule", "x", "quotefrom.flexibleSchedule", "1"},
 		"Remote: the quote is from source 3, which is marked as gone or not opened":               {"quote.remote", "x", "quotefrom.remote", "3", "fact.pay", "unknown", "mark.2", "gone"},
 	} {
@@ -371,6 +374,124 @@ func TestUsedSuggestionIsTheSourceOfItsFact(t *testing.T) {
 	r := review(t, f)
 	require.Equal(t, rates, r.Facts.Pay.SourceURL)
 	require.Equal(t, []string{rates}, r.SourceURLs)
+}
+
+// A suggestion or a pasted quote from a page that is no source of the record makes it one.
+func TestPagesOfAddedQuotesBecomeSources(t *testing.T) {
+	const apply, faq = "https://maple.example/apply", "https://maple.example/faq"
+	s := sheet()
+	s.ReviewedFacts = nil
+	s.Record.ApplicationURL = apply
+	use := reviewform.QuoteValue(api.Quote{Fact: "remote", SourceURL: apply, Exact: "Work from home", Suffix: "."})
+	input := url.Values{"outcome": {"verified"}, "use.remote": {use}, "fact.remote": {"true"}}
+	e, quotes := evidence(t, submit(t, s, input))
+	require.Len(t, e.Quotes, 1)
+	require.Equal(t, "Work from home", quotes["remote"].Exact)
+	require.Equal(t, []string{apply}, review(t, submit(t, s, input)).SourceURLs, "only pages that the curator used")
+
+	input["quote.remote"], input["quotefrom.remote"] = []string{"", "Wherever you\nare", "From any place"}, []string{"1", faq, apply}
+	f := submit(t, s, input)
+	require.Equal(t, []string{site, apply, faq}, f.Sources)
+	require.Equal(t, []api.Quote{
+		{Fact: "remote", SourceURL: apply, Exact: "Work from home", Suffix: "."}, {Fact: "remote", SourceURL: faq, Exact: "Wherever you are"},
+		{Fact: "remote", SourceURL: apply, Exact: "From any place"},
+	}, f.Added())
+	require.Equal(t, []string{apply, faq}, review(t, f).SourceURLs)
+	again, err := reviewform.Parse(f.Values) // as a draft
+	require.NoError(t, err)
+	require.Equal(t, f.Sources, again.Sources)
+	again.Values.Del("use.remote")
+	require.Equal(t, reviewform.StillSo, again.Mark(apply), "it has another quote")
+	again.Values["quotefrom.remote"][2] = faq
+	require.Empty(t, again.Mark(apply), "no quote is from it any more")
+	for _, from := range []string{"javascript:alert(1)", "9", "0", "-1", ""} {
+		bad := submit(t, sheet(), with(unchanged(), "quote.remote", "x", "quotefrom.remote", from))
+		require.Contains(t, messages(t, bad), `Remote: choose the source of the quote "x"`, from)
+	}
+}
+
+func TestFactHasSeveralQuotesFromOnePage(t *testing.T) {
+	s := quoted()
+	s.Evidence.Quotes = append(s.Evidence.Quotes, api.Quote{Fact: "remote", SourceURL: site, Exact: "about remote, too", Prefix: "p"})
+	paste := func(texts ...string) url.Values {
+		input := unchanged()
+		for _, text := range texts {
+			input.Add("quote.remote", text)
+			input.Add("quotefrom.remote", "1")
+		}
+		return input
+	}
+	exact := func(input url.Values) (all []string) {
+		text, problems := submit(t, s, input).Review()
+		require.Empty(t, problems)
+		var sent struct{ Evidence api.Evidence }
+		require.NoError(t, json.Unmarshal(text, &sent))
+		for _, q := range sent.Evidence.Quotes {
+			if q.Fact == "remote" {
+				all = append(all, q.Exact)
+			}
+		}
+		return all
+	}
+	require.Equal(t, []string{"about remote", "about remote, too"}, exact(unchanged()))
+	require.Equal(t, []string{"about remote", "about remote, too", "live in Canada", "not in Quebec"},
+		exact(paste("live in Canada", "about remote, too", "not in Quebec", "live in Canada")), "identical ones are merged")
+	ten := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	require.Len(t, exact(paste(ten...)), 10)
+	require.Equal(t, []string{"Remote: 11 quotes, and a fact has at most 10; leave out 1"}, messages(t, submit(t, s, paste(append(ten, "i")...))))
+	require.Equal(t, []string{"Remote: a quote has 501 characters, at most 500 are allowed; shorten it"}, messages(t, submit(t, s, paste(strings.Repeat("é", 501)))))
+}
+
+func TestKeptQuoteIsNotLostWithItsSourceUnopened(t *testing.T) {
+	unopened := with(unchanged(), "mark.0", "", "mark.1", "still", "mark.2", "still")
+	problems := messages(t, submit(t, quoted(), unopened))
+	require.Contains(t, problems, `Remote: keeps the quote "about remote" from source 1, which you did not open; open it and mark it, or leave the quote out`)
+	_, quotes := evidence(t, submit(t, quoted(), with(unopened, "kept.remote", "", "kept.languages", "")))
+	require.Len(t, quotes, 2)
+	_, quotes = evidence(t, submit(t, quoted(), with(unchanged(), "mark.0", "cannot")))
+	require.NotContains(t, quotes, "remote", "the curator says that the page cannot be opened")
+	s := quoted()
+	s.Record.Sources = nil
+	require.Contains(t, reviewform.New(s, "").Sources, site, "the page of a quote is a source of the form")
+}
+
+func TestMovedQuoteIsKeptInItsNewSurroundings(t *testing.T) {
+	s := quoted()
+	for i, r := range s.Readings {
+		if r.Fact == "pay" {
+			moved := r.Quote
+			moved.Prefix = "now "
+			s.Readings[i].Finding, s.Readings[i].Moved = api.QuoteMoved, &moved
+		}
+	}
+	require.Empty(t, reviewform.New(s, "").Mark(rates), "the curator confirms it")
+	_, quotes := evidence(t, submit(t, s, unchanged()))
+	require.Equal(t, "now ", quotes["pay"].Prefix)
+	require.Equal(t, "about pay", quotes["pay"].Exact)
+}
+
+func TestMissingQuoteIsAProblemOnce(t *testing.T) {
+	f := submit(t, sheet(), with(unchanged(), "quote.remote", "Bananas are blue", "quotefrom.remote", "1"))
+	reading := func(finding api.Finding) []api.QuoteReading {
+		return []api.QuoteReading{{Quote: f.Added()[0], Finding: finding, ReadAt: shownAt}}
+	}
+	for _, found := range []api.Finding{api.QuotePresent, api.QuoteMoved} {
+		problems, uncompared := f.Compare(reading(found))
+		require.Empty(t, problems)
+		require.Empty(t, uncompared)
+	}
+	problems, uncompared := f.Compare(reading(api.QuoteUnknown))
+	require.Empty(t, problems)
+	require.Equal(t, []string{"Remote"}, uncompared)
+
+	problems, _ = f.Compare(reading(api.QuoteMissing))
+	require.Equal(t, []reviewform.Problem{{Field: "fact.remote", Message: `Remote: the text of source 1 that a machine read on 22 Nov 2026 does not have "Bananas are blue"; ` +
+		"correct the quote, or submit again to record it"}}, problems)
+	problems, _ = f.Compare(reading(api.QuoteMissing))
+	require.Empty(t, problems, "the curator submitted it again")
+	f.Values.Set("quote.remote", "Bananas are red")
+	problems, _ = f.Compare(reading(api.QuoteMissing))
+	require.Len(t, problems, 1, "other words")
 }
 
 func TestMachineMarksWhatItFoundAgain(t *testing.T) {

@@ -57,9 +57,11 @@ func (f Form) Review() (json.RawMessage, []Problem) {
 	return text, nil
 }
 
-// decided reports whether the curator decided about any fact, or must.
+// decided reports whether the curator decided about any fact, or must: a quote supports a value.
 func (f Form) decided() bool {
-	return f.Values.Get(fieldRest) == Keep || slices.ContainsFunc(api.FactNames, func(name string) bool { return f.Values.Get("fact."+name) != "" || f.Again(name) })
+	return f.Values.Get(fieldRest) == Keep || slices.ContainsFunc(api.FactNames, func(name string) bool {
+		return f.Values.Get("fact."+name) != "" || f.Again(name) || len(f.quotes(UsedQuotes(name)))+len(f.Pasted(name)) > 0
+	})
 }
 
 // value returns the value of a fact that its decision means, and what is wrong with it.
