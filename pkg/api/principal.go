@@ -95,4 +95,4 @@ type KeyDigests struct {
 
 // SummaryRules is the version of the rules that derive a summary from events. During a rolling upgrade the catalog ignores summaries
 // from a history service with older rules.
-const SummaryRules = 2
+const SummaryRules = 3

@@ -200,7 +200,7 @@ func TestSummariesArePulledAfterChanges(t *testing.T) {
 		pull := func(query string) []api.Summary {
 			return apitest.Decoded(servicetest.Read[api.SummaryFeed](s.get("/internal/v1/summaries" + query)).Summaries)
 		}
-		require.Equal(t, `{"rules":2,"summaries":[]}`, s.get("/internal/v1/summaries").Body)
+		require.Equal(t, `{"rules":3,"summaries":[]}`, s.get("/internal/v1/summaries").Body)
 		require.Empty(t, pull("?after=0&wait=1ms"))
 		s.catalog.set("a", true)
 		s.catalog.set("b", false)

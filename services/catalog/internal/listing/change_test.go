@@ -252,11 +252,12 @@ func TestPublicSourcesFollowReviews(t *testing.T) {
 
 func TestPublicFactsOfAClosedPlatform(t *testing.T) {
 	entry := listing.Create(example(t), now)
-	facts := api.UnknownFacts()
-	facts.ApplicationStatus = api.ApplicationOpen
-	require.Equal(t, api.ApplicationClosed, entry.Public(api.Summary{Facts: &facts, LastOutcome: api.OutcomeClosed}, now).Facts.ApplicationStatus)
-	require.Equal(t, api.ApplicationOpen, entry.Public(api.Summary{Facts: &facts, LastOutcome: api.OutcomeNeedsReview}, now).Facts.ApplicationStatus)
-	require.Equal(t, api.ApplicationOpen, facts.ApplicationStatus)
+	own := api.UnknownFacts()
+	own.ApplicationStatus = api.ApplicationOpen
+	entry.Facts = &own
+	require.Equal(t, api.ApplicationClosed, entry.Public(api.Summary{Closed: true, LastOutcome: api.OutcomeNeedsReview}, now).Facts.ApplicationStatus)
+	require.Equal(t, api.ApplicationOpen, entry.Public(api.Summary{LastOutcome: api.OutcomeNeedsReview}, now).Facts.ApplicationStatus)
+	require.Equal(t, api.ApplicationOpen, own.ApplicationStatus)
 }
 
 func TestOnlyReviewsMoveDatesOfSourcesForward(t *testing.T) {

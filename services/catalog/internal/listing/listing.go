@@ -32,7 +32,7 @@ func (e Entry) Public(summary api.Summary, now time.Time) api.Opportunity {
 		facts = *e.Facts
 	}
 	facts.Complete()
-	if summary.LastOutcome == api.OutcomeClosed { // reviews of earlier releases did not record it in their facts
+	if summary.Closed {
 		facts.ApplicationStatus = api.ApplicationClosed
 	}
 	return api.Opportunity{

@@ -54,8 +54,12 @@ func (s *Summary) matches() bool {
 	if s.Outdated {
 		return true
 	}
-	derived, err := summary.Encode(s.Slug, s.Records)
-	return err == nil && equalSummaries(s.Stored, derived)
+	state, err := summary.OfRecords(s.Slug, s.Records)
+	if err != nil {
+		return false
+	}
+	derived, err := json.Marshal(state.Summary)
+	return err == nil && equalSummaries(s.Stored, string(derived))
 }
 
 // equalSummaries compares summaries by content, because the stored one may predate a field of the API. If you add a field to

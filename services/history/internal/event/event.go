@@ -87,6 +87,9 @@ type Proposal struct {
 	// SecondOpinionOf is the id of the drawn review on which this is a second opinion, empty for a review of its own.
 	SecondOpinionOf string
 	Sent            string // the review as sent; JSON
+
+	// Undoes is the id of the review that this one undoes, empty for any other.
+	Undoes string
 }
 
 // Reviewed is the result of recording a review.
@@ -308,17 +311,6 @@ func (r *Record) validForm() bool {
 	}
 	actor, err := json.Marshal(r.Actor)
 	return err == nil && r.Form == 1 && r.Evidence != nil && strings.HasPrefix(*r.Evidence, `{"actor":`+string(actor)+`,`)
-}
-
-// HashWithoutFacts returns the content hash that a review that ends in closed had before it was given the facts in effect. Of any other
-// record it returns ContentHash.
-func (r *Record) HashWithoutFacts() string {
-	if r.CheckType != api.Review || r.Outcome != api.OutcomeClosed || r.Facts == nil {
-		return r.ContentHash
-	}
-	without := *r
-	without.Facts = nil
-	return digest(contentForm, without.content()...)
 }
 
 // content returns the content fields in hashing order.

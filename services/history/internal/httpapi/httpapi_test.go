@@ -201,6 +201,6 @@ func TestShutdownEndsLongPolls(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Equal(t, `{"rules":2,"summaries":[]}`, string(body))
+	require.Equal(t, `{"rules":3,"summaries":[]}`, string(body))
 	require.NoError(t, group.Wait())
 }

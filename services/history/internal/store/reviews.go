@@ -14,34 +14,28 @@ import (
 	"opportunity.internal/services/history/internal/summary"
 )
 
-// RecordHistory returns all events of slug, newest check first, and their summary with its sequence and the newest event. Of checks with the
-// same time, the last recorded comes first. A slug without events has the zero sequence. The event with the id without, if any, is left out,
-// also of the summary, except for its LastEventID.
-func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]event.Record, api.Summary, error) {
+// RecordHistory returns all events of slug, newest check first, and their state with the sequence and the id of the newest event. Of checks
+// with the same time, the last recorded comes first. A slug without events has the zero sequence. The event with the id without, if any, is
+// left out, also of the state, except for its LastEventID.
+func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]event.Record, summary.State, error) {
 	var rows []eventRow
 	if err := s.db.WithContext(ctx).Where("slug = ?", slug).Order("checked_at DESC, sequence DESC").Find(&rows).Error; err != nil {
-		return nil, api.Summary{}, database.Outage(err)
+		return nil, summary.State{}, database.Outage(err)
 	}
 	records := make([]event.Record, 0, len(rows))
-	events := make([]api.RecordedEvent, 0, len(rows))
 	newest := event.Record{}
 	for _, row := range rows {
 		r := event.Record(row)
 		if r.Sequence > newest.Sequence {
 			newest = r
 		}
-		if r.ID == without {
-			continue
+		if r.ID != without {
+			records = append(records, r)
 		}
-		e, err := r.Recorded()
-		if err != nil {
-			return nil, api.Summary{}, err
-		}
-		records, events = append(records, r), append(events, e)
 	}
-	sum := summary.Of(slug, events)
-	sum.Sequence, sum.LastEventID = newest.Sequence, newest.ID
-	return records, sum, nil
+	state, err := summary.OfRecords(slug, records)
+	state.Sequence, state.LastEventID = newest.Sequence, newest.ID
+	return records, state, err
 }
 
 // Review records one review like Append. It also returns the recorded event with that content, and the summary that includes it. A second
@@ -68,6 +62,7 @@ func appendReview(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (don
 	if err != nil {
 		return done, nil, err
 	}
+	r.evidence.Undoes = p.Undoes
 	reviews := []proposed{r}
 	appended, duplicates, unseen, err := appendTo(tx, []string{r.Slug}, map[string][]proposed{r.Slug: reviews}, next)
 	if err != nil {
