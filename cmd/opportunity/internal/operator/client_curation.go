@@ -41,7 +41,7 @@ func (c Client) Review(ctx context.Context, id string, s api.ReviewSubmission) (
 	return call[api.ReviewReport](ctx, c, http.MethodPost, sheetPath(id), encoded(s))
 }
 
-// UndoReview records a correcting event for the caller's latest review of a listing.
+// UndoReview records an event that undoes the caller's latest review of a listing.
 func (c Client) UndoReview(ctx context.Context, id, review string) (api.ReviewReport, []byte, error) {
 	return call[api.ReviewReport](ctx, c, http.MethodPost, sheetPath(id)+"/undo", encoded(api.UndoRequest{EventID: review}))
 }

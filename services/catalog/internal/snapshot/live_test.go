@@ -128,6 +128,40 @@ func TestLiveFollowsSource(t *testing.T) {
 	require.Same(t, before, l.current.Load(), "no changes, no new snapshot")
 }
 
+func TestVersionsIgnoreWhatConsumersCannotSee(t *testing.T) {
+	s := &memorySource{rows: map[string]Row{}}
+	l := NewLive(s, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	records := oracle.Records(1, 30, now)
+	s.put(t, records...)
+	id := records[3].Entry.ID
+	versions := func() (list, record string) {
+		t.Helper()
+		require.NoError(t, l.Poll(t.Context()))
+		view, err := l.View()
+		require.NoError(t, err)
+		r, ok := view.Find(id, api.Commercial)
+		require.True(t, ok)
+		return view.Version(), string(r.AppendVersion(nil))
+	}
+	list, record := versions()
+	private := s.rows[id]
+	s.sequence++
+	private.Sequence = s.sequence // of a private note
+	s.rows[id] = private
+	s.sequence++
+	s.rows["candidate"] = Row{Sequence: s.sequence, ID: "candidate"}
+	afterList, afterRecord := versions()
+	require.Equal(t, [2]string{list, record}, [2]string{afterList, afterRecord})
+
+	l = NewLive(s, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	freshList, freshRecord := versions()
+	require.Equal(t, [2]string{list, record}, [2]string{freshList, freshRecord}, "another replica")
+	s.put(t, records[3])
+	afterList, afterRecord = versions()
+	require.NotEqual(t, list, afterList)
+	require.NotEqual(t, record, afterRecord)
+}
+
 func TestLiveServesUntilMaxAgeDuringAnOutage(t *testing.T) {
 	at := now
 	s := &memorySource{rows: map[string]Row{}}
