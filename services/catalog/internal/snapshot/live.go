@@ -233,16 +233,16 @@ var errNotLoaded = errors.New("snapshot not loaded yet")
 // View returns the catalog now. It returns problem.Unavailable before the first load, and if no poll of the source succeeded within
 // MaxAge: the data would be too old to serve.
 func (l *Live) View() (View, error) {
-	s, now := l.current.Load(), l.now().UTC()
+	s, now := l.current.Load(), l.now()
 	if s == nil {
 		loading := problem.Unavailable(errNotLoaded)
 		loading.Reported = true // by the readiness probe, until the service has started
 		return View{}, loading
 	}
-	if age := now.Sub(*l.lastPoll.Load()); age > MaxAge {
+	if age := now.Sub(*l.lastPoll.Load()); age > MaxAge { // by the monotonic clock, which UTC would remove
 		return View{}, problem.Unavailable(fmt.Errorf("snapshot too old: no response from the database for %s", age.Round(time.Second)))
 	}
-	return s.At(now), nil
+	return s.At(now.UTC()), nil
 }
 
 // Loaded returns an error before the first load.
