@@ -70,7 +70,7 @@ func (c Client) Skip(ctx context.Context, id string, s api.SkipRequest) (api.Ski
 // Edit replaces the version of a listing by a line of a listings file. dry only reports what would change. If the listing has another
 // version, the report has that one.
 func (c Client) Edit(ctx context.Context, id, version string, line json.RawMessage, dry bool) (api.EditReport, []byte, error) {
-	path := "/listings/" + url.PathEscape(id)
+	path := "/records/" + url.PathEscape(id)
 	if dry {
 		path += "?dryRun=true"
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/service/routetest"
 	"opportunity.internal/pkg/problem"
 )
 
@@ -64,6 +65,14 @@ var permissions = []struct {
 	{"POST announcements", ""}, {"POST billing", ""},
 	{"POST listings", "publisher"}, {"POST events", "publisher"},
 	{"", "curator publisher"},
+}
+
+func TestNoFixedPathIsBesideAnID(t *testing.T) {
+	var patterns []string
+	for _, e := range routes {
+		patterns = append(patterns, e.method+" "+Prefix+e.path)
+	}
+	routetest.RequireNoFixedPathBesideAnID(t, patterns)
 }
 
 func TestEveryRouteAdmitsItsRolesOnly(t *testing.T) {
