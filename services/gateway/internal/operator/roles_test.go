@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/service/routetest"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/service/routetest"
 )
 
 // countingService responds to every request and counts them.
