@@ -19,7 +19,7 @@ const unreachableFor = 24 * time.Hour
 // unevidenced is the note of the doubt about a review without evidence.
 const unevidenced = "recorded as verified without a source or without facts"
 
-// State is what the events of a listing show together.
+// State is the summary of a listing with the events that it follows.
 type State struct {
 	api.Summary
 

@@ -258,7 +258,7 @@ var history = rapid.Map(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.Recorde
 	return events
 })
 
-// undoing returns the events of a history, some of which undo earlier ones, and the events of those that are in effect.
+// undoing returns a history in which some events undo earlier ones, and its events that are in effect.
 func undoing(t *rapid.T) (events, effective []api.RecordedEvent) {
 	events = history.Draw(t, "events")
 	undone := map[string]bool{}
