@@ -137,7 +137,7 @@ type ComparedTexts struct {
 // ReviewHistory has the summary and the events of a record, from the history service for the catalog.
 type ReviewHistory struct {
 	Summary       Summary         `json:"summary"`
-	PreviousFacts *Facts          `json:"previousFacts"` // of the review with facts before the latest one
+	PreviousFacts *Facts          `json:"previousFacts"` // in effect before those of the summary
 	Events        []RecordedEvent `json:"events"`        // the latest MaxSheetEvents, newest check first
 	Opinion       *SecondOpinion  `json:"opinion"`       // if the latest review is a second opinion that disagrees
 	Evidence      Evidence        `json:"evidence"`      // of the latest review that stored any
@@ -152,6 +152,7 @@ type ReviewAppend struct {
 
 	SecondOpinionOf string          `json:"secondOpinionOf,omitempty"`
 	SameTexts       map[string]bool `json:"sameTexts,omitempty"`
+	Undoes          string          `json:"undoes,omitempty"` // id of the review that this one undoes
 }
 
 // ReviewAppended is the response to ReviewAppend. Summary is that of the record after the review; nil if the review was not applied.
@@ -160,8 +161,8 @@ type ReviewAppended struct {
 	Summary *EncodedSummary `json:"summary"`
 }
 
-// UndoRequest undoes the caller's latest review of a record. EventID must be its newest event. The correcting event is a needs-review
-// with the facts from before. The response is a ReviewReport.
+// UndoRequest undoes the caller's latest review of a record. EventID must be its newest event. The undo is an event, too: a needs-review
+// without facts. The record is then as if neither had been recorded; undoing the undo restores the review. The response is a ReviewReport.
 type UndoRequest struct {
 	EventID string `json:"eventId"`
 }

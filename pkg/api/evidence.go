@@ -15,6 +15,7 @@ type Evidence struct {
 	Gone     []string  `json:"gone"`               // sources that no longer exist
 	Unopened []string  `json:"unopened"`           // sources that the curator could not open
 	Captures []Capture `json:"captures,omitempty"` // texts of the sources at the time of the review; set by the history service
+	Undoes   string    `json:"undoes,omitempty"`   // id of the review that this one undoes; set by the history service
 }
 
 // Complete replaces null arrays by empty ones.
@@ -24,7 +25,7 @@ func (e *Evidence) Complete() {
 
 // Empty reports whether there is no evidence.
 func (e Evidence) Empty() bool {
-	return len(e.Quotes)+len(e.Gone)+len(e.Unopened)+len(e.Captures) == 0
+	return len(e.Quotes)+len(e.Gone)+len(e.Unopened)+len(e.Captures) == 0 && e.Undoes == ""
 }
 
 // Quote is the text of a page that supports a fact, in the form of a TextQuoteSelector (W3C Web Annotation Data Model, section 4.2.4).

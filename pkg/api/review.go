@@ -69,12 +69,12 @@ type ReviewSheet struct {
 	Visibility    string             `json:"visibility"`
 	Record        Opportunity        `json:"record"`        // as consumers see it, or would if it were published
 	OwnFacts      *Facts             `json:"ownFacts"`      // of the listing itself; null if it has none
-	ReviewedFacts *Facts             `json:"reviewedFacts"` // of the latest review with facts
+	ReviewedFacts *Facts             `json:"reviewedFacts"` // those of reviews in effect; null if there are none
 	Status        VerificationStatus `json:"status"`
 	Reasons       []DueReason        `json:"reasons"` // why it is due; empty if it is not
 	Edits         []ListingEdit      `json:"edits"`   // since the latest review, oldest first
 
-	PreviousFacts *Facts          `json:"previousFacts"`     // of the review with facts before ReviewedFacts; null if there is none
+	PreviousFacts *Facts          `json:"previousFacts"`     // in effect before ReviewedFacts; null if there were none
 	Events        []RecordedEvent `json:"events"`            // reviews and link checks, newest check first; at most MaxSheetEvents
 	Evidence      Evidence        `json:"evidence"`          // of the latest review that stored any
 	Readings      []QuoteReading  `json:"readings"`          // of its quotes by the machine; empty, never null
@@ -99,14 +99,11 @@ func (s ReviewSheet) CurrentQuotes() []Quote {
 	return quotes
 }
 
-// CurrentFacts returns the facts in effect: of the latest review with facts, or else the listing's own.
+// CurrentFacts returns the facts in effect: those of reviews, or else the listing's own.
 func (s ReviewSheet) CurrentFacts() Facts {
-	facts := UnknownFacts()
-	switch {
-	case s.ReviewedFacts != nil:
+	facts := s.Record.Facts
+	if s.ReviewedFacts != nil {
 		facts = *s.ReviewedFacts
-	case s.OwnFacts != nil:
-		facts = *s.OwnFacts
 	}
 	facts.Complete()
 	return facts

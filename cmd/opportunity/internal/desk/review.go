@@ -200,14 +200,14 @@ func (d *Desk) takeOver(v *visit) (view, error) {
 	return view{Redirect: reviewPath(id, ""), Notice: "The record is yours for 15 minutes."}, nil
 }
 
-// undo records a correcting event for the person's own latest review.
+// undo undoes the person's own latest review.
 func (d *Desk) undo(v *visit) (view, error) {
 	id := v.PathValue("id")
 	report, _, err := v.client.UndoReview(v.Context(), id, v.PostFormValue("event"))
 	if err != nil {
 		return view{}, err
 	}
-	text := "Your review is undone: the earlier facts apply, and the record needs a review."
+	text := "Your review is undone: the record is as it was before."
 	if !report.Applied {
 		text = "Nothing was undone: something was recorded after your review."
 	}

@@ -341,7 +341,7 @@ func TestStoredMarkupIsShownAsText(t *testing.T) {
 	text, err := json.Marshal(replaced(listing, attack))
 	require.NoError(t, err)
 	r.ApplicationURL, r.Subcategory, r.Overview, r.StartingCost, r.WorkModel, r.Facts = "javascript:alert(1)", ptr(attack), attack, attack, attack, *f
-	s.api.respond("GET /listings/maple", api.ListingDetail{Listing: text, Record: *r, Changes: []api.ListingAct{{Actor: attack, Action: attack, Fields: []string{attack}}}})
+	s.api.respond("GET /records/maple", api.ListingDetail{Listing: text, Record: *r, Changes: []api.ListingAct{{Actor: attack, Action: attack, Fields: []string{attack}}}})
 	s.api.respond("GET /listings", api.ListingList{Listings: []api.ListedListing{{ID: attack, Company: attack, Category: attack, Visibility: attack, Status: attack, Host: attack}}})
 	s.api.respond("GET /reviews/candidates", api.CandidateList{Candidates: []api.Candidate{{
 		ID: attack, Company: attack, Category: attack, Host: attack, Missing: []string{attack}, Duplicates: []api.Duplicate{{ID: attack, Visibility: attack, By: attack}},
@@ -362,10 +362,10 @@ func TestStoredMarkupIsShownAsText(t *testing.T) {
 	s.api.respond("POST /listings/import", api.ImportPreview{SHA256: attack, Changes: []api.ListingChange{{ID: attack, Change: attack, Fields: difference}}, KeptWithdrawn: []string{attack}})
 	input := b.get("/records/maple/edit").input(t, "edit")
 	newer := api.ListingDetail{Version: attack, Listing: text, Record: *r, Changes: []api.ListingAct{{Actor: attack}}}
-	s.api.respond("PUT /listings/maple", api.EditReport{Fields: []string{attack}, Change: &api.ListingChange{Fields: difference}, Current: &api.ListingDetail{Version: input.Get("version"), Listing: text, Record: *r}})
+	s.api.respond("PUT /records/maple", api.EditReport{Fields: []string{attack}, Change: &api.ListingChange{Fields: difference}, Current: &api.ListingDetail{Version: input.Get("version"), Listing: text, Record: *r}})
 	pages := []response{b.uploaded("<script>.jsonl", "{}"), b.post("/records/maple/edit", input)}
 	input.Set("base", strings.Replace(input.Get("base"), "onerror", "onload", 1))
-	s.api.respondWith("PUT /listings/maple", http.StatusPreconditionFailed, api.EditReport{Current: &newer})
+	s.api.respondWith("PUT /records/maple", http.StatusPreconditionFailed, api.EditReport{Current: &newer})
 	for _, page := range append(pages, b.post("/records/maple/edit", input)) {
 		require.NotContains(t, page.body, "<img src=x")
 		require.NotContains(t, page.body, "<script>")

@@ -13,6 +13,7 @@ import (
 
 	"opportunity.internal/cmd/opportunity/internal/desk"
 	"opportunity.internal/cmd/opportunity/internal/desk/session"
+	"opportunity.internal/pkg/service/routetest"
 )
 
 func TestPagesRequireSignIn(t *testing.T) {
@@ -156,6 +157,10 @@ func TestForeignHostsAreRejected(t *testing.T) {
 	r := b.request("GET", "/readyz", nil) // of a probe
 	r.Host = "10.0.0.7:8082"
 	require.Equal(t, http.StatusOK, b.do(r).StatusCode)
+}
+
+func TestNoFixedPathIsBesideAnID(t *testing.T) {
+	routetest.RequireNoFixedPathBesideAnID(t, desk.Patterns())
 }
 
 func TestFormsOfOtherSitesAreRejected(t *testing.T) {

@@ -46,7 +46,7 @@ func (c Client) Review(ctx context.Context, id string, s api.ReviewSubmission) (
 	return call[api.ReviewReport](ctx, c, http.MethodPost, sheetPath(id), encoded(s))
 }
 
-// UndoReview records a correcting event for the caller's latest review of a listing.
+// UndoReview records an event that undoes the caller's latest review of a listing.
 func (c Client) UndoReview(ctx context.Context, id, review string) (api.ReviewReport, []byte, error) {
 	return call[api.ReviewReport](ctx, c, http.MethodPost, sheetPath(id)+"/undo", encoded(api.UndoRequest{EventID: review}))
 }
@@ -75,7 +75,7 @@ func (c Client) Skip(ctx context.Context, id string, s api.SkipRequest) (api.Ski
 // Edit replaces the version of a listing by a line of a listings file. dry only reports what would change. If the listing has another
 // version, the report has that one.
 func (c Client) Edit(ctx context.Context, id, version string, line json.RawMessage, dry bool) (api.EditReport, []byte, error) {
-	path := "/listings/" + url.PathEscape(id)
+	path := "/records/" + url.PathEscape(id)
 	if dry {
 		path += "?dryRun=true"
 	}

@@ -37,8 +37,8 @@ var routes = []route{
 
 	{"GET", "catalog", Catalog, curators},
 	{"GET", "listings", Catalog, curators},
-	{"GET", "listings/{id}", Catalog, curators},
-	{"PUT", "listings/{id}", Catalog, curators},
+	{"GET", "records/{id}", Catalog, curators},
+	{"PUT", "records/{id}", Catalog, curators},
 	{"GET", "changes", Catalog, curators},
 	{"GET", "listings/export", Catalog, curators},
 	{"POST", "listings/import", Catalog, publish},

@@ -95,6 +95,9 @@ type Proposal struct {
 	SecondOpinionOf string
 	SameTexts       map[string]bool // see Differences
 	Sent            string          // the review as sent; JSON
+
+	// Undoes is the id of the review that this one undoes, empty for any other.
+	Undoes string
 }
 
 // Reviewed is the result of recording a review.
@@ -300,17 +303,6 @@ func (r *Record) IntactLeaf() (leaf []byte, intact bool) {
 func (r *Record) namesActor() bool {
 	actor, err := json.Marshal(r.Actor)
 	return err == nil && strings.HasPrefix(r.Evidence, `{"actor":`+string(actor)+`,`)
-}
-
-// HashWithoutFacts returns the content hash that a review that ends in closed had before it was given the facts in effect. Of any other
-// record it returns ContentHash.
-func (r *Record) HashWithoutFacts() string {
-	if r.CheckType != api.Review || r.Outcome != api.OutcomeClosed || r.Facts == nil {
-		return r.ContentHash
-	}
-	without := *r
-	without.Facts = nil
-	return digest(contentForm, without.content()...)
 }
 
 // content returns the content fields in hashing order.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -42,6 +43,8 @@ type summaryRow struct {
 	Sequence int64
 	Events   int
 	Summary  string
+
+	LatestReview, LatestVerified, LatestEvidence string // ids, as in summary.State
 }
 
 func (summaryRow) TableName() string { return "summaries" }
@@ -236,20 +239,16 @@ func load(tx *gorm.DB, columns string, n int, slugs []string) (map[string][]even
 // extend appends the records that the chain lacks, with sequences from next, and returns the number of added records. It sets the content
 // hash of each to that of the recorded event. It returns an event.UnseenError if the chain contains events that the author of a record had not seen.
 func extend(chain []event.Record, records []proposed, next int64) (extended []event.Record, added int, err error) {
-	held := make(map[string]string, len(chain)+len(records)) // recorded content hash by each hash of the content
-	hold := func(r *event.Record) {
-		held[r.ContentHash], held[r.HashWithoutFacts()] = r.ContentHash, r.ContentHash
-	}
+	held := make(map[string]bool, len(chain)+len(records)) // by content hash
 	prev := ""
 	for i := range chain {
-		hold(&chain[i])
+		held[chain[i].ContentHash] = true
 		prev = chain[i].Hash
 	}
 	before := chain
 	for i := range records {
 		p := &records[i]
-		if hash := held[p.ContentHash]; hash != "" { // a duplicate, perhaps after a lost response: skip the precondition
-			p.ContentHash = hash
+		if held[p.ContentHash] { // a duplicate, perhaps after a lost response: skip the precondition
 			continue
 		}
 		if p.LastEventID != nil {
@@ -262,45 +261,15 @@ func extend(chain []event.Record, records []proposed, next int64) (extended []ev
 			return nil, 0, err
 		}
 		p.ID, p.Sequence = id.String(), next+int64(added)
-		if err := errors.Join(p.addFacts(chain), p.Attach(p.evidence)); err != nil {
+		if err := p.Attach(p.evidence); err != nil {
 			return nil, 0, err
 		}
 		p.Seal(prev)
-		hold(&p.Record)
-		prev = p.Hash
+		held[p.ContentHash], prev = true, p.Hash
 		chain = append(chain, p.Record)
 		added++
 	}
 	return chain, added, nil
-}
-
-// addFacts gives a review that ends in closed and has no facts the facts of the latest review before it, with applications closed.
-func (p *proposed) addFacts(chain []event.Record) error {
-	if p.CheckType != api.Review || p.Outcome != api.OutcomeClosed || p.Facts != nil {
-		return nil
-	}
-	var latest *event.Record
-	for i := range chain {
-		if r := &chain[i]; r.Facts != nil && r.CheckedAt <= p.CheckedAt && (latest == nil || r.CheckedAt >= latest.CheckedAt) {
-			latest = r
-		}
-	}
-	if latest == nil {
-		return nil
-	}
-	known, err := latest.Event()
-	if err != nil {
-		return err
-	}
-	e, err := p.Event()
-	if err != nil {
-		return err
-	}
-	e.Facts = known.Facts
-	e.Facts.ApplicationStatus = api.ApplicationClosed
-	r, err := event.New(e)
-	p.Facts, p.ContentHash = r.Facts, r.ContentHash
-	return err
 }
 
 const maxUnseen = 20 // events of one listing in an UnseenError
@@ -314,9 +283,15 @@ func recordedAfter(chain []event.Record, id string) []event.Record {
 
 // summarize derives the summary of a chain, which must not be empty.
 func summarize(slug string, chain []event.Record) (summaryRow, error) {
-	text, err := summary.Encode(slug, chain)
-	last := chain[len(chain)-1].Sequence
-	return summaryRow{Slug: slug, Sequence: last, Events: len(chain), Summary: text}, err
+	state, err := summary.OfRecords(slug, chain)
+	if err != nil {
+		return summaryRow{}, err
+	}
+	text, err := json.Marshal(state.Summary)
+	return summaryRow{
+		Slug: slug, Sequence: state.Sequence, Events: len(chain), Summary: string(text),
+		LatestReview: state.LatestReview, LatestVerified: state.LatestVerified, LatestEvidence: state.LatestEvidence,
+	}, err
 }
 
 func save(tx *gorm.DB, fresh []eventRow, summaries []summaryRow) error {

@@ -275,26 +275,28 @@ func recordPages(tx *gorm.DB, slug string) (urls []string, captures []api.Captur
 			return nil, nil, err
 		}
 	}
-	reviews := tx.Where("slug = ? AND check_type = 'review'", slug).Order("checked_at DESC, sequence DESC").Limit(1)
-	var latest, verified []eventRow
-	err = errors.Join(reviews.Session(&gorm.Session{}).Find(&latest).Error,
-		reviews.Session(&gorm.Session{}).Where("outcome = 'verified'").Find(&verified).Error)
+	var reviews []struct{ Sources, Evidence *string }
+	err = tx.Raw(`SELECT r.source_urls AS sources, v.evidence FROM summaries s
+		LEFT JOIN verification_events r ON r.id = s.latest_review
+		LEFT JOIN verification_events v ON v.id = s.latest_verified WHERE s.slug = ?`, slug).Scan(&reviews).Error
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, row := range latest {
-		var sources []string
-		if err := json.Unmarshal([]byte(row.SourceURLs), &sources); err != nil {
-			return nil, nil, err
+	for _, r := range reviews {
+		if r.Sources != nil {
+			var sources []string
+			if err := json.Unmarshal([]byte(*r.Sources), &sources); err != nil {
+				return nil, nil, err
+			}
+			urls = append(urls, sources...)
 		}
-		urls = append(urls, sources...)
-	}
-	for _, row := range verified {
-		evidence, err := privateOf(row)
-		if err != nil {
-			return nil, nil, err
+		if r.Evidence != nil {
+			evidence, err := privateOf(eventRow{Evidence: *r.Evidence})
+			if err != nil {
+				return nil, nil, err
+			}
+			captures = evidence.Captures
 		}
-		captures = evidence.Captures
 	}
 	for _, c := range captures {
 		urls = append(urls, c.SourceURL)

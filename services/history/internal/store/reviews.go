@@ -15,16 +15,17 @@ import (
 	"opportunity.internal/services/history/internal/summary"
 )
 
-// RecordHistory returns all events of slug, newest check first, and their summary with its sequence and the newest event. Of checks with the
-// same time, the last recorded comes first. A slug without events has the zero sequence. The event with the id without, if any, and later
-// reviews by its author are left out, also of the summary, except for its LastEventID: a second opinion must not know them.
-func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]event.Record, api.Summary, error) {
+// RecordHistory returns all events of slug, newest check first, and their state with the sequence
+// and the id of the newest event. Of checks with the same time, the last recorded comes first. A
+// slug without events has the zero sequence. The event with the id without, if any, and later
+// reviews by its author are left out, also of the state, except for its LastEventID: a second
+// opinion must not know them.
+func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]event.Record, summary.State, error) {
 	var rows []eventRow
 	if err := s.db.WithContext(ctx).Where("slug = ?", slug).Order("checked_at DESC, sequence DESC").Find(&rows).Error; err != nil {
-		return nil, api.Summary{}, database.Outage(err)
+		return nil, summary.State{}, database.Outage(err)
 	}
 	records := make([]event.Record, 0, len(rows))
-	events := make([]api.RecordedEvent, 0, len(rows))
 	newest, hidden := event.Record{}, eventRow{}
 	if i := slices.IndexFunc(rows, func(row eventRow) bool { return row.ID == without }); i >= 0 {
 		hidden = rows[i]
@@ -34,18 +35,13 @@ func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]even
 		if r.Sequence > newest.Sequence {
 			newest = r
 		}
-		if hidden.ID != "" && (r.ID == hidden.ID || r.Sequence > hidden.Sequence && reviewBy(row, hidden.Actor)) {
-			continue
+		if hidden.ID == "" || r.ID != hidden.ID && !(r.Sequence > hidden.Sequence && reviewBy(row, hidden.Actor)) {
+			records = append(records, r)
 		}
-		e, err := r.Recorded()
-		if err != nil {
-			return nil, api.Summary{}, err
-		}
-		records, events = append(records, r), append(events, e)
 	}
-	sum := summary.Of(slug, events)
-	sum.Sequence, sum.LastEventID = newest.Sequence, newest.ID
-	return records, sum, nil
+	state, err := summary.OfRecords(slug, records)
+	state.Sequence, state.LastEventID = newest.Sequence, newest.ID
+	return records, state, err
 }
 
 // Review records one review like Append. It also returns the recorded event with that content, and the summary that includes it. A second
@@ -73,6 +69,7 @@ func appendReview(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (don
 	if err != nil {
 		return done, nil, err
 	}
+	r.evidence.Undoes = p.Undoes
 	reviews := []proposed{r}
 	appended, duplicates, unseen, err := appendTo(tx, []string{r.Slug}, map[string][]proposed{r.Slug: reviews}, next)
 	if err != nil {

@@ -199,7 +199,7 @@ func TestEveryTamperingIsReported(t *testing.T) {
 		{"summary", []string{"UPDATE summaries SET summary = replace(summary, '\"reviewCount\":5', '\"reviewCount\":6') WHERE slug = 'b'"}, nil, nil,
 			brief{audit.Summarized, 0, "b", 0}},
 		{"summary removed", []string{"DELETE FROM summaries WHERE slug = 'b'"}, nil, nil, brief{audit.Summarized, 0, "b", 0}},
-		{"summary of nothing", []string{"INSERT INTO summaries VALUES ('d', 99, 1, '{}')"}, nil, nil, brief{audit.Summarized, 0, "d", 0}},
+		{"summary of nothing", []string{"INSERT INTO summaries VALUES ('d', 99, 1, '{}', '', '', '')"}, nil, nil, brief{audit.Summarized, 0, "d", 0}},
 
 		// with checkpoints, also changes that leave the events consistent
 		{"edit, signed", []string{"UPDATE verification_events SET note = 'x' WHERE sequence = 8"}, nil, []int{6, 15}, brief{audit.Event, 8, "b", 2}},
