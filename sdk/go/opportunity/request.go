@@ -55,7 +55,7 @@ const (
 	lastStep  = 30 * time.Second
 )
 
-// maxConnects is the number of attempts to open a connection: an address where nobody listens is most likely wrong.
+// maxConnects is the number of attempts to open a connection: an address that accepts none is most likely wrong.
 const maxConnects = 2
 
 // get sends a request until it succeeds, cannot succeed, or the retry budget is used up. It decodes a 200 into out.

@@ -32,7 +32,7 @@ T = TypeVar("T")
 # Backoff between attempts in seconds. Each wait is a random time between half of the step and the step; the steps double.
 FIRST_STEP = 0.5
 LAST_STEP = 30.0
-# Attempts to open a connection: an address where nobody listens is most likely wrong.
+# Attempts to open a connection: an address that accepts none is most likely wrong.
 MAX_CONNECTS = 2
 # Bounds of times in seconds: the end of the year 9999, and of delays (RFC 9111 section 1.2.2).
 LAST_SECOND = 253_402_300_799

@@ -17,7 +17,7 @@ import { PROOF_VERSION } from './proof.js';
 // Backoff between attempts in milliseconds. Each wait is a random time between half of the step and the step; the steps double.
 const FIRST_STEP = 500;
 const LAST_STEP = 30_000;
-// Attempts to open a connection: an address where nobody listens is most likely wrong.
+// Attempts to open a connection: an address that accepts none is most likely wrong.
 const MAX_CONNECTS = 2;
 // Bounds of times in seconds: the end of the year 9999, and of delays (RFC 9111 section 1.2.2).
 const LAST_SECOND = 253_402_300_799;
