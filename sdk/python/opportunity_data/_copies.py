@@ -64,7 +64,8 @@ class SQLiteCopy:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Opens the database in a file, which may not exist yet."""
-        self._database = sqlite3.connect(path, check_same_thread=False)
+        # An absolute path, because SQLite has names with a meaning, such as :memory:.
+        self._database = sqlite3.connect(os.path.abspath(path), check_same_thread=False)
         self._database.executescript(SCHEMA)
 
     def close(self) -> None:
