@@ -154,8 +154,8 @@ func (res result) judgeText() result {
 	if res.page == nil {
 		return res
 	}
-	if matched, ok := pagetext.Closed(*res.page); ok {
-		res.outcome, res.note = api.OutcomeNeedsReview, fmt.Sprintf("%s The page says %q.", res.note, matched)
+	if claim := pagetext.Closed(*res.page); claim != nil {
+		res.outcome, res.note = api.OutcomeNeedsReview, fmt.Sprintf("%s The page says %q.", res.note, claim.Sentence)
 	}
 	return res
 }
