@@ -23,6 +23,8 @@ type result struct {
 	retry   bool          // whether another attempt may have another outcome
 	wait    time.Duration // minimum time before a retry, from Retry-After
 
+	cause *api.Cause // of the outcome needs-review, nil if no review can answer it
+
 	unresolved bool // the resolver failed; it did not say that the name does not exist
 
 	page   *pagetext.Page // nil if no text was read
@@ -37,14 +39,15 @@ type visit struct {
 
 // end returns the result of a visit that ends at the URL at.
 func (v *visit) end(outcome api.Outcome, at *url.URL, last string, retry bool, why ...string) result {
+	var cause *api.Cause
 	if outcome == api.OutcomeReachable || outcome == api.OutcomeBlocked {
 		if to := misdirection(v.link, at); to != "" && (outcome == api.OutcomeReachable || !isBotCheckHost(hostname(at))) {
-			outcome, why = api.OutcomeNeedsReview, append(why, to)
+			outcome, why, cause = api.OutcomeNeedsReview, append(why, to), &api.Cause{Text: to}
 		}
 	}
 	sentence := strings.Join(append(slices.Clone(v.steps), last), ", then ")
 	note := strings.Join(append([]string{strings.ToUpper(sentence[:1]) + sentence[1:] + "."}, why...), " ")
-	return result{outcome: outcome, note: note, retry: retry}
+	return result{outcome: outcome, note: note, retry: retry, cause: cause}
 }
 
 // try requests a link and follows its redirects as far as allowed. It calls claim right before the first request to the link itself.

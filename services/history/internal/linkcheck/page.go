@@ -155,7 +155,12 @@ func (res result) judgeText() result {
 		return res
 	}
 	if claim := pagetext.Closed(*res.page); claim != nil {
-		res.outcome, res.note = api.OutcomeNeedsReview, fmt.Sprintf("%s The page says %q.", res.note, claim.Sentence)
+		cause := api.Cause{Text: claim.Sentence, Status: claim.Status}
+		if res.cause != nil { // it also leads elsewhere
+			cause = api.Cause{Text: res.cause.Text + " " + claim.Sentence}
+		}
+		res.outcome, res.cause = api.OutcomeNeedsReview, &cause
+		res.note = fmt.Sprintf("%s The page says %q.", res.note, claim.Sentence)
 	}
 	return res
 }
