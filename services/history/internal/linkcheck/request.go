@@ -1,6 +1,7 @@
 package linkcheck
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -184,6 +185,9 @@ func (c *Checker) get(ctx, hard context.Context, u *url.URL, page bool, first fu
 		a.page, a.unread = readPage(resp)
 	default:
 		a.body, err = io.ReadAll(io.LimitReader(resp.Body, maxRobotsSize))
+		if len(a.body) == maxRobotsSize { // the last line may be incomplete
+			a.body = a.body[:bytes.LastIndexAny(a.body, "\r\n")+1]
+		}
 	}
 	if hard.Err() != nil {
 		return response{}, errInterrupted
