@@ -104,7 +104,7 @@ func (c *Checker) rules(ctx, hard context.Context, u *url.URL) (rules, error) {
 func (c *Checker) fetchRules(ctx, hard context.Context, u *url.URL) (rules, error) {
 	at := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/robots.txt"}
 	for range maxRedirects + 1 {
-		resp, err := c.get(ctx, hard, at, false, nil)
+		resp, err := c.get(ctx, hard, at, false, nil, nil)
 		switch {
 		case runEnded(err):
 			return rules{}, err
