@@ -7,7 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history/internal/linkcheck"
 	"opportunity.internal/services/history/internal/store"
@@ -68,6 +70,36 @@ func TestLinkIsClaimedAndRecordedOnceADay(t *testing.T) {
 			{Slug: "b", Address: "https://a.example", DueAt: time.Unix(0, 0).UTC(), ClaimedAt: time.Unix(0, 0).UTC()},
 		}, all)
 		require.Equal(t, linkcheck.Actor, s.actorOf(t, "a"))
+	})
+}
+
+func TestReviewAnswersStoredCause(t *testing.T) {
+	onBoth(t, func(t *testing.T, s testStore) {
+		s.publish(t, "a")
+		links := store.NewLinkChecks(s.db)
+		ok, err := links.Acquire(t.Context(), "one", recorded, recorded.Add(time.Hour))
+		require.NoError(t, err)
+		require.True(t, ok)
+		check := func(hours int, text string) {
+			t.Helper()
+			ok, err := links.Claim(t.Context(), "one", "a", recorded.Add(time.Duration(hours)*time.Hour), recorded)
+			require.NoError(t, err)
+			require.True(t, ok)
+			cause := &api.Cause{Text: text, Status: api.ApplicationClosed}
+			require.NoError(t, links.Record(t.Context(), "one", recorded, link("a", hours, api.OutcomeNeedsReview), cause))
+		}
+		review := func(hours int) {
+			t.Helper()
+			s.appendLine(t, recorded, eventfile.Line{Event: apitest.Verified("a", day0.Add(time.Duration(hours)*time.Hour))})
+		}
+		review(0)
+		check(1, "Registration is full.")
+		require.NotNil(t, s.summaries(t)["a"].ConflictAt)
+		review(2)
+		check(25, "Registration is full.")
+		require.Nil(t, s.summaries(t)["a"].ConflictAt)
+		check(49, "This program is closed.")
+		require.Equal(t, day0.Add(49*time.Hour), *s.summaries(t)["a"].ConflictAt)
 	})
 }
 
