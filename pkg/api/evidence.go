@@ -18,7 +18,7 @@ type Evidence struct {
 	Cause    *Cause    `json:"cause,omitempty"`    // of a link check that needs review; set by the link checker
 }
 
-// Cause is why a link check needs review.
+// Cause is the reason why a link check needs review.
 type Cause struct {
 	// Text is the sentence of the page, or a sentence about where the link leads. A review after a link check answers its text: later link
 	// checks with the same one are no conflict.

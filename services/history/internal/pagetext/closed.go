@@ -29,7 +29,7 @@ var parked = regexp.MustCompile(
 		`|^(oups[!,. ]*)?(la |cette )?page (demandee |que vous (re)?cherchez )?` +
 		`(est introuvable|introuvable|non trouvee|n'existe (pas|plus))`)
 
-// Claim is what a page says about its own program.
+// Claim is a statement of a page about its own program.
 type Claim struct {
 	Status   api.ApplicationStatus // ApplicationClosed or ApplicationWaitlist
 	Sentence string                // of the page, cut to maxMatched characters

@@ -153,8 +153,8 @@ func conflict(reviewedAt time.Time, status api.ApplicationStatus, answered map[s
 }
 
 // answered returns the texts of the causes that the curator of the latest review was shown: those of
-// the link checks since the review before. If none of these saw the page, the answers of the review
-// before still hold.
+// the link checks since the review before. If none of these saw the page, they are those of the
+// review before.
 func answered(reviews, links []checked) (texts map[string]bool) {
 	for _, r := range reviews {
 		var since map[string]bool
