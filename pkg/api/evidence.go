@@ -16,6 +16,17 @@ type Evidence struct {
 	Unopened []string  `json:"unopened"`           // sources that the curator could not open
 	Captures []Capture `json:"captures,omitempty"` // texts of the sources at the time of the review; set by the history service
 	Undoes   string    `json:"undoes,omitempty"`   // id of the review that this one undoes; set by the history service
+	Cause    *Cause    `json:"cause,omitempty"`    // of a link check that needs review; set by the link checker
+}
+
+// Cause is the reason why a link check needs review.
+type Cause struct {
+	// Text is the sentence of the page, or a sentence about where the link leads. A review after a link check answers its text: later link
+	// checks with the same one are no conflict.
+	Text string `json:"text"`
+	// Status is the status that the page claims, ApplicationClosed or ApplicationWaitlist, or empty. A record with this status already is in
+	// no conflict.
+	Status ApplicationStatus `json:"status,omitempty"`
 }
 
 // Complete replaces null arrays by empty ones.
@@ -25,7 +36,7 @@ func (e *Evidence) Complete() {
 
 // Empty reports whether there is no evidence.
 func (e Evidence) Empty() bool {
-	return len(e.Quotes)+len(e.Gone)+len(e.Unopened)+len(e.Captures) == 0 && e.Undoes == ""
+	return len(e.Quotes)+len(e.Gone)+len(e.Unopened)+len(e.Captures) == 0 && e.Undoes == "" && e.Cause == nil
 }
 
 // Quote is the text of a page that supports a fact, in the form of a TextQuoteSelector (W3C Web Annotation Data Model, section 4.2.4).

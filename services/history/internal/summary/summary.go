@@ -79,7 +79,11 @@ func Of(slug string, events []api.RecordedEvent) State {
 	s.Closed = closed && s.Facts == nil
 	if len(reviews) > 0 {
 		s.FirstCheckedAt = &reviews[0].CheckedAt
-		cause := conflict(*s.LastCheckedAt, links)
+		var status api.ApplicationStatus
+		if s.Facts != nil {
+			status = s.Facts.ApplicationStatus
+		}
+		cause := conflict(*s.LastCheckedAt, status, answered(reviews, links), links)
 		if cause != nil {
 			s.ConflictAt = &cause.CheckedAt
 		}
@@ -187,20 +191,23 @@ func doubt(e *checked) *api.Doubt {
 	return &api.Doubt{EventID: e.ID, CheckType: e.CheckType, Outcome: e.Outcome, CheckedAt: e.CheckedAt, Note: e.Note}
 }
 
-// conflict returns the earliest link check that conflicts with a review at reviewedAt, or nil. An unreachable link conflicts once
-// an unbroken series of unreachable checks spans unreachableFor. The whole series must be later than the review: a curator
-// sees more than a link check does.
-func conflict(reviewedAt time.Time, links []checked) *checked {
+// conflict returns the earliest link check that conflicts with a review at reviewedAt, or nil. A
+// check whose cause the review answered, or whose page claims the recorded status, does not. An
+// unreachable link conflicts once an unbroken series of unreachable checks spans unreachableFor. The
+// whole series must be later than the review: a curator sees more than a link check does.
+func conflict(reviewedAt time.Time, status api.ApplicationStatus, answered map[string]bool, links []checked) *checked {
 	var down *time.Time // start of the current unreachable series
 	for i := range links {
 		l := &links[i]
 		if !l.CheckedAt.After(reviewedAt) {
 			continue
 		}
-		switch l.Outcome {
-		case api.OutcomeClosed, api.OutcomeNeedsReview:
+		switch cause := l.cause(); {
+		case cause != nil && (answered[cause.Text] || cause.Status != "" && cause.Status == status):
+			down = nil
+		case l.Outcome == api.OutcomeClosed, l.Outcome == api.OutcomeNeedsReview:
 			return l
-		case api.OutcomeUnreachable:
+		case l.Outcome == api.OutcomeUnreachable:
 			if down == nil {
 				down = &l.CheckedAt
 			}
@@ -214,10 +221,40 @@ func conflict(reviewedAt time.Time, links []checked) *checked {
 	return nil
 }
 
+// answered returns the texts of the causes that the curator of the latest review was shown: those of
+// the link checks since the review before. If none of these saw the page, they are those of the
+// review before.
+func answered(reviews, links []checked) (texts map[string]bool) {
+	for _, r := range reviews {
+		var since map[string]bool
+		for len(links) > 0 && !links[0].CheckedAt.After(r.CheckedAt) {
+			if o := links[0].Outcome; since == nil && o != api.OutcomeBlocked && o != api.OutcomeUnreachable {
+				since = map[string]bool{}
+			}
+			if cause := links[0].cause(); cause != nil {
+				since[cause.Text] = true
+			}
+			links = links[1:]
+		}
+		if since != nil {
+			texts = since
+		}
+	}
+	return texts
+}
+
 // checked is an event with its facts as JSON text for comparison, empty for an event without facts.
 type checked struct {
 	api.RecordedEvent
 	facts string
+}
+
+// cause returns why a link check needs review, or nil.
+func (c *checked) cause() *api.Cause {
+	if c.Outcome != api.OutcomeNeedsReview || c.Evidence == nil {
+		return nil
+	}
+	return c.Evidence.Cause
 }
 
 // severity orders outcomes of the same time, the most cautious last.

@@ -35,6 +35,13 @@ func link(hours float64, outcome api.Outcome) api.RecordedEvent {
 	return recorded(api.VerificationEvent{Slug: "a", CheckedAt: at(hours), CheckType: api.LinkCheck, Outcome: outcome, SourceURLs: []string{}})
 }
 
+// says is a link check of a page that says text, which claims a status.
+func says(hours float64, text string, status api.ApplicationStatus) api.RecordedEvent {
+	e := link(hours, api.OutcomeNeedsReview)
+	e.Evidence = &api.Evidence{Cause: &api.Cause{Text: text, Status: status}}
+	return e
+}
+
 func facts(remote bool) *api.Facts {
 	f := api.UnknownFacts()
 	f.Remote = &remote
@@ -250,6 +257,9 @@ var history = rapid.Map(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.Recorde
 		}
 		return e
 	}
+	if rapid.Bool().Draw(t, "cause") {
+		return says(hours, rapid.SampledFrom([]string{"full", "closed"}).Draw(t, "text"), api.ApplicationClosed)
+	}
 	return link(hours, rapid.SampledFrom(api.Outcomes[api.LinkCheck]).Draw(t, "outcome"))
 }), 0, 30), func(events []api.RecordedEvent) []api.RecordedEvent {
 	for i := range events {
@@ -418,11 +428,56 @@ func TestLinkChecksDoNotChangeReviewFields(t *testing.T) {
 	})
 }
 
-// TestConflictMatchesNaiveRule compares with a naive version of the rule: a later check conflicts if its outcome is closed or
+func TestReviewAnswersCauseOfLinkChecks(t *testing.T) {
+	const full, shut = "Registration is full.", "Applications are closed."
+	statused := func(hours float64, status api.ApplicationStatus) api.RecordedEvent {
+		e := verified(hours)
+		e.Facts.ApplicationStatus = status
+		return e
+	}
+	closed, waitlist, open := api.ApplicationClosed, api.ApplicationWaitlist, api.ApplicationOpen
+	for name, c := range map[string]struct {
+		events []api.RecordedEvent
+		want   *time.Time
+	}{
+		"before the review": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), says(24, shut, closed), says(48, shut, closed)}, nil},
+		"first after it":    {[]api.RecordedEvent{statused(0, open), says(1, shut, closed)}, new(at(1))},
+		"another sentence":  {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), says(24, full, closed), says(48, shut, closed)}, new(at(24))},
+		"two sentences":     {[]api.RecordedEvent{says(0, shut, closed), says(1, full, closed), statused(2, open), says(24, shut, closed), says(48, full, closed)}, nil},
+		"another page":      {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), link(24, api.OutcomeClosed)}, new(at(24))},
+		"no cause":          {[]api.RecordedEvent{link(0, api.OutcomeNeedsReview), statused(1, open), link(24, api.OutcomeNeedsReview)}, new(at(24))},
+		"two reviews":       {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), statused(2, open), says(24, shut, closed)}, nil},
+		"a review between outages": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), link(2, api.OutcomeBlocked), statused(3, open),
+			says(24, shut, closed)}, nil},
+		"answered, gone, reviewed, said again": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), link(24, api.OutcomeReachable),
+			statused(25, open), says(48, shut, closed)}, new(at(48))},
+		"answered, gone, said again": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), link(24, api.OutcomeReachable),
+			says(48, shut, closed)}, nil},
+		"read once in a while":                {[]api.RecordedEvent{says(0, shut, closed), link(1, api.OutcomeReachable), statused(2, open), says(24, shut, closed)}, nil},
+		"waitlist as recorded":                {[]api.RecordedEvent{statused(0, waitlist), says(1, full, waitlist), says(24, shut, waitlist)}, nil},
+		"closed as recorded":                  {[]api.RecordedEvent{statused(0, closed), says(1, shut, closed)}, nil},
+		"waitlist, recorded as open":          {[]api.RecordedEvent{statused(0, open), says(1, full, waitlist)}, new(at(1))},
+		"closed, recorded as waitlist":        {[]api.RecordedEvent{statused(0, waitlist), says(1, full, closed)}, new(at(1))},
+		"leads elsewhere, no status recorded": {[]api.RecordedEvent{statused(0, api.ApplicationUnknown), says(1, "It leads to another site, b.example.", "")}, new(at(1))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := summary.Of("a", c.events)
+			require.Empty(t, cmp.Diff(c.want, s.ConflictAt))
+			require.Equal(t, c.want == nil, s.Undisputed(nil))
+		})
+	}
+}
+
+// TestConflictMatchesNaiveRule compares with a naive version of the rule for checks without a cause: a later check conflicts if its outcome is closed or
 // needs-review, or if it ends a pair of unreachable checks a day apart with only unreachable checks in between.
 func TestConflictMatchesNaiveRule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := history.Draw(t, "events")
+		for i := range events {
+			if events[i].CheckType == api.LinkCheck {
+				events[i].Evidence = nil
+			}
+		}
 		s := summary.Of("a", events)
 		if s.LastCheckedAt == nil {
 			if s.ConflictAt != nil {
