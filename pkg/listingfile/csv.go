@@ -198,10 +198,12 @@ func unescape(cell string) (value string, err error) {
 // to the CSV file too. FromCSV omits rows that it cannot convert and returns them as rejected lines. It returns an error only if in or out
 // fails.
 func FromCSV(in io.Reader, out io.Writer) ([]api.RejectedLine, error) {
+	w := bufio.NewWriter(out)
+	fmt.Fprint(w, encoded(NewHeader()))
 	buffered := bufio.NewReader(in)
 	start, err := buffered.Peek(buffered.Size())
 	if problem := jsonlines.WrongFile(start, false); problem != "" && (err == nil || errors.Is(err, io.EOF)) {
-		return []api.RejectedLine{{Line: 1, Problems: api.Problems{problem}}}, nil
+		return []api.RejectedLine{{Line: 1, Problems: api.Problems{problem}}}, w.Flush()
 	}
 	if bytes.HasPrefix(start, []byte("\ufeff")) {
 		_, _ = buffered.Discard(len("\ufeff"))
@@ -209,15 +211,16 @@ func FromCSV(in io.Reader, out io.Writer) ([]api.RejectedLine, error) {
 	r := csv.NewReader(buffered)
 	r.FieldsPerRecord = -1
 	names, rejected, err := readRow(r)
-	if err != nil || rejected != nil {
-		return rejected, err
+	switch {
+	case err != nil:
+		return nil, err
+	case rejected != nil:
+		return rejected, w.Flush()
 	}
 	header, problems := headerOf(names)
 	if len(problems) > 0 {
-		return []api.RejectedLine{{Line: 1, Problems: problems}}, nil
+		return []api.RejectedLine{{Line: 1, Problems: problems}}, w.Flush()
 	}
-	w := bufio.NewWriter(out)
-	fmt.Fprint(w, encoded(NewHeader()))
 	for at := 1; ; {
 		cells, wrong, err := readRow(r)
 		if err != nil {

@@ -298,8 +298,9 @@ func TestFromCSVReportsProblemsByLineAndColumn(t *testing.T) {
 		"": "the file is empty", "\n\n": "the file has only spaces and line breaks", "\ufeff": "the file has only spaces and line breaks",
 		"i\x00d\x00": "the file is in UTF-16 or UTF-32: save it as UTF-8", string(listingfile.Example): "the file is JSON, and its name or format says CSV: let its name end in .jsonl",
 	} {
-		_, rejected := fromCSV(t, file)
+		f, rejected := fromCSV(t, file)
 		require.Equal(t, []api.RejectedLine{{Line: 1, Problems: api.Problems{problem}}}, rejected)
+		require.Empty(t, f.Rejected)
 	}
 
 	// Problems of a row with several lines are reported at its first line.
