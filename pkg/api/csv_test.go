@@ -17,11 +17,9 @@ func TestEscapeFormulas(t *testing.T) {
 	require.NoError(t, err)
 	var cases []struct{ Text, Cell string }
 	require.NoError(t, json.Unmarshal(text, &cases))
-	for _, tabs := range []struct{ Text, Cell string }{
+	cases = append(cases, []struct{ Text, Cell string }{ // the SDKs replace line breaks and tabs by spaces first
 		{"\t1", "'\t1"}, {"\n1", "'\n1"}, {"\r1", "'\r1"}, {" \t1", "' \t1"}, {"\n=1", "'\n=1"}, {"a\n=1", "a\n=1"}, {"'\n1", "''\n1"},
-	} {
-		cases = append(cases, tabs)
-	}
+	}...)
 	for _, c := range cases {
 		require.Equal(t, c.Cell, api.EscapeFormulas(c.Text), "%q", c.Text)
 		require.Equal(t, c.Text, api.UnescapeFormulas(c.Cell), "%q", c.Cell)

@@ -126,7 +126,9 @@ function value(record, path) {
 
 // Matches a formula at the start of a cell, or after a semicolon, which separates cells in some countries. Before it there can be
 // apostrophes, and characters that show nothing, which spreadsheets skip.
-const formula = /(^|;)('*(?:[\x00-\x20\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}])*[=+\-@＝＋－＠])/gu;
+const invisible = '[\\x00-\\x20\\x7f-\\xa0\\xad\\u034f\\u061c\\u115f\\u1160\\u1680\\u17b4\\u17b5\\u180b-\\u180f\\u2000-\\u200f\\u2028-\\u202f\\u205f-\\u206f'
+  + '\\u3000\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}]';
+const formula = new RegExp(`(^|;)('*${invisible}*[=+\\-@＝＋－＠])`, 'gu');
 
 /**
  * Returns a value in CSV: nothing for null, and JSON for lists and objects.
