@@ -53,7 +53,7 @@ type Skip struct {
 // SkipRequest skips a record. Until is after now and at most MaxSkip later; Reason is required.
 type SkipRequest struct {
 	Reason string    `json:"reason"`
-	Until  time.Time `json:"until"`
+	Until  Timestamp `json:"until"`
 }
 
 // MaxSkip is the longest time for which a record can be skipped.

@@ -181,9 +181,12 @@ func (p *Problems) Quotes(field string, quotes []Quote, e VerificationEvent) {
 		if !slices.Contains(e.SourceURLs, q.SourceURL) {
 			p.Add(at+".sourceUrl", "must be one of sourceUrls")
 		}
-		p.Text(at+".exact", q.Exact, MaxQuote)
-		p.AtMost(at+".prefix", q.Prefix, MaxQuoteContext)
-		p.AtMost(at+".suffix", q.Suffix, MaxQuoteContext)
+		if strings.TrimSpace(q.Exact) == "" {
+			p.Add(at+".exact", "must not be empty")
+		}
+		p.verbatim(at+".exact", q.Exact, MaxQuote)
+		p.verbatim(at+".prefix", q.Prefix, MaxQuoteContext)
+		p.verbatim(at+".suffix", q.Suffix, MaxQuoteContext)
 	}
 	for _, name := range FactNames {
 		if count[name] > MaxQuotesPerFact {

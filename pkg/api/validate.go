@@ -60,9 +60,15 @@ func (p *Problems) Name(field, value string, limit int) {
 	}
 }
 
-// AtMost records a problem if value has more than limit characters, or a control character other than a line break or a tab: a terminal
-// would interpret it.
+// AtMost records a problem if value has more than limit characters, HTML, damaged characters, or a control character other than a line
+// break or a tab: a terminal would interpret it.
 func (p *Problems) AtMost(field, value string, limit int) {
+	p.undamaged(field, value)
+	p.verbatim(field, value, limit)
+}
+
+// verbatim is AtMost for words of a page, which may be damaged there.
+func (p *Problems) verbatim(field, value string, limit int) {
 	if utf8.RuneCountInString(value) > limit {
 		p.Add(field, "must have at most %d characters", limit)
 	}
@@ -117,11 +123,7 @@ func ProvinceCode(s string) (code string, ok bool) {
 	return "CA-" + short, len(s) == 2 && slices.Contains(Provinces, short) // two bytes: the upper case of "ſk" is "SK" too
 }
 
-var (
-	country  = regexp.MustCompile(`^[A-Z]{2}$`)
-	currency = regexp.MustCompile(`^[A-Z]{3}$`)
-	region   = regexp.MustCompile(`^[A-Z]{2}-[A-Z0-9]{1,3}$`)
-)
+var region = regexp.MustCompile(`^[A-Z]{2}-[A-Z0-9]{1,3}$`)
 
 // Normalize converts facts to the stored form and records all their problems. The stored form is complete, with regions as ISO 3166-2
 // codes without duplicates. field is the path of the facts, usually "facts".
@@ -139,6 +141,7 @@ func (f *Facts) Normalize(field string, p *Problems) {
 	if f.Pay != nil {
 		f.Pay.check(field+".pay", p)
 	}
+	p.Unique(field+".languages", f.Languages)
 	for i, v := range f.Languages {
 		p.Name(fmt.Sprintf("%s.languages[%d]", field, i), v, 100)
 	}
@@ -147,6 +150,7 @@ func (f *Facts) Normalize(field string, p *Problems) {
 	if f.ApplicationURL != nil {
 		p.URL(field+".applicationUrl", *f.ApplicationURL)
 	}
+	p.Unique(field+".requirements", f.Requirements)
 	for i, v := range f.Requirements {
 		p.Text(fmt.Sprintf("%s.requirements[%d]", field, i), v, MaxText)
 	}
@@ -159,13 +163,21 @@ func (f *Facts) Normalize(field string, p *Problems) {
 }
 
 func (c *CountryEligibility) normalize(field string, p *Problems) {
-	if !country.MatchString(c.Country) {
-		p.Add(field+".country", "must be two upper-case letters (ISO 3166-1), such as CA")
-	}
+	p.Country(field+".country", c.Country)
 	OneOf(p, field+".status", c.Status, Eligible, Ineligible, EligibilityUnknown)
 	c.IncludedRegions = normalizeRegions(c.Country, c.IncludedRegions, field+".includedRegions", p)
 	c.ExcludedRegions = normalizeRegions(c.Country, c.ExcludedRegions, field+".excludedRegions", p)
+	if all := c.AllRegions != nil && *c.AllRegions; all && len(c.IncludedRegions) > 0 {
+		p.Add(field+".includedRegions", "must be empty if allRegions is true: %s is only a part; set allRegions to false, or remove it",
+			strings.Join(c.IncludedRegions, ", "))
+	}
+	for i, code := range c.ExcludedRegions {
+		if slices.Contains(c.IncludedRegions, code) {
+			p.Add(fmt.Sprintf("%s.excludedRegions[%d]", field, i), "%s is also in includedRegions; remove it from one of them", code)
+		}
+	}
 	p.URLs(field+".sourceUrls", c.SourceURLs)
+	p.Unique(field+".sourceUrls", c.SourceURLs)
 	if c.claimsEligibility() && len(c.SourceURLs) == 0 {
 		p.Add(field+".sourceUrls", "an eligible country, or allRegions true, needs at least one source URL")
 	}
@@ -179,10 +191,10 @@ func normalizeRegions(country string, regions []string, field string, p *Problem
 		if country == "CA" {
 			var ok bool
 			if code, ok = ProvinceCode(r); !ok {
-				p.Add(fmt.Sprintf("%s[%d]", field, i), "must be a Canadian province or territory, such as CA-ON or ON")
+				p.Add(fmt.Sprintf("%s[%d]", field, i), "must be a Canadian province or territory, such as CA-ON or ON; %q is none", short(r))
 			}
 		} else if !region.MatchString(code) || code[:2] != country {
-			p.Add(fmt.Sprintf("%s[%d]", field, i), "must be an ISO 3166-2 code that starts with the country, such as US-NY")
+			p.Add(fmt.Sprintf("%s[%d]", field, i), "must be an ISO 3166-2 code that starts with the country, such as US-NY; %q is none", short(r))
 		}
 		if !slices.Contains(normal, code) {
 			normal = append(normal, code)
@@ -198,9 +210,7 @@ func (y *Pay) check(field string, p *Problems) {
 	if y.Maximum < y.Minimum {
 		p.Add(field+".maximum", "must not be below the minimum")
 	}
-	if !currency.MatchString(y.Currency) {
-		p.Add(field+".currency", "must be three upper-case letters (ISO 4217), such as CAD")
-	}
+	p.Currency(field+".currency", y.Currency)
 	OneOf(p, field+".unit", y.Unit, PerHour, PerYear, PerTask, PerAudioMinute)
 	p.URL(field+".sourceUrl", y.SourceURL)
 }

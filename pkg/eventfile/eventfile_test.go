@@ -159,9 +159,9 @@ func TestReadReportsEveryProblem(t *testing.T) {
 			"checkedAt: is missing", "checkType: must be one of review, application-link"}},
 		{"an id", `{` + valid + `,"id":"x"}`, "a", api.Problems{"id: is not a known field"}},
 		{"unreadable, with a slug", `{"slug":"a","checkedAt":"yesterday"}`, "a",
-			api.Problems{"checkedAt: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z"}},
+			api.Problems{`checkedAt: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "yesterday" is none`}},
 		{"a date alone", `{"slug":"a","checkedAt":"2026-11-19","checkType":"review","outcome":"closed"}`, "a",
-			api.Problems{"checkedAt: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z"}},
+			api.Problems{`checkedAt: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "2026-11-19" is none`}},
 		{"future", `{"slug":"a","checkedAt":"2026-11-20T12:00:01.000001Z","checkType":"review","outcome":"closed"}`, "a",
 			api.Problems{"checkedAt: must not be in the future: the clock of the service reads 2026-11-20T12:00:00Z"}},
 		{"long ago", `{"slug":"a","checkedAt":"0000-01-01T00:00:00+10:00","checkType":"review","outcome":"closed"}`, "a",
@@ -193,7 +193,7 @@ func TestReadReportsEveryProblem(t *testing.T) {
 }
 
 func TestReadLimitsRejectedLines(t *testing.T) {
-	file, err := eventfile.Read(strings.NewReader(strings.Repeat("x\n", api.MaxReported+7)), now, api.MaxReported)
+	file, err := eventfile.Read(strings.NewReader(strings.Repeat("{x\n", api.MaxReported+7)), now, api.MaxReported)
 	require.NoError(t, err)
 	require.Empty(t, file.Lines)
 	require.Len(t, file.Rejected, api.MaxReported)

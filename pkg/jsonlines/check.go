@@ -51,10 +51,11 @@ func (c *checker) value(t reflect.Type, at *place) {
 	}
 	switch {
 	case t == reflect.TypeFor[time.Time]():
-		if first != '"' || !isTime(c.text[c.at:c.end()]) {
-			c.problems.Add(at.String(), "must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z")
+		if c.expect('"', "a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z", at) {
+			if _, err := api.ParseTimestamp(string(unquoted(c.skip()))); err != nil {
+				c.problems.Add(at.String(), "%v", err)
+			}
 		}
-		c.skip()
 	case t.Kind() == reflect.Struct:
 		if c.expect('{', "an object", at) {
 			c.object(t, at)
@@ -73,10 +74,16 @@ func (c *checker) value(t reflect.Type, at *place) {
 		}
 		c.skip()
 	case isNumberKind(t):
-		if first != '-' && (first < '0' || first > '9') {
+		switch literal := string(c.skip()); {
+		case first != '-' && (first < '0' || first > '9'):
 			c.problems.Add(at.String(), "must be a number")
+		case t.Kind() != reflect.Float64 && strings.ContainsAny(literal, ".eE"):
+			c.problems.Add(at.String(), "must be a whole number, with all its digits; it is %.40s", literal)
+		default:
+			if err := api.CheckNumber(literal); err != nil {
+				c.problems.Add(at.String(), "%v", err)
+			}
 		}
-		c.skip()
 	default:
 		panic("jsonlines: no rule for " + t.String())
 	}
@@ -203,11 +210,6 @@ func unquoted(literal []byte) []byte {
 	var s string
 	_ = json.Unmarshal(literal, &s) // it is valid
 	return []byte(s)
-}
-
-func isTime(literal []byte) bool {
-	_, err := time.Parse(time.RFC3339, string(unquoted(literal)))
-	return err == nil
 }
 
 // hasNUL reports whether a JSON string contains U+0000, which JSON allows only as an escape sequence.

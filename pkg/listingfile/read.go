@@ -53,6 +53,9 @@ func Scan(r io.Reader, now time.Time, maxRejected int, use func(Line) error) (al
 	if len(head) > 0 { // every line of another version would be invalid
 		return Rejections{Rejected: []api.RejectedLine{{Line: 1, Problems: head}}}, nil
 	}
+	if r == nil {
+		return Rejections{}, nil
+	}
 	first := map[string]int{} // line on which an id was first seen
 	for in, err := range jsonlines.Read[Line](r) {
 		if err != nil {
@@ -106,7 +109,7 @@ func (l *Line) normalize(p *api.Problems, now time.Time) {
 		at := l.PublishedAt.UTC().Truncate(time.Microsecond)
 		switch {
 		case at.After(now.Add(api.ClockTolerance)):
-			p.Add("publishedAt", "must not be in the future: use null, and publishing sets it")
+			p.Add("publishedAt", "must not be in the future (%s): use null, and publishing sets it", at.Format(time.RFC3339))
 		case at.After(now):
 			at = now.UTC().Truncate(time.Microsecond)
 		default:
@@ -120,18 +123,21 @@ func (l *Line) normalize(p *api.Problems, now time.Time) {
 	if l.Sources == nil {
 		l.Sources = []api.Source{}
 	}
+	pages := make([]string, len(l.Sources))
 	for i, s := range l.Sources {
 		at := fmt.Sprintf("sources[%d]", i)
+		pages[i] = s.URL
 		p.URL(at+".url", s.URL)
 		if s.CheckedAt != nil {
-			checkDate(p, at+".checkedAt", *s.CheckedAt)
+			checkDate(p, at+".checkedAt", *s.CheckedAt, now)
 		}
 	}
+	p.Unique("sources", pages)
 	if l.Visibility == Published && len(l.Sources) == 0 {
 		*p = append(*p, NeedsSource)
 	}
 	if l.CompanyProfile != nil {
-		l.CompanyProfile.normalize("companyProfile", p)
+		l.CompanyProfile.normalize("companyProfile", p, now)
 	}
 	if l.Visibility != "" {
 		// Exports contain withdrawn listings. See Line.Update in the catalog for the effect of an import.
@@ -143,18 +149,18 @@ func (l *Line) normalize(p *api.Problems, now time.Time) {
 	}
 }
 
-func (c *Profile) normalize(field string, p *api.Problems) {
+func (c *Profile) normalize(field string, p *api.Problems, now time.Time) {
 	if b := c.Bio; b != nil {
 		p.Text(field+".bio.text", b.Text, MaxOverview)
 		p.URL(field+".bio.sourceUrl", b.SourceURL)
-		checkDate(p, field+".bio.checkedAt", b.CheckedAt)
+		checkDate(p, field+".bio.checkedAt", b.CheckedAt, now)
 	}
 	if y := c.FoundedYear; y != nil {
 		if y.Value < 1000 || y.Value > 9999 {
-			p.Add(field+".foundedYear.value", "must be a year of four digits")
+			p.Add(field+".foundedYear.value", "must be a year of four digits; it is %d", y.Value)
 		}
 		p.URL(field+".foundedYear.sourceUrl", y.SourceURL)
-		checkDate(p, field+".foundedYear.checkedAt", y.CheckedAt)
+		checkDate(p, field+".foundedYear.checkedAt", y.CheckedAt, now)
 	}
 	if c.ExperienceSources == nil {
 		c.ExperienceSources = []api.ExperienceSource{}
@@ -168,13 +174,13 @@ func (c *Profile) normalize(field string, p *api.Problems) {
 		if s.Rating != nil {
 			rating(p, at+".rating", s.Kind, *s.Rating)
 		}
-		checkDate(p, at+".checkedAt", s.CheckedAt)
+		checkDate(p, at+".checkedAt", s.CheckedAt, now)
 	}
 	if a := c.EvidenceAssessment; a != nil {
 		at := field + ".evidenceAssessment"
 		api.OneOf(p, at+".level", a.Level, api.Strong, api.Moderate, api.Limited, api.AssessmentUnknown)
 		p.AtMost(at+".note", a.Note, api.MaxText)
-		checkDate(p, at+".checkedAt", a.CheckedAt)
+		checkDate(p, at+".checkedAt", a.CheckedAt, now)
 	}
 }
 
@@ -193,18 +199,22 @@ func rating(p *api.Problems, field string, kind api.ExperienceKind, r api.Rating
 	}
 }
 
-func checkDate(p *api.Problems, field string, d api.CheckDate) {
+// checkDate records a problem unless d is the time of a check that is not after now.
+func checkDate(p *api.Problems, field string, d api.CheckDate, now time.Time) {
 	at, err := d.Time()
-	if err != nil {
-		p.Add(field, "must be a date (2026-11-20) or a timestamp with an offset (2026-11-20T09:00:00Z)")
-		return
+	switch {
+	case err != nil:
+		p.Add(field, "must be a date (2026-11-20) or a timestamp with an offset (2026-11-20T09:00:00Z); %.40q is neither", string(d))
+	case at.After(now.Add(api.ClockTolerance)):
+		p.Add(field, "must not be in the future: it is %q, and the clock reads %s; dates are in UTC", string(d), now.UTC().Format(time.RFC3339))
+	default:
+		plausible(p, field, at)
 	}
-	plausible(p, field, at)
 }
 
 // plausible records a problem if at is outside the years 1970 to 2999: a mistake, or too late to encode times derived from it.
 func plausible(p *api.Problems, field string, at time.Time) {
 	if y := at.Year(); y < 1970 || y > 2999 {
-		p.Add(field, "must be in the years 1970 to 2999")
+		p.Add(field, "must be in the years 1970 to 2999; it is in %d", y)
 	}
 }

@@ -36,6 +36,7 @@ from opportunity_data import (
     __version__,
     verify_event,
 )
+from opportunity_data._copies import _cell
 
 SUITE = Path(__file__).resolve().parents[2] / "conformance"
 FIXTURES = json.loads((SUITE / "fixtures" / "fixtures.json").read_text())
@@ -119,6 +120,10 @@ class ConformanceTest(unittest.TestCase):
 
 
 class ExportTest(unittest.TestCase):
+    def test_cells_have_no_formulas(self) -> None:
+        for case in json.loads((SUITE / "fixtures" / "formulas.json").read_text(encoding="utf-8")):
+            self.assertEqual(_cell(case["text"]), f'"{case["cell"]}"')
+
     def test_copies_have_the_same_content_as_those_of_other_sdks(self) -> None:
         exports = expand(json.loads((SUITE / "fixtures" / "exports.json").read_text()))
         with tempfile.TemporaryDirectory() as name:

@@ -419,7 +419,7 @@ func TestSheetShowsAllThatTheReviewCovers(t *testing.T) {
 
 	input := page.input(t, "review")
 	input.Set("outcome", "closed")
-	require.Equal(t, "Closed, and the application status becomes closed: 2 facts kept, application status changed, 8 unknown, 1 quote.", b.post("/reviews/maple/summary", input).body)
+	require.Equal(t, "Closed, and the application status becomes closed: 2 facts kept, 8 unknown, 1 quote.\nApplication status: unknown → Closed", b.post("/reviews/maple/summary", input).body)
 }
 
 func TestPastedQuoteIsComparedWithTheStoredText(t *testing.T) {

@@ -229,10 +229,22 @@ const blankQuotes = 2
 // maxSuggestions bounds the suggestions for a fact: a curator reads them all.
 const maxSuggestions = 3
 
+// quoteKey returns the key of the quote of a fact with the index, empty if there are no more keys. The letters are keys of no value of a
+// fact; digits mark sources.
+func quoteKey(index int) string {
+	const keys = "qbdhilstz"
+	if index >= len(keys) {
+		return ""
+	}
+	return keys[index : index+1]
+}
+
 // addQuotes adds the stored quotes of a fact, the suggestions, and the fields of a new quote.
 func (p *reviewPage) addQuotes(s *shownFact) {
 	add := func(q api.Quote, field string, reading *api.QuoteReading) {
-		shown := quote{Quote: q, Field: field, Value: reviewform.QuoteValue(q), Key: fmt.Sprint(len(s.Quotes) + 1), Number: p.numbers(q.SourceURL), Reading: reading}
+		shown := quote{
+			Quote: q, Field: field, Value: reviewform.QuoteValue(q), Key: quoteKey(len(s.Quotes)), Number: p.numbers(q.SourceURL), Reading: reading,
+		}
 		shown.Checked = slices.Contains(p.Form.Values[field], shown.Value)
 		s.Quotes = append(s.Quotes, shown)
 	}

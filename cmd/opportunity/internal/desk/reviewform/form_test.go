@@ -177,9 +177,30 @@ func TestChangedFacts(t *testing.T) {
 	require.Equal(t, []api.RiskIndicator{{Code: "own-insurance", Note: "Couriers insure themselves.", SourceURL: site}}, f.RiskIndicators)
 }
 
+func TestSummaryHasTheOldAndNewValueOfEachChangedFact(t *testing.T) {
+	f := submit(t, sheet(), with(unchanged(),
+		"fact.remote", "false", "fact.pay", "change", "pay.minimum", "45,000", "pay.maximum", "1 000 000", "pay.unit", "year",
+		"fact.languages", "unknown", "fact.countryEligibility", "change", "country.0.sources", "1", "fact.requirements", "change", "requirements", ""))
+	require.Equal(t, []string{
+		"Countries and regions: cites source 2 → cites source 1", "Remote: Yes → No", "Pay: 17.5 to 20 CAD per hour → 45000 to 1000000 CAD per year",
+		"Languages: English; French → unknown", "Requirements: enter a value, or choose that you cannot tell",
+	}, strings.Split(f.Summary(), "\n")[1:])
+	require.Equal(t, 45000.0, review(t, submit(t, sheet(), with(unchanged(), "fact.pay", "change", "pay.minimum", "45,000", "pay.maximum", "50 000"))).Facts.Pay.Minimum)
+}
+
+// A recorded amount in the fields of a fact is read again as it was.
+func TestUnchangedAmountsStayAsTheyAre(t *testing.T) {
+	for _, amount := range []float64{1e6, 1.125, 0.000001, 123456789012345} {
+		s := sheet()
+		s.ReviewedFacts.Pay.Minimum, s.ReviewedFacts.Pay.Maximum = amount, amount
+		require.Equal(t, amount, review(t, submit(t, s, with(unchanged(), "fact.pay", "change"))).Facts.Pay.Minimum)
+	}
+}
+
 func TestInvalidInputIsNamed(t *testing.T) {
 	for want, change := range map[string][]string{
-		"Pay: enter both amounts as numbers, such as 17.50":                              {"fact.pay", "change", "pay.minimum", "ten"},
+		`Pay: from: "45.000" can be 45 or 45000: write 45 or 45000`:                {"fact.pay", "change", "pay.minimum", "45.000"},
+		`Pay: to: "9007199254740993" has more than 15 digits and would be rounded`: {"fact.pay", "change", "pay.maximum", "9007199254740993"},
 		"Pay: choose the source":                                                         {"fact.pay", "change", "pay.sources", "9"},
 		"Pay: maximum must not be below the minimum":                                     {"fact.pay", "change", "pay.maximum", "1"},
 		"Remote: choose one of the values":                                               {"fact.remote", `"open"`},
@@ -198,7 +219,8 @@ func TestInvalidInputIsNamed(t *testing.T) {
 func TestClosedReviewClosesApplications(t *testing.T) {
 	closed := url.Values{"outcome": {"closed"}, "mark.2": {"gone"}, "note": {"The site says goodbye."}}
 	form := submit(t, sheet(), closed)
-	require.Equal(t, "Closed, and the application status becomes closed: 3 facts kept, application status changed, 7 unknown, 0 quotes.", form.Summary())
+	require.Equal(t, "Closed, and the application status becomes closed: 3 facts kept, 6 unknown, 0 quotes.\n"+
+		"Pay: 17.5 to 20 CAD per hour → unknown\nApplication status: unknown → Closed", form.Summary())
 	r := review(t, form)
 	want := recorded()
 	want.ApplicationStatus, want.Pay = api.ApplicationClosed, nil
@@ -368,7 +390,7 @@ func TestUsedSuggestionIsTheSourceOfItsFact(t *testing.T) {
 		"pay.minimum": {"17"}, "pay.maximum": {"18"}, "pay.currency": {"cad"}, "pay.unit": {"hour"},
 	})
 	require.Equal(t, reviewform.StillSo, f.Mark(rates))
-	require.Equal(t, "Verified: 0 facts kept, pay changed, 10 unknown, 1 quote.", f.Summary())
+	require.Equal(t, "Verified: 0 facts kept, 10 unknown, 1 quote.\nPay: unknown → 17 to 18 CAD per hour", f.Summary())
 	_, quotes := evidence(t, f)
 	require.Equal(t, suggestion, quotes["pay"])
 	r := review(t, f)
