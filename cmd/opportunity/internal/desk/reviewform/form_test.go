@@ -329,8 +329,8 @@ func TestSourcesOfTheLatestReviewComeFirstWithoutThoseThatAreGone(t *testing.T) 
 // quoted is a sheet with a quote for each known fact; the machine found them all again.
 func quoted() api.ReviewSheet {
 	s := sheet()
-	for name, source := range map[string]string{"countryEligibility": where, "remote": site, "pay": rates, "languages": site} {
-		s.Evidence.Quotes = append(s.Evidence.Quotes, api.Quote{Fact: name, SourceURL: source, Exact: "about " + name})
+	for _, q := range [][2]string{{"countryEligibility", where}, {"remote", site}, {"pay", rates}, {"languages", site}} {
+		s.Evidence.Quotes = append(s.Evidence.Quotes, api.Quote{Fact: q[0], SourceURL: q[1], Exact: "about " + q[0]})
 	}
 	for _, q := range s.Evidence.Quotes {
 		s.Readings = append(s.Readings, api.QuoteReading{Quote: q, Finding: api.QuotePresent, ReadAt: shownAt})
