@@ -156,9 +156,12 @@ func (p *Problems) Quotes(field string, quotes []Quote, e VerificationEvent) {
 		if !slices.Contains(e.SourceURLs, q.SourceURL) {
 			p.Add(at+".sourceUrl", "must be one of sourceUrls")
 		}
-		p.Text(at+".exact", q.Exact, MaxQuote)
-		p.AtMost(at+".prefix", q.Prefix, MaxQuoteContext)
-		p.AtMost(at+".suffix", q.Suffix, MaxQuoteContext)
+		if strings.TrimSpace(q.Exact) == "" {
+			p.Add(at+".exact", "must not be empty")
+		}
+		p.Excerpt(at+".exact", q.Exact, MaxQuote)
+		p.Excerpt(at+".prefix", q.Prefix, MaxQuoteContext)
+		p.Excerpt(at+".suffix", q.Suffix, MaxQuoteContext)
 		for _, other := range quotes[:i] {
 			if other.Fact == q.Fact && other.SourceURL == q.SourceURL {
 				p.Add(at, "is the second quote of this fact from this source")

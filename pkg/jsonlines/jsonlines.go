@@ -147,7 +147,7 @@ func decode(text []byte, out any) api.Problems {
 		p.Add("", "must be one JSON object: %v", err)
 		return p
 	}
-	c := checker{text: text, problems: &p}
+	c := checker{line: text, problems: &p}
 	c.value(reflect.TypeOf(out).Elem(), nil)
 	if err != nil && len(p) == 0 {
 		p.Add("", "has a number that is too large, or a fraction where an integer is required")
