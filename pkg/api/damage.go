@@ -17,10 +17,10 @@ var (
 	// mojibake matches UTF-8 that was read as Windows-1252 or Mac Roman: an accented Latin letter or a sign, two Cyrillic letters, an emoji. It
 	// leaves what French and Portuguese words in capitals have before a quotation mark or a space.
 	mojibake = regexp.MustCompile(`[ÂÃ][¡-º¼-¿‚ƒ„†‡ˆ‰Š‹ŒŽ™š›œžŸ€]|Ã\x{a0}[a-z ]|â€|â‚¬|ï»¿|ï¿½|ðŸ|(?:[ÐÑ][\x{a0}-\x{bf}‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ€]){2}|` +
-		`√[©®†§¥]|‚Ä[ôòúùìî¶]|\x{fffd}`)
+		`√[©®†§¥]|‚Ä[ôòúùìî¶]`)
 )
 
-// undamaged records a problem if value has HTML, or characters that were lost or read in a wrong encoding.
+// undamaged records a problem if value has HTML, or characters that were read in a wrong encoding.
 func (p *Problems) undamaged(field, value string) {
 	for _, found := range markup.FindAllString(value, -1) {
 		if found[0] == '<' || html.UnescapeString(found) != found {
@@ -29,7 +29,7 @@ func (p *Problems) undamaged(field, value string) {
 		}
 	}
 	if found := mojibake.FindString(value); found != "" {
-		p.Add(field, "has %q, which stands for characters that were lost or read in another encoding: save the file as UTF-8, or copy the words again", found)
+		p.Add(field, "has %q, which stands for characters that were read in another encoding: save the file as UTF-8, or copy the words again", found)
 	}
 }
 

@@ -184,9 +184,9 @@ func (p *Problems) Quotes(field string, quotes []Quote, e VerificationEvent) {
 		if strings.TrimSpace(q.Exact) == "" {
 			p.Add(at+".exact", "must not be empty")
 		}
-		p.verbatim(at+".exact", q.Exact, MaxQuote)
-		p.verbatim(at+".prefix", q.Prefix, MaxQuoteContext)
-		p.verbatim(at+".suffix", q.Suffix, MaxQuoteContext)
+		p.Excerpt(at+".exact", q.Exact, MaxQuote)
+		p.Excerpt(at+".prefix", q.Prefix, MaxQuoteContext)
+		p.Excerpt(at+".suffix", q.Suffix, MaxQuoteContext)
 	}
 	for _, name := range FactNames {
 		if count[name] > MaxQuotesPerFact {

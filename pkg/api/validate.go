@@ -2,7 +2,6 @@ package api
 
 import (
 	"fmt"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,10 +29,10 @@ func (p *Problems) Add(field, format string, args ...any) {
 	*p = append(*p, text)
 }
 
-// URL records a problem unless value is a ValidURL.
+// URL records a problem unless CheckURL accepts value.
 func (p *Problems) URL(field, value string) {
-	if !ValidURL(value) {
-		p.Add(field, "must be an absolute http or https URL without user name and password, at most %d characters", MaxURL)
+	if err := CheckURL(value); err != nil {
+		p.Add(field, "%v", err)
 	}
 }
 
@@ -44,43 +43,51 @@ func (p *Problems) URLs(field string, values []string) {
 	}
 }
 
-// Text records a problem if value is empty or has more than limit characters.
-func (p *Problems) Text(field, value string, limit int) {
-	if strings.TrimSpace(value) == "" {
-		p.Add(field, "must not be empty")
-	}
-	p.AtMost(field, value, limit)
+// Text replaces a text by its stored form, see Lines, or records a problem.
+func (p *Problems) Text(field string, text *string, limit int) {
+	p.text(field, text, limit, Lines)
 }
 
-// Name calls Text for a value that is shown on one line, and also records a problem if it has a line break or a tab.
-func (p *Problems) Name(field, value string, limit int) {
-	p.Text(field, value, limit)
-	if strings.ContainsAny(value, breaks) {
-		p.Add(field, "must not contain line breaks or tabs")
-	}
+// Name is Text for a text of one line, see Line.
+func (p *Problems) Name(field string, text *string, limit int) {
+	p.text(field, text, limit, Line)
 }
 
-// AtMost records a problem if value has more than limit characters, HTML, damaged characters, or a control character other than a line
-// break or a tab: a terminal would interpret it.
-func (p *Problems) AtMost(field, value string, limit int) {
-	p.undamaged(field, value)
-	p.verbatim(field, value, limit)
+// AtMost is Text for a text that may be empty.
+func (p *Problems) AtMost(field string, text *string, limit int) {
+	if strings.TrimSpace(*text) == "" && len(*text) <= limit {
+		*text = ""
+		return
+	}
+	p.text(field, text, limit, Lines)
 }
 
-// verbatim is AtMost for words of a page, which may be damaged there.
-func (p *Problems) verbatim(field, value string, limit int) {
-	if utf8.RuneCountInString(value) > limit {
-		p.Add(field, "must have at most %d characters", limit)
+func (p *Problems) text(field string, text *string, limit int, check func(string, int) (string, error)) {
+	stored, err := check(*text, limit)
+	if err == nil && utf8.RuneCountInString(*text) > limit { // as the schema measures it
+		err = tooLong(limit)
 	}
-	if i := strings.IndexFunc(value, isControl); i >= 0 {
-		r, _ := utf8.DecodeRuneInString(value[i:])
-		p.Add(field, "must not contain control characters (found %U)", r)
+	if err != nil {
+		p.Add(field, "%v", err)
+		return
 	}
+	p.undamaged(field, stored)
+	*text = stored
 }
 
-const breaks = "\n\r\t"
-
-func isControl(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune(breaks, r) }
+// Excerpt records a problem if a text from a page has more than limit characters, control characters other than line breaks and tabs, or
+// characters that change the direction of the text. It is compared with the page, so it may have other hidden characters.
+func (p *Problems) Excerpt(field, text string, limit int) {
+	if utf8.RuneCountInString(text) > limit {
+		p.Add(field, "%v", tooLong(limit))
+	}
+	for i, r := range []rune(text) {
+		if unicode.In(r, unicode.Cc, unicode.Bidi_Control) && !strings.ContainsRune("\n\r\t", r) {
+			p.Add(field, "must not contain %U (%s), its character %d", r, nature(r), i+1)
+			break
+		}
+	}
+}
 
 // OneOf records a problem unless value is one of allowed.
 func OneOf[T ~string](p *Problems, field string, value T, allowed ...T) {
@@ -98,18 +105,6 @@ var slug = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 // ValidSlug reports whether s can be the id of a record: lower-case letters and digits in groups joined by single hyphens, at
 // most MaxSlug characters.
 func ValidSlug(s string) bool { return len(s) <= MaxSlug && slug.MatchString(s) }
-
-// ValidURL reports whether s is a URL that can be shown to consumers: absolute, http or https, with a host, without credentials, and
-// only with characters valid in a URI.
-func ValidURL(s string) bool {
-	if len(s) > MaxURL || strings.ContainsFunc(s, notInURI) {
-		return false
-	}
-	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil
-}
-
-func notInURI(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"<>\\^`{|}", r) }
 
 // Provinces lists the codes of Canada's provinces and territories, without the country.
 var Provinces = []string{"AB", "BC", "MB", "NB", "NL", "NS", "NT", "NU", "ON", "PE", "QC", "SK", "YT"}
@@ -142,8 +137,8 @@ func (f *Facts) Normalize(field string, p *Problems) {
 		f.Pay.check(field+".pay", p)
 	}
 	p.Unique(field+".languages", f.Languages)
-	for i, v := range f.Languages {
-		p.Name(fmt.Sprintf("%s.languages[%d]", field, i), v, 100)
+	for i := range f.Languages {
+		p.Name(fmt.Sprintf("%s.languages[%d]", field, i), &f.Languages[i], 100)
 	}
 	OneOf(p, field+".applicationStatus", f.ApplicationStatus,
 		ApplicationOpen, ApplicationWaitlist, ApplicationClosed, ApplicationUnknown)
@@ -151,13 +146,13 @@ func (f *Facts) Normalize(field string, p *Problems) {
 		p.URL(field+".applicationUrl", *f.ApplicationURL)
 	}
 	p.Unique(field+".requirements", f.Requirements)
-	for i, v := range f.Requirements {
-		p.Text(fmt.Sprintf("%s.requirements[%d]", field, i), v, MaxText)
+	for i := range f.Requirements {
+		p.Text(fmt.Sprintf("%s.requirements[%d]", field, i), &f.Requirements[i], MaxText)
 	}
-	for i, r := range f.RiskIndicators {
-		at := fmt.Sprintf("%s.riskIndicators[%d]", field, i)
-		p.Name(at+".code", r.Code, 100)
-		p.AtMost(at+".note", r.Note, MaxText)
+	for i := range f.RiskIndicators {
+		r, at := &f.RiskIndicators[i], fmt.Sprintf("%s.riskIndicators[%d]", field, i)
+		p.Name(at+".code", &r.Code, 100)
+		p.AtMost(at+".note", &r.Note, MaxText)
 		p.URL(at+".sourceUrl", r.SourceURL)
 	}
 }
@@ -181,7 +176,7 @@ func (c *CountryEligibility) normalize(field string, p *Problems) {
 	if c.claimsEligibility() && len(c.SourceURLs) == 0 {
 		p.Add(field+".sourceUrls", "an eligible country, or allRegions true, needs at least one source URL")
 	}
-	p.AtMost(field+".note", c.Note, MaxText)
+	p.AtMost(field+".note", &c.Note, MaxText)
 }
 
 func normalizeRegions(country string, regions []string, field string, p *Problems) []string {

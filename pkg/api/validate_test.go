@@ -19,34 +19,6 @@ func TestValidSlug(t *testing.T) {
 	}
 }
 
-func TestValidURL(t *testing.T) {
-	for s, want := range map[string]bool{
-		"https://example.com":                  true,
-		"http://example.com:8080/a%20b?c=d#e":  true,
-		"https://[2001:db8::1]/":               true,
-		"https://" + strings.Repeat("a", 2040): true,
-		"https://" + strings.Repeat("a", 2041): false,
-		"":                                     false,
-		"example.com":                          false,
-		"//example.com":                        false,
-		"https:///path":                        false,
-		"https://:443":                         false,
-		"https:example.com":                    false,
-		"ftp://example.com":                    false,
-		"javascript:alert(1)":                  false,
-		"https://user@example.com":             false,
-		"https://u:p@example.com":              false,
-		"https://example.com/a b":              false,
-		"https://example.com/\n":               false,
-		"https://example.com/ä":                false,
-		"https://example.com/%zz":              false,
-		"https://example.com/<a>":              false,
-		"https://example.com:port/":            false,
-	} {
-		require.Equal(t, want, api.ValidURL(s), "%q", s)
-	}
-}
-
 func TestProvinceCode(t *testing.T) {
 	for s, want := range map[string]string{"ON": "CA-ON", "on": "CA-ON", "ca-qc": "CA-QC", "CA-YT": "CA-YT"} {
 		code, ok := api.ProvinceCode(s)
@@ -169,7 +141,7 @@ func TestTextsAreNeitherHTMLNorDamaged(t *testing.T) {
 		"Montréal", "São Tomé", "CAFÉ\u00a0» et QUALITÉ\u00a0: « MANHÃ » “LIBERTÉ” À… Ç’ IRMÃ”", "Ελλάδα", "Привет, Ñandú Ðà", "日本", "€ 5 – “ok”…", "😀 🇨🇦", "Â", "Ã", "ÂME", "NÃO", "ð", "√2",
 	} {
 		var p api.Problems
-		p.AtMost("t", text, 200)
+		p.AtMost("t", &text, 200)
 		require.Empty(t, p)
 	}
 	for _, text := range []string{
@@ -177,16 +149,16 @@ func TestTextsAreNeitherHTMLNorDamaged(t *testing.T) {
 		`<img src="x">`, `<script src='x'>`, "<script>",
 	} {
 		var p api.Problems
-		p.AtMost("t", text, 200)
+		p.AtMost("t", &text, 200)
 		require.Len(t, p, 1, text)
 		require.Contains(t, p[0], "t: must be plain text: write the characters themselves instead of the HTML ", text)
 	}
 	for _, text := range []string{
-		"MontrÃ©al", "â€™s", "donâ€™t", "Ã\u00a0 la carte", "25 Â°C", "â‚¬ 5", "ï»¿id", "ðŸ˜€", "ÐŸÑ€Ð¸Ð²ÐµÑ‚", "lost \ufffd", "Montr√©al", "don‚Äôt", "Ã‰cole", "SÃ£o", "naÃ¯ve", "Â©",
+		"MontrÃ©al", "â€™s", "donâ€™t", "Ã\u00a0 la carte", "25 Â°C", "â‚¬ 5", "ï»¿id", "ðŸ˜€", "ÐŸÑ€Ð¸Ð²ÐµÑ‚", "Montr√©al", "don‚Äôt", "Ã‰cole", "SÃ£o", "naÃ¯ve", "Â©",
 	} {
 		var p api.Problems
-		p.AtMost("t", text, 200)
+		p.AtMost("t", &text, 200)
 		require.Len(t, p, 1, text)
-		require.Contains(t, p[0], "which stands for characters that were lost or read in another encoding: save the file as UTF-8, or copy the words again", text)
+		require.Contains(t, p[0], "which stands for characters that were read in another encoding: save the file as UTF-8, or copy the words again", text)
 	}
 }

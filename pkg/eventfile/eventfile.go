@@ -133,7 +133,7 @@ func (l line) check(now time.Time, read *Line) (p api.Problems) {
 	case e.CheckType == api.LinkCheck && l.Facts != nil:
 		p.Add("facts", "must be null or left out: a link check says nothing about facts")
 	}
-	p.AtMost("note", e.Note, api.MaxText)
+	p.AtMost("note", &e.Note, api.MaxText)
 	read.Event, read.LastEventID = e, l.LastEventID
 	if len(p) == 0 {
 		read.complete()

@@ -154,7 +154,7 @@ func decode(text []byte, out any) (p api.Problems, otherEncoding bool) {
 		p.Add("", "must be one JSON object: %v", err)
 		return p, false
 	}
-	c := checker{text: text, problems: &p}
+	c := checker{line: text, problems: &p}
 	c.value(reflect.TypeOf(out).Elem(), nil)
 	if err != nil && len(p) == 0 {
 		p.Add("", "has a number that is too large")

@@ -1,7 +1,9 @@
 package jsonlines_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -182,4 +184,51 @@ func TestFileThatIsWrongAsAWholeHasOneProblem(t *testing.T) {
 	require.Len(t, readAll[record](t, strings.NewReader(many)), 60)
 	lines := readAll[record](t, strings.NewReader(many+"{\"id\":\"\xe9\"}\n{\"id\":\"\xe9\"}\n"+many))
 	require.Len(t, lines, 61, "reading ends with the first line in another encoding")
+}
+
+func TestCheckRejectsTextThatReadersUnderstandDifferently(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"a":["\ud83d"]}`:           `a[0]: must not contain \ud83d, half of a surrogate pair: write the character itself`,
+		`{"a":{"b":"x\uDe00y"}}`:     `a.b: must not contain \uDe00, half of a surrogate pair: write the character itself`,
+		`{"a":"\ude00\ud83d"}`:       `a: must not contain \ude00, half of a surrogate pair: write the character itself`,
+		`{"a":"\ud83d\\ude00"}`:      `a: must not contain \ud83d, half of a surrogate pair: write the character itself`,
+		`{"a":"\ud83d\ud83d\ude00"}`: `a: must not contain \ud83d, half of a surrogate pair: write the character itself`,
+		`"\ud800\n"`:                 `must not contain \ud800, half of a surrogate pair: write the character itself`,
+		`{"a":1,"b":[],"a":2}`:       `a: is given twice`,
+		`{"a":{"b":1,"\u0062":2}}`:   `a.b: is given twice`,
+		`{"a":"\u0000"}`:             `a: must not contain U+0000`,
+		"{\"a\":\"\xff\"}":           `must be UTF-8`,
+		"{\"a\":\"\xed\xa0\xbd\"}":   `must be UTF-8`, // a surrogate encoded in UTF-8
+		`{} {}`:                      `invalid character '{' after top-level value`,
+		`{"a":1,}`:                   `invalid character '}' looking for beginning of object key string`,
+		``:                           `unexpected end of JSON input`,
+	} {
+		require.EqualError(t, jsonlines.Check([]byte(text)), want, text)
+	}
+	require.ErrorContains(t, jsonlines.Check([]byte(`{"\ud83d":1}`)), `must not contain \ud83d, half of a surrogate pair`)
+	for _, text := range []string{
+		` {"a":"\ud83d\ude00 \\ud83d \\\ud83d\ude00 \u00e9","A":{"a":[{"a":1},{"a":[]}]}} `, `"\\"`, `[]`, `null`, `-1.5e3`, `{"":{"":""}}`, "\t[1 , 2]\n",
+	} {
+		require.NoError(t, jsonlines.Check([]byte(text)), text)
+	}
+}
+
+// A text that Check accepts has the same value after it was decoded and encoded.
+func FuzzCheck(f *testing.F) {
+	for _, text := range []string{`{"a":["\ud83d\ude00",1.5,null]}`, `{"\ud83d":"\u00e9"}`, `[{"a":1,"a":2}]`, `"\\ud83d"`, "\"\xff\"", `[[],{}]`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var value any
+		if jsonlines.Check([]byte(text)) != nil {
+			return
+		}
+		in := json.NewDecoder(strings.NewReader(text))
+		in.UseNumber()
+		require.NoError(t, in.Decode(&value))
+		require.Equal(t, strings.Contains(text, "\uFFFD") || strings.Contains(strings.ToLower(text), `\ufffd`), strings.Contains(fmt.Sprint(value), "\uFFFD"), "a character was replaced")
+		again, err := json.Marshal(value)
+		require.NoError(t, err)
+		require.NoError(t, jsonlines.Check(again))
+	})
 }

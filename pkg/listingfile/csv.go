@@ -97,12 +97,22 @@ func ToCSV(in io.Reader, out io.Writer) error {
 	w := csv.NewWriter(out)
 	_ = w.Write(Columns()) // w.Error returns the error
 	dec := json.NewDecoder(in)
-	dec.UseNumber()
 	for {
-		var line map[string]any
-		if err := dec.Decode(&line); errors.Is(err, io.EOF) {
+		var text json.RawMessage
+		err := dec.Decode(&text)
+		if errors.Is(err, io.EOF) {
 			break
-		} else if err != nil {
+		}
+		if err == nil {
+			err = jsonlines.Check(text)
+		}
+		var line map[string]any
+		if err == nil {
+			values := json.NewDecoder(bytes.NewReader(text))
+			values.UseNumber()
+			err = values.Decode(&line)
+		}
+		if err != nil {
 			return fmt.Errorf("reading listings: %w", err)
 		}
 		if line["format"] != nil {
@@ -189,7 +199,7 @@ func unescape(cell string) (value string, err error) {
 		if err := json.Unmarshal([]byte(literal), &value); err != nil || value == "" {
 			return "", errors.New(`must be a JSON string after json:, such as json:"text"`)
 		}
-		return value, nil
+		return value, jsonlines.Check([]byte(literal))
 	}
 	return api.UnescapeFormulas(cell), nil
 }

@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
-	"unicode"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -25,32 +25,26 @@ func texts() *rapid.Generator[string] {
 	part := rapid.OneOf(
 		rapid.SampledFrom([]string{
 			"=1+1", "+", "-2", "@x", "'", "''=", "json:", `json:"x"`, "[", "]", `["a"]`, "\"", "\"\"", ",", ";", "\n", "\r", "\r\n", "\t", " ",
-			"\\.", "é", "日本", "\u2028", "\u00a0", "\ufeff", "TRUE", "null", "0.10", "https://a.example/ 2026-01-02", "<&>",
+			"\\.", "é", "日本", "می\u200cخواهم", "\u00a0", "TRUE", "null", "0.10", "https://a.example/ 2026-01-02", "<&>",
 		}),
 		rapid.Map(rapid.StringN(0, 5, -1), func(s string) string { // undamaged, without HTML
 			return strings.NewReplacer("\ufffd", "", "<", "", "&", "").Replace(s)
 		}),
 	)
-	return rapid.Map(rapid.SliceOfN(part, 1, 4), func(parts []string) string { return without(strings.Join(parts, ""), "\n\r\t") })
+	return rapid.OneOf(rapid.Just(" "), rapid.Map(rapid.SliceOfN(part, 1, 4), func(parts []string) string { return strings.Join(parts, "") }).
+		Filter(accepted(api.Lines)))
 }
 
-// without returns s without control characters other than those of kept.
-func without(s, kept string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && !strings.ContainsRune(kept, r) {
-			return -1
-		}
-		return r
-	}, s)
+func accepted(check func(string, int) (string, error)) func(string) bool {
+	return func(text string) bool {
+		_, err := check(text, 1000)
+		return err == nil
+	}
 }
 
-func names() *rapid.Generator[string] {
-	return rapid.Map(texts(), func(s string) string { return without(s, "") }).Filter(func(s string) bool { return strings.TrimSpace(s) != "" })
-}
+func names() *rapid.Generator[string] { return texts().Filter(accepted(api.Line)) }
 
-func filled() *rapid.Generator[string] {
-	return texts().Filter(func(s string) bool { return strings.TrimSpace(s) != "" })
-}
+func filled() *rapid.Generator[string] { return texts().Filter(accepted(api.Lines)) }
 
 func maybe[T any](g *rapid.Generator[T]) *rapid.Generator[*T] {
 	return rapid.OneOf(rapid.Just[*T](nil), rapid.Map(g, func(v T) *T { return &v }))
@@ -70,10 +64,14 @@ func different(sources []api.Source) bool {
 	return len(urls) == len(sources)
 }
 
+// compared returns a text in the form in which repeated ones are found.
+func compared(text string) string { return strings.ToLower(strings.TrimSpace(text)) }
+
 func randomFacts(t *rapid.T) api.Facts {
 	f := api.Facts{
 		Remote: maybe(rapid.Bool()).Draw(t, "remote"), DegreeRequired: maybe(rapid.Bool()).Draw(t, "degree"),
-		Languages: rapid.SliceOfNDistinct(names(), 0, 3, strings.ToLower).Draw(t, "languages"), Requirements: rapid.SliceOfNDistinct(filled(), 0, 3, strings.ToLower).Draw(t, "requirements"),
+		Languages:         rapid.SliceOfNDistinct(names(), 0, 3, compared).Draw(t, "languages"),
+		Requirements:      rapid.SliceOfNDistinct(filled(), 0, 3, compared).Draw(t, "requirements"),
 		ApplicationStatus: rapid.SampledFrom([]api.ApplicationStatus{"", api.ApplicationOpen}).Draw(t, "application"),
 		ApplicationURL:    maybe(urls).Draw(t, "applicationUrl"),
 	}
@@ -276,6 +274,8 @@ func TestFromCSVReportsProblemsByLineAndColumn(t *testing.T) {
 		{cell("sources", "https://a.example yesterday"), 2, "sources[0].checkedAt: must be a date"},
 		{cell("summary", "\xff"), 2, "must be UTF-8: save the file as UTF-8; nothing after this line was read"},
 		{cell("summary", "json:x"), 2, "summary: must be a JSON string after json:"},
+		{cell("summary", `json:"\ud83d"`), 2, `summary: must not contain \ud83d, half of a surrogate pair`},
+		{cell("facts.languages", `["a\ude00"]`), 2, `facts.languages[0]: must not contain \ude00, half of a surrogate pair`},
 		{cell("summary", ""), 2, "summary: must not be empty"},
 		{cell("category", "farm"), 2, "category: must be one of"},
 		{rename("facts.remote", "facts.remot"), 1, `"facts.remot": is not a known column`},
@@ -309,6 +309,12 @@ func TestFromCSVReportsProblemsByLineAndColumn(t *testing.T) {
 	f, rejected := fromCSV(t, header+"\n"+row+strings.Replace(row, "online", "x", 1)+strings.Replace(row, "maple-transcripts,", `ma"ple,`, 1)+row)
 	require.Equal(t, []int{6, 10}, []int{f.Rejected[0].Line, rejected[0].Line})
 	require.Contains(t, rejected[0].Problems[0], "is not CSV: ")
+}
+
+func TestToCSVRejectsTextThatItCannotKeep(t *testing.T) {
+	for _, line := range []string{`{"id":"a","summary":"\ud83d"}`, "{\"id\":\"a\",\"summary\":\"\xff\"}", `{"id":"a","id":"b"}`} {
+		require.Error(t, listingfile.ToCSV(strings.NewReader(line), io.Discard), line)
+	}
 }
 
 func TestFromCSVReturnsReadError(t *testing.T) {

@@ -94,17 +94,17 @@ func (l *Line) normalize(p *api.Problems, now time.Time) {
 	if !api.ValidSlug(l.ID) {
 		p.Add("id", "must be lower-case letters and digits in groups joined by hyphens, at most %d characters", api.MaxSlug)
 	}
-	p.Name("company.name", l.Company.Name, MaxName)
+	p.Name("company.name", &l.Company.Name, MaxName)
 	p.URL("company.website", l.Company.Website)
 	p.URL("applicationUrl", l.ApplicationURL)
 	api.OneOf(p, "category", l.Category, api.Categories...)
 	if l.Subcategory != nil {
-		p.Name("subcategory", *l.Subcategory, MaxName)
+		p.Name("subcategory", l.Subcategory, MaxName)
 	}
-	p.Text("summary", l.Summary, api.MaxText)
-	p.AtMost("overview", l.Overview, MaxOverview)
-	p.AtMost("startingCost", l.StartingCost, api.MaxText)
-	p.AtMost("workModel", l.WorkModel, api.MaxText)
+	p.Text("summary", &l.Summary, api.MaxText)
+	p.AtMost("overview", &l.Overview, MaxOverview)
+	p.AtMost("startingCost", &l.StartingCost, api.MaxText)
+	p.AtMost("workModel", &l.WorkModel, api.MaxText)
 	if l.PublishedAt != nil {
 		at := l.PublishedAt.UTC().Truncate(time.Microsecond)
 		switch {
@@ -144,14 +144,14 @@ func (l *Line) normalize(p *api.Problems, now time.Time) {
 		api.OneOf(p, "visibility", l.Visibility, Private, Published, Withdrawn)
 	}
 	if l.Curation != nil {
-		p.AtMost("curation.contact", l.Curation.Contact, api.MaxText)
-		p.AtMost("curation.notes", l.Curation.Notes, MaxOverview)
+		p.AtMost("curation.contact", &l.Curation.Contact, api.MaxText)
+		p.AtMost("curation.notes", &l.Curation.Notes, MaxOverview)
 	}
 }
 
 func (c *Profile) normalize(field string, p *api.Problems, now time.Time) {
 	if b := c.Bio; b != nil {
-		p.Text(field+".bio.text", b.Text, MaxOverview)
+		p.Text(field+".bio.text", &b.Text, MaxOverview)
 		p.URL(field+".bio.sourceUrl", b.SourceURL)
 		checkDate(p, field+".bio.checkedAt", b.CheckedAt, now)
 	}
@@ -165,10 +165,10 @@ func (c *Profile) normalize(field string, p *api.Problems, now time.Time) {
 	if c.ExperienceSources == nil {
 		c.ExperienceSources = []api.ExperienceSource{}
 	}
-	for i, s := range c.ExperienceSources {
-		at := fmt.Sprintf("%s.experienceSources[%d]", field, i)
+	for i := range c.ExperienceSources {
+		s, at := &c.ExperienceSources[i], fmt.Sprintf("%s.experienceSources[%d]", field, i)
 		p.URL(at+".url", s.URL)
-		p.Name(at+".publisher", s.Publisher, MaxName)
+		p.Name(at+".publisher", &s.Publisher, MaxName)
 		api.OneOf(p, at+".kind", s.Kind, api.Ratings, api.Community)
 		api.OneOf(p, at+".reviewerGroup", s.ReviewerGroup, api.Workers, api.Customers, api.Mixed)
 		if s.Rating != nil {
@@ -179,7 +179,7 @@ func (c *Profile) normalize(field string, p *api.Problems, now time.Time) {
 	if a := c.EvidenceAssessment; a != nil {
 		at := field + ".evidenceAssessment"
 		api.OneOf(p, at+".level", a.Level, api.Strong, api.Moderate, api.Limited, api.AssessmentUnknown)
-		p.AtMost(at+".note", a.Note, api.MaxText)
+		p.AtMost(at+".note", &a.Note, api.MaxText)
 		checkDate(p, at+".checkedAt", a.CheckedAt, now)
 	}
 }

@@ -130,8 +130,8 @@ func TestAnImportWithABadLineChangesNothing(t *testing.T) {
 			"sha256: must be the SHA-256 of the key in hexadecimal, 64 characters",
 			"prefix: must not be that of the keys that are issued here",
 			"lastFour: must be the last four characters of the key",
-			"name: must have 1 to 60 characters",
-			"useCase: must have 1 to 500 characters",
+			"name: must have at most 60 characters",
+			"useCase: must not be empty",
 			"tier: must be one of free, developer, commercial",
 		}, report.Rejected[1].Problems))
 

@@ -408,8 +408,8 @@ func TestSheetShowsAllThatTheReviewCovers(t *testing.T) {
 	for _, text := range []string{
 		`<a href="https://maple.example/apply" target="_blank" rel="noopener noreferrer" data-go="a">`, "Changed since the latest review. Before: https://old.example/",
 		"<dt>Work model</dt><dd>Contractor</dd>", "This review covers: company and website, application page", "8 unknown, and they stay unknown",
-		"still says so, read by a machine <time", "missing: a machine did not find the words <time", "bob could not open it on <time",
-		"https://gone.example/: gone, says bob, <time", "Use this quote", "A machine found every quote on this page again",
+		"still says so, read by a machine <time", "missing: a machine did not find the words <time", "<bdi>bob</bdi> could not open it on <time",
+		"https://gone.example/: gone, says <bdi>bob</bdi>, <time", "Use this quote", "A machine found every quote on this page again",
 		"No outcome yet: 1 fact kept, 9 unknown, 1 quote. 1 fact needs a decision.",
 	} {
 		require.Contains(t, page.body, text)

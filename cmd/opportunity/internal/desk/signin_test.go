@@ -80,7 +80,7 @@ func TestOneTimeURLSignsInOnce(t *testing.T) {
 	path := strings.TrimPrefix(s.once, strings.Replace(s.URL, "127.0.0.1", "localhost", 1))
 	require.NotContains(t, s.once, annsToken)
 	for range 2 { // a preview of the link does not use it
-		require.Contains(t, s.browser().get(path).body, "as <strong>ann</strong>")
+		require.Contains(t, s.browser().get(path).body, "as <strong><bdi>ann</bdi></strong>")
 	}
 	_, code, _ := strings.Cut(path, "code=")
 	b := s.browser()

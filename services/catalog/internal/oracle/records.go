@@ -63,7 +63,7 @@ func (g generator) record(i int) Record {
 				Company:        api.Company{Name: "Cømpany <" + id + "> & sons", Website: "https://" + id + ".example/"},
 				ApplicationURL: "https://" + id + ".example/apply?a=1&b=2",
 				Category:       pick(g, api.Categories...),
-				Summary:        pick(g, "Plain.", `A "verification":{"status":"verified" lookalike`, "Line\nfeed, \u2028 and <word>."),
+				Summary:        pick(g, "Plain.", `A "verification":{"status":"verified" lookalike`, "Line\nfeed, 👩\u200d💻 and <word>."),
 				Overview:       `{"freshness":"fresh"}`,
 				StartingCost:   pick(g, "", "None."),
 				WorkModel:      "Remote.",

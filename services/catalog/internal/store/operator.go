@@ -94,6 +94,9 @@ func (w *writer) importBatch(lines []listingfile.Line, report *api.ImportReport)
 	if err != nil {
 		return err
 	}
+	if report.Warnings, err = duplicates(w.tx, steps, report.Warnings); err != nil {
+		return err
+	}
 	for _, step := range steps {
 		if step.dropsLastSource() {
 			appendRejection(&report.Rejected, &report.Omitted, step.rejection())
