@@ -129,7 +129,7 @@ var wrong = []struct{ from, to, problem string }{
 		`sources[1]: "HTTPS://S.example:443/" repeats sources[0]; remove one of them`},
 	{`"languages":["en"]`, `"languages":["en","EN"]`, `facts.languages[1]: "EN" repeats facts.languages[0]; remove one of them`},
 	{`"summary":"Work."`, `"summary":"Work &amp; play"`, "summary: must be plain text: write the characters themselves instead of the HTML \"&amp;\""},
-	{`"overview":"More."`, `"overview":"MontrÃ©al"`, `overview: has "Ã©", which stands for characters that were lost`},
+	{`"overview":"More."`, `"overview":"MontrÃ©al"`, `overview: has "Ã©", which stands for characters that were read`},
 	{`"value":4.2`, `"value":5.1`, "companyProfile.experienceSources[0].rating.value: must be between worst and best"},
 	{`"best":5,"worst":1`, `"best":1,"worst":5`, "companyProfile.experienceSources[0].rating.best: must be above worst"},
 	{`"kind":"ratings"`, `"kind":"community"`, "companyProfile.experienceSources[0].rating: must be null"},
