@@ -145,6 +145,6 @@ func TestAnImportWithABadLineChangesNothing(t *testing.T) {
 		require.Empty(t, svc.listKeys(""))
 		require.Empty(t, svc.listAccounts())
 		svc.do(http.MethodPost, "/operator/v1/keys/import?x=1", "").RequireError(problem.UnknownParameter)
-		require.True(t, svc.importKeys().Applied, "nothing is no mistake")
+		require.Equal(t, []api.RejectedLine{{Line: 1, Problems: api.Problems{"the file is empty"}}}, svc.importKeys().Rejected)
 	})
 }

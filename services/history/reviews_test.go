@@ -13,6 +13,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
 )
 
 // review sends a review as the catalog does.
@@ -128,7 +129,12 @@ func TestUndoneReviewStaysInTheHistoryOnly(t *testing.T) {
 		want := before
 		want.HistoryCount, want.Sequence, want.LastEventID = 3, after.Summary.Sequence, after.Summary.LastEventID
 		require.Equal(t, want, after.Summary)
-		public := s.get("/api/v1/opportunities/a/history").Body
+		public := ""
+		storetest.Eventually(t, "the listing is published", func() bool {
+			got := s.get("/api/v1/opportunities/a/history")
+			public = got.Body
+			return got.Status == http.StatusOK
+		})
 		require.Equal(t, 3, strings.Count(public, `"checkedAt"`))
 		require.NotContains(t, public, "undoes")
 	})
