@@ -94,8 +94,9 @@ type Summary struct {
 	HistoryCount    int              `json:"historyCount"`
 	ChangeCount     int              `json:"changeCount"`
 	ApplicationLink *ApplicationLink `json:"applicationLink"`
-	Facts           *Facts           `json:"facts"`              // of the latest review with facts; nil if there is none
-	Unquoted        []string         `json:"unquoted,omitempty"` // names of the known Facts without a quote in that review
+	Facts           *Facts           `json:"facts"`              // in effect; nil if no review has facts
+	Closed          bool             `json:"closed,omitempty"`   // no review has facts, and one found that the platform is closed
+	Unquoted        []string         `json:"unquoted,omitempty"` // names of the known Facts without a quote
 
 	// Sources are the pages that successful reviews used, the latest first, at most MaxSources. Gone are those that a review found gone, also
 	// if no review had used them; a later successful review that uses one takes it from Gone.

@@ -113,13 +113,13 @@ func describe(t reflect.Type) []Setting {
 	return out
 }
 
-// Address returns an error unless value is the URL of a service: http or https, without a trailing slash. It accepts an empty value; the
-// "required" tag reports that.
+// Address returns an error unless value is the URL of a service, to which paths are appended: http or https, without a trailing slash, a
+// query or a fragment. It accepts an empty value; the "required" tag reports that.
 func Address(name, value string) error {
-	if value == "" || api.ValidURL(value) && !strings.HasSuffix(value, "/") {
+	if value == "" || api.ValidURL(value) && !strings.HasSuffix(value, "/") && !strings.ContainsAny(value, "?#") {
 		return nil
 	}
-	return fmt.Errorf("%s must be an http or https URL without a trailing slash", name)
+	return fmt.Errorf("%s must be an http or https URL without a trailing slash, a query or a fragment", name)
 }
 
 // Prefixes parses address ranges such as 10.0.0.0/8. The error names the first invalid range.

@@ -137,7 +137,7 @@ func (l line) check(now time.Time, read *Line) (p api.Problems) {
 	case e.CheckType == api.LinkCheck && l.Facts != nil:
 		p.Add("facts", "must be null or left out: a link check says nothing about facts")
 	}
-	p.AtMost("note", e.Note, api.MaxText)
+	p.AtMost("note", &e.Note, api.MaxText)
 	read.Event, read.LastEventID = e, l.LastEventID
 	if len(p) == 0 {
 		read.complete()
@@ -186,8 +186,8 @@ func (l Line) Added() (changes []string) {
 }
 
 // unique returns the values without repetitions, in their order.
-func unique(values []string) []string {
-	kept := make([]string, 0, len(values))
+func unique[T comparable](values []T) []T {
+	kept := make([]T, 0, len(values))
 	for _, v := range values {
 		if !slices.Contains(kept, v) {
 			kept = append(kept, v)
@@ -201,7 +201,7 @@ func (l line) evidence(e api.VerificationEvent) (found api.Evidence, p api.Probl
 	if l.Evidence == nil {
 		return found, nil
 	}
-	found = api.Evidence{Quotes: l.Evidence.Quotes, Gone: unique(l.Evidence.Gone), Unopened: unique(l.Evidence.Unopened)}
+	found = api.Evidence{Quotes: unique(l.Evidence.Quotes), Gone: unique(l.Evidence.Gone), Unopened: unique(l.Evidence.Unopened)}
 	found.Complete()
 	if e.CheckType != api.Review && !found.Empty() {
 		p.Add("evidence", "must be left out: only a review has evidence")

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 )
 
@@ -167,9 +168,9 @@ func (v Values) Time(name string) (time.Time, error) {
 	if !ok {
 		return time.Time{}, nil
 	}
-	t, err := time.Parse(time.RFC3339, s)
+	t, err := api.ParseTimestamp(s)
 	if err != nil {
 		return time.Time{}, Invalid(name, "must be a time such as 2026-11-20T00:00:00Z")
 	}
-	return t.UTC(), nil
+	return t, nil
 }

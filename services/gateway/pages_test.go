@@ -221,7 +221,7 @@ func TestLogIsPublic(t *testing.T) {
 	gw := w.start()
 	w.redis.Stop()
 	const all, one = "/.well-known/opportunity-history", "/.well-known/opportunity-history/log/checkpoint"
-	const proof, tile = all + "/log/proof/x", all + "/log/2-ab/tile/0/x001/067.p/8"
+	const proof, tile = all + "/log/proof/x", all + "/log/generations/2-ab/tile/0/x001/067.p/8"
 	w.history.respondWith(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		rw.Header().Set("Cache-Control", "public, max-age=86400")

@@ -154,7 +154,7 @@ func TestAppendReportsEveryInvalidLineAndRecordsNothing(t *testing.T) {
 
 		require.Equal(t, api.AppendReport{Applied: true, Appended: 1, Duplicates: 1, Rejected: []api.RejectedLine{}}, s.append(good, good))
 		require.Equal(t, api.AppendReport{Applied: true, Duplicates: 1, Rejected: []api.RejectedLine{}}, s.append(good))
-		require.Equal(t, api.AppendReport{Applied: true, Rejected: []api.RejectedLine{}}, s.append(""))
+		require.Equal(t, api.AppendReport{Rejected: []api.RejectedLine{{Line: 1, Problems: api.Problems{"the file is empty"}}}}, s.append(""))
 		require.Len(t, servicetest.Read[api.EventList](s.get("/api/v1/opportunities/a/history")).Data, 1)
 	})
 }

@@ -55,6 +55,8 @@ func CheckLinks(ctx context.Context, cfg Config) (LinkReport, error) {
 		switch {
 		case errors.Is(err, ErrLinksBusy):
 			r.Log.InfoContext(ctx, "link check skipped: another run is in progress")
+		case err != nil && ctx.Err() != nil:
+			r.Log.InfoContext(ctx, "link check stopped", "report", report.String())
 		case err != nil:
 			r.Log.ErrorContext(ctx, "link check failed", "report", report.String(), "error", err)
 		default:

@@ -92,7 +92,7 @@ func TestEventOfAResponseIsProved(t *testing.T) {
 		for _, path := range []string{
 			"/log/proof/" + s.newest("private"), "/log/proof/x", "/log/proof/" + s.newest("a") + "?size=1", "/log/tile/0/001", "/log/tile/0/000",
 			"/log/tile/0/000.p/3", "/log/tile/1/000.p/1", "/log/tile/entries/000", "/log/tile/data/000", "/log/tile/63/000", "/log/tile/-1/000",
-			"/log/tile/0/x999/x999/x999/999", "/log/tile/", "/log/", "/log/2-ab/tile/0/000.p/2", "/log/2-ab/checkpoint", "/1.heads", "/1", "/2026-11-20",
+			"/log/tile/0/x999/x999/x999/999", "/log/tile/", "/log/", "/log/generations/2-ab/tile/0/000.p/2", "/log/generations/2-ab/checkpoint", "/1.heads", "/1", "/2026-11-20",
 		} {
 			require.Equal(t, http.StatusNotFound, s.Do(http.MethodGet, wellKnown+path, "").Status, path)
 		}
@@ -134,6 +134,7 @@ func TestAGenerationHasItsOwnTiles(t *testing.T) {
 		require.NotEqual(t, before.Origin, after.Origin)
 		part := strings.TrimPrefix(after.Origin, before.Origin)
 		require.Regexp(t, "^/2-[0-9a-f]{16}$", part)
+		part = "/generations" + part
 		require.Equal(t, servicetest.PublicURL+logPath+part+"/checkpoint", after.Checkpoint)
 		require.Equal(t, again.text(logPath+"/checkpoint"), again.text(logPath+part+"/checkpoint"))
 		again.Do(http.MethodGet, logPath+"/tile/0/000.p/1", "").RequireError("not_found")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import json
+import os
 import re
 import sqlite3
 import sys
@@ -33,6 +35,7 @@ from opportunity_data import (
     __version__,
     verify_event,
 )
+from opportunity_data._copies import _cell
 
 SUITE = Path(__file__).resolve().parents[2] / "conformance"
 FIXTURES = json.loads((SUITE / "fixtures" / "fixtures.json").read_text())
@@ -55,11 +58,13 @@ class ConformanceTest(unittest.TestCase):
     def run_case(self, case: dict[str, Any]) -> None:
         player = Player(case["exchanges"])
         options = case.get("options", {})
+        if options.get("refuse"):
+            player.close()
         waits: list[float] = []
         retries: list[Any] = []
         now = datetime.now(UTC)
         client: Any = Client(
-            url=f"http://127.0.0.1:{player.server.server_port}",
+            url=f"http://127.0.0.1:{player.server.server_port}{options.get('path', '')}",
             key=KEY,
             retry_budget=options.get("retryBudget", 90.0),
             timeout=options.get("timeout", 30.0),
@@ -114,6 +119,10 @@ class ConformanceTest(unittest.TestCase):
 
 
 class ExportTest(unittest.TestCase):
+    def test_cells_have_no_formulas(self) -> None:
+        for case in json.loads((SUITE / "fixtures" / "formulas.json").read_text(encoding="utf-8")):
+            self.assertEqual(_cell(case["text"]), f'"{case["cell"]}"')
+
     def test_copies_have_the_same_content_as_those_of_other_sdks(self) -> None:
         exports = expand(json.loads((SUITE / "fixtures" / "exports.json").read_text()))
         with tempfile.TemporaryDirectory() as name:
@@ -130,6 +139,17 @@ class ExportTest(unittest.TestCase):
             self.assertEqual(records[0]["verification"]["status"], "stale")
             with contextlib.closing(sqlite3.connect(dir / "copy.db")) as opened:
                 self.assertEqual([list(row) for row in opened.execute(exports["query"])], exports["rows"])
+
+    def test_a_copy_is_the_named_file(self) -> None:
+        with tempfile.TemporaryDirectory() as dir, contextlib.chdir(dir):
+            names = [":memory:", "file:a.db", "file:a.db?mode=memory", "a#b.db", "a%20b.db", "q?mode=ro.db", "copy.csv#x", "copy.csv?y"]
+            for name in names:
+                if "csv" in name:
+                    FileCopy(name).apply(Changes([], [], SyncState(None, "2026-11-22T12:00:00Z")))
+                    os.remove(name + ".copy.json")
+                else:
+                    SQLiteCopy(name).close()
+            self.assertEqual(sorted(os.listdir()), sorted(names))
 
 
 class ProofTest(unittest.TestCase):
@@ -222,6 +242,7 @@ class Player:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # head and body are sent apart
 
             def do_GET(self) -> None:
                 player.play(self)
@@ -260,6 +281,9 @@ class Player:
             request.close_connection = True
             return
         body = exchange.get("text", json.dumps(exchange["body"]) if "body" in exchange else "").encode()
+        if exchange.get("gzip"):
+            body = gzip.compress(body)
+        request.wfile.write(b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n" * exchange.get("early", 0))
         request.send_response(exchange.get("status", 200))
         for name, value in {"Content-Type": "application/json", **exchange.get("send", {})}.items():
             request.send_header(name, value)
@@ -343,6 +367,7 @@ def outcome(client: Any, call: dict[str, Any], store: MemoryStore) -> dict[str, 
                 "page": page.pagination["page"],
                 "total": page.pagination["total"],
                 "remaining": page.response.rate_limit.remaining,
+                "reset": page.response.rate_limit.reset.isoformat().replace("+00:00", "Z"),
                 "requestId": page.response.request_id,
                 "notModified": page.response.not_modified,
                 "minuteLimit": {

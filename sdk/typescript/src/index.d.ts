@@ -71,7 +71,10 @@ export class OpportunityClient {
 }
 
 export interface ClientOptions {
-  /** The address of the service, such as https://api.example.com. The default is the environment variable OPPORTUNITY_URL. */
+  /**
+   * The address of the service, such as https://api.example.com or https://example.com/opportunities. The default is the environment
+   * variable OPPORTUNITY_URL.
+   */
   url?: string | undefined;
   /** The API key. The default is the environment variable OPPORTUNITY_KEY. */
   key?: string | undefined;
@@ -85,6 +88,8 @@ export interface ClientOptions {
   userAgent?: string | undefined;
   /** Is called before each wait for another attempt, for example to log it. What it throws ends the call. */
   onRetry?: ((retry: Retry) => void) | undefined;
+  /** Sends the requests, for example through a proxy. The default is the global `fetch`. */
+  fetch?: typeof globalThis.fetch | undefined;
   /** Replaces the wait between attempts, for tests. */
   sleep?: ((ms: number, signal?: AbortSignal) => Promise<unknown>) | undefined;
   /** Replaces the clock, for tests. */

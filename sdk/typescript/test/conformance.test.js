@@ -7,6 +7,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { gzipSync } from 'node:zlib';
 
 import { FileCopy, MemoryCache, OpportunityClient, OpportunityError, ProofError, SqliteCopy, VERSION, verifyEvent } from '../src/index.js';
 
@@ -102,13 +103,14 @@ async function run({ options = {}, copy, calls, exchanges }) {
   });
   await /** @type {Promise<void>} */ (new Promise((ready) => server.listen(0, '127.0.0.1', ready)));
   const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
+  if (options.refuse) server.close();
   /** @type {number[]} */
   let waits = [];
   /** @type {object[]} */
   let retries = [];
   let now = new Date();
   const client = new OpportunityClient({
-    url: `http://127.0.0.1:${port}`,
+    url: `http://127.0.0.1:${port}${options.path ?? ''}`,
     key,
     retryBudgetMs: options.retryBudget === undefined ? undefined : options.retryBudget * 1000,
     timeoutMs: options.timeout && options.timeout * 1000,
@@ -160,8 +162,10 @@ function play(exchange, request, response) {
   }
   if (exchange.hang) return; // until the server closes its connections
   const { status = 200, send, text, body } = JSON.parse(JSON.stringify(exchange).replaceAll('{port}', port));
+  for (let i = 0; i < exchange.early; i++) response.writeEarlyHints({ link: '</style.css>; rel=preload' });
   response.writeHead(status, { 'Content-Type': 'application/json', ...send });
-  response.end(text ?? (body && JSON.stringify(body)));
+  const content = text ?? (body && JSON.stringify(body));
+  response.end(exchange.gzip ? gzipSync(content) : content);
 }
 
 /**
@@ -229,6 +233,7 @@ async function outcome(client, call, store, signal) {
       page: pagination.page,
       total: pagination.total,
       remaining: response.rateLimit.remaining,
+      reset: response.rateLimit.reset.toISOString().replace('.000Z', 'Z'),
       ...response,
       minuteLimit: { ...response.minuteLimit, reset: response.minuteLimit.reset.toISOString().replace('.000Z', 'Z') },
     }));

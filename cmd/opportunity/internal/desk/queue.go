@@ -135,7 +135,7 @@ func (d *Desk) skip(v *visit) (view, error) {
 	if days == 0 || v.PostFormValue("reason") == "" {
 		return view{Template: "error", Title: "Nothing was skipped", Status: http.StatusUnprocessableEntity, Data: "Go back, enter a reason and choose when the record comes back."}, nil
 	}
-	if _, _, err := v.client.Skip(v.Context(), id, api.SkipRequest{Reason: v.PostFormValue("reason"), Until: v.now.AddDate(0, 0, days)}); err != nil {
+	if _, _, err := v.client.Skip(v.Context(), id, api.SkipRequest{Reason: v.PostFormValue("reason"), Until: api.Timestamp{Time: v.now.UTC().AddDate(0, 0, days)}}); err != nil {
 		return view{}, err
 	}
 	return d.nextReview(v, &notice{Text: id + " comes back in " + v.PostFormValue("days") + " days."})

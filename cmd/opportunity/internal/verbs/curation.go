@@ -101,7 +101,7 @@ func (v *verbs) importFile(format *string, dry, ask bool) runE {
 			p, raw, err := c.Preview(ctx, file)
 			text := new(strings.Builder)
 			showPreview(text, p)
-			return result{applied: len(p.Rejected) == 0, rejected: p.Rejected, omitted: p.Omitted, raw: raw, text: strings.TrimSuffix(text.String(), "\n")}, err
+			return result{applied: len(p.Rejected) == 0, rejected: p.Rejected, omitted: p.Omitted, raw: raw, text: strings.TrimSuffix(text.String(), "\n"), warnings: p.Warnings}, err
 		}
 		r, raw, err := c.Import(ctx, file, "", ask)
 		if err == nil && !r.Applied && len(r.Rejected) == 0 {

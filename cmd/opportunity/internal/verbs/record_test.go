@@ -54,6 +54,9 @@ func newDesk(t *testing.T) *desk {
 		Events: []api.RecordedEvent{{Actor: "eve", VerificationEvent: api.VerificationEvent{
 			CheckType: api.LinkCheck, Outcome: api.OutcomeBlocked, CheckedAt: at, Note: "answered 403"}}},
 	}
+	moved := sheet.Evidence.Quotes[0]
+	moved.Prefix = "You work "
+	sheet.Readings = []api.QuoteReading{{Quote: sheet.Evidence.Quotes[0], Finding: api.QuoteMoved, Moved: &moved}}
 	d := &desk{appended: make(chan string, 9)}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -183,8 +186,8 @@ func TestFactsThatStayKeepTheirQuotes(t *testing.T) {
 	require.NoError(t, err)
 	var sent struct{ Evidence api.Evidence }
 	require.NoError(t, json.Unmarshal([]byte(<-d.appended), &sent))
-	require.Equal(t, []api.Quote{{Fact: "remote", SourceURL: "https://a.example/terms", Exact: "from home"}}, sent.Evidence.Quotes,
-		"not those of a changed fact or of a page that was not used")
+	require.Equal(t, []api.Quote{{Fact: "remote", SourceURL: "https://a.example/terms", Exact: "from home", Prefix: "You work "}}, sent.Evidence.Quotes,
+		"in its new surroundings; not those of a changed fact or of a page that was not used")
 }
 
 func TestConflictingReviewShowsNewerEvents(t *testing.T) {

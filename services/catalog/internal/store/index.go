@@ -2,7 +2,9 @@ package store
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -63,7 +65,7 @@ func newIndexRow(r review.Record) (indexRow, error) {
 	}
 	row := indexRow{
 		ListingID: r.Entry.ID, Visibility: string(r.Entry.Visibility), Category: string(r.Entry.Category), Company: r.Entry.Company.Name,
-		NameKey: nameKey(r.Entry.Company.Name), Host: host(r.Entry.Company.Website), Words: strings.ToLower(r.Entry.ID + " " + r.Entry.Company.Name),
+		NameKey: nameKey(r.Entry.Company.Name), Host: host(r.Entry.Company.Website), Words: api.Fold(r.Entry.ID + " " + r.Entry.Company.Name),
 		Sources: len(r.Entry.Sources), Status: string(r.Status()), Reasons: string(text), LastCheckedAt: toMicros(r.Summary.LastCheckedAt),
 	}
 	if known := r.Summary.Facts; known != nil {
@@ -92,21 +94,21 @@ func newIndexRow(r review.Record) (indexRow, error) {
 	return row, nil
 }
 
-// host returns the host of an address without www., or an empty string.
+// host returns the host of an address in lower case, without www. and a final dot, or an empty string.
 func host(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return ""
 	}
-	return strings.TrimPrefix(strings.ToLower(u.Hostname()), "www.")
+	return strings.TrimPrefix(strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), "www.")
 }
 
 // legalForms are words that do not distinguish companies.
 var legalForms = map[string]bool{"inc": true, "ltd": true, "llc": true, "corp": true, "co": true, "gmbh": true, "limited": true, "the": true}
 
-// nameKey returns the letters and digits of a company's name in lower case, without legal forms.
+// nameKey returns the folded letters and digits of a company's name, without legal forms.
 func nameKey(name string) string {
-	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	words := strings.FieldsFunc(api.Fold(name), func(r rune) bool { return !unicode.In(r, unicode.L, unicode.N, unicode.M) })
 	var key strings.Builder
 	for _, w := range words {
 		if !legalForms[w] {
@@ -114,4 +116,39 @@ func nameKey(name string) string {
 		}
 	}
 	return key.String()
+}
+
+// maxWarnings bounds the duplicates that an import names.
+const maxWarnings = 20
+
+// duplicates adds a warning for each new listing that has the host or the company name of another one, private or not, stored or in an
+// earlier step. It returns at most maxWarnings.
+func duplicates(tx *gorm.DB, steps []importStep, warnings []string) ([]string, error) {
+	type row struct{ ListingID, Visibility, Host, NameKey string }
+	var created []row
+	hosts, names := []string{""}, []string{""}
+	for _, s := range steps {
+		if s.old == nil {
+			r := row{s.entry.ID, string(s.entry.Visibility), host(s.entry.Company.Website), nameKey(s.entry.Company.Name)}
+			created, hosts, names = append(created, r), append(hosts, r.Host), append(names, r.NameKey)
+		}
+	}
+	if len(created) == 0 || len(warnings) == maxWarnings {
+		return warnings, nil
+	}
+	var known []row
+	err := tx.Raw(`SELECT listing_id, visibility, host, name_key FROM listing_index WHERE host IN @hosts
+		UNION SELECT listing_id, visibility, host, name_key FROM listing_index WHERE name_key IN @names ORDER BY listing_id`,
+		map[string]any{"hosts": hosts, "names": names}).Scan(&known).Error
+	for _, c := range created {
+		i := slices.IndexFunc(known, func(k row) bool {
+			return k.ListingID != c.ListingID && (k.Host != "" && k.Host == c.Host || k.NameKey != "" && k.NameKey == c.NameKey)
+		})
+		if i >= 0 && len(warnings) < maxWarnings {
+			warnings = append(warnings, fmt.Sprintf("%s may be a duplicate: %s (%s) has the same host or company name", c.ListingID,
+				known[i].ListingID, known[i].Visibility))
+		}
+		known = append(known, c)
+	}
+	return warnings, err
 }

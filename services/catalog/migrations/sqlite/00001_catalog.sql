@@ -11,10 +11,12 @@ INSERT INTO change_sequence VALUES (1, 0);
 CREATE TABLE changes (
   sequence bigint NOT NULL PRIMARY KEY, -- the last one of the change
   id       text   NOT NULL,
-  at       bigint NOT NULL
+  at       bigint NOT NULL,
+  public   boolean NOT NULL DEFAULT true -- whether consumers can see the change
 );
 -- Consumers read the changes of public records by the sequences of the listings.
 CREATE INDEX changes_by_time ON changes (at, sequence);
+CREATE INDEX changes_public ON changes (sequence) WHERE public;
 
 CREATE TABLE listings (
   id           text    NOT NULL PRIMARY KEY,
@@ -23,10 +25,13 @@ CREATE TABLE listings (
   published_at integer,
   changed_at   integer,
   sequence     integer NOT NULL,
+  public_sequence integer NOT NULL DEFAULT 0, -- of the latest change that consumers can see, 0 if there was none
+  past_dates   text    NOT NULL DEFAULT '', -- earliest dates of pages that were sources and have no date now: JSON by URL, or empty
   created_at   integer NOT NULL,
   updated_at   integer NOT NULL
 );
 CREATE UNIQUE INDEX listings_by_sequence ON listings (sequence);
+CREATE INDEX listings_by_public_sequence ON listings (public_sequence);
 
 -- Contact details and notes stand apart from what is read for the API.
 CREATE TABLE curations (

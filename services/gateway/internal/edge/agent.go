@@ -48,7 +48,10 @@ func (l *agentLimits) of(addr netip.Addr) *rate.Limiter {
 // agent serves a message of an agent. A message that calls a tool makes one API call, which is authenticated, admitted, charged and recorded
 // like a request for it; other messages are free. Errors of the endpoint itself have the form of its protocol, JSON-RPC.
 func (e *Edge) agent(w http.ResponseWriter, r *http.Request, _ target, _ *observation) (int, error) {
-	reject := func(status int, text string) (int, error) { return writeRPCError(w, status, text), nil }
+	var message agent.Message
+	reject := func(status int, text string) (int, error) {
+		return writeRPCError(w, status, message.ID, invalidRequest, text), nil
+	}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		return reject(http.StatusMethodNotAllowed, "this endpoint allows only POST; see "+e.Errors.BaseURL+"/docs/agents")
@@ -64,10 +67,11 @@ func (e *Edge) agent(w http.ResponseWriter, r *http.Request, _ target, _ *observ
 		return 0, err
 	}
 	defer release()
-	message, err := agent.Parse(body)
+	parsed, err := agent.Parse(body)
 	if err != nil {
 		return reject(http.StatusBadRequest, err.Error())
 	}
+	message = parsed
 	if !message.Calls && !e.agents.of(e.client(r)).AllowN(e.Now(), 1) {
 		w.Header().Set("Retry-After", "1")
 		return reject(http.StatusTooManyRequests, "too many messages that call no tool; retry after a second")
@@ -79,7 +83,14 @@ func (e *Edge) agent(w http.ResponseWriter, r *http.Request, _ target, _ *observ
 	e.Agent.Serve(buffer, r, message, func(target *url.URL) agent.Response { return e.agentCall(w, r, target) })
 	telemetry.SetRoute(ctx, string(opMCP)) // the call has set its own
 	if !strings.HasPrefix(buffer.header.Get("Content-Type"), "application/json") && buffer.status >= http.StatusBadRequest {
-		return reject(buffer.status, strings.TrimSpace(string(buffer.body)))
+		text := strings.TrimSpace(string(buffer.body))
+		switch {
+		case !message.Unknown(text):
+			return reject(buffer.status, text)
+		case message.ID == nil: // a notification has no response
+			return writeRPC(w, http.StatusAccepted, nil), nil
+		}
+		return writeRPCError(w, http.StatusOK, message.ID, methodNotFound, "this server does not have this method"), nil
 	}
 	for _, name := range []string{"Content-Type", "Mcp-Protocol-Version"} {
 		if v := buffer.header[name]; v != nil {
@@ -114,22 +125,26 @@ func (e *Edge) agentCall(w http.ResponseWriter, r *http.Request, address *url.UR
 	return agent.Response{Status: buffer.status, Header: buffer.header, Body: buffer.body}
 }
 
-// writeRPCError writes an error of the protocol, without the id of a message, and returns the status.
-func writeRPCError(w http.ResponseWriter, status int, text string) int {
+// writeRPCError writes an error of the protocol for the message with an id, which is null if it is not known, and returns the status.
+func writeRPCError(w http.ResponseWriter, status int, id json.RawMessage, code int, text string) int {
 	type failure struct {
 		Code    int    `json:"code"`
 		Message string `json:"message"`
 	}
-	body, _ := json.Marshal(struct { // cannot fail: texts and numbers only
-		Version string  `json:"jsonrpc"`
-		ID      *string `json:"id"`
-		Error   failure `json:"error"`
-	}{"2.0", nil, failure{invalidRequest, text}})
+	body, _ := json.Marshal(struct { // cannot fail: the id is valid JSON
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Error   failure         `json:"error"`
+	}{"2.0", id, failure{code, text}})
 	w.Header().Set("Content-Type", "application/json")
 	return writeRPC(w, status, body)
 }
 
-const invalidRequest = -32600 // JSON-RPC 2.0, section 5.1
+// Codes of JSON-RPC 2.0, section 5.1.
+const (
+	invalidRequest = -32600
+	methodNotFound = -32601
+)
 
 func writeRPC(w http.ResponseWriter, status int, body []byte) int {
 	h := w.Header()

@@ -2,6 +2,7 @@ package audit_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -76,11 +77,17 @@ func (h *history) Summaries(after string, maxEvents int) (page []audit.Summary, 
 	}
 	for listing := first; listing < min(first+maxEvents/each, h.listings); listing++ {
 		records := h.events(listing)
-		stored, err := summary.Encode(slug(listing), records)
+		state, err := summary.OfRecords(slug(listing), records)
 		if err != nil {
 			return nil, err
 		}
-		page = append(page, audit.Summary{Slug: slug(listing), Sequence: int64((listing + 1) * each), Events: each, Stored: stored, Records: records})
+		stored, err := json.Marshal(state.Summary)
+		if err != nil {
+			return nil, err
+		}
+		page = append(page, audit.Summary{
+			Slug: slug(listing), Sequence: int64((listing + 1) * each), Events: each, Stored: string(stored), Records: records,
+		})
 	}
 	return page, nil
 }

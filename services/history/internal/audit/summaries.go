@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"encoding/json"
+
 	"opportunity.internal/services/history/internal/summary"
 )
 
@@ -48,6 +50,10 @@ func (s *Summary) matches() bool {
 	if len(s.Records) == 0 || len(s.Records) != s.Events || s.Records[s.Events-1].Sequence != s.Sequence {
 		return false
 	}
-	derived, err := summary.Encode(s.Slug, s.Records)
-	return err == nil && s.Stored == derived
+	state, err := summary.OfRecords(s.Slug, s.Records)
+	if err != nil {
+		return false
+	}
+	derived, err := json.Marshal(state.Summary)
+	return err == nil && s.Stored == string(derived)
 }

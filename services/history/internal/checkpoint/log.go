@@ -81,7 +81,7 @@ func (l Log) Origin(ctx context.Context) (origin, part string, err error) {
 	if err != nil || generation == "" {
 		return l.Name, "", err
 	}
-	return l.Name + "/" + generation, "/" + generation, nil
+	return l.Name + "/" + generation, "/generations/" + generation, nil
 }
 
 // maxGrowth is the number of events by which one checkpoint grows, which bounds the memory of the first one.

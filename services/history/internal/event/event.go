@@ -70,8 +70,17 @@ type ActFilter struct {
 	Limit     int
 }
 
+// TextsError is the error of a second opinion whose author has to say whether texts mean the same, see Differences.
+type TextsError struct {
+	Texts []api.ComparedTexts
+}
+
+func (e *TextsError) Error() string {
+	return fmt.Sprintf("%d facts have other words than in the first review", len(e.Texts))
+}
+
 // ErrNoOpinion is the error of a second opinion that was not asked of its author: on another record, on the author's own review, on one that
-// a later review replaced, or on one that has an opinion.
+// a later review by another curator replaced, or on one that has an opinion.
 var ErrNoOpinion = errors.New("no second opinion was requested")
 
 // Proposal is a review to record.
@@ -81,7 +90,11 @@ type Proposal struct {
 
 	// SecondOpinionOf is the id of the drawn review on which this is a second opinion, empty for a review of its own.
 	SecondOpinionOf string
-	Sent            string // the review as sent; JSON
+	SameTexts       map[string]bool // see Differences
+	Sent            string          // the review as sent; JSON
+
+	// Undoes is the id of the review that this one undoes, empty for any other.
+	Undoes string
 }
 
 // Reviewed is the result of recording a review.
@@ -193,17 +206,6 @@ func rawOrNull(text *string) json.RawMessage {
 func (r *Record) namesActor() bool {
 	actor, err := json.Marshal(r.Actor)
 	return err == nil && strings.HasPrefix(r.Evidence, `{"actor":`+string(actor)+`,`)
-}
-
-// HashWithoutFacts returns the content hash that a review that ends in closed had before it was given the facts in effect. Of any other
-// record it returns ContentHash.
-func (r *Record) HashWithoutFacts() string {
-	if r.CheckType != api.Review || r.Outcome != api.OutcomeClosed || r.Facts == nil {
-		return r.ContentHash
-	}
-	without := *r
-	without.Facts = nil
-	return digest(contentForm, without.content()...)
 }
 
 // content returns the content fields in hashing order.

@@ -149,8 +149,8 @@ func TestReportNamesFirstInvalidLines(t *testing.T) {
 	}
 	unlisted := closed("unlisted")
 	for name, file := range map[string]string{
-		"wrong": strings.Repeat("x\n", 300), "unknown": strings.Repeat(unlisted, 300), "both": strings.Repeat("x\n"+unlisted, 150),
-		"unknown first": strings.Repeat(unlisted, 100) + strings.Repeat("x\n", 200),
+		"wrong": strings.Repeat("{x\n", 300), "unknown": strings.Repeat(unlisted, 300), "both": strings.Repeat("{x\n"+unlisted, 150),
+		"unknown first": strings.Repeat(unlisted, 100) + strings.Repeat("{x\n", 200),
 	} {
 		r := report(file)
 		require.False(t, r.Applied, name)

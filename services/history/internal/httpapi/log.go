@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"filippo.io/torchwood"
 	"github.com/gin-gonic/gin"
@@ -65,10 +64,18 @@ func (a API) logInfo(g *gin.Context) (web.Reply, error) {
 // logCheckpoint serves the published checkpoint of the log (C2SP tlog-tiles).
 func (a API) logCheckpoint(g *gin.Context) (web.Reply, error) {
 	c, part, err := a.published(g.Request.Context(), 0)
-	if err == nil && g.Param("generation") != "" && "/"+g.Param("generation") != part {
+	if err == nil && g.Param("generation") != "" && partOf(g) != part {
 		err = noLogCheckpoint
 	}
 	return plain([]byte(c.Text()), plainText, cacheALittle), err
+}
+
+// partOf returns the part of the path that names a generation.
+func partOf(g *gin.Context) string {
+	if generation := g.Param("generation"); generation != "" {
+		return "/generations/" + generation
+	}
+	return ""
 }
 
 // published returns the newest published checkpoint, or that of a size other than 0, and the part of the path of its tiles.
@@ -100,8 +107,7 @@ func (a API) logTile(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	own := strings.TrimSuffix("/"+g.Param("generation"), "/") == part
-	if !own || t.N >= 1<<32 || t.N<<torchwood.TileHeight+int64(t.W) > c.N>>(torchwood.TileHeight*t.L) {
+	if partOf(g) != part || t.N >= 1<<32 || t.N<<torchwood.TileHeight+int64(t.W) > c.N>>(torchwood.TileHeight*t.L) {
 		return web.Reply{}, noTile
 	}
 	var data [][]byte

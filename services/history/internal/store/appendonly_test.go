@@ -33,7 +33,7 @@ func (s testStore) rejects(t *testing.T, why string, statements ...string) {
 		require.Contains(t, err.Error(), why, statement)
 	}
 	require.Empty(t, cmp.Diff(before, s.events(t, "a")))
-	require.NotZero(t, s.chains(t))
+	require.NotZero(t, s.intact(t))
 }
 
 func TestSQLiteRejectsEveryChangeOfAnEvent(t *testing.T) {

@@ -88,11 +88,11 @@ func (s *snapshot) Summaries(after string, maxEvents int) ([]audit.Summary, erro
 		}
 		slugs = append(slugs, r.Slug)
 	}
-	chains, err := load(s.tx, eventColumns, min(events, maxEvents), slugs)
+	histories, err := load(s.tx, eventColumns, min(events, maxEvents), slugs)
 	out := make([]audit.Summary, len(slugs))
 	for i, r := range rows[:len(slugs)] {
 		out[i] = audit.Summary{
-			Slug: r.Slug, Sequence: r.Sequence, Events: r.Events, Stored: r.Summary, Records: chains[r.Slug],
+			Slug: r.Slug, Sequence: r.Sequence, Events: r.Events, Stored: r.Summary, Records: histories[r.Slug],
 		}
 	}
 	return out, err

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -40,6 +41,8 @@ type summaryRow struct {
 	Sequence int64
 	Events   int
 	Summary  string
+
+	LatestReview, LatestVerified, LatestEvidence string // ids, as in summary.State
 }
 
 func (summaryRow) TableName() string { return "summaries" }
@@ -153,7 +156,7 @@ func grouped(records []proposed) (slugs []string, bySlug map[string][]proposed) 
 // number of duplicates, and the unseen events of the listings that it therefore skipped.
 func appendTo(tx *gorm.DB, slugs []string, bySlug map[string][]proposed, next int64,
 ) (fresh []eventRow, duplicates int, unseen []event.Record, err error) {
-	chains, err := load(tx, allColumns, len(slugs), slugs)
+	histories, err := load(tx, allColumns, len(slugs), slugs)
 	if err != nil {
 		return nil, 0, nil, err
 	}
@@ -162,7 +165,7 @@ func appendTo(tx *gorm.DB, slugs []string, bySlug map[string][]proposed, next in
 	}
 	var summaries []summaryRow
 	for _, slug := range slugs {
-		chain, added, err := extend(chains[slug], bySlug[slug], next+int64(len(fresh)))
+		history, added, err := extend(histories[slug], bySlug[slug], next+int64(len(fresh)))
 		if missed := new(event.UnseenError); errors.As(err, &missed) {
 			unseen = append(unseen, missed.Events...)
 			continue
@@ -174,10 +177,10 @@ func appendTo(tx *gorm.DB, slugs []string, bySlug map[string][]proposed, next in
 		if added == 0 {
 			continue
 		}
-		for _, r := range chain[len(chain)-added:] {
+		for _, r := range history[len(history)-added:] {
 			fresh = append(fresh, eventRow(r))
 		}
-		row, err := summarize(slug, chain)
+		row, err := summarize(slug, history)
 		if err != nil {
 			return nil, 0, nil, err
 		}
@@ -217,35 +220,31 @@ func (s *Store) exclusively(ctx context.Context, limit time.Duration, work func(
 	return database.Outage(err)
 }
 
-// load returns the chains of slugs, which have about n events, with the columns that columns names.
+// load returns the histories of slugs, which have about n events, with the columns that columns names.
 func load(tx *gorm.DB, columns string, n int, slugs []string) (map[string][]event.Record, error) {
 	records, err := findRecords(tx, columns, n, "slug IN ? ORDER BY slug, sequence", slugs)
-	chains := make(map[string][]event.Record, len(slugs))
+	histories := make(map[string][]event.Record, len(slugs))
 	for from, to := 0, 0; from < len(records); from = to {
 		slug := records[from].Slug
 		for to < len(records) && records[to].Slug == slug {
 			to++
 		}
-		chains[slug] = records[from:to:to]
+		histories[slug] = records[from:to:to]
 	}
-	return chains, err
+	return histories, err
 }
 
-// extend appends the records that the chain lacks, with sequences from next, and returns the number of added records. It sets the content
-// hash of each to that of the recorded event. It returns an event.UnseenError if the chain contains events that the author of a record had not seen.
-func extend(chain []event.Record, records []proposed, next int64) (extended []event.Record, added int, err error) {
-	held := make(map[string]string, len(chain)+len(records)) // recorded content hash by each hash of the content
-	hold := func(r *event.Record) {
-		held[r.ContentHash], held[r.HashWithoutFacts()] = r.ContentHash, r.ContentHash
+// extend appends the records that the history lacks, with sequences from next, and returns the number of added records. It sets the content
+// hash of each to that of the recorded event. It returns an event.UnseenError if the history contains events that the author of a record had not seen.
+func extend(history []event.Record, records []proposed, next int64) (extended []event.Record, added int, err error) {
+	held := make(map[string]bool, len(history)+len(records)) // by content hash
+	for i := range history {
+		held[history[i].ContentHash] = true
 	}
-	for i := range chain {
-		hold(&chain[i])
-	}
-	before := chain
+	before := history
 	for i := range records {
 		p := &records[i]
-		if hash := held[p.ContentHash]; hash != "" { // a duplicate, perhaps after a lost response: skip the precondition
-			p.ContentHash = hash
+		if held[p.ContentHash] { // a duplicate, perhaps after a lost response: skip the precondition
 			continue
 		}
 		if p.LastEventID != nil {
@@ -258,59 +257,36 @@ func extend(chain []event.Record, records []proposed, next int64) (extended []ev
 			return nil, 0, err
 		}
 		p.ID, p.Sequence = id.String(), next+int64(added)
-		if err := errors.Join(p.addFacts(chain), p.Attach(p.evidence)); err != nil {
+		if err := p.Attach(p.evidence); err != nil {
 			return nil, 0, err
 		}
-		hold(&p.Record)
-		chain = append(chain, p.Record)
+		held[p.ContentHash] = true
+		history = append(history, p.Record)
 		added++
 	}
-	return chain, added, nil
-}
-
-// addFacts gives a review that ends in closed and has no facts the facts of the latest review before it, with applications closed.
-func (p *proposed) addFacts(chain []event.Record) error {
-	if p.CheckType != api.Review || p.Outcome != api.OutcomeClosed || p.Facts != nil {
-		return nil
-	}
-	var latest *event.Record
-	for i := range chain {
-		if r := &chain[i]; r.Facts != nil && r.CheckedAt <= p.CheckedAt && (latest == nil || r.CheckedAt >= latest.CheckedAt) {
-			latest = r
-		}
-	}
-	if latest == nil {
-		return nil
-	}
-	known, err := latest.Event()
-	if err != nil {
-		return err
-	}
-	e, err := p.Event()
-	if err != nil {
-		return err
-	}
-	e.Facts = known.Facts
-	e.Facts.ApplicationStatus = api.ApplicationClosed
-	r, err := event.New(e)
-	p.Facts, p.ContentHash = r.Facts, r.ContentHash
-	return err
+	return history, added, nil
 }
 
 const maxUnseen = 20 // events of one listing in an UnseenError
 
-// recordedAfter returns the last events of the chain that were recorded after the event with that id: all of them, up to
-// maxUnseen, if the chain does not hold it.
-func recordedAfter(chain []event.Record, id string) []event.Record {
-	at := slices.IndexFunc(chain, func(r event.Record) bool { return r.ID == id }) // -1: everything is newer
-	return chain[max(at+1, len(chain)-maxUnseen):]
+// recordedAfter returns the last events of the history that were recorded after the event with that id: all of them, up to
+// maxUnseen, if the history does not hold it.
+func recordedAfter(history []event.Record, id string) []event.Record {
+	at := slices.IndexFunc(history, func(r event.Record) bool { return r.ID == id }) // -1: everything is newer
+	return history[max(at+1, len(history)-maxUnseen):]
 }
 
-// summarize derives the summary of a chain, which must not be empty.
-func summarize(slug string, chain []event.Record) (summaryRow, error) {
-	text, err := summary.Encode(slug, chain)
-	last := chain[len(chain)-1].Sequence
-	return summaryRow{Slug: slug, Sequence: last, Events: len(chain), Summary: text}, err
+// summarize derives the summary of a history, which must not be empty.
+func summarize(slug string, history []event.Record) (summaryRow, error) {
+	state, err := summary.OfRecords(slug, history)
+	if err != nil {
+		return summaryRow{}, err
+	}
+	text, err := json.Marshal(state.Summary)
+	return summaryRow{
+		Slug: slug, Sequence: state.Sequence, Events: len(history), Summary: string(text),
+		LatestReview: state.LatestReview, LatestVerified: state.LatestVerified, LatestEvidence: state.LatestEvidence,
+	}, err
 }
 
 func save(tx *gorm.DB, fresh []eventRow, summaries []summaryRow) error {

@@ -22,7 +22,7 @@ func (s *Store) Replay(ctx context.Context, records []event.Record) (added int, 
 		for _, r := range fresh {
 			slugs = append(slugs, r.Slug)
 		}
-		chains, err := load(tx, allColumns, len(slugs), slugs)
+		histories, err := load(tx, allColumns, len(slugs), slugs)
 		if err != nil {
 			return next, err
 		}
@@ -31,11 +31,11 @@ func (s *Store) Replay(ctx context.Context, records []event.Record) (added int, 
 			if r.Leaf() == nil {
 				return next, fmt.Errorf("event %d of %s contradicts itself", r.Sequence, r.Slug)
 			}
-			chains[r.Slug], rows[i] = append(chains[r.Slug], r), eventRow(r)
+			histories[r.Slug], rows[i] = append(histories[r.Slug], r), eventRow(r)
 		}
 		var summaries []summaryRow
-		for slug, chain := range chains {
-			row, err := summarize(slug, chain)
+		for slug, history := range histories {
+			row, err := summarize(slug, history)
 			if err != nil {
 				return next, err
 			}

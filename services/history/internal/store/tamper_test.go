@@ -227,7 +227,7 @@ func TestEveryTamperingIsReported(t *testing.T) {
 		{"summary", []string{"UPDATE summaries SET summary = replace(summary, '\"reviewCount\":5', '\"reviewCount\":6') WHERE slug = 'b'"}, nil,
 			brief{audit.Summarized, 0, "b"}},
 		{"summary removed", []string{"DELETE FROM summaries WHERE slug = 'b'"}, nil, brief{audit.Summarized, 0, "b"}},
-		{"summary of nothing", []string{"INSERT INTO summaries (slug, sequence, events, summary) VALUES ('d', 99, 1, '{}')"}, nil, brief{audit.Summarized, 0, "d"}},
+		{"summary of nothing", []string{"INSERT INTO summaries VALUES ('d', 99, 1, '{}', '', '', '')"}, nil, brief{audit.Summarized, 0, "d"}},
 
 		{"signature of the newest checkpoint", []string{"UPDATE log_checkpoints SET note = replace(note, 'api.', 'apj.') WHERE size = 15"}, nil, log},
 		{"signature of an older checkpoint", []string{"UPDATE log_checkpoints SET note = replace(note, 'api.', 'apj.') WHERE size = 6"}, nil, log},

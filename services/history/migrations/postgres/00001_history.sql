@@ -52,7 +52,11 @@ CREATE TABLE summaries (
     slug     text   PRIMARY KEY,
     sequence bigint NOT NULL UNIQUE, -- of the listing's newest event
     events   bigint NOT NULL,
-    summary  text   NOT NULL
+    summary  text   NOT NULL,
+    -- ids of events that the pages of a listing follow, empty if there is none; never an undone review
+    latest_review   text NOT NULL,
+    latest_verified text NOT NULL,
+    latest_evidence text NOT NULL
 );
 
 -- What the catalog says of its listings, copied. The greatest sequence is how far the copy has come.

@@ -57,7 +57,11 @@ CREATE TABLE summaries (
     slug     TEXT    PRIMARY KEY,
     sequence INTEGER NOT NULL UNIQUE, -- of the listing's newest event
     events   INTEGER NOT NULL,
-    summary  TEXT    NOT NULL
+    summary  TEXT    NOT NULL,
+    -- ids of events that the pages of a listing follow, empty if there is none; never an undone review
+    latest_review   TEXT NOT NULL,
+    latest_verified TEXT NOT NULL,
+    latest_evidence TEXT NOT NULL
 ) STRICT;
 
 -- What the catalog says of its listings, copied. The greatest sequence is how far the copy has come.
