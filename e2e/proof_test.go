@@ -23,8 +23,9 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// TestEventIsProvedToAReaderOutside proves an event with a log and a reader in processes of their own, and a witness. Then the data directory is
-// restored to an earlier copy, in which all services agree: only the witness can tell, and nothing is published beside what it has seen.
+// TestEventIsProvedToAReaderOutside proves an event with a log and a reader in processes of their
+// own, and a witness. Then the data directory is restored to an earlier copy, in which all services
+// agree: only the witness can tell, and nothing is published beside what it has seen.
 func TestEventIsProvedToAReaderOutside(t *testing.T) {
 	t.Parallel()
 	dir, backup := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backup")
@@ -96,8 +97,8 @@ func forged(t *testing.T, proof []byte) string {
 	return strings.Join(lines, "\n")
 }
 
-// startWitness starts a witness of one log, in this process, and returns its key and its address. It cosigns what extends the last checkpoint
-// that it has seen, and shows that one.
+// startWitness starts a witness of one log, in this process, and returns its key and its address.
+// It cosigns what extends the last checkpoint that it has seen, and shows that one.
 func startWitness(t *testing.T, logKey string) (key, address string) {
 	t.Helper()
 	log, err := note.NewVerifier(logKey)

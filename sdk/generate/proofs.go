@@ -15,7 +15,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// proofCase is a case of conformance/proofs/cases.json: what verifying the proof of an event must return, or the reason of its error.
+// proofCase is a case of conformance/proofs/cases.json: what verifying the proof of an event must
+// return, or the reason of its error.
 type proofCase struct {
 	Name  string `json:"name"`
 	Proof string `json:"proof"`
@@ -99,7 +100,8 @@ func leafOf(event string) string {
 	return `{"event":` + event + `,"private":"` + strings.Repeat("ab", 32) + `","recordedAt":"` + proofTime + `"}`
 }
 
-// newDeepLog returns a log of 2^levels entries with the event at an odd index, without building it: every other subtree has the hash of its level.
+// newDeepLog returns a log of 2^levels entries with the event at an odd index, without building it:
+// every other subtree has the hash of its level.
 func newDeepLog(levels int, leaf string) proofLog {
 	l := proofLog{size: 1 << levels, index: 1<<levels/3 | 1, root: tlog.RecordHash([]byte(leaf)), leaf: leaf}
 	for level := range levels {
@@ -193,7 +195,8 @@ func proved(l proofLog, witnesses ...proofSeen) proofWant {
 	return proofWant{Event: json.RawMessage(proofEvent), Origin: proofOrigin, Size: l.size, Index: l.index, RecordedAt: proofTime, Witnesses: witnesses}
 }
 
-// emitProofs returns the cases of proofs as JSON. Trees and keys come from packages that the SDKs do not use.
+// emitProofs returns the cases of proofs as JSON. Trees and keys come from packages that the SDKs
+// do not use.
 func emitProofs() (string, error) {
 	c := proofCases{
 		log: newProofKey(proofOrigin, 1, "l"), other: newProofKey(proofOrigin, 1, "o"),
@@ -244,7 +247,8 @@ func (c *proofCases) valid() {
 
 func (k proofKeys) without() proofKeys { return proofKeys{Log: k.Log} }
 
-// otherLeaves adds proofs whose event is not the recorded one, and logs that have recorded something else than events.
+// otherLeaves adds proofs whose event is not the recorded one, and logs that have recorded
+// something else than events.
 func (c *proofCases) otherLeaves() {
 	for name, change := range map[string][2]string{
 		"note": {"<visite>", "<visita>"}, "fact": {`"remote":true`, `"remote":false`}, "record": {"odin-works", "odin-work"},

@@ -60,7 +60,8 @@ func (s *service) newest(record string) string {
 	return servicetest.Read[api.HistorySnapshot](s.Do(http.MethodGet, "/operator/v1/history/"+record, "")).Events[0].ID
 }
 
-// Another implementation verifies the proof of an event that a consumer reads, without knowing anything but the public key.
+// Another implementation verifies the proof of an event that a consumer reads, without knowing
+// anything but the public key.
 func TestEventOfAResponseIsProved(t *testing.T) {
 	signing(t, func(t *testing.T, s *service, cfg history.Config, _ *servicetest.Clock) {
 		s.Do(http.MethodGet, logPath+"/checkpoint", "").RequireError("not_found")

@@ -70,7 +70,8 @@ func TestVerifyFailsOnMismatch(t *testing.T) {
 	})
 }
 
-// To rotate a key, put the new seed first. After the old seed is destroyed its public key stays configured.
+// To rotate a key, put the new seed first. After the old seed is destroyed its public key stays
+// configured.
 func TestCheckpointsOfRetiredKeysStayValid(t *testing.T) {
 	signing(t, func(t *testing.T, s *service, cfg history.Config, _ *servicetest.Clock) {
 		s.record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))

@@ -36,8 +36,9 @@ func ProofConfig(lookup func(string) (string, bool)) (Config, error) {
 // ErrMismatch is the error of Verify after it has written a report with findings.
 var ErrMismatch = errors.New("the history does not match its log")
 
-// Verify verifies all events against the log in the database and the checkpoints in the files that args name, and writes a report to
-// out. It returns ErrMismatch if the report has findings. It changes nothing and may run while the history is served.
+// Verify verifies all events against the log in the database and the checkpoints in the files that
+// args name, and writes a report to out. It returns ErrMismatch if the report has findings. It
+// changes nothing and may run while the history is served.
 func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error {
 	var saved []audit.Saved
 	flags := flag.NewFlagSet("verify", flag.ContinueOnError)
@@ -98,7 +99,8 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 	return err
 }
 
-// seenElsewhere returns what the catalog or a witness has seen and the database lacks, unless an operator accepted that.
+// seenElsewhere returns what the catalog or a witness has seen and the database lacks, unless an
+// operator accepted that.
 func seenElsewhere(ctx context.Context, db *database.DB, has func(context.Context, highwater.Loss) (bool, error)) (lost []audit.Finding, err error) {
 	all, err := highwater.Losses(db.WithContext(ctx))
 	if err != nil {
@@ -127,8 +129,8 @@ func seenElsewhere(ctx context.Context, db *database.DB, has func(context.Contex
 // ErrNotProved is the error of Prove for an event that cannot be proved; its text says why.
 var ErrNotProved = errors.New("not proved")
 
-// Prove writes an event with the proof that the published checkpoint of the log covers it to out (C2SP tlog-proof). It changes nothing and may
-// run while the history is served.
+// Prove writes an event with the proof that the published checkpoint of the log covers it to out
+// (C2SP tlog-proof). It changes nothing and may run while the history is served.
 func Prove(ctx context.Context, cfg Config, id string, out io.Writer) error {
 	cfg.Database.Access = database.ReadOnly
 	return definition.Do(ctx, cfg, func(r *service.Runtime) error {

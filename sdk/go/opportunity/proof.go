@@ -66,8 +66,9 @@ func unproved(reason, message string, args ...any) error {
 	return &ProofError{reason, fmt.Sprintf(message, args...)}
 }
 
-// EventProof returns an event with its proof as text, for VerifyEvent. It is public: the request has no key and is not charged. An event of a
-// record that is not public is an Error with CodeNotFound. So is an event that was recorded within seconds: no checkpoint covers it yet.
+// EventProof returns an event with its proof as text, for VerifyEvent. It is public: the request
+// has no key and is not charged. An event of a record that is not public is an Error with
+// CodeNotFound. So is an event that was recorded within seconds: no checkpoint covers it yet.
 func (c *Client) EventProof(ctx context.Context, id string) (string, error) {
 	path := &url.URL{Path: proofPath + id, RawPath: proofPath + url.PathEscape(id)}
 	var proof string
@@ -83,8 +84,8 @@ const (
 // maxProof bounds a proof, in bytes. It has room for 16 signatures of any kind.
 const maxProof = 128 << 10
 
-// VerifyEvent verifies the proof of an event (C2SP tlog-proof), without a network, and returns the event that the proof has. It returns a
-// ProofError unless the event is proved.
+// VerifyEvent verifies the proof of an event (C2SP tlog-proof), without a network, and returns the
+// event that the proof has. It returns a ProofError unless the event is proved.
 func VerifyEvent(proof string, keys ProofKeys) (Proof, error) {
 	log, witnesses, err := keys.parse()
 	if err != nil {
@@ -113,8 +114,8 @@ func VerifyEvent(proof string, keys ProofKeys) (Proof, error) {
 	return Proof{Event: event, Origin: p.origin, Size: p.size, Index: p.index, RecordedAt: recordedAt, Root: p.root, Witnesses: seen}, err
 }
 
-// VerifyCheckpoint verifies a checkpoint of the log that a reader got elsewhere, as a signed note. The proof of an event must have the same size
-// and root. Witnesses are not needed.
+// VerifyCheckpoint verifies a checkpoint of the log that a reader got elsewhere, as a signed note.
+// The proof of an event must have the same size and root. Witnesses are not needed.
 func VerifyCheckpoint(checkpoint string, keys ProofKeys) (size int64, root []byte, err error) {
 	log, _, err := keys.parse()
 	if err != nil {
@@ -265,7 +266,8 @@ func at(lines []string, i int) string {
 
 var timestamp = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$`)
 
-// parseLeaf returns the event of a leaf, and the time at which the log says that it recorded the event.
+// parseLeaf returns the event of a leaf, and the time at which the log says that it recorded the
+// event.
 func parseLeaf(leaf []byte) (e Event, recordedAt time.Time, err error) {
 	var members map[string]json.RawMessage // not a struct, whose members Go finds in any case
 	var recorded string
@@ -319,7 +321,8 @@ func parseHash(text string) ([]byte, bool) {
 	return hash, ok && len(hash) == sha256.Size
 }
 
-// verify returns the witnesses that have cosigned. It returns an error unless a key of the log has signed. Signatures of other keys are ignored.
+// verify returns the witnesses that have cosigned. It returns an error unless a key of the log has
+// signed. Signatures of other keys are ignored.
 func (c parsedCheckpoint) verify(log, witnesses []verifierKey) ([]Seen, error) {
 	signed, seen := false, []Seen{}
 	for _, key := range log {

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// TestProofs runs the cases that all SDKs must pass; sdk/generate writes them with another implementation.
+// TestProofs runs the cases that all SDKs must pass; sdk/generate writes them with another
+// implementation.
 func TestProofs(t *testing.T) {
 	for _, c := range proofCases(t) {
 		t.Run(c.Name, func(t *testing.T) {

@@ -20,7 +20,8 @@ const (
 	opRecordEvent operation = "/records/{id}/event" // the newest event of a record in the free set, in its proof
 )
 
-// Callers as whom the gateway reads a record for its permalink: one sees all public records, the other those of the free set.
+// Callers as whom the gateway reads a record for its permalink: one sees all public records, the
+// other those of the free set.
 var (
 	wholeCaller = callerText(api.Caller{Tier: wholeTier(), PageSize: 1, History: true})
 	freeCaller  = callerText(api.Caller{Tier: api.BaseTier, PageSize: 1})
@@ -60,7 +61,8 @@ func (e *Edge) recordPage(w http.ResponseWriter, r *http.Request, to target, _ *
 	return writeBriefly(w, "text/html; charset=utf-8", page)
 }
 
-// recordEvent serves the proof of the newest event of a record in the free set, which has the event.
+// recordEvent serves the proof of the newest event of a record in the free set, which has the
+// event.
 func (e *Edge) recordEvent(w http.ResponseWriter, r *http.Request, to target, _ *observation) (int, error) {
 	rec, err := e.publicRecord(r, to.path)
 	if err != nil {
@@ -77,7 +79,8 @@ func (e *Edge) recordEvent(w http.ResponseWriter, r *http.Request, to target, _ 
 	return writeBriefly(w, "text/plain; charset=utf-8", proof)
 }
 
-// writeBriefly writes a body that caches may keep for a few seconds: a withdrawn record disappears at once.
+// writeBriefly writes a body that caches may keep for a few seconds: a withdrawn record disappears
+// at once.
 func writeBriefly(w http.ResponseWriter, kind string, body []byte) (int, error) {
 	h := w.Header()
 	h.Set("Content-Type", kind)
@@ -121,7 +124,8 @@ func (e *Edge) decode(r *http.Request, service *proxy.Service, path, query, call
 	return nil
 }
 
-// read reads a path of a service with the trace of r and none of its headers. A 404 of the service is an error with that code.
+// read reads a path of a service with the trace of r and none of its headers. A 404 of the service
+// is an error with that code.
 func (e *Edge) read(r *http.Request, service *proxy.Service, path, query, caller string) ([]byte, error) {
 	plain, err := url.PathUnescape(path)
 	if err != nil {

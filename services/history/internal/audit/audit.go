@@ -1,6 +1,7 @@
-// Package audit verifies the history against its log: it compares the leaf of every event with the tiles that the newest signed checkpoint
-// authenticates, older and saved checkpoints with the root at their size, and each summary with the events. It reports findings in sequence
-// order; the first event is where the history stops matching.
+// Package audit verifies the history against its log: it compares the leaf of every event with the
+// tiles that the newest signed checkpoint authenticates, older and saved checkpoints with the root
+// at their size, and each summary with the events. It reports findings in sequence order; the first
+// event is where the history stops matching.
 package audit
 
 import (
@@ -25,14 +26,18 @@ type Source interface {
 	Appended() (int64, error)
 	// Events returns up to limit events with a sequence above after, ordered by sequence.
 	Events(after int64, limit int) ([]event.Record, error)
-	// Checkpoints returns up to limit checkpoints of all origins with a size above after and up to upTo, ordered by size, not verified.
+	// Checkpoints returns up to limit checkpoints of all origins with a size above after and up to
+	// upTo, ordered by size, not verified.
 	Checkpoints(after, upTo int64, limit int) ([]checkpoint.Checkpoint, error)
-	// Newest returns the newest checkpoint with a size below below, not verified. It has size 0 if there is none.
+	// Newest returns the newest checkpoint with a size below below, not verified. It has size 0 if
+	// there is none.
 	Newest(below int64) (checkpoint.Checkpoint, error)
-	// Tiles returns the hashes of tiles of the log. It returns checkpoint.ErrNoTile if one is missing or shorter.
+	// Tiles returns the hashes of tiles of the log. It returns checkpoint.ErrNoTile if one is
+	// missing or shorter.
 	Tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error)
-	// Summaries returns summaries with a slug above after, ordered by slug, with the events of their listings. It returns as many as have up to
-	// maxEvents events, and at least one unless there is none.
+	// Summaries returns summaries with a slug above after, ordered by slug, with the events of
+	// their listings. It returns as many as have up to maxEvents events, and at least one unless
+	// there is none.
 	Summaries(after string, maxEvents int) ([]Summary, error)
 }
 
@@ -85,9 +90,10 @@ type Saved struct {
 	Note string // the signed text
 }
 
-// Run audits source with the trusted keys, saved checkpoints, and findings about what others have seen and the store is known to lack. It reads
-// every event twice, once for its summary, and reads ahead while it verifies. It needs little memory for each listing, and none for each
-// event. It returns an error only if source does.
+// Run audits source with the trusted keys, saved checkpoints, and findings about what others have
+// seen and the store is known to lack. It reads every event twice, once for its summary, and reads
+// ahead while it verifies. It needs little memory for each listing, and none for each event. It
+// returns an error only if source does.
 func Run(ctx context.Context, source Source, keys checkpoint.Keys, saved []Saved, lost []Finding) (Report, error) {
 	a := &auditor{source: source, keys: keys, listings: map[string]*listing{}, next: 1, tileAt: -1, damaged: span{from: -1}, unmatched: -1, findings: lost}
 	for _, s := range saved {
@@ -269,7 +275,8 @@ func (a *auditor) end(stored []checkpoint.Checkpoint) error {
 	return err
 }
 
-// skip reports the sequences from a.next to to as missing. It returns the checkpoints that remain to be compared.
+// skip reports the sequences from a.next to to as missing. It returns the checkpoints that remain
+// to be compared.
 func (a *auditor) skip(to int64, stored []checkpoint.Checkpoint) ([]checkpoint.Checkpoint, error) {
 	if to < a.next {
 		return stored, nil
@@ -287,8 +294,8 @@ func (a *auditor) skip(to int64, stored []checkpoint.Checkpoint) ([]checkpoint.C
 	return stored, nil
 }
 
-// addEvent compares the next event with the log. leaf is nil if the event contradicts itself. It returns the checkpoints that remain to be
-// compared.
+// addEvent compares the next event with the log. leaf is nil if the event contradicts itself. It
+// returns the checkpoints that remain to be compared.
 func (a *auditor) addEvent(r *event.Record, leaf []byte, stored []checkpoint.Checkpoint) ([]checkpoint.Checkpoint, error) {
 	a.events++
 	if own := a.listings[r.Slug]; own != nil {
@@ -322,7 +329,8 @@ func (a *auditor) addEvent(r *event.Record, leaf []byte, stored []checkpoint.Che
 	return a.grow(own, logged || leaf != nil, stored), nil
 }
 
-// logged returns the leaf at an index of the log. ok is false if the newest checkpoint does not cover it, or the tile does not match it.
+// logged returns the leaf at an index of the log. ok is false if the newest checkpoint does not
+// cover it, or the tile does not match it.
 func (a *auditor) logged(index int64) (leaf tlog.Hash, ok bool, err error) {
 	if index >= a.newest.N {
 		return leaf, false, nil
@@ -366,7 +374,8 @@ func (a *auditor) reportDamage() {
 	}
 }
 
-// grow adds a leaf to the tree, if it is known, and compares the tree with the checkpoints of its size. It returns the remaining ones.
+// grow adds a leaf to the tree, if it is known, and compares the tree with the checkpoints of its
+// size. It returns the remaining ones.
 func (a *auditor) grow(leaf tlog.Hash, known bool, stored []checkpoint.Checkpoint) []checkpoint.Checkpoint {
 	if a.broken = a.broken || !known; a.broken {
 		return stored

@@ -10,8 +10,9 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// line is a line of an export: JSON Lines with a header, then every event in the order in which they were recorded. An export has everything
-// that is hashed, so the log of the history that is replayed from it has the same checkpoints.
+// line is a line of an export: JSON Lines with a header, then every event in the order in which
+// they were recorded. An export has everything that is hashed, so the log of the history that is
+// replayed from it has the same checkpoints.
 type line struct {
 	Format  string        `json:"format,omitempty"`
 	Version int           `json:"version,omitempty"`
@@ -43,13 +44,13 @@ func Export(out io.Writer, source Source) error {
 
 // Target is the history to which an export is replayed.
 type Target interface {
-	// Replay records events with their sequences and hashes, and returns the number that the store lacked. It returns an error unless
-	// they continue the stored events.
+	// Replay records events with their sequences and hashes, and returns the number that the store
+	// lacked. It returns an error unless they continue the stored events.
 	Replay(ctx context.Context, records []event.Record) (added int, err error)
 }
 
-// Replay adds to target the events of an export that it lacks, and returns their number. It can be repeated. After an error, everything before
-// the line with the error is replayed.
+// Replay adds to target the events of an export that it lacks, and returns their number. It can be
+// repeated. After an error, everything before the line with the error is replayed.
 func Replay(ctx context.Context, in io.Reader, target Target) (events int, err error) {
 	dec := json.NewDecoder(in)
 	dec.DisallowUnknownFields()

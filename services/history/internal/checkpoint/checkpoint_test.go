@@ -78,7 +78,8 @@ func TestAlteredTextOrUnknownKeyIsRejected(t *testing.T) {
 	}
 }
 
-// A row of the database with a valid note of another size or origin is not the checkpoint that it seems to be.
+// A row of the database with a valid note of another size or origin is not the checkpoint that it
+// seems to be.
 func TestStoredCheckpointMustBeTheSignedOne(t *testing.T) {
 	k := keys(t, seeds[:1], nil)
 	signed, err := k.Sign(example)

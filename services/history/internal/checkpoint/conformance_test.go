@@ -12,8 +12,9 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Another implementation accepts and rejects the proofs of the conformance suite of the SDKs as they do. It is laxer in the form of a proof and
-// in signatures beyond those that it needs, and knows nothing of events.
+// Another implementation accepts and rejects the proofs of the conformance suite of the SDKs as
+// they do. It is laxer in the form of a proof and in signatures beyond those that it needs, and
+// knows nothing of events.
 func TestTorchwoodAgreesWithTheConformanceSuite(t *testing.T) {
 	text, err := os.ReadFile("../../../../sdk/conformance/proofs/cases.json")
 	require.NoError(t, err)

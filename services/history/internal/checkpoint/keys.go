@@ -60,7 +60,8 @@ func (c Config) witnesses() (all []Witness, err error) {
 	return all, nil
 }
 
-// Log returns the log with the settings. The caller must set its functions. publicURL is that of the gateway.
+// Log returns the log with the settings. The caller must set its functions. publicURL is that of
+// the gateway.
 func (c Config) Log(store Store, publicURL string) (l Log, err error) {
 	l = Log{Store: store, Name: c.LogName, Threshold: cmp.Or(c.Threshold, len(c.Witnesses))}
 	if l.Keys, err = c.Keys(); err != nil {
@@ -76,14 +77,16 @@ func (c Config) Log(store Store, publicURL string) (l Log, err error) {
 	return l, nil
 }
 
-// Keys holds the Ed25519 keys of the history: at most one that signs, and every trusted one. The name of a key is the origin of the checkpoint.
+// Keys holds the Ed25519 keys of the history: at most one that signs, and every trusted one. The
+// name of a key is the origin of the checkpoint.
 type Keys struct {
 	signing ed25519.PrivateKey // nil without a signing key
 	trusted []ed25519.PublicKey
 }
 
-// ParseKeys parses the seeds of Ed25519 signing keys, each 32 bytes in hexadecimal, newest first, and the public keys of retired
-// signing keys, under any name. The first seed signs; all keys are trusted. The error never contains a seed.
+// ParseKeys parses the seeds of Ed25519 signing keys, each 32 bytes in hexadecimal, newest first,
+// and the public keys of retired signing keys, under any name. The first seed signs; all keys are
+// trusted. The error never contains a seed.
 func ParseKeys(seeds, retired []string) (k Keys, err error) {
 	for _, text := range seeds {
 		seed, err := hex.DecodeString(strings.TrimSpace(text))
@@ -116,7 +119,8 @@ func (k *Keys) trust(key ed25519.PublicKey) {
 // Signs reports whether a signing key is configured.
 func (k Keys) Signs() bool { return k.signing != nil }
 
-// Public returns the trusted public keys for an origin, the signing key first, in the format of signed notes: name+hash+base64.
+// Public returns the trusted public keys for an origin, the signing key first, in the format of
+// signed notes: name+hash+base64.
 func (k Keys) Public(origin string) []string {
 	public := make([]string, len(k.trusted))
 	for i, key := range k.trusted {
@@ -141,7 +145,8 @@ func (k Keys) Sign(c torchwood.Checkpoint) (string, error) {
 	return string(signed), err
 }
 
-// Open verifies a signed checkpoint of any origin, and returns it without cosignatures. It returns an error unless a trusted key signed it.
+// Open verifies a signed checkpoint of any origin, and returns it without cosignatures. It returns
+// an error unless a trusted key signed it.
 func (k Keys) Open(signed string) (c Checkpoint, err error) {
 	origin, _, _ := strings.Cut(signed, "\n")
 	policies := make([]torchwood.Policy, len(k.trusted))

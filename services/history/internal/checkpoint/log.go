@@ -1,6 +1,8 @@
-// Package checkpoint proves the history with a transparency log: a Merkle tree over all events, in the order of recording (RFC 6962). Soon
-// after each event, Log signs a checkpoint, which states the number of events and the root hash over them, and has witnesses cosign it. All
-// formats are those of C2SP: signed-note, tlog-checkpoint, tlog-cosignature, tlog-tiles, tlog-proof and tlog-witness.
+// Package checkpoint proves the history with a transparency log: a Merkle tree over all events, in
+// the order of recording (RFC 6962). Soon after each event, Log signs a checkpoint, which states
+// the number of events and the root hash over them, and has witnesses cosign it. All formats are
+// those of C2SP: signed-note, tlog-checkpoint, tlog-cosignature, tlog-tiles, tlog-proof and
+// tlog-witness.
 package checkpoint
 
 import (
@@ -21,7 +23,8 @@ import (
 // Path is the URL path of the public document about the log.
 const Path = "/.well-known/opportunity-history"
 
-// LogPath is the URL path of the log, a prefix of its checkpoint and of its proofs. Tiles, which never change, have the generation after it.
+// LogPath is the URL path of the log, a prefix of its checkpoint and of its proofs. Tiles, which
+// never change, have the generation after it.
 const LogPath = Path + "/log"
 
 // Checkpoint is a checkpoint of the log. Only checkpoints of the same origin extend each other.
@@ -38,18 +41,23 @@ type Checkpoint struct {
 type Store interface {
 	// Records returns up to limit events with a sequence above after, ordered by sequence.
 	Records(ctx context.Context, after int64, limit int) ([]event.Record, error)
-	// Generation names the generation of the history, which begins when an operator accepts a loss. It is empty for the first.
+	// Generation names the generation of the history, which begins when an operator accepts a loss.
+	// It is empty for the first.
 	Generation(ctx context.Context) (string, error)
-	// NewestCheckpoint returns the newest checkpoint of an origin, or of all if it is empty. It has size 0 if there is none.
+	// NewestCheckpoint returns the newest checkpoint of an origin, or of all if it is empty. It has
+	// size 0 if there is none.
 	NewestCheckpoint(ctx context.Context, origin string) (Checkpoint, error)
-	// PublishedCheckpoint returns the newest checkpoint of an origin that was made before unseen or has a number of cosignatures of the
-	// witnesses. It has size 0 if there is none. A size other than 0 selects the checkpoint of that size.
+	// PublishedCheckpoint returns the newest checkpoint of an origin that was made before unseen or
+	// has a number of cosignatures of the witnesses. It has size 0 if there is none. A size other
+	// than 0 selects the checkpoint of that size.
 	PublishedCheckpoint(ctx context.Context, origin string, size int64, witnesses []string, threshold int, unseen time.Time) (Checkpoint, error)
-	// SaveCheckpoint saves a checkpoint with the tiles that grew. It saves nothing and returns false if the origin has one of the size.
+	// SaveCheckpoint saves a checkpoint with the tiles that grew. It saves nothing and returns
+	// false if the origin has one of the size.
 	SaveCheckpoint(ctx context.Context, c Checkpoint, tiles []tlog.Tile, data [][]byte) (saved bool, err error)
 	// Cosigned returns the names of the witnesses that have cosigned a checkpoint.
 	Cosigned(ctx context.Context, c Checkpoint) ([]string, error)
-	// LastCosigned returns the size of the newest checkpoint of an origin that a witness has cosigned, 0 if there is none.
+	// LastCosigned returns the size of the newest checkpoint of an origin that a witness has
+	// cosigned, 0 if there is none.
 	LastCosigned(ctx context.Context, origin, witness string) (size int64, err error)
 	// Tiles returns the hashes of tiles. It returns ErrNoTile if one is missing or shorter.
 	Tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error)
@@ -67,15 +75,17 @@ type Log struct {
 	Now       func() time.Time
 	Log       *slog.Logger
 
-	// Exchange gives the newest event to the catalog, which keeps it. It returns an error if the store lacks an event that the catalog has
-	// seen, or if the catalog cannot be reached. Then nothing is signed.
+	// Exchange gives the newest event to the catalog, which keeps it. It returns an error if the
+	// store lacks an event that the catalog has seen, or if the catalog cannot be reached. Then
+	// nothing is signed.
 	Exchange func(ctx context.Context) error
 	// Lost reports a checkpoint that a witness has seen and the store lacks, signed by the log.
 	Lost func(ctx context.Context, c Checkpoint) error
 }
 
-// Origin returns the origin of the current generation, and the part of the path that its tiles have. A generation has an origin of its own,
-// because its log does not extend that of the one before: witnesses would reject it for ever.
+// Origin returns the origin of the current generation, and the part of the path that its tiles
+// have. A generation has an origin of its own, because its log does not extend that of the one
+// before: witnesses would reject it for ever.
 func (l Log) Origin(ctx context.Context) (origin, part string, err error) {
 	generation, err := l.Store.Generation(ctx)
 	if err != nil || generation == "" {
@@ -84,11 +94,12 @@ func (l Log) Origin(ctx context.Context) (origin, part string, err error) {
 	return l.Name + "/" + generation, "/generations/" + generation, nil
 }
 
-// maxGrowth is the number of events by which one checkpoint grows, which bounds the memory of the first one.
+// maxGrowth is the number of events by which one checkpoint grows, which bounds the memory of the
+// first one.
 const maxGrowth = 5000
 
-// Sign signs checkpoints until all events are covered. It signs nothing if the newest one covers them. If several replicas call it, one of
-// them signs.
+// Sign signs checkpoints until all events are covered. It signs nothing if the newest one covers
+// them. If several replicas call it, one of them signs.
 func (l Log) Sign(ctx context.Context) error {
 	for {
 		size, err := l.signNext(ctx)
@@ -149,7 +160,8 @@ func (l Log) signNext(ctx context.Context) (size int64, err error) {
 	return c.N, nil
 }
 
-// newest returns the newest checkpoint of an origin, or of all if it is empty. It returns an error if its signature is not valid.
+// newest returns the newest checkpoint of an origin, or of all if it is empty. It returns an error
+// if its signature is not valid.
 func (l Log) newest(ctx context.Context, origin string) (Checkpoint, error) {
 	c, err := l.Store.NewestCheckpoint(ctx, origin)
 	if err != nil || c.N == 0 {
@@ -218,8 +230,8 @@ func (g grown) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	return out, err
 }
 
-// witnessWait is the time after which a checkpoint is published with fewer cosignatures than the threshold, so that a witness that is down
-// or rejects everything delays nothing for longer.
+// witnessWait is the time after which a checkpoint is published with fewer cosignatures than the
+// threshold, so that a witness that is down or rejects everything delays nothing for longer.
 const witnessWait = 30 * time.Second
 
 // ErrNoTile is the error of a store for a tile that the tree does not have.
@@ -228,8 +240,8 @@ var ErrNoTile = errors.New("no such tile")
 // ErrNotCovered is the error of a proof for an event that the published checkpoint does not cover.
 var ErrNotCovered = errors.New("no published checkpoint covers the event")
 
-// Published returns the published checkpoint of an origin, or that of a size other than 0 if it has been published. Its size is 0 if there is
-// none.
+// Published returns the published checkpoint of an origin, or that of a size other than 0 if it has
+// been published. Its size is 0 if there is none.
 func (l Log) Published(ctx context.Context, origin string, size int64) (Checkpoint, error) {
 	names := make([]string, len(l.Witnesses))
 	for i, w := range l.Witnesses {
@@ -251,8 +263,8 @@ func (c Checkpoint) Text() string {
 	return text
 }
 
-// Prove returns the proof that a checkpoint covers an event, with the leaf of the event (C2SP tlog-proof). It returns ErrNotCovered if the
-// checkpoint is older than the event.
+// Prove returns the proof that a checkpoint covers an event, with the leaf of the event (C2SP
+// tlog-proof). It returns ErrNotCovered if the checkpoint is older than the event.
 func (l Log) Prove(ctx context.Context, c Checkpoint, r event.Record) ([]byte, error) {
 	if r.Sequence > c.N {
 		return nil, ErrNotCovered

@@ -48,11 +48,13 @@ func ParseWitness(text string) (Witness, error) {
 	return Witness{v, strings.TrimSuffix(address, "/"), &http.Client{Timeout: witnessTimeout, CheckRedirect: noRedirects}}, nil
 }
 
-// errConflict is the error of a witness that says it has seen a checkpoint which the submitted one does not extend.
+// errConflict is the error of a witness that says it has seen a checkpoint which the submitted one
+// does not extend.
 var errConflict = errors.New("the witness rejected the checkpoint")
 
-// Cosign submits the newest checkpoint to the witnesses that have not cosigned it yet, all at once. The error names every witness that could
-// not be reached or rejected it; the others' cosignatures are stored.
+// Cosign submits the newest checkpoint to the witnesses that have not cosigned it yet, all at once.
+// The error names every witness that could not be reached or rejected it; the others' cosignatures
+// are stored.
 func (l Log) Cosign(ctx context.Context) error {
 	origin, _, err := l.Origin(ctx)
 	if err != nil {
@@ -108,8 +110,9 @@ func (l Log) submit(ctx context.Context, w Witness, c Checkpoint) error {
 	return l.Store.SaveCosignature(ctx, c, w.Name(), signature, l.Now())
 }
 
-// rejected returns the error of a rejection. Only a checkpoint that this log has signed and lacks proves it: a witness that shows one reports a
-// loss. Any other rejection is that of a witness which does not work.
+// rejected returns the error of a rejection. Only a checkpoint that this log has signed and lacks
+// proves it: a witness that shows one reports a loss. Any other rejection is that of a witness
+// which does not work.
 func (l Log) rejected(ctx context.Context, w Witness, c Checkpoint, why error) error {
 	shown, err := l.shown(ctx, w, c.Origin)
 	if err != nil {
@@ -121,8 +124,9 @@ func (l Log) rejected(ctx context.Context, w Witness, c Checkpoint, why error) e
 	return errors.Join(why, l.Lost(ctx, shown))
 }
 
-// add submits a checkpoint, with a proof that it extends the one of size old. Without a signature and an error, seen is the size of the newest
-// checkpoint that the witness has cosigned, which is not old. The error is errConflict if the witness has seen another tree.
+// add submits a checkpoint, with a proof that it extends the one of size old. Without a signature
+// and an error, seen is the size of the newest checkpoint that the witness has cosigned, which is
+// not old. The error is errConflict if the witness has seen another tree.
 func (l Log) add(ctx context.Context, w Witness, c Checkpoint, old int64) (signature string, seen int64, err error) {
 	var body bytes.Buffer
 	fmt.Fprintf(&body, "old %d\n", old)
@@ -158,7 +162,8 @@ func (l Log) add(ctx context.Context, w Witness, c Checkpoint, old int64) (signa
 	return "", 0, fmt.Errorf("unexpected status %d", status)
 }
 
-// shown returns the newest checkpoint that the witness shows for an origin. It returns an error unless the log has signed it.
+// shown returns the newest checkpoint that the witness shows for an origin. It returns an error
+// unless the log has signed it.
 func (l Log) shown(ctx context.Context, w Witness, origin string) (Checkpoint, error) {
 	status, _, text, err := w.do(ctx, http.MethodGet, fmt.Sprintf("/%x/checkpoint", sha256.Sum256([]byte(origin))), http.NoBody)
 	if err != nil || status != http.StatusOK {

@@ -19,8 +19,9 @@ import (
 	"opportunity.internal/pkg/eventfile"
 )
 
-// Record is an event as it is stored and hashed. SourceURLs and Facts are the exact JSON texts that were hashed: encoding them
-// again, after the API gained a field, would change the leaf. The JSON form is a line of an export.
+// Record is an event as it is stored and hashed. SourceURLs and Facts are the exact JSON texts that
+// were hashed: encoding them again, after the API gained a field, would change the leaf. The JSON
+// form is a line of an export.
 type Record struct {
 	Sequence   int64         `json:"sequence"` // position among all events of the history
 	ID         string        `json:"id"`
@@ -34,8 +35,8 @@ type Record struct {
 	Actor      string        `json:"actor"`      // the operator who appended it
 	RecordedAt int64         `json:"recordedAt"` // microseconds since 1970 UTC
 
-	// Evidence is the private part: JSON of a privatePart, as hashed. The leaf commits to it separately from the public part, so that a
-	// reader can verify the public one.
+	// Evidence is the private part: JSON of a privatePart, as hashed. The leaf commits to it
+	// separately from the public part, so that a reader can verify the public one.
 	Evidence string `json:"evidence"`
 
 	ContentHash string `json:"contentHash"` // of the content; equal for duplicates
@@ -50,7 +51,8 @@ type Page struct {
 	Events   []api.VerificationEvent
 }
 
-// UnseenError is the error of an append by an author who has not seen the newest events of a listing.
+// UnseenError is the error of an append by an author who has not seen the newest events of a
+// listing.
 type UnseenError struct {
 	Events []Record // the unseen events, oldest first
 }
@@ -70,7 +72,8 @@ type ActFilter struct {
 	Limit     int
 }
 
-// TextsError is the error of a second opinion whose author has to say whether texts mean the same, see Differences.
+// TextsError is the error of a second opinion whose author has to say whether texts mean the same,
+// see Differences.
 type TextsError struct {
 	Texts []api.ComparedTexts
 }
@@ -79,8 +82,9 @@ func (e *TextsError) Error() string {
 	return fmt.Sprintf("%d facts have other words than in the first review", len(e.Texts))
 }
 
-// ErrNoOpinion is the error of a second opinion that was not asked of its author: on another record, on the author's own review, on one that
-// a later review by another curator replaced, or on one that has an opinion.
+// ErrNoOpinion is the error of a second opinion that was not asked of its author: on another
+// record, on the author's own review, on one that a later review by another curator replaced, or on
+// one that has an opinion.
 var ErrNoOpinion = errors.New("no second opinion was requested")
 
 // Proposal is a review to record.
@@ -88,7 +92,8 @@ type Proposal struct {
 	Actor string
 	Line  eventfile.Line
 
-	// SecondOpinionOf is the id of the drawn review on which this is a second opinion, empty for a review of its own.
+	// SecondOpinionOf is the id of the drawn review on which this is a second opinion, empty for a
+	// review of its own.
 	SecondOpinionOf string
 	SameTexts       map[string]bool // see Differences
 	Sent            string          // the review as sent; JSON
@@ -105,8 +110,8 @@ type Reviewed struct {
 	Differs   []string // in what a second opinion differs, see Differences
 }
 
-// New returns the record of e before it is recorded: Sequence, ID, Actor, RecordedAt and Evidence are not set. Every field of e that
-// package eventfile fills in must be set.
+// New returns the record of e before it is recorded: Sequence, ID, Actor, RecordedAt and Evidence
+// are not set. Every field of e that package eventfile fills in must be set.
 func New(e api.VerificationEvent) (Record, error) {
 	r := Record{Slug: e.Slug, CheckedAt: e.CheckedAt.UnixMicro(), CheckType: e.CheckType, Outcome: e.Outcome, Note: e.Note}
 	urls, err := json.Marshal(e.SourceURLs)
@@ -125,8 +130,9 @@ func New(e api.VerificationEvent) (Record, error) {
 	return r, nil
 }
 
-// privatePart is the part of an event that no consumer sees. The salt keeps a hash of it from confirming a guess. Actor comes first, so that
-// Leaf finds it without parsing. The evidence is nil if the event has none.
+// privatePart is the part of an event that no consumer sees. The salt keeps a hash of it from
+// confirming a guess. Actor comes first, so that Leaf finds it without parsing. The evidence is nil
+// if the event has none.
 type privatePart struct {
 	Actor string `json:"actor"`
 	Salt  string `json:"salt"` // 128 random bits, hexadecimal
@@ -158,9 +164,10 @@ func (r *Record) Private() (*api.Evidence, error) {
 	return p.Evidence, nil
 }
 
-// Leaf returns the leaf of the record in the log: canonical JSON (RFC 8785) of the event as the API showed it when it was recorded, the time of
-// recording, and a salted hash of the private part. It returns nil if the record contradicts itself: its JSON is not valid, its content does
-// not have the content hash, or its private part is that of another actor.
+// Leaf returns the leaf of the record in the log: canonical JSON (RFC 8785) of the event as the API
+// showed it when it was recorded, the time of recording, and a salted hash of the private part. It
+// returns nil if the record contradicts itself: its JSON is not valid, its content does not have
+// the content hash, or its private part is that of another actor.
 func (r *Record) Leaf() []byte {
 	if !r.namesActor() || r.ContentHash != digest(contentForm, r.content()...) {
 		return nil
@@ -217,9 +224,10 @@ func (r *Record) content() []string {
 	return []string{r.Slug, strconv.FormatInt(r.CheckedAt, 10), string(r.CheckType), string(r.Outcome), r.SourceURLs, facts, r.Note}
 }
 
-// digest returns the lower-case hexadecimal SHA-256 of form and the fields. Each is prefixed with its length in bytes (8 bytes,
-// big endian); without the prefix, text could move from one field to the next without changing the hash. form distinguishes
-// kinds of hashes and includes the version of the layout.
+// digest returns the lower-case hexadecimal SHA-256 of form and the fields. Each is prefixed with
+// its length in bytes (8 bytes, big endian); without the prefix, text could move from one field to
+// the next without changing the hash. form distinguishes kinds of hashes and includes the version
+// of the layout.
 func digest(form string, fields ...string) string {
 	var usual [2048]byte // avoids an allocation for most records: verification hashes every event
 	sum := sha256.Sum256(appendJoined(usual[:0], form, fields...))

@@ -78,7 +78,8 @@ func partOf(g *gin.Context) string {
 	return ""
 }
 
-// published returns the newest published checkpoint, or that of a size other than 0, and the part of the path of its tiles.
+// published returns the newest published checkpoint, or that of a size other than 0, and the part
+// of the path of its tiles.
 func (a API) published(ctx context.Context, size int64) (c checkpoint.Checkpoint, part string, err error) {
 	err = a.queries.run(ctx, func(ctx context.Context) (err error) {
 		var origin string
@@ -97,7 +98,8 @@ func plain(body []byte, contentType, caching string) web.Reply {
 	return web.Reply{Body: body, Type: contentType, Header: http.Header{"Cache-Control": {caching}}}
 }
 
-// logTile serves the hashes of a tile of the current generation (C2SP tlog-tiles). It has no entries, because some records are not public.
+// logTile serves the hashes of a tile of the current generation (C2SP tlog-tiles). It has no
+// entries, because some records are not public.
 func (a API) logTile(g *gin.Context) (web.Reply, error) {
 	t, err := torchwood.ParseTilePath("tile" + g.Param("path"))
 	if err != nil || t.L < 0 || t.L > 7 { // a log with tiles at level 8 has more than 2^64 events
@@ -121,8 +123,9 @@ func (a API) logTile(g *gin.Context) (web.Reply, error) {
 	return plain(data[0], "application/octet-stream", cacheForever), nil
 }
 
-// logProof serves an event of a public record with the proof that a checkpoint of the log covers it: the published one, or the one of the
-// parameter size. It needs no key: only readers of an event know its id, which cannot be guessed.
+// logProof serves an event of a public record with the proof that a checkpoint of the log covers
+// it: the published one, or the one of the parameter size. It needs no key: only readers of an
+// event know its id, which cannot be guessed.
 func (a API) logProof(g *gin.Context) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "size")
 	if err != nil {

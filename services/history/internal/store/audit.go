@@ -44,7 +44,8 @@ func (s *snapshot) Events(after int64, limit int) ([]event.Record, error) {
 	return recordsAfter(s.tx, after, limit)
 }
 
-// Checkpoints returns up to limit checkpoints of all origins with a size above after and up to upTo, ordered by size.
+// Checkpoints returns up to limit checkpoints of all origins with a size above after and up to
+// upTo, ordered by size.
 func (s *snapshot) Checkpoints(after, upTo int64, limit int) ([]checkpoint.Checkpoint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,8 +72,8 @@ func (s *snapshot) Tiles(_ context.Context, tiles []tlog.Tile) ([][]byte, error)
 	return tilesOf(s.tx, tiles)
 }
 
-// Summaries returns summaries with a slug above after, ordered by slug, with the events of their listings. It returns as many as have up to
-// maxEvents events, and at least one.
+// Summaries returns summaries with a slug above after, ordered by slug, with the events of their
+// listings. It returns as many as have up to maxEvents events, and at least one.
 func (s *snapshot) Summaries(after string, maxEvents int) ([]audit.Summary, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,13 +44,14 @@ type logCosignatureRow struct {
 
 func (logCosignatureRow) TableName() string { return "log_cosignatures" }
 
-// NewestCheckpoint returns the newest checkpoint of an origin, or of all if it is empty. It has size 0 if there is none. The caller must
-// verify the note.
+// NewestCheckpoint returns the newest checkpoint of an origin, or of all if it is empty. It has
+// size 0 if there is none. The caller must verify the note.
 func (s *Store) NewestCheckpoint(ctx context.Context, origin string) (checkpoint.Checkpoint, error) {
 	return oneCheckpoint(s.db.WithContext(ctx).Where("origin = ? OR ? = ''", origin, origin))
 }
 
-// oneCheckpoint returns the newest matching checkpoint, without cosignatures. Of two with the same size, it returns the one made last.
+// oneCheckpoint returns the newest matching checkpoint, without cosignatures. Of two with the same
+// size, it returns the one made last.
 func oneCheckpoint(db *gorm.DB) (c checkpoint.Checkpoint, err error) {
 	var rows []logCheckpointRow
 	if err := db.Order("size DESC, made_at DESC").Limit(1).Find(&rows).Error; err != nil || len(rows) == 0 {
@@ -59,15 +60,17 @@ func oneCheckpoint(db *gorm.DB) (c checkpoint.Checkpoint, err error) {
 	return rows[0].checkpoint(), nil
 }
 
-// checkpoint returns the checkpoint without its root, which is in the note. The caller must verify the note.
+// checkpoint returns the checkpoint without its root, which is in the note. The caller must verify
+// the note.
 func (r logCheckpointRow) checkpoint() checkpoint.Checkpoint {
 	c := checkpoint.Checkpoint{MadeAt: database.FromMicros(r.MadeAt), Note: r.Note}
 	c.Origin, c.N = r.Origin, r.Size
 	return c
 }
 
-// PublishedCheckpoint returns the newest checkpoint of an origin that was made before unseen or has a number of cosignatures of the
-// witnesses. It has size 0 if there is none. A size other than 0 selects the checkpoint of that size.
+// PublishedCheckpoint returns the newest checkpoint of an origin that was made before unseen or has
+// a number of cosignatures of the witnesses. It has size 0 if there is none. A size other than 0
+// selects the checkpoint of that size.
 func (s *Store) PublishedCheckpoint(
 	ctx context.Context, origin string, size int64, witnesses []string, threshold int, unseen time.Time,
 ) (c checkpoint.Checkpoint, err error) {
@@ -89,15 +92,16 @@ func (s *Store) PublishedCheckpoint(
 	return c, err
 }
 
-// SaveCheckpoint saves a checkpoint with the tiles that grew, in one transaction. It saves nothing and returns false if the origin has one of
-// the size.
+// SaveCheckpoint saves a checkpoint with the tiles that grew, in one transaction. It saves nothing
+// and returns false if the origin has one of the size.
 func (s *Store) SaveCheckpoint(ctx context.Context, c checkpoint.Checkpoint, tiles []tlog.Tile, data [][]byte) (saved bool, err error) {
 	rows := make([]logTileRow, len(tiles))
 	for i, t := range tiles {
 		rows[i] = logTileRow{t.L, t.N, data[i]}
 	}
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		// Check first, because SQLite's trigger fires before the constraint. On Postgres another transaction may still come first.
+		// Check first, because SQLite's trigger fires before the constraint. On Postgres another
+		// transaction may still come first.
 		var taken int64
 		if err := tx.Model(&logCheckpointRow{}).Where("origin = ? AND size >= ?", c.Origin, c.N).Count(&taken).Error; err != nil {
 			return err
@@ -163,7 +167,8 @@ func (s *Store) Cosigned(ctx context.Context, c checkpoint.Checkpoint) (names []
 	return names, err
 }
 
-// LastCosigned returns the size of the newest checkpoint of an origin that a witness has cosigned, 0 if there is none.
+// LastCosigned returns the size of the newest checkpoint of an origin that a witness has cosigned,
+// 0 if there is none.
 func (s *Store) LastCosigned(ctx context.Context, origin, witness string) (size int64, err error) {
 	err = s.db.WithContext(ctx).Raw("SELECT coalesce(max(size), 0) FROM log_cosignatures WHERE origin = ? AND witness = ?", origin, witness).
 		Scan(&size).Error
@@ -176,7 +181,8 @@ func (s *Store) SaveCosignature(ctx context.Context, c checkpoint.Checkpoint, wi
 	return database.Outage(s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error)
 }
 
-// Generation names the generation of the history: its number and the losses with which it began. It is empty for the first.
+// Generation names the generation of the history: its number and the losses with which it began. It
+// is empty for the first.
 func (s *Store) Generation(ctx context.Context) (string, error) {
 	all, err := highwater.Losses(s.db.WithContext(ctx))
 	g := highwater.GenerationOf(all)
@@ -191,7 +197,8 @@ func (s *Store) Record(ctx context.Context, id string) (r event.Record, found bo
 	return oneRecord(s.db.WithContext(ctx), "id = ?", id)
 }
 
-// PublicRecord returns the event with an id. found is false unless there is one and its listing is public.
+// PublicRecord returns the event with an id. found is false unless there is one and its listing is
+// public.
 func (s *Store) PublicRecord(ctx context.Context, id string) (r event.Record, found bool, err error) {
 	return oneRecord(s.db.WithContext(ctx), "id = ? AND EXISTS (SELECT 1 FROM listings l WHERE l.id = slug AND l.published)", id)
 }
@@ -220,8 +227,8 @@ const (
 	allColumns   = eventColumns + ", actor, recorded_at, content_hash"
 )
 
-// findRecords returns the columns of the matching events. n is their approximate number. It avoids gorm's reflection, because verification reads
-// all events.
+// findRecords returns the columns of the matching events. n is their approximate number. It avoids
+// gorm's reflection, because verification reads all events.
 func findRecords(db *gorm.DB, columns string, n int, condition string, args ...any) ([]event.Record, error) {
 	rows, err := db.Raw("SELECT "+columns+" FROM verification_events WHERE "+condition, args...).Rows()
 	if err != nil {

@@ -27,7 +27,8 @@ import (
 
 const logName = "api.example/opportunity-history"
 
-// witness is a witness for tests: torchwood signs, and x/mod/sumdb/tlog verifies. It keeps the last checkpoint.
+// witness is a witness for tests: torchwood signs, and x/mod/sumdb/tlog verifies. It keeps the last
+// checkpoint.
 type witness struct {
 	*httptest.Server
 	setting string
@@ -210,7 +211,8 @@ func TestWitnessThatIsDownDelaysNothingForLong(t *testing.T) {
 	})
 }
 
-// A log that was set back and continued is rejected, and shown the checkpoint that proves it. The service then stops.
+// A log that was set back and continued is rejected, and shown the checkpoint that proves it. The
+// service then stops.
 func TestWitnessProvesALoss(t *testing.T) {
 	for name, continued := range map[string]int{"below": 1, "beside": 5} {
 		t.Run(name, func(t *testing.T) {
@@ -240,7 +242,8 @@ func TestWitnessProvesALoss(t *testing.T) {
 	}
 }
 
-// A key that leaked signs another history. Readers without a witness cannot tell it from the true one; the witness rejects it.
+// A key that leaked signs another history. Readers without a witness cannot tell it from the true
+// one; the witness rejects it.
 func TestForkWithTheStolenKeyIsRejected(t *testing.T) {
 	s, fork := open(t, schema.SQLite(t)), open(t, schema.SQLite(t))
 	now := recorded
@@ -297,7 +300,8 @@ func TestInvalidRepliesOfWitnessesAreErrors(t *testing.T) {
 	}
 }
 
-// A rejection counts only with a checkpoint that the log has signed. Any other one is that of a witness which does not work.
+// A rejection counts only with a checkpoint that the log has signed. Any other one is that of a
+// witness which does not work.
 func TestWitnessThatAlwaysRejectsBlocksNothing(t *testing.T) {
 	for name, shown := range map[string]string{"shows nothing": "", "shows what the log has": "own", "shows what the log did not sign": "forged"} {
 		t.Run(name, func(t *testing.T) {

@@ -137,8 +137,8 @@ func swapped(a, b int) []string {
 	}
 }
 
-// fill appends five events to each of three listings in rotation: a has the sequences 1, 4, 7, 10, 13, then b and c follow. It signs a
-// checkpoint after each number of events in checkpoints.
+// fill appends five events to each of three listings in rotation: a has the sequences 1, 4, 7, 10,
+// 13, then b and c follow. It signs a checkpoint after each number of events in checkpoints.
 func fill(t testing.TB, s testStore, checkpoints ...int) {
 	t.Helper()
 	n := 0
@@ -285,7 +285,8 @@ func TestUnsignedEventsAreVerified(t *testing.T) {
 	}
 }
 
-// An attacker with the database and the signing key can rewrite everything. A checkpoint saved elsewhere proves it.
+// An attacker with the database and the signing key can rewrite everything. A checkpoint saved
+// elsewhere proves it.
 func TestSavedCheckpointProvesThatHistoryWasResigned(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		fill(t, s, 6)
@@ -319,7 +320,8 @@ func TestSavedCheckpointProvesThatHistoryWasResigned(t *testing.T) {
 	})
 }
 
-// A tile that does not match hides nothing of the events in other tiles, and none of those that are intact.
+// A tile that does not match hides nothing of the events in other tiles, and none of those that are
+// intact.
 func TestEventsOfOtherTilesAreNamed(t *testing.T) {
 	s := open(t, schema.SQLite(t))
 	s.addMany(t, "a", 700)
