@@ -42,7 +42,10 @@ func TestEventIsProvedToAReaderOutside(t *testing.T) {
 	}
 	u.verb(t, check("first"), "events", "append", "-")
 	eventually(t, "the first event is covered", func() bool { return strings.HasPrefix(checkpoint(), "opportunity.example/log\n1\n") })
-	document := decode[struct{ PublicKeys []string }](t, do(t, u.url, call{path: "/.well-known/opportunity-history"}))
+	document := decode[struct {
+		Origin, Checkpoint    string
+		PublicKeys, Witnesses []string
+	}](t, do(t, u.url, call{path: "/.well-known/opportunity-history"}))
 	logKey := document.PublicKeys[0]
 	require.True(t, strings.HasPrefix(logKey, "opportunity.example/log+"), logKey)
 	u.interrupt(t)
