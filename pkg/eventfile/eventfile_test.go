@@ -205,3 +205,18 @@ func TestReadReturnsReadError(t *testing.T) {
 	_, err := eventfile.Read(iotest.ErrReader(broken), now, api.MaxReported)
 	require.ErrorIs(t, err, broken)
 }
+
+func TestReadLimitsTheSizeOfAnEvent(t *testing.T) {
+	line := func(sources int) string {
+		urls := make([]string, sources)
+		for i := range urls {
+			urls[i] = fmt.Sprintf(`"https://a.example/%02d/%s"`, i, strings.Repeat("x", 2000))
+		}
+		return `{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"reachable","sourceUrls":[` + strings.Join(urls, ",") + "]}"
+	}
+	file, err := eventfile.Read(strings.NewReader(line(31)+"\n"+line(32)), now, api.MaxReported)
+	require.NoError(t, err)
+	require.Len(t, file.Lines, 1)
+	require.Len(t, file.Rejected, 1)
+	require.Contains(t, file.Rejected[0].Problems[0], "want at most 64000")
+}
