@@ -391,4 +391,5 @@ func TestReplicasSignOneLog(t *testing.T) {
 	report := s.audit(t)
 	require.True(t, report.Fits, report.Findings)
 	require.EqualValues(t, 300, report.Logged)
+	require.Equal(t, 1, report.Checkpoints, "one of the replicas signs")
 }
