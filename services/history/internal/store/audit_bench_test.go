@@ -89,7 +89,7 @@ func (s testStore) insertHistory(b *testing.B, listings, each int) {
 			require.NoError(b, err)
 			text, err := json.Marshal(sum)
 			require.NoError(b, err)
-			require.NoError(b, tx.Exec("INSERT INTO summaries VALUES (?, ?, ?, ?, '', '', '')", slug, sum.Sequence, each, text).Error)
+			require.NoError(b, tx.Exec("INSERT INTO summaries VALUES (?, ?, ?, ?, '', '', '')", slug, sum.Sequence, each, string(text)).Error)
 		}
 		return nil
 	}))
