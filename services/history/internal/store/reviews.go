@@ -35,7 +35,7 @@ func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]even
 		if r.Sequence > newest.Sequence {
 			newest = r
 		}
-		if hidden.ID == "" || r.ID != hidden.ID && !(r.Sequence > hidden.Sequence && reviewBy(row, hidden.Actor)) {
+		if hidden.ID == "" || r.ID != hidden.ID && (r.Sequence < hidden.Sequence || !reviewBy(row, hidden.Actor)) {
 			records = append(records, r)
 		}
 	}
