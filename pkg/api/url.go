@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -66,6 +67,12 @@ func isAlphanumeric(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 }
 
+// Bounds of a name in characters (RFC 1035, section 2.3.4).
+const (
+	maxLabel = 63
+	maxHost  = 253
+)
+
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?$`)
 
 func checkAuthority(authority string) error {
@@ -101,6 +108,9 @@ func checkAuthority(authority string) error {
 		return fmt.Errorf("has the host %q: it is no valid punycode", host)
 	}
 	last := host[strings.LastIndexByte(strings.TrimSuffix(host, "."), '.')+1:]
+	if slices.ContainsFunc(strings.Split(host, "."), func(label string) bool { return len(label) > maxLabel }) || len(host) > maxHost {
+		return fmt.Errorf("has the host %q: it must have at most %d characters, and at most %d between two points", short(host), maxHost, maxLabel)
+	}
 	if !hostName.MatchString(host) || last[0] >= '0' && last[0] <= '9' { // a browser would read the name as an IPv4 address
 		return fmt.Errorf("has the host %q: it must be a name of letters, digits and hyphens, or an IP address", host)
 	}

@@ -196,6 +196,9 @@ func TestCheckRejectsTextThatReadersUnderstandDifferently(t *testing.T) {
 		`"\ud800\n"`:                 `must not contain \ud800, half of a surrogate pair: write the character itself`,
 		`{"a":1,"b":[],"a":2}`:       `a: is given twice`,
 		`{"a":{"b":1,"\u0062":2}}`:   `a.b: is given twice`,
+		`{"a":1,"A":2}`:              `A: differs from "a" only in case: remove one of them`,
+		`{"link":1,"lin\u212A":2}`:   `linK: differs from "link" only in case: remove one of them`,
+		`[{"É":{"ſs":1,"ss":2}}]`:    `[0].É.ss: differs from "ſs" only in case: remove one of them`,
 		`{"a":"\u0000"}`:             `a: must not contain U+0000`,
 		"{\"a\":\"\xff\"}":           `must be UTF-8`,
 		"{\"a\":\"\xed\xa0\xbd\"}":   `must be UTF-8`, // a surrogate encoded in UTF-8
@@ -207,7 +210,7 @@ func TestCheckRejectsTextThatReadersUnderstandDifferently(t *testing.T) {
 	}
 	require.ErrorContains(t, jsonlines.Check([]byte(`{"\ud83d":1}`)), `must not contain \ud83d, half of a surrogate pair`)
 	for _, text := range []string{
-		` {"a":"\ud83d\ude00 \\ud83d \\\ud83d\ude00 \u00e9","A":{"a":[{"a":1},{"a":[]}]}} `, `"\\"`, `[]`, `null`, `-1.5e3`, `{"":{"":""}}`, "\t[1 , 2]\n",
+		` {"a":"\ud83d\ude00 \\ud83d \\\ud83d\ude00 \u00e9","B":{"a":[{"a":1},{"A":[]}]}} `, `"\\"`, `[]`, `null`, `-1.5e3`, `{"":{"":""}}`, "\t[1 , 2]\n",
 	} {
 		require.NoError(t, jsonlines.Check([]byte(text)), text)
 	}
