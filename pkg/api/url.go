@@ -13,6 +13,8 @@ import (
 	"golang.org/x/net/idna"
 )
 
+var errNotAbsolute = errors.New("must be an absolute http or https URL, such as https://example.com/apply")
+
 // ValidURL reports whether CheckURL accepts text.
 func ValidURL(text string) bool { return CheckURL(text) == nil }
 
@@ -26,7 +28,7 @@ func CheckURL(text string) error {
 	rest, query, _ := strings.Cut(rest, "?")
 	scheme, rest, ok := strings.Cut(rest, "://")
 	if !ok || !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") {
-		return errors.New("must be an absolute http or https URL, such as https://example.com/apply")
+		return errNotAbsolute
 	}
 	authority, path, _ := strings.Cut(rest, "/")
 	if strings.Contains(authority, "@") { // not quoted: it may be a password

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -31,7 +32,12 @@ func (p *Problems) Add(field, format string, args ...any) {
 
 // URL records a problem unless CheckURL accepts value.
 func (p *Problems) URL(field, value string) {
-	if err := CheckURL(value); err != nil {
+	err := CheckURL(value)
+	switch {
+	case err == nil:
+	case errors.Is(err, errNotAbsolute) && value != "" && !strings.Contains(value, "@"): // not a password
+		p.Add(field, "%v; %q is none", err, short(value))
+	default:
 		p.Add(field, "%v", err)
 	}
 }
@@ -137,7 +143,11 @@ func (f *Facts) Normalize(field string, p *Problems) {
 		f.Pay.check(field+".pay", p)
 	}
 	for i := range f.Languages {
-		p.Name(fmt.Sprintf("%s.languages[%d]", field, i), &f.Languages[i], 100)
+		at := fmt.Sprintf("%s.languages[%d]", field, i)
+		p.Name(at, &f.Languages[i], 100)
+		if strings.ContainsAny(f.Languages[i], ",;/|") {
+			p.Add(at, "%q must be one language: write several as separate values", short(f.Languages[i]))
+		}
 	}
 	p.Unique(field+".languages", f.Languages)
 	OneOf(p, field+".applicationStatus", f.ApplicationStatus,

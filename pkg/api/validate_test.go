@@ -87,6 +87,8 @@ func TestNormalizeReportsEveryProblem(t *testing.T) {
 		{"everywhere excluded", api.Facts{CountryEligibility: []api.CountryEligibility{
 			{Country: "CA", Status: api.Eligible, AllRegions: new(true), ExcludedRegions: api.Provinces, SourceURLs: []string{address}}}},
 			[]string{"facts.countryEligibility[0].excludedRegions: must not name every province and territory of an eligible country: set status to ineligible, or remove one"}},
+		{"several languages in one", api.Facts{Languages: []string{"English, French", "English/French", "Haitian Creole"}},
+			[]string{`facts.languages[0]: "English, French" must be one language: write several as separate values`, `facts.languages[1]: "English/French" must`}},
 		{"texts in two normal forms", api.Facts{Languages: []string{"Français", "Franc\u0327ais"}, Requirements: []string{" A phone", "A phone "}},
 			[]string{`facts.languages[1]: "Français" repeats facts.languages[0]`, `facts.requirements[1]: "A phone" repeats facts.requirements[0]`}},
 		{"repetitions", api.Facts{Languages: []string{"English", "english"}, Requirements: []string{"A phone", "A car", "A phone"}, CountryEligibility: []api.CountryEligibility{

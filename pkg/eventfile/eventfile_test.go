@@ -95,7 +95,7 @@ func TestReadChecksEvidence(t *testing.T) {
 		"long context":  {verified(`{"quotes":[` + quote("countryEligibility", "https://a.example", `,"suffix":"`+strings.Repeat("é", 61)+`"`) + `]}`), "evidence.quotes[0].suffix: must have at most 60 characters"},
 		"no text":       {verified(`{"quotes":[` + strings.Replace(used, "Open to residents of Canada", " ", 1) + `]}`), "evidence.quotes[0].exact: must not be empty"},
 		"used and gone": {verified(`{"gone":["https://a.example"]}`), "evidence.gone[0]: is also in sourceUrls, the pages that were used"},
-		"no URL":        {verified(`{"unopened":["the library"]}`), "evidence.unopened[0]: must be an absolute http or https URL, such as https://example.com/apply"},
+		"no URL":        {verified(`{"unopened":["the library"]}`), "evidence.unopened[0]: must be an absolute http or https URL, such as https://example.com/apply; \"the library\" is none"},
 		"captures":      {verified(`{"captures":[]}`), "evidence.captures: is not a known field"},
 		"of a link check": {`{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"blocked","evidence":{"gone":["https://a.example"]}}`,
 			"evidence: must be left out: only a review has evidence"},
@@ -167,7 +167,7 @@ func TestReadReportsEveryProblem(t *testing.T) {
 		{"long ago", `{"slug":"a","checkedAt":"0000-01-01T00:00:00+10:00","checkType":"review","outcome":"closed"}`, "a",
 			api.Problems{"checkedAt: must not be before 1970"}},
 		{"addresses", `{` + valid + `,"sourceUrls":["https://a.example","ftp://a.example","https://u:p@a.example"]}`, "a", api.Problems{
-			"sourceUrls[1]: must be an absolute http or https URL, such as https://example.com/apply",
+			"sourceUrls[1]: must be an absolute http or https URL, such as https://example.com/apply; \"ftp://a.example\" is none",
 			"sourceUrls[2]: must be a URL without user name and password"}},
 		{"many addresses", `{` + valid + `,"sourceUrls":[` + strings.Repeat(`"https://a.example",`, 100) + `"https://a.example"]}`, "a",
 			api.Problems{"sourceUrls: must have at most 100 elements"}},

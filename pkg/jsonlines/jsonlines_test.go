@@ -82,7 +82,7 @@ func TestReadReportsEveryProblemOfALine(t *testing.T) {
 			api.Problems{"id: must be a string", "tags: must be an array"}},
 		{"number left out", `{"pays":[{"unit":"hour"}]}`, api.Problems{"pays[0].minimum: is missing"}},
 		{"number as text", `{"pay":{"minimum":"1"}}`, api.Problems{"pay.minimum: must be a number"}},
-		{"bool as text", `{"remote":"true"}`, api.Problems{"remote: must be true or false"}},
+		{"bool as text", `{"remote":"true"}`, api.Problems{`remote: must be true or false; it is "true"`}},
 		{"time without offset", `{"at":"2026-11-20T09:00:00"}`,
 			api.Problems{`at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "2026-11-20T09:00:00" is none`}},
 		{"time with the offset of a day", `{"at":"2026-11-20T09:00:00+24:00"}`,
@@ -90,7 +90,7 @@ func TestReadReportsEveryProblemOfALine(t *testing.T) {
 		{"time as number", `{"at":5}`,
 			api.Problems{"at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z"}},
 		{"several at once", `{"id":1,"remote":{},"pay":[{"a":1}],"x":0}`, api.Problems{
-			"id: must be a string", "remote: must be true or false", "pay: must be an object", "x: is not a known field"}},
+			"id: must be a string", "remote: must be true or false; it is {}", "pay: must be an object", "x: is not a known field"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lines := readAll[record](t, strings.NewReader(c.line))
@@ -172,6 +172,7 @@ func TestFileThatIsWrongAsAWholeHasOneProblem(t *testing.T) {
 		{"long CSV", strings.Repeat("id,at\n", 2000), "the file is not JSON Lines, one JSON object on each line; for CSV, let its name end in .csv"},
 		{"workbook", "PK\x03\x04\x14\x00", "the file is a workbook or a ZIP archive: save the sheet as CSV in UTF-8, or unpack the archive"},
 		{"gzip", "\x1f\x8b\x08\x00", "the file is compressed: unpack it first"},
+		{"carriage returns", "{}\r{}\r", "the lines of the file end with carriage returns alone: save it with line feeds, in a spreadsheet as CSV UTF-8"},
 		{"HTML", "<!DOCTYPE html>\n<html>", "the file is HTML or XML: save the file itself instead of a page about it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

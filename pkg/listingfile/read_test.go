@@ -105,7 +105,7 @@ var wrong = []struct{ from, to, problem string }{
 	{`"yt"`, `"XX"`, "facts.countryEligibility[0].excludedRegions[0]: must be a Canadian province"},
 	{`"US-NY"`, `"CA-ON"`, "facts.countryEligibility[1].includedRegions[0]: must be an ISO 3166-2 code"},
 	{`"status":"eligible"`, `"status":"maybe"`, "facts.countryEligibility[0].status: must be one of"},
-	{`"remote":true`, `"remote":"yes"`, "facts.remote: must be true or false"},
+	{`"remote":true`, `"remote":"yes"`, `facts.remote: must be true or false; it is "yes"`},
 	{`"minimum":10.5`, `"minimum":-1`, "facts.pay.minimum: -1 must not be negative"},
 	{`"maximum":20`, `"maximum":10`, "facts.pay.maximum: 10 must not be below the minimum, 10.5"},
 	{`"minimum":10.5,`, ``, "facts.pay.minimum: is missing"},
