@@ -174,12 +174,12 @@ func (p *Problems) Quotes(field string, quotes []Quote, e VerificationEvent) {
 		at := fmt.Sprintf("%s[%d]", field, i)
 		switch {
 		case !slices.Contains(FactNames, q.Fact):
-			p.Add(at+".fact", "must be one of %s", strings.Join(FactNames, ", "))
+			p.Add(at+".fact", "must be one of %s; %q is none", strings.Join(FactNames, ", "), short(q.Fact))
 		case e.Facts == nil || !e.Facts.Knows(q.Fact):
 			p.Add(at+".fact", "%s has no known value in the facts of this review", q.Fact)
 		}
 		if !slices.Contains(e.SourceURLs, q.SourceURL) {
-			p.Add(at+".sourceUrl", "must be one of sourceUrls")
+			p.Add(at+".sourceUrl", "%q must be one of sourceUrls", short(q.SourceURL))
 		}
 		if strings.TrimSpace(q.Exact) == "" {
 			p.Add(at+".exact", "must not be empty")

@@ -37,7 +37,7 @@ func stored(text string, limit int, controls string) (string, error) {
 	if utf8.RuneCountInString(text) > limit {
 		return "", tooLong(limit)
 	}
-	visible := false
+	visible, marks := false, 0
 	for before := rune(0); rest != ""; {
 		if n := flag(rest); n > 0 {
 			at, rest, before, visible = at+utf8.RuneCountInString(rest[:n]), rest[n:], 0, true
@@ -49,6 +49,12 @@ func stored(text string, limit int, controls string) (string, error) {
 		if isHidden(r) && !strings.ContainsRune(controls, r) && !hasEffect(before, r, rest) {
 			return "", fmt.Errorf("must not contain %U (%s), its character %d", r, nature(r), at)
 		}
+		if marks++; !unicode.In(r, unicode.Mn, unicode.Me) {
+			marks = 0
+		}
+		if marks > maxMarks {
+			return "", fmt.Errorf("must not have more than %d marks on one character, as at its character %d", maxMarks, at)
+		}
 		before, visible = r, visible || isVisible(r)
 	}
 	if !visible {
@@ -56,6 +62,9 @@ func stored(text string, limit int, controls string) (string, error) {
 	}
 	return text, nil
 }
+
+// maxMarks bounds the marks in a row, which could otherwise cover the lines around them (Unicode Technical Standard 39, section 5.4).
+const maxMarks = 4
 
 func tooLong(limit int) error { return fmt.Errorf("must have at most %d characters", limit) }
 

@@ -6,11 +6,14 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/net/idna"
 )
+
+var errNotAbsolute = errors.New("must be an absolute http or https URL, such as https://example.com/apply")
 
 // ValidURL reports whether CheckURL accepts text.
 func ValidURL(text string) bool { return CheckURL(text) == nil }
@@ -25,7 +28,7 @@ func CheckURL(text string) error {
 	rest, query, _ := strings.Cut(rest, "?")
 	scheme, rest, ok := strings.Cut(rest, "://")
 	if !ok || !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") {
-		return errors.New("must be an absolute http or https URL, such as https://example.com/apply")
+		return errNotAbsolute
 	}
 	authority, path, _ := strings.Cut(rest, "/")
 	if strings.Contains(authority, "@") { // not quoted: it may be a password
@@ -66,6 +69,12 @@ func isAlphanumeric(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 }
 
+// Bounds of a name in characters (RFC 1035, section 2.3.4).
+const (
+	maxLabel = 63
+	maxHost  = 253
+)
+
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?$`)
 
 func checkAuthority(authority string) error {
@@ -101,6 +110,9 @@ func checkAuthority(authority string) error {
 		return fmt.Errorf("has the host %q: it is no valid punycode", host)
 	}
 	last := host[strings.LastIndexByte(strings.TrimSuffix(host, "."), '.')+1:]
+	if slices.ContainsFunc(strings.Split(host, "."), func(label string) bool { return len(label) > maxLabel }) || len(host) > maxHost {
+		return fmt.Errorf("has the host %q: it must have at most %d characters, and at most %d between two points", short(host), maxHost, maxLabel)
+	}
 	if !hostName.MatchString(host) || last[0] >= '0' && last[0] <= '9' { // a browser would read the name as an IPv4 address
 		return fmt.Errorf("has the host %q: it must be a name of letters, digits and hyphens, or an IP address", host)
 	}

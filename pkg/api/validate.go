@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -31,7 +32,12 @@ func (p *Problems) Add(field, format string, args ...any) {
 
 // URL records a problem unless CheckURL accepts value.
 func (p *Problems) URL(field, value string) {
-	if err := CheckURL(value); err != nil {
+	err := CheckURL(value)
+	switch {
+	case err == nil:
+	case errors.Is(err, errNotAbsolute) && value != "" && !strings.Contains(value, "@"): // not a password
+		p.Add(field, "%v; %q is none", err, short(value))
+	default:
 		p.Add(field, "%v", err)
 	}
 }
@@ -96,7 +102,7 @@ func OneOf[T ~string](p *Problems, field string, value T, allowed ...T) {
 		for i, a := range allowed {
 			names[i] = string(a)
 		}
-		p.Add(field, "must be one of %s", strings.Join(names, ", "))
+		p.Add(field, "must be one of %s; %q is none", strings.Join(names, ", "), short(string(value)))
 	}
 }
 
@@ -136,19 +142,23 @@ func (f *Facts) Normalize(field string, p *Problems) {
 	if f.Pay != nil {
 		f.Pay.check(field+".pay", p)
 	}
-	p.Unique(field+".languages", f.Languages)
 	for i := range f.Languages {
-		p.Name(fmt.Sprintf("%s.languages[%d]", field, i), &f.Languages[i], 100)
+		at := fmt.Sprintf("%s.languages[%d]", field, i)
+		p.Name(at, &f.Languages[i], 100)
+		if strings.ContainsAny(f.Languages[i], ",;/|") {
+			p.Add(at, "%q must be one language: write several as separate values", short(f.Languages[i]))
+		}
 	}
+	p.Unique(field+".languages", f.Languages)
 	OneOf(p, field+".applicationStatus", f.ApplicationStatus,
 		ApplicationOpen, ApplicationWaitlist, ApplicationClosed, ApplicationUnknown)
 	if f.ApplicationURL != nil {
 		p.URL(field+".applicationUrl", *f.ApplicationURL)
 	}
-	p.Unique(field+".requirements", f.Requirements)
 	for i := range f.Requirements {
 		p.Text(fmt.Sprintf("%s.requirements[%d]", field, i), &f.Requirements[i], MaxText)
 	}
+	p.Unique(field+".requirements", f.Requirements)
 	for i := range f.RiskIndicators {
 		r, at := &f.RiskIndicators[i], fmt.Sprintf("%s.riskIndicators[%d]", field, i)
 		p.Name(at+".code", &r.Code, 100)
@@ -165,6 +175,9 @@ func (c *CountryEligibility) normalize(field string, p *Problems) {
 	if all := c.AllRegions != nil && *c.AllRegions; all && len(c.IncludedRegions) > 0 {
 		p.Add(field+".includedRegions", "must be empty if allRegions is true: %s is only a part; set allRegions to false, or remove it",
 			strings.Join(c.IncludedRegions, ", "))
+	}
+	if c.Country == "CA" && c.Status == Eligible && len(c.ExcludedRegions) == len(Provinces) {
+		p.Add(field+".excludedRegions", "must not name every province and territory of an eligible country: set status to %s, or remove one", Ineligible)
 	}
 	for i, code := range c.ExcludedRegions {
 		if slices.Contains(c.IncludedRegions, code) {
@@ -199,11 +212,12 @@ func normalizeRegions(country string, regions []string, field string, p *Problem
 }
 
 func (y *Pay) check(field string, p *Problems) {
+	y.Minimum, y.Maximum = y.Minimum+0, y.Maximum+0 // makes a negative zero positive
 	if y.Minimum < 0 {
-		p.Add(field+".minimum", "must not be negative")
+		p.Add(field+".minimum", "%s must not be negative", FormatAmount(y.Minimum))
 	}
 	if y.Maximum < y.Minimum {
-		p.Add(field+".maximum", "must not be below the minimum")
+		p.Add(field+".maximum", "%s must not be below the minimum, %s", FormatAmount(y.Maximum), FormatAmount(y.Minimum))
 	}
 	p.Currency(field+".currency", y.Currency)
 	OneOf(p, field+".unit", y.Unit, PerHour, PerYear, PerTask, PerAudioMinute)

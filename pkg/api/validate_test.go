@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -47,6 +48,11 @@ func TestNormalizeConvertsFactsToStoredForm(t *testing.T) {
 	require.Equal(t, []string{}, facts.Languages)
 	require.Equal(t, api.ApplicationUnknown, facts.ApplicationStatus)
 
+	zero := api.Facts{Pay: &api.Pay{Minimum: math.Copysign(0, -1), Maximum: 5, Currency: "CAD", Unit: api.PerTask, SourceURL: "https://example.com"}}
+	zero.Normalize("facts", &p)
+	require.Empty(t, p)
+	require.False(t, math.Signbit(zero.Pay.Minimum), "a negative zero is stored")
+
 	again := facts
 	again.Normalize("facts", &p)
 	require.Equal(t, facts, again, "normalized facts do not change")
@@ -62,7 +68,7 @@ func TestNormalizeReportsEveryProblem(t *testing.T) {
 		want  []string // starts of the problems
 	}{
 		{"country", api.Facts{CountryEligibility: []api.CountryEligibility{{Country: "ca", Status: "maybe", Note: strings.Repeat("x", 2001)}}},
-			[]string{"facts.countryEligibility[0].country: ", "facts.countryEligibility[0].status: must be one of eligible, ineligible, unknown",
+			[]string{"facts.countryEligibility[0].country: ", "facts.countryEligibility[0].status: must be one of eligible, ineligible, unknown; \"maybe\" is none",
 				"facts.countryEligibility[0].note: "}},
 		{"country twice", api.Facts{CountryEligibility: []api.CountryEligibility{
 			{Country: "CA", Status: api.EligibilityUnknown}, {Country: "CA", Status: api.Ineligible}}},
@@ -78,6 +84,13 @@ func TestNormalizeReportsEveryProblem(t *testing.T) {
 			{Country: "FR", Status: api.Eligible, AllRegions: new(true), ExcludedRegions: []string{"FR-GP"}, SourceURLs: []string{address}}}},
 			[]string{"facts.countryEligibility[0].includedRegions: must be empty if allRegions is true: CA-ON is only a part; set allRegions to false, or remove it",
 				"facts.countryEligibility[1].excludedRegions[1]: US-NY is also in includedRegions; remove it from one of them"}},
+		{"everywhere excluded", api.Facts{CountryEligibility: []api.CountryEligibility{
+			{Country: "CA", Status: api.Eligible, AllRegions: new(true), ExcludedRegions: api.Provinces, SourceURLs: []string{address}}}},
+			[]string{"facts.countryEligibility[0].excludedRegions: must not name every province and territory of an eligible country: set status to ineligible, or remove one"}},
+		{"several languages in one", api.Facts{Languages: []string{"English, French", "English/French", "Haitian Creole"}},
+			[]string{`facts.languages[0]: "English, French" must be one language: write several as separate values`, `facts.languages[1]: "English/French" must`}},
+		{"texts in two normal forms", api.Facts{Languages: []string{"Français", "Franc\u0327ais"}, Requirements: []string{" A phone", "A phone "}},
+			[]string{`facts.languages[1]: "Français" repeats facts.languages[0]`, `facts.requirements[1]: "A phone" repeats facts.requirements[0]`}},
 		{"repetitions", api.Facts{Languages: []string{"English", "english"}, Requirements: []string{"A phone", "A car", "A phone"}, CountryEligibility: []api.CountryEligibility{
 			{Country: "CA", Status: api.Eligible, SourceURLs: []string{"https://a.example", "https://A.example:443/", "https://a.example/x", "https://a.example/X"}}}},
 			[]string{`facts.countryEligibility[0].sourceUrls[1]: "https://A.example:443/" repeats facts.countryEligibility[0].sourceUrls[0]; remove one of them`,
@@ -88,7 +101,7 @@ func TestNormalizeReportsEveryProblem(t *testing.T) {
 			[]string{"facts.countryEligibility[0].sourceUrls: an eligible country, or allRegions true, needs at least one source URL",
 				"facts.countryEligibility[1].sourceUrls: "}},
 		{"pay", api.Facts{Pay: &api.Pay{Minimum: -1, Maximum: -2, Currency: "cad", Unit: "day", SourceURL: bad}},
-			[]string{"facts.pay.minimum: ", "facts.pay.maximum: ", "facts.pay.currency: ", "facts.pay.unit: ", "facts.pay.sourceUrl: "}},
+			[]string{"facts.pay.minimum: -1 must not be negative", "facts.pay.maximum: -2 must not be below the minimum, -1", "facts.pay.currency: ", "facts.pay.unit: ", "facts.pay.sourceUrl: "}},
 		{"pay that is right", api.Facts{Pay: &pay}, nil},
 		{"the rest", api.Facts{Languages: []string{"en", " "}, ApplicationStatus: "shut", ApplicationURL: &bad,
 			Requirements: []string{""}, RiskIndicators: []api.RiskIndicator{{SourceURL: bad}}},

@@ -88,14 +88,14 @@ func TestReadChecksEvidence(t *testing.T) {
 
 	used := quote("countryEligibility", "https://a.example", "")
 	for name, c := range map[string]struct{ line, problem string }{
-		"no such fact":  {verified(`{"quotes":[` + quote("mood", "https://a.example", "") + `]}`), "evidence.quotes[0].fact: must be one of " + strings.Join(api.FactNames, ", ")},
+		"no such fact":  {verified(`{"quotes":[` + quote("mood", "https://a.example", "") + `]}`), "evidence.quotes[0].fact: must be one of " + strings.Join(api.FactNames, ", ") + `; "mood" is none`},
 		"unknown fact":  {verified(`{"quotes":[` + quote("pay", "https://a.example", "") + `]}`), "evidence.quotes[0].fact: pay has no known value in the facts of this review"},
-		"another page":  {verified(`{"quotes":[` + quote("countryEligibility", "https://c.example", "") + `]}`), "evidence.quotes[0].sourceUrl: must be one of sourceUrls"},
+		"another page":  {verified(`{"quotes":[` + quote("countryEligibility", "https://c.example", "") + `]}`), "evidence.quotes[0].sourceUrl: \"https://c.example\" must be one of sourceUrls"},
 		"too many":      {verified(`{"quotes":[` + strings.Join(numbered(used, 11), ",") + `]}`), "evidence.quotes: has 11 quotes of countryEligibility; a fact has at most 10"},
 		"long context":  {verified(`{"quotes":[` + quote("countryEligibility", "https://a.example", `,"suffix":"`+strings.Repeat("é", 61)+`"`) + `]}`), "evidence.quotes[0].suffix: must have at most 60 characters"},
 		"no text":       {verified(`{"quotes":[` + strings.Replace(used, "Open to residents of Canada", " ", 1) + `]}`), "evidence.quotes[0].exact: must not be empty"},
 		"used and gone": {verified(`{"gone":["https://a.example"]}`), "evidence.gone[0]: is also in sourceUrls, the pages that were used"},
-		"no URL":        {verified(`{"unopened":["the library"]}`), "evidence.unopened[0]: must be an absolute http or https URL, such as https://example.com/apply"},
+		"no URL":        {verified(`{"unopened":["the library"]}`), "evidence.unopened[0]: must be an absolute http or https URL, such as https://example.com/apply; \"the library\" is none"},
 		"captures":      {verified(`{"captures":[]}`), "evidence.captures: is not a known field"},
 		"of a link check": {`{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"blocked","evidence":{"gone":["https://a.example"]}}`,
 			"evidence: must be left out: only a review has evidence"},
@@ -141,7 +141,7 @@ func TestReadAcceptsOnlyOutcomesOfTheCheckType(t *testing.T) {
 				require.Len(t, file.Lines, 1)
 			} else {
 				require.Empty(t, file.Lines)
-				require.Equal(t, api.Problems{"outcome: must be one of " + strings.ReplaceAll(outcomes, " ", ", ")}, file.Rejected[0].Problems)
+				require.Equal(t, api.Problems{"outcome: must be one of " + strings.ReplaceAll(outcomes, " ", ", ") + "; \"" + string(outcome) + "\" is none"}, file.Rejected[0].Problems)
 			}
 		}
 	}
@@ -156,7 +156,7 @@ func TestReadReportsEveryProblem(t *testing.T) {
 	}{
 		{"nothing at all", `{}`, "", api.Problems{
 			"slug: must be the id of a listing: lower-case letters, digits and single hyphens, at most 80 characters",
-			"checkedAt: is missing", "checkType: must be one of review, application-link"}},
+			"checkedAt: is missing", "checkType: must be one of review, application-link; \"\" is none"}},
 		{"an id", `{` + valid + `,"id":"x"}`, "a", api.Problems{"id: is not a known field"}},
 		{"unreadable, with a slug", `{"slug":"a","checkedAt":"yesterday"}`, "a",
 			api.Problems{`checkedAt: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "yesterday" is none`}},
@@ -167,7 +167,7 @@ func TestReadReportsEveryProblem(t *testing.T) {
 		{"long ago", `{"slug":"a","checkedAt":"0000-01-01T00:00:00+10:00","checkType":"review","outcome":"closed"}`, "a",
 			api.Problems{"checkedAt: must not be before 1970"}},
 		{"addresses", `{` + valid + `,"sourceUrls":["https://a.example","ftp://a.example","https://u:p@a.example"]}`, "a", api.Problems{
-			"sourceUrls[1]: must be an absolute http or https URL, such as https://example.com/apply",
+			"sourceUrls[1]: must be an absolute http or https URL, such as https://example.com/apply; \"ftp://a.example\" is none",
 			"sourceUrls[2]: must be a URL without user name and password"}},
 		{"many addresses", `{` + valid + `,"sourceUrls":[` + strings.Repeat(`"https://a.example",`, 100) + `"https://a.example"]}`, "a",
 			api.Problems{"sourceUrls: must have at most 100 elements"}},
@@ -179,7 +179,7 @@ func TestReadReportsEveryProblem(t *testing.T) {
 			strings.Replace(apitest.WholeFacts(`{"remote":true}`), `"pay":null,`, "", 1) + `}`, "a",
 			api.Problems{`facts: pay is missing; send all 11 facts, unknown ones as null, "unknown" or []`}},
 		{"wrong facts", `{` + valid + `,"facts":` + apitest.WholeFacts(`{"applicationStatus":"shut"}`) + `}`, "a",
-			api.Problems{"facts.applicationStatus: must be one of open, waitlist, closed, unknown"}},
+			api.Problems{"facts.applicationStatus: must be one of open, waitlist, closed, unknown; \"shut\" is none"}},
 		{"unknown fact", `{` + valid + `,"facts":{"applicationstatus":"open"}}`, "a",
 			api.Problems{"facts.applicationstatus: is not a known field"}},
 		{"long note", `{` + valid + `,"note":"` + strings.Repeat("ä", 2001) + `"}`, "a", api.Problems{"note: must have at most 2000 characters"}},

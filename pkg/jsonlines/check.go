@@ -73,7 +73,8 @@ func (c *checker) value(t reflect.Type, at *place) {
 		}
 	case t.Kind() == reflect.Bool:
 		if first != 't' && first != 'f' {
-			c.problems.Add(at.String(), "must be true or false")
+			c.problems.Add(at.String(), "must be true or false; it is %.40s", c.skip())
+			return
 		}
 		c.skip()
 	case isNumberKind(t):

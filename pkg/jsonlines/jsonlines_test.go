@@ -82,7 +82,7 @@ func TestReadReportsEveryProblemOfALine(t *testing.T) {
 			api.Problems{"id: must be a string", "tags: must be an array"}},
 		{"number left out", `{"pays":[{"unit":"hour"}]}`, api.Problems{"pays[0].minimum: is missing"}},
 		{"number as text", `{"pay":{"minimum":"1"}}`, api.Problems{"pay.minimum: must be a number"}},
-		{"bool as text", `{"remote":"true"}`, api.Problems{"remote: must be true or false"}},
+		{"bool as text", `{"remote":"true"}`, api.Problems{`remote: must be true or false; it is "true"`}},
 		{"time without offset", `{"at":"2026-11-20T09:00:00"}`,
 			api.Problems{`at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "2026-11-20T09:00:00" is none`}},
 		{"time with the offset of a day", `{"at":"2026-11-20T09:00:00+24:00"}`,
@@ -90,7 +90,7 @@ func TestReadReportsEveryProblemOfALine(t *testing.T) {
 		{"time as number", `{"at":5}`,
 			api.Problems{"at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z"}},
 		{"several at once", `{"id":1,"remote":{},"pay":[{"a":1}],"x":0}`, api.Problems{
-			"id: must be a string", "remote: must be true or false", "pay: must be an object", "x: is not a known field"}},
+			"id: must be a string", "remote: must be true or false; it is {}", "pay: must be an object", "x: is not a known field"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lines := readAll[record](t, strings.NewReader(c.line))
@@ -172,6 +172,7 @@ func TestFileThatIsWrongAsAWholeHasOneProblem(t *testing.T) {
 		{"long CSV", strings.Repeat("id,at\n", 2000), "the file is not JSON Lines, one JSON object on each line; for CSV, let its name end in .csv"},
 		{"workbook", "PK\x03\x04\x14\x00", "the file is a workbook or a ZIP archive: save the sheet as CSV in UTF-8, or unpack the archive"},
 		{"gzip", "\x1f\x8b\x08\x00", "the file is compressed: unpack it first"},
+		{"carriage returns", "{}\r{}\r", "the lines of the file end with carriage returns alone: save it with line feeds, in a spreadsheet as CSV UTF-8"},
 		{"HTML", "<!DOCTYPE html>\n<html>", "the file is HTML or XML: save the file itself instead of a page about it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -196,6 +197,9 @@ func TestCheckRejectsTextThatReadersUnderstandDifferently(t *testing.T) {
 		`"\ud800\n"`:                 `must not contain \ud800, half of a surrogate pair: write the character itself`,
 		`{"a":1,"b":[],"a":2}`:       `a: is given twice`,
 		`{"a":{"b":1,"\u0062":2}}`:   `a.b: is given twice`,
+		`{"a":1,"A":2}`:              `A: differs from "a" only in case: remove one of them`,
+		`{"link":1,"lin\u212A":2}`:   `linK: differs from "link" only in case: remove one of them`,
+		`[{"É":{"ſs":1,"ss":2}}]`:    `[0].É.ss: differs from "ſs" only in case: remove one of them`,
 		`{"a":"\u0000"}`:             `a: must not contain U+0000`,
 		"{\"a\":\"\xff\"}":           `must be UTF-8`,
 		"{\"a\":\"\xed\xa0\xbd\"}":   `must be UTF-8`, // a surrogate encoded in UTF-8
@@ -207,7 +211,7 @@ func TestCheckRejectsTextThatReadersUnderstandDifferently(t *testing.T) {
 	}
 	require.ErrorContains(t, jsonlines.Check([]byte(`{"\ud83d":1}`)), `must not contain \ud83d, half of a surrogate pair`)
 	for _, text := range []string{
-		` {"a":"\ud83d\ude00 \\ud83d \\\ud83d\ude00 \u00e9","A":{"a":[{"a":1},{"a":[]}]}} `, `"\\"`, `[]`, `null`, `-1.5e3`, `{"":{"":""}}`, "\t[1 , 2]\n",
+		` {"a":"\ud83d\ude00 \\ud83d \\\ud83d\ude00 \u00e9","B":{"a":[{"a":1},{"A":[]}]}} `, `"\\"`, `[]`, `null`, `-1.5e3`, `{"":{"":""}}`, "\t[1 , 2]\n",
 	} {
 		require.NoError(t, jsonlines.Check([]byte(text)), text)
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
+	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -12,8 +14,8 @@ import (
 )
 
 // Check returns an error unless text is one JSON value that can be stored and that every reader understands in the same way: in UTF-8,
-// without U+0000 and halves of surrogate pairs (RFC 8259, section 8.2), and without repeated names. encoding/json replaces halves by U+FFFD
-// and uses the last of the values with a name.
+// without U+0000 and halves of surrogate pairs (RFC 8259, section 8.2), and without names that repeat or differ only in case. encoding/json
+// replaces halves by U+FFFD, ignores the case of a name and uses the last of its values.
 func Check(text []byte) error {
 	if !utf8.Valid(text) {
 		return errors.New("must be UTF-8")
@@ -34,15 +36,19 @@ func Check(text []byte) error {
 func (c *checker) any(at *place) {
 	switch c.peek() {
 	case '{':
-		seen := map[string]bool{}
+		seen := map[string]string{}
 		for c.at++; c.peek() != '}'; c.separator() {
 			literal := c.skip()
 			name := &place{at, string(unquoted(literal)), -1}
 			c.text(literal, name)
-			if seen[name.name] {
+			folded := strings.Map(foldCase, name.name)
+			switch other, again := seen[folded]; {
+			case again && other == name.name:
 				c.problems.Add(name.short(), "is given twice")
+			case again:
+				c.problems.Add(name.short(), "differs from %.40q only in case: remove one of them", other)
 			}
-			seen[name.name] = true
+			seen[folded] = name.name
 			c.separator()
 			c.any(name)
 		}
@@ -58,6 +64,15 @@ func (c *checker) any(at *place) {
 		c.text(c.skip(), at)
 	default:
 		c.skip()
+	}
+}
+
+// foldCase returns the same character for all that strings.EqualFold, and so encoding/json, takes for one.
+func foldCase(r rune) rune {
+	for next := unicode.SimpleFold(r); ; next = unicode.SimpleFold(next) {
+		if next <= r {
+			return next
+		}
 	}
 }
 

@@ -34,6 +34,8 @@ func WrongFile(start []byte, lines bool) string {
 		return "the file is in UTF-16 or UTF-32: save it as UTF-8"
 	case begins("<"):
 		return "the file is HTML or XML: save the file itself instead of a page about it"
+	case bytes.IndexByte(text, '\r') >= 0 && bytes.IndexByte(start, '\n') < 0:
+		return "the lines of the file end with carriage returns alone: save it with line feeds, in a spreadsheet as CSV UTF-8"
 	case !lines && begins("{", "["):
 		return "the file is JSON, and its name or format says CSV: let its name end in .jsonl"
 	case !lines:

@@ -280,6 +280,10 @@ func headerOf(names []string) (header rowHeader, p api.Problems) {
 		p.Add("", "must separate columns by commas")
 		return nil, p
 	}
+	if !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(Columns(), name) }) {
+		p.Add("", "must have the names of the columns, as listings export --format csv writes them; it begins with %.100q", names[0])
+		return nil, p
+	}
 	for _, name := range names {
 		i := slices.IndexFunc(columns, func(c column) bool { return c.name == name })
 		switch {
@@ -369,7 +373,7 @@ func (c column) value(cell string) (any, error) {
 	switch c.kind {
 	case boolean:
 		if !strings.EqualFold(cell, "true") && !strings.EqualFold(cell, "false") {
-			return nil, errors.New("must be true, false or empty")
+			return nil, fmt.Errorf("must be true, false or empty; %.40q is none", cell)
 		}
 		return strings.EqualFold(cell, "true"), nil
 	case number:

@@ -145,7 +145,7 @@ func TestAppendReportsEveryInvalidLineAndRecordsNothing(t *testing.T) {
 		report := s.append(good, "", line("unlisted", "2026-11-01T00:00:00Z", api.Review, api.OutcomeReachable), "{", `{"slug":"a","id":"x"}`,
 			line("a", "2026-11-21T00:00:00Z", api.Review, api.OutcomeVerified))
 		require.Equal(t, api.AppendReport{Rejected: []api.RejectedLine{
-			{Line: 3, ID: "unlisted", Problems: api.Problems{"outcome: must be one of verified, closed, needs-review", "slug: there is no such listing"}},
+			{Line: 3, ID: "unlisted", Problems: api.Problems{"outcome: must be one of verified, closed, needs-review; \"reachable\" is none", "slug: there is no such listing"}},
 			{Line: 4, Problems: api.Problems{"must be one JSON object: unexpected end of JSON input"}},
 			{Line: 5, ID: "a", Problems: api.Problems{"id: is not a known field"}},
 			{Line: 6, ID: "a", Problems: api.Problems{"checkedAt: must not be in the future: the clock of the service reads 2026-11-20T12:00:00Z"}},

@@ -178,3 +178,26 @@ func TestReplacedReviewNeedsNoOpinion(t *testing.T) {
 		require.False(t, s.sendOpinion("ben", request.EventID, opinionLine(request.ID, 31, "true")).Report.Applied)
 	})
 }
+
+func TestUndoneReviewDoesNotReplaceTheDrawnOne(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		request := s.drawReview("undone")
+		reviewThenUndo := func(actor, newest string, minute int, remote string) (undone string) {
+			review := s.review(actor, newest, opinionLine(request.ID, minute, remote)).Report.EventID
+			body, err := json.Marshal(api.ReviewAppend{Actor: actor, Undoes: review, Review: json.RawMessage(fmt.Sprintf(
+				`{"slug":%q,"checkedAt":"2026-11-19T10:%02d:30Z","checkType":"review","outcome":"needs-review","sourceUrls":[],"facts":null,"note":"","lastEventId":%q}`,
+				request.ID, minute, review))})
+			require.NoError(t, err)
+			return servicetest.Read[api.ReviewAppended](s.Do(http.MethodPost, "/internal/v1/reviews", string(body))).Report.EventID
+		}
+		newest := reviewThenUndo("ann", reviewThenUndo("cy", request.EventID, 20, "true"), 25, "false")
+		require.Equal(t, request.EventID, s.opinionRequests("ben")[0].EventID, "the review is in effect again")
+
+		body := strings.Replace(opinionLine(request.ID, 30, "false"), `"note"`, fmt.Sprintf(`"lastEventId":%q,"note"`, newest), 1)
+		text, err := json.Marshal(api.ReviewAppend{Actor: "ben", Review: json.RawMessage(body), SecondOpinionOf: request.EventID})
+		require.NoError(t, err)
+		done := servicetest.Read[api.ReviewAppended](s.Do(http.MethodPost, "/internal/v1/reviews", string(text)))
+		require.True(t, done.Report.Applied)
+		require.Equal(t, []string{"remote"}, done.Report.Disagree, "it is compared with the review in effect, not with the undone one")
+	})
+}

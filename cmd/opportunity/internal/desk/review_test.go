@@ -140,7 +140,7 @@ func TestReviewWithProblemsKeepsItsInput(t *testing.T) {
 	require.Equal(t, []string{"half <done>", "false", "gone"}, []string{again.Get("note"), again.Get("fact.remote"), again.Get("mark.1")})
 	require.Empty(t, s.api.sent("POST /reviews/records/maple"))
 
-	rejected := api.ReviewReport{AppendReport: api.AppendReport{Rejected: []api.RejectedLine{{Problems: api.Problems{"facts.pay.minimum: must not be negative"}}}}}
+	rejected := api.ReviewReport{AppendReport: api.AppendReport{Rejected: []api.RejectedLine{{Problems: api.Problems{"facts.pay.minimum: -1 must not be negative"}}}}}
 	s.api.respond("POST /reviews/records/maple", rejected)
 	resp = b.post("/reviews/maple", unchanged(again))
 	require.Equal(t, http.StatusUnprocessableEntity, resp.StatusCode)

@@ -148,7 +148,7 @@ func TestReviewWithoutEvidenceIsNotSent(t *testing.T) {
 		{nil, "a: sourceUrls: a verified review needs at least one source URL"},
 		{[]string{"--set", "remote=true"}, "a: sourceUrls: a verified review needs at least one source URL"},
 		{[]string{"--source", "https://a.example", "--facts", partial}, "a: facts: countryEligibility, degreeRequired, "},
-		{[]string{"--source", "https://a.example", "--set", "remote=ture"}, "a: facts.remote: must be true or false"},
+		{[]string{"--source", "https://a.example", "--set", "remote=ture"}, "a: facts.remote: must be true or false; it is \"ture\""},
 		{[]string{"--source", "https://a.example", "--set", `countryEligibility=[{"country":"US","status":"ineligible"}]`},
 			"a: facts.countryEligibility[0].sourceUrls: an ineligible country needs at least one source URL"},
 	} {

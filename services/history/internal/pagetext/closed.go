@@ -125,6 +125,10 @@ var (
 		// The program is closed; all positions have been filled; registration has been closed.
 		`(^|[^Pf])D-{0,4}[ops]-{0,6}A?b~{0,3}([cjH]|F($|[^opesh]))`, `[eyrl]-{0,6}b~{0,3}(c|F($|[^opesh]))`,
 		`sb~{0,2}F($|[^opesh])`,
+		// The deadline for applications was May 4.
+		`k[^|zq]{0,3}[ey][^|zq]{0,3}c`, `ek[^|zq]{0,2}c`,
+		// New people cannot apply.
+		`th~{0,2}(I|nI)~{0,2}[ye](u|\||$)`,
 		// The program ended; the site will close; application period ended; Position closed;
 		// Program status: closed; closed to new applicants.
 		`(^|[^Pf])D-{0,3}([op]c|[op]-{0,4}H|o-{0,3}K([_Pf|]|$))`, `[erl]_?c`,
@@ -163,6 +167,7 @@ var (
 	country   = regexp.MustCompile(`\bUS\b|\bU\.S\.(A\.)?`) // unlike the pronoun
 	amount    = regexp.MustCompile(`^(de )?\d`)
 	year      = regexp.MustCompile(`^20\d\d$`)
+	onDay     = regexp.MustCompile(`^(was|etait) (on |le |(midnight|minuit|\w+day|\w+di) ,? ?)*(jan|feb|fe?v|mar|apr|avr|may|mai|jui?n|jul|aug|aou|sep|oct|nov|dec|\d)`)
 	peopleEnd = regexp.MustCompile(`...(ers|ors|ists|eurs|istes|rices)$`)
 )
 
@@ -173,6 +178,9 @@ func classify(sentence string) string {
 	classes := make([]byte, 0, len(words))
 	for clause := 0; len(words) > 0; {
 		class, n := lookUp(words)
+		if class == 'b' && bytes.IndexByte(classes[clause:], 'k') >= 0 && onDay.MatchString(strings.Join(words, " ")) {
+			class = 'c'
+		}
 		words = words[n:]
 		last := byte('|') // word that is not an adverb
 		if before := bytes.TrimRight(classes, "_ut"); len(before) > 0 {

@@ -44,7 +44,7 @@ var lexicon = func() map[string]byte {
 		// to apply
 		'y': `apply register join sign_up_for enroll postuler postulez s_inscrire inscrire inscrivez candidater`,
 		// people
-		'h': `people accounts personne personnes membre+ responses reponses candidat+ candidate+ participant+
+		'h': `people user+ utilisateur+ accounts personne personnes membre+ responses reponses candidat+ candidate+ participant+
 			applicant+ client+ freelance+ contributeur+ testeur+ traducteur+ chauffeur+ vendeur+ livreur+ partner+
 			partenaires host+ staff talent`,
 		// to be
@@ -72,6 +72,8 @@ var lexicon = func() map[string]byte {
 		'F': `full fully_staffed fully_booked at_capacity complet complets affiche_complet reached_capacity
 			reached_our_capacity reached_maximum_capacity reached_full_capacity atteint_notre_capacite
 			atteint_sa_capacite capacite_maximale`,
+		// a deadline, which has passed if it was on a day
+		'k': `deadline+ closing_date date_limite date_de_cloture date_butoir`,
 		// ended, also without a verb before it
 		'H': `shut_down shutdown closed_down a_ferme a_expire a_pris_fin prend_fin`,
 		// the whole business ended
@@ -121,7 +123,7 @@ var lexicon = func() map[string]byte {
 		// no
 		'0': `0 no aucun aucune pas_de pas_d`,
 		// cannot
-		'I': `cannot ca_not impossible_de not_possible_to pouvez_pas unable_to`,
+		'I': `cannot ca_not impossible_de not_possible_to pouvez_pas peuvent_pas unable_to`,
 		// to offer
 		'O': `offer offering able_to_offer offrons`,
 		// a channel
@@ -131,14 +133,14 @@ var lexicon = func() map[string]byte {
 		// the start of a clause about something else
 		'z': `that which who whose qui que qu dont never jamais`,
 		// a condition, which holds for what follows in the sentence
-		'q': `if when whenever unless si lorsque lorsqu quand des_que une_fois in_case as_soon_as`,
+		'q': `if when whenever unless si lorsque lorsqu quand des_que une_fois once in_case as_soon_as`,
 		// possibly, or at another time
-		'Q': `may might could would should whether until before after once must doit peut peuvent pouvons pourrait
+		'Q': `may might could would should whether until before after must doit peut peuvent pouvons pourrait
 			pourrions reserve avant apres jusqu_a tant_que why how pourquoi reserves`,
 		// words that look like those of another class
 		'_': `orders others offers answers papers vouchers numbers letters visitors computers errors customers
 			careers employers servers covers winners of_course your_interest votre_interet until_further_notice
-			jusqu_a_nouvel_ordre can_apply_again full_time full_service temps_complet not_only non_seulement
+			jusqu_a_nouvel_ordre can_apply_again full_time full_service temps_complet not_only non_seulement once_again
 			no_matter no_fee no_fees`,
 		// the author of a testimonial
 		'i': `i my me je j mon ma`,
@@ -154,7 +156,8 @@ var lexicon = func() map[string]byte {
 			philippines filipino nigeria kenya south_africa africa asia asian latin_america poland portugal
 			netherlands belgium switzerland sweden norway denmark finland austria greece turkey ukraine russia israel
 			egypt morocco pakistan bangladesh indonesia vietnam thailand malaysia singapore hong_kong taiwan
-			argentina colombia chile peru jamaica uae dubai saudi_arabia etats_unis royaume_uni americain+
+			argentina colombia chile peru jamaica uae dubai saudi_arabia french francais+ romania ghana ethiopia czech hungary qatar
+			iran iraq sri_lanka nepal cuba venezuela ecuador bolivia roumanie ghana etats_unis royaume_uni americain+
 			americaine+ britannique+ angleterre irlande europeen+ europeenne+ inde australie allemagne allemand+
 			espagne italie mexique bresil japon chine afrique asie belgique belge+ suisse+ maroc algerie tunisie
 			senegal cote_d_ivoire haiti luxembourg quebec quebecois ontario alberta british_columbia

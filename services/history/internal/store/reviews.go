@@ -114,9 +114,9 @@ func secondOpinion(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (do
 		return done, nil, err
 	}
 	differs := []string{}
-	if first.Outcome == api.OutcomeVerified { // otherwise its author took it back, and there is nothing to disagree with
+	if first != nil && first.Outcome == api.OutcomeVerified { // otherwise its author took it back, and there is nothing to disagree with
 		var texts []api.ComparedTexts
-		if differs, texts = event.Differences(first, p.Line.Event, p.SameTexts); len(texts) > 0 {
+		if differs, texts = event.Differences(*first, p.Line.Event, p.SameTexts); len(texts) > 0 {
 			return done, nil, &event.TextsError{Texts: texts}
 		}
 	}
