@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -116,10 +118,19 @@ func describe(t reflect.Type) []Setting {
 // Address returns an error unless value is the URL of a service: http or https, without a trailing slash. It accepts an empty value; the
 // "required" tag reports that.
 func Address(name, value string) error {
-	if value == "" || api.ValidURL(value) && !strings.HasSuffix(value, "/") {
+	if value == "" || api.ValidURL(value) && !strings.HasSuffix(value, "/") && validPort(value) {
 		return nil
 	}
-	return fmt.Errorf("%s must be an http or https URL without a trailing slash", name)
+	return fmt.Errorf("%s must be an http or https URL without a trailing slash, with a port from 1 to 65535 or none", name)
+}
+
+func validPort(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	n, err := strconv.ParseUint(u.Port(), 10, 16)
+	return u.Port() == "" || err == nil && n > 0
 }
 
 // Prefixes parses address ranges such as 10.0.0.0/8. The error names the first invalid range.

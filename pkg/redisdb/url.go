@@ -1,6 +1,7 @@
 package redisdb
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -31,7 +32,7 @@ func parse(text string) (server, error) {
 	switch u.Scheme {
 	case "redis", "rediss":
 		o, err := redis.ParseURL(text)
-		if err != nil {
+		if n, wrong := strconv.ParseUint(cmp.Or(u.Port(), "6379"), 10, 16); err != nil || wrong != nil || n == 0 {
 			return server{}, errors.New("OPPORTUNITY_REDIS_URL must be redis://[user:password@]host:port[/number], or the same with rediss://")
 		}
 		return server{single: o}, nil

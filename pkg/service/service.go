@@ -6,7 +6,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"opportunity.internal/pkg/certificate"
 	"opportunity.internal/pkg/database"
@@ -79,13 +82,30 @@ func (d Definition[C]) migrate(ctx context.Context, base Base) error {
 // checkTime limits the duration of check.
 const checkTime = 10 * time.Second
 
-// check returns an error for everything that would prevent the service from working.
-func (d Definition[C]) check(ctx context.Context, cfg C) error {
-	return d.with(ctx, d.Base(cfg), func(r *Runtime) error {
+// check returns an error for everything that would prevent the service from working. With settingsOnly it connects to nothing, so it works
+// before the first start.
+func (d Definition[C]) check(ctx context.Context, cfg C, settingsOnly bool) error {
+	base := d.Base(cfg)
+	if err := base.check(); err != nil || settingsOnly {
+		return err
+	}
+	return d.with(ctx, base, func(r *Runtime) error {
 		ctx, cancel := context.WithTimeout(ctx, checkTime)
 		defer cancel()
 		return errors.Join(r.servingRole(ctx), d.Check(ctx, r, cfg))
 	})
+}
+
+// check returns an error unless the ports are valid and the certificates can be read.
+func (b Base) check() error {
+	log, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
+	_, err1 := certificate.OpenRoots(b.Peers, time.Now, log, registry)
+	_, err2 := certificate.OpenServer(b.TLS, time.Now, log, registry)
+	errs := []error{err1, err2}
+	for _, p := range append(b.Server.Ports(), b.Ports...) {
+		errs = append(errs, p.Validate())
+	}
+	return errors.Join(errs...)
 }
 
 // with calls work with a new Runtime, and cleans up after it.

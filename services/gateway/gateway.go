@@ -40,7 +40,7 @@ var definition = service.Definition[Config]{
 	Base: func(c Config) service.Base {
 		return service.Base{
 			Server: c.Server, Telemetry: c.Telemetry, Peers: c.Peers, Now: c.Now,
-			Ports: []server.Port{{Name: adminPort, Address: c.AdminListen, Listener: c.AdminListener}},
+			Ports: []server.Port{{Name: adminPort, Setting: "OPPORTUNITY_ADMIN_LISTEN", Address: c.AdminListen, Listener: c.AdminListener}},
 		}
 	},
 }
