@@ -85,7 +85,9 @@ func TestSettingsAreCheckedWithoutStores(t *testing.T) {
 		maps.Copy(set, changes)
 		return service.Definition[withStore]{
 			Name: "test", Migrations: fstest.MapFS{},
-			Base:  func(s withStore) service.Base { return service.Base{Database: s.Database, Server: s.Server, TLS: s.TLS} },
+			Base: func(s withStore) service.Base {
+				return service.Base{Database: s.Database, Server: s.Server, TLS: s.TLS}
+			},
 			Check: func(context.Context, *service.Runtime, withStore) error { return errors.New("a peer was needed") },
 		}.Main(t.Context(), func(name string) (string, bool) { v, ok := set[name]; return v, ok }, []string{"check", "--settings"}, nil)
 	}

@@ -5,6 +5,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"time"
@@ -92,8 +93,15 @@ func (d Definition[C]) check(ctx context.Context, cfg C, settingsOnly bool) erro
 	return d.with(ctx, base, func(r *Runtime) error {
 		ctx, cancel := context.WithTimeout(ctx, checkTime)
 		defer cancel()
-		return errors.Join(r.servingRole(ctx), d.Check(ctx, r, cfg))
+		return errors.Join(r.checkDatabase(ctx), d.Check(ctx, r, cfg))
 	})
+}
+
+func (r *Runtime) checkDatabase(ctx context.Context) error {
+	if err := r.servingRole(ctx); err != nil {
+		return fmt.Errorf("database %s: %w", r.DB.Where, err)
+	}
+	return nil
 }
 
 // check returns an error unless the ports are valid and the certificates can be read.
@@ -115,6 +123,13 @@ func (d Definition[C]) with(ctx context.Context, base Base, work func(*Runtime) 
 		return err
 	}
 	r := &Runtime{Telemetry: tel, Now: base.Now, name: d.Name, migrations: d.Migrations}
+	loops := func(name, help string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"loop"})
+		tel.Registry.MustRegister(g)
+		return g
+	}
+	r.successes = loops("background_loop_success_timestamp_seconds", "Latest success of a background loop, or the start of the process.")
+	r.intervals = loops("background_loop_interval_seconds", "Interval of a background loop.")
 	defer r.cleanUp(context.WithoutCancel(ctx))
 	r.Cleanup(func(ctx context.Context) { _ = tel.Shutdown(ctx) }) // spans that cannot be sent are lost
 	if r.Now == nil {

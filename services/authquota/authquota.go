@@ -89,7 +89,7 @@ func start(r *service.Runtime, cfg Config) error {
 		return err
 	}
 	// Redis is not a readiness check: without it, revocations must still reach this process to be saved.
-	r.Ready.Add("schema", r.SchemaCurrent)
+	r.Ready.Add("schema", r.SchemaReady)
 	r.Ready.Report(p.mails.Fault)
 	r.Ready.Report(func() string { return *p.sealed.Load() })
 	api := p.database.operators(p.marks.guard.Handler(newAPI(cfg, settings, p, errorWriter, &r.Ready), errorWriter), errorWriter)
