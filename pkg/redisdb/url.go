@@ -89,17 +89,24 @@ func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
 
 // plaintext reports whether connections send data over a network without TLS.
 func (s server) plaintext() bool {
-	var addresses []string
 	var config *tls.Config
 	if s.single != nil {
-		addresses, config = []string{s.single.Addr}, s.single.TLSConfig
+		config = s.single.TLSConfig
 	} else {
-		addresses, config = s.failover.SentinelAddrs, s.failover.TLSConfig
+		config = s.failover.TLSConfig
 	}
-	return config == nil && slices.ContainsFunc(addresses, func(address string) bool {
+	return config == nil && slices.ContainsFunc(s.addresses(), func(address string) bool {
 		host, _, err := net.SplitHostPort(address)
 		return err != nil || !api.IsLoopback(host)
 	})
+}
+
+// addresses returns the address of the server, or those of the Sentinels.
+func (s server) addresses() []string {
+	if s.single != nil {
+		return []string{s.single.Addr}
+	}
+	return s.failover.SentinelAddrs
 }
 
 // open creates a client whose new connections are passed to connected.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -45,9 +46,20 @@ func (d Definition[C]) Main(ctx context.Context, lookup func(string) (string, bo
 	case name == "ready":
 		return ready(ctx, lookup)
 	case name == "serve":
-		verb.Run = func(ctx context.Context, cfg C, _ []string) error { return d.Run(ctx, cfg) }
+		verb.Run = func(ctx context.Context, cfg C, _ []string) error {
+			return d.run(ctx, cfg, func(r *Runtime) {
+				for _, warning := range config.Unknown(os.Environ()) {
+					r.Log.WarnContext(ctx, warning)
+				}
+			})
+		}
 	case name == "check":
-		verb.Run = func(ctx context.Context, cfg C, _ []string) error { return d.check(ctx, cfg, settingsOnly) }
+		verb.Run = func(ctx context.Context, cfg C, _ []string) error {
+			for _, warning := range config.Unknown(os.Environ()) {
+				fmt.Fprintln(os.Stderr, d.Name+": warning:", warning)
+			}
+			return d.check(ctx, cfg, settingsOnly)
+		}
 	default:
 		return d.usage(own)
 	}

@@ -42,6 +42,11 @@ type Base struct {
 // Run serves until ctx ends, and then drains. It does not migrate the database: the loops wait for the schema. Every listener of cfg is
 // closed when Run returns, also after an error.
 func (d Definition[C]) Run(ctx context.Context, cfg C) error {
+	return d.run(ctx, cfg, func(*Runtime) {})
+}
+
+// run is Run with a function that is called before the start.
+func (d Definition[C]) run(ctx context.Context, cfg C, before func(*Runtime)) error {
 	base := d.Base(cfg)
 	ports, err := server.Open(ctx, append(base.Server.Ports(), base.Ports...))
 	if err != nil {
@@ -49,6 +54,7 @@ func (d Definition[C]) Run(ctx context.Context, cfg C) error {
 	}
 	defer server.Close(ports)
 	return d.with(ctx, base, func(r *Runtime) error {
+		before(r)
 		if err := d.Start(r, cfg); err != nil {
 			return err
 		}

@@ -107,7 +107,7 @@ func check(ctx context.Context, r *service.Runtime, cfg Config) error {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	errs := []error{redis.Ping(ctx).Err()}
+	errs := []error{cfg.Redis.Check(ctx, redis)}
 	if r.SchemaCurrent(ctx) == nil {
 		errs = append(errs, checkSealed(ctx, r.DB, settings.box))
 	}

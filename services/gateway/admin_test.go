@@ -242,8 +242,8 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	err := gateway.Main(t.Context(), func(n string) (string, bool) { v, ok := good[n]; return v, ok }, []string{"check"})
-	for _, missing := range []string{"redis", "catalog", "history", "authquota"} {
-		require.ErrorContains(t, err, missing+":")
+	for _, missing := range []string{"redis: 127.0.0.1:6379", "catalog: http://127.0.0.1:1", "history: http://127.0.0.1:2", "authquota: http://127.0.0.1:3"} {
+		require.ErrorContains(t, err, missing+": ")
 	}
 	require.ErrorContains(t, gateway.Main(t.Context(), nil, nil), "usage")
 

@@ -283,18 +283,13 @@ func check(ctx context.Context, r *service.Runtime, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
-	if err := counters.Ping(ctx).Err(); err != nil {
-		errs = append(errs, fmt.Errorf("redis: %w", err))
-	}
+	errs := []error{cfg.Redis.Check(ctx, counters)}
 	for name, base := range cfg.services() {
 		err := r.CheckPeer(ctx, name, base, cfg.Tokens)
 		if err == nil && name == peer.Authquota {
 			err = checkSettings(ctx, r, cfg)
 		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
-		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
