@@ -78,6 +78,6 @@ func TestAddressIsAPrefixOfOtherAddresses(t *testing.T) {
 		"https://x.example?x", "https://x.example?", "https://x.example/base?x=1", "https://x.example#x", "https://x.example/base#", "https://x.example/?#",
 	} {
 		err := config.Address("OPPORTUNITY_PUBLIC_URL", invalid)
-		require.EqualError(t, err, "OPPORTUNITY_PUBLIC_URL must be an http or https URL without a trailing slash, a query or a fragment", invalid)
+		require.EqualError(t, err, "OPPORTUNITY_PUBLIC_URL must be an http or https URL without a trailing slash, a query or a fragment, with a port from 1 to 65535 or none", invalid)
 	}
 }

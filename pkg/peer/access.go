@@ -51,7 +51,7 @@ var rules = map[string][]Rule{
 		{"/account/", []string{Gateway}},
 		{"/internal/v1/principals", []string{Gateway}},
 		{"/internal/v1/key-digests", []string{Gateway}},
-		{"/internal/v1/tiers", []string{Gateway}},
+		{"/internal/v1/settings", []string{Gateway}},
 		{"/internal/v1/served", []string{Gateway}},
 		{"/internal/v1/usage/", []string{Gateway}},
 		{"/internal/v1/usage-batches", []string{Gateway}},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -108,7 +109,7 @@ func (r *Ready) Missing(ctx context.Context) []string {
 	all.Wait()
 	var out []string
 	for _, name := range missing {
-		if name != "" {
+		if name != "" && !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}

@@ -36,13 +36,26 @@ const (
 // Port is an address on which a service listens.
 type Port struct {
 	Name     string // in logs
+	Setting  string // the environment variable of Address
 	Address  string
 	Listener net.Listener // used instead of the address, unless nil
 }
 
 // Ports returns the ports of c.
 func (c Config) Ports() []Port {
-	return []Port{{OperationsPort, c.OperationsListen, c.OperationsListener}, {ServicePort, c.Listen, c.Listener}}
+	return []Port{
+		{OperationsPort, "OPPORTUNITY_OPERATIONS_LISTEN", c.OperationsListen, c.OperationsListener},
+		{ServicePort, "OPPORTUNITY_LISTEN", c.Listen, c.Listener},
+	}
+}
+
+// Validate returns an error unless the address has a port from 0 to 65535. It resolves no name.
+func (p Port) Validate() error {
+	_, port, err := net.SplitHostPort(p.Address)
+	if _, wrong := net.LookupPort("tcp", port); p.Listener == nil && (err != nil || wrong != nil) {
+		return fmt.Errorf("%s: %q must be host:port or :port, with a port up to 65535", p.Setting, p.Address)
+	}
+	return nil
 }
 
 // Open returns the ports with a listener each. On an error it closes all listeners.
@@ -55,7 +68,7 @@ func Open(ctx context.Context, ports []Port) ([]Port, error) {
 		ln, err := new(net.ListenConfig).Listen(ctx, "tcp", p.Address)
 		if err != nil {
 			Close(ports)
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", p.Setting, err)
 		}
 		ports[i].Listener = ln
 	}

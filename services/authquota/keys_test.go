@@ -98,6 +98,17 @@ func TestDefaultsOfAKey(t *testing.T) {
 	})
 }
 
+// A gateway compares these settings with its own.
+func TestSharedSettings(t *testing.T) {
+	onStores(t, func(t *testing.T, s *stores) {
+		svc := s.start(t, func(c *authquota.Config) { c.Tiers, c.OlderKeys, c.TermsVersion = "free=20/200/5", "sk-[a-z]+", "2" })
+		got := servicetest.Read[api.SharedSettings](svc.do(http.MethodGet, "/internal/v1/settings", nil))
+		require.Equal(t, api.Limits{PerMinute: 20, PerDay: 200, PageSize: 5}, got.Tiers[0].Limits)
+		require.Equal(t, apikey.Fingerprints([][]byte{pepper}), got.Peppers)
+		require.Equal(t, []string{"sk-[a-z]+", "2"}, []string{got.OlderKeys, got.TermsVersion})
+	})
+}
+
 func TestAnExpiredKeyIsAnswered(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
 		var at atomic.Pointer[time.Time]

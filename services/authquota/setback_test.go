@@ -209,7 +209,7 @@ func TestRestoreOfBothStoresIsNoticedByAGateway(t *testing.T) {
 		svc.issue(nil)
 
 		tiers := func() servicetest.Response {
-			return svc.doAs(http.MethodGet, "/internal/v1/tiers", nil,
+			return svc.doAs(http.MethodGet, "/internal/v1/settings", nil,
 				http.Header{api.SeenMarksHeader: {seen}, "Authorization": {"Bearer " + servicetest.Token(peer.Gateway)}})
 		}
 		tiers().RequireError("service_unavailable")

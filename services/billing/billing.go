@@ -56,7 +56,7 @@ func start(r *service.Runtime, cfg Config) error {
 	if err := c.serve(cfg); err != nil {
 		return err
 	}
-	r.Ready.Add("schema", r.SchemaCurrent)
+	r.Ready.Add("schema", r.SchemaReady)
 	r.Ready.Add("processor", c.offerReady)
 	api := httpapi.API{
 		Errors: problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}, Sales: c.sales,

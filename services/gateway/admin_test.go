@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -241,8 +242,18 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	err := gateway.Main(t.Context(), func(n string) (string, bool) { v, ok := good[n]; return v, ok }, []string{"check"})
-	for _, missing := range []string{"redis", "catalog", "history", "authquota"} {
-		require.ErrorContains(t, err, missing+":")
+	for _, missing := range []string{"redis: 127.0.0.1:6379", "catalog: http://127.0.0.1:1", "history: http://127.0.0.1:2", "authquota: http://127.0.0.1:3"} {
+		require.ErrorContains(t, err, missing+": ")
 	}
 	require.ErrorContains(t, gateway.Main(t.Context(), nil, nil), "usage")
+
+	w := newEnvironment(t)
+	good["OPPORTUNITY_REDIS_URL"], good["OPPORTUNITY_AUTHQUOTA_URL"] = w.redis.URL, w.authquota.URL
+	good["OPPORTUNITY_CATALOG_URL"], good["OPPORTUNITY_HISTORY_URL"] = w.catalog.URL, w.history.URL
+	check := func() error {
+		return gateway.Main(t.Context(), func(n string) (string, bool) { v, ok := good[n]; return v, ok }, []string{"check"})
+	}
+	require.NoError(t, check())
+	good["OPPORTUNITY_KEY_PEPPERS"] = hex.EncodeToString(otherPepper)
+	require.ErrorContains(t, check(), "OPPORTUNITY_KEY_PEPPERS of gateway and authquota differ")
 }

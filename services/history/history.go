@@ -82,7 +82,7 @@ func start(r *service.Runtime, cfg Config) error {
 		return err
 	}
 	r.Registry.MustRegister(appended(events), storedMetrics{events, store.NewLinkChecks(r.DB), log})
-	r.Ready.Add("schema", r.SchemaCurrent)
+	r.Ready.Add("schema", r.SchemaReady)
 
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	engine := web.New(problems)

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -143,7 +144,28 @@ func (d *deployment) load(dir *datadir.Dir, fixed map[string]string) error {
 	d.authquota, invalid[2] = config.Load[authquota.Config](settings("authquota"))
 	d.billing, invalid[3] = config.Load[billing.Config](settings("billing"))
 	d.gateway, invalid[4] = config.Load[gateway.Config](settings("gateway"))
-	return errors.Join(invalid[:]...)
+	return distinct(invalid[:])
+}
+
+// distinct joins errors, each once: several services have the same setting.
+func distinct(errs []error) error {
+	var all []error
+	var add func(error)
+	add = func(err error) {
+		if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only joined errors are split
+			for _, e := range several.Unwrap() {
+				add(e)
+			}
+			return
+		}
+		if err != nil && !slices.ContainsFunc(all, func(other error) bool { return other.Error() == err.Error() }) {
+			all = append(all, err)
+		}
+	}
+	for _, err := range errs {
+		add(err)
+	}
+	return errors.Join(all...)
 }
 
 // attach sets what a service gets besides its settings: open listeners, the log, and the end of the first start.

@@ -61,3 +61,10 @@ func TestLinkChecksCanBeTurnedOff(t *testing.T) {
 	_, err := linkChecksEnabled()
 	require.ErrorContains(t, err, linkChecksSetting)
 }
+
+func TestSettingsErrorsOfSeveralServicesAreReportedOnce(t *testing.T) {
+	one, two := errors.New("OPPORTUNITY_LOG_LEVEL: use DEBUG"), errors.New("OPPORTUNITY_TIERS: x")
+	err := distinct([]error{nil, errors.Join(one, two), errors.Join(errors.Join(errors.New(one.Error())), nil), one})
+	require.EqualError(t, err, "OPPORTUNITY_LOG_LEVEL: use DEBUG\nOPPORTUNITY_TIERS: x")
+	require.NoError(t, distinct([]error{nil, nil}))
+}

@@ -9,10 +9,10 @@ import (
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
-// tiers returns the tier table in effect, for the documentation served by the gateway.
-func (a API) tiers(g *gin.Context) (web.Reply, error) {
+// settings returns the settings that the gateway shares or follows.
+func (a API) settings(g *gin.Context) (web.Reply, error) {
 	_, err := params.Read(g.Request.URL.RawQuery)
-	return web.Reply{JSON: a.Tiers.List()}, err
+	return web.Reply{JSON: a.Shared}, err
 }
 
 // served returns how many calls failed on each day, for the status page of the gateway.
