@@ -95,7 +95,10 @@ type Saved struct {
 // ahead while it verifies. It needs little memory for each listing, and none for each event. It
 // returns an error only if source does.
 func Run(ctx context.Context, source Source, keys checkpoint.Keys, saved []Saved, lost []Finding) (Report, error) {
-	a := &auditor{source: source, keys: keys, listings: map[string]*listing{}, next: 1, tileAt: -1, damaged: span{from: -1}, unmatched: -1, findings: lost}
+	a := &auditor{
+		source: source, keys: keys, listings: map[string]*listing{}, findings: lost,
+		next: 1, tileAt: -1, damaged: span{from: -1}, unmatched: -1,
+	}
 	for _, s := range saved {
 		c, err := keys.Open(s.Note)
 		if err != nil {
@@ -158,7 +161,7 @@ type auditor struct {
 	kept      int64 // size of the last saved checkpoint that matches the tree
 	resigned  bool  // an older checkpoint contradicts the newest one
 	damaged   span  // the last range whose tile does not match; from is -1 before any
-	unmatched int64 // index of the first event whose tile does not match, and which no matching checkpoint covers; -1 for none
+	unmatched int64 // index of the first event without a matching tile or a later matching checkpoint; -1: none
 	events    int64
 	valid     int // stored checkpoints
 	listings  map[string]*listing
@@ -264,10 +267,12 @@ func (a *auditor) end(stored []checkpoint.Checkpoint) error {
 		return err
 	}
 	a.reportDamage()
-	next := tlog.Tile{H: torchwood.TileHeight, N: a.newest.N / torchwood.TileWidth, W: int(a.newest.N%torchwood.TileWidth) + 1}
+	number, width := a.newest.N/torchwood.TileWidth, int(a.newest.N%torchwood.TileWidth)+1
+	next := tlog.Tile{H: torchwood.TileHeight, N: number, W: width}
 	_, err = a.source.Tiles(context.Background(), []tlog.Tile{next})
 	if err == nil {
-		a.addFinding(Checkpointed, ref{}, "the log has tiles of events that no valid checkpoint covers: checkpoints above %d events are missing", a.newest.N)
+		a.addFinding(Checkpointed, ref{},
+			"the log has tiles of events that no valid checkpoint covers: checkpoints above %d events are missing", a.newest.N)
 	}
 	if errors.Is(err, checkpoint.ErrNoTile) {
 		return nil
@@ -296,7 +301,9 @@ func (a *auditor) skip(to int64, stored []checkpoint.Checkpoint) ([]checkpoint.C
 
 // addEvent compares the next event with the log. leaf is nil if the event contradicts itself. It
 // returns the checkpoints that remain to be compared.
-func (a *auditor) addEvent(r *event.Record, leaf []byte, stored []checkpoint.Checkpoint) ([]checkpoint.Checkpoint, error) {
+func (a *auditor) addEvent(
+	r *event.Record, leaf []byte, stored []checkpoint.Checkpoint,
+) ([]checkpoint.Checkpoint, error) {
 	a.events++
 	if own := a.listings[r.Slug]; own != nil {
 		own.events++
@@ -370,7 +377,8 @@ func (a *auditor) damage(s span) {
 
 func (a *auditor) reportDamage() {
 	if a.damaged.from >= 0 {
-		a.addFinding(Checkpointed, ref{}, "the stored tiles of the events %d to %d do not match the newest checkpoint", a.damaged.from+1, a.damaged.to)
+		a.addFinding(Checkpointed, ref{}, "the stored tiles of the events %d to %d do not match the newest checkpoint",
+			a.damaged.from+1, a.damaged.to)
 	}
 }
 
@@ -393,7 +401,8 @@ func (a *auditor) grow(leaf tlog.Hash, known bool, stored []checkpoint.Checkpoin
 		case c.Hash == a.tree.root():
 			a.kept = size
 		default:
-			a.addFinding(Event, ref{sequence: a.kept + 1}, "some of the events %d to %d differ from those of the checkpoint in %s", a.kept+1, size, c.name)
+			a.addFinding(Event, ref{sequence: a.kept + 1}, "some of the events %d to %d differ from those of the checkpoint in %s",
+				a.kept+1, size, c.name)
 		}
 	}
 	return stored
@@ -410,11 +419,12 @@ func (a *auditor) compare(c checkpoint.Checkpoint) {
 	case a.unmatched >= 0:
 		from := max(a.unmatched, a.matched) + 1
 		to := min(a.damaged.to, c.N)
-		a.addFinding(Event, ref{sequence: from}, "some of the events %d to %d were changed together with the tiles of the log", from, to)
+		a.addFinding(Event, ref{sequence: from}, "some of the events %d to %d were changed together with the tiles of the log",
+			from, to)
 		a.broken = true
 	case !a.resigned:
-		a.addFinding(Checkpointed, ref{}, "the log has signed two histories of its first %d events: a checkpoint of %s contradicts the newest one",
-			c.N, c.MadeAt.Format(time.DateOnly))
+		a.addFinding(Checkpointed, ref{},
+			"the log has signed two histories of its first %d events: a checkpoint of %s contradicts the newest one", c.N, c.MadeAt.Format(time.DateOnly))
 		a.resigned = true
 	}
 }

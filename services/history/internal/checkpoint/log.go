@@ -50,7 +50,9 @@ type Store interface {
 	// PublishedCheckpoint returns the newest checkpoint of an origin that was made before unseen or
 	// has a number of cosignatures of the witnesses. It has size 0 if there is none. A size other
 	// than 0 selects the checkpoint of that size.
-	PublishedCheckpoint(ctx context.Context, origin string, size int64, witnesses []string, threshold int, unseen time.Time) (Checkpoint, error)
+	PublishedCheckpoint(
+		ctx context.Context, origin string, size int64, witnesses []string, threshold int, unseen time.Time,
+	) (Checkpoint, error)
 	// SaveCheckpoint saves a checkpoint with the tiles that grew. It saves nothing and returns
 	// false if the origin has one of the size.
 	SaveCheckpoint(ctx context.Context, c Checkpoint, tiles []tlog.Tile, data [][]byte) (saved bool, err error)

@@ -79,8 +79,9 @@ func (s *Store) PublishedCheckpoint(
 		db = db.Where("size = ?", size)
 	}
 	if len(witnesses) > 0 {
-		db = db.Where("made_at < ? OR (SELECT count(*) FROM log_cosignatures c WHERE c.origin = log_checkpoints.origin AND c.size = log_checkpoints.size AND c.witness IN ?) >= ?",
-			unseen.UnixMicro(), witnesses, threshold)
+		db = db.Where(`made_at < ? OR ? <= (SELECT count(*) FROM log_cosignatures c
+			WHERE c.origin = log_checkpoints.origin AND c.size = log_checkpoints.size AND c.witness IN ?)`,
+			unseen.UnixMicro(), threshold, witnesses)
 	}
 	if c, err = oneCheckpoint(db); err != nil || c.N == 0 {
 		return c, err
@@ -94,7 +95,9 @@ func (s *Store) PublishedCheckpoint(
 
 // SaveCheckpoint saves a checkpoint with the tiles that grew, in one transaction. It saves nothing
 // and returns false if the origin has one of the size.
-func (s *Store) SaveCheckpoint(ctx context.Context, c checkpoint.Checkpoint, tiles []tlog.Tile, data [][]byte) (saved bool, err error) {
+func (s *Store) SaveCheckpoint(
+	ctx context.Context, c checkpoint.Checkpoint, tiles []tlog.Tile, data [][]byte,
+) (saved bool, err error) {
 	rows := make([]logTileRow, len(tiles))
 	for i, t := range tiles {
 		rows[i] = logTileRow{t.L, t.N, data[i]}
@@ -103,13 +106,15 @@ func (s *Store) SaveCheckpoint(ctx context.Context, c checkpoint.Checkpoint, til
 		// Check first, because SQLite's trigger fires before the constraint. On Postgres another
 		// transaction may still come first.
 		var taken int64
-		if err := tx.Model(&logCheckpointRow{}).Where("origin = ? AND size >= ?", c.Origin, c.N).Count(&taken).Error; err != nil {
+		err := tx.Model(&logCheckpointRow{}).Where("origin = ? AND size >= ?", c.Origin, c.N).Count(&taken).Error
+		if err != nil {
 			return err
 		}
 		if taken > 0 {
 			return gorm.ErrDuplicatedKey
 		}
-		if err := tx.Create(&logCheckpointRow{c.Origin, c.N, c.MadeAt.UnixMicro(), c.Note}).Error; err != nil || len(rows) == 0 {
+		err = tx.Create(&logCheckpointRow{c.Origin, c.N, c.MadeAt.UnixMicro(), c.Note}).Error
+		if err != nil || len(rows) == 0 {
 			return err
 		}
 		longer := clause.OnConflict{
@@ -170,13 +175,15 @@ func (s *Store) Cosigned(ctx context.Context, c checkpoint.Checkpoint) (names []
 // LastCosigned returns the size of the newest checkpoint of an origin that a witness has cosigned,
 // 0 if there is none.
 func (s *Store) LastCosigned(ctx context.Context, origin, witness string) (size int64, err error) {
-	err = s.db.WithContext(ctx).Raw("SELECT coalesce(max(size), 0) FROM log_cosignatures WHERE origin = ? AND witness = ?", origin, witness).
-		Scan(&size).Error
+	err = s.db.WithContext(ctx).Raw("SELECT coalesce(max(size), 0) FROM log_cosignatures WHERE origin = ? AND witness = ?",
+		origin, witness).Scan(&size).Error
 	return size, database.Outage(err)
 }
 
 // SaveCosignature saves the first cosignature of a witness of a checkpoint, in base64.
-func (s *Store) SaveCosignature(ctx context.Context, c checkpoint.Checkpoint, witness, signature string, now time.Time) error {
+func (s *Store) SaveCosignature(
+	ctx context.Context, c checkpoint.Checkpoint, witness, signature string, now time.Time,
+) error {
 	row := logCosignatureRow{c.Origin, c.N, witness, signature, now.UnixMicro()}
 	return database.Outage(s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error)
 }
