@@ -17,6 +17,7 @@ type Ready struct {
 	mu       sync.RWMutex
 	checks   []check
 	faults   []func() string
+	notes    []string
 }
 
 type check struct {
@@ -46,6 +47,13 @@ func (r *Ready) Report(fault func() string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.faults = append(r.faults, fault)
+}
+
+// Note adds a text about what is switched off. It is neither a condition nor a fault.
+func (r *Ready) Note(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notes = append(r.notes, text)
 }
 
 // reported returns the texts of the faults.
@@ -116,14 +124,16 @@ func (r *Ready) Missing(ctx context.Context) []string {
 	return out
 }
 
-// ServeHTTP responds with 200 if every condition holds, otherwise with 503 and the names of those that do not. Both have the faults.
+// ServeHTTP responds with 200 if every condition holds, otherwise with 503 and the names of those that do not. Both have the faults
+// and the notes.
 func (r *Ready) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	type state struct {
 		Status  string   `json:"status"`
 		Missing []string `json:"missing,omitempty"`
 		Faults  []string `json:"faults,omitempty"`
+		Notes   []string `json:"notes,omitempty"`
 	}
-	s, status := state{Status: "ready", Faults: r.reported()}, http.StatusOK
+	s, status := state{Status: "ready", Faults: r.reported(), Notes: r.notes}, http.StatusOK
 	if missing := r.Missing(req.Context()); len(missing) > 0 {
 		s.Status, s.Missing, status = "not ready", missing, http.StatusServiceUnavailable
 	}

@@ -48,6 +48,7 @@ type Config struct {
 
 	AdminListener net.Listener     `env:"-"` // if not nil, replaces AdminListen
 	Filled        func() error     `env:"-"` // if not nil, part of the admin /readyz: returns an error until the data of the first start is imported
+	Notes         []string         `env:"-"` // part of the admin /readyz
 	Now           func() time.Time `env:"-"` // if not nil, replaces time.Now
 	RedisNow      func() time.Time `env:"-"` // if not nil, replaces the Redis clock, which must show the same time to all gateways
 }

@@ -191,6 +191,9 @@ func newReady(r *service.Runtime, cfg Config, counters *redis.Client, settings *
 			return err
 		})
 	}
+	for _, note := range cfg.Notes {
+		ready.Note(note)
+	}
 	ready.Add("settings", settings.equal)
 	ready.Add("documentation", settings.documented)
 	if cfg.Filled != nil {

@@ -18,6 +18,7 @@ type queuePage struct {
 	Opinions []api.OpinionRequest
 	Mine     int  // reviews of this person today
 	Publish  bool // whether the role can withdraw
+	LinksOff string
 }
 
 // Weekend reports whether the day is a Saturday or Sunday (UTC), which have no target.
@@ -49,7 +50,7 @@ func (d *Desk) queue(v *visit) (view, error) {
 			list.Today.Done += n
 		}
 	}
-	page := queuePage{ReviewQueue: list, Filters: filters, Opinions: opinions.Requests, Mine: list.Today.DoneBy[v.Session.Name], Publish: publishes(v)}
+	page := queuePage{ReviewQueue: list, Filters: filters, Opinions: opinions.Requests, Mine: list.Today.DoneBy[v.Session.Name], Publish: publishes(v), LinksOff: d.LinksOff}
 	page.More = more("/queue", filters, "after", list.Next)
 	return view{Template: "queue", Title: "Queue", Data: page}, nil
 }

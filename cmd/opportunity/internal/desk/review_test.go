@@ -546,3 +546,8 @@ func TestQueueCountsReviewsOnceAndMarksMissingQuotes(t *testing.T) {
 	require.Contains(t, page, "<strong>5</strong> of 9 reviews recorded today, 2 by you.")
 	require.Contains(t, page, `<span class="badge bad">quote missing</span>`)
 }
+
+func TestQueueSaysThatLinksAreNotChecked(t *testing.T) {
+	_, b := reviewing(t)
+	require.Contains(t, b.get("/queue").body, "Link checks are off here.")
+}

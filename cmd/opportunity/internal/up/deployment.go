@@ -179,6 +179,9 @@ func (d *deployment) attach(loopback []net.Listener, public, admin net.Listener,
 	setListeners(&d.billing.Server, loopback[3], loopback[7])
 	setListeners(&d.gateway.Server, public, loopback[8])
 	d.gateway.AdminListener = admin
+	if text := d.linksOff(); text != "" {
+		d.gateway.Notes = []string{text}
+	}
 	d.gateway.Filled = func() error {
 		if !d.seeded.Load() {
 			return errors.New("the first start is not complete")
