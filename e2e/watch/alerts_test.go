@@ -152,6 +152,8 @@ func TestOtherAlertsFire(t *testing.T) {
 		{"OpportunityServiceCapacityNearEnd", "warning", false, []metric{{constant(.79), "gateway_service_capacity_used_ratio", nil}}},
 		{"OpportunityServiceCapacityNearEnd", "critical", true, []metric{{constant(1), "gateway_service_capacity_used_ratio", nil}}},
 		{"OpportunityServiceCapacityNearEnd", "critical", false, []metric{{constant(.99), "gateway_service_capacity_used_ratio", nil}}},
+		{"OpportunityBaseTierCapacityNearEnd", "warning", true, []metric{{constant(.81), "gateway_base_tier_capacity_used_ratio", nil}}},
+		{"OpportunityBaseTierCapacityNearEnd", "warning", false, []metric{{constant(.79), "gateway_base_tier_capacity_used_ratio", nil}}},
 		{"OpportunityEpochRaisesPending", "critical", true, []metric{{constant(1), "authquota_epoch_raises_pending", nil}}},
 		{"OpportunityEpochRaisesPending", "critical", false, []metric{{constant(0), "authquota_epoch_raises_pending", nil}}},
 		{"OpportunityCancelsPending", "critical", true, []metric{{constant(1), "authquota_cancels_pending", nil}}},

@@ -141,12 +141,19 @@ func (g *Group) HTTP(name string, ln net.Listener, h http.Handler) {
 
 // closing adds "Connection: close" to responses while the server stops, so that clients send the next request over another connection.
 // A request sent over a kept connection just when the server closes it would be lost.
+//
+// It also adds it to the response to each request in which a Content-Length may contradict a Transfer-Encoding: a proxy in front may take
+// another end of the body, and the rest for the next request of another client (RFC 9112, section 6.1). net/http drops the Content-Length of
+// a chunked request and the Transfer-Encoding of an HTTP/1.0 request, so all of these are closed.
 func closing(h http.Handler, stopping <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-stopping:
 			w.Header().Set("Connection", "close")
 		default:
+			if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
+				w.Header().Set("Connection", "close")
+			}
 		}
 		h.ServeHTTP(w, r)
 	})

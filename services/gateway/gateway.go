@@ -228,7 +228,7 @@ func newRecorder(authquota *peer.Client, tel *telemetry.Telemetry) *usage.Record
 func newLimiter(cfg Config, counters *redis.Client, r *service.Runtime) *admission.Limiter {
 	patient := r.Peer("authquota", cfg.AuthquotaURL, cfg.Tokens) // has no response timeout: a restore takes seconds
 	limiter := admission.New(admission.Config{
-		Redis: counters, Budget: cfg.Redis.Budget, Tracer: r.Tracer, Log: r.Log, Capacity: cfg.ServiceCapacity, Now: r.Now, RedisNow: cfg.RedisNow,
+		Redis: counters, Budget: cfg.Redis.Budget, Tracer: r.Tracer, Log: r.Log, Capacity: cfg.ServiceCapacity, BaseCap: cfg.baseCapacity(), Now: r.Now, RedisNow: cfg.RedisNow,
 		Restore: func(ctx context.Context, day string) error {
 			return patient.Post(ctx, "/internal/v1/usage/"+day+"/restore", nil, nil)
 		},
@@ -241,6 +241,13 @@ func newLimiter(cfg Config, counters *redis.Client, r *service.Runtime) *admissi
 			Name: "gateway_service_capacity_used_ratio",
 			Help: "Used share of today's capacity (UTC), as of this replica's latest decision. Take the maximum of all replicas.",
 		}, limiter.Used),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "gateway_base_tier_capacity_requests", Help: "Part of the capacity that all accounts of the free tier together may use per UTC day.",
+		}, func() float64 { return float64(cfg.baseCapacity()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "gateway_base_tier_capacity_used_ratio",
+			Help: "Used share of the free tier's part of today's capacity (UTC), as of this replica's latest decision. Take the maximum of all replicas.",
+		}, limiter.UsedByBase),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "gateway_redis_clock_offset_seconds",
 			Help: "Redis clock minus the clock of this replica, as of its latest call. Alert on more than a few seconds either way.",

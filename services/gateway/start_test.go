@@ -105,7 +105,7 @@ func (w *environment) startAndStop(adjust ...func(*gateway.Config)) (gw replica,
 		Tokens:    servicetest.Tokens(peer.Gateway),
 		PublicURL: publicURL, CatalogURL: w.catalog.URL, HistoryURL: w.history.URL, AuthquotaURL: w.authquota.URL,
 		Peppers:        []string{hex.EncodeToString(pepper)},
-		OperatorTokens: []string{"ann:" + annsToken, sharedToken}, ServiceCapacity: api.ServiceCapacity, AdminListener: admin,
+		OperatorTokens: []string{"ann:" + annsToken, sharedToken}, ServiceCapacity: api.ServiceCapacity, BaseTierShare: 100, AdminListener: admin,
 	}
 	for _, f := range adjust {
 		f(&cfg)

@@ -4,46 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"hash/maphash"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
-
-	"golang.org/x/time/rate"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway/internal/agent"
+	"opportunity.internal/services/gateway/internal/authn"
 )
 
 const opMCP operation = "/mcp" // messages of agents, which make API calls
-
-// Limits for the messages of one network that call no tool, such as those with which a client begins.
-const (
-	agentRate  = 5 // a second
-	agentBurst = 60
-)
-
-// agentLimits are the limits of all networks. Networks with the same hash share one.
-type agentLimits struct {
-	seed maphash.Seed
-	by   [1024]*rate.Limiter
-}
-
-func newAgentLimits() *agentLimits {
-	l := &agentLimits{seed: maphash.MakeSeed()}
-	for i := range l.by {
-		l.by[i] = rate.NewLimiter(agentRate, agentBurst)
-	}
-	return l
-}
-
-func (l *agentLimits) of(addr netip.Addr) *rate.Limiter {
-	return l.by[maphash.Comparable(l.seed, networkOf(addr))%uint64(len(l.by))]
-}
 
 // agent serves a message of an agent. A message that calls a tool makes one API call, which is authenticated, admitted, charged and recorded
 // like a request for it; other messages are free. Errors of the endpoint itself have the form of its protocol, JSON-RPC.
@@ -67,20 +40,28 @@ func (e *Edge) agent(w http.ResponseWriter, r *http.Request, _ target, _ *observ
 		return 0, err
 	}
 	defer release()
+	units := 1 + len(body)/agentUnit
+	settle, err := e.admitMessage(r, units)
+	if err != nil {
+		w.Header().Set("Retry-After", "1")
+		return reject(http.StatusTooManyRequests, problem.Of(err).Message)
+	}
+	charged := false
+	defer func() { settle(charged) }()
 	parsed, err := agent.Parse(body)
 	if err != nil {
 		return reject(http.StatusBadRequest, err.Error())
 	}
 	message = parsed
-	if !message.Calls && !e.agents.of(e.client(r)).AllowN(e.Now(), 1) {
-		w.Header().Set("Retry-After", "1")
-		return reject(http.StatusTooManyRequests, "too many messages that call no tool; retry after a second")
-	}
 	ctx, cancel := context.WithTimeout(r.Context(), api.GatewayTimeout)
 	defer cancel()
 	r = r.WithContext(ctx)
 	buffer := &responseBuffer{header: http.Header{}, max: maxRecord}
-	e.Agent.Serve(buffer, r, message, func(target *url.URL) agent.Response { return e.agentCall(w, r, target) })
+	e.Agent.Serve(buffer, r, message, func(target *url.URL) agent.Response {
+		response := e.agentCall(w, r, target)
+		charged = isCharged(response.Status)
+		return response
+	})
 	telemetry.SetRoute(ctx, string(opMCP)) // the call has set its own
 	if !strings.HasPrefix(buffer.header.Get("Content-Type"), "application/json") && buffer.status >= http.StatusBadRequest {
 		text := strings.TrimSpace(string(buffer.body))
@@ -98,6 +79,28 @@ func (e *Edge) agent(w http.ResponseWriter, r *http.Request, _ target, _ *observ
 		}
 	}
 	return writeRPC(w, max(buffer.status, http.StatusOK), buffer.body), nil
+}
+
+// agentUnit is the size of a message that takes a unit of work to parse, in bytes.
+const agentUnit = 16 << 10
+
+// admitMessage limits the work for a message before it is parsed. The caller must call settle when the message is served. With a valid
+// key, the message counts unless it makes a charged call; that one counts against the limits of the account. Otherwise it is anonymous.
+func (e *Edge) admitMessage(r *http.Request, units int) (settle func(charged bool), err error) {
+	if key, err := authn.Read(r.Header["Authorization"], e.OlderKeys); err == nil {
+		if p, err := e.Keys.Resolve(r.Context(), key, e.client(r)); err == nil {
+			limiter := e.anonymous.ofAccount(p.Account)
+			if limiter.TokensAt(e.Now()) < float64(units) {
+				return nil, tooMany("Too many messages that make no call.")
+			}
+			return func(charged bool) {
+				if !charged {
+					limiter.AllowN(e.Now(), units)
+				}
+			}, nil
+		}
+	}
+	return func(bool) {}, e.anonymous.admit(e.client(r), units, e.Now())
 }
 
 // origin returns the origin of the API's own pages.
