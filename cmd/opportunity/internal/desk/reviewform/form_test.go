@@ -201,15 +201,15 @@ func TestInvalidInputIsNamed(t *testing.T) {
 	for want, change := range map[string][]string{
 		`Pay: from: "45.000" can be 45 or 45000: write 45 or 45000`:                {"fact.pay", "change", "pay.minimum", "45.000"},
 		`Pay: to: "9007199254740993" has more than 15 digits and would be rounded`: {"fact.pay", "change", "pay.maximum", "9007199254740993"},
-		"Pay: choose the source":                                                         {"fact.pay", "change", "pay.sources", "9"},
-		"Pay: maximum 1 must not be below the minimum, 17.5":                                     {"fact.pay", "change", "pay.maximum", "1"},
-		"Remote: choose one of the values":                                               {"fact.remote", `"open"`},
-		"Requirements: enter a value, or choose that you cannot tell":                    {"fact.requirements", "change"},
-		"Application status: choose one of the values":                                   {"fact.applicationStatus", "change"},
-		`"maple.example" is not an http or https URL`:                                    {"more", "maple.example"},
+		"Pay: choose the source":                                                                        {"fact.pay", "change", "pay.sources", "9"},
+		"Pay: maximum 1 must not be below the minimum, 17.5":                                            {"fact.pay", "change", "pay.maximum", "1"},
+		"Remote: choose one of the values":                                                              {"fact.remote", `"open"`},
+		"Requirements: enter a value, or choose that you cannot tell":                                   {"fact.requirements", "change"},
+		"Application status: choose one of the values":                                                  {"fact.applicationStatus", "change"},
+		`"maple.example" is not an http or https URL`:                                                   {"more", "maple.example"},
 		"Countries and regions: [0].status must be one of eligible, ineligible, unknown; \"x\" is none": {"fact.countryEligibility", "change", "country.0.status", "x"},
-		"Risk indicators: fees: choose the source":                                       {"fact.riskIndicators", "change", "risk.0.code", "fees"},
-		"Pay: cites source 1, which you did not open":                                    {"fact.pay", "change", "pay.sources", "1", "mark.0", ""},
+		"Risk indicators: fees: choose the source":                                                      {"fact.riskIndicators", "change", "risk.0.code", "fees"},
+		"Pay: cites source 1, which you did not open":                                                   {"fact.pay", "change", "pay.sources", "1", "mark.0", ""},
 	} {
 		require.Contains(t, messages(t, submit(t, sheet(), with(unchanged(), change...))), want)
 	}
