@@ -52,7 +52,7 @@ func (c Config) Ports() []Port {
 // Validate returns an error unless the address has a port from 0 to 65535. It resolves no name.
 func (p Port) Validate() error {
 	_, port, err := net.SplitHostPort(p.Address)
-	if _, wrong := net.LookupPort("tcp", port); p.Listener == nil && (err != nil || wrong != nil) {
+	if _, wrong := net.DefaultResolver.LookupPort(context.Background(), "tcp", port); p.Listener == nil && (err != nil || wrong != nil) {
 		return fmt.Errorf("%s: %q must be host:port or :port, with a port up to 65535", p.Setting, p.Address)
 	}
 	return nil
