@@ -89,6 +89,17 @@ func TestMarksArePresentedAfterARestore(t *testing.T) {
 	require.ErrorContains(t, first.exchange(t.Context()), "500")
 }
 
+// A value in Redis that cannot be a mark is ignored and overwritten.
+func TestOtherValuesInRedisAreNoMarks(t *testing.T) {
+	for _, junk := range []string{strings.Repeat("a", 40_000), "7.a\r\nX-Other: b", "7.a,8.b", "\xff", " "} {
+		o, counters := newOwner(t), redistest.Start(t).Client()
+		require.NoError(t, counters.Set(t.Context(), counter.Mark("test"), junk, 0).Err())
+		o.set(http.StatusNoContent, "7.a")
+		require.Empty(t, o.exchanged(t, newReplica(o, counters, nil)))
+		require.Equal(t, []string{"7.a"}, o.exchanged(t, newReplica(o, counters, nil)), "Redis has it now")
+	}
+}
+
 // History keeps the mark for the time when no replica runs. Without it, or with one of an older release, a gateway works as before.
 func TestHistoryKeepsTheMark(t *testing.T) {
 	o, counters := newOwner(t), redistest.Start(t).Client()
