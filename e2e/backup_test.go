@@ -163,7 +163,7 @@ func TestBackupPageWithPostgres(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(n.folder, "journal.jsonl"), []byte(n.journal.String()), 0o600))
 	require.Contains(t, n.succeeds("kubectl exec -i deployment/opportunity-authquota"), "replayed: changes ")
 	said := n.succeeds("kubectl exec -i deployment/opportunity-history")
-	require.Contains(t, said, "replayed: events 1,")
+	require.Contains(t, said, "replayed: events 1\n")
 	require.Contains(t, said, "accepted that catalog lacks change")
 	n.succeeds("opportunity listings import")
 	require.Contains(t, n.succeeds("kubectl exec deployment/opportunity-billing"), "generation 2 begins")
