@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -167,14 +168,17 @@ func TestNewTermOutdatesPrincipals(t *testing.T) {
 
 func TestStepOfTheWallClockDoesNotAgeResolvedKeys(t *testing.T) {
 	a := &account{principal: api.Principal{Account: "acc_a", ExpiresAt: time.Now().Add(24 * time.Hour)}}
-	step := time.Duration(0)
+	var step atomic.Int64
 	noList := func(context.Context, api.KeyPosition) (api.KeyDigests, error) {
 		return api.KeyDigests{}, errors.New("unavailable")
 	}
-	keys := New([][]byte{pepper}, Authority{a.resolve, noList}, func() time.Time { return servicetest.Stepped(time.Now(), step) }, slog.New(slog.DiscardHandler))
+	keys := New([][]byte{pepper}, Authority{a.resolve, noList}, func() time.Time {
+		return servicetest.Stepped(time.Now(), time.Duration(step.Load()))
+	}, slog.New(slog.DiscardHandler))
 	t.Cleanup(keys.Close)
 	key := KeyOf(apikey.Generate(apikey.Live))
-	for _, step = range []time.Duration{0, time.Hour, -time.Hour} {
+	for _, by := range []time.Duration{0, time.Hour, -time.Hour} {
+		step.Store(int64(by))
 		_, err := keys.Resolve(t.Context(), key, netip.MustParseAddr(somewhere))
 		require.NoError(t, err)
 		a.set(func() { a.err = &peer.StatusError{Status: http.StatusServiceUnavailable} })
