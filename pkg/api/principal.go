@@ -59,6 +59,7 @@ type ListingState struct {
 // ListingFeed is a page of listing states after the requested sequence, in sequence order.
 type ListingFeed struct {
 	Listings  []ListingState `json:"listings"`
+	Mark      string         `json:"mark,omitempty"` // newest mark of the catalog's database
 	StartOver bool           `json:"startOver,omitempty"`
 }
 
@@ -71,6 +72,7 @@ type UnpublishedListings struct {
 type SummaryFeed struct {
 	Rules     int              `json:"rules"` // SummaryRules of the service that derived them; 0 from releases without it
 	Summaries []EncodedSummary `json:"summaries"`
+	Mark      string           `json:"mark,omitempty"` // newest mark of history's database
 	StartOver bool             `json:"startOver,omitempty"`
 }
 

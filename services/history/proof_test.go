@@ -109,6 +109,11 @@ func TestVerifyFailsOnMismatch(t *testing.T) {
 		var out bytes.Buffer
 		require.ErrorContains(t, history.SignNow(t.Context(), cfg, &out), "nothing to sign")
 		s.record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
+		db := servicetest.OpenDatabase(t, cfg.Database.URL)
+		storetest.Eventually(t, "the catalog has seen the event", func() bool {
+			var covered int
+			return db.Raw("SELECT covered FROM generations").Scan(&covered).Error == nil && covered == 1
+		})
 		s.Stop()
 		require.NoError(t, history.SignNow(t.Context(), cfg, &out))
 		require.Regexp(t, `^opportunity-history\n1\n[^\n]{44}\nnumber \d\ntime 2026-11-20T12:00:00Z\nchains 1\nheads [0-9a-f]{64}\nprevious [^\n]+\n\n— opportunity-history [^\n]+\n$`, out.String())

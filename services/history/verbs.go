@@ -8,12 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/service"
+	"opportunity.internal/pkg/setback"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history/internal/audit"
 	"opportunity.internal/services/history/internal/checkpoint"
@@ -27,15 +28,15 @@ type proofSettings struct {
 	Proof     checkpoint.Config
 }
 
-// ProofConfig loads the settings for Verify, Export and Recover.
+// ProofConfig loads the settings for Verify and Recover.
 func ProofConfig(lookup func(string) (string, bool)) (Config, error) {
 	s, err := config.Load[proofSettings](lookup)
 	err = errors.Join(err, s.Database.Validate(), s.Proof.Validate())
 	return Config{Telemetry: s.Telemetry, Database: s.Database, Proof: s.Proof}, err
 }
 
-// SignNow makes a checkpoint, even if the day already has one, and writes its signed text to out. The catalog must be reachable, because it
-// keeps the newest one.
+// SignNow makes a checkpoint, even if the day already has one, and writes its signed text to out. It waits for the catalog to see the newest
+// event.
 func SignNow(ctx context.Context, cfg Config, out io.Writer) error {
 	if len(cfg.Proof.SigningKeys) == 0 {
 		return errors.New("OPPORTUNITY_HISTORY_SIGNING_KEY is not set")
@@ -47,13 +48,19 @@ func SignNow(ctx context.Context, cfg Config, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		guard, catalog, err := newGuard(r, cfg, log, events)
-		if err != nil {
+		if err := r.NotSetBack(ctx); err != nil {
 			return err
 		}
-		exchange := func(ctx context.Context) error { return guard.Exchange(ctx, catalog) }
-		signer := checkpoint.Notary{Store: events, Keys: log.Keys, Now: r.Now, Log: r.Log, Exchange: exchange}
+		signer := checkpoint.Notary{Store: events, Keys: log.Keys, Now: r.Now, Log: r.Log}
 		c, made, err := signer.Make(ctx, "")
+		for wait := 0; errors.Is(err, checkpoint.ErrNotSeen) && wait < seenAttempts; wait++ {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(seenInterval):
+			}
+			c, made, err = signer.Make(ctx, "")
+		}
 		if err != nil {
 			return err
 		}
@@ -64,6 +71,12 @@ func SignNow(ctx context.Context, cfg Config, out io.Writer) error {
 		return err
 	})
 }
+
+// SignNow tries for five seconds.
+const (
+	seenAttempts = 50
+	seenInterval = 100 * time.Millisecond
+)
 
 // ErrMismatch is the error of Verify after it has written a report with findings.
 var ErrMismatch = errors.New("the history does not match its checkpoints")
@@ -103,16 +116,12 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 				return errors.New("no key to verify signatures: set OPPORTUNITY_HISTORY_PUBLIC_KEYS to the public keys of the history")
 			}
 		}
-		log, err := cfg.Proof.Log(s, "")
-		if err != nil {
-			return err
-		}
-		seen, lost, err := seenElsewhere(ctx, r.DB, hasOf(log, s))
+		lost, err := seenElsewhere(ctx, r.DB)
 		if err != nil {
 			return err
 		}
 		return s.Audit(ctx, func(source audit.Source) error {
-			report, err = audit.Run(source, keys, append(saved, seen...), lost)
+			report, err = audit.Run(source, keys, saved, lost)
 			return err
 		})
 	})
@@ -130,32 +139,17 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 	return err
 }
 
-// seenElsewhere returns what the catalog or a witness has seen and the database lacks, unless an operator accepted that.
-func seenElsewhere(ctx context.Context, db *database.DB, has func(context.Context, highwater.Loss) (bool, error)) (checkpoints []audit.Saved, lost []audit.Finding, err error) {
-	all, err := highwater.Losses(db.WithContext(ctx))
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, l := range all {
-		if !l.Open() {
-			continue
-		}
-		missing := audit.Finding{Kind: audit.Missing, Sequence: l.Number}
-		switch has, err := has(ctx, l); {
-		case err != nil:
-			return nil, nil, err
-		case has: // replayed since
-		case l.Kind == highwater.Checkpoint:
-			checkpoints = append(checkpoints, audit.Saved{Name: "the catalog", Note: l.Note})
-		case l.Kind == highwater.LogCheckpoint:
-			missing.Message = fmt.Sprintf("a witness has seen a checkpoint of the log over the first %d events that these events do not match", l.Number)
-			lost = append(lost, missing)
-		default:
-			missing.ID, missing.Message = l.ID, "the catalog has seen this event, which is missing"
-			lost = append(lost, missing)
+// seenElsewhere returns what others have seen and the database lacks, unless an operator accepted that.
+func seenElsewhere(ctx context.Context, db *database.DB) (lost []audit.Finding, err error) {
+	claims, err := setback.Store{DB: db}.Claims(ctx)
+	for _, text := range claims {
+		if m, ok := setback.Parse(text); ok {
+			lost = append(lost, audit.Finding{
+				Kind: audit.Missing, Sequence: m.Sequence, ID: m.ID, Message: "the catalog or a gateway has seen this event, which is missing",
+			})
 		}
 	}
-	return checkpoints, lost, nil
+	return lost, err
 }
 
 // ErrNotProved is the error of Prove for an event that cannot be proved; its text says why.

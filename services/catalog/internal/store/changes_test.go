@@ -13,6 +13,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
@@ -107,14 +108,14 @@ func TestChangesOfRecords(t *testing.T) {
 		r.importLines(file...)
 		step("published a")
 		r.withdraw("candidate")
-		require.NoError(r.t, r.SaveSummary(r.t.Context(), apitest.Encoded(api.Summary{Slug: "b", Sequence: 1})[0]))
+		require.NoError(r.t, r.SaveSummaries(r.t.Context(), feed.Cursor{}, []api.EncodedSummary{apitest.Encoded(api.Summary{Slug: "b", Sequence: 1})[0]}, feed.Cursor{}))
 		step()
 		r.publish("b")
 		step("published b")
 		file[0].Summary = "t"
 		r.importLines(file[:2]...)
 		step("updated a")
-		require.NoError(r.t, r.SaveSummary(r.t.Context(), apitest.Encoded(api.Summary{Slug: "b", Sequence: 2})[0]))
+		require.NoError(r.t, r.SaveSummaries(r.t.Context(), feed.Cursor{}, []api.EncodedSummary{apitest.Encoded(api.Summary{Slug: "b", Sequence: 2})[0]}, feed.Cursor{}))
 		step("updated b")
 		r.withdraw("a")
 		step("withdrawn a")
@@ -319,7 +320,7 @@ func TestCopiesEqualTheRecords(t *testing.T) {
 				line.Summary = fmt.Sprint("summary ", i)
 				r.importLines(*line)
 			case 3:
-				require.NoError(r.t, r.SaveSummaries(r.t.Context(), apitest.Encoded(api.Summary{Slug: line.ID, Sequence: int64(i + 1)})))
+				require.NoError(r.t, r.SaveSummaries(r.t.Context(), feed.Cursor{}, apitest.Encoded(api.Summary{Slug: line.ID, Sequence: int64(i + 1)}), feed.Cursor{}))
 			default:
 				r.clock.Advance(time.Duration(random.IntN(3000)) * time.Millisecond)
 				poll(consumers[random.IntN(len(consumers))], 1+random.IntN(5))

@@ -10,6 +10,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/services/catalog/internal/store"
 )
 
@@ -29,9 +30,9 @@ func TestRepairIndexDerivesMissingAndOutdatedRows(t *testing.T) {
 		_, err := s.Import(t.Context(), "ann", apitest.File(apitest.Lines(ids...)), false)
 		require.NoError(t, err)
 		checked := at.Add(-time.Hour)
-		require.NoError(t, s.SaveSummary(t.Context(), apitest.Encoded(api.Summary{
+		require.NoError(t, s.SaveSummaries(t.Context(), feed.Cursor{}, []api.EncodedSummary{apitest.Encoded(api.Summary{
 			Slug: "r-007", Sequence: 1, LastCheckedAt: &checked, LastOutcome: api.OutcomeVerified,
-		})[0]))
+		})[0]}, feed.Cursor{}))
 		want := index(t, db)
 		require.Len(t, want, 600)
 		require.Equal(t, "verified", want[7]["status"])

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
@@ -49,8 +48,10 @@ type Reply struct {
 type LogStore interface {
 	// Records returns up to limit events with a sequence above after, ordered by sequence.
 	Records(ctx context.Context, after int64, limit int) ([]event.Record, error)
-	// Generation returns the generation of the history, and what identifies the losses with which it began.
-	Generation(ctx context.Context) (generation int64, loss string, lost int64, err error)
+	// Generation returns the generation of the history, counted from 1, and its id, which is empty for the first one.
+	Generation(ctx context.Context) (generation int64, id string, err error)
+	// Covered returns the greatest sequence of an event of this generation that the catalog has seen.
+	Covered(ctx context.Context) (int64, error)
 	// NewestLogCheckpoint returns the newest checkpoint of an origin, or of all if it is empty. It has size 0 if there is none.
 	NewestLogCheckpoint(ctx context.Context, origin string) (LogCheckpoint, error)
 	// PublishedLogCheckpoint returns the newest checkpoint of an origin that none of the witnesses has rejected, and that was made before
@@ -78,29 +79,23 @@ type Log struct {
 	Threshold int // cosignatures of a checkpoint before it is published
 	Now       func() time.Time
 	Log       *slog.Logger
-
-	// Exchange gives the newest event to the catalog, which keeps it. It returns an error if the store lacks an event that the catalog has
-	// seen, or if the catalog cannot be reached. Then nothing is signed.
-	Exchange func(ctx context.Context) error
-	// Lost reports a checkpoint that a witness has seen and the store lacks, signed by the log.
-	Lost func(ctx context.Context, c LogCheckpoint) error
 }
 
 // Origin returns the origin of the current generation. A generation has an origin of its own, because its log does not extend that of the one
 // before: witnesses would reject it for ever.
 func (l Log) Origin(ctx context.Context) (string, error) {
-	generation, loss, _, err := l.Store.Generation(ctx)
+	generation, id, err := l.Store.Generation(ctx)
 	if err != nil || generation == 1 {
 		return l.Name, err
 	}
-	return strings.TrimSuffix(fmt.Sprintf("%s/%d-%s", l.Name, generation, loss), "-"), nil
+	return fmt.Sprintf("%s/%d-%s", l.Name, generation, id), nil
 }
 
 // maxGrowth is the number of events by which one checkpoint grows, which bounds the memory of the first one.
 const maxGrowth = 5000
 
-// Sign signs checkpoints until all events are covered. It signs nothing if the newest one covers them. If several replicas call it, one of
-// them signs.
+// Sign signs checkpoints until all events that the catalog has seen are covered: after a restore, the catalog shows that a signed event is missing.
+// It signs nothing if the newest one covers them. If several replicas call it, one of them signs.
 func (l Log) Sign(ctx context.Context) error {
 	for {
 		size, err := l.signNext(ctx)
@@ -121,7 +116,11 @@ func (l Log) signNext(ctx context.Context) (size int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	records, err := l.Store.Records(ctx, last.Size, maxGrowth)
+	covered, err := l.Store.Covered(ctx)
+	if err != nil || covered < last.Size {
+		return 0, err
+	}
+	records, err := l.Store.Records(ctx, last.Size, int(min(maxGrowth, covered-last.Size)))
 	if err != nil || len(records) == 0 && (last.Size == 0 || last.Origin == origin) {
 		return 0, err
 	}
@@ -135,9 +134,6 @@ func (l Log) signNext(ctx context.Context) (size int64, err error) {
 		if err := g.add(leaf); err != nil {
 			return 0, err
 		}
-	}
-	if err := l.Exchange(ctx); err != nil {
-		return 0, fmt.Errorf("comparing with the catalog: %w", err)
 	}
 	c := LogCheckpoint{Origin: origin, Size: g.size, MadeAt: l.Now().UTC().Truncate(time.Microsecond)}
 	if c.Root, err = tlog.TreeHash(c.Size, g); err != nil {
@@ -301,20 +297,6 @@ func (l Log) Prove(ctx context.Context, c LogCheckpoint, r event.Record) (string
 	}
 	fmt.Fprintf(&out, "\n%s", c.Text())
 	return out.String(), nil
-}
-
-// Has reports whether the log has exactly the events that a checkpoint of it covers.
-func (l Log) Has(ctx context.Context, signed string) (bool, error) {
-	c, err := l.Keys.openLog(signed)
-	if err != nil {
-		return false, err
-	}
-	newest, err := l.newest(ctx, c.Origin)
-	if err != nil || c.Size > newest.Size {
-		return false, err
-	}
-	root, err := tlog.TreeHash(c.Size, l.hashes(ctx, newest))
-	return root == c.Root, err
 }
 
 // logText returns the signed text of a checkpoint of the log.

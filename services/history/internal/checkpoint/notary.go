@@ -22,8 +22,10 @@ type Store interface {
 	Records(ctx context.Context, after int64, limit int) ([]event.Record, error)
 	// SaveCheckpoint saves c. If another checkpoint with its number or day exists, it saves nothing and returns false.
 	SaveCheckpoint(ctx context.Context, c Stored, heads []Head, leaves [][]byte) (saved bool, err error)
-	// Generation returns the generation of the history, and the highest number of a checkpoint whose loss an operator accepted.
-	Generation(ctx context.Context) (generation int64, loss string, lost int64, err error)
+	// Generation returns the generation of the history, counted from 1, and its id, which is empty for the first one.
+	Generation(ctx context.Context) (generation int64, id string, err error)
+	// Covered returns the greatest sequence of an event of this generation that the catalog has seen.
+	Covered(ctx context.Context) (int64, error)
 }
 
 // Notary signs the events in a store.
@@ -33,10 +35,7 @@ type Notary struct {
 	Now   func() time.Time
 	Log   *slog.Logger
 
-	// Exchange gives the newest checkpoint to the catalog, which keeps it. It returns an error if the catalog cannot be reached, or if it has
-	// seen a checkpoint or an event that the store lacks. Then nothing is signed.
-	Exchange func(ctx context.Context) error
-	Failed   func() // called after every failed attempt of SignDaily
+	Failed func() // called after every failed attempt of SignDaily
 
 	done string // the latest day that has a checkpoint
 }
@@ -51,7 +50,7 @@ func (n *Notary) SignDaily(ctx context.Context) error {
 	}
 	c, made, err := n.Make(ctx, day)
 	if err != nil {
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && !errors.Is(err, ErrNotSeen) {
 			n.Failed()
 		}
 		return fmt.Errorf("checkpoint of %s: %w", day, err)
@@ -61,6 +60,9 @@ func (n *Notary) SignDaily(ctx context.Context) error {
 	}
 	return nil
 }
+
+// ErrNotSeen is the error of Make while there are events that the catalog has not seen, which would show after a restore that they are missing.
+var ErrNotSeen = errors.New("the catalog has not seen the newest event yet")
 
 // maxAttempts bounds the retries of Make after conflicts with other checkpoints.
 const maxAttempts = 5
@@ -78,8 +80,8 @@ func (n Notary) Make(ctx context.Context, day string) (c Stored, made bool, err 
 		if err != nil || g.tree.Size() == 0 {
 			return last, false, err
 		}
-		if err := n.Exchange(ctx); err != nil {
-			return last, false, fmt.Errorf("comparing with the catalog: %w", err)
+		if covered, err := n.Store.Covered(ctx); err != nil || int64(g.tree.Size()) > covered {
+			return last, false, errors.Join(err, ErrNotSeen)
 		}
 		if c, err = n.sign(ctx, last, g); err != nil {
 			return c, false, err
@@ -90,7 +92,6 @@ func (n Notary) Make(ctx context.Context, day string) (c Stored, made bool, err 
 			return c, false, err
 		}
 		if saved {
-			_ = n.Exchange(ctx) // after a failure, the next exchange gives it
 			n.Log.InfoContext(ctx, "checkpoint signed", "number", c.Number, "events", c.Size, "chains", c.Chains)
 			return c, true, nil
 		}
@@ -194,7 +195,7 @@ func (n Notary) addHeads(ctx context.Context, heads map[string]Head, records []e
 
 // sign returns the signed checkpoint after last.
 func (n Notary) sign(ctx context.Context, last Stored, g growth) (c Stored, err error) {
-	generation, loss, lost, err := n.Store.Generation(ctx)
+	generation, loss, err := n.Store.Generation(ctx)
 	if err != nil {
 		return c, err
 	}
@@ -204,7 +205,7 @@ func (n Notary) sign(ctx context.Context, last Stored, g growth) (c Stored, err 
 	}
 	c = Stored{Consistency: g.consistency, Frontier: g.tree.Frontier()}
 	c.Checkpoint = Checkpoint{
-		Number: max(last.Number, lost) + 1, Time: now, Size: g.tree.Size(), Chains: last.Chains + g.newChains,
+		Number: last.Number + 1, Time: now, Size: g.tree.Size(), Chains: last.Chains + g.newChains,
 		Heads: HeadsHash(g.heads), Generation: generation, Loss: loss,
 	}
 	c.Previous = last.ID()
@@ -213,33 +214,4 @@ func (n Notary) sign(ctx context.Context, last Stored, g growth) (c Stored, err 
 	}
 	c.Note, err = n.Keys.Sign(c.Checkpoint)
 	return c, err
-}
-
-// Restore saves a checkpoint of an export, and reports false if the store has it. It returns an error unless the events in the store are
-// exactly those that the checkpoint covers.
-func (n Notary) Restore(ctx context.Context, day, note string) (saved bool, err error) {
-	c := Stored{Day: day, Note: note}
-	if c.Checkpoint, err = n.Keys.Open(note); err != nil {
-		return false, err
-	}
-	last, _, err := n.last(ctx)
-	if err != nil || last.Note == note {
-		return false, err
-	}
-	if c.Number <= last.Number {
-		return false, fmt.Errorf("checkpoint %d is not above the newest, %d", c.Number, last.Number)
-	}
-	g, err := n.grow(ctx, last)
-	if err != nil {
-		return false, err
-	}
-	root, err := g.tree.Root()
-	if err != nil {
-		return false, err
-	}
-	if g.tree.Size() != c.Size || !bytes.Equal(root, c.Root) || HeadsHash(g.heads) != c.Heads || c.Previous != last.ID() {
-		return false, fmt.Errorf("checkpoint %d does not match the %d events before it", c.Number, g.tree.Size())
-	}
-	c.Consistency, c.Frontier = g.consistency, g.tree.Frontier()
-	return n.Store.SaveCheckpoint(ctx, c, g.heads, g.leaves)
 }

@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -121,19 +120,9 @@ func (l Log) submit(ctx context.Context, w Witness, c LogCheckpoint) error {
 	return l.Store.SaveReply(ctx, c, Reply{Witness: w.Name(), Signature: signature}, l.Now())
 }
 
-// rejected stores a rejection. If the witness shows a checkpoint that the log has signed and lacks, it reports the loss.
+// rejected stores a rejection, after which the checkpoint is not published.
 func (l Log) rejected(ctx context.Context, w Witness, c LogCheckpoint, why rejection) error {
-	if err := l.Store.SaveReply(ctx, c, Reply{Witness: w.Name(), Rejection: string(why)}, l.Now()); err != nil {
-		return err
-	}
-	shown, err := l.shown(ctx, w, c.Origin)
-	if err != nil {
-		return errors.Join(why, err)
-	}
-	if has, err := l.Has(ctx, shown.Note); err != nil || has {
-		return errors.Join(why, err)
-	}
-	return errors.Join(why, l.Lost(ctx, shown))
+	return errors.Join(why, l.Store.SaveReply(ctx, c, Reply{Witness: w.Name(), Rejection: string(why)}, l.Now()))
 }
 
 // add submits a checkpoint, with a proof that it extends the one of size old. Without a signature and an error, seen is the size of the newest
@@ -171,19 +160,6 @@ func (l Log) add(ctx context.Context, w Witness, c LogCheckpoint, old int64) (si
 		return "", 0, rejection(fmt.Sprintf("the checkpoint of %d events does not extend the %d that it has seen", c.Size, old))
 	}
 	return "", 0, fmt.Errorf("unexpected status %d", status)
-}
-
-// shown returns the newest checkpoint that the witness shows for an origin. It returns an error unless the log has signed it.
-func (l Log) shown(ctx context.Context, w Witness, origin string) (LogCheckpoint, error) {
-	status, _, text, err := w.do(ctx, http.MethodGet, fmt.Sprintf("/%x/checkpoint", sha256.Sum256([]byte(origin))), http.NoBody)
-	if err != nil || status != http.StatusOK {
-		return LogCheckpoint{}, errors.Join(err, fmt.Errorf("reading its checkpoint: status %d", status))
-	}
-	c, err := l.Keys.openLog(text)
-	if err != nil || c.Origin != origin {
-		return c, errors.Join(err, errors.New("it shows no checkpoint of this log"))
-	}
-	return c, nil
 }
 
 // do sends a request to the witness and returns the body of its response.

@@ -12,7 +12,6 @@ import (
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/event"
 )
@@ -136,17 +135,14 @@ func (s *Store) oneCheckpoint(ctx context.Context, condition string, args ...any
 	return c, true, err
 }
 
-// Generation returns the generation of the history, what identifies the losses with which it began, and the highest number of a checkpoint
-// whose loss an operator accepted.
-func (s *Store) Generation(ctx context.Context) (generation int64, loss string, lost int64, err error) {
-	all, err := highwater.Losses(s.db.WithContext(ctx))
-	for _, l := range all {
-		if l.Kind == highwater.Checkpoint && !l.Open() {
-			lost = max(lost, l.Number)
-		}
+// Generation returns the generation of the history, counted from 1, and its id, which is empty for the first one.
+func (s *Store) Generation(ctx context.Context) (generation int64, id string, err error) {
+	var ids []string
+	err = s.db.WithContext(ctx).Raw("SELECT id FROM generations WHERE began_at > 0 ORDER BY began_at").Scan(&ids).Error
+	if len(ids) > 1 {
+		id = ids[len(ids)-1]
 	}
-	g := highwater.GenerationOf(all)
-	return g.Number, g.ID, lost, err
+	return int64(len(ids)), id, database.Outage(err)
 }
 
 // Heads returns the heads stored with a checkpoint.

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -36,7 +35,7 @@ func (s testStore) sign(t testing.TB, k checkpoint.Keys) checkpoint.Stored {
 }
 
 func (s testStore) notary(k checkpoint.Keys, now time.Time) checkpoint.Notary {
-	return checkpoint.Notary{Store: s, Keys: k, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler), Exchange: func(context.Context) error { return nil }}
+	return checkpoint.Notary{Store: seen{s}, Keys: k, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
 }
 
 func (s testStore) audit(t testing.TB, k checkpoint.Keys, saved ...audit.Saved) (report audit.Report) {
