@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -81,16 +82,22 @@ func (l Lost) Accept(tx *dbtx.Tx, operator string) (accounts int, err error) {
 
 const recoverPage = 500
 
-// newest returns an epoch above all of the database and of Redis.
+// beyond is the distance of a new epoch to all known ones, in microseconds. Lost epochs may be above the time, if a clock was ahead.
+const beyond = int64(time.Hour / time.Microsecond)
+
+// newest returns an epoch above all of the database and of Redis, and above those that are lost. It ignores those of Redis that no clock can have
+// made.
 func (l Lost) newest(tx *dbtx.Tx) (newest int64, err error) {
 	err = tx.Raw("SELECT coalesce(max(epoch), 0) FROM accounts").Scan(&newest).Error
+	newest = max(newest, database.Micros(tx.Now))
 	for _, text := range l.epochs {
 		if number.MatchString(text) {
-			n, _ := strconv.ParseInt(text, 10, 64)
-			newest = max(newest, n)
+			if n, _ := strconv.ParseInt(text, 10, 64); n < database.Micros(tx.Now.AddDate(0, 0, 1)) {
+				newest = max(newest, n)
+			}
 		}
 	}
-	return max(newest+1, database.Micros(tx.Now)), err
+	return newest + beyond, err
 }
 
 // revoke revokes what belongs to accounts.
