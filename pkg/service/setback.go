@@ -9,10 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gorm.io/gorm"
-
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/setback"
 )
@@ -69,22 +66,17 @@ func (r *Runtime) NotSetBack(ctx context.Context) error {
 
 // Recover begins a generation of a database that was set back, on the decision of an operator, in one transaction with do, which may be nil.
 // It writes to out what the database lacks. further are marks that are given up, besides those that the service has found.
-func (r *Runtime) Recover(ctx context.Context, decision Recovery, out io.Writer, do func(tx *gorm.DB) error, further ...string) error {
-	claims, err := setback.Store{DB: r.DB}.Claims(ctx)
+func (r *Runtime) Recover(ctx context.Context, decision Recovery, out io.Writer, do setback.Decision, further ...string) error {
+	store := setback.Store{DB: r.DB}
+	claims, err := store.Claims(ctx)
 	if err != nil {
 		return err
 	}
 	if len(claims) == 0 {
 		return fmt.Errorf("the database of %s is not set back: nothing to decide. A service compares it with what others have seen when it runs", r.name)
 	}
-	err = r.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if err := setback.Begin(tx, r.Now(), decision.Operator, further...); err != nil || do == nil {
-			return err
-		}
-		return do(tx)
-	})
-	if err != nil {
-		return fmt.Errorf("nothing was decided, run it again: %w", database.Outage(err))
+	if err := store.Begin(ctx, r.Now(), decision.Operator, do, further...); err != nil {
+		return fmt.Errorf("nothing was decided, run it again: %w", err)
 	}
 	verb := "accepted that %s lacks %s: a generation begins\n"
 	if decision.Current {

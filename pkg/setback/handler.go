@@ -1,7 +1,7 @@
 package setback
 
 import (
-	"io"
+	"encoding/json"
 	"net/http"
 	"strings"
 
@@ -31,7 +31,7 @@ func (g *Guard) Handler(next http.Handler, problems problem.Writer) http.Handler
 			problems.Write(w, r, err)
 		case r.URL.Path == api.MarkPath:
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, `"`+newest.String()+`"`) // the caller disconnected
+			_ = json.NewEncoder(w).Encode(newest.String()) // the caller disconnected
 		default:
 			next.ServeHTTP(w, r)
 		}

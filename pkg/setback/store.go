@@ -90,8 +90,20 @@ func (s Store) deleteClaim(ctx context.Context, mark string) error {
 	return database.Outage(s.DB.WithContext(ctx).Exec("DELETE FROM claims WHERE mark = ?", mark).Error)
 }
 
-// Begin begins a generation on the decision of an operator, and gives up those of the claims and of further marks.
-func Begin(tx *gorm.DB, now time.Time, operator string, further ...string) error {
+// Decision is what else a decision of an operator does, in its transaction.
+type Decision func(tx *gorm.DB) error
+
+// Begin begins a generation on the decision of an operator, and gives up those of the claims and of further marks. do may be nil.
+func (s Store) Begin(ctx context.Context, now time.Time, operator string, do Decision, further ...string) error {
+	return database.Outage(s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := begin(tx, now, operator, further...); err != nil || do == nil {
+			return err
+		}
+		return do(tx)
+	}))
+}
+
+func begin(tx *gorm.DB, now time.Time, operator string, further ...string) error {
 	var marks []string
 	if err := tx.Raw("SELECT mark FROM claims").Scan(&marks).Error; err != nil {
 		return err

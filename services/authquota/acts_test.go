@@ -178,7 +178,7 @@ func TestEpochsIncreaseWhenClockIsSetBack(t *testing.T) {
 		require.NoError(t, servicetest.OpenDatabase(t, s.database).Exec("UPDATE accounts SET epoch = ?", ahead).Error)
 		require.Equal(t, ahead, svc.principal(key.Key).Epoch)
 		servicetest.Read[listedKey](svc.revoke(key.ID))
-		require.Equal(t, ahead+1, svc.principal(key.Key).Epoch)
+		require.Greater(t, svc.principal(key.Key).Epoch, ahead)
 	})
 }
 

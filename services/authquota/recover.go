@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"io"
 
-	"gorm.io/gorm"
-
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/setback"
 	"opportunity.internal/pkg/telemetry"
-	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/epochs"
 )
 
@@ -41,17 +38,11 @@ func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.
 		if err != nil {
 			return fmt.Errorf("reading from Redis which changes were lost: %w", err)
 		}
-		accounts := 0
-		err = r.Recover(ctx, decision, out, func(tx *gorm.DB) (err error) {
-			act := &dbtx.Tx{DB: tx, Now: r.Now().UTC()}
-			if decision.Current {
-				return act.Record(decision.Operator, "database.current", "authquota", map[string]any{})
-			}
-			accounts, err = lost.Accept(act, decision.Operator)
-			return err
-		}, lost.Marks...)
-		if err == nil && !decision.Current {
-			_, err = fmt.Fprintf(out, "%d accounts may have lost changes: their keys are revoked, and their people sign in by resetting the password\n", accounts)
+		if decision.Current {
+			return r.Recover(ctx, decision, out, epochs.Current(r.Now(), decision.Operator), lost.Marks...)
+		}
+		if err = r.Recover(ctx, decision, out, lost.Accept(r.Now(), decision.Operator), lost.Marks...); err == nil {
+			_, err = fmt.Fprintf(out, "%d accounts may have lost changes: their keys are revoked, and their people sign in by resetting the password\n", lost.Accounts)
 		}
 		return err
 	})

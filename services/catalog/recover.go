@@ -5,8 +5,6 @@ import (
 	"errors"
 	"io"
 
-	"gorm.io/gorm"
-
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
@@ -34,7 +32,7 @@ func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.
 		if decision.Current {
 			return r.Recover(ctx, decision, out, nil)
 		}
-		return r.Recover(ctx, decision, out, func(tx *gorm.DB) error { return store.WithholdLater(tx) })
+		return r.Recover(ctx, decision, out, store.WithholdLater)
 	})
 }
 

@@ -251,7 +251,7 @@ func fromAccount(a Account) *Row {
 func Create(tx *dbtx.Tx, granted api.Tier) (Account, error) {
 	a := Account{Standing: Standing{Granted: granted}, ID: NewID(), CreatedAt: tx.Now}
 	row := fromAccount(a)
-	row.Epoch = database.Micros(tx.Now)
+	row.Epoch = database.Micros(tx.Now) + dbtx.Step()
 	tx.Touched(dbtx.Epoch{Account: a.ID, Number: row.Epoch})
 	return a, tx.Create(row).Error
 }

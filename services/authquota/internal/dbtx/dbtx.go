@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	mathrand "math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -111,6 +112,10 @@ type Epoch struct {
 	State   string // as in the hash of epochs, see package counter
 }
 
+// Step returns the distance of a new epoch to the time and to the one before: a random part of a second in microseconds, so that a change that
+// is made on a database that was set back does not get the epoch of a lost one.
+func Step() int64 { return 1 + mathrand.Int64N(1_000_000) } //nolint:gosec // to avoid accidents
+
 // EpochColumns selects an Epoch from accounts a.
 const EpochColumns = `a.id AS account, a.epoch AS number, CASE
 	WHEN a.merged_into IS NOT NULL OR EXISTS (SELECT 1 FROM people p WHERE p.account_id = a.id AND p.closed_at IS NOT NULL) THEN '` + counter.ClosedState + `'
@@ -134,8 +139,8 @@ func (tx *Tx) TouchOwner(key string) error {
 func (tx *Tx) touch(where string, args ...any) error {
 	now := database.Micros(tx.Now)
 	var touched []Epoch
-	err := tx.Raw("UPDATE accounts SET epoch = CASE WHEN epoch < ? THEN ? ELSE epoch + 1 END WHERE "+where+" RETURNING "+strings.ReplaceAll(EpochColumns, "a.", "accounts."),
-		append([]any{now, now}, args...)...).Scan(&touched).Error
+	err := tx.Raw("UPDATE accounts SET epoch = CASE WHEN epoch < ? THEN ? ELSE epoch END + ? WHERE "+where+" RETURNING "+strings.ReplaceAll(EpochColumns, "a.", "accounts."),
+		append([]any{now, now, Step()}, args...)...).Scan(&touched).Error
 	for _, e := range touched {
 		tx.Touched(e)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,8 +63,8 @@ func TestCosts(t *testing.T) {
 	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
 		e, used := newEpochs(t, db)
 		require.NoError(t, e.Poll(t.Context()))
-		store := keys.NewStore(db.DB)
-		issued, err := store.Issue(t.Context(), "ann", keys.Order{Tier: api.Free, UseCase: "x"}, keys.MaxLife, keys.Record{Digest: "d", LastFour: "abcd"})
+		store, digest := keys.NewStore(db.DB), strings.Repeat("a", 64)
+		issued, err := store.Issue(t.Context(), "ann", keys.Order{Tier: api.Free, UseCase: "x"}, keys.MaxLife, keys.Record{Digest: digest, LastFour: "abcd"})
 		require.NoError(t, err)
 
 		used()
@@ -71,7 +72,7 @@ func TestCosts(t *testing.T) {
 		statements, trips := used()
 		require.Equal(t, []int{3, 1}, []int{statements, trips}, "a change")
 		require.NoError(t, e.InEffect(t.Context(), func(ctx context.Context) (dbtx.Epoch, error) {
-			k, err := store.Resolve(ctx, []string{"d"})
+			k, err := store.Resolve(ctx, []string{digest})
 			return k.Epoch, err
 		}))
 		statements, trips = used()

@@ -146,7 +146,11 @@ func (e *Epochs) Published() setback.Mark {
 func (e *Epochs) saw(m setback.Mark) {
 	for {
 		before := e.published.Load()
-		if before != nil && before.Generation == m.Generation && before.Sequence >= m.Sequence || e.published.CompareAndSwap(before, &m) {
+		if before != nil && before.Generation == m.Generation && before.Sequence >= m.Sequence {
+			return
+		}
+		if e.published.CompareAndSwap(before, &m) {
+			e.Made(m)
 			return
 		}
 	}

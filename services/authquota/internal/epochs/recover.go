@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
@@ -19,13 +20,15 @@ import (
 
 // Lost has what Redis knows of the changes that a database lacks.
 type Lost struct {
-	Marks  []string // in Redis
+	Marks    []string // in Redis
+	Accounts int      // that Accept has revoked what belongs to
+
 	epochs map[string]string
 	exact  bool // the accounts that have lost a change are those whose epochs differ
 }
 
 // ReadLost reads from Redis what the database lacks.
-func ReadLost(ctx context.Context, client *redis.Client, store setback.Store) (l Lost, err error) {
+func ReadLost(ctx context.Context, client *redis.Client, store setback.Store) (l *Lost, err error) {
 	hash, err := client.HGetAll(ctx, counter.Epochs).Result()
 	if err != nil {
 		return l, problem.Unavailable(err)
@@ -34,7 +37,7 @@ func ReadLost(ctx context.Context, client *redis.Client, store setback.Store) (l
 	if err != nil {
 		return l, problem.Unavailable(err)
 	}
-	l = Lost{Marks: append(copies, hash[counter.EpochsMark]), epochs: hash}
+	l = &Lost{Marks: append(copies, hash[counter.EpochsMark]), epochs: hash}
 	m, ok := setback.Parse(hash[counter.EpochsMark])
 	if !ok {
 		return l, nil
@@ -48,17 +51,28 @@ func ReadLost(ctx context.Context, client *redis.Client, store setback.Store) (l
 // number is the form of an epoch in Redis.
 var number = regexp.MustCompile(`^[0-9]{1,16}$`)
 
+// Current records the decision of an operator that nothing was lost.
+func Current(now time.Time, operator string) setback.Decision {
+	return func(db *gorm.DB) error {
+		return (&dbtx.Tx{DB: db, Now: now.UTC()}).Record(operator, "database.current", "authquota", map[string]any{})
+	}
+}
+
 // Accept revokes everything with which a lost change could be undone, of the accounts that may have lost one: those whose epoch in Redis differs,
-// or all if Redis does not know. Suspended and closed accounts are suspended and closed again. It returns the number of accounts.
-func (l Lost) Accept(tx *dbtx.Tx, operator string) (accounts int, err error) {
+// or all if Redis does not know. Suspended and closed accounts are suspended and closed again.
+func (l *Lost) Accept(now time.Time, operator string) setback.Decision {
+	return func(db *gorm.DB) error { return l.accept(&dbtx.Tx{DB: db, Now: now.UTC()}, operator) }
+}
+
+func (l *Lost) accept(tx *dbtx.Tx, operator string) error {
 	newest, err := l.newest(tx)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	for after := ""; ; {
 		var page []dbtx.Epoch
 		if err := tx.Raw("SELECT "+dbtx.EpochColumns+" FROM accounts a WHERE a.id > ? ORDER BY a.id LIMIT ?", after, recoverPage).Scan(&page).Error; err != nil {
-			return accounts, err
+			return err
 		}
 		if len(page) == 0 {
 			break
@@ -69,15 +83,15 @@ func (l Lost) Accept(tx *dbtx.Tx, operator string) (accounts int, err error) {
 			continue
 		}
 		if err := l.revoke(tx, operator, newest, page); err != nil {
-			return accounts, err
+			return err
 		}
-		accounts += len(page)
+		l.Accounts += len(page)
 	}
-	return accounts, errors.Join(
+	return errors.Join(
 		tx.Exec("UPDATE links SET used_at = ? WHERE account_id IS NULL AND used_at IS NULL", database.Micros(tx.Now)).Error,
 		tx.Exec("DELETE FROM mails").Error, // may have been sent
 		tx.Exec("UPDATE announcements SET finished_at = ? WHERE finished_at IS NULL", database.Micros(tx.Now)).Error,
-		tx.Record(operator, "database.accept", "authquota", map[string]any{"accounts": accounts}))
+		tx.Record(operator, "database.accept", "authquota", map[string]any{"accounts": l.Accounts}))
 }
 
 const recoverPage = 500
@@ -87,7 +101,7 @@ const beyond = int64(time.Hour / time.Microsecond)
 
 // newest returns an epoch above all of the database and of Redis, and above those that are lost. It ignores those of Redis that no clock can have
 // made.
-func (l Lost) newest(tx *dbtx.Tx) (newest int64, err error) {
+func (l *Lost) newest(tx *dbtx.Tx) (newest int64, err error) {
 	err = tx.Raw("SELECT coalesce(max(epoch), 0) FROM accounts").Scan(&newest).Error
 	newest = max(newest, database.Micros(tx.Now))
 	for _, text := range l.epochs {
@@ -101,7 +115,7 @@ func (l Lost) newest(tx *dbtx.Tx) (newest int64, err error) {
 }
 
 // revoke revokes what belongs to accounts.
-func (l Lost) revoke(tx *dbtx.Tx, operator string, epoch int64, accounts []dbtx.Epoch) error {
+func (l *Lost) revoke(tx *dbtx.Tx, operator string, epoch int64, accounts []dbtx.Epoch) error {
 	now := database.Micros(tx.Now)
 	states := map[string][]string{}
 	var ids []string

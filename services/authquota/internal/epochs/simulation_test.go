@@ -18,7 +18,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
@@ -194,7 +193,7 @@ func (w *world) failOver(file string) {
 	for _, p := range w.owners {
 		_ = p.db.Close()
 		p.db = w.open(file)
-		p.DB.DB, p.Guard.Store.DB = p.db, p.db
+		p.DB.DB, p.Store.DB = p.db, p.db
 	}
 }
 
@@ -407,19 +406,17 @@ func (w *world) requireAvailable(after string) {
 // recover is the verb recover of the service.
 func (w *world) recover(current bool) {
 	ctx, p := context.Background(), w.owners[0]
-	lost, err := ReadLost(ctx, w.redis, p.Guard.Store)
+	lost, err := ReadLost(ctx, w.redis, p.Store)
 	require.NoError(w.t, err)
 	if w.fault == alwaysExact {
 		lost.exact = true
 	}
 	now := w.now()
-	require.NoError(w.t, p.db.Transaction(func(tx *gorm.DB) error {
-		if err := setback.Begin(tx, now, "ann", lost.Marks...); err != nil || current || w.fault == revokesNothing {
-			return err
-		}
-		_, err := lost.Accept(&dbtx.Tx{DB: tx, Now: now}, "ann")
-		return err
-	}))
+	decision := lost.Accept(now, "ann")
+	if current || w.fault == revokesNothing {
+		decision = Current(now, "ann")
+	}
+	require.NoError(w.t, p.Begin(ctx, now, "ann", decision, lost.Marks...))
 }
 
 // setBack restores the database to a snapshot, also Redis to nothing if both is set.
@@ -438,6 +435,9 @@ func (w *world) setBack(both bool) {
 	if both {
 		for _, p := range w.owners {
 			p.restart()
+			for range w.r.IntN(2) * (waits + 1) { // without a gateway: it fills Redis
+				_ = p.Poll(context.Background())
+			}
 		}
 	} else {
 		for range w.r.IntN(40) {

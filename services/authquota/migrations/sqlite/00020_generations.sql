@@ -17,7 +17,7 @@ CREATE TABLE claims (
   mark text PRIMARY KEY
 );
 
--- The time of the latest change of an account, in microseconds since 1970 UTC, or the one before plus one.
+-- About the time of the latest change of an account, in microseconds since 1970 UTC. It only grows.
 ALTER TABLE accounts ADD COLUMN epoch bigint NOT NULL DEFAULT 0;
 
 DROP TABLE epoch_raises;
