@@ -73,14 +73,14 @@ func (e *Epochs) poll(ctx context.Context, waited int) error {
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return errors.Join(problem.Unavailable(err), e.Guard.Poll(ctx))
 	}
+	published, ok := setback.Parse(own.Val())
 	newest, _, err := e.Verify(ctx, own.Val(), gateways.Val())
 	if e.Err() != nil {
-		return nil
+		return e.discard(ctx, published)
 	}
 	if err != nil {
 		return err
 	}
-	published, ok := setback.Parse(own.Val())
 	if _, remembered := setback.Parse(gateways.Val()); !ok && !remembered && e.published.Load() == nil && newest.Sequence > 0 {
 		if e.waited += waited; e.waited <= waits {
 			return problem.Unavailable(errors.New("waiting for marks that gateways remember"))
@@ -99,6 +99,18 @@ func (e *Epochs) poll(ctx context.Context, waited int) error {
 		return nil
 	}
 	return e.publish(ctx, published, own.Val(), newest, nil)
+}
+
+// discard deletes the epochs in Redis of a database that is set back, if they are from this database: Redis was lost after the lost changes, and
+// filled before that was noticed. What gateways looked up meanwhile is then not used any longer.
+func (e *Epochs) discard(ctx context.Context, published setback.Mark) error {
+	if has, err := e.Has(ctx, published); err != nil || !has {
+		return err
+	}
+	if err := e.Redis.Del(ctx, counter.Epochs).Err(); err != nil {
+		return problem.Unavailable(err)
+	}
+	return nil
 }
 
 // absence stops the service if no process has run for longer than maxAbsence: the database may be an old backup.
