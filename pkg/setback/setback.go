@@ -35,7 +35,7 @@ func (m Mark) String() string {
 	return fmt.Sprintf("%s.%d.%s", m.Generation, m.Sequence, m.ID)
 }
 
-// Parse returns the mark with a text. ok is false for any other text than that of a Mark.
+// Parse returns the mark with a text. ok is false if the text has another form.
 func Parse(text string) (m Mark, ok bool) {
 	if !form.MatchString(text) {
 		return m, false

@@ -17,7 +17,7 @@ type Store struct {
 	Changes string // table with the columns sequence and id of changes, in the order of commits
 }
 
-// verdict says what a database knows of a mark.
+// verdict is the result of a comparison of a mark with a database.
 type verdict int
 
 const (
@@ -90,7 +90,7 @@ func (s Store) deleteClaim(ctx context.Context, mark string) error {
 	return database.Outage(s.DB.WithContext(ctx).Exec("DELETE FROM claims WHERE mark = ?", mark).Error)
 }
 
-// Decision is what else a decision of an operator does, in its transaction.
+// Decision is a function that carries out the decision of an operator, in its transaction.
 type Decision func(tx *gorm.DB) error
 
 // Begin begins a generation on the decision of an operator, and gives up those of the claims and of further marks. do may be nil.

@@ -233,7 +233,7 @@ func TestServiceWaitsForTheMarksOfGateways(t *testing.T) {
 	})
 }
 
-// Nobody remembers a mark. After eleven minutes without a process, the database may be an old backup.
+// No mark is remembered. After eleven minutes without a process, the database may be an old backup.
 func TestColdStart(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		at := begin

@@ -50,7 +50,7 @@ type Epochs struct {
 const (
 	attempts = 10 // of a script that competes with those of other processes
 	waits    = 3  // polls for which a process without any mark waits for the gateways
-	// maxAbsence is the longest time without a running process after which a process serves although nobody remembers a mark.
+	// maxAbsence is the longest time without a running process after which a process serves although no mark is remembered.
 	maxAbsence   = 10 * time.Minute
 	aliveEvery   = time.Minute
 	maxChanges   = 1000 // that are published one by one; after more, all epochs are
@@ -58,7 +58,7 @@ const (
 	publishLimit = 2 * time.Second
 )
 
-// Unknown is the claim of a database that did not run for a while, and whose mark nobody remembers.
+// Unknown is the claim of a database that did not run for a while, and whose mark is not remembered.
 const Unknown = "unknown"
 
 // Poll compares the database with the marks in Redis, of this package and of the gateways, and publishes what is missing there. Call it at the
