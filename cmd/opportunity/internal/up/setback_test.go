@@ -137,6 +137,7 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 		seen(t, "billing", "SELECT max(sequence) FROM changes")
 		seen(t, "history", "SELECT max(sequence) FROM verification_events")
 		seen(t, "authquota", sequence)
+		seen(t, "catalog", sequence)
 	})
 
 	for _, store := range []string{"history", "catalog", "billing", "authquota"} {
@@ -163,6 +164,7 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 				require.NoError(t, err)
 			}
 			seen(t, "authquota", sequence)
+			seen(t, "catalog", sequence)
 		})
 	}
 }
