@@ -148,7 +148,10 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 			_, err = command(t, "status")
 			require.ErrorContains(t, err, store+" (set back)")
 			require.Contains(t, follow(t, strings.ReplaceAll(page, "recover history", "recover "+store), "opportunity recover "+store), "a generation begins")
-			storetest.Eventually(t, "up continues", func() bool { return strings.Contains(out.String(), "curl ") })
+			storetest.Eventually(t, "up continues", func() bool {
+				_, err := command(t, "status")
+				return err == nil && strings.Contains(out.String(), "curl ")
+			})
 			_, err = command(t, "recover "+store+" --accept")
 			require.ErrorContains(t, err, "not set back")
 			switch store {

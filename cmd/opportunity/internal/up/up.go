@@ -91,7 +91,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := d.migrate(ctx); err != nil {
 		return err
 	}
-	return append(stages{{{"redis", saving(save)}}}, d.stages()...).run(ctx, func(ctx context.Context) error {
+	return append(stages{{{"redis", saving(save)}, {"databases", func(ctx context.Context) error { return d.explain(ctx, o.Err) }}}}, d.stages()...).run(ctx, func(ctx context.Context) error {
 		keys, err := d.firstStart(ctx, dir, o.Seed, o.Err)
 		if err != nil {
 			return err
@@ -157,7 +157,7 @@ func listen(ctx context.Context, address, flag string) (net.Listener, error) {
 
 // firstStart waits until every service is ready, then imports the sample and issues demo keys if an earlier start has not done so.
 func (d *deployment) firstStart(ctx context.Context, dir *datadir.Dir, kind string, errs io.Writer) (map[api.Tier]string, error) {
-	if err := d.ready(ctx, errs); err != nil {
+	if err := d.ready(ctx); err != nil {
 		return nil, err
 	}
 	client := operator.Client{URL: d.adminURL, Token: d.operatorToken, Actor: "opportunity up", HTTP: http.DefaultClient}
@@ -182,27 +182,20 @@ func (d *deployment) firstStart(ctx context.Context, dir *datadir.Dir, kind stri
 const readyTimeout = 30 * time.Second
 
 // ready waits until every service behind the gateway is ready. The gateway itself is ready from the start. It returns an error after
-// readyTimeout, unless a database was set back: then it writes to errs what to do, and waits for that.
-func (d *deployment) ready(ctx context.Context, errs io.Writer) error {
+// readyTimeout, unless a database was set back: then it waits for the decision.
+func (d *deployment) ready(ctx context.Context) error {
 	timeout := time.After(readyTimeout)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	explained := map[string]bool{}
-	for _, s := range []struct{ name, url string }{
-		{"authquota", d.authquotaURL}, {"catalog", d.catalogURL}, {"history", d.historyURL}, {"billing", d.billingURL},
-	} {
+	for _, s := range d.owners() {
 		for {
 			err := peer.CheckReady(ctx, s.url)
 			if err == nil {
 				break
 			}
 			if missing := new(peer.NotReadyError); errors.As(err, &missing) && slices.Contains(missing.Missing, api.SetBackCondition) {
-				if !explained[s.name] {
-					explained[s.name] = true
-					fmt.Fprintf(errs, setBackHelp, s.name, d.dir, acceptHelp[s.name])
-					tick.Reset(time.Second)
-				}
-				timeout = nil
+				tick.Reset(time.Second)
+				timeout = nil // explain says what to do
 			}
 			select {
 			case <-ctx.Done():
@@ -214,6 +207,35 @@ func (d *deployment) ready(ctx context.Context, errs io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// owner is a service with a database.
+type owner struct{ name, url string }
+
+func (d *deployment) owners() []owner {
+	return []owner{{"authquota", d.authquotaURL}, {"catalog", d.catalogURL}, {"history", d.historyURL}, {"billing", d.billingURL}}
+}
+
+// explain writes to errs what to do whenever a database was set back. A service may be ready before another one shows it what it lacks.
+func (d *deployment) explain(ctx context.Context, errs io.Writer) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	explained := map[string]bool{}
+	for {
+		for _, s := range d.owners() {
+			missing := new(peer.NotReadyError)
+			stopped := errors.As(peer.CheckReady(ctx, s.url), &missing) && slices.Contains(missing.Missing, api.SetBackCondition)
+			if stopped && !explained[s.name] {
+				fmt.Fprintf(errs, setBackHelp, s.name, d.dir, acceptHelp[s.name])
+			}
+			explained[s.name] = stopped
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 // setBackHelp explains what to do if the database of a service was set back. The arguments are the service, the data directory and what
