@@ -27,7 +27,7 @@ func TestDeskHasOnePodAndNoSecret(t *testing.T) {
 	require.Equal(t, appsv1.RecreateDeploymentStrategyType, desk.Spec.Strategy.Type)
 	c := desk.Spec.Template.Spec.Containers[0]
 	require.Empty(t, c.EnvFrom)
-	require.Empty(t, c.Env)
+	require.Equal(t, []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "483183820"}}, c.Env)
 	require.Equal(t, []string{
 		"desk", "--listen=:8082", "--public-url=https://desk.example.com", "--admin-url=http://opportunity-gateway-admin:8081",
 	}, c.Args)

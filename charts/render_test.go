@@ -68,10 +68,16 @@ func load(t *testing.T) *chart.Chart {
 // render renders the manifests like helm install in a cluster with all API versions.
 func render(t *testing.T, given values) ([]manifest, error) {
 	t.Helper()
+	return renderAs(t, release, given)
+}
+
+// renderAs is render for a release with a name.
+func renderAs(t *testing.T, name string, given values) ([]manifest, error) {
+	t.Helper()
 	c := load(t)
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.35.0", Major: "1", Minor: "35"}
-	all, err := chartutil.ToRenderValues(c, given, chartutil.ReleaseOptions{Name: release, Namespace: namespace, IsInstall: true}, capabilities)
+	all, err := chartutil.ToRenderValues(c, given, chartutil.ReleaseOptions{Name: name, Namespace: namespace, IsInstall: true}, capabilities)
 	if err != nil {
 		return nil, err
 	}

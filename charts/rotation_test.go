@@ -188,21 +188,6 @@ func TestTokensAreRotatedWithoutARejectedCall(t *testing.T) {
 	}
 }
 
-// The shared token must stay accepted until every service sends its own tokens.
-func TestSharedTokenIsReplacedByTokensOfPairs(t *testing.T) {
-	c := newKubectlCluster(t)
-	for name := range c.secrets {
-		c.secrets[name] = map[string]string{"OPPORTUNITY_INTERNAL_TOKENS": old("s")}
-	}
-	out, states, err := c.rotate("OPPORTUNITY_PEER_TOKENS")
-	require.NoError(t, err, out)
-	require.Equal(t, old("s"), states[2]["catalog"]["OPPORTUNITY_INTERNAL_TOKENS"], "until all services send the new tokens")
-	c.requireAccess(states[1:])
-	for name, settings := range states[3] {
-		require.NotContains(t, settings, "OPPORTUNITY_INTERNAL_TOKENS", name)
-	}
-}
-
 // Each of these would end with services that reject each other.
 func TestRotationChangesNothingIfItCannotSucceed(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -88,16 +88,6 @@ See docs/operators/kubernetes.md#secrets`)
 	sandbox["opportunity-authquota"] = sandbox["opportunity-authquota"][1:] // it calls only billing
 	require.NoError(t, newCluster(sandbox).install(t, with("billing.enabled", false)))
 
-	deprecated := complete()
-	for _, keys := range deprecated {
-		for i, key := range keys {
-			if key == "OPPORTUNITY_PEER_TOKENS" {
-				keys[i] = "OPPORTUNITY_INTERNAL_TOKENS"
-			}
-		}
-	}
-	require.NoError(t, newCluster(deprecated).install(t, least()))
-
 	shared := least()
 	for _, service := range services {
 		set(shared, service+".secretName", "one")

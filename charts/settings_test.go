@@ -111,7 +111,7 @@ func TestSettingsExist(t *testing.T) {
 				} else if strings.HasPrefix(name, "OPPORTUNITY_") {
 					require.Contains(t, all, name, p.owner)
 				} else {
-					require.Regexp(t, `^(OTEL_[A-Z_]+|SSL_CERT_DIR)$`, name, p.owner)
+					require.Regexp(t, `^(OTEL_[A-Z_]+|SSL_CERT_DIR|GOMEMLIMIT)$`, name, p.owner)
 				}
 			}
 			if p.serves {

@@ -1,9 +1,18 @@
 package charts_test
 
 import (
+	"os"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
 )
 
 // TestInvalidValuesAreRejected checks that the message names the value and what was expected.
@@ -66,4 +75,138 @@ func TestInvalidValuesAreRejected(t *testing.T) {
 		_, err := render(t, with(c.path, c.value))
 		require.ErrorContains(t, err, c.message, "%s: %v", c.path, c.value)
 	}
+}
+
+// TestAddressOfPublicURLIsRejectedWhereAHostIsNeeded: an Ingress and an HTTPRoute have names only.
+func TestAddressOfPublicURLIsRejectedWhereAHostIsNeeded(t *testing.T) {
+	for url, address := range map[string]string{
+		"https://[2001:db8::1]": "[2001:db8::1]", "https://[2001:db8::1]:8443/data": "[2001:db8::1]", "http://192.0.2.1:8080": "192.0.2.1",
+	} {
+		_, err := render(t, with("publicURL", url))
+		require.NoError(t, err, "without either")
+		for _, path := range []string{"ingress.enabled", "httpRoute"} {
+			given := set(with("publicURL", url), path, true)
+			if path == "httpRoute" {
+				given = set(given, path, values{"enabled": true, "parentRefs": []any{values{"name": "public"}}})
+			}
+			_, err := render(t, given)
+			require.ErrorContains(t, err, "publicURL has the address "+address+": use a host name", path)
+		}
+	}
+	all := rendered(t, set(with("publicURL", "https://Data.Example.com:8443"), "ingress.enabled", true))
+	require.Equal(t, "data.example.com", of[*networkingv1.Ingress](all)[0].Spec.Rules[0].Host)
+}
+
+// TestEmptyValuesAreDefaultsOrClearErrors leaves each value empty, as a key without a value in a file does.
+func TestEmptyValuesAreDefaultsOrClearErrors(t *testing.T) {
+	text, err := os.ReadFile(chartDir + "/values.yaml")
+	require.NoError(t, err)
+	var defaults values
+	require.NoError(t, yaml.Unmarshal(text, &defaults))
+	features := func() values {
+		v := least()
+		for _, path := range []string{
+			"desk.enabled", "ingress.enabled", "httpRoute.enabled", "monitoring.serviceMonitor.enabled", "monitoring.prometheusRule.enabled",
+			"monitoring.dashboards.enabled", "gateway.autoscaling.enabled",
+		} {
+			set(v, path, true)
+		}
+		set(v, "httpRoute.parentRefs", []any{values{"name": "public"}})
+		return set(v, "desk.publicURL", "https://desk.example.com")
+	}
+	var visit func(path string, in values)
+	visit = func(path string, in values) {
+		for name, value := range in {
+			at := strings.TrimPrefix(path+"."+name, ".")
+			_, err := render(t, set(features(), at, nil))
+			if err != nil {
+				require.Regexp(t, "missing propert(y|ies) '"+name+"'|"+name+" must be|STRIPE_PRICE is missing: set", err.Error(), at)
+				require.False(t, strings.HasSuffix("."+at, ".env") && at != "billing.env", at) // billing has a required setting
+			}
+			if inner, ok := value.(values); ok {
+				visit(at, inner)
+			}
+		}
+	}
+	visit("", defaults)
+}
+
+// TestNamesThatYAMLReadsAsOtherTypes: labels and names of such releases and Secrets are strings, and Services get a valid name.
+func TestNamesThatYAMLReadsAsOtherTypes(t *testing.T) {
+	for _, name := range []string{"true", "null", "1e3", "0x1f", "2026-11-20", "12.5", "a.b", "opportunity.1"} {
+		given := least()
+		for _, path := range []string{
+			"gateway.secretName", "catalog.migrateSecretName", "tls.secretName", "trustedCA.configMapName",
+			"gateway.termsConfigMapName", "ingress.className", "ingress.tlsSecretName", "test.secretName", "priorityClassName",
+		} {
+			set(given, path, name)
+		}
+		set(given, "image.pullSecrets", []any{name})
+		set(given, "tls.mode", "required")
+		set(given, "ingress.enabled", true)
+		set(given, "monitoring.serviceMonitor.enabled", true)
+		all, err := renderAs(t, name, given) // which decodes strictly
+		require.NoError(t, err, name)
+		for _, s := range of[*corev1.Service](all) {
+			require.Empty(t, validation.IsDNS1035Label(s.Name), name)
+			require.Equal(t, name, s.Spec.Selector["app.kubernetes.io/instance"])
+		}
+	}
+}
+
+func TestNumbersStayAsTheyAreWritten(t *testing.T) {
+	for _, c := range []struct {
+		given any
+		want  string
+	}{{1700000000, "1700000000"}, {1700000000.0, "1700000000"}, {"1e3", "1e3"}, {0, "0"}, {"", ""}} {
+		for _, d := range of[*appsv1.Deployment](rendered(t, with("secretsRevision", c.given))) {
+			require.Equal(t, c.want, d.Spec.Template.Annotations["opportunity.internal/secrets-revision"])
+		}
+	}
+}
+
+// TestMemoryLimitOfGo is nine tenths of the container's limit.
+func TestMemoryLimitOfGo(t *testing.T) {
+	limitOf := func(c corev1.Container) string {
+		for _, e := range c.Env {
+			if e.Name == "GOMEMLIMIT" {
+				return e.Value
+			}
+		}
+		return ""
+	}
+	all := rendered(t, with("desk", values{"enabled": true, "publicURL": "https://desk.example.com"}))
+	for _, d := range of[*appsv1.Deployment](all) {
+		c := d.Spec.Template.Spec.Containers[0]
+		require.Equal(t, c.Resources.Limits.Memory().Value()*9/10, parsed(t, limitOf(c)), d.Name)
+	}
+	for _, j := range of[*batchv1.Job](all) {
+		require.Equal(t, "241591910", limitOf(j.Spec.Template.Spec.Containers[0]), j.Name)
+	}
+	for _, j := range of[*batchv1.CronJob](all) {
+		require.Equal(t, "241591910", limitOf(j.Spec.JobTemplate.Spec.Template.Spec.Containers[0]), j.Name)
+	}
+	for _, c := range []struct {
+		limit any
+		want  string
+	}{
+		{"1Gi", "966367641"}, {"1.5Gi", "1449551462"}, {"512M", "460800000"}, {"1000000k", "900000000"}, {1e9, "900000000"}, {500000000, "450000000"},
+		{"1000000000", "900000000"}, {"1e9", ""}, {"100000000000m", ""}, {nil, ""},
+	} {
+		given := with("catalog.resources", values{"limits": values{"memory": c.limit}})
+		if c.limit == nil {
+			given = with("catalog.resources.limits", nil)
+		}
+		d := named[*appsv1.Deployment](t, rendered(t, given), "opportunity-catalog")
+		require.Equal(t, c.want, limitOf(d.Spec.Template.Spec.Containers[0]), "%v", c.limit)
+	}
+	d := named[*appsv1.Deployment](t, rendered(t, with("catalog.env.GOMEMLIMIT", "1GiB")), "opportunity-catalog")
+	require.Equal(t, "1GiB", limitOf(d.Spec.Template.Spec.Containers[0]), "a setting takes precedence")
+}
+
+func parsed(t *testing.T, number string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(number, 10, 64)
+	require.NoError(t, err)
+	return n
 }

@@ -29,6 +29,7 @@ type contract struct {
 	routers.Router // finds the operation of a request
 
 	schemas map[string]*jsonschema.Schema // by their reference
+	headers map[string]bool               // the names of all described headers
 }
 
 // loadContract compiles each schema once. openapi3filter would compile it for each response, which takes half of the processor time of
@@ -57,7 +58,12 @@ var loadContract = sync.OnceValues(func() (contract, error) {
 	if err := compiler.AddResource("openapi.json", root); err != nil {
 		return contract{}, err
 	}
-	c := contract{schemas: map[string]*jsonschema.Schema{}}
+	c := contract{schemas: map[string]*jsonschema.Schema{}, headers: map[string]bool{}}
+	for _, response := range doc.Components.Responses {
+		for name := range response.Value.Headers {
+			c.headers[name] = true
+		}
+	}
 	for name := range doc.Components.Schemas {
 		ref := "#/components/schemas/" + name
 		if c.schemas[ref], err = compiler.Compile("openapi.json" + ref); err != nil {
@@ -179,8 +185,18 @@ func described(req *http.Request, a response) error {
 		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route, Options: options},
 		Status:                 a.StatusCode, Header: a.Header, Options: options,
 	})
-	if err != nil || a.StatusCode == http.StatusNotModified {
+	if err != nil {
 		return err
+	}
+	headers := route.Operation.Responses.Status(a.StatusCode).Value.Headers
+	for name := range c.headers {
+		// Vary of an error says nothing, because errors are not cached.
+		if a.Header.Get(name) != "" && headers[name] == nil && (name != "Vary" || a.StatusCode < http.StatusBadRequest) {
+			return fmt.Errorf("has header %s, which is not described for the status %d", name, a.StatusCode)
+		}
+	}
+	if a.StatusCode == http.StatusNotModified {
+		return nil
 	}
 	kind := a.Header.Get("Content-Type")
 	media := route.Operation.Responses.Status(a.StatusCode).Value.Content.Get(kind)

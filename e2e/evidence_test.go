@@ -32,8 +32,8 @@ func TestEvidenceFromCandidateToChangedPage(t *testing.T) {
 		"/":      "Maker Market connects people who make things with people who buy them, in every province.",
 		"/pay":   "Sellers earn $20 to $25 CAD per hour on average. Payment is weekly.",
 		"/faq":   "Can I work from home? Yes, all work is remote and you choose your hours.",
-		"/who":   "No experience is required. You must be 18 and a resident of Canada.",
-		"/apply": "Apply here. Tell us what you make, and we write back within two days.",
+		"/who":   "No experience is required. You must be 18 and a resident of Canada. Residents of Quebec cannot apply.",
+		"/apply": "Apply here. You set your own hours. Tell us what you make, and we write back within two days.",
 	}}
 	site := httptest.NewServer(pages)
 	defer site.Close()
@@ -85,8 +85,8 @@ func (p *changingPages) change(path, from, to string) {
 	p.pages[path] = strings.ReplaceAll(p.pages[path], from, to)
 }
 
-// linkChecker runs the link checker on the data directory at POST /today, and at POST /tomorrow as if a day had passed, on which the page
-// about pay changed. The response is what the checker prints.
+// linkChecker runs the link checker on the data directory at POST /today, and at POST /tomorrow as if a day had passed, on which the
+// pages about pay and applications changed. The response is what the checker prints.
 func linkChecker(t *testing.T, site, dir string, pages *changingPages) http.Handler {
 	t.Helper()
 	address, err := url.Parse(site)
@@ -105,6 +105,7 @@ func linkChecker(t *testing.T, site, dir string, pages *changingPages) http.Hand
 	mux.HandleFunc("POST /today", run)
 	mux.HandleFunc("POST /tomorrow", func(w http.ResponseWriter, r *http.Request) {
 		pages.change("/pay", "$20 to $25", "$18 to $19")
+		pages.change("/apply", "Apply here.", "Apply now.")
 		if _, err := storetest.Plain(t, filepath.Join(dir, "history.db")).ExecContext(r.Context(), "UPDATE pages SET read_at = read_at - 90000000000"); err != nil {
 			w.WriteHeader(http.StatusInternalServerError)
 			_, _ = io.WriteString(w, err.Error())

@@ -32,13 +32,14 @@ var restores = []struct {
 }
 
 // TestFaultsRestore restores stores to an earlier point under steady traffic. A key that was revoked since and an account that was suspended
-// since must not work again, and an owner must not be ready until an operator has decided.
+// since must not work again, no second checkpoint of a size may be published, and an owner must not be ready until an operator has decided.
 func TestFaultsRestore(t *testing.T) {
 	t.Parallel()
 	s := newStackOn(t, parts{billing: true}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100", "OPPORTUNITY_SERVICE_CAPACITY=10000000",
 		fmt.Sprintf("OPPORTUNITY_HISTORY_SIGNING_KEY=%064d", 1))
 	s.fill(t, sample(t))
 	readers := s.readers(t)
+	signed := map[string]string{} // root by origin and size of a checkpoint
 	for _, r := range restores {
 		if !r.short && campaign == 0 {
 			continue
@@ -46,8 +47,8 @@ func TestFaultsRestore(t *testing.T) {
 		name := strings.Join(r.stores, ", ")
 		t.Run(name, func(t *testing.T) {
 			row := newResult(t, "restored to an earlier point: "+name,
-				"no call of a revoked key or a suspended account succeeds, no used link or recovery code works, nothing is sold and owners are not ready until the decision")
-			f := &restored{stack: s, t: t, stores: r.stores, reader: readers[0].keys[0].Key}
+				"no call of a revoked key or a suspended account succeeds, no used link or recovery code works, no second checkpoint of a size is published, nothing is sold and owners are not ready until the decision")
+			f := &restored{stack: s, t: t, stores: r.stores, signed: signed, reader: readers[0].keys[0].Key}
 			f.run(readers, row)
 		})
 	}
@@ -59,6 +60,7 @@ type restored struct {
 
 	t      *testing.T
 	stores []string
+	signed map[string]string // root by origin and size of a checkpoint
 
 	reader             string // a key
 	revoked, suspended issued
@@ -84,6 +86,7 @@ func (f *restored) run(readers []caller, row *result) {
 	if slices.Contains(f.stores, "billing") {
 		f.paid = f.bought()
 	}
+	f.checkpoint()
 	events := f.events()
 	restores := []func(){}
 	for _, store := range f.stores {
@@ -109,6 +112,9 @@ func (f *restored) run(readers []caller, row *result) {
 	}
 	if f.paid.Key != "" {
 		require.Error(t, f.buy(t.Context(), f.issue(t, api.Free).Account), "a restored database must not sell")
+	}
+	if !slices.Contains(owners, "history") {
+		f.checkpoint()
 	}
 	decided := time.Now()
 	for _, owner := range owners {
@@ -140,6 +146,7 @@ func (f *restored) run(readers []caller, row *result) {
 		events++
 	}
 	eventually(t, "the catalog has the statuses of history", func() bool { return f.events() == events })
+	f.checkpoint()
 	row.set("0 of %d calls succeed; noticed after %.1f s; %s; normal %.1f s after the decision", len(dying), noticed.Sub(set).Seconds(),
 		strings.Join(figures, ", "), back.Sub(decided).Seconds())
 }
@@ -207,6 +214,7 @@ func (f *restored) act(events int) {
 	f.verb(t, "", "listings", "withdraw", "prairie-code")
 	f.verb(t, "", "listings", "publish", "--yes", "prairie-code")
 	eventually(t, "the catalog has the event", func() bool { return f.events() == events+1 })
+	f.checkpoint()
 	f.requireDead()
 	f.changesAreSeen(t)
 }
@@ -231,6 +239,22 @@ func (f *restored) events() int {
 		return a.StatusCode == http.StatusOK
 	})
 	return decode[api.OpportunityDetail](f.t, a).Data.Verification.HistoryCount
+}
+
+// checkpoint reads the published checkpoint. No two have the same origin and size.
+func (f *restored) checkpoint() {
+	f.t.Helper()
+	var lines []string
+	eventually(f.t, "the log is served", func() bool {
+		a := do(f.t, f.url, call{path: "/.well-known/opportunity-history/log/checkpoint"})
+		lines = strings.Split(string(a.body), "\n")
+		return a.StatusCode == http.StatusOK
+	})
+	of := lines[0] + " " + lines[1]
+	if before, again := f.signed[of]; again {
+		require.Equal(f.t, before, lines[2], "a second checkpoint %s", of)
+	}
+	f.signed[of] = lines[2]
 }
 
 // readiness returns the response of a service to a readiness probe.

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -76,21 +75,13 @@ func TestWhatWasServedIsWhatIsKnownOfThen(t *testing.T) {
 	require.Contains(t, errs, `unknown listing "nobody"`)
 
 	// the public checkpoint
-	var saved struct {
-		Checkpoint string
-		Heads      string
-	}
-	eventually(t, "the checkpoint of the day", func() bool {
-		a := do(t, u.url, call{path: "/.well-known/opportunity-history"})
-		return a.StatusCode == http.StatusOK && json.Unmarshal(a.body, &saved) == nil
+	var saved string
+	eventually(t, "the checkpoint covers all events", func() bool {
+		saved = string(do(t, u.url, call{path: "/.well-known/opportunity-history/log/checkpoint"}).body)
+		return strings.Contains(saved, "/opportunity-history\n5\n")
 	})
-	require.True(t, strings.HasPrefix(saved.Checkpoint, "opportunity-history\n"), saved.Checkpoint)
-	heads := do(t, "", call{path: saved.Heads})
-	require.Equal(t, http.StatusOK, heads.StatusCode)
-	require.Equal(t, 1, strings.Count(string(heads.body), "\n"))
-
 	file := filepath.Join(t.TempDir(), "saved.txt")
-	require.NoError(t, os.WriteFile(file, []byte(saved.Checkpoint), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(saved), 0o600))
 	u.interrupt(t)
 	secret := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(u.dir, name))

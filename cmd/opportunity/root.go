@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -16,7 +17,7 @@ import (
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/cmd/opportunity/internal/up"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
-	"opportunity.internal/cmd/opportunity/internal/witness"
+	"opportunity.internal/pkg/config"
 )
 
 // Exit codes.
@@ -56,7 +57,7 @@ With --output json, results are JSON on standard output and errors are JSON on s
 	root.SetOut(out)
 	root.SetErr(errs)
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(up.Command(), desk.Command(), witness.Command(), versionCommand())
+	root.AddCommand(up.Command(), desk.Command(), versionCommand())
 	root.AddCommand(verbs.Commands()...)
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	root.InitDefaultHelpCmd()
@@ -70,6 +71,11 @@ With --output json, results are JSON on standard output and errors are JSON on s
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	root := newRoot(in, out, errs)
 	root.SetArgs(args)
+	if !wantsJSON(args) {
+		for _, warning := range config.Unknown(os.Environ()) {
+			fmt.Fprintln(verbs.Printable(errs), "opportunity: warning:", warning)
+		}
+	}
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return success

@@ -18,11 +18,12 @@ import (
 	"opportunity.internal/services/history"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/configuration.md and the list of settings of the chart")
+var update = flag.Bool("update", false, "rewrite docs/configuration.md and the lists of settings")
 
 const (
 	settingsPage  = "../../docs/configuration.md"
 	chartSettings = "../../charts/opportunity/settings.yaml"
+	settingNames  = "../../pkg/config/names.txt"
 )
 
 const settingsHead = `# Settings
@@ -39,7 +40,7 @@ secrets itself and reads the rest from its environment. For the variables of the
 const chartHead = `# The settings of the services, with which the chart checks env and Secrets. Generated from the code by "make generate".
 `
 
-// TestSettingsPage checks that docs/configuration.md and the list of the chart are up to date with the settings of all services.
+// TestSettingsPage checks that docs/configuration.md, the list of the chart and the known names are up to date with the settings of all services.
 func TestSettingsPage(t *testing.T) {
 	var all []config.Setting
 	services := map[string][]string{}
@@ -59,10 +60,11 @@ func TestSettingsPage(t *testing.T) {
 			services[setting.Name] = append(services[setting.Name], s.name)
 		}
 	}
-	page, list := new(strings.Builder), new(strings.Builder)
+	page, list, names := new(strings.Builder), new(strings.Builder), new(strings.Builder)
 	page.WriteString(settingsHead)
 	list.WriteString(chartHead)
 	for _, s := range all {
+		fmt.Fprintln(names, s.Name)
 		fmt.Fprintf(list, "%s: {services: [%s], required: %t, secret: %t}\n", s.Name, strings.Join(services[s.Name], ", "), s.Required, strings.HasPrefix(s.Doc, "Secret."))
 		where, without := strings.Join(services[s.Name], ", "), ""
 		if len(services[s.Name]) == 5 {
@@ -76,7 +78,7 @@ func TestSettingsPage(t *testing.T) {
 		}
 		fmt.Fprintf(page, "| `%s` | %s | %s | %s |\n", s.Name, where, without, strings.ReplaceAll(s.Doc, "|", `\|`))
 	}
-	for file, want := range map[string]string{settingsPage: page.String(), chartSettings: list.String()} {
+	for file, want := range map[string]string{settingsPage: page.String(), chartSettings: list.String(), settingNames: names.String()} {
 		if *update {
 			require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
 		}

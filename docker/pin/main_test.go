@@ -28,7 +28,7 @@ func TestImagesArePinnedToTheDigestOfTheirTag(t *testing.T) {
 	server := httptest.NewServer(registry.New())
 	t.Cleanup(server.Close)
 	host := strings.TrimPrefix(server.URL, "http://")
-	base, redis := host+"/library/golang:1.26", host+"/redis:7.4.1-alpine"
+	base, redis := host+"/library/golang:1.26", host+"/redis:7.4.10-alpine"
 	baseDigest, redisDigest := push(t, base), push(t, redis)
 
 	dir := t.TempDir()
@@ -74,6 +74,6 @@ func TestEveryImageInTheRepositoryIsRecognized(t *testing.T) {
 		}
 	}
 	require.Contains(t, images, "golang:1.26")
-	require.Contains(t, images, "postgres:17.6")
-	require.Contains(t, images, "quay.io/oauth2-proxy/oauth2-proxy:v7.14.3")
+	require.Contains(t, images, "postgres:17.11")
+	require.Contains(t, images, "quay.io/oauth2-proxy/oauth2-proxy:v7.15.6")
 }

@@ -24,12 +24,15 @@ async function record() {
 
 const fact = name => page.locator(`[id="fact.${name}"]`)
 
-// decide decides about a fact, and pastes its quote from the source with that number.
+// decide decides about a fact, and pastes its quotes from the source with that number.
 async function decide(name, label, words, source) {
   await fact(name).getByRole('radio', { name: new RegExp(`^${label}\\b`) }).check()
   if (!await page.getByLabel(`Exact words about ${name.replace(/[A-Z]/g, c => ' ' + c.toLowerCase())}`).isVisible()) await fact(name).locator('summary').first().click()
-  await page.locator(`[id="quote.${name}"]`).fill(words)
-  await page.locator(`[id="quotefrom.${name}"]`).selectOption(source)
+  for (const [i, text] of [words].flat().entries()) {
+    const row = i > 0 ? `.${i}` : ''
+    await page.locator(`[id="quote.${name}${row}"]`).fill(text)
+    await page.locator(`[id="quotefrom.${name}${row}"]`).selectOption(source)
+  }
 }
 
 async function pay(from, to) {
@@ -64,21 +67,31 @@ try {
   await mark()
   await decide('pay', 'Change', 'Sellers earn $20 to $25 CAD per hour on average.', '1')
   await pay('20', '25')
-  await decide('remote', 'Yes', 'all work is remote', '2')
+  await decide('remote', 'Yes', 'bananas are blue', '2')
+  await decide('countryEligibility', 'Change', ['a resident of Canada', 'Residents of Quebec cannot apply.'], '3')
+  await page.locator('[id="country.0.code"]').fill('CA')
+  await page.locator('[id="country.0.notin"]').fill('QC')
+  await fact('flexibleSchedule').getByRole('radio', { name: /^Yes\b/ }).check()
+  await fact('flexibleSchedule').getByRole('checkbox', { name: /Use this quote and its page as a source/ }).check()
   await decide('experienceRequired', 'No', 'No experience is required.', '3')
   await page.getByText('Nothing else changed').click()
   await page.locator('#outcome').getByText('Verified').click()
+  await page.getByRole('button', { name: 'Submit and publish' }).click()
+  await page.getByText('does not have "bananas are blue"; correct the quote').waitFor()
+  await inspect(page, 'evidence-05-false-quote')
+  assert.equal(await page.locator('[id="quote.countryEligibility.1"]').inputValue(), 'Residents of Quebec cannot apply.')
+  await page.locator('[id="quote.remote"]').fill('all work is remote')
   await page.getByRole('button', { name: 'Submit and publish' }).click()
   await page.waitForURL(/maker-market\/publish/)
   await page.locator('button:focus').press('Enter')
   await page.getByText('Published maker-market.').waitFor()
   let first
   await eventually('the record to be public and verified', async () => (first = await record())?.verification.status === 'verified')
-  assert.deepEqual(first.sources.map(s => s.url), ['pay', 'faq', 'who'].map(p => `${site}/${p}`))
+  assert.deepEqual(first.sources.map(s => s.url), ['pay', 'faq', 'who', 'apply'].map(p => `${site}/${p}`))
   for (const s of first.sources) assert.equal(s.checkedAt, first.verification.lastCheckedAt, 'sources follow the review')
 
-  step('the next day one of three pages has changed')
-  assert.match(await check('tomorrow'), /2 present, 0 moved, 1 missing, 0 unknown/)
+  step('the next day two of four pages have changed')
+  assert.match(await check('tomorrow'), /4 present, 1 moved, 1 missing, 0 unknown/)
   // The check of the application link may have arrived: it is the other kind of evidence.
   const reviews = ({ verification: { applicationLink, historyCount, ...rest } }) => rest
   assert.deepEqual(reviews(await record()), reviews(first), 'the machine verifies and refreshes nothing')
@@ -90,6 +103,7 @@ try {
   await page.goto('/reviews/maker-market')
   assert.match(await fact('pay').innerText(), /missing/i)
   assert.match(await fact('remote').innerText(), /still says so/i)
+  assert.match(await fact('flexibleSchedule').innerText(), /moved/i)
   await inspect(page, 'evidence-03-missing')
   await page.goto('/records/maker-market')
   await page.getByRole('link', { name: 'Pages', exact: true }).click()
@@ -100,13 +114,20 @@ try {
   step('the curator records what the page says now')
   await page.goto('/reviews/maker-market')
   await mark()
-  await decide('pay', 'Change', 'Sellers earn $18 to $19 CAD per hour on average.', '1')
+  await fact('pay').getByRole('radio', { name: /^Change\b/ }).check()
+  const nearest = fact('pay').locator('p.quote', { hasText: 'Sellers earn $18 to $19 CAD per hour on average.' })
+  await nearest.getByRole('checkbox', { name: /Use this quote/ }).check()
   await pay('18', '19')
   await page.getByText('Nothing else changed').click()
   await page.locator('#outcome').getByText('Verified').click()
   await page.getByRole('button', { name: 'Submit and go to the next' }).click()
   await page.getByText('recorded: verified').waitFor()
   await eventually('the new pay to be public', async () => (await record()).facts.pay.maximum === 19)
+
+  step('the day after, nothing has moved, and the review takes one key')
+  assert.match(await check('tomorrow'), /6 present, 0 moved, 0 missing, 0 unknown/)
+  await page.goto('/reviews/maker-market')
+  assert.match(await page.locator('#will output').innerText(), /^Verified: 5 facts kept, 6 unknown, 6 quotes\.$/)
   assert.deepEqual(faults, [])
 } catch (e) {
   await page.screenshot({ path: `${process.env.WALK_ARTIFACTS}/evidence-failed.png`, fullPage: true })

@@ -152,6 +152,8 @@ func TestOtherAlertsFire(t *testing.T) {
 		{"OpportunityServiceCapacityNearEnd", "warning", false, []metric{{constant(.79), "gateway_service_capacity_used_ratio", nil}}},
 		{"OpportunityServiceCapacityNearEnd", "critical", true, []metric{{constant(1), "gateway_service_capacity_used_ratio", nil}}},
 		{"OpportunityServiceCapacityNearEnd", "critical", false, []metric{{constant(.99), "gateway_service_capacity_used_ratio", nil}}},
+		{"OpportunityBaseTierCapacityNearEnd", "warning", true, []metric{{constant(.81), "gateway_base_tier_capacity_used_ratio", nil}}},
+		{"OpportunityBaseTierCapacityNearEnd", "warning", false, []metric{{constant(.79), "gateway_base_tier_capacity_used_ratio", nil}}},
 		{"OpportunityEpochRaisesPending", "critical", true, []metric{{constant(1), "authquota_epoch_raises_pending", nil}}},
 		{"OpportunityEpochRaisesPending", "critical", false, []metric{{constant(0), "authquota_epoch_raises_pending", nil}}},
 		{"OpportunityCancelsPending", "critical", true, []metric{{constant(1), "authquota_cancels_pending", nil}}},
@@ -182,11 +184,6 @@ func TestOtherAlertsFire(t *testing.T) {
 		{"OpportunityLinkChecksMissing", "warning", true, []metric{{constant(1), "opportunity_service_info", []string{"service", "history"}}}},
 		{"OpportunityLinkChecksMissing", "warning", false, []metric{
 			{ago(23 * time.Hour), "history_link_run_success_timestamp_seconds", nil}, {constant(1), "opportunity_service_info", []string{"service", "history"}},
-		}},
-		{"OpportunityCheckpointMissing", "warning", true, []metric{{ago(27 * time.Hour), "history_checkpoint_timestamp_seconds", nil}}},
-		{"OpportunityCheckpointMissing", "warning", true, []metric{{counterSince(1, 10*time.Minute), "history_checkpoint_failures_total", nil}}},
-		{"OpportunityCheckpointMissing", "warning", false, []metric{
-			{ago(25 * time.Hour), "history_checkpoint_timestamp_seconds", nil}, {constant(3), "history_checkpoint_failures_total", nil},
 		}},
 		{"OpportunityLogLag", "warning", true, []metric{{constant(301), "history_log_lag_seconds", nil}}},
 		{"OpportunityLogLag", "warning", false, []metric{{constant(299), "history_log_lag_seconds", nil}}},

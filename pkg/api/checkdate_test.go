@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -33,5 +34,14 @@ func TestCheckDateIsADateOrAnRFC3339Timestamp(t *testing.T) {
 		}
 		require.NoError(t, err, text)
 		require.Equal(t, want, got.Format(time.RFC3339Nano))
+	}
+}
+
+func TestTimestampInJSONIsStrict(t *testing.T) {
+	var got struct{ Until api.Timestamp }
+	require.NoError(t, json.Unmarshal([]byte(`{"Until":"2026-11-20T09:00:00+05:00"}`), &got))
+	require.Equal(t, time.Date(2026, 11, 20, 4, 0, 0, 0, time.UTC), got.Until.Time)
+	for _, text := range []string{`"2026-11-20T09:00:00+24:00"`, `"2026-11-20T9:00:00Z"`, `"2026-11-20"`, `5`} {
+		require.Error(t, json.Unmarshal([]byte(`{"Until":`+text+`}`), &got), text)
 	}
 }

@@ -53,7 +53,7 @@ type Skip struct {
 // SkipRequest skips a record. Until is after now and at most MaxSkip later; Reason is required.
 type SkipRequest struct {
 	Reason string    `json:"reason"`
-	Until  time.Time `json:"until"`
+	Until  Timestamp `json:"until"`
 }
 
 // MaxSkip is the longest time for which a record can be skipped.
@@ -111,27 +111,38 @@ const MaxSheetEvents = 100
 type ReviewSubmission struct {
 	Review          json.RawMessage `json:"review"`
 	SecondOpinionOf string          `json:"secondOpinionOf,omitempty"` // id of the review that was drawn for a second opinion
+	SameTexts       map[string]bool `json:"sameTexts,omitempty"`       // by fact, whether other words mean the same; see ReviewReport.Texts
 }
 
 // ReviewReport is the response to a review. As in AppendReport, Applied is false if the review was rejected (status 200, Rejected says
-// why) or if events were recorded since the sheet (status 409, Newer has them).
+// why), if events were recorded since the sheet (status 409, Newer has them), or if the author of a second opinion has to compare texts
+// (status 200, Texts has them): the same submission with SameTexts for each of these facts is recorded.
 type ReviewReport struct {
 	AppendReport
 
 	EventID  string   `json:"eventId"`            // of the review; also if it was sent before
 	Outcome  Outcome  `json:"outcome,omitempty"`  // as recorded: needs-review if a second opinion disagrees
 	Disagree []string `json:"disagree,omitempty"` // facts, or "outcome", in which a second opinion differs from the first
+
+	Texts []ComparedTexts `json:"texts,omitempty"` // in other words than those of the first review
+}
+
+// ComparedTexts are the texts of a fact in two reviews, such as its requirements. Either may have none.
+type ComparedTexts struct {
+	Fact   string   `json:"fact"`
+	First  []string `json:"first"`
+	Second []string `json:"second"`
 }
 
 // ReviewHistory has the summary and the events of a record, from the history service for the catalog.
 type ReviewHistory struct {
 	Summary       Summary         `json:"summary"`
-	PreviousFacts *Facts          `json:"previousFacts"` // of the review with facts before the latest one
+	PreviousFacts *Facts          `json:"previousFacts"` // in effect before those of the summary
 	Events        []RecordedEvent `json:"events"`        // the latest MaxSheetEvents, newest check first
 	Opinion       *SecondOpinion  `json:"opinion"`       // if the latest review is a second opinion that disagrees
 	Evidence      Evidence        `json:"evidence"`      // of the latest review that stored any
 	Readings      []QuoteReading  `json:"readings"`      // of its quotes by the machine; empty, never null
-	Suggestions   []Quote         `json:"suggestions"`   // sentences that may support a fact without a quote; empty, never null
+	Suggestions   []Quote         `json:"suggestions"`   // sentences for facts without a quote, and for missing quotes; empty, never null
 }
 
 // ReviewAppend is a review that the catalog passes on to the history service. Review is a line of an events file.
@@ -139,7 +150,9 @@ type ReviewAppend struct {
 	Actor  string          `json:"actor"`
 	Review json.RawMessage `json:"review"`
 
-	SecondOpinionOf string `json:"secondOpinionOf,omitempty"`
+	SecondOpinionOf string          `json:"secondOpinionOf,omitempty"`
+	SameTexts       map[string]bool `json:"sameTexts,omitempty"`
+	Undoes          string          `json:"undoes,omitempty"` // id of the review that this one undoes
 }
 
 // ReviewAppended is the response to ReviewAppend. Summary is that of the record after the review; nil if the review was not applied.
@@ -148,8 +161,8 @@ type ReviewAppended struct {
 	Summary *EncodedSummary `json:"summary"`
 }
 
-// UndoRequest undoes the caller's latest review of a record. EventID must be its newest event. The correcting event is a needs-review
-// with the facts from before. The response is a ReviewReport.
+// UndoRequest undoes the caller's latest review of a record. EventID must be its newest event. The undo is an event, too: a needs-review
+// without facts. The record is then as if neither had been recorded; undoing the undo restores the review. The response is a ReviewReport.
 type UndoRequest struct {
 	EventID string `json:"eventId"`
 }

@@ -11,10 +11,22 @@ import (
 // Evidence is private: a review stores it besides its event for curators, and no response to a consumer has any of it. The hash of the event
 // covers it.
 type Evidence struct {
-	Quotes   []Quote   `json:"quotes"`             // at most one of a fact and a source
+	Quotes   []Quote   `json:"quotes"`             // at most MaxQuotesPerFact of a fact, also from one source
 	Gone     []string  `json:"gone"`               // sources that no longer exist
 	Unopened []string  `json:"unopened"`           // sources that the curator could not open
 	Captures []Capture `json:"captures,omitempty"` // texts of the sources at the time of the review; set by the history service
+	Undoes   string    `json:"undoes,omitempty"`   // id of the review that this one undoes; set by the history service
+	Cause    *Cause    `json:"cause,omitempty"`    // of a link check that needs review; set by the link checker
+}
+
+// Cause is the reason why a link check needs review.
+type Cause struct {
+	// Text is the sentence of the page, or a sentence about where the link leads. A review after a link check answers its text: later link
+	// checks with the same one are no conflict.
+	Text string `json:"text"`
+	// Status is the status that the page claims, ApplicationClosed or ApplicationWaitlist, or empty. A record with this status already is in
+	// no conflict.
+	Status ApplicationStatus `json:"status,omitempty"`
 }
 
 // Complete replaces null arrays by empty ones.
@@ -24,7 +36,7 @@ func (e *Evidence) Complete() {
 
 // Empty reports whether there is no evidence.
 func (e Evidence) Empty() bool {
-	return len(e.Quotes)+len(e.Gone)+len(e.Unopened)+len(e.Captures) == 0
+	return len(e.Quotes)+len(e.Gone)+len(e.Unopened)+len(e.Captures) == 0 && e.Undoes == "" && e.Cause == nil
 }
 
 // Quote is the text of a page that supports a fact, in the form of a TextQuoteSelector (W3C Web Annotation Data Model, section 4.2.4).
@@ -38,9 +50,9 @@ type Quote struct {
 
 // Limits of evidence.
 const (
-	MaxQuote        = 500
-	MaxQuoteContext = 60
-	MaxQuotes       = 50 // of one review
+	MaxQuote         = 500
+	MaxQuoteContext  = 60
+	MaxQuotesPerFact = 10
 )
 
 // Capture is the text of a source as a machine read it at ReadAt. The history service stores the text by its hash.
@@ -67,6 +79,21 @@ type QuoteReading struct {
 	Finding Finding   `json:"finding"`
 	ReadAt  time.Time `json:"readAt"`
 	Note    string    `json:"note"` // why the page could not be read; may be empty
+
+	Moved *Quote `json:"moved,omitempty"` // the quote in its new surroundings, if the finding is QuoteMoved
+}
+
+// QuoteSearch asks for findings on the stored texts of pages. The response is QuoteFindings.
+type QuoteSearch struct {
+	Quotes []Quote `json:"quotes"` // at most MaxQuoteSearch
+}
+
+// MaxQuoteSearch is the maximum number of quotes in a QuoteSearch: those of one review.
+const MaxQuoteSearch = 200
+
+// QuoteFindings has a reading for each quote of a QuoteSearch, in its order. The finding is QuoteUnknown if no text of the page is stored.
+type QuoteFindings struct {
+	Readings []QuoteReading `json:"readings"`
 }
 
 // ReadingMarks lists the listings by the findings for the quotes of their latest review, for the order of the queue.
@@ -139,30 +166,31 @@ func (p *Problems) Evidence(outcome Outcome, sourceURLs []string, facts *GivenFa
 	}
 }
 
-// Quotes records the problems of the quotes of a review. Each supports a known fact of the event, from one of its sources, and a fact has at
-// most one from each source.
+// Quotes records the problems of the quotes of a review. Each supports a known fact of the event, from one of its sources.
 func (p *Problems) Quotes(field string, quotes []Quote, e VerificationEvent) {
-	if len(quotes) > MaxQuotes {
-		p.Add(field, "must have at most %d elements", MaxQuotes)
-	}
+	count := map[string]int{}
 	for i, q := range quotes {
+		count[q.Fact]++
 		at := fmt.Sprintf("%s[%d]", field, i)
 		switch {
 		case !slices.Contains(FactNames, q.Fact):
-			p.Add(at+".fact", "must be one of %s", strings.Join(FactNames, ", "))
+			p.Add(at+".fact", "must be one of %s; %q is none", strings.Join(FactNames, ", "), short(q.Fact))
 		case e.Facts == nil || !e.Facts.Knows(q.Fact):
 			p.Add(at+".fact", "%s has no known value in the facts of this review", q.Fact)
 		}
 		if !slices.Contains(e.SourceURLs, q.SourceURL) {
-			p.Add(at+".sourceUrl", "must be one of sourceUrls")
+			p.Add(at+".sourceUrl", "%q must be one of sourceUrls", short(q.SourceURL))
 		}
-		p.Text(at+".exact", q.Exact, MaxQuote)
-		p.AtMost(at+".prefix", q.Prefix, MaxQuoteContext)
-		p.AtMost(at+".suffix", q.Suffix, MaxQuoteContext)
-		for _, other := range quotes[:i] {
-			if other.Fact == q.Fact && other.SourceURL == q.SourceURL {
-				p.Add(at, "is the second quote of this fact from this source")
-			}
+		if strings.TrimSpace(q.Exact) == "" {
+			p.Add(at+".exact", "must not be empty")
+		}
+		p.Excerpt(at+".exact", q.Exact, MaxQuote)
+		p.Excerpt(at+".prefix", q.Prefix, MaxQuoteContext)
+		p.Excerpt(at+".suffix", q.Suffix, MaxQuoteContext)
+	}
+	for _, name := range FactNames {
+		if count[name] > MaxQuotesPerFact {
+			p.Add(field, "has %d quotes of %s; a fact has at most %d", count[name], name, MaxQuotesPerFact)
 		}
 	}
 }

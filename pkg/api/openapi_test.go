@@ -129,7 +129,13 @@ func TestHeadersOfResponses(t *testing.T) {
 				require.Contains(t, headers, name, "%s %s", path, status)
 				require.True(t, headers[name].Value.Required, "%s %s %s", path, status, name)
 			}
-			require.Equal(t, path == "/api/jobs" && status == "200", headers["Link"] != nil, "%s %s", path, status)
+			require.Equal(t, path == "/api/jobs" && (status == "200" || status == "304"), headers["Link"] != nil, "%s %s", path, status)
+			for _, name := range limits {
+				if status == "500" || status == "503" { // where the failure may have come before the limits
+					require.Contains(t, headers, name, "%s %s", path, status)
+					require.False(t, headers[name].Value.Required, "%s %s", path, status)
+				}
+			}
 		}
 	}
 }
@@ -196,7 +202,7 @@ func TestSchemasEqualTheTypes(t *testing.T) {
 		c.equal(name, body, openapi3.NewSchemaRef("#/components/schemas/"+name, c.doc.Components.Schemas[name].Value))
 	}
 	// These have a schema of their own, but are plain strings in Go.
-	for _, name := range []string{"Slug", "ErrorCode"} {
+	for _, name := range []string{"Slug", "ErrorCode", "Instant"} {
 		c.seen[name] = true
 	}
 	require.ElementsMatch(t, slices.Collect(maps.Keys(c.doc.Components.Schemas)), slices.Collect(maps.Keys(c.seen)))

@@ -70,7 +70,6 @@ type UnpublishedListings struct {
 
 // SummaryFeed is a page of summaries after the requested sequence, in sequence order.
 type SummaryFeed struct {
-	Rules     int              `json:"rules"` // SummaryRules of the service that derived them; 0 from releases without it
 	Summaries []EncodedSummary `json:"summaries"`
 	Mark      string           `json:"mark,omitempty"` // newest mark of history's database
 	StartOver bool             `json:"startOver,omitempty"`
@@ -94,7 +93,3 @@ type KeyDigests struct {
 	Last    KeyPosition `json:"last"` // start of the next page
 	More    bool        `json:"more"` // whether there is a next page
 }
-
-// SummaryRules is the version of the rules that derive a summary from events. During a rolling upgrade the catalog ignores summaries
-// from a history service with older rules.
-const SummaryRules = 2

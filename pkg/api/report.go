@@ -55,6 +55,7 @@ type ImportPreview struct {
 	NeverReviewed int      `json:"neverReviewed,omitempty"` // of Published, listings without a factual review
 	Withdrawn     int      `json:"withdrawn,omitempty"`     // listings that would be withdrawn
 	KeptWithdrawn []string `json:"keptWithdrawn,omitempty"` // as in ImportReport
+	Warnings      []string `json:"warnings,omitempty"`      // such as new listings that may be duplicates
 }
 
 // Count counts a change.

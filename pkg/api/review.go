@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Doubt is the event that puts a record in doubt: the latest factual review if it did not succeed, otherwise the link check that
 // conflicts with that review.
@@ -56,7 +59,7 @@ type ListingEdit struct {
 	At      time.Time     `json:"at"`
 	Actor   string        `json:"actor"`
 	Fields  []string      `json:"fields"`
-	Changes []FieldChange `json:"changes,omitempty"` // old and new values by path; absent if an earlier release recorded the edit
+	Changes []FieldChange `json:"changes,omitempty"` // old and new values by path
 }
 
 // ReviewSheet is the information for a reviewer of a listing, published or not.
@@ -66,16 +69,16 @@ type ReviewSheet struct {
 	Visibility    string             `json:"visibility"`
 	Record        Opportunity        `json:"record"`        // as consumers see it, or would if it were published
 	OwnFacts      *Facts             `json:"ownFacts"`      // of the listing itself; null if it has none
-	ReviewedFacts *Facts             `json:"reviewedFacts"` // of the latest review with facts
+	ReviewedFacts *Facts             `json:"reviewedFacts"` // those of reviews in effect; null if there are none
 	Status        VerificationStatus `json:"status"`
 	Reasons       []DueReason        `json:"reasons"` // why it is due; empty if it is not
 	Edits         []ListingEdit      `json:"edits"`   // since the latest review, oldest first
 
-	PreviousFacts *Facts          `json:"previousFacts"`     // of the review with facts before ReviewedFacts; null if there is none
+	PreviousFacts *Facts          `json:"previousFacts"`     // in effect before ReviewedFacts; null if there were none
 	Events        []RecordedEvent `json:"events"`            // reviews and link checks, newest check first; at most MaxSheetEvents
 	Evidence      Evidence        `json:"evidence"`          // of the latest review that stored any
 	Readings      []QuoteReading  `json:"readings"`          // of its quotes by the machine; empty, never null
-	Suggestions   []Quote         `json:"suggestions"`       // sentences that may support a fact without a quote; empty, never null
+	Suggestions   []Quote         `json:"suggestions"`       // sentences for facts without a quote, and for missing quotes; empty, never null
 	Curation      CurationNotes   `json:"curation"`          // private notes
 	Lease         *Lease          `json:"lease,omitempty"`   // nil if no lease is active
 	Skip          *Skip           `json:"skip,omitempty"`    // nil unless the record is skipped now
@@ -83,14 +86,24 @@ type ReviewSheet struct {
 	Opinion       *SecondOpinion  `json:"opinion,omitempty"` // a second opinion that disagrees with the latest review
 }
 
-// CurrentFacts returns the facts in effect: of the latest review with facts, or else the listing's own.
+// CurrentQuotes returns the quotes of Evidence in its order, moved ones in their new surroundings.
+func (s ReviewSheet) CurrentQuotes() []Quote {
+	quotes := slices.Clone(s.Evidence.Quotes)
+	for i, q := range quotes {
+		for _, r := range s.Readings {
+			if r.Quote == q && r.Moved != nil {
+				quotes[i] = *r.Moved
+			}
+		}
+	}
+	return quotes
+}
+
+// CurrentFacts returns the facts in effect: those of reviews, or else the listing's own.
 func (s ReviewSheet) CurrentFacts() Facts {
-	facts := UnknownFacts()
-	switch {
-	case s.ReviewedFacts != nil:
+	facts := s.Record.Facts
+	if s.ReviewedFacts != nil {
 		facts = *s.ReviewedFacts
-	case s.OwnFacts != nil:
-		facts = *s.OwnFacts
 	}
 	facts.Complete()
 	return facts

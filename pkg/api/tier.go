@@ -61,6 +61,14 @@ type TierLimits struct {
 	Limits Limits `json:"limits"`
 }
 
+// SharedSettings are the settings of authquota that its gateways share or follow.
+type SharedSettings struct {
+	Tiers        []TierLimits `json:"tiers"`
+	Peppers      []string     `json:"peppers"` // apikey.Fingerprints, newest first
+	OlderKeys    string       `json:"olderKeys"`
+	TermsVersion string       `json:"termsVersion"`
+}
+
 // DefaultLimits returns the limits of all tiers without overrides, in the order of Tiers. The gateway fetches the limits in effect from
 // authquota for the documentation that it serves.
 func DefaultLimits() []TierLimits {

@@ -1,8 +1,8 @@
 package api
 
 import (
+	"errors"
 	"fmt"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,10 +30,15 @@ func (p *Problems) Add(field, format string, args ...any) {
 	*p = append(*p, text)
 }
 
-// URL records a problem unless value is a ValidURL.
+// URL records a problem unless CheckURL accepts value.
 func (p *Problems) URL(field, value string) {
-	if !ValidURL(value) {
-		p.Add(field, "must be an absolute http or https URL without user name and password, at most %d characters", MaxURL)
+	err := CheckURL(value)
+	switch {
+	case err == nil:
+	case errors.Is(err, errNotAbsolute) && value != "" && !strings.Contains(value, "@"): // not a password
+		p.Add(field, "%v; %q is none", err, short(value))
+	default:
+		p.Add(field, "%v", err)
 	}
 }
 
@@ -44,37 +49,51 @@ func (p *Problems) URLs(field string, values []string) {
 	}
 }
 
-// Text records a problem if value is empty or has more than limit characters.
-func (p *Problems) Text(field, value string, limit int) {
-	if strings.TrimSpace(value) == "" {
-		p.Add(field, "must not be empty")
-	}
-	p.AtMost(field, value, limit)
+// Text replaces a text by its stored form, see Lines, or records a problem.
+func (p *Problems) Text(field string, text *string, limit int) {
+	p.text(field, text, limit, Lines)
 }
 
-// Name calls Text for a value that is shown on one line, and also records a problem if it has a line break or a tab.
-func (p *Problems) Name(field, value string, limit int) {
-	p.Text(field, value, limit)
-	if strings.ContainsAny(value, breaks) {
-		p.Add(field, "must not contain line breaks or tabs")
-	}
+// Name is Text for a text of one line, see Line.
+func (p *Problems) Name(field string, text *string, limit int) {
+	p.text(field, text, limit, Line)
 }
 
-// AtMost records a problem if value has more than limit characters, or a control character other than a line break or a tab: a terminal
-// would interpret it.
-func (p *Problems) AtMost(field, value string, limit int) {
-	if utf8.RuneCountInString(value) > limit {
-		p.Add(field, "must have at most %d characters", limit)
+// AtMost is Text for a text that may be empty.
+func (p *Problems) AtMost(field string, text *string, limit int) {
+	if strings.TrimSpace(*text) == "" && len(*text) <= limit {
+		*text = ""
+		return
 	}
-	if i := strings.IndexFunc(value, isControl); i >= 0 {
-		r, _ := utf8.DecodeRuneInString(value[i:])
-		p.Add(field, "must not contain control characters (found %U)", r)
-	}
+	p.text(field, text, limit, Lines)
 }
 
-const breaks = "\n\r\t"
+func (p *Problems) text(field string, text *string, limit int, check func(string, int) (string, error)) {
+	stored, err := check(*text, limit)
+	if err == nil && utf8.RuneCountInString(*text) > limit { // as the schema measures it
+		err = tooLong(limit)
+	}
+	if err != nil {
+		p.Add(field, "%v", err)
+		return
+	}
+	p.undamaged(field, stored)
+	*text = stored
+}
 
-func isControl(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune(breaks, r) }
+// Excerpt records a problem if a text from a page has more than limit characters, control characters other than line breaks and tabs, or
+// characters that change the direction of the text. It is compared with the page, so it may have other hidden characters.
+func (p *Problems) Excerpt(field, text string, limit int) {
+	if utf8.RuneCountInString(text) > limit {
+		p.Add(field, "%v", tooLong(limit))
+	}
+	for i, r := range []rune(text) {
+		if unicode.In(r, unicode.Cc, unicode.Bidi_Control) && !strings.ContainsRune("\n\r\t", r) {
+			p.Add(field, "must not contain %U (%s), its character %d", r, nature(r), i+1)
+			break
+		}
+	}
+}
 
 // OneOf records a problem unless value is one of allowed.
 func OneOf[T ~string](p *Problems, field string, value T, allowed ...T) {
@@ -83,7 +102,7 @@ func OneOf[T ~string](p *Problems, field string, value T, allowed ...T) {
 		for i, a := range allowed {
 			names[i] = string(a)
 		}
-		p.Add(field, "must be one of %s", strings.Join(names, ", "))
+		p.Add(field, "must be one of %s; %q is none", strings.Join(names, ", "), short(string(value)))
 	}
 }
 
@@ -92,18 +111,6 @@ var slug = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 // ValidSlug reports whether s can be the id of a record: lower-case letters and digits in groups joined by single hyphens, at
 // most MaxSlug characters.
 func ValidSlug(s string) bool { return len(s) <= MaxSlug && slug.MatchString(s) }
-
-// ValidURL reports whether s is a URL that can be shown to consumers: absolute, http or https, with a host, without credentials, and
-// only with characters valid in a URI.
-func ValidURL(s string) bool {
-	if len(s) > MaxURL || strings.ContainsFunc(s, notInURI) {
-		return false
-	}
-	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil
-}
-
-func notInURI(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"<>\\^`{|}", r) }
 
 // Provinces lists the codes of Canada's provinces and territories, without the country.
 var Provinces = []string{"AB", "BC", "MB", "NB", "NL", "NS", "NT", "NU", "ON", "PE", "QC", "SK", "YT"}
@@ -117,11 +124,7 @@ func ProvinceCode(s string) (code string, ok bool) {
 	return "CA-" + short, len(s) == 2 && slices.Contains(Provinces, short) // two bytes: the upper case of "ſk" is "SK" too
 }
 
-var (
-	country  = regexp.MustCompile(`^[A-Z]{2}$`)
-	currency = regexp.MustCompile(`^[A-Z]{3}$`)
-	region   = regexp.MustCompile(`^[A-Z]{2}-[A-Z0-9]{1,3}$`)
-)
+var region = regexp.MustCompile(`^[A-Z]{2}-[A-Z0-9]{1,3}$`)
 
 // Normalize converts facts to the stored form and records all their problems. The stored form is complete, with regions as ISO 3166-2
 // codes without duplicates. field is the path of the facts, usually "facts".
@@ -139,37 +142,54 @@ func (f *Facts) Normalize(field string, p *Problems) {
 	if f.Pay != nil {
 		f.Pay.check(field+".pay", p)
 	}
-	for i, v := range f.Languages {
-		p.Name(fmt.Sprintf("%s.languages[%d]", field, i), v, 100)
+	for i := range f.Languages {
+		at := fmt.Sprintf("%s.languages[%d]", field, i)
+		p.Name(at, &f.Languages[i], 100)
+		if strings.ContainsAny(f.Languages[i], ",;/|") {
+			p.Add(at, "%q must be one language: write several as separate values", short(f.Languages[i]))
+		}
 	}
+	p.Unique(field+".languages", f.Languages)
 	OneOf(p, field+".applicationStatus", f.ApplicationStatus,
 		ApplicationOpen, ApplicationWaitlist, ApplicationClosed, ApplicationUnknown)
 	if f.ApplicationURL != nil {
 		p.URL(field+".applicationUrl", *f.ApplicationURL)
 	}
-	for i, v := range f.Requirements {
-		p.Text(fmt.Sprintf("%s.requirements[%d]", field, i), v, MaxText)
+	for i := range f.Requirements {
+		p.Text(fmt.Sprintf("%s.requirements[%d]", field, i), &f.Requirements[i], MaxText)
 	}
-	for i, r := range f.RiskIndicators {
-		at := fmt.Sprintf("%s.riskIndicators[%d]", field, i)
-		p.Name(at+".code", r.Code, 100)
-		p.AtMost(at+".note", r.Note, MaxText)
+	p.Unique(field+".requirements", f.Requirements)
+	for i := range f.RiskIndicators {
+		r, at := &f.RiskIndicators[i], fmt.Sprintf("%s.riskIndicators[%d]", field, i)
+		p.Name(at+".code", &r.Code, 100)
+		p.AtMost(at+".note", &r.Note, MaxText)
 		p.URL(at+".sourceUrl", r.SourceURL)
 	}
 }
 
 func (c *CountryEligibility) normalize(field string, p *Problems) {
-	if !country.MatchString(c.Country) {
-		p.Add(field+".country", "must be two upper-case letters (ISO 3166-1), such as CA")
-	}
+	p.Country(field+".country", c.Country)
 	OneOf(p, field+".status", c.Status, Eligible, Ineligible, EligibilityUnknown)
 	c.IncludedRegions = normalizeRegions(c.Country, c.IncludedRegions, field+".includedRegions", p)
 	c.ExcludedRegions = normalizeRegions(c.Country, c.ExcludedRegions, field+".excludedRegions", p)
+	if all := c.AllRegions != nil && *c.AllRegions; all && len(c.IncludedRegions) > 0 {
+		p.Add(field+".includedRegions", "must be empty if allRegions is true: %s is only a part; set allRegions to false, or remove it",
+			strings.Join(c.IncludedRegions, ", "))
+	}
+	if c.Country == "CA" && c.Status == Eligible && len(c.ExcludedRegions) == len(Provinces) {
+		p.Add(field+".excludedRegions", "must not name every province and territory of an eligible country: set status to %s, or remove one", Ineligible)
+	}
+	for i, code := range c.ExcludedRegions {
+		if slices.Contains(c.IncludedRegions, code) {
+			p.Add(fmt.Sprintf("%s.excludedRegions[%d]", field, i), "%s is also in includedRegions; remove it from one of them", code)
+		}
+	}
 	p.URLs(field+".sourceUrls", c.SourceURLs)
+	p.Unique(field+".sourceUrls", c.SourceURLs)
 	if c.claimsEligibility() && len(c.SourceURLs) == 0 {
 		p.Add(field+".sourceUrls", "an eligible country, or allRegions true, needs at least one source URL")
 	}
-	p.AtMost(field+".note", c.Note, MaxText)
+	p.AtMost(field+".note", &c.Note, MaxText)
 }
 
 func normalizeRegions(country string, regions []string, field string, p *Problems) []string {
@@ -179,10 +199,10 @@ func normalizeRegions(country string, regions []string, field string, p *Problem
 		if country == "CA" {
 			var ok bool
 			if code, ok = ProvinceCode(r); !ok {
-				p.Add(fmt.Sprintf("%s[%d]", field, i), "must be a Canadian province or territory, such as CA-ON or ON")
+				p.Add(fmt.Sprintf("%s[%d]", field, i), "must be a Canadian province or territory, such as CA-ON or ON; %q is none", short(r))
 			}
 		} else if !region.MatchString(code) || code[:2] != country {
-			p.Add(fmt.Sprintf("%s[%d]", field, i), "must be an ISO 3166-2 code that starts with the country, such as US-NY")
+			p.Add(fmt.Sprintf("%s[%d]", field, i), "must be an ISO 3166-2 code that starts with the country, such as US-NY; %q is none", short(r))
 		}
 		if !slices.Contains(normal, code) {
 			normal = append(normal, code)
@@ -192,15 +212,14 @@ func normalizeRegions(country string, regions []string, field string, p *Problem
 }
 
 func (y *Pay) check(field string, p *Problems) {
+	y.Minimum, y.Maximum = y.Minimum+0, y.Maximum+0 // makes a negative zero positive
 	if y.Minimum < 0 {
-		p.Add(field+".minimum", "must not be negative")
+		p.Add(field+".minimum", "%s must not be negative", FormatAmount(y.Minimum))
 	}
 	if y.Maximum < y.Minimum {
-		p.Add(field+".maximum", "must not be below the minimum")
+		p.Add(field+".maximum", "%s must not be below the minimum, %s", FormatAmount(y.Maximum), FormatAmount(y.Minimum))
 	}
-	if !currency.MatchString(y.Currency) {
-		p.Add(field+".currency", "must be three upper-case letters (ISO 4217), such as CAD")
-	}
+	p.Currency(field+".currency", y.Currency)
 	OneOf(p, field+".unit", y.Unit, PerHour, PerYear, PerTask, PerAudioMinute)
 	p.URL(field+".sourceUrl", y.SourceURL)
 }

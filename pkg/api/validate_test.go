@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -16,34 +17,6 @@ func TestValidSlug(t *testing.T) {
 		strings.Repeat("a", 81): false,
 	} {
 		require.Equal(t, want, api.ValidSlug(s), "%q", s)
-	}
-}
-
-func TestValidURL(t *testing.T) {
-	for s, want := range map[string]bool{
-		"https://example.com":                  true,
-		"http://example.com:8080/a%20b?c=d#e":  true,
-		"https://[2001:db8::1]/":               true,
-		"https://" + strings.Repeat("a", 2040): true,
-		"https://" + strings.Repeat("a", 2041): false,
-		"":                                     false,
-		"example.com":                          false,
-		"//example.com":                        false,
-		"https:///path":                        false,
-		"https://:443":                         false,
-		"https:example.com":                    false,
-		"ftp://example.com":                    false,
-		"javascript:alert(1)":                  false,
-		"https://user@example.com":             false,
-		"https://u:p@example.com":              false,
-		"https://example.com/a b":              false,
-		"https://example.com/\n":               false,
-		"https://example.com/ä":                false,
-		"https://example.com/%zz":              false,
-		"https://example.com/<a>":              false,
-		"https://example.com:port/":            false,
-	} {
-		require.Equal(t, want, api.ValidURL(s), "%q", s)
 	}
 }
 
@@ -75,6 +48,11 @@ func TestNormalizeConvertsFactsToStoredForm(t *testing.T) {
 	require.Equal(t, []string{}, facts.Languages)
 	require.Equal(t, api.ApplicationUnknown, facts.ApplicationStatus)
 
+	zero := api.Facts{Pay: &api.Pay{Minimum: math.Copysign(0, -1), Maximum: 5, Currency: "CAD", Unit: api.PerTask, SourceURL: "https://example.com"}}
+	zero.Normalize("facts", &p)
+	require.Empty(t, p)
+	require.False(t, math.Signbit(zero.Pay.Minimum), "a negative zero is stored")
+
 	again := facts
 	again.Normalize("facts", &p)
 	require.Equal(t, facts, again, "normalized facts do not change")
@@ -90,7 +68,7 @@ func TestNormalizeReportsEveryProblem(t *testing.T) {
 		want  []string // starts of the problems
 	}{
 		{"country", api.Facts{CountryEligibility: []api.CountryEligibility{{Country: "ca", Status: "maybe", Note: strings.Repeat("x", 2001)}}},
-			[]string{"facts.countryEligibility[0].country: ", "facts.countryEligibility[0].status: must be one of eligible, ineligible, unknown",
+			[]string{"facts.countryEligibility[0].country: ", "facts.countryEligibility[0].status: must be one of eligible, ineligible, unknown; \"maybe\" is none",
 				"facts.countryEligibility[0].note: "}},
 		{"country twice", api.Facts{CountryEligibility: []api.CountryEligibility{
 			{Country: "CA", Status: api.EligibilityUnknown}, {Country: "CA", Status: api.Ineligible}}},
@@ -100,13 +78,30 @@ func TestNormalizeReportsEveryProblem(t *testing.T) {
 			{Country: "US", Status: api.Eligible, ExcludedRegions: []string{"NY", "CA-ON"}, SourceURLs: []string{address, bad}}}},
 			[]string{"facts.countryEligibility[0].includedRegions[1]: ", "facts.countryEligibility[1].excludedRegions[0]: ",
 				"facts.countryEligibility[1].excludedRegions[1]: ", "facts.countryEligibility[1].sourceUrls[1]: "}},
+		{"regions that contradict each other", api.Facts{CountryEligibility: []api.CountryEligibility{
+			{Country: "CA", Status: api.Eligible, AllRegions: new(true), IncludedRegions: []string{"on"}, SourceURLs: []string{address}},
+			{Country: "US", Status: api.Ineligible, AllRegions: new(false), IncludedRegions: []string{"US-NY"}, ExcludedRegions: []string{"US-CA", "us-ny"}},
+			{Country: "FR", Status: api.Eligible, AllRegions: new(true), ExcludedRegions: []string{"FR-GP"}, SourceURLs: []string{address}}}},
+			[]string{"facts.countryEligibility[0].includedRegions: must be empty if allRegions is true: CA-ON is only a part; set allRegions to false, or remove it",
+				"facts.countryEligibility[1].excludedRegions[1]: US-NY is also in includedRegions; remove it from one of them"}},
+		{"everywhere excluded", api.Facts{CountryEligibility: []api.CountryEligibility{
+			{Country: "CA", Status: api.Eligible, AllRegions: new(true), ExcludedRegions: api.Provinces, SourceURLs: []string{address}}}},
+			[]string{"facts.countryEligibility[0].excludedRegions: must not name every province and territory of an eligible country: set status to ineligible, or remove one"}},
+		{"several languages in one", api.Facts{Languages: []string{"English, French", "English/French", "Haitian Creole"}},
+			[]string{`facts.languages[0]: "English, French" must be one language: write several as separate values`, `facts.languages[1]: "English/French" must`}},
+		{"texts in two normal forms", api.Facts{Languages: []string{"Français", "Franc\u0327ais"}, Requirements: []string{" A phone", "A phone "}},
+			[]string{`facts.languages[1]: "Français" repeats facts.languages[0]`, `facts.requirements[1]: "A phone" repeats facts.requirements[0]`}},
+		{"repetitions", api.Facts{Languages: []string{"English", "english"}, Requirements: []string{"A phone", "A car", "A phone"}, CountryEligibility: []api.CountryEligibility{
+			{Country: "CA", Status: api.Eligible, SourceURLs: []string{"https://a.example", "https://A.example:443/", "https://a.example/x", "https://a.example/X"}}}},
+			[]string{`facts.countryEligibility[0].sourceUrls[1]: "https://A.example:443/" repeats facts.countryEligibility[0].sourceUrls[0]; remove one of them`,
+				`facts.languages[1]: "english" repeats facts.languages[0]`, `facts.requirements[2]: "A phone" repeats facts.requirements[0]`}},
 		{"eligible without a source", api.Facts{CountryEligibility: []api.CountryEligibility{
 			{Country: "CA", Status: api.Eligible}, {Country: "US", Status: api.EligibilityUnknown, AllRegions: new(true)},
 			{Country: "FR", Status: api.Ineligible, AllRegions: new(false)}, {Country: "DE", Status: api.EligibilityUnknown}}},
 			[]string{"facts.countryEligibility[0].sourceUrls: an eligible country, or allRegions true, needs at least one source URL",
 				"facts.countryEligibility[1].sourceUrls: "}},
 		{"pay", api.Facts{Pay: &api.Pay{Minimum: -1, Maximum: -2, Currency: "cad", Unit: "day", SourceURL: bad}},
-			[]string{"facts.pay.minimum: ", "facts.pay.maximum: ", "facts.pay.currency: ", "facts.pay.unit: ", "facts.pay.sourceUrl: "}},
+			[]string{"facts.pay.minimum: -1 must not be negative", "facts.pay.maximum: -2 must not be below the minimum, -1", "facts.pay.currency: ", "facts.pay.unit: ", "facts.pay.sourceUrl: "}},
 		{"pay that is right", api.Facts{Pay: &pay}, nil},
 		{"the rest", api.Facts{Languages: []string{"en", " "}, ApplicationStatus: "shut", ApplicationURL: &bad,
 			Requirements: []string{""}, RiskIndicators: []api.RiskIndicator{{SourceURL: bad}}},
@@ -121,5 +116,62 @@ func TestNormalizeReportsEveryProblem(t *testing.T) {
 				require.Truef(t, strings.HasPrefix(p[i], start), "%q does not start with %q", p[i], start)
 			}
 		})
+	}
+}
+
+func TestCodesNameTheOneThatIsMeant(t *testing.T) {
+	for _, code := range []string{"CA", "GB", "XK", "SS", "TW", "PS"} {
+		var p api.Problems
+		p.Country("c", code)
+		require.Empty(t, p)
+	}
+	for _, code := range []string{"CAD", "VES", "SLE", "XCG", "ZWG", "XOF", "CLF", "HRK"} {
+		var p api.Problems
+		p.Currency("c", code)
+		require.Empty(t, p)
+	}
+	for code, end := range map[string]string{
+		"UK": `"UK" is none: write GB`, "EN": `"EN" is none: write GB, US or another`, "gb": `"gb" is none: write GB`, "QQ": `"QQ" is none`, "USA": `"USA" is none: write US`,
+		"": `"" is none`, "Canada": `"Canada" is none`, "EU": `"EU" is none: write an entry for each country`, "XX": `"XX" is none`, "CDN": `"CDN" is none`,
+	} {
+		var p api.Problems
+		p.Country("c", code)
+		require.Equal(t, api.Problems{"c: must be a country code of ISO 3166-1, two upper-case letters such as CA; " + end}, p)
+	}
+	for code, end := range map[string]string{
+		"CDN": `"CDN" is none: write CAD`, "RMB": `"RMB" is none: write CNY`, "cad": `"cad" is none: write CAD`, "ABC": `"ABC" is none`, "UK": `"UK" is none`, "$": `"$" is none: write USD, CAD or another`,
+		"XXX": `"XXX" is none`, "DEM": `"DEM" is none: write EUR`,
+	} {
+		var p api.Problems
+		p.Currency("c", code)
+		require.Equal(t, api.Problems{"c: must be a currency code of ISO 4217, three upper-case letters such as CAD; " + end}, p)
+	}
+}
+
+func TestTextsAreNeitherHTMLNorDamaged(t *testing.T) {
+	for _, text := range []string{
+		"", "R&D and Q&A; more", "AT&T;", "1 < 2 > 0", "List<String>", "ann <ann@example.com>", "<name>", "x<b and c>d", "5 <6", "C++ & C#", "<3", "a & b;",
+		"Montréal", "São Tomé", "CAFÉ\u00a0» et QUALITÉ\u00a0: « MANHÃ » “LIBERTÉ” À… Ç’ IRMÃ”", "Ελλάδα", "Привет, Ñandú Ðà", "日本", "€ 5 – “ok”…", "😀 🇨🇦", "Â", "Ã", "ÂME", "NÃO", "ð", "√2",
+	} {
+		var p api.Problems
+		p.AtMost("t", &text, 200)
+		require.Empty(t, p)
+	}
+	for _, text := range []string{
+		"a<br>b", "<p>text", "text</P>", `<a href="https://x.example">x</a>`, "<br/>", "<BR />", "<!-- x -->", "<!DOCTYPE html>", "a &amp; b", "&nbsp;", "&#39;", "&#x27;", "&eacute;", "<h2>x", "&lt;b&gt;",
+		`<img src="x">`, `<script src='x'>`, "<script>",
+	} {
+		var p api.Problems
+		p.AtMost("t", &text, 200)
+		require.Len(t, p, 1, text)
+		require.Contains(t, p[0], "t: must be plain text: write the characters themselves instead of the HTML ", text)
+	}
+	for _, text := range []string{
+		"MontrÃ©al", "â€™s", "donâ€™t", "Ã\u00a0 la carte", "25 Â°C", "â‚¬ 5", "ï»¿id", "ðŸ˜€", "ÐŸÑ€Ð¸Ð²ÐµÑ‚", "Montr√©al", "don‚Äôt", "Ã‰cole", "SÃ£o", "naÃ¯ve", "Â©",
+	} {
+		var p api.Problems
+		p.AtMost("t", &text, 200)
+		require.Len(t, p, 1, text)
+		require.Contains(t, p[0], "which stands for characters that were read in another encoding: save the file as UTF-8, or copy the words again", text)
 	}
 }

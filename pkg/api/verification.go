@@ -78,12 +78,6 @@ type VerificationEvent struct {
 	Note       string    `json:"note"`
 }
 
-// ProvedEvent is an event with the proof that the log of the history has it, for readers without an account.
-type ProvedEvent struct {
-	Event VerificationEvent `json:"event"`
-	Proof string            `json:"proof"` // C2SP tlog-proof
-}
-
 // Summary is derived from all events of one record. The history service computes it and the catalog stores a copy. The verification
 // status depends on the summary, the latest material change of the listing, and the current time.
 type Summary struct {
@@ -95,13 +89,14 @@ type Summary struct {
 	LastOutcome     Outcome          `json:"lastOutcome"`     // of the latest factual review, needs-review if it lacks evidence; empty if there is none
 	FreshUntil      *time.Time       `json:"freshUntil"`      // latest successful review + FreshnessWindow
 	ConflictAt      *time.Time       `json:"conflictAt"`      // the link check that conflicts with the latest review, if one does
-	Doubt           *Doubt           `json:"doubt,omitempty"` // nil if the latest review stands, and in summaries from releases without it
+	Doubt           *Doubt           `json:"doubt,omitempty"` // nil if the latest review stands
 	ReviewCount     int              `json:"reviewCount"`
 	HistoryCount    int              `json:"historyCount"`
 	ChangeCount     int              `json:"changeCount"`
 	ApplicationLink *ApplicationLink `json:"applicationLink"`
-	Facts           *Facts           `json:"facts"`              // of the latest review with facts; nil if there is none
-	Unquoted        []string         `json:"unquoted,omitempty"` // names of the known Facts without a quote in that review
+	Facts           *Facts           `json:"facts"`              // in effect; nil if no review has facts
+	Closed          bool             `json:"closed,omitempty"`   // no review has facts, and one found that the platform is closed
+	Unquoted        []string         `json:"unquoted,omitempty"` // names of the known Facts without a quote
 
 	// Sources are the pages that successful reviews used, the latest first, at most MaxSources. Gone are those that a review found gone, also
 	// if no review had used them; a later successful review that uses one takes it from Gone.

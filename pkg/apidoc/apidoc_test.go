@@ -30,7 +30,7 @@ func operation(t testing.TB, id string) apidoc.Operation {
 
 func TestDescription(t *testing.T) {
 	d := describe(t)
-	require.Equal(t, "Opportunity", d.Schemas[6].Name, "in the order of the document")
+	require.Equal(t, "Opportunity", d.Schemas[7].Name, "in the order of the document")
 	o := operation(t, "getVerificationHistory")
 	require.Equal(t, "/api/v1/opportunities/{id}/history", o.Path)
 	require.Equal(t, "id", o.Parameters[0].Name)

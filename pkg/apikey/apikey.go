@@ -74,6 +74,9 @@ func (k Key) Reveal() string { return string(k) }
 // are stored under the first digest; the others find keys issued before a pepper change.
 func (k Key) Digests(peppers [][]byte) []string { return digests(string(k), peppers) }
 
+// Fingerprints returns a text for each pepper that identifies it without revealing it.
+func Fingerprints(peppers [][]byte) []string { return digests("fingerprint of a pepper", peppers) }
+
 func digests(text string, peppers [][]byte) []string {
 	out := make([]string, len(peppers))
 	for i, pepper := range peppers {

@@ -2,6 +2,7 @@ package apikey_test
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -98,6 +99,15 @@ func TestDigests(t *testing.T) {
 	require.Regexp(t, `^[0-9a-f]{64}$`, digests[0])
 	require.NotEqual(t, digests[0], digests[1])
 	require.Equal(t, key.Digests([][]byte{older}), digests[1:], "in the order of the peppers")
+}
+
+func TestFingerprintsIdentifyPeppersWithoutRevealingThem(t *testing.T) {
+	one, two := make([]byte, 32), []byte("another pepper with its 32 bytes")
+	prints := apikey.Fingerprints([][]byte{one, two})
+	require.Len(t, prints, 2)
+	require.NotEqual(t, prints[0], prints[1])
+	require.Equal(t, prints[1:], apikey.Fingerprints([][]byte{two}))
+	require.NotContains(t, prints, hex.EncodeToString(one))
 }
 
 func TestOlderKeys(t *testing.T) {

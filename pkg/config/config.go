@@ -62,14 +62,26 @@ func namesOnly(all env.AggregateError, settings []Setting) error {
 					name = s.Name
 				}
 			}
-			e = fmt.Errorf("%s: not a valid %s", name, parse.Type)
-			if parse.Type == reflect.TypeFor[time.Duration]() {
-				e = fmt.Errorf("%s: %s", name, api.DurationHelp)
-			}
+			e = fmt.Errorf("%s: %s", name, expected(parse.Type))
 		}
 		out = append(out, e)
 	}
 	return errors.Join(out...)
+}
+
+// expected describes the values of a type.
+func expected(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[time.Duration]():
+		return api.DurationHelp
+	case t == reflect.TypeFor[slog.Level]():
+		return "use DEBUG, INFO, WARN or ERROR"
+	case t.Kind() == reflect.Bool:
+		return "use true or false"
+	case t.Kind() == reflect.Int:
+		return "use a whole number"
+	}
+	return "not a valid " + t.String()
 }
 
 // Setting describes one environment variable.
@@ -113,13 +125,13 @@ func describe(t reflect.Type) []Setting {
 	return out
 }
 
-// Address returns an error unless value is the URL of a service: http or https, without a trailing slash. It accepts an empty value; the
-// "required" tag reports that.
+// Address returns an error unless value is the URL of a service, to which paths are appended: http or https, without a trailing slash, a
+// query or a fragment. It accepts an empty value; the "required" tag reports that.
 func Address(name, value string) error {
-	if value == "" || api.ValidURL(value) && !strings.HasSuffix(value, "/") {
+	if value == "" || api.ValidURL(value) && !strings.HasSuffix(value, "/") && !strings.ContainsAny(value, "?#") {
 		return nil
 	}
-	return fmt.Errorf("%s must be an http or https URL without a trailing slash", name)
+	return fmt.Errorf("%s must be an http or https URL without a trailing slash, a query or a fragment, with a port from 1 to 65535 or none", name)
 }
 
 // Prefixes parses address ranges such as 10.0.0.0/8. The error names the first invalid range.

@@ -68,3 +68,16 @@ func TestDescribe(t *testing.T) {
 	}
 	require.Equal(t, []string{"STORE_URL", "LEVEL", "WAIT", "NAMES"}, names)
 }
+
+func TestAddressIsAPrefixOfOtherAddresses(t *testing.T) {
+	for _, valid := range []string{"", "http://localhost:8080", "https://x.example/base", "https://x.example/a%20b/c", "https://[2001:db8::1]:8443"} {
+		require.NoError(t, config.Address("OPPORTUNITY_PUBLIC_URL", valid), valid)
+	}
+	for _, invalid := range []string{
+		"x.example", "ftp://x.example", "https://", "https://x.example/", "https://x.example/base/", "https://u:secret@x.example",
+		"https://x.example?x", "https://x.example?", "https://x.example/base?x=1", "https://x.example#x", "https://x.example/base#", "https://x.example/?#",
+	} {
+		err := config.Address("OPPORTUNITY_PUBLIC_URL", invalid)
+		require.EqualError(t, err, "OPPORTUNITY_PUBLIC_URL must be an http or https URL without a trailing slash, a query or a fragment, with a port from 1 to 65535 or none", invalid)
+	}
+}

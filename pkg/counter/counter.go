@@ -3,6 +3,7 @@
 //
 //	{oda}:day:2026-11-20   hash: account id -> calls charged on that UTC day,
 //	                       ServiceField -> calls of all accounts,
+//	                       BaseField -> calls of the accounts of the base tier,
 //	                       LatestField -> time of the latest admission in microseconds since 1970,
 //	                       Moved(account id) -> 1 if the account's calls of the day were moved to another account
 //	{oda}:changed:2026-11-20   set: fields of the day's hash that grew since authquota copied them to its ledger
@@ -31,6 +32,10 @@ const Tag = "{oda}"
 
 // ServiceField is the field of a day's hash with the calls of all accounts. It is never an account id.
 const ServiceField = "*"
+
+// BaseField is the field of a day's hash with the calls charged to accounts of the base tier, whatever their tier is now. It is never an
+// account id.
+const BaseField = "%"
 
 // LatestField is the field of a day's hash with the time of its latest admission. Admission does not use an earlier time, unless
 // that one is more than five seconds in the future.

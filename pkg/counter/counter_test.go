@@ -19,6 +19,7 @@ func TestLayout(t *testing.T) {
 	require.Equal(t, "{oda}:merged", counter.Merged)
 	require.Equal(t, "+acc_1", counter.Moved("acc_1"))
 	require.Equal(t, "*", counter.ServiceField)
+	require.Equal(t, "%", counter.BaseField)
 	require.Equal(t, "@", counter.LatestField)
 }
 

@@ -68,6 +68,8 @@ type DB struct {
 	*gorm.DB
 
 	Dialect    string // Postgres or SQLite
+	Where      string // the address and name, or the file
+	writes     *writes
 	pool       *sql.DB
 	allowOwner bool
 }
@@ -94,7 +96,15 @@ func Open(cfg Config, tel *telemetry.Telemetry) (*DB, error) {
 		Logger:                 logger.Discard, // errors are returned, and logs must not contain values of statements
 		NowFunc:                func() time.Time { return time.Now().UTC() },
 	})
+	where := u.Path
+	if dialect == Postgres {
+		where = u.Host + u.Path
+	}
 	if err != nil {
+		return nil, fmt.Errorf("database %s: %w", where, err)
+	}
+	accepted := newWrites(tel.Registry)
+	if err := orm.Use(accepted); err != nil {
 		return nil, err
 	}
 	if tel.Tracing() {
@@ -109,7 +119,7 @@ func Open(cfg Config, tel *telemetry.Telemetry) (*DB, error) {
 	pool.SetMaxOpenConns(cfg.MaxConnections)
 	pool.SetMaxIdleConns(cfg.MaxConnections)
 	pool.SetConnMaxLifetime(30 * time.Minute)
-	return &DB{DB: orm, Dialect: dialect, pool: pool, allowOwner: cfg.AllowOwner}, nil
+	return &DB{DB: orm, Dialect: dialect, Where: where, writes: accepted, pool: pool, allowOwner: cfg.AllowOwner}, nil
 }
 
 func (c Config) open() (dialect string, dialector gorm.Dialector, err error) {

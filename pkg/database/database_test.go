@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
@@ -30,15 +32,11 @@ CREATE TABLE change_sequence (id integer PRIMARY KEY CHECK (id = 1), value bigin
 INSERT INTO change_sequence VALUES (1, 0);
 CREATE TABLE things (id text PRIMARY KEY, sequence bigint NOT NULL);
 CREATE TABLE facts (id text PRIMARY KEY);
-COMMENT ON TABLE facts IS 'append-only';
--- +goose Down
-DROP TABLE facts; DROP TABLE things; DROP TABLE change_sequence;`)},
+COMMENT ON TABLE facts IS 'append-only';`)},
 	"sqlite/00001_tables.sql": {Data: []byte(`-- +goose Up
 CREATE TABLE change_sequence (id integer PRIMARY KEY CHECK (id = 1), value bigint NOT NULL);
 INSERT INTO change_sequence VALUES (1, 0);
-CREATE TABLE things (id text PRIMARY KEY, sequence bigint NOT NULL);
--- +goose Down
-DROP TABLE things; DROP TABLE change_sequence;`)},
+CREATE TABLE things (id text PRIMARY KEY, sequence bigint NOT NULL);`)},
 }
 
 func start(t *testing.T) *telemetry.Telemetry {
@@ -341,4 +339,64 @@ func TestIndexesArePreferredUntilTheTransactionEnds(t *testing.T) {
 		return nil
 	}))
 	require.Contains(t, plan(db.DB), "Seq Scan")
+}
+
+func TestProbeFindsADatabaseThatAcceptsNoWrites(t *testing.T) {
+	for dialect, url := range storetest.Databases(t) {
+		t.Run(dialect, func(t *testing.T) {
+			require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, MaxConnections: 4}, start(t), migrations))
+			tel := start(t)
+			db, err := database.Open(database.Config{URL: url, MaxConnections: 1}, tel)
+			require.NoError(t, err)
+			require.NoError(t, db.Probe(t.Context()))
+			require.Error(t, db.Exec("SELECT nonsense FROM nowhere").Error)
+			require.NoError(t, db.Probe(t.Context()), "an invalid statement is no such failure")
+
+			readOnly := map[string]string{database.Postgres: "SET default_transaction_read_only = on", database.SQLite: "PRAGMA query_only = 1"}[dialect]
+			require.NoError(t, db.Exec(readOnly).Error)
+			require.Error(t, db.Exec("INSERT INTO things VALUES ('a', 1)").Error)
+			require.ErrorContains(t, db.Probe(t.Context()), "database accepts no writes: ")
+			require.NotZero(t, metric(t, tel, "database_write_failures_total"))
+
+			require.NoError(t, db.Close())
+			other := open(t, url)
+			require.NoError(t, other.Probe(t.Context()))
+			require.NoError(t, other.Close())
+			require.Error(t, other.Probe(t.Context()))
+		})
+	}
+}
+
+func metric(t *testing.T, tel *telemetry.Telemetry, name string) float64 {
+	t.Helper()
+	families, err := tel.Registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.Metric[0].GetCounter().GetValue()
+		}
+	}
+	t.Fatal("no metric", name)
+	return 0
+}
+
+// A transaction that holds the probed row for long is no failure.
+func TestProbeIgnoresLocks(t *testing.T) {
+	url := storetest.Postgres(t)
+	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, MaxConnections: 4}, start(t), migrations))
+	db := open(t, url)
+	require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
+		_, err := database.NextSequence(tx)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		return db.Probe(ctx)
+	}))
+}
+
+func TestErrorsNameTheFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "catalog.db")
+	require.NoError(t, os.WriteFile(file, []byte("not a database, but long enough to be taken for the header of one, whatever else it may be.........."), 0o600))
+	_, err := database.Open(database.Config{URL: "sqlite://" + file, MaxConnections: 1}, start(t))
+	require.ErrorContains(t, err, file)
 }

@@ -36,18 +36,18 @@ func (tracing) Name() string { return "opportunity:tracing" }
 
 func (t tracing) Initialize(db *gorm.DB) error {
 	cb := db.Callback()
-	return register(t.before, after, cb.Create(), cb.Query(), cb.Update(), cb.Delete(), cb.Row(), cb.Raw())
+	return register(t.Name(), t.before, after, cb.Create(), cb.Query(), cb.Update(), cb.Delete(), cb.Row(), cb.Raw())
 }
 
-// register adds callbacks to gorm's processors, whose types are not exported.
+// register adds callbacks of a plugin to gorm's processors, whose types are not exported.
 func register[P interface {
 	Before(string) C
 	After(string) C
 }, C interface {
 	Register(string, func(*gorm.DB)) error
-}](before, after func(*gorm.DB), processors ...P) (err error) {
+}](plugin string, before, after func(*gorm.DB), processors ...P) (err error) {
 	for _, p := range processors {
-		err = errors.Join(err, p.Before("*").Register("opportunity:before", before), p.After("*").Register("opportunity:after", after))
+		err = errors.Join(err, p.Before("*").Register(plugin+":before", before), p.After("*").Register(plugin+":after", after))
 	}
 	return err
 }

@@ -3,6 +3,7 @@
 package eventfile
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -14,6 +15,9 @@ import (
 
 // maxSources bounds the source URLs of one event.
 const maxSources = 100
+
+// maxEvent bounds an event as JSON, in bytes. Its proof has the event as base64 and must have at most 100 KB.
+const maxEvent = 64_000
 
 // File is an events file that was read to its end.
 type File struct {
@@ -33,8 +37,7 @@ type Line struct {
 	Event    api.VerificationEvent // completed, see complete
 	Evidence api.Evidence          // without captures
 
-	// AsGiven is the event before it was completed; nil if nothing was added. An event of an earlier release may have that content.
-	AsGiven *api.VerificationEvent
+	given *api.VerificationEvent // the event before it was completed; nil if nothing was added
 
 	// LastEventID is the newest recorded event of the listing that the curator had seen, "" if there was none. It is a
 	// precondition of the append and no part of the event; nil if the line has none.
@@ -134,11 +137,14 @@ func (l line) check(now time.Time, read *Line) (p api.Problems) {
 	case e.CheckType == api.LinkCheck && l.Facts != nil:
 		p.Add("facts", "must be null or left out: a link check says nothing about facts")
 	}
-	p.AtMost("note", e.Note, api.MaxText)
+	p.AtMost("note", &e.Note, api.MaxText)
 	read.Event, read.LastEventID = e, l.LastEventID
 	if len(p) == 0 {
 		read.complete()
 		read.Evidence, p = l.evidence(read.Event)
+		if text, _ := json.Marshal(read.Event); len(text) > maxEvent {
+			p = append(p, fmt.Sprintf("the event has %d bytes as JSON, want at most %d: shorten sources, notes and requirements", len(text), maxEvent))
+		}
 	}
 	return p
 }
@@ -157,31 +163,31 @@ func (l *Line) complete() {
 		l.Event.SourceURLs = unique(given.SourceURLs)
 	}
 	if !slices.Equal(l.Event.SourceURLs, given.SourceURLs) || l.Event.Facts != given.Facts {
-		l.AsGiven = &given
+		l.given = &given
 	}
 }
 
 // Added returns what complete added or removed, as sentences for the author of the line.
 func (l Line) Added() (changes []string) {
-	if l.AsGiven == nil {
+	if l.given == nil {
 		return nil
 	}
-	given := unique(l.AsGiven.SourceURLs)
+	given := unique(l.given.SourceURLs)
 	for _, u := range l.Event.SourceURLs[len(given):] {
 		changes = append(changes, "sourceUrls: lacks "+u+", which a fact cites; it is added")
 	}
-	if len(given) < len(l.AsGiven.SourceURLs) {
+	if len(given) < len(l.given.SourceURLs) {
 		changes = append(changes, "sourceUrls: names a page twice; it is recorded once")
 	}
-	if l.Event.Facts != l.AsGiven.Facts {
+	if l.Event.Facts != l.given.Facts {
 		changes = append(changes, "facts.applicationStatus: is recorded as closed, like the outcome")
 	}
 	return changes
 }
 
 // unique returns the values without repetitions, in their order.
-func unique(values []string) []string {
-	kept := make([]string, 0, len(values))
+func unique[T comparable](values []T) []T {
+	kept := make([]T, 0, len(values))
 	for _, v := range values {
 		if !slices.Contains(kept, v) {
 			kept = append(kept, v)
@@ -195,7 +201,7 @@ func (l line) evidence(e api.VerificationEvent) (found api.Evidence, p api.Probl
 	if l.Evidence == nil {
 		return found, nil
 	}
-	found = api.Evidence{Quotes: l.Evidence.Quotes, Gone: unique(l.Evidence.Gone), Unopened: unique(l.Evidence.Unopened)}
+	found = api.Evidence{Quotes: unique(l.Evidence.Quotes), Gone: unique(l.Evidence.Gone), Unopened: unique(l.Evidence.Unopened)}
 	found.Complete()
 	if e.CheckType != api.Review && !found.Empty() {
 		p.Add("evidence", "must be left out: only a review has evidence")

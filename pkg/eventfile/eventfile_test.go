@@ -2,6 +2,7 @@ package eventfile_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -66,7 +67,6 @@ func TestReadCompletesReviews(t *testing.T) {
 		require.Equal(t, c.sources, file.Lines[0].Event.SourceURLs, name)
 		require.Equal(t, c.status, file.Lines[0].Event.Facts.ApplicationStatus, name)
 		require.Equal(t, c.added, file.Lines[0].Added(), name)
-		require.Equal(t, c.added == nil, file.Lines[0].AsGiven == nil, name)
 	}
 }
 
@@ -88,14 +88,14 @@ func TestReadChecksEvidence(t *testing.T) {
 
 	used := quote("countryEligibility", "https://a.example", "")
 	for name, c := range map[string]struct{ line, problem string }{
-		"no such fact":  {verified(`{"quotes":[` + quote("mood", "https://a.example", "") + `]}`), "evidence.quotes[0].fact: must be one of " + strings.Join(api.FactNames, ", ")},
+		"no such fact":  {verified(`{"quotes":[` + quote("mood", "https://a.example", "") + `]}`), "evidence.quotes[0].fact: must be one of " + strings.Join(api.FactNames, ", ") + `; "mood" is none`},
 		"unknown fact":  {verified(`{"quotes":[` + quote("pay", "https://a.example", "") + `]}`), "evidence.quotes[0].fact: pay has no known value in the facts of this review"},
-		"another page":  {verified(`{"quotes":[` + quote("countryEligibility", "https://c.example", "") + `]}`), "evidence.quotes[0].sourceUrl: must be one of sourceUrls"},
-		"twice":         {verified(`{"quotes":[` + used + `,` + used + `]}`), "evidence.quotes[1]: is the second quote of this fact from this source"},
+		"another page":  {verified(`{"quotes":[` + quote("countryEligibility", "https://c.example", "") + `]}`), "evidence.quotes[0].sourceUrl: \"https://c.example\" must be one of sourceUrls"},
+		"too many":      {verified(`{"quotes":[` + strings.Join(numbered(used, 11), ",") + `]}`), "evidence.quotes: has 11 quotes of countryEligibility; a fact has at most 10"},
 		"long context":  {verified(`{"quotes":[` + quote("countryEligibility", "https://a.example", `,"suffix":"`+strings.Repeat("é", 61)+`"`) + `]}`), "evidence.quotes[0].suffix: must have at most 60 characters"},
 		"no text":       {verified(`{"quotes":[` + strings.Replace(used, "Open to residents of Canada", " ", 1) + `]}`), "evidence.quotes[0].exact: must not be empty"},
 		"used and gone": {verified(`{"gone":["https://a.example"]}`), "evidence.gone[0]: is also in sourceUrls, the pages that were used"},
-		"no URL":        {verified(`{"unopened":["the library"]}`), "evidence.unopened[0]: must be an absolute http or https URL without user name and password, at most 2048 characters"},
+		"no URL":        {verified(`{"unopened":["the library"]}`), "evidence.unopened[0]: must be an absolute http or https URL, such as https://example.com/apply; \"the library\" is none"},
 		"captures":      {verified(`{"captures":[]}`), "evidence.captures: is not a known field"},
 		"of a link check": {`{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"blocked","evidence":{"gone":["https://a.example"]}}`,
 			"evidence: must be left out: only a review has evidence"},
@@ -104,6 +104,24 @@ func TestReadChecksEvidence(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, api.Problems{c.problem}, file.Rejected[0].Problems, name)
 	}
+}
+
+// numbered returns n quotes that differ in their text.
+func numbered(quote string, n int) (quotes []string) {
+	for i := range n {
+		quotes = append(quotes, strings.Replace(quote, "Open to", fmt.Sprintf("%d: open to", i), 1))
+	}
+	return quotes
+}
+
+func TestReadKeepsEveryQuoteOfAFact(t *testing.T) {
+	quotes := numbered(`{"fact":"countryEligibility","sourceUrl":"https://a.example/who","exact":"Open to residents of Canada"}`, 10)
+	file, err := eventfile.Read(strings.NewReader(reviewLine("verified", `,"facts":`+apitest.WholeFacts(`{`+eligible+`}`)+
+		`,"sourceUrls":["https://a.example"],"evidence":{"quotes":[`+strings.Join(append(quotes, quotes[0]), ",")+`]}`)), now, api.MaxReported)
+	require.NoError(t, err)
+	require.Empty(t, file.Rejected)
+	require.Len(t, file.Lines[0].Evidence.Quotes, 10, "identical ones are merged")
+	require.Equal(t, "9: open to residents of Canada", file.Lines[0].Evidence.Quotes[9].Exact)
 }
 
 func TestReadAcceptsOnlyOutcomesOfTheCheckType(t *testing.T) {
@@ -123,7 +141,7 @@ func TestReadAcceptsOnlyOutcomesOfTheCheckType(t *testing.T) {
 				require.Len(t, file.Lines, 1)
 			} else {
 				require.Empty(t, file.Lines)
-				require.Equal(t, api.Problems{"outcome: must be one of " + strings.ReplaceAll(outcomes, " ", ", ")}, file.Rejected[0].Problems)
+				require.Equal(t, api.Problems{"outcome: must be one of " + strings.ReplaceAll(outcomes, " ", ", ") + "; \"" + string(outcome) + "\" is none"}, file.Rejected[0].Problems)
 			}
 		}
 	}
@@ -138,19 +156,19 @@ func TestReadReportsEveryProblem(t *testing.T) {
 	}{
 		{"nothing at all", `{}`, "", api.Problems{
 			"slug: must be the id of a listing: lower-case letters, digits and single hyphens, at most 80 characters",
-			"checkedAt: is missing", "checkType: must be one of review, application-link"}},
+			"checkedAt: is missing", "checkType: must be one of review, application-link; \"\" is none"}},
 		{"an id", `{` + valid + `,"id":"x"}`, "a", api.Problems{"id: is not a known field"}},
 		{"unreadable, with a slug", `{"slug":"a","checkedAt":"yesterday"}`, "a",
-			api.Problems{"checkedAt: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z"}},
+			api.Problems{`checkedAt: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "yesterday" is none`}},
 		{"a date alone", `{"slug":"a","checkedAt":"2026-11-19","checkType":"review","outcome":"closed"}`, "a",
-			api.Problems{"checkedAt: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z"}},
+			api.Problems{`checkedAt: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "2026-11-19" is none`}},
 		{"future", `{"slug":"a","checkedAt":"2026-11-20T12:00:01.000001Z","checkType":"review","outcome":"closed"}`, "a",
 			api.Problems{"checkedAt: must not be in the future: the clock of the service reads 2026-11-20T12:00:00Z"}},
 		{"long ago", `{"slug":"a","checkedAt":"0000-01-01T00:00:00+10:00","checkType":"review","outcome":"closed"}`, "a",
 			api.Problems{"checkedAt: must not be before 1970"}},
 		{"addresses", `{` + valid + `,"sourceUrls":["https://a.example","ftp://a.example","https://u:p@a.example"]}`, "a", api.Problems{
-			"sourceUrls[1]: must be an absolute http or https URL without user name and password, at most 2048 characters",
-			"sourceUrls[2]: must be an absolute http or https URL without user name and password, at most 2048 characters"}},
+			"sourceUrls[1]: must be an absolute http or https URL, such as https://example.com/apply; \"ftp://a.example\" is none",
+			"sourceUrls[2]: must be a URL without user name and password"}},
 		{"many addresses", `{` + valid + `,"sourceUrls":[` + strings.Repeat(`"https://a.example",`, 100) + `"https://a.example"]}`, "a",
 			api.Problems{"sourceUrls: must have at most 100 elements"}},
 		{"facts of a link check", `{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"closed","facts":{}}`, "a",
@@ -161,7 +179,7 @@ func TestReadReportsEveryProblem(t *testing.T) {
 			strings.Replace(apitest.WholeFacts(`{"remote":true}`), `"pay":null,`, "", 1) + `}`, "a",
 			api.Problems{`facts: pay is missing; send all 11 facts, unknown ones as null, "unknown" or []`}},
 		{"wrong facts", `{` + valid + `,"facts":` + apitest.WholeFacts(`{"applicationStatus":"shut"}`) + `}`, "a",
-			api.Problems{"facts.applicationStatus: must be one of open, waitlist, closed, unknown"}},
+			api.Problems{"facts.applicationStatus: must be one of open, waitlist, closed, unknown; \"shut\" is none"}},
 		{"unknown fact", `{` + valid + `,"facts":{"applicationstatus":"open"}}`, "a",
 			api.Problems{"facts.applicationstatus: is not a known field"}},
 		{"long note", `{` + valid + `,"note":"` + strings.Repeat("ä", 2001) + `"}`, "a", api.Problems{"note: must have at most 2000 characters"}},
@@ -175,7 +193,7 @@ func TestReadReportsEveryProblem(t *testing.T) {
 }
 
 func TestReadLimitsRejectedLines(t *testing.T) {
-	file, err := eventfile.Read(strings.NewReader(strings.Repeat("x\n", api.MaxReported+7)), now, api.MaxReported)
+	file, err := eventfile.Read(strings.NewReader(strings.Repeat("{x\n", api.MaxReported+7)), now, api.MaxReported)
 	require.NoError(t, err)
 	require.Empty(t, file.Lines)
 	require.Len(t, file.Rejected, api.MaxReported)
@@ -186,4 +204,19 @@ func TestReadReturnsReadError(t *testing.T) {
 	broken := errors.New("cut off")
 	_, err := eventfile.Read(iotest.ErrReader(broken), now, api.MaxReported)
 	require.ErrorIs(t, err, broken)
+}
+
+func TestReadLimitsTheSizeOfAnEvent(t *testing.T) {
+	line := func(sources int) string {
+		urls := make([]string, sources)
+		for i := range urls {
+			urls[i] = fmt.Sprintf(`"https://a.example/%02d/%s"`, i, strings.Repeat("x", 2000))
+		}
+		return `{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"reachable","sourceUrls":[` + strings.Join(urls, ",") + "]}"
+	}
+	file, err := eventfile.Read(strings.NewReader(line(31)+"\n"+line(32)), now, api.MaxReported)
+	require.NoError(t, err)
+	require.Len(t, file.Lines, 1)
+	require.Len(t, file.Rejected, 1)
+	require.Contains(t, file.Rejected[0].Problems[0], "want at most 64000")
 }

@@ -15,7 +15,7 @@ import (
 
 // checker compares a line, which must be valid JSON, with a Go type. It reads the text itself: encoding/json allocates memory for each token.
 type checker struct {
-	text     []byte
+	line     []byte
 	at       int // start of the next token, or space before it
 	problems *api.Problems
 }
@@ -40,6 +40,9 @@ func (p *place) String() string {
 	return p.parent.String() + "." + p.name
 }
 
+// short returns at most 100 characters of the path.
+func (p *place) short() string { return fmt.Sprintf("%.100s", p) }
+
 func (c *checker) value(t reflect.Type, at *place) {
 	first := c.peek()
 	if t.Kind() == reflect.Pointer {
@@ -51,10 +54,11 @@ func (c *checker) value(t reflect.Type, at *place) {
 	}
 	switch {
 	case t == reflect.TypeFor[time.Time]():
-		if first != '"' || !isTime(c.text[c.at:c.end()]) {
-			c.problems.Add(at.String(), "must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z")
+		if c.expect('"', "a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z", at) {
+			if _, err := api.ParseTimestamp(string(unquoted(c.skip()))); err != nil {
+				c.problems.Add(at.String(), "%v", err)
+			}
 		}
-		c.skip()
 	case t.Kind() == reflect.Struct:
 		if c.expect('{', "an object", at) {
 			c.object(t, at)
@@ -64,19 +68,26 @@ func (c *checker) value(t reflect.Type, at *place) {
 			c.array(t.Elem(), at)
 		}
 	case t.Kind() == reflect.String:
-		if c.expect('"', "a string", at) && hasNUL(c.skip()) {
-			c.problems.Add(at.String(), "must not contain U+0000")
+		if c.expect('"', "a string", at) {
+			c.text(c.skip(), at)
 		}
 	case t.Kind() == reflect.Bool:
 		if first != 't' && first != 'f' {
-			c.problems.Add(at.String(), "must be true or false")
+			c.problems.Add(at.String(), "must be true or false; it is %.40s", c.skip())
+			return
 		}
 		c.skip()
 	case isNumberKind(t):
-		if first != '-' && (first < '0' || first > '9') {
+		switch literal := string(c.skip()); {
+		case first != '-' && (first < '0' || first > '9'):
 			c.problems.Add(at.String(), "must be a number")
+		case t.Kind() != reflect.Float64 && strings.ContainsAny(literal, ".eE"):
+			c.problems.Add(at.String(), "must be a whole number, with all its digits; it is %.40s", literal)
+		default:
+			if err := api.CheckNumber(literal); err != nil {
+				c.problems.Add(at.String(), "%v", err)
+			}
 		}
-		c.skip()
 	default:
 		panic("jsonlines: no rule for " + t.String())
 	}
@@ -96,9 +107,7 @@ func (c *checker) array(element reflect.Type, at *place) {
 	c.at++ // the bracket
 	for i := 0; c.peek() != ']'; i++ {
 		c.value(element, &place{at, "", i})
-		if c.peek() == ',' {
-			c.at++
-		}
+		c.separator()
 	}
 	c.at++
 }
@@ -106,15 +115,13 @@ func (c *checker) array(element reflect.Type, at *place) {
 func (c *checker) object(t reflect.Type, at *place) {
 	o := objectOf(t)
 	seen := make([]bool, len(o.fields))
-	c.at++ // the brace
-	for c.peek() != '}' {
+	for c.at++; c.peek() != '}'; c.separator() {
 		key := unquoted(c.skip())
-		c.peek()
-		c.at++ // the colon
+		c.separator()
 		f, known := o.fields[string(key)]
 		switch {
 		case !known:
-			c.problems.Add(fmt.Sprintf("%.100s", &place{at, string(key), -1}), "is not a known field")
+			c.problems.Add((&place{at, string(key), -1}).short(), "is not a known field")
 			c.skip()
 		case seen[f.number]:
 			c.problems.Add((&place{at, f.name, -1}).String(), "is given twice")
@@ -122,9 +129,6 @@ func (c *checker) object(t reflect.Type, at *place) {
 		default:
 			seen[f.number] = true
 			c.value(f.of, &place{at, f.name, -1})
-		}
-		if c.peek() == ',' {
-			c.at++
 		}
 	}
 	c.at++
@@ -138,7 +142,7 @@ func (c *checker) object(t reflect.Type, at *place) {
 // peek skips space and returns the first byte of the next token.
 func (c *checker) peek() byte {
 	for {
-		switch b := c.text[c.at]; b {
+		switch b := c.line[c.at]; b {
 		case ' ', '\t', '\r', '\n':
 			c.at++
 		default:
@@ -147,12 +151,19 @@ func (c *checker) peek() byte {
 	}
 }
 
+// separator skips a comma or a colon.
+func (c *checker) separator() {
+	if b := c.peek(); b == ',' || b == ':' {
+		c.at++
+	}
+}
+
 // skip skips the next value and returns its text.
 func (c *checker) skip() []byte {
 	c.peek()
 	begin := c.at
 	c.at = c.end()
-	return c.text[begin:c.at]
+	return c.line[begin:c.at]
 }
 
 // delimiters end a number, true, false or null.
@@ -162,7 +173,7 @@ var delimiters = []byte(",]} \t\r\n")
 func (c *checker) end() int {
 	depth := 0
 	for i := c.at; ; {
-		switch c.text[i] {
+		switch c.line[i] {
 		case '{', '[':
 			depth++
 			i++
@@ -170,10 +181,10 @@ func (c *checker) end() int {
 			depth--
 			i++
 		case '"':
-			i = endOfString(c.text, i)
+			i = endOfString(c.line, i)
 		default:
 			i++ // of a literal, or between values
-			for depth == 0 && i < len(c.text) && bytes.IndexByte(delimiters, c.text[i]) < 0 {
+			for depth == 0 && i < len(c.line) && bytes.IndexByte(delimiters, c.line[i]) < 0 {
 				i++
 			}
 		}
@@ -203,16 +214,6 @@ func unquoted(literal []byte) []byte {
 	var s string
 	_ = json.Unmarshal(literal, &s) // it is valid
 	return []byte(s)
-}
-
-func isTime(literal []byte) bool {
-	_, err := time.Parse(time.RFC3339, string(unquoted(literal)))
-	return err == nil
-}
-
-// hasNUL reports whether a JSON string contains U+0000, which JSON allows only as an escape sequence.
-func hasNUL(literal []byte) bool {
-	return bytes.Contains(literal, []byte(`\u0000`)) && bytes.IndexByte(unquoted(literal), 0) >= 0
 }
 
 // object describes a struct.

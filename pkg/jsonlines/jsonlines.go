@@ -1,8 +1,8 @@
 // Package jsonlines reads JSON Lines files from curators strictly: each line either decodes exactly, or is returned with all its problems.
 //
 // It is stricter than encoding/json, which silently accepts many mistakes. Names are case-sensitive. Unknown names, repeated names,
-// nulls in non-nullable fields, and missing numbers (which would decode as zero) are problems. So are invalid UTF-8 and U+0000, which
-// Postgres cannot store.
+// nulls in non-nullable fields, missing numbers (which would decode as zero), and numbers that would be rounded are problems. So are
+// invalid UTF-8 and U+0000, which Postgres cannot store. A file that is wrong as a whole has one problem instead of one for each line.
 package jsonlines
 
 import (
@@ -28,16 +28,24 @@ type Line[T any] struct {
 	Number   int // from 1, counting blank lines
 	Value    T
 	Problems api.Problems
+
+	last bool // nothing after it is read
 }
 
 // Read returns an iterator over the lines of r that are not blank. T must be a struct. An error of r ends the iteration; an invalid line
-// does not. Lines are decoded by all processors, a few batches ahead, and returned in order. Read reads r only while the caller waits for a
+// does not, unless it shows that the file is in another encoding. If the file is wrong as a whole (see WrongFile), its only line is line 1 with
+// that problem. Lines are decoded by all processors, a few batches ahead, and returned in order. Read reads r only while the caller waits for a
 // line.
 func Read[T any](r io.Reader) iter.Seq2[Line[T], error] {
 	return func(yield func(Line[T], error) bool) {
 		var decoding sync.WaitGroup
 		defer decoding.Wait()
 		s := source{in: bufio.NewReaderSize(r, 64<<10)}
+		start, err := s.in.Peek(startSize)
+		if problem := WrongFile(start, true); problem != "" && (err == nil || errors.Is(err, io.EOF)) {
+			yield(Line[T]{Number: 1, Problems: api.Problems{problem}}, nil)
+			return
+		}
 		var ahead []*batch[T]
 		for more := true; more || len(ahead) > 0; {
 			for more && len(ahead) <= runtime.GOMAXPROCS(0) {
@@ -48,7 +56,7 @@ func Read[T any](r io.Reader) iter.Seq2[Line[T], error] {
 			}
 			<-ahead[0].decoded
 			for _, line := range ahead[0].lines {
-				if !yield(line, nil) {
+				if !yield(line, nil) || line.last {
 					return
 				}
 			}
@@ -78,7 +86,7 @@ func (b *batch[T]) decode() {
 		if t.tooLong {
 			b.lines[i].Problems.Add("", "must have at most %d bytes", MaxLine)
 		} else {
-			b.lines[i].Problems = decode(t.text, &b.lines[i].Value)
+			b.lines[i].Problems, b.lines[i].last = decode(t.text, &b.lines[i].Value)
 		}
 	}
 }
@@ -136,21 +144,20 @@ func readLine(in *bufio.Reader) (line []byte, tooLong bool, err error) {
 	}
 }
 
-func decode(text []byte, out any) api.Problems {
-	var p api.Problems
+func decode(text []byte, out any) (p api.Problems, otherEncoding bool) {
 	if !utf8.Valid(text) {
-		p.Add("", "must be UTF-8")
-		return p
+		p.Add("", "%s; nothing after this line was read", NotUTF8)
+		return p, true
 	}
 	err := json.Unmarshal(text, out)
 	if syntax := new(json.SyntaxError); errors.As(err, &syntax) { // reported before anything is decoded
 		p.Add("", "must be one JSON object: %v", err)
-		return p
+		return p, false
 	}
-	c := checker{text: text, problems: &p}
+	c := checker{line: text, problems: &p}
 	c.value(reflect.TypeOf(out).Elem(), nil)
 	if err != nil && len(p) == 0 {
-		p.Add("", "has a number that is too large, or a fraction where an integer is required")
+		p.Add("", "has a number that is too large")
 	}
-	return p
+	return p, false
 }

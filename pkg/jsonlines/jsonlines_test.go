@@ -1,7 +1,9 @@
 package jsonlines_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -65,9 +67,10 @@ func TestReadReportsEveryProblemOfALine(t *testing.T) {
 		{"no fields", `{}`, nil},
 		{"not JSON", `{"id"`, api.Problems{"must be one JSON object: unexpected end of JSON input"}},
 		{"two values", `{} {}`, api.Problems{"must be one JSON object: invalid character '{' after top-level value"}},
-		{"not an object", `[1,2]`, api.Problems{"must be an object"}},
+		{"not an object", `12`, api.Problems{"must be an object"}},
+		{"rounded number", `{"pay":{"minimum":9007199254740993,"unit":"hour"}}`, api.Problems{`pay.minimum: "9007199254740993" has more than 15 digits and would be rounded`}},
 		{"null", `null`, api.Problems{"must be an object"}},
-		{"not UTF-8", "{\"id\":\"\xff\"}", api.Problems{"must be UTF-8"}},
+		{"not UTF-8", "{\"id\":\"\xff\"}", api.Problems{"must be UTF-8: save the file as UTF-8; nothing after this line was read"}},
 		{"U+0000", `{"id":"a\u0000"}`, api.Problems{"id: must not contain U+0000"}},
 		{"other case", `{"ID":"a"}`, api.Problems{"ID: is not a known field"}},
 		{"field kept from files", `{"Secret":"x","-":"y"}`,
@@ -79,13 +82,15 @@ func TestReadReportsEveryProblemOfALine(t *testing.T) {
 			api.Problems{"id: must be a string", "tags: must be an array"}},
 		{"number left out", `{"pays":[{"unit":"hour"}]}`, api.Problems{"pays[0].minimum: is missing"}},
 		{"number as text", `{"pay":{"minimum":"1"}}`, api.Problems{"pay.minimum: must be a number"}},
-		{"bool as text", `{"remote":"true"}`, api.Problems{"remote: must be true or false"}},
+		{"bool as text", `{"remote":"true"}`, api.Problems{`remote: must be true or false; it is "true"`}},
 		{"time without offset", `{"at":"2026-11-20T09:00:00"}`,
-			api.Problems{"at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z"}},
+			api.Problems{`at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "2026-11-20T09:00:00" is none`}},
+		{"time with the offset of a day", `{"at":"2026-11-20T09:00:00+24:00"}`,
+			api.Problems{`at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "2026-11-20T09:00:00+24:00" is none`}},
 		{"time as number", `{"at":5}`,
 			api.Problems{"at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z"}},
 		{"several at once", `{"id":1,"remote":{},"pay":[{"a":1}],"x":0}`, api.Problems{
-			"id: must be a string", "remote: must be true or false", "pay: must be an object", "x: is not a known field"}},
+			"id: must be a string", "remote: must be true or false; it is {}", "pay: must be an object", "x: is not a known field"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lines := readAll[record](t, strings.NewReader(c.line))
@@ -139,5 +144,95 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		require.LessOrEqual(t, before, strings.Count(string(file), "\n")+1)
+	})
+}
+
+func TestFileThatIsWrongAsAWholeHasOneProblem(t *testing.T) {
+	utf16 := func(text string) (out string) {
+		for _, r := range text {
+			out += string([]byte{byte(r), 0})
+		}
+		return out
+	}
+	many := strings.Repeat("{\"id\":\"a\"}\n", 60)
+	for _, c := range []struct{ name, file, problem string }{
+		{"empty", "", "the file is empty"},
+		{"blank", " \n\ufeff", "the file is not JSON Lines, one JSON object on each line; for CSV, let its name end in .csv"},
+		{"mark alone", "\ufeff\r\n", "the file has only spaces and line breaks"},
+		{"UTF-16 with a mark", "\xff\xfe" + utf16(many), "the file is in UTF-16 or UTF-32: save it as UTF-8"},
+		{"UTF-16 big-endian", "\xfe\xff\x00" + utf16(many), "the file is in UTF-16 or UTF-32: save it as UTF-8"},
+		{"UTF-16 without a mark", utf16(many), "the file is in UTF-16 or UTF-32: save it as UTF-8"},
+		{"array on one line", "[" + strings.ReplaceAll(many, "\n", ",") + "]",
+			"the file is a JSON array: write one object on each line, without brackets and commas around them, such as with jq -c '.[]'"},
+		{"array on many lines", "\n[\n" + strings.ReplaceAll(many, "\n", ",\n") + "]",
+			"the file is a JSON array: write one object on each line, without brackets and commas around them, such as with jq -c '.[]'"},
+		{"formatted object", "{\n  \"id\": \"a\"\n}\n", "the file has objects over several lines: write each object on one line, such as with jq -c ."},
+		{"broken object", "{\"id\": \"a\",\n\"at\": null}\n", "the file has objects over several lines: write each object on one line, such as with jq -c ."},
+		{"CSV", "id,at\na,\n", "the file is not JSON Lines, one JSON object on each line; for CSV, let its name end in .csv"},
+		{"long CSV", strings.Repeat("id,at\n", 2000), "the file is not JSON Lines, one JSON object on each line; for CSV, let its name end in .csv"},
+		{"workbook", "PK\x03\x04\x14\x00", "the file is a workbook or a ZIP archive: save the sheet as CSV in UTF-8, or unpack the archive"},
+		{"gzip", "\x1f\x8b\x08\x00", "the file is compressed: unpack it first"},
+		{"carriage returns", "{}\r{}\r", "the lines of the file end with carriage returns alone: save it with line feeds, in a spreadsheet as CSV UTF-8"},
+		{"HTML", "<!DOCTYPE html>\n<html>", "the file is HTML or XML: save the file itself instead of a page about it"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			lines := readAll[record](t, strings.NewReader(c.file))
+			require.Len(t, lines, 1)
+			require.Equal(t, 1, lines[0].Number)
+			require.Equal(t, api.Problems{c.problem}, lines[0].Problems)
+		})
+	}
+	require.Len(t, readAll[record](t, strings.NewReader(many)), 60)
+	lines := readAll[record](t, strings.NewReader(many+"{\"id\":\"\xe9\"}\n{\"id\":\"\xe9\"}\n"+many))
+	require.Len(t, lines, 61, "reading ends with the first line in another encoding")
+}
+
+func TestCheckRejectsTextThatReadersUnderstandDifferently(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"a":["\ud83d"]}`:           `a[0]: must not contain \ud83d, half of a surrogate pair: write the character itself`,
+		`{"a":{"b":"x\uDe00y"}}`:     `a.b: must not contain \uDe00, half of a surrogate pair: write the character itself`,
+		`{"a":"\ude00\ud83d"}`:       `a: must not contain \ude00, half of a surrogate pair: write the character itself`,
+		`{"a":"\ud83d\\ude00"}`:      `a: must not contain \ud83d, half of a surrogate pair: write the character itself`,
+		`{"a":"\ud83d\ud83d\ude00"}`: `a: must not contain \ud83d, half of a surrogate pair: write the character itself`,
+		`"\ud800\n"`:                 `must not contain \ud800, half of a surrogate pair: write the character itself`,
+		`{"a":1,"b":[],"a":2}`:       `a: is given twice`,
+		`{"a":{"b":1,"\u0062":2}}`:   `a.b: is given twice`,
+		`{"a":1,"A":2}`:              `A: differs from "a" only in case: remove one of them`,
+		`{"link":1,"lin\u212A":2}`:   `linK: differs from "link" only in case: remove one of them`,
+		`[{"É":{"ſs":1,"ss":2}}]`:    `[0].É.ss: differs from "ſs" only in case: remove one of them`,
+		`{"a":"\u0000"}`:             `a: must not contain U+0000`,
+		"{\"a\":\"\xff\"}":           `must be UTF-8`,
+		"{\"a\":\"\xed\xa0\xbd\"}":   `must be UTF-8`, // a surrogate encoded in UTF-8
+		`{} {}`:                      `invalid character '{' after top-level value`,
+		`{"a":1,}`:                   `invalid character '}' looking for beginning of object key string`,
+		``:                           `unexpected end of JSON input`,
+	} {
+		require.EqualError(t, jsonlines.Check([]byte(text)), want, text)
+	}
+	require.ErrorContains(t, jsonlines.Check([]byte(`{"\ud83d":1}`)), `must not contain \ud83d, half of a surrogate pair`)
+	for _, text := range []string{
+		` {"a":"\ud83d\ude00 \\ud83d \\\ud83d\ude00 \u00e9","B":{"a":[{"a":1},{"A":[]}]}} `, `"\\"`, `[]`, `null`, `-1.5e3`, `{"":{"":""}}`, "\t[1 , 2]\n",
+	} {
+		require.NoError(t, jsonlines.Check([]byte(text)), text)
+	}
+}
+
+// A text that Check accepts has the same value after it was decoded and encoded.
+func FuzzCheck(f *testing.F) {
+	for _, text := range []string{`{"a":["\ud83d\ude00",1.5,null]}`, `{"\ud83d":"\u00e9"}`, `[{"a":1,"a":2}]`, `"\\ud83d"`, "\"\xff\"", `[[],{}]`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var value any
+		if jsonlines.Check([]byte(text)) != nil {
+			return
+		}
+		in := json.NewDecoder(strings.NewReader(text))
+		in.UseNumber()
+		require.NoError(t, in.Decode(&value))
+		require.Equal(t, strings.Contains(text, "\uFFFD") || strings.Contains(strings.ToLower(text), `\ufffd`), strings.Contains(fmt.Sprint(value), "\uFFFD"), "a character was replaced")
+		again, err := json.Marshal(value)
+		require.NoError(t, err)
+		require.NoError(t, jsonlines.Check(again))
 	})
 }

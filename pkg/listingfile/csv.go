@@ -2,6 +2,7 @@ package listingfile
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/jsonlines"
 )
 
 // A CSV file has one row for each listing and one column for each leaf field of Line, named by its path. ToCSV and FromCSV convert
@@ -95,12 +97,22 @@ func ToCSV(in io.Reader, out io.Writer) error {
 	w := csv.NewWriter(out)
 	_ = w.Write(Columns()) // w.Error returns the error
 	dec := json.NewDecoder(in)
-	dec.UseNumber()
 	for {
-		var line map[string]any
-		if err := dec.Decode(&line); errors.Is(err, io.EOF) {
+		var text json.RawMessage
+		err := dec.Decode(&text)
+		if errors.Is(err, io.EOF) {
 			break
-		} else if err != nil {
+		}
+		if err == nil {
+			err = jsonlines.Check(text)
+		}
+		var line map[string]any
+		if err == nil {
+			values := json.NewDecoder(bytes.NewReader(text))
+			values.UseNumber()
+			err = values.Decode(&line)
+		}
+		if err != nil {
 			return fmt.Errorf("reading listings: %w", err)
 		}
 		if line["format"] != nil {
@@ -132,8 +144,10 @@ func (c column) cell(v any) string {
 		return ""
 	case []any:
 		return c.list(v)
+	case json.Number:
+		return api.FormatNumber(v)
 	default:
-		return fmt.Sprint(v) // a string, a json.Number or a bool
+		return fmt.Sprint(v) // a string or a bool
 	}
 }
 
@@ -169,26 +183,15 @@ func encoded(v any) string {
 	return string(text)
 }
 
-const (
-	formula = "=+-@\t\n" // spreadsheets evaluate cells that begin with one of these
-	quoted  = "json:"    // prefix of a cell with a JSON string
-)
+// quoted is the prefix of a cell with a JSON string.
+const quoted = "json:"
 
 // escape protects a cell from evaluation by spreadsheets and from CSV readers, which change line ends. unescape reverses it.
 func escape(cell string) string {
 	if strings.Contains(cell, "\r") || strings.HasPrefix(cell, quoted) {
 		return quoted + encoded(cell)
 	}
-	if isFormula(cell) {
-		return "'" + cell
-	}
-	return cell
-}
-
-// isFormula reports whether cell is a formula after any number of apostrophes.
-func isFormula(cell string) bool {
-	rest := strings.TrimLeft(cell, "'")
-	return rest != "" && strings.Contains(formula, rest[:1])
+	return api.EscapeFormulas(cell)
 }
 
 func unescape(cell string) (value string, err error) {
@@ -196,41 +199,47 @@ func unescape(cell string) (value string, err error) {
 		if err := json.Unmarshal([]byte(literal), &value); err != nil || value == "" {
 			return "", errors.New(`must be a JSON string after json:, such as json:"text"`)
 		}
-		return value, nil
+		return value, jsonlines.Check([]byte(literal))
 	}
-	if rest, is := strings.CutPrefix(cell, "'"); is && isFormula(cell) {
-		return rest, nil
-	}
-	return cell, nil
+	return api.UnescapeFormulas(cell), nil
 }
 
 // FromCSV converts a CSV file to JSON Lines. Each listing is on the line number where its row begins, so problems reported by Read refer
 // to the CSV file too. FromCSV omits rows that it cannot convert and returns them as rejected lines. It returns an error only if in or out
 // fails.
 func FromCSV(in io.Reader, out io.Writer) ([]api.RejectedLine, error) {
+	w := bufio.NewWriter(out)
+	fmt.Fprint(w, encoded(NewHeader()))
 	buffered := bufio.NewReader(in)
-	if start, _ := buffered.Peek(3); string(start) == "\ufeff" {
-		_, _ = buffered.Discard(3)
+	start, err := buffered.Peek(buffered.Size())
+	if problem := jsonlines.WrongFile(start, false); problem != "" && (err == nil || errors.Is(err, io.EOF)) {
+		return []api.RejectedLine{{Line: 1, Problems: api.Problems{problem}}}, w.Flush()
+	}
+	if bytes.HasPrefix(start, []byte("\ufeff")) {
+		_, _ = buffered.Discard(len("\ufeff"))
 	}
 	r := csv.NewReader(buffered)
 	r.FieldsPerRecord = -1
 	names, rejected, err := readRow(r)
-	if err != nil || rejected != nil {
-		return rejected, err
-	}
-	if names == nil {
-		return []api.RejectedLine{{Line: 1, Problems: api.Problems{"must name the columns"}}}, nil
+	switch {
+	case err != nil:
+		return nil, err
+	case rejected != nil:
+		return rejected, w.Flush()
 	}
 	header, problems := headerOf(names)
 	if len(problems) > 0 {
-		return []api.RejectedLine{{Line: 1, Problems: problems}}, nil
+		return []api.RejectedLine{{Line: 1, Problems: problems}}, w.Flush()
 	}
-	w := bufio.NewWriter(out)
-	fmt.Fprint(w, encoded(NewHeader()))
 	for at := 1; ; {
 		cells, wrong, err := readRow(r)
 		if err != nil {
 			return nil, err
+		}
+		if cells != nil && slices.ContainsFunc(cells, func(cell string) bool { return !utf8.ValidString(cell) }) {
+			number, _ := r.FieldPos(0)
+			wrong = []api.RejectedLine{{Line: number, Problems: api.Problems{jsonlines.NotUTF8 + "; nothing after this line was read"}}}
+			cells = nil
 		}
 		rejected = append(rejected, wrong...)
 		if cells == nil {
@@ -269,6 +278,10 @@ type rowHeader []column
 func headerOf(names []string) (header rowHeader, p api.Problems) {
 	if len(names) == 1 && strings.ContainsAny(names[0], ";\t") {
 		p.Add("", "must separate columns by commas")
+		return nil, p
+	}
+	if !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(Columns(), name) }) {
+		p.Add("", "must have the names of the columns, as listings export --format csv writes them; it begins with %.100q", names[0])
 		return nil, p
 	}
 	for _, name := range names {
@@ -322,9 +335,6 @@ func (h rowHeader) line(cells []string) (line []byte, id string, p api.Problems)
 			continue
 		}
 		cell, err := unescape(cells[i])
-		if err == nil && !utf8.ValidString(cell) {
-			err = errors.New("must be UTF-8")
-		}
 		var value any
 		if err == nil {
 			value, err = c.value(cell)
@@ -363,15 +373,14 @@ func (c column) value(cell string) (any, error) {
 	switch c.kind {
 	case boolean:
 		if !strings.EqualFold(cell, "true") && !strings.EqualFold(cell, "false") {
-			return nil, errors.New("must be true, false or empty")
+			return nil, fmt.Errorf("must be true, false or empty; %.40q is none", cell)
 		}
 		return strings.EqualFold(cell, "true"), nil
 	case number:
-		var n json.Number
-		if cell != "" && (json.Unmarshal([]byte(cell), &n) != nil || n.String() != cell) {
-			return nil, errors.New("must be a number such as 0.75")
+		if cell == "" {
+			return json.Number(""), nil
 		}
-		return n, nil
+		return api.ParseNumber(cell)
 	case items, pages:
 		return c.perLine(cell)
 	case object:

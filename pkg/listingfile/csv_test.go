@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
-	"unicode"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -25,30 +25,26 @@ func texts() *rapid.Generator[string] {
 	part := rapid.OneOf(
 		rapid.SampledFrom([]string{
 			"=1+1", "+", "-2", "@x", "'", "''=", "json:", `json:"x"`, "[", "]", `["a"]`, "\"", "\"\"", ",", ";", "\n", "\r", "\r\n", "\t", " ",
-			"\\.", "é", "日本", "\u2028", "\u00a0", "\ufeff", "TRUE", "null", "0.10", "https://a.example/ 2026-01-02", "<&>",
+			"\\.", "é", "日本", "می\u200cخواهم", "\u00a0", "TRUE", "null", "0.10", "https://a.example/ 2026-01-02", "<&>",
 		}),
-		rapid.StringN(0, 5, -1),
+		rapid.Map(rapid.StringN(0, 5, -1), func(s string) string { // undamaged, without HTML
+			return strings.NewReplacer("\ufffd", "", "<", "", "&", "").Replace(s)
+		}),
 	)
-	return rapid.Map(rapid.SliceOfN(part, 1, 4), func(parts []string) string { return without(strings.Join(parts, ""), "\n\r\t") })
+	return rapid.OneOf(rapid.Just(" "), rapid.Map(rapid.SliceOfN(part, 1, 4), func(parts []string) string { return strings.Join(parts, "") }).
+		Filter(accepted(api.Lines)))
 }
 
-// without returns s without control characters other than those of kept.
-func without(s, kept string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && !strings.ContainsRune(kept, r) {
-			return -1
-		}
-		return r
-	}, s)
+func accepted(check func(string, int) (string, error)) func(string) bool {
+	return func(text string) bool {
+		_, err := check(text, 1000)
+		return err == nil
+	}
 }
 
-func names() *rapid.Generator[string] {
-	return rapid.Map(texts(), func(s string) string { return without(s, "") }).Filter(func(s string) bool { return strings.TrimSpace(s) != "" })
-}
+func names() *rapid.Generator[string] { return texts().Filter(accepted(api.Line)) }
 
-func filled() *rapid.Generator[string] {
-	return texts().Filter(func(s string) bool { return strings.TrimSpace(s) != "" })
-}
+func filled() *rapid.Generator[string] { return texts().Filter(accepted(api.Lines)) }
 
 func maybe[T any](g *rapid.Generator[T]) *rapid.Generator[*T] {
 	return rapid.OneOf(rapid.Just[*T](nil), rapid.Map(g, func(v T) *T { return &v }))
@@ -59,22 +55,41 @@ var (
 	checks = rapid.SampledFrom([]api.CheckDate{"2026-01-02", "2026-01-02T03:04:05.5+01:00"})
 )
 
+// different reports whether no two sources have the same URL.
+func different(sources []api.Source) bool {
+	urls := map[string]bool{}
+	for _, s := range sources {
+		urls[s.URL] = true
+	}
+	return len(urls) == len(sources)
+}
+
+// compared returns a text in the form in which repeated ones are found.
+func compared(text string) string {
+	text, _ = api.Lines(text, 1000) // other texts are not drawn
+	return strings.ToLower(text)
+}
+
+// single reports whether a text can be one language.
+func single(text string) bool { return !strings.ContainsAny(text, ",;/|") }
+
 func randomFacts(t *rapid.T) api.Facts {
 	f := api.Facts{
 		Remote: maybe(rapid.Bool()).Draw(t, "remote"), DegreeRequired: maybe(rapid.Bool()).Draw(t, "degree"),
-		Languages: rapid.SliceOfN(names(), 0, 3).Draw(t, "languages"), Requirements: rapid.SliceOfN(filled(), 0, 3).Draw(t, "requirements"),
+		Languages:         rapid.SliceOfNDistinct(names().Filter(single), 0, 3, compared).Draw(t, "languages"),
+		Requirements:      rapid.SliceOfNDistinct(filled(), 0, 3, compared).Draw(t, "requirements"),
 		ApplicationStatus: rapid.SampledFrom([]api.ApplicationStatus{"", api.ApplicationOpen}).Draw(t, "application"),
 		ApplicationURL:    maybe(urls).Draw(t, "applicationUrl"),
 	}
 	if rapid.Bool().Draw(t, "eligible") {
 		f.CountryEligibility = []api.CountryEligibility{{
-			Country: "CA", Status: api.Eligible, AllRegions: maybe(rapid.Bool()).Draw(t, "allRegions"), IncludedRegions: []string{"ON"},
-			SourceURLs: rapid.SliceOfN(urls, 1, 2).Draw(t, "evidence"), Note: texts().Draw(t, "note"),
+			Country: "CA", Status: api.Eligible, AllRegions: maybe(rapid.Just(false)).Draw(t, "allRegions"), IncludedRegions: []string{"ON"},
+			SourceURLs: rapid.SliceOfNDistinct(urls, 1, 2, rapid.ID).Draw(t, "evidence"), Note: texts().Draw(t, "note"),
 		}, {Country: "US", Status: api.EligibilityUnknown}}
 		f.RiskIndicators = []api.RiskIndicator{{Code: names().Draw(t, "code"), Note: texts().Draw(t, "risk"), SourceURL: "https://risk.example"}}
 	}
 	if rapid.Bool().Draw(t, "paid") {
-		low := rapid.Float64Range(0, 1e9).Draw(t, "minimum")
+		low := float64(rapid.Int64Range(0, 1e9).Draw(t, "minimum")) / float64(rapid.SampledFrom([]int{1, 10, 1000, 10_000_000}).Draw(t, "decimals"))
 		f.Pay = &api.Pay{Minimum: low, Maximum: low * 2, Currency: "CAD", Unit: api.PerTask, SourceURL: "https://pay.example"}
 	}
 	f.Complete()
@@ -114,7 +129,7 @@ func randomLine(t *rapid.T) listingfile.Line {
 		Facts: maybe(rapid.Custom(randomFacts)).Draw(t, "facts"), CompanyProfile: randomProfile(t),
 		Sources: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.Source {
 			return api.Source{URL: urls.Draw(t, "source"), CheckedAt: maybe(checks).Draw(t, "checked")}
-		}), 1, 3).Draw(t, "sources"),
+		}), 1, 3).Filter(different).Draw(t, "sources"),
 	}, Visibility: rapid.SampledFrom([]listingfile.Visibility{"", listingfile.Private, listingfile.Published, listingfile.Withdrawn}).Draw(t, "visibility")}
 	if rapid.Bool().Draw(t, "noted") {
 		l.Curation = &listingfile.Curation{Contact: texts().Draw(t, "contact"), Notes: texts().Draw(t, "notes")}
@@ -142,6 +157,7 @@ func TestCSVRoundTrip(t *testing.T) {
 		for _, row := range rows[1:] {
 			for _, cell := range row {
 				require.False(t, cell != "" && strings.ContainsAny(cell[:1], "=+-@\t\r\n"), "a spreadsheet would evaluate %q", cell)
+				require.NotContains(t, cell, ";=")
 				require.NotContains(t, cell, "\r")
 			}
 		}
@@ -253,15 +269,19 @@ func TestFromCSVReportsProblemsByLineAndColumn(t *testing.T) {
 		line    int
 		problem string
 	}{
-		{cell("facts.remote", "yes"), 2, "facts.remote: must be true, false or empty"},
-		{cell("facts.pay.minimum", "1,5"), 2, "facts.pay.minimum: must be a number such as 0.75"},
+		{cell("facts.remote", "yes"), 2, "facts.remote: must be true, false or empty; \"yes\" is none"},
+		{cell("facts.pay.minimum", "45.000"), 2, `facts.pay.minimum: "45.000" can be 45 or 45000: write 45 or 45000`},
+		{cell("companyProfile.foundedYear.value", "2.01E+03"), 2, `companyProfile.foundedYear.value: "2.01E+03" is abbreviated: write all digits`},
+		{cell("facts.pay.minimum", "9007199254740993"), 2, `facts.pay.minimum: "9007199254740993" has more than 15 digits`},
 		{cell("facts.pay.minimum", ""), 2, "facts.pay.minimum: is missing"},
 		{cell("facts.countryEligibility", "CA"), 2, "facts.countryEligibility: must be a JSON array"},
 		{cell("facts.countryEligibility", `[{"land":"CA"}]`), 2, "facts.countryEligibility[0].land: is not a known field"},
 		{cell("facts.languages", "[English"), 2, "facts.languages: must be a JSON array"},
 		{cell("sources", "https://a.example yesterday"), 2, "sources[0].checkedAt: must be a date"},
-		{cell("summary", "\xff"), 2, "summary: must be UTF-8"},
+		{cell("summary", "\xff"), 2, "must be UTF-8: save the file as UTF-8; nothing after this line was read"},
 		{cell("summary", "json:x"), 2, "summary: must be a JSON string after json:"},
+		{cell("summary", `json:"\ud83d"`), 2, `summary: must not contain \ud83d, half of a surrogate pair`},
+		{cell("facts.languages", `["a\ude00"]`), 2, `facts.languages[0]: must not contain \ude00, half of a surrogate pair`},
 		{cell("summary", ""), 2, "summary: must not be empty"},
 		{cell("category", "farm"), 2, "category: must be one of"},
 		{rename("facts.remote", "facts.remot"), 1, `"facts.remot": is not a known column`},
@@ -280,8 +300,16 @@ func TestFromCSVReportsProblemsByLineAndColumn(t *testing.T) {
 			"want %q, got %q", c.problem, rejected[0].Problems)
 		require.Empty(t, f.Lines)
 	}
-	_, rejected := fromCSV(t, "")
-	require.Equal(t, []api.RejectedLine{{Line: 1, Problems: api.Problems{"must name the columns"}}}, rejected)
+	for file, problem := range map[string]string{
+		"sep=,\nid,company.name\n": `must have the names of the columns, as listings export --format csv writes them; it begins with "sep="`,
+		"id,category\ra,sell\r":    "the lines of the file end with carriage returns alone: save it with line feeds, in a spreadsheet as CSV UTF-8",
+		"":                         "the file is empty", "\n\n": "the file has only spaces and line breaks", "\ufeff": "the file has only spaces and line breaks",
+		"i\x00d\x00": "the file is in UTF-16 or UTF-32: save it as UTF-8", string(listingfile.Example): "the file is JSON, and its name or format says CSV: let its name end in .jsonl",
+	} {
+		f, rejected := fromCSV(t, file)
+		require.Equal(t, []api.RejectedLine{{Line: 1, Problems: api.Problems{problem}}}, rejected)
+		require.Empty(t, f.Rejected)
+	}
 
 	// Problems of a row with several lines are reported at its first line.
 	whole := sheet(t, cell("overview", "One\ntwo\n\nthree"))
@@ -289,6 +317,12 @@ func TestFromCSVReportsProblemsByLineAndColumn(t *testing.T) {
 	f, rejected := fromCSV(t, header+"\n"+row+strings.Replace(row, "online", "x", 1)+strings.Replace(row, "maple-transcripts,", `ma"ple,`, 1)+row)
 	require.Equal(t, []int{6, 10}, []int{f.Rejected[0].Line, rejected[0].Line})
 	require.Contains(t, rejected[0].Problems[0], "is not CSV: ")
+}
+
+func TestToCSVRejectsTextThatItCannotKeep(t *testing.T) {
+	for _, line := range []string{`{"id":"a","summary":"\ud83d"}`, "{\"id\":\"a\",\"summary\":\"\xff\"}", `{"id":"a","id":"b"}`} {
+		require.Error(t, listingfile.ToCSV(strings.NewReader(line), io.Discard), line)
+	}
 }
 
 func TestFromCSVReturnsReadError(t *testing.T) {

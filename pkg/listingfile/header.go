@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 
 	"opportunity.internal/pkg/api"
@@ -29,7 +30,7 @@ func NewHeader() Header { return Header{Format, Version} }
 const maxHeader = 4 << 10
 
 // header reads and validates the header of a file, if it has one. It returns the file with a blank first line in its place, so line
-// numbers stay the same.
+// numbers stay the same, or nil if nothing follows the header.
 func header(r io.Reader) (api.Problems, io.Reader) {
 	in := bufio.NewReaderSize(r, maxHeader)
 	start, _ := in.Peek(maxHeader) // reading from in returns the error again
@@ -54,5 +55,8 @@ func header(r io.Reader) (api.Problems, io.Reader) {
 		}
 	}
 	_, _ = in.Discard(len(line)) // keeps the line feed, for the line numbers
+	if rest, err := in.Peek(maxHeader); errors.Is(err, io.EOF) && len(bytes.TrimSpace(rest)) == 0 {
+		return problems, nil
+	}
 	return problems, in
 }

@@ -53,6 +53,9 @@ func Scan(r io.Reader, now time.Time, maxRejected int, use func(Line) error) (al
 	if len(head) > 0 { // every line of another version would be invalid
 		return Rejections{Rejected: []api.RejectedLine{{Line: 1, Problems: head}}}, nil
 	}
+	if r == nil {
+		return Rejections{}, nil
+	}
 	first := map[string]int{} // line on which an id was first seen
 	for in, err := range jsonlines.Read[Line](r) {
 		if err != nil {
@@ -91,22 +94,22 @@ func (l *Line) normalize(p *api.Problems, now time.Time) {
 	if !api.ValidSlug(l.ID) {
 		p.Add("id", "must be lower-case letters and digits in groups joined by hyphens, at most %d characters", api.MaxSlug)
 	}
-	p.Name("company.name", l.Company.Name, MaxName)
+	p.Name("company.name", &l.Company.Name, MaxName)
 	p.URL("company.website", l.Company.Website)
 	p.URL("applicationUrl", l.ApplicationURL)
 	api.OneOf(p, "category", l.Category, api.Categories...)
 	if l.Subcategory != nil {
-		p.Name("subcategory", *l.Subcategory, MaxName)
+		p.Name("subcategory", l.Subcategory, MaxName)
 	}
-	p.Text("summary", l.Summary, api.MaxText)
-	p.AtMost("overview", l.Overview, MaxOverview)
-	p.AtMost("startingCost", l.StartingCost, api.MaxText)
-	p.AtMost("workModel", l.WorkModel, api.MaxText)
+	p.Text("summary", &l.Summary, api.MaxText)
+	p.AtMost("overview", &l.Overview, MaxOverview)
+	p.AtMost("startingCost", &l.StartingCost, api.MaxText)
+	p.AtMost("workModel", &l.WorkModel, api.MaxText)
 	if l.PublishedAt != nil {
 		at := l.PublishedAt.UTC().Truncate(time.Microsecond)
 		switch {
 		case at.After(now.Add(api.ClockTolerance)):
-			p.Add("publishedAt", "must not be in the future: use null, and publishing sets it")
+			p.Add("publishedAt", "must not be in the future (%s): use null, and publishing sets it", at.Format(time.RFC3339))
 		case at.After(now):
 			at = now.UTC().Truncate(time.Microsecond)
 		default:
@@ -120,61 +123,64 @@ func (l *Line) normalize(p *api.Problems, now time.Time) {
 	if l.Sources == nil {
 		l.Sources = []api.Source{}
 	}
+	pages := make([]string, len(l.Sources))
 	for i, s := range l.Sources {
 		at := fmt.Sprintf("sources[%d]", i)
+		pages[i] = s.URL
 		p.URL(at+".url", s.URL)
 		if s.CheckedAt != nil {
-			checkDate(p, at+".checkedAt", *s.CheckedAt)
+			checkDate(p, at+".checkedAt", *s.CheckedAt, now)
 		}
 	}
+	p.Unique("sources", pages)
 	if l.Visibility == Published && len(l.Sources) == 0 {
 		*p = append(*p, NeedsSource)
 	}
 	if l.CompanyProfile != nil {
-		l.CompanyProfile.normalize("companyProfile", p)
+		l.CompanyProfile.normalize("companyProfile", p, now)
 	}
 	if l.Visibility != "" {
 		// Exports contain withdrawn listings. See Line.Update in the catalog for the effect of an import.
 		api.OneOf(p, "visibility", l.Visibility, Private, Published, Withdrawn)
 	}
 	if l.Curation != nil {
-		p.AtMost("curation.contact", l.Curation.Contact, api.MaxText)
-		p.AtMost("curation.notes", l.Curation.Notes, MaxOverview)
+		p.AtMost("curation.contact", &l.Curation.Contact, api.MaxText)
+		p.AtMost("curation.notes", &l.Curation.Notes, MaxOverview)
 	}
 }
 
-func (c *Profile) normalize(field string, p *api.Problems) {
+func (c *Profile) normalize(field string, p *api.Problems, now time.Time) {
 	if b := c.Bio; b != nil {
-		p.Text(field+".bio.text", b.Text, MaxOverview)
+		p.Text(field+".bio.text", &b.Text, MaxOverview)
 		p.URL(field+".bio.sourceUrl", b.SourceURL)
-		checkDate(p, field+".bio.checkedAt", b.CheckedAt)
+		checkDate(p, field+".bio.checkedAt", b.CheckedAt, now)
 	}
 	if y := c.FoundedYear; y != nil {
 		if y.Value < 1000 || y.Value > 9999 {
-			p.Add(field+".foundedYear.value", "must be a year of four digits")
+			p.Add(field+".foundedYear.value", "must be a year of four digits; it is %d", y.Value)
 		}
 		p.URL(field+".foundedYear.sourceUrl", y.SourceURL)
-		checkDate(p, field+".foundedYear.checkedAt", y.CheckedAt)
+		checkDate(p, field+".foundedYear.checkedAt", y.CheckedAt, now)
 	}
 	if c.ExperienceSources == nil {
 		c.ExperienceSources = []api.ExperienceSource{}
 	}
-	for i, s := range c.ExperienceSources {
-		at := fmt.Sprintf("%s.experienceSources[%d]", field, i)
+	for i := range c.ExperienceSources {
+		s, at := &c.ExperienceSources[i], fmt.Sprintf("%s.experienceSources[%d]", field, i)
 		p.URL(at+".url", s.URL)
-		p.Name(at+".publisher", s.Publisher, MaxName)
+		p.Name(at+".publisher", &s.Publisher, MaxName)
 		api.OneOf(p, at+".kind", s.Kind, api.Ratings, api.Community)
 		api.OneOf(p, at+".reviewerGroup", s.ReviewerGroup, api.Workers, api.Customers, api.Mixed)
 		if s.Rating != nil {
 			rating(p, at+".rating", s.Kind, *s.Rating)
 		}
-		checkDate(p, at+".checkedAt", s.CheckedAt)
+		checkDate(p, at+".checkedAt", s.CheckedAt, now)
 	}
 	if a := c.EvidenceAssessment; a != nil {
 		at := field + ".evidenceAssessment"
 		api.OneOf(p, at+".level", a.Level, api.Strong, api.Moderate, api.Limited, api.AssessmentUnknown)
-		p.AtMost(at+".note", a.Note, api.MaxText)
-		checkDate(p, at+".checkedAt", a.CheckedAt)
+		p.AtMost(at+".note", &a.Note, api.MaxText)
+		checkDate(p, at+".checkedAt", a.CheckedAt, now)
 	}
 }
 
@@ -193,18 +199,22 @@ func rating(p *api.Problems, field string, kind api.ExperienceKind, r api.Rating
 	}
 }
 
-func checkDate(p *api.Problems, field string, d api.CheckDate) {
+// checkDate records a problem unless d is the time of a check that is not after now.
+func checkDate(p *api.Problems, field string, d api.CheckDate, now time.Time) {
 	at, err := d.Time()
-	if err != nil {
-		p.Add(field, "must be a date (2026-11-20) or a timestamp with an offset (2026-11-20T09:00:00Z)")
-		return
+	switch {
+	case err != nil:
+		p.Add(field, "must be a date (2026-11-20) or a timestamp with an offset (2026-11-20T09:00:00Z); %.40q is neither", string(d))
+	case at.After(now.Add(api.ClockTolerance)):
+		p.Add(field, "must not be in the future: it is %q, and the clock reads %s; dates are in UTC", string(d), now.UTC().Format(time.RFC3339))
+	default:
+		plausible(p, field, at)
 	}
-	plausible(p, field, at)
 }
 
 // plausible records a problem if at is outside the years 1970 to 2999: a mistake, or too late to encode times derived from it.
 func plausible(p *api.Problems, field string, at time.Time) {
 	if y := at.Year(); y < 1970 || y > 2999 {
-		p.Add(field, "must be in the years 1970 to 2999")
+		p.Add(field, "must be in the years 1970 to 2999; it is in %d", y)
 	}
 }

@@ -35,10 +35,13 @@ func validate(t *testing.T, schema *jsonschema.Schema, line string) error {
 
 // beyond lists the beginnings of the problems that only Read detects. The $comment of the schema describes each.
 var beyond = []string{
-	"has a number that is too large", "must be UTF-8", "must be one JSON object", "facts.countryEligibility[1].includedRegions[0]", "facts.countryEligibility[0].excludedRegions[0]",
-	"facts.pay.maximum: must not be below", "companyProfile.experienceSources[0].rating.value", "companyProfile.experienceSources[0].rating.best",
+	`facts.pay.minimum: "`, "companyProfile.foundedYear.value: must be a whole number, with all its digits; it is 2.01E+03", "must be UTF-8", "must be one JSON object", "the file is a JSON array", "facts.countryEligibility[1].includedRegions[0]", "facts.countryEligibility[0].excludedRegions[0]",
+	"facts.pay.maximum: 10 must not be below", "companyProfile.experienceSources[0].rating.value", "companyProfile.experienceSources[0].rating.best",
 	"publishedAt: must not be in the future", "publishedAt: must be in the years",
 	"company.name: must not be empty", // " "; the schema rejects only ""
+	"sources[0].checkedAt: must not be in the future", "sources[1]: ", "facts.languages[1]: ", "summary: must be plain text", "overview: has ",
+	"facts.pay.currency: must be a currency code of ISO 4217, three upper-case letters such as CAD; \"CDN\"",
+	"facts.countryEligibility[1].country: must be a country code of ISO 3166-1, two upper-case letters such as CA; \"UK\"",
 }
 
 func TestSchemaRejectsInvalidLines(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 )
 
@@ -89,17 +90,19 @@ func unknown(name string, allowed []string, listed bool) error {
 	if !nameLike(name) {
 		return problem.New(problem.UnknownParameter, "The query string contains an unknown parameter%s.", expected)
 	}
-	if near := nearest(name, allowed); near != "" {
+	if near := Nearest(name, allowed, maxTypos); near != "" {
 		return problem.New(problem.UnknownParameter, "Parameter %s is unknown; did you mean %s?", name, near)
 	}
 	return problem.New(problem.UnknownParameter, "Parameter %s is unknown%s.", name, expected)
 }
 
-// nearest returns the allowed name that differs from name in case, in hyphens for underscores, or in at most two letters that were added, left
-// out or changed. It returns "" if there is none.
-func nearest(name string, allowed []string) string {
+const maxTypos = 2
+
+// Nearest returns the allowed name, in lower case, that differs from name in case, in hyphens for underscores, or in the fewest letters that
+// were added, left out or changed, at most most. It returns "" if there is none.
+func Nearest(name string, allowed []string, most int) string {
 	name = strings.ReplaceAll(strings.ToLower(name), "-", "_")
-	best, least := "", 3
+	best, least := "", most+1
 	for _, candidate := range allowed {
 		if d := distance(name, candidate); d < least && d < len(candidate)/2 {
 			best, least = candidate, d
@@ -167,9 +170,9 @@ func (v Values) Time(name string) (time.Time, error) {
 	if !ok {
 		return time.Time{}, nil
 	}
-	t, err := time.Parse(time.RFC3339, s)
+	t, err := api.ParseTimestamp(s)
 	if err != nil {
 		return time.Time{}, Invalid(name, "must be a time such as 2026-11-20T00:00:00Z")
 	}
-	return t.UTC(), nil
+	return t, nil
 }

@@ -48,7 +48,7 @@ var rules = map[string][]Rule{
 		{"/account/", []string{Gateway}},
 		{"/internal/v1/principals", []string{Gateway}},
 		{"/internal/v1/key-digests", []string{Gateway}},
-		{"/internal/v1/tiers", []string{Gateway}},
+		{"/internal/v1/settings", []string{Gateway}},
 		{"/internal/v1/served", []string{Gateway}},
 		{"/internal/v1/usage/", []string{Gateway}},
 		{"/internal/v1/usage-batches", []string{Gateway}},
@@ -99,21 +99,12 @@ type Access struct {
 	errors  problem.Writer
 }
 
-// sharedToken is the caller behind a token that all services share. It can call everything.
-const sharedToken = "unknown, with a shared token"
-
 // NewAccess returns the Access of a service with valid settings.
-func NewAccess(service string, own Tokens, callers Callers, errors problem.Writer) *Access {
+func NewAccess(service string, callers Callers, errors problem.Writer) *Access {
 	a := &Access{service: service, callers: map[[sha256.Size]byte]string{}, errors: errors}
-	for _, token := range own.Shared {
-		a.callers[sha256.Sum256([]byte(token))] = sharedToken
-	}
 	accepted, _ := parseEntries(callerSetting, callers.Tokens)
 	for _, e := range accepted {
 		a.callers[sha256.Sum256([]byte(e.token))] = e.service
-	}
-	if len(own.Shared) > 0 {
-		errors.Log.Warn("OPPORTUNITY_INTERNAL_TOKENS is deprecated: set OPPORTUNITY_PEER_TOKENS and OPPORTUNITY_CALLER_TOKENS")
 	}
 	return a
 }
@@ -136,7 +127,7 @@ func (a *Access) Handler(next http.Handler) http.Handler {
 		case !known:
 			a.errors.Write(w, r, problem.New(problem.InvalidAPIKey,
 				"Missing or unknown token of a service: compare %s of the caller with %s of %s.", peerSetting, callerSetting, a.service))
-		case rule.Public(), caller == sharedToken, slices.Contains(rule.Callers, caller):
+		case rule.Public(), slices.Contains(rule.Callers, caller):
 			next.ServeHTTP(w, r)
 		default:
 			a.forbid(w, r, rule, caller)
@@ -153,7 +144,7 @@ func (a *Access) caller(r *http.Request) (name string, known bool) {
 	}
 	name, known = a.callers[sha256.Sum256([]byte(token))]
 	if r.URL.Path == readyPath { // only there, because parsing a query costs as much as all else here
-		if claimed := r.URL.Query().Get(callerParameter); claimed != "" && claimed != name && name != sharedToken {
+		if claimed := r.URL.Query().Get(callerParameter); claimed != "" && claimed != name {
 			return "", false
 		}
 	}

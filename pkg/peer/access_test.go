@@ -19,11 +19,11 @@ import (
 func secret(c string) string { return strings.Repeat(c, 32) }
 
 // history starts a history service that accepts these tokens. It responds to allowed requests with its name.
-func history(t *testing.T, own peer.Tokens, callers ...string) (url string, log *bytes.Buffer) {
+func history(t *testing.T, callers ...string) (url string, log *bytes.Buffer) {
 	t.Helper()
 	log = new(bytes.Buffer)
 	errors := problem.Writer{Log: slog.New(slog.NewTextHandler(log, nil))}
-	access := peer.NewAccess(peer.History, own, peer.Callers{Tokens: callers}, errors)
+	access := peer.NewAccess(peer.History, peer.Callers{Tokens: callers}, errors)
 	s := httptest.NewServer(access.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, peer.History) })))
 	t.Cleanup(s.Close)
 	return s.URL, log
@@ -43,7 +43,7 @@ func status(t *testing.T, url, token string) int {
 }
 
 func TestAccess(t *testing.T) {
-	url, log := history(t, peer.Tokens{}, "gateway:"+secret("n"), "gateway:"+secret("o"), "catalog:"+secret("c"))
+	url, log := history(t, "gateway:"+secret("n"), "gateway:"+secret("o"), "catalog:"+secret("c"))
 	for _, c := range []struct {
 		path, token string
 		want        int
@@ -59,9 +59,9 @@ func TestAccess(t *testing.T) {
 		{"/internal/v1/reviews", secret("c"), 200},
 		{"/internal/v2/anything", secret("n"), 404},
 		{"/.well-known/opportunity-history", "", 200},
-		{"/.well-known/opportunity-history/1", "", 200},
-		{"/.well-known/opportunity-history/1", secret("n"), 200},
-		{"/.well-known/opportunity-history/1", secret("x"), 401},
+		{"/.well-known/opportunity-history/log/checkpoint", "", 200},
+		{"/.well-known/opportunity-history/log/checkpoint", secret("n"), 200},
+		{"/.well-known/opportunity-history/log/checkpoint", secret("x"), 401},
 		{"/readyz", "", 200},
 	} {
 		require.Equal(t, c.want, status(t, url+c.path, c.token), "%s with %.1s", c.path, c.token)
@@ -70,24 +70,8 @@ func TestAccess(t *testing.T) {
 	require.NotContains(t, log.String(), secret("c"))
 }
 
-func TestSharedTokenMayCallEverything(t *testing.T) {
-	own := peer.Tokens{Shared: []string{secret("s"), secret("t")}}
-	require.NoError(t, own.Validate(peer.Catalog))
-	require.NoError(t, peer.Callers{}.Validate(peer.History, own))
-	url, log := history(t, own, "gateway:"+secret("g"))
-	for token, want := range map[string]int{secret("s"): 200, secret("t"): 200, secret("g"): 403, secret("x"): 401} {
-		require.Equal(t, want, status(t, url+"/internal/v1/summaries", token))
-	}
-	require.NoError(t, own.CheckReady(t.Context(), peer.Catalog, peer.History, url, nil))
-	require.Contains(t, log.String(), "OPPORTUNITY_INTERNAL_TOKENS is deprecated")
-
-	mixed := peer.Tokens{Peers: []string{"history:" + secret("h")}, Shared: own.Shared}
-	require.Equal(t, secret("h"), mixed.For(peer.History))
-	require.Equal(t, secret("s"), mixed.For(peer.Catalog))
-}
-
 func TestReadinessChecksTheToken(t *testing.T) {
-	url, _ := history(t, peer.Tokens{}, "gateway:"+secret("n"), "gateway:"+secret("o"), "catalog:"+secret("c"))
+	url, _ := history(t, "gateway:"+secret("n"), "gateway:"+secret("o"), "catalog:"+secret("c"))
 	require.NoError(t, peer.CheckReady(t.Context(), url), "probes have no token")
 	check := func(token, caller string) error {
 		return peer.Tokens{Peers: []string{"history:" + token}}.CheckReady(t.Context(), caller, peer.History, url, nil)
@@ -107,13 +91,12 @@ func TestInvalidTokensAreRejected(t *testing.T) {
 		"OPPORTUNITY_PEER_TOKENS: entry 2 must be the name of a service, a colon and a token; the services are gateway, catalog, history, authquota, billing": peer.Tokens{Peers: []string{"catalog:" + s, s}}.Validate(),
 		"OPPORTUNITY_PEER_TOKENS: the token of catalog must have at least 32 characters":                                                                      peer.Tokens{Peers: []string{"catalog:short"}}.Validate(),
 		"OPPORTUNITY_PEER_TOKENS: catalog has two tokens: only the service that is called can have several":                                                   peer.Tokens{Peers: []string{"catalog:" + s, "catalog:" + s}}.Validate(),
-		"OPPORTUNITY_INTERNAL_TOKENS: each token must have at least 32 characters":                                                                            peer.Tokens{Shared: []string{"short"}}.Validate(),
-		"OPPORTUNITY_CALLER_TOKENS is missing: list a token for each of gateway, history":                                                                     peer.Callers{}.Validate(peer.Catalog, peer.Tokens{}),
-		"OPPORTUNITY_CALLER_TOKENS: billing does not call catalog; its callers are gateway, history":                                                          peer.Callers{Tokens: []string{"billing:" + s}}.Validate(peer.Catalog, peer.Tokens{}),
-		"OPPORTUNITY_CALLER_TOKENS: gateway and history have the same token: each service needs its own":                                                      peer.Callers{Tokens: []string{"gateway:" + s, "history:" + s}}.Validate(peer.Catalog, peer.Tokens{}),
+		"OPPORTUNITY_CALLER_TOKENS is missing: list a token for each of gateway, history":                                                                     peer.Callers{}.Validate(peer.Catalog),
+		"OPPORTUNITY_CALLER_TOKENS: billing does not call catalog; its callers are gateway, history":                                                          peer.Callers{Tokens: []string{"billing:" + s}}.Validate(peer.Catalog),
+		"OPPORTUNITY_CALLER_TOKENS: gateway and history have the same token: each service needs its own":                                                      peer.Callers{Tokens: []string{"gateway:" + s, "history:" + s}}.Validate(peer.Catalog),
 	} {
 		require.EqualError(t, err, want)
 	}
 	require.NoError(t, peer.Tokens{Peers: []string{"catalog:" + s, " history:" + s}}.Validate(peer.Catalog, peer.History))
-	require.NoError(t, peer.Callers{Tokens: []string{"gateway:" + s, "gateway:" + secret("t")}}.Validate(peer.Catalog, peer.Tokens{}))
+	require.NoError(t, peer.Callers{Tokens: []string{"gateway:" + s, "gateway:" + secret("t")}}.Validate(peer.Catalog))
 }

@@ -184,10 +184,15 @@ func CheckReady(ctx context.Context, base string) error {
 // a TLSError, or a *FaultError. roots are as for NewTransport.
 func (t Tokens) CheckReady(ctx context.Context, from, to, base string, roots func() *x509.CertPool) error {
 	err := checkReady(ctx, base, readyPath+"?"+callerParameter+"="+from, t.For(to), TokenError{from, to}, roots)
-	if isTLS(err) {
+	var rejected TokenError
+	var fault *FaultError
+	switch {
+	case isTLS(err):
 		return TLSError{from, to, err}
+	case err == nil, errors.As(err, &rejected), errors.As(err, &fault):
+		return err
 	}
-	return err
+	return fmt.Errorf("%s: %w", to, err)
 }
 
 // checkReady returns rejected if the response is 401, and a *FaultError if the service is ready but has faults.
@@ -203,7 +208,7 @@ func checkReady(ctx context.Context, base, path, token string, rejected error, r
 	connections.DisableKeepAlives = true
 	resp, err := connections.RoundTrip(req)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", base, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusUnauthorized && rejected != nil {
@@ -215,7 +220,7 @@ func checkReady(ctx context.Context, base, path, token string, rejected error, r
 	}
 	if resp.StatusCode == http.StatusOK {
 		fault := new(FaultError)
-		if json.Unmarshal(body, fault) == nil && len(fault.Faults) > 0 { // the body of an older release has none
+		if json.Unmarshal(body, fault) == nil && len(fault.Faults) > 0 {
 			return fault
 		}
 		return nil

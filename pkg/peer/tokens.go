@@ -20,8 +20,7 @@ var services = []string{Gateway, Catalog, History, Authquota, Billing}
 
 // Tokens holds the tokens that a service sends.
 type Tokens struct {
-	Peers  []string `env:"OPPORTUNITY_PEER_TOKENS" doc:"Secret. Tokens that this service sends to other services, comma-separated, each as service:token, such as catalog:TOKEN. The token has at least 32 characters (openssl rand -hex 32). The other service has it in OPPORTUNITY_CALLER_TOKENS."`
-	Shared []string `env:"OPPORTUNITY_INTERNAL_TOKENS" doc:"Secret. Deprecated: use OPPORTUNITY_PEER_TOKENS and OPPORTUNITY_CALLER_TOKENS. Tokens that all services share, comma-separated. A service sends the first to services without an entry in OPPORTUNITY_PEER_TOKENS, and accepts all of them from any service."`
+	Peers []string `env:"OPPORTUNITY_PEER_TOKENS" doc:"Secret. Tokens that this service sends to other services, comma-separated, each as service:token, such as catalog:TOKEN. The token has at least 32 characters (openssl rand -hex 32). The other service has it in OPPORTUNITY_CALLER_TOKENS."`
 }
 
 // Callers holds the tokens that a service accepts from others.
@@ -72,9 +71,6 @@ func (t Tokens) Validate(peers ...string) error {
 			errs = append(errs, fmt.Errorf("%s: the token for %s is missing", peerSetting, name))
 		}
 	}
-	if slices.ContainsFunc(t.Shared, func(token string) bool { return len(token) < minToken }) {
-		errs = append(errs, fmt.Errorf("OPPORTUNITY_INTERNAL_TOKENS: each token must have at least %d characters", minToken))
-	}
 	return errors.Join(errs...)
 }
 
@@ -86,9 +82,6 @@ func (t Tokens) For(service string) string {
 			return e.token
 		}
 	}
-	if len(t.Shared) > 0 {
-		return t.Shared[0]
-	}
 	return ""
 }
 
@@ -98,15 +91,15 @@ func (t Tokens) Secrets() (secrets []string) {
 	for _, e := range sent {
 		secrets = append(secrets, e.token)
 	}
-	return append(secrets, t.Shared...)
+	return secrets
 }
 
 // Validate returns an error if a token is malformed, belongs to two services or to one that calls nothing of this service, or if there is
-// none at all. own is the other part of the settings.
-func (c Callers) Validate(service string, own Tokens) error {
+// none at all.
+func (c Callers) Validate(service string) error {
 	accepted, err := parseEntries(callerSetting, c.Tokens)
 	errs := []error{err}
-	if len(c.Tokens) == 0 && len(own.Shared) == 0 {
+	if len(c.Tokens) == 0 {
 		errs = append(errs, fmt.Errorf("%s is missing: list a token for each of %s", callerSetting, strings.Join(CallersOf(service), ", ")))
 	}
 	names := map[string]string{} // by token

@@ -15,13 +15,14 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Transport is the transport of a process for requests to other services. It checks that each response has the request id of its request,
-// so that bytes which arrive late or unexpectedly on a kept connection never reach another caller: a mismatch is an error, and the connection
-// is not used again. It repeats a GET or HEAD request once, on another connection, if the connection fails before the response; an idle
-// connection that fails does not count.
+// Transport is the transport of a process for requests to other services.
+//
+// It checks that each response has the request id of its request, so that bytes which arrive late
+// or unexpectedly on a kept connection never reach another caller. A mismatch is an error, and the
+// connection is not used again. A GET or HEAD request whose connection fails before the response is
+// repeated once, on another connection.
 type Transport struct {
 	connections atomic.Pointer[http.Transport]
-	reads       *reads
 }
 
 const (
@@ -32,14 +33,13 @@ const (
 	bufferSize  = 16 << 10 // of a connection: a response of that size costs one read
 )
 
-// NewTransport returns a transport that keeps many connections open to each host and fails fast if a host is unreachable. For https URLs it
-// uses TLS 1.3 and requests the certificate authorities from roots for each connection; nil stands for those of the system. headerTimeout
-// limits the time from the end of a request to the header of its response; 0 is no limit.
+// NewTransport returns a transport that keeps many connections open to each host and fails fast if a
+// host is unreachable. For https URLs it uses TLS 1.3 and requests the certificate authorities from
+// roots for each connection; nil stands for those of the system. headerTimeout limits the time from
+// the end of a request to the header of its response; 0 is no limit.
 func NewTransport(roots func() *x509.CertPool, headerTimeout time.Duration) *Transport {
 	t := new(Transport)
-	connections := newConnections(roots, headerTimeout)
-	t.connections.Store(connections)
-	t.reads = newReads(connections)
+	t.connections.Store(newConnections(roots, headerTimeout))
 	return t
 }
 
@@ -73,13 +73,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		changed.Header[api.RequestIDHeader] = []string{rand.Text()}
 		r = &changed
 	}
-	exchange := t.exchange
-	if r.Method == http.MethodGet && !hasBody(r) {
-		exchange = t.reads.exchange
-	}
-	resp, err := exchange(r)
+	resp, err := t.exchange(r)
 	if err != nil && repeatable(r, err) {
-		return exchange(r)
+		return t.exchange(r)
 	}
 	return resp, err
 }
@@ -91,7 +87,7 @@ func (t *Transport) exchange(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if hasIDOf(resp, r) {
+	if id := resp.Header[api.RequestIDHeader]; len(id) == 1 && id[0] == r.Header[api.RequestIDHeader][0] {
 		return resp, nil
 	}
 	resp.Body.Close() // closes the connection, unless the response has no body: then it is idle already
@@ -101,25 +97,14 @@ func (t *Transport) exchange(r *http.Request) (*http.Response, error) {
 	return nil, errOtherResponse
 }
 
-// hasIDOf reports whether resp has the request id of r.
-func hasIDOf(resp *http.Response, r *http.Request) bool {
-	id := resp.Header[api.RequestIDHeader]
-	return len(id) == 1 && id[0] == r.Header[api.RequestIDHeader][0]
-}
-
 // repeatable reports whether r may be sent again after err.
 func repeatable(r *http.Request, err error) bool {
 	var timeout net.Error
 	if r.Context().Err() != nil || errors.Is(err, errOtherResponse) || errors.As(err, &timeout) && timeout.Timeout() {
 		return false
 	}
-	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && !hasBody(r)
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && (r.Body == nil || r.Body == http.NoBody)
 }
-
-func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
 
 // CloseIdleConnections closes the connections that no request uses.
-func (t *Transport) CloseIdleConnections() {
-	t.connections.Load().CloseIdleConnections()
-	t.reads.closeIdle()
-}
+func (t *Transport) CloseIdleConnections() { t.connections.Load().CloseIdleConnections() }

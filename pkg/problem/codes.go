@@ -77,7 +77,7 @@ var Table = []Entry{
 		"Changes after the cursor can no longer be read: they are older than 90 days, or a restore of our database lost the cursor's change.",
 		"Walk again: request /api/v1/changes?after=now for a new cursor, then read all records. The request was not charged to the day."},
 	{MinuteLimitReached, http.StatusTooManyRequests,
-		"The account has used its limit of requests in 60 seconds.",
+		"The account has used its limit of requests in 60 seconds. Without a key: too many requests came from the network, or from all.",
 		"Wait for the number of seconds in Retry-After. The rejected request was not charged."},
 	{DailyLimitReached, http.StatusTooManyRequests,
 		"The account has used its daily quota for this UTC day.",

@@ -81,7 +81,7 @@ func Of(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
-	return New(InternalError, "Something went wrong on our side. The request was not counted.").Because(err)
+	return New(InternalError, "Something went wrong on our side. The request does not count toward the limit of the day.").Because(err)
 }
 
 // Writer writes error responses. BaseURL is the URL of the documentation, without a trailing slash.

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -70,6 +71,16 @@ func Open(cfg Config, tel *telemetry.Telemetry) (*redis.Client, error) {
 		return StartSpan(ctx, tel.Tracer, client, command)
 	}, newDurations(tel.Registry)})
 	return client, nil
+}
+
+// Check returns an error with the addresses of Redis unless it replies to client.
+func (c Config) Check(ctx context.Context, client *redis.Client) error {
+	err := client.Ping(ctx).Err()
+	if err == nil {
+		return nil
+	}
+	s, _ := c.server() // valid: there is a client
+	return fmt.Errorf("redis: %s: %w", strings.Join(s.addresses(), ", "), err)
 }
 
 // failFast replaces defaults that cost seconds during a Redis outage: up to four attempts per command and five dials per attempt, with

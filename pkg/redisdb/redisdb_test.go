@@ -45,6 +45,8 @@ func TestConfig(t *testing.T) {
 		"127.0.0.1:6379":                        false,
 		"http://127.0.0.1:6379":                 false,
 		"redis://127.0.0.1:6379/x":              false,
+		"redis://user:secret@redis.test:99999":  false,
+		"redis://user:secret@redis.test:0":      false,
 		"redis://user:secret@host:port":         false,
 		"redis://user:secret@[::1":              false,
 		"redis://user:secret/more@redis.test":   false,

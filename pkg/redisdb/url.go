@@ -1,6 +1,7 @@
 package redisdb
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -31,7 +32,7 @@ func parse(text string) (server, error) {
 	switch u.Scheme {
 	case "redis", "rediss":
 		o, err := redis.ParseURL(text)
-		if err != nil {
+		if n, wrong := strconv.ParseUint(cmp.Or(u.Port(), "6379"), 10, 16); err != nil || wrong != nil || n == 0 {
 			return server{}, errors.New("OPPORTUNITY_REDIS_URL must be redis://[user:password@]host:port[/number], or the same with rediss://")
 		}
 		return server{single: o}, nil
@@ -88,17 +89,24 @@ func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
 
 // plaintext reports whether connections send data over a network without TLS.
 func (s server) plaintext() bool {
-	var addresses []string
 	var config *tls.Config
 	if s.single != nil {
-		addresses, config = []string{s.single.Addr}, s.single.TLSConfig
+		config = s.single.TLSConfig
 	} else {
-		addresses, config = s.failover.SentinelAddrs, s.failover.TLSConfig
+		config = s.failover.TLSConfig
 	}
-	return config == nil && slices.ContainsFunc(addresses, func(address string) bool {
+	return config == nil && slices.ContainsFunc(s.addresses(), func(address string) bool {
 		host, _, err := net.SplitHostPort(address)
 		return err != nil || !api.IsLoopback(host)
 	})
+}
+
+// addresses returns the address of the server, or those of the Sentinels.
+func (s server) addresses() []string {
+	if s.single != nil {
+		return []string{s.single.Addr}
+	}
+	return s.failover.SentinelAddrs
 }
 
 // open creates a client whose new connections are passed to connected.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ type Ready struct {
 	mu       sync.RWMutex
 	checks   []check
 	faults   []func() string
+	notes    []string
 }
 
 type check struct {
@@ -45,6 +47,13 @@ func (r *Ready) Report(fault func() string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.faults = append(r.faults, fault)
+}
+
+// Note adds a text about what is switched off. It is neither a condition nor a fault.
+func (r *Ready) Note(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notes = append(r.notes, text)
 }
 
 // reported returns the texts of the faults.
@@ -108,21 +117,23 @@ func (r *Ready) Missing(ctx context.Context) []string {
 	all.Wait()
 	var out []string
 	for _, name := range missing {
-		if name != "" {
+		if name != "" && !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}
 	return out
 }
 
-// ServeHTTP responds with 200 if every condition holds, otherwise with 503 and the names of those that do not. Both have the faults.
+// ServeHTTP responds with 200 if every condition holds, otherwise with 503 and the names of those that do not. Both have the faults
+// and the notes.
 func (r *Ready) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	type state struct {
 		Status  string   `json:"status"`
 		Missing []string `json:"missing,omitempty"`
 		Faults  []string `json:"faults,omitempty"`
+		Notes   []string `json:"notes,omitempty"`
 	}
-	s, status := state{Status: "ready", Faults: r.reported()}, http.StatusOK
+	s, status := state{Status: "ready", Faults: r.reported(), Notes: r.notes}, http.StatusOK
 	if missing := r.Missing(req.Context()); len(missing) > 0 {
 		s.Status, s.Missing, status = "not ready", missing, http.StatusServiceUnavailable
 	}

@@ -36,13 +36,26 @@ const (
 // Port is an address on which a service listens.
 type Port struct {
 	Name     string // in logs
+	Setting  string // the environment variable of Address
 	Address  string
 	Listener net.Listener // used instead of the address, unless nil
 }
 
 // Ports returns the ports of c.
 func (c Config) Ports() []Port {
-	return []Port{{OperationsPort, c.OperationsListen, c.OperationsListener}, {ServicePort, c.Listen, c.Listener}}
+	return []Port{
+		{OperationsPort, "OPPORTUNITY_OPERATIONS_LISTEN", c.OperationsListen, c.OperationsListener},
+		{ServicePort, "OPPORTUNITY_LISTEN", c.Listen, c.Listener},
+	}
+}
+
+// Validate returns an error unless the address has a port from 0 to 65535. It resolves no name.
+func (p Port) Validate() error {
+	_, port, err := net.SplitHostPort(p.Address)
+	if _, wrong := net.DefaultResolver.LookupPort(context.Background(), "tcp", port); p.Listener == nil && (err != nil || wrong != nil) {
+		return fmt.Errorf("%s: %q must be host:port or :port, with a port up to 65535", p.Setting, p.Address)
+	}
+	return nil
 }
 
 // Open returns the ports with a listener each. On an error it closes all listeners.
@@ -55,7 +68,7 @@ func Open(ctx context.Context, ports []Port) ([]Port, error) {
 		ln, err := new(net.ListenConfig).Listen(ctx, "tcp", p.Address)
 		if err != nil {
 			Close(ports)
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", p.Setting, err)
 		}
 		ports[i].Listener = ln
 	}
@@ -128,12 +141,19 @@ func (g *Group) HTTP(name string, ln net.Listener, h http.Handler) {
 
 // closing adds "Connection: close" to responses while the server stops, so that clients send the next request over another connection.
 // A request sent over a kept connection just when the server closes it would be lost.
+//
+// It also adds it to the response to each request in which a Content-Length may contradict a Transfer-Encoding: a proxy in front may take
+// another end of the body, and the rest for the next request of another client (RFC 9112, section 6.1). net/http drops the Content-Length of
+// a chunked request and the Transfer-Encoding of an HTTP/1.0 request, so all of these are closed.
 func closing(h http.Handler, stopping <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-stopping:
 			w.Header().Set("Connection", "close")
 		default:
+			if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
+				w.Header().Set("Connection", "close")
+			}
 		}
 		h.ServeHTTP(w, r)
 	})

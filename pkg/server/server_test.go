@@ -169,3 +169,44 @@ func TestOperations(t *testing.T) {
 	stop()
 	require.NoError(t, group.Wait())
 }
+
+// A request whose body may end elsewhere for a proxy in front is the last one of its connection.
+func TestConnectionClosesAfterARequestWithTwoLengths(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	group := server.NewGroup(ctx, server.Config{Drain: time.Minute}, quiet, nil)
+	ln, _ := listen(t)
+	group.HTTP("test", ln, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, "done")
+	}))
+	const next = "GET /next HTTP/1.1\r\nHost: x\r\n\r\n"
+	for name, c := range map[string]struct {
+		request string
+		closed  bool
+	}{
+		"both":             {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", true},
+		"other order":      {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", true},
+		"GET":              {"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", true},
+		"HTTP/1.0":         {"POST / HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0", true},
+		"HTTP/1.0 chunked": {"POST / HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n", true},
+		"length":           {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n0", false},
+		"no body":          {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", false},
+	} {
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		require.NoError(t, err)
+		_, err = io.WriteString(conn, c.request+next+"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+		require.NoError(t, err)
+		replies, err := io.ReadAll(conn)
+		if !c.closed {
+			require.NoError(t, err, name)
+		}
+		want := 3
+		if c.closed {
+			want = 1
+		}
+		require.Equal(t, want, strings.Count(string(replies), "done"), name)
+		require.NoError(t, conn.Close())
+	}
+	stop()
+	require.NoError(t, group.Wait())
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -26,15 +27,16 @@ type Verb[C any] struct {
 	Run func(ctx context.Context, cfg C, args []string) error
 }
 
-// Main runs one verb with settings from lookup: serve, migrate (with a database), check, ready, or one of own, which may be nil. Only those
-// take arguments.
+// Main runs one verb with settings from lookup: serve, migrate (with a database), check, ready, or one of own, which may be nil. Only check
+// and those of own take arguments.
 func (d Definition[C]) Main(ctx context.Context, lookup func(string) (string, bool), args []string, own map[string]Verb[C]) error {
 	if len(args) == 0 {
 		return d.usage(own)
 	}
 	name, args := args[0], args[1:]
 	verb, isOwn := own[name]
-	if len(args) > 0 && (!isOwn || verb.Usage == "") {
+	settingsOnly := name == "check" && slices.Equal(args, []string{"--settings"})
+	if len(args) > 0 && !settingsOnly && (!isOwn || verb.Usage == "") {
 		return d.usage(own)
 	}
 	switch {
@@ -44,9 +46,20 @@ func (d Definition[C]) Main(ctx context.Context, lookup func(string) (string, bo
 	case name == "ready":
 		return ready(ctx, lookup)
 	case name == "serve":
-		verb.Run = func(ctx context.Context, cfg C, _ []string) error { return d.Run(ctx, cfg) }
+		verb.Run = func(ctx context.Context, cfg C, _ []string) error {
+			return d.run(ctx, cfg, func(r *Runtime) {
+				for _, warning := range config.Unknown(os.Environ()) {
+					r.Log.WarnContext(ctx, warning)
+				}
+			})
+		}
 	case name == "check":
-		verb.Run = func(ctx context.Context, cfg C, _ []string) error { return d.check(ctx, cfg) }
+		verb.Run = func(ctx context.Context, cfg C, _ []string) error {
+			for _, warning := range config.Unknown(os.Environ()) {
+				fmt.Fprintln(os.Stderr, d.Name+": warning:", warning)
+			}
+			return d.check(ctx, cfg, settingsOnly)
+		}
 	default:
 		return d.usage(own)
 	}
@@ -74,9 +87,9 @@ func (d Definition[C]) migrateFrom(ctx context.Context, lookup func(string) (str
 
 // usage returns an error that lists all verbs.
 func (d Definition[C]) usage(own map[string]Verb[C]) error {
-	verbs := []string{"serve", "migrate", "check", "ready"}
+	verbs := []string{"serve", "migrate", "check [--settings]", "ready"}
 	if d.Migrations == nil {
-		verbs = []string{"serve", "check", "ready"}
+		verbs = []string{"serve", "check [--settings]", "ready"}
 	}
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		verbs = append(verbs, strings.TrimSpace(name+" "+own[name].Usage))

@@ -2,15 +2,21 @@ package service_test
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/certificate"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
 )
 
@@ -38,8 +44,8 @@ func TestServiceHasItsOwnVerbs(t *testing.T) {
 	require.NoError(t, main("count"))
 	require.Equal(t, []string{"show yes --at 2026-11-20 maple", "count yes"}, ran)
 
-	const usage = "usage: test serve | migrate | check | ready | count | show [--at DATE] ID"
-	for _, wrong := range [][]string{nil, {"dance"}, {"serve", "now"}, {"migrate", "now"}, {"ready", "now"}, {"count", "more"}} {
+	const usage = "usage: test serve | migrate | check [--settings] | ready | count | show [--at DATE] ID"
+	for _, wrong := range [][]string{nil, {"dance"}, {"serve", "now"}, {"migrate", "now"}, {"ready", "now"}, {"count", "more"}, {"check", "--all"}, {"serve", "--settings"}} {
 		require.EqualError(t, main(wrong...), usage)
 	}
 	require.Len(t, ran, 2)
@@ -48,7 +54,7 @@ func TestServiceHasItsOwnVerbs(t *testing.T) {
 	require.ErrorContains(t, withDatabase.Main(t.Context(), unset, []string{"serve"}, verbs), "OPPORTUNITY_WORD")
 
 	withoutDatabase := service.Definition[settings]{Name: "test"}
-	require.EqualError(t, withoutDatabase.Main(t.Context(), unset, []string{"migrate"}, nil), "usage: test serve | check | ready")
+	require.EqualError(t, withoutDatabase.Main(t.Context(), unset, []string{"migrate"}, nil), "usage: test serve | check [--settings] | ready")
 }
 
 func TestReadyNeedsOnlyTheOperationsPort(t *testing.T) {
@@ -72,3 +78,35 @@ func TestReadyNeedsOnlyTheOperationsPort(t *testing.T) {
 		require.NoError(t, ready(), address)
 	}
 }
+
+func TestSettingsAreCheckedWithoutStores(t *testing.T) {
+	check := func(changes map[string]string) error {
+		set := map[string]string{"OPPORTUNITY_DATABASE_URL": "postgres://nobody@127.0.0.1:1/none", "OPPORTUNITY_LISTEN": ":0"}
+		maps.Copy(set, changes)
+		return service.Definition[withStore]{
+			Name: "test", Migrations: fstest.MapFS{},
+			Base: func(s withStore) service.Base {
+				return service.Base{Database: s.Database, Server: s.Server, TLS: s.TLS}
+			},
+			Check: func(context.Context, *service.Runtime, withStore) error { return errors.New("a peer was needed") },
+		}.Main(t.Context(), func(name string) (string, bool) { v, ok := set[name]; return v, ok }, []string{"check", "--settings"}, nil)
+	}
+	require.NoError(t, check(nil))
+	missing := filepath.Join(t.TempDir(), "tls.crt")
+	for setting, wrong := range map[string]string{
+		"OPPORTUNITY_LISTEN": "127.0.0.1:99999", "OPPORTUNITY_OPERATIONS_LISTEN": "9090", "OPPORTUNITY_DATABASE_URL": "mysql://x",
+		"OPPORTUNITY_TLS_CERT_FILE": missing,
+	} {
+		require.ErrorContains(t, check(map[string]string{setting: wrong, "OPPORTUNITY_TLS_KEY_FILE": ""}), setting)
+	}
+	require.ErrorContains(t, check(map[string]string{"OPPORTUNITY_TLS_CERT_FILE": missing, "OPPORTUNITY_TLS_KEY_FILE": missing}), missing)
+}
+
+// withStore has the settings of a service with a database.
+type withStore struct {
+	Database database.Config
+	Server   server.Config
+	TLS      certificate.ServerConfig
+}
+
+func (s withStore) Validate() error { return errors.Join(s.Database.Validate(), s.TLS.Validate()) }

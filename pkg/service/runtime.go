@@ -3,11 +3,14 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"opportunity.internal/pkg/certificate"
@@ -33,6 +36,8 @@ type Runtime struct {
 	handlers    map[string]http.Handler
 	loops       []loop
 	cleanups    []func(context.Context)
+
+	successes, intervals *prometheus.GaugeVec // of loops, by name
 }
 
 type loop struct {
@@ -54,9 +59,24 @@ func (r *Runtime) Go(name string, run func(ctx context.Context) error) {
 	r.loops = append(r.loops, loop{name, run})
 }
 
-// Every adds a background loop that never stops the service; see Loop.
+// Every adds a background loop that never stops the service; see Loop. Two metrics have its interval and its latest success.
 func (r *Runtime) Every(l Loop) {
-	r.Go(l.Name, func(ctx context.Context) error { l.Run(ctx, r.Log); return nil })
+	r.Go(l.Name, r.measured(l))
+}
+
+// measured returns the function that runs l with its metrics.
+func (r *Runtime) measured(l Loop) func(context.Context) error {
+	success, do := r.successes.WithLabelValues(l.Name), l.Do
+	success.SetToCurrentTime()
+	r.intervals.WithLabelValues(l.Name).Set(l.Interval.Seconds())
+	l.Do = func(ctx context.Context) error {
+		err := do(ctx)
+		if err == nil {
+			success.SetToCurrentTime()
+		}
+		return err
+	}
+	return func(ctx context.Context) error { l.Run(ctx, r.Log); return nil }
 }
 
 // Cleanup adds a function to be called after the drain, or after an error. The functions are called in reverse order. Their context does not
@@ -70,6 +90,46 @@ func (r *Runtime) SchemaCurrent(ctx context.Context) error {
 	}
 	return r.DB.Current(ctx, r.migrations)
 }
+
+// SchemaReady is SchemaCurrent as a condition of readiness with the name "schema". While the database is unavailable, its name is "database".
+func (r *Runtime) SchemaReady(ctx context.Context) error { return nameOutage(r.SchemaCurrent(ctx)) }
+
+func nameOutage(err error) error {
+	if database.IsUnavailable(err) {
+		return server.Fault("database")
+	}
+	return err
+}
+
+// watchDatabase returns a loop that reports in the readiness if the database is unreachable or accepts no writes. The service may serve reads
+// meanwhile.
+func (r *Runtime) watchDatabase() func(context.Context) error {
+	var fault atomic.Pointer[string]
+	r.Ready.Report(func() string {
+		if text := fault.Load(); text != nil {
+			return *text
+		}
+		return ""
+	})
+	return r.measured(Loop{Name: "database probe", Interval: probeInterval, Retry: time.Second, Timeout: probeTimeout, Do: func(ctx context.Context) error {
+		err := r.DB.Probe(ctx)
+		if err == nil {
+			fault.Store(nil)
+			return nil
+		}
+		text := fmt.Sprintf("database of %s: %v", r.name, err)
+		if database.IsUnavailable(err) {
+			text = "database of " + r.name + " does not respond"
+		}
+		fault.Store(&text)
+		return err
+	}})
+}
+
+const (
+	probeInterval = 5 * time.Second
+	probeTimeout  = 2 * time.Second
+)
 
 // servingRole returns an error unless the schema is current and the database role is one to serve with. An error about the rights of the
 // role is a Detail of readiness.
@@ -123,8 +183,11 @@ func (r *Runtime) CheckPeer(ctx context.Context, to, base string, tokens peer.To
 // serve runs the handlers and the loops until ctx ends or one of them fails.
 func (r *Runtime) serve(ctx context.Context, cfg server.Config, ports []server.Port, own *certificate.Server) error {
 	r.Handle(server.OperationsPort, server.Operations(&r.Ready, r.Metrics()))
-	r.Ready.Add("database role", server.Once(r.servingRole))
+	r.Ready.Add("database role", server.Once(func(ctx context.Context) error { return nameOutage(r.servingRole(ctx)) }))
 	group := server.NewGroup(ctx, cfg, r.Log, &r.Ready)
+	if r.DB != nil {
+		group.Go("database probe", r.watchDatabase())
+	}
 	for _, p := range ports {
 		ln := p.Listener
 		if p.Name == server.ServicePort {

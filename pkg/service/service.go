@@ -5,8 +5,12 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"log/slog"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"opportunity.internal/pkg/certificate"
 	"opportunity.internal/pkg/database"
@@ -38,6 +42,11 @@ type Base struct {
 // Run serves until ctx ends, and then drains. It does not migrate the database: the loops wait for the schema. Every listener of cfg is
 // closed when Run returns, also after an error.
 func (d Definition[C]) Run(ctx context.Context, cfg C) error {
+	return d.run(ctx, cfg, func(*Runtime) {})
+}
+
+// run is Run with a function that is called before the start.
+func (d Definition[C]) run(ctx context.Context, cfg C, before func(*Runtime)) error {
 	base := d.Base(cfg)
 	ports, err := server.Open(ctx, append(base.Server.Ports(), base.Ports...))
 	if err != nil {
@@ -45,6 +54,7 @@ func (d Definition[C]) Run(ctx context.Context, cfg C) error {
 	}
 	defer server.Close(ports)
 	return d.with(ctx, base, func(r *Runtime) error {
+		before(r)
 		if err := d.Start(r, cfg); err != nil {
 			return err
 		}
@@ -79,13 +89,37 @@ func (d Definition[C]) migrate(ctx context.Context, base Base) error {
 // checkTime limits the duration of check.
 const checkTime = 10 * time.Second
 
-// check returns an error for everything that would prevent the service from working.
-func (d Definition[C]) check(ctx context.Context, cfg C) error {
-	return d.with(ctx, d.Base(cfg), func(r *Runtime) error {
+// check returns an error for everything that would prevent the service from working. With settingsOnly it connects to nothing, so it works
+// before the first start.
+func (d Definition[C]) check(ctx context.Context, cfg C, settingsOnly bool) error {
+	base := d.Base(cfg)
+	if err := base.check(); err != nil || settingsOnly {
+		return err
+	}
+	return d.with(ctx, base, func(r *Runtime) error {
 		ctx, cancel := context.WithTimeout(ctx, checkTime)
 		defer cancel()
-		return errors.Join(r.servingRole(ctx), d.Check(ctx, r, cfg))
+		return errors.Join(r.checkDatabase(ctx), d.Check(ctx, r, cfg))
 	})
+}
+
+func (r *Runtime) checkDatabase(ctx context.Context) error {
+	if err := r.servingRole(ctx); err != nil {
+		return fmt.Errorf("database %s: %w", r.DB.Where, err)
+	}
+	return nil
+}
+
+// check returns an error unless the ports are valid and the certificates can be read.
+func (b Base) check() error {
+	log, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
+	_, err1 := certificate.OpenRoots(b.Peers, time.Now, log, registry)
+	_, err2 := certificate.OpenServer(b.TLS, time.Now, log, registry)
+	errs := []error{err1, err2}
+	for _, p := range append(b.Server.Ports(), b.Ports...) {
+		errs = append(errs, p.Validate())
+	}
+	return errors.Join(errs...)
 }
 
 // with calls work with a new Runtime, and cleans up after it.
@@ -95,6 +129,13 @@ func (d Definition[C]) with(ctx context.Context, base Base, work func(*Runtime) 
 		return err
 	}
 	r := &Runtime{Telemetry: tel, Now: base.Now, name: d.Name, migrations: d.Migrations}
+	loops := func(name, help string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"loop"})
+		tel.Registry.MustRegister(g)
+		return g
+	}
+	r.successes = loops("background_loop_success_timestamp_seconds", "Latest success of a background loop, or the start of the process.")
+	r.intervals = loops("background_loop_interval_seconds", "Interval of a background loop.")
 	defer r.cleanUp(context.WithoutCancel(ctx))
 	r.Cleanup(func(ctx context.Context) { _ = tel.Shutdown(ctx) }) // spans that cannot be sent are lost
 	if r.Now == nil {

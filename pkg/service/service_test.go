@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -149,4 +151,84 @@ func TestServiceWithPowerfulDatabaseRoleIsNotReady(t *testing.T) {
 	_, err = admin.ExecContext(t.Context(), "REVOKE UPDATE ON things FROM PUBLIC")
 	require.NoError(t, err)
 	s.WaitReady()
+}
+
+// An unreachable database is reported by its name, also by a service that stays ready.
+func TestReadinessNamesTheUnreachableDatabase(t *testing.T) {
+	proxy, through := storetest.ProxyTo(t, storetest.Postgres(t))
+	for name, c := range map[string]struct {
+		conditions bool
+		want       string
+	}{
+		"needs it":     {true, `{"status":"not ready","missing":["database"],"faults":["database of test does not respond"]}`},
+		"does without": {false, `{"status":"ready","faults":["database of test does not respond"]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proxy.Restore()
+			cfg := newConfig(t, func(r *service.Runtime) error {
+				if c.conditions {
+					r.Ready.Add("schema", r.SchemaReady)
+				}
+				r.Handle(server.ServicePort, http.NotFoundHandler())
+				r.Handle("admin", http.NotFoundHandler())
+				return nil
+			})
+			cfg.Database = database.Config{URL: through, MaxConnections: 2, AllowOwner: true}
+			require.NoError(t, definition.Migrate(t.Context(), cfg))
+			s := servicetest.Start(t, "test", func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+				cfg.Server, cfg.Telemetry = server, telemetry
+				return definition.Run(ctx, cfg)
+			})
+			s.WaitReady()
+			require.Contains(t, s.Metrics(), `background_loop_interval_seconds{loop="database probe"} 5`)
+			require.Contains(t, s.Metrics(), `background_loop_success_timestamp_seconds{loop="database probe"} `)
+			proxy.Cut()
+			storetest.Eventually(t, c.want, func() bool {
+				return servicetest.Send(t, http.MethodGet, s.OperationsURL+"/readyz", nil, nil).Body == c.want+"\n"
+			})
+			proxy.Restore()
+			storetest.Eventually(t, "restored", func() bool {
+				return servicetest.Send(t, http.MethodGet, s.OperationsURL+"/readyz", nil, nil).Body == `{"status":"ready"}`+"\n"
+			})
+		})
+	}
+}
+
+func TestFailedRunIsNoSuccessOfItsLoop(t *testing.T) {
+	var failing atomic.Bool
+	runs := make(chan struct{})
+	cfg := newConfig(t, func(r *service.Runtime) error {
+		r.Handle(server.ServicePort, http.NotFoundHandler())
+		r.Handle("admin", http.NotFoundHandler())
+		r.Every(service.Loop{Name: "copy", Interval: time.Millisecond, Do: func(ctx context.Context) error {
+			select {
+			case runs <- struct{}{}:
+			case <-ctx.Done():
+			}
+			if failing.Load() {
+				return errors.New("no store")
+			}
+			return nil
+		}})
+		return nil
+	})
+	require.NoError(t, definition.Migrate(t.Context(), cfg))
+	s := servicetest.Start(t, "test", func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+		cfg.Server, cfg.Telemetry = server, telemetry
+		return definition.Run(ctx, cfg)
+	})
+	success := regexp.MustCompile(`background_loop_success_timestamp_seconds\{loop="copy"\} (\S+)`)
+	latest := func() string { return success.FindString(s.Metrics()) }
+	first := latest()
+	<-runs
+	<-runs // the first run is complete
+	second := latest()
+	require.NotEqual(t, first, second)
+	failing.Store(true)
+	<-runs
+	<-runs
+	before := latest()
+	<-runs
+	<-runs
+	require.Equal(t, before, latest())
 }

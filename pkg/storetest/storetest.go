@@ -155,9 +155,6 @@ func Backup(t testing.TB, database string) (restore func()) {
 	u, err := url.Parse(database)
 	require.NoError(t, err)
 	name := strings.TrimPrefix(u.Path, "/")
-	if d, ok := inUse.Load(u.Host); ok {
-		d.(*pooled).disconnect() //nolint:forcetypeassert // the only type in it
-	}
 	saved, err := url.Parse(createPostgres(t, " TEMPLATE "+name))
 	require.NoError(t, err)
 	return func() {

@@ -2,6 +2,7 @@
 package web
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -13,12 +14,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/jsonlines"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/telemetry"
 )
@@ -145,15 +145,22 @@ func write(g *gin.Context, reply Reply) {
 }
 
 // Decode decodes the body, one JSON value of at most limit bytes, into out. It returns io.EOF for an empty body, and errors for unknown
-// fields and for anything after the value.
+// fields, for anything after the value, and, as a *problem.Error, for text that jsonlines.Check rejects.
 func Decode(g *gin.Context, out any, limit int64) error {
-	in := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, limit))
+	body, err := io.ReadAll(http.MaxBytesReader(g.Writer, g.Request.Body, limit))
+	if err != nil {
+		return err
+	}
+	in := json.NewDecoder(bytes.NewReader(body))
 	in.DisallowUnknownFields()
 	if err := in.Decode(out); err != nil {
 		return err
 	}
 	if _, err := in.Token(); !errors.Is(err, io.EOF) {
 		return ErrTrailingData
+	}
+	if err := jsonlines.Check(body); err != nil {
+		return problem.New(problem.InvalidParameter, "The body is invalid: %v.", err)
 	}
 	return nil
 }
@@ -198,11 +205,11 @@ type parsedCaller struct {
 
 // Actor returns the name of the operator who sent the request. Use it only behind peer.Access; otherwise the header is not trustworthy.
 func Actor(g *gin.Context) (string, error) {
-	name := g.GetHeader(api.ActorHeader)
-	if name == "" || len(name) > maxActor || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-		return "", problem.New(problem.InvalidParameter, "Header %s must name the operator in 1 to %d bytes of printable UTF-8.", api.ActorHeader, maxActor)
+	name, err := api.Line(g.GetHeader(api.ActorHeader), maxActor)
+	if err != nil {
+		return "", problem.New(problem.InvalidParameter, "Header %s, the name of the operator, %v.", api.ActorHeader, err)
 	}
 	return name, nil
 }
 
-const maxActor = 200 // bytes
+const maxActor = 200 // characters

@@ -152,7 +152,7 @@ func TestActorIsAShortPrintableName(t *testing.T) {
 		return web.Reply{JSON: name}, err
 	}))
 	for name, status := range map[string]int{
-		"ann": 200, "Zoë Tremblay": 200, "": 400, strings.Repeat("a", 201): 400, "a\tb": 400, "a\xff": 400,
+		"ann": 200, "Zoë Tremblay": 200, "Team 👩\u200d💻": 200, "": 400, "\u200b": 400, "a\u202eb": 400, strings.Repeat("a", 201): 400, "a\tb": 400, "a\xff": 400,
 	} {
 		req := httptest.NewRequest(http.MethodGet, "/", nil)
 		req.Header.Set(api.ActorHeader, name)

@@ -43,7 +43,7 @@ func emitPython(d description) string {
 		fmt.Fprintf(&b, "\n\nclass %s(TypedDict, total=False):\n%s", f.name, docstring(f.doc, "    "))
 		for _, p := range f.parameters {
 			of := pyType(p.of)
-			if p.of.ref == "CheckDate" {
+			if p.of.ref == "Instant" {
 				of += " | date" // which datetime extends
 			}
 			fmt.Fprintf(&b, "\n    %s: %s | None\n%s", option(p.name), of, docstring(p.doc, "    "))

@@ -32,7 +32,7 @@ func emitTypeScript(d description) string {
 		fmt.Fprintf(&b, "\n%sexport interface %s {\n", jsdoc(f.doc, ""), f.name)
 		for _, p := range f.parameters {
 			of := tsType(p.of)
-			if p.of.ref == "CheckDate" {
+			if p.of.ref == "Instant" {
 				of += " | Date"
 			}
 			fmt.Fprintf(&b, "%s  %s?: %s | undefined;\n", jsdoc(p.doc, "  "), camel(option(p.name)), of)

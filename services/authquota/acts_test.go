@@ -74,7 +74,7 @@ func TestInvalidAccountChangesAreRejected(t *testing.T) {
 		for _, act := range []string{"suspend", "resume"} {
 			svc.change(key.Account, act, nil).RequireError(problem.InvalidParameter, "reason")
 			svc.change(key.Account, act, `{"reason":""}`).RequireError(problem.InvalidParameter, "reason")
-			svc.change(key.Account, act, `{"reason":"a\nb"}`).RequireError(problem.InvalidParameter, "reason", "one line")
+			svc.change(key.Account, act, `{"reason":"a\nb"}`).RequireError(problem.InvalidParameter, "reason", "a line break")
 			svc.change(key.Account, act, `{"reason":"x","until":"tomorrow"}`).RequireError(problem.InvalidParameter, "until")
 		}
 		svc.change(key.Account, "grant", nil).RequireError(problem.InvalidParameter, "tier")

@@ -22,13 +22,19 @@ package authquota
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
+	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/mail/courier"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/plan"
+	"opportunity.internal/services/authquota/internal/secretbox"
 	"opportunity.internal/services/authquota/migrations"
 )
 
@@ -40,7 +46,7 @@ var definition = service.Definition[Config]{
 }
 
 // Main runs one verb with settings from the environment: serve runs until ctx ends, migrate migrates the schema, check verifies
-// the settings, the schema and the connections to Redis and billing, and recover decides what becomes of a database that was set back; see
+// the settings, the schema, the encryption keys and the connections to Redis, billing and the mail server, and recover decides what becomes of a database that was set back; see
 // Recover.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
@@ -81,9 +87,11 @@ func start(r *service.Runtime, cfg Config) error {
 		return err
 	}
 	// Redis is not a readiness check: without it, revocations must still reach this process to be saved.
-	r.Ready.Add("schema", r.SchemaCurrent)
+	r.Ready.Add("schema", r.SchemaReady)
+	r.Ready.Report(p.mails.Fault)
+	r.Ready.Report(func() string { return *p.sealed.Load() })
 	api := p.database.operators(p.guard.Handler(newAPI(cfg, settings, p, errorWriter, &r.Ready), errorWriter), errorWriter)
-	access := peer.NewAccess(peer.Authquota, cfg.Tokens, cfg.Callers, errorWriter)
+	access := peer.NewAccess(peer.Authquota, cfg.Callers, errorWriter)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(split(account, api))))
 	p.addLoops(r)
 	r.Cleanup(p.copyLast) // after the drain, to include the last requests
@@ -91,13 +99,39 @@ func start(r *service.Runtime, cfg Config) error {
 }
 
 func check(ctx context.Context, r *service.Runtime, cfg Config) error {
-	redis, err := r.Redis(cfg.Redis)
-	if err != nil {
+	redis, err1 := r.Redis(cfg.Redis)
+	settings, err2 := cfg.parse()
+	mails, err3 := courier.New(cfg.Mail, nil, r.Log, r.Registry)
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	err = redis.Ping(ctx).Err()
-	if cfg.BillingURL != "" {
-		err = errors.Join(err, r.CheckPeer(ctx, peer.Billing, cfg.BillingURL, cfg.Tokens))
+	errs := []error{cfg.Redis.Check(ctx, redis)}
+	if r.SchemaCurrent(ctx) == nil {
+		errs = append(errs, checkSealed(ctx, r.DB, settings.box))
 	}
-	return err
+	if cfg.BillingURL != "" {
+		errs = append(errs, r.CheckPeer(ctx, peer.Billing, cfg.BillingURL, cfg.Tokens))
+	}
+	return errors.Join(append(errs, mails.Check(ctx))...)
+}
+
+// sealedColumns are all columns of sealed texts.
+func sealedColumns() []dbtx.Sealed { return append(people.SealedColumns(), dbtx.SealedMails) }
+
+// checkSealed returns an error if the database has texts that do not open with the keys of box.
+func checkSealed(ctx context.Context, db *database.DB, box secretbox.Box) error {
+	prefixes, lost := box.Prefixes(), int64(0)
+	for _, at := range sealedColumns() {
+		var n int64
+		err := db.WithContext(ctx).Table(at.Table).
+			Where(at.Column+" <> '' AND substr("+at.Column+", 1, ?) NOT IN ?", len(prefixes[0]), prefixes).Count(&n).Error
+		if err != nil {
+			return err
+		}
+		lost += n
+	}
+	if lost > 0 {
+		return fmt.Errorf("OPPORTUNITY_ENCRYPTION_KEYS lacks the key of %d authenticator seeds and queued mails in the database: put it at the end of the list", lost)
+	}
+	return nil
 }

@@ -38,7 +38,7 @@ type Config struct {
 	OlderKeys   string   `env:"OPPORTUNITY_OLDER_KEYS" doc:"Form of keys that an earlier system issued, as a regular expression (RE2) for the whole key. The hashes of such keys are imported by operators. Empty: such keys are rejected as malformed. Keys that begin with oda_ never match. Set the same value for gateway and authquota, which warns when an import contains keys that the gateway rejects."`
 	Encryption  []string `env:"OPPORTUNITY_ENCRYPTION_KEYS,required,notEmpty" doc:"Secret. Keys that encrypt authenticator seeds and mails in the outbox: comma-separated, newest first, each 32 bytes in hexadecimal (openssl rand -hex 32). At startup, data under an older key is encrypted again with the newest; after that you can remove the older key."`
 	Contact     string   `env:"OPPORTUNITY_CONTACT" doc:"Contact of the operator on pages and in mails: an email address or an https URL."`
-	Tiers       string   `env:"OPPORTUNITY_TIERS" doc:"Overrides of the tier table as requests per minute/requests per day/records per page, such as free=10/100/10,developer=60/1000/50. Omitted tiers keep their limits."`
+	Tiers       string   `env:"OPPORTUNITY_TIERS" doc:"Overrides of the tier table as requests per minute/requests per day/records per page, such as free=10/100/10,developer=60/1000/50. Omitted tiers keep their limits. A change applies to requests and on the pages of the gateway within 5 seconds."`
 	BillingURL  string   `env:"OPPORTUNITY_BILLING_URL" doc:"Service port of billing, without a trailing slash. Empty: no plan is sold, and paths below /billing are 404."`
 	TestKeys    bool     `env:"OPPORTUNITY_TEST_KEYS" envDefault:"true" doc:"Approve one test key (oda_test_) for each account of the free tier automatically. false: an operator approves every key."`
 	AutoApprove bool     `env:"OPPORTUNITY_AUTO_APPROVE" envDefault:"false" doc:"Approve key requests automatically. For local use; 'opportunity up' sets it."`
@@ -52,7 +52,7 @@ type Config struct {
 // Validate returns an error that lists every invalid setting.
 func (c Config) Validate() error {
 	errs := []error{
-		c.Database.Validate(), c.Redis.Validate(), c.Tokens.Validate(c.peers()...), c.Callers.Validate(peer.Authquota, c.Tokens),
+		c.Database.Validate(), c.Redis.Validate(), c.Tokens.Validate(c.peers()...), c.Callers.Validate(peer.Authquota),
 		c.TLS.Validate(), c.Peers.Validate(map[string]string{"OPPORTUNITY_BILLING_URL": c.BillingURL}), c.Mail.Validate(),
 		config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL),
 		config.Address("OPPORTUNITY_BILLING_URL", c.BillingURL),

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -46,9 +47,19 @@ func TestVerbs(t *testing.T) {
 		})
 		require.NoError(t, authquota.Main(ctx, onlyDatabase, []string{"migrate"}), "migrating needs no other secret")
 		require.NoError(t, authquota.Main(ctx, onlyDatabase, []string{"migrate"}), "twice is once")
-		require.NoError(t, authquota.Main(ctx, environment(s, nil), []string{"check"}))
+		check := func(changes map[string]string) error {
+			set := map[string]string{"OPPORTUNITY_SMTP_URL": "file://" + t.TempDir()}
+			maps.Copy(set, changes)
+			return authquota.Main(ctx, environment(s, set), []string{"check"})
+		}
+		require.NoError(t, check(nil))
+		require.ErrorContains(t, check(map[string]string{"OPPORTUNITY_SMTP_URL": "smtp://127.0.0.1:1"}), "mail server 127.0.0.1:1")
+		s.post(t, time.Now(), welcome) // sealed under the test's key
+		require.ErrorContains(t, check(nil), "OPPORTUNITY_ENCRYPTION_KEYS lacks the key of 1 ")
+		require.NoError(t, check(map[string]string{"OPPORTUNITY_ENCRYPTION_KEYS": strings.Repeat("0f", 32) + "," + strings.Repeat("e7", 32)}))
 		s.Stop()
-		require.Error(t, authquota.Main(ctx, environment(s, nil), []string{"check"}), "no Redis")
+		require.Error(t, check(nil), "no Redis")
+		require.NoError(t, authquota.Main(ctx, environment(s, nil), []string{"check", "--settings"}), "needs nothing else")
 		for _, args := range [][]string{nil, {"help"}, {"serve", "now"}} {
 			require.ErrorContains(t, authquota.Main(ctx, environment(s, nil), args), "usage:")
 		}
@@ -58,13 +69,12 @@ func TestVerbs(t *testing.T) {
 func TestEveryInvalidSettingIsReported(t *testing.T) {
 	s := &stores{database: storetest.SQLite(t), redis: "redis://127.0.0.1:1"}
 	for name, bad := range map[string][]string{
-		"OPPORTUNITY_DATABASE_URL":    {"unset", "", "mysql://x"},
-		"OPPORTUNITY_REDIS_URL":       {"unset", "", "http://x"},
-		"OPPORTUNITY_CALLER_TOKENS":   {"unset", "", "0f0f", "gateway:0f0f", "catalog:" + strings.Repeat("0f", 16)},
-		"OPPORTUNITY_INTERNAL_TOKENS": {"0f0f"},
-		"OPPORTUNITY_TERMS_VERSION":   {"two words", "a/b", strings.Repeat("1", 41)},
-		"OPPORTUNITY_CONTACT":         {"nobody", "http://api.example", "javascript:x", "https://", "Ada <ada@example.org>"},
-		"OPPORTUNITY_PUBLIC_URL":      {"unset", "", "api.example", "https://api.example/"},
+		"OPPORTUNITY_DATABASE_URL":  {"unset", "", "mysql://x"},
+		"OPPORTUNITY_REDIS_URL":     {"unset", "", "http://x", "redis://127.0.0.1:99999"},
+		"OPPORTUNITY_CALLER_TOKENS": {"unset", "", "0f0f", "gateway:0f0f", "catalog:" + strings.Repeat("0f", 16)},
+		"OPPORTUNITY_TERMS_VERSION": {"two words", "a/b", strings.Repeat("1", 41)},
+		"OPPORTUNITY_CONTACT":       {"nobody", "http://api.example", "javascript:x", "https://", "Ada <ada@example.org>"},
+		"OPPORTUNITY_PUBLIC_URL":    {"unset", "", "api.example", "https://api.example/", "http://api.example:99999", "http://api.example:0"},
 		"OPPORTUNITY_KEY_PEPPERS": {
 			"unset", "", "word", strings.Repeat("0f", 31), strings.Repeat("0f", 32) + ",", strings.Repeat("0f", 32) + ",0f", strings.Repeat("xy", 32),
 		},
@@ -76,7 +86,7 @@ func TestEveryInvalidSettingIsReported(t *testing.T) {
 		"OPPORTUNITY_SMTP_URL": {
 			"unset", "", "mail.example", "http://mail.example", "smtp://", "smtp://0f0f@mail.example", "smtp://:0f0f@mail.example",
 			"smtp://mail.example?starttls=no", "smtps://mail.example?starttls=off", "smtp://ada:0f0f@mail.example?starttls=off",
-			"smtp://mail.example/0f0f", "smtp://mail.example:0f0f", "file://host/0f0f", "file:0f0f", "file:///mails?0f0f", "smtp://a b",
+			"smtp://mail.example/0f0f", "smtp://mail.example:0f0f", "smtp://mail.example:99999", "smtps://ada:0f0f0f@mail.example:0", "file://host/0f0f", "file:0f0f", "file:///mails?0f0f", "smtp://a b",
 		},
 		"OPPORTUNITY_MAIL_FROM": {
 			"unset", "", "nobody", "a@x.example, b@x.example", "Ada <ada@x.example>\r\nBcc: bob@x.example", "\"0f0f\"",

@@ -142,7 +142,7 @@ func TestInvalidEntitlementsAreRejected(t *testing.T) {
 			`{"tier":"free","paidUntil":null,"renews":false,"trouble":"","version":99999999999999999999}`:             "version must be",
 			`{"tier":"free","paidUntil":null,"renews":false,"trouble":"","version":1,"granted":"commercial"}`:         "granted is unknown",
 			`{"tier":"` + strings.Repeat("x", 65<<10) + `","paidUntil":null,"renews":false,"trouble":"","version":1}`: "at most 65536 bytes",
-			"{\"tier\":\"free\",\"paidUntil\":null,\"renews\":false,\"trouble\":\"\\u0000\",\"version\":1}":           "trouble must be",
+			"{\"tier\":\"free\",\"paidUntil\":null,\"renews\":false,\"trouble\":\"\\u0000\",\"version\":1}":           "trouble: must not contain U+0000",
 		} {
 			svc.do(http.MethodPut, path, body).RequireError(problem.InvalidParameter, words)
 		}

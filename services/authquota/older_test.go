@@ -130,8 +130,8 @@ func TestAnImportWithABadLineChangesNothing(t *testing.T) {
 			"sha256: must be the SHA-256 of the key in hexadecimal, 64 characters",
 			"prefix: must not be that of the keys that are issued here",
 			"lastFour: must be the last four characters of the key",
-			"name: must have 1 to 60 characters",
-			"useCase: must have 1 to 500 characters",
+			"name: must have at most 60 characters",
+			"useCase: must not be empty",
 			"tier: must be one of free, developer, commercial",
 		}, report.Rejected[1].Problems))
 
@@ -145,6 +145,6 @@ func TestAnImportWithABadLineChangesNothing(t *testing.T) {
 		require.Empty(t, svc.listKeys(""))
 		require.Empty(t, svc.listAccounts())
 		svc.do(http.MethodPost, "/operator/v1/keys/import?x=1", "").RequireError(problem.UnknownParameter)
-		require.True(t, svc.importKeys().Applied, "nothing is no mistake")
+		require.Equal(t, []api.RejectedLine{{Line: 1, Problems: api.Problems{"the file is empty"}}}, svc.importKeys().Rejected)
 	})
 }

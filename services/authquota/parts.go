@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/setback"
 	"opportunity.internal/services/authquota/internal/account"
@@ -18,7 +19,6 @@ import (
 	"opportunity.internal/services/authquota/internal/epochs"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/mail/courier"
-	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/plan"
 	"opportunity.internal/services/authquota/internal/secretbox"
 	"opportunity.internal/services/authquota/internal/usage"
@@ -55,7 +55,8 @@ type parts struct {
 	epochs   *epochs.Epochs
 	counters *usage.Counters
 	mails    *courier.Courier
-	seller   *plan.Billing // nil if no plans are sold
+	seller   *plan.Billing          // nil if no plans are sold
+	sealed   atomic.Pointer[string] // the fault that checkSealed found, or ""
 
 	guard *setback.Guard
 
@@ -64,6 +65,7 @@ type parts struct {
 
 func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client, newPrimary *atomic.Bool) (*parts, error) {
 	p := &parts{log: r.Log, db: &dbtx.DB{DB: r.DB, Now: cfg.Now, Box: s.box, Mails: mail.NewWriter(cfg.PublicURL).From(cfg.Contact)}}
+	p.sealed.Store(new(string))
 	p.stores = newStores(p.db, s.tiers)
 	p.database = &responsiveness{ping: r.DB.Ping, timeout: cfg.ResponseTimeout}
 	p.counters = usage.NewCounters(client, p.stores.usage, newPrimary)
@@ -96,6 +98,9 @@ func (p *parts) available(ctx context.Context) error {
 // runTimeout bounds one run of a background loop.
 const runTimeout = 10 * time.Second
 
+// mailCheckInterval is the time between connections to the mail server that send nothing.
+const mailCheckInterval = 5 * time.Minute
+
 func (p *parts) addLoops(r *service.Runtime) {
 	loop := func(name string, interval time.Duration, do func(context.Context) error) {
 		r.Every(service.Loop{Name: name, Interval: interval, Timeout: runTimeout, Do: p.guard.UnlessSetBack(do)})
@@ -103,6 +108,7 @@ func (p *parts) addLoops(r *service.Runtime) {
 	loop("cleanup", time.Hour, p.deleteExpired)
 	loop("usage moves", usage.MoveInterval, func(ctx context.Context) error { return p.counters.DeliverMoves(ctx, "") })
 	loop("request log", time.Minute, p.stores.log.Prune)
+	r.Every(service.Loop{Name: "mail server", Interval: mailCheckInterval, Do: p.mails.Check})
 	loop("sealing", time.Hour, p.reseal)
 	r.Every(service.Loop{Name: "ledger", Interval: usage.CopyInterval, Timeout: runTimeout, Do: p.counters.Copy}) // also while set back
 	r.Every(service.Loop{Name: "database", Interval: recheckInterval, Timeout: runTimeout, Do: p.database.recheck})
@@ -120,7 +126,12 @@ func (p *parts) deleteExpired(ctx context.Context) error {
 }
 
 func (p *parts) reseal(ctx context.Context) error {
-	return p.db.Reseal(ctx, append(people.SealedColumns(), dbtx.SealedMails)...)
+	fault := ""
+	if err := checkSealed(ctx, p.db.DB, p.db.Box); err != nil && !database.IsUnavailable(err) {
+		fault = err.Error()
+	}
+	p.sealed.Store(&fault)
+	return p.db.Reseal(ctx, sealedColumns()...)
 }
 
 func (p *parts) cancelClosed(ctx context.Context) error {

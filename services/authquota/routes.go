@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 	internalapi "opportunity.internal/services/authquota/internal/api"
 	"opportunity.internal/services/authquota/internal/pages"
@@ -28,6 +29,9 @@ func newAPI(cfg Config, s settings, p *parts, errors problem.Writer, ready http.
 		Accounts: db.accounts, Keys: db.keys, Plans: db.plan, Usage: db.usage, RequestLog: db.log, Notices: db.notices,
 		InEffect: p.epochs.InEffect, RedisReachable: p.epochs.Reachable, Restore: p.counters.Restore,
 		Tiers: s.tiers, Peppers: s.peppers, OlderKeys: s.older, Errors: errors, Now: cfg.Now,
+		Shared: api.SharedSettings{
+			Tiers: s.tiers.List(), Peppers: apikey.Fingerprints(s.peppers), OlderKeys: cfg.OlderKeys, TermsVersion: cfg.TermsVersion,
+		},
 	}.Handler(ready)
 }
 

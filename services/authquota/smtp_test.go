@@ -1,6 +1,7 @@
 package authquota_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,22 @@ func TestAMailWhoseSenderDiedIsSentAgain(t *testing.T) {
 		sent := server.Deliveries()
 		require.Len(t, sent, 2)
 		require.Equal(t, readMail(t, sent[0].Raw).header.Get("Message-ID"), readMail(t, sent[1].Raw).header.Get("Message-ID"))
+	})
+}
+
+// The service stays ready, because people who need neither mails nor authenticators are served.
+func TestReadinessReportsMailServerAndEncryptionKeys(t *testing.T) {
+	onStores(t, func(t *testing.T, s *stores) {
+		s.post(t, begin, welcome)
+		svc := s.start(t, func(c *authquota.Config) {
+			c.Now = servicetest.NewClock(begin).Now
+			c.Encryption, c.Mail.URL = []string{strings.Repeat("a1", 32)}, "smtp://127.0.0.1:1"
+		})
+		storetest.Eventually(t, "reported", func() bool {
+			state := servicetest.Send(t, http.MethodGet, svc.OperationsURL+"/readyz", nil, nil)
+			return state.Status == http.StatusOK && strings.Contains(state.Body, "OPPORTUNITY_ENCRYPTION_KEYS lacks the key of 1 ") &&
+				strings.Contains(state.Body, "mail server 127.0.0.1:1")
+		})
 	})
 }
 

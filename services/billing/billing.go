@@ -54,7 +54,7 @@ func Run(ctx context.Context, cfg Config) error { return definition.Run(ctx, cfg
 func start(r *service.Runtime, cfg Config) error {
 	c := newComponents(r, cfg)
 	c.serve(cfg)
-	r.Ready.Add("schema", r.SchemaCurrent)
+	r.Ready.Add("schema", r.SchemaReady)
 	r.Ready.Add("processor", c.offerReady)
 	api := httpapi.API{
 		Errors: problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}, Sales: c.sales,
@@ -67,7 +67,7 @@ func start(r *service.Runtime, cfg Config) error {
 		}
 		r.Every(service.Loop{Name: "sandbox", Interval: sandbox.Interval, Wake: c.sandbox.Wakeups(), Do: c.guard.UnlessSetBack(c.runSandbox)})
 	}
-	access := peer.NewAccess(peer.Billing, cfg.Tokens, cfg.Callers, api.Errors)
+	access := peer.NewAccess(peer.Billing, cfg.Callers, api.Errors)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(c.guard.Handler(api.Handler(), api.Errors))))
 	r.WatchPeer(peer.Authquota, cfg.AuthquotaURL, cfg.Tokens)
 	r.Go("offer", c.checkOffer)

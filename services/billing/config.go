@@ -40,7 +40,7 @@ type Config struct {
 
 // Validate returns an error that names every missing or invalid setting.
 func (c Config) Validate() error {
-	return errors.Join(c.Database.Validate(), c.Tokens.Validate(peer.Authquota), c.Callers.Validate(peer.Billing, c.Tokens),
+	return errors.Join(c.Database.Validate(), c.Tokens.Validate(peer.Authquota), c.Callers.Validate(peer.Billing),
 		c.TLS.Validate(), c.Peers.Validate(map[string]string{"OPPORTUNITY_AUTHQUOTA_URL": c.AuthquotaURL}), c.validateProcessor(c.Stripe.Validate),
 		config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL), config.Address("OPPORTUNITY_AUTHQUOTA_URL", c.AuthquotaURL))
 }

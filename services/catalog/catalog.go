@@ -47,9 +47,8 @@ func Migrate(ctx context.Context, cfg Config) error { return definition.Migrate(
 // catches up automatically.
 func Run(ctx context.Context, cfg Config) error { return definition.Run(ctx, cfg) }
 
-// indexInterval is the time between repairs of the listing index. Changes by this release keep it up to date; a repair adds
-// the listings from before an upgrade, and changes by replicas of an older release.
-const indexInterval = time.Minute
+// sampleInterval is the time between updates of the day's freshness sample.
+const sampleInterval = time.Minute
 
 func start(r *service.Runtime, cfg Config) error {
 	listings := store.New(r.DB, r.Now)
@@ -68,13 +67,12 @@ func start(r *service.Runtime, cfg Config) error {
 		Feed: setback.Changes(guard, listings.Listings), VerifyMark: guard.Present, CatchUp: copied.CatchUp, Now: r.Now, PublicURL: cfg.PublicURL,
 	}
 	handlers.Routes(engine, problems, &r.Ready)
-	access := peer.NewAccess(peer.Catalog, cfg.Tokens, cfg.Callers, problems)
+	access := peer.NewAccess(peer.Catalog, cfg.Callers, problems)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems))))
 
 	r.WatchPeer(peer.History, cfg.HistoryURL, cfg.Tokens)
 	r.Go("summaries", func(ctx context.Context) error { return copied.Follow(ctx, r.Log, r.Registry) })
-	r.Every(service.Loop{Name: "listing index", Interval: indexInterval, Do: listings.RepairIndex})
-	r.Every(service.Loop{Name: "freshness sample", Interval: indexInterval, Do: work.SampleFreshness})
+	r.Every(service.Loop{Name: "freshness sample", Interval: sampleInterval, Do: work.SampleFreshness})
 	r.Every(service.Loop{Name: "snapshot", Interval: snapshot.PollInterval, Do: live.Poll})
 	return nil
 }

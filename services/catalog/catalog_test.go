@@ -141,11 +141,10 @@ func encode(t testing.TB, v any) string {
 
 // historyServer is a fake of the history service: its feed of summaries, and reviews.
 type historyServer struct {
-	mu          sync.Mutex
-	summaries   []api.Summary // in order of their sequence
-	changed     chan struct{}
-	down        bool
-	rulesBehind int // number of versions between its rules and the current ones
+	mu        sync.Mutex
+	summaries []api.Summary // in order of their sequence
+	changed   chan struct{}
+	down      bool
 
 	events   map[string][]api.RecordedEvent // by slug, newest first
 	readings api.ReadingMarks
@@ -191,7 +190,7 @@ func (h *historyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		feed := api.SummaryFeed{Rules: api.SummaryRules - h.rulesBehind, Summaries: []api.EncodedSummary{}}
+		feed := api.SummaryFeed{Summaries: []api.EncodedSummary{}}
 		if after < len(h.summaries) {
 			feed.Summaries = apitest.Encoded(h.summaries[after:min(after+100, len(h.summaries))]...)
 		}

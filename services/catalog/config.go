@@ -30,7 +30,7 @@ type Config struct {
 
 // Validate returns an error that names every missing or invalid setting.
 func (c Config) Validate() error {
-	return errors.Join(c.Database.Validate(), c.Tokens.Validate(peer.History), c.Callers.Validate(peer.Catalog, c.Tokens),
+	return errors.Join(c.Database.Validate(), c.Tokens.Validate(peer.History), c.Callers.Validate(peer.Catalog),
 		c.TLS.Validate(), c.Peers.Validate(map[string]string{"OPPORTUNITY_HISTORY_URL": c.HistoryURL}),
 		config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL), config.Address("OPPORTUNITY_HISTORY_URL", c.HistoryURL))
 }

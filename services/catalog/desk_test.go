@@ -27,12 +27,6 @@ func (h *historyServer) serveReviews(w http.ResponseWriter, r *http.Request) {
 	}
 	if slug, ok := strings.CutPrefix(r.URL.Path, "/internal/v1/records/"); ok {
 		reply := api.ReviewHistory{Summary: h.latest(slug), Events: append([]api.RecordedEvent{}, h.events[slug]...)}
-		for _, e := range reply.Events[min(1, len(reply.Events)):] {
-			if e.Facts != nil {
-				reply.PreviousFacts = e.Facts
-				break
-			}
-		}
 		_ = json.NewEncoder(w).Encode(reply)
 		return
 	}
@@ -60,7 +54,7 @@ func (h *historyServer) serveReviews(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusTeapot)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(h.record(in.Actor, e.VerificationEvent, e.LastEventID))
+	_ = json.NewEncoder(w).Encode(h.record(in, e.VerificationEvent, e.LastEventID))
 }
 
 func (h *historyServer) latest(slug string) api.Summary {
@@ -73,7 +67,7 @@ func (h *historyServer) latest(slug string) api.Summary {
 	return latest
 }
 
-func (h *historyServer) record(actor string, e api.VerificationEvent, lastEventID string) (done api.ReviewAppended) {
+func (h *historyServer) record(in api.ReviewAppend, e api.VerificationEvent, lastEventID string) (done api.ReviewAppended) {
 	done.Report.Rejected = []api.RejectedLine{}
 	known := h.events[e.Slug]
 	for _, other := range known {
@@ -90,7 +84,8 @@ func (h *historyServer) record(actor string, e api.VerificationEvent, lastEventI
 	if h.events == nil {
 		h.events = map[string][]api.RecordedEvent{}
 	}
-	h.events[e.Slug] = append([]api.RecordedEvent{{VerificationEvent: e, Actor: actor}}, known...)
+	recorded := api.RecordedEvent{VerificationEvent: e, Actor: in.Actor, Evidence: &api.Evidence{Undoes: in.Undoes}}
+	h.events[e.Slug] = append([]api.RecordedEvent{recorded}, known...)
 	sum := h.latest(e.Slug)
 	sum.Sequence, sum.LastEventID, sum.LastCheckedAt, sum.LastOutcome, sum.Facts = int64(len(h.summaries)+1), e.ID, &e.CheckedAt, e.Outcome, e.Facts
 	sum.ReviewCount, sum.HistoryCount = sum.ReviewCount+1, sum.HistoryCount+1
@@ -204,7 +199,7 @@ func TestReviewOfAnOutdatedSheetKeepsTheWork(t *testing.T) {
 	})
 }
 
-func TestUndoRestoresTheFactsOfTheReviewBefore(t *testing.T) {
+func TestUndoIsAnEventThatNamesTheReview(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", `,"visibility":"published"`))
 		undo := func(actor, event string, status int) servicetest.Response {
@@ -227,10 +222,12 @@ func TestUndoRestoresTheFactsOfTheReviewBefore(t *testing.T) {
 		s.clock.Advance(time.Minute)
 		require.True(t, servicetest.Read[api.ReviewReport](undo("ben", "x-2", 200)).Applied)
 		sheet := s.sheetFor("ben", "x")
-		require.Equal(t, api.NeedsReview, sheet.Status)
-		require.False(t, *sheet.Record.Facts.Remote, "want the facts of ann's review")
-		require.Equal(t, "Undoes the review x-2.", sheet.Events[0].Note)
 		require.Len(t, sheet.Events, 3)
+		event := sheet.Events[0]
+		require.Equal(t, "x-2", event.Evidence.Undoes)
+		require.Equal(t, "Undoes the review x-2.", event.Note)
+		require.Equal(t, api.OutcomeNeedsReview, event.Outcome)
+		require.Nil(t, event.Facts)
 		s.clock.Advance(time.Minute)
 		undo("ben", "x-2", 409)
 	})

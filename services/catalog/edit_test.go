@@ -18,13 +18,26 @@ import (
 // edit sends an edit of a listing with the entity tag.
 func (s *service) edit(actor, id, etag, body string) servicetest.Response {
 	s.t.Helper()
-	return s.Do(http.MethodPut, "/operator/v1/listings/"+id, body, api.ActorHeader, actor, "If-Match", etag)
+	return s.Do(http.MethodPut, "/operator/v1/records/"+id, body, api.ActorHeader, actor, "If-Match", etag)
+}
+
+func TestNamesOfOperationsAreIDsLikeOthers(t *testing.T) {
+	onSQLite(t, func(t *testing.T, s *service) {
+		for _, id := range []string{"export", "import", "publish", "withdraw", "queue", "due", "candidates", "records", "undo"} {
+			s.curate("import", listingLine(id, ""))
+			shown := s.operate("ann", "GET", "records/"+id, "")
+			detail := servicetest.Read[api.ListingDetail](shown)
+			require.Equal(t, id, detail.Record.ID)
+			require.Equal(t, http.StatusOK, s.edit("ann", id, shown.Header.Get("ETag"), string(detail.Listing)).Status)
+			require.Equal(t, id, s.sheetFor("ann", id).Record.ID)
+		}
+	})
 }
 
 func TestEditNeedsTheCurrentVersion(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", `,"visibility":"published","curation":{"contact":"jo@x.example","notes":""}`))
-		shown := s.operate("ann", "GET", "listings/x", "")
+		shown := s.operate("ann", "GET", "records/x", "")
 		etag := shown.Header.Get("ETag")
 		detail := servicetest.Read[api.ListingDetail](shown)
 		require.Equal(t, `"`+detail.Version+`"`, etag)
@@ -53,7 +66,7 @@ func TestEditNeedsTheCurrentVersion(t *testing.T) {
 		}
 		require.Equal(t, 1, applied, "only one of several edits of one version can succeed")
 
-		shown = s.operate("ann", "GET", "listings/x", "")
+		shown = s.operate("ann", "GET", "records/x", "")
 		etag = shown.Header.Get("ETag")
 		same := s.edit("ann", "x", etag, string(servicetest.Read[api.ListingDetail](shown).Listing))
 		require.Equal(t, 200, same.Status)
@@ -73,18 +86,18 @@ func TestEditNeedsTheCurrentVersion(t *testing.T) {
 			require.False(t, report.Applied)
 			require.Contains(t, strings.Join(report.Problems, "\n"), problem)
 		}
-		require.Equal(t, 400, s.operate("ann", "PUT", "listings/x", changed).Status, "an edit without If-Match")
+		require.Equal(t, 400, s.operate("ann", "PUT", "records/x", changed).Status, "an edit without If-Match")
 		require.Equal(t, 400, s.edit("ann", "x", etag, "").Status)
 		require.Equal(t, 400, s.edit("ann", "x", etag, `{"format":"opportunity-listings","version":1}`).Status, "want a listing")
 		require.Equal(t, 404, s.edit("ann", "y", etag, strings.Replace(changed, `"id":"x"`, `"id":"y"`, 1)).Status)
-		require.Equal(t, etag, s.operate("ann", "GET", "listings/x", "").Header.Get("ETag"))
+		require.Equal(t, etag, s.operate("ann", "GET", "records/x", "").Header.Get("ETag"))
 	})
 }
 
 func TestEditOfNotesKeepsTheListing(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", ""))
-		etag := s.operate("ann", "GET", "listings/x", "").Header.Get("ETag")
+		etag := s.operate("ann", "GET", "records/x", "").Header.Get("ETag")
 		got := s.edit("ann", "x", etag, listingLine("x", `,"curation":{"contact":"jo@x.example","notes":"Calls only."}`))
 		require.Equal(t, []string{"curation"}, servicetest.Read[api.EditReport](got).Fields)
 		again := s.edit("ben", "x", got.Header.Get("ETag"), listingLine("x", ""))
@@ -98,7 +111,7 @@ func TestDryRunOfAnEditShowsItsConsequences(t *testing.T) {
 		s.curate("import", listingLine("x", `,"visibility":"published"`))
 		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x", submission(t, s.sheetFor("ann", "x"), ""))
 		s.clock.Advance(time.Minute)
-		shown := s.operate("ann", "GET", "listings/x", "")
+		shown := s.operate("ann", "GET", "records/x", "")
 		etag := shown.Header.Get("ETag")
 		body := strings.NewReplacer(`"startingCost":""`, `"startingCost":"10 CAD"`, `"summary":"Work."`, `"summary":"Other work."`).
 			Replace(string(servicetest.Read[api.ListingDetail](shown).Listing))
@@ -112,7 +125,7 @@ func TestDryRunOfAnEditShowsItsConsequences(t *testing.T) {
 		require.Equal(t, []string{"startingCost"}, report.Material)
 		require.True(t, report.Change.NeedsReview)
 		require.Equal(t, `"10 CAD"`, string(report.Change.Fields[0].New))
-		require.Equal(t, etag, s.operate("ann", "GET", "listings/x", "").Header.Get("ETag"), "a dry run changed the listing")
+		require.Equal(t, etag, s.operate("ann", "GET", "records/x", "").Header.Get("ETag"), "a dry run changed the listing")
 
 		invalid := servicetest.Read[api.EditReport](dry(etag, strings.Replace(body, `"sources":[`, `"sources":[{"url":"x","checkedAt":null},`, 1)))
 		require.Contains(t, strings.Join(invalid.Problems, "\n"), "sources[0].url")
@@ -201,7 +214,7 @@ func TestChangesSayWhoDidWhat(t *testing.T) {
 		for _, wrong := range []string{"?since=now", "?until=now", "?action=deleted", "?before=-1", "?listing=X", "?actor=%ff", "?x=1"} {
 			require.Equal(t, 400, s.operate("ann", "GET", "changes"+wrong, "").Status, wrong)
 		}
-		detail := operated[api.ListingDetail](s, 200, "ann", "GET", "listings/x", "")
+		detail := operated[api.ListingDetail](s, 200, "ann", "GET", "records/x", "")
 		require.Equal(t, "site closed", detail.Changes[0].Reason)
 		var listed struct{ Visibility string }
 		require.NoError(t, json.Unmarshal(detail.Listing, &listed))

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"errors"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/feed"
@@ -24,9 +23,6 @@ func summaries(history *peer.Client, listings *store.Store) feed.Copy[api.Encode
 			var page api.SummaryFeed
 			if err := history.Get(ctx, "/internal/v1/summaries"+query, &page); err != nil {
 				return p, err
-			}
-			if page.Rules < api.SummaryRules {
-				return p, errors.New("history sent summaries of older rules: upgrade history")
 			}
 			return feed.Page[api.EncodedSummary]{Changes: page.Summaries, Mark: page.Mark, StartOver: page.StartOver}, nil
 		},

@@ -95,29 +95,6 @@ func TestHistoryOutage(t *testing.T) {
 	})
 }
 
-// TestSummariesOfOlderRulesAreRejected covers a rolling upgrade in which catalog is upgraded before history.
-func TestSummariesOfOlderRulesAreRejected(t *testing.T) {
-	onSQLite(t, func(t *testing.T, s *service) {
-		s.curate("import", listingLine("x", `,"visibility":"published"`))
-		storetest.Eventually(t, "x is served", func() bool { return s.list(api.Commercial, "/api/jobs").Pagination.Total == 1 })
-		at := startTime.Add(-time.Hour)
-		summary := api.Summary{Slug: "x", LastCheckedAt: &at, ReviewCount: 1, LastOutcome: api.OutcomeVerified}
-		s.history.mu.Lock()
-		s.history.rulesBehind = 1
-		s.history.mu.Unlock()
-		s.history.add(summary)
-		storetest.Eventually(t, "old summaries are rejected", func() bool { return strings.Contains(s.Log.String(), "summaries of older rules") })
-		require.Equal(t, api.Unverified, s.list(api.Commercial, "/api/jobs").Data[0].Verification.Status)
-
-		s.history.mu.Lock()
-		s.history.rulesBehind, s.history.summaries[0].LastOutcome = 0, api.OutcomeNeedsReview
-		s.history.mu.Unlock()
-		storetest.Eventually(t, "summaries of the upgraded history are applied", func() bool {
-			return s.list(api.Commercial, "/api/jobs").Data[0].Verification.Status == api.NeedsReview
-		})
-	})
-}
-
 func TestUnreadableDocumentHidesOnlyItsListing(t *testing.T) {
 	schema.OnBothDatabases(t, func(t *testing.T, address string) {
 		s := start(t, address)

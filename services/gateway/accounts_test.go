@@ -238,7 +238,7 @@ func TestGuessing(t *testing.T) {
 	require.Equal(t, map[int]int{200: 1, 401: n}, statuses)
 }
 
-// Without the list of keys, as with an authquota of an older release, guesses are looked up within the limit of their network and get
+// Without the list of keys, guesses are looked up within the limit of their network and get
 // 503 beyond it. A cached key is not affected.
 func TestGuessingWithoutKeyList(t *testing.T) {
 	w, c := newEnvironment(t), newClock()

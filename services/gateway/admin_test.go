@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -226,7 +227,7 @@ func TestSettings(t *testing.T) {
 	for name, bad := range map[string]string{
 		"OPPORTUNITY_PUBLIC_URL": publicURL + "/", "OPPORTUNITY_CATALOG_URL": "127.0.0.1:1", "OPPORTUNITY_KEY_PEPPERS": "0707secret",
 		"OPPORTUNITY_OPERATOR_TOKENS": "ann:short", "OPPORTUNITY_TRUSTED_PROXIES": "10.0.0.0", "OPPORTUNITY_SERVICE_CAPACITY": "0",
-		"OPPORTUNITY_PEER_TOKENS": "catalog:short", "OPPORTUNITY_INTERNAL_TOKENS": "short",
+		"OPPORTUNITY_PEER_TOKENS": "catalog:short",
 	} {
 		err := gateway.Main(t.Context(), func(n string) (string, bool) {
 			if n == name {
@@ -241,8 +242,18 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	err := gateway.Main(t.Context(), func(n string) (string, bool) { v, ok := good[n]; return v, ok }, []string{"check"})
-	for _, missing := range []string{"redis", "catalog", "history", "authquota"} {
-		require.ErrorContains(t, err, missing+":")
+	for _, missing := range []string{"redis: 127.0.0.1:6379", "catalog: http://127.0.0.1:1", "history: http://127.0.0.1:2", "authquota: http://127.0.0.1:3"} {
+		require.ErrorContains(t, err, missing+": ")
 	}
 	require.ErrorContains(t, gateway.Main(t.Context(), nil, nil), "usage")
+
+	w := newEnvironment(t)
+	good["OPPORTUNITY_REDIS_URL"], good["OPPORTUNITY_AUTHQUOTA_URL"] = w.redis.URL, w.authquota.URL
+	good["OPPORTUNITY_CATALOG_URL"], good["OPPORTUNITY_HISTORY_URL"] = w.catalog.URL, w.history.URL
+	check := func() error {
+		return gateway.Main(t.Context(), func(n string) (string, bool) { v, ok := good[n]; return v, ok }, []string{"check"})
+	}
+	require.NoError(t, check())
+	good["OPPORTUNITY_KEY_PEPPERS"] = hex.EncodeToString(otherPepper)
+	require.ErrorContains(t, check(), "OPPORTUNITY_KEY_PEPPERS of gateway and authquota differ")
 }

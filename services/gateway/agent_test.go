@@ -134,6 +134,30 @@ func TestAgentNeedsAKeyOnlyForCalls(t *testing.T) {
 	require.Contains(t, gw.message(t, search, bearer).body, "revoked_api_key")
 }
 
+func TestAgentResponsesHaveTheIDOfTheirMessage(t *testing.T) {
+	w := newEnvironment(t)
+	gw := w.start()
+	for _, id := range []string{`0`, `-7`, `999999999999999`, `"a"`, `""`, `"\ud83d\ude00\u003c"`, `"9007199254740993"`} {
+		for method, code := range map[string]string{"ping": "", "nothing/here": `"code":-32601`, "tools/call": `"code":-32`} {
+			a := gw.message(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"`+method+`"}`, nil)
+			var got struct{ ID any }
+			var want any
+			require.NoError(t, json.Unmarshal([]byte(a.body), &got), a.body)
+			require.NoError(t, json.Unmarshal([]byte(id), &want))
+			require.Equal(t, want, got.ID, a.body)
+			require.Contains(t, a.body, code)
+		}
+	}
+	for _, id := range []string{`1.5`, `9007199254740993`, `null`, `1e400`} {
+		a := gw.message(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`, nil)
+		require.Equal(t, http.StatusBadRequest, a.status)
+		require.Contains(t, a.body, `"id":null,"error":{"code":-32600,"message":"the id is `+id)
+	}
+	a := gw.message(t, `{"jsonrpc":"2.0","method":"notifications/nothing"}`, nil)
+	require.Equal(t, http.StatusAccepted, a.status)
+	require.Empty(t, a.body)
+}
+
 func TestAgentEndpointRejects(t *testing.T) {
 	w := newEnvironment(t)
 	gw := w.start()

@@ -31,7 +31,7 @@ type fakeAuthquota struct {
 	mu           sync.Mutex
 	byDigest     map[string]*api.Principal
 	digests      []string       // keys of byDigest in the order of addition
-	unlisted     bool           // the list of digests is unavailable, as in an older release
+	unlisted     bool           // the list of digests is unavailable
 	ledger       map[string]any // by account
 	lookups      int
 	pages        []*http.Request // received page requests
@@ -39,7 +39,7 @@ type fakeAuthquota struct {
 	page         http.HandlerFunc
 	usage        map[usageKey]int // received calls
 	batches      map[string]int   // received copies of each batch, by id
-	tiers        []api.TierLimits
+	shared       api.SharedSettings
 	logged       []api.LoggedRequest
 	losesReplies bool // accepts usage batches without a reply
 	down         bool
@@ -51,14 +51,15 @@ type usageKey struct {
 }
 
 func newAuthquota(t testing.TB, counters *redis.Client) *fakeAuthquota {
-	a := &fakeAuthquota{t: t, counters: counters, tiers: api.DefaultLimits(), byDigest: map[string]*api.Principal{}, usage: map[usageKey]int{}, batches: map[string]int{},
+	a := &fakeAuthquota{t: t, counters: counters, byDigest: map[string]*api.Principal{}, usage: map[usageKey]int{}, batches: map[string]int{},
 		ledger: map[string]any{counter.ServiceField: 0},
+		shared: api.SharedSettings{Tiers: api.DefaultLimits(), Peppers: apikey.Fingerprints([][]byte{pepper})},
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /internal/v1/principals", a.principal)
 	mux.HandleFunc("GET /internal/v1/key-digests", a.keyDigests)
 	mux.HandleFunc("POST /internal/v1/usage/{day}/restore", a.restore)
-	mux.HandleFunc("GET /internal/v1/tiers", a.tierTable)
+	mux.HandleFunc("GET /internal/v1/settings", a.settings)
 	mux.HandleFunc("GET /internal/v1/served", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode([]api.DayServed{{Day: counter.DayOf(time.Now()), Calls: 4, Failed: 1}})
 	})
@@ -143,13 +144,13 @@ func (a *fakeAuthquota) restore(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func (a *fakeAuthquota) tierTable(w http.ResponseWriter, r *http.Request) {
+func (a *fakeAuthquota) settings(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.down || r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Gateway) {
 		panic(http.ErrAbortHandler)
 	}
-	_ = json.NewEncoder(w).Encode(a.tiers)
+	_ = json.NewEncoder(w).Encode(a.shared)
 }
 
 // receive decodes a batch. It reports false for a batch without the internal token, and drops the connection while authquota is down.

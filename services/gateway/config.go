@@ -38,6 +38,7 @@ type Config struct {
 	OlderKeys       string   `env:"OPPORTUNITY_OLDER_KEYS" doc:"Form of keys that an earlier system issued, as a regular expression (RE2) for the whole key. The hashes of such keys are imported by operators. Empty: such keys are rejected as malformed. Keys that begin with oda_ never match. Set the same value for gateway and authquota, which warns when an import contains keys that the gateway rejects."`
 	OperatorTokens  []string `env:"OPPORTUNITY_OPERATOR_TOKENS" doc:"Secret. Operator tokens of at least 32 characters, comma-separated, each as name:role:token, name:token or token. The audit log records the name. The role is admin, curator, publisher or support; without a role it is admin. A token without a name is shared: the audit log records operator, and the name that the user sends in parentheses. Empty: operator commands are disabled."`
 	ServiceCapacity int      `env:"OPPORTUNITY_SERVICE_CAPACITY" envDefault:"50000" doc:"Limit of calls per UTC day for all accounts together."`
+	BaseTierShare   int      `env:"OPPORTUNITY_BASE_TIER_SHARE" envDefault:"100" doc:"Largest share of that capacity that accounts of the free tier may use together, in percent. 100: no limit of its own. Set less where everyone can create an account, so that free accounts cannot use the capacity of paying ones."`
 	TrustedProxies  []string `env:"OPPORTUNITY_TRUSTED_PROXIES" doc:"Address ranges of trusted proxies, such as 10.0.0.0/8, comma-separated. Their X-Forwarded-For sets the client address, and their trace headers are continued. Behind an unlisted proxy all clients share one address, and the limits on failed sign-ins and unknown keys apply to all of them together."`
 
 	Contact         string `env:"OPPORTUNITY_CONTACT" doc:"Contact of the operator on pages and in mails: an email address or an https URL."`
@@ -48,8 +49,14 @@ type Config struct {
 
 	AdminListener net.Listener     `env:"-"` // if not nil, replaces AdminListen
 	Filled        func() error     `env:"-"` // if not nil, part of the admin /readyz: returns an error until the data of the first start is imported
+	Notes         []string         `env:"-"` // part of the admin /readyz
 	Now           func() time.Time `env:"-"` // if not nil, replaces time.Now
 	RedisNow      func() time.Time `env:"-"` // if not nil, replaces the Redis clock, which must show the same time to all gateways
+}
+
+// baseCapacity returns the calls per UTC day for all accounts of the base tier together.
+func (c Config) baseCapacity() int {
+	return max(1, c.ServiceCapacity/100*c.BaseTierShare+c.ServiceCapacity%100*c.BaseTierShare/100)
 }
 
 // Validate returns an error that names every invalid setting.
@@ -81,6 +88,9 @@ func (c Config) Validate() error {
 	}
 	if c.ServiceCapacity < 1 {
 		errs = append(errs, errors.New("OPPORTUNITY_SERVICE_CAPACITY must be at least 1"))
+	}
+	if c.BaseTierShare < 1 || c.BaseTierShare > 100 {
+		errs = append(errs, fmt.Errorf("OPPORTUNITY_BASE_TIER_SHARE is %d: use a percentage from 1 to 100", c.BaseTierShare))
 	}
 	return errors.Join(errs...)
 }

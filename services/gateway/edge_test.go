@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
@@ -427,4 +428,28 @@ func TestConnectionEndsAfterARejectedBody(t *testing.T) {
 		require.Contains(t, string(all), want)
 		require.Equal(t, 1, strings.Count(string(all), "HTTP/1.1 "), "%s", all)
 	}
+}
+
+func TestFreeTierUsesOnlyItsShareOfTheCapacity(t *testing.T) {
+	w := newEnvironment(t)
+	gw := w.start(func(cfg *gateway.Config) { cfg.ServiceCapacity, cfg.BaseTierShare = 9, 50 })
+	limits := api.Limits{PerMinute: 9, PerDay: 9}
+	tier := func(account string, tier api.Tier) apikey.Key {
+		key := w.authquota.issue(account, limits)
+		w.authquota.change(key, func(p *api.Principal) { p.Tier = tier })
+		return key
+	}
+	one, other, paying := tier("acc_a", api.BaseTier), tier("acc_b", api.BaseTier), tier("acc_c", api.Developer)
+	for range 2 {
+		require.Equal(t, 200, gw.get(t, one).status)
+		require.Equal(t, 200, gw.get(t, other).status)
+	}
+	a := gw.get(t, one)
+	require.Equal(t, 429, a.status)
+	require.Equal(t, "service_capacity_reached", a.code(t))
+	require.Contains(t, a.body, "Daily capacity of the free tier reached")
+	for range 5 {
+		require.Equal(t, 200, gw.get(t, paying).status)
+	}
+	require.Contains(t, gw.get(t, paying).body, "Daily capacity reached")
 }

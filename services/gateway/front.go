@@ -2,9 +2,7 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -51,16 +49,11 @@ func (h *healthPage) refresh(ctx context.Context) error {
 	return h.pages.ShowHealth(health)
 }
 
-// refreshServed returns the refresh of the days on the status page. While authquota is unavailable, or of a release without them, the page
-// keeps the last ones.
+// refreshServed returns the refresh of the days on the status page. While authquota is unavailable, the page keeps the last ones.
 func refreshServed(pages *docs.Site, authquota *peer.Client) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var days []api.DayServed
-		err := authquota.Get(ctx, "/internal/v1/served", &days)
-		if failed := new(peer.StatusError); errors.As(err, &failed) && failed.Status == http.StatusNotFound {
-			return nil
-		}
-		if err != nil {
+		if err := authquota.Get(ctx, "/internal/v1/served", &days); err != nil {
 			return service.UnlessReported(err)
 		}
 		return pages.ShowServed(days)

@@ -40,7 +40,7 @@ var definition = service.Definition[Config]{
 	Base: func(c Config) service.Base {
 		return service.Base{
 			Server: c.Server, Telemetry: c.Telemetry, Peers: c.Peers, Now: c.Now,
-			Ports: []server.Port{{Name: adminPort, Address: c.AdminListen, Listener: c.AdminListener}},
+			Ports: []server.Port{{Name: adminPort, Setting: "OPPORTUNITY_ADMIN_LISTEN", Address: c.AdminListen, Listener: c.AdminListener}},
 		}
 	},
 }
@@ -91,7 +91,7 @@ func start(r *service.Runtime, cfg Config) error {
 	authquota := peer.New(cfg.AuthquotaURL, cfg.Tokens.For(peer.Authquota), r.Transport(forwarding, peer.Authquota))
 	keys = newKeys(cfg, authquota, r)
 	recorder := newRecorder(authquota, r.Telemetry)
-	shown := newFigures(cfg, pages, authquota)
+	settings := &shared{cfg: cfg, pages: pages, fetch: fetchSettings(authquota), outdated: keys.NewTerm, now: r.Now}
 	limiter := newLimiter(cfg, counters, r)
 	agents, err := agent.New(cfg.PublicURL, r.Log)
 	if err != nil {
@@ -103,7 +103,7 @@ func start(r *service.Runtime, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	ready := newReady(r, cfg, counters, shown)
+	ready := newReady(r, cfg, counters, settings)
 	admin, err := newAdmin(cfg, r.Transport(r.Connections(), "operator"), ready, errorWriter) // no response timeout: operators send whole files
 	if err != nil {
 		return err
@@ -118,9 +118,9 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Go("usage batches", recorder.Run)
 	r.Go("keys", func(ctx context.Context) error { return keys.Run(ctx, r.Telemetry) })
 	r.Every(service.Loop{Name: "next day's counters", Interval: admission.OpenInterval, Do: limiter.OpenNextDay})
-	r.Every(service.Loop{Name: "tier table", Interval: tiersRefresh, Retry: tiersRetry, Timeout: tiersTimeout, Do: shown.refresh})
+	settings.watch(r)
 	refreshPages(r, cfg, pages, ready)
-	r.Every(service.Loop{Name: "days on the status page", Interval: servedRefresh, Retry: tiersRetry, Timeout: servedTimeout, Do: refreshServed(pages, authquota)})
+	r.Every(service.Loop{Name: "days on the status page", Interval: servedRefresh, Retry: sharedRetry, Timeout: servedTimeout, Do: refreshServed(pages, authquota)})
 	r.Cleanup(func(ctx context.Context) { // after the drain, to include its requests
 		ctx, cancel := context.WithTimeout(ctx, finalFlushTimeout)
 		defer cancel()
@@ -173,7 +173,7 @@ func newPublic(cfg Config, e edge.Edge, transport http.RoundTripper) (http.Handl
 }
 
 // newReady returns the readiness of the whole API: Redis, every service and the documentation.
-func newReady(r *service.Runtime, cfg Config, counters *redis.Client, shown *figures) *server.Ready {
+func newReady(r *service.Runtime, cfg Config, counters *redis.Client, settings *shared) *server.Ready {
 	ready := new(server.Ready)
 	ready.Add("redis", func(ctx context.Context) error { return counters.Ping(ctx).Err() })
 	for name, base := range cfg.services() {
@@ -191,18 +191,22 @@ func newReady(r *service.Runtime, cfg Config, counters *redis.Client, shown *fig
 			return err
 		})
 	}
-	ready.Add("documentation", shown.ready)
+	for _, note := range cfg.Notes {
+		ready.Note(note)
+	}
+	ready.Add("settings", settings.equal)
+	ready.Add("documentation", settings.documented)
 	if cfg.Filled != nil {
 		ready.Add("first start", func(context.Context) error { return cfg.Filled() })
 	}
 	return ready
 }
 
-func newFigures(cfg Config, pages *docs.Site, authquota *peer.Client) *figures {
-	return &figures{pages: pages, capacity: cfg.ServiceCapacity, fetch: func(ctx context.Context) (tiers []api.TierLimits, err error) {
-		err = authquota.Get(ctx, "/internal/v1/tiers", &tiers)
-		return tiers, err
-	}}
+func fetchSettings(authquota *peer.Client) func(context.Context) (api.SharedSettings, error) {
+	return func(ctx context.Context) (s api.SharedSettings, err error) {
+		err = authquota.Get(ctx, "/internal/v1/settings", &s)
+		return s, err
+	}
 }
 
 func newRecorder(authquota *peer.Client, tel *telemetry.Telemetry) *usage.Recorder {
@@ -224,7 +228,7 @@ func newRecorder(authquota *peer.Client, tel *telemetry.Telemetry) *usage.Record
 func newLimiter(cfg Config, counters *redis.Client, r *service.Runtime) *admission.Limiter {
 	patient := r.Peer("authquota", cfg.AuthquotaURL, cfg.Tokens) // has no response timeout: a restore takes seconds
 	limiter := admission.New(admission.Config{
-		Redis: counters, Budget: cfg.Redis.Budget, Tracer: r.Tracer, Log: r.Log, Capacity: cfg.ServiceCapacity, Now: r.Now, RedisNow: cfg.RedisNow,
+		Redis: counters, Budget: cfg.Redis.Budget, Tracer: r.Tracer, Log: r.Log, Capacity: cfg.ServiceCapacity, BaseCap: cfg.baseCapacity(), Now: r.Now, RedisNow: cfg.RedisNow,
 		Restore: func(ctx context.Context, day string) error {
 			return patient.Post(ctx, "/internal/v1/usage/"+day+"/restore", nil, nil)
 		},
@@ -237,6 +241,13 @@ func newLimiter(cfg Config, counters *redis.Client, r *service.Runtime) *admissi
 			Name: "gateway_service_capacity_used_ratio",
 			Help: "Used share of today's capacity (UTC), as of this replica's latest decision. Take the maximum of all replicas.",
 		}, limiter.Used),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "gateway_base_tier_capacity_requests", Help: "Part of the capacity that all accounts of the free tier together may use per UTC day.",
+		}, func() float64 { return float64(cfg.baseCapacity()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "gateway_base_tier_capacity_used_ratio",
+			Help: "Used share of the free tier's part of today's capacity (UTC), as of this replica's latest decision. Take the maximum of all replicas.",
+		}, limiter.UsedByBase),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "gateway_redis_clock_offset_seconds",
 			Help: "Redis clock minus the clock of this replica, as of its latest call. Alert on more than a few seconds either way.",
@@ -282,14 +293,25 @@ func check(ctx context.Context, r *service.Runtime, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
-	if err := counters.Ping(ctx).Err(); err != nil {
-		errs = append(errs, fmt.Errorf("redis: %w", err))
-	}
+	errs := []error{cfg.Redis.Check(ctx, counters)}
 	for name, base := range cfg.services() {
-		if err := r.CheckPeer(ctx, name, base, cfg.Tokens); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		err := r.CheckPeer(ctx, name, base, cfg.Tokens)
+		if err == nil && name == peer.Authquota {
+			err = checkSettings(ctx, r, cfg)
 		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// checkSettings returns an error that lists the settings that authquota has different.
+func checkSettings(ctx context.Context, r *service.Runtime, cfg Config) error {
+	theirs, err := fetchSettings(r.Peer(peer.Authquota, cfg.AuthquotaURL, cfg.Tokens))(ctx)
+	if err != nil {
+		return err
+	}
+	if found := cfg.compare(theirs); len(found.texts) > 0 {
+		return errors.New(found.String())
+	}
+	return nil
 }

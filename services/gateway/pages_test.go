@@ -215,19 +215,19 @@ func TestStrictTransportOnlyForHTTPS(t *testing.T) {
 	}
 }
 
-func TestCheckpointsArePublic(t *testing.T) {
+func TestLogIsPublic(t *testing.T) {
 	w := newEnvironment(t)
 	gw := w.start()
 	w.redis.Stop()
-	const all, one = "/.well-known/opportunity-history", "/.well-known/opportunity-history/2026-11-20"
-	const heads, tile = one + ".heads", all + "/log/tile/0/x001/067.p/8"
+	const all, one = "/.well-known/opportunity-history", "/.well-known/opportunity-history/log/checkpoint"
+	const proof, tile = all + "/log/proof/x", all + "/log/generations/2-ab/tile/0/x001/067.p/8"
 	w.history.respondWith(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		rw.Header().Set("Cache-Control", "public, max-age=86400")
 		rw.Header().Set("Set-Cookie", "a=b")
 		_, _ = io.Copy(rw, bytes.NewReader([]byte("checkpoint\n")))
 	})
-	for _, path := range []string{all, one, heads, tile} {
+	for _, path := range []string{all, one, proof, tile} {
 		a := gw.do(t, request{path: path, header: http.Header{"Cookie": {"a=b"}, "Authorization": {"Bearer hello"}, "If-None-Match": {`"1"`}}})
 		require.Equal(t, 200, a.status)
 		require.Equal(t, "checkpoint\n", a.body)
@@ -247,11 +247,15 @@ func TestCheckpointsArePublic(t *testing.T) {
 	require.Equal(t, `"1"`, got[0].Header.Get("If-None-Match"))
 	require.Empty(t, got[0].Header.Get("Cookie"))
 	require.Empty(t, got[0].Header.Get("X-Opportunity-Caller"))
+	for _, path := range []string{all + "/1.heads", all + "/1", all + "/2026-11-20"} {
+		require.Equal(t, "not_found", gw.do(t, request{path: path}).code(t))
+	}
+	require.Len(t, w.history.requests(), len(got), "history is not asked")
 	w.history.respondWith(respond(404, `{"error":{"code":"not_found"}}`))
 	require.Equal(t, "not_found", gw.do(t, request{path: one}).code(t))
 	w.history.respondWith(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	require.Equal(t, "service_unavailable", gw.do(t, request{path: one}).code(t))
-	w.awaitLog(t, `"route":"/.well-known/opportunity-history/{name}","status":200`)
+	w.awaitLog(t, `"route":"/.well-known/opportunity-history/log","status":200`)
 }
 
 // A trailing slash redirects to the page. API paths are exact.

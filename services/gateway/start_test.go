@@ -105,7 +105,7 @@ func (w *environment) startAndStop(adjust ...func(*gateway.Config)) (gw replica,
 		Tokens:    servicetest.Tokens(peer.Gateway),
 		PublicURL: publicURL, CatalogURL: w.catalog.URL, HistoryURL: w.history.URL, AuthquotaURL: w.authquota.URL,
 		Peppers:        []string{hex.EncodeToString(pepper)},
-		OperatorTokens: []string{"ann:" + annsToken, sharedToken}, ServiceCapacity: api.ServiceCapacity, AdminListener: admin,
+		OperatorTokens: []string{"ann:" + annsToken, sharedToken}, ServiceCapacity: api.ServiceCapacity, BaseTierShare: 100, AdminListener: admin,
 	}
 	for _, f := range adjust {
 		f(&cfg)
@@ -206,7 +206,7 @@ func newService(t testing.TB) *service {
 		if r.URL.Path == "/readyz" {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			peer.NewAccess(peer.Catalog, peer.Tokens{}, s.callers, problem.Writer{}).
+			peer.NewAccess(peer.Catalog, s.callers, problem.Writer{}).
 				Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s.ready) })).ServeHTTP(w, r)
 			return
 		}

@@ -35,17 +35,13 @@ var definition = service.Definition[Config]{
 //   - migrate brings the schema up to date.
 //   - check checks the settings, the schema and the connection to the catalog.
 //   - check-links checks the due application links.
-//   - checkpoint signs a checkpoint now.
 //   - prove writes an event with the proof that the log has it.
 //   - recover decides what becomes of a database that was set back; see Recover.
-//   - verify verifies all events against the signed checkpoints. It returns ErrMismatch if they do not match.
+//   - verify verifies all events against the log. It returns ErrMismatch if they do not match.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
 		"check-links": {Load: loadForLinks, Run: func(ctx context.Context, c Config, _ []string) error {
 			return checkLinks(ctx, c, os.Stdout)
-		}},
-		"checkpoint": {Run: func(ctx context.Context, c Config, _ []string) error {
-			return SignNow(ctx, c, os.Stdout)
 		}},
 		"prove": {Load: ProofConfig, Usage: "EVENT_ID", Run: func(ctx context.Context, c Config, args []string) error {
 			if len(args) != 1 {
@@ -78,37 +74,30 @@ func start(r *service.Runtime, cfg Config) error {
 	copied := listings(r.Peer(peer.Catalog, cfg.CatalogURL, cfg.Tokens), listed, r.Registry)
 	guard := r.Guard("verification_events", nil)
 	r.Registry.MustRegister(appended(events), storedMetrics{events, store.NewLinkChecks(r.DB), log})
-	r.Ready.Add("schema", r.SchemaCurrent)
+	r.Ready.Add("schema", r.SchemaReady)
 
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	engine := web.New(problems)
 	httpapi.API{
-		Store: events, Keys: log.Keys, Log: log, CatchUp: copied.CatchUp, PublicURL: cfg.PublicURL, Now: r.Now, RequireQuotes: cfg.RequireQuotes,
+		Store: events, Log: log, CatchUp: copied.CatchUp, PublicURL: cfg.PublicURL, Now: r.Now, RequireQuotes: cfg.RequireQuotes,
 		Summaries: setback.Changes(guard, events.Summaries), VerifyMark: cover(guard, events),
 	}.Routes(engine, problems, &r.Ready)
-	access := peer.NewAccess(peer.History, cfg.Tokens, cfg.Callers, problems)
+	access := peer.NewAccess(peer.History, cfg.Callers, problems)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems))))
 
 	r.WatchPeer(peer.Catalog, cfg.CatalogURL, cfg.Tokens)
 	r.Go("listings feed", func(ctx context.Context) error { return copied.Follow(ctx, r.Log, r.Registry) })
-	return sign(r, log, events, guard)
+	return sign(r, log, guard)
 }
 
 // sign registers the loops that sign checkpoints and have witnesses cosign them.
-func sign(r *service.Runtime, log checkpoint.Log, events *store.Store, guard *setback.Guard) error {
-	daily, witnesses := checkpointFailures(r.Registry), witnessFailures(r.Registry)
+func sign(r *service.Runtime, log checkpoint.Log, guard *setback.Guard) error {
+	witnesses := witnessFailures(r.Registry)
 	if !log.Keys.Signs() {
 		r.Log.Warn("checkpoints disabled: OPPORTUNITY_HISTORY_SIGNING_KEY is not set")
 		return nil
 	}
-	notary := checkpoint.Notary{Store: events, Keys: log.Keys, Now: r.Now, Log: r.Log, Failed: daily.Inc}
-	r.Every(service.Loop{Name: "daily checkpoint", Interval: time.Second, Do: guard.UnlessSetBack(func(ctx context.Context) error {
-		err := notary.SignDaily(ctx)
-		if errors.Is(err, checkpoint.ErrNotSeen) { // soon
-			return nil
-		}
-		return err
-	})})
+	log.Lost = func(ctx context.Context) error { return guard.Claim(ctx, "witness") }
 	r.Every(service.Loop{Name: "log checkpoint", Interval: logInterval, Do: guard.UnlessSetBack(log.Sign)})
 	if len(log.Witnesses) > 0 {
 		r.Every(service.Loop{Name: "witnesses", Interval: logInterval, Retry: 10 * time.Second, Do: guard.UnlessSetBack(func(ctx context.Context) error {
@@ -122,5 +111,5 @@ func sign(r *service.Runtime, log checkpoint.Log, events *store.Store, guard *se
 	return nil
 }
 
-// logInterval is the longest time between the append of an event and its checkpoint of the log, while the catalog is available.
+// logInterval is the longest time between the moment when the catalog has seen an event and its checkpoint of the log.
 const logInterval = 2 * time.Second

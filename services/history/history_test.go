@@ -145,7 +145,7 @@ func TestAppendReportsEveryInvalidLineAndRecordsNothing(t *testing.T) {
 		report := s.append(good, "", line("unlisted", "2026-11-01T00:00:00Z", api.Review, api.OutcomeReachable), "{", `{"slug":"a","id":"x"}`,
 			line("a", "2026-11-21T00:00:00Z", api.Review, api.OutcomeVerified))
 		require.Equal(t, api.AppendReport{Rejected: []api.RejectedLine{
-			{Line: 3, ID: "unlisted", Problems: api.Problems{"outcome: must be one of verified, closed, needs-review", "slug: there is no such listing"}},
+			{Line: 3, ID: "unlisted", Problems: api.Problems{"outcome: must be one of verified, closed, needs-review; \"reachable\" is none", "slug: there is no such listing"}},
 			{Line: 4, Problems: api.Problems{"must be one JSON object: unexpected end of JSON input"}},
 			{Line: 5, ID: "a", Problems: api.Problems{"id: is not a known field"}},
 			{Line: 6, ID: "a", Problems: api.Problems{"checkedAt: must not be in the future: the clock of the service reads 2026-11-20T12:00:00Z"}},
@@ -154,7 +154,7 @@ func TestAppendReportsEveryInvalidLineAndRecordsNothing(t *testing.T) {
 
 		require.Equal(t, api.AppendReport{Applied: true, Appended: 1, Duplicates: 1, Rejected: []api.RejectedLine{}}, s.append(good, good))
 		require.Equal(t, api.AppendReport{Applied: true, Duplicates: 1, Rejected: []api.RejectedLine{}}, s.append(good))
-		require.Equal(t, api.AppendReport{Applied: true, Rejected: []api.RejectedLine{}}, s.append(""))
+		require.Equal(t, api.AppendReport{Rejected: []api.RejectedLine{{Line: 1, Problems: api.Problems{"the file is empty"}}}}, s.append(""))
 		require.Len(t, servicetest.Read[api.EventList](s.get("/api/v1/opportunities/a/history")).Data, 1)
 	})
 }
@@ -204,7 +204,7 @@ func TestSummariesArePulledAfterChanges(t *testing.T) {
 			mark = "&mark=" + page.Mark
 			return apitest.Decoded(page.Summaries)
 		}
-		require.Regexp(t, `^{"rules":2,"summaries":\[\],"mark":"[0-9a-f]{16}\.0\."}$`, s.get("/internal/v1/summaries").Body)
+		require.Regexp(t, `^{"summaries":\[\],"mark":"[0-9a-f]{16}\.0\."}$`, s.get("/internal/v1/summaries").Body)
 		require.Empty(t, pull("?after=0&wait=1ms"))
 		s.catalog.set("a", true)
 		s.catalog.set("b", false)

@@ -28,13 +28,22 @@ var (
 // LinkReport is the result of a run of the link checker. Its String method returns one line of text.
 type LinkReport = linkcheck.Report
 
+func (c Config) linksWithContact() linkcheck.Config {
+	links := c.Links
+	if links.Contact == "" {
+		links.Contact = c.PublicURL + contactPage
+	}
+	return links
+}
+
+// CheckContact returns ErrNoContact if CheckLinks would return it.
+func CheckContact(cfg Config) error { return cfg.linksWithContact().CheckContact() }
+
 // CheckLinks checks every due application link and appends an event for each. It needs the database and the internet, but no peer: it
 // reads the published listings from the copy in the database. When ctx ends it starts no more checks and returns after those in
 // progress are recorded; the other links stay due.
 func CheckLinks(ctx context.Context, cfg Config) (LinkReport, error) {
-	if cfg.Links.Contact == "" {
-		cfg.Links.Contact = cfg.PublicURL + contactPage
-	}
+	cfg.Links = cfg.linksWithContact()
 	transport, err := linkcheck.NewTransport(cfg.Links)
 	if err != nil {
 		return LinkReport{}, err
@@ -55,6 +64,8 @@ func CheckLinks(ctx context.Context, cfg Config) (LinkReport, error) {
 		switch {
 		case errors.Is(err, ErrLinksBusy):
 			r.Log.InfoContext(ctx, "link check skipped: another run is in progress")
+		case err != nil && ctx.Err() != nil:
+			r.Log.InfoContext(ctx, "link check stopped", "report", report.String())
 		case err != nil:
 			r.Log.ErrorContext(ctx, "link check failed", "report", report.String(), "error", err)
 		default:

@@ -1,10 +1,12 @@
 package history_test
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history"
+	"opportunity.internal/services/history/internal/linkcheck"
 )
 
 // site starts a server with the pages of the listings' links and counts its requests.
@@ -126,8 +129,38 @@ func TestCheckLinksAppendsOutcomes(t *testing.T) {
 			}
 			v, ok := settings[name]
 			return v, ok
-		}, []string{"verify"}), "the chains must be valid")
+		}, []string{"verify"}), "the events must match the log")
 	})
+}
+
+func TestStoppedLinkCheckIsNoError(t *testing.T) {
+	c := newCatalog(t)
+	cfg := config(schema.SQLite(t), c.URL)
+	cfg.Now = time.Now
+	ctx, stop := context.WithCancel(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { stop() }))
+	defer server.Close()
+	u, err := url.Parse(server.URL)
+	require.NoError(t, err)
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	require.NoError(t, err)
+	s := run(t, cfg, c)
+	for i, id := range []string{"a", "b"} {
+		c.change(func() {
+			c.states = append(c.states, api.ListingState{Sequence: int64(i + 1), ID: id, Published: true, ApplicationURL: server.URL + "/" + id})
+		})
+		s.record(line(id, "2026-11-01T09:00:00Z", api.Review, api.OutcomeVerified))
+	}
+	var log bytes.Buffer
+	cfg.Telemetry.LogOutput = &log
+	cfg.Links = linkcheck.Config{
+		Gap: time.Millisecond, Concurrency: 1, Timeout: time.Minute, Ports: []uint16{uint16(port)}, TextDays: 1,
+		AllowedNetworks: []string{"127.0.0.1/32"},
+	}
+	_, err = history.CheckLinks(ctx, cfg)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Contains(t, log.String(), "link check stopped")
+	require.NotContains(t, log.String(), "ERROR")
 }
 
 func TestCheckLinksNamesInvalidSettings(t *testing.T) {

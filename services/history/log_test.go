@@ -3,11 +3,14 @@ package history_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"filippo.io/torchwood"
 	"github.com/stretchr/testify/require"
@@ -15,8 +18,10 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history"
 )
 
@@ -38,62 +43,135 @@ func (s *service) awaitLog(events string) {
 	})
 }
 
-// Another implementation verifies the proof of an event that a consumer reads, without knowing anything but the public key.
+// document is the document about the log.
+type document struct {
+	Origin, Checkpoint    string
+	PublicKeys, Witnesses []string
+}
+
+func (s *service) document() document {
+	s.t.Helper()
+	return servicetest.Read[document](s.Do(http.MethodGet, wellKnown, "", "Authorization", ""))
+}
+
+// newest returns the id of the newest event of a record.
+func (s *service) newest(record string) string {
+	s.t.Helper()
+	return servicetest.Read[api.HistorySnapshot](s.Do(http.MethodGet, "/operator/v1/history/"+record, "")).Events[0].ID
+}
+
+// Another implementation verifies the proof of an event that a consumer reads, without knowing
+// anything but the public key.
 func TestEventOfAResponseIsProved(t *testing.T) {
 	signing(t, func(t *testing.T, s *service, cfg history.Config, _ *servicetest.Clock) {
 		s.Do(http.MethodGet, logPath+"/checkpoint", "").RequireError("not_found")
 		s.record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified), line("private", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
 		s.awaitLog("2")
-		storetest.Eventually(t, "the daily checkpoint", func() bool { return s.Do(http.MethodGet, wellKnown, "").Status == http.StatusOK })
-		keys := s.published(wellKnown).Log
-		require.Equal(t, servicetest.PublicURL+logPath+"/checkpoint", keys.Checkpoint)
-		verifier, err := note.NewVerifier(keys.PublicKeys[0])
+		log := s.document()
+		require.Equal(t, servicetest.PublicURL+logPath+"/checkpoint", log.Checkpoint)
+		require.Empty(t, log.Witnesses)
+		verifier, err := note.NewVerifier(log.PublicKeys[0])
 		require.NoError(t, err)
-		require.Equal(t, keys.Origin, verifier.Name())
+		require.Equal(t, log.Origin, verifier.Name())
 
-		id := func(record string) string {
-			events := servicetest.Read[api.HistorySnapshot](s.Do(http.MethodGet, "/operator/v1/history/"+record, "")).Events
-			return events[0].ID
-		}
-		var shown struct{ Data []map[string]any }
+		var shown struct{ Data []json.RawMessage }
 		require.NoError(t, json.Unmarshal([]byte(s.get("/api/v1/opportunities/a/history").Body), &shown))
-		proof := s.text(logPath + "/proof/" + id("a"))
-		extra, err := torchwood.ProofExtraData([]byte(proof))
+		proof := s.text(logPath + "/proof/" + s.newest("a"))
+		leaf, err := torchwood.ProofExtraData([]byte(proof))
 		require.NoError(t, err)
-		var opening map[string]any
-		require.NoError(t, json.Unmarshal(extra, &opening))
-		entry := map[string]any{"event": shown.Data[0], "private": opening["private"], "recordedAt": opening["recordedAt"]}
-		var canonical bytes.Buffer // no text of this event needs more than sorted keys
-		enc := json.NewEncoder(&canonical)
-		enc.SetEscapeHTML(false)
-		require.NoError(t, enc.Encode(entry))
-		policy := torchwood.ThresholdPolicy(2, torchwood.OriginPolicy(keys.Origin), torchwood.SingleVerifierPolicy(verifier))
-		leaf := tlog.RecordHash(bytes.TrimSuffix(canonical.Bytes(), []byte("\n")))
-		require.NoError(t, torchwood.VerifyProof(policy, leaf, []byte(proof)))
-		require.Equal(t, proof, s.text(logPath+"/proof/"+id("a")+"?size=2"))
+		policy := torchwood.ThresholdPolicy(2, torchwood.OriginPolicy(log.Origin), torchwood.SingleVerifierPolicy(verifier))
+		require.NoError(t, torchwood.VerifyProof(policy, tlog.RecordHash(leaf), []byte(proof)))
+		forged := bytes.Replace(leaf, []byte("verified"), []byte("outdated"), 1)
+		require.Error(t, torchwood.VerifyProof(policy, tlog.RecordHash(forged), []byte(proof)))
+		var entry map[string]json.RawMessage
+		require.NoError(t, json.Unmarshal(leaf, &entry))
+		require.Equal(t, []string{"event", "private", "recordedAt"}, slices.Sorted(maps.Keys(entry)))
+		require.JSONEq(t, string(shown.Data[0]), string(entry["event"]))
+		require.NotContains(t, string(leaf), `"ada"`)
+		require.Equal(t, proof, s.text(logPath+"/proof/"+s.newest("a")+"?size=2"))
 
 		for _, path := range []string{
-			"/proof/" + id("private"), "/proof/x", "/proof/" + id("a") + "?size=1", "/tile/0/001", "/tile/0/000", "/tile/0/000.p/3", "/tile/1/000.p/1",
-			"/tile/entries/000", "/tile/data/000", "/tile/63/000", "/tile/-1/000", "/tile/0/x999/x999/x999/999", "/tile/", "/",
+			"/log/proof/" + s.newest("private"), "/log/proof/x", "/log/proof/" + s.newest("a") + "?size=1", "/log/tile/0/001", "/log/tile/0/000",
+			"/log/tile/0/000.p/3", "/log/tile/1/000.p/1", "/log/tile/entries/000", "/log/tile/data/000", "/log/tile/63/000", "/log/tile/-1/000",
+			"/log/tile/0/x999/x999/x999/999", "/log/tile/", "/log/", "/log/generations/2-ab/tile/0/000.p/2", "/log/generations/2-ab/checkpoint", "/1.heads", "/1", "/2026-11-20",
 		} {
-			s.Do(http.MethodGet, logPath+path, "").RequireError("not_found")
+			require.Equal(t, http.StatusNotFound, s.Do(http.MethodGet, wellKnown+path, "").Status, path)
 		}
-		s.Do(http.MethodGet, logPath+"/proof/"+id("a")+"?size=02", "").RequireError("invalid_parameter")
+		s.Do(http.MethodGet, logPath+"/proof/"+s.newest("a")+"?size=02", "").RequireError("invalid_parameter")
 		require.Len(t, s.text(logPath+"/tile/0/000.p/2"), 64)
 		require.Equal(t, s.text(logPath + "/tile/0/000.p/2")[:32], s.text(logPath+"/tile/0/000.p/1"))
-		require.Equal(t, []string{"private", "recordedAt"}, slices.Sorted(maps.Keys(opening)))
 
 		s.catalog.set("a", false)
 		storetest.Eventually(t, "no proof of a withdrawn record", func() bool {
-			return s.Do(http.MethodGet, logPath+"/proof/"+id("a"), "").Status == http.StatusNotFound
+			return s.Do(http.MethodGet, logPath+"/proof/"+s.newest("a"), "").Status == http.StatusNotFound
 		})
-		withdrawn := id("a")
+		withdrawn := s.newest("a")
 		s.Stop()
 		var out bytes.Buffer
 		require.NoError(t, history.Prove(t.Context(), cfg, withdrawn, &out))
-		var bundle api.ProvedEvent
-		require.NoError(t, json.Unmarshal(out.Bytes(), &bundle))
-		require.Equal(t, proof, bundle.Proof)
+		require.Equal(t, proof, out.String())
 		require.ErrorIs(t, history.Prove(t.Context(), cfg, "x", &out), history.ErrNotProved)
+	})
+}
+
+// The tiles of a generation have a path of their own, because caches keep them for a year.
+func TestAGenerationHasItsOwnTiles(t *testing.T) {
+	signing(t, func(t *testing.T, s *service, cfg history.Config, _ *servicetest.Clock) {
+		s.record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
+		s.awaitLog("1")
+		before := s.document()
+		require.Equal(t, "public, max-age=31536000, immutable", s.get(logPath+"/tile/0/000.p/1").Header.Get("Cache-Control"))
+		s.Stop()
+		tel, err := telemetry.Start(t.Context(), "history", telemetry.Config{LogOutput: io.Discard})
+		require.NoError(t, err)
+		db, err := database.Open(cfg.Database, tel)
+		require.NoError(t, err)
+		require.NoError(t, db.Exec("INSERT INTO generations (id, began_at, begun_by) VALUES ('0123456789abcdef', 2, 'ann')").Error)
+		require.NoError(t, db.Close())
+
+		again := run(t, cfg, s.catalog)
+		again.awaitLog("1")
+		after := again.document()
+		require.NotEqual(t, before.Origin, after.Origin)
+		part := strings.TrimPrefix(after.Origin, before.Origin)
+		require.Regexp(t, "^/2-[0-9a-f]{16}$", part)
+		part = "/generations" + part
+		require.Equal(t, servicetest.PublicURL+logPath+part+"/checkpoint", after.Checkpoint)
+		require.Equal(t, again.text(logPath+"/checkpoint"), again.text(logPath+part+"/checkpoint"))
+		again.Do(http.MethodGet, logPath+"/tile/0/000.p/1", "").RequireError("not_found")
+		require.Len(t, again.text(logPath+part+"/tile/0/000.p/1"), 32)
+	})
+}
+
+func TestEveryPublicRouteOfTheLogIsSmall(t *testing.T) {
+	signing(t, func(t *testing.T, s *service, _ history.Config, _ *servicetest.Clock) {
+		large := func(sources int) string {
+			urls := make([]string, sources)
+			for i := range urls {
+				urls[i] = fmt.Sprintf("https://a.example/%03d/%s", i, strings.Repeat("x", 2000))
+			}
+			text, err := json.Marshal(map[string]any{
+				"slug": "a", "checkedAt": "2026-11-10T00:00:00Z", "checkType": api.LinkCheck, "outcome": api.OutcomeReachable, "sourceUrls": urls,
+			})
+			require.NoError(t, err)
+			return string(text)
+		}
+		report := servicetest.Read[api.AppendReport](s.Do(http.MethodPost, "/operator/v1/events/append", large(32)))
+		require.False(t, report.Applied)
+		require.Contains(t, report.Rejected[0].Problems[0], "want at most 64000")
+		lines := []string{large(31)}
+		for i := range 300 {
+			lines = append(lines, line("a", now.Add(-time.Duration(i)*time.Hour).Format(time.RFC3339), api.LinkCheck, api.OutcomeReachable))
+		}
+		s.record(lines...)
+		s.awaitLog("301")
+		all := servicetest.Read[api.HistorySnapshot](s.Do(http.MethodGet, "/operator/v1/history/a", "")).Events
+		at := slices.IndexFunc(all, func(e api.RecordedEvent) bool { return len(e.SourceURLs) > 30 })
+		sizes := map[string]int{}
+		for _, path := range []string{"", "/log/checkpoint", "/log/tile/0/000", "/log/tile/1/000.p/1", "/log/proof/" + all[at].ID} {
+			sizes[path] = len(s.text(wellKnown + path))
+			require.LessOrEqual(t, sizes[path], 100_000, path)
+		}
+		require.Greater(t, sizes["/log/proof/"+all[at].ID], 80_000)
 	})
 }

@@ -17,14 +17,12 @@ var (
 	linkRunEnd      = prometheus.NewDesc("history_link_run_end_timestamp_seconds", "End of the last run of the link checker.", nil, nil)
 	linkSuccess     = prometheus.NewDesc("history_link_run_success_timestamp_seconds",
 		"End of the last run of the link checker that checked every due link.", nil, nil)
-	lastCheckpoint = prometheus.NewDesc("history_checkpoint_timestamp_seconds", "Time of the newest checkpoint.", nil, nil)
-	signedEvents   = prometheus.NewDesc("history_checkpoint_events", "Events that the newest checkpoint covers.", nil, nil)
-	loggedEvents   = prometheus.NewDesc("history_log_checkpoint_events", "Events that the published checkpoint of the log covers.", nil, nil)
-	loggedLag      = prometheus.NewDesc("history_log_lag_seconds", "Age of the oldest event that the published checkpoint of the log does not cover, 0 if it covers all.", nil, nil)
+	loggedEvents = prometheus.NewDesc("history_log_checkpoint_events", "Events that the published checkpoint of the log covers.", nil, nil)
+	loggedLag    = prometheus.NewDesc("history_log_lag_seconds", "Age of the oldest event that the published checkpoint of the log does not cover, 0 if it covers all.", nil, nil)
 )
 
-// storedMetrics collects metrics of the link checker and the checkpoints from the database. The link checker runs in short-lived
-// processes that are not scraped, and only one replica makes a checkpoint, so every replica reports the shared state.
+// storedMetrics collects metrics of the link checker and the log from the database. The link checker runs in short-lived
+// processes that are not scraped, and only one replica signs a checkpoint, so every replica reports the shared state.
 type storedMetrics struct {
 	events *store.Store
 	links  store.LinkChecks
@@ -32,7 +30,7 @@ type storedMetrics struct {
 }
 
 func (storedMetrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{linkChecks, linkRunDuration, linkRunEnd, linkSuccess, lastCheckpoint, signedEvents, loggedEvents, loggedLag} {
+	for _, d := range []*prometheus.Desc{linkChecks, linkRunDuration, linkRunEnd, linkSuccess, loggedEvents, loggedLag} {
 		out <- d
 	}
 }
@@ -54,14 +52,10 @@ func (m storedMetrics) Collect(out chan<- prometheus.Metric) {
 			gauge(linkSuccess, unixSeconds(links.SucceededAt))
 		}
 	}
-	if newest, _, err := m.events.LastCheckpoint(ctx); err == nil && newest.Number > 0 {
-		gauge(lastCheckpoint, unixSeconds(newest.Time))
-		gauge(signedEvents, float64(newest.Size))
-	}
 	if !m.log.Keys.Signs() {
 		return
 	}
-	origin, err := m.log.Origin(ctx)
+	origin, _, err := m.log.Origin(ctx)
 	if err != nil {
 		return
 	}
@@ -69,8 +63,8 @@ func (m storedMetrics) Collect(out chan<- prometheus.Metric) {
 	if err != nil {
 		return
 	}
-	if next, err := m.events.Records(ctx, published.Size, 1); err == nil {
-		gauge(loggedEvents, float64(published.Size))
+	if next, err := m.events.Records(ctx, published.N, 1); err == nil {
+		gauge(loggedEvents, float64(published.N))
 		lag := 0.0
 		if len(next) > 0 {
 			lag = max(0, m.log.Now().Sub(time.UnixMicro(next[0].RecordedAt)).Seconds())
@@ -85,14 +79,6 @@ func appended(events *store.Store) prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "history_events_appended_total", Help: "Events recorded by this process, without duplicates.",
 	}, func() float64 { return float64(events.Appended()) })
-}
-
-func checkpointFailures(registry prometheus.Registerer) prometheus.Counter {
-	failures := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "history_checkpoint_failures_total", Help: "Failed attempts of this process to make the daily checkpoint.",
-	})
-	registry.MustRegister(failures)
-	return failures
 }
 
 func witnessFailures(registry prometheus.Registerer) prometheus.Counter {

@@ -50,11 +50,12 @@ func opinionLine(slug string, minute int, remote string) string {
 		slug, minute, apitest.WholeFacts(`{"remote":`+remote+`}`))
 }
 
-// sendOpinion sends a second opinion, based on the drawn review.
-func (s *service) sendOpinion(actor, of, line string) api.ReviewAppended {
+// sendOpinion sends a second opinion, based on the drawn review. same has the facts whose texts mean the same or not.
+func (s *service) sendOpinion(actor, of, line string, same ...map[string]bool) api.ReviewAppended {
 	s.t.Helper()
+	same = append(same, nil)
 	text := strings.TrimSuffix(line, "}") + fmt.Sprintf(`,"lastEventId":%q}`, of)
-	body, err := json.Marshal(api.ReviewAppend{Actor: actor, Review: json.RawMessage(text), SecondOpinionOf: of})
+	body, err := json.Marshal(api.ReviewAppend{Actor: actor, Review: json.RawMessage(text), SecondOpinionOf: of, SameTexts: same[0]})
 	require.NoError(s.t, err)
 	return servicetest.Read[api.ReviewAppended](s.Do(http.MethodPost, "/internal/v1/reviews", string(body)))
 }
@@ -106,6 +107,62 @@ func TestSecondOpinionThatDisagreesNeedsReview(t *testing.T) {
 	})
 }
 
+func TestTextsOfASecondOpinionAreComparedByItsAuthor(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		words := func(line, requirement string) string {
+			return strings.Replace(line, `"requirements":[]`, fmt.Sprintf(`"requirements":[%q]`, requirement), 1)
+		}
+		for same, outcome := range map[bool]api.Outcome{true: api.OutcomeVerified, false: api.OutcomeNeedsReview} {
+			request := s.drawReview(fmt.Sprintf("texts-%t", same))
+			s.review("ann", request.EventID, words(opinionLine(request.ID, 20, "true"), "18 years or older"))
+			opinion := words(opinionLine(request.ID, 30, "true"), "At least 18 years old")
+			asked := s.sendOpinion("ben", request.EventID, opinion)
+			require.False(t, asked.Report.Applied)
+			require.Empty(t, asked.Report.Rejected)
+			require.Equal(t, []api.ComparedTexts{{Fact: "requirements", First: []string{"18 years or older"}, Second: []string{"At least 18 years old"}}}, asked.Report.Texts)
+			require.Equal(t, api.OutcomeVerified, s.reviewHistory(request.ID).Summary.LastOutcome)
+			done := s.sendOpinion("ben", request.EventID, opinion, map[string]bool{"requirements": same})
+			require.True(t, done.Report.Applied)
+			require.Equal(t, outcome, done.Report.Outcome)
+			require.Equal(t, !same, len(done.Report.Disagree) == 1)
+		}
+	})
+}
+
+func TestLaterReviewByTheSameCuratorKeepsTheRequest(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		request := s.drawReview("later")
+		s.record(line(request.ID, "2026-11-19T11:00:00Z", api.LinkCheck, api.OutcomeReachable))
+		history := s.reviewHistory(request.ID)
+		corrected := s.review("ann", history.Events[0].ID, opinionLine(request.ID, 20, "false")).Report.EventID
+		require.Equal(t, request.EventID, s.opinionRequests("ben")[0].EventID)
+		sheet := servicetest.Read[api.ReviewHistory](s.Do(http.MethodGet, "/internal/v1/records/"+request.ID+"?without="+request.EventID, ""))
+		require.Len(t, sheet.Events, 1, "the link check; none of the first curator's reviews")
+		require.Nil(t, sheet.Summary.Facts)
+		require.Equal(t, corrected, sheet.Summary.LastEventID)
+
+		old := s.sendOpinion("ben", request.EventID, opinionLine(request.ID, 30, "false"))
+		require.Len(t, old.Report.Newer, 1, "the link check")
+		require.Equal(t, api.LinkCheck, old.Report.Newer[0].CheckType)
+		body := strings.Replace(opinionLine(request.ID, 30, "false"), `"note"`, fmt.Sprintf(`"lastEventId":%q,"note"`, history.Events[0].ID), 1)
+		text, err := json.Marshal(api.ReviewAppend{Actor: "ben", Review: json.RawMessage(body), SecondOpinionOf: request.EventID})
+		require.NoError(t, err)
+		done := servicetest.Read[api.ReviewAppended](s.Do(http.MethodPost, "/internal/v1/reviews", string(text)))
+		require.True(t, done.Report.Applied, "a review that the sheet does not show is no reason to look again")
+		require.Empty(t, done.Report.Disagree, "it is compared with the corrected review")
+		require.Empty(t, s.opinionRequests("ben"))
+	})
+}
+
+func TestOpinionOnARetractedReviewIsAReview(t *testing.T) {
+	onSQLite(t, func(t *testing.T, s *service) {
+		request := s.drawReview("retracted")
+		s.review("ann", request.EventID, strings.Replace(opinionLine(request.ID, 20, "true"), "verified", "needs-review", 1))
+		done := s.sendOpinion("ben", request.EventID, opinionLine(request.ID, 30, "false"))
+		require.Equal(t, api.OutcomeVerified, done.Report.Outcome)
+	})
+}
+
 func TestReplacedReviewNeedsNoOpinion(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		request := s.drawReview("old")
@@ -119,5 +176,28 @@ func TestReplacedReviewNeedsNoOpinion(t *testing.T) {
 			require.NotEqual(t, request.EventID, r.EventID)
 		}
 		require.False(t, s.sendOpinion("ben", request.EventID, opinionLine(request.ID, 31, "true")).Report.Applied)
+	})
+}
+
+func TestUndoneReviewDoesNotReplaceTheDrawnOne(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		request := s.drawReview("undone")
+		reviewThenUndo := func(actor, newest string, minute int, remote string) (undone string) {
+			review := s.review(actor, newest, opinionLine(request.ID, minute, remote)).Report.EventID
+			body, err := json.Marshal(api.ReviewAppend{Actor: actor, Undoes: review, Review: json.RawMessage(fmt.Sprintf(
+				`{"slug":%q,"checkedAt":"2026-11-19T10:%02d:30Z","checkType":"review","outcome":"needs-review","sourceUrls":[],"facts":null,"note":"","lastEventId":%q}`,
+				request.ID, minute, review))})
+			require.NoError(t, err)
+			return servicetest.Read[api.ReviewAppended](s.Do(http.MethodPost, "/internal/v1/reviews", string(body))).Report.EventID
+		}
+		newest := reviewThenUndo("ann", reviewThenUndo("cy", request.EventID, 20, "true"), 25, "false")
+		require.Equal(t, request.EventID, s.opinionRequests("ben")[0].EventID, "the review is in effect again")
+
+		body := strings.Replace(opinionLine(request.ID, 30, "false"), `"note"`, fmt.Sprintf(`"lastEventId":%q,"note"`, newest), 1)
+		text, err := json.Marshal(api.ReviewAppend{Actor: "ben", Review: json.RawMessage(body), SecondOpinionOf: request.EventID})
+		require.NoError(t, err)
+		done := servicetest.Read[api.ReviewAppended](s.Do(http.MethodPost, "/internal/v1/reviews", string(text)))
+		require.True(t, done.Report.Applied)
+		require.Equal(t, []string{"remote"}, done.Report.Disagree, "it is compared with the review in effect, not with the undone one")
 	})
 }

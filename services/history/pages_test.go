@@ -160,6 +160,18 @@ func TestCitedPagesAreReadEveryDay(t *testing.T) {
 		require.Contains(t, texts.Pages[0].Text, "$18 per hour")
 		require.Empty(t, texts.Pages[0].ReviewedText, "the first review was recorded before any reading")
 		require.Equal(t, http.StatusNotFound, s.Do(http.MethodGet, "/operator/v1/records/nothing/pages", "").Status)
+
+		page := texts.Pages[0]
+		search := api.QuoteSearch{Quotes: []api.Quote{{SourceURL: page.URL, Exact: page.Text}, {SourceURL: page.URL, Exact: "Bananas are blue"}}}
+		body, err := json.Marshal(search)
+		require.NoError(t, err)
+		found := servicetest.Read[api.QuoteFindings](s.Do(http.MethodPost, "/operator/v1/reviews/quotes", string(body))).Readings
+		require.Equal(t, []api.Finding{api.QuotePresent, api.QuoteMissing}, []api.Finding{found[0].Finding, found[1].Finding})
+		body, err = json.Marshal(api.QuoteSearch{Quotes: make([]api.Quote, api.MaxQuoteSearch+1)})
+		require.NoError(t, err)
+		for _, rejected := range []string{string(body), "[]", ""} {
+			require.Equal(t, http.StatusBadRequest, s.Do(http.MethodPost, "/operator/v1/reviews/quotes", rejected).Status)
+		}
 	})
 }
 

@@ -2,7 +2,6 @@ package history_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 	"net/http"
 	"os"
@@ -15,9 +14,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history"
-	"opportunity.internal/services/history/internal/checkpoint"
 )
 
 var signingKey = strings.Repeat("01", 32)
@@ -38,97 +35,23 @@ func signing(t *testing.T, test func(t *testing.T, s *service, cfg history.Confi
 	})
 }
 
-func (s *service) published(path string) checkpoint.Document {
-	s.t.Helper()
-	return servicetest.Read[checkpoint.Document](s.Do(http.MethodGet, path, "", "Authorization", ""))
-}
-
-func TestDailyCheckpointsArePublished(t *testing.T) {
-	signing(t, func(t *testing.T, s *service, cfg history.Config, c *servicetest.Clock) {
-		s.Do(http.MethodGet, wellKnown, "").RequireError("not_found")
-		s.record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified), line("private", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
-		day := func(path string, number int64) checkpoint.Document {
-			t.Helper()
-			storetest.Eventually(t, "the daily checkpoint", func() bool {
-				return s.Do(http.MethodGet, path, "").Status == 200
-			})
-			d := s.published(path)
-			require.Equal(t, number, d.Number)
-			return d
-		}
-		first := day(wellKnown+"/2026-11-20", 1)
-		require.Equal(t, "public, max-age=300", s.get(wellKnown+"/2026-11-20").Header.Get("Cache-Control"))
-
-		c.Advance(50 * time.Hour) // no checkpoint on the 21st
-		s.record(line("a", "2026-11-11T00:00:00Z", api.LinkCheck, api.OutcomeReachable))
-		second := day(wellKnown+"/2026-11-22", 2)
-		require.Equal(t, second, s.published(wellKnown))
-		require.Equal(t, second, s.published(wellKnown+"/2"))
-		require.Equal(t, "public, max-age=86400", s.get(wellKnown+"/2026-11-20").Header.Get("Cache-Control"))
-		require.Equal(t, servicetest.PublicURL+wellKnown+"/1", *second.Previous)
-		require.Nil(t, first.Previous)
-
-		// An auditor needs only the public key.
-		keys, err := checkpoint.ParseKeys(nil, second.PublicKeys)
-		require.NoError(t, err)
-		one, err := keys.Open(first.Checkpoint)
-		require.NoError(t, err)
-		two, err := keys.Open(second.Checkpoint)
-		require.NoError(t, err)
-		require.NoError(t, two.Extends(one, second.Consistency))
-		require.Equal(t, checkpoint.ID(first.Checkpoint), two.Previous)
-		require.EqualValues(t, 2, one.Size)
-		require.EqualValues(t, 2, two.Chains)
-
-		heads := s.Do(http.MethodGet, wellKnown+"/2026-11-20.heads", "", "Authorization", "")
-		require.Equal(t, one.Heads, checkpoint.ID(heads.Body), "the heads hash must be the SHA-256 of the lines")
-		require.Equal(t, 2, strings.Count(heads.Body, "\n"))
-		for _, path := range []string{"", "/1", "/1.heads"} {
-			require.NotContains(t, s.get(wellKnown+path).Body, "private", "no listing may be named")
-			require.Equal(t, 200, s.Do(http.MethodHead, wellKnown+path, "").Status)
-		}
-		for _, path := range []string{"/0", "/3", "/x", "/2026-11-21", "/2026-02-30", "/01", "/1.head", "/" + strings.Repeat("9", 30)} {
-			s.Do(http.MethodGet, wellKnown+path, "").RequireError("not_found")
-		}
-		text := s.Metrics()
-		for _, sample := range []string{
-			"history_checkpoint_timestamp_seconds 1.7", "history_checkpoint_events 3\n", "history_checkpoint_failures_total 0\n",
-		} {
-			require.Contains(t, text, sample)
-		}
-		// A restart makes no second checkpoint of the day.
+func TestVerifyFailsOnMismatch(t *testing.T) {
+	signing(t, func(t *testing.T, s *service, cfg history.Config, _ *servicetest.Clock) {
+		s.record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
+		s.awaitLog("1")
+		text := s.text(logPath + "/checkpoint")
 		s.Stop()
 		var out bytes.Buffer
 		require.NoError(t, history.Verify(t.Context(), cfg, nil, &out))
-		require.Contains(t, out.String(), "3 events of 2 listings; valid checkpoints: 2, the newest covers the first 3 events\neverything matches\n")
-	})
-}
-
-func TestVerifyFailsOnMismatch(t *testing.T) {
-	signing(t, func(t *testing.T, s *service, cfg history.Config, _ *servicetest.Clock) {
-		var out bytes.Buffer
-		require.ErrorContains(t, history.SignNow(t.Context(), cfg, &out), "nothing to sign")
-		s.record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
-		db := servicetest.OpenDatabase(t, cfg.Database.URL)
-		storetest.Eventually(t, "the catalog has seen the event", func() bool {
-			var covered int
-			return db.Raw("SELECT covered FROM generations").Scan(&covered).Error == nil && covered == 1
-		})
-		s.Stop()
-		require.NoError(t, history.SignNow(t.Context(), cfg, &out))
-		require.Regexp(t, `^opportunity-history\n1\n[^\n]{44}\nnumber \d\ntime 2026-11-20T12:00:00Z\nchains 1\nheads [0-9a-f]{64}\nprevious [^\n]+\n\n— opportunity-history [^\n]+\n$`, out.String())
+		require.Equal(t, "1 events of 1 listings; valid checkpoints: 1, the newest covers the first 1 events\neverything matches\n", out.String())
 
 		saved := filepath.Join(t.TempDir(), "saved.txt")
-		require.NoError(t, os.WriteFile(saved, out.Bytes(), 0o600))
-		document, err := json.Marshal(checkpoint.Document{Checkpoint: out.String()})
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(saved+".json", document, 0o600))
+		require.NoError(t, os.WriteFile(saved, []byte(text), 0o600))
 		out.Reset()
-		require.NoError(t, history.Verify(t.Context(), cfg, []string{"--against", saved, "--against", saved + ".json", "--output", "json"}, &out), out.String())
-		require.Contains(t, out.String(), `"fits":true`)
+		require.NoError(t, history.Verify(t.Context(), cfg, []string{"--against", saved, "--output", "json"}, &out), out.String())
+		require.JSONEq(t, `{"fits":true,"events":1,"listings":1,"checkpoints":1,"logged":1,"findings":[],"omitted":0}`, out.String())
 
-		forged := strings.Replace(string(document), `\nnumber `, `\nnumber 9`, 1)
-		require.NoError(t, os.WriteFile(saved, []byte(forged), 0o600))
+		require.NoError(t, os.WriteFile(saved, []byte(strings.Replace(text, "\n1\n", "\n2\n", 1)), 0o600))
 		out.Reset()
 		require.ErrorIs(t, history.Verify(t.Context(), cfg, []string{"--against", saved}, &out), history.ErrMismatch)
 		require.Contains(t, out.String(), "the signature is not valid")
@@ -147,55 +70,32 @@ func TestVerifyFailsOnMismatch(t *testing.T) {
 	})
 }
 
-// To rotate a key, put the new seed first. After the old seed is destroyed its public key stays configured.
+// To rotate a key, put the new seed first. After the old seed is destroyed its public key stays
+// configured.
 func TestCheckpointsOfRetiredKeysStayValid(t *testing.T) {
-	signing(t, func(t *testing.T, s *service, cfg history.Config, c *servicetest.Clock) {
+	signing(t, func(t *testing.T, s *service, cfg history.Config, _ *servicetest.Clock) {
 		s.record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
-		storetest.Eventually(t, "the daily checkpoint", func() bool { return s.Do(http.MethodGet, wellKnown, "").Status == 200 })
-		old := s.published(wellKnown).PublicKeys
+		s.awaitLog("1")
+		old := s.document().PublicKeys
 		require.Len(t, old, 1)
 		s.Stop()
-		c.Advance(24 * time.Hour)
 		cfg.Proof.SigningKeys = []string{strings.Repeat("02", 32)}
 		withoutOldKey := run(t, cfg, s.catalog)
-		storetest.Eventually(t, "no checkpoint follows one with an untrusted signature", func() bool {
-			return strings.Contains(withoutOldKey.Metrics(), "history_checkpoint_failures_total 1\n")
-		})
-		require.Contains(t, withoutOldKey.Metrics(), "history_checkpoint_events 1\n")
+		withoutOldKey.record(line("a", "2026-11-11T00:00:00Z", api.Review, api.OutcomeVerified))
+		withoutOldKey.Do(http.MethodGet, logPath+"/checkpoint", "").RequireError("internal_error")
 		withoutOldKey.Stop()
 		cfg.Proof.PublicKeys = old
 		again := run(t, cfg, s.catalog)
-		storetest.Eventually(t, "the checkpoint of the next day", func() bool { return again.Do(http.MethodGet, wellKnown+"/2026-11-21", "").Status == 200 })
-		require.Len(t, again.published(wellKnown+"/1").PublicKeys, 2)
-		all := again.published(wellKnown).PublicKeys
+		again.awaitLog("2")
+		all := again.document().PublicKeys
+		require.Len(t, all, 2)
 		again.Stop()
 		var out bytes.Buffer
 		require.NoError(t, history.Verify(t.Context(), cfg, nil, &out), out.String())
+		require.Contains(t, out.String(), "valid checkpoints: 2")
 		cfg.Proof.SigningKeys, cfg.Proof.PublicKeys = nil, all
 		require.NoError(t, history.Verify(t.Context(), cfg, nil, &out), "verification must need no secret")
 	})
-}
-
-func TestReplicasMakeOneDailyCheckpoint(t *testing.T) {
-	clock := servicetest.NewClock(now)
-	catalog := newCatalog(t)
-	cfg := config(schema.Postgres(t), catalog.URL)
-	cfg.Proof.SigningKeys, cfg.Now = []string{signingKey}, clock.Now
-	catalog.set("a", true)
-	var replicas []*service
-	for range 3 {
-		replicas = append(replicas, run(t, cfg, catalog))
-	}
-	replicas[0].record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
-	for range 5 {
-		day := clock.Now().Format(time.DateOnly)
-		storetest.Eventually(t, "the daily checkpoint", func() bool { return replicas[0].Do(http.MethodGet, wellKnown+"/"+day, "").Status == 200 })
-		clock.Advance(24 * time.Hour)
-	}
-	for _, r := range replicas {
-		require.LessOrEqual(t, r.published(wellKnown+"/2026-11-24").Number, int64(5))
-		r.Stop()
-	}
 }
 
 func TestKnownAtPastTime(t *testing.T) {
@@ -234,7 +134,7 @@ func TestProofsOfAMissingDatabaseCreateNothing(t *testing.T) {
 	cfg := config("sqlite://"+filepath.Join(dir, "history.db"), "http://127.0.0.1:1")
 	cfg.Proof.SigningKeys = []string{signingKey}
 	require.ErrorContains(t, history.Verify(t.Context(), cfg, nil, io.Discard), "no database")
-	require.ErrorContains(t, history.SignNow(t.Context(), cfg, io.Discard), "no database")
+	require.ErrorContains(t, history.Prove(t.Context(), cfg, "x", io.Discard), "no database")
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, entries)

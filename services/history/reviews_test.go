@@ -13,6 +13,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
 )
 
 // review sends a review as the catalog does.
@@ -105,6 +106,38 @@ func TestQuotesCanBeRequired(t *testing.T) {
 	s.catalog.set("b", true)
 	s.record(line("b", "2026-11-19T10:00:00Z", api.Review, api.OutcomeVerified))
 	require.True(t, s.review("ann", s.reviewHistory("b").Summary.LastEventID, line("b", "2026-11-19T11:00:00Z", api.Review, api.OutcomeNeedsReview)).Report.Applied)
+}
+
+func TestUndoneReviewStaysInTheHistoryOnly(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		s.catalog.set("a", true)
+		first := s.review("ann", "", line("a", "2026-11-19T10:00:00Z", api.Review, api.OutcomeVerified))
+		before := s.reviewHistory("a").Summary
+		second := strings.TrimSuffix(line("a", "2026-11-19T11:00:00Z", api.Review, api.OutcomeClosed), "}") + `,"evidence":{"gone":["https://a.example/faq"]}}`
+		closed := s.review("ann", first.Report.EventID, second).Report.EventID
+		require.NotEmpty(t, s.reviewHistory("a").Summary.Gone)
+
+		undo := api.ReviewAppend{Actor: "ann", Undoes: closed, Review: json.RawMessage(line("a", "2026-11-19T12:00:00Z", api.Review, api.OutcomeNeedsReview))}
+		body, err := json.Marshal(undo)
+		require.NoError(t, err)
+		for range 2 { // repeating it has no further effect
+			require.True(t, servicetest.Read[api.ReviewAppended](s.Do(http.MethodPost, "/internal/v1/reviews", string(body))).Report.Applied)
+		}
+		after := s.reviewHistory("a")
+		require.Equal(t, closed, after.Events[0].Evidence.Undoes)
+		require.Len(t, after.Events, 3)
+		want := before
+		want.HistoryCount, want.Sequence, want.LastEventID = 3, after.Summary.Sequence, after.Summary.LastEventID
+		require.Equal(t, want, after.Summary)
+		public := ""
+		storetest.Eventually(t, "the listing is published", func() bool {
+			got := s.get("/api/v1/opportunities/a/history")
+			public = got.Body
+			return got.Status == http.StatusOK
+		})
+		require.Equal(t, 3, strings.Count(public, `"checkedAt"`))
+		require.NotContains(t, public, "undoes")
+	})
 }
 
 var none = api.Evidence{Quotes: []api.Quote{}, Gone: []string{}, Unopened: []string{}}

@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/service"
@@ -21,7 +19,7 @@ import (
 	"opportunity.internal/services/history/internal/store"
 )
 
-// proofSettings are the settings for the verbs checkpoint and verify.
+// proofSettings are the settings for the verbs that read the log.
 type proofSettings struct {
 	Telemetry telemetry.Config
 	Database  database.Config
@@ -35,54 +33,12 @@ func ProofConfig(lookup func(string) (string, bool)) (Config, error) {
 	return Config{Telemetry: s.Telemetry, Database: s.Database, Proof: s.Proof}, err
 }
 
-// SignNow makes a checkpoint, even if the day already has one, and writes its signed text to out. It waits for the catalog to see the newest
-// event.
-func SignNow(ctx context.Context, cfg Config, out io.Writer) error {
-	if len(cfg.Proof.SigningKeys) == 0 {
-		return errors.New("OPPORTUNITY_HISTORY_SIGNING_KEY is not set")
-	}
-	cfg.Database.Access = database.Existing
-	return definition.Do(ctx, cfg, func(r *service.Runtime) error {
-		events := store.New(r.DB)
-		log, err := cfg.Proof.Log(events, cfg.PublicURL)
-		if err != nil {
-			return err
-		}
-		if err := r.NotSetBack(ctx); err != nil {
-			return err
-		}
-		signer := checkpoint.Notary{Store: events, Keys: log.Keys, Now: r.Now, Log: r.Log}
-		c, made, err := signer.Make(ctx, "")
-		for wait := 0; errors.Is(err, checkpoint.ErrNotSeen) && wait < seenAttempts; wait++ {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(seenInterval):
-			}
-			c, made, err = signer.Make(ctx, "")
-		}
-		if err != nil {
-			return err
-		}
-		if !made {
-			return errors.New("no events recorded: nothing to sign")
-		}
-		_, err = io.WriteString(out, c.Note)
-		return err
-	})
-}
-
-// SignNow tries for five seconds.
-const (
-	seenAttempts = 50
-	seenInterval = 100 * time.Millisecond
-)
-
 // ErrMismatch is the error of Verify after it has written a report with findings.
-var ErrMismatch = errors.New("the history does not match its checkpoints")
+var ErrMismatch = errors.New("the history does not match its log")
 
-// Verify verifies all events against the signed checkpoints in the database and in the files that args name, and writes a report to
-// out. It returns ErrMismatch if the report has findings. It changes nothing and may run while the history is served.
+// Verify verifies all events against the log in the database and the checkpoints in the files that
+// args name, and writes a report to out. It returns ErrMismatch if the report has findings. It
+// changes nothing and may run while the history is served.
 func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error {
 	var saved []audit.Saved
 	flags := flag.NewFlagSet("verify", flag.ContinueOnError)
@@ -107,12 +63,12 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 	var report audit.Report
 	err = definition.Do(ctx, cfg, func(r *service.Runtime) error {
 		s := store.New(r.DB)
-		if len(keys.Public()) == 0 { // without a key every signature would seem invalid
-			last, _, err := s.LastCheckpoint(ctx)
+		if len(keys.Public("")) == 0 { // without a key every signature would seem invalid
+			last, err := s.NewestCheckpoint(ctx, "")
 			if err != nil {
 				return err
 			}
-			if last.Number > 0 || len(saved) > 0 {
+			if last.N > 0 || len(saved) > 0 {
 				return errors.New("no key to verify signatures: set OPPORTUNITY_HISTORY_PUBLIC_KEYS to the public keys of the history")
 			}
 		}
@@ -121,7 +77,7 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 			return err
 		}
 		return s.Audit(ctx, func(source audit.Source) error {
-			report, err = audit.Run(source, keys, saved, lost)
+			report, err = audit.Run(ctx, source, keys, saved, lost)
 			return err
 		})
 	})
@@ -139,13 +95,18 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 	return err
 }
 
-// seenElsewhere returns what others have seen and the database lacks, unless an operator accepted that.
+// seenElsewhere returns what others have seen and the database lacks, unless an operator accepted
+// that.
 func seenElsewhere(ctx context.Context, db *database.DB) (lost []audit.Finding, err error) {
 	claims, err := setback.Store{DB: db}.Claims(ctx)
 	for _, text := range claims {
 		if m, ok := setback.Parse(text); ok {
 			lost = append(lost, audit.Finding{
 				Kind: audit.Missing, Sequence: m.Sequence, ID: m.ID, Message: "the catalog or a gateway has seen this event, which is missing",
+			})
+		} else {
+			lost = append(lost, audit.Finding{
+				Kind: audit.Missing, Message: "a witness has seen a checkpoint of the log that these events do not match",
 			})
 		}
 	}
@@ -155,8 +116,8 @@ func seenElsewhere(ctx context.Context, db *database.DB) (lost []audit.Finding, 
 // ErrNotProved is the error of Prove for an event that cannot be proved; its text says why.
 var ErrNotProved = errors.New("not proved")
 
-// Prove writes an event and the proof that the published checkpoint of the log covers it to out, as JSON with the members event and proof. It
-// changes nothing and may run while the history is served.
+// Prove writes an event with the proof that the published checkpoint of the log covers it to out
+// (C2SP tlog-proof). It changes nothing and may run while the history is served.
 func Prove(ctx context.Context, cfg Config, id string, out io.Writer) error {
 	cfg.Database.Access = database.ReadOnly
 	return definition.Do(ctx, cfg, func(r *service.Runtime) error {
@@ -166,7 +127,7 @@ func Prove(ctx context.Context, cfg Config, id string, out io.Writer) error {
 			return err
 		}
 		log.Now = r.Now
-		newest, err := s.NewestLogCheckpoint(ctx, "")
+		newest, err := s.NewestCheckpoint(ctx, "")
 		if err != nil {
 			return err
 		}
@@ -182,29 +143,19 @@ func Prove(ctx context.Context, cfg Config, id string, out io.Writer) error {
 			return fmt.Errorf("%w: there is no event %s", ErrNotProved, id)
 		}
 		proof, err := log.Prove(ctx, c, record)
-		if errors.Is(err, checkpoint.ErrForm) || errors.Is(err, checkpoint.ErrNotCovered) {
+		if errors.Is(err, checkpoint.ErrNotCovered) {
 			return fmt.Errorf("%w: %w", ErrNotProved, err)
 		}
 		if err != nil {
 			return err
 		}
-		e, err := record.Event()
-		if err != nil {
-			return err
-		}
-		return json.NewEncoder(out).Encode(api.ProvedEvent{Event: e, Proof: proof})
+		_, err = out.Write(proof)
+		return err
 	})
 }
 
-// readSaved reads a saved checkpoint from a file: the published document or only the signed text.
+// readSaved reads a saved checkpoint from a file.
 func readSaved(name string) (audit.Saved, error) {
 	text, err := os.ReadFile(name)
-	if err != nil {
-		return audit.Saved{}, err
-	}
-	var published checkpoint.Document
-	if json.Unmarshal(text, &published) == nil {
-		return audit.Saved{Name: name, Note: published.Checkpoint}, nil
-	}
-	return audit.Saved{Name: name, Note: string(text)}, nil
+	return audit.Saved{Name: name, Note: string(text)}, err
 }

@@ -25,15 +25,27 @@
 
 {{/* Fails with a message in words, which a pattern in the schema would not have. */}}
 {{- define "opportunity.checkAddresses" -}}
-{{- if not (regexMatch `^https?://[^\s/?#@]+(/[^\s?#]*[^\s/?#])?$` .Values.publicURL) -}}
-{{- fail (printf "publicURL must be an http or https URL without a trailing slash, such as https://data.example.com, not %q" .Values.publicURL) -}}
+{{- if not (regexMatch `^https?://[^\s/?#@]+(/[^\s?#]*[^\s/?#])?$` (.Values.publicURL | default "")) -}}
+{{- fail (printf "publicURL must be an http or https URL without a trailing slash, such as https://data.example.com, not %q" (.Values.publicURL | default "")) -}}
 {{- end -}}
-{{- if not (regexMatch `^([^<>]+<[^<>@\s]+@[^<>@\s]+>|[^<>@\s]+@[^<>@\s]+)$` .Values.mailFrom) -}}
-{{- fail (printf "mailFrom must be an address, or a name and the address in angle brackets, such as Data <no-reply@example.com>, not %q" .Values.mailFrom) -}}
+{{- if not (regexMatch `^([^<>]+<[^<>@\s]+@[^<>@\s]+>|[^<>@\s]+@[^<>@\s]+)$` (.Values.mailFrom | default "")) -}}
+{{- fail (printf "mailFrom must be an address, or a name and the address in angle brackets, such as Data <no-reply@example.com>, not %q" (.Values.mailFrom | default "")) -}}
 {{- end -}}
 {{- end -}}
 
-{{/* Takes (list $ "service" $set), where $set has the chart's own settings for this container. */}}
+{{/* GOMEMLIMIT for resources with a memory limit: 90% of it, because the limit counts memory that Go does not manage. */}}
+{{- define "opportunity.memoryLimit" -}}
+{{- $limit := ((. | default dict).limits | default dict).memory -}}
+{{- $limit = kindIs "string" $limit | ternary $limit (toJson $limit) -}}
+{{- $units := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
+{{- $number := regexFind `^[0-9]+(\.[0-9]+)?` $limit -}}
+{{- $unit := trimPrefix $number $limit -}}
+{{- if and $number (hasKey $units $unit) -}}
+{{- mulf 0.9 $number (get $units $unit) | int64 -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Takes (list $ "service" $set $resources), where $set has the chart's own settings for this container. */}}
 {{- define "opportunity.environment" -}}
 {{- $root := index . 0 -}}
 {{- $service := index . 1 -}}
@@ -59,7 +71,8 @@
 {{- $all := dict "OPPORTUNITY_PUBLIC_URL" $root.Values.publicURL -}}
 {{- with $root.Values.telemetry.endpoint -}}{{- $_ := set $all "OTEL_EXPORTER_OTLP_ENDPOINT" . -}}{{- end -}}
 {{- if $root.Values.trustedCA.configMapName -}}{{- $_ := set $all "SSL_CERT_DIR" "/etc/opportunity/trusted-ca" -}}{{- end -}}
-{{- $all = mergeOverwrite $all (deepCopy $root.Values.env) (deepCopy (index $root.Values $service).env) (index . 2) -}}
+{{- with include "opportunity.memoryLimit" (index . 3) -}}{{- $_ := set $all "GOMEMLIMIT" . -}}{{- end -}}
+{{- $all = mergeOverwrite $all (deepCopy ($root.Values.env | default dict)) (deepCopy ((index $root.Values $service).env | default dict)) (index . 2) -}}
 {{- $list := list -}}
 {{- range $name := keys $all | sortAlpha -}}
 {{- $list = append $list (dict "name" $name "value" (index $all $name)) -}}
@@ -91,6 +104,6 @@ OPPORTUNITY_TLS_ACCEPT_PLAINTEXT: "true"
 - name: OPPORTUNITY_DATABASE_URL
   valueFrom:
     secretKeyRef:
-      name: {{ index . 0 }}
+      name: {{ index . 0 | quote }}
       key: OPPORTUNITY_DATABASE_URL
 {{- end -}}

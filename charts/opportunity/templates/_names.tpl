@@ -1,11 +1,14 @@
 {{/* Names and labels. Templates for one service take (list $ "service"). */}}
 
+{{/* A release can have a name that a Service cannot have: with dots, or one that begins with a digit. */}}
 {{- define "opportunity.fullname" -}}
-{{- if contains .Chart.Name .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 40 | trimSuffix "-" -}}
+{{- $name := .Release.Name | replace "." "-" -}}
+{{- if regexMatch "^[0-9]" $name -}}
+{{- $name = printf "%s-%s" .Chart.Name $name -}}
+{{- else if not (contains .Chart.Name $name) -}}
+{{- $name = printf "%s-%s" $name .Chart.Name -}}
 {{- end -}}
+{{- $name | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
 {{/* The name of the objects of one service. */}}
@@ -16,7 +19,7 @@
 {{/* Selects the pods of one component. It must never change, because a Deployment's selector is immutable. */}}
 {{- define "opportunity.selector" -}}
 app.kubernetes.io/name: {{ (index . 0).Chart.Name }}
-app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
@@ -54,11 +57,15 @@ helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version }}
 {{- $root := index . 0 -}}
 {{- $binary := index . 1 -}}
 {{- $own := (index $root.Values (ternary "test" $binary (eq $binary "opportunity"))).image -}}
-{{- $registry := ternary (printf "%s/" $root.Values.image.registry) "" (ne $root.Values.image.registry "") -}}
-{{- $own | default (printf "%sopportunity/%s:%s" $registry $binary ($root.Values.image.tag | default $root.Chart.AppVersion)) -}}
+{{- $registry := $root.Values.image.registry | default "" -}}
+{{- $own | default (printf "%sopportunity/%s:%s" (ternary "" (printf "%s/" $registry) (empty $registry)) $binary ($root.Values.image.tag | default $root.Chart.AppVersion)) -}}
 {{- end -}}
 
-{{/* The host of publicURL. */}}
+{{/* The host of publicURL, for an Ingress or an HTTPRoute, which need a name. */}}
 {{- define "opportunity.host" -}}
-{{- (urlParse .Values.publicURL).host | splitList ":" | first -}}
+{{- $host := (urlParse .Values.publicURL).host | lower | regexFind `^(\[.*\]|[^:]*)` -}}
+{{- if regexMatch `^(\[.*\]|[0-9.]+)$` $host -}}
+{{- fail (printf "publicURL has the address %s: use a host name, because an Ingress or an HTTPRoute cannot have an address" $host) -}}
+{{- end -}}
+{{- $host -}}
 {{- end -}}

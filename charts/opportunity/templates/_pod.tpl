@@ -17,7 +17,7 @@ securityContext: {{- $own.podSecurityContext | default $values.podSecurityContex
 {{- with $values.image.pullSecrets }}
 imagePullSecrets:
   {{- range . }}
-  - name: {{ . }}
+  - name: {{ . | quote }}
   {{- end }}
 {{- end }}
 volumes:
@@ -27,7 +27,7 @@ volumes:
   {{- with $values.trustedCA.configMapName }}
   - name: trusted-ca
     configMap:
-      name: {{ . }}
+      name: {{ . | quote }}
   {{- end }}
 {{- end -}}
 
@@ -60,7 +60,7 @@ labels:
   {{- toYaml . | nindent 2 }}
   {{- end }}
 annotations:
-  opportunity.internal/secrets-revision: {{ $values.secretsRevision | quote }}
+  opportunity.internal/secrets-revision: {{ kindIs "string" $values.secretsRevision | ternary $values.secretsRevision (toJson $values.secretsRevision) | quote }}
   {{- with $values.podAnnotations }}
   {{- toYaml . | nindent 2 }}
   {{- end }}

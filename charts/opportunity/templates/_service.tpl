@@ -34,7 +34,7 @@ spec:
         {{- if ne $root.Values.tls.mode "disabled" }}
         - name: tls
           secret:
-            secretName: {{ include "opportunity.tlsSecretName" . }}
+            secretName: {{ include "opportunity.tlsSecretName" . | quote }}
             defaultMode: 0440
             {{- if eq $service "gateway" }}
             items: [{key: ca.crt, path: ca.crt}] # its ports have no TLS of their own
@@ -62,7 +62,7 @@ spec:
               mountPath: /etc/opportunity/tls
               readOnly: true
             {{- end }}
-          resources: {{- toYaml $values.resources | nindent 12 }}
+          resources: {{- toYaml ($values.resources | default dict) | nindent 12 }}
           {{- include "opportunity.probes" $root | nindent 10 }}
           ports:
             - name: http
@@ -75,7 +75,7 @@ spec:
             {{- end }}
           envFrom:
             - secretRef:
-                name: {{ include "opportunity.secretName" . }}
+                name: {{ include "opportunity.secretName" . | quote }}
             {{- with $values.extraEnvFrom }}{{ toYaml . | nindent 12 }}{{ end }}
           env: {{- include (printf "opportunity.%s.environment" $service) $root | nindent 12 }}
 {{- end -}}
@@ -203,8 +203,8 @@ spec:
         - name: migrate
           args: [migrate]
           {{- include "opportunity.container" . | nindent 10 }}
-          resources: {{- toYaml $root.Values.jobResources | nindent 12 }}
+          resources: {{- toYaml ($root.Values.jobResources | default dict) | nindent 12 }}
           env:
             {{- include "opportunity.databaseURL" (list ($values.migrateSecretName | default (include "opportunity.secretName" .))) | nindent 12 }}
-            {{- include "opportunity.environment" (list $root $service dict) | nindent 12 }}
+            {{- include "opportunity.environment" (list $root $service dict $root.Values.jobResources) | nindent 12 }}
 {{- end -}}

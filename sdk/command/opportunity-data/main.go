@@ -60,7 +60,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	client, err := opportunity.New(
 		opportunity.WithUserAgent("opportunity-data/"+opportunity.Version),
 		opportunity.WithRetryHook(func(r opportunity.Retry) {
-			fmt.Fprintf(log, "%s: waiting for %v\n", r.Err.Code, r.Wait.Round(time.Second))
+			fmt.Fprintf(log, "%v; retrying in %v\n", r.Err, r.Wait.Round(100*time.Millisecond))
 		}),
 	)
 	if err != nil {

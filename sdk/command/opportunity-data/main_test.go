@@ -14,6 +14,9 @@ import (
 	"testing"
 )
 
+// unreviewed is the verification of a record without reviews.
+const unreviewed = `"verification":{"lastCheckedAt":null,"freshUntil":null}`
+
 // list serves records as the only page of the list.
 func list(t *testing.T, records ...string) {
 	t.Helper()
@@ -37,7 +40,7 @@ func serve(t *testing.T, fail bool, records ...string) {
 		if got := r.Header.Get("User-Agent"); !strings.HasPrefix(got, "opportunity-data/") {
 			t.Errorf("got User-Agent %q", got)
 		}
-		_, _ = io.WriteString(w, `{"data":[`+strings.Join(records, ",")+`],"pagination":{"hasMore":false,"next":null}}`)
+		_, _ = io.WriteString(w, `{"data":[`+strings.Join(records, ",")+`],"pagination":{"limit":100,"hasMore":false,"next":null},"meta":{"version":"1"}}`)
 	}))
 	t.Cleanup(server.Close)
 	t.Setenv("OPPORTUNITY_URL", server.URL)
@@ -45,7 +48,8 @@ func serve(t *testing.T, fail bool, records ...string) {
 }
 
 func TestExportKeepsEachFormatUpToDate(t *testing.T) {
-	const a, b = `{"id":"a","summary":"A"}`, `{"id":"b","facts":{"remote":true}}`
+	const a = `{"id":"a","summary":"A",` + unreviewed + `}`
+	const b = `{"id":"b","facts":{"remote":true},` + unreviewed + `}`
 	for _, name := range []string{"copy.db", "copy.csv", "copy.ndjson"} {
 		file := filepath.Join(t.TempDir(), name)
 		for _, records := range [][]string{{a, b}, {b}} {
@@ -141,7 +145,7 @@ func TestViewHasTheValuesOfOtherSDKs(t *testing.T) {
 		t.Fatal(err)
 	}
 	list(t, `{"id":"a","company":{"name":"=HYPERLINK(\"https://evil.example\")"},"facts":{"degreeRequired":false,"requirements":["=1","a;=1"]},`+
-		`"verification":{"status":"verified","freshUntil":"2020-12-04T10:00:00Z"}}`)
+		`"verification":{"status":"verified","lastCheckedAt":null,"freshUntil":"2020-12-04T10:00:00Z"}}`)
 	file := filepath.Join(t.TempDir(), "copy.db")
 	if err := run(t.Context(), []string{"export", file}, io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
@@ -163,8 +167,55 @@ func TestWaitsAreLogged(t *testing.T) {
 	if err := run(t.Context(), []string{"export", filepath.Join(t.TempDir(), "copy.csv")}, io.Discard, &log); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(log.String(), "invalid_response: waiting for ") {
-		t.Errorf("got log %q", &log)
+	if got := log.String(); !strings.HasPrefix(got, "opportunity: invalid_response: ") || !strings.Contains(got, "; retrying in ") {
+		t.Errorf("got log %q", got)
+	}
+}
+
+func TestAddressWithoutServiceIsNamed(t *testing.T) {
+	list(t)
+	t.Setenv("OPPORTUNITY_URL", "http://127.0.0.1:1")
+	var log bytes.Buffer
+	err := run(t.Context(), []string{"export", filepath.Join(t.TempDir(), "copy.csv")}, io.Discard, &log)
+	const want = "no response from http://127.0.0.1:1: dial"
+	if err == nil || !strings.Contains(err.Error(), want) || strings.Count(log.String(), want) != 1 || strings.Contains(log.String(), " 0s") {
+		t.Errorf("got error %v and log %q, want %q in both", err, &log, want)
+	}
+}
+
+// TestCopyIsTheNamedFile exports to names with a meaning in a URI or for SQLite.
+func TestCopyIsTheNamedFile(t *testing.T) {
+	list(t, `{"id":"a",`+unreviewed+`}`)
+	for _, name := range []string{
+		"a#b.db", "a%20b.db", "a b.db", "q?mode=ro.db", "q?vfs=none&x.db", ":memory:.db", "file:x.db", "file:?mode=memory.db", "é;+&=.sqlite", "%.db",
+	} {
+		t.Chdir(t.TempDir())
+		if err := run(t.Context(), []string{"export", name}, io.Discard, io.Discard); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		files, err := filepath.Glob("*")
+		if err != nil || len(files) != 1 || files[0] != name {
+			t.Errorf("%s: got files %q", name, files)
+		}
+	}
+}
+
+func TestBodyThatIsNoListKeepsTheCopy(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "copy.db")
+	list(t, `{"id":"a",`+unreviewed+`}`)
+	if err := run(t.Context(), []string{"export", file}, io.Discard, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	age(t, file)
+	portal := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{}`) }))
+	defer portal.Close()
+	t.Setenv("OPPORTUNITY_URL", portal.URL)
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"export", file}, &out, io.Discard); err == nil || out.Len() != 0 {
+		t.Errorf("got output %q and error %v", &out, err)
+	}
+	if got := query(t, file, "SELECT group_concat(id) FROM records"); got != "a" {
+		t.Errorf("got records %q", got)
 	}
 }
 

@@ -5,6 +5,9 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"net/url"
+	"path/filepath"
+	"strings"
 
 	_ "github.com/glebarez/go-sqlite" // the driver "sqlite"
 
@@ -16,7 +19,13 @@ type sqlite struct{ db *sql.DB }
 
 // openSQLite opens the copy in a database, which may not exist yet.
 func openSQLite(ctx context.Context, file string) (sqlite, error) {
-	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return sqlite{}, err
+	}
+	// A URI, so that no character of the name has a meaning of its own (sqlite.org/uri.html).
+	uri := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(file), "/"), RawQuery: "_pragma=busy_timeout(5000)"}
+	db, err := sql.Open("sqlite", uri.String())
 	if err != nil {
 		return sqlite{}, err
 	}

@@ -11,5 +11,5 @@ func (d CheckDate) Time() (time.Time, error) {
 	return t.UTC(), err
 }
 
-// DateOf returns the CheckDate of a time, for Filter.CheckedAfter.
-func DateOf(t time.Time) CheckDate { return CheckDate(t.UTC().Format(time.RFC3339Nano)) }
+// DateOf returns a time as an Instant, for Filter.CheckedAfter.
+func DateOf(t time.Time) Instant { return Instant(t.UTC().Format(time.RFC3339Nano)) }

@@ -3,7 +3,6 @@ package opportunity
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -48,7 +47,8 @@ type config struct {
 // Option configures a client.
 type Option func(*config)
 
-// WithURL sets the address of the service, such as https://api.example.com. The default is the environment variable OPPORTUNITY_URL.
+// WithURL sets the address of the service, such as https://api.example.com or https://example.com/opportunities. The default is the
+// environment variable OPPORTUNITY_URL.
 func WithURL(address string) Option { return func(c *config) { c.url = address } }
 
 // WithKey sets the API key. The default is the environment variable OPPORTUNITY_KEY.
@@ -116,10 +116,11 @@ func parseBase(address string) (*url.URL, error) {
 		return nil, errors.New("opportunity: address missing: set OPPORTUNITY_URL or use WithURL")
 	}
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
-		return nil, fmt.Errorf("opportunity: invalid address: expected a scheme and a host such as https://api.example.com")
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || strings.ContainsAny(address, "?#") {
+		return nil, errors.New("opportunity: invalid address: expected a scheme, a host and, if any, a path, such as https://api.example.com")
 	}
-	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
+	path := strings.TrimRight(u.EscapedPath(), "/")
+	return url.Parse(u.Scheme + "://" + u.Host + path)
 }
 
 // checkKey rejects what cannot be sent in a header, such as the newline at the end of a file.

@@ -16,7 +16,9 @@ func TestKeyNeverAppearsInErrorsOrPrintedClients(t *testing.T) {
 	const key = "oda_live_topsecret"
 	for _, options := range [][]Option{
 		{WithURL("http://localhost"), WithKey(key + "\n")},
-		{WithURL("http://localhost/path"), WithKey(key)},
+		{WithURL("http://localhost/path?"), WithKey(key)},
+		{WithURL("http://localhost/#top"), WithKey(key)},
+		{WithURL("http://:8080"), WithKey(key)},
 		{WithURL("http://user@localhost"), WithKey(key)},
 		{WithURL("localhost:8080"), WithKey(key)},
 		{WithURL(""), WithKey(key)},
@@ -29,8 +31,8 @@ func TestKeyNeverAppearsInErrorsOrPrintedClients(t *testing.T) {
 	client, err := New(WithURL("http://127.0.0.1:1"), WithKey(key), WithRetryBudget(0))
 	check(t, err)
 	_, err = client.Opportunity(t.Context(), "a")
-	if !HasCode(err, CodeConnectionFailed) {
-		t.Errorf("got error %v, want connection_failed", err)
+	if !HasCode(err, CodeConnectionFailed) || !strings.Contains(err.Error(), "no response from http://127.0.0.1:1: dial") {
+		t.Errorf("got error %v, want connection_failed with the address and the cause", err)
 	}
 	if text := fmt.Sprintf("%v %+v %#v %v", client, client, *client, err); strings.Contains(text, "topsecret") {
 		t.Errorf("printed the key: %s", text)

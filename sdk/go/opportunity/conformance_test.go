@@ -2,10 +2,12 @@ package opportunity
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"net"
@@ -43,7 +45,8 @@ type conformanceCase struct {
 		RetryBudget       *float64
 		Timeout, Deadline float64
 		Cache             int
-		UserAgent         string
+		UserAgent, Path   string
+		Refuse            bool
 	}
 	Copy struct {
 		Records map[string]string
@@ -75,6 +78,8 @@ type exchange struct {
 	Drop    bool
 	Hang    bool
 	Public  bool // without the key
+	Early   int  // interim responses
+	Gzip    bool
 }
 
 func (c conformanceCase) run(t *testing.T) {
@@ -96,10 +101,13 @@ func (c conformanceCase) run(t *testing.T) {
 		c.Exchanges[next].play(t, w, r)
 	}))
 	defer server.Close()
+	if c.Options.Refuse {
+		server.Close()
+	}
 
 	var waits []float64
 	var retries []any
-	options := []Option{WithURL(server.URL), WithKey(key), WithUserAgent(c.Options.UserAgent), WithRetryHook(func(r Retry) {
+	options := []Option{WithURL(server.URL + c.Options.Path), WithKey(key), WithUserAgent(c.Options.UserAgent), WithRetryHook(func(r Retry) {
 		retries = append(retries, map[string]any{"attempt": r.Attempt, "wait": r.Wait.Seconds(), "code": r.Err.Code})
 	})}
 	if c.Options.RetryBudget != nil {
@@ -165,11 +173,20 @@ func (x exchange) play(t *testing.T, w http.ResponseWriter, r *http.Request) {
 	for name, value := range x.Send {
 		w.Header().Set(name, strings.ReplaceAll(value, "{port}", port))
 	}
+	for range x.Early {
+		w.WriteHeader(http.StatusEarlyHints)
+	}
 	if x.Status != 0 {
 		w.WriteHeader(x.Status)
 	}
-	_, _ = w.Write(bytes.ReplaceAll(x.Body, []byte("{port}"), []byte(port)))
-	_, _ = w.Write([]byte(x.Text))
+	var out io.Writer = w
+	if x.Gzip {
+		compressed := gzip.NewWriter(w)
+		defer func() { check(t, compressed.Close()) }()
+		out = compressed
+	}
+	_, _ = out.Write(bytes.ReplaceAll(x.Body, []byte("{port}"), []byte(port)))
+	_, _ = out.Write([]byte(x.Text))
 }
 
 // run makes the call and returns everything that a case can compare.
@@ -193,6 +210,7 @@ func (c conformanceCall) run(ctx context.Context, client *Client, store *memoryS
 			return map[string]any{
 				"ids": each(p.Data, func(o Opportunity) any { return o.ID }), "page": p.Pagination.Page, "total": p.Pagination.Total,
 				"remaining": p.Response.RateLimit.Remaining, "requestId": p.Response.RequestID, "notModified": p.Response.NotModified,
+				"reset": p.Response.RateLimit.Reset,
 				"minuteLimit": map[string]any{
 					"limit": p.Response.MinuteLimit.Limit, "remaining": p.Response.MinuteLimit.Remaining, "reset": p.Response.MinuteLimit.Reset,
 				},

@@ -11,6 +11,20 @@ import (
 	"time"
 )
 
+func TestCellsHaveNoFormulas(t *testing.T) {
+	text, err := os.ReadFile("../../conformance/fixtures/formulas.json")
+	check(t, err)
+	var cases []struct{ Text, Cell string }
+	check(t, json.Unmarshal(text, &cases))
+	for _, c := range cases {
+		value, err := json.Marshal(c.Text)
+		check(t, err)
+		if got, want := cell(value), `"`+c.Cell+`"`; got != want {
+			t.Errorf("%q: got %q, want %q", c.Text, got, want)
+		}
+	}
+}
+
 // TestCopiesHaveTheSameContentAsThoseOfOtherSDKs opens the copies again for each step.
 func TestCopiesHaveTheSameContentAsThoseOfOtherSDKs(t *testing.T) {
 	var exports struct {

@@ -22,7 +22,8 @@ type Error struct {
 	RetryAfter    time.Duration // time after which the same call can succeed, or 0 if not stated
 	Documentation string        // URL of the section that explains the code
 
-	cause error
+	cause       error
+	unreachable bool // no connection could be opened
 }
 
 // Error returns the code, the message, the status and the request id. It never contains the key.
@@ -48,18 +49,18 @@ func invalidResponse(r reply, format string, args ...any) *Error {
 }
 
 // responseError returns the Error of a response that is not a 200 or 304.
-func responseError(r reply) *Error {
+func responseError(r reply, now time.Time) *Error {
 	var parsed struct {
 		Error struct {
-			Code    Code   `json:"code"`
-			Message string `json:"message"`
+			Code    Code    `json:"code"`
+			Message *string `json:"message"`
 		} `json:"error"`
-		Documentation string `json:"documentation"`
+		Documentation *string `json:"documentation"`
 	}
 	e := invalidResponse(r, "the response is not an error of the API")
-	if json.Unmarshal(r.body, &parsed) == nil && parsed.Error.Code != "" {
-		e.Code, e.Message, e.Documentation = parsed.Error.Code, parsed.Error.Message, parsed.Documentation
+	if json.Unmarshal(r.body, &parsed) == nil && parsed.Error.Code != "" && parsed.Error.Message != nil && parsed.Documentation != nil {
+		e.Code, e.Message, e.Documentation = parsed.Error.Code, *parsed.Error.Message, *parsed.Documentation
 	}
-	e.RetryAfter = time.Duration(max(0, r.number("Retry-After"))) * time.Second
+	e.RetryAfter = r.retryAfter(now)
 	return e
 }

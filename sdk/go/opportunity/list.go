@@ -121,8 +121,8 @@ func items[P, T any](pages iter.Seq2[*P, error], of func(*P) []T, id func(T) str
 	}
 }
 
-// pages iterates over the pages of a list. It follows only the path and query of pagination.next, so the key never leaves the address
-// of the client.
+// pages iterates over the pages of a list. It follows only the query of pagination.next, so the key never leaves the address of the
+// client.
 func pages[P any, Link interface {
 	*P
 	link() (response *Response, hasMore bool, next *string)
@@ -143,7 +143,7 @@ func pages[P any, Link interface {
 				return
 			}
 			_, hasMore, next := Link(page).link()
-			if !hasMore || next == nil {
+			if !hasMore {
 				return
 			}
 			at, err = following(at, *next)
@@ -154,14 +154,14 @@ func pages[P any, Link interface {
 	}
 }
 
-// following returns the path and query of the address of the page after the one at path. Its path must begin with one slash:
-// any other text could continue the host or the port of the address.
+// following returns the request for the page after the one at path. Only the query of address counts. Its path must be that of the
+// list, behind that of any proxy.
 func following(path *url.URL, address string) (*url.URL, error) {
 	next, err := url.Parse(address)
-	if err != nil || !strings.HasPrefix(next.Path, "/") || strings.HasPrefix(next.Path, "//") || next.RequestURI() == path.RequestURI() {
+	if err != nil || !strings.HasSuffix(next.EscapedPath(), path.EscapedPath()) || next.RawQuery == path.RawQuery {
 		return nil, &Error{Code: CodeInvalidResponse, Message: fmt.Sprintf("pagination.next does not lead to another page: %q", address)}
 	}
-	return &url.URL{Path: next.Path, RawPath: next.RawPath, RawQuery: next.RawQuery}, nil
+	return &url.URL{Path: path.Path, RawPath: path.RawPath, RawQuery: next.RawQuery}, nil
 }
 
 // query collects query parameters that are set.

@@ -28,6 +28,7 @@ type ProofKeys struct {
 
 // Proof is a verified proof: the log has the event, unchanged since the earliest time of a witness.
 type Proof struct {
+	Event      Event     `json:"event"`      // as it was recorded: members that the API has gained since are empty
 	Origin     string    `json:"origin"`     // name of the log
 	Size       int64     `json:"size"`       // events that the checkpoint covers
 	Index      int64     `json:"index"`      // of the event
@@ -45,13 +46,12 @@ type Seen struct {
 // Reasons of a ProofError.
 const (
 	ReasonMalformedKey     = "malformed_key"     // a key is not a verifier key of its kind, or the quorum is out of range
-	ReasonMalformedEvent   = "malformed_event"   // not a JSON object with one meaning
 	ReasonMalformedProof   = "malformed_proof"   // not a proof or checkpoint in its one form
 	ReasonUnknownLog       = "unknown_log"       // no signature of a given key of the log
 	ReasonInvalidSignature = "invalid_signature" // a signature of a given key that does not verify
 	ReasonNotWitnessed     = "not_witnessed"     // fewer cosignatures than the quorum
-	ReasonHiddenValue      = "hidden_value"      // the proof leaves out a member that has a value
-	ReasonDifferentEvent   = "different_event"   // the event is not the recorded one, or the proof is of another event
+	ReasonNotIncluded      = "not_included"      // the event is not the one that the checkpoint covers at this index
+	ReasonMalformedEvent   = "malformed_event"   // the log has recorded something that is not an event
 )
 
 // ProofError is the error of an event that is not proved.
@@ -66,9 +66,9 @@ func unproved(reason, message string, args ...any) error {
 	return &ProofError{reason, fmt.Sprintf(message, args...)}
 }
 
-// EventProof returns the proof of an event as text, for VerifyEvent. It is public: the request has no key and is not charged. An event of a
-// record that is not public, or of an earlier release, is an Error with CodeNotFound. So is an event that was recorded within seconds: no
-// checkpoint covers it yet.
+// EventProof returns an event with its proof as text, for VerifyEvent. It is public: the request
+// has no key and is not charged. An event of a record that is not public is an Error with
+// CodeNotFound. So is an event that was recorded within seconds: no checkpoint covers it yet.
 func (c *Client) EventProof(ctx context.Context, id string) (string, error) {
 	path := &url.URL{Path: proofPath + id, RawPath: proofPath + url.PathEscape(id)}
 	var proof string
@@ -84,9 +84,9 @@ const (
 // maxProof bounds a proof, in bytes. It has room for 16 signatures of any kind.
 const maxProof = 128 << 10
 
-// VerifyEvent verifies the proof of an event (C2SP tlog-proof), without a network. event is an Event or its JSON; use the JSON as the API sent
-// it, as a json.RawMessage, if the API may be newer than this package. It returns a ProofError unless the event is proved.
-func VerifyEvent(event any, proof string, keys ProofKeys) (Proof, error) {
+// VerifyEvent verifies the proof of an event (C2SP tlog-proof), without a network, and returns the
+// event that the proof has. It returns a ProofError unless the event is proved.
+func VerifyEvent(proof string, keys ProofKeys) (Proof, error) {
 	log, witnesses, err := keys.parse()
 	if err != nil {
 		return Proof{}, err
@@ -106,18 +106,16 @@ func VerifyEvent(event any, proof string, keys ProofKeys) (Proof, error) {
 	if len(seen) < quorum {
 		return Proof{}, unproved(ReasonNotWitnessed, "%d of the %d given witnesses have cosigned the checkpoint, want %d", len(seen), len(witnesses), quorum)
 	}
-	leaf, err := p.leaf(event)
-	if err != nil {
-		return Proof{}, err
+	leaf := sha256.Sum256(append([]byte{0}, p.leaf...))
+	if !included(leaf[:], p.index, p.size, p.path, p.root) {
+		return Proof{}, unproved(ReasonNotIncluded, "the event differs from the one that was recorded, or the proof is of another event")
 	}
-	if !included(leaf, p.index, p.size, p.path, p.root) {
-		return Proof{}, unproved(ReasonDifferentEvent, "the event differs from the one that was recorded, or the proof is of another event")
-	}
-	return Proof{Origin: p.origin, Size: p.size, Index: p.index, RecordedAt: p.extra.recordedAt, Root: p.root, Witnesses: seen}, nil
+	event, recordedAt, err := parseLeaf(p.leaf)
+	return Proof{Event: event, Origin: p.origin, Size: p.size, Index: p.index, RecordedAt: recordedAt, Root: p.root, Witnesses: seen}, err
 }
 
-// VerifyCheckpoint verifies a checkpoint of the log that a reader got elsewhere, as a signed note. The proof of an event must have the same size
-// and root. Witnesses are not needed.
+// VerifyCheckpoint verifies a checkpoint of the log that a reader got elsewhere, as a signed note.
+// The proof of an event must have the same size and root. Witnesses are not needed.
 func VerifyCheckpoint(checkpoint string, keys ProofKeys) (size int64, root []byte, err error) {
 	log, _, err := keys.parse()
 	if err != nil {
@@ -202,16 +200,7 @@ type parsedProof struct {
 
 	index int64
 	path  [][]byte
-	extra extra
-}
-
-// extra holds the content of the leaf beside the event, and the members of the event that the leaf lacks.
-type extra struct {
-	private  string
-	recorded string
-	added    map[string]bool
-
-	recordedAt time.Time
+	leaf  []byte // JSON of the event and of what the log recorded with it
 }
 
 // malformed returns the error of a line, which counts from 0.
@@ -245,9 +234,12 @@ func parseProof(text string) (p parsedProof, err error) {
 	if at(lines, 0) != proofVersion {
 		return p, malformed(0, proofVersion)
 	}
-	if p.extra, err = parseExtra(at(lines, 1)); err != nil {
-		return p, err
+	encoded, ok := strings.CutPrefix(at(lines, 1), "extra ")
+	leaf, valid := decode(encoded)
+	if !ok || !valid {
+		return p, malformed(1, `"extra " and the event in base64`)
 	}
+	p.leaf = leaf
 	index, ok := strings.CutPrefix(at(lines, 2), "index ")
 	if p.index, err = parseSize(index); !ok || err != nil {
 		return p, malformed(2, `"index " and a decimal number`)
@@ -272,38 +264,19 @@ func at(lines []string, i int) string {
 	return ""
 }
 
-var (
-	digest    = regexp.MustCompile("^[0-9a-f]{64}$")
-	timestamp = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$`)
-)
+var timestamp = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$`)
 
-func parseExtra(line string) (e extra, err error) {
-	encoded, ok := strings.CutPrefix(line, "extra ")
-	text, valid := decode(encoded)
-	var members map[string]any // not a struct, whose members Go finds in any case
-	if !ok || !valid || !utf8.Valid(text) || json.Unmarshal(text, &members) != nil {
-		return e, malformed(1, `"extra " and base64 of JSON`)
+// parseLeaf returns the event of a leaf, and the time at which the log says that it recorded the
+// event.
+func parseLeaf(leaf []byte) (e Event, recordedAt time.Time, err error) {
+	var members map[string]json.RawMessage // not a struct, whose members Go finds in any case
+	var recorded string
+	err = errors.Join(json.Unmarshal(leaf, &members), json.Unmarshal(members["recordedAt"], &recorded), json.Unmarshal(members["event"], &e))
+	at, invalid := time.Parse(time.RFC3339Nano, recorded)
+	if err != nil || invalid != nil || !utf8.Valid(leaf) || !timestamp.MatchString(recorded) || !bytes.HasPrefix(members["event"], []byte("{")) {
+		return Event{}, time.Time{}, unproved(ReasonMalformedEvent, "the log has recorded something that is not an event")
 	}
-	e.private, _ = members["private"].(string)
-	e.recorded, _ = members["recordedAt"].(string)
-	if !digest.MatchString(e.private) {
-		return e, malformed(1, "private with 64 hexadecimal digits")
-	}
-	e.recordedAt, err = time.Parse(time.RFC3339Nano, e.recorded)
-	if err != nil || !timestamp.MatchString(e.recorded) {
-		return e, malformed(1, "recordedAt with a time in UTC")
-	}
-	e.added = map[string]bool{}
-	added, ok := members["added"].([]any)
-	for _, path := range added {
-		text, isText := path.(string)
-		ok = ok && isText
-		e.added[text] = true
-	}
-	if _, given := members["added"]; given && !ok {
-		return e, malformed(1, "added with a list of paths")
-	}
-	return e, nil
+	return e, at, nil
 }
 
 // parseCheckpoint parses the checkpoint that begins at a line.
@@ -348,7 +321,8 @@ func parseHash(text string) ([]byte, bool) {
 	return hash, ok && len(hash) == sha256.Size
 }
 
-// verify returns the witnesses that have cosigned. It returns an error unless a key of the log has signed. Signatures of other keys are ignored.
+// verify returns the witnesses that have cosigned. It returns an error unless a key of the log has
+// signed. Signatures of other keys are ignored.
 func (c parsedCheckpoint) verify(log, witnesses []verifierKey) ([]Seen, error) {
 	signed, seen := false, []Seen{}
 	for _, key := range log {
@@ -401,27 +375,6 @@ func cosigned(key verifierKey, signature []byte, text string) (time.Time, bool) 
 	message := fmt.Appendf(nil, "cosignature/v1\ntime %d\n%s", seconds, text)
 	at := time.Unix(int64(seconds%endOfTime), 0).UTC() //nolint:gosec // fits
 	return at, seconds < endOfTime && ed25519.Verify(key.key, message, signature[8:])
-}
-
-// leaf returns the hash of the leaf of an event.
-func (p parsedProof) leaf(event any) ([]byte, error) {
-	text, isJSON := event.(json.RawMessage)
-	if !isJSON {
-		encoded, err := json.Marshal(event)
-		if err != nil {
-			return nil, unproved(ReasonMalformedEvent, "the event is not JSON: %v", err)
-		}
-		text = encoded
-	}
-	decoded, err := decodeEvent(text)
-	if err != nil {
-		return nil, unproved(ReasonMalformedEvent, "%v; want an Event, or its JSON as a json.RawMessage", err)
-	}
-	entry := append([]byte{0}, `{"event":`...)
-	entry, err = p.extra.canonical(entry, decoded, "")
-	entry = fmt.Appendf(entry, `,"private":"%s","recordedAt":"%s"}`, p.extra.private, p.extra.recorded)
-	sum := sha256.Sum256(entry)
-	return sum[:], err
 }
 
 // included verifies an inclusion proof (RFC 9162, section 2.1.3.2).

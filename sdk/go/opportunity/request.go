@@ -2,16 +2,21 @@ package opportunity
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"regexp"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -50,6 +55,9 @@ const (
 	lastStep  = 30 * time.Second
 )
 
+// maxConnects is the number of attempts to open a connection: an address that accepts none is most likely wrong.
+const maxConnects = 2
+
 // get sends a request until it succeeds, cannot succeed, or the retry budget is used up. It decodes a 200 into out.
 func (c *Client) get(ctx context.Context, r request, out any) (Response, error) {
 	var waited time.Duration
@@ -61,7 +69,7 @@ func (c *Client) get(ctx context.Context, r request, out any) (Response, error) 
 			return response, err
 		}
 		wait, again := retryIn(failed, step)
-		if !again || waited+wait > c.budget {
+		if !again || waited+wait > c.budget || failed.unreachable && attempt >= maxConnects {
 			return response, err
 		}
 		c.retry(Retry{Attempt: attempt, Wait: wait, Err: failed})
@@ -86,9 +94,14 @@ func retryIn(e *Error, step time.Duration) (time.Duration, bool) {
 
 // attempt sends a request once.
 func (c *Client) attempt(ctx context.Context, r request, out any) (Response, error) {
-	target := c.base.ResolveReference(r.path)
+	target := c.target(r)
 	cached, found := c.cached(r, target)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	var connecting atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { connecting.Store(true) },
+		GotConn: func(httptrace.GotConnInfo) { connecting.Store(false) },
+	})
+	req, err := http.NewRequestWithContext(traced, http.MethodGet, target.String(), nil)
 	if err != nil {
 		return Response{}, err
 	}
@@ -104,7 +117,7 @@ func (c *Client) attempt(ctx context.Context, r request, out any) (Response, err
 		return Response{}, fmt.Errorf("opportunity: %w", ctx.Err())
 	}
 	if err != nil {
-		return Response{}, &Error{Code: CodeConnectionFailed, Message: err.Error(), cause: err}
+		return Response{}, c.connectionFailed(err, connecting.Load())
 	}
 	response := got.describe(c.now())
 	switch {
@@ -115,10 +128,10 @@ func (c *Client) attempt(ctx context.Context, r request, out any) (Response, err
 	case got.status == http.StatusOK:
 		cached = CacheEntry{response.etag, got.body}
 	default:
-		return response, responseError(got)
+		return response, responseError(got, c.now())
 	}
 	if err := r.decode(got.body, out); err != nil {
-		return response, invalidResponse(got, "the response cannot be decoded: %v", err)
+		return response, invalidResponse(got, "the response is not one of the API: %v", err)
 	}
 	if c.cache != nil && !r.fresh && cached.ETag != "" && !response.NotModified {
 		c.cache.Put(target.String(), cached)
@@ -126,9 +139,30 @@ func (c *Client) attempt(ctx context.Context, r request, out any) (Response, err
 	return response, nil
 }
 
+// target returns the URL of a request. The address of the service may have a path.
+func (c *Client) target(r request) *url.URL {
+	return &url.URL{
+		Scheme: c.base.Scheme, Host: c.base.Host, RawQuery: r.path.RawQuery,
+		Path: c.base.Path + r.path.Path, RawPath: c.base.EscapedPath() + r.path.EscapedPath(),
+	}
+}
+
+// connectionFailed returns the Error of an attempt without a complete response. It names the address.
+func (c *Client) connectionFailed(err error, unreachable bool) *Error {
+	reason, inner := err.Error(), new(url.Error)
+	if errors.As(err, &inner) { // whose text repeats the URL
+		reason = inner.Err.Error()
+	}
+	message := fmt.Sprintf("no response from %s: %s", c.base, reason)
+	return &Error{Code: CodeConnectionFailed, Message: message, cause: err, unreachable: unreachable}
+}
+
 func (r request) decode(body []byte, out any) error {
 	if !r.proof {
-		return json.Unmarshal(body, out)
+		if err := json.Unmarshal(body, out); err != nil {
+			return err
+		}
+		return out.(checked).check(body)
 	}
 	if !bytes.HasPrefix(body, []byte(proofVersion+"\n")) {
 		return errors.New("it is no proof")
@@ -158,38 +192,61 @@ func (c *Client) send(req *http.Request) (reply, error) {
 		return reply{}, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
+	var content io.Reader = resp.Body
+	if strings.EqualFold(resp.Header.Get("Content-Encoding"), "x-gzip") { // net/http decodes gzip
+		if content, err = gzip.NewReader(resp.Body); err != nil {
+			return reply{}, err
+		}
+	}
+	body, err := io.ReadAll(content)
 	return reply{resp.StatusCode, resp.Header, body}, err
 }
 
 func (r reply) describe(now time.Time) Response {
-	more := time.Duration(r.minute("RateLimit", "t")) * time.Second
+	day := time.Unix(min(r.number("X-RateLimit-Reset"), lastSecond), 0).UTC()
+	more := time.Duration(min(r.minute("RateLimit", "t"), maxDelay)) * time.Second
 	return Response{
-		RequestID: r.header.Get("X-Request-Id"),
-		RateLimit: RateLimit{
-			r.number("X-RateLimit-Limit"), r.number("X-RateLimit-Remaining"), time.Unix(int64(r.number("X-RateLimit-Reset")), 0).UTC(),
-		},
-		MinuteLimit: RateLimit{r.minute("RateLimit-Policy", "q"), r.minute("RateLimit", "r"), now.UTC().Add(more)},
+		RequestID:   r.header.Get("X-Request-Id"),
+		RateLimit:   RateLimit{int(r.number("X-RateLimit-Limit")), int(r.number("X-RateLimit-Remaining")), day},
+		MinuteLimit: RateLimit{int(r.minute("RateLimit-Policy", "q")), int(r.minute("RateLimit", "r")), now.UTC().Add(more)},
 		NotModified: r.status == http.StatusNotModified,
 		etag:        r.header.Get("ETag"),
 	}
 }
 
-// number returns the value of a header, or 0 if it is missing.
-func (r reply) number(header string) int {
-	n, err := strconv.Atoi(r.header.Get(header))
-	if err != nil {
+const (
+	lastSecond = 253402300799 // of the year 9999, which bounds times
+	maxDelay   = 1 << 31      // seconds; RFC 9111 section 1.2.2
+)
+
+// retryAfter returns the time of Retry-After, in seconds or as a date (RFC 9110 section 10.2.3), or 0 if it is missing or in the past.
+func (r reply) retryAfter(now time.Time) time.Duration {
+	seconds := r.number("Retry-After")
+	if at, err := http.ParseTime(r.header.Get("Retry-After")); err == nil {
+		seconds = max(0, int64(math.Ceil(at.Sub(now).Seconds())))
+	}
+	return time.Duration(min(seconds, maxDelay)) * time.Second
+}
+
+// number returns the whole number in a header, or 0 if it has none.
+func (r reply) number(header string) int64 { return number(r.header.Get(header)) }
+
+var digits = regexp.MustCompile(`^[0-9]+$`)
+
+// number returns the whole number that a text is, or 0. Numbers that are too large are the largest one.
+func number(text string) int64 {
+	if !digits.MatchString(text) {
 		return 0
 	}
+	n, _ := strconv.ParseInt(text, 10, 64)
 	return n
 }
 
 // minute returns a parameter of the minute in a header such as `"minute";r=59;t=60, "day";r=999;t=52200`, or 0 if it is missing.
-func (r reply) minute(header, parameter string) int {
+func (r reply) minute(header, parameter string) int64 {
 	found := regexp.MustCompile(`"minute"[^,]*;` + parameter + `=([0-9]+)`).FindStringSubmatch(r.header.Get(header))
 	if found == nil {
 		return 0
 	}
-	n, _ := strconv.Atoi(found[1])
-	return n
+	return number(found[1])
 }

@@ -11,6 +11,10 @@ import (
 // is compared with a time, as by `checked_after`, it means 00:00:00 UTC of that day.
 type CheckDate string
 
+// Instant is a day, which means 00:00:00 UTC of that day, or a time with `Z` or an offset, in a form
+// of ISO 8601: extended or basic, with or without seconds and a fraction.
+type Instant string
+
 // Opportunity is one maintained record of an earning platform.
 type Opportunity struct {
 	ID string `json:"id"`
@@ -459,7 +463,7 @@ type Filter struct {
 	// time. A date means 00:00:00 UTC of that day; a timestamp needs `Z` or an offset. Other ISO 8601
 	// forms of a day or an instant are accepted as well, such as `20261101T0900+0500`. Link checks and
 	// edits of the listing do not count, and records that were never reviewed do not match.
-	CheckedAfter CheckDate
+	CheckedAfter Instant
 	// The page number, starting at 1. A page beyond the last one is empty.
 	Page int
 	// The maximum number of records, events or changes on a page. A value above the maximum of your

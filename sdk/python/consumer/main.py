@@ -31,8 +31,8 @@ for event in client.history("maple-scribe"):
     found: Event = event
     print(found["checkedAt"])
     try:
-        proof = verify_event(found, client.event_proof(found["id"]), log=["name+0badc0de+base64"], quorum=0)
-        print(proof.recorded_at[:10], [seen.at.year for seen in proof.witnesses])
+        proof = verify_event(client.event_proof(found["id"]), log=["name+0badc0de+base64"], quorum=0)
+        print(proof.event["outcome"], proof.recorded_at[:10], [seen.at.year for seen in proof.witnesses])
     except ProofError as error:
         print(error.reason.upper())
 for page in client.opportunity_pages(checked_after=datetime.now(UTC)):
@@ -69,7 +69,7 @@ async def ids() -> list[str]:
 print(Code.NOT_FUOND)  # type: ignore[attr-defined]
 print(label("sel"))  # type: ignore[arg-type]
 client.opportunities(contry="CA")  # type: ignore[call-arg]
-verify_event({}, "", witnesses=[])  # type: ignore[call-arg]
+verify_event("", witnesses=[])  # type: ignore[call-arg]
 client.changes(page=2)  # type: ignore[call-arg]
 client.opportunities(remote="yes")  # type: ignore[arg-type]
 client.opportunities(category="sel")  # type: ignore[arg-type]

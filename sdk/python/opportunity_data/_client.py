@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 
 from . import _sync
 from ._cache import Cache
+from ._check import check_changes, check_detail, check_events, check_records
 from ._list import ChangePage, Detail, Page, items, pages
 from ._request import Requester, Retry
 from ._sync import Store, SyncResult
@@ -45,7 +46,8 @@ class Client:
     ) -> None:
         """Raises ValueError if the address or the key is missing or malformed; the message never contains the key.
 
-        url: the address of the service, such as https://api.example.com. The default is the environment variable OPPORTUNITY_URL.
+        url: the address of the service, such as https://api.example.com or https://example.com/opportunities. The default is the
+            environment variable OPPORTUNITY_URL.
         key: the API key. The default is the environment variable OPPORTUNITY_KEY.
         timeout: bounds each wait for the network, in seconds.
         retry_budget: bounds the time that one request waits between attempts, in seconds; 0 turns retries off.
@@ -58,7 +60,7 @@ class Client:
         if sys.platform in ("emscripten", "wasi"):
             raise RuntimeError("keys must not be used in a browser; call the API from a server")
         self._requester = Requester(
-            _origin(url or os.environ.get("OPPORTUNITY_URL", "")),
+            _base(url or os.environ.get("OPPORTUNITY_URL", "")),
             _checked(key or os.environ.get("OPPORTUNITY_KEY", "")),
             _agent(user_agent),
             timeout=timeout,
@@ -105,11 +107,11 @@ class Client:
         If records change during the iteration, a record can appear on two pages or on none.
         """
         _check_names(filter, Filter)
-        return pages(self._requester, _LIST, filter)
+        return pages(self._requester, _LIST, filter, check_records)
 
     def opportunity(self, id: str) -> Detail:
         """Returns one record. A record that does not exist, or that the account cannot read, is an error with Code.NOT_FOUND."""
-        result = self._requester.get(_record(id))
+        result = self._requester.get(_record(id), check_detail)
         return Detail(result.value["data"], result.value["meta"], result.response)
 
     def history(self, id: str, **filter: Unpack[HistoryFilter]) -> Iterator[Event]:
@@ -119,13 +121,13 @@ class Client:
     def history_pages(self, id: str, **filter: Unpack[HistoryFilter]) -> Iterator[Page[Event]]:
         """Iterates over the pages of a record's verification history, newest first."""
         _check_names(filter, HistoryFilter)
-        return pages(self._requester, f"{_record(id)}/history", filter)
+        return pages(self._requester, f"{_record(id)}/history", filter, check_events)
 
     def event_proof(self, id: str) -> str:
         """Returns the proof of an event, for verify_event. It is public: the request has no key and is not charged.
 
-        An event of a record that is not public, or of an earlier release, is an error with Code.NOT_FOUND. So is an event that was
-        recorded within seconds: no checkpoint covers it yet.
+        An event of a record that is not public is an error with Code.NOT_FOUND. So is an event that was recorded within seconds: no
+        checkpoint covers it yet.
         """
         return self._requester.get_proof(_PROOFS + quote(id, safe=""))
 
@@ -140,7 +142,7 @@ class Client:
         pagination["cursor"] of the last page is the cursor to continue with.
         """
         _check_names(filter, ChangeFilter)
-        return _change_pages(pages(self._requester, _CHANGES, filter))
+        return _change_pages(pages(self._requester, _CHANGES, filter, check_changes))
 
     def sync(self, store: Store, *, full_every: timedelta | None = None) -> SyncResult:
         """Updates a copy of all records that the account can read.
@@ -157,15 +159,15 @@ class Client:
 
     def _walk(self, filter: dict[str, Any]) -> Iterator[Page[Opportunity]]:
         """Iterates over pages without the cache."""
-        return pages(self._requester, _LIST, filter, fresh=True)
+        return pages(self._requester, _LIST, filter, check_records, fresh=True)
 
     def _changes(self, after: str) -> Iterator[ChangePage]:
         """Iterates over changes without the cache."""
-        return _change_pages(pages(self._requester, _CHANGES, {"after": after}, fresh=True))
+        return _change_pages(pages(self._requester, _CHANGES, {"after": after}, check_changes, fresh=True))
 
     def _unchanged(self, page: Page[Opportunity]) -> bool:
         """Reports whether a page is as before."""
-        return self._requester.get(page._path, etag=page._etag, fresh=True).response.not_modified
+        return self._requester.get(page._path, check_records, etag=page._etag, fresh=True).response.not_modified
 
 
 def _change_pages(pages: Iterator[Page[RecordChange]]) -> Iterator[ChangePage]:
@@ -183,13 +185,13 @@ def _check_names(filter: Any, allowed: type) -> None:
             raise TypeError(f"unknown filter {name}")
 
 
-def _origin(address: str) -> str:
+def _base(address: str) -> str:
     if not address:
         raise ValueError("address missing: set OPPORTUNITY_URL or pass url")
     url = urlsplit(address)
-    if url.scheme not in ("http", "https") or not url.hostname or "@" in url.netloc or url.path not in ("", "/") or url.query:
-        raise ValueError("invalid address: expected a scheme and a host such as https://api.example.com")
-    return f"{url.scheme}://{url.netloc}"
+    if url.scheme not in ("http", "https") or not url.hostname or "@" in url.netloc or re.search("[?#]", address):
+        raise ValueError("invalid address: expected a scheme, a host and, if any, a path, such as https://api.example.com")
+    return f"{url.scheme}://{url.netloc}{quote(url.path.rstrip('/'), safe='/%!$&()*+,;=:@~')}"
 
 
 def _checked(key: str) -> str:

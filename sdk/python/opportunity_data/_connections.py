@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-import base64
 import http.client
 from collections.abc import Iterator
 from contextlib import contextmanager
-from urllib.parse import unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import BaseHandler, OpenerDirector, ProxyHandler, Request
+
+
+class Unreachable(OSError):
+    """No connection could be opened."""
 
 
 class Connections:
     """Sends requests to one address and keeps connections open for the next request. It is safe for use by several threads.
 
-    It honors the environment variables http_proxy, https_proxy and no_proxy.
+    It honors the proxies of the environment and the system, as urllib.request does.
     """
 
-    def __init__(self, base: str) -> None:
-        self._base = urlsplit(base)
-        self._proxy = None if proxy_bypass(self._base.netloc) else getproxies().get(self._base.scheme)
+    def __init__(self) -> None:
         self._idle: list[http.client.HTTPConnection] = []
+        self._opener = OpenerDirector()
+        self._opener.add_handler(ProxyHandler())
+        self._opener.add_handler(_Handler(self._idle))
 
     @contextmanager
-    def get(self, path: str, headers: dict[str, str], timeout: float) -> Iterator[http.client.HTTPResponse]:
+    def get(self, url: str, headers: dict[str, str], timeout: float) -> Iterator[http.client.HTTPResponse]:
         """Sends a GET and returns the response, whose body the caller reads to the end."""
-        connection, response = self._send(path, headers, timeout)
+        try:
+            opened: Any = self._opener.open(Request(url, headers=headers), timeout=timeout)
+        except ValueError as error:  # of the address of a proxy
+            raise Unreachable(str(error)) from error
+        if opened is None:
+            raise Unreachable("the proxy is not supported: use one with http or https")
+        connection, response = opened
         reusable = False
         try:
             yield response
@@ -44,45 +55,66 @@ class Connections:
     def __del__(self) -> None:
         self.close()
 
-    def _send(
-        self, path: str, headers: dict[str, str], timeout: float
-    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+
+class _Response(http.client.HTTPResponse):
+    """A response that skips those before it, such as 103 Early Hints, as HTTPResponse does with 100 Continue."""
+
+    def begin(self) -> None:
+        super().begin()
+        while 101 < self.status < 200:
+            setattr(self, "headers", None)  # so that begin reads the next one
+            super().begin()
+
+
+class _Handler(BaseHandler):
+    """Sends the requests of urllib, which a ProxyHandler may have changed, on connections that stay open."""
+
+    def __init__(self, idle: list[http.client.HTTPConnection]) -> None:
+        self._idle = idle
+
+    def http_open(self, request: Request) -> Any:
+        return self._open(request, http.client.HTTPConnection)
+
+    def https_open(self, request: Request) -> Any:
+        return self._open(request, http.client.HTTPSConnection)
+
+    def _open(self, request: Request, kind: type[http.client.HTTPConnection]) -> Any:
+        """Returns the connection and the response."""
+        headers = dict(request.header_items())
+        target = urlsplit(request.full_url)
+        tunnel: dict[str, str] | None = None
+        if target.scheme == "https" and request.host != target.netloc:
+            name = "Proxy-authorization"
+            tunnel = {name: headers.pop(name)} if name in headers else {}
+        timeout: Any = request.timeout
         try:
-            connection = self._idle.pop()
+            idle = self._idle.pop()
         except IndexError:
             pass
         else:
             try:
-                connection.sock.settimeout(timeout)
-                return self._exchange(connection, path, headers)
+                idle.sock.settimeout(timeout)
+                return _exchange(idle, request.selector, headers)
             except ConnectionError:  # the server closed it while it was idle
-                connection.close()
-        return self._exchange(self._connection(timeout), path, headers)
-
-    def _exchange(
-        self, connection: http.client.HTTPConnection, path: str, headers: dict[str, str]
-    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        if self._proxy and self._base.scheme == "http":  # such a proxy needs the whole URL
-            path = self._base.geturl() + path
-            headers = headers | _authorization(self._proxy)
+                idle.close()
+        connection = kind(request.host, timeout=timeout)
+        connection.response_class = _Response
+        if tunnel is not None:
+            connection.set_tunnel(target.netloc, headers=tunnel)
         try:
-            connection.request("GET", path, headers=headers)
-            return connection, connection.getresponse()
-        except BaseException:
+            connection.connect()
+        except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError of a host that is no name
             connection.close()
-            raise
-
-    def _connection(self, timeout: float) -> http.client.HTTPConnection:
-        kind = http.client.HTTPSConnection if self._base.scheme == "https" else http.client.HTTPConnection
-        if not self._proxy:
-            return kind(self._base.netloc, timeout=timeout)
-        connection = kind(urlsplit(self._proxy).netloc.rpartition("@")[2], timeout=timeout)
-        if self._base.scheme == "https":
-            connection.set_tunnel(self._base.netloc, headers=_authorization(self._proxy))
-        return connection
+            raise Unreachable(f"cannot connect to {request.host}: {error}") from error
+        return _exchange(connection, request.selector, headers)
 
 
-def _authorization(proxy: str) -> dict[str, str]:
-    """Returns the header with the user and password of a proxy's address, if it has them."""
-    user, at, _ = urlsplit(proxy).netloc.rpartition("@")
-    return {"Proxy-Authorization": "Basic " + base64.b64encode(unquote(user).encode()).decode()} if at else {}
+def _exchange(
+    connection: http.client.HTTPConnection, path: str, headers: dict[str, str]
+) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+    try:
+        connection.request("GET", path, headers=headers)
+        return connection, connection.getresponse()
+    except BaseException:
+        connection.close()
+        raise

@@ -64,7 +64,8 @@ class SQLiteCopy:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Opens the database in a file, which may not exist yet."""
-        self._database = sqlite3.connect(path, check_same_thread=False)
+        # An absolute path, because SQLite has names with a meaning, such as :memory:.
+        self._database = sqlite3.connect(os.path.abspath(path), check_same_thread=False)
         self._database.executescript(SCHEMA)
 
     def close(self) -> None:
@@ -123,6 +124,14 @@ def _value(record: Any, path: str) -> Any:
     return record
 
 
+# Matches a formula at the start of a cell, or after a semicolon, which separates cells in some countries. Before it there can be
+# apostrophes, and characters that show nothing, which spreadsheets skip.
+_FORMULA = re.compile(
+    r"(^|;)('*[\x00-\x20\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f"
+    r"\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]*[=+\-@＝＋－＠])"
+)
+
+
 def _cell(value: Any) -> str:
     """Returns a value in CSV: nothing for null, and JSON for lists and objects."""
     if value is None:
@@ -130,6 +139,5 @@ def _cell(value: Any) -> str:
     if isinstance(value, int | float):
         return _json(value)
     text = value if isinstance(value, str) else _json(value)
-    # Spreadsheets run formulas at the start of a cell, or after a semicolon, which separates cells in some countries.
-    safe = re.sub(r"(^|;)( *[=+\-@＝＋－＠])", r"\1'\2", re.sub(r"[\r\n\t]+", " ", text))
+    safe = _FORMULA.sub(r"\1'\2", re.sub(r"[\r\n\t]+", " ", text))
     return '"' + safe.replace('"', '""') + '"'

@@ -38,6 +38,8 @@ class OpportunityError(Exception):
     documentation: str
     """URL of the section that explains the code."""
 
+    _unreachable = False  # no connection could be opened
+
     def __init__(
         self,
         code: str,
@@ -63,16 +65,17 @@ def invalid_response(reply: Reply, message: str) -> OpportunityError:
     return OpportunityError(INVALID_RESPONSE, message, status=reply.status, request_id=reply.request_id)
 
 
-def response_error(reply: Reply) -> OpportunityError:
+def response_error(reply: Reply, retry_after: int) -> OpportunityError:
     """Returns the error of a response that is not a 200 or 304."""
     try:
         body = json.loads(reply.body)
-        code, message, documentation = body["error"]["code"], body["error"]["message"], body["documentation"]
-    except (ValueError, TypeError, KeyError):
+        texts = [body["error"]["code"], body["error"]["message"], body["documentation"]]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        texts = [""]
+    if texts[0] == "" or not all(isinstance(text, str) for text in texts):
         error = invalid_response(reply, "the response is not an error of the API")
     else:
-        error = OpportunityError(
-            code, message, status=reply.status, request_id=reply.request_id, documentation=documentation
-        )
-    error.retry_after = reply.number("Retry-After")
+        code, message, url = texts
+        error = OpportunityError(code, message, status=reply.status, request_id=reply.request_id, documentation=url)
+    error.retry_after = retry_after
     return error

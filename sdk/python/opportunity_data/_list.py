@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, Generic, TypeVar
@@ -60,35 +60,32 @@ def items(pages: Iterator[Page[Any]]) -> Iterator[Any]:
                 yield item
 
 
-def pages(requester: Requester, path: str, filter: Mapping[str, Any], *, fresh: bool = False) -> Iterator[Page[Any]]:
+def pages(
+    requester: Requester, path: str, filter: Mapping[str, Any], check: Callable[[Any], str], *, fresh: bool = False
+) -> Iterator[Page[Any]]:
     """Iterates over the pages of a list.
 
-    It follows only the path and query of pagination.next, so the key never leaves the address of the client.
+    It follows only the query of pagination.next, so the key never leaves the address of the client.
     """
-    path = f"{path}?{_query(filter)}"
+    query = _query(filter)
     while True:
-        result = requester.get(path, fresh=fresh)
+        result = requester.get(f"{path}?{query}", check, fresh=fresh)
         body = result.value
-        yield Page(body["data"], body["pagination"], body["meta"], result.response, path, result.etag)
-        following = body["pagination"]["next"]
-        if not body["pagination"]["hasMore"] or following is None:
+        yield Page(body["data"], body["pagination"], body["meta"], result.response, f"{path}?{query}", result.etag)
+        if not body["pagination"]["hasMore"]:
             return
-        path = _following(following, path)
+        query = _following(body["pagination"]["next"], path, query)
 
 
-def _following(following: str, current: str) -> str:
-    """Returns the path and query of pagination.next.
-
-    The path must begin with one slash: any other text could continue the host or the port of the address.
-    """
+def _following(following: str, path: str, current: str) -> str:
+    """Returns the query of pagination.next. Its path must be that of the list, behind that of any proxy."""
     try:
         url = urlsplit(following)
     except ValueError:
         url = urlsplit("")
-    path = f"{url.path}?{url.query}"
-    if url.scheme not in ("", "http", "https") or not re.match("/(?!/)", path) or path == current:
+    if not url.path.endswith(path) or url.query == current or not re.fullmatch("[!-~]*", url.query):
         raise OpportunityError(INVALID_RESPONSE, f"pagination.next does not lead to another page: {following}")
-    return path
+    return url.query
 
 
 def _query(filter: Mapping[str, Any]) -> str:

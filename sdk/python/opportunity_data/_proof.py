@@ -7,18 +7,17 @@ import binascii
 import hashlib
 import importlib
 import json
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
-from typing import Any
+from typing import Any, cast
+
+from ._types import Event
 
 PROOF_VERSION = "c2sp.org/tlog-proof@v1"
 
 _MAX_PROOF = 128 << 10  # bytes; room for 16 signatures of any kind
-_MAX_DEPTH = 64  # of an event; those of the API have 5
 _END_OF_TIME = 253402300800  # the first second that a date with four digits cannot express
 
 
@@ -26,8 +25,8 @@ class ProofError(Exception):
     """An event that is not proved."""
 
     reason: str
-    """malformed_key (or quorum), malformed_event, malformed_proof, unknown_log (no given key of the log has signed), invalid_signature (of
-    a given key), not_witnessed, hidden_value (the proof leaves out a member that has a value) or different_event."""
+    """malformed_key (or quorum), malformed_proof, unknown_log (no given key of the log has signed), invalid_signature (of a given key),
+    not_witnessed, not_included (the event is not the recorded one) or malformed_event (the log has recorded something else)."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(f"not proved: {message}")
@@ -45,6 +44,9 @@ class Seen:
 @dataclass(frozen=True)
 class Proof:
     """A verified proof: the log has the event, unchanged since the earliest time of a witness."""
+
+    event: Event
+    """The event as it was recorded: members that the API has gained since are missing."""
 
     origin: str
     """Name of the log."""
@@ -70,13 +72,6 @@ class _Key:
 
 
 @dataclass(frozen=True)
-class _Extra:
-    private: str
-    recorded_at: str
-    added: frozenset[str]
-
-
-@dataclass(frozen=True)
 class _Checkpoint:
     origin: str
     size: int
@@ -90,14 +85,13 @@ class _Checkpoint:
 
 
 def verify_event(
-    event: Any,
     proof: str,
     *,
     log: Sequence[str],
     witnesses: Sequence[str] = (),
     quorum: int = 0,
 ) -> Proof:
-    """Verifies the proof of an event as the client's history returns it, or its parsed JSON. Raises a ProofError unless it is proved.
+    """Verifies the proof of an event and returns the event that the proof has. Raises a ProofError unless it is proved.
 
     log has the keys of the log: one of them must have signed. witnesses has the keys of witnesses. Each is written as name+id+base64 (C2SP
     signed-note). quorum is the number of witnesses that must have cosigned; 0 means all. Signatures need the package cryptography,
@@ -106,16 +100,17 @@ def verify_event(
     valid = _verifier()
     log_keys = [_parse_key(text, 1) for text in log]
     witness_keys = _parse_witnesses(witnesses, quorum)
-    index, path, extra, checkpoint = _parse_proof(proof)
+    index, path, leaf, checkpoint = _parse_proof(proof)
     _check_signed(checkpoint, log_keys, valid)
     seen = [Seen(key.name, times[0]) for key in witness_keys if (times := _seen(checkpoint, key, valid))]
     want = quorum or len(witness_keys)
     if len(seen) < want:
         message = f"{len(seen)} of the {len(witness_keys)} given witnesses have cosigned the checkpoint, want {want}"
         raise ProofError("not_witnessed", message)
-    if not _included(_leaf(event, extra), index, checkpoint.size, path, checkpoint.root):
-        raise ProofError("different_event", "the event differs from the one that was recorded, or the proof is of another event")
-    return Proof(checkpoint.origin, checkpoint.size, index, extra.recorded_at, tuple(seen))
+    if not _included(hashlib.sha256(b"\0" + leaf).digest(), index, checkpoint.size, path, checkpoint.root):
+        raise ProofError("not_included", "the event differs from the one that was recorded, or the proof is of another event")
+    event, recorded_at = _parse_leaf(leaf)
+    return Proof(event, checkpoint.origin, checkpoint.size, index, recorded_at, tuple(seen))
 
 
 _Valid = Callable[[_Key, bytes, bytes], bool]
@@ -179,12 +174,14 @@ def _malformed(line: int, want: str) -> ProofError:
     return ProofError("malformed_proof", f"malformed proof: line {line + 1}: want {want}")
 
 
-def _parse_proof(text: str) -> tuple[int, list[bytes], _Extra, _Checkpoint]:
+def _parse_proof(text: str) -> tuple[int, list[bytes], bytes, _Checkpoint]:
     """Parses a proof strictly: each has one form."""
     lines = _lines(text)
     if lines[:1] != [PROOF_VERSION]:
         raise _malformed(0, PROOF_VERSION)
-    extra = _parse_extra(_at(lines, 1))
+    leaf = _decode(_at(lines, 1).removeprefix("extra "))
+    if not _at(lines, 1).startswith("extra ") or leaf is None:
+        raise _malformed(1, '"extra " and the event in base64')
     index = _size(_at(lines, 2).removeprefix("index "))
     if not _at(lines, 2).startswith("index ") or index is None:
         raise _malformed(2, '"index " and a decimal number')
@@ -194,7 +191,7 @@ def _parse_proof(text: str) -> tuple[int, list[bytes], _Extra, _Checkpoint]:
         if digest is None or len(path) == 63:
             raise _malformed(3 + len(path), "at most 63 hashes, each base64 of 32 bytes, and an empty line")
         path.append(digest)
-    return index, path, extra, _parse_checkpoint(lines, 4 + len(path))
+    return index, path, leaf, _parse_checkpoint(lines, 4 + len(path))
 
 
 def _lines(text: str) -> list[str]:
@@ -215,21 +212,22 @@ def _at(lines: list[str], i: int) -> str:
     return lines[i] if i < len(lines) else ""
 
 
-def _parse_extra(line: str) -> _Extra:
+def _parse_leaf(leaf: bytes) -> tuple[Event, str]:
+    """Returns the event of a leaf, and the time at which the log says that it recorded the event."""
     try:
-        members = json.loads((_decode(line.removeprefix("extra ")) or b"").decode()) if line.startswith("extra ") else None
+        members = json.loads(leaf.decode(), parse_constant=_reject)
     except (ValueError, RecursionError):
         members = None
-    if not isinstance(members, dict):
-        raise _malformed(1, '"extra " and base64 of JSON')
-    private, recorded_at, added = members.get("private"), members.get("recordedAt"), members.get("added", [])
-    if not isinstance(private, str) or not re.fullmatch("[0-9a-f]{64}", private):
-        raise _malformed(1, "private with 64 hexadecimal digits")
-    if not isinstance(recorded_at, str) or not _is_time(recorded_at):
-        raise _malformed(1, "recordedAt with a time in UTC")
-    if not isinstance(added, list) or not all(isinstance(path, str) for path in added):
-        raise _malformed(1, "added with a list of paths")
-    return _Extra(private, recorded_at, frozenset(added))
+    if isinstance(members, dict):
+        event, recorded_at = members.get("event"), members.get("recordedAt")
+        if isinstance(event, dict) and isinstance(recorded_at, str) and _is_time(recorded_at):
+            return cast(Event, event), recorded_at
+    raise ProofError("malformed_event", "the log has recorded something that is not an event")
+
+
+def _reject(constant: str) -> None:
+    """Raises for NaN and the infinities, which JSON lacks."""
+    raise ValueError(constant)
 
 
 def _is_time(text: str) -> bool:
@@ -296,61 +294,6 @@ def _seen(checkpoint: _Checkpoint, key: _Key, valid: _Valid) -> list[datetime]:
             raise ProofError("invalid_signature", f"the cosignature of {key.name} is not valid")
         times.append(datetime.fromtimestamp(seconds, UTC))
     return times
-
-
-def _leaf(event: Any, extra: _Extra) -> bytes:
-    if not isinstance(event, dict):
-        raise ProofError("malformed_event", "the event is not a dictionary")
-    canonical = _canonical(event, extra.added, "", _MAX_DEPTH)
-    entry = f'{{"event":{canonical},"private":"{extra.private}","recordedAt":"{extra.recorded_at}"}}'
-    return hashlib.sha256(b"\0" + entry.encode()).digest()
-
-
-def _canonical(value: Any, added: frozenset[str], path: str, depth: int) -> str:
-    """Returns canonical JSON (RFC 8785) of a value at a path, without the members that were added after the event was recorded.
-
-    Those must not have a value, so that a proof cannot hide one.
-    """
-    if depth == 0 and isinstance(value, (dict, list)):
-        raise ProofError("malformed_event", f"the event has more than {_MAX_DEPTH} levels")
-    if isinstance(value, list):
-        return "[" + ",".join(_canonical(element, added, f"{path}.{i}", depth - 1) for i, element in enumerate(value)) + "]"
-    if not isinstance(value, dict):
-        return _scalar(value)
-    members: list[str] = []
-    names = {_scalar(name): name for name in value if isinstance(name, str)}
-    if len(names) < len(value):
-        raise ProofError("malformed_event", "the event has a member whose name is not a text")
-    for text, name in sorted(names.items(), key=lambda item: item[1].encode("utf-16-be")):
-        at = f"{path}.{name}" if path else name
-        if at not in added:
-            members.append(f"{text}:{_canonical(value[name], added, at, depth - 1)}")
-        elif not (value[name] is None or value[name] in ("", "unknown") or value[name] == []):
-            raise ProofError("hidden_value", f"the proof leaves out {at}, which has a value")
-    return "{" + ",".join(members) + "}"
-
-
-def _scalar(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    if isinstance(value, str) and not re.search("[\ud800-\udfff]", value):
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, float) and math.isfinite(value):
-        return _number(value)
-    if isinstance(value, int) and abs(value) < 1 << 1023:
-        number = _number(float(value))
-        if number == str(value) or int(float(value)) == value:  # otherwise other numbers would have the same form
-            return number
-    raise ProofError("malformed_event", "the event has a value that JSON in UTF-8 cannot express")
-
-
-def _number(value: float) -> str:
-    """Returns a number as ECMAScript writes it."""
-    if value == 0:
-        return "0"
-    if 1e-6 <= abs(value) < 1e21:
-        return f"{Decimal(repr(value)):f}".removesuffix(".0")
-    return re.sub(r"e([+-])0+", r"e\1", repr(value))
 
 
 def _included(leaf: bytes, index: int, size: int, path: list[bytes], root: bytes) -> bool:

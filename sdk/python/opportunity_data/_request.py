@@ -10,16 +10,19 @@ import json
 import math
 import random
 import re
+import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.message import Message
+from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 from ._cache import Cache, CacheEntry
-from ._connections import Connections
+from ._connections import Connections, Unreachable
 from ._error import CONNECTION_FAILED, Cancelled, OpportunityError, invalid_response, response_error
 from ._proof import PROOF_VERSION
 from ._types import Code
@@ -29,6 +32,11 @@ T = TypeVar("T")
 # Backoff between attempts in seconds. Each wait is a random time between half of the step and the step; the steps double.
 FIRST_STEP = 0.5
 LAST_STEP = 30.0
+# Attempts to open a connection: an address that accepts none is most likely wrong.
+MAX_CONNECTS = 2
+# Bounds of times in seconds: the end of the year 9999, and of delays (RFC 9111 section 1.2.2).
+LAST_SECOND = 253_402_300_799
+MAX_DELAY = 2**31
 
 
 @dataclass(frozen=True)
@@ -89,21 +97,40 @@ class Reply:
         return self.headers.get("X-Request-Id", "")
 
     def number(self, header: str) -> int:
-        """Returns the value of a header, or 0 if it is missing."""
-        value = self.headers.get(header, "")
-        return int(value) if value.isdecimal() else 0
+        """Returns the whole number in a header, or 0 if it has none."""
+        return _number(self.headers.get(header, ""))
+
+    def retry_after(self, now: datetime) -> int:
+        """Returns the seconds of Retry-After, which has seconds or a date (RFC 9110 section 10.2.3).
+
+        0 means that it is missing or in the past.
+        """
+        seconds = self.number("Retry-After")
+        try:
+            at = parsedate_to_datetime(self.headers.get("Retry-After", ""))
+            seconds = math.ceil((at.replace(tzinfo=at.tzinfo or UTC) - now).total_seconds())
+        except (ValueError, TypeError, IndexError, OverflowError):
+            pass
+        return min(max(0, seconds), MAX_DELAY)
 
     def describe(self, now: datetime) -> Response:
-        reset = datetime.fromtimestamp(self.number("X-RateLimit-Reset"), UTC)
+        reset = datetime.fromtimestamp(min(self.number("X-RateLimit-Reset"), LAST_SECOND), UTC)
         day = RateLimit(self.number("X-RateLimit-Limit"), self.number("X-RateLimit-Remaining"), reset)
-        more = now + timedelta(seconds=self._minute("RateLimit", "t"))
+        more = now + timedelta(seconds=min(self._minute("RateLimit", "t"), MAX_DELAY))
         minute = RateLimit(self._minute("RateLimit-Policy", "q"), self._minute("RateLimit", "r"), more)
         return Response(self.request_id, day, minute, self.status == 304)
 
     def _minute(self, header: str, parameter: str) -> int:
         """Returns a parameter of the minute in a header such as `"minute";r=59;t=60, "day";r=999;t=52200`, or 0 if it is missing."""
         found = re.search(f'"minute"[^,]*;{parameter}=([0-9]+)', self.headers.get(header, ""))
-        return int(found[1]) if found else 0
+        return _number(found[1]) if found else 0
+
+
+def _number(text: str) -> int:
+    """Returns the whole number that a text is, or 0. Numbers that are too large are sys.maxsize."""
+    if not re.fullmatch("[0-9]+", text):
+        return 0
+    return int(text) if len(text) < 19 else sys.maxsize
 
 
 @dataclass(frozen=True)
@@ -143,7 +170,7 @@ class Requester:
         self._on_retry = on_retry or (lambda retry: None)
         self._sleep = sleep or self._cancel.wait
         self._now = now
-        self.connections = Connections(base)
+        self.connections = Connections()
         self._end = math.inf
 
     def within(self, seconds: float) -> Requester:
@@ -160,12 +187,13 @@ class Requester:
         bounded._cancel = cancel
         return bounded
 
-    def get(self, path: str, *, etag: str = "", fresh: bool = False) -> Result:
+    def get(self, path: str, check: Callable[[Any], str], *, etag: str = "", fresh: bool = False) -> Result:
         """Sends a request until it succeeds, cannot succeed, or the retry budget or the deadline is used up.
 
-        etag is sent as If-None-Match; a 304 then has no value. fresh bypasses the cache.
+        check returns what is wrong with the body of a 200. etag is sent as If-None-Match; a 304 then has no value. fresh bypasses the
+        cache.
         """
-        return self._get(lambda: self._attempt(path, etag, fresh))
+        return self._get(lambda: self._attempt(path, check, etag, fresh))
 
     def _get(self, send: Callable[[], T]) -> T:
         waited, step = 0.0, FIRST_STEP
@@ -174,7 +202,8 @@ class Requester:
                 return send()
             except OpportunityError as error:
                 wait = _retry_in(error, step)
-                if wait is None or waited + wait > self._retry_budget:
+                lost = error._unreachable and attempt >= MAX_CONNECTS
+                if wait is None or waited + wait > self._retry_budget or lost:
                     raise
                 self._remaining(wait, error)
                 self._on_retry(Retry(attempt, wait, error))
@@ -190,13 +219,13 @@ class Requester:
     def _attempt_proof(self, path: str) -> str:
         reply = self._send(path, "", public=True)
         if reply.status != 200:
-            raise response_error(reply)
+            raise response_error(reply, reply.retry_after(self._now()))
         text = reply.body.decode(errors="surrogateescape")  # which is no proof
         if not text.startswith(f"{PROOF_VERSION}\n"):
             raise invalid_response(reply, "the response is no proof")
         return text
 
-    def _attempt(self, path: str, etag: str, fresh: bool) -> Result:
+    def _attempt(self, path: str, check: Callable[[Any], str], etag: str, fresh: bool) -> Result:
         url = self._base + path  # names the entry of the cache
         cache = None if fresh else self._cache
         cached = cache.get(url) if cache else None
@@ -209,11 +238,13 @@ class Requester:
         elif reply.status == 200:
             body = reply.body
         else:
-            raise response_error(reply)
+            raise response_error(reply, reply.retry_after(self._now()))
         try:
             value = json.loads(body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise invalid_response(reply, "the response is not JSON") from error
+        if wrong := check(value):
+            raise invalid_response(reply, f"the response is not one of the API: {wrong}")
         if cache and tag and not response.not_modified:
             cache.put(url, CacheEntry(tag, body))
         return Result(value, tag, response)
@@ -229,14 +260,16 @@ class Requester:
         }
         timeout = min(self._timeout, self._remaining())
         try:
-            with self.connections.get(path, headers, timeout) as response:
+            with self.connections.get(self._base + path, headers, timeout) as response:
                 body = self._read(response)
-                if response.headers.get("Content-Encoding") == "gzip":
+                if response.headers.get("Content-Encoding", "").lower() in ("gzip", "x-gzip"):
                     body = gzip.decompress(body)
                 return Reply(response.status, response.headers, body)
-        except (OSError, EOFError, http.client.HTTPException) as error:  # OSError includes timeouts
+        except (OSError, EOFError, http.client.HTTPException, zlib.error) as error:  # OSError includes timeouts
             self._remaining(cause=error)
-            raise OpportunityError(CONNECTION_FAILED, str(error) or type(error).__name__) from error
+            failed = OpportunityError(CONNECTION_FAILED, f"no response from {self._base}: {error or type(error).__name__}")
+            failed._unreachable = isinstance(error, Unreachable)
+            raise failed from error
 
     def _read(self, response: http.client.HTTPResponse) -> bytes:
         """Reads a body piece by piece, so that one that arrives slowly ends with the deadline too."""

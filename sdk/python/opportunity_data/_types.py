@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias, TypedDict
 
 __all__ = [
     "CheckDate",
+    "Instant",
     "Opportunity",
     "Company",
     "Category",
@@ -50,6 +51,10 @@ __all__ = [
 CheckDate: TypeAlias = str
 """The time of a check: a timestamp, or a date if only the day was recorded. Where a date is
 compared with a time, as by `checked_after`, it means 00:00:00 UTC of that day."""
+
+Instant: TypeAlias = str
+"""A day, which means 00:00:00 UTC of that day, or a time with `Z` or an offset, in a form of
+ISO 8601: extended or basic, with or without seconds and a fraction."""
 
 
 class Opportunity(TypedDict):
@@ -515,7 +520,7 @@ class Filter(TypedDict, total=False):
     category: Category | None
     """The primary way of earning."""
 
-    checked_after: CheckDate | date | None
+    checked_after: Instant | date | None
     """Matches records whose latest factual review (`verification.lastCheckedAt`) is at or after
     this time. A date means 00:00:00 UTC of that day; a timestamp needs `Z` or an offset. Other
     ISO 8601 forms of a day or an instant are accepted as well, such as `20261101T0900+0500`.

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import gzip
 import http.client
 import itertools
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -16,7 +16,8 @@ from typing import Any
 from unittest import mock
 
 from opportunity_data import Cancelled, Client, OpportunityError
-from opportunity_data._connections import Connections, _authorization
+
+RECORD = b'{"data": {"id": "a", "verification": {"lastCheckedAt": null, "freshUntil": null}}, "meta": {"version": "1"}}'
 
 
 class ClientTest(unittest.TestCase):
@@ -24,7 +25,9 @@ class ClientTest(unittest.TestCase):
         key = "oda_live_topsecret"
         for url, given in (
             ("http://localhost", key + "\n"),
-            ("http://localhost/path", key),
+            ("http://localhost/path?", key),
+            ("http://localhost/#top", key),
+            ("http://:8080", key),
             ("http://user@localhost", key),
             ("localhost:8080", key),
         ):
@@ -55,7 +58,7 @@ class ClientTest(unittest.TestCase):
 
     def test_times_are_filters(self) -> None:
         asked: list[str] = []
-        body = {"data": [], "pagination": {"hasMore": False, "next": None}, "meta": {}}
+        body = {"data": [], "pagination": {"limit": 100, "hasMore": False, "next": None}, "meta": {"version": "1"}}
         with Server(200, json.dumps(body).encode(), {}, on_path=asked.append) as url:
             client = Client(url=url, key="k")
             list(client.opportunities(checked_after=date(2026, 11, 1), page_size=1))
@@ -92,7 +95,7 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(raised.exception.code, "connection_failed")
 
     def test_deadline_covers_every_page_and_leaves_the_client_as_it_is(self) -> None:
-        body = {"data": [], "pagination": {"hasMore": True, "next": "/api/v1/opportunities?page=2"}, "meta": {}}
+        body = {"data": [], "pagination": {"limit": 100, "hasMore": True, "next": "/api/v1/opportunities?page=2"}, "meta": {"version": "1"}}
         with Server(200, json.dumps(body).encode(), {}) as url:
             client = Client(url=url, key="k")
             pages = client.within(60).opportunity_pages()
@@ -103,7 +106,7 @@ class ClientTest(unittest.TestCase):
 
     def test_calls_share_a_connection_and_replace_one_that_the_server_closed(self) -> None:
         for closes, want in ((False, 1), (True, 2)):
-            server = Server(200, b'{"data": {"id": "a"}, "meta": {}}', {}, closes=closes)
+            server = Server(200, RECORD, {}, closes=closes)
             with server as url, Client(url=url, key="k", retry_budget=0) as client:
                 for _ in range(2):
                     client.opportunity("a")
@@ -111,20 +114,56 @@ class ClientTest(unittest.TestCase):
 
     def test_proxies_of_the_environment(self) -> None:
         asked: list[str] = []
-        with Server(200, b'{"data": {"id": "a"}, "meta": {}}', {}, on_path=asked.append) as proxy:
-            proxy = proxy.replace("//", "//user:word@")
-            with mock.patch.dict(os.environ, http_proxy=proxy, https_proxy=proxy, no_proxy="direct.example"):
-                Client(url="http://api.example", key="k").opportunity("a")
-                client = Client(url="https://api.example", key="k", retry_budget=0)
-                self.assertRaisesRegex(OpportunityError, "501", client.opportunity, "a")  # which is no tunnel
-                self.assertIsNone(Connections("https://direct.example")._proxy)
-        self.assertEqual(asked, ["http://api.example/api/v1/opportunities/a"])
-        self.assertEqual(_authorization(proxy), {"Proxy-Authorization": "Basic dXNlcjp3b3Jk"})
+        with Server(200, RECORD, {}, on_path=asked.append) as url, Server(200, RECORD, {}, on_path=asked.append) as direct:
+            address = url.removeprefix("http://")
+            for proxy in (address, url, f"http://user:word@{address}"):  # the first without a scheme
+                with mock.patch.dict(os.environ, http_proxy=proxy, https_proxy=proxy, no_proxy="127.0.0.1"):
+                    with Client(url="http://api.example/base", key="k", retry_budget=0) as client:
+                        client.opportunity("a")
+                        client.opportunity("b")
+                    tunnelled = Client(url="https://api.example", key="k", retry_budget=0)
+                    self.assertRaisesRegex(OpportunityError, "501", tunnelled.opportunity, "a")  # which is no tunnel
+                    Client(url=direct, key="k").opportunity("c")
+                base, path = "http://api.example/base", "/api/v1/opportunities/"
+                self.assertEqual(asked, [base + path + "a", base + path + "b", path + "c"])
+                asked.clear()
 
-    def test_reads_compressed_responses(self) -> None:
-        body = gzip.compress(json.dumps({"data": {"id": "a"}, "meta": {}}).encode())
-        with Server(200, body, {"Content-Encoding": "gzip"}) as url:
-            self.assertEqual(Client(url=url, key="k").opportunity("a").data["id"], "a")
+    def test_user_and_password_of_a_proxy_are_sent_to_it(self) -> None:
+        sent: list[Any] = []
+
+        class Proxy(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                sent.append((self.command, self.headers["Proxy-Authorization"], self.headers["Authorization"]))
+                self.send_error(502)
+
+            do_CONNECT = do_GET
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        server = Server(200, b"", {}, handler=Proxy)
+        with server as url:
+            proxy = url.replace("//", "//user:word@")
+            with mock.patch.dict(os.environ, http_proxy=proxy, https_proxy=proxy, no_proxy=""):
+                for scheme in ("http", "https"):
+                    client = Client(url=f"{scheme}://api.example", key="k", retry_budget=0)
+                    self.assertRaises(OpportunityError, client.opportunity, "a")
+        basic = "Basic dXNlcjp3b3Jk"
+        self.assertEqual(sent, [("GET", basic, "Bearer k"), ("CONNECT", basic, None)])
+
+    def test_a_proxy_that_cannot_be_used_is_a_failed_connection(self) -> None:
+        for proxy in ("socks5://127.0.0.1:1", "http://"):
+            with mock.patch.dict(os.environ, http_proxy=proxy, no_proxy=""), self.assertRaises(OpportunityError) as raised:
+                Client(url="http://api.example", key="k", retry_budget=0).opportunity("a")
+            self.assertEqual(raised.exception.code, "connection_failed")
+
+    def test_failed_connection_names_the_address_and_the_cause(self) -> None:
+        for url in ("http://127.0.0.1:1", "http://a..b"):
+            attempts: list[int] = []
+            client = Client(url=url, key="k", sleep=lambda _: None, on_retry=lambda r: attempts.append(r.attempt))
+            cause = f"no response from {url}: cannot connect to {url.removeprefix('http://')}: "
+            self.assertRaisesRegex(OpportunityError, re.escape(cause), client.opportunity, "a")
+            self.assertEqual(attempts, [1])
 
 
 class Server:
@@ -138,6 +177,7 @@ class Server:
         on_request: Any = lambda: None,
         on_path: Any = lambda path: None,
         closes: bool = True,
+        handler: type[BaseHTTPRequestHandler] | None = None,
     ) -> None:
         self.connections = 0
         counted = self
@@ -166,7 +206,7 @@ class Server:
                 except ConnectionError:  # the client left first
                     pass
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler or Handler)
 
     def __enter__(self) -> str:
         threading.Thread(target=self.server.serve_forever, args=(0.01,)).start()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import copy
+import gzip
 import json
+import os
 import re
 import sqlite3
 import sys
@@ -34,6 +35,7 @@ from opportunity_data import (
     __version__,
     verify_event,
 )
+from opportunity_data._copies import _cell
 
 SUITE = Path(__file__).resolve().parents[2] / "conformance"
 FIXTURES = json.loads((SUITE / "fixtures" / "fixtures.json").read_text())
@@ -56,11 +58,13 @@ class ConformanceTest(unittest.TestCase):
     def run_case(self, case: dict[str, Any]) -> None:
         player = Player(case["exchanges"])
         options = case.get("options", {})
+        if options.get("refuse"):
+            player.close()
         waits: list[float] = []
         retries: list[Any] = []
         now = datetime.now(UTC)
         client: Any = Client(
-            url=f"http://127.0.0.1:{player.server.server_port}",
+            url=f"http://127.0.0.1:{player.server.server_port}{options.get('path', '')}",
             key=KEY,
             retry_budget=options.get("retryBudget", 90.0),
             timeout=options.get("timeout", 30.0),
@@ -115,6 +119,10 @@ class ConformanceTest(unittest.TestCase):
 
 
 class ExportTest(unittest.TestCase):
+    def test_cells_have_no_formulas(self) -> None:
+        for case in json.loads((SUITE / "fixtures" / "formulas.json").read_text(encoding="utf-8")):
+            self.assertEqual(_cell(case["text"]), f'"{case["cell"]}"')
+
     def test_copies_have_the_same_content_as_those_of_other_sdks(self) -> None:
         exports = expand(json.loads((SUITE / "fixtures" / "exports.json").read_text()))
         with tempfile.TemporaryDirectory() as name:
@@ -132,6 +140,17 @@ class ExportTest(unittest.TestCase):
             with contextlib.closing(sqlite3.connect(dir / "copy.db")) as opened:
                 self.assertEqual([list(row) for row in opened.execute(exports["query"])], exports["rows"])
 
+    def test_a_copy_is_the_named_file(self) -> None:
+        with tempfile.TemporaryDirectory() as dir, contextlib.chdir(dir):
+            names = [":memory:", "file:a.db", "file:a.db?mode=memory", "a#b.db", "a%20b.db", "q?mode=ro.db", "copy.csv#x", "copy.csv?y"]
+            for name in names:
+                if "csv" in name:
+                    FileCopy(name).apply(Changes([], [], SyncState(None, "2026-11-22T12:00:00Z")))
+                    os.remove(name + ".copy.json")
+                else:
+                    SQLiteCopy(name).close()
+            self.assertEqual(sorted(os.listdir()), sorted(names))
+
 
 class ProofTest(unittest.TestCase):
     cases = {case["name"]: case for case in json.loads((SUITE / "proofs" / "cases.json").read_text())}
@@ -141,30 +160,20 @@ class ProofTest(unittest.TestCase):
             with self.subTest(case["name"]):
                 keys, want = case["keys"], case["want"]
                 proof = case["proof"] + case["proof"].splitlines(True)[-1] * case["repeat"] if "repeat" in case else case["proof"]
-                before = copy.deepcopy(case["event"])
                 if "reason" in want:
                     with self.assertRaises(ProofError) as caught:
-                        verify_event(case["event"], proof, **keys)
+                        verify_event(proof, **keys)
                     self.assertEqual(caught.exception.reason, want["reason"])
                 else:
-                    got = verify_event(case["event"], proof, **keys)
+                    got = verify_event(proof, **keys)
                     seen = [{"name": s.name, "at": s.at.strftime("%Y-%m-%dT%H:%M:%SZ")} for s in got.witnesses]
+                    self.assertEqual(got.event, want["event"])
                     self.assertEqual((got.origin, got.size, got.index), (want["origin"], want["size"], want.get("index", 0)))
                     self.assertEqual((got.recorded_at, seen), (want["recordedAt"], want.get("witnesses", [])))
-                self.assertEqual(case["event"], before, "the event is unchanged")
-
-    def test_an_event_with_values_that_are_not_json_is_malformed(self) -> None:
-        good = self.cases["event 3 of 7"]
-        events: list[Any] = [{"a": datetime.now(UTC)}, {"a": float("nan")}, {"a": 2**53 + 1}, {"a": 10**400}, {"a": (1,)}, {1: 2}, {None: 0}]
-        for event in events:
-            with self.subTest(repr(event)[:20]), self.assertRaises(ProofError) as caught:
-                verify_event(event, good["proof"], **good["keys"])
-            self.assertEqual(caught.exception.reason, "malformed_event")
 
     def test_without_cryptography_nothing_is_proved(self) -> None:
-        good = self.cases["event 3 of 7"]
         with patch.dict(sys.modules, {"cryptography.exceptions": None}), self.assertRaisesRegex(RuntimeError, r"opportunity-data\[proof\]"):
-            verify_event(good["event"], "", log=[])
+            verify_event("", log=[])
 
 
 class AsyncConformanceTest(ConformanceTest):
@@ -233,6 +242,7 @@ class Player:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # head and body are sent apart
 
             def do_GET(self) -> None:
                 player.play(self)
@@ -271,6 +281,9 @@ class Player:
             request.close_connection = True
             return
         body = exchange.get("text", json.dumps(exchange["body"]) if "body" in exchange else "").encode()
+        if exchange.get("gzip"):
+            body = gzip.compress(body)
+        request.wfile.write(b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n" * exchange.get("early", 0))
         request.send_response(exchange.get("status", 200))
         for name, value in {"Content-Type": "application/json", **exchange.get("send", {})}.items():
             request.send_header(name, value)
@@ -354,6 +367,7 @@ def outcome(client: Any, call: dict[str, Any], store: MemoryStore) -> dict[str, 
                 "page": page.pagination["page"],
                 "total": page.pagination["total"],
                 "remaining": page.response.rate_limit.remaining,
+                "reset": page.response.rate_limit.reset.isoformat().replace("+00:00", "Z"),
                 "requestId": page.response.request_id,
                 "notModified": page.response.not_modified,
                 "minuteLimit": {

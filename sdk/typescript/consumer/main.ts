@@ -15,9 +15,9 @@ for await (const record of client.opportunities(filter)) {
 }
 for await (const event of client.history('maple-scribe')) {
   const found: Event = event;
-  const proof = await verifyEvent(found, await client.eventProof(found.id), { log: ['name+0badc0de+base64'], quorum: 0 });
+  const proof = await verifyEvent(await client.eventProof(found.id), { log: ['name+0badc0de+base64'], quorum: 0 });
   const seen: Date | undefined = proof.witnesses[0]?.at;
-  console.log(found.checkedAt, proof.recordedAt.slice(0, 10), seen);
+  console.log(found.checkedAt, proof.event.checkedAt, proof.recordedAt.slice(0, 10), seen);
 }
 try {
   await client.opportunity('maple-scribe');
@@ -27,7 +27,7 @@ try {
     const known: Code = code;
     console.log(known, error.requestId);
   }
-  if (error instanceof ProofError && error.reason === 'different_event') console.log(error.message);
+  if (error instanceof ProofError && error.reason === 'not_included') console.log(error.message);
 }
 for await (const page of client.changePages({ after: 'now' })) {
   const changes: RecordChange[] = page.data;
@@ -47,7 +47,7 @@ client.changes({ page: 2 });
 // @ts-expect-error a filter with a value of the wrong type
 client.opportunities({ remote: 'yes' });
 // @ts-expect-error a proof needs the keys of the log
-verifyEvent({}, '', { witnesses: [] });
+verifyEvent('', { witnesses: [] });
 // @ts-expect-error not a name of this package
 export { parametersOfFilter } from 'opportunity-data';
 // @ts-expect-error a misspelled option

@@ -1,3 +1,4 @@
+import { checkChanges, checkDetail, checkEvents, checkRecords } from './check.js';
 import { items, pages } from './list.js';
 import { parametersOfChangeFilter, parametersOfFilter, parametersOfHistoryFilter } from './parameters.js';
 import { Requester } from './request.js';
@@ -28,7 +29,7 @@ export class OpportunityClient {
     if (!/^[ -~]*$/.test(userAgent)) {
       throw new Error('opportunity: invalid userAgent: it contains a line break or a character that is not ASCII');
     }
-    this.#requester = new Requester(originOf(url), key, userAgent, now, options);
+    this.#requester = new Requester(baseOf(url), key, userAgent, now, options);
     this.#now = now;
   }
 
@@ -46,7 +47,7 @@ export class OpportunityClient {
    * @returns {import('./list.js').Pages<Opportunity>}
    */
   opportunityPages(filter = {}, options = {}) {
-    return pages(this.#requester, LIST, parametersOfFilter, filter, options);
+    return pages(this.#requester, LIST, parametersOfFilter, filter, { ...options, check: checkRecords });
   }
 
   /**
@@ -55,7 +56,7 @@ export class OpportunityClient {
    * @returns {Promise<Detail>}
    */
   async opportunity(id, { signal } = {}) {
-    const { value, response } = await this.#requester.get({ path: recordPath(id), signal });
+    const { value, response } = await this.#requester.get({ path: recordPath(id), check: checkDetail, signal });
     return { ...value, response };
   }
 
@@ -75,7 +76,7 @@ export class OpportunityClient {
    * @returns {import('./list.js').Pages<Event>}
    */
   historyPages(id, filter = {}, options = {}) {
-    return pages(this.#requester, `${recordPath(id)}/history`, parametersOfHistoryFilter, filter, options);
+    return pages(this.#requester, `${recordPath(id)}/history`, parametersOfHistoryFilter, filter, { ...options, check: checkEvents });
   }
 
   /**
@@ -104,7 +105,7 @@ export class OpportunityClient {
    * @returns {AsyncGenerator<ChangePage, void, undefined>}
    */
   changePages(filter = {}, options = {}) {
-    return pages(this.#requester, CHANGES, parametersOfChangeFilter, filter, options);
+    return pages(this.#requester, CHANGES, parametersOfChangeFilter, filter, { ...options, check: checkChanges });
   }
 
   /**
@@ -113,12 +114,12 @@ export class OpportunityClient {
    */
   sync(store, options = {}) {
     const walk = (/** @type {Filter} */ filter) =>
-      pages(this.#requester, LIST, parametersOfFilter, filter, { ...options, fresh: true });
+      pages(this.#requester, LIST, parametersOfFilter, filter, { ...options, check: checkRecords, fresh: true });
     const unchanged = async (/** @type {string} */ path, /** @type {string} */ etag) =>
-      (await this.#requester.get({ path, etag, fresh: true, signal: options.signal })).response.notModified;
+      (await this.#requester.get({ path, check: checkRecords, etag, fresh: true, signal: options.signal })).response.notModified;
     const lookUp = (/** @type {string} */ id) => this.opportunity(id, options);
     const changes = (/** @type {string} */ after) =>
-      pages(this.#requester, CHANGES, parametersOfChangeFilter, { after }, { ...options, fresh: true });
+      pages(this.#requester, CHANGES, parametersOfChangeFilter, { after }, { ...options, check: checkChanges, fresh: true });
     return sync({ walk, unchanged, lookUp, changes }, store, this.#now(), options.fullEveryMs);
   }
 }
@@ -132,15 +133,15 @@ function recordPath(id) {
  * @param {string | undefined} address
  * @returns {string}
  */
-function originOf(address) {
+function baseOf(address) {
   if (!address) {
     throw new Error('opportunity: address missing: set OPPORTUNITY_URL or pass url');
   }
   const url = URL.canParse(address) ? new URL(address) : undefined;
-  if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || url.pathname !== '/' || url.search) {
-    throw new Error('opportunity: invalid address: expected a scheme and a host such as https://api.example.com');
+  if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || /[?#]/.test(address)) {
+    throw new Error('opportunity: invalid address: expected a scheme, a host and, if any, a path, such as https://api.example.com');
   }
-  return url.origin;
+  return url.origin + url.pathname.replace(/\/+$/, '');
 }
 
 /**

@@ -124,6 +124,12 @@ function value(record, path) {
   return path.split('.').slice(1).reduce((object, name) => object?.[name], record);
 }
 
+// Matches a formula at the start of a cell, or after a semicolon, which separates cells in some countries. Before it there can be
+// apostrophes, and characters that show nothing, which spreadsheets skip.
+const invisible = '[\\x00-\\x20\\x7f-\\xa0\\xad\\u034f\\u061c\\u115f\\u1160\\u1680\\u17b4\\u17b5\\u180b-\\u180f\\u2000-\\u200f\\u2028-\\u202f\\u205f-\\u206f'
+  + '\\u3000\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}]';
+const formula = new RegExp(`(^|;)('*${invisible}*[=+\\-@＝＋－＠])`, 'gu');
+
 /**
  * Returns a value in CSV: nothing for null, and JSON for lists and objects.
  *
@@ -133,7 +139,6 @@ function cell(value) {
   if (value === null || value === undefined) return '';
   if (typeof value === 'number' || typeof value === 'boolean') return String(value);
   const text = typeof value === 'string' ? value : JSON.stringify(value);
-  // Spreadsheets run formulas at the start of a cell, or after a semicolon, which separates cells in some countries.
-  const safe = text.replace(/[\r\n\t]+/g, ' ').replace(/(^|;)( *[=+\-@＝＋－＠])/g, "$1'$2");
+  const safe = text.replace(/[\r\n\t]+/g, ' ').replace(formula, "$1'$2");
   return `"${safe.replaceAll('"', '""')}"`;
 }

@@ -17,20 +17,22 @@ export class OpportunityError extends Error {
  * Returns the error of a response that is not a 200 or 304.
  *
  * @param {import('./request.js').Reply} reply
+ * @param {number} retryAfter
  */
-export function responseError(reply) {
+export function responseError(reply, retryAfter) {
   const details = {
     status: reply.status,
     code: 'invalid_response',
     message: 'the response is not an error of the API',
     requestId: reply.requestId,
-    retryAfter: Math.max(0, Number(reply.headers.get('retry-after')) || 0),
+    retryAfter,
     documentation: '',
   };
   try {
     const { error, documentation } = JSON.parse(reply.body);
-    if (typeof error.code === 'string') {
-      return new OpportunityError({ ...details, code: error.code, message: String(error.message), documentation: String(documentation) });
+    const { code, message } = error;
+    if (code !== '' && [code, message, documentation].every((text) => typeof text === 'string')) {
+      return new OpportunityError({ ...details, code, message, documentation });
     }
   } catch {
     // not JSON, or without an error: the details above describe it

@@ -45,7 +45,7 @@ export class OpportunityClient {
 
   /**
    * Returns the proof of an event, for `verifyEvent`. It is public: the request has no key and is not charged. An event of a record that is
-   * not public, or of an earlier release, is an error with `Code.notFound`. So is an event that was recorded within seconds: no checkpoint
+   * not public is an error with `Code.notFound`. So is an event that was recorded within seconds: no checkpoint
    * covers it yet.
    */
   eventProof(id: string, options?: CallOptions): Promise<string>;
@@ -71,7 +71,10 @@ export class OpportunityClient {
 }
 
 export interface ClientOptions {
-  /** The address of the service, such as https://api.example.com. The default is the environment variable OPPORTUNITY_URL. */
+  /**
+   * The address of the service, such as https://api.example.com or https://example.com/opportunities. The default is the environment
+   * variable OPPORTUNITY_URL.
+   */
   url?: string | undefined;
   /** The API key. The default is the environment variable OPPORTUNITY_KEY. */
   key?: string | undefined;
@@ -85,6 +88,8 @@ export interface ClientOptions {
   userAgent?: string | undefined;
   /** Is called before each wait for another attempt, for example to log it. What it throws ends the call. */
   onRetry?: ((retry: Retry) => void) | undefined;
+  /** Sends the requests, for example through a proxy. The default is the global `fetch`. */
+  fetch?: typeof globalThis.fetch | undefined;
   /** Replaces the wait between attempts, for tests. */
   sleep?: ((ms: number, signal?: AbortSignal) => Promise<unknown>) | undefined;
   /** Replaces the clock, for tests. */
@@ -185,6 +190,8 @@ export interface ProofKeys {
 
 /** A verified proof: the log has the event, unchanged since the earliest time of a witness. */
 export interface Proof {
+  /** The event as it was recorded: members that the API has gained since are missing. */
+  event: Event;
   /** Name of the log. */
   origin: string;
   /** Events that the checkpoint covers. */
@@ -198,10 +205,10 @@ export interface Proof {
 }
 
 /**
- * Verifies the proof of an event (C2SP tlog-proof), without a network. `event` is an event as `history` returns it, or its parsed JSON. The
- * promise is rejected with a `ProofError` unless the event is proved.
+ * Verifies the proof of an event (C2SP tlog-proof), without a network, and returns the event that the proof has. The promise is rejected with a
+ * `ProofError` unless the event is proved.
  */
-export function verifyEvent(event: unknown, proof: string, keys: ProofKeys): Promise<Proof>;
+export function verifyEvent(proof: string, keys: ProofKeys): Promise<Proof>;
 
 /** An event that is not proved. */
 export class ProofError extends Error {
@@ -210,19 +217,17 @@ export class ProofError extends Error {
 }
 
 /**
- * Why an event is not proved: a key or a quorum, the event, or the proof is malformed; no given key of the log has signed; a signature of a
- * given key is not valid; too few witnesses have cosigned; the proof leaves out a member that has a value; or the event is not the recorded
- * one.
+ * Why an event is not proved: a key or a quorum, or the proof is malformed; no given key of the log has signed; a signature of a given key is
+ * not valid; too few witnesses have cosigned; the event is not the recorded one; or the log has recorded something that is not an event.
  */
 export type ProofReason =
   | 'malformed_key'
-  | 'malformed_event'
   | 'malformed_proof'
   | 'unknown_log'
   | 'invalid_signature'
   | 'not_witnessed'
-  | 'hidden_value'
-  | 'different_event';
+  | 'not_included'
+  | 'malformed_event';
 
 /** Stores responses by URL. A cache belongs to one account, because other accounts may see other records. */
 export interface Cache {

@@ -28,44 +28,44 @@ export async function* items(pages) {
 }
 
 /**
- * Iterates over the pages of a list. It follows only the path and query of pagination.next, so the key never leaves the address of the
- * client.
+ * Iterates over the pages of a list. It follows only the query of pagination.next, so the key never leaves the address of the client.
  *
  * @param {import('./request.js').Requester} requester
  * @param {string} list path of the list
  * @param {Readonly<Record<string, string>>} parameters the query parameter of each property of filter
  * @param {object} filter
- * @param {{signal?: AbortSignal | undefined, fresh?: boolean}} options
+ * @param {{check: (body: any) => string, signal?: AbortSignal | undefined, fresh?: boolean}} options
  * @returns {AsyncGenerator<any, void, undefined>}
  */
-export async function* pages(requester, list, parameters, filter, { signal, fresh = false }) {
+export async function* pages(requester, list, parameters, filter, { check, signal, fresh = false }) {
   let path = `${list}?${query(parameters, filter)}`;
   for (;;) {
-    const { value, etag, response } = await requester.get({ path, fresh, signal });
+    const { value, etag, response } = await requester.get({ path, check, fresh, signal });
     const page = { ...value, response };
     Object.defineProperties(page, { etag: { value: etag }, path: { value: path } }); // for sync; not part of the data
     yield page;
     const { hasMore, next } = page.pagination;
-    if (!hasMore || next === null) {
+    if (!hasMore) {
       return;
     }
-    path = following(next, path);
+    path = list + following(next, path);
   }
 }
 
 /**
- * Returns the path and query of next. The path must begin with one slash: any other text could continue the host or the port of the address.
+ * Returns the query of the address of the page after the one at path. The path of the address must be that of the list, behind that of any
+ * proxy.
  *
  * @param {string} next
- * @param {string} current
+ * @param {string} path
  */
-function following(next, current) {
-  const url = /^(https?:\/)?\//.test(next) && URL.canParse(next, 'http://base') ? new URL(next, 'http://base') : undefined;
-  const path = url && url.pathname + url.search;
-  if (!path || path === current || path.startsWith('//')) {
+function following(next, path) {
+  const url = URL.canParse(next, 'http://base') ? new URL(next, 'http://base') : undefined;
+  const [list, query] = path.split('?');
+  if (!url?.pathname.endsWith(`${list}`) || url.search === `?${query}`) {
     throw new OpportunityError({ code: 'invalid_response', message: `pagination.next does not lead to another page: ${next}` });
   }
-  return path;
+  return url.search;
 }
 
 /**

@@ -2,18 +2,16 @@
 
 import { Buffer } from 'node:buffer';
 
-/** @import { Proof, ProofKeys, ProofReason } from './index.js' */
+/** @import { Event, Proof, ProofKeys, ProofReason } from './index.js' */
 
 /**
  * @typedef {{ name: string, id: Buffer, key: Buffer }} Key
  * @typedef {{ origin: string, size: bigint, root: Buffer, text: string, signatures: { name: string, data: Buffer }[] }} Checkpoint
- * @typedef {{ private: string, recordedAt: string, added: Set<string> }} Extra
  */
 
 export const PROOF_VERSION = 'c2sp.org/tlog-proof@v1';
 
 const MAX_PROOF = 128 << 10; // bytes; room for 16 signatures of any kind
-const MAX_DEPTH = 64; // of an event; those of the API have 5
 const END_OF_TIME = 253402300800n; // the first second that a date with four digits cannot express
 
 /** An event that is not proved. */
@@ -30,13 +28,12 @@ export class ProofError extends Error {
 }
 
 /**
- * @param {unknown} event
  * @param {string} proof
  * @param {ProofKeys} keys
  * @returns {Promise<Proof>}
  */
-export async function verifyEvent(event, proof, keys) {
-  return new Verifier(await import('node:crypto')).verify(event, proof, keys);
+export async function verifyEvent(proof, keys) {
+  return new Verifier(await import('node:crypto')).verify(proof, keys);
 }
 
 /** Verifies with a module of hashes and signatures, which is loaded only for that. */
@@ -49,15 +46,14 @@ class Verifier {
   }
 
   /**
-   * @param {unknown} event
    * @param {string} proof
    * @param {ProofKeys} keys
    * @returns {Proof}
    */
-  verify(event, proof, { log, witnesses = [], quorum = 0 }) {
+  verify(proof, { log, witnesses = [], quorum = 0 }) {
     const logKeys = log.map((text) => this.#parseKey(text, 1));
     const witnessKeys = this.#parseWitnesses(witnesses, quorum);
-    const { index, path, extra, checkpoint } = parseProof(proof);
+    const { index, path, leaf, checkpoint } = parseProof(proof);
     this.#checkSigned(checkpoint, logKeys);
     const seen = witnessKeys.flatMap((key) => this.#seenBy(key, checkpoint));
     const want = quorum || witnesses.length;
@@ -65,12 +61,11 @@ class Verifier {
       const message = `${seen.length} of the ${witnesses.length} given witnesses have cosigned the checkpoint, want ${want}`;
       throw new ProofError('not_witnessed', message);
     }
-    const entry = `{"event":${canonicalEvent(event, extra)},"private":"${extra.private}","recordedAt":"${extra.recordedAt}"}`;
-    const leaf = this.#sha256(Buffer.from([0]), Buffer.from(entry));
-    if (!this.#included(leaf, index, checkpoint.size, path, checkpoint.root)) {
-      throw new ProofError('different_event', 'the event differs from the one that was recorded, or the proof is of another event');
+    if (!this.#included(this.#sha256(Buffer.from([0]), leaf), index, checkpoint.size, path, checkpoint.root)) {
+      throw new ProofError('not_included', 'the event differs from the one that was recorded, or the proof is of another event');
     }
-    return { origin: checkpoint.origin, size: Number(checkpoint.size), index: Number(index), recordedAt: extra.recordedAt, witnesses: seen };
+    const { origin, size } = checkpoint;
+    return { ...parseLeaf(leaf), origin, size: Number(size), index: Number(index), witnesses: seen };
   }
 
   /** @param {Uint8Array[]} parts */
@@ -262,7 +257,10 @@ function parseProof(text) {
   if (lines[0] !== PROOF_VERSION) {
     throw malformed(0, PROOF_VERSION);
   }
-  const extra = parseExtra(lines[1] ?? '');
+  const leaf = lines[1]?.startsWith('extra ') ? decode(lines[1].slice(6)) : undefined;
+  if (!leaf) {
+    throw malformed(1, '"extra " and the event in base64');
+  }
   const index = parseSize(lines[2]?.startsWith('index ') ? lines[2].slice(6) : '');
   if (index === undefined) {
     throw malformed(2, '"index " and a decimal number');
@@ -276,35 +274,25 @@ function parseProof(text) {
     }
     path.push(hash);
   }
-  return { extra, index, path, checkpoint: parseCheckpoint(lines, next + 1) };
+  return { leaf, index, path, checkpoint: parseCheckpoint(lines, next + 1) };
 }
 
 /**
- * @param {string} line
- * @returns {Extra}
+ * Returns the event of a leaf, and the time at which the log says that it recorded the event.
+ *
+ * @param {Buffer} leaf
+ * @returns {{ event: Event, recordedAt: string }}
  */
-function parseExtra(line) {
-  const data = line.startsWith('extra ') ? decode(line.slice(6)) : undefined;
-  let members;
+function parseLeaf(leaf) {
   try {
-    members = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(data ?? new Uint8Array()));
+    const { event, recordedAt } = JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(leaf));
+    if (event !== null && typeof event === 'object' && !Array.isArray(event) && typeof recordedAt === 'string' && isTime(recordedAt)) {
+      return { event, recordedAt };
+    }
   } catch {
     // reported below
   }
-  if (members === null || typeof members !== 'object' || Array.isArray(members)) {
-    throw malformed(1, '"extra " and base64 of JSON');
-  }
-  const { private: hash, recordedAt, added = [] } = members;
-  if (typeof hash !== 'string' || !/^[0-9a-f]{64}$/.test(hash)) {
-    throw malformed(1, 'private with 64 hexadecimal digits');
-  }
-  if (typeof recordedAt !== 'string' || !isTime(recordedAt)) {
-    throw malformed(1, 'recordedAt with a time in UTC');
-  }
-  if (!Array.isArray(added) || !added.every((path) => typeof path === 'string')) {
-    throw malformed(1, 'added with a list of paths');
-  }
-  return { private: hash, recordedAt, added: new Set(added) };
+  throw new ProofError('malformed_event', 'the log has recorded something that is not an event');
 }
 
 /** @param {string} text */
@@ -360,67 +348,4 @@ function parseSize(text) {
 function parseHash(text) {
   const hash = decode(text ?? '');
   return hash?.length === 32 ? hash : undefined;
-}
-
-/** @param {string} what */
-const malformedEvent = (what) => new ProofError('malformed_event', `the event ${what}`);
-
-/**
- * @param {unknown} event
- * @param {Extra} extra
- */
-function canonicalEvent(event, { added }) {
-  if (!isObject(event)) {
-    throw malformedEvent('is not an object');
-  }
-  return canonical(event, added, '', MAX_DEPTH);
-}
-
-/** @param {unknown} value @returns {value is Record<string, unknown>} */
-const isObject = (value) => Object.prototype.toString.call(value) === '[object Object]';
-
-/**
- * Returns canonical JSON (RFC 8785) of a value at a path, without the members that were added after the event was recorded. Those must not
- * have a value, so that a proof cannot hide one.
- *
- * @param {unknown} value
- * @param {Set<string>} added
- * @param {string} path
- * @param {number} depth
- * @returns {string}
- */
-function canonical(value, added, path, depth) {
-  if (depth === 0 && typeof value === 'object' && value !== null) {
-    throw malformedEvent(`has more than ${MAX_DEPTH} levels`);
-  }
-  if (Array.isArray(value)) {
-    return `[${Array.from(value, (element, i) => canonical(element, added, `${path}.${i}`, depth - 1)).join()}]`;
-  }
-  if (isObject(value)) {
-    const at = (/** @type {string} */ name) => (path ? `${path}.${name}` : name);
-    const names = Object.keys(value).sort(); // by UTF-16 code units
-    const hidden = names.find((name) => added.has(at(name)) && !isEmpty(value[name]));
-    if (hidden !== undefined) {
-      throw new ProofError('hidden_value', `the proof leaves out ${at(hidden)}, which has a value`);
-    }
-    return `{${names
-      .filter((name) => !added.has(at(name)))
-      .map((name) => `${scalar(name)}:${canonical(value[name], added, at(name), depth - 1)}`)
-      .join()}}`;
-  }
-  return scalar(value);
-}
-
-/** @param {unknown} value */
-function isEmpty(value) {
-  return value === null || value === '' || value === 'unknown' || (Array.isArray(value) && value.length === 0);
-}
-
-/** @param {unknown} value */
-function scalar(value) {
-  const isScalar = value === null || typeof value === 'boolean' || Number.isFinite(value);
-  if (isScalar || (typeof value === 'string' && !loneSurrogate.test(value))) {
-    return JSON.stringify(value);
-  }
-  throw malformedEvent('has a value that JSON in UTF-8 cannot express');
 }

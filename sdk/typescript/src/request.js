@@ -7,9 +7,9 @@ import { Code } from './parameters.js';
 import { PROOF_VERSION } from './proof.js';
 
 /**
- * A GET of the API. `proof` is set for a proof of the log, which is public and text.
+ * A GET of the API. `check` returns what is wrong with the body of a 200. `proof` is set for a proof of the log, which is public and text.
  *
- * @typedef {{path: string, etag?: string, fresh?: boolean, proof?: boolean, signal?: AbortSignal | undefined}} Request
+ * @typedef {{path: string, check?: (body: any) => string, etag?: string, fresh?: boolean, proof?: boolean, signal?: AbortSignal | undefined}} Request
  */
 /** @typedef {{status: number, headers: Headers, requestId: string, body: string}} Reply */
 /** @typedef {{value: any, etag: string, response: import('./index.js').Response}} Result */
@@ -17,6 +17,11 @@ import { PROOF_VERSION } from './proof.js';
 // Backoff between attempts in milliseconds. Each wait is a random time between half of the step and the step; the steps double.
 const FIRST_STEP = 500;
 const LAST_STEP = 30_000;
+// Attempts to open a connection: an address that accepts none is most likely wrong.
+const MAX_CONNECTS = 2;
+// Bounds of times in seconds: the end of the year 9999, and of delays (RFC 9111 section 1.2.2).
+const LAST_SECOND = 253_402_300_799;
+const MAX_DELAY = 2 ** 31;
 
 /** Sends GET requests to one address with one key. */
 export class Requester {
@@ -27,6 +32,7 @@ export class Requester {
   #retryBudgetMs;
   #cache;
   #onRetry;
+  #fetch;
   #sleep;
   #now;
 
@@ -37,7 +43,8 @@ export class Requester {
    * @param {() => Date} now
    * @param {import('./index.js').ClientOptions} options
    */
-  constructor(base, key, userAgent, now, { timeoutMs = 30_000, retryBudgetMs = 90_000, cache, onRetry, sleep }) {
+  constructor(base, key, userAgent, now, options) {
+    const { timeoutMs = 30_000, retryBudgetMs = 90_000, cache, onRetry, sleep } = options;
     this.#base = base;
     this.#key = key;
     this.#userAgent = userAgent;
@@ -45,6 +52,7 @@ export class Requester {
     this.#retryBudgetMs = retryBudgetMs;
     this.#cache = cache;
     this.#onRetry = onRetry;
+    this.#fetch = options.fetch;
     this.#now = now;
     this.#sleep = sleep ?? ((ms, signal) => delay(ms, undefined, signal && { signal }));
   }
@@ -66,7 +74,8 @@ export class Requester {
           throw error;
         }
         const wait = retryIn(error, step);
-        if (wait === undefined || waited + wait > this.#retryBudgetMs) {
+        const lost = attempt >= MAX_CONNECTS && isUnreachable(error.cause);
+        if (wait === undefined || waited + wait > this.#retryBudgetMs || lost) {
           throw error;
         }
         this.#onRetry?.({ attempt, waitMs: wait, error });
@@ -109,7 +118,7 @@ export class Requester {
     if (notModified && cached) {
       reply.body = cached.body;
     } else if (reply.status !== 200) {
-      throw responseError(reply);
+      throw responseError(reply, retryAfter(reply.headers.get('retry-after') ?? '', this.#now()));
     }
     if (request.proof) {
       if (!reply.body.startsWith(`${PROOF_VERSION}\n`)) {
@@ -121,6 +130,10 @@ export class Requester {
       result.value = JSON.parse(reply.body);
     } catch (cause) {
       throw new OpportunityError({ ...reply, code: 'invalid_response', message: 'the response is not JSON', cause });
+    }
+    const wrong = request.check?.(result.value);
+    if (wrong) {
+      throw new OpportunityError({ ...reply, code: 'invalid_response', message: `the response is not one of the API: ${wrong}` });
     }
     if (result.etag && !notModified) {
       await cache?.put(url, { etag: result.etag, body: reply.body });
@@ -138,7 +151,7 @@ export class Requester {
     signal?.throwIfAborted();
     const timeout = AbortSignal.timeout(this.#timeoutMs);
     try {
-      const response = await fetch(url, {
+      const response = await (this.#fetch ?? fetch)(url, {
         headers: {
           ...(!proof && { authorization: `Bearer ${this.#key}` }),
           'user-agent': this.#userAgent,
@@ -151,7 +164,7 @@ export class Requester {
       return { status, headers, requestId: headers.get('x-request-id') ?? '', body: await response.text() };
     } catch (cause) {
       signal?.throwIfAborted();
-      throw new OpportunityError({ code: 'connection_failed', message: reason(cause), cause });
+      throw new OpportunityError({ code: 'connection_failed', message: `no response from ${this.#base}: ${reason(cause)}`, cause });
     }
   }
 }
@@ -174,15 +187,58 @@ function retryIn(error, step) {
 }
 
 /**
- * Returns the messages of an error of fetch and its cause.
+ * Returns an error of fetch and its causes: the system's error, and those of each address of a host.
+ *
+ * @param {any} error
+ * @returns {any[]}
+ */
+function causes(error) {
+  return error ? [error, ...causes(error.cause), ...(error.errors ?? [])] : [];
+}
+
+/**
+ * Returns the message of the innermost cause.
  *
  * @param {unknown} error
  */
 function reason(error) {
-  if (!(error instanceof Error)) {
-    return 'the request failed';
-  }
-  return error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : error.message;
+  return causes(error).at(-1)?.message || 'the request failed';
+}
+
+/**
+ * Tells whether an error of fetch means that no connection could be opened.
+ *
+ * @param {unknown} error
+ */
+function isUnreachable(error) {
+  return causes(error).some(
+    ({ syscall, code, message }) =>
+      syscall === 'connect' || syscall === 'getaddrinfo' || /CERT|SIGNATURE|SSL|CONNECT_TIMEOUT/.test(code) || message === 'bad port',
+  );
+}
+
+/**
+ * Returns the seconds of a Retry-After, which has seconds or a date (RFC 9110 section 10.2.3), or 0 if it is missing or in the past.
+ *
+ * @param {string} text
+ * @param {Date} now
+ */
+function retryAfter(text, now) {
+  const [, day, month, year = '', time, month2, day2, time2, year2] =
+    /^\w+, (\d\d)[ -](\w{3})[ -](\d{4}|\d\d) (\d\d:\d\d:\d\d) GMT$|^\w{3} (\w{3}) ([ \d]\d) (\d\d:\d\d:\d\d) (\d{4})$/.exec(text) ?? [];
+  const century = year.length === 2 ? (Number(year) < 69 ? '20' : '19') : '';
+  const at = Date.parse(day ? `${day} ${month} ${century}${year} ${time} GMT` : `${day2} ${month2} ${year2} ${time2} GMT`);
+  const seconds = Number.isNaN(at) ? number(text) : Math.ceil((at - now.getTime()) / 1000);
+  return Math.min(Math.max(0, seconds), MAX_DELAY);
+}
+
+/**
+ * Returns the whole number that a text is, or 0.
+ *
+ * @param {string | null | undefined} text
+ */
+function number(text) {
+  return /^\d+$/.test(text ?? '') ? Number(text) : 0;
 }
 
 /**
@@ -191,20 +247,19 @@ function reason(error) {
  * @returns {import('./index.js').Response}
  */
 function describe({ status, headers, requestId }, now) {
-  const number = (/** @type {string} */ name) => Number(headers.get(name)) || 0;
   const minute = (/** @type {string} */ name, /** @type {string} */ parameter) =>
-    Number(new RegExp(`"minute"[^,]*;${parameter}=(\\d+)`).exec(headers.get(name) ?? '')?.[1] ?? 0);
+    number(new RegExp(`"minute"[^,]*;${parameter}=(\\d+)`).exec(headers.get(name) ?? '')?.[1]);
   return {
     requestId,
     rateLimit: {
-      limit: number('x-ratelimit-limit'),
-      remaining: number('x-ratelimit-remaining'),
-      reset: new Date(number('x-ratelimit-reset') * 1000),
+      limit: number(headers.get('x-ratelimit-limit')),
+      remaining: number(headers.get('x-ratelimit-remaining')),
+      reset: new Date(Math.min(number(headers.get('x-ratelimit-reset')), LAST_SECOND) * 1000),
     },
     minuteLimit: {
       limit: minute('ratelimit-policy', 'q'),
       remaining: minute('ratelimit', 'r'),
-      reset: new Date(now.getTime() + minute('ratelimit', 't') * 1000),
+      reset: new Date(now.getTime() + Math.min(minute('ratelimit', 't'), MAX_DELAY) * 1000),
     },
     notModified: status === 304,
   };

@@ -6,6 +6,12 @@
  */
 export type CheckDate = string;
 
+/**
+ * A day, which means 00:00:00 UTC of that day, or a time with `Z` or an offset, in a form of ISO
+ * 8601: extended or basic, with or without seconds and a fraction.
+ */
+export type Instant = string;
+
 /** One maintained record of an earning platform. */
 export interface Opportunity {
   id: string;
@@ -426,7 +432,7 @@ export interface Filter {
    * forms of a day or an instant are accepted as well, such as `20261101T0900+0500`. Link checks and
    * edits of the listing do not count, and records that were never reviewed do not match.
    */
-  checkedAfter?: CheckDate | Date | undefined;
+  checkedAfter?: Instant | Date | undefined;
   /** The page number, starting at 1. A page beyond the last one is empty. */
   page?: number | undefined;
   /**

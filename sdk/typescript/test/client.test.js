@@ -9,7 +9,8 @@ test('the key never appears in errors or printed clients', async () => {
   const key = 'oda_live_topsecret';
   for (const options of [
     { url: 'http://localhost', key: `${key}\n` },
-    { url: 'http://localhost/path', key },
+    { url: 'http://localhost/path?', key },
+    { url: 'http://localhost/#top', key },
     { url: 'http://user@localhost', key },
     { url: 'localhost:8080', key },
     { url: '', key },
@@ -65,7 +66,7 @@ test('a Date is a filter', async () => {
   const urls = /** @type {string[]} */ ([]);
   const listener = createServer((request, response) => {
     urls.push(request.url ?? '');
-    response.end('{"data": [], "pagination": {"hasMore": false, "next": null}}');
+    response.end('{"data": [], "pagination": {"limit": 100, "hasMore": false, "next": null}, "meta": {"version": "1"}}');
   });
   await /** @type {Promise<void>} */ (new Promise((ready) => listener.listen(0, '127.0.0.1', ready)));
   const { port } = /** @type {import('node:net').AddressInfo} */ (listener.address());
@@ -74,6 +75,40 @@ test('a Date is a filter', async () => {
   listener.closeAllConnections();
   listener.close();
   assert.deepEqual(urls, ['/api/v1/opportunities?limit=100&checked_after=1970-01-01T00%3A00%3A00.000Z']);
+});
+
+test('a passed fetch sends the requests', async () => {
+  /** @type {any[]} */
+  const sent = [];
+  /** @type {typeof globalThis.fetch} */
+  const fetch = async (url, options) => {
+    sent.push([url, options?.redirect]);
+    const verification = { lastCheckedAt: null, freshUntil: null };
+    return Response.json({ data: { id: 'a', verification }, meta: { version: '1' } });
+  };
+  await new OpportunityClient({ url: 'http://unused.example/base', key: 'k', fetch }).opportunity('a');
+  assert.deepEqual(sent, [['http://unused.example/base/api/v1/opportunities/a', 'manual']]);
+});
+
+test('a failed connection names the address and the cause, after two attempts', async () => {
+  const closed = createServer();
+  await /** @type {Promise<void>} */ (new Promise((ready) => closed.listen(0, '127.0.0.1', ready)));
+  const { port } = /** @type {import('node:net').AddressInfo} */ (closed.address());
+  closed.close();
+  for (const [url, cause] of [
+    [`http://127.0.0.1:${port}`, `ECONNREFUSED 127.0.0.1:${port}`],
+    [`http://localhost:${port}`, 'ECONNREFUSED'], // of several addresses
+    ['http://127.0.0.1:1', 'bad port'],
+  ]) {
+    /** @type {number[]} */
+    const attempts = [];
+    const client = new OpportunityClient({ url, key: 'k', sleep: async () => {}, onRetry: ({ attempt }) => attempts.push(attempt) });
+    await assert.rejects(client.opportunity('a'), (/** @type {any} */ error) => {
+      assert.ok(error.detail.startsWith(`no response from ${url}: `) && error.detail.includes(cause), error.detail);
+      return error.code === 'connection_failed';
+    });
+    assert.deepEqual(attempts, [1], url);
+  }
 });
 
 /** Starts a server that never answers /slow and asks callers of /limited to wait for a minute. */

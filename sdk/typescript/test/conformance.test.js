@@ -7,6 +7,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { gzipSync } from 'node:zlib';
 
 import { FileCopy, MemoryCache, OpportunityClient, OpportunityError, ProofError, SqliteCopy, VERSION, verifyEvent } from '../src/index.js';
 
@@ -25,27 +26,17 @@ for (const file of readdirSync(suite).filter((name) => name.endsWith('.json'))) 
 
 const proofs = read('proofs/cases.json').map((/** @type {any} */ c) => ({ ...c, proof: repeated(c.proof, c.repeat) }));
 
-for (const { name, event, proof, keys, want } of proofs) {
+for (const { name, proof, keys, want } of proofs) {
   test(`proofs: ${name}`, async () => {
-    const before = structuredClone(event);
     if (want.reason) {
-      await assert.rejects(verifyEvent(event, proof, keys), (error) => error instanceof ProofError && error.reason === want.reason);
+      await assert.rejects(verifyEvent(proof, keys), (error) => error instanceof ProofError && error.reason === want.reason);
     } else {
-      const { witnesses, ...got } = await verifyEvent(event, proof, keys);
+      const { witnesses, ...got } = await verifyEvent(proof, keys);
       const seen = witnesses.map(({ name, at }) => ({ name, at: at.toISOString().replace('.000Z', 'Z') }));
       assert.deepEqual({ witnesses: seen, ...got }, { witnesses: [], index: 0, ...want });
     }
-    assert.deepEqual(event, before, 'the event is unchanged');
   });
 }
-
-test('an event with values that are not JSON is malformed', async () => {
-  const { proof, keys } = proofs.find((/** @type {any} */ c) => c.name === 'event 3 of 7');
-  for (const value of [undefined, NaN, 1n, () => 0, Symbol('a'), new Date(0), new Map(), [, 1]]) {
-    await assert.rejects(verifyEvent({ value }, proof, keys), { reason: 'malformed_event' });
-  }
-  await assert.rejects(verifyEvent(JSON.stringify({}), proof, keys), { reason: 'malformed_event' });
-});
 
 /** Repeats the last line of a proof. @param {string} proof @param {number} [times] */
 function repeated(proof, times = 0) {
@@ -112,13 +103,14 @@ async function run({ options = {}, copy, calls, exchanges }) {
   });
   await /** @type {Promise<void>} */ (new Promise((ready) => server.listen(0, '127.0.0.1', ready)));
   const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
+  if (options.refuse) server.close();
   /** @type {number[]} */
   let waits = [];
   /** @type {object[]} */
   let retries = [];
   let now = new Date();
   const client = new OpportunityClient({
-    url: `http://127.0.0.1:${port}`,
+    url: `http://127.0.0.1:${port}${options.path ?? ''}`,
     key,
     retryBudgetMs: options.retryBudget === undefined ? undefined : options.retryBudget * 1000,
     timeoutMs: options.timeout && options.timeout * 1000,
@@ -170,8 +162,10 @@ function play(exchange, request, response) {
   }
   if (exchange.hang) return; // until the server closes its connections
   const { status = 200, send, text, body } = JSON.parse(JSON.stringify(exchange).replaceAll('{port}', port));
+  for (let i = 0; i < exchange.early; i++) response.writeEarlyHints({ link: '</style.css>; rel=preload' });
   response.writeHead(status, { 'Content-Type': 'application/json', ...send });
-  response.end(text ?? (body && JSON.stringify(body)));
+  const content = text ?? (body && JSON.stringify(body));
+  response.end(exchange.gzip ? gzipSync(content) : content);
 }
 
 /**
@@ -239,6 +233,7 @@ async function outcome(client, call, store, signal) {
       page: pagination.page,
       total: pagination.total,
       remaining: response.rateLimit.remaining,
+      reset: response.rateLimit.reset.toISOString().replace('.000Z', 'Z'),
       ...response,
       minuteLimit: { ...response.minuteLimit, reset: response.minuteLimit.reset.toISOString().replace('.000Z', 'Z') },
     }));

@@ -4,5 +4,5 @@
 {{- if .Values.billing.enabled -}}
 {{- $_ := set $set "OPPORTUNITY_BILLING_URL" (include "opportunity.url" (list . "billing")) -}}
 {{- end -}}
-{{- include "opportunity.environment" (list . "authquota" $set) -}}
+{{- include "opportunity.environment" (list . "authquota" $set .Values.authquota.resources) -}}
 {{- end -}}

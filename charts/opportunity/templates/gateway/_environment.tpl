@@ -10,7 +10,7 @@
 {{- range $text, $configMap := include "opportunity.gateway.texts" . | fromYaml -}}
 {{- $_ := set $set (printf "OPPORTUNITY_%s_FILE" (upper $text)) (printf "/etc/opportunity/%s/%s.md" $text $text) -}}
 {{- end -}}
-{{- include "opportunity.environment" (list . "gateway" $set) -}}
+{{- include "opportunity.environment" (list . "gateway" $set .Values.gateway.resources) -}}
 {{- end -}}
 
 {{/* The operator's own texts, each with its ConfigMap. */}}
@@ -27,7 +27,7 @@ privacy: {{ . | quote }}
 {{- range $text, $configMap := include "opportunity.gateway.texts" . | fromYaml }}
 - name: {{ $text }}
   configMap:
-    name: {{ $configMap }}
+    name: {{ $configMap | quote }}
 {{- end }}
 {{- end -}}
 

@@ -218,15 +218,15 @@ func catalogSeed(b *testing.B) []string {
 		`INSERT INTO listings (id, visibility, document, published_at, sequence, created_at, updated_at)
 			SELECT 'r-' || n, CASE WHEN n % 10 = 0 THEN 'private' ELSE 'published' END, ` + document + `, 1, n + 1, 1, 1` + records,
 		`INSERT INTO summaries SELECT 'r-' || n, 900001 + n, ` + seededSummary(b) + records,
-		`INSERT INTO listing_index SELECT 'r-' || n, n + 1, CASE WHEN n % 10 = 0 THEN 'private' ELSE 'published' END, 'online', 'Company ' || n,
+		`INSERT INTO listing_index SELECT 'r-' || n, CASE WHEN n % 10 = 0 THEN 'private' ELSE 'published' END, 'online', 'Company ' || n,
 			'company' || n, 'maple.example', 'r-' || n || ' company ' || n, ',', 2, 'unknown', 'reachable', 'verified', ` + due + ` * 1000000,
 			CASE WHEN n % 97 = 0 THEN ',link-check,' ELSE ',stale,' END, '[{"why":"stale","at":"' || ` + iso(due) + ` || '"}]',
-			` + reviewedAt + ` * 1000000` + records,
+			` + reviewedAt + ` * 1000000, 0, 0` + records,
 		`INSERT INTO leases SELECT 'r-' || n * 200 + 1, 'ben', 1, 9000000000000000 FROM generate_series(1, 400) n`,
 		`INSERT INTO drafts SELECT 'r-' || n * 200 + 2, 'ann', '{}', 1 FROM generate_series(1, 400) n`,
 		`INSERT INTO skips SELECT 'r-' || n * 200 + 3, 'ann', 'down', 1, 9000000000000000 FROM generate_series(1, 400) n`,
 		`UPDATE change_sequence SET value = 100000`,
-		`UPDATE feed_cursor SET value = 1000000, position = 1000000`,
+		`UPDATE feed_cursor SET position = 1000000`,
 	}
 }
 
@@ -236,11 +236,11 @@ func historySeed(b *testing.B) []string {
 	require.NoError(b, err)
 	return []string{
 		`INSERT INTO verification_events SELECT n + 1, 'e-' || n + 1, 'r-' || n % 100000, 1780000000000000 + n, 'application-link', 'reachable',
-			'[]', NULL, '', 'link-checker', 1780000000000000 + n, 'c' || n, 'p' || n, 'h' || n FROM generate_series(0, 899999) n`,
+			'[]', NULL, '', 'link-checker', 1780000000000000 + n, 'c' || n, 'p' || n, 'h' || n, '{}' FROM generate_series(0, 899999) n`,
 		`INSERT INTO verification_events SELECT 900001 + n, 'e-' || 900001 + n, 'r-' || n, ` + reviewedAt + ` * 1000000, 'review', 'verified',
-			'["` + site + `","` + rates + `"]', '` + string(facts) + `', '', 'bob', ` + reviewedAt + ` * 1000000, 'd' || n, 'q' || n, 'i' || n` + records,
-		`INSERT INTO summaries SELECT 'r-' || n, 900001 + n, 10, ` + seededSummary(b) + `, 900001 + n` + records,
-		`INSERT INTO listings SELECT 'r-' || n, n + 1, n % 10 <> 0, '` + site + `'` + records,
+			'["` + site + `","` + rates + `"]', '` + string(facts) + `', '', 'bob', ` + reviewedAt + ` * 1000000, 'd' || n, 'q' || n, 'i' || n, '{}'` + records,
+		`INSERT INTO summaries SELECT 'r-' || n, 900001 + n, 10, ` + seededSummary(b) + records,
+		`INSERT INTO listings SELECT 'r-' || n, n + 1, n % 10 <> 0, '` + site + `', '[]'` + records,
 		`UPDATE change_sequence SET value = 1000000`,
 	}
 }

@@ -34,6 +34,8 @@ type Options struct {
 
 	Token string // operator token behind the one-time sign-in URL; if empty, there is no such URL
 	Actor string // that person's name
+
+	LinksOff string // why links are not checked; empty if they are, or if the desk does not know
 }
 
 // Desk serves the pages.

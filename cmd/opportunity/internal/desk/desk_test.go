@@ -118,7 +118,7 @@ func newServer(t *testing.T) *server {
 	require.NoError(t, err)
 	s := &server{t: t, api: newOperatorAPI(t), time: time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)}
 	d, err := desk.New(desk.Options{
-		Listener: ln, AdminURL: s.api.URL, Log: slog.New(slog.NewJSONHandler(&s.log, nil)), Now: s.now, Token: annsToken, Actor: "ann",
+		Listener: ln, AdminURL: s.api.URL, Log: slog.New(slog.NewJSONHandler(&s.log, nil)), Now: s.now, Token: annsToken, Actor: "ann", LinksOff: "Link checks are off here.",
 	})
 	require.NoError(t, err)
 	s.once = d.SignInURL()

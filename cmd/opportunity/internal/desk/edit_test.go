@@ -30,7 +30,7 @@ func mapleDetail(version, listing string) api.ListingDetail {
 func editing(t *testing.T) (*server, browser, url.Values) {
 	t.Helper()
 	s, b := reviewing(t)
-	s.api.respond("GET /listings/maple", mapleDetail("v1", mapleListing))
+	s.api.respond("GET /records/maple", mapleDetail("v1", mapleListing))
 	page := b.get("/records/maple/edit")
 	require.Equal(t, http.StatusOK, page.StatusCode, page.body)
 	return s, b, page.input(t, "edit")
@@ -48,7 +48,7 @@ func TestEditShowsItsConsequencesBeforeItSaves(t *testing.T) {
 	input.Set("startingCost", "10 CAD")
 	input.Set("curation.notes", "Calls only.")
 	detail := mapleDetail("v1", mapleListing)
-	s.api.respond("PUT /listings/maple", api.EditReport{
+	s.api.respond("PUT /records/maple", api.EditReport{
 		Fields: []string{"startingCost", "curation"}, Material: []string{"startingCost"}, Current: &detail,
 		Change: &api.ListingChange{NeedsReview: true, Fields: []api.FieldChange{
 			{Field: "curation.notes", Old: json.RawMessage(`""`), New: json.RawMessage(`"Calls only."`)}, {Field: "startingCost", Old: json.RawMessage(`""`), New: json.RawMessage(`"10 CAD"`)},
@@ -61,22 +61,22 @@ func TestEditShowsItsConsequencesBeforeItSaves(t *testing.T) {
 	} {
 		require.Contains(t, page.body, text)
 	}
-	sent := s.api.sent("PUT /listings/maple")
+	sent := s.api.sent("PUT /records/maple")
 	require.Len(t, sent, 1)
 	require.JSONEq(t, strings.NewReplacer(`"startingCost":""`, `"startingCost":"10 CAD"`, `"notes":""`, `"notes":"Calls only."`).Replace(mapleListing),
 		strings.Replace(strings.Replace(sent[0], `"companyProfile":null,`, "", 1), `"facts":null,`, "", 1))
-	require.Contains(t, s.api.requests, "PUT /listings/maple dryRun=true "+sent[0])
+	require.Contains(t, s.api.requests, "PUT /records/maple dryRun=true "+sent[0])
 
 	input = page.input(t, "edit")
 	input.Set("save", page.confirmation())
 	input.Set("summary", "Changed after the look at the consequences.")
 	require.Empty(t, b.post("/records/maple/edit", input).Header.Get("Location"))
-	require.Contains(t, s.api.requests, "PUT /listings/maple dryRun=true "+s.api.sent("PUT /listings/maple")[1], "other input needs another look")
+	require.Contains(t, s.api.requests, "PUT /records/maple dryRun=true "+s.api.sent("PUT /records/maple")[1], "other input needs another look")
 
 	input.Set("summary", "Typing.")
-	s.api.respond("PUT /listings/maple", api.EditReport{Applied: true, Fields: []string{"startingCost", "curation"}, Current: &detail})
+	s.api.respond("PUT /records/maple", api.EditReport{Applied: true, Fields: []string{"startingCost", "curation"}, Current: &detail})
 	require.Equal(t, "/records/maple", b.post("/records/maple/edit", input).Header.Get("Location"))
-	require.Contains(t, s.api.requests, "PUT /listings/maple  "+sent[0])
+	require.Contains(t, s.api.requests, "PUT /records/maple  "+sent[0])
 	require.Contains(t, b.get("/records/maple").body, "Saved: Starting cost; Private notes.")
 }
 
@@ -85,10 +85,10 @@ func TestEditOfAnOutdatedListingKeepsTheInputAndShowsTheDifference(t *testing.T)
 	input.Set("summary", "What ann wrote.")
 	input.Set("startingCost", "10 CAD")
 	detail := mapleDetail("v2", strings.NewReplacer("Typing.", "What bob wrote.", `"workModel":""`, `"workModel":"Employee"`).Replace(mapleListing))
-	s.api.respondWith("PUT /listings/maple", http.StatusPreconditionFailed, api.EditReport{Current: &detail})
+	s.api.respondWith("PUT /records/maple", http.StatusPreconditionFailed, api.EditReport{Current: &detail})
 	page := b.post("/records/maple/edit", input)
 	require.Equal(t, http.StatusConflict, page.StatusCode, page.body)
-	require.Contains(t, page.body, "bob changed this listing")
+	require.Contains(t, page.body, "<bdi>bob</bdi> changed this listing")
 	require.Contains(t, page.body, `<th scope="row">Summary <span class="badge bad">both changed</span></th>`)
 	require.Contains(t, page.body, `<th scope="row">Work model</th>`)
 	require.Contains(t, page.body, "What bob wrote.")
@@ -103,7 +103,7 @@ func TestEditOfAnOutdatedListingKeepsTheInputAndShowsTheDifference(t *testing.T)
 func TestProblemsOfAnEditAreAtTheirFields(t *testing.T) {
 	s, b, input := editing(t)
 	input.Set("sources.1.url", "nonsense")
-	s.api.respond("PUT /listings/maple", api.EditReport{Problems: api.Problems{"sources[1].url: must be an absolute http or https URL"}})
+	s.api.respond("PUT /records/maple", api.EditReport{Problems: api.Problems{"sources[1].url: must be an absolute http or https URL"}})
 	page := b.post("/records/maple/edit", input)
 	require.Equal(t, http.StatusUnprocessableEntity, page.StatusCode)
 	require.Contains(t, page.body, `<a href="#sources.1.url">Source 2, URL: must be an absolute http or https URL</a>`)
@@ -111,7 +111,7 @@ func TestProblemsOfAnEditAreAtTheirFields(t *testing.T) {
 	require.Equal(t, "nonsense", page.input(t, "edit").Get("sources.1.url"))
 
 	detail := mapleDetail("v1", mapleListing)
-	s.api.respond("PUT /listings/maple", api.EditReport{Change: &api.ListingChange{}, Current: &detail})
+	s.api.respond("PUT /records/maple", api.EditReport{Change: &api.ListingChange{}, Current: &detail})
 	input.Del("sources.1.url")
 	require.Contains(t, b.post("/records/maple/edit", input).body, "Nothing is changed")
 	require.Equal(t, http.StatusBadRequest, b.post("/records/maple/edit", url.Values{"base": {"{"}}).StatusCode)

@@ -11,3 +11,11 @@ func Forms() (paths []string) {
 	}
 	return paths
 }
+
+// Patterns returns the patterns of all pages and forms.
+func Patterns() (patterns []string) {
+	for _, r := range routes() {
+		patterns = append(patterns, r.pattern)
+	}
+	return patterns
+}

@@ -113,7 +113,7 @@ func TestWithdrawalAndDecisionsNeedAReason(t *testing.T) {
 func TestChecklistOfACandidateIsShownBeforeItsPublication(t *testing.T) {
 	s, b := reviewing(t)
 	private := mapleDetail("v1", strings.Replace(mapleListing, `"visibility":"published"`, `"visibility":"private"`, 1))
-	s.api.respond("GET /listings/maple", private)
+	s.api.respond("GET /records/maple", private)
 	s.api.respond("POST /listings/publish", api.ImportReport{NeverReviewed: 1})
 	s.api.respond("GET /reviews/candidates", api.CandidateList{Candidates: []api.Candidate{
 		{ID: "maple-2"}, {ID: "maple", Missing: []string{"facts.countryEligibility"}, Duplicates: []api.Duplicate{{ID: "birch", Visibility: "published", By: "host"}}},

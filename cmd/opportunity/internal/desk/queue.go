@@ -18,6 +18,7 @@ type queuePage struct {
 	Opinions []api.OpinionRequest
 	Mine     int  // reviews of this person today
 	Publish  bool // whether the role can withdraw
+	LinksOff string
 }
 
 // Weekend reports whether the day is a Saturday or Sunday (UTC), which have no target.
@@ -49,7 +50,7 @@ func (d *Desk) queue(v *visit) (view, error) {
 			list.Today.Done += n
 		}
 	}
-	page := queuePage{ReviewQueue: list, Filters: filters, Opinions: opinions.Requests, Mine: list.Today.DoneBy[v.Session.Name], Publish: publishes(v)}
+	page := queuePage{ReviewQueue: list, Filters: filters, Opinions: opinions.Requests, Mine: list.Today.DoneBy[v.Session.Name], Publish: publishes(v), LinksOff: d.LinksOff}
 	page.More = more("/queue", filters, "after", list.Next)
 	return view{Template: "queue", Title: "Queue", Data: page}, nil
 }
@@ -135,7 +136,7 @@ func (d *Desk) skip(v *visit) (view, error) {
 	if days == 0 || v.PostFormValue("reason") == "" {
 		return view{Template: "error", Title: "Nothing was skipped", Status: http.StatusUnprocessableEntity, Data: "Go back, enter a reason and choose when the record comes back."}, nil
 	}
-	if _, _, err := v.client.Skip(v.Context(), id, api.SkipRequest{Reason: v.PostFormValue("reason"), Until: v.now.AddDate(0, 0, days)}); err != nil {
+	if _, _, err := v.client.Skip(v.Context(), id, api.SkipRequest{Reason: v.PostFormValue("reason"), Until: api.Timestamp{Time: v.now.UTC().AddDate(0, 0, days)}}); err != nil {
 		return view{}, err
 	}
 	return d.nextReview(v, &notice{Text: id + " comes back in " + v.PostFormValue("days") + " days."})

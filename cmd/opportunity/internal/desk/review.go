@@ -65,12 +65,30 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 		page.reopen()
 		return page.view(problems), nil
 	}
+	var uncompared []string
+	if added := form.Added(); len(added) > 0 {
+		found, _, err := v.client.FindQuotes(v.Context(), added)
+		if err != nil {
+			return view{}, err
+		}
+		if problems, uncompared = form.Compare(found.Readings); len(problems) > 0 {
+			page.reopen()
+			return page.view(problems), nil
+		}
+	}
 	report, _, err := v.client.Review(v.Context(), id, api.ReviewSubmission{
-		Review: review, SecondOpinionOf: form.Opinion(),
+		Review: review, SecondOpinionOf: form.Opinion(), SameTexts: form.SameTexts(),
 	})
 	switch {
 	case err != nil:
 		return view{}, err
+	case len(report.Texts) > 0:
+		page.Texts = report.Texts
+		page.reopen()
+		for _, t := range report.Texts {
+			problems = append(problems, reviewform.Problem{Field: reviewform.SameTexts(t.Fact), Message: reviewform.Label(t.Fact) + ": choose whether your words mean the same as those of the first review, then submit again"})
+		}
+		return page.view(problems), nil
 	case len(report.Newer) > 0:
 		if page.Sheet, err = d.sheet(v, id, form.Opinion()); err != nil {
 			return view{}, err
@@ -94,6 +112,9 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 		if publishes(v) {
 			done.Withdraw = id
 		}
+	}
+	if len(uncompared) > 0 {
+		done.Text += " A quote was not compared with its page, because no text of the page is stored: " + strings.Join(uncompared, ", ") + "."
 	}
 	if len(report.Disagree) > 0 {
 		labels := make([]string, len(report.Disagree))
@@ -179,14 +200,14 @@ func (d *Desk) takeOver(v *visit) (view, error) {
 	return view{Redirect: reviewPath(id, ""), Notice: "The record is yours for 15 minutes."}, nil
 }
 
-// undo records a correcting event for the person's own latest review.
+// undo undoes the person's own latest review.
 func (d *Desk) undo(v *visit) (view, error) {
 	id := v.PathValue("id")
 	report, _, err := v.client.UndoReview(v.Context(), id, v.PostFormValue("event"))
 	if err != nil {
 		return view{}, err
 	}
-	text := "Your review is undone: the earlier facts apply, and the record needs a review."
+	text := "Your review is undone: the record is as it was before."
 	if !report.Applied {
 		text = "Nothing was undone: something was recorded after your review."
 	}
@@ -201,6 +222,7 @@ type reviewPage struct {
 	SavedAt time.Time           // of the draft in the form; zero if there is none
 	Newer   []api.RecordedEvent // recorded since the form was opened
 	Publish bool                // whether the role can publish
+	Texts   []api.ComparedTexts // that a second opinion has in other words
 
 	before *api.Facts // as the form had them when they changed
 }

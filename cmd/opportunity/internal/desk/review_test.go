@@ -74,15 +74,17 @@ func (r response) input(t testing.TB, class string) url.Values {
 		values.Add(attribute(m[1], "name"), html.UnescapeString(m[2]))
 	}
 	for _, m := range regexp.MustCompile(`(?s)<select ([^>]*)>(.*?)</select>`).FindAllStringSubmatch(form, -1) {
+		chosen := ""
 		for i, o := range regexp.MustCompile(`<option([^>]*)>([^<]*)`).FindAllStringSubmatch(m[2], -1) {
 			if strings.HasSuffix(o[1], " selected") || i == 0 {
 				value := o[2]
 				if strings.Contains(o[1], "value=") {
 					value = attribute(o[1], "value")
 				}
-				values.Set(attribute(m[1], "name"), html.UnescapeString(value))
+				chosen = html.UnescapeString(value)
 			}
 		}
+		values.Add(attribute(m[1], "name"), chosen)
 	}
 	return values
 }
@@ -138,7 +140,7 @@ func TestReviewWithProblemsKeepsItsInput(t *testing.T) {
 	require.Equal(t, []string{"half <done>", "false", "gone"}, []string{again.Get("note"), again.Get("fact.remote"), again.Get("mark.1")})
 	require.Empty(t, s.api.sent("POST /reviews/records/maple"))
 
-	rejected := api.ReviewReport{AppendReport: api.AppendReport{Rejected: []api.RejectedLine{{Problems: api.Problems{"facts.pay.minimum: must not be negative"}}}}}
+	rejected := api.ReviewReport{AppendReport: api.AppendReport{Rejected: []api.RejectedLine{{Problems: api.Problems{"facts.pay.minimum: -1 must not be negative"}}}}}
 	s.api.respond("POST /reviews/records/maple", rejected)
 	resp = b.post("/reviews/maple", unchanged(again))
 	require.Equal(t, http.StatusUnprocessableEntity, resp.StatusCode)
@@ -339,7 +341,7 @@ func TestStoredMarkupIsShownAsText(t *testing.T) {
 	text, err := json.Marshal(replaced(listing, attack))
 	require.NoError(t, err)
 	r.ApplicationURL, r.Subcategory, r.Overview, r.StartingCost, r.WorkModel, r.Facts = "javascript:alert(1)", ptr(attack), attack, attack, attack, *f
-	s.api.respond("GET /listings/maple", api.ListingDetail{Listing: text, Record: *r, Changes: []api.ListingAct{{Actor: attack, Action: attack, Fields: []string{attack}}}})
+	s.api.respond("GET /records/maple", api.ListingDetail{Listing: text, Record: *r, Changes: []api.ListingAct{{Actor: attack, Action: attack, Fields: []string{attack}}}})
 	s.api.respond("GET /listings", api.ListingList{Listings: []api.ListedListing{{ID: attack, Company: attack, Category: attack, Visibility: attack, Status: attack, Host: attack}}})
 	s.api.respond("GET /reviews/candidates", api.CandidateList{Candidates: []api.Candidate{{
 		ID: attack, Company: attack, Category: attack, Host: attack, Missing: []string{attack}, Duplicates: []api.Duplicate{{ID: attack, Visibility: attack, By: attack}},
@@ -360,10 +362,10 @@ func TestStoredMarkupIsShownAsText(t *testing.T) {
 	s.api.respond("POST /listings/import", api.ImportPreview{SHA256: attack, Changes: []api.ListingChange{{ID: attack, Change: attack, Fields: difference}}, KeptWithdrawn: []string{attack}})
 	input := b.get("/records/maple/edit").input(t, "edit")
 	newer := api.ListingDetail{Version: attack, Listing: text, Record: *r, Changes: []api.ListingAct{{Actor: attack}}}
-	s.api.respond("PUT /listings/maple", api.EditReport{Fields: []string{attack}, Change: &api.ListingChange{Fields: difference}, Current: &api.ListingDetail{Version: input.Get("version"), Listing: text, Record: *r}})
+	s.api.respond("PUT /records/maple", api.EditReport{Fields: []string{attack}, Change: &api.ListingChange{Fields: difference}, Current: &api.ListingDetail{Version: input.Get("version"), Listing: text, Record: *r}})
 	pages := []response{b.uploaded("<script>.jsonl", "{}"), b.post("/records/maple/edit", input)}
 	input.Set("base", strings.Replace(input.Get("base"), "onerror", "onload", 1))
-	s.api.respondWith("PUT /listings/maple", http.StatusPreconditionFailed, api.EditReport{Current: &newer})
+	s.api.respondWith("PUT /records/maple", http.StatusPreconditionFailed, api.EditReport{Current: &newer})
 	for _, page := range append(pages, b.post("/records/maple/edit", input)) {
 		require.NotContains(t, page.body, "<img src=x")
 		require.NotContains(t, page.body, "<script>")
@@ -406,8 +408,8 @@ func TestSheetShowsAllThatTheReviewCovers(t *testing.T) {
 	for _, text := range []string{
 		`<a href="https://maple.example/apply" target="_blank" rel="noopener noreferrer" data-go="a">`, "Changed since the latest review. Before: https://old.example/",
 		"<dt>Work model</dt><dd>Contractor</dd>", "This review covers: company and website, application page", "8 unknown, and they stay unknown",
-		"still says so, read by a machine <time", "missing: a machine did not find the words <time", "bob could not open it on <time",
-		"https://gone.example/: gone, says bob, <time", "Use this quote", "A machine found every quote on this page again",
+		"still says so, read by a machine <time", "missing: a machine did not find the words <time", "<bdi>bob</bdi> could not open it on <time",
+		"https://gone.example/: gone, says <bdi>bob</bdi>, <time", "Use this quote", "A machine found every quote on this page again",
 		"No outcome yet: 1 fact kept, 9 unknown, 1 quote. 1 fact needs a decision.",
 	} {
 		require.Contains(t, page.body, text)
@@ -417,7 +419,71 @@ func TestSheetShowsAllThatTheReviewCovers(t *testing.T) {
 
 	input := page.input(t, "review")
 	input.Set("outcome", "closed")
-	require.Equal(t, "Closed, and the application status becomes closed: 2 facts kept, application status changed, 8 unknown, 1 quote.", b.post("/reviews/maple/summary", input).body)
+	require.Equal(t, "Closed, and the application status becomes closed: 2 facts kept, 8 unknown, 1 quote.\nApplication status: unknown → Closed", b.post("/reviews/maple/summary", input).body)
+}
+
+func TestPastedQuoteIsComparedWithTheStoredText(t *testing.T) {
+	s, b := reviewing(t)
+	shown := sheet()
+	shown.Record.ApplicationURL = "https://maple.example/apply"
+	s.api.respond("GET /reviews/records/maple", shown)
+	s.api.respond("POST /reviews/records/maple", api.ReviewReport{AppendReport: api.AppendReport{Applied: true}, EventID: "event-2", Outcome: api.OutcomeVerified})
+	page := b.get("/reviews/maple")
+	require.Contains(t, page.body, `<option value="https://maple.example/apply">maple.example/apply</option>`, "a page of the listing can have the words")
+	input := unchanged(page.input(t, "review"))
+	input["quote.remote"], input["quotefrom.remote"] = []string{"Bananas\r\nare blue", "From home"}, []string{"1", "https://maple.example/apply"}
+	quotes := []api.Quote{{Fact: "remote", SourceURL: site, Exact: "Bananas are blue"}, {Fact: "remote", SourceURL: shown.Record.ApplicationURL, Exact: "From home"}}
+	s.api.respond("POST /reviews/quotes", api.QuoteFindings{Readings: []api.QuoteReading{{Quote: quotes[0], Finding: api.QuoteMissing, ReadAt: s.now()}, {Quote: quotes[1], Finding: api.QuoteUnknown}}})
+
+	resp := b.post("/reviews/maple", input)
+	require.Equal(t, http.StatusUnprocessableEntity, resp.StatusCode)
+	require.Contains(t, html.UnescapeString(resp.body), `does not have "Bananas are blue"; correct the quote, or submit again to record it`)
+	require.Empty(t, s.api.sent("POST /reviews/records/maple"))
+	var asked api.QuoteSearch
+	require.NoError(t, json.Unmarshal([]byte(s.api.sent("POST /reviews/quotes")[0]), &asked))
+	require.Equal(t, quotes, asked.Quotes)
+	again := resp.input(t, "review")
+	require.Equal(t, []string{"Bananas are blue", "From home", "", ""}, again["quote.remote"])
+	require.Equal(t, []string{"1", "3", "", ""}, again["quotefrom.remote"], "the application page has become a source")
+
+	require.Equal(t, "/reviews/birch", b.post("/reviews/maple", again).Header.Get("Location"), "submitted again")
+	var sent struct {
+		Review struct{ Evidence api.Evidence }
+	}
+	require.NoError(t, json.Unmarshal([]byte(s.api.sent("POST /reviews/records/maple")[0]), &sent))
+	require.Equal(t, quotes, sent.Review.Evidence.Quotes)
+	require.Contains(t, b.get("/help").body, "A quote was not compared with its page, because no text of the page is stored: Remote.")
+}
+
+func TestSuggestionFromAnotherPageNamesThePage(t *testing.T) {
+	s, b := reviewing(t)
+	shown := sheet()
+	shown.Suggestions = []api.Quote{{Fact: "degreeRequired", SourceURL: "https://maple.example/apply", Exact: "no degree needed"}}
+	s.api.respond("GET /reviews/records/maple", shown)
+	page := b.get("/reviews/maple").body
+	require.Contains(t, page, "Open maple.example/apply at the quote")
+	require.Contains(t, page, "Use this quote and its page as a source")
+}
+
+func TestTextsOfASecondOpinionAreCompared(t *testing.T) {
+	s, b := reviewing(t)
+	s.api.respond("POST /reviews/records/maple", api.ReviewReport{Texts: []api.ComparedTexts{{Fact: "requirements", First: []string{"18 years or older"}, Second: []string{"At least 18 years old"}}}})
+	input := b.get("/reviews/maple?opinion=event-0").input(t, "review")
+	for name, value := range map[string]string{"mark.0": "still", "mark.1": "still", "rest": "keep", "outcome": "verified", "fact.requirements": "change", "requirements": "At least 18 years old"} {
+		input.Set(name, value)
+	}
+	resp := b.post("/reviews/maple", input)
+	require.Equal(t, http.StatusUnprocessableEntity, resp.StatusCode)
+	require.Contains(t, resp.body, `<a href="#texts.requirements">Requirements: choose whether your words mean the same`)
+	require.Contains(t, resp.body, "First review: 18 years or older")
+	again := resp.input(t, "review")
+	again.Set("texts.requirements", "same")
+	s.api.respond("POST /reviews/records/maple", api.ReviewReport{AppendReport: api.AppendReport{Applied: true}, Outcome: api.OutcomeVerified})
+	require.Equal(t, "/reviews/birch", b.post("/reviews/maple", again).Header.Get("Location"))
+	var sent api.ReviewSubmission
+	require.NoError(t, json.Unmarshal([]byte(s.api.sent("POST /reviews/records/maple")[1]), &sent))
+	require.Equal(t, map[string]bool{"requirements": true}, sent.SameTexts)
+	require.Equal(t, "event-0", sent.SecondOpinionOf)
 }
 
 func TestCandidatesAreReviewedAndPublishedOneAfterTheOther(t *testing.T) {
@@ -479,4 +545,9 @@ func TestQueueCountsReviewsOnceAndMarksMissingQuotes(t *testing.T) {
 	page := b.get("/queue").body
 	require.Contains(t, page, "<strong>5</strong> of 9 reviews recorded today, 2 by you.")
 	require.Contains(t, page, `<span class="badge bad">quote missing</span>`)
+}
+
+func TestQueueSaysThatLinksAreNotChecked(t *testing.T) {
+	_, b := reviewing(t)
+	require.Contains(t, b.get("/queue").body, "Link checks are off here.")
 }

@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -161,16 +162,24 @@ type shownFact struct {
 	Own      []string
 	Newer    bool // recorded after the form was opened
 	Before   []string
-	Quotes   []quote  // stored ones, then suggestions
-	Stored   int      // how many are stored
-	NewQuote string   // pasted text
-	Sources  []choice // of the new quote
+	Quotes   []quote            // stored ones, then suggestions
+	Stored   int                // how many are stored
+	Pasted   []pasted           // texts, then blank rows
+	Texts    *api.ComparedTexts // to be compared by the author of a second opinion; nil if there is nothing to compare
+	Same     []choice           // whether they mean the same
+}
+
+// pasted is a row of fields for a pasted quote.
+type pasted struct {
+	ID      string // suffix of the ids of its fields; empty in the first row
+	Text    string
+	Sources []choice
 }
 
 // Folded reports whether the fact is unknown and there is nothing to look at.
 func (f shownFact) Folded() bool {
 	decided := slices.ContainsFunc(f.Choices, func(c choice) bool { return c.Checked })
-	return !f.Form.Known(f.Name) && !decided && !f.Newer && len(f.Quotes) == 0 && f.NewQuote == ""
+	return !f.Form.Known(f.Name) && !decided && !f.Newer && len(f.Quotes) == 0 && f.Pasted[0].Text == "" && f.Texts == nil
 }
 
 // Unquoted reports whether the fact has a value and no quote.
@@ -204,44 +213,89 @@ func (p *reviewPage) Facts() (all []shownFact) {
 			s.Before = reviewform.Describe(*p.before, f.Name)
 		}
 		p.addQuotes(&s)
+		if i := slices.IndexFunc(p.Texts, func(t api.ComparedTexts) bool { return t.Fact == f.Name }); i >= 0 {
+			s.Texts = &p.Texts[i]
+			s.Same = choices([]choice{{Value: "same", Label: "Same"}, {Value: "different", Label: "Different"}},
+				reviewform.SameTexts(f.Name), p.Form.Values.Get(reviewform.SameTexts(f.Name)))
+		}
 		all = append(all, s)
 	}
 	return all
 }
 
+// blankQuotes is the number of blank rows for pasted quotes.
+const blankQuotes = 2
+
 // maxSuggestions bounds the suggestions for a fact: a curator reads them all.
 const maxSuggestions = 3
 
+// quoteKey returns the key of the quote of a fact with the index, empty if there are no more keys. The letters are keys of no value of a
+// fact; digits mark sources.
+func quoteKey(index int) string {
+	const keys = "qbdhilstz"
+	if index >= len(keys) {
+		return ""
+	}
+	return keys[index : index+1]
+}
+
 // addQuotes adds the stored quotes of a fact, the suggestions, and the fields of a new quote.
 func (p *reviewPage) addQuotes(s *shownFact) {
-	add := func(q api.Quote, field string) {
-		shown := quote{Quote: q, Field: field, Value: reviewform.QuoteValue(q), Key: fmt.Sprint(len(s.Quotes) + 1), Number: p.numbers(q.SourceURL)}
-		shown.Checked = slices.Contains(p.Form.Values[field], shown.Value)
-		if i := slices.IndexFunc(p.Sheet.Readings, func(r api.QuoteReading) bool { return r.Quote == q }); i >= 0 {
-			shown.Reading = &p.Sheet.Readings[i]
+	add := func(q api.Quote, field string, reading *api.QuoteReading) {
+		shown := quote{
+			Quote: q, Field: field, Value: reviewform.QuoteValue(q), Key: quoteKey(len(s.Quotes)), Number: p.numbers(q.SourceURL), Reading: reading,
 		}
+		shown.Checked = slices.Contains(p.Form.Values[field], shown.Value)
 		s.Quotes = append(s.Quotes, shown)
 	}
-	for _, q := range p.Sheet.Evidence.Quotes {
+	current := p.Sheet.CurrentQuotes()
+	for i, q := range p.Sheet.Evidence.Quotes {
 		if q.Fact == s.Name {
-			add(q, reviewform.KeptQuotes(s.Name))
+			var reading *api.QuoteReading
+			if j := slices.IndexFunc(p.Sheet.Readings, func(r api.QuoteReading) bool { return r.Quote == q }); j >= 0 {
+				reading = &p.Sheet.Readings[j]
+			}
+			add(current[i], reviewform.KeptQuotes(s.Name), reading)
 		}
 	}
 	s.Stored = len(s.Quotes)
 	for _, q := range p.Sheet.Suggestions {
 		if q.Fact == s.Name && len(s.Quotes) < s.Stored+maxSuggestions {
-			add(q, reviewform.UsedQuotes(s.Name))
+			add(q, reviewform.UsedQuotes(s.Name), nil)
 		}
 	}
-	s.NewQuote = p.Form.Values.Get(reviewform.NewQuote(s.Name))
-	s.Sources = sourceChoices(p.Form, p.Form.Values[reviewform.QuoteSource(s.Name)])
+	rows := append(p.Form.Pasted(s.Name), make([]reviewform.PastedQuote, blankQuotes)...)
+	for i, row := range rows {
+		shown := pasted{Text: row.Text, Sources: p.quoteSources(row.Source)}
+		if i > 0 {
+			shown.ID = fmt.Sprintf(".%d", i)
+		}
+		s.Pasted = append(s.Pasted, shown)
+	}
+}
+
+// quoteSources returns the sources as options of a select, then the listing's own pages that a quote makes sources.
+func (p *reviewPage) quoteSources(chosen string) []choice {
+	n := p.numbers(chosen) // a page that has become a source
+	all := sourceChoices(p.Form, []string{cmp.Or(n, chosen)})
+	for _, page := range []string{p.Sheet.Record.ApplicationURL, p.Sheet.Record.Company.Website} {
+		if api.ValidURL(page) && p.numbers(page) == "" && !slices.ContainsFunc(all, func(c choice) bool { return c.Value == page }) {
+			all = append(all, choice{Value: page, Label: shortURL(page), Checked: page == chosen})
+		}
+	}
+	return all
+}
+
+// shortURL returns a URL for a list.
+func shortURL(u string) string {
+	return compact(strings.TrimPrefix(strings.TrimPrefix(u, "https://"), "http://"))
 }
 
 // sourceChoices returns the sources as options of a select.
 func sourceChoices(f reviewform.Form, chosen []string) (all []choice) {
 	for i, u := range f.Sources {
 		n := fmt.Sprint(i + 1)
-		all = append(all, choice{Value: n, Label: n + ": " + compact(strings.TrimPrefix(strings.TrimPrefix(u, "https://"), "http://")), Checked: slices.Contains(chosen, n)})
+		all = append(all, choice{Value: n, Label: n + ": " + shortURL(u), Checked: slices.Contains(chosen, n)})
 	}
 	return all
 }
@@ -291,7 +345,7 @@ func newSourceInput(f reviewform.Form, prefix, label string) input {
 // finding describes what the machine found.
 func finding(r *api.QuoteReading) template.HTML {
 	text := map[api.Finding]string{
-		api.QuotePresent: "still says so, read by a machine ", api.QuoteMoved: "moved: the words are there in other surroundings, read by a machine ",
+		api.QuotePresent: "still says so, read by a machine ", api.QuoteMoved: "moved: the words are there in other surroundings, which keeping the quote stores; read by a machine ",
 		api.QuoteMissing: "missing: a machine did not find the words ",
 	}[r.Finding]
 	if text == "" {

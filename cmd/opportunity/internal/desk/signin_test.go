@@ -13,6 +13,7 @@ import (
 
 	"opportunity.internal/cmd/opportunity/internal/desk"
 	"opportunity.internal/cmd/opportunity/internal/desk/session"
+	"opportunity.internal/pkg/service/routetest"
 )
 
 func TestPagesRequireSignIn(t *testing.T) {
@@ -79,7 +80,7 @@ func TestOneTimeURLSignsInOnce(t *testing.T) {
 	path := strings.TrimPrefix(s.once, strings.Replace(s.URL, "127.0.0.1", "localhost", 1))
 	require.NotContains(t, s.once, annsToken)
 	for range 2 { // a preview of the link does not use it
-		require.Contains(t, s.browser().get(path).body, "as <strong>ann</strong>")
+		require.Contains(t, s.browser().get(path).body, "as <strong><bdi>ann</bdi></strong>")
 	}
 	_, code, _ := strings.Cut(path, "code=")
 	b := s.browser()
@@ -156,6 +157,10 @@ func TestForeignHostsAreRejected(t *testing.T) {
 	r := b.request("GET", "/readyz", nil) // of a probe
 	r.Host = "10.0.0.7:8082"
 	require.Equal(t, http.StatusOK, b.do(r).StatusCode)
+}
+
+func TestNoFixedPathIsBesideAnID(t *testing.T) {
+	routetest.RequireNoFixedPathBesideAnID(t, desk.Patterns())
 }
 
 func TestFormsOfOtherSitesAreRejected(t *testing.T) {

@@ -72,7 +72,7 @@ func (d *Desk) usage(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	days := lastDays(v.now, page.Days)
+	days := lastDays(v.now.UTC(), page.Days)
 	page.Calls = newUsageChart(days, tiers(), report, func(u api.TierUsage, count func(string, int)) { count(string(u.Tier), u.Calls) })
 	page.Rejected = newUsageChart(days, outcomes(report), report, func(u api.TierUsage, count func(string, int)) {
 		for outcome, n := range u.Refused {

@@ -62,7 +62,7 @@ func (p shown) Frame() pages.Frame {
 // functions are those of the templates.
 var functions = template.FuncMap{
 	"instant": instant, "day": day, "compact": compact[json.RawMessage], "short": compact[string], "join": strings.Join, "add": func(a, b int) int { return a + b },
-	"reason": verbs.DescribeReason, "label": reviewform.Label, "fragment": fragment, "finding": finding, "field": listingform.LabelOf, "fieldOf": newShownField,
+	"reason": verbs.DescribeReason, "label": reviewform.Label, "fragment": fragment, "shortURL": shortURL, "finding": finding, "field": listingform.LabelOf, "fieldOf": newShownField,
 	"host": host, "input": newInput, "sourceInput": newSourceInput, "usageChart": newShownChart,
 	"units": func() []api.PayUnit { return payUnits }, "categories": func() []api.Category { return api.Categories },
 	"whys": func() []choice { return whys }, "visibilities": func() []string { return []string{"private", "published", "withdrawn"} },

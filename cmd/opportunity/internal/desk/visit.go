@@ -82,7 +82,7 @@ func (d *Desk) guard(pages http.Handler) http.Handler {
 // page adapts a route to HTTP.
 func (d *Desk) page(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
-		v := &visit{Request: req, w: w, now: d.Now().UTC()}
+		v := &visit{Request: req, w: w, now: d.Now()}
 		limit := int64(maxForm)
 		if r.file {
 			limit = maxFile

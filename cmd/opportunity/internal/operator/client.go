@@ -75,7 +75,7 @@ func (c Client) ListingList(ctx context.Context, page Page, filters ...string) (
 
 // Listing returns everything about one listing.
 func (c Client) Listing(ctx context.Context, id string) (api.ListingDetail, []byte, error) {
-	return call[api.ListingDetail](ctx, c, http.MethodGet, "/listings/"+url.PathEscape(id), nil)
+	return call[api.ListingDetail](ctx, c, http.MethodGet, "/records/"+url.PathEscape(id), nil)
 }
 
 // CatalogStatus returns what consumers can see.

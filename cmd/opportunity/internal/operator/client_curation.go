@@ -36,12 +36,17 @@ func (c Client) PageTexts(ctx context.Context, id string) (api.PageTexts, []byte
 	return call[api.PageTexts](ctx, c, http.MethodGet, "/records/"+url.PathEscape(id)+"/pages", nil)
 }
 
+// FindQuotes looks for quotes on the stored texts of their pages.
+func (c Client) FindQuotes(ctx context.Context, quotes []api.Quote) (api.QuoteFindings, []byte, error) {
+	return call[api.QuoteFindings](ctx, c, http.MethodPost, "/reviews/quotes", encoded(api.QuoteSearch{Quotes: quotes}))
+}
+
 // Review submits a review of a listing. The report says whether it was recorded, rejected, or preceded by newer events.
 func (c Client) Review(ctx context.Context, id string, s api.ReviewSubmission) (api.ReviewReport, []byte, error) {
 	return call[api.ReviewReport](ctx, c, http.MethodPost, sheetPath(id), encoded(s))
 }
 
-// UndoReview records a correcting event for the caller's latest review of a listing.
+// UndoReview records an event that undoes the caller's latest review of a listing.
 func (c Client) UndoReview(ctx context.Context, id, review string) (api.ReviewReport, []byte, error) {
 	return call[api.ReviewReport](ctx, c, http.MethodPost, sheetPath(id)+"/undo", encoded(api.UndoRequest{EventID: review}))
 }
@@ -70,7 +75,7 @@ func (c Client) Skip(ctx context.Context, id string, s api.SkipRequest) (api.Ski
 // Edit replaces the version of a listing by a line of a listings file. dry only reports what would change. If the listing has another
 // version, the report has that one.
 func (c Client) Edit(ctx context.Context, id, version string, line json.RawMessage, dry bool) (api.EditReport, []byte, error) {
-	path := "/listings/" + url.PathEscape(id)
+	path := "/records/" + url.PathEscape(id)
 	if dry {
 		path += "?dryRun=true"
 	}

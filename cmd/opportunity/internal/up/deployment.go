@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -75,8 +76,7 @@ func newDeployment(ctx context.Context, dir *datadir.Dir, public, admin net.List
 
 	common := map[string]string{
 		"OPPORTUNITY_PUBLIC_URL":          d.publicURL,
-		"OPPORTUNITY_INTERNAL_TOKENS":     "", // ignores that of the environment
-		"OPPORTUNITY_TLS_CERT_FILE":       "", // the services listen on the loopback address
+		"OPPORTUNITY_TLS_CERT_FILE":       "", // ignores that of the environment: the services listen on the loopback address
 		"OPPORTUNITY_TLS_KEY_FILE":        "",
 		"OPPORTUNITY_PEER_CA_FILE":        "",
 		"OPPORTUNITY_OPERATOR_TOKENS":     strings.TrimSuffix(d.operatorToken+","+os.Getenv("OPPORTUNITY_OPERATOR_TOKENS"), ","),
@@ -144,7 +144,28 @@ func (d *deployment) load(dir *datadir.Dir, fixed map[string]string) error {
 	d.authquota, invalid[2] = config.Load[authquota.Config](settings("authquota"))
 	d.billing, invalid[3] = config.Load[billing.Config](settings("billing"))
 	d.gateway, invalid[4] = config.Load[gateway.Config](settings("gateway"))
-	return errors.Join(invalid[:]...)
+	return distinct(invalid[:])
+}
+
+// distinct joins errors, each once: several services have the same setting.
+func distinct(errs []error) error {
+	var all []error
+	var add func(error)
+	add = func(err error) {
+		if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only joined errors are split
+			for _, e := range several.Unwrap() {
+				add(e)
+			}
+			return
+		}
+		if err != nil && !slices.ContainsFunc(all, func(other error) bool { return other.Error() == err.Error() }) {
+			all = append(all, err)
+		}
+	}
+	for _, err := range errs {
+		add(err)
+	}
+	return errors.Join(all...)
 }
 
 // attach sets what a service gets besides its settings: open listeners, the log, and the end of the first start.
@@ -158,6 +179,9 @@ func (d *deployment) attach(loopback []net.Listener, public, admin net.Listener,
 	setListeners(&d.billing.Server, loopback[3], loopback[7])
 	setListeners(&d.gateway.Server, public, loopback[8])
 	d.gateway.AdminListener = admin
+	if text := d.linksOff(); text != "" {
+		d.gateway.Notes = []string{text}
+	}
 	d.gateway.Filled = func() error {
 		if !d.seeded.Load() {
 			return errors.New("the first start is not complete")

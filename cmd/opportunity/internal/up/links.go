@@ -36,6 +36,19 @@ func linkChecksEnabled() (bool, error) {
 	return enabled, nil
 }
 
+// linksOff returns why links are not checked and pages not read again, and how to switch that on; "" if they are.
+func (d *deployment) linksOff() string {
+	const off = "Link checks are off, and pages are not read again: "
+	if !d.links {
+		return off + linkChecksSetting + " is false. Set it to true to switch them on."
+	}
+	if err := history.CheckContact(d.history); err != nil {
+		return off + "site owners could not open the contact page under " + d.publicURL +
+			". To switch them on, set OPPORTUNITY_PUBLIC_URL to a public address, or OPPORTUNITY_LINK_CHECK_CONTACT to a public page."
+	}
+	return ""
+}
+
 // checkLinks calls check on its schedule until ctx ends. It stops calling check after history.ErrNoContact, because the contact page
 // cannot appear later. It ignores other errors: check logs them, and the next run continues.
 func checkLinks(ctx context.Context, log io.Writer, check func(context.Context) error) error {

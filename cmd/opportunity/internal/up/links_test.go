@@ -61,3 +61,27 @@ func TestLinkChecksCanBeTurnedOff(t *testing.T) {
 	_, err := linkChecksEnabled()
 	require.ErrorContains(t, err, linkChecksSetting)
 }
+
+func TestSettingsErrorsOfSeveralServicesAreReportedOnce(t *testing.T) {
+	one, two := errors.New("OPPORTUNITY_LOG_LEVEL: use DEBUG"), errors.New("OPPORTUNITY_TIERS: x")
+	err := distinct([]error{nil, errors.Join(one, two), errors.Join(errors.Join(errors.New(one.Error())), nil), one})
+	require.EqualError(t, err, "OPPORTUNITY_LOG_LEVEL: use DEBUG\nOPPORTUNITY_TIERS: x")
+	require.NoError(t, distinct([]error{nil, nil}))
+}
+
+func TestBannerSaysWhyLinksAreNotChecked(t *testing.T) {
+	for name, c := range map[string]struct {
+		d    *deployment
+		want string
+	}{
+		"localhost":    {&deployment{links: true, history: history.Config{PublicURL: "http://localhost:8080"}}, "OPPORTUNITY_PUBLIC_URL"},
+		"switched off": {&deployment{history: history.Config{PublicURL: "https://data.opportunity.ca"}}, "OPPORTUNITY_LINK_CHECKS is false"},
+		"public":       {&deployment{links: true, history: history.Config{PublicURL: "https://data.opportunity.ca"}}, ""},
+	} {
+		if c.want == "" {
+			require.Empty(t, c.d.linksOff(), name)
+			continue
+		}
+		require.Contains(t, c.d.linksOff(), c.want, name)
+	}
+}

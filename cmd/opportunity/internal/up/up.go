@@ -83,7 +83,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	if d.desk, err = desk.New(desk.Options{
-		Listener: deskListener, PublicURL: os.Getenv("OPPORTUNITY_DESK_URL"), AdminURL: d.adminURL, Token: d.operatorToken, Actor: operator.Actor(), Now: time.Now,
+		Listener: deskListener, PublicURL: os.Getenv("OPPORTUNITY_DESK_URL"), AdminURL: d.adminURL, Token: d.operatorToken, Actor: operator.Actor(), Now: time.Now, LinksOff: d.linksOff(),
 		Log: slog.New(slog.NewJSONHandler(logs{logFile, o.Err}, nil)),
 	}); err != nil {
 		return err
@@ -270,6 +270,9 @@ func printWelcome(out io.Writer, d *deployment, dir *datadir.Dir, keys map[api.T
 	}
 	if to, err := url.Parse(d.authquota.Mail.URL); err == nil && to.Scheme == "file" {
 		fmt.Fprintf(out, "Email is not sent: it is saved in %s.\n", to.Path)
+	}
+	if text := d.linksOff(); text != "" {
+		fmt.Fprintln(out, text)
 	}
 	fmt.Fprintf(out, "Press Ctrl-C to stop. All data stays in %s.\n", dir.Path)
 }

@@ -63,10 +63,8 @@ func parseSince(s string, now time.Time) (string, error) {
 	if d, err := api.ParseDuration(s); err == nil {
 		return now.Add(-d).UTC().Format(time.RFC3339Nano), nil
 	}
-	for _, layout := range []string{time.DateOnly, time.RFC3339} {
-		if t, err := time.Parse(layout, s); err == nil {
-			return t.UTC().Format(time.RFC3339Nano), nil
-		}
+	if t, err := api.CheckDate(s).Time(); err == nil {
+		return t.Format(time.RFC3339Nano), nil
 	}
 	return "", fmt.Errorf("invalid --since %q: use a duration such as 7d or 90m, a date such as 2026-11-20, or a time such as 2026-11-20T09:30:00Z", s)
 }

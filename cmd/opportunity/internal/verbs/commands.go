@@ -138,15 +138,13 @@ func table(out io.Writer, head string, rows func(row func(cells ...any))) {
 	_ = w.Flush()
 }
 
-// WriteCSV writes rows for spreadsheets. It quotes cells that a spreadsheet would run as formulas, because others wrote the text.
+// WriteCSV writes rows for spreadsheets. It escapes formulas, because others wrote the text.
 func WriteCSV(out io.Writer, head []string, rows func(row func(cells ...string))) error {
 	w := csv.NewWriter(out)
 	_ = w.Write(head) // Error returns the first error
 	rows(func(cells ...string) {
 		for i, cell := range cells {
-			if strings.ContainsAny(cell[:min(len(cell), 1)], "=+-@\t\r\n") {
-				cells[i] = "'" + cell
-			}
+			cells[i] = api.EscapeFormulas(cell)
 		}
 		_ = w.Write(cells)
 	})

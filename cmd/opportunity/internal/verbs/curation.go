@@ -34,16 +34,29 @@ func (v *verbs) listings() *cobra.Command {
 
 func (v *verbs) withdraw() *cobra.Command {
 	var reason string
+	var yes bool
 	c := &cobra.Command{
-		Use:     "withdraw ID...",
-		Short:   "Withdraw published listings: all that you name, or none",
+		Use:   "withdraw ID...",
+		Short: "Withdraw published listings: all that you name, or none",
+		Long: `Withdraw published listings: all that you name, or none. Consumers no longer get them. At a terminal, the command asks for
+confirmation; --yes skips that.`,
 		Example: "  opportunity listings withdraw maple-scribe --reason \"the company closed\"",
-		RunE: v.report(func(ctx context.Context, c operator.Client, ids []string) (result, error) {
-			r, raw, err := c.Withdraw(ctx, ids, reason)
-			return imported(r, raw, fmt.Sprintf("withdrawn %d, unchanged %d", r.Updated, r.Unchanged)), err
-		}),
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			if err := v.reasonGiven(cmd); err != nil {
+				return err
+			}
+			what := fmt.Sprintf("This withdraws %d listings: %s. Consumers no longer get them.", len(ids), strings.Join(ids, ", "))
+			if err := confirmed(cmd, yes, what); err != nil {
+				return err
+			}
+			return v.report(func(ctx context.Context, c operator.Client, ids []string) (result, error) {
+				r, raw, err := c.Withdraw(ctx, ids, reason)
+				return imported(r, raw, fmt.Sprintf("withdrawn %d, unchanged %d", r.Updated, r.Unchanged)), err
+			})(cmd, ids)
+		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the list of changes")
+	c.Flags().BoolVar(&yes, "yes", false, "skip the confirmation")
 	return c
 }
 
@@ -101,7 +114,7 @@ func (v *verbs) importFile(format *string, dry, ask bool) runE {
 			p, raw, err := c.Preview(ctx, file)
 			text := new(strings.Builder)
 			showPreview(text, p)
-			return result{applied: len(p.Rejected) == 0, rejected: p.Rejected, omitted: p.Omitted, raw: raw, text: strings.TrimSuffix(text.String(), "\n")}, err
+			return result{applied: len(p.Rejected) == 0, rejected: p.Rejected, omitted: p.Omitted, raw: raw, text: strings.TrimSuffix(text.String(), "\n"), warnings: p.Warnings}, err
 		}
 		r, raw, err := c.Import(ctx, file, "", ask)
 		if err == nil && !r.Applied && len(r.Rejected) == 0 {

@@ -44,11 +44,11 @@ func TestInvalidCSVIsNotSent(t *testing.T) {
 	_, errs, err := verb(t, c.URL, "", "listings", "import", file)
 	require.Error(t, err)
 	require.Empty(t, sent.String())
-	require.Contains(t, errs, "line 2 (id maple-transcripts): facts.pay.minimum: must be a number such as 0.75\n")
+	require.Contains(t, errs, "line 2 (id maple-transcripts): facts.pay.minimum: \"much\" is not a number: write only digits and one decimal point, such as 45000 or 17.50\n")
 
 	_, errs, err = verb(t, nowhere, "", "listings", "lint", file)
 	require.Error(t, err)
-	require.Contains(t, errs, "line 2 (id maple-transcripts): facts.pay.minimum: must be a number such as 0.75\n")
+	require.Contains(t, errs, "line 2 (id maple-transcripts): facts.pay.minimum: \"much\" is not a number: write only digits and one decimal point, such as 45000 or 17.50\n")
 	out, _, err := verb(t, nowhere, "", "listings", "lint", csvFile(t))
 	require.NoError(t, err)
 	require.Equal(t, "1 listings, no problems\n", out)

@@ -38,16 +38,24 @@ func (v *verbs) keys() *cobra.Command {
 }
 
 func (v *verbs) revoke() *cobra.Command {
-	var leaked bool
+	var leaked, yes bool
+	act := v.act(func(ctx context.Context, c operator.Client, args []string) ([]byte, error) {
+		return c.RevokeKey(ctx, args[0], leaked)
+	}, func(args []string) string { return "revoked: " + args[0] })
 	c := &cobra.Command{
 		Use:     "revoke ID",
 		Short:   "Revoke a key for good; its next request is rejected",
+		Long:    `Revoke a key for good; its next request is rejected. At a terminal, the command asks for confirmation; --yes skips that.`,
 		Example: "  opportunity keys revoke key_0199a1c27b3f7d0e9c1b52f6d1f0a4e2\n  opportunity keys revoke key_0199a1c27b3f7d0e9c1b52f6d1f0a4e2 --leaked",
-		RunE: v.act(func(ctx context.Context, c operator.Client, args []string) ([]byte, error) {
-			return c.RevokeKey(ctx, args[0], leaked)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			what := fmt.Sprintf("This revokes %s for good: its next request is rejected, and nothing restores it.", args[0])
+			if err := confirmed(cmd, yes, what); err != nil {
+				return err
+			}
+			return act(cmd, args)
 		},
-			func(args []string) string { return "revoked: " + args[0] }),
 	}
+	c.Flags().BoolVar(&yes, "yes", false, "skip the confirmation")
 	c.Flags().BoolVar(&leaked, "leaked", false, "the key was found in a public place; the mail to its holder says so")
 	return c
 }

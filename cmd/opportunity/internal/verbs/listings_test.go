@@ -55,7 +55,7 @@ func TestListingsShow(t *testing.T) {
 	c, sent := admin(t, http.StatusOK, detail)
 	out, _, err := verb(t, c.URL, "", "listings", "show", "a/b")
 	require.NoError(t, err)
-	require.Equal(t, "GET /operator/v1/listings/a%2Fb ann ", sent.String())
+	require.Equal(t, "GET /operator/v1/records/a%2Fb ann ", sent.String())
 	for _, want := range []string{
 		`Visibility +withdrawn\n`, `Status +unverified\n`, `Published +never\n`, `Source +https://s.example/  2026-11-18\n`, `Notes +Two lines.\n`,
 		`"remote": true`, `2026-11-20 08:00:00Z +bob +withdrawn +visibility\n`,

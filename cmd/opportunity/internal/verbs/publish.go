@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 )
 
@@ -94,11 +95,33 @@ func agree(in *bufio.Reader, out io.Writer) error {
 	}
 }
 
-func terminal(in io.Reader) bool {
+// confirmed asks a person at a terminal to confirm what is about to happen. Without a terminal it returns nil: scripts need no --yes.
+func confirmed(cmd *cobra.Command, yes bool, what string) error {
+	if yes || !terminal(cmd.InOrStdin()) {
+		return nil
+	}
+	return confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), what)
+}
+
+// reasonGiven returns an error without a reason at a terminal. Scripts get a warning: they may be from before a reason was required.
+func (v *verbs) reasonGiven(cmd *cobra.Command) error {
+	switch {
+	case strings.TrimSpace(cmd.Flag("reason").Value.String()) != "" && cmd.Flag("reason").Changed:
+	case terminal(cmd.InOrStdin()):
+		return flags.Usage("missing --reason: say why")
+	case v.output == "text":
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning: missing --reason: a later release will require it")
+	}
+	return nil
+}
+
+// terminal reports whether in is a terminal. Tests replace it.
+var terminal = func(in io.Reader) bool {
 	file, is := in.(*os.File)
 	if !is {
 		return false
 	}
 	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	null, err2 := os.Stat(os.DevNull)
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && (err2 != nil || !os.SameFile(info, null))
 }

@@ -148,7 +148,7 @@ func (s submission) keptQuotes(sheet api.ReviewSheet) *api.Evidence {
 	}
 	var kept api.Evidence
 	changed, used := reviewform.Differences(sheet.CurrentFacts(), facts), append(facts.Cites(api.FactNames...), s.given.SourceURLs...)
-	for _, q := range sheet.Evidence.Quotes {
+	for _, q := range sheet.CurrentQuotes() {
 		if facts.Knows(q.Fact) && !slices.Contains(changed, q.Fact) && slices.Contains(used, q.SourceURL) {
 			kept.Quotes = append(kept.Quotes, q)
 		}

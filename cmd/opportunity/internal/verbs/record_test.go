@@ -54,6 +54,9 @@ func newDesk(t *testing.T) *desk {
 		Events: []api.RecordedEvent{{Actor: "eve", VerificationEvent: api.VerificationEvent{
 			CheckType: api.LinkCheck, Outcome: api.OutcomeBlocked, CheckedAt: at, Note: "answered 403"}}},
 	}
+	moved := sheet.Evidence.Quotes[0]
+	moved.Prefix = "You work "
+	sheet.Readings = []api.QuoteReading{{Quote: sheet.Evidence.Quotes[0], Finding: api.QuoteMoved, Moved: &moved}}
 	d := &desk{appended: make(chan string, 9)}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -145,7 +148,7 @@ func TestReviewWithoutEvidenceIsNotSent(t *testing.T) {
 		{nil, "a: sourceUrls: a verified review needs at least one source URL"},
 		{[]string{"--set", "remote=true"}, "a: sourceUrls: a verified review needs at least one source URL"},
 		{[]string{"--source", "https://a.example", "--facts", partial}, "a: facts: countryEligibility, degreeRequired, "},
-		{[]string{"--source", "https://a.example", "--set", "remote=ture"}, "a: facts.remote: must be true or false"},
+		{[]string{"--source", "https://a.example", "--set", "remote=ture"}, "a: facts.remote: must be true or false; it is \"ture\""},
 		{[]string{"--source", "https://a.example", "--set", `countryEligibility=[{"country":"US","status":"ineligible"}]`},
 			"a: facts.countryEligibility[0].sourceUrls: an ineligible country needs at least one source URL"},
 	} {
@@ -183,8 +186,8 @@ func TestFactsThatStayKeepTheirQuotes(t *testing.T) {
 	require.NoError(t, err)
 	var sent struct{ Evidence api.Evidence }
 	require.NoError(t, json.Unmarshal([]byte(<-d.appended), &sent))
-	require.Equal(t, []api.Quote{{Fact: "remote", SourceURL: "https://a.example/terms", Exact: "from home"}}, sent.Evidence.Quotes,
-		"not those of a changed fact or of a page that was not used")
+	require.Equal(t, []api.Quote{{Fact: "remote", SourceURL: "https://a.example/terms", Exact: "from home", Prefix: "You work "}}, sent.Evidence.Quotes,
+		"in its new surroundings; not those of a changed fact or of a page that was not used")
 }
 
 func TestConflictingReviewShowsNewerEvents(t *testing.T) {

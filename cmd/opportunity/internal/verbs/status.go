@@ -48,7 +48,7 @@ With --calls, it also issues a key, requests a list, a record, its history and a
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), statusTime)
 			defer cancel()
-			raw, err := ready(ctx, v.adminURL)
+			raw, notes, err := ready(ctx, v.adminURL)
 			var set *api.FreeSet
 			if err == nil {
 				set = v.freeSet(ctx, cmd.ErrOrStderr())
@@ -58,6 +58,9 @@ With --calls, it also issues a key, requests a list, a record, its history and a
 					if err == nil {
 						fmt.Fprintln(out, "ready")
 						showFreeSet(out, set)
+						for _, note := range notes {
+							fmt.Fprintln(out, note)
+						}
 					}
 				})
 			}
@@ -111,23 +114,23 @@ func showFreeSet(out io.Writer, set *api.FreeSet) {
 	}
 }
 
-// ready requests /readyz of the admin listener. Its error names what is missing.
-func ready(ctx context.Context, admin string) (raw []byte, err error) {
+// ready requests /readyz of the admin listener. It returns the response and its notes. Its error names what is missing.
+func ready(ctx context.Context, admin string) (raw []byte, notes []string, err error) {
 	status, header, raw, err := get(ctx, admin, "/readyz", "")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var state struct {
-		Status  string
-		Missing []string
+		Status         string
+		Missing, Notes []string
 	}
 	switch err := json.Unmarshal(raw, &state); {
 	case err != nil || state.Status == "":
-		return nil, operator.Unexpected(admin, status, header)
+		return nil, nil, operator.Unexpected(admin, status, header)
 	case status != http.StatusOK:
-		return raw, errors.New("not ready: " + strings.Join(state.Missing, ", "))
+		return raw, nil, errors.New("not ready: " + strings.Join(state.Missing, ", "))
 	}
-	return raw, nil
+	return raw, state.Notes, nil
 }
 
 // guarded checks that public is a gateway: it sends a request without a key and expects the gateway's own error, which no proxy or

@@ -47,7 +47,7 @@ func TestLintNeedsNoAPI(t *testing.T) {
 	out, errs, err := verb(t, nowhere, bad, "listings", "lint", "-")
 	require.Error(t, err)
 	require.Empty(t, out)
-	require.Contains(t, errs, "category: must be one of online, sell, local, host (201 lines: 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, ...)\n")
+	require.Contains(t, errs, "category: must be one of online, sell, local, host; \"\" is none (200 lines: 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, ...)\n")
 	require.Contains(t, errs, "line 3 (id maple-transcripts): id: is on line 2 already\n")
 	require.Contains(t, errs, "company.name: must not be empty (200 lines: 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, ...)\n")
 

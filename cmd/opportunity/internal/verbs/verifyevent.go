@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,18 +24,17 @@ func (v *verbs) verifyEvent() *cobra.Command {
 		Short: "Verify the proof of an event, without an account, a network or a database",
 		Long: `Verify that an event is in the log of the history and has not changed since.
 
-FILE is JSON with the members event, as the API shows it, and proof, its text: the output of "opportunity history prove", or
-/records/ID/event of an installation. "-" reads standard input. --key is the public key of the log; get it once from .log.publicKeys of
-/.well-known/opportunity-history, and keep it. --witness is the key of a witness that must have cosigned. With --checkpoint, the
+FILE is an event with its proof: the output of "opportunity history prove", or /records/ID/event of an installation. "-" reads standard
+input. --key is the public key of the log; get it once from .publicKeys of /.well-known/opportunity-history, and keep it. --witness is the key of a witness that must have cosigned. With --checkpoint, the
 proof must also lead to a checkpoint that you have from elsewhere, so that you see the same history as its source.
 
 It proves that the log recorded the event by the time that the witnesses state, and that it has not changed since. It does not prove
 that the event is true. The exit code is 0 if the event is proved, 1 if it is not, and 2 if nothing could be verified.`,
-		Example: "  opportunity history verify-event event.json --key \"$LOG_KEY\"\n" +
-			"  opportunity history verify-event event.json --key \"$LOG_KEY\" --witness \"$WITNESS_KEY\" --checkpoint saved.txt",
+		Example: "  opportunity history verify-event event.tlog-proof --key \"$LOG_KEY\"\n" +
+			"  opportunity history verify-event event.tlog-proof --key \"$LOG_KEY\" --witness \"$WITNESS_KEY\" --checkpoint saved.txt",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			event, proof, err := provedBy(cmd, args[0], checkpoint, keys)
+			proof, err := provedBy(cmd, args[0], checkpoint, keys)
 			failed := new(opportunity.ProofError)
 			switch {
 			case errors.As(err, &failed) && failed.Reason != opportunity.ReasonMalformedKey:
@@ -45,7 +45,7 @@ that the event is true. The exit code is 0 if the event is proved, 1 if it is no
 			if v.output == "json" {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(proof)
 			}
-			printProof(Printable(cmd.OutOrStdout()), event, proof)
+			printProof(Printable(cmd.OutOrStdout()), proof)
 			return nil
 		},
 	}
@@ -56,26 +56,19 @@ that the event is true. The exit code is 0 if the event is proved, 1 if it is no
 	return c
 }
 
-// maxBundle bounds an event with its proof, in bytes.
-const maxBundle = 1 << 20
+// maxProof bounds a proof and a checkpoint, in bytes.
+const maxProof = 1 << 20
 
-// provedBy verifies the event and the proof in a file. It returns the event that it verified, because a file can have two.
-func provedBy(cmd *cobra.Command, name, checkpoint string, keys opportunity.ProofKeys) (event json.RawMessage, proof opportunity.Proof, err error) {
+// provedBy verifies the proof in a file.
+func provedBy(cmd *cobra.Command, name, checkpoint string, keys opportunity.ProofKeys) (proof opportunity.Proof, err error) {
 	text, err := readBounded(cmd, name)
 	if err != nil {
-		return nil, proof, err
+		return proof, err
 	}
-	var bundle struct {
-		Event json.RawMessage `json:"event"`
-		Proof string          `json:"proof"`
+	if proof, err = opportunity.VerifyEvent(string(text), keys); err != nil || checkpoint == "" {
+		return proof, err
 	}
-	if err := json.Unmarshal(text, &bundle); err != nil || bundle.Event == nil || bundle.Proof == "" {
-		return nil, proof, fmt.Errorf("%s is not JSON with the members event and proof", name)
-	}
-	if proof, err = opportunity.VerifyEvent(bundle.Event, bundle.Proof, keys); err != nil || checkpoint == "" {
-		return bundle.Event, proof, err
-	}
-	return bundle.Event, proof, leadsTo(cmd, proof, checkpoint, keys)
+	return proof, leadsTo(cmd, proof, checkpoint, keys)
 }
 
 // leadsTo returns an error unless a proof leads to the checkpoint in a file.
@@ -104,19 +97,23 @@ func readBounded(cmd *cobra.Command, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer closed()
-	text, err := io.ReadAll(io.LimitReader(in, maxBundle+1))
-	if err == nil && len(text) > maxBundle {
-		err = fmt.Errorf("%s is larger than %d bytes", name, maxBundle)
+	text, err := io.ReadAll(io.LimitReader(in, maxProof+1))
+	if err == nil && len(text) > maxProof {
+		err = fmt.Errorf("%s is larger than %d bytes", name, maxProof)
 	}
 	return text, err
 }
 
-func printProof(out io.Writer, event json.RawMessage, p opportunity.Proof) {
+func printProof(out io.Writer, p opportunity.Proof) {
 	fmt.Fprintf(out, "proved: the event is number %d of the %d events that %s has signed\n", p.Index+1, p.Size, p.Origin)
-	var e opportunity.Event
-	if json.Unmarshal(event, &e) == nil {
-		fmt.Fprintf(out, "event     %s of %s: %s\n", e.CheckType, e.Slug, e.Outcome)
-		fmt.Fprintf(out, "checked   %s\n", e.CheckedAt.Format(time.RFC3339Nano))
+	e := p.Event
+	fmt.Fprintf(out, "event     %s of %s: %s\n", e.CheckType, e.Slug, e.Outcome)
+	fmt.Fprintf(out, "checked   %s\n", e.CheckedAt.Format(time.RFC3339Nano))
+	if e.Note != "" {
+		fmt.Fprintf(out, "note      %s\n", strings.ReplaceAll(e.Note, "\n", "\n          "))
+	}
+	for _, url := range e.SourceURLs {
+		fmt.Fprintf(out, "source    %s\n", url)
 	}
 	fmt.Fprintf(out, "recorded  %s, says the log\n", p.RecordedAt.Format(time.RFC3339Nano))
 	for _, seen := range p.Witnesses {

@@ -18,18 +18,11 @@ func TestVerifyEvent(t *testing.T) {
 	require.NoError(t, err)
 	var cases []struct {
 		Name, Proof string
-		Event       json.RawMessage
 		Keys        struct{ Log, Witnesses []string }
 	}
 	require.NoError(t, json.Unmarshal(text, &cases))
 	dir := t.TempDir()
-	file := func(name string, content any) string {
-		text, ok := content.(string)
-		if !ok {
-			encoded, err := json.Marshal(content)
-			require.NoError(t, err)
-			text = string(encoded)
-		}
+	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
@@ -39,7 +32,7 @@ func TestVerifyEvent(t *testing.T) {
 			if c.Name != name {
 				continue
 			}
-			args = []string{"history", "verify-event", file("event.json", map[string]any{"event": c.Event, "proof": c.Proof})}
+			args = []string{"history", "verify-event", file("event.tlog-proof", c.Proof)}
 			for _, key := range c.Keys.Log {
 				args = append(args, "--key", key)
 			}
@@ -57,11 +50,12 @@ func TestVerifyEvent(t *testing.T) {
 	out, _, err := verb(t, nowhere, "", good...)
 	require.NoError(t, err)
 	require.Contains(t, out, "proved: the event is number 4 of the 7 events that api.example/opportunity-history has signed\n")
-	require.Contains(t, out, "event     review of odin-works: verified\nchecked   2026-11-20T09:00:00.12Z\nrecorded  2026-11-20T09:30:00.123456Z, says the log\n")
+	require.Contains(t, out, "event     review of odin-works: verified\nchecked   2026-11-20T09:00:00.12Z\nnote      Première <visite> & \"ok\"\u2028\\u0007\n          😀\nsource    https://odin.example/a?b=1&c=2\nrecorded  2026-11-20T09:30:00.123456Z, says the log\n")
 	require.Contains(t, out, "seen      2026-11-20T09:31:00Z, by witness.example/w2\n")
 	out, _, err = verb(t, nowhere, "", append(good, "--output", "json", "--checkpoint", file("same.txt", checkpoint))...)
 	require.NoError(t, err)
 	require.Contains(t, out, `"size":7,"index":3`)
+	require.Contains(t, out, `"slug":"odin-works"`)
 	_, _, err = verb(t, nowhere, "", append(good, "--checkpoint", file("other.txt", other))...)
 	require.ErrorContains(t, err, "get the proof with ?size=2")
 	_, _, err = verb(t, nowhere, "", append(good, "--checkpoint", file("changed.txt", changed))...)
@@ -76,7 +70,7 @@ func TestVerifyEvent(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, "seen      by no witness that you named")
 	for _, usage := range [][]string{
-		{"history", "verify-event", file("x.json", "{}"), "--key", "x"}, {"history", "verify-event", filepath.Join(dir, "missing"), "--key", "x"},
+		{"history", "verify-event", file("x.txt", strings.Repeat("x", 1<<20+1)), "--key", "x"}, {"history", "verify-event", filepath.Join(dir, "missing"), "--key", "x"},
 		append(good, "--key", "x"),
 	} {
 		_, _, err = verb(t, nowhere, "", usage...)

@@ -3,11 +3,8 @@ package account
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"gorm.io/gorm"
@@ -169,15 +166,11 @@ const maxText = 500 // of other lines
 // Text validates a line of text, such as a reason, and returns its canonical form.
 func Text(field, s string) (string, error) { return Line(field, s, maxText) }
 
-// Line validates a single line of at most most characters and returns its canonical form. It rejects control characters, which some databases cannot store; invisible and
-// bidirectional characters, which make a line look like another; and API keys, which must never be stored.
-func Line(field, s string, most int) (string, error) {
-	s = strings.TrimSpace(s)
-	if n := utf8.RuneCountInString(s); n < 1 || n > most || !utf8.ValidString(s) {
-		return "", Invalid(field, fmt.Sprintf("must have 1 to %d characters", most))
-	}
-	if strings.ContainsFunc(s, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }) {
-		return "", Invalid(field, "must be one line without control or invisible characters")
+// Line returns a line of at most limit characters in its stored form, see api.Line. It also rejects API keys, which must never be stored.
+func Line(field, s string, limit int) (string, error) {
+	s, err := api.Line(s, limit)
+	if err != nil {
+		return "", Invalid(field, err.Error())
 	}
 	if strings.Contains(s, apikey.Live) || strings.Contains(s, apikey.Test) {
 		return "", Invalid(field, "must not contain an API key")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
@@ -40,6 +41,7 @@ type API struct {
 	Tiers     account.TierTable
 	Peppers   [][]byte // newest first
 	OlderKeys apikey.OlderForm
+	Shared    api.SharedSettings
 	Errors    problem.Writer
 	Now       func() time.Time
 }
@@ -55,7 +57,7 @@ func (a API) Handler(ready http.Handler) http.Handler {
 		{http.MethodPost, "/internal/v1/principals", a.resolve},
 		{http.MethodGet, "/internal/v1/key-digests", a.keyDigests},
 		{http.MethodPut, "/internal/v1/entitlements/:account", a.entitle},
-		{http.MethodGet, "/internal/v1/tiers", a.tiers},
+		{http.MethodGet, "/internal/v1/settings", a.settings},
 		{http.MethodGet, "/internal/v1/served", a.served},
 		{http.MethodPost, "/internal/v1/usage/:day/restore", a.restore},
 		{http.MethodPost, "/internal/v1/usage-batches", a.addBatch},

@@ -42,10 +42,8 @@ func (a API) listAudit(g *gin.Context) (web.Reply, error) {
 	}
 	search.Before = int64(before)
 	for name, at := range map[string]*time.Time{"since": &search.Since, "until": &search.Until} {
-		if text, given := query[name]; given && err == nil {
-			if *at, err = time.Parse(time.RFC3339, text); err != nil {
-				err = params.Invalid(name, "must be a time such as 2026-11-20T00:00:00Z")
-			}
+		if err == nil {
+			*at, err = query.Time(name)
 		}
 	}
 	switch {

@@ -54,6 +54,9 @@ func DecodeUpTo(g *gin.Context, out any, most int64) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return nil
 	}
+	if refused := new(problem.Error); errors.As(err, &refused) {
+		return err
+	}
 	if errors.Is(err, web.ErrTrailingData) {
 		return problem.New(problem.InvalidParameter, "The body must be one JSON object and nothing after it.")
 	}

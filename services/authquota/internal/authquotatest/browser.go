@@ -153,12 +153,13 @@ func (p Page) Leads(target string) Page {
 
 var (
 	tags   = regexp.MustCompile(`<[^>]*>`)
+	bdi    = strings.NewReplacer("<bdi>", "", "</bdi>", "") // part of a line
 	spaces = regexp.MustCompile(`\s+`)
 )
 
 // Text returns the visible text.
 func (p Page) Text() string {
-	return spaces.ReplaceAllString(html.UnescapeString(tags.ReplaceAllString(p.Body, " ")), " ")
+	return spaces.ReplaceAllString(html.UnescapeString(tags.ReplaceAllString(bdi.Replace(p.Body), " ")), " ")
 }
 
 // Find returns the first group of the first match of a pattern, without HTML escapes. The page must have one.

@@ -16,6 +16,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"opportunity.internal/pkg/api"
 )
 
 // Message is a mail to be written. Data must have exactly the names that the template uses.
@@ -116,8 +118,11 @@ func lines(s string) string {
 	return strings.Join(rows, "\n")
 }
 
-// printable replaces the characters that do not belong in a line.
+// printable replaces the characters that do not belong in a line. It keeps joiners in words and emoji.
 func printable(s string) string {
+	if clean, err := api.Line(s, len(s)); err == nil {
+		return clean
+	}
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' || r == utf8.RuneError {
 			return ' '

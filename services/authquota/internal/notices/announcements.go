@@ -7,11 +7,11 @@ import (
 	"regexp"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
@@ -66,9 +66,8 @@ func (a Announcement) Check() (Announcement, error) {
 	if a.Subject, err = account.Line("subject", a.Subject, maxSubject); err != nil {
 		return a, err
 	}
-	a.Text = strings.TrimSpace(strings.ReplaceAll(a.Text, "\r\n", "\n"))
-	if n := utf8.RuneCountInString(a.Text); n < 1 || n > maxText {
-		return a, account.Invalid("text", fmt.Sprintf("must have 1 to %d characters", maxText))
+	if a.Text, err = api.Lines(a.Text, maxText); err != nil {
+		return a, account.Invalid("text", err.Error())
 	}
 	lines := strings.Split(a.Text, "\n")
 	for i, line := range lines {

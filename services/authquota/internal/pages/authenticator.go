@@ -36,8 +36,13 @@ func (p *Pages) newSeedForm(v *Visit) (seedForm, people.NewSeed, error) {
 	}, seed, err
 }
 
-// wrongNewCode explains a wrong code during set-up. Often a QR code from an earlier page was scanned.
-const wrongNewCode = "The code is wrong. Scan the QR code on this page; if you scanned an earlier one, delete its entry in the app first."
+// wrongNewCode explains a wrong code during set-up.
+func wrongNewCode(seed people.NewSeed) string {
+	if seed.Created {
+		return "The code is wrong. The QR code on this page is new: if you scanned an earlier one, delete its entry in the app, and scan this one."
+	}
+	return "The code is wrong. Enter the one that the app shows now for the QR code on this page."
+}
 
 // authenticatorForm shows the seed to a person without an authenticator.
 func (p *Pages) authenticatorForm(v *Visit) (pages.View, error) {
@@ -65,7 +70,7 @@ func (p *Pages) authenticator(v *Visit) (pages.View, error) {
 	}
 	step, ok := totp.Step(seed.Seed, v.PostForm("code"), v.Now)
 	if !ok {
-		return again.Wrong("code", wrongNewCode), nil
+		return again.Wrong("code", wrongNewCode(seed)), nil
 	}
 	codes, hashes := people.NewRecoveryCodes()
 	admitted, err := p.People.ConfirmAuthenticator(ctx, v.Session, v.Entry(), seed, step, hashes, inSession(v))

@@ -77,10 +77,10 @@ func TestInvalidKeyRequestsAreExplained(t *testing.T) {
 	s, b := person(t, authquotatest.Settings{Terms: "2"})
 	for _, c := range []struct{ field, value, message string }{
 		{"name", " ", "Enter a name of at most 60 characters."},
-		{"name", strings.Repeat("x", 61), "The name must have 1 to 60 characters."},
-		{"name", "Web\u202esite", "The name must be one line without control or invisible characters."},
+		{"name", strings.Repeat("x", 61), "The name must have at most 60 characters."},
+		{"name", "Web\u202esite", "The name must not contain U+202E (changes the direction of the text), its character 4."},
 		{"useCase", "\r\n", "Tell us what you will use the data for."},
-		{"useCase", strings.Repeat("x", 501), "The use case must have 1 to 500 characters."},
+		{"useCase", strings.Repeat("x", 501), "The use case must have at most 500 characters."},
 		{"useCase", "instead of oda_live_x", "The use case must not contain an API key."},
 		{"terms", "no", "Accept the terms of use to get a key."},
 		{"termsVersion", "1", "The terms of use have changed. Read and accept version 2."},
@@ -134,7 +134,7 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 
 	b.Get("/account/keys").Shows(http.StatusOK, "Website", "oda_live_…"+key[len(key)-4:], "Active", "never", "1 of 5 keys in use")
 	b.Post("/account/keys/"+keyID+"/name", "name", strings.Repeat("x", 61)).
-		Shows(http.StatusUnprocessableEntity, "The name must have 1 to 60 characters.", "Website")
+		Shows(http.StatusUnprocessableEntity, "The name must have at most 60 characters.", "Website")
 	b.Post("/account/keys/"+keyID+"/name", "name", "Board <3").Leads("/account/keys/" + keyID)
 	b.Get("/account/keys/"+keyID).Shows(http.StatusOK, "Board <3", "a job board for Ontario", "was renamed")
 

@@ -130,22 +130,22 @@ func (p *Pages) passkeyForm(v *Visit) (pages.View, error) {
 
 func (p *Pages) addPasskey(v *Visit) (pages.View, error) {
 	ctx := v.Request.Context()
-	name, valid := passkey.Name(v.PostForm("name"))
+	name, badName := passkey.Name(v.PostForm("name"))
 	challenge, err := p.takeChallenge(v, passkey.Add)
 	var made passkey.Passkey
 	if err == nil {
 		made, err = p.relyingParty.FinishAdd(owner(v), challenge, v.PostForm("answer"), v.Now)
 	}
-	if err == nil && valid {
+	if err == nil && badName == nil {
 		made.Name = name
 		err = p.People.AddPasskey(ctx, made)
 	}
 	var field, wrong string
 	switch {
-	case err == nil && valid:
+	case err == nil && badName == nil:
 		return pages.View{Redirect: securityPath, Notice: "The passkey “" + name + "” was added. You can now use it instead of a code."}, nil
 	case err == nil:
-		field, wrong = "name", "Enter a name of at most 60 characters."
+		field, wrong = "name", "The name "+badName.Error()+"."
 	case errors.Is(err, passkey.ErrTooMany): // the form leads to the page that says so
 	case errors.Is(err, passkey.ErrRejected):
 		p.Errors.Log.InfoContext(ctx, "passkey rejected", "account_id", v.Person.Account, "error", err.Error())

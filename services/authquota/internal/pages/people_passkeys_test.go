@@ -155,7 +155,7 @@ func TestInvalidPasskeysAreRejected(t *testing.T) {
 		b := f.member("ada@example.org")
 		k := authquotatest.NewSecurityKey(t, b.Account)
 		answer := k.Make(b.Get("/account/security/passkeys"))
-		b.Post("/account/security/passkeys", "name", "  ", "answer", answer).Shows(422, "Enter a name")
+		b.Post("/account/security/passkeys", "name", "  ", "answer", answer).Shows(422, "The name must not be empty.")
 		b.Post("/account/security/passkeys", "name", "Key ring", "answer", answer).Shows(422, "not accepted") // the challenge was used
 		b.Post("/account/security/passkeys", "name", "Key ring").Shows(422, "not accepted")
 		k.Party.ID = "evil.example"

@@ -173,7 +173,7 @@ func TestTheAuthenticatorIsReplacedOnceTheNewOneHasProvenItself(t *testing.T) {
 		b := f.member("ada@example.org")
 		elsewhere := b.Other()
 		f.signInAgain(elsewhere)
-		b.Post("/account/security/authenticator", "code", b.Code()).Shows(422, "QR code on this page")
+		b.Post("/account/security/authenticator", "code", b.Code()).Shows(422, "delete its entry in the app")
 		first := b.Get("/account/security/authenticator").Shows(http.StatusOK)
 		require.Regexp(t, qr, first.Body)
 		f.Advance(people.RecentProof - 3*time.Minute)
@@ -194,7 +194,7 @@ func TestTheAuthenticatorIsReplacedOnceTheNewOneHasProvenItself(t *testing.T) {
 			require.NoError(t, err)
 			return code
 		}
-		b.Post("/account/security/authenticator", "code", b.WrongCode()).Shows(422, "is wrong")
+		b.Post("/account/security/authenticator", "code", b.WrongCode()).Shows(422, "Enter the one that the app shows now for the QR code on this page.")
 		again := b.Post("/account/security/authenticator", "code", newCode(authquotatest.Seed(first))).Shows(422, "is wrong")
 		require.Equal(t, authquotatest.Seed(shown), authquotatest.Seed(again), "a mistake does not change what is to be scanned")
 

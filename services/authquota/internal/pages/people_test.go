@@ -37,7 +37,7 @@ func TestPasswordOfANewAccount(t *testing.T) {
 	// A person who cannot set up the authenticator can sign out.
 	require.Contains(t, b.Get("/account/authenticator").Shows(http.StatusOK, "Sign out").Body, `action="/account/sign-out"`)
 	b.Get("/account/keys").Leads("/account/authenticator")
-	b.Post("/account/authenticator", "code", "000000").Shows(http.StatusUnprocessableEntity, "Scan the QR code on this page")
+	b.Post("/account/authenticator", "code", "000000").Shows(http.StatusUnprocessableEntity, "Enter the one that the app shows now for the QR code on this page")
 	b.Post("/account/sign-out").Leads("/account/sign-in")
 	require.Empty(t, b.Cookies["__Host-session"])
 }

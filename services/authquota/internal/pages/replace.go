@@ -29,7 +29,7 @@ func (p *Pages) replace(v *Visit) (pages.View, error) {
 	}
 	step, ok := totp.Step(seed.Seed, v.PostForm("code"), v.Now)
 	if !ok {
-		return again.Wrong("code", wrongNewCode), nil
+		return again.Wrong("code", wrongNewCode(seed)), nil
 	}
 	secret, err := p.People.ReplaceAuthenticator(ctx, v.Session, seed, step, inSession(v))
 	if wrong := inputError(err); wrong != "" {

@@ -13,13 +13,12 @@ import (
 	"regexp"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
 	"github.com/google/uuid"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 )
 
@@ -59,12 +58,8 @@ type Owner struct {
 	Account, Email string
 }
 
-// Name trims a name and reports whether it is valid: one line of 1 to 60 characters.
-func Name(s string) (string, bool) {
-	s = strings.TrimSpace(s)
-	n := utf8.RuneCountInString(s)
-	return s, n >= 1 && n <= 60 && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
-}
+// Name returns a name in its stored form, see api.Line.
+func Name(s string) (string, error) { return api.Line(s, 60) }
 
 // NewID returns a passkey ID.
 func NewID() string { return "pky_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "") }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alexedwards/argon2id"
 	"github.com/ccojocar/zxcvbn-go"
+	"golang.org/x/text/unicode/norm"
 )
 
 // Lengths in characters. The maximum bounds the cost of the strength check.
@@ -45,8 +46,12 @@ var serviceWords = []string{"opportunity", "opportunities", "opportunity data ap
 //
 // Check does not query lists of leaked passwords, because no part of a password is sent to a third party.
 func Check(pw, email string) error {
+	if !utf8.ValidString(pw) {
+		return NotText
+	}
+	pw = normal(pw)
 	switch n := utf8.RuneCountInString(pw); {
-	case !utf8.ValidString(pw) || strings.ContainsFunc(pw, unicode.IsControl):
+	case strings.ContainsFunc(pw, unicode.IsControl):
 		return NotText
 	case n < Shortest:
 		return TooShort
@@ -79,6 +84,17 @@ func acquire(ctx context.Context) (leave func(), err error) {
 	}
 }
 
+// normal returns the form of a password that is hashed (RFC 8265, section 4.2): keyboards differ in whether é is one character or two, and in
+// the character of the space bar.
+func normal(pw string) string {
+	return norm.NFC.String(strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Zs, r) {
+			return ' '
+		}
+		return r
+	}, pw))
+}
+
 // Hash returns the hash of a password. It returns an error only if ctx ends while it waits for a slot.
 func Hash(ctx context.Context, pw string) (string, error) {
 	leave, err := acquire(ctx)
@@ -86,7 +102,7 @@ func Hash(ctx context.Context, pw string) (string, error) {
 		return "", err
 	}
 	defer leave()
-	return argon2id.CreateHash(pw, &Cost)
+	return argon2id.CreateHash(normal(pw), &Cost)
 }
 
 // Verify reports whether hash matches pw, and whether hash uses outdated parameters and should be computed again from pw. An
@@ -101,7 +117,7 @@ func Verify(ctx context.Context, pw, hash string) (ok, outdated bool, err error)
 		return false, false, err
 	}
 	defer leave()
-	ok, used, err := argon2id.CheckHash(pw, hash)
+	ok, used, err := argon2id.CheckHash(normal(pw), hash)
 	if err != nil || nobody {
 		return false, false, err
 	}

@@ -94,6 +94,20 @@ func TestHashAndVerify(t *testing.T) {
 	}
 }
 
+func TestNormalFormOfAPasswordDoesNotMatter(t *testing.T) {
+	const nfc, nfd = "über große Straßenlaternen", "u\u0308ber\u00a0große Straßenlaternen"
+	for _, first := range []string{nfc, nfd} {
+		hash, err := password.Hash(t.Context(), first)
+		require.NoError(t, err)
+		for _, typed := range []string{nfc, nfd} {
+			ok, _, err := password.Verify(t.Context(), typed, hash)
+			require.NoError(t, err)
+			require.True(t, ok)
+		}
+	}
+	require.Equal(t, password.TooShort, password.Check(strings.Repeat("e\u0301", 11), email), "two characters are counted as one")
+}
+
 func TestAHashOfEarlierFiguresIsOutdated(t *testing.T) {
 	weak, err := argon2id.CreateHash("walnut-harbour-42", &argon2id.Params{Memory: 8 * 1024, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32})
 	require.NoError(t, err)

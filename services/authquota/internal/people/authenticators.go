@@ -22,10 +22,11 @@ func newSeedContext(sessionID string) string { return "new totp seed " + session
 func (s *Store) NewSeed(ctx context.Context, current Session) (NewSeed, error) {
 	now, made := s.db.Now(), totp.NewSeed()
 	// one statement, so that two concurrent requests return the same seed
-	err := s.db.WithContext(ctx).Model(&sessionRow{}).
+	created := s.db.WithContext(ctx).Model(&sessionRow{}).
 		Where("id = ? AND ended_at IS NULL AND (new_seed = '' OR new_seed_at <= ?)", current.ID, database.Micros(now.Add(-SetUpLife))).
-		Updates(map[string]any{"new_seed": s.db.Box.Seal([]byte(made), newSeedContext(current.ID)), "new_seed_at": database.Micros(now)}).Error
+		Updates(map[string]any{"new_seed": s.db.Box.Seal([]byte(made), newSeedContext(current.ID)), "new_seed_at": database.Micros(now)})
 	var row sessionRow
+	err := created.Error
 	if err == nil {
 		err = s.db.WithContext(ctx).Take(&row, "id = ? AND new_seed <> ''", current.ID).Error
 	}
@@ -36,7 +37,7 @@ func (s *Store) NewSeed(ctx context.Context, current Session) (NewSeed, error) {
 		return NewSeed{}, database.Outage(err)
 	}
 	plain, err := s.db.Box.Open(row.NewSeed, newSeedContext(current.ID))
-	return NewSeed{Seed: string(plain), Sealed: row.NewSeed}, err
+	return NewSeed{Seed: string(plain), Sealed: row.NewSeed, Created: created.RowsAffected > 0}, err
 }
 
 // storeSeed makes the new seed of a session the authenticator of its person and marks the step as used. condition selects

@@ -12,6 +12,7 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/totp"
 )
 
 // RecoveryCodeCount is the number of codes in a set.
@@ -50,7 +51,7 @@ func NewRecoveryCodes() (codes, hashes []string) {
 	return codes, hashes
 }
 
-// HashRecoveryCode returns the stored form of a code. It ignores case, spaces and hyphens, and maps letters that look like digits to these.
+// HashRecoveryCode returns the stored form of a code. It ignores case and separators, and maps letters that look like digits to these.
 // The hash of text that is not a code never equals that of a code.
 func HashRecoveryCode(code string) string {
 	sum := sha256.Sum256([]byte("recovery code " + normalizeCode(code)))
@@ -64,9 +65,11 @@ func IsRecoveryCode(text string) bool {
 	return err == nil && len(code) == codeEncoding.EncodedLen(codeBytes)
 }
 
-var codeReplacer = strings.NewReplacer(" ", "", "-", "", "\t", "", "\u00a0", "", "\u2010", "", "\u2011", "", "\u2013", "", "o", "0", "i", "1", "l", "1")
+var codeReplacer = strings.NewReplacer("o", "0", "i", "1", "l", "1")
 
-func normalizeCode(code string) string { return codeReplacer.Replace(strings.ToLower(code)) }
+func normalizeCode(code string) string {
+	return codeReplacer.Replace(strings.ToLower(totp.Typed(code)))
+}
 
 // SignInByRecoveryCode completes signing in with a recovery code and marks it as used. It returns CodeUsed for an
 // invalid code.

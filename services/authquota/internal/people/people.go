@@ -53,8 +53,9 @@ func Email(s string) (string, bool) {
 
 // NewSeed is the seed of an authenticator before its first code.
 type NewSeed struct {
-	Seed   string
-	Sealed string // stored form; changes with each new seed
+	Seed    string
+	Sealed  string // stored form; changes with each new seed
+	Created bool   // by this request: the browser did not show it before
 }
 
 // CodeUsed returns the error for a code that was used before.

@@ -154,8 +154,5 @@ func (s *Store) Prune(ctx context.Context) error {
 			SELECT key_id, second, batch, sum(calls) OVER (PARTITION BY key_id ORDER BY second DESC, batch DESC) - calls AS newer FROM request_log_seconds
 		) r WHERE newer >= ?)`, api.RequestLogSize).Error
 	}
-	if err == nil {
-		err = db.Exec("DELETE FROM request_log WHERE at <= ?", begin).Error // of the release before
-	}
 	return database.Outage(err)
 }

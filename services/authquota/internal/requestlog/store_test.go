@@ -2,7 +2,6 @@ package requestlog_test
 
 import (
 	"fmt"
-	"regexp"
 	"testing"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/requestlog"
-	"opportunity.internal/services/authquota/migrations"
 )
 
 // issue creates a key in an account of its own.
@@ -84,24 +82,5 @@ func TestOldRequestsLeaveTheLog(t *testing.T) {
 		db.Advance(time.Minute)
 		require.NoError(t, s.Prune(ctx))
 		require.Zero(t, stored())
-	})
-}
-
-var migrated = regexp.MustCompile(`(?s)INSERT INTO request_log_seconds.*?;`)
-
-// The statement of the migration brings the requests of the release before.
-func TestRequestsOfTheReleaseBeforeAreKept(t *testing.T) {
-	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
-		ctx, key := t.Context(), issue(t, db, 1)
-		want := sent(key.ID, 1, db.Now().Add(-time.Hour))
-		require.NoError(t, db.Exec("INSERT INTO request_log VALUES (?, ?, ?, ?, ?, ?, ?, ?)", want.ID, want.Key, want.At.UnixMicro(), want.Route,
-			want.Params, want.Status, want.Code, want.Duration.Microseconds()).Error)
-		text, err := migrations.Files.ReadFile(string(db.Dialect) + "/00018_request_log_seconds.sql")
-		require.NoError(t, err)
-		require.NoError(t, db.Exec(string(migrated.Find(text))).Error)
-		recent, err := requestlog.NewStore(db.DB).Recent(ctx, key.Account)
-		require.NoError(t, err)
-		require.Len(t, recent, 1)
-		require.Equal(t, want, recent[0].LoggedRequest)
 	})
 }

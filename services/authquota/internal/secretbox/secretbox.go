@@ -119,7 +119,16 @@ func (b Box) Current(sealed string) bool {
 }
 
 // Prefix returns the prefix of every text under the newest key, for use in queries.
-func (b Box) Prefix() string { return form + "." + b.keys[0].id + "." }
+func (b Box) Prefix() string { return b.Prefixes()[0] }
+
+// Prefixes returns the prefixes of all texts that can be opened, newest key first. They have the same length.
+func (b Box) Prefixes() []string {
+	all := make([]string, len(b.keys))
+	for i, k := range b.keys {
+		all[i] = form + "." + k.id + "."
+	}
+	return all
+}
 
 // Fingerprint returns a keyed hash of data and context. It is stable while the newest key stays the same, and reveals nothing
 // about data without that key.

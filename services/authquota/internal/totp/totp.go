@@ -14,9 +14,11 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/boombuler/barcode/qr"
 	"github.com/pquerna/otp/hotp"
+	"golang.org/x/text/unicode/norm"
 )
 
 const (
@@ -83,15 +85,39 @@ func QR(uri string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
+// Typed returns a code as people type or paste it without spaces, hyphens and other separators, with its letters and digits in ASCII where
+// they are forms of these, such as full-width or Arabic digits.
+func Typed(code string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.Is(unicode.Nd, r):
+			return '0' + digit(r)
+		case unicode.IsLetter(r):
+			return r
+		}
+		return -1
+	}, norm.NFKC.String(code))
+}
+
+// digit returns the value of a decimal digit. Unicode has the ten digits of a script in order, beginning at a multiple of ten in their range.
+func digit(r rune) rune {
+	for _, in := range unicode.Nd.R16 {
+		if r >= rune(in.Lo) && r <= rune(in.Hi) {
+			return (r - rune(in.Lo)) % 10
+		}
+	}
+	for _, in := range unicode.Nd.R32 {
+		if r >= rune(in.Lo) && r <= rune(in.Hi) { //nolint:gosec // a character
+			return (r - rune(in.Lo)) % 10 //nolint:gosec // a character
+		}
+	}
+	return 0
+}
+
 // Step returns the step for which code is valid at now, allowing one step of clock difference. Codes are single-use: the caller
 // must store the accepted step and reject codes of this or an earlier step.
 func Step(seed, code string, now time.Time) (step int64, ok bool) {
-	code = strings.Map(func(r rune) rune {
-		if r == ' ' || r == '-' {
-			return -1
-		}
-		return r
-	}, code)
+	code = Typed(code)
 	if len(code) != digits {
 		return 0, false
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image/png"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,7 +37,7 @@ func TestACodeIsRightOneStepEitherSideAndNoFurther(t *testing.T) {
 		at := time.Unix(rapid.Int64Range(60, 1<<34).Draw(t, "at"), 0)
 		code, err := library.GenerateCode(seed, at)
 		require.NoError(t, err)
-		written := fmt.Sprintf(rapid.SampledFrom([]string{"%s%s", "%s %s", " %s-%s "}).Draw(t, "written"), code[:3], code[3:])
+		written := fmt.Sprintf(rapid.SampledFrom([]string{"%s%s", "%s %s", " %s-%s ", "%s\u00a0%s", "\t%s\t%s\r\n", "\u200b%s\u2009%s\ufeff", "\u202a%s–%s\u202c", "%s·%s."}).Draw(t, "written"), code[:3], code[3:])
 		off := rapid.Int64Range(-3, 3).Draw(t, "off")
 		now := at.Add(time.Duration(off) * 30 * time.Second)
 		step, ok := totp.Step(seed, written, now)
@@ -58,7 +59,7 @@ func TestWhatIsNoCode(t *testing.T) {
 	seed, now := totp.NewSeed(), time.Unix(1_800_000_000, 0)
 	code, err := library.GenerateCode(seed, now)
 	require.NoError(t, err)
-	for _, bad := range []string{"", "0", code[:5], code + "0", "a" + code[1:], "+" + code[1:], "６" + code[1:], code + code} {
+	for _, bad := range []string{"", "0", code[:5], code + "0", "a" + code[1:], "+" + code[1:], "６" + code, "½" + code[1:], code + code, code + "x"} {
 		_, ok := totp.Step(seed, bad, now)
 		require.False(t, ok, "%q", bad)
 	}
@@ -66,6 +67,21 @@ func TestWhatIsNoCode(t *testing.T) {
 	require.False(t, ok)
 	_, ok = totp.Step("", "328482", time.Unix(0, 0))
 	require.False(t, ok && seed == "")
+}
+
+func TestDigitsOfEveryScriptAreAccepted(t *testing.T) {
+	seed, now := totp.NewSeed(), time.Unix(1_800_000_000, 0)
+	code, err := library.GenerateCode(seed, now)
+	require.NoError(t, err)
+	for _, zero := range "０٠۰०๐𝟎𝟶" {
+		typed := strings.Map(func(r rune) rune { return zero + r - '0' }, code)
+		_, ok := totp.Step(seed, typed, now)
+		require.True(t, ok, typed)
+	}
+	require.Equal(t, "7KQX", totp.Typed(" ７ＫＱ-\u00a0Ｘ"))
+	for value, r := range []rune("0123456789") {
+		require.Equal(t, string(r), totp.Typed(string(rune('\u0BE6'+value))))
+	}
 }
 
 func TestSeeds(t *testing.T) {

@@ -100,7 +100,7 @@ type batchRow struct {
 	CountedAt int64
 }
 
-func (batchRow) TableName() string { return "tally_batches" }
+func (batchRow) TableName() string { return "usage_batches" }
 
 type keyUsageRow struct {
 	AccountID string `gorm:"primaryKey"`

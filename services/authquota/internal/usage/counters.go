@@ -47,14 +47,14 @@ type Counters struct {
 	store      *Store
 	newPrimary *atomic.Bool
 
-	settled string       // day whose counters can no longer change
-	copied  atomic.Int64 // time of the last successful copy, in microseconds
+	settled string                    // day whose counters can no longer change
+	copied  atomic.Pointer[time.Time] // time of the last successful copy
 }
 
 // NewCounters returns Counters. newPrimary is set when client has reached another primary; DeliverMoves resets it.
 func NewCounters(client *redis.Client, store *Store, newPrimary *atomic.Bool) *Counters {
 	c := &Counters{redis: client, store: store, newPrimary: newPrimary}
-	c.copied.Store(store.db.Now().UnixMicro())
+	c.copied.Store(new(store.db.Now()))
 	return c
 }
 
@@ -103,7 +103,7 @@ func (c *Counters) Copy(ctx context.Context) error {
 	if err := c.copyDay(ctx, today); err != nil {
 		return err
 	}
-	c.copied.Store(now.UnixMicro())
+	c.copied.Store(&now)
 	return nil
 }
 
@@ -188,4 +188,4 @@ func (c *Counters) remove(ctx context.Context, keys []string, p page) error {
 }
 
 // Lag returns the age of the last successful copy.
-func (c *Counters) Lag() time.Duration { return c.store.db.Now().Sub(time.UnixMicro(c.copied.Load())) }
+func (c *Counters) Lag() time.Duration { return c.store.db.Now().Sub(*c.copied.Load()) }

@@ -4,9 +4,6 @@ import (
 	"encoding/csv"
 	"io"
 	"strconv"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"opportunity.internal/pkg/api"
 )
@@ -29,27 +26,13 @@ func NewCSV(w io.Writer) *CSV {
 	return &CSV{out}
 }
 
-// Write writes lines and flushes.
+// Write writes lines and flushes. Key names are user input, and other people may open the file.
 func (c *CSV) Write(lines []Line) error {
 	for _, l := range lines {
-		if err := c.out.Write([]string{l.Day, l.Key, escapeFormula(l.Name), string(l.Outcome), strconv.Itoa(l.Calls)}); err != nil {
+		if err := c.out.Write([]string{l.Day, l.Key, api.EscapeFormulas(l.Name), string(l.Outcome), strconv.Itoa(l.Calls)}); err != nil {
 			return err
 		}
 	}
 	c.out.Flush()
 	return c.out.Error()
-}
-
-// escapeFormula prefixes values that a spreadsheet would evaluate as a formula. Key names are user input, and other people may open
-// the file. Some spreadsheets also evaluate the full-width forms.
-func escapeFormula(s string) string {
-	// Spreadsheets ignore invisible characters.
-	seen := strings.TrimLeftFunc(s, func(r rune) bool {
-		return unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
-	})
-	first, _ := utf8.DecodeRuneInString(seen)
-	if strings.ContainsRune("=+-@＝＋－＠", first) || strings.ContainsAny(s[:len(s)-len(seen)], "\t\r\n") {
-		return "'" + s
-	}
-	return s
 }

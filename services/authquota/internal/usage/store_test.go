@@ -183,7 +183,7 @@ func TestUsageIsDeletedAfterRetention(t *testing.T) {
 		require.Equal(t, []int64{1, 1}, []int64{rows("usage_keys"), rows("usage_outcomes")})
 		db.Advance(24 * time.Hour)
 		require.NoError(t, s.DeleteExpired(ctx))
-		require.Equal(t, []int64{0, 0, 0}, []int64{rows("usage_keys"), rows("usage_outcomes"), rows("tally_batches")})
+		require.Equal(t, []int64{0, 0, 0}, []int64{rows("usage_keys"), rows("usage_outcomes"), rows("usage_batches")})
 	})
 }
 

@@ -4,6 +4,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -113,8 +114,8 @@ const maxBody = 16 << 10
 
 func decode(g *gin.Context, out any) error {
 	err := web.Decode(g, out, maxBody)
-	if err == nil {
-		return nil
+	if refused := new(problem.Error); err == nil || errors.As(err, &refused) {
+		return err
 	}
 	return problem.New(problem.InvalidParameter, "The body must be one JSON object with only the fields of this endpoint.").Because(err)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -14,18 +13,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/billing/internal/sandbox"
 	"opportunity.internal/services/billing/internal/stripe"
 	"opportunity.internal/services/billing/internal/subscription"
@@ -548,80 +544,4 @@ func TestDatabaseOutage(t *testing.T) {
 	for _, err := range []error{client.SetCancelAtPeriodEnd(t.Context(), "sub_1", true), client.ExpireCheckouts(t.Context()), broken.Pay(t.Context(), page, false)} {
 		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, err)
 	}
-}
-
-// released are the migrations before the sandbox had Stripe's API.
-func released(t *testing.T) fs.FS {
-	t.Helper()
-	files := fstest.MapFS{}
-	require.NoError(t, fs.WalkDir(migrations.Files, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || path.Base(name) >= "00004" {
-			return err
-		}
-		content, err := fs.ReadFile(migrations.Files, name)
-		files[name] = &fstest.MapFile{Data: content}
-		return err
-	}))
-	return files
-}
-
-// Customers, subscriptions and events of a database of an earlier release stay.
-func TestSubscriptionsOfEarlierReleasesStay(t *testing.T) {
-	old := servicetest.NewSchema(released(t))
-	old.OnBothDatabases(t, func(t *testing.T, databaseURL string) {
-		db := servicetest.OpenDatabase(t, databaseURL)
-		at := func(s string) int64 {
-			parsed, err := time.Parse(time.RFC3339Nano, s)
-			require.NoError(t, err)
-			return parsed.UnixMicro()
-		}
-		for _, row := range [][]any{
-			{"INSERT INTO sandbox_customers VALUES ('cus_1', 'acc_1', ?)", true},
-			{"INSERT INTO sandbox_subscriptions VALUES ('sub_0', 'cus_1', 'canceled', ?, ?, ?)", false, at("2025-12-01T10:00:00Z"), at("2026-01-01T10:00:00Z")},
-			{"INSERT INTO sandbox_invoices VALUES ('in_0', 'sub_0', 1, 29, ?, ?, ?, ?, '')", at("2025-12-01T10:00:00Z"), at("2026-01-01T10:00:00Z"), false, false},
-			{"INSERT INTO sandbox_subscriptions VALUES ('sub_1', 'cus_1', 'active', ?, ?, ?)", true, at("2025-12-25T10:00:00.5Z"), at("2026-02-25T10:00:00.5Z")},
-			{"INSERT INTO sandbox_invoices VALUES ('in_1', 'sub_1', 1, 29, ?, ?, ?, ?, '')", at("2025-12-25T10:00:00.5Z"), at("2026-01-25T10:00:00.5Z"), true, true},
-			{"INSERT INTO sandbox_invoices VALUES ('in_2', 'sub_1', 2, 29, ?, ?, ?, ?, 'open')", at("2026-01-25T10:00:00.5Z"), at("2026-02-25T10:00:00.5Z"), true, false},
-			{"INSERT INTO sandbox_sessions VALUES ('page', 'checkout', 'cus_1', 'att_0', 'https://api.example/account/plan', '', ?)", at("2026-02-01T10:00:00Z")},
-			{"INSERT INTO sandbox_events VALUES ('evt_1', ?, 'charge.dispute.created', 'sub_1')", at("2026-01-30T10:00:00Z")},
-			{"INSERT INTO checkouts VALUES ('acc_1', 'att_0', 'https://api.example/account/plan', 'https://api.example/billing/sandbox/checkout/page', ?)", at("2026-01-31T10:00:00Z")},
-			{"INSERT INTO checkouts VALUES ('acc_2', 'att_1', 'https://api.example/account/plan', 'https://checkout.stripe.com/c/1', ?)", at("2026-01-31T10:00:00Z")},
-		} {
-			require.NoError(t, db.Exec(row[0].(string), row[1:]...).Error, row[0])
-		}
-		tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
-		require.NoError(t, err)
-		require.NoError(t, database.Migrate(t.Context(), database.Config{URL: databaseURL, MaxConnections: 2}, tel, migrations.Files))
-
-		d := newSandbox(t, databaseURL)
-		ids, err := d.client.Subscriptions(t.Context(), "cus_1")
-		require.NoError(t, err)
-		require.Equal(t, []string{"sub_1", "sub_0"}, ids)
-		state, err := d.client.Subscription(t.Context(), "sub_1")
-		require.NoError(t, err)
-		require.Equal(t, subscription.State{
-			ID: "sub_1", Customer: "cus_1", Account: "acc_1", Tier: api.Commercial, CancelAtPeriodEnd: true,
-			Paid: &subscription.Payment{Invoice: "in_2", Until: time.Date(2026, 2, 25, 10, 0, 0, 0, time.UTC), Disputed: true},
-		}, state)
-		ended, err := d.client.Subscription(t.Context(), "sub_0")
-		require.NoError(t, err)
-		require.Equal(t, subscription.State{ID: "sub_0", Customer: "cus_1", Account: "acc_1", Tier: api.Commercial, Ended: true}, ended)
-
-		var events []stripe.Event
-		require.NoError(t, d.Process(t.Context(), func(ctx context.Context, body []byte, signature string) error {
-			e, err := d.client.Event(ctx, body, signature, d.now())
-			events = append(events, e)
-			return err
-		}))
-		require.Equal(t, []stripe.Event{{ID: "evt_1", Type: "customer.subscription.updated", Subscription: "sub_1"}}, events)
-		d.advanceClock(30 * 24 * time.Hour)
-		require.NoError(t, d.Process(t.Context(), d.receive))
-		state, err = d.client.Subscription(t.Context(), "sub_1")
-		require.NoError(t, err)
-		require.True(t, state.Ended, "it ends when it would have")
-
-		var left []string
-		require.NoError(t, db.Raw("SELECT account FROM checkouts").Scan(&left).Error)
-		require.Equal(t, []string{"acc_2"}, left, "only sandbox pages are gone")
-	})
 }

@@ -46,7 +46,7 @@ func lockAccount(tx *gorm.DB, account string, now time.Time) error {
 }
 
 // UpdateEntitlement derives an account's entitlement again from its stored subscriptions and returns the old and the new one. They differ
-// if the database was edited by hand or an older release derived entitlements differently.
+// if the database was edited by hand.
 func (s *Store) UpdateEntitlement(ctx context.Context, account string, cause Cause) (before, after api.Entitlement, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		if err = lockAccount(tx, account, now); err == nil {

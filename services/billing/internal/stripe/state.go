@@ -1,6 +1,7 @@
 package stripe
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -25,70 +26,98 @@ func (s *Stripe) Subscription(ctx context.Context, id string) (state subscriptio
 	if err != nil {
 		return state, apiError("reading subscription", err)
 	}
-	state = subscription.State{ID: sub.ID, Account: sub.Metadata[accountMetadata], Tier: contract.BaseTier, CancelAtPeriodEnd: cancelsAtPeriodEnd(sub)}
+	state = subscription.State{ID: sub.ID, Account: sub.Metadata[accountMetadata], Tier: contract.BaseTier}
 	if sub.Customer != nil {
 		state.Customer = sub.Customer.ID
 		if state.Account == "" {
 			state.Account = sub.Customer.Metadata[accountMetadata]
 		}
 	}
-	if sub.Items != nil {
-		for _, item := range sub.Items.Data {
-			if item.Price != nil && item.Price.Product != nil && item.Price.Product.ID == product {
-				state.Tier = contract.SoldPlan().Tier
-			}
-		}
-	}
-	state.PendingInvoice = pendingRenewal(sub.LatestInvoice)
-	state.Ended = sub.Status == api.SubscriptionStatusCanceled || sub.Status == api.SubscriptionStatusIncompleteExpired
-	invoice, err := s.latestPaidInvoice(ctx, id)
+	var period int64
+	items, err := s.items(ctx, sub)
 	if err != nil {
 		return state, err
 	}
-	if invoice != nil {
-		if state.Paid, err = s.payment(ctx, invoice); err != nil {
-			return state, err
+	for _, item := range items {
+		period = max(period, item.CurrentPeriodEnd)
+		if item.Price != nil && item.Price.Product != nil && item.Price.Product.ID == product {
+			state.Tier = contract.SoldPlan().Tier
 		}
+	}
+	// One with a later end date still renews until then.
+	state.CancelAtPeriodEnd = sub.CancelAtPeriodEnd || sub.CancelAt > 0 && sub.CancelAt <= period
+	state.PendingInvoice = pendingRenewal(sub.LatestInvoice)
+	state.Ended = sub.Status == api.SubscriptionStatusCanceled || sub.Status == api.SubscriptionStatusIncompleteExpired
+	state.Paid, err = s.latestPayment(ctx, id)
+	if err != nil {
+		return state, err
 	}
 	latest := sub.LatestInvoice
 	state.Failing = latest != nil && (latest.Status == api.InvoiceStatusOpen || latest.Status == api.InvoiceStatusUncollectible) &&
-		latest.Attempted && (invoice == nil || latest.ID != invoice.ID)
+		latest.Attempted && (state.Paid == nil || latest.ID != state.Paid.Invoice)
 	return state, nil
 }
 
-// cancelsAtPeriodEnd reports whether the subscription ends without another charge. One with a later end date still renews until then.
-func cancelsAtPeriodEnd(sub *api.Subscription) bool {
-	var period int64
-	if sub.Items != nil {
-		for _, item := range sub.Items.Data {
-			period = max(period, item.CurrentPeriodEnd)
-		}
+// items returns the items of a subscription, which contains only the first ten.
+func (s *Stripe) items(ctx context.Context, sub *api.Subscription) ([]*api.SubscriptionItem, error) {
+	if sub.Items == nil || !sub.Items.HasMore {
+		return cmp.Or(sub.Items, &api.SubscriptionItemList{}).Data, nil
 	}
-	return sub.CancelAtPeriodEnd || sub.CancelAt > 0 && sub.CancelAt <= period
+	p := &api.SubscriptionItemListParams{Subscription: api.String(sub.ID)}
+	p.Limit = api.Int64(100)
+	return all(s.client.V1SubscriptionItems.List(ctx, p).All(ctx), "listing items of a subscription")
 }
 
-// latestPaidInvoice returns the newest paid invoice that has an amount above zero and covers a period, or nil if there is none. Stripe lists
-// the newest first.
-func (s *Stripe) latestPaidInvoice(ctx context.Context, id string) (*api.Invoice, error) {
+// lines returns the lines of an invoice, which contains only the first ten.
+func (s *Stripe) lines(ctx context.Context, invoice *api.Invoice) ([]*api.InvoiceLineItem, error) {
+	if invoice.Lines == nil || !invoice.Lines.HasMore {
+		return cmp.Or(invoice.Lines, &api.InvoiceLineItemList{}).Data, nil
+	}
+	p := &api.InvoiceListLinesParams{Invoice: api.String(invoice.ID)}
+	p.Limit = api.Int64(100)
+	return all(s.client.V1Invoices.ListLines(ctx, p).All(ctx), "listing lines of an invoice")
+}
+
+func all[T any](pages api.Seq2[T, error], operation string) (found []T, err error) {
+	for item, err := range pages {
+		if err != nil {
+			return nil, apiError(operation, err)
+		}
+		found = append(found, item)
+	}
+	return found, nil
+}
+
+// latestPayment returns the payment of the newest paid invoice that has an amount above zero and covers a period, or nil if there is
+// none. Stripe lists the newest first.
+func (s *Stripe) latestPayment(ctx context.Context, id string) (*subscription.Payment, error) {
 	p := &api.InvoiceListParams{Subscription: api.String(id), Status: api.String(string(api.InvoiceStatusPaid))}
 	p.Limit = api.Int64(10)
 	for invoice, err := range s.client.V1Invoices.List(ctx, p).All(ctx) {
 		if err != nil {
 			return nil, apiError("listing invoices", err)
 		}
-		if invoice.Total > 0 && !paidUntil(invoice).IsZero() {
-			return invoice, nil
+		if invoice.Total <= 0 {
+			continue
+		}
+		until, err := s.paidUntil(ctx, invoice)
+		if err != nil {
+			return nil, err
+		}
+		if !until.IsZero() {
+			return s.payment(ctx, invoice.ID, until)
 		}
 	}
 	return nil, nil
 }
 
 // paidUntil returns the latest period end among the invoice's subscription lines, or the zero time if it has none.
-func paidUntil(invoice *api.Invoice) (until time.Time) {
-	if invoice.Lines == nil {
-		return until
+func (s *Stripe) paidUntil(ctx context.Context, invoice *api.Invoice) (until time.Time, err error) {
+	lines, err := s.lines(ctx, invoice)
+	if err != nil {
+		return until, err
 	}
-	for _, line := range invoice.Lines.Data {
+	for _, line := range lines {
 		if line.Parent == nil || line.Parent.Type != api.InvoiceLineItemParentTypeSubscriptionItemDetails || line.Period == nil {
 			continue
 		}
@@ -96,13 +125,13 @@ func paidUntil(invoice *api.Invoice) (until time.Time) {
 			until = end
 		}
 	}
-	return until
+	return until, nil
 }
 
 // payment returns whether a paid invoice has been refunded or disputed. An invoice paid outside Stripe has no charges.
-func (s *Stripe) payment(ctx context.Context, invoice *api.Invoice) (*subscription.Payment, error) {
-	paid := &subscription.Payment{Invoice: invoice.ID, Until: paidUntil(invoice)}
-	p := &api.InvoicePaymentListParams{Invoice: api.String(invoice.ID), Status: api.String("paid")}
+func (s *Stripe) payment(ctx context.Context, invoice string, until time.Time) (*subscription.Payment, error) {
+	paid := &subscription.Payment{Invoice: invoice, Until: until}
+	p := &api.InvoicePaymentListParams{Invoice: api.String(invoice), Status: api.String("paid")}
 	p.Limit = api.Int64(100)
 	p.AddExpand("data.payment.payment_intent.latest_charge")
 	p.AddExpand("data.payment.charge")

@@ -1,24 +1,24 @@
--- Instants are microseconds since 1970 UTC.
+-- Times are microseconds since 1970 UTC.
 
 -- +goose Up
--- Who asks the processor for a state takes a number here before it asks. A state is kept only over one with a smaller number.
+-- A number is taken here before each request to the processor for a state. A state replaces only one with a smaller number.
 CREATE TABLE tickets (
     id    INTEGER PRIMARY KEY CHECK (id = 1),
     value INTEGER NOT NULL
 ) STRICT;
 INSERT INTO tickets VALUES (1, 0);
 
--- What an account has paid for, as authquota is to know it. A row is there from the first thing on that was heard of an account; its
--- lock keeps the changes of one account in a row.
+-- What an account has paid for, for authquota. The row is created with the first event of an account; its lock makes the changes of
+-- one account follow each other.
 CREATE TABLE entitlements (
     account        TEXT    PRIMARY KEY,
     tier           TEXT    NOT NULL,
     paid_until     INTEGER,
     renews         INTEGER NOT NULL CHECK (renews IN (0, 1)),
     trouble        TEXT    NOT NULL,
-    version        INTEGER NOT NULL, -- 0: nothing was ever paid for, and authquota need not know
+    version        INTEGER NOT NULL, -- 0: nothing was ever paid for, and authquota is not informed
     pushed_version INTEGER NOT NULL CHECK (pushed_version <= version), -- the last that authquota has accepted
-    push_at        INTEGER,          -- when to tell authquota, 0: at once; null: it knows
+    push_at        INTEGER,          -- when to send it to authquota, 0: at once; null: not pending
     push_failures  INTEGER NOT NULL, -- in a row
     changed_at     INTEGER NOT NULL
 ) STRICT;
@@ -30,12 +30,12 @@ CREATE TABLE customers (
     created_at INTEGER NOT NULL
 ) STRICT;
 
--- The page on which an account buys. It is one page for as long as it is of use, however often somebody clicks.
+-- The checkout page of an account: the same one for as long as it works, however often the button is clicked.
 CREATE TABLE checkouts (
     account    TEXT    PRIMARY KEY,
     attempt    TEXT    NOT NULL,
     return_url TEXT    NOT NULL,
-    url        TEXT    NOT NULL, -- empty until the processor has answered
+    url        TEXT    NOT NULL, -- empty until the processor has responded
     created_at INTEGER NOT NULL
 ) STRICT;
 
@@ -44,20 +44,67 @@ CREATE TABLE subscriptions (
     account    TEXT    NOT NULL,
     customer   TEXT    NOT NULL,
     state      TEXT    NOT NULL,
-    asked      INTEGER NOT NULL, -- the ticket under which the processor was asked for the state
+    asked      INTEGER NOT NULL, -- the ticket of the request for the state
     changed_at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX subscriptions_account ON subscriptions (account);
 CREATE INDEX subscriptions_customer ON subscriptions (customer);
 
--- Announcements of the processor that were dealt with.
+-- Webhook events of the processor that were processed.
 CREATE TABLE events (
     id          TEXT    PRIMARY KEY,
     received_at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX events_received_at ON events (received_at);
 
--- Who did what, when. No foreign keys: an entry outlives what it speaks of.
+-- Changes of purchases and entitlements, to notice that the database was restored. authquota remembers the newest one.
+-- Versions of entitlements are sequences of changes.
+CREATE TABLE change_sequence (
+    id    integer PRIMARY KEY CHECK (id = 1),
+    value bigint  NOT NULL
+);
+INSERT INTO change_sequence VALUES (1, 0);
+
+-- One row for each change, in the order of commits. After a restore sequences may be used again; ids are not.
+CREATE TABLE changes (
+    sequence bigint NOT NULL PRIMARY KEY,
+    id       text   NOT NULL
+);
+
+-- Periods of this database between decisions of an operator after it was set back. Those that were given up began at 0.
+CREATE TABLE generations (
+    id       text   PRIMARY KEY,
+    began_at bigint NOT NULL, -- microseconds since 1970 UTC
+    begun_by text   NOT NULL
+);
+INSERT INTO generations (id, began_at, begun_by) VALUES (lower(hex(randomblob(8))), 1, '');
+
+-- Marks that others remember and this database lacks. While there are any, it is set back.
+CREATE TABLE claims (
+    mark text PRIMARY KEY
+);
+
+-- The generation of authquota's database that has every entitlement.
+CREATE TABLE pushed (
+    id         integer PRIMARY KEY CHECK (id = 1),
+    generation text    NOT NULL
+);
+INSERT INTO pushed VALUES (1, '');
+
+-- The objects of the sandbox, a fake of Stripe. Empty where Stripe is used.
+CREATE TABLE sandbox_objects (
+    number   INTEGER PRIMARY KEY AUTOINCREMENT, -- order of creation
+    id       TEXT    NOT NULL UNIQUE,
+    kind     TEXT    NOT NULL CHECK (kind IN ('lock', 'customer', 'subscription', 'session', 'event', 'request')),
+    customer TEXT    NOT NULL, -- empty if the object is not of one customer
+    due_at   INTEGER,          -- Unix time in seconds at which the object changes without a request; null: never
+    object   TEXT    NOT NULL  -- JSON
+) STRICT;
+CREATE INDEX sandbox_objects_due ON sandbox_objects (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX sandbox_objects_kind ON sandbox_objects (kind, customer);
+INSERT INTO sandbox_objects (id, kind, customer, object) VALUES ('lock', 'lock', '', '{}');
+
+-- No foreign keys: an entry outlives its subject.
 CREATE TABLE audit_log (
     id      INTEGER PRIMARY KEY AUTOINCREMENT,
     at      INTEGER NOT NULL,
@@ -77,7 +124,7 @@ CREATE TRIGGER audit_log_no_delete BEFORE DELETE ON audit_log BEGIN
     SELECT RAISE(ABORT, 'audit_log is append-only');
 END;
 -- +goose StatementEnd
--- INSERT OR REPLACE removes the row in its way, without a word to the trigger above unless the connection has recursive_triggers.
+-- INSERT OR REPLACE removes the row in its way, and does not call the trigger above unless the connection has recursive_triggers.
 -- +goose StatementBegin
 CREATE TRIGGER audit_log_no_replace BEFORE INSERT ON audit_log
 WHEN EXISTS (SELECT 1 FROM audit_log WHERE id = NEW.id)
@@ -85,12 +132,3 @@ BEGIN
     SELECT RAISE(ABORT, 'audit_log is append-only');
 END;
 -- +goose StatementEnd
-
--- +goose Down
-DROP TABLE audit_log;
-DROP TABLE events;
-DROP TABLE subscriptions;
-DROP TABLE checkouts;
-DROP TABLE customers;
-DROP TABLE entitlements;
-DROP TABLE tickets;

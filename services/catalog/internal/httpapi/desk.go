@@ -1,16 +1,14 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/jsonlines"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
@@ -24,10 +22,15 @@ func readJSON(g *gin.Context, out any, what string) (actor string, err error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return "", err
 	}
-	if err := web.Decode(g, out, maxRequest); err != nil {
-		return "", problem.New(problem.InvalidParameter, "The body must be JSON: %s.", what).Because(err)
+	return actor, decode(g, out, what)
+}
+
+func decode(g *gin.Context, out any, what string) error {
+	err := web.Decode(g, out, maxRequest)
+	if refused := new(problem.Error); err == nil || errors.As(err, &refused) {
+		return err
 	}
-	return actor, nil
+	return problem.New(problem.InvalidParameter, "The body must be JSON: %s.", what).Because(err)
 }
 
 // takeLease takes or renews the lease of a listing. It responds with 409 and the lease of another holder who keeps it.
@@ -58,7 +61,7 @@ func (a API) saveDraft(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	content, err := io.ReadAll(http.MaxBytesReader(g.Writer, g.Request.Body, api.MaxDraft))
-	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) || err == nil && !validJSON(content) {
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) || err == nil && jsonlines.Check(content) != nil {
 		return web.Reply{}, problem.New(problem.InvalidParameter, "A draft must be JSON of at most %d bytes.", api.MaxDraft)
 	}
 	if err != nil {
@@ -67,9 +70,6 @@ func (a API) saveDraft(g *gin.Context) (web.Reply, error) {
 	draft, err := a.Desk.SaveDraft(g.Request.Context(), g.Param("id"), actor, content)
 	return web.Reply{JSON: draft}, err
 }
-
-// validJSON reports whether text is JSON that the database can store.
-func validJSON(text []byte) bool { return json.Valid(text) && utf8.Valid(text) }
 
 func (a API) deleteDraft(g *gin.Context) (web.Reply, error) {
 	actor, err := web.Actor(g)
@@ -86,10 +86,10 @@ func (a API) skip(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	now := a.Now()
-	switch {
-	case strings.TrimSpace(want.Reason) == "" || utf8.RuneCountInString(want.Reason) > api.MaxText || strings.ContainsRune(want.Reason, 0):
-		return web.Reply{}, problem.New(problem.InvalidParameter, "Field reason must have 1 to %d characters.", api.MaxText)
-	case !want.Until.After(now) || want.Until.After(now.Add(api.MaxSkip)):
+	if want.Reason, err = api.Lines(want.Reason, api.MaxText); err != nil {
+		return web.Reply{}, problem.New(problem.InvalidParameter, "Field reason %v.", err)
+	}
+	if !want.Until.After(now) || want.Until.After(now.Add(api.MaxSkip)) {
 		return web.Reply{}, problem.New(problem.InvalidParameter, "Field until must be in the future, at most %d days from now.", int(api.MaxSkip.Hours()/24))
 	}
 	skip, err := a.Desk.Skip(g.Request.Context(), g.Param("id"), actor, want)

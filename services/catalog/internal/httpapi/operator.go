@@ -10,7 +10,6 @@ import (
 	"iter"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -212,15 +211,17 @@ func selectListings(g *gin.Context) (actor string, in selection, err error) {
 	if actor, err = web.Actor(g); err != nil {
 		return "", in, err
 	}
-	if err := web.Decode(g, &in, maxRequest); err != nil {
-		return "", in, problem.New(problem.InvalidParameter, `The body must be JSON: {"ids": [...]} or {"all": true}.`).Because(err)
+	if err := decode(g, &in, `{"ids": [...]} or {"all": true}`); err != nil {
+		return "", in, err
 	}
 	web.Extend(g, workTime)
 	if in.All == (len(in.IDs) > 0) {
 		return "", in, problem.New(problem.InvalidParameter, "Set either ids or all: true, not both.")
 	}
-	if utf8.RuneCountInString(in.Reason) > api.MaxText || strings.ContainsRune(in.Reason, 0) {
-		return "", in, problem.New(problem.InvalidParameter, "Field reason must have at most %d characters.", api.MaxText)
+	if in.Reason != "" {
+		if in.Reason, err = api.Lines(in.Reason, api.MaxText); err != nil {
+			return "", in, problem.New(problem.InvalidParameter, "Field reason %v.", err)
+		}
 	}
 	return actor, in, nil
 }

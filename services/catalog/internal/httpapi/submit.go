@@ -76,7 +76,7 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 	if len(problems) > 0 {
 		return web.Reply{JSON: rejectedReview(id, problems)}, nil
 	}
-	return a.append(ctx, id, api.ReviewAppend{Actor: actor, Review: line, SecondOpinionOf: in.SecondOpinionOf})
+	return a.append(ctx, id, api.ReviewAppend{Actor: actor, Review: line, SecondOpinionOf: in.SecondOpinionOf, SameTexts: in.SameTexts})
 }
 
 func (a API) append(ctx context.Context, id string, review api.ReviewAppend) (web.Reply, error) {
@@ -125,8 +125,7 @@ func reviewLine(id string, in api.ReviewSubmission) (json.RawMessage, api.Proble
 	return line, p
 }
 
-// undo appends a correcting event for the operator's own latest review: a needs-review with the facts from before. It responds with 409
-// if anything was recorded after that review.
+// undo records an event that undoes the operator's own latest review. It responds with 409 if anything was recorded after that review.
 func (a API) undo(g *gin.Context) (web.Reply, error) {
 	var in api.UndoRequest
 	actor, err := readJSON(g, &in, `{"eventId": "..."}`)
@@ -143,26 +142,10 @@ func (a API) undo(g *gin.Context) (web.Reply, error) {
 	}
 	line, err := json.Marshal(map[string]any{
 		"slug": sheet.Record.ID, "checkedAt": sheet.GeneratedAt, "checkType": api.Review, "outcome": api.OutcomeNeedsReview,
-		"sourceUrls": []string{}, "facts": factsBefore(sheet, sheet.Events[i]), "note": "Undoes the review " + in.EventID + ".",
-		"lastEventId": in.EventID,
+		"sourceUrls": []string{}, "facts": nil, "note": "Undoes the review " + in.EventID + ".", "lastEventId": in.EventID,
 	})
 	if err != nil {
 		return web.Reply{}, err
 	}
-	return a.append(g.Request.Context(), sheet.Record.ID, api.ReviewAppend{Actor: actor, Review: line})
-}
-
-// factsBefore returns the facts in effect before the review e, or nil if e did not change them.
-func factsBefore(sheet api.ReviewSheet, e api.RecordedEvent) *api.Facts {
-	facts := api.UnknownFacts()
-	switch {
-	case e.Facts == nil:
-		return nil
-	case sheet.PreviousFacts != nil:
-		facts = *sheet.PreviousFacts
-	case sheet.OwnFacts != nil:
-		facts = *sheet.OwnFacts
-	}
-	facts.Complete()
-	return &facts
+	return a.append(g.Request.Context(), sheet.Record.ID, api.ReviewAppend{Actor: actor, Review: line, Undoes: in.EventID})
 }

@@ -1,6 +1,7 @@
 package listing
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -41,7 +42,7 @@ func (e Entry) Update(l listingfile.Line, now time.Time) (Entry, Change) {
 	if updated.PublishedAt == nil {
 		updated.PublishedAt = e.PublishedAt
 	}
-	updated.Sources = undated(e.Sources, l.Sources)
+	updated.Sources, updated.PastDates = e.redated(l.Sources)
 	if l.Curation != nil {
 		updated.Curation = nilIfEmpty(l.Curation)
 	}
@@ -65,17 +66,29 @@ func (e Entry) Update(l listingfile.Line, now time.Time) (Entry, Change) {
 	return updated, change
 }
 
-// undated returns the new sources with the earlier of the old and the new date of each: only a review moves a date forward.
-func undated(old, updated []api.Source) []api.Source {
-	updated = slices.Clone(updated)
-	for i, s := range updated {
-		for _, before := range old {
-			if before.URL == s.URL && before.CheckedAt != nil && s.CheckedAt != nil && later(*s.CheckedAt, *before.CheckedAt) {
-				updated[i].CheckedAt = before.CheckedAt
-			}
+// redated returns sources, none with a later date than it had in e or before: only a review moves a date forward. It also returns the past
+// dates of the entry with these sources.
+func (e Entry) redated(sources []api.Source) ([]api.Source, map[string]api.CheckDate) {
+	sources, earliest := slices.Clone(sources), maps.Clone(e.PastDates)
+	if earliest == nil {
+		earliest = map[string]api.CheckDate{}
+	}
+	for _, s := range e.Sources {
+		if at, known := earliest[s.URL]; s.CheckedAt != nil && (!known || later(at, *s.CheckedAt)) {
+			earliest[s.URL] = *s.CheckedAt
 		}
 	}
-	return updated
+	past := maps.Clone(earliest)
+	for i, s := range sources {
+		if s.CheckedAt == nil {
+			continue
+		}
+		if at, known := earliest[s.URL]; known && later(*s.CheckedAt, at) {
+			sources[i].CheckedAt = &at
+		}
+		delete(past, s.URL)
+	}
+	return sources, past
 }
 
 func later(a, b api.CheckDate) bool {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
@@ -23,8 +24,7 @@ import (
 var now = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 
 // example returns a line that uses every field of the file format.
-func example(t *testing.T) listingfile.Line {
-	t.Helper()
+func example(t require.TestingT) listingfile.Line {
 	f, err := listingfile.Read(bytes.NewReader(listingfile.Example), now, 1)
 	require.NoError(t, err)
 	require.Empty(t, f.Rejected)
@@ -252,11 +252,12 @@ func TestPublicSourcesFollowReviews(t *testing.T) {
 
 func TestPublicFactsOfAClosedPlatform(t *testing.T) {
 	entry := listing.Create(example(t), now)
-	facts := api.UnknownFacts()
-	facts.ApplicationStatus = api.ApplicationOpen
-	require.Equal(t, api.ApplicationClosed, entry.Public(api.Summary{Facts: &facts, LastOutcome: api.OutcomeClosed}, now).Facts.ApplicationStatus)
-	require.Equal(t, api.ApplicationOpen, entry.Public(api.Summary{Facts: &facts, LastOutcome: api.OutcomeNeedsReview}, now).Facts.ApplicationStatus)
-	require.Equal(t, api.ApplicationOpen, facts.ApplicationStatus)
+	own := api.UnknownFacts()
+	own.ApplicationStatus = api.ApplicationOpen
+	entry.Facts = &own
+	require.Equal(t, api.ApplicationClosed, entry.Public(api.Summary{Closed: true, LastOutcome: api.OutcomeNeedsReview}, now).Facts.ApplicationStatus)
+	require.Equal(t, api.ApplicationOpen, entry.Public(api.Summary{LastOutcome: api.OutcomeNeedsReview}, now).Facts.ApplicationStatus)
+	require.Equal(t, api.ApplicationOpen, own.ApplicationStatus)
 }
 
 func TestOnlyReviewsMoveDatesOfSourcesForward(t *testing.T) {
@@ -270,4 +271,42 @@ func TestOnlyReviewsMoveDatesOfSourcesForward(t *testing.T) {
 	require.Equal(t, []api.Source{dated("https://a.example", "2026-05-02"), dated("https://b.example", "2026-05-02T07:59:00Z"),
 		dated("https://c.example", "2026-01-01"), dated("https://d.example", "2026-06-01")}, updated.Sources)
 	require.Equal(t, api.CheckDate("2026-05-03"), *line.Sources[0].CheckedAt, "the line is not changed")
+}
+
+// TestNoSequenceOfImportsMovesADateForward compares each date with all dates that the page had as a source before.
+func TestNoSequenceOfImportsMovesADateForward(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		line := example(t)
+		line.Sources = nil
+		entry := listing.Create(line, now)
+		earliest := map[string]api.CheckDate{}
+		for range rapid.IntRange(1, 12).Draw(t, "imports") {
+			line.Sources = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.Source {
+				s := api.Source{URL: rapid.SampledFrom([]string{"https://a.example", "https://b.example"}).Draw(t, "url")}
+				if day := rapid.IntRange(0, 4).Draw(t, "day"); day > 0 {
+					s.CheckedAt = new(api.CheckDate(fmt.Sprintf("2026-05-0%d", day)))
+				}
+				return s
+			}), 0, 3).Draw(t, "sources")
+			entry, _ = entry.Update(line, now)
+			require.Len(t, entry.Sources, len(line.Sources))
+			for i, given := range line.Sources {
+				got := entry.Sources[i].CheckedAt
+				if given.CheckedAt == nil {
+					require.Nil(t, got)
+					continue
+				}
+				want, known := earliest[given.URL]
+				if !known || *given.CheckedAt < want {
+					want = *given.CheckedAt
+				}
+				require.Equal(t, want, *got)
+			}
+			for _, s := range entry.Sources {
+				if s.CheckedAt != nil && (earliest[s.URL] == "" || *s.CheckedAt < earliest[s.URL]) {
+					earliest[s.URL] = *s.CheckedAt
+				}
+			}
+		}
+	})
 }

@@ -3,6 +3,7 @@
 package listing
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -19,6 +20,9 @@ type Entry struct {
 
 	// ChangedAt is the time of the latest material change outside a review; nil if there was none since the listing was created.
 	ChangedAt *time.Time `json:"-"`
+
+	// PastDates has the earliest date of each page that had one as a source and has none now, by URL. It returns with no later date.
+	PastDates map[string]api.CheckDate `json:"-"`
 }
 
 // Public returns the record that consumers see at now. Facts from a review, if summary has any, replace the listing's own. summary is the
@@ -32,7 +36,7 @@ func (e Entry) Public(summary api.Summary, now time.Time) api.Opportunity {
 		facts = *e.Facts
 	}
 	facts.Complete()
-	if summary.LastOutcome == api.OutcomeClosed { // reviews of earlier releases did not record it in their facts
+	if summary.Closed {
 		facts.ApplicationStatus = api.ApplicationClosed
 	}
 	return api.Opportunity{
@@ -45,6 +49,24 @@ func (e Entry) Public(summary api.Summary, now time.Time) api.Opportunity {
 		Sources:        sources(e.Sources, summary, now),
 		CompanyProfile: profile(e.CompanyProfile, now),
 	}
+}
+
+// never is a time after all others: what depends on the clock is the same at it unless the data differs.
+var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// SameForConsumers reports whether consumers see no difference between an entry with a summary and another state of the two, at any time.
+// before is nil if there was no entry.
+func SameForConsumers(before *Entry, known api.Summary, after Entry, summary api.Summary) (bool, error) {
+	was, is := before != nil && before.Visibility == listingfile.Published, after.Visibility == listingfile.Published
+	if !was || !is {
+		return was == is, nil
+	}
+	a, err := api.Encode(before.Public(known, never))
+	if err != nil {
+		return false, err
+	}
+	b, err := api.Encode(after.Public(summary, never))
+	return bytes.Equal(a, b), err
 }
 
 // sources returns the listing's own sources, with the times of the reviews that used them, and then those that only reviews used. It leaves

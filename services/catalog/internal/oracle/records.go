@@ -63,7 +63,7 @@ func (g generator) record(i int) Record {
 				Company:        api.Company{Name: "Cømpany <" + id + "> & sons", Website: "https://" + id + ".example/"},
 				ApplicationURL: "https://" + id + ".example/apply?a=1&b=2",
 				Category:       pick(g, api.Categories...),
-				Summary:        pick(g, "Plain.", `A "verification":{"status":"verified" lookalike`, "Line\nfeed, \u2028 and <html>."),
+				Summary:        pick(g, "Plain.", `A "verification":{"status":"verified" lookalike`, "Line\nfeed, 👩\u200d💻 and <word>."),
 				Overview:       `{"freshness":"fresh"}`,
 				StartingCost:   pick(g, "", "None."),
 				WorkModel:      "Remote.",
@@ -88,7 +88,8 @@ func (g generator) record(i int) Record {
 	return r
 }
 
-// facts generates facts that an import accepts or, unless sourced, also facts stored before country entries needed a source.
+// facts generates facts that an import accepts or, unless sourced, also facts with entries that lack a source, or that name regions beside
+// all regions.
 func (g generator) facts(sourced bool) *api.Facts {
 	f := api.UnknownFacts()
 	for _, b := range api.BoolFacts {
@@ -114,6 +115,9 @@ func (g generator) facts(sourced bool) *api.Facts {
 					c.ExcludedRegions = append(c.ExcludedRegions, "CA-"+p)
 				}
 			}
+		}
+		if sourced && c.AllRegions != nil && *c.AllRegions {
+			c.IncludedRegions = nil
 		}
 		f.CountryEligibility = append(f.CountryEligibility, c)
 	}

@@ -66,7 +66,7 @@ func catalog(b *testing.B, n int) *Snapshot {
 				}
 				changes[i] = change{id: r.id, record: &r}
 			}
-			return empty.apply(changes, 1)
+			return empty.apply(changes, 1, 1)
 		})
 	}
 	return catalogs[n]()
@@ -126,7 +126,7 @@ func BenchmarkHeld(b *testing.B) {
 			changes[i] = c
 			encoded += len(c.record.text)
 		}
-		s := empty.apply(changes, 1)
+		s := empty.apply(changes, 1, 1)
 		b.ReportMetric(float64(heapSize()-before)/float64(encoded), "held/encoded")
 		b.ReportMetric(float64(encoded)/n, "bytes/record")
 		runtime.KeepAlive(s)
@@ -175,7 +175,7 @@ func (s *generatedSource) Mark(context.Context, int64) (api.Change, error) {
 func (s *generatedSource) Changes(_ context.Context, after int64, each func(Row) error) error {
 	for sequence := after + 1; sequence <= s.sequence; sequence++ {
 		r := s.row
-		r.Sequence, r.ID = sequence, fmt.Sprintf("platform-%07d", sequence*7919%s.n)
+		r.Sequence, r.PublicSequence, r.ID = sequence, sequence, fmt.Sprintf("platform-%07d", sequence*7919%s.n)
 		r.Document.String = strings.Replace(r.Document.String, s.row.ID, r.ID, 1)
 		if err := each(r); err != nil {
 			return err
@@ -200,7 +200,7 @@ func BenchmarkChange(b *testing.B) {
 			r := *s.order[n/2]
 			r.checked++
 			for b.Loop() {
-				s.apply([]change{{id: r.id, record: &r}}, 2)
+				s.apply([]change{{id: r.id, record: &r}}, 2, 2)
 			}
 		})
 	}

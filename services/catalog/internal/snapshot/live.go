@@ -151,7 +151,7 @@ func (l *Live) load(ctx context.Context, current *Snapshot, now time.Time) (next
 	batches := make(chan []Row, 2*runtime.GOMAXPROCS(0))
 	var mu sync.Mutex
 	var changes []change
-	var sequence int64
+	sequence, public := current.sequence, current.public
 	g, ctx := errgroup.WithContext(ctx)
 	for range runtime.GOMAXPROCS(0) {
 		g.Go(func() error {
@@ -164,7 +164,7 @@ func (l *Live) load(ctx context.Context, current *Snapshot, now time.Time) (next
 	}
 	g.Go(func() (err error) {
 		defer close(batches)
-		sequence, err = l.read(ctx, current.sequence, now, scheduled, batches)
+		sequence, public, err = l.read(ctx, current, now, scheduled, batches)
 		return err
 	})
 	if err := g.Wait(); err != nil {
@@ -173,7 +173,7 @@ func (l *Live) load(ctx context.Context, current *Snapshot, now time.Time) (next
 	if len(changes) == 0 && !first {
 		return current, scheduled, 0, nil
 	}
-	return current.apply(changes, sequence), scheduled, len(changes), nil
+	return current.apply(changes, sequence, public), scheduled, len(changes), nil
 }
 
 // encode converts batches of rows to changes until batches is closed.
@@ -192,10 +192,12 @@ func (l *Live) encode(ctx context.Context, batches <-chan []Row) (changes []chan
 	return changes
 }
 
-// read sends the rows changed after a sequence, and the scheduled rows that are public at now, to batches. It updates scheduled and
-// returns the highest sequence it read.
-func (l *Live) read(ctx context.Context, after int64, now time.Time, scheduled map[string]Row, batches chan<- []Row) (sequence int64, err error) {
-	sequence = after
+// read sends the rows changed after current, and the scheduled rows that are public at now, to batches. It updates scheduled and returns
+// the highest sequences.
+func (l *Live) read(
+	ctx context.Context, current *Snapshot, now time.Time, scheduled map[string]Row, batches chan<- []Row,
+) (sequence, public int64, err error) {
+	sequence, public = current.sequence, current.public
 	rows := make([]Row, 0, loadBatch)
 	send := func() error {
 		select {
@@ -206,8 +208,8 @@ func (l *Live) read(ctx context.Context, after int64, now time.Time, scheduled m
 			return context.Cause(ctx)
 		}
 	}
-	err = l.source.Changes(ctx, after, func(row Row) error {
-		sequence = max(sequence, row.Sequence)
+	err = l.source.Changes(ctx, sequence, func(row Row) error {
+		sequence, public = max(sequence, row.Sequence), max(public, row.PublicSequence)
 		if delete(scheduled, row.ID); row.scheduled(now) {
 			scheduled[row.ID] = row
 			row.Document = sql.NullString{}
@@ -223,7 +225,7 @@ func (l *Live) read(ctx context.Context, after int64, now time.Time, scheduled m
 			rows = append(rows, row)
 		}
 	}
-	return sequence, errors.Join(err, send())
+	return sequence, public, errors.Join(err, send())
 }
 
 var errNotLoaded = errors.New("snapshot not loaded yet")
@@ -231,16 +233,16 @@ var errNotLoaded = errors.New("snapshot not loaded yet")
 // View returns the catalog now. It returns problem.Unavailable before the first load, and if no poll of the source succeeded within
 // MaxAge: the data would be too old to serve.
 func (l *Live) View() (View, error) {
-	s, now := l.current.Load(), l.now().UTC()
+	s, now := l.current.Load(), l.now()
 	if s == nil {
 		loading := problem.Unavailable(errNotLoaded)
 		loading.Reported = true // by the readiness probe, until the service has started
 		return View{}, loading
 	}
-	if age := now.Sub(*l.lastPoll.Load()); age > MaxAge {
+	if age := now.Sub(*l.lastPoll.Load()); age > MaxAge { // by the monotonic clock, which UTC would remove
 		return View{}, problem.Unavailable(fmt.Errorf("snapshot too old: no response from the database for %s", age.Round(time.Second)))
 	}
-	return s.At(now), nil
+	return s.At(now.UTC()), nil
 }
 
 // Loaded returns an error before the first load.

@@ -16,6 +16,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/catalog/internal/oracle"
 	"opportunity.internal/services/catalog/internal/query"
 )
@@ -126,6 +127,40 @@ func TestLiveFollowsSource(t *testing.T) {
 	require.NoError(t, l.Poll(t.Context()))
 	require.NoError(t, l.Poll(t.Context()))
 	require.Same(t, before, l.current.Load(), "no changes, no new snapshot")
+}
+
+func TestVersionsIgnoreWhatConsumersCannotSee(t *testing.T) {
+	s := &memorySource{rows: map[string]Row{}}
+	l := NewLive(s, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	records := oracle.Records(1, 30, now)
+	s.put(t, records...)
+	id := records[3].Entry.ID
+	versions := func() (list, record string) {
+		t.Helper()
+		require.NoError(t, l.Poll(t.Context()))
+		view, err := l.View()
+		require.NoError(t, err)
+		r, ok := view.Find(id, api.Commercial)
+		require.True(t, ok)
+		return view.Version(), string(r.AppendVersion(nil))
+	}
+	list, record := versions()
+	private := s.rows[id]
+	s.sequence++
+	private.Sequence = s.sequence // of a private note
+	s.rows[id] = private
+	s.sequence++
+	s.rows["candidate"] = Row{Sequence: s.sequence, ID: "candidate"}
+	afterList, afterRecord := versions()
+	require.Equal(t, [2]string{list, record}, [2]string{afterList, afterRecord})
+
+	l = NewLive(s, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	freshList, freshRecord := versions()
+	require.Equal(t, [2]string{list, record}, [2]string{freshList, freshRecord}, "another replica")
+	s.put(t, records[3])
+	afterList, afterRecord = versions()
+	require.NotEqual(t, list, afterList)
+	require.NotEqual(t, record, afterRecord)
 }
 
 func TestLiveServesUntilMaxAgeDuringAnOutage(t *testing.T) {
@@ -263,12 +298,17 @@ func TestRecordIsNotPublicBeforePublishedAt(t *testing.T) {
 	require.Len(t, versions, 4, "each changed list has a new version")
 }
 
-// A step of the wall clock must not make the data look old.
-func TestAgeIsMeasuredWithTheMonotonicClock(t *testing.T) {
-	l := NewLive(&memorySource{rows: map[string]Row{}}, time.Now, slog.New(slog.DiscardHandler))
+func TestStepOfTheWallClockDoesNotAgeTheSnapshot(t *testing.T) {
+	step := time.Duration(0)
+	l := NewLive(&memorySource{rows: map[string]Row{}}, func() time.Time { return servicetest.Stepped(time.Now(), step) }, slog.New(slog.DiscardHandler))
 	for range 2 { // a load, and a poll without changes
 		require.NoError(t, l.Poll(t.Context()))
-		require.Contains(t, l.lastPoll.Load().String(), " m=+")
+		for _, step = range []time.Duration{-time.Hour, MaxAge + time.Minute, 0} {
+			view, err := l.View()
+			require.NoError(t, err)
+			require.WithinDuration(t, time.Now().Add(step), view.Now(), time.Minute, "the view has the time of the wall clock")
+			require.Less(t, l.Stats().Age, time.Minute)
+		}
 	}
 }
 

@@ -16,12 +16,13 @@ import (
 // Row is a listing read from the store. Document is the JSON of a listingfile.Listing, or null if the listing is not published. Summary is
 // the JSON of an api.Summary, or null if history has none.
 type Row struct {
-	Sequence    int64
-	ID          string
-	PublishedAt *time.Time
-	ChangedAt   *time.Time
-	Document    sql.NullString
-	Summary     sql.NullString
+	Sequence       int64
+	PublicSequence int64 // of the latest change that consumers can see
+	ID             string
+	PublishedAt    *time.Time
+	ChangedAt      *time.Time
+	Document       sql.NullString
+	Summary        sql.NullString
 }
 
 // scheduled reports whether the listing is published with a publication time after now.
@@ -37,7 +38,7 @@ type record struct {
 	statusAt    uint32 // offset in text at which to insert verification.status
 	freshnessAt uint32 // offset in text at which to insert companyProfile.freshness; 0 if it does not depend on the clock
 
-	sequence   int64
+	sequence   int64 // of the latest change that consumers can see
 	checked    int64 // time of the latest factual review, or never
 	published  int64 // time of publication
 	freshUntil int64 // of the profile, if freshnessAt > 0
@@ -108,7 +109,7 @@ func (e *encoder) change(row Row) (change, error) {
 	if err != nil {
 		return change{}, fmt.Errorf("encoding listing %s: %w", row.ID, err)
 	}
-	r.id, r.sequence = row.ID, row.Sequence
+	r.id, r.sequence = row.ID, row.PublicSequence
 	return change{id: r.id, record: r}, nil
 }
 

@@ -27,7 +27,8 @@ import (
 
 // Snapshot is the catalog at one position of the change sequence. It is immutable and safe for concurrent use.
 type Snapshot struct {
-	sequence int64
+	sequence int64 // up to which it has all changes
+	public   int64 // of the latest change that consumers can see
 	byID     shards
 	leftOut  map[string]bool // ids of published listings that cannot be decoded
 	order    []*record       // in list order
@@ -49,11 +50,11 @@ type change struct {
 	leftOut bool
 }
 
-var empty = new(Snapshot).apply(nil, 0)
+var empty = new(Snapshot).apply(nil, 0, 0)
 
-// apply returns the snapshot after the changes, at the given sequence. changes must not have two entries for one id.
-func (s *Snapshot) apply(changes []change, sequence int64) *Snapshot {
-	next := &Snapshot{sequence: sequence, byID: s.byID, leftOut: maps.Clone(s.leftOut), bytes: s.bytes}
+// apply returns the snapshot after the changes, at the given sequences. changes must not have two entries for one id.
+func (s *Snapshot) apply(changes []change, sequence, public int64) *Snapshot {
+	next := &Snapshot{sequence: sequence, public: public, byID: s.byID, leftOut: maps.Clone(s.leftOut), bytes: s.bytes}
 	if next.leftOut == nil {
 		next.leftOut = map[string]bool{}
 	}

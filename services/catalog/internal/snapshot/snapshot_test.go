@@ -34,7 +34,7 @@ func clock() time.Time { return now }
 func stored(text string) sql.NullString { return sql.NullString{String: text, Valid: true} }
 
 func row(t require.TestingT, r oracle.Record, sequence int64) Row {
-	out := Row{Sequence: sequence, ID: r.Entry.ID, PublishedAt: r.Entry.PublishedAt, ChangedAt: r.Entry.ChangedAt}
+	out := Row{Sequence: sequence, PublicSequence: sequence, ID: r.Entry.ID, PublishedAt: r.Entry.PublishedAt, ChangedAt: r.Entry.ChangedAt}
 	if r.Entry.Visibility == listingfile.Published {
 		document, err := json.Marshal(r.Entry.Listing)
 		require.NoError(t, err)
@@ -56,7 +56,7 @@ func build(t require.TestingT, on *Snapshot, records []oracle.Record, sequence i
 		changes[i], err = enc.change(row(t, r, sequence))
 		require.NoError(t, err)
 	}
-	return on.apply(changes, sequence)
+	return on.apply(changes, sequence, sequence)
 }
 
 // combinations returns all filters with these values. Each parameter is either absent or has one of its values.
@@ -369,7 +369,7 @@ func TestEarlierSnapshotDoesNotChange(t *testing.T) {
 	earlier := build(t, empty, records, 1)
 	list := func() string { return string(walk(t, earlier.At(now), api.Commercial, "")) }
 	before, id := list(), earlier.order[0].id
-	withdrawn := earlier.apply([]change{{id: id}}, 2)
+	withdrawn := earlier.apply([]change{{id: id}}, 2, 2)
 	require.Equal(t, before, list())
 	_, found := withdrawn.At(now).Find(id, api.Commercial)
 	require.False(t, found)

@@ -29,7 +29,7 @@ func (v View) Now() time.Time { return v.at }
 // Version returns a string that changes whenever a list does: with the data, with a status or a profile's freshness, and when a scheduled
 // record becomes public. It is the same on all replicas with the same data.
 func (v View) Version() string {
-	b := strconv.AppendInt(nil, v.s.sequence, 10)
+	b := strconv.AppendInt(nil, v.s.public, 10)
 	b = strconv.AppendInt(append(b, '.'), int64(len(v.s.order)), 10)
 	b = strconv.AppendInt(append(b, '.'), int64(v.cutoff), 10)
 	return string(strconv.AppendInt(append(b, '.'), int64(v.expired), 10))

@@ -18,17 +18,17 @@ import (
 // the changed record, so a consumer that reads the record next does not get an older state.
 const settleTime = 2 * time.Second
 
-// RecordChanges returns the changes of records that are or were public, oldest first: of each record the latest one, and none above the
+// RecordChanges returns the changes of records that consumers can see, oldest first: of each record the latest one, and none above the
 // sequence loaded. It returns a *problem.Error with code cursor_expired if the database lacks the change of the cursor, or if a later
 // change is older than api.ChangesKept.
 func (s *Store) RecordChanges(ctx context.Context, q query.Changes, loaded int64) (page listing.ChangePage, err error) {
 	tx, now := s.db.WithContext(ctx), s.now()
-	settled := tx.Where("sequence <= ? AND at <= ?", loaded, database.Micros(now.Add(-settleTime))).Order("sequence DESC")
+	// Changes that consumers cannot see must not show in cursors either.
+	settled := tx.Where("public AND sequence <= ? AND at <= ?", loaded, database.Micros(now.Add(-settleTime))).Order("sequence DESC")
 	if page.Newest, err = position(settled); err != nil {
 		return page, err
 	}
-	// Marks without a time are from the release before. They count as old.
-	oldest, err := position(tx.Where("at < ?", database.Micros(now.Add(-api.ChangesKept))).Order("at DESC, sequence DESC"))
+	oldest, err := position(tx.Where("public AND at < ?", database.Micros(now.Add(-api.ChangesKept))).Order("at DESC, sequence DESC"))
 	if err != nil {
 		return page, err
 	}
@@ -84,7 +84,7 @@ func (s *Store) readable(ctx context.Context, after, oldest listing.Position) er
 	return nil
 }
 
-// changedRow is the latest change of a record.
+// changedRow is the latest change of a record that consumers can see.
 type changedRow struct {
 	Sequence   int64
 	ID         string
@@ -94,14 +94,14 @@ type changedRow struct {
 	At         int64
 }
 
-// changedRecords returns the latest changes of records after a position, without records that were never public.
+// changedRecords returns the latest changes of records after a position.
 func changedRecords(tx *gorm.DB, after, until listing.Position, limit int) (rows []changedRow, err error) {
 	err = tx.Raw(`SELECT l.*, m.id AS mark, m.at FROM (
-			SELECT sequence, id, visibility, (SELECT c.sequence FROM listing_changes c
+			SELECT public_sequence AS sequence, id, visibility, (SELECT c.sequence FROM listing_changes c
 				WHERE c.listing_id = listings.id AND c.what = 'published' ORDER BY c.id DESC LIMIT 1) AS published
-			FROM listings WHERE sequence > ? AND sequence <= ?
+			FROM listings WHERE public_sequence > ? AND public_sequence <= ? ORDER BY public_sequence LIMIT ?
 		) AS l JOIN changes m ON m.sequence = (SELECT MIN(sequence) FROM changes WHERE sequence >= l.sequence)
-		WHERE l.published IS NOT NULL ORDER BY l.sequence LIMIT ?`, after.Sequence, until.Sequence, limit).Scan(&rows).Error
+		ORDER BY l.sequence`, after.Sequence, until.Sequence, limit).Scan(&rows).Error
 	return rows, database.Outage(err)
 }
 

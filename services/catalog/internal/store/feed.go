@@ -87,17 +87,16 @@ func (s *Store) Prune(ctx context.Context) error {
 	}
 	return s.change(ctx, changeTimeout, func(tx *gorm.DB, next *int64) error {
 		*next++
-		var gone []string
-		if err := tx.Raw("DELETE FROM summaries WHERE sequence = 0 RETURNING listing_id").Scan(&gone).Error; err != nil {
+		var gone []summaryRow
+		if err := tx.Raw("DELETE FROM summaries WHERE sequence = 0 RETURNING *").Scan(&gone).Error; err != nil {
 			return err
 		}
 		for part := range slices.Chunk(gone, batch) {
-			var sequences []any
-			for _, id := range part {
-				*next++
-				sequences = append(sequences, id, *next)
+			changes := make([]summaryChange, len(part))
+			for i, row := range part {
+				changes[i] = summaryChange{id: row.ListingID, before: row.Document}
 			}
-			if err := setSequences(tx, sequences); err != nil {
+			if err := setSequences(tx, next, changes); err != nil {
 				return err
 			}
 		}
@@ -146,17 +145,15 @@ func saveSummaries(tx *gorm.DB, next *int64, slugs []string, newest map[string]a
 		known[row.ListingID] = row
 	}
 	var rows []summaryRow
-	var sequences []any // listing id, new sequence, ...
+	var changes []summaryChange
 	for _, slug := range slugs {
 		summary, old := newest[slug], known[slug]
-		// A summary with the same sequence differs if history derived it again by newer rules.
 		if summary.Sequence < old.Sequence || summary.Sequence == old.Sequence && summary.JSON == old.Document {
 			continue
 		}
 		rows = append(rows, summaryRow{slug, summary.Sequence, summary.JSON})
 		if summary.JSON != old.Document { // equal if the copy started over
-			*next++
-			sequences = append(sequences, slug, *next)
+			changes = append(changes, summaryChange{slug, old.Document, summary.JSON})
 		}
 	}
 	if len(rows) == 0 {
@@ -165,21 +162,73 @@ func saveSummaries(tx *gorm.DB, next *int64, slugs []string, newest map[string]a
 	if err := database.Insert(tx, rows, "listing_id"); err != nil {
 		return err
 	}
-	return setSequences(tx, sequences)
+	return setSequences(tx, next, changes)
 }
 
-// setSequences sets the sequences of listings and derives their index rows. sequences has the id and the new sequence of each.
-func setSequences(tx *gorm.DB, sequences []any) error {
-	if len(sequences) == 0 {
+// summaryChange is a change of a listing's summary. An empty text stands for none.
+type summaryChange struct{ id, before, after string }
+
+// setSequences gives the listings of changed summaries new sequences, and derives their index rows.
+func setSequences(tx *gorm.DB, next *int64, changes []summaryChange) error {
+	ids := make([]string, len(changes))
+	for i, c := range changes {
+		ids[i] = c.id
+	}
+	var rows []*listingRow
+	if len(ids) > 0 {
+		if err := tx.Where("id IN ?", ids).Order("id").Find(&rows).Error; err != nil {
+			return err
+		}
+	}
+	if len(rows) == 0 {
 		return nil
 	}
-	// Both dialects name the columns of VALUES column1 and column2.
-	values := strings.TrimSuffix(strings.Repeat("(?, CAST(? AS bigint)),", len(sequences)/2), ",")
-	var rows []*listingRow
-	err := tx.Raw("UPDATE listings SET sequence = v.column2 FROM (VALUES "+values+") AS v WHERE listings.id = v.column1 RETURNING *",
-		sequences...).Scan(&rows).Error
+	values := make([]any, 0, 3*len(rows))
+	for _, row := range rows {
+		c := changes[slices.Index(ids, row.ID)]
+		same, err := c.sameForConsumers(row)
+		if err != nil {
+			return err
+		}
+		*next++
+		if row.Sequence = *next; !same {
+			row.PublicSequence = *next
+		}
+		values = append(values, row.ID, row.Sequence, row.PublicSequence)
+	}
+	// Both dialects name the columns of VALUES column1, column2 and column3.
+	list := strings.TrimSuffix(strings.Repeat("(?, CAST(? AS bigint), CAST(? AS bigint)),", len(rows)), ",")
+	err := tx.Exec("UPDATE listings SET sequence = v.column2, public_sequence = v.column3 FROM (VALUES "+list+") AS v WHERE listings.id = v.column1",
+		values...).Error
 	if err != nil {
 		return err
 	}
 	return saveIndex(tx, rows)
+}
+
+// sameForConsumers reports whether consumers see no difference in the listing of row.
+func (c summaryChange) sameForConsumers(row *listingRow) (bool, error) {
+	if row.Visibility != listingfile.Published {
+		return true, nil
+	}
+	e, err := row.entry(nil)
+	if err != nil {
+		return false, err
+	}
+	before, err := decodeSummary(c.before)
+	if err != nil {
+		return false, err
+	}
+	after, err := decodeSummary(c.after)
+	if err != nil {
+		return false, err
+	}
+	return listing.SameForConsumers(&e, before, e, after)
+}
+
+func decodeSummary(text string) (s api.Summary, err error) {
+	if text != "" {
+		err = listing.Documents.UnmarshalFromString(text, &s)
+	}
+	return s, err
 }

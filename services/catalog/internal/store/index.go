@@ -1,10 +1,10 @@
 package store
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -18,7 +18,6 @@ import (
 // indexRow has the columns by which curators find a listing. See the migration for their meaning.
 type indexRow struct {
 	ListingID         string `gorm:"primaryKey"`
-	Sequence          int64
 	Visibility        string
 	Category          string
 	Company           string
@@ -40,34 +39,6 @@ type indexRow struct {
 
 func (indexRow) TableName() string { return "listing_index" }
 
-// RepairIndex derives the index rows that are missing or outdated: those of listings from before the index existed, or changed by a replica
-// that is not upgraded yet.
-func (s *Store) RepairIndex(ctx context.Context) error {
-	for {
-		var rows []*listingRow
-		err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-			if _, err := database.NextSequence(tx); err != nil { // locks out other changes
-				return err
-			}
-			err := tx.Raw(`SELECT l.* FROM listings l LEFT JOIN listing_index i ON i.listing_id = l.id AND i.sequence = l.sequence
-				WHERE i.listing_id IS NULL LIMIT ?`, batch).Scan(&rows).Error
-			if err != nil {
-				return err
-			}
-			if len(rows) == 0 {
-				return errNoChange
-			}
-			return saveIndex(tx, rows)
-		})
-		if errors.Is(err, errNoChange) {
-			return nil
-		}
-		if err != nil {
-			return database.Outage(err)
-		}
-	}
-}
-
 func saveIndex(tx *gorm.DB, listings []*listingRow) error {
 	if len(listings) == 0 {
 		return nil
@@ -78,23 +49,23 @@ func saveIndex(tx *gorm.DB, listings []*listingRow) error {
 	}
 	rows := make([]indexRow, len(listings))
 	for i, r := range records {
-		if rows[i], err = newIndexRow(r, listings[i].Sequence); err != nil {
+		if rows[i], err = newIndexRow(r); err != nil {
 			return err
 		}
 	}
 	return database.Insert(tx, rows, "listing_id")
 }
 
-// newIndexRow derives the index row of a listing with that sequence.
-func newIndexRow(r review.Record, sequence int64) (indexRow, error) {
+// newIndexRow derives the index row of a listing.
+func newIndexRow(r review.Record) (indexRow, error) {
 	reasons := r.Reasons()
 	text, err := json.Marshal(reasons)
 	if err != nil {
 		return indexRow{}, err
 	}
 	row := indexRow{
-		ListingID: r.Entry.ID, Sequence: sequence, Visibility: string(r.Entry.Visibility), Category: string(r.Entry.Category), Company: r.Entry.Company.Name,
-		NameKey: nameKey(r.Entry.Company.Name), Host: host(r.Entry.Company.Website), Words: strings.ToLower(r.Entry.ID + " " + r.Entry.Company.Name),
+		ListingID: r.Entry.ID, Visibility: string(r.Entry.Visibility), Category: string(r.Entry.Category), Company: r.Entry.Company.Name,
+		NameKey: nameKey(r.Entry.Company.Name), Host: host(r.Entry.Company.Website), Words: api.Fold(r.Entry.ID + " " + r.Entry.Company.Name),
 		Sources: len(r.Entry.Sources), Status: string(r.Status()), Reasons: string(text), LastCheckedAt: toMicros(r.Summary.LastCheckedAt),
 	}
 	if known := r.Summary.Facts; known != nil {
@@ -123,21 +94,21 @@ func newIndexRow(r review.Record, sequence int64) (indexRow, error) {
 	return row, nil
 }
 
-// host returns the host of an address without www., or an empty string.
+// host returns the host of an address in lower case, without www. and a final dot, or an empty string.
 func host(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return ""
 	}
-	return strings.TrimPrefix(strings.ToLower(u.Hostname()), "www.")
+	return strings.TrimPrefix(strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), "www.")
 }
 
 // legalForms are words that do not distinguish companies.
 var legalForms = map[string]bool{"inc": true, "ltd": true, "llc": true, "corp": true, "co": true, "gmbh": true, "limited": true, "the": true}
 
-// nameKey returns the letters and digits of a company's name in lower case, without legal forms.
+// nameKey returns the folded letters and digits of a company's name, without legal forms.
 func nameKey(name string) string {
-	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	words := strings.FieldsFunc(api.Fold(name), func(r rune) bool { return !unicode.In(r, unicode.L, unicode.N, unicode.M) })
 	var key strings.Builder
 	for _, w := range words {
 		if !legalForms[w] {
@@ -145,4 +116,39 @@ func nameKey(name string) string {
 		}
 	}
 	return key.String()
+}
+
+// maxWarnings bounds the duplicates that an import names.
+const maxWarnings = 20
+
+// duplicates adds a warning for each new listing that has the host or the company name of another one, private or not, stored or in an
+// earlier step. It returns at most maxWarnings.
+func duplicates(tx *gorm.DB, steps []importStep, warnings []string) ([]string, error) {
+	type row struct{ ListingID, Visibility, Host, NameKey string }
+	var created []row
+	hosts, names := []string{""}, []string{""}
+	for _, s := range steps {
+		if s.old == nil {
+			r := row{s.entry.ID, string(s.entry.Visibility), host(s.entry.Company.Website), nameKey(s.entry.Company.Name)}
+			created, hosts, names = append(created, r), append(hosts, r.Host), append(names, r.NameKey)
+		}
+	}
+	if len(created) == 0 || len(warnings) == maxWarnings {
+		return warnings, nil
+	}
+	var known []row
+	err := tx.Raw(`SELECT listing_id, visibility, host, name_key FROM listing_index WHERE host IN @hosts
+		UNION SELECT listing_id, visibility, host, name_key FROM listing_index WHERE name_key IN @names ORDER BY listing_id`,
+		map[string]any{"hosts": hosts, "names": names}).Scan(&known).Error
+	for _, c := range created {
+		i := slices.IndexFunc(known, func(k row) bool {
+			return k.ListingID != c.ListingID && (k.Host != "" && k.Host == c.Host || k.NameKey != "" && k.NameKey == c.NameKey)
+		})
+		if i >= 0 && len(warnings) < maxWarnings {
+			warnings = append(warnings, fmt.Sprintf("%s may be a duplicate: %s (%s) has the same host or company name", c.ListingID,
+				known[i].ListingID, known[i].Visibility))
+		}
+		known = append(known, c)
+	}
+	return warnings, err
 }

@@ -94,6 +94,9 @@ func (w *writer) importBatch(lines []listingfile.Line, report *api.ImportReport)
 	if err != nil {
 		return err
 	}
+	if report.Warnings, err = duplicates(w.tx, steps, report.Warnings); err != nil {
+		return err
+	}
 	for _, step := range steps {
 		if step.dropsLastSource() {
 			appendRejection(&report.Rejected, &report.Omitted, step.rejection())
@@ -118,8 +121,8 @@ func (w *writer) importListing(step importStep, report *api.ImportReport) error 
 	if err != nil {
 		return fmt.Errorf("encoding listing %s: %w", step.entry.ID, err)
 	}
-	row.CreatedAt = cmp.Or(step.createdAt, w.at)
-	w.queue(&row, step.entry, step.old != nil)
+	row.CreatedAt, row.PublicSequence = cmp.Or(step.createdAt, w.at), step.publicSequence
+	w.queue(&row, step.entry, step.old)
 	if step.old == nil {
 		report.Created++
 		w.record(step.entry.ID, imported, nil, false)
@@ -144,11 +147,12 @@ func (w *writer) importListing(step importStep, report *api.ImportReport) error 
 
 // importStep is the effect of an import on one listing.
 type importStep struct {
-	line      int            // number in the file
-	old       *listing.Entry // nil for a new listing
-	createdAt int64          // of old
-	entry     listing.Entry  // after the import
-	change    listing.Change
+	line   int            // number in the file
+	old    *listing.Entry // nil for a new listing
+	entry  listing.Entry  // after the import
+	change listing.Change
+
+	createdAt, publicSequence int64 // of old
 }
 
 // dropsLastSource reports whether the step removes the last source of a published listing. A listing that never had one can be edited.
@@ -184,7 +188,7 @@ func plan(tx *gorm.DB, lines []listingfile.Line, now time.Time) ([]importStep, e
 			return nil, err
 		}
 		entry, change := old.Update(line, now)
-		steps[i] = importStep{line.Number, &old, row.CreatedAt, entry, change}
+		steps[i] = importStep{line.Number, &old, entry, change, row.CreatedAt, row.PublicSequence}
 	}
 	return steps, nil
 }
@@ -272,6 +276,7 @@ func (w *writer) setVisibility(rows []positionedRow, visibility listingfile.Visi
 		if err != nil {
 			return err
 		}
+		before := entry
 		fields := []string{"visibility"}
 		if visibility == listingfile.Published {
 			if len(entry.Sources) == 0 {
@@ -284,7 +289,7 @@ func (w *writer) setVisibility(rows []positionedRow, visibility listingfile.Visi
 		}
 		report.Updated++
 		row.Visibility, entry.Visibility = visibility, visibility
-		w.queue(row, entry, true)
+		w.queue(row, entry, &before)
 		if visibility == listingfile.Published {
 			w.publish(row.ID, fields)
 		} else {

@@ -41,6 +41,9 @@ func (p *previewer) add(lines []listingfile.Line) error {
 	if err != nil {
 		return err
 	}
+	if p.preview.Warnings, err = duplicates(p.tx, steps, p.preview.Warnings); err != nil {
+		return err
+	}
 	ids := make([]string, len(steps))
 	for i, a := range steps {
 		ids[i] = a.entry.ID

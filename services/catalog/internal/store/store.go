@@ -2,13 +2,14 @@
 //
 // Each transaction that changes data first locks the change sequence. Writers are therefore serialized, and sequence numbers become visible
 // in order. A listing has the sequence of its latest change, or of the latest change of its summary. The snapshot and the feed of listings
-// read by that sequence.
+// read by that sequence. It also has that of the latest change that consumers can see, by which they read changes.
 package store
 
 import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -41,9 +42,12 @@ type listingRow struct {
 	Document    string // JSON of the listing, without publishedAt, which has a column
 	PublishedAt *int64
 	ChangedAt   *int64
+	PastDates   string // JSON of listing.Entry.PastDates, empty if there are none
 	Sequence    int64
-	CreatedAt   int64 `gorm:"autoCreateTime:false"`
-	UpdatedAt   int64 `gorm:"autoUpdateTime:false"`
+	// PublicSequence is that of the latest change that consumers can see, 0 if there was none.
+	PublicSequence int64
+	CreatedAt      int64 `gorm:"autoCreateTime:false"`
+	UpdatedAt      int64 `gorm:"autoUpdateTime:false"`
 }
 
 func (listingRow) TableName() string { return "listings" }
@@ -83,6 +87,13 @@ func newListingRow(e listing.Entry) (listingRow, error) {
 	row := listingRow{
 		ID: e.ID, Visibility: e.Visibility, PublishedAt: toMicros(e.PublishedAt), ChangedAt: toMicros(e.ChangedAt),
 	}
+	if len(e.PastDates) > 0 {
+		dates, err := api.Encode(e.PastDates)
+		if err != nil {
+			return row, err
+		}
+		row.PastDates = string(dates)
+	}
 	e.PublishedAt = nil
 	document, err := api.Encode(e.Listing)
 	row.Document = string(document)
@@ -93,6 +104,11 @@ func (r listingRow) entry(c *curationRow) (listing.Entry, error) {
 	e := listing.Entry{Visibility: r.Visibility, ChangedAt: fromMicros(r.ChangedAt)}
 	if err := listing.Documents.UnmarshalFromString(r.Document, &e.Listing); err != nil {
 		return e, fmt.Errorf("decoding listing %s: %w", r.ID, err)
+	}
+	if r.PastDates != "" {
+		if err := json.Unmarshal([]byte(r.PastDates), &e.PastDates); err != nil {
+			return e, fmt.Errorf("decoding the past dates of listing %s: %w", r.ID, err)
+		}
 	}
 	e.PublishedAt = fromMicros(r.PublishedAt)
 	if c != nil {
@@ -144,7 +160,11 @@ func (s *Store) change(ctx context.Context, limit time.Duration, f func(tx *gorm
 		if next == before {
 			return errNoChange
 		}
-		if err := tx.Create(&markRow{next, rand.Text(), database.Micros(s.now())}).Error; err != nil {
+		mark := markRow{Sequence: next, ID: rand.Text(), At: database.Micros(s.now())}
+		if err := tx.Raw("SELECT EXISTS (SELECT 1 FROM listings WHERE public_sequence > ?)", before).Scan(&mark.Public).Error; err != nil {
+			return err
+		}
+		if err := tx.Create(&mark).Error; err != nil {
 			return err
 		}
 		return tx.Exec("UPDATE change_sequence SET value = ? WHERE id = 1", next).Error
@@ -163,6 +183,7 @@ type markRow struct {
 	Sequence int64 `gorm:"primaryKey;autoIncrement:false"`
 	ID       string
 	At       int64
+	Public   bool // consumers can see it
 }
 
 func (markRow) TableName() string { return "changes" }
@@ -201,7 +222,7 @@ func (s *Store) Changes(ctx context.Context, after int64, each func(snapshot.Row
 
 // eachChange reads for Changes. It looks up summaries row by row: for a join, Postgres would read all of them even if few listings changed.
 func eachChange(db *gorm.DB, after int64, each func(snapshot.Row) error) error {
-	rows, err := db.Raw(`SELECT l.sequence, l.id, l.published_at, l.changed_at,
+	rows, err := db.Raw(`SELECT l.sequence, l.public_sequence, l.id, l.published_at, l.changed_at,
 			CASE WHEN l.visibility = 'published' THEN l.document END,
 			CASE WHEN l.visibility = 'published' THEN (SELECT s.document FROM summaries s WHERE s.listing_id = l.id) END
 		FROM listings l WHERE l.sequence > ?`, after).Rows()
@@ -212,7 +233,7 @@ func eachChange(db *gorm.DB, after int64, each func(snapshot.Row) error) error {
 	for rows.Next() {
 		var row snapshot.Row
 		var publishedAt, changedAt sql.NullInt64
-		if err := rows.Scan(&row.Sequence, &row.ID, &publishedAt, &changedAt, &row.Document, &row.Summary); err != nil {
+		if err := rows.Scan(&row.Sequence, &row.PublicSequence, &row.ID, &publishedAt, &changedAt, &row.Document, &row.Summary); err != nil {
 			return database.Outage(err)
 		}
 		row.PublishedAt, row.ChangedAt = nullMicros(publishedAt), nullMicros(changedAt)

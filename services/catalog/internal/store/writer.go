@@ -25,8 +25,8 @@ type writer struct {
 	at     int64 // now in microseconds, as stored
 
 	listings         []*listingRow
-	entries          []listing.Entry // of listings
-	existing         []string        // ids of those that are not new
+	entries          []listing.Entry  // of listings
+	before           []*listing.Entry // entries before the change, nil for a new listing
 	changes          []changeRow
 	published        []string // ids of the listings that became visible
 	curations        []curationRow
@@ -38,14 +38,11 @@ func (s *Store) writer(tx *gorm.DB, next *int64, actor string) *writer {
 	return &writer{tx: tx, next: next, actor: actor, now: now, at: *toMicros(&now)}
 }
 
-// queue queues the row of a changed listing, which has the content of e. existed is false for a new one.
-func (w *writer) queue(row *listingRow, e listing.Entry, existed bool) {
-	if existed {
-		w.existing = append(w.existing, row.ID)
-	}
+// queue queues the row of a changed listing, which has the content of e. before is nil for a new one.
+func (w *writer) queue(row *listingRow, e listing.Entry, before *listing.Entry) {
 	*w.next++
 	row.Sequence, row.UpdatedAt = *w.next, w.at
-	w.listings, w.entries = append(w.listings, row), append(w.entries, e)
+	w.listings, w.entries, w.before = append(w.listings, row), append(w.entries, e), append(w.before, before)
 }
 
 // record records a change of the listing that was queued last.
@@ -90,6 +87,23 @@ func (w *writer) setCuration(id string, c *listingfile.Curation) {
 
 // flush writes the queued rows and the index rows of the listings, and counts the published ones.
 func (w *writer) flush(report *api.ImportReport) error {
+	ids := make([]string, len(w.listings))
+	for i, row := range w.listings {
+		ids[i] = row.ID
+	}
+	known, err := summaries(w.tx, ids)
+	if err != nil {
+		return err
+	}
+	for i, row := range w.listings {
+		same, err := listing.SameForConsumers(w.before[i], known[row.ID], w.entries[i], known[row.ID])
+		if err != nil {
+			return err
+		}
+		if !same {
+			row.PublicSequence = row.Sequence
+		}
+	}
 	if err := database.Insert(w.tx, w.listings, "id"); err != nil {
 		return err
 	}
@@ -104,8 +118,7 @@ func (w *writer) flush(report *api.ImportReport) error {
 	if err := database.Insert(w.tx, w.changes, ""); err != nil {
 		return err
 	}
-	known, err := w.index()
-	if err != nil {
+	if err := w.index(known); err != nil {
 		return err
 	}
 	report.Published += len(w.published)
@@ -118,26 +131,24 @@ func (w *writer) flush(report *api.ImportReport) error {
 	return nil
 }
 
-// index writes the index rows of the queued listings. It returns their summaries, by id.
-func (w *writer) index() (map[string]api.Summary, error) {
-	ids := make([]string, len(w.listings))
+// index writes the index rows of the queued listings, which have the known summaries.
+func (w *writer) index(known map[string]api.Summary) error {
+	var existing []string
 	for i, row := range w.listings {
-		ids[i] = row.ID
-	}
-	known, err := summaries(w.tx, ids)
-	if err != nil {
-		return nil, err
-	}
-	edits, err := materialEdits(w.tx, w.existing)
-	if err != nil {
-		return nil, err
-	}
-	rows := make([]indexRow, len(ids))
-	for i, id := range ids {
-		r := review.Record{Entry: w.entries[i], Summary: known[id], Edits: edits[id]}
-		if rows[i], err = newIndexRow(r, w.listings[i].Sequence); err != nil {
-			return nil, err
+		if w.before[i] != nil {
+			existing = append(existing, row.ID)
 		}
 	}
-	return known, database.Insert(w.tx, rows, "listing_id")
+	edits, err := materialEdits(w.tx, existing)
+	if err != nil {
+		return err
+	}
+	rows := make([]indexRow, len(w.listings))
+	for i, row := range w.listings {
+		r := review.Record{Entry: w.entries[i], Summary: known[row.ID], Edits: edits[row.ID]}
+		if rows[i], err = newIndexRow(r); err != nil {
+			return err
+		}
+	}
+	return database.Insert(w.tx, rows, "listing_id")
 }

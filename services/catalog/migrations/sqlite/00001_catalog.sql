@@ -1,11 +1,23 @@
+-- Times are microseconds since 1970 UTC. JSON is text, so that its bytes survive.
+
 -- +goose Up
 CREATE TABLE change_sequence (
   id    integer PRIMARY KEY CHECK (id = 1),
   value integer NOT NULL
 );
-INSERT INTO change_sequence (id, value) VALUES (1, 0);
+INSERT INTO change_sequence VALUES (1, 0);
 
--- Instants are microseconds since 1970 UTC; documents are text, so that their bytes survive.
+-- One row for each change, to recognize it after the database was restored: sequences are used again, ids are not.
+CREATE TABLE changes (
+  sequence bigint NOT NULL PRIMARY KEY, -- the last one of the change
+  id       text   NOT NULL,
+  at       bigint NOT NULL,
+  public   boolean NOT NULL DEFAULT true -- whether consumers can see the change
+);
+-- Consumers read the changes of public records by the sequences of the listings.
+CREATE INDEX changes_by_time ON changes (at, sequence);
+CREATE INDEX changes_public ON changes (sequence) WHERE public;
+
 CREATE TABLE listings (
   id           text    NOT NULL PRIMARY KEY,
   visibility   text    NOT NULL CHECK (visibility IN ('private', 'published', 'withdrawn')),
@@ -13,10 +25,13 @@ CREATE TABLE listings (
   published_at integer,
   changed_at   integer,
   sequence     integer NOT NULL,
+  public_sequence integer NOT NULL DEFAULT 0, -- of the latest change that consumers can see, 0 if there was none
+  past_dates   text    NOT NULL DEFAULT '', -- earliest dates of pages that were sources and have no date now: JSON by URL, or empty
   created_at   integer NOT NULL,
   updated_at   integer NOT NULL
 );
 CREATE UNIQUE INDEX listings_by_sequence ON listings (sequence);
+CREATE INDEX listings_by_public_sequence ON listings (public_sequence);
 
 -- Contact details and notes stand apart from what is read for the API.
 CREATE TABLE curations (
@@ -25,29 +40,24 @@ CREATE TABLE curations (
   notes      text NOT NULL
 );
 
--- The copy of what history says. A summary may be here before its listing is, so it refers to none.
-CREATE TABLE summaries (
-  listing_id text    NOT NULL PRIMARY KEY,
-  sequence   integer NOT NULL,
-  document   text    NOT NULL
-);
-CREATE TABLE feed_cursor (
-  id    integer PRIMARY KEY CHECK (id = 1),
-  value integer NOT NULL
-);
-INSERT INTO feed_cursor (id, value) VALUES (1, 0);
-
--- Who did what to which listing. No foreign key and names by value: it outlives what it speaks of.
+-- Changes of listings. No foreign key, and names by value: a change outlives its listing.
 CREATE TABLE listing_changes (
-  id         integer PRIMARY KEY AUTOINCREMENT,
-  listing_id text    NOT NULL,
-  at         integer NOT NULL,
-  actor      text    NOT NULL,
-  what       text    NOT NULL CHECK (what IN ('imported', 'updated', 'published', 'withdrawn')),
-  fields     text    NOT NULL,
-  material   boolean NOT NULL
+  id          integer PRIMARY KEY AUTOINCREMENT,
+  listing_id  text    NOT NULL,
+  at          integer NOT NULL,
+  actor       text    NOT NULL,
+  what        text    NOT NULL CHECK (what IN ('imported', 'updated', 'published', 'withdrawn')),
+  fields      text    NOT NULL,
+  material    boolean NOT NULL,
+  reason      text    NOT NULL,
+  differences text    NOT NULL, -- old and new values of material changes, for curators; JSON
+  sequence    bigint  NOT NULL  -- of the listing after the change: whether its latest change published it
 );
 CREATE INDEX listing_changes_by_listing ON listing_changes (listing_id, id);
+CREATE INDEX listing_changes_by_actor ON listing_changes (actor, id);
+CREATE INDEX listing_changes_by_time ON listing_changes (at);
+-- Every change of a listing looks for its material changes, which few listings have.
+CREATE INDEX listing_changes_material ON listing_changes (listing_id, id) WHERE material;
 
 -- +goose StatementBegin
 CREATE TRIGGER listing_changes_no_update BEFORE UPDATE ON listing_changes
@@ -57,7 +67,7 @@ BEGIN SELECT RAISE(ABORT, 'listing_changes is append-only'); END;
 CREATE TRIGGER listing_changes_no_delete BEFORE DELETE ON listing_changes
 BEGIN SELECT RAISE(ABORT, 'listing_changes is append-only'); END;
 -- +goose StatementEnd
--- INSERT OR REPLACE removes the row in its way, without a word to the trigger above unless the connection has recursive_triggers.
+-- INSERT OR REPLACE removes the row in its way, and does not call the trigger above unless the connection has recursive_triggers.
 -- +goose StatementBegin
 CREATE TRIGGER listing_changes_no_replace BEFORE INSERT ON listing_changes
 WHEN EXISTS (SELECT 1 FROM listing_changes WHERE id = NEW.id)
@@ -66,10 +76,99 @@ BEGIN
 END;
 -- +goose StatementEnd
 
--- +goose Down
-DROP TABLE listing_changes;
-DROP TABLE feed_cursor;
-DROP TABLE summaries;
-DROP TABLE curations;
-DROP TABLE listings;
-DROP TABLE change_sequence;
+-- The copy of the history's summaries. A summary may arrive before its listing, so it does not refer to one.
+CREATE TABLE summaries (
+  listing_id text    NOT NULL PRIMARY KEY,
+  sequence   integer NOT NULL,
+  document   text    NOT NULL
+);
+CREATE TABLE feed_cursor (
+  id       integer PRIMARY KEY CHECK (id = 1),
+  position integer NOT NULL,
+  mark      text    NOT NULL DEFAULT '', -- newest mark of history in this copy
+  restarted boolean NOT NULL DEFAULT false -- the copy has started over: summaries of sequence 0 are from before
+);
+INSERT INTO feed_cursor (id, position) VALUES (1, 0);
+
+-- Columns by which curators find listings, derived from a listing and its summary in the transaction that changes one of them.
+CREATE TABLE listing_index (
+  listing_id         text   NOT NULL PRIMARY KEY REFERENCES listings (id),
+  visibility         text   NOT NULL,
+  category           text   NOT NULL,
+  company            text   NOT NULL,
+  name_key           text   NOT NULL, -- equal for companies that probably are the same
+  host               text   NOT NULL, -- of the website, without www.
+  words              text   NOT NULL, -- id and company in lower case
+  countries          text   NOT NULL, -- countries with an eligible entry, as ,CA,US,
+  sources            bigint NOT NULL,
+  application_status text   NOT NULL,
+  link_outcome       text   NOT NULL, -- of the latest link check; empty without one
+  status             text   NOT NULL, -- unverified, needs-review, or verified, which turns stale after due_at
+  due_at             bigint NOT NULL, -- earliest time of the reasons; 0 if unknown
+  whys               text   NOT NULL, -- kinds of the reasons, as ,edit,link-check,
+  reasons            text   NOT NULL, -- JSON
+  last_checked_at    bigint,
+  facts              bigint NOT NULL, -- known facts of the latest review
+  quoted             bigint NOT NULL  -- those of them that have a quote
+);
+CREATE INDEX listing_index_due ON listing_index (visibility, due_at, listing_id);
+CREATE INDEX listing_index_checked ON listing_index (visibility, last_checked_at);
+CREATE INDEX listing_index_host ON listing_index (host);
+CREATE INDEX listing_index_name ON listing_index (name_key);
+
+-- Advisory: a review is protected by its precondition.
+CREATE TABLE leases (
+  listing_id text   NOT NULL PRIMARY KEY REFERENCES listings (id),
+  holder     text   NOT NULL,
+  taken_at   bigint NOT NULL,
+  expires_at bigint NOT NULL
+);
+CREATE TABLE drafts (
+  listing_id text   NOT NULL REFERENCES listings (id),
+  operator   text   NOT NULL,
+  content    text   NOT NULL,
+  saved_at   bigint NOT NULL,
+  PRIMARY KEY (listing_id, operator)
+);
+CREATE TABLE skips (
+  listing_id text   NOT NULL PRIMARY KEY REFERENCES listings (id),
+  actor      text   NOT NULL,
+  reason     text   NOT NULL,
+  skipped_at bigint NOT NULL,
+  ends_at    bigint NOT NULL
+);
+
+-- One row for each UTC day, such as 2026-11-20, with the counts at its last update.
+CREATE TABLE freshness_samples (
+  day          text   NOT NULL PRIMARY KEY,
+  verified     bigint NOT NULL,
+  stale        bigint NOT NULL,
+  needs_review bigint NOT NULL,
+  unverified   bigint NOT NULL
+);
+
+-- Periods of this database between decisions of an operator after it was set back. Those that were given up began at 0.
+CREATE TABLE generations (
+  id       text   PRIMARY KEY,
+  began_at bigint NOT NULL, -- microseconds since 1970 UTC
+  begun_by text   NOT NULL,
+  withhold boolean NOT NULL DEFAULT false -- history has not said yet which records were withdrawn after the backup
+);
+INSERT INTO generations (id, began_at, begun_by) VALUES (lower(hex(randomblob(8))), 1, '');
+
+-- Marks that others remember and this database lacks. While there are any, it is set back.
+CREATE TABLE claims (
+  mark text PRIMARY KEY
+);
+
+-- Lines of files that arrive or are being applied.
+CREATE TABLE uploads (
+  upload   text   NOT NULL,
+  begun_at bigint NOT NULL,
+  place    bigint NOT NULL, -- the order of lines: place, then number
+  number   bigint NOT NULL,
+  size     bigint NOT NULL,
+  content  text   NOT NULL, -- JSON
+  PRIMARY KEY (upload, place, number)
+);
+CREATE INDEX uploads_begun ON uploads (begun_at);

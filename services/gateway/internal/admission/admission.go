@@ -1,7 +1,7 @@
 // Package admission decides whether an account may make another call, and charges the call if so.
 //
-// A call counts against three limits: the account's minute, the account's UTC day and the UTC day of the whole service. One Redis
-// script checks all three, and that the cached principal is current, before it charges anything. So a rejected call costs nothing
+// A call counts against three limits: the account's minute, the account's UTC day and the UTC day of the whole service, of which the base
+// tier may have a share only. One Redis script checks all of them, and that the cached principal is current, before it charges anything. So a rejected call costs nothing
 // and replicas cannot overspend together. The clock is that of Redis. A call without a billable response is refunded for the day
 // and the service (Refund); its minute stays charged, which slows down clients that repeat failing calls.
 //
@@ -70,6 +70,7 @@ type Config struct {
 	Tracer   trace.Tracer
 	Log      *slog.Logger
 	Capacity int                                         // calls per UTC day for all accounts together
+	BaseCap  int                                         // of these for the accounts of the base tier together; 0: Capacity
 	Restore  func(ctx context.Context, day string) error // returns once Redis has the counters of the day
 	Now      func() time.Time                            // this process's clock
 	RedisNow func() time.Time                            // replaces the Redis clock in tests; otherwise nil
@@ -84,6 +85,7 @@ type Limiter struct {
 	clock    *redisClock
 	day      atomic.Int64 // latest day seen in a reply; a wrong one costs one more round trip
 	used     atomic.Int64 // day<<32 | calls of the whole service; see Used
+	ofBase   atomic.Int64 // day<<32 | calls of the base tier
 	decided  atomic.Int64 // time of the latest decision, in microseconds
 }
 
@@ -101,6 +103,7 @@ const replyTime = 20 * time.Millisecond
 
 // New returns a limiter with the parts in cfg.
 func New(cfg Config) *Limiter {
+	cfg.BaseCap = cmp.Or(cfg.BaseCap, cfg.Capacity)
 	l := &Limiter{
 		cfg: cfg, clock: newRedisClock(cfg.Now),
 		breaker: gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
@@ -139,7 +142,7 @@ func (l *Limiter) Admit(ctx context.Context, p api.Principal) (Decision, error) 
 		case Outdated:
 			return Decision{Verdict: Outdated}, nil
 		default:
-			return l.decode(c.reply, p.Limits, c.day), nil
+			return l.decode(c.reply, &p, c.day), nil
 		}
 	}
 	return Decision{}, problem.Unavailable(fmt.Errorf("admission retried %d times: Redis clock or counters keep changing", maxAttempts))
@@ -150,12 +153,14 @@ func (l *Limiter) send(ctx context.Context, calls []*call) {
 	day := Day(l.day.Load())
 	keys := make([]string, 0, 4+len(calls))
 	keys = append(keys, counter.Epochs, day.key(), counter.Clock, counter.Changed(day.String()))
-	args := make([]any, 0, 7+4*len(calls))
+	args := make([]any, 0, 9+5*len(calls))
 	earliest, latest := l.clock.bounds(ctx)
-	args = append(args, int64(day), counter.ServiceField, counter.LatestField, l.cfg.Capacity, l.testClock(), earliest, latest)
+	args = append(args, int64(day), counter.ServiceField, counter.LatestField, l.cfg.Capacity, l.testClock(), earliest, latest,
+		counter.BaseField, l.cfg.BaseCap)
 	for _, c := range calls {
 		keys = append(keys, counter.Window(c.principal.Account))
-		args = append(args, c.principal.Account, c.principal.Epoch, c.principal.Limits.PerMinute, c.principal.Limits.PerDay)
+		args = append(args, c.principal.Account, c.principal.Epoch, c.principal.Limits.PerMinute, c.principal.Limits.PerDay,
+			isBase(c.principal))
 	}
 	sent := l.clock.elapsed()
 	replies, err := l.run(ctx, admitScript, keys, args...).Slice()
@@ -188,21 +193,26 @@ func (l *Limiter) decide(ctx context.Context, c *call) {
 }
 
 // decode converts the reply of admit.lua to an admitted or rejected call.
-func (l *Limiter) decode(reply []any, limits api.Limits, day Day) Decision {
+func (l *Limiter) decode(reply []any, p *api.Principal, day Day) Decision {
 	d := Decision{
-		Verdict: Rejected, Limits: limits, Clock: time.UnixMicro(integer(reply, 1)), Day: day,
+		Verdict: Rejected, Limits: p.Limits, Base: isBase(p), Clock: time.UnixMicro(integer(reply, 1)), Day: day,
 		Today: int(integer(reply, 2)), Recent: int(integer(reply, 3)), Room: time.Duration(integer(reply, 4)) * time.Microsecond,
 	}
 	l.used.Store(int64(day)<<32 | integer(reply, 5))
+	l.ofBase.Store(int64(day)<<32 | integer(reply, 6))
 	l.decided.Store(integer(reply, 1))
 	if reply[0] == string(Admitted) {
 		d.Verdict = Admitted
 		return d
 	}
 	d.ServiceFull = int(integer(reply, 5)) >= l.cfg.Capacity
-	d.DayFull, d.MinuteFull = d.Today >= limits.PerDay, d.Recent >= limits.PerMinute
+	d.BaseFull = d.Base && int(integer(reply, 6)) >= l.cfg.BaseCap
+	d.DayFull, d.MinuteFull = d.Today >= p.Limits.PerDay, d.Recent >= p.Limits.PerMinute
 	return d
 }
+
+// isBase reports whether calls of p count against the share of the base tier.
+func isBase(p *api.Principal) bool { return p.Tier == api.BaseTier }
 
 func integer(reply []any, i int) int64 {
 	n, _ := reply[i].(int64)
@@ -212,8 +222,12 @@ func integer(reply []any, i int) int64 {
 // Refund refunds the charge of an admitted call for the day and the service, and updates d.Today. If another account has taken over
 // the account since, the refund goes to that one. Call it at most once per call. On an error the charge stands.
 func (l *Limiter) Refund(ctx context.Context, account string, d *Decision) error {
+	base := ""
+	if d.Base {
+		base = counter.BaseField
+	}
 	today, err := l.run(context.WithoutCancel(ctx), refundScript, []string{d.Day.key(), counter.Merged},
-		account, counter.ServiceField, counter.Moved(account)).Int()
+		account, counter.ServiceField, counter.Moved(account), base).Int()
 	if err != nil {
 		return err
 	}
@@ -225,12 +239,17 @@ func (l *Limiter) Refund(ctx context.Context, account string, d *Decision) error
 
 // Used returns the used share of today's capacity, as of the latest decision of this process. It is 0 if there was none today, so take
 // the maximum of all replicas.
-func (l *Limiter) Used() float64 {
-	used := l.used.Load()
+func (l *Limiter) Used() float64 { return l.share(&l.used, l.cfg.Capacity) }
+
+// UsedByBase is like Used, for the part of the capacity that the base tier may use.
+func (l *Limiter) UsedByBase() float64 { return l.share(&l.ofBase, l.cfg.BaseCap) }
+
+func (l *Limiter) share(calls *atomic.Int64, of int) float64 {
+	used := calls.Load()
 	if Day(used>>32) != dayOf(l.cfg.Now()) {
 		return 0
 	}
-	return float64(used&(1<<32-1)) / float64(l.cfg.Capacity)
+	return float64(used&(1<<32-1)) / float64(of)
 }
 
 // Current reports whether the principal's epoch is the current one of its account. An error is a 503.

@@ -10,7 +10,8 @@
 --       3 its field with the time of the latest admission
 --       4 calls a day of all accounts together    5 the Redis clock in microseconds, in tests only; otherwise empty
 --       6, 7 earliest and latest time in microseconds at which the batch may be charged; empty if unknown
---       then for each call: account, epoch of the cached principal, calls a minute, calls a day
+--       8 the field of KEYS[2] with the calls of the base tier    9 calls a day of the base tier together
+--       then for each call: account, epoch of the cached principal, calls a minute, calls a day, 1 for the base tier or 0
 --
 -- Replies for each call:
 --   'late'           the clock is outside that range, because the batch is late or the clock stepped; every call gets this reply
@@ -18,7 +19,7 @@
 --   'day', day       the clock is on that day instead of the day of ARGV 1
 --   'missing'        the day has no hash
 --   "admitted" | "refused", clock, calls of the account today, its calls in the window, microseconds until the window has more
---                    room, calls of all accounts today
+--                    room, calls of all accounts today, calls of the base tier today
 -- The last element of the reply is { Redis clock, correction }; the time used is their sum.
 --
 -- Redis commands dominate the run time, so the script issues as few as possible. Times are formatted because Lua writes large numbers
@@ -27,8 +28,8 @@
 local MINUTE, DAY, STEP, AHEAD = 60 * 1000000, 86400 * 1000000, 1800 * 1000000, 5 * 1000000
 
 local call, format = redis.call, string.format
-local today, service, latest = KEYS[2], ARGV[2], ARGV[3]
-local starts, capacity, redis_clock = ARGV[1] * DAY, tonumber(ARGV[4]), tonumber(ARGV[5])
+local today, service, latest, base = KEYS[2], ARGV[2], ARGV[3], ARGV[8]
+local starts, capacity, base_capacity, redis_clock = ARGV[1] * DAY, tonumber(ARGV[4]), tonumber(ARGV[9]), tonumber(ARGV[5])
 if not redis_clock then
   local time = call('TIME')
   redis_clock = time[1] * 1000000 + time[2]
@@ -43,11 +44,11 @@ if clock < (tonumber(ARGV[6]) or clock) or clock > (tonumber(ARGV[7]) or clock) 
   for i = 1, count do replies[i] = { 'late' } end
   return replies
 end
-for i = 1, count do accounts[i] = ARGV[4 * i + 4] end
+for i = 1, count do accounts[i] = ARGV[5 * i + 5] end
 local epochs = call('HMGET', KEYS[1], unpack(accounts))
-local counts = call('HMGET', today, service, latest, unpack(accounts))
-local all, used, charged = tonumber(counts[1] or nil), {}, {}
-for i, account in ipairs(accounts) do used[account] = tonumber(counts[i + 2] or 0) end
+local counts = call('HMGET', today, service, latest, base, unpack(accounts))
+local all, of_base, base_charged, used, charged = tonumber(counts[1] or nil), tonumber(counts[3] or 0), false, {}, {}
+for i, account in ipairs(accounts) do used[account] = tonumber(counts[i + 3] or 0) end
 
 -- If the clock is up to AHEAD behind the latest admission, use that as the time, so the windows keep all entries. If it is further
 -- behind, it ran ahead before: entries from the future stop counting. Until the clock has passed them, every window is checked for them.
@@ -74,7 +75,7 @@ local function oldest_of(window)
   return tail
 end
 
-local function admit(window, account, per_minute, per_day)
+local function admit(window, account, per_minute, per_day, is_base)
   if now < starts or now >= starts + DAY then return { 'day', (now - now % DAY) / DAY } end
   if not all then return { 'missing' } end
 
@@ -91,11 +92,11 @@ local function admit(window, account, per_minute, per_day)
   end
   if recent >= per_minute then
     local room = call('LINDEX', window, per_minute - 1) + MINUTE - clock
-    return { 'refused', clock, used[account], recent, room, all }
+    return { 'refused', clock, used[account], recent, room, all, of_base }
   end
   local room = (oldest or now) + MINUTE - clock
-  if all >= capacity or used[account] >= per_day then
-    return { 'refused', clock, used[account], recent, room, all }
+  if all >= capacity or (is_base and of_base >= base_capacity) or used[account] >= per_day then
+    return { 'refused', clock, used[account], recent, room, all, of_base }
   end
 
   call('LPUSH', window, stamp)
@@ -107,15 +108,16 @@ local function admit(window, account, per_minute, per_day)
     call('PEXPIRE', window, format('%.0f', (now - clock + MINUTE + 5 * STEP) / 1000))
   end
   all, used[account], charged[account] = all + 1, used[account] + 1, true
-  return { 'admitted', clock, used[account], recent + 1, room, all }
+  if is_base then of_base, base_charged = of_base + 1, true end
+  return { 'admitted', clock, used[account], recent + 1, room, all, of_base }
 end
 
 for i, account in ipairs(accounts) do
-  local at = 4 * i + 4
+  local at = 5 * i + 5
   if epochs[i] ~= ARGV[at + 1] then
     replies[i] = { 'epoch' }
   else
-    replies[i] = admit(KEYS[i + 4], account, tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]))
+    replies[i] = admit(KEYS[i + 4], account, tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]), ARGV[at + 4] == '1')
   end
 end
 
@@ -124,6 +126,11 @@ for account in pairs(charged) do
   changes[#changes + 1] = account
   changes[#changes + 1] = used[account]
   names[#names + 1] = account
+end
+if base_charged then
+  changes[#changes + 1] = base
+  changes[#changes + 1] = of_base
+  names[#names + 1] = base
 end
 if #changes > 0 then
   call('HSET', today, service, all, latest, stamp, unpack(changes))

@@ -47,7 +47,9 @@ type Decision struct {
 	Recent  int           // calls of the account in the minute window, including this one if admitted
 	Room    time.Duration // until the minute window has more room
 
-	ServiceFull, DayFull, MinuteFull bool // exceeded limits
+	Base bool // the call counts against the share of the base tier
+
+	ServiceFull, BaseFull, DayFull, MinuteFull bool // exceeded limits
 }
 
 // untilMidnight returns the remaining time of the day.
@@ -59,7 +61,7 @@ func (d Decision) RetryAfter() time.Duration {
 	if d.MinuteFull {
 		wait = d.Room
 	}
-	if d.DayFull || d.ServiceFull {
+	if d.DayFull || d.ServiceFull || d.BaseFull {
 		wait = max(wait, d.untilMidnight())
 	}
 	return wait
@@ -68,7 +70,7 @@ func (d Decision) RetryAfter() time.Duration {
 // Limit returns the code of the exceeded limit. If several are exceeded, the order is: shared capacity, day, minute.
 func (d Decision) Limit() problem.Code {
 	switch {
-	case d.ServiceFull:
+	case d.ServiceFull, d.BaseFull:
 		return problem.ServiceCapacityReached
 	case d.DayFull:
 		return problem.DailyLimitReached
@@ -82,6 +84,9 @@ func (d Decision) Problem() *problem.Error {
 	switch code {
 	case problem.ServiceCapacityReached:
 		message = "Daily capacity reached (shared by all accounts; it resets at 00:00 UTC)."
+		if !d.ServiceFull {
+			message = "Daily capacity of the " + string(api.BaseTier) + " tier reached (shared by all of its accounts; it resets at 00:00 UTC)."
+		}
 	case problem.DailyLimitReached:
 		message = "Daily limit reached (" + strconv.Itoa(d.Limits.PerDay) + " requests per UTC day; it resets at 00:00 UTC)."
 	default:

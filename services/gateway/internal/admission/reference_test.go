@@ -14,6 +14,7 @@ type Usage struct {
 	Window  []time.Time // admissions of the account, newest first
 	Today   int         // calls of the account on the day of the call
 	Service int         // calls of all accounts on that day
+	Base    int         // of these, calls of the base tier
 	Latest  time.Time   // the latest admission of any account on that day
 }
 
@@ -32,7 +33,8 @@ func (u Usage) Now(clock time.Time) time.Time {
 // The minute limit is exact: a call is rejected while the limit-th newest admission is younger than Span, so no interval of that
 // length contains more admissions than the limit. Admissions later than now are forgotten: the clock ran ahead. All limits are checked
 // before anything is charged.
-func Decide(u Usage, limits api.Limits, capacity int, clock time.Time) (Decision, Usage) {
+func Decide(u Usage, p api.Principal, capacity, baseCap int, clock time.Time) (Decision, Usage) {
+	limits := p.Limits
 	now := u.Now(clock)
 	for len(u.Window) > 0 && u.Window[0].After(now) {
 		u.Window = u.Window[1:]
@@ -42,8 +44,9 @@ func Decide(u Usage, limits api.Limits, capacity int, clock time.Time) (Decision
 		window = window[:len(window)-1]
 	}
 	d := Decision{
-		Verdict: Rejected, Limits: limits, Clock: clock, Day: dayOf(now), Today: u.Today, Recent: len(window),
+		Verdict: Rejected, Limits: limits, Base: isBase(&p), Clock: clock, Day: dayOf(now), Today: u.Today, Recent: len(window),
 		ServiceFull: u.Service >= capacity, DayFull: u.Today >= limits.PerDay, MinuteFull: len(window) >= limits.PerMinute,
+		BaseFull: isBase(&p) && u.Base >= baseCap,
 	}
 	first := now // Room ends when this admission leaves the window
 	switch {
@@ -53,9 +56,12 @@ func Decide(u Usage, limits api.Limits, capacity int, clock time.Time) (Decision
 		first = window[len(window)-1]
 	}
 	d.Room = first.Add(Span).Sub(clock)
-	if d.ServiceFull || d.DayFull || d.MinuteFull {
+	if d.ServiceFull || d.BaseFull || d.DayFull || d.MinuteFull {
 		return d, u
 	}
 	d.Verdict, d.Today, d.Recent = Admitted, d.Today+1, d.Recent+1
-	return d, Usage{Window: append([]time.Time{now}, window...), Today: u.Today + 1, Service: u.Service + 1, Latest: now}
+	if d.Base {
+		u.Base++
+	}
+	return d, Usage{Base: u.Base, Window: append([]time.Time{now}, window...), Today: u.Today + 1, Service: u.Service + 1, Latest: now}
 }

@@ -2,6 +2,7 @@
 --
 -- KEYS  1 hash of that day    2 hash of merged accounts: account -> account that took it over
 -- ARGV  1 account    2 field of all accounts    3 field that exists if the account's calls of that day were moved to another account
+--       4 field of the base tier, if the call was charged to it; otherwise empty
 -- Replies the remaining calls of that day, of the account or of the one that took it over; -1 if the hash does not exist.
 -- Without a charge to refund, nothing changes: after data loss in Redis the call may be missing from the hash.
 
@@ -15,4 +16,6 @@ end
 local used, all = tonumber(spent[1] or 0), tonumber(spent[2])
 if used < 1 then return 0 end
 redis.call('HSET', KEYS[1], account, string.format('%.0f', used - 1), ARGV[2], string.format('%.0f', math.max(0, all - 1)))
+local of_base = ARGV[4] ~= '' and tonumber(redis.call('HGET', KEYS[1], ARGV[4]) or 0) or 0
+if of_base > 0 then redis.call('HSET', KEYS[1], ARGV[4], string.format('%.0f', of_base - 1)) end
 return used - 1

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -43,6 +44,7 @@ func client(t *testing.T, url string) *redis.Client {
 // naiveLog is a reference implementation independent of the script: it stores every admission and sums over all of them.
 type naiveLog struct {
 	capacity   int
+	baseCap    int
 	admissions []*admission
 	latest     map[int64]time.Time // by day: the time of its latest admission
 	day        int64               // the latest day in use
@@ -52,6 +54,7 @@ type naiveLog struct {
 type admission struct {
 	account   string
 	at        time.Time
+	base      bool
 	refunded  bool
 	forgotten bool // see forget and admit
 }
@@ -89,20 +92,20 @@ func (n *naiveLog) forget(account string, clock time.Time) {
 }
 
 // admit adds an admission and forgets those that have left the window, which stay out if the clock steps back.
-func (n *naiveLog) admit(account string, now time.Time, day int64) *admission {
+func (n *naiveLog) admit(account string, base bool, now time.Time, day int64) *admission {
 	for _, c := range n.admissions {
 		if c.account == account && now.Sub(c.at) >= Span {
 			c.forgotten = true
 		}
 	}
-	a := &admission{account: account, at: now}
+	a := &admission{account: account, base: base, at: now}
 	n.admissions = append(n.admissions, a)
 	n.latest[day] = now
 	return a
 }
 
 type figures struct {
-	service, today, recent int
+	service, base, today, recent int
 }
 
 func (n *naiveLog) figures(account string, now time.Time) (f figures) {
@@ -110,6 +113,9 @@ func (n *naiveLog) figures(account string, now time.Time) (f figures) {
 		sameDay := c.at.Format(time.DateOnly) == now.Format(time.DateOnly)
 		if sameDay && !c.refunded {
 			f.service++
+			if c.base {
+				f.base++
+			}
 			if c.account == account {
 				f.today++
 			}
@@ -121,9 +127,12 @@ func (n *naiveLog) figures(account string, now time.Time) (f figures) {
 	return f
 }
 
-func (n *naiveLog) admits(account string, limits api.Limits, clock time.Time) bool {
+func (n *naiveLog) admits(p *api.Principal, clock time.Time) bool {
 	now, _ := n.now(clock)
-	f := n.figures(account, now)
+	f, limits := n.figures(p.Account, now), p.Limits
+	if p.Tier == api.BaseTier && f.base >= n.baseCap {
+		return false
+	}
 	return f.service < n.capacity && f.today < limits.PerDay && f.recent < limits.PerMinute
 }
 
@@ -143,10 +152,11 @@ func compare(t *rapid.T, client *redis.Client) {
 	require.NoError(t, client.FlushAll(ctx).Err())
 	clock := time.Date(2026, 11, 20, 23, 57, rapid.IntRange(0, 59).Draw(t, "second"), rapid.IntRange(0, 999_999).Draw(t, "µs")*1000, time.UTC)
 	log := &naiveLog{latest: map[int64]time.Time{}, capacity: rapid.IntRange(1, 25).Draw(t, "capacity")}
+	log.baseCap = rapid.IntRange(1, log.capacity).Draw(t, "capacity of the base tier")
 	usage := map[string]Usage{}
 	read := func() time.Time { return clock } // one clock, so that no step is corrected; TestClockSteps covers that
 	limiter := New(Config{
-		Redis: client, Tracer: noop.Tracer{}, Log: slog.New(slog.DiscardHandler), Capacity: log.capacity, Restore: emptyLedger(client), Now: read, RedisNow: read,
+		Redis: client, Tracer: noop.Tracer{}, Log: slog.New(slog.DiscardHandler), Capacity: log.capacity, BaseCap: log.baseCap, Restore: emptyLedger(client), Now: read, RedisNow: read,
 	})
 	log.day = limiter.day.Load()
 	accounts := []string{"acc_a", "acc_b", "acc_c"}
@@ -180,6 +190,7 @@ func compare(t *rapid.T, client *redis.Client) {
 		for i := range batch {
 			limits := api.Limits{PerMinute: rapid.IntRange(1, 6).Draw(t, "minute"), PerDay: rapid.IntRange(1, 12).Draw(t, "day")}
 			batch[i] = &call{principal: &api.Principal{Account: rapid.SampledFrom(accounts).Draw(t, "account"), Epoch: 7, Limits: limits}}
+			batch[i].principal.Tier = rapid.SampledFrom([]api.Tier{api.BaseTier, api.Developer}).Draw(t, "tier")
 		}
 		// Calls with the wrong day or without counters are retried one by one.
 		var retries []*call
@@ -188,25 +199,27 @@ func compare(t *rapid.T, client *redis.Client) {
 			account, limits := c.principal.Account, c.principal.Limits
 			log.forget(account, clock)
 			now, day := log.now(clock)
-			want, before := log.admits(account, limits, clock), log.figures(account, now)
+			want, before := log.admits(c.principal, clock), log.figures(account, now)
 			require.Equal(t, want, d.Verdict == Admitted, "verdict at %s with %+v of %+v", clock, before, limits)
 			require.Equal(t, before.service >= log.capacity, d.ServiceFull)
+			base := c.principal.Tier == api.BaseTier
+			require.Equal(t, base && before.base >= log.baseCap, d.BaseFull)
 			require.Equal(t, before.today >= limits.PerDay, d.DayFull)
 			require.Equal(t, before.recent >= limits.PerMinute, d.MinuteFull)
 
 			u := usage[account] // the figures shared by all accounts come from the log
-			u.Today, u.Service, u.Latest, log.day = before.today, before.service, now, day
-			byRule, after := Decide(u, limits, log.capacity, clock)
+			u.Today, u.Service, u.Base, u.Latest, log.day = before.today, before.service, before.base, now, day
+			byRule, after := Decide(u, *c.principal, log.capacity, log.baseCap, clock)
 			usage[account] = after
 			require.Equal(t, byRule.Clock.UnixMicro(), d.Clock.UnixMicro())
 			byRule.Clock = d.Clock
 			require.Equal(t, byRule, d, "script differs from Decide")
 			if want {
-				a := log.admit(account, now, day)
+				a := log.admit(account, base, now, day)
 				refundable = append(refundable, charge{a, d})
 				admitted[account] = true
 			} else {
-				checkRetryAfter(t, log, account, limits, clock, d)
+				checkRetryAfter(t, log, c.principal, clock, d)
 			}
 		}
 		limiter.send(ctx, batch)
@@ -214,7 +227,7 @@ func compare(t *rapid.T, client *redis.Client) {
 			require.NoError(t, c.err)
 			switch Verdict(c.reply[0].(string)) {
 			case Admitted, Rejected:
-				check(c, limiter.decode(c.reply, c.principal.Limits, c.day))
+				check(c, limiter.decode(c.reply, c.principal, c.day))
 			default:
 				retries = append(retries, c)
 			}
@@ -236,13 +249,13 @@ func compare(t *rapid.T, client *redis.Client) {
 
 // checkRetryAfter checks that the wait of a rejected call is exact to the microsecond. It may be too short if a clock that ran ahead
 // charged calls to the next day.
-func checkRetryAfter(t *rapid.T, log *naiveLog, account string, limits api.Limits, clock time.Time, d Decision) {
+func checkRetryAfter(t *rapid.T, log *naiveLog, p *api.Principal, clock time.Time, d Decision) {
 	wait := d.RetryAfter()
 	require.Positive(t, wait)
-	if limits.PerDay > 0 && log.capacity > 0 && !log.future.After(clock) {
-		require.True(t, log.admits(account, limits, clock.Add(wait)), "rejected at %s, and again after Retry-After %s", clock, wait)
+	if !log.future.After(clock) {
+		require.True(t, log.admits(p, clock.Add(wait)), "rejected at %s, and again after Retry-After %s", clock, wait)
 	}
-	require.False(t, log.admits(account, limits, clock.Add(wait-time.Microsecond)), "Retry-After too long: %s at %s", wait, clock)
+	require.False(t, log.admits(p, clock.Add(wait-time.Microsecond)), "Retry-After too long: %s at %s", wait, clock)
 }
 
 // checkCounters compares every counter in Redis with the log.
@@ -259,6 +272,9 @@ func checkCounters(t *rapid.T, c *redis.Client, log *naiveLog, now time.Time) {
 	require.Equal(t, strconv.Itoa(total), got[counter.ServiceField])
 	delete(got, counter.ServiceField)
 	delete(got, counter.LatestField)
+	base, _ := strconv.Atoi(cmp.Or(got[counter.BaseField], "0"))
+	require.Equal(t, log.figures("", now).base, base)
+	delete(got, counter.BaseField)
 	for account, calls := range got {
 		if calls == "0" {
 			delete(got, account) // left by a refund

@@ -13,12 +13,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apidoc"
+	"opportunity.internal/pkg/jsonlines"
 )
 
 // MaxMessage is the maximum size of a message of a client in bytes.
@@ -59,7 +61,6 @@ func New(publicURL string, log *slog.Logger) (*Server, error) {
 			return nil, fmt.Errorf("tool %s: %w", t.name, err)
 		}
 	}
-	server.AddReceivingMiddleware(sameMethod)
 	s.handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, DisableLocalhostProtection: true, // a proxy in front may well be local; the gateway checks Origin
 		PropagateRequestCancellation: true,
@@ -69,53 +70,55 @@ func New(publicURL string, log *slog.Logger) (*Server, error) {
 
 // Message is a message of a client.
 type Message struct {
-	Calls bool // it calls a tool
+	Calls bool            // it calls a tool
+	ID    json.RawMessage // as the client wrote it; nil for a notification
 
-	body []byte
+	method string
+	body   []byte
 }
 
-// Parse reads a message. It returns an error if body is a batch, which would make many calls in one request, or no JSON object.
-func Parse(body []byte) (Message, error) {
-	var m struct {
-		Method string `json:"method"`
+// wholeNumber matches the ids besides texts that the library returns unchanged, as far as a float64 has them.
+var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]{0,14})$`)
+
+// Parse reads a message. It returns an error if body is a batch, which would make many calls in one request, no JSON object, or has an id
+// that a response could not repeat.
+func Parse(body []byte) (m Message, err error) {
+	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) {
+		return m, errors.New("batches are not supported: send each message in a request of its own")
 	}
-	switch trimmed := bytes.TrimLeft(body, " \t\r\n"); {
-	case bytes.HasPrefix(trimmed, []byte("[")):
-		return Message{}, errors.New("batches are not supported: send each message in a request of its own")
-	case json.Unmarshal(body, &m) != nil || !bytes.HasPrefix(trimmed, []byte("{")):
-		return Message{}, errors.New("the request body must be one JSON-RPC message: a JSON object")
+	var members map[string]json.RawMessage
+	if json.Unmarshal(body, &members) != nil || members == nil {
+		return m, errors.New("the request body must be one JSON-RPC message: a JSON object")
 	}
-	return Message{m.Method == callMethod, body}, nil
+	if err := jsonlines.Check(body); err != nil {
+		return m, fmt.Errorf("the request body is invalid: %w", err)
+	}
+	if method, given := members["method"]; given && json.Unmarshal(method, &m.method) != nil {
+		return m, errors.New("the request body must be one JSON-RPC message: method must be a string")
+	}
+	m.Calls, m.ID, m.body = m.method == callMethod, members["id"], body
+	if m.ID != nil && m.ID[0] != '"' && !wholeNumber.Match(m.ID) {
+		return m, fmt.Errorf("the id is %.40s: it must be a string, or an integer of at most 15 digits", m.ID)
+	}
+	return m, nil
+}
+
+// Unknown reports whether text, the library's reason for rejecting the message, is that it does not know the method.
+func (m Message) Unknown(text string) bool {
+	return strings.HasSuffix(text, fmt.Sprintf("%q unsupported", m.method))
 }
 
 const callMethod = "tools/call"
 
-// exchange is a message and how to make its call.
-type exchange struct {
-	Message
-
-	call Call
-}
-
-type exchangeKey struct{}
+type callKey struct{}
 
 // Serve answers a message that r has brought. It returns when no goroutine uses r and call any longer.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, m Message, call Call) {
-	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, exchange{m, call}))
+	r = r.WithContext(context.WithValue(r.Context(), callKey{}, call))
 	r.Header = r.Header.Clone()
 	r.Header.Set("Accept", "application/json, text/event-stream") // the protocol requires both; many clients send less
 	r.Body = io.NopCloser(bytes.NewReader(m.body))
 	s.handler.ServeHTTP(w, r)
-}
-
-// sameMethod rejects a message in which Parse and the library have found different methods: its "method" is repeated.
-func sameMethod(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
-		if x, ok := ctx.Value(exchangeKey{}).(exchange); !ok || x.Calls != (method == callMethod) {
-			return nil, errors.New("the message has several methods")
-		}
-		return next(ctx, method, r)
-	}
 }
 
 // add registers a tool whose parameters are those of its operation.
@@ -135,8 +138,8 @@ func (s *Server) add(server *mcp.Server, t tool, description *apidoc.Description
 				result, err = nil, fmt.Errorf("panic in %s", t.name)
 			}
 		}()
-		x, _ := ctx.Value(exchangeKey{}).(exchange)
-		return s.run(ctx, t, o, r.Params.Arguments, x.call), nil
+		call, _ := ctx.Value(callKey{}).(Call)
+		return s.run(ctx, t, o, r.Params.Arguments, call), nil
 	})
 	return nil
 }

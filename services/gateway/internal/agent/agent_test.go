@@ -270,7 +270,10 @@ func TestPanicOfACallEndsOnlyTheCall(t *testing.T) {
 func TestMessagesAreParsed(t *testing.T) {
 	for body, want := range map[string]string{
 		``: "one JSON-RPC message", `[]`: "batches", " \n[{}]": "batches", `"tools/call"`: "one JSON-RPC message", `{`: "one JSON-RPC message",
-		`{"method":3}`: "one JSON-RPC message", `null`: "one JSON-RPC message",
+		`{"method":3}`: "one JSON-RPC message", `null`: "one JSON-RPC message", `{"method":"a","method":"b"}`: "method: is given twice",
+		`{"method":"a","params":{"q":"\ud83d"}}`: "params.q: must not contain", `{"id":1.5}`: "the id is 1.5: it must be a string, or an integer",
+		`{"id":9007199254740993}`: "must be a string, or an integer of at most 15 digits", `{"id":null}`: "the id is null", `{"id":1e3}`: "the id is 1e3",
+		`{"id":-0}`: "the id is -0", `{"id":[]}`: "the id is []", `{"id":true}`: "the id is true",
 	} {
 		_, err := Parse([]byte(body))
 		require.ErrorContains(t, err, want, body)
@@ -281,20 +284,6 @@ func TestMessagesAreParsed(t *testing.T) {
 	m, err = Parse([]byte(`{"method":"tools/list"}`))
 	require.NoError(t, err)
 	require.False(t, m.Calls)
-}
-
-// encoding/json takes the last of both, the library that in lower case.
-func TestMessageWithTwoMethods(t *testing.T) {
-	s, err := New(publicURL, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
-	m, err := Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","Method":"tools/list","params":{"name":"search_opportunities"}}`))
-	require.NoError(t, err)
-	require.False(t, m.Calls)
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", nil)
-	r.Header.Set("Content-Type", "application/json")
-	w := httptest.NewRecorder()
-	s.Serve(w, r, m, nil)
-	require.Contains(t, w.Body.String(), "several methods")
 }
 
 func FuzzArguments(f *testing.F) {

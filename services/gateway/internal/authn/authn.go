@@ -175,7 +175,7 @@ type Authority struct {
 // New returns an authenticator. peppers are the secrets of the key digests, newest first. Unknown keys are rejected from memory only
 // while Run is running.
 func New(peppers [][]byte, authority Authority, now func() time.Time, log *slog.Logger) *Authenticator {
-	clock, cacheStats := clock{now}, stats.NewCounter()
+	clock, cacheStats := clock{now, now()}, stats.NewCounter()
 	return &Authenticator{
 		peppers: peppers, resolve: authority.Resolve, now: now, cacheStats: cacheStats, lookups: newLookups(), rejected: newRejected(),
 		keys: newKeySet(authority.KeyDigests), refreshes: newRefreshes(log),
@@ -359,8 +359,11 @@ func Network(addr netip.Addr) netip.Addr {
 	return addr
 }
 
-// clock adapts the authenticator's clock to the cache.
-type clock struct{ now func() time.Time }
+// clock adapts the authenticator's clock to the cache. A step of the wall clock changes no age.
+type clock struct {
+	now     func() time.Time
+	started time.Time
+}
 
-func (c clock) NowNano() int64                        { return c.now().UnixNano() }
+func (c clock) NowNano() int64                        { return c.started.UnixNano() + int64(c.now().Sub(c.started)) }
 func (c clock) Tick(d time.Duration) <-chan time.Time { return time.Tick(d) }

@@ -17,6 +17,7 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/service/servicetest"
 )
 
 // account is a fake authquota that has one key and no list of keys.
@@ -162,4 +163,21 @@ func TestNewTermOutdatesPrincipals(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, keys.InTerm(explorer), "the principal of a call of the explorer was not looked up before")
 	})
+}
+
+func TestStepOfTheWallClockDoesNotAgeResolvedKeys(t *testing.T) {
+	a := &account{principal: api.Principal{Account: "acc_a", ExpiresAt: time.Now().Add(24 * time.Hour)}}
+	step := time.Duration(0)
+	noList := func(context.Context, api.KeyPosition) (api.KeyDigests, error) {
+		return api.KeyDigests{}, errors.New("unavailable")
+	}
+	keys := New([][]byte{pepper}, Authority{a.resolve, noList}, func() time.Time { return servicetest.Stepped(time.Now(), step) }, slog.New(slog.DiscardHandler))
+	t.Cleanup(keys.Close)
+	key := KeyOf(apikey.Generate(apikey.Live))
+	for _, step = range []time.Duration{0, time.Hour, -time.Hour} {
+		_, err := keys.Resolve(t.Context(), key, netip.MustParseAddr(somewhere))
+		require.NoError(t, err)
+		a.set(func() { a.err = &peer.StatusError{Status: http.StatusServiceUnavailable} })
+	}
+	require.Zero(t, a.lookups)
 }

@@ -268,7 +268,7 @@ func newDocument(kind string, content []byte, cache string) document {
 // Has reports whether a document exists at path.
 func (s *Site) Has(path string) bool {
 	_, ok := (*s.documents.Load())[path]
-	return ok || path == searchPath
+	return ok || path == SearchPath
 }
 
 // policy allows only the static files, and the form of the search. Browsers' audits fetch robots.txt as the page, which needs connect-src.
@@ -284,7 +284,7 @@ func Protect(h http.Header) {
 // Serve serves GET and HEAD of an existing document. It returns an error (503) if the document states limits and the figures are
 // unknown.
 func (s *Site) Serve(w http.ResponseWriter, r *http.Request) error {
-	if r.URL.Path == searchPath {
+	if r.URL.Path == SearchPath {
 		return s.serveSearch(w, r)
 	}
 	d := (*s.documents.Load())[r.URL.Path]

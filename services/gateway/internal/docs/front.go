@@ -28,7 +28,8 @@ type FrontPage struct {
 	Now   func() time.Time
 	Fetch func(context.Context) (api.CatalogOverview, error)
 
-	last *api.CatalogOverview // latest copy; nil if there is none that may be shown
+	last    *api.CatalogOverview // latest copy; nil if there is none that may be shown
+	fetched time.Time            // when last was
 }
 
 // Refresh fetches the overview of the catalog. While the catalog is unavailable the page shows the last copy with its time, up to
@@ -37,8 +38,8 @@ func (f *FrontPage) Refresh(ctx context.Context) error {
 	overview, err := f.Fetch(ctx)
 	switch {
 	case err == nil:
-		f.last = &overview
-	case f.last == nil || f.Now().Sub(f.last.GeneratedAt) < maxCatalogAge:
+		f.last, f.fetched = &overview, f.Now()
+	case f.last == nil || f.Now().Sub(f.fetched) < maxCatalogAge:
 		return err
 	default:
 		f.last = nil

@@ -62,7 +62,7 @@ func TestFrontPageShowsARecordWithItsEvidence(t *testing.T) {
 	showCatalog(t, site, overview(t))
 	page := plainly(t, site, "/")
 	for _, shown := range []string{
-		`Maple &lt;Scribe&gt; <span class="badge good">verified</span>`,
+		`<bdi>Maple &lt;Scribe&gt;</bdi> <span class="badge good">verified</span>`,
 		"Facts checked on 20 November 2026, 09:30 UTC, fresh until 4 December 2026, 09:30 UTC. Status at 22 November 2026, 12:00 UTC.",
 		"<dt>Residents of CA</dt>\n<dd>eligible, in CA-ON, except CA-QC <a href=\"https://maplescribe.example/where\"",
 		"<dt>Remote</dt>\n<dd>yes</dd>", "<dt>Degree required</dt>\n<dd><span class=\"muted\">unknown</span></dd>",
@@ -82,7 +82,7 @@ func TestFrontPageShowsARecordWithItsEvidence(t *testing.T) {
 
 // While the catalog is unavailable, the front page shows the last copy for five minutes, and then no records.
 func TestFrontPageWithoutTheCatalog(t *testing.T) {
-	site, now, down := newSite(t), instant("2026-11-22T12:00:00Z"), error(nil)
+	site, now, down := newSite(t), instant("2026-11-22T18:00:00Z"), error(nil) // not the clock of the catalog, whose age does not count
 	front := docs.FrontPage{Site: site, Now: func() time.Time { return now }, Fetch: func(context.Context) (api.CatalogOverview, error) {
 		return overview(t), down
 	}}

@@ -45,7 +45,6 @@ func (s *Site) RecordPage(rec Record) ([]byte, error) {
 	if rec.Newest != nil {
 		data["EventAt"] = instant(rec.Newest.CheckedAt)
 		data["EventURL"] = url + "/event"
-		data["Proof"] = "/.well-known/opportunity-history/log/proof/" + rec.Newest.ID
 	}
 	var body strings.Builder
 	if err := s.layout.ExecuteTemplate(&body, "record.html", data); err != nil {

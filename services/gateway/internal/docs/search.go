@@ -13,7 +13,7 @@ import (
 
 // The search over all pages. A query is answered from the sections of the pages in memory, without an index: they are 300 KB.
 const (
-	searchPath  = "/docs/search"
+	SearchPath  = "/docs/search" // costs more than a document from memory
 	searchTitle = "Search the documentation"
 
 	maxQuery   = 100 // characters
@@ -26,8 +26,11 @@ const (
 type section struct {
 	Path, Page, Title string // Path has the anchor
 
-	text  string
-	lower string // title and text, for comparison
+	text string
+
+	// In lower case, for comparison.
+	lower                            string // title and text
+	lowerPage, lowerTitle, lowerText string
 }
 
 // sectionsOf returns the sections of a Markdown page. Blocks before the first heading with an anchor belong to the page itself.
@@ -45,7 +48,9 @@ func sectionsOf(p page, document ast.Node, source []byte) []section {
 	}
 	for i := range all {
 		all[i].text = strings.Join(strings.Fields(all[i].text), " ")
-		all[i].lower = strings.ToLower(all[i].Title + " " + all[i].text)
+		s := &all[i]
+		s.lowerPage, s.lowerTitle, s.lowerText = strings.ToLower(s.Page), strings.ToLower(s.Title), strings.ToLower(s.text)
+		s.lower = s.lowerTitle + " " + s.lowerText
 	}
 	return all
 }
@@ -78,11 +83,15 @@ func search(sections []section, query string) (all []result) {
 	}
 	for _, s := range sections {
 		if rank := s.rank(words); rank > 0 {
-			all = append(all, result{s, s.excerpt(words), rank})
+			all = append(all, result{section: s, rank: rank})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b result) int { return cmp.Compare(b.rank, a.rank) })
-	return all[:min(len(all), maxResults)]
+	all = all[:min(len(all), maxResults)]
+	for i := range all {
+		all[i].Excerpt = all[i].excerpt(words)
+	}
+	return all
 }
 
 // rank is 0 if a word is missing. A word in the title of the section counts most, then one in that of the page.
@@ -93,10 +102,10 @@ func (s section) rank(words []string) (rank int) {
 			return 0
 		}
 		rank += min(n, 5)
-		if strings.Contains(strings.ToLower(s.Title), w) {
+		if strings.Contains(s.lowerTitle, w) {
 			rank += 20
 		}
-		if strings.Contains(strings.ToLower(s.Page), w) {
+		if strings.Contains(s.lowerPage, w) {
 			rank += 8
 		}
 	}
@@ -105,7 +114,7 @@ func (s section) rank(words []string) (rank int) {
 
 // excerpt returns the text around the first word that the text has, with this word marked.
 func (s section) excerpt(words []string) template.HTML {
-	lower, at, word := strings.ToLower(s.text), -1, ""
+	lower, at, word := s.lowerText, -1, ""
 	for _, w := range words {
 		if i := strings.Index(lower, w); i >= 0 && (at < 0 || i < at) {
 			at, word = i, w
@@ -154,7 +163,7 @@ func (s *Site) searchPage(query string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.layoutPage(page{Path: searchPath, Title: searchTitle, Query: query, Body: body})
+	return s.layoutPage(page{Path: SearchPath, Title: searchTitle, Query: query, Body: body})
 }
 
 // serveSearch serves the search of a request.

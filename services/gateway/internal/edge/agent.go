@@ -4,51 +4,27 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"hash/maphash"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
-
-	"golang.org/x/time/rate"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway/internal/agent"
+	"opportunity.internal/services/gateway/internal/authn"
 )
 
 const opMCP operation = "/mcp" // messages of agents, which make API calls
 
-// Limits for the messages of one network that call no tool, such as those with which a client begins.
-const (
-	agentRate  = 5 // a second
-	agentBurst = 60
-)
-
-// agentLimits are the limits of all networks. Networks with the same hash share one.
-type agentLimits struct {
-	seed maphash.Seed
-	by   [1024]*rate.Limiter
-}
-
-func newAgentLimits() *agentLimits {
-	l := &agentLimits{seed: maphash.MakeSeed()}
-	for i := range l.by {
-		l.by[i] = rate.NewLimiter(agentRate, agentBurst)
-	}
-	return l
-}
-
-func (l *agentLimits) of(addr netip.Addr) *rate.Limiter {
-	return l.by[maphash.Comparable(l.seed, networkOf(addr))%uint64(len(l.by))]
-}
-
 // agent serves a message of an agent. A message that calls a tool makes one API call, which is authenticated, admitted, charged and recorded
 // like a request for it; other messages are free. Errors of the endpoint itself have the form of its protocol, JSON-RPC.
 func (e *Edge) agent(w http.ResponseWriter, r *http.Request, _ target, _ *observation) (int, error) {
-	reject := func(status int, text string) (int, error) { return writeRPCError(w, status, text), nil }
+	var message agent.Message
+	reject := func(status int, text string) (int, error) {
+		return writeRPCError(w, status, message.ID, invalidRequest, text), nil
+	}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		return reject(http.StatusMethodNotAllowed, "this endpoint allows only POST; see "+e.Errors.BaseURL+"/docs/agents")
@@ -64,22 +40,38 @@ func (e *Edge) agent(w http.ResponseWriter, r *http.Request, _ target, _ *observ
 		return 0, err
 	}
 	defer release()
-	message, err := agent.Parse(body)
+	units := 1 + len(body)/agentUnit
+	settle, err := e.admitMessage(r, units)
+	if err != nil {
+		w.Header().Set("Retry-After", "1")
+		return reject(http.StatusTooManyRequests, problem.Of(err).Message)
+	}
+	charged := false
+	defer func() { settle(charged) }()
+	parsed, err := agent.Parse(body)
 	if err != nil {
 		return reject(http.StatusBadRequest, err.Error())
 	}
-	if !message.Calls && !e.agents.of(e.client(r)).AllowN(e.Now(), 1) {
-		w.Header().Set("Retry-After", "1")
-		return reject(http.StatusTooManyRequests, "too many messages that call no tool; retry after a second")
-	}
+	message = parsed
 	ctx, cancel := context.WithTimeout(r.Context(), api.GatewayTimeout)
 	defer cancel()
 	r = r.WithContext(ctx)
 	buffer := &responseBuffer{header: http.Header{}, max: maxRecord}
-	e.Agent.Serve(buffer, r, message, func(target *url.URL) agent.Response { return e.agentCall(w, r, target) })
+	e.Agent.Serve(buffer, r, message, func(target *url.URL) agent.Response {
+		response := e.agentCall(w, r, target)
+		charged = isCharged(response.Status)
+		return response
+	})
 	telemetry.SetRoute(ctx, string(opMCP)) // the call has set its own
 	if !strings.HasPrefix(buffer.header.Get("Content-Type"), "application/json") && buffer.status >= http.StatusBadRequest {
-		return reject(buffer.status, strings.TrimSpace(string(buffer.body)))
+		text := strings.TrimSpace(string(buffer.body))
+		switch {
+		case !message.Unknown(text):
+			return reject(buffer.status, text)
+		case message.ID == nil: // a notification has no response
+			return writeRPC(w, http.StatusAccepted, nil), nil
+		}
+		return writeRPCError(w, http.StatusOK, message.ID, methodNotFound, "this server does not have this method"), nil
 	}
 	for _, name := range []string{"Content-Type", "Mcp-Protocol-Version"} {
 		if v := buffer.header[name]; v != nil {
@@ -87,6 +79,28 @@ func (e *Edge) agent(w http.ResponseWriter, r *http.Request, _ target, _ *observ
 		}
 	}
 	return writeRPC(w, max(buffer.status, http.StatusOK), buffer.body), nil
+}
+
+// agentUnit is the size of a message that takes a unit of work to parse, in bytes.
+const agentUnit = 16 << 10
+
+// admitMessage limits the work for a message before it is parsed. The caller must call settle when the message is served. With a valid
+// key, the message counts unless it makes a charged call; that one counts against the limits of the account. Otherwise it is anonymous.
+func (e *Edge) admitMessage(r *http.Request, units int) (settle func(charged bool), err error) {
+	if key, err := authn.Read(r.Header["Authorization"], e.OlderKeys); err == nil {
+		if p, err := e.Keys.Resolve(r.Context(), key, e.client(r)); err == nil {
+			limiter := e.anonymous.ofAccount(p.Account)
+			if limiter.TokensAt(e.Now()) < float64(units) {
+				return nil, tooMany("Too many messages that make no call.")
+			}
+			return func(charged bool) {
+				if !charged {
+					limiter.AllowN(e.Now(), units)
+				}
+			}, nil
+		}
+	}
+	return func(bool) {}, e.anonymous.admit(e.client(r), units, e.Now())
 }
 
 // origin returns the origin of the API's own pages.
@@ -114,22 +128,26 @@ func (e *Edge) agentCall(w http.ResponseWriter, r *http.Request, address *url.UR
 	return agent.Response{Status: buffer.status, Header: buffer.header, Body: buffer.body}
 }
 
-// writeRPCError writes an error of the protocol, without the id of a message, and returns the status.
-func writeRPCError(w http.ResponseWriter, status int, text string) int {
+// writeRPCError writes an error of the protocol for the message with an id, which is null if it is not known, and returns the status.
+func writeRPCError(w http.ResponseWriter, status int, id json.RawMessage, code int, text string) int {
 	type failure struct {
 		Code    int    `json:"code"`
 		Message string `json:"message"`
 	}
-	body, _ := json.Marshal(struct { // cannot fail: texts and numbers only
-		Version string  `json:"jsonrpc"`
-		ID      *string `json:"id"`
-		Error   failure `json:"error"`
-	}{"2.0", nil, failure{invalidRequest, text}})
+	body, _ := json.Marshal(struct { // cannot fail: the id is valid JSON
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Error   failure         `json:"error"`
+	}{"2.0", id, failure{code, text}})
 	w.Header().Set("Content-Type", "application/json")
 	return writeRPC(w, status, body)
 }
 
-const invalidRequest = -32600 // JSON-RPC 2.0, section 5.1
+// Codes of JSON-RPC 2.0, section 5.1.
+const (
+	invalidRequest = -32600
+	methodNotFound = -32601
+)
 
 func writeRPC(w http.ResponseWriter, status int, body []byte) int {
 	h := w.Header()

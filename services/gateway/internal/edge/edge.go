@@ -47,7 +47,8 @@ type Edge struct {
 	meters meters
 	forms  *bodies
 	events *bodies // of webhooks
-	agents *agentLimits
+
+	anonymous *anonymous
 
 	compress func(http.Handler) http.HandlerFunc
 }
@@ -57,7 +58,7 @@ type Edge struct {
 // those in Edge.steps.
 func (e Edge) Handler() (http.Handler, error) {
 	e.meters, e.forms, e.events = newMeters(e.Telemetry.Registry), newBodies(maxForms), newBodies(maxEvents)
-	e.agents = newAgentLimits()
+	e.anonymous = newAnonymous()
 	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1 << 10))
 	if err != nil {
 		return nil, err
@@ -69,13 +70,11 @@ func (e Edge) Handler() (http.Handler, error) {
 	}
 	e.route(engine, opHistory, callOf, e.compressed, e.reading(e.call(e.History)))
 	e.route(engine, opChanges, callOf, e.compressed, e.reading(e.call(e.Catalog)))
-	for _, o := range []operation{opCheckpoints, opCheckpoint} {
-		e.route(engine, o, plainOf, e.compressed, e.reading(e.document))
-	}
-	e.route(engine, opRecordPage, recordOf, e.compressed, e.reading(e.recordPage))
-	e.route(engine, opRecordEvent, recordOf, e.compressed, e.reading(e.recordEvent))
+	e.route(engine, opLogInfo, plainOf, e.compressed, e.reading(e.limited(e.document)))
+	e.route(engine, opRecordPage, recordOf, e.compressed, e.reading(e.limited(e.recordPage)))
+	e.route(engine, opRecordEvent, recordOf, e.compressed, e.reading(e.limited(e.recordEvent)))
 	e.route(engine, opMCP, plainOf, as, e.agent)
-	engine.Any(string(opLog)+"/*path", e.step(opLog, plainOf, as, e.reading(e.document))) // hashes do not compress
+	engine.Any(string(opLog)+"/*path", e.step(opLog, plainOf, as, e.reading(e.limited(e.document)))) // hashes do not compress
 	e.pages(engine, opAccount, e.accountPage)
 	if e.Billing != nil {
 		e.pages(engine, opSandbox, e.page(e.Billing))
@@ -246,9 +245,13 @@ func (e *Edge) other(w http.ResponseWriter, r *http.Request, to target, end *obs
 	}
 	end.route = opDocs
 	telemetry.SetRoute(r.Context(), string(end.route))
-	return e.reading(func(w http.ResponseWriter, r *http.Request, _ target, _ *observation) (int, error) {
+	serve := func(w http.ResponseWriter, r *http.Request, _ target, _ *observation) (int, error) {
 		return http.StatusOK, e.Pages.Serve(w, r)
-	})(w, r, to, end)
+	}
+	if r.URL.Path == docs.SearchPath {
+		serve = e.limited(serve)
+	}
+	return e.reading(serve)(w, r, to, end)
 }
 
 func notFound(http.ResponseWriter, *http.Request, target, *observation) (int, error) {

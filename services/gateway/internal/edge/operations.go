@@ -23,18 +23,17 @@ const (
 
 // Routes without a key. They are never charged.
 const (
-	opDocs        operation = "/docs"    // all documents of the gateway, at any path
-	opAccount     operation = "/account" // and all paths below: account pages, with any method
-	opCheckpoints operation = "/.well-known/opportunity-history"
-	opCheckpoint  operation = "/.well-known/opportunity-history/{name}" // a checkpoint, or its heads
-	opLog         operation = "/.well-known/opportunity-history/log"    // and all paths below: the log's checkpoint, tiles and proofs
-	opWebhook     operation = "/billing/stripe/webhook"                 // webhook events of the payment processor
-	opSandbox     operation = "/billing/sandbox"                        // and all paths below: pages of the payment sandbox
+	opDocs    operation = "/docs"                                // all documents of the gateway, at any path
+	opAccount operation = "/account"                             // and all paths below: account pages, with any method
+	opLogInfo operation = "/.well-known/opportunity-history"     // the document about the log
+	opLog     operation = "/.well-known/opportunity-history/log" // and all paths below: the log's checkpoint, tiles and proofs
+	opWebhook operation = "/billing/stripe/webhook"              // webhook events of the payment processor
+	opSandbox operation = "/billing/sandbox"                     // and all paths below: pages of the payment sandbox
 )
 
 var (
 	calls      = []operation{opList, opAlias, opDetail, opHistory, opChanges}
-	operations = append(calls[:len(calls):len(calls)], opDocs, opAccount, opCheckpoints, opCheckpoint, opLog, opRecordPage, opRecordEvent, opWebhook, opSandbox, opMCP)
+	operations = append(calls[:len(calls):len(calls)], opDocs, opAccount, opLogInfo, opLog, opRecordPage, opRecordEvent, opWebhook, opSandbox, opMCP)
 )
 
 // pattern returns the path of the operation in the syntax of gin.

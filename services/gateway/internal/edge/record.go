@@ -17,10 +17,11 @@ import (
 
 const (
 	opRecordPage  operation = "/records/{id}"       // the permalink of a record
-	opRecordEvent operation = "/records/{id}/event" // the newest event of a record in the free set, with its proof
+	opRecordEvent operation = "/records/{id}/event" // the newest event of a record in the free set, in its proof
 )
 
-// Callers as whom the gateway reads a record for its permalink: one sees all public records, the other those of the free set.
+// Callers as whom the gateway reads a record for its permalink: one sees all public records, the
+// other those of the free set.
 var (
 	wholeCaller = callerText(api.Caller{Tier: wholeTier(), PageSize: 1, History: true})
 	freeCaller  = callerText(api.Caller{Tier: api.BaseTier, PageSize: 1})
@@ -60,28 +61,26 @@ func (e *Edge) recordPage(w http.ResponseWriter, r *http.Request, to target, _ *
 	return writeBriefly(w, "text/html; charset=utf-8", page)
 }
 
-// recordEvent serves the newest event of a record in the free set with its proof.
+// recordEvent serves the proof of the newest event of a record in the free set, which has the
+// event.
 func (e *Edge) recordEvent(w http.ResponseWriter, r *http.Request, to target, _ *observation) (int, error) {
 	rec, err := e.publicRecord(r, to.path)
 	if err != nil {
 		return 0, err
 	}
 	if !rec.Free || rec.Newest == nil {
-		return 0, problem.New(problem.NotFound, "Only events of records in the free set are public. The proof of an event is at "+
-			"/.well-known/opportunity-history/log/proof/ and its id; the event itself needs a key.")
+		return 0, problem.New(problem.NotFound, "Only records in the free set have a public event. The history of others needs a key. "+
+			"It has the ids of the events, and each has its proof at /.well-known/opportunity-history/log/proof/ and its id.")
 	}
 	proof, err := e.read(r, e.History, "/.well-known/opportunity-history/log/proof/"+rec.Newest.ID, "", "")
 	if err != nil {
 		return 0, err
 	}
-	body, err := api.Encode(api.ProvedEvent{Event: *rec.Newest, Proof: string(proof)})
-	if err != nil {
-		return 0, err
-	}
-	return writeBriefly(w, "application/json", body)
+	return writeBriefly(w, "text/plain; charset=utf-8", proof)
 }
 
-// writeBriefly writes a body that caches may keep for a few seconds: a withdrawn record disappears at once.
+// writeBriefly writes a body that caches may keep for a few seconds: a withdrawn record disappears
+// at once.
 func writeBriefly(w http.ResponseWriter, kind string, body []byte) (int, error) {
 	h := w.Header()
 	h.Set("Content-Type", kind)
@@ -125,7 +124,8 @@ func (e *Edge) decode(r *http.Request, service *proxy.Service, path, query, call
 	return nil
 }
 
-// read reads a path of a service with the trace of r and none of its headers. A 404 of the service is an error with that code.
+// read reads a path of a service with the trace of r and none of its headers. A 404 of the service
+// is an error with that code.
 func (e *Edge) read(r *http.Request, service *proxy.Service, path, query, caller string) ([]byte, error) {
 	plain, err := url.PathUnescape(path)
 	if err != nil {

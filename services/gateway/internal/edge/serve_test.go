@@ -43,7 +43,7 @@ func TestRequestsThatNeedNoService(t *testing.T) {
 		{method: "GET", path: "/docs", status: 200},
 		{method: "GET", path: "/do%63s", status: 404},
 		{method: "GET", path: "/account/plan/?a=b", status: 308},
-		{method: "GET", path: string(opCheckpoints), body: "x", status: 400, text: "must not have a body"},
+		{method: "GET", path: string(opLogInfo), body: "x", status: 400, text: "must not have a body"},
 	} {
 		w := newEdge(t).send(t, c.method, c.path, c.body, c.headers...)
 		require.Equal(t, c.status, w.Code, "%s %s: %s", c.method, c.path, w.Body)

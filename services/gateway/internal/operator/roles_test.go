@@ -18,6 +18,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/service/routetest"
 )
 
 // countingService responds to every request and counts them.
@@ -64,6 +65,14 @@ var permissions = []struct {
 	{"POST announcements", ""}, {"POST billing", ""},
 	{"POST listings", "publisher"}, {"POST events", "publisher"},
 	{"", "curator publisher"},
+}
+
+func TestNoFixedPathIsBesideAnID(t *testing.T) {
+	var patterns []string
+	for _, e := range routes {
+		patterns = append(patterns, e.method+" "+Prefix+e.path)
+	}
+	routetest.RequireNoFixedPathBesideAnID(t, patterns)
 }
 
 func TestEveryRouteAdmitsItsRolesOnly(t *testing.T) {

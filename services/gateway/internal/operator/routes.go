@@ -37,8 +37,8 @@ var routes = []route{
 
 	{"GET", "catalog", Catalog, curators},
 	{"GET", "listings", Catalog, curators},
-	{"GET", "listings/{id}", Catalog, curators},
-	{"PUT", "listings/{id}", Catalog, curators},
+	{"GET", "records/{id}", Catalog, curators},
+	{"PUT", "records/{id}", Catalog, curators},
 	{"GET", "changes", Catalog, curators},
 	{"GET", "listings/export", Catalog, curators},
 	{"POST", "listings/import", Catalog, publish},
@@ -59,6 +59,7 @@ var routes = []route{
 	{"DELETE", "reviews/records/{id}/skip", Catalog, curators},
 
 	{"GET", "reviews/second-opinions", History, curators},
+	{"POST", "reviews/quotes", History, curators},
 	{"GET", "history/{id}", History, curators},
 	{"GET", "records/{id}/pages", History, curators},
 	{"GET", "events", History, curators},

@@ -54,10 +54,20 @@ type calls struct {
 	outcome api.CallOutcome
 }
 
-// tiers have limits that a run reaches.
+// tiers have limits that a run reaches. The first is the base tier.
 var tiers = []api.Limits{{PerMinute: 3, PerDay: 6}, {PerMinute: 4, PerDay: 10}, {PerMinute: 6, PerDay: 16}}
 
-const capacity = 16
+const (
+	capacity     = 16
+	baseCapacity = 8
+)
+
+func tierName(i int) api.Tier {
+	if i == 0 {
+		return api.BaseTier
+	}
+	return api.Tier(fmt.Sprint(i))
+}
 
 var (
 	peppers = [][]byte{make([]byte, 32)}
@@ -111,7 +121,7 @@ func (a *authquota) resolve(ctx context.Context, from string, q api.PrincipalQue
 				continue
 			}
 			return api.Principal{
-				Key: k.id, Account: k.account, Tier: api.Tier(fmt.Sprint(of.tier)), Limits: tiers[of.tier], Epoch: of.epoch,
+				Key: k.id, Account: k.account, Tier: tierName(of.tier), Limits: tiers[of.tier], Epoch: of.epoch,
 				ExpiresAt: time.Now().Add(365 * 24 * time.Hour), RevokedAt: revoked, Suspended: of.suspended,
 			}, err
 		}

@@ -63,7 +63,7 @@ func startGateway(name string, ahead *atomic.Int64, n *network, s *store, a *aut
 	}, g.now, tel.Log)
 	g.usage = usage.New(func(ctx context.Context, b api.UsageBatch) error { return a.accept(ctx, name, b) }, tel.Log)
 	cfg := admission.Config{
-		Redis: g.redis, Tracer: tel.Tracer, Log: tel.Log, Capacity: capacity, Now: g.now,
+		Redis: g.redis, Tracer: tel.Tracer, Log: tel.Log, Capacity: capacity, BaseCap: baseCapacity, Now: g.now,
 		Restore: func(ctx context.Context, day string) error { return a.restore(ctx, name, day) },
 	}
 	if s.bug.ownClock {

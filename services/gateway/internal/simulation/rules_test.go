@@ -72,6 +72,9 @@ func (w *world) checkCharges(report func(string, ...any)) {
 		if c.service > capacity {
 			report("%d calls admitted on %s, capacity %d", c.service, c.day, capacity)
 		}
+		if c.ofBase && c.base > baseCapacity {
+			report("%d calls of the base tier admitted on %s, capacity %d", c.base, c.day, baseCapacity)
+		}
 	}
 }
 
@@ -93,7 +96,8 @@ func (w *world) checkRejections(report func(string, ...any)) {
 			if c.account == accountID(e.account) && near {
 				recent += max(0, c.calls)
 			}
-			full = full || c.service >= capacity && !c.at.After(e.end)
+			baseFull := c.base >= baseCapacity && e.limit == tiers[0].PerDay
+			full = full || (c.service >= capacity || baseFull) && !c.at.After(e.end)
 		}
 		i := slices.IndexFunc(tiers, func(l api.Limits) bool { return l.PerDay == e.limit })
 		switch {

@@ -126,7 +126,8 @@ var bugs = []bug{
 	{name: "steps of the Redis clock unnoticed", script: "admit", from: "if clock < (tonumber(ARGV[6]) or clock) or clock > (tonumber(ARGV[7]) or clock) then", to: "if false then"},
 	{name: "entries from the future count", script: "admit", from: "if newest and newest > clock + AHEAD then", to: "if false then"},
 	{name: "no capacity", script: "admit", from: "all >= capacity or ", to: ""},
-	{name: "refund frees the minute", script: "refund", from: "redis.call('HSET', KEYS[1]", to: "redis.call('LPOP', '{oda}:minute:' .. account)\nredis.call('HSET', KEYS[1]"},
+	{name: "no capacity of the base tier", script: "admit", from: "(is_base and of_base >= base_capacity)", to: "false"},
+	{name: "refund frees the minute", script: "refund", from: "redis.call('HSET', KEYS[1], account", to: "redis.call('LPOP', '{oda}:minute:' .. account)\nredis.call('HSET', KEYS[1], account"},
 	{name: "refund keeps the service's count", script: "refund", from: "math.max(0, all - 1)", to: "all"},
 }
 

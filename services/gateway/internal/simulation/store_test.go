@@ -59,6 +59,8 @@ type charge struct {
 	calls   int       // negative: a refund
 	limit   int       // calls a minute, as the gateway passed it with the current epoch; otherwise 0
 	service int       // calls of all accounts on that day
+	ofBase  bool      // charged to the base tier
+	base    int       // calls of the base tier on that day
 	lost    time.Time // when a replica without it took over; otherwise zero
 }
 
@@ -243,8 +245,9 @@ func (s *store) counts() map[field]int {
 // record adds the changes that a script made to the counters.
 func (s *store) record(before, after map[field]int, args []string) {
 	for _, f := range slices.SortedFunc(maps.Keys(after), func(a, b field) int { return strings.Compare(a.account, b.account) }) {
-		c := &charge{at: time.Now(), account: f.account, day: f.day, calls: after[f] - before[f], service: after[field{f.day, counter.ServiceField}]}
-		if c.calls == 0 || f.account == counter.ServiceField {
+		c := &charge{at: time.Now(), account: f.account, day: f.day, calls: after[f] - before[f], service: after[field{f.day, counter.ServiceField}],
+			base: after[field{f.day, counter.BaseField}]}
+		if c.calls == 0 || f.account == counter.ServiceField || f.account == counter.BaseField {
 			continue
 		}
 		if c.calls > 0 {
@@ -252,9 +255,10 @@ func (s *store) record(before, after map[field]int, args []string) {
 			micros, _ := strconv.ParseInt(window[0], 10, 64)
 			c.stamp = time.UnixMicro(micros)
 			epoch := s.primary.HGet(counter.Epochs, f.account)
-			for i, arg := range args[:len(args)-2] {
+			for i, arg := range args[:len(args)-4] {
 				if arg == f.account && args[i+1] == epoch {
 					c.limit, _ = strconv.Atoi(args[i+2])
+					c.ofBase = args[i+4] == "1"
 				}
 			}
 		}

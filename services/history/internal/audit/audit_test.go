@@ -2,6 +2,7 @@ package audit_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -14,6 +15,7 @@ import (
 	"opportunity.internal/services/history/internal/audit"
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/event"
+	"opportunity.internal/services/history/internal/summary"
 )
 
 // history is a source with listings of 100 unsigned events each. It makes the events when they are read, and records the heap in use.
@@ -28,7 +30,7 @@ type history struct {
 const each = 100
 
 func (h *history) events(listing int) []event.Record {
-	records, prev := make([]event.Record, each), ""
+	records := make([]event.Record, each)
 	for i := range records {
 		r := &records[i]
 		r.Sequence, r.Slug, r.CheckType, r.Outcome, r.SourceURLs = int64(listing*each+i+1), slug(listing), api.LinkCheck, api.OutcomeReachable, "[]"
@@ -36,37 +38,36 @@ func (h *history) events(listing int) []event.Record {
 		made, _ := r.Event()
 		of, _ := event.New(made)
 		r.ContentHash = of.ContentHash
-		r.Seal(prev)
-		prev = r.Hash
+		_ = r.Attach(api.Evidence{}) // cannot fail
 	}
 	return records
 }
 
 func slug(listing int) string { return fmt.Sprintf("listing-%06d", listing) }
 
-func (h *history) Totals() (int64, []checkpoint.Stored, error) {
-	return int64(h.listings * each), nil, nil
-}
+func (h *history) Appended() (int64, error) { return int64(h.listings * each), nil }
 
-func (h *history) Events(after int64, limit int) (p audit.Page, err error) {
+func (h *history) Events(after int64, limit int) (records []event.Record, err error) {
 	if h.pages++; h.pages == 2 && h.fail != nil {
-		return audit.Page{Records: h.events(0)}, h.fail
+		return h.events(0), h.fail
 	}
-	for listing := int(max(after, 0)) / each; listing < h.listings && len(p.Records) < limit; listing++ {
-		p.Records = append(p.Records, h.events(listing)...)
+	for listing := int(max(after, 0)) / each; listing < h.listings && len(records) < limit; listing++ {
+		records = append(records, h.events(listing)...)
 	}
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	h.heap = max(h.heap, m.HeapAlloc)
-	return p, nil
+	return records, nil
 }
 
-func (h *history) Logged() ([]checkpoint.LogCheckpoint, error) { return nil, nil }
+func (h *history) Checkpoints(int64, int64, int) ([]checkpoint.Checkpoint, error) { return nil, nil }
 
-func (h *history) Tiles(context.Context, []tlog.Tile) ([][]byte, error) { return nil, nil }
+func (h *history) Newest(int64) (checkpoint.Checkpoint, error) { return checkpoint.Checkpoint{}, nil }
 
-func (h *history) Heads(int64) ([]checkpoint.Head, error) { return nil, nil }
+func (h *history) Tiles(context.Context, []tlog.Tile) ([][]byte, error) {
+	return nil, checkpoint.ErrNoTile
+}
 
 func (h *history) Summaries(after string, maxEvents int) (page []audit.Summary, err error) {
 	first := 0
@@ -75,8 +76,17 @@ func (h *history) Summaries(after string, maxEvents int) (page []audit.Summary, 
 		first++
 	}
 	for listing := first; listing < min(first+maxEvents/each, h.listings); listing++ {
+		records := h.events(listing)
+		state, err := summary.OfRecords(slug(listing), records)
+		if err != nil {
+			return nil, err
+		}
+		stored, err := json.Marshal(state.Summary)
+		if err != nil {
+			return nil, err
+		}
 		page = append(page, audit.Summary{
-			Slug: slug(listing), Sequence: int64((listing + 1) * each), Events: each, Outdated: true, Records: h.events(listing),
+			Slug: slug(listing), Sequence: int64((listing + 1) * each), Events: each, Stored: string(stored), Records: records,
 		})
 	}
 	return page, nil
@@ -85,7 +95,7 @@ func (h *history) Summaries(after string, maxEvents int) (page []audit.Summary, 
 func TestMemoryDoesNotGrowWithTheEvents(t *testing.T) {
 	heap := func(listings int) uint64 {
 		h := &history{listings: listings}
-		report, err := audit.Run(h, checkpoint.Keys{}, nil, nil)
+		report, err := audit.Run(t.Context(), h, checkpoint.Keys{}, nil, nil)
 		require.NoError(t, err)
 		require.True(t, report.Fits, "%v", report.Findings)
 		require.EqualValues(t, listings*each, report.Events)
@@ -97,7 +107,7 @@ func TestMemoryDoesNotGrowWithTheEvents(t *testing.T) {
 
 func TestErrorOfTheSourceEndsTheAudit(t *testing.T) {
 	h := &history{listings: 50, fail: errors.New("connection lost")}
-	_, err := audit.Run(h, checkpoint.Keys{}, nil, nil)
+	_, err := audit.Run(t.Context(), h, checkpoint.Keys{}, nil, nil)
 	require.ErrorIs(t, err, h.fail)
 	require.Equal(t, 2, h.pages, "no page is read after an error")
 }

@@ -9,11 +9,11 @@ import (
 // Print writes the report as text: the totals, then one line for each finding.
 func (r Report) Print(out io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d events of %d listings; ", r.Events, r.Chains)
+	fmt.Fprintf(&b, "%d events of %d listings; ", r.Events, r.Listings)
 	if r.Checkpoints == 0 {
 		b.WriteString("not covered by a valid checkpoint\n")
 	} else {
-		fmt.Fprintf(&b, "valid checkpoints: %d, the newest covers the first %d events\n", r.Checkpoints, r.Signed)
+		fmt.Fprintf(&b, "valid checkpoints: %d, the newest covers the first %d events\n", r.Checkpoints, r.Logged)
 	}
 	if r.Fits {
 		b.WriteString("everything matches\n")

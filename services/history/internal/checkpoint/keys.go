@@ -11,13 +11,14 @@ import (
 	"strings"
 	"unicode"
 
+	"filippo.io/torchwood"
 	"golang.org/x/mod/sumdb/note"
 )
 
 // Config holds the settings for the keys, the log and its witnesses.
 type Config struct {
 	SigningKeys []string `env:"OPPORTUNITY_HISTORY_SIGNING_KEY" doc:"Secret. Seeds of the Ed25519 keys that sign checkpoints of the history, 32 bytes in hexadecimal each, newest first. The first key signs; all keys verify. Empty: no checkpoints are made."`
-	PublicKeys  []string `env:"OPPORTUNITY_HISTORY_PUBLIC_KEYS" doc:"Public keys of retired signing keys, as checkpoints publish them; signatures of these keys stay valid. Enough for the verb verify, which needs no signing key."`
+	PublicKeys  []string `env:"OPPORTUNITY_HISTORY_PUBLIC_KEYS" doc:"Public keys of retired signing keys, as /.well-known/opportunity-history publishes them; signatures of these keys stay valid. Enough for the verb verify, which needs no signing key."`
 	LogName     string   `env:"OPPORTUNITY_HISTORY_LOG_NAME" doc:"Name of the log of the history, the origin of its checkpoints: a host and a path, such as api.example.com/opportunity-history. No other log may have it. Do not change it later: a log with another name starts empty for its witnesses. Empty: host and path of OPPORTUNITY_PUBLIC_URL and /opportunity-history."`
 	Witnesses   []string `env:"OPPORTUNITY_HISTORY_WITNESSES" doc:"Witnesses that cosign the checkpoints of the log, separated by commas: the verifier key of each, a space and its URL."`
 	Threshold   int      `env:"OPPORTUNITY_HISTORY_WITNESS_THRESHOLD" envDefault:"0" doc:"Cosignatures that a checkpoint of the log needs before it is published. 0: those of all witnesses. If fewer witnesses can be reached for half a minute, it is published with theirs."`
@@ -59,8 +60,9 @@ func (c Config) witnesses() (all []Witness, err error) {
 	return all, nil
 }
 
-// Log returns the log with the settings. The caller must set its functions. publicURL is that of the gateway.
-func (c Config) Log(store LogStore, publicURL string) (l Log, err error) {
+// Log returns the log with the settings. The caller must set its functions. publicURL is that of
+// the gateway.
+func (c Config) Log(store Store, publicURL string) (l Log, err error) {
 	l = Log{Store: store, Name: c.LogName, Threshold: cmp.Or(c.Threshold, len(c.Witnesses))}
 	if l.Keys, err = c.Keys(); err != nil {
 		return l, err
@@ -70,20 +72,21 @@ func (c Config) Log(store LogStore, publicURL string) (l Log, err error) {
 	}
 	if l.Name == "" {
 		_, address, _ := strings.Cut(publicURL, "://")
-		l.Name = strings.TrimSuffix(address, "/") + "/" + Origin
+		l.Name = strings.TrimSuffix(address, "/") + "/opportunity-history"
 	}
 	return l, nil
 }
 
-// Keys holds the Ed25519 keys of the history: at most one that signs, and every trusted one. Each is used under two names: Origin for daily
-// checkpoints, and the origin of the log for its checkpoints.
+// Keys holds the Ed25519 keys of the history: at most one that signs, and every trusted one. The
+// name of a key is the origin of the checkpoint.
 type Keys struct {
 	signing ed25519.PrivateKey // nil without a signing key
 	trusted []ed25519.PublicKey
 }
 
-// ParseKeys parses the seeds of Ed25519 signing keys, each 32 bytes in hexadecimal, newest first, and the public keys of retired
-// signing keys. The first seed signs; all keys are trusted. The error never contains a seed.
+// ParseKeys parses the seeds of Ed25519 signing keys, each 32 bytes in hexadecimal, newest first,
+// and the public keys of retired signing keys, under any name. The first seed signs; all keys are
+// trusted. The error never contains a seed.
 func ParseKeys(seeds, retired []string) (k Keys, err error) {
 	for _, text := range seeds {
 		seed, err := hex.DecodeString(strings.TrimSpace(text))
@@ -94,102 +97,93 @@ func ParseKeys(seeds, retired []string) (k Keys, err error) {
 		if k.signing == nil {
 			k.signing = key
 		}
-		k.trusted = append(k.trusted, key.Public().(ed25519.PublicKey))
+		k.trust(key.Public().(ed25519.PublicKey))
 	}
 	for _, public := range retired {
-		v, err := note.NewVerifier(strings.TrimSpace(public))
-		if err != nil || v.Name() != Origin {
-			return Keys{}, fmt.Errorf("%q is not a public key of %s, such as %s+0badc0de+base64", public, Origin, Origin)
+		public = strings.TrimSpace(public)
+		if _, err := note.NewVerifier(public); err != nil {
+			return Keys{}, fmt.Errorf("%q is not a public key such as api.example.com/opportunity-history+0badc0de+base64", public)
 		}
 		data, _ := base64.StdEncoding.DecodeString(strings.SplitN(public, "+", 3)[2]) // valid: NewVerifier decodes it
-		k.trusted = append(k.trusted, data[1:])
+		k.trust(data[1:])
 	}
 	return k, nil
+}
+
+func (k *Keys) trust(key ed25519.PublicKey) {
+	if !slices.ContainsFunc(k.trusted, func(other ed25519.PublicKey) bool { return other.Equal(key) }) {
+		k.trusted = append(k.trusted, key)
+	}
 }
 
 // Signs reports whether a signing key is configured.
 func (k Keys) Signs() bool { return k.signing != nil }
 
-// Public returns the trusted public keys for daily checkpoints, the signing key first, in the format of signed notes: name+hash+base64.
-func (k Keys) Public() []string { return k.PublicAs(Origin) }
-
-// PublicAs returns the trusted public keys under a name.
-func (k Keys) PublicAs(name string) []string {
+// Public returns the trusted public keys for an origin, the signing key first, in the format of
+// signed notes: name+hash+base64.
+func (k Keys) Public(origin string) []string {
 	public := make([]string, len(k.trusted))
 	for i, key := range k.trusted {
-		public[i], _ = note.NewEd25519VerifierKey(name, key) // fails only for keys of another length
+		public[i], _ = note.NewEd25519VerifierKey(origin, key) // fails only for keys of another length
 	}
 	return public
 }
 
 // Sign returns the signed text of c.
-func (k Keys) Sign(c Checkpoint) (string, error) { return k.sign(Origin, c.text()) }
-
-// SignLog returns the signed text of a checkpoint of the log.
-func (k Keys) SignLog(c LogCheckpoint) (string, error) { return k.sign(c.Origin, c.logText()) }
-
-// sign signs a text under a name.
-func (k Keys) sign(name, text string) (string, error) {
+func (k Keys) Sign(c torchwood.Checkpoint) (string, error) {
 	if k.signing == nil {
 		return "", errors.New("no signing key")
 	}
 	const ed25519Kind = 1
-	hash := strings.SplitN(k.PublicAs(name)[0], "+", 3)[1]
+	hash := strings.SplitN(k.Public(c.Origin)[0], "+", 3)[1]
 	secret := base64.StdEncoding.EncodeToString(append([]byte{ed25519Kind}, k.signing.Seed()...))
-	signer, err := note.NewSigner("PRIVATE+KEY+" + name + "+" + hash + "+" + secret)
+	signer, err := note.NewSigner("PRIVATE+KEY+" + c.Origin + "+" + hash + "+" + secret)
 	if err != nil {
 		return "", errors.New("signing key cannot be used") // err may quote the key
 	}
-	signed, err := note.Sign(&note.Note{Text: text}, signer)
+	signed, err := note.Sign(&note.Note{Text: c.String()}, signer)
 	return string(signed), err
 }
 
-// Open verifies a signed text and returns its checkpoint. It returns an error unless a trusted key signed the text.
-func (k Keys) Open(signed string) (Checkpoint, error) {
-	text, err := k.open(Origin, signed)
-	if err != nil {
-		return Checkpoint{}, err
-	}
-	return parse(text)
-}
-
-// open verifies a text that was signed under a name and returns it without signatures.
-func (k Keys) open(name, signed string) (string, error) {
-	var verifiers []note.Verifier
-	for _, public := range k.PublicAs(name) {
+// Open verifies a signed checkpoint of any origin, and returns it without cosignatures. It returns
+// an error unless a trusted key signed it.
+func (k Keys) Open(signed string) (c Checkpoint, err error) {
+	origin, _, _ := strings.Cut(signed, "\n")
+	policies := make([]torchwood.Policy, len(k.trusted))
+	for i, public := range k.Public(origin) {
 		v, err := note.NewVerifier(public)
 		if err != nil {
-			return "", err
+			return c, errors.New("not a checkpoint of this log")
 		}
-		verifiers = append(verifiers, v)
+		policies[i] = torchwood.SingleVerifierPolicy(v)
 	}
-	n, err := note.Open([]byte(signed), note.VerifierList(verifiers...))
-	if unknown := (*note.UnverifiedNoteError)(nil); errors.As(err, &unknown) {
-		return "", errors.New("no key of this history signed it")
+	if len(policies) == 0 {
+		return c, errUnknownKey
 	}
-	if err != nil {
-		return "", fmt.Errorf("the signature is not valid: %w", err)
-	}
-	return n.Text, nil
-}
-
-// openLog verifies a signed checkpoint of the log of any origin.
-func (k Keys) openLog(signed string) (LogCheckpoint, error) {
-	origin, _, _ := strings.Cut(signed, "\n")
-	text, err := k.open(origin, signed)
-	if err != nil {
-		return LogCheckpoint{}, err
-	}
-	c, err := parseLog(text)
+	policy := torchwood.ThresholdPolicy(2, torchwood.OriginPolicy(origin), torchwood.ThresholdPolicy(1, policies...))
+	c.Checkpoint, _, err = torchwood.VerifyCheckpoint([]byte(signed), policy)
 	c.Note = signed
-	return c, err
+	switch unknown := (*note.UnverifiedNoteError)(nil); {
+	case errors.As(err, &unknown):
+		return c, errUnknownKey
+	case err != nil:
+		return c, fmt.Errorf("the signature is not valid: %w", err)
+	case c.N < 1 || c.Extension != "":
+		return c, errors.New("not a checkpoint of this log")
+	}
+	return c, nil
 }
 
-// Verified returns a stored checkpoint of the log with the signed values.
-func (k Keys) Verified(c LogCheckpoint) (LogCheckpoint, error) {
-	signed, err := k.openLog(c.Note)
+var errUnknownKey = errors.New("no key of this history signed it")
+
+// Verified returns a stored checkpoint with the signed values.
+func (k Keys) Verified(c Checkpoint) (Checkpoint, error) {
+	signed, err := k.Open(c.Note)
+	if err == nil && (signed.Origin != c.Origin || signed.N != c.N) {
+		err = errors.New("it is of another origin or size")
+	}
 	if err != nil {
-		return c, fmt.Errorf("opening checkpoint of the first %d events: %w", c.Size, err)
+		return c, fmt.Errorf("checkpoint of the first %d events: %w", c.N, err)
 	}
 	signed.MadeAt, signed.Cosignatures = c.MadeAt, c.Cosignatures
 	return signed, nil

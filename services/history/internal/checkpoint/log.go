@@ -1,101 +1,107 @@
+// Package checkpoint proves the history with a transparency log: a Merkle tree over all events, in
+// the order of recording (RFC 6962). Soon after each event, Log signs a checkpoint, which states
+// the number of events and the root hash over them, and has witnesses cosign it. All formats are
+// those of C2SP: signed-note, tlog-checkpoint, tlog-cosignature, tlog-tiles, tlog-proof and
+// tlog-witness.
 package checkpoint
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
+	"filippo.io/torchwood"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
-
-	formats "github.com/transparency-dev/formats/log"
 
 	"opportunity.internal/services/history/internal/event"
 )
 
-// LogPath is the URL path of the log, a prefix of its checkpoint, its tiles and its proofs.
+// Path is the URL path of the public document about the log.
+const Path = "/.well-known/opportunity-history"
+
+// LogPath is the URL path of the log, a prefix of its checkpoint and of its proofs. Tiles, which
+// never change, have the generation after it.
 const LogPath = Path + "/log"
 
-// TileHeight is the height of the tiles of the log: a full tile has 256 hashes.
-const TileHeight = 8
+// Checkpoint is a checkpoint of the log. Only checkpoints of the same origin extend each other.
+type Checkpoint struct {
+	torchwood.Checkpoint
 
-// LogCheckpoint is a checkpoint of the log: how many events there are and the root hash over them (C2SP tlog-checkpoint without extension
-// lines). Only checkpoints of the same origin extend each other.
-type LogCheckpoint struct {
-	Origin string
-	Size   int64
-	Root   tlog.Hash
 	MadeAt time.Time
 	Note   string // signed by the log
 
 	Cosignatures []note.Signature // of witnesses
 }
 
-// Reply is the reply of a witness to a checkpoint: a cosignature, or why it rejected to cosign.
-type Reply struct {
-	Witness   string // its name
-	Signature string // base64, empty if it rejected
-	Rejection string
-}
-
-// LogStore holds events, the tree over them, and the checkpoints of the log.
-type LogStore interface {
+// Store holds events, the tree over them, and the checkpoints of the log.
+type Store interface {
 	// Records returns up to limit events with a sequence above after, ordered by sequence.
 	Records(ctx context.Context, after int64, limit int) ([]event.Record, error)
-	// Generation returns the generation of the history, counted from 1, and its id, which is empty for the first one.
-	Generation(ctx context.Context) (generation int64, id string, err error)
-	// Covered returns the greatest sequence of an event of this generation that the catalog has seen.
+	// Generation names the generation of the history, which begins when an operator decides about a
+	// loss. It is empty for the first.
+	Generation(ctx context.Context) (string, error)
+	// Covered returns the greatest sequence of an event of this generation that the catalog has
+	// seen.
 	Covered(ctx context.Context) (int64, error)
-	// NewestLogCheckpoint returns the newest checkpoint of an origin, or of all if it is empty. It has size 0 if there is none.
-	NewestLogCheckpoint(ctx context.Context, origin string) (LogCheckpoint, error)
-	// PublishedLogCheckpoint returns the newest checkpoint of an origin that none of the witnesses has rejected, and that was made before
-	// unseen or has a number of cosignatures. It has size 0 if there is none. A size other than 0 selects the checkpoint of that size.
-	PublishedLogCheckpoint(ctx context.Context, origin string, size int64, witnesses []string, threshold int, unseen time.Time) (LogCheckpoint, error)
-	// SaveLogCheckpoint saves a checkpoint with the tiles that grew. It saves nothing and returns false if the origin has one of the size.
-	SaveLogCheckpoint(ctx context.Context, c LogCheckpoint, tiles []tlog.Tile, data [][]byte) (saved bool, err error)
-	// Tiles returns the hashes of tiles.
-	Tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error)
-	// Replies returns the replies of witnesses to a checkpoint.
-	Replies(ctx context.Context, origin string, size int64) ([]Reply, error)
-	// LastCosigned returns the size of the newest checkpoint of an origin that a witness has cosigned, 0 if there is none.
+	// NewestCheckpoint returns the newest checkpoint of an origin, or of all if it is empty. It has
+	// size 0 if there is none.
+	NewestCheckpoint(ctx context.Context, origin string) (Checkpoint, error)
+	// PublishedCheckpoint returns the newest checkpoint of an origin that was made before unseen or
+	// has a number of cosignatures of the witnesses. It has size 0 if there is none. A size other
+	// than 0 selects the checkpoint of that size.
+	PublishedCheckpoint(
+		ctx context.Context, origin string, size int64, witnesses []string, threshold int, unseen time.Time,
+	) (Checkpoint, error)
+	// SaveCheckpoint saves a checkpoint with the tiles that grew. It saves nothing and returns
+	// false if the origin has one of the size.
+	SaveCheckpoint(ctx context.Context, c Checkpoint, tiles []tlog.Tile, data [][]byte) (saved bool, err error)
+	// Cosigned returns the names of the witnesses that have cosigned a checkpoint.
+	Cosigned(ctx context.Context, c Checkpoint) ([]string, error)
+	// LastCosigned returns the size of the newest checkpoint of an origin that a witness has
+	// cosigned, 0 if there is none.
 	LastCosigned(ctx context.Context, origin, witness string) (size int64, err error)
-	// SaveReply saves the first reply of a witness to a checkpoint.
-	SaveReply(ctx context.Context, c LogCheckpoint, r Reply, now time.Time) error
+	// Tiles returns the hashes of tiles. It returns ErrNoTile if one is missing or shorter.
+	Tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error)
+	// SaveCosignature saves the first cosignature of a witness of a checkpoint, in base64.
+	SaveCosignature(ctx context.Context, c Checkpoint, witness, signature string, now time.Time) error
 }
 
-// Log is the transparency log of the history: a Merkle tree over all events. It signs a checkpoint soon after each event, and has witnesses
-// cosign it.
+// Log signs, publishes and proves.
 type Log struct {
-	Store     LogStore
+	Store     Store
 	Keys      Keys
 	Name      string // origin of the first generation
 	Witnesses []Witness
 	Threshold int // cosignatures of a checkpoint before it is published
 	Now       func() time.Time
 	Log       *slog.Logger
+
+	// Lost reports that a witness has seen a checkpoint that the store lacks, signed by the log.
+	Lost func(ctx context.Context) error
 }
 
-// Origin returns the origin of the current generation. A generation has an origin of its own, because its log does not extend that of the one
+// Origin returns the origin of the current generation, and the part of the path that its tiles
+// have. A generation has an origin of its own, because its log does not extend that of the one
 // before: witnesses would reject it for ever.
-func (l Log) Origin(ctx context.Context) (string, error) {
-	generation, id, err := l.Store.Generation(ctx)
-	if err != nil || generation == 1 {
-		return l.Name, err
+func (l Log) Origin(ctx context.Context) (origin, part string, err error) {
+	generation, err := l.Store.Generation(ctx)
+	if err != nil || generation == "" {
+		return l.Name, "", err
 	}
-	return fmt.Sprintf("%s/%d-%s", l.Name, generation, id), nil
+	return l.Name + "/" + generation, "/generations/" + generation, nil
 }
 
-// maxGrowth is the number of events by which one checkpoint grows, which bounds the memory of the first one.
+// maxGrowth is the number of events by which one checkpoint grows, which bounds the memory of the
+// first one.
 const maxGrowth = 5000
 
-// Sign signs checkpoints until all events that the catalog has seen are covered: after a restore, the catalog shows that a signed event is missing.
-// It signs nothing if the newest one covers them. If several replicas call it, one of them signs.
+// Sign signs checkpoints until all events that the catalog has seen are covered: after a restore,
+// the catalog shows that a signed event is missing. It signs nothing if the newest one covers them.
+// If several replicas call it, one of them signs.
 func (l Log) Sign(ctx context.Context) error {
 	for {
 		size, err := l.signNext(ctx)
@@ -108,7 +114,7 @@ func (l Log) Sign(ctx context.Context) error {
 
 // signNext signs the next checkpoint, and returns its size, or 0 if there is none to sign.
 func (l Log) signNext(ctx context.Context) (size int64, err error) {
-	origin, err := l.Origin(ctx)
+	origin, _, err := l.Origin(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -117,78 +123,76 @@ func (l Log) signNext(ctx context.Context) (size int64, err error) {
 		return 0, err
 	}
 	covered, err := l.Store.Covered(ctx)
-	if err != nil || covered < last.Size {
+	if err != nil || covered < last.N {
 		return 0, err
 	}
-	records, err := l.Store.Records(ctx, last.Size, int(min(maxGrowth, covered-last.Size)))
-	if err != nil || len(records) == 0 && (last.Size == 0 || last.Origin == origin) {
+	records, err := l.Store.Records(ctx, last.N, int(min(maxGrowth, covered-last.N)))
+	if err != nil || len(records) == 0 && (last.N == 0 || last.Origin == origin) {
 		return 0, err
 	}
-	g := grown{old: l.hashes(ctx, last), fresh: map[int64]tlog.Hash{}, size: last.Size}
+	g := grown{old: l.hashes(ctx, last), fresh: map[int64]tlog.Hash{}, size: last.N}
 	for i := range records {
 		r := &records[i]
-		leaf, intact := r.IntactLeaf()
-		if r.Sequence != g.size+1 || !intact {
+		leaf := r.Leaf()
+		if r.Sequence != g.size+1 || leaf == nil {
 			return 0, fmt.Errorf("event %s of %s, sequence %d, does not continue the log: run verify", r.ID, r.Slug, r.Sequence)
 		}
 		if err := g.add(leaf); err != nil {
 			return 0, err
 		}
 	}
-	c := LogCheckpoint{Origin: origin, Size: g.size, MadeAt: l.Now().UTC().Truncate(time.Microsecond)}
-	if c.Root, err = tlog.TreeHash(c.Size, g); err != nil {
+	c := Checkpoint{Checkpoint: torchwood.Checkpoint{Origin: origin}, MadeAt: l.Now().UTC().Truncate(time.Microsecond)}
+	c.N = g.size
+	if c.Hash, err = tlog.TreeHash(c.N, g); err != nil {
 		return 0, err
 	}
-	if c.Note, err = l.Keys.SignLog(c); err != nil {
+	if c.Note, err = l.Keys.Sign(c.Checkpoint); err != nil {
 		return 0, err
 	}
-	tiles := tlog.NewTiles(TileHeight, last.Size, c.Size)
+	tiles := tlog.NewTiles(torchwood.TileHeight, last.N, c.N)
 	data := make([][]byte, len(tiles))
 	for i, t := range tiles {
 		if data[i], err = tlog.ReadTileData(t, g); err != nil {
 			return 0, err
 		}
 	}
-	saved, err := l.Store.SaveLogCheckpoint(ctx, c, tiles, data)
+	saved, err := l.Store.SaveCheckpoint(ctx, c, tiles, data)
 	if err != nil || !saved {
 		return 0, err
 	}
-	return c.Size, nil
+	return c.N, nil
 }
 
-// newest returns the newest checkpoint of an origin, or of all if it is empty. It returns an error if its signature is not valid.
-func (l Log) newest(ctx context.Context, origin string) (LogCheckpoint, error) {
-	c, err := l.Store.NewestLogCheckpoint(ctx, origin)
-	if err != nil || c.Size == 0 {
+// newest returns the newest checkpoint of an origin, or of all if it is empty. It returns an error
+// if its signature is not valid.
+func (l Log) newest(ctx context.Context, origin string) (Checkpoint, error) {
+	c, err := l.Store.NewestCheckpoint(ctx, origin)
+	if err != nil || c.N == 0 {
 		return c, err
 	}
 	return l.Keys.Verified(c)
 }
 
 // hashes returns the hashes of the tree of a checkpoint, which it authenticates.
-func (l Log) hashes(ctx context.Context, c LogCheckpoint) tlog.HashReader {
-	return tlog.TileHashReader(tlog.Tree{N: c.Size, Hash: c.Root}, TileReader{Store: l.Store, ctx: ctx})
+func (l Log) hashes(ctx context.Context, c Checkpoint) tlog.HashReader {
+	return torchwood.TileHashReaderWithContext(ctx, c.Tree, TileReader(l.Store.Tiles))
 }
 
-// TileReader is a tlog.TileReader of stored tiles.
-type TileReader struct {
-	Store interface {
-		Tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error)
-	}
+// TileReader is a torchwood.TileReader of stored tiles, from a function that returns their hashes.
+type TileReader func(ctx context.Context, tiles []tlog.Tile) ([][]byte, error)
 
-	ctx context.Context //nolint:containedctx // the interface passes none
+// ReadTiles implements torchwood.TileReader.
+func (read TileReader) ReadTiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) {
+	return read(ctx, tiles)
 }
 
-// Height implements tlog.TileReader.
-func (TileReader) Height() int { return TileHeight }
-
-// ReadTiles implements tlog.TileReader.
-func (r TileReader) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
-	return r.Store.Tiles(cmp.Or(r.ctx, context.Background()), tiles)
-}
-
-// SaveTiles implements tlog.TileReader.
+// SaveTiles implements torchwood.TileReader.
 func (TileReader) SaveTiles([]tlog.Tile, [][]byte) {}
+
+// ReadEndpoint implements torchwood.TileReader.
+func (TileReader) ReadEndpoint(context.Context, string) ([]byte, error) {
+	return nil, errors.ErrUnsupported
+}
 
 // grown is a tree with leaves that are not stored yet. It is a tlog.HashReader.
 type grown struct {
@@ -229,8 +233,8 @@ func (g grown) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	return out, err
 }
 
-// witnessWait is the time after which a checkpoint is published with fewer cosignatures than the threshold, so that a witness that is down
-// delays nothing for longer.
+// witnessWait is the time after which a checkpoint is published with fewer cosignatures than the
+// threshold, so that a witness that is down or rejects everything delays nothing for longer.
 const witnessWait = 30 * time.Second
 
 // ErrNoTile is the error of a store for a tile that the tree does not have.
@@ -239,25 +243,22 @@ var ErrNoTile = errors.New("no such tile")
 // ErrNotCovered is the error of a proof for an event that the published checkpoint does not cover.
 var ErrNotCovered = errors.New("no published checkpoint covers the event")
 
-// ErrForm is the error of a proof for an event that an earlier release recorded: its leaf has no public part that a reader could verify.
-var ErrForm = errors.New("the event was recorded by a release whose events cannot be proved one by one")
-
-// Published returns the published checkpoint of an origin, or that of a size other than 0 if it has been published. Its size is 0 if there is
-// none.
-func (l Log) Published(ctx context.Context, origin string, size int64) (LogCheckpoint, error) {
+// Published returns the published checkpoint of an origin, or that of a size other than 0 if it has
+// been published. Its size is 0 if there is none.
+func (l Log) Published(ctx context.Context, origin string, size int64) (Checkpoint, error) {
 	names := make([]string, len(l.Witnesses))
 	for i, w := range l.Witnesses {
 		names[i] = w.Name()
 	}
-	c, err := l.Store.PublishedLogCheckpoint(ctx, origin, size, names, l.Threshold, l.Now().Add(-witnessWait))
-	if err != nil || c.Size == 0 {
+	c, err := l.Store.PublishedCheckpoint(ctx, origin, size, names, l.Threshold, l.Now().Add(-witnessWait))
+	if err != nil || c.N == 0 {
 		return c, err
 	}
 	return l.Keys.Verified(c)
 }
 
 // Text returns the checkpoint with its cosignatures.
-func (c LogCheckpoint) Text() string {
+func (c Checkpoint) Text() string {
 	text := c.Note
 	for _, s := range c.Cosignatures {
 		text += "— " + s.Name + " " + s.Base64 + "\n"
@@ -265,55 +266,33 @@ func (c LogCheckpoint) Text() string {
 	return text
 }
 
-// Prove returns the proof that a checkpoint covers an event, as text (C2SP tlog-proof). Its extra line has the opening of the event. It returns
-// ErrNotCovered if the checkpoint is older than the event, and ErrForm for events of form 0.
-func (l Log) Prove(ctx context.Context, c LogCheckpoint, r event.Record) (string, error) {
-	switch {
-	case r.Form == 0:
-		return "", ErrForm
-	case r.Sequence > c.Size:
-		return "", ErrNotCovered
+// Prove returns the proof that a checkpoint covers an event, with the leaf of the event (C2SP
+// tlog-proof). It returns ErrNotCovered if the checkpoint is older than the event.
+func (l Log) Prove(ctx context.Context, c Checkpoint, r event.Record) ([]byte, error) {
+	if r.Sequence > c.N {
+		return nil, ErrNotCovered
 	}
-	opening, err := r.Opening()
+	leaf := r.Leaf()
+	path, err := tlog.ProveRecord(c.N, r.Sequence-1, l.hashes(ctx, c))
+	if err == nil {
+		err = tlog.CheckRecord(path, c.N, c.Hash, r.Sequence-1, tlog.RecordHash(leaf))
+	}
 	if err != nil {
-		return "", err
+		return nil, fmt.Errorf("event %s differs from its leaf: run verify: %w", cmp.Or(r.ID, "without id"), err)
 	}
-	extra, err := json.Marshal(opening)
-	if err != nil {
-		return "", err
-	}
-	reader := l.hashes(ctx, c)
-	proof, err := tlog.ProveRecord(c.Size, r.Sequence-1, reader)
-	if err != nil {
-		return "", err
-	}
-	if err := tlog.CheckRecord(proof, c.Size, c.Root, r.Sequence-1, tlog.RecordHash(r.Leaf())); err != nil {
-		return "", fmt.Errorf("event %s differs from its leaf: run verify: %w", r.ID, err)
-	}
-	var out bytes.Buffer
-	fmt.Fprintf(&out, "c2sp.org/tlog-proof@v1\nextra %s\nindex %d\n", base64.StdEncoding.EncodeToString(extra), r.Sequence-1)
-	for _, h := range proof {
-		fmt.Fprintf(&out, "%s\n", h)
-	}
-	fmt.Fprintf(&out, "\n%s", c.Text())
-	return out.String(), nil
+	return torchwood.FormatProofWithExtraData(r.Sequence-1, leaf, path, []byte(c.Text())), nil
 }
 
-// logText returns the signed text of a checkpoint of the log.
-func (c LogCheckpoint) logText() string {
-	return string(formats.Checkpoint{Origin: c.Origin, Size: uint64(c.Size), Hash: c.Root[:]}.Marshal()) //nolint:gosec // sizes are counts
-}
-
-// parseLog parses the text of a checkpoint of the log.
-func parseLog(text string) (c LogCheckpoint, err error) {
-	var parsed formats.Checkpoint
-	rest, err := parsed.Unmarshal([]byte(text))
-	if err != nil || len(rest) > 0 || len(parsed.Hash) != HashSize || parsed.Size == 0 || parsed.Size > 1<<60 {
-		return c, errText
+// Has reports whether the log has exactly the events that a checkpoint of it covers.
+func (l Log) Has(ctx context.Context, signed string) (bool, error) {
+	c, err := l.Keys.Open(signed)
+	if err != nil {
+		return false, err
 	}
-	c = LogCheckpoint{Origin: parsed.Origin, Size: int64(parsed.Size), Root: tlog.Hash(parsed.Hash)}
-	if c.logText() != text {
-		return c, errText
+	newest, err := l.newest(ctx, c.Origin)
+	if err != nil || c.N > newest.N {
+		return false, err
 	}
-	return c, nil
+	root, err := tlog.TreeHash(c.N, l.hashes(ctx, newest))
+	return root == c.Hash, err
 }

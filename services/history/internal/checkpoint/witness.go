@@ -3,25 +3,26 @@ package checkpoint
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"filippo.io/torchwood"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
-
-	"opportunity.internal/pkg/cosignature"
 )
 
 // Witness is a witness that cosigns the checkpoints of the log (C2SP tlog-witness).
 type Witness struct {
-	cosignature.Verifier
+	*torchwood.CosignatureVerifier
 
 	url    string // prefix of its submissions and of its checkpoints, without a trailing slash
 	client *http.Client
@@ -35,9 +36,9 @@ const (
 // ParseWitness parses the setting of a witness: its verifier key, a space and its URL.
 func ParseWitness(text string) (Witness, error) {
 	key, address, _ := strings.Cut(strings.TrimSpace(text), " ")
-	v, err := cosignature.NewVerifier(key)
+	v, err := torchwood.NewCosignatureVerifier(key)
 	if err != nil {
-		return Witness{}, err
+		return Witness{}, fmt.Errorf("%q is not the key of a witness, such as witness.example+0badc0de+base64: %w", key, err)
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -47,45 +48,35 @@ func ParseWitness(text string) (Witness, error) {
 	return Witness{v, strings.TrimSuffix(address, "/"), &http.Client{Timeout: witnessTimeout, CheckRedirect: noRedirects}}, nil
 }
 
-// rejection is the error of a witness that has seen a checkpoint which the submitted one does not extend.
-type rejection string
+// errConflict is the error of a witness that says it has seen a checkpoint which the submitted one
+// does not extend.
+var errConflict = errors.New("the witness rejected the checkpoint")
 
-func (r rejection) Error() string { return "the witness rejected the checkpoint: " + string(r) }
-
-// Cosign submits the newest checkpoint to the witnesses that have not replied to it yet, all at once. The error names every witness that could
-// not be reached or rejected; the others' cosignatures are stored.
+// Cosign submits the newest checkpoint to the witnesses that have not cosigned it yet, all at once.
+// The error names every witness that could not be reached or rejected it; the others' cosignatures
+// are stored.
 func (l Log) Cosign(ctx context.Context) error {
-	origin, err := l.Origin(ctx)
+	origin, _, err := l.Origin(ctx)
 	if err != nil {
 		return err
 	}
 	c, err := l.newest(ctx, origin)
-	if err != nil || c.Size == 0 {
+	if err != nil || c.N == 0 {
 		return err
 	}
-	replies, err := l.Store.Replies(ctx, c.Origin, c.Size)
+	cosigned, err := l.Store.Cosigned(ctx, c)
 	if err != nil {
 		return err
 	}
-	replied := map[string]bool{}
-	var errs []error
-	for _, r := range replies {
-		replied[r.Witness] = true
-		if r.Rejection != "" {
-			errs = append(errs, fmt.Errorf("%s: %w", r.Witness, rejection(r.Rejection)))
-		}
-	}
-	var mu sync.Mutex
+	errs := make([]error, len(l.Witnesses))
 	var asked sync.WaitGroup
-	for _, w := range l.Witnesses {
-		if replied[w.Name()] {
+	for i, w := range l.Witnesses {
+		if slices.Contains(cosigned, w.Name()) {
 			continue
 		}
 		asked.Go(func() {
 			if err := l.submit(ctx, w, c); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				errs = append(errs, fmt.Errorf("%s: %w", w.Name(), err))
+				errs[i] = fmt.Errorf("%s: %w", w.Name(), err)
 			}
 		})
 	}
@@ -93,45 +84,54 @@ func (l Log) Cosign(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// submit submits a checkpoint to a witness and stores its reply.
-func (l Log) submit(ctx context.Context, w Witness, c LogCheckpoint) error {
+// submit submits a checkpoint to a witness and stores its cosignature.
+func (l Log) submit(ctx context.Context, w Witness, c Checkpoint) error {
 	old, err := l.Store.LastCosigned(ctx, c.Origin, w.Name())
 	if err != nil {
 		return err
 	}
 	signature, seen, err := l.add(ctx, w, c, old)
-	if err == nil && signature == "" && seen <= c.Size { // another size than the store knows: its reply was lost
+	if err == nil && signature == "" && seen <= c.N { // another size than the store knows: its reply was lost
 		signature, seen, err = l.add(ctx, w, c, seen)
 	}
 	if err == nil && signature == "" {
 		newest, err := l.newest(ctx, c.Origin)
-		if err != nil || newest.Size >= seen { // another replica has signed and submitted a newer one
+		if err != nil || newest.N >= seen { // another replica has signed and submitted a newer one
 			return err
 		}
-		err = rejection(fmt.Sprintf("it has seen %d events, the log has %d", seen, newest.Size))
-		return l.rejected(ctx, w, c, err.(rejection)) //nolint:errorlint,forcetypeassert // made above
+		return l.rejected(ctx, w, c, fmt.Errorf("%w: it has seen %d events, the log has %d", errConflict, seen, newest.N))
 	}
-	if r := rejection(""); errors.As(err, &r) {
-		return l.rejected(ctx, w, c, r)
+	if errors.Is(err, errConflict) {
+		return l.rejected(ctx, w, c, err)
 	}
 	if err != nil {
 		return err
 	}
-	return l.Store.SaveReply(ctx, c, Reply{Witness: w.Name(), Signature: signature}, l.Now())
+	return l.Store.SaveCosignature(ctx, c, w.Name(), signature, l.Now())
 }
 
-// rejected stores a rejection, after which the checkpoint is not published.
-func (l Log) rejected(ctx context.Context, w Witness, c LogCheckpoint, why rejection) error {
-	return errors.Join(why, l.Store.SaveReply(ctx, c, Reply{Witness: w.Name(), Rejection: string(why)}, l.Now()))
+// rejected returns the error of a rejection. Only a checkpoint that this log has signed and lacks
+// proves it: a witness that shows one reports a loss. Any other rejection is that of a witness
+// which does not work.
+func (l Log) rejected(ctx context.Context, w Witness, c Checkpoint, why error) error {
+	shown, err := l.shown(ctx, w, c.Origin)
+	if err != nil {
+		return errors.Join(why, err)
+	}
+	if has, err := l.Has(ctx, shown.Note); err != nil || has {
+		return errors.Join(why, err)
+	}
+	return errors.Join(why, l.Lost(ctx))
 }
 
-// add submits a checkpoint, with a proof that it extends the one of size old. Without a signature and an error, seen is the size of the newest
-// checkpoint that the witness has cosigned, which is not old. The error is a rejection if the witness has seen another tree.
-func (l Log) add(ctx context.Context, w Witness, c LogCheckpoint, old int64) (signature string, seen int64, err error) {
+// add submits a checkpoint, with a proof that it extends the one of size old. Without a signature
+// and an error, seen is the size of the newest checkpoint that the witness has cosigned, which is
+// not old. The error is errConflict if the witness has seen another tree.
+func (l Log) add(ctx context.Context, w Witness, c Checkpoint, old int64) (signature string, seen int64, err error) {
 	var body bytes.Buffer
 	fmt.Fprintf(&body, "old %d\n", old)
-	if old > 0 && old < c.Size {
-		proof, err := tlog.ProveTree(c.Size, old, l.hashes(ctx, c))
+	if old > 0 && old < c.N {
+		proof, err := tlog.ProveTree(c.N, old, l.hashes(ctx, c))
 		if err != nil {
 			return "", 0, err
 		}
@@ -145,7 +145,7 @@ func (l Log) add(ctx context.Context, w Witness, c LogCheckpoint, old int64) (si
 	case err != nil:
 		return "", 0, err
 	case status == http.StatusOK:
-		opened, err := note.Open([]byte(c.Note+reply), note.VerifierList(w.Verifier))
+		opened, err := note.Open([]byte(c.Note+reply), note.VerifierList(w))
 		if err != nil {
 			return "", 0, fmt.Errorf("its reply has no valid cosignature: %w", err)
 		}
@@ -157,9 +157,23 @@ func (l Log) add(ctx context.Context, w Witness, c LogCheckpoint, old int64) (si
 		}
 		return "", seen, nil
 	case status == http.StatusUnprocessableEntity:
-		return "", 0, rejection(fmt.Sprintf("the checkpoint of %d events does not extend the %d that it has seen", c.Size, old))
+		return "", 0, fmt.Errorf("%w: %d events do not extend the %d that it has seen", errConflict, c.N, old)
 	}
 	return "", 0, fmt.Errorf("unexpected status %d", status)
+}
+
+// shown returns the newest checkpoint that the witness shows for an origin. It returns an error
+// unless the log has signed it.
+func (l Log) shown(ctx context.Context, w Witness, origin string) (Checkpoint, error) {
+	status, _, text, err := w.do(ctx, http.MethodGet, fmt.Sprintf("/%x/checkpoint", sha256.Sum256([]byte(origin))), http.NoBody)
+	if err != nil || status != http.StatusOK {
+		return Checkpoint{}, errors.Join(err, fmt.Errorf("reading its checkpoint: status %d", status))
+	}
+	c, err := l.Keys.Open(text)
+	if err != nil || c.Origin != origin {
+		return c, errors.Join(err, errors.New("it shows no checkpoint of this log"))
+	}
+	return c, nil
 }
 
 // do sends a request to the witness and returns the body of its response.

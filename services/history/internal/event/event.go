@@ -1,4 +1,4 @@
-// Package event defines the record of one verification event and the hash chain that links the events of a listing.
+// Package event defines the record of one verification event and its leaf in the log.
 package event
 
 import (
@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,8 +19,9 @@ import (
 	"opportunity.internal/pkg/eventfile"
 )
 
-// Record is an event as it is stored and hashed. SourceURLs and Facts are the exact JSON texts that were hashed: encoding them
-// again, after the API gained a field, would break the chain. The JSON form is a line of an export.
+// Record is an event as it is stored and hashed. SourceURLs and Facts are the exact JSON texts that
+// were hashed: encoding them again, after the API gained a field, would change the leaf. The JSON
+// form is a line of an export.
 type Record struct {
 	Sequence   int64         `json:"sequence"` // position among all events of the history
 	ID         string        `json:"id"`
@@ -35,15 +35,11 @@ type Record struct {
 	Actor      string        `json:"actor"`      // the operator who appended it
 	RecordedAt int64         `json:"recordedAt"` // microseconds since 1970 UTC
 
-	// Form is the layout of Hash and of the leaf: 1 commits to the public and the private part separately, so that a reader can verify the
-	// public one. 0 is that of earlier releases.
-	Form int `json:"form,omitempty"`
-	// Evidence is the private part: JSON of a privatePart, as hashed. It is nil in events of form 0 without evidence.
-	Evidence *string `json:"evidence,omitempty"`
+	// Evidence is the private part: JSON of a privatePart, as hashed. The leaf commits to it
+	// separately from the public part, so that a reader can verify the public one.
+	Evidence string `json:"evidence"`
 
 	ContentHash string `json:"contentHash"` // of the content; equal for duplicates
-	PrevHash    string `json:"prevHash"`    // Hash of the previous event of the slug; empty for the first
-	Hash        string `json:"hash"`
 }
 
 const contentForm = "opportunity verification event content 1"
@@ -55,7 +51,8 @@ type Page struct {
 	Events   []api.VerificationEvent
 }
 
-// UnseenError is the error of an append by an author who has not seen the newest events of a listing.
+// UnseenError is the error of an append by an author who has not seen the newest events of a
+// listing.
 type UnseenError struct {
 	Events []Record // the unseen events, oldest first
 }
@@ -75,8 +72,19 @@ type ActFilter struct {
 	Limit     int
 }
 
-// ErrNoOpinion is the error of a second opinion that was not asked of its author: on another record, on the author's own review, on one that
-// a later review replaced, or on one that has an opinion.
+// TextsError is the error of a second opinion whose author has to say whether texts mean the same,
+// see Differences.
+type TextsError struct {
+	Texts []api.ComparedTexts
+}
+
+func (e *TextsError) Error() string {
+	return fmt.Sprintf("%d facts have other words than in the first review", len(e.Texts))
+}
+
+// ErrNoOpinion is the error of a second opinion that was not asked of its author: on another
+// record, on the author's own review, on one that a later review by another curator replaced, or on
+// one that has an opinion.
 var ErrNoOpinion = errors.New("no second opinion was requested")
 
 // Proposal is a review to record.
@@ -84,9 +92,14 @@ type Proposal struct {
 	Actor string
 	Line  eventfile.Line
 
-	// SecondOpinionOf is the id of the drawn review on which this is a second opinion, empty for a review of its own.
+	// SecondOpinionOf is the id of the drawn review on which this is a second opinion, empty for a
+	// review of its own.
 	SecondOpinionOf string
-	Sent            string // the review as sent; JSON
+	SameTexts       map[string]bool // see Differences
+	Sent            string          // the review as sent; JSON
+
+	// Undoes is the id of the review that this one undoes, empty for any other.
+	Undoes string
 }
 
 // Reviewed is the result of recording a review.
@@ -97,8 +110,8 @@ type Reviewed struct {
 	Differs   []string // in what a second opinion differs, see Differences
 }
 
-// New returns the record of e before it joins a chain: Sequence, ID, Actor, RecordedAt, PrevHash and Hash are not set. Every
-// field of e that package eventfile fills in must be set.
+// New returns the record of e before it is recorded: Sequence, ID, Actor, RecordedAt and Evidence
+// are not set. Every field of e that package eventfile fills in must be set.
 func New(e api.VerificationEvent) (Record, error) {
 	r := Record{Slug: e.Slug, CheckedAt: e.CheckedAt.UnixMicro(), CheckType: e.CheckType, Outcome: e.Outcome, Note: e.Note}
 	urls, err := json.Marshal(e.SourceURLs)
@@ -117,15 +130,16 @@ func New(e api.VerificationEvent) (Record, error) {
 	return r, nil
 }
 
-// privatePart is the part of an event that no consumer sees. The salt keeps a hash of it from confirming a guess. Actor comes first, so that
-// Intact finds it without parsing; events of form 0 have none. The evidence is nil if the event has none.
+// privatePart is the part of an event that no consumer sees. The salt keeps a hash of it from
+// confirming a guess. Actor comes first, so that Leaf finds it without parsing. The evidence is nil
+// if the event has none.
 type privatePart struct {
-	Actor string `json:"actor,omitempty"`
+	Actor string `json:"actor"`
 	Salt  string `json:"salt"` // 128 random bits, hexadecimal
 	*api.Evidence
 }
 
-// Attach sets the form and the private part. Actor must be set. Call it before Seal, which commits to it.
+// Attach sets the private part. Actor must be set.
 func (r *Record) Attach(e api.Evidence) error {
 	salt := make([]byte, 16)
 	_, _ = rand.Read(salt) // never fails
@@ -134,17 +148,14 @@ func (r *Record) Attach(e api.Evidence) error {
 		part.Evidence = &e
 	}
 	text, err := json.Marshal(part)
-	r.Form, r.Evidence = 1, new(string(text))
+	r.Evidence = string(text)
 	return err
 }
 
 // Private returns the private evidence, nil if there is none.
 func (r *Record) Private() (*api.Evidence, error) {
-	if r.Evidence == nil {
-		return nil, nil
-	}
 	var p privatePart
-	if err := json.Unmarshal([]byte(*r.Evidence), &p); err != nil {
+	if err := json.Unmarshal([]byte(r.Evidence), &p); err != nil {
 		return nil, fmt.Errorf("evidence of event %s: %w", r.ID, err)
 	}
 	if p.Evidence != nil {
@@ -153,51 +164,22 @@ func (r *Record) Private() (*api.Evidence, error) {
 	return p.Evidence, nil
 }
 
-// Seal appends the record to the chain whose newest event has the hash prev, empty for a new chain: it sets PrevHash and Hash.
-// Every other field except Sequence must be set, because the hash covers it.
-func (r *Record) Seal(prev string) {
-	r.PrevHash, r.Hash = prev, r.chained(prev, r.Leaf())
-}
-
-// chained returns the hash of the record in the chain whose newest event has the hash prev. leaf is its leaf, which form 0 does not need.
-func (r *Record) chained(prev string, leaf []byte) string {
-	if r.Form == 1 {
-		return digest("opportunity verification event 3", prev, string(leaf))
-	}
-	fields := append([]string{prev, r.ID, r.Actor, strconv.FormatInt(r.RecordedAt, 10)}, r.content()...)
-	if r.Evidence == nil {
-		return digest("opportunity verification event 1", fields...)
-	}
-	return digest("opportunity verification event 2", append(fields, digest("opportunity verification event evidence 1", *r.Evidence))...)
-}
-
-// Entry is the leaf of an event of form 1 in the log of all events, as canonical JSON (RFC 8785).
-type Entry struct {
-	Event json.RawMessage `json:"event"` // as the API shows it
-	Opening
-}
-
-// Opening has the values that a reader of an event needs besides it to compute its entry.
-type Opening struct {
-	Private    string    `json:"private"` // hexadecimal SHA-256 of the private part
-	RecordedAt time.Time `json:"recordedAt"`
-
-	// Added names the members that the API shows and that the event was recorded without, because the API gained them later. Each is a path of
-	// names and indexes, such as facts.pay.basis. It is not a part of the entry.
-	Added []string `json:"added,omitempty"`
-}
-
-// Leaf returns the leaf of the record in the log of all events. The leaf reveals neither the actor nor the evidence: it has salted hashes of
-// them. It returns nil if the stored JSON of the record is not valid.
+// Leaf returns the leaf of the record in the log: canonical JSON (RFC 8785) of the event as the API
+// showed it when it was recorded, the time of recording, and a salted hash of the private part. It
+// returns nil if the record contradicts itself: its JSON is not valid, its content does not have
+// the content hash, or its private part is that of another actor.
 func (r *Record) Leaf() []byte {
-	if r.Form != 1 {
-		return appendJoined(nil, "opportunity verification event leaf 1", r.Hash, r.ID, strconv.FormatInt(r.RecordedAt, 10), r.ContentHash)
-	}
-	public, err := r.public()
-	if err != nil {
+	if !r.namesActor() || r.ContentHash != digest(contentForm, r.content()...) {
 		return nil
 	}
-	entry, err := json.Marshal(Entry{Event: public, Opening: r.opening()})
+	private := sha256.Sum256([]byte(r.Evidence))
+	entry, err := json.Marshal(map[string]any{
+		"event": storedEvent{
+			ID: r.ID, Slug: r.Slug, CheckedAt: time.UnixMicro(r.CheckedAt).UTC(), CheckType: r.CheckType, Outcome: r.Outcome,
+			SourceURLs: json.RawMessage(r.SourceURLs), Facts: rawOrNull(r.Facts), Note: r.Note,
+		},
+		"private": hex.EncodeToString(private[:]), "recordedAt": time.UnixMicro(r.RecordedAt).UTC(),
+	})
 	if err != nil {
 		return nil
 	}
@@ -206,64 +188,6 @@ func (r *Record) Leaf() []byte {
 		return nil
 	}
 	return leaf
-}
-
-func (r *Record) opening() Opening {
-	sum := sha256.Sum256([]byte(*r.Evidence))
-	return Opening{Private: hex.EncodeToString(sum[:]), RecordedAt: time.UnixMicro(r.RecordedAt).UTC()}
-}
-
-// public returns the event as the API showed it when it was recorded.
-func (r *Record) public() (json.RawMessage, error) {
-	return json.Marshal(storedEvent{
-		ID: r.ID, Slug: r.Slug, CheckedAt: time.UnixMicro(r.CheckedAt).UTC(), CheckType: r.CheckType, Outcome: r.Outcome,
-		SourceURLs: json.RawMessage(r.SourceURLs), Facts: rawOrNull(r.Facts), Note: r.Note,
-	})
-}
-
-// Opening returns the opening of the record, which must have form 1.
-func (r *Record) Opening() (o Opening, err error) {
-	recorded, err := r.public()
-	if err != nil {
-		return o, err
-	}
-	e, err := r.Event()
-	if err != nil {
-		return o, err
-	}
-	shown, err := json.Marshal(e)
-	if err != nil {
-		return o, err
-	}
-	var a, b any
-	if err := errors.Join(json.Unmarshal(recorded, &a), json.Unmarshal(shown, &b)); err != nil {
-		return o, err
-	}
-	o = r.opening()
-	o.Added = added(a, b, "")
-	slices.Sort(o.Added)
-	return o, nil
-}
-
-// added returns the paths of the members of shown that recorded lacks.
-func added(recorded, shown any, path string) (paths []string) {
-	switch shown := shown.(type) {
-	case map[string]any:
-		of, ok := recorded.(map[string]any)
-		for name, value := range shown {
-			if _, has := of[name]; has {
-				paths = append(paths, added(of[name], value, path+"."+name)...)
-			} else if ok {
-				paths = append(paths, strings.TrimPrefix(path+"."+name, "."))
-			}
-		}
-	case []any:
-		of, _ := recorded.([]any)
-		for i := range min(len(of), len(shown)) {
-			paths = append(paths, added(of[i], shown[i], path+"."+strconv.Itoa(i))...)
-		}
-	}
-	return paths
 }
 
 // storedEvent is an api.VerificationEvent with the JSON that was recorded.
@@ -285,40 +209,10 @@ func rawOrNull(text *string) json.RawMessage {
 	return json.RawMessage(*text)
 }
 
-// Intact reports whether the hashes of the record match its fields. The caller must check PrevHash against the chain.
-func (r *Record) Intact() bool {
-	_, intact := r.IntactLeaf()
-	return intact
-}
-
-// IntactLeaf returns the leaf of the record, and whether it is intact.
-func (r *Record) IntactLeaf() (leaf []byte, intact bool) {
-	if !r.validForm() {
-		return nil, false
-	}
-	leaf = r.Leaf()
-	validFacts := r.Facts == nil || *r.Facts != "" // an empty text has the same hash as nil
-	return leaf, validFacts && r.ContentHash == digest(contentForm, r.content()...) && r.Hash == r.chained(r.PrevHash, leaf)
-}
-
-// validForm reports whether the form is known, and in form 1 whether the private part names the actor.
-func (r *Record) validForm() bool {
-	if r.Form == 0 {
-		return true
-	}
+// namesActor reports whether the private part names the actor.
+func (r *Record) namesActor() bool {
 	actor, err := json.Marshal(r.Actor)
-	return err == nil && r.Form == 1 && r.Evidence != nil && strings.HasPrefix(*r.Evidence, `{"actor":`+string(actor)+`,`)
-}
-
-// HashWithoutFacts returns the content hash that a review that ends in closed had before it was given the facts in effect. Of any other
-// record it returns ContentHash.
-func (r *Record) HashWithoutFacts() string {
-	if r.CheckType != api.Review || r.Outcome != api.OutcomeClosed || r.Facts == nil {
-		return r.ContentHash
-	}
-	without := *r
-	without.Facts = nil
-	return digest(contentForm, without.content()...)
+	return err == nil && strings.HasPrefix(r.Evidence, `{"actor":`+string(actor)+`,`)
 }
 
 // content returns the content fields in hashing order.
@@ -330,9 +224,10 @@ func (r *Record) content() []string {
 	return []string{r.Slug, strconv.FormatInt(r.CheckedAt, 10), string(r.CheckType), string(r.Outcome), r.SourceURLs, facts, r.Note}
 }
 
-// digest returns the lower-case hexadecimal SHA-256 of form and the fields. Each is prefixed with its length in bytes (8 bytes,
-// big endian); without the prefix, text could move from one field to the next without changing the hash. form distinguishes
-// kinds of hashes and includes the version of the layout.
+// digest returns the lower-case hexadecimal SHA-256 of form and the fields. Each is prefixed with
+// its length in bytes (8 bytes, big endian); without the prefix, text could move from one field to
+// the next without changing the hash. form distinguishes kinds of hashes and includes the version
+// of the layout.
 func digest(form string, fields ...string) string {
 	var usual [2048]byte // avoids an allocation for most records: verification hashes every event
 	sum := sha256.Sum256(appendJoined(usual[:0], form, fields...))

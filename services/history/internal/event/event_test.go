@@ -1,8 +1,6 @@
 package event_test
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"strings"
 	"testing"
 	"time"
@@ -15,9 +13,9 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// The golden values come from an independent implementation of the layout documented at digest. They must never change: every
-// existing chain depends on them.
-func TestHashesNeverChange(t *testing.T) {
+// The golden values come from an independent implementation of the layout documented at digest. They must never change: duplicates are
+// found by them.
+func TestContentHashesNeverChange(t *testing.T) {
 	first := event.Record{ // as stored: facts keep the fields that the API had at the time
 		ID: "0198f000-0000-7000-8000-000000000001", Slug: "odin-works", CheckedAt: time.Date(2025, 11, 20, 9, 0, 0, 123456000, time.UTC).UnixMicro(),
 		CheckType: api.Review, Outcome: api.OutcomeVerified, SourceURLs: `["https://odin.example/a?b=1\u0026c=2"]`,
@@ -25,9 +23,13 @@ func TestHashesNeverChange(t *testing.T) {
 			`"pay":null,"languages":["fr"],"applicationStatus":"open","applicationUrl":null,"requirements":[],"riskIndicators":[]}`),
 		Note: "Première visite – ok", Actor: "ada", RecordedAt: 1763629300000000,
 		ContentHash: "20872955b9b8ed3fb1a3577d5fbacb2c8b6a0d6ab3c3e74abad4e5413002648e",
-		Hash:        "d3fb07d2800acaff35751f077fd5ce0fe8bcd47efb402b83885e8dc42ea9ac58",
 	}
-	require.True(t, first.Intact())
+	evidence := api.Evidence{Quotes: []api.Quote{}, Gone: []string{"https://odin.example/faq"}, Unopened: []string{}}
+	require.NoError(t, first.Attach(evidence))
+	require.NotNil(t, first.Leaf())
+	private, err := first.Private()
+	require.NoError(t, err)
+	require.Equal(t, &evidence, private)
 	decoded, err := first.Event()
 	require.NoError(t, err)
 	again, err := event.New(decoded)
@@ -41,37 +43,18 @@ func TestHashesNeverChange(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "9ef9ad203b3fb8626b102a1f108d9c5e03cda9c3f92ebdfd66cac5f069371a1e", second.ContentHash)
 	second.ID, second.Actor, second.RecordedAt = "0198f000-0000-7000-8000-000000000002", "link-check", 1763715600000001
-	second.Seal(first.Hash)
-	require.Equal(t, first.Hash, second.PrevHash)
-	require.Equal(t, "a876d8354c451a1a841219b8e807c7fa6b29e4b7ba7481e43192edabe4b6fd23", second.Hash)
-
-	leaf := sha256.Sum256(second.Leaf())
-	require.Equal(t, "2b303d81e0803789d9800628c8ba54bc180edda425ed5f2e7c7d509586b1ea29", hex.EncodeToString(leaf[:]))
-	for _, r := range []event.Record{first, second} {
-		require.True(t, r.Intact())
-	}
+	require.NoError(t, second.Attach(api.Evidence{}))
+	require.NotNil(t, second.Leaf())
 	second.Facts = new("")
-	require.False(t, second.Intact(), "empty facts must not pass for nil")
-
-	first.Evidence = new(`{"salt":"000102030405060708090a0b0c0d0e0f","quotes":[],"gone":["https://odin.example/faq"],"unopened":[]}`)
-	require.False(t, first.Intact(), "evidence cannot be added to an event")
-	first.Seal("")
-	require.Equal(t, "6ee9152e6a5529b5268d40fd9d70a385d6c697e1dd4be8af902ee61aeeecda34", first.Hash)
-	require.Equal(t, "20872955b9b8ed3fb1a3577d5fbacb2c8b6a0d6ab3c3e74abad4e5413002648e", first.ContentHash, "the same review without evidence is a duplicate")
-	private, err := first.Private()
-	require.NoError(t, err)
-	require.Equal(t, &api.Evidence{Quotes: []api.Quote{}, Gone: []string{"https://odin.example/faq"}, Unopened: []string{}}, private)
+	require.Nil(t, second.Leaf(), "empty facts must not pass for nil")
 }
 
-func TestEqualEvidenceHasDifferentHashes(t *testing.T) {
-	hashes := map[string]bool{}
+func TestEqualEvidenceHasDifferentLeaves(t *testing.T) {
+	leaves := map[string]bool{}
 	for range 2 {
-		r := event.Record{ID: "1", Slug: "a", SourceURLs: "[]"}
-		require.NoError(t, r.Attach(api.Evidence{Gone: []string{"https://a.example"}}))
-		r.Seal("")
-		hashes[r.Hash] = true
+		leaves[string(proposed(t).Leaf())] = true
 	}
-	require.Len(t, hashes, 2, "a hash without a salt would confirm a guess")
+	require.Len(t, leaves, 2, "a hash without a salt would confirm a guess")
 	r := event.Record{}
 	require.NoError(t, r.Attach(api.Evidence{Quotes: []api.Quote{}}))
 	private, err := r.Private()
@@ -79,8 +62,8 @@ func TestEqualEvidenceHasDifferentHashes(t *testing.T) {
 	require.Nil(t, private)
 }
 
-// proposed returns an event of the current form before it joins a chain.
-func proposed(t *testing.T) event.Record {
+// proposed returns an event.
+func proposed(t *testing.T) *event.Record {
 	t.Helper()
 	facts := api.UnknownFacts()
 	facts.Remote, facts.Languages = new(true), []string{"fr"}
@@ -91,95 +74,67 @@ func proposed(t *testing.T) event.Record {
 	require.NoError(t, err)
 	r.ID, r.Actor, r.RecordedAt = "0198f000-0000-7000-8000-000000000001", "ada \"the\" <curator>", 1795165200000001
 	require.NoError(t, r.Attach(api.Evidence{Gone: []string{"https://odin.example/faq"}}))
-	return r
+	return &r
 }
 
 // The golden values come from an independent implementation. They must never change: published proofs depend on them.
 func TestLeafIsTheEventOfTheAPI(t *testing.T) {
 	r := proposed(t)
-	r.Evidence = new(`{"actor":"ada \"the\" \u003ccurator\u003e","salt":"000102030405060708090a0b0c0d0e0f"}`)
-	r.Seal("previous")
-	require.True(t, r.Intact())
+	r.Evidence = `{"actor":"ada \"the\" \u003ccurator\u003e","salt":"000102030405060708090a0b0c0d0e0f"}`
 	require.Equal(t, `{"event":{"checkType":"review","checkedAt":"2026-11-20T09:00:00.12Z","facts":{"applicationStatus":"unknown","applicationUrl":null,`+
 		`"countryEligibility":[],"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":null,"languages":["fr"],"pay":null,"remote":true,`+
 		`"requirements":[],"riskIndicators":[]},"id":"0198f000-0000-7000-8000-000000000001","note":"Première visite <ok>`+"\u2028"+`","outcome":"verified",`+
 		`"slug":"odin-works","sourceUrls":["https://odin.example/a?b=1&c=2"]},"private":"fd62d3febe78b87cfd4478c80222886e41b2fb6669300efb42037ab860272836",`+
 		`"recordedAt":"2026-11-20T09:00:00.000001Z"}`, string(r.Leaf()))
-	require.Equal(t, "5909d80e0df3079bf44f807162f268152ee7d255ff3719a249ff5b4fb761259b", r.Hash)
 }
 
 // Actor and evidence are in the salted private part only.
-func TestLeafAndHashRevealNoGuessOfTheActor(t *testing.T) {
-	seen := map[string]bool{}
-	for range 2 {
-		r := proposed(t)
-		r.Seal("previous")
-		require.NotContains(t, string(r.Leaf()), `"ada"`) // quoted, because a random hexadecimal hash can contain ada
-		seen[r.Hash], seen[string(r.Leaf())] = true, true
-	}
-	require.Len(t, seen, 4, "the same event of the same actor must have another hash")
+func TestLeafDoesNotRevealTheActor(t *testing.T) {
+	require.NotContains(t, string(proposed(t).Leaf()), `"ada"`) // quoted, because a random hexadecimal hash can contain ada
 }
 
-func TestEachPartOfAnEventIsCovered(t *testing.T) {
+func TestARecordThatContradictsItselfHasNoLeaf(t *testing.T) {
 	for name, change := range map[string]func(r *event.Record){
-		"actor":        func(r *event.Record) { r.Actor = "eve" },
-		"private part": func(r *event.Record) { r.Evidence = new(strings.Replace(*r.Evidence, "faq", "faz", 1)) },
-		"no private":   func(r *event.Record) { r.Evidence = nil },
-		"form":         func(r *event.Record) { r.Form = 0 },
-		"later form":   func(r *event.Record) { r.Form = 2 },
-		"note":         func(r *event.Record) { r.Note = "x" },
-		"recordedAt":   func(r *event.Record) { r.RecordedAt++ },
-		"facts":        func(r *event.Record) { r.Facts = new(strings.Replace(*r.Facts, "true", "false", 1)) },
+		"actor":          func(r *event.Record) { r.Actor = "eve" },
+		"no private":     func(r *event.Record) { r.Evidence = "" },
+		"note":           func(r *event.Record) { r.Note = "x" },
+		"content hash":   func(r *event.Record) { r.ContentHash = "x" },
+		"facts":          func(r *event.Record) { r.Facts = new(strings.Replace(*r.Facts, "true", "false", 1)) },
+		"facts are none": func(r *event.Record) { r.Facts = new("{") },
+		"sources":        func(r *event.Record) { r.SourceURLs = "[" },
 	} {
 		r := proposed(t)
-		r.Seal("previous")
-		require.True(t, r.Intact())
-		change(&r)
-		require.False(t, r.Intact(), name)
+		require.NotNil(t, r.Leaf())
+		change(r)
+		require.Nil(t, r.Leaf(), name)
 	}
 }
 
-// An event that was recorded before the API gained a member is shown with it.
-func TestOpeningNamesMembersThatTheAPIGainedLater(t *testing.T) {
-	r := proposed(t)
-	r.Facts = new(`{"countryEligibility":[{"country":"CA"}],"remote":true}`)
-	opening, err := r.Opening()
-	require.NoError(t, err)
-	require.Contains(t, opening.Added, "facts.languages")
-	require.Contains(t, opening.Added, "facts.countryEligibility.0.includedRegions")
-	require.NotContains(t, opening.Added, "facts.remote")
-	plain := proposed(t)
-	opening, err = plain.Opening()
-	require.NoError(t, err)
-	require.Empty(t, opening.Added)
-}
-
-func TestHashCoversEveryField(t *testing.T) {
-	record := event.Record{ID: "1", Slug: "a", CheckedAt: 1, CheckType: api.Review, Outcome: api.OutcomeVerified,
-		SourceURLs: "[]", Facts: new("{}"), Note: "n", Actor: "x", RecordedAt: 2}
+func TestLeafCoversEveryField(t *testing.T) {
 	seen := map[string]string{}
-	for name, change := range map[string]func(r *event.Record) (prev string){
-		"nothing":       func(*event.Record) string { return "" },
-		"previous hash": func(*event.Record) string { return "p" },
-		"id":            func(r *event.Record) string { r.ID = "2"; return "" },
-		"slug":          func(r *event.Record) string { r.Slug = "b"; return "" },
-		"checkedAt":     func(r *event.Record) string { r.CheckedAt = 9; return "" },
-		"checkType":     func(r *event.Record) string { r.CheckType = api.LinkCheck; return "" },
-		"outcome":       func(r *event.Record) string { r.Outcome = api.OutcomeClosed; return "" },
-		"sourceUrls":    func(r *event.Record) string { r.SourceURLs = `[""]`; return "" },
-		"facts":         func(r *event.Record) string { r.Facts = new(`{"a":1}`); return "" },
-		"no facts":      func(r *event.Record) string { r.Facts = nil; return "" },
-		"note":          func(r *event.Record) string { r.Note = ""; return "" },
-		"actor":         func(r *event.Record) string { r.Actor = "y"; return "" },
-		"recordedAt":    func(r *event.Record) string { r.RecordedAt = 3; return "" },
-		"evidence":      func(r *event.Record) string { r.Evidence = new("{}"); return "" },
-		"salt":          func(r *event.Record) string { r.Evidence = new(`{"salt":"1"}`); return "" },
-		"moved text":    func(r *event.Record) string { r.Facts, r.Note = nil, "{}n"; return "" },
+	for name, change := range map[string]func(r *event.Record, e *api.VerificationEvent){
+		"nothing":    func(*event.Record, *api.VerificationEvent) {},
+		"id":         func(r *event.Record, _ *api.VerificationEvent) { r.ID = "2" },
+		"slug":       func(_ *event.Record, e *api.VerificationEvent) { e.Slug = "b" },
+		"checkedAt":  func(_ *event.Record, e *api.VerificationEvent) { e.CheckedAt = time.UnixMicro(9) },
+		"checkType":  func(_ *event.Record, e *api.VerificationEvent) { e.CheckType = api.LinkCheck },
+		"outcome":    func(_ *event.Record, e *api.VerificationEvent) { e.Outcome = api.OutcomeClosed },
+		"sourceUrls": func(_ *event.Record, e *api.VerificationEvent) { e.SourceURLs = []string{""} },
+		"facts":      func(_ *event.Record, e *api.VerificationEvent) { e.Facts = new(api.UnknownFacts()) },
+		"note":       func(_ *event.Record, e *api.VerificationEvent) { e.Note = "m" },
+		"recordedAt": func(r *event.Record, _ *api.VerificationEvent) { r.RecordedAt = 3 },
+		"evidence":   func(r *event.Record, _ *api.VerificationEvent) { r.Evidence = `{"actor":"x","salt":"1"}` },
 	} {
-		r := record
-		r.Seal(change(&r))
-		require.Emptyf(t, seen[r.Hash], "%s has the same hash as %s", name, seen[r.Hash])
-		seen[r.Hash] = name
+		r := event.Record{ID: "1", RecordedAt: 2, Evidence: `{"actor":"x","salt":"0"}`}
+		e := api.VerificationEvent{Slug: "a", CheckedAt: time.UnixMicro(1), CheckType: api.Review, Outcome: api.OutcomeVerified, SourceURLs: []string{}, Note: "n"}
+		change(&r, &e)
+		made, err := event.New(e)
+		require.NoError(t, err)
+		made.ID, made.RecordedAt, made.Evidence, made.Actor = r.ID, r.RecordedAt, r.Evidence, "x"
+		leaf := string(made.Leaf())
+		require.NotEmpty(t, leaf)
+		require.Emptyf(t, seen[leaf], "%s has the same leaf as %s", name, seen[leaf])
+		seen[leaf] = name
 	}
 }
 

@@ -1,7 +1,6 @@
 package event
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
@@ -50,25 +49,93 @@ func site(address string) string {
 	return u.Hostname()
 }
 
-// Differences returns the names of the facts in which two reviews differ, in the order of api.FactNames, and "outcome" if their outcomes do.
-func Differences(a, b api.VerificationEvent) []string {
-	differs := []string{}
-	if a.Outcome != b.Outcome {
+// Differences returns the names of the facts in which a second opinion differs in meaning from the first review, in the order of
+// api.FactNames, after "outcome" if the outcomes differ. Facts are compared if both reviews have them, without their sources and their
+// order. Whether other words mean the same is the decision of the second author: same has it by fact, and texts has the facts that lack it.
+func Differences(first, second api.VerificationEvent, same map[string]bool) (differs []string, texts []api.ComparedTexts) {
+	differs = []string{}
+	if first.Outcome != second.Outcome {
 		differs = append(differs, "outcome")
 	}
-	x, y := byName(a.Facts), byName(b.Facts)
+	if first.Facts == nil || second.Facts == nil {
+		return differs, nil
+	}
 	for _, name := range api.FactNames {
-		if !bytes.Equal(x[name], y[name]) {
+		a, b := meaningOf(*first.Facts, name), meaningOf(*second.Facts, name)
+		equal, decided := same[name]
+		switch {
+		case a.value != b.value:
+			differs = append(differs, name)
+		case slices.Equal(folded(a.texts), folded(b.texts)):
+		case !decided:
+			texts = append(texts, api.ComparedTexts{Fact: name, First: a.texts, Second: b.texts})
+		case !equal:
 			differs = append(differs, name)
 		}
 	}
-	return differs
+	return differs, texts
 }
 
-func byName(facts *api.Facts) (all map[string]json.RawMessage) {
-	if facts == nil {
-		return nil
+// meaning is a fact without its sources: the part that a program can compare, as JSON, and the texts.
+type meaning struct {
+	value string
+	texts []string
+}
+
+func meaningOf(f api.Facts, name string) meaning {
+	texts := []string{}
+	var value any
+	switch name {
+	case "countryEligibility":
+		countries := []api.CountryEligibility{}
+		for _, c := range f.CountryEligibility {
+			if c.Note != "" {
+				texts = append(texts, c.Country+": "+c.Note)
+			}
+			if c.Status == api.EligibilityUnknown && c.AllRegions == nil && len(c.IncludedRegions)+len(c.ExcludedRegions) == 0 {
+				continue // says nothing
+			}
+			c.Note, c.SourceURLs, c.IncludedRegions, c.ExcludedRegions = "", nil, ordered(c.IncludedRegions), ordered(c.ExcludedRegions)
+			countries = append(countries, c)
+		}
+		slices.SortFunc(countries, func(a, b api.CountryEligibility) int { return strings.Compare(a.Country, b.Country) })
+		value = countries
+	case "pay":
+		if f.Pay != nil {
+			value = []any{f.Pay.Minimum, f.Pay.Maximum, f.Pay.Currency, f.Pay.Unit}
+		}
+	case "languages":
+		texts, value = f.Languages, len(f.Languages) > 0
+	case "requirements":
+		texts, value = f.Requirements, len(f.Requirements) > 0
+	case "riskIndicators":
+		value = len(f.RiskIndicators) > 0
+		for _, r := range f.RiskIndicators {
+			texts = append(texts, strings.TrimSuffix(r.Code+": "+r.Note, ": "))
+		}
+	case "applicationUrl":
+		if value = f.ApplicationURL != nil; f.ApplicationURL != nil {
+			texts = append(texts, *f.ApplicationURL)
+		}
+	default:
+		value = byName(f)[name]
 	}
+	text, _ := json.Marshal(value) // facts always encode
+	return meaning{string(text), texts}
+}
+
+func ordered(values []string) []string { return slices.Sorted(slices.Values(values)) }
+
+// folded returns texts in lower case and with single spaces, in order.
+func folded(texts []string) []string {
+	all := make([]string, len(texts))
+	for i, text := range texts {
+		all[i] = strings.Join(strings.Fields(strings.ToLower(text)), " ")
+	}
+	return ordered(all)
+}
+
+func byName(facts api.Facts) (all map[string]json.RawMessage) {
 	text, _ := json.Marshal(facts) // facts always encode
 	_ = json.Unmarshal(text, &all)
 	return all

@@ -1,7 +1,9 @@
 package event_test
 
 import (
+	"encoding/json"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -41,7 +43,94 @@ func TestDifferencesNameFactsAndOutcome(t *testing.T) {
 	yes, a, b := true, api.UnknownFacts(), api.UnknownFacts()
 	b.Remote, b.Languages = &yes, []string{"English"}
 	first := api.VerificationEvent{Outcome: api.OutcomeVerified, Facts: &a}
-	require.Empty(t, event.Differences(first, first))
-	require.Equal(t, []string{"remote", "languages"}, event.Differences(first, api.VerificationEvent{Outcome: api.OutcomeVerified, Facts: &b}))
-	require.Equal(t, append([]string{"outcome"}, api.FactNames...), event.Differences(first, api.VerificationEvent{Outcome: api.OutcomeClosed}))
+	for _, c := range []struct {
+		second api.VerificationEvent
+		want   []string
+	}{
+		{first, []string{}},
+		{api.VerificationEvent{Outcome: api.OutcomeVerified, Facts: &b}, []string{"remote", "languages"}},
+		{api.VerificationEvent{Outcome: api.OutcomeClosed}, []string{"outcome"}},
+		{api.VerificationEvent{Outcome: api.OutcomeClosed, Facts: &b}, []string{"outcome", "remote", "languages"}},
+	} {
+		differs, texts := event.Differences(first, c.second, nil)
+		require.Equal(t, c.want, differs)
+		require.Empty(t, texts)
+	}
+}
+
+// opinion is a verified review with texts in every fact that can have any.
+func opinion(change func(*api.Facts)) api.VerificationEvent {
+	f := api.UnknownFacts()
+	f.CountryEligibility = []api.CountryEligibility{
+		{Country: "CA", Status: api.Eligible, IncludedRegions: []string{"CA-ON", "CA-QC"}, SourceURLs: []string{"https://a.example"}, Note: "Residents only"},
+		{Country: "US", Status: api.Ineligible, SourceURLs: []string{"https://a.example"}},
+	}
+	f.Pay = &api.Pay{Minimum: 17, Maximum: 20, Currency: "CAD", Unit: api.PerHour, SourceURL: "https://a.example"}
+	f.Languages, f.Requirements, f.ApplicationURL = []string{"English", "French"}, []string{"18 years or older", "A phone"}, new("https://a.example/apply")
+	f.RiskIndicators = []api.RiskIndicator{{Code: "fees", Note: "A fee of 5 CAD", SourceURL: "https://a.example"}}
+	change(&f)
+	return api.VerificationEvent{Outcome: api.OutcomeVerified, Facts: &f}
+}
+
+func TestOnlyADifferenceInMeaningIsOne(t *testing.T) {
+	first := opinion(func(*api.Facts) {})
+	for name, c := range map[string]struct {
+		change func(*api.Facts)
+		asked  string // the fact whose texts the second author compares
+		differ string
+	}{
+		"order": {func(f *api.Facts) {
+			slices.Reverse(f.CountryEligibility)
+			slices.Reverse(f.Languages)
+			slices.Reverse(f.Requirements)
+		}, "", ""},
+		"order of regions": {func(f *api.Facts) { slices.Reverse(f.CountryEligibility[0].IncludedRegions) }, "", ""},
+		"sources": {func(f *api.Facts) {
+			f.Pay.SourceURL, f.CountryEligibility[1].SourceURLs, f.RiskIndicators[0].SourceURL = "https://b.example", nil, "https://b.example"
+		}, "", ""},
+		"case and spaces": {func(f *api.Facts) { f.Requirements[0] = "18 Years  or older " }, "", ""},
+		"unknown country": {func(f *api.Facts) {
+			f.CountryEligibility = append(f.CountryEligibility, api.CountryEligibility{Country: "FR", Status: api.EligibilityUnknown})
+		}, "", ""},
+		"requirements":       {func(f *api.Facts) { f.Requirements[0] = "At least 18 years old" }, "requirements", ""},
+		"fewer requirements": {func(f *api.Facts) { f.Requirements = f.Requirements[:1] }, "requirements", ""},
+		"languages":          {func(f *api.Facts) { f.Languages = []string{"Anglais", "Français"} }, "languages", ""},
+		"note":               {func(f *api.Facts) { f.CountryEligibility[0].Note = "" }, "countryEligibility", ""},
+		"risk":               {func(f *api.Facts) { f.RiskIndicators[0].Code = "fee" }, "riskIndicators", ""},
+		"URL":                {func(f *api.Facts) { f.ApplicationURL = new("https://a.example/apply/") }, "applicationUrl", ""},
+		"no requirements":    {func(f *api.Facts) { f.Requirements = []string{} }, "", "requirements"},
+		"no URL":             {func(f *api.Facts) { f.ApplicationURL = nil }, "", "applicationUrl"},
+		"region":             {func(f *api.Facts) { f.CountryEligibility[0].IncludedRegions = []string{"CA-ON"} }, "", "countryEligibility"},
+		"eligibility": {func(f *api.Facts) {
+			f.CountryEligibility[1].Status, f.CountryEligibility[1].Note = api.Eligible, "All states"
+		}, "", "countryEligibility"},
+		"pay":    {func(f *api.Facts) { f.Pay.Maximum = 21 }, "", "pay"},
+		"no pay": {func(f *api.Facts) { f.Pay = nil }, "", "pay"},
+		"status": {func(f *api.Facts) { f.ApplicationStatus = api.ApplicationOpen }, "", "applicationStatus"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			names := func(name string) []string {
+				return slices.DeleteFunc([]string{name}, func(n string) bool { return n == "" })
+			}
+			second := opinion(c.change)
+			before, err := json.Marshal(second)
+			require.NoError(t, err)
+			differs, texts := event.Differences(first, second, nil)
+			require.Equal(t, names(c.differ), differs)
+			asked := []string{}
+			for _, text := range texts {
+				asked = append(asked, text.Fact)
+				require.NotEqual(t, text.First, text.Second)
+			}
+			require.Equal(t, names(c.asked), asked)
+			for same, want := range map[bool][]string{true: names(c.differ), false: names(c.differ + c.asked)} {
+				differs, texts = event.Differences(first, second, map[string]bool{c.asked: same})
+				require.Equal(t, want, differs)
+				require.Empty(t, texts)
+			}
+			after, err := json.Marshal(second)
+			require.NoError(t, err)
+			require.JSONEq(t, string(before), string(after), "the review stays as it is")
+		})
+	}
 }

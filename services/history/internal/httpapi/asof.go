@@ -65,9 +65,9 @@ func parseAt(values params.Values, now time.Time) (time.Time, error) {
 		}
 		return now.UTC(), nil
 	}
-	at, err := time.Parse(time.RFC3339Nano, text)
+	at, err := api.ParseTimestamp(text)
 	if err != nil || at.After(now) {
 		return time.Time{}, invalid
 	}
-	return at.UTC(), nil
+	return at, nil
 }

@@ -20,7 +20,6 @@ import (
 // API serves the history.
 type API struct {
 	Store      *store.Store
-	Keys       checkpoint.Keys
 	Log        checkpoint.Log
 	VerifyMark feed.Verify                 // of the catalog
 	CatchUp    func(context.Context) error // brings the copy of the catalog's listings up to date
@@ -42,8 +41,9 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handle
 	a.queries = newBreaker()
 	engine.GET("/readyz", gin.WrapH(ready))
 	for path, handle := range map[string]func(*gin.Context) (web.Reply, error){
-		checkpoint.Path: a.latestCheckpoint, checkpoint.Path + "/:name": a.checkpoint, checkpoint.LogPath + "/checkpoint": a.logCheckpoint,
-		checkpoint.LogPath + "/tile/*path": a.logTile, checkpoint.LogPath + "/proof/:id": a.logProof,
+		checkpoint.Path: a.logInfo, checkpoint.LogPath + "/checkpoint": a.logCheckpoint, checkpoint.LogPath + "/tile/*path": a.logTile,
+		checkpoint.LogPath + "/generations/:generation/checkpoint": a.logCheckpoint, checkpoint.LogPath + "/generations/:generation/tile/*path": a.logTile,
+		checkpoint.LogPath + "/proof/:id": a.logProof,
 	} {
 		engine.GET(path, web.Handler(errors, handle))
 		engine.HEAD(path, web.Handler(errors, handle))
@@ -58,6 +58,7 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handle
 	engine.GET("/internal/v1/readings", web.Handler(errors, a.readings))
 	engine.GET("/operator/v1/records/:id/pages", web.Handler(errors, a.pages))
 	engine.GET("/operator/v1/reviews/second-opinions", web.Handler(errors, a.opinionRequests))
+	engine.POST("/operator/v1/reviews/quotes", web.Handler(errors, a.findQuotes))
 	engine.GET("/operator/v1/events", web.Handler(errors, a.acts))
 	engine.POST("/internal/v1/reviews", web.Handler(errors, a.review))
 	engine.GET("/operator/v1/history/:id", web.Handler(errors, a.asOf))

@@ -150,8 +150,8 @@ func TestReportNamesFirstInvalidLines(t *testing.T) {
 	}
 	unlisted := closed("unlisted")
 	for name, file := range map[string]string{
-		"wrong": strings.Repeat("x\n", 300), "unknown": strings.Repeat(unlisted, 300), "both": strings.Repeat("x\n"+unlisted, 150),
-		"unknown first": strings.Repeat(unlisted, 100) + strings.Repeat("x\n", 200),
+		"wrong": strings.Repeat("{x\n", 300), "unknown": strings.Repeat(unlisted, 300), "both": strings.Repeat("{x\n"+unlisted, 150),
+		"unknown first": strings.Repeat(unlisted, 100) + strings.Repeat("{x\n", 200),
 	} {
 		r := report(file)
 		require.False(t, r.Applied, name)
@@ -202,6 +202,6 @@ func TestShutdownEndsLongPolls(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Equal(t, `{"rules":2,"summaries":[]}`, string(body))
+	require.Equal(t, `{"summaries":[]}`, string(body))
 	require.NoError(t, group.Wait())
 }

@@ -3,10 +3,10 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 
+	"filippo.io/torchwood"
 	"github.com/gin-gonic/gin"
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -17,56 +17,99 @@ import (
 )
 
 const (
+	cacheBriefly = "public, max-age=300"                 // of the document about the log
 	cacheForever = "public, max-age=31536000, immutable" // of tiles
 	cacheALittle = "public, max-age=5"                   // of the checkpoint of the log, and of proofs, which a withdrawal ends
 	plainText    = "text/plain; charset=utf-8"
 )
 
 var (
+	noLog           = problem.New(problem.NotFound, "This installation keeps no log of its history.")
 	noLogCheckpoint = problem.New(problem.NotFound, "The log has no published checkpoint of this size. The newest is at "+checkpoint.LogPath+"/checkpoint.")
 	noTile          = problem.New(problem.NotFound, "The log has no such tile. Read the checkpoint of the log first; its size says which tiles there are.")
 	noEvent         = problem.New(problem.NotFound, "There is no event with this id in the history of a public record.")
 	notCovered      = problem.New(problem.NotFound, "No checkpoint of the log covers this event yet. Try again in a minute.")
-	earlierForm     = problem.New(problem.NotFound, "This event was recorded by a release whose events cannot be proved one by one. "+
-		"The checkpoints cover it, and the operator can verify it.")
 )
+
+// logDocument is the document about the log. It changes only with the settings and the generation.
+type logDocument struct {
+	Origin     string   `json:"origin"`     // of the current generation
+	PublicKeys []string `json:"publicKeys"` // of that origin, newest first
+	Witnesses  []string `json:"witnesses"`  // their keys
+	Checkpoint string   `json:"checkpoint"` // URL
+}
+
+// logInfo serves the document about the log.
+func (a API) logInfo(g *gin.Context) (web.Reply, error) {
+	var d logDocument
+	var part string
+	err := a.queries.run(g.Request.Context(), func(ctx context.Context) (err error) {
+		d.Origin, part, err = a.Log.Origin(ctx)
+		return err
+	})
+	if err != nil {
+		return web.Reply{}, err
+	}
+	if d.PublicKeys = a.Log.Keys.Public(d.Origin); len(d.PublicKeys) == 0 {
+		return web.Reply{}, noLog
+	}
+	d.Witnesses = []string{}
+	for _, w := range a.Log.Witnesses {
+		d.Witnesses = append(d.Witnesses, w.String())
+	}
+	d.Checkpoint = a.PublicURL + checkpoint.LogPath + part + "/checkpoint"
+	return web.Reply{JSON: d, Header: http.Header{"Cache-Control": {cacheBriefly}}}, nil
+}
 
 // logCheckpoint serves the published checkpoint of the log (C2SP tlog-tiles).
 func (a API) logCheckpoint(g *gin.Context) (web.Reply, error) {
-	c, err := a.published(g.Request.Context(), 0)
-	return plain(c.Text(), plainText, cacheALittle), err
+	c, part, err := a.published(g.Request.Context(), 0)
+	if err == nil && g.Param("generation") != "" && partOf(g) != part {
+		err = noLogCheckpoint
+	}
+	return plain([]byte(c.Text()), plainText, cacheALittle), err
 }
 
-// published returns the newest published checkpoint, or that of a size other than 0.
-func (a API) published(ctx context.Context, size int64) (c checkpoint.LogCheckpoint, err error) {
-	err = a.queries.run(ctx, func(ctx context.Context) error {
-		origin, err := a.Log.Origin(ctx)
-		if err == nil {
+// partOf returns the part of the path that names a generation.
+func partOf(g *gin.Context) string {
+	if generation := g.Param("generation"); generation != "" {
+		return "/generations/" + generation
+	}
+	return ""
+}
+
+// published returns the newest published checkpoint, or that of a size other than 0, and the part
+// of the path of its tiles.
+func (a API) published(ctx context.Context, size int64) (c checkpoint.Checkpoint, part string, err error) {
+	err = a.queries.run(ctx, func(ctx context.Context) (err error) {
+		var origin string
+		if origin, part, err = a.Log.Origin(ctx); err == nil {
 			c, err = a.Log.Published(ctx, origin, size)
 		}
 		return err
 	})
-	if err == nil && c.Size == 0 {
+	if err == nil && c.N == 0 {
 		err = noLogCheckpoint
 	}
-	return c, err
+	return c, part, err
 }
 
-func plain(body, contentType, caching string) web.Reply {
-	return web.Reply{Body: []byte(body), Type: contentType, Header: http.Header{"Cache-Control": {caching}}}
+func plain(body []byte, contentType, caching string) web.Reply {
+	return web.Reply{Body: body, Type: contentType, Header: http.Header{"Cache-Control": {caching}}}
 }
 
-// logTile serves the hashes of a tile (C2SP tlog-tiles). It has no entries, because some records are not public.
+// logTile serves the hashes of a tile of the current generation (C2SP tlog-tiles). It has no
+// entries, because some records are not public.
 func (a API) logTile(g *gin.Context) (web.Reply, error) {
-	t, err := tlog.ParseTilePath(fmt.Sprintf("tile/%d%s", checkpoint.TileHeight, g.Param("path")))
+	t, err := torchwood.ParseTilePath("tile" + g.Param("path"))
 	if err != nil || t.L < 0 || t.L > 7 { // a log with tiles at level 8 has more than 2^64 events
 		return web.Reply{}, noTile
 	}
-	c, err := a.published(g.Request.Context(), 0)
+	c, part, err := a.published(g.Request.Context(), 0)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	if t.N >= 1<<32 || t.N<<checkpoint.TileHeight+int64(t.W) > c.Size>>(checkpoint.TileHeight*t.L) {
+	if partOf(g) != part || t.N >= 1<<32 || t.N<<torchwood.TileHeight+int64(t.W) > c.N>>(torchwood.TileHeight*t.L) {
 		return web.Reply{}, noTile
 	}
 	var data [][]byte
@@ -77,11 +120,12 @@ func (a API) logTile(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	return plain(string(data[0]), "application/octet-stream", cacheForever), nil
+	return plain(data[0], "application/octet-stream", cacheForever), nil
 }
 
-// logProof serves the proof that a checkpoint of the log covers an event of a public record: the published one, or the one of the parameter
-// size.
+// logProof serves an event of a public record with the proof that a checkpoint of the log covers
+// it: the published one, or the one of the parameter size. It needs no key: only readers of an
+// event know its id, which cannot be guessed.
 func (a API) logProof(g *gin.Context) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "size")
 	if err != nil {
@@ -93,11 +137,11 @@ func (a API) logProof(g *gin.Context) (web.Reply, error) {
 			return web.Reply{}, params.Invalid("size", "must be the size of a checkpoint of the log, such as 1284")
 		}
 	}
-	c, err := a.published(g.Request.Context(), size)
+	c, _, err := a.published(g.Request.Context(), size)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	var proof string
+	var proof []byte
 	err = a.queries.run(g.Request.Context(), func(ctx context.Context) error {
 		r, found, err := a.Store.PublicRecord(ctx, g.Param("id"))
 		if err == nil && !found {
@@ -106,10 +150,7 @@ func (a API) logProof(g *gin.Context) (web.Reply, error) {
 		if err == nil {
 			proof, err = a.Log.Prove(ctx, c, r)
 		}
-		switch {
-		case errors.Is(err, checkpoint.ErrForm):
-			return earlierForm
-		case errors.Is(err, checkpoint.ErrNotCovered):
+		if errors.Is(err, checkpoint.ErrNotCovered) {
 			return notCovered
 		}
 		return err

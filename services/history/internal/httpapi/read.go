@@ -87,5 +87,5 @@ func (a API) unpublished(g *gin.Context) (web.Reply, error) {
 // summaries serves the summaries after a sequence. It waits if there are none yet.
 func (a API) summaries(g *gin.Context) (web.Reply, error) {
 	page, err := feed.Serve(g.Request, server.Draining(g.Request), a.VerifyMark, a.Summaries)
-	return web.Reply{JSON: api.SummaryFeed{Rules: api.SummaryRules, Summaries: page.Changes, Mark: page.Mark, StartOver: page.StartOver}}, err
+	return web.Reply{JSON: api.SummaryFeed{Summaries: page.Changes, Mark: page.Mark, StartOver: page.StartOver}}, err
 }

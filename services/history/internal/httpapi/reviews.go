@@ -30,30 +30,50 @@ func (a API) record(g *gin.Context) (web.Reply, error) {
 	}
 	ctx, cancel := context.WithTimeout(g.Request.Context(), asOfTimeout)
 	defer cancel()
-	records, sum, err := a.Store.RecordHistory(ctx, g.Param("id"), values["without"])
+	records, state, err := a.Store.RecordHistory(ctx, g.Param("id"), values["without"])
 	if err != nil {
 		return web.Reply{}, err
 	}
-	reply := api.ReviewHistory{Summary: sum}
+	reply := api.ReviewHistory{Summary: state.Summary, PreviousFacts: state.PreviousFacts}
 	if reply.Events, err = forOperators(records[:min(len(records), api.MaxSheetEvents)]); err != nil {
 		return web.Reply{}, err
 	}
-	if reply.PreviousFacts, err = previousFacts(records); err != nil {
-		return web.Reply{}, err
-	}
-	if reply.Evidence, err = latestEvidence(records); err != nil {
+	if reply.Evidence, err = evidenceOf(records, state.LatestEvidence); err != nil {
 		return web.Reply{}, err
 	}
 	if reply.Readings, err = a.Store.Readings(ctx, reply.Evidence.Quotes); err != nil {
 		return web.Reply{}, err
 	}
-	if reply.Suggestions, err = a.Store.Suggestions(ctx, g.Param("id"), reply.Evidence.Quotes); err != nil {
+	quotes, missing := divide(reply.Evidence.Quotes, reply.Readings)
+	if reply.Suggestions, err = a.Store.Suggestions(ctx, g.Param("id"), quotes, missing); err != nil {
 		return web.Reply{}, err
 	}
-	if i := slices.IndexFunc(records, func(r event.Record) bool { return r.CheckType == api.Review }); i >= 0 && values["without"] == "" {
-		reply.Opinion, err = a.Store.Opinion(ctx, records[i].ID)
+	if state.LatestReview != "" && values["without"] == "" {
+		reply.Opinion, err = a.Store.Opinion(ctx, state.LatestReview)
 	}
 	return web.Reply{JSON: reply}, err
+}
+
+// divide separates the quotes that a reading missed from the others.
+func divide(all []api.Quote, readings []api.QuoteReading) (others, missing []api.Quote) {
+	for _, q := range all {
+		if slices.ContainsFunc(readings, func(r api.QuoteReading) bool { return r.Quote == q && r.Finding == api.QuoteMissing }) {
+			missing = append(missing, q)
+		} else {
+			others = append(others, q)
+		}
+	}
+	return others, missing
+}
+
+// findQuotes looks for quotes on the stored texts of their pages.
+func (a API) findQuotes(g *gin.Context) (web.Reply, error) {
+	var in api.QuoteSearch
+	if err := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, maxReview)).Decode(&in); err != nil || len(in.Quotes) > api.MaxQuoteSearch {
+		return web.Reply{}, problem.New(problem.InvalidParameter, `The body must be {"quotes": [...]} with at most 200 quotes.`).Because(err)
+	}
+	readings, err := a.Store.FindOnTexts(g.Request.Context(), in.Quotes)
+	return web.Reply{JSON: api.QuoteFindings{Readings: readings}}, err
 }
 
 // opinionRequests lists the reviews of others that were drawn for the operator's opinion.
@@ -89,33 +109,14 @@ func (a API) readings(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: marks}, err
 }
 
-// latestEvidence returns the evidence of the first record that has other evidence than captures, which every review may have.
-func latestEvidence(records []event.Record) (latest api.Evidence, err error) {
-	for i := range records {
-		found, err := records[i].Private()
-		if err != nil || found != nil && len(found.Quotes)+len(found.Gone)+len(found.Unopened) > 0 {
-			return *cmp.Or(found, &latest), err
-		}
+// evidenceOf returns the evidence of the record with the id, the zero value if there is none.
+func evidenceOf(records []event.Record, id string) (found api.Evidence, err error) {
+	if i := slices.IndexFunc(records, func(r event.Record) bool { return r.ID == id }); i >= 0 {
+		private, err := records[i].Private()
+		return *cmp.Or(private, &found), err
 	}
-	latest.Complete()
-	return latest, nil
-}
-
-// previousFacts returns the facts of the second review with facts among records, newest check first.
-func previousFacts(records []event.Record) (*api.Facts, error) {
-	latest := true
-	for i := range records {
-		if records[i].CheckType != api.Review || records[i].Facts == nil {
-			continue
-		}
-		if latest {
-			latest = false
-			continue
-		}
-		e, err := records[i].Event()
-		return e.Facts, err
-	}
-	return nil, nil
+	found.Complete()
+	return found, nil
 }
 
 // unquoted returns the known facts of a verified review that lack a required quote.
@@ -156,12 +157,17 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	done, err := a.Store.Review(g.Request.Context(), now, event.Proposal{
-		Actor: in.Actor, Line: file.Lines[0], SecondOpinionOf: in.SecondOpinionOf, Sent: string(in.Review),
+		Actor: in.Actor, Line: file.Lines[0], SecondOpinionOf: in.SecondOpinionOf, SameTexts: in.SameTexts, Sent: string(in.Review),
+		Undoes: in.Undoes,
 	})
 	if errors.Is(err, event.ErrNoOpinion) {
 		var p api.Problems
 		p.Add("secondOpinionOf", "must be a review in your list of requested second opinions")
 		report.Rejected = []api.RejectedLine{{Line: 1, ID: file.Lines[0].Event.Slug, Problems: p}}
+		return web.Reply{JSON: api.ReviewAppended{Report: report}}, nil
+	}
+	if other := new(event.TextsError); errors.As(err, &other) {
+		report.Texts = other.Texts
 		return web.Reply{JSON: api.ReviewAppended{Report: report}}, nil
 	}
 	if unseen := new(event.UnseenError); errors.As(err, &unseen) {

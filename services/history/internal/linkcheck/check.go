@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/net/publicsuffix"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/history/internal/pagetext"
@@ -23,6 +26,8 @@ type result struct {
 	retry   bool          // whether another attempt may have another outcome
 	wait    time.Duration // minimum time before a retry, from Retry-After
 
+	cause *api.Cause // of the outcome needs-review, nil if no review can answer it
+
 	unresolved bool // the resolver failed; it did not say that the name does not exist
 
 	page   *pagetext.Page // nil if no text was read
@@ -33,18 +38,33 @@ type result struct {
 type visit struct {
 	link  *url.URL
 	steps []string // the redirects so far, for the note
+
+	jar  http.CookieJar  // of this visit alone
+	seen map[string]bool // by request
+}
+
+// request identifies a request for u by its URL and its cookies: a site may set a cookie and redirect to the same URL.
+func (v *visit) request(u *url.URL) string {
+	bare := *u
+	bare.Fragment, bare.RawFragment = "", ""
+	id := bare.String()
+	for _, cookie := range v.jar.Cookies(u) {
+		id += "\n" + cookie.String()
+	}
+	return id
 }
 
 // end returns the result of a visit that ends at the URL at.
 func (v *visit) end(outcome api.Outcome, at *url.URL, last string, retry bool, why ...string) result {
+	var cause *api.Cause
 	if outcome == api.OutcomeReachable || outcome == api.OutcomeBlocked {
 		if to := misdirection(v.link, at); to != "" && (outcome == api.OutcomeReachable || !isBotCheckHost(hostname(at))) {
-			outcome, why = api.OutcomeNeedsReview, append(why, to)
+			outcome, why, cause = api.OutcomeNeedsReview, append(why, to), &api.Cause{Text: to}
 		}
 	}
 	sentence := strings.Join(append(slices.Clone(v.steps), last), ", then ")
 	note := strings.Join(append([]string{strings.ToUpper(sentence[:1]) + sentence[1:] + "."}, why...), " ")
-	return result{outcome: outcome, note: note, retry: retry}
+	return result{outcome: outcome, note: note, retry: retry, cause: cause}
 }
 
 // try requests a link and follows its redirects as far as allowed. It calls claim right before the first request to the link itself.
@@ -58,10 +78,11 @@ func (c *Checker) try(ctx, hard context.Context, address string, claim func() er
 	if why := urlProblem(at, c.cfg.Ports); why != "" {
 		return result{outcome: api.OutcomeNeedsReview, note: "Not requested: the link " + why + "."}, claim()
 	}
-	seen := map[string]bool{}
+	v.jar, _ = cookiejar.New(&cookiejar.Options{PublicSuffixList: publicsuffix.List}) // never fails
+	v.seen = map[string]bool{}
 	first := claim
 	for {
-		seen[at.String()] = true
+		v.seen[v.request(at)] = true
 		r, err := c.rules(ctx, hard, at)
 		if err != nil {
 			return result{}, err
@@ -72,7 +93,7 @@ func (c *Checker) try(ctx, hard context.Context, address string, claim func() er
 			}
 			return res, nil
 		}
-		resp, err := c.get(ctx, hard, at, true, first)
+		resp, err := c.get(ctx, hard, at, true, v.jar, first)
 		switch {
 		case runEnded(err), errors.Is(err, errClaim):
 			return result{}, err
@@ -98,8 +119,7 @@ func (c *Checker) try(ctx, hard context.Context, address string, claim func() er
 		}
 		v.steps = append(v.steps, fmt.Sprintf("answered %d with a redirect to %s", resp.status, noteURL(resp.location)))
 		next := resp.location
-		next.Fragment, next.RawFragment = "", ""
-		if res, ended := c.checkRedirect(&v, next, seen); ended {
+		if res, ended := c.checkRedirect(&v, next); ended {
 			return res, nil
 		}
 		at = next
@@ -107,7 +127,7 @@ func (c *Checker) try(ctx, hard context.Context, address string, claim func() er
 }
 
 // checkRedirect returns the result of a visit that must not follow a redirect to next. ended is false if it may.
-func (c *Checker) checkRedirect(v *visit, next *url.URL, seen map[string]bool) (res result, ended bool) {
+func (c *Checker) checkRedirect(v *visit, next *url.URL) (res result, ended bool) {
 	switch {
 	case isBotCheckHost(hostname(next)):
 		return v.end(api.OutcomeBlocked, next, "blocked by a bot check", false), true
@@ -115,7 +135,7 @@ func (c *Checker) checkRedirect(v *visit, next *url.URL, seen map[string]bool) (
 		return v.end(api.OutcomeNeedsReview, next, "not followed: that URL "+urlProblem(next, c.cfg.Ports), false), true
 	case reserved(hostname(next)):
 		return v.end(api.OutcomeNeedsReview, next, "not followed: that host name is reserved", false), true
-	case seen[next.String()]:
+	case v.seen[v.request(next)]:
 		return v.end(api.OutcomeUnreachable, next, "not followed: redirect loop", false), true
 	case len(v.steps) > maxRedirects:
 		return v.end(api.OutcomeUnreachable, next, fmt.Sprintf("not followed: more than %d redirects", maxRedirects), false), true

@@ -59,8 +59,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkContact returns ErrNoContact if the host of the contact page is not public.
-func (c Config) checkContact() error {
+// CheckContact returns ErrNoContact if the host of the contact page is not public.
+func (c Config) CheckContact() error {
 	u, err := url.Parse(c.Contact)
 	if err != nil {
 		return err

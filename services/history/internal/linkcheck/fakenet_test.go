@@ -91,7 +91,7 @@ func status(code int, headers ...string) http.HandlerFunc {
 }
 
 func (w *fakeNet) redirect(code int, to string) http.HandlerFunc {
-	return status(code, "Location", w.fill(to), "Set-Cookie", "session=1")
+	return status(code, "Location", w.fill(to))
 }
 
 // fill replaces PORT and TLS in a URL with the server's ports.

@@ -191,7 +191,7 @@ func (k *testStore) alive() error {
 	return nil
 }
 
-func (k *testStore) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent) error {
+func (k *testStore) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent, cause *api.Cause) error {
 	k.mu.Lock()
 	k.records++
 	if k.dieAt > 0 && k.records > k.dieAt && !k.dead {
@@ -202,7 +202,7 @@ func (k *testStore) Record(ctx context.Context, run string, now time.Time, e api
 	if err := k.alive(); err != nil {
 		return err
 	}
-	return k.LinkChecks.Record(ctx, run, now, e)
+	return k.LinkChecks.Record(ctx, run, now, e, cause)
 }
 
 func (k *testStore) Claim(ctx context.Context, run, slug string, due, now time.Time) (bool, error) {

@@ -35,7 +35,7 @@ type Checker struct {
 
 // New returns a checker for one run. It returns ErrNoContact if site owners could not open the contact page.
 func New(cfg Config, transport http.RoundTripper, now func() time.Time) (*Checker, error) {
-	if err := cfg.checkContact(); err != nil {
+	if err := cfg.CheckContact(); err != nil {
 		return nil, err
 	}
 	return &Checker{

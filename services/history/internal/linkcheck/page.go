@@ -154,8 +154,13 @@ func (res result) judgeText() result {
 	if res.page == nil {
 		return res
 	}
-	if matched, ok := pagetext.Closed(*res.page); ok {
-		res.outcome, res.note = api.OutcomeNeedsReview, fmt.Sprintf("%s The page says %q.", res.note, matched)
+	if claim := pagetext.Closed(*res.page); claim != nil {
+		cause := api.Cause{Text: claim.Sentence, Status: claim.Status}
+		if res.cause != nil { // it also leads elsewhere
+			cause = api.Cause{Text: res.cause.Text + " " + claim.Sentence}
+		}
+		res.outcome, res.cause = api.OutcomeNeedsReview, &cause
+		res.note = fmt.Sprintf("%s The page says %q.", res.note, claim.Sentence)
 	}
 	return res
 }

@@ -2,6 +2,7 @@ package linkcheck
 
 import (
 	"compress/gzip"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/history/internal/pagetext"
 )
 
@@ -83,18 +85,30 @@ func TestPageIsRead(t *testing.T) {
 
 func TestPageThatSaysItIsClosedNeedsReview(t *testing.T) {
 	w := newFakeNet(t)
-	for body, want := range map[string]string{
-		"<p>Thank you for your interest. This program is closed.</p>":       `Answered 200. The page says "This program is closed.".`,
-		"<p>Les inscriptions sont désormais fermées.</p>":                   `Answered 200. The page says "Les inscriptions sont désormais fermées.".`,
-		"<h1>maple.works</h1><p>This domain is for sale. Make an offer</p>": `Answered 200. The page says "This domain is for sale.".`,
+	closed := api.ApplicationClosed
+	for body, want := range map[string]api.Cause{
+		"<p>Thank you for your interest. This program is closed.</p>":       {Text: "This program is closed.", Status: closed},
+		"<p>Les inscriptions sont désormais fermées.</p>":                   {Text: "Les inscriptions sont désormais fermées.", Status: closed},
+		"<h1>maple.works</h1><p>This domain is for sale. Make an offer</p>": {Text: "This domain is for sale.", Status: closed},
+		"<p>Registration is full. Join our waitlist.</p>":                   {Text: "Registration is full.", Status: api.ApplicationWaitlist},
 	} {
 		w.on("/apply", html(body))
 		got := w.readBy(w.checker(nil), "http://maple.works:PORT/apply").judgeText()
 		require.Equal(t, needsReview, got.outcome)
-		require.Equal(t, want, got.note)
+		require.Equal(t, &want, got.cause)
+		require.Equal(t, fmt.Sprintf("Answered 200. The page says %q.", want.Text), got.note)
 	}
 	w.on("/apply", html(payPage))
-	require.Equal(t, reachable, w.readBy(w.checker(nil), "http://maple.works:PORT/apply").judgeText().outcome)
+	got := w.readBy(w.checker(nil), "http://maple.works:PORT/apply").judgeText()
+	require.Equal(t, reachable, got.outcome)
+	require.Nil(t, got.cause)
+
+	w.on("/old", w.redirect(302, "http://birch.works:PORT/apply"))
+	got = w.readBy(w.checker(nil), "http://maple.works:PORT/old").judgeText()
+	require.Equal(t, &api.Cause{Text: "It leads to another site, birch.works."}, got.cause)
+	w.on("/apply", html("<p>This program is closed.</p>"))
+	got = w.readBy(w.checker(nil), "http://maple.works:PORT/old").judgeText()
+	require.Equal(t, &api.Cause{Text: "It leads to another site, birch.works. This program is closed."}, got.cause)
 }
 
 // typed sends a body as HTML.

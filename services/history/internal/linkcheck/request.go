@@ -1,6 +1,7 @@
 package linkcheck
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -119,13 +120,13 @@ type response struct {
 	unread   string         // why it has none, as a sentence
 }
 
-// get sends one GET request, for a page or for rules, after it has acquired the host. ctx limits the wait; hard and the configured timeout limit
-// the request.
+// get sends one GET request, for a page or for rules, after it has acquired the host. ctx limits the wait; hard and the configured
+// timeout limit the request. jar has the cookies of the check, and gets those of the response; nil sends none.
 // first, unless nil, runs right before the request; if it returns an error, get sends no request and returns that error.
 //
 // The method is GET because many sites respond to HEAD with an error or differently, and some take it for an unwanted program.
 // get parses a page before it returns, so that only as many bodies are in memory as there are concurrent requests.
-func (c *Checker) get(ctx, hard context.Context, u *url.URL, page bool, first func() error) (response, error) {
+func (c *Checker) get(ctx, hard context.Context, u *url.URL, page bool, jar http.CookieJar, first func() error) (response, error) {
 	done, err := c.hosts.get(u).acquire(ctx, c.now)
 	if err != nil {
 		return response{}, err
@@ -156,7 +157,12 @@ func (c *Checker) get(ctx, hard context.Context, u *url.URL, page bool, first fu
 	if page {
 		req.Header.Set("Accept-Encoding", "gzip")
 	}
-	// RoundTrip follows no redirects and sends no cookies and no Referer.
+	if jar != nil {
+		for _, c := range jar.Cookies(u) {
+			req.AddCookie(c)
+		}
+	}
+	// RoundTrip follows no redirects and sends no Referer.
 	resp, err := c.transport.RoundTrip(req)
 	if hard.Err() != nil {
 		if err == nil {
@@ -171,12 +177,13 @@ func (c *Checker) get(ctx, hard context.Context, u *url.URL, page bool, first fu
 		return response{}, err
 	}
 	defer resp.Body.Close()
+	if jar != nil {
+		jar.SetCookies(u, resp.Cookies())
+	}
 	a := response{status: resp.StatusCode, header: resp.Header}
 	switch resp.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		if to, err := resp.Location(); err == nil {
-			a.location = to
-		}
+		a.location = resolveLocation(u, resp.Header.Get("Location"))
 	}
 	switch {
 	case a.status/100 != 2:
@@ -184,6 +191,9 @@ func (c *Checker) get(ctx, hard context.Context, u *url.URL, page bool, first fu
 		a.page, a.unread = readPage(resp)
 	default:
 		a.body, err = io.ReadAll(io.LimitReader(resp.Body, maxRobotsSize))
+		if len(a.body) == maxRobotsSize { // the last line may be incomplete
+			a.body = a.body[:bytes.LastIndexAny(a.body, "\r\n")+1]
+		}
 	}
 	if hard.Err() != nil {
 		return response{}, errInterrupted

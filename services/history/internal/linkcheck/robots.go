@@ -9,16 +9,13 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/temoto/robotstxt"
+	"unicode/utf8"
 )
 
 const (
 	maxRobotsSize = 500 << 10        // bytes; RFC 9309 requires at least 500 KiB
 	robotsTTL     = 24 * time.Hour   // lifetime of fetched rules
 	failureTTL    = 30 * time.Second // lifetime of a failure to fetch rules
-	// maxRules limits the lines of one file. A compiled rule takes many times the memory of its text.
-	maxRules = 10_000
 	// maxDelay is the longest delay between two requests of a run. A host with a longer one gets one link in each run.
 	maxDelay = time.Minute
 	// overloadedGap is the gap of a host that responded with 429. It leaves the host's other links to the next run.
@@ -27,26 +24,31 @@ const (
 
 // rules are the rules for this checker in the robots.txt of an origin.
 type rules struct {
-	group      *robotstxt.Group // nil: everything is allowed
-	overloaded bool             // the host responded with 429; send it no further request
-	delay      time.Duration    // from Crawl-delay
+	lines      []robotsRule
+	overloaded bool          // the host responded with 429; send it no further request
+	delay      time.Duration // from Crawl-delay
 	expires    time.Time
 	err        error // the failure to fetch the file
 }
 
-// allows reports whether the rules allow a request for u.
+// allows reports whether the rules allow a request for u: the most specific rule decides, and Allow
+// if there are two. Without a matching rule, u is allowed.
 func (r rules) allows(u *url.URL) bool {
-	if r.group == nil {
-		return true
-	}
 	path := u.EscapedPath()
 	if path == "" {
 		path = "/"
 	}
-	if u.RawQuery != "" {
+	if u.RawQuery != "" || u.ForceQuery {
 		path += "?" + u.RawQuery
 	}
-	return r.group.Test(path)
+	path = normalPath(path, false)
+	best := robotsRule{allow: true}
+	for _, rule := range r.lines {
+		if (rule.octets > best.octets || rule.octets == best.octets && rule.allow) && rule.matches(path) {
+			best = rule
+		}
+	}
+	return best.allow
 }
 
 // origin is a scheme, host and port, which together have one robots.txt.
@@ -102,7 +104,7 @@ func (c *Checker) rules(ctx, hard context.Context, u *url.URL) (rules, error) {
 func (c *Checker) fetchRules(ctx, hard context.Context, u *url.URL) (rules, error) {
 	at := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/robots.txt"}
 	for range maxRedirects + 1 {
-		resp, err := c.get(ctx, hard, at, false, nil)
+		resp, err := c.get(ctx, hard, at, false, nil, nil)
 		switch {
 		case runEnded(err):
 			return rules{}, err
@@ -124,49 +126,147 @@ func (c *Checker) fetchRules(ctx, hard context.Context, u *url.URL) (rules, erro
 	return rules{}, nil
 }
 
-// parseRules returns the rules for this checker in a robots.txt. A file that the library cannot parse allows everything.
-func parseRules(text []byte) rules {
-	data, err := robotstxt.FromBytes(sanitizeRules(text))
-	if err != nil {
-		return rules{}
-	}
-	group := data.FindGroup(agentName)
-	return rules{group: group, delay: group.CrawlDelay}
+// robotsRule is an Allow or Disallow line that names the paths that start with pattern.
+type robotsRule struct {
+	pattern string // in normal form
+	octets  int    // of the pattern in percent-encoding; the longest matching pattern decides
+	allow   bool
 }
 
-// sanitizeRules drops irrelevant lines, and lines for which the library would reject the whole file: rules before the first
-// user agent, and delays that are not numbers.
-func sanitizeRules(text []byte) []byte {
-	var out bytes.Buffer
-	agent, lines := false, 0
-	for line := range bytes.Lines(bytes.TrimPrefix(text, []byte("\ufeff"))) {
+// parseRules returns the rules for this checker in a robots.txt (RFC 9309, section 2.2): those of
+// every group that names it, otherwise those of every group for all crawlers.
+func parseRules(text []byte) rules {
+	var own, all rules
+	named := false                    // a group names this checker
+	var forOwn, forAll, hasRules bool // of the current group
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	for line := range bytes.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
 		bare, _, _ := strings.Cut(string(line), "#")
-		name, value, ok := strings.Cut(bare, ":")
+		name, value, _ := strings.Cut(bare, ":")
 		name, value = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(value)
-		switch {
-		case !ok:
-			continue
-		case name == "user-agent" && value != "":
-			agent = true
-		case !agent:
-			continue
-		case name == "allow" || name == "disallow":
-			if value == "*" { // which the library ignores
-				value = "/"
+		switch name {
+		case "user-agent":
+			if hasRules {
+				forOwn, forAll, hasRules = false, false, false
 			}
-		case name == "crawl-delay":
-			seconds, err := strconv.ParseFloat(value, 64)
-			if err != nil || !(seconds >= 0) { //nolint:staticcheck // also true for NaN
+			token := value[:len(value)-len(strings.TrimLeft(value, tokenLetters))]
+			forOwn = forOwn || strings.EqualFold(token, agentName)
+			forAll = forAll || value == "*"
+			named = named || forOwn
+		case "allow", "disallow":
+			hasRules = true
+			if value == "" { // an empty pattern matches nothing
 				continue
 			}
-			value = strconv.FormatFloat(min(seconds, day.Seconds()), 'f', -1, 64)
-		default:
-			continue
+			rule := newRule(value, name == "allow")
+			if forOwn {
+				own.lines = append(own.lines, rule)
+			}
+			if forAll {
+				all.lines = append(all.lines, rule)
+			}
+		case "crawl-delay": // not in the RFC, so it must not end the list of user agents
+			delay := crawlDelay(value)
+			if forOwn {
+				own.delay = max(own.delay, delay)
+			}
+			if forAll {
+				all.delay = max(all.delay, delay)
+			}
 		}
-		if lines++; lines > maxRules {
-			break
-		}
-		out.WriteString(name + ": " + value + "\n")
 	}
-	return out.Bytes()
+	if named {
+		return own
+	}
+	return all
+}
+
+// tokenLetters are the characters of a product token. What follows, such as a version, is ignored.
+const tokenLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-"
+
+func crawlDelay(value string) time.Duration {
+	seconds, err := strconv.ParseFloat(value, 64)
+	if err != nil || !(seconds >= 0) { //nolint:staticcheck // also true for NaN
+		return 0
+	}
+	return time.Duration(min(seconds, day.Seconds()) * float64(time.Second))
+}
+
+func newRule(value string, allow bool) robotsRule {
+	if value[0] != '/' && value[0] != '*' {
+		value = "/" + value
+	}
+	rule := robotsRule{pattern: normalPath(value, true), allow: allow}
+	for _, r := range rule.pattern {
+		rule.octets++
+		if r >= utf8.RuneSelf && r != wildcard && r != pathEnd {
+			rule.octets += 2
+		}
+	}
+	return rule
+}
+
+// Characters of a normal form that no byte of a path becomes.
+const (
+	wildcard     = '\uE000' // "*" in a pattern
+	pathEnd      = '\uE001' // "$" at the end of a pattern
+	encodedSlash = '\uE002' // "%2F" before the query, where it is no separator
+	encodedQuery = '\uE003' // "%3F" before the query
+)
+
+// normalPath returns a path with its query, or a pattern, in a form in which equivalent ones are
+// equal (RFC 9309, section 2.2.2): a character for each byte, whether it was percent-encoded or not.
+func normalPath(path string, pattern bool) string {
+	var out strings.Builder
+	query := false
+	for i := 0; i < len(path); i++ {
+		c := path[i]
+		if c == '%' && i+2 < len(path) {
+			if b, err := strconv.ParseUint(path[i+1:i+3], 16, 8); err == nil {
+				i += 2
+				switch {
+				case b == '/' && !query:
+					out.WriteRune(encodedSlash)
+				case b == '?' && !query:
+					out.WriteRune(encodedQuery)
+				default:
+					out.WriteRune(rune(b)) //nolint:gosec // 8 bits
+				}
+				continue
+			}
+		}
+		switch {
+		case pattern && c == '*':
+			out.WriteRune(wildcard)
+		case pattern && c == '$' && i == len(path)-1:
+			out.WriteRune(pathEnd)
+		default:
+			query = query || c == '?'
+			out.WriteRune(rune(c))
+		}
+	}
+	return out.String()
+}
+
+// matches reports whether the pattern matches a path in normal form.
+func (r robotsRule) matches(path string) bool {
+	pattern, whole := strings.CutSuffix(r.pattern, string(pathEnd))
+	first, rest, wild := strings.Cut(pattern, string(wildcard))
+	if !strings.HasPrefix(path, first) {
+		return false
+	}
+	path = path[len(first):]
+	for wild {
+		var part string
+		part, rest, wild = strings.Cut(rest, string(wildcard))
+		if !wild && whole {
+			return strings.HasSuffix(path, part)
+		}
+		at := strings.Index(path, part)
+		if at < 0 {
+			return false
+		}
+		path = path[at+len(part):]
+	}
+	return !whole || path == ""
 }

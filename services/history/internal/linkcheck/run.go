@@ -26,8 +26,9 @@ type Links interface {
 	Claim(ctx context.Context, run, slug string, due, now time.Time) (ok bool, err error)
 	// Release undoes a claim of run, so that the link is due again.
 	Release(ctx context.Context, run, slug string) error
-	// Record appends the event of a claimed link. It returns an error if run does not hold the claim.
-	Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent) error
+	// Record appends the event of a claimed link with the cause of the outcome needs-review, if it has one. It returns an error if run
+	// does not hold the claim.
+	Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent, cause *api.Cause) error
 }
 
 // Actor is the actor of the checker's events.
@@ -279,7 +280,7 @@ func (r *run) record(t *task, res result) error {
 		e := api.VerificationEvent{
 			Slug: t.Slug, CheckedAt: at, CheckType: api.LinkCheck, Outcome: res.outcome, SourceURLs: []string{t.Address}, Note: sanitizeNote(res.note),
 		}
-		if err := r.persist(func() error { return r.links.Record(r.hard, r.id, now, e) }); err != nil {
+		if err := r.persist(func() error { return r.links.Record(r.hard, r.id, now, e, res.cause) }); err != nil {
 			return err
 		}
 		r.count(func(p *Report) { p.Outcomes[res.outcome]++ })

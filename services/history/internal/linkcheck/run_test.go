@@ -349,11 +349,11 @@ type flaky struct {
 	failures int
 }
 
-func (f *flaky) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent) error {
+func (f *flaky) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent, cause *api.Cause) error {
 	if f.failures--; f.failures >= 0 {
 		return errors.New("database unavailable")
 	}
-	return f.testStore.Record(ctx, run, now, e)
+	return f.testStore.Record(ctx, run, now, e, cause)
 }
 
 func TestOutcomeIsRecordedAfterShortDatabaseOutage(t *testing.T) {

@@ -1,8 +1,11 @@
 package pagetext
 
 import (
+	"bytes"
 	"regexp"
 	"strings"
+
+	"opportunity.internal/pkg/api"
 )
 
 const (
@@ -13,82 +16,208 @@ const (
 	maxSentence = 1000 // bytes of a sentence that may say that a page is closed
 )
 
-// pattern joins alternatives into a regular expression for folded text. In it, NAME stands for the value of a class.
-func pattern(classes map[string]string, alternatives ...string) *regexp.Regexp {
-	text := strings.Join(alternatives, "|")
-	for name, value := range classes {
-		text = strings.ReplaceAll(text, name, "("+value+")")
-	}
-	return regexp.MustCompile(text)
+// parked matches short pages of domains without a site, and pages that say that there is no such
+// page.
+var parked = regexp.MustCompile(
+	`\bdomain (name )?([^ ]+ )?(is|may be|might be|could be)( now)? (for sale|available for (sale|purchase)|parked)` +
+		`|\bbuy this domain\b|\b(interested in|inquire about|offer (on|for)|get|own) this domain\b` +
+		`|\bdomain (name )?(has )?expired|\bparked (free|domain)\b|^domain( name)? for sale` +
+		`|\b(nom de )?domaine ([^ ]+ )?(est|peut etre) (a vendre|en vente|expire|a expire)` +
+		`|\b(acheter|achetez) ce (nom de )?domaine|\bdomaine a vendre|^(error )?404\b` +
+		`|^(oops[!,. ]*)?(the |this )?page (was |you('re| are) looking for )?` +
+		`(not found|(could not|couldn't|cannot|can't) be found|(no longer|does not|doesn't) exists?)` +
+		`|^(oups[!,. ]*)?(la |cette )?page (demandee |que vous (re)?cherchez )?` +
+		`(est introuvable|introuvable|non trouvee|n'existe (pas|plus))`)
+
+// Claim is a statement of a page about its own program.
+type Claim struct {
+	Status   api.ApplicationStatus // ApplicationClosed or ApplicationWaitlist
+	Sentence string                // of the page, cut to maxMatched characters
 }
 
-var closedClasses = map[string]string{
-	"OFFER":  `program(me)?s?|platform|service|site|website|app|marketplace|panel|beta|project|job|position|role|vacancy|opportunity|posting|listing|campaign|call`,
-	"ENTRY":  `applications?|registrations?|sign-?ups?|enroll?ments?|recruitment|recruiting|hiring|onboarding|intake|submissions|admissions|waitlist`,
-	"PEOPLE": `applica\w+|sign-?ups?|registrations?|members|users|contributors|sellers|hosts|drivers|workers|freelancers|submissions|candidates|people|partners|\w+ists|\w+ers|\w+tors|clients`,
-	"BE":     `(is|are|has|have|has been|have been|have now|has now)( now| currently| officially| permanently| temporarily| already)?`,
-	"OVER":   `closed|discontinued|shut ?down|ended|retired|sunset|suspended|on hold|paused|filled|cancell?ed|terminated|expired|wound down|no longer (available|active|running|offered|operating|open|operational|live|exists?)`,
-	"OFFRE":  `programme|plateforme|service|site|application|panel|projet|offre( d'emploi)?|poste|annonce|mission|appel( a candidatures)?|concours`,
-	"ENTREE": `candidatures|inscriptions|recrutements?|adhesions|demandes`,
-	"FINI":   `ferme|clos|termine|clotur|suspend|pourv|expire|annule|arrete|en pause|complet`,
-}
-
-var (
-	// closed matches sentences that say that a program takes no more people.
-	closed = pattern(closedClasses,
-		`\b(this|the|our|your|that) ([^ ]+ ){0,3}OFFER( [^ ]+){0,4} BE OVER`,
-		`\bENTRY( [^ ]+){0,6} BE (OVER|full)`, `^ENTRY (period )?(now )?closed\b`, `\bENTRY (period )?closed (on|in|at)\b`,
-		`\b(no longer|not|n't|stopped|paused|ceased)( currently| now| presently| actively)? (accepting|taking|onboarding|hiring|recruiting|enroll?ing|open (to|for))( any| new| more| further| additional| for)* PEOPLE`,
-		`\b(not|n't|no longer)( currently| actively)? (hiring|recruiting)( new .*)?( at| right| for|[.!]|$)`, `\bno longer accept (any |new )*PEOPLE`,
-		`\b(we|has|have|we've)( now| officially| permanently)? (shut ?down|closed (down|(our|its|their) doors)|gone out of business)`, `\bceased (all )?operations\b`,
-		`\bshutting down\b`, `\b(is|are) (now )?permanently closed\b`, `\bout of business\b`,
-		`\b(ce|cet|cette|le|la|notre|votre|l')( ?[^ ]+){0,2} ?OFFRE( [^ ]+){0,3} (est|sont|a ete|ont ete)( desormais| maintenant| actuellement| definitivement| deja)* FINI`,
-		`\bENTREE( [^ ]+){0,5} (est|sont|ont ete)( desormais| maintenant| actuellement| temporairement)* FINI`, `^ENTREE (closes|fermees|terminees)`,
-		`\bn'accept(ons|e) (plus|pas|actuellement pas|pour l'instant)( actuellement)? (de |d'|aucune? )(nouve(aux|lles) )?[a-z]+`,
-		`\bne recrut(ons|e) (plus|pas)`, `\bOFFRE n'(est|existe) plus\b( (disponible|active?|en ligne|ouverte?|d'actualite))?`,
-		`\b(a|avons) (cesse|mis fin|pris fin|ferme ses portes|ferme nos portes|definitivement ferme)`, `\bferme (definitivement )?ses portes`)
-	closedStems = strings.Fields(`clos discontinu shut ended retired sunset suspend hold pause filled full cancel terminat expir wound longer not n't recrut stopped ceased business` +
-		` ferm termin pourv annul arrete complet plus cesse fin accept`)
-	// notClosed matches sentences about something else, or about a case that may not be.
-	notClosed = regexp.MustCompile(`\?$|^(if|should|si)\b` +
-		`|\b(if|once|when|until|unless|before|after|whether|may|might|could|would|lorsque?|quand|une fois que|tant que|jusqu'a ce que)\b[^,;]* (is|are|has|have|be|est|sont) [^,;]*(close|end|fill|expire|ferm|termin|pourv)` +
-		`|\bclosed (on|every|during|over|for|between|from) (the )?(sun|mon|tue|wed|thu|fri|sat|week|holiday|public|christmas|easter|lunch|winter|summer|\d+ (to|and|pm|am))` +
-		`|\b(fermee?s?|closes?) (le |les |du |pendant |durant |entre )(lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|week|jours? feri|vacances|fetes|midi|\d)` +
-		`|\bclosed (to|for) (residents|citizens|applicants (from|under|in)|people|minors|users (from|in))` +
-		`|\b(not|n't|never|no longer) (been )?(closed|ended|suspended|cancell?ed)|\bn'(est|a|ont|sont) (pas|jamais) (ete )?(ferm|termin|clos)` +
-		`|\b(by|via|through|par) (e-?mail|mail|post|fax|phone|courriel|telephone|la poste)|\b(available|offered|accepting [a-z ]+|disponible|candidatures?) (in|from|de la part|provenant) ` +
-		`|\b(webinar|event|conference|workshop|contest|giveaway|course|comments?|webinaire|evenement|atelier|commentaires|session|old|former|previous|ancien(ne)?)\b`)
-	// open matches sentences that say that a program takes people, which a page about an earlier round also has.
-	open = pattern(closedClasses,
-		`\bENTRY( [^ ]+){0,6} (is|are)( now| currently| still)? (open|being accepted)`, `\bENTRY (now )?open\b`, `(\b(is|are|we|and)|'re|^) (now|still|currently|always) (accepting|hiring|recruiting|taking|onboarding)`, `^now (hiring|recruiting|accepting)`,
-		`\bapply (now )?for (the |our )?([^ ]+ )?20\d\d`, `\bapply (now )?for (the|our) (next|new|current)`, `\b(we are|we're) (hiring|recruiting|accepting|looking for)`,
-		`\bENTREE( [^ ]+){0,6} (est|sont)( maintenant| actuellement| toujours)* ouvert`, `\bnous (recrutons|acceptons( actuellement)? (de|les|vos))\b`, `\bpostulez( maintenant| des)? pour`)
-	openStems = strings.Fields(`open accept hiring recruit taking onboarding apply looking ouvert recrut postulez`)
-	// parked matches short pages of domains without a site, and pages that say that there is no such page.
-	parked = regexp.MustCompile(`\bdomain (name )?([^ ]+ )?(is|may be|might be|could be)( now)? (for sale|available for (sale|purchase)|parked)|\bbuy this domain\b` +
-		`|\b(interested in|inquire about|offer (on|for)|get|own) this domain\b|\bdomain (name )?(has )?expired|\bparked (free|domain)\b|^domain( name)? for sale` +
-		`|\b(nom de )?domaine ([^ ]+ )?(est|peut etre) (a vendre|en vente|expire|a expire)|\b(acheter|achetez) ce (nom de )?domaine|\bdomaine a vendre` +
-		`|^(error )?404\b|^(oops[!,. ]*)?(the |this )?page (was |you('re| are) looking for )?(not found|(could not|couldn't|cannot|can't) be found|(no longer|does not|doesn't) exists?)` +
-		`|^(oups[!,. ]*)?(la |cette )?page (demandee |que vous (re)?cherchez )?(est introuvable|introuvable|non trouvee|n'existe (pas|plus))`)
-)
-
-// Closed reports whether a page says that its program is closed, that its domain is for sale, or that there is no such page. It returns
-// the sentence that says so.
-func Closed(p Page) (matched string, ok bool) {
+// Closed returns the claim of a page that its program takes no more people in Canada, that its
+// domain is for sale, or that there is no such page. It returns nil if the page says none of these,
+// or also says that the program takes people.
+func Closed(p Page) *Claim {
 	text := p.Title + "\n" + p.Text[:min(len(p.Text), maxScan)]
+	var found *Claim
+	position := false // the claim is about one position
+	invites, waitlist := false, false
+	heading := "" // the sentence before if it is the name of a place
 	for start, end := range sentences(text) {
 		if end-start > maxSentence {
 			continue
 		}
-		sentence := fold(text[start:end])
-		switch {
-		case len(p.Text) < parkedText && parked.MatchString(sentence):
-			return cut(text[start:end], maxMatched), true
-		case containsOneOf(sentence, openStems) && open.MatchString(sentence):
-			return "", false
-		case !ok && containsOneOf(sentence, closedStems) && closed.MatchString(sentence) && !notClosed.MatchString(sentence):
-			matched, ok = cut(text[start:end], maxMatched), true
+		folded := fold(text[start:end])
+		if len(p.Text) < parkedText && parked.MatchString(folded) {
+			return &Claim{api.ApplicationClosed, cut(text[start:end], maxMatched)}
+		}
+		if strings.HasSuffix(folded, "?") {
+			continue
+		}
+		sentence := classify(text[start:end])
+		if statement(open, heading+sentence) != "" {
+			return nil
+		}
+		said := statement(closed, heading+sentence)
+		if said != "" && found == nil {
+			found = &Claim{api.ApplicationClosed, cut(text[start:end], maxMatched)}
+			position = strings.Contains(said, "p")
+		}
+		invites = invites || invitation.MatchString(sentence)
+		if strings.Contains(sentence, "l") && !strings.Contains(said, "l") && !noWaitlist.MatchString(sentence) {
+			waitlist = true
+		}
+		heading = ""
+		if placeName.MatchString(sentence) {
+			heading = sentence + "|"
 		}
 	}
-	return matched, ok
+	switch {
+	case found == nil, position && invites: // one of several positions
+		return nil
+	case waitlist:
+		found.Status = api.ApplicationWaitlist
+	}
+	return found
+}
+
+// statement returns the part of a classified sentence that matches the pattern and is about this
+// program, here and now. It returns "" if there is none.
+func statement(pattern *regexp.Regexp, sentence string) string {
+	if strings.Contains(sentence, "i") {
+		return ""
+	}
+	for _, at := range pattern.FindAllStringIndex(sentence, -1) {
+		said := strings.Trim(sentence[at[0]:at[1]], "|")
+		from, to := strings.LastIndex(sentence[:at[0]+1], "|")+1, len(sentence)
+		if end := strings.Index(sentence[at[1]-1:], "|"); end >= 0 {
+			to = at[1] - 1 + end
+		}
+		clause := sentence[from:to]
+		place := clause
+		if !strings.ContainsAny(place, "CGX") {
+			place = sentence
+		}
+		switch {
+		case strings.Contains(sentence[:max(at[1], to)], "q"), strings.Contains(sentence[from:at[1]], "Q"): // possibly
+		case strings.Contains(clause, "x"): // about something else
+		case partial.MatchString(clause) && !strings.Contains(clause, "C"): // applications from some
+		case strings.Contains(place, "X"), strings.Contains(place, "G") && !strings.Contains(place, "C"): // elsewhere
+		case strings.Contains(clause, "w") && !strings.ContainsAny(said, "eyrl"): // opening hours
+		default:
+			return said
+		}
+	}
+	return ""
+}
+
+// classPattern joins alternatives into a pattern for classified sentences. "~" stands for a word
+// that adds nothing, and "-" for any word of the clause that does not change the meaning of the rest.
+func classPattern(alternatives ...string) *regexp.Regexp {
+	classes := strings.NewReplacer("[~", "[_btuDPfm", "~", "[_btuDPfm]", "-", "[^|zqQnN0A]")
+	return regexp.MustCompile(classes.Replace(strings.Join(alternatives, "|")))
+}
+
+// Patterns of classified sentences. The order and the classes of the words decide, not the words.
+var (
+	closed = classPattern(
+		// The program is closed; all positions have been filled; registration has been closed.
+		`(^|[^Pf])D-{0,4}[ops]-{0,6}A?b~{0,3}([cjH]|F($|[^opesh]))`, `[eyrl]-{0,6}b~{0,3}(c|F($|[^opesh]))`,
+		`sb~{0,2}F($|[^opesh])`,
+		// The deadline for applications was May 4.
+		`k[^|zq]{0,3}[ey][^|zq]{0,3}c`, `ek[^|zq]{0,2}c`,
+		// New people cannot apply.
+		`th~{0,2}(I|nI)~{0,2}[ye](u|\||$)`,
+		// The program ended; the site will close; application period ended; Position closed;
+		// Program status: closed; closed to new applicants.
+		`(^|[^Pf])D-{0,3}([op]c|[op]-{0,4}H|o-{0,3}K([_Pf|]|$))`, `[erl]_?c`,
+		`(^|\|)([_tD]?[ep]_?[cj]|s[cj])(\||$)`, `[eoplr]_?\|[cF](\||$)`, `c(_t?|t)e`, `c_th`,
+		// We're full; we have shut down; we discontinued the program; we have paused new applications;
+		// we have enough drivers.
+		`W~{0,4}(H|F($|[^opesh]))`, `W~{0,4}c[D_]{0,3}o`, `[Wob]~{0,3}c[_Dt]{0,3}[ear]`,
+		`W~{0,3}E[^|zQ]{0,3}[he]`, `(^|\|)_b~?H`, `bb~?H`, `T`,
+		// We no longer accept applications; we are not accepting new sellers; not hiring; n'acceptons plus.
+		`(N~{0,3}a|naN)[^|zQ]{0,4}[ehy]`, `[n0I][~nN0]{0,4}a[^|zQ]{0,2}(t[^|z]{0,2}[eh]|e)`, `[nN0I]~{0,4}r`,
+		`N~{0,2}OD_{0,2}o`,
+		// Applications are not accepted; accounts can no longer be created.
+		`e-{0,4}[nN][~nN]{0,3}a`, `h-{0,3}N~{0,3}a`,
+		// No openings; plus de places; we do not have any openings; no open positions.
+		`([N0][tuv_]{0,2}|n[bt]{1,2}[uvV_]{0,2})V?s($|[|vVuPQCGj]|b~{0,2}[vV])`,
+		`0_?t?p($|[|vVuP_]|n?b~?[jvV])`, `0[t_]{0,2}eb~{0,2}[av]`, `sbDj`, `W~{0,3}j[Dv]{0,2}s`,
+		// You can no longer apply; you cannot register right now; registering is no longer possible;
+		// applications are not open; the service is not available in Canada.
+		`N(v_{0,2}|_)?y`, `I[D_]{0,2}y_?u`, `[eor]-{0,3}N~{0,2}[vV]`, `[oe]nvN`, `[er]~{0,2}n[~nN]{0,2}[vV]`,
+		`[oW]-{0,3}n[~n]{0,2}V[~t]{0,2}[ehC]`, `W~?N~?v`, `[eor]nb?N~?[vV]`,
+		`((^|\|)|D-{0,3})p-{0,6}N~{0,3}[vV]`, `(^|[^Pf])D-{0,3}p-{0,3}n[~n]{0,2}N?~?[vV]`,
+		`(^|[^Pf])D-{0,3}o-{0,3}n[~n]{0,3}[vV](~{0,3}C|\||$)`,
+		// Applications will reopen; applications open soon.
+		`[el][^|zqQnN0]{0,4}(R|A~{0,2}V)`, `(R|A~{0,2}V)-{0,2}[el]`)
+	open = classPattern(
+		`e[^zqQnN0A]*b~{0,2}V`, `(^|\|)[De_]{0,2}e[_u]{0,2}V(\||$)`, `(^|[^0t])e-{0,4}b~{1,2}a`, `d~{0,3}V`,
+		`W~{0,4}[ar]($|[^c])`, `(^|\|)u[ar]`, `y[^|nN]{0,4}Y`, `L[^|l]*(\||$)`, `([^0nNtz]|^)Vs`)
+	invitation = classPattern(`(^|\|)y`)
+	partial    = classPattern(`[eh]fD*(_|$)|[ar][_teh]{0,3}m`)
+	noWaitlist = classPattern(`[nN0][^|]{0,4}l`)
+	placeName  = classPattern(`^[_D]?[CG]+$`)
+)
+
+var (
+	word      = regexp.MustCompile(`[a-z0-9]+|[,;:()"]| - `)
+	country   = regexp.MustCompile(`\bUS\b|\bU\.S\.(A\.)?`) // unlike the pronoun
+	amount    = regexp.MustCompile(`^(de )?\d`)
+	year      = regexp.MustCompile(`^20\d\d$`)
+	onDay     = regexp.MustCompile(`^(was|etait) (on |le |(midnight|minuit|\w+day|\w+di) ,? ?)*(jan|feb|fe?v|mar|apr|avr|may|mai|jui?n|jul|aug|aou|sep|oct|nov|dec|\d)`)
+	peopleEnd = regexp.MustCompile(`...(ers|ors|ists|eurs|istes|rices)$`)
+)
+
+// classify returns the classes of the words of a sentence, see lexicon.
+func classify(sentence string) string {
+	folded := fold(country.ReplaceAllString(sentence, "USA"))
+	words := word.FindAllString(strings.ReplaceAll(folded, "n't", " not"), -1)
+	classes := make([]byte, 0, len(words))
+	for clause := 0; len(words) > 0; {
+		class, n := lookUp(words)
+		if class == 'b' && bytes.IndexByte(classes[clause:], 'k') >= 0 && onDay.MatchString(strings.Join(words, " ")) {
+			class = 'c'
+		}
+		words = words[n:]
+		last := byte('|') // word that is not an adverb
+		if before := bytes.TrimRight(classes, "_ut"); len(before) > 0 {
+			last = before[len(before)-1]
+		}
+		ends := len(words) == 0 || lexicon[words[0]] == '|'
+		switch {
+		case class == '|':
+			clause = len(classes) + 1
+		case class == '+' && (bytes.IndexByte(classes[clause:], 'n') >= 0 ||
+			len(classes) == clause && !amount.MatchString(strings.Join(words, " "))):
+			class = 'N'
+		case class == '!' && (last == 'b' || ends && (last == 'e' || last == 'p')):
+			class = 'c'
+		case class == '?' && last == 'b':
+			class = 'F'
+		case strings.IndexByte("+!?", class) >= 0:
+			class = '_'
+		}
+		classes = append(classes, class)
+	}
+	return string(classes)
+}
+
+// lookUp returns the class of the longest phrase of the lexicon that words start with, and its
+// number of words.
+func lookUp(words []string) (class byte, n int) {
+	for n := min(phraseLength[words[0]], len(words)); n > 0; n-- {
+		if class, ok := lexicon[strings.Join(words[:n], " ")]; ok {
+			return class, n
+		}
+	}
+	switch {
+	case year.MatchString(words[0]):
+		return 'Y', 1
+	case peopleEnd.MatchString(words[0]):
+		return 'h', 1
+	}
+	return '_', 1
 }

@@ -91,25 +91,26 @@ func TestClosedPagesOfCorpus(t *testing.T) {
 	var tuned, heldOut score
 	for _, e := range corpus(t, "closed.tsv") {
 		var want, got []string
-		if e.label == "closed" {
-			want = []string{"closed"}
+		if e.label != "open" {
+			want = []string{e.label}
 		}
-		if matched, ok := pagetext.Closed(pagetext.Page{Text: strings.ReplaceAll(e.text, " / ", "\n")}); ok {
-			got = []string{"closed"}
-			require.Contains(t, strings.ReplaceAll(e.text, " / ", "\n"), matched)
-		}
-		if !slices.Equal(want, got) {
-			t.Logf("%q (held out: %t): got %v, want %v", e.text, e.heldOut, got, want)
+		text := strings.ReplaceAll(e.text, " / ", "\n")
+		if claim := pagetext.Closed(pagetext.Page{Text: text}); claim != nil {
+			got = []string{string(claim.Status)}
+			require.Contains(t, text, claim.Sentence)
 		}
 		if e.heldOut {
 			heldOut.add(want, got)
-		} else {
-			tuned.add(want, got)
+			continue
+		}
+		tuned.add(want, got)
+		if !slices.Equal(want, got) {
+			t.Logf("%q: got %v, want %v", e.text, got, want)
 		}
 	}
 	t.Logf("tuned: precision %.3f, recall %.3f; held out: precision %.3f, recall %.3f", tuned.precision(), tuned.recall(), heldOut.precision(), heldOut.recall())
-	require.Equal(t, 1.0, tuned.precision())
+	require.GreaterOrEqual(t, tuned.precision(), 0.98)
 	require.GreaterOrEqual(t, tuned.recall(), 0.95)
-	require.GreaterOrEqual(t, heldOut.precision(), 0.9)
-	require.GreaterOrEqual(t, heldOut.recall(), 0.7)
+	require.GreaterOrEqual(t, heldOut.precision(), 0.95)
+	require.GreaterOrEqual(t, heldOut.recall(), 0.8)
 }

@@ -15,12 +15,18 @@ const maxOccurrences = 1000
 // Find looks for a quote in the text of a page. A quote is present where its prefix and suffix surround it, and moved if its text is
 // elsewhere on the page. A longer word or number that contains the text, such as $200 for $20, is not the text.
 func Find(text string, q api.Quote) api.Finding {
+	finding, _ := Locate(text, q)
+	return finding
+}
+
+// Locate is like Find. It also returns a moved quote in its new surroundings, where the page has most of the old ones.
+func Locate(text string, q api.Quote) (api.Finding, *api.Quote) {
 	exact, prefix, suffix := Normalize(q.Exact), Normalize(q.Prefix), Normalize(q.Suffix)
 	if exact == "" {
-		return api.QuoteMissing
+		return api.QuoteMissing, nil
 	}
 	text = strings.ReplaceAll(text, "\n", " ")
-	finding := api.QuoteMissing
+	moved, half := -1, false // the occurrence, and whether it is beside the old prefix or suffix
 	at := 0
 	for range maxOccurrences {
 		next := strings.Index(text[at:], exact)
@@ -33,14 +39,21 @@ func Find(text string, q api.Quote) api.Finding {
 		right := strings.HasPrefix(strings.TrimPrefix(after, " "), suffix)
 		if (left && prefix != "" || !joined(before, exact)) && (right && suffix != "" || !joined(exact, after)) {
 			if left && right {
-				return api.QuotePresent
+				return api.QuotePresent, nil
 			}
-			finding = api.QuoteMoved
+			if beside := left && prefix != "" || right && suffix != ""; moved < 0 || beside && !half {
+				moved, half = at, beside
+			}
 		}
 		_, size := utf8.DecodeRuneInString(exact)
 		at += size
 	}
-	return finding
+	if moved < 0 {
+		return api.QuoteMissing, nil
+	}
+	now := quote(q.Fact, q.SourceURL, text, moved, moved+len(exact))
+	now.Exact = q.Exact
+	return api.QuoteMoved, &now
 }
 
 // number matches where the end of one text, a bar, and the start of another are in the middle of an amount.

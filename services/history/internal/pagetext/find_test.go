@@ -71,3 +71,45 @@ func TestFind(t *testing.T) {
 	require.Equal(t, api.QuotePresent, pagetext.Find("時給は1500円です", api.Quote{Exact: "時給は"}), "words that are not separated")
 	require.Equal(t, api.QuoteMissing, pagetext.Find(strings.Repeat("a", 4<<20), api.Quote{Exact: "a"}))
 }
+
+func TestLocateReturnsTheNewSurroundingsOfAMovedQuote(t *testing.T) {
+	quote := api.Quote{Fact: "pay", SourceURL: "https://a.example", Exact: "$20  per hour", Prefix: "We pay ", Suffix: ", weekly"}
+	for name, c := range map[string]struct{ text, prefix, suffix string }{
+		"elsewhere":           {"Pay\nSellers earn $20 per hour\nand more.", "Pay Sellers earn", "and more."},
+		"at both ends":        {"$20 per hour", "", ""},
+		"beside a part":       {"It was $20 per hour then. Now: $20 per hour, weekly.", "It was $20 per hour then. Now:", ", weekly."},
+		"long surroundings":   {strings.Repeat("é", 80) + " $20 per hour " + strings.Repeat("ü", 80), strings.Repeat("é", 59), strings.Repeat("ü", 59)},
+		"not a longer amount": {"Pay CA$20 per hour, or $20 per hour.", "Pay CA$20 per hour, or", "."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			finding, moved := pagetext.Locate(c.text, quote)
+			require.Equal(t, api.QuoteMoved, finding)
+			require.Equal(t, api.Quote{Fact: "pay", SourceURL: "https://a.example", Exact: quote.Exact, Prefix: c.prefix, Suffix: c.suffix}, *moved)
+			require.Equal(t, api.QuotePresent, pagetext.Find(c.text, *moved), "it stays where it is")
+		})
+	}
+	for _, text := range []string{"We pay $20 per hour, weekly.", "We pay nothing."} {
+		_, moved := pagetext.Locate(text, quote)
+		require.Nil(t, moved)
+	}
+}
+
+func TestNearestSentence(t *testing.T) {
+	const text = "Who we are\nWe pay for your time. Sellers earn $18 to $19 CAD per hour on average. Payment is weekly.\nOuvert aux résidents du Québec et de l'Ontario."
+	for exact, want := range map[string]string{
+		"Sellers earn $20 to $25 CAD per hour on average.": "Sellers earn $18 to $19 CAD per hour on average.",
+		"PAYMENT: every week, weekly":                      "Payment is weekly.",
+		"Ouvert aux residents du Quebec":                   "Ouvert aux résidents du Québec et de l'Ontario.",
+		"No degree is required":                            "",
+		"!":                                                "",
+		"":                                                 "",
+	} {
+		near, found := pagetext.Nearest(text, api.Quote{Fact: "pay", SourceURL: "https://a.example", Exact: exact})
+		require.Equal(t, want, near.Exact, exact)
+		require.Equal(t, want != "", found)
+		if found {
+			require.Equal(t, []string{"pay", "https://a.example"}, []string{near.Fact, near.SourceURL})
+			require.Equal(t, api.QuotePresent, pagetext.Find(text, near))
+		}
+	}
+}

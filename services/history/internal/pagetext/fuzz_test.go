@@ -36,9 +36,9 @@ func FuzzRead(f *testing.F) {
 			require.NotEmpty(t, line)
 			require.Equal(t, line, pagetext.Normalize(line))
 		}
-		if matched, ok := pagetext.Closed(p); ok {
-			require.Contains(t, p.Title+"\n"+p.Text, matched)
-			require.LessOrEqual(t, utf8.RuneCountInString(matched), 200)
+		if claim := pagetext.Closed(p); claim != nil {
+			require.Contains(t, p.Title+"\n"+p.Text, claim.Sentence)
+			require.LessOrEqual(t, utf8.RuneCountInString(claim.Sentence), 200)
 		}
 		quotes := pagetext.Suggest("https://jobs.example/", p)
 		require.LessOrEqual(t, len(quotes), 20)
@@ -48,6 +48,10 @@ func FuzzRead(f *testing.F) {
 			require.LessOrEqual(t, utf8.RuneCountInString(q.Prefix), api.MaxQuoteContext)
 			require.LessOrEqual(t, utf8.RuneCountInString(q.Suffix), api.MaxQuoteContext)
 			require.Equal(t, api.QuotePresent, pagetext.Find(p.Text, q), "%+v", q)
+			q.Prefix, q.Suffix = "other\uFFFD", "other\uFFFD"
+			if finding, moved := pagetext.Locate(p.Text, q); finding == api.QuoteMoved {
+				require.Equal(t, api.QuotePresent, pagetext.Find(p.Text, *moved), "%+v", moved)
+			}
 		}
 	})
 }

@@ -95,7 +95,15 @@ var hints = []hint{
 	), hintPattern(`\b(no|never|without|zero|aucuns?|sans|pas de|jamais) ([^ ]+ ){0,6}(fees?|costs?|frais|deposit)|\bfree to join|\bearn (a )?commission|\b(guest|customer|buyer|client)s?\b`)},
 }
 
-func hintPattern(alternatives ...string) *regexp.Regexp { return pattern(hintClasses, alternatives...) }
+// hintPattern joins alternatives into a regular expression for folded text. In it, NAME stands for
+// the value of a class.
+func hintPattern(alternatives ...string) *regexp.Regexp {
+	text := strings.Join(alternatives, "|")
+	for name, value := range hintClasses {
+		text = strings.ReplaceAll(text, name, "("+value+")")
+	}
+	return regexp.MustCompile(text)
+}
 
 var hintClasses = map[string]string{
 	"AMOUNT": `([a-z]{0,3}\$|£|€|₹|\b(usd|cad|eur|gbp|aud|inr)) ?\d[\d,. ]*k?|\d[\d,. ]*k? ?(\$|€|£|¢|usd\b|cad\b|eur\b|gbp\b|aud\b|dollars?\b|euros?\b|cents?\b)`,

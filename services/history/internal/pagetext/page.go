@@ -125,7 +125,7 @@ func (s *scanner) unreadable(p Page) string {
 	case robotGate.MatchString(shown):
 		return "asks whether the reader is a robot"
 	case s.scripts > 0 && n < shellText, n < gateText && (s.emptyRoot || s.noScript || needsScript.MatchString(shown)):
-		if _, closed := Closed(p); closed {
+		if Closed(p) != nil {
 			return ""
 		}
 		return "drawn by a script"

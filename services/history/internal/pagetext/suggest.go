@@ -1,6 +1,8 @@
 package pagetext
 
 import (
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"opportunity.internal/pkg/api"
@@ -38,6 +40,42 @@ func Suggest(sourceURL string, p Page) []api.Quote {
 		}
 	}
 	return quotes
+}
+
+// minShared is the share of the words of a missing quote that a sentence needs to be near it.
+const minShared = 0.5
+
+// Nearest returns the sentence of a page that has most in common with a quote that the page lacks, as a quote of the same fact. It returns
+// false if no sentence has half of the quote's words.
+func Nearest(text string, q api.Quote) (nearest api.Quote, found bool) {
+	text = text[:min(len(text), maxScan)]
+	wanted, best := wordsOf(q.Exact), 0.0
+	for start, end := range sentences(text) {
+		n := utf8.RuneCountInString(text[start:end])
+		if n < minSentence || n > api.MaxQuote {
+			continue
+		}
+		has, shared := wordsOf(text[start:end]), 0
+		for word := range wanted {
+			if has[word] {
+				shared++
+			}
+		}
+		likeness := 2 * float64(shared) / float64(len(wanted)+len(has)) // Dice's coefficient
+		if float64(shared) >= minShared*float64(len(wanted)) && likeness > best {
+			nearest, best, found = quote(q.Fact, q.SourceURL, text, start, end), likeness, true
+		}
+	}
+	return nearest, found
+}
+
+// wordsOf returns the words of text, folded.
+func wordsOf(text string) map[string]bool {
+	words := map[string]bool{}
+	for word := range strings.FieldsFuncSeq(fold(Normalize(text)), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) }) {
+		words[word] = true
+	}
+	return words
 }
 
 // quote returns text[start:end] with the text around it.

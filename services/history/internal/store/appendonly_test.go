@@ -33,7 +33,7 @@ func (s testStore) rejects(t *testing.T, why string, statements ...string) {
 		require.Contains(t, err.Error(), why, statement)
 	}
 	require.Empty(t, cmp.Diff(before, s.events(t, "a")))
-	require.NotZero(t, s.chains(t))
+	require.NotZero(t, s.intact(t))
 }
 
 func TestSQLiteRejectsEveryChangeOfAnEvent(t *testing.T) {
@@ -55,10 +55,9 @@ func TestSQLiteRejectsReplaceWithoutPragma(t *testing.T) {
 	before, plain := s.events(t, "a"), storetest.Plain(t, url)
 	const columns = "slug, checked_at, check_type, outcome, source_urls, facts, 'x', actor, recorded_at"
 	for _, row := range []string{
-		"sequence, 'x', " + columns + ", 'x', 'x', 'x', evidence, form",
-		"99, id, " + columns + ", 'x', 'x', 'x', evidence, form",
-		"99, 'x', " + columns + ", content_hash, 'x', 'x', evidence, form",
-		"99, 'x', " + columns + ", 'x', prev_hash, 'x', evidence, form",
+		"sequence, 'x', " + columns + ", 'x', evidence",
+		"99, id, " + columns + ", 'x', evidence",
+		"99, 'x', " + columns + ", content_hash, evidence",
 	} {
 		for _, verb := range []string{"REPLACE", "INSERT OR REPLACE"} {
 			_, err := plain.ExecContext(t.Context(), verb+" INTO verification_events SELECT "+row+" FROM verification_events WHERE sequence = 1")
@@ -85,4 +84,45 @@ func TestPostgresServingRoleCanOnlyReadAndAppend(t *testing.T) {
 	s.rejects(t, "permission denied", append(changes, upsert, "TRUNCATE verification_events", "UPDATE goose_db_version SET version_id = 9")...)
 	s.rejects(t, "must be owner", "ALTER TABLE verification_events DISABLE TRIGGER ALL", "DROP TABLE verification_events",
 		"DROP TRIGGER append_only_rows ON verification_events")
+}
+
+func TestLogIsAppendOnly(t *testing.T) {
+	rejected := []string{
+		"UPDATE log_checkpoints SET note = 'x'", "UPDATE log_checkpoints SET size = 9", "DELETE FROM log_checkpoints",
+		"UPDATE log_cosignatures SET signature = 'x'", "DELETE FROM log_cosignatures",
+	}
+	filled := func(t *testing.T, s testStore) {
+		t.Helper()
+		fill(t, s, 6, 15)
+		c, err := s.NewestCheckpoint(t.Context(), "")
+		require.NoError(t, err)
+		require.NoError(t, s.SaveCosignature(t.Context(), c, "witness.example", "AAAA", recorded))
+		require.True(t, s.audit(t).Fits)
+	}
+	onBoth(t, func(t *testing.T, s testStore) {
+		filled(t, s)
+		for _, statement := range []string{"UPDATE log_tiles SET hashes = substr(hashes, 2)", "DELETE FROM log_tiles"} {
+			require.ErrorContains(t, s.db.WithContext(t.Context()).Exec(statement).Error, "only grows", statement)
+		}
+		statements := append([]string{}, rejected...)
+		if s.db.Dialect == database.SQLite {
+			plain := storetest.Plain(t, s.url)
+			_, err := plain.ExecContext(t.Context(), "REPLACE INTO log_checkpoints SELECT * FROM log_checkpoints") // without recursive_triggers
+			require.ErrorContains(t, err, "append-only")
+		} else {
+			statements = append(statements, "TRUNCATE log_checkpoints CASCADE", "SET session_replication_role = replica; DELETE FROM log_cosignatures")
+		}
+		for _, statement := range statements {
+			require.ErrorContains(t, s.db.WithContext(t.Context()).Exec(statement).Error, "append-only", statement)
+		}
+		require.True(t, s.audit(t).Fits)
+	})
+	owner := storetest.Postgres(t)
+	role, asRole := storetest.Role(t, owner)
+	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: owner, MaxConnections: 2, ServingRole: role}, silent(t), migrations.Files))
+	s := open(t, asRole)
+	filled(t, s) // the serving role must be able to sign and verify
+	for _, statement := range append(rejected, "TRUNCATE log_checkpoints CASCADE") {
+		require.ErrorContains(t, s.db.WithContext(t.Context()).Exec(statement).Error, "permission denied", statement)
+	}
 }

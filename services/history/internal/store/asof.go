@@ -20,12 +20,9 @@ func (s *Store) AsOf(ctx context.Context, slug string, at time.Time) ([]event.Re
 		return nil, api.Summary{}, database.Outage(err)
 	}
 	records := make([]event.Record, len(rows))
-	events := make([]api.RecordedEvent, len(rows))
 	for i, row := range rows {
 		records[i] = event.Record(row)
-		if events[i], err = records[i].Recorded(); err != nil {
-			return nil, api.Summary{}, err
-		}
 	}
-	return records, summary.Of(slug, events), nil
+	state, err := summary.OfRecords(slug, records)
+	return records, state.Summary, err
 }

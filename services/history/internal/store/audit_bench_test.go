@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"runtime"
@@ -15,7 +16,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
-	"opportunity.internal/pkg/feed"
 	"opportunity.internal/services/history/internal/event"
 )
 
@@ -28,17 +28,17 @@ func BenchmarkVerify(b *testing.B) {
 	listings := *verifyListings
 	for dialect, url := range map[string]string{"postgres": schema.Postgres(b), "sqlite": schema.SQLite(b)} {
 		b.Run(dialect, func(b *testing.B) {
-			s, k := open(b, url), keys(b, seed)
+			s := open(b, url)
 			s.insertHistory(b, listings, each)
 			begun := time.Now()
-			s.sign(b, k)
+			s.sign(b)
 			signed := time.Since(begun)
 			var peak heapPeak
 			cpu := processCPU(b)
 			b.ResetTimer()
 			for b.Loop() {
 				stop := peak.watch()
-				report := s.audit(b, k)
+				report := s.audit(b)
 				stop()
 				require.True(b, report.Fits, "%v", report.Findings)
 				require.EqualValues(b, listings*each, report.Events)
@@ -55,12 +55,11 @@ func BenchmarkVerify(b *testing.B) {
 // insertHistory inserts events without the cost of appends, and derives the summaries.
 func (s testStore) insertHistory(b *testing.B, listings, each int) {
 	b.Helper()
-	last := make([]string, listings)
-	const columns = "sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at, content_hash, prev_hash, hash"
+	const columns = "sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at, content_hash, evidence"
 	require.NoError(b, s.db.WithContext(b.Context()).Transaction(func(tx *gorm.DB) error {
 		var values []any
 		flush := func() {
-			rows := strings.TrimSuffix(strings.Repeat("("+strings.TrimSuffix(strings.Repeat("?,", 14), ",")+"),", len(values)/14), ",")
+			rows := strings.TrimSuffix(strings.Repeat("("+strings.TrimSuffix(strings.Repeat("?,", 13), ",")+"),", len(values)/13), ",")
 			require.NoError(b, tx.Exec("INSERT INTO verification_events ("+columns+") VALUES "+rows, values...).Error)
 			values = values[:0]
 		}
@@ -73,27 +72,27 @@ func (s testStore) insertHistory(b *testing.B, listings, each int) {
 			r, err := event.New(e)
 			require.NoError(b, err)
 			r.Sequence, r.ID, r.Actor, r.RecordedAt = int64(n+1), uuid.NewString(), "link-checker", e.CheckedAt.UnixMicro()
-			r.Seal(last[n%listings])
-			last[n%listings] = r.Hash
+			require.NoError(b, r.Attach(api.Evidence{}))
 			values = append(values, r.Sequence, r.ID, r.Slug, r.CheckedAt, r.CheckType, r.Outcome, r.SourceURLs, r.Facts, r.Note, r.Actor, r.RecordedAt,
-				r.ContentHash, r.PrevHash, r.Hash)
-			if len(values) == 14*500 || n+1 == listings*each {
+				r.ContentHash, r.Evidence)
+			if len(values) == 13*500 || n+1 == listings*each {
 				flush()
 			}
 		}
-		require.NoError(b, tx.Exec(`INSERT INTO summaries (slug, sequence, events, summary)
-			SELECT slug, max(sequence), count(*), '' FROM verification_events GROUP BY slug`).Error)
 		return tx.Exec("UPDATE change_sequence SET value = ?", listings*each).Error
 	}))
 	require.NoError(b, s.db.Exec("ANALYZE").Error)
-	for after := int64(0); ; { // derives them
-		page, err := s.Summaries(b.Context(), after, feed.PageSize)
-		require.NoError(b, err)
-		if len(page) == 0 {
-			return
+	require.NoError(b, s.db.Transaction(func(tx *gorm.DB) error {
+		for n := range listings {
+			slug := fmt.Sprintf("listing-%06d", n)
+			_, sum, err := s.AsOf(b.Context(), slug, recorded.AddDate(10, 0, 0))
+			require.NoError(b, err)
+			text, err := json.Marshal(sum)
+			require.NoError(b, err)
+			require.NoError(b, tx.Exec("INSERT INTO summaries VALUES (?, ?, ?, ?, '', '', '')", slug, sum.Sequence, each, string(text)).Error)
 		}
-		after = page[len(page)-1].Sequence
-	}
+		return nil
+	}))
 }
 
 // processCPU returns the processor time of this process.

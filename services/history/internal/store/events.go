@@ -1,8 +1,8 @@
 package store
 
 import (
-	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -30,11 +30,8 @@ type eventRow struct {
 	Note        string
 	Actor       string
 	RecordedAt  int64
-	Form        int
-	Evidence    *string
+	Evidence    string
 	ContentHash string
-	PrevHash    string
-	Hash        string
 }
 
 func (eventRow) TableName() string { return "verification_events" }
@@ -44,7 +41,8 @@ type summaryRow struct {
 	Sequence int64
 	Events   int
 	Summary  string
-	Derived  int64 // Sequence when the current rules derived Summary; any other value: derive again
+
+	LatestReview, LatestVerified, LatestEvidence string // ids, as in summary.State
 }
 
 func (summaryRow) TableName() string { return "summaries" }
@@ -68,9 +66,6 @@ type proposed struct {
 
 	LastEventID *string
 	evidence    api.Evidence
-
-	// givenHash is the content hash of the event before it was completed, empty if nothing was added.
-	givenHash string
 }
 
 // propose returns the record of a line by actor at now.
@@ -80,15 +75,7 @@ func propose(l eventfile.Line, actor string, now time.Time) (proposed, error) {
 		return proposed{}, err
 	}
 	r.Actor, r.RecordedAt = actor, max(now.UnixMicro(), r.CheckedAt)
-	p := proposed{Record: r, LastEventID: l.LastEventID, evidence: l.Evidence}
-	if l.AsGiven != nil {
-		given, err := event.New(*l.AsGiven)
-		if err != nil {
-			return proposed{}, err
-		}
-		p.givenHash = given.ContentHash
-	}
-	return p, nil
+	return proposed{Record: r, LastEventID: l.LastEventID, evidence: l.Evidence}, nil
 }
 
 // Append records the events of lines at now and updates the summaries, in one transaction, while the lines arrive. An event with a later check
@@ -169,7 +156,7 @@ func grouped(records []proposed) (slugs []string, bySlug map[string][]proposed) 
 // number of duplicates, and the unseen events of the listings that it therefore skipped.
 func appendTo(tx *gorm.DB, slugs []string, bySlug map[string][]proposed, next int64,
 ) (fresh []eventRow, duplicates int, unseen []event.Record, err error) {
-	chains, err := load(tx, allColumns, len(slugs), slugs)
+	histories, err := load(tx, allColumns, len(slugs), slugs)
 	if err != nil {
 		return nil, 0, nil, err
 	}
@@ -178,7 +165,7 @@ func appendTo(tx *gorm.DB, slugs []string, bySlug map[string][]proposed, next in
 	}
 	var summaries []summaryRow
 	for _, slug := range slugs {
-		chain, added, err := extend(chains[slug], bySlug[slug], next+int64(len(fresh)))
+		history, added, err := extend(histories[slug], bySlug[slug], next+int64(len(fresh)))
 		if missed := new(event.UnseenError); errors.As(err, &missed) {
 			unseen = append(unseen, missed.Events...)
 			continue
@@ -190,10 +177,10 @@ func appendTo(tx *gorm.DB, slugs []string, bySlug map[string][]proposed, next in
 		if added == 0 {
 			continue
 		}
-		for _, r := range chain[len(chain)-added:] {
+		for _, r := range history[len(history)-added:] {
 			fresh = append(fresh, eventRow(r))
 		}
-		row, err := summarize(slug, chain)
+		row, err := summarize(slug, history)
 		if err != nil {
 			return nil, 0, nil, err
 		}
@@ -233,37 +220,31 @@ func (s *Store) exclusively(ctx context.Context, limit time.Duration, work func(
 	return database.Outage(err)
 }
 
-// load returns the chains of slugs, which have about n events, with the columns that columns names.
+// load returns the histories of slugs, which have about n events, with the columns that columns names.
 func load(tx *gorm.DB, columns string, n int, slugs []string) (map[string][]event.Record, error) {
 	records, err := findRecords(tx, columns, n, "slug IN ? ORDER BY slug, sequence", slugs)
-	chains := make(map[string][]event.Record, len(slugs))
+	histories := make(map[string][]event.Record, len(slugs))
 	for from, to := 0, 0; from < len(records); from = to {
 		slug := records[from].Slug
 		for to < len(records) && records[to].Slug == slug {
 			to++
 		}
-		chains[slug] = records[from:to:to]
+		histories[slug] = records[from:to:to]
 	}
-	return chains, err
+	return histories, err
 }
 
-// extend appends the records that the chain lacks, with sequences from next, and returns the number of added records. It sets the content
-// hash of each to that of the recorded event. It returns an event.UnseenError if the chain contains events that the author of a record had not seen.
-func extend(chain []event.Record, records []proposed, next int64) (extended []event.Record, added int, err error) {
-	held := make(map[string]string, len(chain)+len(records)) // recorded content hash by each hash of the content
-	hold := func(r *event.Record) {
-		held[r.ContentHash], held[r.HashWithoutFacts()] = r.ContentHash, r.ContentHash
+// extend appends the records that the history lacks, with sequences from next, and returns the number of added records. It sets the content
+// hash of each to that of the recorded event. It returns an event.UnseenError if the history contains events that the author of a record had not seen.
+func extend(history []event.Record, records []proposed, next int64) (extended []event.Record, added int, err error) {
+	held := make(map[string]bool, len(history)+len(records)) // by content hash
+	for i := range history {
+		held[history[i].ContentHash] = true
 	}
-	prev := ""
-	for i := range chain {
-		hold(&chain[i])
-		prev = chain[i].Hash
-	}
-	before := chain
+	before := history
 	for i := range records {
 		p := &records[i]
-		if hash := cmp.Or(held[p.ContentHash], held[p.givenHash]); hash != "" { // a duplicate, perhaps after a lost response: skip the precondition
-			p.ContentHash = hash
+		if held[p.ContentHash] { // a duplicate, perhaps after a lost response: skip the precondition
 			continue
 		}
 		if p.LastEventID != nil {
@@ -276,61 +257,36 @@ func extend(chain []event.Record, records []proposed, next int64) (extended []ev
 			return nil, 0, err
 		}
 		p.ID, p.Sequence = id.String(), next+int64(added)
-		if err := errors.Join(p.addFacts(chain), p.Attach(p.evidence)); err != nil {
+		if err := p.Attach(p.evidence); err != nil {
 			return nil, 0, err
 		}
-		p.Seal(prev)
-		hold(&p.Record)
-		prev = p.Hash
-		chain = append(chain, p.Record)
+		held[p.ContentHash] = true
+		history = append(history, p.Record)
 		added++
 	}
-	return chain, added, nil
-}
-
-// addFacts gives a review that ends in closed and has no facts the facts of the latest review before it, with applications closed.
-func (p *proposed) addFacts(chain []event.Record) error {
-	if p.CheckType != api.Review || p.Outcome != api.OutcomeClosed || p.Facts != nil {
-		return nil
-	}
-	var latest *event.Record
-	for i := range chain {
-		if r := &chain[i]; r.Facts != nil && r.CheckedAt <= p.CheckedAt && (latest == nil || r.CheckedAt >= latest.CheckedAt) {
-			latest = r
-		}
-	}
-	if latest == nil {
-		return nil
-	}
-	known, err := latest.Event()
-	if err != nil {
-		return err
-	}
-	e, err := p.Event()
-	if err != nil {
-		return err
-	}
-	e.Facts = known.Facts
-	e.Facts.ApplicationStatus = api.ApplicationClosed
-	r, err := event.New(e)
-	p.Facts, p.ContentHash = r.Facts, r.ContentHash
-	return err
+	return history, added, nil
 }
 
 const maxUnseen = 20 // events of one listing in an UnseenError
 
-// recordedAfter returns the last events of the chain that were recorded after the event with that id: all of them, up to
-// maxUnseen, if the chain does not hold it.
-func recordedAfter(chain []event.Record, id string) []event.Record {
-	at := slices.IndexFunc(chain, func(r event.Record) bool { return r.ID == id }) // -1: everything is newer
-	return chain[max(at+1, len(chain)-maxUnseen):]
+// recordedAfter returns the last events of the history that were recorded after the event with that id: all of them, up to
+// maxUnseen, if the history does not hold it.
+func recordedAfter(history []event.Record, id string) []event.Record {
+	at := slices.IndexFunc(history, func(r event.Record) bool { return r.ID == id }) // -1: everything is newer
+	return history[max(at+1, len(history)-maxUnseen):]
 }
 
-// summarize derives the summary of a chain, which must not be empty.
-func summarize(slug string, chain []event.Record) (summaryRow, error) {
-	text, err := summary.Encode(slug, chain)
-	last := chain[len(chain)-1].Sequence
-	return summaryRow{Slug: slug, Sequence: last, Events: len(chain), Summary: text, Derived: last}, err
+// summarize derives the summary of a history, which must not be empty.
+func summarize(slug string, history []event.Record) (summaryRow, error) {
+	state, err := summary.OfRecords(slug, history)
+	if err != nil {
+		return summaryRow{}, err
+	}
+	text, err := json.Marshal(state.Summary)
+	return summaryRow{
+		Slug: slug, Sequence: state.Sequence, Events: len(history), Summary: string(text),
+		LatestReview: state.LatestReview, LatestVerified: state.LatestVerified, LatestEvidence: state.LatestEvidence,
+	}, err
 }
 
 func save(tx *gorm.DB, fresh []eventRow, summaries []summaryRow) error {
@@ -340,57 +296,18 @@ func save(tx *gorm.DB, fresh []eventRow, summaries []summaryRow) error {
 	return database.Insert(tx, summaries, "slug")
 }
 
-// Summaries returns up to limit summaries with a sequence above after, ordered by sequence. It first derives summaries of older rules
-// again: those from before an upgrade, or from a replica that is not upgraded yet.
+// Summaries returns up to limit summaries with a sequence above after, ordered by sequence.
 func (s *Store) Summaries(ctx context.Context, after int64, limit int) ([]api.EncodedSummary, error) {
-	for {
-		var rows []summaryRow
-		err := s.db.WithContext(ctx).Where("sequence > ?", after).Order("sequence").Limit(limit).Find(&rows).Error
-		if err != nil {
-			return nil, database.Outage(err)
-		}
-		var outdated []string
-		summaries := make([]api.EncodedSummary, len(rows))
-		for i, row := range rows {
-			if row.Derived != row.Sequence {
-				outdated = append(outdated, row.Slug)
-			}
-			summaries[i] = api.EncodedSummary{Slug: row.Slug, Sequence: row.Sequence, JSON: row.Summary}
-		}
-		if len(outdated) == 0 {
-			return summaries, nil
-		}
-		for some := range slices.Chunk(outdated, listingsPerBatch) {
-			if err := s.derive(ctx, some); err != nil {
-				return nil, err
-			}
-		}
+	var rows []summaryRow
+	err := s.db.WithContext(ctx).Where("sequence > ?", after).Order("sequence").Limit(limit).Find(&rows).Error
+	if err != nil {
+		return nil, database.Outage(err)
 	}
-}
-
-// derive derives the summaries of slugs again. Their sequences do not change, because no event was added.
-func (s *Store) derive(ctx context.Context, slugs []string) error {
-	return s.exclusively(ctx, appendTimeout, func(tx *gorm.DB, next int64) (int64, error) {
-		chains, err := load(tx, eventColumns, len(slugs), slugs)
-		if err != nil {
-			return next, err
-		}
-		rows := make([]summaryRow, 0, len(slugs))
-		for _, slug := range slugs {
-			if len(chains[slug]) == 0 { // its events were removed from the database: `history verify` reports that
-				if err := tx.Exec("UPDATE summaries SET derived = sequence WHERE slug = ?", slug).Error; err != nil {
-					return next, err
-				}
-				continue
-			}
-			row, err := summarize(slug, chains[slug])
-			if err != nil {
-				return next, err
-			}
-			rows = append(rows, row)
-		}
-		return next, save(tx, nil, rows)
-	})
+	summaries := make([]api.EncodedSummary, len(rows))
+	for i, row := range rows {
+		summaries[i] = api.EncodedSummary{Slug: row.Slug, Sequence: row.Sequence, JSON: row.Summary}
+	}
+	return summaries, nil
 }
 
 // History returns a page of the events of slug, newest check first. Of checks with the same time, the last recorded comes first.

@@ -98,7 +98,7 @@ var errNoClaim = errors.New("link is not claimed by this run")
 
 // Record appends the event of a link that run has claimed, like Append. It marks the claim as recorded in the same transaction, so a
 // claim yields at most one event.
-func (s LinkChecks) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent) error {
+func (s LinkChecks) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent, cause *api.Cause) error {
 	r, err := event.New(e)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (s LinkChecks) Record(ctx context.Context, run string, now time.Time, e api
 		if err := tx.Exec("UPDATE link_outcomes SET checks = checks + 1 WHERE outcome = ?", e.Outcome).Error; err != nil {
 			return next, err
 		}
-		added, _, _, err := appendTo(tx, []string{r.Slug}, map[string][]proposed{r.Slug: {{Record: r}}}, next)
+		added, _, _, err := appendTo(tx, []string{r.Slug}, map[string][]proposed{r.Slug: {{Record: r, evidence: api.Evidence{Cause: cause}}}}, next)
 		appended = len(added)
 		return next + int64(appended), err
 	})

@@ -7,7 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history/internal/linkcheck"
 	"opportunity.internal/services/history/internal/store"
@@ -48,16 +50,16 @@ func TestLinkIsClaimedAndRecordedOnceADay(t *testing.T) {
 		require.False(t, claim("two", due), "the claim of a dead run must stay")
 
 		e := link("a", 1, api.OutcomeReachable)
-		require.Error(t, links.Record(ctx, "two", recorded, e), "the claim belongs to another run")
-		require.NoError(t, links.Record(ctx, "one", recorded, e), "the run that holds the claim may record late")
-		require.Error(t, links.Record(ctx, "one", recorded, link("a", 2, api.OutcomeClosed)), "a claim yields one event")
+		require.Error(t, links.Record(ctx, "two", recorded, e, nil), "the claim belongs to another run")
+		require.NoError(t, links.Record(ctx, "one", recorded, e, nil), "the run that holds the claim may record late")
+		require.Error(t, links.Record(ctx, "one", recorded, link("a", 2, api.OutcomeClosed), nil), "a claim yields one event")
 		require.Len(t, s.events(t, "a"), 1)
 
 		require.True(t, claim("two", due.Add(24*time.Hour)), "a new claim is possible the next day")
 		require.NoError(t, links.Release(ctx, "two", "a"))
-		require.Error(t, links.Record(ctx, "two", recorded, link("a", 3, api.OutcomeClosed)), "a released link is not claimed")
+		require.Error(t, links.Record(ctx, "two", recorded, link("a", 3, api.OutcomeClosed), nil), "a released link is not claimed")
 		require.True(t, claim("two", due.Add(24*time.Hour)))
-		require.NoError(t, links.Record(ctx, "two", recorded, link("a", 4, api.OutcomeClosed)))
+		require.NoError(t, links.Record(ctx, "two", recorded, link("a", 4, api.OutcomeClosed), nil))
 		require.NoError(t, links.Release(ctx, "two", "a"), "release after recording must change nothing")
 		require.False(t, claim("two", due.Add(24*time.Hour)))
 
@@ -68,6 +70,36 @@ func TestLinkIsClaimedAndRecordedOnceADay(t *testing.T) {
 			{Slug: "b", Address: "https://a.example", DueAt: time.Unix(0, 0).UTC(), ClaimedAt: time.Unix(0, 0).UTC()},
 		}, all)
 		require.Equal(t, linkcheck.Actor, s.actorOf(t, "a"))
+	})
+}
+
+func TestReviewAnswersStoredCause(t *testing.T) {
+	onBoth(t, func(t *testing.T, s testStore) {
+		s.publish(t, "a")
+		links := store.NewLinkChecks(s.db)
+		ok, err := links.Acquire(t.Context(), "one", recorded, recorded.Add(time.Hour))
+		require.NoError(t, err)
+		require.True(t, ok)
+		check := func(hours int, text string) {
+			t.Helper()
+			ok, err := links.Claim(t.Context(), "one", "a", recorded.Add(time.Duration(hours)*time.Hour), recorded)
+			require.NoError(t, err)
+			require.True(t, ok)
+			cause := &api.Cause{Text: text, Status: api.ApplicationClosed}
+			require.NoError(t, links.Record(t.Context(), "one", recorded, link("a", hours, api.OutcomeNeedsReview), cause))
+		}
+		review := func(hours int) {
+			t.Helper()
+			s.appendLine(t, recorded, eventfile.Line{Event: apitest.Verified("a", day0.Add(time.Duration(hours)*time.Hour))})
+		}
+		review(0)
+		check(1, "Registration is full.")
+		require.NotNil(t, s.summaries(t)["a"].ConflictAt)
+		review(2)
+		check(25, "Registration is full.")
+		require.Nil(t, s.summaries(t)["a"].ConflictAt)
+		check(49, "This program is closed.")
+		require.Equal(t, day0.Add(49*time.Hour), *s.summaries(t)["a"].ConflictAt)
 	})
 }
 
@@ -92,7 +124,7 @@ func TestServingRoleCanCheckLinks(t *testing.T) {
 	ok, err = links.Claim(t.Context(), "one", "a", recorded, recorded)
 	require.NoError(t, err)
 	require.True(t, ok)
-	require.NoError(t, links.Record(t.Context(), "one", recorded, link("a", 1, api.OutcomeReachable)))
+	require.NoError(t, links.Record(t.Context(), "one", recorded, link("a", 1, api.OutcomeReachable), nil))
 	s.read(t, recorded, payPage, api.OutcomeReachable, "text")
 	s.appendLine(t, recorded, quoted("a", recorded, api.Quote{SourceURL: payPage, Exact: "text"}))
 	require.Equal(t, map[api.Finding]int{api.QuotePresent: 1}, s.find(t, recorded))

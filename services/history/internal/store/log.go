@@ -33,76 +33,87 @@ type logCheckpointRow struct {
 
 func (logCheckpointRow) TableName() string { return "log_checkpoints" }
 
-type logReplyRow struct {
+type logCosignatureRow struct {
 	Origin    string `gorm:"primaryKey"`
 	Size      int64  `gorm:"primaryKey;autoIncrement:false"`
 	Witness   string `gorm:"primaryKey"`
 	Signature string
-	Rejection string
 	MadeAt    int64
 }
 
-func (logReplyRow) TableName() string { return "log_replies" }
+func (logCosignatureRow) TableName() string { return "log_cosignatures" }
 
-// NewestLogCheckpoint returns the newest checkpoint of an origin, or of all if it is empty. It has size 0 if there is none. The caller must
-// verify the note.
-func (s *Store) NewestLogCheckpoint(ctx context.Context, origin string) (checkpoint.LogCheckpoint, error) {
-	return oneLogCheckpoint(s.db.WithContext(ctx).Where("origin = ? OR ? = ''", origin, origin))
+// NewestCheckpoint returns the newest checkpoint of an origin, or of all if it is empty. It has
+// size 0 if there is none. The caller must verify the note.
+func (s *Store) NewestCheckpoint(ctx context.Context, origin string) (checkpoint.Checkpoint, error) {
+	return oneCheckpoint(s.db.WithContext(ctx).Where("origin = ? OR ? = ''", origin, origin))
 }
 
-// oneLogCheckpoint returns the newest matching checkpoint, without cosignatures. Of two with the same size, it returns the one made last.
-func oneLogCheckpoint(db *gorm.DB) (c checkpoint.LogCheckpoint, err error) {
+// oneCheckpoint returns the newest matching checkpoint, without cosignatures. Of two with the same
+// size, it returns the one made last.
+func oneCheckpoint(db *gorm.DB) (c checkpoint.Checkpoint, err error) {
 	var rows []logCheckpointRow
 	if err := db.Order("size DESC, made_at DESC").Limit(1).Find(&rows).Error; err != nil || len(rows) == 0 {
 		return c, database.Outage(err)
 	}
-	r := rows[0]
-	return checkpoint.LogCheckpoint{Origin: r.Origin, Size: r.Size, MadeAt: database.FromMicros(r.MadeAt), Note: r.Note}, nil
+	return rows[0].checkpoint(), nil
 }
 
-// PublishedLogCheckpoint returns the newest checkpoint of an origin that none of the witnesses has rejected, and that was made before unseen or
-// has a number of cosignatures of them. It has size 0 if there is none. A size other than 0 selects the checkpoint of that size.
-func (s *Store) PublishedLogCheckpoint(
+// checkpoint returns the checkpoint without its root, which is in the note. The caller must verify
+// the note.
+func (r logCheckpointRow) checkpoint() checkpoint.Checkpoint {
+	c := checkpoint.Checkpoint{MadeAt: database.FromMicros(r.MadeAt), Note: r.Note}
+	c.Origin, c.N = r.Origin, r.Size
+	return c
+}
+
+// PublishedCheckpoint returns the newest checkpoint of an origin that was made before unseen or has
+// a number of cosignatures of the witnesses. It has size 0 if there is none. A size other than 0
+// selects the checkpoint of that size.
+func (s *Store) PublishedCheckpoint(
 	ctx context.Context, origin string, size int64, witnesses []string, threshold int, unseen time.Time,
-) (c checkpoint.LogCheckpoint, err error) {
-	const replies = "FROM log_replies r WHERE r.origin = log_checkpoints.origin AND r.size = log_checkpoints.size AND r.witness IN ?"
+) (c checkpoint.Checkpoint, err error) {
 	db := s.db.WithContext(ctx).Where("origin = ?", origin)
 	if size != 0 {
 		db = db.Where("size = ?", size)
 	}
 	if len(witnesses) > 0 {
-		db = db.Where("NOT EXISTS (SELECT 1 "+replies+" AND r.rejection <> '')", witnesses).
-			Where("made_at < ? OR (SELECT count(*) "+replies+" AND r.signature <> '') >= ?", unseen.UnixMicro(), witnesses, threshold)
+		db = db.Where(`made_at < ? OR ? <= (SELECT count(*) FROM log_cosignatures c
+			WHERE c.origin = log_checkpoints.origin AND c.size = log_checkpoints.size AND c.witness IN ?)`,
+			unseen.UnixMicro(), threshold, witnesses)
 	}
-	if c, err = oneLogCheckpoint(db); err != nil || c.Size == 0 {
+	if c, err = oneCheckpoint(db); err != nil || c.N == 0 {
 		return c, err
 	}
-	all, err := s.Replies(ctx, origin, c.Size)
-	for _, r := range all {
-		if r.Signature != "" {
-			c.Cosignatures = append(c.Cosignatures, note.Signature{Name: r.Witness, Base64: r.Signature})
-		}
+	rows, err := s.cosignatures(ctx, c)
+	for _, r := range rows {
+		c.Cosignatures = append(c.Cosignatures, note.Signature{Name: r.Witness, Base64: r.Signature})
 	}
 	return c, err
 }
 
-// SaveLogCheckpoint saves a checkpoint with the tiles that grew, in one transaction. It saves nothing and returns false if the origin has one of
-// the size.
-func (s *Store) SaveLogCheckpoint(ctx context.Context, c checkpoint.LogCheckpoint, tiles []tlog.Tile, data [][]byte) (saved bool, err error) {
+// SaveCheckpoint saves a checkpoint with the tiles that grew, in one transaction. It saves nothing
+// and returns false if the origin has one of the size.
+func (s *Store) SaveCheckpoint(
+	ctx context.Context, c checkpoint.Checkpoint, tiles []tlog.Tile, data [][]byte,
+) (saved bool, err error) {
 	rows := make([]logTileRow, len(tiles))
 	for i, t := range tiles {
 		rows[i] = logTileRow{t.L, t.N, data[i]}
 	}
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		// Check first, because SQLite's trigger fires before the constraint. On Postgres another transaction may still come first.
+		// Check first, because SQLite's trigger fires before the constraint. On Postgres another
+		// transaction may still come first.
 		var taken int64
-		if err := tx.Model(&logCheckpointRow{}).Where("origin = ? AND size >= ?", c.Origin, c.Size).Count(&taken).Error; err != nil {
+		err := tx.Model(&logCheckpointRow{}).Where("origin = ? AND size >= ?", c.Origin, c.N).Count(&taken).Error
+		if err != nil {
 			return err
 		}
 		if taken > 0 {
 			return gorm.ErrDuplicatedKey
 		}
-		if err := tx.Create(&logCheckpointRow{c.Origin, c.Size, c.MadeAt.UnixMicro(), c.Note}).Error; err != nil || len(rows) == 0 {
+		err = tx.Create(&logCheckpointRow{c.Origin, c.N, c.MadeAt.UnixMicro(), c.Note}).Error
+		if err != nil || len(rows) == 0 {
 			return err
 		}
 		longer := clause.OnConflict{
@@ -138,36 +149,53 @@ func tilesOf(db *gorm.DB, tiles []tlog.Tile) ([][]byte, error) {
 	out := make([][]byte, len(tiles))
 	for i, t := range tiles {
 		hashes := stored[[2]int64{int64(t.L), t.N}]
-		if len(hashes) < t.W*checkpoint.HashSize {
-			return nil, fmt.Errorf("%w: level %d, number %d has %d bytes, want %d", checkpoint.ErrNoTile, t.L, t.N, len(hashes), t.W*checkpoint.HashSize)
+		if len(hashes) < t.W*tlog.HashSize {
+			return nil, fmt.Errorf("%w: level %d, number %d has %d bytes, want %d", checkpoint.ErrNoTile, t.L, t.N, len(hashes), t.W*tlog.HashSize)
 		}
-		out[i] = hashes[:t.W*checkpoint.HashSize]
+		out[i] = hashes[:t.W*tlog.HashSize]
 	}
 	return out, nil
 }
 
-// Replies returns the replies of witnesses to a checkpoint.
-func (s *Store) Replies(ctx context.Context, origin string, size int64) ([]checkpoint.Reply, error) {
-	var rows []logReplyRow
-	err := s.db.WithContext(ctx).Where("origin = ? AND size = ?", origin, size).Order("witness").Find(&rows).Error
-	replies := make([]checkpoint.Reply, len(rows))
-	for i, r := range rows {
-		replies[i] = checkpoint.Reply{Witness: r.Witness, Signature: r.Signature, Rejection: r.Rejection}
-	}
-	return replies, database.Outage(err)
+func (s *Store) cosignatures(ctx context.Context, c checkpoint.Checkpoint) (rows []logCosignatureRow, err error) {
+	err = s.db.WithContext(ctx).Where("origin = ? AND size = ?", c.Origin, c.N).Order("witness").Find(&rows).Error
+	return rows, database.Outage(err)
 }
 
-// LastCosigned returns the size of the newest checkpoint of an origin that a witness has cosigned, 0 if there is none.
+// Cosigned returns the names of the witnesses that have cosigned a checkpoint.
+func (s *Store) Cosigned(ctx context.Context, c checkpoint.Checkpoint) (names []string, err error) {
+	rows, err := s.cosignatures(ctx, c)
+	for _, r := range rows {
+		names = append(names, r.Witness)
+	}
+	return names, err
+}
+
+// LastCosigned returns the size of the newest checkpoint of an origin that a witness has cosigned,
+// 0 if there is none.
 func (s *Store) LastCosigned(ctx context.Context, origin, witness string) (size int64, err error) {
-	err = s.db.WithContext(ctx).Raw("SELECT coalesce(max(size), 0) FROM log_replies WHERE origin = ? AND witness = ? AND signature <> ''", origin, witness).
-		Scan(&size).Error
+	err = s.db.WithContext(ctx).Raw("SELECT coalesce(max(size), 0) FROM log_cosignatures WHERE origin = ? AND witness = ?",
+		origin, witness).Scan(&size).Error
 	return size, database.Outage(err)
 }
 
-// SaveReply saves the first reply of a witness to a checkpoint.
-func (s *Store) SaveReply(ctx context.Context, c checkpoint.LogCheckpoint, r checkpoint.Reply, now time.Time) error {
-	row := logReplyRow{c.Origin, c.Size, r.Witness, r.Signature, r.Rejection, now.UnixMicro()}
+// SaveCosignature saves the first cosignature of a witness of a checkpoint, in base64.
+func (s *Store) SaveCosignature(
+	ctx context.Context, c checkpoint.Checkpoint, witness, signature string, now time.Time,
+) error {
+	row := logCosignatureRow{c.Origin, c.N, witness, signature, now.UnixMicro()}
 	return database.Outage(s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error)
+}
+
+// Generation names the generation of the history: its number, counted from 1, and its id. It is
+// empty for the first.
+func (s *Store) Generation(ctx context.Context) (string, error) {
+	var ids []string
+	err := s.db.WithContext(ctx).Raw("SELECT id FROM generations WHERE began_at > 0 ORDER BY began_at").Scan(&ids).Error
+	if err != nil || len(ids) < 2 {
+		return "", database.Outage(err)
+	}
+	return fmt.Sprintf("%d-%s", len(ids), ids[len(ids)-1]), nil
 }
 
 // Record returns the event with an id.
@@ -175,7 +203,8 @@ func (s *Store) Record(ctx context.Context, id string) (r event.Record, found bo
 	return oneRecord(s.db.WithContext(ctx), "id = ?", id)
 }
 
-// PublicRecord returns the event with an id. found is false unless there is one and its listing is public.
+// PublicRecord returns the event with an id. found is false unless there is one and its listing is
+// public.
 func (s *Store) PublicRecord(ctx context.Context, id string) (r event.Record, found bool, err error) {
 	return oneRecord(s.db.WithContext(ctx), "id = ? AND EXISTS (SELECT 1 FROM listings l WHERE l.id = slug AND l.published)", id)
 }
@@ -186,4 +215,44 @@ func oneRecord(db *gorm.DB, condition string, args ...any) (r event.Record, foun
 		return r, false, err
 	}
 	return records[0], true, nil
+}
+
+// Records returns up to limit events with a sequence above after, ordered by sequence.
+func (s *Store) Records(ctx context.Context, after int64, limit int) ([]event.Record, error) {
+	return recordsAfter(s.db.WithContext(ctx), after, limit)
+}
+
+// recordsAfter returns up to limit events with a sequence above after, ordered by sequence.
+func recordsAfter(db *gorm.DB, after int64, limit int) ([]event.Record, error) {
+	return findRecords(db, allColumns, limit, "sequence > ? ORDER BY sequence LIMIT ?", after, limit)
+}
+
+// The columns of event.Record, and the part of them that summaries depend on.
+const (
+	eventColumns = "sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, evidence"
+	allColumns   = eventColumns + ", actor, recorded_at, content_hash"
+)
+
+// findRecords returns the columns of the matching events. n is their approximate number. It avoids
+// gorm's reflection, because verification reads all events.
+func findRecords(db *gorm.DB, columns string, n int, condition string, args ...any) ([]event.Record, error) {
+	rows, err := db.Raw("SELECT "+columns+" FROM verification_events WHERE "+condition, args...).Rows()
+	if err != nil {
+		return nil, database.Outage(err)
+	}
+	defer rows.Close()
+	records := make([]event.Record, 0, n)
+	var r event.Record
+	into := []any{&r.Sequence, &r.ID, &r.Slug, &r.CheckedAt, (*string)(&r.CheckType), (*string)(&r.Outcome), &r.SourceURLs, &r.Facts, &r.Note, &r.Evidence,
+		&r.Actor, &r.RecordedAt, &r.ContentHash}
+	if columns == eventColumns {
+		into = into[:10]
+	}
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return nil, database.Outage(err)
+		}
+		records = append(records, r)
+	}
+	return records, database.Outage(rows.Err())
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"filippo.io/torchwood"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -24,7 +25,6 @@ func BenchmarkLogOfAMillionEvents(b *testing.B) {
 		require.NoError(b, err)
 		r.Sequence, r.ID, r.Actor, r.RecordedAt = sequence, fmt.Sprintf("0198f000-0000-7000-8000-%012d", sequence), "bench", day0.UnixMicro()
 		require.NoError(b, r.Attach(api.Evidence{}))
-		r.Seal("")
 		return r
 	}
 	in := record(proved)
@@ -47,7 +47,7 @@ func BenchmarkLogOfAMillionEvents(b *testing.B) {
 	}
 	root, err := tlog.TreeHash(n, read)
 	require.NoError(b, err)
-	tiles := tlog.NewTiles(checkpoint.TileHeight, 0, n)
+	tiles := tlog.NewTiles(torchwood.TileHeight, 0, n)
 	data := make([][]byte, len(tiles))
 	for i, t := range tiles {
 		data[i], err = tlog.ReadTileData(t, read)
@@ -59,10 +59,10 @@ func BenchmarkLogOfAMillionEvents(b *testing.B) {
 			l, err := checkpoint.Config{SigningKeys: []string{seed}}.Log(s, "https://api.example")
 			require.NoError(b, err)
 			l.Now, l.Log, l.Store = time.Now, slog.New(slog.DiscardHandler), seen{s}
-			c := checkpoint.LogCheckpoint{Origin: logName, Size: n, Root: root, MadeAt: day0}
-			c.Note, err = l.Keys.SignLog(c)
+			c := checkpoint.Checkpoint{Checkpoint: torchwood.Checkpoint{Origin: logName, Tree: tlog.Tree{N: n, Hash: root}}, MadeAt: day0}
+			c.Note, err = l.Keys.Sign(c.Checkpoint)
 			require.NoError(b, err)
-			saved, err := s.SaveLogCheckpoint(b.Context(), c, tiles, data)
+			saved, err := s.SaveCheckpoint(b.Context(), c, tiles, data)
 			require.NoError(b, err)
 			require.True(b, saved)
 			b.Run("proof", func(b *testing.B) {

@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,15 +22,13 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/api/apitest"
-	"opportunity.internal/pkg/cosignature"
 	"opportunity.internal/services/history/internal/checkpoint"
-	"opportunity.internal/services/history/internal/event"
 )
 
 const logName = "api.example/opportunity-history"
 
-// witness is a witness of another implementation: torchwood signs, and x/mod/sumdb/tlog verifies. It keeps the last checkpoint.
+// witness is a witness for tests: torchwood signs, and x/mod/sumdb/tlog verifies. It keeps the last
+// checkpoint.
 type witness struct {
 	*httptest.Server
 	setting string
@@ -41,14 +40,15 @@ type witness struct {
 	signer note.Signer
 	log    note.Verifier
 	down   bool
+	stuck  bool // it says that it has seen a much larger log
 }
 
-func newWitness(t *testing.T, k checkpoint.Keys) *witness {
+func newWitness(t *testing.T, name string) *witness {
 	t.Helper()
-	key := ed25519.NewKeyFromSeed([]byte(strings.Repeat("w", ed25519.SeedSize)))
-	signer, err := torchwood.NewCosignatureSigner("witness.example", key)
+	seedOf := sha256.Sum256([]byte(name))
+	signer, err := torchwood.NewCosignatureSigner(name, ed25519.NewKeyFromSeed(seedOf[:]))
 	require.NoError(t, err)
-	log, err := note.NewVerifier(k.PublicAs(logName)[0])
+	log, err := note.NewVerifier(keys(t, seed).Public(logName)[0])
 	require.NoError(t, err)
 	w := &witness{t: t, signer: signer, log: log}
 	mux := http.NewServeMux()
@@ -56,7 +56,7 @@ func newWitness(t *testing.T, k checkpoint.Keys) *witness {
 	mux.HandleFunc(fmt.Sprintf("GET /w/%x/checkpoint", sha256.Sum256([]byte(logName))), func(out http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(out, w.note) })
 	w.Server = httptest.NewServer(mux)
 	t.Cleanup(w.Close)
-	w.setting = cosignature.PublicKey("witness.example", key.Public().(ed25519.PublicKey)) + " " + w.URL + "/w"
+	w.setting = signer.Verifier().String() + " " + w.URL + "/w"
 	return w
 }
 
@@ -64,6 +64,12 @@ func (w *witness) add(out http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil || w.down {
 		out.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	if w.stuck {
+		out.Header().Set("Content-Type", "text/x.tlog.size")
+		out.WriteHeader(http.StatusConflict)
+		fmt.Fprint(out, "1000000\n")
 		return
 	}
 	head, signed, _ := strings.Cut(string(body), "\n\n")
@@ -97,22 +103,25 @@ func (w *witness) add(out http.ResponseWriter, r *http.Request) {
 	w.size, w.root, w.note = c.N, c.Hash, string(cosigned)
 	_, signatures, _ := strings.Cut(string(cosigned), "\n\n")
 	for line := range strings.Lines(signatures) {
-		if strings.Contains(line, "— witness.example") {
+		if strings.HasPrefix(line, "— "+w.signer.Name()+" ") {
 			_, _ = io.WriteString(out, line)
 		}
 	}
 }
 
 // log returns the log of the store, whose witnesses have the settings.
-func (s testStore) log(t *testing.T, now *time.Time, witnesses ...string) checkpoint.Log {
+func (s testStore) log(t testing.TB, now *time.Time, witnesses ...string) checkpoint.Log {
 	t.Helper()
 	l, err := checkpoint.Config{SigningKeys: []string{seed}, Witnesses: witnesses}.Log(s, "https://api.example")
 	require.NoError(t, err)
 	require.Equal(t, logName, l.Name)
 	l.Now, l.Log = func() time.Time { return *now }, slog.New(slog.DiscardHandler)
 	l.Store = seen{s}
+	l.Lost = func(context.Context) error { return errLost }
 	return l
 }
+
+var errLost = errors.New("lost")
 
 // seen is a store whose events the catalog has seen, as soon as they are there.
 type seen struct{ testStore }
@@ -129,9 +138,9 @@ func (s testStore) addMany(t *testing.T, slug string, n int) {
 	}
 }
 
-func (s testStore) published(t *testing.T, l checkpoint.Log) checkpoint.LogCheckpoint {
+func (s testStore) published(t testing.TB, l checkpoint.Log) checkpoint.Checkpoint {
 	t.Helper()
-	origin, err := l.Origin(t.Context())
+	origin, _, err := l.Origin(t.Context())
 	require.NoError(t, err)
 	c, err := l.Published(t.Context(), origin, 0)
 	require.NoError(t, err)
@@ -142,15 +151,15 @@ func (s testStore) published(t *testing.T, l checkpoint.Log) checkpoint.LogCheck
 func TestEveryEventIsProved(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		now := recorded
-		w := newWitness(t, keys(t, seed))
+		w := newWitness(t, "witness.example")
 		l := s.log(t, &now, w.setting)
-		verifier, err := note.NewVerifier(l.Keys.PublicAs(logName)[0])
+		verifier, err := note.NewVerifier(l.Keys.Public(logName)[0])
 		require.NoError(t, err)
 		seen, err := torchwood.NewCosignatureVerifier(strings.Fields(w.setting)[0])
 		require.NoError(t, err)
 		policy := torchwood.ThresholdPolicy(3, torchwood.OriginPolicy(logName), torchwood.SingleVerifierPolicy(verifier), torchwood.SingleVerifierPolicy(seen))
 		require.NoError(t, l.Sign(t.Context()))
-		require.Zero(t, s.published(t, l).Size, "nothing to sign")
+		require.Zero(t, s.published(t, l).N, "nothing to sign")
 		total := 0
 		for _, n := range []int{1, 2, 254, 3} { // a full tile, and more
 			s.addMany(t, fmt.Sprintf("platform-%d", n), n)
@@ -159,81 +168,23 @@ func TestEveryEventIsProved(t *testing.T) {
 			require.NoError(t, l.Sign(t.Context()), "nothing happened")
 			require.NoError(t, l.Cosign(t.Context()))
 			c := s.published(t, l)
-			require.EqualValues(t, total, c.Size)
+			require.EqualValues(t, total, c.N)
 			records, err := s.Records(t.Context(), 0, 1000)
 			require.NoError(t, err)
 			for _, r := range records {
 				proof, err := l.Prove(t.Context(), c, r)
 				require.NoError(t, err)
-				require.NoError(t, torchwood.VerifyProof(policy, tlog.RecordHash(r.Leaf()), []byte(proof)))
-				require.Less(t, len(proof), 1500)
+				require.NoError(t, torchwood.VerifyProof(policy, tlog.RecordHash(r.Leaf()), proof))
+				leaf, err := torchwood.ProofExtraData(proof)
+				require.NoError(t, err)
+				require.Equal(t, r.Leaf(), leaf)
 			}
 		}
 		_, err = s.Tiles(t.Context(), []tlog.Tile{{H: 8, L: 0, N: 1, W: 256}})
 		require.ErrorIs(t, err, checkpoint.ErrNoTile, "a partial tile is not a full one")
-		report := s.audit(t, l.Keys)
+		report := s.audit(t)
 		require.True(t, report.Fits, report.Findings)
 		require.EqualValues(t, total, report.Logged)
-	})
-}
-
-// Events that a release without the log recorded stay valid, and the log covers them; only those of this release have proofs.
-func TestEventsOfBeforeTheLogStayValid(t *testing.T) {
-	onBoth(t, func(t *testing.T, s testStore) {
-		now := recorded
-		l := s.log(t, &now)
-		old, err := event.New(apitest.Verified("a", day0))
-		require.NoError(t, err)
-		old.Sequence, old.ID, old.Actor, old.RecordedAt = 1, "0198f000-0000-7000-8000-000000000001", "ada", day0.UnixMicro()
-		old.Seal("")
-		require.NoError(t, s.InsertRecord(t.Context(), old))
-		s.asSuperuser(t, "UPDATE change_sequence SET value = 1")
-		s.sign(t, l.Keys)
-		s.addMany(t, "a", 1)
-		s.sign(t, l.Keys)
-		require.NoError(t, l.Sign(t.Context()))
-		report := s.audit(t, l.Keys)
-		require.True(t, report.Fits, report.Findings)
-		require.EqualValues(t, 2, report.Logged)
-		c := s.published(t, l)
-		_, err = l.Prove(t.Context(), c, old)
-		require.ErrorIs(t, err, checkpoint.ErrForm)
-		records, err := s.Records(t.Context(), 1, 1)
-		require.NoError(t, err)
-		_, err = l.Prove(t.Context(), c, records[0])
-		require.NoError(t, err)
-	})
-}
-
-func TestStoredLogOnlyGrows(t *testing.T) {
-	onBoth(t, func(t *testing.T, s testStore) {
-		now := recorded
-		s.addMany(t, "a", 3)
-		require.NoError(t, s.log(t, &now).Sign(t.Context()))
-		for _, statement := range []string{
-			"UPDATE log_tiles SET hashes = substr(hashes, 2)", "DELETE FROM log_tiles", "UPDATE log_checkpoints SET size = 9", "DELETE FROM log_checkpoints",
-		} {
-			require.Error(t, s.db.WithContext(t.Context()).Exec(statement).Error, statement)
-		}
-	})
-}
-
-func TestAuditComparesEventsAndTilesWithTheLog(t *testing.T) {
-	onBoth(t, func(t *testing.T, s testStore) {
-		now := recorded
-		s.addMany(t, "a", 2)
-		s.sign(t, keys(t, seed))
-		s.addMany(t, "b", 2) // only the log covers them
-		l := s.log(t, &now)
-		require.NoError(t, l.Sign(t.Context()))
-		s.asSuperuser(t, "UPDATE log_tiles SET hashes = substr(hashes, 33)")
-		report := s.audit(t, l.Keys)
-		require.Len(t, report.Findings, 1)
-		require.Contains(t, report.Findings[0].Message, "tiles of the log")
-
-		s.asSuperuser(t, "DELETE FROM verification_events WHERE sequence = 4", "UPDATE change_sequence SET value = 3")
-		report = s.audit(t, l.Keys)
-		require.Contains(t, fmt.Sprint(report.Findings), "events 4 to 4 are missing")
 	})
 }
 
@@ -241,15 +192,15 @@ func TestAuditComparesEventsAndTilesWithTheLog(t *testing.T) {
 func TestWitnessThatIsDownDelaysNothingForLong(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		now := recorded
-		w := newWitness(t, keys(t, seed))
+		w := newWitness(t, "witness.example")
 		l := s.log(t, &now, w.setting)
 		s.addMany(t, "a", 2)
 		require.NoError(t, l.Sign(t.Context()))
 		w.down = true
 		require.ErrorContains(t, l.Cosign(t.Context()), "witness.example: unexpected status 503")
-		require.Zero(t, s.published(t, l).Size)
+		require.Zero(t, s.published(t, l).N)
 		now = now.Add(31 * time.Second)
-		require.EqualValues(t, 2, s.published(t, l).Size)
+		require.EqualValues(t, 2, s.published(t, l).N)
 		require.Empty(t, s.published(t, l).Cosignatures)
 		w.down = false
 		require.NoError(t, l.Cosign(t.Context()))
@@ -260,19 +211,20 @@ func TestWitnessThatIsDownDelaysNothingForLong(t *testing.T) {
 		require.NoError(t, l.Sign(t.Context()))
 		other := s.log(t, &now, w.setting)
 		require.NoError(t, other.Cosign(t.Context()))
-		s.asSuperuser(t, "DELETE FROM log_replies")
+		s.asSuperuser(t, "DELETE FROM log_cosignatures")
 		require.NoError(t, l.Cosign(t.Context()))
-		require.EqualValues(t, 4, s.published(t, l).Size)
+		require.EqualValues(t, 4, s.published(t, l).N)
 	})
 }
 
-// A log that was set back and continued is rejected.
-func TestNothingIsPublishedBesideWhatAWitnessHasSeen(t *testing.T) {
+// A log that was set back and continued is rejected, and shown the checkpoint that proves it. The
+// service then stops.
+func TestWitnessProvesALoss(t *testing.T) {
 	for name, continued := range map[string]int{"below": 1, "beside": 5} {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, s testStore) {
 				now := recorded
-				w := newWitness(t, keys(t, seed))
+				w := newWitness(t, "witness.example")
 				before := open(t, schema.SQLite(t))
 				before.addMany(t, "a", 3)
 				require.NoError(t, before.log(t, &now).Sign(t.Context()))
@@ -283,18 +235,25 @@ func TestNothingIsPublishedBesideWhatAWitnessHasSeen(t *testing.T) {
 				require.NoError(t, restored.Sign(t.Context()))
 				err := restored.Cosign(t.Context())
 				require.ErrorContains(t, err, "the witness rejected the checkpoint")
-				now = now.Add(time.Hour)
-				require.Zero(t, s.published(t, restored).Size)
+				require.ErrorIs(t, err, errLost)
+				require.Zero(t, s.published(t, restored).N)
+				has, err := restored.Has(t.Context(), w.note)
+				require.NoError(t, err)
+				require.False(t, has)
+				has, err = before.log(t, &now).Has(t.Context(), w.note)
+				require.NoError(t, err)
+				require.True(t, has)
 			})
 		})
 	}
 }
 
-// A key that leaked signs another history. Readers without a witness cannot tell it from the true one; the witness rejects it.
+// A key that leaked signs another history. Readers without a witness cannot tell it from the true
+// one; the witness rejects it.
 func TestForkWithTheStolenKeyIsRejected(t *testing.T) {
 	s, fork := open(t, schema.SQLite(t)), open(t, schema.SQLite(t))
 	now := recorded
-	w := newWitness(t, keys(t, seed))
+	w := newWitness(t, "witness.example")
 	s.addMany(t, "a", 2)
 	l := s.log(t, &now, w.setting)
 	require.NoError(t, l.Sign(t.Context()))
@@ -306,8 +265,8 @@ func TestForkWithTheStolenKeyIsRejected(t *testing.T) {
 	_, err := l.Keys.Verified(c)
 	require.NoError(t, err, "the signature is valid")
 	forked.Witnesses, forked.Threshold = l.Witnesses, 1
-	require.ErrorContains(t, forked.Cosign(t.Context()), "rejected")
-	require.Zero(t, fork.published(t, forked).Size)
+	require.ErrorIs(t, forked.Cosign(t.Context()), errLost)
+	require.Zero(t, fork.published(t, forked).N)
 }
 
 func TestInvalidRepliesOfWitnessesAreErrors(t *testing.T) {
@@ -321,7 +280,7 @@ func TestInvalidRepliesOfWitnessesAreErrors(t *testing.T) {
 		_, _ = io.WriteString(w, reply)
 	}))
 	t.Cleanup(server.Close)
-	key := strings.Fields(newWitness(t, keys(t, seed)).setting)[0]
+	key := strings.Fields(newWitness(t, "witness.example").setting)[0]
 	l := s.log(t, &now, key+" "+server.URL)
 	require.NoError(t, l.Sign(t.Context()))
 	for _, test := range []struct {
@@ -335,13 +294,102 @@ func TestInvalidRepliesOfWitnessesAreErrors(t *testing.T) {
 		status, contentType, reply = test.status, test.contentType, test.reply
 		require.Error(t, l.Cosign(t.Context()), test)
 	}
-	replies, err := s.Replies(t.Context(), logName, 1)
+	require.Empty(t, s.published(t, l).Cosignatures)
+	c, err := s.NewestCheckpoint(t.Context(), logName)
 	require.NoError(t, err)
-	require.Empty(t, replies)
+	cosigned, err := s.Cosigned(t.Context(), c)
+	require.NoError(t, err)
+	require.Empty(t, cosigned)
 	for _, setting := range []string{"", key, key + " ftp://w.example", key + " https://u:p@w.example", "x https://w.example", key + " https://w.example?x"} {
 		_, err := checkpoint.ParseWitness(setting)
 		require.Error(t, err, setting)
 	}
+}
+
+// A rejection counts only with a checkpoint that the log has signed. Any other one is that of a
+// witness which does not work.
+func TestWitnessThatAlwaysRejectsBlocksNothing(t *testing.T) {
+	for name, shown := range map[string]string{"shows nothing": "", "shows what the log has": "own", "shows what the log did not sign": "forged"} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, schema.SQLite(t))
+			now := recorded
+			good, stuck := newWitness(t, "witness.example"), newWitness(t, "stuck.example")
+			stuck.stuck = true
+			l := s.log(t, &now, good.setting, stuck.setting)
+			l.Threshold = 1
+			s.addMany(t, "a", 2)
+			require.NoError(t, l.Sign(t.Context()))
+			c, err := s.NewestCheckpoint(t.Context(), logName)
+			require.NoError(t, err)
+			switch shown {
+			case "own":
+				stuck.note = c.Note
+			case "forged":
+				other := torchwood.Checkpoint{Origin: logName, Tree: tlog.Tree{N: 1_000_000, Hash: tlog.RecordHash(nil)}}
+				stuck.note, err = keys(t, otherSeed).Sign(other)
+				require.NoError(t, err)
+			}
+			err = l.Cosign(t.Context())
+			require.ErrorContains(t, err, "stuck.example: the witness rejected the checkpoint")
+			require.NotErrorIs(t, err, errLost)
+			require.Len(t, s.published(t, l).Cosignatures, 1, "the threshold is reached")
+			l.Threshold = 2
+			require.Zero(t, s.published(t, l).N)
+			now = now.Add(31 * time.Second)
+			require.EqualValues(t, 2, s.published(t, l).N)
+		})
+	}
+}
+
+// dying is a replica that dies between signing and publishing.
+type dying struct{ seen }
+
+func (dying) SaveCheckpoint(context.Context, checkpoint.Checkpoint, []tlog.Tile, [][]byte) (bool, error) {
+	return false, errors.New("killed")
+}
+
+func TestNoSecondCheckpointOfASizeIsPublished(t *testing.T) {
+	onBoth(t, func(t *testing.T, s testStore) {
+		now := recorded
+		s.addMany(t, "a", 3)
+		l := s.log(t, &now)
+		l.Store = dying{seen{s}}
+		require.ErrorContains(t, l.Sign(t.Context()), "killed")
+		l.Store = seen{s}
+		require.Zero(t, s.published(t, l).N)
+		now = now.Add(time.Minute)
+		require.NoError(t, l.Sign(t.Context()))
+		first := s.published(t, l)
+
+		other := first
+		other.Hash = tlog.RecordHash([]byte("other"))
+		for size := int64(1); size <= 3; size++ {
+			other.N = size
+			saved, err := s.SaveCheckpoint(t.Context(), other, nil, nil)
+			require.NoError(t, err)
+			require.False(t, saved, "another checkpoint of size %d", size)
+		}
+		require.Equal(t, first, s.published(t, l))
+		require.True(t, s.audit(t).Fits)
+	})
+}
+
+func TestNothingIsSignedBeforeTheCatalogHasSeenIt(t *testing.T) {
+	onBoth(t, func(t *testing.T, s testStore) {
+		s.addMany(t, "a", 3)
+		l := s.log(t, new(recorded))
+		l.Store = s.Store
+		require.NoError(t, l.Sign(t.Context()))
+		require.Zero(t, s.published(t, l).N)
+		for _, covered := range []int64{2, 1} { // an older mark changes nothing
+			require.NoError(t, s.Cover(t.Context(), covered))
+			require.NoError(t, l.Sign(t.Context()))
+			require.EqualValues(t, 2, s.published(t, l).N)
+		}
+		require.NoError(t, s.Cover(t.Context(), 3))
+		require.NoError(t, l.Sign(t.Context()))
+		require.EqualValues(t, 3, s.published(t, l).N)
+	})
 }
 
 func TestReplicasSignOneLog(t *testing.T) {
@@ -355,7 +403,8 @@ func TestReplicasSignOneLog(t *testing.T) {
 	for range 4 {
 		require.NoError(t, <-done)
 	}
-	report := s.audit(t, keys(t, seed))
+	report := s.audit(t)
 	require.True(t, report.Fits, report.Findings)
 	require.EqualValues(t, 300, report.Logged)
+	require.Equal(t, 1, report.Checkpoints, "one of the replicas signs")
 }

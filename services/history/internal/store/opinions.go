@@ -11,6 +11,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/services/history/internal/event"
 )
 
@@ -64,13 +65,16 @@ func drawOpinions(tx *gorm.DB, appended []eventRow) error {
 // maxOpinions is the maximum number of open requests in a list.
 const maxOpinions = 100
 
-// OpinionRequests returns the oldest open requests for second opinions on reviews of others than actor. A review that a later one replaced
-// needs no opinion.
+// replaced matches the request o if the latest review in effect is a later one by another curator. It leaves out undone reviews.
+const replaced = `EXISTS (SELECT 1 FROM summaries s JOIN verification_events e ON e.id = s.latest_review
+	WHERE s.slug = o.slug AND e.sequence > o.sequence AND e.actor <> o.reviewer)`
+
+// OpinionRequests returns the oldest open requests for second opinions on reviews of others than actor. A review that a later one by another
+// curator replaced needs no opinion.
 func (s *Store) OpinionRequests(ctx context.Context, actor string) ([]api.OpinionRequest, error) {
 	var rows []opinionRow
-	err := s.db.WithContext(ctx).Raw(`SELECT o.* FROM second_opinions o WHERE o.actor IS NULL AND o.reviewer <> ? AND NOT EXISTS (
-			SELECT 1 FROM verification_events e WHERE e.slug = o.slug AND e.check_type = ? AND e.sequence > o.sequence)
-		ORDER BY o.drawn_at, o.event_id LIMIT ?`, actor, api.Review, maxOpinions).Scan(&rows).Error
+	err := s.db.WithContext(ctx).Raw(`SELECT o.* FROM second_opinions o WHERE o.actor IS NULL AND o.reviewer <> ? AND NOT `+replaced+`
+		ORDER BY o.drawn_at, o.event_id LIMIT ?`, actor, maxOpinions).Scan(&rows).Error
 	requests := make([]api.OpinionRequest, len(rows))
 	for i, row := range rows {
 		requests[i] = api.OpinionRequest{EventID: row.EventID, ID: row.Slug, DrawnAt: time.UnixMicro(row.DrawnAt).UTC()}
@@ -115,10 +119,46 @@ func findOpinion(tx *gorm.DB, of, actor, slug, review string) (row opinionRow, r
 		}
 		return row, false, event.ErrNoOpinion
 	}
-	var later int64
-	err = tx.Model(&eventRow{}).Where("slug = ? AND check_type = ? AND sequence > ?", slug, api.Review, row.Sequence).Count(&later).Error
-	if err == nil && later > 0 {
+	var ended int64
+	err = tx.Table("second_opinions o").Where("o.event_id = ? AND "+replaced, of).Count(&ended).Error
+	if err == nil && ended > 0 {
 		err = event.ErrNoOpinion
 	}
 	return row, false, err
+}
+
+// firstReview returns the review that a second opinion is compared with: the drawn one, or a later one with which its author replaced it.
+// It returns nil if its author undid them.
+func firstReview(tx *gorm.DB, drawn opinionRow) (*api.VerificationEvent, error) {
+	var row eventRow
+	err := tx.Where("id = (SELECT latest_review FROM summaries WHERE slug = ?) AND sequence >= ?", drawn.Slug, drawn.Sequence).Take(&row).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	first, err := (*event.Record)(&row).Event()
+	return &first, err
+}
+
+func reviewBy(row eventRow, actor string) bool {
+	return row.CheckType == api.Review && row.Actor == actor
+}
+
+// passOver moves the precondition of a second opinion past reviews by the author of the first one, which its author must not know.
+func passOver(tx *gorm.DB, opinion *eventfile.Line, reviewer string) error {
+	if opinion.LastEventID == nil {
+		return nil
+	}
+	var rows []eventRow
+	if err := tx.Select("id", "check_type", "actor").Where("slug = ?", opinion.Event.Slug).Order("sequence").Find(&rows).Error; err != nil {
+		return err
+	}
+	seen := slices.IndexFunc(rows, func(row eventRow) bool { return row.ID == *opinion.LastEventID })
+	for seen >= 0 && seen+1 < len(rows) && reviewBy(rows[seen+1], reviewer) {
+		seen++
+		opinion.LastEventID = &rows[seen].ID
+	}
+	return nil
 }

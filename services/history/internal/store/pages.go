@@ -23,16 +23,12 @@ type citation struct {
 	quotes    []api.Quote // the latest ones
 }
 
-// citedEvidence is the condition for evidence other than captures, which every review may have. The text is that of event.Attach.
-const citedEvidence = `evidence LIKE '%,"quotes":[%' AND evidence NOT LIKE '%,"quotes":[],"gone":[],"unopened":[],"captures":%'`
-
 // eachCitation calls use for every listing.
 func eachCitation(tx *gorm.DB, use func(citation) error) error {
-	const latest = "SELECT e.sequence FROM verification_events e WHERE e.slug = l.id AND e.check_type = 'review'"
-	const newest = " ORDER BY e.checked_at DESC, e.sequence DESC LIMIT 1"
 	rows, err := tx.Raw(`SELECT l.id, l.published, l.pages, r.source_urls, q.evidence FROM listings l
-		LEFT JOIN verification_events r ON r.sequence = (` + latest + newest + `)
-		LEFT JOIN verification_events q ON q.sequence = (` + latest + " AND " + citedEvidence + newest + ")").Rows()
+		LEFT JOIN summaries s ON s.slug = l.id
+		LEFT JOIN verification_events r ON r.id = s.latest_review
+		LEFT JOIN verification_events q ON q.id = s.latest_evidence`).Rows()
 	if err != nil {
 		return err
 	}
@@ -50,11 +46,13 @@ func eachCitation(tx *gorm.DB, use func(citation) error) error {
 		if err := json.Unmarshal([]byte(pages), &c.urls); err != nil {
 			return err
 		}
-		found, err := privateOf(eventRow{Evidence: evidence})
-		if err != nil {
-			return err
+		if evidence != nil {
+			found, err := privateOf(eventRow{Evidence: *evidence})
+			if err != nil {
+				return err
+			}
+			c.quotes = found.Quotes
 		}
-		c.quotes = found.Quotes
 		for _, q := range c.quotes {
 			c.urls = append(c.urls, q.SourceURL)
 		}

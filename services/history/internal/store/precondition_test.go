@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -11,8 +10,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/eventfile"
-	"opportunity.internal/services/history/internal/audit"
-	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/event"
 )
 
@@ -85,37 +82,5 @@ func TestOneOfConcurrentReviewsWins(t *testing.T) {
 		}
 		require.Equal(t, 1, winners)
 		require.Len(t, s.events(t, "a"), 2)
-	})
-}
-
-// Releases before the evidence rules stored such summaries, and their replicas still do during a rolling upgrade.
-func TestSummariesOfOlderRulesAreDerivedAgain(t *testing.T) {
-	onBoth(t, func(t *testing.T, s testStore) {
-		thin := review("thin", 1, "")
-		thin.SourceURLs = []string{}
-		s.add(t, thin, review("whole", 1, ""))
-		want := s.summaries(t)
-		require.Equal(t, api.NeedsReview, want["thin"].StatusAt(nil, recorded))
-
-		older := want["thin"]
-		older.LastOutcome, older.Doubt, older.LastEventID = api.OutcomeVerified, nil, ""
-		text, err := json.Marshal(older)
-		require.NoError(t, err)
-		require.NoError(t, s.db.Exec("UPDATE summaries SET summary = ?, derived = 0 WHERE slug = 'thin'", string(text)).Error)
-		verify := func() {
-			require.NoError(t, s.Audit(t.Context(), func(source audit.Source) error {
-				report, err := audit.Run(source, checkpoint.Keys{}, nil, nil)
-				require.Empty(t, report.Findings)
-				return err
-			}))
-		}
-		verify()
-		require.Equal(t, want, s.summaries(t))
-		verify()
-		var outdated int
-		require.NoError(t, s.db.Raw("SELECT count(*) FROM summaries WHERE derived <> sequence").Scan(&outdated).Error)
-		require.Zero(t, outdated, "summaries must be derived only once")
-		s.add(t, review("thin", 400, ""))
-		require.Equal(t, api.Verified, s.summaries(t)["thin"].StatusAt(nil, recorded))
 	})
 }

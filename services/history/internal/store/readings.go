@@ -195,7 +195,7 @@ func readingsOf(tx *gorm.DB, quotes []api.Quote) ([]api.QuoteReading, error) {
 		text, ok := texts[q.SourceURL]
 		switch {
 		case page.Note == "" && ok:
-			found.Finding = pagetext.Find(text, q)
+			found.Finding, found.Moved = pagetext.Locate(text, q)
 		case page.Outcome == api.OutcomeClosed:
 			found.Finding = api.QuoteMissing
 		}
@@ -204,22 +204,59 @@ func readingsOf(tx *gorm.DB, quotes []api.Quote) ([]api.QuoteReading, error) {
 	return readings, nil
 }
 
-// Suggestions returns sentences of the pages of a listing that may support the facts without a quote.
-func (s *Store) Suggestions(ctx context.Context, slug string, quotes []api.Quote) ([]api.Quote, error) {
+// FindOnTexts returns the findings for the quotes on the stored texts of their pages, in the order of the quotes.
+func (s *Store) FindOnTexts(ctx context.Context, quotes []api.Quote) ([]api.QuoteReading, error) {
+	var urls []string
+	for _, q := range quotes {
+		urls = append(urls, q.SourceURL)
+	}
+	pages, texts, err := pagesOf(s.db.WithContext(ctx), urls)
+	readings := make([]api.QuoteReading, len(quotes))
+	for i, q := range quotes {
+		page := pages[q.SourceURL]
+		readings[i] = api.QuoteReading{Quote: q, Finding: api.QuoteUnknown, Note: page.Note}
+		if text, ok := texts[q.SourceURL]; ok {
+			readings[i].ReadAt = database.FromMicros(page.TextAt)
+			readings[i].Finding, readings[i].Moved = pagetext.Locate(text, q)
+		}
+	}
+	return readings, database.Outage(err)
+}
+
+// Suggestions returns, for each missing quote, the nearest sentence of its page, then sentences of the pages of a listing that may support
+// the facts for which quotes has none. Missing quotes are not among quotes.
+func (s *Store) Suggestions(ctx context.Context, slug string, quotes, missing []api.Quote) ([]api.Quote, error) {
 	tx := s.db.WithContext(ctx)
 	urls, _, err := recordPages(tx, slug)
 	if err != nil {
 		return nil, database.Outage(err)
 	}
-	_, texts, err := pagesOf(tx, urls)
+	all := slices.Clone(urls)
+	for _, q := range missing {
+		all = append(all, q.SourceURL)
+	}
+	_, texts, err := pagesOf(tx, all)
 	if err != nil {
 		return nil, database.Outage(err)
 	}
 	suggestions := []api.Quote{}
+	add := func(found api.Quote) {
+		same := func(q api.Quote) bool {
+			return q.Fact == found.Fact && q.SourceURL == found.SourceURL && q.Exact == found.Exact
+		}
+		if !slices.ContainsFunc(quotes, same) && !slices.ContainsFunc(suggestions, same) {
+			suggestions = append(suggestions, found)
+		}
+	}
+	for _, q := range missing {
+		if near, ok := pagetext.Nearest(texts[q.SourceURL], q); ok {
+			add(near)
+		}
+	}
 	for _, u := range urls {
 		for _, found := range pagetext.Suggest(u, pagetext.Page{Text: texts[u]}) {
 			if !slices.ContainsFunc(quotes, func(q api.Quote) bool { return q.Fact == found.Fact }) {
-				suggestions = append(suggestions, found)
+				add(found)
 			}
 		}
 	}
@@ -238,26 +275,28 @@ func recordPages(tx *gorm.DB, slug string) (urls []string, captures []api.Captur
 			return nil, nil, err
 		}
 	}
-	reviews := tx.Where("slug = ? AND check_type = 'review'", slug).Order("checked_at DESC, sequence DESC").Limit(1)
-	var latest, verified []eventRow
-	err = errors.Join(reviews.Session(&gorm.Session{}).Find(&latest).Error,
-		reviews.Session(&gorm.Session{}).Where("outcome = 'verified'").Find(&verified).Error)
+	var reviews []struct{ Sources, Evidence *string }
+	err = tx.Raw(`SELECT r.source_urls AS sources, v.evidence FROM summaries s
+		LEFT JOIN verification_events r ON r.id = s.latest_review
+		LEFT JOIN verification_events v ON v.id = s.latest_verified WHERE s.slug = ?`, slug).Scan(&reviews).Error
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, row := range latest {
-		var sources []string
-		if err := json.Unmarshal([]byte(row.SourceURLs), &sources); err != nil {
-			return nil, nil, err
+	for _, r := range reviews {
+		if r.Sources != nil {
+			var sources []string
+			if err := json.Unmarshal([]byte(*r.Sources), &sources); err != nil {
+				return nil, nil, err
+			}
+			urls = append(urls, sources...)
 		}
-		urls = append(urls, sources...)
-	}
-	for _, row := range verified {
-		evidence, err := privateOf(row)
-		if err != nil {
-			return nil, nil, err
+		if r.Evidence != nil {
+			evidence, err := privateOf(eventRow{Evidence: *r.Evidence})
+			if err != nil {
+				return nil, nil, err
+			}
+			captures = evidence.Captures
 		}
-		captures = evidence.Captures
 	}
 	for _, c := range captures {
 		urls = append(urls, c.SourceURL)

@@ -17,7 +17,7 @@ import (
 func BenchmarkReview(b *testing.B) {
 	s := open(b, schema.Postgres(b))
 	require.NoError(b, s.db.Exec(`INSERT INTO verification_events SELECT n, 'e-' || n, 'r-' || n % 100000, 1790000000000000 + n, 'application-link',
-		'reachable', '[]', NULL, '', 'link-checker', 1790000000000000 + n, 'c' || n, 'p' || n, 'h' || n FROM generate_series(1, 1000000) n`).Error)
+		'reachable', '[]', NULL, '', 'link-checker', 1790000000000000 + n, 'c' || n, 'p' || n, 'h' || n, '{}' FROM generate_series(1, 1000000) n`).Error)
 	require.NoError(b, s.db.Exec("UPDATE change_sequence SET value = 1000000").Error)
 	require.NoError(b, s.db.Exec("VACUUM ANALYZE verification_events").Error)
 	i := 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -14,38 +15,38 @@ import (
 	"opportunity.internal/services/history/internal/summary"
 )
 
-// RecordHistory returns all events of slug, newest check first, and their summary with its sequence and the newest event. Of checks with the
-// same time, the last recorded comes first. A slug without events has the zero sequence. The event with the id without, if any, is left out,
-// also of the summary, except for its LastEventID.
-func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]event.Record, api.Summary, error) {
+// RecordHistory returns all events of slug, newest check first, and their state with the sequence
+// and the id of the newest event. Of checks with the same time, the last recorded comes first. A
+// slug without events has the zero sequence. The event with the id without, if any, and later
+// reviews by its author are left out, also of the state, except for its LastEventID: a second
+// opinion must not know them.
+func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]event.Record, summary.State, error) {
 	var rows []eventRow
 	if err := s.db.WithContext(ctx).Where("slug = ?", slug).Order("checked_at DESC, sequence DESC").Find(&rows).Error; err != nil {
-		return nil, api.Summary{}, database.Outage(err)
+		return nil, summary.State{}, database.Outage(err)
 	}
 	records := make([]event.Record, 0, len(rows))
-	events := make([]api.RecordedEvent, 0, len(rows))
-	newest := event.Record{}
+	newest, hidden := event.Record{}, eventRow{}
+	if i := slices.IndexFunc(rows, func(row eventRow) bool { return row.ID == without }); i >= 0 {
+		hidden = rows[i]
+	}
 	for _, row := range rows {
 		r := event.Record(row)
 		if r.Sequence > newest.Sequence {
 			newest = r
 		}
-		if r.ID == without {
-			continue
+		if hidden.ID == "" || r.ID != hidden.ID && (r.Sequence < hidden.Sequence || !reviewBy(row, hidden.Actor)) {
+			records = append(records, r)
 		}
-		e, err := r.Recorded()
-		if err != nil {
-			return nil, api.Summary{}, err
-		}
-		records, events = append(records, r), append(events, e)
 	}
-	sum := summary.Of(slug, events)
-	sum.Sequence, sum.LastEventID = newest.Sequence, newest.ID
-	return records, sum, nil
+	state, err := summary.OfRecords(slug, records)
+	state.Sequence, state.LastEventID = newest.Sequence, newest.ID
+	return records, state, err
 }
 
 // Review records one review like Append. It also returns the recorded event with that content, and the summary that includes it. A second
-// opinion that differs from the first review is recorded as a disagreement. It returns event.ErrNoOpinion if none was requested.
+// opinion that differs from the first review is recorded as a disagreement. It returns event.ErrNoOpinion if none was requested, and an
+// event.TextsError if its author has to compare texts.
 func (s *Store) Review(ctx context.Context, now time.Time, p event.Proposal) (done event.Reviewed, err error) {
 	err = s.exclusively(ctx, appendTimeout, func(tx *gorm.DB, next int64) (int64, error) {
 		var appended []eventRow
@@ -68,6 +69,7 @@ func appendReview(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (don
 	if err != nil {
 		return done, nil, err
 	}
+	r.evidence.Undoes = p.Undoes
 	reviews := []proposed{r}
 	appended, duplicates, unseen, err := appendTo(tx, []string{r.Slug}, map[string][]proposed{r.Slug: reviews}, next)
 	if err != nil {
@@ -107,19 +109,28 @@ func secondOpinion(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (do
 		done.Duplicate = true
 		return done, nil, errors.Join(err, json.Unmarshal([]byte(*row.Differs), &done.Differs))
 	}
-	var drawn eventRow
-	if err := tx.Where("id = ?", row.EventID).Take(&drawn).Error; err != nil {
-		return done, nil, err
-	}
-	first, err := (*event.Record)(&drawn).Event()
+	first, err := firstReview(tx, row)
 	if err != nil {
 		return done, nil, err
 	}
-	differs := event.Differences(first, p.Line.Event)
+	differs := []string{}
+	if first != nil && first.Outcome == api.OutcomeVerified { // otherwise its author took it back, and there is nothing to disagree with
+		var texts []api.ComparedTexts
+		if differs, texts = event.Differences(*first, p.Line.Event, p.SameTexts); len(texts) > 0 {
+			return done, nil, &event.TextsError{Texts: texts}
+		}
+	}
 	if len(differs) > 0 {
 		p.Line.Event = event.Disagreement(p.Line.Event, differs)
 	}
-	if done, appended, err = appendReview(tx, now, p, next); err != nil {
+	if err := passOver(tx, &p.Line, row.Reviewer); err != nil {
+		return done, nil, err
+	}
+	done, appended, err = appendReview(tx, now, p, next)
+	if unseen := new(event.UnseenError); errors.As(err, &unseen) {
+		unseen.Events = slices.DeleteFunc(unseen.Events, func(r event.Record) bool { return reviewBy(eventRow(r), row.Reviewer) })
+	}
+	if err != nil {
 		return done, nil, err
 	}
 	text, err := json.Marshal(differs)

@@ -1,4 +1,4 @@
-// Package store stores the history in a database: append-only events, a summary for each listing, checkpoints, the state of link
+// Package store stores the history in a database: append-only events, a summary for each listing, the log, the state of link
 // checks, and a copy of the catalog's listing states.
 package store
 

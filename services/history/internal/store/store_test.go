@@ -222,7 +222,7 @@ func TestSummariesAreIndependentOfArrivalOrder(t *testing.T) {
 					own = append(own, api.RecordedEvent{VerificationEvent: e})
 				}
 			}
-			want := summary.Of(slug, own)
+			want := summary.Of(slug, own).Summary
 			want.Sequence, want.LastEventID = sum.Sequence, sum.LastEventID
 			if want.Doubt != nil {
 				require.NotEmpty(t, sum.Doubt.EventID)

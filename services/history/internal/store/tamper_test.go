@@ -2,13 +2,13 @@ package store_test
 
 import (
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"filippo.io/torchwood"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/sumdb/tlog"
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/history/internal/audit"
@@ -25,23 +25,23 @@ func keys(t testing.TB, seeds ...string) checkpoint.Keys {
 	return k
 }
 
-// sign makes a checkpoint of all events.
-func (s testStore) sign(t testing.TB, k checkpoint.Keys) checkpoint.Stored {
+// sign signs a checkpoint of all events.
+func (s testStore) sign(t testing.TB) checkpoint.Checkpoint {
 	t.Helper()
-	c, made, err := s.notary(k, recorded).Make(t.Context(), "")
-	require.NoError(t, err)
-	require.True(t, made)
-	return c
+	l := s.log(t, new(recorded))
+	require.NoError(t, l.Sign(t.Context()))
+	return s.published(t, l)
 }
 
-func (s testStore) notary(k checkpoint.Keys, now time.Time) checkpoint.Notary {
-	return checkpoint.Notary{Store: seen{s}, Keys: k, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
+func (s testStore) audit(t testing.TB, saved ...audit.Saved) audit.Report {
+	t.Helper()
+	return s.auditWith(t, keys(t, seed), saved...)
 }
 
-func (s testStore) audit(t testing.TB, k checkpoint.Keys, saved ...audit.Saved) (report audit.Report) {
+func (s testStore) auditWith(t testing.TB, k checkpoint.Keys, saved ...audit.Saved) (report audit.Report) {
 	t.Helper()
 	require.NoError(t, s.Audit(t.Context(), func(source audit.Source) (err error) {
-		report, err = audit.Run(source, k, saved, nil)
+		report, err = audit.Run(t.Context(), source, k, saved, nil)
 		return err
 	}))
 	return report
@@ -50,7 +50,6 @@ func (s testStore) audit(t testing.TB, k checkpoint.Keys, saved ...audit.Saved) 
 // asSuperuser runs statements with all triggers disabled.
 func (s testStore) asSuperuser(t testing.TB, statements ...string) {
 	t.Helper()
-	tables := []string{"verification_events", "checkpoints", "checkpoint_heads", "checkpoint_leaves", "log_tiles", "log_replies"}
 	db := s.db.WithContext(t.Context())
 	if s.db.Dialect == database.SQLite {
 		var triggers []string
@@ -59,11 +58,18 @@ func (s testStore) asSuperuser(t testing.TB, statements ...string) {
 			statements = append([]string{"DROP TRIGGER " + name}, statements...)
 		}
 	} else {
-		for _, table := range tables {
+		for _, table := range []string{"verification_events", "log_tiles", "log_checkpoints", "log_cosignatures"} {
 			statements = append([]string{"ALTER TABLE " + table + " DISABLE TRIGGER ALL"}, statements...)
 		}
 	}
 	s.execute(t, statements...)
+}
+
+func (s testStore) execute(t testing.TB, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		require.NoError(t, s.db.WithContext(t.Context()).Exec(statement).Error, statement)
+	}
 }
 
 // record returns the event with a sequence.
@@ -75,48 +81,42 @@ func (s testStore) record(t testing.TB, sequence int64) event.Record {
 	return records[0]
 }
 
-// put overwrites the event with the sequence of r, including its hashes.
-func (s testStore) put(t testing.TB, r event.Record) {
+// rewrite changes the note of an event, and keeps the hash of its content consistent.
+func (s testStore) rewrite(t testing.TB, sequences ...int64) {
 	t.Helper()
-	require.NoError(t, s.db.WithContext(t.Context()).Exec(`UPDATE verification_events SET id = ?, note = ?, content_hash = ?,
-		prev_hash = ?, hash = ? WHERE sequence = ?`, r.ID, r.Note, r.ContentHash, r.PrevHash, r.Hash, r.Sequence).Error)
-}
-
-// resealed returns the record with another note and consistent hashes.
-func resealed(t testing.TB, r event.Record, note, prev string) event.Record {
-	t.Helper()
-	e, err := r.Event()
-	require.NoError(t, err)
-	e.Note = note
-	again, err := event.New(e)
-	require.NoError(t, err)
-	r.Note, r.ContentHash = note, again.ContentHash
-	r.Seal(prev)
-	return r
-}
-
-// rewrite changes the notes of a chain starting with its event number from, and keeps all hashes consistent.
-func (s testStore) rewrite(t testing.TB, slug string, from int) {
-	t.Helper()
-	prev, n := "", 0
-	for after := int64(0); ; {
-		records, err := s.Records(t.Context(), after, 100)
+	for _, sequence := range sequences {
+		r := s.record(t, sequence)
+		e, err := r.Event()
 		require.NoError(t, err)
-		if len(records) == 0 {
-			return
-		}
-		for _, r := range records {
-			after = r.Sequence
-			if r.Slug != slug {
-				continue
-			}
-			if n++; n >= from {
-				r = resealed(t, r, "rewritten", prev)
-				s.put(t, r)
-			}
-			prev = r.Hash
-		}
+		e.Note = "rewritten"
+		again, err := event.New(e)
+		require.NoError(t, err)
+		require.NoError(t, s.db.WithContext(t.Context()).Exec("UPDATE verification_events SET note = ?, content_hash = ? WHERE sequence = ?",
+			e.Note, again.ContentHash, sequence).Error)
 	}
+}
+
+// replaceTile replaces the leaf of an event in its tile.
+func (s testStore) replaceTile(t testing.TB, sequence int64) {
+	t.Helper()
+	tiles, err := s.Tiles(t.Context(), []tlog.Tile{{H: torchwood.TileHeight, W: 15}})
+	require.NoError(t, err)
+	r := s.record(t, sequence)
+	leaf := tlog.RecordHash(append(r.Leaf(), ' '))
+	if r.Note == "rewritten" {
+		leaf = tlog.RecordHash(r.Leaf())
+	}
+	copy(tiles[0][(sequence-1)*tlog.HashSize:], leaf[:])
+	require.NoError(t, s.db.WithContext(t.Context()).Exec("UPDATE log_tiles SET hashes = ? WHERE level = 0 AND number = 0", tiles[0]).Error)
+}
+
+// resign replaces a stored checkpoint by one with another root.
+func (s testStore) resign(t testing.TB, size int64, signer checkpoint.Keys) {
+	t.Helper()
+	c := torchwood.Checkpoint{Origin: logName, Tree: tlog.Tree{N: size, Hash: tlog.RecordHash([]byte("other"))}}
+	note, err := signer.Sign(c)
+	require.NoError(t, err)
+	require.NoError(t, s.db.WithContext(t.Context()).Exec("UPDATE log_checkpoints SET note = ? WHERE size = ?", note, size).Error)
 }
 
 // renumbered removes an event and renumbers the later ones, so that no sequence is missing.
@@ -137,8 +137,8 @@ func swapped(a, b int) []string {
 	}
 }
 
-// fill appends five events to each of three listings in rotation: a has the sequences 1, 4, 7, 10, 13, then b and c follow. It makes a
-// checkpoint after each number of events in checkpoints.
+// fill appends five events to each of three listings in rotation: a has the sequences 1, 4, 7, 10,
+// 13, then b and c follow. It signs a checkpoint after each number of events in checkpoints.
 func fill(t testing.TB, s testStore, checkpoints ...int) {
 	t.Helper()
 	n := 0
@@ -146,10 +146,8 @@ func fill(t testing.TB, s testStore, checkpoints ...int) {
 		for _, slug := range []string{"a", "b", "c"} {
 			s.add(t, review(slug, i, fmt.Sprint(i)))
 			n++
-			for _, at := range checkpoints {
-				if at == n {
-					s.sign(t, keys(t, seed))
-				}
+			if slices.Contains(checkpoints, n) {
+				s.sign(t)
 			}
 		}
 	}
@@ -157,95 +155,110 @@ func fill(t testing.TB, s testStore, checkpoints ...int) {
 
 // brief is a finding without its message and ID.
 type brief struct {
-	kind       audit.Kind
-	sequence   int64
-	slug       string
-	checkpoint int64
+	kind     audit.Kind
+	sequence int64
+	slug     string
 }
 
 func TestEveryTamperingIsReported(t *testing.T) {
-	delete1 := func(sequence int) []string {
-		return []string{fmt.Sprintf("DELETE FROM verification_events WHERE sequence = %d", sequence)}
+	set := func(change string) []string {
+		return []string{"UPDATE verification_events SET " + change + " WHERE sequence = 8"}
 	}
+	remove := func(sequences string) []string {
+		return []string{"DELETE FROM verification_events WHERE sequence IN (" + sequences + ")"}
+	}
+	edited := brief{audit.Event, 8, "b"}
+	log := brief{audit.Checkpointed, 0, ""}
 	for _, c := range []struct {
-		name        string
-		statements  []string
-		further     func(t *testing.T, s testStore)
-		checkpoints []int
-		want        brief // the first finding
+		name       string
+		statements []string
+		further    func(t *testing.T, s testStore)
+		want       brief // the first finding
 	}{
-		// without checkpoints, chains and sequences prove the change
-		{"edit", []string{"UPDATE verification_events SET note = 'x' WHERE sequence = 8"}, nil, nil, brief{audit.Event, 8, "b", 0}},
-		{"edit of facts", []string{"UPDATE verification_events SET facts = NULL WHERE sequence = 8"}, nil, nil, brief{audit.Event, 8, "b", 0}},
-		{"edit of the actor", []string{"UPDATE verification_events SET actor = 'x' WHERE sequence = 8"}, nil, nil, brief{audit.Event, 8, "b", 0}},
-		{"edit of the time", []string{"UPDATE verification_events SET recorded_at = 1 WHERE sequence = 8"}, nil, nil, brief{audit.Event, 8, "b", 0}},
-		{"edit of the hash", []string{"UPDATE verification_events SET hash = 'x' WHERE sequence = 8"}, nil, nil, brief{audit.Event, 8, "b", 0}},
-		{"edit of the content hash", []string{"UPDATE verification_events SET content_hash = 'x' WHERE sequence = 8"}, nil, nil, brief{audit.Event, 8, "b", 0}},
-		{"edit of the link", []string{"UPDATE verification_events SET prev_hash = 'x' WHERE sequence = 8"}, nil, nil, brief{audit.Event, 8, "b", 0}},
-		{"moved to another listing", []string{"UPDATE verification_events SET slug = 'a' WHERE sequence = 8"}, nil, nil, brief{audit.Event, 8, "a", 0}},
-		{"edit of the last", []string{"UPDATE verification_events SET note = 'x' WHERE sequence = 15"}, nil, nil, brief{audit.Event, 15, "c", 0}},
-		{"removed middle", delete1(8), nil, nil, brief{audit.Missing, 8, "", 0}},
-		{"removed beginning", delete1(2), nil, nil, brief{audit.Missing, 2, "", 0}},
-		{"removed middle, two in a row", append(delete1(8), delete1(9)...), nil, nil, brief{audit.Missing, 8, "", 0}},
-		{"removed tail", delete1(14), nil, nil, brief{audit.Missing, 14, "", 0}},
-		{"removed end of all", delete1(15), nil, nil, brief{audit.Missing, 15, "", 0}},
-		{"removed chain", []string{"DELETE FROM verification_events WHERE slug = 'b'"}, nil, nil, brief{audit.Missing, 2, "", 0}},
-		{"removed tail, and its summary", append(delete1(14), "DELETE FROM summaries WHERE slug = 'b'"), nil, nil, brief{audit.Missing, 14, "", 0}},
-		{"removed middle, renumbered", renumbered(8), nil, nil, brief{audit.Event, 10, "b", 0}},
-		{"reordered in a chain", swapped(5, 8), nil, nil, brief{audit.Event, 5, "b", 0}},
-		{"edit resealed", nil, func(t *testing.T, s testStore) { s.put(t, resealed(t, s.record(t, 8), "x", s.record(t, 8).PrevHash)) }, nil,
-			brief{audit.Event, 11, "b", 0}},
-		{"summary", []string{"UPDATE summaries SET summary = replace(summary, '\"reviewCount\":5', '\"reviewCount\":6') WHERE slug = 'b'"}, nil, nil,
-			brief{audit.Summarized, 0, "b", 0}},
-		{"summary removed", []string{"DELETE FROM summaries WHERE slug = 'b'"}, nil, nil, brief{audit.Summarized, 0, "b", 0}},
-		{"summary of nothing", []string{"INSERT INTO summaries VALUES ('d', 99, 1, '{}', 99)"}, nil, nil, brief{audit.Summarized, 0, "d", 0}},
+		{"note", set("note = 'x'"), nil, edited},
+		{"facts removed", set("facts = NULL"), nil, edited},
+		{"facts empty", set("facts = ''"), nil, edited},
+		{"facts not JSON", set("facts = '{'"), nil, edited},
+		{"facts changed", set("facts = replace(facts, 'true', 'false')"), nil, edited},
+		{"sources removed", set("source_urls = '[]'"), nil, edited},
+		{"sources not JSON", set("source_urls = 'x'"), nil, edited},
+		{"time of the check", set("checked_at = checked_at + 1"), nil, edited},
+		{"kind of the check", set("check_type = 'application-link'"), nil, edited},
+		{"outcome", set("outcome = 'needs-review'"), nil, edited},
+		{"id", set("id = 'x'"), nil, edited},
+		{"actor", set("actor = 'x'"), nil, edited},
+		{"actor, also in the private part", set("actor = 'x', evidence = replace(evidence, 'ada', 'x')"), nil, edited},
+		{"time of recording", set("recorded_at = recorded_at + 1"), nil, edited},
+		{"evidence", set(`evidence = replace(evidence, '"salt":"', '"gone":["https://x.example"],"salt":"')`), nil, edited},
+		{"evidence removed", set("evidence = ''"), nil, edited},
+		{"content hash", set("content_hash = 'x'"), nil, edited},
+		{"moved to another listing", set("slug = 'a'"), nil, brief{audit.Event, 8, "a"}},
+		{"note, with its hash", nil, func(t *testing.T, s testStore) { s.rewrite(t, 8) }, edited},
+		{"first event", nil, func(t *testing.T, s testStore) { s.rewrite(t, 1) }, brief{audit.Event, 1, "a"}},
+		{"last event", nil, func(t *testing.T, s testStore) { s.rewrite(t, 15) }, brief{audit.Event, 15, "c"}},
+		{"whole listing", nil, func(t *testing.T, s testStore) { s.rewrite(t, 2, 5, 8, 11, 14) }, brief{audit.Event, 2, "b"}},
+		{"end of a listing", nil, func(t *testing.T, s testStore) { s.rewrite(t, 11, 14) }, brief{audit.Event, 11, "b"}},
+		{"event inserted before the first", []string{
+			`INSERT INTO verification_events (sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at, content_hash, evidence)
+			SELECT 0, 'x', slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at, 'x', evidence FROM verification_events WHERE sequence = 8`,
+		}, nil, brief{audit.Event, 0, "b"}},
+		{"event inserted far behind", []string{
+			`INSERT INTO verification_events (sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at, content_hash, evidence)
+			SELECT 1000000000000000000, 'x', slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at, 'x', evidence FROM verification_events WHERE sequence = 8`,
+		}, nil, brief{audit.Missing, 16, ""}},
 
-		// with checkpoints, also changes that leave the events consistent
-		{"edit, signed", []string{"UPDATE verification_events SET note = 'x' WHERE sequence = 8"}, nil, []int{6, 15}, brief{audit.Event, 8, "b", 2}},
-		{"removed middle, signed", delete1(8), nil, []int{6, 15}, brief{audit.Missing, 8, "", 2}},
-		{"removed tail, signed", append(delete1(14), "DELETE FROM summaries WHERE slug = 'b'"), nil, []int{6, 15}, brief{audit.Missing, 14, "", 2}},
-		{"removed end of all, signed", append(delete1(15), "UPDATE change_sequence SET value = 14", "DELETE FROM summaries WHERE slug = 'c'"), nil, []int{6, 15},
-			brief{audit.Missing, 15, "", 2}},
-		{"removed chain, signed", []string{"DELETE FROM verification_events WHERE slug = 'b'", "DELETE FROM summaries WHERE slug = 'b'"}, nil, []int{6, 15},
-			brief{audit.Missing, 2, "", 1}},
-		{"removed middle, renumbered, signed", renumbered(8), nil, []int{6, 15}, brief{audit.Event, 8, "c", 2}},
-		{"removed tail, renumbered, signed", renumbered(14), nil, []int{6, 15}, brief{audit.Event, 14, "c", 2}},
-		{"reordered pair of two chains", swapped(7, 8), nil, []int{6, 15}, brief{audit.Event, 7, "b", 2}},
-		{"reordered in a chain, signed", swapped(5, 8), nil, []int{6, 15}, brief{audit.Event, 5, "b", 1}},
-		{"replaced chain", nil, func(t *testing.T, s testStore) { s.rewrite(t, "b", 1) }, []int{6, 15}, brief{audit.Event, 2, "b", 1}},
-		{"replaced end of a chain", nil, func(t *testing.T, s testStore) { s.rewrite(t, "b", 4) }, []int{6, 15}, brief{audit.Event, 11, "b", 2}},
-		{"edit of the last, resealed", nil, func(t *testing.T, s testStore) { s.rewrite(t, "c", 5) }, []int{6, 15}, brief{audit.Event, 15, "c", 2}},
-		{"replaced chain, and the testStore leaves", []string{"DELETE FROM checkpoint_leaves WHERE first > 6"},
-			func(t *testing.T, s testStore) { s.rewrite(t, "b", 4) }, []int{6, 15}, brief{audit.Event, 8, "b", 2}},
-		{"replaced chain, leaves and heads", []string{"DELETE FROM checkpoint_leaves WHERE first > 6", "DELETE FROM checkpoint_heads WHERE checkpoint = 2"},
-			func(t *testing.T, s testStore) { s.rewrite(t, "b", 4) }, []int{6, 15}, brief{audit.Event, 7, "", 2}},
-		{"edited signature", []string{"UPDATE checkpoints SET note = replace(note, 'number 2', 'number 3') WHERE number = 2"}, nil, []int{6, 15},
-			brief{audit.Checkpointed, 0, "", 2}},
-		{"removed checkpoint", []string{"DELETE FROM checkpoint_heads WHERE checkpoint = 1", "DELETE FROM checkpoints WHERE number = 1"}, nil, []int{6, 15},
-			brief{audit.Checkpointed, 0, "", 2}},
-		{"removed newest checkpoint", []string{"DELETE FROM checkpoint_heads WHERE checkpoint = 2", "DELETE FROM checkpoints WHERE number = 2"}, nil, []int{6, 15},
-			brief{audit.Checkpointed, 0, "", 0}},
-		{"edited leaves", []string{"DELETE FROM checkpoint_leaves WHERE first > 6"}, nil, []int{6, 15}, brief{audit.Checkpointed, 0, "", 2}},
-		{"edited heads", []string{"UPDATE checkpoint_heads SET events = 9 WHERE checkpoint = 2 AND slug = 'b'"}, nil, []int{6, 15},
-			brief{audit.Checkpointed, 0, "", 2}},
+		{"removed from the middle", remove("8"), nil, brief{audit.Missing, 8, ""}},
+		{"removed from the beginning", remove("1"), nil, brief{audit.Missing, 1, ""}},
+		{"removed two in a row", remove("8, 9"), nil, brief{audit.Missing, 8, ""}},
+		{"removed last of a listing", remove("14"), nil, brief{audit.Missing, 14, ""}},
+		{"removed last of a listing, with its summary", append(remove("14"), "DELETE FROM summaries WHERE slug = 'b'"), nil, brief{audit.Missing, 14, ""}},
+		{"removed last", remove("15"), nil, brief{audit.Missing, 15, ""}},
+		{"removed last, with its sequence", append(remove("15"), "UPDATE change_sequence SET value = 14", "DELETE FROM summaries WHERE slug = 'c'"), nil,
+			brief{audit.Missing, 15, ""}},
+		{"removed listing", []string{"DELETE FROM verification_events WHERE slug = 'b'"}, nil, brief{audit.Missing, 2, ""}},
+		{"removed listing, with its summary", []string{"DELETE FROM verification_events WHERE slug = 'b'", "DELETE FROM summaries WHERE slug = 'b'"}, nil,
+			brief{audit.Missing, 2, ""}},
+		{"removed all", []string{"DELETE FROM verification_events", "DELETE FROM summaries", "UPDATE change_sequence SET value = 0"}, nil, brief{audit.Missing, 1, ""}},
+		{"removed and renumbered", renumbered(8), nil, brief{audit.Event, 8, "c"}},
+		{"removed tail and renumbered", renumbered(14), nil, brief{audit.Event, 14, "c"}},
+		{"reordered", swapped(7, 8), nil, brief{audit.Event, 7, "b"}},
+		{"reordered in a listing", swapped(5, 8), nil, brief{audit.Event, 5, "b"}},
+
+		{"summary", []string{"UPDATE summaries SET summary = replace(summary, '\"reviewCount\":5', '\"reviewCount\":6') WHERE slug = 'b'"}, nil,
+			brief{audit.Summarized, 0, "b"}},
+		{"summary removed", []string{"DELETE FROM summaries WHERE slug = 'b'"}, nil, brief{audit.Summarized, 0, "b"}},
+		{"summary of nothing", []string{"INSERT INTO summaries VALUES ('d', 99, 1, '{}', '', '', '')"}, nil, brief{audit.Summarized, 0, "d"}},
+
+		{"signature of the newest checkpoint", []string{"UPDATE log_checkpoints SET note = replace(note, 'api.', 'apj.') WHERE size = 15"}, nil, log},
+		{"signature of an older checkpoint", []string{"UPDATE log_checkpoints SET note = replace(note, 'api.', 'apj.') WHERE size = 6"}, nil, log},
+		{"size of a checkpoint", []string{"UPDATE log_checkpoints SET size = 14 WHERE size = 15"}, nil, log},
+		{"origin of a checkpoint", []string{"UPDATE log_checkpoints SET origin = 'x' WHERE size = 6"}, nil, log},
+		{"newest checkpoint removed", []string{"DELETE FROM log_checkpoints WHERE size = 15"}, nil, log},
+		{"all checkpoints removed", []string{"DELETE FROM log_checkpoints"}, nil, log},
+		{"checkpoint signed with another key", nil, func(t *testing.T, s testStore) { s.resign(t, 6, keys(t, otherSeed)) }, log},
+		{"older checkpoint of another history", nil, func(t *testing.T, s testStore) { s.resign(t, 6, keys(t, seed)) }, log},
+		{"tile cut", []string{"UPDATE log_tiles SET hashes = substr(hashes, 33)"}, nil, log},
+		{"tile removed", []string{"DELETE FROM log_tiles"}, nil, log},
+		{"tile changed", nil, func(t *testing.T, s testStore) { s.replaceTile(t, 8) }, log},
+		{"event and tile changed together", nil, func(t *testing.T, s testStore) { s.rewrite(t, 8); s.replaceTile(t, 8) }, brief{audit.Event, 7, ""}},
+		{"event changed and tile removed", []string{"DELETE FROM log_tiles"}, func(t *testing.T, s testStore) { s.rewrite(t, 3) }, brief{audit.Event, 1, ""}},
+		{"event removed with the tile", append(remove("8"), "DELETE FROM log_tiles"), nil, brief{audit.Missing, 8, ""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, s testStore) {
-				fill(t, s, c.checkpoints...)
-				k := keys(t, seed)
-				before := s.audit(t, k)
+				fill(t, s, 6, 15)
+				before := s.audit(t)
 				require.True(t, before.Fits, "%+v", before.Findings)
-				require.Equal(t, [4]int64{15, 3, int64(len(c.checkpoints)), before.Signed},
-					[4]int64{before.Events, int64(before.Chains), int64(before.Checkpoints), before.Signed})
+				require.Equal(t, audit.Report{Fits: true, Events: 15, Listings: 3, Checkpoints: 2, Logged: 15, Findings: []audit.Finding{}}, before)
 				s.asSuperuser(t, c.statements...)
 				if c.further != nil {
 					c.further(t, s)
 				}
-				after := s.audit(t, k)
+				after := s.audit(t)
 				require.False(t, after.Fits)
 				f := after.Findings[0]
-				require.Equal(t, c.want, brief{f.Kind, f.Sequence, f.Slug, f.Checkpoint}, "%+v", after.Findings)
-				if f.Kind == audit.Event && f.ID != "" {
+				require.Equal(t, c.want, brief{f.Kind, f.Sequence, f.Slug}, "%+v", after.Findings)
+				if f.Kind == audit.Event && f.Sequence > 0 && f.ID != "" {
 					require.Equal(t, s.record(t, f.Sequence).ID, f.ID)
 				}
 			})
@@ -253,44 +266,114 @@ func TestEveryTamperingIsReported(t *testing.T) {
 	}
 }
 
-// An attacker with the database and the signing key can rewrite everything. A checkpoint saved elsewhere proves it.
+// Of events that no checkpoint covers yet, only a contradiction or a gap is noticed.
+func TestUnsignedEventsAreVerified(t *testing.T) {
+	for statement, want := range map[string]brief{
+		"UPDATE verification_events SET note = 'x' WHERE sequence = 8":  {audit.Event, 8, "b"},
+		"UPDATE verification_events SET actor = 'x' WHERE sequence = 8": {audit.Event, 8, "b"},
+		"DELETE FROM verification_events WHERE sequence = 15":           {audit.Missing, 15, ""},
+	} {
+		t.Run(statement, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, s testStore) {
+				fill(t, s, 6)
+				require.True(t, s.audit(t).Fits)
+				s.asSuperuser(t, statement)
+				f := s.audit(t).Findings[0]
+				require.Equal(t, want, brief{f.Kind, f.Sequence, f.Slug})
+			})
+		})
+	}
+}
+
+// An attacker with the database and the signing key can rewrite everything. A checkpoint saved
+// elsewhere proves it.
 func TestSavedCheckpointProvesThatHistoryWasResigned(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
-		fill(t, s, 6, 15)
-		k := keys(t, seed)
-		six, _, err := s.CheckpointNumber(t.Context(), 1)
+		fill(t, s, 6)
+		six := s.sign(t) // of all 15
+		l := s.log(t, new(recorded))
+		first, err := l.Published(t.Context(), logName, 6)
 		require.NoError(t, err)
-		all, _, err := s.CheckpointNumber(t.Context(), 2)
-		require.NoError(t, err)
-		saved := []audit.Saved{{Name: "six.json", Note: six.Note}, {Name: "all.json", Note: all.Note}}
-		before := s.audit(t, k, saved...)
+		saved := []audit.Saved{{Name: "six.txt", Note: first.Note}, {Name: "all.txt", Note: six.Note}}
+		before := s.audit(t, saved...)
 		require.True(t, before.Fits, "%+v", before.Findings)
 
-		s.asSuperuser(t, "DELETE FROM checkpoint_leaves", "DELETE FROM checkpoint_heads", "DELETE FROM checkpoints")
-		s.rewrite(t, "b", 4)
-		s.sign(t, k)
-		require.True(t, s.audit(t, k).Fits)
-		after := s.audit(t, k, saved...)
-		require.False(t, after.Fits)
+		forget := []string{"DELETE FROM log_tiles", "DELETE FROM log_checkpoints"}
+		s.asSuperuser(t, forget...)
+		s.rewrite(t, 11, 14)
+		s.sign(t)
+		require.True(t, s.audit(t).Fits)
+		after := s.audit(t, saved...)
+		require.Len(t, after.Findings, 1)
 		f := after.Findings[0]
-		require.Equal(t, brief{audit.Event, 7, "", 2}, brief{f.Kind, f.Sequence, f.Slug, f.Checkpoint}, "%+v", after.Findings)
-		require.Contains(t, f.Message, "all.json")
+		require.Equal(t, brief{audit.Event, 7, ""}, brief{f.Kind, f.Sequence, f.Slug}, "%+v", after.Findings)
+		require.Contains(t, f.Message, "all.txt")
 
-		s.execute(t, "DELETE FROM checkpoint_leaves", "DELETE FROM checkpoint_heads", "DELETE FROM checkpoints",
-			"DELETE FROM verification_events WHERE sequence > 12", "UPDATE change_sequence SET value = 12", "DELETE FROM summaries")
-		after = s.audit(t, k, saved...)
+		s.execute(t, append(forget, "DELETE FROM verification_events WHERE sequence > 12", "UPDATE change_sequence SET value = 12", "DELETE FROM summaries")...)
+		after = s.audit(t, saved...)
 		require.Contains(t, after.Findings[0].Message, "events 13 to 15 are missing")
 
-		untrusted := s.audit(t, keys(t, otherSeed), saved[0])
+		untrusted := s.auditWith(t, keys(t, otherSeed), saved[0])
 		require.True(t, slices.ContainsFunc(untrusted.Findings, func(f audit.Finding) bool {
-			return f.Message == "six.json: no key of this history signed it"
+			return f.Message == "six.txt: no key of this history signed it"
 		}))
 	})
 }
 
-func (s testStore) execute(t testing.TB, statements ...string) {
-	t.Helper()
-	for _, statement := range statements {
-		require.NoError(t, s.db.WithContext(t.Context()).Exec(statement).Error, statement)
+// A tile that does not match hides nothing of the events in other tiles, and none of those that are
+// intact.
+func TestEventsOfOtherTilesAreNamed(t *testing.T) {
+	s := open(t, schema.SQLite(t))
+	s.addMany(t, "a", 700)
+	s.sign(t)
+	s.asSuperuser(t, "UPDATE log_tiles SET hashes = substr(hashes, 33) WHERE level = 0 AND number = 1")
+	s.rewrite(t, 100, 600)
+	report := s.audit(t)
+	require.Len(t, report.Findings, 3)
+	require.EqualValues(t, 100, report.Findings[0].Sequence)
+	require.EqualValues(t, 600, report.Findings[1].Sequence)
+	require.Contains(t, fmt.Sprint(report.Findings), "the stored tiles of the events 257 to 512 do not match")
+}
+
+// Sign rejects events that do not continue the log.
+func TestTamperedHistoryIsNotSigned(t *testing.T) {
+	for name, statement := range map[string]string{
+		"edited":            "UPDATE verification_events SET note = 'x' WHERE sequence = 8",
+		"removed":           "DELETE FROM verification_events WHERE sequence = 8",
+		"removed beginning": "DELETE FROM verification_events WHERE sequence = 7",
+		"tiles":             "UPDATE log_tiles SET hashes = substr(hashes, 33)",
+		"checkpoint":        "UPDATE log_checkpoints SET note = replace(note, 'api.', 'apj.')",
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, s testStore) {
+				fill(t, s, 6)
+				s.asSuperuser(t, statement)
+				l := s.log(t, new(recorded))
+				for range 2 {
+					require.Error(t, l.Sign(t.Context()))
+				}
+				c, err := s.NewestCheckpoint(t.Context(), "")
+				require.NoError(t, err)
+				require.EqualValues(t, 6, c.N)
+			})
+		})
 	}
+}
+
+// Appends do not wait for a running audit and do not affect it.
+func TestAppendsContinueDuringAudit(t *testing.T) {
+	onBoth(t, func(t *testing.T, s testStore) {
+		fill(t, s, 6, 15)
+		require.NoError(t, s.Audit(t.Context(), func(source audit.Source) error {
+			_, err := source.Appended() // takes the snapshot
+			require.NoError(t, err)
+			s.add(t, review("a", 9, "meanwhile"))
+			s.sign(t)
+			report, err := audit.Run(t.Context(), source, keys(t, seed), nil, nil)
+			require.True(t, report.Fits, "%+v", report.Findings)
+			require.EqualValues(t, 15, report.Events)
+			return err
+		}))
+		require.EqualValues(t, 16, s.audit(t).Events)
+	})
 }

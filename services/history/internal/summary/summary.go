@@ -19,40 +19,71 @@ const unreachableFor = 24 * time.Hour
 // unevidenced is the note of the doubt about a review without evidence.
 const unevidenced = "recorded as verified without a source or without facts"
 
-// Of derives the summary of slug from its events, in any order. Encode sets Sequence and LastEventID.
+// State is the summary of a listing with the events that it follows.
+type State struct {
+	api.Summary
+
+	PreviousFacts *api.Facts // in effect before Facts; nil if there were none
+
+	// Ids of the events that curators and the machine refer to, empty if there is none.
+	LatestReview   string
+	LatestVerified string
+	LatestEvidence string // the latest review with quotes, or with pages that were gone or could not be opened
+}
+
+// Of derives the state of slug from its events, in any order. OfRecords sets Sequence and LastEventID.
 //
 // Events are ordered by checkedAt. Of two events at the same time, the one with the more cautious outcome (see severity) counts
 // as the later, so a success never hides a doubt. A review recorded as verified without a source or facts, before both were
 // required, counts as needs-review.
-func Of(slug string, events []api.RecordedEvent) api.Summary {
-	s := api.Summary{Slug: slug, HistoryCount: len(events)}
-	reviews, links := split(events)
+//
+// A closed review without facts has those in effect before it, with applicationStatus closed. They are derived here and never recorded,
+// because a review that is recorded later can come before it.
+//
+// An undone review counts in HistoryCount only, and so does the event that undoes it. Undoing that event restores the review.
+func Of(slug string, events []api.RecordedEvent) State {
+	s := State{Summary: api.Summary{Slug: slug, HistoryCount: len(events)}}
+	reviews, links := split(inEffect(events))
 
 	s.ReviewCount = len(reviews)
 	s.Sources, s.Gone = sources(reviews)
-	known := "" // the latest facts; a review without facts leaves them unchanged
+	closed := false
+	known := "" // the latest facts; only a closed review without facts changes them
+	var quotes []api.Quote
 	for _, r := range reviews {
-		s.LastCheckedAt, s.LastOutcome = &r.CheckedAt, r.Outcome
-		if r.Outcome == api.OutcomeVerified {
-			s.FreshUntil = new(r.CheckedAt.Add(api.FreshnessWindow))
+		s.LastCheckedAt, s.LastOutcome, s.LatestReview = &r.CheckedAt, r.Outcome, r.ID
+		if len(r.Evidence.Quotes)+len(r.Evidence.Gone)+len(r.Evidence.Unopened) > 0 {
+			s.LatestEvidence = r.ID
 		}
-		if r.Facts == nil {
+		facts := r.Facts
+		switch r.Outcome {
+		case api.OutcomeVerified:
+			s.LatestVerified, s.FreshUntil = r.ID, new(r.CheckedAt.Add(api.FreshnessWindow))
+		case api.OutcomeClosed:
+			closed = true
+			facts = withClosed(cmp.Or(facts, s.Facts))
+		}
+		if facts == nil {
 			continue
 		}
-		s.Facts = r.Facts
-		var quotes []api.Quote
-		if r.Evidence != nil {
-			quotes = r.Evidence.Quotes
-		}
-		s.Unquoted = api.Unquoted(*r.Facts, quotes)
-		if r.facts != known && known != "" { // the first facts are not a change
+		text := encoded(facts)
+		if known != "" && text != known { // the first facts are not a change
 			s.ChangeCount++
 		}
-		known = r.facts
+		s.PreviousFacts, s.Facts, known = s.Facts, facts, text
+		if r.Facts != nil {
+			quotes = r.Evidence.Quotes
+		}
+		s.Unquoted = api.Unquoted(*facts, quotes)
 	}
+	s.Closed = closed && s.Facts == nil
 	if len(reviews) > 0 {
 		s.FirstCheckedAt = &reviews[0].CheckedAt
-		cause := conflict(*s.LastCheckedAt, links)
+		var status api.ApplicationStatus
+		if s.Facts != nil {
+			status = s.Facts.ApplicationStatus
+		}
+		cause := conflict(*s.LastCheckedAt, status, answered(reviews, links), links)
 		if cause != nil {
 			s.ConflictAt = &cause.CheckedAt
 		}
@@ -68,19 +99,63 @@ func Of(slug string, events []api.RecordedEvent) api.Summary {
 	return s
 }
 
-// Encode returns the JSON of the summary of slug, which has the recorded events, oldest first. There must be at least one.
-func Encode(slug string, records []event.Record) (string, error) {
+// OfRecords derives the state of slug from its recorded events, in any order.
+func OfRecords(slug string, records []event.Record) (State, error) {
 	events := make([]api.RecordedEvent, len(records))
+	newest := event.Record{}
 	for i := range records {
 		var err error
 		if events[i], err = records[i].Recorded(); err != nil {
-			return "", err
+			return State{}, err
+		}
+		if records[i].Sequence > newest.Sequence {
+			newest = records[i]
 		}
 	}
-	s, last := Of(slug, events), records[len(records)-1]
-	s.Sequence, s.LastEventID = last.Sequence, last.ID
-	text, err := json.Marshal(s)
-	return string(text), err
+	s := Of(slug, events)
+	s.Sequence, s.LastEventID = newest.Sequence, newest.ID
+	return s, nil
+}
+
+// inEffect returns the events without undone reviews and without those that undo. An event that undoes a review can be undone as well.
+func inEffect(events []api.RecordedEvent) []api.RecordedEvent {
+	undoing := map[string][]string{} // ids of the events that undo it, by id
+	for _, e := range events {
+		if e.Evidence != nil && e.Evidence.Undoes != "" {
+			undoing[e.Evidence.Undoes] = append(undoing[e.Evidence.Undoes], e.ID)
+		}
+	}
+	if len(undoing) == 0 {
+		return events
+	}
+	known := map[string]bool{} // an event names an earlier one, so this ends
+	var undone func(id string) bool
+	undone = func(id string) bool {
+		if is, ok := known[id]; ok {
+			return is
+		}
+		known[id] = false
+		known[id] = slices.ContainsFunc(undoing[id], func(by string) bool { return !undone(by) })
+		return known[id]
+	}
+	return slices.DeleteFunc(slices.Clone(events), func(e api.RecordedEvent) bool {
+		return e.CheckType == api.Review && (e.Evidence != nil && e.Evidence.Undoes != "" || undone(e.ID))
+	})
+}
+
+// withClosed returns a copy of the facts with applications closed, or nil.
+func withClosed(facts *api.Facts) *api.Facts {
+	if facts == nil {
+		return nil
+	}
+	closed := *facts
+	closed.ApplicationStatus = api.ApplicationClosed
+	return &closed
+}
+
+func encoded(facts *api.Facts) string {
+	text, _ := json.Marshal(facts) // encoding facts never fails
+	return string(text)
 }
 
 // sources returns the pages that successful reviews used, and those that reviews found gone since, both by their latest review, the latest
@@ -100,9 +175,7 @@ func sources(reviews []checked) (used, gone []api.SourceCheck) {
 		if r.Outcome == api.OutcomeVerified {
 			used = add(used, r.SourceURLs)
 		}
-		if r.Evidence != nil {
-			gone = add(gone, r.Evidence.Gone)
-		}
+		gone = add(gone, r.Evidence.Gone)
 	}
 	slices.SortFunc(gone, func(a, b api.SourceCheck) int {
 		return cmp.Or(b.CheckedAt.Compare(a.CheckedAt), cmp.Compare(a.URL, b.URL))
@@ -118,20 +191,23 @@ func doubt(e *checked) *api.Doubt {
 	return &api.Doubt{EventID: e.ID, CheckType: e.CheckType, Outcome: e.Outcome, CheckedAt: e.CheckedAt, Note: e.Note}
 }
 
-// conflict returns the earliest link check that conflicts with a review at reviewedAt, or nil. An unreachable link conflicts once
-// an unbroken series of unreachable checks spans unreachableFor. The whole series must be later than the review: a curator
-// sees more than a link check does.
-func conflict(reviewedAt time.Time, links []checked) *checked {
+// conflict returns the earliest link check that conflicts with a review at reviewedAt, or nil. A
+// check whose cause the review answered, or whose page claims the recorded status, does not. An
+// unreachable link conflicts once an unbroken series of unreachable checks spans unreachableFor. The
+// whole series must be later than the review: a curator sees more than a link check does.
+func conflict(reviewedAt time.Time, status api.ApplicationStatus, answered map[string]bool, links []checked) *checked {
 	var down *time.Time // start of the current unreachable series
 	for i := range links {
 		l := &links[i]
 		if !l.CheckedAt.After(reviewedAt) {
 			continue
 		}
-		switch l.Outcome {
-		case api.OutcomeClosed, api.OutcomeNeedsReview:
+		switch cause := l.cause(); {
+		case cause != nil && (answered[cause.Text] || cause.Status != "" && cause.Status == status):
+			down = nil
+		case l.Outcome == api.OutcomeClosed, l.Outcome == api.OutcomeNeedsReview:
 			return l
-		case api.OutcomeUnreachable:
+		case l.Outcome == api.OutcomeUnreachable:
 			if down == nil {
 				down = &l.CheckedAt
 			}
@@ -145,10 +221,40 @@ func conflict(reviewedAt time.Time, links []checked) *checked {
 	return nil
 }
 
+// answered returns the texts of the causes that the curator of the latest review was shown: those of
+// the link checks since the review before. If none of these saw the page, they are those of the
+// review before.
+func answered(reviews, links []checked) (texts map[string]bool) {
+	for _, r := range reviews {
+		var since map[string]bool
+		for len(links) > 0 && !links[0].CheckedAt.After(r.CheckedAt) {
+			if o := links[0].Outcome; since == nil && o != api.OutcomeBlocked && o != api.OutcomeUnreachable {
+				since = map[string]bool{}
+			}
+			if cause := links[0].cause(); cause != nil {
+				since[cause.Text] = true
+			}
+			links = links[1:]
+		}
+		if since != nil {
+			texts = since
+		}
+	}
+	return texts
+}
+
 // checked is an event with its facts as JSON text for comparison, empty for an event without facts.
 type checked struct {
 	api.RecordedEvent
 	facts string
+}
+
+// cause returns why a link check needs review, or nil.
+func (c *checked) cause() *api.Cause {
+	if c.Outcome != api.OutcomeNeedsReview || c.Evidence == nil {
+		return nil
+	}
+	return c.Evidence.Cause
 }
 
 // severity orders outcomes of the same time, the most cautious last.
@@ -170,10 +276,12 @@ func split(events []api.RecordedEvent) (reviews, links []checked) {
 				e.Facts = nil
 			}
 		}
+		if e.Evidence == nil {
+			e.Evidence = &api.Evidence{}
+		}
 		c := checked{RecordedEvent: e}
 		if e.Facts != nil {
-			text, _ := json.Marshal(e.Facts) // encoding facts never fails
-			c.facts = string(text)
+			c.facts = encoded(e.Facts)
 		}
 		reviews = append(reviews, c)
 	}

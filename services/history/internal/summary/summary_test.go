@@ -1,7 +1,8 @@
 package summary_test
 
 import (
-	"encoding/json"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,6 +33,13 @@ func recorded(e api.VerificationEvent) api.RecordedEvent {
 
 func link(hours float64, outcome api.Outcome) api.RecordedEvent {
 	return recorded(api.VerificationEvent{Slug: "a", CheckedAt: at(hours), CheckType: api.LinkCheck, Outcome: outcome, SourceURLs: []string{}})
+}
+
+// says is a link check of a page that says text, which claims a status.
+func says(hours float64, text string, status api.ApplicationStatus) api.RecordedEvent {
+	e := link(hours, api.OutcomeNeedsReview)
+	e.Evidence = &api.Evidence{Cause: &api.Cause{Text: text, Status: status}}
+	return e
 }
 
 func facts(remote bool) *api.Facts {
@@ -104,7 +112,7 @@ func TestSummaryOfEvents(t *testing.T) {
 				Doubt: &api.Doubt{CheckType: api.Review, Outcome: api.OutcomeNeedsReview, CheckedAt: at(0)}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.Empty(t, cmp.Diff(c.want, summary.Of("a", c.events)))
+			require.Empty(t, cmp.Diff(c.want, summary.Of("a", c.events).Summary))
 		})
 	}
 }
@@ -154,7 +162,7 @@ func TestConflict(t *testing.T) {
 
 func TestChangeCount(t *testing.T) {
 	yes, no := facts(true), facts(false)
-	ok := api.OutcomeVerified
+	ok, doubtful := api.OutcomeVerified, api.OutcomeNeedsReview
 	for _, c := range []struct {
 		name   string
 		events []api.RecordedEvent
@@ -164,8 +172,10 @@ func TestChangeCount(t *testing.T) {
 		{"the same facts", []api.RecordedEvent{review(0, ok, yes), review(1, ok, facts(true))}, 0},
 		{"other facts", []api.RecordedEvent{review(0, ok, yes), review(1, ok, no)}, 1},
 		{"changed and restored", []api.RecordedEvent{review(0, ok, yes), review(1, ok, no), review(2, ok, yes)}, 2},
-		{"omitted in between", []api.RecordedEvent{review(0, ok, yes), review(1, api.OutcomeClosed, nil), review(2, ok, yes)}, 0},
-		{"omitted, then other facts", []api.RecordedEvent{review(0, ok, yes), review(1, api.OutcomeClosed, nil), review(2, ok, no)}, 1},
+		{"omitted in between", []api.RecordedEvent{review(0, ok, yes), review(1, doubtful, nil), review(2, ok, yes)}, 0},
+		{"omitted, then other facts", []api.RecordedEvent{review(0, ok, yes), review(1, doubtful, nil), review(2, ok, no)}, 1},
+		{"closed in between", []api.RecordedEvent{review(0, ok, yes), review(1, api.OutcomeClosed, nil), review(2, ok, yes)}, 2},
+		{"closed twice", []api.RecordedEvent{review(0, ok, yes), review(1, api.OutcomeClosed, nil), review(2, api.OutcomeClosed, nil)}, 1},
 		{"a middle review that arrives late", []api.RecordedEvent{review(0, ok, yes), review(2, ok, yes), review(1, ok, no)}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -232,7 +242,7 @@ func TestStatusOfHistories(t *testing.T) {
 }
 
 // history generates events on a coarse clock, so that equal times and gaps of days both occur.
-var history = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.RecordedEvent {
+var history = rapid.Map(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.RecordedEvent {
 	hours := float64(rapid.IntRange(0, 20).Draw(t, "slot") * 6)
 	if rapid.Bool().Draw(t, "review") {
 		var known *api.Facts
@@ -247,8 +257,143 @@ var history = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.RecordedEvent {
 		}
 		return e
 	}
+	if rapid.Bool().Draw(t, "cause") {
+		return says(hours, rapid.SampledFrom([]string{"full", "closed"}).Draw(t, "text"), api.ApplicationClosed)
+	}
 	return link(hours, rapid.SampledFrom(api.Outcomes[api.LinkCheck]).Draw(t, "outcome"))
-}), 0, 30)
+}), 0, 30), func(events []api.RecordedEvent) []api.RecordedEvent {
+	for i := range events {
+		events[i].ID = fmt.Sprintf("e-%02d", i)
+	}
+	return events
+})
+
+// undoing returns a history in which some events undo earlier ones, and its events that are in effect.
+func undoing(t *rapid.T) (events, effective []api.RecordedEvent) {
+	events = history.Draw(t, "events")
+	undone := map[string]bool{}
+	for i := range events {
+		if e := &events[i]; i > 0 && e.CheckType == api.Review && rapid.Bool().Draw(t, "undoes") {
+			e.Evidence = &api.Evidence{Undoes: events[rapid.IntRange(0, i-1).Draw(t, "target")].ID}
+		}
+	}
+	for _, e := range slices.Backward(events) { // what undoes an event comes after it
+		undoes := e.Evidence != nil && e.Evidence.Undoes != ""
+		if undoes && !undone[e.ID] {
+			undone[e.Evidence.Undoes] = true
+		}
+		if e.CheckType == api.LinkCheck || !undoes && !undone[e.ID] {
+			effective = append(effective, e)
+		}
+	}
+	return events, effective
+}
+
+func TestUndoneReviewsHaveNoEffect(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		events, effective := undoing(t)
+		got, want := summary.Of("a", rapid.Permutation(events).Draw(t, "shuffled")), summary.Of("a", effective)
+		want.HistoryCount = len(events)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+func TestUndo(t *testing.T) {
+	named := func(id string, e api.RecordedEvent) api.RecordedEvent {
+		e.ID = id
+		return e
+	}
+	undo := func(id, of string, hours float64) api.RecordedEvent {
+		e := named(id, review(hours, api.OutcomeNeedsReview, nil))
+		e.Evidence = &api.Evidence{Undoes: of}
+		return e
+	}
+	first, second := named("first", review(0, api.OutcomeVerified, facts(true))), named("second", review(2, api.OutcomeClosed, nil))
+	second.Evidence = &api.Evidence{Gone: []string{apitest.Source}}
+	for _, c := range []struct {
+		name   string
+		events []api.RecordedEvent
+		status api.VerificationStatus
+		latest string
+	}{
+		{"the latest review", []api.RecordedEvent{first, second, undo("u", "second", 3)}, api.Verified, "first"},
+		{"the only review", []api.RecordedEvent{first, undo("u", "first", 3)}, api.Unverified, ""},
+		{"an undo", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "u", 4)}, api.NeedsReview, "second"},
+		{"an undo of an undo", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "u", 4), undo("w", "v", 5)}, api.Verified, "first"},
+		{"twice", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "second", 4)}, api.Verified, "first"},
+		{"one of two undos", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "second", 4), undo("w", "v", 5)}, api.Verified, "first"},
+		{"all reviews", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "first", 4)}, api.Unverified, ""},
+		{"an earlier review", []api.RecordedEvent{first, second, undo("u", "first", 3)}, api.NeedsReview, "second"},
+		{"before a later review", []api.RecordedEvent{first, second, undo("u", "second", 3), named("third", review(4, api.OutcomeNeedsReview, nil))},
+			api.NeedsReview, "third"},
+		{"an unknown event", []api.RecordedEvent{first, undo("u", "other", 3)}, api.Verified, "first"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := summary.Of("a", c.events)
+			require.Equal(t, c.status, s.StatusAt(nil, at(6)))
+			require.Equal(t, c.latest, s.LatestReview)
+			require.Equal(t, len(c.events), s.HistoryCount, "the history keeps both")
+			if c.latest == "first" {
+				require.Equal(t, facts(true), s.Facts)
+				require.Equal(t, used(0), s.Sources)
+				require.Empty(t, s.Gone)
+				require.Zero(t, s.ChangeCount)
+			}
+		})
+	}
+}
+
+// TestClosedReviewDerivesItsFacts compares with a history in which each closed review has the facts of the state before it.
+func TestClosedReviewDerivesItsFacts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		events := history.Draw(t, "events")
+		for i := range events { // at distinct times
+			events[i].CheckedAt = events[i].CheckedAt.Add(time.Duration(i) * time.Second)
+		}
+		given := slices.Clone(events)
+		for i, e := range events {
+			if e.CheckType != api.Review || e.Outcome != api.OutcomeClosed || e.Facts != nil {
+				continue
+			}
+			before := summary.Of("a", slices.DeleteFunc(slices.Clone(events), func(o api.RecordedEvent) bool { return !o.CheckedAt.Before(e.CheckedAt) }))
+			if before.Facts != nil {
+				given[i].Facts = new(*before.Facts)
+				given[i].Facts.ApplicationStatus = api.ApplicationClosed
+			}
+		}
+		if diff := cmp.Diff(summary.Of("a", given), summary.Of("a", events)); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+func TestClosed(t *testing.T) {
+	yes, closedFacts := facts(true), facts(true)
+	closedFacts.ApplicationStatus = api.ApplicationClosed
+	closed, doubtful := review(1, api.OutcomeClosed, nil), review(2, api.OutcomeNeedsReview, nil)
+	for _, c := range []struct {
+		name   string
+		events []api.RecordedEvent
+		facts  *api.Facts
+		closed bool
+	}{
+		{"without facts before", []api.RecordedEvent{closed}, nil, true},
+		{"and then in doubt", []api.RecordedEvent{closed, doubtful}, nil, true},
+		{"with facts before", []api.RecordedEvent{review(0, api.OutcomeVerified, yes), closed}, closedFacts, false},
+		{"with facts before, and then in doubt", []api.RecordedEvent{review(0, api.OutcomeVerified, yes), closed, doubtful}, closedFacts, false},
+		{"with facts after", []api.RecordedEvent{closed, review(2, api.OutcomeVerified, yes)}, yes, false},
+		{"with facts of its own", []api.RecordedEvent{review(0, api.OutcomeClosed, yes)}, closedFacts, false},
+		{"at the same time as facts", []api.RecordedEvent{review(1, api.OutcomeVerified, yes), closed}, closedFacts, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := summary.Of("a", c.events)
+			require.Equal(t, c.facts, s.Facts)
+			require.Equal(t, c.closed, s.Closed)
+		})
+	}
+}
 
 func TestSummaryIsIndependentOfArrivalOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -283,11 +428,56 @@ func TestLinkChecksDoNotChangeReviewFields(t *testing.T) {
 	})
 }
 
-// TestConflictMatchesNaiveRule compares with a naive version of the rule: a later check conflicts if its outcome is closed or
+func TestReviewAnswersCauseOfLinkChecks(t *testing.T) {
+	const full, shut = "Registration is full.", "Applications are closed."
+	statused := func(hours float64, status api.ApplicationStatus) api.RecordedEvent {
+		e := verified(hours)
+		e.Facts.ApplicationStatus = status
+		return e
+	}
+	closed, waitlist, open := api.ApplicationClosed, api.ApplicationWaitlist, api.ApplicationOpen
+	for name, c := range map[string]struct {
+		events []api.RecordedEvent
+		want   *time.Time
+	}{
+		"before the review": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), says(24, shut, closed), says(48, shut, closed)}, nil},
+		"first after it":    {[]api.RecordedEvent{statused(0, open), says(1, shut, closed)}, new(at(1))},
+		"another sentence":  {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), says(24, full, closed), says(48, shut, closed)}, new(at(24))},
+		"two sentences":     {[]api.RecordedEvent{says(0, shut, closed), says(1, full, closed), statused(2, open), says(24, shut, closed), says(48, full, closed)}, nil},
+		"another page":      {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), link(24, api.OutcomeClosed)}, new(at(24))},
+		"no cause":          {[]api.RecordedEvent{link(0, api.OutcomeNeedsReview), statused(1, open), link(24, api.OutcomeNeedsReview)}, new(at(24))},
+		"two reviews":       {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), statused(2, open), says(24, shut, closed)}, nil},
+		"a review between outages": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), link(2, api.OutcomeBlocked), statused(3, open),
+			says(24, shut, closed)}, nil},
+		"answered, gone, reviewed, said again": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), link(24, api.OutcomeReachable),
+			statused(25, open), says(48, shut, closed)}, new(at(48))},
+		"answered, gone, said again": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), link(24, api.OutcomeReachable),
+			says(48, shut, closed)}, nil},
+		"read once in a while":                {[]api.RecordedEvent{says(0, shut, closed), link(1, api.OutcomeReachable), statused(2, open), says(24, shut, closed)}, nil},
+		"waitlist as recorded":                {[]api.RecordedEvent{statused(0, waitlist), says(1, full, waitlist), says(24, shut, waitlist)}, nil},
+		"closed as recorded":                  {[]api.RecordedEvent{statused(0, closed), says(1, shut, closed)}, nil},
+		"waitlist, recorded as open":          {[]api.RecordedEvent{statused(0, open), says(1, full, waitlist)}, new(at(1))},
+		"closed, recorded as waitlist":        {[]api.RecordedEvent{statused(0, waitlist), says(1, full, closed)}, new(at(1))},
+		"leads elsewhere, no status recorded": {[]api.RecordedEvent{statused(0, api.ApplicationUnknown), says(1, "It leads to another site, b.example.", "")}, new(at(1))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := summary.Of("a", c.events)
+			require.Empty(t, cmp.Diff(c.want, s.ConflictAt))
+			require.Equal(t, c.want == nil, s.Undisputed(nil))
+		})
+	}
+}
+
+// TestConflictMatchesNaiveRule compares with a naive version of the rule for checks without a cause: a later check conflicts if its outcome is closed or
 // needs-review, or if it ends a pair of unreachable checks a day apart with only unreachable checks in between.
 func TestConflictMatchesNaiveRule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := history.Draw(t, "events")
+		for i := range events {
+			if events[i].CheckType == api.LinkCheck {
+				events[i].Evidence = nil
+			}
+		}
 		s := summary.Of("a", events)
 		if s.LastCheckedAt == nil {
 			if s.ConflictAt != nil {
@@ -332,17 +522,15 @@ func unbrokenPair(events []api.RecordedEvent, first, second api.RecordedEvent) b
 	return true
 }
 
-func TestEncodedSummaryNamesItsLastEvent(t *testing.T) {
-	record := event.Record{Sequence: 7, ID: "first", Slug: "a", CheckType: api.LinkCheck, Outcome: api.OutcomeClosed, SourceURLs: "[]"}
+func TestSummaryNamesItsLastEvent(t *testing.T) {
+	record := event.Record{Sequence: 7, ID: "first", Slug: "a", Evidence: "{}", CheckType: api.LinkCheck, Outcome: api.OutcomeClosed, SourceURLs: "[]"}
 	last := record
 	last.Sequence, last.ID = 9, "last"
-	text, err := summary.Encode("a", []event.Record{record, last})
+	s, err := summary.OfRecords("a", []event.Record{last, record})
 	require.NoError(t, err)
-	var s api.Summary
-	require.NoError(t, json.Unmarshal([]byte(text), &s))
 	require.Equal(t, []any{"a", 2, int64(9), "last"}, []any{s.Slug, s.HistoryCount, s.Sequence, s.LastEventID})
 
 	last.SourceURLs = "invalid"
-	_, err = summary.Encode("a", []event.Record{record, last})
+	_, err = summary.OfRecords("a", []event.Record{record, last})
 	require.Error(t, err)
 }

@@ -145,7 +145,9 @@ func (n node) format(value any) string {
 		if n.kind == lines {
 			return strings.Join(texts, "\n")
 		}
-	case string, bool, json.Number:
+	case json.Number:
+		return api.FormatNumber(v)
+	case string, bool:
 		return fmt.Sprint(v)
 	}
 	return ""

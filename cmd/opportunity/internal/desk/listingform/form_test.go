@@ -174,7 +174,7 @@ func TestInvalidNumberIsReportedAndStaysInTheForm(t *testing.T) {
 	v.Set("facts.pay.minimum", "a lot")
 	v.Set("facts.pay.maximum", "1,75")
 	got, problems := parsed(t, v)
-	require.Equal(t, []listingform.Problem{{Field: "facts.pay.minimum", Message: "Facts of the listing, Pay, From: enter a number such as 17.50"}}, problems)
+	require.Equal(t, []listingform.Problem{{Field: "facts.pay.minimum", Message: "Facts of the listing, Pay, From: \"a lot\" is not a number: write only digits and one decimal point, such as 45000 or 17.50"}}, problems)
 	require.Equal(t, "a lot", input(got).Get("facts.pay.minimum"))
 	require.Equal(t, "1.75", input(got).Get("facts.pay.maximum"))
 }

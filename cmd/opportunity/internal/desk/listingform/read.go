@@ -1,11 +1,12 @@
 package listingform
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"reflect"
 	"strings"
+
+	"opportunity.internal/pkg/api"
 )
 
 // reader reads the input of a form.
@@ -64,10 +65,9 @@ func (r *reader) parse(n node, to, given string) any {
 	case n.kind == boolean:
 		return given == "true"
 	case n.kind == number:
-		var v json.Number
-		point := strings.Replace(given, ",", ".", 1)
-		if json.Unmarshal([]byte(point), &v) != nil || v.String() != point {
-			r.problems = append(r.problems, Problem{to, LabelOf(to) + ": enter a number such as 17.50"})
+		v, err := api.ParseNumber(given)
+		if err != nil {
+			r.problems = append(r.problems, Problem{to, LabelOf(to) + ": " + err.Error()})
 			return given
 		}
 		return v

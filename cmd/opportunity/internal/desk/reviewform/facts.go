@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"opportunity.internal/pkg/api"
@@ -93,7 +94,7 @@ func Describe(f api.Facts, name string) (lines []string) {
 		}
 	case "pay":
 		if y := f.Pay; y != nil {
-			lines = []string{fmt.Sprintf("%g to %g %s per %s", y.Minimum, y.Maximum, y.Currency, strings.ReplaceAll(string(y.Unit), "-", " "))}
+			lines = []string{fmt.Sprintf("%s to %s %s per %s", plain(y.Minimum), plain(y.Maximum), y.Currency, strings.ReplaceAll(string(y.Unit), "-", " "))}
 		}
 	case "languages":
 		lines = f.Languages
@@ -119,6 +120,8 @@ func Describe(f api.Facts, name string) (lines []string) {
 	}
 	return lines
 }
+
+func plain(amount float64) string { return strconv.FormatFloat(amount, 'f', -1, 64) }
 
 func describeCountry(c api.CountryEligibility) string {
 	text := c.Country + ": " + string(c.Status)

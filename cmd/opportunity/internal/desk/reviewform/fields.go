@@ -2,7 +2,6 @@ package reviewform
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -31,8 +30,8 @@ func (f Form) fill(name string) {
 	case "pay":
 		f.clear("pay")
 		if y := f.Base.Pay; y != nil {
-			v.Set("pay.minimum", fmt.Sprint(y.Minimum))
-			v.Set("pay.maximum", fmt.Sprint(y.Maximum))
+			v.Set("pay.minimum", api.FormatAmount(y.Minimum))
+			v.Set("pay.maximum", api.FormatAmount(y.Maximum))
 			v.Set("pay.currency", y.Currency)
 			v.Set("pay.unit", string(y.Unit))
 			v["pay.sources"] = f.numbers(y.SourceURL)
@@ -173,16 +172,23 @@ func regions(country, text string) []string {
 }
 
 func (f Form) pay() (any, string) {
-	minimum, ok := number(f.Values.Get("pay.minimum"))
-	maximum, too := number(f.Values.Get("pay.maximum"))
-	if !ok || !too {
-		return nil, "enter both amounts as numbers, such as 17.50"
-	}
-	source, wrong := f.citedOne("pay.sources", "pay")
+	minimum, wrong := f.amount("pay.minimum", "from")
+	maximum, wrongToo := f.amount("pay.maximum", "to")
+	source, missing := f.citedOne("pay.sources", "pay")
 	return api.Pay{
 		Minimum: minimum, Maximum: maximum, Currency: strings.ToUpper(strings.TrimSpace(f.Values.Get("pay.currency"))),
 		Unit: api.PayUnit(f.Values.Get("pay.unit")), SourceURL: source,
-	}, wrong
+	}, strings.Join(slices.DeleteFunc([]string{wrong, wrongToo, missing}, func(s string) bool { return s == "" }), "; ")
+}
+
+// amount reads an amount of money.
+func (f Form) amount(field, label string) (amount float64, wrong string) {
+	number, err := api.ParseNumber(f.Values.Get(field))
+	if err != nil {
+		return 0, label + ": " + err.Error()
+	}
+	amount, _ = number.Float64() // it has few digits
+	return amount, ""
 }
 
 func (f Form) risks() (any, string) {

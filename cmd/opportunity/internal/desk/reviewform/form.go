@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -42,6 +41,7 @@ const (
 	fieldBase    = "base"  // recorded facts on the sheet, as JSON
 	fieldOpinion = "opinion"
 	fieldAgain   = "again" // facts that another review changed since: each needs a decision of its own
+	fieldAsked   = "asked" // added quotes that are not on the stored text of their page, about which the curator was asked; as JSON
 	fieldRest    = "rest"
 	fieldOutcome = "outcome"
 	fieldNote    = "note"
@@ -85,13 +85,13 @@ func (f *Form) renew(sheet api.ReviewSheet) {
 	for _, name := range api.FactNames {
 		f.Values.Del(KeptQuotes(name))
 	}
-	for _, q := range sheet.Evidence.Quotes {
+	for _, q := range sheet.CurrentQuotes() {
 		f.Values.Add(KeptQuotes(q.Fact), QuoteValue(q))
 	}
 }
 
-// sources returns the sources of the latest review, then the other sources of the record and those that facts cite, and the website if
-// there is no other. Those that the latest review found gone are left out, unless a fact cites them.
+// sources returns the sources of the latest review, then the other sources of the record, those of its quotes and those that facts cite, and
+// the website if there is no other. Those that the latest review found gone are left out, unless a fact cites them.
 func sources(sheet api.ReviewSheet, facts api.Facts) (urls []string) {
 	add := func(more ...string) {
 		for _, u := range more {
@@ -105,6 +105,9 @@ func sources(sheet api.ReviewSheet, facts api.Facts) (urls []string) {
 	}
 	for _, s := range sheet.Record.Sources {
 		add(s.URL)
+	}
+	for _, q := range sheet.Evidence.Quotes {
+		add(q.SourceURL)
 	}
 	urls = slices.DeleteFunc(urls, func(u string) bool { return slices.Contains(sheet.Evidence.Gone, u) })
 	add(facts.Cites(api.FactNames...)...)
@@ -128,7 +131,8 @@ func Parse(values url.Values) (Form, error) {
 	return f, nil
 }
 
-// adopt turns the further pages into numbered sources that still say so. It leaves those that are no URL.
+// adopt turns the further pages into numbered sources that still say so, and the pages of added quotes into numbered sources. It leaves
+// further pages that are no URL.
 func (f *Form) adopt() {
 	var invalid []string
 	for _, u := range lines(f.Values.Get(fieldMore)) {
@@ -141,6 +145,11 @@ func (f *Form) adopt() {
 		}
 	}
 	f.Values.Set(fieldMore, strings.Join(invalid, "\n"))
+	for _, q := range f.Added() {
+		if !slices.Contains(f.Sources, q.SourceURL) {
+			f.add(q.SourceURL)
+		}
+	}
 }
 
 func (f *Form) add(source string) {
@@ -290,9 +299,4 @@ func lines(text string) []string {
 // words returns the words of a text, separated by spaces or commas.
 func words(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' || r == '\t' })
-}
-
-func number(text string) (float64, bool) {
-	n, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(text), ",", "."), 64)
-	return n, err == nil && n-n == 0 // finite
 }

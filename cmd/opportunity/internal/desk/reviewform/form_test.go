@@ -3,6 +3,7 @@ package reviewform_test
 import (
 	"encoding/json"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -176,18 +177,39 @@ func TestChangedFacts(t *testing.T) {
 	require.Equal(t, []api.RiskIndicator{{Code: "own-insurance", Note: "Couriers insure themselves.", SourceURL: site}}, f.RiskIndicators)
 }
 
+func TestSummaryHasTheOldAndNewValueOfEachChangedFact(t *testing.T) {
+	f := submit(t, sheet(), with(unchanged(),
+		"fact.remote", "false", "fact.pay", "change", "pay.minimum", "45,000", "pay.maximum", "1 000 000", "pay.unit", "year",
+		"fact.languages", "unknown", "fact.countryEligibility", "change", "country.0.sources", "1", "fact.requirements", "change", "requirements", ""))
+	require.Equal(t, []string{
+		"Countries and regions: cites source 2 → cites source 1", "Remote: Yes → No", "Pay: 17.5 to 20 CAD per hour → 45000 to 1000000 CAD per year",
+		"Languages: English; French → unknown", "Requirements: enter a value, or choose that you cannot tell",
+	}, strings.Split(f.Summary(), "\n")[1:])
+	require.Equal(t, 45000.0, review(t, submit(t, sheet(), with(unchanged(), "fact.pay", "change", "pay.minimum", "45,000", "pay.maximum", "50 000"))).Facts.Pay.Minimum)
+}
+
+// A recorded amount in the fields of a fact is read again as it was.
+func TestUnchangedAmountsStayAsTheyAre(t *testing.T) {
+	for _, amount := range []float64{1e6, 1.125, 0.000001, 123456789012345} {
+		s := sheet()
+		s.ReviewedFacts.Pay.Minimum, s.ReviewedFacts.Pay.Maximum = amount, amount
+		require.Equal(t, amount, review(t, submit(t, s, with(unchanged(), "fact.pay", "change"))).Facts.Pay.Minimum)
+	}
+}
+
 func TestInvalidInputIsNamed(t *testing.T) {
 	for want, change := range map[string][]string{
-		"Pay: enter both amounts as numbers, such as 17.50":                              {"fact.pay", "change", "pay.minimum", "ten"},
-		"Pay: choose the source":                                                         {"fact.pay", "change", "pay.sources", "9"},
-		"Pay: maximum must not be below the minimum":                                     {"fact.pay", "change", "pay.maximum", "1"},
-		"Remote: choose one of the values":                                               {"fact.remote", `"open"`},
-		"Requirements: enter a value, or choose that you cannot tell":                    {"fact.requirements", "change"},
-		"Application status: choose one of the values":                                   {"fact.applicationStatus", "change"},
-		`"maple.example" is not an http or https URL`:                                    {"more", "maple.example"},
-		"Countries and regions: [0].status must be one of eligible, ineligible, unknown": {"fact.countryEligibility", "change", "country.0.status", "x"},
-		"Risk indicators: fees: choose the source":                                       {"fact.riskIndicators", "change", "risk.0.code", "fees"},
-		"Pay: cites source 1, which you did not open":                                    {"fact.pay", "change", "pay.sources", "1", "mark.0", ""},
+		`Pay: from: "45.000" can be 45 or 45000: write 45 or 45000`:                {"fact.pay", "change", "pay.minimum", "45.000"},
+		`Pay: to: "9007199254740993" has more than 15 digits and would be rounded`: {"fact.pay", "change", "pay.maximum", "9007199254740993"},
+		"Pay: choose the source":                                                                        {"fact.pay", "change", "pay.sources", "9"},
+		"Pay: maximum 1 must not be below the minimum, 17.5":                                            {"fact.pay", "change", "pay.maximum", "1"},
+		"Remote: choose one of the values":                                                              {"fact.remote", `"open"`},
+		"Requirements: enter a value, or choose that you cannot tell":                                   {"fact.requirements", "change"},
+		"Application status: choose one of the values":                                                  {"fact.applicationStatus", "change"},
+		`"maple.example" is not an http or https URL`:                                                   {"more", "maple.example"},
+		"Countries and regions: [0].status must be one of eligible, ineligible, unknown; \"x\" is none": {"fact.countryEligibility", "change", "country.0.status", "x"},
+		"Risk indicators: fees: choose the source":                                                      {"fact.riskIndicators", "change", "risk.0.code", "fees"},
+		"Pay: cites source 1, which you did not open":                                                   {"fact.pay", "change", "pay.sources", "1", "mark.0", ""},
 	} {
 		require.Contains(t, messages(t, submit(t, sheet(), with(unchanged(), change...))), want)
 	}
@@ -197,7 +219,8 @@ func TestInvalidInputIsNamed(t *testing.T) {
 func TestClosedReviewClosesApplications(t *testing.T) {
 	closed := url.Values{"outcome": {"closed"}, "mark.2": {"gone"}, "note": {"The site says goodbye."}}
 	form := submit(t, sheet(), closed)
-	require.Equal(t, "Closed, and the application status becomes closed: 3 facts kept, application status changed, 7 unknown, 0 quotes.", form.Summary())
+	require.Equal(t, "Closed, and the application status becomes closed: 3 facts kept, 6 unknown, 0 quotes.\n"+
+		"Pay: 17.5 to 20 CAD per hour → unknown\nApplication status: unknown → Closed", form.Summary())
 	r := review(t, form)
 	want := recorded()
 	want.ApplicationStatus, want.Pay = api.ApplicationClosed, nil
@@ -215,6 +238,8 @@ func TestNeedsReviewHasFactsIfAnyIsDecided(t *testing.T) {
 	require.Equal(t, "Needs review: no facts are recorded.", submit(t, sheet(), open).Summary())
 	require.Nil(t, review(t, submit(t, sheet(), open)).Facts)
 	require.NotEmpty(t, messages(t, submit(t, sheet(), with(open, "fact.remote", "false"))), "one decision calls for all of them")
+	quote := url.Values{"outcome": {"needs-review"}, "quote.degreeRequired": {"No degree"}, "quotefrom.degreeRequired": {"1"}}
+	require.Contains(t, messages(t, submit(t, sheet(), quote)), "Degree required: there is a quote but no value; choose the value, or remove the quote")
 }
 
 func TestNewerSheetKeepsInputAndReopensChangedFacts(t *testing.T) {
@@ -304,8 +329,8 @@ func TestSourcesOfTheLatestReviewComeFirstWithoutThoseThatAreGone(t *testing.T) 
 // quoted is a sheet with a quote for each known fact; the machine found them all again.
 func quoted() api.ReviewSheet {
 	s := sheet()
-	for name, source := range map[string]string{"countryEligibility": where, "remote": site, "pay": rates, "languages": site} {
-		s.Evidence.Quotes = append(s.Evidence.Quotes, api.Quote{Fact: name, SourceURL: source, Exact: "about " + name})
+	for _, q := range [][2]string{{"countryEligibility", where}, {"remote", site}, {"pay", rates}, {"languages", site}} {
+		s.Evidence.Quotes = append(s.Evidence.Quotes, api.Quote{Fact: q[0], SourceURL: q[1], Exact: "about " + q[0]})
 	}
 	for _, q := range s.Evidence.Quotes {
 		s.Readings = append(s.Readings, api.QuoteReading{Quote: q, Finding: api.QuotePresent, ReadAt: shownAt})
@@ -343,7 +368,7 @@ func TestNewQuotesComeFromAChosenSource(t *testing.T) {
 	_, quotes := evidence(t, submit(t, quoted(), with(unchanged(), "quote.remote", " Work from home ", "quotefrom.remote", "1", "fact.remote", "false")))
 	require.Equal(t, api.Quote{Fact: "remote", SourceURL: site, Exact: "Work from home"}, quotes["remote"])
 	for want, input := range map[string][]string{
-		"Remote: choose the source of the quote":                                                  {"quote.remote", "x"},
+		`Remote: choose the source of the quote "x"`:                                              {"quote.remote", "x"},
 		"Flexible schedule: there is a quote but no value; choose the value, or remove the quote": {"quote.flexibleSchedule", "x", "quotefrom.flexibleSchedule", "1"},
 		"Remote: the quote is from source 3, which is marked as gone or not opened":               {"quote.remote", "x", "quotefrom.remote", "3", "fact.pay", "unknown", "mark.2", "gone"},
 	} {
@@ -365,12 +390,130 @@ func TestUsedSuggestionIsTheSourceOfItsFact(t *testing.T) {
 		"pay.minimum": {"17"}, "pay.maximum": {"18"}, "pay.currency": {"cad"}, "pay.unit": {"hour"},
 	})
 	require.Equal(t, reviewform.StillSo, f.Mark(rates))
-	require.Equal(t, "Verified: 0 facts kept, pay changed, 10 unknown, 1 quote.", f.Summary())
+	require.Equal(t, "Verified: 0 facts kept, 10 unknown, 1 quote.\nPay: unknown → 17 to 18 CAD per hour", f.Summary())
 	_, quotes := evidence(t, f)
 	require.Equal(t, suggestion, quotes["pay"])
 	r := review(t, f)
 	require.Equal(t, rates, r.Facts.Pay.SourceURL)
 	require.Equal(t, []string{rates}, r.SourceURLs)
+}
+
+// A suggestion or a pasted quote from a page that is no source of the record makes it one.
+func TestPagesOfAddedQuotesBecomeSources(t *testing.T) {
+	const apply, faq = "https://maple.example/apply", "https://maple.example/faq"
+	s := sheet()
+	s.ReviewedFacts = nil
+	s.Record.ApplicationURL = apply
+	use := reviewform.QuoteValue(api.Quote{Fact: "remote", SourceURL: apply, Exact: "Work from home", Suffix: "."})
+	input := url.Values{"outcome": {"verified"}, "use.remote": {use}, "fact.remote": {"true"}}
+	e, quotes := evidence(t, submit(t, s, input))
+	require.Len(t, e.Quotes, 1)
+	require.Equal(t, "Work from home", quotes["remote"].Exact)
+	require.Equal(t, []string{apply}, review(t, submit(t, s, input)).SourceURLs, "only pages that the curator used")
+
+	input["quote.remote"], input["quotefrom.remote"] = []string{"", "Wherever you\nare", "From any place"}, []string{"1", faq, apply}
+	f := submit(t, s, input)
+	require.Equal(t, []string{site, apply, faq}, f.Sources)
+	require.Equal(t, []api.Quote{
+		{Fact: "remote", SourceURL: apply, Exact: "Work from home", Suffix: "."}, {Fact: "remote", SourceURL: faq, Exact: "Wherever you are"},
+		{Fact: "remote", SourceURL: apply, Exact: "From any place"},
+	}, f.Added())
+	require.Equal(t, []string{apply, faq}, review(t, f).SourceURLs)
+	again, err := reviewform.Parse(f.Values) // as a draft
+	require.NoError(t, err)
+	require.Equal(t, f.Sources, again.Sources)
+	again.Values.Del("use.remote")
+	require.Equal(t, reviewform.StillSo, again.Mark(apply), "it has another quote")
+	again.Values["quotefrom.remote"][2] = faq
+	require.Empty(t, again.Mark(apply), "no quote is from it any more")
+	for _, from := range []string{"javascript:alert(1)", "9", "0", "-1", ""} {
+		bad := submit(t, sheet(), with(unchanged(), "quote.remote", "x", "quotefrom.remote", from))
+		require.Contains(t, messages(t, bad), `Remote: choose the source of the quote "x"`, from)
+	}
+}
+
+func TestFactHasSeveralQuotesFromOnePage(t *testing.T) {
+	s := quoted()
+	s.Evidence.Quotes = append(s.Evidence.Quotes, api.Quote{Fact: "remote", SourceURL: site, Exact: "about remote, too", Prefix: "p"})
+	paste := func(texts ...string) url.Values {
+		input := unchanged()
+		for _, text := range texts {
+			input.Add("quote.remote", text)
+			input.Add("quotefrom.remote", "1")
+		}
+		return input
+	}
+	exact := func(input url.Values) (all []string) {
+		text, problems := submit(t, s, input).Review()
+		require.Empty(t, problems)
+		var sent struct{ Evidence api.Evidence }
+		require.NoError(t, json.Unmarshal(text, &sent))
+		for _, q := range sent.Evidence.Quotes {
+			if q.Fact == "remote" {
+				all = append(all, q.Exact)
+			}
+		}
+		return all
+	}
+	require.Equal(t, []string{"about remote", "about remote, too"}, exact(unchanged()))
+	require.Equal(t, []string{"about remote", "about remote, too", "live in Canada", "not in Quebec"},
+		exact(paste("live in Canada", "about remote, too", "not in Quebec", "live in Canada")), "identical ones are merged")
+	ten := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	require.Len(t, exact(paste(ten...)), 10)
+	require.Equal(t, []string{"Remote: 11 quotes, and a fact has at most 10; leave out 1"}, messages(t, submit(t, s, paste(append(ten, "i")...))))
+	require.Equal(t, []string{"Remote: a quote has 501 characters, at most 500 are allowed; shorten it"}, messages(t, submit(t, s, paste(strings.Repeat("é", 501)))))
+}
+
+func TestKeptQuoteIsNotLostWithItsSourceUnopened(t *testing.T) {
+	unopened := with(unchanged(), "mark.0", "", "mark.1", "still", "mark.2", "still")
+	problems := messages(t, submit(t, quoted(), unopened))
+	require.Contains(t, problems, `Remote: keeps the quote "about remote" from source 1, which you did not open; open it and mark it, or leave the quote out`)
+	_, quotes := evidence(t, submit(t, quoted(), with(unopened, "kept.remote", "", "kept.languages", "")))
+	require.Len(t, quotes, 2)
+	_, quotes = evidence(t, submit(t, quoted(), with(unchanged(), "mark.0", "cannot")))
+	require.NotContains(t, quotes, "remote", "the curator says that the page cannot be opened")
+	s := quoted()
+	s.Record.Sources = nil
+	require.Contains(t, reviewform.New(s, "").Sources, site, "the page of a quote is a source of the form")
+}
+
+func TestMovedQuoteIsKeptInItsNewSurroundings(t *testing.T) {
+	s := quoted()
+	for i, r := range s.Readings {
+		if r.Fact == "pay" {
+			moved := r.Quote
+			moved.Prefix = "now "
+			s.Readings[i].Finding, s.Readings[i].Moved = api.QuoteMoved, &moved
+		}
+	}
+	require.Empty(t, reviewform.New(s, "").Mark(rates), "the curator confirms it")
+	_, quotes := evidence(t, submit(t, s, unchanged()))
+	require.Equal(t, "now ", quotes["pay"].Prefix)
+	require.Equal(t, "about pay", quotes["pay"].Exact)
+}
+
+func TestMissingQuoteIsAProblemOnce(t *testing.T) {
+	f := submit(t, sheet(), with(unchanged(), "quote.remote", "Bananas are blue", "quotefrom.remote", "1"))
+	reading := func(finding api.Finding) []api.QuoteReading {
+		return []api.QuoteReading{{Quote: f.Added()[0], Finding: finding, ReadAt: shownAt}}
+	}
+	for _, found := range []api.Finding{api.QuotePresent, api.QuoteMoved} {
+		problems, uncompared := f.Compare(reading(found))
+		require.Empty(t, problems)
+		require.Empty(t, uncompared)
+	}
+	problems, uncompared := f.Compare(reading(api.QuoteUnknown))
+	require.Empty(t, problems)
+	require.Equal(t, []string{"Remote"}, uncompared)
+
+	problems, _ = f.Compare(reading(api.QuoteMissing))
+	require.Equal(t, []reviewform.Problem{{Field: "fact.remote", Message: `Remote: the text of source 1 that a machine read on 22 Nov 2026 does not have "Bananas are blue"; ` +
+		"correct the quote, or submit again to record it"}}, problems)
+	problems, _ = f.Compare(reading(api.QuoteMissing))
+	require.Empty(t, problems, "the curator submitted it again")
+	f.Values.Set("quote.remote", "Bananas are red")
+	problems, _ = f.Compare(reading(api.QuoteMissing))
+	require.Len(t, problems, 1, "other words")
 }
 
 func TestMachineMarksWhatItFoundAgain(t *testing.T) {

@@ -2,9 +2,11 @@ package reviewform
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"opportunity.internal/pkg/api"
 )
@@ -17,11 +19,15 @@ func KeptQuotes(fact string) string { return "kept." + fact }
 // UsedQuotes are the suggestions that the curator uses.
 func UsedQuotes(fact string) string { return "use." + fact }
 
-// NewQuote is the text that the curator pasted, and QuoteSource the number of its source.
+// NewQuote are the texts that the curator pasted.
 func NewQuote(fact string) string { return "quote." + fact }
 
-// QuoteSource is the number of the source of NewQuote.
+// QuoteSource are the sources of NewQuote, in the same order: numbers, or URLs of pages that become sources.
 func QuoteSource(fact string) string { return "quotefrom." + fact }
+
+// SameTexts is the curator's decision in a second opinion whether other words than those of the first review mean the same: "same" or
+// "different".
+func SameTexts(fact string) string { return "texts." + fact }
 
 // QuoteValue returns a quote as a value of the form.
 func QuoteValue(q api.Quote) string {
@@ -40,34 +46,75 @@ func (f Form) quotes(field string) (all []api.Quote) {
 	return all
 }
 
-// added returns the quotes that the curator adds to a fact: the suggestions used, and the pasted text.
-func (f Form) added(fact string) (all []api.Quote) {
-	for _, q := range f.quotes(UsedQuotes(fact)) {
-		q.Fact = fact
-		all = append(all, q)
-	}
-	text := strings.TrimSpace(f.Values.Get(NewQuote(fact)))
-	if u := f.source(f.Values.Get(QuoteSource(fact))); text != "" && u != "" {
-		all = append(all, api.Quote{Fact: fact, SourceURL: u, Exact: text})
+// PastedQuote is a text that the curator pasted, and the value of its QuoteSource.
+type PastedQuote struct{ Text, Source string }
+
+// Pasted returns the texts that the curator pasted for a fact.
+func (f Form) Pasted(fact string) (all []PastedQuote) {
+	from := f.Values[QuoteSource(fact)]
+	for i, text := range f.Values[NewQuote(fact)] {
+		p := PastedQuote{Text: strings.Join(strings.Fields(text), " ")}
+		if i < len(from) {
+			p.Source = from[i]
+		}
+		if p.Text != "" {
+			all = append(all, p)
+		}
 	}
 	return all
 }
 
-// evidence returns the private evidence of a review with these facts, nil if it has none. A fact keeps its quotes if it keeps its value
-// and their sources were opened.
+// added returns the quotes that the curator adds to a fact: the suggestions used, and the pasted texts.
+func (f Form) added(fact string) (all []api.Quote) {
+	all = f.quotes(UsedQuotes(fact))
+	for _, p := range f.Pasted(fact) {
+		if u := f.source(p.Source); u != "" {
+			all = append(all, api.Quote{SourceURL: u, Exact: p.Text})
+		}
+	}
+	for i := range all {
+		all[i].Fact = fact
+	}
+	return all
+}
+
+// merged returns quotes without those that say nothing new: identical ones, and texts without surroundings that another one has.
+func merged(quotes []api.Quote) (all []api.Quote) {
+	for _, q := range quotes {
+		if !slices.ContainsFunc(all, func(have api.Quote) bool {
+			return have == q || have.SourceURL == q.SourceURL && have.Exact == q.Exact && q.Prefix+q.Suffix == ""
+		}) {
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+// quotesOf returns the quotes of a fact in a review with these facts: those that it keeps with its value, then the added ones.
+func (f Form) quotesOf(fact string, facts api.Facts) (all []api.Quote) {
+	if !facts.Knows(fact) {
+		return nil
+	}
+	if f.unchanged(fact, facts) {
+		all = f.quotes(KeptQuotes(fact))
+	}
+	return merged(append(all, f.added(fact)...))
+}
+
+// unchanged reports whether a fact has its recorded value.
+func (f Form) unchanged(fact string, facts api.Facts) bool {
+	return string(Values(facts)[fact]) == string(Values(f.Base)[fact])
+}
+
+// evidence returns the private evidence of a review with these facts, nil if it has none. Its quotes are from the sources that were opened.
 func (f Form) evidence(facts *api.Facts) (e api.Evidence) {
-	opened, recorded := f.opened(), Values(f.Base)
+	opened := f.opened()
 	for _, name := range api.FactNames {
-		if facts == nil || !facts.Knows(name) {
-			continue
+		if facts == nil {
+			break
 		}
-		quotes := f.added(name)
-		if string(Values(*facts)[name]) == string(recorded[name]) {
-			quotes = append(quotes, f.quotes(KeptQuotes(name))...)
-		}
-		for _, q := range quotes {
-			second := slices.ContainsFunc(e.Quotes, func(have api.Quote) bool { return have.Fact == q.Fact && have.SourceURL == q.SourceURL })
-			if q.Fact == name && !second && slices.Contains(opened, q.SourceURL) {
+		for _, q := range f.quotesOf(name, *facts) {
+			if slices.Contains(opened, q.SourceURL) {
 				e.Quotes = append(e.Quotes, q)
 			}
 		}
@@ -84,12 +131,17 @@ func (f Form) evidence(facts *api.Facts) (e api.Evidence) {
 	return e
 }
 
-// misquoted returns the problems of the quotes that the curator adds.
+// misquoted returns the problems of the quotes.
 func (f Form) misquoted(facts api.Facts) (problems []Problem) {
 	for _, name := range api.FactNames {
 		add := func(what string) { problems = append(problems, Problem{"fact." + name, Label(name) + ": " + what}) }
-		if strings.TrimSpace(f.Values.Get(NewQuote(name))) != "" && f.source(f.Values.Get(QuoteSource(name))) == "" {
-			add("choose the source of the quote")
+		for _, p := range f.Pasted(name) {
+			if f.source(p.Source) == "" {
+				add("choose the source of the quote " + strconv.Quote(p.Text))
+			}
+			if n := utf8.RuneCountInString(p.Text); n > api.MaxQuote {
+				add(fmt.Sprintf("a quote has %d characters, at most %d are allowed; shorten it", n, api.MaxQuote))
+			}
 		}
 		added := f.added(name)
 		if len(added) > 0 && !facts.Knows(name) {
@@ -100,8 +152,55 @@ func (f Form) misquoted(facts api.Facts) (problems []Problem) {
 				add("the quote is from " + f.nameOf(q.SourceURL) + ", which is marked as gone or not opened")
 			}
 		}
+		quotes := f.quotesOf(name, facts)
+		if n := len(quotes); n > api.MaxQuotesPerFact {
+			add(fmt.Sprintf("%d quotes, and a fact has at most %d; leave out %d", n, api.MaxQuotesPerFact, n-api.MaxQuotesPerFact))
+		}
+		for _, q := range quotes {
+			if f.Mark(q.SourceURL) == "" && f.outcome() != api.OutcomeClosed {
+				add(fmt.Sprintf("keeps the quote %q from %s, which you did not open; open it and mark it, or leave the quote out", q.Exact, f.nameOf(q.SourceURL)))
+			}
+		}
 	}
 	return problems
+}
+
+// Added returns the quotes that the curator adds to the facts.
+func (f Form) Added() (all []api.Quote) {
+	for _, name := range api.FactNames {
+		all = append(all, merged(f.added(name))...)
+	}
+	return all
+}
+
+// Compare takes the findings for the added quotes on the stored texts of their pages. A quote that is missing is a problem once: if the
+// curator submits it again, it is recorded. It also returns the labels of the facts with a quote from a page without a stored text.
+func (f Form) Compare(readings []api.QuoteReading) (problems []Problem, uncompared []string) {
+	for _, r := range readings {
+		value := QuoteValue(r.Quote)
+		switch {
+		case r.Finding == api.QuoteUnknown:
+			if label := Label(r.Fact); !slices.Contains(uncompared, label) {
+				uncompared = append(uncompared, label)
+			}
+		case r.Finding == api.QuoteMissing && !slices.Contains(f.Values[fieldAsked], value):
+			f.Values.Add(fieldAsked, value)
+			problems = append(problems, Problem{"fact." + r.Fact, fmt.Sprintf("%s: the text of %s that a machine read on %s does not have %q; correct the quote, or submit again to record it",
+				Label(r.Fact), f.nameOf(r.SourceURL), r.ReadAt.UTC().Format("2 Jan 2006"), r.Exact)})
+		}
+	}
+	return problems, uncompared
+}
+
+// SameTexts returns the decisions about texts in other words than those of the first review.
+func (f Form) SameTexts() map[string]bool {
+	same := map[string]bool{}
+	for _, name := range api.FactNames {
+		if decision := f.Values.Get(SameTexts(name)); decision != "" {
+			same[name] = decision == "same"
+		}
+	}
+	return same
 }
 
 // premark marks the sources and keeps the facts whose every quote the machine found again. If that is the whole record and nothing puts it
@@ -154,10 +253,13 @@ func Confirmed(sheet api.ReviewSheet) map[string]bool {
 	return said
 }
 
-// source returns the source with a number, empty if there is none.
+// source returns the source with a number, or a page with a URL; empty if there is none.
 func (f Form) source(n string) string {
 	if i, err := strconv.Atoi(n); err == nil && i >= 1 && i <= len(f.Sources) {
 		return f.Sources[i-1]
+	}
+	if api.ValidURL(n) {
+		return n
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package reviewform
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -57,9 +58,11 @@ func (f Form) Review() (json.RawMessage, []Problem) {
 	return text, nil
 }
 
-// decided reports whether the curator decided about any fact, or must.
+// decided reports whether the curator decided about any fact, or must: a quote supports a value.
 func (f Form) decided() bool {
-	return f.Values.Get(fieldRest) == Keep || slices.ContainsFunc(api.FactNames, func(name string) bool { return f.Values.Get("fact."+name) != "" || f.Again(name) })
+	return f.Values.Get(fieldRest) == Keep || slices.ContainsFunc(api.FactNames, func(name string) bool {
+		return f.Values.Get("fact."+name) != "" || f.Again(name) || len(f.quotes(UsedQuotes(name)))+len(f.Pasted(name)) > 0
+	})
 }
 
 // value returns the value of a fact that its decision means, and what is wrong with it.
@@ -168,35 +171,59 @@ func (f Form) nameOf(source string) string {
 	return source
 }
 
-// Summary returns a sentence about what the input would record.
+// Summary returns what the input would record: a sentence, and a line for each fact that changes or
+// whose input is wrong.
 func (f Form) Summary() string {
+	if f.outcome() == api.OutcomeNeedsReview && !f.decided() {
+		return "Needs review: no facts are recorded."
+	}
 	facts, _ := f.facts()
 	recorded, now := Values(f.Base), Values(facts)
 	kept, unknowns, undecided := 0, 0, 0
-	var changed []string
+	var details []string
 	for _, name := range api.FactNames {
+		_, wrong := f.value(name)
 		switch {
 		case f.Decision(name) == "":
 			undecided++
+		case wrong != "":
+			details = append(details, Label(name)+": "+wrong)
+		case string(now[name]) != string(recorded[name]):
+			details = append(details, f.change(facts, name))
 		case string(now[name]) == string(unknown[name]):
 			unknowns++
-		case string(now[name]) == string(recorded[name]):
-			kept++
 		default:
-			changed = append(changed, strings.ToLower(Label(name))+" changed")
+			kept++
 		}
 	}
-	parts := append([]string{count(kept, "fact kept", "facts kept")}, changed...)
 	quotes := len(f.evidence(&facts).Quotes)
-	parts = append(parts, fmt.Sprintf("%d unknown", unknowns), count(quotes, "quote", "quotes"))
-	text := outcomes[f.outcome()] + ": " + strings.Join(parts, ", ") + "."
-	switch {
-	case f.outcome() == api.OutcomeNeedsReview && !f.decided():
-		return "Needs review: no facts are recorded."
-	case undecided > 0:
+	text := fmt.Sprintf("%s: %s, %d unknown, %s.", outcomes[f.outcome()], count(kept, "fact kept", "facts kept"), unknowns, count(quotes, "quote", "quotes"))
+	if undecided > 0 {
 		text += " " + count(undecided, "fact needs", "facts need") + " a decision."
 	}
-	return text
+	return strings.Join(append([]string{text}, details...), "\n")
+}
+
+// change describes the old and the new value of a fact. Values that differ only in what they cite
+// are described by their sources.
+func (f Form) change(facts api.Facts, name string) string {
+	describe := func(facts api.Facts) string {
+		return cmp.Or(strings.Join(Describe(facts, name), "; "), "unknown")
+	}
+	before, after := describe(f.Base), describe(facts)
+	if before == after {
+		before, after = f.sourcesOf(f.Base, name), f.sourcesOf(facts, name)
+	}
+	return fmt.Sprintf("%s: %s → %s", Label(name), before, after)
+}
+
+// sourcesOf names the sources that a fact cites.
+func (f Form) sourcesOf(facts api.Facts, name string) string {
+	var names []string
+	for _, u := range facts.Cites(name) {
+		names = append(names, f.nameOf(u))
+	}
+	return "cites " + cmp.Or(strings.Join(names, ", "), "no source")
 }
 
 // outcomes are the labels of the outcomes; that of closed says what it implies.

@@ -82,7 +82,7 @@ function act(key) {
   if (decide(key)) return;
   switch (key) {
     case "o": return openSource();
-    case "1": case "2": case "3": case "4": return mark(key);
+    case "1": case "2": case "3": case "4": return focused() ? undefined : mark(key); // only outside of the facts
     case "j": return select(current + 1);
     case "k": return select(current - 1);
     case "m": return document.getElementById("note").focus();

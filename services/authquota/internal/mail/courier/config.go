@@ -7,6 +7,7 @@ import (
 	netmail "net/mail"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"opportunity.internal/services/authquota/internal/mail"
@@ -78,6 +79,9 @@ func (c Config) target() (target, error) {
 	}
 	if t.port == "" {
 		t.port = map[bool]string{true: "465", false: "587"}[t.implicit]
+	}
+	if n, err := strconv.ParseUint(t.port, 10, 16); err != nil || n == 0 {
+		return wrong("has an invalid port: use 1 to 65535")
 	}
 	return t, nil
 }

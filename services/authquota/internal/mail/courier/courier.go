@@ -11,10 +11,13 @@ package courier
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	netmail "net/mail"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,6 +46,7 @@ type Courier struct {
 	relay  relay
 	from   *netmail.Address
 	log    *slog.Logger
+	fault  atomic.Pointer[string] // of the latest contact with the mail server; nil if it went well
 
 	pending, age         prometheus.Gauge
 	sent, retried, given *prometheus.CounterVec
@@ -75,6 +79,37 @@ func New(cfg Config, outbox *dbtx.DB, log *slog.Logger, metrics prometheus.Regis
 	}
 	metrics.MustRegister(c.pending, c.age, c.sent, c.retried, c.given)
 	return c, nil
+}
+
+// Check returns an error unless mails can be handed over: it connects to the mail server and logs in, without sending, or creates a file.
+func (c *Courier) Check(ctx context.Context) error {
+	check, where := c.relay.check, "mail server "+net.JoinHostPort(c.target.host, c.target.port)
+	if c.target.directory != "" {
+		check, where = func(context.Context) error { return checkDirectory(c.target.directory) }, "mail directory"
+	}
+	err := check(ctx)
+	if err != nil {
+		err = fmt.Errorf("%s: %w; see OPPORTUNITY_SMTP_URL", where, err)
+	}
+	c.noted(err)
+	return err
+}
+
+// Fault returns why mails could not be handed over at the latest attempt, or "".
+func (c *Courier) Fault() string {
+	if text := c.fault.Load(); text != nil {
+		return *text
+	}
+	return ""
+}
+
+func (c *Courier) noted(err error) {
+	if err == nil {
+		c.fault.Store(nil)
+		return
+	}
+	text := err.Error()
+	c.fault.Store(&text)
 }
 
 // Deliver sends all due mails. It returns when none is left, or shortly after ctx ends. It returns an error only if the outbox
@@ -128,6 +163,7 @@ func (c *Courier) deliver(serving context.Context, m mail.Posted) {
 		err = c.handOver(ctx, m)
 	}
 	if err == nil {
+		c.noted(nil)
 		c.sent.WithLabelValues(m.Template).Inc()
 		if c.target.directory != "" {
 			log.InfoContext(ctx, "mail written to a file, not sent", "file", fileName(m))

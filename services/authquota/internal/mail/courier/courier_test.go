@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"mime/quotedprintable"
 	netmail "net/mail"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -154,6 +156,51 @@ func TestMailsAreSentToTheRightServerOnly(t *testing.T) {
 			require.Equal(t, c.logins, o.server.Logins())
 		})
 	}
+}
+
+func TestCheckLogsInWithoutSending(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for name, c := range map[string]struct {
+		kind  smtptest.Kind
+		url   string
+		fault string // empty: none
+	}{
+		"STARTTLS and a login":    {smtptest.Kind{}, withLogin, ""},
+		"TLS from the start":      {smtptest.Kind{Implicit: true}, "smtps://ada:pass%20word%2F1@HOST", ""},
+		"without TLS and a login": {smtptest.Kind{Plain: true, NoLogin: true}, "smtp://HOST?starttls=off", ""},
+		"wrong password":          {smtptest.Kind{}, "smtp://ada:guess@HOST", "rejected with 535"},
+		"no STARTTLS":             {smtptest.Kind{Plain: true}, withLogin, "STARTTLS"},
+		"closed port":             {smtptest.Kind{}, "smtp://ada:guess@127.0.0.1:1", "mail server 127.0.0.1:1: "},
+		"new directory":           {smtptest.Kind{}, "file://" + filepath.Join(t.TempDir(), "a", "b"), ""},
+		"no directory":            {smtptest.Kind{}, "file://" + file, "mail directory: mkdir " + file},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := start(t, c.kind, c.url)
+			err := o.courier.Check(t.Context())
+			require.Empty(t, o.server.Deliveries())
+			require.Equal(t, strings.Contains(c.url, "ada:") && strings.Contains(c.url, "HOST") && c.fault != "STARTTLS", o.server.Logins() == 1)
+			if c.fault == "" {
+				require.NoError(t, err)
+				require.Empty(t, o.courier.Fault())
+				return
+			}
+			require.ErrorContains(t, err, c.fault)
+			require.ErrorContains(t, err, "OPPORTUNITY_SMTP_URL")
+			require.NotContains(t, err.Error(), "guess")
+			require.Equal(t, err.Error(), o.courier.Fault())
+		})
+	}
+}
+
+func TestSentMailEndsTheFault(t *testing.T) {
+	o := start(t, smtptest.Kind{}, withLogin)
+	o.server.Reject("login", &smtp.SMTPError{Code: 454, Message: "later"})
+	require.Error(t, o.courier.Check(t.Context()))
+	require.NotEmpty(t, o.courier.Fault())
+	o.server.Reject("login", nil)
+	o.deliver()
+	require.Empty(t, o.courier.Fault())
 }
 
 func TestRejectedMails(t *testing.T) {

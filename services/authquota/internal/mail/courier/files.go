@@ -8,6 +8,18 @@ import (
 	gomail "github.com/wneessen/go-mail"
 )
 
+// checkDirectory returns an error unless files can be saved in the directory. It creates a missing one.
+func checkDirectory(directory string) error {
+	if err := os.MkdirAll(directory, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(directory, ".*.part")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
 // saveFile writes a mail to a file that only its owner can read. It appears complete or not at all.
 func saveFile(directory, name string, m *gomail.Msg) error {
 	if err := os.MkdirAll(directory, 0o700); err != nil {

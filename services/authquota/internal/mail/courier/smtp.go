@@ -32,6 +32,34 @@ type relay struct {
 func (r relay) send(ctx context.Context, m *gomail.Msg) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
+	client, err := r.client(ctx)
+	if err != nil {
+		return err
+	}
+	err = client.DialAndSendWithContext(ctx, m)
+	if m.IsDelivered() { // after the server accepted the mail, only QUIT can fail
+		return nil
+	}
+	return loggable(err)
+}
+
+// check connects and logs in, and sends nothing.
+func (r relay) check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	client, err := r.client(ctx)
+	if err != nil {
+		return err
+	}
+	if err := client.DialWithContext(ctx); err != nil {
+		return loggable(err)
+	}
+	_ = client.Close() // only QUIT can fail
+	return nil
+}
+
+// client returns a client for one connection, which ends with ctx.
+func (r relay) client(ctx context.Context) (*gomail.Client, error) {
 	secure := &tls.Config{ServerName: r.host, RootCAs: r.roots, MinVersion: tls.VersionTLS12}
 	options := []gomail.Option{
 		gomail.WithTimeout(replyTimeout), gomail.WithHELO(r.helo), gomail.WithTLSConfig(secure), gomail.WithTLSPolicy(gomail.TLSMandatory),
@@ -58,17 +86,9 @@ func (r relay) send(ctx context.Context, m *gomail.Msg) error {
 	}
 	port, err := strconv.Atoi(r.port)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	client, err := gomail.NewClient(r.host, append(options, gomail.WithPort(port))...)
-	if err != nil {
-		return err
-	}
-	err = client.DialAndSendWithContext(ctx, m)
-	if m.IsDelivered() { // after the server accepted the mail, only QUIT can fail
-		return nil
-	}
-	return loggable(err)
+	return gomail.NewClient(r.host, append(options, gomail.WithPort(port))...)
 }
 
 // rejection is an SMTP error reply without its text, which may repeat the address or the mail.

@@ -17,15 +17,15 @@ func seed(b *testing.B, s stores) {
 	for _, statement := range []string{
 		`INSERT INTO listings (id, visibility, document, published_at, sequence, created_at, updated_at)
 			SELECT 'r-' || n, CASE WHEN n % 10 = 0 THEN 'private' ELSE 'published' END, '{"id":"r-' || n || '"}', 1, n, 1, 1 FROM generate_series(1, 100000) n`,
-		`INSERT INTO listing_index SELECT 'r-' || n, n, CASE WHEN n % 10 = 0 THEN 'private' ELSE 'published' END, 'online', 'Company ' || n, 'company' || n,
+		`INSERT INTO listing_index SELECT 'r-' || n, CASE WHEN n % 10 = 0 THEN 'private' ELSE 'published' END, 'online', 'Company ' || n, 'company' || n,
 			'site-' || n || '.example', 'r-' || n || ' company ' || n, ',CA,', 2, 'open', 'reachable',
 			CASE WHEN n % 97 = 0 THEN 'needs-review' ELSE 'verified' END, ` + dueAt + `, CASE WHEN n % 97 = 0 THEN ',link-check,' ELSE ',stale,' END,
-			'[{"why":"stale","at":"2026-11-20T00:00:00Z"}]', ` + dueAt + ` - 14 * 86400000000 FROM generate_series(1, 100000) n`,
+			'[{"why":"stale","at":"2026-11-20T00:00:00Z"}]', ` + dueAt + ` - 14 * 86400000000, 0, 0 FROM generate_series(1, 100000) n`,
 		`INSERT INTO leases SELECT 'r-' || n * 50 + 1, 'ben', 1, 9000000000000000 FROM generate_series(1, 500) n`,
 		`INSERT INTO drafts SELECT 'r-' || n * 20 + 1, 'ann', '{}', 1 FROM generate_series(1, 500) n`,
 		`INSERT INTO skips SELECT 'r-' || n * 30 + 1, 'ann', 'down', 1, 9000000000000000 FROM generate_series(1, 500) n`,
-		`INSERT INTO listing_changes (listing_id, at, actor, what, fields, material)
-			SELECT 'r-' || n % 100000, 1790000000000000 + n, CASE WHEN n % 5000 = 0 THEN 'ann' ELSE 'importer' END, 'updated', 'summary', false
+		`INSERT INTO listing_changes (listing_id, at, actor, what, fields, material, reason, differences, sequence)
+			SELECT 'r-' || n % 100000, 1790000000000000 + n, CASE WHEN n % 5000 = 0 THEN 'ann' ELSE 'importer' END, 'updated', 'summary', false, '', '', n
 			FROM generate_series(1, 1000000) n`,
 		`VACUUM ANALYZE`,
 	} {

@@ -1,4 +1,4 @@
-// Package desk stores the work of curators on listings: leases, drafts and skips, and the quotes of earlier releases. Consumers never see any of it.
+// Package desk stores the work of curators on listings: leases, drafts and skips. Consumers never see any of it.
 package desk
 
 import (

@@ -284,7 +284,7 @@ func rankRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time
 
 // contains returns a LIKE pattern for lower-case text that contains part. The escape character is a backslash.
 func contains(part string) string {
-	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(part)) + "%"
+	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(api.Fold(strings.TrimSpace(part))) + "%"
 }
 
 // withStatus selects the rows with the status at now. The index does not know which verified records have turned stale.

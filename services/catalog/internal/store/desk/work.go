@@ -3,8 +3,6 @@ package desk
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"slices"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
@@ -17,16 +15,15 @@ func (s *Store) AddWork(ctx context.Context, id, operator string, sheet *api.Rev
 	var row struct {
 		Holder                                             *string
 		TakenAt, ExpiresAt, SavedAt, SkippedAt, SkipEndsAt int64
-		Content, Actor, Reason, Quotes                     *string
+		Content, Actor, Reason                             *string
 	}
 	err := tx.Raw(`SELECT l.holder, coalesce(l.taken_at, 0) AS taken_at, coalesce(l.expires_at, 0) AS expires_at,
 			d.content, coalesce(d.saved_at, 0) AS saved_at,
-			s.actor, s.reason, coalesce(s.skipped_at, 0) AS skipped_at, coalesce(s.ends_at, 0) AS skip_ends_at, q.document AS quotes
+			s.actor, s.reason, coalesce(s.skipped_at, 0) AS skipped_at, coalesce(s.ends_at, 0) AS skip_ends_at
 		FROM (SELECT ? AS id) one
 		LEFT JOIN leases l ON l.listing_id = one.id AND l.expires_at > ?
 		LEFT JOIN drafts d ON d.listing_id = one.id AND d.operator = ?
-		LEFT JOIN skips s ON s.listing_id = one.id AND s.ends_at > ?
-		LEFT JOIN quotes q ON q.listing_id = one.id`, id, now, operator, now).Scan(&row).Error
+		LEFT JOIN skips s ON s.listing_id = one.id AND s.ends_at > ?`, id, now, operator, now).Scan(&row).Error
 	if err != nil {
 		return database.Outage(err)
 	}
@@ -40,24 +37,6 @@ func (s *Store) AddWork(ctx context.Context, id, operator string, sheet *api.Rev
 	if row.Actor != nil {
 		sheet.Skip = &api.Skip{
 			Actor: *row.Actor, Reason: *row.Reason, SkippedAt: database.FromMicros(row.SkippedAt), Until: database.FromMicros(row.SkipEndsAt),
-		}
-	}
-	if row.Quotes != nil {
-		return addOlder(*row.Quotes, sheet)
-	}
-	return nil
-}
-
-// addOlder adds the quotes that an earlier release stored with the listing, JSON, for the facts without one.
-func addOlder(document string, sheet *api.ReviewSheet) error {
-	var older []struct{ Fact, SourceURL, Text string }
-	if err := json.Unmarshal([]byte(document), &older); err != nil {
-		return fmt.Errorf("decoding quotes of listing %s: %w", sheet.Record.ID, err)
-	}
-	quoted := slices.Clone(sheet.Evidence.Quotes)
-	for _, q := range older {
-		if !slices.ContainsFunc(quoted, func(have api.Quote) bool { return have.Fact == q.Fact }) {
-			sheet.Evidence.Quotes = append(sheet.Evidence.Quotes, api.Quote{Fact: q.Fact, SourceURL: q.SourceURL, Exact: q.Text})
 		}
 	}
 	return nil

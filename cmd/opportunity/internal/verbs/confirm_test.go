@@ -1,0 +1,73 @@
+package verbs_test
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/cmd/opportunity/internal/verbs"
+)
+
+// A person at a terminal is asked before an act that cannot be undone or that others notice.
+func TestActsAreConfirmedAtATerminal(t *testing.T) {
+	verbs.AtTerminal(t)
+	for line, asked := range map[string]string{
+		"keys revoke key_1":                       "This revokes key_1 for good",
+		"accounts suspend acc_1 --reason resells": `This suspends acc_1: its next request is rejected, and its person gets a mail with the reason "resells"`,
+		"listings withdraw a b --reason closed":   "This withdraws 2 listings: a, b.",
+	} {
+		args := strings.Fields(line)
+		c, sent := admin(t, http.StatusOK, `{"applied":true}`)
+		_, errs, err := verb(t, c.URL, "no\n", args...)
+		require.ErrorContains(t, err, "nothing was changed", line)
+		require.Contains(t, errs, asked)
+		_, _, err = verb(t, c.URL, "", args...)
+		require.ErrorContains(t, err, "no answer", line)
+		require.Empty(t, sent.String(), line)
+
+		_, errs, err = verb(t, c.URL, "", append(args, "--yes")...)
+		require.NoError(t, err, line)
+		require.Empty(t, errs)
+		require.NotEmpty(t, sent.String(), line)
+
+		c, sent = admin(t, http.StatusOK, `{"applied":true}`)
+		_, _, err = verb(t, c.URL, "yes\n", args...)
+		require.NoError(t, err, line)
+		require.NotEmpty(t, sent.String(), line)
+	}
+	for _, line := range []string{"accounts suspend acc_1 --yes", "listings withdraw a --yes", "accounts suspend acc_1 --yes --reason="} {
+		c, sent := admin(t, http.StatusOK, `{"applied":true}`)
+		_, _, err := verb(t, c.URL, "yes\n", strings.Fields(line)...)
+		require.ErrorContains(t, err, "missing --reason", line)
+		require.Empty(t, sent.String(), line)
+	}
+}
+
+// Scripts have no terminal, often /dev/null instead. They work as before.
+func TestScriptsAreNotAsked(t *testing.T) {
+	for line, warning := range map[string]string{
+		"keys revoke key_1": "", "accounts suspend acc_1": "missing --reason", "listings withdraw a": "missing --reason",
+		"accounts suspend acc_1 --reason x": "", "accounts suspend acc_1 --output json": "",
+	} {
+		null, err := os.Open(os.DevNull)
+		require.NoError(t, err)
+		defer null.Close()
+		t.Setenv("OPPORTUNITY_OPERATOR_TOKEN", token)
+		c, sent := admin(t, http.StatusOK, `{"applied":true}`)
+		root := &cobra.Command{SilenceErrors: true, SilenceUsage: true}
+		root.AddCommand(verbs.Commands()...)
+		var errs strings.Builder
+		root.SetOut(new(strings.Builder))
+		root.SetErr(&errs)
+		root.SetIn(null)
+		root.SetArgs(append(strings.Fields(line), "--admin-url", c.URL))
+		require.NoError(t, root.ExecuteContext(t.Context()), line)
+		require.NotEmpty(t, sent.String(), line)
+		require.Equal(t, warning != "", errs.String() != "", line)
+		require.Contains(t, errs.String(), warning)
+	}
+}

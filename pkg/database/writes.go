@@ -1,0 +1,77 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	sqlitedriver "github.com/glebarez/go-sqlite"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/prometheus/client_golang/prometheus"
+	"gorm.io/gorm"
+)
+
+// memory is the time for which a failed write counts as the state of the database. On Postgres with a full disk some writes succeed.
+const memory = time.Minute
+
+// writes is a gorm plugin that notes statements that failed because the database accepts no writes.
+type writes struct {
+	failures prometheus.Counter
+	latest   atomic.Pointer[failedWrite]
+}
+
+type failedWrite struct {
+	at   time.Time
+	text string
+}
+
+func newWrites(registry prometheus.Registerer) *writes {
+	w := &writes{failures: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "database_write_failures_total", Help: "Statements that failed because the database accepts no writes: disk full or failing, or read-only.",
+	})}
+	_ = registry.Register(w.failures) // migrate opens a second connection pool
+	return w
+}
+
+func (*writes) Name() string { return "opportunity:writes" }
+
+func (w *writes) Initialize(db *gorm.DB) error {
+	cb := db.Callback()
+	return register(w.Name(), func(*gorm.DB) {}, w.note, cb.Create(), cb.Query(), cb.Update(), cb.Delete(), cb.Row(), cb.Raw())
+}
+
+func (w *writes) note(tx *gorm.DB) {
+	if rejectsWrites(tx.Error) {
+		w.failures.Inc()
+		w.latest.Store(&failedWrite{time.Now(), tx.Error.Error()})
+	}
+}
+
+// rejectsWrites reports whether err means that the database accepts no writes.
+func rejectsWrites(err error) bool {
+	if pg := new(pgconn.PgError); errors.As(err, &pg) {
+		return pg.Code == readOnly || pg.Code == "53100" || pg.Code == "58030" // disk_full, io_error
+	}
+	if lite := new(sqlitedriver.Error); errors.As(err, &lite) {
+		switch lite.Code() & 0xff { // SQLITE_READONLY, IOERR, CORRUPT, FULL, NOTADB
+		case 8, 10, 11, 13, 26:
+			return true
+		}
+	}
+	return false
+}
+
+// Probe returns an error if the database is unreachable, or accepts no writes now or did not within the last minute. It writes a row
+// without changing it. A transaction that holds the row until ctx ends is no error.
+func (d *DB) Probe(ctx context.Context) error {
+	if err := d.Ping(ctx); err != nil {
+		return err
+	}
+	_ = d.WithContext(ctx).Exec("UPDATE change_sequence SET value = value WHERE id = 1") // a failure is noted
+	if failed := d.writes.latest.Load(); failed != nil && time.Since(failed.at) < memory {
+		return fmt.Errorf("database accepts no writes: %s", failed.text)
+	}
+	return nil
+}

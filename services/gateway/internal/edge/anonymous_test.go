@@ -1,0 +1,110 @@
+package edge
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/services/gateway/internal/agent"
+)
+
+// strangers sends requests until one is rejected with 429, each from the address that from returns, and returns how many were not.
+func strangers(t *testing.T, h http.Handler, method, path, body string, from func(i int) string) int {
+	t.Helper()
+	for i := range 2 * everyoneBurst {
+		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+		if body == "" {
+			r.Body, r.ContentLength = http.NoBody, 0
+		}
+		r.RemoteAddr = from(i)
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code == http.StatusTooManyRequests {
+			require.Equal(t, "1", w.Header().Get("Retry-After"))
+			return i
+		}
+	}
+	return 2 * everyoneBurst
+}
+
+func oneNetwork(i int) string   { return fmt.Sprintf("192.0.2.%d:1", i%250) }
+func manyNetworks(i int) string { return fmt.Sprintf("198.%d.%d.1:1", i/250, i%250) }
+
+func TestWorkWithoutAKeyIsLimitedByNetworkAndInTotal(t *testing.T) {
+	large := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_opportunities","arguments":{"q":"` + strings.Repeat("x", 60_000) + `"}}}`
+	for _, c := range []struct {
+		method, path, body string
+		units              int
+	}{
+		{http.MethodGet, "/docs/search?q=key", "", 1},
+		{http.MethodHead, "/docs/search?q=key", "", 1},
+		{http.MethodGet, "/records/opp_a", "", 1},
+		{http.MethodGet, "/records/opp_a/event", "", 1},
+		{http.MethodGet, "/.well-known/opportunity-history", "", 1},
+		{http.MethodGet, "/.well-known/opportunity-history/2026-11-20", "", 1},
+		{http.MethodGet, "/.well-known/opportunity-history/log/proof/evt_a", "", 1},
+		{http.MethodPost, "/mcp", large, 4},
+		{http.MethodPost, "/mcp", "rubbish", 1},
+	} {
+		for limit, from := range map[int]func(int) string{networkBurst: oneNetwork, everyoneBurst: manyNetworks} {
+			e := newEdge(t)
+			now := time.Now()
+			e.Now = func() time.Time { return now }
+			e.Catalog = replies(t, http.StatusNotFound, "{}", "Content-Type", jsonType)
+			e.History = e.Catalog
+			var err error
+			e.Agent, err = agent.New("https://api.opportunity.example", e.Telemetry.Log)
+			require.NoError(t, err)
+			h, err := e.Handler()
+			require.NoError(t, err)
+			require.Equal(t, limit/c.units, strangers(t, h, c.method, c.path, c.body, from), "%s %s", c.method, c.path)
+		}
+	}
+}
+
+func TestDocumentsFromMemoryAreNotLimited(t *testing.T) {
+	h, err := newEdge(t).Handler()
+	require.NoError(t, err)
+	for _, path := range []string{"/docs", "/openapi.yaml", "/docs/errors", "/nothing"} {
+		require.Equal(t, 2*everyoneBurst, strangers(t, h, http.MethodGet, path, "", oneNetwork), path)
+	}
+}
+
+func TestMessagesWithAKeyCountUnlessCharged(t *testing.T) {
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_opportunities"}}`
+	e := newEdge(t)
+	now := time.Now()
+	e.admits(t, func() api.Principal {
+		p := principal()
+		p.Limits.PerMinute, p.Limits.PerDay = 5, 5
+		return p
+	}, func() {})
+	e.Now = func() time.Time { return now }
+	e.Catalog = replies(t, http.StatusOK, `{"data":[],"meta":{"generatedAt":"2026-11-20T00:00:00Z"}}`, "Content-Type", jsonType)
+	var err error
+	e.Agent, err = agent.New("https://api.opportunity.example", e.Telemetry.Log)
+	require.NoError(t, err)
+	h, err := e.Handler()
+	require.NoError(t, err)
+	key := apikey.Generate(apikey.Live).Reveal()
+	served := 0
+	for range 2 * networkBurst {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", strings.NewReader(call))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+key)
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code == http.StatusTooManyRequests {
+			break
+		}
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		served++
+	}
+	require.Equal(t, 5+networkBurst, served, "5 charged calls, then the messages that the account's own limits reject")
+}

@@ -1,0 +1,140 @@
+package gateway_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/gateway"
+)
+
+// The documents follow authquota's tier table and the gateway's own capacity. Until it has the table, they are unavailable
+// and the gateway reports that it is not ready.
+func TestDocumentsFollowTheTierTable(t *testing.T) {
+	w := newEnvironment(t)
+	tiers := api.DefaultLimits()
+	tiers[1].Limits.PerDay = 4321
+	w.authquota.set(func() { w.authquota.down, w.authquota.shared.Tiers = true, tiers })
+	gw := w.start(func(cfg *gateway.Config) { cfg.ServiceCapacity = 7654 })
+	for _, path := range []string{"/docs/limits", "/openapi.yaml"} {
+		a := gw.do(t, request{path: path})
+		require.Equal(t, http.StatusServiceUnavailable, a.status)
+		require.Equal(t, "1", a.header.Get("Retry-After"))
+	}
+	require.Equal(t, http.StatusOK, gw.do(t, request{path: "/docs"}).status)
+
+	w.authquota.set(func() { w.authquota.down = false })
+	gw.documented(t)
+	page := gw.do(t, request{path: "/docs/limits"}).body
+	require.Contains(t, page, `">4,321</td>`)
+	require.Contains(t, page, "share 7,654 requests a day")
+
+	w.authquota.set(func() { w.authquota.down = true })
+	require.Equal(t, http.StatusOK, gw.do(t, request{path: "/docs/limits"}).status, "the last figures stay")
+}
+
+// documented waits until the gateway has fetched the tier table.
+func (r replica) documented(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		return r.operate(t, "GET", "/readyz", "", nil, nil).status == http.StatusOK
+	}, 30*time.Second, 5*time.Millisecond)
+}
+
+var otherPepper = bytes.Repeat([]byte{8}, 32)
+
+// state is the response of the pod's readiness probe.
+func (r replica) state(t *testing.T) string {
+	t.Helper()
+	a := replica{url: r.operations}.do(t, request{method: http.MethodGet, path: "/readyz"})
+	return a.body
+}
+
+// A gateway that would reject the keys that authquota issues does not become ready. Differences during a rotation of peppers do not matter.
+func TestOtherPeppersPreventReadiness(t *testing.T) {
+	const rejectsAll, rejectsOlder = "the gateway rejects every key that authquota issues", "keys that authquota issued under an older pepper"
+	for name, c := range map[string]struct {
+		ours, theirs [][]byte
+		ready        bool
+		text         string
+	}{
+		"the same":                     {[][]byte{pepper}, [][]byte{pepper}, true, ""},
+		"new one at the end here":      {[][]byte{pepper, otherPepper}, [][]byte{pepper}, true, ""},
+		"new one in front there":       {[][]byte{pepper, otherPepper}, [][]byte{otherPepper, pepper}, true, ""},
+		"older one removed there":      {[][]byte{otherPepper, pepper}, [][]byte{otherPepper}, true, ""},
+		"another one":                  {[][]byte{otherPepper}, [][]byte{pepper}, false, rejectsAll},
+		"only the older one":           {[][]byte{pepper}, [][]byte{otherPepper, pepper}, false, rejectsAll},
+		"older one missing":            {[][]byte{pepper}, [][]byte{pepper, otherPepper}, true, rejectsOlder},
+		"new one at the end, not here": {[][]byte{otherPepper}, [][]byte{otherPepper, pepper}, true, rejectsOlder},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newEnvironment(t)
+			w.authquota.set(func() { w.authquota.shared.Peppers = apikey.Fingerprints(c.theirs) })
+			gw := w.start(func(cfg *gateway.Config) {
+				cfg.Peppers = nil
+				for _, p := range c.ours {
+					cfg.Peppers = append(cfg.Peppers, hex.EncodeToString(p))
+				}
+			})
+			want := `{"status":"not ready","missing":["`
+			if c.ready {
+				want = `{"status":"ready"`
+			}
+			storetest.Eventually(t, "compared", func() bool {
+				state := gw.state(t)
+				return strings.HasPrefix(state, want) && strings.Contains(state, c.text) && !strings.Contains(state, "not compared") &&
+					strings.Contains(state, "OPPORTUNITY_KEY_PEPPERS") == (c.text != "")
+			})
+			operators := gw.operate(t, "GET", "/readyz", "", nil, nil)
+			if c.text == "" {
+				gw.documented(t)
+			} else {
+				require.Equal(t, http.StatusServiceUnavailable, operators.status)
+				require.Contains(t, operators.body, "OPPORTUNITY_KEY_PEPPERS of gateway and authquota differ")
+			}
+		})
+	}
+}
+
+// A gateway that served with its peppers goes on when authquota changes to others: it still knows the keys that exist.
+func TestServingGatewayReportsSettingsThatDifferLater(t *testing.T) {
+	w, gw, key := startWithKey(t)
+	gw.documented(t)
+	w.authquota.set(func() {
+		w.authquota.shared = api.SharedSettings{
+			Tiers: api.DefaultLimits(), Peppers: apikey.Fingerprints([][]byte{otherPepper}), OlderKeys: "sk-[a-z]+", TermsVersion: "2",
+		}
+	})
+	storetest.Eventually(t, "faults", func() bool { return strings.Contains(gw.state(t), `"faults"`) })
+	state := gw.state(t)
+	require.Contains(t, state, `{"status":"ready"`)
+	for _, setting := range []string{"OPPORTUNITY_KEY_PEPPERS", "OPPORTUNITY_OLDER_KEYS", "OPPORTUNITY_TERMS_VERSION"} {
+		require.Contains(t, state, setting)
+		w.awaitLog(t, setting)
+	}
+	require.Equal(t, http.StatusOK, gw.get(t, key).status)
+}
+
+// The figures on the pages are those that the gateway enforces: cached principals do not keep earlier ones.
+func TestChangedTierTableAppliesToCachedKeys(t *testing.T) {
+	w, gw, key := startWithKey(t)
+	gw.documented(t)
+	require.Equal(t, http.StatusOK, gw.get(t, key).status)
+	w.authquota.set(func() {
+		w.authquota.byDigest[key.Digests([][]byte{pepper})[0]].Limits.PerDay = 4321
+		w.authquota.shared.Tiers = api.DefaultLimits()
+		w.authquota.shared.Tiers[1].Limits.PerDay = 4321
+	})
+	storetest.Eventually(t, "described", func() bool {
+		return strings.Contains(gw.do(t, request{path: "/docs/limits"}).body, `">4,321</td>`)
+	})
+	require.Contains(t, gw.get(t, key).header.Get("RateLimit-Policy"), "4321")
+}
