@@ -23,7 +23,7 @@ import (
 
 // labels lists all metric labels. None identifies a person, an account or a key, and none has values that callers choose.
 var labels = []string{
-	"category", "command", "decision", "feed", "field", "method", "operation", "outcome", "reason", "result", "route", "service", "status",
+	"category", "command", "decision", "feed", "field", "loop", "method", "operation", "outcome", "reason", "result", "route", "service", "status",
 	"store", "template", "tier", "within", "version",
 }
 

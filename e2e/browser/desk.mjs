@@ -72,14 +72,15 @@ async function operate(actor, method, path, body) {
   return response.json()
 }
 
-// drawnReview records reviews by different curators until one is drawn for a second opinion, as one in twenty is. It returns the event, its
-// author and the language that only this review has.
+// drawnReview records reviews by different curators until one is drawn for a second opinion, as one in twenty is. The first is not verified,
+// so it is not drawn: the second opinion begins with its language. It returns the event, its author and the language that only this
+// review has.
 async function drawnReview(id) {
   for (let i = 0; i < 400; i++) {
     const author = `carol-${i}-`, language = `Language ${i}.`
     const { generatedAt, lastEventId, record } = await operate(author, 'GET', `reviews/records/${id}`)
     const { eventId } = await operate(author, 'POST', `reviews/records/${id}`, { review: {
-      checkedAt: generatedAt, lastEventId, outcome: 'verified', sourceUrls: [record.sources[0].url], note: `Found by ${author}.`, facts: { ...record.facts, remote: true, languages: [language] },
+      checkedAt: generatedAt, lastEventId, outcome: i ? 'verified' : 'needs-review', sourceUrls: [record.sources[0].url], note: `Found by ${author}.`, facts: { ...record.facts, remote: true, languages: [language] },
     } })
     const { requests } = await operate('ann', 'GET', 'reviews/second-opinions')
     if (requests.some(r => r.eventId === eventId)) return { eventId, author, language }

@@ -96,7 +96,7 @@ func TestASessionIsCountedAlone(t *testing.T) {
 // silently.
 func TestMailFormsAreNeverBlocked(t *testing.T) {
 	onSite(t, func(t *testing.T, f *feature) {
-		b := f.member("ada@example.org")
+		b, bob := f.member("ada@example.org"), f.member("bob@example.org")
 		links := func(email string) (n int) {
 			require.NoError(t, f.Raw("SELECT count(*) FROM links WHERE email = ?", email).Scan(&n).Error)
 			return n
@@ -124,6 +124,9 @@ func TestMailFormsAreNeverBlocked(t *testing.T) {
 		}
 		neighbour.Post("/account/forgot", "email", "somebody@example.org").Leads("/account/forgot/sent")
 		require.Zero(t, links("somebody@example.org"))
+		had := links(bob.Email)
+		neighbour.Post("/account/forgot", "email", bob.Email).Leads("/account/forgot/sent")
+		require.Equal(t, had+1, links(bob.Email), "resets of existing accounts have a share of their own")
 		neighbour.EnterPassword().Leads("/account/sign-in/code")
 	})
 }

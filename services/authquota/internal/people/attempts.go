@@ -39,6 +39,7 @@ var (
 	NetworkRule = AttemptRule{Free: 100, First: 30 * time.Second, Most: 15 * time.Minute, Forget: time.Hour}    // a network alone
 	AccountRule = AttemptRule{Free: 100, First: 30 * time.Second, Most: time.Minute, Forget: time.Hour}         // the second factor of an account
 	SessionRule = AttemptRule{Free: 9, First: 30 * time.Second, Most: time.Minute, Forget: 24 * time.Hour}      // confirmations by a signed-in person
+	ActRule     = AttemptRule{Free: 30, First: 15 * time.Minute, Most: time.Hour, Forget: time.Hour}            // acts of an account that issue, mail or write
 )
 
 // Wait returns the remaining delay at now after a number of failures with the last one at last, or 0.
@@ -129,6 +130,15 @@ func AttemptsToConnect(id string) AttemptSubject {
 // MailsTo counts mails requested for a purpose: to an address, or for an account.
 func MailsTo(purpose, to string) AttemptSubject {
 	return AttemptSubject{AddressRule, "mail " + purpose + " " + to, false}
+}
+
+// ActsOf counts acts of an account that issue, mail or write. None of them is a failure.
+func ActsOf(account string) AttemptSubject { return AttemptSubject{ActRule, "acts " + account, false} }
+
+// ResetsFrom counts requests from the client's network to reset passwords of existing accounts. Those for other addresses are in FormsFrom, so
+// that they cannot use up this share.
+func ResetsFrom(ip string) AttemptSubject {
+	return AttemptSubject{NetworkRule, "resets " + NetworkOf(ip), true}
 }
 
 // FormsFrom counts forms that send mails from the client's network. Submitting such a form is not a failure.

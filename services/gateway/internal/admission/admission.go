@@ -1,7 +1,7 @@
 // Package admission decides whether an account may make another call, and charges the call if so.
 //
-// A call counts against three limits: the account's minute, the account's UTC day and the UTC day of the whole service, of which the base
-// tier may have a share only. One Redis script checks all of them, and that the cached principal is current, before it charges anything. So a rejected call costs nothing
+// A call counts against three limits: the account's minute, the account's UTC day and the UTC day of the whole service. A share of the
+// latter limits the base tier. One Redis script checks all of them, and that the cached principal is current, before it charges anything. So a rejected call costs nothing
 // and replicas cannot overspend together. The clock is that of Redis. A call without a billable response is refunded for the day
 // and the service (Refund); its minute stays charged, which slows down clients that repeat failing calls.
 //

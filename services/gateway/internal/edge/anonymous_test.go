@@ -48,7 +48,6 @@ func TestWorkWithoutAKeyIsLimitedByNetworkAndInTotal(t *testing.T) {
 		{http.MethodGet, "/records/opp_a", "", 1},
 		{http.MethodGet, "/records/opp_a/event", "", 1},
 		{http.MethodGet, "/.well-known/opportunity-history", "", 1},
-		{http.MethodGet, "/.well-known/opportunity-history/2026-11-20", "", 1},
 		{http.MethodGet, "/.well-known/opportunity-history/log/proof/evt_a", "", 1},
 		{http.MethodPost, "/mcp", large, 4},
 		{http.MethodPost, "/mcp", "rubbish", 1},
