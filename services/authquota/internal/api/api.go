@@ -87,7 +87,7 @@ func (a API) Handler(ready http.Handler) http.Handler {
 func (a API) apply(ctx context.Context, accountID string) error {
 	if err := a.Apply(ctx, accountID); err != nil {
 		return problem.New(problem.ServiceUnavailable,
-			"The change is saved and takes effect automatically as soon as Redis is available again.").
+			"The change is saved and takes effect automatically as soon as Redis and the journal can be written again.").
 			Retry(time.Second).Because(err)
 	}
 	return nil
