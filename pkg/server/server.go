@@ -5,6 +5,7 @@ package server
 import (
 	"context"
 	"errors"
+	"io"
 	"fmt"
 	"log/slog"
 	"net"
@@ -139,12 +140,15 @@ func (g *Group) HTTP(name string, ln net.Listener, h http.Handler) {
 	})
 }
 
+const maxRest = 256 << 10 // bytes
+
 // closing adds "Connection: close" to responses while the server stops, so that clients send the next request over another connection.
 // A request sent over a kept connection just when the server closes it would be lost.
 //
 // It also adds it to the response to each request in which a Content-Length may contradict a Transfer-Encoding: a proxy in front may take
 // another end of the body, and the rest for the next request of another client (RFC 9112, section 6.1). net/http drops the Content-Length of
-// a chunked request and the Transfer-Encoding of an HTTP/1.0 request, so all of these are closed.
+// a chunked request and the Transfer-Encoding of an HTTP/1.0 request, so all of these are closed. A short rest of the body is read first, as
+// net/http does before it keeps a connection: a client that still sends could otherwise miss the response.
 func closing(h http.Handler, stopping <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -153,6 +157,7 @@ func closing(h http.Handler, stopping <-chan struct{}) http.Handler {
 		default:
 			if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
 				w.Header().Set("Connection", "close")
+				defer func() { _, _ = io.CopyN(io.Discard, r.Body, maxRest) }() // an error ends the connection as well
 			}
 		}
 		h.ServeHTTP(w, r)
