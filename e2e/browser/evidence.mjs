@@ -91,7 +91,9 @@ try {
   for (const s of first.sources) assert.equal(s.checkedAt, first.verification.lastCheckedAt, 'sources follow the review')
 
   step('the next day two of four pages have changed')
-  assert.match(await check('tomorrow'), /4 present, 1 moved, 1 missing, 0 unknown/)
+  let printed
+  await eventually('the history to know that the record is published', async () => (printed = await check('tomorrow')).includes(' present'))
+  assert.match(printed, /4 present, 1 moved, 1 missing, 0 unknown/)
   // The check of the application link may have arrived: it is the other kind of evidence.
   const reviews = ({ verification: { applicationLink, historyCount, ...rest } }) => rest
   assert.deepEqual(reviews(await record()), reviews(first), 'the machine verifies and refreshes nothing')
