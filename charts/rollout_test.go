@@ -101,7 +101,6 @@ func TestConfigurationChangesRollPods(t *testing.T) {
 		{"history.secretName", "other", []string{"history"}},
 		{"trustedCA.configMapName", "ca", allServices},
 		{"gateway.termsConfigMapName", "ours", []string{"gateway"}},
-		{"authquota.journal.claimName", "journal", []string{"authquota"}},
 		{"gateway.replicas", 5, nil},
 		{"history.checkLinks.schedule", "0 * * * *", nil},
 		{"networkPolicy.enabled", false, nil},

@@ -136,7 +136,7 @@ func TestNamesThatYAMLReadsAsOtherTypes(t *testing.T) {
 	for _, name := range []string{"true", "null", "1e3", "0x1f", "2026-11-20", "12.5", "a.b", "opportunity.1"} {
 		given := least()
 		for _, path := range []string{
-			"gateway.secretName", "catalog.migrateSecretName", "tls.secretName", "trustedCA.configMapName", "authquota.journal.claimName",
+			"gateway.secretName", "catalog.migrateSecretName", "tls.secretName", "trustedCA.configMapName",
 			"gateway.termsConfigMapName", "ingress.className", "ingress.tlsSecretName", "test.secretName", "priorityClassName",
 		} {
 			set(given, path, name)

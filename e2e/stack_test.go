@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/setback"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/storetest/redistest"
 )
@@ -285,13 +287,13 @@ func (s *stack) query(t testing.TB, service, query string) (text string) {
 	return text
 }
 
-// changesAreSeen waits until a gateway has seen the newest changes of catalog and history. A restore that loses only later ones is not noticed.
+// changesAreSeen waits until a gateway has seen the newest changes of catalog, history and authquota. A restore that loses only later ones is not noticed.
 func (s *stack) changesAreSeen(t testing.TB) {
 	t.Helper()
-	for store, newest := range map[string]string{"catalog": "SELECT value::text FROM change_sequence", "history": "SELECT max(sequence)::text FROM verification_events"} {
+	for store, newest := range map[string]string{"catalog": "SELECT value::text FROM change_sequence", "authquota": "SELECT value::text FROM change_sequence", "history": "SELECT max(sequence)::text FROM verification_events"} {
 		eventually(t, "a gateway has seen the newest change of "+store, func() bool {
-			sequence, _, _ := strings.Cut(s.redis.Client().Get(t.Context(), counter.Mark(store)).Val(), ".")
-			return sequence == s.query(t, store, newest)
+			seen, _ := setback.Parse(s.redis.Client().HGet(t.Context(), counter.Marks, store).Val())
+			return strconv.FormatInt(seen.Sequence, 10) == s.query(t, store, newest)
 		})
 	}
 }

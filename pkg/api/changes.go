@@ -36,3 +36,16 @@ type ChangeList struct {
 	Pagination CursorPagination `json:"pagination"`
 	Meta       Meta             `json:"meta"`
 }
+
+// Change identifies a change of a store. Its id is random, so only the store that made the change, and exact copies of it, have it.
+type Change struct {
+	Sequence int64
+	ID       string
+}
+
+// SetBackCondition is the name of the readiness condition that a service lacks while its database is set back, see package setback.
+const SetBackCondition = "set back"
+
+// MarkPath is the path of the newest mark of a service's database. Each parameter "seen" of the query is a mark that the caller remembers. The
+// response is the newest mark, or 503 while the database is set back.
+const MarkPath = "/internal/v1/mark"

@@ -59,6 +59,7 @@ type ListingState struct {
 // ListingFeed is a page of listing states after the requested sequence, in sequence order.
 type ListingFeed struct {
 	Listings  []ListingState `json:"listings"`
+	Mark      string         `json:"mark,omitempty"` // newest mark of the catalog's database
 	StartOver bool           `json:"startOver,omitempty"`
 }
 
@@ -70,6 +71,7 @@ type UnpublishedListings struct {
 // SummaryFeed is a page of summaries after the requested sequence, in sequence order.
 type SummaryFeed struct {
 	Summaries []EncodedSummary `json:"summaries"`
+	Mark      string           `json:"mark,omitempty"` // newest mark of history's database
 	StartOver bool             `json:"startOver,omitempty"`
 }
 

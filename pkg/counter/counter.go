@@ -12,8 +12,10 @@
 //	{oda}:restorer:2026-11-20  the process that restores them
 //	{oda}:minute:acc_...   list: admission times of one account in microseconds since 1970, newest first
 //	{oda}:clock            hash: correction of the Redis clock after a step, see clock.lua of the gateway
-//	{oda}:epochs           hash: account id -> epoch
-//	{oda}:mark:catalog     high-water mark of a service's database, see package highwater
+//	{oda}:epochs           hash: account id -> epoch, State(account id) -> SuspendedState or ClosedState of the account, if it is
+//	                       either, EpochsMark -> mark of authquota's database, see package setback: the hash has every
+//	                       account as of that change
+//	{oda}:marks            hash: service -> mark of its database that gateways have seen
 //	{oda}:merged           hash: id of a merged account -> id of the account that took over its keys; refunds of charges to the
 //	                       merged account go to the other
 //
@@ -42,8 +44,20 @@ const LatestField = "@"
 // Epochs is the key of the hash of epochs.
 const Epochs = Tag + ":epochs"
 
-// Mark returns the key of the high-water mark of a service's database.
-func Mark(service string) string { return Tag + ":mark:" + service }
+// EpochsMark is the field of the hash of epochs with the mark of authquota's database. It is never an account id.
+const EpochsMark = "@"
+
+// State returns the field of the hash of epochs with the state of an account. It is never an account id.
+func State(account string) string { return "!" + account }
+
+// States of accounts in the hash of epochs. An active account has none.
+const (
+	SuspendedState = "s"
+	ClosedState    = "c"
+)
+
+// Marks is the key of the hash of marks that gateways have seen.
+const Marks = Tag + ":marks"
 
 // Clock is the key of the hash with the correction of the Redis clock.
 const Clock = Tag + ":clock"
@@ -64,8 +78,7 @@ func Moved(account string) string { return "+" + account }
 // Expiry of the keys after their latest write.
 const (
 	DayTTL    = 72 * time.Hour
-	EpochsTTL = 48 * time.Hour
-	MarkTTL   = 90 * 24 * time.Hour // the owner may be stopped for a restore
+	EpochsTTL = 90 * 24 * time.Hour // of marks, too: their owner may be stopped for a restore
 )
 
 // Day returns the key of the counters of one UTC day, in the format of DayOf.

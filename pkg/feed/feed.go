@@ -2,8 +2,8 @@
 // its copy; the server holds the request open until there are changes. Pulling needs no outbox, survives an outage of either side, and
 // can be repeated safely.
 //
-// The requests of a client have its high-water mark, see package highwater: a store that was restored from a backup assigns the same sequences
-// again, to other changes. If an operator has accepted that the store lacks some that the client has copied, the client copies all again.
+// The requests of a client have the newest mark of its copy, see package setback: a store that was restored from a backup assigns the same
+// sequences again, to other changes. If an operator has given up the generation of the mark, the client copies all again.
 package feed
 
 import (
@@ -35,21 +35,41 @@ const (
 // Page is the response to a pull.
 type Page[T any] struct {
 	Changes   []T
-	StartOver bool // the client must request the first page
+	Mark      string // newest mark of the store that the changes up to the last one, or all if there are none, are not older than
+	StartOver bool   // the client must request the first page
 }
 
-// Query returns the query string of a pull: the sequence to continue after, and the time to wait.
-func Query(after int64, wait time.Duration) string {
-	return fmt.Sprintf("?after=%d&wait=%s", after, wait)
+// Cursor is the position of a copy.
+type Cursor struct {
+	Position  int64  // sequence of the last saved change
+	Mark      string // of the page with that change
+	Restarted bool   // the copy has started over: data with the sequence 0 is from before
 }
+
+// Query returns the query string of a pull.
+func (c Cursor) Query(wait time.Duration) string {
+	query := fmt.Sprintf("?after=%d&wait=%s", c.Position, wait)
+	if c.Mark != "" {
+		query += "&mark=" + c.Mark
+	}
+	return query
+}
+
+// Verify verifies that the store has what a mark names, and returns the newest mark. lost reports that an operator gave up its generation, or
+// that it is no mark.
+type Verify func(ctx context.Context, mark string) (newest string, lost bool, err error)
 
 // Serve handles one pull. It returns the changes after the requested sequence. If there are none it polls changes until there are, the
 // wait time is over, the caller disconnects, or draining is closed because the server stops. changes returns up to limit changes with a sequence
-// above after, ordered by sequence.
-func Serve[T any](r *http.Request, draining <-chan struct{}, changes func(ctx context.Context, after int64, limit int) ([]T, error)) (Page[T], error) {
-	after, wait, err := parse(r.URL.RawQuery)
+// above after, ordered by sequence; it fails while the store is set back, so that the client asks again after the decision of an operator.
+func Serve[T any](r *http.Request, draining <-chan struct{}, verify Verify, changes func(ctx context.Context, after int64, limit int) ([]T, error)) (Page[T], error) {
+	after, mark, wait, err := parse(r.URL.RawQuery)
 	if err != nil {
 		return Page[T]{}, err
+	}
+	newest, lost, err := verify(r.Context(), mark)
+	if err != nil || lost && after > 0 {
+		return Page[T]{StartOver: lost}, err
 	}
 	telemetry.SetWaiting(r.Context())
 	deadline, ticker := time.NewTimer(wait), time.NewTicker(poll)
@@ -57,8 +77,12 @@ func Serve[T any](r *http.Request, draining <-chan struct{}, changes func(ctx co
 	defer ticker.Stop()
 	for waiting := wait > 0; ; {
 		page, err := changes(r.Context(), after, PageSize)
+		if err == nil && (len(page) > 0 || !waiting) {
+			// Verified again: the store may have been replaced since, and the page must have what the next request presents.
+			newest, lost, err = verify(r.Context(), newest)
+		}
 		if err != nil || len(page) > 0 || !waiting {
-			return Page[T]{Changes: page}, err
+			return Page[T]{Changes: page, Mark: newest, StartOver: lost}, err
 		}
 		select {
 		case <-ticker.C:
@@ -72,22 +96,22 @@ func Serve[T any](r *http.Request, draining <-chan struct{}, changes func(ctx co
 	}
 }
 
-func parse(raw string) (after int64, wait time.Duration, err error) {
-	values, err := params.Read(raw, "after", "wait")
+func parse(raw string) (after int64, mark string, wait time.Duration, err error) {
+	values, err := params.Read(raw, "after", "mark", "wait")
 	if err != nil {
-		return 0, 0, err
+		return 0, "", 0, err
 	}
 	if s, ok := values["after"]; ok {
 		if after, err = strconv.ParseInt(s, 10, 64); err != nil || after < 0 {
-			return 0, 0, params.Invalid("after", "must be a sequence: an integer from 0")
+			return 0, "", 0, params.Invalid("after", "must be a sequence: an integer from 0")
 		}
 	}
 	if s, ok := values["wait"]; ok {
 		if wait, err = time.ParseDuration(s); err != nil || wait < 0 || wait > maxWait {
-			return 0, 0, params.Invalid("wait", "must be a duration from 0s to "+maxWait.String())
+			return 0, "", 0, params.Invalid("wait", "must be a duration from 0s to "+maxWait.String())
 		}
 	}
-	return after, wait, nil
+	return after, values["mark"], wait, nil
 }
 
 // Copy keeps a copy of another service's changes up to date.
@@ -95,10 +119,12 @@ type Copy[T any] struct {
 	Name     string                                                   // in logs, errors and metrics
 	Fetch    func(ctx context.Context, query string) (Page[T], error) // requests a page; query is that of Query
 	Sequence func(change T) int64                                     // the change's position in the feed
-	// Position returns the sequence of the last saved change, or 0 to start over.
-	Position func(ctx context.Context) (after int64, err error)
-	// Save saves a page. Replicas may save the same page concurrently.
-	Save func(ctx context.Context, changes []T) error
+	Cursor   func(ctx context.Context) (Cursor, error)
+	// Save saves a page and moves the cursor to position and mark, in one transaction. It saves nothing unless the cursor is from: replicas pull
+	// at the same time, and a page may be older than a start over.
+	Save func(ctx context.Context, from Cursor, changes []T, to Cursor) error
+	// StartOver moves the cursor to the beginning, and sets the sequences of all data to 0, unless the cursor is no longer from.
+	StartOver func(ctx context.Context, from Cursor) error
 	// Prune deletes the data from before the copy started over that was not replaced. It is called when the copy is complete.
 	Prune func(ctx context.Context) error
 }
@@ -145,23 +171,29 @@ func (c Copy[T]) CatchUp(ctx context.Context) error {
 func (c Copy[T]) pull(ctx context.Context, wait time.Duration) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait+responseTime)
 	defer cancel()
-	after, err := c.Position(ctx)
+	from, err := c.Cursor(ctx)
 	if err != nil {
 		return 0, err
 	}
-	page, err := c.Fetch(ctx, Query(after, wait))
+	if from == (Cursor{}) { // new or lost
+		return PageSize, c.StartOver(ctx, from)
+	}
+	page, err := c.Fetch(ctx, from.Query(wait))
 	if err != nil {
 		return 0, err
 	}
 	if page.StartOver {
-		return PageSize, nil
+		return PageSize, c.StartOver(ctx, from)
 	}
 	n := len(page.Changes)
+	to := Cursor{Position: from.Position, Mark: page.Mark, Restarted: from.Restarted}
 	if n > 0 {
-		if last := c.Sequence(page.Changes[n-1]); last <= after { // the same request would be repeated forever
-			return 0, fmt.Errorf("page of feed %s ends at sequence %d: want above %d", c.Name, last, after)
+		if to.Position = c.Sequence(page.Changes[n-1]); to.Position <= from.Position { // the same request would be repeated forever
+			return 0, fmt.Errorf("page of feed %s ends at sequence %d: want above %d", c.Name, to.Position, from.Position)
 		}
-		if err := c.Save(ctx, page.Changes); err != nil {
+	}
+	if to != from {
+		if err := c.Save(ctx, from, page.Changes, to); err != nil {
 			return 0, err
 		}
 	}

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -28,9 +31,14 @@ func request(t *testing.T, query string) *http.Request {
 	return httptest.NewRequest(http.MethodGet, "/feed"+query, nil).WithContext(t.Context())
 }
 
+// verify is a store that has every mark.
+func verify(context.Context, string) (newest string, lost bool, err error) {
+	return "newest", false, nil
+}
+
 func TestServeWaitsForTheFirstChange(t *testing.T) {
 	var reads atomic.Int64
-	got, err := feed.Serve(request(t, feed.Query(7, 25*time.Second)), nil, func(_ context.Context, after int64, limit int) ([]int64, error) {
+	got, err := feed.Serve(request(t, feed.Cursor{Position: 7, Mark: "m"}.Query(25*time.Second)), nil, verify, func(_ context.Context, after int64, limit int) ([]int64, error) {
 		require.Equal(t, int64(7), after)
 		require.Equal(t, feed.PageSize, limit)
 		if reads.Add(1) < 3 {
@@ -39,11 +47,11 @@ func TestServeWaitsForTheFirstChange(t *testing.T) {
 		return []int64{8}, nil
 	})
 	require.NoError(t, err)
-	require.Equal(t, feed.Page[int64]{Changes: []int64{8}}, got)
+	require.Equal(t, feed.Page[int64]{Changes: []int64{8}, Mark: "newest"}, got)
 }
 
 func TestServeReturnsAtOnceWithoutWait(t *testing.T) {
-	got, err := feed.Serve(request(t, ""), nil, func(_ context.Context, after int64, _ int) ([]int64, error) {
+	got, err := feed.Serve(request(t, ""), nil, verify, func(_ context.Context, after int64, _ int) ([]int64, error) {
 		require.Zero(t, after)
 		return nil, nil
 	})
@@ -58,7 +66,7 @@ func TestServeIsNotASlowRequest(t *testing.T) {
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		tel.InternalHandler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			_, err := feed.Serve(r, nil, func(context.Context, int64, int) ([]int64, error) { return nil, nil })
+			_, err := feed.Serve(r, nil, verify, func(context.Context, int64, int) ([]int64, error) { return nil, nil })
 			require.NoError(t, err)
 		})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/feed?wait=25s", nil))
 	})
@@ -67,7 +75,7 @@ func TestServeIsNotASlowRequest(t *testing.T) {
 
 func TestServeEndsWhenCallerDisconnects(t *testing.T) {
 	ctx, disconnect := context.WithCancel(t.Context())
-	_, err := feed.Serve(request(t, "?wait=25s").WithContext(ctx), nil, func(context.Context, int64, int) ([]int64, error) {
+	_, err := feed.Serve(request(t, "?wait=25s").WithContext(ctx), nil, verify, func(context.Context, int64, int) ([]int64, error) {
 		disconnect()
 		return nil, nil
 	})
@@ -76,19 +84,23 @@ func TestServeEndsWhenCallerDisconnects(t *testing.T) {
 
 func TestServeRejectsInvalidParameters(t *testing.T) {
 	for _, query := range []string{"?after=-1", "?after=x", "?wait=26s", "?wait=-1s", "?wait=5", "?since=1"} {
-		_, err := feed.Serve(request(t, query), nil, func(context.Context, int64, int) ([]int64, error) { panic("read called") })
+		_, err := feed.Serve(request(t, query), nil, verify, func(context.Context, int64, int) ([]int64, error) { panic("read called") })
 		require.Equal(t, http.StatusBadRequest, problem.Of(err).Code.Status(), query)
 	}
 }
 
 // copyOf returns a copy in memory of a feed whose pages are sequences. It does not save pages while save fails.
 func copyOf(fetch func(after int64, wait time.Duration) ([]int64, error), save func([]int64) error) feed.Copy[int64] {
-	var position int64
+	var cursor feed.Cursor
 	return feed.Copy[int64]{
 		Name:     "test",
 		Sequence: func(change int64) int64 { return change },
-		Position: func(context.Context) (int64, error) { return position, nil },
-		Prune:    func(context.Context) error { return nil },
+		Cursor:   func(context.Context) (feed.Cursor, error) { return cursor, nil },
+		StartOver: func(context.Context, feed.Cursor) error {
+			cursor = feed.Cursor{Restarted: true}
+			return nil
+		},
+		Prune: func(context.Context) error { return nil },
 		Fetch: func(_ context.Context, query string) (page feed.Page[int64], err error) {
 			values, err := url.ParseQuery(query[1:])
 			if err != nil {
@@ -102,11 +114,11 @@ func copyOf(fetch func(after int64, wait time.Duration) ([]int64, error), save f
 			page.Changes, err = fetch(after, wait)
 			return page, err
 		},
-		Save: func(_ context.Context, page []int64) error {
+		Save: func(_ context.Context, _ feed.Cursor, page []int64, to feed.Cursor) error {
 			if err := save(page); err != nil {
 				return err
 			}
-			position = page[len(page)-1]
+			cursor = to
 			return nil
 		},
 	}
@@ -210,26 +222,86 @@ func TestCatchUpRejectsPageThatDoesNotAdvance(t *testing.T) {
 	require.ErrorContains(t, c.CatchUp(t.Context()), "page of feed test ends at sequence 5: want above 5")
 }
 
-func TestCopyStartsOverAndPrunesWhenComplete(t *testing.T) {
-	var steps []string
-	position := int64(9)
-	c := copyOf(nil, saved)
-	c.Position = func(context.Context) (int64, error) { return position, nil }
-	c.Fetch = func(_ context.Context, query string) (feed.Page[int64], error) {
-		steps = append(steps, query)
-		switch {
-		case len(steps) == 1:
-			position = 0 // by the keeper of the marks
-			return feed.Page[int64]{StartOver: true}, nil
-		case position == 0:
-			return feed.Page[int64]{Changes: page(0, feed.PageSize)}, nil
-		case position == feed.PageSize:
-			return feed.Page[int64]{Changes: page(position, 1)}, nil
-		}
-		return feed.Page[int64]{}, nil
+// owner is the store of a feed, with the sequences of its changes, and copied is a copy of it.
+type owner struct {
+	changes    []int64
+	generation string
+	lost       []string // marks of generations that were given up
+	setBack    error
+}
+
+func (o *owner) verify(_ context.Context, mark string) (newest string, lost bool, err error) {
+	return fmt.Sprint(o.generation, len(o.changes)), mark == "" || slices.Contains(o.lost, mark[:1]), o.setBack
+}
+
+type copied struct {
+	data   map[int64]int64 // change -> sequence, 0 for data from before
+	cursor feed.Cursor
+}
+
+func (c *copied) of(t *testing.T, o *owner) feed.Copy[int64] {
+	return feed.Copy[int64]{
+		Name: "test", Sequence: func(change int64) int64 { return change },
+		Cursor: func(context.Context) (feed.Cursor, error) { return c.cursor, nil },
+		Fetch: func(_ context.Context, query string) (feed.Page[int64], error) {
+			return feed.Serve(request(t, query), nil, o.verify, func(_ context.Context, after int64, limit int) (page []int64, err error) {
+				for _, change := range o.changes {
+					if change > after && len(page) < limit {
+						page = append(page, change)
+					}
+				}
+				return page, nil
+			})
+		},
+		Save: func(_ context.Context, from feed.Cursor, page []int64, to feed.Cursor) error {
+			if c.cursor == from {
+				for _, change := range page {
+					c.data[change] = change
+				}
+				c.cursor = to
+			}
+			return nil
+		},
+		StartOver: func(context.Context, feed.Cursor) error {
+			for change := range c.data {
+				c.data[change] = 0
+			}
+			c.cursor = feed.Cursor{Restarted: true}
+			return nil
+		},
+		Prune: func(context.Context) error {
+			if c.cursor.Restarted {
+				maps.DeleteFunc(c.data, func(_, sequence int64) bool { return sequence == 0 })
+				c.cursor.Restarted = false
+			}
+			return nil
+		},
 	}
-	c.Save = func(_ context.Context, page []int64) error { position = page[len(page)-1]; return nil }
-	c.Prune = func(context.Context) error { steps = append(steps, "prune"); return nil }
-	require.NoError(t, c.CatchUp(t.Context()))
-	require.Equal(t, []string{"?after=9&wait=0s", "?after=0&wait=0s", "?after=1000&wait=0s", "prune", "?after=1001&wait=0s", "prune"}, steps)
+}
+
+// A copy ends equal to its store, whether its cursor is lost or an operator gave up changes that it has.
+func TestCopyEndsEqualToItsStore(t *testing.T) {
+	o, c := &owner{changes: page(0, 3*feed.PageSize), generation: "a"}, &copied{data: map[int64]int64{}}
+	follow := c.of(t, o)
+	equal := func() {
+		t.Helper()
+		require.NoError(t, follow.CatchUp(t.Context()))
+		require.ElementsMatch(t, o.changes, slices.Collect(maps.Keys(c.data)))
+		require.False(t, c.cursor.Restarted)
+	}
+	equal()
+	c.cursor = feed.Cursor{}
+	c.data[99_999] = 99_999
+	equal()
+	c.cursor.Mark = ""
+	equal()
+
+	o.changes = o.changes[:10]
+	o.setBack = errUnavailable
+	require.ErrorIs(t, follow.CatchUp(t.Context()), errUnavailable)
+	require.Len(t, c.data, 3*feed.PageSize, "it keeps what it has until the decision")
+	o.setBack, o.generation, o.lost = nil, "b", []string{"a"}
+	equal()
+	o.changes = append(o.changes, 12)
+	equal()
 }

@@ -29,7 +29,6 @@ var rules = map[string][]Rule{
 		{"/operator/v1/", []string{Gateway}},
 		{"/internal/v1/listings", []string{History}},
 		{api.MarkPath, []string{Gateway}},
-		{api.MarksPath + History, []string{History}},
 	},
 	History: {
 		{readyPath, []string{anyone}},
@@ -43,8 +42,6 @@ var rules = map[string][]Rule{
 		{"/internal/v1/reviews/done", []string{Catalog}},
 		{"/internal/v1/readings", []string{Catalog}},
 		{api.MarkPath, []string{Gateway}},
-		{api.MarksPath + Catalog, []string{Catalog}},
-		{api.MarksPath + Authquota, []string{Gateway}},
 	},
 	Authquota: {
 		{readyPath, []string{anyone}},
@@ -57,8 +54,7 @@ var rules = map[string][]Rule{
 		{"/internal/v1/usage-batches", []string{Gateway}},
 		{"/operator/v1/", []string{Gateway}},
 		{"/internal/v1/entitlements/", []string{Billing}},
-		{api.MarkPath, []string{Gateway}},
-		{api.MarksPath + Billing, []string{Billing}},
+		{api.MarkPath, []string{Gateway, Billing}},
 	},
 	Billing: {
 		{readyPath, []string{anyone}},

@@ -15,7 +15,6 @@ import (
 
 	"opportunity.internal/pkg/certificate"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/server"
@@ -173,11 +172,6 @@ func (r *Runtime) NewConnections(headerTimeout time.Duration) *peer.Transport {
 // Peer returns a client of the service name at base, a URL without a trailing slash.
 func (r *Runtime) Peer(name, base string, tokens peer.Tokens) *peer.Client {
 	return peer.New(base, tokens.For(name), r.Transport(r.Connections(), name))
-}
-
-// PeerWithMarks is like Peer for the owner of a store whose marks keeper keeps: each request presents them.
-func (r *Runtime) PeerWithMarks(name, base string, tokens peer.Tokens, keeper highwater.Keeper) *peer.Client {
-	return peer.New(base, tokens.For(name), highwater.Transport{Next: r.Transport(r.Connections(), name), Keeper: keeper})
 }
 
 // CheckPeer returns an error unless the service to at base is ready for this one: a peer.TokenError, peer.TLSError, *peer.NotReadyError or

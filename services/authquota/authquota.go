@@ -1,16 +1,15 @@
 // Package authquota implements the service that stores accounts, API keys and usage, and resolves keys for the gateways.
 //
 // A gateway looks up a key by its keyed hash and caches the resulting principal. The gateways count requests in Redis.
-// authquota copies the changed counters to its ledger twice a second. It increments the account's epoch in Redis whenever a change
-// affects what the account may do.
+// authquota copies the changed counters to its ledger twice a second. It raises the account's epoch with every change of the
+// account, and publishes it in Redis.
 //
 // Behavior during outages:
 //
 //   - Database: keys cannot be resolved and nothing can be changed (503). Gateways continue with their cached principals. If it accepts
 //     connections but does not respond, only the first request of a person or an operator waits for it, for at most 0.9 seconds.
-//   - Redis: keys cannot be resolved (503). A revocation, suspension, resumption or grant is saved; the response is 503, and it
-//     takes effect when Redis is back. The same holds for moving today's requests when a key is connected.
-//   - Journal: a change is saved; the response is 503, and the journal gets the change later.
+//   - Redis: keys cannot be resolved (503). A change of an account, sign-ins included, is saved; the response is 503, and it takes
+//     effect when Redis is back. The same holds for moving today's requests when a key is connected.
 //   - Redis data loss: epochs recover automatically, and counters are restored from the ledger.
 //   - Billing: nothing can be bought or cancelled. Plans of closed accounts are cancelled when billing is back. Paid periods
 //     stay in effect and end on time.
@@ -27,7 +26,6 @@ import (
 	"sync/atomic"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
@@ -52,7 +50,7 @@ var definition = service.Definition[Config]{
 // Recover.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
-		"recover": service.RecoverVerb("authquota", true, RecoverConfig, Recover),
+		"recover": service.RecoverVerb("authquota", RecoverConfig, Recover),
 	})
 }
 
@@ -81,7 +79,7 @@ func start(r *service.Runtime, cfg Config) error {
 	}
 	errorWriter := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	if cfg.BillingURL != "" {
-		p.seller = plan.NewBilling(r.PeerWithMarks(peer.Billing, cfg.BillingURL, cfg.Tokens, highwater.Row{Store: peer.Billing, DB: r.DB}))
+		p.seller = plan.NewBilling(r.Peer(peer.Billing, cfg.BillingURL, cfg.Tokens))
 		r.WatchPeer(peer.Billing, cfg.BillingURL, cfg.Tokens)
 	}
 	account, err := newPages(cfg, settings, p, errorWriter)
@@ -92,7 +90,7 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Ready.Add("schema", r.SchemaReady)
 	r.Ready.Report(p.mails.Fault)
 	r.Ready.Report(func() string { return *p.sealed.Load() })
-	api := p.database.operators(p.marks.guard.Handler(newAPI(cfg, settings, p, errorWriter, &r.Ready), errorWriter), errorWriter)
+	api := p.database.operators(p.guard.Handler(newAPI(cfg, settings, p, errorWriter, &r.Ready), errorWriter), errorWriter)
 	access := peer.NewAccess(peer.Authquota, cfg.Callers, errorWriter)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(split(account, api))))
 	p.addLoops(r)

@@ -199,9 +199,9 @@ func TestAccountIsClosedDuringRedisOutage(t *testing.T) {
 		s.Stop()
 		b.Post("/account/security/close", "email", b.Email).Leads("/account/sign-in")
 		b.Get("/account/sign-in").Shows(http.StatusOK, "takes effect shortly")
-		storetest.Eventually(t, "pending", func() bool { return strings.Contains(svc.Metrics(), "authquota_epoch_raises_pending 1") })
+		storetest.Eventually(t, "pending", func() bool { return svc.HasMetric("authquota_epoch_raises_pending 1") })
 		s.Start()
-		storetest.Eventually(t, "in effect", func() bool { return strings.Contains(svc.Metrics(), "authquota_epoch_raises_pending 0") })
+		storetest.Eventually(t, "in effect", func() bool { return svc.HasMetric("authquota_epoch_raises_pending 0") })
 		require.NotNil(t, svc.principal(key.Key).RevokedAt)
 	})
 }

@@ -3,9 +3,7 @@ package authquota
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
-	"path/filepath"
 	"regexp"
 	"time"
 
@@ -47,10 +45,7 @@ type Config struct {
 
 	TermsVersion string `env:"OPPORTUNITY_TERMS_VERSION" doc:"Version of your terms of use. Change it whenever your terms change: users must then accept the new version before their next key. Empty: the version of the terms in this release. Set the same value for gateway and authquota."`
 
-	JournalFile string `env:"OPPORTUNITY_JOURNAL_FILE" doc:"Absolute path of the journal: a line of JSON for each change of accounts, keys and sign-ins, written before the change is acknowledged. A restored database gets back with it what its backup lacks. Each process needs a file of its own. Empty: standard output."`
-
 	Now             func() time.Time `env:"-"` // nil: time.Now
-	JournalOutput   io.Writer        `env:"-"` // of the journal without JournalFile; nil: standard output
 	ResponseTimeout time.Duration    `env:"-"` // after which the database does not respond; 0: responseTimeout; tests on a busy machine need more
 }
 
@@ -74,9 +69,6 @@ func (c Config) Validate() error {
 	}
 	if c.TermsVersion != "" && !termsVersion.MatchString(c.TermsVersion) {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_TERMS_VERSION: %q must have 1 to 40 letters, digits, dots, hyphens or underscores", c.TermsVersion))
-	}
-	if c.JournalFile != "" && !filepath.IsAbs(c.JournalFile) {
-		errs = append(errs, fmt.Errorf("OPPORTUNITY_JOURNAL_FILE: %q must be an absolute path", c.JournalFile))
 	}
 	if _, err := account.ParseTiers(c.Tiers); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_TIERS: %w", err))

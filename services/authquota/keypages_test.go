@@ -140,7 +140,7 @@ func TestKeyPagesDuringRedisOutage(t *testing.T) {
 		b.Post("/account/keys/" + successor + "/revoke").Leads("/account/keys")
 		b.Get("/account/keys").Shows(http.StatusOK, "was revoked", "takes effect shortly")
 		s.Start()
-		storetest.Eventually(t, "delivered", func() bool { return strings.Contains(svc.Metrics(), "authquota_epoch_raises_pending 0") })
+		storetest.Eventually(t, "delivered", func() bool { return svc.HasMetric("authquota_epoch_raises_pending 0") })
 		require.NotNil(t, svc.principal(next).RevokedAt)
 		require.Equal(t, begin.Add(24*time.Hour), svc.principal(key).ExpiresAt)
 		require.Greater(t, svc.principal(key).Epoch, before.Epoch)

@@ -13,8 +13,10 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/service"
+	"opportunity.internal/pkg/setback"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/epochs"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/mail/courier"
 	"opportunity.internal/services/authquota/internal/plan"
@@ -50,15 +52,15 @@ type parts struct {
 	db       *dbtx.DB
 	stores   stores
 	database *responsiveness
-	epochs   effects
+	epochs   *epochs.Epochs
 	counters *usage.Counters
 	mails    *courier.Courier
 	seller   *plan.Billing          // nil if no plans are sold
 	sealed   atomic.Pointer[string] // the fault that checkSealed found, or ""
 
-	marks *marks
+	guard *setback.Guard
 
-	pendingRaises, pendingCancels prometheus.Gauge
+	pendingCancels prometheus.Gauge
 }
 
 func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client, newPrimary *atomic.Bool) (*parts, error) {
@@ -67,33 +69,21 @@ func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client, 
 	p.stores = newStores(p.db, s.tiers)
 	p.database = &responsiveness{ping: r.DB.Ping, timeout: cfg.ResponseTimeout}
 	p.counters = usage.NewCounters(client, p.stores.usage, newPrimary)
-	p.pendingRaises = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "authquota_epoch_raises_pending", Help: "Account changes that are saved but not in effect yet, because Redis is unavailable.",
-	})
 	p.pendingCancels = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "authquota_cancels_pending", Help: "Closed accounts whose subscriptions billing has not cancelled yet; they may still be charged.",
 	})
-	r.Registry.MustRegister(p.pendingRaises, p.pendingCancels, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	r.Registry.MustRegister(p.pendingCancels, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "authquota_ledger_lag_seconds", Help: "Age of the ledger's copy of the counters.",
 	}, func() float64 { return p.counters.Lag().Seconds() }))
-	m, err := newMarks(cfg, r, client, p.db)
-	if err != nil {
-		return nil, err
-	}
-	p.marks, p.epochs = m, effects{epochs{client, p.db}, m}
+	p.epochs = &epochs.Epochs{Redis: client, DB: p.db}
+	p.guard = r.Guard("changes", func(ctx context.Context, _ *setback.Guard) error { return p.epochs.Poll(ctx) })
+	p.epochs.Guard, p.db.Publisher = p.guard, p.epochs
+	r.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "authquota_epoch_raises_pending", Help: "Account changes that are saved but not in effect yet, because Redis is unavailable.",
+	}, p.epochs.Pending))
+	var err error
 	p.mails, err = courier.New(cfg.Mail, p.db, r.Log, r.Registry)
 	return p, err
-}
-
-// apply makes committed changes of an account take effect immediately.
-func (p *parts) apply(ctx context.Context, accountID string) error {
-	return errors.Join(p.raiseEpoch(ctx, accountID), p.counters.DeliverMoves(ctx, accountID))
-}
-
-// raiseEpoch makes committed changes of an account, except moves of its usage, take effect immediately.
-func (p *parts) raiseEpoch(ctx context.Context, accountID string) error {
-	_, err := p.epochs.Deliver(ctx, accountID)
-	return err
 }
 
 // available returns an error (503) if the database does not respond or is set back. Pages call it before any other query. During an outage of
@@ -102,8 +92,7 @@ func (p *parts) available(ctx context.Context) error {
 	if err := p.database.check(ctx); err != nil {
 		return err
 	}
-	_, _ = p.marks.guard.Check(ctx)
-	return p.marks.guard.Available()
+	return p.guard.Available()
 }
 
 // runTimeout bounds one run of a background loop.
@@ -114,7 +103,7 @@ const mailCheckInterval = 5 * time.Minute
 
 func (p *parts) addLoops(r *service.Runtime) {
 	loop := func(name string, interval time.Duration, do func(context.Context) error) {
-		r.Every(service.Loop{Name: name, Interval: interval, Timeout: runTimeout, Do: p.marks.guard.UnlessSetBack(do)})
+		r.Every(service.Loop{Name: name, Interval: interval, Timeout: runTimeout, Do: p.guard.UnlessSetBack(do)})
 	}
 	loop("cleanup", time.Hour, p.deleteExpired)
 	loop("usage moves", usage.MoveInterval, func(ctx context.Context) error { return p.counters.DeliverMoves(ctx, "") })
@@ -123,18 +112,17 @@ func (p *parts) addLoops(r *service.Runtime) {
 	loop("sealing", time.Hour, p.reseal)
 	r.Every(service.Loop{Name: "ledger", Interval: usage.CopyInterval, Timeout: runTimeout, Do: p.counters.Copy}) // also while set back
 	r.Every(service.Loop{Name: "database", Interval: recheckInterval, Timeout: runTimeout, Do: p.database.recheck})
-	loop("journal", time.Second, p.db.DeliverChanges)
 	loop("notices", time.Minute, p.stores.keys.Remind)
 	loop("usage notices", time.Minute, p.stores.notices.NotifyUsage)
 	loop("announcements", time.Second, p.stores.notices.PostAnnouncements)
 	loop("plans", time.Minute, p.stores.plan.EndPlans)
 	loop("closing", plan.CancelInterval, p.cancelClosed)
-	loop("epochs", epochInterval, p.deliverEpochs)
-	r.Every(service.Loop{Name: "mails", Interval: courier.Interval, Do: p.marks.guard.UnlessSetBack(p.mails.Deliver)}) // an SMTP server may take longer than runTimeout
+	loop("heartbeat", 10*time.Second, p.epochs.Alive)
+	r.Every(service.Loop{Name: "mails", Interval: courier.Interval, Do: p.guard.UnlessSetBack(p.mails.Deliver)}) // an SMTP server may take longer than runTimeout
 }
 
 func (p *parts) deleteExpired(ctx context.Context) error {
-	return errors.Join(p.db.DeleteOldLines(ctx), p.stores.usage.DeleteExpired(ctx), p.stores.people.DeleteExpired(ctx), p.stores.notices.DeleteExpired(ctx))
+	return errors.Join(p.stores.usage.DeleteExpired(ctx), p.stores.people.DeleteExpired(ctx), p.stores.notices.DeleteExpired(ctx))
 }
 
 func (p *parts) reseal(ctx context.Context) error {
@@ -144,14 +132,6 @@ func (p *parts) reseal(ctx context.Context) error {
 	}
 	p.sealed.Store(&fault)
 	return p.db.Reseal(ctx, sealedColumns()...)
-}
-
-func (p *parts) deliverEpochs(ctx context.Context) error {
-	n, err := p.epochs.Deliver(ctx, "")
-	if err == nil || n > 0 { // without the database the number is unknown
-		p.pendingRaises.Set(float64(n))
-	}
-	return err
 }
 
 func (p *parts) cancelClosed(ctx context.Context) error {

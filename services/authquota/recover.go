@@ -5,96 +5,45 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/service"
+	"opportunity.internal/pkg/setback"
 	"opportunity.internal/pkg/telemetry"
-	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/journal"
-	"opportunity.internal/services/authquota/internal/secretbox"
+	"opportunity.internal/services/authquota/internal/epochs"
 )
 
 // RecoverConfig loads the settings for Recover.
 func RecoverConfig(lookup func(string) (string, bool)) (Config, error) {
 	s, err := config.Load[struct {
-		Telemetry  telemetry.Config
-		Database   database.Config
-		Encryption []string `env:"OPPORTUNITY_ENCRYPTION_KEYS,required,notEmpty"`
+		Telemetry telemetry.Config
+		Database  database.Config
+		Redis     redisdb.Config
 	}](lookup)
-	return Config{Telemetry: s.Telemetry, Database: s.Database, Encryption: s.Encryption}, errors.Join(err, s.Database.Validate())
+	return Config{Telemetry: s.Telemetry, Database: s.Database, Redis: s.Redis}, errors.Join(err, s.Database.Validate(), s.Redis.Validate())
 }
 
-// Recover ends the state of a database that was set back: it accepts the loss, or repeats the changes of a journal that the database lacks. A
-// service that runs on the database then becomes ready.
+// Recover ends the state of a database that was set back. Accepting the loss revokes what belongs to the accounts that may have lost a change.
+// A service that runs on the database then becomes ready.
 func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.Writer) error {
 	cfg.Database.Access = database.Existing
-	accept := decision.Replay == ""
-	box, err := secretbox.Parse(cfg.Encryption)
-	if err != nil {
-		return fmt.Errorf("OPPORTUNITY_ENCRYPTION_KEYS: %w", err)
-	}
-	err = definition.Do(ctx, cfg, func(r *service.Runtime) error {
-		db := &dbtx.DB{DB: r.DB, Now: r.Now, Box: box}
-		if accept {
-			return db.PassLostChanges(ctx, decision.Operator)
+	return definition.Do(ctx, cfg, func(r *service.Runtime) error {
+		client, err := r.Redis(cfg.Redis)
+		if err != nil {
+			return err
 		}
-		return replay(ctx, db, decision.Replay, out)
-	})
-	if err == nil && accept {
-		err = definition.Accept(ctx, cfg, decision.Operator, out)
-	}
-	return err
-}
-
-func replay(ctx context.Context, db *dbtx.DB, file string, out io.Writer) error {
-	in, err := os.Open(file)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	missing, found, err := lacking(ctx, db, in)
-	if err != nil {
-		return err
-	}
-	if found == 0 {
-		return fmt.Errorf("%s has no line of a journal of authquota", file)
-	}
-	report, err := db.Replay(ctx, missing)
-	if err != nil {
-		return fmt.Errorf("nothing was replayed: %w", err)
-	}
-	fmt.Fprintf(out, "replayed: changes %d\n", report.Changes)
-	for _, g := range report.Missing {
-		fmt.Fprintf(out, "missing in the journal: changes %d to %d\n", g.First, g.Last)
-	}
-	return nil
-}
-
-// batch is the number of lines that are compared with the database at a time.
-const batch = 1000
-
-// lacking returns the lines of a journal that the database lacks, and the number of all lines.
-func lacking(ctx context.Context, db *dbtx.DB, in io.Reader) (missing []journal.Line, found int, err error) {
-	var lines []journal.Line
-	compare := func() error {
-		found += len(lines)
-		lacks, err := db.Lacks(ctx, lines)
-		missing, lines = append(missing, lacks...), lines[:0]
-		return err
-	}
-	err = journal.Read(in, func(l journal.Line) error {
-		if lines = append(lines, l); len(lines) < batch {
-			return nil
+		lost, err := epochs.ReadLost(ctx, client, setback.Store{DB: r.DB, Changes: "changes"})
+		if err != nil {
+			return fmt.Errorf("reading from Redis which changes were lost: %w", err)
 		}
-		return compare()
+		if decision.Current {
+			return r.Recover(ctx, decision, out, epochs.Current(r.Now(), decision.Operator), lost.Marks...)
+		}
+		if err = r.Recover(ctx, decision, out, lost.Accept(r.Now(), decision.Operator), lost.Marks...); err == nil {
+			_, err = fmt.Fprintf(out, "%d accounts may have lost changes: their keys are revoked, and their people sign in by resetting the password\n", lost.Accounts)
+		}
+		return err
 	})
-	if err == nil {
-		err = compare()
-	}
-	if err == nil {
-		missing, err = db.Lacks(ctx, missing) // in order, without duplicates of other parts
-	}
-	return missing, found, err
 }

@@ -18,7 +18,7 @@ func newPages(cfg Config, s settings, p *parts, errors problem.Writer) (*pages.P
 		PublicURL: cfg.PublicURL, Contact: cfg.Contact, TermsVersion: cmp.Or(cfg.TermsVersion, api.TermsVersion), Peppers: s.peppers,
 		AutoApprove: cfg.AutoApprove, ApproveTest: cfg.TestKeys, Tiers: s.tiers, Errors: errors, Now: cfg.Now,
 		People: db.people, Accounts: db.accounts, Keys: db.keys, Usage: db.usage, RequestLog: db.log, Notices: db.notices, Plans: db.plan, Billing: p.seller,
-		Available: p.available, Apply: p.apply, Epoch: p.epochs.Read, Charged: p.counters.Used, Recent: p.counters.Recent,
+		Available: p.available, Current: p.epochs.Current, InEffect: p.epochs.InEffect, MoveUsage: p.counters.DeliverMoves, Charged: p.counters.Used, Recent: p.counters.Recent,
 	})
 }
 
@@ -27,7 +27,7 @@ func newAPI(cfg Config, s settings, p *parts, errors problem.Writer, ready http.
 	db := p.stores
 	return internalapi.API{
 		Accounts: db.accounts, Keys: db.keys, Plans: db.plan, Usage: db.usage, RequestLog: db.log, Notices: db.notices,
-		Apply: p.raiseEpoch, Epoch: p.epochs.Read, RedisReachable: p.epochs.Reachable, Restore: p.counters.Restore,
+		InEffect: p.epochs.InEffect, RedisReachable: p.epochs.Reachable, Restore: p.counters.Restore,
 		Tiers: s.tiers, Peppers: s.peppers, OlderKeys: s.older, Errors: errors, Now: cfg.Now,
 		Shared: api.SharedSettings{
 			Tiers: s.tiers.List(), Peppers: apikey.Fingerprints(s.peppers), OlderKeys: cfg.OlderKeys, TermsVersion: cfg.TermsVersion,

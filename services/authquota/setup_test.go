@@ -164,7 +164,7 @@ func (s *stores) config() authquota.Config {
 		Database: database.Config{URL: s.database, MaxConnections: 4, AllowOwner: true}, Redis: redisdb.Config{URL: s.redis, Budget: 10 * time.Second},
 		Tokens: servicetest.Tokens(peer.Authquota), Callers: servicetest.Callers(peer.Authquota), PublicURL: servicetest.PublicURL,
 		Peppers: []string{hex.EncodeToString(pepper)}, OlderKeys: `jb-.{4,60}`, Encryption: []string{strings.Repeat("e7", 32)},
-		Telemetry: telemetry.Config{LogOutput: io.Discard}, JournalOutput: io.Discard, ResponseTimeout: 10 * time.Second,
+		Telemetry: telemetry.Config{LogOutput: io.Discard}, ResponseTimeout: 10 * time.Second,
 	}
 }
 

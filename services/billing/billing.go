@@ -9,8 +9,8 @@
 //   - Database: the same.
 //   - authquota: changes are stored, and pushed when it is back. Its pages, where plans are bought and cancelled, are unavailable, too.
 //
-// authquota keeps the high-water mark of billing's database. If the database was set back, billing stops until an operator accepts that; see
-// Recover.
+// Gateways remember the newest change of billing's database. If the database was set back, billing stops until an operator has decided; see
+// Recover. If authquota's was, billing pushes every entitlement again.
 package billing
 
 import (
@@ -40,7 +40,7 @@ var definition = service.Definition[Config]{
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
 		"reconcile": {Usage: "[--output text|json]", Load: RecoverConfig, Run: reconcileVerb},
-		"recover":   service.RecoverVerb("billing", false, RecoverConfig, Recover),
+		"recover":   service.RecoverVerb("billing", RecoverConfig, Recover),
 	})
 }
 
@@ -53,9 +53,7 @@ func Run(ctx context.Context, cfg Config) error { return definition.Run(ctx, cfg
 
 func start(r *service.Runtime, cfg Config) error {
 	c := newComponents(r, cfg)
-	if err := c.serve(cfg); err != nil {
-		return err
-	}
+	c.serve(cfg)
 	r.Ready.Add("schema", r.SchemaReady)
 	r.Ready.Add("processor", c.offerReady)
 	api := httpapi.API{
@@ -67,10 +65,10 @@ func start(r *service.Runtime, cfg Config) error {
 		if api.SandboxPages, err = c.sandbox.Pages(cfg.PublicURL, r.Log); err != nil {
 			return err
 		}
-		r.Every(service.Loop{Name: "sandbox", Interval: sandbox.Interval, Wake: c.sandbox.Wakeups(), Do: c.marks.guard.UnlessSetBack(c.runSandbox)})
+		r.Every(service.Loop{Name: "sandbox", Interval: sandbox.Interval, Wake: c.sandbox.Wakeups(), Do: c.guard.UnlessSetBack(c.runSandbox)})
 	}
 	access := peer.NewAccess(peer.Billing, cfg.Callers, api.Errors)
-	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(c.marks.guard.Handler(api.Handler(), api.Errors))))
+	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(c.guard.Handler(api.Handler(), api.Errors))))
 	r.WatchPeer(peer.Authquota, cfg.AuthquotaURL, cfg.Tokens)
 	r.Go("offer", c.checkOffer)
 	r.Go("entitlements", c.pusher.Run)

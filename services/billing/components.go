@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service"
+	"opportunity.internal/pkg/setback"
 	"opportunity.internal/services/billing/internal/httpapi"
 	"opportunity.internal/services/billing/internal/push"
 	"opportunity.internal/services/billing/internal/reconcile"
@@ -30,7 +32,7 @@ type components struct {
 	sales      sales.Sales
 	webhook    *httpapi.Webhook
 	pusher     *push.Pusher
-	marks      *marks
+	guard      *setback.Guard
 
 	offerChecked atomic.Bool // whether the processor's price matches the plan table
 }
@@ -51,17 +53,16 @@ func newComponents(r *service.Runtime, cfg Config) *components {
 }
 
 // serve adds the components that only serving needs.
-func (c *components) serve(cfg Config) (err error) {
-	if c.marks, err = newMarks(c, cfg); err != nil {
-		return err
-	}
+func (c *components) serve(cfg Config) {
+	authquota := c.Peer(peer.Authquota, cfg.AuthquotaURL, cfg.Tokens)
+	c.guard = c.Guard("changes", nil)
 	c.pusher = push.New(push.Pusher{
-		Store: c.store, Put: c.marks.put, Held: c.marks.held, Now: c.Now, Log: c.Log, Count: c.metrics.push, SetPending: c.metrics.setPending,
+		Store: c.store, Put: authquota.Put, Held: func(context.Context) bool { return c.guard.Err() != nil }, Now: c.Now, Log: c.Log, Count: c.metrics.push, SetPending: c.metrics.setPending,
 	})
 	c.reconciler.OnChange = c.pusher.Wake
 	c.sales = sales.Sales{Store: c.store, Stripe: c.stripe, Reconciler: c.reconciler}
 	c.webhook = &httpapi.Webhook{Stripe: c.stripe, Reconciler: c.reconciler, Now: c.Now, Log: c.Log, Count: c.metrics.webhook}
-	return nil
+	c.pushAgain(authquota, c.guard)
 }
 
 // runSandbox renews and ends the subscriptions that are due, and delivers the events of the sandbox.

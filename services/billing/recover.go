@@ -7,17 +7,20 @@ import (
 	"io"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/service"
+	"opportunity.internal/pkg/setback"
 )
 
-// Recover accepts that the database was set back, after it has read every subscription from the processor. Until then nothing is sold and no
+// Recover ends the state of a database that was set back. It accepts a loss after it has read every subscription from the processor. Until then nothing is sold and no
 // entitlement is pushed. If the processor fails for one of them, nothing is accepted, and Recover can be repeated.
 func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.Writer) error {
 	cfg.Database.Access = database.Existing
-	err := definition.Do(ctx, cfg, func(r *service.Runtime) error {
-		if err := r.NotSetBack(ctx); !errors.Is(err, highwater.ErrSetBack) {
-			return err // or nil: Accept says that there is nothing to accept
+	return definition.Do(ctx, cfg, func(r *service.Runtime) error {
+		switch err := r.NotSetBack(ctx); {
+		case err != nil && !errors.Is(err, setback.ErrSetBack):
+			return err
+		case err == nil || decision.Current:
+			return r.Recover(ctx, decision, out, nil) // or says that there is nothing to decide
 		}
 		c := newComponents(r, cfg)
 		if err := c.store.PassLostChanges(ctx, decision.Operator); err != nil {
@@ -33,10 +36,9 @@ func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.
 		if err != nil {
 			return fmt.Errorf("nothing was accepted: %w", err)
 		}
-		return printReport(out, "text", report)
+		if err := printReport(out, "text", report); err != nil {
+			return err
+		}
+		return r.Recover(ctx, decision, out, nil)
 	})
-	if err != nil {
-		return err
-	}
-	return definition.Accept(ctx, cfg, decision.Operator, out)
 }

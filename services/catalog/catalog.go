@@ -8,11 +8,11 @@ import (
 	"context"
 	"time"
 
-	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
+	"opportunity.internal/pkg/setback"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/catalog/internal/compress"
 	"opportunity.internal/services/catalog/internal/httpapi"
@@ -33,10 +33,10 @@ var definition = service.Definition[Config]{
 }
 
 // Main runs one verb with settings from the environment. serve runs the service until ctx ends; migrate updates the schema; check
-// verifies the settings, the schema and that the history service is reachable; recover accepts that the database was set back.
+// verifies the settings, the schema and that the history service is reachable; recover decides what becomes of a database that was set back.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
-		"recover": service.RecoverVerb("catalog", false, RecoverConfig, Recover),
+		"recover": service.RecoverVerb("catalog", RecoverConfig, Recover),
 	})
 }
 
@@ -54,16 +54,9 @@ func start(r *service.Runtime, cfg Config) error {
 	listings := store.New(r.DB, r.Now)
 	work := desk.New(r.DB, r.Now)
 	live := snapshot.NewLive(listings, r.Now, r.Log)
-	marks := listings.HistoryMarks(r.Log)
-	history := r.PeerWithMarks(peer.History, cfg.HistoryURL, cfg.Tokens, marks)
+	history := r.Peer(peer.History, cfg.HistoryURL, cfg.Tokens)
 	copied := summaries(history, listings)
-	key, err := highwater.NewKey(peer.Catalog, cfg.Tokens.Secrets()...)
-	if err != nil {
-		return err
-	}
-	guard := r.Guard(highwater.Owner{
-		Store: peer.Catalog, Key: key, Has: listings.Has, Newest: listings.Newest, Keeps: []highwater.Row{marks},
-	}, highwater.Peer{Store: peer.Catalog, Client: r.Peer(peer.History, cfg.HistoryURL, cfg.Tokens)})
+	guard := r.Guard("changes", func(ctx context.Context, g *setback.Guard) error { return withhold(ctx, r, g, history, listings) })
 	r.Ready.Add("snapshot", live.Loaded) // includes the schema: loading needs it
 	r.Registry.MustRegister(append(gauges(live), freshnessCollector{live})...)
 
@@ -71,19 +64,13 @@ func start(r *service.Runtime, cfg Config) error {
 	engine := web.New(problems)
 	handlers := httpapi.API{
 		Catalog: live, Compressed: compress.NewCache(compress.MaxBytes), Listings: listings, Desk: work, History: history,
-		Feed: highwater.Changes(guard, listings.Listings), Now: r.Now, PublicURL: cfg.PublicURL,
+		Feed: setback.Changes(guard, listings.Listings), VerifyMark: guard.Present, CatchUp: copied.CatchUp, Now: r.Now, PublicURL: cfg.PublicURL,
 	}
 	handlers.Routes(engine, problems, &r.Ready)
 	access := peer.NewAccess(peer.Catalog, cfg.Callers, problems)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems))))
 
 	r.WatchPeer(peer.History, cfg.HistoryURL, cfg.Tokens)
-	r.Every(service.Loop{Name: "withdrawn since the backup", Interval: time.Second, Retry: time.Second, Do: func(ctx context.Context) error {
-		if guard.Err() == nil {
-			return nil
-		}
-		return service.UnlessReported(saveWithheld(ctx, history, listings))
-	}})
 	r.Go("summaries", func(ctx context.Context) error { return copied.Follow(ctx, r.Log, r.Registry) })
 	r.Every(service.Loop{Name: "freshness sample", Interval: sampleInterval, Do: work.SampleFreshness})
 	r.Every(service.Loop{Name: "snapshot", Interval: snapshot.PollInterval, Do: live.Poll})

@@ -141,13 +141,10 @@ func encode(t testing.TB, v any) string {
 
 // historyServer is a fake of the history service: its feed of summaries, and reviews.
 type historyServer struct {
-	marks servicetest.Marks // of the catalog
-
 	mu        sync.Mutex
 	summaries []api.Summary // in order of their sequence
 	changed   chan struct{}
 	down      bool
-	feedDown  bool
 
 	events   map[string][]api.RecordedEvent // by slug, newest first
 	readings api.ReadingMarks
@@ -181,9 +178,6 @@ func (h *historyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.serveReviews(w, r)
 		return
 	}
-	if h.marks.Serve(w, r) {
-		return
-	}
 	if r.URL.Path != "/internal/v1/summaries" || r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Catalog) {
 		w.WriteHeader(http.StatusTeapot)
 		return
@@ -191,7 +185,7 @@ func (h *historyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	after, _ := strconv.Atoi(r.URL.Query().Get("after"))
 	for {
 		h.mu.Lock()
-		if h.down || h.feedDown {
+		if h.down {
 			h.mu.Unlock()
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
@@ -200,7 +194,7 @@ func (h *historyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if after < len(h.summaries) {
 			feed.Summaries = apitest.Encoded(h.summaries[after:min(after+100, len(h.summaries))]...)
 		}
-		if len(feed.Summaries) > 0 {
+		if len(feed.Summaries) > 0 || r.URL.Query().Get("wait") == "0s" {
 			h.mu.Unlock()
 			_ = json.NewEncoder(w).Encode(feed)
 			return

@@ -192,8 +192,12 @@ func TestCurationNotesAreNotPublic(t *testing.T) {
 
 func TestListingFeedFollowsPublication(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
+		mark := ""
 		feed := func(query string) []api.ListingState {
-			return servicetest.Read[api.ListingFeed](s.Do(http.MethodGet, "/internal/v1/listings?"+query, nil)).Listings
+			page := servicetest.Read[api.ListingFeed](s.Do(http.MethodGet, "/internal/v1/listings?"+query+mark, nil))
+			require.False(t, page.StartOver)
+			mark = "&mark=" + page.Mark
+			return page.Listings
 		}
 		require.Empty(t, feed("after=0"))
 		s.curate("import", listingLine("a", "")+listingLine("b", `,"visibility":"published"`))

@@ -88,8 +88,7 @@ func start(r *service.Runtime, cfg Config) error {
 		return err
 	}
 	forwarding := r.NewConnections(api.GatewayTimeout) // for requests of clients; a service has that long to respond
-	marks := newMarks(r, cfg, counters, forwarding)
-	authquota := marks[peer.Authquota].owner
+	authquota := peer.New(cfg.AuthquotaURL, cfg.Tokens.For(peer.Authquota), r.Transport(forwarding, peer.Authquota))
 	keys = newKeys(cfg, authquota, r)
 	recorder := newRecorder(authquota, r.Telemetry)
 	settings := &shared{cfg: cfg, pages: pages, fetch: fetchSettings(authquota), outdated: keys.NewTerm, now: r.Now}
@@ -100,7 +99,7 @@ func start(r *service.Runtime, cfg Config) error {
 	}
 	public, err := newPublic(cfg, edge.Edge{
 		Keys: keys, Limiter: limiter, Usage: recorder, Pages: pages, Agent: agents, Errors: errorWriter, Telemetry: r.Telemetry, Now: r.Now,
-	}, forwarding, marks[peer.Authquota])
+	}, forwarding)
 	if err != nil {
 		return err
 	}
@@ -115,6 +114,7 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Ready.Add("redis", server.Once(func(ctx context.Context) error { return counters.Ping(ctx).Err() }))
 	r.Handle(adminPort, r.Handler(admin))
 	r.Handle(server.ServicePort, public)
+	rememberMarks(r, cfg, counters)
 	r.Go("usage batches", recorder.Run)
 	r.Go("keys", func(ctx context.Context) error { return keys.Run(ctx, r.Telemetry) })
 	r.Every(service.Loop{Name: "next day's counters", Interval: admission.OpenInterval, Do: limiter.OpenNextDay})
@@ -149,18 +149,18 @@ func (c Config) services() map[string]string {
 }
 
 // newPublic completes e with the settings and the proxies to the services, and returns the handler of the public listener.
-func newPublic(cfg Config, e edge.Edge, transport http.RoundTripper, authquota *marks) (http.Handler, error) {
+func newPublic(cfg Config, e edge.Edge, transport http.RoundTripper) (http.Handler, error) {
 	var errs []error
-	service := func(name, base string, transport http.RoundTripper) *proxy.Service {
+	service := func(name, base string) *proxy.Service {
 		s, err := proxy.New(name, base, cfg.Tokens.For(name), e.Telemetry.Transport(transport, name))
 		errs = append(errs, err)
 		return s
 	}
-	e.Catalog = service(peer.Catalog, cfg.CatalogURL, transport)
-	e.History = service(peer.History, cfg.HistoryURL, transport)
-	e.Account = service(peer.Authquota, cfg.AuthquotaURL, authquota.transport(transport))
+	e.Catalog = service(peer.Catalog, cfg.CatalogURL)
+	e.History = service(peer.History, cfg.HistoryURL)
+	e.Account = service(peer.Authquota, cfg.AuthquotaURL)
 	if cfg.BillingURL != "" {
-		e.Billing = service(peer.Billing, cfg.BillingURL, transport)
+		e.Billing = service(peer.Billing, cfg.BillingURL)
 	}
 	trusted, err1 := config.Prefixes(cfg.TrustedProxies)
 	older, err2 := apikey.ParseOlderForm(cfg.OlderKeys)

@@ -72,7 +72,6 @@ func TestPagesPassThrough(t *testing.T) {
 		"Accept": {"text/html"}, "Accept-Language": {"fr"}, "Content-Type": {"application/x-www-form-urlencoded"}, "Cookie": {"a=b", "c=d"},
 		"Origin": {publicURL}, "Sec-Fetch-Site": {"same-origin"}, "User-Agent": {"Mozilla/5.0"}, "If-None-Match": {`"1"`}, "Content-Length": {"18"},
 		"Authorization": {"Bearer " + servicetest.Token(peer.Gateway)}, "X-Opportunity-Client": {"198.51.100.1"}, "X-Request-Id": {a.header.Get("X-Request-Id")},
-		"X-Opportunity-Seen-Marks": {""},
 	}, pages[0].Header)
 }
 

@@ -90,7 +90,7 @@ func (c *commandCounter) pass(in io.Reader, out io.Writer) {
 			command.WriteString(size)
 			command.Write(text)
 		}
-		background := strings.HasPrefix(key, counter.Mark(""))                  // read at intervals
+		background := key == counter.Marks                                      // read at intervals
 		if !background && name != "hello" && name != "info" && name != "ping" { // the greeting of a new connection, and checks of readiness
 			c.n.Add(1)
 		}

@@ -2,16 +2,16 @@ package history
 
 import (
 	"context"
-	"slices"
+	"io"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/feed"
-	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/service"
-	"opportunity.internal/services/history/internal/checkpoint"
+	"opportunity.internal/pkg/setback"
 	"opportunity.internal/services/history/internal/store"
 )
 
@@ -23,44 +23,39 @@ func listings(catalog *peer.Client, copied store.Listings, registry prometheus.R
 	})
 	registry.MustRegister(cursor)
 	return feed.Copy[api.ListingState]{
-		Name:     "listings",
-		Sequence: func(l api.ListingState) int64 { return l.Sequence },
-		Position: copied.Cursor,
-		Prune:    copied.Prune,
+		Name:      "listings",
+		Sequence:  func(l api.ListingState) int64 { return l.Sequence },
+		Cursor:    copied.Cursor,
+		StartOver: copied.StartOver,
+		Prune:     copied.Prune,
 		Fetch: func(ctx context.Context, query string) (feed.Page[api.ListingState], error) {
 			var page api.ListingFeed
 			err := catalog.Get(ctx, "/internal/v1/listings"+query, &page)
-			return feed.Page[api.ListingState]{Changes: page.Listings, StartOver: page.StartOver}, err
+			return feed.Page[api.ListingState]{Changes: page.Listings, Mark: page.Mark, StartOver: page.StartOver}, err
 		},
-		Save: func(ctx context.Context, states []api.ListingState) error {
-			if err := copied.Save(ctx, states); err != nil {
+		Save: func(ctx context.Context, from feed.Cursor, states []api.ListingState, to feed.Cursor) error {
+			if err := copied.Save(ctx, from, states, to); err != nil {
 				return err
 			}
-			cursor.Set(float64(states[len(states)-1].Sequence))
+			cursor.Set(float64(to.Position))
 			return nil
 		},
 	}
 }
 
-// newGuard returns the guard of the history, and the Keeper of its marks, which is the catalog.
-func newGuard(r *service.Runtime, cfg Config, log checkpoint.Log, events *store.Store, keeps ...highwater.Row) (*highwater.Guard, highwater.Keeper, error) {
-	key, err := highwater.NewKey(peer.History, append(slices.Clone(cfg.Proof.SigningKeys), cfg.Tokens.Secrets()...)...)
-	if err != nil {
-		return nil, nil, err
+// cover returns the verification of a mark of the catalog, which records the events that the catalog has seen.
+func cover(guard *setback.Guard, events *store.Store) feed.Verify {
+	return func(ctx context.Context, mark string) (newest string, lost bool, err error) {
+		if newest, lost, err = guard.Present(ctx, mark); err != nil || lost {
+			return newest, lost, err
+		}
+		seen, _ := setback.Parse(mark)
+		return newest, lost, events.Cover(ctx, seen.Sequence)
 	}
-	catalog := highwater.Peer{Store: peer.History, Client: r.Peer(peer.Catalog, cfg.CatalogURL, cfg.Tokens)}
-	return r.Guard(highwater.Owner{
-		Store: peer.History, Key: key, Newest: events.Newest, Keeps: keeps,
-		Has: hasOf(log, events),
-	}, catalog), catalog, nil
 }
 
-// hasOf returns a function that reports whether the database has an event or a checkpoint.
-func hasOf(log checkpoint.Log, events *store.Store) func(context.Context, highwater.Loss) (bool, error) {
-	return func(ctx context.Context, l highwater.Loss) (bool, error) {
-		if l.Kind == highwater.LogCheckpoint {
-			return log.Has(ctx, l.Note)
-		}
-		return events.Has(ctx, l)
-	}
+// Recover ends the state of a database that was set back. The catalog then copies all statuses again, and the log has another origin.
+func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.Writer) error {
+	cfg.Database.Access = database.Existing
+	return definition.Do(ctx, cfg, func(r *service.Runtime) error { return r.Recover(ctx, decision, out, nil) })
 }

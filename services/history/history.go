@@ -7,11 +7,11 @@ import (
 	"os"
 	"time"
 
-	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
+	"opportunity.internal/pkg/setback"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/httpapi"
@@ -35,7 +35,6 @@ var definition = service.Definition[Config]{
 //   - migrate brings the schema up to date.
 //   - check checks the settings, the schema and the connection to the catalog.
 //   - check-links checks the due application links.
-//   - export writes all events.
 //   - prove writes an event with the proof that the log has it.
 //   - recover decides what becomes of a database that was set back; see Recover.
 //   - verify verifies all events against the log. It returns ErrMismatch if they do not match.
@@ -44,16 +43,13 @@ func Main(ctx context.Context, lookup func(string) (string, bool), args []string
 		"check-links": {Load: loadForLinks, Run: func(ctx context.Context, c Config, _ []string) error {
 			return checkLinks(ctx, c, os.Stdout)
 		}},
-		"export": {Load: ProofConfig, Run: func(ctx context.Context, c Config, _ []string) error {
-			return Export(ctx, c, os.Stdout)
-		}},
 		"prove": {Load: ProofConfig, Usage: "EVENT_ID", Run: func(ctx context.Context, c Config, args []string) error {
 			if len(args) != 1 {
 				return errors.New("usage: history prove EVENT_ID")
 			}
 			return Prove(ctx, c, args[0], os.Stdout)
 		}},
-		"recover": service.RecoverVerb("history", true, ProofConfig, Recover),
+		"recover": service.RecoverVerb("history", ProofConfig, Recover),
 		"verify": {Load: ProofConfig, Usage: "[--against FILE]... [--output text|json]",
 			Run: func(ctx context.Context, c Config, args []string) error {
 				return Verify(ctx, c, args, os.Stdout)
@@ -75,12 +71,8 @@ func start(r *service.Runtime, cfg Config) error {
 	}
 	log.Now, log.Log = r.Now, r.Log
 	listed := store.NewListings(r.DB)
-	marks := listed.CatalogMarks(r.Log)
-	copied := listings(r.PeerWithMarks(peer.Catalog, cfg.CatalogURL, cfg.Tokens, marks), listed, r.Registry)
-	guard, catalog, err := newGuard(r, cfg, log, events, marks, highwater.Row{Store: peer.Authquota, DB: r.DB})
-	if err != nil {
-		return err
-	}
+	copied := listings(r.Peer(peer.Catalog, cfg.CatalogURL, cfg.Tokens), listed, r.Registry)
+	guard := r.Guard("verification_events", nil)
 	r.Registry.MustRegister(appended(events), storedMetrics{events, store.NewLinkChecks(r.DB), log})
 	r.Ready.Add("schema", r.SchemaReady)
 
@@ -88,28 +80,25 @@ func start(r *service.Runtime, cfg Config) error {
 	engine := web.New(problems)
 	httpapi.API{
 		Store: events, Log: log, CatchUp: copied.CatchUp, PublicURL: cfg.PublicURL, Now: r.Now, RequireQuotes: cfg.RequireQuotes,
-		Summaries: highwater.Changes(guard, events.Summaries),
+		Summaries: setback.Changes(guard, events.Summaries), VerifyMark: cover(guard, events),
 	}.Routes(engine, problems, &r.Ready)
 	access := peer.NewAccess(peer.History, cfg.Callers, problems)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems))))
 
 	r.WatchPeer(peer.Catalog, cfg.CatalogURL, cfg.Tokens)
 	r.Go("listings feed", func(ctx context.Context) error { return copied.Follow(ctx, r.Log, r.Registry) })
-	return sign(r, log, guard, catalog)
+	return sign(r, log, guard)
 }
 
 // sign registers the loops that sign checkpoints and have witnesses cosign them.
-func sign(r *service.Runtime, log checkpoint.Log, guard *highwater.Guard, catalog highwater.Keeper) error {
+func sign(r *service.Runtime, log checkpoint.Log, guard *setback.Guard) error {
 	witnesses := witnessFailures(r.Registry)
 	if !log.Keys.Signs() {
 		r.Log.Warn("checkpoints disabled: OPPORTUNITY_HISTORY_SIGNING_KEY is not set")
 		return nil
 	}
-	log.Exchange = func(ctx context.Context) error { return guard.Exchange(ctx, catalog) }
-	log.Lost = func(ctx context.Context, c checkpoint.Checkpoint) error {
-		return guard.ReportLoss(ctx, highwater.CheckpointLoss(highwater.LogCheckpoint, c.N, c.Note))
-	}
-	r.Every(service.Loop{Name: "log checkpoint", Interval: logInterval, Do: guard.AfterReport(guard.UnlessSetBack(log.Sign))})
+	log.Lost = func(ctx context.Context) error { return guard.Claim(ctx, "witness") }
+	r.Every(service.Loop{Name: "log checkpoint", Interval: logInterval, Do: guard.UnlessSetBack(log.Sign)})
 	if len(log.Witnesses) > 0 {
 		r.Every(service.Loop{Name: "witnesses", Interval: logInterval, Retry: 10 * time.Second, Do: guard.UnlessSetBack(func(ctx context.Context) error {
 			err := log.Cosign(ctx)
@@ -122,5 +111,5 @@ func sign(r *service.Runtime, log checkpoint.Log, guard *highwater.Guard, catalo
 	return nil
 }
 
-// logInterval is the longest time between the append of an event and its checkpoint of the log, while the catalog is available.
+// logInterval is the longest time between the moment when the catalog has seen an event and its checkpoint of the log.
 const logInterval = 2 * time.Second

@@ -38,7 +38,6 @@ type catalog struct {
 	changed chan struct{} // closed by the next change
 	noPolls bool          // long polls return nothing, so only requests without a wait see changes
 	failing bool
-	marks   servicetest.Marks // of history
 }
 
 func newCatalog(t testing.TB) *catalog {
@@ -51,9 +50,6 @@ func newCatalog(t testing.TB) *catalog {
 
 func (c *catalog) serve(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/readyz" {
-		return
-	}
-	if c.marks.Serve(w, r) {
 		return
 	}
 	after, err := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
@@ -133,10 +129,33 @@ func config(url, catalogURL string) history.Config {
 
 func run(t testing.TB, cfg history.Config, c *catalog) *service {
 	t.Helper()
-	return &service{t: t, catalog: c, Service: servicetest.Start(t, peer.History, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+	s := &service{t: t, catalog: c, Service: servicetest.Start(t, peer.History, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
 		cfg.Server, cfg.Telemetry = server, telemetry
 		return history.Run(ctx, cfg)
 	})}
+	s.follow()
+	return s
+}
+
+// follow makes the catalog see every event, as its copy of the summaries does.
+func (s *service) follow() {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	s.t.Cleanup(func() { stop(); <-ended })
+	client, mark := peer.New(s.URL, servicetest.Token(peer.Catalog), http.DefaultTransport), ""
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			var page api.SummaryFeed
+			if client.Get(ctx, "/internal/v1/summaries?after=0"+mark, &page) == nil && page.Mark != "" {
+				mark = "&mark=" + page.Mark
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}()
 }
 
 var schema = servicetest.NewSchema(migrations.Files)

@@ -11,8 +11,8 @@ import (
 
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/service"
+	"opportunity.internal/pkg/setback"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history/internal/audit"
 	"opportunity.internal/services/history/internal/checkpoint"
@@ -26,7 +26,7 @@ type proofSettings struct {
 	Proof     checkpoint.Config
 }
 
-// ProofConfig loads the settings for Verify, Export and Recover.
+// ProofConfig loads the settings for Verify and Recover.
 func ProofConfig(lookup func(string) (string, bool)) (Config, error) {
 	s, err := config.Load[proofSettings](lookup)
 	err = errors.Join(err, s.Database.Validate(), s.Proof.Validate())
@@ -72,11 +72,7 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 				return errors.New("no key to verify signatures: set OPPORTUNITY_HISTORY_PUBLIC_KEYS to the public keys of the history")
 			}
 		}
-		log, err := cfg.Proof.Log(s, "")
-		if err != nil {
-			return err
-		}
-		lost, err := seenElsewhere(ctx, r.DB, hasOf(log, s))
+		lost, err := seenElsewhere(ctx, r.DB)
 		if err != nil {
 			return err
 		}
@@ -99,31 +95,22 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 	return err
 }
 
-// seenElsewhere returns what the catalog or a witness has seen and the database lacks, unless an
-// operator accepted that.
-func seenElsewhere(ctx context.Context, db *database.DB, has func(context.Context, highwater.Loss) (bool, error)) (lost []audit.Finding, err error) {
-	all, err := highwater.Losses(db.WithContext(ctx))
-	if err != nil {
-		return nil, err
-	}
-	for _, l := range all {
-		if !l.Open() {
-			continue
-		}
-		missing := audit.Finding{Kind: audit.Missing, Sequence: l.Number}
-		switch has, err := has(ctx, l); {
-		case err != nil:
-			return nil, err
-		case has: // replayed since
-		case l.Kind == highwater.LogCheckpoint:
-			missing.Message = fmt.Sprintf("a witness has seen a checkpoint of the log over the first %d events that these events do not match", l.Number)
-			lost = append(lost, missing)
-		default:
-			missing.ID, missing.Message = l.ID, "the catalog has seen this event, which is missing"
-			lost = append(lost, missing)
+// seenElsewhere returns what others have seen and the database lacks, unless an operator accepted
+// that.
+func seenElsewhere(ctx context.Context, db *database.DB) (lost []audit.Finding, err error) {
+	claims, err := setback.Store{DB: db}.Claims(ctx)
+	for _, text := range claims {
+		if m, ok := setback.Parse(text); ok {
+			lost = append(lost, audit.Finding{
+				Kind: audit.Missing, Sequence: m.Sequence, ID: m.ID, Message: "the catalog or a gateway has seen this event, which is missing",
+			})
+		} else {
+			lost = append(lost, audit.Finding{
+				Kind: audit.Missing, Message: "a witness has seen a checkpoint of the log that these events do not match",
+			})
 		}
 	}
-	return lost, nil
+	return lost, err
 }
 
 // ErrNotProved is the error of Prove for an event that cannot be proved; its text says why.

@@ -30,7 +30,7 @@ spec:
     spec:
       {{- include "opportunity.pod" . | nindent 6 }}
         {{- with $values.extraVolumes }}{{ toYaml . | nindent 8 }}{{ end }}
-        {{- if has $service (list "gateway" "authquota") }}{{ include (printf "opportunity.%s.volumes" $service) $root | nindent 8 }}{{ end }}
+        {{- if eq $service "gateway" }}{{ include (printf "opportunity.%s.volumes" $service) $root | nindent 8 }}{{ end }}
         {{- if ne $root.Values.tls.mode "disabled" }}
         - name: tls
           secret:
@@ -56,7 +56,7 @@ spec:
           args: [serve]
           {{- include "opportunity.container" . | nindent 10 }}
             {{- with $values.extraVolumeMounts }}{{ toYaml . | nindent 12 }}{{ end }}
-            {{- if has $service (list "gateway" "authquota") }}{{ include (printf "opportunity.%s.volumeMounts" $service) $root | nindent 12 }}{{ end }}
+            {{- if eq $service "gateway" }}{{ include (printf "opportunity.%s.volumeMounts" $service) $root | nindent 12 }}{{ end }}
             {{- if ne $root.Values.tls.mode "disabled" }}
             - name: tls
               mountPath: /etc/opportunity/tls

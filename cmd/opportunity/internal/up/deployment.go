@@ -200,7 +200,6 @@ func (d *deployment) attach(loopback []net.Listener, public, admin net.Listener,
 func lookup(fixed map[string]string, databaseURL string, dir *datadir.Dir) func(name string) (string, bool) {
 	defaults := map[string]string{
 		"OPPORTUNITY_AUTO_APPROVE": "true", // the operator of a laptop is also the one who requests keys
-		"OPPORTUNITY_JOURNAL_FILE": dir.File("authquota-journal.jsonl"),
 		"OPPORTUNITY_SMTP_URL":     (&url.URL{Scheme: "file", Path: dir.File("mail")}).String(),
 		"OPPORTUNITY_MAIL_FROM":    "Opportunity Data API <no-reply@localhost>",
 

@@ -1,6 +1,7 @@
 package up
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -10,7 +11,7 @@ import (
 func TestOtherUsersCannotChangeCounters(t *testing.T) {
 	passwords := map[string]bool{}
 	for range 2 {
-		s, err := startRedis()
+		s, err := startRedis(filepath.Join(t.TempDir(), "redis.json"))
 		require.NoError(t, err)
 		defer s.Close()
 		options, err := redis.ParseURL(s.URL())

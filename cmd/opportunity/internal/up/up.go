@@ -21,7 +21,9 @@ import (
 	"opportunity.internal/cmd/opportunity/internal/desk"
 	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/redisdb/embedded"
 	"opportunity.internal/services/billing"
@@ -68,11 +70,13 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer logFile.Close()
-	redis, err := startRedis()
+	redis, err := startRedis(dir.File(verbs.RedisFile))
 	if err != nil {
 		return err
 	}
 	defer redis.Close() // closes last, because authquota reads the counters when it stops
+	save := func() error { return redis.Save(dir.File(verbs.RedisFile), counter.Epochs, counter.Marks) }
+	defer func() { _ = save() }()
 
 	d, err := newDeployment(ctx, dir, public, admin, redis.URL(), logs{logFile, o.Err})
 	if err != nil {
@@ -87,7 +91,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := d.migrate(ctx); err != nil {
 		return err
 	}
-	return d.stages().run(ctx, func(ctx context.Context) error {
+	return append(stages{{{"redis", saving(save)}, {"databases", func(ctx context.Context) error { return d.explain(ctx, o.Err) }}}}, d.stages()...).run(ctx, func(ctx context.Context) error {
 		keys, err := d.firstStart(ctx, dir, o.Seed, o.Err)
 		if err != nil {
 			return err
@@ -98,13 +102,40 @@ func Run(ctx context.Context, o Options) error {
 	})
 }
 
-// startRedis starts a Redis with a random password: without it, every user of the machine could change the counters.
-func startRedis() (*embedded.Server, error) {
+// startRedis starts a Redis with what it saved in file, and with a random password: without it, every user of the machine could change the
+// counters.
+func startRedis(file string) (*embedded.Server, error) {
 	s, err := embedded.Start("127.0.0.1:0")
-	if err == nil {
-		s.RequirePassword(rand.Text())
+	if err != nil {
+		return nil, err
 	}
-	return s, err
+	s.RequirePassword(rand.Text())
+	if err := s.Load(file); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// saveInterval is the time between calls of save. What changed since the last one is not noticed after a crash.
+const saveInterval = time.Second
+
+// saving returns a background job that saves what Redis remembers of the databases.
+func saving(save func() error) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		tick := time.NewTicker(saveInterval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+				if err := save(); err != nil {
+					return err
+				}
+			}
+		}
+	}
 }
 
 // listen opens a listener at address, the value of flag. Its errors tell the user how to choose another address.
@@ -126,7 +157,7 @@ func listen(ctx context.Context, address, flag string) (net.Listener, error) {
 
 // firstStart waits until every service is ready, then imports the sample and issues demo keys if an earlier start has not done so.
 func (d *deployment) firstStart(ctx context.Context, dir *datadir.Dir, kind string, errs io.Writer) (map[api.Tier]string, error) {
-	if err := d.ready(ctx, errs); err != nil {
+	if err := d.ready(ctx); err != nil {
 		return nil, err
 	}
 	client := operator.Client{URL: d.adminURL, Token: d.operatorToken, Actor: "opportunity up", HTTP: http.DefaultClient}
@@ -151,27 +182,20 @@ func (d *deployment) firstStart(ctx context.Context, dir *datadir.Dir, kind stri
 const readyTimeout = 30 * time.Second
 
 // ready waits until every service behind the gateway is ready. The gateway itself is ready from the start. It returns an error after
-// readyTimeout, unless a database was set back: then it writes to errs what to do, and waits for that.
-func (d *deployment) ready(ctx context.Context, errs io.Writer) error {
+// readyTimeout, unless a database was set back: then it waits for the decision.
+func (d *deployment) ready(ctx context.Context) error {
 	timeout := time.After(readyTimeout)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	explained := map[string]bool{}
-	for _, s := range []struct{ name, url string }{
-		{"authquota", d.authquotaURL}, {"catalog", d.catalogURL}, {"history", d.historyURL}, {"billing", d.billingURL},
-	} {
+	for _, s := range d.owners() {
 		for {
 			err := peer.CheckReady(ctx, s.url)
 			if err == nil {
 				break
 			}
 			if missing := new(peer.NotReadyError); errors.As(err, &missing) && slices.Contains(missing.Missing, api.SetBackCondition) {
-				if !explained[s.name] {
-					explained[s.name] = true
-					fmt.Fprintf(errs, setBackHelp[s.name], d.dir)
-					tick.Reset(time.Second)
-				}
-				timeout = nil
+				tick.Reset(time.Second)
+				timeout = nil // explain says what to do
 			}
 			select {
 			case <-ctx.Done():
@@ -185,34 +209,51 @@ func (d *deployment) ready(ctx context.Context, errs io.Writer) error {
 	return nil
 }
 
-// setBackHelp has, by service, what to do if its database was set back. The argument is the data directory.
-var setBackHelp = map[string]string{
-	"history": `history.db is older than what catalog.db has seen of it: it was restored from a backup or replaced. No event is served or recorded until
-you decide, in another terminal:
+// owner is a service with a database.
+type owner struct{ name, url string }
 
-  opportunity recover history --data-dir %[1]s --replay FILE   adds the missing events of an export
-  opportunity recover history --data-dir %[1]s --accept        gives them up
+func (d *deployment) owners() []owner {
+	return []owner{{"authquota", d.authquotaURL}, {"catalog", d.catalogURL}, {"history", d.historyURL}, {"billing", d.billingURL}}
+}
 
-`,
-	"authquota": `authquota.db is older than its journal: it was restored from a backup or replaced. No key works and no account changes until you decide, in
-another terminal:
+// explain writes to errs what to do whenever a database was set back. A service may be ready before another one shows it what it lacks.
+func (d *deployment) explain(ctx context.Context, errs io.Writer) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	explained := map[string]bool{}
+	for {
+		for _, s := range d.owners() {
+			missing := new(peer.NotReadyError)
+			stopped := errors.As(peer.CheckReady(ctx, s.url), &missing) && slices.Contains(missing.Missing, api.SetBackCondition)
+			if stopped && !explained[s.name] {
+				fmt.Fprintf(errs, setBackHelp, s.name, d.dir, acceptHelp[s.name])
+			}
+			explained[s.name] = stopped
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
 
-  opportunity recover authquota --data-dir %[1]s --replay %[1]s/authquota-journal.jsonl   repeats the missing changes
-  opportunity recover authquota --data-dir %[1]s --accept                                 gives them up: keys revoked since then work again
+// setBackHelp explains what to do if the database of a service was set back. The arguments are the service, the data directory and what
+// accepting the loss does.
+const setBackHelp = `%[1]s.db is older than what others remember of it: it was restored from a backup or replaced. %[1]s serves nothing until you put the
+newer file back, or decide in another terminal:
 
-`,
-	"billing": `billing.db is older than what authquota.db has seen of it: it was restored from a backup or replaced. Nothing can be bought or cancelled until
-you accept that, in another terminal:
+  opportunity recover %[1]s --data-dir %[2]s --accept    %[3]s
+  opportunity recover %[1]s --data-dir %[2]s --current   nothing is missing
 
-  opportunity recover billing --data-dir %[1]s --accept   reads all subscriptions from the payment processor
+`
 
-`,
-	"catalog": `catalog.db is older than what history.db has seen of it: it was restored from a backup or replaced. No listing is served or changed until
-you accept that, in another terminal:
-
-  opportunity recover catalog --data-dir %[1]s --accept
-
-`,
+// acceptHelp has what accepting the loss does, by service.
+var acceptHelp = map[string]string{
+	"history":   "gives up the missing events",
+	"authquota": "gives up what is missing: accounts that have changed since lose their keys and sign-ins",
+	"billing":   "reads all subscriptions from the payment processor",
+	"catalog":   "gives up the missing changes",
 }
 
 // printWelcome prints addresses, demo keys and a first request to try.

@@ -15,7 +15,7 @@ import (
 	"opportunity.internal/services/history"
 )
 
-// Files in the data directory that hold the key for checkpoints, and the key that encrypts values in authquota's database and journal.
+// Files in the data directory that hold the key for checkpoints, and the key that encrypts values in authquota's database.
 const (
 	SigningKeyFile    = "history-signing-key"
 	EncryptionKeyFile = "encryption-key"

@@ -203,6 +203,7 @@ type Row struct {
 	SuspendReason string
 	MergedInto    *string
 	CreatedAt     int64 `gorm:"autoCreateTime:false"`
+	Epoch         int64 `gorm:"<-:create"` // see dbtx.Tx.Touch
 }
 
 // TableName implements gorm's Tabler.
@@ -242,14 +243,15 @@ func fromAccount(a Account) *Row {
 // Create creates an account with a granted tier.
 func Create(tx *dbtx.Tx, granted api.Tier) (Account, error) {
 	a := Account{Standing: Standing{Granted: granted}, ID: NewID(), CreatedAt: tx.Now}
-	tx.Changed("accounts", "id", []string{a.ID})
-	return a, tx.Create(fromAccount(a)).Error
+	row := fromAccount(a)
+	row.Epoch = database.Micros(tx.Now) + dbtx.Step()
+	tx.Touched(dbtx.Epoch{Account: a.ID, Number: row.Epoch})
+	return a, tx.Create(row).Error
 }
 
 // Save stores the changed fields of an account, which must be locked.
 func Save(tx *dbtx.Tx, a Account) error {
-	tx.Changed("accounts", "id", []string{a.ID})
-	return tx.Save(fromAccount(a)).Error
+	return errors.Join(tx.Save(fromAccount(a)).Error, tx.Touch(a.ID))
 }
 
 // Lock reads an account and locks it until tx ends, so that no other transaction changes it or issues it a key. On
@@ -294,11 +296,10 @@ func closedAt(tx *dbtx.Tx, id string) (*time.Time, error) {
 
 // Merge gives the entitlements of one account to another, which also gets the granted tier. Both must be locked.
 func Merge(tx *dbtx.Tx, from, to string, granted api.Tier) error {
-	tx.Changed("accounts", "id", []string{to, from})
-	tx.Changed("entitlements", "holder_id", []string{to}, "holder_id")
 	return errors.Join(
 		tx.Model(&Row{}).Where("id = ?", from).Update("merged_into", to).Error,
 		tx.Model(&Row{}).Where("id = ?", to).Update("tier", granted).Error,
+		tx.Touch(from, to),
 		tx.Model(&EntitlementRow{}).Where("holder_id = ?", from).Update("holder_id", to).Error)
 }
 

@@ -58,7 +58,6 @@ func AcceptTerms(tx *dbtx.Tx, accountID string, terms Acceptance) error {
 	case !terms.Accepted:
 		return TermsNotAccepted()
 	}
-	tx.Changed("terms_acceptances", "account_id", []string{accountID})
 	row := termsRow{AccountID: accountID, Version: terms.Version, AcceptedAt: database.Micros(tx.Now)}
 	if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&row).Error; err != nil {
 		return err

@@ -85,7 +85,7 @@ func (s *Store) ChangeAccount(ctx context.Context, actor, id string, change acco
 		detail := change.Apply(&a, tx.Now)
 		changed = a
 		if detail == nil {
-			return nil
+			return tx.Touch(id) // the change before may not be in effect yet
 		}
 		if err := account.Save(tx, a); err != nil {
 			return err
@@ -94,7 +94,7 @@ func (s *Store) ChangeAccount(ctx context.Context, actor, id string, change acco
 		if change.Mail != "" {
 			notice = tx.Notify(id, change.Mail, change.Data)
 		}
-		return errors.Join(notice, tx.Record(actor, change.Action, id, detail), tx.QueueRaise(id), account.NotifyTier(tx, before, a))
+		return errors.Join(notice, tx.Record(actor, change.Action, id, detail), account.NotifyTier(tx, before, a))
 	})
 	return changed, err
 }

@@ -74,12 +74,13 @@ func TestChangeOfAnAccountIsRecordedOnce(t *testing.T) {
 		require.NoError(t, err)
 		grant, err := account.Grant(api.Developer)
 		require.NoError(t, err)
+		db.TakeTouched(t)
 		for _, change := range []account.Change{suspend, suspend, grant, grant} {
 			_, err := s.ChangeAccount(ctx, "bob", id, change)
 			require.NoError(t, err)
 		}
 		require.Equal(t, []string{"ada@example.org: Your account is suspended", "ada@example.org: Your plan is now developer"}, db.TakeSubjects(t))
-		require.Equal(t, []string{id, id}, db.Raises(t))
+		require.Equal(t, []string{id, id, id, id}, db.TakeTouched(t), "also for a repetition: the change before may not be in effect yet")
 		entries, more, err := s.Audit(ctx, accountview.AuditSearch{Actor: "bob", Action: "account.", Limit: 1})
 		require.NoError(t, err)
 		require.True(t, more)

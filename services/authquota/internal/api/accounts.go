@@ -119,5 +119,5 @@ func (a API) change(g *gin.Context, body any, act func() (account.Change, error)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	return web.Reply{JSON: a.shown(changed)}, a.apply(g.Request.Context(), changed.ID)
+	return web.Reply{JSON: a.shown(changed)}, nil
 }

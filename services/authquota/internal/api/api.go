@@ -15,6 +15,7 @@ import (
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountview"
+	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/notices"
 	"opportunity.internal/services/authquota/internal/plan"
@@ -31,9 +32,8 @@ type API struct {
 	RequestLog *requestlog.Store
 	Notices    *notices.Store
 
-	// Apply makes committed changes of an account take effect on every gateway. After an error they take effect later, automatically.
-	Apply          func(ctx context.Context, accountID string) error
-	Epoch          func(ctx context.Context, accountID string) (int64, error)
+	// InEffect calls read until the epoch that it returns is in effect on every gateway.
+	InEffect       func(ctx context.Context, read func(context.Context) (dbtx.Epoch, error)) error
 	RedisReachable func(context.Context) error
 	// Restore restores the counters of a day in Redis from the ledger if they are missing. It returns once the day has counters.
 	Restore func(ctx context.Context, day string) error
@@ -81,14 +81,4 @@ func (a API) Handler(ready http.Handler) http.Handler {
 		e.Handle(r.method, r.path, web.Handler(a.Errors, r.handle))
 	}
 	return e
-}
-
-// apply applies the committed changes of an account. After success they are in effect. After a 503 they are saved and need not be repeated.
-func (a API) apply(ctx context.Context, accountID string) error {
-	if err := a.Apply(ctx, accountID); err != nil {
-		return problem.New(problem.ServiceUnavailable,
-			"The change is saved and takes effect automatically as soon as Redis and the journal can be written again.").
-			Retry(time.Second).Because(err)
-	}
-	return nil
 }

@@ -44,35 +44,6 @@ func TestChangesTakeEffectAfterTheyWereCommitted(t *testing.T) {
 
 func query(digest string) string { return `{"digests":["` + digest + `"]}` }
 
-// The epoch must be older than the key in the response: a change in between makes gateways that cache it look it up again.
-func TestEpochIsReadBeforeTheKey(t *testing.T) {
-	s := authquotatest.NewSite(t)
-	key := s.Issue("")
-	before := s.Epoch
-	s.OnEpoch = func() {
-		s.OnEpoch = nil
-		s.Suspend(key.Account, "meanwhile")
-	}
-	p := s.Principal(key.Key)
-	require.True(t, p.Suspended)
-	require.Equal(t, before, p.Epoch)
-	require.Greater(t, s.Epoch, p.Epoch)
-}
-
-// The epoch must be that of the account that finally holds the key.
-func TestKeyThatMovesDuringTheLookupIsLookedUpAgain(t *testing.T) {
-	s := authquotatest.NewSite(t)
-	key, b := s.Issue(""), s.SignUp("ada@example.org")
-	asked := 0
-	s.OnEpoch = func() {
-		if asked++; asked == 1 {
-			b.Post("/account/keys/connect", "key", key.Key).Leads("/account/keys")
-		}
-	}
-	require.Equal(t, b.Account, s.Principal(key.Key).Account)
-	require.Equal(t, 2, asked)
-}
-
 func TestUnknownKeyIsUnavailableDuringRedisOutage(t *testing.T) {
 	s := authquotatest.NewSite(t)
 	body := query(strings.Repeat("0a", 32))

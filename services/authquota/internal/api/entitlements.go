@@ -25,9 +25,5 @@ func (a API) entitle(g *gin.Context) (web.Reply, error) {
 	if err := account.CheckID(g.Param("account")); err != nil {
 		return web.Reply{}, err
 	}
-	holder, err := a.Plans.Entitle(g.Request.Context(), g.Param("account"), entitlement)
-	if err != nil {
-		return web.Reply{}, err
-	}
-	return web.Reply{Status: http.StatusNoContent}, a.apply(g.Request.Context(), holder)
+	return web.Reply{Status: http.StatusNoContent}, a.Plans.Entitle(g.Request.Context(), g.Param("account"), entitlement)
 }

@@ -127,14 +127,11 @@ func (db DB) AuditLog(t testing.TB) (entries []string) {
 	return entries
 }
 
-// Raises returns the accounts with a pending epoch increment.
-func (db DB) Raises(t testing.TB) (accounts []string) {
+// TakeTouched removes all changes and returns their accounts, comma-separated, oldest first.
+func (db DB) TakeTouched(t testing.TB) (accounts []string) {
 	t.Helper()
-	raises, err := db.PendingRaises(t.Context(), "", 1000)
-	require.NoError(t, err)
-	for _, r := range raises {
-		accounts = append(accounts, r.Account)
-	}
+	require.NoError(t, db.Raw("SELECT accounts FROM changes ORDER BY sequence").Scan(&accounts).Error)
+	require.NoError(t, db.Exec("DELETE FROM changes").Error)
 	return accounts
 }
 

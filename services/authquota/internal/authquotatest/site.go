@@ -18,9 +18,11 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/setback"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountview"
 	internalapi "opportunity.internal/services/authquota/internal/api"
+	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/notices"
 	"opportunity.internal/services/authquota/internal/pages"
@@ -65,8 +67,7 @@ type Site struct {
 	Charged     map[string]int // live counters of today, by account
 	Epoch       int64          // raised by each change that takes effect
 	RedisOutage bool
-	OnEpoch     func() // called whenever an epoch was read; nil for nothing
-	Stopped     error  // returned by every page, as if the database was set back
+	Stopped     error // returned by every page, as if the database was set back
 
 	Pages  http.Handler
 	Routes http.Handler
@@ -100,19 +101,21 @@ func NewSiteOn(t testing.TB, db DB, set ...Settings) *Site {
 		People: people.NewStore(db.DB), Keys: keys.NewStore(db.DB), Usage: usage.NewStore(db.DB), RequestLog: requestlog.NewStore(db.DB),
 		Notices: notices.NewStore(db.DB, tiers), Plans: plan.NewStore(db.DB),
 	}
+	db.Publisher = s
 	s.Accounts = accountview.NewStore(db.DB, s.Keys)
 	writer := problem.Writer{BaseURL: settings.PublicURL, Log: NewLogger(&s.log)}
 	shown, err := pages.New(pages.Config{
 		PublicURL: settings.PublicURL, Contact: settings.Contact, TermsVersion: settings.Terms, Peppers: [][]byte{Pepper},
 		AutoApprove: settings.AutoApprove, ApproveTest: settings.ApproveTest, Tiers: tiers, Errors: writer, Now: db.Now,
 		People: s.People, Accounts: s.Accounts, Keys: s.Keys, Usage: s.Usage, RequestLog: s.RequestLog, Notices: s.Notices, Plans: s.Plans,
-		Billing: settings.Billing, Available: s.available, Apply: s.apply, Epoch: s.epoch, Charged: s.charged, Recent: s.recent,
+		Billing: settings.Billing, Available: s.available, InEffect: s.inEffect, Current: func(context.Context, dbtx.Epoch) error { return nil },
+		MoveUsage: func(context.Context, string) error { return s.redis() }, Charged: s.charged, Recent: s.recent,
 	})
 	require.NoError(t, err)
 	s.Pages = shown.Handler()
 	s.Routes = internalapi.API{
 		Accounts: s.Accounts, Keys: s.Keys, Plans: s.Plans, Usage: s.Usage, RequestLog: s.RequestLog, Notices: s.Notices,
-		Apply: s.apply, Epoch: s.epoch, RedisReachable: func(context.Context) error { return s.redis() },
+		InEffect: s.inEffect, RedisReachable: func(context.Context) error { return s.redis() },
 		Restore: func(context.Context, string) error { return s.redis() },
 		Tiers:   tiers, Peppers: [][]byte{Pepper}, Errors: writer, Now: db.Now,
 	}.Handler(http.NotFoundHandler())
@@ -128,24 +131,21 @@ func (s *Site) redis() error {
 	return nil
 }
 
-func (s *Site) apply(ctx context.Context, accountID string) error {
-	if err := s.redis(); err != nil {
-		return err
-	}
-	raises, err := s.PendingRaises(ctx, accountID, 100)
-	for _, r := range raises {
+// Published implements dbtx.Publisher.
+func (s *Site) Published() setback.Mark { return setback.Mark{} }
+
+// Publish implements dbtx.Publisher.
+func (s *Site) Publish(context.Context, setback.Mark, setback.Mark, []dbtx.Epoch) error {
+	err := s.redis()
+	if err == nil {
 		s.Epoch++
-		err = errors.Join(err, s.DeleteRaises(ctx, []int64{r.ID}))
 	}
 	return err
 }
 
-func (s *Site) epoch(context.Context, string) (int64, error) {
-	read := s.Epoch
-	if s.OnEpoch != nil {
-		s.OnEpoch()
-	}
-	return read, s.redis()
+func (s *Site) inEffect(ctx context.Context, read func(context.Context) (dbtx.Epoch, error)) error {
+	_, err := read(ctx)
+	return errors.Join(err, s.redis())
 }
 
 func (s *Site) charged(_ context.Context, accountID string, _ time.Time) (int, error) {

@@ -24,17 +24,17 @@ func TestChangeIsAllOrNothing(t *testing.T) {
 				a, err := account.Create(tx, api.BaseTier)
 				require.NoError(t, err)
 				return errors.Join(
-					tx.Record("ada", "account.create", a.ID, nil), tx.QueueRaise(a.ID),
+					tx.Record("ada", "account.create", a.ID, nil),
 					tx.Post(mail.Message{To: "ada@example.org", Template: "password-changed"}), outcome)
 			})
 		}
 		require.ErrorIs(t, change(failure), failure)
 		require.Empty(t, db.Audit(t))
-		require.Empty(t, db.Raises(t))
+		require.Empty(t, db.TakeTouched(t))
 		require.Empty(t, db.TakeMails(t))
 		require.NoError(t, change(nil))
 		require.Equal(t, []string{"account.create"}, db.Audit(t))
-		require.Len(t, db.Raises(t), 1)
+		require.Len(t, db.TakeTouched(t), 1)
 		require.Len(t, db.TakeMails(t), 1)
 	})
 }

@@ -100,7 +100,6 @@ func merge(tx *dbtx.Tx, to, from account.Account) (moved int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	tx.Changed("api_keys", "id", ids(rows), "account_id")
 	granted, before := account.HigherTier(to.Granted, from.Granted), to.TierAt(tx.Now)
 	detail := map[string]any{"from": from.ID, "keys": len(rows), "tier": granted, "tierBefore": to.Granted}
 	to.Granted, to.Paid = granted, append(to.Paid, from.Paid...)
@@ -108,6 +107,5 @@ func merge(tx *dbtx.Tx, to, from account.Account) (moved int, err error) {
 		usage.MoveUsage(tx, from.ID, to.ID),
 		account.Merge(tx, from.ID, to.ID, granted),
 		tx.Record(to.ID, "account.merge", to.ID, detail),
-		tx.QueueRaise(to.ID), // the move itself increments the epoch of the other account
 		account.NotifyTier(tx, before, to))
 }

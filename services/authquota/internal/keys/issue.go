@@ -3,7 +3,6 @@ package keys
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"opportunity.internal/pkg/database"
@@ -30,36 +29,15 @@ func (s *Store) Issue(ctx context.Context, actor string, order Order, life time.
 		if err := tx.Create(&row).Error; err != nil {
 			return err
 		}
-		tx.Changed("api_keys", "id", []string{row.ID})
 		key = keyOf(a, row)
-		return tx.Record(actor, "key.issue", key.ID, map[string]any{
+		return errors.Join(tx.Touch(a.ID), tx.Record(actor, "key.issue", key.ID, map[string]any{
 			"account": key.Account, "tier": key.TierAt(tx.Now), "useCase": key.UseCase, "expiresAt": key.ExpiresAt, "test": order.Test,
-		})
+		}))
 	})
-	if err != nil {
-		return key, s.revokeUnshown(ctx, actor, key.ID, err, nil)
+	if errors.Is(err, dbtx.ErrNotInEffect) { // it is a key that no gateway knows yet
+		err = nil
 	}
-	return key, nil
-}
-
-// revokeUnshown revokes a new key whose change is saved but not acknowledged, which no person has seen, and runs undo in the same transaction
-// unless it is nil. It returns failed.
-func (s *Store) revokeUnshown(ctx context.Context, actor, id string, failed error, undo func(tx *dbtx.Tx) error) error {
-	if !errors.Is(failed, dbtx.ErrNotJournaled) {
-		return failed
-	}
-	err := s.db.Change(context.WithoutCancel(ctx), func(tx *dbtx.Tx) error {
-		tx.Changed("api_keys", "id", []string{id}, "revoked_at")
-		err := tx.Model(&keyRow{}).Where("id = ?", id).Update("revoked_at", database.Micros(tx.Now)).Error
-		if err == nil && undo != nil {
-			err = undo(tx)
-		}
-		return errors.Join(err, tx.Record(actor, "key.revoke", id, map[string]any{"shown": false}))
-	})
-	if err != nil && !errors.Is(err, dbtx.ErrNotJournaled) {
-		return errors.Join(failed, fmt.Errorf("revoking the key %s, which nobody has: %w", id, err))
-	}
-	return failed
+	return key, err
 }
 
 // holder returns the account for a new key. It is locked until tx ends, so that the number of its keys does not change.

@@ -187,7 +187,7 @@ const clockTolerance = time.Minute
 //
 // A paid period that ended within clockTolerance is still the tier, and its end the next change. So each gateway ends it by its own
 // clock. There is one next change, so this holds only if no other follows.
-func (k Key) Principal(now time.Time, tiers account.TierTable, suspended bool, epoch int64) (api.Principal, error) {
+func (k Resolved) Principal(now time.Time, tiers account.TierTable) (api.Principal, error) {
 	if _, _, follows := k.ChangeAfter(now); !follows {
 		now = now.Add(-clockTolerance)
 	}
@@ -197,8 +197,8 @@ func (k Key) Principal(now time.Time, tiers account.TierTable, suspended bool, e
 		return api.Principal{}, fmt.Errorf("account %s has the unknown tier %q", k.Account, current)
 	}
 	p := api.Principal{
-		Key: k.ID, Account: k.Account, Tier: current, Limits: limits, Epoch: epoch,
-		ExpiresAt: k.ExpiresAt, RevokedAt: k.RevokedAt, Suspended: suspended,
+		Key: k.ID, Account: k.Account, Tier: current, Limits: limits, Epoch: k.Epoch.Number,
+		ExpiresAt: k.ExpiresAt, RevokedAt: k.RevokedAt, Suspended: k.Suspended,
 	}
 	if at, to, ok := k.ChangeAfter(now); ok {
 		p.Next = &api.PrincipalChange{At: at, Tier: to, Limits: tiers[to]}

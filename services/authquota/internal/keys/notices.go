@@ -105,7 +105,6 @@ func (s *Store) remind(ctx context.Context, id string) error {
 		if claim.Error != nil || claim.RowsAffected == 0 {
 			return claim.Error
 		}
-		tx.Changed("key_notices", "key_id", []string{id})
 		return notices.Notify(tx, notices.KeyExpiry, key.Account, "key-expires", map[string]string{
 			"name": key.Title(), "key": key.Shown(), "when": account.FormatTime(key.ExpiresAt), "days": strconv.Itoa(days),
 		})

@@ -188,8 +188,7 @@ func importKey(tx *dbtx.Tx, actor string, k Older, peppers [][]byte) error {
 	if err := tx.Create(&row).Error; err != nil {
 		return err
 	}
-	tx.Changed("api_keys", "id", []string{row.ID})
-	return tx.Record(actor, "key.import", row.ID, map[string]any{
+	return errors.Join(tx.Touch(a.ID), tx.Record(actor, "key.import", row.ID, map[string]any{
 		"account": a.ID, "tier": a.Granted, "useCase": k.UseCase, "expiresAt": k.ExpiresAt,
-	})
+	}))
 }

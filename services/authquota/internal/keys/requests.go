@@ -245,7 +245,6 @@ func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, 
 			ID: req.ID, AccountID: req.Account, Name: req.Name, UseCase: req.UseCase, Test: req.Test, State: string(req.State),
 			RequestedAt: database.Micros(tx.Now),
 		}
-		tx.Changed("key_requests", "id", []string{req.ID})
 		err = errors.Join(tx.Create(&row).Error,
 			tx.Record(a.ID, "key.request", req.ID, map[string]any{"account": a.ID, "name": wanted.Name, "useCase": wanted.UseCase, "test": wanted.Test}))
 		if err != nil || !atOnce && !wanted.Test && !offered.Live {
@@ -288,7 +287,6 @@ func (s *Store) Withdraw(ctx context.Context, id, request string) error {
 		if !row.toRequest().State.Open() {
 			return NotOpen(RequestState(row.State))
 		}
-		tx.Changed("key_requests", "id", []string{request}, "state")
 		return errors.Join(
 			tx.Model(&requestRow{}).Where("id = ?", request).Update("state", Withdrawn).Error,
 			tx.Record(id, "key.withdraw", request, map[string]any{"account": id}),
@@ -322,7 +320,6 @@ func saveDecision(tx *dbtx.Tx, r Request, notify bool) error {
 		detail["reason"] = r.Reason
 		action, template, data = "key.decline", "key-request-declined", map[string]string{"use_case": r.UseCase, "reason": r.Reason}
 	}
-	tx.Changed("key_requests", "id", []string{r.ID}, "state", "reason", "decided_at", "decided_by")
 	err := errors.Join(
 		tx.Model(&requestRow{}).Where("id = ?", r.ID).Updates(map[string]any{
 			"state": r.State, "reason": r.Reason, "decided_at": dbtx.Micros(r.DecidedAt), "decided_by": r.DecidedBy,
@@ -335,8 +332,7 @@ func saveDecision(tx *dbtx.Tx, r Request, notify bool) error {
 	return tx.Notify(r.Account, template, data)
 }
 
-// Collect creates the key of an approved request of the account, once, and records that the account accepts the terms of use. If the change is
-// saved but fails, the request can be collected again.
+// Collect creates the key of an approved request of the account, once, and records that the account accepts the terms of use.
 func (s *Store) Collect(ctx context.Context, id, request string, terms account.Acceptance, stored Record) (Key, error) {
 	var key Key
 	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
@@ -365,20 +361,16 @@ func (s *Store) Collect(ctx context.Context, id, request string, terms account.A
 		if err := tx.Create(&row).Error; err != nil {
 			return err
 		}
-		tx.Changed("api_keys", "id", []string{row.ID})
-		tx.Changed("key_requests", "id", []string{request}, "state", "key_id")
 		return errors.Join(
+			tx.Touch(a.ID),
 			tx.Model(&requestRow{}).Where("id = ?", request).Updates(map[string]any{"state": Collected, "key_id": key.ID}).Error,
 			tx.Record(id, "key.issue", key.ID, map[string]any{
 				"account": id, "tier": key.TierAt(tx.Now), "useCase": key.UseCase, "expiresAt": key.ExpiresAt, "request": request, "test": req.Test,
 			}),
 		)
 	})
-	if err != nil {
-		return key, s.revokeUnshown(ctx, id, key.ID, err, func(tx *dbtx.Tx) error {
-			tx.Changed("key_requests", "id", []string{request}, "state", "key_id")
-			return tx.Model(&requestRow{}).Where("id = ?", request).Updates(map[string]any{"state": Approved, "key_id": nil}).Error
-		})
+	if errors.Is(err, dbtx.ErrNotInEffect) { // it is a key that no gateway knows yet
+		err = nil
 	}
-	return key, nil
+	return key, err
 }

@@ -22,6 +22,9 @@ func (s *Store) Revoke(ctx context.Context, actor, id string, leaked bool) (Key,
 }
 
 func revoke(tx *dbtx.Tx, actor, id string, leaked bool) (Key, error) {
+	if err := tx.TouchOwner(id); err != nil { // also of a revoked key: the revocation may not be in effect yet
+		return Key{}, err
+	}
 	update := tx.Model(&keyRow{}).Where("id = ? AND revoked_at IS NULL", id).Update("revoked_at", database.Micros(tx.Now))
 	if update.Error != nil {
 		return Key{}, update.Error
@@ -34,13 +37,13 @@ func revoke(tx *dbtx.Tx, actor, id string, leaked bool) (Key, error) {
 	if update.RowsAffected == 0 {
 		return key, nil
 	}
-	tx.Changed("api_keys", "id", []string{id}, "revoked_at")
 	detail, template := map[string]any{"account": key.Account}, "key-revoked"
 	if leaked {
 		detail["leaked"], template = true, "key-leaked"
 	}
 	return key, errors.Join(
-		tx.Record(actor, "key.revoke", id, detail), tx.QueueRaise(key.Account),
+		tx.Touch(key.Account), // it may have been connected meanwhile
+		tx.Record(actor, "key.revoke", id, detail),
 		tx.Notify(key.Account, template, map[string]string{"name": key.Title(), "key": key.Shown()}),
 	)
 }
@@ -49,6 +52,9 @@ func revoke(tx *dbtx.Tx, actor, id string, leaked bool) (Key, error) {
 func (s *Store) RevokeOwn(ctx context.Context, id, key string) (Key, error) {
 	var revoked Key
 	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		if err := tx.Touch(id); err != nil {
+			return err
+		}
 		if _, err := lockOwnKey(tx, id, key); err != nil {
 			return err
 		}
@@ -61,6 +67,9 @@ func (s *Store) RevokeOwn(ctx context.Context, id, key string) (Key, error) {
 
 // EndAll revokes all keys of an account that is being closed and withdraws its open requests. It returns the number of keys.
 func EndAll(tx *dbtx.Tx, accountID string) (int, error) {
+	if err := tx.Touch(accountID); err != nil {
+		return 0, err
+	}
 	var rows []keyRow
 	err := tx.Model(&rows).Clauses(clause.Returning{Columns: []clause.Column{{Name: "id"}}}).
 		Where("account_id = ? AND revoked_at IS NULL AND expires_at > ?", accountID, database.Micros(tx.Now)).
@@ -68,21 +77,11 @@ func EndAll(tx *dbtx.Tx, accountID string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	tx.Changed("api_keys", "id", ids(rows), "revoked_at")
 	for _, k := range rows {
 		if err := tx.Record(accountID, "key.revoke", k.ID, map[string]any{"account": accountID}); err != nil {
 			return 0, err
 		}
 	}
-	tx.Changed("key_requests", "account_id", []string{accountID}, "state", "decided_at")
 	return len(rows), tx.Model(&requestRow{}).Where("account_id = ? AND state IN ?", accountID, openStates).
 		Updates(map[string]any{"state": Withdrawn, "decided_at": database.Micros(tx.Now)}).Error
-}
-
-func ids(rows []keyRow) []string {
-	all := make([]string, len(rows))
-	for i, k := range rows {
-		all[i] = k.ID
-	}
-	return all
 }

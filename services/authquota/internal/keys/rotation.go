@@ -3,7 +3,6 @@ package keys
 import (
 	"context"
 	"errors"
-	"time"
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
@@ -11,10 +10,9 @@ import (
 )
 
 // Rotate issues a successor with a full life of its own for an active key of the account. The key itself ends after Grace,
-// or earlier if it expires first. A key can be rotated once, and not while its own predecessor is in its grace period. If the
-// change is saved but fails, the key is as before.
+// or earlier if it expires first. A key can be rotated once, and not while its own predecessor is in its grace period. After
+// dbtx.ErrNotInEffect, both are valid.
 func (s *Store) Rotate(ctx context.Context, id, key string, stored Record) (successor, old Key, err error) {
-	var end time.Time // of the key before the rotation
 	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		a, err := lockHolder(tx, id)
 		if err != nil {
@@ -25,7 +23,6 @@ func (s *Store) Rotate(ctx context.Context, id, key string, stored Record) (succ
 			return err
 		}
 		old = keyOf(a, row)
-		end = old.ExpiresAt
 		if !old.Counts(tx.Now) {
 			return NotRotatable()
 		}
@@ -45,8 +42,6 @@ func (s *Store) Rotate(ctx context.Context, id, key string, stored Record) (succ
 		if err := tx.Create(&next).Error; err != nil {
 			return err
 		}
-		tx.Changed("api_keys", "id", []string{successor.ID})
-		tx.Changed("api_keys", "id", []string{key}, "expires_at", "replaced_at", "successor_id")
 		return errors.Join(
 			tx.Model(&keyRow{}).Where("id = ?", key).Updates(map[string]any{
 				"expires_at": database.Micros(old.ExpiresAt), "replaced_at": database.Micros(tx.Now), "successor_id": successor.ID,
@@ -54,18 +49,11 @@ func (s *Store) Rotate(ctx context.Context, id, key string, stored Record) (succ
 			tx.Record(id, "key.rotate", key, map[string]any{
 				"account": id, "successor": successor.ID, "endsAt": old.ExpiresAt, "successorEndsAt": successor.ExpiresAt,
 			}),
-			tx.QueueRaise(id),
+			tx.Touch(id),
 			tx.Notify(id, "key-rotated", map[string]string{
 				"name": old.Title(), "key": old.Shown(), "when": account.FormatTime(old.ExpiresAt), "until": account.FormatTime(successor.ExpiresAt),
 			}),
 		)
 	})
-	if err != nil {
-		err = s.revokeUnshown(ctx, id, successor.ID, err, func(tx *dbtx.Tx) error {
-			tx.Changed("api_keys", "id", []string{key}, "expires_at", "replaced_at", "successor_id")
-			restored := map[string]any{"expires_at": database.Micros(end), "replaced_at": nil, "successor_id": nil}
-			return errors.Join(tx.Model(&keyRow{}).Where("id = ?", key).Updates(restored).Error, tx.QueueRaise(id))
-		})
-	}
 	return successor, old, err
 }

@@ -19,6 +19,7 @@ func TestSuccessorHasAFullLifeOfItsOwn(t *testing.T) {
 		limited, _ := f.issue(keys.Order{Account: id}, 30*day)
 		full, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
 		lives := map[string]time.Duration{limited.ID: 30 * day, full.ID: keys.MaxLife}
+		f.db.TakeTouched(t)
 		for round := range 3 { // the life stays with every successor
 			f.db.Advance(29*day + 23*time.Hour) // one hour before the shorter ends
 			next := map[string]time.Duration{}
@@ -33,7 +34,7 @@ func TestSuccessorHasAFullLifeOfItsOwn(t *testing.T) {
 			}
 			lives = next
 		}
-		require.Equal(t, []string{id, id, id, id, id, id}, f.db.Raises(t))
+		require.Equal(t, []string{id, id, id, id, id, id}, f.db.TakeTouched(t))
 	})
 }
 

@@ -102,23 +102,55 @@ func keyOf(a account.Account, row keyRow) Key {
 	return ownedRow{Row: row, Tier: string(a.Granted), Paid: a.Paid}.toKey()
 }
 
-// Owner returns the account of the key with one of the digests. The account changes when the key is connected.
-func (s *Store) Owner(ctx context.Context, digests []string) (string, error) {
-	var owners []string
-	err := s.db.WithContext(ctx).Raw("SELECT account_id FROM api_keys WHERE digest IN ?", digests).Scan(&owners).Error
-	if err == nil && len(owners) == 0 {
-		return "", NotFound()
-	}
-	if err != nil {
-		return "", database.Outage(err)
-	}
-	return owners[0], nil
+// Resolved is a key with what else decides about requests with it.
+type Resolved struct {
+	Key
+
+	Suspended bool
+	Epoch     dbtx.Epoch // of the account
 }
 
-// Resolve returns the key with one of the digests, and whether its account is suspended.
-func (s *Store) Resolve(ctx context.Context, digests []string) (key Key, suspended bool, err error) {
-	row, err := findKey(s.db.WithContext(ctx), "WHERE k.digest IN ?", digests)
-	return row.toKey(), row.SuspendedAt != nil, database.Outage(err)
+// Resolve returns the key with one of the digests.
+func (s *Store) Resolve(ctx context.Context, digests []string) (Resolved, error) {
+	return s.resolve(ctx, "k.digest IN ?", digests)
+}
+
+// ResolveOwn returns a key of the account.
+func (s *Store) ResolveOwn(ctx context.Context, id, key string) (Resolved, error) {
+	return s.resolve(ctx, "k.id = ? AND k.account_id = ?", key, id)
+}
+
+// resolve reads the key that where selects, in one statement, because every lookup of a gateway does.
+func (s *Store) resolve(ctx context.Context, where string, args ...any) (found Resolved, err error) {
+	var rows []struct {
+		Owned ownedRow   `gorm:"embedded"`
+		Epoch dbtx.Epoch `gorm:"embedded"`
+
+		Paid      bool
+		PaidTier  string
+		PaidUntil *int64
+		Renews    bool
+		Trouble   string
+		Version   int64
+	}
+	err = s.db.WithContext(ctx).Raw(`SELECT k.*, a.tier, a.suspended_at, `+dbtx.EpochColumns+`, e.account_id IS NOT NULL AS paid,
+			coalesce(e.tier, '') AS paid_tier, e.paid_until, coalesce(e.renews, false) AS renews, coalesce(e.trouble, '') AS trouble, coalesce(e.version, 0) AS version
+		FROM api_keys k JOIN accounts a ON a.id = k.account_id LEFT JOIN entitlements e ON e.holder_id = a.id
+		WHERE `+where+" ORDER BY e.account_id", args...).Scan(&rows).Error
+	if err == nil && len(rows) == 0 {
+		err = NotFound()
+	}
+	if err != nil {
+		return found, database.Outage(err)
+	}
+	first := rows[0].Owned
+	for _, r := range rows {
+		if r.Paid {
+			paid := account.EntitlementRow{Tier: r.PaidTier, PaidUntil: r.PaidUntil, Renews: r.Renews, Trouble: r.Trouble, Version: r.Version}
+			first.Paid = append(first.Paid, paid.Entitlement())
+		}
+	}
+	return Resolved{first.toKey(), first.SuspendedAt != nil, rows[0].Epoch}, nil
 }
 
 func findKey(db *gorm.DB, where string, args ...any) (ownedRow, error) {
@@ -190,14 +222,8 @@ func (s *Store) OwnKeys(ctx context.Context, id string) ([]Key, error) {
 
 // OwnKey returns a key of the account.
 func (s *Store) OwnKey(ctx context.Context, id, key string) (Key, error) {
-	own, _, err := s.ResolveOwn(ctx, id, key)
-	return own, err
-}
-
-// ResolveOwn returns a key of the account, and whether the account is suspended.
-func (s *Store) ResolveOwn(ctx context.Context, id, key string) (own Key, suspended bool, err error) {
-	row, err := findKey(s.db.WithContext(ctx), "WHERE k.id = ? AND k.account_id = ?", key, id)
-	return row.toKey(), row.SuspendedAt != nil, database.Outage(err)
+	own, err := s.ResolveOwn(ctx, id, key)
+	return own.Key, err
 }
 
 // Rename sets the name, which must be valid, of a key of the account.

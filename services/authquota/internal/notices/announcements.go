@@ -133,7 +133,6 @@ func (s *Store) Announce(ctx context.Context, actor string, a Announcement) (p P
 		if p, err = progress(tx.DB, a, database.Micros(tx.Now)); err != nil || created.RowsAffected == 0 {
 			return err
 		}
-		tx.Changed("announcements", "id", []string{a.ID})
 		return tx.Record(actor, "announcement.create", a.ID, map[string]any{"kind": a.Kind, "subject": a.Subject, "recipients": p.Recipients})
 	})
 	return p, err
@@ -212,6 +211,5 @@ func postBatch(tx *dbtx.Tx, id string) error {
 	if len(to) < announcementBatch {
 		row.FinishedAt = dbtx.Micros(&tx.Now)
 	}
-	tx.Changed("announcements", "id", []string{id}, "last_account", "posted", "finished_at") // a replay must not make the mails be sent again
 	return tx.Save(&row).Error
 }

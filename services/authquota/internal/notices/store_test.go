@@ -112,7 +112,7 @@ func TestNoticesFollowTheTier(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		f.choose(notices.DayNearlyUsed)
 		until := f.db.Now().Add(24 * time.Hour)
-		_, err := plan.NewStore(f.db.DB).Entitle(t.Context(), f.id, api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Version: 1})
+		err := plan.NewStore(f.db.DB).Entitle(t.Context(), f.id, api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Version: 1})
 		require.NoError(t, err)
 		f.db.TakeMails(t)
 		f.use(100)
@@ -183,7 +183,7 @@ func TestPlanNoticesRespectTheChoice(t *testing.T) {
 		entitle := func(days int, trouble api.Trouble) []string {
 			until := authquotatest.Start.AddDate(0, 0, days)
 			version++
-			_, err := s.Entitle(t.Context(), f.id, api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Renews: true, Trouble: trouble, Version: version})
+			err := s.Entitle(t.Context(), f.id, api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Renews: true, Trouble: trouble, Version: version})
 			require.NoError(t, err)
 			return f.db.TakeSubjects(t)
 		}

@@ -30,9 +30,10 @@ func (p *Pages) closeAccount(v *Visit) (pages.View, error) {
 	if wrong := inputError(err); wrong != "" {
 		return again.Wrong("", wrong), nil
 	}
+	notice, err := applied("Your account is closed. Requests with its keys are rejected from now on.", err)
 	if err != nil {
 		return pages.View{}, err
 	}
 	v.Forget()
-	return pages.View{Redirect: signInPath, Notice: p.applied(v, "Your account is closed. Requests with its keys are rejected from now on.")}, nil
+	return pages.View{Redirect: signInPath, Notice: notice}, nil
 }

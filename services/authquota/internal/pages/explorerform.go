@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -14,6 +15,7 @@ import (
 	"opportunity.internal/pkg/apidoc"
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/keys"
 )
 
@@ -92,15 +94,15 @@ func (p *Pages) principal(v *Visit, id string) (api.Principal, error) {
 	if err := keys.CheckID(id); err != nil {
 		return api.Principal{}, err
 	}
-	epoch, err := p.Epoch(v.Request.Context(), v.Person.Account) // before the key, as Principal requires
+	var key keys.Resolved
+	err := p.InEffect(v.Request.Context(), func(ctx context.Context) (_ dbtx.Epoch, err error) {
+		key, err = p.Keys.ResolveOwn(ctx, v.Person.Account, id)
+		return key.Epoch, err
+	})
 	if err != nil {
 		return api.Principal{}, err
 	}
-	key, suspended, err := p.Keys.ResolveOwn(v.Request.Context(), v.Person.Account, id)
-	if err != nil {
-		return api.Principal{}, err
-	}
-	return key.Principal(v.Now, p.Tiers, suspended, epoch)
+	return key.Principal(v.Now, p.Tiers)
 }
 
 // fill returns the form of the operation in the URL with values, its problems, and the call that it describes.

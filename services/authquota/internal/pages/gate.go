@@ -26,6 +26,9 @@ func (p *Pages) enter(v *Visit, level access) (elsewhere string, err error) {
 	if problem.Of(err).Code == problem.NotFound { // keep the cookie, because the browser may have a newer one by now
 		return pages.WithNext(signInPath, back), nil
 	}
+	if err == nil {
+		err = p.Current(v.Request.Context(), v.Person.Epoch)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -1,12 +1,14 @@
 package pages
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/people"
 )
 
@@ -39,10 +41,14 @@ func (p *Pages) connectKey(v *Visit) (pages.View, error) {
 	case problem.InvalidParameter:
 		return again.Wrong("key", problem.Of(err).Message), nil
 	}
-	if err != nil {
-		return pages.View{}, err
+	if err == nil {
+		err = p.MoveUsage(v.Request.Context(), v.Person.Account)
+		if err != nil {
+			err = errors.Join(dbtx.ErrNotInEffect, err)
+		}
 	}
-	return pages.View{Redirect: keysPath, Notice: p.applied(v, connected(moved))}, nil
+	notice, err := applied(connected(moved), err)
+	return pages.View{Redirect: keysPath, Notice: notice}, err
 }
 
 // connected says that n keys were connected.

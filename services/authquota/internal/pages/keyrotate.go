@@ -1,10 +1,12 @@
 package pages
 
 import (
+	"errors"
 	"time"
 
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/pages"
+	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/keys"
 )
 
@@ -46,10 +48,9 @@ func (p *Pages) rotateKey(v *Visit) (pages.View, error) {
 	}
 	secret := apikey.Generate(prefix)
 	successor, old, err := p.Keys.Rotate(v.Request.Context(), v.Person.Account, k.ID, keys.NewRecord(secret, p.Peppers))
-	if err != nil {
+	pending := errors.Is(err, dbtx.ErrNotInEffect) // the key is shown nevertheless, because it cannot be shown again
+	if err != nil && !pending {
 		return pages.View{}, err
 	}
-	// Show the key even if applying the change fails, because it cannot be shown again.
-	pending := p.Apply(v.Request.Context(), v.Person.Account) != nil
 	return pages.View{Template: "key-new", Title: "Your new key", Data: newKey{successor, secret.Reveal(), &old, pending}}, nil
 }

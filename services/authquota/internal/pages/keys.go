@@ -189,8 +189,6 @@ func (p *Pages) revokeKey(v *Visit) (pages.View, error) {
 		return pages.View{}, err
 	}
 	k, err := p.Keys.RevokeOwn(v.Request.Context(), v.Person.Account, v.Param("key"))
-	if err != nil {
-		return pages.View{}, err
-	}
-	return pages.View{Redirect: keysPath, Notice: p.applied(v, k.Title()+" was revoked. Requests with it are rejected from now on.")}, nil
+	notice, err := applied(k.Title()+" was revoked. Requests with it are rejected from now on.", err)
+	return pages.View{Redirect: keysPath, Notice: notice}, err
 }

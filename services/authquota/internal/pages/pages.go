@@ -8,6 +8,7 @@ package pages
 import (
 	"context"
 	"embed"
+	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -22,6 +23,7 @@ import (
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountview"
+	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/notices"
 	"opportunity.internal/services/authquota/internal/passkey"
@@ -53,9 +55,12 @@ type Config struct {
 	Billing    *plan.Billing // nil if no plans are sold
 
 	Available func(context.Context) error // an error fails the request to any page
-	// Apply makes committed changes of an account take effect on every gateway. After an error they take effect later, automatically.
-	Apply func(ctx context.Context, accountID string) error
-	Epoch func(ctx context.Context, accountID string) (int64, error)
+	// Current returns an error (503) if an epoch that was read from the database shows that it was set back.
+	Current func(ctx context.Context, epoch dbtx.Epoch) error
+	// InEffect calls read until the epoch that it returns is in effect on every gateway.
+	InEffect func(ctx context.Context, read func(context.Context) (dbtx.Epoch, error)) error
+	// MoveUsage moves the usage of accounts that were merged into one. After an error it is moved later, automatically.
+	MoveUsage func(ctx context.Context, accountID string) error
 	// Charged returns the requests charged to an account on a day, from the counters that limits are checked against.
 	Charged func(ctx context.Context, accountID string, day time.Time) (int, error)
 	// Recent returns the requests of an account that count against its limit of 60 seconds now, from the same counters.
@@ -177,10 +182,10 @@ func (p *Pages) fail(v *Visit, err error) pages.View {
 	return shown
 }
 
-// applied applies the committed changes of the person's account and returns text, with a note if they take effect later.
-func (p *Pages) applied(v *Visit, text string) string {
-	if p.Apply(v.Request.Context(), v.Person.Account) != nil {
-		text += " This takes effect shortly: part of our service is temporarily unavailable."
+// applied returns text with a note if err says that the change takes effect later. failed is any other error.
+func applied(text string, err error) (notice string, failed error) {
+	if errors.Is(err, dbtx.ErrNotInEffect) {
+		return text + " This takes effect shortly: part of our service is temporarily unavailable.", nil
 	}
-	return text
+	return text, err
 }

@@ -311,7 +311,7 @@ func TestAnAccountIsClosed(t *testing.T) {
 		epoch := f.Epoch
 		b.Post("/account/security/close", "email", " Ada@example.org").Leads("/account/sign-in")
 
-		revoked, _, err := f.Keys.Resolve(t.Context(), []string{digest})
+		revoked, err := f.Keys.Resolve(t.Context(), []string{digest})
 		require.NoError(t, err)
 		require.Equal(t, key.ID, revoked.ID)
 		require.NotNil(t, revoked.RevokedAt)

@@ -55,7 +55,6 @@ func (s *Store) ChangeAddress(ctx context.Context, secret string) error {
 		if err != nil {
 			return err
 		}
-		tx.Changed("people", "account_id", []string{l.Account}, "email")
 		return errors.Join(
 			endAddressChange(tx, l.Account),
 			endLinks(tx, l.Account, LinkReset, LinkLost), // these links went to the old address; only links that cancel something stay valid there

@@ -43,13 +43,15 @@ func (s *Store) NewSeed(ctx context.Context, current Session) (NewSeed, error) {
 // storeSeed makes the new seed of a session the authenticator of its person and marks the step as used. condition selects
 // persons with or without an authenticator. It returns CodeUsed if a concurrent request was first.
 func storeSeed(tx *dbtx.Tx, current Session, seed NewSeed, step int64, condition string) error {
+	if err := tx.Touch(current.Account); err != nil {
+		return err
+	}
 	err := one(tx.Model(&personRow{}).Where("account_id = ? AND closed_at IS NULL AND "+condition, current.Account).Updates(map[string]any{
 		"totp_seed": tx.Box.Seal([]byte(seed.Seed), seedContext(current.Account)), "totp_confirmed_at": database.Micros(tx.Now), "totp_last_step": step,
 	}))
 	if err != nil {
 		return err
 	}
-	tx.Changed("people", "account_id", []string{current.Account}, "totp_seed", "totp_confirmed_at", "totp_last_step")
 	return one(tx.Model(&sessionRow{}).Where("id = ? AND new_seed = ?", current.ID, seed.Sealed).Update("new_seed", ""))
 }
 
@@ -142,7 +144,9 @@ func (s *Store) SignInByCode(ctx context.Context, half Session, entry Entry, ste
 
 // useStep marks the step of a valid code as used.
 func useStep(tx *dbtx.Tx, accountID string, step int64) error {
-	tx.Changed("people", "account_id", []string{accountID}, "totp_last_step")
+	if err := tx.Touch(accountID); err != nil {
+		return err
+	}
 	return one(tx.Model(&personRow{}).
 		Where("account_id = ? AND totp_last_step < ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", accountID, step).
 		Update("totp_last_step", step))
@@ -168,7 +172,6 @@ func (s *Store) BeginReset(ctx context.Context, secret string) (at time.Time, er
 		if err != nil {
 			return err
 		}
-		tx.Changed("people", "account_id", []string{l.Account}, "reset_at")
 		at = l.RequestedAt().Add(ResetWait) // as the mail says
 		update := tx.Model(&personRow{}).Where("account_id = ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", l.Account).
 			Update("reset_at", database.Micros(at))
@@ -206,8 +209,7 @@ func keepFactor(tx *dbtx.Tx, accountID string) error {
 	if update.Error != nil || update.RowsAffected == 0 {
 		return update.Error
 	}
-	tx.Changed("people", "account_id", []string{accountID}, "reset_at")
-	return tx.Record(accountID, "factor.reset_cancel", accountID, map[string]any{})
+	return errors.Join(tx.Touch(accountID), tx.Record(accountID, "factor.reset_cancel", accountID, map[string]any{}))
 }
 
 // removeLost removes the second factors of an account whose waiting period is over.
@@ -217,8 +219,6 @@ func removeLost(tx *dbtx.Tx, accountID string) error {
 	if update.Error != nil || update.RowsAffected == 0 {
 		return update.Error
 	}
-	tx.Changed("people", "account_id", []string{accountID}, "totp_seed", "totp_confirmed_at", "reset_at")
-	tx.Changed("passkeys", "account_id", []string{accountID})
 	if err := replaceCodes(tx, accountID, nil); err != nil {
 		return err
 	}

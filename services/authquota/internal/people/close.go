@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
@@ -31,7 +32,6 @@ func (s *Store) CloseAccount(ctx context.Context, accountID string) error {
 			return err
 		}
 		for _, table := range []string{"recovery_codes", "passkeys", "devices"} {
-			tx.Changed(table, "account_id", []string{accountID})
 			if err := tx.Exec("DELETE FROM "+table+" WHERE account_id = ?", accountID).Error; err != nil {
 				return err
 			}
@@ -42,10 +42,7 @@ func (s *Store) CloseAccount(ctx context.Context, accountID string) error {
 		if _, err := end(tx, "account_id = ?", accountID); err != nil {
 			return err
 		}
-		tx.Changed("links", "account_id", []string{accountID})
-		tx.Changed("links", "email", []string{person.Email})
-		tx.Changed("sessions", "account_id", []string{accountID}, "agent", "network")
-		tx.Changed("people", "account_id", []string{accountID})
+		tx.Touched(dbtx.Epoch{Account: accountID, State: counter.ClosedState})
 		template, pays := "account-closed", closed.Pays(tx.Now)
 		if pays {
 			template = "account-closed-plan"
@@ -57,7 +54,6 @@ func (s *Store) CloseAccount(ctx context.Context, accountID string) error {
 				"closed_at": database.Micros(tx.Now),
 			}).Error,
 			tx.Record(accountID, "account.close", accountID, map[string]any{"keys": keys, "plan": pays}),
-			tx.QueueRaise(accountID),
 			tx.Post(mail.Message{To: person.Email, Template: template}))
 	})
 }

@@ -80,12 +80,14 @@ func (s *Store) SignInByRecoveryCode(ctx context.Context, half Session, entry En
 }
 
 func useRecoveryCode(tx *dbtx.Tx, accountID, hash string) error {
+	if err := tx.Touch(accountID); err != nil {
+		return err
+	}
 	err := one(tx.Model(&codeRow{}).Where("account_id = ? AND hash = ? AND used_at IS NULL", accountID, hash).
 		Update("used_at", database.Micros(tx.Now)))
 	if err != nil {
 		return err
 	}
-	tx.Changed("recovery_codes", "account_id", []string{accountID})
 	var left int64
 	if err := tx.Model(&codeRow{}).Where("account_id = ? AND used_at IS NULL", accountID).Count(&left).Error; err != nil {
 		return err
@@ -109,8 +111,11 @@ func replaceCodes(tx *dbtx.Tx, accountID string, hashes []string) error {
 	for i, h := range hashes {
 		rows[i] = codeRow{AccountID: accountID, Hash: h}
 	}
-	tx.Changed("recovery_codes", "account_id", []string{accountID})
-	err := tx.Delete(&codeRow{}, "account_id = ?", accountID).Error
+	err := tx.Touch(accountID)
+	if err != nil {
+		return err
+	}
+	err = tx.Delete(&codeRow{}, "account_id = ?", accountID).Error
 	if err == nil && len(rows) > 0 {
 		err = tx.Create(&rows).Error
 	}

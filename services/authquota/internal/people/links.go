@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
@@ -113,8 +112,8 @@ func useLink(tx *dbtx.Tx, secret string, purpose LinkPurpose) (Link, error) {
 	if err != nil {
 		return Link{}, err
 	}
-	tx.Changed("links", "token_hash", []string{rows[0].TokenHash}, "used_at")
-	return rows[0].toLink(), nil
+	l := rows[0].toLink()
+	return l, tx.Touch(l.Account)
 }
 
 // endAddressChange cancels the pending address change of an account, if any. It is called when the password changes or all
@@ -125,13 +124,9 @@ func endAddressChange(tx *dbtx.Tx, accountID string) error {
 
 // endLinks invalidates an account's links of the given purposes.
 func endLinks(tx *dbtx.Tx, accountID string, purposes ...LinkPurpose) error {
-	var ended []linkRow
-	err := tx.Model(&ended).Clauses(clause.Returning{Columns: []clause.Column{{Name: "token_hash"}}}).
-		Where("account_id = ? AND purpose IN ? AND used_at IS NULL", accountID, purposes).Update("used_at", database.Micros(tx.Now)).Error
-	hashes := make([]string, len(ended))
-	for i, l := range ended {
-		hashes[i] = l.TokenHash
+	ended := tx.Model(&linkRow{}).Where("account_id = ? AND purpose IN ? AND used_at IS NULL", accountID, purposes).Update("used_at", database.Micros(tx.Now))
+	if ended.Error != nil || ended.RowsAffected == 0 {
+		return ended.Error
 	}
-	tx.Changed("links", "token_hash", hashes, "used_at")
-	return err
+	return tx.Touch(accountID)
 }

@@ -2,6 +2,7 @@ package people
 
 import (
 	"context"
+	"errors"
 
 	"gorm.io/gorm/clause"
 
@@ -68,8 +69,7 @@ func (s *Store) AddPasskey(ctx context.Context, p passkey.Passkey) error {
 		}).Error; err != nil {
 			return err
 		}
-		tx.Changed("passkeys", "id", []string{p.ID})
-		if err := tx.Record(p.Account, "factor.add", p.ID, map[string]any{"factor": "passkey", "name": p.Name}); err != nil {
+		if err := errors.Join(tx.Touch(p.Account), tx.Record(p.Account, "factor.add", p.ID, map[string]any{"factor": "passkey", "name": p.Name})); err != nil {
 			return err
 		}
 		return tx.Notify(p.Account, "factor-changed", map[string]string{"what": "the passkey “" + p.Name + "” was added"})
@@ -79,6 +79,9 @@ func (s *Store) AddPasskey(ctx context.Context, p passkey.Passkey) error {
 // RemovePasskey deletes a passkey of an account. It returns passkey.NotFound for an unknown ID.
 func (s *Store) RemovePasskey(ctx context.Context, accountID, id string) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		if err := tx.Touch(accountID); err != nil {
+			return err
+		}
 		var rows []passkeyRow
 		err := tx.Clauses(clause.Returning{}).Where("account_id = ? AND id = ?", accountID, id).Delete(&rows).Error
 		if err == nil && len(rows) == 0 {
@@ -87,7 +90,6 @@ func (s *Store) RemovePasskey(ctx context.Context, accountID, id string) error {
 		if err != nil {
 			return err
 		}
-		tx.Changed("passkeys", "id", []string{id})
 		if err := tx.Record(accountID, "factor.remove", id, map[string]any{"factor": "passkey", "name": rows[0].Name}); err != nil {
 			return err
 		}
@@ -104,7 +106,9 @@ func (s *Store) SignInByPasskey(ctx context.Context, half Session, entry Entry, 
 // usePasskey stores the new state of a verified passkey. It rejects a passkey that was removed, and one whose counter did not
 // increase, because the counter value was used before.
 func usePasskey(tx *dbtx.Tx, p passkey.Passkey) error {
-	tx.Changed("passkeys", "id", []string{p.ID}, "record", "count", "used_at")
+	if err := tx.Touch(p.Account); err != nil {
+		return err
+	}
 	update := tx.Model(&passkeyRow{}).
 		Where("id = ? AND account_id = ? AND (count < ? OR (count = 0 AND ? = 0))", p.ID, p.Account, p.Count, p.Count).
 		Updates(map[string]any{"record": p.Record, "count": int64(p.Count), "used_at": dbtx.Micros(p.UsedAt)})

@@ -26,6 +26,9 @@ func (s *Store) PasswordHash(ctx context.Context, accountID string) (string, err
 // forgotten password or a new address stop working. The second factor stays.
 func (s *Store) ChangePassword(ctx context.Context, current Session, before, after string, tried ...AttemptSubject) (secret string, err error) {
 	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		if err := tx.Touch(current.Account); err != nil {
+			return err
+		}
 		update := tx.Model(&personRow{}).Where("account_id = ? AND password_hash = ? AND closed_at IS NULL", current.Account, before).
 			Update("password_hash", after)
 		if update.Error == nil && update.RowsAffected == 0 {
@@ -34,7 +37,6 @@ func (s *Store) ChangePassword(ctx context.Context, current Session, before, aft
 		if update.Error != nil {
 			return update.Error
 		}
-		tx.Changed("people", "account_id", []string{current.Account}, "password_hash")
 		if secret, err = endOtherSessions(tx, current); err != nil {
 			return err
 		}
@@ -88,7 +90,6 @@ func (s *Store) ResetPassword(ctx context.Context, secret, passwordHash string, 
 		if update.Error != nil {
 			return update.Error
 		}
-		tx.Changed("people", "account_id", []string{l.Account}, "password_hash")
 		_, err = end(tx, "account_id = ? OR token_hash = ?", l.Account, HashSecret(entry.Before))
 		return errors.Join(err,
 			endLinks(tx, l.Account, LinkReset),

@@ -32,6 +32,7 @@ type Person struct {
 	SuspendedAt            *time.Time
 	Terms                  *account.Terms // accepted last; nil before the first key request
 	CreatedAt              time.Time
+	Epoch                  dbtx.Epoch
 }
 
 const maxEmail = 254 // RFC 5321 section 4.5.3.1
@@ -88,9 +89,10 @@ func (s *Store) Person(ctx context.Context, accountID string) (Person, error) {
 		Tier        string
 		SuspendedAt *int64
 		CodesLeft   int
+		Epoch       dbtx.Epoch `gorm:"embedded"`
 	}
 	err := s.db.WithContext(ctx).Raw(`
-		SELECT p.*, a.tier, a.suspended_at,
+		SELECT p.*, a.tier, a.suspended_at, `+dbtx.EpochColumns+`,
 			(SELECT count(*) FROM recovery_codes c WHERE c.account_id = p.account_id AND c.used_at IS NULL) AS codes_left
 		FROM people p JOIN accounts a ON a.id = p.account_id
 		WHERE p.account_id = ? AND p.closed_at IS NULL`, accountID).Scan(&rows).Error
@@ -110,7 +112,7 @@ func (s *Store) Person(ctx context.Context, accountID string) (Person, error) {
 	return Person{
 		Standing: standing, Account: r.Row.AccountID, Email: r.Row.Email, AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.CodesLeft,
 		ResetAt: dbtx.Instant(r.Row.ResetAt), Tier: standing.TierAt(s.db.Now()), SuspendedAt: dbtx.Instant(r.SuspendedAt), Terms: terms,
-		CreatedAt: database.FromMicros(r.Row.CreatedAt),
+		CreatedAt: database.FromMicros(r.Row.CreatedAt), Epoch: r.Epoch,
 	}, database.Outage(err)
 }
 

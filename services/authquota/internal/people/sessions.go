@@ -190,14 +190,13 @@ func begin(tx *dbtx.Tx, s Session, secret string) error {
 // end ends the active sessions that where selects and returns their number.
 func end(tx *dbtx.Tx, where string, args ...any) (int, error) {
 	var ended []sessionRow
-	err := tx.Model(&ended).Clauses(clause.Returning{Columns: []clause.Column{{Name: "id"}}}).Where("ended_at IS NULL").Where(where, args...).
+	err := tx.Model(&ended).Clauses(clause.Returning{Columns: []clause.Column{{Name: "account_id"}}}).Where("ended_at IS NULL").Where(where, args...).
 		Updates(map[string]any{"ended_at": database.Micros(tx.Now), "new_seed": ""}).Error
-	ids := make([]string, len(ended))
+	accounts := make([]string, len(ended))
 	for i, s := range ended {
-		ids[i] = s.ID
+		accounts[i] = s.AccountID
 	}
-	tx.Changed("sessions", "id", ids, "ended_at", "new_seed")
-	return len(ended), err
+	return len(ended), errors.Join(err, tx.Touch(accounts...))
 }
 
 // Session returns the active session with this secret and its person, and updates its last use; not_found if there is none.
@@ -314,7 +313,9 @@ func (s *Store) EndSessions(ctx context.Context, accountID string) error {
 // SecretOverlap, but without the proof, so a stolen one gains nothing.
 func rotateSecret(tx *dbtx.Tx, current Session) (secret string, err error) {
 	secret = NewSecret()
-	tx.Changed("sessions", "id", []string{current.ID}, "token_hash", "prev_hash", "authenticated_at")
+	if err := tx.Touch(current.Account); err != nil {
+		return "", err
+	}
 	update := tx.Model(&sessionRow{}).
 		Where("id = ? AND account_id = ? AND stage = ? AND ended_at IS NULL", current.ID, current.Account, string(Full)).
 		Updates(map[string]any{"token_hash": HashSecret(secret), "prev_hash": gorm.Expr("token_hash"), "authenticated_at": database.Micros(tx.Now)})

@@ -48,7 +48,6 @@ func (s *Store) SignUp(ctx context.Context, secret, passwordHash string, entry E
 			return LinkGone()
 		}
 		if err == nil {
-			tx.Changed("people", "account_id", []string{a.ID})
 			err = tx.Record(a.ID, "person.sign_up", a.ID, map[string]any{"tier": a.Granted})
 		}
 		if err != nil {

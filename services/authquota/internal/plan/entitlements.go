@@ -12,7 +12,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/notices"
@@ -106,17 +105,16 @@ func EndNews(on bool, e api.Entitlement, now time.Time) (mail string, nowOn bool
 // billingActor is the actor of confirmed payments in the audit log.
 const billingActor = "billing"
 
-// Entitle stores the entitlement of an account, unless the stored version is the same or newer, and returns the account whose
-// tier it counts for.
-func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) (holder string, err error) {
-	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+// Entitle stores the entitlement of an account, unless the stored version is the same or newer.
+func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		before, err := lockEntitlement(tx, id)
 		if err != nil {
 			return err
 		}
-		holder = before.HolderID
+		holder := before.HolderID
 		if e.Version <= before.Version {
-			return nil
+			return tx.Touch(holder) // the change before may not be in effect yet
 		}
 		mail, on := News(before.SaidActive, before.Entitlement(), e, tx.Now)
 		if mail == "" && Renewed(before.SaidActive, before.Entitlement(), e, tx.Now) {
@@ -129,16 +127,13 @@ func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) (hold
 		if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&row).Error; err != nil {
 			return err
 		}
-		tx.Changed("entitlements", "account_id", []string{id})
-		tx.Changed("feed_copies", "feed", []string{highwater.RowOf(billingActor)}) // billing reported its mark before the entitlement
 		return errors.Join(
 			tx.Record(billingActor, "account.entitle", id, map[string]any{
 				"tier": e.Tier, "paidUntil": e.PaidUntil, "renews": e.Renews, "trouble": e.Trouble, "version": e.Version,
 			}),
-			tx.QueueRaise(holder),
+			tx.Touch(holder),
 			notifyPlan(tx, row, mail))
 	})
-	return holder, err
 }
 
 // lockEntitlement reads the entitlement of an account, with version 0 if there is none, and locks it until tx ends. It locks
@@ -213,7 +208,6 @@ func (s *Store) EndPlans(ctx context.Context) error {
 			if on == row.SaidActive { // renewed, about to be renewed, or handled by another process
 				return nil
 			}
-			tx.Changed("entitlements", "account_id", []string{id}, "told_on")
 			return errors.Join(
 				tx.Model(&account.EntitlementRow{}).Where("account_id = ?", id).Update("told_on", on).Error,
 				notifyPlan(tx, row, mail))

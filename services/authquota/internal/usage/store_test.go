@@ -49,7 +49,7 @@ func TestUsageBatchIsAddedOnce(t *testing.T) {
 		sent, err := s.SentOn(ctx, key.Account, db.Now())
 		require.NoError(t, err)
 		require.Equal(t, 7, sent[key.ID][usage.Served])
-		used, _, err := keys.NewStore(db.DB).Resolve(ctx, []string{strings.Repeat("a", 64)})
+		used, err := keys.NewStore(db.DB).Resolve(ctx, []string{strings.Repeat("a", 64)})
 		require.NoError(t, err)
 		require.Equal(t, db.Now(), *used.LastUsedAt, "a late batch does not set it back")
 	})

@@ -7,7 +7,8 @@ CREATE TABLE accounts (
   suspended_at   bigint,
   suspend_reason text   NOT NULL DEFAULT '',
   created_at     bigint NOT NULL,
-  merged_into    text   REFERENCES accounts (id) -- the account that has taken over its keys; it never gets one again
+  merged_into    text   REFERENCES accounts (id), -- the account that has taken over its keys; it never gets one again
+  epoch          bigint NOT NULL DEFAULT 0 -- about the time of its latest change, in microseconds since 1970 UTC; it only grows
 );
 
 -- The digest is the hexadecimal HMAC-SHA-256 of the key under the pepper that was the newest when it was issued. The key itself
@@ -72,12 +73,6 @@ CREATE TABLE key_notices (
   days   bigint NOT NULL,
   at     bigint NOT NULL,
   PRIMARY KEY (key_id, days)
-);
-
--- Accounts whose epoch must still be raised in the counter store: written with the change, deleted once it was raised.
-CREATE TABLE epoch_raises (
-  id         integer PRIMARY KEY AUTOINCREMENT,
-  account_id text   NOT NULL
 );
 
 -- The ledger. Account '*' is the total of all accounts, counted separately.
@@ -301,46 +296,33 @@ CREATE TABLE announcements (
   posted       bigint NOT NULL DEFAULT 0
 );
 
--- Changes of accounts, keys and sign-ins, to notice that the database was restored and to write each change outside the database.
+-- Changes of accounts, to notice that the database was restored.
 CREATE TABLE change_sequence (
   id    integer PRIMARY KEY CHECK (id = 1),
   value bigint  NOT NULL
 );
 INSERT INTO change_sequence VALUES (1, 0);
 
--- One row for each change, in the order of commits. After a restore sequences are used again; ids are not.
+-- One row for each change of accounts, in the order of commits. After a restore sequences are used again; ids are not.
 CREATE TABLE changes (
-  sequence bigint  NOT NULL,
-  id       text    NOT NULL,
-  at       bigint  NOT NULL,
-  line     text    NOT NULL, -- of the journal; empty after the retention
-  pending  boolean NOT NULL, -- the journal does not have the line yet
-  PRIMARY KEY (sequence, id)
-);
-CREATE INDEX changes_pending ON changes (at) WHERE pending;
-CREATE INDEX changes_with_line ON changes (at) WHERE line <> '';
-
--- What others have seen of this database and is missing from it. See SetBack in pkg/database.
-CREATE TABLE set_backs (
-  kind        text   NOT NULL,
-  number      bigint NOT NULL,
-  id          text   NOT NULL,
-  note        text   NOT NULL,
-  found_at    bigint NOT NULL,
-  generation  bigint NOT NULL, -- 0 until an operator accepts the loss
-  accepted_at bigint NOT NULL,
-  accepted_by text   NOT NULL,
-  PRIMARY KEY (kind, number, id)
+  sequence bigint PRIMARY KEY,
+  id       text   NOT NULL,
+  accounts text   NOT NULL -- comma-separated ids
 );
 
--- The newest change of billing's database that this service has seen, so that billing notices when its database was restored.
-CREATE TABLE feed_copies (
-  feed         text    NOT NULL PRIMARY KEY,
-  sequence     bigint  NOT NULL,
-  mark         text    NOT NULL,
-  started_over boolean NOT NULL -- as in the other services; not used here
+-- Periods of this database between decisions of an operator after it was set back. Those that were given up began at 0.
+CREATE TABLE generations (
+  id       text   PRIMARY KEY,
+  began_at bigint NOT NULL, -- microseconds since 1970 UTC
+  begun_by text   NOT NULL,
+  alive_at bigint NOT NULL DEFAULT 0 -- a process was running then
 );
-INSERT INTO feed_copies VALUES ('billing', 0, '', false);
+INSERT INTO generations (id, began_at, begun_by) VALUES (lower(hex(randomblob(8))), 1, '');
+
+-- Marks that others remember and this database lacks. While there are any, it is set back.
+CREATE TABLE claims (
+  mark text PRIMARY KEY
+);
 
 -- No foreign keys: an entry outlives its subject.
 CREATE TABLE audit_log (

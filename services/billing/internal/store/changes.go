@@ -8,9 +8,8 @@ import (
 	"github.com/google/uuid"
 	"gorm.io/gorm"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/highwater"
+	"opportunity.internal/pkg/setback"
 )
 
 type changeRow struct {
@@ -20,7 +19,7 @@ type changeRow struct {
 
 func (changeRow) TableName() string { return "changes" }
 
-// addChange numbers a change: a restored database lacks its number and id, which authquota remembers. Call it after taking all locks of
+// addChange numbers a change: a restored database lacks its number and id, which gateways remember. Call it after taking all locks of
 // rows, because other changes wait until tx ends.
 //
 // A sequence is greater than all earlier ones, and than the given version of an entitlement. It comes from the clock, so that it is greater
@@ -38,35 +37,17 @@ func addChange(tx *gorm.DB, now time.Time, version int64) (sequence int64, err e
 	return sequence, tx.Create(&changeRow{Sequence: sequence, ID: uuid.NewString()}).Error
 }
 
-// HasChange reports whether the database has a change.
-func (s *Store) HasChange(ctx context.Context, l highwater.Loss) (bool, error) {
-	var n int64
-	err := s.db.WithContext(ctx).Model(&changeRow{}).Where("sequence = ? AND id = ?", l.Number, l.ID).Count(&n).Error
-	return n > 0, database.Outage(err)
-}
-
-// NewestChange returns the newest change, or the zero mark.
-func (s *Store) NewestChange(ctx context.Context) (highwater.Mark, error) {
-	var rows []changeRow
-	err := s.db.WithContext(ctx).Order("sequence DESC").Limit(1).Find(&rows).Error
-	if err != nil || len(rows) == 0 {
-		return highwater.Mark{}, database.Outage(err)
-	}
-	return highwater.Mark{Change: api.Change(rows[0])}, nil
-}
-
-// PassLostChanges prepares a database that was set back for a reconciliation. Every entitlement gets a version above all lost ones, because
+// PassLostChanges prepares a database that was set back for a reconciliation. Every entitlement gets a version above those of all claims, because
 // authquota ignores older versions, and is pushed again. Purchase attempts are deleted: the caller expires their checkout sessions.
 func (s *Store) PassLostChanges(ctx context.Context, operator string) error {
-	all, err := highwater.Losses(s.db.WithContext(ctx))
+	claims, err := setback.Store{DB: s.db}.Claims(ctx)
 	if err != nil {
 		return err
 	}
 	lost := int64(0)
-	for _, b := range all {
-		if b.Open() {
-			lost = max(lost, b.Number)
-		}
+	for _, text := range claims {
+		m, _ := setback.Parse(text)
+		lost = max(lost, m.Sequence)
 	}
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		// A state that was read before the database was set back may have a ticket that is given again.
@@ -88,4 +69,16 @@ func (s *Store) PassLostChanges(ctx context.Context, operator string) error {
 			tx.Exec("UPDATE entitlements SET version = ?, push_at = ?, push_failures = 0 WHERE version > 0", sequence, dueNow).Error,
 			audit(tx, now, operator, "database.accept", "billing", map[string]any{"lostUpTo": lost}))
 	})
+}
+
+// PushAgain makes every entitlement due, unless it was done for this generation of authquota's database before.
+func (s *Store) PushAgain(ctx context.Context, generation string) (again bool, err error) {
+	err = s.transaction(ctx, func(tx *gorm.DB, _ time.Time) error {
+		done := tx.Exec("UPDATE pushed SET generation = ? WHERE generation <> ?", generation, generation)
+		if again = done.RowsAffected > 0; done.Error != nil || !again {
+			return done.Error
+		}
+		return tx.Exec("UPDATE entitlements SET push_at = ?, push_failures = 0 WHERE version > 0", dueNow).Error
+	})
+	return again, err
 }

@@ -71,18 +71,25 @@ CREATE TABLE changes (
     id       text   NOT NULL
 );
 
--- What authquota has seen of this database and is missing from it. See SetBack in pkg/database.
-CREATE TABLE set_backs (
-    kind        text   NOT NULL,
-    number      bigint NOT NULL,
-    id          text   NOT NULL,
-    note        text   NOT NULL,
-    found_at    bigint NOT NULL,
-    generation  bigint NOT NULL, -- 0 until an operator accepts the loss
-    accepted_at bigint NOT NULL,
-    accepted_by text   NOT NULL,
-    PRIMARY KEY (kind, number, id)
+-- Periods of this database between decisions of an operator after it was set back. Those that were given up began at 0.
+CREATE TABLE generations (
+    id       text   PRIMARY KEY,
+    began_at bigint NOT NULL, -- microseconds since 1970 UTC
+    begun_by text   NOT NULL
 );
+INSERT INTO generations (id, began_at, begun_by) VALUES (substr(md5(random()::text || clock_timestamp()::text), 1, 16), 1, '');
+
+-- Marks that others remember and this database lacks. While there are any, it is set back.
+CREATE TABLE claims (
+    mark text PRIMARY KEY
+);
+
+-- The generation of authquota's database that has every entitlement.
+CREATE TABLE pushed (
+    id         integer PRIMARY KEY CHECK (id = 1),
+    generation text    NOT NULL
+);
+INSERT INTO pushed VALUES (1, '');
 
 -- The objects of the sandbox, a fake of Stripe. Empty where Stripe is used.
 CREATE TABLE sandbox_objects (

@@ -10,7 +10,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/feed"
-	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
@@ -28,6 +27,8 @@ type API struct {
 	Listings   *store.Store
 	Desk       *desk.Store
 	Feed       func(ctx context.Context, after int64, limit int) ([]api.ListingState, error) // of listing states
+	VerifyMark feed.Verify
+	CatchUp    func(context.Context) error // brings the copy of history's summaries up to date
 	History    *peer.Client
 	Now        func() time.Time
 	PublicURL  string // base URL for consumers, without a trailing slash
@@ -49,11 +50,8 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, ready http.Hand
 		engine.Handle(method, changesPath, reply(a.recordChanges))
 	}
 	engine.GET(FeedPath, reply(func(g *gin.Context) (web.Reply, error) {
-		if highwater.Lost(g.Writer) {
-			return web.Reply{JSON: api.ListingFeed{StartOver: true}}, nil
-		}
-		page, err := feed.Serve(g.Request, server.Draining(g.Request), a.Feed)
-		return web.Reply{JSON: api.ListingFeed{Listings: page.Changes}}, err
+		page, err := feed.Serve(g.Request, server.Draining(g.Request), a.VerifyMark, a.Feed)
+		return web.Reply{JSON: api.ListingFeed{Listings: page.Changes, Mark: page.Mark, StartOver: page.StartOver}}, err
 	}))
 	engine.GET("/internal/v1/overview", reply(a.overview))
 	engine.GET("/operator/v1/catalog", reply(a.status))

@@ -91,11 +91,7 @@ func (a API) append(ctx context.Context, id string, review api.ReviewAppend) (we
 		}
 		return web.Reply{Status: status, JSON: done.Report}, nil
 	}
-	if done.Summary != nil {
-		if err := a.Listings.SaveSummary(ctx, *done.Summary); err != nil {
-			return web.Reply{}, err
-		}
-	}
+	_ = a.CatchUp(ctx) // so that the next page shows it; otherwise the copy gets it soon
 	return web.Reply{JSON: done.Report}, a.Desk.Finish(ctx, id, review.Actor)
 }
 

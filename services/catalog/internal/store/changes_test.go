@@ -14,6 +14,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
@@ -109,7 +110,7 @@ func TestChangesOfRecords(t *testing.T) {
 		r.importLines(file...)
 		step("published a")
 		r.withdraw("candidate")
-		require.NoError(r.t, r.SaveSummary(r.t.Context(), apitest.Encoded(api.Summary{Slug: "b", Sequence: 1})[0]))
+		require.NoError(r.t, r.SaveSummaries(r.t.Context(), feed.Cursor{}, []api.EncodedSummary{apitest.Encoded(api.Summary{Slug: "b", Sequence: 1})[0]}, feed.Cursor{}))
 		step()
 		r.publish("b")
 		step("published b")
@@ -118,7 +119,7 @@ func TestChangesOfRecords(t *testing.T) {
 		step("updated a")
 		save := func(s api.Summary) {
 			r.t.Helper()
-			require.NoError(r.t, r.SaveSummary(r.t.Context(), apitest.Encoded(s)[0]))
+			require.NoError(r.t, r.SaveSummaries(r.t.Context(), feed.Cursor{}, apitest.Encoded(s), feed.Cursor{}))
 		}
 		save(api.Summary{Slug: "b", Sequence: 2, HistoryCount: 2})
 		step("updated b")
@@ -334,7 +335,7 @@ func TestCopiesEqualTheRecords(t *testing.T) {
 				r.importLines(*line)
 			case 3:
 				s := api.Summary{Slug: line.ID, Sequence: int64(i + 1), HistoryCount: random.IntN(3), LastEventID: fmt.Sprint(i)}
-				require.NoError(r.t, r.SaveSummaries(r.t.Context(), apitest.Encoded(s)))
+				require.NoError(r.t, r.SaveSummaries(r.t.Context(), feed.Cursor{}, apitest.Encoded(s), feed.Cursor{}))
 			case 4:
 				line.Curation = &listingfile.Curation{Notes: fmt.Sprint("note ", i)}
 				r.importLines(*line)

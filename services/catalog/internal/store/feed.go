@@ -2,9 +2,7 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 
@@ -12,9 +10,8 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/highwater"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/listingfile"
-	"opportunity.internal/pkg/peer"
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
@@ -56,30 +53,36 @@ type summaryRow struct {
 
 func (summaryRow) TableName() string { return "summaries" }
 
-// Cursor returns the position in history's feed up to which summaries have been saved.
-func (s *Store) Cursor(ctx context.Context) (position int64, err error) {
-	err = s.db.WithContext(ctx).Raw("SELECT position FROM feed_cursor WHERE id = 1").Scan(&position).Error
-	return position, database.Outage(err)
+// Cursor returns the position of the copy of history's summaries.
+func (s *Store) Cursor(ctx context.Context) (c feed.Cursor, err error) {
+	err = s.db.WithContext(ctx).Raw("SELECT position, mark, restarted FROM feed_cursor WHERE id = 1").Scan(&c).Error
+	return c, database.Outage(err)
 }
 
-// HistoryMarks keeps the high-water mark of history. If an operator has accepted a loss of history, the copy of its summaries starts over. They
-// stay until history's replace them: their sequence is 0, which no event has.
-func (s *Store) HistoryMarks(log *slog.Logger) highwater.Row {
-	return highwater.Row{Store: peer.History, DB: s.db, Log: log, StartOver: func(ctx context.Context, replace func(*gorm.DB) (bool, error)) error {
-		return s.change(ctx, changeTimeout, func(tx *gorm.DB, next *int64) error {
-			replaced, err := replace(tx)
-			if err != nil || !replaced {
-				return err
-			}
-			*next++ // commit without a changed listing
-			return errors.Join(tx.Exec("UPDATE summaries SET sequence = 0").Error, tx.Exec("UPDATE feed_cursor SET position = 0 WHERE id = 1").Error)
-		})
-	}}
+// StartOver moves the cursor to the beginning, unless it is no longer from. The summaries stay until history's replace them: their sequence is
+// 0, which no event has.
+func (s *Store) StartOver(ctx context.Context, from feed.Cursor) error {
+	return s.change(ctx, changeTimeout, func(tx *gorm.DB, next *int64) error {
+		moved, err := moveCursor(tx, from, feed.Cursor{Restarted: true})
+		if err != nil || !moved {
+			return err
+		}
+		*next++ // commit without a changed listing
+		return tx.Exec("UPDATE summaries SET sequence = 0").Error
+	})
+}
+
+// moveCursor reports whether the cursor was from.
+func moveCursor(tx *gorm.DB, from, to feed.Cursor) (moved bool, err error) {
+	done := tx.Exec("UPDATE feed_cursor SET position = ?, mark = ?, restarted = ? WHERE id = 1 AND position = ? AND mark = ? AND restarted = ?",
+		to.Position, to.Mark, to.Restarted, from.Position, from.Mark, from.Restarted)
+	return done.RowsAffected > 0, done.Error
 }
 
 // Prune deletes the summaries that history no longer has. Call it when the copy is complete.
 func (s *Store) Prune(ctx context.Context) error {
-	if startedOver, err := highwater.StartedOver(s.db.WithContext(ctx), peer.History); err != nil || !startedOver {
+	cursor, err := s.Cursor(ctx)
+	if err != nil || !cursor.Restarted {
 		return err
 	}
 	return s.change(ctx, changeTimeout, func(tx *gorm.DB, next *int64) error {
@@ -97,24 +100,27 @@ func (s *Store) Prune(ctx context.Context) error {
 				return err
 			}
 		}
-		return highwater.EndCopyOver(tx, peer.History)
+		return tx.Exec("UPDATE feed_cursor SET restarted = false WHERE id = 1").Error
 	})
 }
 
-// SaveSummaries saves the summaries and moves the cursor past them, in one transaction. It ignores summaries that are not newer than the
-// saved ones, so several replicas can read the same feed, and any part of it can be read again.
-func (s *Store) SaveSummaries(ctx context.Context, summaries []api.EncodedSummary) error {
+// SaveSummaries saves the summaries and moves the cursor, in one transaction, unless the cursor is no longer from. It ignores summaries that are
+// not newer than the saved ones, so any part of the feed can be read again.
+func (s *Store) SaveSummaries(ctx context.Context, from feed.Cursor, summaries []api.EncodedSummary, to feed.Cursor) error {
 	newest := map[string]api.EncodedSummary{}
-	var last api.EncodedSummary
 	for _, summary := range summaries {
 		if summary.Sequence > newest[summary.Slug].Sequence {
 			newest[summary.Slug] = summary
 		}
-		if summary.Sequence > last.Sequence {
-			last = summary
-		}
 	}
 	return s.change(ctx, changeTimeout, func(tx *gorm.DB, next *int64) error {
+		moved, err := moveCursor(tx, from, to)
+		if err != nil || !moved {
+			return err
+		}
+		if from != to {
+			*next++ // commit the cursor even if no listing changed
+		}
 		slugs := make([]string, 0, len(newest))
 		for slug := range newest {
 			slugs = append(slugs, slug)
@@ -125,21 +131,7 @@ func (s *Store) SaveSummaries(ctx context.Context, summaries []api.EncodedSummar
 				return err
 			}
 		}
-		moved := tx.Exec("UPDATE feed_cursor SET position = ? WHERE id = 1 AND position < ?", last.Sequence, last.Sequence)
-		if moved.Error != nil {
-			return moved.Error
-		}
-		if moved.RowsAffected > 0 {
-			*next++ // commit the cursor even if no listing changed
-		}
 		return nil
-	})
-}
-
-// SaveSummary saves one summary ahead of the feed. It ignores a summary that is not newer than the saved one.
-func (s *Store) SaveSummary(ctx context.Context, summary api.EncodedSummary) error {
-	return s.change(ctx, changeTimeout, func(tx *gorm.DB, next *int64) error {
-		return saveSummaries(tx, next, []string{summary.Slug}, map[string]api.EncodedSummary{summary.Slug: summary})
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/services/catalog/internal/store"
 )
@@ -20,7 +21,7 @@ func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
 		file[2].Sources = []api.Source{}
 		_, err := s.Import(t.Context(), "ann", apitest.File(file), false)
 		require.NoError(t, err)
-		require.NoError(t, s.SaveSummaries(t.Context(), apitest.Encoded(api.Summary{Slug: "b", Sequence: 1, LastCheckedAt: &at}, api.Summary{Slug: "c", Sequence: 2})))
+		require.NoError(t, s.SaveSummaries(t.Context(), feed.Cursor{}, apitest.Encoded(api.Summary{Slug: "b", Sequence: 1, LastCheckedAt: &at}, api.Summary{Slug: "c", Sequence: 2}), feed.Cursor{}))
 
 		before, err := s.Sequence(t.Context())
 		require.NoError(t, err)

@@ -18,7 +18,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/catalog/internal/listing"
@@ -198,25 +197,6 @@ func (s *Store) Mark(ctx context.Context, sequence int64) (api.Change, error) {
 		return api.Change{}, database.Outage(err)
 	}
 	return api.Change{Sequence: rows[0].Sequence, ID: rows[0].ID}, nil
-}
-
-// Has reports whether the database has a change.
-func (s *Store) Has(ctx context.Context, l highwater.Loss) (bool, error) {
-	if l.ID == "" {
-		last, err := s.Sequence(ctx)
-		return last >= l.Number, err
-	}
-	mark, err := s.Mark(ctx, l.Number)
-	return mark.ID == l.ID, err
-}
-
-// Newest returns the newest change.
-func (s *Store) Newest(ctx context.Context) (newest highwater.Mark, err error) {
-	last, err := s.Sequence(ctx)
-	if err == nil && last > 0 {
-		newest.Change, err = s.Mark(ctx, last)
-	}
-	return newest, err
 }
 
 // Sequence implements snapshot.Source.

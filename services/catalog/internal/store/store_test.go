@@ -16,6 +16,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
@@ -123,7 +124,7 @@ func TestListingChangesAreAppendOnly(t *testing.T) {
 		require.NoError(t, err, "the serving role has the permissions that it needs")
 		_, err = s.PublishAll(t.Context(), "ann", false)
 		require.NoError(t, err)
-		require.NoError(t, s.SaveSummaries(t.Context(), apitest.Encoded(api.Summary{Slug: "a", Sequence: 1})))
+		require.NoError(t, s.SaveSummaries(t.Context(), feed.Cursor{}, apitest.Encoded(api.Summary{Slug: "a", Sequence: 1}), feed.Cursor{}))
 		for _, statement := range statements {
 			require.Error(t, db.Exec(statement).Error, statement)
 		}
@@ -163,17 +164,17 @@ func TestOnlyChangesRaiseTheSequence(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, before, sequence())
 
-		require.NoError(t, s.SaveSummaries(t.Context(), apitest.Encoded(api.Summary{Slug: "b", Sequence: 4}, api.Summary{Slug: "b", Sequence: 3}, api.Summary{Slug: "later", Sequence: 5})))
+		require.NoError(t, s.SaveSummaries(t.Context(), feed.Cursor{}, apitest.Encoded(api.Summary{Slug: "b", Sequence: 4}, api.Summary{Slug: "b", Sequence: 3}, api.Summary{Slug: "later", Sequence: 5}), feed.Cursor{Position: 5}))
 		require.Equal(t, []string{"b"}, slices.Collect(maps.Keys(changes(t, s, before))))
 		cursor, err := s.Cursor(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, int64(5), cursor)
+		require.Equal(t, feed.Cursor{Position: 5}, cursor)
 
 		before = sequence()
-		require.NoError(t, s.SaveSummaries(t.Context(), apitest.Encoded(api.Summary{Slug: "b", Sequence: 4}, api.Summary{Slug: "later", Sequence: 2})))
+		require.NoError(t, s.SaveSummaries(t.Context(), cursor, apitest.Encoded(api.Summary{Slug: "b", Sequence: 4}, api.Summary{Slug: "later", Sequence: 2}), cursor))
 		require.Equal(t, before, sequence(), "summaries that are not newer change nothing")
 		again := api.EncodedSummary{Slug: "b", Sequence: 4, JSON: `{"slug":"b","sequence":4,"ofALaterRelease":"\u003c"}`}
-		require.NoError(t, s.SaveSummaries(t.Context(), []api.EncodedSummary{again}))
+		require.NoError(t, s.SaveSummaries(t.Context(), cursor, []api.EncodedSummary{again}, cursor))
 		require.Contains(t, changes(t, s, before), "b", "derived again, by newer rules")
 
 		_, err = s.Import(t.Context(), "ann", apitest.File(apitest.Lines("later")), false)

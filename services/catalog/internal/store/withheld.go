@@ -2,41 +2,31 @@ package store
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"slices"
+
+	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/listingfile"
 )
 
-// ErrNotAsked is the error of Withhold before SaveWithheld.
-var ErrNotAsked = errors.New("the history has not said yet which records were withdrawn since the backup: " +
-	"let history and catalog run, and repeat this")
+// withheld is the claim of a catalog that was set back, after an operator accepted the loss: history has not said yet which records were
+// withdrawn since the backup.
+const withheld = "withheld"
 
-// SaveWithheld stores the ids of the listings that are not public, as the history knows them, for Withhold. The database was set back.
-func (s *Store) SaveWithheld(ctx context.Context, ids []string) error {
-	text, err := json.Marshal(ids)
-	if err != nil {
-		return err
-	}
-	return database.Outage(s.db.WithContext(ctx).Exec(
-		"INSERT INTO withheld (id, listings) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET listings = excluded.listings", string(text)).Error)
+// WithholdLater keeps the service stopped until EndWithhold.
+func WithholdLater(tx *gorm.DB) error {
+	return tx.Exec("INSERT INTO claims (mark) VALUES (?)", withheld).Error
 }
 
-// Withhold withdraws the public listings among those of SaveWithheld, and returns their ids. It can be repeated until EndWithheld.
-func (s *Store) Withhold(ctx context.Context, actor string) (ids []string, err error) {
-	var stored []string
-	if err := s.db.WithContext(ctx).Raw("SELECT listings FROM withheld").Scan(&stored).Error; err != nil {
-		return nil, database.Outage(err)
-	}
-	if len(stored) == 0 {
-		return nil, ErrNotAsked
-	}
-	var known []string
-	if err := json.Unmarshal([]byte(stored[0]), &known); err != nil {
-		return nil, err
-	}
+// MustWithhold reports whether the service is stopped until EndWithhold.
+func (s *Store) MustWithhold(ctx context.Context) (must bool, err error) {
+	err = s.db.WithContext(ctx).Raw("SELECT EXISTS (SELECT 1 FROM claims WHERE mark = ?)", withheld).Scan(&must).Error
+	return must, database.Outage(err)
+}
+
+// Withhold withdraws the public listings among those with the ids, and returns their ids.
+func (s *Store) Withhold(ctx context.Context, known []string) (ids []string, err error) {
 	for part := range slices.Chunk(known, batch) {
 		var public []string
 		if err := s.db.WithContext(ctx).Raw("SELECT id FROM listings WHERE visibility = ? AND id IN ? ORDER BY id", listingfile.Published, part).
@@ -46,12 +36,12 @@ func (s *Store) Withhold(ctx context.Context, actor string) (ids []string, err e
 		ids = append(ids, public...)
 	}
 	if len(ids) > 0 {
-		_, err = s.Withdraw(ctx, actor, ids, "withdrawn after the backup that was restored")
+		_, err = s.Withdraw(ctx, "catalog recover", ids, "withdrawn after the backup that was restored")
 	}
 	return ids, err
 }
 
-// EndWithheld forgets what SaveWithheld stored.
-func (s *Store) EndWithheld(ctx context.Context) error {
-	return database.Outage(s.db.WithContext(ctx).Exec("DELETE FROM withheld").Error)
+// EndWithhold ends the state of WithholdLater.
+func (s *Store) EndWithhold(ctx context.Context) error {
+	return database.Outage(s.db.WithContext(ctx).Exec("DELETE FROM claims WHERE mark = ?", withheld).Error)
 }

@@ -84,9 +84,11 @@ CREATE TABLE summaries (
 );
 CREATE TABLE feed_cursor (
   id       integer PRIMARY KEY CHECK (id = 1),
-  position integer NOT NULL
+  position integer NOT NULL,
+  mark      text    NOT NULL DEFAULT '', -- newest mark of history in this copy
+  restarted boolean NOT NULL DEFAULT false -- the copy has started over: summaries of sequence 0 are from before
 );
-INSERT INTO feed_cursor VALUES (1, 0);
+INSERT INTO feed_cursor (id, position) VALUES (1, 0);
 
 -- Columns by which curators find listings, derived from a listing and its summary in the transaction that changes one of them.
 CREATE TABLE listing_index (
@@ -145,40 +147,18 @@ CREATE TABLE freshness_samples (
   unverified   bigint NOT NULL
 );
 
--- What another service has seen of this database and is missing from it. See SetBack in pkg/database.
-CREATE TABLE set_backs (
-  kind        text   NOT NULL,
-  number      bigint NOT NULL,
-  id          text   NOT NULL,
-  note        text   NOT NULL,
-  found_at    bigint NOT NULL,
-  generation  bigint NOT NULL, -- 0 until an operator accepts the loss
-  accepted_at bigint NOT NULL,
-  accepted_by text   NOT NULL,
-  PRIMARY KEY (kind, number, id)
+-- Periods of this database between decisions of an operator after it was set back. Those that were given up began at 0.
+CREATE TABLE generations (
+  id       text   PRIMARY KEY,
+  began_at bigint NOT NULL, -- microseconds since 1970 UTC
+  begun_by text   NOT NULL,
+  withhold boolean NOT NULL DEFAULT false -- history has not said yet which records were withdrawn after the backup
 );
+INSERT INTO generations (id, began_at, begun_by) VALUES (lower(hex(randomblob(8))), 1, '');
 
--- The newest change of each copied feed that this service has seen.
-CREATE TABLE feed_copies (
-  feed         text    NOT NULL PRIMARY KEY,
-  sequence     bigint  NOT NULL,
-  mark         text    NOT NULL,
-  started_over boolean NOT NULL
-);
-INSERT INTO feed_copies VALUES ('summaries', 0, '', false);
-
--- The newest checkpoint that history has reported.
-CREATE TABLE witnessed (
-  id     integer NOT NULL PRIMARY KEY CHECK (id = 1),
-  number bigint  NOT NULL,
-  note   text    NOT NULL
-);
-INSERT INTO witnessed VALUES (1, 0, '');
-
--- The listings that the history knew as not public when this database was found set back: a JSON array of ids. No row: not asked yet, or decided.
-CREATE TABLE withheld (
-  id       integer PRIMARY KEY CHECK (id = 1),
-  listings text    NOT NULL
+-- Marks that others remember and this database lacks. While there are any, it is set back.
+CREATE TABLE claims (
+  mark text PRIMARY KEY
 );
 
 -- Lines of files that arrive or are being applied.

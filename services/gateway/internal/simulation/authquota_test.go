@@ -20,8 +20,8 @@ import (
 )
 
 // authquota is a model of the service at its HTTP contract: Go allows imports of its internal packages only below its own folder. It runs
-// the Lua scripts of the service in its order: the epoch is read before the account, and a change is committed, with a
-// pending increment, before the epoch is incremented.
+// the Lua script of the service in its order: a change is committed with the new epoch of its account, before the epoch is published. A lookup
+// reads both from the database, and publishes the epoch if Redis has another.
 type authquota struct {
 	net   *network
 	store *store
@@ -33,12 +33,12 @@ type authquota struct {
 	accounts map[string]*account
 	keys     map[string]*key // by digest
 	digests  []string
-	pending  map[string]int // increments of epochs, by account
 	batches  map[string]bool
 	usage    map[calls]int
 }
 
 type account struct {
+	epoch     int64
 	tier      int
 	suspended bool
 }
@@ -109,21 +109,32 @@ func (a *authquota) resolve(ctx context.Context, from string, q api.PrincipalQue
 		if k == nil {
 			return api.Principal{}, &peer.StatusError{Status: http.StatusNotFound}
 		}
-		epoch, err := a.epoch("readepoch", k.account)
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		of := a.accounts[k.account]
-		return api.Principal{
-			Key: k.id, Account: k.account, Tier: tierName(of.tier), Limits: tiers[of.tier], Epoch: epoch,
-			ExpiresAt: time.Now().Add(365 * 24 * time.Hour), RevokedAt: k.revoked, Suspended: of.suspended,
-		}, err
+		for {
+			a.mu.Lock()
+			of, revoked := *a.accounts[k.account], k.revoked
+			a.mu.Unlock()
+			current, err := a.published(k.account, of.epoch)
+			if err == nil && !current {
+				err = a.deliver(k.account)
+			}
+			if err == nil && !current {
+				continue
+			}
+			return api.Principal{
+				Key: k.id, Account: k.account, Tier: tierName(of.tier), Limits: tiers[of.tier], Epoch: of.epoch,
+				ExpiresAt: time.Now().Add(365 * 24 * time.Hour), RevokedAt: revoked, Suspended: of.suspended,
+			}, err
+		}
 	})
 }
 
-// epoch runs a script of authquota on an epoch.
-func (a *authquota) epoch(script, account string) (int64, error) {
-	return redis.NewScript(scripts[script]).Run(context.Background(), a.redis, []string{counter.Epochs},
-		account, strconv.Itoa(int(counter.EpochsTTL.Seconds()))).Int64()
+// published reports whether Redis has the epoch of an account.
+func (a *authquota) published(account string, epoch int64) (bool, error) {
+	stored, err := a.redis.HGet(context.Background(), counter.Epochs, account).Result()
+	if errors.Is(err, redis.Nil) {
+		err = nil
+	}
+	return stored == strconv.FormatInt(epoch, 10), err
 }
 
 func (a *authquota) keyDigests(ctx context.Context, from string, after api.KeyPosition) (api.KeyDigests, error) {
@@ -165,11 +176,12 @@ func (a *authquota) restore(ctx context.Context, from, day string) error {
 	return err
 }
 
-// change commits a change of an account and increments its epoch. On an error the change is not in effect yet.
+// change commits a change of an account with a new epoch, and publishes it. On an error the change is not in effect yet.
 func (a *authquota) change(account string, apply func()) error {
 	a.mu.Lock()
 	apply()
-	a.pending[account]++
+	of := a.accounts[account]
+	of.epoch = max(of.epoch+1, time.Now().UnixMicro())
 	a.mu.Unlock()
 	if a.bug.repliesEarly {
 		return nil
@@ -177,24 +189,16 @@ func (a *authquota) change(account string, apply func()) error {
 	return a.deliver(account)
 }
 
-// deliver increments the epoch of an account, if an increment is pending.
+// deliver publishes the epoch of an account.
 func (a *authquota) deliver(account string) error {
 	a.mu.Lock()
-	n := a.pending[account]
+	epoch := a.accounts[account].epoch
 	a.mu.Unlock()
-	if n == 0 {
-		return nil
-	}
-	_, err := a.epoch("raiseepoch", account)
-	if err == nil {
-		a.mu.Lock()
-		a.pending[account] -= n
-		a.mu.Unlock()
-	}
-	return err
+	return redis.NewScript(scripts["replace"]).Run(context.Background(), a.redis, []string{counter.Epochs},
+		counter.EpochsMark, "", "", int(counter.EpochsTTL.Seconds()), "", account, epoch, counter.State(account), "").Err()
 }
 
-// work retries pending increments until ctx ends.
+// work publishes what Redis lacks until ctx ends.
 func (a *authquota) work(ctx context.Context) {
 	for tick := time.NewTicker(500 * time.Millisecond); ; {
 		select {
@@ -204,7 +208,12 @@ func (a *authquota) work(ctx context.Context) {
 			return
 		}
 		for _, account := range slices.Sorted(maps.Keys(a.accounts)) {
-			_ = a.deliver(account) // retried
+			a.mu.Lock()
+			epoch := a.accounts[account].epoch
+			a.mu.Unlock()
+			if current, err := a.published(account, epoch); err == nil && !current {
+				_ = a.deliver(account) // retried
+			}
 		}
 	}
 }

@@ -311,7 +311,7 @@ func (s *store) swap() {
 }
 
 // scripts are the Lua scripts of production, by name.
-var scripts, scriptSums = readScripts("../admission/*.lua", "../../../authquota/*epoch.lua")
+var scripts, scriptSums = readScripts("../admission/*.lua", "../../../../pkg/setback/*.lua")
 
 func readScripts(patterns ...string) (texts, sums map[string]string) {
 	texts, sums = map[string]string{}, map[string]string{}

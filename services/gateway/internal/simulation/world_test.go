@@ -84,7 +84,7 @@ func simulate(t *testing.T, p plan, planted bug) *world {
 		w.store = newStore(w.net, planted)
 		w.authquota = &authquota{
 			net: w.net, store: w.store, bug: planted,
-			accounts: map[string]*account{}, keys: map[string]*key{}, pending: map[string]int{}, batches: map[string]bool{}, usage: map[calls]int{},
+			accounts: map[string]*account{}, keys: map[string]*key{}, batches: map[string]bool{}, usage: map[calls]int{},
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		w.begin(ctx)

@@ -41,9 +41,12 @@ type Checkpoint struct {
 type Store interface {
 	// Records returns up to limit events with a sequence above after, ordered by sequence.
 	Records(ctx context.Context, after int64, limit int) ([]event.Record, error)
-	// Generation names the generation of the history, which begins when an operator accepts a loss.
-	// It is empty for the first.
+	// Generation names the generation of the history, which begins when an operator decides about a
+	// loss. It is empty for the first.
 	Generation(ctx context.Context) (string, error)
+	// Covered returns the greatest sequence of an event of this generation that the catalog has
+	// seen.
+	Covered(ctx context.Context) (int64, error)
 	// NewestCheckpoint returns the newest checkpoint of an origin, or of all if it is empty. It has
 	// size 0 if there is none.
 	NewestCheckpoint(ctx context.Context, origin string) (Checkpoint, error)
@@ -77,12 +80,8 @@ type Log struct {
 	Now       func() time.Time
 	Log       *slog.Logger
 
-	// Exchange gives the newest event to the catalog, which keeps it. It returns an error if the
-	// store lacks an event that the catalog has seen, or if the catalog cannot be reached. Then
-	// nothing is signed.
-	Exchange func(ctx context.Context) error
-	// Lost reports a checkpoint that a witness has seen and the store lacks, signed by the log.
-	Lost func(ctx context.Context, c Checkpoint) error
+	// Lost reports that a witness has seen a checkpoint that the store lacks, signed by the log.
+	Lost func(ctx context.Context) error
 }
 
 // Origin returns the origin of the current generation, and the part of the path that its tiles
@@ -100,8 +99,9 @@ func (l Log) Origin(ctx context.Context) (origin, part string, err error) {
 // first one.
 const maxGrowth = 5000
 
-// Sign signs checkpoints until all events are covered. It signs nothing if the newest one covers
-// them. If several replicas call it, one of them signs.
+// Sign signs checkpoints until all events that the catalog has seen are covered: after a restore,
+// the catalog shows that a signed event is missing. It signs nothing if the newest one covers them.
+// If several replicas call it, one of them signs.
 func (l Log) Sign(ctx context.Context) error {
 	for {
 		size, err := l.signNext(ctx)
@@ -122,7 +122,11 @@ func (l Log) signNext(ctx context.Context) (size int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	records, err := l.Store.Records(ctx, last.N, maxGrowth)
+	covered, err := l.Store.Covered(ctx)
+	if err != nil || covered < last.N {
+		return 0, err
+	}
+	records, err := l.Store.Records(ctx, last.N, int(min(maxGrowth, covered-last.N)))
 	if err != nil || len(records) == 0 && (last.N == 0 || last.Origin == origin) {
 		return 0, err
 	}
@@ -136,9 +140,6 @@ func (l Log) signNext(ctx context.Context) (size int64, err error) {
 		if err := g.add(leaf); err != nil {
 			return 0, err
 		}
-	}
-	if err := l.Exchange(ctx); err != nil {
-		return 0, fmt.Errorf("comparing with the catalog: %w", err)
 	}
 	c := Checkpoint{Checkpoint: torchwood.Checkpoint{Origin: origin}, MadeAt: l.Now().UTC().Truncate(time.Microsecond)}
 	c.N = g.size

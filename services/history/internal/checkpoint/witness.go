@@ -121,7 +121,7 @@ func (l Log) rejected(ctx context.Context, w Witness, c Checkpoint, why error) e
 	if has, err := l.Has(ctx, shown.Note); err != nil || has {
 		return errors.Join(why, err)
 	}
-	return errors.Join(why, l.Lost(ctx, shown))
+	return errors.Join(why, l.Lost(ctx))
 }
 
 // add submits a checkpoint, with a proof that it extends the one of size old. Without a signature

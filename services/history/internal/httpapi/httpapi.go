@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/history/internal/checkpoint"
@@ -18,11 +19,12 @@ import (
 
 // API serves the history.
 type API struct {
-	Store     *store.Store
-	Log       checkpoint.Log
-	CatchUp   func(context.Context) error // brings the copy of the catalog's listings up to date
-	PublicURL string                      // URL of the gateway for consumers, without a trailing slash
-	Now       func() time.Time
+	Store      *store.Store
+	Log        checkpoint.Log
+	VerifyMark feed.Verify                 // of the catalog
+	CatchUp    func(context.Context) error // brings the copy of the catalog's listings up to date
+	PublicURL  string                      // URL of the gateway for consumers, without a trailing slash
+	Now        func() time.Time
 
 	Summaries func(ctx context.Context, after int64, limit int) ([]api.EncodedSummary, error) // of the feed
 

@@ -17,6 +17,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
@@ -45,13 +46,13 @@ func start(t *testing.T) *testAPI {
 	db, err := database.Open(database.Config{URL: schema.SQLite(t), MaxConnections: 4}, tel)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	require.NoError(t, store.NewListings(db).Save(t.Context(), []api.ListingState{{ID: "a", Published: true, Sequence: 1}}))
+	require.NoError(t, store.NewListings(db).Save(t.Context(), feed.Cursor{}, []api.ListingState{{ID: "a", Published: true, Sequence: 1}}, feed.Cursor{}))
 	a := &testAPI{db: db}
 	problems := problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.NewTextHandler(&a.log, nil))}
 	engine := web.New(problems)
 	events := store.New(db)
 	httpapi.API{
-		Store: events, Summaries: events.Summaries, CatchUp: func(context.Context) error { return nil }, PublicURL: "https://api.example", Now: time.Now,
+		Store: events, Summaries: events.Summaries, VerifyMark: func(context.Context, string) (string, bool, error) { return "", false, nil }, CatchUp: func(context.Context) error { return nil }, PublicURL: "https://api.example", Now: time.Now,
 	}.Routes(engine, problems, http.NotFoundHandler())
 	a.Handler = engine
 	return a

@@ -11,7 +11,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/feed"
-	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
@@ -87,9 +86,6 @@ func (a API) unpublished(g *gin.Context) (web.Reply, error) {
 
 // summaries serves the summaries after a sequence. It waits if there are none yet.
 func (a API) summaries(g *gin.Context) (web.Reply, error) {
-	if highwater.Lost(g.Writer) {
-		return web.Reply{JSON: api.SummaryFeed{StartOver: true}}, nil
-	}
-	page, err := feed.Serve(g.Request, server.Draining(g.Request), a.Summaries)
-	return web.Reply{JSON: api.SummaryFeed{Summaries: page.Changes}}, err
+	page, err := feed.Serve(g.Request, server.Draining(g.Request), a.VerifyMark, a.Summaries)
+	return web.Reply{JSON: api.SummaryFeed{Summaries: page.Changes, Mark: page.Mark, StartOver: page.StartOver}}, err
 }

@@ -16,6 +16,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history/internal/linkcheck"
@@ -165,7 +166,7 @@ func (k *testStore) publish(t testing.TB, pairs ...string) {
 	for i := 0; i < len(pairs); i += 2 {
 		states = append(states, api.ListingState{Sequence: int64(i + 1), ID: pairs[i], Published: true, ApplicationURL: pairs[i+1]})
 	}
-	require.NoError(t, store.NewListings(k.db).Save(context.Background(), states))
+	require.NoError(t, store.NewListings(k.db).Save(context.Background(), feed.Cursor{}, states, feed.Cursor{}))
 }
 
 // link returns the last event of slug and the number of its events.

@@ -16,6 +16,7 @@ import (
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/eventfile"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history/internal/event"
@@ -216,7 +217,7 @@ func TestAppendToManyListings(t *testing.T) {
 			states = append(states, api.ListingState{Sequence: int64(i + 1), ID: slug, Published: true})
 			events = append(events, review(slug, 1, ""), link(slug, 2, api.OutcomeReachable))
 		}
-		require.NoError(t, store.NewListings(s.db).Save(t.Context(), states))
+		require.NoError(t, store.NewListings(s.db).Save(t.Context(), feed.Cursor{}, states, feed.Cursor{}))
 		unknown, err := s.UnknownListings(t.Context(), append(slugs, "unlisted"))
 		require.NoError(t, err)
 		require.Equal(t, map[string]bool{"unlisted": true}, unknown)

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"slices"
 	"strings"
 
@@ -11,8 +10,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/highwater"
-	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/feed"
 )
 
 // Listings is the copy of the catalog's listing states. Its methods return problem.Unavailable during an outage of the database.
@@ -31,12 +29,9 @@ type listingRow struct {
 
 func (listingRow) TableName() string { return "listings" }
 
-// Save saves listing states of the catalog in one transaction. It ignores states older than the stored ones, so replicas
-// may pull the same page concurrently.
-func (s Listings) Save(ctx context.Context, states []api.ListingState) error {
-	if len(states) == 0 {
-		return nil
-	}
+// Save saves listing states of the catalog and moves the cursor, in one transaction, unless the cursor is no longer from. It ignores states older
+// than the stored ones, so any part of the feed can be read again.
+func (s Listings) Save(ctx context.Context, from feed.Cursor, states []api.ListingState, to feed.Cursor) error {
 	rows := make([]listingRow, len(states))
 	for i, l := range states {
 		pages, err := json.Marshal(append([]string{}, l.Pages...))
@@ -47,40 +42,49 @@ func (s Listings) Save(ctx context.Context, states []api.ListingState) error {
 	}
 	slices.SortFunc(rows, func(a, b listingRow) int { return strings.Compare(a.ID, b.ID) }) // the same lock order in every replica
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		moved, err := moveCursor(tx, from, to)
+		if err != nil || !moved || len(rows) == 0 {
+			return err
+		}
 		return database.InsertIf(tx, rows, "id", "excluded.sequence > listings.sequence")
 	}))
 }
 
-// Cursor returns the sequence up to which listing states are copied. Pages are saved completely and in order, so the cursor is the greatest
-// stored sequence; a separate record of the position could disagree.
-func (s Listings) Cursor(ctx context.Context) (cursor int64, err error) {
-	err = s.db.WithContext(ctx).Raw("SELECT coalesce(max(sequence), 0) FROM listings").Scan(&cursor).Error
-	return cursor, database.Outage(err)
+// Cursor returns the position of the copy.
+func (s Listings) Cursor(ctx context.Context) (c feed.Cursor, err error) {
+	err = s.db.WithContext(ctx).Raw("SELECT position, mark, restarted FROM feed_cursor WHERE id = 1").Scan(&c).Error
+	return c, database.Outage(err)
 }
 
-// CatalogMarks keeps the high-water mark of the catalog. If an operator has accepted a loss of the catalog, the copy of its listing states
-// starts over. They stay until the catalog's replace them: their sequence is 0, which no change has.
-func (s Listings) CatalogMarks(log *slog.Logger) highwater.Row {
-	return highwater.Row{Store: peer.Catalog, DB: s.db, Log: log, StartOver: func(ctx context.Context, replace func(*gorm.DB) (bool, error)) error {
-		return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-			replaced, err := replace(tx)
-			if err != nil || !replaced {
-				return err
-			}
-			return tx.Exec("UPDATE listings SET sequence = 0").Error
-		}))
-	}}
+// StartOver moves the cursor to the beginning, unless it is no longer from. The listings stay until the catalog's replace them: their sequence is
+// 0, which no change has.
+func (s Listings) StartOver(ctx context.Context, from feed.Cursor) error {
+	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		moved, err := moveCursor(tx, from, feed.Cursor{Restarted: true})
+		if err != nil || !moved {
+			return err
+		}
+		return tx.Exec("UPDATE listings SET sequence = 0").Error
+	}))
+}
+
+// moveCursor reports whether the cursor was from.
+func moveCursor(tx *gorm.DB, from, to feed.Cursor) (moved bool, err error) {
+	done := tx.Exec("UPDATE feed_cursor SET position = ?, mark = ?, restarted = ? WHERE id = 1 AND position = ? AND mark = ? AND restarted = ?",
+		to.Position, to.Mark, to.Restarted, from.Position, from.Mark, from.Restarted)
+	return done.RowsAffected > 0, done.Error
 }
 
 // Prune deletes the listings that the catalog no longer has. Call it when the copy is complete.
 func (s Listings) Prune(ctx context.Context) error {
-	if startedOver, err := highwater.StartedOver(s.db.WithContext(ctx), peer.Catalog); err != nil || !startedOver {
+	cursor, err := s.Cursor(ctx)
+	if err != nil || !cursor.Restarted {
 		return err
 	}
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := tx.Exec("DELETE FROM listings WHERE sequence = 0").Error; err != nil {
 			return err
 		}
-		return highwater.EndCopyOver(tx, peer.Catalog)
+		return tx.Exec("UPDATE feed_cursor SET restarted = false WHERE id = 1").Error
 	}))
 }

@@ -12,7 +12,6 @@ import (
 	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/event"
 )
@@ -188,15 +187,15 @@ func (s *Store) SaveCosignature(
 	return database.Outage(s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error)
 }
 
-// Generation names the generation of the history: its number and the losses with which it began. It
-// is empty for the first.
+// Generation names the generation of the history: its number, counted from 1, and its id. It is
+// empty for the first.
 func (s *Store) Generation(ctx context.Context) (string, error) {
-	all, err := highwater.Losses(s.db.WithContext(ctx))
-	g := highwater.GenerationOf(all)
-	if err != nil || g.Number == 1 {
-		return "", err
+	var ids []string
+	err := s.db.WithContext(ctx).Raw("SELECT id FROM generations WHERE began_at > 0 ORDER BY began_at").Scan(&ids).Error
+	if err != nil || len(ids) < 2 {
+		return "", database.Outage(err)
 	}
-	return fmt.Sprintf("%d-%s", g.Number, g.ID), nil
+	return fmt.Sprintf("%d-%s", len(ids), ids[len(ids)-1]), nil
 }
 
 // Record returns the event with an id.

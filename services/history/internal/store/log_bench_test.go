@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -59,7 +58,7 @@ func BenchmarkLogOfAMillionEvents(b *testing.B) {
 			s := open(b, newURL(b))
 			l, err := checkpoint.Config{SigningKeys: []string{seed}}.Log(s, "https://api.example")
 			require.NoError(b, err)
-			l.Now, l.Log, l.Exchange = time.Now, slog.New(slog.DiscardHandler), func(context.Context) error { return nil }
+			l.Now, l.Log, l.Store = time.Now, slog.New(slog.DiscardHandler), seen{s}
 			c := checkpoint.Checkpoint{Checkpoint: torchwood.Checkpoint{Origin: logName, Tree: tlog.Tree{N: n, Hash: root}}, MadeAt: day0}
 			c.Note, err = l.Keys.Sign(c.Checkpoint)
 			require.NoError(b, err)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -22,7 +23,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/history/internal/checkpoint"
-	"opportunity.internal/services/history/internal/store"
 )
 
 const logName = "api.example/opportunity-history"
@@ -116,12 +116,18 @@ func (s testStore) log(t testing.TB, now *time.Time, witnesses ...string) checkp
 	require.NoError(t, err)
 	require.Equal(t, logName, l.Name)
 	l.Now, l.Log = func() time.Time { return *now }, slog.New(slog.DiscardHandler)
-	l.Exchange = func(context.Context) error { return nil }
-	l.Lost = func(context.Context, checkpoint.Checkpoint) error { return errLost }
+	l.Store = seen{s}
+	l.Lost = func(context.Context) error { return errLost }
 	return l
 }
 
 var errLost = errors.New("lost")
+
+// seen is a store whose events the catalog has seen, as soon as they are there.
+type seen struct{ testStore }
+
+// Covered implements checkpoint.Store.
+func (seen) Covered(context.Context) (int64, error) { return math.MaxInt64, nil }
 
 // addMany appends n events of one listing.
 func (s testStore) addMany(t *testing.T, slug string, n int) {
@@ -336,7 +342,7 @@ func TestWitnessThatAlwaysRejectsBlocksNothing(t *testing.T) {
 }
 
 // dying is a replica that dies between signing and publishing.
-type dying struct{ *store.Store }
+type dying struct{ seen }
 
 func (dying) SaveCheckpoint(context.Context, checkpoint.Checkpoint, []tlog.Tile, [][]byte) (bool, error) {
 	return false, errors.New("killed")
@@ -347,9 +353,9 @@ func TestNoSecondCheckpointOfASizeIsPublished(t *testing.T) {
 		now := recorded
 		s.addMany(t, "a", 3)
 		l := s.log(t, &now)
-		l.Store = dying{s.Store}
+		l.Store = dying{seen{s}}
 		require.ErrorContains(t, l.Sign(t.Context()), "killed")
-		l.Store = s.Store
+		l.Store = seen{s}
 		require.Zero(t, s.published(t, l).N)
 		now = now.Add(time.Minute)
 		require.NoError(t, l.Sign(t.Context()))
@@ -368,13 +374,22 @@ func TestNoSecondCheckpointOfASizeIsPublished(t *testing.T) {
 	})
 }
 
-func TestNothingIsSignedBeforeTheMarkCoversIt(t *testing.T) {
-	s := open(t, schema.SQLite(t))
-	s.addMany(t, "a", 3)
-	l := s.log(t, new(recorded))
-	l.Exchange = func(context.Context) error { return errors.New("catalog away") }
-	require.ErrorContains(t, l.Sign(t.Context()), "catalog away")
-	require.Zero(t, s.published(t, l).N)
+func TestNothingIsSignedBeforeTheCatalogHasSeenIt(t *testing.T) {
+	onBoth(t, func(t *testing.T, s testStore) {
+		s.addMany(t, "a", 3)
+		l := s.log(t, new(recorded))
+		l.Store = s.Store
+		require.NoError(t, l.Sign(t.Context()))
+		require.Zero(t, s.published(t, l).N)
+		for _, covered := range []int64{2, 1} { // an older mark changes nothing
+			require.NoError(t, s.Cover(t.Context(), covered))
+			require.NoError(t, l.Sign(t.Context()))
+			require.EqualValues(t, 2, s.published(t, l).N)
+		}
+		require.NoError(t, s.Cover(t.Context(), 3))
+		require.NoError(t, l.Sign(t.Context()))
+		require.EqualValues(t, 3, s.published(t, l).N)
+	})
 }
 
 func TestReplicasSignOneLog(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/eventfile"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history/internal/event"
 	"opportunity.internal/services/history/internal/linkcheck"
@@ -30,9 +31,9 @@ const (
 // list publishes a listing, or makes it private, with pages.
 func (s testStore) list(t testing.TB, sequence int64, slug string, published bool, pages ...string) {
 	t.Helper()
-	require.NoError(t, store.NewListings(s.db).Save(t.Context(), []api.ListingState{{
+	require.NoError(t, store.NewListings(s.db).Save(t.Context(), feed.Cursor{}, []api.ListingState{{
 		Sequence: sequence, ID: slug, Published: published, ApplicationURL: pages[0], Pages: pages,
-	}}))
+	}}, feed.Cursor{}))
 }
 
 // quoted returns a verified review of slug at a time with a quote for each of its sources.

@@ -7,9 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/highwater"
 )
 
 // Store is the history in one database. Its methods return problem.Unavailable during an outage of the database.
@@ -27,27 +25,16 @@ func (s *Store) Appended() int64 { return s.appended.Load() }
 
 const batchSize = 500 // rows of one statement, limited by its number of parameters
 
-// Newest returns the newest event.
-func (s *Store) Newest(ctx context.Context) (newest highwater.Mark, err error) {
-	var rows []eventRow
-	if err := s.db.WithContext(ctx).Select("sequence", "id").Order("sequence DESC").Limit(1).Find(&rows).Error; err != nil {
-		return newest, database.Outage(err)
-	}
-	if len(rows) > 0 {
-		newest.Change = api.Change{Sequence: rows[0].Sequence, ID: rows[0].ID}
-	}
-	return newest, nil
+// Cover records that the catalog has seen the event with the sequence, which the database has.
+func (s *Store) Cover(ctx context.Context, sequence int64) error {
+	return database.Outage(s.db.WithContext(ctx).Exec(`UPDATE generations SET covered = ? WHERE covered < ?
+		AND id = (SELECT id FROM generations ORDER BY began_at DESC LIMIT 1)`, sequence, sequence).Error)
 }
 
-// Has reports whether the database has an event.
-func (s *Store) Has(ctx context.Context, l highwater.Loss) (bool, error) {
-	var n int64
-	db := s.db.WithContext(ctx).Model(&eventRow{}).Where("sequence = ?", l.Number)
-	if l.ID != "" {
-		db = db.Where("id = ?", l.ID)
-	}
-	err := db.Count(&n).Error
-	return n > 0, database.Outage(err)
+// Covered returns the greatest sequence of an event of this generation that the catalog has seen.
+func (s *Store) Covered(ctx context.Context) (sequence int64, err error) {
+	err = s.db.WithContext(ctx).Raw("SELECT covered FROM generations ORDER BY began_at DESC LIMIT 1").Scan(&sequence).Error
+	return sequence, database.Outage(err)
 }
 
 // Unpublished returns the ids of the listings in the copy that are not public, in order.

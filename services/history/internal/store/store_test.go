@@ -15,6 +15,7 @@ import (
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/eventfile"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/telemetry"
@@ -104,7 +105,7 @@ func (s testStore) publish(t testing.TB, slugs ...string) {
 	for i, slug := range slugs {
 		states = append(states, api.ListingState{Sequence: int64(i + 1), ID: slug, Published: true, ApplicationURL: "https://a.example"})
 	}
-	require.NoError(t, store.NewListings(s.db).Save(t.Context(), states))
+	require.NoError(t, store.NewListings(s.db).Save(t.Context(), feed.Cursor{}, states, feed.Cursor{}))
 }
 
 // events returns the published history of slug without the generated IDs.
@@ -183,7 +184,7 @@ func TestPageNeedsAtMostTwoQueries(t *testing.T) {
 
 func TestHistoryOfPrivateAndUnknownListings(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
-		require.NoError(t, store.NewListings(s.db).Save(t.Context(), []api.ListingState{{Sequence: 1, ID: "private"}, {Sequence: 2, ID: "quiet", Published: true}}))
+		require.NoError(t, store.NewListings(s.db).Save(t.Context(), feed.Cursor{}, []api.ListingState{{Sequence: 1, ID: "private"}, {Sequence: 2, ID: "quiet", Published: true}}, feed.Cursor{}))
 		s.add(t, review("private", 1, ""))
 		for _, slug := range []string{"private", "unlisted"} {
 			page, published, err := s.History(t.Context(), slug, 0, 10)
@@ -257,21 +258,23 @@ func TestSummariesAreReadBySequence(t *testing.T) {
 
 func TestSaveListingsIgnoresOlderStates(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
-		cursor := func() int64 {
-			c, err := store.NewListings(s.db).Cursor(t.Context())
+		copied := store.NewListings(s.db)
+		at := func(want feed.Cursor) {
+			t.Helper()
+			c, err := copied.Cursor(t.Context())
 			require.NoError(t, err)
-			return c
+			require.Equal(t, want, c)
 		}
-		require.Zero(t, cursor())
 		old := []api.ListingState{{Sequence: 1, ID: "b", Published: true}, {Sequence: 2, ID: "a"}}
+		first, second := feed.Cursor{Position: 2, Mark: "m"}, feed.Cursor{Position: 7, Mark: "n"}
 		for range 2 {
-			require.NoError(t, store.NewListings(s.db).Save(t.Context(), old))
-			require.EqualValues(t, 2, cursor())
+			require.NoError(t, copied.Save(t.Context(), feed.Cursor{}, old, first))
+			at(first)
 		}
-		require.NoError(t, store.NewListings(s.db).Save(t.Context(), []api.ListingState{{Sequence: 7, ID: "b"}}))
-		require.NoError(t, store.NewListings(s.db).Save(t.Context(), old), "an older page from another replica")
-		require.NoError(t, store.NewListings(s.db).Save(t.Context(), nil))
-		require.EqualValues(t, 7, cursor())
+		require.NoError(t, copied.Save(t.Context(), first, []api.ListingState{{Sequence: 7, ID: "b"}}, second))
+		require.NoError(t, copied.Save(t.Context(), first, old, first), "an older page from another replica")
+		at(second)
+		require.NoError(t, copied.Save(t.Context(), second, old, second), "an older page again")
 		_, published, err := s.History(t.Context(), "b", 0, 1)
 		require.NoError(t, err)
 		require.False(t, published, "the listing must stay withdrawn")
@@ -301,7 +304,7 @@ func TestOutageIsReportedAsUnavailable(t *testing.T) {
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 			_, err = s.UnknownListings(t.Context(), []string{"a"})
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
-			require.Equal(t, problem.ServiceUnavailable, problem.Of(store.NewListings(s.db).Save(t.Context(), []api.ListingState{{ID: "a"}})).Code)
+			require.Equal(t, problem.ServiceUnavailable, problem.Of(store.NewListings(s.db).Save(t.Context(), feed.Cursor{}, []api.ListingState{{ID: "a"}}, feed.Cursor{})).Code)
 			_, _, err = s.Append(t.Context(), "ada", recorded, fileOf(lines(review("a", 1, ""))))
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 		})

@@ -59,7 +59,7 @@ CREATE TABLE summaries (
     latest_evidence text NOT NULL
 );
 
--- What the catalog says of its listings, copied. The greatest sequence is how far the copy has come.
+-- What the catalog says of its listings, copied.
 CREATE TABLE listings (
     id              text    PRIMARY KEY,
     sequence        bigint  NOT NULL,
@@ -197,28 +197,28 @@ CREATE TABLE second_opinions (
 CREATE INDEX second_opinions_open ON second_opinions (drawn_at) WHERE actor IS NULL;
 CREATE INDEX second_opinions_recorded ON second_opinions (recorded_id);
 
--- What another service has seen of this database and is missing from it. See SetBack in pkg/database.
-CREATE TABLE set_backs (
-    kind        text   NOT NULL,
-    number      bigint NOT NULL,
-    id          text   NOT NULL,
-    note        text   NOT NULL,
-    found_at    bigint NOT NULL,
-    generation  bigint NOT NULL, -- 0 until an operator accepts the loss
-    accepted_at bigint NOT NULL,
-    accepted_by text   NOT NULL,
-    PRIMARY KEY (kind, number, id)
+-- Periods of this database between decisions of an operator after it was set back. Those that were given up began at 0.
+CREATE TABLE generations (
+  id       text   PRIMARY KEY,
+  began_at bigint NOT NULL, -- microseconds since 1970 UTC
+  begun_by text   NOT NULL,
+  covered  bigint NOT NULL DEFAULT 0 -- greatest sequence of an event that the catalog has seen
+);
+INSERT INTO generations (id, began_at, begun_by) VALUES (substr(md5(random()::text || clock_timestamp()::text), 1, 16), 1, '');
+
+-- Marks that others remember and this database lacks. While there are any, it is set back.
+CREATE TABLE claims (
+  mark text PRIMARY KEY
 );
 
--- The newest change of each copied feed that this service has seen.
-CREATE TABLE feed_copies (
-    feed         text    NOT NULL PRIMARY KEY,
-    sequence     bigint  NOT NULL,
-    mark         text    NOT NULL,
-    started_over boolean NOT NULL
+-- Position of the copy of the catalog's listings.
+CREATE TABLE feed_cursor (
+  id       integer PRIMARY KEY CHECK (id = 1),
+  position bigint  NOT NULL,
+  mark     text    NOT NULL, -- newest mark of the catalog in this copy
+  restarted boolean NOT NULL -- the copy has started over: listings of sequence 0 are from before
 );
--- authquota is the newest change of authquota's database that a gateway has reported.
-INSERT INTO feed_copies VALUES ('listings', 0, '', false), ('authquota', 0, '', false);
+INSERT INTO feed_cursor VALUES (1, 0, '', false);
 
 -- Lines of files that arrive or are being applied. Not logged: an upload does not survive its request.
 CREATE UNLOGGED TABLE uploads (

@@ -8,6 +8,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/listingfile"
 )
 
@@ -31,7 +32,7 @@ func TestFreshnessCountsNowThePastAndTheDaysAhead(t *testing.T) {
 				sum.Facts, sum.Unquoted = &facts, []string{"languages"}
 				sum.ApplicationLink = &api.ApplicationLink{Outcome: api.OutcomeBlocked, CheckedAt: checked}
 			}
-			require.NoError(t, s.listings.SaveSummary(t.Context(), apitest.Encoded(sum)[0]))
+			require.NoError(t, s.listings.SaveSummaries(t.Context(), feed.Cursor{}, []api.EncodedSummary{apitest.Encoded(sum)[0]}, feed.Cursor{}))
 		}
 		require.NoError(t, s.SampleFreshness(t.Context()))
 		require.NoError(t, s.SampleFreshness(t.Context()), "one sample for each day")

@@ -11,6 +11,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/catalog/internal/listing"
@@ -55,7 +56,7 @@ func TestListFilters(t *testing.T) {
 		require.NoError(t, err)
 		_, _, err = s.TakeLease(t.Context(), "acme", "ann", false)
 		require.NoError(t, err)
-		require.NoError(t, s.listings.SaveSummaries(t.Context(), apitest.Encoded(api.Summary{Slug: "d", Sequence: 1, LastCheckedAt: &at, LastOutcome: api.OutcomeClosed})))
+		require.NoError(t, s.listings.SaveSummaries(t.Context(), feed.Cursor{}, apitest.Encoded(api.Summary{Slug: "d", Sequence: 1, LastCheckedAt: &at, LastOutcome: api.OutcomeClosed}), feed.Cursor{}))
 
 		for _, c := range []struct {
 			want string

@@ -1,0 +1,193 @@
+package setback
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"opportunity.internal/pkg/problem"
+)
+
+// Guard stops a service while its database is set back.
+type Guard struct {
+	Store
+
+	log   *slog.Logger
+	known atomic.Pointer[Mark] // the newest one that this process has verified
+
+	mu    sync.Mutex
+	lacks []string // empty: not set back
+}
+
+// New returns a guard of a store. It registers its metric.
+func New(name string, store Store, log *slog.Logger, registry prometheus.Registerer) *Guard {
+	g := &Guard{Store: store, log: log}
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "store_set_back", ConstLabels: prometheus.Labels{"store": name},
+		Help: "1 while the database lacks changes that were seen outside it and no operator has decided what to do, otherwise 0.",
+	}, func() float64 {
+		if g.Err() != nil {
+			return 1
+		}
+		return 0
+	}))
+	return g
+}
+
+// Err returns ErrSetBack while the database is set back.
+func (g *Guard) Err() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.lacks) > 0 {
+		return ErrSetBack
+	}
+	return nil
+}
+
+// Available returns an error (503) while the database is set back.
+func (g *Guard) Available() error {
+	err := g.Err()
+	if err == nil {
+		return nil
+	}
+	e := problem.Unavailable(err)
+	e.Reported = true // by set
+	return e
+}
+
+// Known returns the newest mark that this process has verified, or the zero mark.
+func (g *Guard) Known() Mark {
+	if m := g.known.Load(); m != nil {
+		return *m
+	}
+	return Mark{}
+}
+
+// Made makes m, which is in the database, the newest mark that this process knows.
+func (g *Guard) Made(m Mark) { g.known.Store(&m) }
+
+// Poll compares the database with the newest mark that this process knows and with the claims of all processes. Call it at the start and every
+// second. It returns nil if the database is set back.
+func (g *Guard) Poll(ctx context.Context) error {
+	_, _, err := g.Verify(ctx)
+	if g.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// Verify verifies that the database has what marks name, and the newest mark that this process knows. It returns the newest mark, and whether
+// any of marks is of a generation that was given up. It returns an error (503) if the database is set back. Texts of another form are ignored.
+func (g *Guard) Verify(ctx context.Context, marks ...string) (newest Mark, lost bool, err error) {
+	newest, claims, err := g.state(ctx)
+	if err != nil {
+		return newest, false, err
+	}
+	known := g.Known().String()
+	var lacks []string
+	for i, text := range append([]string{known}, marks...) {
+		m, ok := Parse(text)
+		if !ok || m == newest {
+			continue
+		}
+		switch v, err := g.verdict(ctx, m); {
+		case err != nil:
+			return newest, false, err
+		case v == lacking:
+			if err := g.claim(ctx, text); err != nil {
+				return newest, false, err
+			}
+			lacks = append(lacks, text)
+		case v == givenUp:
+			lost = lost || i > 0
+		}
+	}
+	if claims > 0 || len(lacks) > 0 {
+		if lacks, err = g.open(ctx); err != nil {
+			return newest, lost, err
+		}
+	}
+	if g.set(ctx, lacks); len(lacks) > 0 {
+		return newest, lost, g.Available()
+	}
+	g.Made(newest)
+	return newest, lost, nil
+}
+
+// Claim stops the service, although no mark shows that the database lacks anything: an operator has to decide. Why is a word.
+func (g *Guard) Claim(ctx context.Context, why string) error {
+	if err := g.claim(ctx, why); err != nil {
+		return err
+	}
+	g.set(ctx, []string{why})
+	return g.Available()
+}
+
+// open returns the claims that the database still lacks, and deletes the others.
+func (g *Guard) open(ctx context.Context) (lacks []string, err error) {
+	claims, err := g.Claims(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range claims {
+		v := lacking
+		if m, ok := Parse(text); ok {
+			if v, err = g.verdict(ctx, m); err != nil {
+				return nil, err
+			}
+		}
+		if v == lacking {
+			lacks = append(lacks, text)
+		} else if err := g.deleteClaim(ctx, text); err != nil {
+			return nil, err
+		}
+	}
+	return lacks, nil
+}
+
+// set sets what the database lacks, and logs the transitions.
+func (g *Guard) set(ctx context.Context, lacks []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before := len(g.lacks)
+	g.lacks = lacks
+	switch {
+	case before == 0 && len(lacks) > 0:
+		g.log.ErrorContext(ctx, "database set back: it lacks what was seen outside it; recover the database, or decide with the verb recover",
+			"lacks", strings.Join(lacks, ", "))
+	case before > 0 && len(lacks) == 0:
+		g.log.InfoContext(ctx, "database no longer set back")
+	}
+}
+
+// UnlessSetBack returns do for a loop that does nothing while the database is set back.
+func (g *Guard) UnlessSetBack(do func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if g.Err() != nil {
+			return nil
+		}
+		return do(ctx)
+	}
+}
+
+// Present verifies one mark, as feed.Verify.
+func (g *Guard) Present(ctx context.Context, mark string) (newest string, lost bool, err error) {
+	m, lost, err := g.Verify(ctx, mark)
+	_, ok := Parse(mark)
+	return m.String(), lost || !ok, err
+}
+
+// Changes returns changes for a feed that holds requests: it fails as soon as the database is set back, so that the follower asks again after
+// the decision of an operator, and does not wait for the end of the held request.
+func Changes[T any](g *Guard, changes func(ctx context.Context, after int64, limit int) ([]T, error)) func(ctx context.Context, after int64, limit int) ([]T, error) {
+	return func(ctx context.Context, after int64, limit int) ([]T, error) {
+		if err := g.Available(); err != nil {
+			return nil, err
+		}
+		return changes(ctx, after, limit)
+	}
+}

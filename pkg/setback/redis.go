@@ -1,0 +1,67 @@
+package setback
+
+import (
+	"context"
+	_ "embed" // the script
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/problem"
+)
+
+//go:embed replace.lua
+var replaceSource string
+
+var replace = redis.NewScript(replaceSource)
+
+// Replace replaces a mark in a hash if the stored one is verified, "" for none; newest is "" to keep it. epochs are the arguments of
+// replace.lua from 5 on. It returns the stored mark before, of at most 100 bytes. Errors are problem.Unavailable.
+func Replace(ctx context.Context, client *redis.Client, hash, field, verified, newest string, epochs ...any) (stored string, err error) {
+	if len(epochs) == 0 {
+		epochs = []any{""}
+	}
+	args := append([]any{field, verified, newest, int(counter.EpochsTTL.Seconds())}, epochs...)
+	if stored, err = replace.Run(ctx, client, []string{hash}, args...).Text(); err != nil {
+		return "", problem.Unavailable(err)
+	}
+	return stored, nil
+}
+
+// Memory is the memory of a gateway for the mark of one store. It is a keeper, and keeps a copy in Redis for gateways that start later.
+type Memory struct {
+	Store string
+	Redis *redis.Client
+	// Verify presents marks to the owner of the store, and returns its newest one.
+	Verify func(ctx context.Context, seen []string) (newest string, err error)
+
+	seen string
+}
+
+// Exchange presents the marks in memory and in Redis to the owner, and stores the newest one in both. Call it every second. If the owner does
+// not verify them, because it is unavailable or set back, both stay, and a Redis that lost its data gets the one in memory.
+func (m *Memory) Exchange(ctx context.Context) error {
+	stored, lost := m.Redis.HGet(ctx, counter.Marks, m.Store).Result()
+	var seen []string
+	for _, text := range []string{m.seen, stored} {
+		if _, ok := Parse(text); ok && (len(seen) == 0 || seen[0] != text) {
+			seen = append(seen, text)
+		}
+	}
+	newest, err := m.Verify(ctx, seen)
+	if _, ok := Parse(newest); err == nil && ok {
+		m.seen = newest
+	}
+	if m.seen == "" || m.seen == stored || lost != nil && !errors.Is(lost, redis.Nil) {
+		return err
+	}
+	if _, ok := Parse(stored); ok && err != nil { // not verified
+		return err
+	}
+	if len(stored) > 100 { // as replace.lua reads it
+		stored = ""
+	}
+	_, _ = Replace(ctx, m.Redis, counter.Marks, m.Store, stored, m.seen) // requests report an outage of Redis
+	return err
+}

@@ -1,0 +1,112 @@
+package epochs
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/setback"
+	"opportunity.internal/pkg/storetest/redistest"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/authquotatest"
+	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/keys"
+)
+
+// trips counts the commands and pipelines of a client.
+type trips struct{ n int }
+
+func (t *trips) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (t *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { t.n++; return next(ctx, cmd) }
+}
+
+func (t *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error { t.n++; return next(ctx, cmds) }
+}
+
+// newEpochs returns the publisher of a database, and the numbers of its statements and trips so far.
+func newEpochs(t testing.TB, db authquotatest.DB) (e *Epochs, used func() (statements, trips int)) {
+	t.Helper()
+	client, counted, statements := redistest.Start(t).Client(), new(trips), 0
+	client.AddHook(counted)
+	count := func(*gorm.DB) { statements++ }
+	c := db.Callback()
+	for _, err := range []error{
+		c.Create().Before("*").Register("count", count), c.Query().Before("*").Register("count", count), c.Update().Before("*").Register("count", count),
+		c.Delete().Before("*").Register("count", count), c.Row().Before("*").Register("count", count), c.Raw().Before("*").Register("count", count),
+	} {
+		require.NoError(t, err)
+	}
+	e = &Epochs{Redis: client, DB: db.DB, Guard: setback.New("authquota", setback.Store{DB: db.DB.DB, Changes: "changes"}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())}
+	db.Publisher = e
+	return e, func() (int, int) {
+		defer func() { statements, counted.n = 0, 0 }()
+		return statements, counted.n
+	}
+}
+
+// What others remember costs a change three statements and a trip, a lookup one of each, and a second without changes one of each.
+func TestCosts(t *testing.T) {
+	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
+		e, used := newEpochs(t, db)
+		require.NoError(t, e.Poll(t.Context()))
+		store, digest := keys.NewStore(db.DB), strings.Repeat("a", 64)
+		issued, err := store.Issue(t.Context(), "ann", keys.Order{Tier: api.Free, UseCase: "x"}, keys.MaxLife, keys.Record{Digest: digest, LastFour: "abcd"})
+		require.NoError(t, err)
+
+		used()
+		require.NoError(t, db.Change(t.Context(), func(tx *dbtx.Tx) error { return tx.Touch(issued.Account) }))
+		statements, trips := used()
+		require.Equal(t, []int{3, 1}, []int{statements, trips}, "a change")
+		require.NoError(t, e.InEffect(t.Context(), func(ctx context.Context) (dbtx.Epoch, error) {
+			k, err := store.Resolve(ctx, []string{digest})
+			return k.Epoch, err
+		}))
+		statements, trips = used()
+		require.Equal(t, []int{1, 1}, []int{statements, trips}, "a lookup")
+		require.NoError(t, e.Poll(t.Context()))
+		statements, trips = used()
+		require.Equal(t, []int{1, 1}, []int{statements, trips}, "a poll")
+	})
+}
+
+// BenchmarkEpochs measures a change without anything else, and a lookup.
+func BenchmarkEpochs(b *testing.B) {
+	for dialect, create := range map[string]func(testing.TB) string{"Postgres": authquotatest.Schema.Postgres, "SQLite": authquotatest.Schema.SQLite} {
+		db := authquotatest.Open(b, create(b), time.Now)
+		e, _ := newEpochs(b, db)
+		require.NoError(b, e.Poll(b.Context()))
+		var id string
+		require.NoError(b, db.Change(b.Context(), func(tx *dbtx.Tx) error {
+			a, err := account.Create(tx, api.Free)
+			id = a.ID
+			return err
+		}))
+		b.Run(dialect+"/change", func(b *testing.B) {
+			for b.Loop() {
+				require.NoError(b, db.Change(b.Context(), func(tx *dbtx.Tx) error { return tx.Touch(id) }))
+			}
+		})
+		b.Run(dialect+"/lookup", func(b *testing.B) {
+			for b.Loop() {
+				require.NoError(b, e.InEffect(b.Context(), func(ctx context.Context) (dbtx.Epoch, error) {
+					epochs, err := db.Epochs(ctx, "a.id = ?", id)
+					return epochs[0], err
+				}))
+			}
+		})
+	}
+}
