@@ -59,7 +59,7 @@ type conformanceCase struct {
 type conformanceCall struct {
 	Do        string
 	ID        string
-	Filter    Filter
+	Filter    SearchFilter
 	After     string
 	Take      int
 	Now       time.Time
@@ -189,14 +189,25 @@ func (x exchange) play(t *testing.T, w http.ResponseWriter, r *http.Request) {
 	_, _ = out.Write([]byte(x.Text))
 }
 
+// listFilter returns the part of the filter that the list has, too.
+func (c conformanceCall) listFilter() (f Filter) {
+	text, _ := json.Marshal(c.Filter)
+	_ = json.Unmarshal(text, &f)
+	return f
+}
+
 // run makes the call and returns everything that a case can compare.
 func (c conformanceCall) run(ctx context.Context, client *Client, store *memoryStore) map[string]any {
 	got := map[string]any{}
 	var err error
 	switch c.Do {
-	case "opportunities":
+	case "opportunities", "search":
 		var found []Opportunity
-		found, err = take(c.Take, client.Opportunities(ctx, c.Filter))
+		records := client.Search(ctx, c.Filter)
+		if c.Do == "opportunities" {
+			records = client.Opportunities(ctx, c.listFilter())
+		}
+		found, err = take(c.Take, records)
 		got["ids"] = each(found, func(o Opportunity) any { return o.ID })
 		got["remote"] = each(found, func(o Opportunity) any { return o.Facts.Remote })
 	case "history":
@@ -205,7 +216,7 @@ func (c conformanceCall) run(ctx context.Context, client *Client, store *memoryS
 		got["ids"] = each(found, func(e Event) any { return e.ID })
 	case "opportunityPages":
 		var found []*Page[Opportunity]
-		found, err = take(c.Take, client.OpportunityPages(ctx, c.Filter))
+		found, err = take(c.Take, client.OpportunityPages(ctx, c.listFilter()))
 		got["pages"] = each(found, func(p *Page[Opportunity]) any {
 			return map[string]any{
 				"ids": each(p.Data, func(o Opportunity) any { return o.ID }), "page": p.Pagination.Page, "total": p.Pagination.Total,

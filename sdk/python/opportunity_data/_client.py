@@ -18,11 +18,12 @@ from ._check import check_changes, check_detail, check_events, check_records
 from ._list import ChangePage, Detail, Page, items, pages
 from ._request import Requester, Retry
 from ._sync import Store, SyncResult
-from ._types import ChangeFilter, CursorPagination, Event, Filter, HistoryFilter, Opportunity, RecordChange
+from ._types import ChangeFilter, CursorPagination, Event, Filter, HistoryFilter, Opportunity, RecordChange, SearchFilter
 
 VERSION = "1.0.0"
 
 _LIST = "/api/v1/opportunities"
+_SEARCH = "/api/v1/search"
 _CHANGES = "/api/v1/changes"
 _PROOFS = "/.well-known/opportunity-history/log/proof/"
 
@@ -108,6 +109,15 @@ class Client:
         """
         _check_names(filter, Filter)
         return pages(self._requester, _LIST, filter, check_records)
+
+    def search(self, **filter: Unpack[SearchFilter]) -> Iterator[Opportunity]:
+        """Iterates over the records that match the filter, over all pages. Each id appears once."""
+        return items(self.search_pages(**filter))
+
+    def search_pages(self, **filter: Unpack[SearchFilter]) -> Iterator[Page[Opportunity]]:
+        """Iterates over the pages of the records that match the filter, as opportunity_pages does."""
+        _check_names(filter, SearchFilter)
+        return pages(self._requester, _SEARCH, filter, check_records)
 
     def opportunity(self, id: str) -> Detail:
         """Returns one record. A record that does not exist, or that the account cannot read, is an error with Code.NOT_FOUND."""

@@ -220,6 +220,9 @@ class Blocking:
     def opportunity_pages(self, **filter: Any) -> Any:
         return self.each(self.client.opportunity_pages(**filter))
 
+    def search(self, **filter: Any) -> Any:
+        return self.each(self.client.search(**filter))
+
     def history(self, id: str) -> Any:
         return self.each(self.client.history(id))
 
@@ -329,6 +332,8 @@ def outcome(client: Any, call: dict[str, Any], store: MemoryStore) -> dict[str, 
         match call["do"]:
             case "opportunities":
                 collect(client.opportunities(**filter))
+            case "search":
+                collect(client.search(**filter))
             case "history":
                 collect(client.history(call["id"]))
             case "opportunityPages":
@@ -382,7 +387,7 @@ def outcome(client: Any, call: dict[str, Any], store: MemoryStore) -> dict[str, 
         got["changes"] = [change["change"] for change in found]
     elif call["do"] == "changePages":
         got["cursors"] = [page.pagination["cursor"] for page in found]
-    elif call["do"] in ("opportunities", "history"):
+    elif call["do"] in ("opportunities", "search", "history"):
         got["ids"] = [item["id"] for item in found]
         got["remote"] = [(item["facts"] or {}).get("remote") for item in found]
     got["copy"] = {id: record["summary"] for id, record in store.records.items()}

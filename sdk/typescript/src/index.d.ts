@@ -10,6 +10,7 @@ import type {
   Opportunity,
   Pagination,
   RecordChange,
+  SearchFilter,
 } from './types.js';
 
 export type * from './types.js';
@@ -33,6 +34,12 @@ export class OpportunityClient {
    * pages or on none.
    */
   opportunityPages(filter?: Filter, options?: CallOptions): AsyncGenerator<Page<Opportunity>, void, undefined>;
+
+  /** Iterates over the records that match the filter of the search, as `opportunities` does. */
+  search(filter?: SearchFilter, options?: CallOptions): AsyncGenerator<Opportunity, void, undefined>;
+
+  /** Iterates over the pages of the search, as `opportunityPages` does. */
+  searchPages(filter?: SearchFilter, options?: CallOptions): AsyncGenerator<Page<Opportunity>, void, undefined>;
 
   /** Returns one record. A record that does not exist, or that the account cannot read, is an error with `Code.notFound`. */
   opportunity(id: string, options?: CallOptions): Promise<Detail>;

@@ -192,6 +192,9 @@ async function outcome(client, call, store, signal) {
       case 'opportunities':
         await collect(client.opportunities(call.filter));
         break;
+      case 'search':
+        await collect(client.search(call.filter));
+        break;
       case 'history':
         await collect(client.history(call.id));
         break;
@@ -242,7 +245,7 @@ async function outcome(client, call, store, signal) {
     got.changes = found.map(({ change }) => change);
   } else if (call.do === 'changePages') {
     got.cursors = found.map(({ pagination }) => pagination.cursor);
-  } else if (call.do === 'opportunities' || call.do === 'history') {
+  } else if (call.do === 'opportunities' || call.do === 'search' || call.do === 'history') {
     got.ids = found.map((item) => item.id);
     got.remote = found.map((item) => item.facts?.remote);
   }

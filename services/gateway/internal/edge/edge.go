@@ -65,7 +65,7 @@ func (e Edge) Handler() (http.Handler, error) {
 	}
 	e.compress = compress
 	engine := newEngine()
-	for _, o := range []operation{opList, opAlias, opDetail} {
+	for _, o := range []operation{opList, opAlias, opSearch, opDetail} {
 		e.route(engine, o, callOf, as, e.reading(e.call(e.Catalog))) // the catalog compresses its responses itself, and sets Vary
 	}
 	e.route(engine, opHistory, callOf, e.compressed, e.reading(e.call(e.History)))

@@ -18,6 +18,7 @@ const (
 	opAlias   operation = "/api/jobs" // opList under another name
 	opDetail  operation = "/api/v1/opportunities/{id}"
 	opHistory operation = "/api/v1/opportunities/{id}/history"
+	opSearch  operation = "/api/v1/search"
 	opChanges operation = "/api/v1/changes"
 )
 
@@ -32,7 +33,7 @@ const (
 )
 
 var (
-	calls      = []operation{opList, opAlias, opDetail, opHistory, opChanges}
+	calls      = []operation{opList, opAlias, opSearch, opDetail, opHistory, opChanges}
 	operations = append(calls[:len(calls):len(calls)], opDocs, opAccount, opLogInfo, opLog, opRecordPage, opRecordEvent, opWebhook, opSandbox, opMCP)
 )
 
@@ -56,7 +57,7 @@ func callOf(o operation, u *url.URL) (target, bool) {
 	switch {
 	case hasEncodedSlash(u):
 		return target{}, false
-	case o == opList, o == opAlias, o == opChanges:
+	case o == opList, o == opAlias, o == opSearch, o == opChanges:
 		return target{o, string(o)}, true
 	case id == "", id == ".", id == "..", (tail == "history") != (o == opHistory):
 		return target{}, false
