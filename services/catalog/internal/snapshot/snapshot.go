@@ -40,7 +40,7 @@ type Snapshot struct {
 	index    index
 	terms    *terms
 	bySlot   []uint32 // position + 1 by the slot of a record; 0 for other slots
-	bytes    int64 // of the encoded records
+	bytes    int64    // of the encoded records
 
 	// Caches of the latest results. Requests check that an entry is still valid before they use it.
 	cutoff  atomic.Int64

@@ -3,11 +3,11 @@ package snapshot
 import (
 	"cmp"
 	"maps"
-	"math/bits"
 	"slices"
 	"sort"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -57,8 +57,9 @@ type terms struct {
 	mu     sync.RWMutex // one goroutine adds
 	byText map[string]*term
 	sorted []*term
-	added  []*term // not yet in sorted
-	slots  uint32  // in use or unused
+	added  []*term                    // not yet in sorted
+	starts map[string]*roaring.Bitmap // slots by the first one and two letters of words, which many words share
+	slots  uint32                     // in use or unused
 	unused []uint32
 }
 
@@ -67,7 +68,9 @@ type term struct {
 	slots []uint32
 }
 
-func newTerms() *terms { return &terms{byText: map[string]*term{}} }
+func newTerms() *terms {
+	return &terms{byText: map[string]*term{}, starts: map[string]*roaring.Bitmap{}}
+}
 
 // add returns the slot for a record with these terms. Searches find it after settle.
 func (t *terms) add(text string) (slot uint32) {
@@ -88,10 +91,32 @@ func (t *terms) add(text string) (slot uint32) {
 		}
 		if n := len(of.slots); n == 0 || of.slots[n-1] != slot {
 			of.slots = append(of.slots, slot)
+			t.start(of.text, slot)
 		}
 	}
 	return slot
 }
+
+// start adds slots to the starts of a term.
+func (t *terms) start(text string, slots ...uint32) {
+	text, isWord := strings.CutPrefix(text, word)
+	letters := 0
+	for at := range text + "." { // the last start is the whole text
+		if letters > 0 && isWord {
+			set := t.starts[text[:at]]
+			if set == nil {
+				set = roaring.New()
+				t.starts[strings.Clone(text[:at])] = set
+			}
+			set.AddMany(slots)
+		}
+		if letters++; letters > maxStart {
+			return
+		}
+	}
+}
+
+const maxStart = 2
 
 // settle returns the terms of the records, and their positions + 1 by slot. If too many slots are of
 // other records, it returns other terms, without them.
@@ -119,6 +144,7 @@ func (t *terms) settle(order []*record) (*terms, []uint32) {
 			of = &term{of.text, slices.Clip(kept)}
 			clean.byText[of.text] = of
 			clean.sorted = append(clean.sorted, of)
+			clean.start(of.text, of.slots...)
 		}
 	}
 	return clean, bySlot
@@ -159,45 +185,52 @@ func conditions(q query.Search) (all []condition) {
 func (s *Snapshot) found(q query.Search) *roaring.Bitmap {
 	s.terms.mu.RLock()
 	defer s.terms.mu.RUnlock()
-	var found []uint64 // bits of slots
-	for i, c := range conditions(q) {
-		set := s.terms.bits(c, len(s.bySlot))
-		for at := range found {
-			set[at] &= found[at]
-		}
-		if found = set; i > 0 && !slices.ContainsFunc(found, func(b uint64) bool { return b != 0 }) {
-			break
+	var sets []*roaring.Bitmap
+	for _, c := range conditions(q) {
+		sets = append(sets, s.terms.set(c))
+	}
+	slots := roaring.FastAnd(sets...).ToArray()
+	positions := slots[:0]
+	for _, slot := range slots {
+		if int(slot) < len(s.bySlot) && s.bySlot[slot] > 0 {
+			positions = append(positions, s.bySlot[slot]-1)
 		}
 	}
-	positions := make([]uint64, (len(s.order)+63)/64)
-	for at, set := range found {
-		for ; set != 0; set &= set - 1 {
-			if position := s.bySlot[at*64+bits.TrailingZeros64(set)]; position > 0 {
-				positions[(position-1)/64] |= 1 << ((position - 1) % 64)
-			}
-		}
-	}
-	return roaring.FromDense(positions, false)
+	return bitmapOf(positions, len(s.order))
 }
 
-// bits returns the slots below n of the records that meet c.
-func (t *terms) bits(c condition, n int) []uint64 {
-	set := make([]uint64, (n+63)/64)
+// set returns the slots of the records that meet c. The caller must not change it.
+func (t *terms) set(c condition) *roaring.Bitmap {
+	if start, isWord := strings.CutPrefix(c.prefix, word); isWord && utf8.RuneCountInString(start) <= maxStart {
+		if set := t.starts[start]; set != nil {
+			return set
+		}
+		return roaring.New()
+	}
+	var slots []uint32
 	from := sort.Search(len(t.sorted), func(i int) bool { return t.sorted[i].text >= c.prefix })
 	for _, of := range t.sorted[from:] {
 		if !strings.HasPrefix(of.text, c.prefix) {
 			break
 		}
-		if c.match != nil && !c.match(of.text) {
-			continue
-		}
-		for _, slot := range of.slots {
-			if int(slot) < n {
-				set[slot/64] |= 1 << (slot % 64)
-			}
+		if c.match == nil || c.match(of.text) {
+			slots = append(slots, of.slots...)
 		}
 	}
-	return set
+	return bitmapOf(slots, int(t.slots))
+}
+
+// bitmapOf returns the set of values, which are below n and in any order. It may sort them.
+func bitmapOf(values []uint32, n int) *roaring.Bitmap {
+	if len(values) < n/64 {
+		slices.Sort(values)
+		return roaring.BitmapOf(values...)
+	}
+	dense := make([]uint64, (n+63)/64)
+	for _, v := range values {
+		dense[v/64] |= 1 << (v % 64)
+	}
+	return roaring.FromDense(dense, false)
 }
 
 const (
