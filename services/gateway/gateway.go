@@ -88,7 +88,10 @@ func start(r *service.Runtime, cfg Config) error {
 		return err
 	}
 	forwarding := r.NewConnections(api.GatewayTimeout) // for requests of clients; a service has that long to respond
-	authquota := peer.New(cfg.AuthquotaURL, cfg.Tokens.For(peer.Authquota), r.Transport(forwarding, peer.Authquota))
+	quick := func(name, base string) *peer.Client {
+		return peer.New(base, cfg.Tokens.For(name), r.Transport(forwarding, name))
+	}
+	authquota := quick(peer.Authquota, cfg.AuthquotaURL)
 	keys = newKeys(cfg, authquota, r)
 	recorder := newRecorder(authquota, r.Telemetry)
 	settings := &shared{cfg: cfg, pages: pages, fetch: fetchSettings(authquota), outdated: keys.NewTerm, now: r.Now}
@@ -98,7 +101,8 @@ func start(r *service.Runtime, cfg Config) error {
 		return err
 	}
 	public, err := newPublic(cfg, edge.Edge{
-		Keys: keys, Limiter: limiter, Usage: recorder, Pages: pages, Agent: agents, Errors: errorWriter, Telemetry: r.Telemetry, Now: r.Now,
+		Keys: keys, Limiter: limiter, Usage: recorder, Pages: pages, Agent: agents,
+		Records: quick(peer.Catalog, cfg.CatalogURL), Errors: errorWriter, Telemetry: r.Telemetry, Now: r.Now,
 	}, forwarding)
 	if err != nil {
 		return err

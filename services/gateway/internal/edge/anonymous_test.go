@@ -12,6 +12,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/services/gateway/internal/agent"
 )
 
@@ -58,6 +59,9 @@ func TestWorkWithoutAKeyIsLimitedByNetworkAndInTotal(t *testing.T) {
 			e.Now = func() time.Time { return now }
 			e.Catalog = replies(t, http.StatusNotFound, "{}", "Content-Type", jsonType)
 			e.History = e.Catalog
+			e.Records = peer.New("http://catalog.test", "token", roundTrip(func(*http.Request) (*http.Response, error) {
+				return reply(http.StatusNotFound, strings.NewReader("{}")), nil
+			}))
 			var err error
 			e.Agent, err = agent.New("https://api.opportunity.example", e.Telemetry.Log)
 			require.NoError(t, err)

@@ -102,7 +102,11 @@ func (s *Service) send(r *http.Request, path string, header http.Header, body []
 	if header["User-Agent"] == nil {
 		header["User-Agent"] = nil // keeps the transport from adding its own
 	}
-	to := &url.URL{Scheme: s.base.Scheme, Host: s.base.Host, Path: r.URL.Path, RawPath: path, RawQuery: r.URL.RawQuery}
+	plain, err := url.PathUnescape(path)
+	if err != nil {
+		return nil, err
+	}
+	to := &url.URL{Scheme: s.base.Scheme, Host: s.base.Host, Path: plain, RawPath: path, RawQuery: r.URL.RawQuery}
 	out := (&http.Request{Method: r.Method, URL: to, Host: to.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).
 		WithContext(r.Context())
 	if len(body) > 0 {
