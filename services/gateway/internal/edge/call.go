@@ -1,6 +1,8 @@
 package edge
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -35,6 +37,9 @@ func (e *Edge) call(service *proxy.Service) handler {
 	}
 }
 
+// statusDisconnected is logged for a call whose client disconnected before it had the whole response.
+const statusDisconnected = 499
+
 // callWith returns the handler of calls with a key, whatever their header says.
 func (e *Edge) callWith(key authn.Key, service *proxy.Service) handler {
 	return func(w http.ResponseWriter, r *http.Request, to target, end *observation) (int, error) {
@@ -45,6 +50,9 @@ func (e *Edge) callWith(key authn.Key, service *proxy.Service) handler {
 		if err != nil {
 			c.code = problem.Of(err).Code
 			c.status = c.code.Status()
+		}
+		if errors.Is(err, context.Canceled) {
+			c.status = statusDisconnected
 		}
 		return status, err
 	}
@@ -77,12 +85,13 @@ func (e *Edge) steps(w http.ResponseWriter, r *http.Request, to target, key auth
 	} else {
 		e.settle(w, r, c, false)
 	}
-	if err := response.Write(w); err != nil {
+	err = response.Write(w)
+	if err != nil && !errors.Is(err, context.Canceled) {
 		return 0, upstream{err}
 	}
-	e.settle(w, r, c, true)
+	e.settle(w, r, c, true) // also if the client disconnected: it may have most of the response
 	c.code = code
-	return response.StatusCode, nil
+	return response.StatusCode, err
 }
 
 // maxAttempts bounds how often one request resolves its key. A third attempt requires two changes of the account in between.
@@ -198,9 +207,9 @@ func (e *Edge) record(r *http.Request, to target, c *call) {
 	}, c.outcome, at)
 }
 
-// outcome classifies a call by the status of its response or by its error.
+// outcome classifies a call by the status of its response, if the service has sent one, or by its error.
 func outcome(status int, err error) api.CallOutcome {
-	if err == nil {
+	if status != 0 {
 		switch status {
 		case http.StatusOK, http.StatusNotModified:
 			return api.CallServed

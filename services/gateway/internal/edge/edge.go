@@ -200,11 +200,13 @@ func (e *Edge) observed(w http.ResponseWriter, r *http.Request, to target, handl
 	status, err := handle(w, r, to, &end)
 	var fault upstream
 	switch {
+	case errors.Is(err, context.Canceled), errors.Is(r.Context().Err(), context.Canceled):
+		outcome = rejected
 	case err == nil && status < http.StatusBadRequest:
 		outcome = served
 	case err == nil && status >= http.StatusInternalServerError:
 		outcome = upstreamFault // the service sent an error page
-	case err == nil, errors.Is(err, context.Canceled), problem.Of(err).Code.Status() < http.StatusInternalServerError:
+	case err == nil, problem.Of(err).Code.Status() < http.StatusInternalServerError:
 		outcome = rejected
 	case errors.As(err, &fault):
 		outcome = upstreamFault

@@ -79,6 +79,9 @@ func (e *Edge) inner(buffer *responseBuffer, call *http.Request, address *url.UR
 	e.observed(buffer, call, to, func(w http.ResponseWriter, r *http.Request, to target, end *observation) (int, error) {
 		status, err := handle(w, r, to, end)
 		if errors.Is(err, proxy.ErrTruncated) {
+			if errors.Is(err, context.Canceled) {
+				return 0, problem.Unavailable(context.Canceled)
+			}
 			return 0, upstream{problem.Unavailable(errors.New(err.Error()))}
 		}
 		return status, err
