@@ -22,15 +22,16 @@ type Page struct {
 
 // Groups of the menu, by what the reader is about to do.
 const (
-	Start     = "Start"
-	Guides    = "Guides"
-	Reference = "Reference"
-	Account   = "Your account"
-	Help      = "Help"
+	Start      = "Start"
+	Guides     = "Guides"
+	Operations = "Operations" // and the schemas of their responses
+	Reference  = "Reference"
+	Account    = "Your account"
+	Help       = "Help"
 )
 
 // Groups lists the groups in the order of the menu.
-var Groups = []string{Start, Guides, Reference, Account, Help}
+var Groups = []string{Start, Guides, Operations, Reference, Account, Help}
 
 // Pages lists all pages in reading order, starting with the index.
 var Pages = []Page{

@@ -71,7 +71,8 @@ const localURL = "http://localhost:8080"
 // unavailable until Show sets the figures.
 func New(publicURL string, by Operator) (*Site, error) {
 	s := &Site{publicURL: publicURL, operator: by, markdown: goldmark.New(
-		goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute(), parser.WithASTTransformers(util.Prioritized(safeLinks{}, 1000), util.Prioritized(stackedTables{}, 1000))),
+		goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute(), parser.WithASTTransformers(
+			util.Prioritized(safeLinks{}, 1000), util.Prioritized(stackedTables{}, 1000), util.Prioritized(permalinks{}, 1000))),
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(codeBlocks{}, 100))))}
 	var err error
 	if s.assets, err = pages.Load(files, "static"); err != nil {
