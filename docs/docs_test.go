@@ -186,7 +186,7 @@ func TestFigures(t *testing.T) {
 		}
 		want = append(want, fmt.Sprintf("| %s | %s | `%s` |", plan.Name, price, plan.Tier))
 	}
-	require.Equal(t, want, rows(pages["/docs/limits"].sections["plans"]))
+	require.Equal(t, want, rows(pages["/docs/limits"].sections["plans-and-prices"]))
 
 	require.Contains(t, pages["/docs/limits"].sections["shared-capacity"], thousands(api.ServiceCapacity)+" requests a day")
 	require.Contains(t, pages["/docs/data"].sections["the-four-states"], fmt.Sprintf("%d days of 24 hours", api.FreshnessDays))

@@ -89,6 +89,9 @@ func (r rendering) templatePage(p page, name string, data any) error {
 	if p.Body, err = r.body(name, data); err != nil {
 		return err
 	}
+	if p.sections == nil && !p.Wide {
+		p.sections = sectionsOf(p, ast.NewDocument(), nil)
+	}
 	return r.page(p)
 }
 
