@@ -282,7 +282,6 @@ var notServed = map[string]bool{
 
 // notRun are the blocks that this test does not run, by their beginning.
 var notRun = map[string]string{
-	"export OPPORTUNITY_URL=":            "sets the address and a key, as the test does itself",
 	"export OPPORTUNITY_URL=": "sets the address and a key, as the test does itself",
 	"export GOPROXY=":         "the tests of module sdk run the commands that install SDKs",
 	"npm install ":            "the tests of module sdk run the commands that install SDKs",
