@@ -373,9 +373,12 @@ func (e *examples) exchange(at, example string) {
 	}
 	e.same(at, head, live)
 	if body != "" {
-		e.sameBody(at, []byte(body), a.body)
+		e.sameBody(at, comments.ReplaceAll([]byte(body), nil), a.body)
 	}
 }
+
+// comments are the lines of an example that explain the next one.
+var comments = regexp.MustCompile(`(?m)^ *// .*\n`)
 
 // reference runs the programs on the page of an operation. Other pages of the reference have none.
 func (e *examples) reference(id, page string) {

@@ -191,7 +191,7 @@ func TestSearchAnswersQuestions(t *testing.T) {
 		"changes since yesterday": "/docs/changes", "pagination": "/docs/filters", "sort order": "/docs/filters",
 		"filter by province": "/docs/filters", "checked_after": "/docs/reference/listOpportunities",
 		"freshUntil": "/docs/data", "stale": "/docs/data", "why is a value null?": "/docs/data",
-		"what does unverified mean": "/docs/data", "may I redistribute the data": "/terms", "May I show records to my users?": "/terms",
+		"what does unverified mean": "/docs/data", "may I redistribute the data": "/terms", "May I show records to my users?": "/docs/data",
 		"personal data": "/privacy", "cookies": "/privacy", "report a vulnerability": "/docs/support", "contact the operator": "/docs/support",
 		"python": "/sdk/", "install typescript": "/sdk/", "ChatGPT or Claude agent": "/docs/agents", "MCP": "/docs/agents",
 		"etag": "/docs/caching", "gzip compression": "/docs/caching", "verify a signature": "/docs/provable-history",

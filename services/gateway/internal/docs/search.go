@@ -39,14 +39,15 @@ type section struct {
 func sectionsOf(p page, document ast.Node, source []byte) []section {
 	all := []section{{Path: p.Path, Page: p.Title, Title: p.Title}}
 	for n := document.FirstChild(); n != nil; n = n.NextSibling() {
-		if h, ok := n.(*ast.Heading); ok && h.Level > 1 {
+		h, ok := n.(*ast.Heading)
+		switch {
+		case ok && h.Level > 1:
 			id, _ := h.AttributeString("id")
 			anchor, _ := id.([]byte)
 			all = append(all, section{Path: p.Path + "#" + string(anchor), Page: p.Title, Title: string(plainText(h, source))})
-			continue
+		case !ok:
+			all[len(all)-1].text += string(textOf(n, source)) + " "
 		}
-		last := &all[len(all)-1]
-		last.text += string(textOf(n, source)) + " "
 	}
 	all[0].text, all[0].about = p.Description+" "+all[0].text, count(p.Description)
 	for i := range all {
