@@ -93,6 +93,7 @@ try {
   await page.waitForURL(base + '/billing/sandbox/portal/*')
   assert.equal(await page.getByRole('cell', { name: 'Paid', exact: true }).count(), 1)
   await inspect(page, '37-sandbox-portal')
+  const portal = page.url()
   await page.getByLabel('Days').fill('x')
   await press('Move the clock')
   await page.getByRole('alert').waitFor()
@@ -115,23 +116,11 @@ try {
   await planSays(/Ends then; after that you have Free/)
   await history('commercial')
 
-  step('the second on which it ends')
+  step('the end of what is paid')
   await page.goto(portal)
-  await press(/before period end/)
-  const end = await eventually('the end to be near', async () => {
-    const at = new Date(await page.locator('dd time').first().getAttribute('datetime'))
-    return at - Date.now() < 11_000 && at
-  })
-  await history('commercial')
-  assert.ok(Date.now() <= end, 'this machine was too slow to look before the end')
-  await eventually('the account to know when it ends', async () => {
-    await page.goto(plan)
-    const known = new Date(await page.locator('dd time').first().getAttribute('datetime'))
-    return Math.floor(end / 1000) === Math.floor(known / 1000) // the page says it to the second
-  })
-  await eventually('the end', () => Date.now() > end.getTime() + 1)
-  await history('free')
+  await press('Move to period end')
   await planSays(/Business has ended[^]*Upgrade to Business/)
+  await history('free')
   await inspect(page, '42-ended')
 
   step('what was done is in the audit log, and mails told of it')
