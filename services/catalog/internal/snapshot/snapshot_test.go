@@ -24,7 +24,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/params"
-	"opportunity.internal/services/catalog/internal/oracle"
+	"opportunity.internal/services/catalog/internal/listingtest"
 	"opportunity.internal/services/catalog/internal/query"
 )
 
@@ -35,7 +35,7 @@ func clock() time.Time { return now }
 // stored returns a text that is not null.
 func stored(text string) sql.NullString { return sql.NullString{String: text, Valid: true} }
 
-func row(t require.TestingT, r oracle.Record, sequence int64) Row {
+func row(t require.TestingT, r listingtest.Record, sequence int64) Row {
 	out := Row{Sequence: sequence, PublicSequence: sequence, ID: r.Entry.ID, PublishedAt: r.Entry.PublishedAt, ChangedAt: r.Entry.ChangedAt}
 	if r.Entry.Visibility == listingfile.Published {
 		document, err := json.Marshal(r.Entry.Listing)
@@ -50,7 +50,7 @@ func row(t require.TestingT, r oracle.Record, sequence int64) Row {
 	return out
 }
 
-func build(t require.TestingT, on *Snapshot, records []oracle.Record, sequence int64) *Snapshot {
+func build(t require.TestingT, on *Snapshot, records []listingtest.Record, sequence int64) *Snapshot {
 	enc := newEncoder(clock)
 	changes := make([]change, len(records))
 	for i, r := range records {
@@ -127,14 +127,14 @@ func walk(t require.TestingT, v View, tier api.Tier, raw string) []byte {
 }
 
 func TestEveryFilterMatchesTheOracle(t *testing.T) {
-	records := oracle.Records(7, 150, now)
+	records := listingtest.Records(7, 150, now)
 	snapshot := build(t, empty, records, 1)
 	require.Greater(t, len(filters()), 10_000)
 	view := snapshot.At(now)
-	all := oracle.Published(records, now)
+	all := listingtest.Published(records, now)
 	for _, tier := range []api.Tier{api.Commercial, api.Free} {
 		for _, f := range filters() {
-			want := oracle.List(all, tier, f)
+			want := wantList(all, tier, f)
 			if got := walk(t, view, tier, f.Encode()); !bytes.Equal(encoded(t, want), got) {
 				require.Equal(t, string(encoded(t, want)), string(got), "%s %s", tier, f.Encode())
 			}
@@ -157,7 +157,7 @@ var searches = map[string][]string{
 
 func TestSearchMatchesTheOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		records := oracle.Records(rapid.Uint64().Draw(t, "seed"), 60, now)
+		records := listingtest.Records(rapid.Uint64().Draw(t, "seed"), 60, now)
 		f := rapid.SampledFrom(filters()).Draw(t, "filter")
 		raw := f.Encode()
 		f = maps.Clone(f)
@@ -174,19 +174,19 @@ func TestSearchMatchesTheOracle(t *testing.T) {
 			}
 		}
 		s := build(t, build(t, empty, records[:30], 1), records, 2)
-		all := oracle.Published(records, now)
+		all := listingtest.Published(records, now)
 		for _, tier := range []api.Tier{api.Commercial, api.Free} {
-			require.Equal(t, string(encoded(t, oracle.List(all, tier, f))), string(walk(t, s.At(now), tier, f.Encode())), "%s %s", f.Encode(), raw)
+			require.Equal(t, string(encoded(t, wantList(all, tier, f))), string(walk(t, s.At(now), tier, f.Encode())), "%s %s", f.Encode(), raw)
 		}
 	})
 }
 
 // Terms of records that are gone do not stay.
 func TestTermsAreOfTheRecords(t *testing.T) {
-	s, r := empty, oracle.Records(1, 1, now)[0]
+	s, r := empty, listingtest.Records(1, 1, now)[0]
 	for n := range 3000 {
 		r.Entry.Company.Name = fmt.Sprintf("name%d", n)
-		s = build(t, s, []oracle.Record{r}, int64(n+1))
+		s = build(t, s, []listingtest.Record{r}, int64(n+1))
 		for word, want := range map[string]int{fmt.Sprintf("name%d", n): 1, fmt.Sprintf("name%d", n-1): 0, "name": 1} {
 			require.Equal(t, want, s.At(now).Select(query.Filter{Search: query.Search{Q: word}}, api.Commercial).Total(), "%s at %d", word, n)
 		}
@@ -197,8 +197,8 @@ func TestTermsAreOfTheRecords(t *testing.T) {
 }
 
 func TestNearIDs(t *testing.T) {
-	var records []oracle.Record
-	for i, r := range oracle.Records(3, 6, now) {
+	var records []listingtest.Record
+	for i, r := range listingtest.Records(3, 6, now) {
 		r.Entry.ID = []string{"maple-scribe", "maple-survey", "pine-scribe", "maples", "acme", "host-a"}[i]
 		r.Entry.Company.Name = []string{"Maple Scribe", "Maple Survey", "Pine Scribe", "Maples", "Globex", "Host A"}[i]
 		r.Entry.Summary, r.Entry.Subcategory = "", nil
@@ -219,14 +219,14 @@ func TestNearIDs(t *testing.T) {
 
 func TestIncrementalSnapshotEqualsFullLoad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		pool := oracle.Records(rapid.Uint64().Draw(t, "seed"), 40, now)
-		other := oracle.Records(rapid.Uint64().Draw(t, "other seed"), 40, now)
-		state := map[string]oracle.Record{}
+		pool := listingtest.Records(rapid.Uint64().Draw(t, "seed"), 40, now)
+		other := listingtest.Records(rapid.Uint64().Draw(t, "other seed"), 40, now)
+		state := map[string]listingtest.Record{}
 		grown := empty
 		for step := range rapid.IntRange(1, 6).Draw(t, "steps") {
-			var changed []oracle.Record
+			var changed []listingtest.Record
 			for i := range pool {
-				var r oracle.Record
+				var r listingtest.Record
 				switch rapid.IntRange(0, 5).Draw(t, "what") {
 				case 0:
 					r = pool[i]
@@ -244,17 +244,17 @@ func TestIncrementalSnapshotEqualsFullLoad(t *testing.T) {
 			}
 			grown = build(t, grown, changed, int64(step+1))
 			at := now.Add(time.Duration(rapid.Int64Range(0, 40*24).Draw(t, "hours")) * time.Hour)
-			records := make([]oracle.Record, 0, len(state))
+			records := make([]listingtest.Record, 0, len(state))
 			for _, r := range state {
 				records = append(records, r)
 			}
-			all := oracle.Published(records, at)
+			all := listingtest.Published(records, at)
 			require.Equal(t, len(all), grown.Len())
 			for _, raw := range []string{"", "verified=true", "verified=false", "country=CA&province=ON", "remote=true&flexible=false"} {
 				f, err := url.ParseQuery(raw)
 				require.NoError(t, err)
 				for _, tier := range []api.Tier{api.Developer, api.Free} {
-					require.Equal(t, string(encoded(t, oracle.List(all, tier, f))), string(walk(t, grown.At(at), tier, raw)))
+					require.Equal(t, string(encoded(t, wantList(all, tier, f))), string(walk(t, grown.At(at), tier, raw)))
 				}
 			}
 			for id, r := range state {
@@ -269,7 +269,7 @@ func TestIncrementalSnapshotEqualsFullLoad(t *testing.T) {
 }
 
 func TestStatusChangesWithTheClock(t *testing.T) {
-	records := oracle.Records(11, 60, now)
+	records := listingtest.Records(11, 60, now)
 	snapshot := build(t, empty, records, 1)
 	var times []time.Time
 	for _, r := range records {
@@ -290,8 +290,8 @@ func TestStatusChangesWithTheClock(t *testing.T) {
 		}
 		for _, at := range []time.Time{before, after} {
 			view := snapshot.At(at)
-			require.Equal(t, string(encoded(t, oracle.Published(records, at))), string(walk(t, view, api.Commercial, "")))
-			require.Equal(t, string(encoded(t, oracle.Free(oracle.Published(records, at)))), string(walk(t, view, api.Free, "")))
+			require.Equal(t, string(encoded(t, listingtest.Published(records, at))), string(walk(t, view, api.Commercial, "")))
+			require.Equal(t, string(encoded(t, wantFree(listingtest.Published(records, at)))), string(walk(t, view, api.Free, "")))
 		}
 		require.NotEqual(t, snapshot.At(before).Version(), snapshot.At(after).Version(), "want another version at %s", after)
 		require.Equal(t, snapshot.At(after).Version(), build(t, empty, records, 1).At(after).Version(), "want the same version on another replica")
@@ -306,11 +306,11 @@ func profileUntil(o api.Opportunity) *time.Time {
 }
 
 func TestFreeTierFindsOnlyTheFreeSet(t *testing.T) {
-	records := oracle.Records(5, 200, now)
+	records := listingtest.Records(5, 200, now)
 	view := build(t, empty, records, 1).At(now)
-	all := oracle.Published(records, now)
+	all := listingtest.Published(records, now)
 	free := map[string]bool{}
-	for _, o := range oracle.Free(all) {
+	for _, o := range wantFree(all) {
 		free[o.ID] = true
 	}
 	require.Len(t, free, FreeSetSize, "the sample must fill the free set")
@@ -325,7 +325,7 @@ func TestFreeTierFindsOnlyTheFreeSet(t *testing.T) {
 }
 
 func TestPageBeyondTheEndIsEmpty(t *testing.T) {
-	view := build(t, empty, oracle.Records(1, 20, now), 1).At(now)
+	view := build(t, empty, listingtest.Records(1, 20, now), 1).At(now)
 	for _, tier := range []api.Tier{api.Free, api.Commercial} {
 		sel := view.Select(query.Filter{}, tier)
 		require.Empty(t, sel.Append(nil, params.Page{Number: params.MaxPage, Limit: params.MaxLimit}))
@@ -336,13 +336,13 @@ func TestPageBeyondTheEndIsEmpty(t *testing.T) {
 }
 
 func TestFilterCacheIsBounded(t *testing.T) {
-	records := oracle.Records(9, 50, now)
+	records := listingtest.Records(9, 50, now)
 	snapshot := build(t, empty, records, 1)
-	all := oracle.Published(records, now)
+	all := listingtest.Published(records, now)
 	for a := 'A'; a <= 'Z'; a++ {
 		for b := 'A'; b <= 'Z'; b++ {
 			f := url.Values{"country": {string([]rune{a, b})}, "category": {"online"}}
-			require.Equal(t, string(encoded(t, oracle.List(all, api.Commercial, f))), string(walk(t, snapshot.At(now), api.Commercial, f.Encode())))
+			require.Equal(t, string(encoded(t, wantList(all, api.Commercial, f))), string(walk(t, snapshot.At(now), api.Commercial, f.Encode())))
 		}
 	}
 	require.Len(t, snapshot.filters.sets, maxCachedSets, "full after more different filters")
@@ -350,7 +350,7 @@ func TestFilterCacheIsBounded(t *testing.T) {
 
 // Every record stays fresh between two requests: the cutoff of the first is the end of the list.
 func TestCutoffAtTheEndOfTheList(t *testing.T) {
-	records := oracle.Records(1, 20, now)
+	records := listingtest.Records(1, 20, now)
 	snapshot := build(t, empty, records, 1)
 	at := time.UnixMicro(0)
 	require.Equal(t, snapshot.At(at).cutoff, snapshot.At(at).cutoff)
@@ -380,7 +380,7 @@ func TestUnreadableDocumentErrorNamesTheListing(t *testing.T) {
 }
 
 func TestListDoesNotAllocatePerRecord(t *testing.T) {
-	snapshot := build(t, empty, oracle.Records(13, 400, now), 1)
+	snapshot := build(t, empty, listingtest.Records(13, 400, now), 1)
 	buf := make([]byte, 0, 1<<20)
 	for _, raw := range []string{"", "&verified=false", "&remote=true&category=online", "&country=CA&province=ON"} {
 		allocated := func(limit string) float64 {
@@ -395,11 +395,11 @@ func TestListDoesNotAllocatePerRecord(t *testing.T) {
 
 // TestCheckTimesAreCappedAtTheResponseTime covers a check recorded by a host with a fast clock.
 func TestCheckTimesAreCappedAtTheResponseTime(t *testing.T) {
-	r := oracle.Records(1, 1, now)[0]
+	r := listingtest.Records(1, 1, now)[0]
 	ahead := now.Add(time.Second)
 	r.Summary = &api.Summary{Slug: r.Entry.ID, LastCheckedAt: &ahead, FirstCheckedAt: &ahead, LastOutcome: api.OutcomeVerified, ReviewCount: 1,
 		ApplicationLink: &api.ApplicationLink{Outcome: api.OutcomeReachable, CheckedAt: ahead}}
-	found, ok := build(t, empty, []oracle.Record{r}, 1).At(now).Find(r.Entry.ID, api.Developer)
+	found, ok := build(t, empty, []listingtest.Record{r}, 1).At(now).Find(r.Entry.ID, api.Developer)
 	require.True(t, ok)
 	var shown api.Opportunity
 	require.NoError(t, json.Unmarshal(found.Append(nil), &shown))
@@ -443,7 +443,7 @@ func TestMemoryStaysCloseToTheEncodedRecords(t *testing.T) {
 }
 
 func TestEarlierSnapshotDoesNotChange(t *testing.T) {
-	records := oracle.Records(3, 300, now)
+	records := listingtest.Records(3, 300, now)
 	earlier := build(t, empty, records, 1)
 	list := func() string { return string(walk(t, earlier.At(now), api.Commercial, "")) }
 	before, id := list(), earlier.order[0].id
