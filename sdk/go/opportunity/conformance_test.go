@@ -39,6 +39,44 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+func TestMatchesAnswersAsTheAPI(t *testing.T) {
+	text, err := os.ReadFile("../../conformance/matches/cases.json")
+	check(t, err)
+	var file struct {
+		Records []Opportunity
+		Cases   []struct {
+			Record int
+			Filter SearchFilter
+			Now    time.Time
+			Want   bool
+		}
+	}
+	check(t, json.Unmarshal(text, &file))
+	if len(file.Cases) < 500 {
+		t.Errorf("got %d cases, want 500", len(file.Cases))
+	}
+	for _, c := range file.Cases {
+		got, err := Matches(file.Records[c.Record], c.Filter, c.Now)
+		check(t, err)
+		if got != c.Want {
+			t.Errorf("got %t for %s, %+v at %v", got, file.Records[c.Record].ID, c.Filter, c.Now)
+		}
+	}
+	for _, f := range rejected {
+		if _, err := Matches(file.Records[0], f, time.Now()); err == nil {
+			t.Errorf("%+v is accepted", f)
+		}
+	}
+}
+
+// rejected are filters that the API rejects.
+var rejected = []SearchFilter{
+	{Country: "CAN"}, {Province: "ON"}, {Country: "US", Province: "ON"}, {Country: "CA", Province: "XX"}, {Q: "—"}, {Language: " "},
+	{Subcategory: "-"}, {CheckedAfter: "2026-11-31"}, {CheckedAfter: "2026-11-20T09:00:00"}, {CheckedAfter: "2026-1120"},
+	{CheckedAfter: "2026-W45-1"}, {CheckedAfter: "2026-11-20T24:01Z"}, {CheckedAfter: "2026-11-20.5"}, {CheckedAfter: "2026-11-20Z"},
+	{CheckedAfter: "2026-11-20T0900Z"}, {CheckedAfter: "20261120T09:00Z"}, {CheckedAfter: "2026-11-20T09:00+24:00"},
+}
+
 type conformanceCase struct {
 	Name    string
 	Options struct {
