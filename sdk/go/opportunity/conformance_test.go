@@ -62,19 +62,16 @@ func TestMatchesAnswersAsTheAPI(t *testing.T) {
 			t.Errorf("got %t for %s, %+v at %v", got, file.Records[c.Record].ID, c.Filter, c.Now)
 		}
 	}
+	if text, err = os.ReadFile("../../conformance/matches/rejected.json"); err != nil {
+		t.Fatal(err)
+	}
+	var rejected []SearchFilter
+	check(t, json.Unmarshal(text, &rejected))
 	for _, f := range rejected {
 		if _, err := Matches(file.Records[0], f, time.Now()); err == nil {
 			t.Errorf("%+v is accepted", f)
 		}
 	}
-}
-
-// rejected are filters that the API rejects.
-var rejected = []SearchFilter{
-	{Country: "CAN"}, {Province: "ON"}, {Country: "US", Province: "ON"}, {Country: "CA", Province: "XX"}, {Q: "—"}, {Language: " "},
-	{Subcategory: "-"}, {CheckedAfter: "2026-11-31"}, {CheckedAfter: "2026-11-20T09:00:00"}, {CheckedAfter: "2026-1120"},
-	{CheckedAfter: "2026-W45-1"}, {CheckedAfter: "2026-11-20T24:01Z"}, {CheckedAfter: "2026-11-20.5"}, {CheckedAfter: "2026-11-20Z"},
-	{CheckedAfter: "2026-11-20T0900Z"}, {CheckedAfter: "20261120T09:00Z"}, {CheckedAfter: "2026-11-20T09:00+24:00"},
 }
 
 type conformanceCase struct {

@@ -77,6 +77,13 @@ export class OpportunityClient {
   sync(store: Store, options?: SyncOptions): Promise<SyncResult>;
 }
 
+/**
+ * Reports whether the list and the search return a stored record for a filter at a time, by default now: with the province rule and the facts
+ * of three values, and `verified` computed from `freshUntil`. `page` and `pageSize` have no effect. Throws a TypeError for a filter that the
+ * API rejects.
+ */
+export function matches(record: Opportunity, filter?: SearchFilter, now?: Date): boolean;
+
 export interface ClientOptions {
   /**
    * The address of the service, such as https://api.example.com or https://example.com/opportunities. The default is the environment
