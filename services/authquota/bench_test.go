@@ -21,8 +21,8 @@ import (
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/keys"
-	"opportunity.internal/services/authquota/internal/mail/courier"
 	"opportunity.internal/services/authquota/internal/people"
 )
 

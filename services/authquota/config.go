@@ -16,9 +16,9 @@ import (
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/accountdb"
+	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/mail"
-	"opportunity.internal/services/authquota/internal/mail/courier"
-	"opportunity.internal/services/authquota/internal/secretbox"
 )
 
 // Config holds all settings of the service.
@@ -64,7 +64,7 @@ func (c Config) Validate() error {
 	if _, err := apikey.ParseOlderForm(c.OlderKeys); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_OLDER_KEYS: %w", err))
 	}
-	if _, err := secretbox.Parse(c.Encryption); err != nil {
+	if _, err := accountdb.ParseBox(c.Encryption); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_ENCRYPTION_KEYS: %w", err))
 	}
 	if c.TermsVersion != "" && !termsVersion.MatchString(c.TermsVersion) {

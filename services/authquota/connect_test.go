@@ -14,12 +14,12 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/authquota/internal/authquotatest"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 const today = "2026-11-20"
 
-func (b *browser) connect(key string) authquotatest.Page {
+func (b *browser) connect(key string) testkit.Page {
 	return b.Post("/account/keys/connect", "key", key)
 }
 

@@ -16,8 +16,8 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/plan"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 // entitle pushes an entitlement, as billing does.
@@ -183,7 +183,7 @@ func TestEntitlementPushesInAnyOrder(t *testing.T) {
 	r := &embeddedRedis{t: t, addr: storetest.FreeAddress(t)}
 	r.Start()
 	t.Cleanup(r.Stop)
-	s := &stores{database: authquotatest.Schema.SQLite(t), redis: "redis://" + r.addr, counters: r}
+	s := &stores{database: testkit.Schema.SQLite(t), redis: "redis://" + r.addr, counters: r}
 	svc, now := s.startAt(t, begin)
 	fewer(t, 25) // each waits for its mails
 	round := 0

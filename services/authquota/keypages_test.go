@@ -16,7 +16,7 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/authquotatest"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 var (
@@ -25,7 +25,7 @@ var (
 )
 
 // requestKey submits a key request and accepts the terms of use.
-func (b *browser) requestKey(fields ...string) authquotatest.Page {
+func (b *browser) requestKey(fields ...string) testkit.Page {
 	return b.Post("/account/keys/new", append(fields, "terms", "accepted", "termsVersion", api.TermsVersion)...)
 }
 
@@ -58,7 +58,7 @@ func unique(of *regexp.Regexp, text string) (found []string) {
 }
 
 // secret returns the key shown on a page, and its ID.
-func (b *browser) secret(p authquotatest.Page) (key, id string) {
+func (b *browser) secret(p testkit.Page) (key, id string) {
 	t := b.svc.t
 	t.Helper()
 	require.Equal(t, http.StatusOK, p.Status, "%s", p.Body)

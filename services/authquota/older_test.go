@@ -17,7 +17,7 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/authquotatest"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 // olderLine returns an import line for the key. fields override its values.
@@ -90,7 +90,7 @@ func TestOlderKeysAreImportedByHash(t *testing.T) {
 }
 
 func TestAnImportWarnsOfKeysThatTheGatewayRejects(t *testing.T) {
-	s := &stores{database: authquotatest.Schema.SQLite(t)}
+	s := &stores{database: testkit.Schema.SQLite(t)}
 	r := &embeddedRedis{t: t, addr: storetest.FreeAddress(t)}
 	r.Start()
 	t.Cleanup(r.Stop)

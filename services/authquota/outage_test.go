@@ -12,13 +12,13 @@ import (
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/authquotatest"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 // A database that accepts connections but does not respond is an outage. Without a limit, the page would wait as long as its visitor.
 func TestPagesDoNotWaitForADatabaseThatHangs(t *testing.T) {
 	r := redistest.Start(t)
-	w, database := storetest.ProxyTo(t, authquotatest.Schema.Postgres(t))
+	w, database := storetest.ProxyTo(t, testkit.Schema.Postgres(t))
 	s := &stores{database: database, redis: r.URL, counters: r}
 	svc := s.start(t, func(c *authquota.Config) { c.ResponseTimeout = 2 * time.Second })
 	b := svc.browser()
@@ -27,7 +27,7 @@ func TestPagesDoNotWaitForADatabaseThatHangs(t *testing.T) {
 	w.Stall()
 	svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x"}`).RequireError(problem.ServiceUnavailable)
 	b.Get("/account").Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
-	b.Post("/account/sign-in", "email", "ada@example.org", "password", authquotatest.Password).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
+	b.Post("/account/sign-in", "email", "ada@example.org", "password", testkit.Password).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
 	w.Restore()
 
 	storetest.Eventually(t, "page", func() bool { return b.Get("/account").Status == http.StatusOK })
@@ -36,7 +36,7 @@ func TestPagesDoNotWaitForADatabaseThatHangs(t *testing.T) {
 // During a database outage every request fails with 503. The counters are copied when it is back.
 func TestDatabaseOutage(t *testing.T) {
 	r := redistest.Start(t)
-	w, database := storetest.ProxyTo(t, authquotatest.Schema.Postgres(t))
+	w, database := storetest.ProxyTo(t, testkit.Schema.Postgres(t))
 	s := &stores{database: database, redis: r.URL, counters: r}
 	svc := s.start(t)
 	key := svc.issue(nil)
@@ -53,7 +53,7 @@ func TestDatabaseOutage(t *testing.T) {
 	svc.do(http.MethodGet, "/operator/v1/accounts", nil).RequireError(problem.ServiceUnavailable)
 	require.Equal(t, http.StatusServiceUnavailable, svc.do(http.MethodGet, "/readyz", nil).Status)
 	b.Get("/account").Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
-	b.Post("/account/sign-in", "email", "ada@example.org", "password", authquotatest.Password).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
+	b.Post("/account/sign-in", "email", "ada@example.org", "password", testkit.Password).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
 	day := counter.DayOf(before.ExpiresAt.AddDate(-1, 0, 0))
 	s.charge(t, day, map[string]int{key.Account: 3})
 

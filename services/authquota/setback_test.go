@@ -18,7 +18,7 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/authquotatest"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 // revoked is a service whose key was revoked after the backup. kept is a key of an account without changes since.
@@ -292,7 +292,7 @@ func TestAcceptedLossRevivesNothing(t *testing.T) {
 		ada.at(svc).Post("/account/sign-out").Leads("/account/sign-in")
 		reset := ada.at(svc).other()
 		form := reset.Get(link).Shows(http.StatusOK, "Choose a new password")
-		require.Equal(t, http.StatusSeeOther, reset.Post("/account/reset", "token", authquotatest.Token(form), "password", "nineteen-quiet-bicycles").Status)
+		require.Equal(t, http.StatusSeeOther, reset.Post("/account/reset", "token", testkit.Token(form), "password", "nineteen-quiet-bicycles").Status)
 		servicetest.Read[listedAccount](svc.change(bob.Account, "suspend", `{"reason":"unpaid"}`))
 		eve.at(svc).Post("/account/security/close", "email", eve.Email).Leads("/account/sign-in")
 		svc.stop()

@@ -27,8 +27,8 @@ import (
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/authquotatest"
-	"opportunity.internal/services/authquota/internal/mail/courier"
+	"opportunity.internal/services/authquota/internal/courier"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 // TestMain runs more tests in parallel than there are processors, because most of them wait for background loops.
@@ -82,14 +82,14 @@ func onBothStores(t *testing.T, test func(t *testing.T, s *stores)) {
 
 func productionStores(t *testing.T) *stores {
 	r := redistest.Start(t)
-	return &stores{database: authquotatest.Schema.Postgres(t), redis: r.URL, counters: r}
+	return &stores{database: testkit.Schema.Postgres(t), redis: r.URL, counters: r}
 }
 
 func localStores(t *testing.T) *stores {
 	r := &embeddedRedis{t: t, addr: storetest.FreeAddress(t)}
 	r.Start()
 	t.Cleanup(r.Stop)
-	return &stores{database: authquotatest.Schema.SQLite(t), redis: "redis://" + r.addr, counters: r}
+	return &stores{database: testkit.Schema.SQLite(t), redis: "redis://" + r.addr, counters: r}
 }
 
 type embeddedRedis struct {
@@ -142,9 +142,9 @@ func (s *stores) Start() { s.counters.Start(); s.restored() }
 func (s *stores) restored() { s.stopped, s.restarted = false, true }
 
 // open opens the database of the service.
-func (s *stores) open(t *testing.T) authquotatest.DB {
+func (s *stores) open(t *testing.T) testkit.DB {
 	t.Helper()
-	return authquotatest.Open(t, s.database, s.now)
+	return testkit.Open(t, s.database, s.now)
 }
 
 // service is a running authquota, as in production.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 )
 
@@ -59,7 +59,7 @@ type actFilter struct {
 // actLog merges the logs of some kinds into one list of what people did: changes of listings, reviews, link checks, and the audit log of
 // accounts.
 type actLog struct {
-	Client operator.Client
+	Client adminapi.Client
 	Kinds  []string
 	Filter actFilter
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 )
 
@@ -67,7 +67,7 @@ choose: repeating a command sends no mail twice and prints how far the announcem
 }
 
 // confirmAnnouncement shows an announcement that does not exist yet and asks for confirmation.
-func confirmAnnouncement(cmd *cobra.Command, c operator.Client, want api.AnnouncementRequest) error {
+func confirmAnnouncement(cmd *cobra.Command, c adminapi.Client, want api.AnnouncementRequest) error {
 	want.DryRun = true
 	found, _, err := c.Announce(cmd.Context(), want)
 	if err != nil || found.CreatedAt != nil {
