@@ -92,7 +92,9 @@ func start(r *service.Runtime, cfg Config) error {
 	api := p.database.operators(p.guard.Handler(newAPI(cfg, settings, p, errorWriter, &r.Ready), errorWriter), errorWriter)
 	access := peer.NewAccess(peer.Authquota, cfg.Callers, errorWriter)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(split(account, api))))
-	p.addLoops(r)
+	if !cfg.NoLoops {
+		p.addLoops(r)
+	}
 	r.Cleanup(p.copyLast) // after the drain, to include the last requests
 	return nil
 }

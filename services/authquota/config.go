@@ -46,6 +46,7 @@ type Config struct {
 	TermsVersion string `env:"OPPORTUNITY_TERMS_VERSION" doc:"Version of your terms of use. Change it whenever your terms change: users must then accept the new version before their next key. Empty: the version of the terms in this release. Set the same value for gateway and authquota."`
 
 	Now             func() time.Time `env:"-"` // nil: time.Now
+	NoLoops         bool             `env:"-"` // run no background loops; for tests of pages, which read the outbox themselves
 	ResponseTimeout time.Duration    `env:"-"` // after which the database does not respond; 0: responseTimeout; tests on a busy machine need more
 }
 

@@ -23,7 +23,7 @@ import (
 // post writes a mail to the outbox, due at a time.
 func (s *stores) post(t *testing.T, at time.Time, m mail.Message) {
 	t.Helper()
-	db := testkit.Open(t, s.database, func() time.Time { return at })
+	db := testkit.Open(t, s.Database, func() time.Time { return at })
 	require.NoError(t, db.Change(t.Context(), func(tx *accountdb.Tx) error { return tx.Post(m) }))
 }
 

@@ -16,7 +16,7 @@ import (
 // An encryption key is rotated in three steps: add the new one in front, restart to seal everything again, remove the old one.
 func TestEncryptionKeysRotate(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
-		older, newer := s.config().Encryption[0], strings.Repeat("f0", 32)
+		older, newer := s.Config().Encryption[0], strings.Repeat("f0", 32)
 		with := func(keys ...string) func(*authquota.Config) {
 			return func(c *authquota.Config) { c.Encryption = keys }
 		}

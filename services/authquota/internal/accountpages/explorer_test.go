@@ -13,6 +13,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apidoc"
 	"opportunity.internal/services/authquota/internal/testkit"
+	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
 
 const (
@@ -21,7 +22,7 @@ const (
 )
 
 // explorer returns a person with two keys, Website and Phone.
-func explorer(t *testing.T) (s *testkit.Site, b *testkit.Person, website, phone testkit.Issued) {
+func explorer(t *testing.T) (s *sitekit.Site, b *testkit.Person, website, phone sitekit.Issued) {
 	t.Helper()
 	s, b = person(t)
 	website, phone = s.Issue(b.Account), s.Issue(b.Account)
@@ -146,7 +147,7 @@ func TestOnlyTheSignedInPersonMakesCalls(t *testing.T) {
 
 func TestOutageMakesNoCall(t *testing.T) {
 	s, b, website, _ := explorer(t)
-	s.RedisOutage = true
+	s.Redis.Stop()
 	b.Post(listForm, "key", website.ID).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
 }
 

@@ -4,19 +4,19 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/testkit"
+	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
 
 // person returns a site and a person who is signed in.
-func person(t *testing.T, set ...testkit.Settings) (*testkit.Site, *testkit.Person) {
+func person(t *testing.T, adjust ...func(*authquota.Config)) (*sitekit.Site, *testkit.Person) {
 	t.Helper()
-	s := testkit.NewSite(t, set...)
+	s := sitekit.New(t, adjust...)
 	return s, s.SignUp("ada@example.org")
 }
 
@@ -46,19 +46,19 @@ func TestAccessLevels(t *testing.T) {
 	const halfwayPage, signedIn, recent = "/account/lost-authenticator", "/account/keys", "/account/security/close"
 	confirm := func(page string) string { return "/account/security/confirm?next=" + url.QueryEscape(page) }
 	for name, c := range map[string]struct {
-		set                       func(s *testkit.Site, b *testkit.Person)
+		set                       func(s *sitekit.Site, b *testkit.Person)
 		halfway, signedIn, recent string // target of the redirect; empty if the page is shown
 	}{
-		"without a session": {func(_ *testkit.Site, b *testkit.Person) { clear(b.Cookies) },
+		"without a session": {func(_ *sitekit.Site, b *testkit.Person) { clear(b.Cookies) },
 			"/account/sign-in", "/account/sign-in?next=%2Faccount%2Fkeys", "/account/sign-in?next=%2Faccount%2Fsecurity%2Fclose"},
-		"with an ended session": {func(_ *testkit.Site, b *testkit.Person) { b.Cookies["__Host-session"] = "of yesterday" },
+		"with an ended session": {func(_ *sitekit.Site, b *testkit.Person) { b.Cookies["__Host-session"] = "of yesterday" },
 			"/account/sign-in", "/account/sign-in?next=%2Faccount%2Fkeys", "/account/sign-in?next=%2Faccount%2Fsecurity%2Fclose"},
-		"halfway": {func(_ *testkit.Site, b *testkit.Person) {
+		"halfway": {func(_ *sitekit.Site, b *testkit.Person) {
 			clear(b.Cookies)
 			b.EnterPassword()
 		}, "", "/account/sign-in/code?next=%2Faccount%2Fkeys", "/account/sign-in/code?next=%2Faccount%2Fsecurity%2Fclose"},
-		"full": {func(*testkit.Site, *testkit.Person) {}, "/account", "", ""},
-		"full, ten minutes after the last proof": {func(s *testkit.Site, _ *testkit.Person) { s.Advance(people.RecentProof) },
+		"full": {func(*sitekit.Site, *testkit.Person) {}, "/account", "", ""},
+		"full, ten minutes after the last proof": {func(s *sitekit.Site, _ *testkit.Person) { s.Advance(people.RecentProof) },
 			"/account", "", confirm(recent)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,27 +82,4 @@ func TestFormContinuesAtItsPageAfterAProof(t *testing.T) {
 	s.Advance(people.RecentProof)
 	b.Post("/account/security/sessions/end").Leads("/account/security/confirm?next=%2Faccount%2Fsecurity")
 	b.Get("/account/security/close?a=b&c=d").Leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2Fclose%3Fa%3Db%26c%3Dd")
-}
-
-// Every page during an outage of the database is a 503 that does not show the cause.
-func TestDatabaseOutageIsUnavailable(t *testing.T) {
-	s, b := person(t)
-	visitor := s.Visitor()
-	s.Break()
-	for _, path := range []string{"/account", "/account/keys", "/account/usage", "/account/plan", "/account/security", "/account/usage.csv"} {
-		p := b.Get(path).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
-		require.NotContains(t, p.Body, "database is closed", path)
-		require.Empty(t, p.Header.Get("Content-Disposition"))
-	}
-	b.Post("/account/sign-out").Shows(http.StatusServiceUnavailable)
-	b.Post("/account/sign-in", "email", "ada@example.org", "password", "x").Shows(http.StatusServiceUnavailable)
-	visitor.Get("/account/sign-up").Shows(http.StatusOK)
-	require.Contains(t, s.Log(), "database is closed")
-}
-
-func TestStoppedServiceShowsNoPage(t *testing.T) {
-	s, b := person(t)
-	s.Stopped = problem.New(problem.ServiceUnavailable, "The database was set back.").Retry(90 * time.Second)
-	p := b.Get("/account/sign-up").Shows(http.StatusServiceUnavailable, "The database was set back.")
-	require.Equal(t, "90", p.Header.Get("Retry-After"))
 }

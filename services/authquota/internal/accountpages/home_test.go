@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/authquota/internal/testkit"
+	"opportunity.internal/services/authquota"
 )
 
 func TestFirstSteps(t *testing.T) {
@@ -21,9 +21,9 @@ func TestFirstSteps(t *testing.T) {
 	require.Equal(t, 1, strings.Count(p.Body, "button small"), "the next step")
 	key := s.Issue(b.Account)
 	require.Contains(t, b.Get("/account").Body, `<a class="button small" href="/account/explorer">Send the first request</a>`)
-	s.Charged[b.Account] = 1
+	s.Charge(b.Account, 1)
 	require.NotContains(t, b.Get("/account").Text(), "First steps")
-	s.Charged[b.Account] = 0
+	s.Charge(b.Account, 0)
 	s.Count(key.ID, "2026-11-20", api.CallServed, 1)
 	require.NotContains(t, b.Get("/account").Text(), "First steps")
 }
@@ -51,8 +51,8 @@ func TestKeysInUse(t *testing.T) {
 }
 
 func TestOverviewShowsTheTier(t *testing.T) {
-	s, b := person(t, testkit.Settings{Tiers: "commercial=300/20000/100"})
-	s.Charged[b.Account] = 7
+	s, b := person(t, func(c *authquota.Config) { c.Tiers = "commercial=300/20000/100" })
+	s.Charge(b.Account, 7)
 	b.Get("/account").Shows(http.StatusOK, "7 of 100 requests charged, 93 left")
 	s.Grant(b.Account, api.Commercial)
 	b.Get("/account").Shows(http.StatusOK, "Business", "20,000 requests a day")

@@ -14,7 +14,9 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/testkit"
+	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
 
 var (
@@ -50,7 +52,7 @@ func ask(t *testing.T, b *testkit.Person, name string) string {
 }
 
 // newKey returns the key shown on a page, and its ID.
-func newKey(t *testing.T, s *testkit.Site, p testkit.Page) (key, id string) {
+func newKey(t *testing.T, s *sitekit.Site, p testkit.Page) (key, id string) {
 	t.Helper()
 	key = secrets.FindString(p.Shows(http.StatusOK, "Copy your key now").Body)
 	require.NotEmpty(t, key)
@@ -58,23 +60,23 @@ func newKey(t *testing.T, s *testkit.Site, p testkit.Page) (key, id string) {
 }
 
 // obtain requests a key, has it approved and collects it.
-func obtain(t *testing.T, s *testkit.Site, b *testkit.Person, name string) (key, id string) {
+func obtain(t *testing.T, s *sitekit.Site, b *testkit.Person, name string) (key, id string) {
 	t.Helper()
 	r := ask(t, b, name)
 	s.Decide(r, "approve", "")
 	return newKey(t, s, b.Post("/account/keys/requests/"+r+"/collect"))
 }
 
-func listed(s *testkit.Site, query string) []api.KeyRequest {
+func listed(s *sitekit.Site, query string) []api.KeyRequest {
 	return servicetest.Read[api.KeyRequestList](s.Do(http.MethodGet, "/operator/v1/keys/requests"+query, "")).Requests
 }
 
-func listedKeys(s *testkit.Site) []api.ListedKey {
+func listedKeys(s *sitekit.Site) []api.ListedKey {
 	return servicetest.Read[api.KeyList](s.Do(http.MethodGet, "/operator/v1/keys", "")).Keys
 }
 
 func TestInvalidKeyRequestsAreExplained(t *testing.T) {
-	s, b := person(t, testkit.Settings{Terms: "2"})
+	s, b := person(t, func(c *authquota.Config) { c.TermsVersion = "2" })
 	for _, c := range []struct{ field, value, message string }{
 		{"name", " ", "Enter a name of at most 60 characters."},
 		{"name", strings.Repeat("x", 61), "The name must have at most 60 characters."},
@@ -218,7 +220,7 @@ func TestRequestsAreDeclinedWithAReasonOrWithdrawn(t *testing.T) {
 }
 
 func TestKeyIsApprovedAutomaticallyWhereThatIsSet(t *testing.T) {
-	s, b := person(t, testkit.Settings{AutoApprove: true})
+	s, b := person(t, func(c *authquota.Config) { c.AutoApprove = true })
 	s.TakePosted(t)
 	p := b.Post("/account/keys/new", valid()...)
 	r := listed(s, "?all=true")[0]
@@ -236,7 +238,7 @@ func TestOneTestKeyIsOfferedOnTheBaseTier(t *testing.T) {
 	b.Post("/account/keys/new", valid("kind", "test")...).Shows(http.StatusUnprocessableEntity, "cannot get another test key")
 	require.Empty(t, listed(s, "?all=true"))
 
-	s, b = person(t, testkit.Settings{ApproveTest: true})
+	s, b = person(t, func(c *authquota.Config) { c.TestKeys = true })
 	p := b.Get("/account/keys/new").Shows(http.StatusOK, "Test key: you get it now", "an operator decides first", "ask the operator")
 	require.Contains(t, p.Body, `value="test" checked`)
 	s.Grant(b.Account, api.Developer)
@@ -329,7 +331,7 @@ func TestASuspendedAccountSeesItsKeysAndRevokesThem(t *testing.T) {
 func TestChangesThatTakeEffectLaterAreSaid(t *testing.T) {
 	s, b := person(t)
 	key := s.Issue(b.Account)
-	s.RedisOutage = true
+	s.Redis.Stop()
 	b.Post("/account/keys/"+key.ID+"/rotate").Shows(http.StatusOK, "Copy your key now", "takes effect shortly")
 	b.Post("/account/keys/" + key.ID + "/revoke").Leads("/account/keys")
 	b.Get("/account/keys").Shows(http.StatusOK, "was revoked", "takes effect shortly")

@@ -10,15 +10,16 @@ import (
 
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/testkit"
+	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m, "templates") }
+func TestMain(m *testing.M) { sitekit.Main(m, "templates") }
 
 const otherPassword = "marmalade-on-a-quiet-glacier"
 
 // feature is a site whose mails are collected.
 type feature struct {
-	*testkit.Site
+	*sitekit.Site
 
 	t    *testing.T
 	sent []mail.Posted // so far
@@ -27,7 +28,7 @@ type feature struct {
 // onBoth runs a test of concurrent requests on each database.
 func onBoth(t *testing.T, test func(t *testing.T, f *feature)) {
 	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
-		test(t, &feature{Site: testkit.NewSiteOn(t, db), t: t})
+		test(t, &feature{Site: sitekit.On(t, db), t: t})
 	})
 }
 
@@ -35,7 +36,7 @@ func onBoth(t *testing.T, test func(t *testing.T, f *feature)) {
 func onSite(t *testing.T, test func(t *testing.T, f *feature)) {
 	t.Helper()
 	t.Parallel()
-	test(t, &feature{Site: testkit.NewSite(t), t: t})
+	test(t, &feature{Site: sitekit.New(t), t: t})
 }
 
 // member returns a person who has been signed in for a minute.

@@ -308,14 +308,14 @@ func TestAnAccountIsClosed(t *testing.T) {
 		b.Post("/account/security/close").Shows(422, "not the email address")
 		b.Post("/account/security/close", "email", "grace@example.org").Shows(422, "not the email address")
 		b.Get("/account").Shows(http.StatusOK)
-		epoch := f.Epoch
+		epoch := f.Epoch(b.Account)
 		b.Post("/account/security/close", "email", " Ada@example.org").Leads("/account/sign-in")
 
 		revoked, err := f.Keys.Resolve(t.Context(), []string{digest})
 		require.NoError(t, err)
 		require.Equal(t, key.ID, revoked.ID)
 		require.NotNil(t, revoked.RevokedAt)
-		require.Greater(t, f.Epoch, epoch, "gateways that cached the key must notice")
+		require.Greater(t, f.Epoch(b.Account), epoch, "gateways that cached the key must notice")
 		f.mail(b.Email, "account-closed", 1)
 		for _, gone := range []*testkit.Person{b, elsewhere} {
 			gone.Get("/account").Leads("/account/sign-in")

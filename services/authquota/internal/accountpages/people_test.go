@@ -9,12 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/testkit"
+	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
 
 func TestPasswordOfANewAccount(t *testing.T) {
-	f := &feature{Site: testkit.NewSite(t), t: t}
+	f := &feature{Site: sitekit.New(t), t: t}
 	b := f.Visitor()
 	for _, email := range []string{"", "ada", "ada@example", "ada@example.org\nBcc: x"} {
 		b.Post("/account/sign-up", "email", email).Shows(http.StatusUnprocessableEntity, "Enter an email address")
@@ -80,7 +82,7 @@ func TestCookiesAreForThisHostAlone(t *testing.T) {
 }
 
 func TestSecurityFormsExplainWrongInput(t *testing.T) {
-	s, b := person(t, testkit.Settings{PublicURL: "http://127.0.0.1"})
+	s, b := person(t, func(c *authquota.Config) { c.PublicURL = "http://127.0.0.1" })
 	before := s.Dump(t)["people"]
 	for _, c := range []struct {
 		path    string

@@ -3,8 +3,8 @@ package accountpages_test
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,37 +12,28 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/peer"
-	"opportunity.internal/services/authquota/internal/plan"
+	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/testkit"
+	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
 
-// billing is a fake of the billing service, behind the client that production has.
+// billing is a fake billing service.
 type billing struct {
+	mu           sync.Mutex
 	status       int    // of every response; 0 means 200
 	page         string // of the processor
 	subscription api.Subscription
 	calls        []string // path and body of changes, in order
-	deadline     time.Duration
 }
 
-// RoundTrip answers a request without a network.
-func (b *billing) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	if until, ok := r.Context().Deadline(); ok {
-		b.deadline = time.Until(until)
+func (b *billing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Authquota) {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
 	}
-	b.serve(w, r)
-	response := w.Result()
-	response.Request = r
-	for name, values := range r.Header {
-		if name == "X-Request-Id" { // as every service does
-			response.Header[name] = values
-		}
-	}
-	return response, nil
-}
-
-func (b *billing) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPost {
 		var body json.RawMessage
 		_ = json.NewDecoder(r.Body).Decode(&body)
@@ -63,11 +54,18 @@ func (b *billing) serve(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(b.subscription)
 }
 
+// set changes the replies.
+func (b *billing) set(change func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change()
+}
+
 // shop is a site that sells plans, with a person.
 type shop struct {
 	*testkit.Person
 
-	site    *testkit.Site
+	site    *sitekit.Site
 	billing *billing
 	version int64 // of the latest entitlement
 }
@@ -75,7 +73,9 @@ type shop struct {
 func sell(t *testing.T) *shop {
 	t.Helper()
 	b := &billing{page: "https://checkout.stripe.com/c/pay/cs_1"}
-	site, p := person(t, testkit.Settings{Billing: plan.NewBilling(peer.New("http://billing", "t", b))})
+	service := servicetest.NewPeer(b)
+	t.Cleanup(service.Close)
+	site, p := person(t, func(c *authquota.Config) { c.BillingURL = service.URL })
 	return &shop{Person: p, site: site, billing: b}
 }
 
@@ -103,7 +103,7 @@ func TestPlanPageWithoutBilling(t *testing.T) {
 }
 
 func TestPlansAreCompared(t *testing.T) {
-	s, b := person(t, testkit.Settings{Tiers: "commercial=300/20000/100"})
+	s, b := person(t, func(c *authquota.Config) { c.Tiers = "commercial=300/20000/100" })
 	p := b.Get("/account/plan").Shows(http.StatusOK, "Your plan: Free", "Free of charge", b.Account, "What Business includes",
 		"20,000 requests a day instead of 100", "300 requests in any 60 seconds instead of 10", "The verification history", "not only the ten of the free set",
 		"29 USD a month", "Granted by the operator", "write to the operator")
@@ -131,7 +131,7 @@ func TestBuyingAPlan(t *testing.T) {
 	require.NotContains(t, p.Text(), "Your payment is confirmed")
 	s.Get("/account/plan?checkout=left").Shows(http.StatusOK, "If you did not pay there, nothing was bought.")
 	s.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: s.in(time.Hour), Renews: true})
-	s.billing.subscription = api.Subscription{Customer: true, Renewing: true, Sandbox: true}
+	s.billing.set(func() { s.billing.subscription = api.Subscription{Customer: true, Renewing: true, Sandbox: true} })
 	s.Get("/account/plan?checkout=done").Shows(http.StatusOK, "Your payment is confirmed", "Your plan: Business", "Cancel Business", "Card and invoices")
 	s.Get("/account/security").Shows(http.StatusOK, "Checkout opened")
 }
@@ -150,20 +150,12 @@ func TestPaymentAfterADeclinedCardHasOneNotice(t *testing.T) {
 
 func TestRejectionOfTheProcessorIsExplained(t *testing.T) {
 	s := sell(t)
-	s.billing.status = http.StatusBadRequest
+	s.billing.set(func() { s.billing.status = http.StatusBadRequest })
 	s.Post("/account/plan/portal").Shows(http.StatusBadRequest, "The payment processor rejected the request.")
-	s.billing.status, s.billing.page = 0, "https://billing.stripe.com/p/session/1"
+	s.billing.set(func() { s.billing.status, s.billing.page = 0, "https://billing.stripe.com/p/session/1" })
 	s.Post("/account/plan/portal").Leads("https://billing.stripe.com/p/session/1")
-}
-
-// Otherwise the person sees the gateway's error instead of our own.
-func TestPlanActionsEndBeforeTheGatewayGivesUp(t *testing.T) {
-	s := sell(t)
-	for _, action := range []string{"upgrade", "portal", "cancel", "resume"} {
-		s.Post("/account/plan/" + action)
-		require.Positive(t, s.billing.deadline, action)
-		require.LessOrEqual(t, s.billing.deadline, api.GatewayTimeout-time.Second, action)
-	}
+	require.Contains(t, s.site.Actions(t, s.Account), "plan.portal")
+	s.Get("/account/security").Shows(http.StatusOK, "Payment portal opened")
 }
 
 func TestCancellingAndResuming(t *testing.T) {
@@ -171,18 +163,22 @@ func TestCancellingAndResuming(t *testing.T) {
 	s.Get("/account/plan/cancel").Leads("/account/plan")
 	s.Get("/account/plan").Shows(http.StatusOK, "There is nothing to cancel")
 	paid := s.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: s.in(24 * time.Hour), Renews: true})
-	s.billing.subscription = api.Subscription{Customer: true, Renewing: true}
+	s.billing.set(func() { s.billing.subscription = api.Subscription{Customer: true, Renewing: true} })
 	s.Get("/account/plan/cancel").Shows(http.StatusOK, "Cancel Business?", "Business stays in effect until 21 November 2026, 10:00 UTC",
 		"After that you have Free.", "not refunded", "Keep it")
 
 	s.Post("/account/plan/cancel").Leads("/account/plan")
-	s.billing.subscription.Entitlement = api.Entitlement{Tier: api.Commercial, PaidUntil: paid.PaidUntil, Version: 2} // billing pushes it later
+	s.billing.set(func() {
+		s.billing.subscription.Entitlement = api.Entitlement{Tier: api.Commercial, PaidUntil: paid.PaidUntil, Version: 2}
+	}) // billing pushes it later
 	p := s.Get("/account/plan").Shows(http.StatusOK, "You will not be charged again.", "Cancelled Ends then", "Resume Business")
 	require.NotContains(t, p.Text(), "Renews automatically")
 	require.NotContains(t, p.Text(), "Cancel Business")
 
 	s.Post("/account/plan/resume").Leads("/account/plan")
-	s.billing.subscription.Entitlement.Renews, s.billing.subscription.Entitlement.Version = true, 3
+	s.billing.set(func() {
+		s.billing.subscription.Entitlement.Renews, s.billing.subscription.Entitlement.Version = true, 3
+	})
 	s.Get("/account/plan").Shows(http.StatusOK, "The plan renews automatically again.", "Renews automatically.", "Cancel Business")
 	require.Equal(t, []string{"/internal/v1/subscriptions/" + s.Account + "/cancel {}", "/internal/v1/subscriptions/" + s.Account + "/resume {}"}, s.billing.calls)
 	require.Subset(t, s.site.Actions(t, s.Account), []string{"plan.cancel", "plan.resume"})
@@ -191,7 +187,7 @@ func TestCancellingAndResuming(t *testing.T) {
 func TestEndedPeriodThatBillingHasNotReportedCannotBeResumed(t *testing.T) {
 	s := sell(t)
 	s.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: s.in(0)})
-	s.billing.subscription = api.Subscription{Customer: true, Cancelled: true}
+	s.billing.set(func() { s.billing.subscription = api.Subscription{Customer: true, Cancelled: true} })
 	p := s.Get("/account/plan").Shows(http.StatusOK, "Your plan: Free", "You can buy Business again as soon as")
 	require.NotContains(t, p.Text(), "Resume")
 }
@@ -237,7 +233,9 @@ func TestPlanPageShowsPaymentState(t *testing.T) {
 			[]string{"Your plan: Free", "Your last payment is disputed at your bank.", "Upgrade to Business"}},
 	} {
 		paid := s.entitle(state.paid)
-		s.billing.subscription = api.Subscription{Entitlement: paid, Customer: true, Renewing: state.renews}
+		s.billing.set(func() {
+			s.billing.subscription = api.Subscription{Entitlement: paid, Customer: true, Renewing: state.renews}
+		})
 		p := s.Get("/account/plan").Shows(http.StatusOK, state.words...)
 		require.NotEqual(t, strings.Contains(p.Text(), "Upgrade to"), strings.Contains(p.Text(), "Cancel Business"), "one or the other")
 	}
@@ -259,17 +257,17 @@ func TestOnlyProcessorURLsAreRedirectTargets(t *testing.T) {
 		"https://u:p@checkout.stripe.com/", "https://checkout.stripe.com@evil.example/", "javascript:alert(1)", "", "/billing/sandbox/x",
 		"https://api.example/account/sign-out", "https://api.example.evil/billing/sandbox/x", "http://api.example/billing/sandbox/x",
 	} {
-		s.billing.page = page
+		s.billing.set(func() { s.billing.page = page })
 		require.Empty(t, s.Post("/account/plan/upgrade").Shows(http.StatusInternalServerError).Header.Get("Location"), page)
 	}
-	s.billing.page = "https://api.example/billing/sandbox/checkout/1"
+	s.billing.set(func() { s.billing.page = "https://api.example/billing/sandbox/checkout/1" })
 	s.Post("/account/plan/upgrade").Leads("https://api.example/billing/sandbox/checkout/1")
 }
 
 func TestPlanPageDuringBillingOutage(t *testing.T) {
 	s := sell(t)
 	s.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: s.in(time.Hour), Renews: true})
-	s.billing.status = http.StatusServiceUnavailable
+	s.billing.set(func() { s.billing.status = http.StatusServiceUnavailable })
 	p := s.Get("/account/plan").Shows(http.StatusOK, "Your plan: Business", "Paid until 20 November 2026, 11:00 UTC",
 		"The payment service is temporarily unavailable", "Reload")
 	require.NotContains(t, p.Text(), "Upgrade to")

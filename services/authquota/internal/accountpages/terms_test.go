@@ -9,10 +9,12 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/testkit"
+	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
 
-func acceptedTerms(s *testkit.Site, accountID string) *api.AcceptedTerms {
+func acceptedTerms(s *sitekit.Site, accountID string) *api.AcceptedTerms {
 	return servicetest.Read[api.AccountDetail](s.Do(http.MethodGet, "/operator/v1/accounts/"+accountID, "")).Person.Terms
 }
 
@@ -55,7 +57,7 @@ func TestChangedTermsAskAgain(t *testing.T) {
 	id := ask(t, b, "Mine")
 	before.Decide(id, "approve", "")
 
-	s := testkit.NewSiteOn(t, before.DB, testkit.Settings{Terms: "2"})
+	s := sitekit.On(t, before.DB, func(c *authquota.Config) { c.TermsVersion = "2" })
 	cookies := b.Cookies
 	b.Browser = s.Visitor().Browser
 	b.Cookies = cookies

@@ -33,7 +33,7 @@ func TestUsagePage(t *testing.T) {
 	s.Count(blog.ID, "2026-08-23", api.CallServed, 5) // the first day of the chart
 	s.Count(blog.ID, "2026-08-22", api.CallServed, 7) // and the one before it
 	s.Count(stranger.ID, "2026-11-20", api.CallServed, 77777)
-	s.Charged[b.Account] = 13 // one more than in the usage batches
+	s.Charge(b.Account, 13) // one more than in the usage batches
 
 	p := b.Get("/account/usage").Shows(http.StatusOK, "13 of 100 requests charged, 87 left", "14 requests were sent today",
 		"1,248 requests sent in the last 30 days", "1,293 requests in 90 days: 17 served, 1,234 not found, 42 rejected.", "Served 17",
@@ -80,7 +80,7 @@ func TestSentAndChargedRequestsAreDistinguished(t *testing.T) {
 	key := s.Issue(b.Account)
 	s.Count(key.ID, "2026-11-20", api.CallServed, 3)
 	s.Count(key.ID, "2026-11-20", api.CallMinuteLimitReached, 23)
-	s.Charged[b.Account] = 3
+	s.Charge(b.Account, 3)
 	for _, page := range []string{"/account", "/account/usage"} {
 		b.Get(page).Shows(http.StatusOK, "3 of 100 requests charged, 97 left", "26 requests were sent today with all keys.")
 	}
@@ -90,11 +90,11 @@ func TestTodayEndsAtMidnightUTC(t *testing.T) {
 	s, b := person(t)
 	s.Clock.Set(time.Date(2026, 11, 20, 23, 59, 59, 0, time.UTC))
 	b.SignIn()
-	s.Charged[b.Account] = 100
+	s.Charge(b.Account, 100)
 	s.Count(s.Issue(b.Account).ID, "2026-11-20", api.CallServed, 100)
 	b.Get("/account/usage?days=1").Shows(http.StatusOK, "100 of 100 requests charged. Quota used up", "Resets on 21 November 2026, 00:00 UTC", "100 requests sent today")
 	s.Advance(time.Second)
-	s.Charged[b.Account] = 0
+	s.Charge(b.Account, 0)
 	b.Get("/account/usage?days=1").Shows(http.StatusOK, "0 of 100 requests charged, 100 left", "Resets on 22 November 2026, 00:00 UTC",
 		"No requests were sent today.", "100 requests in 14 days")
 }
@@ -103,7 +103,7 @@ func TestTodayEndsAtMidnightUTC(t *testing.T) {
 func TestUsageDuringCounterOutage(t *testing.T) {
 	s, b := person(t)
 	require.NoError(t, s.Usage.SaveDay(t.Context(), "2026-11-20", []keyusage.Count{{Account: b.Account, Calls: 9}}))
-	s.RedisOutage = true
+	s.Redis.Stop()
 	for _, page := range []string{"/account", "/account/usage"} {
 		b.Get(page).Shows(http.StatusOK, "9 of 100 requests charged, 91 left", "live counters are temporarily unavailable")
 	}

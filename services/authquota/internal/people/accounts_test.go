@@ -75,6 +75,20 @@ func TestChangeOfAnAccountIsRecordedOnce(t *testing.T) {
 		grant, err := account.Grant(api.Developer)
 		require.NoError(t, err)
 		db.TakeTouched(t)
+		again, err := account.Suspend("once more")
+		require.NoError(t, err)
+		resume, err := account.Resume("settled")
+		require.NoError(t, err)
+		for _, change := range []account.Change{again, resume} {
+			_, err := s.ChangeAccount(ctx, "carl", id, change)
+			require.NoError(t, err)
+		}
+		mails := db.TakeMails(t)
+		require.Len(t, mails, 2)
+		require.Contains(t, mails[0].Text, "Reason given by the operator: once more\n")
+		require.Equal(t, "Your account is no longer suspended", mails[1].Subject)
+		require.NotContains(t, mails[1].Text, "settled", "the reason for resuming is for the audit log")
+		db.TakeTouched(t)
 		for _, change := range []account.Change{suspend, suspend, grant, grant} {
 			_, err := s.ChangeAccount(ctx, "bob", id, change)
 			require.NoError(t, err)

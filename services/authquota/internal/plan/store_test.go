@@ -101,3 +101,29 @@ func TestClosedAccountIsCancelledForEachVersion(t *testing.T) {
 		require.Equal(t, []plan.PendingCancel{{Account: id, Version: 2}}, pending())
 	})
 }
+
+func TestPlanMailsNameThePaidPeriodAndTheTierAfterIt(t *testing.T) {
+	db := testkit.OnSQLite(t)
+	s, version := plan.NewStore(db.DB), int64(0)
+	id, _ := db.Person(t, "ada@example.org")
+	for _, c := range []struct {
+		change func(e *api.Entitlement)
+		texts  []string
+	}{
+		{func(*api.Entitlement) {}, []string{"Paid until: 20 December 2026, 10:00 UTC; it renews automatically", "the tier commercial"}},
+		{func(e *api.Entitlement) { e.Renews = false }, []string{"Paid until: 20 December 2026, 10:00 UTC", "Tier from then on: free"}},
+		{func(e *api.Entitlement) { e.Trouble = api.PaymentFailed }, []string{"Paid until: 20 December 2026, 10:00 UTC"}},
+		{func(e *api.Entitlement) { *e = api.Entitlement{Tier: api.Free, Trouble: api.Refunded} }, []string{"now has the tier free"}},
+	} {
+		version++
+		e := paid(db.Now().AddDate(0, 1, 0), version)
+		c.change(&e)
+		e.Version = version
+		require.NoError(t, s.Entitle(t.Context(), id, e))
+		mails := db.TakeMails(t)
+		require.NotEmpty(t, mails)
+		for _, text := range c.texts {
+			require.Contains(t, mails[len(mails)-1].Text, text)
+		}
+	}
+}

@@ -1,11 +1,11 @@
-// Package testkit provides the stores, the account pages and the people that tests of authquota need.
+// Package testkit provides the databases, the people with their browsers and authenticators, and the mail servers
+// that tests of authquota need.
 package testkit
 
 import (
 	"html"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"slices"
@@ -25,33 +25,15 @@ type Browser struct {
 	Agent   string
 	Cookies map[string]string
 
-	t         testing.TB
-	base      string
-	transport http.RoundTripper
-}
-
-// Visit returns a browser whose requests go to a handler.
-func Visit(t testing.TB, pages http.Handler) *Browser {
-	return newBrowser(t, "http://authquota", direct{pages})
+	t    testing.TB
+	base string
 }
 
 // VisitURL returns a browser whose requests go to a service.
-func VisitURL(t testing.TB, base string) *Browser { return newBrowser(t, base, http.DefaultTransport) }
-
-func newBrowser(t testing.TB, base string, transport http.RoundTripper) *Browser {
+func VisitURL(t testing.TB, base string) *Browser {
 	return &Browser{
-		Address: "203.0.113.7", Agent: "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0", Cookies: map[string]string{},
-		t: t, base: base, transport: transport,
+		Address: "203.0.113.7", Agent: "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0", Cookies: map[string]string{}, t: t, base: base,
 	}
-}
-
-// direct sends requests to a handler without a network.
-type direct struct{ http.Handler }
-
-func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	d.ServeHTTP(w, r)
-	return w.Result(), nil
 }
 
 // Other returns a browser without cookies, with the same address and agent.
@@ -109,7 +91,7 @@ func (b *Browser) send(method, path, kind, body string, header http.Header) Page
 	for name, value := range b.Cookies {
 		r.AddCookie(&http.Cookie{Name: name, Value: value}) //nolint:gosec // a request has no cookie attributes
 	}
-	response, err := b.transport.RoundTrip(r)
+	response, err := http.DefaultTransport.RoundTrip(r)
 	require.NoError(b.t, err)
 	defer response.Body.Close()
 	read, err := io.ReadAll(response.Body)

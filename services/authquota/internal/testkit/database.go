@@ -15,6 +15,15 @@ import (
 	"opportunity.internal/services/authquota/migrations"
 )
 
+// PublicURL is the public URL of the gateway, and Actor the operator who sends requests.
+const (
+	PublicURL = servicetest.PublicURL
+	Actor     = servicetest.Actor
+)
+
+// Pepper hashes the keys of tests.
+var Pepper = []byte("the pepper that tests hash with.")
+
 // Start is the time at which the clock of a DB starts.
 var Start = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
@@ -22,7 +31,8 @@ var Start = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 type DB struct {
 	*accountdb.DB
 
-	Clock *servicetest.Clock // nil if Open was called
+	DatabaseURL string
+	Clock       *servicetest.Clock // nil if Open was called
 }
 
 // OnBoth runs a test on Postgres and on SQLite.
@@ -51,7 +61,7 @@ var Schema = servicetest.NewSchema(migrations.Files)
 // Open opens a database. It is closed after the test.
 func Open(t testing.TB, url string, now func() time.Time) DB {
 	t.Helper()
-	return DB{DB: &accountdb.DB{DB: servicetest.OpenDatabase(t, url), Now: now, Box: Box(t, "e7"), Mails: mail.NewWriter(servicetest.PublicURL)}}
+	return DB{DatabaseURL: url, DB: &accountdb.DB{DB: servicetest.OpenDatabase(t, url), Now: now, Box: Box(t, "e7"), Mails: mail.NewWriter(servicetest.PublicURL)}}
 }
 
 // Box returns a Box with one key for each given byte in hexadecimal, newest first.

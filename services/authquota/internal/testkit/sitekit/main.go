@@ -1,13 +1,11 @@
-package testkit
+package sitekit
 
 import (
-	"context"
 	"flag"
 	"fmt"
-	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -18,24 +16,14 @@ import (
 // shown has the names of the templates that sites have rendered.
 var shown sync.Map
 
-// recorder is a log handler that records in shown which templates were rendered.
-type recorder struct{ slog.Handler }
+var pageShown = regexp.MustCompile(`"msg":"page"[^}]*"template":"([^"]+)"`)
 
-func (recorder) Enabled(context.Context, slog.Level) bool { return true }
-
-func (r recorder) Handle(ctx context.Context, record slog.Record) error {
-	if record.Message != "page" {
-		return r.Handler.Handle(ctx, record)
+// noteShown notes which pages a log says were rendered.
+func noteShown(log string) {
+	for _, page := range pageShown.FindAllStringSubmatch(log, -1) {
+		shown.Store(page[1], true)
 	}
-	record.Attrs(func(a slog.Attr) bool {
-		shown.Store(a.Value.String(), true)
-		return true
-	})
-	return nil
 }
-
-// NewLogger returns the log of a site, for Main to know which pages it shows.
-func NewLogger(w io.Writer) *slog.Logger { return slog.New(recorder{slog.NewTextHandler(w, nil)}) }
 
 // Main runs the tests of a package. A run of all of them fails unless it shows every page in a folder of templates.
 func Main(m *testing.M, folder string) {
