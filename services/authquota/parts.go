@@ -18,8 +18,11 @@ import (
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/epochs"
+	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keyusage"
 	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/notices"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/plan"
 )
 
@@ -49,7 +52,7 @@ func (c Config) parse() (s settings, err error) {
 type parts struct {
 	log      *slog.Logger
 	db       *accountdb.DB
-	stores   stores
+	notices  *notices.Store
 	database *responsiveness
 	epochs   *epochs.Epochs
 	counters *keyusage.Counters
@@ -65,9 +68,9 @@ type parts struct {
 func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client, newPrimary *atomic.Bool) (*parts, error) {
 	p := &parts{log: r.Log, db: &accountdb.DB{DB: r.DB, Now: cfg.Now, Box: s.box, Mails: mail.NewWriter(cfg.PublicURL).From(cfg.Contact)}}
 	p.sealed.Store(new(string))
-	p.stores = newStores(p.db, s.tiers)
+	p.notices = notices.NewStore(p.db, s.tiers)
 	p.database = &responsiveness{ping: r.DB.Ping, timeout: cfg.ResponseTimeout}
-	p.counters = keyusage.NewCounters(client, p.stores.usage, newPrimary)
+	p.counters = keyusage.NewCounters(client, keyusage.NewStore(p.db), newPrimary)
 	p.pendingCancels = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "authquota_cancels_pending", Help: "Closed accounts whose subscriptions billing has not cancelled yet; they may still be charged.",
 	})
@@ -106,22 +109,22 @@ func (p *parts) addLoops(r *service.Runtime) {
 	}
 	loop("cleanup", time.Hour, p.deleteExpired)
 	loop("usage moves", keyusage.MoveInterval, func(ctx context.Context) error { return p.counters.DeliverMoves(ctx, "") })
-	loop("request log", time.Minute, p.stores.log.Prune)
+	loop("request log", time.Minute, keyusage.NewRequestLog(p.db).Prune)
 	r.Every(service.Loop{Name: "mail server", Interval: mailCheckInterval, Do: p.mails.Check})
 	loop("sealing", time.Hour, p.reseal)
 	r.Every(service.Loop{Name: "ledger", Interval: keyusage.CopyInterval, Timeout: runTimeout, Do: p.counters.Copy}) // also while set back
 	r.Every(service.Loop{Name: "database", Interval: recheckInterval, Timeout: runTimeout, Do: p.database.recheck})
-	loop("notices", time.Minute, p.stores.keys.Remind)
-	loop("usage notices", time.Minute, p.stores.notices.NotifyUsage)
-	loop("announcements", time.Second, p.stores.notices.PostAnnouncements)
-	loop("plans", time.Minute, p.stores.plan.EndPlans)
+	loop("notices", time.Minute, keys.NewStore(p.db).Remind)
+	loop("usage notices", time.Minute, p.notices.NotifyUsage)
+	loop("announcements", time.Second, p.notices.PostAnnouncements)
+	loop("plans", time.Minute, plan.NewStore(p.db).EndPlans)
 	loop("closing", plan.CancelInterval, p.cancelClosed)
 	loop("heartbeat", 10*time.Second, p.epochs.Alive)
 	r.Every(service.Loop{Name: "mails", Interval: courier.Interval, Do: p.guard.UnlessSetBack(p.mails.Deliver)}) // an SMTP server may take longer than runTimeout
 }
 
 func (p *parts) deleteExpired(ctx context.Context) error {
-	return errors.Join(p.stores.usage.DeleteExpired(ctx), p.stores.people.DeleteExpired(ctx), p.stores.notices.DeleteExpired(ctx))
+	return errors.Join(keyusage.NewStore(p.db).DeleteExpired(ctx), people.NewStore(p.db).DeleteExpired(ctx), p.notices.DeleteExpired(ctx))
 }
 
 func (p *parts) reseal(ctx context.Context) error {
@@ -134,7 +137,7 @@ func (p *parts) reseal(ctx context.Context) error {
 }
 
 func (p *parts) cancelClosed(ctx context.Context) error {
-	n, err := p.stores.plan.CancelClosed(ctx, p.seller)
+	n, err := plan.NewStore(p.db).CancelClosed(ctx, p.seller)
 	if err == nil || n > 0 {
 		p.pendingCancels.Set(float64(n))
 	}

@@ -78,11 +78,6 @@ func (c Client) Listing(ctx context.Context, id string) (api.ListingDetail, []by
 	return call[api.ListingDetail](ctx, c, http.MethodGet, "/records/"+url.PathEscape(id), nil)
 }
 
-// CatalogStatus returns what consumers can see.
-func (c Client) CatalogStatus(ctx context.Context) (api.CatalogStatus, []byte, error) {
-	return call[api.CatalogStatus](ctx, c, http.MethodGet, "/catalog", nil)
-}
-
 // Export writes all listings to out, in the form that Import reads.
 func (c Client) Export(ctx context.Context, out io.Writer) error {
 	resp, err := c.do(ctx, http.MethodGet, "/listings/export", nil)
@@ -124,11 +119,6 @@ func (c Client) KeyList(ctx context.Context, account string, page Page) (api.Key
 	return call[api.KeyList](ctx, c, http.MethodGet, "/keys"+page.query("account", account), nil)
 }
 
-// KeysByUseCase lists the first page of the keys with this use case, oldest first.
-func (c Client) KeysByUseCase(ctx context.Context, useCase string) (api.KeyList, []byte, error) {
-	return call[api.KeyList](ctx, c, http.MethodGet, "/keys"+Page{Limit: 100}.query("useCase", useCase), nil)
-}
-
 // RevokeKey revokes a key permanently. With leaked, the mail to the account's owner says that the key was found in public.
 func (c Client) RevokeKey(ctx context.Context, id string, leaked bool) ([]byte, error) {
 	var body io.Reader
@@ -137,11 +127,6 @@ func (c Client) RevokeKey(ctx context.Context, id string, leaked bool) ([]byte, 
 	}
 	_, raw, err := call[any](ctx, c, http.MethodPost, "/keys/"+url.PathEscape(id)+"/revoke", body)
 	return raw, err
-}
-
-// ImportKeys sends a file with hashes of keys that another system issued.
-func (c Client) ImportKeys(ctx context.Context, file io.Reader) (api.ImportReport, []byte, error) {
-	return call[api.ImportReport](ctx, c, http.MethodPost, "/keys/import", file)
 }
 
 // KeyRequests lists a page of the undecided key requests or, with all, of every key request.
@@ -225,9 +210,27 @@ func (c Client) Grant(ctx context.Context, account string, tier api.Tier) ([]byt
 	return raw, err
 }
 
-// Announce creates an announcement or, if it exists, returns its progress.
-func (c Client) Announce(ctx context.Context, want api.AnnouncementRequest) (api.Announcement, []byte, error) {
-	return call[api.Announcement](ctx, c, http.MethodPost, "/announcements", encoded(want))
+// Get requests a path of the operator API. filters are name and value, one after the other; empty values are left out.
+func Get[T any](ctx context.Context, c Client, path string, filters ...string) (T, []byte, error) {
+	return call[T](ctx, c, http.MethodGet, path+query(filters...), nil)
+}
+
+// Send sends a body to a path of the operator API: a file, a value that is encoded as JSON, or nothing if nil.
+func Send[T any](ctx context.Context, c Client, method, path string, body any) (T, []byte, error) {
+	file, is := body.(io.Reader)
+	if !is && body != nil {
+		file = encoded(body)
+	}
+	return call[T](ctx, c, method, path, file)
+}
+
+// Path returns the path of segments, such as an id.
+func Path(segments ...string) string {
+	path := ""
+	for _, s := range segments {
+		path += "/" + url.PathEscape(s)
+	}
+	return path
 }
 
 func encoded(v any) io.Reader {
@@ -281,14 +284,4 @@ func (c Client) do(ctx context.Context, method, path string, body io.Reader, hea
 		return nil, Unexpected(c.URL, resp.StatusCode, resp.Header)
 	}
 	return nil, c.rejected(resp, e)
-}
-
-// Reconcile compares the stored subscriptions with the payment processor and fixes differences.
-func (c Client) Reconcile(ctx context.Context) (api.BillingReport, []byte, error) {
-	return call[api.BillingReport](ctx, c, http.MethodPost, "/billing/reconcile", nil)
-}
-
-// HistoryAt returns what was known about a listing at a time or on a UTC day; an empty at means now.
-func (c Client) HistoryAt(ctx context.Context, id, at string) (api.HistorySnapshot, []byte, error) {
-	return call[api.HistorySnapshot](ctx, c, http.MethodGet, "/history/"+url.PathEscape(id)+query("at", at), nil)
 }

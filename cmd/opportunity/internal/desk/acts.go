@@ -169,7 +169,7 @@ func (l actLog) read(ctx context.Context, kind string, before int64, limit int) 
 	}
 	switch kind {
 	case listingActs:
-		list, _, err := l.Client.Changes(ctx, append(query, "listing", l.Filter.Record)...)
+		list, _, err := adminapi.Get[api.ListingActList](ctx, l.Client, "/changes", append(query, "listing", l.Filter.Record)...)
 		for _, a := range list.Acts {
 			detail := map[string]any{"fields": a.Fields}
 			if a.Reason != "" {

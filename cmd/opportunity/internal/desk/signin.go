@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
+	"opportunity.internal/pkg/api"
 )
 
 // signInForm is the data of the sign-in page.
@@ -71,7 +72,7 @@ const (
 
 // start starts a session. The gateway's name for the token takes precedence over actor.
 func (d *Desk) start(v *visit, token, actor string) error {
-	me, _, err := d.client(token, actor).Me(v.Context())
+	me, _, err := adminapi.Get[api.Operator](v.Context(), d.client(token, actor), "/me")
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -42,7 +43,7 @@ choose: repeating a command sends no mail twice and prints how far the announcem
 					return err
 				}
 			}
-			found, raw, err := c.Announce(cmd.Context(), want)
+			found, raw, err := adminapi.Send[api.Announcement](cmd.Context(), c, http.MethodPost, "/announcements", want)
 			if err != nil {
 				return err
 			}
@@ -69,7 +70,7 @@ choose: repeating a command sends no mail twice and prints how far the announcem
 // confirmAnnouncement shows an announcement that does not exist yet and asks for confirmation.
 func confirmAnnouncement(cmd *cobra.Command, c adminapi.Client, want api.AnnouncementRequest) error {
 	want.DryRun = true
-	found, _, err := c.Announce(cmd.Context(), want)
+	found, _, err := adminapi.Send[api.Announcement](cmd.Context(), c, http.MethodPost, "/announcements", want)
 	if err != nil || found.CreatedAt != nil {
 		return err
 	}

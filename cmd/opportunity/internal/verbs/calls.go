@@ -73,7 +73,7 @@ func (v *verbs) makeCalls(ctx context.Context, public string) (err error) {
 // trialAccount returns the account of earlier runs of makeCalls, or "" for a new one: accounts cannot be deleted, so each run would leave
 // one. People choose the use case of their keys too, so the account must be one that an operator created.
 func trialAccount(ctx context.Context, c adminapi.Client) (string, error) {
-	list, _, err := c.KeysByUseCase(ctx, trialUseCase)
+	list, _, err := adminapi.Get[api.KeyList](ctx, c, "/keys", "useCase", trialUseCase, "limit", "100")
 	if err != nil {
 		return "", err
 	}

@@ -27,7 +27,7 @@ of the listing, which also put a review in doubt, are not part of the history. -
 The default is now.`,
 		Example: "  opportunity history show maple-scribe --at 2026-11-20\n  opportunity history show maple-scribe --at 2026-11-20T09:30:00Z --output json",
 		RunE: show(v, func(ctx context.Context, c adminapi.Client, args []string) (api.HistorySnapshot, []byte, error) {
-			return c.HistoryAt(ctx, args[0], at)
+			return adminapi.Get[api.HistorySnapshot](ctx, c, adminapi.Path("history", args[0]), "at", at)
 		}, showHistory),
 	}
 	showAt.Flags().StringVar(&at, "at", "", "UTC day such as 2026-11-20, or time such as 2026-11-20T09:30:00Z (default now)")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -83,7 +84,7 @@ Each key gets an account of its own, which its holder may connect to theirs. A k
 to be accepted the gateway must know their form: OPPORTUNITY_OLDER_KEYS.`,
 		Example: "  opportunity keys import older.jsonl",
 		RunE: v.file(func(ctx context.Context, c adminapi.Client, file io.Reader) (result, error) {
-			r, raw, err := c.ImportKeys(ctx, file)
+			r, raw, err := adminapi.Send[api.ImportReport](ctx, c, http.MethodPost, "/keys/import", file)
 			return imported(r, raw, fmt.Sprintf("created %d, unchanged %d", r.Created, r.Unchanged)), err
 		}),
 	}

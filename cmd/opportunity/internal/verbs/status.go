@@ -83,7 +83,7 @@ func (v *verbs) freeSet(ctx context.Context, errs io.Writer) *api.FreeSet {
 	c, err := v.client()
 	if err == nil {
 		var status api.CatalogStatus
-		if status, _, err = c.CatalogStatus(ctx); err == nil {
+		if status, _, err = adminapi.Get[api.CatalogStatus](ctx, c, "/catalog"); err == nil {
 			return &status.FreeSet
 		}
 	}

@@ -43,13 +43,8 @@ type Config struct {
 	Errors       problem.Writer
 	Now          func() time.Time
 
-	People     *people.Store
-	Keys       *keys.Store
-	Usage      *keyusage.Store
-	RequestLog *keyusage.RequestLog
-	Notices    *notices.Store
-	Plans      *plan.Store
-	Billing    *plan.Billing // nil if no plans are sold
+	DB      *accountdb.DB
+	Billing *plan.Billing // nil if no plans are sold
 
 	Available func(context.Context) error // an error fails the request to any page
 	// Current returns an error (503) if an epoch that was read from the database shows that it was set back.
@@ -73,6 +68,13 @@ const siteName = "Opportunity Data API"
 type Pages struct {
 	Config
 
+	People     *people.Store
+	Keys       *keys.Store
+	Usage      *keyusage.Store
+	RequestLog *keyusage.RequestLog
+	Notices    *notices.Store
+	Plans      *plan.Store
+
 	kit          *pages.Kit
 	relyingParty credential.PasskeySite
 	description  *apidoc.Description
@@ -84,7 +86,11 @@ var files embed.FS
 
 // New returns Pages that are ready to serve.
 func New(c Config) (*Pages, error) {
-	p := &Pages{Config: c, relyingParty: credential.PasskeysAt(c.PublicURL, issuer), opens: map[string]bool{}}
+	p := &Pages{
+		Config: c, relyingParty: credential.PasskeysAt(c.PublicURL, issuer), opens: map[string]bool{},
+		People: people.NewStore(c.DB), Keys: keys.NewStore(c.DB), Usage: keyusage.NewStore(c.DB),
+		RequestLog: keyusage.NewRequestLog(c.DB), Notices: notices.NewStore(c.DB, c.Tiers), Plans: plan.NewStore(c.DB),
+	}
 	var err error
 	if p.description, err = apidoc.Published(); err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ import (
 // Otherwise the person sees the gateway's error instead of our own.
 func TestPlanActionsEndBeforeTheGatewayGivesUp(t *testing.T) {
 	db := servicetest.OpenDatabase(t, servicetest.NewSchema(migrations.Files).SQLite(t))
-	p := &Pages{Config: Config{Billing: new(plan.Billing), Plans: plan.NewStore(&accountdb.DB{DB: db, Now: time.Now})}}
+	p := &Pages{Config: Config{Billing: new(plan.Billing)}, Plans: plan.NewStore(&accountdb.DB{DB: db, Now: time.Now})}
 	v := &Visit{Context: &gin.Context{Request: httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)}}
 	latest := time.Now().Add(api.GatewayTimeout)
 	require.NoError(t, p.planAction(v, "plan.cancel", func(ctx context.Context) error {

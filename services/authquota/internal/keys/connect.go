@@ -39,7 +39,8 @@ func (s *Store) Connect(ctx context.Context, id string, digests []string) (moved
 			return err
 		}
 		if mine+theirs > MaxActive {
-			return LimitExceeded(theirs)
+			return rejection("This key comes with %d active keys, and an account can have %d, pending requests included. "+
+				"Revoke a key or withdraw a request first.", theirs, MaxActive)
 		}
 		moved, err = merge(tx, to, from)
 		return err
@@ -82,11 +83,11 @@ func connectable(tx *accountdb.Tx, key Key, to, from account.Account) error {
 	}
 	switch {
 	case from.ID == to.ID:
-		return OwnAlready()
+		return rejection("This key already belongs to your account.")
 	case people > 0:
 		return Connected()
 	case from.SuspendedAt != nil:
-		return KeySuspended()
+		return rejection("This key is suspended. Write to the operator of the service.")
 	case key.StatusAt(tx.Now) != Active:
 		return KeyEnded(key.StatusAt(tx.Now))
 	}

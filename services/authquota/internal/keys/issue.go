@@ -58,7 +58,8 @@ func holder(tx *accountdb.Tx, actor string, order Order) (account.Account, error
 	}
 	taken, err := keysInUse(tx, a.ID)
 	if err == nil && taken >= MaxActive {
-		err = TooManyKeys()
+		err = rejection("This account has %d active keys, pending requests included, which is the most it can have. "+
+			"Revoke one first.", MaxActive)
 	}
 	return a, err
 }
@@ -86,7 +87,7 @@ func lockHolder(tx *accountdb.Tx, id string) (account.Account, error) {
 	case err != nil:
 		return a, err
 	case len(confirmed) == 0:
-		return a, NoAuthenticator()
+		return a, rejection("Set up your authenticator first. You need one to get a key.")
 	case a.SuspendedAt != nil:
 		return a, Suspended()
 	}

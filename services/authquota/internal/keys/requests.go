@@ -265,7 +265,7 @@ func checkRequest(tx *accountdb.Tx, a account.Account, wanted RequestedKey) (Off
 		return Offer{}, err
 	}
 	if taken >= MaxActive {
-		return Offer{}, LimitReached()
+		return Offer{}, rejection("You have %d active keys and pending requests, the most an account can have. Revoke a key or withdraw a request first.", MaxActive)
 	}
 	offered, err := offer(tx.DB, a.ID, a.Standing, tx.Now)
 	if err == nil && wanted.Test && !offered.Test {

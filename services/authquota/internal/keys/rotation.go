@@ -32,7 +32,7 @@ func (s *Store) Rotate(ctx context.Context, id, key string, stored Record) (succ
 			return err
 		}
 		if before > 0 {
-			return InGrace()
+			return rejection("The key that this one replaced still works. Revoke the old one first, or wait until it has ended.")
 		}
 		next := row
 		next.ID, next.Digest, next.Prefix, next.LastFour = NewID(), stored.Digest, stored.Prefix, stored.LastFour
