@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 )
@@ -38,11 +38,11 @@ With --calls, it also issues a key, requests a list, a record, its history and a
 		Example: "  opportunity status\n" +
 			"  opportunity status --public-url https://data.example.com --calls",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := operator.CheckURL("admin-url", v.adminURL); err != nil {
+			if err := adminapi.CheckURL("admin-url", v.adminURL); err != nil {
 				return err
 			}
 			if public != "" {
-				if err := operator.CheckURL("public-url", public); err != nil {
+				if err := adminapi.CheckURL("public-url", public); err != nil {
 					return err
 				}
 			}
@@ -92,7 +92,7 @@ func (v *verbs) freeSet(ctx context.Context, errs io.Writer) *api.FreeSet {
 	c, err := v.client()
 	if err == nil {
 		var status api.CatalogStatus
-		if status, _, err = c.CatalogStatus(ctx); err == nil {
+		if status, _, err = adminapi.Get[api.CatalogStatus](ctx, c, "/catalog"); err == nil {
 			return &status.FreeSet
 		}
 	}
@@ -124,8 +124,8 @@ func showFreeSet(out io.Writer, set *api.FreeSet) {
 }
 
 // ready requests /readyz of the admin listener. It returns the response and its notes. Its error names what is missing.
-func ready(ctx context.Context, admin string) (raw []byte, notes []string, err error) {
-	status, header, raw, err := get(ctx, admin, "/readyz", "")
+func ready(ctx context.Context, base string) (raw []byte, notes []string, err error) {
+	status, header, raw, err := get(ctx, base, "/readyz", "")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -135,7 +135,7 @@ func ready(ctx context.Context, admin string) (raw []byte, notes []string, err e
 	}
 	switch err := json.Unmarshal(raw, &state); {
 	case err != nil || state.Status == "":
-		return nil, nil, operator.Unexpected(admin, status, header)
+		return nil, nil, adminapi.Unexpected(base, status, header)
 	case status != http.StatusOK:
 		return raw, nil, errors.New("not ready: " + strings.Join(state.Missing, ", "))
 	}
@@ -151,7 +151,7 @@ func guarded(ctx context.Context, public string) error {
 	}
 	var refusal api.Error
 	if json.Unmarshal(raw, &refusal) != nil || refusal.Error.Code != string(problem.MissingAPIKey) {
-		return &operator.RequestError{Status: status, Code: operator.CodeUnexpected, Reason: fmt.Sprintf(
+		return &adminapi.RequestError{Status: status, Code: adminapi.CodeUnexpected, Reason: fmt.Sprintf(
 			"%s is not a gateway: it returned status %d to a request without a key. Check --public-url.", public, status)}
 	}
 	return nil
@@ -168,12 +168,12 @@ func get(ctx context.Context, base, path, key string) (status int, header http.H
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, nil, nil, operator.Unreachable(base, err)
+		return 0, nil, nil, adminapi.Unreachable(base, err)
 	}
 	defer resp.Body.Close()
 	body, err = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {
-		return 0, nil, nil, operator.Unreachable(base, err)
+		return 0, nil, nil, adminapi.Unreachable(base, err)
 	}
 	return resp.StatusCode, resp.Header, bytes.TrimSpace(body), nil
 }

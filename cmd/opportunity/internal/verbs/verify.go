@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/services/history"
 )
 
@@ -47,7 +47,7 @@ For a history on Postgres, run "history verify" with the settings of the service
 			}
 			err = history.Verify(cmd.Context(), cfg, args, cmd.OutOrStdout())
 			if errors.Is(err, history.ErrMismatch) {
-				return &operator.Failure{Code: operator.CodeAltered, Message: err.Error()}
+				return &adminapi.Failure{Code: adminapi.CodeAltered, Message: err.Error()}
 			}
 			return err
 		},

@@ -102,12 +102,6 @@ func CheckID(id string) error {
 // NotFound returns the error for an unknown key ID.
 func NotFound() error { return problem.New(problem.NotFound, "There is no key with this id.") }
 
-// TooManyKeys returns the error for a key beyond MaxActive.
-func TooManyKeys() error {
-	return problem.New(problem.InvalidParameter,
-		"This account has %d active keys, pending requests included, which is the most it can have. Revoke one first.", MaxActive)
-}
-
 // OtherTier returns the error for an order of a key of another tier than the one its account has.
 func OtherTier(id string, has, want api.Tier) error {
 	return problem.New(problem.InvalidParameter,

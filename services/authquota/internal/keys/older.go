@@ -16,7 +16,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/jsonlines"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // Older is a line of an import.
@@ -143,7 +143,7 @@ func (k Older) Digests(peppers [][]byte) []string { return apikey.Older(k.SHA256
 // account. An existing key stays unchanged.
 func (s *Store) ImportKeys(ctx context.Context, actor string, lines []Older, peppers [][]byte) (api.ImportReport, error) {
 	var report api.ImportReport
-	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err := s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		report = api.ImportReport{Rejected: []api.RejectedLine{}}
 		fresh := make([]Older, 0, len(lines))
 		for _, k := range lines {
@@ -176,7 +176,7 @@ func (s *Store) ImportKeys(ctx context.Context, actor string, lines []Older, pep
 	return report, err
 }
 
-func importKey(tx *dbtx.Tx, actor string, k Older, peppers [][]byte) error {
+func importKey(tx *accountdb.Tx, actor string, k Older, peppers [][]byte) error {
 	a, err := holder(tx, actor, Order{Tier: k.Tier})
 	if err != nil {
 		return err

@@ -12,21 +12,21 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 // fixture is a store on a new database.
 type fixture struct {
 	*keys.Store
 
-	db authquotatest.DB
+	db testkit.DB
 	t  *testing.T
 	n  *int // keys so far
 }
 
 func onBoth(t *testing.T, test func(t *testing.T, f fixture)) {
-	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		test(t, fixture{keys.NewStore(db.DB), db, t, new(int)})
 	})
 }

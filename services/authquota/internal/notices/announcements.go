@@ -14,7 +14,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
@@ -123,7 +123,7 @@ func (s *Store) Progress(ctx context.Context, a Announcement) (Progress, error) 
 
 // Announce queues an announcement for everyone who has an account now. Repeating it changes nothing.
 func (s *Store) Announce(ctx context.Context, actor string, a Announcement) (p Progress, err error) {
-	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		row := announcementRow{ID: a.ID, Kind: string(a.Kind), Subject: a.Subject, Body: a.Text, CreatedAt: database.Micros(tx.Now)}
 		created := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
 		if created.Error != nil {
@@ -148,9 +148,9 @@ func progress(db *gorm.DB, a Announcement, now int64) (p Progress, err error) {
 		if row = rows[0]; row.announcement() != a {
 			return p, account.Invalid("id", "is that of an announcement with another kind, subject or text: choose another id")
 		}
-		p.CreatedAt = dbtx.Instant(&row.CreatedAt)
+		p.CreatedAt = accountdb.Instant(&row.CreatedAt)
 	}
-	p.FinishedAt, p.Posted, p.Recipients = dbtx.Instant(row.FinishedAt), row.Posted, row.Posted
+	p.FinishedAt, p.Posted, p.Recipients = accountdb.Instant(row.FinishedAt), row.Posted, row.Posted
 	if row.FinishedAt != nil {
 		return p, nil
 	}
@@ -175,7 +175,7 @@ func (s *Store) PostAnnouncements(ctx context.Context) error {
 	err := s.db.WithContext(ctx).Model(&announcementRow{}).Where("finished_at IS NULL").Order("created_at, id").Pluck("id", &ids).Error
 	failures := []error{database.Outage(err)}
 	for _, id := range ids {
-		failures = append(failures, s.db.Change(ctx, func(tx *dbtx.Tx) error { return postBatch(tx, id) }))
+		failures = append(failures, s.db.Change(ctx, func(tx *accountdb.Tx) error { return postBatch(tx, id) }))
 	}
 	return errors.Join(failures...)
 }
@@ -185,7 +185,7 @@ const announcementBatch = 100
 
 // postBatch posts the next mails of an announcement once those before have left the outbox: a mail that a person waits for, such as a
 // link to sign up, is never behind thousands of others.
-func postBatch(tx *dbtx.Tx, id string) error {
+func postBatch(tx *accountdb.Tx, id string) error {
 	var locked []announcementRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Find(&locked, "id = ? AND finished_at IS NULL", id).Error
 	if err != nil || len(locked) == 0 {
@@ -209,7 +209,7 @@ func postBatch(tx *dbtx.Tx, id string) error {
 	}
 	row.Posted += len(to)
 	if len(to) < announcementBatch {
-		row.FinishedAt = dbtx.Micros(&tx.Now)
+		row.FinishedAt = accountdb.Micros(&tx.Now)
 	}
 	return tx.Save(&row).Error
 }

@@ -10,7 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // AttemptRule computes delays for one kind of subject. It slows guessing down and never locks an account: the right value
@@ -164,7 +164,7 @@ func (attemptRow) TableName() string { return "attempts" }
 // subject must wait, it returns the longest delay and counts nothing. The change that the attempt leads to removes it from the counts.
 func (s *Store) CountAttempt(ctx context.Context, subjects ...AttemptSubject) (wait time.Duration, err error) {
 	subjects = inOrder(subjects)
-	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		rows := make([]attemptRow, len(subjects))
 		wait = 0
 		for i, subject := range subjects {
@@ -197,7 +197,7 @@ func inOrder(subjects []AttemptSubject) []AttemptSubject {
 }
 
 // forgive removes a successful attempt from the counts.
-func forgive(tx *dbtx.Tx, subjects []AttemptSubject) error {
+func forgive(tx *accountdb.Tx, subjects []AttemptSubject) error {
 	for _, subject := range inOrder(subjects) {
 		row := tx.Where("subject = ?", attemptName(tx, subject))
 		var err error
@@ -214,6 +214,6 @@ func forgive(tx *dbtx.Tx, subjects []AttemptSubject) error {
 }
 
 // attemptName returns the keyed hash of a subject, so that the database does not contain addresses.
-func attemptName(tx *dbtx.Tx, subject AttemptSubject) string {
+func attemptName(tx *accountdb.Tx, subject AttemptSubject) string {
 	return tx.Box.Fingerprint(subject.Name, "attempt")
 }
