@@ -35,7 +35,6 @@ type contents[T any] struct {
 
 type parser[T any] func(raw [][]byte) (value T, begin, end time.Time, err error)
 
-// readFiles reads and parses the files. Its errors name the settings.
 func readFiles[T any](files []file, parse parser[T]) (contents[T], error) {
 	var c contents[T]
 	for _, f := range files {
@@ -52,7 +51,6 @@ func readFiles[T any](files []file, parse parser[T]) (contents[T], error) {
 	return c, nil
 }
 
-// parsePair parses a certificate chain and its key.
 func parsePair(raw [][]byte) (*tls.Certificate, time.Time, time.Time, error) {
 	pair, err := tls.X509KeyPair(raw[0], raw[1])
 	if err != nil {
@@ -61,7 +59,6 @@ func parsePair(raw [][]byte) (*tls.Certificate, time.Time, time.Time, error) {
 	return &pair, pair.Leaf.NotBefore, pair.Leaf.NotAfter, nil
 }
 
-// parseRoots parses certificate authorities.
 func parseRoots(raw [][]byte) (pool *x509.CertPool, begin, end time.Time, err error) {
 	pool = x509.NewCertPool()
 	for rest := raw[0]; ; {

@@ -69,7 +69,6 @@ func namesOnly(all env.AggregateError, settings []Setting) error {
 	return errors.Join(out...)
 }
 
-// expected describes the values of a type.
 func expected(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():

@@ -168,7 +168,6 @@ func (d *DB) Current(ctx context.Context, migrations fs.FS) error {
 	return nil
 }
 
-// newest returns the number of the newest migration file.
 func (d *DB) newest(migrations fs.FS) (int64, error) {
 	files, err := fs.Glob(dialectFiles{migrations, d.Dialect}, "*.sql")
 	if err != nil || len(files) == 0 {

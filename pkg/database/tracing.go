@@ -21,7 +21,6 @@ type tracing struct {
 	attributes []attribute.KeyValue // of every span
 }
 
-// newTracing returns the plugin for the database at u.
 func newTracing(tracer trace.Tracer, dialect string, u *url.URL) tracing {
 	if dialect == SQLite {
 		return tracing{tracer, []attribute.KeyValue{semconv.DBSystemNameSQLite}}

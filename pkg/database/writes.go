@@ -49,7 +49,6 @@ func (w *writes) note(tx *gorm.DB) {
 	}
 }
 
-// rejectsWrites reports whether err means that the database accepts no writes.
 func rejectsWrites(err error) bool {
 	if pg := new(pgconn.PgError); errors.As(err, &pg) {
 		return pg.Code == readOnly || pg.Code == "53100" || pg.Code == "58030" // disk_full, io_error

@@ -94,7 +94,6 @@ func (k *Kit) parse() error {
 	return nil
 }
 
-// asset returns the path of a static file.
 func (k *Kit) asset(name string) (string, error) {
 	served, err := k.files.Name(name)
 	return k.Root + "/static/" + served, err

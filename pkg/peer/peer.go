@@ -159,7 +159,6 @@ var errNeedsTLS = errors.New("plain HTTP request to a port with TLS")
 // needsTLS is the body of net/http's response, with status 400, to a plain HTTP request to a port with TLS.
 const needsTLS = "Client sent an HTTP request to an HTTPS server.\n"
 
-// isTLS reports whether err is from the TLS handshake with a peer.
 func isTLS(err error) bool {
 	var invalid *tls.CertificateVerificationError
 	var header tls.RecordHeaderError

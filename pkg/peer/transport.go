@@ -80,7 +80,6 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// exchange sends r and checks the response.
 func (t *Transport) exchange(r *http.Request) (*http.Response, error) {
 	connections := t.connections.Load()
 	resp, err := connections.RoundTrip(r)
@@ -97,7 +96,6 @@ func (t *Transport) exchange(r *http.Request) (*http.Response, error) {
 	return nil, errOtherResponse
 }
 
-// repeatable reports whether r may be sent again after err.
 func repeatable(r *http.Request, err error) bool {
 	var timeout net.Error
 	if r.Context().Err() != nil || errors.Is(err, errOtherResponse) || errors.As(err, &timeout) && timeout.Timeout() {

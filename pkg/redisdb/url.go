@@ -87,7 +87,6 @@ func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
 	return o, nil
 }
 
-// plaintext reports whether connections send data over a network without TLS.
 func (s server) plaintext() bool {
 	var config *tls.Config
 	if s.single != nil {
@@ -101,7 +100,6 @@ func (s server) plaintext() bool {
 	})
 }
 
-// addresses returns the address of the server, or those of the Sentinels.
 func (s server) addresses() []string {
 	if s.single != nil {
 		return []string{s.single.Addr}

@@ -56,7 +56,6 @@ func (r *Ready) Note(text string) {
 	r.notes = append(r.notes, text)
 }
 
-// reported returns the texts of the faults.
 func (r *Ready) reported() (all []string) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -85,7 +85,6 @@ func (d Definition[C]) migrateFrom(ctx context.Context, lookup func(string) (str
 	return d.migrate(ctx, Base{Telemetry: s.Telemetry, Database: s.Database})
 }
 
-// usage returns an error that lists all verbs.
 func (d Definition[C]) usage(own map[string]Verb[C]) error {
 	verbs := []string{"serve", "migrate", "check [--settings]", "ready"}
 	if d.Migrations == nil {

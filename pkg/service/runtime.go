@@ -64,7 +64,6 @@ func (r *Runtime) Every(l Loop) {
 	r.Go(l.Name, r.measured(l))
 }
 
-// measured returns the function that runs l with its metrics.
 func (r *Runtime) measured(l Loop) func(context.Context) error {
 	success, do := r.successes.WithLabelValues(l.Name), l.Do
 	success.SetToCurrentTime()
@@ -180,7 +179,6 @@ func (r *Runtime) CheckPeer(ctx context.Context, to, base string, tokens peer.To
 	return tokens.CheckReady(ctx, r.name, to, base, r.roots.Pool)
 }
 
-// serve runs the handlers and the loops until ctx ends or one of them fails.
 func (r *Runtime) serve(ctx context.Context, cfg server.Config, ports []server.Port, own *certificate.Server) error {
 	r.Handle(server.OperationsPort, server.Operations(&r.Ready, r.Metrics()))
 	r.Ready.Add("database role", server.Once(func(ctx context.Context) error { return nameOutage(r.servingRole(ctx)) }))

@@ -45,7 +45,6 @@ func (d Definition[C]) Run(ctx context.Context, cfg C) error {
 	return d.run(ctx, cfg, func(*Runtime) {})
 }
 
-// run is Run with a function that is called before the start.
 func (d Definition[C]) run(ctx context.Context, cfg C, before func(*Runtime)) error {
 	base := d.Base(cfg)
 	ports, err := server.Open(ctx, append(base.Server.Ports(), base.Ports...))
@@ -110,7 +109,6 @@ func (r *Runtime) checkDatabase(ctx context.Context) error {
 	return nil
 }
 
-// check returns an error unless the ports are valid and the certificates can be read.
 func (b Base) check() error {
 	log, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	_, err1 := certificate.OpenRoots(b.Peers, time.Now, log, registry)
@@ -122,7 +120,6 @@ func (b Base) check() error {
 	return errors.Join(errs...)
 }
 
-// with calls work with a new Runtime, and cleans up after it.
 func (d Definition[C]) with(ctx context.Context, base Base, work func(*Runtime) error) error {
 	tel, err := telemetry.Start(ctx, d.Name, base.Telemetry)
 	if err != nil {

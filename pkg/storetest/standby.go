@@ -91,7 +91,6 @@ func (p *PostgresPair) run(name string, args ...string) {
 	require.NoError(p.t, err, "%s: %s", name, out)
 }
 
-// start starts a server and waits until its log has the text.
 func (p *PostgresPair) start(s *postgresServer, text string) {
 	p.t.Helper()
 	s.cmd = p.command("postgres", "-D", s.dir, "-p", s.port, "-c", "listen_addresses=127.0.0.1", "-k", filepath.Dir(s.dir),
@@ -104,7 +103,6 @@ func (p *PostgresPair) start(s *postgresServer, text string) {
 	require.True(p.t, AwaitLine(io.Reader(out), text), "postgres exited before its log had %q", text)
 }
 
-// kill kills all processes of the server.
 func (s *postgresServer) kill() {
 	if s.cmd.ProcessState == nil {
 		_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)

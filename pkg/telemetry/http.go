@@ -117,7 +117,6 @@ func (t *Telemetry) handler(h http.Handler, level func(o *observed, status int, 
 	})
 }
 
-// requestID returns the id that the caller sent, or a new one if there is none or it is invalid.
 func requestID(r *http.Request) string {
 	if sent := r.Header[api.RequestIDHeader]; len(sent) > 0 && validRequestID(sent[0]) {
 		return sent[0]
@@ -137,7 +136,6 @@ func (t *Telemetry) span(ctx context.Context, kind trace.SpanKind, name string) 
 	return t.Tracer.Start(ctx, name, trace.WithSpanKind(kind))
 }
 
-// describe sets the name, the attributes and the status of the span of a request that has ended.
 func describe(span trace.Span, r *http.Request, o *observed, status int) {
 	span.SetAttributes(requestMethod(r), scheme(r), semconv.HTTPResponseStatusCode(status), attribute.String("request.id", o.id))
 	if o.route != unmatched {

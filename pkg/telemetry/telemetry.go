@@ -107,7 +107,6 @@ func tracingConfigured() (bool, error) {
 // version is the version of the binary. The linker sets it in release builds; see scripts/stamp.
 var version string
 
-// serviceVersion returns version, or what the Go command knows of it.
 func serviceVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok && version == "" {
 		return info.Main.Version

@@ -54,7 +54,6 @@ type Config struct {
 	RedisNow      func() time.Time `env:"-"` // if not nil, replaces the Redis clock, which must show the same time to all gateways
 }
 
-// baseCapacity returns the calls per UTC day for all accounts of the base tier together.
 func (c Config) baseCapacity() int {
 	return max(1, c.ServiceCapacity/100*c.BaseTierShare+c.ServiceCapacity%100*c.BaseTierShare/100)
 }

@@ -132,7 +132,6 @@ func start(r *service.Runtime, cfg Config) error {
 	return nil
 }
 
-// refreshPages keeps the front page and the status page up to date.
 func refreshPages(r *service.Runtime, cfg Config, pages *docs.Site, ready *server.Ready) {
 	front := newFrontPage(pages, r.Peer(peer.Catalog, cfg.CatalogURL, cfg.Tokens), r.Now)
 	r.Every(service.Loop{Name: "front page", Interval: catalogRefresh, Timeout: catalogTimeout, Do: func(ctx context.Context) error {
@@ -142,7 +141,6 @@ func refreshPages(r *service.Runtime, cfg Config, pages *docs.Site, ready *serve
 	r.Every(service.Loop{Name: "status page", Interval: healthRefresh, Do: health.refresh})
 }
 
-// services returns the URLs of the services that the gateway calls, by name.
 func (c Config) services() map[string]string {
 	services := map[string]string{peer.Catalog: c.CatalogURL, peer.History: c.HistoryURL, peer.Authquota: c.AuthquotaURL}
 	if c.BillingURL != "" {
@@ -175,7 +173,6 @@ func newPublic(cfg Config, e edge.Edge, transport http.RoundTripper) (http.Handl
 	return e.Handler()
 }
 
-// newReady returns the readiness of the whole API: Redis, every service and the documentation.
 func newReady(r *service.Runtime, cfg Config, counters *redis.Client, settings *shared) *server.Ready {
 	ready := new(server.Ready)
 	ready.Add("redis", func(ctx context.Context) error { return counters.Ping(ctx).Err() })
@@ -306,7 +303,6 @@ func check(ctx context.Context, r *service.Runtime, cfg Config) error {
 	return errors.Join(errs...)
 }
 
-// checkSettings returns an error that lists the settings that authquota has different.
 func checkSettings(ctx context.Context, r *service.Runtime, cfg Config) error {
 	theirs, err := fetchSettings(r.Peer(peer.Authquota, cfg.AuthquotaURL, cfg.Tokens))(ctx)
 	if err != nil {

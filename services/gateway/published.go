@@ -19,7 +19,6 @@ const maxText = 1 << 20
 // termsVersion is the allowed form of a terms version; authquota requires the same.
 var termsVersion = regexp.MustCompile(`^[0-9A-Za-z._-]{1,40}$`)
 
-// published returns the texts and contacts of the operator. The error names every invalid setting.
 func (c Config) published() (docs.Operator, error) {
 	var errs []error
 	setting := func(name string, err error) {
@@ -49,7 +48,6 @@ func (c Config) published() (docs.Operator, error) {
 	return o, errors.Join(errs...)
 }
 
-// readText reads a Markdown file; an empty name is no file.
 func readText(name string) ([]byte, error) {
 	if name == "" {
 		return nil, nil

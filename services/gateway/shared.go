@@ -97,7 +97,6 @@ func (s *shared) documented(context.Context) error {
 	return nil
 }
 
-// equal returns an error if settings differ.
 func (s *shared) equal(context.Context) error {
 	if c := s.state.Load(); c != nil && len(c.texts) > 0 {
 		return server.Fault(c.String())

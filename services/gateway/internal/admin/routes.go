@@ -77,7 +77,6 @@ var routes = []route{
 	{"POST", "billing/reconcile", peer.Billing, admins},
 }
 
-// allows reports whether a holder of role can use the endpoint.
 func (e route) allows(role api.Role) bool {
 	return role == api.RoleAdmin || slices.Contains(e.roles, role)
 }
@@ -91,7 +90,6 @@ type table struct {
 	routes map[string]route // by pattern
 }
 
-// newTable returns a table of the routes to the services in owners.
 func newTable(owners Owners) table {
 	t := table{http.NewServeMux(), map[string]route{}}
 	for _, e := range routes {

@@ -86,7 +86,6 @@ func seconds64(micros int64) float64 { return float64(micros) / 1e6 }
 // ClockOffset returns the Redis clock minus the clock of this process in seconds, as of the latest reply; 0 before the first.
 func (l *Limiter) ClockOffset() float64 { return seconds64(l.clock.ahead.Load()) }
 
-// decideClock runs clock.lua.
 func (l *Limiter) decideClock(ctx context.Context) func(expected any, own int64) (source, error) {
 	return func(expected any, own int64) (source, error) {
 		reply, err := l.run(ctx, clockScript, []string{counter.Clock}, expected, own, l.testClock()).Slice()

@@ -52,7 +52,6 @@ type Decision struct {
 	ServiceFull, BaseFull, DayFull, MinuteFull bool // exceeded limits
 }
 
-// untilMidnight returns the remaining time of the day.
 func (d Decision) untilMidnight() time.Duration { return (d.Day + 1).Start().Sub(d.Clock) }
 
 // RetryAfter returns the time until the call would be admitted if no other call is made: the longest wait of the exceeded limits.

@@ -341,7 +341,6 @@ func (a *Authenticator) checkGuesses(from *network) error {
 		RetryIn(time.Duration(lacking * float64(time.Second) / guessRate)).Because(errNotSynced)
 }
 
-// network returns the limits of the network of an address.
 func (a *Authenticator) network(from netip.Addr) *network {
 	n, _ := a.networks.ComputeIfAbsent(Network(from), func() (*network, bool) {
 		return &network{rate.NewLimiter(guessRate, guessBurst), semaphore.NewWeighted(guessBurst)}, false

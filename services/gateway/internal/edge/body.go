@@ -74,7 +74,6 @@ func linger(w http.ResponseWriter) {
 	_, _ = http.MaxBytesReader(w, io.NopCloser(strings.NewReader("x")), 0).Read(make([]byte, 1))
 }
 
-// fill returns the body, and the number of bytes that it reserved.
 func (b *bodies) fill(w http.ResponseWriter, r *http.Request, limit int64, network netip.Prefix) (body []byte, held int64, err error) {
 	tooLarge := problem.New(problem.InvalidParameter, "The request body must be at most %d KiB.", limit>>10)
 	if r.ContentLength > limit {

@@ -102,7 +102,6 @@ func (e *Edge) decide(x *exchange) error {
 	return problem.Unavailable(fmt.Errorf("principal outdated after %d attempts: account keeps changing", maxAttempts))
 }
 
-// forward returns the step that sends a call to a service and checks its response.
 func forward(service *proxy.Service) step {
 	return func(x *exchange) (err error) {
 		x.response, err = service.Forward(x.Request, x.path, x.caller.Caller)
@@ -110,7 +109,6 @@ func forward(service *proxy.Service) step {
 	}
 }
 
-// fromService returns err as one of a service.
 func fromService(err error) error {
 	if err != nil {
 		return upstream{err}
@@ -151,7 +149,6 @@ func (e *Edge) settle(x *exchange, keep bool) {
 	}
 }
 
-// isCharged reports whether a response with this status counts against the quota.
 func isCharged(status int) bool {
 	return status == http.StatusOK || status == http.StatusNotModified || status == http.StatusNotFound
 }

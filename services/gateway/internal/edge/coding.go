@@ -7,7 +7,6 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// compressed compresses a response if the client accepts that.
 func (e *Edge) compressed(c *gin.Context) {
 	if c.Request.Header["Accept-Encoding"] == nil || c.Request.Method == http.MethodHead {
 		varied(c)

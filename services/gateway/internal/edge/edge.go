@@ -93,7 +93,6 @@ func (e *Edge) steps(r route) []gin.HandlerFunc {
 	return handlers
 }
 
-// newEngine returns a router without redirects.
 func newEngine() *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()

@@ -44,7 +44,6 @@ const exchangeKey = "exchange"
 // runs.
 type step func(x *exchange) error
 
-// run is the step as a handler of gin.
 func (s step) run(c *gin.Context) {
 	x, _ := c.MustGet(exchangeKey).(*exchange) // set by observe
 	if err := s(x); err != nil {
@@ -53,7 +52,6 @@ func (s step) run(c *gin.Context) {
 	}
 }
 
-// end writes a response without a body.
 func (x *exchange) end(status int) {
 	x.status = status
 	x.Writer.WriteHeader(status)
@@ -72,7 +70,6 @@ func (x *exchange) write(status int, kind, cache string, body []byte) {
 	_, _ = x.Writer.Write(body) // the client disconnected
 }
 
-// tier returns the tier of the caller.
 func (x *exchange) tier() api.Tier {
 	if x.caller == nil {
 		return noTier
@@ -103,7 +100,6 @@ func (e *Edge) observe(o operation) gin.HandlerFunc {
 	}
 }
 
-// next runs the further steps and returns their error.
 func next(c *gin.Context) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -123,7 +119,6 @@ type upstream struct{ error }
 
 func (u upstream) Unwrap() error { return u.error }
 
-// outcomeOf returns the outcome of a request for the metrics.
 func outcomeOf(status int, err error) string {
 	var fault upstream
 	switch {

@@ -41,7 +41,6 @@ func Measure(metrics prometheus.Gatherer) (docs.Measured, error) {
 	return all, nil
 }
 
-// apiOutcome returns the outcome of a metric of an API route, and an empty string for another metric.
 func apiOutcome(m *dto.Metric) string {
 	if !strings.HasPrefix(label(m, "route"), "/api/") {
 		return ""
@@ -49,7 +48,6 @@ func apiOutcome(m *dto.Metric) string {
 	return label(m, "outcome")
 }
 
-// label returns the value of a label, or an empty string if m does not have it.
 func label(m *dto.Metric, name string) string {
 	for _, l := range m.GetLabel() {
 		if l.GetName() == name {

@@ -16,7 +16,6 @@ import (
 // brief lets caches keep a response for a few seconds only: a withdrawn record disappears at once.
 const brief = "public, max-age=5"
 
-// recordPage serves the permalink of a public record.
 func (e *Edge) recordPage(x *exchange) error {
 	rec, err := e.publicRecord(x.Request.Context(), path.Base(x.path))
 	if err != nil {
@@ -51,7 +50,6 @@ func (e *Edge) recordEvent(x *exchange) error {
 	return nil
 }
 
-// publicRecord returns the record with an escaped id.
 func (e *Edge) publicRecord(ctx context.Context, id string) (rec api.PublicRecord, err error) {
 	err = e.Records.Get(ctx, "/internal/v1/public-records/"+id, &rec)
 	if missing := new(peer.StatusError); errors.As(err, &missing) && missing.Status == http.StatusNotFound {

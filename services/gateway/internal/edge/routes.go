@@ -125,7 +125,6 @@ func servicePath(o operation, c *gin.Context) (path string, ok bool) {
 
 func isPlain(u *url.URL, p string) bool { return path.Clean(p) == p && u.EscapedPath() == u.Path }
 
-// redirect sends a browser to a path and keeps the method, body and query.
 func redirect(x *exchange, path string) {
 	if x.Request.URL.RawQuery != "" {
 		path += "?" + x.Request.URL.RawQuery
@@ -139,7 +138,6 @@ func redirect(x *exchange, path string) {
 
 func notFound(*exchange) error { return problem.New(problem.NotFound, problem.NoEndpoint) }
 
-// allow returns the step that responds to other methods.
 func allow(methods string) step {
 	names := strings.Split(methods, ", ")
 	return func(x *exchange) error {
