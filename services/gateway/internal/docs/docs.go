@@ -68,11 +68,15 @@ type document struct {
 // localURL is the service URL in the sources; it is replaced by the public URL.
 const localURL = "http://localhost:8080"
 
+// noContact is a sentence of the sources that the contact of the operator replaces.
+const noContact = "The operator has not published a contact."
+
 // New renders the site for the service at publicURL with the texts and contacts of its operator. Documents that state limits are
 // unavailable until Show sets the figures.
 func New(publicURL string, by Operator) (*Site, error) {
 	s := &Site{publicURL: publicURL, operator: by, markdown: goldmark.New(
-		goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute(), parser.WithASTTransformers(util.Prioritized(safeLinks{}, 1000), util.Prioritized(stackedTables{}, 1000))),
+		goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute(), parser.WithASTTransformers(
+			util.Prioritized(safeLinks{}, 1000), util.Prioritized(stackedTables{}, 1000), util.Prioritized(permalinks{}, 1000))),
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(codeBlocks{}, 100))))}
 	var err error
 	if s.assets, err = pages.Load(files, "static"); err != nil {
@@ -194,6 +198,9 @@ const (
 // local returns a source with the address and the figures of this installation, and the Cache-Control of its document.
 func (r rendering) local(source []byte) (text, cache string) {
 	source = bytes.ReplaceAll(source, []byte(localURL), []byte(r.publicURL))
+	if c := r.operator.Contact; c != (Contact{}) {
+		source = bytes.ReplaceAll(source, []byte(noContact), fmt.Appendf(nil, "Write to [%s](%s).", c.Text, c.URL))
+	}
 	f, cache := r.figures, revalidated
 	if f == nil {
 		f, cache = &defaults, withheld

@@ -11,6 +11,11 @@ import (
 	"opportunity.internal/services/gateway/internal/docs"
 )
 
+// The pages sum the terms up in the words of the terms.
+func TestTermsHaveTheRight(t *testing.T) {
+	require.Contains(t, get(t, newSite(t), "/terms").Body.String(), api.UsageRight)
+}
+
 func siteOf(t *testing.T, by docs.Operator) *docs.Site {
 	t.Helper()
 	site, err := docs.New(publicURL, by)

@@ -2,6 +2,7 @@ package edge
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -69,6 +70,30 @@ func TestWorkWithoutAKeyIsLimitedByNetworkAndInTotal(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, limit/c.units, strangers(t, h, c.method, c.path, c.body, from), "%s %s", c.method, c.path)
 		}
+	}
+}
+
+// unread is a body that must not be read.
+type unread struct{ *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.Error("the body was read")
+	return 0, io.EOF
+}
+
+func TestMessagesBeyondTheLimitAreNotRead(t *testing.T) {
+	for _, length := range []int64{60_000, -1} { // -1: unknown
+		e := newEdge(t)
+		now := time.Now()
+		e.Now = func() time.Time { return now }
+		h, err := e.Handler()
+		require.NoError(t, err)
+		strangers(t, h, http.MethodPost, "/mcp", "rubbish", oneNetwork)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", unread{t})
+		r.ContentLength, r.RemoteAddr = length, oneNetwork(0)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		require.Equal(t, http.StatusTooManyRequests, w.Code)
 	}
 }
 

@@ -1,6 +1,8 @@
 package edge
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -129,11 +131,11 @@ func (e *Edge) respond(x *exchange) error {
 	} else {
 		e.settle(x, false)
 	}
-	if err := x.response.Write(x.Writer); err != nil {
-		return upstream{err}
+	err := x.response.Write(x.Writer)
+	if err == nil || errors.Is(err, context.Canceled) { // a client that disconnected may have most of the response
+		e.settle(x, true)
 	}
-	e.settle(x, true)
-	return nil
+	return fromService(err)
 }
 
 // settle ends the charge of an admitted call, once: it keeps it, or refunds it and shows that in the
@@ -175,16 +177,22 @@ func errorCode(response proxy.Response) problem.Code {
 	return ""
 }
 
+// statusDisconnected is logged for a call whose client disconnected before it had the whole response.
+const statusDisconnected = 499
+
 // record adds a call with a known key to the usage of that key for the day it was charged to, and to
 // the request log.
 func (e *Edge) record(x *exchange, err error) {
 	if x.caller == nil {
 		return
 	}
-	now, took, status, code := e.Now(), time.Since(x.since), x.status, x.code
+	now, took, status, code, outcome := e.Now(), time.Since(x.since), x.status, x.code, callOutcome(x.status, err)
 	if err != nil {
 		code = problem.Of(err).Code
 		status = code.Status()
+	}
+	if errors.Is(err, context.Canceled) {
+		status = statusDisconnected
 	}
 	at := x.charge.Clock
 	if at.IsZero() { // nothing was charged
@@ -193,12 +201,12 @@ func (e *Edge) record(x *exchange, err error) {
 	e.Usage.Record(api.LoggedRequest{
 		ID: telemetry.RequestID(x.Request.Context()), Key: x.caller.Key, At: now.Add(-took), Route: string(x.operation),
 		Params: x.Request.URL.RawQuery, Status: status, Code: string(code), Duration: took,
-	}, callOutcome(status, err), at)
+	}, outcome, at)
 }
 
-// callOutcome classifies a call by the status of its response or by its error.
+// callOutcome classifies a call by the status of its response, if the service has sent one, or by its error.
 func callOutcome(status int, err error) api.CallOutcome {
-	if err == nil {
+	if err == nil || errors.Is(err, proxy.ErrTruncated) && errors.Is(err, context.Canceled) {
 		switch status {
 		case http.StatusOK, http.StatusNotModified:
 			return api.CallServed

@@ -85,7 +85,9 @@ func (e *Edge) observe(o operation) gin.HandlerFunc {
 		c.Set(exchangeKey, x)
 		defer func() { e.meters.observe(x) }()
 		err := next(c)
-		x.outcome = outcomeOf(x.status, err)
+		if x.outcome = outcomeOf(x.status, err); errors.Is(c.Request.Context().Err(), context.Canceled) {
+			x.outcome = rejected
+		}
 		e.record(x, err)
 		switch {
 		case err == nil:
@@ -122,11 +124,13 @@ func (u upstream) Unwrap() error { return u.error }
 func outcomeOf(status int, err error) string {
 	var fault upstream
 	switch {
+	case errors.Is(err, context.Canceled):
+		return rejected
 	case err == nil && status < http.StatusBadRequest:
 		return served
 	case err == nil && status >= http.StatusInternalServerError:
 		return upstreamFault // the service sent an error page
-	case err == nil, errors.Is(err, context.Canceled), problem.Of(err).Code.Status() < http.StatusInternalServerError:
+	case err == nil, problem.Of(err).Code.Status() < http.StatusInternalServerError:
 		return rejected
 	case errors.As(err, &fault):
 		return upstreamFault

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -79,7 +80,7 @@ func (e *Edge) inner(ctx context.Context, x *exchange, address *url.URL, header 
 	}
 	defer func() {
 		if cause := recover(); cause != nil { // from observe: the response ended early
-			e.Errors.Write(buffer, call, problem.Unavailable(proxy.ErrTruncated))
+			e.Errors.Write(buffer, call, problem.Unavailable(cmp.Or(ctx.Err(), proxy.ErrTruncated)))
 		}
 	}()
 	e.engine.ServeHTTP(buffer, call)

@@ -163,10 +163,11 @@ func peek(r *http.Response) (body api.Error) {
 	return body
 }
 
-// ErrTruncated is returned by Write if the response of the service ended early.
-var ErrTruncated = errors.New("response of the service ended early")
+// ErrTruncated is returned by Write if it did not write the whole response. The cause is context.Canceled if the client disconnected;
+// otherwise the response of the service ended early.
+var ErrTruncated = errors.New("response ended early")
 
-// Write writes the response to w and closes it. The only error is ErrTruncated; a client that stops reading is not an error.
+// Write writes the response to w and closes it. The only error is ErrTruncated.
 func (r Response) Write(w http.ResponseWriter) error {
 	defer r.Body.Close()
 	if r.page {
@@ -180,13 +181,16 @@ func (r Response) Write(w http.ResponseWriter) error {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	body := &errorReader{r: r.Body}
+	var out io.Writer = onlyWriter{w}
 	if r.stream {
-		_, _ = io.CopyBuffer(flusher{w}, body, *buffer)
-	} else {
-		_, _ = io.CopyBuffer(onlyWriter{w}, body, *buffer)
+		out = flusher{w}
 	}
-	if body.err != nil && !errors.Is(body.err, context.Canceled) {
+	_, err := io.CopyBuffer(out, body, *buffer)
+	switch {
+	case body.err != nil:
 		return fmt.Errorf("%w: %w", ErrTruncated, body.err)
+	case err != nil && !errors.Is(err, http.ErrBodyNotAllowed): // a service should send no body with 304
+		return fmt.Errorf("%w: %w: %w", ErrTruncated, context.Canceled, err)
 	}
 	return nil
 }

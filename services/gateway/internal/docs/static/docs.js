@@ -1,5 +1,5 @@
-// Shows neighboring code blocks, such as one request in several languages, as tabs, and remembers the language. Without this script, they
-// stand below each other.
+// Shows neighboring code blocks in several languages as tabs, and remembers the language. Without this script, they stand below each
+// other. Outputs and other text are never tabs.
 const stored = "docs-language";
 const groups = [];
 
@@ -20,10 +20,11 @@ function choose(language) {
   groups.forEach((group) => show(group, language));
 }
 
-for (const first of document.querySelectorAll("figure.code")) {
-  if (first.previousElementSibling?.matches("figure.code")) continue;
+const program = "figure.code:has(.language-sh, .language-go, .language-js, .language-python)";
+for (const first of document.querySelectorAll(program)) {
+  if (first.previousElementSibling?.matches(program)) continue;
   const figures = [first];
-  while (figures.at(-1).nextElementSibling?.matches("figure.code")) figures.push(figures.at(-1).nextElementSibling);
+  while (figures.at(-1).nextElementSibling?.matches(program)) figures.push(figures.at(-1).nextElementSibling);
   if (figures.length < 2) continue;
   const list = document.createElement("div");
   list.className = "languages";
@@ -62,3 +63,17 @@ try {
   language = localStorage.getItem(stored);
 } catch {} // storage is disabled
 groups.forEach((group) => show(group, language));
+
+// "/" and Ctrl+K put the cursor into the search. The menu shows its current entry.
+const search = document.getElementById("search");
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest("input, textarea, select, [contenteditable]");
+  const slash = event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey;
+  if (!search || !(slash || ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k"))) return;
+  event.preventDefault();
+  search.focus();
+  search.select();
+});
+const menu = document.querySelector(".menu");
+const current = menu?.querySelector("[aria-current]");
+if (current) menu.scrollTop += current.getBoundingClientRect().top - menu.getBoundingClientRect().top - menu.clientHeight / 2;
