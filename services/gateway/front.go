@@ -11,7 +11,7 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 	"opportunity.internal/services/gateway/internal/edge"
 )
 
@@ -24,8 +24,8 @@ const (
 	servedTimeout  = 5 * time.Second
 )
 
-func newFrontPage(pages *docs.Site, catalog *peer.Client, now func() time.Time) *docs.FrontPage {
-	return &docs.FrontPage{Site: pages, Now: now, Fetch: func(ctx context.Context) (overview api.CatalogOverview, err error) {
+func newFrontPage(pages *docsite.Site, catalog *peer.Client, now func() time.Time) *docsite.FrontPage {
+	return &docsite.FrontPage{Site: pages, Now: now, Fetch: func(ctx context.Context) (overview api.CatalogOverview, err error) {
 		err = catalog.Get(ctx, "/internal/v1/overview", &overview)
 		return overview, err
 	}}
@@ -33,7 +33,7 @@ func newFrontPage(pages *docs.Site, catalog *peer.Client, now func() time.Time) 
 
 // healthPage keeps the status page at the state of the dependencies and at the requests that this process has served.
 type healthPage struct {
-	pages   *docs.Site
+	pages   *docsite.Site
 	ready   *server.Ready
 	metrics prometheus.Gatherer
 	now     func() time.Time
@@ -41,7 +41,7 @@ type healthPage struct {
 }
 
 func (h *healthPage) refresh(ctx context.Context) error {
-	health := docs.Health{At: h.now(), Since: h.since, Missing: h.ready.Missing(ctx)}
+	health := docsite.Health{At: h.now(), Since: h.since, Missing: h.ready.Missing(ctx)}
 	var err error
 	if health.Measured, err = edge.Measure(h.metrics); err != nil {
 		return fmt.Errorf("measuring the objectives: %w", err)
@@ -50,7 +50,7 @@ func (h *healthPage) refresh(ctx context.Context) error {
 }
 
 // refreshServed returns the refresh of the days on the status page. While authquota is unavailable, the page keeps the last ones.
-func refreshServed(pages *docs.Site, authquota *peer.Client) func(context.Context) error {
+func refreshServed(pages *docsite.Site, authquota *peer.Client) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var days []api.DayServed
 		if err := authquota.Get(ctx, "/internal/v1/served", &days); err != nil {

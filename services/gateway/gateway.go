@@ -28,7 +28,7 @@ import (
 	"opportunity.internal/services/gateway/internal/admission"
 	"opportunity.internal/services/gateway/internal/agent"
 	"opportunity.internal/services/gateway/internal/authn"
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 	"opportunity.internal/services/gateway/internal/edge"
 	"opportunity.internal/services/gateway/internal/proxy"
 	"opportunity.internal/services/gateway/internal/usage"
@@ -75,7 +75,7 @@ func start(r *service.Runtime, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	pages, err := docs.New(cfg.PublicURL, published)
+	pages, err := docsite.New(cfg.PublicURL, published)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func start(r *service.Runtime, cfg Config) error {
 	return nil
 }
 
-func refreshPages(r *service.Runtime, cfg Config, pages *docs.Site, ready *server.Ready) {
+func refreshPages(r *service.Runtime, cfg Config, pages *docsite.Site, ready *server.Ready) {
 	front := newFrontPage(pages, r.Peer(peer.Catalog, cfg.CatalogURL, cfg.Tokens), r.Now)
 	r.Every(service.Loop{Name: "front page", Interval: catalogRefresh, Timeout: catalogTimeout, Do: func(ctx context.Context) error {
 		return service.UnlessReported(front.Refresh(ctx))

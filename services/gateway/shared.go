@@ -15,7 +15,7 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 )
 
 // Intervals of fetching the settings of authquota: until the first success, and after it. sharedRefresh bounds the delay of a changed
@@ -33,7 +33,7 @@ const mixedTiers = time.Minute
 // this gateway's service capacity. It compares the settings that both services must have alike.
 type shared struct {
 	cfg      Config
-	pages    *docs.Site
+	pages    *docsite.Site
 	fetch    func(context.Context) (api.SharedSettings, error)
 	outdated func() // called when cached principals may have other limits than those shown
 	now      func() time.Time
@@ -77,7 +77,7 @@ func (s *shared) refresh(ctx context.Context) error {
 		s.outdated()
 	}
 	if differ {
-		if err := s.pages.Show(docs.Figures{Tiers: theirs.Tiers, Capacity: s.cfg.ServiceCapacity}); err != nil {
+		if err := s.pages.Show(docsite.Figures{Tiers: theirs.Tiers, Capacity: s.cfg.ServiceCapacity}); err != nil {
 			return err
 		}
 		s.shown = theirs.Tiers

@@ -15,7 +15,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/gateway/internal/admission"
 	"opportunity.internal/services/gateway/internal/authn"
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 	"opportunity.internal/services/gateway/internal/proxy"
 )
 
@@ -148,6 +148,6 @@ func (e *Edge) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		e.Errors.Write(w, r, err)
 		return
 	}
-	docs.Protect(w.Header())
+	docsite.Protect(w.Header())
 	e.Errors.WriteAs(w, r, err, "text/html; charset=utf-8", e.Pages.ErrorPage)
 }

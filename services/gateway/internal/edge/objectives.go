@@ -7,16 +7,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 )
 
 // Measure counts the API requests of this process for the service level objectives, as the queries of docs/operators/slo.md do.
-func Measure(metrics prometheus.Gatherer) (docs.Measured, error) {
+func Measure(metrics prometheus.Gatherer) (docsite.Measured, error) {
 	families, err := metrics.Gather()
 	if err != nil {
-		return docs.Measured{}, err
+		return docsite.Measured{}, err
 	}
-	var all docs.Measured
+	var all docsite.Measured
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			outcome := apiOutcome(m)
@@ -33,7 +33,7 @@ func Measure(metrics prometheus.Gatherer) (docs.Measured, error) {
 			case durationsMetric:
 				if outcome == served {
 					all.Served += int(m.GetHistogram().GetSampleCount()) //nolint:gosec // far below 2^63
-					all.InTime += int(upTo(docs.LatencyObjective, m))    //nolint:gosec // as above
+					all.InTime += int(upTo(docsite.LatencyObjective, m)) //nolint:gosec // as above
 				}
 			}
 		}

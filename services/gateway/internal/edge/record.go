@@ -10,7 +10,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 )
 
 // brief lets caches keep a response for a few seconds only: a withdrawn record disappears at once.
@@ -25,7 +25,7 @@ func (e *Edge) recordPage(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	docs.Protect(x.Writer.Header())
+	docsite.Protect(x.Writer.Header())
 	x.write(http.StatusOK, "text/html; charset=utf-8", brief, page)
 	return nil
 }

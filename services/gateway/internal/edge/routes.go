@@ -11,7 +11,7 @@ import (
 
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/telemetry"
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 )
 
 // operation names a route in logs, metrics and traces. It never contains text of the caller.
@@ -73,7 +73,7 @@ func (e *Edge) routes() []route {
 		{opMCP, "/mcp", "", open, nil, e.agent},
 		{opAccount, "/account", "", open, static, e.page(e.Account)},
 		{opAccount, "/account/*path", "", open, static, e.accountPage},
-		{opDocs, docs.SearchPath, readMethods, limited, all, e.doc},
+		{opDocs, docsite.SearchPath, readMethods, limited, all, e.doc},
 	}
 	for _, path := range e.Pages.Paths() {
 		table = append(table, route{opDocs, path, readMethods, open, all, e.doc})

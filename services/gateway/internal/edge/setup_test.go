@@ -21,7 +21,7 @@ import (
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway/internal/admission"
 	"opportunity.internal/services/gateway/internal/authn"
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 	"opportunity.internal/services/gateway/internal/proxy"
 	"opportunity.internal/services/gateway/internal/usage"
 )
@@ -64,7 +64,7 @@ func newEdge(t testing.TB) Edge {
 	t.Helper()
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
 	require.NoError(t, err)
-	pages, err := docs.New("https://api.opportunity.example", docs.Operator{})
+	pages, err := docsite.New("https://api.opportunity.example", docsite.Operator{})
 	require.NoError(t, err)
 	return Edge{
 		Usage: usage.New(func(context.Context, api.UsageBatch) error { return nil }, tel.Log),
