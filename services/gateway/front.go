@@ -15,7 +15,8 @@ import (
 	"opportunity.internal/services/gateway/internal/edge"
 )
 
-// Intervals of refreshing the front page and the status page. Browsers' requests never wait for another service.
+// Intervals of refreshing the front page and the status page. Browsers' requests never wait for
+// another service.
 const (
 	catalogRefresh = 10 * time.Second
 	catalogTimeout = 2 * time.Second
@@ -25,13 +26,15 @@ const (
 )
 
 func newFrontPage(pages *docsite.Site, catalog *peer.Client, now func() time.Time) *docsite.FrontPage {
-	return &docsite.FrontPage{Site: pages, Now: now, Fetch: func(ctx context.Context) (overview api.CatalogOverview, err error) {
-		err = catalog.Get(ctx, "/internal/v1/overview", &overview)
-		return overview, err
-	}}
+	return &docsite.FrontPage{Site: pages, Now: now,
+		Fetch: func(ctx context.Context) (overview api.CatalogOverview, err error) {
+			err = catalog.Get(ctx, "/internal/v1/overview", &overview)
+			return overview, err
+		}}
 }
 
-// healthPage keeps the status page at the state of the dependencies and at the requests that this process has served.
+// healthPage keeps the status page at the state of the dependencies and at the requests that this
+// process has served.
 type healthPage struct {
 	pages   *docsite.Site
 	ready   *server.Ready
@@ -49,7 +52,8 @@ func (h *healthPage) refresh(ctx context.Context) error {
 	return h.pages.ShowHealth(health)
 }
 
-// refreshServed returns the refresh of the days on the status page. While authquota is unavailable, the page keeps the last ones.
+// refreshServed returns the refresh of the days on the status page. While authquota is unavailable,
+// the page keeps the last ones.
 func refreshServed(pages *docsite.Site, authquota *peer.Client) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var days []api.DayServed

@@ -8,7 +8,8 @@ import (
 	"opportunity.internal/pkg/peer"
 )
 
-// route is an endpoint of the operator API with its service and the roles that can use it. RoleAdmin can use every endpoint.
+// route is an endpoint of the operator API with its service and the roles that can use it.
+// RoleAdmin can use every endpoint.
 type route struct {
 	method, path string // path below Prefix, in the syntax of http.ServeMux
 	service      string
@@ -102,7 +103,8 @@ func newTable(owners Owners) table {
 	return t
 }
 
-// find returns the route of the request. If only other methods have its path, it returns the route of one of them, and allowed is false.
+// find returns the route of the request. If only other methods have its path, it returns the route
+// of one of them, and allowed is false.
 func (t table) find(r *http.Request) (e route, known, allowed bool) {
 	other := *r
 	for _, method := range []string{r.Method, http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {

@@ -77,8 +77,8 @@ func (x *exchange) tier() api.Tier {
 	return x.caller.Tier
 }
 
-// observe returns the step that runs the others and turns their errors and panics into responses. It
-// records the request in metrics, and a call in the usage of its key.
+// observe returns the step that runs the others and turns their errors and panics into responses.
+// It records the request in metrics, and a call in the usage of its key.
 func (e *Edge) observe(o operation) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		x := &exchange{Context: c, operation: o, since: time.Now(), status: http.StatusOK}

@@ -10,7 +10,8 @@ import (
 	"opportunity.internal/services/gateway/internal/docsite"
 )
 
-// Measure counts the API requests of this process for the service level objectives, as the queries of docs/operators/slo.md do.
+// Measure counts the API requests of this process for the service level objectives, as the queries
+// of docs/operators/slo.md do.
 func Measure(metrics prometheus.Gatherer) (docsite.Measured, error) {
 	families, err := metrics.Gather()
 	if err != nil {

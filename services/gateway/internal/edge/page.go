@@ -20,8 +20,8 @@ func (e *Edge) accountPage(x *exchange) error {
 	return e.page(e.Account)(x)
 }
 
-// page returns the step that forwards a browser's request to the pages of a service. It reads no key,
-// charges nothing and needs no Redis: the service itself authenticates and rate-limits.
+// page returns the step that forwards a browser's request to the pages of a service. It reads no
+// key, charges nothing and needs no Redis: the service itself authenticates and rate-limits.
 func (e *Edge) page(service *proxy.Service) step {
 	return func(x *exchange) error {
 		client := e.client(x.Request)

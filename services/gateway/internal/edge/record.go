@@ -30,15 +30,17 @@ func (e *Edge) recordPage(x *exchange) error {
 	return nil
 }
 
-// recordEvent serves the proof of the newest event of a record in the free set, which has the event.
+// recordEvent serves the proof of the newest event of a record in the free set, which has the
+// event.
 func (e *Edge) recordEvent(x *exchange) error {
 	rec, err := e.publicRecord(x.Request.Context(), path.Base(path.Dir(x.path)))
 	if err != nil {
 		return err
 	}
 	if !rec.Free || rec.Newest == nil {
-		return problem.New(problem.NotFound, "Only records in the free set have a public event. The history of others needs a key. "+
-			"It has the ids of the events, and each has its proof at /.well-known/opportunity-history/log/proof/ and its id.")
+		return problem.New(problem.NotFound,
+			"Only records in the free set have a public event. The history of others needs a key. "+
+				"It has the ids of the events, and each has its proof at /.well-known/opportunity-history/log/proof/ and its id.")
 	}
 	x.path, x.Request.URL.RawQuery = string(opLog)+"/proof/"+url.PathEscape(rec.Newest.ID), ""
 	if err := e.document(x); err != nil {
