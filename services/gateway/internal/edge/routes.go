@@ -49,7 +49,7 @@ type route struct {
 type access int
 
 const (
-	open    access = iota // nobody: it is served from memory, or its handler limits it
+	open    access = iota // not limited here: it is served from memory, or its handler limits it
 	limited               // the network of the caller, within limits for all without a key
 	keyed                 // the account of the key, which is required
 )
