@@ -86,7 +86,6 @@ func (s *keySet) contains(digests []string) bool {
 	return false
 }
 
-// size returns the number of known keys.
 func (s *keySet) size() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -122,7 +121,6 @@ func (s *keySet) run(ctx context.Context, log *slog.Logger, report func(error)) 
 	}
 }
 
-// sync adds every key after the position, and returns the position reached.
 func (s *keySet) sync(ctx context.Context, at api.KeyPosition) (api.KeyPosition, error) {
 	for {
 		page, err := s.page(ctx, at)
