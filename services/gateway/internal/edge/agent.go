@@ -44,7 +44,7 @@ func (e *Edge) agent(w http.ResponseWriter, r *http.Request, _ target, _ *observ
 	settle, err := e.admitMessage(r, units)
 	if err != nil {
 		w.Header().Set("Retry-After", "1")
-		return reject(http.StatusTooManyRequests, problem.Of(err).Message)
+		return reject(http.StatusTooManyRequests, problem.Of(err).Text())
 	}
 	charged := false
 	defer func() { settle(charged) }()

@@ -255,5 +255,5 @@ func (e *Edge) other(w http.ResponseWriter, r *http.Request, to target, end *obs
 }
 
 func notFound(http.ResponseWriter, *http.Request, target, *observation) (int, error) {
-	return 0, problem.New(problem.NotFound, problem.NoEndpoint)
+	return 0, problem.NoEndpoint()
 }

@@ -45,7 +45,7 @@ func Handler(tokens Tokens, owners Owners, transport http.RoundTripper, ready ht
 		}
 		endpoint, known, allowed := endpoints.find(r)
 		if !known || path.Clean(r.URL.Path) != r.URL.Path || r.URL.RawPath != "" {
-			errorWriter.Write(w, r, problem.New(problem.NotFound, problem.NoEndpoint))
+			errorWriter.Write(w, r, problem.NoEndpoint())
 			return
 		}
 		resource, _, _ := strings.Cut(endpoint.path, "/")
@@ -81,7 +81,7 @@ func serviceOf(r *http.Request) string {
 
 // forbid responds that the role cannot use the endpoint. Its code is not one of problem.Table, which is the contract with API consumers.
 func forbid(w http.ResponseWriter, role api.Role) {
-	writeJSON(w, http.StatusForbidden, api.Error{Error: api.ErrorDetail{
+	writeJSON(w, http.StatusForbidden, api.OperatorError{Error: api.Problem{
 		Code: "forbidden", Message: fmt.Sprintf("An operator token with the role %s cannot do this.", role),
 	}})
 }
@@ -143,8 +143,8 @@ func checkAccess(resp *http.Response) error {
 			io.Reader
 			io.Closer
 		}{io.MultiReader(bytes.NewReader(start), resp.Body), resp.Body}
-		var body api.Error
-		if json.Unmarshal(start, &body) != nil || body.Error.Message == problem.NoEndpoint {
+		var body api.OperatorError
+		if json.Unmarshal(start, &body) != nil || body.Error.Path == problem.Endpoint {
 			return fail(fmt.Errorf("it does not serve %s: compare its release and its address in the settings of the gateway", resp.Request.URL.Path))
 		}
 	}
