@@ -14,6 +14,20 @@ type CatalogOverview struct {
 	Example      json.RawMessage  `json:"example"`      // the first record of the free set, an Opportunity; null if the set is empty
 }
 
+// PublicRecord is a published record for its permalink.
+type PublicRecord struct {
+	Record json.RawMessage `json:"record"` // an Opportunity
+	At     time.Time       `json:"at"`     // of its status
+	Free   bool            `json:"free"`   // in the free set: readers without a key see everything
+	Newest *NewestEvent    `json:"newest"` // nil without events
+}
+
+// NewestEvent identifies the event of a listing with the latest check.
+type NewestEvent struct {
+	ID        string    `json:"id"`
+	CheckedAt time.Time `json:"checkedAt"`
+}
+
 // CategoryCounts counts the published records of a category by status.
 type CategoryCounts struct {
 	Category Category                   `json:"category"`

@@ -29,7 +29,9 @@ type Problem struct {
 const UnknownListing = "unknown_listing"
 
 // NoListing returns the problem of the field with an id that no listing has.
-func NoListing(field string) Problem { return Problem{field, UnknownListing, "there is no such listing"} }
+func NoListing(field string) Problem {
+	return Problem{field, UnknownListing, "there is no such listing"}
+}
 
 // String returns the path and the message.
 func (p Problem) String() string {

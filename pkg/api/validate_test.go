@@ -137,7 +137,7 @@ func TestCodesNameTheOneThatIsMeant(t *testing.T) {
 	} {
 		var p api.Problems
 		p.Country("c", code)
-		require.Equal(t, apitest.Problems("c: must be a country code of ISO 3166-1, two upper-case letters such as CA; " + end), p)
+		require.Equal(t, apitest.Problems("c: must be a country code of ISO 3166-1, two upper-case letters such as CA; "+end), p)
 	}
 	for code, end := range map[string]string{
 		"CDN": `"CDN" is none: write CAD`, "RMB": `"RMB" is none: write CNY`, "cad": `"cad" is none: write CAD`, "ABC": `"ABC" is none`, "UK": `"UK" is none`, "$": `"$" is none: write USD, CAD or another`,
@@ -145,7 +145,7 @@ func TestCodesNameTheOneThatIsMeant(t *testing.T) {
 	} {
 		var p api.Problems
 		p.Currency("c", code)
-		require.Equal(t, apitest.Problems("c: must be a currency code of ISO 4217, three upper-case letters such as CAD; " + end), p)
+		require.Equal(t, apitest.Problems("c: must be a currency code of ISO 4217, three upper-case letters such as CAD; "+end), p)
 	}
 }
 

@@ -141,7 +141,7 @@ func TestReadAcceptsOnlyOutcomesOfTheCheckType(t *testing.T) {
 				require.Len(t, file.Lines, 1)
 			} else {
 				require.Empty(t, file.Lines)
-				require.Equal(t, apitest.Problems("outcome: must be one of " + strings.ReplaceAll(outcomes, " ", ", ") + "; \"" + string(outcome) + "\" is none"), file.Rejected[0].Problems)
+				require.Equal(t, apitest.Problems("outcome: must be one of "+strings.ReplaceAll(outcomes, " ", ", ")+"; \""+string(outcome)+"\" is none"), file.Rejected[0].Problems)
 			}
 		}
 	}
@@ -174,7 +174,7 @@ func TestReadReportsEveryProblem(t *testing.T) {
 		{"facts of a link check", `{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"closed","facts":{}}`, "a",
 			apitest.Problems("facts: must be null or left out: a link check says nothing about facts")},
 		{"verified without source and facts", `{` + verified + `}`, "a", apitest.Problems("sourceUrls: a verified review needs at least one source URL",
-			"facts: a verified review needs all 11 facts: " + strings.Join(api.FactNames, ", "))},
+			"facts: a verified review needs all 11 facts: "+strings.Join(api.FactNames, ", "))},
 		{"verified with some facts", `{` + verified + `,"sourceUrls":["https://a.example"],"facts":` +
 			strings.Replace(apitest.WholeFacts(`{"remote":true}`), `"pay":null,`, "", 1) + `}`, "a",
 			apitest.Problems(`facts: pay is missing; send all 11 facts, unknown ones as null, "unknown" or []`)},

@@ -19,8 +19,8 @@ import (
 // Error is an error with a code of Table. The cause is for logs only.
 type Error struct {
 	Code       Code
-	Path       string // of the invalid parameter or field, or what was not found, such as account; may be empty
-	Message    string // what was wrong and what was expected; of an invalid value, without its Path: "must be a day"
+	Path       string        // of the invalid parameter or field, or what was not found, such as account; may be empty
+	Message    string        // what was wrong and what was expected; of an invalid value, without its Path: "must be a day"
 	RetryAfter time.Duration // time after which the same request can succeed; 0 if waiting does not help
 	Reported   bool          // the log has the cause already, once for all requests that fail because of it
 

@@ -23,7 +23,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
@@ -66,14 +65,11 @@ func start(r *service.Runtime, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	newPrimary := new(atomic.Bool)
-	newPrimary.Store(true) // there may have been a failover while no process ran
-	cfg.Redis.OnNewPrimary = func() { newPrimary.Store(true) }
 	redis, err := r.Redis(cfg.Redis)
 	if err != nil {
 		return err
 	}
-	p, err := newParts(cfg, settings, r, redis, newPrimary)
+	p, err := newParts(cfg, settings, r, redis)
 	if err != nil {
 		return err
 	}

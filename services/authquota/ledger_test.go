@@ -33,7 +33,7 @@ func (s *stores) charge(t *testing.T, day string, counts map[string]int) {
 	require.NoError(t, c.Expire(context.Background(), counter.Day(day), counter.DayTTL).Err())
 }
 
-// dayUsage is the usage of a UTC day in the ledger, after all moves.
+// dayUsage is the usage of a UTC day in the ledger.
 type dayUsage struct {
 	Day      string
 	Service  int            // calls of all accounts
@@ -52,9 +52,6 @@ func (s *service) ledger() func(day string) dayUsage {
 			}
 			return nil
 		}))
-		moves, err := ledger.MovesOn(s.t.Context(), day)
-		require.NoError(s.t, err)
-		usage.Moved(read.Accounts, moves)
 		read.Service = read.Accounts[counter.ServiceField]
 		delete(read.Accounts, counter.ServiceField)
 		return read

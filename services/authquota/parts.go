@@ -63,12 +63,12 @@ type parts struct {
 	pendingCancels prometheus.Gauge
 }
 
-func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client, newPrimary *atomic.Bool) (*parts, error) {
+func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client) (*parts, error) {
 	p := &parts{log: r.Log, db: &dbtx.DB{DB: r.DB, Now: cfg.Now, Box: s.box, Mails: mail.NewWriter(cfg.PublicURL).From(cfg.Contact)}}
 	p.sealed.Store(new(string))
 	p.stores = newStores(p.db, s.tiers)
 	p.database = &responsiveness{ping: r.DB.Ping, timeout: cfg.ResponseTimeout}
-	p.counters = usage.NewCounters(client, p.stores.usage, newPrimary)
+	p.counters = usage.NewCounters(client, p.stores.usage)
 	p.pendingCancels = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "authquota_cancels_pending", Help: "Closed accounts whose subscriptions billing has not cancelled yet; they may still be charged.",
 	})

@@ -117,8 +117,8 @@ func (c *components) reconcile(ctx context.Context, actor string) (api.BillingRe
 	c.metrics.reconciled(report, err)
 	if err != nil {
 		c.Log.ErrorContext(ctx, "reconciliation failed", "summary", report.Summary(), "error", err.Error())
-		return report, err
+	} else {
+		c.Log.InfoContext(ctx, "reconciliation finished", "summary", report.Summary())
 	}
-	c.Log.InfoContext(ctx, "reconciliation finished", "summary", report.Summary())
-	return report, nil
+	return report, err
 }

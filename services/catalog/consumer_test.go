@@ -218,6 +218,15 @@ func TestFreeTierSeesTheSameSetInEveryFilter(t *testing.T) {
 			want = http.StatusOK
 		}
 		require.Equal(t, want, s.get(api.Free, "/api/v1/opportunities/"+r.Entry.ID).Status)
+		permalink := s.Do(http.MethodGet, "/internal/v1/public-records/"+r.Entry.ID, nil)
+		if s.get(api.Commercial, "/api/v1/opportunities/"+r.Entry.ID).Status == http.StatusNotFound {
+			permalink.RequireError("not_found")
+			continue
+		}
+		public := servicetest.Read[api.PublicRecord](permalink)
+		require.Equal(t, want == http.StatusOK, public.Free)
+		require.Equal(t, "evt_"+r.Entry.ID, public.Newest.ID)
+		require.Contains(t, string(public.Record), `"id":"`+r.Entry.ID+`"`)
 	}
 	for _, filter := range []string{"country=CA", "country=ca&province=ON", "verified=true", "category=online", "remote=false"} {
 		require.Subset(t, set, ids(s.walk(api.Free, "/api/jobs?"+filter)), filter)

@@ -123,7 +123,7 @@ func (c Client) rejected(resp *http.Response, p api.Problem) error {
 		rejected.Reason = fmt.Sprintf("%s rejected the operator token in %s: set OPPORTUNITY_OPERATOR_TOKEN, "+
 			`or use --data-dir with the directory of the "opportunity up" that runs there`, c.URL, c.TokenFile)
 	case p.Path == problem.Endpoint:
-		rejected.Path, rejected.Reason = "", c.URL + " is not an admin listener, or is one of another version. " + useAnother
+		rejected.Path, rejected.Reason = "", c.URL+" is not an admin listener, or is one of another version. "+useAnother
 	}
 	return rejected
 }

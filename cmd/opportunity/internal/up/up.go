@@ -264,7 +264,7 @@ func printWelcome(out io.Writer, d *deployment, dir *datadir.Dir, keys map[api.T
 	for _, t := range api.Tiers {
 		fmt.Fprintf(out, "  %-11s %s\n", t.Tier, keys[t.Tier])
 	}
-	fmt.Fprintf(out, "\nTry it:\n  curl -H 'Authorization: Bearer %s' '%s/api/v1/opportunities?country=CA'\n\n", keys[api.ExampleTier], base)
+	fmt.Fprintf(out, "\nTry it:\n  curl -H 'Authorization: Bearer %s' '%s/api/v1/opportunities?country=CA&limit=1'\n\n", keys[api.ExampleTier], base)
 	if d.billing.Processor == billing.Sandbox {
 		fmt.Fprintln(out, "Payments go to a sandbox: no money moves.")
 	}

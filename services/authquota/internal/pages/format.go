@@ -7,12 +7,14 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
 // functions returns the functions of the templates.
 func (p *Pages) functions() template.FuncMap {
 	return template.FuncMap{
+		"right":   func() string { return api.UsageRight },
 		"instant": instant, "day": day, "count": count, "class": usage.Group.Class, "operator": p.operator,
 		"public": func() string { return p.PublicURL },
 	}

@@ -64,24 +64,11 @@ var rank = func() string {
 	return s.String() + " ELSE -1 END"
 }()
 
-// UsedOn returns the requests charged to an account on a UTC day, including pending moves.
-func (s *Store) UsedOn(ctx context.Context, account string, day time.Time) (int, error) {
-	db, on := s.db.WithContext(ctx), counter.DayOf(day)
-	var moves []moveRow
-	if err := db.Find(&moves, "day = ? AND to_account = ?", on, account).Error; err != nil {
-		return 0, database.Outage(err)
-	}
-	wanted := []string{account}
-	for _, m := range moves {
-		wanted = append(wanted, m.FromAccount, counter.Moved(m.FromAccount))
-	}
-	var rows []usageRow
-	err := db.Find(&rows, "day = ? AND account_id IN ?", on, wanted).Error
-	counts := map[string]int{}
-	for _, r := range rows {
-		counts[r.AccountID] = r.Calls
-	}
-	return Moved(counts, toMoves(moves))[account], database.Outage(err)
+// UsedOn returns the requests charged to an account on a UTC day, including those of merged accounts.
+func (s *Store) UsedOn(ctx context.Context, account string, day time.Time) (calls int, err error) {
+	err = s.db.WithContext(ctx).Model(&usageRow{}).Select("COALESCE(MAX(calls), 0)").
+		Where("day = ? AND account_id = ?", counter.DayOf(day), account).Scan(&calls).Error
+	return calls, database.Outage(err)
 }
 
 // Busiest returns up to n keys of an account with the most requests in a range, and the sum of its other keys. total is the sum

@@ -43,17 +43,16 @@ var (
 //
 // Known limitation: a loss of Redis data also loses the requests counted since the last copy, normally at most one second.
 type Counters struct {
-	redis      *redis.Client
-	store      *Store
-	newPrimary *atomic.Bool
+	redis *redis.Client
+	store *Store
 
 	settled string                    // day whose counters can no longer change
 	copied  atomic.Pointer[time.Time] // time of the last successful copy
 }
 
-// NewCounters returns Counters. newPrimary is set when client has reached another primary; DeliverMoves resets it.
-func NewCounters(client *redis.Client, store *Store, newPrimary *atomic.Bool) *Counters {
-	c := &Counters{redis: client, store: store, newPrimary: newPrimary}
+// NewCounters returns Counters.
+func NewCounters(client *redis.Client, store *Store) *Counters {
+	c := &Counters{redis: client, store: store}
 	c.copied.Store(new(store.db.Now()))
 	return c
 }
@@ -108,7 +107,7 @@ func (c *Counters) Copy(ctx context.Context) error {
 }
 
 func (c *Counters) copyDay(ctx context.Context, day string) error {
-	keys := []string{counter.Day(day), counter.Changed(day), counter.Moves(day)}
+	keys := []string{counter.Day(day), counter.Changed(day)}
 	for cursor := "0"; ; {
 		p, err := c.read(ctx, keys, cursor)
 		if err != nil {

@@ -2,23 +2,21 @@
 --
 -- KEYS  1 hash of epochs    2 hash of merged accounts    3 hash of the day's counts
 --       4 window of the source account    5 window of the target account: admission times, newest first
---       6 hash of the moves that the ledger lacks
--- ARGV  1 source account    2 target account    3 marker of the move in the day's hash
---       4, 5 TTL of hashes 1 and 2 in seconds; hash 6 has that of 2
--- Returns 1 if the day's hash includes the move, 0 if there is no such hash. The script must not create it, because the
--- creator restores it from the ledger.
+--       6 set of changed fields of the day
+-- ARGV  1 source account    2 target account    3, 4 TTL of hashes 1 and 2 in seconds; set 6 has that of 2
 --
+-- It does not create the hash of a day that Redis lacks, because the creator restores it from the ledger.
 -- The same step increments the epoch, as raise.lua does, so that no request is charged to the source account afterwards.
 
 local epochs, merged, day = KEYS[1], KEYS[2], KEYS[3]
-local from, to, mark = ARGV[1], ARGV[2], ARGV[3]
+local from, to = ARGV[1], ARGV[2]
 
 local old = tonumber(redis.call('HGET', epochs, from) or '0')
 local t = redis.call('TIME')
 redis.call('HSET', epochs, from, string.format('%.0f', math.max(old + 1, t[1] * 1000000 + t[2])))
-redis.call('EXPIRE', epochs, ARGV[4])
+redis.call('EXPIRE', epochs, ARGV[3])
 redis.call('HSET', merged, from, to) -- target of later refunds
-redis.call('EXPIRE', merged, ARGV[5])
+redis.call('EXPIRE', merged, ARGV[4])
 
 -- Merge the windows. The source window is empty when this runs again.
 local moved = redis.call('LRANGE', KEYS[4], '0', '-1')
@@ -39,12 +37,11 @@ if #moved > 0 then
   redis.call('PEXPIRE', KEYS[5], string.format('%.0f', life))
 end
 
-if redis.call('EXISTS', day) == 0 then return 0 end
-if redis.call('HEXISTS', day, mark) == 1 then return 1 end
 local calls = tonumber(redis.call('HGET', day, from) or '0')
-if calls > 0 then redis.call('HINCRBY', day, to, calls) end
+if calls > 0 then
+  redis.call('HINCRBY', day, to, calls)
+  redis.call('SADD', KEYS[6], to)
+  redis.call('EXPIRE', KEYS[6], ARGV[4])
+end
 redis.call('HDEL', day, from)
-redis.call('HSET', day, mark, 1)
-redis.call('HSET', KEYS[6], mark, to)
-redis.call('EXPIRE', KEYS[6], ARGV[5])
 return 1

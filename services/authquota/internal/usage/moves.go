@@ -13,44 +13,22 @@ import (
 	"opportunity.internal/services/authquota/internal/dbtx"
 )
 
-// Move assigns the usage of one account on one day to another, which took over its keys. No further requests are charged to
-// From.
+// Move assigns the usage of one account on one day to another, which took over its keys. No further
+// requests are charged to From.
 type Move struct{ Day, From, To string }
 
-// Moves returns the moves for a takeover at now: for today, and for the adjacent day near midnight, because the clock of Redis
-// may differ.
-func Moves(from, to string, now time.Time) []Move {
+// movesOf returns the moves for a takeover at now: for today, and for the adjacent day near midnight,
+// because the clock of Redis may differ.
+func movesOf(from, to string, now time.Time) []moveRow {
 	day, before, settled := Days(now)
-	moves := []Move{{day, from, to}}
+	moves := []moveRow{{Day: day, FromAccount: from, ToAccount: to}}
 	if !settled {
-		moves = append(moves, Move{before, from, to})
+		moves = append(moves, moveRow{Day: before, FromAccount: from, ToAccount: to})
 	}
 	if after := counter.DayOf(now.Add(FinalAfter)); after != day {
-		moves = append(moves, Move{after, from, to})
+		moves = append(moves, moveRow{Day: after, FromAccount: from, ToAccount: to})
 	}
 	return moves
-}
-
-// Moved returns the counts with which to restore a day that Redis has lost: the ledger's counts after the moves of that day.
-//
-// The marker of a move is stored like a count, in the same transaction as the counts it belongs to. If the ledger has the
-// marker, its counts already include the move. If not, Moved applies it. Either way each request counts once.
-func Moved(counts map[string]int, moves []Move) map[string]int {
-	for _, m := range moves {
-		mark := counter.Moved(m.From)
-		if counts[mark] == 0 {
-			counts[m.To] += counts[m.From]
-		}
-		delete(counts, m.From)
-		counts[mark] = 1
-	}
-	return counts
-}
-
-// Over reports whether the counters of the move's day can no longer change.
-func (m Move) Over(now time.Time) bool {
-	today, before, settled := Days(now)
-	return m.Day < before || m.Day < today && settled
 }
 
 type moveRow struct {
@@ -70,8 +48,10 @@ func toMoves(rows []moveRow) []Move {
 	return moves
 }
 
-// MoveUsage assigns the usage of one account's keys to another, in the transaction that moves the keys. Their rows are locked, so no
-// batch adds to the old account concurrently. Redis applies the move of today's requests later.
+// MoveUsage assigns the usage of one account's keys to another, in the transaction that moves the
+// keys. Their rows are locked, so no batch adds to the old account concurrently. The ledger has the
+// sum at once; Redis applies the move of today's requests later. The ledger's counts of the old
+// account stay and may still grow: a restore leaves them out.
 func MoveUsage(tx *dbtx.Tx, from, to string) error {
 	err := tx.Model(&keyUsageRow{}).Where("account_id = ?", from).Update("account_id", to).Error
 	if err == nil {
@@ -82,15 +62,21 @@ func MoveUsage(tx *dbtx.Tx, from, to string) error {
 	if err == nil {
 		err = tx.Where("account_id = ?", from).Delete(&outcomeRow{}).Error
 	}
-	for _, m := range Moves(from, to, tx.Now) {
+	for _, m := range movesOf(from, to, tx.Now) {
 		if err == nil {
-			err = tx.Create(&moveRow{Day: m.Day, FromAccount: m.From, ToAccount: m.To}).Error
+			err = tx.Create(&m).Error
+		}
+		if err == nil {
+			err = tx.Exec(`INSERT INTO usage_days (day, account_id, calls)
+				SELECT day, ?, calls FROM usage_days WHERE day = ? AND account_id = ?
+				ON CONFLICT (day, account_id) DO UPDATE SET calls = usage_days.calls + excluded.calls`, to, m.Day, from).Error
 		}
 	}
 	return err
 }
 
-// Moves returns the moves not yet applied in Redis, oldest day first, to one account, or all if to is empty.
+// Moves returns the moves not yet applied in Redis, oldest day first, to one account, or all if to is
+// empty.
 func (s *Store) Moves(ctx context.Context, to string) ([]Move, error) {
 	var rows []moveRow
 	q := s.db.WithContext(ctx).Where("moved_at IS NULL").Order("day, from_account")
@@ -108,80 +94,47 @@ func (s *Store) MovesOn(ctx context.Context, day string) ([]Move, error) {
 	return toMoves(rows), database.Outage(err)
 }
 
-// deleteMove deletes a delivered move from the pending ones.
-func (s *Store) deleteMove(ctx context.Context, m Move) error {
-	return database.Outage(s.db.WithContext(ctx).Model(&moveRow{}).
-		Where("day = ? AND from_account = ? AND moved_at IS NULL", m.Day, m.From).Update("moved_at", database.Micros(s.db.Now())).Error)
-}
-
-// reopenMoves makes all moves of the days whose counters can change pending again.
-func (s *Store) reopenMoves(ctx context.Context) error {
-	first, before, settled := Days(s.db.Now())
-	if !settled {
-		first = before
-	}
-	return database.Outage(s.db.WithContext(ctx).Model(&moveRow{}).Where("day >= ?", first).Update("moved_at", nil).Error)
-}
-
 //go:embed move.lua
 var moveSource string
 
 var move = redis.NewScript(moveSource)
 
-// MoveInterval is the time between calls of DeliverMoves for all accounts, which notice a new primary.
+// MoveInterval is the time between calls of DeliverMoves for all accounts.
 const MoveInterval = time.Second
 
-// DeliverMoves applies the pending moves to one account in Redis, or all if to is empty. After it returns nil, usage counts for the target
-// account and no request is charged to the source accounts. Redis errors are service_unavailable.
+// DeliverMoves applies the pending moves to one account in Redis, or all if to is empty. After it
+// returns nil, usage counts for the target account and no request is charged to the source accounts.
+// Redis errors are service_unavailable.
 //
-// Each request counts once, whatever fails in between:
+// Without a fault the sum is exact, and no fault charges a request twice: one script moves the counts
+// and increments the epoch of the source account, and finds nothing to move when it runs again. A
+// restore of a day that Redis lost leaves out the source account, because the ledger's counts of the
+// target include its counts as of the merge. So a fault may lose what a merge moved, and the account
+// may make as many requests again that day:
 //
-//   - The move is recorded in the transaction that moves the keys, and pending until Redis has applied it.
-//   - One Redis script adds the counts and sets a marker in the day's hash. It does nothing if the marker exists. It also
-//     increments the epoch of the source account, so that no later request is charged to it.
-//   - The ledger copies the marker in the same transaction as the target account's count. A day that Redis has lost is restored from the
-//     ledger's counts after all moves without a marker (Moved), and with the markers.
-//   - A Redis that took over from another may lack an applied move, with its marker. So the moves of the day are pending again.
-//   - A charge made before the move and refunded after it is refunded to the target account (refund.lua of the gateway).
+//   - a failover to a replica that lacks an applied move loses all of it;
+//   - a loss of Redis within a second of the merge loses the requests that were not yet copied.
 //
-// The script also merges the windows of the last minute, so that connecting keys does not free capacity. The ledger does not
-// contain windows: a loss of Redis data empties all of them.
+// The script also merges the windows of the last minute, so that connecting keys does not free
+// capacity. The ledger does not contain windows: a loss of Redis data empties all of them.
 func (c *Counters) DeliverMoves(ctx context.Context, to string) error {
-	if c.newPrimary.Swap(false) {
-		if err := c.store.reopenMoves(ctx); err != nil {
-			c.newPrimary.Store(true)
-			return err
-		}
-	}
 	pending, err := c.store.Moves(ctx, to)
 	if err != nil {
 		return err
 	}
-	for _, next := range pending {
-		moved, err := c.apply(ctx, next)
-		if err != nil {
-			return err
+	for _, m := range pending {
+		keys := []string{
+			counter.Epochs, counter.Merged, counter.Day(m.Day), counter.Window(m.From), counter.Window(m.To), counter.Changed(m.Day),
 		}
-		// A missing day may be in the middle of being restored from the ledger without the move, so the move stays pending
-		// until the day is over.
-		if moved || next.Over(c.store.db.Now()) {
-			if err := c.store.deleteMove(ctx, next); err != nil {
-				return err
-			}
+		err := move.Run(ctx, c.redis, keys, m.From, m.To, int(counter.EpochsTTL.Seconds()), int(counter.DayTTL.Seconds())).Err()
+		if err != nil {
+			return problem.Unavailable(err)
+		}
+		err = c.store.db.WithContext(ctx).Model(&moveRow{}).Where("day = ? AND from_account = ? AND moved_at IS NULL", m.Day, m.From).
+			Update("moved_at", database.Micros(c.store.db.Now())).Error
+		if err != nil {
+			return database.Outage(err)
 		}
 	}
 	return nil
-}
-
-// apply reports whether the counters of the day in Redis include the move, which it applies if they do not.
-func (c *Counters) apply(ctx context.Context, next Move) (moved bool, err error) {
-	keys := []string{
-		counter.Epochs, counter.Merged, counter.Day(next.Day), counter.Window(next.From), counter.Window(next.To), counter.Moves(next.Day),
-	}
-	moved, err = move.Run(ctx, c.redis, keys,
-		next.From, next.To, counter.Moved(next.From), int(counter.EpochsTTL.Seconds()), int(counter.DayTTL.Seconds())).Bool()
-	if err != nil {
-		return false, problem.Unavailable(err)
-	}
-	return moved, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,8 +21,8 @@ import (
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
-// Each request copied before a loss of Redis counts once, for the final holder of the key, however requests, connections, copies,
-// interrupted copies and losses interleave.
+// However requests, connections, copies and interrupted copies interleave, each request counts once, for the final holder of the key.
+// Losses of Redis and failovers may lose requests, and never count one twice.
 func TestMergedUsageIsTheSumExactlyOnce(t *testing.T) {
 	db := authquotatest.Open(t, authquotatest.Schema.SQLite(t), nil)
 	c := newRedis(t)
@@ -70,25 +69,23 @@ type model struct {
 	counters *usage.Counters
 	copied   *scriptHook
 
-	newPrimary *atomic.Bool
-
-	day       string
-	person    string // takes over the keys of the others
-	accounts  []string
-	holder    map[string]string // by account: the account that its requests count for
-	charged   map[string]string // by account: the account that gateways charge
-	calls     map[string]int    // by account
-	lastSaved map[string]int    // calls as of the last copy
+	day      string
+	person   string // takes over the keys of the others
+	accounts []string
+	holder   map[string]string // by account: the account that its requests count for
+	charged  map[string]string // by account: the account that gateways charge
+	calls    map[string]int    // by account
+	faults   int
 }
 
 func newModel(t *rapid.T, db authquotatest.DB, c *redis.Client, copied *scriptHook) *model {
 	saved := usage.NewStore(db.DB)
 	m := &model{
 		T: t, ctx: context.Background(), db: db, redis: c, store: saved, day: counter.DayOf(db.Now()), person: newAccount(t, db),
-		copied: copied, newPrimary: new(atomic.Bool),
-		holder: map[string]string{}, charged: map[string]string{}, calls: map[string]int{}, lastSaved: map[string]int{},
+		copied: copied,
+		holder: map[string]string{}, charged: map[string]string{}, calls: map[string]int{},
 	}
-	m.counters = usage.NewCounters(c, saved, m.newPrimary)
+	m.counters = usage.NewCounters(c, saved)
 	m.accounts = []string{m.person}
 	for range rapid.IntRange(1, 4).Draw(t, "older keys") {
 		m.accounts = append(m.accounts, newAccount(t, db))
@@ -107,8 +104,6 @@ func (m *model) run() {
 	for range rapid.IntRange(1, 20).Draw(m.T, "acts") {
 		acts[rapid.SampledFrom([]string{"call", "call", "call", "connect", "deliver", "copy", "interrupted copy", "lose", "restore", "fail over"}).Draw(m.T, "act")]()
 	}
-	m.copyAll()
-	m.lose()
 	m.restore()
 	m.deliver()
 	m.copyAll()
@@ -144,7 +139,7 @@ func (m *model) deliver() {
 	maps.Copy(m.charged, m.holder)
 }
 
-// failOver delivers the moves, and then replaces the counters by those of a replica that lagged: it lacks the moves and their markers.
+// failOver delivers the moves, and then replaces the counters by those of a replica that lagged: it lacks the moves.
 func (m *model) failOver() {
 	before := replicate(m, m.redis, m.day)
 	m.deliver()
@@ -152,59 +147,53 @@ func (m *model) failOver() {
 		m.copyAll()
 	}
 	before.takeOver()
-	m.newPrimary.Store(true)
-	if rapid.Bool().Draw(m.T, "copied after") {
-		m.copyAll()
-	}
-	require.NoError(m, m.counters.DeliverMoves(m.ctx, ""))
+	m.faults++
 }
 
-func (m *model) copyAll() {
-	require.NoError(m, m.counters.Copy(m.ctx))
-	m.lastSaved = maps.Clone(m.calls)
-}
+func (m *model) copyAll() { require.NoError(m, m.counters.Copy(m.ctx)) }
 
 func (m *model) interruptedCopy() {
 	m.copied.before = func() error { return errors.New("stopped") } // after the counts were saved
-	if m.counters.Copy(m.ctx) != nil {                              // there was something to copy
-		m.lastSaved = maps.Clone(m.calls)
-	}
+	_ = m.counters.Copy(m.ctx)
 	m.copied.before = nil
 }
 
 // lose empties Redis. The requests since the last copy are forgotten.
 func (m *model) lose() {
 	require.NoError(m, m.redis.FlushAll(m.ctx).Err())
-	m.calls = maps.Clone(m.lastSaved)
 	maps.Copy(m.charged, m.holder)
+	m.faults++
 }
 
 func (m *model) restore() { require.NoError(m, m.counters.Restore(m.ctx, m.day)) }
 
 func (m *model) check() {
-	want, all := map[string]int{}, 0
+	want, all, counted := map[string]int{}, 0, 0
 	for a, n := range m.calls {
 		want[m.holder[a]] += n
 		all += n
 	}
-	saved := map[string]int{}
-	require.NoError(m, m.store.EachPage(m.ctx, m.day, 100, func(page []usage.Count) error {
-		for _, c := range page {
-			saved[c.Account] = c.Calls
-		}
-		return nil
-	}))
-	moves, err := m.store.MovesOn(m.ctx, m.day)
-	require.NoError(m, err)
-	usage.Moved(saved, moves)
-	require.Equal(m, all, saved[counter.ServiceField])
 	for _, a := range m.accounts {
-		require.Equal(m, want[a], saved[a], "%s in the ledger", a)
+		saved, err := m.store.UsedOn(m.ctx, a, m.db.Now())
+		require.NoError(m, err)
 		n, _ := m.redis.HGet(m.ctx, counter.Day(m.day), a).Int()
-		require.Equal(m, want[a], n, "%s in Redis", a)
+		counted += n
+		if m.holder[a] == a {
+			require.LessOrEqual(m, n, want[a], "%s in Redis", a)
+			require.LessOrEqual(m, saved, want[a], "%s in the ledger", a)
+		}
+		if m.faults == 0 {
+			require.Equal(m, want[a], n, "%s in Redis", a)
+		}
+		if m.faults == 0 && m.holder[a] == a {
+			require.Equal(m, want[a], saved, "%s in the ledger", a)
+		}
 	}
-	n, _ := m.redis.HGet(m.ctx, counter.Day(m.day), counter.ServiceField).Int()
-	require.Equal(m, all, n)
+	service, _ := m.redis.HGet(m.ctx, counter.Day(m.day), counter.ServiceField).Int()
+	require.LessOrEqual(m, max(counted, service), all)
+	if m.faults == 0 {
+		require.Equal(m, all, service)
+	}
 }
 
 // replica is a copy of the counters of a day.
@@ -218,7 +207,7 @@ type replica struct {
 
 func replicate(t require.TestingT, c *redis.Client, day string) replica {
 	r := replica{t, c, day, map[string]map[string]string{}, c.SMembers(context.Background(), counter.Changed(day)).Val()}
-	for _, key := range []string{counter.Day(day), counter.Moves(day), counter.Epochs, counter.Merged} {
+	for _, key := range []string{counter.Day(day), counter.Epochs, counter.Merged} {
 		r.hashes[key] = c.HGetAll(context.Background(), key).Val()
 	}
 	return r
@@ -236,50 +225,4 @@ func (r replica) takeOver() {
 	for _, field := range r.changed {
 		require.NoError(r.t, r.redis.SAdd(ctx, counter.Changed(r.day), field).Err())
 	}
-}
-
-func atStart() time.Time { return authquotatest.Start }
-
-// After a failover to a replica that lacks a delivered move, the account must not get the usage of its connected key as quota.
-func TestDeliveredMoveIsAppliedAgainAfterAFailover(t *testing.T) {
-	db, c, ctx := authquotatest.Open(t, authquotatest.Schema.SQLite(t), atStart), newRedis(t), t.Context()
-	day := counter.DayOf(db.Now())
-	older, person := newAccount(t, db), newAccount(t, db)
-	newPrimary := new(atomic.Bool)
-	counters := usage.NewCounters(c, usage.NewStore(db.DB), newPrimary)
-	used := func() []any { return c.HMGet(ctx, counter.Day(day), older, person).Val() }
-
-	require.NoError(t, c.HSet(ctx, counter.Day(day), older, 30, person, 20).Err())
-	require.NoError(t, db.Change(ctx, func(tx *dbtx.Tx) error { return usage.MoveUsage(tx, older, person) }))
-	lagging := replicate(t, c, day)
-	require.NoError(t, counters.DeliverMoves(ctx, ""))
-	require.Equal(t, []any{nil, "50"}, used())
-
-	lagging.takeOver()
-	newPrimary.Store(true)
-	require.NoError(t, c.HIncrBy(ctx, counter.Day(day), person, 2).Err(), "requests before authquota notices")
-	for range 2 {
-		require.NoError(t, counters.DeliverMoves(ctx, ""))
-		require.Equal(t, []any{nil, "52"}, used())
-		newPrimary.Store(true) // the old primary is back, as a replica that is promoted: it has the move
-	}
-	moved := c.HGet(ctx, counter.Merged, older).Val()
-	require.Equal(t, person, moved, "refunds follow the keys")
-}
-
-// A failed attempt must not skip the moves.
-func TestMovesAreAppliedAgainAfterAnError(t *testing.T) {
-	db, c, ctx := authquotatest.Open(t, authquotatest.Schema.SQLite(t), atStart), newRedis(t), t.Context()
-	day := counter.DayOf(db.Now())
-	older, person := newAccount(t, db), newAccount(t, db)
-	require.NoError(t, db.Change(ctx, func(tx *dbtx.Tx) error { return usage.MoveUsage(tx, older, person) }))
-	newPrimary := new(atomic.Bool)
-	newPrimary.Store(true)
-	counters := usage.NewCounters(c, usage.NewStore(db.DB), newPrimary)
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
-	require.Error(t, counters.DeliverMoves(ended, ""))
-	require.NoError(t, c.HSet(ctx, counter.Day(day), older, 30).Err())
-	require.NoError(t, counters.DeliverMoves(ctx, ""))
-	require.Equal(t, "30", c.HGet(ctx, counter.Day(day), person).Val())
 }

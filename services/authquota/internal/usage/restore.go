@@ -93,15 +93,15 @@ func (c *Counters) fill(ctx context.Context, day, token string) (err error) {
 	if err != nil {
 		return err
 	}
-	moves, err := c.store.MovesOn(ctx, day) // after the counts: a move that is recorded later is applied to the restored day
+	moves, err := c.store.MovesOn(ctx, day) // after the counts, which may include any of them
 	if err != nil {
 		return err
 	}
 	args := []any{token, restored, counter.ServiceField, counter.DayTTL.Milliseconds()}
 	for _, m := range moves {
-		args = append(args, m.From, m.To, counter.Moved(m.From))
+		args = append(args, m.From)
 	}
-	return c.step(ctx, finish, []string{counter.Day(day), keys[0], keys[1], counter.Moves(day)}, args...)
+	return c.step(ctx, finish, []string{counter.Day(day), keys[0], keys[1]}, args...)
 }
 
 // step runs a script that returns 0 if the restore was interrupted. It repeats a command that timed out: each has its effect once.

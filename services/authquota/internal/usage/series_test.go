@@ -1,6 +1,8 @@
 package usage_test
 
 import (
+	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -12,6 +14,15 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/usage"
 )
+
+// The documentation states the days of the chart and of the file.
+func TestDocumentationHasTheDays(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/consumers/usage.md")
+	require.NoError(t, err)
+	fewest := len(usage.Since(make([]usage.Bar, usage.ChartDays)))
+	require.Contains(t, string(text), fmt.Sprintf("at least for the last %d and at most for the last %d", fewest, usage.ChartDays))
+	require.Contains(t, string(text), fmt.Sprintf("%d days, today included", usage.RetentionDays))
+}
 
 // For any counts there is one bar for each day of the range, in order, and nothing is lost or counted twice.
 func TestBarsAddUpToTotals(t *testing.T) {

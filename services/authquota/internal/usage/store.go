@@ -27,8 +27,7 @@ func (usageRow) TableName() string { return "usage_days" }
 // saveBatch limits the parameters of one statement.
 const saveBatch = 1000
 
-// SaveDay stores the counts of a day that are greater than the stored ones, all in one transaction, because a count and the
-// marker of a move included in it must not be separated.
+// SaveDay stores the counts of a day that are greater than the stored ones, in one transaction.
 func (s *Store) SaveDay(ctx context.Context, day string, counts []Count) error {
 	rows := make([]usageRow, len(counts))
 	for i, c := range counts {

@@ -227,7 +227,7 @@ func (l *Limiter) Refund(ctx context.Context, account string, d *Decision) error
 		base = counter.BaseField
 	}
 	today, err := l.run(context.WithoutCancel(ctx), refundScript, []string{d.Day.key(), counter.Merged},
-		account, counter.ServiceField, counter.Moved(account), base).Int()
+		account, counter.ServiceField, base).Int()
 	if err != nil {
 		return err
 	}

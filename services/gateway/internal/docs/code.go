@@ -40,7 +40,7 @@ func codeBlock(language, code string) string {
 	if !known {
 		title = "Text"
 	}
-	return `<figure class="code"><figcaption><span>` + title + `</span></figcaption><pre><code class="language-` + html.EscapeString(language) + `">` +
+	return `<figure class="code"><figcaption><span>` + title + `</span></figcaption><pre tabindex="0"><code class="language-` + html.EscapeString(language) + `">` +
 		highlight(language, code) + "</code></pre></figure>\n"
 }
 

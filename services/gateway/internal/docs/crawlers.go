@@ -41,7 +41,7 @@ func (r rendering) llms() string {
 	for _, group := range docs.Groups {
 		fmt.Fprintf(&out, "\n## %s\n\n", group)
 		for _, e := range entries() {
-			if e.Group != group && (e.Group != "" || group != docs.Reference) {
+			if e.Group != group {
 				continue
 			}
 			at := e.Path

@@ -15,6 +15,7 @@ import (
 	"mime"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	texttemplate "text/template"
@@ -67,11 +68,15 @@ type document struct {
 // localURL is the service URL in the sources; it is replaced by the public URL.
 const localURL = "http://localhost:8080"
 
+// noContact is a sentence of the sources that the contact of the operator replaces.
+const noContact = "The operator has not published a contact."
+
 // New renders the site for the service at publicURL with the texts and contacts of its operator. Documents that state limits are
 // unavailable until Show sets the figures.
 func New(publicURL string, by Operator) (*Site, error) {
 	s := &Site{publicURL: publicURL, operator: by, markdown: goldmark.New(
-		goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute(), parser.WithASTTransformers(util.Prioritized(safeLinks{}, 1000), util.Prioritized(stackedTables{}, 1000))),
+		goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute(), parser.WithASTTransformers(
+			util.Prioritized(safeLinks{}, 1000), util.Prioritized(stackedTables{}, 1000), util.Prioritized(permalinks{}, 1000))),
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(codeBlocks{}, 100))))}
 	var err error
 	if s.assets, err = pages.Load(files, "static"); err != nil {
@@ -193,6 +198,9 @@ const (
 // local returns a source with the address and the figures of this installation, and the Cache-Control of its document.
 func (r rendering) local(source []byte) (text, cache string) {
 	source = bytes.ReplaceAll(source, []byte(localURL), []byte(r.publicURL))
+	if c := r.operator.Contact; c != (Contact{}) {
+		source = bytes.ReplaceAll(source, []byte(noContact), fmt.Appendf(nil, "Write to [%s](%s).", c.Text, c.URL))
+	}
 	f, cache := r.figures, revalidated
 	if f == nil {
 		f, cache = &defaults, withheld
@@ -265,11 +273,8 @@ func newDocument(kind string, content []byte, cache string) document {
 	return document{content: content, kind: kind, etag: etag, cache: cache}
 }
 
-// Has reports whether a document exists at path.
-func (s *Site) Has(path string) bool {
-	_, ok := (*s.documents.Load())[path]
-	return ok || path == SearchPath
-}
+// Paths returns the paths of all documents that need no work to serve.
+func (s *Site) Paths() []string { return slices.Collect(maps.Keys(*s.documents.Load())) }
 
 // policy allows only the static files, and the form of the search. Browsers' audits fetch robots.txt as the page, which needs connect-src.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"

@@ -7,10 +7,12 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	pages "opportunity.internal/docs"
@@ -21,10 +23,14 @@ import (
 
 const publicURL = "https://api.opportunity.example"
 
+func has(site *docs.Site, path string) bool {
+	return path == docs.SearchPath || slices.Contains(site.Paths(), path)
+}
+
 func get(t *testing.T, site *docs.Site, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	at, _, _ := strings.Cut(path, "?")
-	require.True(t, site.Has(at), path)
+	require.True(t, has(site, at), path)
 	rec := httptest.NewRecorder()
 	require.NoError(t, site.Serve(rec, httptest.NewRequest(http.MethodGet, path, nil)))
 	require.Equal(t, http.StatusOK, rec.Code)
@@ -151,19 +157,19 @@ func TestPagesAsMarkdown(t *testing.T) {
 	require.Contains(t, get(t, site, "/docs/quickstart").Body.String(), `<link rel="alternate" type="text/markdown" href="/docs/quickstart.md">`)
 }
 
-// A search finds the sections that have all words, and shows where. Its text is never HTML.
+// A search finds the sections that have words of the query, and shows where. Its text is never HTML.
 func TestSearch(t *testing.T) {
 	site := newSite(t)
 	for query, want := range map[string][]string{
-		"retry-after":                {`href="/docs/limits#`, "<mark>Retry-After</mark>"},
-		"FRESHUNTIL":                 {`href="/docs/reference/schemas#Verification"`, "<mark>freshUntil</mark>"},
-		"cursor expired":             {`href="/docs/errors#cursor_expired"`},
-		"":                           {"Enter the name of a field"},
-		"nosuchword":                 {"0 sections have all words", "Use fewer words"},
-		"key nosuchword":             {"0 sections have all words"},
-		"<script>alert(1)</script>":  {"“&lt;script&gt;alert(1)&lt;/script&gt;”", `value="&lt;script&gt;`},
-		strings.Repeat("é", 200):     {"“" + strings.Repeat("é", 100) + "”"},
-		"a b c d e f g h nosuchword": {"20 or more sections"},
+		"retry-after":               {`href="/docs/limits#`, "<mark>Retry</mark>-After"},
+		"FRESHUNTIL":                {`href="/docs/reference/schemas#`, "<mark>freshUntil</mark>"},
+		"cursor expired":            {`href="/docs/errors#cursor_expired"`},
+		"":                          {"or the name of a field"},
+		"nosuchword":                {"0 pages have words", "Use other words"},
+		"key nosuchword":            {`href="/docs/authentication`},
+		"<script>alert(1)</script>": {"“&lt;script&gt;alert(1)&lt;/script&gt;”", `value="&lt;script&gt;`},
+		strings.Repeat("é", 200):    {"“" + strings.Repeat("é", 100) + "”"},
+		"the key of a record":       {"20 or more pages"},
 	} {
 		page := get(t, site, "/docs/search?q="+url.QueryEscape(query)).Body.String()
 		for _, part := range want {
@@ -173,6 +179,37 @@ func TestSearch(t *testing.T) {
 		require.LessOrEqual(t, strings.Count(page, "<li><h2>"), 20)
 	}
 	require.Contains(t, get(t, site, "/docs").Body.String(), `<form action="/docs/search" role="search">`)
+}
+
+// The page that answers a question is among the first three.
+func TestSearchAnswersQuestions(t *testing.T) {
+	site := newSite(t)
+	first := regexp.MustCompile(`<li><h2><a href="([^"#]*)`)
+	for question, want := range map[string]string{
+		"CORS": "/docs/faq", "price": "/docs/limits", "prices": "/docs/limits", "How much does it cost?": "/docs/limits",
+		"plans": "/docs/limits", "rate limit": "/docs/limits", "How many requests may I send a day?": "/docs/limits",
+		"429 too many requests": "/docs/errors", "invalid_api_key": "/docs/errors", "what does cursor_expired mean": "/docs/errors",
+		"rotate a key": "/docs/authentication", "How do I get a key?": "/docs/authentication", "I lost my key": "/docs/faq",
+		"revoke": "/docs/authentication", "bearer token": "/docs/authentication",
+		"Is there an export?": "/docs/export", "CSV": "/docs/export", "sqlite database": "/docs/export",
+		"keep my database up to date": "/docs/keep-a-copy", "sync": "/docs/keep-a-copy", "webhooks": "/docs/faq",
+		"changes since yesterday": "/docs/changes", "pagination": "/docs/filters", "sort order": "/docs/filters",
+		"filter by province": "/docs/filters", "checked_after": "/docs/reference/listOpportunities",
+		"freshUntil": "/docs/data", "stale": "/docs/data", "why is a value null?": "/docs/data",
+		"what does unverified mean": "/docs/data", "may I redistribute the data": "/terms", "May I show records to my users?": "/docs/data",
+		"personal data": "/privacy", "cookies": "/privacy", "report a vulnerability": "/docs/support", "contact the operator": "/docs/support",
+		"python": "/sdk/", "install typescript": "/sdk/", "ChatGPT or Claude agent": "/docs/agents", "MCP": "/docs/agents",
+		"etag": "/docs/caching", "gzip compression": "/docs/caching", "verify a signature": "/docs/provable-history",
+		"cancel my subscription": "/docs/free-to-paid", "upgrade": "/docs/free-to-paid", "deprecated": "/docs/versioning",
+		"what changed in the last version": "/docs/changelog", "uptime": "/status", "robots.txt of my site": "/docs/link-checker",
+		"How do I send my first request?": "/docs/quickstart", "example of a record": "/docs/example-record", "retrying after an outage": "/docs/requests",
+	} {
+		var found []string
+		for _, match := range first.FindAllStringSubmatch(get(t, site, "/docs/search?q="+url.QueryEscape(question)).Body.String(), 3) {
+			found = append(found, match[1])
+		}
+		assert.Contains(t, found, want, question)
+	}
 }
 
 func FuzzSearch(f *testing.F) {

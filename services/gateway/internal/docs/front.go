@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -57,7 +56,7 @@ func (s *Site) showCatalog(overview *api.CatalogOverview) error {
 
 // front adds the front page. While the figures are unknown it has no plans.
 func (r rendering) front() error {
-	data := map[string]any{"Call": fmt.Sprintf(firstCommands, r.publicURL, r.firstCall), "Plans": r.offers(), "Contact": r.operator.Contact.URL}
+	data := map[string]any{"Call": fmt.Sprintf(firstCommands, r.publicURL, r.firstCall), "Plans": r.offers(), "Contact": r.operator.Contact.URL, "Right": api.UsageRight, "URL": r.publicURL}
 	if r.catalog != nil {
 		record, err := exampleOf(*r.catalog)
 		if err != nil {
@@ -65,7 +64,9 @@ func (r rendering) front() error {
 		}
 		data["Catalog"], data["Record"] = newContent(*r.catalog), record
 		if record != nil {
-			data["Response"] = record.short()
+			if data["Response"], err = record.short(); err != nil {
+				return err
+			}
 		}
 	}
 	return r.templatePage(page{Path: "/", Title: siteName, Description: frontDescription, Wide: true, cache: revalidated}, "front.html", data)
@@ -75,25 +76,37 @@ func (r rendering) front() error {
 const firstCommands = "export OPPORTUNITY_URL=%s\nexport OPPORTUNITY_KEY=oda_test_...   # from your secret manager\n%s"
 
 // short returns the part of the record's JSON that fits beside the headline.
-func (s specimen) short() string {
-	v, remote, country := s.Verification, "null", ""
-	if s.Opportunity.Facts.Remote != nil {
-		remote = strconv.FormatBool(*s.Opportunity.Facts.Remote)
+func (s specimen) short() (string, error) {
+	type country struct {
+		Country string          `json:"country"`
+		Status  api.Eligibility `json:"status"`
 	}
-	if list := s.Opportunity.Facts.CountryEligibility; len(list) > 0 {
-		country = fmt.Sprintf("\n    \"countryEligibility\": [{\"country\": %q, \"status\": %q, ...}],", list[0].Country, list[0].Status)
+	var r struct {
+		Company struct {
+			Name string `json:"name"`
+		} `json:"company"`
+		Facts struct {
+			Countries []country `json:"countryEligibility"`
+			Remote    *bool     `json:"remote"`
+		} `json:"facts"`
+		Verification struct {
+			Status        api.VerificationStatus `json:"status"`
+			LastCheckedAt *time.Time             `json:"lastCheckedAt"`
+		} `json:"verification"`
+		Sources []struct {
+			URL string `json:"url"`
+		} `json:"sources"`
 	}
-	checked := "null"
-	if v.LastCheckedAt != nil {
-		checked = strconv.Quote(v.LastCheckedAt.UTC().Format(time.RFC3339))
+	complete, err := json.Marshal(s.Opportunity)
+	if err != nil {
+		return "", err
 	}
-	first := ""
-	if len(s.Sources) > 0 {
-		first = fmt.Sprintf("{\"url\": %q, ...}, ", s.Sources[0].URL)
+	if err := json.Unmarshal(complete, &r); err != nil { // keeps the fields above
+		return "", err
 	}
-	return fmt.Sprintf("GET /api/v1/opportunities/%s\n\n{\n  \"company\": {\"name\": %q, ...},\n  \"facts\": {%s\n    \"remote\": %s, ...\n  },\n"+
-		"  \"verification\": {\n    \"status\": %q,\n    \"lastCheckedAt\": %s, ...\n  },\n  \"sources\": [%s...], ...\n}",
-		s.ID, s.Company.Name, country, remote, v.Status, checked, first)
+	r.Facts.Countries, r.Sources = r.Facts.Countries[:min(1, len(r.Facts.Countries))], r.Sources[:min(1, len(r.Sources))]
+	text, err := json.MarshalIndent(r, "", "  ")
+	return string(text), err
 }
 
 // firstCall returns the commands of a first call.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"os"
 	"strings"
 	"testing"
@@ -68,15 +69,19 @@ func TestFrontPageShowsARecordWithItsEvidence(t *testing.T) {
 		"<dt>Remote</dt>\n<dd>yes</dd>", "<dt>Degree required</dt>\n<dd><span class=\"muted\">unknown</span></dd>",
 		"0.6 to 1.4 CAD for each audio minute <a href=\"https://maplescribe.example/pay\"",
 		"https://maplescribe.example/</a>, checked 20 November 2026",
-		`<figcaption><span>JSON</span></figcaption>`, "GET /api/v1/opportunities/maple-scribe", "&#34;lastCheckedAt&#34;: &#34;2026-11-20T09:30:00Z&#34;, ...",
+		`<figcaption><span>JSON</span></figcaption>`, "GET /api/v1/opportunities/maple-scribe", api.UsageRight,
 		"4 public records at 22 November 2026, 12:00 UTC.", "CA&nbsp;4",
 		`<tr><th scope="row">online <span class="more">work from anywhere: transcribing, testing, teaching</span></th><td class="number">3</td><td class="number">1</td><td class="number">0</td><td class="number">0</td><td class="number">4</td></tr>`,
 	} {
 		require.Contains(t, page, shown)
 	}
+	_, response, _ := strings.Cut(page, `<code class="language-json">`)
+	response, _, _ = strings.Cut(response, "</code>")
+	require.JSONEq(t, `{"company": {"name": "Maple <Scribe>"}, "facts": {"countryEligibility": [{"country": "CA", "status": "eligible"}], "remote": true},
+		"verification": {"status": "verified", "lastCheckedAt": "2026-11-20T09:30:00Z"}, "sources": [{"url": "https://maplescribe.example/"}]}`, html.UnescapeString(response))
 	showCatalog(t, site, api.CatalogOverview{})
 	page = get(t, site, "/").Body.String()
-	require.NotContains(t, page, "Maple", "the free set is empty")
+	require.NotContains(t, page, "Maple &lt;", "the free set is empty")
 	require.Contains(t, page, "No record is public yet")
 }
 
@@ -110,7 +115,7 @@ func TestFrontPageShowsThePlansOfTheInstallation(t *testing.T) {
 	tiers[2].Limits.PerDay = 54321
 	for sells, shown := range map[bool]string{
 		true:  `<tr><th scope="row">Business</th><td>29 USD a month</td><td>Every public record</td><td class="number">54,321</td>`,
-		false: `<tr><th scope="row">Commercial</th><td><a href="/docs/support">Request access</a></td><td>Every public record</td><td class="number">54,321</td>`,
+		false: `<tr><th scope="row">Commercial</th><td>Granted by the operator</td><td>Every public record</td><td class="number">54,321</td>`,
 	} {
 		site, err := docs.New(publicURL, docs.Operator{SellsPlans: sells})
 		require.NoError(t, err)

@@ -32,6 +32,27 @@ func (safeLinks) Transform(document *ast.Document, reader text.Reader, _ parser.
 	}
 }
 
+// permalinks makes each heading below the first level a link to itself.
+type permalinks struct{}
+
+// Transform implements parser.ASTTransformer.
+func (permalinks) Transform(document *ast.Document, _ text.Reader, _ parser.Context) {
+	for n := document.FirstChild(); n != nil; n = n.NextSibling() {
+		h, ok := n.(*ast.Heading)
+		id, _ := n.AttributeString("id")
+		anchor, found := id.([]byte)
+		if !ok || !found || h.Level == 1 {
+			continue
+		}
+		link := ast.NewLink()
+		link.Destination = append([]byte("#"), anchor...)
+		for child := h.FirstChild(); child != nil; child = h.FirstChild() {
+			link.AppendChild(link, child)
+		}
+		h.AppendChild(h, link)
+	}
+}
+
 // destination returns the address of a link or an image, and nil for another node.
 func destination(n ast.Node, source []byte) []byte {
 	switch n := n.(type) {

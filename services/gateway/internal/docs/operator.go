@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	gtext "github.com/yuin/goldmark/text"
+
 	"opportunity.internal/pkg/api"
 )
 
@@ -73,7 +75,7 @@ func (r rendering) operatorPages() error {
 			cmp.Or(r.operator.TermsVersion, api.TermsVersion), r.operator.Terms, defaultTerms,
 		},
 		{
-			privacyPath, "Privacy", "Which data this installation stores about people who use the API or have an account, and for how long.",
+			privacyPath, "Privacy", "Which personal data this installation stores about users of the API and of accounts, and for how long.",
 			"", r.operator.Privacy, defaultPrivacy,
 		},
 	} {
@@ -82,7 +84,8 @@ func (r rendering) operatorPages() error {
 			source = p.fallback
 		}
 		var text bytes.Buffer
-		if err := r.markdown.Convert(source, &text); err != nil {
+		document := r.markdown.Parser().Parse(gtext.NewReader(source))
+		if err := r.markdown.Renderer().Render(&text, source, document); err != nil {
 			return fmt.Errorf("rendering %s: %w", p.path, err)
 		}
 		data := map[string]any{"Body": template.HTML(text.String()), "Version": p.version} //nolint:gosec // goldmark drops raw HTML
@@ -91,7 +94,9 @@ func (r rendering) operatorPages() error {
 		}
 		markdown := markdownPath(p.path)
 		r.add(markdown, "text/markdown; charset=utf-8", source, cached)
-		if err := r.templatePage(page{Path: p.path, Title: p.title, Description: p.description, Source: markdown, cache: cached}, "operator.html", data); err != nil {
+		shown := page{Path: p.path, Title: p.title, Description: p.description, Source: markdown, cache: cached}
+		shown.sections = sectionsOf(shown, document, source)
+		if err := r.templatePage(shown, "operator.html", data); err != nil {
 			return err
 		}
 	}

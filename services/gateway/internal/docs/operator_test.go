@@ -11,6 +11,11 @@ import (
 	"opportunity.internal/services/gateway/internal/docs"
 )
 
+// The pages sum the terms up in the words of the terms.
+func TestTermsHaveTheRight(t *testing.T) {
+	require.Contains(t, get(t, newSite(t), "/terms").Body.String(), api.UsageRight)
+}
+
 func siteOf(t *testing.T, by docs.Operator) *docs.Site {
 	t.Helper()
 	site, err := docs.New(publicURL, by)
@@ -39,7 +44,7 @@ func TestTermsAndPrivacyHaveDefaults(t *testing.T) {
 		}
 		require.Contains(t, page.Body.String(), "has not published a contact", path)
 	}
-	require.False(t, site.Has("/.well-known/security.txt"), "security.txt without a contact")
+	require.False(t, has(site, "/.well-known/security.txt"), "security.txt without a contact")
 }
 
 func TestOperatorTexts(t *testing.T) {

@@ -89,6 +89,9 @@ func (r rendering) templatePage(p page, name string, data any) error {
 	if p.Body, err = r.body(name, data); err != nil {
 		return err
 	}
+	if p.sections == nil && !p.Wide {
+		p.sections = sectionsOf(p, ast.NewDocument(), nil)
+	}
 	return r.page(p)
 }
 
@@ -110,8 +113,7 @@ func markdownPath(page string) string {
 // entry is a page in the menu and in the lists for crawlers.
 type entry struct{ Group, Path, Title, Description string }
 
-// entries returns all pages of the documentation. Those without a group are not in the menu. In each group, the pages that are made from
-// tables come first.
+// entries returns all pages of the documentation. In each group, the pages that are made from tables come first.
 func entries() []entry {
 	doc, _ := apidoc.Published() // New has read it
 	all := append(referencePages(doc),

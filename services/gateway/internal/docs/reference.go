@@ -34,6 +34,10 @@ var referenceFunctions = template.FuncMap{
 	"cell": func(text string) string {
 		return strings.NewReplacer("\n", " ", "|", `\|`).Replace(strings.TrimSpace(text))
 	},
+	"meaning": func(s apidoc.Schema) string {
+		doc, _ := apidoc.Published() // New has read it
+		return doc.Meaning(s)
+	},
 	"explorer": func(o apidoc.Operation) string {
 		return api.ExplorerPath + "/" + o.ID + "?" + o.ExampleCall().Link()
 	},
@@ -42,11 +46,11 @@ var referenceFunctions = template.FuncMap{
 // referencePages returns the pages of the reference for a description, without their texts: the list of operations, each operation, and the
 // schemas.
 func referencePages(doc *apidoc.Description) []entry {
-	all := []entry{{docs.Reference, referencePath, referenceTitle, referenceDescription}}
+	all := []entry{{docs.Operations, referencePath, referenceTitle, referenceDescription}}
 	for _, o := range doc.Operations {
-		all = append(all, entry{"", referenceAt(o.ID), o.Summary, "GET " + o.Path + ": parameters, responses, and a request in each language."})
+		all = append(all, entry{docs.Operations, referenceAt(o.ID), o.Summary, "GET " + o.Path + ": parameters, responses, and a request in each language."})
 	}
-	return append(all, entry{"", referenceAt("schemas"), "Schemas", "Every type and field of the API's responses, with its meaning and values."})
+	return append(all, entry{docs.Operations, referenceAt("schemas"), "Schemas", "Every type and field of the API's responses, with its meaning and values."})
 }
 
 // reference adds the pages for a description. It keeps the order of the description.
@@ -59,7 +63,7 @@ func (r rendering) reference(source, cache string) error {
 	for _, o := range doc.Operations {
 		data = append(data, o)
 	}
-	data = append(data, doc.Schemas)
+	data = append(data, inReadingOrder(doc.Schemas))
 	for i, e := range referencePages(doc) {
 		name := "operation.md"
 		switch i {
@@ -77,6 +81,20 @@ func (r rendering) reference(source, cache string) error {
 		}
 	}
 	return nil
+}
+
+// inReadingOrder returns the objects of a record first, then the values in them, then the bodies of responses.
+func inReadingOrder(schemas apidoc.Map[apidoc.Schema]) apidoc.Map[apidoc.Schema] {
+	place := func(e apidoc.Entry[apidoc.Schema]) int {
+		switch p := e.Value.Properties; {
+		case len(p) == 0:
+			return 1
+		case p[0].Name == "data" || p[0].Name == "error":
+			return 2
+		}
+		return 0
+	}
+	return slices.SortedStableFunc(slices.Values(schemas), func(a, b apidoc.Entry[apidoc.Schema]) int { return place(a) - place(b) })
 }
 
 // valuesOf describes the allowed values of a schema and its default; empty if it has neither.

@@ -3,9 +3,12 @@ package docs
 import (
 	"cmp"
 	"html/template"
+	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/yuin/goldmark/ast"
@@ -17,7 +20,7 @@ const (
 	searchTitle = "Search the documentation"
 
 	maxQuery   = 100 // characters
-	maxWords   = 8
+	maxWords   = 12
 	maxResults = 20
 	excerpt    = 90 // bytes before and after the first word that is found
 )
@@ -27,30 +30,30 @@ type section struct {
 	Path, Page, Title string // Path has the anchor
 
 	text string
-
-	// In lower case, for comparison.
-	lower                            string // title and text
-	lowerPage, lowerTitle, lowerText string
+	// The number of each word by its stem: of the text and the title of the section, the title of its page, and, at its beginning, what
+	// the page is about.
+	inText, inTitle, ofPage, about map[string]int
 }
 
 // sectionsOf returns the sections of a Markdown page. Blocks before the first heading with an anchor belong to the page itself.
 func sectionsOf(p page, document ast.Node, source []byte) []section {
 	all := []section{{Path: p.Path, Page: p.Title, Title: p.Title}}
 	for n := document.FirstChild(); n != nil; n = n.NextSibling() {
-		if h, ok := n.(*ast.Heading); ok && h.Level > 1 {
+		h, ok := n.(*ast.Heading)
+		switch {
+		case ok && h.Level > 1:
 			id, _ := h.AttributeString("id")
 			anchor, _ := id.([]byte)
 			all = append(all, section{Path: p.Path + "#" + string(anchor), Page: p.Title, Title: string(plainText(h, source))})
-			continue
+		case !ok:
+			all[len(all)-1].text += string(textOf(n, source)) + " "
 		}
-		last := &all[len(all)-1]
-		last.text += string(textOf(n, source)) + " "
 	}
+	all[0].text, all[0].about = p.Description+" "+all[0].text, count(p.Description)
 	for i := range all {
-		all[i].text = strings.Join(strings.Fields(all[i].text), " ")
 		s := &all[i]
-		s.lowerPage, s.lowerTitle, s.lowerText = strings.ToLower(s.Page), strings.ToLower(s.Title), strings.ToLower(s.text)
-		s.lower = s.lowerTitle + " " + s.lowerText
+		s.text = strings.Join(strings.Fields(s.text), " ")
+		s.inText, s.inTitle, s.ofPage = count(s.text), count(s.Title), count(p.Title)
 	}
 	return all
 }
@@ -66,27 +69,76 @@ func textOf(n ast.Node, source []byte) (out []byte) {
 	return out
 }
 
+// count returns the number of each word of a text, by its stem.
+func count(text string) map[string]int {
+	words := map[string]int{}
+	for _, w := range stems(text) {
+		words[w]++
+	}
+	return words
+}
+
+// stems returns the words of a text without their endings.
+func stems(text string) (all []string) {
+	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return !isWord(r) }) {
+		all = append(all, stem(word))
+	}
+	return all
+}
+
+func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+
+var endings = []string{"ations", "ation", "ings", "ing", "ions", "ion", "ies", "ied", "ed", "es", "s", "e", "y"}
+
+// stem removes the ending of an English word, so that forms of it are equal.
+func stem(word string) string {
+	for _, e := range endings {
+		if rest, found := strings.CutSuffix(word, e); found && len(rest) > 2 && !strings.HasSuffix(word, "ss") {
+			return strings.TrimSuffix(rest, "e")
+		}
+	}
+	return word
+}
+
+// common are the words of questions that say nothing about the subject.
+var common = count("a an and any are at be can do does for from get how i if in is it many me much my of on or one the there they this to what when where which who why will with you your")
+
 // result is a section that matches a query, with the text around the first word that is found.
 type result struct {
 	section
 
 	Excerpt template.HTML
-	rank    int
+	rank    float64
 }
 
-// search returns the sections that have all words of a query, the best first.
-func search(sections []section, query string) (all []result) {
-	words := strings.Fields(strings.ToLower(query))
-	words = words[:min(len(words), maxWords)]
-	if len(words) == 0 {
-		return nil
+// search returns for each page the section that fits a query best, the best first.
+func search(sections []section, query string) []result {
+	words := stems(query)
+	if rare := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return common[w] > 0 }); len(rare) > 0 {
+		words = rare
 	}
-	for _, s := range sections {
-		if rank := s.rank(words); rank > 0 {
-			all = append(all, result{section: s, rank: rank})
+	words = words[:min(len(words), maxWords)]
+	ranks := make([]float64, len(sections))
+	for _, w := range words {
+		found := map[int]float64{}
+		for i, s := range sections {
+			if n := s.rank(w); n > 0 {
+				found[i] = n
+			}
+		}
+		for i, n := range found { // a rare word says more
+			ranks[i] += n * math.Log(1+float64(len(sections))/float64(len(found)))
 		}
 	}
-	slices.SortStableFunc(all, func(a, b result) int { return cmp.Compare(b.rank, a.rank) })
+	best := map[string]result{} // by page
+	for i, s := range sections {
+		if at, _, _ := strings.Cut(s.Path, "#"); ranks[i] > best[at].rank {
+			best[at] = result{section: s, rank: ranks[i]}
+		}
+	}
+	all := slices.SortedFunc(maps.Values(best), func(a, b result) int {
+		return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(a.Path, b.Path))
+	})
 	all = all[:min(len(all), maxResults)]
 	for i := range all {
 		all[i].Excerpt = all[i].excerpt(words)
@@ -94,46 +146,60 @@ func search(sections []section, query string) (all []result) {
 	return all
 }
 
-// rank is 0 if a word is missing. A word in the title of the section counts most, then one in that of the page.
-func (s section) rank(words []string) (rank int) {
-	for _, w := range words {
-		n := strings.Count(s.lower, w)
-		if n == 0 {
-			return 0
-		}
-		rank += min(n, 5)
-		if strings.Contains(s.lowerTitle, w) {
-			rank += 20
-		}
-		if strings.Contains(s.lowerPage, w) {
-			rank += 8
-		}
+// rank is 0 if the section does not have the word or one that begins with it. The title counts most, then that of the page.
+func (s section) rank(word string) float64 {
+	n := float64(occurrences(s.inText, word))
+	rank := n / (n + 2)
+	if occurrences(s.inTitle, word) > 0 {
+		rank += 2 / math.Sqrt(float64(len(s.inTitle)))
+	}
+	if occurrences(s.ofPage, word) > 0 {
+		rank += 1 / math.Sqrt(float64(len(s.ofPage)))
+	}
+	if occurrences(s.about, word) > 0 {
+		rank += 0.7
 	}
 	return rank
 }
 
-// excerpt returns the text around the first word that the text has, with this word marked.
-func (s section) excerpt(words []string) template.HTML {
-	lower, at, word := s.lowerText, -1, ""
-	for _, w := range words {
-		if i := strings.Index(lower, w); i >= 0 && (at < 0 || i < at) {
-			at, word = i, w
+// occurrences counts a word, and if there is none, those that begin with it.
+func occurrences(words map[string]int, word string) int {
+	n := words[word]
+	if n > 0 || len(word) < 4 {
+		return n
+	}
+	for w, of := range words {
+		if strings.HasPrefix(w, word) {
+			n += of
 		}
 	}
-	if at < 0 || len(lower) != len(s.text) { // lower case may be longer in UTF-8
-		at, word = 0, ""
+	return n
+}
+
+// excerpt returns the text around the first word that the text has, with this word marked.
+func (s section) excerpt(words []string) template.HTML {
+	lower, at := strings.ToLower(s.text), -1
+	for _, w := range words {
+		if i := strings.Index(" "+lower, " "+w); i >= 0 && (at < 0 || i < at) {
+			at = i
+		}
 	}
-	from, end := boundary(s.text, at-excerpt), at+len(word)
-	to := boundary(s.text, end+excerpt)
+	end := 0
+	if at < 0 || len(lower) != len(s.text) { // lower case may be longer in UTF-8
+		at = 0
+	} else {
+		end = len(s.text) - len(strings.TrimLeftFunc(s.text[at:], isWord))
+	}
+	from, to := boundary(s.text, at-excerpt), boundary(s.text, end+excerpt)
 	var out strings.Builder
 	if from > 0 {
 		out.WriteString("… ")
 	}
 	out.WriteString(template.HTMLEscapeString(s.text[from:at]))
-	if word != "" {
+	if end > at {
 		out.WriteString("<mark>" + template.HTMLEscapeString(s.text[at:end]) + "</mark>")
 	}
-	out.WriteString(template.HTMLEscapeString(s.text[end:to]))
+	out.WriteString(template.HTMLEscapeString(s.text[max(at, end):to]))
 	if to < len(s.text) {
 		out.WriteString(" …")
 	}
@@ -156,8 +222,8 @@ func (s *Site) searchPage(query string) ([]byte, error) {
 	}
 	var all []section
 	documents := *s.documents.Load()
-	for _, e := range entries() {
-		all = append(all, documents[e.Path].sections...)
+	for _, path := range slices.Sorted(maps.Keys(documents)) {
+		all = append(all, documents[path].sections...)
 	}
 	body, err := s.body("search.html", map[string]any{"Query": query, "Results": search(all, query)})
 	if err != nil {

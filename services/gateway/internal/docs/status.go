@@ -12,7 +12,7 @@ import (
 const (
 	statusPath        = "/status"
 	statusTitle       = "Status"
-	statusDescription = "The state of each part of this installation now, its service level objectives, and how well it meets them."
+	statusDescription = "Whether each part of this installation works now, its uptime and service level objectives, and how well it meets them."
 )
 
 // Health is the state of the installation, as one gateway sees it.
