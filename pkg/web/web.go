@@ -59,7 +59,7 @@ func New(errors problem.Writer) *gin.Engine {
 		}()
 		g.Next()
 	})
-	e.NoRoute(reject(errors, problem.New(problem.NotFound, problem.NoEndpoint)))
+	e.NoRoute(reject(errors, problem.NoEndpoint()))
 	e.NoMethod(reject(errors, problem.New(problem.MethodNotAllowed, "This address does not take that method.")))
 	return e
 }

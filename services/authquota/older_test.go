@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
@@ -118,16 +119,16 @@ func TestAnImportWithABadLineChangesNothing(t *testing.T) {
 		)
 		require.False(t, report.Applied)
 		require.Len(t, report.Rejected, 5)
-		require.Equal(t, api.RejectedLine{Line: 2, Problems: api.Problems{"sha256: is on line 1 already"}}, report.Rejected[0])
+		require.Equal(t, api.RejectedLine{Line: 2, Problems: apitest.Problems("sha256: is on line 1 already")}, report.Rejected[0])
 		require.Equal(t, 3, report.Rejected[1].Line)
-		require.Empty(t, cmp.Diff(api.Problems{
+		require.Empty(t, cmp.Diff(apitest.Problems(
 			"sha256: must be the SHA-256 of the key in hexadecimal, 64 characters",
 			"prefix: must not be that of the keys that are issued here",
 			"lastFour: must be the last four characters of the key",
 			"name: must have at most 60 characters",
 			"useCase: must not be empty",
 			"tier: must be one of free, developer, commercial",
-		}, report.Rejected[1].Problems))
+		), report.Rejected[1].Problems))
 
 		report = svc.importKeys(olderLine(olderKey, nil),
 			olderLine(olderKey2, map[string]any{"expiresAt": "2026-11-20T10:00:00Z"}),
@@ -135,10 +136,10 @@ func TestAnImportWithABadLineChangesNothing(t *testing.T) {
 		require.False(t, report.Applied)
 		require.Zero(t, report.Created)
 		require.Len(t, report.Rejected, 2)
-		require.Equal(t, api.RejectedLine{Line: 2, Problems: api.Problems{"expiresAt: must be in the future, at most 365 days from now"}}, report.Rejected[0])
+		require.Equal(t, api.RejectedLine{Line: 2, Problems: apitest.Problems("expiresAt: must be in the future, at most 365 days from now")}, report.Rejected[0])
 		require.Empty(t, svc.listKeys(""))
 		require.Empty(t, svc.listAccounts())
 		svc.do(http.MethodPost, "/operator/v1/keys/import?x=1", "").RequireError(problem.UnknownParameter)
-		require.Equal(t, []api.RejectedLine{{Line: 1, Problems: api.Problems{"the file is empty"}}}, svc.importKeys().Rejected)
+		require.Equal(t, []api.RejectedLine{{Line: 1, Problems: apitest.Problems("the file is empty")}}, svc.importKeys().Rejected)
 	})
 }

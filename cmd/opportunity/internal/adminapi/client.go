@@ -279,9 +279,9 @@ func (c Client) do(ctx context.Context, method, path string, body io.Reader, hea
 		return resp, nil // a conflict has a report, like a rejected file
 	}
 	defer resp.Body.Close()
-	var e api.Error
+	var e api.OperatorError
 	if text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err != nil || json.Unmarshal(text, &e) != nil || e.Error.Code == "" {
 		return nil, Unexpected(c.URL, resp.StatusCode, resp.Header)
 	}
-	return nil, c.rejected(resp, e)
+	return nil, c.rejected(resp, e.Error)
 }

@@ -20,10 +20,16 @@ import (
 type RequestError struct {
 	Status int
 	Code   string // of the error body; unexpected_response if it has none
-	Reason string
+	Path   string // of the error body
+	Reason string // of an invalid value, without its path
 }
 
-func (e *RequestError) Error() string { return e.Reason }
+func (e *RequestError) Error() string {
+	if e.Path == "" || e.Code == string(problem.NotFound) {
+		return e.Reason
+	}
+	return e.Path + ": " + e.Reason
+}
 
 // Failure is an error of the command itself, with a code for programs.
 type Failure struct {
@@ -103,21 +109,21 @@ func Unexpected(base string, status int, header http.Header) error {
 	if kind == "" {
 		kind = "no content type"
 	}
-	return &RequestError{status, CodeUnexpected, fmt.Sprintf("%s is not an admin listener: it returned status %d (%s). "+
+	return &RequestError{Status: status, Code: CodeUnexpected, Reason: fmt.Sprintf("%s is not an admin listener: it returned status %d (%s). "+
 		"Set OPPORTUNITY_ADMIN_URL to the address of --admin-listen, http://%s by default.", base, status, kind, DefaultAdmin)}
 }
 
 // rejected describes an error response of the service.
-func (c Client) rejected(resp *http.Response, e api.Error) error {
-	rejected := &RequestError{resp.StatusCode, e.Error.Code, e.Error.Message}
+func (c Client) rejected(resp *http.Response, p api.Problem) error {
+	rejected := &RequestError{Status: resp.StatusCode, Code: p.Code, Path: p.Path, Reason: p.Message}
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized && c.TokenFile == "":
 		rejected.Reason = c.URL + " rejected the operator token in OPPORTUNITY_OPERATOR_TOKEN: set it to one of the gateway's OPPORTUNITY_OPERATOR_TOKENS"
 	case resp.StatusCode == http.StatusUnauthorized:
 		rejected.Reason = fmt.Sprintf("%s rejected the operator token in %s: set OPPORTUNITY_OPERATOR_TOKEN, "+
 			`or use --data-dir with the directory of the "opportunity up" that runs there`, c.URL, c.TokenFile)
-	case rejected.Reason == problem.NoEndpoint:
-		rejected.Reason = c.URL + " is not an admin listener, or is one of another version. " + useAnother
+	case p.Path == problem.Endpoint:
+		rejected.Path, rejected.Reason = "", c.URL+" is not an admin listener, or is one of another version. "+useAnother
 	}
 	return rejected
 }

@@ -141,11 +141,11 @@ func (d *Desk) reject(v *visit, err error) view {
 		v.Session = session{}
 		response = signInPage(http.StatusUnauthorized, "", "Your operator token is no longer valid, so you were signed out.")
 	case errors.As(err, &rejected) && rejected.Status == http.StatusForbidden:
-		response.Title, response.Data = "Your role does not allow this", rejected.Reason+" Your role is "+v.Session.Role+"."
+		response.Title, response.Data = "Your role does not allow this", rejected.Error()+" Your role is "+v.Session.Role+"."
 	case errors.As(err, &rejected) && rejected.Status == http.StatusNotFound:
-		response.Title, response.Data = "Not found", rejected.Reason
+		response.Title, response.Data = "Not found", rejected.Error()
 	case errors.As(err, &rejected) && rejected.Status < http.StatusInternalServerError:
-		response.Title, response.Data = "This request was rejected", rejected.Reason
+		response.Title, response.Data = "This request was rejected", rejected.Error()
 	case errors.As(err, &rejected), errors.As(err, &failed):
 		response.Title, response.Status = "Temporarily unavailable", http.StatusServiceUnavailable
 		response.Data = "The operator API did not respond as expected. Go back and try again in a moment; what you entered is still there."

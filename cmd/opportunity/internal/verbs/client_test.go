@@ -18,6 +18,7 @@ import (
 	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
 )
 
 const token = "operator-token-that-stays-secret"
@@ -90,7 +91,7 @@ func TestConnectionErrorsSayWhatToDo(t *testing.T) {
 	t.Cleanup(page.Close)
 	cut := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	t.Cleanup(cut.Close)
-	public, _ := admin(t, http.StatusNotFound, `{"error":{"code":"not_found","message":"There is nothing at this address."}}`)
+	public, _ := admin(t, http.StatusNotFound, `{"error":{"path":"endpoint","code":"not_found","message":"There is nothing at this address."}}`)
 
 	const another = "Set OPPORTUNITY_ADMIN_URL to use another address."
 	for _, c := range []struct{ url, want, code string }{
@@ -136,25 +137,25 @@ func TestMissingTokenIsExplained(t *testing.T) {
 
 func TestErrorsNameArgumentsAndFlags(t *testing.T) {
 	for _, c := range []struct {
-		line, message, want string
-		usage               bool
+		line, path, message, want string
+		usage                     bool
 	}{
-		{"keys revoke k", "There is no key with this id.", `unknown key "k": see "opportunity keys list"`, false},
-		{"keys approve r", "There is no request with this id.", `unknown request "r": see "opportunity keys requests"`, false},
-		{"accounts show a", "There is no account with this id.", `unknown account "a": see "opportunity accounts list"`, false},
-		{"keys issue --tier free --use-case x --account a", "There is no account with this id.", `unknown account "a"`, false},
-		{"history show x", "There is no listing with this id.", `unknown listing "x"`, false},
-		{"keys issue --tier free --use-case x --expires-in 400d", "Field expiresIn must be at most 365d.", `--expires-in must be at most 365d`, true},
-		{"history show x --at y", "Parameter at must be a day.", `--at must be a day`, true},
-		{"keys revoke k", "Something else.", "Something else.", false},
-		{"listings list --search x", "Parameter text is too long.", "--search is too long", true},
-		{"keys issue --tier free --use-case x", "Field expiresIn must be at most 365d.", "--expires-in must be at most 365d", false},
+		{"keys revoke k", "key", "There is no key with this id.", `unknown key "k": see "opportunity keys list"`, false},
+		{"keys approve r", "request", "There is no request with this id.", `unknown request "r": see "opportunity keys requests"`, false},
+		{"accounts show a", "account", "There is no account with this id.", `unknown account "a": see "opportunity accounts list"`, false},
+		{"keys issue --tier free --use-case x --account a", "account", "There is no account with this id.", `unknown account "a"`, false},
+		{"history show x", "listing", "There is no listing with this id.", `unknown listing "x"`, false},
+		{"keys issue --tier free --use-case x --expires-in 400d", "expiresIn", "must be at most 365d", `--expires-in must be at most 365d`, true},
+		{"history show x --at y", "at", "must be a day", `--at must be a day`, true},
+		{"keys revoke k", "", "Something else.", "Something else.", false},
+		{"listings list --search x", "text", "is too long", "--search is too long", true},
+		{"keys issue --tier free --use-case x", "expiresIn", "must be at most 365d", "--expires-in must be at most 365d", false},
 	} {
-		answer, _ := json.Marshal(api.Error{Error: api.ErrorDetail{Code: "not_found", Message: c.message}})
-		status := http.StatusNotFound
-		if c.usage {
-			status = http.StatusBadRequest
+		status, code := http.StatusNotFound, problem.NotFound
+		if strings.HasPrefix(c.want, "--") {
+			status, code = http.StatusBadRequest, problem.InvalidParameter
 		}
+		answer, _ := json.Marshal(api.OperatorError{Error: api.Problem{Path: c.path, Code: string(code), Message: c.message}})
 		client, _ := admin(t, status, string(answer))
 		root := &cobra.Command{Use: "opportunity", SilenceErrors: true, SilenceUsage: true}
 		root.AddCommand(verbs.Commands()...)
@@ -169,8 +170,8 @@ func TestErrorsNameArgumentsAndFlags(t *testing.T) {
 }
 
 func TestProblemsNameWhatTheUserTyped(t *testing.T) {
-	report := `{"applied":false,"refused":[{"line":1,"id":"nope","problems":["id: there is no such listing"]},
-		{"line":2,"id":"a","problems":["sources: name at least one"]},{"line":3,"id":"b","problems":["sources: name at least one"]}]}`
+	report := `{"applied":false,"refused":[{"line":1,"id":"nope","problems":[{"path":"id","code":"unknown_listing","message":"there is no such listing"}]},
+		{"line":2,"id":"a","problems":[{"path":"sources","message":"name at least one"}]},{"line":3,"id":"b","problems":[{"path":"sources","message":"name at least one"}]}]}`
 	c, _ := admin(t, http.StatusOK, report)
 	_, errs, err := verb(t, c.URL, "", "listings", "publish", "nope", "a", "b")
 	require.EqualError(t, err, "nothing was changed")

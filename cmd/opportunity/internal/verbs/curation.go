@@ -227,8 +227,8 @@ func (v *verbs) report(call func(context.Context, adminapi.Client, []string) (re
 // explain prints each problem once, with the affected lines or ids.
 func (r result) explain(out io.Writer) {
 	out = Printable(out)
-	var problems []string // in the order of their first line
-	places := map[string][]api.RejectedLine{}
+	var problems api.Problems // in the order of their first line
+	places := map[api.Problem][]api.RejectedLine{}
 	for _, rejected := range r.rejected {
 		for _, p := range rejected.Problems {
 			if places[p] == nil {
@@ -240,7 +240,7 @@ func (r result) explain(out io.Writer) {
 	for _, p := range problems {
 		at := places[p]
 		switch {
-		case !r.lines && strings.HasSuffix(p, "there is no such listing"):
+		case !r.lines && p.Code == api.UnknownListing:
 			for _, rejected := range at {
 				fmt.Fprintf(out, "unknown listing %q\n", rejected.ID)
 			}

@@ -76,7 +76,7 @@ func CheckID(id string) error {
 }
 
 // NotFound returns the error for an unknown account ID.
-func NotFound() error { return problem.New(problem.NotFound, "There is no account with this id.") }
+func NotFound() error { return problem.NoSuch("account") }
 
 // Merged returns the error for a change to an account that was merged into another one.
 func Merged(into string) error {
@@ -144,10 +144,10 @@ func Grant(to api.Tier) (Change, error) {
 	}}, ValidTier(to)
 }
 
-// ValidTier returns a FieldError for an unknown tier.
+// ValidTier returns an error for an unknown tier.
 func ValidTier(t api.Tier) error {
 	if t.Rank() < 0 {
-		return Invalid("tier", "must be one of "+TierNames())
+		return problem.Invalid("tier", "must be one of "+TierNames())
 	}
 	return nil
 }
@@ -170,10 +170,10 @@ func Text(field, s string) (string, error) { return Line(field, s, maxText) }
 func Line(field, s string, limit int) (string, error) {
 	s, err := api.Line(s, limit)
 	if err != nil {
-		return "", Invalid(field, err.Error())
+		return "", problem.Invalid(field, err.Error())
 	}
 	if strings.Contains(s, apikey.Live) || strings.Contains(s, apikey.Test) {
-		return "", Invalid(field, "must not contain an API key")
+		return "", problem.Invalid(field, "must not contain an API key")
 	}
 	return s, nil
 }

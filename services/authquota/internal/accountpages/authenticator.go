@@ -75,7 +75,7 @@ func (p *Pages) authenticator(v *Visit) (pages.View, error) {
 	codes, hashes := people.NewRecoveryCodes()
 	admitted, err := p.People.ConfirmAuthenticator(ctx, v.Session, v.Entry(), seed, step, hashes, inSession(v))
 	if problem.Of(err).Code == problem.InvalidParameter {
-		return again.Wrong("code", problem.Of(err).Message), nil
+		return again.Wrong("code", problem.Of(err).Text()), nil
 	}
 	if err != nil {
 		return pages.View{}, err

@@ -74,7 +74,7 @@ func inputError(err error) string {
 	case errors.Is(err, credential.ErrPasskeyRejected):
 		return "This passkey was not accepted. Try again, or use another way."
 	case problem.Of(err).Code == problem.InvalidParameter:
-		return problem.Of(err).Message
+		return problem.Of(err).Text()
 	}
 	return ""
 }

@@ -39,7 +39,7 @@ func (p *Pages) connectKey(v *Visit) (pages.View, error) {
 	case problem.NotFound:
 		return again.Wrong("key", "This key is unknown. Check that you copied all of it."), nil
 	case problem.InvalidParameter:
-		return again.Wrong("key", problem.Of(err).Message), nil
+		return again.Wrong("key", problem.Of(err).Text()), nil
 	}
 	if err == nil {
 		err = p.MoveUsage(v.Request.Context(), v.Person.Account)

@@ -44,7 +44,7 @@ func (p *Pages) requestKey(v *Visit) (pages.View, error) {
 	again := p.requestPage(v, filled, offered)
 	wanted := keys.RequestedKey{Test: filled.Test}
 	if wanted.Test && !offered.Test {
-		again = again.Wrong("", problem.Of(keys.NoTestKey()).Message)
+		again = again.Wrong("", problem.Of(keys.NoTestKey()).Text())
 	}
 	if wanted.Name, err = keys.Name(filled.Name); err != nil {
 		again = again.Wrong("name", badName(filled.Name, err))
@@ -69,7 +69,7 @@ func (p *Pages) requestKey(v *Visit) (pages.View, error) {
 	created, err := p.Keys.RequestKey(v.Request.Context(), v.Person.Account, wanted, accepted, p.AutoApprove)
 	switch {
 	case problem.Of(err).Code == problem.InvalidParameter:
-		return again.Wrong("", problem.Of(err).Message), nil
+		return again.Wrong("", problem.Of(err).Text()), nil
 	case err != nil:
 		return pages.View{}, err
 	case created.State == keys.Approved:

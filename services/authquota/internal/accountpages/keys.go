@@ -2,7 +2,6 @@ package accountpages
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keyusage"
 )
@@ -171,12 +169,12 @@ func badName(name string, err error) string {
 	return labeled("The name", err)
 }
 
-// labeled returns the message of an account.FieldError with the label of the field.
+// labeled returns the message of an error, with the label of the field instead of its path.
 func labeled(label string, err error) string {
-	if invalid := (account.FieldError{}); errors.As(err, &invalid) {
-		return invalid.Labeled(label)
+	if wrong := problem.Of(err); wrong.Code == problem.InvalidParameter && wrong.Path != "" {
+		return label + " " + wrong.Message + "."
 	}
-	return problem.Of(err).Message
+	return problem.Of(err).Text()
 }
 
 func (p *Pages) askRevoke(v *Visit) (pages.View, error) {

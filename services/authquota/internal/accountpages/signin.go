@@ -83,7 +83,7 @@ func (p *Pages) code(v *Visit) (pages.View, error) {
 	}
 	admitted, err := p.secondFactor(v, v.PostForm("code"), tried...)
 	if problem.Of(err).Code == problem.InvalidParameter {
-		return again.Wrong("code", problem.Of(err).Message), p.People.SignInFailed(ctx, v.Person.Account, "code", v.Client(), tried[0])
+		return again.Wrong("code", problem.Of(err).Text()), p.People.SignInFailed(ctx, v.Person.Account, "code", v.Client(), tried[0])
 	}
 	v.Admit(admitted)
 	return pages.View{Redirect: v.Next()}, err

@@ -110,11 +110,11 @@ func (a API) resolve(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	if n := len(query.Digests); n < 1 || n > apikey.MaxPeppers {
-		return web.Reply{}, account.Invalid("digests", fmt.Sprintf("must have 1 to %d entries", apikey.MaxPeppers))
+		return web.Reply{}, problem.Invalid("digests", fmt.Sprintf("must have 1 to %d entries", apikey.MaxPeppers))
 	}
 	for _, d := range query.Digests {
 		if !digest.MatchString(d) {
-			return web.Reply{}, account.Invalid("digests", "must be SHA-256 digests in lower-case hexadecimal")
+			return web.Reply{}, problem.Invalid("digests", "must be SHA-256 digests in lower-case hexadecimal")
 		}
 	}
 	var key keys.Resolved

@@ -65,10 +65,10 @@ func DecodeUpTo(g *gin.Context, out any, most int64) error {
 		return problem.New(problem.InvalidParameter, "Times must look like 2027-01-31T00:00:00Z.")
 	}
 	if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) && wrong.Field != "" {
-		return account.Invalid(wrong.Field, "must be a "+wrong.Type.String()+", not a "+wrong.Value)
+		return problem.Invalid(wrong.Field, "must be a "+wrong.Type.String()+", not a "+wrong.Value)
 	}
 	if name := unknownField.FindStringSubmatch(err.Error()); name != nil {
-		return account.Invalid(name[1], "is unknown")
+		return problem.Invalid(name[1], "is unknown")
 	}
 	return problem.New(problem.InvalidParameter, "The body must be one JSON object of at most %d bytes.", most).Because(err)
 }

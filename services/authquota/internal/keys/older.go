@@ -15,6 +15,7 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/jsonlines"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
 )
@@ -96,11 +97,11 @@ func (k *Older) check(p *api.Problems) {
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// checked returns the canonical form of a field, or adds the reason of its FieldError to the line.
+// checked returns the canonical form of a field, or adds its problem to the line.
 func checked(p *api.Problems, s string, check func(string) (string, error)) string {
 	s, err := check(s)
-	if invalid := (account.FieldError{}); errors.As(err, &invalid) {
-		p.Add(invalid.Field, "%s", invalid.Reason)
+	if invalid := new(problem.Error); errors.As(err, &invalid) {
+		p.Add(invalid.Path, "%s", invalid.Message)
 	}
 	return s
 }

@@ -63,7 +63,7 @@ func CheckRequestID(id string) error {
 
 // RequestNotFound returns the error for an unknown request id.
 func RequestNotFound() error {
-	return problem.New(problem.NotFound, "There is no request with this id.")
+	return problem.NoSuch("request")
 }
 
 // RequestedKey describes the key that a person requests.

@@ -46,7 +46,7 @@ func TestInvalidBatchesAreRejected(t *testing.T) {
 		batch api.UsageBatch
 		words string
 	}{
-		"no id":             {api.UsageBatch{Counts: []api.UsageCount{good}}, "Field id"},
+		"no id":             {api.UsageBatch{Counts: []api.UsageCount{good}}, "Parameter id"},
 		"an id of old":      {api.UsageBatch{ID: uuid.NewString()}, "version 7"},
 		"an id in capitals": {api.UsageBatch{ID: "0199A7A0-0000-7000-8000-00000000000A"}, "lower case"},
 		"too many":          {api.UsageBatch{ID: id, Counts: make([]api.UsageCount, api.MaxUsageCounts+1)}, "at most 5000"},

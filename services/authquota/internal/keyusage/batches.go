@@ -46,16 +46,16 @@ const maxCalls = 1_000_000_000
 // Check validates a batch. Times in the future, from a gateway whose clock is ahead, count as now.
 func Check(sent api.UsageBatch, now time.Time) (Batch, error) {
 	if id, err := uuid.Parse(sent.ID); err != nil || id.Version() != 7 || id.String() != sent.ID {
-		return Batch{}, account.Invalid("id", "must be a UUID of version 7 in lower case")
+		return Batch{}, problem.Invalid("id", "must be a UUID of version 7 in lower case")
 	}
 	if len(sent.Counts) > api.MaxUsageCounts {
-		return Batch{}, account.Invalid("counts", fmt.Sprintf("must have at most %d entries", api.MaxUsageCounts))
+		return Batch{}, problem.Invalid("counts", fmt.Sprintf("must have at most %d entries", api.MaxUsageCounts))
 	}
 	retained := Last(now.AddDate(0, 0, 1), RetentionDays+1) // tomorrow: a gateway's clock may be ahead at midnight
 	sums, last := map[KeySum]int{}, map[string]time.Time{}
 	for i, t := range sent.Counts {
-		if what := checkCount(t, retained); what != "" {
-			return Batch{}, problem.New(problem.InvalidParameter, "Field counts[%d].%s.", i, what)
+		if field, what := checkCount(t, retained); field != "" {
+			return Batch{}, problem.Invalid(fmt.Sprintf("counts[%d].%s", i, field), what)
 		}
 		sums[KeySum{Key: t.Key, Day: t.Day, Outcome: t.Outcome}] += t.Calls
 		at := t.LastAt
@@ -69,20 +69,20 @@ func Check(sent api.UsageBatch, now time.Time) (Batch, error) {
 	return Batch{ID: sent.ID, Sums: sorted(sums), LastUsed: last}, nil
 }
 
-func checkCount(t api.UsageCount, retained Range) string {
+func checkCount(t api.UsageCount, retained Range) (field, what string) {
 	switch {
 	case !account.ValidID("key_", t.Key):
-		return "key must be a key ID"
+		return "key", "must be a key ID"
 	case !t.Outcome.Known():
-		return "outcome must be a known outcome"
+		return "outcome", "must be a known outcome"
 	case !ValidDay(t.Day) || !retained.Includes(t.Day):
-		return "day must be a UTC day such as " + counter.DayOf(time.Unix(0, 0)) + ", not in the future and within the retention"
+		return "day", "must be a UTC day such as " + counter.DayOf(time.Unix(0, 0)) + ", not in the future and within the retention"
 	case t.Calls < 1 || t.Calls > maxCalls:
-		return fmt.Sprintf("calls must be an integer from 1 to %d", maxCalls)
+		return "calls", fmt.Sprintf("must be an integer from 1 to %d", maxCalls)
 	case t.LastAt.Year() < 2000 || t.LastAt.Year() > 9999:
-		return "lastAt must be the time of the last request"
+		return "lastAt", "must be the time of the last request"
 	}
-	return ""
+	return "", ""
 }
 
 func sorted(sums map[KeySum]int) []KeySum {

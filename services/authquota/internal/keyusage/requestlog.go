@@ -30,12 +30,12 @@ var route = regexp.MustCompile(`^/api(/[a-z0-9]+|/\{id\})+$`)
 // ahead, count as now. Parameters and error codes that only another release knows are left out.
 func CheckRequests(sent []api.LoggedRequest, now time.Time) ([]api.LoggedRequest, error) {
 	if len(sent) > api.MaxUsageRequests {
-		return nil, account.Invalid("requests", fmt.Sprintf("must have at most %d entries", api.MaxUsageRequests))
+		return nil, problem.Invalid("requests", fmt.Sprintf("must have at most %d entries", api.MaxUsageRequests))
 	}
 	var recent []api.LoggedRequest
 	for i, r := range sent {
 		if field := invalidField(r); field != "" {
-			return nil, problem.New(problem.InvalidParameter, "Field requests[%d].%s is invalidField.", i, field)
+			return nil, problem.Invalid(fmt.Sprintf("requests[%d].%s", i, field), "is invalid")
 		}
 		r.Params = api.LoggedParams(r.Params)
 		if !slices.ContainsFunc(problem.Table, func(e problem.Entry) bool { return string(e.Code) == r.Code }) {

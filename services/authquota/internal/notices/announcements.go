@@ -13,6 +13,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/mail"
@@ -57,17 +58,17 @@ var (
 // Check validates an announcement and returns its canonical form.
 func (a Announcement) Check() (Announcement, error) {
 	if len(a.ID) > maxID || !slug.MatchString(a.ID) {
-		return a, account.Invalid("id", fmt.Sprintf("must be at most %d lower-case letters, digits and single hyphens, such as terms-2027-01", maxID))
+		return a, problem.Invalid("id", fmt.Sprintf("must be at most %d lower-case letters, digits and single hyphens, such as terms-2027-01", maxID))
 	}
 	if a.Kind != TermsChange && a.Kind != APIChanged {
-		return a, account.Invalid("kind", fmt.Sprintf("must be %s or %s", TermsChange, APIChanged))
+		return a, problem.Invalid("kind", fmt.Sprintf("must be %s or %s", TermsChange, APIChanged))
 	}
 	var err error
 	if a.Subject, err = account.Line("subject", a.Subject, maxSubject); err != nil {
 		return a, err
 	}
 	if a.Text, err = api.Lines(a.Text, maxText); err != nil {
-		return a, account.Invalid("text", err.Error())
+		return a, problem.Invalid("text", err.Error())
 	}
 	lines := strings.Split(a.Text, "\n")
 	for i, line := range lines {
@@ -75,7 +76,7 @@ func (a Announcement) Check() (Announcement, error) {
 			continue
 		}
 		if lines[i], err = account.Line("text", line, maxLine); err != nil {
-			return a, account.Invalid("text", fmt.Sprintf("has an invalid line %d: a line has at most %d characters, "+
+			return a, problem.Invalid("text", fmt.Sprintf("has an invalid line %d: a line has at most %d characters, "+
 				"none of them a control or invisible character, and no API key", i+1, maxLine))
 		}
 	}
@@ -146,7 +147,7 @@ func progress(db *gorm.DB, a Announcement, now int64) (p Progress, err error) {
 	}
 	if len(rows) > 0 {
 		if row = rows[0]; row.announcement() != a {
-			return p, account.Invalid("id", "is that of an announcement with another kind, subject or text: choose another id")
+			return p, problem.Invalid("id", "is that of an announcement with another kind, subject or text: choose another id")
 		}
 		p.CreatedAt = accountdb.Instant(&row.CreatedAt)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/notices"
@@ -33,22 +34,22 @@ func Entitled(e api.Entitlement) (api.Entitlement, error) {
 		for i, p := range api.Plans {
 			names[i] = string(p.Tier)
 		}
-		return e, account.Invalid("tier", "must be that of a plan: "+strings.Join(names, ", "))
+		return e, problem.Invalid("tier", "must be that of a plan: "+strings.Join(names, ", "))
 	}
 	switch {
 	case e.Tier == api.BaseTier && e.PaidUntil != nil:
-		return e, account.Invalid("paidUntil", "must be null where tier is "+string(api.BaseTier)+": nothing is paid for")
+		return e, problem.Invalid("paidUntil", "must be null where tier is "+string(api.BaseTier)+": nothing is paid for")
 	case e.Tier != api.BaseTier && e.PaidUntil == nil:
-		return e, account.Invalid("paidUntil", "must be an instant where tier is not "+string(api.BaseTier))
+		return e, problem.Invalid("paidUntil", "must be an instant where tier is not "+string(api.BaseTier))
 	case e.PaidUntil != nil && (e.PaidUntil.Unix() <= 0 || e.PaidUntil.After(lastInstant)):
-		return e, account.Invalid("paidUntil", "must be after 1970 and before 9998")
+		return e, problem.Invalid("paidUntil", "must be after 1970 and before 9998")
 	case e.Version < 1:
-		return e, account.Invalid("version", "must be at least 1")
+		return e, problem.Invalid("version", "must be at least 1")
 	}
 	switch e.Trouble {
 	case api.NoTrouble, api.PaymentFailed, api.Refunded, api.Disputed:
 	default:
-		return e, account.Invalid("trouble", "must be empty, payment-failed, refunded or disputed")
+		return e, problem.Invalid("trouble", "must be empty, payment-failed, refunded or disputed")
 	}
 	if e.PaidUntil != nil {
 		until := e.PaidUntil.UTC().Truncate(time.Microsecond) // the precision of the database

@@ -71,7 +71,7 @@ func TestOperatorTexts(t *testing.T) {
 // Every page has the contact, including error pages.
 func TestEveryPageHasTheContact(t *testing.T) {
 	site := siteOf(t, docsite.Operator{Contact: contact(t, "https://api.example/help"), Now: time.Now})
-	pages := map[string]string{"an error": string(site.ErrorPage(problem.New(problem.NotFound, problem.NoEndpoint)))}
+	pages := map[string]string{"an error": string(site.ErrorPage(problem.NoEndpoint()))}
 	for _, path := range []string{"/docs", "/docs/errors", "/docs/limits", "/terms", "/privacy"} {
 		pages[path] = get(t, site, path).Body.String()
 	}

@@ -34,7 +34,7 @@ func (e *Edge) agent(x *exchange) error {
 	settle, err := e.admitMessage(r)
 	if err != nil {
 		w.Header().Set("Retry-After", "1")
-		return reject(http.StatusTooManyRequests, problem.Of(err).Message)
+		return reject(http.StatusTooManyRequests, problem.Of(err).Text())
 	}
 	charged := false
 	defer func() { settle(charged) }()

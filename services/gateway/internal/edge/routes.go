@@ -136,7 +136,7 @@ func redirect(x *exchange, path string) {
 	x.end(http.StatusPermanentRedirect)
 }
 
-func notFound(*exchange) error { return problem.New(problem.NotFound, problem.NoEndpoint) }
+func notFound(*exchange) error { return problem.NoEndpoint() }
 
 func allow(methods string) step {
 	names := strings.Split(methods, ", ")
