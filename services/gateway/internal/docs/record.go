@@ -11,12 +11,15 @@ import (
 // RecordPath is the path of the permalinks of records, a prefix of their ids.
 const RecordPath = "/records/"
 
+// RecordEvents is the number of events of a record that its permalink lists.
+const RecordEvents = 20
+
 // Record is a record for its permalink.
 type Record struct {
 	Record api.Opportunity
-	At     time.Time              // of the status
-	Free   bool                   // in the free set: readers without a key see everything
-	Newest *api.VerificationEvent // nil without events
+	At     time.Time               // of the status
+	Free   bool                    // in the free set: readers without a key see everything
+	Events []api.VerificationEvent // newest first
 }
 
 // statusMeanings explain the status of a record in a sentence.
@@ -36,15 +39,17 @@ func (s *Site) RecordPage(rec Record) ([]byte, error) {
 		reviewed = "reviewed " + at.UTC().Format(time.DateOnly)
 	}
 	data := map[string]any{
-		"Record": shown, "Free": rec.Free, "Newest": rec.Newest, "Meaning": statusMeanings[rec.Record.Verification.Status], "At": instant(rec.At),
+		"Record": shown, "Free": rec.Free, "URL": s.publicURL, "Meaning": statusMeanings[rec.Record.Verification.Status], "At": instant(rec.At),
 		"Citation": strings.Join([]string{rec.Record.Company.Name, siteName, "record " + reviewed, "retrieved " + rec.At.UTC().Format(time.DateOnly), url}, ", "),
 	}
 	if l := rec.Record.Verification.ApplicationLink; l != nil {
 		data["Link"], data["LinkAt"] = l.Outcome, instant(l.CheckedAt)
 	}
-	if rec.Newest != nil {
-		data["EventAt"] = instant(rec.Newest.CheckedAt)
-		data["EventURL"] = url + "/event"
+	if len(rec.Events) > 0 {
+		data["EventAt"] = instant(rec.Events[0].CheckedAt)
+	}
+	if rec.Free {
+		data["Events"] = rec.Events
 	}
 	var body strings.Builder
 	if err := s.layout.ExecuteTemplate(&body, "record.html", data); err != nil {

@@ -23,7 +23,7 @@ const (
 // Callers as whom the gateway reads a record for its permalink: one sees all public records, the
 // other those of the free set.
 var (
-	wholeCaller = callerText(api.Caller{Tier: wholeTier(), PageSize: 1, History: true})
+	wholeCaller = callerText(api.Caller{Tier: wholeTier(), PageSize: docs.RecordEvents, History: true})
 	freeCaller  = callerText(api.Caller{Tier: api.BaseTier, PageSize: 1})
 )
 
@@ -68,11 +68,11 @@ func (e *Edge) recordEvent(w http.ResponseWriter, r *http.Request, to target, _ 
 	if err != nil {
 		return 0, err
 	}
-	if !rec.Free || rec.Newest == nil {
+	if !rec.Free || len(rec.Events) == 0 {
 		return 0, problem.New(problem.NotFound, "Only records in the free set have a public event. The history of others needs a key. "+
 			"It has the ids of the events, and each has its proof at /.well-known/opportunity-history/log/proof/ and its id.")
 	}
-	proof, err := e.read(r, e.History, "/.well-known/opportunity-history/log/proof/"+rec.Newest.ID, "", "")
+	proof, err := e.read(r, e.History, "/.well-known/opportunity-history/log/proof/"+rec.Events[0].ID, "", "")
 	if err != nil {
 		return 0, err
 	}
@@ -90,7 +90,7 @@ func writeBriefly(w http.ResponseWriter, kind string, body []byte) (int, error) 
 	return http.StatusOK, nil
 }
 
-// publicRecord returns a public record and its newest event.
+// publicRecord returns a public record and its latest events.
 func (e *Edge) publicRecord(r *http.Request, id string) (rec docs.Record, err error) {
 	path := string(opList) + "/" + url.PathEscape(id)
 	var detail api.OpportunityDetail
@@ -103,10 +103,8 @@ func (e *Edge) publicRecord(r *http.Request, id string) (rec docs.Record, err er
 		return rec, err
 	}
 	var events api.EventList
-	err = e.decode(r, e.History, path+"/history", "limit=1", wholeCaller, &events)
-	if err == nil && len(events.Data) > 0 {
-		rec.Newest = &events.Data[0]
-	}
+	err = e.decode(r, e.History, path+"/history", "limit="+strconv.Itoa(docs.RecordEvents), wholeCaller, &events)
+	rec.Events = events.Data
 	return rec, err
 }
 
