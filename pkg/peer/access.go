@@ -26,6 +26,7 @@ var rules = map[string][]Rule{
 		{readyPath, []string{anyone}},
 		{"/api/", []string{Gateway}},
 		{"/internal/v1/overview", []string{Gateway}},
+		{"/internal/v1/public-records/", []string{Gateway}},
 		{"/operator/v1/", []string{Gateway}},
 		{"/internal/v1/listings", []string{History}},
 		{api.MarkPath, []string{Gateway}},

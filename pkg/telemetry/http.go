@@ -80,7 +80,7 @@ func (t *Telemetry) InternalHandler(h http.Handler) http.Handler {
 	})
 }
 
-// statusDisconnected is recorded, as nginx does, instead of an error of the server if the caller disconnected and so ended the work.
+// statusDisconnected is recorded, as nginx does, if the caller disconnected before it had the whole response.
 const statusDisconnected = 499
 
 // handler wraps h. level returns the level of the log line of a request.
@@ -97,9 +97,10 @@ func (t *Telemetry) handler(h http.Handler, level func(o *observed, status int, 
 		}
 		ctx, span := t.span(ctx, trace.SpanKindServer, method(r.Method))
 		w.Header()[api.RequestIDHeader] = []string{o.id}
+		handled := false
 		defer func() {
 			status := o.statusOr(http.StatusOK)
-			if status >= http.StatusInternalServerError && errors.Is(r.Context().Err(), context.Canceled) {
+			if o.cut || !handled && errors.Is(r.Context().Err(), context.Canceled) {
 				status = statusDisconnected
 			}
 			if span.IsRecording() {
@@ -113,7 +114,8 @@ func (t *Telemetry) handler(h http.Handler, level func(o *observed, status int, 
 			span.End()
 		}()
 		h.ServeHTTP(&o.recorder, r.WithContext(ctx))
-		o.flush() // the client need not wait for the metrics and the log
+		handled = r.Context().Err() == nil // a client may disconnect as soon as it has the response
+		o.flush()                          // the client need not wait for the metrics and the log
 	})
 }
 
@@ -182,6 +184,7 @@ type recorder struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
+	cut    bool // a write failed: the caller disconnected, or did not read in time
 }
 
 func (r *recorder) statusOr(unset int) int {
@@ -204,6 +207,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 	}
 	n, err := r.ResponseWriter.Write(b)
 	r.bytes += int64(n)
+	r.cut = r.cut || err != nil && !errors.Is(err, http.ErrBodyNotAllowed)
 	return n, err
 }
 

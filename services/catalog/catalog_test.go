@@ -22,7 +22,7 @@ import (
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 	catalog "opportunity.internal/services/catalog"
-	"opportunity.internal/services/catalog/internal/oracle"
+	"opportunity.internal/services/catalog/internal/listingtest"
 	"opportunity.internal/services/catalog/migrations"
 )
 
@@ -102,7 +102,7 @@ func (s *service) exported() string {
 }
 
 // load imports the records, adds their summaries to history's feed, and waits until all of them are served.
-func (s *service) load(records []oracle.Record) {
+func (s *service) load(records []listingtest.Record) {
 	s.t.Helper()
 	var file bytes.Buffer
 	for _, r := range records {
@@ -116,9 +116,9 @@ func (s *service) load(records []oracle.Record) {
 }
 
 // awaitRecords waits until every published record is served as expected at the clock's time.
-func (s *service) awaitRecords(records []oracle.Record) {
+func (s *service) awaitRecords(records []listingtest.Record) {
 	s.t.Helper()
-	want := oracle.Published(records, s.clock.Now())
+	want := listingtest.Published(records, s.clock.Now())
 	storetest.Eventually(s.t, "records are served", func() bool {
 		for _, o := range want {
 			a := s.get(api.Commercial, "/api/v1/opportunities/"+o.ID)

@@ -12,16 +12,16 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/catalog/internal/oracle"
+	"opportunity.internal/services/catalog/internal/listingtest"
 )
 
 const changesPath = "/api/v1/changes"
 
 func TestChangesFollowTheSpecification(t *testing.T) {
 	s := start(t, schema.SQLite(t))
-	records := oracle.Records(3, 60, startTime)
+	records := listingtest.Records(3, 60, startTime)
 	s.load(records)
-	public := oracle.Published(records, startTime)
+	public := listingtest.Published(records, startTime)
 	s.clock.Advance(3 * time.Second)
 	var first api.ChangeList
 	storetest.Eventually(t, "all changes are listed", func() bool {

@@ -15,7 +15,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/services/catalog/internal/oracle"
+	"opportunity.internal/services/catalog/internal/listingtest"
 )
 
 func decompress(t *testing.T, coding, body string) string {
@@ -40,7 +40,7 @@ func decompress(t *testing.T, coding, body string) string {
 // The clock of the test does not advance, so all responses have the same time and must be equal.
 func TestCompressedResponsesEqualTheOthers(t *testing.T) {
 	s := start(t, schema.SQLite(t))
-	s.load(oracle.Records(5, 260, startTime))
+	s.load(listingtest.Records(5, 260, startTime))
 	request := func(method, path, accept string, headers ...string) servicetest.Response {
 		return s.Do(method, path, nil, append(headers, api.CallerHeader, caller(api.Commercial), "Accept-Encoding", accept)...)
 	}
@@ -84,7 +84,7 @@ func TestCompressedResponsesEqualTheOthers(t *testing.T) {
 // curl has a decoder that has nothing in common with the encoder.
 func TestCurlDecodesLists(t *testing.T) {
 	s := start(t, schema.SQLite(t))
-	s.load(oracle.Records(6, 150, startTime))
+	s.load(listingtest.Records(6, 150, startTime))
 	path := "/api/v1/opportunities?limit=100"
 	curl := exec.CommandContext(t.Context(), "curl", "--silent", "--fail", "--compressed", "-H", api.CallerHeader+": "+caller(api.Commercial),
 		"-H", "Authorization: Bearer "+servicetest.Token(peer.Gateway), s.URL+path)

@@ -13,7 +13,7 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/catalog/internal/oracle"
+	"opportunity.internal/services/catalog/internal/listingtest"
 )
 
 func TestImportPublishAndExportOfRealPlatforms(t *testing.T) {
@@ -122,7 +122,7 @@ func TestImportPublishAndWithdrawChangeVisibility(t *testing.T) {
 
 func TestMaterialChangeNeedsReview(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
-		records := oracle.Records(8, 60, startTime)
+		records := listingtest.Records(8, 60, startTime)
 		s.load(records)
 		for _, r := range records {
 			o := r.Public(startTime)

@@ -20,7 +20,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/catalog/internal/oracle"
+	"opportunity.internal/services/catalog/internal/listingtest"
 	"opportunity.internal/services/catalog/internal/snapshot"
 )
 
@@ -42,13 +42,13 @@ func allowConnections(t *testing.T, databaseURL string, allow bool) {
 func TestDatabaseOutage(t *testing.T) {
 	address := schema.Postgres(t)
 	s := start(t, address)
-	records := oracle.Records(2, 30, startTime)
+	records := listingtest.Records(2, 30, startTime)
 	s.load(records)
 	allowConnections(t, address, false)
 	defer allowConnections(t, address, true)
 
 	s.clock.Set(startTime.Add(snapshot.MaxAge))
-	require.Equal(t, ids(oracle.Published(records, s.clock.Now())), ids(s.walk(api.Commercial, "/api/jobs")), "served from memory")
+	require.Equal(t, ids(listingtest.Published(records, s.clock.Now())), ids(s.walk(api.Commercial, "/api/jobs")), "served from memory")
 	a := s.Do(http.MethodPost, "/operator/v1/listings/import", listingLine("new", ""))
 	require.Equal(t, http.StatusServiceUnavailable, a.Status)
 	require.Equal(t, "1", a.Header.Get("Retry-After"))
@@ -69,7 +69,7 @@ func TestDatabaseOutage(t *testing.T) {
 func TestHistoryOutage(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.history.setDown(true)
-		records := oracle.Records(6, 20, startTime)
+		records := listingtest.Records(6, 20, startTime)
 		for i := range records {
 			records[i].Summary = nil
 		}

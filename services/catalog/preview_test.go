@@ -15,7 +15,7 @@ import (
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/catalog/internal/oracle"
+	"opportunity.internal/services/catalog/internal/listingtest"
 )
 
 func (s *service) preview(file string) api.ImportPreview {
@@ -25,7 +25,7 @@ func (s *service) preview(file string) api.ImportPreview {
 
 func TestDryRunPredictsTheImport(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
-		records := oracle.Records(31, 120, startTime)
+		records := listingtest.Records(31, 120, startTime)
 		s.load(records)
 		statuses := func() map[string]api.VerificationStatus {
 			all := map[string]api.VerificationStatus{}

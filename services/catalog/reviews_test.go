@@ -13,7 +13,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/catalog/internal/oracle"
+	"opportunity.internal/services/catalog/internal/listingtest"
 )
 
 func (s *service) due(query string) api.DueList {
@@ -32,17 +32,17 @@ func (s *service) sheet(id string) (api.ReviewSheet, int) {
 
 func TestDueListsUnverifiedRecordsOldestFirst(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
-		records := oracle.Records(41, 150, startTime)
+		records := listingtest.Records(41, 150, startTime)
 		s.load(records)
 		s.curate("import", listingLine("candidate", ""))
 		for query, within := range map[string]time.Duration{"": 0, "?within=0d": 0, "?within=7d": 7 * 24 * time.Hour, "?within=90m": 90 * time.Minute, "?within=1d12h": 36 * time.Hour} {
 			want := map[string]api.VerificationStatus{}
-			for _, o := range oracle.Published(records, startTime.Add(within)) {
+			for _, o := range listingtest.Published(records, startTime.Add(within)) {
 				if o.Verification.Status != api.Verified {
 					want[o.ID] = ""
 				}
 			}
-			for _, o := range oracle.Published(records, startTime) {
+			for _, o := range listingtest.Published(records, startTime) {
 				if _, ok := want[o.ID]; ok {
 					want[o.ID] = o.Verification.Status
 				}
@@ -116,10 +116,10 @@ func TestDueReasons(t *testing.T) {
 
 func TestFreshnessMetrics(t *testing.T) {
 	s := start(t, schema.SQLite(t))
-	records := oracle.Records(19, 80, startTime)
+	records := listingtest.Records(19, 80, startTime)
 	s.load(records)
 	total, verified, due := map[api.Category]int{}, map[api.Category]int{}, 0
-	for _, o := range oracle.Published(records, startTime) {
+	for _, o := range listingtest.Published(records, startTime) {
 		total[o.Category]++
 		if o.Verification.Status == api.Verified {
 			verified[o.Category]++

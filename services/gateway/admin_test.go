@@ -191,7 +191,7 @@ func TestTruncatedOperatorResponseIsLogged(t *testing.T) {
 	})
 	_, err := replica{url: gw.admin}.try(request{path: "/operator/v1/listings/export", header: http.Header{"Authorization": {"Bearer " + annsToken}}})
 	require.Error(t, err)
-	require.Regexp(t, `"level":"WARN","msg":"httputil: ReverseProxy read error during body copy[^\n]*"service":"gateway"`, w.log.String())
+	require.Regexp(t, `"level":"WARN","msg":"response to an operator ended early","service":"gateway"[^\n]*"service_called":"catalog"`, w.log.String())
 }
 
 type zeros struct{}

@@ -15,7 +15,7 @@ import (
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
-	"opportunity.internal/services/gateway/internal/operator"
+	"opportunity.internal/services/gateway/internal/admin"
 )
 
 // Config holds the settings of the service.
@@ -77,7 +77,7 @@ func (c Config) Validate() error {
 	if _, err := apikey.ParseOlderForm(c.OlderKeys); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_OLDER_KEYS: %w", err))
 	}
-	if _, err := operator.ParseTokens(c.OperatorTokens); err != nil {
+	if _, err := admin.ParseTokens(c.OperatorTokens); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_OPERATOR_TOKENS: %w", err))
 	}
 	if _, err := config.Prefixes(c.TrustedProxies); err != nil {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -25,12 +24,12 @@ import (
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/gateway/internal/admin"
 	"opportunity.internal/services/gateway/internal/admission"
 	"opportunity.internal/services/gateway/internal/agent"
 	"opportunity.internal/services/gateway/internal/authn"
 	"opportunity.internal/services/gateway/internal/docs"
 	"opportunity.internal/services/gateway/internal/edge"
-	"opportunity.internal/services/gateway/internal/operator"
 	"opportunity.internal/services/gateway/internal/proxy"
 	"opportunity.internal/services/gateway/internal/usage"
 )
@@ -88,7 +87,10 @@ func start(r *service.Runtime, cfg Config) error {
 		return err
 	}
 	forwarding := r.NewConnections(api.GatewayTimeout) // for requests of clients; a service has that long to respond
-	authquota := peer.New(cfg.AuthquotaURL, cfg.Tokens.For(peer.Authquota), r.Transport(forwarding, peer.Authquota))
+	quick := func(name, base string) *peer.Client {
+		return peer.New(base, cfg.Tokens.For(name), r.Transport(forwarding, name))
+	}
+	authquota := quick(peer.Authquota, cfg.AuthquotaURL)
 	keys = newKeys(cfg, authquota, r)
 	recorder := newRecorder(authquota, r.Telemetry)
 	settings := &shared{cfg: cfg, pages: pages, fetch: fetchSettings(authquota), outdated: keys.NewTerm, now: r.Now}
@@ -98,13 +100,14 @@ func start(r *service.Runtime, cfg Config) error {
 		return err
 	}
 	public, err := newPublic(cfg, edge.Edge{
-		Keys: keys, Limiter: limiter, Usage: recorder, Pages: pages, Agent: agents, Errors: errorWriter, Telemetry: r.Telemetry, Now: r.Now,
+		Keys: keys, Limiter: limiter, Usage: recorder, Pages: pages, Agent: agents,
+		Records: quick(peer.Catalog, cfg.CatalogURL), Errors: errorWriter, Telemetry: r.Telemetry, Now: r.Now,
 	}, forwarding)
 	if err != nil {
 		return err
 	}
 	ready := newReady(r, cfg, counters, settings)
-	admin, err := newAdmin(cfg, r.Transport(r.Connections(), "operator"), ready, errorWriter) // no response timeout: operators send whole files
+	operators, err := newAdmin(r, cfg, ready, errorWriter)
 	if err != nil {
 		return err
 	}
@@ -112,7 +115,7 @@ func start(r *service.Runtime, cfg Config) error {
 		r.WatchPeer(name, base, cfg.Tokens)
 	}
 	r.Ready.Add("redis", server.Once(func(ctx context.Context) error { return counters.Ping(ctx).Err() }))
-	r.Handle(adminPort, r.Handler(admin))
+	r.Handle(adminPort, r.Handler(operators))
 	r.Handle(server.ServicePort, public)
 	rememberMarks(r, cfg, counters)
 	r.Go("usage batches", recorder.Run)
@@ -276,15 +279,14 @@ func newKeys(cfg Config, authquota *peer.Client, r *service.Runtime) *authn.Auth
 	return keys
 }
 
-func newAdmin(cfg Config, transport http.RoundTripper, ready http.Handler, errorWriter problem.Writer) (http.Handler, error) {
-	tokens, err := operator.ParseTokens(cfg.OperatorTokens)
-	owners := operator.Owners{}
-	for service, base := range cfg.services() {
-		u, parseErr := url.Parse(base)
-		err = errors.Join(err, parseErr)
-		owners[service] = operator.Owner{URL: u, Token: cfg.Tokens.For(service)}
+func newAdmin(r *service.Runtime, cfg Config, ready http.Handler, errorWriter problem.Writer) (http.Handler, error) {
+	tokens, err := admin.ParseTokens(cfg.OperatorTokens)
+	owners := admin.Owners{}
+	for name, base := range cfg.services() { // no response timeout: operators send whole files
+		owner, invalid := proxy.New(name, base, cfg.Tokens.For(name), r.Transport(r.Connections(), "operator"))
+		owners[name], err = owner, errors.Join(err, invalid)
 	}
-	return operator.Handler(tokens, owners, transport, ready, errorWriter), err
+	return admin.Handler(tokens, owners, ready, errorWriter), err
 }
 
 // check returns an error that names every unreachable dependency.

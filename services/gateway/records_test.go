@@ -25,38 +25,35 @@ func TestPermalinkOfARecord(t *testing.T) {
 	facts := *event.Facts
 	facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: "eligible", SourceURLs: []string{"javascript:alert(1)"}}}
 	w.catalog.respondWith(func(rw http.ResponseWriter, r *http.Request) {
-		id := strings.TrimPrefix(r.URL.Path, "/api/v1/opportunities/")
-		var caller api.Caller
-		require.NoError(t, json.Unmarshal([]byte(r.Header.Get(api.CallerHeader)), &caller))
-		if id != "free-one" && (id != "other" || caller.Tier == api.Free) {
-			respond(404, `{"error":{"code":"not_found"}}`)(rw, r)
+		id := strings.TrimPrefix(r.URL.Path, "/internal/v1/public-records/")
+		require.Empty(t, r.Header.Get(api.CallerHeader))
+		if id != "free-one" && id != "other" {
+			respond(404, `{"error":{"code":"not_found","message":"There is no public record with this id."}}`)(rw, r)
 			return
 		}
-		o := api.Opportunity{
+		record, err := api.Encode(api.Opportunity{
 			ID: id, Platform: api.Platform{Company: api.Company{Name: "<b>Name</b>"}, Summary: "secret summary"}, Facts: facts,
 			Verification: api.Verification{Status: api.Verified, LastCheckedAt: &at, FreshUntil: &at},
 			Sources:      []api.Source{{URL: "https://a.example/secret-source"}},
-		}
+		})
+		require.NoError(t, err)
 		rw.Header().Set("Content-Type", "application/json")
-		require.NoError(t, json.NewEncoder(rw).Encode(api.OpportunityDetail{Data: o, Meta: api.NewMeta(caller.Tier, at)}))
+		require.NoError(t, json.NewEncoder(rw).Encode(api.PublicRecord{
+			Record: record, At: at, Free: id == "free-one", Events: []api.VerificationEvent{event},
+		}))
 	})
 	w.history.respondWith(func(rw http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/.well-known/") {
-			require.Equal(t, "/.well-known/opportunity-history/log/proof/"+event.ID, r.URL.Path)
-			rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			_, _ = io.WriteString(rw, "the proof\n")
-			return
-		}
-		require.Equal(t, "limit=1", r.URL.RawQuery)
-		rw.Header().Set("Content-Type", "application/json")
-		require.NoError(t, json.NewEncoder(rw).Encode(api.EventList{Data: []api.VerificationEvent{event}}))
+		require.Equal(t, "/.well-known/opportunity-history/log/proof/"+event.ID, r.URL.RequestURI())
+		rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		rw.Header().Set("Cache-Control", "no-store")
+		_, _ = io.WriteString(rw, "the proof\n")
 	})
 	free := gw.do(t, request{path: "/records/free-one"})
 	require.Equal(t, 200, free.status)
 	require.Equal(t, "public, max-age=5", free.header.Get("Cache-Control"))
 	require.Contains(t, free.header.Get("Content-Security-Policy"), "default-src 'none'")
 	for _, text := range []string{
-		"&lt;b&gt;Name&lt;/b&gt;", "secret summary", "secret-source", "Residents of CA", event.ID, "/records/free-one/event",
+		"&lt;b&gt;Name&lt;/b&gt;", "secret summary", "secret-source", "Residents of CA", event.ID, "opportunity-data verify free-one",
 		", record reviewed 2026-11-20, retrieved 2026-11-20, ",
 	} {
 		require.Contains(t, free.body, text)
@@ -64,10 +61,11 @@ func TestPermalinkOfARecord(t *testing.T) {
 	require.NotContains(t, free.body, "javascript:")
 	other := gw.do(t, request{path: "/records/other"})
 	require.Equal(t, 200, other.status)
-	for _, text := range []string{"secret", "Residents of", "/event", event.ID} { // with its id, anyone could read the event
+	for _, text := range []string{"secret", "Residents of", event.ID} { // with its id, anyone could read the event
 		require.NotContains(t, other.body, text)
 	}
-	bundle := gw.do(t, request{path: "/records/free-one/event"})
+	bundle := gw.do(t, request{path: "/records/free-one/event?a=b"})
+	require.Equal(t, "public, max-age=5", bundle.header.Get("Cache-Control"))
 	require.Equal(t, "the proof\n", bundle.body)
 	require.Equal(t, "text/plain; charset=utf-8", bundle.header.Get("Content-Type"))
 	for _, path := range []string{"/records/other/event", "/records/private", "/records/private/event"} {
@@ -78,6 +76,6 @@ func TestPermalinkOfARecord(t *testing.T) {
 	}
 	require.Contains(t, gw.do(t, request{path: "/records/private", header: http.Header{"Accept": {"text/html"}}}).body, "<h1>Not Found</h1>")
 	require.Equal(t, 405, gw.do(t, request{method: http.MethodPost, path: "/records/free-one"}).status)
-	w.history.respondWith(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	w.catalog.respondWith(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	require.Equal(t, "service_unavailable", gw.do(t, request{path: "/records/free-one"}).code(t))
 }

@@ -19,12 +19,15 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// statusTime bounds the whole status command.
-const statusTime = 10 * time.Second
+const (
+	statusTime  = 10 * time.Second       // for the whole status command, without the time to wait
+	statusPause = 500 * time.Millisecond // between two requests while it waits
+)
 
 func (v *verbs) status() *cobra.Command {
 	var public string
 	var calls bool
+	var wait time.Duration
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Check that every service is ready, and show what a free key can see",
@@ -46,9 +49,14 @@ With --calls, it also issues a key, requests a list, a record, its history and a
 			if calls && public == "" {
 				return flags.Usage("missing --public-url: --calls needs the address to call")
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), statusTime)
+			ctx, cancel := context.WithTimeout(cmd.Context(), wait+statusTime)
 			defer cancel()
+			until := time.Now().Add(wait)
 			raw, notes, err := ready(ctx, v.adminURL)
+			for err != nil && time.Now().Before(until) && ctx.Err() == nil {
+				time.Sleep(statusPause)
+				raw, notes, err = ready(ctx, v.adminURL)
+			}
 			var set *api.FreeSet
 			if err == nil {
 				set = v.freeSet(ctx, cmd.ErrOrStderr())
@@ -74,6 +82,7 @@ With --calls, it also issues a key, requests a list, a record, its history and a
 		},
 	}
 	c.Flags().StringVar(&public, "public-url", "", "also check that the public port rejects a request without a key")
+	c.Flags().DurationVar(&wait, "wait", 0, "wait this long for every service to be ready")
 	c.Flags().BoolVar(&calls, "calls", false, "also make one call of each kind at --public-url; needs an operator token")
 	return c
 }

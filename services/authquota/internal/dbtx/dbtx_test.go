@@ -2,6 +2,7 @@ package dbtx_test
 
 import (
 	"errors"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -39,16 +40,59 @@ func TestChangeIsAllOrNothing(t *testing.T) {
 	})
 }
 
+// post posts mails about different things.
 func post(t *testing.T, db authquotatest.DB, mails int) {
 	t.Helper()
+	for left := range mails {
+		postOne(t, db, "ada@example.org", "recovery-code-used", "left", strconv.Itoa(left))
+	}
+}
+
+func postOne(t *testing.T, db authquotatest.DB, to, template, name, value string) {
+	t.Helper()
 	require.NoError(t, db.Change(t.Context(), func(tx *dbtx.Tx) error {
-		for range mails {
-			if err := tx.Post(mail.Message{To: "ada@example.org", Template: "password-changed"}); err != nil {
-				return err
-			}
-		}
-		return nil
+		return tx.Post(mail.Message{To: to, Template: template, Data: map[string]string{name: value}})
 	}))
+}
+
+func TestMailsTakeTurnsAndLinksToSignInGoFirst(t *testing.T) {
+	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
+		post(t, db, 40)
+		db.Advance(2 * time.Second)
+		postOne(t, db, "eve@example.org", "recovery-code-used", "left", "1")
+		postOne(t, db, "new@example.org", "confirm-address", "link", "https://api.example/1")
+		var order []string
+		for _, m := range db.TakeMails(t)[:5] {
+			order = append(order, m.To)
+		}
+		require.Equal(t, []string{"new@example.org", "ada@example.org", "ada@example.org", "ada@example.org", "eve@example.org"}, order)
+	})
+}
+
+func TestMailsAboutOneThingAreMergedUntilSent(t *testing.T) {
+	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
+		reset := func(to, link string) { postOne(t, db, to, "reset-password", "link", "https://api.example/"+link) }
+		reset("ada@example.org", "first")
+		sending, _, err := db.ClaimMail(t.Context(), time.Minute)
+		require.NoError(t, err)
+		reset("eve@example.org", "hers")
+		for _, link := range []string{"second", "last"} {
+			reset("ada@example.org", link)
+		}
+		postOne(t, db, "ada@example.org", "factor-changed", "what", "one")
+		postOne(t, db, "ada@example.org", "factor-changed", "what", "another")
+		require.NoError(t, db.DeferMail(t.Context(), sending.ID, db.Now())) // the courier of the first failed meanwhile
+		require.NoError(t, db.DeleteMail(t.Context(), sending.ID))
+		var got string
+		for _, m := range db.TakeMails(t) {
+			got += m.To + m.Text
+		}
+		require.NotContains(t, got, "/first")
+		require.NotContains(t, got, "/second")
+		for _, want := range []string{"/last", "/hers", "one", "another"} {
+			require.Contains(t, got, want)
+		}
+	})
 }
 
 func TestMailIsClaimedOnceUntilTheLeaseEnds(t *testing.T) {

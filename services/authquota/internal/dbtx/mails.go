@@ -3,6 +3,7 @@ package dbtx
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"opportunity.internal/pkg/database"
@@ -16,12 +17,21 @@ type mailRow struct {
 	CreatedAt int64 `gorm:"autoCreateTime:false"`
 	DueAt     int64
 	Attempts  int
+
+	Recipient, Topic string // keyed hashes
+	Urgent           bool
+	Turn             int64
 }
 
 func (mailRow) TableName() string { return "mails" }
 
-// Post writes a mail to the outbox, so that it is sent only if tx is committed. The mail is sealed, address included, because it
-// may contain a link that gives access to an account.
+// turnStep is the distance between the turns of two waiting mails to one recipient, in microseconds. Many
+// mails to one recipient so leave room for those to others.
+const turnStep = 1_000_000
+
+// Post writes a mail to the outbox, so that it is sent only if tx is committed. It replaces one to the same
+// recipient that says the same, links aside, and was not sent yet. The mail is sealed, address included, because
+// it may contain a link that gives access to an account.
 func (tx *Tx) Post(m mail.Message) error {
 	letter, err := tx.Mails.Write(m)
 	if err != nil {
@@ -31,11 +41,18 @@ func (tx *Tx) Post(m mail.Message) error {
 	if err != nil {
 		return err
 	}
-	id := mail.NewID()
-	return tx.Create(&mailRow{
-		ID: id, Template: m.Template, Letter: tx.Box.Seal(plain, sealedMail(id)),
-		CreatedAt: database.Micros(tx.Now), DueAt: database.Micros(tx.Now),
-	}).Error
+	id, now := mail.NewID(), database.Micros(tx.Now)
+	row := mailRow{
+		ID: id, Template: m.Template, Letter: tx.Box.Seal(plain, sealedMail(id)), CreatedAt: now, DueAt: now, Urgent: m.Urgent(),
+		Recipient: tx.Box.Fingerprint(m.To, "mail recipient"), Topic: tx.Box.Fingerprint(m.Topic(), "mail topic"),
+	}
+	// One that is being sent is deleted as well: its courier then has nothing to delete or defer.
+	if err := tx.Delete(&mailRow{}, "recipient = ? AND topic = ?", row.Recipient, row.Topic).Error; err != nil {
+		return err
+	}
+	err = tx.Raw("SELECT coalesce(max(turn), 0) FROM mails WHERE recipient = ?", row.Recipient).Scan(&row.Turn).Error
+	row.Turn = max(now, row.Turn+turnStep)
+	return errors.Join(err, tx.Create(&row).Error)
 }
 
 // Notify posts a mail to the person of an account. It does nothing if the account has no person.
@@ -59,15 +76,16 @@ var SealedMails = Sealed{"mails", "id", "letter", sealedMail}
 
 func sealedMail(id string) string { return "mail " + id }
 
-// ClaimMail claims the mail that has been due longest, for the duration of the lease. ok is false if none is due. If the
-// claimer stops, the mail can be claimed again: it may be sent twice, but is never lost.
+// ClaimMail claims the due mail whose turn is first, urgent ones before others, for the duration of the lease. ok
+// is false if none is due. If the claimer stops, the mail can be claimed again: it may be sent twice, but is never
+// lost.
 func (db *DB) ClaimMail(ctx context.Context, lease time.Duration) (claimed mail.Posted, ok bool, err error) {
 	now := db.Now()
 	var rows []mailRow
 	// Postgres evaluates the outer condition again after a concurrent claim of the same row commits.
 	err = db.WithContext(ctx).Raw(`
 		UPDATE mails SET due_at = ?, attempts = attempts + 1
-		WHERE id = (SELECT id FROM mails WHERE due_at <= ? ORDER BY due_at, id LIMIT 1 `+db.skipLocked()+`) AND due_at <= ?
+		WHERE id = (SELECT id FROM mails WHERE due_at <= ? ORDER BY urgent DESC, turn, id LIMIT 1 `+db.skipLocked()+`) AND due_at <= ?
 		RETURNING *`, database.Micros(now.Add(lease)), database.Micros(now), database.Micros(now)).Scan(&rows).Error
 	if err != nil || len(rows) == 0 {
 		return mail.Posted{}, false, database.Outage(err)

@@ -71,6 +71,7 @@ type RequestedKey struct {
 	Name    string
 	UseCase string
 	Test    bool // the account's test key
+	Held    bool // an operator decides about the test key
 }
 
 // UseCase validates a use case and replaces its line breaks by spaces.
@@ -222,7 +223,7 @@ func offer(db *gorm.DB, id string, standing account.Standing, now time.Time) (o 
 const AutoApproval = "auto-approve"
 
 // RequestKey records a person's request for a key, and that the account accepts the terms of use. It approves a request for a key
-// of its Offer and, if atOnce, every other one.
+// of its Offer that is not held and, if atOnce, every other one.
 func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, terms account.Acceptance, atOnce bool) (Request, error) {
 	var req Request
 	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
@@ -247,7 +248,7 @@ func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, 
 		}
 		err = errors.Join(tx.Create(&row).Error,
 			tx.Record(a.ID, "key.request", req.ID, map[string]any{"account": a.ID, "name": wanted.Name, "useCase": wanted.UseCase, "test": wanted.Test}))
-		if err != nil || !atOnce && !wanted.Test && !offered.Live {
+		if err != nil || !atOnce && (!wanted.Test || wanted.Held) && !offered.Live {
 			return err
 		}
 		if _, err := Approve().Apply(&req, AutoApproval, tx.Now); err != nil {

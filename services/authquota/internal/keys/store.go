@@ -248,8 +248,12 @@ func lockOwnKey(tx *dbtx.Tx, id, key string) (keyRow, error) {
 	return row, err
 }
 
-// KeyDigests returns up to limit digests of keys, revoked and expired ones included, that follow the position. A position that
-// is not in this database, because the database was restored, restarts the list from its beginning.
+// digestRetention is the time for which gateways know a key that has ended, to say that it was revoked or expired.
+const digestRetention = 90 * 24 * time.Hour
+
+// KeyDigests returns up to limit digests of keys that follow the position. It omits those that ended before
+// digestRetention, or were revoked unused: requests with them are those with an unknown key. A position that is not
+// in this database, because the database was restored, restarts the list from its beginning.
 func (s *Store) KeyDigests(ctx context.Context, after api.KeyPosition, limit int) (api.KeyDigests, error) {
 	rows, err := s.keyDigests(ctx, after.Sequence, limit+2) // from the key at the position to the one behind the page
 	page := api.KeyDigests{After: after}
@@ -278,9 +282,11 @@ func (s *Store) KeyDigests(ctx context.Context, after api.KeyPosition, limit int
 	return page, nil
 }
 
-// keyDigests returns keys from a sequence on.
+// keyDigests returns keys from a sequence on, the one with that sequence in any case.
 func (s *Store) keyDigests(ctx context.Context, from int64, limit int) (rows []api.KeyPosition, err error) {
-	err = s.db.WithContext(ctx).Raw("SELECT sequence, substr(digest, 1, ?) AS digest FROM api_keys WHERE sequence >= ? ORDER BY sequence LIMIT ?",
-		api.KeyDigestLength, from, limit).Scan(&rows).Error
+	err = s.db.WithContext(ctx).Raw(`SELECT sequence, substr(digest, 1, ?) AS digest FROM api_keys
+		WHERE sequence = ? OR sequence > ? AND (revoked_at IS NULL OR last_used_at IS NOT NULL) AND coalesce(revoked_at, expires_at) > ?
+		ORDER BY sequence LIMIT ?`,
+		api.KeyDigestLength, from, from, database.Micros(s.db.Now().Add(-digestRetention)), limit).Scan(&rows).Error
 	return rows, database.Outage(err)
 }

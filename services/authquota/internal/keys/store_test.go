@@ -35,10 +35,10 @@ var accepted = account.Acceptance{Version: "1", Accepted: true}
 
 // stored returns the stored form of the n-th key.
 func stored(n int) keys.Record {
-	return keys.Record{Digest: digest(n), Prefix: "oda_live_", LastFour: "abcd"}
+	return keys.Record{Digest: digest(n), Prefix: "oda_live_", LastFour: fmt.Sprintf("%04d", n)}
 }
 
-func digest(n int) string { return fmt.Sprintf("%064x", n) }
+func digest(n int) string { return fmt.Sprintf("%016x%048x", n, n) }
 
 // issue creates a key on behalf of an operator and returns it with its digest.
 func (f fixture) issue(order keys.Order, life time.Duration) (keys.Key, string) {

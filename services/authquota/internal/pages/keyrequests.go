@@ -7,6 +7,7 @@ import (
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/people"
 )
 
 // requestForm is the data of the form for a key request: the submitted fields and the terms of use.
@@ -57,6 +58,13 @@ func (p *Pages) requestKey(v *Visit) (pages.View, error) {
 	}
 	if len(again.Errors) > 0 {
 		return again, nil
+	}
+	if wanted.Test {
+		wait, err := p.People.CountAttempt(v.Request.Context(), people.TestKeysFrom(v.Address()))
+		if err != nil {
+			return pages.View{}, err
+		}
+		wanted.Held = wait > 0
 	}
 	created, err := p.Keys.RequestKey(v.Request.Context(), v.Person.Account, wanted, accepted, p.AutoApprove)
 	switch {

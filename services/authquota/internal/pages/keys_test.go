@@ -250,6 +250,31 @@ func TestOneTestKeyIsOfferedOnTheBaseTier(t *testing.T) {
 	b.Post("/account/keys/new", valid("kind", "test")...).Shows(http.StatusUnprocessableEntity, "cannot get another test key")
 }
 
+func TestNetworkGetsTwentyTestKeysADayWithoutAnOperator(t *testing.T) {
+	s, b := person(t, authquotatest.Settings{ApproveTest: true})
+	b.Address = "198.51.100.7"
+	states := func(n int) (states []string) {
+		for range n {
+			b.Post("/account/keys/new", valid("kind", "test")...)
+			all := listed(s, "?all=true")
+			r := all[len(all)-1]
+			states = append(states, r.State)
+			require.NoError(t, s.Keys.Withdraw(t.Context(), b.Account, r.ID))
+			s.Advance(5 * time.Minute) // the account has its own budget
+		}
+		return states
+	}
+	require.NotContains(t, states(20), "asked")
+	b.Address = "198.51.100.8"
+	require.Equal(t, []string{"asked"}, states(1), "the same network")
+	b.Address = "203.0.113.1"
+	require.Equal(t, []string{"approved"}, states(1))
+	b.Address = "198.51.100.7"
+	s.Advance(24 * time.Hour)
+	b.SignIn()
+	require.Equal(t, []string{"approved"}, states(1))
+}
+
 func TestKeyList(t *testing.T) {
 	s, b := person(t)
 	obtain(t, s, b, "Replaced one")

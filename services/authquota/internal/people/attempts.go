@@ -40,6 +40,7 @@ var (
 	AccountRule = AttemptRule{Free: 100, First: 30 * time.Second, Most: time.Minute, Forget: time.Hour}         // the second factor of an account
 	SessionRule = AttemptRule{Free: 9, First: 30 * time.Second, Most: time.Minute, Forget: 24 * time.Hour}      // confirmations by a signed-in person
 	ActRule     = AttemptRule{Free: 30, First: 15 * time.Minute, Most: time.Hour, Forget: time.Hour}            // acts of an account that issue, mail or write
+	TestKeyRule = AttemptRule{Free: 19, First: 24 * time.Hour, Most: 24 * time.Hour, Forget: 24 * time.Hour}    // test keys of a network
 )
 
 // Wait returns the remaining delay at now after a number of failures with the last one at last, or 0.
@@ -144,6 +145,11 @@ func ResetsFrom(ip string) AttemptSubject {
 // FormsFrom counts forms that send mails from the client's network. Submitting such a form is not a failure.
 func FormsFrom(ip string) AttemptSubject {
 	return AttemptSubject{NetworkRule, "forms " + NetworkOf(ip), true}
+}
+
+// TestKeysFrom counts test keys that the client's network gets without an operator. None of them is a failure.
+func TestKeysFrom(ip string) AttemptSubject {
+	return AttemptSubject{TestKeyRule, "test keys " + NetworkOf(ip), true}
 }
 
 type attemptRow struct {

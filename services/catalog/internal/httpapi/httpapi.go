@@ -54,6 +54,7 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, ready http.Hand
 		return web.Reply{JSON: api.ListingFeed{Listings: page.Changes, Mark: page.Mark, StartOver: page.StartOver}}, err
 	}))
 	engine.GET("/internal/v1/overview", reply(a.overview))
+	engine.GET("/internal/v1/public-records/:id", reply(a.publicRecord))
 	engine.GET("/operator/v1/catalog", reply(a.status))
 	engine.GET("/operator/v1/listings", reply(a.listings))
 	engine.GET("/operator/v1/records/:id", reply(a.listing))

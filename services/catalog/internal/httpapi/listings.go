@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"math"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/catalog/internal/listing"
 )
@@ -157,4 +159,22 @@ func (a API) overview(*gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	return web.Reply{JSON: view.Overview()}, nil
+}
+
+// publicRecord serves everything of a published record for its permalink. The newest event comes from
+// the history service.
+func (a API) publicRecord(g *gin.Context) (web.Reply, error) {
+	view, err := a.Catalog.View()
+	if err != nil {
+		return web.Reply{}, err
+	}
+	id := g.Param("id")
+	record, ok := view.Find(id, api.AllRecordsPlan().Tier)
+	if !ok {
+		return web.Reply{}, problem.New(problem.NotFound, "There is no public record with this id.")
+	}
+	_, free := view.Find(id, api.BaseTier)
+	reply := api.PublicRecord{Record: record.Append(nil), At: view.Now(), Free: free}
+	err = fromHistory(a.History.Get(g.Request.Context(), "/internal/v1/records/"+url.PathEscape(id)+"/latest", &reply.Events))
+	return web.Reply{JSON: reply}, err
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/catalog/internal/oracle"
+	"opportunity.internal/services/catalog/internal/listingtest"
 	"opportunity.internal/services/catalog/internal/review"
 )
 
@@ -16,7 +16,7 @@ var now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 // TestReasonsAgreeWithStatus compares reasons and status at many times, including the limits of freshness.
 func TestReasonsAgreeWithStatus(t *testing.T) {
 	seen := map[string]int{}
-	for i, o := range oracle.Records(7, 2000, now) {
+	for i, o := range listingtest.Records(7, 2000, now) {
 		r := review.Record{Entry: o.Entry}
 		if o.Summary != nil {
 			r.Summary = *o.Summary

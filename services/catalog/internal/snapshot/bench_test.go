@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/catalog/internal/oracle"
+	"opportunity.internal/services/catalog/internal/listingtest"
 	"opportunity.internal/services/catalog/internal/query"
 )
 
@@ -22,16 +22,16 @@ import (
 const recordSize = 2900
 
 // reference returns a record of recordSize bytes with a review, facts and a profile.
-func reference(b testing.TB) oracle.Record {
-	for _, r := range oracle.Records(1, 100, now) {
+func reference(b testing.TB) listingtest.Record {
+	for _, r := range listingtest.Records(1, 100, now) {
 		if r.Summary != nil && r.Summary.Facts != nil && r.Summary.LastCheckedAt != nil && r.Entry.CompanyProfile != nil {
-			built := build(b, empty, []oracle.Record{r}, 1)
+			built := build(b, empty, []listingtest.Record{r}, 1)
 			r.Entry.Overview = strings.Repeat("x", recordSize-len(built.order[0].text))
 			return r
 		}
 	}
 	b.Fatal("the sample has no record with a review, facts and a profile")
-	return oracle.Record{}
+	return listingtest.Record{}
 }
 
 // distinctBodies is the number of bodies that the records of a catalog share: enough to exceed the processor's cache, few enough for a
@@ -46,7 +46,7 @@ func catalog(b *testing.B, n int) *Snapshot {
 	b.Helper()
 	if catalogs[n] == nil {
 		catalogs[n] = sync.OnceValue(func() *Snapshot {
-			prototype := build(b, empty, []oracle.Record{reference(b)}, 1).order[0]
+			prototype := build(b, empty, []listingtest.Record{reference(b)}, 1).order[0]
 			bodies := make([][]byte, min(n, distinctBodies))
 			for i := range bodies {
 				bodies[i] = bytes.Clone(prototype.text)

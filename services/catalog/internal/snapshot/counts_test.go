@@ -11,18 +11,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/catalog/internal/oracle"
+	"opportunity.internal/services/catalog/internal/listingtest"
 )
 
 func TestStatusCountsMatchTheOracle(t *testing.T) {
-	records := oracle.Records(17, 400, now)
+	records := listingtest.Records(17, 400, now)
 	snapshot := build(t, empty, records, 1)
 	for _, at := range []time.Time{now, now.Add(-5 * 24 * time.Hour), now.Add(api.FreshnessWindow)} {
 		want := map[api.Category]map[api.VerificationStatus]int{}
 		for _, c := range api.Categories {
 			want[c] = map[api.VerificationStatus]int{api.Verified: 0, api.Stale: 0, api.NeedsReview: 0, api.Unverified: 0}
 		}
-		for _, o := range oracle.Published(records, at) {
+		for _, o := range listingtest.Published(records, at) {
 			want[o.Category][o.Verification.Status]++
 		}
 		for _, s := range snapshot.At(at).StatusCounts() {
@@ -30,7 +30,7 @@ func TestStatusCountsMatchTheOracle(t *testing.T) {
 		}
 		for _, within := range []time.Duration{0, time.Microsecond, 7 * 24 * time.Hour, api.FreshnessWindow} {
 			due := 0
-			for _, o := range oracle.Published(records, at.Add(within)) {
+			for _, o := range listingtest.Published(records, at.Add(within)) {
 				if o.Verification.Status != api.Verified {
 					due++
 				}
@@ -43,11 +43,11 @@ func TestStatusCountsMatchTheOracle(t *testing.T) {
 }
 
 func TestFreeSetCountsExcludedRecordsByReason(t *testing.T) {
-	records := oracle.Records(17, 400, now)
+	records := listingtest.Records(17, 400, now)
 	snapshot := build(t, empty, records, 1)
 	for _, at := range []time.Time{now, now.Add(-5 * 24 * time.Hour), now.Add(10 * 24 * time.Hour), now.Add(api.FreshnessWindow + time.Hour)} {
-		all := oracle.Published(records, at)
-		want := api.FreeSet{Records: len(oracle.Free(all)), Limit: 10, Published: len(all)}
+		all := listingtest.Published(records, at)
+		want := api.FreeSet{Records: len(wantFree(all)), Limit: 10, Published: len(all)}
 		qualified := 0
 		for _, o := range all {
 			switch {
@@ -72,9 +72,9 @@ func TestFreeSetCountsExcludedRecordsByReason(t *testing.T) {
 }
 
 func TestOverviewMatchesTheOracle(t *testing.T) {
-	records := oracle.Records(17, 400, now)
+	records := listingtest.Records(17, 400, now)
 	view := build(t, empty, records, 1).At(now)
-	all := oracle.Published(records, now)
+	all := listingtest.Published(records, now)
 	countries := map[string]int{}
 	var last time.Time
 	for _, o := range all {
@@ -115,7 +115,7 @@ func TestOverviewMatchesTheOracle(t *testing.T) {
 
 	var example api.Opportunity
 	require.NoError(t, json.Unmarshal(overview.Example, &example))
-	require.Equal(t, oracle.Free(all)[0].ID, example.ID)
+	require.Equal(t, wantFree(all)[0].ID, example.ID)
 
 	none := empty.At(now).Overview()
 	require.Nil(t, none.LastChangeAt)

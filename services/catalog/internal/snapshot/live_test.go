@@ -17,7 +17,7 @@ import (
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/services/catalog/internal/oracle"
+	"opportunity.internal/services/catalog/internal/listingtest"
 	"opportunity.internal/services/catalog/internal/query"
 )
 
@@ -75,7 +75,7 @@ func (s *memorySource) replace(sequence int64, timeline string) {
 	s.sequence, s.timeline = sequence, timeline
 }
 
-func (s *memorySource) put(t *testing.T, records ...oracle.Record) {
+func (s *memorySource) put(t *testing.T, records ...listingtest.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range records {
@@ -98,7 +98,7 @@ func TestLiveFollowsSource(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, problem.Of(err).Code.Status())
 	require.Zero(t, l.Stats())
 
-	records := oracle.Records(1, 700, now)
+	records := listingtest.Records(1, 700, now)
 	s.put(t, records...)
 	require.NoError(t, l.Poll(t.Context()))
 	require.NoError(t, l.Loaded(t.Context()))
@@ -132,7 +132,7 @@ func TestLiveFollowsSource(t *testing.T) {
 func TestVersionsIgnoreWhatConsumersCannotSee(t *testing.T) {
 	s := &memorySource{rows: map[string]Row{}}
 	l := NewLive(s, func() time.Time { return now }, slog.New(slog.DiscardHandler))
-	records := oracle.Records(1, 30, now)
+	records := listingtest.Records(1, 30, now)
 	s.put(t, records...)
 	id := records[3].Entry.ID
 	versions := func() (list, record string) {
@@ -166,7 +166,7 @@ func TestVersionsIgnoreWhatConsumersCannotSee(t *testing.T) {
 func TestLiveServesUntilMaxAgeDuringAnOutage(t *testing.T) {
 	at := now
 	s := &memorySource{rows: map[string]Row{}}
-	s.put(t, oracle.Records(1, 5, now)...)
+	s.put(t, listingtest.Records(1, 5, now)...)
 	l := NewLive(s, func() time.Time { return at }, slog.New(slog.DiscardHandler))
 	require.NoError(t, l.Poll(t.Context()))
 
@@ -189,7 +189,7 @@ func TestLiveServesUntilMaxAgeDuringAnOutage(t *testing.T) {
 func TestFailedLoadIsRetried(t *testing.T) {
 	s := &memorySource{rows: map[string]Row{}}
 	l := NewLive(s, time.Now, slog.New(slog.DiscardHandler))
-	records := oracle.Records(1, 300, now)
+	records := listingtest.Records(1, 300, now)
 	s.put(t, records...)
 	s.changesErr = errors.New("torn")
 	require.ErrorIs(t, l.Poll(t.Context()), s.changesErr)
@@ -206,7 +206,7 @@ func (h loggedLine) Write(line []byte) (int, error) { h.on(); return len(line), 
 
 func TestFirstSnapshotIsServedFromTheMomentItIsThere(t *testing.T) {
 	s := &memorySource{rows: map[string]Row{}}
-	s.put(t, oracle.Records(1, 1, now)...)
+	s.put(t, listingtest.Records(1, 1, now)...)
 	var l *Live
 	lines := 0
 	l = NewLive(s, func() time.Time { return now }, slog.New(slog.NewTextHandler(loggedLine{func() {
@@ -235,7 +235,7 @@ func TestUnreadableRecordIsLeftOut(t *testing.T) {
 		require.Equal(t, Stats{Records: records, LeftOut: leftOut, Sequence: s.sequence}, counters(l.Stats()))
 		require.Equal(t, logged, strings.Count(log.String(), "level=ERROR"), log.String())
 	}
-	records := oracle.Records(1, 300, now)
+	records := listingtest.Records(1, 300, now)
 	s.put(t, records...)
 	corrupt("corrupt-from-the-start")
 	poll(300, 1, 1)
@@ -261,7 +261,7 @@ func TestRecordIsNotPublicBeforePublishedAt(t *testing.T) {
 	at := now
 	s := &memorySource{rows: map[string]Row{}}
 	l := NewLive(s, func() time.Time { return at }, slog.New(slog.DiscardHandler))
-	records := oracle.Records(1, 20, now)
+	records := listingtest.Records(1, 20, now)
 	for i, delay := range []time.Duration{time.Hour, 2 * time.Hour, 3 * time.Hour, time.Microsecond, 0} {
 		records[i].Entry.PublishedAt = new(now.Add(delay))
 	}
@@ -317,7 +317,7 @@ func TestFirstRecordsDoNotReplaceAnEmptySource(t *testing.T) {
 	var log bytes.Buffer
 	l := NewLive(s, func() time.Time { return now }, slog.New(slog.NewTextHandler(&log, nil)))
 	require.NoError(t, l.Poll(t.Context()))
-	s.put(t, oracle.Records(1, 3, now)...)
+	s.put(t, listingtest.Records(1, 3, now)...)
 	require.NoError(t, l.Poll(t.Context()))
 	require.Equal(t, 3, l.Stats().Records)
 	require.NotContains(t, log.String(), "replaced")
@@ -327,7 +327,7 @@ func TestFirstRecordsDoNotReplaceAnEmptySource(t *testing.T) {
 func TestReplacedSourceIsLoadedAgain(t *testing.T) {
 	for name, after := range map[string]int64{"below the last poll": 0, "above it": 20} {
 		s := &memorySource{rows: map[string]Row{}, timeline: "first"}
-		records := oracle.Records(1, 30, now)
+		records := listingtest.Records(1, 30, now)
 		s.put(t, records[:10]...)
 		var log bytes.Buffer
 		l := NewLive(s, func() time.Time { return now }, slog.New(slog.NewTextHandler(&log, nil)))

@@ -22,7 +22,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/params"
-	"opportunity.internal/services/catalog/internal/oracle"
+	"opportunity.internal/services/catalog/internal/listingtest"
 	"opportunity.internal/services/catalog/internal/query"
 )
 
@@ -33,7 +33,7 @@ func clock() time.Time { return now }
 // stored returns a text that is not null.
 func stored(text string) sql.NullString { return sql.NullString{String: text, Valid: true} }
 
-func row(t require.TestingT, r oracle.Record, sequence int64) Row {
+func row(t require.TestingT, r listingtest.Record, sequence int64) Row {
 	out := Row{Sequence: sequence, PublicSequence: sequence, ID: r.Entry.ID, PublishedAt: r.Entry.PublishedAt, ChangedAt: r.Entry.ChangedAt}
 	if r.Entry.Visibility == listingfile.Published {
 		document, err := json.Marshal(r.Entry.Listing)
@@ -48,7 +48,7 @@ func row(t require.TestingT, r oracle.Record, sequence int64) Row {
 	return out
 }
 
-func build(t require.TestingT, on *Snapshot, records []oracle.Record, sequence int64) *Snapshot {
+func build(t require.TestingT, on *Snapshot, records []listingtest.Record, sequence int64) *Snapshot {
 	enc := newEncoder(clock)
 	changes := make([]change, len(records))
 	for i, r := range records {
@@ -123,15 +123,15 @@ func walk(t require.TestingT, v View, tier api.Tier, raw string) []byte {
 }
 
 func TestEveryFilterMatchesTheOracle(t *testing.T) {
-	records := oracle.Records(7, 150, now)
+	records := listingtest.Records(7, 150, now)
 	snapshot := build(t, empty, records, 1)
 	filters := combinations()
 	require.Greater(t, len(filters), 10_000)
 	view := snapshot.At(now)
-	all := oracle.Published(records, now)
+	all := listingtest.Published(records, now)
 	for _, tier := range []api.Tier{api.Commercial, api.Free} {
 		for _, f := range filters {
-			want := oracle.List(all, tier, f)
+			want := wantList(all, tier, f)
 			if got := walk(t, view, tier, f.Encode()); !bytes.Equal(encoded(t, want), got) {
 				require.Equal(t, string(encoded(t, want)), string(got), "%s %s", tier, f.Encode())
 			}
@@ -141,14 +141,14 @@ func TestEveryFilterMatchesTheOracle(t *testing.T) {
 
 func TestIncrementalSnapshotEqualsFullLoad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		pool := oracle.Records(rapid.Uint64().Draw(t, "seed"), 40, now)
-		other := oracle.Records(rapid.Uint64().Draw(t, "other seed"), 40, now)
-		state := map[string]oracle.Record{}
+		pool := listingtest.Records(rapid.Uint64().Draw(t, "seed"), 40, now)
+		other := listingtest.Records(rapid.Uint64().Draw(t, "other seed"), 40, now)
+		state := map[string]listingtest.Record{}
 		grown := empty
 		for step := range rapid.IntRange(1, 6).Draw(t, "steps") {
-			var changed []oracle.Record
+			var changed []listingtest.Record
 			for i := range pool {
-				var r oracle.Record
+				var r listingtest.Record
 				switch rapid.IntRange(0, 5).Draw(t, "what") {
 				case 0:
 					r = pool[i]
@@ -166,17 +166,17 @@ func TestIncrementalSnapshotEqualsFullLoad(t *testing.T) {
 			}
 			grown = build(t, grown, changed, int64(step+1))
 			at := now.Add(time.Duration(rapid.Int64Range(0, 40*24).Draw(t, "hours")) * time.Hour)
-			records := make([]oracle.Record, 0, len(state))
+			records := make([]listingtest.Record, 0, len(state))
 			for _, r := range state {
 				records = append(records, r)
 			}
-			all := oracle.Published(records, at)
+			all := listingtest.Published(records, at)
 			require.Equal(t, len(all), grown.Len())
 			for _, raw := range []string{"", "verified=true", "verified=false", "country=CA&province=ON", "remote=true&flexible=false"} {
 				f, err := url.ParseQuery(raw)
 				require.NoError(t, err)
 				for _, tier := range []api.Tier{api.Developer, api.Free} {
-					require.Equal(t, string(encoded(t, oracle.List(all, tier, f))), string(walk(t, grown.At(at), tier, raw)))
+					require.Equal(t, string(encoded(t, wantList(all, tier, f))), string(walk(t, grown.At(at), tier, raw)))
 				}
 			}
 			for id, r := range state {
@@ -191,7 +191,7 @@ func TestIncrementalSnapshotEqualsFullLoad(t *testing.T) {
 }
 
 func TestStatusChangesWithTheClock(t *testing.T) {
-	records := oracle.Records(11, 60, now)
+	records := listingtest.Records(11, 60, now)
 	snapshot := build(t, empty, records, 1)
 	var times []time.Time
 	for _, r := range records {
@@ -212,8 +212,8 @@ func TestStatusChangesWithTheClock(t *testing.T) {
 		}
 		for _, at := range []time.Time{before, after} {
 			view := snapshot.At(at)
-			require.Equal(t, string(encoded(t, oracle.Published(records, at))), string(walk(t, view, api.Commercial, "")))
-			require.Equal(t, string(encoded(t, oracle.Free(oracle.Published(records, at)))), string(walk(t, view, api.Free, "")))
+			require.Equal(t, string(encoded(t, listingtest.Published(records, at))), string(walk(t, view, api.Commercial, "")))
+			require.Equal(t, string(encoded(t, wantFree(listingtest.Published(records, at)))), string(walk(t, view, api.Free, "")))
 		}
 		require.NotEqual(t, snapshot.At(before).Version(), snapshot.At(after).Version(), "want another version at %s", after)
 		require.Equal(t, snapshot.At(after).Version(), build(t, empty, records, 1).At(after).Version(), "want the same version on another replica")
@@ -228,11 +228,11 @@ func profileUntil(o api.Opportunity) *time.Time {
 }
 
 func TestFreeTierFindsOnlyTheFreeSet(t *testing.T) {
-	records := oracle.Records(5, 200, now)
+	records := listingtest.Records(5, 200, now)
 	view := build(t, empty, records, 1).At(now)
-	all := oracle.Published(records, now)
+	all := listingtest.Published(records, now)
 	free := map[string]bool{}
-	for _, o := range oracle.Free(all) {
+	for _, o := range wantFree(all) {
 		free[o.ID] = true
 	}
 	require.Len(t, free, FreeSetSize, "the sample must fill the free set")
@@ -247,7 +247,7 @@ func TestFreeTierFindsOnlyTheFreeSet(t *testing.T) {
 }
 
 func TestPageBeyondTheEndIsEmpty(t *testing.T) {
-	view := build(t, empty, oracle.Records(1, 20, now), 1).At(now)
+	view := build(t, empty, listingtest.Records(1, 20, now), 1).At(now)
 	for _, tier := range []api.Tier{api.Free, api.Commercial} {
 		sel := view.Select(query.Filter{}, tier)
 		require.Empty(t, sel.Append(nil, params.Page{Number: params.MaxPage, Limit: params.MaxLimit}))
@@ -258,13 +258,13 @@ func TestPageBeyondTheEndIsEmpty(t *testing.T) {
 }
 
 func TestFilterCacheIsBounded(t *testing.T) {
-	records := oracle.Records(9, 50, now)
+	records := listingtest.Records(9, 50, now)
 	snapshot := build(t, empty, records, 1)
-	all := oracle.Published(records, now)
+	all := listingtest.Published(records, now)
 	for a := 'A'; a <= 'Z'; a++ {
 		for b := 'A'; b <= 'Z'; b++ {
 			f := url.Values{"country": {string([]rune{a, b})}, "category": {"online"}}
-			require.Equal(t, string(encoded(t, oracle.List(all, api.Commercial, f))), string(walk(t, snapshot.At(now), api.Commercial, f.Encode())))
+			require.Equal(t, string(encoded(t, wantList(all, api.Commercial, f))), string(walk(t, snapshot.At(now), api.Commercial, f.Encode())))
 		}
 	}
 	require.Len(t, snapshot.filters.sets, maxCachedSets, "full after more different filters")
@@ -272,7 +272,7 @@ func TestFilterCacheIsBounded(t *testing.T) {
 
 // Every record stays fresh between two requests: the cutoff of the first is the end of the list.
 func TestCutoffAtTheEndOfTheList(t *testing.T) {
-	records := oracle.Records(1, 20, now)
+	records := listingtest.Records(1, 20, now)
 	snapshot := build(t, empty, records, 1)
 	at := time.UnixMicro(0)
 	require.Equal(t, snapshot.At(at).cutoff, snapshot.At(at).cutoff)
@@ -302,7 +302,7 @@ func TestUnreadableDocumentErrorNamesTheListing(t *testing.T) {
 }
 
 func TestListDoesNotAllocatePerRecord(t *testing.T) {
-	snapshot := build(t, empty, oracle.Records(13, 400, now), 1)
+	snapshot := build(t, empty, listingtest.Records(13, 400, now), 1)
 	buf := make([]byte, 0, 1<<20)
 	for _, raw := range []string{"", "&verified=false", "&remote=true&category=online", "&country=CA&province=ON"} {
 		allocated := func(limit string) float64 {
@@ -317,11 +317,11 @@ func TestListDoesNotAllocatePerRecord(t *testing.T) {
 
 // TestCheckTimesAreCappedAtTheResponseTime covers a check recorded by a host with a fast clock.
 func TestCheckTimesAreCappedAtTheResponseTime(t *testing.T) {
-	r := oracle.Records(1, 1, now)[0]
+	r := listingtest.Records(1, 1, now)[0]
 	ahead := now.Add(time.Second)
 	r.Summary = &api.Summary{Slug: r.Entry.ID, LastCheckedAt: &ahead, FirstCheckedAt: &ahead, LastOutcome: api.OutcomeVerified, ReviewCount: 1,
 		ApplicationLink: &api.ApplicationLink{Outcome: api.OutcomeReachable, CheckedAt: ahead}}
-	found, ok := build(t, empty, []oracle.Record{r}, 1).At(now).Find(r.Entry.ID, api.Developer)
+	found, ok := build(t, empty, []listingtest.Record{r}, 1).At(now).Find(r.Entry.ID, api.Developer)
 	require.True(t, ok)
 	var shown api.Opportunity
 	require.NoError(t, json.Unmarshal(found.Append(nil), &shown))
@@ -365,7 +365,7 @@ func TestMemoryStaysCloseToTheEncodedRecords(t *testing.T) {
 }
 
 func TestEarlierSnapshotDoesNotChange(t *testing.T) {
-	records := oracle.Records(3, 300, now)
+	records := listingtest.Records(3, 300, now)
 	earlier := build(t, empty, records, 1)
 	list := func() string { return string(walk(t, earlier.At(now), api.Commercial, "")) }
 	before, id := list(), earlier.order[0].id

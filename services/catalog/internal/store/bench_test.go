@@ -17,7 +17,7 @@ import (
 	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/catalog/internal/oracle"
+	"opportunity.internal/services/catalog/internal/listingtest"
 	"opportunity.internal/services/catalog/internal/snapshot"
 	"opportunity.internal/services/catalog/internal/store"
 )
@@ -58,7 +58,7 @@ func seed(b *testing.B, s interface {
 	for at := 0; at < n; at += 5000 {
 		var lines []listingfile.Line
 		var summaries []api.Summary
-		for i, r := range oracle.Records(uint64(at), 5000, time.Now()) {
+		for i, r := range listingtest.Records(uint64(at), 5000, time.Now()) {
 			id := fmt.Sprintf("platform-%d", at+i)
 			r.Entry.ID, r.Entry.Overview = id, strings.Repeat("An overview of the platform. ", 53)
 			lines = append(lines, listingfile.Line{Listing: r.Entry.Listing, Visibility: listingfile.Published})
@@ -77,7 +77,7 @@ func seed(b *testing.B, s interface {
 func BenchmarkImport(b *testing.B) {
 	const n = 100_000
 	file := new(bytes.Buffer)
-	for i, r := range oracle.Records(1, n, time.Now()) {
+	for i, r := range listingtest.Records(1, n, time.Now()) {
 		r.Entry.ID = fmt.Sprintf("platform-%d", i)
 		line, err := api.Encode(listingfile.Line{Listing: r.Entry.Listing, Visibility: listingfile.Published})
 		require.NoError(b, err)

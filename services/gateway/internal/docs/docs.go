@@ -15,6 +15,7 @@ import (
 	"mime"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	texttemplate "text/template"
@@ -272,11 +273,8 @@ func newDocument(kind string, content []byte, cache string) document {
 	return document{content: content, kind: kind, etag: etag, cache: cache}
 }
 
-// Has reports whether a document exists at path.
-func (s *Site) Has(path string) bool {
-	_, ok := (*s.documents.Load())[path]
-	return ok || path == SearchPath
-}
+// Paths returns the paths of all documents that need no work to serve.
+func (s *Site) Paths() []string { return slices.Collect(maps.Keys(*s.documents.Load())) }
 
 // policy allows only the static files, and the form of the search. Browsers' audits fetch robots.txt as the page, which needs connect-src.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"

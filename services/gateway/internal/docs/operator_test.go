@@ -44,7 +44,7 @@ func TestTermsAndPrivacyHaveDefaults(t *testing.T) {
 		}
 		require.Contains(t, page.Body.String(), "has not published a contact", path)
 	}
-	require.False(t, site.Has("/.well-known/security.txt"), "security.txt without a contact")
+	require.False(t, has(site, "/.well-known/security.txt"), "security.txt without a contact")
 }
 
 func TestOperatorTexts(t *testing.T) {

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"encoding/json"
 	"html/template"
 	"strings"
 	"time"
@@ -11,17 +12,6 @@ import (
 // RecordPath is the path of the permalinks of records, a prefix of their ids.
 const RecordPath = "/records/"
 
-// RecordEvents is the number of events of a record that its permalink lists.
-const RecordEvents = 20
-
-// Record is a record for its permalink.
-type Record struct {
-	Record api.Opportunity
-	At     time.Time               // of the status
-	Free   bool                    // in the free set: readers without a key see everything
-	Events []api.VerificationEvent // newest first
-}
-
 // statusMeanings explain the status of a record in a sentence.
 var statusMeanings = map[api.VerificationStatus]string{
 	api.Verified:    "A review found evidence for the facts, and it is fresh.",
@@ -30,34 +20,39 @@ var statusMeanings = map[api.VerificationStatus]string{
 	api.Unverified:  "No review has verified the facts.",
 }
 
-// RecordPage returns the permalink of a record as HTML. It shows the facts and sources of the free set only.
-func (s *Site) RecordPage(rec Record) ([]byte, error) {
-	shown := newSpecimen(rec.Record, rec.At)
-	url := s.publicURL + RecordPath + rec.Record.ID
-	reviewed := "never reviewed"
-	if at := rec.Record.Verification.LastCheckedAt; at != nil {
+// RecordPage returns the permalink of a record as HTML. It shows the facts and sources of the free set
+// only.
+func (s *Site) RecordPage(public api.PublicRecord) ([]byte, error) {
+	var rec api.Opportunity
+	if err := json.Unmarshal(public.Record, &rec); err != nil {
+		return nil, err
+	}
+	url := s.publicURL + RecordPath + rec.ID
+	reviewed, retrieved := "never reviewed", "retrieved "+public.At.UTC().Format(time.DateOnly)
+	if at := rec.Verification.LastCheckedAt; at != nil {
 		reviewed = "reviewed " + at.UTC().Format(time.DateOnly)
 	}
 	data := map[string]any{
-		"Record": shown, "Free": rec.Free, "URL": s.publicURL, "Meaning": statusMeanings[rec.Record.Verification.Status], "At": instant(rec.At),
-		"Citation": strings.Join([]string{rec.Record.Company.Name, siteName, "record " + reviewed, "retrieved " + rec.At.UTC().Format(time.DateOnly), url}, ", "),
+		"Record": newSpecimen(rec, public.At), "Free": public.Free, "URL": s.publicURL,
+		"Meaning": statusMeanings[rec.Verification.Status], "At": instant(public.At),
+		"Citation": strings.Join([]string{rec.Company.Name, siteName, "record " + reviewed, retrieved, url}, ", "),
 	}
-	if l := rec.Record.Verification.ApplicationLink; l != nil {
+	if l := rec.Verification.ApplicationLink; l != nil {
 		data["Link"], data["LinkAt"] = l.Outcome, instant(l.CheckedAt)
 	}
-	if len(rec.Events) > 0 {
-		data["EventAt"] = instant(rec.Events[0].CheckedAt)
+	if len(public.Events) > 0 {
+		data["EventAt"] = instant(public.Events[0].CheckedAt)
 	}
-	if rec.Free {
-		data["Events"] = rec.Events
+	if public.Free {
+		data["Events"] = public.Events
 	}
 	var body strings.Builder
 	if err := s.layout.ExecuteTemplate(&body, "record.html", data); err != nil {
 		return nil, err
 	}
 	return s.layoutPage(page{
-		Path: RecordPath + rec.Record.ID, Title: rec.Record.Company.Name, Wide: true, Canonical: url,
-		Description: "Verification status, dates and proof of the record of " + rec.Record.Company.Name + ".",
+		Path: RecordPath + rec.ID, Title: rec.Company.Name, Wide: true, Canonical: url,
+		Description: "Verification status, dates and proof of the record of " + rec.Company.Name + ".",
 		Body:        template.HTML(body.String()), //nolint:gosec // a template's output
 	})
 }

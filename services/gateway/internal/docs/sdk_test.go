@@ -28,7 +28,7 @@ func TestSDKs(t *testing.T) {
 		require.NotEqual(t, "text/html; charset=utf-8", served.Header().Get("Content-Type"), name)
 	}
 	require.Equal(t, "application/gzip", get(t, site, "/sdk/"+sdk.Tarball).Header().Get("Content-Type"))
-	require.False(t, site.Has("/sdk/go/example.com/other/@v/list"), "go asks the next proxy about other modules")
+	require.False(t, has(site, "/sdk/go/example.com/other/@v/list"), "go asks the next proxy about other modules")
 }
 
 // TestCollection checks that each operation of the served description is a request of the collection, with every parameter.

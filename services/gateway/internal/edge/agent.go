@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"opportunity.internal/pkg/api"
@@ -16,14 +15,14 @@ import (
 	"opportunity.internal/services/gateway/internal/authn"
 )
 
-const opMCP operation = "/mcp" // messages of agents, which make API calls
-
 // agent serves a message of an agent. A message that calls a tool makes one API call, which is authenticated, admitted, charged and recorded
 // like a request for it; other messages are free. Errors of the endpoint itself have the form of its protocol, JSON-RPC.
-func (e *Edge) agent(w http.ResponseWriter, r *http.Request, _ target, _ *observation) (int, error) {
+func (e *Edge) agent(x *exchange) error {
+	w, r := x.Writer, x.Request
 	var message agent.Message
-	reject := func(status int, text string) (int, error) {
-		return writeRPCError(w, status, message.ID, invalidRequest, text), nil
+	reject := func(status int, text string) error {
+		writeRPCError(x, status, message.ID, invalidRequest, text)
+		return nil
 	}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -32,22 +31,21 @@ func (e *Edge) agent(w http.ResponseWriter, r *http.Request, _ target, _ *observ
 	if origin := r.Header.Get("Origin"); origin != "" && origin != e.origin() {
 		return reject(http.StatusForbidden, "requests of web pages are not allowed: send no Origin header")
 	}
-	body, release, err := e.forms.read(w, r, agent.MaxMessage, e.client(r))
-	if err != nil {
-		if p := problem.Of(err); p.Code.Status() < http.StatusInternalServerError {
-			return reject(p.Code.Status(), p.Message)
-		}
-		return 0, err
-	}
-	defer release()
-	units := 1 + len(body)/agentUnit
-	settle, err := e.admitMessage(r, units)
+	settle, err := e.admitMessage(r)
 	if err != nil {
 		w.Header().Set("Retry-After", "1")
 		return reject(http.StatusTooManyRequests, problem.Of(err).Message)
 	}
 	charged := false
 	defer func() { settle(charged) }()
+	body, release, err := e.forms.read(w, r, agent.MaxMessage, e.client(r))
+	if err != nil {
+		if p := problem.Of(err); p.Code.Status() < http.StatusInternalServerError {
+			return reject(p.Code.Status(), p.Message)
+		}
+		return err
+	}
+	defer release()
 	parsed, err := agent.Parse(body)
 	if err != nil {
 		return reject(http.StatusBadRequest, err.Error())
@@ -58,7 +56,7 @@ func (e *Edge) agent(w http.ResponseWriter, r *http.Request, _ target, _ *observ
 	r = r.WithContext(ctx)
 	buffer := &responseBuffer{header: http.Header{}, max: maxRecord}
 	e.Agent.Serve(buffer, r, message, func(target *url.URL) agent.Response {
-		response := e.agentCall(w, r, target)
+		response := e.agentCall(ctx, x, target)
 		charged = isCharged(response.Status)
 		return response
 	})
@@ -69,24 +67,30 @@ func (e *Edge) agent(w http.ResponseWriter, r *http.Request, _ target, _ *observ
 		case !message.Unknown(text):
 			return reject(buffer.status, text)
 		case message.ID == nil: // a notification has no response
-			return writeRPC(w, http.StatusAccepted, nil), nil
+			writeRPC(x, http.StatusAccepted, "", nil)
+			return nil
 		}
-		return writeRPCError(w, http.StatusOK, message.ID, methodNotFound, "this server does not have this method"), nil
+		writeRPCError(x, http.StatusOK, message.ID, methodNotFound, "this server does not have this method")
+		return nil
 	}
-	for _, name := range []string{"Content-Type", "Mcp-Protocol-Version"} {
-		if v := buffer.header[name]; v != nil {
-			w.Header()[name] = v
-		}
+	if v := buffer.header["Mcp-Protocol-Version"]; v != nil {
+		w.Header()["Mcp-Protocol-Version"] = v
 	}
-	return writeRPC(w, max(buffer.status, http.StatusOK), buffer.body), nil
+	writeRPC(x, max(buffer.status, http.StatusOK), buffer.header.Get("Content-Type"), buffer.body)
+	return nil
 }
 
 // agentUnit is the size of a message that takes a unit of work to parse, in bytes.
 const agentUnit = 16 << 10
 
-// admitMessage limits the work for a message before it is parsed. The caller must call settle when the message is served. With a valid
+// admitMessage limits the work for a message before it is read; one of unknown length counts as the longest. The caller must call settle when the message is served. With a valid
 // key, the message counts unless it makes a charged call; that one counts against the limits of the account. Otherwise it is anonymous.
-func (e *Edge) admitMessage(r *http.Request, units int) (settle func(charged bool), err error) {
+func (e *Edge) admitMessage(r *http.Request) (settle func(charged bool), err error) {
+	length := r.ContentLength
+	if length < 0 || length > agent.MaxMessage {
+		length = agent.MaxMessage
+	}
+	units := 1 + int(length/agentUnit)
 	if key, err := authn.Read(r.Header["Authorization"], e.OlderKeys); err == nil {
 		if p, err := e.Keys.Resolve(r.Context(), key, e.client(r)); err == nil {
 			limiter := e.anonymous.ofAccount(p.Account)
@@ -113,23 +117,25 @@ func (e *Edge) origin() string {
 }
 
 // agentCall makes the API call of a tool with the key that the message has brought.
-func (e *Edge) agentCall(w http.ResponseWriter, r *http.Request, address *url.URL) agent.Response {
-	call := (&http.Request{Method: http.MethodGet, URL: address, Header: http.Header{}, Body: http.NoBody, RemoteAddr: r.RemoteAddr}).WithContext(r.Context())
+func (e *Edge) agentCall(ctx context.Context, x *exchange, address *url.URL) agent.Response {
+	header := http.Header{}
 	for _, name := range []string{"Authorization", "X-Forwarded-For"} {
-		if v := r.Header[name]; v != nil {
-			call.Header[name] = v
+		if v := x.Request.Header[name]; v != nil {
+			header[name] = v
 		}
 	}
-	buffer := &responseBuffer{header: http.Header{api.RequestIDHeader: w.Header()[api.RequestIDHeader]}, max: maxRecord}
-	e.inner(buffer, call, address, func(to target) handler { return e.call(e.serviceOf(to)) })
+	buffer := e.inner(ctx, x, address, header, maxRecord)
 	if buffer.size > len(buffer.body) {
-		e.Errors.Write(buffer, call, errors.New("response of the API is longer than that of a tool may be"))
+		e.Errors.Write(buffer, x.Request, errors.New("response of the API is longer than that of a tool may be"))
 	}
 	return agent.Response{Status: buffer.status, Header: buffer.header, Body: buffer.body}
 }
 
-// writeRPCError writes an error of the protocol for the message with an id, which is null if it is not known, and returns the status.
-func writeRPCError(w http.ResponseWriter, status int, id json.RawMessage, code int, text string) int {
+// maxRecord bounds the response of the call of a tool, in bytes.
+const maxRecord = 4 << 20
+
+// writeRPCError writes an error of the protocol for the message with an id, which is null if it is not known.
+func writeRPCError(x *exchange, status int, id json.RawMessage, code int, text string) {
 	type failure struct {
 		Code    int    `json:"code"`
 		Message string `json:"message"`
@@ -139,8 +145,7 @@ func writeRPCError(w http.ResponseWriter, status int, id json.RawMessage, code i
 		ID      json.RawMessage `json:"id"`
 		Error   failure         `json:"error"`
 	}{"2.0", id, failure{code, text}})
-	w.Header().Set("Content-Type", "application/json")
-	return writeRPC(w, status, body)
+	writeRPC(x, status, "application/json", body)
 }
 
 // Codes of JSON-RPC 2.0, section 5.1.
@@ -149,12 +154,7 @@ const (
 	methodNotFound = -32601
 )
 
-func writeRPC(w http.ResponseWriter, status int, body []byte) int {
-	h := w.Header()
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client disconnected
-	return status
+func writeRPC(x *exchange, status int, kind string, body []byte) {
+	x.Writer.Header().Set("X-Content-Type-Options", "nosniff")
+	x.write(status, kind, "no-store", body)
 }

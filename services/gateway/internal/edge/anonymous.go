@@ -2,7 +2,6 @@ package edge
 
 import (
 	"hash/maphash"
-	"net/http"
 	"net/netip"
 	"time"
 
@@ -55,12 +54,5 @@ func tooMany(text string) error {
 	return problem.New(problem.MinuteLimitReached, "%s", text).Retry(time.Second)
 }
 
-// limited is the step of routes without a key that compute their response.
-func (e *Edge) limited(next handler) handler {
-	return func(w http.ResponseWriter, r *http.Request, to target, end *observation) (int, error) {
-		if err := e.anonymous.admit(e.client(r), 1, e.Now()); err != nil {
-			return 0, err
-		}
-		return next(w, r, to, end)
-	}
-}
+// limit is the step of routes without a key that compute their response.
+func (e *Edge) limit(x *exchange) error { return e.anonymous.admit(e.client(x.Request), 1, e.Now()) }

@@ -2,6 +2,7 @@ package edge
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/services/gateway/internal/agent"
 )
 
@@ -58,6 +60,9 @@ func TestWorkWithoutAKeyIsLimitedByNetworkAndInTotal(t *testing.T) {
 			e.Now = func() time.Time { return now }
 			e.Catalog = replies(t, http.StatusNotFound, "{}", "Content-Type", jsonType)
 			e.History = e.Catalog
+			e.Records = peer.New("http://catalog.test", "token", roundTrip(func(*http.Request) (*http.Response, error) {
+				return reply(http.StatusNotFound, strings.NewReader("{}")), nil
+			}))
 			var err error
 			e.Agent, err = agent.New("https://api.opportunity.example", e.Telemetry.Log)
 			require.NoError(t, err)
@@ -65,6 +70,30 @@ func TestWorkWithoutAKeyIsLimitedByNetworkAndInTotal(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, limit/c.units, strangers(t, h, c.method, c.path, c.body, from), "%s %s", c.method, c.path)
 		}
+	}
+}
+
+// unread is a body that must not be read.
+type unread struct{ *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.Error("the body was read")
+	return 0, io.EOF
+}
+
+func TestMessagesBeyondTheLimitAreNotRead(t *testing.T) {
+	for _, length := range []int64{60_000, -1} { // -1: unknown
+		e := newEdge(t)
+		now := time.Now()
+		e.Now = func() time.Time { return now }
+		h, err := e.Handler()
+		require.NoError(t, err)
+		strangers(t, h, http.MethodPost, "/mcp", "rubbish", oneNetwork)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", unread{t})
+		r.ContentLength, r.RemoteAddr = length, oneNetwork(0)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		require.Equal(t, http.StatusTooManyRequests, w.Code)
 	}
 }
 

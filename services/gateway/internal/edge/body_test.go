@@ -59,8 +59,13 @@ func (s *reader) Close() error {
 }
 func (s *reader) Addr() net.Addr { return &net.TCPAddr{} }
 
+// wrapper is a ResponseWriter around that of net/http, as in the service.
+type wrapper struct{ http.ResponseWriter }
+
+func (w wrapper) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
 func (s *reader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, release, err := s.bodies.read(lengthless{w}, r, 256<<10, s.from) // wrapped, as in the service
+	body, release, err := s.bodies.read(wrapper{w}, r, 256<<10, s.from)
 	if err != nil {
 		problem.Writer{Log: slog.New(slog.DiscardHandler)}.Write(w, r, err)
 		return

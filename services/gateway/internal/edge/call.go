@@ -1,6 +1,8 @@
 package edge
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -13,86 +15,26 @@ import (
 	"opportunity.internal/services/gateway/internal/proxy"
 )
 
-// call holds the state of one API call.
-type call struct {
-	end     *observation
-	caller  *authn.Principal // nil until the key is resolved
-	charge  admission.Decision
-	settled bool // the charge is kept or refunded
-	outcome api.CallOutcome
-	status  int
-	code    problem.Code // of an error
-}
-
-// call returns the handler of API calls that service serves.
-func (e *Edge) call(service *proxy.Service) handler {
-	return func(w http.ResponseWriter, r *http.Request, to target, end *observation) (int, error) {
-		key, err := authn.Read(r.Header["Authorization"], e.OlderKeys)
-		if err != nil {
-			return 0, err
+// authenticate resolves the key of a call and stores its principal, also with some errors. A call
+// that another request makes can bring its key in the context instead.
+func (e *Edge) authenticate(x *exchange) (err error) {
+	key, given := x.Request.Context().Value(keyOfCall{}).(authn.Key)
+	if !given {
+		if key, err = authn.Read(x.Request.Header["Authorization"], e.OlderKeys); err != nil {
+			return err
 		}
-		return e.callWith(key, service)(w, r, to, end)
 	}
+	x.key = key
+	return e.resolve(x)
 }
 
-// callWith returns the handler of calls with a key, whatever their header says.
-func (e *Edge) callWith(key authn.Key, service *proxy.Service) handler {
-	return func(w http.ResponseWriter, r *http.Request, to target, end *observation) (int, error) {
-		c := call{end: end, outcome: api.CallFailed, status: http.StatusInternalServerError, code: problem.InternalError} // after a panic
-		defer e.record(r, to, &c)
-		status, err := e.steps(w, r, to, key, service, &c)
-		c.outcome, c.status = outcome(status, err), status
-		if err != nil {
-			c.code = problem.Of(err).Code
-			c.status = c.code.Status()
-		}
-		return status, err
-	}
-}
+// keyOfCall is the context key of an authn.Key.
+type keyOfCall struct{}
 
-// steps serves a call in these steps: authenticate the key, admit the call and charge it to the account, forward it to the service, settle
-// the charge by its response, and write that.
-func (e *Edge) steps(w http.ResponseWriter, r *http.Request, to target, key authn.Key, service *proxy.Service, c *call) (int, error) {
-	defer e.settle(w, r, c, false) // after an error or a panic
-	if err := e.authenticate(r, key, c); err != nil {
-		return 0, err
-	}
-	if err := e.admit(r, key, c); err != nil {
-		return 0, err
-	}
-	if c.charge.Verdict == admission.Rejected {
-		c.charge.SetHeaders(w.Header())
-		return 0, c.charge.Problem()
-	}
-	if err := rejectBody(w, r); err != nil {
-		return 0, err
-	}
-	response, err := service.Forward(r, to.path, c.caller.Caller)
-	if err != nil {
-		return 0, upstream{err}
-	}
-	code := errorCode(response)
-	if isCharged(response.StatusCode) {
-		c.charge.SetHeaders(w.Header())
-	} else {
-		e.settle(w, r, c, false)
-	}
-	if err := response.Write(w); err != nil {
-		return 0, upstream{err}
-	}
-	e.settle(w, r, c, true)
-	c.code = code
-	return response.StatusCode, nil
-}
-
-// maxAttempts bounds how often one request resolves its key. A third attempt requires two changes of the account in between.
-const maxAttempts = 3
-
-// authenticate resolves the key and stores its principal in c, also with some errors.
-func (e *Edge) authenticate(r *http.Request, key authn.Key, c *call) error {
-	p, err := e.Keys.Resolve(r.Context(), key, e.client(r))
+func (e *Edge) resolve(x *exchange) error {
+	p, err := e.Keys.Resolve(x.Request.Context(), x.key, e.client(x.Request))
 	if p != nil {
-		c.caller, c.end.tier = p, p.Tier
+		x.caller = p
 	}
 	if err != nil {
 		return upstream{err}
@@ -100,18 +42,36 @@ func (e *Edge) authenticate(r *http.Request, key authn.Key, c *call) error {
 	return nil
 }
 
-// admit asks the limiter for a decision on a call of the principal in c, and stores it in c. If the limiter finds the cached principal
-// outdated, or another Redis has decided than the one of its epoch, admit resolves the key again. So a change at authquota applies to the
-// next request, also if a failover of Redis has undone its epoch.
-func (e *Edge) admit(r *http.Request, key authn.Key, c *call) error {
-	ctx := r.Context()
+// admit charges a call to the account of its principal, runs the further steps, and refunds the
+// charge unless they keep it.
+func (e *Edge) admit(x *exchange) error {
+	if err := e.decide(x); err != nil {
+		return err
+	}
+	if x.charge.Verdict == admission.Rejected {
+		x.charge.SetHeaders(x.Writer.Header())
+		return x.charge.Problem()
+	}
+	defer e.settle(x, false) // after an error or a panic
+	x.Next()
+	return nil
+}
+
+// maxAttempts bounds how often one request resolves its key. A third attempt requires two changes of the account in between.
+const maxAttempts = 3
+
+// decide stores the decision of the limiter on a call. If the limiter finds the cached principal
+// outdated, or another Redis has decided than the one of its epoch, the key is resolved again. So a
+// change at authquota applies to the next request, also if a failover of Redis has undone its epoch.
+func (e *Edge) decide(x *exchange) error {
+	ctx := x.Request.Context()
 	for attempt := range maxAttempts {
 		if attempt > 0 {
-			if err := e.authenticate(r, key, c); err != nil {
+			if err := e.resolve(x); err != nil {
 				return err
 			}
 		}
-		p := c.caller
+		p := x.caller
 		if p.Suspended {
 			current, err := e.Limiter.Current(ctx, p.Principal)
 			if err != nil {
@@ -131,28 +91,65 @@ func (e *Edge) admit(r *http.Request, key authn.Key, c *call) error {
 			return err
 		}
 		if e.Keys.InTerm(p) && charge.Verdict != admission.Outdated {
-			c.charge = charge
+			x.charge = charge
 			return nil
 		}
 		if charge.Verdict == admission.Admitted {
-			c.charge = charge
-			e.refund(r, c)
-			c.charge = admission.Decision{}
+			x.charge = charge
+			e.refund(x)
+			x.charge = admission.Decision{}
 		}
 		e.Keys.Forget(p)
 	}
 	return problem.Unavailable(fmt.Errorf("principal outdated after %d attempts: account keeps changing", maxAttempts))
 }
 
-// settle ends the charge of an admitted call, once: it keeps it, or refunds it and shows that in the headers.
-func (e *Edge) settle(w http.ResponseWriter, r *http.Request, c *call, keep bool) {
-	if c.charge.Verdict != admission.Admitted || c.settled {
+// forward returns the step that sends a call to a service and checks its response.
+func forward(service *proxy.Service) step {
+	return func(x *exchange) (err error) {
+		x.response, err = service.Forward(x.Request, x.path, x.caller.Caller)
+		return fromService(err)
+	}
+}
+
+// fromService returns err as one of a service.
+func fromService(err error) error {
+	if err != nil {
+		return upstream{err}
+	}
+	return nil
+}
+
+// respond keeps or refunds the charge of a call by the response of the service, and writes that.
+func (e *Edge) respond(x *exchange) error {
+	x.status = x.response.StatusCode
+	if x.caller != nil {
+		x.code = errorCode(x.response)
+	}
+	if isCharged(x.status) {
+		if x.charge.Verdict == admission.Admitted {
+			x.charge.SetHeaders(x.Writer.Header())
+		}
+	} else {
+		e.settle(x, false)
+	}
+	err := x.response.Write(x.Writer)
+	if err == nil || errors.Is(err, context.Canceled) { // a client that disconnected may have most of the response
+		e.settle(x, true)
+	}
+	return fromService(err)
+}
+
+// settle ends the charge of an admitted call, once: it keeps it, or refunds it and shows that in the
+// headers.
+func (e *Edge) settle(x *exchange, keep bool) {
+	if x.charge.Verdict != admission.Admitted || x.settled {
 		return
 	}
-	c.settled = true
+	x.settled = true
 	if !keep {
-		e.refund(r, c)
-		c.charge.SetHeaders(w.Header())
+		e.refund(x)
+		x.charge.SetHeaders(x.Writer.Header())
 	}
 }
 
@@ -161,9 +158,10 @@ func isCharged(status int) bool {
 	return status == http.StatusOK || status == http.StatusNotModified || status == http.StatusNotFound
 }
 
-func (e *Edge) refund(r *http.Request, c *call) {
-	if err := e.Limiter.Refund(r.Context(), c.caller.Account, &c.charge); err != nil {
-		e.Telemetry.Log.WarnContext(r.Context(), "charge refund failed", "account_id", c.caller.Account, "error", err.Error())
+func (e *Edge) refund(x *exchange) {
+	ctx := x.Request.Context()
+	if err := e.Limiter.Refund(ctx, x.caller.Account, &x.charge); err != nil {
+		e.Telemetry.Log.WarnContext(ctx, "charge refund failed", "account_id", x.caller.Account, "error", err.Error())
 	}
 }
 
@@ -182,25 +180,36 @@ func errorCode(response proxy.Response) problem.Code {
 	return ""
 }
 
-// record adds the call to its key's usage for the day it was charged to, and to the request log.
-func (e *Edge) record(r *http.Request, to target, c *call) {
-	if c.caller == nil {
+// statusDisconnected is logged for a call whose client disconnected before it had the whole response.
+const statusDisconnected = 499
+
+// record adds a call with a known key to the usage of that key for the day it was charged to, and to
+// the request log.
+func (e *Edge) record(x *exchange, err error) {
+	if x.caller == nil {
 		return
 	}
-	now, took := e.Now(), time.Since(c.end.since)
-	at := c.charge.Clock
+	now, took, status, code, outcome := e.Now(), time.Since(x.since), x.status, x.code, callOutcome(x.status, err)
+	if err != nil {
+		code = problem.Of(err).Code
+		status = code.Status()
+	}
+	if errors.Is(err, context.Canceled) {
+		status = statusDisconnected
+	}
+	at := x.charge.Clock
 	if at.IsZero() { // nothing was charged
 		at = now
 	}
 	e.Usage.Record(api.LoggedRequest{
-		ID: telemetry.RequestID(r.Context()), Key: c.caller.Key, At: now.Add(-took), Route: string(to.operation), Params: r.URL.RawQuery,
-		Status: c.status, Code: string(c.code), Duration: took,
-	}, c.outcome, at)
+		ID: telemetry.RequestID(x.Request.Context()), Key: x.caller.Key, At: now.Add(-took), Route: string(x.operation),
+		Params: x.Request.URL.RawQuery, Status: status, Code: string(code), Duration: took,
+	}, outcome, at)
 }
 
-// outcome classifies a call by the status of its response or by its error.
-func outcome(status int, err error) api.CallOutcome {
-	if err == nil {
+// callOutcome classifies a call by the status of its response, if the service has sent one, or by its error.
+func callOutcome(status int, err error) api.CallOutcome {
+	if err == nil || errors.Is(err, proxy.ErrTruncated) && errors.Is(err, context.Canceled) {
 		switch status {
 		case http.StatusOK, http.StatusNotModified:
 			return api.CallServed
@@ -221,14 +230,4 @@ func outcome(status int, err error) api.CallOutcome {
 		return api.CallBadRequest
 	}
 	return api.CallFailed
-}
-
-// rejectBody returns an error if the request has a body. The connection is closed after the response, because sender and receiver may
-// disagree on where such a request ends.
-func rejectBody(w http.ResponseWriter, r *http.Request) error {
-	if r.ContentLength != 0 { // -1 if the length is unknown
-		w.Header().Set("Connection", "close")
-		return problem.New(problem.BodyNotAllowed, "A %s request must not have a body.", r.Method)
-	}
-	return nil
 }

@@ -16,7 +16,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
-	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway/internal/admission"
 	"opportunity.internal/services/gateway/internal/usage"
@@ -177,9 +176,10 @@ func TestRouteOfARequestIsLogged(t *testing.T) {
 
 // A rate over a series ignores its first increment, so each series exists from the start.
 func TestSeriesOfAlertsExistFromTheStart(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	newMeters(registry)
-	families, err := registry.Gather()
+	e := newEdge(t)
+	_, err := e.Handler()
+	require.NoError(t, err)
+	families, err := e.Telemetry.Registry.Gather()
 	require.NoError(t, err)
 	exist := map[string]bool{}
 	for _, family := range families {
@@ -204,18 +204,6 @@ func TestOnlyExplorerFormsMakeCalls(t *testing.T) {
 		w := e.send(t, c.method, c.path, "")
 		require.Equal(t, []any{http.StatusOK, "page"}, []any{w.Code, w.Body.String()}, c)
 	}
-}
-
-// A failure of the gateway itself is not counted as one of a service, nor as a rejected request.
-func TestFailureOfTheGatewayIsItsOwn(t *testing.T) {
-	e := newEdge(t)
-	e.meters = newMeters(e.Telemetry.Registry)
-	for status, err := range map[int]error{500: problem.New(problem.InternalError, ""), 400: nil} {
-		e.observed(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), target{operation: unmatched},
-			func(http.ResponseWriter, *http.Request, target, *observation) (int, error) { return status, err })
-	}
-	require.Equal(t, map[string]float64{ourFault + " " + unmatched + " " + noTier: 1, rejected + " " + unmatched + " " + noTier: 1},
-		series(t, e.Telemetry.Registry, requestsMetric))
 }
 
 // All bodies together, and those of one network, fill their limits exactly.

@@ -1,11 +1,12 @@
 package edge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
@@ -18,37 +19,39 @@ import (
 //
 // The gateway takes the principal from a response of authquota only. So there is no endpoint through which a stolen token of a service
 // could make calls for an account.
-func (e *Edge) explore(w http.ResponseWriter, r *http.Request, to target) (int, error) {
-	form, release, err := e.forms.read(w, r, api.MaxForm, e.client(r))
+func (e *Edge) explore(x *exchange) error {
+	r, client := x.Request, e.client(x.Request)
+	form, release, err := e.forms.read(x.Writer, r, api.MaxForm, client)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer release()
-	response, err := e.Account.Page(r, to.path, form, e.client(r))
+	response, err := e.Account.Page(r, x.path, form, client)
 	if err != nil || response.Header.Get(api.ExplorerHeader) == "" { // such as a redirect to the sign-in, or a problem of the form
-		return e.write(w, response, err)
+		x.response = response
+		return fromService(err)
 	}
 	response.Body.Close()
 	var call api.ExplorerCall
 	if err := json.Unmarshal([]byte(response.Header.Get(api.ExplorerHeader)), &call); err != nil {
-		return 0, upstream{err}
+		return upstream{err}
 	}
-	result, err := e.explorerCall(w, r, call)
+	result, err := e.explorerCall(x, call)
 	if err != nil {
-		return 0, upstream{err}
+		return upstream{err}
 	}
 	result.Form = form
 	body, err := json.Marshal(result)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	response, err = e.Account.Explored(r, to.path, body, e.client(r))
-	return e.write(w, response, err)
+	x.response, err = e.Account.Explored(r, x.path, body, client)
+	return fromService(err)
 }
 
-// explorerCall makes a call and returns its response, which can be an error of the API. An error means that authquota's message is
-// invalid.
-func (e *Edge) explorerCall(w http.ResponseWriter, r *http.Request, c api.ExplorerCall) (api.ExplorerResult, error) {
+// explorerCall makes a call and returns its response, which can be an error of the API. An error means
+// that authquota's message is invalid.
+func (e *Edge) explorerCall(x *exchange, c api.ExplorerCall) (api.ExplorerResult, error) {
 	key, err := authn.Resolved(c.Principal)
 	if err != nil {
 		return api.ExplorerResult{}, err
@@ -57,40 +60,31 @@ func (e *Edge) explorerCall(w http.ResponseWriter, r *http.Request, c api.Explor
 	if err != nil {
 		return api.ExplorerResult{}, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), api.GatewayTimeout)
+	ctx, cancel := context.WithTimeout(context.WithValue(x.Request.Context(), keyOfCall{}, key), api.GatewayTimeout)
 	defer cancel()
-	call := (&http.Request{Method: http.MethodGet, URL: address, Header: c.Header, Body: http.NoBody, RemoteAddr: r.RemoteAddr}).WithContext(ctx)
-	buffer := &responseBuffer{header: http.Header{api.RequestIDHeader: w.Header()[api.RequestIDHeader]}, max: api.MaxExplorerBody}
-	e.inner(buffer, call, address, func(to target) handler { return e.callWith(key, e.serviceOf(to)) })
+	buffer := e.inner(ctx, x, address, c.Header, api.MaxExplorerBody)
 	result := api.ExplorerResult{Status: buffer.status, Header: buffer.header, Body: buffer.body, Size: buffer.size}
 	result.Charged = isCharged(buffer.status) && result.Value("X-RateLimit-Limit") != "" // otherwise it was rejected before the charge
 	return result, nil
 }
 
-// inner serves a call that another request makes. A response that ends early is an error, because the buffer drops its start.
-func (e *Edge) inner(buffer *responseBuffer, call *http.Request, address *url.URL, handlerOf func(target) handler) {
-	to, ok := matchCall(address)
-	handle := notFound
-	if ok {
-		handle = handlerOf(to)
-	} else {
-		to.operation = unmatched
+// inner makes a call for the request of x, with a limit on the size of the body that is returned.
+func (e *Edge) inner(ctx context.Context, x *exchange, address *url.URL, header http.Header, limit int) (buffer *responseBuffer) {
+	call := (&http.Request{
+		Method: http.MethodGet, URL: address, Header: header, Body: http.NoBody, RemoteAddr: x.Request.RemoteAddr,
+	}).WithContext(ctx)
+	buffer = &responseBuffer{header: http.Header{api.RequestIDHeader: x.Writer.Header()[api.RequestIDHeader]}, max: limit}
+	if !strings.HasPrefix(address.Path, "/api/") {
+		e.Errors.Write(buffer, call, notFound(nil))
+		return buffer
 	}
-	e.observed(buffer, call, to, func(w http.ResponseWriter, r *http.Request, to target, end *observation) (int, error) {
-		status, err := handle(w, r, to, end)
-		if errors.Is(err, proxy.ErrTruncated) {
-			return 0, upstream{problem.Unavailable(errors.New(err.Error()))}
+	defer func() {
+		if cause := recover(); cause != nil { // from observe: the response ended early
+			e.Errors.Write(buffer, call, problem.Unavailable(cmp.Or(ctx.Err(), proxy.ErrTruncated)))
 		}
-		return status, err
-	})
-}
-
-// serviceOf returns the service that serves an API call.
-func (e *Edge) serviceOf(to target) *proxy.Service {
-	if to.operation == opHistory {
-		return e.History
-	}
-	return e.Catalog
+	}()
+	e.engine.ServeHTTP(buffer, call)
+	return buffer
 }
 
 // responseBuffer holds the response of a call that another request makes. A second response replaces the first.

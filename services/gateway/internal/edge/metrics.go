@@ -43,7 +43,7 @@ type meters struct {
 	admissions *prometheus.CounterVec
 }
 
-func newMeters(registry prometheus.Registerer) meters {
+func newMeters(registry prometheus.Registerer, routes []route) meters {
 	m := meters{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: requestsMetric, Help: "Requests on the public listener by route, tier of the caller (none if unknown) and " +
@@ -59,23 +59,23 @@ func newMeters(registry prometheus.Registerer) meters {
 		}, []string{"decision", "tier"}),
 	}
 	registry.MustRegister(m.requests, m.durations, m.admissions)
-	m.init()
+	m.init(routes)
 	return m
 }
 
 // init creates the series that alerts use: rate() ignores the first increment of a series that did not exist before.
-func (m meters) init() {
-	for _, to := range operations {
+func (m meters) init(routes []route) {
+	for _, r := range routes {
 		for _, outcome := range []string{served, rejected, ourFault, upstreamFault} {
-			m.requests.WithLabelValues(string(to), outcome, noTier)
+			m.requests.WithLabelValues(string(r.operation), outcome, noTier)
+			for _, tier := range api.Tiers {
+				if r.access == keyed {
+					m.requests.WithLabelValues(string(r.operation), outcome, string(tier.Tier))
+				}
+			}
 		}
 	}
 	for _, tier := range api.Tiers {
-		for _, to := range calls {
-			for _, outcome := range []string{served, rejected, ourFault, upstreamFault} {
-				m.requests.WithLabelValues(string(to), outcome, string(tier.Tier))
-			}
-		}
 		for _, decision := range []string{
 			string(admission.Admitted), string(admission.Outdated), suspended, undecided,
 			string(problem.MinuteLimitReached), string(problem.DailyLimitReached), string(problem.ServiceCapacityReached),
@@ -85,16 +85,9 @@ func (m meters) init() {
 	}
 }
 
-// observation holds the labels and the start time of a request.
-type observation struct {
-	route operation
-	tier  api.Tier
-	since time.Time
-}
-
-func (m meters) observe(end *observation, outcome string) {
-	m.requests.WithLabelValues(string(end.route), outcome, string(end.tier)).Inc()
-	m.durations.WithLabelValues(string(end.route), outcome).Observe(time.Since(end.since).Seconds())
+func (m meters) observe(x *exchange) {
+	m.requests.WithLabelValues(string(x.operation), x.outcome, string(x.tier())).Inc()
+	m.durations.WithLabelValues(string(x.operation), x.outcome).Observe(time.Since(x.since).Seconds())
 }
 
 func (m meters) decided(d admission.Decision, err error, tier api.Tier) {

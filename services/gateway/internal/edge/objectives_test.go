@@ -13,9 +13,9 @@ import (
 // Only API requests count, and correct rejections count neither way.
 func TestMeasure(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	m := newMeters(registry)
+	m := newMeters(registry, nil)
 	observe := func(to operation, outcome string, took time.Duration) {
-		m.observe(&observation{to, noTier, time.Now().Add(-took)}, outcome)
+		m.observe(&exchange{operation: to, outcome: outcome, since: time.Now().Add(-took)})
 	}
 	observe(opList, served, 0)
 	observe(opHistory, rejected, 0)

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
@@ -141,12 +140,9 @@ func TestOutcomeOfARequestIsCounted(t *testing.T) {
 		{func(*http.Request) (*http.Response, error) { panic("bug") }, "/account", ourFault},
 	} {
 		e := newEdge(t)
-		e.meters, e.forms = newMeters(e.Telemetry.Registry), newBodies(maxForms)
 		e.Account = behind(t, c.serve)
-		e.observed(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, c.path, nil), target{opAccount, c.path}, e.accountPage)
-		var counted dto.Metric
-		require.NoError(t, e.meters.requests.WithLabelValues(c.path, c.outcome, noTier).Write(&counted))
-		require.InDelta(t, 1, counted.GetCounter().GetValue(), 0, c.outcome)
+		e.send(t, http.MethodGet, c.path, "")
+		require.Equal(t, map[string]float64{c.outcome + " " + c.path + " " + noTier: 1}, series(t, e.Telemetry.Registry, requestsMetric))
 	}
 }
 
@@ -189,14 +185,14 @@ func TestOutcomeOfACall(t *testing.T) {
 		200: api.CallServed, 304: api.CallServed, 404: api.CallNotFound, 400: api.CallBadRequest, 410: api.CallBadRequest,
 		402: api.CallSubscriptionRequired, 500: api.CallFailed,
 	} {
-		require.Equal(t, want, outcome(status, nil), status)
+		require.Equal(t, want, callOutcome(status, nil), status)
 		require.Equal(t, status == 200 || status == 304 || status == 404, isCharged(status), status)
 	}
 	for code, want := range map[problem.Code]api.CallOutcome{
 		problem.ExpiredAPIKey: "expired_api_key", problem.DailyLimitReached: "daily_limit_reached", problem.AccountSuspended: "account_suspended",
 		problem.BodyNotAllowed: api.CallBadRequest, problem.ServiceUnavailable: api.CallFailed,
 	} {
-		require.Equal(t, want, outcome(0, problem.New(code, "")), code)
+		require.Equal(t, want, callOutcome(0, problem.New(code, "")), code)
 	}
 }
 

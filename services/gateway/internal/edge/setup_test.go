@@ -31,7 +31,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // behind returns a service behind the gateway.
-func behind(t *testing.T, serve roundTrip) *proxy.Service {
+func behind(t testing.TB, serve roundTrip) *proxy.Service {
 	t.Helper()
 	s, err := proxy.New("service", "http://service.test", "token", serve)
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func behind(t *testing.T, serve roundTrip) *proxy.Service {
 }
 
 // replies returns a service that always sends this response, with headers given as pairs.
-func replies(t *testing.T, status int, body string, headers ...string) *proxy.Service {
+func replies(t testing.TB, status int, body string, headers ...string) *proxy.Service {
 	t.Helper()
 	return behind(t, func(*http.Request) (*http.Response, error) {
 		return reply(status, strings.NewReader(body), headers...), nil
@@ -60,7 +60,7 @@ type broken struct{}
 func (broken) Read([]byte) (int, error) { return 0, errors.New("connection lost") }
 
 // newEdge returns an Edge without keys, a limiter and services. Its recorder sends nothing.
-func newEdge(t *testing.T) Edge {
+func newEdge(t testing.TB) Edge {
 	t.Helper()
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
 	require.NoError(t, err)
@@ -79,7 +79,7 @@ func principal() api.Principal {
 
 // admits lets e resolve each key with resolve and admit calls of account acc_a. onRestore runs when the counters of the day are created.
 // It returns the Redis that has the counters.
-func (e *Edge) admits(t *testing.T, resolve func() api.Principal, onRestore func()) *redistest.Server {
+func (e *Edge) admits(t testing.TB, resolve func() api.Principal, onRestore func()) *redistest.Server {
 	t.Helper()
 	server := redistest.Start(t)
 	counters := server.Client()
@@ -88,15 +88,15 @@ func (e *Edge) admits(t *testing.T, resolve func() api.Principal, onRestore func
 		return resolve(), nil
 	}}, time.Now, slog.New(slog.DiscardHandler))
 	t.Cleanup(e.Keys.Close)
-	e.limits(t, counters, onRestore)
+	e.limits(t, counters, onRestore, 10)
 	return server
 }
 
-// limits lets e admit calls with counters, of at most 10 a day.
-func (e *Edge) limits(t *testing.T, counters *redis.Client, onRestore func()) {
+// limits lets e admit calls with counters up to a capacity a day.
+func (e *Edge) limits(t testing.TB, counters *redis.Client, onRestore func(), capacity int) {
 	t.Helper()
 	e.Limiter = admission.New(admission.Config{
-		Redis: counters, Budget: 5 * time.Second, Tracer: e.Telemetry.Tracer, Log: e.Telemetry.Log, Capacity: 10, Now: time.Now,
+		Redis: counters, Budget: 5 * time.Second, Tracer: e.Telemetry.Tracer, Log: e.Telemetry.Log, Capacity: capacity, Now: time.Now,
 		Restore: func(ctx context.Context, day string) error {
 			onRestore()
 			return counters.HSetNX(ctx, counter.Day(day), counter.ServiceField, 0).Err()

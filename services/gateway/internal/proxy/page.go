@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -49,7 +50,7 @@ func (s *Service) sendPage(r *http.Request, path string, header http.Header, bod
 	if client.IsValid() {
 		header[api.ClientHeader] = []string{client.Unmap().WithZone("").String()}
 	}
-	resp, err := s.send(r, path, header, body)
+	resp, err := s.send(r, path, header, bytes.NewReader(body), int64(len(body)))
 	if err != nil {
 		return Response{}, err
 	}

@@ -50,7 +50,8 @@ var (
 type Response struct {
 	*http.Response
 
-	page bool
+	page   bool // for a browser or an operator
+	stream bool // each part is sent at once
 }
 
 // Forward sends the API request r to the service, on the given escaped path. caller is the value of
@@ -58,7 +59,7 @@ type Response struct {
 func (s *Service) Forward(r *http.Request, path, caller string) (Response, error) {
 	header := pick(r, requestHeaders)
 	header[api.CallerHeader] = []string{caller}
-	resp, err := s.send(r, path, header, nil)
+	resp, err := s.send(r, path, header, nil, 0)
 	if err != nil {
 		return Response{}, err
 	}
@@ -71,7 +72,7 @@ func (s *Service) Forward(r *http.Request, path, caller string) (Response, error
 
 // Document requests a public document of any media type. Otherwise it works like Forward, without a caller.
 func (s *Service) Document(r *http.Request, path string) (Response, error) {
-	resp, err := s.send(r, path, pick(r, requestHeaders), nil)
+	resp, err := s.send(r, path, pick(r, requestHeaders), nil, 0)
 	if err != nil {
 		return Response{}, err
 	}
@@ -94,7 +95,8 @@ func pick(r *http.Request, names []string) http.Header {
 }
 
 // send sends the request to the service. The Host header is that of the service, because the client's is not trusted.
-func (s *Service) send(r *http.Request, path string, header http.Header, body []byte) (*http.Response, error) {
+// length is that of the body, or -1 if it is unknown.
+func (s *Service) send(r *http.Request, path string, header http.Header, body io.Reader, length int64) (*http.Response, error) {
 	header["Authorization"] = s.token
 	if id := telemetry.RequestID(r.Context()); id != "" { // otherwise its Transport would copy the request to add it
 		header[api.RequestIDHeader] = []string{id}
@@ -102,17 +104,24 @@ func (s *Service) send(r *http.Request, path string, header http.Header, body []
 	if header["User-Agent"] == nil {
 		header["User-Agent"] = nil // keeps the transport from adding its own
 	}
-	to := &url.URL{Scheme: s.base.Scheme, Host: s.base.Host, Path: r.URL.Path, RawPath: path, RawQuery: r.URL.RawQuery}
+	plain, err := url.PathUnescape(path)
+	if err != nil {
+		return nil, err
+	}
+	to := &url.URL{Scheme: s.base.Scheme, Host: s.base.Host, Path: plain, RawPath: path, RawQuery: r.URL.RawQuery}
 	out := (&http.Request{Method: r.Method, URL: to, Host: to.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).
 		WithContext(r.Context())
-	if len(body) > 0 {
-		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	if length != 0 {
+		out.Body, out.ContentLength = io.NopCloser(body), length
 	}
 	resp, err := s.transport.RoundTrip(out)
-	if err != nil {
-		return nil, problem.Unavailable(err)
+	if err == nil {
+		return resp, nil
 	}
-	return resp, nil
+	if ours, ok := errors.AsType[*problem.Error](err); ok { // of the body
+		return nil, ours
+	}
+	return nil, problem.Unavailable(err)
 }
 
 // checkContract returns an error if the status or the media type is not in the API contract. An empty kind accepts any media type.
@@ -141,21 +150,24 @@ func (s *Service) rejected() error {
 }
 
 // ErrorCode reads the code of an error response, or "" if it has none, as the response to a HEAD request. The body can still be written.
-func (r Response) ErrorCode() problem.Code {
-	start, _ := io.ReadAll(io.LimitReader(r.Body, 4<<10)) // Write meets the same read error
+func (r Response) ErrorCode() problem.Code { return problem.Code(peek(r.Response).Error.Code) }
+
+// peek reads the error in a body, which can still be read. It is empty if the body has none.
+func peek(r *http.Response) (body api.Error) {
+	start, _ := io.ReadAll(io.LimitReader(r.Body, 4<<10)) // the next reader meets the same error
 	r.Body = struct {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(start), r.Body), r.Body}
-	var body api.Error
 	_ = json.Unmarshal(start, &body)
-	return problem.Code(body.Error.Code)
+	return body
 }
 
-// ErrTruncated is returned by Write if the response of the service ended early.
-var ErrTruncated = errors.New("response of the service ended early")
+// ErrTruncated is returned by Write if it did not write the whole response. The cause is context.Canceled if the client disconnected;
+// otherwise the response of the service ended early.
+var ErrTruncated = errors.New("response ended early")
 
-// Write writes the response to w and closes it. The only error is ErrTruncated; a client that stops reading is not an error.
+// Write writes the response to w and closes it. The only error is ErrTruncated.
 func (r Response) Write(w http.ResponseWriter) error {
 	defer r.Body.Close()
 	if r.page {
@@ -169,9 +181,16 @@ func (r Response) Write(w http.ResponseWriter) error {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	body := &errorReader{r: r.Body}
-	_, _ = io.CopyBuffer(onlyWriter{w}, body, *buffer)
-	if body.err != nil && !errors.Is(body.err, context.Canceled) {
+	var out io.Writer = onlyWriter{w}
+	if r.stream {
+		out = flusher{w}
+	}
+	_, err := io.CopyBuffer(out, body, *buffer)
+	switch {
+	case body.err != nil:
 		return fmt.Errorf("%w: %w", ErrTruncated, body.err)
+	case err != nil && !errors.Is(err, http.ErrBodyNotAllowed): // a service should send no body with 304
+		return fmt.Errorf("%w: %w: %w", ErrTruncated, context.Canceled, err)
 	}
 	return nil
 }
@@ -203,3 +222,14 @@ func (b *errorReader) Read(p []byte) (int, error) {
 
 // onlyWriter hides ReadFrom, so that io.CopyBuffer uses the pooled buffer.
 type onlyWriter struct{ io.Writer }
+
+// flusher sends each part at once.
+type flusher struct{ http.ResponseWriter }
+
+func (f flusher) Write(p []byte) (int, error) {
+	n, err := f.ResponseWriter.Write(p)
+	if err == nil {
+		err = http.NewResponseController(f.ResponseWriter).Flush()
+	}
+	return n, err
+}

@@ -231,7 +231,7 @@ func TestTruncatedResponse(t *testing.T) {
 	for _, c := range []struct {
 		cause error
 		want  bool
-	}{{errors.New("connection reset"), true}, {io.ErrUnexpectedEOF, true}, {context.Canceled, false}, {nil, false}} {
+	}{{errors.New("connection reset"), true}, {io.ErrUnexpectedEOF, true}, {context.Canceled, true}, {nil, false}} {
 		u := responds(http.StatusOK, "{", "Content-Type", jsonType)
 		u.body.err = c.cause
 		response, err := service(t, u).Forward(httptest.NewRequest(http.MethodGet, "/", nil), "/", "")
@@ -251,8 +251,8 @@ type gone struct{ http.ResponseWriter }
 
 func (gone) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
-func TestClientThatStopsReadingIsNoError(t *testing.T) {
+func TestClientThatStopsReadingIsToldApart(t *testing.T) {
 	response, err := service(t, responds(http.StatusOK, "{}", "Content-Type", jsonType)).Forward(httptest.NewRequest(http.MethodGet, "/", nil), "/", "")
 	require.NoError(t, err)
-	require.NoError(t, response.Write(gone{httptest.NewRecorder()}))
+	require.ErrorIs(t, response.Write(gone{httptest.NewRecorder()}), context.Canceled)
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -20,6 +21,7 @@ import (
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway/internal/admission"
 	"opportunity.internal/services/gateway/internal/authn"
+	"opportunity.internal/services/gateway/internal/docs"
 	"opportunity.internal/services/gateway/internal/edge"
 	"opportunity.internal/services/gateway/internal/proxy"
 	"opportunity.internal/services/gateway/internal/usage"
@@ -37,6 +39,10 @@ type gateway struct {
 	redis   *redis.Client
 	stop    context.CancelFunc
 }
+
+var pages = sync.OnceValues(func() (*docs.Site, error) {
+	return docs.New("https://api.opportunity.example", docs.Operator{})
+})
 
 func startGateway(name string, ahead *atomic.Int64, n *network, s *store, a *authquota) (*gateway, error) {
 	ctx, stop := context.WithCancel(context.Background())
@@ -72,9 +78,10 @@ func startGateway(name string, ahead *atomic.Int64, n *network, s *store, a *aut
 	limiter := admission.New(cfg)
 	older, err1 := apikey.ParseOlderForm("key-[a-z0-9-]+")
 	catalog, err2 := proxy.New("catalog", "http://catalog", "token", service{n, name})
+	site, err4 := pages()
 	var err3 error
 	g.handler, err3 = edge.Edge{
-		Keys: g.keys, OlderKeys: older, Limiter: limiter, Usage: g.usage, Catalog: catalog, History: catalog, Account: catalog,
+		Keys: g.keys, Pages: site, OlderKeys: older, Limiter: limiter, Usage: g.usage, Catalog: catalog, History: catalog, Account: catalog,
 		Errors: problem.Writer{Log: tel.Log}, Telemetry: tel, Now: g.now,
 	}.Handler()
 	go func() { _ = g.keys.Run(ctx, tel) }()
@@ -90,7 +97,7 @@ func startGateway(name string, ahead *atomic.Int64, n *network, s *store, a *aut
 			}
 		}
 	}()
-	return g, errors.Join(err1, err2, err3)
+	return g, errors.Join(err1, err2, err3, err4)
 }
 
 // kill ends the process. It sends nothing more.

@@ -72,6 +72,16 @@ func (a API) history(g *gin.Context) (web.Reply, error) {
 	}, nil
 }
 
+// latest serves the latest events of a public listing, newest first.
+func (a API) latest(g *gin.Context) (web.Reply, error) {
+	var page event.Page
+	err := a.queries.run(g.Request.Context(), func(ctx context.Context) (err error) {
+		page, _, err = a.Store.History(ctx, g.Param("id"), 0, api.PermalinkEvents)
+		return err
+	})
+	return web.Reply{JSON: page.Events}, err
+}
+
 // etag returns a tag of everything a response depends on except its time.
 func etag(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\n")))

@@ -1,12 +1,13 @@
-// Package oracle is the reference implementation of the list operation for tests. It generates random records and applies the
-// specification's rules to each, without any code of package snapshot.
-package oracle
+// Package listingtest generates random records for tests: Records returns entries with their
+// summaries, Published the records that consumers see of them, in list order.
+package listingtest
 
 import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"opportunity.internal/pkg/api"
@@ -178,6 +179,20 @@ func Published(records []Record, now time.Time) []api.Opportunity {
 			all = append(all, r.Public(now))
 		}
 	}
-	slices.SortFunc(all, inListOrder)
+	slices.SortFunc(all, InListOrder)
 	return all
+}
+
+// InListOrder compares by the last check, newest first and never checked last, then by id.
+func InListOrder(a, b api.Opportunity) int {
+	x, y := a.Verification.LastCheckedAt, b.Verification.LastCheckedAt
+	switch {
+	case x == nil && y != nil:
+		return 1
+	case x != nil && y == nil:
+		return -1
+	case x != nil && !x.Equal(*y):
+		return y.Compare(*x)
+	}
+	return strings.Compare(a.ID, b.ID)
 }

@@ -1,4 +1,4 @@
-package operator
+package admin
 
 import (
 	"encoding/json"
@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -18,7 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/gateway/internal/proxy"
 )
 
 // conn records the deadlines that are set.
@@ -57,8 +58,9 @@ func sendTo(t *testing.T, service http.RoundTripper, log *slog.Logger, path stri
 	token := strings.Repeat("t", 32)
 	tokens, err := ParseTokens([]string{token})
 	require.NoError(t, err)
-	catalog := &url.URL{Scheme: "http", Host: "catalog.test"}
-	h := Handler(tokens, Owners{Catalog: {URL: catalog, Token: "internal"}}, service, nil, problem.Writer{Log: log})
+	catalog, err := proxy.New(peer.Catalog, "http://catalog.test", "internal", service)
+	require.NoError(t, err)
+	h := Handler(tokens, Owners{peer.Catalog: catalog}, nil, problem.Writer{Log: log})
 	r := httptest.NewRequest(http.MethodPost, Prefix+path, body)
 	r.Header.Set("Authorization", "Bearer "+token)
 	c := &conn{ResponseRecorder: httptest.NewRecorder()}

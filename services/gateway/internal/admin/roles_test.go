@@ -1,4 +1,4 @@
-package operator
+package admin
 
 import (
 	"encoding/json"
@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,8 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/routetest"
+	"opportunity.internal/services/gateway/internal/proxy"
 )
 
 // countingService responds to every request and counts them.
@@ -39,12 +40,12 @@ func newAPI(t *testing.T) (http.Handler, *countingService) {
 	}
 	tokens, err := ParseTokens(entries)
 	require.NoError(t, err)
-	owners := Owners{}
-	for _, service := range []string{Catalog, History, Authquota, Billing} {
-		owners[service] = Owner{URL: &url.URL{Scheme: "http", Host: service + ".test"}}
+	owners, service := Owners{}, new(countingService)
+	for _, name := range []string{peer.Catalog, peer.History, peer.Authquota, peer.Billing} {
+		owners[name], err = proxy.New(name, "http://"+name+".test", "internal", service)
+		require.NoError(t, err)
 	}
-	service := new(countingService)
-	return Handler(tokens, owners, service, nil, problem.Writer{Log: slog.New(slog.DiscardHandler)}), service
+	return Handler(tokens, owners, nil, problem.Writer{Log: slog.New(slog.DiscardHandler)}), service
 }
 
 func request(h http.Handler, method, path, token string) *httptest.ResponseRecorder {

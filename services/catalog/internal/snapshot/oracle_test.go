@@ -1,4 +1,4 @@
-package oracle
+package snapshot
 
 import (
 	"cmp"
@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/catalog/internal/listingtest"
 )
 
-// List returns the whole result for the parameters v, in list order. all must be in list order.
-func List(all []api.Opportunity, tier api.Tier, v url.Values) []api.Opportunity {
+// wantList applies the specification's rules to all, which is in list order, and returns the whole result for the parameters v
+// in list order. It shares no code with the snapshot.
+func wantList(all []api.Opportunity, tier api.Tier, v url.Values) []api.Opportunity {
 	if !tier.AllRecords() {
-		all = Free(all)
+		all = wantFree(all)
 	}
 	var out []api.Opportunity
 	for _, o := range all {
@@ -25,49 +27,33 @@ func List(all []api.Opportunity, tier api.Tier, v url.Values) []api.Opportunity 
 	return out
 }
 
-// Free returns the records that the free tier sees, in list order.
-func Free(all []api.Opportunity) []api.Opportunity {
-	var set []api.Opportunity
-	for _, o := range all {
-		if o.Verification.Status == api.Verified && o.Facts.ApplicationStatus == api.ApplicationOpen {
-			set = append(set, o)
-		}
-	}
+// wantFree returns the records that the free tier sees: of the verified and open ones, the ten that were published first.
+func wantFree(all []api.Opportunity) []api.Opportunity {
+	set := slices.DeleteFunc(slices.Clone(all), func(o api.Opportunity) bool {
+		return o.Verification.Status != api.Verified || o.Facts.ApplicationStatus != api.ApplicationOpen
+	})
 	slices.SortFunc(set, func(a, b api.Opportunity) int {
 		return cmp.Or(a.PublishedAt.Compare(*b.PublishedAt), strings.Compare(a.ID, b.ID))
 	})
 	set = set[:min(10, len(set))]
-	slices.SortFunc(set, inListOrder)
+	slices.SortFunc(set, listingtest.InListOrder)
 	return set
-}
-
-func inListOrder(a, b api.Opportunity) int {
-	x, y := a.Verification.LastCheckedAt, b.Verification.LastCheckedAt
-	switch {
-	case x == nil && y != nil:
-		return 1
-	case x != nil && y == nil:
-		return -1
-	case x != nil && !x.Equal(*y):
-		return y.Compare(*x)
-	}
-	return strings.Compare(a.ID, b.ID)
 }
 
 func matches(o api.Opportunity, v url.Values) bool {
 	equal := func(name string, fact *bool) bool {
 		return v.Get(name) == "" || fact != nil && strconv.FormatBool(*fact) == v.Get(name)
 	}
-	var verified *bool
-	if o.Verification.ReviewCount > 0 {
-		verified = ptr(o.Verification.Status == api.Verified)
+	var reviewed *bool
+	if verified := o.Verification.Status == api.Verified; o.Verification.ReviewCount > 0 {
+		reviewed = &verified
 	}
 	for _, b := range api.BoolFacts {
 		if !equal(b.Param, *b.Value(&o.Facts)) {
 			return false
 		}
 	}
-	return equal("verified", verified) && (v.Get("category") == "" || v.Get("category") == string(o.Category)) &&
+	return equal("verified", reviewed) && (v.Get("category") == "" || v.Get("category") == string(o.Category)) &&
 		checkedAfter(o, v.Get("checked_after")) && resident(o, v.Get("country"), v.Get("province"))
 }
 
