@@ -41,7 +41,7 @@ func TestPermalinkOfARecord(t *testing.T) {
 		require.NoError(t, err)
 		rw.Header().Set("Content-Type", "application/json")
 		require.NoError(t, json.NewEncoder(rw).Encode(api.PublicRecord{
-			Record: record, At: at, Free: id == "free-one", Newest: &api.NewestEvent{ID: event.ID, CheckedAt: at},
+			Record: record, At: at, Free: id == "free-one", Events: []api.VerificationEvent{event},
 		}))
 	})
 	w.history.respondWith(func(rw http.ResponseWriter, r *http.Request) {
@@ -55,7 +55,7 @@ func TestPermalinkOfARecord(t *testing.T) {
 	require.Equal(t, "public, max-age=5", free.header.Get("Cache-Control"))
 	require.Contains(t, free.header.Get("Content-Security-Policy"), "default-src 'none'")
 	for _, text := range []string{
-		"&lt;b&gt;Name&lt;/b&gt;", "secret summary", "secret-source", "Residents of CA", event.ID, "/records/free-one/event",
+		"&lt;b&gt;Name&lt;/b&gt;", "secret summary", "secret-source", "Residents of CA", event.ID, "opportunity-data verify free-one",
 		", record reviewed 2026-11-20, retrieved 2026-11-20, ",
 	} {
 		require.Contains(t, free.body, text)
@@ -64,7 +64,7 @@ func TestPermalinkOfARecord(t *testing.T) {
 	other := gw.do(t, request{path: "/records/other"})
 	require.Equal(t, 200, other.status)
 	// with its id, anyone could read the event
-	for _, text := range []string{"secret", "Residents of", "/event", event.ID} {
+	for _, text := range []string{"secret", "Residents of", event.ID} {
 		require.NotContains(t, other.body, text)
 	}
 	bundle := gw.do(t, request{path: "/records/free-one/event?a=b"})

@@ -82,7 +82,7 @@ func New(publicURL string, by Operator) (*Site, error) {
 	if s.assets, err = pages.Load(files, "static"); err != nil {
 		return nil, err
 	}
-	if s.layout, err = pages.ParseFrame(template.New("").Funcs(template.FuncMap{"asset": s.asset, "code": codeHTML})); err != nil {
+	if s.layout, err = pages.ParseFrame(template.New("").Funcs(template.FuncMap{"asset": s.asset, "code": codeHTML, "instant": instant})); err != nil {
 		return nil, err
 	}
 	if _, err = s.layout.ParseFS(files, "*.html"); err != nil {

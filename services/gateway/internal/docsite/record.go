@@ -33,16 +33,18 @@ func (s *Site) RecordPage(public api.PublicRecord) ([]byte, error) {
 		reviewed = "reviewed " + at.UTC().Format(time.DateOnly)
 	}
 	data := map[string]any{
-		"Record": newSpecimen(rec, public.At), "Free": public.Free, "Newest": public.Newest,
+		"Record": newSpecimen(rec, public.At), "Free": public.Free, "URL": s.publicURL,
 		"Meaning": statusMeanings[rec.Verification.Status], "At": instant(public.At),
 		"Citation": strings.Join([]string{rec.Company.Name, siteName, "record " + reviewed, retrieved, url}, ", "),
 	}
 	if l := rec.Verification.ApplicationLink; l != nil {
 		data["Link"], data["LinkAt"] = l.Outcome, instant(l.CheckedAt)
 	}
-	if public.Newest != nil {
-		data["EventAt"] = instant(public.Newest.CheckedAt)
-		data["EventURL"] = url + "/event"
+	if len(public.Events) > 0 {
+		data["EventAt"] = instant(public.Events[0].CheckedAt)
+	}
+	if public.Free {
+		data["Events"] = public.Events
 	}
 	var body strings.Builder
 	if err := s.layout.ExecuteTemplate(&body, "record.html", data); err != nil {

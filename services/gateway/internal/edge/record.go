@@ -37,12 +37,12 @@ func (e *Edge) recordEvent(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if !rec.Free || rec.Newest == nil {
+	if !rec.Free || len(rec.Events) == 0 {
 		return problem.New(problem.NotFound,
 			"Only records in the free set have a public event. The history of others needs a key. "+
 				"It has the ids of the events, and each has its proof at /.well-known/opportunity-history/log/proof/ and its id.")
 	}
-	x.path, x.Request.URL.RawQuery = string(opLog)+"/proof/"+url.PathEscape(rec.Newest.ID), ""
+	x.path, x.Request.URL.RawQuery = string(opLog)+"/proof/"+url.PathEscape(rec.Events[0].ID), ""
 	if err := e.document(x); err != nil {
 		return err
 	}
