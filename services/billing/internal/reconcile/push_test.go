@@ -1,4 +1,4 @@
-package push_test
+package reconcile_test
 
 import (
 	"context"
@@ -15,15 +15,10 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/services/billing/internal/push"
+	"opportunity.internal/services/billing/internal/reconcile"
 	"opportunity.internal/services/billing/internal/store"
 	"opportunity.internal/services/billing/internal/subscription"
-	"opportunity.internal/services/billing/migrations"
 )
-
-var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-
-var schema = servicetest.NewSchema(migrations.Files)
 
 // pushTest is a store and a pusher, with a clock that the test moves. It is a fake of authquota, which applies an entitlement only if its
 // version is greater.
@@ -31,8 +26,8 @@ type pushTest struct {
 	t        *testing.T
 	clock    time.Time
 	store    *store.Store
-	pusher   *push.Pusher
-	outcomes map[push.Outcome]int
+	pusher   *reconcile.Pusher
+	outcomes map[reconcile.PushOutcome]int
 	pending  int
 
 	entitlements map[string]api.Entitlement
@@ -56,14 +51,14 @@ func (p *pushTest) put(_ context.Context, path string, in, _ any) error {
 	return nil
 }
 
-func onBothDatabases(t *testing.T, test func(t *testing.T, p *pushTest)) {
+func pushOnBothDatabases(t *testing.T, test func(t *testing.T, p *pushTest)) {
 	schema.OnBothDatabases(t, func(t *testing.T, url string) {
-		p := &pushTest{t: t, clock: now, outcomes: map[push.Outcome]int{}, entitlements: map[string]api.Entitlement{}, err: map[string]error{}}
+		p := &pushTest{t: t, clock: now, outcomes: map[reconcile.PushOutcome]int{}, entitlements: map[string]api.Entitlement{}, err: map[string]error{}}
 		clock := func() time.Time { return p.clock }
 		p.store = store.New(servicetest.OpenDatabase(t, url), clock)
-		p.pusher = push.New(push.Pusher{
+		p.pusher = reconcile.NewPusher(reconcile.Pusher{
 			Store: p.store, Put: p.put, Held: func(context.Context) bool { return p.held }, Now: clock, Log: slog.New(slog.DiscardHandler),
-			Count: func(o push.Outcome) { p.outcomes[o]++ }, SetPending: func(n int) { p.pending = n },
+			Count: func(o reconcile.PushOutcome) { p.outcomes[o]++ }, SetPending: func(n int) { p.pending = n },
 		})
 		test(t, p)
 	})
@@ -97,7 +92,7 @@ func (p *pushTest) requirePaid(account string, months int) {
 // An account that authquota does not have or rejects does not block the others. Its push is retried later; a new change is pushed
 // immediately.
 func TestFailingAccountDoesNotBlockOthers(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, p *pushTest) {
+	pushOnBothDatabases(t, func(t *testing.T, p *pushTest) {
 		p.err["acc_gone"] = &peer.StatusError{Status: http.StatusNotFound}
 		p.err["acc_bad"] = &peer.StatusError{Status: http.StatusInternalServerError}
 		for _, account := range []string{"acc_bad", "acc_gone", "acc_good"} {
@@ -105,20 +100,20 @@ func TestFailingAccountDoesNotBlockOthers(t *testing.T) {
 		}
 		p.deliver("")
 		p.requirePaid("acc_good", 1)
-		require.Equal(t, map[push.Outcome]int{push.Accepted: 1, push.UnknownAccount: 1, push.Failed: 1}, p.outcomes)
+		require.Equal(t, map[reconcile.PushOutcome]int{reconcile.Accepted: 1, reconcile.UnknownAccount: 1, reconcile.Failed: 1}, p.outcomes)
 		require.Equal(t, 2, p.pending)
 
 		p.deliver("")
-		require.Equal(t, 1, p.outcomes[push.Failed], "not before its retry time")
+		require.Equal(t, 1, p.outcomes[reconcile.Failed], "not before its retry time")
 		delete(p.err, "acc_bad")
 		p.clock = p.clock.Add(10 * time.Second)
 		p.deliver("")
 		p.requirePaid("acc_bad", 1)
-		require.Equal(t, 1, p.outcomes[push.UnknownAccount], "an unknown account is retried hourly")
+		require.Equal(t, 1, p.outcomes[reconcile.UnknownAccount], "an unknown account is retried hourly")
 
 		p.buy("acc_gone", 2)
 		p.deliver("")
-		require.Equal(t, 2, p.outcomes[push.UnknownAccount], "a change is pushed immediately")
+		require.Equal(t, 2, p.outcomes[reconcile.UnknownAccount], "a change is pushed immediately")
 		delete(p.err, "acc_gone")
 		p.clock = p.clock.Add(time.Hour)
 		p.deliver("")
@@ -128,7 +123,7 @@ func TestFailingAccountDoesNotBlockOthers(t *testing.T) {
 }
 
 func TestPushesResumeAfterOutage(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, p *pushTest) {
+	pushOnBothDatabases(t, func(t *testing.T, p *pushTest) {
 		p.err["acc_1"] = problem.Unavailable(errors.New("connection refused"))
 		p.buy("acc_1", 1)
 		_, err := p.pusher.Deliver(t.Context(), "")
@@ -143,7 +138,7 @@ func TestPushesResumeAfterOutage(t *testing.T) {
 }
 
 func TestChangeDuringPushStaysPending(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, p *pushTest) {
+	pushOnBothDatabases(t, func(t *testing.T, p *pushTest) {
 		p.buy("acc_1", 1)
 		p.during = func() { p.buy("acc_1", 2) }
 		p.deliver("acc_1")
@@ -155,7 +150,7 @@ func TestChangeDuringPushStaysPending(t *testing.T) {
 }
 
 func TestNothingIsPushedWhileHeld(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, p *pushTest) {
+	pushOnBothDatabases(t, func(t *testing.T, p *pushTest) {
 		p.buy("acc_1", 1)
 		p.held = true
 		p.deliver("")
@@ -169,9 +164,9 @@ func TestNothingIsPushedWhileHeld(t *testing.T) {
 
 // authquota has applied an entitlement, but its reply is lost, and the process ends. The next one pushes again, which changes nothing.
 func TestLostReplyIsPushedAgain(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, p *pushTest) {
+	pushOnBothDatabases(t, func(t *testing.T, p *pushTest) {
 		p.buy("acc_1", 1)
-		lost := push.New(*p.pusher)
+		lost := reconcile.NewPusher(*p.pusher)
 		lost.Put = func(ctx context.Context, path string, in, out any) error {
 			return errors.Join(p.put(ctx, path, in, out), problem.Unavailable(errors.New("connection reset")))
 		}
@@ -188,7 +183,7 @@ func TestLostReplyIsPushedAgain(t *testing.T) {
 
 // An account that authquota does not have needs no push once nothing is paid for.
 func TestNothingIsPendingForUnknownAccountsThatHavePaidNothing(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, p *pushTest) {
+	pushOnBothDatabases(t, func(t *testing.T, p *pushTest) {
 		p.err["acc_1"] = &peer.StatusError{Status: http.StatusNotFound}
 		p.buy("acc_1", 1)
 		p.deliver("")

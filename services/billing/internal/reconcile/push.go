@@ -1,9 +1,4 @@
-// Package push delivers entitlements to authquota. The store is the outbox: it keeps every change until authquota has acknowledged it.
-//
-// Each push carries the whole entitlement and its version, and authquota ignores versions that are not greater than its own. Delivering
-// twice is therefore harmless, whether because a reply was lost, the process stopped before recording it, or two replicas pushed at once.
-// A change made during a push stays pending.
-package push
+package reconcile
 
 import (
 	"context"
@@ -18,8 +13,8 @@ import (
 	"opportunity.internal/services/billing/internal/store"
 )
 
-// Interval is the time between scans of the outbox for pushes that are due.
-const Interval = time.Second
+// PushInterval is the time between scans of the outbox for pushes that are due.
+const PushInterval = time.Second
 
 const (
 	batchSize   = 100
@@ -29,33 +24,39 @@ const (
 	unknownAccountRetry = time.Hour
 )
 
-// Outcome is the result of one push, as counted in metrics.
-type Outcome string
+// PushOutcome is the result of one push, as counted in metrics.
+type PushOutcome string
 
 const (
-	Accepted       Outcome = "accepted"
-	UnknownAccount Outcome = "unknown_account"
-	Failed         Outcome = "failed"
+	Accepted       PushOutcome = "accepted"
+	UnknownAccount PushOutcome = "unknown_account"
+	Failed         PushOutcome = "failed"
 )
 
-// Outcomes lists all outcomes.
-var Outcomes = []Outcome{Accepted, UnknownAccount, Failed}
+// PushOutcomes lists all outcomes.
+var PushOutcomes = []PushOutcome{Accepted, UnknownAccount, Failed}
 
-// Pusher is the background worker that delivers entitlements. Create it with New.
+// Pusher is the background worker that delivers entitlements to authquota. The store is the outbox: it
+// keeps every change until authquota has acknowledged it. Create it with NewPusher.
+//
+// Each push carries the whole entitlement and its version, and authquota ignores versions that are not
+// greater than its own. Delivering twice is therefore harmless, whether because a reply was lost, the
+// process stopped before recording it, or two replicas pushed at once. A change made during a push
+// stays pending.
 type Pusher struct {
 	Store      *store.Store
 	Put        func(ctx context.Context, path string, in, out any) error // sends a request to authquota
 	Held       func(ctx context.Context) bool                            // reports whether nothing may be pushed now
 	Now        func() time.Time
 	Log        *slog.Logger
-	Count      func(Outcome)
+	Count      func(PushOutcome)
 	SetPending func(pending int)
 
 	wake chan string
 }
 
-// New returns a Pusher with the fields of p. Every exported field must be set.
-func New(p Pusher) *Pusher {
+// NewPusher returns a Pusher with the fields of p. Every exported field must be set.
+func NewPusher(p Pusher) *Pusher {
 	p.wake = make(chan string, 256)
 	return &p
 }
@@ -68,9 +69,9 @@ func (p *Pusher) Wake(account string) {
 	}
 }
 
-// Run delivers pushes after each Wake and every Interval until ctx ends. It logs the start and the end of an outage once.
+// Run delivers pushes after each Wake and every PushInterval until ctx ends. It logs the start and the end of an outage once.
 func (p *Pusher) Run(ctx context.Context) error {
-	tick := time.NewTicker(Interval)
+	tick := time.NewTicker(PushInterval)
 	defer tick.Stop()
 	for failing, account := false, ""; ; {
 		delivered, err := p.Deliver(ctx, account)
