@@ -194,7 +194,7 @@ func (d *deployment) ready(ctx context.Context) error {
 			}
 			if missing := new(peer.NotReadyError); errors.As(err, &missing) && slices.Contains(missing.Missing, api.SetBackCondition) {
 				tick.Reset(time.Second)
-				timeout = nil // explain says what to do
+				timeout = nil // explain names the remedy
 			}
 			select {
 			case <-ctx.Done():

@@ -1,6 +1,6 @@
-// Package docs serves the consumer documentation: the pages of module docs, the error codes, the SDKs and the OpenAPI
+// Package docsite serves the consumer documentation: the pages of module docs, the error codes, the SDKs and the OpenAPI
 // description. All documents are rendered in advance and served from memory.
-package docs
+package docsite
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package docs_test
+package docsite_test
 
 import (
 	"encoding/json"
@@ -18,16 +18,16 @@ import (
 	pages "opportunity.internal/docs"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 )
 
 const publicURL = "https://api.opportunity.example"
 
-func has(site *docs.Site, path string) bool {
-	return path == docs.SearchPath || slices.Contains(site.Paths(), path)
+func has(site *docsite.Site, path string) bool {
+	return path == docsite.SearchPath || slices.Contains(site.Paths(), path)
 }
 
-func get(t *testing.T, site *docs.Site, path string) *httptest.ResponseRecorder {
+func get(t *testing.T, site *docsite.Site, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	at, _, _ := strings.Cut(path, "?")
 	require.True(t, has(site, at), path)
@@ -43,16 +43,16 @@ var (
 )
 
 // plainly returns a page without the colors of code and the labels of cells.
-func plainly(t *testing.T, site *docs.Site, path string) string {
+func plainly(t *testing.T, site *docsite.Site, path string) string {
 	t.Helper()
 	return label.ReplaceAllString(highlighting.ReplaceAllString(get(t, site, path).Body.String(), "$1"), "")
 }
 
-func newSite(t *testing.T) *docs.Site {
+func newSite(t *testing.T) *docsite.Site {
 	t.Helper()
-	site, err := docs.New(publicURL, docs.Operator{})
+	site, err := docsite.New(publicURL, docsite.Operator{})
 	require.NoError(t, err)
-	require.NoError(t, site.Show(docs.Figures{Tiers: api.DefaultLimits(), Capacity: api.ServiceCapacity}))
+	require.NoError(t, site.Show(docsite.Figures{Tiers: api.DefaultLimits(), Capacity: api.ServiceCapacity}))
 	return site
 }
 
@@ -72,7 +72,7 @@ func TestEveryLinkResolves(t *testing.T) {
 		require.NotEmpty(t, links)
 		for _, link := range links {
 			target := link[1]
-			if target == "/account" || strings.HasPrefix(target, "/account/") || strings.HasPrefix(target, docs.RecordPath) {
+			if target == "/account" || strings.HasPrefix(target, "/account/") || strings.HasPrefix(target, docsite.RecordPath) {
 				continue // a page of another part
 			}
 			if target == "" {
@@ -213,7 +213,7 @@ func TestSearchAnswersQuestions(t *testing.T) {
 }
 
 func FuzzSearch(f *testing.F) {
-	site, err := docs.New(publicURL, docs.Operator{})
+	site, err := docsite.New(publicURL, docsite.Operator{})
 	require.NoError(f, err)
 	f.Add("key é")
 	f.Fuzz(func(t *testing.T, query string) {

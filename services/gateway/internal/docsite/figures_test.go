@@ -1,4 +1,4 @@
-package docs_test
+package docsite_test
 
 import (
 	"net/http"
@@ -10,12 +10,12 @@ import (
 	pages "opportunity.internal/docs"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 )
 
 // odd has only figures that differ from the defaults.
-var odd = func() docs.Figures {
-	figures := docs.Figures{Capacity: 31337, Tiers: api.DefaultLimits()}
+var odd = func() docsite.Figures {
+	figures := docsite.Figures{Capacity: 31337, Tiers: api.DefaultLimits()}
 	for i := range figures.Tiers {
 		limits := &figures.Tiers[i].Limits
 		limits.PerMinute, limits.PerDay, limits.PageSize = limits.PerMinute+7, limits.PerDay+7, limits.PageSize-1
@@ -28,7 +28,7 @@ var odd = func() docs.Figures {
 
 // Documents state the figures of the installation wherever the sources state a default.
 func TestFiguresOfTheInstallation(t *testing.T) {
-	site, err := docs.New(publicURL, docs.Operator{})
+	site, err := docsite.New(publicURL, docsite.Operator{})
 	require.NoError(t, err)
 	require.NoError(t, site.Show(odd))
 
@@ -61,7 +61,7 @@ func TestFiguresOfTheInstallation(t *testing.T) {
 
 // Without the figures of the installation there are no defaults in their place: documents that state figures are unavailable.
 func TestUnknownFigures(t *testing.T) {
-	site, err := docs.New(publicURL, docs.Operator{})
+	site, err := docsite.New(publicURL, docsite.Operator{})
 	require.NoError(t, err)
 	for path, want := range map[string]bool{"/docs/limits": false, "/docs/reference": false, "/openapi.yaml": false, "/openapi.json": false, "/docs": true, "/docs/errors": true} {
 		err := site.Serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
@@ -71,8 +71,8 @@ func TestUnknownFigures(t *testing.T) {
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, path)
 		}
 	}
-	require.Error(t, site.Show(docs.Figures{Tiers: odd.Tiers[1:], Capacity: 1}), "figures without a tier")
-	require.Error(t, site.Show(docs.Figures{Tiers: odd.Tiers}), "figures without a capacity")
+	require.Error(t, site.Show(docsite.Figures{Tiers: odd.Tiers[1:], Capacity: 1}), "figures without a tier")
+	require.Error(t, site.Show(docsite.Figures{Tiers: odd.Tiers}), "figures without a capacity")
 }
 
 // A document with figures is revalidated on each use, because settings change them.

@@ -1,4 +1,4 @@
-package docs_test
+package docsite_test
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 )
 
 // The pages sum the terms up in the words of the terms.
@@ -16,17 +16,17 @@ func TestTermsHaveTheRight(t *testing.T) {
 	require.Contains(t, get(t, newSite(t), "/terms").Body.String(), api.UsageRight)
 }
 
-func siteOf(t *testing.T, by docs.Operator) *docs.Site {
+func siteOf(t *testing.T, by docsite.Operator) *docsite.Site {
 	t.Helper()
-	site, err := docs.New(publicURL, by)
+	site, err := docsite.New(publicURL, by)
 	require.NoError(t, err)
-	require.NoError(t, site.Show(docs.Figures{Tiers: api.DefaultLimits(), Capacity: api.ServiceCapacity}))
+	require.NoError(t, site.Show(docsite.Figures{Tiers: api.DefaultLimits(), Capacity: api.ServiceCapacity}))
 	return site
 }
 
-func contact(t *testing.T, s string) docs.Contact {
+func contact(t *testing.T, s string) docsite.Contact {
 	t.Helper()
-	c, err := docs.ParseContact(s)
+	c, err := docsite.ParseContact(s)
 	require.NoError(t, err)
 	return c
 }
@@ -48,7 +48,7 @@ func TestTermsAndPrivacyHaveDefaults(t *testing.T) {
 }
 
 func TestOperatorTexts(t *testing.T) {
-	site := siteOf(t, docs.Operator{
+	site := siteOf(t, docsite.Operator{
 		Terms: []byte("# Our terms\n\nBe kind. <script>alert(1)</script> [x](javascript:alert(1)) <javascript:alert(2)> <data:text/html,x> ![x](vbscript:x) " +
 			"[ours](/docs) <https://a.example> <b@a.example>\n"),
 		Privacy:      []byte("# Our privacy\n"),
@@ -70,7 +70,7 @@ func TestOperatorTexts(t *testing.T) {
 
 // Every page has the contact, including error pages.
 func TestEveryPageHasTheContact(t *testing.T) {
-	site := siteOf(t, docs.Operator{Contact: contact(t, "https://api.example/help"), Now: time.Now})
+	site := siteOf(t, docsite.Operator{Contact: contact(t, "https://api.example/help"), Now: time.Now})
 	pages := map[string]string{"an error": string(site.ErrorPage(problem.New(problem.NotFound, problem.NoEndpoint)))}
 	for _, path := range []string{"/docs", "/docs/errors", "/docs/limits", "/terms", "/privacy"} {
 		pages[path] = get(t, site, path).Body.String()
@@ -83,7 +83,7 @@ func TestEveryPageHasTheContact(t *testing.T) {
 
 func TestSecurityTxt(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	by := docs.Operator{Contact: contact(t, "help@api.example"), Now: func() time.Time { return now }}
+	by := docsite.Operator{Contact: contact(t, "help@api.example"), Now: func() time.Time { return now }}
 	site := siteOf(t, by)
 	const path = "/.well-known/security.txt"
 	first := get(t, site, path)
@@ -104,7 +104,7 @@ func TestContacts(t *testing.T) {
 		require.Equal(t, want, contact(t, s).URL, s)
 	}
 	for _, s := range []string{"http://b.example", "javascript:alert(1)", "Ann <a@b.example>", "a", "https://u:p@b.example", "a@b.example\nX: y"} {
-		_, err := docs.ParseContact(s)
+		_, err := docsite.ParseContact(s)
 		require.ErrorContains(t, err, "use an email address or an https URL", s)
 	}
 }

@@ -1,4 +1,4 @@
-package docs_test
+package docsite_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 )
 
 // overview returns an overview with a record.
@@ -43,9 +43,9 @@ func overview(t *testing.T) api.CatalogOverview {
 	}
 }
 
-func showCatalog(t *testing.T, site *docs.Site, o api.CatalogOverview) {
+func showCatalog(t *testing.T, site *docsite.Site, o api.CatalogOverview) {
 	t.Helper()
-	front := docs.FrontPage{Site: site, Now: time.Now, Fetch: func(context.Context) (api.CatalogOverview, error) { return o, nil }}
+	front := docsite.FrontPage{Site: site, Now: time.Now, Fetch: func(context.Context) (api.CatalogOverview, error) { return o, nil }}
 	require.NoError(t, front.Refresh(t.Context()))
 }
 
@@ -88,7 +88,7 @@ func TestFrontPageShowsARecordWithItsEvidence(t *testing.T) {
 // While the catalog is unavailable, the front page shows the last copy for five minutes, and then no records.
 func TestFrontPageWithoutTheCatalog(t *testing.T) {
 	site, now, down := newSite(t), instant("2026-11-22T18:00:00Z"), error(nil) // not the clock of the catalog, whose age does not count
-	front := docs.FrontPage{Site: site, Now: func() time.Time { return now }, Fetch: func(context.Context) (api.CatalogOverview, error) {
+	front := docsite.FrontPage{Site: site, Now: func() time.Time { return now }, Fetch: func(context.Context) (api.CatalogOverview, error) {
 		return overview(t), down
 	}}
 	shows := func() bool {
@@ -117,21 +117,21 @@ func TestFrontPageShowsThePlansOfTheInstallation(t *testing.T) {
 		true:  `<tr><th scope="row">Business</th><td>29 USD a month</td><td>Every public record</td><td class="number">54,321</td>`,
 		false: `<tr><th scope="row">Commercial</th><td>Granted by the operator</td><td>Every public record</td><td class="number">54,321</td>`,
 	} {
-		site, err := docs.New(publicURL, docs.Operator{SellsPlans: sells})
+		site, err := docsite.New(publicURL, docsite.Operator{SellsPlans: sells})
 		require.NoError(t, err)
 		require.NotContains(t, get(t, site, "/").Body.String(), "Plans</h2>", "no limits are known yet")
-		require.NoError(t, site.Show(docs.Figures{Tiers: tiers, Capacity: 1}))
+		require.NoError(t, site.Show(docsite.Figures{Tiers: tiers, Capacity: 1}))
 		require.Contains(t, plainly(t, site, "/"), shown)
 	}
 }
 
 func TestStatusPage(t *testing.T) {
-	site, err := docs.New(publicURL, docs.Operator{SellsPlans: true})
+	site, err := docsite.New(publicURL, docsite.Operator{SellsPlans: true})
 	require.NoError(t, err)
 	require.Contains(t, get(t, site, "/status").Body.String(), "have not been checked yet")
-	health := docs.Health{
+	health := docsite.Health{
 		At: instant("2026-11-22T12:00:00Z"), Since: instant("2026-11-22T08:00:00Z"), Missing: []string{"history (set back)"},
-		Measured: docs.Measured{Calls: 100_000, Failed: 1, Served: 3, InTime: 2},
+		Measured: docsite.Measured{Calls: 100_000, Failed: 1, Served: 3, InTime: 2},
 	}
 	showCatalog(t, site, overview(t))
 	require.NoError(t, site.ShowHealth(health))
@@ -171,8 +171,8 @@ func TestObjectivesAreThoseOfTheOperators(t *testing.T) {
 	slo, err := os.ReadFile("../../../../docs/operators/slo.md")
 	require.NoError(t, err)
 	for _, target := range []string{
-		fmt.Sprintf("%g%% are served", 100*docs.AvailabilityTarget), fmt.Sprintf("%g%% within %g s", 100*docs.LatencyTarget, docs.LatencyObjective.Seconds()),
-		fmt.Sprintf("%g%% are verified", 100*docs.FreshnessTarget),
+		fmt.Sprintf("%g%% are served", 100*docsite.AvailabilityTarget), fmt.Sprintf("%g%% within %g s", 100*docsite.LatencyTarget, docsite.LatencyObjective.Seconds()),
+		fmt.Sprintf("%g%% are verified", 100*docsite.FreshnessTarget),
 	} {
 		require.Contains(t, string(slo), target)
 	}
