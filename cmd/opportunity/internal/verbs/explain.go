@@ -19,8 +19,8 @@ var (
 	named  = regexp.MustCompile(`^(?:Field|Parameter) (\w+) (.+)\.$`)
 )
 
-// Explain rewrites service errors about ids, fields and parameters in terms of the arguments and flags of cmd. An invalid value of a flag
-// becomes a usage error.
+// Explain rewrites service errors about ids, fields and parameters in terms of the arguments and
+// flags of cmd. An invalid value of a flag becomes a usage error.
 func Explain(cmd *cobra.Command, args []string, err error) error {
 	rejected := new(adminapi.RequestError)
 	if !errors.As(err, &rejected) {

@@ -2,7 +2,8 @@ package account
 
 import "opportunity.internal/pkg/problem"
 
-// FieldError is the error for an invalid field. It wraps a problem for API callers, which names the field as in JSON.
+// FieldError is the error for an invalid field. It wraps a problem for API callers, which names the
+// field as in JSON.
 type FieldError struct {
 	Field  string // as in JSON
 	Reason string // completes the sentence "Field NAME ...", such as "is unknown"

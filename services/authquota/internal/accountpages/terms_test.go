@@ -18,7 +18,8 @@ func acceptedTerms(s *sitekit.Site, accountID string) *api.AcceptedTerms {
 	return servicetest.Read[api.AccountDetail](s.Do(http.MethodGet, "/operator/v1/accounts/"+accountID, "")).Person.Terms
 }
 
-// A key needs the acceptance of the terms of use, once for each version. The account stores which version was accepted and when.
+// A key needs the acceptance of the terms of use, once for each version. The account stores which
+// version was accepted and when.
 func TestAKeyNeedsTheTermsOfUse(t *testing.T) {
 	s, b := person(t)
 	require.Nil(t, acceptedTerms(s, b.Account))
