@@ -51,8 +51,9 @@ const (
 // found is the panic of a violated promise.
 type found string
 
-// world is one run of two processes of authquota and two gateways on an SQLite database and Redis. Databases are set back to snapshots, Redis
-// loses its data or is set back, processes are killed between the commit and the publication of a change.
+// world is one run of two processes of authquota and two gateways on an SQLite database and Redis.
+// Databases are set back to snapshots, Redis loses its data or is set back, processes are killed
+// between the commit and the publication of a change.
 type world struct {
 	t     *testing.T
 	r     *rand.Rand
@@ -104,7 +105,8 @@ func (p *process) Published() setback.Mark {
 
 var errLater = errors.New("published later")
 
-// Publish implements accountdb.Publisher. The publication happens now, later, or never, because the process is killed.
+// Publish implements accountdb.Publisher. The publication happens now, later, or never, because the
+// process is killed.
 func (p *process) Publish(ctx context.Context, verified, m setback.Mark, epochs []accountdb.Epoch) error {
 	if p.w.fault == unconditional {
 		verified = p.Epochs.Published()
@@ -554,8 +556,8 @@ func embeddedRedis(t *testing.T) *redis.Client {
 
 const seeds = 300 // on each kind of Redis
 
-// Whatever is set back, lost or killed: no revoked key, closed account or used code works, the service runs exactly while it lacks nothing, and a
-// decision of an operator makes it available.
+// Whatever is set back, lost or killed: no revoked key, closed account or used code works, the
+// service runs exactly while it lacks nothing, and a decision of an operator makes it available.
 func TestSimulation(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T) *redis.Client{
 		"redis":    func(t *testing.T) *redis.Client { return redistest.Start(t).Client() },

@@ -30,18 +30,20 @@ var (
 	copied  = redis.NewScript(copiedSource)
 )
 
-// Counters are the daily counters in Redis, which limits are checked against, with their copy in the database: the ledger. If Redis loses its
-// data, Restore brings a day back from the ledger, so that no quota can be used twice.
+// Counters are the daily counters in Redis, which limits are checked against, with their copy in
+// the database: the ledger. If Redis loses its data, Restore brings a day back from the ledger, so
+// that no quota can be used twice.
 //
-// The admission script adds each account that it charges to a set. A copy reads the accounts of that set, saves their counters, and
-// then removes those whose counters have not changed since. So a process that stops in between loses nothing, and several may copy
-// at the same time.
+// The admission script adds each account that it charges to a set. A copy reads the accounts of
+// that set, saves their counters, and then removes those whose counters have not changed since. So
+// a process that stops in between loses nothing, and several may copy at the same time.
 //
-// The ledger stores the greater of both values. A counter in Redis is smaller than its copy after charges were refunded or
-// after Redis lost data; the two cases look alike. So the ledger may include refunded requests, but it never loses a copied
-// one.
+// The ledger stores the greater of both values. A counter in Redis is smaller than its copy after
+// charges were refunded or after Redis lost data; the two cases look alike. So the ledger may
+// include refunded requests, but it never loses a copied one.
 //
-// Known limitation: a loss of Redis data also loses the requests counted since the last copy, normally at most one second.
+// Known limitation: a loss of Redis data also loses the requests counted since the last copy,
+// normally at most one second.
 type Counters struct {
 	redis *redis.Client
 	store *Store
@@ -57,8 +59,8 @@ func NewCounters(client *redis.Client, store *Store) *Counters {
 	return c
 }
 
-// Used returns the requests charged to an account on a UTC day. It is exact, while the ledger lags by up to a second. It returns an error if
-// Redis is unavailable.
+// Used returns the requests charged to an account on a UTC day. It is exact, while the ledger lags
+// by up to a second. It returns an error if Redis is unavailable.
 func (c *Counters) Used(ctx context.Context, account string, day time.Time) (int, error) {
 	calls, err := c.redis.HGet(ctx, counter.Day(counter.DayOf(day)), account).Int()
 	if errors.Is(err, redis.Nil) {
@@ -70,7 +72,8 @@ func (c *Counters) Used(ctx context.Context, account string, day time.Time) (int
 	return calls, nil
 }
 
-// Recent returns the requests of an account that count against its limit of 60 seconds now. It returns an error if Redis is unavailable.
+// Recent returns the requests of an account that count against its limit of 60 seconds now. It
+// returns an error if Redis is unavailable.
 func (c *Counters) Recent(ctx context.Context, account string) (n int, err error) {
 	pipe := c.redis.Pipeline()
 	admitted, now := pipe.LRange(ctx, counter.Window(account), 0, -1), pipe.Time(ctx)
@@ -86,8 +89,9 @@ func (c *Counters) Recent(ctx context.Context, account string) (n int, err error
 	return n, nil
 }
 
-// Copy saves the counters that changed since the last copy: today's and, until they are final, yesterday's. After a failure, saved
-// counters may be saved again; none is left out. It must not be called concurrently in one process; other processes may copy at the same time.
+// Copy saves the counters that changed since the last copy: today's and, until they are final,
+// yesterday's. After a failure, saved counters may be saved again; none is left out. It must not be
+// called concurrently in one process; other processes may copy at the same time.
 func (c *Counters) Copy(ctx context.Context) error {
 	now := c.store.db.Now()
 	today, before, settled := Days(now)

@@ -81,7 +81,8 @@ func onServers(t *testing.T, test func(t *testing.T, c *redis.Client)) {
 	t.Run("embedded", func(t *testing.T) { test(t, newRedis(t)) })
 }
 
-// scriptHook calls functions around each run of a script by one client. If before returns an error, the script does not run.
+// scriptHook calls functions around each run of a script by one client. If before returns an error,
+// the script does not run.
 type scriptHook struct {
 	hash          string
 	before, after func() error
@@ -178,7 +179,8 @@ func TestCopyWithoutRedis(t *testing.T) {
 	require.Equal(t, problem.ServiceUnavailable, problem.Of(newMeter(t, c).Copy(t.Context())).Code)
 }
 
-// A counter that changes while it is saved is saved again. A counter that Redis loses meanwhile is not.
+// A counter that changes while it is saved is saved again. A counter that Redis loses meanwhile is
+// not.
 func TestCountersThatChangeMeanwhileAreCopiedAgain(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		m := newMeter(t, c)
@@ -200,8 +202,8 @@ func TestCountersThatChangeMeanwhileAreCopiedAgain(t *testing.T) {
 	})
 }
 
-// However many pages a copy has and wherever a move happens between them, each state of the ledger restores the sum of both accounts
-// as of the merge or later, and none more than that.
+// However many pages a copy has and wherever a move happens between them, each state of the ledger
+// restores the sum of both accounts as of the merge or later, and none more than that.
 func TestMergedUsageIsInTheLedgerOnce(t *testing.T) {
 	const from, to = "acc_00000000000000000000000000000007", "acc_00000000000000000000000000000011"
 	const pages = 4
