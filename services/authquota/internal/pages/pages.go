@@ -80,6 +80,7 @@ type Pages struct {
 	relyingParty passkey.Site
 	description  *apidoc.Description
 	opens        map[string]bool // paths, as in routes, that a browser can open
+	signUps      *signUps
 }
 
 //go:embed templates static
@@ -87,7 +88,7 @@ var files embed.FS
 
 // New returns Pages that are ready to serve.
 func New(c Config) (*Pages, error) {
-	p := &Pages{Config: c, relyingParty: passkey.At(c.PublicURL, issuer), opens: map[string]bool{}}
+	p := &Pages{Config: c, relyingParty: passkey.At(c.PublicURL, issuer), opens: map[string]bool{}, signUps: newSignUps()}
 	var err error
 	if p.description, err = apidoc.Published(); err != nil {
 		return nil, err
