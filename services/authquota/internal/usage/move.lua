@@ -13,7 +13,10 @@
 local epochs, merged, day = KEYS[1], KEYS[2], KEYS[3]
 local from, to, mark = ARGV[1], ARGV[2], ARGV[3]
 
-local old = tonumber(redis.call('HGET', epochs, from) or '0')
+-- Returns a stored whole number of at most 16 digits, or 0 for anything else: another program may have written it.
+local function number(text) return text and string.match(text, '^%d+$') and #text <= 16 and tonumber(text) or 0 end
+
+local old = number(redis.call('HGET', epochs, from))
 local t = redis.call('TIME')
 redis.call('HSET', epochs, from, string.format('%.0f', math.max(old + 1, t[1] * 1000000 + t[2])))
 redis.call('EXPIRE', epochs, ARGV[4])
@@ -28,7 +31,7 @@ if #moved > 0 then
   redis.call('DEL', KEYS[4], KEYS[5])
   local i, j = 1, 1
   while i <= #moved or j <= #kept do
-    if not kept[j] or (moved[i] and tonumber(moved[i]) > tonumber(kept[j])) then
+    if not kept[j] or (moved[i] and number(moved[i]) > number(kept[j])) then
       redis.call('RPUSH', KEYS[5], moved[i])
       i = i + 1
     else
@@ -41,8 +44,8 @@ end
 
 if redis.call('EXISTS', day) == 0 then return 0 end
 if redis.call('HEXISTS', day, mark) == 1 then return 1 end
-local calls = tonumber(redis.call('HGET', day, from) or '0')
-if calls > 0 then redis.call('HINCRBY', day, to, calls) end
+local calls = number(redis.call('HGET', day, from))
+if calls > 0 then redis.call('HSET', day, to, string.format('%.0f', number(redis.call('HGET', day, to)) + calls)) end
 redis.call('HDEL', day, from)
 redis.call('HSET', day, mark, 1)
 redis.call('HSET', KEYS[6], mark, to)
