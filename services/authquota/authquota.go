@@ -86,6 +86,7 @@ func start(r *service.Runtime, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	r.Registry.MustRegister(account.Collectors()...)
 	// Redis is not a readiness check: without it, revocations must still reach this process to be
 	// saved.
 	r.Ready.Add("schema", r.SchemaReady)

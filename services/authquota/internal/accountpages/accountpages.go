@@ -84,6 +84,7 @@ type Pages struct {
 	relyingParty credential.PasskeySite
 	description  *apidoc.Description
 	opens        map[string]bool // paths, as in routes, that a browser can open
+	signUps      *signUps
 }
 
 //go:embed templates static
@@ -92,7 +93,7 @@ var files embed.FS
 // New returns Pages that are ready to serve.
 func New(c Config) (*Pages, error) {
 	p := &Pages{
-		Config: c, relyingParty: credential.PasskeysAt(c.PublicURL, issuer), opens: map[string]bool{},
+		Config: c, relyingParty: credential.PasskeysAt(c.PublicURL, issuer), opens: map[string]bool{}, signUps: newSignUps(),
 		People: people.NewStore(c.DB), Keys: keys.NewStore(c.DB), Usage: keyusage.NewStore(c.DB),
 		RequestLog: keyusage.NewRequestLog(c.DB), Notices: notices.NewStore(c.DB, c.Tiers), Plans: plan.NewStore(c.DB),
 	}

@@ -52,5 +52,8 @@ func (p *Pages) mayMail(v *Visit, purpose people.LinkPurpose, email string) (boo
 		from = people.ResetsFrom(v.Address())
 	}
 	wait, err := p.People.CountAttempt(ctx, people.MailsTo(string(purpose), email), from)
+	if err == nil && purpose == people.LinkConfirm {
+		p.signUps.count(wait == 0, v.Address(), v.Now, 1)
+	}
 	return wait == 0, err
 }

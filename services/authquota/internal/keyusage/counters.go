@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed" // the scripts
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -62,14 +61,12 @@ func NewCounters(client *redis.Client, store *Store) *Counters {
 // Used returns the requests charged to an account on a UTC day. It is exact, while the ledger lags
 // by up to a second. It returns an error if Redis is unavailable.
 func (c *Counters) Used(ctx context.Context, account string, day time.Time) (int, error) {
-	calls, err := c.redis.HGet(ctx, counter.Day(counter.DayOf(day)), account).Int()
-	if errors.Is(err, redis.Nil) {
-		return 0, nil
-	}
-	if err != nil {
+	text, err := c.redis.HGet(ctx, counter.Day(counter.DayOf(day)), account).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
 		return 0, problem.Unavailable(err)
 	}
-	return calls, nil
+	calls, _ := strconv.ParseUint(text, 10, 31) // 0 for what is no count, as in admit.lua until the ledger has replaced it
+	return int(calls), nil
 }
 
 // Recent returns the requests of an account that count against its limit of 60 seconds now. It
@@ -117,11 +114,7 @@ func (c *Counters) copyDay(ctx context.Context, day string) error {
 		if err != nil {
 			return err
 		}
-		counts, err := p.counts()
-		if err != nil {
-			return fmt.Errorf("counters of %s: %w", day, err)
-		}
-		if len(counts) > 0 {
+		if counts := p.counts(); len(counts) > 0 {
 			if err := c.store.SaveDay(ctx, day, counts); err != nil {
 				return err
 			}
@@ -142,19 +135,15 @@ type page struct {
 	values []string // empty if the day no longer has the field
 }
 
-func (p page) counts() ([]Count, error) {
+// counts returns the counters. It leaves out values that cannot be one: the ledger has the latest before them.
+func (p page) counts() []Count {
 	calls := make(map[string]int, len(p.fields))
 	for i, field := range p.fields {
-		if p.values[i] == "" {
-			continue
+		if n, err := strconv.ParseUint(p.values[i], 10, 31); err == nil {
+			calls[field] = int(n)
 		}
-		n, err := strconv.Atoi(p.values[i])
-		if err != nil {
-			return nil, fmt.Errorf("counter of %s is not a number", field)
-		}
-		calls[field] = n
 	}
-	return Counts(calls), nil
+	return Counts(calls)
 }
 
 func (c *Counters) read(ctx context.Context, keys []string, cursor string) (p page, err error) {

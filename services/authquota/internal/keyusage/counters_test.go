@@ -3,7 +3,9 @@ package keyusage_test
 import (
 	"context"
 	"maps"
+	"math"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -162,8 +164,16 @@ func TestCopy(t *testing.T) {
 		require.Equal(t, 5, m.saved(day)["b"])
 		require.Equal(t, map[string]int{"b": 1}, m.saved("2026-11-21"))
 
-		m.charge("2026-11-21", "b", "many")
-		require.ErrorContains(t, m.Copy(t.Context()), "not a number")
+		for _, wrong := range []string{"many", "-5", "1e300", "9223372036854775807", strings.Repeat("9", 40_000)} { // of another program
+			m.charge("2026-11-21", "b", wrong)
+			m.charge("2026-11-21", "c", 7)
+			copied()
+			require.Equal(t, map[string]int{"b": 1, "c": 7}, m.saved("2026-11-21"))
+			used, err := m.Used(t.Context(), "b", time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))
+			require.NoError(t, err)
+			require.LessOrEqual(t, used, math.MaxInt32)
+			require.GreaterOrEqual(t, used, 0)
+		}
 	})
 }
 
