@@ -34,7 +34,7 @@ var packageSuites = []suite{
 	{"services/catalog/internal/snapshot", "^Benchmark(Held|Resident)$", 1, []string{"-benchtime=1x"}},
 	{"services/catalog/internal/store", "^BenchmarkLoad$", 1, []string{"-benchtime=2x"}},
 	{"services/authquota", "^BenchmarkPages$", 1, nil},
-	{"services/authquota/internal/requestlog", "^BenchmarkTenThousandCalls$", 3, nil},
+	{"services/authquota/internal/keyusage", "^BenchmarkTenThousandCalls$", 3, nil},
 	{"services/history/internal/store", "^BenchmarkVerify$", 1, []string{"-benchtime=1x", "-verify.listings=10000"}},
 }
 
