@@ -190,7 +190,7 @@ func (e *Epochs) publish(ctx context.Context, from setback.Mark, stored string, 
 			missing = append(missing, epochs...)
 		}
 		// Set, because a wrong epoch in Redis may be higher: what is newer than m is not acknowledged yet, and is published again.
-		found, err := setback.Replace(ctx, e.Redis, counter.Epochs, counter.EpochsMark, stored, m.String(), arguments("set", missing)...)
+		found, err := e.replace(ctx, stored, m.String(), "set", missing)
 		if err != nil {
 			return err
 		}
@@ -246,7 +246,7 @@ func (e *Epochs) fill(ctx context.Context, stored string) error {
 		if err != nil || len(page) == 0 {
 			return err
 		}
-		found, err := setback.Replace(ctx, e.Redis, counter.Epochs, counter.EpochsMark, stored, "", arguments("", page)...)
+		found, err := e.replace(ctx, stored, "", "", page)
 		if err != nil || found != stored {
 			return err
 		}
@@ -254,13 +254,16 @@ func (e *Epochs) fill(ctx context.Context, stored string) error {
 	}
 }
 
-// arguments returns the arguments of replace.lua for epochs.
-func arguments(mode string, epochs []dbtx.Epoch) []any {
+// replace calls setback.Replace with epochs.
+func (e *Epochs) replace(ctx context.Context, verified, newest, mode string, epochs []dbtx.Epoch) (stored string, err error) {
 	args := []any{mode}
 	for _, n := range epochs {
 		args = append(args, n.Account, n.Number, counter.State(n.Account), n.State)
 	}
-	return args
+	if stored, err = setback.Replace(ctx, e.Redis, counter.Epochs, counter.EpochsMark, verified, newest, args...); err != nil {
+		return "", errors.Join(dbtx.ErrNotInEffect, err)
+	}
+	return stored, nil
 }
 
 // InEffect calls read until the epoch that it returns is the one in Redis, so that a gateway that compares it notices every later change. It
@@ -298,7 +301,7 @@ func (e *Epochs) repair(ctx context.Context, account string) error {
 	if err != nil || len(epochs) == 0 {
 		return err
 	}
-	_, err = setback.Replace(ctx, e.Redis, counter.Epochs, counter.EpochsMark, published.String(), "", arguments("set", epochs)...)
+	_, err = e.replace(ctx, published.String(), "", "set", epochs)
 	return err
 }
 

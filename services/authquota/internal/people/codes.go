@@ -80,7 +80,7 @@ func (s *Store) SignInByRecoveryCode(ctx context.Context, half Session, entry En
 }
 
 func useRecoveryCode(tx *dbtx.Tx, accountID, hash string) error {
-	if err := tx.Touch(accountID); err != nil {
+	if err := tx.Remember(accountID); err != nil {
 		return err
 	}
 	err := one(tx.Model(&codeRow{}).Where("account_id = ? AND hash = ? AND used_at IS NULL", accountID, hash).
@@ -111,7 +111,7 @@ func replaceCodes(tx *dbtx.Tx, accountID string, hashes []string) error {
 	for i, h := range hashes {
 		rows[i] = codeRow{AccountID: accountID, Hash: h}
 	}
-	err := tx.Touch(accountID)
+	err := tx.Remember(accountID)
 	if err != nil {
 		return err
 	}
