@@ -11,6 +11,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 )
@@ -75,6 +76,60 @@ func TestInvalidValuesAreRejected(t *testing.T) {
 		_, err := render(t, with(c.path, c.value))
 		require.ErrorContains(t, err, c.message, "%s: %v", c.path, c.value)
 	}
+}
+
+// TestValuesThatOtherChartsHave sets each value that users of other charts look for.
+func TestValuesThatOtherChartsHave(t *testing.T) {
+	v := with("commonLabels", values{"team": "data"})
+	set(v, "fullnameOverride", "data-api")
+	set(v, "topologySpreadConstraints", []any{values{"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}})
+	set(v, "extraDeploy", []any{
+		values{"apiVersion": "v1", "kind": "ConfigMap", "metadata": values{"name": "{{ .Release.Name }}-map"}},
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: text}",
+	})
+	set(v, "ingress", values{"enabled": true, "tlsSecretName": "tls", "extraHosts": []any{"api.example.com"}})
+	container := func(name string) []any { return []any{values{"name": name, "image": "example.com/" + name}} }
+	set(v, "gateway.initContainers", container("first"))
+	set(v, "gateway.sidecars", container("beside"))
+	set(v, "gateway.podAnnotations", values{"a": "b"})
+	set(v, "gateway.updateStrategy", values{"type": "Recreate"})
+	set(v, "gateway.podDisruptionBudget", values{"maxUnavailable": "50%"})
+	set(v, "gateway.serviceAccount", values{"name": "existing"})
+	set(v, "gateway.service", values{"type": "LoadBalancer", "loadBalancerClass": "example.com/lb", "loadBalancerSourceRanges": []any{"192.0.2.0/24"}})
+	set(v, "gateway.resources", values{"limits": values{"memory": "256Mi", "ephemeral-storage": "1Gi"}})
+	all := rendered(t, v)
+
+	d := named[*appsv1.Deployment](t, all, "data-api-gateway")
+	pod := d.Spec.Template.Spec
+	require.Equal(t, "data", d.Labels["team"])
+	require.Equal(t, "data", d.Spec.Template.Labels["team"])
+	require.NotContains(t, d.Spec.Selector.MatchLabels, "team", "a selector is immutable")
+	require.Equal(t, "b", d.Spec.Template.Annotations["a"])
+	require.Equal(t, appsv1.RecreateDeploymentStrategyType, d.Spec.Strategy.Type)
+	require.Nil(t, d.Spec.Strategy.RollingUpdate)
+	require.Equal(t, "first", pod.InitContainers[0].Name)
+	require.Equal(t, "beside", pod.Containers[0].Name)
+	require.Equal(t, "existing", pod.ServiceAccountName)
+	require.EqualValues(t, 2, pod.TopologySpreadConstraints[0].MaxSkew)
+	require.Equal(t, "1Gi", pod.Containers[1].Resources.Limits.StorageEphemeral().String())
+	catalog := named[*appsv1.Deployment](t, all, "data-api-catalog").Spec.Template
+	require.NotContains(t, catalog.Annotations, "a")
+	require.Equal(t, "data-api-catalog", catalog.Spec.ServiceAccountName)
+	require.EqualValues(t, 2, catalog.Spec.TopologySpreadConstraints[0].MaxSkew)
+	for _, account := range of[*corev1.ServiceAccount](all) {
+		require.NotEqual(t, "data-api-gateway", account.Name, "it is an existing one")
+	}
+	require.Equal(t, "50%", named[*policyv1.PodDisruptionBudget](t, all, "data-api-gateway").Spec.MaxUnavailable.String())
+	public := named[*corev1.Service](t, all, "data-api-gateway").Spec
+	require.Equal(t, "example.com/lb", *public.LoadBalancerClass)
+	require.Equal(t, []string{"192.0.2.0/24"}, public.LoadBalancerSourceRanges)
+	ingress := named[*networkingv1.Ingress](t, all, "data-api-gateway").Spec
+	require.Equal(t, []string{"data.example.com", "api.example.com"}, ingress.TLS[0].Hosts)
+	require.Equal(t, "api.example.com", ingress.Rules[1].Host)
+	require.Equal(t, ingress.Rules[0].HTTP, ingress.Rules[1].HTTP)
+	named[*corev1.ConfigMap](t, all, "opportunity-map")
+	named[*corev1.ConfigMap](t, all, "text")
+	named[*appsv1.Deployment](t, rendered(t, with("nameOverride", "jobs")), "opportunity-jobs-gateway")
 }
 
 // TestAddressOfPublicURLIsRejectedWhereAHostIsNeeded: an Ingress and an HTTPRoute have names only.

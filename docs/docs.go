@@ -22,15 +22,16 @@ type Page struct {
 
 // Groups of the menu, by what the reader is about to do.
 const (
-	Start     = "Start"
-	Guides    = "Guides"
-	Reference = "Reference"
-	Account   = "Your account"
-	Help      = "Help"
+	Start      = "Start"
+	Guides     = "Guides"
+	Operations = "Operations" // and the schemas of their responses
+	Reference  = "Reference"
+	Account    = "Your account"
+	Help       = "Help"
 )
 
 // Groups lists the groups in the order of the menu.
-var Groups = []string{Start, Guides, Reference, Account, Help}
+var Groups = []string{Start, Guides, Operations, Reference, Account, Help}
 
 // Pages lists all pages in reading order, starting with the index.
 var Pages = []Page{
@@ -39,20 +40,20 @@ var Pages = []Page{
 	{"data", "What the data means", "consumers/data.md", Start, "Every field of a record, the four verification states, and what the data does not promise."},
 	{"example-record", "An annotated record", "consumers/example-record.md", Start, "A complete record and a page of its history as the API returns them, with what each part tells you."},
 	{"requests", "Requests and responses", "consumers/requests.md", Reference, "Methods, paths, query strings, the order of checks, errors and outages of the API."},
-	{"filters", "Filters, order and pages", "consumers/filters.md", Reference, "What each query parameter matches, how lists are ordered, and how pages work."},
+	{"filters", "Filters, order and pages", "consumers/filters.md", Reference, "What each query parameter matches, how lists are sorted, and how pagination works."},
 	{"changes", "Changes", "consumers/changes.md", Reference, "Which records were published, updated or withdrawn after a cursor, and how to follow them."},
 	{"history", "Verification history", "consumers/history.md", Reference, "The factual reviews and link checks behind the verification status of a record."},
-	{"provable-history", "Provable history", "consumers/provable-history.md", Reference, "How the verification history is signed each day, and how to verify that it was not changed."},
+	{"provable-history", "Provable history", "consumers/provable-history.md", Reference, "How the verification history is signed, and how to verify a signature, a proof and an event."},
 	{"authentication", "Authentication", "consumers/authentication.md", Account, "How to get, store, send, rotate and revoke an API key."},
-	{"limits", "Limits", "consumers/limits.md", Account, "Tiers, plans, prices, what is charged, and the rate-limit headers of each response."},
+	{"limits", "Limits", "consumers/limits.md", Account, "How many requests each plan may send a day and a minute, its price and cost, and the rate-limit headers."},
 	{"usage", "Reading your usage", "consumers/usage.md", Account, "What the usage figures on your account pages count, and the format of the CSV file."},
 	{"caching", "Caching and compression", "consumers/caching.md", Reference, "Entity tags, conditional requests, what may be stored, compression and HEAD."},
 	{"read-every-page", "Read every page", "consumers/read-every-page.md", Guides, "Iterate over a whole list in Go, TypeScript or Python, with one request for each page."},
-	{"keep-a-copy", "Keep a copy", "consumers/keep-a-copy.md", Guides, "Keep a local copy equal to the API while records change and disappear."},
+	{"keep-a-copy", "Keep a copy", "consumers/keep-a-copy.md", Guides, "Keep a local copy in sync with the API while records change and disappear."},
 	{"export", "Export to a file or database", "consumers/export.md", Guides, "Write what your key can read to SQLite, CSV or JSON with one command or three lines, and keep it up to date."},
 	{"agents", "Use it from an agent", "consumers/agents.md", Guides, "Give coding assistants and chat programs the records as tools, over the Model Context Protocol (MCP)."},
 	{"stay-within-limits", "Stay within your limits", "consumers/stay-within-limits.md", Guides, "Read the remaining quota, wait for the minute limit, and save requests with a cache."},
-	{"handle-errors", "Handle every error", "consumers/handle-errors.md", Guides, "What a program does about each error code, with working code in three languages."},
+	{"handle-errors", "Handle every error", "consumers/handle-errors.md", Guides, "What a program does about each error code, and when it retries, with code in three languages."},
 	{"show-data-responsibly", "Show data responsibly", "consumers/show-data-responsibly.md", Guides, "Show a record as HTML with its status, check date and source beside each fact, in three languages."},
 	{"free-to-paid", "Move from free to paid", "consumers/free-to-paid.md", Guides, "What a paid plan changes, how to buy it, and what your program must handle when it starts and ends."},
 	{"best-practices", "Best practices", "consumers/best-practices.md", Guides, "What well-behaved programs do about keys, requests, errors and data, and what to test before going live."},

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -186,7 +187,7 @@ func TestFigures(t *testing.T) {
 		}
 		want = append(want, fmt.Sprintf("| %s | %s | `%s` |", plan.Name, price, plan.Tier))
 	}
-	require.Equal(t, want, rows(pages["/docs/limits"].sections["plans"]))
+	require.Equal(t, want, rows(pages["/docs/limits"].sections["plans-and-prices"]))
 
 	require.Contains(t, pages["/docs/limits"].sections["shared-capacity"], thousands(api.ServiceCapacity)+" requests a day")
 	require.Contains(t, pages["/docs/data"].sections["the-four-states"], fmt.Sprintf("%d days of 24 hours", api.FreshnessDays))
@@ -206,6 +207,24 @@ func TestFigures(t *testing.T) {
 		cells := strings.Split(row, "|")
 		code := strings.Split(cells[2], "`")[1]
 		require.Equal(t, strings.TrimSpace(cells[1]), strconv.Itoa(problem.Code(code).Status()), row)
+	}
+}
+
+// Every document that says what one may do with the data says it in the same words, which sum up the terms of use.
+func TestRights(t *testing.T) {
+	sources := map[string]string{"openapi.yaml": string(api.OpenAPIYAML)}
+	for _, p := range docs.Pages {
+		source, err := docs.Files.ReadFile(p.File)
+		require.NoError(t, err)
+		if p.Slug != "changelog" {
+			sources[p.File] = string(source)
+		}
+	}
+	stated := regexp.MustCompile(`(?i)redistribut|own use|your own product|passing? on`)
+	for name, source := range sources {
+		text := strings.Join(strings.Fields(source), " ")
+		text = strings.NewReplacer(api.UsageRight, "", "No redistribution; see the terms of use", "").Replace(text)
+		require.NotRegexp(t, stated, text, "%s: use the words of api.UsageRight", name)
 	}
 }
 

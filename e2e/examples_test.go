@@ -282,7 +282,6 @@ var notServed = map[string]bool{
 
 // notRun are the blocks that this test does not run, by their beginning.
 var notRun = map[string]string{
-	"export BASE=":            "sets the address and a key, as the test does itself",
 	"export OPPORTUNITY_URL=": "sets the address and a key, as the test does itself",
 	"export GOPROXY=":         "the tests of module sdk run the commands that install SDKs",
 	"npm install ":            "the tests of module sdk run the commands that install SDKs",
@@ -374,9 +373,12 @@ func (e *examples) exchange(at, example string) {
 	}
 	e.same(at, head, live)
 	if body != "" {
-		e.sameBody(at, []byte(body), a.body)
+		e.sameBody(at, comments.ReplaceAll([]byte(body), nil), a.body)
 	}
 }
+
+// comments are the lines of an example that explain the next one.
+var comments = regexp.MustCompile(`(?m)^ *// .*\n`)
 
 // reference runs the programs on the page of an operation. Other pages of the reference have none.
 func (e *examples) reference(id, page string) {
@@ -431,7 +433,7 @@ func (e *examples) shell(at, commands string) string {
 	cmd.Dir = e.t.TempDir()
 	built, err := goSamples() // with the command of the SDKs
 	require.NoError(e.t, err)
-	cmd.Env = clean("PATH="+built+":"+filepath.Dir(program(e.t, "opportunity"))+":"+os.Getenv("PATH"), "BASE="+e.url, "OPPORTUNITY_URL="+e.url, "OPPORTUNITY_KEY="+e.keys[api.Developer])
+	cmd.Env = clean("PATH="+built+":"+filepath.Dir(program(e.t, "opportunity"))+":"+os.Getenv("PATH"), "OPPORTUNITY_URL="+e.url, "OPPORTUNITY_KEY="+e.keys[api.Developer])
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -47,6 +47,14 @@ func TestTarballIsCheckedByItsUsers(t *testing.T) {
 	write(t, tarball, string(archives[sdk.Tarball]))
 	untar(t, archives[sdk.Tarball], filepath.Join(dir, "node_modules"), "opportunity-data")
 	require.NoError(t, os.Symlink(filepath.Join(modules(t), "@types"), filepath.Join(dir, "node_modules/@types")))
+	samples, err := filepath.Glob("samples/*/main.mjs")
+	require.NoError(t, err)
+	require.NotEmpty(t, samples)
+	for _, file := range samples { // the documentation calls them TypeScript
+		code, err := os.ReadFile(file)
+		require.NoError(t, err)
+		write(t, filepath.Join(dir, filepath.Base(filepath.Dir(file))+".mts"), string(code))
+	}
 	for name, args := range map[string][]string{
 		"tsc":              {"typescript/bin/tsc", "--project", "."},
 		"publint":          {"publint/src/cli.js", "run", "--strict", tarball},

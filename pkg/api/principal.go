@@ -86,7 +86,7 @@ type KeyPosition struct {
 	Digest   string `json:"digest"`
 }
 
-// KeyDigests is a page of the shortened digests of all keys, including revoked and expired ones, in the order of creation.
+// KeyDigests is a page of the shortened digests of keys, including those that ended lately, in the order of creation.
 type KeyDigests struct {
 	After   KeyPosition `json:"after"` // start of the page: the requested position, or the start of the list if the position is unknown
 	Digests []string    `json:"digests"`

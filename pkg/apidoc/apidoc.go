@@ -197,6 +197,19 @@ func (d *Description) resolve(s Schema) Schema {
 	return s
 }
 
+// Meaning returns the description of s, or otherwise that of the named schema to which it or its elements refer.
+func (d *Description) Meaning(s Schema) string {
+	for s.Description == "" && s.Items != nil {
+		s = *s.Items
+	}
+	for _, one := range append([]Schema{s}, s.OneOf...) {
+		if text := d.resolve(one).Description; text != "" {
+			return text
+		}
+	}
+	return s.Description
+}
+
 // example returns the first example of a 200.
 func (o Operation) example() (Example, error) {
 	for _, r := range o.Responses {
@@ -244,7 +257,7 @@ func writeJSON(out *bytes.Buffer, n *yaml.Node) error {
 	if err := n.Decode(&value); err != nil {
 		return err
 	}
-	text, err := json.Marshal(value)
-	out.Write(text)
-	return err
+	text := json.NewEncoder(out)
+	text.SetEscapeHTML(false)
+	return text.Encode(value) // ends the line, which json.Indent removes
 }

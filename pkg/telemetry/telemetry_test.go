@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -91,23 +93,42 @@ func TestInternalHandlerLogsFailedAndSlowRequests(t *testing.T) {
 	}
 }
 
-// The error that a handler returns because the caller disconnected is not one of the service.
-func TestDisconnectedCallerIsNoServerError(t *testing.T) {
+// brokenWriter is a connection whose peer has closed it.
+type brokenWriter struct{ http.ResponseWriter }
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+// The status of a response that the caller did not get is neither a success nor an error of the service.
+func TestDisconnectedCallerIsToldApart(t *testing.T) {
 	var log bytes.Buffer
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogLevel: slog.LevelDebug, LogOutput: &log})
 	require.NoError(t, err)
-	ctx, disconnect := context.WithCancel(t.Context())
-	for _, h := range []http.Handler{
-		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }),
-		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			disconnect()
-			w.WriteHeader(http.StatusInternalServerError)
-		}),
-		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }),
-	} {
-		tel.InternalHandler(h).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))
+	const logged = `(?s)^[^\n]*"level":"%s"[^\n]*"status":%d[^\n]*\n$`
+	for _, status := range []int{http.StatusInternalServerError, http.StatusNotFound, http.StatusOK} {
+		ctx, disconnect := context.WithCancel(t.Context())
+		send := func(w http.ResponseWriter, before, after func()) {
+			log.Reset()
+			h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				before()
+				w.WriteHeader(status)
+				_, _ = w.Write([]byte("{}"))
+				after()
+			})
+			tel.InternalHandler(h).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))
+		}
+		none, level := func() {}, "INFO"
+		if status == http.StatusOK {
+			level = "DEBUG"
+		}
+		send(httptest.NewRecorder(), none, none)
+		require.Regexp(t, fmt.Sprintf(logged, level, status), log.String())
+		send(brokenWriter{httptest.NewRecorder()}, none, none)
+		require.Regexp(t, fmt.Sprintf(logged, "DEBUG", 499), log.String(), "not sent")
+		send(httptest.NewRecorder(), none, disconnect)
+		require.Regexp(t, fmt.Sprintf(logged, "DEBUG", 499), log.String(), "disconnected before the end")
+		send(httptest.NewRecorder(), disconnect, none)
+		require.Regexp(t, fmt.Sprintf(logged, "DEBUG", 499), log.String(), "disconnected before the response")
 	}
-	require.Regexp(t, `(?s)"level":"INFO".*"status":500.*\n.*"level":"DEBUG".*"status":499.*\n.*"status":404`, log.String())
 }
 
 func TestInvalidRequestIDIsReplaced(t *testing.T) {

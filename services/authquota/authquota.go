@@ -23,18 +23,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
-	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/mail/courier"
+	"opportunity.internal/services/authquota/internal/accountdb"
+	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/plan"
-	"opportunity.internal/services/authquota/internal/secretbox"
 	"opportunity.internal/services/authquota/migrations"
 )
 
@@ -66,14 +64,11 @@ func start(r *service.Runtime, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	newPrimary := new(atomic.Bool)
-	newPrimary.Store(true) // there may have been a failover while no process ran
-	cfg.Redis.OnNewPrimary = func() { newPrimary.Store(true) }
 	redis, err := r.Redis(cfg.Redis)
 	if err != nil {
 		return err
 	}
-	p, err := newParts(cfg, settings, r, redis, newPrimary)
+	p, err := newParts(cfg, settings, r, redis)
 	if err != nil {
 		return err
 	}
@@ -93,7 +88,9 @@ func start(r *service.Runtime, cfg Config) error {
 	api := p.database.operators(p.guard.Handler(newAPI(cfg, settings, p, errorWriter, &r.Ready), errorWriter), errorWriter)
 	access := peer.NewAccess(peer.Authquota, cfg.Callers, errorWriter)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(split(account, api))))
-	p.addLoops(r)
+	if !cfg.NoLoops {
+		p.addLoops(r)
+	}
 	r.Cleanup(p.copyLast) // after the drain, to include the last requests
 	return nil
 }
@@ -116,10 +113,10 @@ func check(ctx context.Context, r *service.Runtime, cfg Config) error {
 }
 
 // sealedColumns are all columns of sealed texts.
-func sealedColumns() []dbtx.Sealed { return append(people.SealedColumns(), dbtx.SealedMails) }
+func sealedColumns() []accountdb.Sealed { return append(people.SealedColumns(), accountdb.SealedMails) }
 
 // checkSealed returns an error if the database has texts that do not open with the keys of box.
-func checkSealed(ctx context.Context, db *database.DB, box secretbox.Box) error {
+func checkSealed(ctx context.Context, db *database.DB, box accountdb.Box) error {
 	prefixes, lost := box.Prefixes(), int64(0)
 	for _, at := range sealedColumns() {
 		var n int64

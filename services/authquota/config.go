@@ -16,9 +16,9 @@ import (
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/accountdb"
+	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/mail"
-	"opportunity.internal/services/authquota/internal/mail/courier"
-	"opportunity.internal/services/authquota/internal/secretbox"
 )
 
 // Config holds all settings of the service.
@@ -40,12 +40,13 @@ type Config struct {
 	Contact     string   `env:"OPPORTUNITY_CONTACT" doc:"Contact of the operator on pages and in mails: an email address or an https URL."`
 	Tiers       string   `env:"OPPORTUNITY_TIERS" doc:"Overrides of the tier table as requests per minute/requests per day/records per page, such as free=10/100/10,developer=60/1000/50. Omitted tiers keep their limits. A change applies to requests and on the pages of the gateway within 5 seconds."`
 	BillingURL  string   `env:"OPPORTUNITY_BILLING_URL" doc:"Service port of billing, without a trailing slash. Empty: no plan is sold, and paths below /billing are 404."`
-	TestKeys    bool     `env:"OPPORTUNITY_TEST_KEYS" envDefault:"true" doc:"Approve one test key (oda_test_) for each account of the free tier automatically. false: an operator approves every key."`
+	TestKeys    bool     `env:"OPPORTUNITY_TEST_KEYS" envDefault:"true" doc:"Approve one test key (oda_test_) for each account of the free tier automatically, and 20 a day for a network (/24, /48). An operator approves further ones and, with false, every key."`
 	AutoApprove bool     `env:"OPPORTUNITY_AUTO_APPROVE" envDefault:"false" doc:"Approve key requests automatically. For local use; 'opportunity up' sets it."`
 
 	TermsVersion string `env:"OPPORTUNITY_TERMS_VERSION" doc:"Version of your terms of use. Change it whenever your terms change: users must then accept the new version before their next key. Empty: the version of the terms in this release. Set the same value for gateway and authquota."`
 
 	Now             func() time.Time `env:"-"` // nil: time.Now
+	NoLoops         bool             `env:"-"` // run no background loops; for tests of pages, which read the outbox themselves
 	ResponseTimeout time.Duration    `env:"-"` // after which the database does not respond; 0: responseTimeout; tests on a busy machine need more
 }
 
@@ -64,7 +65,7 @@ func (c Config) Validate() error {
 	if _, err := apikey.ParseOlderForm(c.OlderKeys); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_OLDER_KEYS: %w", err))
 	}
-	if _, err := secretbox.Parse(c.Encryption); err != nil {
+	if _, err := accountdb.ParseBox(c.Encryption); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_ENCRYPTION_KEYS: %w", err))
 	}
 	if c.TermsVersion != "" && !termsVersion.MatchString(c.TermsVersion) {

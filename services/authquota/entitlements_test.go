@@ -16,7 +16,6 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/plan"
 )
 
@@ -180,10 +179,7 @@ func TestEntitlementIsSavedDuringRedisOutage(t *testing.T) {
 // However pushes are repeated and reordered, the tier is that of the newest version, each accepted version has one audit log
 // entry, and the mails match the accepted versions.
 func TestEntitlementPushesInAnyOrder(t *testing.T) {
-	r := &embeddedRedis{t: t, addr: storetest.FreeAddress(t)}
-	r.Start()
-	t.Cleanup(r.Stop)
-	s := &stores{database: authquotatest.Schema.SQLite(t), redis: "redis://" + r.addr, counters: r}
+	s := localStores(t)
 	svc, now := s.startAt(t, begin)
 	fewer(t, 25) // each waits for its mails
 	round := 0

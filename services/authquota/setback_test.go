@@ -18,7 +18,7 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/authquotatest"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 // revoked is a service whose key was revoked after the backup. kept is a key of an account without changes since.
@@ -43,7 +43,7 @@ func newRevoked(t *testing.T, s *stores, before ...func()) (*revoked, *service) 
 	r.key, r.kept = svc.issue(nil), svc.issue(nil)
 	svc.stop()
 	for range 3 {
-		r.backups = append(r.backups, storetest.Backup(t, s.database))
+		r.backups = append(r.backups, storetest.Backup(t, s.Database))
 	}
 	svc = s.start(t)
 	for _, do := range before {
@@ -57,7 +57,7 @@ func newRevoked(t *testing.T, s *stores, before ...func()) (*revoked, *service) 
 func (r *revoked) recover(decision pkgservice.Recovery) (string, error) {
 	r.t.Helper()
 	var out bytes.Buffer
-	err := authquota.Recover(r.t.Context(), r.config(), decision, &out)
+	err := authquota.Recover(r.t.Context(), r.Config(), decision, &out)
 	return out.String(), err
 }
 
@@ -90,7 +90,7 @@ func TestRestoredDatabaseServesNothingUntilADecision(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		r, svc := newRevoked(t, s)
 		svc.stop()
-		complete := storetest.Backup(t, s.database)
+		complete := storetest.Backup(t, s.Database)
 		r.restore()
 		svc = s.run(t)
 		r.requireStopped(svc)
@@ -265,7 +265,7 @@ func TestColdStart(t *testing.T) {
 // number returns the result of a query.
 func (s *stores) number(t *testing.T, query string) (n int64) {
 	t.Helper()
-	db := servicetest.OpenDatabase(t, s.database)
+	db := servicetest.OpenDatabase(t, s.Database)
 	defer db.Close()
 	require.NoError(t, db.Raw(query).Scan(&n).Error)
 	return n
@@ -286,13 +286,13 @@ func TestAcceptedLossRevivesNothing(t *testing.T) {
 		ada, bob, eve, dan := people[0], people[1], people[2], people[3]
 		link := ada.other().askFor("/account/forgot", ada.Email, "reset-password", 1)
 		svc.stop()
-		restore := storetest.Backup(t, s.database)
+		restore := storetest.Backup(t, s.Database)
 
 		svc, _ = s.startAt(t, begin.Add(time.Minute))
 		ada.at(svc).Post("/account/sign-out").Leads("/account/sign-in")
 		reset := ada.at(svc).other()
 		form := reset.Get(link).Shows(http.StatusOK, "Choose a new password")
-		require.Equal(t, http.StatusSeeOther, reset.Post("/account/reset", "token", authquotatest.Token(form), "password", "nineteen-quiet-bicycles").Status)
+		require.Equal(t, http.StatusSeeOther, reset.Post("/account/reset", "token", testkit.Token(form), "password", "nineteen-quiet-bicycles").Status)
 		servicetest.Read[listedAccount](svc.change(bob.Account, "suspend", `{"reason":"unpaid"}`))
 		eve.at(svc).Post("/account/security/close", "email", eve.Email).Leads("/account/sign-in")
 		svc.stop()

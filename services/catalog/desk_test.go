@@ -25,8 +25,8 @@ func (h *historyServer) serveReviews(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
-	if slug, ok := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/internal/v1/records/"), "/newest"); ok {
-		_ = json.NewEncoder(w).Encode(api.NewestEvent{ID: "evt_" + slug, CheckedAt: startTime})
+	if slug, ok := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/internal/v1/records/"), "/latest"); ok {
+		_ = json.NewEncoder(w).Encode([]api.VerificationEvent{{ID: "evt_" + slug, CheckedAt: startTime}})
 		return
 	}
 	if slug, ok := strings.CutPrefix(r.URL.Path, "/internal/v1/records/"); ok {
@@ -191,7 +191,7 @@ func TestReviewOfAnOutdatedSheetKeepsTheWork(t *testing.T) {
 		} {
 			got := operated[api.ReviewReport](s, 200, "ben", "POST", "reviews/records/x", body)
 			require.False(t, got.Applied)
-			require.Contains(t, strings.Join(got.Rejected[0].Problems, "\n"), problem)
+			require.Contains(t, fmt.Sprint(got.Rejected[0].Problems), problem)
 		}
 		require.Equal(t, 400, s.operate("ben", "POST", "reviews/records/x", `{"reviews":{}}`).Status)
 		require.Equal(t, 404, s.operate("ben", "POST", "reviews/records/y", submission(t, bens, "")).Status)

@@ -63,12 +63,12 @@ func TestReviewOfAnOutdatedSheetReturnsTheNewerEvents(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", true)
 		seen := s.review("ann", "", line("a", "2026-11-18T10:00:00Z", api.Review, api.OutcomeVerified)).Report.EventID
-		newest := func() (e *api.NewestEvent) {
-			return servicetest.Read[*api.NewestEvent](s.Do(http.MethodGet, "/internal/v1/records/a/newest", ""))
+		latest := func(id string) []api.VerificationEvent {
+			return servicetest.Read[[]api.VerificationEvent](s.Do(http.MethodGet, "/internal/v1/records/"+id+"/latest", ""))
 		}
-		storetest.Eventually(t, "the listing is published", func() bool { return newest() != nil })
-		require.Equal(t, seen, newest().ID)
-		require.Nil(t, servicetest.Read[*api.NewestEvent](s.Do(http.MethodGet, "/internal/v1/records/b/newest", "")), "without events")
+		storetest.Eventually(t, "the listing is published", func() bool { return len(latest("a")) > 0 })
+		require.Equal(t, seen, latest("a")[0].ID)
+		require.Empty(t, latest("b"), "without events")
 		s.record(line("a", "2026-11-18T11:00:00Z", api.LinkCheck, api.OutcomeClosed))
 		late := s.review("ben", seen, line("a", "2026-11-18T10:30:00Z", api.Review, api.OutcomeVerified))
 		require.False(t, late.Report.Applied)
@@ -86,7 +86,7 @@ func TestInvalidReviewIsRejectedWithItsProblems(t *testing.T) {
 		s.catalog.set("a", true)
 		got := s.review("ann", "", `{"slug":"a","checkedAt":"2026-11-19T10:00:00Z","checkType":"review","outcome":"verified"}`)
 		require.False(t, got.Report.Applied)
-		require.Contains(t, got.Report.Rejected[0].Problems[0], "sourceUrls: a verified review needs")
+		require.Contains(t, got.Report.Rejected[0].Problems[0].String(), "sourceUrls: a verified review needs")
 		for _, body := range []string{``, `{"review":{}}`, `{"actor":"ann","review":` + line("a", "2026-11-19T10:00:00Z", api.LinkCheck, api.OutcomeClosed) + `}`} {
 			s.Do(http.MethodPost, "/internal/v1/reviews", body).RequireError("invalid_parameter")
 		}
@@ -103,7 +103,7 @@ func TestQuotesCanBeRequired(t *testing.T) {
 	s.catalog.set("a", true)
 	bare := line("a", "2026-11-19T10:00:00Z", api.Review, api.OutcomeVerified)
 	got := s.review("ann", "", bare)
-	require.Equal(t, api.Problems{"facts.remote: needs a quote from one of its sources"}, got.Report.Rejected[0].Problems)
+	require.Equal(t, apitest.Problems("facts.remote: needs a quote from one of its sources"), got.Report.Rejected[0].Problems)
 	quoted := strings.TrimSuffix(bare, "}") + `,"evidence":{"quotes":[{"fact":"remote","sourceUrl":"` + apitest.Source + `","exact":"Work from home"}]}}`
 	require.True(t, s.review("ann", "", quoted).Report.Applied)
 	require.Equal(t, "Work from home", s.reviewHistory("a").Evidence.Quotes[0].Exact)

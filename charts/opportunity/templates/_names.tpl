@@ -3,10 +3,13 @@
 {{/* A release can have a name that a Service cannot have: with dots, or one that begins with a digit. */}}
 {{- define "opportunity.fullname" -}}
 {{- $name := .Release.Name | replace "." "-" -}}
-{{- if regexMatch "^[0-9]" $name -}}
-{{- $name = printf "%s-%s" .Chart.Name $name -}}
-{{- else if not (contains .Chart.Name $name) -}}
-{{- $name = printf "%s-%s" $name .Chart.Name -}}
+{{- $chart := .Values.nameOverride | default .Chart.Name -}}
+{{- if .Values.fullnameOverride -}}
+{{- $name = .Values.fullnameOverride -}}
+{{- else if regexMatch "^[0-9]" $name -}}
+{{- $name = printf "%s-%s" $chart $name -}}
+{{- else if not (contains $chart $name) -}}
+{{- $name = printf "%s-%s" $name $chart -}}
 {{- end -}}
 {{- $name | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
@@ -28,6 +31,14 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{ include "opportunity.selector" . }}
 app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: opportunity
+{{- with (index . 0).Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* The service account of one service: an existing one, or that of the chart. */}}
+{{- define "opportunity.serviceAccountName" -}}
+{{- ((get (index . 0).Values (index . 1)).serviceAccount).name | default (include "opportunity.name" .) -}}
 {{- end -}}
 
 {{/* Labels of all other objects. */}}

@@ -61,7 +61,7 @@ labels:
   {{- end }}
 annotations:
   opportunity.internal/secrets-revision: {{ kindIs "string" $values.secretsRevision | ternary $values.secretsRevision (toJson $values.secretsRevision) | quote }}
-  {{- with $values.podAnnotations }}
+  {{- with merge (dict) ((get $values (index . 1) | default dict).podAnnotations | default dict) ($values.podAnnotations | default dict) }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- end -}}

@@ -14,11 +14,9 @@ spec:
   replicas: {{ $values.replicas }}
   {{- end }}
   revisionHistoryLimit: 5
-  strategy:
-    type: RollingUpdate
-    rollingUpdate:
-      maxUnavailable: 0 # a new pod is ready before an old one stops
-      maxSurge: 1
+  {{- /* A new pod is ready before an old one stops. */}}
+  {{- $rolling := dict "type" "RollingUpdate" "rollingUpdate" (dict "maxUnavailable" 0 "maxSurge" 1) }}
+  strategy: {{- $values.updateStrategy | default $rolling | toYaml | nindent 4 }}
   selector:
     matchLabels: {{- include "opportunity.selector" . | nindent 6 }}
   template:
@@ -40,9 +38,10 @@ spec:
             items: [{key: ca.crt, path: ca.crt}] # its ports have no TLS of their own
             {{- end }}
         {{- end }}
-      serviceAccountName: {{ include "opportunity.name" . }}
+      serviceAccountName: {{ include "opportunity.serviceAccountName" . }}
       terminationGracePeriodSeconds: {{ add $root.Values.shutdown.graceSeconds $root.Values.shutdown.drainSeconds 10 }}
       topologySpreadConstraints:
+        {{- with $values.topologySpreadConstraints | default $root.Values.topologySpreadConstraints }}{{ toYaml . | nindent 8 }}{{ else }}
         {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
         - topologyKey: {{ . }}
           maxSkew: 1
@@ -51,7 +50,12 @@ spec:
           labelSelector:
             matchLabels: {{- include "opportunity.selector" (list $root $service) | nindent 14 }}
         {{- end }}
+        {{- end }}
+      {{- with $values.initContainers }}
+      initContainers: {{- toYaml . | nindent 8 }}
+      {{- end }}
       containers:
+        {{- with $values.sidecars }}{{ toYaml . | nindent 8 }}{{ end }}
         - name: {{ $service }}
           args: [serve]
           {{- include "opportunity.container" . | nindent 10 }}
@@ -118,6 +122,7 @@ spec:
 {{- end -}}
 
 {{- define "opportunity.serviceAccount" -}}
+{{- if not ((get (index . 0).Values (index . 1)).serviceAccount).name -}}
 apiVersion: v1
 kind: ServiceAccount
 metadata:
@@ -128,6 +133,7 @@ metadata:
   {{- end }}
 automountServiceAccountToken: false
 {{- end -}}
+{{- end -}}
 
 {{/* Allows the eviction of one pod at a time, even if there is only one, so a node can always be drained. */}}
 {{- define "opportunity.disruptionBudget" -}}
@@ -137,7 +143,7 @@ metadata:
   name: {{ include "opportunity.name" . }}
   labels: {{- include "opportunity.labels" . | nindent 4 }}
 spec:
-  maxUnavailable: 1
+  maxUnavailable: {{ ((index (index . 0).Values (index . 1)).podDisruptionBudget).maxUnavailable | default 1 }}
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels: {{- include "opportunity.selector" . | nindent 6 }}

@@ -47,7 +47,9 @@ type Opportunity struct {
 
 // Company is the company that runs the platform.
 type Company struct {
-	Name    string `json:"name"`
+	// The name of the company.
+	Name string `json:"name"`
+	// Its home page.
 	Website string `json:"website"`
 }
 
@@ -64,6 +66,7 @@ const (
 
 // Source is a page that supports the record.
 type Source struct {
+	// The address of the page.
 	URL string `json:"url"`
 	// Time of the latest successful review that used the page. Before any did, the date of its latest
 	// check, or null if not recorded.
@@ -109,8 +112,10 @@ type CountryEligibility struct {
 	IncludedRegions []string `json:"includedRegions"`
 	// Regions that are explicitly excluded, as ISO 3166-2 codes.
 	ExcludedRegions []string `json:"excludedRegions"`
-	SourceURLs      []string `json:"sourceUrls"`
-	Note            string   `json:"note"`
+	// The pages that support the entry.
+	SourceURLs []string `json:"sourceUrls"`
+	// A remark, as text. May be empty.
+	Note string `json:"note"`
 }
 
 // Eligibility is the eligibility of the residents of a country.
@@ -125,12 +130,15 @@ const (
 
 // Pay is a range of pay for one unit, as the source states it.
 type Pay struct {
+	// The lower end of the range.
 	Minimum float64 `json:"minimum"`
+	// The upper end of the range.
 	Maximum float64 `json:"maximum"`
 	// ISO 4217.
-	Currency  string  `json:"currency"`
-	Unit      PayUnit `json:"unit"`
-	SourceURL string  `json:"sourceUrl"`
+	Currency string  `json:"currency"`
+	Unit     PayUnit `json:"unit"`
+	// The page that states the range.
+	SourceURL string `json:"sourceUrl"`
 }
 
 // PayUnit is the unit that one payment is for.
@@ -157,8 +165,11 @@ const (
 
 // RiskIndicator is a caution and the page that supports it.
 type RiskIndicator struct {
-	Code      string `json:"code"`
-	Note      string `json:"note"`
+	// The kind of caution.
+	Code string `json:"code"`
+	// What was found, as text.
+	Note string `json:"note"`
+	// The page that shows it.
 	SourceURL string `json:"sourceUrl"`
 }
 
@@ -199,7 +210,8 @@ const (
 
 // ApplicationLink is the result of a check of the application page. It says nothing about the facts.
 type ApplicationLink struct {
-	Outcome   Outcome   `json:"outcome"`
+	Outcome Outcome `json:"outcome"`
+	// Time of the check.
 	CheckedAt time.Time `json:"checkedAt"`
 }
 
@@ -245,21 +257,27 @@ type CompanyProfile struct {
 
 // ProfileText is a statement with its source.
 type ProfileText struct {
-	Text      string    `json:"text"`
+	// The text itself.
+	Text string `json:"text"`
+	// The page that supports it.
 	SourceURL string    `json:"sourceUrl"`
 	CheckedAt CheckDate `json:"checkedAt"`
 }
 
 // ProfileYear is a calendar year with its source.
 type ProfileYear struct {
-	Value     int       `json:"value"`
+	// The year itself.
+	Value int `json:"value"`
+	// The page that states it.
 	SourceURL string    `json:"sourceUrl"`
 	CheckedAt CheckDate `json:"checkedAt"`
 }
 
 // ExperienceSource is a site where people rate or discuss the company.
 type ExperienceSource struct {
-	URL           string         `json:"url"`
+	// The address of the site.
+	URL string `json:"url"`
+	// The publisher of the site.
 	Publisher     string         `json:"publisher"`
 	Kind          ExperienceKind `json:"kind"`
 	ReviewerGroup ReviewerGroup  `json:"reviewerGroup"`
@@ -289,6 +307,7 @@ const (
 
 // Rating is a rating on the scale of its source. Do not compare values across sources.
 type Rating struct {
+	// The rating itself, between `worst` and `best`.
 	Value float64 `json:"value"`
 	// The best value of the scale.
 	Best float64 `json:"best"`
@@ -300,9 +319,10 @@ type Rating struct {
 
 // Assessment is the strength of the evidence about the company. It does not rate the company.
 type Assessment struct {
-	Level     AssessmentLevel `json:"level"`
-	Note      string          `json:"note"`
-	CheckedAt CheckDate       `json:"checkedAt"`
+	Level AssessmentLevel `json:"level"`
+	// The reason, as text. May be empty.
+	Note      string    `json:"note"`
+	CheckedAt CheckDate `json:"checkedAt"`
 }
 
 // AssessmentLevel is the strength of the evidence, as a word.
@@ -340,16 +360,19 @@ type Event struct {
 	SourceURLs []string `json:"sourceUrls"`
 	// The facts that the check found, or null if the event records none.
 	Facts *Facts `json:"facts"`
-	Note  string `json:"note"`
+	// A remark about the check. May be empty.
+	Note string `json:"note"`
 }
 
 // Pagination is the position in the list. While `hasMore` is true, request `next`.
 type Pagination struct {
+	// The number of this page.
 	Page int `json:"page"`
 	// The lower of the requested limit and the maximum of the tier.
 	Limit int `json:"limit"`
 	// Number of matching records or events that are visible in the caller's tier.
-	Total   int  `json:"total"`
+	Total int `json:"total"`
+	// Whether another page follows.
 	HasMore bool `json:"hasMore"`
 	// Absolute URL of the next page, with the path of the request, every filter and the limit that was
 	// used. Null on the last page.
@@ -381,7 +404,8 @@ const (
 // CursorPagination is the position in the list of changes. While `hasMore` is true, request `next`.
 type CursorPagination struct {
 	// The lower of the requested limit and the maximum of the tier.
-	Limit   int  `json:"limit"`
+	Limit int `json:"limit"`
+	// Whether another page follows.
 	HasMore bool `json:"hasMore"`
 	// Absolute URL of the next page, with the limit that was used. Null on the last page.
 	Next *string `json:"next"`
@@ -396,9 +420,10 @@ type Meta struct {
 	// Time of the response. All verification statuses in it are as of this time.
 	GeneratedAt time.Time `json:"generatedAt"`
 	// Number of days of 24 hours for which a successful factual review counts as fresh.
-	FreshnessDays int    `json:"freshnessDays"`
-	Kind          string `json:"kind"`
-	Tier          Tier   `json:"tier"`
+	FreshnessDays int `json:"freshnessDays"`
+	// What the records describe.
+	Kind string `json:"kind"`
+	Tier Tier   `json:"tier"`
 }
 
 // Tier is the caller's tier.

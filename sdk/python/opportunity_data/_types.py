@@ -106,8 +106,10 @@ class Company(TypedDict):
     """The company that runs the platform."""
 
     name: str
+    """The name of the company."""
 
     website: str
+    """Its home page."""
 
 Category: TypeAlias = Literal["online", "sell", "local", "host"]
 """The primary way of earning. A later version of the API may add values."""
@@ -117,6 +119,7 @@ class Source(TypedDict):
     """A page that supports the record."""
 
     url: str
+    """The address of the page."""
 
     checkedAt: CheckDate | None
     """Time of the latest successful review that used the page. Before any did, the date of its
@@ -181,8 +184,10 @@ class CountryEligibility(TypedDict):
     """Regions that are explicitly excluded, as ISO 3166-2 codes."""
 
     sourceUrls: list[str]
+    """The pages that support the entry."""
 
     note: str
+    """A remark, as text. May be empty."""
 
 Eligibility: TypeAlias = Literal["eligible", "ineligible", "unknown"]
 """The eligibility of the residents of a country. A later version of the API may add values."""
@@ -192,8 +197,10 @@ class Pay(TypedDict):
     """A range of pay for one unit, as the source states it."""
 
     minimum: float
+    """The lower end of the range."""
 
     maximum: float
+    """The upper end of the range."""
 
     currency: str
     """ISO 4217."""
@@ -201,6 +208,7 @@ class Pay(TypedDict):
     unit: PayUnit
 
     sourceUrl: str
+    """The page that states the range."""
 
 PayUnit: TypeAlias = Literal["hour", "year", "task", "audio-minute"]
 """The unit that one payment is for. A later version of the API may add values."""
@@ -213,10 +221,13 @@ class RiskIndicator(TypedDict):
     """A caution and the page that supports it."""
 
     code: str
+    """The kind of caution."""
 
     note: str
+    """What was found, as text."""
 
     sourceUrl: str
+    """The page that shows it."""
 
 
 class Verification(TypedDict):
@@ -260,6 +271,7 @@ class ApplicationLink(TypedDict):
     outcome: Outcome
 
     checkedAt: str
+    """Time of the check."""
 
 Outcome: TypeAlias = Literal["verified", "reachable", "blocked", "unreachable", "closed", "needs-review"]
 """The result of a check: for a review `verified`, `closed` or `needs-review`; for a link check
@@ -297,8 +309,10 @@ class ProfileText(TypedDict):
     """A statement with its source."""
 
     text: str
+    """The text itself."""
 
     sourceUrl: str
+    """The page that supports it."""
 
     checkedAt: CheckDate
 
@@ -307,8 +321,10 @@ class ProfileYear(TypedDict):
     """A calendar year with its source."""
 
     value: int
+    """The year itself."""
 
     sourceUrl: str
+    """The page that states it."""
 
     checkedAt: CheckDate
 
@@ -317,8 +333,10 @@ class ExperienceSource(TypedDict):
     """A site where people rate or discuss the company."""
 
     url: str
+    """The address of the site."""
 
     publisher: str
+    """The publisher of the site."""
 
     kind: ExperienceKind
 
@@ -340,6 +358,7 @@ class Rating(TypedDict):
     """A rating on the scale of its source. Do not compare values across sources."""
 
     value: float
+    """The rating itself, between `worst` and `best`."""
 
     best: float
     """The best value of the scale."""
@@ -357,6 +376,7 @@ class Assessment(TypedDict):
     level: AssessmentLevel
 
     note: str
+    """The reason, as text. May be empty."""
 
     checkedAt: CheckDate
 
@@ -391,12 +411,14 @@ class Event(TypedDict):
     """The facts that the check found, or null if the event records none."""
 
     note: str
+    """A remark about the check. May be empty."""
 
 
 class Pagination(TypedDict):
     """The position in the list. While `hasMore` is true, request `next`."""
 
     page: int
+    """The number of this page."""
 
     limit: int
     """The lower of the requested limit and the maximum of the tier."""
@@ -405,6 +427,7 @@ class Pagination(TypedDict):
     """Number of matching records or events that are visible in the caller's tier."""
 
     hasMore: bool
+    """Whether another page follows."""
 
     next: str | None
     """Absolute URL of the next page, with the path of the request, every filter and the limit that
@@ -437,6 +460,7 @@ class CursorPagination(TypedDict):
     """The lower of the requested limit and the maximum of the tier."""
 
     hasMore: bool
+    """Whether another page follows."""
 
     next: str | None
     """Absolute URL of the next page, with the limit that was used. Null on the last page."""
@@ -458,6 +482,7 @@ class Meta(TypedDict):
     """Number of days of 24 hours for which a successful factual review counts as fresh."""
 
     kind: str
+    """What the records describe."""
 
     tier: Tier
 

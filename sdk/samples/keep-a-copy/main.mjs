@@ -3,34 +3,22 @@ import { readFile, rename, writeFile } from 'node:fs/promises';
 
 import { OpportunityClient } from 'opportunity-data';
 
-/** A copy in a JSON file. A program with a database stores records and state in one transaction instead. */
-class FileStore {
-  static async open(path) {
-    const text = await readFile(path, 'utf8').catch((error) => {
-      if (error.code !== 'ENOENT') throw error;
-      return '{"state": null, "records": {}}';
-    });
-    return Object.assign(new FileStore(), { path, content: JSON.parse(text) });
-  }
+const text = await readFile('copy.json', 'utf8').catch((error) => {
+  if (error.code !== 'ENOENT') throw error;
+  return '{"state": null, "records": {}}';
+});
+const copy = JSON.parse(text);
 
-  state() {
-    return this.content.state;
-  }
-
-  ids() {
-    return Object.keys(this.content.records);
-  }
-
-  /** Writes a new file and then renames it, so a crash leaves the old copy. */
+// A program with a database stores records and state in one transaction instead.
+const { full, put, removed } = await new OpportunityClient().sync({
+  state: () => copy.state,
+  ids: () => Object.keys(copy.records),
   async apply({ put, remove, state }) {
-    for (const record of put) this.content.records[record.id] = record;
-    for (const id of remove) delete this.content.records[id];
-    this.content.state = state;
-    await writeFile(`${this.path}.new`, JSON.stringify(this.content));
-    await rename(`${this.path}.new`, this.path);
-  }
-}
-
-const client = new OpportunityClient();
-const { full, put, removed } = await client.sync(await FileStore.open('copy.json'));
+    for (const record of put) copy.records[record.id] = record;
+    for (const id of remove) delete copy.records[id];
+    copy.state = state;
+    await writeFile('copy.json.new', JSON.stringify(copy));
+    await rename('copy.json.new', 'copy.json'); // a crash leaves the old copy
+  },
+});
 console.log(`all: ${full}, stored: ${put}, removed: ${removed}`);

@@ -2,11 +2,11 @@
 import { OpportunityClient } from 'opportunity-data';
 
 const client = new OpportunityClient();
-const count = { true: 0, false: 0, null: 0 };
+const count = { yes: 0, no: 0, unknown: 0 };
 for await (const { data, pagination } of client.opportunityPages()) {
-  for (const record of data) {
-    count[record.facts.remote]++;
+  for (const { facts } of data) {
+    count[facts.remote === null ? 'unknown' : facts.remote ? 'yes' : 'no']++;
   }
   console.log(`page ${pagination.page}: ${data.length} of ${pagination.total} records`);
 }
-console.log(`remote: ${count.true} yes, ${count.false} no, ${count.null} unknown`);
+console.log(`remote: ${count.yes} yes, ${count.no} no, ${count.unknown} unknown`);

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"html/template"
 	"log"
 	"os"
@@ -58,7 +59,8 @@ func facts(record opportunity.Opportunity) (all []fact) {
 	all = append(all, fact{"Degree required", f.DegreeRequired.String(), source}) // true, false or unknown
 	pay := fact{"Pay", "unknown", source}
 	if f.Pay != nil {
-		pay = fact{"Pay", "in " + f.Pay.Currency + " for each " + string(f.Pay.Unit), f.Pay.SourceURL}
+		amount := fmt.Sprintf("%g to %g %s for each %s", f.Pay.Minimum, f.Pay.Maximum, f.Pay.Currency, f.Pay.Unit)
+		pay = fact{"Pay", amount, f.Pay.SourceURL}
 	}
 	return append(all, pay)
 }

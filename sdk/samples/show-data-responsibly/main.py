@@ -16,7 +16,8 @@ def facts(record: Opportunity) -> Iterator[tuple[str, str, str]]:
     yield "Degree required", "unknown" if degree is None else str(degree).lower(), source
     pay = record["facts"]["pay"]
     if pay:
-        yield "Pay", f"in {pay['currency']} for each {pay['unit']}", pay["sourceUrl"]
+        amount = f"{pay['minimum']:g} to {pay['maximum']:g} {pay['currency']} for each {pay['unit']}"
+        yield "Pay", amount, pay["sourceUrl"]
     else:
         yield "Pay", "unknown", source
 

@@ -46,7 +46,9 @@ export interface Opportunity {
 
 /** The company that runs the platform. */
 export interface Company {
+  /** The name of the company. */
   name: string;
+  /** Its home page. */
   website: string;
 }
 
@@ -60,6 +62,7 @@ export type Category =
 
 /** A page that supports the record. */
 export interface Source {
+  /** The address of the page. */
   url: string;
   /**
    * Time of the latest successful review that used the page. Before any did, the date of its latest
@@ -115,7 +118,9 @@ export interface CountryEligibility {
   includedRegions: string[];
   /** Regions that are explicitly excluded, as ISO 3166-2 codes. */
   excludedRegions: string[];
+  /** The pages that support the entry. */
   sourceUrls: string[];
+  /** A remark, as text. May be empty. */
   note: string;
 }
 
@@ -128,11 +133,14 @@ export type Eligibility =
 
 /** A range of pay for one unit, as the source states it. */
 export interface Pay {
+  /** The lower end of the range. */
   minimum: number;
+  /** The upper end of the range. */
   maximum: number;
   /** ISO 4217. */
   currency: string;
   unit: PayUnit;
+  /** The page that states the range. */
   sourceUrl: string;
 }
 
@@ -154,8 +162,11 @@ export type ApplicationStatus =
 
 /** A caution and the page that supports it. */
 export interface RiskIndicator {
+  /** The kind of caution. */
   code: string;
+  /** What was found, as text. */
   note: string;
+  /** The page that shows it. */
   sourceUrl: string;
 }
 
@@ -199,6 +210,7 @@ export type VerificationStatus =
 /** The result of a check of the application page. It says nothing about the facts. */
 export interface ApplicationLink {
   outcome: Outcome;
+  /** Time of the check. */
   checkedAt: string;
 }
 
@@ -244,21 +256,27 @@ export interface CompanyProfile {
 
 /** A statement with its source. */
 export interface ProfileText {
+  /** The text itself. */
   text: string;
+  /** The page that supports it. */
   sourceUrl: string;
   checkedAt: CheckDate;
 }
 
 /** A calendar year with its source. */
 export interface ProfileYear {
+  /** The year itself. */
   value: number;
+  /** The page that states it. */
   sourceUrl: string;
   checkedAt: CheckDate;
 }
 
 /** A site where people rate or discuss the company. */
 export interface ExperienceSource {
+  /** The address of the site. */
   url: string;
+  /** The publisher of the site. */
   publisher: string;
   kind: ExperienceKind;
   reviewerGroup: ReviewerGroup;
@@ -282,6 +300,7 @@ export type ReviewerGroup =
 
 /** A rating on the scale of its source. Do not compare values across sources. */
 export interface Rating {
+  /** The rating itself, between `worst` and `best`. */
   value: number;
   /** The best value of the scale. */
   best: number;
@@ -294,6 +313,7 @@ export interface Rating {
 /** The strength of the evidence about the company. It does not rate the company. */
 export interface Assessment {
   level: AssessmentLevel;
+  /** The reason, as text. May be empty. */
   note: string;
   checkedAt: CheckDate;
 }
@@ -329,16 +349,19 @@ export interface Event {
   sourceUrls: string[];
   /** The facts that the check found, or null if the event records none. */
   facts: Facts | null;
+  /** A remark about the check. May be empty. */
   note: string;
 }
 
 /** The position in the list. While `hasMore` is true, request `next`. */
 export interface Pagination {
+  /** The number of this page. */
   page: number;
   /** The lower of the requested limit and the maximum of the tier. */
   limit: number;
   /** Number of matching records or events that are visible in the caller's tier. */
   total: number;
+  /** Whether another page follows. */
   hasMore: boolean;
   /**
    * Absolute URL of the next page, with the path of the request, every filter and the limit that was
@@ -371,6 +394,7 @@ export type ChangeKind =
 export interface CursorPagination {
   /** The lower of the requested limit and the maximum of the tier. */
   limit: number;
+  /** Whether another page follows. */
   hasMore: boolean;
   /** Absolute URL of the next page, with the limit that was used. Null on the last page. */
   next: string | null;
@@ -386,6 +410,7 @@ export interface Meta {
   generatedAt: string;
   /** Number of days of 24 hours for which a successful factual review counts as fresh. */
   freshnessDays: number;
+  /** What the records describe. */
   kind: string;
   tier: Tier;
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 )
 
@@ -59,7 +59,7 @@ type actFilter struct {
 // actLog merges the logs of some kinds into one list of what people did: changes of listings, reviews, link checks, and the audit log of
 // accounts.
 type actLog struct {
-	Client operator.Client
+	Client adminapi.Client
 	Kinds  []string
 	Filter actFilter
 }
@@ -169,7 +169,7 @@ func (l actLog) read(ctx context.Context, kind string, before int64, limit int) 
 	}
 	switch kind {
 	case listingActs:
-		list, _, err := l.Client.Changes(ctx, append(query, "listing", l.Filter.Record)...)
+		list, _, err := adminapi.Get[api.ListingActList](ctx, l.Client, "/changes", append(query, "listing", l.Filter.Record)...)
 		for _, a := range list.Acts {
 			detail := map[string]any{"fields": a.Fields}
 			if a.Reason != "" {

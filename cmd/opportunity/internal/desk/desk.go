@@ -16,8 +16,7 @@ import (
 	"net/url"
 	"time"
 
-	"opportunity.internal/cmd/opportunity/internal/desk/session"
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/pages"
 )
 
@@ -44,9 +43,9 @@ type Desk struct {
 
 	public   *url.URL
 	hosts    map[string]bool // accepted values of the Host header
-	sessions *session.Store
-	throttle session.Throttle
-	code     *session.Code
+	sessions *sessionStore
+	throttle throttle
+	code     *signInCode
 	codeText string
 	kit      *pages.Kit
 	http     *http.Client
@@ -54,7 +53,7 @@ type Desk struct {
 
 // New returns a Desk that is ready to serve.
 func New(o Options) (*Desk, error) {
-	d := &Desk{Options: o, sessions: session.NewStore(o.Now), code: new(session.Code), http: &http.Client{Timeout: time.Minute}}
+	d := &Desk{Options: o, sessions: newSessionStore(o.Now), code: new(signInCode), http: &http.Client{Timeout: time.Minute}}
 	var err error
 	if d.public, d.hosts, err = addresses(o.PublicURL, o.Listener.Addr()); err != nil {
 		return nil, err
@@ -66,7 +65,7 @@ func New(o Options) (*Desk, error) {
 		return nil, err
 	}
 	if o.Token != "" {
-		d.code, d.codeText = session.NewCode(o.Now())
+		d.code, d.codeText = newSignInCode(o.Now())
 	}
 	return d, nil
 }
@@ -106,7 +105,7 @@ func local(u *url.URL) bool {
 // URL returns the address of the desk.
 func (d *Desk) URL() string { return d.public.String() }
 
-// SignInURL returns a URL that signs in the person at this machine once, within session.CodeLife. Without a token, it is the URL of the
+// SignInURL returns a URL that signs in the person at this machine once, within codeLife. Without a token, it is the URL of the
 // sign-in page.
 func (d *Desk) SignInURL() string {
 	if d.codeText == "" {
@@ -116,8 +115,8 @@ func (d *Desk) SignInURL() string {
 }
 
 // client returns a client of the operator API.
-func (d *Desk) client(token, actor string) operator.Client {
-	return operator.Client{URL: d.AdminURL, Token: token, Actor: actor, HTTP: d.http}
+func (d *Desk) client(token, actor string) adminapi.Client {
+	return adminapi.Client{URL: d.AdminURL, Token: token, Actor: actor, HTTP: d.http}
 }
 
 // Run serves until ctx ends, and then until open requests are done.

@@ -111,15 +111,14 @@ func saved(fields []string) string {
 	return "Saved: " + strings.Join(names, "; ") + "."
 }
 
-// explain converts problems of a listing, such as "sources[0].url: must be a URL", to problems of the form.
+// explain converts problems of a listing to problems of the form.
 func explain(all api.Problems) (problems []listingform.Problem) {
 	for _, p := range all {
-		path, what, ofField := strings.Cut(p, ": ")
-		if !ofField {
-			problems = append(problems, listingform.Problem{Message: p})
-			continue
+		wrong := listingform.Problem{Message: p.Message}
+		if p.Path != "" {
+			wrong = listingform.Problem{Field: listingform.PathOf(p.Path), Message: listingform.LabelOf(p.Path) + ": " + p.Message}
 		}
-		problems = append(problems, listingform.Problem{Field: listingform.PathOf(path), Message: listingform.LabelOf(path) + ": " + what})
+		problems = append(problems, wrong)
 	}
 	return problems
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sergi/go-diff/diffmatchpatch"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 )
 
@@ -44,7 +45,7 @@ func (d *Desk) pageTexts(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	stored, _, err := v.client.PageTexts(v.Context(), id)
+	stored, _, err := adminapi.Get[api.PageTexts](v.Context(), v.client, adminapi.Path("records", id, "pages"))
 	if err != nil {
 		return view{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 )
 
@@ -40,7 +41,7 @@ func (d *Desk) queue(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	opinions, _, err := v.client.SecondOpinions(v.Context())
+	opinions, _, err := adminapi.Get[api.OpinionList](v.Context(), v.client, "/reviews/second-opinions")
 	if err != nil {
 		return view{}, err
 	}
@@ -136,7 +137,8 @@ func (d *Desk) skip(v *visit) (view, error) {
 	if days == 0 || v.PostFormValue("reason") == "" {
 		return view{Template: "error", Title: "Nothing was skipped", Status: http.StatusUnprocessableEntity, Data: "Go back, enter a reason and choose when the record comes back."}, nil
 	}
-	if _, _, err := v.client.Skip(v.Context(), id, api.SkipRequest{Reason: v.PostFormValue("reason"), Until: api.Timestamp{Time: v.now.UTC().AddDate(0, 0, days)}}); err != nil {
+	skip := api.SkipRequest{Reason: v.PostFormValue("reason"), Until: api.Timestamp{Time: v.now.UTC().AddDate(0, 0, days)}}
+	if _, _, err := adminapi.Send[api.Skip](v.Context(), v.client, http.MethodPut, sheetPath(id)+"/skip", skip); err != nil {
 		return view{}, err
 	}
 	return d.nextReview(v, &notice{Text: id + " comes back in " + v.PostFormValue("days") + " days."})

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"opportunity.internal/cmd/opportunity/internal/desk/session"
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
+	"opportunity.internal/pkg/api"
 )
 
 // signInForm is the data of the sign-in page.
@@ -50,7 +50,7 @@ func (d *Desk) signInWithToken(v *visit) (view, error) {
 		return signInPage(http.StatusUnprocessableEntity, d.nextPage(v), "Enter your operator token."), nil
 	}
 	err := d.start(v, token, name)
-	if rejected := new(operator.RequestError); errors.As(err, &rejected) && rejected.Status == http.StatusUnauthorized {
+	if rejected := new(adminapi.RequestError); errors.As(err, &rejected) && rejected.Status == http.StatusUnauthorized {
 		d.Log.LogAttrs(v.Context(), slog.LevelWarn, "desk sign-in failed: unknown operator token", slog.String("address", v.address()))
 		if wait := d.throttle.Fail(token, v.now); wait > 0 {
 			seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))
@@ -72,11 +72,11 @@ const (
 
 // start starts a session. The gateway's name for the token takes precedence over actor.
 func (d *Desk) start(v *visit, token, actor string) error {
-	me, _, err := d.client(token, actor).Me(v.Context())
+	me, _, err := adminapi.Get[api.Operator](v.Context(), d.client(token, actor), "/me")
 	if err != nil {
 		return err
 	}
-	d.kit.SetCookie(v.w, sessionCookie, d.sessions.Start(token, me.Name, string(me.Role), v.UserAgent()), session.Life)
+	d.kit.SetCookie(v.w, sessionCookie, d.sessions.Start(token, me.Name, string(me.Role), v.UserAgent()), sessionLife)
 	d.Log.LogAttrs(v.Context(), slog.LevelInfo, "desk sign-in", slog.String("actor", me.Name), slog.String("role", string(me.Role)))
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"opportunity.internal/cmd/opportunity/internal/desk/listingform"
 	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
-	"opportunity.internal/cmd/opportunity/internal/desk/session"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/pages"
@@ -37,8 +36,8 @@ type shown struct {
 	pages.Page
 
 	Done    *notice
-	Session session.Session // zero if not signed in
-	Keys    bool            // whether single keys act
+	Session session // zero if not signed in
+	Keys    bool    // whether single keys act
 }
 
 // Frame returns the header and the footer of the page.

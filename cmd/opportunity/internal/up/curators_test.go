@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 )
@@ -19,7 +19,7 @@ const toReview = 150
 
 // curator reviews records through the operator API, as the desk does. Its errors include every response that is not a success.
 type curator struct {
-	operator.Client
+	adminapi.Client
 
 	recorded  int
 	conflicts int
@@ -102,7 +102,7 @@ func (c *curator) work(t *testing.T) error {
 // Two curators empty one queue in parallel, with lost leases and double submits: each record gets one review, and no input is lost.
 func TestTwoCuratorsReviewEachRecordOnce(t *testing.T) {
 	dir, _, admin, _ := running(t, "none")
-	client, err := operator.NewClient(admin, dir)
+	client, err := adminapi.NewClient(admin, dir)
 	require.NoError(t, err)
 	var file strings.Builder
 	for i := range toReview {

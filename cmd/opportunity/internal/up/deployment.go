@@ -17,9 +17,8 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"opportunity.internal/cmd/opportunity/internal/datadir"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/desk"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/peer"
@@ -50,12 +49,12 @@ type deployment struct {
 	desk      *desk.Desk
 }
 
-func newDeployment(ctx context.Context, dir *datadir.Dir, public, admin net.Listener, redisURL string, log io.Writer) (*deployment, error) {
+func newDeployment(ctx context.Context, dir *dataDir, public, admin net.Listener, redisURL string, log io.Writer) (*deployment, error) {
 	d := &deployment{dir: dir.Path, publicURL: cmp.Or(strings.TrimSuffix(os.Getenv("OPPORTUNITY_PUBLIC_URL"), "/"), browsable(public))}
 	var pepper, encryptionKey, signingKey string
 	var errs []error
 	for name, secret := range map[string]*string{
-		operator.TokenFile: &d.operatorToken, "key-pepper": &pepper,
+		adminapi.TokenFile: &d.operatorToken, "key-pepper": &pepper,
 		verbs.EncryptionKeyFile: &encryptionKey, verbs.SigningKeyFile: &signingKey,
 	} {
 		var err error
@@ -119,7 +118,7 @@ func tokens(secret string) map[string]map[string]string {
 }
 
 // load loads the settings of all services. fixed overrides the environment.
-func (d *deployment) load(dir *datadir.Dir, fixed map[string]string) error {
+func (d *deployment) load(dir *dataDir, fixed map[string]string) error {
 	databases := map[string]string{}
 	for _, name := range []string{"catalog", "history", "authquota", "billing"} {
 		var err error
@@ -197,7 +196,7 @@ func (d *deployment) attach(loopback []net.Listener, public, admin net.Listener,
 }
 
 // lookup returns the lookup function for the settings of one service. Precedence: fixed, the environment, defaults.
-func lookup(fixed map[string]string, databaseURL string, dir *datadir.Dir) func(name string) (string, bool) {
+func lookup(fixed map[string]string, databaseURL string, dir *dataDir) func(name string) (string, bool) {
 	defaults := map[string]string{
 		"OPPORTUNITY_AUTO_APPROVE": "true", // the operator of a laptop is also the one who requests keys
 		"OPPORTUNITY_SMTP_URL":     (&url.URL{Scheme: "file", Path: dir.File("mail")}).String(),

@@ -17,8 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"opportunity.internal/cmd/opportunity/internal/datadir"
-	"opportunity.internal/cmd/opportunity/internal/sample"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/service/servicetest"
@@ -53,7 +52,7 @@ func running(t *testing.T, seed string) (dir, base, admin string, keys map[api.T
 		url, _, _ := strings.Cut(strings.TrimSpace(after), "\n")
 		return url
 	}
-	require.NoError(t, (&datadir.Dir{Path: dir}).Read(keysFile, &keys))
+	require.NoError(t, (&dataDir{Path: dir}).Read(keysFile, &keys))
 	return dir, address("  API "), address("  Admin listener "), keys
 }
 
@@ -123,8 +122,8 @@ func TestTheSampleShowsEverything(t *testing.T) {
 		require.True(t, seen[form] != (unseen[form] != ""), "no record shows that %s", form)
 	}
 
-	shows := map[string]sample.Record{}
-	records, err := sample.Load(time.Now())
+	shows := map[string]adminapi.SampleRecord{}
+	records, err := adminapi.LoadSample(time.Now())
 	require.NoError(t, err)
 	for _, r := range records {
 		shows[r.ID()] = r

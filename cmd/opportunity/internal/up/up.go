@@ -17,10 +17,9 @@ import (
 	"syscall"
 	"time"
 
-	"opportunity.internal/cmd/opportunity/internal/datadir"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/desk"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
@@ -60,7 +59,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer deskListener.Close()
-	dir, err := datadir.Open(o.DataDir)
+	dir, err := openDataDir(o.DataDir)
 	if err != nil {
 		return err
 	}
@@ -83,7 +82,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	if d.desk, err = desk.New(desk.Options{
-		Listener: deskListener, PublicURL: os.Getenv("OPPORTUNITY_DESK_URL"), AdminURL: d.adminURL, Token: d.operatorToken, Actor: operator.Actor(), Now: time.Now, LinksOff: d.linksOff(),
+		Listener: deskListener, PublicURL: os.Getenv("OPPORTUNITY_DESK_URL"), AdminURL: d.adminURL, Token: d.operatorToken, Actor: adminapi.Actor(), Now: time.Now, LinksOff: d.linksOff(),
 		Log: slog.New(slog.NewJSONHandler(logs{logFile, o.Err}, nil)),
 	}); err != nil {
 		return err
@@ -156,11 +155,11 @@ func listen(ctx context.Context, address, flag string) (net.Listener, error) {
 }
 
 // firstStart waits until every service is ready, then imports the sample and issues demo keys if an earlier start has not done so.
-func (d *deployment) firstStart(ctx context.Context, dir *datadir.Dir, kind string, errs io.Writer) (map[api.Tier]string, error) {
+func (d *deployment) firstStart(ctx context.Context, dir *dataDir, kind string, errs io.Writer) (map[api.Tier]string, error) {
 	if err := d.ready(ctx); err != nil {
 		return nil, err
 	}
-	client := operator.Client{URL: d.adminURL, Token: d.operatorToken, Actor: "opportunity up", HTTP: http.DefaultClient}
+	client := adminapi.Client{URL: d.adminURL, Token: d.operatorToken, Actor: "opportunity up", HTTP: http.DefaultClient}
 	keys := map[api.Tier]string{}
 	if err := dir.Read(keysFile, &keys); err != nil {
 		return nil, err
@@ -195,7 +194,7 @@ func (d *deployment) ready(ctx context.Context) error {
 			}
 			if missing := new(peer.NotReadyError); errors.As(err, &missing) && slices.Contains(missing.Missing, api.SetBackCondition) {
 				tick.Reset(time.Second)
-				timeout = nil // explain says what to do
+				timeout = nil // explain names the remedy
 			}
 			select {
 			case <-ctx.Done():
@@ -257,14 +256,14 @@ var acceptHelp = map[string]string{
 }
 
 // printWelcome prints addresses, demo keys and a first request to try.
-func printWelcome(out io.Writer, d *deployment, dir *datadir.Dir, keys map[api.Tier]string) {
+func printWelcome(out io.Writer, d *deployment, dir *dataDir, keys map[api.Tier]string) {
 	base := d.publicURL
 	fmt.Fprintf(out, "The Opportunity Data API is running.\n\n  API             %s\n  Documentation   %s/docs\n  Account pages   %s/account\n", base, base, base)
 	fmt.Fprintf(out, "  Admin listener  %s\n  Curation desk   %s\n\nDemo keys, saved in %s:\n", d.adminURL, d.desk.SignInURL(), dir.File(keysFile))
 	for _, t := range api.Tiers {
 		fmt.Fprintf(out, "  %-11s %s\n", t.Tier, keys[t.Tier])
 	}
-	fmt.Fprintf(out, "\nTry it:\n  curl -H 'Authorization: Bearer %s' '%s/api/v1/opportunities?country=CA'\n\n", keys[api.ExampleTier], base)
+	fmt.Fprintf(out, "\nTry it:\n  curl -H 'Authorization: Bearer %s' '%s/api/v1/opportunities?country=CA&limit=1'\n\n", keys[api.ExampleTier], base)
 	if d.billing.Processor == billing.Sandbox {
 		fmt.Fprintln(out, "Payments go to a sandbox: no money moves.")
 	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 )
 
@@ -33,7 +33,7 @@ func (v *verbs) makeCalls(ctx context.Context, public string) (err error) {
 	if err != nil {
 		return fmt.Errorf("looking for the account of earlier runs: %w", err)
 	}
-	key, _, err := c.IssueKey(ctx, operator.KeyRequest{
+	key, _, err := c.IssueKey(ctx, adminapi.KeyRequest{
 		Account: account, Tier: trialTier, UseCase: trialUseCase, ExpiresIn: trialKeyLife.String(),
 	})
 	if err != nil {
@@ -72,8 +72,8 @@ func (v *verbs) makeCalls(ctx context.Context, public string) (err error) {
 
 // trialAccount returns the account of earlier runs of makeCalls, or "" for a new one: accounts cannot be deleted, so each run would leave
 // one. People choose the use case of their keys too, so the account must be one that an operator created.
-func trialAccount(ctx context.Context, c operator.Client) (string, error) {
-	list, _, err := c.KeysByUseCase(ctx, trialUseCase)
+func trialAccount(ctx context.Context, c adminapi.Client) (string, error) {
+	list, _, err := adminapi.Get[api.KeyList](ctx, c, "/keys", "useCase", trialUseCase, "limit", "100")
 	if err != nil {
 		return "", err
 	}
@@ -105,9 +105,9 @@ func trialCall(ctx context.Context, base, name, path, key string, want int) ([]b
 	}
 	var refusal api.Error
 	if json.Unmarshal(body, &refusal) != nil || refusal.Error.Code == "" {
-		refusal.Error.Code = operator.CodeUnexpected
+		refusal.Error.Code = adminapi.CodeUnexpected
 	}
-	return nil, &operator.RequestError{Status: status, Code: refusal.Error.Code, Reason: fmt.Sprintf(
+	return nil, &adminapi.RequestError{Status: status, Code: refusal.Error.Code, Reason: fmt.Sprintf(
 		"%s: GET %s%s returned status %d (%s), expected %d. The log of the gateway has the cause under the request id %s.",
 		name, base, path, status, refusal.Error.Code, want, header.Get(api.RequestIDHeader)),
 	}

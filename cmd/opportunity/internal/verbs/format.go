@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
 )
@@ -47,9 +47,9 @@ func asJSONLines(in io.Reader, name, format string, now time.Time) (lines io.Rea
 }
 
 // listingsFile is like file, for listings files. It converts CSV and passes call either the file or the problems of the conversion.
-func (v *verbs) listingsFile(format *string, call func(context.Context, operator.Client, io.Reader, []api.RejectedLine) (result, error)) runE {
+func (v *verbs) listingsFile(format *string, call func(context.Context, adminapi.Client, io.Reader, []api.RejectedLine) (result, error)) runE {
 	return func(cmd *cobra.Command, args []string) error {
-		return v.file(func(ctx context.Context, c operator.Client, in io.Reader) (result, error) {
+		return v.file(func(ctx context.Context, c adminapi.Client, in io.Reader) (result, error) {
 			lines, wrong, err := asJSONLines(in, args[0], *format, time.Now())
 			if err != nil {
 				return result{}, err

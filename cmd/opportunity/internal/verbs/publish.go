@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 )
 
 func (v *verbs) publish() *cobra.Command {
@@ -34,7 +34,7 @@ Before it publishes more than one listing, the command shows how many were never
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			return v.report(func(ctx context.Context, c operator.Client, ids []string) (result, error) {
+			return v.report(func(ctx context.Context, c adminapi.Client, ids []string) (result, error) {
 				if !yes && (all || len(ids) > 1) {
 					tried, raw, err := c.Publish(ctx, ids, all, true)
 					if err != nil || len(tried.Rejected) > 0 {

@@ -71,7 +71,7 @@ func newDesk(t *testing.T) *desk {
 			}
 			d.appended <- string(in.Review)
 			if d.rejects--; d.rejects >= 0 {
-				_, _ = io.WriteString(w, `{"applied":false,"refused":[{"line":1,"id":"a","problems":["note: not today"]}]}`)
+				_, _ = io.WriteString(w, `{"applied":false,"refused":[{"line":1,"id":"a","problems":[{"path":"note","message":"not today"}]}]}`)
 				return
 			}
 			if d.newer {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/redisdb/embedded"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/authquota"
@@ -64,7 +64,7 @@ func (v *verbs) recovery(name, short, long string, do func(ctx context.Context, 
 			if accept == current {
 				return flags.Usage("use either --accept or --current")
 			}
-			return do(cmd.Context(), service.Recovery{Current: current, Operator: operator.Actor()}, cmd.OutOrStdout())
+			return do(cmd.Context(), service.Recovery{Current: current, Operator: adminapi.Actor()}, cmd.OutOrStdout())
 		},
 	}
 	c.Flags().BoolVar(&accept, "accept", false, "give up what is missing")

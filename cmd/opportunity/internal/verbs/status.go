@@ -13,18 +13,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 )
 
-// statusTime bounds the whole status command.
-const statusTime = 10 * time.Second
+const (
+	statusTime  = 10 * time.Second       // for the whole status command, without the time to wait
+	statusPause = 500 * time.Millisecond // between two requests while it waits
+)
 
 func (v *verbs) status() *cobra.Command {
 	var public string
 	var calls bool
+	var wait time.Duration
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Check that every service is ready, and show what a free key can see",
@@ -35,20 +38,25 @@ With --calls, it also issues a key, requests a list, a record, its history and a
 		Example: "  opportunity status\n" +
 			"  opportunity status --public-url https://data.example.com --calls",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := operator.CheckURL("admin-url", v.adminURL); err != nil {
+			if err := adminapi.CheckURL("admin-url", v.adminURL); err != nil {
 				return err
 			}
 			if public != "" {
-				if err := operator.CheckURL("public-url", public); err != nil {
+				if err := adminapi.CheckURL("public-url", public); err != nil {
 					return err
 				}
 			}
 			if calls && public == "" {
 				return flags.Usage("missing --public-url: --calls needs the address to call")
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), statusTime)
+			ctx, cancel := context.WithTimeout(cmd.Context(), wait+statusTime)
 			defer cancel()
+			until := time.Now().Add(wait)
 			raw, notes, err := ready(ctx, v.adminURL)
+			for err != nil && time.Now().Before(until) && ctx.Err() == nil {
+				time.Sleep(statusPause)
+				raw, notes, err = ready(ctx, v.adminURL)
+			}
 			var set *api.FreeSet
 			if err == nil {
 				set = v.freeSet(ctx, cmd.ErrOrStderr())
@@ -74,6 +82,7 @@ With --calls, it also issues a key, requests a list, a record, its history and a
 		},
 	}
 	c.Flags().StringVar(&public, "public-url", "", "also check that the public port rejects a request without a key")
+	c.Flags().DurationVar(&wait, "wait", 0, "wait this long for every service to be ready")
 	c.Flags().BoolVar(&calls, "calls", false, "also make one call of each kind at --public-url; needs an operator token")
 	return c
 }
@@ -83,7 +92,7 @@ func (v *verbs) freeSet(ctx context.Context, errs io.Writer) *api.FreeSet {
 	c, err := v.client()
 	if err == nil {
 		var status api.CatalogStatus
-		if status, _, err = c.CatalogStatus(ctx); err == nil {
+		if status, _, err = adminapi.Get[api.CatalogStatus](ctx, c, "/catalog"); err == nil {
 			return &status.FreeSet
 		}
 	}
@@ -115,8 +124,8 @@ func showFreeSet(out io.Writer, set *api.FreeSet) {
 }
 
 // ready requests /readyz of the admin listener. It returns the response and its notes. Its error names what is missing.
-func ready(ctx context.Context, admin string) (raw []byte, notes []string, err error) {
-	status, header, raw, err := get(ctx, admin, "/readyz", "")
+func ready(ctx context.Context, base string) (raw []byte, notes []string, err error) {
+	status, header, raw, err := get(ctx, base, "/readyz", "")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -126,7 +135,7 @@ func ready(ctx context.Context, admin string) (raw []byte, notes []string, err e
 	}
 	switch err := json.Unmarshal(raw, &state); {
 	case err != nil || state.Status == "":
-		return nil, nil, operator.Unexpected(admin, status, header)
+		return nil, nil, adminapi.Unexpected(base, status, header)
 	case status != http.StatusOK:
 		return raw, nil, errors.New("not ready: " + strings.Join(state.Missing, ", "))
 	}
@@ -142,7 +151,7 @@ func guarded(ctx context.Context, public string) error {
 	}
 	var refusal api.Error
 	if json.Unmarshal(raw, &refusal) != nil || refusal.Error.Code != string(problem.MissingAPIKey) {
-		return &operator.RequestError{Status: status, Code: operator.CodeUnexpected, Reason: fmt.Sprintf(
+		return &adminapi.RequestError{Status: status, Code: adminapi.CodeUnexpected, Reason: fmt.Sprintf(
 			"%s is not a gateway: it returned status %d to a request without a key. Check --public-url.", public, status)}
 	}
 	return nil
@@ -159,12 +168,12 @@ func get(ctx context.Context, base, path, key string) (status int, header http.H
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, nil, nil, operator.Unreachable(base, err)
+		return 0, nil, nil, adminapi.Unreachable(base, err)
 	}
 	defer resp.Body.Close()
 	body, err = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {
-		return 0, nil, nil, operator.Unreachable(base, err)
+		return 0, nil, nil, adminapi.Unreachable(base, err)
 	}
 	return resp.StatusCode, resp.Header, bytes.TrimSpace(body), nil
 }

@@ -65,6 +65,22 @@ A free key gets an empty list: no published record is verified and open. See: op
 	require.Error(t, err)
 }
 
+func TestStatusWaitsForServices(t *testing.T) {
+	requests := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if requests++; requests == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, `{"status":"not ready","missing":["documentation"]}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"status":"ready"}`)
+	}))
+	defer s.Close()
+	out, _, err := verb(t, s.URL, "", "status", "--wait", "1m")
+	require.NoError(t, err)
+	require.Contains(t, out, "ready\n")
+}
+
 func TestStatusNeedsNoToken(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/readyz" {

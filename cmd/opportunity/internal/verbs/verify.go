@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/services/history"
 )
 
@@ -47,7 +47,7 @@ For a history on Postgres, run "history verify" with the settings of the service
 			}
 			err = history.Verify(cmd.Context(), cfg, args, cmd.OutOrStdout())
 			if errors.Is(err, history.ErrMismatch) {
-				return &operator.Failure{Code: operator.CodeAltered, Message: err.Error()}
+				return &adminapi.Failure{Code: adminapi.CodeAltered, Message: err.Error()}
 			}
 			return err
 		},
@@ -61,7 +61,7 @@ func (v *verbs) prove() *cobra.Command {
 		Use:   "prove EVENT_ID",
 		Short: "Write an event with the proof that the log has it, for readers without an account",
 		Long: `Write an event of the data directory of "opportunity up" to standard output, in the proof that the published checkpoint of the log
-covers it. "up" may be running. The reader verifies the file with "opportunity history verify-event" and needs no account.
+covers it. "up" may be running. The reader verifies the file with "opportunity-data verify" and needs no account.
 
 The file has what the API showed of the event when it was recorded, not its author or its quotes. For a history on Postgres, run "history prove" with the
 settings of the service.`,

@@ -7,7 +7,7 @@ import (
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // Standing determines the tier of an account.
@@ -86,7 +86,7 @@ func (EntitlementRow) TableName() string { return "entitlements" }
 // Entitlement returns the entitlement as billing reported it.
 func (r EntitlementRow) Entitlement() api.Entitlement {
 	return api.Entitlement{
-		Tier: api.Tier(r.Tier), PaidUntil: dbtx.Instant(r.PaidUntil), Renews: r.Renews, Trouble: api.Trouble(r.Trouble), Version: r.Version,
+		Tier: api.Tier(r.Tier), PaidUntil: accountdb.Instant(r.PaidUntil), Renews: r.Renews, Trouble: api.Trouble(r.Trouble), Version: r.Version,
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // Terms is a version of the terms of use that an account accepted.
@@ -48,7 +48,7 @@ func LastTerms(db *gorm.DB, accountID string) (*Terms, error) {
 
 // AcceptTerms records that an account, which must be locked, accepts the terms of use. It returns TermsNotAccepted if the
 // account has not accepted the version in effect, neither now nor last.
-func AcceptTerms(tx *dbtx.Tx, accountID string, terms Acceptance) error {
+func AcceptTerms(tx *accountdb.Tx, accountID string, terms Acceptance) error {
 	last, err := LastTerms(tx.DB, accountID)
 	switch {
 	case err != nil:

@@ -31,7 +31,7 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/setback"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // Epochs is the publisher of one process.
@@ -39,7 +39,7 @@ type Epochs struct {
 	*setback.Guard
 
 	Redis *redis.Client
-	DB    *dbtx.DB
+	DB    *accountdb.DB
 
 	published atomic.Pointer[setback.Mark] // newest mark that this process has seen in Redis
 
@@ -146,7 +146,7 @@ func (e *Epochs) Pending() float64 {
 	return float64(max(0, newest.Sequence-published.Sequence))
 }
 
-// Published implements dbtx.Publisher.
+// Published implements accountdb.Publisher.
 func (e *Epochs) Published() setback.Mark {
 	if m := e.published.Load(); m != nil {
 		return *m
@@ -168,8 +168,8 @@ func (e *Epochs) saw(m setback.Mark) {
 	}
 }
 
-// Publish implements dbtx.Publisher.
-func (e *Epochs) Publish(ctx context.Context, verified, m setback.Mark, epochs []dbtx.Epoch) error {
+// Publish implements accountdb.Publisher.
+func (e *Epochs) Publish(ctx context.Context, verified, m setback.Mark, epochs []accountdb.Epoch) error {
 	ctx, cancel := context.WithTimeout(ctx, publishLimit)
 	defer cancel()
 	return e.publish(ctx, verified, verified.String(), m, epochs)
@@ -177,7 +177,7 @@ func (e *Epochs) Publish(ctx context.Context, verified, m setback.Mark, epochs [
 
 // publish makes m the mark in Redis, with the epochs of all changes up to it. from is the mark in Redis, which the database with the change m
 // has, or the zero mark; stored is its text or what is there instead. epochs are those of the change m; nil if unknown.
-func (e *Epochs) publish(ctx context.Context, from setback.Mark, stored string, m setback.Mark, epochs []dbtx.Epoch) error {
+func (e *Epochs) publish(ctx context.Context, from setback.Mark, stored string, m setback.Mark, epochs []accountdb.Epoch) error {
 	for range attempts {
 		if len(stored) > 100 { // as the script reads it
 			stored = ""
@@ -219,7 +219,7 @@ func (e *Epochs) publish(ctx context.Context, from setback.Mark, stored string, 
 }
 
 // since returns the epochs of accounts that changed after the mark from up to m, or of none if it has published those of all accounts.
-func (e *Epochs) since(ctx context.Context, from setback.Mark, stored string, m setback.Mark) ([]dbtx.Epoch, error) {
+func (e *Epochs) since(ctx context.Context, from setback.Mark, stored string, m setback.Mark) ([]accountdb.Epoch, error) {
 	if from.Generation != m.Generation || m.Sequence-from.Sequence > maxChanges {
 		return nil, e.fill(ctx, stored)
 	}
@@ -228,7 +228,7 @@ func (e *Epochs) since(ctx context.Context, from setback.Mark, stored string, m 
 	if err != nil || len(lists) == 0 {
 		return nil, database.Outage(err)
 	}
-	var epochs []dbtx.Epoch
+	var epochs []accountdb.Epoch
 	for ids := range slices.Chunk(strings.Split(strings.Join(lists, ","), ","), pageSize) {
 		page, err := e.DB.Epochs(ctx, "a.id IN ?", ids)
 		if err != nil {
@@ -255,20 +255,20 @@ func (e *Epochs) fill(ctx context.Context, stored string) error {
 }
 
 // replace calls setback.Replace with epochs.
-func (e *Epochs) replace(ctx context.Context, verified, newest, mode string, epochs []dbtx.Epoch) (stored string, err error) {
+func (e *Epochs) replace(ctx context.Context, verified, newest, mode string, epochs []accountdb.Epoch) (stored string, err error) {
 	args := []any{mode}
 	for _, n := range epochs {
 		args = append(args, n.Account, n.Number, counter.State(n.Account), n.State)
 	}
 	if stored, err = setback.Replace(ctx, e.Redis, counter.Epochs, counter.EpochsMark, verified, newest, args...); err != nil {
-		return "", errors.Join(dbtx.ErrNotInEffect, err)
+		return "", errors.Join(accountdb.ErrNotInEffect, err)
 	}
 	return stored, nil
 }
 
 // InEffect calls read until the epoch that it returns is the one in Redis, so that a gateway that compares it notices every later change. It
 // returns an error (503) if the database is set back.
-func (e *Epochs) InEffect(ctx context.Context, read func(context.Context) (dbtx.Epoch, error)) error {
+func (e *Epochs) InEffect(ctx context.Context, read func(context.Context) (accountdb.Epoch, error)) error {
 	if err := e.Available(); err != nil {
 		return err
 	}
@@ -306,7 +306,7 @@ func (e *Epochs) repair(ctx context.Context, account string) error {
 }
 
 // Current returns an error (503) if an epoch that was read from the database shows that it was set back. During an outage of Redis it does not.
-func (e *Epochs) Current(ctx context.Context, epoch dbtx.Epoch) error {
+func (e *Epochs) Current(ctx context.Context, epoch accountdb.Epoch) error {
 	published, err := e.Redis.HGet(ctx, counter.Epochs, epoch.Account).Result()
 	if err != nil && !errors.Is(err, redis.Nil) || published == strconv.FormatInt(epoch.Number, 10) {
 		return e.Available()

@@ -31,12 +31,11 @@ import (
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/authquotatest"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/people"
-	"opportunity.internal/services/authquota/internal/secretbox"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 // fault is a deliberate mistake, which the simulation must find.
@@ -62,7 +61,7 @@ type world struct {
 	fault fault
 	redis *redis.Client
 	clock int64
-	box   secretbox.Box
+	box   accountdb.Box
 	dir   string
 	files int
 
@@ -97,7 +96,7 @@ type process struct {
 	db *database.DB
 }
 
-// Published implements dbtx.Publisher.
+// Published implements accountdb.Publisher.
 func (p *process) Published() setback.Mark {
 	if p.w.fault == unconditional {
 		return setback.Mark{}
@@ -105,8 +104,8 @@ func (p *process) Published() setback.Mark {
 	return p.Epochs.Published()
 }
 
-// Publish implements dbtx.Publisher. The publication happens now, later, or never, because Redis is unavailable or the process is killed.
-func (p *process) Publish(ctx context.Context, verified, m setback.Mark, epochs []dbtx.Epoch) error {
+// Publish implements accountdb.Publisher. The publication happens now, later, or never, because Redis is unavailable or the process is killed.
+func (p *process) Publish(ctx context.Context, verified, m setback.Mark, epochs []accountdb.Epoch) error {
 	if p.w.fault == unconditional {
 		verified = p.Epochs.Published()
 	}
@@ -119,14 +118,14 @@ func (p *process) Publish(ctx context.Context, verified, m setback.Mark, epochs 
 	case x == 0:
 		p.w.stats["killed"]++
 		p.w.killed = true
-		return dbtx.ErrNotInEffect
+		return accountdb.ErrNotInEffect
 	case x == 1: // Redis is unavailable, and a gateway sees the change in the next second
 		p.w.stats["redis unavailable"]++
 		p.w.gates[0].tick()
-		return dbtx.ErrNotInEffect
+		return accountdb.ErrNotInEffect
 	case x < 5:
 		p.w.later = publish
-		return dbtx.ErrNotInEffect
+		return accountdb.ErrNotInEffect
 	}
 	return publish()
 }
@@ -143,12 +142,12 @@ func (w *world) open(file string) *database.DB {
 
 func newWorld(t *testing.T, seed uint64, fault fault, client *redis.Client, stats map[string]int) *world {
 	w := &world{
-		t: t, r: rand.New(rand.NewPCG(seed, 1)), fault: fault, redis: client, clock: 1_700_000_000_000_000, dir: t.TempDir(), stats: stats, box: authquotatest.Box(t, "e7"),
+		t: t, r: rand.New(rand.NewPCG(seed, 1)), fault: fault, redis: client, clock: 1_700_000_000_000_000, dir: t.TempDir(), stats: stats, box: testkit.Box(t, "e7"),
 		keys: map[string]string{}, digests: map[string]string{}, codes: map[string]string{},
 		revoked: map[string]bool{}, used: map[string]bool{}, closed: map[string]bool{},
 	}
 	require.NoError(t, client.FlushAll(t.Context()).Err())
-	w.current = strings.TrimPrefix(authquotatest.Schema.SQLite(t), "sqlite://")
+	w.current = strings.TrimPrefix(testkit.Schema.SQLite(t), "sqlite://")
 	for i := range w.owners {
 		w.owners[i] = &process{w: w}
 		w.owners[i].restart()
@@ -159,7 +158,7 @@ func newWorld(t *testing.T, seed uint64, fault fault, client *redis.Client, stat
 	}
 	for i := range 12 {
 		var a account.Account
-		require.NoError(t, (&dbtx.DB{DB: w.owners[0].db, Now: w.now}).Change(t.Context(), func(tx *dbtx.Tx) (err error) {
+		require.NoError(t, (&accountdb.DB{DB: w.owners[0].db, Now: w.now}).Change(t.Context(), func(tx *accountdb.Tx) (err error) {
 			if a, err = account.Create(tx, api.Free); err != nil {
 				return err
 			}
@@ -186,7 +185,7 @@ func (p *process) restart() {
 	}
 	p.Epochs = &Epochs{
 		Guard: setback.New("authquota", setback.Store{DB: p.db, Changes: "changes"}, slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
-		Redis: p.w.redis, DB: &dbtx.DB{DB: p.db, Now: p.w.now, Box: p.w.box, Mails: mail.NewWriter("https://api.example"), Publisher: p},
+		Redis: p.w.redis, DB: &accountdb.DB{DB: p.db, Now: p.w.now, Box: p.w.box, Mails: mail.NewWriter("https://api.example"), Publisher: p},
 	}
 }
 
@@ -217,7 +216,7 @@ func (w *world) require(holds bool, format string, args ...any) {
 func pick[T any](w *world, all []T) T { return all[w.r.IntN(len(all))] }
 
 // change commits a change of an account. ack is called once it is acknowledged.
-func (w *world) change(id string, do func(db *dbtx.DB) error, ack func()) {
+func (w *world) change(id string, do func(db *accountdb.DB) error, ack func()) {
 	p := pick(w, w.owners[:])
 	if p.Err() != nil {
 		return
@@ -287,7 +286,7 @@ func (g *gateway) admit(id string) (bool, error) {
 		if !cached {
 			p := pick(g.w, g.w.owners[:])
 			store := keys.NewStore(p.DB)
-			read := func(ctx context.Context) (_ dbtx.Epoch, err error) {
+			read := func(ctx context.Context) (_ accountdb.Epoch, err error) {
 				k, err = store.Resolve(ctx, []string{g.w.digests[id]})
 				return k.Epoch, err
 			}
@@ -338,7 +337,7 @@ func (w *world) step() {
 	id := pick(w, w.accounts)
 	switch x := w.r.IntN(100); {
 	case x < 12:
-		w.change(id, func(db *dbtx.DB) error {
+		w.change(id, func(db *accountdb.DB) error {
 			digest := fmt.Sprintf("%064d", len(w.keys)+1)
 			k, err := keys.NewStore(db).Issue(ctx, "ann", keys.Order{Account: id, UseCase: "x"}, keys.MaxLife, keys.Record{Digest: digest, Prefix: "p", LastFour: "abcd"})
 			if err == nil {
@@ -348,16 +347,16 @@ func (w *world) step() {
 		}, func() {})
 	case x < 26 && len(w.keys) > 0:
 		key := pick(w, slices.Sorted(maps.Keys(w.keys)))
-		w.change(w.keys[key], func(db *dbtx.DB) error {
+		w.change(w.keys[key], func(db *accountdb.DB) error {
 			_, err := keys.NewStore(db).Revoke(ctx, "ann", key, false)
 			return err
 		}, func() { w.revoked[key] = true; w.stats["revoked"]++ })
 	case x < 28:
-		w.change(id, func(db *dbtx.DB) error { return people.NewStore(db).CloseAccount(ctx, id) }, func() { w.closed[id] = true; w.stats["closed"]++ })
+		w.change(id, func(db *accountdb.DB) error { return people.NewStore(db).CloseAccount(ctx, id) }, func() { w.closed[id] = true; w.stats["closed"]++ })
 	case x < 38:
 		code := pick(w, slices.Sorted(maps.Keys(w.codes)))
-		w.change(w.codes[code], func(db *dbtx.DB) error {
-			return db.Change(ctx, func(tx *dbtx.Tx) error {
+		w.change(w.codes[code], func(db *accountdb.DB) error {
+			return db.Change(ctx, func(tx *accountdb.Tx) error {
 				done := tx.Exec("UPDATE recovery_codes SET used_at = 1 WHERE hash = ? AND used_at IS NULL", code)
 				if done.Error == nil && done.RowsAffected == 0 {
 					return errors.New("used")

@@ -2,6 +2,7 @@ package keys_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,6 +17,7 @@ func TestKeyDigestsAreThoseOfAllKeysInOrder(t *testing.T) {
 		a, first := f.issue(keys.Order{}, keys.MaxLife)
 		_, second := f.issue(keys.Order{}, keys.MaxLife)
 		first, second = first[:api.KeyDigestLength], second[:api.KeyDigestLength]
+		require.NoError(t, f.db.Exec("UPDATE api_keys SET last_used_at = 1").Error)
 		_, err := f.Revoke(ctx, "ada", a.ID, false)
 		require.NoError(t, err)
 		page, err := f.KeyDigests(ctx, api.KeyPosition{}, 2)
@@ -40,6 +42,34 @@ func TestKeyDigestsAreThoseOfAllKeysInOrder(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, one.More)
 		require.Equal(t, []string{first}, one.Digests)
+	})
+}
+
+func TestKeyDigestsOmitKeysThatEndedLongAgoOrUnused(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx := t.Context()
+		listed := func(after api.KeyPosition) api.KeyDigests {
+			page, err := f.KeyDigests(ctx, after, 9)
+			require.NoError(t, err)
+			return page
+		}
+		used, usedDigest := f.issue(keys.Order{}, keys.MaxLife)
+		require.NoError(t, f.db.Exec("UPDATE api_keys SET last_used_at = 1").Error)
+		_, short := f.issue(keys.Order{}, time.Hour)
+		_, current := f.issue(keys.Order{}, keys.MaxLife)
+		unused, _ := f.issue(keys.Order{}, keys.MaxLife)
+		before := listed(api.KeyPosition{})
+		for _, id := range []string{used.ID, unused.ID} {
+			_, err := f.Revoke(ctx, "ada", id, false)
+			require.NoError(t, err)
+		}
+		short, usedDigest, current = short[:api.KeyDigestLength], usedDigest[:api.KeyDigestLength], current[:api.KeyDigestLength]
+		require.Equal(t, []string{usedDigest, short, current}, listed(api.KeyPosition{}).Digests)
+		require.Equal(t, before.Last, listed(before.Last).After, "a position at an omitted key stays known")
+		f.db.Advance(90*24*time.Hour - 1)
+		require.Equal(t, []string{usedDigest, short, current}, listed(api.KeyPosition{}).Digests)
+		f.db.Advance(time.Hour + 1)
+		require.Equal(t, []string{current}, listed(api.KeyPosition{}).Digests)
 	})
 }
 

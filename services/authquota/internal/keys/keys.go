@@ -100,13 +100,7 @@ func CheckID(id string) error {
 }
 
 // NotFound returns the error for an unknown key ID.
-func NotFound() error { return problem.New(problem.NotFound, "There is no key with this id.") }
-
-// TooManyKeys returns the error for a key beyond MaxActive.
-func TooManyKeys() error {
-	return problem.New(problem.InvalidParameter,
-		"This account has %d active keys, pending requests included, which is the most it can have. Revoke one first.", MaxActive)
-}
+func NotFound() error { return problem.NoSuch("key") }
 
 // OtherTier returns the error for an order of a key of another tier than the one its account has.
 func OtherTier(id string, has, want api.Tier) error {
@@ -154,7 +148,7 @@ func (o Order) Checked() (Order, time.Duration, error) {
 		life, err = api.ParseDuration(o.ExpiresIn)
 		life = life.Truncate(time.Microsecond) // the precision of the database
 		if err != nil || life <= 0 || life > MaxLife {
-			return o, 0, account.Invalid("expiresIn", "must be a duration such as 30d or 12h, above 0 and at most 365d")
+			return o, 0, problem.Invalid("expiresIn", "must be a duration such as 30d or 12h, above 0 and at most 365d")
 		}
 	}
 	return o, life, nil

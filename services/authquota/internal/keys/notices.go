@@ -10,7 +10,7 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/notices"
 )
 
@@ -91,7 +91,7 @@ func (s *Store) sentNotices(ctx context.Context, keys []ownedRow) (map[noticeRow
 
 // remind claims the notice of a key in the transaction that posts its mail, so that concurrent processes post it once.
 func (s *Store) remind(ctx context.Context, id string) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		row, err := findKey(tx.DB, "WHERE k.id = ?", id)
 		if err != nil {
 			return err

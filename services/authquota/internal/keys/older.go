@@ -15,8 +15,9 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/jsonlines"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // Older is a line of an import.
@@ -96,11 +97,11 @@ func (k *Older) check(p *api.Problems) {
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// checked returns the canonical form of a field, or adds the reason of its FieldError to the line.
+// checked returns the canonical form of a field, or adds its problem to the line.
 func checked(p *api.Problems, s string, check func(string) (string, error)) string {
 	s, err := check(s)
-	if invalid := (account.FieldError{}); errors.As(err, &invalid) {
-		p.Add(invalid.Field, "%s", invalid.Reason)
+	if invalid := new(problem.Error); errors.As(err, &invalid) {
+		p.Add(invalid.Path, "%s", invalid.Message)
 	}
 	return s
 }
@@ -143,7 +144,7 @@ func (k Older) Digests(peppers [][]byte) []string { return apikey.Older(k.SHA256
 // account. An existing key stays unchanged.
 func (s *Store) ImportKeys(ctx context.Context, actor string, lines []Older, peppers [][]byte) (api.ImportReport, error) {
 	var report api.ImportReport
-	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err := s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		report = api.ImportReport{Rejected: []api.RejectedLine{}}
 		fresh := make([]Older, 0, len(lines))
 		for _, k := range lines {
@@ -176,7 +177,7 @@ func (s *Store) ImportKeys(ctx context.Context, actor string, lines []Older, pep
 	return report, err
 }
 
-func importKey(tx *dbtx.Tx, actor string, k Older, peppers [][]byte) error {
+func importKey(tx *accountdb.Tx, actor string, k Older, peppers [][]byte) error {
 	a, err := holder(tx, actor, Order{Tier: k.Tier})
 	if err != nil {
 		return err

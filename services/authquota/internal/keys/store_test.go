@@ -12,21 +12,21 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 // fixture is a store on a new database.
 type fixture struct {
 	*keys.Store
 
-	db authquotatest.DB
+	db testkit.DB
 	t  *testing.T
 	n  *int // keys so far
 }
 
 func onBoth(t *testing.T, test func(t *testing.T, f fixture)) {
-	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		test(t, fixture{keys.NewStore(db.DB), db, t, new(int)})
 	})
 }
@@ -35,10 +35,10 @@ var accepted = account.Acceptance{Version: "1", Accepted: true}
 
 // stored returns the stored form of the n-th key.
 func stored(n int) keys.Record {
-	return keys.Record{Digest: digest(n), Prefix: "oda_live_", LastFour: "abcd"}
+	return keys.Record{Digest: digest(n), Prefix: "oda_live_", LastFour: fmt.Sprintf("%04d", n)}
 }
 
-func digest(n int) string { return fmt.Sprintf("%064x", n) }
+func digest(n int) string { return fmt.Sprintf("%016x%048x", n, n) }
 
 // issue creates a key on behalf of an operator and returns it with its digest.
 func (f fixture) issue(order keys.Order, life time.Duration) (keys.Key, string) {

@@ -7,6 +7,7 @@ package mail
 import (
 	"errors"
 	"fmt"
+	"maps"
 	netmail "net/mail"
 	"net/url"
 	"slices"
@@ -24,6 +25,22 @@ import (
 type Message struct {
 	To, Template string
 	Data         map[string]string
+}
+
+// Topic returns what the mail is about: everything but its links, which differ each time.
+func (m Message) Topic() string {
+	data := maps.Clone(m.Data)
+	maps.DeleteFunc(data, func(name, _ string) bool { return slices.Contains(links, name) })
+	return fmt.Sprintf("%s %q", m.Template, data) // sorted
+}
+
+// Urgent reports whether a person who cannot sign in waits for the mail.
+func (m Message) Urgent() bool {
+	switch m.Template {
+	case "confirm-address", "already-have-account", "reset-password", "authenticator-reset-asked":
+		return true
+	}
+	return false
 }
 
 // Letter is a written mail, without its headers.

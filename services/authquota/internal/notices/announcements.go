@@ -13,8 +13,9 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
@@ -57,17 +58,17 @@ var (
 // Check validates an announcement and returns its canonical form.
 func (a Announcement) Check() (Announcement, error) {
 	if len(a.ID) > maxID || !slug.MatchString(a.ID) {
-		return a, account.Invalid("id", fmt.Sprintf("must be at most %d lower-case letters, digits and single hyphens, such as terms-2027-01", maxID))
+		return a, problem.Invalid("id", fmt.Sprintf("must be at most %d lower-case letters, digits and single hyphens, such as terms-2027-01", maxID))
 	}
 	if a.Kind != TermsChange && a.Kind != APIChanged {
-		return a, account.Invalid("kind", fmt.Sprintf("must be %s or %s", TermsChange, APIChanged))
+		return a, problem.Invalid("kind", fmt.Sprintf("must be %s or %s", TermsChange, APIChanged))
 	}
 	var err error
 	if a.Subject, err = account.Line("subject", a.Subject, maxSubject); err != nil {
 		return a, err
 	}
 	if a.Text, err = api.Lines(a.Text, maxText); err != nil {
-		return a, account.Invalid("text", err.Error())
+		return a, problem.Invalid("text", err.Error())
 	}
 	lines := strings.Split(a.Text, "\n")
 	for i, line := range lines {
@@ -75,7 +76,7 @@ func (a Announcement) Check() (Announcement, error) {
 			continue
 		}
 		if lines[i], err = account.Line("text", line, maxLine); err != nil {
-			return a, account.Invalid("text", fmt.Sprintf("has an invalid line %d: a line has at most %d characters, "+
+			return a, problem.Invalid("text", fmt.Sprintf("has an invalid line %d: a line has at most %d characters, "+
 				"none of them a control or invisible character, and no API key", i+1, maxLine))
 		}
 	}
@@ -123,7 +124,7 @@ func (s *Store) Progress(ctx context.Context, a Announcement) (Progress, error) 
 
 // Announce queues an announcement for everyone who has an account now. Repeating it changes nothing.
 func (s *Store) Announce(ctx context.Context, actor string, a Announcement) (p Progress, err error) {
-	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		row := announcementRow{ID: a.ID, Kind: string(a.Kind), Subject: a.Subject, Body: a.Text, CreatedAt: database.Micros(tx.Now)}
 		created := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
 		if created.Error != nil {
@@ -146,11 +147,11 @@ func progress(db *gorm.DB, a Announcement, now int64) (p Progress, err error) {
 	}
 	if len(rows) > 0 {
 		if row = rows[0]; row.announcement() != a {
-			return p, account.Invalid("id", "is that of an announcement with another kind, subject or text: choose another id")
+			return p, problem.Invalid("id", "is that of an announcement with another kind, subject or text: choose another id")
 		}
-		p.CreatedAt = dbtx.Instant(&row.CreatedAt)
+		p.CreatedAt = accountdb.Instant(&row.CreatedAt)
 	}
-	p.FinishedAt, p.Posted, p.Recipients = dbtx.Instant(row.FinishedAt), row.Posted, row.Posted
+	p.FinishedAt, p.Posted, p.Recipients = accountdb.Instant(row.FinishedAt), row.Posted, row.Posted
 	if row.FinishedAt != nil {
 		return p, nil
 	}
@@ -175,7 +176,7 @@ func (s *Store) PostAnnouncements(ctx context.Context) error {
 	err := s.db.WithContext(ctx).Model(&announcementRow{}).Where("finished_at IS NULL").Order("created_at, id").Pluck("id", &ids).Error
 	failures := []error{database.Outage(err)}
 	for _, id := range ids {
-		failures = append(failures, s.db.Change(ctx, func(tx *dbtx.Tx) error { return postBatch(tx, id) }))
+		failures = append(failures, s.db.Change(ctx, func(tx *accountdb.Tx) error { return postBatch(tx, id) }))
 	}
 	return errors.Join(failures...)
 }
@@ -185,7 +186,7 @@ const announcementBatch = 100
 
 // postBatch posts the next mails of an announcement once those before have left the outbox: a mail that a person waits for, such as a
 // link to sign up, is never behind thousands of others.
-func postBatch(tx *dbtx.Tx, id string) error {
+func postBatch(tx *accountdb.Tx, id string) error {
 	var locked []announcementRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Find(&locked, "id = ? AND finished_at IS NULL", id).Error
 	if err != nil || len(locked) == 0 {
@@ -209,7 +210,7 @@ func postBatch(tx *dbtx.Tx, id string) error {
 	}
 	row.Posted += len(to)
 	if len(to) < announcementBatch {
-		row.FinishedAt = dbtx.Micros(&tx.Now)
+		row.FinishedAt = accountdb.Micros(&tx.Now)
 	}
 	return tx.Save(&row).Error
 }

@@ -15,7 +15,7 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // Kind is a kind of notice.
@@ -100,8 +100,8 @@ func choices(db *gorm.DB, accountID string) (map[Kind]bool, error) {
 	return wanted, err
 }
 
-// Notify is dbtx.Tx.Notify for a kind of notice that the person can choose.
-func Notify(tx *dbtx.Tx, kind Kind, accountID, template string, data map[string]string) error {
+// Notify is accountdb.Tx.Notify for a kind of notice that the person can choose.
+func Notify(tx *accountdb.Tx, kind Kind, accountID, template string, data map[string]string) error {
 	wanted, err := choices(tx.DB, accountID)
 	if err != nil || !wanted[kind] {
 		return err
@@ -120,19 +120,19 @@ func (noticeEventRow) TableName() string { return "notice_events" }
 
 // claim reports whether the notice about an event was not claimed before. Concurrent claims wait for each other, so one of them
 // succeeds, if its tx is committed.
-func claim(tx *dbtx.Tx, kind Kind, accountID, event string) (bool, error) {
+func claim(tx *accountdb.Tx, kind Kind, accountID, event string) (bool, error) {
 	insert := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&noticeEventRow{accountID, string(kind), event, database.Micros(tx.Now)})
 	return insert.RowsAffected > 0, insert.Error
 }
 
 // Store stores choices. It reads accounts and their usage from the tables of other features.
 type Store struct {
-	db    *dbtx.DB
+	db    *accountdb.DB
 	tiers account.TierTable
 }
 
 // NewStore returns a Store for installations with these tiers.
-func NewStore(db *dbtx.DB, tiers account.TierTable) *Store { return &Store{db, tiers} }
+func NewStore(db *accountdb.DB, tiers account.TierTable) *Store { return &Store{db, tiers} }
 
 // Choices returns which notices an account gets.
 func (s *Store) Choices(ctx context.Context, accountID string) (map[Kind]bool, error) {
@@ -142,7 +142,7 @@ func (s *Store) Choices(ctx context.Context, accountID string) (map[Kind]bool, e
 
 // Choose stores the choice about each kind of notice.
 func (s *Store) Choose(ctx context.Context, accountID string, wanted map[Kind]bool) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		var rows []choiceRow
 		detail := map[string]any{}
 		for _, c := range All {
@@ -208,7 +208,7 @@ func (s *Store) notifyAccount(ctx context.Context, day, id string, used int, kin
 	if kind == "" {
 		return nil
 	}
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		first, err := claim(tx, kind, id, day)
 		if err != nil || !first {
 			return err
@@ -233,7 +233,7 @@ func (s *Store) notifyMinute(ctx context.Context, day string) error {
 		day, api.CallMinuteLimitReached, MinuteLimit, MinuteLimitCalls, day).Scan(&rows).Error
 	failures := []error{database.Outage(err)}
 	for _, r := range rows {
-		failures = append(failures, s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		failures = append(failures, s.db.Change(ctx, func(tx *accountdb.Tx) error {
 			first, err := claim(tx, MinuteLimit, r.AccountID, day)
 			if err != nil || !first {
 				return err

@@ -8,7 +8,7 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
@@ -16,7 +16,7 @@ import (
 // known, if another account has the address. It posts notice, with the LinkOldAddress keep, to the current address. Earlier
 // links for an address change stop working.
 func (s *Store) RequestAddressChange(ctx context.Context, l, keep FreshLink, fresh, known, notice mail.Message) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		person, err := byEmail(tx.DB, l.Email)
 		if err != nil {
 			return err
@@ -36,7 +36,7 @@ func (s *Store) RequestAddressChange(ctx context.Context, l, keep FreshLink, fre
 // ChangeAddress sets the new address of a LinkNewAddress and notifies the old one. It returns LinkGone if the link was used
 // or another account has the address.
 func (s *Store) ChangeAddress(ctx context.Context, secret string) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		l, err := useLink(tx, secret, LinkNewAddress)
 		if err != nil {
 			return err
@@ -80,12 +80,12 @@ func (s *Store) AddressChange(ctx context.Context, accountID string) (Link, erro
 
 // CancelAddressChange cancels the pending address change on behalf of the account's person.
 func (s *Store) CancelAddressChange(ctx context.Context, accountID string) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error { return callOffAddressChange(tx, accountID) })
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error { return callOffAddressChange(tx, accountID) })
 }
 
 // KeepAddress cancels the pending address change by a LinkOldAddress.
 func (s *Store) KeepAddress(ctx context.Context, secret string) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		l, err := useLink(tx, secret, LinkOldAddress)
 		if err != nil {
 			return err
@@ -94,7 +94,7 @@ func (s *Store) KeepAddress(ctx context.Context, secret string) error {
 	})
 }
 
-func callOffAddressChange(tx *dbtx.Tx, accountID string) error {
+func callOffAddressChange(tx *accountdb.Tx, accountID string) error {
 	return errors.Join(
 		endAddressChange(tx, accountID),
 		tx.Record(accountID, "person.address_change_off", accountID, map[string]any{}))

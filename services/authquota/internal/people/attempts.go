@@ -10,7 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // AttemptRule computes delays for one kind of subject. It slows guessing down and never locks an account: the right value
@@ -40,6 +40,7 @@ var (
 	AccountRule = AttemptRule{Free: 100, First: 30 * time.Second, Most: time.Minute, Forget: time.Hour}         // the second factor of an account
 	SessionRule = AttemptRule{Free: 9, First: 30 * time.Second, Most: time.Minute, Forget: 24 * time.Hour}      // confirmations by a signed-in person
 	ActRule     = AttemptRule{Free: 30, First: 15 * time.Minute, Most: time.Hour, Forget: time.Hour}            // acts of an account that issue, mail or write
+	TestKeyRule = AttemptRule{Free: 19, First: 24 * time.Hour, Most: 24 * time.Hour, Forget: 24 * time.Hour}    // test keys of a network
 )
 
 // Wait returns the remaining delay at now after a number of failures with the last one at last, or 0.
@@ -146,6 +147,11 @@ func FormsFrom(ip string) AttemptSubject {
 	return AttemptSubject{NetworkRule, "forms " + NetworkOf(ip), true}
 }
 
+// TestKeysFrom counts test keys that the client's network gets without an operator. None of them is a failure.
+func TestKeysFrom(ip string) AttemptSubject {
+	return AttemptSubject{TestKeyRule, "test keys " + NetworkOf(ip), true}
+}
+
 type attemptRow struct {
 	Subject  string `gorm:"primaryKey"`
 	Failures int
@@ -158,7 +164,7 @@ func (attemptRow) TableName() string { return "attempts" }
 // subject must wait, it returns the longest delay and counts nothing. The change that the attempt leads to removes it from the counts.
 func (s *Store) CountAttempt(ctx context.Context, subjects ...AttemptSubject) (wait time.Duration, err error) {
 	subjects = inOrder(subjects)
-	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		rows := make([]attemptRow, len(subjects))
 		wait = 0
 		for i, subject := range subjects {
@@ -191,7 +197,7 @@ func inOrder(subjects []AttemptSubject) []AttemptSubject {
 }
 
 // forgive removes a successful attempt from the counts.
-func forgive(tx *dbtx.Tx, subjects []AttemptSubject) error {
+func forgive(tx *accountdb.Tx, subjects []AttemptSubject) error {
 	for _, subject := range inOrder(subjects) {
 		row := tx.Where("subject = ?", attemptName(tx, subject))
 		var err error
@@ -208,6 +214,6 @@ func forgive(tx *dbtx.Tx, subjects []AttemptSubject) error {
 }
 
 // attemptName returns the keyed hash of a subject, so that the database does not contain addresses.
-func attemptName(tx *dbtx.Tx, subject AttemptSubject) string {
+func attemptName(tx *accountdb.Tx, subject AttemptSubject) string {
 	return tx.Box.Fingerprint(subject.Name, "attempt")
 }

@@ -9,7 +9,7 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // LinkPurpose is the single use of a link.
@@ -81,7 +81,7 @@ func (r linkRow) toLink() Link {
 }
 
 // saveLink stores a link under the hash of its secret.
-func saveLink(tx *dbtx.Tx, l FreshLink) error {
+func saveLink(tx *accountdb.Tx, l FreshLink) error {
 	row := linkRow{TokenHash: HashSecret(l.Secret), Purpose: string(l.Purpose), Email: l.Email, ExpiresAt: database.Micros(l.ExpiresAt)}
 	if l.Account != "" {
 		row.AccountID = &l.Account
@@ -102,7 +102,7 @@ func (s *Store) Link(ctx context.Context, secret string, purpose LinkPurpose) (L
 }
 
 // useLink marks a link as used, in one statement, so that only one of two concurrent requests succeeds.
-func useLink(tx *dbtx.Tx, secret string, purpose LinkPurpose) (Link, error) {
+func useLink(tx *accountdb.Tx, secret string, purpose LinkPurpose) (Link, error) {
 	var rows []linkRow
 	err := tx.Raw("UPDATE links SET used_at = ? WHERE "+usable+" RETURNING *",
 		database.Micros(tx.Now), HashSecret(secret), string(purpose), database.Micros(tx.Now)).Scan(&rows).Error
@@ -118,12 +118,12 @@ func useLink(tx *dbtx.Tx, secret string, purpose LinkPurpose) (Link, error) {
 
 // endAddressChange cancels the pending address change of an account, if any. It is called when the password changes or all
 // sessions end, because the change may have been requested by an intruder.
-func endAddressChange(tx *dbtx.Tx, accountID string) error {
+func endAddressChange(tx *accountdb.Tx, accountID string) error {
 	return endLinks(tx, accountID, LinkNewAddress, LinkOldAddress, LinkUnusable)
 }
 
 // endLinks invalidates an account's links of the given purposes.
-func endLinks(tx *dbtx.Tx, accountID string, purposes ...LinkPurpose) error {
+func endLinks(tx *accountdb.Tx, accountID string, purposes ...LinkPurpose) error {
 	ended := tx.Model(&linkRow{}).Where("account_id = ? AND purpose IN ? AND used_at IS NULL", accountID, purposes).Update("used_at", database.Micros(tx.Now))
 	if ended.Error != nil || ended.RowsAffected == 0 {
 		return ended.Error

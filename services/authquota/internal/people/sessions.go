@@ -16,7 +16,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // Stage is the progress of signing in.
@@ -172,13 +172,13 @@ func (r sessionRow) toSession() Session {
 	return Session{
 		ID: r.ID, Account: r.AccountID, Stage: Stage(r.Stage),
 		CreatedAt: database.FromMicros(r.CreatedAt), SeenAt: database.FromMicros(r.SeenAt),
-		AuthenticatedAt: database.FromMicros(r.AuthenticatedAt), ExpiresAt: database.FromMicros(r.ExpiresAt), EndedAt: dbtx.Instant(r.EndedAt),
+		AuthenticatedAt: database.FromMicros(r.AuthenticatedAt), ExpiresAt: database.FromMicros(r.ExpiresAt), EndedAt: accountdb.Instant(r.EndedAt),
 		Client: Client{Agent: r.Agent, Network: r.Network},
 	}
 }
 
 // begin stores a new session under the hash of its secret.
-func begin(tx *dbtx.Tx, s Session, secret string) error {
+func begin(tx *accountdb.Tx, s Session, secret string) error {
 	return tx.Create(&sessionRow{
 		ID: s.ID, TokenHash: HashSecret(secret), AccountID: s.Account, Stage: string(s.Stage),
 		CreatedAt: database.Micros(s.CreatedAt), SeenAt: database.Micros(s.SeenAt),
@@ -188,7 +188,7 @@ func begin(tx *dbtx.Tx, s Session, secret string) error {
 }
 
 // end ends the active sessions that where selects and returns their number.
-func end(tx *dbtx.Tx, where string, args ...any) (int, error) {
+func end(tx *accountdb.Tx, where string, args ...any) (int, error) {
 	var ended []sessionRow
 	err := tx.Model(&ended).Clauses(clause.Returning{Columns: []clause.Column{{Name: "account_id"}}}).Where("ended_at IS NULL").Where(where, args...).
 		Updates(map[string]any{"ended_at": database.Micros(tx.Now), "new_seed": ""}).Error
@@ -229,7 +229,7 @@ func (s *Store) Session(ctx context.Context, secret string) (Session, Person, er
 
 // EndSession ends a session of an account on behalf of its person; not_found if it has no active session with this ID.
 func (s *Store) EndSession(ctx context.Context, accountID, id string) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		n, err := end(tx, "account_id = ? AND id = ?", accountID, id)
 		if err == nil && n == 0 {
 			err = problem.New(problem.NotFound, "This session does not exist or has already ended.")
@@ -242,7 +242,7 @@ func (s *Store) EndSession(ctx context.Context, accountID, id string) error {
 }
 
 // startSession starts a session at a stage and ends the browser's previous one.
-func startSession(tx *dbtx.Tx, accountID string, stage Stage, life time.Duration, entry Entry) (Admitted, error) {
+func startSession(tx *accountdb.Tx, accountID string, stage Stage, life time.Duration, entry Entry) (Admitted, error) {
 	if entry.Before != "" {
 		if _, err := end(tx, "token_hash = ?", HashSecret(entry.Before)); err != nil {
 			return Admitted{}, err
@@ -269,7 +269,7 @@ func (s *Store) KnownDevice(ctx context.Context, accountID, hash string) (bool, 
 
 // rememberDevice returns the secret of a browser and whether it has signed in to the account before. A new browser gets a new
 // secret.
-func rememberDevice(tx *dbtx.Tx, accountID, secret string) (string, bool, error) {
+func rememberDevice(tx *accountdb.Tx, accountID, secret string) (string, bool, error) {
 	if secret == "" {
 		secret = NewSecret()
 	}
@@ -298,7 +298,7 @@ func (s *Store) OpenSessions(ctx context.Context, accountID string) ([]Session, 
 
 // EndSessions ends all sessions of an account on behalf of its person, and cancels a pending address change.
 func (s *Store) EndSessions(ctx context.Context, accountID string) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		n, err := end(tx, "account_id = ?", accountID)
 		if err != nil || n == 0 {
 			return err
@@ -311,7 +311,7 @@ func (s *Store) EndSessions(ctx context.Context, accountID string) error {
 
 // rotateSecret gives a full session a new secret after its person proved a factor. The old secret stays valid during
 // SecretOverlap, but without the proof, so a stolen one gains nothing.
-func rotateSecret(tx *dbtx.Tx, current Session) (secret string, err error) {
+func rotateSecret(tx *accountdb.Tx, current Session) (secret string, err error) {
 	secret = NewSecret()
 	if err := tx.Remember(current.Account); err != nil {
 		return "", err
@@ -327,7 +327,7 @@ func rotateSecret(tx *dbtx.Tx, current Session) (secret string, err error) {
 
 // endOtherSessions ends all sessions of an account but one, and gives that one a new secret. The old secret stops working
 // immediately.
-func endOtherSessions(tx *dbtx.Tx, current Session) (secret string, err error) {
+func endOtherSessions(tx *accountdb.Tx, current Session) (secret string, err error) {
 	if _, err := end(tx, "account_id = ? AND id <> ?", current.Account, current.ID); err != nil {
 		return "", err
 	}

@@ -9,14 +9,14 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
 // RequestSignUp stores a LinkConfirm and posts one of two mails: fresh, which has the link, or known, if an account has the
 // address.
 func (s *Store) RequestSignUp(ctx context.Context, l FreshLink, fresh, known mail.Message) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		person, err := byEmail(tx.DB, l.Email)
 		if err != nil {
 			return err
@@ -32,7 +32,7 @@ func (s *Store) RequestSignUp(ctx context.Context, l FreshLink, fresh, known mai
 // SignUp creates the account of a link and starts a halfway session. It returns LinkGone if the link was used or another
 // account has the address.
 func (s *Store) SignUp(ctx context.Context, secret, passwordHash string, entry Entry) (admitted Admitted, err error) {
-	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		l, err := useLink(tx, secret, LinkConfirm)
 		if err != nil {
 			return err
@@ -73,7 +73,7 @@ func (s *Store) Rehash(ctx context.Context, accountID, before, after string) err
 
 // SignInFailed records a failed attempt and the factor used. It takes the same time if accountID is empty.
 func (s *Store) SignInFailed(ctx context.Context, accountID, with string, client Client, subject AttemptSubject) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		// write in both cases, because a commit without changes is faster
 		err := tx.Model(&attemptRow{}).Where("subject = ?", attemptName(tx, subject)).Update("last_at", database.Micros(tx.Now)).Error
 		if err != nil {
@@ -89,7 +89,7 @@ func (s *Store) SignInFailed(ctx context.Context, accountID, with string, client
 // SignInHalfway starts a halfway session after a valid password and forgives the attempts. It also removes a lost authenticator
 // whose waiting period is over.
 func (s *Store) SignInHalfway(ctx context.Context, accountID string, entry Entry, tried ...AttemptSubject) (admitted Admitted, err error) {
-	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		if err := forgive(tx, tried); err != nil {
 			return err
 		}
@@ -112,8 +112,8 @@ func (s *Store) SignInHalfway(ctx context.Context, accountID string, entry Entry
 
 // signInBy completes signing in with a second factor, which use marks as used.
 func (s *Store) signInBy(ctx context.Context, half Session, entry Entry, factor string, tried []AttemptSubject,
-	use func(tx *dbtx.Tx) error) (admitted Admitted, err error) {
-	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	use func(tx *accountdb.Tx) error) (admitted Admitted, err error) {
+	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		if err := use(tx); err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (s *Store) signInBy(ctx context.Context, half Session, entry Entry, factor 
 
 // complete replaces a halfway session by a full one, with a new ID and a new secret. It also cancels the removal of a lost
 // authenticator, because the person still has a second factor.
-func complete(tx *dbtx.Tx, half Session, entry Entry, factor string) (Admitted, error) {
+func complete(tx *accountdb.Tx, half Session, entry Entry, factor string) (Admitted, error) {
 	n, err := end(tx, "id = ? AND stage = ?", half.ID, string(Halfway))
 	if err == nil && n == 0 {
 		err = errUsed

@@ -12,16 +12,17 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/notices"
 )
 
 // Store stores entitlements.
-type Store struct{ db *dbtx.DB }
+type Store struct{ db *accountdb.DB }
 
 // NewStore returns a Store.
-func NewStore(db *dbtx.DB) *Store { return &Store{db} }
+func NewStore(db *accountdb.DB) *Store { return &Store{db} }
 
 // lastInstant is the latest valid end of an entitlement. JSON can represent it in every time zone.
 var lastInstant = time.Date(9998, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -33,22 +34,22 @@ func Entitled(e api.Entitlement) (api.Entitlement, error) {
 		for i, p := range api.Plans {
 			names[i] = string(p.Tier)
 		}
-		return e, account.Invalid("tier", "must be that of a plan: "+strings.Join(names, ", "))
+		return e, problem.Invalid("tier", "must be that of a plan: "+strings.Join(names, ", "))
 	}
 	switch {
 	case e.Tier == api.BaseTier && e.PaidUntil != nil:
-		return e, account.Invalid("paidUntil", "must be null where tier is "+string(api.BaseTier)+": nothing is paid for")
+		return e, problem.Invalid("paidUntil", "must be null where tier is "+string(api.BaseTier)+": nothing is paid for")
 	case e.Tier != api.BaseTier && e.PaidUntil == nil:
-		return e, account.Invalid("paidUntil", "must be an instant where tier is not "+string(api.BaseTier))
+		return e, problem.Invalid("paidUntil", "must be an instant where tier is not "+string(api.BaseTier))
 	case e.PaidUntil != nil && (e.PaidUntil.Unix() <= 0 || e.PaidUntil.After(lastInstant)):
-		return e, account.Invalid("paidUntil", "must be after 1970 and before 9998")
+		return e, problem.Invalid("paidUntil", "must be after 1970 and before 9998")
 	case e.Version < 1:
-		return e, account.Invalid("version", "must be at least 1")
+		return e, problem.Invalid("version", "must be at least 1")
 	}
 	switch e.Trouble {
 	case api.NoTrouble, api.PaymentFailed, api.Refunded, api.Disputed:
 	default:
-		return e, account.Invalid("trouble", "must be empty, payment-failed, refunded or disputed")
+		return e, problem.Invalid("trouble", "must be empty, payment-failed, refunded or disputed")
 	}
 	if e.PaidUntil != nil {
 		until := e.PaidUntil.UTC().Truncate(time.Microsecond) // the precision of the database
@@ -107,7 +108,7 @@ const billingActor = "billing"
 
 // Entitle stores the entitlement of an account, unless the stored version is the same or newer.
 func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		before, err := lockEntitlement(tx, id)
 		if err != nil {
 			return err
@@ -121,7 +122,7 @@ func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) error
 			mail = "plan-renewed"
 		}
 		row := account.EntitlementRow{
-			AccountID: id, HolderID: holder, Tier: string(e.Tier), PaidUntil: dbtx.Micros(e.PaidUntil), Renews: e.Renews, Trouble: string(e.Trouble),
+			AccountID: id, HolderID: holder, Tier: string(e.Tier), PaidUntil: accountdb.Micros(e.PaidUntil), Renews: e.Renews, Trouble: string(e.Trouble),
 			Version: e.Version, SaidActive: on,
 		}
 		if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&row).Error; err != nil {
@@ -138,7 +139,7 @@ func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) error
 
 // lockEntitlement reads the entitlement of an account, with version 0 if there is none, and locks it until tx ends. It locks
 // the account row, because the entitlement may not exist yet.
-func lockEntitlement(tx *dbtx.Tx, id string) (account.EntitlementRow, error) {
+func lockEntitlement(tx *accountdb.Tx, id string) (account.EntitlementRow, error) {
 	of, err := account.LockRow(tx, id)
 	if err != nil {
 		return account.EntitlementRow{}, err
@@ -155,7 +156,7 @@ func lockEntitlement(tx *dbtx.Tx, id string) (account.EntitlementRow, error) {
 }
 
 // notifyPlan posts a mail about a plan, if any, with the current tier of its holder.
-func notifyPlan(tx *dbtx.Tx, row account.EntitlementRow, mail string) error {
+func notifyPlan(tx *accountdb.Tx, row account.EntitlementRow, mail string) error {
 	if mail == "" {
 		return nil
 	}
@@ -199,7 +200,7 @@ func (s *Store) EndPlans(ctx context.Context) error {
 		Order("account_id").Pluck("account_id", &ids).Error
 	failures := []error{database.Outage(err)}
 	for _, id := range ids { // an error of one account does not block the others
-		failures = append(failures, s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		failures = append(failures, s.db.Change(ctx, func(tx *accountdb.Tx) error {
 			row, err := lockEntitlement(tx, id)
 			if err != nil {
 				return err
@@ -218,7 +219,7 @@ func (s *Store) EndPlans(ctx context.Context) error {
 
 // RecordPlanAction writes an audit log entry for a person's action on the account's plan.
 func (s *Store) RecordPlanAction(ctx context.Context, accountID, action string) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		return tx.Record(accountID, action, accountID, map[string]any{})
 	})
 }

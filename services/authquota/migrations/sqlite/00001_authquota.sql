@@ -83,8 +83,8 @@ CREATE TABLE usage_days (
   PRIMARY KEY (day, account_id)
 );
 
--- Calls of a day that count for another account since a merge. A row stays after the counter store was updated: a day that the counter
--- store has lost is counted anew from the ledger and these rows.
+-- Calls of a day that count for another account since a merge. A row stays after the counter store was updated: the ledger's counts
+-- of the other account include them, so a day that the counter store has lost is restored without those of the merged account.
 CREATE TABLE usage_moves (
   day          text   NOT NULL,
   from_account text   NOT NULL REFERENCES accounts (id),
@@ -255,16 +255,22 @@ CREATE TABLE passkey_challenges (
 );
 
 -- Mails that are still to be sent, posted in the transaction of their subject. The letter, its address and its links are sealed; the
--- row goes when the letter is sent or given up.
+-- row goes when the letter is sent or given up. Recipient and topic are keyed hashes; the turns of one recipient lie apart, so that its
+-- mails do not delay those of others.
 CREATE TABLE mails (
   id         text   PRIMARY KEY,
   template   text   NOT NULL,
   letter     text   NOT NULL,
   created_at bigint NOT NULL,
   due_at     bigint NOT NULL,
-  attempts   bigint NOT NULL DEFAULT 0
+  attempts   bigint NOT NULL DEFAULT 0,
+  recipient  text   NOT NULL,
+  topic      text   NOT NULL,
+  urgent     boolean NOT NULL CHECK (urgent IN (0, 1)),
+  turn       bigint NOT NULL
 );
-CREATE INDEX mails_by_due ON mails (due_at);
+CREATE INDEX mails_by_turn ON mails (urgent DESC, turn, id);
+CREATE INDEX mails_by_recipient ON mails (recipient, turn);
 
 -- Which notices people want by mail, and which were sent: each at most once for an event, such as a day.
 CREATE TABLE notice_choices (

@@ -12,6 +12,7 @@ import (
 )
 
 const (
+	readEvery = time.Hour              // of the whole list
 	syncEvery = 10 * time.Second       // while no request waits
 	syncPause = 50 * time.Millisecond  // between two syncs, at least
 	syncWait  = 200 * time.Millisecond // wait of a request before its key is looked up as a guess
@@ -20,8 +21,8 @@ const (
 // errNotSynced means that the key set could not be synced in time, so it is unknown whether a key exists.
 var errNotSynced = errors.New("known keys not synced in time")
 
-// keySet holds the shortened digest of every key that authquota has, revoked and expired ones included. Keys are never deleted, so
-// it only grows: by about 32 bytes a key, 10 MB for 300,000.
+// keySet holds the shortened digest of every key that authquota lists, those that ended lately included: about 32
+// bytes a key, 10 MB for 300,000. It is read again from time to time, because keys leave the list.
 //
 // One goroutine (run) follows authquota's list. A key that is not in the set is unknown only after a sync that began later than the
 // request, so a new key works at once. All waiting requests share one sync.
@@ -32,7 +33,8 @@ type keySet struct {
 
 	mu    sync.RWMutex
 	known map[uint64]struct{}
-	next  *syncRound // not begun yet
+	anew  map[uint64]struct{} // replaces known at the end of the list; nil unless the list is read from its beginning
+	next  *syncRound          // not begun yet
 }
 
 // syncRound is one sync. err may be read once done is closed.
@@ -84,7 +86,6 @@ func (s *keySet) contains(digests []string) bool {
 	return false
 }
 
-// size returns the number of known keys.
 func (s *keySet) size() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -94,8 +95,11 @@ func (s *keySet) size() int {
 // run syncs until ctx ends: at once, then every syncEvery and whenever a request waits. It calls report with the result of each sync.
 func (s *keySet) run(ctx context.Context, log *slog.Logger, report func(error)) {
 	var at api.KeyPosition
-	failing := false
+	failing, read := false, time.Now()
 	for ctx.Err() == nil {
+		if time.Since(read) >= readEvery {
+			at, read = api.KeyPosition{}, time.Now()
+		}
 		s.mu.Lock()
 		round := s.next
 		s.next = &syncRound{done: make(chan struct{})}
@@ -117,22 +121,28 @@ func (s *keySet) run(ctx context.Context, log *slog.Logger, report func(error)) 
 	}
 }
 
-// sync adds every key after the position, and returns the position reached.
 func (s *keySet) sync(ctx context.Context, at api.KeyPosition) (api.KeyPosition, error) {
 	for {
 		page, err := s.page(ctx, at)
 		if err != nil {
 			return at, err
 		}
-		restarted := page.After != at
 		s.mu.Lock()
-		if restarted { // authquota's database was restored
-			s.known = map[uint64]struct{}{}
+		if page.After == (api.KeyPosition{}) { // also if authquota's database was restored
+			s.anew = map[uint64]struct{}{}
 		}
 		for _, d := range page.Digests {
-			if short, err := strconv.ParseUint(d, 16, 64); err == nil {
-				s.known[short] = struct{}{}
+			short, err := strconv.ParseUint(d, 16, 64)
+			if err != nil {
+				continue
 			}
+			s.known[short] = struct{}{}
+			if s.anew != nil {
+				s.anew[short] = struct{}{}
+			}
+		}
+		if !page.More && s.anew != nil {
+			s.known, s.anew = s.anew, nil
 		}
 		s.mu.Unlock()
 		if at = page.Last; !page.More {

@@ -37,6 +37,28 @@ func TestSyncsAreReported(t *testing.T) {
 	})
 }
 
+func TestKeysThatLeaveTheListAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listed := []string{"00000000000000aa", "00000000000000bb"}
+		s := newKeySet(func(_ context.Context, after api.KeyPosition) (api.KeyDigests, error) { // pages of one key
+			page := api.KeyDigests{After: after, Last: after}
+			if i := int(after.Sequence); i < len(listed) {
+				page.Digests, page.Last = listed[i:i+1], api.KeyPosition{Sequence: int64(i + 1), Digest: listed[i]}
+				page.More = i+1 < len(listed)
+			}
+			return page, nil
+		})
+		go s.run(t.Context(), slog.New(slog.DiscardHandler), func(error) {})
+		synctest.Wait()
+		require.Equal(t, 2, s.size())
+		listed = listed[:1]
+		time.Sleep(readEvery - time.Second)
+		require.Equal(t, 2, s.size())
+		time.Sleep(syncEvery + 2*syncPause)
+		require.Equal(t, 1, s.size())
+	})
+}
+
 // A request for a sync is served at once, but not sooner than syncPause after the one before.
 func TestSyncOnDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

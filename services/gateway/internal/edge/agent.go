@@ -31,6 +31,13 @@ func (e *Edge) agent(x *exchange) error {
 	if origin := r.Header.Get("Origin"); origin != "" && origin != e.origin() {
 		return reject(http.StatusForbidden, "requests of web pages are not allowed: send no Origin header")
 	}
+	settle, err := e.admitMessage(r)
+	if err != nil {
+		w.Header().Set("Retry-After", "1")
+		return reject(http.StatusTooManyRequests, problem.Of(err).Text())
+	}
+	charged := false
+	defer func() { settle(charged) }()
 	body, release, err := e.forms.read(w, r, agent.MaxMessage, e.client(r))
 	if err != nil {
 		if p := problem.Of(err); p.Code.Status() < http.StatusInternalServerError {
@@ -39,14 +46,6 @@ func (e *Edge) agent(x *exchange) error {
 		return err
 	}
 	defer release()
-	units := 1 + len(body)/agentUnit
-	settle, err := e.admitMessage(r, units)
-	if err != nil {
-		w.Header().Set("Retry-After", "1")
-		return reject(http.StatusTooManyRequests, problem.Of(err).Message)
-	}
-	charged := false
-	defer func() { settle(charged) }()
 	parsed, err := agent.Parse(body)
 	if err != nil {
 		return reject(http.StatusBadRequest, err.Error())
@@ -84,9 +83,14 @@ func (e *Edge) agent(x *exchange) error {
 // agentUnit is the size of a message that takes a unit of work to parse, in bytes.
 const agentUnit = 16 << 10
 
-// admitMessage limits the work for a message before it is parsed. The caller must call settle when the message is served. With a valid
+// admitMessage limits the work for a message before it is read; one of unknown length counts as the longest. The caller must call settle when the message is served. With a valid
 // key, the message counts unless it makes a charged call; that one counts against the limits of the account. Otherwise it is anonymous.
-func (e *Edge) admitMessage(r *http.Request, units int) (settle func(charged bool), err error) {
+func (e *Edge) admitMessage(r *http.Request) (settle func(charged bool), err error) {
+	length := r.ContentLength
+	if length < 0 || length > agent.MaxMessage {
+		length = agent.MaxMessage
+	}
+	units := 1 + int(length/agentUnit)
 	if key, err := authn.Read(r.Header["Authorization"], e.OlderKeys); err == nil {
 		if p, err := e.Keys.Resolve(r.Context(), key, e.client(r)); err == nil {
 			limiter := e.anonymous.ofAccount(p.Account)
@@ -103,7 +107,6 @@ func (e *Edge) admitMessage(r *http.Request, units int) (settle func(charged boo
 	return func(bool) {}, e.anonymous.admit(e.client(r), units, e.Now())
 }
 
-// origin returns the origin of the API's own pages.
 func (e *Edge) origin() string {
 	u, err := url.Parse(e.Errors.BaseURL)
 	if err != nil {
@@ -112,7 +115,6 @@ func (e *Edge) origin() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// agentCall makes the API call of a tool with the key that the message has brought.
 func (e *Edge) agentCall(ctx context.Context, x *exchange, address *url.URL) agent.Response {
 	header := http.Header{}
 	for _, name := range []string{"Authorization", "X-Forwarded-For"} {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/gateway/internal/agent"
 	"opportunity.internal/services/gateway/internal/usage"
 )
 
@@ -21,6 +23,52 @@ import (
 type panickingBody struct{}
 
 func (panickingBody) Read([]byte) (int, error) { panic("bug") }
+
+// A client that disconnects while it gets a response is charged, and gets no error of the gateway.
+func TestDisconnectDuringTheResponseIsToldApart(t *testing.T) {
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_opportunities"}}`
+	for _, c := range []struct{ method, path, body string }{{http.MethodGet, "/api/v1/opportunities", ""},
+		{http.MethodPost, "/mcp", call}} {
+		e := newEdge(t)
+		log := e.logging(t)
+		counters := e.admits(t, principal, func() {}).Client()
+		ctx, disconnect := context.WithCancel(t.Context())
+		e.Catalog = behind(t, func(r *http.Request) (*http.Response, error) {
+			disconnect()
+			return reply(http.StatusOK, canceled{r.Context()}, "Content-Type", jsonType), nil
+		})
+		var err error
+		e.Agent, err = agent.New("https://api.opportunity.example", e.Telemetry.Log)
+		require.NoError(t, err)
+		h, err := e.Handler()
+		require.NoError(t, err)
+		r := httptest.NewRequestWithContext(ctx, c.method, c.path, strings.NewReader(c.body))
+		if c.body == "" {
+			r.ContentLength = 0
+		}
+		r.Header.Set("Content-Type", jsonType)
+		r.Header.Set("Authorization", "Bearer "+apikey.Generate(apikey.Live).Reveal())
+		func() {
+			defer func() { _ = recover() }() // http.ErrAbortHandler
+			h.ServeHTTP(httptest.NewRecorder(), r)
+		}()
+		require.NoError(t, e.Telemetry.Shutdown(t.Context()))
+		require.Contains(t, log.String(), `"status":499`, c.path)
+		require.NotContains(t, log.String(), `"ERROR"`, c.path)
+		requests := series(t, e.Telemetry.Registry, requestsMetric)
+		require.InDelta(t, 1, requests["refused /api/v1/opportunities "], 0, c.path)
+		for name := range requests {
+			require.NotContains(t, name, served)
+		}
+		day := counters.HGetAll(t.Context(), counter.Day(counter.DayOf(time.Now()))).Val()
+		require.Equal(t, "1", day["acc_a"], c.path)
+	}
+}
+
+// canceled is the body of a response whose reader is gone.
+type canceled struct{ ctx context.Context }
+
+func (c canceled) Read([]byte) (int, error) { return 0, context.Cause(c.ctx) }
 
 // A panic after the charge refunds it; a response that can still be written shows the refund.
 func TestPanicRefundsCharge(t *testing.T) {

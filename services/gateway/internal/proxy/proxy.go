@@ -153,7 +153,7 @@ func (s *Service) rejected() error {
 func (r Response) ErrorCode() problem.Code { return problem.Code(peek(r.Response).Error.Code) }
 
 // peek reads the error in a body, which can still be read. It is empty if the body has none.
-func peek(r *http.Response) (body api.Error) {
+func peek(r *http.Response) (body api.OperatorError) {
 	start, _ := io.ReadAll(io.LimitReader(r.Body, 4<<10)) // the next reader meets the same error
 	r.Body = struct {
 		io.Reader
@@ -163,10 +163,11 @@ func peek(r *http.Response) (body api.Error) {
 	return body
 }
 
-// ErrTruncated is returned by Write if the response of the service ended early.
-var ErrTruncated = errors.New("response of the service ended early")
+// ErrTruncated is returned by Write if it did not write the whole response. The cause is context.Canceled if the client disconnected;
+// otherwise the response of the service ended early.
+var ErrTruncated = errors.New("response ended early")
 
-// Write writes the response to w and closes it. The only error is ErrTruncated; a client that stops reading is not an error.
+// Write writes the response to w and closes it. The only error is ErrTruncated.
 func (r Response) Write(w http.ResponseWriter) error {
 	defer r.Body.Close()
 	if r.page {
@@ -180,13 +181,16 @@ func (r Response) Write(w http.ResponseWriter) error {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	body := &errorReader{r: r.Body}
+	var out io.Writer = onlyWriter{w}
 	if r.stream {
-		_, _ = io.CopyBuffer(flusher{w}, body, *buffer)
-	} else {
-		_, _ = io.CopyBuffer(onlyWriter{w}, body, *buffer)
+		out = flusher{w}
 	}
-	if body.err != nil && !errors.Is(body.err, context.Canceled) {
+	_, err := io.CopyBuffer(out, body, *buffer)
+	switch {
+	case body.err != nil:
 		return fmt.Errorf("%w: %w", ErrTruncated, body.err)
+	case err != nil && !errors.Is(err, http.ErrBodyNotAllowed): // a service should send no body with 304
+		return fmt.Errorf("%w: %w: %w", ErrTruncated, context.Canceled, err)
 	}
 	return nil
 }

@@ -105,29 +105,22 @@ func (f Form) facts() (facts api.Facts, problems []Problem) {
 	return facts, append(problems, Explain(invalid)...)
 }
 
-// Explain converts problems of a review, such as "facts.pay.minimum: must not be negative", to problems of the form.
+// Explain converts problems of a review to problems of the form.
 func Explain(invalid api.Problems) (problems []Problem) {
 	for _, p := range invalid {
-		path, what, ofField := strings.Cut(p, ": ")
-		if !ofField {
-			problems = append(problems, Problem{"", p})
-			continue
-		}
-		rest, isFact := strings.CutPrefix(path, "facts.")
+		rest, isFact := strings.CutPrefix(p.Path, "facts.")
+		wrong := Problem{p.Path, p.String()}
 		switch {
-		case path == "facts":
-			problems = append(problems, Problem{"facts", "Facts: " + what})
-			continue
-		case strings.HasPrefix(path, "sourceUrls"):
-			problems = append(problems, Problem{"sources", "Sources: " + what})
-			continue
-		case !isFact:
-			problems = append(problems, Problem{path, p})
-			continue
+		case p.Path == "facts":
+			wrong = Problem{"facts", "Facts: " + p.Message}
+		case strings.HasPrefix(p.Path, "sourceUrls"):
+			wrong = Problem{"sources", "Sources: " + p.Message}
+		case isFact:
+			name := rest[:strings.IndexAny(rest+".", ".[")]
+			where := strings.TrimPrefix(strings.TrimPrefix(rest, name), ".")
+			wrong = Problem{"fact." + name, Label(name) + ": " + strings.TrimSpace(where+" "+p.Message)}
 		}
-		name := rest[:strings.IndexAny(rest+".", ".[")]
-		where := strings.TrimPrefix(strings.TrimPrefix(rest, name), ".")
-		problems = append(problems, Problem{"fact." + name, Label(name) + ": " + strings.TrimSpace(where+" "+what)})
+		problems = append(problems, wrong)
 	}
 	return problems
 }
