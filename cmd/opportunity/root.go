@@ -101,8 +101,8 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	return exit
 }
 
-// wantsJSON reports whether the command line asks for JSON. It scans the raw arguments, because --output may follow a flag that could
-// not be parsed.
+// wantsJSON reports whether the command line asks for JSON. It scans the raw arguments, because
+// --output may follow a flag that could not be parsed.
 func wantsJSON(args []string) bool {
 	if end := slices.Index(args, "--"); end >= 0 {
 		args = args[:end]

@@ -186,7 +186,8 @@ func TestEpochsIncreaseWhenClockIsSetBack(t *testing.T) {
 	})
 }
 
-// A response without the change never carries the epoch after it, however revocations and lookups interleave.
+// A response without the change never carries the epoch after it, however revocations and lookups
+// interleave.
 func TestStaleResponseNeverCarriesNewEpoch(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)

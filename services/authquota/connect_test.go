@@ -76,7 +76,8 @@ func TestOlderKeyIsConnectedByItsHolder(t *testing.T) {
 	})
 }
 
-// Usage moves even if Redis is unavailable while the key is connected, or loses its data before or after the move.
+// Usage moves even if Redis is unavailable while the key is connected, or loses its data before or
+// after the move.
 func TestUsageMovesOnceDespiteRedisLosses(t *testing.T) {
 	for name, lose := range map[string]func(t *testing.T, s *stores, svc *service, connect func()){
 		"before":                func(_ *testing.T, s *stores, _ *service, connect func()) { s.Flush(); connect() },

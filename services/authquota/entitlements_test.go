@@ -158,7 +158,8 @@ func TestInvalidEntitlementsAreRejected(t *testing.T) {
 	})
 }
 
-// Without Redis an entitlement is saved and takes effect as soon as Redis is back, even if billing does not retry.
+// Without Redis an entitlement is saved and takes effect as soon as Redis is back, even if billing
+// does not retry.
 func TestEntitlementIsSavedDuringRedisOutage(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startAt(t, begin)
@@ -176,8 +177,8 @@ func TestEntitlementIsSavedDuringRedisOutage(t *testing.T) {
 	})
 }
 
-// However pushes are repeated and reordered, the tier is that of the newest version, each accepted version has one audit log
-// entry, and the mails match the accepted versions.
+// However pushes are repeated and reordered, the tier is that of the newest version, each accepted
+// version has one audit log entry, and the mails match the accepted versions.
 func TestEntitlementPushesInAnyOrder(t *testing.T) {
 	s := localStores(t)
 	svc, now := s.startAt(t, begin)

@@ -78,7 +78,8 @@ func readMail(t *testing.T, raw string) received {
 	return r
 }
 
-// mails returns the mails written to files, oldest first, without those that confirm an address: signing up sends them.
+// mails returns the mails written to files, oldest first, without those that confirm an address:
+// signing up sends them.
 func (s *stores) mails(t *testing.T) (mails []received) {
 	t.Helper()
 	for _, m := range s.allMails(t) {

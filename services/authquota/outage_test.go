@@ -17,7 +17,8 @@ import (
 	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
 
-// A database that accepts connections but does not respond is an outage. Without a limit, the page would wait as long as its visitor.
+// A database that accepts connections but does not respond is an outage. Without a limit, the page
+// would wait as long as its visitor.
 func TestPagesDoNotWaitForADatabaseThatHangs(t *testing.T) {
 	r := redistest.Start(t)
 	w, database := storetest.ProxyTo(t, testkit.Schema.Postgres(t))

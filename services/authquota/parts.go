@@ -88,8 +88,8 @@ func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client) 
 	return p, err
 }
 
-// available returns an error (503) if the database does not respond or is set back. Pages call it before any other query. During an outage of
-// Redis they are served; no key is resolved.
+// available returns an error (503) if the database does not respond or is set back. Pages call it
+// before any other query. During an outage of Redis they are served; no key is resolved.
 func (p *parts) available(ctx context.Context) error {
 	if err := p.database.check(ctx); err != nil {
 		return err

@@ -11,7 +11,8 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// The entitlement moves when its account is merged into another; billing continues to push it under the old ID.
+// The entitlement moves when its account is merged into another; billing continues to push it under
+// the old ID.
 func TestEntitlementMovesWithConnectedAccount(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
 		svc, now := s.startAt(t, begin)

@@ -15,7 +15,6 @@ import (
 	"opportunity.internal/services/authquota/internal/plan"
 )
 
-// newPages returns the account pages.
 func newPages(cfg Config, s settings, p *parts, errors problem.Writer) (*accountpages.Pages, error) {
 	return accountpages.New(accountpages.Config{
 		PublicURL: cfg.PublicURL, Contact: cfg.Contact, TermsVersion: cmp.Or(cfg.TermsVersion, api.TermsVersion), Peppers: s.peppers,
@@ -25,7 +24,6 @@ func newPages(cfg Config, s settings, p *parts, errors problem.Writer) (*account
 	})
 }
 
-// newAPI returns the handler of the internal API.
 func newAPI(cfg Config, s settings, p *parts, errors problem.Writer, ready http.Handler) http.Handler {
 	return httpapi.API{
 		People: people.NewStore(p.db), Keys: keys.NewStore(p.db), Plans: plan.NewStore(p.db), Usage: keyusage.NewStore(p.db),

@@ -13,7 +13,8 @@ import (
 	"opportunity.internal/services/authquota/internal/testkit"
 )
 
-// An encryption key is rotated in three steps: add the new one in front, restart to seal everything again, remove the old one.
+// An encryption key is rotated in three steps: add the new one in front, restart to seal everything
+// again, remove the old one.
 func TestEncryptionKeysRotate(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
 		older, newer := s.Config().Encryption[0], strings.Repeat("f0", 32)

@@ -24,7 +24,8 @@ import (
 	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
 
-// TestMain runs more tests in parallel than there are processors, because most of them wait for background loops.
+// TestMain runs more tests in parallel than there are processors, because most of them wait for
+// background loops.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "8"); err != nil {
@@ -38,21 +39,22 @@ var (
 	begin  = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 )
 
-// onStores runs a test on the stores for local use, which start faster. What differs between databases is tested beside each store.
+// onStores runs a test on the stores for local use, which start faster. What differs between
+// databases is tested beside each store.
 func onStores(t *testing.T, test func(t *testing.T, s *stores)) {
 	t.Parallel()
 	test(t, localStores(t))
 }
 
-// onProductionStores runs a test on the stores of production. It is for tests of failovers, and of several writers at once, which SQLite
-// lets write one after the other.
+// onProductionStores runs a test on the stores of production. It is for tests of failovers, and of
+// several writers at once, which SQLite lets write one after the other.
 func onProductionStores(t *testing.T, test func(t *testing.T, s *stores)) {
 	t.Parallel()
 	test(t, productionStores(t))
 }
 
-// onBothStores runs a test on the stores of production and on those for local use. It is for a few tests that together use every part of
-// the service.
+// onBothStores runs a test on the stores of production and on those for local use. It is for a few
+// tests that together use every part of the service.
 func onBothStores(t *testing.T, test func(t *testing.T, s *stores)) {
 	t.Parallel()
 	t.Run("Postgres and Redis", func(t *testing.T) {
@@ -158,8 +160,9 @@ func (s *service) doAs(method, path string, body any, header http.Header) servic
 // maxRetries is the maximum number of repeated requests of one service after an outage.
 const maxRetries = 20
 
-// do sends a request as the gateway does. After an outage that the test has caused, it repeats a request that got a 503, at most maxRetries
-// times for the service. In every other test a 503 is the response.
+// do sends a request as the gateway does. After an outage that the test has caused, it repeats a
+// request that got a 503, at most maxRetries times for the service. In every other test a 503 is
+// the response.
 func (s *service) do(method, path string, body any) servicetest.Response {
 	s.t.Helper()
 	for {
@@ -257,8 +260,8 @@ func (s *service) principal(key string) api.Principal {
 	return servicetest.Read[api.Principal](s.resolve(key))
 }
 
-// requireSame checks that a key's principal has not changed since. Its epoch may have increased: the loop that retries increments may repeat the
-// one of the last change.
+// requireSame checks that a key's principal has not changed since. Its epoch may have increased:
+// the loop that retries increments may repeat the one of the last change.
 func (s *service) requireSame(since api.Principal, key string) {
 	s.t.Helper()
 	now := s.principal(key)

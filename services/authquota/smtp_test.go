@@ -48,7 +48,8 @@ func TestSeveralSendersSendEachMailOnce(t *testing.T) {
 	})
 }
 
-// If a sender stops between sending and deleting, the mail is sent again as the same message; none is lost.
+// If a sender stops between sending and deleting, the mail is sent again as the same message; none
+// is lost.
 func TestAMailWhoseSenderDiedIsSentAgain(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
 		server, now := testkit.StartSMTP(t, testkit.SMTPKind{NoLogin: true}), servicetest.NewClock(begin)

@@ -25,7 +25,8 @@ func (s *service) calls(key, day string, outcome api.CallOutcome, n int) {
 	require.Equal(s.t, http.StatusNoContent, sent.Status, "%s", sent.Body)
 }
 
-// The requests of the last 60 seconds are those that the gateway has admitted by the clock of Redis.
+// The requests of the last 60 seconds are those that the gateway has admitted by the clock of
+// Redis.
 func TestRequestsOfTheLastMinute(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)

@@ -16,7 +16,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Client acts as an operator through the admin listener. Its methods also return the unmodified response, for --output json.
+// Client acts as an operator through the admin listener. Its methods also return the unmodified
+// response, for --output json.
 type Client struct {
 	URL       string // of the admin listener
 	Token     string
@@ -34,8 +35,9 @@ type KeyRequest struct {
 	Test      bool     `json:"test"`                // prefix oda_test_
 }
 
-// Import sends a listings file. If sha256 is not empty, it must be that of the file's dry run. If ask is set and the file would publish
-// several listings, one of them never reviewed, nothing changes, and the report only counts.
+// Import sends a listings file. If sha256 is not empty, it must be that of the file's dry run. If
+// ask is set and the file would publish several listings, one of them never reviewed, nothing
+// changes, and the report only counts.
 func (c Client) Import(ctx context.Context, file io.Reader, sha256 string, ask bool) (api.ImportReport, []byte, error) {
 	asks := ""
 	if ask {
@@ -68,7 +70,8 @@ func (c Client) Sheet(ctx context.Context, id string) (api.ReviewSheet, []byte, 
 	return call[api.ReviewSheet](ctx, c, http.MethodGet, "/reviews/records/"+url.PathEscape(id), nil)
 }
 
-// ListingList lists a page of listings. filters are name and value, one after the other; empty values are left out.
+// ListingList lists a page of listings. filters are name and value, one after the other; empty
+// values are left out.
 func (c Client) ListingList(ctx context.Context, page Page, filters ...string) (api.ListingList, []byte, error) {
 	return call[api.ListingList](ctx, c, http.MethodGet, "/listings"+page.query(filters...), nil)
 }
@@ -91,7 +94,8 @@ func (c Client) Export(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// Publish makes the listings public; all means every private one. dry only counts them. In the report, Line is the position of an id.
+// Publish makes the listings public; all means every private one. dry only counts them. In the
+// report, Line is the position of an id.
 func (c Client) Publish(ctx context.Context, ids []string, all, dry bool) (api.ImportReport, []byte, error) {
 	want := map[string]any{"ids": ids}
 	if all {
@@ -119,7 +123,8 @@ func (c Client) KeyList(ctx context.Context, account string, page Page) (api.Key
 	return call[api.KeyList](ctx, c, http.MethodGet, "/keys"+page.query("account", account), nil)
 }
 
-// RevokeKey revokes a key permanently. With leaked, the mail to the account's owner says that the key was found in public.
+// RevokeKey revokes a key permanently. With leaked, the mail to the account's owner says that the
+// key was found in public.
 func (c Client) RevokeKey(ctx context.Context, id string, leaked bool) ([]byte, error) {
 	var body io.Reader
 	if leaked {
@@ -138,7 +143,8 @@ func (c Client) KeyRequests(ctx context.Context, all bool, p Page) (api.KeyReque
 	return call[api.KeyRequestList](ctx, c, http.MethodGet, "/keys/requests"+p.query("all", every), nil)
 }
 
-// ApproveKey lets a person collect the key that they requested. It returns the request with its decision, which may be an earlier one.
+// ApproveKey lets a person collect the key that they requested. It returns the request with its
+// decision, which may be an earlier one.
 func (c Client) ApproveKey(ctx context.Context, id string) (api.KeyRequest, []byte, error) {
 	return call[api.KeyRequest](ctx, c, http.MethodPost, "/keys/requests/"+url.PathEscape(id)+"/approve", nil)
 }
@@ -149,7 +155,8 @@ func (c Client) DeclineKey(ctx context.Context, id, reason string) (api.KeyReque
 		encoded(map[string]any{"reason": reason}))
 }
 
-// AccountList lists a page of the accounts whose email address contains email, or of all accounts if it is empty.
+// AccountList lists a page of the accounts whose email address contains email, or of all accounts
+// if it is empty.
 func (c Client) AccountList(ctx context.Context, email string, page Page) (api.AccountList, []byte, error) {
 	return call[api.AccountList](ctx, c, http.MethodGet, "/accounts"+page.query("email", email), nil)
 }
@@ -159,12 +166,14 @@ func (c Client) Account(ctx context.Context, id string) (api.AccountDetail, []by
 	return call[api.AccountDetail](ctx, c, http.MethodGet, "/accounts/"+url.PathEscape(id), nil)
 }
 
-// Audit reads the audit log, newest first. filters are name and value, one after the other; empty values are left out.
+// Audit reads the audit log, newest first. filters are name and value, one after the other; empty
+// values are left out.
 func (c Client) Audit(ctx context.Context, filters ...string) (api.AuditList, []byte, error) {
 	return call[api.AuditList](ctx, c, http.MethodGet, "/audit"+query(filters...), nil)
 }
 
-// Page selects at most Limit entries of a list, after the entry with id After. A Limit of 0 means the service's default.
+// Page selects at most Limit entries of a list, after the entry with id After. A Limit of 0 means
+// the service's default.
 type Page struct {
 	After string
 	Limit int
@@ -210,12 +219,14 @@ func (c Client) Grant(ctx context.Context, account string, tier api.Tier) ([]byt
 	return raw, err
 }
 
-// Get requests a path of the operator API. filters are name and value, one after the other; empty values are left out.
+// Get requests a path of the operator API. filters are name and value, one after the other; empty
+// values are left out.
 func Get[T any](ctx context.Context, c Client, path string, filters ...string) (T, []byte, error) {
 	return call[T](ctx, c, http.MethodGet, path+query(filters...), nil)
 }
 
-// Send sends a body to a path of the operator API: a file, a value that is encoded as JSON, or nothing if nil.
+// Send sends a body to a path of the operator API: a file, a value that is encoded as JSON, or
+// nothing if nil.
 func Send[T any](ctx context.Context, c Client, method, path string, body any) (T, []byte, error) {
 	file, is := body.(io.Reader)
 	if !is && body != nil {
@@ -238,7 +249,8 @@ func encoded(v any) io.Reader {
 	return bytes.NewReader(body)
 }
 
-// call sends a request and returns the response both decoded and unmodified. headers are name and value, one after the other.
+// call sends a request and returns the response both decoded and unmodified. headers are name and
+// value, one after the other.
 func call[T any](ctx context.Context, c Client, method, path string, body io.Reader, headers ...string) (out T, raw []byte, err error) {
 	resp, err := c.do(ctx, method, path, body, headers...)
 	if err != nil {

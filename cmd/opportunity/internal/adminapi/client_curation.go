@@ -10,17 +10,20 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Queue returns a page of the review queue. filters are name and value, one after the other; empty values are left out.
+// Queue returns a page of the review queue. filters are name and value, one after the other; empty
+// values are left out.
 func (c Client) Queue(ctx context.Context, filters ...string) (api.ReviewQueue, []byte, error) {
 	return call[api.ReviewQueue](ctx, c, http.MethodGet, "/reviews/queue"+query(filters...), nil)
 }
 
-// Review submits a review of a listing. The report says whether it was recorded, rejected, or preceded by newer events.
+// Review submits a review of a listing. The report says whether it was recorded, rejected, or
+// preceded by newer events.
 func (c Client) Review(ctx context.Context, id string, s api.ReviewSubmission) (api.ReviewReport, []byte, error) {
 	return call[api.ReviewReport](ctx, c, http.MethodPost, sheetPath(id), encoded(s))
 }
 
-// Lease takes or renews the lease of a listing. It returns the lease of another holder, unless takeOver is set.
+// Lease takes or renews the lease of a listing. It returns the lease of another holder, unless
+// takeOver is set.
 func (c Client) Lease(ctx context.Context, id string, takeOver bool) (api.Lease, []byte, error) {
 	return call[api.Lease](ctx, c, http.MethodPut, sheetPath(id)+"/lease", encoded(api.LeaseRequest{TakeOver: takeOver}))
 }
@@ -30,8 +33,8 @@ func (c Client) SaveDraft(ctx context.Context, id string, content json.RawMessag
 	return call[api.Draft](ctx, c, http.MethodPut, sheetPath(id)+"/draft", encoded(content))
 }
 
-// Edit replaces the version of a listing by a line of a listings file. dry only reports what would change. If the listing has another
-// version, the report has that one.
+// Edit replaces the version of a listing by a line of a listings file. dry only reports what would
+// change. If the listing has another version, the report has that one.
 func (c Client) Edit(ctx context.Context, id, version string, line json.RawMessage, dry bool) (api.EditReport, []byte, error) {
 	path := "/records/" + url.PathEscape(id)
 	if dry {
@@ -45,7 +48,8 @@ func (c Client) Events(ctx context.Context, filters ...string) (api.EventActList
 	return call[api.EventActList](ctx, c, http.MethodGet, "/events"+query(filters...), nil)
 }
 
-// Candidates returns a page of the private listings. filters are name and value, one after the other; empty values are left out.
+// Candidates returns a page of the private listings. filters are name and value, one after the
+// other; empty values are left out.
 func (c Client) Candidates(ctx context.Context, filters ...string) (api.CandidateList, []byte, error) {
 	return call[api.CandidateList](ctx, c, http.MethodGet, "/reviews/candidates"+query(filters...), nil)
 }

@@ -19,8 +19,9 @@ const (
 	TokenFile      = "operator-token" // in the data directory
 )
 
-// NewClient returns a Client with the operator token from the environment or the data directory of "opportunity up". The token is only
-// sent, never printed. Without a token, the Code of the error is CodeNoToken.
+// NewClient returns a Client with the operator token from the environment or the data directory of
+// "opportunity up". The token is only sent, never printed. Without a token, the Code of the error
+// is CodeNoToken.
 func NewClient(adminURL, dataDir string) (Client, error) {
 	if err := CheckURL("admin-url", adminURL); err != nil {
 		return Client{}, err

@@ -13,7 +13,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// ImportSample imports the fictional records with dates relative to at. Repeating it with the same at changes nothing.
+// ImportSample imports the fictional records with dates relative to at. Repeating it with the same
+// at changes nothing.
 func (c Client) ImportSample(ctx context.Context, at time.Time) error {
 	s, err := SampleAt(at)
 	if err != nil {
@@ -44,7 +45,8 @@ func outcome(applied bool, rejected []api.RejectedLine, err error) error {
 	return err
 }
 
-// DemoKeys issues a key for each tier that is missing in keys. It calls save after each, so an interruption loses at most one key.
+// DemoKeys issues a key for each tier that is missing in keys. It calls save after each, so an
+// interruption loses at most one key.
 func (c Client) DemoKeys(ctx context.Context, useCase string, keys map[api.Tier]string, save func() error) error {
 	for _, t := range api.Tiers {
 		if keys[t.Tier] != "" {

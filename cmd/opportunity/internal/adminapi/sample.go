@@ -14,17 +14,18 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// The sample is fictional records that the first `opportunity up` imports: listings, their events and a few
-// later edits. Together they show every field, state and outcome of the API.
+// The sample is fictional records that the first `opportunity up` imports: listings, their events
+// and a few later edits. Together they show every field, state and outcome of the API.
 //
-// The records are JSON with the field names of an import, and two shorthands. A date is an age ("-3d6h", or
-// "date -3d" for a calendar day), so the records are as fresh as intended on any day. A URL that begins with
-// a slash is relative to the company's website.
+// The records are JSON with the field names of an import, and two shorthands. A date is an age
+// ("-3d6h", or "date -3d" for a calendar day), so the records are as fresh as intended on any day.
+// A URL that begins with a slash is relative to the company's website.
 //
 //go:embed records/*.json
 var files embed.FS
 
-// SampleRecord is one sample platform with its events and edits, in the order in which they are imported.
+// SampleRecord is one sample platform with its events and edits, in the order in which they are
+// imported.
 type SampleRecord struct {
 	Shows     string                       `json:"shows"`     // the resulting verification status, or "private"
 	Because   string                       `json:"because"`   // reason for the status, required unless verified
@@ -103,7 +104,8 @@ func load(text []byte, now time.Time) (r SampleRecord, err error) {
 	return r, r.completeEvents()
 }
 
-// completeEvents adds slugs to the events, and the listing's facts where an event does not override them. Other facts are unknown.
+// completeEvents adds slugs to the events, and the listing's facts where an event does not override
+// them. Other facts are unknown.
 func (r *SampleRecord) completeEvents() error {
 	unknown, err := json.Marshal(api.UnknownFacts())
 	if err != nil {
@@ -129,7 +131,8 @@ func (r *SampleRecord) completeEvents() error {
 	return nil
 }
 
-// Seed is the sample as operator files. Apply them in order: import Listings, publish Published, append Events, import Edits.
+// Seed is the sample as operator files. Apply them in order: import Listings, publish Published,
+// append Events, import Edits.
 type Seed struct {
 	Listings  []byte
 	Published []string
@@ -137,7 +140,8 @@ type Seed struct {
 	Edits     []byte
 }
 
-// SampleAt returns the sample with dates relative to now. The same now gives the same bytes, so an interrupted import can be repeated.
+// SampleAt returns the sample with dates relative to now. The same now gives the same bytes, so an
+// interrupted import can be repeated.
 func SampleAt(now time.Time) (Seed, error) {
 	records, err := LoadSample(now)
 	if err != nil {
@@ -168,7 +172,8 @@ func SampleAt(now time.Time) (Seed, error) {
 	return s, nil
 }
 
-// edit returns the listing with its edits. It sets visibility to published, because an import without visibility means private.
+// edit returns the listing with its edits. It sets visibility to published, because an import
+// without visibility means private.
 func (r SampleRecord) edit() map[string]json.RawMessage {
 	out := map[string]json.RawMessage{"visibility": json.RawMessage(`"published"`)}
 	for _, fields := range []map[string]json.RawMessage{r.Listing, r.Edited} {

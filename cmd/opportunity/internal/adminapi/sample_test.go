@@ -75,7 +75,8 @@ func TestDatesAreRelativeToTheImport(t *testing.T) {
 	require.Equal(t, "https://auroracaptions.example/apply", event(now, 0).SourceURLs[0])
 }
 
-// An interrupted first start repeats the import with the same time; the repetition must not change anything.
+// An interrupted first start repeats the import with the same time; the repetition must not change
+// anything.
 func TestSameTimeGivesSameFiles(t *testing.T) {
 	a, err := adminapi.SampleAt(now)
 	require.NoError(t, err)

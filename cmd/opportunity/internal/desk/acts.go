@@ -56,8 +56,8 @@ type actFilter struct {
 	Since, Until time.Time
 }
 
-// actLog merges the logs of some kinds into one list of what people did: changes of listings, reviews, link checks, and the audit log of
-// accounts.
+// actLog merges the logs of some kinds into one list of what people did: changes of listings,
+// reviews, link checks, and the audit log of accounts.
 type actLog struct {
 	Client adminapi.Client
 	Kinds  []string
@@ -94,8 +94,8 @@ func (c actCursor) String() string {
 	return strings.Join(parts, " ")
 }
 
-// Page returns up to limit acts after a position, newest first, and the position of the next page, nil if this is the last one. Acts of one
-// log keep its order, so none is missing or listed twice.
+// Page returns up to limit acts after a position, newest first, and the position of the next page,
+// nil if this is the last one. Acts of one log keep its order, so none is missing or listed twice.
 func (l actLog) Page(ctx context.Context, after actCursor, limit int) (page []act, next actCursor, err error) {
 	heads, more := map[string][]act{}, map[string]bool{}
 	next = actCursor{}

@@ -58,7 +58,8 @@ func logs(t *testing.T, times map[string][]int) adminapi.Client {
 	return adminapi.Client{URL: server.URL, HTTP: server.Client()}
 }
 
-// Whatever the page size, a walk has every entry of every log once, and its times never rise if those of each log do not.
+// Whatever the page size, a walk has every entry of every log once, and its times never rise if
+// those of each log do not.
 func TestWalkHasEveryActOnceInOrder(t *testing.T) {
 	kinds := []string{listingActs, reviewActs, linkCheckActs, accountActs}
 	rapid.Check(t, func(r *rapid.T) {

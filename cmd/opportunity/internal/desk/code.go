@@ -18,7 +18,6 @@ type signInCode struct {
 	expires time.Time
 }
 
-// newSignInCode returns a code that is valid for codeLife, and its text.
 func newSignInCode(now time.Time) (*signInCode, string) {
 	text := base64.RawURLEncoding.EncodeToString(random(24))
 	return &signInCode{hash: sha256.Sum256([]byte(text)), expires: now.Add(codeLife)}, text

@@ -38,7 +38,6 @@ type textPart struct {
 	Quote bool
 }
 
-// pageTexts shows the pages of a record.
 func (d *Desk) pageTexts(v *visit) (view, error) {
 	id := v.PathValue("id")
 	sheet, err := d.sheet(v, id, "")
@@ -75,7 +74,8 @@ const (
 	maxLines    = 200
 )
 
-// changedLines returns the lines that differ between two texts, each with the line before and after it.
+// changedLines returns the lines that differ between two texts, each with the line before and after
+// it.
 func changedLines(before, after string, quotes []string) (lines []textLine) {
 	compare := diffmatchpatch.New()
 	compare.DiffTimeout = compareTime
@@ -102,8 +102,8 @@ func changedLines(before, after string, quotes []string) (lines []textLine) {
 	return lines
 }
 
-// around returns the first line of a text if there is a change before it, and the last one if there is a change after it. An empty line stands
-// for the lines between.
+// around returns the first line of a text if there is a change before it, and the last one if there
+// is a change after it. An empty line stands for the lines between.
 func around(text []string, before, after bool) (kept []string) {
 	if before {
 		kept = append(kept, text[0])
@@ -117,7 +117,6 @@ func around(text []string, before, after bool) (kept []string) {
 	return kept
 }
 
-// marked divides a line at the quotes that it has.
 func marked(line string, quotes []string) (parts []textPart) {
 	for line != "" {
 		at, quote := len(line), ""

@@ -89,11 +89,10 @@ func more(path string, filters url.Values, name, cursor string) string {
 	return path + "?" + query.Encode()
 }
 
-// next opens the next record of the queue.
 func (d *Desk) next(v *visit) (view, error) { return d.nextReview(v, nil) }
 
-// nextReview redirects to the first record of the queue without a lease of another person, and takes its lease. It leaves out those that a
-// review found closed: they wait to be withdrawn.
+// nextReview redirects to the first record of the queue without a lease of another person, and
+// takes its lease. It leaves out those that a review found closed: they wait to be withdrawn.
 func (d *Desk) nextReview(v *visit, done *notice) (view, error) {
 	v.done = done // shown on an error page, too
 	list, _, err := v.client.Queue(v.Context(), "available", "true")
@@ -111,8 +110,8 @@ func (d *Desk) nextReview(v *visit, done *notice) (view, error) {
 	return view{Redirect: "/queue"}, nil
 }
 
-// firstFree returns the review page of the first record without a lease of another person, and takes its lease. It returns an empty path
-// if there is none.
+// firstFree returns the review page of the first record without a lease of another person, and
+// takes its lease. It returns an empty path if there is none.
 func firstFree[T any](v *visit, records []T, id func(T) string) (path string, err error) {
 	const tried = 10 // more than the curators who submit at the same moment
 	for _, r := range records[:min(len(records), tried)] {

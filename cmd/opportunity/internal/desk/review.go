@@ -51,7 +51,8 @@ func (d *Desk) sheet(v *visit, id, opinion string) (api.ReviewSheet, error) {
 
 func sheetPath(id string) string { return adminapi.Path("reviews", "records", id) }
 
-// submitReview records a review and opens the next one. Whatever prevents that, the form keeps its input.
+// submitReview records a review and opens the next one. Whatever prevents that, the form keeps its
+// input.
 func (d *Desk) submitReview(v *visit) (view, error) {
 	id := v.PathValue("id")
 	form, err := reviewform.Parse(v.PostForm)

@@ -37,9 +37,9 @@ type session struct {
 
 // sessionStore holds the sessions of one process.
 //
-// The operator token of a session exists only in the browser's cookie, encrypted under a key that the process
-// generated at startup. The process keeps who signed in and when. So neither of the two is enough: a cookie
-// stops working when its session ends, and a restart ends all sessions.
+// The operator token of a session exists only in the browser's cookie, encrypted under a key that
+// the process generated at startup. The process keeps who signed in and when. So neither of the two
+// is enough: a cookie stops working when its session ends, and a restart ends all sessions.
 type sessionStore struct {
 	now  func() time.Time
 	seal cipher.AEAD
@@ -80,7 +80,8 @@ func (s *sessionStore) Start(token, name, role, browser string) (cookie string) 
 	return base64.RawURLEncoding.EncodeToString(s.seal.Seal(nil, nil, content, nil)) //nolint:gosec // the cipher adds a random nonce
 }
 
-// Resume returns the session of a cookie and notes the time of the request. It returns false if the session has ended.
+// Resume returns the session of a cookie and notes the time of the request. It returns false if the
+// session has ended.
 func (s *sessionStore) Resume(cookie string) (session, bool) {
 	text, err := base64.RawURLEncoding.DecodeString(cookie)
 	if err != nil {
@@ -118,7 +119,8 @@ func (s *sessionStore) End(id string) {
 	delete(s.sessions, id)
 }
 
-// List returns the sessions of the holder of token, latest first. Names do not identify the holder: those of shared tokens are claims.
+// List returns the sessions of the holder of token, latest first. Names do not identify the holder:
+// those of shared tokens are claims.
 func (s *sessionStore) List(token string) []session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +158,8 @@ func (s *sessionStore) Notice(id string) any {
 	return notice
 }
 
-// Keep stores a value with a session until Take or the end of the session. It replaces the one before.
+// Keep stores a value with a session until Take or the end of the session. It replaces the one
+// before.
 func (s *sessionStore) Keep(id string, value any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -40,7 +40,6 @@ func (d *Desk) nextPage(v *visit) string {
 	return "/" // the first page that the role can use
 }
 
-// forget deletes the session cookie.
 func (d *Desk) forget(v *visit) { d.kit.SetCookie(v.w, sessionCookie, "", -time.Second) }
 
 // signInWithToken starts a session for the holder of an operator token.
@@ -81,7 +80,8 @@ func (d *Desk) start(v *visit, token, actor string) error {
 	return nil
 }
 
-// showOnce asks for a click before it uses the one-time code, because previews of links open them too.
+// showOnce asks for a click before it uses the one-time code, because previews of links open them
+// too.
 func (d *Desk) showOnce(v *visit) (view, error) {
 	code := v.FormValue("code")
 	if !d.code.Valid(code, v.now) {
@@ -111,7 +111,6 @@ func (d *Desk) showSessions(v *visit) (view, error) {
 	return view{Template: "sessions", Title: "Sessions", Data: d.sessions.List(v.Session.Token)}, nil
 }
 
-// endSession ends a session of the same token.
 func (d *Desk) endSession(v *visit) (view, error) {
 	for _, s := range d.sessions.List(v.Session.Token) {
 		if s.ID == v.PathValue("id") {

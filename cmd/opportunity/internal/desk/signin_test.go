@@ -55,7 +55,8 @@ func TestSignInContinuesOnTheDeskOnly(t *testing.T) {
 	}
 }
 
-// Only failures are throttled: a client that keeps failing must not lock out others behind the same proxy.
+// Only failures are throttled: a client that keeps failing must not lock out others behind the same
+// proxy.
 func TestUnknownTokensAreRejectedAndThrottled(t *testing.T) {
 	s := newServer(t)
 	b := s.browser()

@@ -112,8 +112,8 @@ func outcomes(report api.UsageReport) (names []string) {
 	return names
 }
 
-// newUsageChart returns the chart of a report. each passes on the counts of an entry by the name of their series. It ignores other days and
-// names.
+// newUsageChart returns the chart of a report. each passes on the counts of an entry by the name of
+// their series. It ignores other days and names.
 func newUsageChart(days, names []string, report api.UsageReport, each func(u api.TierUsage, count func(name string, n int))) usageChart {
 	c := usageChart{Days: make([]usageDay, len(days))}
 	for i, name := range names {

@@ -35,7 +35,8 @@ const (
 	maxFile = 64 << 20 // bytes, held in memory
 )
 
-// address returns the IP address of the connection: of the browser, or of a proxy in front of the desk.
+// address returns the IP address of the connection: of the browser, or of a proxy in front of the
+// desk.
 func (v *visit) address() string {
 	ip, _, err := net.SplitHostPort(v.RemoteAddr)
 	if err != nil {
@@ -78,7 +79,6 @@ func (d *Desk) guard(pages http.Handler) http.Handler {
 	})
 }
 
-// page adapts a route to HTTP.
 func (d *Desk) page(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		v := &visit{Request: req, w: w, now: d.Now()}
@@ -117,7 +117,8 @@ func (d *Desk) respond(v *visit, r route) (response view, err error) {
 	return r.handle(d, v)
 }
 
-// signIn sends the visitor to the sign-in page, and back to this page afterwards if it can be opened again.
+// signIn sends the visitor to the sign-in page, and back to this page afterwards if it can be
+// opened again.
 func signIn(v *visit) view {
 	to := "/sign-in"
 	if v.Method == http.MethodGet && v.URL.Path != "/" {

@@ -14,15 +14,16 @@ import (
 	"syscall"
 )
 
-// dataDir is a directory that keeps all state between starts. Only one process can use it at a time.
+// dataDir is a directory that keeps all state between starts. Only one process can use it at a
+// time.
 type dataDir struct {
 	Path string // absolute
 
 	lock *os.File
 }
 
-// openDataDir creates the directory with mode 0700 if it is missing, and locks it. The operating system releases the lock when the process
-// ends, even after a crash.
+// openDataDir creates the directory with mode 0700 if it is missing, and locks it. The operating
+// system releases the lock when the process ends, even after a crash.
 func openDataDir(path string) (*dataDir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -48,7 +49,8 @@ func openDataDir(path string) (*dataDir, error) {
 	return &dataDir{path, lock}, nil
 }
 
-// ownDatabases sets mode 0600 on existing databases: the directory may have existed before, readable by others.
+// ownDatabases sets mode 0600 on existing databases: the directory may have existed before,
+// readable by others.
 func ownDatabases(path string) error {
 	files, err := filepath.Glob(filepath.Join(path, "*.db*"))
 	for _, file := range files {
@@ -63,8 +65,8 @@ func (d *dataDir) Unlock() { d.lock.Close() }
 // File returns the path of a file in the directory.
 func (d *dataDir) File(name string) string { return filepath.Join(d.Path, name) }
 
-// Database returns the URL of an SQLite file in the directory. It creates the file with mode 0600, because SQLite would make it readable
-// by others. SQLite gives its additional files the same mode.
+// Database returns the URL of an SQLite file in the directory. It creates the file with mode 0600,
+// because SQLite would make it readable by others. SQLite gives its additional files the same mode.
 func (d *dataDir) Database(name string) (string, error) {
 	f, err := os.OpenFile(d.File(name+".db"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -88,7 +90,8 @@ func (d *dataDir) Secret(name string) (string, error) {
 	return secret, d.Write(name, []byte(secret+"\n"))
 }
 
-// Read decodes a JSON file of the directory into out. It leaves out unchanged if the file does not exist.
+// Read decodes a JSON file of the directory into out. It leaves out unchanged if the file does not
+// exist.
 func (d *dataDir) Read(name string, out any) error {
 	text, err := os.ReadFile(d.File(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -112,7 +115,8 @@ func (d *dataDir) Save(name string, v any) error {
 	return d.Write(name, append(text, '\n'))
 }
 
-// Write replaces a file atomically and durably, with mode 0600. A crash leaves the old file or the new one.
+// Write replaces a file atomically and durably, with mode 0600. A crash leaves the old file or the
+// new one.
 func (d *dataDir) Write(name string, text []byte) error {
 	f, err := os.CreateTemp(d.Path, name+".*") // mode 0600
 	if err != nil {

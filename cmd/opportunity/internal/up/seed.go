@@ -29,8 +29,8 @@ type seedState struct {
 	Done bool      `json:"done"`
 }
 
-// seed imports the sample through the admin listener, unless an earlier start has done so. hasSample reports whether this deployment has
-// the sample.
+// seed imports the sample through the admin listener, unless an earlier start has done so.
+// hasSample reports whether this deployment has the sample.
 func seed(ctx context.Context, dir *dataDir, c adminapi.Client, kind string) (hasSample bool, err error) {
 	state := seedState{Seed: kind, At: time.Now().UTC().Truncate(time.Second)}
 	if err := dir.Read(seedFile, &state); err != nil || state.Done {
@@ -63,7 +63,8 @@ func demoKeys(ctx context.Context, dir *dataDir, c adminapi.Client, keys map[api
 	return nil
 }
 
-// revokeUnsavedKeys revokes demo keys that are not in keys: an interrupted start issued them but did not save them.
+// revokeUnsavedKeys revokes demo keys that are not in keys: an interrupted start issued them but
+// did not save them.
 func revokeUnsavedKeys(ctx context.Context, c adminapi.Client, keys map[api.Tier]string) error {
 	all, _, err := c.KeyList(ctx, "", adminapi.Page{})
 	if err != nil {
@@ -79,8 +80,9 @@ func revokeUnsavedKeys(ctx context.Context, c adminapi.Client, keys map[api.Tier
 	return nil
 }
 
-// waitForSample waits until catalog and history serve the whole sample. The catalog pulls events from history, so the first request could
-// otherwise return fewer verified records than the second. Nothing depends on it, so it gives up after 5 s.
+// waitForSample waits until catalog and history serve the whole sample. The catalog pulls events
+// from history, so the first request could otherwise return fewer verified records than the second.
+// Nothing depends on it, so it gives up after 5 s.
 func waitForSample(ctx context.Context, as gateway.Config) {
 	records, err := adminapi.LoadSample(time.Now())
 	if err != nil {
@@ -113,7 +115,8 @@ func waitForSample(ctx context.Context, as gateway.Config) {
 	}
 }
 
-// getAsConsumer sends a service the request that the gateway would send for a caller with full access.
+// getAsConsumer sends a service the request that the gateway would send for a caller with full
+// access.
 func getAsConsumer(ctx context.Context, url, token string, out any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

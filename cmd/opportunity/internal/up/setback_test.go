@@ -24,7 +24,8 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// whileUp runs `up` in the default data directory, calls during once the output contains text, and stops it.
+// whileUp runs `up` in the default data directory, calls during once the output contains text, and
+// stops it.
 func whileUp(t *testing.T, text string, during func(out *servicetest.Log)) {
 	t.Helper()
 	admin := storetest.FreeAddress(t)
@@ -87,7 +88,8 @@ func number(t *testing.T, service, query string) (n int64) {
 	return n
 }
 
-// seen waits until the others have seen the newest changes of a store: redis.json has the mark of the gateway.
+// seen waits until the others have seen the newest changes of a store: redis.json has the mark of
+// the gateway.
 func seen(t *testing.T, store, newest string) {
 	t.Helper()
 	storetest.Eventually(t, "the newest change of "+store+" is remembered", func() bool {

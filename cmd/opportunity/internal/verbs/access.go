@@ -12,7 +12,6 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// tiers returns the names of all tiers.
 func tiers() []api.Tier {
 	var names []api.Tier
 	for _, t := range api.Tiers {

@@ -78,7 +78,6 @@ func confirmAnnouncement(cmd *cobra.Command, c adminapi.Client, want api.Announc
 	return confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), question)
 }
 
-// announcementText reads the text.
 func announcementText(cmd *cobra.Command, file string) (string, error) {
 	in, closed, err := input(cmd, file)
 	if err != nil {

@@ -55,7 +55,8 @@ func number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// parseSince parses a duration before now, a UTC day, which means its start, or an RFC 3339 time. It returns RFC 3339; empty stays empty.
+// parseSince parses a duration before now, a UTC day, which means its start, or an RFC 3339 time.
+// It returns RFC 3339; empty stays empty.
 func parseSince(s string, now time.Time) (string, error) {
 	if s == "" {
 		return "", nil

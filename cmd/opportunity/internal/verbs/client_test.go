@@ -23,7 +23,8 @@ import (
 
 const token = "operator-token-that-stays-secret"
 
-// admin starts an admin listener that returns the same response to each request, and records the requests in sent.
+// admin starts an admin listener that returns the same response to each request, and records the
+// requests in sent.
 func admin(t *testing.T, status int, response string) (client adminapi.Client, sent *strings.Builder) {
 	t.Helper()
 	sent = new(strings.Builder)

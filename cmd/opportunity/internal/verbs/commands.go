@@ -1,4 +1,5 @@
-// Package verbs has the commands of operators: each makes calls with an adminapi.Client and prints the result.
+// Package verbs has the commands of operators: each makes calls with an adminapi.Client and prints
+// the result.
 package verbs
 
 import (
@@ -47,7 +48,8 @@ func (v *verbs) client() (adminapi.Client, error) { return adminapi.NewClient(v.
 // runE is the work of a command.
 type runE = func(cmd *cobra.Command, args []string) error
 
-// show returns the work of a command that makes one call. It prints the response as JSON, or as text does.
+// show returns the work of a command that makes one call. It prints the response as JSON, or as
+// text does.
 func show[T any](
 	v *verbs, call func(ctx context.Context, c adminapi.Client, args []string) (T, []byte, error), text func(out io.Writer, response T),
 ) runE {
@@ -85,8 +87,9 @@ func (v *verbs) print(out io.Writer, raw []byte, text func(io.Writer)) {
 	text(out)
 }
 
-// Printable returns a writer that escapes control characters as \uXXXX, so that text of others cannot control the terminal. It keeps
-// newlines and tabs. JSON stays the same value, because these characters appear only in its strings.
+// Printable returns a writer that escapes control characters as \uXXXX, so that text of others
+// cannot control the terminal. It keeps newlines and tabs. JSON stays the same value, because these
+// characters appear only in its strings.
 func Printable(out io.Writer) io.Writer { return printable{out} }
 
 type printable struct{ io.Writer }
@@ -96,7 +99,8 @@ func (p printable) Write(text []byte) (int, error) {
 	return len(text), err
 }
 
-// escape replaces control characters, and those that change the direction of writing, by \uXXXX. It leaves those in keep.
+// escape replaces control characters, and those that change the direction of writing, by \uXXXX. It
+// leaves those in keep.
 func escape(text, keep string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -109,7 +113,6 @@ func escape(text, keep string) string {
 	return b.String()
 }
 
-// pageFlags adds the flags of a paged list.
 func pageFlags(c *cobra.Command, p *adminapi.Page) {
 	c.Flags().IntVar(&p.Limit, "limit", 0, fmt.Sprintf("maximum number of entries, up to %d", api.MaxOperatorPageSize))
 	c.Flags().StringVar(&p.After, "after", "", "start after the entry with this id")

@@ -96,14 +96,16 @@ value, and which records would turn "needs-review".`,
 	return c
 }
 
-// publishesSeveral is the error of an import that changed nothing because it would publish several listings, one of them never reviewed.
+// publishesSeveral is the error of an import that changed nothing because it would publish several
+// listings, one of them never reviewed.
 type publishesSeveral struct{ listings, neverReviewed int }
 
 func (p publishesSeveral) Error() string {
 	return fmt.Sprintf("%d listings would become public, %s.", p.listings, neverReviewed(p.neverReviewed))
 }
 
-// importFile imports a listings file, or shows what would change if dry is set. If ask is set, it may return publishesSeveral.
+// importFile imports a listings file, or shows what would change if dry is set. If ask is set, it
+// may return publishesSeveral.
 func (v *verbs) importFile(format *string, dry, ask bool) runE {
 	return v.listingsFile(format, func(ctx context.Context, c adminapi.Client, file io.Reader, rejected []api.RejectedLine) (result, error) {
 		if len(rejected) > 0 { // in the conversion from CSV

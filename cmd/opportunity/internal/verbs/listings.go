@@ -159,7 +159,6 @@ func showDetail(out io.Writer, d api.ListingDetail, l listingfile.Line) {
 	})
 }
 
-// singleLine joins the lines of a text.
 func singleLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func deref[T any](p *T) (v T) {

@@ -17,7 +17,8 @@ import (
 	"opportunity.internal/services/history"
 )
 
-// RedisFile is the file in the data directory with what the embedded Redis remembers of the databases.
+// RedisFile is the file in the data directory with what the embedded Redis remembers of the
+// databases.
 const RedisFile = "redis.json"
 
 func (v *verbs) recover() *cobra.Command {
@@ -52,7 +53,6 @@ processor fails, nothing is accepted: run the command again. The sandbox of "up"
 	return c
 }
 
-// recovery returns the command for a decision about the database of a service.
 func (v *verbs) recovery(name, short, long string, do func(ctx context.Context, decision service.Recovery, out io.Writer) error) *cobra.Command {
 	var accept, current bool
 	c := &cobra.Command{

@@ -47,7 +47,8 @@ func (v *verbs) approve() *cobra.Command {
 	}
 }
 
-// showDecision prints a decision with its operator and time, because repeating a decision returns the first one.
+// showDecision prints a decision with its operator and time, because repeating a decision returns
+// the first one.
 func showDecision(out io.Writer, r api.KeyRequest) {
 	fmt.Fprintf(out, "%s: %s", r.State, r.ID)
 	if r.DecidedAt != nil {

@@ -87,7 +87,8 @@ With --calls, it also issues a key, requests a list, a record, its history and a
 	return c
 }
 
-// freeSet returns what the free tier can see. If the lookup fails, it prints the reason to errs and returns nil.
+// freeSet returns what the free tier can see. If the lookup fails, it prints the reason to errs and
+// returns nil.
 func (v *verbs) freeSet(ctx context.Context, errs io.Writer) *api.FreeSet {
 	c, err := v.client()
 	if err == nil {
@@ -100,7 +101,6 @@ func (v *verbs) freeSet(ctx context.Context, errs io.Writer) *api.FreeSet {
 	return nil
 }
 
-// withFreeSet adds the free set to the response of /readyz.
 func withFreeSet(raw []byte, set *api.FreeSet) []byte {
 	var state map[string]any
 	if set == nil || json.Unmarshal(raw, &state) != nil {
@@ -123,7 +123,8 @@ func showFreeSet(out io.Writer, set *api.FreeSet) {
 	}
 }
 
-// ready requests /readyz of the admin listener. It returns the response and its notes. Its error names what is missing.
+// ready requests /readyz of the admin listener. It returns the response and its notes. Its error
+// names what is missing.
 func ready(ctx context.Context, base string) (raw []byte, notes []string, err error) {
 	status, header, raw, err := get(ctx, base, "/readyz", "")
 	if err != nil {
@@ -142,8 +143,8 @@ func ready(ctx context.Context, base string) (raw []byte, notes []string, err er
 	return raw, state.Notes, nil
 }
 
-// guarded checks that public is a gateway: it sends a request without a key and expects the gateway's own error, which no proxy or
-// default page returns.
+// guarded checks that public is a gateway: it sends a request without a key and expects the
+// gateway's own error, which no proxy or default page returns.
 func guarded(ctx context.Context, public string) error {
 	status, _, raw, err := get(ctx, public, "/api/v1/opportunities", "")
 	if err != nil {
@@ -157,7 +158,8 @@ func guarded(ctx context.Context, public string) error {
 	return nil
 }
 
-// get requests a path of base, with an API key unless it is empty, and returns the body without surrounding white space.
+// get requests a path of base, with an API key unless it is empty, and returns the body without
+// surrounding white space.
 func get(ctx context.Context, base, path, key string) (status int, header http.Header, body []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+path, nil)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"opportunity.internal/services/history"
 )
 
-// Files in the data directory that hold the key for checkpoints, and the key that encrypts values in authquota's database.
+// Files in the data directory that hold the key for checkpoints, and the key that encrypts values
+// in authquota's database.
 const (
 	SigningKeyFile    = "history-signing-key"
 	EncryptionKeyFile = "encryption-key"
@@ -77,7 +78,8 @@ settings of the service.`,
 	}
 }
 
-// historyConfig returns the file and the settings of the history in the data directory, with its signing key.
+// historyConfig returns the file and the settings of the history in the data directory, with its
+// signing key.
 func (v *verbs) historyConfig() (file string, cfg history.Config, err error) {
 	file, lookup, err := v.database("history")
 	if err != nil {

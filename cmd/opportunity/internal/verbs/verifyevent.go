@@ -59,7 +59,6 @@ that the event is true. The exit code is 0 if the event is proved, 1 if it is no
 // maxProof bounds a proof and a checkpoint, in bytes.
 const maxProof = 1 << 20
 
-// provedBy verifies the proof in a file.
 func provedBy(cmd *cobra.Command, name, checkpoint string, keys opportunity.ProofKeys) (proof opportunity.Proof, err error) {
 	text, err := readBounded(cmd, name)
 	if err != nil {

@@ -98,12 +98,13 @@ type Change struct {
 	apply func(a *Account, now time.Time) map[string]any
 }
 
-// Apply applies the change and returns the detail of its audit log entry. It returns nil if the account has this state already;
-// repeating a change is not an error.
+// Apply applies the change and returns the detail of its audit log entry. It returns nil if the
+// account has this state already; repeating a change is not an error.
 func (c Change) Apply(a *Account, now time.Time) map[string]any { return c.apply(a, now) }
 
-// Suspend rejects all requests of the account, starting with the next one. The mail to the account's person quotes the reason. Another reason
-// for a suspended account replaces the first one, unless it is api.ReasonNotStated.
+// Suspend rejects all requests of the account, starting with the next one. The mail to the
+// account's person quotes the reason. Another reason for a suspended account replaces the first
+// one, unless it is api.ReasonNotStated.
 func Suspend(reason string) (Change, error) {
 	reason, err := Text("reason", reason)
 	return Change{"account.suspend", "account-suspended", map[string]string{"reason": reason}, func(a *Account, now time.Time) map[string]any {
@@ -166,7 +167,8 @@ const maxText = 500 // of other lines
 // Text validates a line of text, such as a reason, and returns its canonical form.
 func Text(field, s string) (string, error) { return Line(field, s, maxText) }
 
-// Line returns a line of at most limit characters in its stored form, see api.Line. It also rejects API keys, which must never be stored.
+// Line returns a line of at most limit characters in its stored form, see api.Line. It also rejects
+// API keys, which must never be stored.
 func Line(field, s string, limit int) (string, error) {
 	s, err := api.Line(s, limit)
 	if err != nil {
@@ -254,8 +256,9 @@ func Save(tx *accountdb.Tx, a Account) error {
 	return errors.Join(tx.Save(fromAccount(a)).Error, tx.Touch(a.ID))
 }
 
-// Lock reads an account and locks it until tx ends, so that no other transaction changes it or issues it a key. On
-// SQLite the transaction itself is the lock. It returns an error for an account that was merged into another one or closed.
+// Lock reads an account and locks it until tx ends, so that no other transaction changes it or
+// issues it a key. On SQLite the transaction itself is the lock. It returns an error for an account
+// that was merged into another one or closed.
 func Lock(tx *accountdb.Tx, id string) (Account, error) {
 	row, err := LockRow(tx, id)
 	if err == nil && row.MergedInto != nil {
@@ -294,7 +297,8 @@ func closedAt(tx *accountdb.Tx, id string) (*time.Time, error) {
 	return accountdb.Instant(&closed[0]), nil
 }
 
-// Merge gives the entitlements of one account to another, which also gets the granted tier. Both must be locked.
+// Merge gives the entitlements of one account to another, which also gets the granted tier. Both
+// must be locked.
 func Merge(tx *accountdb.Tx, from, to string, granted api.Tier) error {
 	return errors.Join(
 		tx.Model(&Row{}).Where("id = ?", from).Update("merged_into", to).Error,

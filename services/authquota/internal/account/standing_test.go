@@ -14,8 +14,8 @@ import (
 
 var rank = map[api.Tier]int{api.Free: 0, api.Developer: 1, api.Commercial: 2}
 
-// At each time the tier is the best of those in effect, in whatever order they are listed. Following ChangeAfter gives the same
-// tier at each time as computing it again.
+// At each time the tier is the best of those in effect, in whatever order they are listed.
+// Following ChangeAfter gives the same tier at each time as computing it again.
 func TestTierIsTheBestInEffect(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := account.Standing{

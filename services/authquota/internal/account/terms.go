@@ -23,7 +23,8 @@ type Acceptance struct {
 	Accepted bool   // the form showed this version and it was accepted
 }
 
-// TermsNotAccepted returns the error for a key whose account has not accepted the terms of use in effect.
+// TermsNotAccepted returns the error for a key whose account has not accepted the terms of use in
+// effect.
 func TermsNotAccepted() error {
 	return problem.New(problem.InvalidParameter, "Accept the terms of use to get a key.")
 }
@@ -46,8 +47,8 @@ func LastTerms(db *gorm.DB, accountID string) (*Terms, error) {
 	return &Terms{Version: rows[0].Version, AcceptedAt: database.FromMicros(rows[0].AcceptedAt)}, nil
 }
 
-// AcceptTerms records that an account, which must be locked, accepts the terms of use. It returns TermsNotAccepted if the
-// account has not accepted the version in effect, neither now nor last.
+// AcceptTerms records that an account, which must be locked, accepts the terms of use. It returns
+// TermsNotAccepted if the account has not accepted the version in effect, neither now nor last.
 func AcceptTerms(tx *accountdb.Tx, accountID string, terms Acceptance) error {
 	last, err := LastTerms(tx.DB, accountID)
 	switch {

@@ -1,9 +1,11 @@
 // Package accountdb runs the changes of authquota: each change is one transaction.
 //
-// The transaction includes the audit log entry, the mails that the change causes and the new epochs of the accounts that it affects. So no
-// change lacks its audit entry, and the gateways and the person learn of every change.
+// The transaction includes the audit log entry, the mails that the change causes and the new epochs
+// of the accounts that it affects. So no change lacks its audit entry, and the gateways and the
+// person learn of every change.
 //
-// It also has the rows that changes of several features share: accounts, their entitlements and the accepted terms.
+// It also has the rows that changes of several features share: accounts, their entitlements and the
+// accepted terms.
 package accountdb
 
 import (
@@ -26,8 +28,9 @@ import (
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
-// DB is the database of authquota. The stores of the features return problem.Errors where the caller can react: not_found,
-// invalid_parameter, and service_unavailable if the database is unavailable.
+// DB is the database of authquota. The stores of the features return problem.Errors where the
+// caller can react: not_found, invalid_parameter, and service_unavailable if the database is
+// unavailable.
 type DB struct {
 	*database.DB
 
@@ -40,10 +43,12 @@ type DB struct {
 
 // Publisher makes changes known outside the database.
 type Publisher interface {
-	// Published returns the newest mark that was published, or the zero mark. A change is made only on a database that has it.
+	// Published returns the newest mark that was published, or the zero mark. A change is made only
+	// on a database that has it.
 	Published() setback.Mark
-	// Publish returns once the committed change m, of a database that has the published mark verified, is in
-	// effect on every gateway. Its error wraps ErrNotInEffect if Redis is unavailable.
+	// Publish returns once the committed change m, of a database that has the published mark
+	// verified, is in effect on every gateway. Its error wraps ErrNotInEffect if Redis is
+	// unavailable.
 	Publish(ctx context.Context, verified, m setback.Mark, epochs []Epoch) error
 }
 
@@ -59,9 +64,9 @@ type Tx struct {
 	gateways bool // cache what changes
 }
 
-// Change runs do in a transaction, which is rolled back if do returns an error. If do calls Touch, Change
-// returns nil only once the change is in effect on every gateway. If Redis is unavailable, it returns
-// ErrNotInEffect, but nil if do calls Remember only.
+// Change runs do in a transaction, which is rolled back if do returns an error. If do calls Touch,
+// Change returns nil only once the change is in effect on every gateway. If Redis is unavailable,
+// it returns ErrNotInEffect, but nil if do calls Remember only.
 func (db *DB) Change(ctx context.Context, do func(tx *Tx) error) error {
 	now := db.Now().UTC().Truncate(time.Microsecond) // the precision of the database, so that responses match it
 	var verified, m setback.Mark
@@ -94,8 +99,9 @@ func (db *DB) Change(ctx context.Context, do func(tx *Tx) error) error {
 // ErrNotInEffect is wrapped by the error of a change that is saved but not in effect yet.
 var ErrNotInEffect = errors.New("change saved but not in effect")
 
-// number numbers the change, if the database has the mark verified. It is the last step of the transaction, so that the order of sequences is that
-// of commits and other changes wait only for the commit.
+// number numbers the change, if the database has the mark verified. It is the last step of the
+// transaction, so that the order of sequences is that of commits and other changes wait only for
+// the commit.
 func (tx *Tx) number(verified setback.Mark) (m setback.Mark, err error) {
 	if m.Sequence, err = database.NextSequence(tx.DB); err != nil {
 		return m, err
@@ -111,15 +117,17 @@ func (tx *Tx) number(verified setback.Mark) (m setback.Mark, err error) {
 	return m, err
 }
 
-// Epoch is the version of an account: each change of it raises it. Gateways discard what they know of an account under another epoch.
+// Epoch is the version of an account: each change of it raises it. Gateways discard what they know
+// of an account under another epoch.
 type Epoch struct {
 	Account string
 	Number  int64
 	State   string // as in the hash of epochs, see package counter
 }
 
-// Step returns the distance of a new epoch to the time and to the one before: a random part of a second in microseconds, so that a change that
-// is made on a database that was set back does not get the epoch of a lost one.
+// Step returns the distance of a new epoch to the time and to the one before: a random part of a
+// second in microseconds, so that a change that is made on a database that was set back does not
+// get the epoch of a lost one.
 func Step() int64 { return 1 + mathrand.Int64N(1_000_000) } //nolint:gosec // to avoid accidents
 
 // EpochColumns selects an Epoch from accounts a.
@@ -133,8 +141,9 @@ func (tx *Tx) Touch(ids ...string) error {
 	return tx.Remember(ids...)
 }
 
-// Remember raises the epochs of accounts, for a change that a restored backup must not undo. Call it after
-// a change of the account itself, and before those of other rows: it locks the accounts until tx ends.
+// Remember raises the epochs of accounts, for a change that a restored backup must not undo. Call
+// it after a change of the account itself, and before those of other rows: it locks the accounts
+// until tx ends.
 func (tx *Tx) Remember(ids ...string) error {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { _, done := tx.touched[id]; return done || id == "" })
 	if len(ids) == 0 {
@@ -186,7 +195,8 @@ func Micros(t *time.Time) *int64 {
 	return &us
 }
 
-// DoUnless runs do and rolls it back if skip is set, so that timing does not reveal whether there was something to do.
+// DoUnless runs do and rolls it back if skip is set, so that timing does not reveal whether there
+// was something to do.
 func (tx *Tx) DoUnless(skip bool, do func() error) error {
 	if err := tx.SavePoint("unless").Error; err != nil {
 		return err

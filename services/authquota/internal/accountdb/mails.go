@@ -25,13 +25,13 @@ type mailRow struct {
 
 func (mailRow) TableName() string { return "mails" }
 
-// turnStep is the distance between the turns of two waiting mails to one recipient, in microseconds. Many
-// mails to one recipient so leave room for those to others.
+// turnStep is the distance between the turns of two waiting mails to one recipient, in
+// microseconds. Many mails to one recipient so leave room for those to others.
 const turnStep = 1_000_000
 
-// Post writes a mail to the outbox, so that it is sent only if tx is committed. It replaces one to the same
-// recipient that says the same, links aside, and was not sent yet. The mail is sealed, address included, because
-// it may contain a link that gives access to an account.
+// Post writes a mail to the outbox, so that it is sent only if tx is committed. It replaces one to
+// the same recipient that says the same, links aside, and was not sent yet. The mail is sealed,
+// address included, because it may contain a link that gives access to an account.
 func (tx *Tx) Post(m mail.Message) error {
 	letter, err := tx.Mails.Write(m)
 	if err != nil {
@@ -76,9 +76,9 @@ var SealedMails = Sealed{"mails", "id", "letter", sealedMail}
 
 func sealedMail(id string) string { return "mail " + id }
 
-// ClaimMail claims the due mail whose turn is first, urgent ones before others, for the duration of the lease. ok
-// is false if none is due. If the claimer stops, the mail can be claimed again: it may be sent twice, but is never
-// lost.
+// ClaimMail claims the due mail whose turn is first, urgent ones before others, for the duration of
+// the lease. ok is false if none is due. If the claimer stops, the mail can be claimed again: it
+// may be sent twice, but is never lost.
 func (db *DB) ClaimMail(ctx context.Context, lease time.Duration) (claimed mail.Posted, ok bool, err error) {
 	now := db.Now()
 	var rows []mailRow
@@ -118,8 +118,8 @@ func (db *DB) DeleteMail(ctx context.Context, id string) error {
 	return database.Outage(db.WithContext(ctx).Delete(&mailRow{}, "id = ?", id).Error)
 }
 
-// PendingMails returns the number of mails in the outbox, including those being sent, and when the oldest was written, or the
-// zero time.
+// PendingMails returns the number of mails in the outbox, including those being sent, and when the
+// oldest was written, or the zero time.
 func (db *DB) PendingMails(ctx context.Context) (n int, oldest time.Time, err error) {
 	var waiting struct {
 		Mails  int

@@ -18,9 +18,9 @@ type Sealed struct {
 // resealBatch limits the texts of one query.
 const resealBatch = 1000
 
-// Reseal seals everything in the columns under the newest encryption key that is under an older one, so that the older key can be
-// removed. It skips concurrently changed values. The returned error has the number of texts that do not open because their key
-// is missing.
+// Reseal seals everything in the columns under the newest encryption key that is under an older
+// one, so that the older key can be removed. It skips concurrently changed values. The returned
+// error has the number of texts that do not open because their key is missing.
 func (db *DB) Reseal(ctx context.Context, columns ...Sealed) error {
 	lost := 0
 	for _, column := range columns {

@@ -21,8 +21,8 @@ const keyBytes = 32
 // form is the version of the format.
 const form = "v1"
 
-// ErrSealed is returned for a text that does not open. It does not give the reason: a wrong context, a missing key and a
-// forgery look alike.
+// ErrSealed is returned for a text that does not open. It does not give the reason: a wrong
+// context, a missing key and a forgery look alike.
 var ErrSealed = errors.New("sealed text does not open: encryption key missing, wrong context, or text changed")
 
 // Box seals and opens. The zero Box opens nothing and must not seal.
@@ -36,8 +36,8 @@ type key struct {
 	mac  []byte
 }
 
-// ParseBox returns a Box of hexadecimal keys, 32 bytes each, newest first. Errors give the position of the invalid key, never its
-// value.
+// ParseBox returns a Box of hexadecimal keys, 32 bytes each, newest first. Errors give the position
+// of the invalid key, never its value.
 func ParseBox(encoded []string) (Box, error) {
 	if len(encoded) == 0 || len(encoded) > MaxBoxKeys {
 		return Box{}, fmt.Errorf("want 1 to %d encryption keys", MaxBoxKeys)
@@ -78,8 +78,9 @@ func newKey(secret []byte) (key, error) {
 	return key{id: hex.EncodeToString(drawn[0][:6]), seal: seal, mac: drawn[2]}, err
 }
 
-// Seal encrypts plain so that it opens only with the same context, which says what it is and whose, such as "totp seed
-// acc_123". A text copied to another row does not open there. Sealing the same value twice gives different texts.
+// Seal encrypts plain so that it opens only with the same context, which says what it is and whose,
+// such as "totp seed acc_123". A text copied to another row does not open there. Sealing the same
+// value twice gives different texts.
 func (b Box) Seal(plain []byte, context string) string {
 	newest := b.keys[0]
 	header := form + "." + newest.id
@@ -117,7 +118,8 @@ func (b Box) Current(sealed string) bool {
 // Prefix returns the prefix of every text under the newest key, for use in queries.
 func (b Box) Prefix() string { return b.Prefixes()[0] }
 
-// Prefixes returns the prefixes of all texts that can be opened, newest key first. They have the same length.
+// Prefixes returns the prefixes of all texts that can be opened, newest key first. They have the
+// same length.
 func (b Box) Prefixes() []string {
 	all := make([]string, len(b.keys))
 	for i, k := range b.keys {
@@ -126,8 +128,8 @@ func (b Box) Prefixes() []string {
 	return all
 }
 
-// Fingerprint returns a keyed hash of data and context. It is stable while the newest key stays the same, and reveals nothing
-// about data without that key.
+// Fingerprint returns a keyed hash of data and context. It is stable while the newest key stays the
+// same, and reveals nothing about data without that key.
 func (b Box) Fingerprint(data, context string) string {
 	mac := hmac.New(sha256.New, b.keys[0].mac)
 	mac.Write(additional(context, data))

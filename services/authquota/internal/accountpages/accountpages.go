@@ -1,8 +1,9 @@
-// Package accountpages holds the account pages: signing up, in and out, the security of an account, its keys, its usage and its plan. The gateway
-// forwards them.
+// Package accountpages holds the account pages: signing up, in and out, the security of an account,
+// its keys, its usage and its plan. The gateway forwards them.
 //
-// Each feature has a file with its handlers, and a template for each page in templates. Stores write the audit entry and the mail of a
-// change, in its transaction. To add a page, see docs/contributors/add-an-account-page.md.
+// Each feature has a file with its handlers, and a template for each page in templates. Stores
+// write the audit entry and the mail of a change, in its transaction. To add a page, see
+// docs/contributors/add-an-account-page.md.
 package accountpages
 
 import (
@@ -47,15 +48,19 @@ type Config struct {
 	Billing *plan.Billing // nil if no plans are sold
 
 	Available func(context.Context) error // an error fails the request to any page
-	// Current returns an error (503) if an epoch that was read from the database shows that it was set back.
+	// Current returns an error (503) if an epoch that was read from the database shows that it was set
+	// back.
 	Current func(ctx context.Context, epoch accountdb.Epoch) error
 	// InEffect calls read until the epoch that it returns is in effect on every gateway.
 	InEffect func(ctx context.Context, read func(context.Context) (accountdb.Epoch, error)) error
-	// MoveUsage moves the usage of accounts that were merged into one. After an error it is moved later, automatically.
+	// MoveUsage moves the usage of accounts that were merged into one. After an error it is moved
+	// later, automatically.
 	MoveUsage func(ctx context.Context, accountID string) error
-	// Charged returns the requests charged to an account on a day, from the counters that limits are checked against.
+	// Charged returns the requests charged to an account on a day, from the counters that limits are
+	// checked against.
 	Charged func(ctx context.Context, accountID string, day time.Time) (int, error)
-	// Recent returns the requests of an account that count against its limit of 60 seconds now, from the same counters.
+	// Recent returns the requests of an account that count against its limit of 60 seconds now, from
+	// the same counters.
 	Recent func(ctx context.Context, accountID string) (int, error)
 }
 
@@ -79,6 +84,7 @@ type Pages struct {
 	relyingParty credential.PasskeySite
 	description  *apidoc.Description
 	opens        map[string]bool // paths, as in routes, that a browser can open
+	signUps      *signUps
 }
 
 //go:embed templates static
@@ -87,7 +93,7 @@ var files embed.FS
 // New returns Pages that are ready to serve.
 func New(c Config) (*Pages, error) {
 	p := &Pages{
-		Config: c, relyingParty: credential.PasskeysAt(c.PublicURL, issuer), opens: map[string]bool{},
+		Config: c, relyingParty: credential.PasskeysAt(c.PublicURL, issuer), opens: map[string]bool{}, signUps: newSignUps(),
 		People: people.NewStore(c.DB), Keys: keys.NewStore(c.DB), Usage: keyusage.NewStore(c.DB),
 		RequestLog: keyusage.NewRequestLog(c.DB), Notices: notices.NewStore(c.DB, c.Tiers), Plans: plan.NewStore(c.DB),
 	}
@@ -135,7 +141,6 @@ func (p *Pages) static(g *gin.Context) {
 	}
 }
 
-// page adapts a route to gin.
 func (p *Pages) page(r route) gin.HandlerFunc {
 	return func(g *gin.Context) {
 		v := &Visit{Context: g, kit: p.kit, Now: p.Now().UTC()}
@@ -185,7 +190,8 @@ func (p *Pages) fail(v *Visit, err error) pages.View {
 	return shown
 }
 
-// applied returns text with a note if err says that the change takes effect later. failed is any other error.
+// applied returns text with a note if err says that the change takes effect later. failed is any
+// other error.
 func applied(text string, err error) (notice string, failed error) {
 	if errors.Is(err, accountdb.ErrNotInEffect) {
 		return text + " This takes effect shortly: part of our service is temporarily unavailable.", nil

@@ -13,7 +13,8 @@ func (p *Pages) emailForm(v *Visit) (pages.View, error) {
 	return pages.View{Template: "security-email", Title: "Change your email address", Data: v.PostForm("email")}, nil
 }
 
-// email sends a link to the new address. The page does not reveal whether another account has that address.
+// email sends a link to the new address. The page does not reveal whether another account has that
+// address.
 func (p *Pages) email(v *Visit) (pages.View, error) {
 	again, _ := p.emailForm(v)
 	email, valid := addressOf(v)
@@ -38,7 +39,8 @@ func (p *Pages) email(v *Visit) (pages.View, error) {
 	return pages.View{Redirect: securityPath, Notice: "We sent a mail to " + email + ". Open the link in it within 24 hours. Until then, nothing changes."}, err
 }
 
-// newAddressForm is behind the link. It does not require signing in, because the link may be opened on another device.
+// newAddressForm is behind the link. It does not require signing in, because the link may be opened
+// on another device.
 func (p *Pages) newAddressForm(v *Visit) (pages.View, error) {
 	l, err := p.People.Link(v.Request.Context(), token(v), people.LinkNewAddress)
 	return unlessGone(securityPath, pages.View{Template: "link", Title: "Confirm your new address", Data: linkForm{
@@ -54,7 +56,6 @@ func (p *Pages) newAddress(v *Visit) (pages.View, error) {
 	return unlessGone(securityPath, pages.View{Redirect: securityPath, Notice: "Your email address was changed."}, err)
 }
 
-// cancelAddressChange cancels the pending address change.
 func (p *Pages) cancelAddressChange(v *Visit) (pages.View, error) {
 	err := p.People.CancelAddressChange(v.Request.Context(), v.Person.Account)
 	return pages.View{Redirect: securityPath, Notice: "Your email address was not changed."}, err

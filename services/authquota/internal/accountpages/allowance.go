@@ -29,7 +29,8 @@ func (a Allowance) Low() bool { return a.Percent() >= 80 }
 // Out reports whether no quota is left.
 func (a Allowance) Out() bool { return a.Left == 0 }
 
-// today returns today's allowance of the person's account. Without Redis it uses the ledger and sets Copied.
+// today returns today's allowance of the person's account. Without Redis it uses the ledger and
+// sets Copied.
 func (p *Pages) today(v *Visit) (Allowance, error) {
 	limits, ok := p.Tiers[v.Person.Tier]
 	if !ok {

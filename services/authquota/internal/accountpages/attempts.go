@@ -6,8 +6,8 @@ import (
 	"opportunity.internal/services/authquota/internal/people"
 )
 
-// secondStep returns the subjects of an attempt at the second factor. A known browser is counted separately, so that an
-// attacker who has only the password cannot delay the person.
+// secondStep returns the subjects of an attempt at the second factor. A known browser is counted
+// separately, so that an attacker who has only the password cannot delay the person.
 func (p *Pages) secondStep(v *Visit) ([]people.AttemptSubject, error) {
 	device := people.HashSecret(v.DeviceSecret())
 	known, err := p.People.KnownDevice(v.Request.Context(), v.Person.Account, device)
@@ -19,8 +19,9 @@ func (p *Pages) secondStep(v *Visit) ([]people.AttemptSubject, error) {
 	}, nil
 }
 
-// budgeted counts a form against the hourly budget of the account for acts that issue, mail or write. Revoking keys, ending sessions and
-// closing the account have none: they must always work, and each needs something that was issued before.
+// budgeted counts a form against the hourly budget of the account for acts that issue, mail or
+// write. Revoking keys, ending sessions and closing the account have none: they must always work,
+// and each needs something that was issued before.
 func (p *Pages) budgeted(r route) route {
 	handle := r.handle
 	r.handle = func(v *Visit) (pages.View, error) {
@@ -36,11 +37,11 @@ func (p *Pages) budgeted(r route) route {
 	return r
 }
 
-// inSession returns the subject of confirmations within the session.
 func inSession(v *Visit) people.AttemptSubject { return people.AttemptsInSession(v.Session.ID) }
 
-// mayMail counts a mail that anyone can request for an address, and reports whether to send it. The page is the same in both
-// cases: the link in an earlier mail still works, and showing a delay would let an attacker block the form.
+// mayMail counts a mail that anyone can request for an address, and reports whether to send it. The
+// page is the same in both cases: the link in an earlier mail still works, and showing a delay
+// would let an attacker block the form.
 func (p *Pages) mayMail(v *Visit, purpose people.LinkPurpose, email string) (bool, error) {
 	ctx, from := v.Request.Context(), people.FormsFrom(v.Address())
 	account, _, err := p.People.Credentials(ctx, email)
@@ -51,5 +52,8 @@ func (p *Pages) mayMail(v *Visit, purpose people.LinkPurpose, email string) (boo
 		from = people.ResetsFrom(v.Address())
 	}
 	wait, err := p.People.CountAttempt(ctx, people.MailsTo(string(purpose), email), from)
+	if err == nil && purpose == people.LinkConfirm {
+		p.signUps.count(wait == 0, v.Address(), v.Now, 1)
+	}
 	return wait == 0, err
 }

@@ -18,7 +18,8 @@ type seedForm struct {
 	URI     template.URL // for an app on the same phone
 }
 
-// newSeedForm returns the form with the browser's seed. It skips drawing the QR code for HEAD requests.
+// newSeedForm returns the form with the browser's seed. It skips drawing the QR code for HEAD
+// requests.
 func (p *Pages) newSeedForm(v *Visit) (seedForm, people.NewSeed, error) {
 	if v.Request.Method == http.MethodHead {
 		return seedForm{}, people.NewSeed{}, nil

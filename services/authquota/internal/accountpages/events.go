@@ -38,7 +38,6 @@ func (p *Pages) recentEvents(v *Visit) (list []event, err error) {
 	return list, err
 }
 
-// describe returns the text of an event.
 func describe(e people.Event) event {
 	var more []string
 	for _, name := range []string{"factor", "with", "name", "version", "agent", "network"} {

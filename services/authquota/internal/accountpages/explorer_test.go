@@ -85,7 +85,8 @@ func TestFormBecomesACall(t *testing.T) {
 	require.Equal(t, "/api/v1/opportunities/..%2Fx%3Fy=1", call(t, b.Post("/account/explorer/getOpportunity", "id", "../x?y=1", "key", phone.ID)).Target)
 }
 
-// The gateway rejects these calls, so that the person sees the API's response. They have the principal that a program with the key has.
+// The gateway rejects these calls, so that the person sees the API's response. They have the
+// principal that a program with the key has.
 func TestStateOfTheKeyIsThatOfTheRequest(t *testing.T) {
 	s, b, website, phone := explorer(t)
 	b.Get(listForm).Shows(http.StatusOK, "Website", "Phone")

@@ -19,7 +19,8 @@ import (
 	"opportunity.internal/services/authquota/internal/keys"
 )
 
-// keyField is the form field with the ID of the key. The API has no parameter of this name: it reads keys from a header only.
+// keyField is the form field with the ID of the key. The API has no parameter of this name: it
+// reads keys from a header only.
 const keyField = "key"
 
 // maxValue limits the value of a parameter, in characters.

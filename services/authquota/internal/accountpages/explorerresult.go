@@ -57,7 +57,8 @@ func (r result) Tone() string {
 	return "bad"
 }
 
-// Remaining returns the remaining quota of the day after the call, or -1 if the response does not state it.
+// Remaining returns the remaining quota of the day after the call, or -1 if the response does not
+// state it.
 func (r result) Remaining() int { return r.number("X-RateLimit-Remaining") }
 
 // Before returns the remaining quota of the day before the call.

@@ -11,7 +11,6 @@ import (
 	"opportunity.internal/services/authquota/internal/keyusage"
 )
 
-// functions returns the functions of the templates.
 func (p *Pages) functions() template.FuncMap {
 	return template.FuncMap{
 		"right":   func() string { return api.UsageRight },
@@ -33,7 +32,6 @@ func (p *Pages) operator() template.HTML {
 	return template.HTML(who + ` (<a href="` + template.HTMLEscapeString(address) + `">` + template.HTMLEscapeString(p.Contact) + `</a>)`) //nolint:gosec // validated at startup, and escaped
 }
 
-// count formats a number such as 12,345.
 func count(n int) string { return humanize.Comma(int64(n)) }
 
 // instant formats a time; a script adds the local time.
@@ -42,7 +40,6 @@ func instant(t time.Time) template.HTML {
 	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("2 January 2006, 15:04") + ` UTC</time>`) //nolint:gosec // digits and month names
 }
 
-// day formats the UTC day of a time.
 func day(t time.Time) template.HTML {
 	t = t.UTC()
 	return template.HTML(`<time datetime="` + t.Format(time.DateOnly) + `">` + t.Format("2 January 2006") + `</time>`) //nolint:gosec // digits and month names

@@ -50,8 +50,9 @@ func (v *Visit) full() bool {
 	return v.Session.Stage == people.Full && v.Person.AuthenticatorConfirmed
 }
 
-// back returns the page to continue to after proving a factor: the requested page or, because a form cannot be submitted again,
-// the page with the form: at the same path or at the closest parent that can be opened.
+// back returns the page to continue to after proving a factor: the requested page or, because a
+// form cannot be submitted again, the page with the form: at the same path or at the closest parent
+// that can be opened.
 func (p *Pages) back(v *Visit) string {
 	if v.Request.Method == http.MethodGet || v.Request.Method == http.MethodHead {
 		return v.Request.URL.RequestURI()

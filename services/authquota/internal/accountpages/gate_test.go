@@ -76,7 +76,8 @@ func TestAccessLevels(t *testing.T) {
 	}
 }
 
-// A form cannot be submitted again after a proof, so the person returns to the closest page that can be opened.
+// A form cannot be submitted again after a proof, so the person returns to the closest page that
+// can be opened.
 func TestFormContinuesAtItsPageAfterAProof(t *testing.T) {
 	s, b := person(t)
 	s.Advance(people.RecentProof)

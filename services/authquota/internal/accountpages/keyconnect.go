@@ -51,7 +51,6 @@ func (p *Pages) connectKey(v *Visit) (pages.View, error) {
 	return pages.View{Redirect: keysPath, Notice: notice}, err
 }
 
-// connected says that n keys were connected.
 func connected(n int) string {
 	switch n {
 	case 1:

@@ -78,7 +78,6 @@ func (p *Pages) requestKey(v *Visit) (pages.View, error) {
 	return pages.View{Redirect: keysPath, Notice: "Your request was sent. You get an email when it is approved or declined."}, nil
 }
 
-// badUseCase returns what is wrong with the use case of a key.
 func badUseCase(useCase string, err error) string {
 	if strings.TrimSpace(useCase) == "" {
 		return "Tell us what you will use the data for."

@@ -123,7 +123,6 @@ func place(k keyLine) int {
 	return 0
 }
 
-// ownKey returns the key in the URL.
 func (p *Pages) ownKey(v *Visit) (keyLine, error) {
 	if err := keys.CheckID(v.Param("key")); err != nil {
 		return keyLine{}, err
@@ -161,7 +160,6 @@ func (p *Pages) renameKey(v *Visit) (pages.View, error) {
 	return pages.View{Redirect: "/account/keys/" + k.ID, Notice: "The key was renamed."}, err
 }
 
-// badName returns what is wrong with the name of a key.
 func badName(name string, err error) string {
 	if strings.TrimSpace(name) == "" {
 		return fmt.Sprintf("Enter a name of at most %d characters.", keys.MaxName)

@@ -14,8 +14,8 @@ type addressForm struct{ Email, Next string }
 
 const noAddress = "Enter an email address, such as ada@example.org."
 
-// sendLink validates the submitted address, calls request to send a link to it, and redirects to the page sent. It does so
-// too if the address has received too many mails.
+// sendLink validates the submitted address, calls request to send a link to it, and redirects to
+// the page sent. It does so too if the address has received too many mails.
 func (p *Pages) sendLink(v *Visit, form pages.View, purpose people.LinkPurpose, sent string, request func(people.FreshLink) error) (pages.View, error) {
 	email, ok := people.Email(v.PostForm("email"))
 	if !ok {
@@ -29,7 +29,6 @@ func (p *Pages) sendLink(v *Visit, form pages.View, purpose people.LinkPurpose, 
 	return pages.View{Redirect: sent}, err
 }
 
-// linkTo returns the URL of a page with the secret of a link.
 func (p *Pages) linkTo(path string, l people.FreshLink) string {
 	return p.PublicURL + path + "?" + url.Values{"token": {l.Secret}}.Encode()
 }
@@ -47,7 +46,8 @@ func gone(again string) pages.View {
 	return pages.View{Template: "gone", Title: "This link has expired", Status: http.StatusGone, Data: again}
 }
 
-// unlessGone returns page and err. If err is not_found, it returns the page for an invalid link instead.
+// unlessGone returns page and err. If err is not_found, it returns the page for an invalid link
+// instead.
 func unlessGone(again string, page pages.View, err error) (pages.View, error) {
 	if problem.Of(err).Code == problem.NotFound {
 		return gone(again), nil
@@ -62,6 +62,6 @@ func sent(what string) handler {
 	}
 }
 
-// linkForm is a page behind a link with a confirmation button. Opening the link has no effect, because mail scanners open links
-// too.
+// linkForm is a page behind a link with a confirmation button. Opening the link has no effect,
+// because mail scanners open links too.
 type linkForm struct{ Action, Token, Text, Button string }

@@ -7,7 +7,8 @@ import (
 	"opportunity.internal/services/authquota/internal/people"
 )
 
-// lostForm explains the options of a person who has the password but neither the authenticator nor a recovery code.
+// lostForm explains the options of a person who has the password but neither the authenticator nor
+// a recovery code.
 func (p *Pages) lostForm(v *Visit) (pages.View, error) {
 	if !v.Person.AuthenticatorConfirmed {
 		return pages.View{Redirect: "/account/authenticator"}, nil

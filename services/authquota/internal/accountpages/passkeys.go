@@ -13,8 +13,8 @@ func owner(v *Visit) credential.PasskeyOwner {
 	return credential.PasskeyOwner{Account: v.Person.Account, Email: v.Person.Email}
 }
 
-// beginProof returns the options for proving a passkey, for a form of passkey.js, or an empty string if the person has none.
-// The challenge is valid until it is used or replaced.
+// beginProof returns the options for proving a passkey, for a form of passkey.js, or an empty
+// string if the person has none. The challenge is valid until it is used or replaced.
 func (p *Pages) beginProof(v *Visit) (options string, err error) {
 	if !p.relyingParty.Possible() {
 		return "", nil
@@ -31,8 +31,8 @@ func (p *Pages) beginProof(v *Visit) (options string, err error) {
 	return options, p.People.SaveChallenge(ctx, v.Session.ID, credential.PurposeProve, challenge)
 }
 
-// finishProof verifies the browser's response to its last challenge and returns the passkey. It returns credential.ErrPasskeyRejected if
-// the response is invalid.
+// finishProof verifies the browser's response to its last challenge and returns the passkey. It
+// returns credential.ErrPasskeyRejected if the response is invalid.
 func (p *Pages) finishProof(v *Visit) (credential.Passkey, error) {
 	ctx := v.Request.Context()
 	challenge, err := p.takeChallenge(v, credential.PurposeProve)
@@ -50,7 +50,8 @@ func (p *Pages) finishProof(v *Visit) (credential.Passkey, error) {
 	return used, err
 }
 
-// takeChallenge removes and returns the browser's challenge. It returns credential.ErrPasskeyRejected if there is none.
+// takeChallenge removes and returns the browser's challenge. It returns
+// credential.ErrPasskeyRejected if there is none.
 func (p *Pages) takeChallenge(v *Visit, purpose string) (string, error) {
 	if !p.relyingParty.Possible() {
 		return "", credential.ErrPasskeyRejected

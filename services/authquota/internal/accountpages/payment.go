@@ -14,8 +14,8 @@ import (
 	"opportunity.internal/services/authquota/internal/plan"
 )
 
-// payment is the payment state of an account. The paid period is read from the own database; billing is queried only for
-// possible actions.
+// payment is the payment state of an account. The paid period is read from the own database;
+// billing is queried only for possible actions.
 type payment struct {
 	Sold        bool // plans are sold here
 	Unavailable bool // but billing is unavailable
@@ -29,8 +29,9 @@ type payment struct {
 	Return  string           // how the person returned from the checkout: done, left or empty
 }
 
-// State returns what became of the latest payment, for the one notice about it; empty if there is nothing to say. A return from the
-// checkout says that the person has paid; only the entitlement, which the processor's confirmation changes, says that it took effect.
+// State returns what became of the latest payment, for the one notice about it; empty if there is
+// nothing to say. A return from the checkout says that the person has paid; only the entitlement,
+// which the processor's confirmation changes, says that it took effect.
 func (p payment) State() string {
 	var trouble api.Trouble
 	if p.Paid != nil {
@@ -55,8 +56,8 @@ func (p payment) State() string {
 	return p.Return
 }
 
-// refreshRenewal takes from billing whether the paid period renews. billing pushes the entitlement shortly after it responds to
-// a person, so the stored one may still contradict what they just did.
+// refreshRenewal takes from billing whether the paid period renews. billing pushes the entitlement
+// shortly after it responds to a person, so the stored one may still contradict what they just did.
 func (p *payment) refreshRenewal() {
 	latest := p.Entitlement
 	if p.Paid == nil || p.Paid.PaidUntil == nil || latest.PaidUntil == nil || !latest.PaidUntil.Equal(*p.Paid.PaidUntil) || latest.Version < p.Paid.Version {
@@ -66,8 +67,9 @@ func (p *payment) refreshRenewal() {
 	paid.Renews, p.Paid = latest.Renews, &paid
 }
 
-// actionTime bounds requests for which billing may call the payment processor, so that our own error reaches the person before
-// the gateway gives up. statusTime bounds requests that billing serves from its own database.
+// actionTime bounds requests for which billing may call the payment processor, so that our own
+// error reaches the person before the gateway gives up. statusTime bounds requests that billing
+// serves from its own database.
 const (
 	actionTime = api.GatewayTimeout - time.Second
 	statusTime = 2 * time.Second
@@ -102,7 +104,8 @@ func (p *Pages) payment(v *Visit) payment {
 	return state
 }
 
-// planAction records an action in the audit log and then sends it to billing. It sends nothing if recording fails.
+// planAction records an action in the audit log and then sends it to billing. It sends nothing if
+// recording fails.
 func (p *Pages) planAction(v *Visit, action string, do func(context.Context) error) error {
 	if p.Billing == nil {
 		return problem.New(problem.NotFound, "Plans are not sold here.")

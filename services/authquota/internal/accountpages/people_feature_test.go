@@ -32,7 +32,8 @@ func onBoth(t *testing.T, test func(t *testing.T, f *feature)) {
 	})
 }
 
-// onSite runs a test on SQLite. It starts at 10:00 on 20 November 2026. What depends on the database is tested beside each store.
+// onSite runs a test on SQLite. It starts at 10:00 on 20 November 2026. What depends on the
+// database is tested beside each store.
 func onSite(t *testing.T, test func(t *testing.T, f *feature)) {
 	t.Helper()
 	t.Parallel()

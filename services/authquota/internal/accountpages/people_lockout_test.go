@@ -11,8 +11,8 @@ import (
 	"opportunity.internal/services/authquota/internal/testkit"
 )
 
-// An attacker with the password who tries codes from many networks delays new browsers, but not known browsers or open
-// sessions.
+// An attacker with the password who tries codes from many networks delays new browsers, but not
+// known browsers or open sessions.
 func TestAttackerWithPasswordDoesNotDelayOwner(t *testing.T) {
 	onSite(t, func(t *testing.T, f *feature) {
 		b := f.member("ada@example.org")
@@ -92,8 +92,8 @@ func TestASessionIsCountedAlone(t *testing.T) {
 	})
 }
 
-// Requesting many mails for an address does not block its owner from the forms or from signing in. Excess mails are dropped
-// silently.
+// Requesting many mails for an address does not block its owner from the forms or from signing in.
+// Excess mails are dropped silently.
 func TestMailFormsAreNeverBlocked(t *testing.T) {
 	onSite(t, func(t *testing.T, f *feature) {
 		b, bob := f.member("ada@example.org"), f.member("bob@example.org")

@@ -147,7 +147,8 @@ func TestAddressIsChangedByMailLink(t *testing.T) {
 	})
 }
 
-// The form does not reveal whether another account has the address, and a replaced link does not work.
+// The form does not reveal whether another account has the address, and a replaced link does not
+// work.
 func TestTakenAddressIsRevealedOnlyToItsOwner(t *testing.T) {
 	onSite(t, func(t *testing.T, f *feature) {
 		b := f.member("ada@example.org")

@@ -11,7 +11,8 @@ import (
 	"opportunity.internal/services/authquota/internal/testkit"
 )
 
-// An intruder requests a new address. Everything the owner does to sign the intruder out also cancels that request.
+// An intruder requests a new address. Everything the owner does to sign the intruder out also
+// cancels that request.
 func TestSecurityActionsCancelAddressChange(t *testing.T) {
 	onSite(t, func(t *testing.T, f *feature) {
 		b := f.member("ada@example.org")

@@ -136,7 +136,8 @@ func TestBuyingAPlan(t *testing.T) {
 	s.Get("/account/security").Shows(http.StatusOK, "Checkout opened")
 }
 
-// After a declined card and a second payment, the page has one notice: that the payment is not confirmed yet, not that nothing was charged.
+// After a declined card and a second payment, the page has one notice: that the payment is not
+// confirmed yet, not that nothing was charged.
 func TestPaymentAfterADeclinedCardHasOneNotice(t *testing.T) {
 	s := sell(t)
 	s.entitle(api.Entitlement{Tier: api.Free, Trouble: api.PaymentFailed})

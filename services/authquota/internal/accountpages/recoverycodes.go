@@ -18,7 +18,8 @@ type codesView struct {
 	Left  int
 }
 
-// newCodesPage returns the page that shows new codes once. first is set for the codes that come with an authenticator.
+// newCodesPage returns the page that shows new codes once. first is set for the codes that come
+// with an authenticator.
 func newCodesPage(v *Visit, codes []string, first bool) pages.View {
 	return pages.View{
 		Template: "recovery-codes", Title: "Your recovery codes", Data: codesView{Codes: codes, First: first, Email: v.Person.Email},
@@ -36,7 +37,8 @@ func (p *Pages) renewCodes(v *Visit) (pages.View, error) {
 	return newCodesPage(v, codes, false), err
 }
 
-// downloadCodes returns the codes of the form as a file. Only their hashes are stored, so the page that shows them sends them back.
+// downloadCodes returns the codes of the form as a file. Only their hashes are stored, so the page
+// that shows them sends them back.
 func (p *Pages) downloadCodes(v *Visit) (pages.View, error) {
 	codes := v.PostFormArray("code")
 	hashes := make([]string, len(codes))

@@ -51,7 +51,8 @@ func TestShownCodesCanBeDownloaded(t *testing.T) {
 	downloadCodes(b, codes...).Shows(http.StatusBadRequest, "no longer valid")
 }
 
-// The response must not tell whether a single code is valid, nor turn any text into a file of the site.
+// The response must not tell whether a single code is valid, nor turn any text into a file of the
+// site.
 func TestOnlyWholeSetsAreDownloaded(t *testing.T) {
 	_, b := person(t)
 	codes := b.Codes

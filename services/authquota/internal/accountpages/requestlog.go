@@ -74,7 +74,6 @@ func byDay(requests []keyusage.Request) (days []loggedDay) {
 	return days
 }
 
-// keysOf returns the keys of the requests, by title.
 func keysOf(all []keyusage.Request) (list []logKey) {
 	for _, r := range all {
 		k := logKey{r.Key, strings.TrimSpace(r.KeyName + " " + r.KeyShown)}
@@ -86,7 +85,6 @@ func keysOf(all []keyusage.Request) (list []logKey) {
 	return list
 }
 
-// requestsURL returns the URL of a page of the filtered requests.
 func requestsURL(f keyusage.RequestFilter, after string) string {
 	query := url.Values{}
 	for name, value := range map[string]string{"id": f.ID, "key": f.Key, "result": string(f.Result), "after": after} {

@@ -46,7 +46,6 @@ const (
 	securityPath = homePath + "/security"
 )
 
-// routes returns the pages and the actions of their forms.
 func (p *Pages) routes() []route {
 	makeCall := post(explorerFormPath, signedIn, p.makeCall)
 	makeCall.maxBody = api.MaxExplorerResult

@@ -16,7 +16,8 @@ func (p *Pages) signInForm(v *Visit) (pages.View, error) {
 	return pages.View{Template: "sign-in", Title: "Sign in", Data: addressForm{Next: v.Onward()}}, nil
 }
 
-// signIn verifies the password. An unknown address has the same response and timing as a wrong password.
+// signIn verifies the password. An unknown address has the same response and timing as a wrong
+// password.
 func (p *Pages) signIn(v *Visit) (pages.View, error) {
 	ctx := v.Request.Context()
 	email, valid := people.Email(v.PostForm("email"))

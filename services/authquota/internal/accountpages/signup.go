@@ -21,7 +21,8 @@ func (p *Pages) signUp(v *Visit) (pages.View, error) {
 	})
 }
 
-// confirmForm shows the form behind a link. Only submitting it uses the link, because mail scanners open links too.
+// confirmForm shows the form behind a link. Only submitting it uses the link, because mail scanners
+// open links too.
 func (p *Pages) confirmForm(v *Visit) (pages.View, error) {
 	l, err := p.People.Link(v.Request.Context(), token(v), people.LinkConfirm)
 	if problem.Of(err).Code == problem.NotFound {

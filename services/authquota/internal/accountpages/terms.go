@@ -8,8 +8,9 @@ func (p *Pages) terms(v *Visit) Terms {
 	return Terms{Version: p.TermsVersion, Last: v.Person.Terms}
 }
 
-// acceptance returns the reply of a form with the block "terms", and what is missing in it. The form sends the version that it
-// showed, so a version that took effect in the meantime is not accepted unseen.
+// acceptance returns the reply of a form with the block "terms", and what is missing in it. The
+// form sends the version that it showed, so a version that took effect in the meantime is not
+// accepted unseen.
 func (p *Pages) acceptance(v *Visit) (reply account.Acceptance, missing string) {
 	shown := v.PostForm("termsVersion")
 	reply = account.Acceptance{Version: p.TermsVersion, Accepted: v.PostForm("terms") == "accepted" && shown == p.TermsVersion}

@@ -18,12 +18,13 @@ func acceptedTerms(s *sitekit.Site, accountID string) *api.AcceptedTerms {
 	return servicetest.Read[api.AccountDetail](s.Do(http.MethodGet, "/operator/v1/accounts/"+accountID, "")).Person.Terms
 }
 
-// A key needs the acceptance of the terms of use, once for each version. The account stores which version was accepted and when.
+// A key needs the acceptance of the terms of use, once for each version. The account stores which
+// version was accepted and when.
 func TestAKeyNeedsTheTermsOfUse(t *testing.T) {
 	s, b := person(t)
 	require.Nil(t, acceptedTerms(s, b.Account))
 	b.Get("/account/security").Shows(http.StatusOK, "You have not accepted the terms of use yet.")
-	page := b.Get("/account/keys/new").Shows(http.StatusOK, "I accept the terms of use, version 1", "no plan includes the right to redistribute")
+	page := b.Get("/account/keys/new").Shows(http.StatusOK, "I accept the terms of use, version 1", "No plan includes the right to redistribute")
 	require.Contains(t, page.Body, `href="/terms"`)
 	require.NotContains(t, page.Body, " checked", "not accepted in advance")
 	for _, reply := range [][]string{nil, {"termsVersion", "1"}, {"terms", "accepted"}, {"terms", "no", "termsVersion", "1"}} {

@@ -74,7 +74,8 @@ func TestBusiestKeysAreListedAndOthersSummed(t *testing.T) {
 	require.Regexp(t, `Key 22\. oda_live_…\w{4} 230 0 0 1 231`, p.Text())
 }
 
-// Requests charged on the overview are the sum of those of the keys. Rejected requests are sent but not charged.
+// Requests charged on the overview are the sum of those of the keys. Rejected requests are sent but
+// not charged.
 func TestSentAndChargedRequestsAreDistinguished(t *testing.T) {
 	s, b := person(t)
 	key := s.Issue(b.Account)

@@ -1,9 +1,11 @@
 // Package courier sends the mails in the outbox, by SMTP or, for local use, to files.
 //
-// Several couriers may share one database. Each claims a mail, sends it and deletes it. If a courier stops after sending and
-// before deleting, the mail is sent again with the same Message-ID once the claim expires. So a mail may arrive twice, but none
-// is lost. The same holds for the mails in a restored database, which may have been sent before. Temporary failures are retried
-// with exponential backoff for three days. An older mail, such as one from an old backup, is not sent.
+// Several couriers may share one database. Each claims a mail, sends it and deletes it. If a
+// courier stops after sending and before deleting, the mail is sent again with the same Message-ID
+// once the claim expires. So a mail may arrive twice, but none is lost. The same holds for the
+// mails in a restored database, which may have been sent before. Temporary failures are retried
+// with exponential backoff for three days. An older mail, such as one from an old backup, is not
+// sent.
 //
 // Logs never contain a full address or any text of a mail.
 package courier
@@ -81,7 +83,8 @@ func New(cfg Config, outbox *accountdb.DB, log *slog.Logger, metrics prometheus.
 	return c, nil
 }
 
-// Check returns an error unless mails can be handed over: it connects to the mail server and logs in, without sending, or creates a file.
+// Check returns an error unless mails can be handed over: it connects to the mail server and logs
+// in, without sending, or creates a file.
 func (c *Courier) Check(ctx context.Context) error {
 	check, where := c.relay.check, "mail server "+net.JoinHostPort(c.target.host, c.target.port)
 	if c.target.directory != "" {
@@ -112,8 +115,8 @@ func (c *Courier) noted(err error) {
 	c.fault.Store(&text)
 }
 
-// Deliver sends all due mails. It returns when none is left, or shortly after ctx ends. It returns an error only if the outbox
-// cannot be read; a mail that cannot be sent is not an error.
+// Deliver sends all due mails. It returns when none is left, or shortly after ctx ends. It returns
+// an error only if the outbox cannot be read; a mail that cannot be sent is not an error.
 func (c *Courier) Deliver(ctx context.Context) error {
 	failure := c.deliverAll(ctx)
 	ask, cancel := context.WithTimeout(ctx, dbTimeout)
@@ -152,7 +155,8 @@ func (c *Courier) claim(ctx context.Context) (mail.Posted, bool, error) {
 	return c.outbox.ClaimMail(ctx, lease)
 }
 
-// deliver makes one attempt. If the result cannot be saved, the claim expires and the mail is sent again.
+// deliver makes one attempt. If the result cannot be saved, the claim expires and the mail is sent
+// again.
 func (c *Courier) deliver(serving context.Context, m mail.Posted) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(serving))
 	defer cancel()
@@ -211,7 +215,8 @@ func (c *Courier) handOver(ctx context.Context, m mail.Posted) error {
 	return c.relay.send(ctx, msg)
 }
 
-// compose returns the mail with its headers. The library encodes header values; mail.Writer ensures that each is one line.
+// compose returns the mail with its headers. The library encodes header values; mail.Writer ensures
+// that each is one line.
 func (c *Courier) compose(m mail.Posted) (*gomail.Msg, error) {
 	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	msg.FromMailAddress(c.from)
@@ -235,8 +240,8 @@ func fileName(m mail.Posted) string {
 
 func domain(address string) string { return address[strings.LastIndexByte(address, '@')+1:] }
 
-// retryDelay returns the delay before the next attempt: 30 seconds, doubled after each attempt up to an hour, with jitter to spread
-// the mails of an outage.
+// retryDelay returns the delay before the next attempt: 30 seconds, doubled after each attempt up
+// to an hour, with jitter to spread the mails of an outage.
 func retryDelay(attempts int) time.Duration {
 	d := time.Hour
 	if attempts < 8 {

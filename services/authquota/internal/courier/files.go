@@ -8,7 +8,8 @@ import (
 	gomail "github.com/wneessen/go-mail"
 )
 
-// checkDirectory returns an error unless files can be saved in the directory. It creates a missing one.
+// checkDirectory returns an error unless files can be saved in the directory. It creates a missing
+// one.
 func checkDirectory(directory string) error {
 	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return err

@@ -58,7 +58,6 @@ func (r relay) check(ctx context.Context) error {
 	return nil
 }
 
-// client returns a client for one connection, which ends with ctx.
 func (r relay) client(ctx context.Context) (*gomail.Client, error) {
 	secure := &tls.Config{ServerName: r.host, RootCAs: r.roots, MinVersion: tls.VersionTLS12}
 	options := []gomail.Option{
@@ -70,8 +69,8 @@ func (r relay) client(ctx context.Context) (*gomail.Client, error) {
 				conn, err = new(net.Dialer).DialContext(dialing, network, address)
 			}
 			if err == nil {
-				// Close the connection at the end because the library does not close it after a failed handshake, and on
-				// timeout because the library restarts its own deadline with each step.
+				// Close the connection at the end because the library does not close it after a failed
+				// handshake, and on timeout because the library restarts its own deadline with each step.
 				context.AfterFunc(ctx, func() { conn.Close() })
 			}
 			return conn, err
@@ -116,8 +115,8 @@ func loggable(err error) error {
 		return fmt.Errorf("%s: connection failed", sendErr.Reason)
 	}
 	code, enhanced := sendErr.ErrorCode(), sendErr.EnhancedStatusCode()
-	// Final errors concern this mail: its address or its size. All others concern the sender or are temporary (rate limits,
-	// policies: 5.7.x), and an operator may fix them while the mail waits.
+	// Final errors concern this mail: its address or its size. All others concern the sender or are
+	// temporary (rate limits, policies: 5.7.x), and an operator may fix them while the mail waits.
 	mail := sendErr.Reason == gomail.ErrSMTPRcptTo || sendErr.Reason == gomail.ErrSMTPData || sendErr.Reason == gomail.ErrSMTPDataClose
 	final := mail && code >= 500 && code != 530 && code != 535 && !strings.HasPrefix(enhanced, "5.7.")
 	return rejection{sendErr.Reason.String(), code, enhanced, final}

@@ -74,15 +74,15 @@ func PasskeyNotFound() error {
 
 // PasskeySite is the relying party of WebAuthn. Passkeys are bound to its host.
 //
-// A ceremony has two steps: the options sent to the browser and the verification of its response. Between
-// them the caller must store the challenge for one session, and delete it on first use whether or not
-// verification succeeds.
+// A ceremony has two steps: the options sent to the browser and the verification of its response.
+// Between them the caller must store the challenge for one session, and delete it on first use
+// whether or not verification succeeds.
 type PasskeySite struct {
 	library *webauthn.WebAuthn
 }
 
-// PasskeysAt returns the PasskeySite of a public URL. The PasskeySite does not support passkeys on an IP address, on a host that is not a domain
-// name, or without TLS except on localhost.
+// PasskeysAt returns the PasskeySite of a public URL. The PasskeySite does not support passkeys on
+// an IP address, on a host that is not a domain name, or without TLS except on localhost.
 func PasskeysAt(publicURL, name string) PasskeySite {
 	u, err := url.Parse(publicURL)
 	if err != nil {
@@ -108,8 +108,8 @@ func PasskeysAt(publicURL, name string) PasskeySite {
 // Possible reports whether browsers support passkeys on this site.
 func (s PasskeySite) Possible() bool { return s.library != nil }
 
-// BeginAdd returns the options for registering a new passkey, and the challenge to store for FinishAdd. It excludes
-// authenticators that are already registered.
+// BeginAdd returns the options for registering a new passkey, and the challenge to store for
+// FinishAdd. It excludes authenticators that are already registered.
 func (s PasskeySite) BeginAdd(owner PasskeyOwner, has []Passkey) (options, challenge string, err error) {
 	passkeyUser, err := newUser(owner, has)
 	if err != nil {
@@ -122,8 +122,8 @@ func (s PasskeySite) BeginAdd(owner PasskeyOwner, has []Passkey) (options, chall
 	return encodeBoth(ask.Response, session)
 }
 
-// FinishAdd verifies the browser's response and returns the new passkey, without a name. It returns ErrPasskeyRejected if the response
-// is invalid.
+// FinishAdd verifies the browser's response and returns the new passkey, without a name. It returns
+// ErrPasskeyRejected if the response is invalid.
 func (s PasskeySite) FinishAdd(owner PasskeyOwner, challenge, response string, now time.Time) (Passkey, error) {
 	var session webauthn.SessionData
 	if err := json.Unmarshal([]byte(challenge), &session); err != nil {
@@ -142,7 +142,8 @@ func (s PasskeySite) FinishAdd(owner PasskeyOwner, challenge, response string, n
 	return p, p.setCredential(*credential)
 }
 
-// BeginProof returns the options for proving possession of one of the passkeys, and the challenge to store for FinishProof.
+// BeginProof returns the options for proving possession of one of the passkeys, and the challenge
+// to store for FinishProof.
 func (s PasskeySite) BeginProof(owner PasskeyOwner, has []Passkey) (options, challenge string, err error) {
 	passkeyUser, err := newUser(owner, has)
 	if err != nil {
@@ -155,9 +156,9 @@ func (s PasskeySite) BeginProof(owner PasskeyOwner, has []Passkey) (options, cha
 	return encodeBoth(ask.Response, session)
 }
 
-// FinishProof verifies the browser's response and returns the used passkey with its new state. Save it only if its Count is
-// greater than the stored one or both are 0. FinishProof returns ErrPasskeyRejected if the response is invalid or the counter shows a
-// cloned passkey.
+// FinishProof verifies the browser's response and returns the used passkey with its new state. Save
+// it only if its Count is greater than the stored one or both are 0. FinishProof returns
+// ErrPasskeyRejected if the response is invalid or the counter shows a cloned passkey.
 func (s PasskeySite) FinishProof(owner PasskeyOwner, has []Passkey, challenge, response string, now time.Time) (Passkey, error) {
 	var session webauthn.SessionData
 	if err := json.Unmarshal([]byte(challenge), &session); err != nil {

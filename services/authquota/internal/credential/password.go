@@ -1,5 +1,5 @@
-// Package credential has the rules of what people sign in with: passwords (HashPassword), authenticator
-// apps (CodeStep) and passkeys (PasskeySite). Package people stores them.
+// Package credential has the rules of what people sign in with: passwords (HashPassword),
+// authenticator apps (CodeStep) and passkeys (PasskeySite). Package people stores them.
 package credential
 
 import (
@@ -21,7 +21,8 @@ const (
 	LongestPassword  = 128
 )
 
-// Rejection is the reason for rejecting a password, as a sentence for the person who chose it. It never quotes the password.
+// Rejection is the reason for rejecting a password, as a sentence for the person who chose it. It
+// never quotes the password.
 type Rejection string
 
 func (r Rejection) Error() string { return string(r) }
@@ -41,11 +42,13 @@ const minScore = 4
 // serviceWords are words suggested by this service, which attackers try first.
 var serviceWords = []string{"opportunity", "opportunities", "opportunity data api", "api", "oda"}
 
-// CheckPassword returns nil if the password may be used with this email address, or a Rejection. There are no character class rules.
-// CheckPassword estimates the number of guesses for an attacker who tries common passwords, words, names, dates, keyboard patterns, the
-// address, the name of this service and well-known phrases.
+// CheckPassword returns nil if the password may be used with this email address, or a Rejection.
+// There are no character class rules. CheckPassword estimates the number of guesses for an attacker
+// who tries common passwords, words, names, dates, keyboard patterns, the address, the name of this
+// service and well-known phrases.
 //
-// CheckPassword does not query lists of leaked passwords, because no part of a password is sent to a third party.
+// CheckPassword does not query lists of leaked passwords, because no part of a password is sent to
+// a third party.
 func CheckPassword(pw, email string) error {
 	if !utf8.ValidString(pw) {
 		return NotText
@@ -68,11 +71,12 @@ func CheckPassword(pw, email string) error {
 	return nil
 }
 
-// PasswordCost is OWASP's recommendation for argon2id. The library's defaults depend on the number of CPUs, so hashes would differ
-// between machines. Only package testkit changes it, for tests.
+// PasswordCost is OWASP's recommendation for argon2id. The library's defaults depend on the number
+// of CPUs, so hashes would differ between machines. Only package testkit changes it, for tests.
 var PasswordCost = argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 
-// slots bounds the concurrent hash computations in this process, and thereby their memory. Excess sign-ins wait.
+// slots bounds the concurrent hash computations in this process, and thereby their memory. Excess
+// sign-ins wait.
 var slots = make(chan struct{}, 4)
 
 // acquire waits for a slot until ctx ends.
@@ -85,8 +89,8 @@ func acquire(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// normal returns the form of a password that is hashed (RFC 8265, section 4.2): keyboards differ in whether é is one character or two, and in
-// the character of the space bar.
+// normal returns the form of a password that is hashed (RFC 8265, section 4.2): keyboards differ in
+// whether é is one character or two, and in the character of the space bar.
 func normal(pw string) string {
 	return norm.NFC.String(strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Zs, r) {
@@ -96,7 +100,8 @@ func normal(pw string) string {
 	}, pw))
 }
 
-// HashPassword returns the hash of a password. It returns an error only if ctx ends while it waits for a slot.
+// HashPassword returns the hash of a password. It returns an error only if ctx ends while it waits
+// for a slot.
 func HashPassword(ctx context.Context, pw string) (string, error) {
 	leave, err := acquire(ctx)
 	if err != nil {
@@ -106,8 +111,8 @@ func HashPassword(ctx context.Context, pw string) (string, error) {
 	return argon2id.CreateHash(normal(pw), &PasswordCost)
 }
 
-// VerifyPassword reports whether hash matches pw, and whether hash uses outdated parameters and should be computed again from pw. An
-// empty hash takes the same time as any other.
+// VerifyPassword reports whether hash matches pw, and whether hash uses outdated parameters and
+// should be computed again from pw. An empty hash takes the same time as any other.
 func VerifyPassword(ctx context.Context, pw, hash string) (ok, outdated bool, err error) {
 	nobody := hash == ""
 	if nobody {

@@ -141,7 +141,8 @@ func TestCancelledVerifyMatchesNothing(t *testing.T) {
 	require.Fail(t, "no call ended with its context")
 }
 
-// Excess callers wait for a slot and leave when their context ends. Afterwards all slots are free again.
+// Excess callers wait for a slot and leave when their context ends. Afterwards all slots are free
+// again.
 func TestExcessCallersWait(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Authenticator apps are time-based one-time passwords (RFC 6238) with SHA-1, six digits and steps of 30
-// seconds, which every app supports.
+// Authenticator apps are time-based one-time passwords (RFC 6238) with SHA-1, six digits and steps
+// of 30 seconds, which every app supports.
 const (
 	period    = 30 // seconds
 	seedBytes = 20 // as long as the hash, as RFC 4226 requires
@@ -49,13 +49,15 @@ func GroupSeed(seed string) string {
 	return b.String()
 }
 
-// SeedURI returns the content of the SeedQR code: the seed, labeled with issuer and email. It is secret.
+// SeedURI returns the content of the SeedQR code: the seed, labeled with issuer and email. It is
+// secret.
 func SeedURI(seed, email, issuer string) string {
 	return "otpauth://totp/" + escape(issuer) + ":" + escape(email) + "?secret=" + seed +
 		"&issuer=" + escape(issuer) + "&algorithm=SHA1&digits=6&period=30"
 }
 
-// escape encodes s for any part of the SeedURI. Apps show a plus sign literally, so spaces are encoded as %20.
+// escape encodes s for any part of the SeedURI. Apps show a plus sign literally, so spaces are
+// encoded as %20.
 func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
 const (
@@ -85,8 +87,9 @@ func SeedQR(uri string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// TypedCode returns a code as people type or paste it without spaces, hyphens and other separators, with its letters and digits in ASCII where
-// they are forms of these, such as full-width or Arabic digits.
+// TypedCode returns a code as people type or paste it without spaces, hyphens and other separators,
+// with its letters and digits in ASCII where they are forms of these, such as full-width or Arabic
+// digits.
 func TypedCode(code string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -99,7 +102,8 @@ func TypedCode(code string) string {
 	}, norm.NFKC.String(code))
 }
 
-// digit returns the value of a decimal digit. Unicode has the ten digits of a script in order, beginning at a multiple of ten in their range.
+// digit returns the value of a decimal digit. Unicode has the ten digits of a script in order,
+// beginning at a multiple of ten in their range.
 func digit(r rune) rune {
 	for _, in := range unicode.Nd.R16 {
 		if r >= rune(in.Lo) && r <= rune(in.Hi) {
@@ -114,8 +118,9 @@ func digit(r rune) rune {
 	return 0
 }
 
-// CodeStep returns the step for which code is valid at now, allowing one step of clock difference. Codes are single-use: the caller
-// must store the accepted step and reject codes of this or an earlier step.
+// CodeStep returns the step for which code is valid at now, allowing one step of clock difference.
+// Codes are single-use: the caller must store the accepted step and reject codes of this or an
+// earlier step.
 func CodeStep(seed, code string, now time.Time) (step int64, ok bool) {
 	code = TypedCode(code)
 	if len(code) != digits {

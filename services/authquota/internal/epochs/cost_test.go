@@ -39,7 +39,8 @@ func (t *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	return func(ctx context.Context, cmds []redis.Cmder) error { t.n++; return next(ctx, cmds) }
 }
 
-// newEpochs returns the publisher of a database, and the numbers of its statements and trips so far.
+// newEpochs returns the publisher of a database, and the numbers of its statements and trips so
+// far.
 func newEpochs(t testing.TB, db testkit.DB) (e *Epochs, used func() (statements, trips int)) {
 	t.Helper()
 	client, counted, statements := redistest.Start(t).Client(), new(trips), 0
@@ -60,7 +61,8 @@ func newEpochs(t testing.TB, db testkit.DB) (e *Epochs, used func() (statements,
 	}
 }
 
-// What others remember costs a change three statements and a trip, a lookup one of each, and a second without changes one of each.
+// What others remember costs a change three statements and a trip, a lookup one of each, and a
+// second without changes one of each.
 func TestCosts(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		e, used := newEpochs(t, db)

@@ -46,8 +46,9 @@ func ReadLost(ctx context.Context, client *redis.Client, store setback.Store) (l
 	if err != nil {
 		return l, err
 	}
-	// If the database has the mark of Redis, then Redis lost its data after the lost changes, and got it from
-	// this database. If a gateway has seen a newer one, changes were made during an outage of Redis.
+	// If the database has the mark of Redis, then Redis lost its data after the lost changes, and
+	// got it from this database. If a gateway has seen a newer one, changes were made during an
+	// outage of Redis.
 	known, err := store.Knows(ctx, m)
 	l.exact = !known && !slices.ContainsFunc(append(claims, copies...), func(text string) bool {
 		seen, ok := setback.Parse(text)
@@ -66,8 +67,9 @@ func Current(now time.Time, operator string) setback.Decision {
 	}
 }
 
-// Accept revokes everything with which a lost change could be undone, of the accounts that may have lost one: those whose epoch in Redis differs,
-// or all if Redis does not know. Suspended and closed accounts are suspended and closed again.
+// Accept revokes everything with which a lost change could be undone, of the accounts that may have
+// lost one: those whose epoch in Redis differs, or all if Redis does not know. Suspended and closed
+// accounts are suspended and closed again.
 func (l *Lost) Accept(now time.Time, operator string) setback.Decision {
 	return func(db *gorm.DB) error { return l.accept(&accountdb.Tx{DB: db, Now: now.UTC()}, operator) }
 }
@@ -104,11 +106,12 @@ func (l *Lost) accept(tx *accountdb.Tx, operator string) error {
 
 const recoverPage = 500
 
-// beyond is the distance of a new epoch to all known ones, in microseconds. Lost epochs may be above the time, if a clock was ahead.
+// beyond is the distance of a new epoch to all known ones, in microseconds. Lost epochs may be
+// above the time, if a clock was ahead.
 const beyond = int64(time.Hour / time.Microsecond)
 
-// newest returns an epoch above all of the database and of Redis, and above those that are lost. It ignores those of Redis that no clock can have
-// made.
+// newest returns an epoch above all of the database and of Redis, and above those that are lost. It
+// ignores those of Redis that no clock can have made.
 func (l *Lost) newest(tx *accountdb.Tx) (newest int64, err error) {
 	err = tx.Raw("SELECT coalesce(max(epoch), 0) FROM accounts").Scan(&newest).Error
 	newest = max(newest, database.Micros(tx.Now))
@@ -122,7 +125,6 @@ func (l *Lost) newest(tx *accountdb.Tx) (newest int64, err error) {
 	return newest + beyond, err
 }
 
-// revoke revokes what belongs to accounts.
 func (l *Lost) revoke(tx *accountdb.Tx, operator string, epoch int64, accounts []accountdb.Epoch) error {
 	now := database.Micros(tx.Now)
 	states := map[string][]string{}

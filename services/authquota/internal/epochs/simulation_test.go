@@ -53,8 +53,9 @@ const (
 // found is the panic of a violated promise.
 type found string
 
-// world is one run of two processes of authquota and two gateways on an SQLite database and Redis. Databases are set back to snapshots, Redis
-// loses its data or is set back, processes are killed between the commit and the publication of a change.
+// world is one run of two processes of authquota and two gateways on an SQLite database and Redis.
+// Databases are set back to snapshots, Redis loses its data or is set back, processes are killed
+// between the commit and the publication of a change.
 type world struct {
 	t     *testing.T
 	r     *rand.Rand
@@ -104,7 +105,8 @@ func (p *process) Published() setback.Mark {
 	return p.Epochs.Published()
 }
 
-// Publish implements accountdb.Publisher. The publication happens now, later, or never, because Redis is unavailable or the process is killed.
+// Publish implements accountdb.Publisher. The publication happens now, later, or never, because
+// Redis is unavailable or the process is killed.
 func (p *process) Publish(ctx context.Context, verified, m setback.Mark, epochs []accountdb.Epoch) error {
 	if p.w.fault == unconditional {
 		verified = p.Epochs.Published()
@@ -554,9 +556,9 @@ func embeddedRedis(t *testing.T) *redis.Client {
 	return client
 }
 
-// Whatever is set back, lost or killed: no revoked key, closed account or used code works, the service
-// runs exactly while it lacks nothing, and a decision of an operator makes it available. It runs
-// SIMULATE_RUNS seeds (default 8) from SIMULATE_SEED (default 0) on each kind of Redis.
+// Whatever is set back, lost or killed: no revoked key, closed account or used code works, the
+// service runs exactly while it lacks nothing, and a decision of an operator makes it available. It
+// runs SIMULATE_RUNS seeds (default 8) from SIMULATE_SEED (default 0) on each kind of Redis.
 func TestSimulation(t *testing.T) {
 	first, _ := strconv.ParseUint(cmp.Or(os.Getenv("SIMULATE_SEED"), "0"), 10, 64)
 	runs, err := strconv.ParseUint(cmp.Or(os.Getenv("SIMULATE_RUNS"), "8"), 10, 64)

@@ -8,7 +8,8 @@ import (
 	"opportunity.internal/services/authquota/internal/notices"
 )
 
-// announce creates an announcement or, if it exists, returns its progress. With dryRun it creates nothing.
+// announce creates an announcement or, if it exists, returns its progress. With dryRun it creates
+// nothing.
 func (a API) announce(g *gin.Context) (web.Reply, error) {
 	actor, err := web.Actor(g)
 	if err != nil {

@@ -13,8 +13,9 @@ import (
 // digestPage is the maximum number of digests on a page, about 200 kB.
 const digestPage = 10_000
 
-// keyDigests returns the digests of existing keys, so that gateways reject other keys without a lookup. It returns 503 while
-// Redis is unavailable, because no key may be reported as invalid then; see resolve.
+// keyDigests returns the digests of existing keys, so that gateways reject other keys without a
+// lookup. It returns 503 while Redis is unavailable, because no key may be reported as invalid
+// then; see resolve.
 func (a API) keyDigests(g *gin.Context) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "after", "digest")
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"opportunity.internal/services/authquota/internal/plan"
 )
 
-// entitle stores an entitlement from billing. 204 means that this version, or a newer one, is in effect on every gateway. After
-// any other status billing retries, even if the 503 came after the entitlement was stored.
+// entitle stores an entitlement from billing. 204 means that this version, or a newer one, is in
+// effect on every gateway. After any other status billing retries, even if the 503 came after the
+// entitlement was stored.
 func (a API) entitle(g *gin.Context) (web.Reply, error) {
 	var entitlement api.Entitlement
 	if err := Decode(g, &entitlement); err != nil {

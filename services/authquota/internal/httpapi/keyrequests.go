@@ -11,7 +11,6 @@ import (
 	"opportunity.internal/services/authquota/internal/keys"
 )
 
-// listedRequest returns the key request for operators.
 func listedRequest(r keys.Request) api.KeyRequest {
 	return api.KeyRequest{
 		ID: r.ID, Account: r.Account, Name: r.Name, UseCase: r.UseCase, State: string(r.State), Reason: r.Reason,

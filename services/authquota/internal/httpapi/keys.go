@@ -19,7 +19,6 @@ import (
 	"opportunity.internal/services/authquota/internal/keys"
 )
 
-// listedKey returns the key at now for operators.
 func listedKey(k keys.Key, now time.Time) api.ListedKey {
 	return api.ListedKey{
 		ID: k.ID, Account: k.Account, Tier: k.TierAt(now), Prefix: k.Prefix, LastFour: k.LastFour, UseCase: k.UseCase,
@@ -103,7 +102,8 @@ func (a API) revoke(g *gin.Context) (web.Reply, error) {
 
 var digest = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// resolve returns the principal of a key. Expired and revoked keys are included; the gateway reports which of the two applies.
+// resolve returns the principal of a key. Expired and revoked keys are included; the gateway
+// reports which of the two applies.
 func (a API) resolve(g *gin.Context) (web.Reply, error) {
 	var query api.PrincipalQuery
 	if err := Decode(g, &query); err != nil {

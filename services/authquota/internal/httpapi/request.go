@@ -38,11 +38,12 @@ func Page(query params.Values, known func(string) error) (account.Page, error) {
 // maxBody is far above the size of these requests, except usage batches.
 const maxBody = 64 << 10
 
-// unknownField extracts the field name from the error of encoding/json, which has no type. Longer names are not repeated to the
-// caller, because they may be a misplaced key.
+// unknownField extracts the field name from the error of encoding/json, which has no type. Longer
+// names are not repeated to the caller, because they may be a misplaced key.
 var unknownField = regexp.MustCompile(`^json: unknown field "([A-Za-z]{1,32})"$`)
 
-// Decode reads the request body into out and rejects unknown fields. An absent body leaves out unchanged.
+// Decode reads the request body into out and rejects unknown fields. An absent body leaves out
+// unchanged.
 func Decode(g *gin.Context, out any) error { return DecodeUpTo(g, out, maxBody) }
 
 // DecodeUpTo is Decode for bodies of up to most bytes.

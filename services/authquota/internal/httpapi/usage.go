@@ -10,7 +10,8 @@ import (
 	"opportunity.internal/services/authquota/internal/keyusage"
 )
 
-// restore restores the counters of a day that Redis has lost. It takes seconds for hundreds of thousands of accounts.
+// restore restores the counters of a day that Redis has lost. It takes seconds for hundreds of
+// thousands of accounts.
 func (a API) restore(g *gin.Context) (web.Reply, error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err

@@ -13,8 +13,8 @@ import (
 // maxBatchBytes is far above the size of the largest usage batch, in bytes.
 const maxBatchBytes = 4 << 20
 
-// addBatch adds a usage batch of a gateway to the counts and to the request logs. It accepts a batch that was added before and changes
-// nothing.
+// addBatch adds a usage batch of a gateway to the counts and to the request logs. It accepts a
+// batch that was added before and changes nothing.
 func (a API) addBatch(g *gin.Context) (web.Reply, error) {
 	var sent api.UsageBatch
 	if err := DecodeUpTo(g, &sent, maxBatchBytes); err != nil {

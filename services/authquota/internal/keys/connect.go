@@ -13,10 +13,12 @@ import (
 	"opportunity.internal/services/authquota/internal/keyusage"
 )
 
-// Connect merges the account of the key with one of the digests into the person's account: its keys, the better of the granted
-// tiers, its entitlements and today's usage. It returns the number of moved keys.
+// Connect merges the account of the key with one of the digests into the person's account: its
+// keys, the better of the granted tiers, its entitlements and today's usage. It returns the number
+// of moved keys.
 //
-// A key can be connected once: its account must not have a person, and the account of a person is never merged into another.
+// A key can be connected once: its account must not have a person, and the account of a person is
+// never merged into another.
 func (s *Store) Connect(ctx context.Context, id string, digests []string) (moved int, err error) {
 	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		key, err := findKey(tx.DB, "WHERE k.digest IN ?", digests)

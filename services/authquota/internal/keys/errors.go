@@ -20,7 +20,8 @@ func Suspended() error {
 	return rejection("Your account is suspended. You can revoke keys; everything else is possible again when it is resumed.")
 }
 
-// NoTestKey returns the error for a request for a test key of an account that has one, or is not on the base tier.
+// NoTestKey returns the error for a request for a test key of an account that has one, or is not on
+// the base tier.
 func NoTestKey() error {
 	return rejection("Your account cannot get another test key: an account on the free plan has one. Revoke it first, or request a live key.")
 }

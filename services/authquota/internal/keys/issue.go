@@ -40,7 +40,8 @@ func (s *Store) Issue(ctx context.Context, actor string, order Order, life time.
 	return key, err
 }
 
-// holder returns the account for a new key. It is locked until tx ends, so that the number of its keys does not change.
+// holder returns the account for a new key. It is locked until tx ends, so that the number of its
+// keys does not change.
 func holder(tx *accountdb.Tx, actor string, order Order) (account.Account, error) {
 	if order.Account == "" {
 		a, err := account.Create(tx, order.Tier)
@@ -64,8 +65,8 @@ func holder(tx *accountdb.Tx, actor string, order Order) (account.Account, error
 	return a, err
 }
 
-// keysInUse returns how many of MaxActive keys are in use, including requests that may become keys. The account must be
-// locked.
+// keysInUse returns how many of MaxActive keys are in use, including requests that may become keys.
+// The account must be locked.
 func keysInUse(tx *accountdb.Tx, id string) (taken int, err error) {
 	err = tx.Raw(`SELECT (SELECT count(*) FROM api_keys k WHERE k.account_id = ? AND `+counts+`) +
 		(SELECT count(*) FROM key_requests r WHERE r.account_id = ? AND r.state IN ?)`,
@@ -73,8 +74,9 @@ func keysInUse(tx *accountdb.Tx, id string) (taken int, err error) {
 	return taken, err
 }
 
-// lockHolder is lockAccount for a person who requests, collects or rotates a key. Sign-in has verified the authenticator; lockHolder
-// checks again that there is one, because a key must never be issued without it.
+// lockHolder is lockAccount for a person who requests, collects or rotates a key. Sign-in has
+// verified the authenticator; lockHolder checks again that there is one, because a key must never
+// be issued without it.
 func lockHolder(tx *accountdb.Tx, id string) (account.Account, error) {
 	a, err := account.Lock(tx, id)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
-// Request is a person's request for a key. An operator decides it. The key is created when the person collects it, so only its holder
-// ever sees it.
+// Request is a person's request for a key. An operator decides it. The key is created when the
+// person collects it, so only its holder ever sees it.
 type Request struct {
 	ID          string
 	Account     string
@@ -94,8 +94,8 @@ func Decline(reason string) (Decide, error) {
 	return Decide{Declined, reason}, err
 }
 
-// Apply decides an undecided request. Repeating its decision changes nothing and is no error; every other decision is rejected with
-// the one that was made.
+// Apply decides an undecided request. Repeating its decision changes nothing and is no error; every
+// other decision is rejected with the one that was made.
 func (d Decide) Apply(r *Request, by string, now time.Time) (changed bool, err error) {
 	made := r.State
 	if made == Collected {
@@ -150,8 +150,8 @@ func toRequests(rows []requestRow) []Request {
 	return requests
 }
 
-// Requests lists a page of the undecided requests or, with all, of every request, oldest first; more reports whether there is another
-// page.
+// Requests lists a page of the undecided requests or, with all, of every request, oldest first;
+// more reports whether there is another page.
 func (s *Store) Requests(ctx context.Context, all bool, page account.Page) (requests []Request, more bool, err error) {
 	var rows []requestRow
 	q := s.db.WithContext(ctx).Order("id").Where("id > ?", page.After)
@@ -178,7 +178,8 @@ func lockRequest(tx *accountdb.Tx, id string) (requestRow, error) {
 	return row, err
 }
 
-// OwnRequests returns the account's open requests and those declined within DeclinedShown, oldest first.
+// OwnRequests returns the account's open requests and those declined within DeclinedShown, oldest
+// first.
 func (s *Store) OwnRequests(ctx context.Context, id string) ([]Request, error) {
 	var rows []requestRow
 	err := s.db.WithContext(ctx).Order("asked_at, id").Find(&rows, "account_id = ? AND (state IN ? OR state = ? AND decided_at > ?)",
@@ -222,8 +223,8 @@ func offer(db *gorm.DB, id string, standing account.Standing, now time.Time) (o 
 // AutoApproval is the actor of approvals without an operator.
 const AutoApproval = "auto-approve"
 
-// RequestKey records a person's request for a key, and that the account accepts the terms of use. It approves a request for a key
-// of its Offer that is not held and, if atOnce, every other one.
+// RequestKey records a person's request for a key, and that the account accepts the terms of use.
+// It approves a request for a key of its Offer that is not held and, if atOnce, every other one.
 func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, terms account.Acceptance, atOnce bool) (Request, error) {
 	var req Request
 	err := s.db.Change(ctx, func(tx *accountdb.Tx) error {
@@ -259,7 +260,8 @@ func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, 
 	return req, err
 }
 
-// checkRequest returns the offer for the locked account, and an error if it cannot have another key, or not the requested test key.
+// checkRequest returns the offer for the locked account, and an error if it cannot have another
+// key, or not the requested test key.
 func checkRequest(tx *accountdb.Tx, a account.Account, wanted RequestedKey) (Offer, error) {
 	taken, err := keysInUse(tx, a.ID)
 	if err != nil {
@@ -295,7 +297,8 @@ func (s *Store) Withdraw(ctx context.Context, id, request string) error {
 	})
 }
 
-// Decide applies an operator's decision to a request, posts a mail to its person and returns the request.
+// Decide applies an operator's decision to a request, posts a mail to its person and returns the
+// request.
 func (s *Store) Decide(ctx context.Context, actor, id string, decision Decide) (Request, error) {
 	var decided Request
 	err := s.db.Change(ctx, func(tx *accountdb.Tx) error {
@@ -333,7 +336,8 @@ func saveDecision(tx *accountdb.Tx, r Request, notify bool) error {
 	return tx.Notify(r.Account, template, data)
 }
 
-// Collect creates the key of an approved request of the account, once, and records that the account accepts the terms of use.
+// Collect creates the key of an approved request of the account, once, and records that the account
+// accepts the terms of use.
 func (s *Store) Collect(ctx context.Context, id, request string, terms account.Acceptance, stored Record) (Key, error) {
 	var key Key
 	err := s.db.Change(ctx, func(tx *accountdb.Tx) error {

@@ -10,8 +10,8 @@ import (
 	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
-// Revoke revokes a key on behalf of actor and returns it. Revoking it again changes nothing. If leaked, the mail to the holder
-// says that others may have the key.
+// Revoke revokes a key on behalf of actor and returns it. Revoking it again changes nothing. If
+// leaked, the mail to the holder says that others may have the key.
 func (s *Store) Revoke(ctx context.Context, actor, id string, leaked bool) (Key, error) {
 	var key Key
 	err := s.db.Change(ctx, func(tx *accountdb.Tx) (err error) {
@@ -65,7 +65,8 @@ func (s *Store) RevokeOwn(ctx context.Context, id, key string) (Key, error) {
 	return revoked, err
 }
 
-// EndAll revokes all keys of an account that is being closed and withdraws its open requests. It returns the number of keys.
+// EndAll revokes all keys of an account that is being closed and withdraws its open requests. It
+// returns the number of keys.
 func EndAll(tx *accountdb.Tx, accountID string) (int, error) {
 	if err := tx.Touch(accountID); err != nil {
 		return 0, err

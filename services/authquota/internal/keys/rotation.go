@@ -9,9 +9,9 @@ import (
 	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
-// Rotate issues a successor with a full life of its own for an active key of the account. The key itself ends after Grace,
-// or earlier if it expires first. A key can be rotated once, and not while its own predecessor is in its grace period. After
-// accountdb.ErrNotInEffect, both are valid.
+// Rotate issues a successor with a full life of its own for an active key of the account. The key
+// itself ends after Grace, or earlier if it expires first. A key can be rotated once, and not while
+// its own predecessor is in its grace period. After accountdb.ErrNotInEffect, both are valid.
 func (s *Store) Rotate(ctx context.Context, id, key string, stored Record) (successor, old Key, err error) {
 	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		a, err := lockHolder(tx, id)

@@ -22,7 +22,8 @@ type Store struct{ db *accountdb.DB }
 // NewStore returns a Store.
 func NewStore(db *accountdb.DB) *Store { return &Store{db} }
 
-// ActiveKeys returns the number of active keys of each account, without those in their grace period.
+// ActiveKeys returns the number of active keys of each account, without those in their grace
+// period.
 func (s *Store) ActiveKeys(ctx context.Context, accounts []string) (map[string]int, error) {
 	var rows []struct {
 		AccountID string
@@ -97,7 +98,6 @@ func (r ownedRow) toKey() Key {
 	return key
 }
 
-// keyOf returns a key of an account.
 func keyOf(a account.Account, row keyRow) Key {
 	return ownedRow{Row: row, Tier: string(a.Granted), Paid: a.Paid}.toKey()
 }
@@ -120,7 +120,8 @@ func (s *Store) ResolveOwn(ctx context.Context, id, key string) (Resolved, error
 	return s.resolve(ctx, "k.id = ? AND k.account_id = ?", key, id)
 }
 
-// resolve reads the key that where selects, in one statement, because every lookup of a gateway does.
+// resolve reads the key that where selects, in one statement, because every lookup of a gateway
+// does.
 func (s *Store) resolve(ctx context.Context, where string, args ...any) (found Resolved, err error) {
 	var rows []struct {
 		Owned ownedRow        `gorm:"embedded"`
@@ -179,7 +180,8 @@ func addPaid(db *gorm.DB, rows []ownedRow) error {
 	return err
 }
 
-// Keys returns a page of the keys that match, in order of creation. more reports whether another page follows.
+// Keys returns a page of the keys that match, in order of creation. more reports whether another
+// page follows.
 func (s *Store) Keys(ctx context.Context, of Filter, page account.Page) (listed []Key, more bool, err error) {
 	where, args := "WHERE k.id > ? ", []any{page.After}
 	if of.Account != "" {
@@ -248,12 +250,14 @@ func lockOwnKey(tx *accountdb.Tx, id, key string) (keyRow, error) {
 	return row, err
 }
 
-// digestRetention is the time for which gateways know a key that has ended, to say that it was revoked or expired.
+// digestRetention is the time for which gateways know a key that has ended, to say that it was
+// revoked or expired.
 const digestRetention = 90 * 24 * time.Hour
 
-// KeyDigests returns up to limit digests of keys that follow the position. It omits those that ended before
-// digestRetention, or were revoked unused: requests with them are those with an unknown key. A position that is not
-// in this database, because the database was restored, restarts the list from its beginning.
+// KeyDigests returns up to limit digests of keys that follow the position. It omits those that
+// ended before digestRetention, or were revoked unused: requests with them are those with an
+// unknown key. A position that is not in this database, because the database was restored, restarts
+// the list from its beginning.
 func (s *Store) KeyDigests(ctx context.Context, after api.KeyPosition, limit int) (api.KeyDigests, error) {
 	rows, err := s.keyDigests(ctx, after.Sequence, limit+2) // from the key at the position to the one behind the page
 	page := api.KeyDigests{After: after}

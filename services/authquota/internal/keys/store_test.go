@@ -139,7 +139,8 @@ func TestConcurrentRequestsShareTheLimit(t *testing.T) {
 	})
 }
 
-// Concurrent decisions result in one decision, with one mail and one audit log entry. Operators who decided otherwise get an error.
+// Concurrent decisions result in one decision, with one mail and one audit log entry. Operators who
+// decided otherwise get an error.
 func TestConcurrentDecisionsMakeOne(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
@@ -209,7 +210,8 @@ func TestRevokingRaisesTheEpochAndNotifiesOnce(t *testing.T) {
 	})
 }
 
-// key.import, key.issue and key.revoke must leave no partial import: a rejected line imports nothing.
+// key.import, key.issue and key.revoke must leave no partial import: a rejected line imports
+// nothing.
 func TestImportIsAllOrNothing(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx := context.Background()

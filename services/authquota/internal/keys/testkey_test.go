@@ -22,7 +22,8 @@ func storedTest(n int) keys.Record {
 	return r
 }
 
-// An account gets one test key without an operator, however many requests it sends at the same time.
+// An account gets one test key without an operator, however many requests it sends at the same
+// time.
 func TestOneTestKeyIsApprovedAutomatically(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")

@@ -29,15 +29,17 @@ type KeySum struct {
 	Calls   int
 }
 
-// Batch is a validated usage batch of one gateway. It has one sum per key, day and outcome. The sums are sorted by key, so that
-// concurrent writers lock rows in the same order and cannot deadlock.
+// Batch is a validated usage batch of one gateway. It has one sum per key, day and outcome. The
+// sums are sorted by key, so that concurrent writers lock rows in the same order and cannot
+// deadlock.
 type Batch struct {
 	ID       string
 	Sums     []KeySum
 	LastUsed map[string]time.Time // by key
 }
 
-// BatchRetention is the time for which duplicate batches are recognized. Gateways retry a batch within seconds.
+// BatchRetention is the time for which duplicate batches are recognized. Gateways retry a batch
+// within seconds.
 const BatchRetention = 48 * time.Hour
 
 // maxCalls is far above what a gateway can count in one batch.
@@ -122,7 +124,8 @@ type outcomeRow struct {
 
 func (outcomeRow) TableName() string { return "usage_outcomes" }
 
-// Count adds a usage batch, unless it was added before. It skips unknown keys and returns their number.
+// Count adds a usage batch, unless it was added before. It skips unknown keys and returns their
+// number.
 func (s *Store) Count(ctx context.Context, b Batch) (unknown int, err error) {
 	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		claim := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&batchRow{b.ID, database.Micros(tx.Now)})
@@ -139,8 +142,9 @@ func (s *Store) Count(ctx context.Context, b Batch) (unknown int, err error) {
 	return unknown, err
 }
 
-// lockKeys locks the keys of a batch until tx ends, and returns the accounts of the known ones. Locking in the order of IDs
-// prevents deadlocks. The locks also prevent a key from moving to another account.
+// lockKeys locks the keys of a batch until tx ends, and returns the accounts of the known ones.
+// Locking in the order of IDs prevents deadlocks. The locks also prevent a key from moving to
+// another account.
 func lockKeys(tx *accountdb.Tx, b Batch) (map[string]string, error) {
 	var ids []string
 	for i, sum := range b.Sums {
@@ -224,8 +228,8 @@ func outcomes(rows []keyUsageRow) []outcomeRow {
 	return list
 }
 
-// DeleteExpired deletes data past its retention: batch IDs, and usage by key and by account. The latter expire together, so that
-// they agree.
+// DeleteExpired deletes data past its retention: batch IDs, and usage by key and by account. The
+// latter expire together, so that they agree.
 func (s *Store) DeleteExpired(ctx context.Context) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		err := tx.Where("counted_at < ?", database.Micros(tx.Now.Add(-BatchRetention))).Delete(&batchRow{}).Error

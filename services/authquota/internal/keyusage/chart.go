@@ -23,10 +23,12 @@ var classes = [Groups]string{"served", "not-found", "rejected", "failed"}
 // Class returns the CSS class of the group.
 func (g Group) Class() string { return classes[g] }
 
-// Chart renders usage as inline SVG: one stacked bar per day, with a text alternative. The page must also show the figures as a table.
+// Chart renders usage as inline SVG: one stacked bar per day, with a text alternative. The page
+// must also show the figures as a table.
 //
-// The chart scales to the width of the page. Horizontal measures are percentages, so bars shrink with the page but text does
-// not. Colors come from the page's style sheet, by the classes of the groups.
+// The chart scales to the width of the page. Horizontal measures are percentages, so bars shrink
+// with the page but text does not. Colors come from the page's style sheet, by the classes of the
+// groups.
 func Chart(bars []Bar) template.HTML {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="chart" role="img" aria-labelledby="chart-title chart-desc" width="100%%" height="%d">`, height)
@@ -62,8 +64,8 @@ func Chart(bars []Bar) template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // figures, days and fixed text only
 }
 
-// drawBar draws the stacked groups of one day, served requests at the bottom, under a transparent area whose tooltip shows the
-// figures.
+// drawBar draws the stacked groups of one day, served requests at the bottom, under a transparent
+// area whose tooltip shows the figures.
 func drawBar(b *strings.Builder, bar Bar, x, width float64, y func(int) float64) {
 	fmt.Fprintf(b, `<g><title>%s</title><rect class="day" x="%s%%" width="%s%%" y="%s" height="%s"/>`,
 		label(bar), number(x), number(width), number(top), number(bottom-top))
@@ -78,8 +80,8 @@ func drawBar(b *strings.Builder, bar Bar, x, width float64, y func(int) float64)
 	b.WriteString("</g>\n")
 }
 
-// AxisStep returns the distance between the lines of an axis up to most: 1, 2 or 5 times a power of ten, for at most five lines
-// above the baseline.
+// AxisStep returns the distance between the lines of an axis up to most: 1, 2 or 5 times a power of
+// ten, for at most five lines above the baseline.
 func AxisStep(most int) int {
 	for power := 1; ; power *= 10 {
 		for _, step := range []int{power, 2 * power, 5 * power} {

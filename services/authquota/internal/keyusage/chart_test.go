@@ -43,7 +43,8 @@ func TestDrawings(t *testing.T) {
 	}
 }
 
-// For any counts the SVG is well-formed, the height of each bar matches its requests, and nothing is drawn outside.
+// For any counts the SVG is well-formed, the height of each bar matches its requests, and nothing
+// is drawn outside.
 func TestBarsAreAsHighAsTheirCalls(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := keyusage.Last(noon, rapid.IntRange(1, 120).Draw(t, "days"))

@@ -30,8 +30,8 @@ func (s *Store) Served(ctx context.Context, r Range) ([]api.DayServed, error) {
 	return days, database.Outage(err)
 }
 
-// ByTier returns the outcomes of all requests by day and by the tier that the account has now. It may return several counts for
-// one day, tier and outcome.
+// ByTier returns the outcomes of all requests by day and by the tier that the account has now. It
+// may return several counts for one day, tier and outcome.
 func (s *Store) ByTier(ctx context.Context, r Range) ([]TierCount, error) {
 	var rows []struct {
 		DayCount
@@ -64,15 +64,16 @@ var rank = func() string {
 	return s.String() + " ELSE -1 END"
 }()
 
-// UsedOn returns the requests charged to an account on a UTC day, including those of merged accounts.
+// UsedOn returns the requests charged to an account on a UTC day, including those of merged
+// accounts.
 func (s *Store) UsedOn(ctx context.Context, account string, day time.Time) (calls int, err error) {
 	err = s.db.WithContext(ctx).Model(&usageRow{}).Select("COALESCE(MAX(calls), 0)").
 		Where("day = ? AND account_id = ?", counter.DayOf(day), account).Scan(&calls).Error
 	return calls, database.Outage(err)
 }
 
-// Busiest returns up to n keys of an account with the most requests in a range, and the sum of its other keys. total is the sum
-// of all keys.
+// Busiest returns up to n keys of an account with the most requests in a range, and the sum of its
+// other keys. total is the sum of all keys.
 func (s *Store) Busiest(ctx context.Context, account string, r Range, n int, total Figures) (KeyCounts, error) {
 	var rows []struct {
 		ID, Name, Prefix, LastFour          string
@@ -100,8 +101,8 @@ func (s *Store) Busiest(ctx context.Context, account string, r Range, n int, tot
 // linesAtOnce limits the rows of one query in Lines.
 const linesAtOnce = 5000
 
-// Lines calls write with an account's usage in a range, sorted by day and key, and stops at the first error. It holds no
-// connection during write, which may wait for a slow reader.
+// Lines calls write with an account's usage in a range, sorted by day and key, and stops at the
+// first error. It holds no connection during write, which may wait for a slow reader.
 func (s *Store) Lines(ctx context.Context, account string, r Range, write func([]Line) error) error {
 	last := Line{Day: r.From} // sorts before the first line of that day
 	for {
@@ -129,7 +130,8 @@ func (s *Store) Lines(ctx context.Context, account string, r Range, write func([
 	}
 }
 
-// SentOn returns the requests that were sent with each key of the account on a UTC day. Keys without requests are left out.
+// SentOn returns the requests that were sent with each key of the account on a UTC day. Keys
+// without requests are left out.
 func (s *Store) SentOn(ctx context.Context, id string, day time.Time) (map[string]Figures, error) {
 	var rows []keyUsageRow
 	err := s.db.WithContext(ctx).Find(&rows, "account_id = ? AND day = ?", id, counter.DayOf(day)).Error

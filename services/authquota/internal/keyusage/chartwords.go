@@ -8,7 +8,6 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// formatDay formats a day such as 3 November 2026.
 func formatDay(day string) string {
 	t, err := time.Parse(time.DateOnly, day)
 	if err != nil {

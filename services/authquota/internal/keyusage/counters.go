@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed" // the scripts
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -30,18 +29,20 @@ var (
 	copied  = redis.NewScript(copiedSource)
 )
 
-// Counters are the daily counters in Redis, which limits are checked against, with their copy in the database: the ledger. If Redis loses its
-// data, Restore brings a day back from the ledger, so that no quota can be used twice.
+// Counters are the daily counters in Redis, which limits are checked against, with their copy in
+// the database: the ledger. If Redis loses its data, Restore brings a day back from the ledger, so
+// that no quota can be used twice.
 //
-// The admission script adds each account that it charges to a set. A copy reads the accounts of that set, saves their counters, and
-// then removes those whose counters have not changed since. So a process that stops in between loses nothing, and several may copy
-// at the same time.
+// The admission script adds each account that it charges to a set. A copy reads the accounts of
+// that set, saves their counters, and then removes those whose counters have not changed since. So
+// a process that stops in between loses nothing, and several may copy at the same time.
 //
-// The ledger stores the greater of both values. A counter in Redis is smaller than its copy after charges were refunded or
-// after Redis lost data; the two cases look alike. So the ledger may include refunded requests, but it never loses a copied
-// one.
+// The ledger stores the greater of both values. A counter in Redis is smaller than its copy after
+// charges were refunded or after Redis lost data; the two cases look alike. So the ledger may
+// include refunded requests, but it never loses a copied one.
 //
-// Known limitation: a loss of Redis data also loses the requests counted since the last copy, normally at most one second.
+// Known limitation: a loss of Redis data also loses the requests counted since the last copy,
+// normally at most one second.
 type Counters struct {
 	redis *redis.Client
 	store *Store
@@ -57,20 +58,19 @@ func NewCounters(client *redis.Client, store *Store) *Counters {
 	return c
 }
 
-// Used returns the requests charged to an account on a UTC day. It is exact, while the ledger lags by up to a second. It returns an error if
-// Redis is unavailable.
+// Used returns the requests charged to an account on a UTC day. It is exact, while the ledger lags
+// by up to a second. It returns an error if Redis is unavailable.
 func (c *Counters) Used(ctx context.Context, account string, day time.Time) (int, error) {
-	calls, err := c.redis.HGet(ctx, counter.Day(counter.DayOf(day)), account).Int()
-	if errors.Is(err, redis.Nil) {
-		return 0, nil
-	}
-	if err != nil {
+	text, err := c.redis.HGet(ctx, counter.Day(counter.DayOf(day)), account).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
 		return 0, problem.Unavailable(err)
 	}
-	return calls, nil
+	calls, _ := strconv.ParseUint(text, 10, 31) // 0 for what is no count, as in admit.lua until the ledger has replaced it
+	return int(calls), nil
 }
 
-// Recent returns the requests of an account that count against its limit of 60 seconds now. It returns an error if Redis is unavailable.
+// Recent returns the requests of an account that count against its limit of 60 seconds now. It
+// returns an error if Redis is unavailable.
 func (c *Counters) Recent(ctx context.Context, account string) (n int, err error) {
 	pipe := c.redis.Pipeline()
 	admitted, now := pipe.LRange(ctx, counter.Window(account), 0, -1), pipe.Time(ctx)
@@ -86,8 +86,9 @@ func (c *Counters) Recent(ctx context.Context, account string) (n int, err error
 	return n, nil
 }
 
-// Copy saves the counters that changed since the last copy: today's and, until they are final, yesterday's. After a failure, saved
-// counters may be saved again; none is left out. It must not be called concurrently in one process; other processes may copy at the same time.
+// Copy saves the counters that changed since the last copy: today's and, until they are final,
+// yesterday's. After a failure, saved counters may be saved again; none is left out. It must not be
+// called concurrently in one process; other processes may copy at the same time.
 func (c *Counters) Copy(ctx context.Context) error {
 	now := c.store.db.Now()
 	today, before, settled := Days(now)
@@ -113,11 +114,7 @@ func (c *Counters) copyDay(ctx context.Context, day string) error {
 		if err != nil {
 			return err
 		}
-		counts, err := p.counts()
-		if err != nil {
-			return fmt.Errorf("counters of %s: %w", day, err)
-		}
-		if len(counts) > 0 {
+		if counts := p.counts(); len(counts) > 0 {
 			if err := c.store.SaveDay(ctx, day, counts); err != nil {
 				return err
 			}
@@ -138,19 +135,15 @@ type page struct {
 	values []string // empty if the day no longer has the field
 }
 
-func (p page) counts() ([]Count, error) {
+// counts returns the counters. It leaves out values that cannot be one: the ledger has the latest before them.
+func (p page) counts() []Count {
 	calls := make(map[string]int, len(p.fields))
 	for i, field := range p.fields {
-		if p.values[i] == "" {
-			continue
+		if n, err := strconv.ParseUint(p.values[i], 10, 31); err == nil {
+			calls[field] = int(n)
 		}
-		n, err := strconv.Atoi(p.values[i])
-		if err != nil {
-			return nil, fmt.Errorf("counter of %s is not a number", field)
-		}
-		calls[field] = n
 	}
-	return Counts(calls), nil
+	return Counts(calls)
 }
 
 func (c *Counters) read(ctx context.Context, keys []string, cursor string) (p page, err error) {

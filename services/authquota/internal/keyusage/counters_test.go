@@ -3,7 +3,9 @@ package keyusage_test
 import (
 	"context"
 	"maps"
+	"math"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,7 +83,8 @@ func onServers(t *testing.T, test func(t *testing.T, c *redis.Client)) {
 	t.Run("embedded", func(t *testing.T) { test(t, newRedis(t)) })
 }
 
-// scriptHook calls functions around each run of a script by one client. If before returns an error, the script does not run.
+// scriptHook calls functions around each run of a script by one client. If before returns an error,
+// the script does not run.
 type scriptHook struct {
 	hash          string
 	before, after func() error
@@ -161,8 +164,16 @@ func TestCopy(t *testing.T) {
 		require.Equal(t, 5, m.saved(day)["b"])
 		require.Equal(t, map[string]int{"b": 1}, m.saved("2026-11-21"))
 
-		m.charge("2026-11-21", "b", "many")
-		require.ErrorContains(t, m.Copy(t.Context()), "not a number")
+		for _, wrong := range []string{"many", "-5", "1e300", "9223372036854775807", strings.Repeat("9", 40_000)} { // of another program
+			m.charge("2026-11-21", "b", wrong)
+			m.charge("2026-11-21", "c", 7)
+			copied()
+			require.Equal(t, map[string]int{"b": 1, "c": 7}, m.saved("2026-11-21"))
+			used, err := m.Used(t.Context(), "b", time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))
+			require.NoError(t, err)
+			require.LessOrEqual(t, used, math.MaxInt32)
+			require.GreaterOrEqual(t, used, 0)
+		}
 	})
 }
 
@@ -178,7 +189,8 @@ func TestCopyWithoutRedis(t *testing.T) {
 	require.Equal(t, problem.ServiceUnavailable, problem.Of(newMeter(t, c).Copy(t.Context())).Code)
 }
 
-// A counter that changes while it is saved is saved again. A counter that Redis loses meanwhile is not.
+// A counter that changes while it is saved is saved again. A counter that Redis loses meanwhile is
+// not.
 func TestCountersThatChangeMeanwhileAreCopiedAgain(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		m := newMeter(t, c)
@@ -200,8 +212,8 @@ func TestCountersThatChangeMeanwhileAreCopiedAgain(t *testing.T) {
 	})
 }
 
-// However many pages a copy has and wherever a move happens between them, each state of the ledger restores the sum of both accounts
-// as of the merge or later, and none more than that.
+// However many pages a copy has and wherever a move happens between them, each state of the ledger
+// restores the sum of both accounts as of the merge or later, and none more than that.
 func TestMergedUsageIsInTheLedgerOnce(t *testing.T) {
 	const from, to = "acc_00000000000000000000000000000007", "acc_00000000000000000000000000000011"
 	const pages = 4

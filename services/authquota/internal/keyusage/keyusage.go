@@ -1,5 +1,6 @@
-// Package keyusage counts the requests of accounts: the counters in Redis that limits are checked against, their copy in the database (the
-// ledger), the outcomes of requests by key, and the sums for charts.
+// Package keyusage counts the requests of accounts: the counters in Redis that limits are checked
+// against, their copy in the database (the ledger), the outcomes of requests by key, and the sums
+// for charts.
 package keyusage
 
 import (
@@ -10,13 +11,15 @@ import (
 	"opportunity.internal/pkg/counter"
 )
 
-// Count is the number of requests charged to an account on one day. counter.ServiceField stands for all accounts.
+// Count is the number of requests charged to an account on one day. counter.ServiceField stands for
+// all accounts.
 type Count struct {
 	Account string
 	Calls   int
 }
 
-// Counts returns the counters that are not zero, sorted by account. The order prevents deadlocks between two writers.
+// Counts returns the counters that are not zero, sorted by account. The order prevents deadlocks
+// between two writers.
 func Counts(counters map[string]int) []Count {
 	var counts []Count
 	for account, calls := range counters {
@@ -28,8 +31,8 @@ func Counts(counters map[string]int) []Count {
 	return counts
 }
 
-// FinalAfter is the time after midnight when yesterday's counters are copied for the last time. Requests are charged by the clock
-// of Redis, which may lag by less than that.
+// FinalAfter is the time after midnight when yesterday's counters are copied for the last time.
+// Requests are charged by the clock of Redis, which may lag by less than that.
 const FinalAfter = 10 * time.Minute
 
 // Days returns the UTC days at now and before, and whether yesterday's counters are final.

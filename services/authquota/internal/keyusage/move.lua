@@ -11,7 +11,10 @@
 local epochs, merged, day = KEYS[1], KEYS[2], KEYS[3]
 local from, to = ARGV[1], ARGV[2]
 
-local old = tonumber(redis.call('HGET', epochs, from) or '0')
+-- Returns a stored whole number of at most 16 digits, or 0 for anything else: another program may have written it.
+local function number(text) return text and string.match(text, '^%d+$') and #text <= 16 and tonumber(text) or 0 end
+
+local old = number(redis.call('HGET', epochs, from))
 local t = redis.call('TIME')
 redis.call('HSET', epochs, from, string.format('%.0f', math.max(old + 1, t[1] * 1000000 + t[2])))
 redis.call('EXPIRE', epochs, ARGV[3])
@@ -26,7 +29,7 @@ if #moved > 0 then
   redis.call('DEL', KEYS[4], KEYS[5])
   local i, j = 1, 1
   while i <= #moved or j <= #kept do
-    if not kept[j] or (moved[i] and tonumber(moved[i]) > tonumber(kept[j])) then
+    if not kept[j] or (moved[i] and number(moved[i]) > number(kept[j])) then
       redis.call('RPUSH', KEYS[5], moved[i])
       i = i + 1
     else
@@ -37,9 +40,9 @@ if #moved > 0 then
   redis.call('PEXPIRE', KEYS[5], string.format('%.0f', life))
 end
 
-local calls = tonumber(redis.call('HGET', day, from) or '0')
+local calls = number(redis.call('HGET', day, from))
 if calls > 0 then
-  redis.call('HINCRBY', day, to, calls)
+  redis.call('HSET', day, to, string.format('%.0f', number(redis.call('HGET', day, to)) + calls))
   redis.call('SADD', KEYS[6], to)
   redis.call('EXPIRE', KEYS[6], ARGV[4])
 end

@@ -17,8 +17,8 @@ import (
 // requests are charged to From.
 type Move struct{ Day, From, To string }
 
-// movesOf returns the moves for a takeover at now: for today, and for the adjacent day near midnight,
-// because the clock of Redis may differ.
+// movesOf returns the moves for a takeover at now: for today, and for the adjacent day near
+// midnight, because the clock of Redis may differ.
 func movesOf(from, to string, now time.Time) []moveRow {
 	day, before, settled := Days(now)
 	moves := []moveRow{{Day: day, FromAccount: from, ToAccount: to}}
@@ -75,8 +75,8 @@ func MoveUsage(tx *accountdb.Tx, from, to string) error {
 	return err
 }
 
-// Moves returns the moves not yet applied in Redis, oldest day first, to one account, or all if to is
-// empty.
+// Moves returns the moves not yet applied in Redis, oldest day first, to one account, or all if to
+// is empty.
 func (s *Store) Moves(ctx context.Context, to string) ([]Move, error) {
 	var rows []moveRow
 	q := s.db.WithContext(ctx).Where("moved_at IS NULL").Order("day, from_account")
@@ -103,14 +103,14 @@ var move = redis.NewScript(moveSource)
 const MoveInterval = time.Second
 
 // DeliverMoves applies the pending moves to one account in Redis, or all if to is empty. After it
-// returns nil, usage counts for the target account and no request is charged to the source accounts.
-// Redis errors are service_unavailable.
+// returns nil, usage counts for the target account and no request is charged to the source
+// accounts. Redis errors are service_unavailable.
 //
-// Without a fault the sum is exact, and no fault charges a request twice: one script moves the counts
-// and increments the epoch of the source account, and finds nothing to move when it runs again. A
-// restore of a day that Redis lost leaves out the source account, because the ledger's counts of the
-// target include its counts as of the merge. So a fault may lose what a merge moved, and the account
-// may make as many requests again that day:
+// Without a fault the sum is exact, and no fault charges a request twice: one script moves the
+// counts and increments the epoch of the source account, and finds nothing to move when it runs
+// again. A restore of a day that Redis lost leaves out the source account, because the ledger's
+// counts of the target include its counts as of the merge. So a fault may lose what a merge moved,
+// and the account may make as many requests again that day:
 //
 //   - a failover to a replica that lacks an applied move loses all of it;
 //   - a loss of Redis within a second of the merge loses the requests that were not yet copied.

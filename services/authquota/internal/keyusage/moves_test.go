@@ -21,8 +21,9 @@ import (
 	"opportunity.internal/services/authquota/internal/testkit"
 )
 
-// However requests, connections, copies and interrupted copies interleave, each request counts once, for the final holder of the key.
-// Losses of Redis and failovers may lose requests, and never count one twice.
+// However requests, connections, copies and interrupted copies interleave, each request counts
+// once, for the final holder of the key. Losses of Redis and failovers may lose requests, and never
+// count one twice.
 func TestMergedUsageIsTheSumExactlyOnce(t *testing.T) {
 	db := testkit.Open(t, testkit.Schema.SQLite(t), nil)
 	c := newRedis(t)
@@ -121,7 +122,8 @@ func (m *model) call() {
 	m.calls[a] += n
 }
 
-// connect moves an account's keys. Until the move is delivered, or Redis loses the epochs, gateways charge the old account.
+// connect moves an account's keys. Until the move is delivered, or Redis loses the epochs, gateways
+// charge the old account.
 func (m *model) connect() {
 	a := rapid.SampledFrom(m.accounts).Draw(m.T, "which")
 	if m.holder[a] == m.person {
@@ -139,7 +141,8 @@ func (m *model) deliver() {
 	maps.Copy(m.charged, m.holder)
 }
 
-// failOver delivers the moves, and then replaces the counters by those of a replica that lagged: it lacks the moves.
+// failOver delivers the moves, and then replaces the counters by those of a replica that lagged: it
+// lacks the moves.
 func (m *model) failOver() {
 	before := replicate(m, m.redis, m.day)
 	m.deliver()

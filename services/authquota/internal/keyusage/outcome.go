@@ -99,7 +99,8 @@ var names = map[api.CallOutcome]string{
 	api.CallDailyLimitReached: "Daily limit", api.CallServiceCapacityReached: "Shared capacity",
 }
 
-// Explain returns the explanation of an outcome. Outcomes with one error code use the text of the error code table.
+// Explain returns the explanation of an outcome. Outcomes with one error code use the text of the
+// error code table.
 func Explain(o api.CallOutcome) Explained {
 	e, found := own[o]
 	if !found {

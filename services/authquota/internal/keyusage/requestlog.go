@@ -26,8 +26,9 @@ func (r Request) Took() string { return r.Duration.Round(time.Millisecond / 10).
 
 var route = regexp.MustCompile(`^/api(/[a-z0-9]+|/\{id\})+$`)
 
-// CheckRequests validates the requests of a batch and returns those within the retention. Times in the future, from a gateway whose clock is
-// ahead, count as now. Parameters and error codes that only another release knows are left out.
+// CheckRequests validates the requests of a batch and returns those within the retention. Times in
+// the future, from a gateway whose clock is ahead, count as now. Parameters and error codes that
+// only another release knows are left out.
 func CheckRequests(sent []api.LoggedRequest, now time.Time) ([]api.LoggedRequest, error) {
 	if len(sent) > api.MaxUsageRequests {
 		return nil, problem.Invalid("requests", fmt.Sprintf("must have at most %d entries", api.MaxUsageRequests))
@@ -111,8 +112,8 @@ func (f RequestFilter) Apply(all []Request) (selected []Request) {
 // RequestPageSize is the number of requests on a page.
 const RequestPageSize = 50
 
-// RequestPage returns the requests of a page that come after the one with an id, and whether more follow. An unknown id, such as that of a
-// request that has left the log, gives the first page.
+// RequestPage returns the requests of a page that come after the one with an id, and whether more
+// follow. An unknown id, such as that of a request that has left the log, gives the first page.
 func RequestPage(selected []Request, after string) (page []Request, more bool) {
 	selected = selected[slices.IndexFunc(selected, func(r Request) bool { return r.ID == after })+1:]
 	return selected[:min(len(selected), RequestPageSize)], len(selected) > RequestPageSize

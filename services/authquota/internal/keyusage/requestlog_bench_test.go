@@ -16,8 +16,8 @@ import (
 	"opportunity.internal/services/authquota/internal/testkit"
 )
 
-// BenchmarkTenThousandCalls measures what the request log costs for 10,000 calls of five keys at 500 a second, as two gateways send them, and
-// the page of an account with 1,000 entries.
+// BenchmarkTenThousandCalls measures what the request log costs for 10,000 calls of five keys at
+// 500 a second, as two gateways send them, and the page of an account with 1,000 entries.
 func BenchmarkTenThousandCalls(b *testing.B) {
 	for dialect, newURL := range map[string]func(testing.TB) string{"postgres": testkit.Schema.Postgres, "sqlite": testkit.Schema.SQLite} {
 		b.Run(dialect, func(b *testing.B) {

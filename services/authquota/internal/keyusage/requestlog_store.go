@@ -24,7 +24,8 @@ type RequestLog struct{ db *accountdb.DB }
 // NewRequestLog returns a RequestLog.
 func NewRequestLog(db *accountdb.DB) *RequestLog { return &RequestLog{db} }
 
-// requestSecond has the requests of a key in one second that came in one batch. A requestSecond for each request would cost fifty times as much.
+// requestSecond has the requests of a key in one second that came in one batch. A requestSecond for
+// each request would cost fifty times as much.
 type requestSecond struct {
 	KeyID    string `gorm:"primaryKey"`
 	Second   int64  `gorm:"primaryKey;autoIncrement:false"`
@@ -144,7 +145,8 @@ func (s *RequestLog) Recent(ctx context.Context, accountID string) ([]Request, e
 	return recent[:min(len(recent), api.RequestLogSize)], nil
 }
 
-// Prune deletes the rows that are past their retention, and those of a key beyond the latest api.RequestLogSize requests.
+// Prune deletes the rows that are past their retention, and those of a key beyond the latest
+// api.RequestLogSize requests.
 func (s *RequestLog) Prune(ctx context.Context) error {
 	db := s.db.WithContext(ctx)
 	begin := database.Micros(s.db.Now().Add(-api.RequestLogDuration))

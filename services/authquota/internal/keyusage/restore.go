@@ -37,16 +37,18 @@ const (
 	busyWait = 50 * time.Millisecond
 )
 
-// errInterrupted means that Redis lost the restored counters, or that another process claimed the restore.
+// errInterrupted means that Redis lost the restored counters, or that another process claimed the
+// restore.
 var errInterrupted = errors.New("restore of counters interrupted")
 
-// Restore returns nil once the day has counters in Redis: it restores them if they are missing, or waits while another process does.
-// Errors of Redis are service_unavailable.
+// Restore returns nil once the day has counters in Redis: it restores them if they are missing, or
+// waits while another process does. Errors of Redis are service_unavailable.
 //
-// The counters are collected, page by page, under a key of their own, and become those of the day in one step when they are
-// complete. So no request is admitted on a part of them. Redis holds the lease of the one process that restores. Each page
-// checks the lease and the number of counters before it: if Redis loses its data again, or a failover loses some pages, the
-// restore starts over with what the ledger has then.
+// The counters are collected, page by page, under a key of their own, and become those of the day
+// in one step when they are complete. So no request is admitted on a part of them. Redis holds the
+// lease of the one process that restores. Each page checks the lease and the number of counters
+// before it: if Redis loses its data again, or a failover loses some pages, the restore starts over
+// with what the ledger has then.
 func (c *Counters) Restore(ctx context.Context, day string) error {
 	for {
 		token := uuid.NewString()
@@ -72,7 +74,6 @@ func (c *Counters) Restore(ctx context.Context, day string) error {
 	}
 }
 
-// fill restores a day that was claimed with token.
 func (c *Counters) fill(ctx context.Context, day, token string) (err error) {
 	keys := []string{counter.Restore(day), counter.Restorer(day)}
 	defer func() {
@@ -104,7 +105,8 @@ func (c *Counters) fill(ctx context.Context, day, token string) (err error) {
 	return c.step(ctx, finish, []string{counter.Day(day), keys[0], keys[1]}, args...)
 }
 
-// step runs a script that returns 0 if the restore was interrupted. It repeats a command that timed out: each has its effect once.
+// step runs a script that returns 0 if the restore was interrupted. It repeats a command that timed
+// out: each has its effect once.
 func (c *Counters) step(ctx context.Context, script *redis.Script, keys []string, args ...any) error {
 	ok, err := script.Run(ctx, c.redis, keys, args...).Bool()
 	for n := 1; err != nil && ctx.Err() == nil && n < attempts; n++ {

@@ -67,7 +67,8 @@ func TestRestore(t *testing.T) {
 	})
 }
 
-// A restore that something interrupts starts over with what the ledger has then. No page is missing at the end.
+// A restore that something interrupts starts over with what the ledger has then. No page is missing
+// at the end.
 func TestInterruptedRestoreStartsOver(t *testing.T) {
 	server := redistest.Start(t)
 	for name, interrupt := range map[string]func(c *redis.Client) error{
@@ -132,7 +133,8 @@ func (l *lostReplies) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// Any number of processes may restore a day at the same time. One does; the others wait for it, and take over if it fails.
+// Any number of processes may restore a day at the same time. One does; the others wait for it, and
+// take over if it fails.
 func TestOneProcessRestores(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		first, pages := newMeter(t, c), 0
@@ -179,7 +181,8 @@ func TestRestoreKeepsADayThatAppeared(t *testing.T) {
 	})
 }
 
-// The ledger's counts of the other account include those of the merged account, which a later copy may have written again.
+// The ledger's counts of the other account include those of the merged account, which a later copy
+// may have written again.
 func TestRestoreLeavesOutMergedAccounts(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		m := newMeter(t, c)
@@ -198,8 +201,9 @@ func TestRestoreLeavesOutMergedAccounts(t *testing.T) {
 	})
 }
 
-// BenchmarkRestore restores a day of 300,000 accounts from Postgres to Redis. The metric page-ms is the time of Redis for a page, and
-// stall-ms that of its longest command. On a busy machine the latter includes the time of other processes.
+// BenchmarkRestore restores a day of 300,000 accounts from Postgres to Redis. The metric page-ms is
+// the time of Redis for a page, and stall-ms that of its longest command. On a busy machine the
+// latter includes the time of other processes.
 func BenchmarkRestore(b *testing.B) {
 	const n = 300_000
 	db := testkit.Open(b, testkit.Schema.Postgres(b), time.Now)

@@ -34,7 +34,8 @@ func Last(now time.Time, n int) Range {
 // fewestDays is the shortest span of a chart.
 const fewestDays = 14
 
-// Since returns the bars from the first day with requests on, and at least those of the last two weeks.
+// Since returns the bars from the first day with requests on, and at least those of the last two
+// weeks.
 func Since(bars []Bar) []Bar {
 	first := slices.IndexFunc(bars, func(b Bar) bool { return b.Total() > 0 })
 	if first < 0 {
@@ -78,7 +79,8 @@ type Bar struct {
 	Figures
 }
 
-// Bars returns the days of a range, oldest first, including days without requests. It ignores counts of other days.
+// Bars returns the days of a range, oldest first, including days without requests. It ignores
+// counts of other days.
 func Bars(r Range, counts []DayCount) []Bar {
 	bars := make([]Bar, 0, r.Days)
 	at := make(map[string]int, r.Days)
@@ -110,7 +112,8 @@ type OutcomeCount struct {
 	Calls int
 }
 
-// ByOutcome adds up the days of a range by outcome, in the order of api.CallOutcomes. It omits outcomes without requests.
+// ByOutcome adds up the days of a range by outcome, in the order of api.CallOutcomes. It omits
+// outcomes without requests.
 func ByOutcome(r Range, counts []DayCount) []OutcomeCount {
 	sums := map[api.CallOutcome]int{}
 	for _, c := range counts {

@@ -24,7 +24,8 @@ func TestDocumentationHasTheDays(t *testing.T) {
 	require.Contains(t, string(text), fmt.Sprintf("%d days, today included", keyusage.RetentionDays))
 }
 
-// For any counts there is one bar for each day of the range, in order, and nothing is lost or counted twice.
+// For any counts there is one bar for each day of the range, in order, and nothing is lost or
+// counted twice.
 func TestBarsAddUpToTotals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(rapid.Int64Range(0, 3*365*24*3600).Draw(t, "now")) * time.Second)
@@ -90,7 +91,8 @@ func TestParseDays(t *testing.T) {
 	}
 }
 
-// Every outcome has an explanation; rejected ones use the text of the error code that the responses link to.
+// Every outcome has an explanation; rejected ones use the text of the error code that the responses
+// link to.
 func TestEveryOutcomeIsExplained(t *testing.T) {
 	seen := map[string]bool{}
 	for _, o := range api.CallOutcomes {

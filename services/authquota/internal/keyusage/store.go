@@ -10,7 +10,8 @@ import (
 	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
-// Store stores usage. It reads the names of keys from their table, and writes when each was last used.
+// Store stores usage. It reads the names of keys from their table, and writes when each was last
+// used.
 type Store struct{ db *accountdb.DB }
 
 // NewStore returns a Store.
@@ -42,8 +43,8 @@ func (s *Store) SaveDay(ctx context.Context, day string, counts []Count) error {
 	}))
 }
 
-// EachPage calls do with the ledger's counts of a UTC day, at most size at a time. One statement reads them, so they are as of one point
-// in time. It holds a connection during do.
+// EachPage calls do with the ledger's counts of a UTC day, at most size at a time. One statement
+// reads them, so they are as of one point in time. It holds a connection during do.
 func (s *Store) EachPage(ctx context.Context, day string, size int, do func([]Count) error) error {
 	rows, err := s.db.WithContext(ctx).Model(&usageRow{}).Select("account_id", "calls").Where("day = ?", day).Rows()
 	if err != nil {

@@ -117,7 +117,8 @@ func TestUsageMovesWithTheKeys(t *testing.T) {
 	})
 }
 
-// requireAgreement fails the test unless the usage by key, summed by account, is the usage by account.
+// requireAgreement fails the test unless the usage by key, summed by account, is the usage by
+// account.
 func requireAgreement(t *testing.T, db testkit.DB) {
 	t.Helper()
 	type sum struct {

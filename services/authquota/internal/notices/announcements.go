@@ -19,7 +19,8 @@ import (
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
-// Announcement is a mail from the operator to every person. ID, Kind, Subject and Text identify it: it is sent once.
+// Announcement is a mail from the operator to every person. ID, Kind, Subject and Text identify it:
+// it is sent once.
 type Announcement struct {
 	ID      string
 	Kind    AnnouncementKind
@@ -115,14 +116,15 @@ func (s *Store) Preview(a Announcement) (mail.Letter, error) {
 	return s.db.Mails.Write(a.Mail("you@example.org"))
 }
 
-// Progress returns how far an announcement is sent. For one that does not exist, it returns the number of recipients at present. It
-// returns an error if the ID belongs to another announcement.
+// Progress returns how far an announcement is sent. For one that does not exist, it returns the
+// number of recipients at present. It returns an error if the ID belongs to another announcement.
 func (s *Store) Progress(ctx context.Context, a Announcement) (Progress, error) {
 	p, err := progress(s.db.WithContext(ctx), a, database.Micros(s.db.Now()))
 	return p, database.Outage(err)
 }
 
-// Announce queues an announcement for everyone who has an account now. Repeating it changes nothing.
+// Announce queues an announcement for everyone who has an account now. Repeating it changes
+// nothing.
 func (s *Store) Announce(ctx context.Context, actor string, a Announcement) (p Progress, err error) {
 	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		row := announcementRow{ID: a.ID, Kind: string(a.Kind), Subject: a.Subject, Body: a.Text, CreatedAt: database.Micros(tx.Now)}
@@ -170,7 +172,8 @@ func remainingRecipients(db *gorm.DB, row announcementRow) *gorm.DB {
 	return to
 }
 
-// PostAnnouncements posts a batch of mails of each unfinished announcement. Several processes may call it concurrently.
+// PostAnnouncements posts a batch of mails of each unfinished announcement. Several processes may
+// call it concurrently.
 func (s *Store) PostAnnouncements(ctx context.Context) error {
 	var ids []string
 	err := s.db.WithContext(ctx).Model(&announcementRow{}).Where("finished_at IS NULL").Order("created_at, id").Pluck("id", &ids).Error
@@ -184,8 +187,8 @@ func (s *Store) PostAnnouncements(ctx context.Context) error {
 // announcementBatch limits the mails of one transaction.
 const announcementBatch = 100
 
-// postBatch posts the next mails of an announcement once those before have left the outbox: a mail that a person waits for, such as a
-// link to sign up, is never behind thousands of others.
+// postBatch posts the next mails of an announcement once those before have left the outbox: a mail
+// that a person waits for, such as a link to sign up, is never behind thousands of others.
 func postBatch(tx *accountdb.Tx, id string) error {
 	var locked []announcementRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Find(&locked, "id = ? AND finished_at IS NULL", id).Error

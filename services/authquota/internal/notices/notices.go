@@ -1,4 +1,5 @@
-// Package notices defines the mails that a person can choose, and posts those about usage and the announcements of operators.
+// Package notices defines the mails that a person can choose, and posts those about usage and the
+// announcements of operators.
 package notices
 
 import (
@@ -59,13 +60,15 @@ func (k Kind) Default() bool {
 	return false
 }
 
-// MinuteLimitCalls is the number of requests rejected by the minute limit on one day that make a notice.
+// MinuteLimitCalls is the number of requests rejected by the minute limit on one day that make a
+// notice.
 const MinuteLimitCalls = 10
 
 // Retention is the time for which sent notices are remembered: longer than any event lasts.
 const Retention = 40 * 24 * time.Hour
 
-// OfDay returns the notice about the use of a day's quota, of those that are wanted and were not sent yet. It returns "" if none is due.
+// OfDay returns the notice about the use of a day's quota, of those that are wanted and were not
+// sent yet. It returns "" if none is due.
 func OfDay(used, perDay int, due map[Kind]bool) Kind {
 	switch {
 	case used >= perDay && due[DayUsed]:
@@ -86,7 +89,8 @@ type choiceRow struct {
 // TableName implements gorm's Tabler.
 func (choiceRow) TableName() string { return "notice_choices" }
 
-// choices returns which notices an account gets: the person's choices, and the defaults of the others.
+// choices returns which notices an account gets: the person's choices, and the defaults of the
+// others.
 func choices(db *gorm.DB, accountID string) (map[Kind]bool, error) {
 	wanted := make(map[Kind]bool, len(All))
 	for _, c := range All {
@@ -118,8 +122,8 @@ type noticeEventRow struct {
 
 func (noticeEventRow) TableName() string { return "notice_events" }
 
-// claim reports whether the notice about an event was not claimed before. Concurrent claims wait for each other, so one of them
-// succeeds, if its tx is committed.
+// claim reports whether the notice about an event was not claimed before. Concurrent claims wait
+// for each other, so one of them succeeds, if its tx is committed.
 func claim(tx *accountdb.Tx, kind Kind, accountID, event string) (bool, error) {
 	insert := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&noticeEventRow{accountID, string(kind), event, database.Micros(tx.Now)})
 	return insert.RowsAffected > 0, insert.Error
@@ -162,7 +166,8 @@ type due struct {
 
 const unsent = ` AND c.wanted AND NOT EXISTS (SELECT 1 FROM notice_events e WHERE e.account_id = c.account_id AND e.kind = c.kind AND e.event = ?)`
 
-// NotifyUsage posts the notices about today's usage, each once a day. Several processes may call it concurrently.
+// NotifyUsage posts the notices about today's usage, each once a day. Several processes may call it
+// concurrently.
 func (s *Store) NotifyUsage(ctx context.Context) error {
 	day := counter.DayOf(s.db.Now())
 	return errors.Join(s.notifyDay(ctx, day), s.notifyMinute(ctx, day))

@@ -87,8 +87,8 @@ func (s *Store) ChangeAccount(ctx context.Context, actor, id string, change acco
 	return changed, err
 }
 
-// Accounts returns a page of the accounts that match the search, in order of creation. more reports whether another page
-// follows.
+// Accounts returns a page of the accounts that match the search, in order of creation. more reports
+// whether another page follows.
 func (s *Store) Accounts(ctx context.Context, search AccountSearch) (listed []ListedAccount, more bool, err error) {
 	query := `
 		SELECT a.*, CASE WHEN p.closed_at IS NULL THEN COALESCE(p.email, '') ELSE '' END AS email, p.closed_at, COALESCE(u.calls, 0) AS used_today
@@ -162,7 +162,8 @@ func (s *Store) Account(ctx context.Context, id string) (AccountDetails, error) 
 	return details, err
 }
 
-// describePerson adds the person of an account to its details. The person of a closed account has no address: closing replaces it.
+// describePerson adds the person of an account to its details. The person of a closed account has
+// no address: closing replaces it.
 func (s *Store) describePerson(db *gorm.DB, of *AccountDetails) error {
 	now := s.db.Now().UTC()
 	var rows []struct {

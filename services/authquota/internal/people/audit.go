@@ -59,14 +59,15 @@ var Actions = map[string]string{
 	"plan.resume":                 "Plan resumption requested",
 }
 
-// Failures maps actions that anyone can cause to their text. Each is shown in one row with the number of occurrences.
+// Failures maps actions that anyone can cause to their text. Each is shown in one row with the
+// number of occurrences.
 var Failures = map[string]string{
 	"person.sign_in_failed": "Failed to sign in",
 	"person.confirm_failed": "Failed to confirm",
 }
 
-// Events returns the newest audit log entries with the given actions, by the person or about the account, its keys and its
-// requests.
+// Events returns the newest audit log entries with the given actions, by the person or about the
+// account, its keys and its requests.
 func (s *Store) Events(ctx context.Context, accountID string, actions []string, limit int) ([]Event, error) {
 	var rows []accountdb.AuditRow
 	db := s.db.WithContext(ctx)
@@ -78,8 +79,8 @@ func (s *Store) Events(ctx context.Context, accountID string, actions []string, 
 	return events, database.Outage(err)
 }
 
-// Failures returns the latestEntries event of each of the given actions since then, with the number of occurrences. Anyone can cause
-// failures, so they are grouped to keep other events visible.
+// Failures returns the latestEntries event of each of the given actions since then, with the number
+// of occurrences. Anyone can cause failures, so they are grouped to keep other events visible.
 func (s *Store) Failures(ctx context.Context, accountID string, actions []string, since time.Time) ([]Event, error) {
 	var rows []struct {
 		Row   accountdb.AuditRow `gorm:"embedded"`
@@ -138,7 +139,8 @@ func (s *Store) Audit(ctx context.Context, search AuditSearch) (entries []AuditE
 	return entries, more, database.Outage(err)
 }
 
-// concerns selects entries about an account: by its person, or about the account, its keys and its requests.
+// concerns selects entries about an account: by its person, or about the account, its keys and its
+// requests.
 func concerns(db *gorm.DB, id string) *gorm.DB {
 	return db.Where("actor = ? OR subject = ?", id, id).
 		Or("subject IN (SELECT id FROM api_keys WHERE account_id = ?)", id).

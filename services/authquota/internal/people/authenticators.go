@@ -17,8 +17,8 @@ import (
 // newSeedContext binds a sealed seed to the session in which it was shown.
 func newSeedContext(sessionID string) string { return "new totp seed " + sessionID }
 
-// NewSeed returns the seed of an authenticator that is being set up. It stays the same for SetUpLife, so that the page
-// can be reloaded. Each browser gets a different seed.
+// NewSeed returns the seed of an authenticator that is being set up. It stays the same for
+// SetUpLife, so that the page can be reloaded. Each browser gets a different seed.
 func (s *Store) NewSeed(ctx context.Context, current Session) (NewSeed, error) {
 	now, made := s.db.Now(), credential.NewSeed()
 	// one statement, so that two concurrent requests return the same seed
@@ -40,8 +40,9 @@ func (s *Store) NewSeed(ctx context.Context, current Session) (NewSeed, error) {
 	return NewSeed{Seed: string(plain), Sealed: row.NewSeed, Created: created.RowsAffected > 0}, err
 }
 
-// storeSeed makes the new seed of a session the authenticator of its person and marks the step as used. condition selects
-// persons with or without an authenticator. It returns CodeUsed if a concurrent request was first.
+// storeSeed makes the new seed of a session the authenticator of its person and marks the step as
+// used. condition selects persons with or without an authenticator. It returns CodeUsed if a
+// concurrent request was first.
 func storeSeed(tx *accountdb.Tx, current Session, seed NewSeed, step int64, condition string) error {
 	if err := tx.Remember(current.Account); err != nil {
 		return err
@@ -58,8 +59,9 @@ func storeSeed(tx *accountdb.Tx, current Session, seed NewSeed, step int64, cond
 // setUp is the factor of a session that started by setting up the authenticator.
 const setUp = "authenticator set-up"
 
-// ConfirmAuthenticator sets up the first authenticator with the step of a valid code, stores the hashes of recovery codes and
-// completes signing in. It returns CodeUsed if a concurrent request was first.
+// ConfirmAuthenticator sets up the first authenticator with the step of a valid code, stores the
+// hashes of recovery codes and completes signing in. It returns CodeUsed if a concurrent request
+// was first.
 func (s *Store) ConfirmAuthenticator(ctx context.Context, half Session, entry Entry, seed NewSeed, step int64, codes []string, tried ...AttemptSubject) (admitted Admitted, err error) {
 	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		err := storeSeed(tx, half, seed, step, "totp_confirmed_at IS NULL")
@@ -81,8 +83,8 @@ func (s *Store) ConfirmAuthenticator(ctx context.Context, half Session, entry En
 	return admitted, err
 }
 
-// ReplaceAuthenticator replaces the authenticator with the step of a valid code, ends all other sessions and gives this one a
-// new secret. It returns CodeUsed if a concurrent request was first.
+// ReplaceAuthenticator replaces the authenticator with the step of a valid code, ends all other
+// sessions and gives this one a new secret. It returns CodeUsed if a concurrent request was first.
 func (s *Store) ReplaceAuthenticator(ctx context.Context, current Session, seed NewSeed, step int64, tried ...AttemptSubject) (secret string, err error) {
 	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		if err := storeSeed(tx, current, seed, step, "totp_confirmed_at IS NOT NULL"); err != nil {
@@ -102,7 +104,6 @@ func (s *Store) ReplaceAuthenticator(ctx context.Context, current Session, seed 
 	return secret, err
 }
 
-// seedContext binds a sealed seed to its account.
 func seedContext(accountID string) string { return "totp seed " + accountID }
 
 // Seed returns the seed of an account's authenticator.
@@ -134,8 +135,8 @@ func one(update *gorm.DB) error {
 	return update.Error
 }
 
-// SignInByCode completes signing in with the step of a valid code. One statement marks the step as used: of two browsers with
-// the same code, the second gets CodeUsed.
+// SignInByCode completes signing in with the step of a valid code. One statement marks the step as
+// used: of two browsers with the same code, the second gets CodeUsed.
 func (s *Store) SignInByCode(ctx context.Context, half Session, entry Entry, step int64, tried ...AttemptSubject) (Admitted, error) {
 	return s.signInBy(ctx, half, entry, "authenticator", tried, func(tx *accountdb.Tx) error {
 		return useStep(tx, half.Account, step)
@@ -152,7 +153,8 @@ func useStep(tx *accountdb.Tx, accountID string, step int64) error {
 		Update("totp_last_step", step))
 }
 
-// RequestNewAuthenticator stores the two links for a lost authenticator and posts the mail. Earlier links for it stop working.
+// RequestNewAuthenticator stores the two links for a lost authenticator and posts the mail. Earlier
+// links for it stop working.
 func (s *Store) RequestNewAuthenticator(ctx context.Context, accountID string, lost, keep FreshLink, message mail.Message) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		if err := endLinks(tx, accountID, LinkLost, LinkKeep); err != nil {
@@ -165,7 +167,8 @@ func (s *Store) RequestNewAuthenticator(ctx context.Context, accountID string, l
 	})
 }
 
-// BeginReset starts the waiting period for removing the authenticator, by a LinkLost, and returns its end.
+// BeginReset starts the waiting period for removing the authenticator, by a LinkLost, and returns
+// its end.
 func (s *Store) BeginReset(ctx context.Context, secret string) (at time.Time, err error) {
 	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		l, err := useLink(tx, secret, LinkLost)

@@ -12,8 +12,9 @@ import (
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
-// CloseAccount closes an account on behalf of its person. It revokes the keys, ends the sessions, deletes personal data and
-// frees the email address. Usage statistics stay, without personal data. Package closing cancels the plan.
+// CloseAccount closes an account on behalf of its person. It revokes the keys, ends the sessions,
+// deletes personal data and frees the email address. Usage statistics stay, without personal data.
+// Package closing cancels the plan.
 func (s *Store) CloseAccount(ctx context.Context, accountID string) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		closed, err := account.Lock(tx, accountID)

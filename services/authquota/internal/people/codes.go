@@ -51,14 +51,16 @@ func NewRecoveryCodes() (codes, hashes []string) {
 	return codes, hashes
 }
 
-// HashRecoveryCode returns the stored form of a code. It ignores case and separators, and maps letters that look like digits to these.
-// The hash of text that is not a code never equals that of a code.
+// HashRecoveryCode returns the stored form of a code. It ignores case and separators, and maps
+// letters that look like digits to these. The hash of text that is not a code never equals that of
+// a code.
 func HashRecoveryCode(code string) string {
 	sum := sha256.Sum256([]byte("recovery code " + normalizeCode(code)))
 	return hex.EncodeToString(sum[:])
 }
 
-// IsRecoveryCode reports whether text has the form of a recovery code, as opposed to a code of the authenticator.
+// IsRecoveryCode reports whether text has the form of a recovery code, as opposed to a code of the
+// authenticator.
 func IsRecoveryCode(text string) bool {
 	code := normalizeCode(text)
 	_, err := codeEncoding.DecodeString(code)
@@ -71,8 +73,8 @@ func normalizeCode(code string) string {
 	return codeReplacer.Replace(strings.ToLower(credential.TypedCode(code)))
 }
 
-// SignInByRecoveryCode completes signing in with a recovery code and marks it as used. It returns CodeUsed for an
-// invalid code.
+// SignInByRecoveryCode completes signing in with a recovery code and marks it as used. It returns
+// CodeUsed for an invalid code.
 func (s *Store) SignInByRecoveryCode(ctx context.Context, half Session, entry Entry, hash string, tried ...AttemptSubject) (Admitted, error) {
 	return s.signInBy(ctx, half, entry, "recovery code", tried, func(tx *accountdb.Tx) error {
 		return useRecoveryCode(tx, half.Account, hash)
@@ -105,7 +107,6 @@ type codeRow struct {
 
 func (codeRow) TableName() string { return "recovery_codes" }
 
-// replaceCodes replaces all recovery codes of an account.
 func replaceCodes(tx *accountdb.Tx, accountID string, hashes []string) error {
 	rows := make([]codeRow, len(hashes))
 	for i, h := range hashes {

@@ -43,8 +43,8 @@ func (s *Store) Passkeys(ctx context.Context, accountID string) ([]credential.Pa
 	return all, database.Outage(err)
 }
 
-// AddPasskey stores a new passkey. It returns an error if the account has the maximum number or the passkey is registered
-// already.
+// AddPasskey stores a new passkey. It returns an error if the account has the maximum number or the
+// passkey is registered already.
 func (s *Store) AddPasskey(ctx context.Context, p credential.Passkey) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		if _, err := lockPerson(tx, p.Account); err != nil {
@@ -76,7 +76,8 @@ func (s *Store) AddPasskey(ctx context.Context, p credential.Passkey) error {
 	})
 }
 
-// RemovePasskey deletes a passkey of an account. It returns credential.PasskeyNotFound for an unknown ID.
+// RemovePasskey deletes a passkey of an account. It returns credential.PasskeyNotFound for an
+// unknown ID.
 func (s *Store) RemovePasskey(ctx context.Context, accountID, id string) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		if err := tx.Remember(accountID); err != nil {
@@ -97,14 +98,14 @@ func (s *Store) RemovePasskey(ctx context.Context, accountID, id string) error {
 	})
 }
 
-// SignInByPasskey completes signing in with a verified passkey. It returns credential.ErrPasskeyRejected if the passkey was removed or
-// cloned.
+// SignInByPasskey completes signing in with a verified passkey. It returns
+// credential.ErrPasskeyRejected if the passkey was removed or cloned.
 func (s *Store) SignInByPasskey(ctx context.Context, half Session, entry Entry, used credential.Passkey, tried ...AttemptSubject) (Admitted, error) {
 	return s.signInBy(ctx, half, entry, "passkey", tried, func(tx *accountdb.Tx) error { return usePasskey(tx, used) })
 }
 
-// usePasskey stores the new state of a verified passkey. It rejects a passkey that was removed, and one whose counter did not
-// increase, because the counter value was used before.
+// usePasskey stores the new state of a verified passkey. It rejects a passkey that was removed, and
+// one whose counter did not increase, because the counter value was used before.
 func usePasskey(tx *accountdb.Tx, p credential.Passkey) error {
 	if err := tx.Remember(p.Account); err != nil {
 		return err
@@ -136,8 +137,8 @@ func (s *Store) SaveChallenge(ctx context.Context, sessionID, purpose, challenge
 	}).Create(&row).Error)
 }
 
-// TakeChallenge deletes and returns the challenge of a session; not_found if there is none or it has expired. Only one of
-// several concurrent callers gets it.
+// TakeChallenge deletes and returns the challenge of a session; not_found if there is none or it
+// has expired. Only one of several concurrent callers gets it.
 func (s *Store) TakeChallenge(ctx context.Context, sessionID, purpose string) (string, error) {
 	var rows []challengeRow
 	err := s.db.WithContext(ctx).Clauses(clause.Returning{}).Where("session_id = ? AND purpose = ?", sessionID, purpose).Delete(&rows).Error

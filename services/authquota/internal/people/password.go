@@ -22,8 +22,9 @@ func (s *Store) PasswordHash(ctx context.Context, accountID string) (string, err
 	return row.PasswordHash, database.Outage(err)
 }
 
-// ChangePassword replaces the password with hash before, ends all other sessions and gives this one a new secret. Links for a
-// forgotten password or a new address stop working. The second factor stays.
+// ChangePassword replaces the password with hash before, ends all other sessions and gives this one
+// a new secret. Links for a forgotten password or a new address stop working. The second factor
+// stays.
 func (s *Store) ChangePassword(ctx context.Context, current Session, before, after string, tried ...AttemptSubject) (secret string, err error) {
 	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		if err := tx.Remember(current.Account); err != nil {
@@ -51,8 +52,8 @@ func (s *Store) ChangePassword(ctx context.Context, current Session, before, aft
 	return secret, err
 }
 
-// RequestReset stores a LinkReset for the account with its address and posts the mail. If no account has the address, it does
-// nothing in the same time.
+// RequestReset stores a LinkReset for the account with its address and posts the mail. If no
+// account has the address, it does nothing in the same time.
 func (s *Store) RequestReset(ctx context.Context, l FreshLink, message mail.Message) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		person, err := byEmail(tx.DB, l.Email)
@@ -74,8 +75,8 @@ func (s *Store) RequestReset(ctx context.Context, l FreshLink, message mail.Mess
 	})
 }
 
-// ResetPassword sets a new password by a LinkReset and ends all sessions of the account, and the browser's session, even of
-// another account. The second factor stays.
+// ResetPassword sets a new password by a LinkReset and ends all sessions of the account, and the
+// browser's session, even of another account. The second factor stays.
 func (s *Store) ResetPassword(ctx context.Context, secret, passwordHash string, entry Entry, tried ...AttemptSubject) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		l, err := useLink(tx, secret, LinkReset)

@@ -1,5 +1,5 @@
-// Package people defines and stores the people who sign in to accounts: their sign-ins and sessions, their second factors, and their addresses
-// and passwords.
+// Package people defines and stores the people who sign in to accounts: their sign-ins and
+// sessions, their second factors, and their addresses and passwords.
 package people
 
 import (
@@ -126,7 +126,8 @@ func byEmail(db *gorm.DB, email string) (personRow, error) {
 	return row, err
 }
 
-// lockPerson reads the person of an account and locks the row until tx ends. On SQLite the transaction itself is the lock.
+// lockPerson reads the person of an account and locks the row until tx ends. On SQLite the
+// transaction itself is the lock.
 func lockPerson(tx *accountdb.Tx, accountID string) (personRow, error) {
 	var row personRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "account_id = ? AND closed_at IS NULL", accountID).Error

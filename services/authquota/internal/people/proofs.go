@@ -9,7 +9,8 @@ import (
 	"opportunity.internal/services/authquota/internal/credential"
 )
 
-// confirmBy records a proven factor for a session, which use marks as used, and forgives the attempts.
+// confirmBy records a proven factor for a session, which use marks as used, and forgives the
+// attempts.
 func (s *Store) confirmBy(ctx context.Context, current Session, factor string, tried []AttemptSubject,
 	use func(tx *accountdb.Tx) error) (secret string, err error) {
 	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
@@ -26,7 +27,8 @@ func (s *Store) confirmBy(ctx context.Context, current Session, factor string, t
 	return secret, err
 }
 
-// ConfirmByPassword confirms a session with a valid password. hash is the hash that it was verified against.
+// ConfirmByPassword confirms a session with a valid password. hash is the hash that it was verified
+// against.
 func (s *Store) ConfirmByPassword(ctx context.Context, current Session, hash string, tried ...AttemptSubject) (secret string, err error) {
 	return s.confirmBy(ctx, current, "password", tried, func(tx *accountdb.Tx) error {
 		person, err := lockPerson(tx, current.Account)
@@ -47,8 +49,8 @@ func (s *Store) ConfirmByCode(ctx context.Context, current Session, step int64, 
 	})
 }
 
-// ConfirmByPasskey confirms a session with a verified passkey. It returns credential.ErrPasskeyRejected if the passkey was removed or
-// cloned.
+// ConfirmByPasskey confirms a session with a verified passkey. It returns
+// credential.ErrPasskeyRejected if the passkey was removed or cloned.
 func (s *Store) ConfirmByPasskey(ctx context.Context, current Session, used credential.Passkey, tried ...AttemptSubject) (secret string, err error) {
 	return s.confirmBy(ctx, current, "passkey", tried, func(tx *accountdb.Tx) error {
 		if err := usePasskey(tx, used); err != nil {

@@ -38,8 +38,8 @@ const (
 // RecentProof is the time for which sensitive actions are allowed after proving a factor.
 const RecentProof = 10 * time.Minute
 
-// SecretOverlap is the time for which the previous secret of a session stays valid, so that a form submitted twice or from another tab belongs
-// to the same session.
+// SecretOverlap is the time for which the previous secret of a session stays valid, so that a form
+// submitted twice or from another tab belongs to the same session.
 const SecretOverlap = 10 * time.Second
 
 // TouchEvery is the precision of SeenAt.
@@ -65,7 +65,8 @@ type Client struct {
 	Network string // part of its address, such as 203.0.113.0/24
 }
 
-// NewSession returns a session that lives for at most life, and its secret. Only Hash of the secret is stored.
+// NewSession returns a session that lives for at most life, and its secret. Only Hash of the secret
+// is stored.
 func NewSession(accountID string, stage Stage, life time.Duration, client Client, now time.Time) (Session, string) {
 	return Session{
 		ID: account.NewIDOf("ses_"), Account: accountID, Stage: stage,
@@ -115,7 +116,8 @@ type Admitted struct {
 	Device  string
 }
 
-// ClientOf describes a browser by its User-Agent header and address. Neither is stored in full; a person recognizes a device by less.
+// ClientOf describes a browser by its User-Agent header and address. Neither is stored in full; a
+// person recognizes a device by less.
 func ClientOf(userAgent, address string) Client {
 	return Client{Agent: agentOf(userAgent), Network: NetworkOf(address)}
 }
@@ -199,7 +201,8 @@ func end(tx *accountdb.Tx, where string, args ...any) (int, error) {
 	return len(ended), errors.Join(err, tx.Remember(accounts...))
 }
 
-// Session returns the active session with this secret and its person, and updates its last use; not_found if there is none.
+// Session returns the active session with this secret and its person, and updates its last use;
+// not_found if there is none.
 func (s *Store) Session(ctx context.Context, secret string) (Session, Person, error) {
 	now := s.db.Now().UTC()
 	none := problem.New(problem.NotFound, "This session does not exist.")
@@ -227,7 +230,8 @@ func (s *Store) Session(ctx context.Context, secret string) (Session, Person, er
 	return current, person, err
 }
 
-// EndSession ends a session of an account on behalf of its person; not_found if it has no active session with this ID.
+// EndSession ends a session of an account on behalf of its person; not_found if it has no active
+// session with this ID.
 func (s *Store) EndSession(ctx context.Context, accountID, id string) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		n, err := end(tx, "account_id = ? AND id = ?", accountID, id)
@@ -260,15 +264,16 @@ type deviceRow struct {
 
 func (deviceRow) TableName() string { return "devices" }
 
-// KnownDevice reports whether the browser with this secret's hash has signed in to the account before.
+// KnownDevice reports whether the browser with this secret's hash has signed in to the account
+// before.
 func (s *Store) KnownDevice(ctx context.Context, accountID, hash string) (bool, error) {
 	var n int64
 	err := s.db.WithContext(ctx).Model(&deviceRow{}).Where("account_id = ? AND token_hash = ?", accountID, hash).Count(&n).Error
 	return n > 0, database.Outage(err)
 }
 
-// rememberDevice returns the secret of a browser and whether it has signed in to the account before. A new browser gets a new
-// secret.
+// rememberDevice returns the secret of a browser and whether it has signed in to the account
+// before. A new browser gets a new secret.
 func rememberDevice(tx *accountdb.Tx, accountID, secret string) (string, bool, error) {
 	if secret == "" {
 		secret = NewSecret()
@@ -296,7 +301,8 @@ func (s *Store) OpenSessions(ctx context.Context, accountID string) ([]Session, 
 	return living, database.Outage(err)
 }
 
-// EndSessions ends all sessions of an account on behalf of its person, and cancels a pending address change.
+// EndSessions ends all sessions of an account on behalf of its person, and cancels a pending
+// address change.
 func (s *Store) EndSessions(ctx context.Context, accountID string) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		n, err := end(tx, "account_id = ?", accountID)
@@ -309,8 +315,8 @@ func (s *Store) EndSessions(ctx context.Context, accountID string) error {
 	})
 }
 
-// rotateSecret gives a full session a new secret after its person proved a factor. The old secret stays valid during
-// SecretOverlap, but without the proof, so a stolen one gains nothing.
+// rotateSecret gives a full session a new secret after its person proved a factor. The old secret
+// stays valid during SecretOverlap, but without the proof, so a stolen one gains nothing.
 func rotateSecret(tx *accountdb.Tx, current Session) (secret string, err error) {
 	secret = NewSecret()
 	if err := tx.Remember(current.Account); err != nil {
@@ -325,8 +331,8 @@ func rotateSecret(tx *accountdb.Tx, current Session) (secret string, err error) 
 	return secret, update.Error
 }
 
-// endOtherSessions ends all sessions of an account but one, and gives that one a new secret. The old secret stops working
-// immediately.
+// endOtherSessions ends all sessions of an account but one, and gives that one a new secret. The
+// old secret stops working immediately.
 func endOtherSessions(tx *accountdb.Tx, current Session) (secret string, err error) {
 	if _, err := end(tx, "account_id = ? AND id <> ?", current.Account, current.ID); err != nil {
 		return "", err

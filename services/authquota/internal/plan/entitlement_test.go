@@ -94,7 +94,8 @@ func TestNewsOfAPlan(t *testing.T) {
 	}
 }
 
-// Mails about the start and the end of a plan alternate, whatever changes arrive in whatever order, and the last one is true.
+// Mails about the start and the end of a plan alternate, whatever changes arrive in whatever order,
+// and the last one is true.
 func TestPlanMailsAlternate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		on, notified, now, stored := false, false, testkit.Noon, api.Entitlement{Tier: api.Free}

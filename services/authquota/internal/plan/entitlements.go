@@ -1,4 +1,5 @@
-// Package plan stores what accounts have paid for, decides which mails to send about it, and describes the plans that an account can have.
+// Package plan stores what accounts have paid for, decides which mails to send about it, and
+// describes the plans that an account can have.
 package plan
 
 import (
@@ -58,13 +59,14 @@ func Entitled(e api.Entitlement) (api.Entitlement, error) {
 	return e, nil
 }
 
-// settling is the time in which a renewal may arrive after the paid period has ended: billing charges within seconds and, after a
-// failure, the processor retries about an hour later. The tier ends on time; only the mail about it waits.
+// settling is the time in which a renewal may arrive after the paid period has ended: billing
+// charges within seconds and, after a failure, the processor retries about an hour later. The tier
+// ends on time; only the mail about it waits.
 const settling = 3 * time.Hour
 
-// News returns which mail to send when after replaces before, if any, and whether the person considers the plan active from
-// then on. on is the previous value. It compares states rather than events, because events may arrive late, twice or not at
-// all.
+// News returns which mail to send when after replaces before, if any, and whether the person
+// considers the plan active from then on. on is the previous value. It compares states rather than
+// events, because events may arrive late, twice or not at all.
 func News(on bool, before, after api.Entitlement, now time.Time) (mail string, nowOn bool) {
 	switch {
 	case !after.Live(now):
@@ -137,8 +139,8 @@ func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) error
 	})
 }
 
-// lockEntitlement reads the entitlement of an account, with version 0 if there is none, and locks it until tx ends. It locks
-// the account row, because the entitlement may not exist yet.
+// lockEntitlement reads the entitlement of an account, with version 0 if there is none, and locks
+// it until tx ends. It locks the account row, because the entitlement may not exist yet.
 func lockEntitlement(tx *accountdb.Tx, id string) (account.EntitlementRow, error) {
 	of, err := account.LockRow(tx, id)
 	if err != nil {
@@ -193,7 +195,8 @@ func notifyPlan(tx *accountdb.Tx, row account.EntitlementRow, mail string) error
 	return tx.Notify(row.HolderID, mail, data)
 }
 
-// EndPlans posts one mail for each paid period that has ended. Several processes may call it concurrently.
+// EndPlans posts one mail for each paid period that has ended. Several processes may call it
+// concurrently.
 func (s *Store) EndPlans(ctx context.Context) error {
 	var ids []string
 	err := s.db.WithContext(ctx).Model(&account.EntitlementRow{}).Where("told_on AND (paid_until IS NULL OR paid_until <= ?)", database.Micros(s.db.Now())).

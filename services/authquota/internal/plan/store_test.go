@@ -52,7 +52,8 @@ func TestConcurrentEntitlementsEndAtTheNewestVersion(t *testing.T) {
 	})
 }
 
-// The mail about the end waits until a late renewal is unlikely, and is sent once by several processes.
+// The mail about the end waits until a late renewal is unlikely, and is sent once by several
+// processes.
 func TestEndOfAPlanSendsOneMail(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		s, ctx := plan.NewStore(db.DB), t.Context()

@@ -1,5 +1,5 @@
-// Package testkit provides the databases, the people with their browsers and authenticators, and the mail servers
-// that tests of authquota need.
+// Package testkit provides the databases, the people with their browsers and authenticators, and
+// the mail servers that tests of authquota need.
 package testkit
 
 import (
@@ -19,7 +19,8 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 )
 
-// Browser is a browser behind the gateway. It keeps cookies, submits forms and follows no redirects. It is for one goroutine.
+// Browser is a browser behind the gateway. It keeps cookies, submits forms and follows no
+// redirects. It is for one goroutine.
 type Browser struct {
 	Address string // IP address
 	Agent   string
@@ -144,7 +145,8 @@ func (p Page) Text() string {
 	return spaces.ReplaceAllString(html.UnescapeString(tags.ReplaceAllString(bdi.Replace(p.Body), " ")), " ")
 }
 
-// Find returns the first group of the first match of a pattern, without HTML escapes. The page must have one.
+// Find returns the first group of the first match of a pattern, without HTML escapes. The page must
+// have one.
 func (p Page) Find(pattern *regexp.Regexp) string {
 	p.t.Helper()
 	found := pattern.FindStringSubmatch(p.Body)

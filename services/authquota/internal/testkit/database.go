@@ -125,7 +125,8 @@ func (db DB) Audit(t testing.TB) (actions []string) {
 	return actions
 }
 
-// AuditLog returns the entries of the audit log, oldest first: time, actor, action, subject, detail.
+// AuditLog returns the entries of the audit log, oldest first: time, actor, action, subject,
+// detail.
 func (db DB) AuditLog(t testing.TB) (entries []string) {
 	t.Helper()
 	var rows []accountdb.AuditRow

@@ -31,7 +31,8 @@ type Member struct {
 	Codes   []string // recovery codes
 }
 
-// SignUp signs a person up in the stores. No code of the authenticator is used yet. One mail is in the outbox.
+// SignUp signs a person up in the stores. No code of the authenticator is used yet. One mail is in
+// the outbox.
 func (db DB) SignUp(t testing.TB, email string) Member {
 	t.Helper()
 	ctx, store := t.Context(), people.NewStore(db.DB)
@@ -58,7 +59,8 @@ func (db DB) SignUp(t testing.TB, email string) Member {
 	return Member{Account: half.Account, Session: full.Session, Device: full.Device, Seed: seed.Seed, Codes: codes}
 }
 
-// Person signs a person up and removes all mails. It returns the account and the secret of the session.
+// Person signs a person up and removes all mails. It returns the account and the secret of the
+// session.
 func (db DB) Person(t testing.TB, email string) (accountID, secret string) {
 	t.Helper()
 	m := db.SignUp(t, email)

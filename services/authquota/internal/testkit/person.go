@@ -71,7 +71,8 @@ func (p *Person) EnterPassword() Page {
 	return p.Post("/account/sign-in", "email", p.Email, "password", p.Password)
 }
 
-// SignIn takes both steps of signing in. A code signs in once, so the time must have moved since the last one.
+// SignIn takes both steps of signing in. A code signs in once, so the time must have moved since
+// the last one.
 func (p *Person) SignIn() {
 	p.t.Helper()
 	p.EnterPassword().Leads("/account/sign-in/code")

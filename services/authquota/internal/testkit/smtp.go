@@ -34,7 +34,8 @@ type Delivery struct {
 	User          string // empty without a login
 }
 
-// SMTPKind is the kind of a server. The zero SMTPKind offers STARTTLS and logins with the password "pass word/1".
+// SMTPKind is the kind of a server. The zero SMTPKind offers STARTTLS and logins with the password
+// "pass word/1".
 type SMTPKind struct {
 	Implicit bool // TLS from the start
 	Plain    bool // no TLS

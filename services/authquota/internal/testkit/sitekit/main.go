@@ -25,7 +25,8 @@ func noteShown(log string) {
 	}
 }
 
-// Main runs the tests of a package. A run of all of them fails unless it shows every page in a folder of templates.
+// Main runs the tests of a package. A run of all of them fails unless it shows every page in a
+// folder of templates.
 func Main(m *testing.M, folder string) {
 	flag.Parse()
 	code := m.Run()

@@ -1,5 +1,6 @@
-// Package sitekit runs authquota as in production, on the stores of one test: Site for tests of pages and
-// routes, Stores for tests of the whole service. Package testkit has the people and the databases.
+// Package sitekit runs authquota as in production, on the stores of one test: Site for tests of
+// pages and routes, Stores for tests of the whole service. Package testkit has the people and the
+// databases.
 package sitekit
 
 import (
@@ -29,8 +30,8 @@ import (
 	"opportunity.internal/services/authquota/internal/testkit"
 )
 
-// Site is the service as in production, but without its background loops: mails stay in the outbox. Its stores
-// are the tests' own, on the same database.
+// Site is the service as in production, but without its background loops: mails stay in the outbox.
+// Its stores are the tests' own, on the same database.
 type Site struct {
 	testkit.DB
 	*servicetest.Service
@@ -45,8 +46,8 @@ type Site struct {
 	t testing.TB
 }
 
-// New returns a Site on a new SQLite database and an embedded Redis. It is 10:00 on 20 November 2026. The
-// version of the terms of use is 1. adjust changes the settings.
+// New returns a Site on a new SQLite database and an embedded Redis. It is 10:00 on 20 November
+// 2026. The version of the terms of use is 1. adjust changes the settings.
 func New(t testing.TB, adjust ...func(*authquota.Config)) *Site {
 	t.Helper()
 	return On(t, testkit.OnSQLite(t), adjust...)
@@ -76,7 +77,8 @@ func On(t testing.TB, db testkit.DB, adjust ...func(*authquota.Config)) *Site {
 	return s
 }
 
-// Charge sets the requests charged to an account today; those of the last minute are three of them at most.
+// Charge sets the requests charged to an account today; those of the last minute are three of them
+// at most.
 func (s *Site) Charge(accountID string, calls int) {
 	s.t.Helper()
 	c, ctx := s.Client(), s.t.Context()
