@@ -45,7 +45,7 @@ func (v Values) read(pair string, hint func(string) string, allowed []string, li
 	name, err := url.QueryUnescape(rawName)
 	if err != nil || !slices.Contains(allowed, name) {
 		if known := hint(name); known != "" {
-			return problem.New(problem.UnknownParameter, "Parameter %s is unknown here; %s.", name, known)
+			return &problem.Error{Code: problem.UnknownParameter, Path: name, Message: "is unknown here; " + known}
 		}
 		return unknown(name, allowed, listed)
 	}

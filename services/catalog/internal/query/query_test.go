@@ -133,7 +133,7 @@ func TestParseSearchRejects(t *testing.T) {
 		"remote=1&q=-&limit=0":    "Parameter remote must be true or false. Parameter q must have a letter or a digit. Parameter limit",
 	} {
 		_, err := query.ParseSearch(raw, 100)
-		require.Contains(t, problem.Of(err).Message, want, raw)
+		require.Contains(t, problem.Of(err).Text(), want, raw)
 	}
 	for _, raw := range []string{"q=" + strings.Repeat("é", 100), "q=1", "q=%00a"} {
 		_, err := query.ParseSearch(raw, 100)
@@ -145,10 +145,10 @@ func TestListNamesTheSearch(t *testing.T) {
 	for _, raw := range []string{"q=a", "q=", "q", "q=a&q=a", "application_status=open", "language=en", "pay_unit=hour", "subcategory=a", "remote=true&q=%zz"} {
 		_, err := query.Parse(raw, 50)
 		require.Equal(t, problem.UnknownParameter, problem.Of(err).Code, raw)
-		require.Contains(t, problem.Of(err).Message, "is unknown here; GET /api/v1/search takes it.", raw)
+		require.Contains(t, problem.Of(err).Text(), "is unknown here; GET /api/v1/search takes it.", raw)
 	}
 	_, err := query.Parse("search=a", 50)
-	require.NotContains(t, problem.Of(err).Message, "subcategory")
+	require.NotContains(t, problem.Of(err).Text(), "subcategory")
 }
 
 func TestWords(t *testing.T) {
