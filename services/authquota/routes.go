@@ -15,7 +15,7 @@ import (
 func newPages(cfg Config, s settings, p *parts, errors problem.Writer) (*pages.Pages, error) {
 	db := p.stores
 	return pages.New(pages.Config{
-		PublicURL: cfg.PublicURL, Contact: cfg.Contact, TermsVersion: cmp.Or(cfg.TermsVersion, api.TermsVersion), Peppers: s.peppers,
+		PublicURL: cfg.PublicURL, Contact: cfg.Contact, MailDirectory: cfg.Mail.Directory(), TermsVersion: cmp.Or(cfg.TermsVersion, api.TermsVersion), Peppers: s.peppers,
 		AutoApprove: cfg.AutoApprove, ApproveTest: cfg.TestKeys, Tiers: s.tiers, Errors: errors, Now: cfg.Now,
 		People: db.people, Accounts: db.accounts, Keys: db.keys, Usage: db.usage, RequestLog: db.log, Notices: db.notices, Plans: db.plan, Billing: p.seller,
 		Available: p.available, Current: p.epochs.Current, InEffect: p.epochs.InEffect, MoveUsage: p.counters.DeliverMoves, Charged: p.counters.Used, Recent: p.counters.Recent,

@@ -105,7 +105,7 @@ func NewSiteOn(t testing.TB, db DB, set ...Settings) *Site {
 	s.Accounts = accountview.NewStore(db.DB, s.Keys)
 	writer := problem.Writer{BaseURL: settings.PublicURL, Log: NewLogger(&s.log)}
 	shown, err := pages.New(pages.Config{
-		PublicURL: settings.PublicURL, Contact: settings.Contact, TermsVersion: settings.Terms, Peppers: [][]byte{Pepper},
+		PublicURL: settings.PublicURL, Contact: settings.Contact, MailDirectory: "/srv/mail", TermsVersion: settings.Terms, Peppers: [][]byte{Pepper},
 		AutoApprove: settings.AutoApprove, ApproveTest: settings.ApproveTest, Tiers: tiers, Errors: writer, Now: db.Now,
 		People: s.People, Accounts: s.Accounts, Keys: s.Keys, Usage: s.Usage, RequestLog: s.RequestLog, Notices: s.Notices, Plans: s.Plans,
 		Billing: settings.Billing, Available: s.available, InEffect: s.inEffect, Current: func(context.Context, dbtx.Epoch) error { return nil },
