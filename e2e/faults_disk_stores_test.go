@@ -77,7 +77,7 @@ func (s *stack) know(t testing.TB, callers []caller) {
 	t.Helper()
 	for _, key := range callers[0].keys {
 		for _, gateway := range s.gateways {
-			require.Equal(t, http.StatusOK, do(t, gateway, call{path: callers[0].path, key: key.Key}).StatusCode)
+			require.Equal(t, http.StatusOK, decided(t, gateway, call{path: callers[0].path, key: key.Key}).StatusCode)
 		}
 	}
 }

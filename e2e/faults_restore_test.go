@@ -75,7 +75,7 @@ func (f *restored) run(readers []caller, row *result) {
 	dead := []caller{{kind: "dead", path: "/api/v1/opportunities", keys: []issued{f.revoked, f.suspended}}}
 	for _, gateway := range f.gateways {
 		for _, key := range dead[0].keys {
-			require.Equal(t, http.StatusOK, do(t, gateway, call{path: dead[0].path, key: key.Key}).StatusCode)
+			require.Equal(t, http.StatusOK, decided(t, gateway, call{path: dead[0].path, key: key.Key}).StatusCode)
 		}
 	}
 	if slices.Contains(f.stores, "authquota") {

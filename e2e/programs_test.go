@@ -20,7 +20,7 @@ import (
 )
 
 // patience bounds every wait. It does not measure speed: a test that reaches it fails.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 var built = sync.OnceValues(func() (string, error) {
 	if dir := os.Getenv("OPPORTUNITY_E2E_BIN"); dir != "" {

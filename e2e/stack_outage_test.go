@@ -17,7 +17,7 @@ func TestRedisStops(t *testing.T) {
 	s := newStack(t)
 	key := s.issue(t, api.Developer)
 	list := call{path: "/api/v1/opportunities", key: key.Key}
-	require.Equal(t, http.StatusOK, do(t, s.url, list).StatusCode)
+	require.Equal(t, http.StatusOK, decided(t, s.url, list).StatusCode)
 	s.usedToday(t, key.Account, 1)
 	fresh := s.issue(t, api.Developer)
 
@@ -39,7 +39,7 @@ func TestRedisStops(t *testing.T) {
 	for _, gateway := range s.gateways {
 		eventually(t, "service resumes", func() bool { return do(t, gateway, list).StatusCode == http.StatusOK })
 	}
-	require.LessOrEqual(t, do(t, s.url, list).remaining(t), 1000-5, "earlier requests still count")
+	require.LessOrEqual(t, decided(t, s.url, list).remaining(t), 1000-5, "earlier requests still count")
 	for _, gateway := range s.gateways {
 		eventually(t, "the suspension takes effect", func() bool {
 			return do(t, gateway, call{path: list.path, key: fresh.Key}).StatusCode == http.StatusForbidden
@@ -54,15 +54,15 @@ func TestPostgresStops(t *testing.T) {
 	s.fill(t, sample(t))
 	key, unknown := s.issue(t, api.Developer), s.issue(t, api.Developer)
 	for _, gateway := range s.gateways {
-		require.Equal(t, http.StatusOK, do(t, gateway, call{path: "/api/v1/opportunities", key: key.Key}).StatusCode)
+		require.Equal(t, http.StatusOK, decided(t, gateway, call{path: "/api/v1/opportunities", key: key.Key}).StatusCode)
 	}
 
 	for _, l := range s.postgres() {
 		l.cut()
 	}
 	for _, gateway := range s.gateways {
-		require.Len(t, decode[api.OpportunityList](t, do(t, gateway, call{path: "/api/v1/opportunities", key: key.Key})).Data, 10)
-		a := do(t, gateway, call{path: "/api/v1/opportunities/maple-scribe", key: key.Key})
+		require.Len(t, decode[api.OpportunityList](t, decided(t, gateway, call{path: "/api/v1/opportunities", key: key.Key})).Data, 10)
+		a := decided(t, gateway, call{path: "/api/v1/opportunities/maple-scribe", key: key.Key})
 		require.Equal(t, http.StatusOK, a.StatusCode)
 		a = do(t, gateway, call{path: "/api/v1/opportunities/maple-scribe/history", key: key.Key})
 		require.Equal(t, string(problem.ServiceUnavailable), a.code(), "%s", a.body)

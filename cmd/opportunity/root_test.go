@@ -42,8 +42,10 @@ func service(t *testing.T, status int, contentType, body string) {
 	t.Setenv("OPPORTUNITY_OPERATOR_TOKEN", "operator-token-that-nobody-may-see")
 }
 
-func refusal(code, message string) string {
-	text, _ := json.Marshal(api.Error{Error: api.ErrorDetail{Code: code, Message: message}})
+func refusal(code, message string) string { return invalid("", code, message) }
+
+func invalid(path, code, message string) string {
+	text, _ := json.Marshal(api.OperatorError{Error: api.Problem{Path: path, Code: code, Message: message}})
 	return string(text)
 }
 
@@ -109,18 +111,18 @@ func TestExitCodes(t *testing.T) {
 		"version flag":   {args: "--version", exit: success},
 		"completion":     {args: "completion bash", exit: success},
 		"done":           {200, `{}`, "keys revoke a", success},
-		"not found":      {404, refusal("not_found", "There is no key with this id."), "keys revoke a", failure},
+		"not found":      {404, invalid("key", "not_found", "There is no key with this id."), "keys revoke a", failure},
 		"rejected":       {403, refusal("account_suspended", "The account is closed."), "keys issue --tier free --use-case x", failure},
 		"unavailable":    {503, refusal("service_unavailable", "The service is temporarily unavailable."), "accounts list", failure},
-		"file rejected":  {200, `{"applied":false,"refused":[{"line":1,"problems":["id: must not be empty"]}]}`, "events append -", failure},
+		"file rejected":  {200, `{"applied":false,"refused":[{"line":1,"problems":[{"path":"id","message":"must not be empty"}]}]}`, "events append -", failure},
 		"lint":           {args: "listings lint " + broken, exit: failure},
 		"no file":        {args: "listings lint " + broken + ".none", exit: failure},
 		"not ready":      {503, `{"status":"unready","missing":["redis"]}`, "status", failure},
 		"unknown verb":   {args: "keys isue", exit: usageError},
 		"unknown flag":   {args: "version --loud", exit: usageError},
 		"invalid value":  {args: "reviews due --within x", exit: usageError},
-		"invalid time":   {400, refusal("invalid_parameter", "Parameter at must be a UTC day."), "history show a --at yesterday", usageError},
-		"invalid life":   {400, refusal("invalid_parameter", "Field expiresIn must be at most 365d."), "keys issue --tier free --use-case x --expires-in 400d", usageError},
+		"invalid time":   {400, invalid("at", "invalid_parameter", "must be a UTC day"), "history show a --at yesterday", usageError},
+		"invalid life":   {400, invalid("expiresIn", "invalid_parameter", "must be at most 365d"), "keys issue --tier free --use-case x --expires-in 400d", usageError},
 		"invalid fact":   {200, `{"record":{"id":"a"}}`, "reviews record a --outcome closed --set salary=1", usageError},
 		"missing option": {args: "keys decline a", exit: usageError},
 	} {
@@ -159,7 +161,7 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestErrorsAreJSON(t *testing.T) {
-	service(t, 404, "application/json", refusal("not_found", "There is no key with this id."))
+	service(t, 404, "application/json", invalid("key", "not_found", "There is no key with this id."))
 	_, out, errs := opportunity(t, "keys", "revoke", "key_1", "--output", "json")
 	require.Empty(t, out)
 	require.JSONEq(t, `{"error":{"code":"not_found","message":"unknown key \"key_1\": see \"opportunity keys list\"","status":404,"exitCode":1}}`, errs)
@@ -173,7 +175,7 @@ func TestErrorsAreJSON(t *testing.T) {
 	require.Empty(t, out)
 	require.Contains(t, errs, `{"error":{"code":"unreachable","message":"cannot reach http://127.0.0.1:1: connection refused.`)
 
-	rejected := `{"applied":false,"refused":[{"line":1,"id":"a","problems":["id: there is no such listing"]}]}`
+	rejected := `{"applied":false,"refused":[{"line":1,"id":"a","problems":[{"path":"id","code":"unknown_listing","message":"there is no such listing"}]}]}`
 	service(t, 200, "application/json", rejected)
 	_, out, errs = opportunity(t, "listings", "withdraw", "a", "--output", "json")
 	require.JSONEq(t, rejected, out, "the report keeps the form of the service")
@@ -225,7 +227,8 @@ func idle(c *cobra.Command) {
 	}
 }
 
-// shellWords splits a line as a shell does, as far as the examples need it: quotes, redirections, and comments.
+// shellWords splits a line as a shell does, as far as the examples need it: quotes, redirections,
+// and comments.
 func shellWords(t *testing.T, line string) (words []string) {
 	t.Helper()
 	line, _, _ = strings.Cut(line, " #")
@@ -247,8 +250,8 @@ func shellWords(t *testing.T, line string) (words []string) {
 	return words
 }
 
-// TestUsageLinesAgreeWithChecks: the number of arguments is read from the usage line, so a check of a command accepts every number that
-// the line allows.
+// TestUsageLinesAgreeWithChecks: the number of arguments is read from the usage line, so a check of
+// a command accepts every number that the line allows.
 func TestUsageLinesAgreeWithChecks(t *testing.T) {
 	for use, want := range map[string][2]int{
 		"list": {0, 0}, "show ID": {1, 1}, "grant ID TIER": {2, 2}, "import FILE|-": {1, 1}, "publish ID...|--all": {0, -1}, "withdraw ID...": {1, -1},
@@ -294,7 +297,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestVersionIsStamped runs the script by which the Makefile and the images pass on the commit: each of its flags names a variable here.
+// TestVersionIsStamped runs the script by which the Makefile and the images pass on the commit:
+// each of its flags names a variable here.
 func TestVersionIsStamped(t *testing.T) {
 	text, err := exec.CommandContext(t.Context(), "../../scripts/stamp").Output()
 	require.NoError(t, err)

@@ -1,23 +1,199 @@
-package main
+package bench
 
 import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"opportunity.internal/e2e/bench/report"
 )
 
-func TestBenchmarkOutputBecomesRows(t *testing.T) {
+// suite is a run of `go test -bench`.
+type suite struct {
+	folder, pattern string
+	count           int
+	args            []string // after the package
+}
+
+// figure is a row from a result of a suite: a metric of a benchmark, multiplied by scale, against the
+// same metric of the baseline unless that is empty.
+type figure struct {
+	what, name, metric, unit string
+	scale                    float64
+	baseline, aim            string
+}
+
+var packageSuites = []suite{
+	{"services/gateway/internal/admission", "^BenchmarkAdmit$", 5, nil},
+	{"services/gateway", "^BenchmarkGateway$", 5, nil},
+	{"services/catalog/internal/snapshot", "^BenchmarkList$/^(1000|1000000)$/^first-page$", 5, nil},
+	{"services/catalog/internal/snapshot", "^Benchmark(Held|Resident)$", 1, []string{"-benchtime=1x"}},
+	{"services/catalog/internal/store", "^BenchmarkLoad$", 1, []string{"-benchtime=2x"}},
+	{"services/authquota", "^BenchmarkPages$", 1, nil},
+	{"services/authquota/internal/keyusage", "^BenchmarkTenThousandCalls$", 3, nil},
+	{"services/history/internal/store", "^BenchmarkVerify$", 1, []string{"-benchtime=1x", "-verify.listings=10000"}},
+}
+
+var packageFigures = []figure{
+	{
+		"one admission (epoch, minute, day, capacity) against a plain PING, 16 clients of one Redis",
+		"Admit", "of/PING", "ratio of rates", 1, "", "at least 0.5",
+	},
+	{
+		"a request through the gateway against a tuned httputil.ReverseProxy, with Redis",
+		"Gateway", "with-redis/proxy", "ratio of CPU", 1, "", "",
+	},
+	{"the same, without Redis", "Gateway", "without-redis/proxy", "ratio of CPU", 1, "", "at most 1.6"},
+	{
+		"a list of 100 of 1,000,000 records, without HTTP, against copying its bytes",
+		"List/1000000/first-page/answered", "ns/op", "µs", 0.001, "List/1000000/first-page/written", "at most 4",
+	},
+	{
+		"the same against a list of 100 of 1,000 records",
+		"List/1000000/first-page/answered", "ns/op", "µs", 0.001, "List/1000/first-page/answered", "at most 1.3",
+	},
+	{
+		"allocations for those 100 records",
+		"List/1000000/first-page/answered", "allocs/op", "allocations", 1, "", "none per record",
+	},
+	{"heap for each byte of encoded records", "Held", "held/encoded", "ratio", 1, "", "at most 1.3"},
+	{
+		"resident memory for each byte of encoded records, after the load",
+		"Resident", "loaded/encoded", "ratio", 1, "", "at most 1.6",
+	},
+	{"the same, the most during 1,000 changes", "Resident", "changed/encoded", "ratio", 1, "", "at most 1.6"},
+	{"100,000 records from Postgres to ready", "Load/postgres", "s/load", "s", 1, "", "at most 3"},
+	{"the same from SQLite", "Load/sqlite", "s/load", "s", 1, "", "at most 3"},
+	{
+		"first page of an account that had 10,000 keys with 180,000 rows of usage, Postgres",
+		"Pages/postgres/account", "s/page", "s", 1, "", "at most 1",
+	},
+	{"its usage page, Postgres", "Pages/postgres/account/usage", "s/page", "s", 1, "", "at most 1"},
+	{"the same over 90 days, Postgres", "Pages/postgres/account/usage?days=90", "s/page", "s", 1, "", "at most 1"},
+	{"its usage page, SQLite", "Pages/sqlite/account/usage", "s/page", "s", 1, "", "at most 1"},
+	{"the same over 90 days, SQLite", "Pages/sqlite/account/usage?days=90", "s/page", "s", 1, "", "at most 1"},
+	{
+		"request log of 10,000 calls, CPU of authquota, Postgres",
+		"TenThousandCalls/postgres", "cpu-ms", "s", 0.001, "", "at most 0.05",
+	},
+	{
+		"page of an account's 1,000 requests, without HTTP, Postgres",
+		"TenThousandCalls/postgres", "page-ms", "ms", 1, "", "at most 50",
+	},
+	{"the same, SQLite", "TenThousandCalls/sqlite", "page-ms", "ms", 1, "", "at most 50"},
+	{
+		"history verify of 1,000,000 events of 10,000 listings, Postgres",
+		"Verify/postgres", "us/event", "s", 1, "", "at most 20",
+	},
+	{"the same, SQLite", "Verify/sqlite", "us/event", "s", 1, "", "at most 20"},
+	{"heap during that, Postgres", "Verify/postgres", "MiB-heap", "MiB", 1, "", ""},
+	{"heap during that, SQLite", "Verify/sqlite", "MiB-heap", "MiB", 1, "", ""},
+}
+
+var deskSuites = []suite{
+	{"cmd/opportunity/internal/desk", "^BenchmarkDesk$", 1, []string{"-benchtime=40x"}},
+	{"services/catalog/internal/store/desk", "^BenchmarkQueue$", 1, []string{"-benchtime=20x"}},
+	{"services/history/internal/store", "^BenchmarkReview$", 1, nil},
+}
+
+// BenchmarkPackages runs the Go benchmarks of packages that have an aim.
+func BenchmarkPackages(b *testing.B) {
+	write := section(b, "benchmarks.md", "packages")
+	found := goBenchmarks(b, packageSuites)
+	var rows []row
+	for _, f := range packageFigures {
+		r := row{f.what, f.unit, found.get(f.name, f.metric, f.scale), nil, f.aim}
+		if f.baseline != "" {
+			r.baseline = found.get(f.baseline, f.metric, f.scale)
+		}
+		rows = append(rows, r)
+	}
+	write(table(rows))
+}
+
+// BenchmarkDesk runs the Go benchmarks of the curation desk, with 1,000,000 events.
+func BenchmarkDesk(b *testing.B) {
+	write := section(b, "benchmarks.md", "desk")
+	found := goBenchmarks(b, deskSuites)
+	var rows []row
+	for _, r := range found {
+		rows = append(rows, row{r.name + ", mean", "ms", found.get(r.name, "ns/op", 1e-6), nil, ""})
+		if p95 := found.get(r.name, "p95-ms", 1); p95 != nil {
+			rows = append(rows, row{"the same, 95th percentile", "ms", p95, nil, "at most 200"})
+		}
+	}
+	write(table(rows))
+}
+
+// goBenchmarks runs suites one after the other and returns the results of those that succeed.
+func goBenchmarks(b *testing.B, suites []suite) (found results) {
+	for _, s := range suites {
+		args := []string{
+			"test", "-run", "^$", "-bench", s.pattern, "-benchmem", "-count", strconv.Itoa(s.count), "-timeout", "30m",
+			"./" + s.folder,
+		}
+		cmd := exec.CommandContext(b.Context(), "go", append(args, s.args...)...) //nolint:gosec // of the tables above
+		cmd.Dir, cmd.Stderr = root, os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "bench: %s of %s: %v\n%s", s.pattern, s.folder, err, out)
+		}
+		found = append(found, parseBenchmarks(string(out))...)
+	}
+	require.NotEmpty(b, found)
+	return found
+}
+
+// result is a line of the output of `go test -bench`.
+type result struct {
+	name    string // without "Benchmark" and the number of processors
+	metrics map[string]float64
+}
+
+type results []result
+
+// get returns the values of a metric, multiplied by scale, and nil if there are none.
+func (all results) get(name, metric string, scale float64) (s series) {
+	for _, r := range all {
+		if v, found := r.metrics[metric]; found && r.name == name {
+			s = append(s, v*scale)
+		}
+	}
+	return s
+}
+
+// parseBenchmarks reads the output of `go test -bench`: lines of a name, the number of iterations, and
+// values with their units.
+func parseBenchmarks(out string) (all results) {
+	for line := range strings.Lines(out) {
+		fields := strings.Fields(line)
+		if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
+			continue
+		}
+		r := result{name: strings.TrimPrefix(fields[0], "Benchmark"), metrics: map[string]float64{}}
+		if at := strings.LastIndexByte(r.name, '-'); at > 0 {
+			r.name = r.name[:at]
+		}
+		for pair := range slices.Chunk(fields[2:], 2) {
+			if v, err := strconv.ParseFloat(pair[0], 64); err == nil && len(pair) == 2 {
+				r.metrics[pair[1]] = v
+			}
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func TestBenchmarkOutputIsParsed(t *testing.T) {
 	found := parseBenchmarks(`goos: linux
-BenchmarkList/1000/first-page/answered-2         	  111195	     10000 ns/op	28196.77 MB/s	     528 B/op	       5 allocs/op
-BenchmarkList/1000/first-page/answered-2         	  111195	     12000 ns/op	28196.77 MB/s	     528 B/op	       5 allocs/op
-BenchmarkList/1000/first-page/written-2          	  169440	      5000 ns/op	41197.23 MB/s	       0 B/op	       0 allocs/op
-BenchmarkLoad/postgres-2         	       1	1790450319 ns/op	         2.426 cpu-s/load	         1.790 s/load
+BenchmarkList/1000/first-page/answered-2         	  111195	     10000 ns/op	28196.77 MB/s	       5 allocs/op
+BenchmarkList/1000/first-page/answered-2         	  111195	     12000 ns/op	28196.77 MB/s	       5 allocs/op
 PASS
 `)
-	require.Equal(t, report.Row{What: "list", Unit: "µs", Ours: report.Series{10, 12}, Baseline: report.Series{5}},
-		figure{what: "list", name: "List/1000/first-page/answered", metric: "ns/op", unit: "µs", scale: 0.001, baseline: "List/1000/first-page/written"}.row(found))
-	require.Equal(t, report.Series{1.79}, figure{name: "Load/postgres", metric: "s/load"}.row(found).Ours)
-	require.ErrorContains(t, figure{name: "Load/sqlite", metric: "s/load"}.row(found).Failed, "no result of BenchmarkLoad/sqlite")
+	require.Equal(t, series{10, 12}, found.get("List/1000/first-page/answered", "ns/op", 0.001))
+	require.Nil(t, found.get("Load/sqlite", "s/load", 1))
 }

@@ -1,31 +1,90 @@
-package main
+package bench
 
 import (
-	"bytes"
-	"testing"
+	"fmt"
+	"math/rand/v2"
+	"strings"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
-	"opportunity.internal/pkg/eventfile"
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
 )
 
-func TestInventedRecordsAreValid(t *testing.T) {
-	now := time.Now()
-	var listings, reviews bytes.Buffer
-	require.NoError(t, writeListings(&listings, 20, 40, now))
-	require.NoError(t, writeReviews(&reviews, 20, 40, now))
-	require.InDelta(t, 20*2050, listings.Len(), 20*200, "about 2.7 KB each as records")
+// recordID returns the id of the i-th record.
+func recordID(i int) string { return fmt.Sprintf("platform-%07d", i) }
 
-	l, err := listingfile.Read(&listings, now, 1)
-	require.NoError(t, err)
-	require.Empty(t, l.Rejected)
-	require.Len(t, l.Lines, 20)
-	require.Equal(t, recordID(20), l.Lines[0].ID)
-	e, err := eventfile.Read(&reviews, now, 1)
-	require.NoError(t, err)
-	require.Empty(t, e.Rejected)
-	require.Len(t, e.Lines, 20)
-	require.Equal(t, recordID(39), e.Lines[19].Event.Slug)
+const site = "https://platforms.example/"
+
+// listingLine returns the i-th invented listing as a line for import. It is a record of about 2.7 KB.
+func listingLine(i int, now time.Time) any {
+	random := rand.New(rand.NewPCG(uint64(i), 1)) //nolint:gosec // i is not negative
+	id, facts := recordID(i), factsOf(i)
+	published := now.Add(-time.Duration(i+1) * time.Second).UTC().Truncate(time.Second)
+	checked := api.CheckDate(published.Format(time.DateOnly))
+	subcategory := sentence(random, 2)
+	return listingfile.Line{Visibility: listingfile.Published, Listing: listingfile.Listing{
+		ID: id,
+		Platform: api.Platform{
+			Company:        api.Company{Name: "Platform " + sentence(random, 2), Website: site + id},
+			ApplicationURL: site + id + "/apply", Category: api.Categories[i%len(api.Categories)], Subcategory: &subcategory,
+			Summary: sentence(random, 12), Overview: sentence(random, 140),
+			StartingCost: "None", WorkModel: "Independent contractor",
+		},
+		PublishedAt: &published, Facts: &facts, Sources: []api.Source{{URL: site + id + "/about", CheckedAt: &checked}},
+		CompanyProfile: &listingfile.Profile{
+			Bio:                &api.ProfileText{Text: sentence(random, 20), SourceURL: site + id + "/about", CheckedAt: checked},
+			ExperienceSources:  []api.ExperienceSource{},
+			EvidenceAssessment: &api.Assessment{Level: api.Moderate, Note: sentence(random, 6), CheckedAt: checked},
+		},
+	}}
+}
+
+// factsOf returns the facts of the i-th record: every second one is remote, every tenth is eligible in
+// Canada.
+func factsOf(i int) api.Facts {
+	remote, degree, all := i%2 == 0, i%3 == 0, true
+	f := api.Facts{
+		Remote: &remote, DegreeRequired: &degree, Languages: []string{"English"}, ApplicationStatus: api.ApplicationOpen,
+		Requirements: []string{"A computer with a microphone", "A bank account"},
+	}
+	if i%10 == 0 {
+		f.CountryEligibility = []api.CountryEligibility{
+			{Country: "CA", Status: api.Eligible, AllRegions: &all, SourceURLs: []string{site + "who"}},
+		}
+	}
+	f.Complete()
+	return f
+}
+
+// reviewLine returns a verified review of the i-th listing as a line of a file of events.
+func reviewLine(i int, now time.Time) any {
+	return map[string]any{
+		"slug": recordID(i), "checkedAt": now.Add(-time.Duration(i+1) * time.Second).UTC().Truncate(time.Second),
+		"checkType": api.Review, "outcome": api.OutcomeVerified, "sourceUrls": []string{site + recordID(i)}, "facts": factsOf(i),
+		"note": "",
+	}
+}
+
+var syllables = strings.Fields("an ter pro con in re de com ex per al ment tion ing er ly pay work " +
+	"a e i o u ro ta se ver ca li mo te on")
+
+var words = func() (all []string) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 3000 {
+		var word strings.Builder
+		for range 1 + random.IntN(3) {
+			word.WriteString(syllables[random.IntN(len(syllables))])
+		}
+		all = append(all, word.String())
+	}
+	return all
+}()
+
+// sentence returns n words. Some are much more frequent than others, as in a language.
+func sentence(random *rand.Rand, n int) string {
+	chosen := make([]string, n)
+	for i := range chosen {
+		chosen[i] = words[int(float64(len(words))*random.Float64()*random.Float64()*random.Float64())]
+	}
+	return strings.Join(chosen, " ")
 }

@@ -57,6 +57,12 @@ type Error struct {
 	Documentation string      `json:"documentation"` // absolute URL of the page that explains the code
 }
 
+// OperatorError is the body of an error response to an operator.
+type OperatorError struct {
+	Error         Problem `json:"error"`
+	Documentation string  `json:"documentation,omitempty"` // as in Error
+}
+
 // ErrorDetail describes an error: Code for programs, Message for people.
 type ErrorDetail struct {
 	Code    string `json:"code"`

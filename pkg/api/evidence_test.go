@@ -61,7 +61,7 @@ func TestVerifiedReviewNeedsEvidence(t *testing.T) {
 			problems.Evidence(c.outcome, c.sources, facts)
 			require.Len(t, problems, len(c.want), "%q", problems)
 			for i, start := range c.want {
-				require.Truef(t, strings.HasPrefix(problems[i], start), "%q does not start with %q", problems[i], start)
+				require.Truef(t, strings.HasPrefix(problems[i].String(), start), "%q does not start with %q", problems[i], start)
 			}
 		})
 	}

@@ -18,16 +18,35 @@ const (
 	MaxText = 2000 // characters of a note
 )
 
-// Problems lists all problems of one line, each as "path of the field: what was expected", or without a path if it is about the whole line.
-type Problems []string
+// Problem says what is wrong with a value.
+type Problem struct {
+	Path    string `json:"path,omitempty"` // of the field, such as facts.pay.minimum; empty for the whole line or request
+	Code    string `json:"code,omitempty"` // for programs, such as UnknownListing; most problems of a line have none
+	Message string `json:"message"`        // what was expected
+}
+
+// UnknownListing is the code of a problem with an id that no listing has.
+const UnknownListing = "unknown_listing"
+
+// NoListing returns the problem of the field with an id that no listing has.
+func NoListing(field string) Problem {
+	return Problem{field, UnknownListing, "there is no such listing"}
+}
+
+// String returns the path and the message.
+func (p Problem) String() string {
+	if p.Path == "" {
+		return p.Message
+	}
+	return p.Path + ": " + p.Message
+}
+
+// Problems lists all problems of one line.
+type Problems []Problem
 
 // Add records a problem of the field with that path; an empty path is the whole line.
 func (p *Problems) Add(field, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if field != "" {
-		text = field + ": " + text
-	}
-	*p = append(*p, text)
+	*p = append(*p, Problem{Path: field, Message: fmt.Sprintf(format, args...)})
 }
 
 // URL records a problem unless CheckURL accepts value.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 )
 
 func TestValidSlug(t *testing.T) {
@@ -113,7 +114,7 @@ func TestNormalizeReportsEveryProblem(t *testing.T) {
 			c.facts.Normalize("facts", &p)
 			require.Len(t, p, len(c.want), "%q", p)
 			for i, start := range c.want {
-				require.Truef(t, strings.HasPrefix(p[i], start), "%q does not start with %q", p[i], start)
+				require.Truef(t, strings.HasPrefix(p[i].String(), start), "%q does not start with %q", p[i], start)
 			}
 		})
 	}
@@ -136,7 +137,7 @@ func TestCodesNameTheOneThatIsMeant(t *testing.T) {
 	} {
 		var p api.Problems
 		p.Country("c", code)
-		require.Equal(t, api.Problems{"c: must be a country code of ISO 3166-1, two upper-case letters such as CA; " + end}, p)
+		require.Equal(t, apitest.Problems("c: must be a country code of ISO 3166-1, two upper-case letters such as CA; "+end), p)
 	}
 	for code, end := range map[string]string{
 		"CDN": `"CDN" is none: write CAD`, "RMB": `"RMB" is none: write CNY`, "cad": `"cad" is none: write CAD`, "ABC": `"ABC" is none`, "UK": `"UK" is none`, "$": `"$" is none: write USD, CAD or another`,
@@ -144,7 +145,7 @@ func TestCodesNameTheOneThatIsMeant(t *testing.T) {
 	} {
 		var p api.Problems
 		p.Currency("c", code)
-		require.Equal(t, api.Problems{"c: must be a currency code of ISO 4217, three upper-case letters such as CAD; " + end}, p)
+		require.Equal(t, apitest.Problems("c: must be a currency code of ISO 4217, three upper-case letters such as CAD; "+end), p)
 	}
 }
 
@@ -164,7 +165,7 @@ func TestTextsAreNeitherHTMLNorDamaged(t *testing.T) {
 		var p api.Problems
 		p.AtMost("t", &text, 200)
 		require.Len(t, p, 1, text)
-		require.Contains(t, p[0], "t: must be plain text: write the characters themselves instead of the HTML ", text)
+		require.Contains(t, p[0].String(), "t: must be plain text: write the characters themselves instead of the HTML ", text)
 	}
 	for _, text := range []string{
 		"MontrÃ©al", "â€™s", "donâ€™t", "Ã\u00a0 la carte", "25 Â°C", "â‚¬ 5", "ï»¿id", "ðŸ˜€", "ÐŸÑ€Ð¸Ð²ÐµÑ‚", "Montr√©al", "don‚Äôt", "Ã‰cole", "SÃ£o", "naÃ¯ve", "Â©",
@@ -172,6 +173,6 @@ func TestTextsAreNeitherHTMLNorDamaged(t *testing.T) {
 		var p api.Problems
 		p.AtMost("t", &text, 200)
 		require.Len(t, p, 1, text)
-		require.Contains(t, p[0], "which stands for characters that were read in another encoding: save the file as UTF-8, or copy the words again", text)
+		require.Contains(t, p[0].String(), "which stands for characters that were read in another encoding: save the file as UTF-8, or copy the words again", text)
 	}
 }

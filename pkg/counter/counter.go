@@ -4,10 +4,8 @@
 //	{oda}:day:2026-11-20   hash: account id -> calls charged on that UTC day,
 //	                       ServiceField -> calls of all accounts,
 //	                       BaseField -> calls of the accounts of the base tier,
-//	                       LatestField -> time of the latest admission in microseconds since 1970,
-//	                       Moved(account id) -> 1 if the account's calls of the day were moved to another account
+//	                       LatestField -> time of the latest admission in microseconds since 1970
 //	{oda}:changed:2026-11-20   set: fields of the day's hash that grew since authquota copied them to its ledger
-//	{oda}:moved:2026-11-20     hash: Moved(account id) that authquota has not copied -> id of the account with the calls
 //	{oda}:restore:2026-11-20   hash: the counters of a lost day while authquota restores them; renamed when complete
 //	{oda}:restorer:2026-11-20  the process that restores them
 //	{oda}:minute:acc_...   list: admission times of one account in microseconds since 1970, newest first
@@ -67,13 +65,6 @@ const Merged = Tag + ":merged"
 
 // Changed returns the key of the counters of a day that the ledger lacks. Every script that increases one adds it in the same step.
 func Changed(day string) string { return Tag + ":changed:" + day }
-
-// Moves returns the key of the moves of a day that the ledger lacks. Every script that moves calls adds it in the same step.
-func Moves(day string) string { return Tag + ":moved:" + day }
-
-// Moved returns the field of a day's hash that marks the account's calls of that day as moved to the account that took over its keys. It
-// is never an account id.
-func Moved(account string) string { return "+" + account }
 
 // Expiry of the keys after their latest write.
 const (

@@ -13,11 +13,9 @@ import (
 func TestLayout(t *testing.T) {
 	require.Equal(t, "{oda}:day:2026-11-20", counter.Day("2026-11-20"))
 	require.Equal(t, "{oda}:changed:2026-11-20", counter.Changed("2026-11-20"))
-	require.Equal(t, "{oda}:moved:2026-11-20", counter.Moves("2026-11-20"))
 	require.Equal(t, "{oda}:minute:acc_1", counter.Window("acc_1"))
 	require.Equal(t, "{oda}:epochs", counter.Epochs)
 	require.Equal(t, "{oda}:merged", counter.Merged)
-	require.Equal(t, "+acc_1", counter.Moved("acc_1"))
 	require.Equal(t, "*", counter.ServiceField)
 	require.Equal(t, "%", counter.BaseField)
 	require.Equal(t, "@", counter.LatestField)

@@ -143,7 +143,7 @@ func (l line) check(now time.Time, read *Line) (p api.Problems) {
 		read.complete()
 		read.Evidence, p = l.evidence(read.Event)
 		if text, _ := json.Marshal(read.Event); len(text) > maxEvent {
-			p = append(p, fmt.Sprintf("the event has %d bytes as JSON, want at most %d: shorten sources, notes and requirements", len(text), maxEvent))
+			p.Add("", "the event has %d bytes as JSON, want at most %d: shorten sources, notes and requirements", len(text), maxEvent)
 		}
 	}
 	return p
@@ -167,20 +167,20 @@ func (l *Line) complete() {
 	}
 }
 
-// Added returns what complete added or removed, as sentences for the author of the line.
-func (l Line) Added() (changes []string) {
+// Added returns what complete added or removed, for the author of the line.
+func (l Line) Added() (changes api.Problems) {
 	if l.given == nil {
 		return nil
 	}
 	given := unique(l.given.SourceURLs)
 	for _, u := range l.Event.SourceURLs[len(given):] {
-		changes = append(changes, "sourceUrls: lacks "+u+", which a fact cites; it is added")
+		changes.Add("sourceUrls", "lacks %s, which a fact cites; it is added", u)
 	}
 	if len(given) < len(l.given.SourceURLs) {
-		changes = append(changes, "sourceUrls: names a page twice; it is recorded once")
+		changes.Add("sourceUrls", "names a page twice; it is recorded once")
 	}
 	if l.Event.Facts != l.given.Facts {
-		changes = append(changes, "facts.applicationStatus: is recorded as closed, like the outcome")
+		changes.Add("facts.applicationStatus", "is recorded as closed, like the outcome")
 	}
 	return changes
 }
@@ -208,8 +208,7 @@ func (l line) evidence(e api.VerificationEvent) (found api.Evidence, p api.Probl
 		return found, p
 	}
 	p.Quotes("evidence.quotes", found.Quotes, e)
-	for name, urls := range map[string][]string{"gone": found.Gone, "unopened": found.Unopened} {
-		field := "evidence." + name
+	pages := func(field string, urls []string) {
 		if len(urls) > maxSources {
 			p.Add(field, "must have at most %d elements", maxSources)
 		}
@@ -220,6 +219,7 @@ func (l line) evidence(e api.VerificationEvent) (found api.Evidence, p api.Probl
 			}
 		}
 	}
-	slices.Sort(p)
+	pages("evidence.gone", found.Gone)
+	pages("evidence.unopened", found.Unopened)
 	return found, p
 }

@@ -66,7 +66,7 @@ func TestReadCompletesReviews(t *testing.T) {
 		require.Empty(t, file.Rejected, name)
 		require.Equal(t, c.sources, file.Lines[0].Event.SourceURLs, name)
 		require.Equal(t, c.status, file.Lines[0].Event.Facts.ApplicationStatus, name)
-		require.Equal(t, c.added, file.Lines[0].Added(), name)
+		require.Equal(t, apitest.Problems(c.added...), file.Lines[0].Added(), name)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestReadChecksEvidence(t *testing.T) {
 	} {
 		file, err := eventfile.Read(strings.NewReader(c.line), now, api.MaxReported)
 		require.NoError(t, err)
-		require.Equal(t, api.Problems{c.problem}, file.Rejected[0].Problems, name)
+		require.Equal(t, apitest.Problems(c.problem), file.Rejected[0].Problems, name)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestReadAcceptsOnlyOutcomesOfTheCheckType(t *testing.T) {
 				require.Len(t, file.Lines, 1)
 			} else {
 				require.Empty(t, file.Lines)
-				require.Equal(t, api.Problems{"outcome: must be one of " + strings.ReplaceAll(outcomes, " ", ", ") + "; \"" + string(outcome) + "\" is none"}, file.Rejected[0].Problems)
+				require.Equal(t, apitest.Problems("outcome: must be one of "+strings.ReplaceAll(outcomes, " ", ", ")+"; \""+string(outcome)+"\" is none"), file.Rejected[0].Problems)
 			}
 		}
 	}
@@ -154,35 +154,35 @@ func TestReadReportsEveryProblem(t *testing.T) {
 		name, line, slug string
 		problems         api.Problems
 	}{
-		{"nothing at all", `{}`, "", api.Problems{
+		{"nothing at all", `{}`, "", apitest.Problems(
 			"slug: must be the id of a listing: lower-case letters, digits and single hyphens, at most 80 characters",
-			"checkedAt: is missing", "checkType: must be one of review, application-link; \"\" is none"}},
-		{"an id", `{` + valid + `,"id":"x"}`, "a", api.Problems{"id: is not a known field"}},
+			"checkedAt: is missing", "checkType: must be one of review, application-link; \"\" is none")},
+		{"an id", `{` + valid + `,"id":"x"}`, "a", apitest.Problems("id: is not a known field")},
 		{"unreadable, with a slug", `{"slug":"a","checkedAt":"yesterday"}`, "a",
-			api.Problems{`checkedAt: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "yesterday" is none`}},
+			apitest.Problems(`checkedAt: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "yesterday" is none`)},
 		{"a date alone", `{"slug":"a","checkedAt":"2026-11-19","checkType":"review","outcome":"closed"}`, "a",
-			api.Problems{`checkedAt: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "2026-11-19" is none`}},
+			apitest.Problems(`checkedAt: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "2026-11-19" is none`)},
 		{"future", `{"slug":"a","checkedAt":"2026-11-20T12:00:01.000001Z","checkType":"review","outcome":"closed"}`, "a",
-			api.Problems{"checkedAt: must not be in the future: the clock of the service reads 2026-11-20T12:00:00Z"}},
+			apitest.Problems("checkedAt: must not be in the future: the clock of the service reads 2026-11-20T12:00:00Z")},
 		{"long ago", `{"slug":"a","checkedAt":"0000-01-01T00:00:00+10:00","checkType":"review","outcome":"closed"}`, "a",
-			api.Problems{"checkedAt: must not be before 1970"}},
-		{"addresses", `{` + valid + `,"sourceUrls":["https://a.example","ftp://a.example","https://u:p@a.example"]}`, "a", api.Problems{
+			apitest.Problems("checkedAt: must not be before 1970")},
+		{"addresses", `{` + valid + `,"sourceUrls":["https://a.example","ftp://a.example","https://u:p@a.example"]}`, "a", apitest.Problems(
 			"sourceUrls[1]: must be an absolute http or https URL, such as https://example.com/apply; \"ftp://a.example\" is none",
-			"sourceUrls[2]: must be a URL without user name and password"}},
+			"sourceUrls[2]: must be a URL without user name and password")},
 		{"many addresses", `{` + valid + `,"sourceUrls":[` + strings.Repeat(`"https://a.example",`, 100) + `"https://a.example"]}`, "a",
-			api.Problems{"sourceUrls: must have at most 100 elements"}},
+			apitest.Problems("sourceUrls: must have at most 100 elements")},
 		{"facts of a link check", `{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"closed","facts":{}}`, "a",
-			api.Problems{"facts: must be null or left out: a link check says nothing about facts"}},
-		{"verified without source and facts", `{` + verified + `}`, "a", api.Problems{"sourceUrls: a verified review needs at least one source URL",
-			"facts: a verified review needs all 11 facts: " + strings.Join(api.FactNames, ", ")}},
+			apitest.Problems("facts: must be null or left out: a link check says nothing about facts")},
+		{"verified without source and facts", `{` + verified + `}`, "a", apitest.Problems("sourceUrls: a verified review needs at least one source URL",
+			"facts: a verified review needs all 11 facts: "+strings.Join(api.FactNames, ", "))},
 		{"verified with some facts", `{` + verified + `,"sourceUrls":["https://a.example"],"facts":` +
 			strings.Replace(apitest.WholeFacts(`{"remote":true}`), `"pay":null,`, "", 1) + `}`, "a",
-			api.Problems{`facts: pay is missing; send all 11 facts, unknown ones as null, "unknown" or []`}},
+			apitest.Problems(`facts: pay is missing; send all 11 facts, unknown ones as null, "unknown" or []`)},
 		{"wrong facts", `{` + valid + `,"facts":` + apitest.WholeFacts(`{"applicationStatus":"shut"}`) + `}`, "a",
-			api.Problems{"facts.applicationStatus: must be one of open, waitlist, closed, unknown; \"shut\" is none"}},
+			apitest.Problems("facts.applicationStatus: must be one of open, waitlist, closed, unknown; \"shut\" is none")},
 		{"unknown fact", `{` + valid + `,"facts":{"applicationstatus":"open"}}`, "a",
-			api.Problems{"facts.applicationstatus: is not a known field"}},
-		{"long note", `{` + valid + `,"note":"` + strings.Repeat("ä", 2001) + `"}`, "a", api.Problems{"note: must have at most 2000 characters"}},
+			apitest.Problems("facts.applicationstatus: is not a known field")},
+		{"long note", `{` + valid + `,"note":"` + strings.Repeat("ä", 2001) + `"}`, "a", apitest.Problems("note: must have at most 2000 characters")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file, err := eventfile.Read(strings.NewReader(c.line), now, api.MaxReported)
@@ -218,5 +218,5 @@ func TestReadLimitsTheSizeOfAnEvent(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, file.Lines, 1)
 	require.Len(t, file.Rejected, 1)
-	require.Contains(t, file.Rejected[0].Problems[0], "want at most 64000")
+	require.Contains(t, file.Rejected[0].Problems[0].String(), "want at most 64000")
 }

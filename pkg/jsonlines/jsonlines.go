@@ -43,7 +43,7 @@ func Read[T any](r io.Reader) iter.Seq2[Line[T], error] {
 		s := source{in: bufio.NewReaderSize(r, 64<<10)}
 		start, err := s.in.Peek(startSize)
 		if problem := WrongFile(start, true); problem != "" && (err == nil || errors.Is(err, io.EOF)) {
-			yield(Line[T]{Number: 1, Problems: api.Problems{problem}}, nil)
+			yield(Line[T]{Number: 1, Problems: api.Problems{{Message: problem}}}, nil)
 			return
 		}
 		var ahead []*batch[T]

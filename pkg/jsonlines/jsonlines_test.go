@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/jsonlines"
 )
 
@@ -65,32 +66,32 @@ func TestReadReportsEveryProblemOfALine(t *testing.T) {
 	}{
 		{"all fields", `{"id":"a","at":"2026-11-20T09:00:00-05:00","remote":null,"pay":{"minimum":0,"unit":"hour"},"pays":[],"tags":["x"]}`, nil},
 		{"no fields", `{}`, nil},
-		{"not JSON", `{"id"`, api.Problems{"must be one JSON object: unexpected end of JSON input"}},
-		{"two values", `{} {}`, api.Problems{"must be one JSON object: invalid character '{' after top-level value"}},
-		{"not an object", `12`, api.Problems{"must be an object"}},
-		{"rounded number", `{"pay":{"minimum":9007199254740993,"unit":"hour"}}`, api.Problems{`pay.minimum: "9007199254740993" has more than 15 digits and would be rounded`}},
-		{"null", `null`, api.Problems{"must be an object"}},
-		{"not UTF-8", "{\"id\":\"\xff\"}", api.Problems{"must be UTF-8: save the file as UTF-8; nothing after this line was read"}},
-		{"U+0000", `{"id":"a\u0000"}`, api.Problems{"id: must not contain U+0000"}},
-		{"other case", `{"ID":"a"}`, api.Problems{"ID: is not a known field"}},
+		{"not JSON", `{"id"`, apitest.Problems("must be one JSON object: unexpected end of JSON input")},
+		{"two values", `{} {}`, apitest.Problems("must be one JSON object: invalid character '{' after top-level value")},
+		{"not an object", `12`, apitest.Problems("must be an object")},
+		{"rounded number", `{"pay":{"minimum":9007199254740993,"unit":"hour"}}`, apitest.Problems(`pay.minimum: "9007199254740993" has more than 15 digits and would be rounded`)},
+		{"null", `null`, apitest.Problems("must be an object")},
+		{"not UTF-8", "{\"id\":\"\xff\"}", apitest.Problems("must be UTF-8: save the file as UTF-8; nothing after this line was read")},
+		{"U+0000", `{"id":"a\u0000"}`, apitest.Problems("id: must not contain U+0000")},
+		{"other case", `{"ID":"a"}`, apitest.Problems("ID: is not a known field")},
 		{"field kept from files", `{"Secret":"x","-":"y"}`,
-			api.Problems{"Secret: is not a known field", "-: is not a known field"}},
+			apitest.Problems("Secret: is not a known field", "-: is not a known field")},
 		{"unknown below, with a value to pass over", `{"pay":{"minimum":1,"unit":"hour","extra":{"a":[1,{}]}},"tags":[1]}`,
-			api.Problems{"pay.extra: is not a known field", "tags[0]: must be a string"}},
-		{"twice", `{"id":"a","id":"a"}`, api.Problems{"id: is given twice"}},
+			apitest.Problems("pay.extra: is not a known field", "tags[0]: must be a string")},
+		{"twice", `{"id":"a","id":"a"}`, apitest.Problems("id: is given twice")},
 		{"null where the type has none", `{"id":null,"tags":null}`,
-			api.Problems{"id: must be a string", "tags: must be an array"}},
-		{"number left out", `{"pays":[{"unit":"hour"}]}`, api.Problems{"pays[0].minimum: is missing"}},
-		{"number as text", `{"pay":{"minimum":"1"}}`, api.Problems{"pay.minimum: must be a number"}},
-		{"bool as text", `{"remote":"true"}`, api.Problems{`remote: must be true or false; it is "true"`}},
+			apitest.Problems("id: must be a string", "tags: must be an array")},
+		{"number left out", `{"pays":[{"unit":"hour"}]}`, apitest.Problems("pays[0].minimum: is missing")},
+		{"number as text", `{"pay":{"minimum":"1"}}`, apitest.Problems("pay.minimum: must be a number")},
+		{"bool as text", `{"remote":"true"}`, apitest.Problems(`remote: must be true or false; it is "true"`)},
 		{"time without offset", `{"at":"2026-11-20T09:00:00"}`,
-			api.Problems{`at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "2026-11-20T09:00:00" is none`}},
+			apitest.Problems(`at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "2026-11-20T09:00:00" is none`)},
 		{"time with the offset of a day", `{"at":"2026-11-20T09:00:00+24:00"}`,
-			api.Problems{`at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "2026-11-20T09:00:00+24:00" is none`}},
+			apitest.Problems(`at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "2026-11-20T09:00:00+24:00" is none`)},
 		{"time as number", `{"at":5}`,
-			api.Problems{"at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z"}},
-		{"several at once", `{"id":1,"remote":{},"pay":[{"a":1}],"x":0}`, api.Problems{
-			"id: must be a string", "remote: must be true or false; it is {}", "pay: must be an object", "x: is not a known field"}},
+			apitest.Problems("at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z")},
+		{"several at once", `{"id":1,"remote":{},"pay":[{"a":1}],"x":0}`, apitest.Problems(
+			"id: must be a string", "remote: must be true or false; it is {}", "pay: must be an object", "x: is not a known field")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lines := readAll[record](t, strings.NewReader(c.line))
@@ -111,7 +112,7 @@ func TestReadContinuesAfterLongLine(t *testing.T) {
 	fits := `{"id":"` + strings.Repeat("x", jsonlines.MaxLine-20) + `"}`
 	lines := readAll[record](t, strings.NewReader(long+"\n"+fits+"\n"+long))
 	require.Len(t, lines, 3)
-	require.Equal(t, api.Problems{"must have at most 1048576 bytes"}, lines[0].Problems)
+	require.Equal(t, apitest.Problems("must have at most 1048576 bytes"), lines[0].Problems)
 	require.Empty(t, lines[1].Problems)
 	require.Equal(t, 3, lines[2].Number)
 	require.NotEmpty(t, lines[2].Problems)
@@ -179,7 +180,7 @@ func TestFileThatIsWrongAsAWholeHasOneProblem(t *testing.T) {
 			lines := readAll[record](t, strings.NewReader(c.file))
 			require.Len(t, lines, 1)
 			require.Equal(t, 1, lines[0].Number)
-			require.Equal(t, api.Problems{c.problem}, lines[0].Problems)
+			require.Equal(t, apitest.Problems(c.problem), lines[0].Problems)
 		})
 	}
 	require.Len(t, readAll[record](t, strings.NewReader(many)), 60)

@@ -27,7 +27,7 @@ func Check(text []byte) error {
 	var p api.Problems
 	c := checker{line: text, problems: &p}
 	if c.any(nil); len(p) > 0 {
-		return errors.New(p[0])
+		return errors.New(p[0].String())
 	}
 	return nil
 }

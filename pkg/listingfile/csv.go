@@ -213,7 +213,7 @@ func FromCSV(in io.Reader, out io.Writer) ([]api.RejectedLine, error) {
 	buffered := bufio.NewReader(in)
 	start, err := buffered.Peek(buffered.Size())
 	if problem := jsonlines.WrongFile(start, false); problem != "" && (err == nil || errors.Is(err, io.EOF)) {
-		return []api.RejectedLine{{Line: 1, Problems: api.Problems{problem}}}, w.Flush()
+		return []api.RejectedLine{{Line: 1, Problems: api.Problems{{Message: problem}}}}, w.Flush()
 	}
 	if bytes.HasPrefix(start, []byte("\ufeff")) {
 		_, _ = buffered.Discard(len("\ufeff"))
@@ -238,7 +238,7 @@ func FromCSV(in io.Reader, out io.Writer) ([]api.RejectedLine, error) {
 		}
 		if cells != nil && slices.ContainsFunc(cells, func(cell string) bool { return !utf8.ValidString(cell) }) {
 			number, _ := r.FieldPos(0)
-			wrong = []api.RejectedLine{{Line: number, Problems: api.Problems{jsonlines.NotUTF8 + "; nothing after this line was read"}}}
+			wrong = []api.RejectedLine{{Line: number, Problems: api.Problems{{Message: jsonlines.NotUTF8 + "; nothing after this line was read"}}}}
 			cells = nil
 		}
 		rejected = append(rejected, wrong...)
@@ -267,7 +267,7 @@ func readRow(r *csv.Reader) ([]string, []api.RejectedLine, error) {
 	}
 	if wrong := new(csv.ParseError); errors.As(err, &wrong) {
 		problem := fmt.Sprintf("is not CSV: %v at line %d, character %d; nothing after it was read", wrong.Err, wrong.Line, wrong.Column)
-		return nil, []api.RejectedLine{{Line: wrong.StartLine, Problems: api.Problems{problem}}}, nil
+		return nil, []api.RejectedLine{{Line: wrong.StartLine, Problems: api.Problems{{Message: problem}}}}, nil
 	}
 	return cells, nil, err
 }

@@ -88,7 +88,9 @@ func Scan(r io.Reader, now time.Time, maxRejected int, use func(Line) error) (al
 }
 
 // NeedsSource is the problem of a published listing without sources.
-const NeedsSource = "sources: a published listing needs at least one: add the page that supports it"
+var NeedsSource = api.Problem{
+	Path: "sources", Message: "a published listing needs at least one: add the page that supports it",
+}
 
 func (l *Line) normalize(p *api.Problems, now time.Time) {
 	if !api.ValidSlug(l.ID) {

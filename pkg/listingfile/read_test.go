@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/listingfile"
 )
 
@@ -160,7 +161,7 @@ func TestReadReportsEveryProblem(t *testing.T) {
 		require.Empty(t, f.Lines, c.problem)
 		require.Len(t, f.Rejected, 1)
 		require.Equal(t, 1, f.Rejected[0].Line)
-		require.True(t, strings.HasPrefix(f.Rejected[0].Problems[0], c.problem), "want %q, got %q", c.problem, f.Rejected[0].Problems)
+		require.True(t, strings.HasPrefix(f.Rejected[0].Problems[0].String(), c.problem), "want %q, got %q", c.problem, f.Rejected[0].Problems)
 	}
 }
 
@@ -170,7 +171,7 @@ func TestReadReportsProblemsOfSeveralLines(t *testing.T) {
 	require.Len(t, f.Rejected, 2)
 	require.Equal(t, 2, f.Rejected[0].Line)
 	require.Len(t, f.Rejected[0].Problems, 3, "name, category, and the id of line 1")
-	require.Contains(t, f.Rejected[0].Problems, "id: is on line 1 already")
+	require.Contains(t, f.Rejected[0].Problems, api.Problem{Path: "id", Message: "is on line 1 already"})
 	require.Equal(t, 4, f.Rejected[1].Line)
 	require.GreaterOrEqual(t, len(f.Rejected[1].Problems), 5)
 }
@@ -199,7 +200,7 @@ func TestHeader(t *testing.T) {
 			require.Len(t, f.Lines, 1)
 			continue
 		}
-		require.Equal(t, []api.RejectedLine{{Line: 1, Problems: api.Problems{problem}}}, f.Rejected)
+		require.Equal(t, []api.RejectedLine{{Line: 1, Problems: apitest.Problems(problem)}}, f.Rejected)
 		require.Empty(t, f.Lines)
 	}
 	head := `{"format":"opportunity-listings","version":1}` + "\n"

@@ -42,7 +42,7 @@ func (v Values) read(pair string, allowed []string, listed bool) error {
 		return unknown(name, allowed, listed)
 	}
 	if _, twice := v[name]; twice {
-		return problem.New(problem.DuplicateParameter, "Parameter %s appears more than once; send it once.", name)
+		return &problem.Error{Code: problem.DuplicateParameter, Path: name, Message: "appears more than once; send it once"}
 	}
 	value, err := url.QueryUnescape(rawValue)
 	if err != nil {
@@ -65,8 +65,9 @@ func Join(errs ...error) error {
 		return errors.Join(errs...)
 	}
 	first := *problem.Of(errs[0])
+	first.Path, first.Message = "", first.Text()
 	for _, err := range errs[1:min(len(errs), maxNamed)] {
-		first.Message += " " + problem.Of(err).Message
+		first.Message += " " + problem.Of(err).Text()
 	}
 	if len(errs) > maxNamed {
 		first.Message += " There are more problems."
@@ -74,10 +75,8 @@ func Join(errs ...error) error {
 	return &first
 }
 
-// Invalid returns an error for an invalid value. what completes the sentence "Parameter NAME ...".
-func Invalid(name, what string) *problem.Error {
-	return problem.New(problem.InvalidParameter, "Parameter %s %s.", name, what)
-}
+// Invalid returns the error for an invalid value. what continues a sentence that begins with the name.
+func Invalid(name, what string) *problem.Error { return problem.Invalid(name, what) }
 
 func unknown(name string, allowed []string, listed bool) error {
 	expected := ""
@@ -91,9 +90,9 @@ func unknown(name string, allowed []string, listed bool) error {
 		return problem.New(problem.UnknownParameter, "The query string contains an unknown parameter%s.", expected)
 	}
 	if near := Nearest(name, allowed, maxTypos); near != "" {
-		return problem.New(problem.UnknownParameter, "Parameter %s is unknown; did you mean %s?", name, near)
+		expected = "; did you mean " + near + "?"
 	}
-	return problem.New(problem.UnknownParameter, "Parameter %s is unknown%s.", name, expected)
+	return &problem.Error{Code: problem.UnknownParameter, Path: name, Message: "is unknown" + expected}
 }
 
 const maxTypos = 2

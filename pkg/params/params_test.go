@@ -45,7 +45,7 @@ func TestRead(t *testing.T) {
 				return
 			}
 			require.Equal(t, c.code, problem.Of(err).Code)
-			require.Contains(t, problem.Of(err).Message, c.message)
+			require.Contains(t, problem.Of(err).Text(), c.message)
 		})
 	}
 }
@@ -99,7 +99,7 @@ func TestPage(t *testing.T) {
 		got, err := v.Page(c.maxLimit)
 		if c.param != "" {
 			require.Equal(t, problem.InvalidParameter, problem.Of(err).Code)
-			require.Contains(t, problem.Of(err).Message, "Parameter "+c.param+" must be an integer from 1 to")
+			require.Contains(t, problem.Of(err).Text(), "Parameter "+c.param+" must be an integer from 1 to")
 			continue
 		}
 		require.NoError(t, err)

@@ -116,7 +116,7 @@ func (a *Access) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i := slices.IndexFunc(rules[a.service], func(rule Rule) bool { return rule.Covers(r.URL.Path) })
 		if i < 0 {
-			a.errors.Write(w, r, problem.New(problem.NotFound, problem.NoEndpoint))
+			a.errors.Write(w, r, problem.NoEndpoint())
 			return
 		}
 		rule := rules[a.service][i]

@@ -10,23 +10,40 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"opportunity.internal/pkg/api"
 )
 
-// Error is an error with a code of Table. Message is for the consumer: what was wrong and what was expected. The cause is for logs only.
+// Error is an error with a code of Table. The cause is for logs only.
 type Error struct {
 	Code       Code
-	Message    string
+	Path       string        // of the invalid parameter or field, or what was not found, such as account; may be empty
+	Message    string        // what was wrong and what was expected; of an invalid value, without its Path: "must be a day"
 	RetryAfter time.Duration // time after which the same request can succeed; 0 if waiting does not help
 	Reported   bool          // the log has the cause already, once for all requests that fail because of it
 
 	cause error
 }
 
-// NoEndpoint is the message of a NotFound error for an address without an endpoint. It tells a missing endpoint from a missing record.
-const NoEndpoint = "There is nothing at this address."
+// Endpoint is the path of a NotFound error for an address without an endpoint.
+const Endpoint = "endpoint"
+
+// NoEndpoint is the error for an address without an endpoint.
+func NoEndpoint() *Error {
+	return &Error{Code: NotFound, Path: Endpoint, Message: "There is nothing at this address."}
+}
+
+// NoSuch returns the NotFound error for an unknown id of a kind, such as account.
+func NoSuch(kind string) *Error {
+	return &Error{Code: NotFound, Path: kind, Message: "There is no " + kind + " with this id."}
+}
+
+// Invalid returns the error for an invalid parameter or field. what continues a sentence that begins with the path.
+func Invalid(path, what string) *Error {
+	return &Error{Code: InvalidParameter, Path: path, Message: what}
+}
 
 // New returns an Error with a formatted message.
 func New(code Code, format string, args ...any) *Error {
@@ -65,12 +82,24 @@ func (e *Error) RetryIn(after time.Duration) *Error {
 // seconds returns d in whole seconds, rounded up.
 func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
 
+// Text returns the message as a sentence for consumers.
+func (e *Error) Text() string {
+	if e.Path == "" || e.Code == NotFound {
+		return e.Message
+	}
+	text := "Parameter " + e.Path + " " + e.Message
+	if strings.HasSuffix(text, "?") {
+		return text
+	}
+	return text + "."
+}
+
 // Error returns the code, the message and the cause. It is for logs, not for consumers.
 func (e *Error) Error() string {
 	if e.cause == nil {
-		return string(e.Code) + ": " + e.Message
+		return string(e.Code) + ": " + e.Text()
 	}
-	return string(e.Code) + ": " + e.Message + ": " + e.cause.Error()
+	return string(e.Code) + ": " + e.Text() + ": " + e.cause.Error()
 }
 
 func (e *Error) Unwrap() error { return e.cause }
@@ -90,15 +119,17 @@ type Writer struct {
 	Log     *slog.Logger
 }
 
-// Write writes the error response for err: the status, the body, Retry-After in whole seconds (rounded up), and the headers that the status
-// requires.
+// Write writes the error response for err: the status, the body, Retry-After in whole seconds (rounded up), and the
+// headers that the status requires. The body is an api.OperatorError for operators, otherwise an api.Error.
 func (w Writer) Write(rw http.ResponseWriter, r *http.Request, err error) {
 	w.WriteAs(rw, r, err, "application/json", func(e *Error) []byte {
-		body, _ := api.Encode(api.Error{ // cannot fail: strings only
-			Error:         api.ErrorDetail{Code: string(e.Code), Message: e.Message},
-			Documentation: w.BaseURL + "/docs/errors#" + string(e.Code),
-		})
-		return body
+		code, page := string(e.Code), w.BaseURL+"/docs/errors#"+string(e.Code)
+		var body any = api.Error{Error: api.ErrorDetail{Code: code, Message: e.Text()}, Documentation: page}
+		if strings.HasPrefix(r.URL.Path, "/operator/") {
+			body = api.OperatorError{Error: api.Problem{Path: e.Path, Code: code, Message: e.Message}, Documentation: page}
+		}
+		text, _ := api.Encode(body) // cannot fail: strings only
+		return text
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/usage"
+	"opportunity.internal/services/authquota/internal/keyusage"
 )
 
 const (
@@ -33,7 +33,7 @@ func (s *stores) charge(t *testing.T, day string, counts map[string]int) {
 	require.NoError(t, c.Expire(context.Background(), counter.Day(day), counter.DayTTL).Err())
 }
 
-// dayUsage is the usage of a UTC day in the ledger, after all moves.
+// dayUsage is the usage of a UTC day in the ledger.
 type dayUsage struct {
 	Day      string
 	Service  int            // calls of all accounts
@@ -43,18 +43,15 @@ type dayUsage struct {
 // ledger returns a function that reads a day of the ledger.
 func (s *service) ledger() func(day string) dayUsage {
 	s.t.Helper()
-	ledger := usage.NewStore(s.open(s.t).DB)
+	ledger := keyusage.NewStore(s.open(s.t).DB)
 	return func(day string) dayUsage {
 		read := dayUsage{Day: day, Accounts: map[string]int{}}
-		require.NoError(s.t, ledger.EachPage(s.t.Context(), day, 100, func(page []usage.Count) error {
+		require.NoError(s.t, ledger.EachPage(s.t.Context(), day, 100, func(page []keyusage.Count) error {
 			for _, c := range page {
 				read.Accounts[c.Account] = c.Calls
 			}
 			return nil
 		}))
-		moves, err := ledger.MovesOn(s.t.Context(), day)
-		require.NoError(s.t, err)
-		usage.Moved(read.Accounts, moves)
 		read.Service = read.Accounts[counter.ServiceField]
 		delete(read.Accounts, counter.ServiceField)
 		return read

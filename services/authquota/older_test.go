@@ -12,12 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/authquotatest"
 )
 
 // olderLine returns an import line for the key. fields override its values.
@@ -90,11 +89,7 @@ func TestOlderKeysAreImportedByHash(t *testing.T) {
 }
 
 func TestAnImportWarnsOfKeysThatTheGatewayRejects(t *testing.T) {
-	s := &stores{database: authquotatest.Schema.SQLite(t)}
-	r := &embeddedRedis{t: t, addr: storetest.FreeAddress(t)}
-	r.Start()
-	t.Cleanup(r.Stop)
-	s.redis, s.counters = "redis://"+r.addr, r
+	s := localStores(t)
 	now := at(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
 	svc := s.start(t, now)
 	report := svc.importKeys(olderLine(olderKey, nil), olderLine("sk-1234", map[string]any{"prefix": "sk-"}))
@@ -124,16 +119,16 @@ func TestAnImportWithABadLineChangesNothing(t *testing.T) {
 		)
 		require.False(t, report.Applied)
 		require.Len(t, report.Rejected, 5)
-		require.Equal(t, api.RejectedLine{Line: 2, Problems: api.Problems{"sha256: is on line 1 already"}}, report.Rejected[0])
+		require.Equal(t, api.RejectedLine{Line: 2, Problems: apitest.Problems("sha256: is on line 1 already")}, report.Rejected[0])
 		require.Equal(t, 3, report.Rejected[1].Line)
-		require.Empty(t, cmp.Diff(api.Problems{
+		require.Empty(t, cmp.Diff(apitest.Problems(
 			"sha256: must be the SHA-256 of the key in hexadecimal, 64 characters",
 			"prefix: must not be that of the keys that are issued here",
 			"lastFour: must be the last four characters of the key",
 			"name: must have at most 60 characters",
 			"useCase: must not be empty",
 			"tier: must be one of free, developer, commercial",
-		}, report.Rejected[1].Problems))
+		), report.Rejected[1].Problems))
 
 		report = svc.importKeys(olderLine(olderKey, nil),
 			olderLine(olderKey2, map[string]any{"expiresAt": "2026-11-20T10:00:00Z"}),
@@ -141,10 +136,10 @@ func TestAnImportWithABadLineChangesNothing(t *testing.T) {
 		require.False(t, report.Applied)
 		require.Zero(t, report.Created)
 		require.Len(t, report.Rejected, 2)
-		require.Equal(t, api.RejectedLine{Line: 2, Problems: api.Problems{"expiresAt: must be in the future, at most 365 days from now"}}, report.Rejected[0])
+		require.Equal(t, api.RejectedLine{Line: 2, Problems: apitest.Problems("expiresAt: must be in the future, at most 365 days from now")}, report.Rejected[0])
 		require.Empty(t, svc.listKeys(""))
 		require.Empty(t, svc.listAccounts())
 		svc.do(http.MethodPost, "/operator/v1/keys/import?x=1", "").RequireError(problem.UnknownParameter)
-		require.Equal(t, []api.RejectedLine{{Line: 1, Problems: api.Problems{"the file is empty"}}}, svc.importKeys().Rejected)
+		require.Equal(t, []api.RejectedLine{{Line: 1, Problems: apitest.Problems("the file is empty")}}, svc.importKeys().Rejected)
 	})
 }

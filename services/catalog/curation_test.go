@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
@@ -82,14 +83,14 @@ func TestImportWithARejectedLineChangesNothing(t *testing.T) {
 		report := s.curate("import", listingLine("good", "")+listingLine("bad", `,"kind":"earning-platform"`)+"\n"+listingLine("good", ""))
 		require.False(t, report.Applied)
 		require.Equal(t, []api.RejectedLine{
-			{Line: 2, ID: "bad", Problems: api.Problems{"kind: is not a known field"}},
-			{Line: 4, ID: "good", Problems: api.Problems{"id: is on line 1 already"}},
+			{Line: 2, ID: "bad", Problems: apitest.Problems("kind: is not a known field")},
+			{Line: 4, ID: "good", Problems: apitest.Problems("id: is on line 1 already")},
 		}, report.Rejected)
 		require.Empty(t, s.export())
 
 		report = s.curate("publish", `{"ids":["unknown"]}`)
 		require.False(t, report.Applied)
-		require.Equal(t, []api.RejectedLine{{Line: 1, ID: "unknown", Problems: api.Problems{"id: there is no such listing"}}}, report.Rejected)
+		require.Equal(t, []api.RejectedLine{{Line: 1, ID: "unknown", Problems: apitest.Problems("id: there is no such listing")}}, report.Rejected)
 		require.True(t, s.curate("import", listingLine("good", "")).Applied)
 		require.False(t, s.curate("publish", `{"ids":["good","unknown"]}`).Applied)
 		require.Contains(t, s.export(), `"visibility":"private"`, "the known listing must not be published")

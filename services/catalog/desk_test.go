@@ -191,7 +191,7 @@ func TestReviewOfAnOutdatedSheetKeepsTheWork(t *testing.T) {
 		} {
 			got := operated[api.ReviewReport](s, 200, "ben", "POST", "reviews/records/x", body)
 			require.False(t, got.Applied)
-			require.Contains(t, strings.Join(got.Rejected[0].Problems, "\n"), problem)
+			require.Contains(t, fmt.Sprint(got.Rejected[0].Problems), problem)
 		}
 		require.Equal(t, 400, s.operate("ben", "POST", "reviews/records/x", `{"reviews":{}}`).Status)
 		require.Equal(t, 404, s.operate("ben", "POST", "reviews/records/y", submission(t, bens, "")).Status)

@@ -84,7 +84,7 @@ func TestEditNeedsTheCurrentVersion(t *testing.T) {
 			require.Equal(t, 200, got.Status, got.Body)
 			report := servicetest.Read[api.EditReport](got)
 			require.False(t, report.Applied)
-			require.Contains(t, strings.Join(report.Problems, "\n"), problem)
+			require.Contains(t, fmt.Sprint(report.Problems), problem)
 		}
 		require.Equal(t, 400, s.operate("ann", "PUT", "records/x", changed).Status, "an edit without If-Match")
 		require.Equal(t, 400, s.edit("ann", "x", etag, "").Status)
@@ -128,7 +128,7 @@ func TestDryRunOfAnEditShowsItsConsequences(t *testing.T) {
 		require.Equal(t, etag, s.operate("ann", "GET", "records/x", "").Header.Get("ETag"), "a dry run changed the listing")
 
 		invalid := servicetest.Read[api.EditReport](dry(etag, strings.Replace(body, `"sources":[`, `"sources":[{"url":"x","checkedAt":null},`, 1)))
-		require.Contains(t, strings.Join(invalid.Problems, "\n"), "sources[0].url")
+		require.Contains(t, fmt.Sprint(invalid.Problems), "sources[0].url")
 		require.Equal(t, 412, dry(`"outdated"`, body).Status)
 		require.Equal(t, 400, s.edit("ann", "x?dryRun=yes", etag, body).Status, "a misspelled dry run must not edit")
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
@@ -100,7 +101,7 @@ func TestDryRunShowsChangedFields(t *testing.T) {
 	}}}, preview.Changes)
 
 	rejected := s.preview(listingLine("good", "") + listingLine("bad", `,"kind":"x"`))
-	require.Equal(t, []api.RejectedLine{{Line: 2, ID: "bad", Problems: api.Problems{"kind: is not a known field"}}}, rejected.Rejected)
+	require.Equal(t, []api.RejectedLine{{Line: 2, ID: "bad", Problems: apitest.Problems("kind: is not a known field")}}, rejected.Rejected)
 	require.Zero(t, rejected.Created)
 	for _, query := range []string{"dryRun=yes", "dryrun=true", "dryRun"} {
 		a := s.Do(http.MethodPost, "/operator/v1/listings/import?"+query, listingLine("x", ""))

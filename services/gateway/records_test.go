@@ -14,7 +14,8 @@ import (
 	"opportunity.internal/pkg/api/apitest"
 )
 
-// Readers without a key see everything of records in the free set, and only status and dates of others.
+// Readers without a key see everything of records in the free set, and only status and dates of
+// others.
 func TestPermalinkOfARecord(t *testing.T) {
 	w := newEnvironment(t)
 	gw := w.start()
@@ -23,7 +24,8 @@ func TestPermalinkOfARecord(t *testing.T) {
 	event := apitest.Verified("free-one", at)
 	event.ID = "0198f000-0000-7000-8000-000000000001"
 	facts := *event.Facts
-	facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: "eligible", SourceURLs: []string{"javascript:alert(1)"}}}
+	facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: "eligible",
+		SourceURLs: []string{"javascript:alert(1)"}}}
 	w.catalog.respondWith(func(rw http.ResponseWriter, r *http.Request) {
 		id := strings.TrimPrefix(r.URL.Path, "/internal/v1/public-records/")
 		require.Empty(t, r.Header.Get(api.CallerHeader))
@@ -61,7 +63,8 @@ func TestPermalinkOfARecord(t *testing.T) {
 	require.NotContains(t, free.body, "javascript:")
 	other := gw.do(t, request{path: "/records/other"})
 	require.Equal(t, 200, other.status)
-	for _, text := range []string{"secret", "Residents of", event.ID} { // with its id, anyone could read the event
+	// with its id, anyone could read the event
+	for _, text := range []string{"secret", "Residents of", event.ID} {
 		require.NotContains(t, other.body, text)
 	}
 	bundle := gw.do(t, request{path: "/records/free-one/event?a=b"})
@@ -74,7 +77,8 @@ func TestPermalinkOfARecord(t *testing.T) {
 	for _, path := range []string{"/records/", "/records/a%2Fb", "/records/.."} {
 		require.Equal(t, 404, gw.do(t, request{path: path}).status, path)
 	}
-	require.Contains(t, gw.do(t, request{path: "/records/private", header: http.Header{"Accept": {"text/html"}}}).body, "<h1>Not Found</h1>")
+	require.Contains(t, gw.do(t, request{path: "/records/private", header: http.Header{"Accept": {"text/html"}}}).body,
+		"<h1>Not Found</h1>")
 	require.Equal(t, 405, gw.do(t, request{method: http.MethodPost, path: "/records/free-one"}).status)
 	w.catalog.respondWith(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	require.Equal(t, "service_unavailable", gw.do(t, request{path: "/records/free-one"}).code(t))

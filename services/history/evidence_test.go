@@ -29,7 +29,7 @@ func TestVerifiedReviewWithoutEvidenceIsRejected(t *testing.T) {
 			require.Len(t, report.Rejected, 1)
 			require.Len(t, report.Rejected[0].Problems, len(want), "%q", report.Rejected[0].Problems)
 			for i, start := range want {
-				require.True(t, strings.HasPrefix(report.Rejected[0].Problems[i], start), "%q", report.Rejected[0].Problems)
+				require.True(t, strings.HasPrefix(report.Rejected[0].Problems[i].String(), start), "%q", report.Rejected[0].Problems)
 			}
 		}
 		require.Empty(t, servicetest.Read[api.EventList](s.get("/api/v1/opportunities/a/history")).Data)

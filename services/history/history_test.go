@@ -83,7 +83,7 @@ func TestOrderOfRequestChecks(t *testing.T) {
 			s.Do(http.MethodGet, "/api/v1/opportunities/"+c.path, "", as(c.tier)...).RequireError(c.code)
 		}
 		needsPlan := s.Do(http.MethodGet, "/api/v1/opportunities/public/history", "", as(api.Free)...).RequireError("subscription_required")
-		require.Contains(t, needsPlan.Error.Message, "Get the Business plan at "+servicetest.PublicURL+"/account/plan, or ask the operator")
+		require.Contains(t, needsPlan.Message, "Get the Business plan at "+servicetest.PublicURL+"/account/plan, or ask the operator")
 		require.Equal(t, s.get("/api/v1/opportunities/private/history").Body, s.get("/api/v1/opportunities/unlisted/history").Body)
 		s.Do(http.MethodDelete, "/api/v1/opportunities/public/history", "").RequireError("method_not_allowed")
 	})
@@ -145,16 +145,16 @@ func TestAppendReportsEveryInvalidLineAndRecordsNothing(t *testing.T) {
 		report := s.append(good, "", line("unlisted", "2026-11-01T00:00:00Z", api.Review, api.OutcomeReachable), "{", `{"slug":"a","id":"x"}`,
 			line("a", "2026-11-21T00:00:00Z", api.Review, api.OutcomeVerified))
 		require.Equal(t, api.AppendReport{Rejected: []api.RejectedLine{
-			{Line: 3, ID: "unlisted", Problems: api.Problems{"outcome: must be one of verified, closed, needs-review; \"reachable\" is none", "slug: there is no such listing"}},
-			{Line: 4, Problems: api.Problems{"must be one JSON object: unexpected end of JSON input"}},
-			{Line: 5, ID: "a", Problems: api.Problems{"id: is not a known field"}},
-			{Line: 6, ID: "a", Problems: api.Problems{"checkedAt: must not be in the future: the clock of the service reads 2026-11-20T12:00:00Z"}},
+			{Line: 3, ID: "unlisted", Problems: apitest.Problems("outcome: must be one of verified, closed, needs-review; \"reachable\" is none", "slug: there is no such listing")},
+			{Line: 4, Problems: apitest.Problems("must be one JSON object: unexpected end of JSON input")},
+			{Line: 5, ID: "a", Problems: apitest.Problems("id: is not a known field")},
+			{Line: 6, ID: "a", Problems: apitest.Problems("checkedAt: must not be in the future: the clock of the service reads 2026-11-20T12:00:00Z")},
 		}}, report)
 		require.Empty(t, servicetest.Read[api.EventList](s.get("/api/v1/opportunities/a/history")).Data)
 
 		require.Equal(t, api.AppendReport{Applied: true, Appended: 1, Duplicates: 1, Rejected: []api.RejectedLine{}}, s.append(good, good))
 		require.Equal(t, api.AppendReport{Applied: true, Duplicates: 1, Rejected: []api.RejectedLine{}}, s.append(good))
-		require.Equal(t, api.AppendReport{Rejected: []api.RejectedLine{{Line: 1, Problems: api.Problems{"the file is empty"}}}}, s.append(""))
+		require.Equal(t, api.AppendReport{Rejected: []api.RejectedLine{{Line: 1, Problems: apitest.Problems("the file is empty")}}}, s.append(""))
 		require.Len(t, servicetest.Read[api.EventList](s.get("/api/v1/opportunities/a/history")).Data, 1)
 	})
 }

@@ -158,7 +158,7 @@ func TestEveryPublicRouteOfTheLogIsSmall(t *testing.T) {
 		}
 		report := servicetest.Read[api.AppendReport](s.Do(http.MethodPost, "/operator/v1/events/append", large(32)))
 		require.False(t, report.Applied)
-		require.Contains(t, report.Rejected[0].Problems[0], "want at most 64000")
+		require.Contains(t, report.Rejected[0].Problems[0].String(), "want at most 64000")
 		lines := []string{large(31)}
 		for i := range 300 {
 			lines = append(lines, line("a", now.Add(-time.Duration(i)*time.Hour).Format(time.RFC3339), api.LinkCheck, api.OutcomeReachable))

@@ -71,7 +71,7 @@ func TestSecondOpinionThatAgreesIsAReview(t *testing.T) {
 
 		own := s.sendOpinion("ann", request.EventID, opinionLine(request.ID, 30, "true"))
 		require.False(t, own.Report.Applied)
-		require.Contains(t, own.Report.Rejected[0].Problems[0], "secondOpinionOf: must be a review in your list")
+		require.Contains(t, own.Report.Rejected[0].Problems[0].String(), "secondOpinionOf: must be a review in your list")
 		got := s.sendOpinion("ben", request.EventID, opinionLine(request.ID, 30, "true"))
 		require.True(t, got.Report.Applied)
 		require.Empty(t, got.Report.Disagree)

@@ -86,7 +86,7 @@ func TestInvalidReviewIsRejectedWithItsProblems(t *testing.T) {
 		s.catalog.set("a", true)
 		got := s.review("ann", "", `{"slug":"a","checkedAt":"2026-11-19T10:00:00Z","checkType":"review","outcome":"verified"}`)
 		require.False(t, got.Report.Applied)
-		require.Contains(t, got.Report.Rejected[0].Problems[0], "sourceUrls: a verified review needs")
+		require.Contains(t, got.Report.Rejected[0].Problems[0].String(), "sourceUrls: a verified review needs")
 		for _, body := range []string{``, `{"review":{}}`, `{"actor":"ann","review":` + line("a", "2026-11-19T10:00:00Z", api.LinkCheck, api.OutcomeClosed) + `}`} {
 			s.Do(http.MethodPost, "/internal/v1/reviews", body).RequireError("invalid_parameter")
 		}
@@ -103,7 +103,7 @@ func TestQuotesCanBeRequired(t *testing.T) {
 	s.catalog.set("a", true)
 	bare := line("a", "2026-11-19T10:00:00Z", api.Review, api.OutcomeVerified)
 	got := s.review("ann", "", bare)
-	require.Equal(t, api.Problems{"facts.remote: needs a quote from one of its sources"}, got.Report.Rejected[0].Problems)
+	require.Equal(t, apitest.Problems("facts.remote: needs a quote from one of its sources"), got.Report.Rejected[0].Problems)
 	quoted := strings.TrimSuffix(bare, "}") + `,"evidence":{"quotes":[{"fact":"remote","sourceUrl":"` + apitest.Source + `","exact":"Work from home"}]}}`
 	require.True(t, s.review("ann", "", quoted).Report.Applied)
 	require.Equal(t, "Work from home", s.reviewHistory("a").Evidence.Quotes[0].Exact)

@@ -1,6 +1,6 @@
-// Command load calls a running API at a steady rate and counts the outcomes of the calls. The cluster test uses it to measure the effect of
-// upgrades and outages, so it never retries, and every response other than 200 is a failure. The verb "wait" blocks until it is stopped, so
-// that a pod can run the program for use with kubectl exec.
+// Command load calls a running API at a steady rate and counts the outcomes of the calls. The cluster
+// test uses it to measure the effect of upgrades and outages, so it never retries, and every response
+// other than 200 is a failure.
 //
 //	load run [--url http://gateway:8080] [--rate 40] [--for 60s] [--paths list=/api/v1/opportunities,...]
 //	load running
@@ -8,9 +8,10 @@
 //	load ask [--url http://gateway:8080] PATH
 //	load wait
 //
-// run reads keys from standard input, one per line, and uses them in turn. It ends after --for or on stop, which finds its process id in a
-// file. running exits with 0 if there is a run, otherwise with 1. run exits with 0 if all calls succeeded, otherwise with 3. ask makes one
-// call with the key from standard input, and prints its request ID.
+// run reads keys from standard input, one per line, and uses them in turn. It ends after --for or on
+// stop, which finds its process id in a file, and exits with 3 if a call failed. running exits with 1
+// if there is no run. ask makes one call with the key from standard input, and prints its request ID.
+// wait blocks until it is stopped, so that a pod can run the program for use with kubectl exec.
 package main
 
 import (
@@ -20,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -46,16 +48,31 @@ func command(args []string) (code int, err error) {
 	if len(args) == 0 {
 		return 0, errors.New("usage: load run | running | stop | ask | wait")
 	}
+	flags := flag.NewFlagSet("load "+args[0], flag.ContinueOnError)
+	base := flags.String("url", os.Getenv("OPPORTUNITY_E2E_URL"), "address of the gateway")
+	rate := flags.Int("rate", 40, "calls per second")
+	length := flags.Duration("for", 0, "duration; 0: until stop")
+	paths := flags.String("paths", "list=/api/v1/opportunities?country=CA&limit=50,"+
+		"record=/api/v1/opportunities/maple-scribe,history=/api/v1/opportunities/maple-scribe/history,page=/account/sign-in",
+		"paths to call in turn, as name=path")
+	if err := flags.Parse(args[1:]); err != nil {
+		return 0, err
+	}
 	switch args[0] {
 	case "run":
-		return start(ctx, args[1:])
+		if *length > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, *length)
+			defer cancel()
+		}
+		return run(ctx, *base, *rate, *paths)
 	case "running":
 		_, err := os.Stat(running())
 		return 0, err
 	case "stop":
 		return 0, stop()
 	case "ask":
-		return 0, one(ctx, args[1:])
+		return 0, ask(ctx, *base+flags.Arg(0))
 	case "wait":
 		<-ctx.Done()
 		return 0, nil
@@ -64,75 +81,52 @@ func command(args []string) (code int, err error) {
 	}
 }
 
-// failed is the exit code of a run with failed calls.
-const failed = 3
-
-func start(ctx context.Context, args []string) (int, error) {
-	flags := flag.NewFlagSet("load run", flag.ContinueOnError)
-	base := flags.String("url", os.Getenv("OPPORTUNITY_E2E_URL"), "address of the gateway")
-	rate := flags.Int("rate", 40, "calls per second")
-	length := flags.Duration("for", 0, "duration; 0: until stop")
-	paths := flags.String("paths", "list=/api/v1/opportunities?country=CA&limit=50,record=/api/v1/opportunities/maple-scribe,"+
-		"history=/api/v1/opportunities/maple-scribe/history,page=/account/sign-in", "paths to call in turn, as name=path")
-	if err := flags.Parse(args); err != nil {
-		return 0, err
+func run(ctx context.Context, base string, rate int, paths string) (code int, err error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" || u.Host == "" || rate < 1 {
+		return 0, fmt.Errorf("invalid --url %q or --rate %d: use the http URL of a gateway and at least 1", base, rate)
 	}
-	keys, err := readKeys()
-	if err != nil {
-		return 0, err
+	if u.Port() == "" {
+		u.Host += ":80"
 	}
-	if *length > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, *length)
-		defer cancel()
-	}
-	l := load.Steady{URL: *base, Rate: *rate, Keys: keys}
-	for _, p := range strings.Split(*paths, ",") {
+	l := load.Load{Address: u.Host, Rate: float64(rate), Connections: 32, New: true}
+	for _, p := range strings.Split(paths, ",") {
 		name, path, ok := strings.Cut(p, "=")
 		if !ok {
 			return 0, fmt.Errorf("invalid --paths %q: use name=path", p)
 		}
-		l.Targets = append(l.Targets, load.Named{Name: name, Path: path})
+		l.Paths = append(l.Paths, load.Path{Name: name, Path: path})
+	}
+	if l.Keys, err = readKeys(); err != nil {
+		return 0, err
 	}
 	if err := os.WriteFile(running(), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 		return 0, err
 	}
 	defer os.Remove(running()) //nolint:errcheck // a leftover file has the id of an ended process
-	sum, err := l.Run(ctx)
-	if err != nil {
-		return 0, err
+	result := l.Run(ctx)
+	result.Print(os.Stdout)
+	if result.Failed() > 0 {
+		code = 3
 	}
-	sum.Print(os.Stdout)
-	if sum.Failed() > 0 {
-		return failed, nil
-	}
-	return 0, nil
+	return code, nil
 }
 
 func readKeys() ([]string, error) {
 	text, err := io.ReadAll(os.Stdin)
-	if err != nil {
-		return nil, err
-	}
 	keys := strings.Fields(string(text))
-	if len(keys) == 0 {
-		return nil, errors.New("no keys on standard input")
+	if err == nil && len(keys) == 0 {
+		err = errors.New("no keys on standard input")
 	}
-	return keys, nil
+	return keys, err
 }
 
-// one makes one call. It returns an error unless the status is 200.
-func one(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("load ask", flag.ContinueOnError)
-	base := flags.String("url", os.Getenv("OPPORTUNITY_E2E_URL"), "address of the gateway")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
+func ask(ctx context.Context, address string) error {
 	keys, err := readKeys()
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, *base+flags.Arg(0), nil) //nolint:gosec // the URL is an argument
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil) //nolint:gosec // the URL is an argument
 	if err != nil {
 		return err
 	}

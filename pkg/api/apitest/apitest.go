@@ -3,6 +3,7 @@ package apitest
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"opportunity.internal/pkg/api"
@@ -74,4 +75,20 @@ func Decoded(encoded []api.EncodedSummary) []api.Summary {
 		}
 	}
 	return summaries
+}
+
+// Problems returns the problems with these texts, as "path: message" or "message".
+func Problems(texts ...string) (all api.Problems) {
+	for _, text := range texts {
+		path, message, ofField := strings.Cut(text, ": ")
+		if !ofField || strings.ContainsAny(path, " ") {
+			path, message = "", text
+		}
+		p := api.Problem{Path: path, Message: message}
+		if message == api.NoListing(path).Message {
+			p.Code = api.UnknownListing
+		}
+		all = append(all, p)
+	}
+	return all
 }

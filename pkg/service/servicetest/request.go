@@ -92,15 +92,15 @@ func Read[T any](r Response) (out T) {
 }
 
 // RequireError fails the test unless r is an error response with this code and these texts in its message. It returns the error.
-func (r Response) RequireError(code problem.Code, texts ...string) api.Error {
+func (r Response) RequireError(code problem.Code, texts ...string) api.Problem {
 	r.t.Helper()
-	var e api.Error
+	var e api.OperatorError // has the fields of an api.Error
 	require.NoError(r.t, json.Unmarshal([]byte(r.Body), &e), r.Body)
 	require.Equal(r.t, code, problem.Code(e.Error.Code), r.Body)
 	require.Equal(r.t, code.Status(), r.Status)
 	require.Equal(r.t, PublicURL+"/docs/errors#"+string(code), e.Documentation)
 	for _, text := range texts {
-		require.Contains(r.t, e.Error.Message, text)
+		require.Contains(r.t, e.Error.Path+" "+e.Error.Message, text)
 	}
-	return e
+	return e.Error
 }

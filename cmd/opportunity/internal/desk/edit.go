@@ -42,7 +42,6 @@ type shownField struct {
 
 func newShownField(page shown, f listingform.Field) shownField { return shownField{f, page} }
 
-// showEdit shows the form of a listing.
 func (d *Desk) showEdit(v *visit) (view, error) {
 	detail, _, err := v.client.Listing(v.Context(), v.PathValue("id"))
 	if err != nil {
@@ -67,7 +66,8 @@ func (p editPage) view(problems []listingform.Problem) view {
 	return response
 }
 
-// edit shows what saving the input does, and saves it if the person has seen that. Whatever prevents it, the form keeps its input.
+// edit shows what saving the input does, and saves it if the person has seen that. Whatever
+// prevents it, the form keeps its input.
 func (d *Desk) edit(v *visit) (view, error) {
 	id, version := v.PathValue("id"), v.PostFormValue("version")
 	form, problems, err := listingform.Parse(v.PostForm)
@@ -111,20 +111,20 @@ func saved(fields []string) string {
 	return "Saved: " + strings.Join(names, "; ") + "."
 }
 
-// explain converts problems of a listing, such as "sources[0].url: must be a URL", to problems of the form.
+// explain converts problems of a listing to problems of the form.
 func explain(all api.Problems) (problems []listingform.Problem) {
 	for _, p := range all {
-		path, what, ofField := strings.Cut(p, ": ")
-		if !ofField {
-			problems = append(problems, listingform.Problem{Message: p})
-			continue
+		wrong := listingform.Problem{Message: p.Message}
+		if p.Path != "" {
+			wrong = listingform.Problem{Field: listingform.PathOf(p.Path), Message: listingform.LabelOf(p.Path) + ": " + p.Message}
 		}
-		problems = append(problems, listingform.Problem{Field: listingform.PathOf(path), Message: listingform.LabelOf(path) + ": " + what})
+		problems = append(problems, wrong)
 	}
 	return problems
 }
 
-// outdated shows the form for a newer version of the listing, with the changes that it did not know.
+// outdated shows the form for a newer version of the listing, with the changes that it did not
+// know.
 func (p editPage) outdated(current api.ListingDetail) (view, error) {
 	page := newEditPage(current)
 	page.Form = p.Form

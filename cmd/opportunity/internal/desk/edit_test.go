@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 )
 
 const mapleListing = `{"id":"maple","company":{"name":"Maple Scribe","website":"https://maple.example/"},"applicationUrl":"https://maple.example/apply",` +
@@ -103,7 +104,7 @@ func TestEditOfAnOutdatedListingKeepsTheInputAndShowsTheDifference(t *testing.T)
 func TestProblemsOfAnEditAreAtTheirFields(t *testing.T) {
 	s, b, input := editing(t)
 	input.Set("sources.1.url", "nonsense")
-	s.api.respond("PUT /records/maple", api.EditReport{Problems: api.Problems{"sources[1].url: must be an absolute http or https URL"}})
+	s.api.respond("PUT /records/maple", api.EditReport{Problems: apitest.Problems("sources[1].url: must be an absolute http or https URL")})
 	page := b.post("/records/maple/edit", input)
 	require.Equal(t, http.StatusUnprocessableEntity, page.StatusCode)
 	require.Contains(t, page.body, `<a href="#sources.1.url">Source 2, URL: must be an absolute http or https URL</a>`)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/listingfile"
 )
 
@@ -85,7 +86,7 @@ func TestCSVFileIsImportedAsItsDryRunShowed(t *testing.T) {
 func TestRejectedLinesOfAnImportAreListed(t *testing.T) {
 	s := newServer(t)
 	b := s.signedIn()
-	s.api.respond("POST /listings/import", api.ImportPreview{Rejected: []api.RejectedLine{{Line: 3, ID: "maple", Problems: api.Problems{"summary: must not be empty"}}}})
+	s.api.respond("POST /listings/import", api.ImportPreview{Rejected: []api.RejectedLine{{Line: 3, ID: "maple", Problems: apitest.Problems("summary: must not be empty")}}})
 	page := b.uploaded("new.jsonl", "{}\n")
 	require.Equal(t, http.StatusUnprocessableEntity, page.StatusCode)
 	require.Contains(t, page.body, "summary: must not be empty")

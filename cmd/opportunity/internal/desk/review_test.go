@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/listingfile"
 )
 
@@ -50,7 +51,8 @@ func reviewing(t *testing.T) (*server, browser) {
 	return s, s.signedIn()
 }
 
-// input returns what a browser submits from a page: hidden and text fields, text areas, and what is checked or selected.
+// input returns what a browser submits from a page: hidden and text fields, text areas, and what is
+// checked or selected.
 func (r response) input(t testing.TB, class string) url.Values {
 	t.Helper()
 	_, form, found := strings.Cut(r.body, `class="`+class+`"`)
@@ -140,7 +142,7 @@ func TestReviewWithProblemsKeepsItsInput(t *testing.T) {
 	require.Equal(t, []string{"half <done>", "false", "gone"}, []string{again.Get("note"), again.Get("fact.remote"), again.Get("mark.1")})
 	require.Empty(t, s.api.sent("POST /reviews/records/maple"))
 
-	rejected := api.ReviewReport{AppendReport: api.AppendReport{Rejected: []api.RejectedLine{{Problems: api.Problems{"facts.pay.minimum: -1 must not be negative"}}}}}
+	rejected := api.ReviewReport{AppendReport: api.AppendReport{Rejected: []api.RejectedLine{{Problems: apitest.Problems("facts.pay.minimum: -1 must not be negative")}}}}
 	s.api.respond("POST /reviews/records/maple", rejected)
 	resp = b.post("/reviews/maple", unchanged(again))
 	require.Equal(t, http.StatusUnprocessableEntity, resp.StatusCode)
@@ -349,7 +351,7 @@ func TestStoredMarkupIsShownAsText(t *testing.T) {
 	s.api.respond("GET /changes", api.ListingActList{Acts: []api.IdentifiedAct{{Listing: attack, ListingAct: api.ListingAct{Actor: attack, Action: attack, Fields: []string{attack}, Reason: attack}}}})
 	s.api.respond("GET /events", api.EventActList{Events: []api.PlacedEvent{{RecordedEvent: api.RecordedEvent{Actor: attack, VerificationEvent: api.VerificationEvent{Slug: attack, Outcome: attack, Note: attack}}}}})
 	s.api.respond("GET /audit", api.AuditList{Entries: []api.AuditEntry{{Actor: attack, Action: attack, Subject: attack, Detail: json.RawMessage(fmt.Sprintf("%q", attack))}}})
-	s.api.respond("POST /listings/publish", api.ImportReport{Rejected: []api.RejectedLine{{ID: attack, Problems: api.Problems{attack}}}})
+	s.api.respond("POST /listings/publish", api.ImportReport{Rejected: []api.RejectedLine{{ID: attack, Problems: apitest.Problems(attack)}}})
 	for _, path := range []string{"/records/maple", "/records/maple/edit", "/records/maple/publish", "/audit", "/records/maple/compare", "/records", "/candidates", "/reviews/maple", "/queue", "/queue?text=" + url.QueryEscape(attack)} {
 		page := b.get(path)
 		require.Equal(t, http.StatusOK, page.StatusCode)

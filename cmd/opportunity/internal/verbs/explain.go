@@ -4,47 +4,43 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 	"unicode"
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/pkg/problem"
 )
 
-var (
-	noSuch = regexp.MustCompile(`^There is no (.+) with this id\.$`)
-	named  = regexp.MustCompile(`^(?:Field|Parameter) (\w+) (.+)\.$`)
-)
-
-// Explain rewrites service errors about ids, fields and parameters in terms of the arguments and flags of cmd. An invalid value of a flag
-// becomes a usage error.
+// Explain rewrites service errors about ids, fields and parameters in terms of the arguments and
+// flags of cmd. An invalid value of a flag becomes a usage error.
 func Explain(cmd *cobra.Command, args []string, err error) error {
-	rejected := new(operator.RequestError)
-	if !errors.As(err, &rejected) {
+	rejected := new(adminapi.RequestError)
+	if !errors.As(err, &rejected) || rejected.Path == "" {
 		return err
 	}
 	explained := *rejected
-	if what := noSuch.FindStringSubmatch(rejected.Reason); what != nil {
+	explained.Path = ""
+	if what := rejected.Path; rejected.Code == string(problem.NotFound) {
 		id := ""
-		if f := cmd.Flag(what[1]); f != nil && f.Changed {
+		if f := cmd.Flag(what); f != nil && f.Changed {
 			id = f.Value.String()
 		} else if len(args) > 0 {
 			id = args[0]
 		} else {
 			return err
 		}
-		explained.Reason = fmt.Sprintf("unknown %s %q", what[1], id)
-		for _, list := range []string{what[1] + "s", "list"} {
+		explained.Reason = fmt.Sprintf("unknown %s %q", what, id)
+		for _, list := range []string{what + "s", "list"} {
 			if c, _, err := cmd.Parent().Find([]string{list}); err == nil && c != cmd.Parent() {
 				explained.Reason += fmt.Sprintf(`: see "%s"`, c.CommandPath())
 				break
 			}
 		}
-	} else if what := named.FindStringSubmatch(rejected.Reason); what != nil {
-		name := kebab(what[1])
+	} else {
+		name := kebab(what)
 		if name == "text" && cmd.Flag("search") != nil {
 			name = "search"
 		}
@@ -52,7 +48,7 @@ func Explain(cmd *cobra.Command, args []string, err error) error {
 		if f == nil {
 			return err
 		}
-		explained.Reason = "--" + name + " " + what[2]
+		explained.Reason = "--" + name + " " + rejected.Reason
 		if f.Changed && rejected.Status == http.StatusBadRequest {
 			return flags.Usage("%w", &explained)
 		}

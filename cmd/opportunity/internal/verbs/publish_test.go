@@ -34,7 +34,7 @@ func TestPublishingManyAsksFirst(t *testing.T) {
 	_, _, err = verb(t, c.URL, "", "listings", "publish", "a", "b")
 	require.NoError(t, err, "only one of them would become public")
 
-	c, sent = admin(t, http.StatusOK, `{"refused":[{"line":2,"id":"b","problems":["sources: a published listing needs at least one"]}]}`)
+	c, sent = admin(t, http.StatusOK, `{"refused":[{"line":2,"id":"b","problems":[{"path":"sources","message":"a published listing needs at least one"}]}]}`)
 	_, errs, err := verb(t, c.URL, "", "listings", "publish", "a", "b")
 	require.ErrorContains(t, err, "nothing was changed")
 	require.Contains(t, errs, "b: sources: a published listing needs at least one")

@@ -13,14 +13,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/eventfile"
 )
 
-// review is a review in an events file. Facts stay raw JSON, so that the rules of events files check them as written.
+// review is a review in an events file. Facts stay raw JSON, so that the rules of events files
+// check them as written.
 type review struct {
 	Slug       string          `json:"slug"`
 	CheckedAt  string          `json:"checkedAt"`
@@ -90,7 +91,7 @@ type submission struct {
 }
 
 func (s submission) run(cmd *cobra.Command, id string) error {
-	return s.report(func(ctx context.Context, c operator.Client, _ []string) (result, error) {
+	return s.report(func(ctx context.Context, c adminapi.Client, _ []string) (result, error) {
 		sheet, _, err := c.Sheet(ctx, id)
 		if err != nil {
 			return result{}, err
@@ -140,7 +141,8 @@ func (s submission) event(cmd *cobra.Command, sheet api.ReviewSheet) ([]byte, er
 	return json.Marshal(s.given)
 }
 
-// keptQuotes returns the stored quotes of the facts that the review keeps, from the pages that it used, or nil if there are none.
+// keptQuotes returns the stored quotes of the facts that the review keeps, from the pages that it
+// used, or nil if there are none.
 func (s submission) keptQuotes(sheet api.ReviewSheet) *api.Evidence {
 	var facts api.Facts
 	if s.given.Facts == nil || json.Unmarshal(s.given.Facts, &facts) != nil { // the rules of events files name the mistake
@@ -160,7 +162,8 @@ func (s submission) keptQuotes(sheet api.ReviewSheet) *api.Evidence {
 	return &kept
 }
 
-// confirmChanges prints the facts that the review changes and, without --yes, asks for confirmation.
+// confirmChanges prints the facts that the review changes and, without --yes, asks for
+// confirmation.
 func (s submission) confirmChanges(cmd *cobra.Command, sheet api.ReviewSheet, event []byte) error {
 	var given struct{ Facts api.Facts }
 	if err := json.Unmarshal(event, &given); err != nil {
@@ -183,7 +186,8 @@ func (s submission) confirmChanges(cmd *cobra.Command, sheet api.ReviewSheet, ev
 	return confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), text.String()+"The review will be appended, and can only be corrected by a later one.")
 }
 
-// changed returns all facts as JSON after changes of the form NAME=VALUE. A value that is no JSON is a text.
+// changed returns all facts as JSON after changes of the form NAME=VALUE. A value that is no JSON
+// is a text.
 func changed(facts api.Facts, changes []string) ([]byte, error) {
 	all := reviewform.Values(facts)
 	for _, change := range changes {
@@ -200,7 +204,8 @@ func changed(facts api.Facts, changes []string) ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// fromFile reads a review. What it leaves out of slug, checkType, checkedAt and lastEventId is that of the sheet.
+// fromFile reads a review. What it leaves out of slug, checkType, checkedAt and lastEventId is that
+// of the sheet.
 func fromFile(cmd *cobra.Command, file, slug string, sheet api.ReviewSheet) ([]byte, error) {
 	text, err := object(cmd, file)
 	if err != nil {
@@ -229,7 +234,8 @@ func fromFile(cmd *cobra.Command, file, slug string, sheet api.ReviewSheet) ([]b
 	if len(has) > 0 {
 		add = append(add, "")
 	}
-	// Put in front of the text as it is: decoded and encoded again, a name that stands there twice would pass unseen.
+	// Put in front of the text as it is: decoded and encoded again, a name that stands there twice
+	// would pass unseen.
 	return append([]byte("{"+strings.Join(add, ",")), bytes.TrimPrefix(text, []byte("{"))...), nil
 }
 
@@ -254,7 +260,8 @@ func object(cmd *cobra.Command, file string) ([]byte, error) {
 	return line.Bytes(), nil
 }
 
-// validate validates a review without sending it. It accepts times up to the service's clock, which may be ahead of the local one.
+// validate validates a review without sending it. It accepts times up to the service's clock, which
+// may be ahead of the local one.
 func validate(event []byte, sheet api.ReviewSheet) (result, error) {
 	now := time.Now()
 	if sheet.GeneratedAt.After(now) {
@@ -268,6 +275,6 @@ func validate(event []byte, sheet api.ReviewSheet) (result, error) {
 	return result{rejected: file.Rejected, raw: raw}, err
 }
 
-// timestamp formats the time of a review with full precision. Rounded down to a second, the review could predate a check that the reviewer
-// has seen.
+// timestamp formats the time of a review with full precision. Rounded down to a second, the review
+// could predate a check that the reviewer has seen.
 func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

@@ -20,7 +20,8 @@ import (
 	"opportunity.internal/pkg/api/apitest"
 )
 
-// desk is an admin listener with one listing. It rejects the first appends, as many as rejects, and accepts later ones.
+// desk is an admin listener with one listing. It rejects the first appends, as many as rejects, and
+// accepts later ones.
 type desk struct {
 	url      string
 	appended chan string
@@ -71,7 +72,7 @@ func newDesk(t *testing.T) *desk {
 			}
 			d.appended <- string(in.Review)
 			if d.rejects--; d.rejects >= 0 {
-				_, _ = io.WriteString(w, `{"applied":false,"refused":[{"line":1,"id":"a","problems":["note: not today"]}]}`)
+				_, _ = io.WriteString(w, `{"applied":false,"refused":[{"line":1,"id":"a","problems":[{"path":"note","message":"not today"}]}]}`)
 				return
 			}
 			if d.newer {

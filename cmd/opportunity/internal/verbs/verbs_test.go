@@ -119,7 +119,7 @@ nothing was changed
 	require.NoError(t, err)
 	require.JSONEq(t, answer, out)
 
-	c, _ = admin(t, http.StatusOK, `{"dryRun":true,"refused":[{"line":2,"id":"x","problems":["kind: is not a known field"]}]}`)
+	c, _ = admin(t, http.StatusOK, `{"dryRun":true,"refused":[{"line":2,"id":"x","problems":[{"path":"kind","message":"is not a known field"}]}]}`)
 	_, errs, err := verb(t, c.URL, "{}", "listings", "import", "--dry-run", "-")
 	require.ErrorContains(t, err, "nothing was changed")
 	require.Equal(t, "line 2 (id x): kind: is not a known field\n", errs)
@@ -136,7 +136,8 @@ func TestClosedAccountIsShownAsClosed(t *testing.T) {
 	require.NotContains(t, out, "active")
 }
 
-// Names come from files of others: they must not control the terminal, break a table or forge its lines.
+// Names come from files of others: they must not control the terminal, break a table or forge its
+// lines.
 func TestControlCharactersAreEscaped(t *testing.T) {
 	name := "A\x1b[2J\r\n\tB\u009b\u202e"
 	text, err := json.Marshal(name)
@@ -147,7 +148,7 @@ func TestControlCharactersAreEscaped(t *testing.T) {
 		"listings show a": `{"listing":` + listing + `,"record":{"id":"a","facts":{"languages":[` + string(text) + `]}},
 			"changes":[{"at":"2026-11-20T08:00:00Z","actor":` + string(text) + `}]}`,
 		"listings import --dry-run -": `{"dryRun":true,"changes":[{"id":"a","change":"updated","fields":[{"field":"summary","old":null,"new":` + string(text) + `}]}]}`,
-		"listings import -":           `{"applied":false,"refused":[{"line":1,"id":"a","problems":[` + string(text) + `]}]}`,
+		"listings import -":           `{"applied":false,"refused":[{"line":1,"id":"a","problems":[{"message":` + string(text) + `}]}]}`,
 		"reviews due":                 `{"records":[{"id":"a","reasons":[{"why":"review","at":"2026-11-18T09:30:00Z","note":` + string(text) + `}]}]}`,
 		"history show a":              `{"slug":"a","facts":{"requirements":[` + string(text) + `]},"events":[{"id":"e","note":` + string(text) + `,"actor":` + string(text) + `}]}`,
 		"keys list":                   `{"keys":[{"id":"key_1","useCase":` + string(text) + `}]}`,

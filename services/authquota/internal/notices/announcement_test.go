@@ -25,12 +25,12 @@ func TestAnnouncementsAreChecked(t *testing.T) {
 		a := good
 		spoil(&a)
 		_, err := a.Check()
-		require.ErrorContains(t, err, "Field "+field, field)
+		require.ErrorContains(t, err, "Parameter "+field, field)
 	}
 	for _, text := range []string{strings.Repeat("long\n", 2_001), "fine\n" + strings.Repeat("x", 2_001), "a\x00b", "see oda_live_0000"} {
 		a := good
 		a.Text = text
 		_, err := a.Check()
-		require.ErrorContains(t, err, "Field text")
+		require.ErrorContains(t, err, "Parameter text")
 	}
 }

@@ -83,8 +83,8 @@ CREATE TABLE usage_days (
   PRIMARY KEY (day, account_id)
 );
 
--- Calls of a day that count for another account since a merge. A row stays after the counter store was updated: a day that the counter
--- store has lost is counted anew from the ledger and these rows.
+-- Calls of a day that count for another account since a merge. A row stays after the counter store was updated: the ledger's counts
+-- of the other account include them, so a day that the counter store has lost is restored without those of the merged account.
 CREATE TABLE usage_moves (
   day          text   NOT NULL,
   from_account text   NOT NULL REFERENCES accounts (id),

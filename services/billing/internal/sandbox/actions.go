@@ -152,17 +152,11 @@ func setCard(tx *gorm.DB, customerID string, declines bool, now time.Time) error
 type Action string
 
 const (
-	Cancel         Action = "cancel"
-	Resume         Action = "resume"
-	Refund         Action = "refund"
-	DisputePayment Action = "dispute"
-	WinDispute     Action = "win-dispute"
-	Advance        Action = "advance"      // moves the clock by a number of days
-	NearPeriodEnd  Action = "almost-end"   // moves the clock to 10 seconds before the end of the period
-	ToPeriodEnd    Action = "past-the-end" // moves the clock to the end of the period
+	Cancel      Action = "cancel"
+	Resume      Action = "resume"
+	Advance     Action = "advance"      // moves the clock by a number of days
+	ToPeriodEnd Action = "past-the-end" // moves the clock to the end of the period
 )
-
-const nearPeriodEnd = 10 * time.Second
 
 // maxDays limits how far one action moves the clock. Each month creates an invoice.
 const maxDays = 366
@@ -191,22 +185,11 @@ func (s *Subscription) perform(action Action, days int, now time.Time) (events [
 	switch action {
 	case Cancel, Resume:
 		return s.SetCancelAtPeriodEnd(action == Cancel)
-	case Refund:
-		if in := s.LatestPaid(); in != nil {
-			return s.Refund(in.cents() - in.Refund)
-		}
-		return s.Refund(0)
-	case DisputePayment:
-		return s.dispute()
-	case WinDispute:
-		return s.winDispute()
 	case Advance:
 		if days < 1 || days > maxDays {
 			return nil, problem.New(problem.InvalidParameter, "Enter a number of days from 1 to %d.", maxDays)
 		}
 		return s.moveClock(time.Duration(days) * 24 * time.Hour)
-	case NearPeriodEnd:
-		return s.moveClock(s.PeriodEnd.Sub(now) - nearPeriodEnd)
 	case ToPeriodEnd:
 		return s.moveClock(s.PeriodEnd.Sub(now))
 	}

@@ -96,8 +96,6 @@ func (s *Sandbox) addRoutes() {
 		{"POST /v1/invoices/{id}/finalize", "auto_advance", s.finalizeInvoice},
 		{"POST /v1/invoices/{id}/pay", "", s.payInvoice},
 		{"GET /v1/invoice_payments", "invoice status payment limit expand", s.listInvoicePayments},
-		{"GET /v1/charges/{id}", "", s.getCharge},
-		{"GET /v1/disputes", "charge limit", s.listDisputes},
 	} {
 		s.routes.HandleFunc(r.pattern, func(w http.ResponseWriter, request *http.Request) {
 			status, body := s.respond(request, strings.Fields(r.parameters), r.handle)

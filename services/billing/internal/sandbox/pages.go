@@ -24,8 +24,7 @@ type site struct {
 	sandbox *Sandbox
 }
 
-// Pages returns a handler for everything below Path: a checkout, and a portal that also offers what banks and operators do at a real
-// processor. The pages use plain forms without scripts, say that no money moves, and accept forms only from the origin of publicURL.
+// Pages returns a handler for everything below Path: a checkout, and a portal that also moves the clock of a subscription. The pages use plain forms without scripts, say that no money moves, and accept forms only from the origin of publicURL.
 func (s *Sandbox) Pages(publicURL string, log *slog.Logger) (http.Handler, error) {
 	kit, err := pages.New(pages.Config{
 		Name: "Sandbox", URL: publicURL, Root: strings.TrimSuffix(Path, "/"), Templates: templates, Log: log,
@@ -139,5 +138,5 @@ type button struct {
 }
 
 func newButton(s Subscription, action Action, text string) button {
-	return button{s.ID, action, text, action == Cancel || action == Refund || action == DisputePayment}
+	return button{s.ID, action, text, action == Cancel}
 }

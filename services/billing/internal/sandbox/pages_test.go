@@ -119,7 +119,6 @@ func TestPortal(t *testing.T) {
 		{"act=card-works", "The card <strong>works</strong>"},
 		{"act=cancel&subscription=" + id, "cancelled at period end"},
 		{"act=advance&days=+12&subscription=" + id, "19 February 2026"},
-		{"act=refund&subscription=" + id, "Refunded"},
 	} {
 		resp := s.send(http.MethodPost, portal, c.form)
 		require.Equal(t, http.StatusSeeOther, resp.StatusCode, c.form)
@@ -153,9 +152,6 @@ func TestPortalDescribesEveryStatus(t *testing.T) {
 		"cancelled at period end":              paid(func(s *site, id string) { s.Cancel(id, true) }),
 		"Draft: charged within the hour":       paid(func(s *site, id string) { s.DraftRenewal(id) }),
 		"Past due: the renewal payment failed": paid(func(s *site, id string) { s.Renew(id, false) }),
-		"Refunded":                             paid(func(s *site, id string) { s.Refund(id, 2900); s.Delete(id) }),
-		"Paid, disputed":                       paid(func(s *site, id string) { s.Dispute(id, "needs_response") }),
-		"Paid, dispute won":                    paid(func(s *site, id string) { s.Dispute(id, "won") }),
 		"Ended</dd>":                           paid(func(s *site, id string) { s.Delete(id) }),
 		"Unpaid":                               unpaid,
 	} {

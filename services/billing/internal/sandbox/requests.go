@@ -336,37 +336,12 @@ func (s *Sandbox) listInvoicePayments(c call) (object, error) {
 		invoice = sub.invoiceObject(in)
 	}
 	if c.expands("data.payment.payment_intent.latest_charge") {
-		intent = object{"id": in.part("pi"), "object": "payment_intent", "latest_charge": chargeObject(in)}
+		intent = object{"id": in.part("pi"), "object": "payment_intent", "latest_charge": object{
+			"id": in.part("ch"), "object": "charge", "amount": in.cents(), "payment_intent": in.part("pi"),
+		}}
 	}
 	return listOf(object{
 		"id": in.part("inpay"), "object": "invoice_payment", "status": "paid", "invoice": invoice,
 		"payment": object{"type": "payment_intent", "payment_intent": intent},
 	}), nil
-}
-
-func chargeObject(in Invoice) object {
-	return object{
-		"id": in.part("ch"), "object": "charge", "amount": in.cents(), "amount_refunded": in.Refund, "refunded": in.Refunded(),
-		"disputed": in.Dispute != NoDispute, "payment_intent": in.part("pi"),
-	}
-}
-
-func (s *Sandbox) getCharge(c call) (object, error) {
-	sub, i, err := findInvoice(c.tx, "in"+strings.TrimPrefix(c.PathValue("id"), "ch"))
-	if err != nil {
-		return nil, err
-	}
-	return chargeObject(sub.Invoices[i]), nil
-}
-
-func (s *Sandbox) listDisputes(c call) (object, error) {
-	sub, i, err := findInvoice(c.tx, "in"+strings.TrimPrefix(c.Form.Get("charge"), "ch"))
-	if err != nil {
-		return nil, named(err, "charge", c.Form.Get("charge"))
-	}
-	in := sub.Invoices[i]
-	if in.Dispute == NoDispute {
-		return listOf(), nil
-	}
-	return listOf(object{"id": in.part("dp"), "object": "dispute", "charge": in.part("ch"), "status": in.Dispute}), nil
 }

@@ -47,8 +47,6 @@ type Invoice struct {
 	Status    InvoiceStatus
 	Attempted bool // to charge it
 	Advances  bool // it is charged without a request, an hour after its creation
-	Refund    int  // in cents
-	Dispute   Dispute
 }
 
 // InvoiceStatus is the status of an invoice, with Stripe's names.
@@ -61,25 +59,13 @@ const (
 	Void  InvoiceStatus = "void"
 )
 
-// Paid reports whether the invoice was paid, even if the payment was refunded later.
+// Paid reports whether the invoice was paid.
 func (in Invoice) Paid() bool { return in.Status == Paid }
-
-// Refunded reports whether the whole payment was refunded.
-func (in Invoice) Refunded() bool { return in.Refund >= in.cents() }
 
 func (in Invoice) cents() int { return in.USD * 100 }
 
-// part returns the id of the object of an invoice that begins with prefix: its charge (ch), payment intent (pi) or dispute (dp).
+// part returns the id of the object of an invoice that begins with prefix: its charge (ch) or payment intent (pi).
 func (in Invoice) part(prefix string) string { return prefix + strings.TrimPrefix(in.ID, "in") }
-
-// Dispute is the status of a payment dispute, with Stripe's names.
-type Dispute string
-
-const (
-	NoDispute   Dispute = ""
-	OpenDispute Dispute = "needs_response"
-	WonDispute  Dispute = "won" // by the operator, who keeps the payment
-)
 
 const (
 	// firstPaymentTimeout limits how long an incomplete subscription waits for its first payment.
@@ -96,9 +82,6 @@ const (
 	invoiceCreated = "invoice.created"
 	invoicePaid    = "invoice.paid"
 	paymentFailed  = "invoice.payment_failed"
-	refunded       = "charge.refunded"
-	disputed       = "charge.dispute.created"
-	disputeEnded   = "charge.dispute.closed"
 	completed      = "checkout.session.completed"
 )
 
@@ -212,53 +195,6 @@ func (s *Subscription) SetCancelAtPeriodEnd(cancel bool) (events []string, err e
 	return []string{updated}, nil
 }
 
-// End ends the subscription at once.
-func (s *Subscription) End() (events []string) {
-	if s.Ended() {
-		return nil
-	}
-	s.Status = Canceled
-	return []string{deleted}
-}
-
-// LatestPaid returns the newest paid invoice, the one that can be refunded or disputed, or nil if there is none.
-func (s *Subscription) LatestPaid() *Invoice {
-	for i := range s.Invoices {
-		if s.Invoices[i].Paid() {
-			return &s.Invoices[i]
-		}
-	}
-	return nil
-}
-
-// Refund refunds cents of the latest payment.
-func (s *Subscription) Refund(cents int) (events []string, err error) {
-	in := s.LatestPaid()
-	if in == nil || in.Refunded() || in.Dispute == OpenDispute {
-		return nil, problem.New(problem.InvalidParameter, "No payment can be refunded.")
-	}
-	in.Refund += cents
-	return []string{refunded}, nil
-}
-
-func (s *Subscription) dispute() (events []string, err error) {
-	in := s.LatestPaid()
-	if in == nil || in.Refunded() || in.Dispute != NoDispute {
-		return nil, problem.New(problem.InvalidParameter, "No payment can be disputed.")
-	}
-	in.Dispute = OpenDispute
-	return []string{disputed}, nil
-}
-
-func (s *Subscription) winDispute() (events []string, err error) {
-	in := s.LatestPaid()
-	if in == nil || in.Dispute != OpenDispute {
-		return nil, problem.New(problem.InvalidParameter, "No payment is in dispute.")
-	}
-	in.Dispute = WonDispute
-	return []string{disputeEnded}, nil
-}
-
 // moveClock moves the clock of the subscription forward. The caller processes what falls due. To the rest of the service, which uses the
 // real clock, every time of the subscription moves into the past.
 func (s *Subscription) moveClock(by time.Duration) (events []string, err error) {
@@ -284,11 +220,6 @@ func (s *Subscription) eventObject(eventType string) object {
 	switch eventType {
 	case invoiceCreated, invoicePaid, paymentFailed:
 		return s.invoiceObject(s.Invoices[0])
-	case refunded:
-		return chargeObject(*s.LatestPaid())
-	case disputed, disputeEnded: // without a payment intent, as on older Stripe accounts; it is found through the charge
-		in := s.LatestPaid()
-		return object{"id": in.part("dp"), "object": "dispute", "charge": in.part("ch"), "status": in.Dispute}
 	case created, updated, deleted:
 		return s.object()
 	}

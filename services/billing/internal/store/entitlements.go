@@ -57,8 +57,8 @@ func (s *Store) UpdateEntitlement(ctx context.Context, account string, cause Cau
 	return before, after, err
 }
 
-// updateEntitlement derives an account's entitlement again and, if it has changed, stores it as a pending  The caller holds the
-// account's lock.
+// updateEntitlement derives an account's entitlement again and, if it has changed, stores it as a pending push. The caller
+// holds the account's lock.
 func updateEntitlement(tx *gorm.DB, now time.Time, cause Cause, account string) (before, after api.Entitlement, err error) {
 	states, err := loadStates(tx, account)
 	if err != nil {
@@ -69,7 +69,7 @@ func updateEntitlement(tx *gorm.DB, now time.Time, cause Cause, account string) 
 		return before, after, err
 	}
 	before, after = row.entitlement(), subscription.DeriveEntitlement(states)
-	if sameEntitlement(before, after) {
+	if _, different := subscription.EntitlementDifference(account, before, after); !different {
 		return before, before, nil
 	}
 	if after.Version, err = addChange(tx, now, before.Version); err != nil {
@@ -85,14 +85,8 @@ func updateEntitlement(tx *gorm.DB, now time.Time, cause Cause, account string) 
 		withEvent(cause, map[string]any{"had": before, "has": after}))
 }
 
-// dueNow is the push time of a new  It lies in the past on the clock of every replica.
+// dueNow is the push time of a new entitlement. It lies in the past on the clock of every replica.
 const dueNow = 0
-
-// sameEntitlement reports whether two entitlements are equal apart from their versions.
-func sameEntitlement(a, b api.Entitlement) bool {
-	return a.Tier == b.Tier && a.Renews == b.Renews && a.Trouble == b.Trouble && (a.PaidUntil == nil) == (b.PaidUntil == nil) &&
-		(a.PaidUntil == nil || a.PaidUntil.Equal(*b.PaidUntil))
-}
 
 func loadStates(tx *gorm.DB, account string) ([]subscription.State, error) {
 	var rows []subscriptionRow

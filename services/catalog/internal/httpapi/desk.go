@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 
@@ -87,10 +88,10 @@ func (a API) skip(g *gin.Context) (web.Reply, error) {
 	}
 	now := a.Now()
 	if want.Reason, err = api.Lines(want.Reason, api.MaxText); err != nil {
-		return web.Reply{}, problem.New(problem.InvalidParameter, "Field reason %v.", err)
+		return web.Reply{}, problem.Invalid("reason", err.Error())
 	}
 	if !want.Until.After(now) || want.Until.After(now.Add(api.MaxSkip)) {
-		return web.Reply{}, problem.New(problem.InvalidParameter, "Field until must be in the future, at most %d days from now.", int(api.MaxSkip.Hours()/24))
+		return web.Reply{}, problem.Invalid("until", fmt.Sprintf("must be in the future, at most %d days from now", int(api.MaxSkip.Hours()/24)))
 	}
 	skip, err := a.Desk.Skip(g.Request.Context(), g.Param("id"), actor, want)
 	return web.Reply{JSON: skip}, err

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -69,19 +70,21 @@ func TestListRejectsInvalidParameters(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/operator/v1/listings"+query, nil)
 		w := httptest.NewRecorder()
 		engine.ServeHTTP(w, r)
-		return w.Code, w.Body.String()
+		var e api.OperatorError
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &e))
+		return w.Code, e.Error.String()
 	}
 	for query, message := range map[string]string{
-		"?visibility=public": "Parameter visibility must be one of private, published, withdrawn.",
-		"?status=fresh":      "Parameter status must be one of verified, unverified, stale, needs-review.",
-		"?category=x":        "Parameter category must be one of online, sell, local, host.",
-		"?country=C1":        "Parameter country must be two letters",
-		"?text=%ff":          "Parameter text must have at most 200 characters.",
-		"?after=A":           "Parameter after must be the id of a listing",
-		"?limit=1001":        "Parameter limit ",
-		"?limit=1&limit=1":   "Parameter limit appears more than once",
-		"?text=":             "Parameter text is empty",
-		"?page=2":            "Parameter page is unknown; this operation takes visibility, status, category, country, text, host, dueBefore, holder, after, limit.",
+		"?visibility=public": "visibility: must be one of private, published, withdrawn",
+		"?status=fresh":      "status: must be one of verified, unverified, stale, needs-review",
+		"?category=x":        "category: must be one of online, sell, local, host",
+		"?country=C1":        "country: must be two letters",
+		"?text=%ff":          "text: must have at most 200 characters",
+		"?after=A":           "after: must be the id of a listing",
+		"?limit=1001":        "limit: ",
+		"?limit=1&limit=1":   "limit: appears more than once",
+		"?text=":             "text: is empty",
+		"?page=2":            "page: is unknown; this operation takes visibility, status, category, country, text, host, dueBefore, holder, after, limit",
 	} {
 		status, body := get(query)
 		require.Equal(t, http.StatusBadRequest, status, query)

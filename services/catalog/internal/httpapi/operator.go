@@ -173,7 +173,7 @@ func (a API) publish(g *gin.Context) (web.Reply, error) {
 	}
 	actor, selected, err := selectListings(g)
 	if err == nil && selected.Reason != "" {
-		err = problem.New(problem.InvalidParameter, "Field reason is for withdrawing listings only.")
+		err = problem.Invalid("reason", "is for withdrawing listings only")
 	}
 	if err != nil {
 		return web.Reply{}, err
@@ -220,7 +220,7 @@ func selectListings(g *gin.Context) (actor string, in selection, err error) {
 	}
 	if in.Reason != "" {
 		if in.Reason, err = api.Lines(in.Reason, api.MaxText); err != nil {
-			return "", in, problem.New(problem.InvalidParameter, "Field reason %v.", err)
+			return "", in, problem.Invalid("reason", err.Error())
 		}
 	}
 	return actor, in, nil

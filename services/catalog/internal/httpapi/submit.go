@@ -138,7 +138,7 @@ func (a API) undo(g *gin.Context) (web.Reply, error) {
 	}
 	i := slices.IndexFunc(sheet.Events, func(e api.RecordedEvent) bool { return e.ID == in.EventID })
 	if i < 0 || sheet.Events[i].CheckType != api.Review || sheet.Events[i].Actor != actor {
-		return web.Reply{}, problem.New(problem.InvalidParameter, "Field eventId must be the id of your own latest review of this listing.")
+		return web.Reply{}, problem.Invalid("eventId", "must be the id of your own latest review of this listing")
 	}
 	line, err := json.Marshal(map[string]any{
 		"slug": sheet.Record.ID, "checkedAt": sheet.GeneratedAt, "checkType": api.Review, "outcome": api.OutcomeNeedsReview,

@@ -103,7 +103,7 @@ func TestParseRejects(t *testing.T) {
 		_, err := query.Parse(c.raw, 100)
 		e := problem.Of(err)
 		require.Equal(t, c.code, e.Code, c.raw)
-		require.Contains(t, e.Message, c.name, c.raw)
+		require.Contains(t, e.Text(), c.name, c.raw)
 	}
 	require.NoError(t, query.RejectAll(""))
 	require.Equal(t, problem.UnknownParameter, problem.Of(query.RejectAll("limit=1")).Code)
@@ -113,7 +113,7 @@ func TestAllProblemsAreNamed(t *testing.T) {
 	_, err := query.Parse("country=Canada&province=XX&verifed=true&remote=1&limit=0", 50)
 	require.Equal(t, problem.UnknownParameter, problem.Of(err).Code)
 	require.Equal(t, "Parameter verifed is unknown; did you mean verified? Parameter country must be a country code of two letters, such as CA. "+
-		"Parameter remote must be true or false. Parameter limit must be an integer from 1 to 100.", problem.Of(err).Message)
+		"Parameter remote must be true or false. Parameter limit must be an integer from 1 to 100.", problem.Of(err).Text())
 }
 
 // FuzzParse checks that Parse returns either a 400, or a query whose canonical form parses to the same query and canonical form.

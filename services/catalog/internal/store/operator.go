@@ -224,7 +224,7 @@ func (s *Store) setVisibility(
 					rows = append(rows, positionedRow{position, row})
 					continue
 				}
-				appendRejection(&report.Rejected, &report.Omitted, api.RejectedLine{Line: position, ID: id, Problems: api.Problems{"id: there is no such listing"}})
+				appendRejection(&report.Rejected, &report.Omitted, api.RejectedLine{Line: position, ID: id, Problems: api.Problems{api.NoListing("id")}})
 			}
 			if err := w.setVisibility(rows, visibility, report); err != nil {
 				return err

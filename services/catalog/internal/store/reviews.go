@@ -56,7 +56,7 @@ func findListing(tx *gorm.DB, id string) (*listingRow, *curationRow, error) {
 		}
 	}
 	if known[id] == nil {
-		return nil, nil, problem.New(problem.NotFound, "There is no listing with this id.")
+		return nil, nil, problem.NoSuch("listing")
 	}
 	return known[id], notes[id], nil
 }

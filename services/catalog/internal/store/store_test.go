@@ -238,7 +238,7 @@ func TestInvalidIDsAreRejectedLikeUnknownIDs(t *testing.T) {
 		for _, change := range []func(context.Context, string, []string) (api.ImportReport, error){publish, withdraw} {
 			report, err := change(t.Context(), "ann", []string{"a\x00", "a", "\xff", "unknown", "A"})
 			require.NoError(t, err)
-			none := api.Problems{"id: there is no such listing"}
+			none := apitest.Problems("id: there is no such listing")
 			require.Equal(t, api.ImportReport{Rejected: []api.RejectedLine{
 				{Line: 1, ID: "a\x00", Problems: none}, {Line: 3, ID: "\xff", Problems: none},
 				{Line: 4, ID: "unknown", Problems: none}, {Line: 5, ID: "A", Problems: none},

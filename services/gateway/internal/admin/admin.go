@@ -35,7 +35,7 @@ func Handler(tokens Tokens, owners Owners, ready http.Handler, errorWriter probl
 		}
 		endpoint, known, allowed := endpoints.find(r)
 		if !known || path.Clean(r.URL.Path) != r.URL.Path || r.URL.RawPath != "" {
-			errorWriter.Write(w, r, problem.New(problem.NotFound, problem.NoEndpoint))
+			errorWriter.Write(w, r, problem.NoEndpoint())
 			return
 		}
 		resource, _, _ := strings.Cut(endpoint.path, "/")
@@ -71,7 +71,7 @@ func Handler(tokens Tokens, owners Owners, ready http.Handler, errorWriter probl
 
 // forbid responds that the role cannot use the endpoint. Its code is not one of problem.Table, which is the contract with API consumers.
 func forbid(w http.ResponseWriter, role api.Role) {
-	writeJSON(w, http.StatusForbidden, api.Error{Error: api.ErrorDetail{
+	writeJSON(w, http.StatusForbidden, api.OperatorError{Error: api.Problem{
 		Code: "forbidden", Message: fmt.Sprintf("An operator token with the role %s cannot do this.", role),
 	}})
 }

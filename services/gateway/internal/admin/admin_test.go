@@ -165,7 +165,7 @@ func TestRejectionOfTheGatewayIsNotOneOfTheOperator(t *testing.T) {
 	}{
 		"unknown token":       {fixedResponse{401, `{"error":{"code":"invalid_api_key","message":"Missing or unknown token of a service."}}`}, 503, tokens},
 		"token of another":    {fixedResponse{403, `{"error":{"code":"forbidden","message":"The service billing may not call /operator/v1/ of catalog."}}`}, 503, tokens},
-		"older release":       {fixedResponse{404, `{"error":{"code":"not_found","message":"There is nothing at this address."}}`}, 503, release},
+		"older release":       {fixedResponse{404, `{"error":{"path":"endpoint","code":"not_found","message":"There is nothing."}}`}, 503, release},
 		"another server":      {fixedResponse{404, "<h1>Not found</h1>"}, 503, release},
 		"record that is gone": {fixedResponse{404, `{"error":{"code":"not_found","message":"There is no listing x."}}`}, 404, "There is no listing x."},
 	} {

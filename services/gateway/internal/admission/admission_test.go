@@ -169,7 +169,7 @@ func TestRefundFollowsMergedAccount(t *testing.T) {
 		require.NoError(t, err)
 		day := d.Day.key()
 		require.NoError(t, c.HDel(t.Context(), day, "acc_a").Err())
-		require.NoError(t, c.HSet(t.Context(), day, "acc_b", 5, counter.Moved("acc_a"), 1).Err())
+		require.NoError(t, c.HSet(t.Context(), day, "acc_b", 5).Err())
 		require.NoError(t, c.HSet(t.Context(), counter.Merged, "acc_a", "acc_b").Err())
 		require.NoError(t, l.Refund(t.Context(), "acc_a", &d))
 		require.Equal(t, 4, d.Today)

@@ -122,7 +122,6 @@ func history(r Response, publicURL string) (string, error) {
 	return out.text(r.Header, "Some events of this page did not fit. Repeat with a smaller limit.")
 }
 
-// pageOf returns the result for a page of a list, without its items.
 func pageOf(meta api.Meta, at api.Pagination) results {
 	out := results{AsOf: meta.GeneratedAt, Total: &at.Total}
 	if at.HasMore {
@@ -142,7 +141,6 @@ type event struct {
 	Note      string         `json:"note,omitempty"`
 }
 
-// known returns the known facts by name.
 func known(f api.Facts) (values map[string]any, err error) {
 	body, err := json.Marshal(f)
 	if err != nil {
@@ -168,7 +166,6 @@ func shorten(value any) {
 	}
 }
 
-// recordOf returns the short form of a record.
 func recordOf(o api.Opportunity, publicURL string) (record, error) {
 	v := o.Verification
 	out := record{
@@ -207,7 +204,6 @@ func (r *record) number(urls []string) (numbers []int) {
 	return numbers
 }
 
-// day returns the UTC day of a review.
 func day(at *time.Time) string {
 	if at == nil {
 		return "never"
@@ -215,7 +211,6 @@ func day(at *time.Time) string {
 	return at.UTC().Format(time.DateOnly)
 }
 
-// cite returns the sentence with which to cite a record.
 func cite(o api.Opportunity, publicURL string) string {
 	return fmt.Sprintf("%s, Opportunity Data API, %s, last reviewed %s (%s).", o.Company.Name, permalink(publicURL, o.ID), day(o.Verification.LastCheckedAt), o.Verification.Status)
 }

@@ -45,7 +45,6 @@ var tools = []tool{
 	},
 }
 
-// schema returns the JSON schema of the tool's arguments.
 func (t tool) schema(o apidoc.Operation) any {
 	properties, required := map[string]any{}, []string{}
 	for _, p := range o.Parameters {

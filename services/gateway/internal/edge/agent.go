@@ -34,7 +34,7 @@ func (e *Edge) agent(x *exchange) error {
 	settle, err := e.admitMessage(r)
 	if err != nil {
 		w.Header().Set("Retry-After", "1")
-		return reject(http.StatusTooManyRequests, problem.Of(err).Message)
+		return reject(http.StatusTooManyRequests, problem.Of(err).Text())
 	}
 	charged := false
 	defer func() { settle(charged) }()
@@ -107,7 +107,6 @@ func (e *Edge) admitMessage(r *http.Request) (settle func(charged bool), err err
 	return func(bool) {}, e.anonymous.admit(e.client(r), units, e.Now())
 }
 
-// origin returns the origin of the API's own pages.
 func (e *Edge) origin() string {
 	u, err := url.Parse(e.Errors.BaseURL)
 	if err != nil {
@@ -116,7 +115,6 @@ func (e *Edge) origin() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// agentCall makes the API call of a tool with the key that the message has brought.
 func (e *Edge) agentCall(ctx context.Context, x *exchange, address *url.URL) agent.Response {
 	header := http.Header{}
 	for _, name := range []string{"Authorization", "X-Forwarded-For"} {

@@ -27,7 +27,8 @@ func (panickingBody) Read([]byte) (int, error) { panic("bug") }
 // A client that disconnects while it gets a response is charged, and gets no error of the gateway.
 func TestDisconnectDuringTheResponseIsToldApart(t *testing.T) {
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_opportunities"}}`
-	for _, c := range []struct{ method, path, body string }{{http.MethodGet, "/api/v1/opportunities", ""}, {http.MethodPost, "/mcp", call}} {
+	for _, c := range []struct{ method, path, body string }{{http.MethodGet, "/api/v1/opportunities", ""},
+		{http.MethodPost, "/mcp", call}} {
 		e := newEdge(t)
 		log := e.logging(t)
 		counters := e.admits(t, principal, func() {}).Client()

@@ -11,7 +11,7 @@ import (
 
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/telemetry"
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 )
 
 // operation names a route in logs, metrics and traces. It never contains text of the caller.
@@ -49,7 +49,7 @@ type route struct {
 type access int
 
 const (
-	open    access = iota // nobody: it is served from memory, or its handler limits it
+	open    access = iota // not limited here: it is served from memory, or its handler limits it
 	limited               // the network of the caller, within limits for all without a key
 	keyed                 // the account of the key, which is required
 )
@@ -73,7 +73,7 @@ func (e *Edge) routes() []route {
 		{opMCP, "/mcp", "", open, nil, e.agent},
 		{opAccount, "/account", "", open, static, e.page(e.Account)},
 		{opAccount, "/account/*path", "", open, static, e.accountPage},
-		{opDocs, docs.SearchPath, readMethods, limited, all, e.doc},
+		{opDocs, docsite.SearchPath, readMethods, limited, all, e.doc},
 	}
 	for _, path := range e.Pages.Paths() {
 		table = append(table, route{opDocs, path, readMethods, open, all, e.doc})
@@ -125,7 +125,6 @@ func servicePath(o operation, c *gin.Context) (path string, ok bool) {
 
 func isPlain(u *url.URL, p string) bool { return path.Clean(p) == p && u.EscapedPath() == u.Path }
 
-// redirect sends a browser to a path and keeps the method, body and query.
 func redirect(x *exchange, path string) {
 	if x.Request.URL.RawQuery != "" {
 		path += "?" + x.Request.URL.RawQuery
@@ -137,9 +136,8 @@ func redirect(x *exchange, path string) {
 	x.end(http.StatusPermanentRedirect)
 }
 
-func notFound(*exchange) error { return problem.New(problem.NotFound, problem.NoEndpoint) }
+func notFound(*exchange) error { return problem.NoEndpoint() }
 
-// allow returns the step that responds to other methods.
 func allow(methods string) step {
 	names := strings.Split(methods, ", ")
 	return func(x *exchange) error {

@@ -19,8 +19,8 @@ type target struct {
 	path string
 }
 
-// router returns a function that requests a path. It returns the target that gin and the steps before
-// the handler find, and the status.
+// router returns a function that requests a path. It returns the target that gin and the steps
+// before the handler find, and the status.
 func router(t *testing.T) func(path string) (target, int) {
 	var found target
 	e := newEdge(t)

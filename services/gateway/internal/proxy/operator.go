@@ -31,7 +31,7 @@ func (s *Service) Operate(r *http.Request, actor string) (Response, error) {
 	case http.StatusSwitchingProtocols:
 		err = errors.New("it switched protocols")
 	case http.StatusNotFound:
-		if found := peek(resp).Error; found.Code == "" || found.Message == problem.NoEndpoint {
+		if found := peek(resp).Error; found.Code == "" || found.Path == problem.Endpoint {
 			err = fmt.Errorf("it does not serve %s: compare its release and its address in the settings of the gateway", r.URL.Path)
 		}
 	}

@@ -153,7 +153,7 @@ func (s *Service) rejected() error {
 func (r Response) ErrorCode() problem.Code { return problem.Code(peek(r.Response).Error.Code) }
 
 // peek reads the error in a body, which can still be read. It is empty if the body has none.
-func peek(r *http.Response) (body api.Error) {
+func peek(r *http.Response) (body api.OperatorError) {
 	start, _ := io.ReadAll(io.LimitReader(r.Body, 4<<10)) // the next reader meets the same error
 	r.Body = struct {
 		io.Reader

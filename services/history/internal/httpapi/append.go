@@ -134,16 +134,15 @@ func forOperators(records []event.Record) ([]api.RecordedEvent, error) {
 
 // rejections returns the invalid lines and those of unknown listings: the first api.MaxReported in full, the others as a number.
 func (u *upload) rejections(wrong eventfile.Rejections, unknown map[string]bool) (rejected []api.RejectedLine, omitted int) {
-	const noListing = "there is no such listing"
 	rejected = wrong.Rejected
 	for i, r := range rejected {
 		if unknown[r.ID] {
-			rejected[i].Problems.Add("slug", noListing)
+			rejected[i].Problems = append(rejected[i].Problems, api.NoListing("slug"))
 		}
 	}
 	for slug := range unknown {
 		for _, number := range u.lines[slug] {
-			rejected = append(rejected, api.RejectedLine{Line: number, ID: slug, Problems: api.Problems{"slug: " + noListing}})
+			rejected = append(rejected, api.RejectedLine{Line: number, ID: slug, Problems: api.Problems{api.NoListing("slug")}})
 		}
 	}
 	slices.SortFunc(rejected, func(a, b api.RejectedLine) int { return cmp.Compare(a.Line, b.Line) })

@@ -38,7 +38,7 @@ func (a API) asOf(g *gin.Context) (web.Reply, error) {
 			return web.Reply{}, err
 		}
 		if unknown[slug] {
-			return web.Reply{}, problem.New(problem.NotFound, "There is no listing with this id.")
+			return web.Reply{}, problem.NoSuch("listing")
 		}
 	}
 	then := api.HistorySnapshot{Slug: slug, At: at, Verification: sum.VerificationAt(nil, at), Facts: sum.Facts}

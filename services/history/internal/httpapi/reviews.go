@@ -98,7 +98,7 @@ func (a API) pages(g *gin.Context) (web.Reply, error) {
 	defer cancel()
 	texts, err := a.Store.PageTexts(ctx, g.Param("id"))
 	if err == nil && len(texts.Pages) == 0 {
-		err = problem.New(problem.NotFound, "There is no listing with this id.")
+		err = problem.NoSuch("listing")
 	}
 	return web.Reply{JSON: texts}, err
 }

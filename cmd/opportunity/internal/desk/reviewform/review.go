@@ -84,7 +84,6 @@ func (f Form) value(name string) (value json.RawMessage, wrong string) {
 	}
 }
 
-// facts returns the facts that the decisions mean.
 func (f Form) facts() (facts api.Facts, problems []Problem) {
 	values := map[string]json.RawMessage{}
 	for _, name := range api.FactNames {
@@ -105,35 +104,28 @@ func (f Form) facts() (facts api.Facts, problems []Problem) {
 	return facts, append(problems, Explain(invalid)...)
 }
 
-// Explain converts problems of a review, such as "facts.pay.minimum: must not be negative", to problems of the form.
+// Explain converts problems of a review to problems of the form.
 func Explain(invalid api.Problems) (problems []Problem) {
 	for _, p := range invalid {
-		path, what, ofField := strings.Cut(p, ": ")
-		if !ofField {
-			problems = append(problems, Problem{"", p})
-			continue
-		}
-		rest, isFact := strings.CutPrefix(path, "facts.")
+		rest, isFact := strings.CutPrefix(p.Path, "facts.")
+		wrong := Problem{p.Path, p.String()}
 		switch {
-		case path == "facts":
-			problems = append(problems, Problem{"facts", "Facts: " + what})
-			continue
-		case strings.HasPrefix(path, "sourceUrls"):
-			problems = append(problems, Problem{"sources", "Sources: " + what})
-			continue
-		case !isFact:
-			problems = append(problems, Problem{path, p})
-			continue
+		case p.Path == "facts":
+			wrong = Problem{"facts", "Facts: " + p.Message}
+		case strings.HasPrefix(p.Path, "sourceUrls"):
+			wrong = Problem{"sources", "Sources: " + p.Message}
+		case isFact:
+			name := rest[:strings.IndexAny(rest+".", ".[")]
+			where := strings.TrimPrefix(strings.TrimPrefix(rest, name), ".")
+			wrong = Problem{"fact." + name, Label(name) + ": " + strings.TrimSpace(where+" "+p.Message)}
 		}
-		name := rest[:strings.IndexAny(rest+".", ".[")]
-		where := strings.TrimPrefix(strings.TrimPrefix(rest, name), ".")
-		problems = append(problems, Problem{"fact." + name, Label(name) + ": " + strings.TrimSpace(where+" "+what)})
+		problems = append(problems, wrong)
 	}
 	return problems
 }
 
-// unsupported returns the known facts that no opened source supports. A kept fact needs its own sources, or any source, to still say
-// so. A changed fact can cite only pages that were opened.
+// unsupported returns the known facts that no opened source supports. A kept fact needs its own
+// sources, or any source, to still say so. A changed fact can cite only pages that were opened.
 func (f Form) unsupported(facts api.Facts) (problems []Problem) {
 	opened, values := f.opened(), Values(facts)
 	confirmed := slices.ContainsFunc(opened, func(u string) bool { return f.Mark(u) == StillSo })
@@ -163,7 +155,6 @@ func (f Form) unsupported(facts api.Facts) (problems []Problem) {
 	return problems
 }
 
-// nameOf returns how the form refers to a source.
 func (f Form) nameOf(source string) string {
 	if i := slices.Index(f.Sources, source); i >= 0 {
 		return fmt.Sprintf("source %d", i+1)
@@ -217,7 +208,6 @@ func (f Form) change(facts api.Facts, name string) string {
 	return fmt.Sprintf("%s: %s → %s", Label(name), before, after)
 }
 
-// sourcesOf names the sources that a fact cites.
 func (f Form) sourcesOf(facts api.Facts, name string) string {
 	var names []string
 	for _, u := range facts.Cites(name) {

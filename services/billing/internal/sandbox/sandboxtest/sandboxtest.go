@@ -4,11 +4,13 @@ package sandboxtest
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -42,13 +44,14 @@ type Stripe struct {
 	mu       sync.Mutex
 	fail     func(r *http.Request) (status int)
 	requests []string
+	charges  map[string]*charge // that were refunded or disputed, by id
 }
 
 // New returns a sandbox with a clock.
 func New(t testing.TB, now func() time.Time) *Stripe {
 	t.Helper()
 	db := servicetest.OpenDatabase(t, schema.SQLite(t))
-	return &Stripe{Sandbox: sandbox.New(db, PublicURL, now), t: t, db: db}
+	return &Stripe{Sandbox: sandbox.New(db, PublicURL, now), t: t, db: db, charges: map[string]*charge{}}
 }
 
 // Config returns the settings of a client.
@@ -122,7 +125,7 @@ func (s *Stripe) failure(r *http.Request) (status int) {
 func (s *Stripe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status := s.failure(r)
 	if status == 0 {
-		s.Sandbox.ServeHTTP(w, r)
+		s.serve(w, r)
 		return
 	}
 	w.Header().Set("Stripe-Should-Retry", "false")
@@ -132,6 +135,42 @@ func (s *Stripe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _ = w.Write([]byte(`{"error":{"type":"api_error","message":"made to fail"}}`))
+}
+
+// charge has the refunds and the dispute of a payment, which the sandbox does not know.
+type charge struct {
+	refunded int    // cents
+	dispute  string // Stripe's status; empty: none
+}
+
+// serve serves a request as the sandbox does, with refunds and disputes.
+func (s *Stripe) serve(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	id, isCharge := strings.CutPrefix(r.URL.Path, "/v1/charges/")
+	switch {
+	case r.URL.Path == "/v1/disputes":
+		id := r.FormValue("charge")
+		fmt.Fprintf(w, `{"object":"list","data":[{"id":"dp","object":"dispute","charge":%q,"status":%q}]}`, id, s.charges[id].dispute) //nolint:gosec // to a client of Stripe
+		return
+	case s.charges[id] != nil:
+		fmt.Fprintf(w, `{"id":%q,"object":"charge","payment_intent":%q}`, id, "pi"+strings.TrimPrefix(id, "ch")) //nolint:gosec // as above
+		return
+	case isCharge:
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"error":{"type":"invalid_request_error","code":"resource_missing","message":"No such charge"}}`))
+		return
+	}
+	recorded := httptest.NewRecorder()
+	s.Sandbox.ServeHTTP(recorded, r)
+	body := recorded.Body.String()
+	for id, c := range s.charges {
+		object := fmt.Sprintf(`"id":%q,"object":"charge"`, id)
+		body = strings.ReplaceAll(body, object, fmt.Sprintf(`%s,"amount_refunded":%d,"disputed":%t`, object, c.refunded, c.dispute != ""))
+	}
+	w.WriteHeader(recorded.Code)
+	_, _ = w.Write([]byte(body))
 }
 
 // Event is the body of a webhook event.
@@ -274,7 +313,13 @@ func (s *Stripe) CancelAt(subscription string, months int) []Event {
 // Delete ends a subscription immediately.
 func (s *Stripe) Delete(subscription string) []Event {
 	s.t.Helper()
-	return s.Change(subscription, func(sub *sandbox.Subscription, _ time.Time) []string { return sub.End() })
+	return s.Change(subscription, func(sub *sandbox.Subscription, _ time.Time) []string {
+		if sub.Ended() {
+			return nil
+		}
+		sub.Status = sandbox.Canceled
+		return []string{"customer.subscription.deleted"}
+	})
 }
 
 // Remove deletes a subscription, so that Stripe no longer finds it.
@@ -286,23 +331,40 @@ func (s *Stripe) Remove(subscription string) {
 // Refund refunds cents of the latest payment.
 func (s *Stripe) Refund(subscription string, cents int) []Event {
 	s.t.Helper()
-	return s.Change(subscription, func(sub *sandbox.Subscription, _ time.Time) []string {
-		events, err := sub.Refund(cents)
-		require.NoError(s.t, err)
-		return events
-	})
+	return s.change(subscription, "charge.refunded", `{"id":"ch%[1]s","object":"charge","payment_intent":"pi%[1]s"}`,
+		func(c *charge) { c.refunded += cents })
 }
 
-// Dispute sets the dispute of the latest payment to a status of Stripe's.
+// Dispute sets the dispute of the latest payment to a status of Stripe's. Its event has no payment intent, as on older Stripe accounts:
+// it is found through the charge.
 func (s *Stripe) Dispute(subscription, status string) []Event {
 	s.t.Helper()
-	return s.Change(subscription, func(sub *sandbox.Subscription, _ time.Time) []string {
-		sub.LatestPaid().Dispute = sandbox.Dispute(status)
-		if status == "won" || status == "lost" {
-			return []string{"charge.dispute.closed"}
-		}
-		return []string{"charge.dispute.created"}
+	eventType := "charge.dispute.created"
+	if status == "won" || status == "lost" {
+		eventType = "charge.dispute.closed"
+	}
+	return s.change(subscription, eventType, `{"id":"dp%[1]s","object":"dispute","charge":"ch%[1]s"}`,
+		func(c *charge) { c.dispute = status })
+}
+
+// change changes the latest charge of a subscription.
+func (s *Stripe) change(subscription, eventType, object string, change func(c *charge)) []Event {
+	s.t.Helper()
+	paid := ""
+	pending := s.Change(subscription, func(sub *sandbox.Subscription, _ time.Time) []string {
+		at := slices.IndexFunc(sub.Invoices, sandbox.Invoice.Paid)
+		require.GreaterOrEqual(s.t, at, 0, "no payment")
+		paid = strings.TrimPrefix(sub.Invoices[at].ID, "in")
+		return nil
 	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.charges["ch"+paid] == nil {
+		s.charges["ch"+paid] = new(charge)
+	}
+	change(s.charges["ch"+paid])
+	event := fmt.Sprintf(`{"id":"evt_%s","object":"event","type":%q,"data":{"object":%s}}`, rand.Text(), eventType, fmt.Sprintf(object, paid))
+	return append(pending, Event(event))
 }
 
 // DeleteCustomer deletes a customer, which ends all its subscriptions.

@@ -138,7 +138,7 @@ func exists(tx *gorm.DB, id string) error {
 		}
 	}
 	if n == 0 {
-		return problem.New(problem.NotFound, "There is no listing with this id.")
+		return problem.NoSuch("listing")
 	}
 	return nil
 }

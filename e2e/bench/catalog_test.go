@@ -1,0 +1,152 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
+)
+
+const listPath = "/api/v1/opportunities?limit=100"
+
+// atCatalog returns calls of the catalog as the gateway makes them.
+func (s *stack) atCatalog(path string) side {
+	l := at(s.address["catalog"], []string{tokenOf(peer.Gateway)}, nil, path)
+	l.Header = []string{api.CallerHeader + ": " + s.header[api.CallerHeader]}
+	return l
+}
+
+// baseline returns calls of the baseline of records.
+func (s *stack) baseline(address, path string) side { return at(address, []string{""}, nil, path) }
+
+// listRate measures the first page of n records at the catalog and at the baseline.
+func listRate(b *testing.B, n int) (s *stack, ours, theirs series) {
+	s = newStack(b, n)
+	f := rounds(b, 0, s.atCatalog(listPath), s.baseline(s.baselineOfRecords(n), "/list"))
+	return s, f[0].rate, f[1].rate
+}
+
+// BenchmarkLists measures lists against the number of records, and imports.
+func BenchmarkLists(b *testing.B) {
+	write := section(b, "benchmarks.md", "lists")
+	var rows []row
+	for _, n := range []int{1000, 10_000, 100_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			s, ours, theirs := listRate(b, n)
+			what := fmt.Sprintf("a list of 100 of %s records at the catalog against net/http and pgx", number(float64(n)))
+			rows = append(rows, row{what, "calls/s", ours, theirs, ""})
+			if n == 100_000 {
+				rows = append(rows,
+					row{"the same against the same list of 1,000 records", "calls/s", ours, rows[0].ours, ""},
+					row{"import of 100,000 listings", "s", series{s.imported.Seconds()}, nil, "at most 12"},
+					row{"append of a review of each", "s", series{s.appended.Seconds()}, nil, "at most 12"})
+			}
+		})
+	}
+	if !b.Failed() {
+		write(table(rows))
+	}
+}
+
+// BenchmarkMillion measures 1,000,000 records.
+func BenchmarkMillion(b *testing.B) {
+	write := section(b, "benchmarks.md", "million")
+	var small series
+	b.Run("1000", func(b *testing.B) { _, small, _ = listRate(b, 1000) })
+	s, ours, _ := listRate(b, 1_000_000)
+	var visible series
+	for i := range 5 {
+		visible = append(visible, s.changeVisible(i, i+1).Seconds())
+	}
+	restart := s.restartCatalog()
+	now, peak := s.processes["catalog"].memory(b)
+	const gib = 1024
+	encoded := series{s.encoded() / gib}
+	write(table([]row{
+		{"a list of 100 of 1,000,000 records against one of 1,000", "calls/s", ours, small, "about 1"},
+		{"one recorded review until the API shows it", "s", visible, nil, "at most 1"},
+		{"restart of the catalog until it is ready", "s", series{restart.Seconds()}, nil, "at most 15"},
+		{"resident memory against encoded records", "GiB", series{now / gib}, encoded, ""},
+		{"the same, the most during the load", "GiB", series{peak / gib}, encoded, "at most 3.6 GB"},
+		{"import of the listings", "s", series{s.imported.Seconds()}, nil, ""},
+		{"append of a review of each", "s", series{s.appended.Seconds()}, nil, ""},
+	}))
+}
+
+// changeVisible records a review of the listings from (inclusive) to (exclusive), and returns the time
+// until the API shows the last of them.
+func (s *stack) changeVisible(from, to int) time.Duration {
+	// Reviews are a second apart, back from now.
+	now := time.Now().UTC().Add(time.Duration(from) * time.Second).Truncate(time.Second)
+	want := []byte(`"lastCheckedAt":"` + now.Add(-time.Duration(to)*time.Second).Format(time.RFC3339) + `"`)
+	s.send(from, to, now, reviewLine, "events", "append")
+	begun := time.Now()
+	eventually(s.B, "the review shows", func() bool {
+		body, err := s.get("/api/v1/opportunities/" + recordID(to-1))
+		return err == nil && bytes.Contains(body, want)
+	})
+	return time.Since(begun)
+}
+
+// encodings returns lists through gateway and catalog, in an encoding and without one.
+func (s *stack) encodings(encoding string, paths ...string) []side {
+	with := at(s.address["gateway"], s.keys, []*process{s.processes["gateway"], s.processes["catalog"]}, paths...)
+	without := with
+	with.Header, without.Header = []string{"Accept-Encoding: " + encoding}, []string{"Accept-Encoding: identity"}
+	return []side{with, without}
+}
+
+// BenchmarkCatalog measures lists in each encoding, a record against Postgres, and memory, with
+// 100,000 records.
+func BenchmarkCatalog(b *testing.B) {
+	write := section(b, "benchmarks.md", "catalog")
+	const n = 100_000
+	s := newStack(b, n)
+	var pages []string
+	for page := range n / 100 {
+		pages = append(pages, fmt.Sprintf("%s&page=%d", listPath, page+1))
+	}
+	var rows []row
+	add := func(what, aim string, f []figures) {
+		rows = append(rows,
+			row{what, "µs of CPU per call, gateway and catalog", f[0].cpu, f[1].cpu, aim},
+			row{"the same", "calls/s", f[0].rate, f[1].rate, ""},
+			row{"the same", "bytes of a body", f[0].bytes, f[1].bytes, ""})
+	}
+	for _, encoding := range []string{"gzip", "zstd"} {
+		what := "a list of 100 records, the same one each time, " + encoding + " against identity"
+		add(what, "at most 1.1", rounds(b, 1000, s.encodings(encoding, listPath)...))
+		add("a walk of all 1,000 pages, each for the second time or more", "",
+			rounds(b, len(pages), s.encodings(encoding, pages...)...))
+		first := make([]figures, 2)
+		for range 3 {
+			s.restartCatalog()
+			round(b, first, len(pages), s.encodings(encoding, pages...))
+		}
+		add("the same walk, each page for the first time", "at most 2", first)
+	}
+	id := recordID(n / 2)
+	f := rounds(b, 8000, s.atCatalog("/api/v1/opportunities/"+id), s.baseline(s.baselineOfRecords(n), "/record/"+id))
+	rows = append(rows, row{"a record by id at the catalog against net/http and pgx by primary key", "calls/s",
+		f[0].rate, f[1].rate, "at least 2.5"})
+
+	// Memory after the load and a walk of all pages, which the catalog keeps compressed, and after
+	// changes of as many records as change on a busy day, in twenty batches.
+	s.restartCatalog()
+	round(b, make([]figures, 2), len(pages), s.encodings("gzip", pages...))
+	encoded := series{s.encoded()}
+	loaded, _ := s.processes["catalog"].memory(b)
+	for batch := range 20 {
+		s.changeVisible(batch*500, batch*500+500)
+	}
+	changed, peak := s.processes["catalog"].memory(b)
+	write(table(append(rows,
+		row{"resident memory of the catalog against 100,000 encoded records, after the load", "MiB",
+			series{loaded}, encoded, "at most 1.6"},
+		row{"the same, after 10,000 changed records", "MiB", series{changed}, encoded, "at most 1.6"},
+		row{"the same, the most so far", "MiB", series{peak}, encoded, ""})))
+}
