@@ -44,6 +44,7 @@ generate: licenses ## Regenerate files derived from the code
 	@go test ./cmd/opportunity -run TestSettingsPage -update
 	@go run scripts/changelog.go
 	@go test ./docs -run UpToDate -update
+	@go test ./services/catalog/internal/snapshot -run CasesOfSDKs -update
 	@cd sdk && go run ./generate
 	@$$(scripts/tool helm-docs) --log-level warning -c charts/opportunity
 

@@ -6,6 +6,7 @@ require (
 	github.com/stretchr/testify v1.12.1
 	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/mod v0.42.0
+	golang.org/x/text v0.43.0
 	opportunity.internal/sdk/command v0.0.0
 	opportunity.internal/sdk/go v0.0.0
 )

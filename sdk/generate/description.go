@@ -107,6 +107,7 @@ func read(file string) (description, error) {
 	}
 	for _, f := range []struct{ name, doc, path string }{
 		{"Filter", "Filter selects opportunities. An omitted filter excludes nothing.", "/api/v1/opportunities"},
+		{"SearchFilter", "SearchFilter selects opportunities in a search. An omitted filter excludes nothing.", "/api/v1/search"},
 		{"HistoryFilter", "HistoryFilter selects events of a history.", "/api/v1/opportunities/{id}/history"},
 		{"ChangeFilter", "ChangeFilter selects changes.", "/api/v1/changes"},
 	} {

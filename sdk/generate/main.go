@@ -40,8 +40,8 @@ func generate(source string) error {
 	}
 	for file, text := range map[string]string{
 		"go/opportunity/types.go":             emitGo(d),
+		"go/opportunity/letters.txt":          emitLetters(),
 		"go/opportunity/columns.go":           emitGoColumns(),
-		"command/opportunity-data/schema.go":  emitGoSchema(),
 		"typescript/src/types.d.ts":           emitTypeScript(d),
 		"typescript/src/parameters.js":        emitParameters(d),
 		"typescript/src/parameters.d.ts":      emitParameterTypes(d),

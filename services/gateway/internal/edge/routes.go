@@ -20,6 +20,7 @@ type operation string
 const (
 	opList    operation = "/api/v1/opportunities"
 	opAlias   operation = "/api/jobs" // opList under another name
+	opSearch  operation = "/api/v1/search"
 	opDetail  operation = "/api/v1/opportunities/{id}"
 	opHistory operation = "/api/v1/opportunities/{id}/history"
 	opChanges operation = "/api/v1/changes"
@@ -63,6 +64,7 @@ func (e *Edge) routes() []route {
 	table := []route{
 		{opList, "/api/v1/opportunities", readMethods, keyed, nil, forward(e.Catalog)},
 		{opAlias, "/api/jobs", readMethods, keyed, nil, forward(e.Catalog)},
+		{opSearch, "/api/v1/search", readMethods, keyed, nil, forward(e.Catalog)},
 		{opDetail, "/api/v1/opportunities/:id", readMethods, keyed, nil, forward(e.Catalog)},
 		{opHistory, "/api/v1/opportunities/:id/history", readMethods, keyed, all, forward(e.History)},
 		{opChanges, "/api/v1/changes", readMethods, keyed, all, forward(e.Catalog)},

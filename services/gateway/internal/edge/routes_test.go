@@ -55,6 +55,7 @@ func TestPathsOfCalls(t *testing.T) {
 		v1 + "/a-b-1":                 {opDetail, v1 + "/a-b-1"},
 		v1 + "/a-b-1/history":         {opHistory, v1 + "/a-b-1/history"},
 		"/api/v1/changes":             {opChanges, "/api/v1/changes"},
+		"/api/v1/search":              {opSearch, "/api/v1/search"},
 		"/api/v1/changes/":            {},
 		"/api/v1/changes/a":           {},
 		v1 + "/history":               {opDetail, v1 + "/history"},
