@@ -145,13 +145,13 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 	report := api.ReviewReport{AppendReport: api.AppendReport{Rejected: append([]api.RejectedLine{}, file.Rejected...)}}
 	switch {
 	case len(file.Rejected) > 0:
-		return web.Reply{JSON: api.ReviewAppended{Report: report}}, nil
+		return web.Reply{JSON: report}, nil
 	case len(file.Lines) != 1 || file.Lines[0].Event.CheckType != api.Review:
 		return web.Reply{}, problem.New(problem.InvalidParameter, "The body must have exactly one review.")
 	}
 	if p := a.unquoted(file.Lines[0]); len(p) > 0 {
 		report.Rejected = []api.RejectedLine{{Line: 1, ID: file.Lines[0].Event.Slug, Problems: p}}
-		return web.Reply{JSON: api.ReviewAppended{Report: report}}, nil
+		return web.Reply{JSON: report}, nil
 	}
 	if now, err = awaitLatest(g.Request.Context(), file.Lines[0].Event.CheckedAt, now); err != nil {
 		return web.Reply{}, err
@@ -164,15 +164,15 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 		var p api.Problems
 		p.Add("secondOpinionOf", "must be a review in your list of requested second opinions")
 		report.Rejected = []api.RejectedLine{{Line: 1, ID: file.Lines[0].Event.Slug, Problems: p}}
-		return web.Reply{JSON: api.ReviewAppended{Report: report}}, nil
+		return web.Reply{JSON: report}, nil
 	}
 	if other := new(event.TextsError); errors.As(err, &other) {
 		report.Texts = other.Texts
-		return web.Reply{JSON: api.ReviewAppended{Report: report}}, nil
+		return web.Reply{JSON: report}, nil
 	}
 	if unseen := new(event.UnseenError); errors.As(err, &unseen) {
 		report.Newer, err = forOperators(unseen.Events)
-		return web.Reply{JSON: api.ReviewAppended{Report: report}}, err
+		return web.Reply{JSON: report}, err
 	}
 	if err != nil {
 		return web.Reply{}, err
@@ -181,5 +181,5 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 	if report.Appended = 1; done.Duplicate {
 		report.Appended, report.Duplicates = 0, 1
 	}
-	return web.Reply{JSON: api.ReviewAppended{Report: report, Summary: &done.Summary}}, nil
+	return web.Reply{JSON: report}, nil
 }
