@@ -146,7 +146,7 @@ func TestReviewWithProblemsKeepsItsInput(t *testing.T) {
 	s.api.respond("POST /reviews/records/maple", rejected)
 	resp = b.post("/reviews/maple", unchanged(again))
 	require.Equal(t, http.StatusUnprocessableEntity, resp.StatusCode)
-	require.Contains(t, resp.body, `<a href="#fact.pay">Pay: `)
+	require.Contains(t, resp.body, `<a href="#fact.pay">Pay, From: `)
 }
 
 func TestReviewAgainstNewerEventsShowsThemAndKeepsTheInput(t *testing.T) {
@@ -253,7 +253,7 @@ func TestQueueHasNoTargetOnWeekends(t *testing.T) {
 	page := b.get("/queue").body
 	require.Contains(t, page, "<strong>2</strong> reviews recorded today. 7 due now. There is no target on weekends.")
 	s.api.respond("GET /reviews/queue", api.ReviewQueue{GeneratedAt: sunday.AddDate(0, 0, 1), Due: 7, Today: api.Workday{Done: 2, Target: 9}})
-	require.Contains(t, b.get("/queue").body, "<strong>2</strong> of 9 reviews recorded today. 7 due now.</p>")
+	require.Contains(t, b.get("/queue").body, "<strong>2</strong> reviews recorded today; the target is 9. 7 due now.</p>")
 }
 
 func TestSkipNeedsAReason(t *testing.T) {
@@ -545,7 +545,7 @@ func TestQueueCountsReviewsOnceAndMarksMissingQuotes(t *testing.T) {
 		Today: api.Workday{Done: 3, Target: 9, DoneBy: map[string]int{"ann": 2, "bob": 3}}, Records: []api.QueueRecord{{Quotes: "missing"}},
 	})
 	page := b.get("/queue").body
-	require.Contains(t, page, "<strong>5</strong> of 9 reviews recorded today, 2 by you.")
+	require.Contains(t, page, "<strong>5</strong> reviews recorded today, 2 by you; the target is 9.")
 	require.Contains(t, page, `<span class="badge bad">quote missing</span>`)
 }
 

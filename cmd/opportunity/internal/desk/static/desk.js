@@ -70,7 +70,11 @@ function decide(key) {
   if (!choice) return false;
   if (choice.type === "checkbox") return set(choice, !choice.checked); // a quote; the value comes next
   set(choice);
-  if (choice.value === "change") fact.querySelector(".change :is(input, textarea, select)")?.focus();
+  if (choice.value === "change") {
+    const first = fact.querySelector(".change :is(input, textarea, select)");
+    first?.focus();
+    first?.select?.(); // what is preset is typed over
+  }
   else document.activeElement.blur(); // the next key is one of the page again
   return true;
 }
@@ -111,6 +115,16 @@ document.addEventListener("keydown", event => {
   if (sequence === "f") return goToFact(event.key);
   act(event.key);
 });
+
+// After mistakes, the focus is at the first one: at the field, or at the decision about a fact.
+const mistake = document.getElementById(document.querySelector(".error-summary a")?.hash.slice(1));
+if (mistake) {
+  for (let box = mistake.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
+  const fields = "input:not([type=hidden]), select, textarea";
+  const changed = mistake.querySelector("input[value=change]:checked") && mistake.querySelector(`.change :is(${fields})`);
+  const field = changed ?? (mistake.matches(fields) ? mistake : mistake.querySelector("input:checked") ?? mistake.querySelector(fields));
+  field?.focus();
+}
 
 // Drafts and leases
 
