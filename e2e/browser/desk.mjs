@@ -1,20 +1,12 @@
 // The curation desk in a browser: two curators with the keyboard alone, then one without JavaScript on a phone.
 import assert from 'node:assert/strict'
-import { base, eventually, inspect as inspectPage, launch, person, phone, step, verb } from './lib.mjs'
+import { base, eventually, inspect, launch, person, phone, step, verb } from './lib.mjs'
 
 const { WALK_ONCE: once, WALK_TOKEN: token, WALK_CANDIDATES: candidates, WALK_API_URL: apiURL, WALK_KEY: key, WALK_MACHINE: machine } = process.env
 const browser = await launch()
 const { context, page, faults } = await person(browser)
 await context.route(url => url.origin !== base, route => route.fulfill({ contentType: 'text/html', body: 'A source.' }))
 const figures = []
-
-// inspect checks a page with the bar of a review at its end: axe-core would take what the bar covers, until the page scrolls, for hidden.
-async function inspect(tab, name) {
-  const stick = position => tab.evaluate(position => document.querySelector('.bar')?.style.setProperty('position', position), position)
-  await stick('static')
-  await inspectPage(tab, name)
-  await stick('')
-}
 
 // press presses keys and counts them.
 let pressed = 0
@@ -192,7 +184,14 @@ try {
   assert.equal(await page.evaluate(() => document.activeElement.id), 'pay.minimum', 'the focus is at the first mistake')
   await inspect(page, 'desk-08-review-problems')
   await page.locator('[id="pay.sources"]').selectOption('2')
-  await page.getByLabel('Note m').fill('Rates are on the FAQ page.')
+  const summaries = []
+  page.on('request', request => request.url().endsWith('/summary') && summaries.push(request.url()))
+  await page.getByLabel('Note m').pressSequentially('Rates are on the FAQ page, says the page.')
+  await page.getByLabel('Note m').blur()
+  assert.ok(summaries.length <= 2, `${summaries.length} requests for the summary of 41 characters`)
+  const bar = await page.locator('.bar').boundingBox()
+  figures.push(['bar', `${bar.height} px of 900 (limit 54)`])
+  assert.ok(bar.height <= 54, `the bar is ${bar.height} px high`)
   await submit()
   assert.equal(n, 2)
   await page.goto('/records/candidate-00')
@@ -286,6 +285,11 @@ try {
   assert.equal(reviewed.facts.pay.sourceUrl, 'https://candidate-08.example/faq')
 
   step('several candidates are published after a question')
+  await page.goto('/candidates')
+  await page.getByRole('link', { name: 'Reviewed candidates only' }).click()
+  await page.getByRole('link', { name: /^Choose all/ }).click()
+  assert.equal(await page.locator('tbody input:checked').count(), await page.locator('tbody tr').count())
+  await inspect(page, 'desk-25-reviewed-candidates')
   await page.goto('/candidates')
   for (const id of ['11', '12']) await page.getByLabel(`Choose Candidate ${id}`).check()
   await page.getByRole('button', { name: 'Publish chosen candidates' }).press('Enter')

@@ -421,7 +421,7 @@ func TestSheetShowsAllThatTheReviewCovers(t *testing.T) {
 
 	input := page.input(t, "review")
 	input.Set("outcome", "closed")
-	require.Equal(t, "Closed, and the application status becomes closed: 2 facts kept, 8 unknown, 1 quote.\nApplication status: unknown → Closed", b.post("/reviews/maple/summary", input).body)
+	require.Equal(t, "Closed, and the application status becomes closed: 2 facts kept, 1 changed, 8 unknown, 1 quote.\nApplication status: unknown → Closed", b.post("/reviews/maple/summary", input).body)
 }
 
 func TestPastedQuoteIsComparedWithTheStoredText(t *testing.T) {
@@ -522,6 +522,12 @@ func TestSeveralCandidatesArePublishedAfterAQuestion(t *testing.T) {
 	s, b := reviewing(t)
 	require.Equal(t, "/candidates", b.get("/candidates/publish").Header.Get("Location"))
 	s.api.respond("POST /listings/publish", api.ImportReport{Applied: true, Published: 2, NeverReviewed: 1})
+	s.api.respond("GET /reviews/candidates", api.CandidateList{Candidates: []api.Candidate{{ID: "birch", Reviewed: true}, {ID: "cedar"}, {ID: "oak", Reviewed: true}}})
+	require.NotContains(t, b.get("/candidates").body, `aria-label="Choose " checked`)
+	all := b.get("/candidates?reviewed=on").body
+	require.NotContains(t, all, "cedar")
+	require.Contains(t, all, `<a href="/candidates?all=on&amp;reviewed=on">Choose all 2</a>`)
+	require.Equal(t, 2, strings.Count(b.get("/candidates?all=on&reviewed=on").body, `aria-label="Choose " checked`))
 	page := b.get("/candidates/publish?id=birch&id=oak")
 	require.Contains(t, page.body, "2 listings would become public, 1 of them never reviewed.")
 	require.Contains(t, page.body, `<input type="hidden" name="id" value="oak">`)

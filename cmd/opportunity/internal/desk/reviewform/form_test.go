@@ -249,7 +249,7 @@ func TestInvalidInputIsNamed(t *testing.T) {
 func TestClosedReviewClosesApplications(t *testing.T) {
 	closed := url.Values{"outcome": {"closed"}, "mark.2": {"gone"}, "note": {"The site says goodbye."}}
 	form := submit(t, sheet(), closed)
-	require.Equal(t, "Closed, and the application status becomes closed: 3 facts kept, 6 unknown, 0 quotes.\n"+
+	require.Equal(t, "Closed, and the application status becomes closed: 3 facts kept, 2 changed, 6 unknown, 0 quotes.\n"+
 		"Pay: 17.5 to 20 CAD per hour → unknown\nApplication status: unknown → Closed", form.Summary())
 	r := review(t, form)
 	want := recorded()
@@ -421,7 +421,7 @@ func TestUsedSuggestionIsTheSourceOfItsFact(t *testing.T) {
 		"pay.minimum": {"17"}, "pay.maximum": {"18"}, "pay.currency": {"cad"}, "pay.unit": {"hour"},
 	})
 	require.Equal(t, reviewform.StillSo, f.Mark(rates))
-	require.Equal(t, "Verified: 0 facts kept, 10 unknown, 1 quote.\nPay: unknown → 17 to 18 CAD per hour", f.Summary())
+	require.Equal(t, "Verified: 0 facts kept, 1 changed, 10 unknown, 1 quote.\nPay: unknown → 17 to 18 CAD per hour", f.Summary())
 	_, quotes := evidence(t, f)
 	require.Equal(t, suggestion, quotes["pay"])
 	r := review(t, f)

@@ -193,7 +193,12 @@ func (f Form) Summary() string {
 		}
 	}
 	quotes := len(f.evidence(&facts).Quotes)
-	text := fmt.Sprintf("%s: %s, %d unknown, %s.", outcomes[f.outcome()], count(kept, "fact kept", "facts kept"), unknowns, count(quotes, "quote", "quotes"))
+	changed := ""
+	if len(details) > 0 {
+		changed = fmt.Sprintf(" %d changed,", len(details))
+	}
+	text := fmt.Sprintf("%s: %s,%s %d unknown, %s.",
+		outcomes[f.outcome()], count(kept, "fact kept", "facts kept"), changed, unknowns, count(quotes, "quote", "quotes"))
 	if undecided > 0 {
 		text += " " + count(undecided, "fact needs", "facts need") + " a decision."
 	}

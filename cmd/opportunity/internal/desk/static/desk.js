@@ -147,14 +147,19 @@ if (form) {
     }
   };
   const will = document.querySelector("#will output");
-  let latest = 0;
+  let latest = 0, asking;
   const summarize = async () => {
     const mine = ++latest;
     const response = await send(form.dataset.summary);
     if (mine === latest && response.ok && !response.redirected) will.textContent = await response.text();
   };
-  form.addEventListener("input", () => {
-    summarize().catch(() => {});
+  const ask = pause => {
+    clearTimeout(asking);
+    asking = setTimeout(() => summarize().catch(() => {}), pause);
+  };
+  form.addEventListener("change", () => ask(0)); // of a text: when it loses the focus
+  form.addEventListener("input", event => {
+    ask(typing(event.target) ? 1000 : 0);
     clearTimeout(waiting);
     waiting = setTimeout(save, 2000);
   });
