@@ -139,7 +139,7 @@ func inEffect(events []api.RecordedEvent) []api.RecordedEvent {
 		return known[id]
 	}
 	return slices.DeleteFunc(slices.Clone(events), func(e api.RecordedEvent) bool {
-		return e.CheckType == api.Review && (e.Evidence != nil && e.Evidence.Undoes != "" || undone(e.ID))
+		return e.CheckType == api.FactualReview && (e.Evidence != nil && e.Evidence.Undoes != "" || undone(e.ID))
 	})
 }
 

@@ -21,7 +21,7 @@ var day0 = time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)
 func at(hours float64) time.Time { return day0.Add(time.Duration(hours * float64(time.Hour))) }
 
 func review(hours float64, outcome api.Outcome, facts *api.Facts) api.RecordedEvent {
-	return recorded(api.VerificationEvent{Slug: "a", CheckedAt: at(hours), CheckType: api.Review, Outcome: outcome, Facts: facts,
+	return recorded(api.VerificationEvent{Slug: "a", CheckedAt: at(hours), CheckType: api.FactualReview, Outcome: outcome, Facts: facts,
 		SourceURLs: []string{apitest.Source}})
 }
 
@@ -100,7 +100,7 @@ func TestSummaryOfEvents(t *testing.T) {
 			[]api.RecordedEvent{review(0, api.OutcomeVerified, yes), review(48, api.OutcomeNeedsReview, nil)},
 			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(48)),
 				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: yes, Unquoted: remote, Sources: used(0),
-				Doubt: &api.Doubt{CheckType: api.Review, Outcome: api.OutcomeNeedsReview, CheckedAt: at(48)}}},
+				Doubt: &api.Doubt{CheckType: api.FactualReview, Outcome: api.OutcomeNeedsReview, CheckedAt: at(48)}}},
 		{"an older review that arrives late",
 			[]api.RecordedEvent{review(48, api.OutcomeVerified, yes), review(0, api.OutcomeClosed, no)},
 			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, ChangeCount: 1, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(48)),
@@ -109,7 +109,7 @@ func TestSummaryOfEvents(t *testing.T) {
 			[]api.RecordedEvent{review(0, api.OutcomeNeedsReview, no), review(0, api.OutcomeVerified, yes)},
 			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, ChangeCount: 1, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(0)),
 				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: no, Unquoted: remote, Sources: used(0),
-				Doubt: &api.Doubt{CheckType: api.Review, Outcome: api.OutcomeNeedsReview, CheckedAt: at(0)}}},
+				Doubt: &api.Doubt{CheckType: api.FactualReview, Outcome: api.OutcomeNeedsReview, CheckedAt: at(0)}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.Empty(t, cmp.Diff(c.want, summary.Of("a", c.events).Summary))
@@ -199,8 +199,8 @@ func TestVerifiedReviewWithoutEvidenceCountsAsNeedsReview(t *testing.T) {
 	unsourced.SourceURLs, unsourced.ID = []string{}, "thin"
 	for name, thin := range map[string]api.VerificationEvent{
 		"no source":   unsourced,
-		"no facts":    {ID: "thin", Slug: "a", CheckedAt: at(24), CheckType: api.Review, Outcome: api.OutcomeVerified, SourceURLs: []string{apitest.Source}},
-		"empty facts": {ID: "thin", Slug: "a", CheckedAt: at(24), CheckType: api.Review, Outcome: api.OutcomeVerified, SourceURLs: []string{apitest.Source}, Facts: &unknown},
+		"no facts":    {ID: "thin", Slug: "a", CheckedAt: at(24), CheckType: api.FactualReview, Outcome: api.OutcomeVerified, SourceURLs: []string{apitest.Source}},
+		"empty facts": {ID: "thin", Slug: "a", CheckedAt: at(24), CheckType: api.FactualReview, Outcome: api.OutcomeVerified, SourceURLs: []string{apitest.Source}, Facts: &unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := summary.Of("a", []api.RecordedEvent{verified(0), recorded(thin)})
@@ -210,7 +210,7 @@ func TestVerifiedReviewWithoutEvidenceCountsAsNeedsReview(t *testing.T) {
 			require.Equal(t, new(at(14*24)), s.FreshUntil, "the thin review is not a success")
 			require.Equal(t, facts(true), s.Facts, "missing facts must not erase known facts")
 			require.Zero(t, s.ChangeCount)
-			require.Equal(t, &api.Doubt{EventID: "thin", CheckType: api.Review, Outcome: api.OutcomeNeedsReview, CheckedAt: at(24),
+			require.Equal(t, &api.Doubt{EventID: "thin", CheckType: api.FactualReview, Outcome: api.OutcomeNeedsReview, CheckedAt: at(24),
 				Note: "recorded as verified without a source or without facts"}, s.Doubt)
 
 			s = summary.Of("a", []api.RecordedEvent{verified(24), recorded(thin)})
@@ -249,7 +249,7 @@ var history = rapid.Map(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.Recorde
 		if rapid.Bool().Draw(t, "with facts") {
 			known = facts(rapid.Bool().Draw(t, "remote"))
 		}
-		e := review(hours, rapid.SampledFrom(api.Outcomes[api.Review]).Draw(t, "outcome"), known)
+		e := review(hours, rapid.SampledFrom(api.Outcomes[api.FactualReview]).Draw(t, "outcome"), known)
 		pages := rapid.SliceOfDistinct(rapid.SampledFrom([]string{"https://a.example", "https://b.example", "https://c.example"}), rapid.ID[string])
 		e.SourceURLs = pages.Draw(t, "sources")
 		if gone := pages.Draw(t, "gone"); len(gone) > 0 {
@@ -273,7 +273,7 @@ func undoing(t *rapid.T) (events, effective []api.RecordedEvent) {
 	events = history.Draw(t, "events")
 	undone := map[string]bool{}
 	for i := range events {
-		if e := &events[i]; i > 0 && e.CheckType == api.Review && rapid.Bool().Draw(t, "undoes") {
+		if e := &events[i]; i > 0 && e.CheckType == api.FactualReview && rapid.Bool().Draw(t, "undoes") {
 			e.Evidence = &api.Evidence{Undoes: events[rapid.IntRange(0, i-1).Draw(t, "target")].ID}
 		}
 	}
@@ -354,7 +354,7 @@ func TestClosedReviewDerivesItsFacts(t *testing.T) {
 		}
 		given := slices.Clone(events)
 		for i, e := range events {
-			if e.CheckType != api.Review || e.Outcome != api.OutcomeClosed || e.Facts != nil {
+			if e.CheckType != api.FactualReview || e.Outcome != api.OutcomeClosed || e.Facts != nil {
 				continue
 			}
 			before := summary.Of("a", slices.DeleteFunc(slices.Clone(events), func(o api.RecordedEvent) bool { return !o.CheckedAt.Before(e.CheckedAt) }))
@@ -410,7 +410,7 @@ func TestLinkChecksDoNotChangeReviewFields(t *testing.T) {
 		events := history.Draw(t, "events")
 		var reviews []api.RecordedEvent
 		for _, e := range events {
-			if e.CheckType == api.Review {
+			if e.CheckType == api.FactualReview {
 				reviews = append(reviews, e)
 			}
 		}
