@@ -59,7 +59,7 @@ func TestParametersAreDocumented(t *testing.T) {
 	filters := pages["/docs/filters"].sections
 	table := rows(filters["filters-order-and-pages"])
 	names := []string{pages["/docs/changes"].sections["cursors"]}
-	for _, row := range table {
+	for _, row := range append(table, rows(filters["search"])...) {
 		names = append(names, strings.Split(row, "|")[1])
 	}
 	for _, p := range openAPI(t).Components.Parameters {

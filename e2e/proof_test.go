@@ -72,12 +72,14 @@ func TestEventIsProvedToAReaderOutside(t *testing.T) {
 	event := decode[api.EventList](t, do(t, u.url, call{path: "/api/v1/opportunities/good-one/history", key: key})).Data[0]
 	proof := read("/log/proof/" + event.ID)
 	require.Equal(t, http.StatusOK, proof.StatusCode)
-	outside := []string{"history", "verify-event", "-", "--key", logKey, "--witness", witnessKey}
-	out, errs, code := run(t, nil, string(proof.body), program(t, "opportunity"), outside...)
+	samples, err := goSamples() // with the command of the SDKs
+	require.NoError(t, err)
+	command, outside := filepath.Join(samples, "opportunity-data"), []string{"verify", "-", "--key", logKey, "--witness", witnessKey}
+	out, errs, code := run(t, nil, string(proof.body), command, outside...)
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "by witness.example")
-	require.Contains(t, out, "note      second\n")
-	_, errs, code = run(t, nil, forged(t, proof.body), program(t, "opportunity"), outside...)
+	require.Contains(t, out, "note      \"second\"\n")
+	_, errs, code = run(t, nil, forged(t, proof.body), command, outside...)
 	require.Equal(t, 1, code)
 	require.Contains(t, errs, "not proved: the event differs")
 	require.Equal(t, u.verb(t, "", "history", "prove", event.ID), string(proof.body))

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCommandsInDocsExist finds every command line of opportunity in the pages for operators and developers, in code blocks and inline,
-// and checks its command and flags.
+// TestCommandsInDocsExist finds every command line of opportunity in the pages for operators and
+// developers, in code blocks and inline, and checks its command and flags.
 func TestCommandsInDocsExist(t *testing.T) {
 	var files []string
 	for _, pattern := range []string{
@@ -38,7 +38,8 @@ func TestCommandsInDocsExist(t *testing.T) {
 	require.Greater(t, checked, 50)
 }
 
-// requireCommandLine fails if line, without the program's name, has an unknown command or flag. Arguments are not checked.
+// requireCommandLine fails if line, without the program's name, has an unknown command or flag.
+// Arguments are not checked.
 func requireCommandLine(t *testing.T, root *cobra.Command, line, file string) {
 	t.Helper()
 	line = regexp.MustCompile(`"[^"]*"`).ReplaceAllString(line, "text")

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/desk"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/cmd/opportunity/internal/up"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/config"
@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	}
 	code, exit := "usage_error", usageError
 	if ran := (workError{}); errors.As(err, &ran) && !errors.As(err, new(flags.UsageError)) {
-		code, exit = operator.Code(err), failure
+		code, exit = adminapi.Code(err), failure
 	} else {
 		err = usage(err)
 	}
@@ -101,8 +101,8 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	return exit
 }
 
-// wantsJSON reports whether the command line asks for JSON. It scans the raw arguments, because --output may follow a flag that could
-// not be parsed.
+// wantsJSON reports whether the command line asks for JSON. It scans the raw arguments, because
+// --output may follow a flag that could not be parsed.
 func wantsJSON(args []string) bool {
 	if end := slices.Index(args, "--"); end >= 0 {
 		args = args[:end]
@@ -120,7 +120,7 @@ func report(out io.Writer, code string, err error, exit int) {
 		ExitCode int    `json:"exitCode"`
 	}
 	d := detail{Code: code, Message: err.Error(), ExitCode: exit}
-	if rejected := new(operator.RequestError); errors.As(err, &rejected) {
+	if rejected := new(adminapi.RequestError); errors.As(err, &rejected) {
 		d.Status = rejected.Status
 	}
 	encoder := json.NewEncoder(out)

@@ -227,7 +227,8 @@ func idle(c *cobra.Command) {
 	}
 }
 
-// shellWords splits a line as a shell does, as far as the examples need it: quotes, redirections, and comments.
+// shellWords splits a line as a shell does, as far as the examples need it: quotes, redirections,
+// and comments.
 func shellWords(t *testing.T, line string) (words []string) {
 	t.Helper()
 	line, _, _ = strings.Cut(line, " #")
@@ -249,8 +250,8 @@ func shellWords(t *testing.T, line string) (words []string) {
 	return words
 }
 
-// TestUsageLinesAgreeWithChecks: the number of arguments is read from the usage line, so a check of a command accepts every number that
-// the line allows.
+// TestUsageLinesAgreeWithChecks: the number of arguments is read from the usage line, so a check of
+// a command accepts every number that the line allows.
 func TestUsageLinesAgreeWithChecks(t *testing.T) {
 	for use, want := range map[string][2]int{
 		"list": {0, 0}, "show ID": {1, 1}, "grant ID TIER": {2, 2}, "import FILE|-": {1, 1}, "publish ID...|--all": {0, -1}, "withdraw ID...": {1, -1},
@@ -296,7 +297,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestVersionIsStamped runs the script by which the Makefile and the images pass on the commit: each of its flags names a variable here.
+// TestVersionIsStamped runs the script by which the Makefile and the images pass on the commit:
+// each of its flags names a variable here.
 func TestVersionIsStamped(t *testing.T) {
 	text, err := exec.CommandContext(t.Context(), "../../scripts/stamp").Output()
 	require.NoError(t, err)

@@ -40,7 +40,8 @@ secrets itself and reads the rest from its environment. For the variables of the
 const chartHead = `# The settings of the services, with which the chart checks env and Secrets. Generated from the code by "make generate".
 `
 
-// TestSettingsPage checks that docs/configuration.md, the list of the chart and the known names are up to date with the settings of all services.
+// TestSettingsPage checks that docs/configuration.md, the list of the chart and the known names are
+// up to date with the settings of all services.
 func TestSettingsPage(t *testing.T) {
 	var all []config.Setting
 	services := map[string][]string{}

@@ -18,8 +18,8 @@ type workError struct{ error }
 
 func (w workError) Unwrap() error { return w.error }
 
-// prepare gives c and every command below it errors in terms of arguments and flags, and completion of flags with a closed set of
-// values.
+// prepare gives c and every command below it errors in terms of arguments and flags, and completion
+// of flags with a closed set of values.
 func prepare(c *cobra.Command) {
 	switch work := c.RunE; {
 	case c.Name() == "help":
@@ -65,7 +65,6 @@ func group(c *cobra.Command, args []string) error {
 	return c.Help()
 }
 
-// help shows the help of the command that args name.
 func help(c *cobra.Command, args []string) error {
 	found, rest, err := c.Root().Find(args)
 	if err == nil && len(rest) > 0 && found.HasSubCommands() {
@@ -84,7 +83,8 @@ func didYouMean(suggestions []string) string {
 	return ": did you mean " + flags.OneOf(suggestions...) + "?"
 }
 
-// checked returns a check of the arguments against the usage line of c, then of the required flags, then the check that c has.
+// checked returns a check of the arguments against the usage line of c, then of the required flags,
+// then the check that c has.
 func checked(c *cobra.Command) cobra.PositionalArgs {
 	own := c.Args
 	return func(cmd *cobra.Command, args []string) error {
@@ -111,8 +111,9 @@ func checked(c *cobra.Command) cobra.PositionalArgs {
 	}
 }
 
-// arguments reads the positional arguments of a usage line such as "grant ID TIER", "publish ID...|--all" or "issue --tier TIER": their
-// names, how many must be given and how many may be, -1 for any number.
+// arguments reads the positional arguments of a usage line such as "grant ID TIER", "publish
+// ID...|--all" or "issue --tier TIER": their names, how many must be given and how many may be, -1
+// for any number.
 func arguments(use string) (names []string, least, most int) {
 	words := strings.Fields(use)[1:]
 	for i := 0; i < len(words); i++ {
@@ -139,7 +140,6 @@ func arguments(use string) (names []string, least, most int) {
 	return names, least, len(names)
 }
 
-// flagError describes a flag that cannot be parsed.
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var bare *pflag.ValueRequiredError

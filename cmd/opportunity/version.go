@@ -11,7 +11,8 @@ import (
 	"opportunity.internal/cmd/opportunity/internal/flags"
 )
 
-// Set by the Makefile and the Dockerfile with -ldflags "-X main.version=...". A plain "go build" leaves them empty.
+// Set by the Makefile and the Dockerfile with -ldflags "-X main.version=...". A plain "go build"
+// leaves them empty.
 var version, commit, date string
 
 // info describes the build.

@@ -34,7 +34,7 @@ var packageSuites = []suite{
 	{"services/catalog/internal/snapshot", "^Benchmark(Held|Resident)$", 1, []string{"-benchtime=1x"}},
 	{"services/catalog/internal/store", "^BenchmarkLoad$", 1, []string{"-benchtime=2x"}},
 	{"services/authquota", "^BenchmarkPages$", 1, nil},
-	{"services/authquota/internal/requestlog", "^BenchmarkTenThousandCalls$", 3, nil},
+	{"services/authquota/internal/keyusage", "^BenchmarkTenThousandCalls$", 3, nil},
 	{"services/history/internal/store", "^BenchmarkVerify$", 1, []string{"-benchtime=1x", "-verify.listings=10000"}},
 }
 
@@ -102,10 +102,35 @@ var deskSuites = []suite{
 
 // BenchmarkPackages runs the Go benchmarks of packages that have an aim.
 func BenchmarkPackages(b *testing.B) {
-	write := section(b, "benchmarks.md", "packages")
-	found := goBenchmarks(b, packageSuites)
+	benchFigures(b, "packages", packageSuites, packageFigures)
+}
+
+var searchFigures = []figure{
+	{
+		"a search for a word of 100 in 100,000 records, without HTTP, against the first page of the list",
+		"Search/100000/selective", "ns/op", "µs", 0.001, "Search/100000/list", "at most 3",
+	},
+	{"the same in 1,000,000 records", "Search/1000000/selective", "ns/op", "ms", 1e-6, "", "at most 20"},
+	{
+		"a search for the first letter of words, which half of 1,000,000 records have",
+		"Search/1000000/letter", "ns/op", "ms", 1e-6, "", "at most 20",
+	},
+	{"a search for a frequent word in them", "Search/1000000/frequent", "ns/op", "ms", 1e-6, "", "at most 20"},
+	{"a search for all 26 letters in them", "Search/1000000/alphabet", "ns/op", "ms", 1e-6, "", "at most 20"},
+	{"a search with conditions of all kinds in them", "Search/1000000/all", "ns/op", "ms", 1e-6, "", "at most 20"},
+}
+
+// BenchmarkSearch runs the Go benchmark of the search. No result is cached.
+func BenchmarkSearch(b *testing.B) {
+	benchFigures(b, "search", []suite{{"services/catalog/internal/snapshot", "^BenchmarkSearch$", 5, nil}}, searchFigures)
+}
+
+func benchFigures(b *testing.B, part string, suites []suite, figures []figure) {
+	b.Helper()
+	write := section(b, "benchmarks.md", part)
+	found := goBenchmarks(b, suites)
 	var rows []row
-	for _, f := range packageFigures {
+	for _, f := range figures {
 		r := row{f.what, f.unit, found.get(f.name, f.metric, f.scale), nil, f.aim}
 		if f.baseline != "" {
 			r.baseline = found.get(f.baseline, f.metric, f.scale)

@@ -25,7 +25,7 @@ function said(record, name, show = JSON.stringify) {
   const fact = value(record, name);
   if (!fact) return `${record.name}: ${name} is not known.`;
   const sources = record.sources.filter(({ n }) => fact.sources?.includes(n) ?? true).map(({ url }) => url);
-  return `${record.name}: ${show(fact.value)} (${fact.status}, checked ${fact.checked}; source: ${sources.join(', ')}).`;
+  return `${record.name}: ${show(fact.value)} (${record.status}, checked ${record.lastReviewAt?.slice(0, 10)}; source: ${sources.join(', ')}).`;
 }
 const cited = (records) => records.map((record) => `> — ${record.cite}`).join('\n>\n');
 

@@ -1,6 +1,10 @@
 package watch_test
 
 import (
+	"github.com/prometheus/prometheus/model/value"
+	"math"
+	"slices"
+
 	"testing"
 	"time"
 
@@ -15,6 +19,14 @@ func growing(perMinute float64, until time.Duration) func(time.Duration) float64
 // counterSince returns a counter that was 0 until the given time before now, and has grown by perMinute since.
 func counterSince(perMinute float64, since time.Duration) func(time.Duration) float64 {
 	return func(before time.Duration) float64 { return max(0, perMinute*(since-before).Minutes()) }
+}
+
+// ended is 1 until an hour ago.
+func ended(before time.Duration) float64 {
+	if before < time.Hour {
+		return math.Float64frombits(value.StaleNaN)
+	}
+	return 1
 }
 
 func constant(v float64) func(time.Duration) float64 { return func(time.Duration) float64 { return v } }
@@ -125,6 +137,45 @@ func TestOtherAlertsFire(t *testing.T) {
 			{constant(1), "opportunity_service_info", []string{"service", "authquota"}},
 			{constant(1), "opportunity_service_info", []string{"service", "billing"}},
 		}},
+		{"OpportunityServiceAbsent", "critical", true, []metric{ // another installation does not hide it
+			{constant(1), "opportunity_service_info", []string{"service", "gateway"}},
+			{constant(1), "opportunity_service_info", []string{"service", "catalog"}},
+			{constant(1), "opportunity_service_info", []string{"service", "history"}},
+			{constant(1), "opportunity_service_info", []string{"service", "authquota"}},
+			{constant(1), "opportunity_service_info", []string{"service", "billing"}},
+			{ended, "opportunity_service_info", []string{"service", "catalog", "namespace", "test"}},
+		}},
+		{"OpportunityRestarting", "warning", true, []metric{
+			{growing(.2, 0), "process_start_time_seconds", []string{"job", "history", "instance", "a"}},
+			{constant(1), "opportunity_service_info", []string{"job", "history", "instance", "a"}},
+		}},
+		{"OpportunityRestarting", "warning", false, []metric{
+			{growing(.2, 0), "process_start_time_seconds", []string{"job", "other", "instance", "a"}},
+			{constant(1), "process_start_time_seconds", []string{"job", "history", "instance", "a"}},
+			{constant(1), "opportunity_service_info", []string{"job", "history", "instance", "a"}},
+		}},
+		{"OpportunityMemoryNearLimit", "warning", true, []metric{
+			{constant(101), "process_resident_memory_bytes", []string{"job", "history", "instance", "a"}},
+			{constant(100), "go_gc_gomemlimit_bytes", []string{"job", "history", "instance", "a"}},
+			{constant(1), "opportunity_service_info", []string{"job", "history", "instance", "a"}},
+		}},
+		{"OpportunityMemoryNearLimit", "warning", false, []metric{
+			{constant(99), "process_resident_memory_bytes", []string{"job", "history", "instance", "a"}},
+			{constant(100), "go_gc_gomemlimit_bytes", []string{"job", "history", "instance", "a"}},
+			{constant(1), "opportunity_service_info", []string{"job", "history", "instance", "a"}},
+		}},
+		{"OpportunityOutOfMemory", "critical", true, []metric{
+			{constant(1), "kube_pod_container_status_last_terminated_reason", []string{"reason", "OOMKilled", "pod", "p", "container", "history"}},
+			{growing(1, 0), "kube_pod_container_status_restarts_total", []string{"pod", "p", "container", "history"}},
+			{constant(1), "opportunity_service_info", []string{"service", "catalog"}},
+		}},
+		{"OpportunityOutOfMemory", "critical", false, []metric{
+			{constant(1), "kube_pod_container_status_last_terminated_reason", []string{"reason", "Error", "pod", "p", "container", "history"}},
+			{growing(1, 0), "kube_pod_container_status_restarts_total", []string{"pod", "p", "container", "history"}},
+			{constant(1), "opportunity_service_info", []string{"service", "catalog"}},
+		}},
+		{"OpportunitySignUpsFromOneNetwork", "warning", true, []metric{{constant(51), "authquota_sign_ups_largest_network", nil}}},
+		{"OpportunitySignUpsFromOneNetwork", "warning", false, []metric{{constant(50), "authquota_sign_ups_largest_network", nil}}},
 		{"OpportunityRedisFailing", "critical", true, []metric{
 			{growing(100, 0), "redis_command_duration_seconds_count", []string{"job", "gateway", "command", "evalsha", "outcome", "answered"}},
 			{growing(10, 0), "redis_command_duration_seconds_count", []string{"job", "gateway", "command", "evalsha", "outcome", "failed"}},
@@ -216,7 +267,11 @@ func TestOtherAlertsFire(t *testing.T) {
 	} {
 		var s series
 		for _, m := range c.metrics {
-			s.add(7*time.Hour, m.value, m.name, append([]string{"namespace", "prod"}, m.pairs...)...)
+			pairs := m.pairs
+			if !slices.Contains(pairs, "namespace") {
+				pairs = append([]string{"namespace", "prod"}, pairs...)
+			}
+			s.add(7*time.Hour, m.value, m.name, pairs...)
 		}
 		require.Equal(t, c.fires, fires(t, s, c.alert, c.severity), "%s %s %v", c.alert, c.severity, c.metrics)
 	}

@@ -68,6 +68,7 @@ func TestOperations(t *testing.T) {
 	}{
 		{"/api/v1/opportunities", "listOpportunities", listParameters, nil},
 		{"/api/jobs", "listJobsAlias", listParameters, nil},
+		{"/api/v1/search", "searchOpportunities", searchParameters, nil},
 		{"/api/v1/opportunities/{id}", "getOpportunity", nil, []string{"404"}},
 		{"/api/v1/opportunities/{id}/history", "getVerificationHistory", []string{"page", "limit"}, []string{"402", "404"}},
 		{"/api/v1/changes", "listChanges", []string{"after", "limit"}, []string{"402", "410"}},
@@ -96,7 +97,7 @@ func TestOperations(t *testing.T) {
 			require.ElementsMatch(t, append(slices.Clone(common), want.more...), slices.Collect(maps.Keys(op.Responses.Map())))
 		})
 	}
-	require.Equal(t, 5, doc.Paths.Len())
+	require.Equal(t, 6, doc.Paths.Len())
 }
 
 var listParameters = func() []string {
@@ -107,6 +108,9 @@ var listParameters = func() []string {
 	booleans = slices.Insert(booleans, 1, "verified")
 	return slices.Concat([]string{"country", "province"}, booleans, []string{"category", "checked_after", "page", "limit"})
 }()
+
+var searchParameters = slices.Insert(slices.Clone(listParameters), len(listParameters)-2,
+	"q", "application_status", "language", "pay_unit", "subcategory")
 
 func TestHeadersOfResponses(t *testing.T) {
 	limits := []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy", "RateLimit"}

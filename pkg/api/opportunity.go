@@ -98,6 +98,9 @@ const (
 	PerAudioMinute PayUnit = "audio-minute"
 )
 
+// PayUnits lists all units in documentation order.
+var PayUnits = []PayUnit{PerHour, PerYear, PerTask, PerAudioMinute}
+
 // ApplicationStatus is the state of applications at the platform.
 type ApplicationStatus string
 
@@ -107,6 +110,9 @@ const (
 	ApplicationClosed   ApplicationStatus = "closed"
 	ApplicationUnknown  ApplicationStatus = "unknown"
 )
+
+// ApplicationStatuses lists all states in documentation order.
+var ApplicationStatuses = []ApplicationStatus{ApplicationOpen, ApplicationWaitlist, ApplicationClosed, ApplicationUnknown}
 
 // RiskIndicator is a sourced warning. A record without any is not necessarily safe.
 type RiskIndicator struct {

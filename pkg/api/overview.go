@@ -14,18 +14,15 @@ type CatalogOverview struct {
 	Example      json.RawMessage  `json:"example"`      // the first record of the free set, an Opportunity; null if the set is empty
 }
 
+// PermalinkEvents is the largest number of events of a PublicRecord.
+const PermalinkEvents = 20
+
 // PublicRecord is a published record for its permalink.
 type PublicRecord struct {
-	Record json.RawMessage `json:"record"` // an Opportunity
-	At     time.Time       `json:"at"`     // of its status
-	Free   bool            `json:"free"`   // in the free set: readers without a key see everything
-	Newest *NewestEvent    `json:"newest"` // nil without events
-}
-
-// NewestEvent identifies the event of a listing with the latest check.
-type NewestEvent struct {
-	ID        string    `json:"id"`
-	CheckedAt time.Time `json:"checkedAt"`
+	Record json.RawMessage     `json:"record"` // an Opportunity
+	At     time.Time           `json:"at"`     // of its status
+	Free   bool                `json:"free"`   // in the free set: readers without a key see everything
+	Events []VerificationEvent `json:"events"` // the latest PermalinkEvents, newest first
 }
 
 // CategoryCounts counts the published records of a category by status.

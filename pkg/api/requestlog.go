@@ -29,19 +29,21 @@ const (
 )
 
 // MaxLoggedQuery is the length above which nothing of a query string is logged. It is far above that of one with every parameter.
-const MaxLoggedQuery = 500
+const MaxLoggedQuery = 5000
 
 // loggedParams are the parameters in the request log, with the check of their values. No value is free text.
 var loggedParams = func() map[string]func(string) bool {
 	checks := map[string]func(string) bool{
-		"country":       regexp.MustCompile(`^[A-Za-z]{2}$`).MatchString,
-		"province":      func(s string) bool { _, ok := ProvinceCode(s); return ok },
-		"verified":      isBool,
-		"category":      func(s string) bool { return slices.Contains(Categories, Category(s)) },
-		"checked_after": func(s string) bool { _, err := ParseInstant(s); return err == nil && len(s) <= 40 },
-		"after":         func(s string) bool { return s == "now" }, // a cursor is text
-		"page":          isNumber,
-		"limit":         isNumber,
+		"country":            regexp.MustCompile(`^[A-Za-z]{2}$`).MatchString,
+		"province":           func(s string) bool { _, ok := ProvinceCode(s); return ok },
+		"verified":           isBool,
+		"category":           func(s string) bool { return slices.Contains(Categories, Category(s)) },
+		"checked_after":      func(s string) bool { _, err := ParseInstant(s); return err == nil && len(s) <= 40 },
+		"application_status": func(s string) bool { return slices.Contains(ApplicationStatuses, ApplicationStatus(s)) },
+		"pay_unit":           func(s string) bool { return slices.Contains(PayUnits, PayUnit(s)) },
+		"after":              func(s string) bool { return s == "now" }, // a cursor is text
+		"page":               isNumber,
+		"limit":              isNumber,
 	}
 	for _, fact := range BoolFacts {
 		checks[fact.Param] = isBool

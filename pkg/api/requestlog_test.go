@@ -21,7 +21,7 @@ func TestLoggedParams(t *testing.T) {
 		"verified=false&key=oda_live_x":                 "verified=false",
 		"country=%zz&page=01&limit=-1&province=Ontario": "",
 		"category=me@example.org&checked_after=mine":    "",
-		"remote=true&" + strings.Repeat("x", 500):       "",
+		"remote=true&" + strings.Repeat("x", 5000):      "",
 	} {
 		got := api.LoggedParams(raw)
 		require.Equal(t, want, got, raw)

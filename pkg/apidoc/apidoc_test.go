@@ -95,10 +95,12 @@ func TestPrograms(t *testing.T) {
 		}
 	}
 	every["checked_after"] = "2026-11-01"
+	search := apidoc.Call{Operation: operation(t, "searchOpportunities"), Values: map[string]string{"q": `"l'été"`, "pay_unit": "hour"}}
 	for name, call := range map[string]apidoc.Call{
 		"example": list.ExampleCall(), "all records": {Operation: list}, "every filter": {Operation: list, Values: every},
 		"record": operation(t, "getOpportunity").ExampleCall(), "history": operation(t, "getVerificationHistory").ExampleCall(),
 		"changes": operation(t, "listChanges").ExampleCall(), "all changes": {Operation: operation(t, "listChanges")},
+		"search": search, "all found": {Operation: search.Operation}, "one page found": {Operation: search.Operation, Values: map[string]string{"page": "2"}},
 		"all events": {Operation: operation(t, "getVerificationHistory"), Values: map[string]string{"id": "a"}},
 	} {
 		programs, err := call.Programs()
@@ -108,7 +110,13 @@ func TestPrograms(t *testing.T) {
 		require.NoError(t, err, "%s\n%s", name, programs[1].Code)
 		require.Equal(t, string(formatted), programs[1].Code, name)
 	}
-	programs, err := apidoc.Call{Operation: list, Values: every}.Programs()
+	programs, err := search.Programs()
+	require.NoError(t, err)
+	require.Contains(t, programs[1].Code, `opportunity.SearchFilter{Q: "\"l'été\"", PayUnit: "hour"}`)
+	require.Contains(t, programs[1].Code, `client.Search(context.Background(), filter)`)
+	require.Contains(t, programs[2].Code, `client.search({ q: "\"l'été\"", payUnit: 'hour' })`)
+	require.Contains(t, programs[3].Code, `client.search(q="\"l'été\"", pay_unit="hour")`)
+	programs, err = apidoc.Call{Operation: list, Values: every}.Programs()
 	require.NoError(t, err)
 	require.Contains(t, programs[1].Code, `opportunity.Filter{Remote: opportunity.True, Verified: opportunity.True, DegreeRequired: opportunity.True,`)
 	require.Contains(t, programs[1].Code, `CheckedAfter: "2026-11-01"}`)

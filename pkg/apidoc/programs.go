@@ -72,13 +72,15 @@ func (d programData) ID() *argument {
 	return nil
 }
 
-// Kind returns the SDK's noun: opportunities, opportunity, history or changes.
+// Kind returns the method of the SDKs: opportunities, search, opportunity, history or changes.
 func (d programData) Kind() string {
 	switch d.call.Operation.ID {
 	case "getOpportunity":
 		return "opportunity"
 	case "getVerificationHistory":
 		return "history"
+	case "searchOpportunities":
+		return "search"
 	case "listChanges":
 		return "changes"
 	}

@@ -2,10 +2,11 @@
 //
 //	oda_live_ + 43 random base62 characters + _ + 6 base62 characters: CRC-32 of everything before the last underscore
 //
-// The random part has just over 256 bits of entropy. The checksum adds no security. It rejects typing mistakes and random guesses
-// without a lookup, and lets secret scanners recognize keys.
+// The random part has just over 256 bits of entropy. The checksum adds no security. It rejects
+// typing mistakes and random guesses without a lookup, and lets secret scanners recognize keys.
 //
-// A key is shown once and never stored. Keys are stored and looked up by their keyed hash; see Key.Digests.
+// A key is shown once and never stored. Keys are stored and looked up by their keyed hash; see
+// Key.Digests.
 package apikey
 
 import (
@@ -33,9 +34,9 @@ const (
 	totalLength = len(Live) + bodyLength + 1 + sumLength
 )
 
-// Key is a well-formed API key. It is a secret: printing, logging or encoding it shows only its prefix, and only Reveal returns the
-// whole key. Do not use it as a map key or in an unexported field of a printed struct: fmt and encoding/json do not call its methods
-// there.
+// Key is a well-formed API key. It is a secret: printing, logging or encoding it shows only its
+// prefix, and only Reveal returns the whole key. Do not use it as a map key or in an unexported
+// field of a printed struct: fmt and encoding/json do not call its methods there.
 type Key string
 
 // Generate returns a new random key. The prefix is Live or Test.
@@ -45,7 +46,8 @@ func Generate(prefix string) Key {
 	for len(body) < bodyLength {
 		_, _ = rand.Read(random) // never returns an error: it crashes the program instead
 		for _, b := range random {
-			// Bytes from 248, the largest multiple of 62, are skipped: they would make some characters more likely.
+			// Bytes from 248, the largest multiple of 62, are skipped: they would make some
+			// characters more likely.
 			if b < 248 && len(body) < bodyLength {
 				body = append(body, Alphabet[b%62])
 			}
@@ -55,7 +57,8 @@ func Generate(prefix string) Key {
 	return Key(head + "_" + checksum(head))
 }
 
-// Parse returns s as a Key. It reports false if the format or the checksum is wrong. It does not check whether the key was issued.
+// Parse returns s as a Key. It reports false if the format or the checksum is wrong. It does not
+// check whether the key was issued.
 func Parse(s string) (Key, bool) {
 	if len(s) != totalLength || !strings.HasPrefix(s, Live) && !strings.HasPrefix(s, Test) {
 		return "", false
@@ -70,8 +73,9 @@ func Parse(s string) (Key, bool) {
 // Reveal returns the whole key, for the response that issues it and for the Authorization header.
 func (k Key) Reveal() string { return string(k) }
 
-// Digests returns the HMAC-SHA-256 of the key with each pepper, in hexadecimal and in the order of the peppers, newest first. New keys
-// are stored under the first digest; the others find keys issued before a pepper change.
+// Digests returns the HMAC-SHA-256 of the key with each pepper, in hexadecimal and in the order of
+// the peppers, newest first. New keys are stored under the first digest; the others find keys
+// issued before a pepper change.
 func (k Key) Digests(peppers [][]byte) []string { return digests(string(k), peppers) }
 
 // Fingerprints returns a text for each pepper that identifies it without revealing it.

@@ -17,7 +17,8 @@ import (
 	"opportunity.internal/pkg/apikey"
 )
 
-// golden was assembled by hand from the documented format. It must stay valid, because keys are valid for a year.
+// golden was assembled by hand from the documented format. It must stay valid, because keys are
+// valid for a year.
 const golden = "oda_live_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg_2MILV8"
 
 func TestGenerate(t *testing.T) {
@@ -116,9 +117,11 @@ func TestOlderKeys(t *testing.T) {
 	require.Equal(t, apikey.Older("947f7d79aa230c88271c203e5b3e1e476b76d8c13b947da26df4947467d7dbf2"), older)
 	imported, ok := apikey.ParseOlder(strings.ToUpper(string(older)))
 	require.True(t, ok)
-	require.Equal(t, older.Digests([][]byte{pepper}), imported.Digests([][]byte{pepper}), "a presented and an imported key have the same digests")
+	require.Equal(t, older.Digests([][]byte{pepper}), imported.Digests([][]byte{pepper}),
+		"a presented and an imported key have the same digests")
 	key, _ := apikey.Parse(golden)
-	require.NotEqual(t, key.Digests([][]byte{pepper}), apikey.OlderOf(golden).Digests([][]byte{pepper}), "the digests differ from those of a Key")
+	require.NotEqual(t, key.Digests([][]byte{pepper}), apikey.OlderOf(golden).Digests([][]byte{pepper}),
+		"the digests differ from those of a Key")
 	for _, bad := range []string{"", "00", string(older[1:]), string(older) + "0", strings.Repeat("xy", 32)} {
 		_, ok := apikey.ParseOlder(bad)
 		require.False(t, ok, bad)
@@ -131,7 +134,8 @@ func TestPeppers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, bytes.Repeat([]byte{0x0f}, 32), peppers[0])
 	require.Equal(t, bytes.Repeat([]byte{0xa0}, 40), peppers[1])
-	for _, bad := range [][]string{nil, {}, {""}, {one, ""}, {one[2:]}, {one + "0"}, {one, strings.Repeat("xy", 32)}, slices.Repeat([]string{one}, apikey.MaxPeppers+1)} {
+	for _, bad := range [][]string{nil, {}, {""}, {one, ""}, {one[2:]}, {one + "0"}, {one, strings.Repeat("xy", 32)},
+		slices.Repeat([]string{one}, apikey.MaxPeppers+1)} {
 		_, err := apikey.Peppers(bad)
 		require.ErrorContains(t, err, "pepper")
 		require.NotContains(t, err.Error(), "0f0f", "the error has no value")

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Older is a key that another system issued, represented by its SHA-256 in lower-case hexadecimal. The hash suffices to import keys
-// from a system that stores nothing else. Like a Key, it is stored and looked up by its Digests.
+// Older is a key that another system issued, represented by its SHA-256 in lower-case hexadecimal.
+// The hash suffices to import keys from a system that stores nothing else. Like a Key, it is stored
+// and looked up by its Digests.
 type Older string
 
 // OlderOf returns the Older of a presented key. It does not check whether the key was issued.
@@ -25,6 +26,6 @@ func ParseOlder(s string) (Older, bool) {
 	return Older(strings.ToLower(s)), true
 }
 
-// Digests returns the HMAC-SHA-256 of the hash with each pepper, in hexadecimal and in the order of the peppers. They never collide
-// with those of a Key, because a Key has a different length.
+// Digests returns the HMAC-SHA-256 of the hash with each pepper, in hexadecimal and in the order of
+// the peppers. They never collide with those of a Key, because a Key has a different length.
 func (o Older) Digests(peppers [][]byte) []string { return digests(string(o), peppers) }

@@ -7,23 +7,27 @@ import (
 	"strings"
 )
 
-// ours begins every key that this service issues. Keys of other systems with that prefix cannot be imported.
+// ours begins every key that this service issues. Keys of other systems with that prefix cannot be
+// imported.
 const ours = "oda_"
 
-// OlderForm is the format of keys issued by another system. Operators import the hashes of such keys. It never matches a key that begins
-// like our own, so a Key with a typing mistake is rejected instead of looked up. The zero value matches no key.
+// OlderForm is the format of keys issued by another system. Operators import the hashes of such
+// keys. It never matches a key that begins like our own, so a Key with a typing mistake is rejected
+// instead of looked up. The zero value matches no key.
 type OlderForm struct {
 	whole  *regexp.Regexp
 	prefix string // with which every match begins
 }
 
-// Maximum lengths of a token and of the pattern. The time to match a token is proportional to their product.
+// Maximum lengths of a token and of the pattern. The time to match a token is proportional to their
+// product.
 const (
 	maxOlder   = 256
 	maxPattern = 512
 )
 
-// ParseOlderForm compiles a regular expression for whole keys. An empty pattern gives the zero OlderForm.
+// ParseOlderForm compiles a regular expression for whole keys. An empty pattern gives the zero
+// OlderForm.
 func ParseOlderForm(pattern string) (OlderForm, error) {
 	if pattern == "" {
 		return OlderForm{}, nil
@@ -57,7 +61,8 @@ func (f OlderForm) Matches(token string) bool {
 	return f.whole != nil && len(token) <= maxOlder && !strings.HasPrefix(token, ours) && f.whole.MatchString(token)
 }
 
-// CouldMatch reports whether a token that begins with prefix could have the format. It may report true if none does.
+// CouldMatch reports whether a token that begins with prefix could have the format. It may report
+// true if none does.
 func (f OlderForm) CouldMatch(prefix string) bool {
 	return f.whole != nil && !strings.HasPrefix(prefix, ours) &&
 		(strings.HasPrefix(prefix, f.prefix) || strings.HasPrefix(f.prefix, prefix))

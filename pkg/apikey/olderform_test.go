@@ -15,7 +15,8 @@ func TestOlderForm(t *testing.T) {
 	form, err := ParseOlderForm(`sk-[0-9]+|pk-[a-z]{4}`)
 	require.NoError(t, err)
 	for token, matches := range map[string]bool{
-		"sk-1": true, "pk-abcd": true, "xsk-1": false, "sk-1x": false, "sk-1|pk-abcd": false, "pk-abcde": false, "": false, "sk-1\n": false,
+		"sk-1": true, "pk-abcd": true, "xsk-1": false, "sk-1x": false, "sk-1|pk-abcd": false, "pk-abcde": false, "": false,
+		"sk-1\n":                                false,
 		"sk-" + strings.Repeat("1", maxOlder-3): true, "sk-" + strings.Repeat("1", maxOlder-2): false,
 	} {
 		require.Equal(t, matches, form.Matches(token), "%q", token)
@@ -38,7 +39,8 @@ func TestParseOlderFormRejects(t *testing.T) {
 
 func TestOlderFormMatchesNoKeyThatBeginsLikeOurs(t *testing.T) {
 	for _, pattern := range []string{
-		`.+`, `(?s).{59}`, `[A-Za-z0-9_]{40,80}`, `(?i)ODA_TEST_.*`, `\boda_live_\w+`, `(?m)^oda_(live|test)_.{50}$`, `sk-.*|oda_.*`, `[^-]+`,
+		`.+`, `(?s).{59}`, `[A-Za-z0-9_]{40,80}`, `(?i)ODA_TEST_.*`, `\boda_live_\w+`, `(?m)^oda_(live|test)_.{50}$`,
+		`sk-.*|oda_.*`, `[^-]+`,
 	} {
 		form, err := ParseOlderForm(pattern)
 		require.NoError(t, err, pattern)

@@ -10,8 +10,8 @@ const minPepper = 32
 // MaxPeppers limits the number of peppers in use. A key lookup uses each of them.
 const MaxPeppers = 8
 
-// Peppers decodes the peppers for Digests from hexadecimal. Each must have at least 32 bytes. An error has the number of the invalid
-// pepper, never its value.
+// Peppers decodes the peppers for Digests from hexadecimal. Each must have at least 32 bytes. An
+// error has the number of the invalid pepper, never its value.
 func Peppers(encoded []string) ([][]byte, error) {
 	if len(encoded) == 0 || len(encoded) > MaxPeppers {
 		return nil, fmt.Errorf("use 1 to %d peppers", MaxPeppers)

@@ -1,5 +1,5 @@
-// Package certificate reads the TLS certificates of connections between services from files. It reads them again when they change, so that
-// they can be renewed without a restart.
+// Package certificate reads the TLS certificates of connections between services from files. It
+// reads them again when they change, so that they can be renewed without a restart.
 package certificate
 
 import (
@@ -56,7 +56,8 @@ func (c ServerConfig) files() []file {
 	return []file{{certSetting, c.CertFile}, {keySetting, c.KeyFile}}
 }
 
-// Validate returns an error unless the file is valid, or not set. urls are the URLs of other services, by setting.
+// Validate returns an error unless the file is valid, or not set. urls are the URLs of other
+// services, by setting.
 func (c PeerConfig) Validate(urls map[string]string) error {
 	if c.CAFile == "" {
 		return nil
@@ -79,8 +80,10 @@ type Server struct {
 	plain bool // accepts plain HTTP as well
 }
 
-// OpenServer reads the certificate of cfg. It returns nil if none is set. It logs to log and registers a metric.
-func OpenServer(cfg ServerConfig, now func() time.Time, log *slog.Logger, registry prometheus.Registerer) (*Server, error) {
+// OpenServer reads the certificate of cfg. It returns nil if none is set. It logs to log and
+// registers a metric.
+func OpenServer(cfg ServerConfig, now func() time.Time, log *slog.Logger, registry prometheus.Registerer) (*Server,
+	error) {
 	if err := cfg.Validate(); err != nil || cfg.CertFile == "" {
 		return nil, err
 	}
@@ -92,8 +95,9 @@ func OpenServer(cfg ServerConfig, now func() time.Time, log *slog.Logger, regist
 	return &Server{pair, cfg.Plain}, nil
 }
 
-// Listen returns a listener whose connections use TLS 1.3 with the current certificate, or ln without a certificate. With
-// ServerConfig.Plain, each connection uses TLS or not, as its client does.
+// Listen returns a listener whose connections use TLS 1.3 with the current certificate, or ln
+// without a certificate. With ServerConfig.Plain, each connection uses TLS or not, as its client
+// does.
 func (s *Server) Listen(ln net.Listener) net.Listener {
 	if s == nil {
 		return ln
@@ -114,7 +118,8 @@ func (s *Server) Listen(ln net.Listener) net.Listener {
 // Roots are the certificate authorities of the other services. Nil Roots are those of the system.
 type Roots struct{ pool *watched[*x509.CertPool] }
 
-// OpenRoots reads the certificate authorities of cfg. It returns nil if none are set. It logs to log and registers a metric.
+// OpenRoots reads the certificate authorities of cfg. It returns nil if none are set. It logs to
+// log and registers a metric.
 func OpenRoots(cfg PeerConfig, now func() time.Time, log *slog.Logger, registry prometheus.Registerer) (*Roots, error) {
 	if cfg.CAFile == "" {
 		return nil, nil

@@ -56,7 +56,8 @@ func (w *world) config() certificate.ServerConfig {
 
 func (w *world) open() *certificate.Server {
 	w.t.Helper()
-	s, err := certificate.OpenServer(w.config(), func() time.Time { return w.now }, slog.New(slog.NewTextHandler(&w.log, nil)), w.registry)
+	s, err := certificate.OpenServer(w.config(), func() time.Time { return w.now },
+		slog.New(slog.NewTextHandler(&w.log, nil)), w.registry)
 	require.NoError(w.t, err)
 	return s
 }
@@ -119,7 +120,8 @@ func TestChangedCertificateIsPresentedWithin10Seconds(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
-// TestKubernetesReplacementIsReread replaces the files as the kubelet does: a symbolic link to a folder moves.
+// TestKubernetesReplacementIsReread replaces the files as the kubelet does: a symbolic link to a
+// folder moves.
 func TestKubernetesReplacementIsReread(t *testing.T) {
 	w := newWorld(t)
 	project := func(folder string, lifetime time.Duration) {
@@ -209,7 +211,8 @@ func TestInvalidFilesAreNamed(t *testing.T) {
 		{"none", "tls.key", "OPPORTUNITY_TLS_CERT_FILE: open " + w.file("none") + ": no such file"},
 		{"tls.crt", "none", "OPPORTUNITY_TLS_KEY_FILE: open " + w.file("none") + ": no such file"},
 		{"tls.crt", "other.key", "private key does not match public key"},
-		{"empty", "tls.key", "OPPORTUNITY_TLS_CERT_FILE " + w.file("empty") + ": tls: failed to find any PEM data in certificate input"},
+		{"empty", "tls.key", "OPPORTUNITY_TLS_CERT_FILE " + w.file("empty") +
+			": tls: failed to find any PEM data in certificate input"},
 	} {
 		cfg := certificate.ServerConfig{CertFile: w.file(c.cert)}
 		if c.key != "" {
@@ -227,7 +230,8 @@ func TestInvalidFilesAreNamed(t *testing.T) {
 	} {
 		require.ErrorContains(t, certificate.PeerConfig{CAFile: w.file(file)}.Validate(nil), message)
 	}
-	urls := map[string]string{"OPPORTUNITY_CATALOG_URL": "http://catalog:8080", "OPPORTUNITY_HISTORY_URL": "https://history:8080", "OPPORTUNITY_BILLING_URL": ""}
+	urls := map[string]string{"OPPORTUNITY_CATALOG_URL": "http://catalog:8080",
+		"OPPORTUNITY_HISTORY_URL": "https://history:8080", "OPPORTUNITY_BILLING_URL": ""}
 	require.EqualError(t, certificate.PeerConfig{CAFile: w.file("ca.crt")}.Validate(urls),
 		"OPPORTUNITY_CATALOG_URL must begin with https://, because OPPORTUNITY_PEER_CA_FILE is set")
 	require.NoError(t, certificate.PeerConfig{}.Validate(urls))
@@ -236,7 +240,8 @@ func TestInvalidFilesAreNamed(t *testing.T) {
 func TestChangedAuthoritiesAreTrusted(t *testing.T) {
 	w := newWorld(t)
 	w.write("ca.crt", w.ca.PEM())
-	roots, err := certificate.OpenRoots(certificate.PeerConfig{CAFile: w.file("ca.crt")}, func() time.Time { return w.now }, slog.New(slog.NewTextHandler(&w.log, nil)), w.registry)
+	roots, err := certificate.OpenRoots(certificate.PeerConfig{CAFile: w.file("ca.crt")},
+		func() time.Time { return w.now }, slog.New(slog.NewTextHandler(&w.log, nil)), w.registry)
 	require.NoError(t, err)
 	require.True(t, roots.Pool().Equal(w.ca.Pool()))
 	next := servicetest.NewCA(t)

@@ -21,8 +21,8 @@ func (l eitherListener) Accept() (net.Conn, error) {
 	return &eitherConn{Conn: conn, config: l.config}, nil
 }
 
-// eitherConn uses TLS if the first byte that the client sends begins a handshake. The first Read, not Accept, waits for that byte, so a
-// silent client does not delay others.
+// eitherConn uses TLS if the first byte that the client sends begins a handshake. The first Read,
+// not Accept, waits for that byte, so a silent client does not delay others.
 type eitherConn struct {
 	net.Conn // without TLS
 	config   *tls.Config
@@ -30,7 +30,8 @@ type eitherConn struct {
 	secure   atomic.Pointer[tls.Conn] // nil without TLS
 }
 
-// recordHandshake is the type of a TLS record with a handshake (RFC 8446, section 5.1). No HTTP request begins with it.
+// recordHandshake is the type of a TLS record with a handshake (RFC 8446, section 5.1). No HTTP
+// request begins with it.
 const recordHandshake = 22
 
 func (c *eitherConn) Read(b []byte) (n int, err error) {

@@ -25,8 +25,8 @@ const (
 // file is a file and the setting that names it.
 type file struct{ setting, path string }
 
-// contents of a set of files: the bytes, the parsed value, and the period of the certificate. If there are several certificate authorities,
-// the period is that of the longest valid one.
+// contents of a set of files: the bytes, the parsed value, and the period of the certificate. If
+// there are several certificate authorities, the period is that of the longest valid one.
 type contents[T any] struct {
 	raw        [][]byte
 	value      T
@@ -35,7 +35,6 @@ type contents[T any] struct {
 
 type parser[T any] func(raw [][]byte) (value T, begin, end time.Time, err error)
 
-// readFiles reads and parses the files. Its errors name the settings.
 func readFiles[T any](files []file, parse parser[T]) (contents[T], error) {
 	var c contents[T]
 	for _, f := range files {
@@ -52,7 +51,6 @@ func readFiles[T any](files []file, parse parser[T]) (contents[T], error) {
 	return c, nil
 }
 
-// parsePair parses a certificate chain and its key.
 func parsePair(raw [][]byte) (*tls.Certificate, time.Time, time.Time, error) {
 	pair, err := tls.X509KeyPair(raw[0], raw[1])
 	if err != nil {
@@ -61,7 +59,6 @@ func parsePair(raw [][]byte) (*tls.Certificate, time.Time, time.Time, error) {
 	return &pair, pair.Leaf.NotBefore, pair.Leaf.NotAfter, nil
 }
 
-// parseRoots parses certificate authorities.
 func parseRoots(raw [][]byte) (pool *x509.CertPool, begin, end time.Time, err error) {
 	pool = x509.NewCertPool()
 	for rest := raw[0]; ; {
@@ -87,7 +84,8 @@ func parseRoots(raw [][]byte) (pool *x509.CertPool, begin, end time.Time, err er
 	return pool, begin, end, nil
 }
 
-// watched is the value of files that are read again when they change. It is safe for concurrent use.
+// watched is the value of files that are read again when they change. It is safe for concurrent
+// use.
 type watched[T any] struct {
 	files []file
 	parse parser[T]
@@ -111,8 +109,8 @@ func open[T any](files []file, parse parser[T], now func() time.Time, log *slog.
 	return w, nil
 }
 
-// current returns the value of the files at most rereadInterval ago. If they cannot be read, or do not belong together because they are
-// being replaced, it returns the previous value.
+// current returns the value of the files at most rereadInterval ago. If they cannot be read, or do
+// not belong together because they are being replaced, it returns the previous value.
 func (w *watched[T]) current() T {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,8 +140,8 @@ func (w *watched[T]) reread() {
 	w.failure = ""
 }
 
-// overdue reports whether the certificate should have been renewed: it has expired or is in the last sixth of its period, and at most two
-// weeks before its end.
+// overdue reports whether the certificate should have been renewed: it has expired or is in the
+// last sixth of its period, and at most two weeks before its end.
 func (c contents[T]) overdue(now time.Time) bool {
 	return c.end.Sub(now) <= min(c.end.Sub(c.begin)/6, maxWarnBefore)
 }
@@ -162,7 +160,8 @@ func (w *watched[T]) warn(now time.Time) {
 	w.log.Warn(message, "days_left", int(left/(24*time.Hour)), "expires", w.latest.end.UTC())
 }
 
-// register adds the metrics. A scrape also reads the files again, so a certificate without connections is logged too.
+// register adds the metrics. A scrape also reads the files again, so a certificate without
+// connections is logged too.
 func (w *watched[T]) register(registry prometheus.Registerer, name string) {
 	gauge := func(metric, help string, value func(contents[T]) float64) {
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -175,7 +174,8 @@ func (w *watched[T]) register(registry prometheus.Registerer, name string) {
 		}))
 	}
 	gauge("tls_certificate_expiry_timestamp_seconds",
-		"When a certificate for connections between services expires: server, the one of this service; peer_ca, the longest valid authority of the others.",
+		"When a certificate for connections between services expires: server, the one of this service; peer_ca, the "+
+			"longest valid authority of the others.",
 		func(c contents[T]) float64 { return float64(c.end.Unix()) })
 	gauge("tls_certificate_renewal_overdue",
 		"1 in the last sixth of the period of a certificate, at most two weeks before it expires, and after that.",

@@ -1,5 +1,5 @@
-// Package config loads a service's settings from environment variables into a struct. It reports all invalid settings at once, so an
-// operator can correct them in one go.
+// Package config loads a service's settings from environment variables into a struct. It reports
+// all invalid settings at once, so an operator can correct them in one go.
 package config
 
 import (
@@ -17,8 +17,9 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Load returns a T with the settings named by its `env` tags. lookup is usually os.LookupEnv. If T has a method Validate() error, Load
-// calls it. All errors are joined; none contains the value of a setting.
+// Load returns a T with the settings named by its `env` tags. lookup is usually os.LookupEnv. If T
+// has a method Validate() error, Load calls it. All errors are joined; none contains the value of a
+// setting.
 func Load[T any](lookup func(string) (string, bool)) (T, error) {
 	var cfg T
 	environment := map[string]string{}
@@ -50,7 +51,8 @@ var parsers = map[reflect.Type]env.ParserFunc{
 	reflect.TypeFor[time.Duration](): func(s string) (any, error) { return api.ParseDuration(s) },
 }
 
-// namesOnly replaces errors that quote the value of a setting by errors with its name only. The value may be a mistyped secret.
+// namesOnly replaces errors that quote the value of a setting by errors with its name only. The
+// value may be a mistyped secret.
 func namesOnly(all env.AggregateError, settings []Setting) error {
 	var out []error
 	for _, e := range all.Errors {
@@ -69,7 +71,6 @@ func namesOnly(all env.AggregateError, settings []Setting) error {
 	return errors.Join(out...)
 }
 
-// expected describes the values of a type.
 func expected(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
@@ -94,8 +95,8 @@ type Setting struct {
 	field string
 }
 
-// Describe returns the settings of a config struct in field order, including nested structs. A setting of several fields is there once.
-// docs/configuration.md is generated from it.
+// Describe returns the settings of a config struct in field order, including nested structs. A
+// setting of several fields is there once. docs/configuration.md is generated from it.
 func Describe(cfg any) []Setting {
 	var out []Setting
 	for _, s := range describe(reflect.TypeOf(cfg)) {
@@ -125,13 +126,15 @@ func describe(t reflect.Type) []Setting {
 	return out
 }
 
-// Address returns an error unless value is the URL of a service, to which paths are appended: http or https, without a trailing slash, a
-// query or a fragment. It accepts an empty value; the "required" tag reports that.
+// Address returns an error unless value is the URL of a service, to which paths are appended: http
+// or https, without a trailing slash, a query or a fragment. It accepts an empty value; the
+// "required" tag reports that.
 func Address(name, value string) error {
 	if value == "" || api.ValidURL(value) && !strings.HasSuffix(value, "/") && !strings.ContainsAny(value, "?#") {
 		return nil
 	}
-	return fmt.Errorf("%s must be an http or https URL without a trailing slash, a query or a fragment, with a port from 1 to 65535 or none", name)
+	return fmt.Errorf("%s must be an http or https URL without a trailing slash, a query or a fragment, with a port "+
+		"from 1 to 65535 or none", name)
 }
 
 // Prefixes parses address ranges such as 10.0.0.0/8. The error names the first invalid range.

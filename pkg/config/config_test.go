@@ -38,7 +38,8 @@ func from(environment map[string]string) func(string) (string, bool) {
 func TestLoad(t *testing.T) {
 	got, err := config.Load[settings](from(map[string]string{"STORE_URL": "sqlite:///x", "LEVEL": "warn", "NAMES": "a,b"}))
 	require.NoError(t, err)
-	require.Equal(t, settings{Store: store{"sqlite:///x"}, Level: slog.LevelWarn, Wait: 2 * time.Second, Names: []string{"a", "b"}, Again: store{"sqlite:///x"}}, got)
+	require.Equal(t, settings{Store: store{"sqlite:///x"}, Level: slog.LevelWarn, Wait: 2 * time.Second,
+		Names: []string{"a", "b"}, Again: store{"sqlite:///x"}}, got)
 }
 
 func TestAllErrorsAreReportedWithoutValues(t *testing.T) {
@@ -70,14 +71,18 @@ func TestDescribe(t *testing.T) {
 }
 
 func TestAddressIsAPrefixOfOtherAddresses(t *testing.T) {
-	for _, valid := range []string{"", "http://localhost:8080", "https://x.example/base", "https://x.example/a%20b/c", "https://[2001:db8::1]:8443"} {
+	for _, valid := range []string{"", "http://localhost:8080", "https://x.example/base", "https://x.example/a%20b/c",
+		"https://[2001:db8::1]:8443"} {
 		require.NoError(t, config.Address("OPPORTUNITY_PUBLIC_URL", valid), valid)
 	}
 	for _, invalid := range []string{
-		"x.example", "ftp://x.example", "https://", "https://x.example/", "https://x.example/base/", "https://u:secret@x.example",
-		"https://x.example?x", "https://x.example?", "https://x.example/base?x=1", "https://x.example#x", "https://x.example/base#", "https://x.example/?#",
+		"x.example", "ftp://x.example", "https://", "https://x.example/", "https://x.example/base/",
+		"https://u:secret@x.example",
+		"https://x.example?x", "https://x.example?", "https://x.example/base?x=1", "https://x.example#x",
+		"https://x.example/base#", "https://x.example/?#",
 	} {
 		err := config.Address("OPPORTUNITY_PUBLIC_URL", invalid)
-		require.EqualError(t, err, "OPPORTUNITY_PUBLIC_URL must be an http or https URL without a trailing slash, a query or a fragment, with a port from 1 to 65535 or none", invalid)
+		require.EqualError(t, err,
+			"OPPORTUNITY_PUBLIC_URL must be an http or https URL without a trailing slash, a query or a fragment, with a port from 1 to 65535 or none", invalid)
 	}
 }

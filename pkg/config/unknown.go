@@ -16,7 +16,8 @@ var names string
 
 // others are the variables of the opportunity command, of the desk and of the SDKs.
 var others = []string{
-	"OPPORTUNITY_ACTOR", "OPPORTUNITY_ADMIN_URL", "OPPORTUNITY_DATA_DIR", "OPPORTUNITY_DESK_URL", "OPPORTUNITY_KEY", "OPPORTUNITY_LINK_CHECKS",
+	"OPPORTUNITY_ACTOR", "OPPORTUNITY_ADMIN_URL", "OPPORTUNITY_DATA_DIR", "OPPORTUNITY_DESK_URL", "OPPORTUNITY_KEY",
+	"OPPORTUNITY_LINK_CHECKS",
 	"OPPORTUNITY_OPERATOR_TOKEN", "OPPORTUNITY_URL",
 }
 
@@ -26,8 +27,9 @@ const (
 	mostTypos  = 8 // between an unknown name and the one that is suggested
 )
 
-// Unknown returns a warning for each variable in environ that begins with OPPORTUNITY_ and that no part of the product reads, with the nearest
-// name that one reads. environ is usually os.Environ. No warning has a value.
+// Unknown returns a warning for each variable in environ that begins with OPPORTUNITY_ and that no
+// part of the product reads, with the nearest name that one reads. environ is usually os.Environ.
+// No warning has a value.
 func Unknown(environ []string) (warnings []string) {
 	known := append(strings.Fields(names), others...)
 	lower := strings.Fields(strings.ToLower(strings.Join(known, " ")))

@@ -17,13 +17,16 @@ func TestUnknownSettingsAreNamedWithTheNearest(t *testing.T) {
 		"unknown setting OPPORTUNITY_SOMETHING_THAT_RESEMBLES_NOTHING is ignored",
 		"unknown setting opportunity_tiers is ignored: did you mean OPPORTUNITY_TIERS?",
 	}, config.Unknown([]string{
-		"PATH=/bin", "OPPORTUNITY_LOG_LEVEL=DEBUG", "OPPORTUNITY_LOGLEVEL=secret", "OPPORTUNITY_KEY_PEPPER=secret", "OPPORTUNITY_ADMIN_URL=x",
-		"OPPORTUNITY_SERVICE_CAPACTY=1", "OPPORTUNITY_TEST_QUICK=1", "OPPORTUNITY_SOMETHING_THAT_RESEMBLES_NOTHING=", "opportunity_tiers=x",
+		"PATH=/bin", "OPPORTUNITY_LOG_LEVEL=DEBUG", "OPPORTUNITY_LOGLEVEL=secret", "OPPORTUNITY_KEY_PEPPER=secret",
+		"OPPORTUNITY_ADMIN_URL=x",
+		"OPPORTUNITY_SERVICE_CAPACTY=1", "OPPORTUNITY_TEST_QUICK=1", "OPPORTUNITY_SOMETHING_THAT_RESEMBLES_NOTHING=",
+		"opportunity_tiers=x",
 	}))
 }
 
 func TestErrorsNameTheAllowedValues(t *testing.T) {
-	for name, want := range map[string]string{"LEVEL": "LEVEL: use DEBUG, INFO, WARN or ERROR", "ON": "ON: use true or false", "LIMIT": "LIMIT: use a whole number"} {
+	for name, want := range map[string]string{"LEVEL": "LEVEL: use DEBUG, INFO, WARN or ERROR",
+		"ON": "ON: use true or false", "LIMIT": "LIMIT: use a whole number"} {
 		_, err := config.Load[struct {
 			Level slog.Level `env:"LEVEL"`
 			On    bool       `env:"ON"`

@@ -1,5 +1,5 @@
-// Package database opens a service's database by its URL: Postgres in production, or an SQLite file on a single machine. Both are used
-// through gorm, and this package hides their differences.
+// Package database opens a service's database by its URL: Postgres in production, or an SQLite file
+// on a single machine. Both are used through gorm, and this package hides their differences.
 package database
 
 import (
@@ -74,7 +74,8 @@ type DB struct {
 	allowOwner bool
 }
 
-// Open creates a connection pool. It does not connect to Postgres yet, so a service can start before its database.
+// Open creates a connection pool. It does not connect to Postgres yet, so a service can start
+// before its database.
 func Open(cfg Config, tel *telemetry.Telemetry) (*DB, error) {
 	dialect, dialector, err := cfg.open()
 	if err != nil {
@@ -140,9 +141,11 @@ func (c Config) open() (dialect string, dialector gorm.Dialector, err error) {
 	return "", nil, errors.New("OPPORTUNITY_DATABASE_URL must begin with postgres:// or sqlite://")
 }
 
-// sqliteDSN returns the driver's name of the file. It sets recursive_triggers, because INSERT OR REPLACE would otherwise bypass the
-// triggers that make tables append-only, and immediate transactions, because a transaction that starts with a read and then writes can
-// fail with "database is locked". Each commit waits for the disk: with synchronous=NORMAL, a loss of power would undo acknowledged ones.
+// sqliteDSN returns the driver's name of the file. It sets recursive_triggers, because INSERT OR
+// REPLACE would otherwise bypass the triggers that make tables append-only, and immediate
+// transactions, because a transaction that starts with a read and then writes can fail with
+// "database is locked". Each commit waits for the disk: with synchronous=NORMAL, a loss of power
+// would undo acknowledged ones.
 func sqliteDSN(path string, access Access) string {
 	file := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"
 	if access == ReadOnly {
@@ -160,8 +163,9 @@ func (d *DB) Close() error { return d.pool.Close() }
 // Ping returns an error unless the database responds.
 func (d *DB) Ping(ctx context.Context) error { return d.pool.PingContext(ctx) }
 
-// NextSequence increments the single row of change_sequence and returns its value. The row stays locked until tx ends. Call it first in
-// every transaction that changes data: sequence order then equals commit order, so no number below N appears after a reader has seen N.
+// NextSequence increments the single row of change_sequence and returns its value. The row stays
+// locked until tx ends. Call it first in every transaction that changes data: sequence order then
+// equals commit order, so no number below N appears after a reader has seen N.
 func NextSequence(tx *gorm.DB) (int64, error) {
 	var value int64
 	err := tx.Raw("UPDATE change_sequence SET value = value + 1 WHERE id = 1 RETURNING value").Scan(&value).Error
@@ -171,18 +175,20 @@ func NextSequence(tx *gorm.DB) (int64, error) {
 	return value, err
 }
 
-// PreferIndexes makes Postgres find rows by indexes, in one process, until tx ends. Call it in transactions that look up a few rows while others
-// write many: Postgres has no statistics of what was just written, expects a great part of the table to match, and would read all of it for
-// each lookup.
+// PreferIndexes makes Postgres find rows by indexes, in one process, until tx ends. Call it in
+// transactions that look up a few rows while others write many: Postgres has no statistics of what
+// was just written, expects a great part of the table to match, and would read all of it for each
+// lookup.
 func PreferIndexes(tx *gorm.DB) error {
 	if tx.Name() != Postgres {
 		return nil
 	}
-	return tx.Exec("SELECT set_config('enable_seqscan', 'off', true), set_config('max_parallel_workers_per_gather', '0', true)").Error
+	return tx.Exec("SELECT set_config('enable_seqscan', 'off', true), set_config('max_parallel_workers_per_gather', " +
+		"'0', true)").Error
 }
 
-// IsUnavailable reports whether err means that the database is unreachable or overloaded, as opposed to an invalid statement. The caller
-// should then respond with service_unavailable.
+// IsUnavailable reports whether err means that the database is unreachable or overloaded, as
+// opposed to an invalid statement. The caller should then respond with service_unavailable.
 func IsUnavailable(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false
@@ -190,12 +196,14 @@ func IsUnavailable(err error) bool {
 	var network net.Error
 	var connect *pgconn.ConnectError
 	if errors.As(err, &network) || errors.As(err, &connect) || errors.Is(err, context.DeadlineExceeded) ||
-		errors.Is(err, sql.ErrConnDone) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, net.ErrClosed) || pgconn.SafeToRetry(err) {
+		errors.Is(err, sql.ErrConnDone) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, net.ErrClosed) ||
+		pgconn.SafeToRetry(err) {
 		return true
 	}
 	if pg := new(pgconn.PgError); errors.As(err, &pg) {
-		// SQLSTATE classes and codes (Postgres manual, appendix A): 08 connection exception, 40 rollback to be retried, 53 insufficient
-		// resources, 57 operator intervention, 25006 read-only server (as after a failover), 55P03 lock not available
+		// SQLSTATE classes and codes (Postgres manual, appendix A): 08 connection exception, 40
+		// rollback to be retried, 53 insufficient resources, 57 operator intervention, 25006
+		// read-only server (as after a failover), 55P03 lock not available
 		class := pg.Code[:min(2, len(pg.Code))]
 		return class == "08" || class == "40" || class == "53" || class == "57" || pg.Code == readOnly || pg.Code == "55P03"
 	}

@@ -85,7 +85,8 @@ func TestMigrateAndAwait(t *testing.T) {
 	}
 }
 
-// A database that applied a migration from the folder of its dialect continues after the file has moved to the top.
+// A database that applied a migration from the folder of its dialect continues after the file has
+// moved to the top.
 func TestMigrateAcceptsAppliedMigrationInTheSharedPlace(t *testing.T) {
 	const shared, dialect = `-- +goose Up
 CREATE TABLE shared (id text PRIMARY KEY);`, `-- +goose Up
@@ -119,7 +120,8 @@ INSERT INTO shared VALUES ('%s');`
 }
 
 func TestMigrateRejectsAFileInBothPlaces(t *testing.T) {
-	twice := fstest.MapFS{"00001_a.sql": migrations["sqlite/00001_tables.sql"], "sqlite/00001_a.sql": migrations["sqlite/00001_tables.sql"]}
+	twice := fstest.MapFS{"00001_a.sql": migrations["sqlite/00001_tables.sql"],
+		"sqlite/00001_a.sql": migrations["sqlite/00001_tables.sql"]}
 	cfg := database.Config{URL: "sqlite://" + filepath.Join(t.TempDir(), "twice.db"), MaxConnections: 4}
 	require.ErrorContains(t, database.Migrate(t.Context(), cfg, start(t), twice), "duplicate migration version 1")
 }
@@ -139,7 +141,8 @@ func TestSequenceOrderIsCommitOrder(t *testing.T) {
 							if err != nil {
 								return err
 							}
-							return tx.Exec("INSERT INTO things (id, sequence) VALUES (?, ?)", string(rune('a'+w))+string(rune('a'+i)), seq).Error
+							return tx.Exec("INSERT INTO things (id, sequence) VALUES (?, ?)", string(rune('a'+w))+string(rune('a'+i)),
+								seq).Error
 						}); err != nil {
 							return err
 						}
@@ -147,7 +150,8 @@ func TestSequenceOrderIsCommitOrder(t *testing.T) {
 					return nil
 				})
 			}
-			// A concurrent reader that follows the sequence must see each number exactly once, in order.
+			// A concurrent reader that follows the sequence must see each number exactly once, in
+			// order.
 			var seen []int64
 			for last := int64(0); len(seen) < writers*each && ctx.Err() == nil; {
 				var more []int64
@@ -168,7 +172,8 @@ func TestSequenceOrderIsCommitOrder(t *testing.T) {
 func TestServingRoleCannotChangeAppendOnlyTables(t *testing.T) {
 	url := storetest.Postgres(t)
 	role, asRole := storetest.Role(t, url)
-	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, ServingRole: role, MaxConnections: 4}, start(t), migrations))
+	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, ServingRole: role, MaxConnections: 4},
+		start(t), migrations))
 	db := open(t, asRole).WithContext(t.Context())
 	for statement, allowed := range map[string]bool{
 		"INSERT INTO things (id, sequence) VALUES ('a', 1)": true,
@@ -187,7 +192,8 @@ func TestServingRoleCannotChangeAppendOnlyTables(t *testing.T) {
 	}
 }
 
-// Every deployment runs migrate while the previous version serves, even if there is no new migration.
+// Every deployment runs migrate while the previous version serves, even if there is no new
+// migration.
 func TestServingContinuesDuringMigrate(t *testing.T) {
 	url := storetest.Postgres(t)
 	role, asRole := storetest.Role(t, url)
@@ -227,7 +233,8 @@ func TestUnreachableDatabaseIsDistinguishedFromInvalidStatement(t *testing.T) {
 	require.True(t, database.IsUnavailable(err), "%v", err)
 	for dialect, url := range storetest.Databases(t) {
 		db := open(t, url)
-		require.False(t, database.IsUnavailable(db.WithContext(t.Context()).Exec("SELECT nonsense FROM nowhere").Error), dialect)
+		require.False(t, database.IsUnavailable(db.WithContext(t.Context()).Exec("SELECT nonsense FROM nowhere").Error),
+			dialect)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.False(t, database.IsUnavailable(db.WithContext(ctx).Exec("SELECT 1").Error), "the caller canceled")
@@ -240,23 +247,27 @@ func TestUnreachableDatabaseIsDistinguishedFromInvalidStatement(t *testing.T) {
 	} {
 		require.Equal(t, unavailable, database.IsUnavailable(&pgconn.PgError{Code: code}), code)
 	}
-	for _, broken := range []error{io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, pgconn.ErrConnClosed, net.ErrClosed, sql.ErrConnDone} {
+	for _, broken := range []error{io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, pgconn.ErrConnClosed,
+		net.ErrClosed, sql.ErrConnDone} {
 		require.True(t, database.IsUnavailable(fmt.Errorf("receiving message: %w", broken)), broken)
 	}
-	require.True(t, database.IsUnavailable(driver.ErrBadConn), "what database/sql returns when it cannot use three connections in a row")
+	require.True(t, database.IsUnavailable(driver.ErrBadConn),
+		"what database/sql returns when it cannot use three connections in a row")
 	require.False(t, database.IsUnavailable(nil))
 	require.False(t, database.IsUnavailable(errors.New("other")))
 }
 
 func TestConfigErrorsDoNotRepeatThePassword(t *testing.T) {
-	for _, url := range []string{"mysql://u:secret@h/d", "postgres://u:secret@h:port/d", "sqlite://secret", "postgres://u:secret@h/d?sslmode=no", ":secret",
+	for _, url := range []string{"mysql://u:secret@h/d", "postgres://u:secret@h:port/d", "sqlite://secret",
+		"postgres://u:secret@h/d?sslmode=no", ":secret",
 		"postgres://u:secret@h,i/d?target_session_attrs=any", "postgres://u:secret@h/d?target_session_attrs=standby"} {
 		err := database.Config{URL: url, MaxConnections: 1}.Validate()
 		require.ErrorContains(t, err, "OPPORTUNITY_DATABASE_URL", url)
 		require.NotContains(t, err.Error(), "secret")
 	}
 	for _, url := range []string{
-		"postgres://u:p@h:5432/d?search_path=catalog", "postgres://u:p@h:5432,i:5433/d", "postgres://u:p@h,i/d?target_session_attrs=read-write",
+		"postgres://u:p@h:5432/d?search_path=catalog", "postgres://u:p@h:5432,i:5433/d",
+		"postgres://u:p@h,i/d?target_session_attrs=read-write",
 	} {
 		require.NoError(t, database.Config{URL: url, MaxConnections: 1, AllowPlaintext: true}.Validate(), url)
 	}
@@ -352,7 +363,8 @@ func TestProbeFindsADatabaseThatAcceptsNoWrites(t *testing.T) {
 			require.Error(t, db.Exec("SELECT nonsense FROM nowhere").Error)
 			require.NoError(t, db.Probe(t.Context()), "an invalid statement is no such failure")
 
-			readOnly := map[string]string{database.Postgres: "SET default_transaction_read_only = on", database.SQLite: "PRAGMA query_only = 1"}[dialect]
+			readOnly := map[string]string{database.Postgres: "SET default_transaction_read_only = on",
+				database.SQLite: "PRAGMA query_only = 1"}[dialect]
 			require.NoError(t, db.Exec(readOnly).Error)
 			require.Error(t, db.Exec("INSERT INTO things VALUES ('a', 1)").Error)
 			require.ErrorContains(t, db.Probe(t.Context()), "database accepts no writes: ")
@@ -396,7 +408,9 @@ func TestProbeIgnoresLocks(t *testing.T) {
 
 func TestErrorsNameTheFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "catalog.db")
-	require.NoError(t, os.WriteFile(file, []byte("not a database, but long enough to be taken for the header of one, whatever else it may be.........."), 0o600))
+	require.NoError(t, os.WriteFile(file,
+		[]byte("not a database, but long enough to be taken for the header of one, whatever else it may be.........."),
+		0o600))
 	_, err := database.Open(database.Config{URL: "sqlite://" + file, MaxConnections: 1}, start(t))
 	require.ErrorContains(t, err, file)
 }

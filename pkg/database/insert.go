@@ -11,14 +11,16 @@ import (
 	"gorm.io/gorm/schema"
 )
 
-// insertBatch is the number of rows in one statement on SQLite. Its driver looks for each parameter among all of them, so that 500 rows took twice
-// as long for an import.
+// insertBatch is the number of rows in one statement on SQLite. Its driver looks for each parameter
+// among all of them, so that 500 rows took twice as long for an import.
 const insertBatch = 50
 
-// Insert inserts rows, which are gorm models of strings, integers, booleans and pointers to them. If key is not empty, it names the column
-// of the primary key, and rows replace stored ones with the same key; no two rows may have the same.
+// Insert inserts rows, which are gorm models of strings, integers, booleans and pointers to them.
+// If key is not empty, it names the column of the primary key, and rows replace stored ones with
+// the same key; no two rows may have the same.
 //
-// On Postgres, it sends each column as one array. A statement with a parameter for each value takes several times the CPU time of both sides.
+// On Postgres, it sends each column as one array. A statement with a parameter for each value takes
+// several times the CPU time of both sides.
 func Insert[T any](tx *gorm.DB, rows []T, key string) error {
 	if key == "" {
 		return insert(tx, rows, clause.OnConflict{})
@@ -26,8 +28,8 @@ func Insert[T any](tx *gorm.DB, rows []T, key string) error {
 	return insert(tx, rows, replacing(key))
 }
 
-// InsertIf is like Insert with a key, but a row replaces a stored one only if the condition is true of both: the row is excluded, the stored
-// one has the name of its table.
+// InsertIf is like Insert with a key, but a row replaces a stored one only if the condition is true
+// of both: the row is excluded, the stored one has the name of its table.
 func InsertIf[T any](tx *gorm.DB, rows []T, key, condition string) error {
 	conflict := replacing(key)
 	conflict.Where.Exprs = []clause.Expression{clause.Expr{SQL: condition}}
@@ -67,7 +69,8 @@ func insert[T any](tx *gorm.DB, rows []T, conflict clause.OnConflict) error {
 		}
 		types, values = append(types, "?::"+kind+"[]"), append(values, column)
 	}
-	statement := fmt.Sprintf("INSERT INTO %s (%s) SELECT * FROM unnest(%s)", model.Schema.Table, strings.Join(names, ", "), strings.Join(types, ", "))
+	statement := fmt.Sprintf("INSERT INTO %s (%s) SELECT * FROM unnest(%s)", model.Schema.Table, strings.Join(names, ", "),
+		strings.Join(types, ", "))
 	if conflict.UpdateAll {
 		conflict.DoUpdates = clause.AssignmentColumns(names)
 	}
@@ -77,7 +80,8 @@ func insert[T any](tx *gorm.DB, rows []T, conflict clause.OnConflict) error {
 	return tx.Exec(statement, values...).Error
 }
 
-// column holds the values of one column. It is a driver.Valuer so that gorm passes the array on as one parameter.
+// column holds the values of one column. It is a driver.Valuer so that gorm passes the array on as
+// one parameter.
 type column struct {
 	field  *schema.Field
 	values reflect.Value // a slice

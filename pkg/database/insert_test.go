@@ -28,7 +28,8 @@ func TestInsertMissingKeepsStoredRows(t *testing.T) {
 			db := open(t, url)
 			require.NoError(t, db.Exec("CREATE TABLE things (id text PRIMARY KEY, word text, count int, at bigint, note text, done boolean)").Error)
 			require.NoError(t, database.InsertMissing(db.DB, []thing{{ID: "a", Count: 1}}))
-			require.NoError(t, database.InsertMissing(db.DB, []thing{{ID: "a", Count: 2}, {ID: "b", Count: 3}, {ID: "b", Count: 4}}))
+			require.NoError(t, database.InsertMissing(db.DB,
+				[]thing{{ID: "a", Count: 2}, {ID: "b", Count: 3}, {ID: "b", Count: 4}}))
 			require.NoError(t, database.InsertMissing(db.DB, []thing{}))
 
 			var stored []thing

@@ -18,11 +18,12 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
-// Migrate migrates the schema to the version of this binary. migrations has numbered SQL files: those of one dialect in the folder of
-// that name, those for both dialects at the top. On Postgres several processes may call it at once: one migrates, the others wait.
+// Migrate migrates the schema to the version of this binary. migrations has numbered SQL files:
+// those of one dialect in the folder of that name, those for both dialects at the top. On Postgres
+// several processes may call it at once: one migrates, the others wait.
 //
-// On Postgres it then grants ServingRole the rights to read and change all tables. Tables with the comment "append-only" can only be read
-// and inserted into.
+// On Postgres it then grants ServingRole the rights to read and change all tables. Tables with the
+// comment "append-only" can only be read and inserted into.
 func Migrate(ctx context.Context, cfg Config, tel *telemetry.Telemetry, migrations fs.FS) error {
 	db, err := Open(cfg, tel)
 	if err != nil {
@@ -128,7 +129,8 @@ func (d *DB) grant(ctx context.Context, role string) error {
 	})
 }
 
-// Await blocks until the schema has the version of this binary or a newer one. Services never migrate; see Migrate.
+// Await blocks until the schema has the version of this binary or a newer one. Services never
+// migrate; see Migrate.
 func (d *DB) Await(ctx context.Context, tel *telemetry.Telemetry, migrations fs.FS) error {
 	want, err := d.newest(migrations)
 	if err != nil {
@@ -168,7 +170,6 @@ func (d *DB) Current(ctx context.Context, migrations fs.FS) error {
 	return nil
 }
 
-// newest returns the number of the newest migration file.
 func (d *DB) newest(migrations fs.FS) (int64, error) {
 	files, err := fs.Glob(dialectFiles{migrations, d.Dialect}, "*.sql")
 	if err != nil || len(files) == 0 {

@@ -20,8 +20,9 @@ import (
 // readOnly is the SQLSTATE of a write to a standby, or to a primary that was set to read-only.
 const readOnly = "25006"
 
-// openPostgres returns the dialector of a postgres:// URL. If it names several servers, connections go to the one that accepts writes. It
-// returns an error for a URL that permits connections to other machines without TLS, unless allowPlaintext is set.
+// openPostgres returns the dialector of a postgres:// URL. If it names several servers, connections
+// go to the one that accepts writes. It returns an error for a URL that permits connections to
+// other machines without TLS, unless allowPlaintext is set.
 func openPostgres(u *url.URL, allowPlaintext bool) (gorm.Dialector, error) {
 	q := u.Query()
 	if q.Get("connect_timeout") == "" {
@@ -31,7 +32,8 @@ func openPostgres(u *url.URL, allowPlaintext bool) (gorm.Dialector, error) {
 		q.Set("target_session_attrs", "read-write")
 	}
 	if attrs := q.Get("target_session_attrs"); attrs != "" && attrs != "read-write" && attrs != "primary" {
-		return nil, errors.New("OPPORTUNITY_DATABASE_URL must have target_session_attrs=read-write or none: a standby may lack the latest changes")
+		return nil, errors.New("OPPORTUNITY_DATABASE_URL must have target_session_attrs=read-write or none: a standby may " +
+			"lack the latest changes")
 	}
 	u.RawQuery = q.Encode()
 	cfg, err := pgconn.ParseConfig(u.String())
@@ -57,8 +59,9 @@ func plaintext(w *pgconn.FallbackConfig) bool {
 	return w.TLSConfig == nil && network != "unix" && !api.IsLoopback(w.Host)
 }
 
-// prepare makes a connection that gets a readOnly error close, so that the pool replaces it, and makes the next attempt begin with any of
-// the servers. Otherwise each attempt would begin with a lost server, and might end with its request before it tries another one.
+// prepare makes a connection that gets a readOnly error close, so that the pool replaces it, and
+// makes the next attempt begin with any of the servers. Otherwise each attempt would begin with a
+// lost server, and might end with its request before it tries another one.
 func prepare(_ context.Context, c *pgx.ConnConfig) error {
 	keep := c.OnPgError
 	c.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool { return err.Code != readOnly && keep(conn, err) }

@@ -23,14 +23,16 @@ func single(t *testing.T, url string) *database.DB {
 	return db
 }
 
-// setReadOnly makes new sessions of a database read-only, as those of a standby are, or writable again.
+// setReadOnly makes new sessions of a database read-only, as those of a standby are, or writable
+// again.
 func setReadOnly(t *testing.T, address string, value string) {
 	t.Helper()
 	u, err := url.Parse(address)
 	require.NoError(t, err)
 	name := strings.TrimPrefix(u.Path, "/")
 	u.Path = "/postgres"
-	require.NoError(t, open(t, u.String()).WithContext(t.Context()).Exec("ALTER DATABASE "+name+" SET default_transaction_read_only = "+value).Error)
+	require.NoError(t, open(t,
+		u.String()).WithContext(t.Context()).Exec("ALTER DATABASE "+name+" SET default_transaction_read_only = "+value).Error)
 }
 
 func TestReadOnlyConnectionLeavesThePool(t *testing.T) {
@@ -43,8 +45,8 @@ func TestReadOnlyConnectionLeavesThePool(t *testing.T) {
 	require.NoError(t, db.Exec("CREATE TABLE things (id text)").Error, "a new connection")
 }
 
-// Of several servers, connections go to the one that accepts writes, also if another one accepts connections and never replies. Each
-// statement has too little time to wait for that one.
+// Of several servers, connections go to the one that accepts writes, also if another one accepts
+// connections and never replies. Each statement has too little time to wait for that one.
 func TestConnectionsGoToTheServerThatAcceptsWrites(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

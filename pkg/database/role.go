@@ -12,9 +12,10 @@ type RoleError string
 
 func (e RoleError) Error() string { return string(e) }
 
-// RequireServingRole returns a RoleError if the role of the connection could change or drop an append-only table or its triggers: as a
-// superuser, as the owner of the table or of its schema, or by a right that the role or one of its memberships has. The text names the
-// statements that mend it. The error is nil on SQLite, and if AllowOwner is set.
+// RequireServingRole returns a RoleError if the role of the connection could change or drop an
+// append-only table or its triggers: as a superuser, as the owner of the table or of its schema, or
+// by a right that the role or one of its memberships has. The text names the statements that mend
+// it. The error is nil on SQLite, and if AllowOwner is set.
 func (d *DB) RequireServingRole(ctx context.Context) error {
 	if d.Dialect == SQLite || d.allowOwner {
 		return nil
@@ -63,7 +64,8 @@ func (d *DB) RequireServingRole(ctx context.Context) error {
 			inherited[f.Table] = true
 			mend = "run REVOKE " + f.Role + " FROM " + me.Name
 		case f.Owns:
-			mend = "as a superuser, run REASSIGN OWNED BY " + f.Role + " TO the owner role, and then migrate as the owner role " +
+			mend = "as a superuser, run REASSIGN OWNED BY " + f.Role +
+				" TO the owner role, and then migrate as the owner role " +
 				"with OPPORTUNITY_DATABASE_SERVING_ROLE=" + strings.Trim(f.Role, `"`)
 		default:
 			mend = "run REVOKE " + rights + " ON " + f.Table + " FROM " + f.Role + ", PUBLIC"

@@ -14,19 +14,20 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
-// tracing is a gorm plugin that creates a client span for each statement of a recorded request, with its operation and its table but without
-// its text. The maintained plugins record the text, name no table, or link a ClickHouse driver into every binary.
+// tracing is a gorm plugin that creates a client span for each statement of a recorded request,
+// with its operation and its table but without its text. The maintained plugins record the text,
+// name no table, or link a ClickHouse driver into every binary.
 type tracing struct {
 	tracer     trace.Tracer
 	attributes []attribute.KeyValue // of every span
 }
 
-// newTracing returns the plugin for the database at u.
 func newTracing(tracer trace.Tracer, dialect string, u *url.URL) tracing {
 	if dialect == SQLite {
 		return tracing{tracer, []attribute.KeyValue{semconv.DBSystemNameSQLite}}
 	}
-	attributes := []attribute.KeyValue{semconv.DBSystemNamePostgreSQL, semconv.DBNamespace(strings.TrimPrefix(u.Path, "/"))}
+	attributes := []attribute.KeyValue{semconv.DBSystemNamePostgreSQL,
+		semconv.DBNamespace(strings.TrimPrefix(u.Path, "/"))}
 	return tracing{tracer, append(attributes, telemetry.Server(u)...)}
 }
 
@@ -47,7 +48,8 @@ func register[P interface {
 	Register(string, func(*gorm.DB)) error
 }](plugin string, before, after func(*gorm.DB), processors ...P) (err error) {
 	for _, p := range processors {
-		err = errors.Join(err, p.Before("*").Register(plugin+":before", before), p.After("*").Register(plugin+":after", after))
+		err = errors.Join(err, p.Before("*").Register(plugin+":before", before),
+			p.After("*").Register(plugin+":after", after))
 	}
 	return err
 }
@@ -79,10 +81,12 @@ func after(tx *gorm.DB) {
 	telemetry.End(span, err)
 }
 
-// inStatement matches the places of a statement that name a table. A name before a parenthesis is a function, except after INTO.
+// inStatement matches the places of a statement that name a table. A name before a parenthesis is a
+// function, except after INTO.
 var inStatement = regexp.MustCompile("(?i)\\b(?:INTO|UPDATE|FROM|TABLE)\\s+[\"`]?([a-z_][a-z0-9_.]*)[\"`]?\\s*(\\(?)")
 
-// describe returns the operation of a statement and the first table that it names, or "" if it names none.
+// describe returns the operation of a statement and the first table that it names, or "" if it
+// names none.
 func describe(statement string) (operation, table string) {
 	if words := strings.Fields(statement); len(words) > 0 {
 		operation = strings.ToUpper(words[0])

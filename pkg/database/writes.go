@@ -13,7 +13,8 @@ import (
 	"gorm.io/gorm"
 )
 
-// memory is the time for which a failed write counts as the state of the database. On Postgres with a full disk some writes succeed.
+// memory is the time for which a failed write counts as the state of the database. On Postgres with
+// a full disk some writes succeed.
 const memory = time.Minute
 
 // writes is a gorm plugin that notes statements that failed because the database accepts no writes.
@@ -29,7 +30,8 @@ type failedWrite struct {
 
 func newWrites(registry prometheus.Registerer) *writes {
 	w := &writes{failures: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "database_write_failures_total", Help: "Statements that failed because the database accepts no writes: disk full or failing, or read-only.",
+		Name: "database_write_failures_total",
+		Help: "Statements that failed because the database accepts no writes: disk full or failing, or read-only.",
 	})}
 	_ = registry.Register(w.failures) // migrate opens a second connection pool
 	return w
@@ -39,7 +41,8 @@ func (*writes) Name() string { return "opportunity:writes" }
 
 func (w *writes) Initialize(db *gorm.DB) error {
 	cb := db.Callback()
-	return register(w.Name(), func(*gorm.DB) {}, w.note, cb.Create(), cb.Query(), cb.Update(), cb.Delete(), cb.Row(), cb.Raw())
+	return register(w.Name(), func(*gorm.DB) {}, w.note, cb.Create(), cb.Query(), cb.Update(), cb.Delete(), cb.Row(),
+		cb.Raw())
 }
 
 func (w *writes) note(tx *gorm.DB) {
@@ -49,7 +52,6 @@ func (w *writes) note(tx *gorm.DB) {
 	}
 }
 
-// rejectsWrites reports whether err means that the database accepts no writes.
 func rejectsWrites(err error) bool {
 	if pg := new(pgconn.PgError); errors.As(err, &pg) {
 		return pg.Code == readOnly || pg.Code == "53100" || pg.Code == "58030" // disk_full, io_error
@@ -63,8 +65,9 @@ func rejectsWrites(err error) bool {
 	return false
 }
 
-// Probe returns an error if the database is unreachable, or accepts no writes now or did not within the last minute. It writes a row
-// without changing it. A transaction that holds the row until ctx ends is no error.
+// Probe returns an error if the database is unreachable, or accepts no writes now or did not within
+// the last minute. It writes a row without changing it. A transaction that holds the row until ctx
+// ends is no error.
 func (d *DB) Probe(ctx context.Context) error {
 	if err := d.Ping(ctx); err != nil {
 		return err

@@ -1,9 +1,10 @@
-// Package feed replicates data from one service to another by long polling. The client requests all changes after the latest sequence of
-// its copy; the server holds the request open until there are changes. Pulling needs no outbox, survives an outage of either side, and
-// can be repeated safely.
+// Package feed replicates data from one service to another by long polling. The client requests all
+// changes after the latest sequence of its copy; the server holds the request open until there are
+// changes. Pulling needs no outbox, survives an outage of either side, and can be repeated safely.
 //
-// The requests of a client have the newest mark of its copy, see package setback: a store that was restored from a backup assigns the same
-// sequences again, to other changes. If an operator has given up the generation of the mark, the client copies all again.
+// The requests of a client have the newest mark of its copy, see package setback: a store that was
+// restored from a backup assigns the same sequences again, to other changes. If an operator has
+// given up the generation of the mark, the client copies all again.
 package feed
 
 import (
@@ -25,18 +26,20 @@ import (
 const PageSize = 1000
 
 const (
-	maxWait      = 25 * time.Second       // for which a request is held open
-	responseTime = 10 * time.Second       // for the response itself, in addition to the wait
-	poll         = 200 * time.Millisecond // interval at which a held request checks for changes, which another replica may have made
-	firstPause   = 200 * time.Millisecond // after a failure or an early empty response; doubled after each further failure
-	maxPause     = 10 * time.Second
+	maxWait      = 25 * time.Second // for which a request is held open
+	responseTime = 10 * time.Second // for the response itself, in addition to the wait
+	// interval at which a held request checks for changes, which another replica may have made
+	poll       = 200 * time.Millisecond
+	firstPause = 200 * time.Millisecond // after a failure or an early empty response; doubled after each further failure
+	maxPause   = 10 * time.Second
 )
 
 // Page is the response to a pull.
 type Page[T any] struct {
-	Changes   []T
-	Mark      string // newest mark of the store that the changes up to the last one, or all if there are none, are not older than
-	StartOver bool   // the client must request the first page
+	Changes []T
+	// newest mark of the store that the changes up to the last one, or all if there are none, are not older than
+	Mark      string
+	StartOver bool // the client must request the first page
 }
 
 // Cursor is the position of a copy.
@@ -55,14 +58,17 @@ func (c Cursor) Query(wait time.Duration) string {
 	return query
 }
 
-// Verify verifies that the store has what a mark names, and returns the newest mark. lost reports that an operator gave up its generation, or
-// that it is no mark.
+// Verify verifies that the store has what a mark names, and returns the newest mark. lost reports
+// that an operator gave up its generation, or that it is no mark.
 type Verify func(ctx context.Context, mark string) (newest string, lost bool, err error)
 
-// Serve handles one pull. It returns the changes after the requested sequence. If there are none it polls changes until there are, the
-// wait time is over, the caller disconnects, or draining is closed because the server stops. changes returns up to limit changes with a sequence
-// above after, ordered by sequence; it fails while the store is set back, so that the client asks again after the decision of an operator.
-func Serve[T any](r *http.Request, draining <-chan struct{}, verify Verify, changes func(ctx context.Context, after int64, limit int) ([]T, error)) (Page[T], error) {
+// Serve handles one pull. It returns the changes after the requested sequence. If there are none it
+// polls changes until there are, the wait time is over, the caller disconnects, or draining is
+// closed because the server stops. changes returns up to limit changes with a sequence above after,
+// ordered by sequence; it fails while the store is set back, so that the client asks again after
+// the decision of an operator.
+func Serve[T any](r *http.Request, draining <-chan struct{}, verify Verify,
+	changes func(ctx context.Context, after int64, limit int) ([]T, error)) (Page[T], error) {
 	after, mark, wait, err := parse(r.URL.RawQuery)
 	if err != nil {
 		return Page[T]{}, err
@@ -78,7 +84,8 @@ func Serve[T any](r *http.Request, draining <-chan struct{}, verify Verify, chan
 	for waiting := wait > 0; ; {
 		page, err := changes(r.Context(), after, PageSize)
 		if err == nil && (len(page) > 0 || !waiting) {
-			// Verified again: the store may have been replaced since, and the page must have what the next request presents.
+			// Verified again: the store may have been replaced since, and the page must have what
+			// the next request presents.
 			newest, lost, err = verify(r.Context(), newest)
 		}
 		if err != nil || len(page) > 0 || !waiting {
@@ -120,16 +127,20 @@ type Copy[T any] struct {
 	Fetch    func(ctx context.Context, query string) (Page[T], error) // requests a page; query is that of Query
 	Sequence func(change T) int64                                     // the change's position in the feed
 	Cursor   func(ctx context.Context) (Cursor, error)
-	// Save saves a page and moves the cursor to position and mark, in one transaction. It saves nothing unless the cursor is from: replicas pull
-	// at the same time, and a page may be older than a start over.
+	// Save saves a page and moves the cursor to position and mark, in one transaction. It saves
+	// nothing unless the cursor is from: replicas pull at the same time, and a page may be older
+	// than a start over.
 	Save func(ctx context.Context, from Cursor, changes []T, to Cursor) error
-	// StartOver moves the cursor to the beginning, and sets the sequences of all data to 0, unless the cursor is no longer from.
+	// StartOver moves the cursor to the beginning, and sets the sequences of all data to 0, unless
+	// the cursor is no longer from.
 	StartOver func(ctx context.Context, from Cursor) error
-	// Prune deletes the data from before the copy started over that was not replaced. It is called when the copy is complete.
+	// Prune deletes the data from before the copy started over that was not replaced. It is called
+	// when the copy is complete.
 	Prune func(ctx context.Context) error
 }
 
-// Follow pulls until ctx is done. It retries failures with backoff, and registers the feed's metrics with registry.
+// Follow pulls until ctx is done. It retries failures with backoff, and registers the feed's
+// metrics with registry.
 func (c Copy[T]) Follow(ctx context.Context, log *slog.Logger, registry prometheus.Registerer) error {
 	metrics := NewMetrics(registry, c.Name)
 	pause := firstPause
@@ -166,8 +177,9 @@ func (c Copy[T]) CatchUp(ctx context.Context) error {
 	}
 }
 
-// pull requests the changes after the position of the copy, waits for them up to wait, saves them, and returns their number. It returns
-// PageSize if the copy has to start over, because there is more to pull.
+// pull requests the changes after the position of the copy, waits for them up to wait, saves them,
+// and returns their number. It returns PageSize if the copy has to start over, because there is
+// more to pull.
 func (c Copy[T]) pull(ctx context.Context, wait time.Duration) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait+responseTime)
 	defer cancel()
@@ -188,7 +200,8 @@ func (c Copy[T]) pull(ctx context.Context, wait time.Duration) (int, error) {
 	n := len(page.Changes)
 	to := Cursor{Position: from.Position, Mark: page.Mark, Restarted: from.Restarted}
 	if n > 0 {
-		if to.Position = c.Sequence(page.Changes[n-1]); to.Position <= from.Position { // the same request would be repeated forever
+		// the same request would be repeated forever
+		if to.Position = c.Sequence(page.Changes[n-1]); to.Position <= from.Position {
 			return 0, fmt.Errorf("page of feed %s ends at sequence %d: want above %d", c.Name, to.Position, from.Position)
 		}
 	}

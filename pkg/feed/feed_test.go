@@ -38,14 +38,15 @@ func verify(context.Context, string) (newest string, lost bool, err error) {
 
 func TestServeWaitsForTheFirstChange(t *testing.T) {
 	var reads atomic.Int64
-	got, err := feed.Serve(request(t, feed.Cursor{Position: 7, Mark: "m"}.Query(25*time.Second)), nil, verify, func(_ context.Context, after int64, limit int) ([]int64, error) {
-		require.Equal(t, int64(7), after)
-		require.Equal(t, feed.PageSize, limit)
-		if reads.Add(1) < 3 {
-			return nil, nil
-		}
-		return []int64{8}, nil
-	})
+	got, err := feed.Serve(request(t, feed.Cursor{Position: 7, Mark: "m"}.Query(25*time.Second)), nil, verify,
+		func(_ context.Context, after int64, limit int) ([]int64, error) {
+			require.Equal(t, int64(7), after)
+			require.Equal(t, feed.PageSize, limit)
+			if reads.Add(1) < 3 {
+				return nil, nil
+			}
+			return []int64{8}, nil
+		})
 	require.NoError(t, err)
 	require.Equal(t, feed.Page[int64]{Changes: []int64{8}, Mark: "newest"}, got)
 }
@@ -75,21 +76,24 @@ func TestServeIsNotASlowRequest(t *testing.T) {
 
 func TestServeEndsWhenCallerDisconnects(t *testing.T) {
 	ctx, disconnect := context.WithCancel(t.Context())
-	_, err := feed.Serve(request(t, "?wait=25s").WithContext(ctx), nil, verify, func(context.Context, int64, int) ([]int64, error) {
-		disconnect()
-		return nil, nil
-	})
+	_, err := feed.Serve(request(t, "?wait=25s").WithContext(ctx), nil, verify,
+		func(context.Context, int64, int) ([]int64, error) {
+			disconnect()
+			return nil, nil
+		})
 	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestServeRejectsInvalidParameters(t *testing.T) {
 	for _, query := range []string{"?after=-1", "?after=x", "?wait=26s", "?wait=-1s", "?wait=5", "?since=1"} {
-		_, err := feed.Serve(request(t, query), nil, verify, func(context.Context, int64, int) ([]int64, error) { panic("read called") })
+		_, err := feed.Serve(request(t, query), nil, verify,
+			func(context.Context, int64, int) ([]int64, error) { panic("read called") })
 		require.Equal(t, http.StatusBadRequest, problem.Of(err).Code.Status(), query)
 	}
 }
 
-// copyOf returns a copy in memory of a feed whose pages are sequences. It does not save pages while save fails.
+// copyOf returns a copy in memory of a feed whose pages are sequences. It does not save pages while
+// save fails.
 func copyOf(fetch func(after int64, wait time.Duration) ([]int64, error), save func([]int64) error) feed.Copy[int64] {
 	var cursor feed.Cursor
 	return feed.Copy[int64]{
@@ -166,7 +170,8 @@ func TestFollowRetriesFailuresAndEndsWithItsContext(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "feed interrupted, will retry"), "%s", &log)
 }
 
-// The lag grows until a pull returns less than a full page. Neither a failure nor a full page resets it.
+// The lag grows until a pull returns less than a full page. Neither a failure nor a full page
+// resets it.
 func TestFeedLag(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	registry := prometheus.NewRegistry()
@@ -214,7 +219,8 @@ func TestCatchUpEndsWithoutMoreChanges(t *testing.T) {
 		return page(after, n), nil
 	}, saved).CatchUp(t.Context()))
 	require.Empty(t, left)
-	require.ErrorIs(t, copyOf(func(int64, time.Duration) ([]int64, error) { return nil, errUnavailable }, saved).CatchUp(t.Context()), errUnavailable)
+	require.ErrorIs(t, copyOf(func(int64, time.Duration) ([]int64, error) { return nil, errUnavailable },
+		saved).CatchUp(t.Context()), errUnavailable)
 }
 
 func TestCatchUpRejectsPageThatDoesNotAdvance(t *testing.T) {
@@ -244,14 +250,15 @@ func (c *copied) of(t *testing.T, o *owner) feed.Copy[int64] {
 		Name: "test", Sequence: func(change int64) int64 { return change },
 		Cursor: func(context.Context) (feed.Cursor, error) { return c.cursor, nil },
 		Fetch: func(_ context.Context, query string) (feed.Page[int64], error) {
-			return feed.Serve(request(t, query), nil, o.verify, func(_ context.Context, after int64, limit int) (page []int64, err error) {
-				for _, change := range o.changes {
-					if change > after && len(page) < limit {
-						page = append(page, change)
+			return feed.Serve(request(t, query), nil, o.verify,
+				func(_ context.Context, after int64, limit int) (page []int64, err error) {
+					for _, change := range o.changes {
+						if change > after && len(page) < limit {
+							page = append(page, change)
+						}
 					}
-				}
-				return page, nil
-			})
+					return page, nil
+				})
 		},
 		Save: func(_ context.Context, from feed.Cursor, page []int64, to feed.Cursor) error {
 			if c.cursor == from {
@@ -279,7 +286,8 @@ func (c *copied) of(t *testing.T, o *owner) feed.Copy[int64] {
 	}
 }
 
-// A copy ends equal to its store, whether its cursor is lost or an operator gave up changes that it has.
+// A copy ends equal to its store, whether its cursor is lost or an operator gave up changes that it
+// has.
 func TestCopyEndsEqualToItsStore(t *testing.T) {
 	o, c := &owner{changes: page(0, 3*feed.PageSize), generation: "a"}, &copied{data: map[int64]int64{}}
 	follow := c.of(t, o)

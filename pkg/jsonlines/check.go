@@ -13,7 +13,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// checker compares a line, which must be valid JSON, with a Go type. It reads the text itself: encoding/json allocates memory for each token.
+// checker compares a line, which must be valid JSON, with a Go type. It reads the text itself:
+// encoding/json allocates memory for each token.
 type checker struct {
 	line     []byte
 	at       int // start of the next token, or space before it
@@ -93,7 +94,8 @@ func (c *checker) value(t reflect.Type, at *place) {
 	}
 }
 
-// expect reports whether the next value begins with first. If not, it records a problem and skips the value.
+// expect reports whether the next value begins with first. If not, it records a problem and skips
+// the value.
 func (c *checker) expect(first byte, what string, at *place) bool {
 	if c.peek() == first {
 		return true

@@ -12,8 +12,9 @@ const NotUTF8 = "must be UTF-8: save the file as UTF-8"
 // startSize is the number of bytes in which WrongFile looks.
 const startSize = 4 << 10
 
-// WrongFile returns what is wrong with a file as a whole, from its first bytes: it is empty, compressed, in another encoding or in another
-// format. It returns an empty string if the lines decide. lines is whether the file must be JSON Lines; otherwise it must be CSV.
+// WrongFile returns what is wrong with a file as a whole, from its first bytes: it is empty,
+// compressed, in another encoding or in another format. It returns an empty string if the lines
+// decide. lines is whether the file must be JSON Lines; otherwise it must be CSV.
 func WrongFile(start []byte, lines bool) string {
 	text := bytes.TrimSpace(bytes.TrimPrefix(start, []byte("\ufeff")))
 	first, rest, _ := bytes.Cut(text, []byte("\n"))
@@ -41,10 +42,13 @@ func WrongFile(start []byte, lines bool) string {
 	case !lines:
 		return ""
 	case begins("["):
-		return "the file is a JSON array: write one object on each line, without brackets and commas around them, such as with jq -c '.[]'"
-	case begins("{") && len(rest) > 0 && (bytes.HasSuffix(first, []byte("{")) || !json.Valid(first) && bytes.HasSuffix(first, []byte(","))):
+		return "the file is a JSON array: write one object on each line, without brackets and commas around them, such as " +
+			"with jq -c '.[]'"
+	case begins("{") && len(rest) > 0 && (bytes.HasSuffix(first, []byte("{")) || !json.Valid(first) &&
+		bytes.HasSuffix(first, []byte(","))):
 		return "the file has objects over several lines: write each object on one line, such as with jq -c ."
-	case !begins("{") && !json.Valid(first) && len(start) < startSize || !begins("{") && len(rest) > 0 && !json.Valid(first):
+	case !begins("{") && !json.Valid(first) && len(start) < startSize || !begins("{") && len(rest) > 0 &&
+		!json.Valid(first):
 		return "the file is not JSON Lines, one JSON object on each line; for CSV, let its name end in .csv"
 	}
 	return ""

@@ -11,7 +11,8 @@ import (
 	"opportunity.internal/pkg/jsonlines"
 )
 
-// Format and Version are the values in the header of a file. A file without a header is read as this version, because old files have none.
+// Format and Version are the values in the header of a file. A file without a header is read as
+// this version, because old files have none.
 const (
 	Format  = "opportunity-listings"
 	Version = 1
@@ -29,8 +30,8 @@ func NewHeader() Header { return Header{Format, Version} }
 // maxHeader is the maximum length of a header in bytes.
 const maxHeader = 4 << 10
 
-// header reads and validates the header of a file, if it has one. It returns the file with a blank first line in its place, so line
-// numbers stay the same, or nil if nothing follows the header.
+// header reads and validates the header of a file, if it has one. It returns the file with a blank
+// first line in its place, so line numbers stay the same, or nil if nothing follows the header.
 func header(r io.Reader) (api.Problems, io.Reader) {
 	in := bufio.NewReaderSize(r, maxHeader)
 	start, _ := in.Peek(maxHeader) // reading from in returns the error again

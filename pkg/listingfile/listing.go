@@ -1,5 +1,6 @@
-// Package listingfile implements the file format of listings: JSON Lines with a header, then one listing per line, or CSV. Read validates
-// a file, both for the catalog's import and for the lint command. Schema describes a line.
+// Package listingfile implements the file format of listings: JSON Lines with a header, then one
+// listing per line, or CSV. Read validates a file, both for the catalog's import and for the lint
+// command. Schema describes a line.
 package listingfile
 
 import (
@@ -8,8 +9,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Listing is the editable part of a record. Its JSON form is the document in the catalog's database, and a line of a file without
-// visibility and curation.
+// Listing is the editable part of a record. Its JSON form is the document in the catalog's
+// database, and a line of a file without visibility and curation.
 type Listing struct {
 	ID string `json:"id"`
 	api.Platform
@@ -36,7 +37,8 @@ const (
 	Withdrawn Visibility = "withdrawn" // taken down, or rejected as a candidate
 )
 
-// Curation holds private notes of curators. It is separate from Listing so that no API response can contain it.
+// Curation holds private notes of curators. It is separate from Listing so that no API response can
+// contain it.
 type Curation struct {
 	Contact string `json:"contact"`
 	Notes   string `json:"notes"`

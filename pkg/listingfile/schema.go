@@ -2,8 +2,8 @@ package listingfile
 
 import _ "embed"
 
-// Schema is the JSON Schema (draft 2020-12) of a line of a file, including the header. Every line that Read accepts is valid. Its $comment
-// lists the reasons for which Read rejects a valid line.
+// Schema is the JSON Schema (draft 2020-12) of a line of a file, including the header. Every line
+// that Read accepts is valid. Its $comment lists the reasons for which Read rejects a valid line.
 //
 //go:embed schema.json
 var Schema []byte

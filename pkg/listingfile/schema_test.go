@@ -33,13 +33,19 @@ func validate(t *testing.T, schema *jsonschema.Schema, line string) error {
 	return schema.Validate(value)
 }
 
-// beyond lists the beginnings of the problems that only Read detects. The $comment of the schema describes each.
+// beyond lists the beginnings of the problems that only Read detects. The $comment of the schema
+// describes each.
 var beyond = []string{
-	`facts.pay.minimum: "`, "companyProfile.foundedYear.value: must be a whole number, with all its digits; it is 2.01E+03", "must be UTF-8", "must be one JSON object", "the file is a JSON array", "facts.countryEligibility[1].includedRegions[0]", "facts.countryEligibility[0].excludedRegions[0]",
-	"facts.pay.maximum: 10 must not be below", "companyProfile.experienceSources[0].rating.value", "companyProfile.experienceSources[0].rating.best",
+	`facts.pay.minimum: "`,
+	"companyProfile.foundedYear.value: must be a whole number, with all its digits; it is 2.01E+03", "must be UTF-8",
+	"must be one JSON object", "the file is a JSON array", "facts.countryEligibility[1].includedRegions[0]",
+	"facts.countryEligibility[0].excludedRegions[0]",
+	"facts.pay.maximum: 10 must not be below", "companyProfile.experienceSources[0].rating.value",
+	"companyProfile.experienceSources[0].rating.best",
 	"publishedAt: must not be in the future", "publishedAt: must be in the years",
 	"company.name: must not be empty", // " "; the schema rejects only ""
-	"sources[0].checkedAt: must not be in the future", "sources[1]: ", "facts.languages[1]: ", "summary: must be plain text", "overview: has ",
+	"sources[0].checkedAt: must not be in the future", "sources[1]: ", "facts.languages[1]: ",
+	"summary: must be plain text", "overview: has ",
 	"facts.pay.currency: must be a currency code of ISO 4217, three upper-case letters such as CAD; \"CDN\"",
 	"facts.countryEligibility[1].country: must be a country code of ISO 3166-1, two upper-case letters such as CA; \"UK\"",
 }
@@ -51,17 +57,20 @@ func TestSchemaRejectsInvalidLines(t *testing.T) {
 		require.NoError(t, validate(t, schema, line))
 	}
 	for _, c := range wrong {
-		if slices.ContainsFunc(beyond, func(b string) bool { return strings.HasPrefix(c.problem, b) }) || strings.Contains(c.problem, ": must not contain ") {
+		if slices.ContainsFunc(beyond, func(b string) bool { return strings.HasPrefix(c.problem, b) }) ||
+			strings.Contains(c.problem, ": must not contain ") {
 			continue
 		}
 		require.Error(t, validate(t, schema, strings.Replace(oneLine(full), oneLine(c.from), c.to, 1)), c.problem)
 	}
-	for _, header := range []string{`{"format":"x","version":1}`, `{"format":"opportunity-listings","version":2}`, `{"format":"opportunity-listings"}`} {
+	for _, header := range []string{`{"format":"x","version":1}`, `{"format":"opportunity-listings","version":2}`,
+		`{"format":"opportunity-listings"}`} {
 		require.Error(t, validate(t, schema, header))
 	}
 }
 
-// TestSchemaAcceptsValidLines omits or replaces each field of a line. The schema must accept every line that Read accepts.
+// TestSchemaAcceptsValidLines omits or replaces each field of a line. The schema must accept every
+// line that Read accepts.
 func TestSchemaAcceptsValidLines(t *testing.T) {
 	schema := compiled(t)
 	var line any
@@ -76,7 +85,8 @@ func TestSchemaAcceptsValidLines(t *testing.T) {
 		}
 	}
 	values := []any{
-		nil, "", "x", "ON", "on", "HTTP://A.example:80", "https://a.example/@?x#y", "2026-01-02", "2026-01-02T03:04:05Z", "unknown", "published",
+		nil, "", "x", "ON", "on", "HTTP://A.example:80", "https://a.example/@?x#y", "2026-01-02", "2026-01-02T03:04:05Z",
+		"unknown", "published",
 		0.0, 1.0, 2.5, 1e20, 2000.0, true, false, []any{}, map[string]any{},
 	}
 	var visit func(v any)
@@ -108,7 +118,8 @@ func TestSchemaAcceptsValidLines(t *testing.T) {
 	require.Greater(t, taken, 100)
 }
 
-// TestSchemaHasTheFieldsOfTheTypes compares every object of the schema with its Go type, in both directions.
+// TestSchemaHasTheFieldsOfTheTypes compares every object of the schema with its Go type, in both
+// directions.
 func TestSchemaHasTheFieldsOfTheTypes(t *testing.T) {
 	var root map[string]any
 	require.NoError(t, json.Unmarshal(listingfile.Schema, &root))

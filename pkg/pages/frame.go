@@ -28,8 +28,8 @@ type Link struct {
 	Current     bool // the link leads to the page itself
 }
 
-// ParseFrame adds the templates frame-head, frame-header and frame-footer to t, for a site with a layout of its own. t must have the
-// function asset, which returns the path of a static file.
+// ParseFrame adds the templates frame-head, frame-header and frame-footer to t, for a site with a
+// layout of its own. t must have the function asset, which returns the path of a static file.
 func ParseFrame(t *template.Template) (*template.Template, error) {
 	return t.ParseFS(layouts, "layout/frame.html")
 }

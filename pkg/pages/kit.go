@@ -1,7 +1,9 @@
-// Package pages serves the HTML pages of a site: one layout, static files, forms, cookies, notices and security headers. The
-// account pages, the sandbox and the desk use all of it; the documentation uses its frame, its style and its headers.
+// Package pages serves the HTML pages of a site: one layout, static files, forms, cookies, notices
+// and security headers. The account pages, the sandbox and the desk use all of it; the
+// documentation uses its frame, its style and its headers.
 //
-// Handlers never write the response. They return a View or an error, which a Kit writes. All pages work without JavaScript.
+// Handlers never write the response. They return a View or an error, which a Kit writes. All pages
+// work without JavaScript.
 package pages
 
 import (
@@ -46,7 +48,8 @@ type Kit struct {
 	headers   map[string]string
 }
 
-// New parses the templates of a site. Each page has the layout of this package with its template "content".
+// New parses the templates of a site. Each page has the layout of this package with its template
+// "content".
 func New(c Config) (*Kit, error) {
 	k := &Kit{Config: c, templates: map[string]*template.Template{}, origins: http.NewCrossOriginProtection()}
 	public, err := url.Parse(c.URL)
@@ -64,7 +67,8 @@ func New(c Config) (*Kit, error) {
 }
 
 func (k *Kit) parse() error {
-	layout, err := template.New("layout.html").Funcs(template.FuncMap{"asset": k.asset}).Funcs(k.Funcs).ParseFS(layouts, "layout/*.html")
+	layout, err := template.New("layout.html").Funcs(template.FuncMap{"asset": k.asset}).Funcs(k.Funcs).ParseFS(layouts,
+		"layout/*.html")
 	if err != nil {
 		return err
 	}
@@ -94,13 +98,13 @@ func (k *Kit) parse() error {
 	return nil
 }
 
-// asset returns the path of a static file.
 func (k *Kit) asset(name string) (string, error) {
 	served, err := k.files.Name(name)
 	return k.Root + "/static/" + served, err
 }
 
-// ServeStatic serves the static file whose path, below Root and /static, is name. It returns false if there is none.
+// ServeStatic serves the static file whose path, below Root and /static, is name. It returns false
+// if there is none.
 func (k *Kit) ServeStatic(w http.ResponseWriter, r *http.Request, name string) bool {
 	return k.files.Serve(w, r, name)
 }
@@ -132,7 +136,8 @@ func (k *Kit) Serve(w http.ResponseWriter, r *http.Request, h Handler) {
 	}
 }
 
-// call checks the origin and the form of a request before it calls the handler. It returns a panic as an error.
+// call checks the origin and the form of a request before it calls the handler. It returns a panic
+// as an error.
 func (k *Kit) call(w http.ResponseWriter, r *http.Request, h Handler) (shown View, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

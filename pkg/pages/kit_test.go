@@ -36,14 +36,16 @@ type layout struct{ pages.Page }
 
 // Frame returns a header with one link.
 func (layout) Frame() pages.Frame {
-	return pages.Frame{Name: "Site", Home: "/", Links: []pages.Link{{Path: "/docs", Label: "Docs"}}, Scripts: []string{"time.js"}}
+	return pages.Frame{Name: "Site", Home: "/", Links: []pages.Link{{Path: "/docs", Label: "Docs"}},
+		Scripts: []string{"time.js"}}
 }
 
 func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{t: t}
 	kit, err := pages.New(pages.Config{
-		Name: "Site", URL: publicURL, Root: "/account", Cookies: http.SameSiteLaxMode, Log: slog.New(slog.NewTextHandler(&s.log, nil)),
+		Name: "Site", URL: publicURL, Root: "/account", Cookies: http.SameSiteLaxMode,
+		Log: slog.New(slog.NewTextHandler(&s.log, nil)),
 		Templates: fstest.MapFS{
 			"templates/shown.html":  {Data: []byte(`{{define "content"}}<h1>{{.Title}}</h1><input {{.Aria "name" "hint"}}>{{end}}`)},
 			"templates/error.html":  {Data: []byte(`{{define "content"}}<h1>{{.Title}}</h1>{{.Data}}{{end}}`)},
@@ -115,7 +117,8 @@ func TestEveryResponseHasTheHeaders(t *testing.T) {
 func TestPageHasTheLayout(t *testing.T) {
 	s := newSite(t)
 	body := s.get(pages.View{Template: "shown", Title: "Hello & goodbye"}).Body.String()
-	for _, part := range []string{"<title>Hello &amp; goodbye · Site</title>", `href="/docs"`, "A warning.", "<h1>Hello &amp; goodbye</h1>", `class="narrow"`} {
+	for _, part := range []string{"<title>Hello &amp; goodbye · Site</title>", `href="/docs"`, "A warning.",
+		"<h1>Hello &amp; goodbye</h1>", `class="narrow"`} {
 		require.Contains(t, body, part)
 	}
 	found := regexp.MustCompile(`(?:href|src)="/account/static/([^"]+)"`).FindAllStringSubmatch(body, -1)
@@ -132,20 +135,23 @@ func TestFormsOfOtherSitesAreRejected(t *testing.T) {
 	s := newSite(t)
 	s.view = pages.View{Template: "shown"}
 	for _, from := range []http.Header{
-		{"Origin": {"https://evil.example"}}, {"Sec-Fetch-Site": {"cross-site"}}, {"Sec-Fetch-Site": {"same-site"}}, {"Origin": {"null"}},
+		{"Origin": {"https://evil.example"}}, {"Sec-Fetch-Site": {"cross-site"}}, {"Sec-Fetch-Site": {"same-site"}},
+		{"Origin": {"null"}},
 	} {
 		w := s.send(http.MethodPost, "/account/x", url.Values{}, from)
 		require.Equal(t, http.StatusForbidden, w.Code)
 		require.Contains(t, w.Body.String(), "another site")
 	}
-	require.Equal(t, http.StatusOK, s.send(http.MethodPost, "/account/x", url.Values{}, http.Header{"Origin": {publicURL}}).Code)
+	require.Equal(t, http.StatusOK, s.send(http.MethodPost, "/account/x", url.Values{},
+		http.Header{"Origin": {publicURL}}).Code)
 }
 
 func TestTooLargeFormsAreRejected(t *testing.T) {
 	s := newSite(t)
 	s.view = pages.View{Template: "shown"}
 	big := url.Values{"x": {strings.Repeat("x", 65<<10)}}
-	require.Equal(t, http.StatusInternalServerError, s.send(http.MethodPost, "/account/x", big, http.Header{"Origin": {publicURL}}).Code)
+	require.Equal(t, http.StatusInternalServerError,
+		s.send(http.MethodPost, "/account/x", big, http.Header{"Origin": {publicURL}}).Code)
 	require.Contains(t, s.log.String(), "The form could not be read.")
 }
 
@@ -167,7 +173,8 @@ func TestNoticeIsShownOnce(t *testing.T) {
 func TestFormErrorsAreLinkedToTheirFields(t *testing.T) {
 	w := newSite(t).get(pages.View{Template: "shown", Title: "Form"}.Wrong("name", "Enter a name."))
 	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
-	for _, part := range []string{"<title>Error: Form", "There is a problem", `<a href="#name">Enter a name.</a>`, `<input aria-invalid="true" aria-describedby="hint name-error">`} {
+	for _, part := range []string{"<title>Error: Form", "There is a problem", `<a href="#name">Enter a name.</a>`,
+		`<input aria-invalid="true" aria-describedby="hint name-error">`} {
 		require.Contains(t, w.Body.String(), part)
 	}
 }
@@ -180,14 +187,16 @@ func TestFailuresAreLoggedAndNotShown(t *testing.T) {
 		require.NotContains(t, w.Body.String(), "db.internal")
 		require.Empty(t, w.Header().Get("Location"))
 	}
-	for _, text := range []string{"panic: db.internal", "redirect target is not one of our pages", "unknown page template"} {
+	for _, text := range []string{"panic: db.internal", "redirect target is not one of our pages",
+		"unknown page template"} {
 		require.Contains(t, s.log.String(), text)
 	}
 }
 
 func TestHeadHasNoBody(t *testing.T) {
 	s := newSite(t)
-	for _, view := range []pages.View{{Template: "shown"}, {Template: "none"}, {Stream: func(w io.Writer) error { _, err := io.WriteString(w, "a"); return err }}} {
+	for _, view := range []pages.View{{Template: "shown"}, {Template: "none"},
+		{Stream: func(w io.Writer) error { _, err := io.WriteString(w, "a"); return err }}} {
 		s.view = view
 		head := s.send(http.MethodHead, "/account/x", nil, nil)
 		require.Empty(t, head.Body.String())
@@ -214,12 +223,15 @@ func TestFiles(t *testing.T) {
 
 func TestOnlyOurOwnPathsAreRedirectedTo(t *testing.T) {
 	s := newSite(t)
-	for _, own := range []string{"/account", "/account/keys", "/account/usage?day=2026-11-20", "/account/security/confirm?next=%2Faccount"} {
+	for _, own := range []string{"/account", "/account/keys", "/account/usage?day=2026-11-20",
+		"/account/security/confirm?next=%2Faccount"} {
 		require.True(t, s.kit.Own(own), own)
 	}
 	for _, other := range []string{
-		"", "/", "account", "/accounts", "/docs", "//evil.example/account", "https://evil.example/account", "/\\evil.example/account",
-		"/account/../docs", "/account//evil", "/account/%2e%2e/docs", "\t/account", "/account\n", "javascript:alert(1)", "/account#x",
+		"", "/", "account", "/accounts", "/docs", "//evil.example/account", "https://evil.example/account",
+		"/\\evil.example/account",
+		"/account/../docs", "/account//evil", "/account/%2e%2e/docs", "\t/account", "/account\n", "javascript:alert(1)",
+		"/account#x",
 		"https:/account", "//account/x", "/account\\..\\", "http:account",
 	} {
 		require.False(t, s.kit.Own(other), other)

@@ -15,8 +15,9 @@ import (
 //go:embed files
 var shared embed.FS
 
-// Files are static files by their source names and by the names under which they are served. A served name, such as
-// style.0123abcd.css, changes with the content, so that browsers can cache the file indefinitely.
+// Files are static files by their source names and by the names under which they are served. A
+// served name, such as style.0123abcd.css, changes with the content, so that browsers can cache the
+// file indefinitely.
 type Files map[string]file
 
 type file struct {
@@ -24,7 +25,8 @@ type file struct {
 	body       []byte
 }
 
-// Load returns the shared files and those in the directory dir of own, which replace shared files of the same name.
+// Load returns the shared files and those in the directory dir of own, which replace shared files
+// of the same name.
 func Load(own fs.FS, dir string) (Files, error) {
 	f := Files{}
 	if err := f.add(shared, "files"); err != nil {
@@ -55,7 +57,8 @@ func (f Files) add(in fs.FS, dir string) error {
 	return nil
 }
 
-// Name returns the name under which a source file is served. It returns fs.ErrNotExist if there is no such file.
+// Name returns the name under which a source file is served. It returns fs.ErrNotExist if there is
+// no such file.
 func (f Files) Name(source string) (string, error) {
 	found, ok := f[source]
 	if !ok {
@@ -73,7 +76,8 @@ func (f Files) All() map[string][]byte {
 	return all
 }
 
-// Serve writes the file that is served as name. It writes nothing and returns false if there is none.
+// Serve writes the file that is served as name. It writes nothing and returns false if there is
+// none.
 func (f Files) Serve(w http.ResponseWriter, r *http.Request, name string) bool {
 	found, ok := f[name]
 	if !ok || found.name != name {

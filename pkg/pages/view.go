@@ -13,7 +13,8 @@ import (
 
 // View is the response to a request: a page, a redirect, a file, or a status without a body.
 type View struct {
-	Template string // name of the page's template, without extension; if empty, a View without Redirect, LeaveTo and Stream has no body
+	// name of the page's template, without extension; if empty, a View without Redirect, LeaveTo and Stream has no body
+	Template string
 	Title    string
 	Data     any
 	Status   int         // 0 means 200, or 422 if there are Errors
@@ -24,12 +25,14 @@ type View struct {
 	LeaveTo  string      // 303 to a page of another site, which the handler has verified
 	Notice   string      // shown on this page, or after Redirect on the next one
 
-	Stream func(io.Writer) error // a file; an error closes the connection, so that a partial file is not taken for a complete one
-	Type   string                // media type of the file
-	Name   string                // file name for saving; empty for a script's own use
+	// a file; an error closes the connection, so that a partial file is not taken for a complete one
+	Stream func(io.Writer) error
+	Type   string // media type of the file
+	Name   string // file name for saving; empty for a script's own use
 }
 
-// FormError is a problem with a form field, as a sentence. Field is the ID of the element; empty for the whole form.
+// FormError is a problem with a form field, as a sentence. Field is the ID of the element; empty
+// for the whole form.
 type FormError struct{ Field, Message string }
 
 // Wrong returns the form again with a problem of a field. An empty field means the whole form.
@@ -79,7 +82,8 @@ func (p Page) Wrong(field string) string {
 	return ""
 }
 
-// Aria returns the attributes that link an input to its hints and its problem. hints are IDs of additional elements.
+// Aria returns the attributes that link an input to its hints and its problem. hints are IDs of
+// additional elements.
 func (p Page) Aria(field string, hints ...string) template.HTMLAttr {
 	wrong := p.Wrong(field) != ""
 	if wrong {

@@ -21,13 +21,18 @@ type Values map[string]string
 // that are unknown, repeated, empty or badly escaped, and the other parameters. The error never has the value of an unknown parameter, which
 // may be a key.
 func Read(raw string, allowed ...string) (Values, error) {
+	return ReadWith(raw, func(string) string { return "" }, allowed...)
+}
+
+// ReadWith works like Read. hint returns what an error says of an unknown name, or "".
+func ReadWith(raw string, hint func(name string) string, allowed ...string) (Values, error) {
 	values := Values{}
 	var errs []error
 	for pair := range strings.SplitSeq(raw, "&") {
 		if pair == "" || len(errs) > maxNamed {
 			continue
 		}
-		if err := values.read(pair, allowed, len(errs) == 0); err != nil {
+		if err := values.read(pair, hint, allowed, len(errs) == 0); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -35,10 +40,13 @@ func Read(raw string, allowed ...string) (Values, error) {
 }
 
 // read adds the parameter of a pair. listed says whether an error lists the allowed names.
-func (v Values) read(pair string, allowed []string, listed bool) error {
+func (v Values) read(pair string, hint func(string) string, allowed []string, listed bool) error {
 	rawName, rawValue, _ := strings.Cut(pair, "=")
 	name, err := url.QueryUnescape(rawName)
 	if err != nil || !slices.Contains(allowed, name) {
+		if known := hint(name); known != "" {
+			return problem.New(problem.UnknownParameter, "Parameter %s is unknown here; %s.", name, known)
+		}
 		return unknown(name, allowed, listed)
 	}
 	if _, twice := v[name]; twice {
@@ -103,15 +111,15 @@ func Nearest(name string, allowed []string, most int) string {
 	name = strings.ReplaceAll(strings.ToLower(name), "-", "_")
 	best, least := "", most+1
 	for _, candidate := range allowed {
-		if d := distance(name, candidate); d < least && d < len(candidate)/2 {
+		if d := Distance(name, candidate); d < least && d < len(candidate)/2 {
 			best, least = candidate, d
 		}
 	}
 	return best
 }
 
-// distance returns the Levenshtein distance of two names.
-func distance(a, b string) int {
+// Distance returns the Levenshtein distance of two names.
+func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -18,13 +18,17 @@ import (
 // secret returns a token of 32 characters.
 func secret(c string) string { return strings.Repeat(c, 32) }
 
-// history starts a history service that accepts these tokens. It responds to allowed requests with its name.
+// history starts a history service that accepts these tokens. It responds to allowed requests with
+// its name.
 func history(t *testing.T, callers ...string) (url string, log *bytes.Buffer) {
 	t.Helper()
 	log = new(bytes.Buffer)
 	errors := problem.Writer{Log: slog.New(slog.NewTextHandler(log, nil))}
 	access := peer.NewAccess(peer.History, peer.Callers{Tokens: callers}, errors)
-	s := httptest.NewServer(access.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, peer.History) })))
+	s := httptest.NewServer(access.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_,
+			_ = io.WriteString(w, peer.History)
+	})))
 	t.Cleanup(s.Close)
 	return s.URL, log
 }
@@ -66,7 +70,8 @@ func TestAccess(t *testing.T) {
 	} {
 		require.Equal(t, c.want, status(t, url+c.path, c.token), "%s with %.1s", c.path, c.token)
 	}
-	require.Contains(t, log.String(), `msg="call of another service forbidden" caller=catalog method=GET route=/operator/v1/`)
+	require.Contains(t, log.String(),
+		`msg="call of another service forbidden" caller=catalog method=GET route=/operator/v1/`)
 	require.NotContains(t, log.String(), secret("c"))
 }
 
@@ -87,7 +92,8 @@ func TestReadinessChecksTheToken(t *testing.T) {
 func TestInvalidTokensAreRejected(t *testing.T) {
 	s := secret("s")
 	for want, err := range map[string]error{
-		"OPPORTUNITY_PEER_TOKENS: the token for history is missing": peer.Tokens{Peers: []string{"catalog:" + s}}.Validate(peer.Catalog, peer.History),
+		"OPPORTUNITY_PEER_TOKENS: the token for history is missing": peer.Tokens{Peers: []string{"catalog:" +
+			s}}.Validate(peer.Catalog, peer.History),
 		"OPPORTUNITY_PEER_TOKENS: entry 2 must be the name of a service, a colon and a token; the services are gateway, catalog, history, authquota, billing": peer.Tokens{Peers: []string{"catalog:" + s, s}}.Validate(),
 		"OPPORTUNITY_PEER_TOKENS: the token of catalog must have at least 32 characters":                                                                      peer.Tokens{Peers: []string{"catalog:short"}}.Validate(),
 		"OPPORTUNITY_PEER_TOKENS: catalog has two tokens: only the service that is called can have several":                                                   peer.Tokens{Peers: []string{"catalog:" + s, "catalog:" + s}}.Validate(),

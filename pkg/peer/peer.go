@@ -1,4 +1,5 @@
-// Package peer implements calls between the services: JSON over HTTP, with a token for each pair of services.
+// Package peer implements calls between the services: JSON over HTTP, with a token for each pair of
+// services.
 package peer
 
 import (
@@ -27,8 +28,8 @@ type Client struct {
 // maxResponse limits the size of a response body, in bytes.
 const maxResponse = 256 << 20
 
-// New returns a client of the service at base, a URL without a trailing slash, that sends token. It has no timeout of its own; use
-// contexts.
+// New returns a client of the service at base, a URL without a trailing slash, that sends token. It
+// has no timeout of its own; use contexts.
 func New(base, token string, transport http.RoundTripper) *Client {
 	return &Client{base: base, token: token, http: &http.Client{Transport: transport}}
 }
@@ -44,8 +45,9 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("peer responded with status %d %s: %s", e.Status, e.Code, e.Message)
 }
 
-// Get requests path and decodes the response into out. A nil out ignores the body. It returns problem.Unavailable if the peer is
-// unreachable or responds with 503, and a *StatusError for any other status that is not 2xx.
+// Get requests path and decodes the response into out. A nil out ignores the body. It returns
+// problem.Unavailable if the peer is unreachable or responds with 503, and a *StatusError for any
+// other status that is not 2xx.
 func (c *Client) Get(ctx context.Context, path string, out any) error {
 	return c.do(ctx, http.MethodGet, path, nil, out)
 }
@@ -140,14 +142,16 @@ func (e TLSError) Error() string {
 	var unknown x509.UnknownAuthorityError
 	switch {
 	case errors.As(e.Err, &unknown):
-		return fmt.Sprintf("%s does not trust the certificate of %s: compare OPPORTUNITY_PEER_CA_FILE of %[1]s with OPPORTUNITY_TLS_CERT_FILE of %[2]s: %v",
+		return fmt.Sprintf("%s does not trust the certificate of %s: compare OPPORTUNITY_PEER_CA_FILE of %[1]s with "+
+			"OPPORTUNITY_TLS_CERT_FILE of %[2]s: %v",
 			e.Caller, e.Peer, unknown)
 	case errors.As(e.Err, &invalid):
 		return fmt.Sprintf("%s rejects the certificate of %s: %v", e.Caller, e.Peer, invalid.Err)
 	case errors.Is(e.Err, errNeedsTLS):
 		return fmt.Sprintf("%s uses TLS: its URL in the settings of %s must begin with https", e.Peer, e.Caller)
 	}
-	return fmt.Sprintf("%s does not use TLS, but its URL in the settings of %s begins with https: set OPPORTUNITY_TLS_CERT_FILE of %[1]s", e.Peer, e.Caller)
+	return fmt.Sprintf("%s does not use TLS, but its URL in the settings of %s begins with https: set "+
+		"OPPORTUNITY_TLS_CERT_FILE of %[1]s", e.Peer, e.Caller)
 }
 
 // Unwrap returns the error of the connection.
@@ -156,10 +160,10 @@ func (e TLSError) Unwrap() error { return e.Err }
 // errNeedsTLS is the error of a plain HTTP request to a port with TLS.
 var errNeedsTLS = errors.New("plain HTTP request to a port with TLS")
 
-// needsTLS is the body of net/http's response, with status 400, to a plain HTTP request to a port with TLS.
+// needsTLS is the body of net/http's response, with status 400, to a plain HTTP request to a port
+// with TLS.
 const needsTLS = "Client sent an HTTP request to an HTTPS server.\n"
 
-// isTLS reports whether err is from the TLS handshake with a peer.
 func isTLS(err error) bool {
 	var invalid *tls.CertificateVerificationError
 	var header tls.RecordHeaderError
@@ -171,7 +175,8 @@ const (
 	callerParameter = "caller"
 )
 
-// CheckReady returns an error unless the service at base is ready: a *NotReadyError if it responds. Faults are ignored.
+// CheckReady returns an error unless the service at base is ready: a *NotReadyError if it responds.
+// Faults are ignored.
 func CheckReady(ctx context.Context, base string) error {
 	err := checkReady(ctx, base, readyPath, "", nil, nil)
 	if fault := new(FaultError); errors.As(err, &fault) {
@@ -180,8 +185,9 @@ func CheckReady(ctx context.Context, base string) error {
 	return err
 }
 
-// CheckReady is like the function CheckReady, and returns a TokenError unless the service to at base accepts the token of the service from,
-// a TLSError, or a *FaultError. roots are as for NewTransport.
+// CheckReady is like the function CheckReady, and returns a TokenError unless the service to at
+// base accepts the token of the service from, a TLSError, or a *FaultError. roots are as for
+// NewTransport.
 func (t Tokens) CheckReady(ctx context.Context, from, to, base string, roots func() *x509.CertPool) error {
 	err := checkReady(ctx, base, readyPath+"?"+callerParameter+"="+from, t.For(to), TokenError{from, to}, roots)
 	var rejected TokenError
@@ -195,7 +201,8 @@ func (t Tokens) CheckReady(ctx context.Context, from, to, base string, roots fun
 	return fmt.Errorf("%s: %w", to, err)
 }
 
-// checkReady returns rejected if the response is 401, and a *FaultError if the service is ready but has faults.
+// checkReady returns rejected if the response is 401, and a *FaultError if the service is ready but
+// has faults.
 func checkReady(ctx context.Context, base, path, token string, rejected error, roots func() *x509.CertPool) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
 	if err != nil {

@@ -30,7 +30,8 @@ func TestCall(t *testing.T) {
 	}))
 	defer s.Close()
 	call := func() (out struct{ Name string }, err error) {
-		err = peer.New(s.URL, token, http.DefaultTransport).Post(t.Context(), "/x", map[string][]string{"digests": {"d"}}, &out)
+		err = peer.New(s.URL, token, http.DefaultTransport).Post(t.Context(), "/x", map[string][]string{"digests": {"d"}},
+			&out)
 		return out, err
 	}
 
@@ -69,7 +70,8 @@ func TestUnreachablePeerIsUnavailable(t *testing.T) {
 	require.Equal(t, problem.ServiceUnavailable, e.Code)
 }
 
-// A service with a fault serves: its health check succeeds, while the services and operators that depend on it learn of the fault.
+// A service with a fault serves: its health check succeeds, while the services and operators that
+// depend on it learn of the fault.
 func TestFaultsOfAReadyPeerAreReturned(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"status":"ready","faults":["catalog to history (rejected)","b"]}`)
@@ -99,11 +101,15 @@ func TestFailedHandshakeNamesBothServices(t *testing.T) {
 		pool    *x509.CertPool
 		message string
 	}{
-		{secure.URL, x509.NewCertPool(), "catalog does not trust the certificate of history: compare OPPORTUNITY_PEER_CA_FILE of catalog with " +
-			"OPPORTUNITY_TLS_CERT_FILE of history: x509: certificate signed by unknown authority"},
-		{strings.Replace(secure.URL, "127.0.0.1", "localhost", 1), trusted, "catalog rejects the certificate of history: x509: certificate is valid for example.com"},
-		{strings.Replace(plain.URL, "http:", "https:", 1), trusted, "history does not use TLS, but its URL in the settings of catalog begins with https"},
-		{strings.Replace(secure.URL, "https:", "http:", 1), trusted, "history uses TLS: its URL in the settings of catalog must begin with https"},
+		{secure.URL, x509.NewCertPool(),
+			"catalog does not trust the certificate of history: compare OPPORTUNITY_PEER_CA_FILE of catalog with " +
+				"OPPORTUNITY_TLS_CERT_FILE of history: x509: certificate signed by unknown authority"},
+		{strings.Replace(secure.URL, "127.0.0.1", "localhost", 1), trusted,
+			"catalog rejects the certificate of history: x509: certificate is valid for example.com"},
+		{strings.Replace(plain.URL, "http:", "https:", 1), trusted,
+			"history does not use TLS, but its URL in the settings of catalog begins with https"},
+		{strings.Replace(secure.URL, "https:", "http:", 1), trusted,
+			"history uses TLS: its URL in the settings of catalog must begin with https"},
 	} {
 		err := check(c.url, c.pool)
 		require.ErrorAs(t, err, new(peer.TLSError), c.url)

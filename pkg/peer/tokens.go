@@ -34,7 +34,8 @@ const minToken = 32
 // entry is the token of one pair of services.
 type entry struct{ service, token string }
 
-// parseEntries parses a list of entries. Its errors quote no value: one without a name would be a token.
+// parseEntries parses a list of entries. Its errors quote no value: one without a name would be a
+// token.
 func parseEntries(setting string, list []string) ([]entry, error) {
 	var out []entry
 	var errs []error
@@ -42,7 +43,8 @@ func parseEntries(setting string, list []string) ([]entry, error) {
 		service, token, ok := strings.Cut(strings.TrimSpace(text), ":")
 		switch {
 		case !ok || !slices.Contains(services, service):
-			errs = append(errs, fmt.Errorf("%s: entry %d must be the name of a service, a colon and a token; the services are %s", setting, i+1, strings.Join(services, ", ")))
+			errs = append(errs, fmt.Errorf("%s: entry %d must be the name of a service, a colon and a token; the "+
+				"services are %s", setting, i+1, strings.Join(services, ", ")))
 		case len(token) < minToken:
 			errs = append(errs, fmt.Errorf("%s: the token of %s must have at least %d characters", setting, service, minToken))
 		default:
@@ -63,7 +65,8 @@ func (t Tokens) Validate(peers ...string) error {
 	errs := []error{err}
 	for i, e := range sent {
 		if slices.ContainsFunc(sent[:i], func(other entry) bool { return other.service == e.service }) {
-			errs = append(errs, fmt.Errorf("%s: %s has two tokens: only the service that is called can have several", peerSetting, e.service))
+			errs = append(errs, fmt.Errorf("%s: %s has two tokens: only the service that is called can have several",
+				peerSetting, e.service))
 		}
 	}
 	for _, name := range peers {
@@ -94,21 +97,24 @@ func (t Tokens) Secrets() (secrets []string) {
 	return secrets
 }
 
-// Validate returns an error if a token is malformed, belongs to two services or to one that calls nothing of this service, or if there is
-// none at all.
+// Validate returns an error if a token is malformed, belongs to two services or to one that calls
+// nothing of this service, or if there is none at all.
 func (c Callers) Validate(service string) error {
 	accepted, err := parseEntries(callerSetting, c.Tokens)
 	errs := []error{err}
 	if len(c.Tokens) == 0 {
-		errs = append(errs, fmt.Errorf("%s is missing: list a token for each of %s", callerSetting, strings.Join(CallersOf(service), ", ")))
+		errs = append(errs, fmt.Errorf("%s is missing: list a token for each of %s", callerSetting,
+			strings.Join(CallersOf(service), ", ")))
 	}
 	names := map[string]string{} // by token
 	for _, e := range accepted {
 		if !slices.Contains(CallersOf(service), e.service) {
-			errs = append(errs, fmt.Errorf("%s: %s does not call %s; its callers are %s", callerSetting, e.service, service, strings.Join(CallersOf(service), ", ")))
+			errs = append(errs, fmt.Errorf("%s: %s does not call %s; its callers are %s", callerSetting, e.service, service,
+				strings.Join(CallersOf(service), ", ")))
 		}
 		if name, ok := names[e.token]; ok && name != e.service {
-			errs = append(errs, fmt.Errorf("%s: %s and %s have the same token: each service needs its own", callerSetting, name, e.service))
+			errs = append(errs, fmt.Errorf("%s: %s and %s have the same token: each service needs its own", callerSetting, name,
+				e.service))
 		}
 		names[e.token] = e.service
 	}

@@ -33,10 +33,10 @@ const (
 	bufferSize  = 16 << 10 // of a connection: a response of that size costs one read
 )
 
-// NewTransport returns a transport that keeps many connections open to each host and fails fast if a
-// host is unreachable. For https URLs it uses TLS 1.3 and requests the certificate authorities from
-// roots for each connection; nil stands for those of the system. headerTimeout limits the time from
-// the end of a request to the header of its response; 0 is no limit.
+// NewTransport returns a transport that keeps many connections open to each host and fails fast if
+// a host is unreachable. For https URLs it uses TLS 1.3 and requests the certificate authorities
+// from roots for each connection; nil stands for those of the system. headerTimeout limits the time
+// from the end of a request to the header of its response; 0 is no limit.
 func NewTransport(roots func() *x509.CertPool, headerTimeout time.Duration) *Transport {
 	t := new(Transport)
 	t.connections.Store(newConnections(roots, headerTimeout))
@@ -60,7 +60,8 @@ func newConnections(roots func() *x509.CertPool, headerTimeout time.Duration) *h
 }
 
 // errOtherResponse is the error of a response without the id of its request.
-var errOtherResponse = errors.New("response without the id of its request: from a server that is no service of this release, or for another request")
+var errOtherResponse = errors.New("response without the id of its request: from a server that is no service of this " +
+	"release, or for another request")
 
 // RoundTrip implements http.RoundTripper. A request without a request id gets one.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -80,7 +81,6 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// exchange sends r and checks the response.
 func (t *Transport) exchange(r *http.Request) (*http.Response, error) {
 	connections := t.connections.Load()
 	resp, err := connections.RoundTrip(r)
@@ -97,7 +97,6 @@ func (t *Transport) exchange(r *http.Request) (*http.Response, error) {
 	return nil, errOtherResponse
 }
 
-// repeatable reports whether r may be sent again after err.
 func repeatable(r *http.Request, err error) bool {
 	var timeout net.Error
 	if r.Context().Err() != nil || errors.Is(err, errOtherResponse) || errors.As(err, &timeout) && timeout.Timeout() {

@@ -33,7 +33,8 @@ type session struct {
 
 func (s *session) send(texts ...string) { _, _ = io.WriteString(s, strings.Join(texts, "")) }
 
-// wire starts a server that passes each request of a connection to answer, and returns its URL and the connections.
+// wire starts a server that passes each request of a connection to answer, and returns its URL and
+// the connections.
 func wire(t *testing.T, answer func(*session, *http.Request)) (url string, sessions <-chan *session) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -71,7 +72,8 @@ const pathHeader = "X-Path"
 
 // head returns the header of a response to r, without its end.
 func head(r *http.Request, status string) string {
-	return fmt.Sprintf("HTTP/1.1 %s\r\n%s: %s\r\n%s: %s\r\n", status, api.RequestIDHeader, r.Header.Get(api.RequestIDHeader), pathHeader, r.URL.Path)
+	return fmt.Sprintf("HTTP/1.1 %s\r\n%s: %s\r\n%s: %s\r\n", status, api.RequestIDHeader,
+		r.Header.Get(api.RequestIDHeader), pathHeader, r.URL.Path)
 }
 
 // whole returns a response to r.
@@ -119,20 +121,33 @@ func TestNoCallerGetsTheResponseOfAnother(t *testing.T) {
 		},
 		"garbage between responses":        func(s *session, r *http.Request) { s.send(whole(r), "garbage\r\n") },
 		"garbage before the next response": func(s *session, r *http.Request) { late(s, "garbage\r\n"); s.send(whole(r)) },
-		"103 before the response":          func(s *session, r *http.Request) { s.send("HTTP/1.1 103 Early Hints\r\n\r\n", whole(r)) },
-		"103 after the response":           func(s *session, r *http.Request) { s.send(whole(r), "HTTP/1.1 103 Early Hints\r\n\r\n") },
+		"103 before the response": func(s *session,
+			r *http.Request) {
+			s.send("HTTP/1.1 103 Early Hints\r\n\r\n", whole(r))
+		},
+		"103 after the response": func(s *session,
+			r *http.Request) {
+			s.send(whole(r), "HTTP/1.1 103 Early Hints\r\n\r\n")
+		},
 		"101": func(s *session, r *http.Request) {
 			s.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", whole(r))
 		},
-		"304 with a body":      func(s *session, r *http.Request) { s.send(head(r, "304 Not Modified"), body) },
-		"304 with a late body": func(s *session, r *http.Request) { late(s, "hello"); s.send(head(r, "304 Not Modified"), "\r\n") },
+		"304 with a body": func(s *session, r *http.Request) { s.send(head(r, "304 Not Modified"), body) },
+		"304 with a late body": func(s *session, r *http.Request) {
+			late(s, "hello")
+			s.send(head(r, "304 Not Modified"),
+				"\r\n")
+		},
 		"304 with a late response": func(s *session, r *http.Request) {
 			late(s, "HTTP/1.1 304 Not Modified\r\n\r\n")
 			s.send(head(r, "304 Not Modified"), "\r\n")
 		},
-		"204 with a body":               func(s *session, r *http.Request) { s.send(head(r, "204 No Content"), body) },
-		"HEAD with a body":              func(s *session, r *http.Request) { s.send(head(r, "200 OK"), body) },
-		"a body longer than its length": func(s *session, r *http.Request) { s.send(head(r, "200 OK"), "Content-Length: 2\r\n\r\nhello") },
+		"204 with a body":  func(s *session, r *http.Request) { s.send(head(r, "204 No Content"), body) },
+		"HEAD with a body": func(s *session, r *http.Request) { s.send(head(r, "200 OK"), body) },
+		"a body longer than its length": func(s *session,
+			r *http.Request) {
+			s.send(head(r, "200 OK"), "Content-Length: 2\r\n\r\nhello")
+		},
 		"a chunk longer than its length": func(s *session, r *http.Request) {
 			s.send(head(r, "200 OK"), "Transfer-Encoding: chunked\r\n\r\n2\r\nhello\r\n0\r\n\r\n")
 		},
@@ -145,10 +160,19 @@ func TestNoCallerGetsTheResponseOfAnother(t *testing.T) {
 			s.send(head(r, "200 OK"), "Content-Length: 6\r\n\r\nhello")
 			s.Close()
 		},
-		"another id":                func(s *session, r *http.Request) { s.send("HTTP/1.1 200 OK\r\nX-Request-Id: other\r\n", body) },
-		"another id without a body": func(s *session, r *http.Request) { s.send("HTTP/1.1 304 Not Modified\r\nX-Request-Id: other\r\n\r\n") },
-		"two ids":                   func(s *session, r *http.Request) { s.send(head(r, "200 OK"), "X-Request-Id: other\r\n", body) },
-		"no id":                     func(s *session, r *http.Request) { s.send("HTTP/1.1 200 OK\r\n", body) },
+		"another id": func(s *session, r *http.Request) {
+			s.send("HTTP/1.1 200 OK\r\nX-Request-Id: other\r\n",
+				body)
+		},
+		"another id without a body": func(s *session,
+			r *http.Request) {
+			s.send("HTTP/1.1 304 Not Modified\r\nX-Request-Id: other\r\n\r\n")
+		},
+		"two ids": func(s *session, r *http.Request) {
+			s.send(head(r, "200 OK"), "X-Request-Id: other\r\n",
+				body)
+		},
+		"no id": func(s *session, r *http.Request) { s.send("HTTP/1.1 200 OK\r\n", body) },
 		"a header of more than a megabyte": func(s *session, r *http.Request) {
 			s.send(head(r, "200 OK"), "A: ", strings.Repeat("a", 2<<20), "\r\n", body)
 		},
@@ -230,17 +254,20 @@ func TestReadsAreRepeatedOnceOnAnotherConnection(t *testing.T) {
 		requests     int                             // sent
 		fails        bool
 	}{
-		"closed":               {http.MethodGet, "", []func(*session, *http.Request){closes, answers}, 2, false},
-		"reset":                {http.MethodGet, "", []func(*session, *http.Request){resets, answers}, 2, false},
-		"HEAD":                 {http.MethodHead, "", []func(*session, *http.Request){closes, answers}, 2, false},
-		"kept, then closed":    {http.MethodGet, "", []func(*session, *http.Request){answers, closes, resets, answers}, 4, false},
-		"closed twice":         {http.MethodGet, "", []func(*session, *http.Request){closes, resets}, 2, true},
-		"POST":                 {http.MethodPost, "body", []func(*session, *http.Request){closes}, 1, true},
-		"GET with a body":      {http.MethodGet, "body", []func(*session, *http.Request){closes}, 1, true},
-		"no header in time":    {http.MethodGet, "", []func(*session, *http.Request){silent}, 1, true},
-		"POST: no header":      {http.MethodPost, "body", []func(*session, *http.Request){silent}, 1, true},
-		"POST without a body":  {http.MethodPost, "", []func(*session, *http.Request){closes}, 1, true},
-		"closed in the header": {http.MethodGet, "", []func(*session, *http.Request){func(s *session, r *http.Request) { s.send(head(r, "200 OK")); s.Close() }, answers}, 2, false},
+		"closed": {http.MethodGet, "", []func(*session, *http.Request){closes, answers}, 2, false},
+		"reset":  {http.MethodGet, "", []func(*session, *http.Request){resets, answers}, 2, false},
+		"HEAD":   {http.MethodHead, "", []func(*session, *http.Request){closes, answers}, 2, false},
+		"kept, then closed": {http.MethodGet, "", []func(*session, *http.Request){answers, closes, resets, answers}, 4,
+			false},
+		"closed twice":        {http.MethodGet, "", []func(*session, *http.Request){closes, resets}, 2, true},
+		"POST":                {http.MethodPost, "body", []func(*session, *http.Request){closes}, 1, true},
+		"GET with a body":     {http.MethodGet, "body", []func(*session, *http.Request){closes}, 1, true},
+		"no header in time":   {http.MethodGet, "", []func(*session, *http.Request){silent}, 1, true},
+		"POST: no header":     {http.MethodPost, "body", []func(*session, *http.Request){silent}, 1, true},
+		"POST without a body": {http.MethodPost, "", []func(*session, *http.Request){closes}, 1, true},
+		"closed in the header": {http.MethodGet, "",
+			[]func(*session, *http.Request){func(s *session, r *http.Request) { s.send(head(r, "200 OK")); s.Close() }, answers},
+			2, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var requests atomic.Int64
@@ -373,7 +400,8 @@ func TestRequestGetsAnID(t *testing.T) {
 
 func TestRequestArrivesAsItIs(t *testing.T) {
 	const path = "/a%2Fb/%C3%A9//c/../d?q=%zz&&x=a+b&y=;"
-	header := http.Header{"Cookie": {"a=\"b c\"; d", "e"}, "Accept": {"x, y;q=0"}, "If-None-Match": {`W/"1"`, `"2"`}, api.RequestIDHeader: {"id-12345678"}}
+	header := http.Header{"Cookie": {"a=\"b c\"; d", "e"}, "Accept": {"x, y;q=0"}, "If-None-Match": {`W/"1"`, `"2"`},
+		api.RequestIDHeader: {"id-12345678"}}
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodDelete} {
 		url, _ := wire(t, func(s *session, r *http.Request) {
 			assert.Equal(t, method, r.Method)
@@ -392,7 +420,8 @@ func TestRequestArrivesAsItIs(t *testing.T) {
 }
 
 func TestMalformedResponseIsNotQuoted(t *testing.T) {
-	for name, rest := range map[string]string{"malformed": "no colon\r\n\r\n", "reset": "", "too long": strings.Repeat("A: a\r\n", maxHeader/5)} {
+	for name, rest := range map[string]string{"malformed": "no colon\r\n\r\n", "reset": "",
+		"too long": strings.Repeat("A: a\r\n", maxHeader/5)} {
 		t.Run(name, func(t *testing.T) {
 			url, _ := wire(t, func(s *session, r *http.Request) {
 				s.send(head(r, "200 OK"), "Set-Cookie: secret\r\n", rest)

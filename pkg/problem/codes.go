@@ -62,7 +62,8 @@ var Table = []Entry{
 		"Use another key of the account, or request a new one."},
 	{SubscriptionRequired, http.StatusPaymentRequired,
 		"The account's tier does not include the verification history or the changes.",
-		"Get a plan that does on the plan page of your account, /account/plan. If this service sells no plans, contact its operator. " +
+		"Get a plan that does on the plan page of your account, /account/plan. If this service sells no plans, contact its " +
+			"operator. " +
 			"The request was not charged to your daily quota."},
 	{AccountSuspended, http.StatusForbidden,
 		"The account and all its keys are suspended.",
@@ -74,10 +75,13 @@ var Table = []Entry{
 		"The path exists but does not support this method.",
 		"Use one of the methods in the Allow header: GET, HEAD or OPTIONS."},
 	{CursorExpired, http.StatusGone,
-		"Changes after the cursor can no longer be read: they are older than 90 days, or a restore of our database lost the cursor's change.",
-		"Walk again: request /api/v1/changes?after=now for a new cursor, then read all records. The request was not charged to the day."},
+		"Changes after the cursor can no longer be read: they are older than 90 days, or a restore of our database lost " +
+			"the cursor's change.",
+		"Walk again: request /api/v1/changes?after=now for a new cursor, then read all records. The request was not " +
+			"charged to the day."},
 	{MinuteLimitReached, http.StatusTooManyRequests,
-		"The account has used its limit of requests in 60 seconds. Without a key: too many requests came from the network, or from all.",
+		"The account has used its limit of requests in 60 seconds. Without a key: too many requests came from the network, " +
+			"or from all.",
 		"Wait for the number of seconds in Retry-After. The rejected request was not charged."},
 	{DailyLimitReached, http.StatusTooManyRequests,
 		"The account has used its daily quota for this UTC day.",

@@ -24,7 +24,8 @@ func TestCodesAndStatusesDoNotChange(t *testing.T) {
 	want := map[problem.Code]int{
 		"invalid_parameter": 400, "unknown_parameter": 400, "duplicate_parameter": 400, "body_not_allowed": 400,
 		"missing_api_key": 401, "invalid_api_key": 401, "expired_api_key": 401, "revoked_api_key": 401,
-		"subscription_required": 402, "account_suspended": 403, "not_found": 404, "method_not_allowed": 405, "cursor_expired": 410,
+		"subscription_required": 402, "account_suspended": 403, "not_found": 404, "method_not_allowed": 405,
+		"cursor_expired":       410,
 		"minute_limit_reached": 429, "daily_limit_reached": 429, "service_capacity_reached": 429,
 		"service_unavailable": 503, "internal_error": 500,
 	}
@@ -48,12 +49,17 @@ func TestWrite(t *testing.T) {
 	}{
 		{"a refusal", problem.New(problem.InvalidParameter, "Parameter page must be an integer."), 400, "invalid_parameter",
 			map[string]string{"Content-Type": "application/json", "Cache-Control": "no-store", "Retry-After": ""}, false},
-		{"a wrapped problem", fmt.Errorf("while listing: %w", problem.New(problem.NotFound, "No such record.")), 404, "not_found", nil, false},
-		{"a missing key", problem.New(problem.MissingAPIKey, "No key."), 401, "missing_api_key", map[string]string{"WWW-Authenticate": "Bearer"}, false},
-		{"a wait is rounded up", problem.New(problem.MinuteLimitReached, "Wait.").Retry(1001 * time.Millisecond), 429, "minute_limit_reached",
+		{"a wrapped problem", fmt.Errorf("while listing: %w", problem.New(problem.NotFound, "No such record.")), 404,
+			"not_found", nil, false},
+		{"a missing key", problem.New(problem.MissingAPIKey, "No key."), 401, "missing_api_key",
+			map[string]string{"WWW-Authenticate": "Bearer"}, false},
+		{"a wait is rounded up", problem.New(problem.MinuteLimitReached, "Wait.").Retry(1001 * time.Millisecond), 429,
+			"minute_limit_reached",
 			map[string]string{"Retry-After": "2"}, false},
-		{"an outage", problem.Unavailable(errors.New("dial tcp 10.0.0.7: refused")), 503, "service_unavailable", map[string]string{"Retry-After": "1"}, true},
-		{"another error is not disclosed", errors.New("pq: password authentication failed for user admin"), 500, "internal_error", nil, true},
+		{"an outage", problem.Unavailable(errors.New("dial tcp 10.0.0.7: refused")), 503, "service_unavailable",
+			map[string]string{"Retry-After": "1"}, true},
+		{"another error is not disclosed", errors.New("pq: password authentication failed for user admin"), 500,
+			"internal_error", nil, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -83,7 +89,8 @@ func TestWrite(t *testing.T) {
 
 func TestHeadHasNoBody(t *testing.T) {
 	rec := httptest.NewRecorder()
-	problem.Writer{}.Write(rec, httptest.NewRequest(http.MethodHead, "/", nil), problem.New(problem.NotFound, "No such record."))
+	problem.Writer{}.Write(rec, httptest.NewRequest(http.MethodHead, "/", nil),
+		problem.New(problem.NotFound, "No such record."))
 	require.Equal(t, 404, rec.Code)
 	require.Zero(t, rec.Body.Len())
 	require.NotEqual(t, "0", rec.Header().Get("Content-Length"))

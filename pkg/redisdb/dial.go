@@ -8,8 +8,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// dialed returns a connection for each failed dial, whose use fails with the error of the dial. The library counts failed dials. After
-// poolSize of them it fails all commands and dials once a second, so that an outage of seconds would last up to a second longer.
+// dialed returns a connection for each failed dial, whose use fails with the error of the dial. The
+// library counts failed dials. After poolSize of them it fails all commands and dials once a
+// second, so that an outage of seconds would last up to a second longer.
 func dialed(dial redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)

@@ -26,7 +26,8 @@ type primary struct {
 
 func newPrimary(changed func(), tel *telemetry.Telemetry) *primary {
 	p := &primary{changed: changed, log: tel.Log, changes: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "redis_primary_changes_total", Help: "Connections that reached another Redis primary than before: failovers and restarts.",
+		Name: "redis_primary_changes_total",
+		Help: "Connections that reached another Redis primary than before: failovers and restarts.",
 	})}
 	tel.Registry.MustRegister(p.changes)
 	return p
@@ -34,8 +35,9 @@ func newPrimary(changed func(), tel *telemetry.Telemetry) *primary {
 
 var errReplica = errors.New("redis is a replica: use the address of the primary, or redis+sentinel://")
 
-// connected accepts a new connection to a primary, and returns an error if the server is a replica. The replication ID of a primary is new
-// after each promotion and restart. If the server does not tell it, every connection counts as one to another primary.
+// connected accepts a new connection to a primary, and returns an error if the server is a replica.
+// The replication ID of a primary is new after each promotion and restart. If the server does not
+// tell it, every connection counts as one to another primary.
 func (p *primary) connected(ctx context.Context, conn *redis.Conn) error {
 	info, err := conn.Info(ctx, "replication").Result()
 	if reply := redis.Error(nil); err != nil && !errors.As(err, &reply) {

@@ -31,7 +31,8 @@ func TestSentinelURLFollowsThePrimary(t *testing.T) {
 	client, changes := openCounting(t, redistest.SentinelURL(sentinels)+"/0")
 	require.NoError(t, client.Set(t.Context(), "k", "v", 0).Err())
 	require.Zero(t, changes.Load(), "the first primary is no change")
-	storetest.Eventually(t, "the replica has the key", func() bool { return replica.Client().Get(context.Background(), "k").Val() == "v" })
+	storetest.Eventually(t, "the replica has the key",
+		func() bool { return replica.Client().Get(context.Background(), "k").Val() == "v" })
 
 	primary.Stop()
 	storetest.Eventually(t, "the client writes to the promoted replica", func() bool {
@@ -42,7 +43,8 @@ func TestSentinelURLFollowsThePrimary(t *testing.T) {
 	require.Equal(t, int64(1), changes.Load())
 }
 
-// The library keeps the Sentinel that replied first. If that one stops replying, as on a lost node, new connections need another one.
+// The library keeps the Sentinel that replied first. If that one stops replying, as on a lost node,
+// new connections need another one.
 func TestLostSentinelDoesNotStopNewConnections(t *testing.T) {
 	primary := redistest.Start(t)
 	primary.Replica()
@@ -69,14 +71,16 @@ func TestReconnectingToTheSamePrimaryIsNoChange(t *testing.T) {
 
 	server.Stop()
 	server.Start()
-	storetest.Eventually(t, "the restarted server replies", func() bool { return client.Ping(context.Background()).Err() == nil })
+	storetest.Eventually(t, "the restarted server replies",
+		func() bool { return client.Ping(context.Background()).Err() == nil })
 	require.Equal(t, int64(1), changes.Load())
 }
 
 // Without the right to ask who the primary is, each connection may be to another one.
 func TestUnknownPrimaryCountsAsNew(t *testing.T) {
 	server := redistest.Start(t)
-	require.NoError(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "limited", "on", "nopass", "~*", "&*", "+@all", "-info").Err())
+	require.NoError(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "limited", "on", "nopass", "~*", "&*", "+@all",
+		"-info").Err())
 	client, changes := openCounting(t, "redis://limited:any@"+server.URL[len("redis://"):])
 	require.NoError(t, client.Ping(t.Context()).Err())
 	before := changes.Load()

@@ -1,8 +1,9 @@
-// Package redisdb opens the Redis with the shared counters, for callers that prefer to fail fast. It follows the primary of a Redis
-// Sentinel deployment.
+// Package redisdb opens the Redis with the shared counters, for callers that prefer to fail fast.
+// It follows the primary of a Redis Sentinel deployment.
 //
-// A command runs once, within Budget, including the time to connect. Without a reply in that time it returns an error. The caller decides
-// whether to reject the request or to continue without Redis. Each command connects again if necessary, so service resumes automatically.
+// A command runs once, within Budget, including the time to connect. Without a reply in that time
+// it returns an error. The caller decides whether to reject the request or to continue without
+// Redis. Each command connects again if necessary, so service resumes automatically.
 package redisdb
 
 import (
@@ -26,7 +27,8 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
-// Budget limits the duration of one command or pipeline, from requesting a connection to the end of the reply.
+// Budget limits the duration of one command or pipeline, from requesting a connection to the end of
+// the reply.
 const Budget = 200 * time.Millisecond
 
 // Config holds the settings of the Redis connection.
@@ -36,13 +38,14 @@ type Config struct {
 
 	Budget time.Duration `env:"-"` // 0: Budget; tests on a busy machine need more
 
-	// OnNewPrimary is called when a connection reaches another primary than the latest one did: after a failover, or after a restart,
-	// whose data may lack the latest writes. No command is sent on the connection before it returns. Nil: nothing is called.
+	// OnNewPrimary is called when a connection reaches another primary than the latest one did:
+	// after a failover, or after a restart, whose data may lack the latest writes. No command is
+	// sent on the connection before it returns. Nil: nothing is called.
 	OnNewPrimary func() `env:"-"`
 }
 
-// Validate returns an error if the URL is invalid, or if it uses other machines without TLS and AllowPlaintext is not set. The error omits the
-// URL, which may contain a password.
+// Validate returns an error if the URL is invalid, or if it uses other machines without TLS and
+// AllowPlaintext is not set. The error omits the URL, which may contain a password.
 func (c Config) Validate() error {
 	_, err := c.server()
 	return err
@@ -83,36 +86,43 @@ func (c Config) Check(ctx context.Context, client *redis.Client) error {
 	return fmt.Errorf("redis: %s: %w", strings.Join(s.addresses(), ", "), err)
 }
 
-// failFast replaces defaults that cost seconds during a Redis outage: up to four attempts per command and five dials per attempt, with
-// their own pauses and timeouts, regardless of the context's deadline.
+// failFast replaces defaults that cost seconds during a Redis outage: up to four attempts per
+// command and five dials per attempt, with their own pauses and timeouts, regardless of the
+// context's deadline.
 func failFast(o *redis.Options, budget time.Duration) {
 	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
 	o.DialTimeout, o.PoolTimeout, o.ReadTimeout, o.WriteTimeout = budget, budget, budget, budget
-	// Bursts must not queue for connections. Pipelines share the pool. No connection is opened before it is needed; see dialed.
+	// Bursts must not queue for connections. Pipelines share the pool. No connection is opened
+	// before it is needed; see dialed.
 	o.PoolSize, o.PipelinePoolSize = poolSize, -1
-	// The embedded server supports neither CLIENT SETINFO nor the maintenance handshake, and they are not needed.
+	// The embedded server supports neither CLIENT SETINFO nor the maintenance handshake, and they
+	// are not needed.
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
 const poolSize = 64
 
-// hook limits each command to budget, measures its duration, and traces it if it belongs to a recorded request. Spans have the command's
-// name, not its arguments. Commands of background loops have no spans, because a trace without a request is of no use.
+// hook limits each command to budget, measures its duration, and traces it if it belongs to a
+// recorded request. Spans have the command's name, not its arguments. Commands of background loops
+// have no spans, because a trace without a request is of no use.
 type hook struct {
 	budget    time.Duration
 	span      func(ctx context.Context, command string) (context.Context, trace.Span)
 	durations *prometheus.HistogramVec
 }
 
-// StartSpan starts the span of a command of client, if ctx belongs to a recorded request. telemetry.End ends it. The commands of client have
-// spans anyway; this is for a request whose command is run together with those of others.
-func StartSpan(ctx context.Context, tracer trace.Tracer, client *redis.Client, command string) (context.Context, trace.Span) {
+// StartSpan starts the span of a command of client, if ctx belongs to a recorded request.
+// telemetry.End ends it. The commands of client have spans anyway; this is for a request whose
+// command is run together with those of others.
+func StartSpan(ctx context.Context, tracer trace.Tracer, client *redis.Client, command string) (context.Context,
+	trace.Span) {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return telemetry.StartSpan(ctx, tracer, "")
 	}
 	name, o := strings.ToUpper(command), client.Options()
-	attributes := []attribute.KeyValue{semconv.DBSystemNameRedis, semconv.DBOperationName(name), semconv.DBNamespace(strconv.Itoa(o.DB))}
+	attributes := []attribute.KeyValue{semconv.DBSystemNameRedis, semconv.DBOperationName(name),
+		semconv.DBNamespace(strconv.Itoa(o.DB))}
 	return telemetry.StartSpan(ctx, tracer, name, append(attributes, telemetry.Server(&url.URL{Host: o.Addr})...)...)
 }
 

@@ -51,7 +51,8 @@ func TestConfig(t *testing.T) {
 		"redis://user:secret@[::1":              false,
 		"redis://user:secret/more@redis.test":   false,
 		"redis://redis.test/user:secret@host":   false,
-		"redis+sentinel://a.test:26379,b.test,[::1]:26379/mymaster":                                  false, // net/url accepts one address in brackets
+		// net/url accepts one address in brackets
+		"redis+sentinel://a.test:26379,b.test,[::1]:26379/mymaster":                                  false,
 		"redis+sentinel://[::1]:26379/mymaster":                                                      true,
 		"redis+sentinel://a.test:26379,b.test,c.test:1/mymaster":                                     true,
 		"redis+sentinel://user:secret@a.test/mymaster/3":                                             true,
@@ -220,7 +221,8 @@ func TestSpansHaveTheCommandWithoutArguments(t *testing.T) {
 			got[string(a.Key)] = a.Value.String()
 		}
 		require.Equal(t, map[string]string{
-			"db.system.name": "redis", "db.operation.name": span.Name(), "db.namespace": "0", "server.address": address, "server.port": port,
+			"db.system.name": "redis", "db.operation.name": span.Name(), "db.namespace": "0", "server.address": address,
+			"server.port": port,
 		}, got, "no arguments")
 	}
 }

@@ -42,7 +42,8 @@ func (r *Ready) Add(name string, ok func(context.Context) error) {
 	r.checks = append(r.checks, check{name, ok})
 }
 
-// Report adds a fault that operators must correct, but that does not make the service unready. It returns "" without a fault.
+// Report adds a fault that operators must correct, but that does not make the service unready. It
+// returns "" without a fault.
 func (r *Ready) Report(fault func() string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,7 +57,6 @@ func (r *Ready) Note(text string) {
 	r.notes = append(r.notes, text)
 }
 
-// reported returns the texts of the faults.
 func (r *Ready) reported() (all []string) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -89,7 +89,8 @@ func (r *Ready) stop() {
 	}
 }
 
-// Missing returns the names of the conditions that do not hold, with the Detail of the error in parentheses, or their Faults.
+// Missing returns the names of the conditions that do not hold, with the Detail of the error in
+// parentheses, or their Faults.
 func (r *Ready) Missing(ctx context.Context) []string {
 	if r.stopping.Load() {
 		return []string{"stopping"}
@@ -124,8 +125,8 @@ func (r *Ready) Missing(ctx context.Context) []string {
 	return out
 }
 
-// ServeHTTP responds with 200 if every condition holds, otherwise with 503 and the names of those that do not. Both have the faults
-// and the notes.
+// ServeHTTP responds with 200 if every condition holds, otherwise with 503 and the names of those
+// that do not. Both have the faults and the notes.
 func (r *Ready) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	type state struct {
 		Status  string   `json:"status"`

@@ -1,5 +1,5 @@
-// Package server runs the HTTP servers and background loops of a service as one group. The first failure stops them all, and a stop
-// waits for requests in flight.
+// Package server runs the HTTP servers and background loops of a service as one group. The first
+// failure stops them all, and a stop waits for requests in flight.
 package server
 
 import (
@@ -53,7 +53,8 @@ func (c Config) Ports() []Port {
 // Validate returns an error unless the address has a port from 0 to 65535. It resolves no name.
 func (p Port) Validate() error {
 	_, port, err := net.SplitHostPort(p.Address)
-	if _, wrong := net.DefaultResolver.LookupPort(context.Background(), "tcp", port); p.Listener == nil && (err != nil || wrong != nil) {
+	if _, wrong := net.DefaultResolver.LookupPort(context.Background(), "tcp", port); p.Listener == nil &&
+		(err != nil || wrong != nil) {
 		return fmt.Errorf("%s: %q must be host:port or :port, with a port up to 65535", p.Setting, p.Address)
 	}
 	return nil
@@ -94,7 +95,8 @@ type Group struct {
 	ctx   context.Context
 }
 
-// NewGroup returns a group that stops when ctx is done. From then on ready, if not nil, reports not ready.
+// NewGroup returns a group that stops when ctx is done. From then on ready, if not nil, reports not
+// ready.
 func NewGroup(ctx context.Context, cfg Config, log *slog.Logger, ready *Ready) *Group {
 	errs, ctx := errgroup.WithContext(ctx)
 	return &Group{cfg: cfg, log: log, ready: ready, errs: errs, ctx: ctx}
@@ -104,17 +106,19 @@ func NewGroup(ctx context.Context, cfg Config, log *slog.Logger, ready *Ready) *
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 60 * time.Second
-	writeTimeout  = 60 * time.Second // from the end of the request header to the end of the response; handlers can set a later deadline
-	idleTimeout   = 120 * time.Second
-	maxHeader     = 16 << 10
+	// from the end of the request header to the end of the response; handlers can set a later deadline
+	writeTimeout = 60 * time.Second
+	idleTimeout  = 120 * time.Second
+	maxHeader    = 16 << 10
 )
 
 // HTTP serves h on ln.
 func (g *Group) HTTP(name string, ln net.Listener, h http.Handler) {
 	stopping, stop := context.WithCancel(context.WithoutCancel(g.ctx))
 	srv := &http.Server{
-		Handler: closing(h, g.ctx.Done()), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		Handler: closing(h, g.ctx.Done()), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
+		WriteTimeout: writeTimeout,
+		IdleTimeout:  idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog:    slog.NewLogLogger(g.log.Handler(), slog.LevelDebug), // malformed requests are the client's fault
 		BaseContext: func(net.Listener) context.Context { return context.WithValue(stopping, drainKey{}, g.ctx.Done()) },
 	}
@@ -142,13 +146,16 @@ func (g *Group) HTTP(name string, ln net.Listener, h http.Handler) {
 
 const maxRest = 256 << 10 // bytes
 
-// closing adds "Connection: close" to responses while the server stops, so that clients send the next request over another connection.
-// A request sent over a kept connection just when the server closes it would be lost.
+// closing adds "Connection: close" to responses while the server stops, so that clients send the
+// next request over another connection. A request sent over a kept connection just when the server
+// closes it would be lost.
 //
-// It also adds it to the response to each request in which a Content-Length may contradict a Transfer-Encoding: a proxy in front may take
-// another end of the body, and the rest for the next request of another client (RFC 9112, section 6.1). net/http drops the Content-Length of
-// a chunked request and the Transfer-Encoding of an HTTP/1.0 request, so all of these are closed. A short rest of the body is read first, as
-// net/http does before it keeps a connection: a client that still sends could otherwise miss the response.
+// It also adds it to the response to each request in which a Content-Length may contradict a
+// Transfer-Encoding: a proxy in front may take another end of the body, and the rest for the next
+// request of another client (RFC 9112, section 6.1). net/http drops the Content-Length of a chunked
+// request and the Transfer-Encoding of an HTTP/1.0 request, so all of these are closed. A short
+// rest of the body is read first, as net/http does before it keeps a connection: a client that
+// still sends could otherwise miss the response.
 func closing(h http.Handler, stopping <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -172,13 +179,15 @@ func pause(d time.Duration) {
 
 type drainKey struct{}
 
-// Draining returns a channel that is closed when the server of r begins to stop. Long polls must end then, so as not to delay the stop.
+// Draining returns a channel that is closed when the server of r begins to stop. Long polls must
+// end then, so as not to delay the stop.
 func Draining(r *http.Request) <-chan struct{} {
 	done, _ := r.Context().Value(drainKey{}).(<-chan struct{})
 	return done
 }
 
-// Go runs a background loop. If it returns an error before the group stops, the group stops with that error.
+// Go runs a background loop. If it returns an error before the group stops, the group stops with
+// that error.
 func (g *Group) Go(name string, loop func(ctx context.Context) error) {
 	g.errs.Go(func() error {
 		if err := loop(g.ctx); err != nil && g.ctx.Err() == nil {
@@ -188,7 +197,8 @@ func (g *Group) Go(name string, loop func(ctx context.Context) error) {
 	})
 }
 
-// Wait blocks until all servers and loops have stopped. It returns the first error, and nil if the context of the group was done.
+// Wait blocks until all servers and loops have stopped. It returns the first error, and nil if the
+// context of the group was done.
 func (g *Group) Wait() error {
 	if err := g.errs.Wait(); err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return err

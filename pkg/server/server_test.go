@@ -79,7 +79,8 @@ func TestStoppingServerClosesConnections(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	group := server.NewGroup(ctx, server.Config{Grace: time.Second, Drain: time.Minute}, quiet, nil)
 	ln, url := listen(t)
-	group.HTTP("test", ln, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	group.HTTP("test", ln,
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	ends := func() (status int, last bool) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		require.NoError(t, err)
@@ -114,7 +115,8 @@ func TestMisbehavingClientLosesOnlyItsConnection(t *testing.T) {
 	defer stop()
 	group := server.NewGroup(ctx, server.Config{Drain: time.Minute}, quiet, nil)
 	ln, url := listen(t)
-	group.HTTP("test", ln, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	group.HTTP("test", ln,
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	for name, sent := range map[string]string{
 		"rubbish":        "\x16\x03\x01\x00\xff\r\n\r\n",
 		"a long header":  "GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + strings.Repeat("a", 64<<10) + "\r\n\r\n",
@@ -165,7 +167,8 @@ func TestOperations(t *testing.T) {
 	missing = server.Fault("the database has a fault")
 	status, body = get(t, url+"/readyz")
 	require.Equal(t, 503, status)
-	require.JSONEq(t, `{"status":"not ready","missing":["the database has a fault"],"faults":["the token is rejected"]}`, body)
+	require.JSONEq(t, `{"status":"not ready","missing":["the database has a fault"],"faults":["the token is rejected"]}`,
+		body)
 	stop()
 	require.NoError(t, group.Wait())
 }
@@ -184,13 +187,17 @@ func TestConnectionClosesAfterARequestWithTwoLengths(t *testing.T) {
 		request string
 		closed  bool
 	}{
-		"both":             {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", true},
-		"other order":      {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", true},
-		"GET":              {"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", true},
-		"HTTP/1.0":         {"POST / HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0", true},
-		"HTTP/1.0 chunked": {"POST / HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n", true},
-		"length":           {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n0", false},
-		"no body":          {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", false},
+		"both": {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+			true},
+		"other order": {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+			true},
+		"GET": {"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+			true},
+		"HTTP/1.0": {"POST / HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0", true},
+		"HTTP/1.0 chunked": {"POST / HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n",
+			true},
+		"length":  {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n0", false},
+		"no body": {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", false},
 	} {
 		conn, err := net.Dial("tcp", ln.Addr().String())
 		require.NoError(t, err)

@@ -21,15 +21,17 @@ import (
 // Verb is a subcommand of one service.
 type Verb[C any] struct {
 	Usage string // synopsis of its arguments, such as "[--at DATE] ID"; empty if it takes none
-	// Load loads the settings, if the verb needs fewer than the service. If nil, all settings are loaded.
+	// Load loads the settings, if the verb needs fewer than the service. If nil, all settings are
+	// loaded.
 	Load func(lookup func(string) (string, bool)) (C, error)
 	// Run executes the verb with the arguments after its name.
 	Run func(ctx context.Context, cfg C, args []string) error
 }
 
-// Main runs one verb with settings from lookup: serve, migrate (with a database), check, ready, or one of own, which may be nil. Only check
-// and those of own take arguments.
-func (d Definition[C]) Main(ctx context.Context, lookup func(string) (string, bool), args []string, own map[string]Verb[C]) error {
+// Main runs one verb with settings from lookup: serve, migrate (with a database), check, ready, or
+// one of own, which may be nil. Only check and those of own take arguments.
+func (d Definition[C]) Main(ctx context.Context, lookup func(string) (string, bool), args []string,
+	own map[string]Verb[C]) error {
 	if len(args) == 0 {
 		return d.usage(own)
 	}
@@ -85,7 +87,6 @@ func (d Definition[C]) migrateFrom(ctx context.Context, lookup func(string) (str
 	return d.migrate(ctx, Base{Telemetry: s.Telemetry, Database: s.Database})
 }
 
-// usage returns an error that lists all verbs.
 func (d Definition[C]) usage(own map[string]Verb[C]) error {
 	verbs := []string{"serve", "migrate", "check [--settings]", "ready"}
 	if d.Migrations == nil {
@@ -100,8 +101,9 @@ func (d Definition[C]) usage(own map[string]Verb[C]) error {
 // readyTimeout limits the time for the response of the process.
 const readyTimeout = 5 * time.Second
 
-// ready returns an error unless the service on this machine is ready. It is the health check of a container without a shell. It loads only
-// the address of the operations port, so it needs no secret and opens no database.
+// ready returns an error unless the service on this machine is ready. It is the health check of a
+// container without a shell. It loads only the address of the operations port, so it needs no
+// secret and opens no database.
 func ready(ctx context.Context, lookup func(string) (string, bool)) error {
 	cfg, err := config.Load[server.Config](lookup)
 	if err != nil {

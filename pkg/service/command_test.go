@@ -45,7 +45,8 @@ func TestServiceHasItsOwnVerbs(t *testing.T) {
 	require.Equal(t, []string{"show yes --at 2026-11-20 maple", "count yes"}, ran)
 
 	const usage = "usage: test serve | migrate | check [--settings] | ready | count | show [--at DATE] ID"
-	for _, wrong := range [][]string{nil, {"dance"}, {"serve", "now"}, {"migrate", "now"}, {"ready", "now"}, {"count", "more"}, {"check", "--all"}, {"serve", "--settings"}} {
+	for _, wrong := range [][]string{nil, {"dance"}, {"serve", "now"}, {"migrate", "now"}, {"ready", "now"},
+		{"count", "more"}, {"check", "--all"}, {"serve", "--settings"}} {
 		require.EqualError(t, main(wrong...), usage)
 	}
 	require.Len(t, ran, 2)
@@ -54,7 +55,8 @@ func TestServiceHasItsOwnVerbs(t *testing.T) {
 	require.ErrorContains(t, withDatabase.Main(t.Context(), unset, []string{"serve"}, verbs), "OPPORTUNITY_WORD")
 
 	withoutDatabase := service.Definition[settings]{Name: "test"}
-	require.EqualError(t, withoutDatabase.Main(t.Context(), unset, []string{"migrate"}, nil), "usage: test serve | check [--settings] | ready")
+	require.EqualError(t, withoutDatabase.Main(t.Context(), unset, []string{"migrate"}, nil),
+		"usage: test serve | check [--settings] | ready")
 }
 
 func TestReadyNeedsOnlyTheOperationsPort(t *testing.T) {
@@ -89,17 +91,20 @@ func TestSettingsAreCheckedWithoutStores(t *testing.T) {
 				return service.Base{Database: s.Database, Server: s.Server, TLS: s.TLS}
 			},
 			Check: func(context.Context, *service.Runtime, withStore) error { return errors.New("a peer was needed") },
-		}.Main(t.Context(), func(name string) (string, bool) { v, ok := set[name]; return v, ok }, []string{"check", "--settings"}, nil)
+		}.Main(t.Context(), func(name string) (string, bool) { v, ok := set[name]; return v, ok },
+			[]string{"check", "--settings"}, nil)
 	}
 	require.NoError(t, check(nil))
 	missing := filepath.Join(t.TempDir(), "tls.crt")
 	for setting, wrong := range map[string]string{
-		"OPPORTUNITY_LISTEN": "127.0.0.1:99999", "OPPORTUNITY_OPERATIONS_LISTEN": "9090", "OPPORTUNITY_DATABASE_URL": "mysql://x",
+		"OPPORTUNITY_LISTEN": "127.0.0.1:99999", "OPPORTUNITY_OPERATIONS_LISTEN": "9090",
+		"OPPORTUNITY_DATABASE_URL":  "mysql://x",
 		"OPPORTUNITY_TLS_CERT_FILE": missing,
 	} {
 		require.ErrorContains(t, check(map[string]string{setting: wrong, "OPPORTUNITY_TLS_KEY_FILE": ""}), setting)
 	}
-	require.ErrorContains(t, check(map[string]string{"OPPORTUNITY_TLS_CERT_FILE": missing, "OPPORTUNITY_TLS_KEY_FILE": missing}), missing)
+	require.ErrorContains(t,
+		check(map[string]string{"OPPORTUNITY_TLS_CERT_FILE": missing, "OPPORTUNITY_TLS_KEY_FILE": missing}), missing)
 }
 
 // withStore has the settings of a service with a database.

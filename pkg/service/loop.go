@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Loop is background work that is repeated until the service stops. It logs the first failure of a series and the recovery, because a
-// failing loop usually fails on every run.
+// Loop is background work that is repeated until the service stops. It logs the first failure of a
+// series and the recovery, because a failing loop usually fails on every run.
 type Loop struct {
 	Name     string
 	Interval time.Duration   // between the end of a run and the next run

@@ -15,7 +15,8 @@ import (
 	"opportunity.internal/pkg/service"
 )
 
-// runLoop runs a loop for a time of its fake clock. It returns the times of the runs since the start, and the log.
+// runLoop runs a loop for a time of its fake clock. It returns the times of the runs since the
+// start, and the log.
 func runLoop(t *testing.T, duration time.Duration, newLoop func() service.Loop) (runs []time.Duration, log string) {
 	t.Helper()
 	var out bytes.Buffer

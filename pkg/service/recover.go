@@ -9,7 +9,8 @@ import (
 	"os"
 )
 
-// Recovery is an operator's decision about a database that was set back: to accept the loss, or that nothing was lost.
+// Recovery is an operator's decision about a database that was set back: to accept the loss, or
+// that nothing was lost.
 type Recovery struct {
 	Current  bool // nothing was lost: the marks are wrong
 	Operator string

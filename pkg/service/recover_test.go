@@ -13,7 +13,8 @@ import (
 
 func TestRecoverNeedsOneDecision(t *testing.T) {
 	var got service.Recovery
-	verb := service.RecoverVerb("history", nil, func(_ context.Context, _ struct{}, decision service.Recovery, _ io.Writer) error {
+	verb := service.RecoverVerb("history", nil, func(_ context.Context, _ struct{}, decision service.Recovery,
+		_ io.Writer) error {
 		got = decision
 		return nil
 	})

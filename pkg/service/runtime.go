@@ -45,7 +45,8 @@ type loop struct {
 	run  func(context.Context) error
 }
 
-// Handle sets the handler of a port: server.ServicePort, or one of Base.Ports. Every port needs one.
+// Handle sets the handler of a port: server.ServicePort, or one of Base.Ports. Every port needs
+// one.
 func (r *Runtime) Handle(port string, h http.Handler) {
 	if r.handlers == nil {
 		r.handlers = map[string]http.Handler{}
@@ -53,18 +54,18 @@ func (r *Runtime) Handle(port string, h http.Handler) {
 	r.handlers[port] = h
 }
 
-// Go adds a background loop. It starts once the schema is current. If it returns an error before its context ends, the service stops with
-// that error.
+// Go adds a background loop. It starts once the schema is current. If it returns an error before
+// its context ends, the service stops with that error.
 func (r *Runtime) Go(name string, run func(ctx context.Context) error) {
 	r.loops = append(r.loops, loop{name, run})
 }
 
-// Every adds a background loop that never stops the service; see Loop. Two metrics have its interval and its latest success.
+// Every adds a background loop that never stops the service; see Loop. Two metrics have its
+// interval and its latest success.
 func (r *Runtime) Every(l Loop) {
 	r.Go(l.Name, r.measured(l))
 }
 
-// measured returns the function that runs l with its metrics.
 func (r *Runtime) measured(l Loop) func(context.Context) error {
 	success, do := r.successes.WithLabelValues(l.Name), l.Do
 	success.SetToCurrentTime()
@@ -79,8 +80,8 @@ func (r *Runtime) measured(l Loop) func(context.Context) error {
 	return func(ctx context.Context) error { l.Run(ctx, r.Log); return nil }
 }
 
-// Cleanup adds a function to be called after the drain, or after an error. The functions are called in reverse order. Their context does not
-// end with that of the service.
+// Cleanup adds a function to be called after the drain, or after an error. The functions are called
+// in reverse order. Their context does not end with that of the service.
 func (r *Runtime) Cleanup(f func(context.Context)) { r.cleanups = append(r.cleanups, f) }
 
 // SchemaCurrent returns an error unless the schema has the version of this binary or a newer one.
@@ -91,7 +92,8 @@ func (r *Runtime) SchemaCurrent(ctx context.Context) error {
 	return r.DB.Current(ctx, r.migrations)
 }
 
-// SchemaReady is SchemaCurrent as a condition of readiness with the name "schema". While the database is unavailable, its name is "database".
+// SchemaReady is SchemaCurrent as a condition of readiness with the name "schema". While the
+// database is unavailable, its name is "database".
 func (r *Runtime) SchemaReady(ctx context.Context) error { return nameOutage(r.SchemaCurrent(ctx)) }
 
 func nameOutage(err error) error {
@@ -101,8 +103,8 @@ func nameOutage(err error) error {
 	return err
 }
 
-// watchDatabase returns a loop that reports in the readiness if the database is unreachable or accepts no writes. The service may serve reads
-// meanwhile.
+// watchDatabase returns a loop that reports in the readiness if the database is unreachable or
+// accepts no writes. The service may serve reads meanwhile.
 func (r *Runtime) watchDatabase() func(context.Context) error {
 	var fault atomic.Pointer[string]
 	r.Ready.Report(func() string {
@@ -111,19 +113,20 @@ func (r *Runtime) watchDatabase() func(context.Context) error {
 		}
 		return ""
 	})
-	return r.measured(Loop{Name: "database probe", Interval: probeInterval, Retry: time.Second, Timeout: probeTimeout, Do: func(ctx context.Context) error {
-		err := r.DB.Probe(ctx)
-		if err == nil {
-			fault.Store(nil)
-			return nil
-		}
-		text := fmt.Sprintf("database of %s: %v", r.name, err)
-		if database.IsUnavailable(err) {
-			text = "database of " + r.name + " does not respond"
-		}
-		fault.Store(&text)
-		return err
-	}})
+	return r.measured(Loop{Name: "database probe", Interval: probeInterval, Retry: time.Second, Timeout: probeTimeout,
+		Do: func(ctx context.Context) error {
+			err := r.DB.Probe(ctx)
+			if err == nil {
+				fault.Store(nil)
+				return nil
+			}
+			text := fmt.Sprintf("database of %s: %v", r.name, err)
+			if database.IsUnavailable(err) {
+				text = "database of " + r.name + " does not respond"
+			}
+			fault.Store(&text)
+			return err
+		}})
 }
 
 const (
@@ -131,8 +134,8 @@ const (
 	probeTimeout  = 2 * time.Second
 )
 
-// servingRole returns an error unless the schema is current and the database role is one to serve with. An error about the rights of the
-// role is a Detail of readiness.
+// servingRole returns an error unless the schema is current and the database role is one to serve
+// with. An error about the rights of the role is a Detail of readiness.
 func (r *Runtime) servingRole(ctx context.Context) error {
 	if err := r.SchemaCurrent(ctx); r.DB == nil || err != nil {
 		return err
@@ -154,7 +157,8 @@ func (r *Runtime) Redis(cfg redisdb.Config) (*redis.Client, error) {
 	return client, nil
 }
 
-// Connections returns the transport of the process for requests to peers. Its requests are limited by their contexts only.
+// Connections returns the transport of the process for requests to peers. Its requests are limited
+// by their contexts only.
 func (r *Runtime) Connections() *peer.Transport {
 	if r.connections == nil {
 		r.connections = r.NewConnections(0)
@@ -162,7 +166,8 @@ func (r *Runtime) Connections() *peer.Transport {
 	return r.connections
 }
 
-// NewConnections returns another transport, with a limit on the time to the header of a response. Its connections are closed in the cleanup.
+// NewConnections returns another transport, with a limit on the time to the header of a response.
+// Its connections are closed in the cleanup.
 func (r *Runtime) NewConnections(headerTimeout time.Duration) *peer.Transport {
 	t := peer.NewTransport(r.roots.Pool, headerTimeout)
 	r.Cleanup(func(context.Context) { t.CloseIdleConnections() })
@@ -174,13 +179,12 @@ func (r *Runtime) Peer(name, base string, tokens peer.Tokens) *peer.Client {
 	return peer.New(base, tokens.For(name), r.Transport(r.Connections(), name))
 }
 
-// CheckPeer returns an error unless the service to at base is ready for this one: a peer.TokenError, peer.TLSError, *peer.NotReadyError or
-// *peer.FaultError if it responds.
+// CheckPeer returns an error unless the service to at base is ready for this one: a
+// peer.TokenError, peer.TLSError, *peer.NotReadyError or *peer.FaultError if it responds.
 func (r *Runtime) CheckPeer(ctx context.Context, to, base string, tokens peer.Tokens) error {
 	return tokens.CheckReady(ctx, r.name, to, base, r.roots.Pool)
 }
 
-// serve runs the handlers and the loops until ctx ends or one of them fails.
 func (r *Runtime) serve(ctx context.Context, cfg server.Config, ports []server.Port, own *certificate.Server) error {
 	r.Handle(server.OperationsPort, server.Operations(&r.Ready, r.Metrics()))
 	r.Ready.Add("database role", server.Once(func(ctx context.Context) error { return nameOutage(r.servingRole(ctx)) }))

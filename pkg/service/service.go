@@ -1,5 +1,6 @@
-// Package service is the runtime of every service: telemetry, database, listeners, background loops, drain and cleanup, and the verbs of its
-// command line. A service adds its handlers and loops; see Definition. This is the only package that combines the mechanisms of pkg.
+// Package service is the runtime of every service: telemetry, database, listeners, background
+// loops, drain and cleanup, and the verbs of its command line. A service adds its handlers and
+// loops; see Definition. This is the only package that combines the mechanisms of pkg.
 package service
 
 import (
@@ -39,13 +40,12 @@ type Base struct {
 	Now       func() time.Time         // nil: time.Now
 }
 
-// Run serves until ctx ends, and then drains. It does not migrate the database: the loops wait for the schema. Every listener of cfg is
-// closed when Run returns, also after an error.
+// Run serves until ctx ends, and then drains. It does not migrate the database: the loops wait for
+// the schema. Every listener of cfg is closed when Run returns, also after an error.
 func (d Definition[C]) Run(ctx context.Context, cfg C) error {
 	return d.run(ctx, cfg, func(*Runtime) {})
 }
 
-// run is Run with a function that is called before the start.
 func (d Definition[C]) run(ctx context.Context, cfg C, before func(*Runtime)) error {
 	base := d.Base(cfg)
 	ports, err := server.Open(ctx, append(base.Server.Ports(), base.Ports...))
@@ -66,8 +66,8 @@ func (d Definition[C]) run(ctx context.Context, cfg C, before func(*Runtime)) er
 	})
 }
 
-// Do calls work with the telemetry and the database of the service, as the verbs need them. It returns an error if the schema is not
-// current.
+// Do calls work with the telemetry and the database of the service, as the verbs need them. It
+// returns an error if the schema is not current.
 func (d Definition[C]) Do(ctx context.Context, cfg C, work func(*Runtime) error) error {
 	return d.with(ctx, d.Base(cfg), func(r *Runtime) error {
 		if err := r.SchemaCurrent(ctx); err != nil {
@@ -89,8 +89,8 @@ func (d Definition[C]) migrate(ctx context.Context, base Base) error {
 // checkTime limits the duration of check.
 const checkTime = 10 * time.Second
 
-// check returns an error for everything that would prevent the service from working. With settingsOnly it connects to nothing, so it works
-// before the first start.
+// check returns an error for everything that would prevent the service from working. With
+// settingsOnly it connects to nothing, so it works before the first start.
 func (d Definition[C]) check(ctx context.Context, cfg C, settingsOnly bool) error {
 	base := d.Base(cfg)
 	if err := base.check(); err != nil || settingsOnly {
@@ -110,7 +110,6 @@ func (r *Runtime) checkDatabase(ctx context.Context) error {
 	return nil
 }
 
-// check returns an error unless the ports are valid and the certificates can be read.
 func (b Base) check() error {
 	log, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	_, err1 := certificate.OpenRoots(b.Peers, time.Now, log, registry)
@@ -122,7 +121,6 @@ func (b Base) check() error {
 	return errors.Join(errs...)
 }
 
-// with calls work with a new Runtime, and cleans up after it.
 func (d Definition[C]) with(ctx context.Context, base Base, work func(*Runtime) error) error {
 	tel, err := telemetry.Start(ctx, d.Name, base.Telemetry)
 	if err != nil {
@@ -134,7 +132,8 @@ func (d Definition[C]) with(ctx context.Context, base Base, work func(*Runtime) 
 		tel.Registry.MustRegister(g)
 		return g
 	}
-	r.successes = loops("background_loop_success_timestamp_seconds", "Latest success of a background loop, or the start of the process.")
+	r.successes = loops("background_loop_success_timestamp_seconds",
+		"Latest success of a background loop, or the start of the process.")
 	r.intervals = loops("background_loop_interval_seconds", "Interval of a background loop.")
 	defer r.cleanUp(context.WithoutCancel(ctx))
 	r.Cleanup(func(ctx context.Context) { _ = tel.Shutdown(ctx) }) // spans that cannot be sent are lost

@@ -44,8 +44,9 @@ var definition = service.Definition[config]{
 
 func newConfig(t *testing.T, start func(*service.Runtime) error) config {
 	return config{service.Base{
-		Database:  database.Config{URL: storetest.SQLite(t), MaxConnections: 1},
-		Server:    server.Config{Listener: servicetest.Listen(t), OperationsListener: servicetest.Listen(t), Drain: time.Minute},
+		Database: database.Config{URL: storetest.SQLite(t), MaxConnections: 1},
+		Server: server.Config{Listener: servicetest.Listen(t), OperationsListener: servicetest.Listen(t),
+			Drain: time.Minute},
 		Ports:     []server.Port{{Name: "admin", Listener: servicetest.Listen(t)}},
 		Telemetry: telemetry.Config{LogOutput: new(servicetest.Log)},
 	}, start}
@@ -109,7 +110,8 @@ func TestLoopsWaitForSchemaAndCleanupFollowsDrain(t *testing.T) {
 		return definition.Run(ctx, cfg)
 	})
 	storetest.Eventually(t, "waiting", func() bool {
-		return servicetest.Send(t, http.MethodGet, s.OperationsURL+"/readyz", nil, nil).Status == http.StatusServiceUnavailable
+		return servicetest.Send(t, http.MethodGet, s.OperationsURL+"/readyz", nil,
+			nil).Status == http.StatusServiceUnavailable
 	})
 	require.NoError(t, definition.Migrate(t.Context(), cfg))
 	<-looping
@@ -118,7 +120,8 @@ func TestLoopsWaitForSchemaAndCleanupFollowsDrain(t *testing.T) {
 	require.Equal(t, []string{"loop", "second", "first"}, order)
 }
 
-// A role that can rewrite append-only tables makes the service not ready, also before the schema exists, until its rights are revoked.
+// A role that can rewrite append-only tables makes the service not ready, also before the schema
+// exists, until its rights are revoked.
 func TestServiceWithPowerfulDatabaseRoleIsNotReady(t *testing.T) {
 	cfg := newConfig(t, func(r *service.Runtime) error {
 		r.Handle(server.ServicePort, http.NotFoundHandler())
@@ -135,7 +138,8 @@ func TestServiceWithPowerfulDatabaseRoleIsNotReady(t *testing.T) {
 	readiness := func() string {
 		return servicetest.Send(t, http.MethodGet, s.OperationsURL+"/readyz", nil, nil).Body
 	}
-	storetest.Eventually(t, "waiting for the schema", func() bool { return strings.Contains(readiness(), "database role") })
+	storetest.Eventually(t, "waiting for the schema",
+		func() bool { return strings.Contains(readiness(), "database role") })
 
 	asOwner := cfg
 	asOwner.Database.URL, asOwner.Database.ServingRole = owner, role
@@ -160,7 +164,8 @@ func TestReadinessNamesTheUnreachableDatabase(t *testing.T) {
 		conditions bool
 		want       string
 	}{
-		"needs it":     {true, `{"status":"not ready","missing":["database"],"faults":["database of test does not respond"]}`},
+		"needs it": {true,
+			`{"status":"not ready","missing":["database"],"faults":["database of test does not respond"]}`},
 		"does without": {false, `{"status":"ready","faults":["database of test does not respond"]}`},
 	} {
 		t.Run(name, func(t *testing.T) {

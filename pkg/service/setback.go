@@ -21,8 +21,9 @@ const (
 
 var errNotCompared = errors.New("database not compared with the marks that others remember yet")
 
-// Guard adds a guard of the database to the service, whose changes are in a table. The guard compares the database every second by poll, or by
-// Guard.Poll if that is nil. The service is not ready before poll has succeeded.
+// Guard adds a guard of the database to the service, whose changes are in a table. The guard
+// compares the database every second by poll, or by Guard.Poll if that is nil. The service is not
+// ready before poll has succeeded.
 func (r *Runtime) Guard(changes string, poll func(context.Context, *setback.Guard) error) *setback.Guard {
 	g := setback.New(r.name, setback.Store{DB: r.DB, Changes: changes}, r.Log, r.Registry)
 	var compared atomic.Bool
@@ -46,16 +47,18 @@ func (r *Runtime) Guard(changes string, poll func(context.Context, *setback.Guar
 	return g
 }
 
-// UnlessReported returns nil for an error that is logged elsewhere: the database is set back, or a peer is unavailable, which the requests to it
-// report.
+// UnlessReported returns nil for an error that is logged elsewhere: the database is set back, or a
+// peer is unavailable, which the requests to it report.
 func UnlessReported(err error) error {
-	if e := new(problem.Error); errors.Is(err, setback.ErrSetBack) || errors.As(err, &e) && e.Code == problem.ServiceUnavailable {
+	if e := new(problem.Error); errors.Is(err, setback.ErrSetBack) || errors.As(err, &e) &&
+		e.Code == problem.ServiceUnavailable {
 		return nil
 	}
 	return err
 }
 
-// NotSetBack returns setback.ErrSetBack if a process of the service has found the database set back. It is for verbs, which have no guard.
+// NotSetBack returns setback.ErrSetBack if a process of the service has found the database set
+// back. It is for verbs, which have no guard.
 func (r *Runtime) NotSetBack(ctx context.Context) error {
 	claims, err := setback.Store{DB: r.DB}.Claims(ctx)
 	if err == nil && len(claims) > 0 {
@@ -64,16 +67,19 @@ func (r *Runtime) NotSetBack(ctx context.Context) error {
 	return err
 }
 
-// Recover begins a generation of a database that was set back, on the decision of an operator, in one transaction with do, which may be nil.
-// It writes to out what the database lacks. further are marks that are given up, besides those that the service has found.
-func (r *Runtime) Recover(ctx context.Context, decision Recovery, out io.Writer, do setback.Decision, further ...string) error {
+// Recover begins a generation of a database that was set back, on the decision of an operator, in
+// one transaction with do, which may be nil. It writes to out what the database lacks. further are
+// marks that are given up, besides those that the service has found.
+func (r *Runtime) Recover(ctx context.Context, decision Recovery, out io.Writer, do setback.Decision,
+	further ...string) error {
 	store := setback.Store{DB: r.DB}
 	claims, err := store.Claims(ctx)
 	if err != nil {
 		return err
 	}
 	if len(claims) == 0 {
-		return fmt.Errorf("the database of %s is not set back: nothing to decide. A service compares it with what others have seen when it runs", r.name)
+		return fmt.Errorf("the database of %s is not set back: nothing to decide. A service compares it with what others "+
+			"have seen when it runs", r.name)
 	}
 	if err := store.Begin(ctx, r.Now(), decision.Operator, do, further...); err != nil {
 		return fmt.Errorf("nothing was decided, run it again: %w", err)

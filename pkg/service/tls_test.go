@@ -43,7 +43,8 @@ func startEncrypted(t *testing.T, adjust ...func(*certificate.ServerConfig)) *en
 	started := make(chan *service.Runtime, 1)
 	cfg := newConfig(t, func(r *service.Runtime) error {
 		started <- r
-		r.Handle(server.ServicePort, r.InternalHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })))
+		r.Handle(server.ServicePort,
+			r.InternalHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })))
 		r.Handle("admin", http.NotFoundHandler())
 		return nil
 	})
@@ -54,7 +55,8 @@ func startEncrypted(t *testing.T, adjust ...func(*certificate.ServerConfig)) *en
 	cfg.Peers = certificate.PeerConfig{CAFile: filepath.Join(e.dir, "ca.crt")}
 	cfg.Now = e.clock.Now
 	require.NoError(t, definition.Migrate(t.Context(), cfg))
-	e.Service = servicetest.Start(t, "test", func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+	e.Service = servicetest.Start(t, "test", func(ctx context.Context, server server.Config,
+		telemetry telemetry.Config) error {
 		cfg.Server, cfg.Telemetry = server, telemetry
 		return definition.Run(ctx, cfg)
 	})
@@ -74,7 +76,8 @@ func (e *encrypted) write(t *testing.T, name string, content []byte) {
 	require.NoError(t, os.WriteFile(filepath.Join(e.dir, name), content, 0o600))
 }
 
-// TestRotationLosesNoCall replaces the certificate under load, where every call opens a connection, first the certificate and then the key.
+// TestRotationLosesNoCall replaces the certificate under load, where every call opens a connection,
+// first the certificate and then the key.
 func TestRotationLosesNoCall(t *testing.T) {
 	e := startEncrypted(t)
 	transport := e.own.Connections()
@@ -133,15 +136,18 @@ func TestOnlyTheServicePortUsesTLS(t *testing.T) {
 		"test does not trust the certificate of history: compare OPPORTUNITY_PEER_CA_FILE of test with OPPORTUNITY_TLS_CERT_FILE of history")
 }
 
-// TestServicePortAcceptsBoth sends requests with and without TLS while a client that sends nothing is connected.
+// TestServicePortAcceptsBoth sends requests with and without TLS while a client that sends nothing
+// is connected.
 func TestServicePortAcceptsBoth(t *testing.T) {
 	e := startEncrypted(t, func(c *certificate.ServerConfig) { c.Plain = true })
 	silent, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(e.URL, "http://"))
 	require.NoError(t, err)
 	defer silent.Close()
 	client := &http.Client{Transport: e.own.Connections()}
-	for _, url := range []string{e.URL, e.url, e.URL, e.url} { // the second request of each kind is on the connection of the first
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(strings.Repeat("body ", 10_000)))
+	// the second request of each kind is on the connection of the first
+	for _, url := range []string{e.URL, e.url, e.URL, e.url} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url,
+			strings.NewReader(strings.Repeat("body ", 10_000)))
 		require.NoError(t, err)
 		resp, err := client.Do(req)
 		require.NoError(t, err)
@@ -156,12 +162,14 @@ func TestServicePortAcceptsBoth(t *testing.T) {
 	e.clock.Advance(10 * time.Second)
 	var untrusted peer.TLSError
 	require.ErrorAs(t, e.own.CheckPeer(t.Context(), peer.History, e.url, peer.Tokens{}), &untrusted)
-	require.Equal(t, http.StatusOK, servicetest.Send(t, http.MethodGet, e.URL, nil, nil).Status, "after a handshake that failed")
+	require.Equal(t, http.StatusOK, servicetest.Send(t, http.MethodGet, e.URL, nil, nil).Status,
+		"after a handshake that failed")
 }
 
 func TestMissingCertificateStopsTheStart(t *testing.T) {
 	cfg := newConfig(t, func(*service.Runtime) error { return nil })
 	cfg.TLS = certificate.ServerConfig{CertFile: "/none/tls.crt", KeyFile: "/none/tls.key"}
-	require.ErrorContains(t, definition.Run(t.Context(), cfg), "OPPORTUNITY_TLS_CERT_FILE: open /none/tls.crt: no such file")
+	require.ErrorContains(t, definition.Run(t.Context(), cfg),
+		"OPPORTUNITY_TLS_CERT_FILE: open /none/tls.crt: no such file")
 	servicetest.RequireClosed(t, cfg.Server.Listener, cfg.Server.OperationsListener)
 }

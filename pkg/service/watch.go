@@ -24,13 +24,15 @@ type connection struct {
 	fault    string // of the latest check, about the token or TLS; "" if there is none
 }
 
-// WatchPeer checks the connection to the service to at base. While that service rejects the token of this one, and never accepted it, this
-// service is not ready. So a rollout with a wrong token stops at its first pod, and the old pods go on serving. A peer that is unreachable
-// or uses TLS otherwise has not decided about the token: it does not make this service unready, because services that start together, or
-// switch TLS on together, would wait for each other for ever. A peer that is not ready has decided.
+// WatchPeer checks the connection to the service to at base. While that service rejects the token
+// of this one, and never accepted it, this service is not ready. So a rollout with a wrong token
+// stops at its first pod, and the old pods go on serving. A peer that is unreachable or uses TLS
+// otherwise has not decided about the token: it does not make this service unready, because
+// services that start together, or switch TLS on together, would wait for each other for ever. A
+// peer that is not ready has decided.
 //
-// Afterwards this service stays ready: it serves what it has without the peer. A rejected token and a fault of TLS are reported in the
-// readiness, and once in the log.
+// Afterwards this service stays ready: it serves what it has without the peer. A rejected token and
+// a fault of TLS are reported in the readiness, and once in the log.
 func (r *Runtime) WatchPeer(to, base string, tokens peer.Tokens) {
 	var state atomic.Pointer[connection] // nil before the end of the first check
 	r.Ready.Report(func() string {
@@ -49,23 +51,25 @@ func (r *Runtime) WatchPeer(to, base string, tokens peer.Tokens) {
 		return nil
 	})
 	var latest time.Time
-	r.Every(Loop{Name: "connection to " + to, Interval: watchRetry, Timeout: watchTimeout, Do: func(ctx context.Context) error {
-		before := state.Load()
-		if before != nil && before.accepted && before.fault == "" && time.Since(latest) < watchInterval {
-			return nil
-		}
-		latest = time.Now()
-		next, err := r.connection(r.CheckPeer(ctx, to, base, tokens), to)
-		next.accepted = next.accepted || before != nil && before.accepted
-		state.Store(&next)
-		return err
-	}})
+	r.Every(Loop{Name: "connection to " + to, Interval: watchRetry, Timeout: watchTimeout,
+		Do: func(ctx context.Context) error {
+			before := state.Load()
+			if before != nil && before.accepted && before.fault == "" && time.Since(latest) < watchInterval {
+				return nil
+			}
+			latest = time.Now()
+			next, err := r.connection(r.CheckPeer(ctx, to, base, tokens), to)
+			next.accepted = next.accepted || before != nil && before.accepted
+			state.Store(&next)
+			return err
+		}})
 }
 
-// connection returns the state that the result of CheckPeer shows. err is the result if it is a fault that operators must correct; the calls
-// of the service report outages.
+// connection returns the state that the result of CheckPeer shows. err is the result if it is a
+// fault that operators must correct; the calls of the service report outages.
 func (r *Runtime) connection(result error, to string) (c connection, err error) {
-	notReady, rejected, tls, fault := new(peer.NotReadyError), new(peer.TokenError), new(peer.TLSError), new(peer.FaultError)
+	notReady, rejected, tls, fault := new(peer.NotReadyError), new(peer.TokenError), new(peer.TLSError),
+		new(peer.FaultError)
 	switch {
 	case errors.As(result, rejected), errors.As(result, tls):
 		c.rejected = errors.As(result, rejected)

@@ -37,12 +37,16 @@ func watching(t *testing.T, base string) func() servicetest.Response {
 	}
 }
 
-// A service that starts with a wrong token is not ready, so that a rollout keeps the old pods. Once its token was accepted, by a peer that
-// need not be ready itself, it stays ready, and names the settings to compare if the token is rejected later.
+// A service that starts with a wrong token is not ready, so that a rollout keeps the old pods. Once
+// its token was accepted, by a peer that need not be ready itself, it stays ready, and names the
+// settings to compare if the token is rejected later.
 func TestRejectedTokenKeepsNewServiceUnready(t *testing.T) {
 	var status atomic.Int64
 	status.Store(http.StatusUnauthorized)
-	history := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) }))
+	history := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(int(status.Load()))
+	}))
 	defer history.Close()
 	readiness := watching(t, history.URL)
 	const fault = "test to history (the token of test is rejected: compare history:... in OPPORTUNITY_PEER_TOKENS of test with test:... in OPPORTUNITY_CALLER_TOKENS of history)"
@@ -54,7 +58,8 @@ func TestRejectedTokenKeepsNewServiceUnready(t *testing.T) {
 	require.NotContains(t, readiness().Body, "faults")
 
 	status.Store(http.StatusUnauthorized)
-	storetest.Eventually(t, "the fault is reported", func() bool { return strings.Contains(readiness().Body, `"faults":["`+fault) })
+	storetest.Eventually(t, "the fault is reported",
+		func() bool { return strings.Contains(readiness().Body, `"faults":["`+fault) })
 	require.Equal(t, http.StatusOK, readiness().Status)
 	status.Store(http.StatusOK)
 	storetest.Eventually(t, "no fault", func() bool { return !strings.Contains(readiness().Body, "faults") })

@@ -28,7 +28,8 @@ func New(name string, store Store, log *slog.Logger, registry prometheus.Registe
 	g := &Guard{Store: store, log: log}
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "store_set_back", ConstLabels: prometheus.Labels{"store": name},
-		Help: "1 while the database lacks changes that were seen outside it and no operator has decided what to do, otherwise 0.",
+		Help: "1 while the database lacks changes that were seen outside it and no operator has decided what to do, " +
+			"otherwise 0.",
 	}, func() float64 {
 		if g.Err() != nil {
 			return 1
@@ -70,8 +71,8 @@ func (g *Guard) Known() Mark {
 // Made makes m, which is in the database, the newest mark that this process knows.
 func (g *Guard) Made(m Mark) { g.known.Store(&m) }
 
-// Poll compares the database with the newest mark that this process knows and with the claims of all processes. Call it at the start and every
-// second. It returns nil if the database is set back.
+// Poll compares the database with the newest mark that this process knows and with the claims of
+// all processes. Call it at the start and every second. It returns nil if the database is set back.
 func (g *Guard) Poll(ctx context.Context) error {
 	_, _, err := g.Verify(ctx)
 	if g.Err() != nil {
@@ -80,8 +81,9 @@ func (g *Guard) Poll(ctx context.Context) error {
 	return err
 }
 
-// Verify verifies that the database has what marks name, and the newest mark that this process knows. It returns the newest mark, and whether
-// any of marks is of a generation that was given up. It returns an error (503) if the database is set back. Texts of another form are ignored.
+// Verify verifies that the database has what marks name, and the newest mark that this process
+// knows. It returns the newest mark, and whether any of marks is of a generation that was given up.
+// It returns an error (503) if the database is set back. Texts of another form are ignored.
 func (g *Guard) Verify(ctx context.Context, marks ...string) (newest Mark, lost bool, err error) {
 	newest, claims, err := g.state(ctx)
 	if err != nil {
@@ -118,7 +120,8 @@ func (g *Guard) Verify(ctx context.Context, marks ...string) (newest Mark, lost 
 	return newest, lost, nil
 }
 
-// Claim stops the service, although no mark shows that the database lacks anything: an operator has to decide. Why is a word.
+// Claim stops the service, although no mark shows that the database lacks anything: an operator has
+// to decide. Why is a word.
 func (g *Guard) Claim(ctx context.Context, why string) error {
 	if err := g.claim(ctx, why); err != nil {
 		return err
@@ -157,7 +160,8 @@ func (g *Guard) set(ctx context.Context, lacks []string) {
 	g.lacks = lacks
 	switch {
 	case before == 0 && len(lacks) > 0:
-		g.log.ErrorContext(ctx, "database set back: it lacks what was seen outside it; recover the database, or decide with the verb recover",
+		g.log.ErrorContext(ctx,
+			"database set back: it lacks what was seen outside it; recover the database, or decide with the verb recover",
 			"lacks", strings.Join(lacks, ", "))
 	case before > 0 && len(lacks) == 0:
 		g.log.InfoContext(ctx, "database no longer set back")
@@ -181,9 +185,11 @@ func (g *Guard) Present(ctx context.Context, mark string) (newest string, lost b
 	return m.String(), lost || !ok, err
 }
 
-// Changes returns changes for a feed that holds requests: it fails as soon as the database is set back, so that the follower asks again after
-// the decision of an operator, and does not wait for the end of the held request.
-func Changes[T any](g *Guard, changes func(ctx context.Context, after int64, limit int) ([]T, error)) func(ctx context.Context, after int64, limit int) ([]T, error) {
+// Changes returns changes for a feed that holds requests: it fails as soon as the database is set
+// back, so that the follower asks again after the decision of an operator, and does not wait for
+// the end of the held request.
+func Changes[T any](g *Guard, changes func(ctx context.Context, after int64, limit int) ([]T,
+	error)) func(ctx context.Context, after int64, limit int) ([]T, error) {
 	return func(ctx context.Context, after int64, limit int) ([]T, error) {
 		if err := g.Available(); err != nil {
 			return nil, err

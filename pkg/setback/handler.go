@@ -12,7 +12,8 @@ import (
 // readyPath is the path of the readiness, which is served while the database is set back.
 const readyPath = "/readyz"
 
-// Handler returns a handler that serves api.MarkPath, and all other requests by next unless the database is set back.
+// Handler returns a handler that serves api.MarkPath, and all other requests by next unless the
+// database is set back.
 func (g *Guard) Handler(next http.Handler, problems problem.Writer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := g.Available()
@@ -25,7 +26,8 @@ func (g *Guard) Handler(next http.Handler, problems problem.Writer) http.Handler
 			next.ServeHTTP(w, r)
 		case err != nil:
 			if e := problem.Of(err); g.Err() != nil && strings.HasPrefix(r.URL.Path, "/operator/") {
-				e.Message = "The database of this service was set back. Nothing is served or changed until you decide: see the runbook OpportunityStoreSetBack."
+				e.Message = "The database of this service was set back. Nothing is served or changed until you decide: see the " +
+					"runbook OpportunityStoreSetBack."
 				err = e
 			}
 			problems.Write(w, r, err)

@@ -16,9 +16,11 @@ var replaceSource string
 
 var replace = redis.NewScript(replaceSource)
 
-// Replace replaces a mark in a hash if the stored one is verified, "" for none; newest is "" to keep it. epochs are the arguments of
-// replace.lua from 5 on. It returns the stored mark before, of at most 100 bytes. Errors are problem.Unavailable.
-func Replace(ctx context.Context, client *redis.Client, hash, field, verified, newest string, epochs ...any) (stored string, err error) {
+// Replace replaces a mark in a hash if the stored one is verified, "" for none; newest is "" to
+// keep it. epochs are the arguments of replace.lua from 5 on. It returns the stored mark before, of
+// at most 100 bytes. Errors are problem.Unavailable.
+func Replace(ctx context.Context, client *redis.Client, hash, field, verified, newest string,
+	epochs ...any) (stored string, err error) {
 	if len(epochs) == 0 {
 		epochs = []any{""}
 	}
@@ -29,7 +31,8 @@ func Replace(ctx context.Context, client *redis.Client, hash, field, verified, n
 	return stored, nil
 }
 
-// Memory is the memory of a gateway for the mark of one store. It is a keeper, and keeps a copy in Redis for gateways that start later.
+// Memory is the memory of a gateway for the mark of one store. It is a keeper, and keeps a copy in
+// Redis for gateways that start later.
 type Memory struct {
 	Store string
 	Redis *redis.Client
@@ -39,8 +42,9 @@ type Memory struct {
 	seen string
 }
 
-// Exchange presents the marks in memory and in Redis to the owner, and stores the newest one in both. Call it every second. If the owner does
-// not verify them, because it is unavailable or set back, both stay, and a Redis that lost its data gets the one in memory.
+// Exchange presents the marks in memory and in Redis to the owner, and stores the newest one in
+// both. Call it every second. If the owner does not verify them, because it is unavailable or set
+// back, both stay, and a Redis that lost its data gets the one in memory.
 func (m *Memory) Exchange(ctx context.Context) error {
 	stored, lost := m.Redis.HGet(ctx, counter.Marks, m.Store).Result()
 	var seen []string

@@ -1,9 +1,12 @@
-// Package setback notices that a database was set back: restored from a backup, or replaced by a replica that lagged.
+// Package setback notices that a database was set back: restored from a backup, or replaced by a
+// replica that lagged.
 //
-// The owner of a database numbers its changes and gives each a random id. Its mark names the newest one and the generation of the database.
-// Keepers outside the database remember the newest mark: followers with the position of their copy, gateways in memory, and Redis. They
-// present it to the owner, which stops serving if its database lacks what the mark names, until an operator has decided. A decision begins a
-// generation, and marks of the generations before are given up. See docs/decisions/0027-marks.md.
+// The owner of a database numbers its changes and gives each a random id. Its mark names the newest
+// one and the generation of the database. Keepers outside the database remember the newest mark:
+// followers with the position of their copy, gateways in memory, and Redis. They present it to the
+// owner, which stops serving if its database lacks what the mark names, until an operator has
+// decided. A decision begins a generation, and marks of the generations before are given up. See
+// docs/decisions/0027-marks.md.
 package setback
 
 import (
@@ -14,7 +17,8 @@ import (
 	"strings"
 )
 
-// ErrSetBack is the error of a service whose database lacks what a keeper has seen, and no operator has decided what to do.
+// ErrSetBack is the error of a service whose database lacks what a keeper has seen, and no operator
+// has decided what to do.
 var ErrSetBack = errors.New("the database was set back")
 
 // Mark names a change of a store.

@@ -14,8 +14,10 @@ import (
 )
 
 var texts = []string{
-	"", "x", "0123456789abcdef.7.ABC", "0123456789abcdef.0.", "0123456789abcdef.07.a", "0123456789abcdef.9999999999999999999.a", "0123456789ABCDEF.7.a",
-	"0123456789abcdef.7.a\n", "0123456789abcdef.7.a b", "0123456789abcdef.-7.a", strings.Repeat("9", 40_000), "0123456789abcdef.7." + strings.Repeat("a", 49), "\x00.1.a", "a.b", "..",
+	"", "x", "0123456789abcdef.7.ABC", "0123456789abcdef.0.", "0123456789abcdef.07.a",
+	"0123456789abcdef.9999999999999999999.a", "0123456789ABCDEF.7.a",
+	"0123456789abcdef.7.a\n", "0123456789abcdef.7.a b", "0123456789abcdef.-7.a", strings.Repeat("9", 40_000),
+	"0123456789abcdef.7." + strings.Repeat("a", 49), "\x00.1.a", "a.b", "..",
 }
 
 func TestMarkForm(t *testing.T) {
@@ -41,16 +43,18 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A gateway presents what it and Redis remember, and gives Redis its memory back. A mark of another form in Redis is replaced.
+// A gateway presents what it and Redis remember, and gives Redis its memory back. A mark of another
+// form in Redis is replaced.
 func TestMemory(t *testing.T) {
 	client := redistest.Start(t).Client()
 	var presented []string
 	newest, failed := "", error(nil)
 	gateway := func() *setback.Memory {
-		return &setback.Memory{Store: "catalog", Redis: client, Verify: func(_ context.Context, seen []string) (string, error) {
-			presented = seen
-			return newest, failed
-		}}
+		return &setback.Memory{Store: "catalog", Redis: client,
+			Verify: func(_ context.Context, seen []string) (string, error) {
+				presented = seen
+				return newest, failed
+			}}
 	}
 	const first, second, third = "0123456789abcdef.7.a", "0123456789abcdef.8.b", "00000000000000aa.6.c"
 	stored := func() string { return client.HGet(t.Context(), counter.Marks, "catalog").Val() }
@@ -86,7 +90,8 @@ func TestMemory(t *testing.T) {
 	require.Equal(t, third, stored())
 }
 
-// The script publishes only over the verified mark, raises epochs, and replaces those of another form.
+// The script publishes only over the verified mark, raises epochs, and replaces those of another
+// form.
 func TestReplace(t *testing.T) {
 	client := redistest.Start(t).Client()
 	replace := func(verified, newest string, epochs ...any) string {
@@ -110,7 +115,8 @@ func TestReplace(t *testing.T) {
 	require.False(t, client.HExists(t.Context(), counter.Epochs, "!acc").Val())
 	require.Equal(t, "m2", replace("m2", "", "set", "acc", 5, "!acc", ""))
 	epoch("5")
-	for _, forged := range []string{"", "x", "nan", "inf", "1e300", "0x9", "-1", strings.Repeat("9", 40_000), "99999999999999999"} {
+	for _, forged := range []string{"", "x", "nan", "inf", "1e300", "0x9", "-1", strings.Repeat("9", 40_000),
+		"99999999999999999"} {
 		require.NoError(t, client.HSet(t.Context(), counter.Epochs, "acc", forged).Err())
 		replace("m2", "", "", "acc", 9, "!acc", "")
 		epoch("9")

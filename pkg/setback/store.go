@@ -11,7 +11,8 @@ import (
 	"opportunity.internal/pkg/database"
 )
 
-// Store is the database of an owner. It has the tables generations and claims. Its methods return problem.Unavailable during an outage.
+// Store is the database of an owner. It has the tables generations and claims. Its methods return
+// problem.Unavailable during an outage.
 type Store struct {
 	DB      *database.DB
 	Changes string // table with the columns sequence and id of changes, in the order of commits
@@ -77,7 +78,8 @@ const maxClaims = 100
 // claim records that the database lacks a mark, for other processes and for an operator.
 func (s Store) claim(ctx context.Context, mark string) error {
 	return database.Outage(s.DB.WithContext(ctx).Exec(
-		"INSERT INTO claims (mark) SELECT ? WHERE (SELECT count(*) FROM claims) < ? ON CONFLICT (mark) DO NOTHING", mark, maxClaims).Error)
+		"INSERT INTO claims (mark) SELECT ? WHERE (SELECT count(*) FROM claims) < ? ON CONFLICT (mark) DO NOTHING", mark,
+		maxClaims).Error)
 }
 
 // Claims returns the marks that the database lacks. While there are any, it is set back.
@@ -93,7 +95,8 @@ func (s Store) deleteClaim(ctx context.Context, mark string) error {
 // Decision is a function that carries out the decision of an operator, in its transaction.
 type Decision func(tx *gorm.DB) error
 
-// Begin begins a generation on the decision of an operator, and gives up those of the claims and of further marks. do may be nil.
+// Begin begins a generation on the decision of an operator, and gives up those of the claims and of
+// further marks. do may be nil.
 func (s Store) Begin(ctx context.Context, now time.Time, operator string, do Decision, further ...string) error {
 	return database.Outage(s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := begin(tx, now, operator, further...); err != nil || do == nil {
@@ -113,7 +116,8 @@ func begin(tx *gorm.DB, now time.Time, operator string, further ...string) error
 		if !ok {
 			continue
 		}
-		err := tx.Exec("INSERT INTO generations (id, began_at, begun_by) VALUES (?, 0, '') ON CONFLICT (id) DO NOTHING", m.Generation).Error
+		err := tx.Exec("INSERT INTO generations (id, began_at, begun_by) VALUES (?, 0, '') ON CONFLICT (id) DO NOTHING",
+			m.Generation).Error
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,8 @@ import (
 
 const ticksPerSecond = 100 // unit of times in /proc
 
-// ServerCPU returns the CPU time of the Postgres server of the URL so far, with that of its ended processes. It is 0 for SQLite. It works on Linux.
+// ServerCPU returns the CPU time of the Postgres server of the URL so far, with that of its ended
+// processes. It is 0 for SQLite. It works on Linux.
 func ServerCPU(b testing.TB, url string) time.Duration {
 	b.Helper()
 	if !strings.HasPrefix(url, "postgres") {

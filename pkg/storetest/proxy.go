@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Proxy is the way to a server. A test can cut or stall it, or let it lead to another server, as a Service of Kubernetes does.
+// Proxy is the way to a server. A test can cut or stall it, or let it lead to another server, as a
+// Service of Kubernetes does.
 type Proxy struct {
 	Address string // loopback, for clients
 
@@ -82,7 +83,8 @@ func (p *Proxy) set(cut, stalled bool, server string) {
 	p.changed.Broadcast()
 }
 
-// open adds a connection, and returns the server for it. It closes the connection if the proxy is cut.
+// open adds a connection, and returns the server for it. It closes the connection if the proxy is
+// cut.
 func (p *Proxy) open(conn net.Conn) (server string, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Schema creates migrated databases. It migrates one database of each dialect and copies it, because
-// a migration takes longer than most tests. The Postgres database that it copies stays on the server.
+// Schema creates migrated databases. It migrates one database of each dialect and copies it,
+// because a migration takes longer than most tests. The Postgres database that it copies stays on
+// the server.
 type Schema struct {
 	migrate  func(url string) error
 	postgres func() (template string, err error)
@@ -53,7 +54,8 @@ func (s *Schema) migrateSQLite() ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// Postgres creates a migrated database and returns its URL as superuser. It is dropped after the test.
+// Postgres creates a migrated database and returns its URL as superuser. It is dropped after the
+// test.
 func (s *Schema) Postgres(t testing.TB) string {
 	t.Helper()
 	requirePostgres(t)
@@ -72,7 +74,8 @@ func (s *Schema) SQLite(t testing.TB) string {
 	return url
 }
 
-// OnBothDatabases runs a test once on each dialect, with the URL of a new migrated database. The two runs are parallel.
+// OnBothDatabases runs a test once on each dialect, with the URL of a new migrated database. The
+// two runs are parallel.
 func (s *Schema) OnBothDatabases(t *testing.T, test func(t *testing.T, url string)) {
 	t.Helper()
 	onBoth(t, s.Postgres, s.SQLite, test)

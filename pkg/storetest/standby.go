@@ -17,7 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// PostgresPair is a Postgres primary with a standby, for one test. A commit waits until the standby has it.
+// PostgresPair is a Postgres primary with a standby, for one test. A commit waits until the standby
+// has it.
 type PostgresPair struct {
 	URL string // of both servers, as superuser: connections go to the one that accepts writes
 
@@ -51,16 +52,20 @@ func NewPostgresPair(t testing.TB) *PostgresPair {
 	}
 	p.primary, p.standby = p.server(), p.server()
 	p.URL = fmt.Sprintf("postgres://opportunity@127.0.0.1:%s,127.0.0.1:%s/postgres?sslmode=disable&target_session_attrs=read-write", p.primary.port, p.standby.port)
-	p.run("initdb", "-D", p.primary.dir, "-U", "opportunity", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync")
+	p.run("initdb", "-D", p.primary.dir, "-U", "opportunity", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8",
+		"--no-sync")
 	p.start(p.primary, "ready to accept connections")
-	p.run("pg_basebackup", "-D", p.standby.dir, "-d", "host=127.0.0.1 user=opportunity port="+p.primary.port, "--write-recovery-conf", "--checkpoint=fast", "--no-sync")
+	p.run("pg_basebackup", "-D", p.standby.dir, "-d", "host=127.0.0.1 user=opportunity port="+p.primary.port,
+		"--write-recovery-conf", "--checkpoint=fast", "--no-sync")
 	p.start(p.standby, "started streaming WAL")
 	for _, statement := range []string{"ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"} {
 		require.NoError(t, administer(p.URL, statement))
 	}
 	// A transaction that writes returns only once the standby has it. The reload may take a moment.
 	Eventually(t, "commits wait for the standby", func() bool {
-		return administer(p.URL, "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync') THEN RAISE 'not yet'; END IF; END $$") == nil
+		return administer(p.URL,
+			"DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync') THEN RAISE 'not yet'; END "+
+				"IF; END $$") == nil
 	})
 	return p
 }
@@ -91,7 +96,6 @@ func (p *PostgresPair) run(name string, args ...string) {
 	require.NoError(p.t, err, "%s: %s", name, out)
 }
 
-// start starts a server and waits until its log has the text.
 func (p *PostgresPair) start(s *postgresServer, text string) {
 	p.t.Helper()
 	s.cmd = p.command("postgres", "-D", s.dir, "-p", s.port, "-c", "listen_addresses=127.0.0.1", "-k", filepath.Dir(s.dir),
@@ -104,7 +108,6 @@ func (p *PostgresPair) start(s *postgresServer, text string) {
 	require.True(p.t, AwaitLine(io.Reader(out), text), "postgres exited before its log had %q", text)
 }
 
-// kill kills all processes of the server.
 func (s *postgresServer) kill() {
 	if s.cmd.ProcessState == nil {
 		_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
@@ -116,7 +119,8 @@ func (s *postgresServer) kill() {
 func (p *PostgresPair) Database() string {
 	p.t.Helper()
 	name := fmt.Sprintf("test_%d", databases.Add(1))
-	// With remote_apply the standby has the database too: a client that tries the standby first would give up without it.
+	// With remote_apply the standby has the database too: a client that tries the standby first
+	// would give up without it.
 	require.NoError(p.t, administer(p.URL+"&synchronous_commit=remote_apply", "CREATE DATABASE "+name))
 	created, err := on(p.URL, name)
 	require.NoError(p.t, err)
@@ -126,13 +130,15 @@ func (p *PostgresPair) Database() string {
 // KillPrimary kills the primary.
 func (p *PostgresPair) KillPrimary() { p.primary.kill() }
 
-// PausePrimary stops all processes of the primary. Connections stay open, and new ones are accepted by the kernel.
+// PausePrimary stops all processes of the primary. Connections stay open, and new ones are accepted
+// by the kernel.
 func (p *PostgresPair) PausePrimary() { p.signal(syscall.SIGSTOP) }
 
 // ResumePrimary ends PausePrimary.
 func (p *PostgresPair) ResumePrimary() { p.signal(syscall.SIGCONT) }
 
-// signal sends a signal to the first process of the primary, so that it starts no others, and then to those it has started.
+// signal sends a signal to the first process of the primary, so that it starts no others, and then
+// to those it has started.
 func (p *PostgresPair) signal(sig syscall.Signal) {
 	p.t.Helper()
 	first := p.primary.cmd.Process.Pid
@@ -158,5 +164,6 @@ func (p *PostgresPair) signal(sig syscall.Signal) {
 // Promote makes the standby the primary.
 func (p *PostgresPair) Promote() {
 	p.t.Helper()
-	require.NoError(p.t, administer("postgres://opportunity@127.0.0.1:"+p.standby.port+"/postgres?sslmode=disable", "SELECT pg_promote()"))
+	require.NoError(p.t, administer("postgres://opportunity@127.0.0.1:"+p.standby.port+"/postgres?sslmode=disable",
+		"SELECT pg_promote()"))
 }

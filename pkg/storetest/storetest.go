@@ -108,7 +108,6 @@ func createPostgres(t testing.TB, options string) string {
 	return created
 }
 
-// on returns the URL of a database on a server.
 func on(server, name string) (string, error) {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -182,7 +181,6 @@ var shared struct {
 	*pgx.Conn
 }
 
-// administer executes a statement on the database with a URL.
 func administer(url, statement string) (err error) {
 	ctx := context.Background()
 	if url != os.Getenv(PostgresVariable) {

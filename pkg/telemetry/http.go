@@ -19,8 +19,9 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// This file replaces otelhttp, which records URLs: a key pasted into a path or a query would end up in a trace. Here requests are recorded by
-// their route only. Otherwise spans follow the semantic conventions of OpenTelemetry.
+// This file replaces otelhttp, which records URLs: a key pasted into a path or a query would end up
+// in a trace. Here requests are recorded by their route only. Otherwise spans follow the semantic
+// conventions of OpenTelemetry.
 
 // observed holds data of a request while it is served.
 type observed struct {
@@ -40,7 +41,8 @@ func RequestID(ctx context.Context) string {
 	return ""
 }
 
-// SetRoute sets the route of the request of ctx: a pattern ("/api/v1/opportunities/{id}"), never the path.
+// SetRoute sets the route of the request of ctx: a pattern ("/api/v1/opportunities/{id}"), never
+// the path.
 func SetRoute(ctx context.Context, route string) {
 	if o, ok := ctx.Value(observedKey{}).(*observed); ok {
 		o.route = route
@@ -56,21 +58,24 @@ func SetWaiting(ctx context.Context) {
 
 var propagator = propagation.TraceContext{}
 
-// probePath is the path of readiness. Its requests are not recorded: services and clusters send one every few seconds.
+// probePath is the path of readiness. Its requests are not recorded: services and clusters send one
+// every few seconds.
 const probePath = "/readyz"
 
 // slow is the duration from which on InternalHandler logs a successful request.
 const slow = time.Second
 
-// Handler wraps h. It gives every request a request id, a span that continues the caller's trace, a log line and a metric. A valid request
-// id from the caller is kept; a server with untrusted callers must remove the header first.
+// Handler wraps h. It gives every request a request id, a span that continues the caller's trace, a
+// log line and a metric. A valid request id from the caller is kept; a server with untrusted
+// callers must remove the header first.
 func (t *Telemetry) Handler(h http.Handler) http.Handler {
 	return t.handler(h, func(*observed, int, time.Duration) slog.Level { return slog.LevelInfo })
 }
 
-// InternalHandler is like Handler for a service behind the gateway, which logs each request under the same id. peer.Transport accepts only
-// responses with the id of their request. The log line has level DEBUG if the status is below 400, or the caller disconnected, and the
-// request took less than a second or was a long poll.
+// InternalHandler is like Handler for a service behind the gateway, which logs each request under
+// the same id. peer.Transport accepts only responses with the id of their request. The log line has
+// level DEBUG if the status is below 400, or the caller disconnected, and the request took less
+// than a second or was a long poll.
 func (t *Telemetry) InternalHandler(h http.Handler) http.Handler {
 	return t.handler(h, func(o *observed, status int, took time.Duration) slog.Level {
 		if (status < http.StatusBadRequest || status == statusDisconnected) && (took < slow || o.waits) {
@@ -80,11 +85,13 @@ func (t *Telemetry) InternalHandler(h http.Handler) http.Handler {
 	})
 }
 
-// statusDisconnected is recorded, as nginx does, if the caller disconnected before it had the whole response.
+// statusDisconnected is recorded, as nginx does, if the caller disconnected before it had the whole
+// response.
 const statusDisconnected = 499
 
 // handler wraps h. level returns the level of the log line of a request.
-func (t *Telemetry) handler(h http.Handler, level func(o *observed, status int, took time.Duration) slog.Level) http.Handler {
+func (t *Telemetry) handler(h http.Handler, level func(o *observed, status int,
+	took time.Duration) slog.Level) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		o := &observed{id: requestID(r), route: unmatched, recorder: recorder{ResponseWriter: w}}
@@ -119,7 +126,6 @@ func (t *Telemetry) handler(h http.Handler, level func(o *observed, status int, 
 	})
 }
 
-// requestID returns the id that the caller sent, or a new one if there is none or it is invalid.
 func requestID(r *http.Request) string {
 	if sent := r.Header[api.RequestIDHeader]; len(sent) > 0 && validRequestID(sent[0]) {
 		return sent[0]
@@ -139,9 +145,9 @@ func (t *Telemetry) span(ctx context.Context, kind trace.SpanKind, name string) 
 	return t.Tracer.Start(ctx, name, trace.WithSpanKind(kind))
 }
 
-// describe sets the name, the attributes and the status of the span of a request that has ended.
 func describe(span trace.Span, r *http.Request, o *observed, status int) {
-	span.SetAttributes(requestMethod(r), scheme(r), semconv.HTTPResponseStatusCode(status), attribute.String("request.id", o.id))
+	span.SetAttributes(requestMethod(r), scheme(r), semconv.HTTPResponseStatusCode(status),
+		attribute.String("request.id", o.id))
 	if o.route != unmatched {
 		span.SetName(method(r.Method) + " " + o.route)
 		span.SetAttributes(semconv.HTTPRoute(o.route))
@@ -170,10 +176,12 @@ const (
 	unmatched = "unmatched" // route of a request that no handler has named
 )
 
-// method returns m, or other for unusual methods: callers can send any word, and metrics need a small number of label values.
+// method returns m, or other for unusual methods: callers can send any word, and metrics need a
+// small number of label values.
 func method(m string) string {
 	switch m {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete:
 		return m
 	}
 	return other

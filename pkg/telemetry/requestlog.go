@@ -18,7 +18,8 @@ const (
 	flushSize     = 32 << 10
 )
 
-// lineWriter writes log lines. A line passed to Write is written at once, after those passed to Later.
+// lineWriter writes log lines. A line passed to Write is written at once, after those passed to
+// Later.
 type lineWriter struct {
 	out   io.Writer
 	delay bool // keep the lines passed to Later for a while, to write many at once
@@ -71,9 +72,11 @@ func (w *lineWriter) flush() error {
 	return err
 }
 
-// logRequest writes the log line of a request: the one that t.Log would write, for a third of its CPU time. All of its text is safe
-// in JSON without quoting: routes are constants, and request ids are validated.
-func (t *Telemetry) logRequest(ctx context.Context, level slog.Level, o *observed, method string, status int, took time.Duration) {
+// logRequest writes the log line of a request: the one that t.Log would write, for a third of its
+// CPU time. All of its text is safe in JSON without quoting: routes are constants, and request ids
+// are validated.
+func (t *Telemetry) logRequest(ctx context.Context, level slog.Level, o *observed, method string, status int,
+	took time.Duration) {
 	space := lineBuffers.Get().(*[]byte)
 	line := append((*space)[:0], `{"time":"`...)
 	line = time.Now().AppendFormat(line, time.RFC3339Nano)

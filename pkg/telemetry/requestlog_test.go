@@ -18,7 +18,8 @@ import (
 )
 
 func TestRequestLineIsThatOfTheLogger(t *testing.T) {
-	traced := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}}))
+	traced := trace.ContextWithSpanContext(t.Context(),
+		trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}}))
 	for _, ctx := range []context.Context{t.Context(), traced} {
 		var out bytes.Buffer
 		tel, err := Start(t.Context(), "test", Config{LogOutput: &out})
@@ -94,7 +95,8 @@ func TestLinesAreWrittenInOrderAndInTime(t *testing.T) {
 	})
 }
 
-// In tests and in "opportunity up", the output is not standard error, and a line is there when the request has ended.
+// In tests and in "opportunity up", the output is not standard error, and a line is there when the
+// request has ended.
 func TestOtherOutputGetsEachLineAtOnce(t *testing.T) {
 	out := new(writes)
 	w := &lineWriter{out: out}

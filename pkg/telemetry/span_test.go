@@ -69,7 +69,8 @@ func TestSpansOfRequests(t *testing.T) {
 	ended := spans.Ended()
 	require.Len(t, ended, 2)
 	require.Equal(t, map[attribute.Key]string{
-		"name": "GET /things/{id}", "status": "Unset", "http.request.method": "GET", "http.route": "/things/{id}", "url.scheme": "https",
+		"name": "GET /things/{id}", "status": "Unset", "http.request.method": "GET", "http.route": "/things/{id}",
+		"url.scheme":                "https",
 		"http.response.status_code": "404", "request.id": "req-12345678",
 	}, attributesOf(ended[0]))
 	require.Equal(t, map[attribute.Key]string{
@@ -82,16 +83,19 @@ func TestSpansOfCalls(t *testing.T) {
 	tel, spans := recorded(t)
 	ctx, request := tel.Tracer.Start(t.Context(), "request")
 	outage := errors.New("secret")
-	for _, next := range []roundTrip{responding(http.StatusOK), responding(http.StatusConflict), func(*http.Request) (*http.Response, error) { return nil, outage }} {
-		_, err := tel.Transport(next, "catalog").RoundTrip(httptest.NewRequest(http.MethodGet, "http://10.0.0.7:8080/things/secret", nil).WithContext(ctx))
+	for _, next := range []roundTrip{responding(http.StatusOK), responding(http.StatusConflict),
+		func(*http.Request) (*http.Response, error) { return nil, outage }} {
+		_, err := tel.Transport(next, "catalog").RoundTrip(httptest.NewRequest(http.MethodGet,
+			"http://10.0.0.7:8080/things/secret", nil).WithContext(ctx))
 		require.True(t, err == nil || errors.Is(err, outage))
 	}
 	request.End()
 	ended := spans.Ended()
 	require.Len(t, ended, 4)
 	base := map[attribute.Key]string{
-		"name": "GET catalog", "status": "Unset", "http.request.method": "GET", "service.peer.name": "catalog", "server.address": "10.0.0.7",
-		"server.port": "8080", "http.response.status_code": "200",
+		"name": "GET catalog", "status": "Unset", "http.request.method": "GET", "service.peer.name": "catalog",
+		"server.address": "10.0.0.7",
+		"server.port":    "8080", "http.response.status_code": "200",
 	}
 	require.Equal(t, base, attributesOf(ended[0]))
 	base["status"], base["http.response.status_code"], base["error.type"] = "Error", "409", "409"
@@ -121,7 +125,8 @@ func TestCallsOfLoopsAreRecordedOnlyIfTheyFail(t *testing.T) {
 		return rec.Result(), nil
 	}), "catalog")
 	call := func(ctx context.Context, path string) {
-		_, err := transport.RoundTrip(httptest.NewRequest(http.MethodGet, "http://catalog.example"+path, nil).WithContext(ctx))
+		_, err := transport.RoundTrip(httptest.NewRequest(http.MethodGet, "http://catalog.example"+path,
+			nil).WithContext(ctx))
 		require.Equal(t, ctx.Err(), err)
 	}
 	stopped, stop := context.WithCancel(t.Context())
@@ -139,7 +144,8 @@ func TestCallsOfLoopsAreRecordedOnlyIfTheyFail(t *testing.T) {
 
 func TestErrorTypes(t *testing.T) {
 	for want, err := range map[string]error{
-		"timeout": context.DeadlineExceeded, "canceled": errors.Join(context.Canceled), "*errors.errorString": errors.New("secret"),
+		"timeout": context.DeadlineExceeded, "canceled": errors.Join(context.Canceled),
+		"*errors.errorString": errors.New("secret"),
 	} {
 		tel, spans := recorded(t)
 		_, span := tel.Tracer.Start(t.Context(), "x")

@@ -1,5 +1,5 @@
-// Package telemetry provides a service with a logger, a tracer and a metrics registry. It has no global state, so several services can
-// run in one process, each with its own name.
+// Package telemetry provides a service with a logger, a tracer and a metrics registry. It has no
+// global state, so several services can run in one process, each with its own name.
 package telemetry
 
 import (
@@ -45,8 +45,8 @@ type Telemetry struct {
 	shutdown func(context.Context) error
 }
 
-// Start creates the telemetry of a service. It exports traces only if an OTEL_* variable sets an exporter or an endpoint; otherwise no
-// spans are created.
+// Start creates the telemetry of a service. It exports traces only if an OTEL_* variable sets an
+// exporter or an endpoint; otherwise no spans are created.
 func Start(ctx context.Context, service string, cfg Config) (*Telemetry, error) {
 	lines := &lineWriter{out: cfg.LogOutput}
 	if cfg.LogOutput == nil {
@@ -65,10 +65,12 @@ func Start(ctx context.Context, service string, cfg Config) (*Telemetry, error) 
 		}, []string{"route", "method", "status"}),
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "opportunity_service_info", Help: "Always 1, for each process of a service.", ConstLabels: prometheus.Labels{"service": service},
+		Name: "opportunity_service_info", Help: "Always 1, for each process of a service.",
+		ConstLabels: prometheus.Labels{"service": service},
 	})
 	info.Set(1)
-	t.Registry.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), t.requests)
+	t.Registry.MustRegister(info, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), t.requests)
 	if tracing, err := tracingConfigured(); err != nil {
 		return nil, err
 	} else if tracing {
@@ -76,8 +78,10 @@ func Start(ctx context.Context, service string, cfg Config) (*Telemetry, error) 
 		if err != nil {
 			return nil, err
 		}
-		about, err := resource.New(ctx, resource.WithAttributes(semconv.ServiceVersion(serviceVersion())), resource.WithFromEnv(),
-			resource.WithTelemetrySDK(), resource.WithAttributes(semconv.ServiceName(service), semconv.ServiceNamespace("opportunity")))
+		about, err := resource.New(ctx, resource.WithAttributes(semconv.ServiceVersion(serviceVersion())),
+			resource.WithFromEnv(),
+			resource.WithTelemetrySDK(), resource.WithAttributes(semconv.ServiceName(service),
+				semconv.ServiceNamespace("opportunity")))
 		if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 			return nil, err
 		}
@@ -87,12 +91,14 @@ func Start(ctx context.Context, service string, cfg Config) (*Telemetry, error) 
 	return t, nil
 }
 
-// tracingConfigured reports whether traces are to be exported. By default the exporter would send to localhost. It returns an error for
-// exporters other than OTLP over HTTP: the libraries of the others add 4 MB to each binary.
+// tracingConfigured reports whether traces are to be exported. By default the exporter would send
+// to localhost. It returns an error for exporters other than OTLP over HTTP: the libraries of the
+// others add 4 MB to each binary.
 func tracingConfigured() (bool, error) {
 	exporter, set := os.LookupEnv("OTEL_TRACES_EXPORTER")
 	endpoint := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
-	protocol := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL"), "http/protobuf")
+	protocol := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL"),
+		"http/protobuf")
 	switch {
 	case os.Getenv("OTEL_SDK_DISABLED") == "true", exporter == "none", exporter == "" && (set || endpoint == ""):
 		return false, nil
@@ -107,7 +113,6 @@ func tracingConfigured() (bool, error) {
 // version is the version of the binary. The linker sets it in release builds; see scripts/stamp.
 var version string
 
-// serviceVersion returns version, or what the Go command knows of it.
 func serviceVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok && version == "" {
 		return info.Main.Version
@@ -126,7 +131,8 @@ func (t *Telemetry) Metrics() http.Handler {
 // shutdownTime limits the time to export the remaining spans at shutdown.
 const shutdownTime = 2 * time.Second
 
-// Shutdown exports the remaining spans and writes the remaining log lines. Spans that the collector does not accept in time are dropped.
+// Shutdown exports the remaining spans and writes the remaining log lines. Spans that the collector
+// does not accept in time are dropped.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
 	defer t.lines.Flush()
 	ctx, cancel := context.WithTimeout(ctx, shutdownTime)
@@ -152,7 +158,8 @@ func (h contextual) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 func (h contextual) WithGroup(name string) slog.Handler { return contextual{h.Handler.WithGroup(name)} }
 
-// validRequestID reports whether id has only letters, digits and hyphens, so that an id from a client cannot forge log fields.
+// validRequestID reports whether id has only letters, digits and hyphens, so that an id from a
+// client cannot forge log fields.
 func validRequestID(id string) bool {
 	return len(id) >= 8 && len(id) <= 64 &&
 		strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""

@@ -18,9 +18,10 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Transport wraps next. It propagates the trace and the request id to the peer, and creates a client span for every call that belongs to a
-// request. A call of a background loop is recorded only if it fails, and the peer does not record it: an idle service would otherwise
-// export its own polling.
+// Transport wraps next. It propagates the trace and the request id to the peer, and creates a
+// client span for every call that belongs to a request. A call of a background loop is recorded
+// only if it fails, and the peer does not record it: an idle service would otherwise export its own
+// polling.
 func (t *Telemetry) Transport(next http.RoundTripper, peer string) http.RoundTripper {
 	return transport{t, next, peer}
 }
@@ -65,7 +66,8 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// failed reports whether a call failed. One that its caller ended has not, such as a long poll when the service stops.
+// failed reports whether a call failed. One that its caller ended has not, such as a long poll when
+// the service stops.
 func failed(resp *http.Response, err error) bool {
 	if err != nil {
 		return !errors.Is(err, context.Canceled)

@@ -18,17 +18,18 @@ const (
 	responseTime = time.Minute         // to send the response after the deadline for the request body
 )
 
-// Extend replaces the listener's deadlines, which are for small requests: the request must arrive within that time from now, and the
-// response within a minute more. It is necessary even without a body, because net/http cancels the context at the read deadline.
+// Extend replaces the listener's deadlines, which are for small requests: the request must arrive
+// within that time from now, and the response within a minute more. It is necessary even without a
+// body, because net/http cancels the context at the read deadline.
 func Extend(g *gin.Context, within time.Duration) {
 	deadline, c := time.Now().Add(within), http.NewResponseController(g.Writer)
 	_ = c.SetReadDeadline(deadline) // fails only in tests without a connection
 	_ = c.SetWriteDeadline(deadline.Add(responseTime))
 }
 
-// File calls read with the request body, a file from an operator of at most limit bytes, or of any size if limit is 0. It returns a
-// problem.Error if the body is too large, stalls or is incomplete, and otherwise the error of read. The handler then has api.FileTimeout to
-// respond.
+// File calls read with the request body, a file from an operator of at most limit bytes, or of any
+// size if limit is 0. It returns a problem.Error if the body is too large, stalls or is incomplete,
+// and otherwise the error of read. The handler then has api.FileTimeout to respond.
 func File(g *gin.Context, limit int64, read func(io.Reader) error) error {
 	f := &file{g: g, body: g.Request.Body}
 	if limit > 0 {

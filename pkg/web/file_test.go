@@ -19,7 +19,8 @@ import (
 	"opportunity.internal/pkg/web"
 )
 
-// serveWithExpiredTimeouts serves handle on a server with read and write timeouts that expire at once.
+// serveWithExpiredTimeouts serves handle on a server with read and write timeouts that expire at
+// once.
 func serveWithExpiredTimeouts(t *testing.T, handle func(*gin.Context) (web.Reply, error)) (url string) {
 	t.Helper()
 	e := web.New(problem.Writer{})
@@ -72,7 +73,8 @@ func TestUnreadableFileIsRejected(t *testing.T) {
 	}
 }
 
-// An error that has nothing to do with the body, such as that of a database, is not the sender's fault.
+// An error that has nothing to do with the body, such as that of a database, is not the sender's
+// fault.
 func TestFileReturnsOtherErrorsUnchanged(t *testing.T) {
 	g, _ := gin.CreateTestContext(httptest.NewRecorder())
 	g.Request = httptest.NewRequest(http.MethodPost, "/", strings.NewReader("x"))

@@ -29,7 +29,6 @@ var parameter = regexp.MustCompile(`:(\w+)`)
 // patterns holds the routes in the syntax of OpenAPI, by their text in gin's.
 var patterns sync.Map
 
-// pattern returns a route in the syntax of OpenAPI.
 func pattern(route string) string {
 	if p, ok := patterns.Load(route); ok {
 		return p.(string)

@@ -16,7 +16,8 @@ import (
 	"opportunity.internal/pkg/web"
 )
 
-func serve(t *testing.T, method, path string, header http.Header, handle func(*gin.Context) (web.Reply, error)) *httptest.ResponseRecorder {
+func serve(t *testing.T, method, path string, header http.Header,
+	handle func(*gin.Context) (web.Reply, error)) *httptest.ResponseRecorder {
 	t.Helper()
 	e := web.New(problem.Writer{})
 	e.Match([]string{http.MethodGet, http.MethodHead}, "/things/:id", web.Handler(problem.Writer{}, handle))
@@ -49,7 +50,8 @@ func TestHandlerAlwaysCallsDone(t *testing.T) {
 		{http.MethodGet, nil, nil, 200, "body"},
 		{http.MethodHead, nil, nil, 200, ""},
 		{http.MethodGet, http.Header{"If-None-Match": {`W/"v1"`}}, nil, 304, ""},
-		{http.MethodGet, nil, problem.New(problem.NotFound, "No."), 404, `{"error":{"code":"not_found","message":"No."},"documentation":"/docs/errors#not_found"}`},
+		{http.MethodGet, nil, problem.New(problem.NotFound, "No."), 404,
+			`{"error":{"code":"not_found","message":"No."},"documentation":"/docs/errors#not_found"}`},
 	} {
 		given := 0
 		rec := serve(t, c.method, "/things/1", c.header, func(*gin.Context) (web.Reply, error) {
@@ -65,9 +67,10 @@ func TestConditionalRequests(t *testing.T) {
 	for header, status := range map[string]int{
 		`W/"v1"`: 304, `"v1"`: 304, `"v0", W/"v1"`: 304, `*`: 304, `"v2"`: 200, `v1`: 200, ``: 200,
 	} {
-		rec := serve(t, http.MethodGet, "/things/1", http.Header{"If-None-Match": {header}}, func(*gin.Context) (web.Reply, error) {
-			return web.Reply{ETag: "v1", Body: []byte("{}")}, nil
-		})
+		rec := serve(t, http.MethodGet, "/things/1", http.Header{"If-None-Match": {header}},
+			func(*gin.Context) (web.Reply, error) {
+				return web.Reply{ETag: "v1", Body: []byte("{}")}, nil
+			})
 		require.Equal(t, status, rec.Code, header)
 		require.Equal(t, `W/"v1"`, rec.Header().Get("ETag"))
 		require.Equal(t, "private, no-cache", rec.Header().Get("Cache-Control"))
@@ -115,7 +118,8 @@ func TestCallerIsThatOfEachRequest(t *testing.T) {
 		return web.Reply{JSON: caller}, err
 	}))
 	free, developer := `{"tier":"free","pageSize":10,"history":false}`, `{"tier":"developer","pageSize":50,"history":true}`
-	for _, header := range []string{free, free, developer, free, developer, developer, `{"tier":"","pageSize":10,"history":false}`, free, "", developer} {
+	for _, header := range []string{free, free, developer, free, developer, developer,
+		`{"tier":"","pageSize":10,"history":false}`, free, "", developer} {
 		req := httptest.NewRequest(http.MethodGet, "/", nil)
 		req.Header.Set(api.CallerHeader, header)
 		rec := httptest.NewRecorder()
@@ -152,7 +156,8 @@ func TestActorIsAShortPrintableName(t *testing.T) {
 		return web.Reply{JSON: name}, err
 	}))
 	for name, status := range map[string]int{
-		"ann": 200, "Zoë Tremblay": 200, "Team 👩\u200d💻": 200, "": 400, "\u200b": 400, "a\u202eb": 400, strings.Repeat("a", 201): 400, "a\tb": 400, "a\xff": 400,
+		"ann": 200, "Zoë Tremblay": 200, "Team 👩\u200d💻": 200, "": 400, "\u200b": 400, "a\u202eb": 400,
+		strings.Repeat("a", 201): 400, "a\tb": 400, "a\xff": 400,
 	} {
 		req := httptest.NewRequest(http.MethodGet, "/", nil)
 		req.Header.Set(api.ActorHeader, name)

@@ -69,6 +69,7 @@ func read(source []byte) (d description, err error) {
 	}
 	for _, f := range []struct{ name, doc, operation string }{
 		{"Filter", "Filter selects opportunities. An omitted filter excludes nothing.", "listOpportunities"},
+		{"SearchFilter", "SearchFilter selects opportunities in a search. An omitted filter excludes nothing.", "searchOpportunities"},
 		{"HistoryFilter", "HistoryFilter selects events of a history.", "getVerificationHistory"},
 		{"ChangeFilter", "ChangeFilter selects changes.", "listChanges"},
 	} {

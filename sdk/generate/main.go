@@ -33,6 +33,7 @@ func generate() error {
 	}
 	for file, text := range map[string]string{
 		"go/opportunity/types.go":             emitGo(d),
+		"go/opportunity/letters.txt":          emitLetters(),
 		"go/opportunity/columns.go":           emitGoColumns(),
 		"command/opportunity-data/schema.go":  emitGoSchema(),
 		"typescript/src/types.d.ts":           emitTypeScript(d),

@@ -5,5 +5,5 @@ import "embed"
 
 // Files holds the sources of package opportunity with its go.mod and README. Tests are not part of it.
 //
-//go:embed go.mod README.md opportunity/*.go
+//go:embed go.mod README.md opportunity/*.go opportunity/letters.txt
 var Files embed.FS

@@ -23,6 +23,7 @@ import (
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/services/authquota"
+	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
 
 func TestAccountIsSuspendedResumedAndGranted(t *testing.T) {
@@ -108,8 +109,11 @@ func TestChangesAreSavedDuringRedisOutage(t *testing.T) {
 		down.RequireError(problem.ServiceUnavailable)
 		require.Equal(t, "1", down.Header.Get("Retry-After"))
 		svc.resolve("oda_live_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg_2MILV8").RequireError(problem.ServiceUnavailable)
+		svc.do(http.MethodGet, "/internal/v1/key-digests", nil).RequireError(problem.ServiceUnavailable)
 		svc.revoke(revoked.ID).RequireError(problem.ServiceUnavailable, "The change is saved")
-		svc.revoke(revoked.ID).RequireError(problem.ServiceUnavailable, "The change is saved")
+		again := svc.revoke(revoked.ID)
+		again.RequireError(problem.ServiceUnavailable, "The change is saved")
+		require.Equal(t, "1", again.Header.Get("Retry-After"))
 		svc.change(suspended.Account, "suspend", `{"reason":"x"}`).RequireError(problem.ServiceUnavailable, "The change is saved")
 		svc.change(granted.Account, "grant", `{"tier":"developer"}`).RequireError(problem.ServiceUnavailable, "The change is saved")
 		require.Equal(t, "revoked", svc.listKeys("?account=" + revoked.Account)[0].Status)
@@ -175,14 +179,15 @@ func TestEpochsIncreaseWhenClockIsSetBack(t *testing.T) {
 		svc := s.start(t)
 		key := svc.issue(nil)
 		ahead := time.Now().Add(time.Hour).UnixMicro()
-		require.NoError(t, servicetest.OpenDatabase(t, s.database).Exec("UPDATE accounts SET epoch = ?", ahead).Error)
+		require.NoError(t, servicetest.OpenDatabase(t, s.Database).Exec("UPDATE accounts SET epoch = ?", ahead).Error)
 		require.Equal(t, ahead, svc.principal(key.Key).Epoch)
 		servicetest.Read[listedKey](svc.revoke(key.ID))
 		require.Greater(t, svc.principal(key.Key).Epoch, ahead)
 	})
 }
 
-// A response without the change never carries the epoch after it, however revocations and lookups interleave.
+// A response without the change never carries the epoch after it, however revocations and lookups
+// interleave.
 func TestStaleResponseNeverCarriesNewEpoch(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
@@ -258,12 +263,12 @@ func TestTheServingRoleServes(t *testing.T) {
 	admin := storetest.Postgres(t)
 	role, asRole := storetest.Role(t, admin)
 	r := redistest.Start(t)
-	s := &stores{database: admin, redis: r.URL, counters: r}
-	cfg := s.config()
+	s := &stores{Stores: sitekit.Stores{Redis: r, Database: admin, RedisURL: r.URL}}
+	cfg := s.Config()
 	cfg.Database.ServingRole = role
 	require.NoError(t, authquota.Migrate(t.Context(), cfg))
 
-	s.database = asRole
+	s.Database = asRole
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	svc := s.start(t, func(c *authquota.Config) {
 		c.Now, c.Database.AllowOwner = func() time.Time { return now }, false

@@ -1,22 +1,25 @@
-// Package authquota implements the service that stores accounts, API keys and usage, and resolves keys for the gateways.
+// Package authquota implements the service that stores accounts, API keys and usage, and resolves
+// keys for the gateways.
 //
-// A gateway looks up a key by its keyed hash and caches the resulting principal. The gateways count requests in Redis.
-// authquota copies the changed counters to its ledger twice a second. It raises the account's epoch with every change of the
-// account, and publishes it in Redis.
+// A gateway looks up a key by its keyed hash and caches the resulting principal. The gateways count
+// requests in Redis. authquota copies the changed counters to its ledger twice a second. It raises
+// the account's epoch with every change of the account, and publishes it in Redis.
 //
 // Behavior during outages:
 //
-//   - Database: keys cannot be resolved and nothing can be changed (503). Gateways continue with their cached principals. If it accepts
-//     connections but does not respond, only the first request of a person or an operator waits for it, for at most 0.9 seconds.
-//   - Redis: keys cannot be resolved (503). A change of an account, sign-ins included, is saved; the response is 503, and it takes
-//     effect when Redis is back. The same holds for moving today's requests when a key is connected.
+//   - Database: keys cannot be resolved and nothing can be changed (503). Gateways continue with
+//     their cached principals. If it accepts connections but does not respond, only the first
+//     request of a person or an operator waits for it, for at most 0.9 seconds.
+//   - Redis: keys cannot be resolved (503). A change of an account, sign-ins included, is saved;
+//     the response is 503, and it takes effect when Redis is back. The same holds for moving
+//     today's requests when a key is connected.
 //   - Redis data loss: epochs recover automatically, and counters are restored from the ledger.
-//   - Billing: nothing can be bought or cancelled. Plans of closed accounts are cancelled when billing is back. Paid periods
-//     stay in effect and end on time.
+//   - Billing: nothing can be bought or cancelled. Plans of closed accounts are cancelled when
+//     billing is back. Paid periods stay in effect and end on time.
 //   - Mail server: mails wait in the database and are retried for three days.
 //
-// Known limitation: a loss of Redis data also loses the requests counted since the last copy, at most one second. That quota
-// can be used again.
+// Known limitation: a loss of Redis data also loses the requests counted since the last copy, at
+// most one second. That quota can be used again.
 package authquota
 
 import (
@@ -29,11 +32,10 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
-	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/mail/courier"
+	"opportunity.internal/services/authquota/internal/accountdb"
+	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/plan"
-	"opportunity.internal/services/authquota/internal/secretbox"
 	"opportunity.internal/services/authquota/migrations"
 )
 
@@ -44,9 +46,10 @@ var definition = service.Definition[Config]{
 	},
 }
 
-// Main runs one verb with settings from the environment: serve runs until ctx ends, migrate migrates the schema, check verifies
-// the settings, the schema, the encryption keys and the connections to Redis, billing and the mail server, and recover decides what becomes of a database that was set back; see
-// Recover.
+// Main runs one verb with settings from the environment: serve runs until ctx ends, migrate
+// migrates the schema, check verifies the settings, the schema, the encryption keys and the
+// connections to Redis, billing and the mail server, and recover decides what becomes of a database
+// that was set back; see Recover.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
 		"recover": service.RecoverVerb("authquota", RecoverConfig, Recover),
@@ -56,7 +59,8 @@ func Main(ctx context.Context, lookup func(string) (string, bool), args []string
 // Migrate brings the schema of cfg.Database to the version this binary needs.
 func Migrate(ctx context.Context, cfg Config) error { return definition.Migrate(ctx, cfg) }
 
-// Run serves until ctx ends, drains, and copies the counters one last time. It never migrates; it waits for the schema.
+// Run serves until ctx ends, drains, and copies the counters one last time. It never migrates; it
+// waits for the schema.
 func Run(ctx context.Context, cfg Config) error { return definition.Run(ctx, cfg) }
 
 func start(r *service.Runtime, cfg Config) error {
@@ -82,14 +86,18 @@ func start(r *service.Runtime, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	// Redis is not a readiness check: without it, revocations must still reach this process to be saved.
+	r.Registry.MustRegister(account.Collectors()...)
+	// Redis is not a readiness check: without it, revocations must still reach this process to be
+	// saved.
 	r.Ready.Add("schema", r.SchemaReady)
 	r.Ready.Report(p.mails.Fault)
 	r.Ready.Report(func() string { return *p.sealed.Load() })
 	api := p.database.operators(p.guard.Handler(newAPI(cfg, settings, p, errorWriter, &r.Ready), errorWriter), errorWriter)
 	access := peer.NewAccess(peer.Authquota, cfg.Callers, errorWriter)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(split(account, api))))
-	p.addLoops(r)
+	if !cfg.NoLoops {
+		p.addLoops(r)
+	}
 	r.Cleanup(p.copyLast) // after the drain, to include the last requests
 	return nil
 }
@@ -111,11 +119,10 @@ func check(ctx context.Context, r *service.Runtime, cfg Config) error {
 	return errors.Join(append(errs, mails.Check(ctx))...)
 }
 
-// sealedColumns are all columns of sealed texts.
-func sealedColumns() []dbtx.Sealed { return append(people.SealedColumns(), dbtx.SealedMails) }
+func sealedColumns() []accountdb.Sealed { return append(people.SealedColumns(), accountdb.SealedMails) }
 
 // checkSealed returns an error if the database has texts that do not open with the keys of box.
-func checkSealed(ctx context.Context, db *database.DB, box secretbox.Box) error {
+func checkSealed(ctx context.Context, db *database.DB, box accountdb.Box) error {
 	prefixes, lost := box.Prefixes(), int64(0)
 	for _, at := range sealedColumns() {
 		var n int64

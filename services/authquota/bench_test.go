@@ -21,13 +21,14 @@ import (
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/keys"
-	"opportunity.internal/services/authquota/internal/mail/courier"
 	"opportunity.internal/services/authquota/internal/people"
+	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
 
-// BenchmarkPages requests the account pages of a running service, for an account that had 10,000 keys in the last 90 days, with
-// 180,000 of 270,000 rows of usage.
+// BenchmarkPages requests the account pages of a running service, for an account that had 10,000
+// keys in the last 90 days, with 180,000 of 270,000 rows of usage.
 func BenchmarkPages(b *testing.B) {
 	for _, name := range []string{"postgres", "sqlite"} {
 		b.Run(name, func(b *testing.B) {
@@ -68,19 +69,20 @@ func ask(b *testing.B, url, secret string) {
 	require.NoError(b, err)
 }
 
-// busyService runs the service on a filled database and returns its address and the secret of a session.
+// busyService runs the service on a filled database and returns its address and the secret of a
+// session.
 func busyService(b *testing.B, dialect string) (base, secret string) {
 	b.Helper()
-	s := &stores{database: storetest.SQLite(b)}
+	s := &stores{Stores: sitekit.Stores{Database: storetest.SQLite(b)}}
 	if dialect == "postgres" {
-		s.database, s.redis = storetest.Postgres(b), redistest.Start(b).URL
+		s.Database, s.RedisURL = storetest.Postgres(b), redistest.Start(b).URL
 	} else {
 		redis, err := embedded.Start("127.0.0.1:0")
 		require.NoError(b, err)
 		b.Cleanup(redis.Close)
-		s.redis = redis.URL()
+		s.RedisURL = redis.URL()
 	}
-	cfg := s.config()
+	cfg := s.Config()
 	require.NoError(b, authquota.Migrate(b.Context(), cfg))
 	secret = fill(b, cfg.Database)
 	cfg.Mail = courier.Config{URL: "file://" + b.TempDir(), From: "no-reply@api.example"}
@@ -105,8 +107,8 @@ func busyService(b *testing.B, dialect string) (base, secret string) {
 	return base, secret
 }
 
-// fill writes 15,000 keys: those of the signed-in account, and every third one of a hundred others. Each key was used on six
-// days, with three outcomes.
+// fill writes 15,000 keys: those of the signed-in account, and every third one of a hundred others.
+// Each key was used on six days, with three outcomes.
 func fill(b *testing.B, cfg database.Config) (secret string) {
 	b.Helper()
 	tel, err := telemetry.Start(b.Context(), "bench", telemetry.Config{LogOutput: io.Discard})

@@ -8,19 +8,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/authquota/internal/authquotatest"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 // browser is a person with a browser at a running service.
 type browser struct {
-	*authquotatest.Person
+	*testkit.Person
 
 	svc *service
 }
 
 // browser returns a person without an account.
 func (s *service) browser() *browser {
-	return &browser{authquotatest.NewPerson(s.t, authquotatest.VisitURL(s.t, s.URL), s.now), s}
+	return &browser{testkit.NewPerson(s.t, testkit.VisitURL(s.t, s.URL), s.now), s}
 }
 
 // signUp signs the person up in the stores, and the browser in.
@@ -32,7 +32,7 @@ func (b *browser) signUp(email string) {
 // at returns the browser at another service.
 func (b *browser) at(svc *service) *browser {
 	moved := *b.Person
-	moved.Browser = authquotatest.VisitURL(svc.t, svc.URL)
+	moved.Browser = testkit.VisitURL(svc.t, svc.URL)
 	moved.Cookies = b.Cookies
 	return &browser{&moved, svc}
 }
@@ -83,5 +83,5 @@ func (b *browser) askFor(path, email, template string, n int) string {
 func (b *browser) confirm(link string) {
 	b.svc.t.Helper()
 	form := b.Get(link).Shows(http.StatusOK, "Choose a password")
-	b.Post("/account/confirm", "token", authquotatest.Token(form), "password", authquotatest.Password).Leads("/account/authenticator")
+	b.Post("/account/confirm", "token", testkit.Token(form), "password", testkit.Password).Leads("/account/authenticator")
 }

@@ -70,8 +70,8 @@ func (s *service) restart(adjust ...func(*authquota.Config)) *service {
 	return s.start(s.t, append(adjust, func(cfg *authquota.Config) { cfg.Now = s.now })...)
 }
 
-// Closing an account sends a mail about its plan and stops all charges: the plan is cancelled after any billing outage, and
-// again after every later payment.
+// Closing an account sends a mail about its plan and stops all charges: the plan is cancelled after
+// any billing outage, and again after every later payment.
 func TestAClosedAccountIsNotChargedAgain(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		seller := newCanceller(t)

@@ -16,9 +16,9 @@ import (
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/accountdb"
+	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/mail"
-	"opportunity.internal/services/authquota/internal/mail/courier"
-	"opportunity.internal/services/authquota/internal/secretbox"
 )
 
 // Config holds all settings of the service.
@@ -46,6 +46,7 @@ type Config struct {
 	TermsVersion string `env:"OPPORTUNITY_TERMS_VERSION" doc:"Version of your terms of use. Change it whenever your terms change: users must then accept the new version before their next key. Empty: the version of the terms in this release. Set the same value for gateway and authquota."`
 
 	Now             func() time.Time `env:"-"` // nil: time.Now
+	NoLoops         bool             `env:"-"` // run no background loops; for tests of pages, which read the outbox themselves
 	ResponseTimeout time.Duration    `env:"-"` // after which the database does not respond; 0: responseTimeout; tests on a busy machine need more
 }
 
@@ -64,7 +65,7 @@ func (c Config) Validate() error {
 	if _, err := apikey.ParseOlderForm(c.OlderKeys); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_OLDER_KEYS: %w", err))
 	}
-	if _, err := secretbox.Parse(c.Encryption); err != nil {
+	if _, err := accountdb.ParseBox(c.Encryption); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_ENCRYPTION_KEYS: %w", err))
 	}
 	if c.TermsVersion != "" && !termsVersion.MatchString(c.TermsVersion) {

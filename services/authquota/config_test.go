@@ -13,13 +13,14 @@ import (
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/services/authquota"
+	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
 
 // environment returns the settings of a deployment on the test's stores.
 func environment(s *stores, changes map[string]string) func(string) (string, bool) {
 	set := map[string]string{
-		"OPPORTUNITY_DATABASE_URL":         s.database,
-		"OPPORTUNITY_REDIS_URL":            s.redis,
+		"OPPORTUNITY_DATABASE_URL":         s.Database,
+		"OPPORTUNITY_REDIS_URL":            s.RedisURL,
 		"OPPORTUNITY_CALLER_TOKENS":        strings.Join(servicetest.Callers(peer.Authquota).Tokens, ","),
 		"OPPORTUNITY_PUBLIC_URL":           "https://api.example",
 		"OPPORTUNITY_DATABASE_ALLOW_OWNER": "true",
@@ -39,7 +40,7 @@ func environment(s *stores, changes map[string]string) func(string) (string, boo
 func TestVerbs(t *testing.T) {
 	storetest.OnBothDatabases(t, func(t *testing.T, url string) {
 		ctx, redis := t.Context(), redistest.Start(t)
-		s := &stores{database: url, redis: redis.URL, counters: redis}
+		s := &stores{Stores: sitekit.Stores{Redis: redis, Database: url, RedisURL: redis.URL}}
 		require.ErrorContains(t, authquota.Main(ctx, environment(s, nil), []string{"check"}), "version", "no schema yet")
 		onlyDatabase := environment(s, map[string]string{
 			"OPPORTUNITY_REDIS_URL": "unset", "OPPORTUNITY_KEY_PEPPERS": "unset", "OPPORTUNITY_CALLER_TOKENS": "unset",
@@ -67,7 +68,7 @@ func TestVerbs(t *testing.T) {
 }
 
 func TestEveryInvalidSettingIsReported(t *testing.T) {
-	s := &stores{database: storetest.SQLite(t), redis: "redis://127.0.0.1:1"}
+	s := &stores{Stores: sitekit.Stores{Database: storetest.SQLite(t), RedisURL: "redis://127.0.0.1:1"}}
 	for name, bad := range map[string][]string{
 		"OPPORTUNITY_DATABASE_URL":  {"unset", "", "mysql://x"},
 		"OPPORTUNITY_REDIS_URL":     {"unset", "", "http://x", "redis://127.0.0.1:99999"},

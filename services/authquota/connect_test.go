@@ -13,12 +13,12 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/authquota/internal/authquotatest"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 const today = "2026-11-20"
 
-func (b *browser) connect(key string) authquotatest.Page {
+func (b *browser) connect(key string) testkit.Page {
 	return b.Post("/account/keys/connect", "key", key)
 }
 
@@ -76,58 +76,8 @@ func TestOlderKeyIsConnectedByItsHolder(t *testing.T) {
 	})
 }
 
-func TestUnconnectableKeysAreRejected(t *testing.T) {
-	onStores(t, func(t *testing.T, s *stores) {
-		svc, _ := s.startAt(t, begin)
-		ada, bob := svc.browser(), svc.browser()
-		ada.signUp("ada@example.org")
-		bob.signUp("bob@example.org")
-		own, _ := ada.obtain("Mine")
-		suspended, revoked, ended := svc.issue(nil), svc.issue(nil), svc.issue(map[string]any{"expiresIn": "1us"})
-		servicetest.Read[listedAccount](svc.change(suspended.Account, "suspend", `{"reason":"x"}`))
-		servicetest.Read[listedKey](svc.revoke(revoked.ID))
-		_ = ended
-		crowd := svc.issue(nil)
-		for range 4 {
-			svc.issue(map[string]any{"account": crowd.Account})
-		}
-		before := svc.listKeys("")
-		for key, words := range map[string]string{
-			"": "Paste the whole key", "nonsense": "This key is unknown", olderKey: "This key is unknown",
-			"oda_live_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg_2MILV8": "This key is unknown",
-			suspended.Key: "suspended", revoked.Key: "it is revoked", crowd.Key: "comes with 5 active keys",
-			own: "already belongs to your account",
-		} {
-			p := ada.connect(key).Shows(http.StatusUnprocessableEntity, words)
-			if len(key) > 8 {
-				require.NotContains(t, p.Body, key, "what was typed is not repeated")
-			}
-		}
-		bob.connect(own).Shows(http.StatusUnprocessableEntity, "another person's account")
-		require.Equal(t, before, svc.listKeys(""))
-		bob.connect(crowd.Key).Leads("/account/keys")
-		bob.Get("/account/keys").Shows(http.StatusOK, "5 of 5 keys in use")
-		ada.connect(crowd.Key).Shows(http.StatusUnprocessableEntity, "another person's account")
-	})
-}
-
-func TestGuessingKeysIsDelayed(t *testing.T) {
-	onStores(t, func(t *testing.T, s *stores) {
-		svc, clock := s.startAt(t, begin)
-		b := svc.browser()
-		b.signUp("ada@example.org")
-		key := svc.issue(nil)
-		for i := range 10 {
-			b.connect(fmt.Sprint(olderKey, i)).Shows(http.StatusUnprocessableEntity, "This key is unknown")
-		}
-		require.Equal(t, http.StatusTooManyRequests, b.connect(key.Key).Status)
-		require.Equal(t, key.Account, svc.principal(key.Key).Account)
-		clock.Advance(time.Minute)
-		b.connect(key.Key).Leads("/account/keys")
-	})
-}
-
-// Usage moves even if Redis is unavailable while the key is connected, or loses its data before or after the move.
+// Usage moves even if Redis is unavailable while the key is connected, or loses its data before or
+// after the move.
 func TestUsageMovesOnceDespiteRedisLosses(t *testing.T) {
 	for name, lose := range map[string]func(t *testing.T, s *stores, svc *service, connect func()){
 		"before":                func(_ *testing.T, s *stores, _ *service, connect func()) { s.Flush(); connect() },

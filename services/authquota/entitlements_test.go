@@ -16,7 +16,6 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/plan"
 )
 
@@ -159,7 +158,8 @@ func TestInvalidEntitlementsAreRejected(t *testing.T) {
 	})
 }
 
-// Without Redis an entitlement is saved and takes effect as soon as Redis is back, even if billing does not retry.
+// Without Redis an entitlement is saved and takes effect as soon as Redis is back, even if billing
+// does not retry.
 func TestEntitlementIsSavedDuringRedisOutage(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startAt(t, begin)
@@ -177,13 +177,10 @@ func TestEntitlementIsSavedDuringRedisOutage(t *testing.T) {
 	})
 }
 
-// However pushes are repeated and reordered, the tier is that of the newest version, each accepted version has one audit log
-// entry, and the mails match the accepted versions.
+// However pushes are repeated and reordered, the tier is that of the newest version, each accepted
+// version has one audit log entry, and the mails match the accepted versions.
 func TestEntitlementPushesInAnyOrder(t *testing.T) {
-	r := &embeddedRedis{t: t, addr: storetest.FreeAddress(t)}
-	r.Start()
-	t.Cleanup(r.Stop)
-	s := &stores{database: authquotatest.Schema.SQLite(t), redis: "redis://" + r.addr, counters: r}
+	s := localStores(t)
 	svc, now := s.startAt(t, begin)
 	fewer(t, 25) // each waits for its mails
 	round := 0

@@ -7,16 +7,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/authquotatest"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 var (
@@ -25,7 +23,7 @@ var (
 )
 
 // requestKey submits a key request and accepts the terms of use.
-func (b *browser) requestKey(fields ...string) authquotatest.Page {
+func (b *browser) requestKey(fields ...string) testkit.Page {
 	return b.Post("/account/keys/new", append(fields, "terms", "accepted", "termsVersion", api.TermsVersion)...)
 }
 
@@ -58,7 +56,7 @@ func unique(of *regexp.Regexp, text string) (found []string) {
 }
 
 // secret returns the key shown on a page, and its ID.
-func (b *browser) secret(p authquotatest.Page) (key, id string) {
+func (b *browser) secret(p testkit.Page) (key, id string) {
 	t := b.svc.t
 	t.Helper()
 	require.Equal(t, http.StatusOK, p.Status, "%s", p.Body)
@@ -114,35 +112,5 @@ func TestPagesAndMailsNameTheOperatorsAddress(t *testing.T) {
 			require.Equal(t, contact != "", strings.Contains(strings.Join(strings.Fields(letter), " "), "the operator of the service ("+contact+")"), letter)
 			svc.stop()
 		}
-	})
-}
-
-// During a Redis outage a new key is shown, and the change to the old one takes effect when Redis is back.
-func TestKeyPagesDuringRedisOutage(t *testing.T) {
-	onStores(t, func(t *testing.T, s *stores) {
-		svc, _ := s.startAt(t, begin)
-		b := svc.browser()
-		b.signUp("ada@example.org")
-		key, id := b.obtain("Mine")
-		before := svc.principal(key)
-		s.Stop()
-		p := b.Post("/account/keys/"+id+"/rotate").Shows(http.StatusOK, "takes effect shortly")
-		next := secrets.FindString(p.Body)
-		parsed, ok := apikey.Parse(next)
-		require.True(t, ok)
-		svc.keys = append(svc.keys, parsed.Reveal())
-		successor := ""
-		for _, k := range svc.listKeys("?account=" + b.Account) {
-			if k.ID != id {
-				successor = k.ID
-			}
-		}
-		b.Post("/account/keys/" + successor + "/revoke").Leads("/account/keys")
-		b.Get("/account/keys").Shows(http.StatusOK, "was revoked", "takes effect shortly")
-		s.Start()
-		storetest.Eventually(t, "delivered", func() bool { return svc.HasMetric("authquota_epoch_raises_pending 0") })
-		require.NotNil(t, svc.principal(next).RevokedAt)
-		require.Equal(t, begin.Add(24*time.Hour), svc.principal(key).ExpiresAt)
-		require.Greater(t, svc.principal(key).Epoch, before.Epoch)
 	})
 }

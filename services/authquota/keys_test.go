@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -135,43 +134,6 @@ func TestUnknownKeys(t *testing.T) {
 		}
 		svc.do(http.MethodGet, "/operator/v1/keys?account=acc_0199a7a0000070008000000000000000", nil).RequireError(problem.NotFound)
 		svc.do(http.MethodGet, "/operator/v1/keys?account=x", nil).RequireError(problem.NotFound)
-	})
-}
-
-func TestAtMostFiveActiveKeys(t *testing.T) {
-	onProductionStores(t, func(t *testing.T, s *stores) {
-		var at atomic.Pointer[time.Time]
-		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-		at.Store(&now)
-		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return *at.Load() } })
-		first := svc.issue(map[string]any{"expiresIn": "1h"})
-		order := map[string]any{"useCase": "one of many", "account": first.Account}
-
-		answers := make([]servicetest.Response, 8) // they wait for each other, and none for longer than a request may take
-		var all sync.WaitGroup
-		for i := range answers {
-			all.Go(func() { answers[i] = svc.do(http.MethodPost, "/operator/v1/keys", order) })
-		}
-		all.Wait()
-		var made []issued
-		for _, a := range answers {
-			if a.Status == http.StatusCreated {
-				made = append(made, servicetest.Read[issued](a))
-				continue
-			}
-			a.RequireError(problem.InvalidParameter, "account", "5 active keys")
-		}
-		require.Len(t, made, 4, "beside the first")
-		require.Len(t, svc.listKeys("?account="+first.Account), 5)
-
-		servicetest.Read[listedKey](svc.revoke(made[0].ID))
-		svc.issue(order) // a revoked key frees capacity
-		svc.do(http.MethodPost, "/operator/v1/keys", order).RequireError(problem.InvalidParameter, "5 active keys")
-		later := now.Add(time.Hour)
-		at.Store(&later)
-		svc.issue(order) // so does an expired one
-		svc.do(http.MethodPost, "/operator/v1/keys", order).RequireError(problem.InvalidParameter, "5 active keys")
-		require.Equal(t, 5, svc.listAccounts()[0].Keys)
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/usage"
+	"opportunity.internal/services/authquota/internal/keyusage"
 )
 
 const (
@@ -43,10 +43,10 @@ type dayUsage struct {
 // ledger returns a function that reads a day of the ledger.
 func (s *service) ledger() func(day string) dayUsage {
 	s.t.Helper()
-	ledger := usage.NewStore(s.open(s.t).DB)
+	ledger := keyusage.NewStore(s.open(s.t).DB)
 	return func(day string) dayUsage {
 		read := dayUsage{Day: day, Accounts: map[string]int{}}
-		require.NoError(s.t, ledger.EachPage(s.t.Context(), day, 100, func(page []usage.Count) error {
+		require.NoError(s.t, ledger.EachPage(s.t.Context(), day, 100, func(page []keyusage.Count) error {
 			for _, c := range page {
 				read.Accounts[c.Account] = c.Calls
 			}

@@ -15,16 +15,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/authquota/internal/authquotatest"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 // post writes a mail to the outbox, due at a time.
 func (s *stores) post(t *testing.T, at time.Time, m mail.Message) {
 	t.Helper()
-	db := authquotatest.Open(t, s.database, func() time.Time { return at })
-	require.NoError(t, db.Change(t.Context(), func(tx *dbtx.Tx) error { return tx.Post(m) }))
+	db := testkit.Open(t, s.Database, func() time.Time { return at })
+	require.NoError(t, db.Change(t.Context(), func(tx *accountdb.Tx) error { return tx.Post(m) }))
 }
 
 // waiting returns the number of mails in the outbox.
@@ -78,7 +78,8 @@ func readMail(t *testing.T, raw string) received {
 	return r
 }
 
-// mails returns the mails written to files, oldest first, without those that confirm an address: signing up sends them.
+// mails returns the mails written to files, oldest first, without those that confirm an address:
+// signing up sends them.
 func (s *stores) mails(t *testing.T) (mails []received) {
 	t.Helper()
 	for _, m := range s.allMails(t) {

@@ -39,27 +39,3 @@ func TestNoticeIsSentBeforeAKeyExpires(t *testing.T) {
 		require.Contains(t, s.mails(t)[0].plain, account.FormatTime(key.ExpiresAt))
 	})
 }
-
-func TestMailsAreSentForOperatorChanges(t *testing.T) {
-	onStores(t, func(t *testing.T, s *stores) {
-		now := servicetest.NewClock(begin)
-		svc := s.start(t, on(now))
-		b := svc.browser()
-		b.signUp("ada@example.org")
-		key, other := svc.issue(map[string]any{"account": b.Account}), svc.issue(nil)
-		for _, act := range [][2]string{
-			{"suspend", `{"reason":"an unpaid invoice"}`}, {"suspend", `{"reason":"once more"}`}, {"resume", `{"reason":"paid"}`},
-			{"grant", `{"tier":"developer"}`}, {"grant", `{"tier":"developer"}`},
-		} {
-			now.Advance(time.Second)
-			servicetest.Read[listedAccount](svc.change(key.Account, act[0], act[1]))
-			servicetest.Read[listedAccount](svc.change(other.Account, act[0], act[1]))
-		}
-		storetest.Eventually(t, "the mail arrives", func() bool { return len(s.mails(t)) == 4 && s.waiting(t) == 0 })
-		require.Equal(t, []string{"Your account is suspended", "Your account is suspended", "Your account is no longer suspended", "Your plan is now developer"},
-			s.subjects(t, "ada@example.org"))
-		require.Contains(t, s.mails(t)[0].plain, "Reason given by the operator: an unpaid invoice\n")
-		require.Contains(t, s.mails(t)[1].plain, "Reason given by the operator: once more\n")
-		require.NotContains(t, s.mails(t)[2].plain, "paid", "the reason for resuming is for the audit log")
-	})
-}

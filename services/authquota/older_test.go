@@ -16,9 +16,7 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/authquotatest"
 )
 
 // olderLine returns an import line for the key. fields override its values.
@@ -91,11 +89,7 @@ func TestOlderKeysAreImportedByHash(t *testing.T) {
 }
 
 func TestAnImportWarnsOfKeysThatTheGatewayRejects(t *testing.T) {
-	s := &stores{database: authquotatest.Schema.SQLite(t)}
-	r := &embeddedRedis{t: t, addr: storetest.FreeAddress(t)}
-	r.Start()
-	t.Cleanup(r.Stop)
-	s.redis, s.counters = "redis://"+r.addr, r
+	s := localStores(t)
 	now := at(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
 	svc := s.start(t, now)
 	report := svc.importKeys(olderLine(olderKey, nil), olderLine("sk-1234", map[string]any{"prefix": "sk-"}))

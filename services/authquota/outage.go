@@ -19,8 +19,8 @@ const (
 	recheckTimeout  = 500 * time.Millisecond
 )
 
-// responsiveness keeps requests of people and operators from waiting for a database that accepts connections but does not respond. Only the
-// first of them waits.
+// responsiveness keeps requests of people and operators from waiting for a database that accepts
+// connections but does not respond. Only the first of them waits.
 type responsiveness struct {
 	ping    func(context.Context) error // the database
 	timeout time.Duration               // of ping; 0: responseTimeout
@@ -29,7 +29,8 @@ type responsiveness struct {
 
 var errHangs = errors.New("database does not respond")
 
-// check returns an error (503) if the database does not respond. After the first error it returns at once until recheck has a response.
+// check returns an error (503) if the database does not respond. After the first error it returns
+// at once until recheck has a response.
 func (r *responsiveness) check(ctx context.Context) error {
 	if r.hangs.Load() {
 		return problem.Unavailable(errHangs)
@@ -57,8 +58,8 @@ func (r *responsiveness) recheck(ctx context.Context) error {
 	return nil
 }
 
-// operators returns a handler that rejects requests of operators while check fails. Requests of gateways and billing are not checked: each has
-// a timeout of its own.
+// operators returns a handler that rejects requests of operators while check fails. Requests of
+// gateways and billing are not checked: each has a timeout of its own.
 func (r *responsiveness) operators(next http.Handler, problems problem.Writer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if strings.HasPrefix(req.URL.Path, "/operator/") {

@@ -2,6 +2,7 @@ package authquota_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,14 +13,16 @@ import (
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/authquotatest"
+	"opportunity.internal/services/authquota/internal/testkit"
+	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
 
-// A database that accepts connections but does not respond is an outage. Without a limit, the page would wait as long as its visitor.
+// A database that accepts connections but does not respond is an outage. Without a limit, the page
+// would wait as long as its visitor.
 func TestPagesDoNotWaitForADatabaseThatHangs(t *testing.T) {
 	r := redistest.Start(t)
-	w, database := storetest.ProxyTo(t, authquotatest.Schema.Postgres(t))
-	s := &stores{database: database, redis: r.URL, counters: r}
+	w, database := storetest.ProxyTo(t, testkit.Schema.Postgres(t))
+	s := &stores{Stores: sitekit.Stores{Redis: r, Database: database, RedisURL: r.URL}}
 	svc := s.start(t, func(c *authquota.Config) { c.ResponseTimeout = 2 * time.Second })
 	b := svc.browser()
 	b.signUp("ada@example.org")
@@ -27,7 +30,7 @@ func TestPagesDoNotWaitForADatabaseThatHangs(t *testing.T) {
 	w.Stall()
 	svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x"}`).RequireError(problem.ServiceUnavailable)
 	b.Get("/account").Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
-	b.Post("/account/sign-in", "email", "ada@example.org", "password", authquotatest.Password).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
+	b.Post("/account/sign-in", "email", "ada@example.org", "password", testkit.Password).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
 	w.Restore()
 
 	storetest.Eventually(t, "page", func() bool { return b.Get("/account").Status == http.StatusOK })
@@ -36,8 +39,8 @@ func TestPagesDoNotWaitForADatabaseThatHangs(t *testing.T) {
 // During a database outage every request fails with 503. The counters are copied when it is back.
 func TestDatabaseOutage(t *testing.T) {
 	r := redistest.Start(t)
-	w, database := storetest.ProxyTo(t, authquotatest.Schema.Postgres(t))
-	s := &stores{database: database, redis: r.URL, counters: r}
+	w, database := storetest.ProxyTo(t, testkit.Schema.Postgres(t))
+	s := &stores{Stores: sitekit.Stores{Redis: r, Database: database, RedisURL: r.URL}}
 	svc := s.start(t)
 	key := svc.issue(nil)
 	before := svc.principal(key.Key)
@@ -46,14 +49,37 @@ func TestDatabaseOutage(t *testing.T) {
 
 	s.stopped = true
 	w.Cut()
+	const unknown = "acc_0199a7a0000070008000000000000000"
 	svc.resolve(key.Key).RequireError(problem.ServiceUnavailable)
 	svc.revoke(key.ID).RequireError(problem.ServiceUnavailable)
-	svc.change(key.Account, "grant", `{"tier":"developer"}`).RequireError(problem.ServiceUnavailable)
-	svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x"}`).RequireError(problem.ServiceUnavailable)
-	svc.do(http.MethodGet, "/operator/v1/accounts", nil).RequireError(problem.ServiceUnavailable)
+	for _, r := range [][3]string{
+		{http.MethodGet, "/operator/v1/accounts", ""},
+		{http.MethodGet, "/operator/v1/accounts/" + unknown, ""},
+		{http.MethodPost, "/operator/v1/accounts/" + unknown + "/grant", `{"tier":"free"}`},
+		{http.MethodGet, "/operator/v1/audit", ""},
+		{http.MethodPost, "/operator/v1/keys", `{"useCase":"x"}`},
+		{http.MethodGet, "/operator/v1/keys", ""},
+		{http.MethodPost, "/operator/v1/keys/key_0199a7a0000070008000000000000000/revoke", ""},
+		{http.MethodPost, "/operator/v1/keys/import", `{"sha256":"` + strings.Repeat("0a", 32) + `","prefix":"jb-","lastFour":"abcd","useCase":"x","tier":"free","expiresAt":"2027-06-01T00:00:00Z"}`},
+		{http.MethodGet, "/operator/v1/keys/requests", ""},
+		{http.MethodPost, "/operator/v1/keys/requests/req_0199a7a0000070008000000000000000/approve", ""},
+		{http.MethodGet, "/operator/v1/usage?days=7", ""},
+		{http.MethodPost, "/operator/v1/announcements", `{"id":"v2","kind":"terms","subject":"a","text":"b","dryRun":true}`},
+		{http.MethodPost, "/operator/v1/announcements", `{"id":"v2","kind":"terms","subject":"a","text":"b"}`},
+		{http.MethodPost, "/internal/v1/principals", `{"digests":["` + strings.Repeat("0a", 32) + `"]}`},
+		{http.MethodGet, "/internal/v1/key-digests", ""},
+		{http.MethodPut, "/internal/v1/entitlements/" + unknown, `{"tier":"free","paidUntil":null,"renews":false,"trouble":"","version":1}`},
+		{http.MethodPost, "/internal/v1/usage-batches", `{"id":"0199a7a0-0000-7000-8000-000000000000","counts":[]}`},
+	} {
+		svc.do(r[0], r[1], r[2]).RequireError(problem.ServiceUnavailable)
+	}
 	require.Equal(t, http.StatusServiceUnavailable, svc.do(http.MethodGet, "/readyz", nil).Status)
-	b.Get("/account").Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
-	b.Post("/account/sign-in", "email", "ada@example.org", "password", authquotatest.Password).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
+	for _, path := range []string{"/account", "/account/keys", "/account/usage", "/account/plan", "/account/security", "/account/usage.csv"} {
+		p := b.Get(path).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
+		require.Empty(t, p.Header.Get("Content-Disposition"))
+	}
+	b.Post("/account/sign-out").Shows(http.StatusServiceUnavailable)
+	b.Post("/account/sign-in", "email", "ada@example.org", "password", testkit.Password).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
 	day := counter.DayOf(before.ExpiresAt.AddDate(-1, 0, 0))
 	s.charge(t, day, map[string]int{key.Account: 3})
 

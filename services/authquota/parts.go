@@ -15,20 +15,22 @@ import (
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/setback"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
+	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/epochs"
+	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/keyusage"
 	"opportunity.internal/services/authquota/internal/mail"
-	"opportunity.internal/services/authquota/internal/mail/courier"
+	"opportunity.internal/services/authquota/internal/notices"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/plan"
-	"opportunity.internal/services/authquota/internal/secretbox"
-	"opportunity.internal/services/authquota/internal/usage"
 )
 
 // settings are the parsed settings.
 type settings struct {
 	peppers [][]byte
 	older   apikey.OlderForm
-	box     secretbox.Box
+	box     accountdb.Box
 	tiers   account.TierTable
 }
 
@@ -39,7 +41,7 @@ func (c Config) parse() (s settings, err error) {
 	if s.older, err = apikey.ParseOlderForm(c.OlderKeys); err != nil {
 		return s, err
 	}
-	if s.box, err = secretbox.Parse(c.Encryption); err != nil {
+	if s.box, err = accountdb.ParseBox(c.Encryption); err != nil {
 		return s, err
 	}
 	s.tiers, err = account.ParseTiers(c.Tiers)
@@ -49,11 +51,11 @@ func (c Config) parse() (s settings, err error) {
 // parts do the background work.
 type parts struct {
 	log      *slog.Logger
-	db       *dbtx.DB
-	stores   stores
+	db       *accountdb.DB
+	notices  *notices.Store
 	database *responsiveness
 	epochs   *epochs.Epochs
-	counters *usage.Counters
+	counters *keyusage.Counters
 	mails    *courier.Courier
 	seller   *plan.Billing          // nil if no plans are sold
 	sealed   atomic.Pointer[string] // the fault that checkSealed found, or ""
@@ -64,11 +66,11 @@ type parts struct {
 }
 
 func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client) (*parts, error) {
-	p := &parts{log: r.Log, db: &dbtx.DB{DB: r.DB, Now: cfg.Now, Box: s.box, Mails: mail.NewWriter(cfg.PublicURL).From(cfg.Contact)}}
+	p := &parts{log: r.Log, db: &accountdb.DB{DB: r.DB, Now: cfg.Now, Box: s.box, Mails: mail.NewWriter(cfg.PublicURL).From(cfg.Contact)}}
 	p.sealed.Store(new(string))
-	p.stores = newStores(p.db, s.tiers)
+	p.notices = notices.NewStore(p.db, s.tiers)
 	p.database = &responsiveness{ping: r.DB.Ping, timeout: cfg.ResponseTimeout}
-	p.counters = usage.NewCounters(client, p.stores.usage)
+	p.counters = keyusage.NewCounters(client, keyusage.NewStore(p.db))
 	p.pendingCancels = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "authquota_cancels_pending", Help: "Closed accounts whose subscriptions billing has not cancelled yet; they may still be charged.",
 	})
@@ -86,8 +88,8 @@ func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client) 
 	return p, err
 }
 
-// available returns an error (503) if the database does not respond or is set back. Pages call it before any other query. During an outage of
-// Redis they are served; no key is resolved.
+// available returns an error (503) if the database does not respond or is set back. Pages call it
+// before any other query. During an outage of Redis they are served; no key is resolved.
 func (p *parts) available(ctx context.Context) error {
 	if err := p.database.check(ctx); err != nil {
 		return err
@@ -106,23 +108,23 @@ func (p *parts) addLoops(r *service.Runtime) {
 		r.Every(service.Loop{Name: name, Interval: interval, Timeout: runTimeout, Do: p.guard.UnlessSetBack(do)})
 	}
 	loop("cleanup", time.Hour, p.deleteExpired)
-	loop("usage moves", usage.MoveInterval, func(ctx context.Context) error { return p.counters.DeliverMoves(ctx, "") })
-	loop("request log", time.Minute, p.stores.log.Prune)
+	loop("usage moves", keyusage.MoveInterval, func(ctx context.Context) error { return p.counters.DeliverMoves(ctx, "") })
+	loop("request log", time.Minute, keyusage.NewRequestLog(p.db).Prune)
 	r.Every(service.Loop{Name: "mail server", Interval: mailCheckInterval, Do: p.mails.Check})
 	loop("sealing", time.Hour, p.reseal)
-	r.Every(service.Loop{Name: "ledger", Interval: usage.CopyInterval, Timeout: runTimeout, Do: p.counters.Copy}) // also while set back
+	r.Every(service.Loop{Name: "ledger", Interval: keyusage.CopyInterval, Timeout: runTimeout, Do: p.counters.Copy}) // also while set back
 	r.Every(service.Loop{Name: "database", Interval: recheckInterval, Timeout: runTimeout, Do: p.database.recheck})
-	loop("notices", time.Minute, p.stores.keys.Remind)
-	loop("usage notices", time.Minute, p.stores.notices.NotifyUsage)
-	loop("announcements", time.Second, p.stores.notices.PostAnnouncements)
-	loop("plans", time.Minute, p.stores.plan.EndPlans)
+	loop("notices", time.Minute, keys.NewStore(p.db).Remind)
+	loop("usage notices", time.Minute, p.notices.NotifyUsage)
+	loop("announcements", time.Second, p.notices.PostAnnouncements)
+	loop("plans", time.Minute, plan.NewStore(p.db).EndPlans)
 	loop("closing", plan.CancelInterval, p.cancelClosed)
 	loop("heartbeat", 10*time.Second, p.epochs.Alive)
 	r.Every(service.Loop{Name: "mails", Interval: courier.Interval, Do: p.guard.UnlessSetBack(p.mails.Deliver)}) // an SMTP server may take longer than runTimeout
 }
 
 func (p *parts) deleteExpired(ctx context.Context) error {
-	return errors.Join(p.stores.usage.DeleteExpired(ctx), p.stores.people.DeleteExpired(ctx), p.stores.notices.DeleteExpired(ctx))
+	return errors.Join(keyusage.NewStore(p.db).DeleteExpired(ctx), people.NewStore(p.db).DeleteExpired(ctx), p.notices.DeleteExpired(ctx))
 }
 
 func (p *parts) reseal(ctx context.Context) error {
@@ -135,7 +137,7 @@ func (p *parts) reseal(ctx context.Context) error {
 }
 
 func (p *parts) cancelClosed(ctx context.Context) error {
-	n, err := p.stores.plan.CancelClosed(ctx, p.seller)
+	n, err := plan.NewStore(p.db).CancelClosed(ctx, p.seller)
 	if err == nil || n > 0 {
 		p.pendingCancels.Set(float64(n))
 	}

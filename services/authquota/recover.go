@@ -25,8 +25,9 @@ func RecoverConfig(lookup func(string) (string, bool)) (Config, error) {
 	return Config{Telemetry: s.Telemetry, Database: s.Database, Redis: s.Redis}, errors.Join(err, s.Database.Validate(), s.Redis.Validate())
 }
 
-// Recover ends the state of a database that was set back. Accepting the loss revokes what belongs to the accounts that may have lost a change.
-// A service that runs on the database then becomes ready.
+// Recover ends the state of a database that was set back. Accepting the loss revokes what belongs
+// to the accounts that may have lost a change. A service that runs on the database then becomes
+// ready.
 func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.Writer) error {
 	cfg.Database.Access = database.Existing
 	return definition.Do(ctx, cfg, func(r *service.Runtime) error {

@@ -7,26 +7,27 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
-	internalapi "opportunity.internal/services/authquota/internal/api"
-	"opportunity.internal/services/authquota/internal/pages"
+	"opportunity.internal/services/authquota/internal/accountpages"
+	"opportunity.internal/services/authquota/internal/httpapi"
+	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/keyusage"
+	"opportunity.internal/services/authquota/internal/people"
+	"opportunity.internal/services/authquota/internal/plan"
 )
 
-// newPages returns the account pages.
-func newPages(cfg Config, s settings, p *parts, errors problem.Writer) (*pages.Pages, error) {
-	db := p.stores
-	return pages.New(pages.Config{
+func newPages(cfg Config, s settings, p *parts, errors problem.Writer) (*accountpages.Pages, error) {
+	return accountpages.New(accountpages.Config{
 		PublicURL: cfg.PublicURL, Contact: cfg.Contact, TermsVersion: cmp.Or(cfg.TermsVersion, api.TermsVersion), Peppers: s.peppers,
 		AutoApprove: cfg.AutoApprove, ApproveTest: cfg.TestKeys, Tiers: s.tiers, Errors: errors, Now: cfg.Now,
-		People: db.people, Accounts: db.accounts, Keys: db.keys, Usage: db.usage, RequestLog: db.log, Notices: db.notices, Plans: db.plan, Billing: p.seller,
+		DB: p.db, Billing: p.seller,
 		Available: p.available, Current: p.epochs.Current, InEffect: p.epochs.InEffect, MoveUsage: p.counters.DeliverMoves, Charged: p.counters.Used, Recent: p.counters.Recent,
 	})
 }
 
-// newAPI returns the handler of the internal API.
 func newAPI(cfg Config, s settings, p *parts, errors problem.Writer, ready http.Handler) http.Handler {
-	db := p.stores
-	return internalapi.API{
-		Accounts: db.accounts, Keys: db.keys, Plans: db.plan, Usage: db.usage, RequestLog: db.log, Notices: db.notices,
+	return httpapi.API{
+		People: people.NewStore(p.db), Keys: keys.NewStore(p.db), Plans: plan.NewStore(p.db), Usage: keyusage.NewStore(p.db),
+		RequestLog: keyusage.NewRequestLog(p.db), Notices: p.notices,
 		InEffect: p.epochs.InEffect, RedisReachable: p.epochs.Reachable, Restore: p.counters.Restore,
 		Tiers: s.tiers, Peppers: s.peppers, OlderKeys: s.older, Errors: errors, Now: cfg.Now,
 		Shared: api.SharedSettings{
@@ -36,7 +37,7 @@ func newAPI(cfg Config, s settings, p *parts, errors problem.Writer, ready http.
 }
 
 // split routes page paths to the account pages and all others to the API.
-func split(account *pages.Pages, api http.Handler) http.Handler {
+func split(account *accountpages.Pages, api http.Handler) http.Handler {
 	shown := account.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if account.Under(r.URL.Path) {

@@ -9,21 +9,22 @@ import (
 
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/people"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
-// An encryption key is rotated in three steps: add the new one in front, restart to seal everything again, remove the old one.
+// An encryption key is rotated in three steps: add the new one in front, restart to seal everything
+// again, remove the old one.
 func TestEncryptionKeysRotate(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
-		older, newer := s.config().Encryption[0], strings.Repeat("f0", 32)
+		older, newer := s.Config().Encryption[0], strings.Repeat("f0", 32)
 		with := func(keys ...string) func(*authquota.Config) {
 			return func(c *authquota.Config) { c.Encryption = keys }
 		}
 		svc, clock := s.startAt(t, begin, with(older))
 		b := svc.browser()
 		b.signUp("ada@example.org")
-		shown := authquotatest.Seed(b.Get("/account/security/authenticator")) // a second seed, of a set-up in progress
+		shown := testkit.Seed(b.Get("/account/security/authenticator")) // a second seed, of a set-up in progress
 		for table, rows := range s.open(t).Dump(t) {
 			require.NotContains(t, rows, b.Seed, table)
 			require.NotContains(t, rows, shown, table)
@@ -32,7 +33,7 @@ func TestEncryptionKeysRotate(t *testing.T) {
 
 		svc = s.start(t, on(clock), with(newer, older))
 		db := s.open(t)
-		db.Box = authquotatest.Box(t, "f0")
+		db.Box = testkit.Box(t, "f0")
 		current, _, err := people.NewStore(db.DB).Session(t.Context(), b.Cookies["__Host-session"])
 		require.NoError(t, err)
 		storetest.Eventually(t, "sealed again at the start", func() bool {
@@ -45,7 +46,7 @@ func TestEncryptionKeysRotate(t *testing.T) {
 
 		svc = s.start(t, on(clock), with(newer))
 		b = b.at(svc)
-		require.Equal(t, shown, authquotatest.Seed(b.Get("/account/security/authenticator")))
+		require.Equal(t, shown, testkit.Seed(b.Get("/account/security/authenticator")))
 		clock.Advance(time.Minute)
 		b.other().SignIn()
 		svc.stop()

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"opportunity.internal/services/authquota/internal/authquotatest"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 // The log has no secrets of people, and the database has only hashes and sealed values.
@@ -16,7 +16,7 @@ func TestSecretsAreNotInLogOrDatabase(t *testing.T) {
 		svc, clock := s.startAt(t, begin)
 		b := svc.browser()
 		b.signUp("ada@example.org")
-		secrets := []string{authquotatest.Password, b.Seed, "another-good-phrase-of-words", "a guess that is wrong"}
+		secrets := []string{testkit.Password, b.Seed, "another-good-phrase-of-words", "a guess that is wrong"}
 		for _, c := range b.Codes {
 			secrets = append(secrets, c, strings.ReplaceAll(c, "-", ""))
 		}
@@ -28,8 +28,8 @@ func TestSecretsAreNotInLogOrDatabase(t *testing.T) {
 		o.Post("/account/sign-in/code", "code", o.Codes[0]).Leads("/account")
 		o.Post("/account/sign-in", "email", b.Email, "password", "a guess that is wrong").Shows(http.StatusUnprocessableEntity)
 		link := o.askFor("/account/forgot", b.Email, "reset-password", 1)
-		o.Get(link + "&next=" + authquotatest.Password).Shows(http.StatusOK)
-		o.Post("/account/reset", "token", authquotatest.Token(o.Get(link)), "password", "another-good-phrase-of-words").Leads("/account/sign-in")
+		o.Get(link + "&next=" + testkit.Password).Shows(http.StatusOK)
+		o.Post("/account/reset", "token", testkit.Token(o.Get(link)), "password", "another-good-phrase-of-words").Leads("/account/sign-in")
 		for _, known := range []*browser{b, o} {
 			for _, value := range known.Cookies {
 				secrets = append(secrets, value)

@@ -18,10 +18,11 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/authquotatest"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
-// revoked is a service whose key was revoked after the backup. kept is a key of an account without changes since.
+// revoked is a service whose key was revoked after the backup. kept is a key of an account without
+// changes since.
 type revoked struct {
 	*stores
 
@@ -36,14 +37,15 @@ func (r *revoked) restore() {
 	r.backups = r.backups[1:]
 }
 
-// newRevoked returns the service after the revocation. It calls before after the backup and before the revocation.
+// newRevoked returns the service after the revocation. It calls before after the backup and before
+// the revocation.
 func newRevoked(t *testing.T, s *stores, before ...func()) (*revoked, *service) {
 	r := &revoked{stores: s, t: t}
 	svc := s.start(t)
 	r.key, r.kept = svc.issue(nil), svc.issue(nil)
 	svc.stop()
 	for range 3 {
-		r.backups = append(r.backups, storetest.Backup(t, s.database))
+		r.backups = append(r.backups, storetest.Backup(t, s.Database))
 	}
 	svc = s.start(t)
 	for _, do := range before {
@@ -57,7 +59,7 @@ func newRevoked(t *testing.T, s *stores, before ...func()) (*revoked, *service) 
 func (r *revoked) recover(decision pkgservice.Recovery) (string, error) {
 	r.t.Helper()
 	var out bytes.Buffer
-	err := authquota.Recover(r.t.Context(), r.config(), decision, &out)
+	err := authquota.Recover(r.t.Context(), r.Config(), decision, &out)
 	return out.String(), err
 }
 
@@ -85,12 +87,13 @@ var (
 	current = pkgservice.Recovery{Operator: "ann", Current: true}
 )
 
-// The three decisions of an operator: accept the loss, replace the database by a complete one, or declare it current.
+// The three decisions of an operator: accept the loss, replace the database by a complete one, or
+// declare it current.
 func TestRestoredDatabaseServesNothingUntilADecision(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		r, svc := newRevoked(t, s)
 		svc.stop()
-		complete := storetest.Backup(t, s.database)
+		complete := storetest.Backup(t, s.Database)
 		r.restore()
 		svc = s.run(t)
 		r.requireStopped(svc)
@@ -129,7 +132,8 @@ func TestRestoredDatabaseServesNothingUntilADecision(t *testing.T) {
 	})
 }
 
-// A lagging replica takes over while the service runs. No request gets a principal from it, not even the first.
+// A lagging replica takes over while the service runs. No request gets a principal from it, not
+// even the first.
 func TestFailoverToALaggingReplicaIsNoticedByTheFirstRequest(t *testing.T) {
 	onProductionStores(t, func(t *testing.T, s *stores) {
 		r, svc := newRevoked(t, s)
@@ -169,8 +173,8 @@ func TestRevocationIsPublishedBeforeItIsAcknowledged(t *testing.T) {
 	})
 }
 
-// A program with write access to Redis can stop the service with a mark of the right form, and not with anything else. An operator says that
-// the marks are wrong.
+// A program with write access to Redis can stop the service with a mark of the right form, and not
+// with anything else. An operator says that the marks are wrong.
 func TestForgedMarks(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
@@ -219,7 +223,8 @@ func TestRestoreOfBothStoresIsNoticedByAGateway(t *testing.T) {
 	})
 }
 
-// Database and Redis are lost together while no process of authquota runs. Gateways have put the mark back into Redis.
+// Database and Redis are lost together while no process of authquota runs. Gateways have put the
+// mark back into Redis.
 func TestServiceWaitsForTheMarksOfGateways(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
 		r, svc := newRevoked(t, s)
@@ -265,14 +270,14 @@ func TestColdStart(t *testing.T) {
 // number returns the result of a query.
 func (s *stores) number(t *testing.T, query string) (n int64) {
 	t.Helper()
-	db := servicetest.OpenDatabase(t, s.database)
+	db := servicetest.OpenDatabase(t, s.Database)
 	defer db.Close()
 	require.NoError(t, db.Raw(query).Scan(&n).Error)
 	return n
 }
 
-// An operator accepts the loss of what people did since the backup. Nothing that was used up works, and each account is as closed or suspended
-// as before.
+// An operator accepts the loss of what people did since the backup. Nothing that was used up works,
+// and each account is as closed or suspended as before.
 func TestAcceptedLossRevivesNothing(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startAt(t, begin)
@@ -286,13 +291,13 @@ func TestAcceptedLossRevivesNothing(t *testing.T) {
 		ada, bob, eve, dan := people[0], people[1], people[2], people[3]
 		link := ada.other().askFor("/account/forgot", ada.Email, "reset-password", 1)
 		svc.stop()
-		restore := storetest.Backup(t, s.database)
+		restore := storetest.Backup(t, s.Database)
 
 		svc, _ = s.startAt(t, begin.Add(time.Minute))
 		ada.at(svc).Post("/account/sign-out").Leads("/account/sign-in")
 		reset := ada.at(svc).other()
 		form := reset.Get(link).Shows(http.StatusOK, "Choose a new password")
-		require.Equal(t, http.StatusSeeOther, reset.Post("/account/reset", "token", authquotatest.Token(form), "password", "nineteen-quiet-bicycles").Status)
+		require.Equal(t, http.StatusSeeOther, reset.Post("/account/reset", "token", testkit.Token(form), "password", "nineteen-quiet-bicycles").Status)
 		servicetest.Read[listedAccount](svc.change(bob.Account, "suspend", `{"reason":"unpaid"}`))
 		eve.at(svc).Post("/account/security/close", "email", eve.Email).Leads("/account/sign-in")
 		svc.stop()

@@ -2,36 +2,30 @@ package authquota_test
 
 import (
 	"context"
-	"encoding/hex"
 	"flag"
 	"io"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
-	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
-	"opportunity.internal/pkg/redisdb"
-	"opportunity.internal/pkg/redisdb/embedded"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/authquotatest"
-	"opportunity.internal/services/authquota/internal/mail/courier"
+	"opportunity.internal/services/authquota/internal/courier"
+	"opportunity.internal/services/authquota/internal/testkit"
+	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
 
-// TestMain runs more tests in parallel than there are processors, because most of them wait for background loops.
+// TestMain runs more tests in parallel than there are processors, because most of them wait for
+// background loops.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "8"); err != nil {
@@ -41,33 +35,26 @@ func TestMain(m *testing.M) {
 }
 
 var (
-	pepper = []byte("the pepper that tests hash with.")
+	pepper = testkit.Pepper
 	begin  = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 )
 
-// counters is the Redis of one test.
-type counters interface {
-	Stop()
-	Start()
-	Flush()
-	Client() *redis.Client
-}
-
-// onStores runs a test on the stores for local use, which start faster. What differs between databases is tested beside each store.
+// onStores runs a test on the stores for local use, which start faster. What differs between
+// databases is tested beside each store.
 func onStores(t *testing.T, test func(t *testing.T, s *stores)) {
 	t.Parallel()
 	test(t, localStores(t))
 }
 
-// onProductionStores runs a test on the stores of production. It is for tests of failovers, and of several writers at once, which SQLite
-// lets write one after the other.
+// onProductionStores runs a test on the stores of production. It is for tests of failovers, and of
+// several writers at once, which SQLite lets write one after the other.
 func onProductionStores(t *testing.T, test func(t *testing.T, s *stores)) {
 	t.Parallel()
 	test(t, productionStores(t))
 }
 
-// onBothStores runs a test on the stores of production and on those for local use. It is for a few tests that together use every part of
-// the service.
+// onBothStores runs a test on the stores of production and on those for local use. It is for a few
+// tests that together use every part of the service.
 func onBothStores(t *testing.T, test func(t *testing.T, s *stores)) {
 	t.Parallel()
 	t.Run("Postgres and Redis", func(t *testing.T) {
@@ -80,71 +67,30 @@ func onBothStores(t *testing.T, test func(t *testing.T, s *stores)) {
 	})
 }
 
-func productionStores(t *testing.T) *stores {
-	r := redistest.Start(t)
-	return &stores{database: authquotatest.Schema.Postgres(t), redis: r.URL, counters: r}
-}
+func productionStores(t *testing.T) *stores { return &stores{Stores: sitekit.ProductionStores(t)} }
 
-func localStores(t *testing.T) *stores {
-	r := &embeddedRedis{t: t, addr: storetest.FreeAddress(t)}
-	r.Start()
-	t.Cleanup(r.Stop)
-	return &stores{database: authquotatest.Schema.SQLite(t), redis: "redis://" + r.addr, counters: r}
-}
-
-type embeddedRedis struct {
-	t      *testing.T
-	addr   string
-	server *embedded.Server
-}
-
-func (r *embeddedRedis) Start() {
-	r.t.Helper()
-	s, err := embedded.Start(r.addr)
-	require.NoError(r.t, err)
-	r.server, r.addr = s, strings.TrimPrefix(s.URL(), "redis://")
-}
-
-func (r *embeddedRedis) Stop() {
-	if r.server != nil {
-		r.server.Close()
-		r.server = nil
-		storetest.AwaitForks()
-	}
-}
-
-func (r *embeddedRedis) Flush() {
-	require.NoError(r.t, r.Client().FlushAll(context.Background()).Err())
-}
-
-func (r *embeddedRedis) Client() *redis.Client {
-	c := redis.NewClient(&redis.Options{Addr: r.addr})
-	r.t.Cleanup(func() { _ = c.Close() })
-	return c
-}
+func localStores(t *testing.T) *stores { return &stores{Stores: sitekit.LocalStores(t)} }
 
 // stores outlive the services that a test starts on them.
 type stores struct {
-	database string
-	redis    string
+	sitekit.Stores
 
-	counters
 	stopped   bool             // the test has stopped a store
 	restarted bool             // the test has started it again: connections in the pools are broken
 	mailbox   string           // directory of the mails
 	now       func() time.Time // of the service started last
 }
 
-func (s *stores) Stop()  { s.counters.Stop(); s.stopped = true }
-func (s *stores) Start() { s.counters.Start(); s.restored() }
+func (s *stores) Stop()  { s.Stores.Stop(); s.stopped = true }
+func (s *stores) Start() { s.Stores.Start(); s.restored() }
 
 // restored tells s that a store is available again after an outage.
 func (s *stores) restored() { s.stopped, s.restarted = false, true }
 
 // open opens the database of the service.
-func (s *stores) open(t *testing.T) authquotatest.DB {
+func (s *stores) open(t *testing.T) testkit.DB {
 	t.Helper()
-	return authquotatest.Open(t, s.database, s.now)
+	return testkit.Open(t, s.Database, s.now)
 }
 
 // service is a running authquota, as in production.
@@ -159,15 +105,6 @@ type service struct {
 	keys []string
 }
 
-func (s *stores) config() authquota.Config {
-	return authquota.Config{
-		Database: database.Config{URL: s.database, MaxConnections: 4, AllowOwner: true}, Redis: redisdb.Config{URL: s.redis, Budget: 10 * time.Second},
-		Tokens: servicetest.Tokens(peer.Authquota), Callers: servicetest.Callers(peer.Authquota), PublicURL: servicetest.PublicURL,
-		Peppers: []string{hex.EncodeToString(pepper)}, OlderKeys: `jb-.{4,60}`, Encryption: []string{strings.Repeat("e7", 32)},
-		Telemetry: telemetry.Config{LogOutput: io.Discard}, ResponseTimeout: 10 * time.Second,
-	}
-}
-
 // start runs the service and waits until it is ready. adjust changes its settings.
 func (s *stores) start(t *testing.T, adjust ...func(*authquota.Config)) *service {
 	t.Helper()
@@ -179,7 +116,7 @@ func (s *stores) start(t *testing.T, adjust ...func(*authquota.Config)) *service
 // run runs the service.
 func (s *stores) run(t *testing.T, adjust ...func(*authquota.Config)) *service {
 	t.Helper()
-	cfg := s.config()
+	cfg := s.Config()
 	if s.mailbox == "" {
 		s.mailbox = t.TempDir()
 	}
@@ -223,8 +160,9 @@ func (s *service) doAs(method, path string, body any, header http.Header) servic
 // maxRetries is the maximum number of repeated requests of one service after an outage.
 const maxRetries = 20
 
-// do sends a request as the gateway does. After an outage that the test has caused, it repeats a request that got a 503, at most maxRetries
-// times for the service. In every other test a 503 is the response.
+// do sends a request as the gateway does. After an outage that the test has caused, it repeats a
+// request that got a 503, at most maxRetries times for the service. In every other test a 503 is
+// the response.
 func (s *service) do(method, path string, body any) servicetest.Response {
 	s.t.Helper()
 	for {
@@ -322,8 +260,8 @@ func (s *service) principal(key string) api.Principal {
 	return servicetest.Read[api.Principal](s.resolve(key))
 }
 
-// requireSame checks that a key's principal has not changed since. Its epoch may have increased: the loop that retries increments may repeat the
-// one of the last change.
+// requireSame checks that a key's principal has not changed since. Its epoch may have increased:
+// the loop that retries increments may repeat the one of the last change.
 func (s *service) requireSame(since api.Principal, key string) {
 	s.t.Helper()
 	now := s.principal(key)
@@ -352,7 +290,7 @@ func TestAStartThatFailsClosesItsListeners(t *testing.T) {
 		"public URL": func(c *authquota.Config) { c.PublicURL = "http://[" },
 	} {
 		t.Run(what, func(t *testing.T) {
-			cfg := localStores(t).config()
+			cfg := localStores(t).Config()
 			cfg.Mail = courier.Config{URL: "file://" + t.TempDir(), From: "no-reply@api.example"}
 			cfg.Server.Listener, cfg.Server.OperationsListener = servicetest.Listen(t), servicetest.Listen(t)
 			spoil(&cfg)

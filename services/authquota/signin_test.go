@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"opportunity.internal/services/authquota/internal/authquotatest"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 func TestAPersonSignsUpAndIn(t *testing.T) {
@@ -24,12 +24,12 @@ func TestAPersonSignsUpAndIn(t *testing.T) {
 		link := svc.mail("ada@example.org", "confirm-address", 1).links()[0]
 		form := b.Get(link).Shows(http.StatusOK, "Choose a password", "ada@example.org")
 		b.Get(link).Shows(http.StatusOK, "Choose a password") // opening the link does not use it
-		short := b.Post("/account/confirm", "token", authquotatest.Token(form), "password", "short").Shows(http.StatusUnprocessableEntity, "12 characters")
+		short := b.Post("/account/confirm", "token", testkit.Token(form), "password", "short").Shows(http.StatusUnprocessableEntity, "12 characters")
 		require.NotContains(t, short.Body, `"short"`, "what was typed as a password is not sent back")
 		require.Empty(t, b.Cookies["__Host-session"])
 		b.confirm(link)
 		b.other().Get(link).Shows(http.StatusGone, "has expired")
-		b.other().Post("/account/confirm", "token", authquotatest.Token(form), "password", authquotatest.Password).Shows(http.StatusGone)
+		b.other().Post("/account/confirm", "token", testkit.Token(form), "password", testkit.Password).Shows(http.StatusGone)
 
 		// only the authenticator pages until it is set up
 		halfway := b.Cookies["__Host-session"]
@@ -41,8 +41,8 @@ func TestAPersonSignsUpAndIn(t *testing.T) {
 		setup := b.Get("/account/authenticator").Shows(http.StatusOK, "Set up an authenticator")
 		require.Contains(t, setup.Body, `src="data:image/png;base64,`)
 		require.Contains(t, setup.Body, `otpauth://totp/`)
-		b.Email, b.Password, b.Seed = "ada@example.org", authquotatest.Password, authquotatest.Seed(setup)
-		require.Equal(t, b.Seed, authquotatest.Seed(b.Get("/account/authenticator")), "the page can be opened again")
+		b.Email, b.Password, b.Seed = "ada@example.org", testkit.Password, testkit.Seed(setup)
+		require.Equal(t, b.Seed, testkit.Seed(b.Get("/account/authenticator")), "the page can be opened again")
 		b.Post("/account/authenticator", "code", b.WrongCode()).Shows(http.StatusUnprocessableEntity, "The code is wrong")
 		done := b.Post("/account/authenticator", "code", b.Code()).Shows(http.StatusOK, "Your recovery codes", "Save them now")
 		require.Len(t, regexp.MustCompile(`<li><code>`).FindAllString(done.Body, -1), 10)

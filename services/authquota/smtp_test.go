@@ -12,13 +12,13 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
+	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/mail"
-	"opportunity.internal/services/authquota/internal/mail/courier"
-	"opportunity.internal/services/authquota/internal/mail/courier/smtptest"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 // by makes the service send through an SMTP server, on the test's clock.
-func by(m *smtptest.Server, url string, c *servicetest.Clock) func(*authquota.Config) {
+func by(m *testkit.SMTPServer, url string, c *servicetest.Clock) func(*authquota.Config) {
 	return func(cfg *authquota.Config) {
 		cfg.Now = c.Now
 		cfg.Mail = courier.Config{URL: strings.Replace(url, "HOST", m.Address, 1), From: "Opportunity Data API <no-reply@api.example>", Roots: m.Roots}
@@ -32,7 +32,7 @@ var (
 
 func TestSeveralSendersSendEachMailOnce(t *testing.T) {
 	onProductionStores(t, func(t *testing.T, s *stores) {
-		server, now := smtptest.Start(t, smtptest.Kind{NoLogin: true}), servicetest.NewClock(begin)
+		server, now := testkit.StartSMTP(t, testkit.SMTPKind{NoLogin: true}), servicetest.NewClock(begin)
 		s.start(t, by(server, "smtp://HOST", now))
 		s.start(t, by(server, "smtp://HOST", now))
 		for i := range 40 {
@@ -48,10 +48,11 @@ func TestSeveralSendersSendEachMailOnce(t *testing.T) {
 	})
 }
 
-// If a sender stops between sending and deleting, the mail is sent again as the same message; none is lost.
+// If a sender stops between sending and deleting, the mail is sent again as the same message; none
+// is lost.
 func TestAMailWhoseSenderDiedIsSentAgain(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
-		server, now := smtptest.Start(t, smtptest.Kind{NoLogin: true}), servicetest.NewClock(begin)
+		server, now := testkit.StartSMTP(t, testkit.SMTPKind{NoLogin: true}), servicetest.NewClock(begin)
 		first := s.start(t, by(server, "smtp://HOST", now))
 		release := server.Hold()
 		defer release()

@@ -2,7 +2,6 @@ package authquota_test
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
-	"opportunity.internal/pkg/storetest"
 )
 
 // rename names a key on its page.
@@ -27,34 +25,8 @@ func (s *service) calls(key, day string, outcome api.CallOutcome, n int) {
 	require.Equal(s.t, http.StatusNoContent, sent.Status, "%s", sent.Body)
 }
 
-// During a Redis outage the pages show the ledger's figures and say so.
-func TestUsageWithoutRedis(t *testing.T) {
-	onStores(t, func(t *testing.T, s *stores) {
-		svc, _ := s.startAt(t, begin)
-		b := svc.browser()
-		b.signUp("ada@example.org")
-		key := svc.issue(nil)
-		older := key.Account
-		s.charge(t, "2026-11-20", map[string]int{counter.ServiceField: 9, b.Account: 7, older: 2})
-		svc.eventually(dayUsage{Day: "2026-11-20", Service: 9, Accounts: map[string]int{b.Account: 7, older: 2}})
-		s.Stop()
-		b.Get("/account").Shows(http.StatusOK, "7 of 100 requests charged, 93 left")
-		b.connect(key.Key).Leads("/account/keys") // moves the usage of today
-		for _, path := range []string{"/account", "/account/usage"} {
-			b.Get(path).Shows(http.StatusOK, "9 of 100 requests charged, 91 left", "live counters are temporarily unavailable")
-		}
-		b.Get("/account/plan").Shows(http.StatusOK)
-		require.Equal(t, http.StatusOK, b.Get("/account/usage.csv").Status)
-		s.Start()
-		s.charge(t, "2026-11-20", map[string]int{b.Account: 11})
-		storetest.Eventually(t, "live counters again", func() bool {
-			text := b.Get("/account/usage").Text()
-			return strings.Contains(text, "11 of 100") && !strings.Contains(text, "temporarily unavailable")
-		})
-	})
-}
-
-// The requests of the last 60 seconds are those that the gateway has admitted by the clock of Redis.
+// The requests of the last 60 seconds are those that the gateway has admitted by the clock of
+// Redis.
 func TestRequestsOfTheLastMinute(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)

@@ -12,7 +12,6 @@ import (
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/setback"
 	"opportunity.internal/services/billing/internal/httpapi"
-	"opportunity.internal/services/billing/internal/push"
 	"opportunity.internal/services/billing/internal/reconcile"
 	"opportunity.internal/services/billing/internal/sales"
 	"opportunity.internal/services/billing/internal/sandbox"
@@ -31,7 +30,7 @@ type components struct {
 	reconciler reconcile.Reconciler
 	sales      sales.Sales
 	webhook    *httpapi.Webhook
-	pusher     *push.Pusher
+	pusher     *reconcile.Pusher
 	guard      *setback.Guard
 
 	offerChecked atomic.Bool // whether the processor's price matches the plan table
@@ -56,7 +55,7 @@ func newComponents(r *service.Runtime, cfg Config) *components {
 func (c *components) serve(cfg Config) {
 	authquota := c.Peer(peer.Authquota, cfg.AuthquotaURL, cfg.Tokens)
 	c.guard = c.Guard("changes", nil)
-	c.pusher = push.New(push.Pusher{
+	c.pusher = reconcile.NewPusher(reconcile.Pusher{
 		Store: c.store, Put: authquota.Put, Held: func(context.Context) bool { return c.guard.Err() != nil }, Now: c.Now, Log: c.Log, Count: c.metrics.push, SetPending: c.metrics.setPending,
 	})
 	c.reconciler.OnChange = c.pusher.Wake

@@ -9,7 +9,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/billing/internal/httpapi"
-	"opportunity.internal/services/billing/internal/push"
+	"opportunity.internal/services/billing/internal/reconcile"
 )
 
 // Outcomes of reconciliations.
@@ -54,7 +54,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	for _, outcome := range httpapi.Outcomes {
 		m.webhooks.WithLabelValues(outcome)
 	}
-	for _, outcome := range push.Outcomes {
+	for _, outcome := range reconcile.PushOutcomes {
 		m.pushes.WithLabelValues(string(outcome))
 	}
 	for _, outcome := range []string{complete, incomplete} {
@@ -64,9 +64,11 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) webhook(outcome string)    { m.webhooks.WithLabelValues(outcome).Inc() }
-func (m *metrics) push(outcome push.Outcome) { m.pushes.WithLabelValues(string(outcome)).Inc() }
-func (m *metrics) setPending(pending int)    { m.pending.Set(float64(pending)) }
+func (m *metrics) webhook(outcome string) { m.webhooks.WithLabelValues(outcome).Inc() }
+func (m *metrics) push(outcome reconcile.PushOutcome) {
+	m.pushes.WithLabelValues(string(outcome)).Inc()
+}
+func (m *metrics) setPending(pending int) { m.pending.Set(float64(pending)) }
 
 func (m *metrics) reconciled(report api.BillingReport, err error) {
 	outcome := complete

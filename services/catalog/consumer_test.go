@@ -225,7 +225,7 @@ func TestFreeTierSeesTheSameSetInEveryFilter(t *testing.T) {
 		}
 		public := servicetest.Read[api.PublicRecord](permalink)
 		require.Equal(t, want == http.StatusOK, public.Free)
-		require.Equal(t, "evt_"+r.Entry.ID, public.Newest.ID)
+		require.Equal(t, "evt_"+r.Entry.ID, public.Events[0].ID)
 		require.Contains(t, string(public.Record), `"id":"`+r.Entry.ID+`"`)
 	}
 	for _, filter := range []string{"country=CA", "country=ca&province=ON", "verified=true", "category=online", "remote=false"} {

@@ -25,8 +25,8 @@ func (h *historyServer) serveReviews(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
-	if slug, ok := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/internal/v1/records/"), "/newest"); ok {
-		_ = json.NewEncoder(w).Encode(api.NewestEvent{ID: "evt_" + slug, CheckedAt: startTime})
+	if slug, ok := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/internal/v1/records/"), "/latest"); ok {
+		_ = json.NewEncoder(w).Encode([]api.VerificationEvent{{ID: "evt_" + slug, CheckedAt: startTime}})
 		return
 	}
 	if slug, ok := strings.CutPrefix(r.URL.Path, "/internal/v1/records/"); ok {

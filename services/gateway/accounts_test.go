@@ -72,7 +72,8 @@ func TestAuthentication(t *testing.T) {
 			if c.status == 401 {
 				require.Equal(t, "Bearer", a.header.Get("WWW-Authenticate"))
 			}
-			if name != "good" && name != "unknown" { // "good" may be cached by another case; a guess is looked up only if a sync times out
+			// "good" may be cached by another case; a guess is looked up only if a sync times out
+			if name != "good" && name != "unknown" {
 				require.Equal(t, before+c.lookups, w.authquota.lookupCount())
 			}
 		})
@@ -175,7 +176,8 @@ func (c *clock) now() time.Time             { return time.Unix(0, c.nanos.Load()
 func (c *clock) advance(d time.Duration)    { c.nanos.Add(int64(d)) }
 func (c *clock) config(cfg *gateway.Config) { cfg.Now, cfg.RedisNow = c.now, c.now }
 
-// While authquota is unavailable, cached keys work for five minutes after their last lookup, and other keys get 503.
+// While authquota is unavailable, cached keys work for five minutes after their last lookup, and
+// other keys get 503.
 func TestAuthquotaUnavailable(t *testing.T) {
 	w, c := newEnvironment(t), newClock()
 	gw := w.start(c.config)
@@ -218,8 +220,9 @@ func TestCachedKeyExpires(t *testing.T) {
 	require.Equal(t, "expired_api_key", gw.get(t, key).code(t))
 }
 
-// Guesses get 401, and a valid key from the same address works. There are fewer guesses than their limit, with which a sync that times out
-// on a busy machine would reject them. What reaches authquota is tested in the package authn.
+// Guesses get 401, and a valid key from the same address works. There are fewer guesses than their
+// limit, with which a sync that times out on a busy machine would reject them. What reaches
+// authquota is tested in the package authn.
 func TestGuessing(t *testing.T) {
 	w := newEnvironment(t)
 	gw := w.start()
@@ -271,7 +274,8 @@ func TestGuessingWithForgedAddresses(t *testing.T) {
 	gw := w.start(c.config)
 	last := response{}
 	for i := range 33 {
-		last = gw.do(t, request{key: apikey.Generate(apikey.Live), header: http.Header{"X-Forwarded-For": {fmt.Sprintf("198.51.100.%d", i)}}})
+		last = gw.do(t, request{key: apikey.Generate(apikey.Live),
+			header: http.Header{"X-Forwarded-For": {fmt.Sprintf("198.51.100.%d", i)}}})
 	}
 	require.Equal(t, 503, last.status)
 }
@@ -300,7 +304,8 @@ func TestMidnight(t *testing.T) {
 	a = gw.get(t, key)
 	require.Equal(t, 400, a.status)
 	require.Equal(t, "2", a.header.Get("X-RateLimit-Remaining"))
-	require.Equal(t, strconv.FormatInt(day.Add(48*time.Hour).Unix(), 10), a.header.Get("X-RateLimit-Reset"), "reset of the charged day")
+	require.Equal(t, strconv.FormatInt(day.Add(48*time.Hour).Unix(), 10), a.header.Get("X-RateLimit-Reset"),
+		"reset of the charged day")
 	for i, want := range []string{"2", "0"} {
 		got := w.counters.HGet(context.Background(), counter.Day(counter.DayOf(day.AddDate(0, 0, i))), "acc_a").Val()
 		require.Equal(t, want, got)

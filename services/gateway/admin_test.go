@@ -55,7 +55,8 @@ func TestReadinessNamesTheServiceThatRejectsTheToken(t *testing.T) {
 	w.catalog.rejectToken()
 	a := gw.operate(t, "GET", "/readyz", "", nil, nil)
 	require.Equal(t, 503, a.status)
-	require.Contains(t, a.body, `"missing":["catalog (the token of gateway is rejected: compare catalog:... in OPPORTUNITY_PEER_TOKENS of gateway with gateway:... in OPPORTUNITY_CALLER_TOKENS of catalog)"]`)
+	require.Contains(t, a.body,
+		`"missing":["catalog (the token of gateway is rejected: compare catalog:... in OPPORTUNITY_PEER_TOKENS of gateway with gateway:... in OPPORTUNITY_CALLER_TOKENS of catalog)"]`)
 }
 
 // Another pair of services: the part of the API stays available, and operators see the fault.
@@ -77,7 +78,8 @@ func TestReadinessNamesTheServiceWithoutTLS(t *testing.T) {
 	gw := w.start(func(cfg *gateway.Config) { cfg.CatalogURL = strings.Replace(cfg.CatalogURL, "http:", "https:", 1) })
 	a := gw.operate(t, "GET", "/readyz", "", nil, nil)
 	require.Equal(t, 503, a.status)
-	require.Contains(t, a.body, `catalog (catalog does not use TLS, but its URL in the settings of gateway begins with https: set OPPORTUNITY_TLS_CERT_FILE of catalog)`)
+	require.Contains(t, a.body,
+		`catalog (catalog does not use TLS, but its URL in the settings of gateway begins with https: set OPPORTUNITY_TLS_CERT_FILE of catalog)`)
 }
 
 // A gateway that never reached Redis is not ready, and one that lost it is.
@@ -99,7 +101,8 @@ func TestOperatorAPI(t *testing.T) {
 		return func(rw http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
 			rw.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(rw).Encode(map[string]any{"service": name, "method": r.Method, "uri": r.RequestURI, "header": r.Header, "body": len(body)})
+			_ = json.NewEncoder(rw).Encode(map[string]any{"service": name, "method": r.Method, "uri": r.RequestURI,
+				"header": r.Header, "body": len(body)})
 		}
 	}
 	w.catalog.respondWith(echo("catalog"))
@@ -111,10 +114,12 @@ func TestOperatorAPI(t *testing.T) {
 	}
 	for path, service := range map[string]string{
 		"/operator/v1/listings/import": "catalog", "/operator/v1/events/append": "history",
-		"/operator/v1/keys?account=a": "", "/operator/v1/accounts/acc_a/grant": "", "/operator/v1/keys/import?limit=1": "", // authquota
+		// authquota
+		"/operator/v1/keys?account=a": "", "/operator/v1/accounts/acc_a/grant": "", "/operator/v1/keys/import?limit=1": "",
 	} {
 		big := strings.Repeat("x", 1<<20)
-		a := gw.operate(t, "POST", path, annsToken, http.Header{"X-Opportunity-Actor": {"mallory"}, "Content-Type": {"application/x-ndjson"},
+		a := gw.operate(t, "POST", path, annsToken, http.Header{"X-Opportunity-Actor": {"mallory"},
+			"Content-Type":         {"application/x-ndjson"},
 			"X-Opportunity-Caller": {"{}"}, "Cookie": {"a=b"}}, strings.NewReader(big))
 		require.Equal(t, 200, a.status, a.body)
 		require.Len(t, a.header.Values("X-Request-Id"), 1)
@@ -132,9 +137,11 @@ func TestOperatorAPI(t *testing.T) {
 		}
 	}
 	var got echoed
-	a := gw.operate(t, "GET", "/operator/v1/listings/export", sharedToken, http.Header{"X-Opportunity-Actor": {"bob"}}, nil)
+	a := gw.operate(t, "GET", "/operator/v1/listings/export", sharedToken, http.Header{"X-Opportunity-Actor": {"bob"}},
+		nil)
 	require.NoError(t, json.Unmarshal([]byte(a.body), &got))
-	require.Equal(t, "operator (bob)", got.Header.Get(api.ActorHeader), "a name is added to that of a shared token, and never replaces it")
+	require.Equal(t, "operator (bob)", got.Header.Get(api.ActorHeader),
+		"a name is added to that of a shared token, and never replaces it")
 
 	for _, c := range []struct {
 		path, token string
@@ -189,7 +196,8 @@ func TestTruncatedOperatorResponseIsLogged(t *testing.T) {
 		_, _ = io.WriteString(rw, strings.Repeat(" ", 50000))
 		panic(http.ErrAbortHandler)
 	})
-	_, err := replica{url: gw.admin}.try(request{path: "/operator/v1/listings/export", header: http.Header{"Authorization": {"Bearer " + annsToken}}})
+	_, err := replica{url: gw.admin}.try(request{path: "/operator/v1/listings/export",
+		header: http.Header{"Authorization": {"Bearer " + annsToken}}})
 	require.Error(t, err)
 	require.Regexp(t, `"level":"WARN","msg":"response to an operator ended early","service":"gateway"[^\n]*"service_called":"catalog"`, w.log.String())
 }
@@ -220,14 +228,19 @@ func TestErrorDocumentationIsServed(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	good := map[string]string{
-		"OPPORTUNITY_REDIS_URL": "redis://127.0.0.1:6379", "OPPORTUNITY_PEER_TOKENS": strings.Join(servicetest.Tokens(peer.Gateway).Peers, ","), "OPPORTUNITY_PUBLIC_URL": publicURL,
-		"OPPORTUNITY_CATALOG_URL": "http://127.0.0.1:1", "OPPORTUNITY_HISTORY_URL": "http://127.0.0.1:2", "OPPORTUNITY_AUTHQUOTA_URL": "http://127.0.0.1:3",
-		"OPPORTUNITY_KEY_PEPPERS": strings.Repeat("07", 32),
+		"OPPORTUNITY_REDIS_URL":   "redis://127.0.0.1:6379",
+		"OPPORTUNITY_PEER_TOKENS": strings.Join(servicetest.Tokens(peer.Gateway).Peers, ","),
+		"OPPORTUNITY_PUBLIC_URL":  publicURL,
+		"OPPORTUNITY_CATALOG_URL": "http://127.0.0.1:1", "OPPORTUNITY_HISTORY_URL": "http://127.0.0.1:2",
+		"OPPORTUNITY_AUTHQUOTA_URL": "http://127.0.0.1:3",
+		"OPPORTUNITY_KEY_PEPPERS":   strings.Repeat("07", 32),
 	}
 	for name, bad := range map[string]string{
-		"OPPORTUNITY_PUBLIC_URL": publicURL + "/", "OPPORTUNITY_CATALOG_URL": "127.0.0.1:1", "OPPORTUNITY_KEY_PEPPERS": "0707secret",
-		"OPPORTUNITY_OPERATOR_TOKENS": "ann:short", "OPPORTUNITY_TRUSTED_PROXIES": "10.0.0.0", "OPPORTUNITY_SERVICE_CAPACITY": "0",
-		"OPPORTUNITY_PEER_TOKENS": "catalog:short",
+		"OPPORTUNITY_PUBLIC_URL": publicURL + "/", "OPPORTUNITY_CATALOG_URL": "127.0.0.1:1",
+		"OPPORTUNITY_KEY_PEPPERS":     "0707secret",
+		"OPPORTUNITY_OPERATOR_TOKENS": "ann:short", "OPPORTUNITY_TRUSTED_PROXIES": "10.0.0.0",
+		"OPPORTUNITY_SERVICE_CAPACITY": "0",
+		"OPPORTUNITY_PEER_TOKENS":      "catalog:short",
 	} {
 		err := gateway.Main(t.Context(), func(n string) (string, bool) {
 			if n == name {
@@ -242,7 +255,8 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	err := gateway.Main(t.Context(), func(n string) (string, bool) { v, ok := good[n]; return v, ok }, []string{"check"})
-	for _, missing := range []string{"redis: 127.0.0.1:6379", "catalog: http://127.0.0.1:1", "history: http://127.0.0.1:2", "authquota: http://127.0.0.1:3"} {
+	for _, missing := range []string{"redis: 127.0.0.1:6379", "catalog: http://127.0.0.1:1", "history: http://127.0.0.1:2",
+		"authquota: http://127.0.0.1:3"} {
 		require.ErrorContains(t, err, missing+": ")
 	}
 	require.ErrorContains(t, gateway.Main(t.Context(), nil, nil), "usage")

@@ -77,7 +77,7 @@ func TestAgentMakesOneChargedCall(t *testing.T) {
 	require.Equal(t, []int{2, 6}, []int{result.Allowance.RequestsLeftThisMinute, result.Allowance.RequestsLeftToday})
 	require.Contains(t, result.Results[0].Cite, publicURL+"/records/")
 	seen := w.catalog.requests()
-	require.Equal(t, "/api/v1/opportunities?country=CA&limit=5&remote=true", seen[len(seen)-1].URL.RequestURI())
+	require.Equal(t, "/api/v1/search?country=CA&limit=5&remote=true", seen[len(seen)-1].URL.RequestURI())
 
 	w.history.respondWith(respond(http.StatusPaymentRequired, `{"error":{"code":"subscription_required","message":"No."},"documentation":"d"}`))
 	text, failed = use(t, s, "get_verification_history", map[string]any{"id": "a"})
@@ -90,7 +90,7 @@ func TestAgentMakesOneChargedCall(t *testing.T) {
 	require.Contains(t, text, "minute_limit_reached")
 	require.Contains(t, text, "Retry after")
 	metrics := w.metrics()
-	require.Contains(t, metrics, `gateway_requests_total{outcome="served",route="/api/v1/opportunities",tier="developer"} 2`)
+	require.Contains(t, metrics, `gateway_requests_total{outcome="served",route="/api/v1/search",tier="developer"} 2`)
 	require.Contains(t, metrics, `gateway_requests_total{outcome="served",route="/mcp",tier="none"}`)
 	end()
 	calls, all := w.charged("acc_a")

@@ -22,7 +22,8 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 )
 
-// fakeAuthquota is an authquota in memory. It follows the epoch protocol: a principal carries the epoch that was read before it.
+// fakeAuthquota is an authquota in memory. It follows the epoch protocol: a principal carries the
+// epoch that was read before it.
 type fakeAuthquota struct {
 	*httptest.Server
 	t        testing.TB
@@ -51,9 +52,10 @@ type usageKey struct {
 }
 
 func newAuthquota(t testing.TB, counters *redis.Client) *fakeAuthquota {
-	a := &fakeAuthquota{t: t, counters: counters, byDigest: map[string]*api.Principal{}, usage: map[usageKey]int{}, batches: map[string]int{},
-		ledger: map[string]any{counter.ServiceField: 0},
-		shared: api.SharedSettings{Tiers: api.DefaultLimits(), Peppers: apikey.Fingerprints([][]byte{pepper})},
+	a := &fakeAuthquota{t: t, counters: counters, byDigest: map[string]*api.Principal{}, usage: map[usageKey]int{},
+		batches: map[string]int{},
+		ledger:  map[string]any{counter.ServiceField: 0},
+		shared:  api.SharedSettings{Tiers: api.DefaultLimits(), Peppers: apikey.Fingerprints([][]byte{pepper})},
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /internal/v1/principals", a.principal)
@@ -73,7 +75,8 @@ func newAuthquota(t testing.TB, counters *redis.Client) *fakeAuthquota {
 	})
 	mux.HandleFunc("/operator/v1/", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		_ = json.NewEncoder(w).Encode(map[string]any{"method": r.Method, "uri": r.RequestURI, "header": r.Header, "body": string(body)})
+		_ = json.NewEncoder(w).Encode(map[string]any{"method": r.Method, "uri": r.RequestURI, "header": r.Header,
+			"body": string(body)})
 	})
 	mux.HandleFunc("/account", a.account)
 	mux.HandleFunc("/account/", a.account)
@@ -84,7 +87,8 @@ func newAuthquota(t testing.TB, counters *redis.Client) *fakeAuthquota {
 
 func (a *fakeAuthquota) principal(w http.ResponseWriter, r *http.Request) {
 	var q api.PrincipalQuery
-	if r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Gateway) || json.NewDecoder(r.Body).Decode(&q) != nil {
+	if r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Gateway) ||
+		json.NewDecoder(r.Body).Decode(&q) != nil {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -122,7 +126,8 @@ func (a *fakeAuthquota) keyDigests(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	digests := a.digests[after:]
-	page := api.KeyDigests{After: api.KeyPosition{Sequence: int64(after), Digest: r.URL.Query().Get("digest")}, Digests: digests}
+	page := api.KeyDigests{After: api.KeyPosition{Sequence: int64(after), Digest: r.URL.Query().Get("digest")},
+		Digests: digests}
 	page.Last = page.After
 	if len(digests) > 0 {
 		page.Last = api.KeyPosition{Sequence: int64(len(a.digests)), Digest: digests[len(digests)-1]}
@@ -153,12 +158,14 @@ func (a *fakeAuthquota) settings(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(a.shared)
 }
 
-// receive decodes a batch. It reports false for a batch without the internal token, and drops the connection while authquota is down.
+// receive decodes a batch. It reports false for a batch without the internal token, and drops the
+// connection while authquota is down.
 func (a *fakeAuthquota) receive(w http.ResponseWriter, r *http.Request, batch any) bool {
 	if a.down {
 		panic(http.ErrAbortHandler)
 	}
-	if r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Gateway) || json.NewDecoder(r.Body).Decode(batch) != nil {
+	if r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Gateway) ||
+		json.NewDecoder(r.Body).Decode(batch) != nil {
 		w.WriteHeader(http.StatusUnauthorized)
 		return false
 	}
@@ -238,7 +245,8 @@ func (a *fakeAuthquota) takePages() (pages []*http.Request, forms []string) {
 func (a *fakeAuthquota) issue(account string, limits api.Limits, adjust ...func(*api.Principal)) apikey.Key {
 	key := apikey.Generate(apikey.Test)
 	p := &api.Principal{
-		Key: "key_" + account, Account: account, Tier: api.Developer, Limits: limits, ExpiresAt: time.Now().Add(24 * time.Hour),
+		Key: "key_" + account, Account: account, Tier: api.Developer, Limits: limits,
+		ExpiresAt: time.Now().Add(24 * time.Hour),
 	}
 	for _, f := range adjust {
 		f(p)

@@ -28,12 +28,13 @@ import (
 	"opportunity.internal/services/gateway/internal/admission"
 )
 
-// BenchmarkGateway compares the CPU time of a request through the gateway, without tracing, and through a tuned
-// httputil.ReverseProxy. The service and the clients run in another process, as does Redis, so only the two proxies are measured. The
-// cost of the Redis client is measured separately, with the same number of admissions outside of requests.
+// BenchmarkGateway compares the CPU time of a request through the gateway, without tracing, and
+// through a tuned httputil.ReverseProxy. The service and the clients run in another process, as
+// does Redis, so only the two proxies are measured. The cost of the Redis client is measured
+// separately, with the same number of admissions outside of requests.
 //
-// Metrics: CPU µs of the proxy, of the gateway, and of the gateway's admissions; the gateway without and with admissions in
-// units of the proxy.
+// Metrics: CPU µs of the proxy, of the gateway, and of the gateway's admissions; the gateway
+// without and with admissions in units of the proxy.
 func BenchmarkGateway(b *testing.B) {
 	w := newEnvironment(b)
 	other := startOther(b)
@@ -49,7 +50,8 @@ func BenchmarkGateway(b *testing.B) {
 	gw := w.start(func(cfg *gateway.Config) {
 		cfg.CatalogURL, cfg.Telemetry.LogOutput, cfg.ServiceCapacity = other, io.Discard, 1<<40
 	})
-	key := w.authquota.issue("acc_a", api.Limits{PerMinute: 1 << 40, PerDay: 1 << 40, PageSize: 100, History: true}).Reveal()
+	key := w.authquota.issue("acc_a", api.Limits{PerMinute: 1 << 40, PerDay: 1 << 40, PageSize: 100,
+		History: true}).Reveal()
 
 	const block = 4000
 	load := func(target string) time.Duration {
@@ -76,15 +78,17 @@ func BenchmarkGateway(b *testing.B) {
 		redis += cpu(b) - before
 		n += block
 	}
-	for name, spent := range map[string]time.Duration{"proxy-µs/req": theirs, "gateway-µs/req": ours, "admission-µs/req": redis} {
+	for name, spent := range map[string]time.Duration{"proxy-µs/req": theirs, "gateway-µs/req": ours,
+		"admission-µs/req": redis} {
 		b.ReportMetric(float64(spent.Microseconds())/float64(n), name)
 	}
 	b.ReportMetric((ours-redis).Seconds()/theirs.Seconds(), "without-redis/proxy")
 	b.ReportMetric(ours.Seconds()/theirs.Seconds(), "with-redis/proxy")
 }
 
-// admissions returns a function that makes n admissions like the gateway. Some of the gateway's 16 concurrent requests are always with
-// the service; 8 callers give batches of about the same size, three.
+// admissions returns a function that makes n admissions like the gateway. Some of the gateway's 16
+// concurrent requests are always with the service; 8 callers give batches of about the same size,
+// three.
 func admissions(b *testing.B, w *environment, n int) func() {
 	ctx := context.Background()
 	tel, err := telemetry.Start(ctx, "bench", telemetry.Config{LogOutput: io.Discard})
@@ -153,7 +157,8 @@ func startOther(b *testing.B) string {
 	return strings.TrimSpace(address)
 }
 
-// other runs the other process. /load sends n requests to a target over 16 connections; any other path responds as a service.
+// other runs the other process. /load sends n requests to a target over 16 connections; any other
+// path responds as a service.
 func other() {
 	page := []byte(`{"data":"` + strings.Repeat("x", 2300) + `"}`)
 	callers := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}

@@ -50,7 +50,8 @@ func withBilling(s *fakeBilling) func(*gateway.Config) {
 
 var signed = http.Header{"Stripe-Signature": {"t=1,v1=ab"}}
 
-// A webhook event arrives unchanged, with its signature and client address and without any other header of the client.
+// A webhook event arrives unchanged, with its signature and client address and without any other
+// header of the client.
 func TestWebhookEventsPassUnchanged(t *testing.T) {
 	w := newEnvironment(t)
 	s := w.billing()
@@ -58,25 +59,30 @@ func TestWebhookEventsPassUnchanged(t *testing.T) {
 	w.redis.Stop() // needs no key and no quota
 	const body = "{\"id\": \"evt_1\",\r\n  \"é\": \"\\u00e9\"}\n\x00"
 	s.respondWith(respond(http.StatusOK, `{}`))
-	a := gw.do(t, request{method: http.MethodPost, path: "/billing/stripe/webhook?a=b", body: strings.NewReader(body), header: http.Header{
-		"Content-Type": {"application/json; charset=utf-8"}, "Stripe-Signature": {"t=1,v1=ab,v1=cd"}, "User-Agent": {"Stripe/1.0"},
-		"Accept-Encoding": {"gzip"}, "Authorization": {"Bearer x"}, "Cookie": {"a=b"}, "X-Opportunity-Actor": {"root"},
-		"X-Opportunity-Client": {"192.0.2.1"}, "X-Forwarded-For": {"198.51.100.1"},
-	}})
+	a := gw.do(t, request{method: http.MethodPost, path: "/billing/stripe/webhook?a=b", body: strings.NewReader(body),
+		header: http.Header{
+			"Content-Type": {"application/json; charset=utf-8"}, "Stripe-Signature": {"t=1,v1=ab,v1=cd"},
+			"User-Agent":      {"Stripe/1.0"},
+			"Accept-Encoding": {"gzip"}, "Authorization": {"Bearer x"}, "Cookie": {"a=b"}, "X-Opportunity-Actor": {"root"},
+			"X-Opportunity-Client": {"192.0.2.1"}, "X-Forwarded-For": {"198.51.100.1"},
+		}})
 	require.Equal(t, http.StatusOK, a.status)
 	require.Equal(t, []string{body}, s.received())
 	got := s.requests()[0]
 	require.Equal(t, "/billing/stripe/webhook?a=b", got.RequestURI)
 	require.Equal(t, http.Header{
-		"Content-Type": {"application/json; charset=utf-8"}, "Stripe-Signature": {"t=1,v1=ab,v1=cd"}, "User-Agent": {"Stripe/1.0"},
-		"Authorization": {"Bearer " + servicetest.Token(peer.Gateway)}, "X-Opportunity-Client": {"198.51.100.1"}, "Content-Length": got.Header["Content-Length"],
-		"X-Request-Id": {a.header.Get("X-Request-Id")},
+		"Content-Type": {"application/json; charset=utf-8"}, "Stripe-Signature": {"t=1,v1=ab,v1=cd"},
+		"User-Agent":    {"Stripe/1.0"},
+		"Authorization": {"Bearer " + servicetest.Token(peer.Gateway)}, "X-Opportunity-Client": {"198.51.100.1"},
+		"Content-Length": got.Header["Content-Length"],
+		"X-Request-Id":   {a.header.Get("X-Request-Id")},
 	}, got.Header)
 	w.awaitLog(t, `"route":"/billing/stripe/webhook","status":200`)
 
 	for status, want := range map[int]int{400: 400, 500: 500, 503: 503, 502: 503} {
 		s.respondWith(respond(status, `{"error":{"code":"x"}}`))
-		a := gw.do(t, request{method: http.MethodPost, path: "/billing/stripe/webhook", body: strings.NewReader("x"), header: signed})
+		a := gw.do(t, request{method: http.MethodPost, path: "/billing/stripe/webhook", body: strings.NewReader("x"),
+			header: signed})
 		require.Equal(t, want, a.status, "status for the processor, which retries unless it is 2xx")
 	}
 }
@@ -113,11 +119,14 @@ func TestSandboxPages(t *testing.T) {
 	w := newEnvironment(t)
 	s := w.billing()
 	gw := w.start(withBilling(s))
-	s.respondWith(html(http.StatusSeeOther, strings.Repeat("a", 5000), http.Header{"Location": {"/account/plan"}, "Set-Cookie": {"a=b"}}))
-	a := gw.do(t, request{method: http.MethodPost, path: "/billing/sandbox/checkout/1?x=y", body: strings.NewReader("card=ok"), header: http.Header{
-		"Accept": {"text/html"}, "Accept-Encoding": {"gzip"}, "Origin": {publicURL}, "Cookie": {"a=b"}, "Stripe-Signature": {"x"},
-		"Content-Type": {"application/x-www-form-urlencoded"},
-	}})
+	s.respondWith(html(http.StatusSeeOther, strings.Repeat("a", 5000),
+		http.Header{"Location": {"/account/plan"}, "Set-Cookie": {"a=b"}}))
+	a := gw.do(t, request{method: http.MethodPost, path: "/billing/sandbox/checkout/1?x=y",
+		body: strings.NewReader("card=ok"), header: http.Header{
+			"Accept": {"text/html"}, "Accept-Encoding": {"gzip"}, "Origin": {publicURL}, "Cookie": {"a=b"},
+			"Stripe-Signature": {"x"},
+			"Content-Type":     {"application/x-www-form-urlencoded"},
+		}})
 	require.Equal(t, http.StatusSeeOther, a.status)
 	require.Equal(t, "/account/plan", a.header.Get("Location"))
 	require.Equal(t, []string{"card=ok"}, s.received())
@@ -128,11 +137,15 @@ func TestSandboxPages(t *testing.T) {
 	require.Equal(t, "a=b", got.Header.Get("Cookie"))
 	require.Empty(t, got.Header.Get("Stripe-Signature"))
 	w.awaitLog(t, `"route":"/billing/sandbox","status":303`)
-	require.Equal(t, 400, gw.do(t, request{method: http.MethodPost, path: "/billing/sandbox", body: strings.NewReader(strings.Repeat("x", 65<<10))}).status)
+	require.Equal(t, 400,
+		gw.do(t, request{method: http.MethodPost, path: "/billing/sandbox",
+			body: strings.NewReader(strings.Repeat("x", 65<<10))}).status)
 
 	for _, path := range []string{
-		"/billing", "/billing/", "/billing/internal/v1/checkouts", "/billing/sandbox/../internal/v1/checkouts", "/billing/sandbox/%2e%2e/x",
-		"/billing/operator/v1/reconcile", "/internal/v1/checkouts", "/operator/v1/billing/reconcile", "/billing/stripe/webhook/", "/billing/readyz",
+		"/billing", "/billing/", "/billing/internal/v1/checkouts", "/billing/sandbox/../internal/v1/checkouts",
+		"/billing/sandbox/%2e%2e/x",
+		"/billing/operator/v1/reconcile", "/internal/v1/checkouts", "/operator/v1/billing/reconcile",
+		"/billing/stripe/webhook/", "/billing/readyz",
 	} {
 		require.Equal(t, "not_found", gw.do(t, request{method: http.MethodPost, path: path}).code(t), path)
 	}
@@ -146,7 +159,8 @@ func TestBillingUnavailable(t *testing.T) {
 	s.CloseClientConnections()
 	s.Close()
 	for _, path := range []string{"/billing/stripe/webhook", "/billing/sandbox"} {
-		a := gw.do(t, request{method: http.MethodPost, path: path, body: strings.NewReader("x"), header: http.Header{"Stripe-Signature": {"t=1"}}})
+		a := gw.do(t, request{method: http.MethodPost, path: path, body: strings.NewReader("x"),
+			header: http.Header{"Stripe-Signature": {"t=1"}}})
 		require.Equal(t, "service_unavailable", a.code(t))
 		require.Equal(t, "1", a.header.Get("Retry-After"))
 	}
@@ -162,6 +176,7 @@ func TestBillingPathsWithoutBilling(t *testing.T) {
 	w := newEnvironment(t)
 	gw := w.start()
 	for _, path := range []string{"/billing/stripe/webhook", "/billing/sandbox", "/billing/sandbox/x"} {
-		require.Equal(t, "not_found", gw.do(t, request{method: http.MethodPost, path: path, body: strings.NewReader("x")}).code(t), path)
+		require.Equal(t, "not_found",
+			gw.do(t, request{method: http.MethodPost, path: path, body: strings.NewReader("x")}).code(t), path)
 	}
 }

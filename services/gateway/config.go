@@ -47,14 +47,15 @@ type Config struct {
 	TermsVersion    string `env:"OPPORTUNITY_TERMS_VERSION" doc:"Version of your terms of use. Change it whenever your terms change: users must then accept the new version before their next key. Empty: the version of the terms in this release. Set the same value for gateway and authquota."`
 	PrivacyFile     string `env:"OPPORTUNITY_PRIVACY_FILE" doc:"Markdown file with your privacy notice, shown at /privacy. It is read at startup; raw HTML is dropped. Empty: a notice of what this release stores and for how long."`
 
-	AdminListener net.Listener     `env:"-"` // if not nil, replaces AdminListen
-	Filled        func() error     `env:"-"` // if not nil, part of the admin /readyz: returns an error until the data of the first start is imported
-	Notes         []string         `env:"-"` // part of the admin /readyz
-	Now           func() time.Time `env:"-"` // if not nil, replaces time.Now
-	RedisNow      func() time.Time `env:"-"` // if not nil, replaces the Redis clock, which must show the same time to all gateways
+	AdminListener net.Listener `env:"-"` // if not nil, replaces AdminListen
+	// if not nil, part of the admin /readyz: returns an error until the data of the first start is imported
+	Filled func() error     `env:"-"`
+	Notes  []string         `env:"-"` // part of the admin /readyz
+	Now    func() time.Time `env:"-"` // if not nil, replaces time.Now
+	// if not nil, replaces the Redis clock, which must show the same time to all gateways
+	RedisNow func() time.Time `env:"-"`
 }
 
-// baseCapacity returns the calls per UTC day for all accounts of the base tier together.
 func (c Config) baseCapacity() int {
 	return max(1, c.ServiceCapacity/100*c.BaseTierShare+c.ServiceCapacity%100*c.BaseTierShare/100)
 }

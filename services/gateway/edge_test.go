@@ -34,27 +34,38 @@ func TestChargeByResponse(t *testing.T) {
 		code     string
 		charged  int
 	}{
-		"200":                            {respond(200, `{}`), request{}, 200, "", 1},
-		"200 to HEAD":                    {respond(200, `{}`), request{method: http.MethodHead}, 200, "", 1},
-		"304":                            {respond(304, ""), request{}, 304, "", 1},
-		"404 of a record":                {respond(404, errorBody), request{path: "/api/v1/opportunities/unknown"}, 404, "invalid_parameter", 1},
-		"410":                            {respond(410, errorBody), request{path: "/api/v1/changes?after=x"}, 410, "invalid_parameter", 0},
-		"404 of a malformed id":          {respond(404, errorBody), request{path: "/api/v1/opportunities/NOT%20A%20SLUG"}, 404, "invalid_parameter", 1},
-		"400":                            {respond(400, errorBody), request{}, 400, "invalid_parameter", 0},
-		"402":                            {respond(402, errorBody), request{path: "/api/v1/opportunities/a/history"}, 402, "invalid_parameter", 0},
-		"body":                           {respond(200, `{}`), request{body: strings.NewReader("x")}, 400, "body_not_allowed", 0},
-		"body of unknown length":         {respond(200, `{}`), request{body: io.MultiReader(strings.NewReader("x"))}, 400, "body_not_allowed", 0},
-		"500 of a service":               {respond(500, `{"secret":"driver text"}`), request{}, 500, "internal_error", 0},
-		"503 of a service":               {respond(503, errorBody), request{}, 503, "service_unavailable", 0},
-		"502 of an intermediary":         {respond(502, "<html>"), request{}, 503, "service_unavailable", 0},
-		"401 for the gateway's token":    {respond(401, errorBody), request{}, 503, "service_unavailable", 0},
-		"403 for the gateway":            {respond(403, errorBody), request{}, 503, "service_unavailable", 0},
-		"redirect of a service":          {respond(302, errorBody), request{}, 500, "internal_error", 0},
-		"200 of an intermediary":         {func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "<html>") }, request{}, 500, "internal_error", 0},
-		"no response":                    {abort, request{}, 503, "service_unavailable", 0},
-		"no response from history":       {abort, request{path: "/api/v1/opportunities/a/history"}, 503, "service_unavailable", 0},
-		"unknown path":                   {respond(200, `{}`), request{path: "/api/v1/other"}, 404, "not_found", 0},
-		"method":                         {respond(200, `{}`), request{method: http.MethodPost}, 405, "method_not_allowed", 0},
+		"200":         {respond(200, `{}`), request{}, 200, "", 1},
+		"200 to HEAD": {respond(200, `{}`), request{method: http.MethodHead}, 200, "", 1},
+		"304":         {respond(304, ""), request{}, 304, "", 1},
+		"404 of a record": {respond(404, errorBody), request{path: "/api/v1/opportunities/unknown"}, 404,
+			"invalid_parameter", 1},
+		"410": {respond(410, errorBody), request{path: "/api/v1/changes?after=x"}, 410,
+			"invalid_parameter", 0},
+		"404 of a malformed id": {respond(404, errorBody), request{path: "/api/v1/opportunities/NOT%20A%20SLUG"},
+			404, "invalid_parameter", 1},
+		"400": {respond(400, errorBody), request{}, 400, "invalid_parameter", 0},
+		"402": {respond(402, errorBody), request{path: "/api/v1/opportunities/a/history"}, 402,
+			"invalid_parameter", 0},
+		"body": {respond(200, `{}`), request{body: strings.NewReader("x")}, 400, "body_not_allowed",
+			0},
+		"body of unknown length": {respond(200, `{}`), request{body: io.MultiReader(strings.NewReader("x"))}, 400,
+			"body_not_allowed", 0},
+		"500 of a service":            {respond(500, `{"secret":"driver text"}`), request{}, 500, "internal_error", 0},
+		"503 of a service":            {respond(503, errorBody), request{}, 503, "service_unavailable", 0},
+		"502 of an intermediary":      {respond(502, "<html>"), request{}, 503, "service_unavailable", 0},
+		"401 for the gateway's token": {respond(401, errorBody), request{}, 503, "service_unavailable", 0},
+		"403 for the gateway":         {respond(403, errorBody), request{}, 503, "service_unavailable", 0},
+		"redirect of a service":       {respond(302, errorBody), request{}, 500, "internal_error", 0},
+		"200 of an intermediary": {func(rw http.ResponseWriter, _ *http.Request) {
+			_,
+				_ = io.WriteString(rw, "<html>")
+		}, request{}, 500, "internal_error", 0},
+		"no response": {abort, request{}, 503, "service_unavailable", 0},
+		"no response from history": {abort, request{path: "/api/v1/opportunities/a/history"}, 503,
+			"service_unavailable", 0},
+		"unknown path": {respond(200, `{}`), request{path: "/api/v1/other"}, 404, "not_found", 0},
+		"method": {respond(200, `{}`), request{method: http.MethodPost}, 405, "method_not_allowed",
+			0},
 		"upstream rejects HEAD silently": {respond(400, errorBody), request{method: http.MethodHead}, 400, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,7 +188,8 @@ func TestRequestsWithoutKey(t *testing.T) {
 	require.NotContains(t, w.log.String(), `"route":""`)
 }
 
-// Services get neither the key nor identity headers of the client; the client gets no internal headers of a service.
+// Services get neither the key nor identity headers of the client; the client gets no internal
+// headers of a service.
 func TestHeadersAreFiltered(t *testing.T) {
 	w, gw, key := startWithKey(t)
 	w.catalog.respondWith(func(rw http.ResponseWriter, r *http.Request) {
@@ -187,8 +199,10 @@ func TestHeadersAreFiltered(t *testing.T) {
 		respond(200, `{}`)(rw, r)
 	})
 	a := gw.do(t, request{key: key, path: "/api/v1/opportunities/%61-b?b=2&a=1", header: http.Header{
-		"X-Opportunity-Caller": {`{"tier":"commercial"}`}, "X-Opportunity-Actor": {"root"}, "X-Request-Id": {"made-up-by-the-caller"},
-		"X-Forwarded-For": {"10.0.0.1"}, "Forwarded": {"for=10.0.0.1"}, "Cookie": {"a=b"}, "If-None-Match": {`W/"1"`}, "Accept": {"application/json"},
+		"X-Opportunity-Caller": {`{"tier":"commercial"}`}, "X-Opportunity-Actor": {"root"},
+		"X-Request-Id":    {"made-up-by-the-caller"},
+		"X-Forwarded-For": {"10.0.0.1"}, "Forwarded": {"for=10.0.0.1"}, "Cookie": {"a=b"}, "If-None-Match": {`W/"1"`},
+		"Accept": {"application/json"},
 		"Origin": {"https://evil.example"}, "Connection": {"If-None-Match"},
 	}})
 	require.Equal(t, 200, a.status)
@@ -216,7 +230,8 @@ func TestKeysAreNotLogged(t *testing.T) {
 		"/docs/" + key.Reveal() + "?" + key.Reveal(), "/api/v1/opportunities/" + key.Reveal() + "/history",
 	} {
 		gw.do(t, request{path: path, key: key})
-		gw.do(t, request{path: path, header: http.Header{"Authorization": {"Basic " + key.Reveal()}, "X-Request-Id": {key.Reveal()}}})
+		gw.do(t, request{path: path, header: http.Header{"Authorization": {"Basic " + key.Reveal()},
+			"X-Request-Id": {key.Reveal()}}})
 		gw.do(t, request{path: path, method: "POST", header: http.Header{"Authorization": {key.Reveal()}}})
 	}
 	w.catalog.respondWith(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
@@ -225,7 +240,8 @@ func TestKeysAreNotLogged(t *testing.T) {
 	w.awaitLog(t, `"route":"/api/v1/opportunities/{id}"`)
 }
 
-// The catalog compresses its responses. The gateway passes on what the client accepts, and the response as it is.
+// The catalog compresses its responses. The gateway passes on what the client accepts, and the
+// response as it is.
 func TestCompressedResponsesPassUnchanged(t *testing.T) {
 	w, gw, key := startWithKey(t)
 	long := strings.Repeat("not compressed, but declared ", 200)
@@ -286,7 +302,8 @@ func TestCompression(t *testing.T) {
 	require.Contains(t, a.header.Values("Vary"), "Accept-Encoding")
 
 	w.history.respondWith(respond(200, `{}`))
-	require.Empty(t, gw.do(t, request{key: key, path: path, header: gzipped}).header.Get("Content-Encoding"), "Content-Encoding of a short body")
+	require.Empty(t, gw.do(t, request{key: key, path: path, header: gzipped}).header.Get("Content-Encoding"),
+		"Content-Encoding of a short body")
 	w.history.respondWith(respond(304, ""))
 	require.Equal(t, 304, gw.do(t, request{key: key, path: path, header: gzipped}).status)
 }
@@ -304,7 +321,8 @@ func TestTruncatedResponse(t *testing.T) {
 		a, err := gw.try(request{key: key, header: header})
 		require.Error(t, err, "truncated response of %d bytes", len(a.body))
 	}
-	storetest.Eventually(t, "the charge is refunded", func() bool { calls, all := w.charged("acc_a"); return calls == 0 && all == 0 })
+	storetest.Eventually(t, "the charge is refunded",
+		func() bool { calls, all := w.charged("acc_a"); return calls == 0 && all == 0 })
 	require.Equal(t, map[string]int{"served": 0, "refused": 0, "our_fault": 0, "upstream_fault": 2}, w.outcomes())
 }
 
@@ -328,7 +346,8 @@ func TestDisconnectRefundsCharge(t *testing.T) {
 	}()
 	_, err = client.Do(req)
 	require.ErrorIs(t, err, context.Canceled)
-	storetest.Eventually(t, "the charge is refunded", func() bool { calls, all := w.charged("acc_a"); return calls == 0 && all == 0 })
+	storetest.Eventually(t, "the charge is refunded",
+		func() bool { calls, all := w.charged("acc_a"); return calls == 0 && all == 0 })
 }
 
 // Malformed, oversized and slow requests affect only their own connection.
@@ -354,7 +373,8 @@ func TestMalformedRequests(t *testing.T) {
 			defer c.Close()
 			go func() { _, _ = io.WriteString(c, sent) }() // the gateway may close the connection first
 			status, _ := bufio.NewReader(c).ReadString('\n')
-			require.True(t, status == "" || strings.HasPrefix(status, "HTTP/1.1 4") || strings.HasPrefix(status, "HTTP/1.1 5"), status)
+			require.True(t, status == "" || strings.HasPrefix(status, "HTTP/1.1 4") || strings.HasPrefix(status, "HTTP/1.1 5"),
+				status)
 			require.Equal(t, 200, gw.get(t, key).status)
 		})
 	}
@@ -383,7 +403,8 @@ func (w *environment) outcomes() map[string]int {
 	w.t.Helper()
 	counts := map[string]int{}
 	for line := range strings.Lines(w.metrics()) {
-		if series, n, ok := strings.Cut(strings.TrimSpace(line), "} "); ok && strings.HasPrefix(series, "gateway_requests_total{") {
+		if series, n, ok := strings.Cut(strings.TrimSpace(line), "} "); ok &&
+			strings.HasPrefix(series, "gateway_requests_total{") {
 			_, after, _ := strings.Cut(series, `outcome="`)
 			outcome, _, _ := strings.Cut(after, `"`)
 			calls, err := strconv.Atoi(n)
@@ -421,7 +442,8 @@ func TestConnectionEndsAfterARejectedBody(t *testing.T) {
 	} {
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(gw.url, "http://"))
 		require.NoError(t, err)
-		_, err = fmt.Fprintf(conn, "GET /api/v1/opportunities HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\n%sGET /docs HTTP/1.1\r\nHost: a\r\n\r\n", key.Reveal(), rest)
+		_, err = fmt.Fprintf(conn,
+			"GET /api/v1/opportunities HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\n%sGET /docs HTTP/1.1\r\nHost: a\r\n\r\n", key.Reveal(), rest)
 		require.NoError(t, err)
 		all, _ := io.ReadAll(conn) // a reset can end it, because the second request was not read
 		conn.Close()

@@ -18,8 +18,8 @@ import (
 
 const explorerForm = api.ExplorerPath + "/listOpportunities"
 
-// explore submits a form of the explorer, for which authquota names the call c. It returns the response, and the result that authquota
-// received.
+// explore submits a form of the explorer, for which authquota names the call c. It returns the
+// response, and the result that authquota received.
 func (w *environment) explore(gw replica, c api.ExplorerCall) (response, api.ExplorerResult) {
 	w.t.Helper()
 	w.authquota.set(func() {
@@ -35,10 +35,11 @@ func (w *environment) explore(gw replica, c api.ExplorerCall) (response, api.Exp
 		}
 	})
 	w.authquota.takePages()
-	a := gw.do(w.t, request{method: http.MethodPost, path: explorerForm, body: strings.NewReader("country=CA"), header: http.Header{
-		"Content-Type": {"application/x-www-form-urlencoded"}, "Cookie": {"__Host-session=1"}, "Origin": {publicURL},
-		"Authorization": {"Bearer x"}, api.ExplorerHeader: {"forged"},
-	}})
+	a := gw.do(w.t, request{method: http.MethodPost, path: explorerForm, body: strings.NewReader("country=CA"),
+		header: http.Header{
+			"Content-Type": {"application/x-www-form-urlencoded"}, "Cookie": {"__Host-session=1"}, "Origin": {publicURL},
+			"Authorization": {"Bearer x"}, api.ExplorerHeader: {"forged"},
+		}})
 	pages, forms := w.authquota.takePages()
 	require.Len(w.t, pages, 2)
 	require.Equal(w.t, "country=CA", forms[0])
@@ -58,7 +59,8 @@ func (w *environment) principal(account string, limits api.Limits) api.Principal
 	epoch, err := w.counters.HGet(w.t.Context(), counter.Epochs, account).Int64()
 	require.NoError(w.t, err)
 	return api.Principal{
-		Key: "key_" + account, Account: account, Tier: api.Developer, Limits: limits, Epoch: epoch, ExpiresAt: time.Now().Add(time.Hour),
+		Key: "key_" + account, Account: account, Tier: api.Developer, Limits: limits, Epoch: epoch,
+		ExpiresAt: time.Now().Add(time.Hour),
 	}
 }
 
@@ -74,7 +76,8 @@ func TestExplorerMakesTheCall(t *testing.T) {
 		respond(http.StatusOK, `{"path":"`+r.URL.RequestURI()+`"}`)(rw, r)
 	})
 	a, result := w.explore(gw, api.ExplorerCall{
-		Principal: w.principal("acc_a", api.Limits{PerMinute: 5, PerDay: 7}), Target: "/api/jobs?country=CA", Header: http.Header{"If-None-Match": {`W/"x"`}},
+		Principal: w.principal("acc_a", api.Limits{PerMinute: 5, PerDay: 7}), Target: "/api/jobs?country=CA",
+		Header: http.Header{"If-None-Match": {`W/"x"`}},
 	})
 	require.Equal(t, http.StatusOK, a.status)
 	require.Equal(t, "result", a.body)
@@ -111,19 +114,32 @@ func TestExplorerRejectsLikeTheAPI(t *testing.T) {
 		charged int // of all calls
 		outcome api.CallOutcome
 	}{
-		"bad_request":  {limits: developer, service: respond(400, `{"error":{"code":"invalid_parameter"}}`), status: 400, code: "invalid_parameter", outcome: api.CallBadRequest},
-		"subscription": {limits: developer, service: respond(402, `{"error":{"code":"subscription_required"}}`), status: 402, code: "subscription_required", outcome: api.CallSubscriptionRequired},
-		"not_found":    {limits: developer, service: respond(404, `{"error":{"code":"not_found"}}`), status: 404, code: "not_found", charged: 1, outcome: api.CallNotFound},
-		"gone":         {limits: developer, target: "/api/v1/changes?after=x", service: respond(410, `{"error":{"code":"cursor_expired"}}`), status: 410, code: "cursor_expired", outcome: api.CallBadRequest},
-		"failed":       {limits: developer, service: respond(502, ``), status: 503, code: "service_unavailable", outcome: api.CallFailed},
-		"truncated":    {limits: developer, service: truncated, status: 503, code: "service_unavailable", outcome: api.CallFailed},
-		"minute":       {limits: api.Limits{PerMinute: 1, PerDay: 9}, earlier: 1, status: 429, code: "minute_limit_reached", charged: 1, outcome: api.CallMinuteLimitReached},
-		"day":          {limits: one, earlier: 1, status: 429, code: "daily_limit_reached", charged: 1, outcome: api.CallDailyLimitReached},
-		"revoked":      {limits: developer, adjust: func(p *api.Principal) { p.RevokedAt = &past }, status: 401, code: "revoked_api_key", outcome: api.CallRevokedAPIKey},
-		"expired":      {limits: developer, adjust: func(p *api.Principal) { p.ExpiresAt = past }, status: 401, code: "expired_api_key", outcome: api.CallExpiredAPIKey},
-		"suspended":    {limits: developer, adjust: func(p *api.Principal) { p.Suspended = true }, status: 403, code: "account_suspended", outcome: api.CallAccountSuspended},
+		"bad_request": {limits: developer, service: respond(400, `{"error":{"code":"invalid_parameter"}}`), status: 400,
+			code: "invalid_parameter", outcome: api.CallBadRequest},
+		"subscription": {limits: developer, service: respond(402, `{"error":{"code":"subscription_required"}}`), status: 402,
+			code: "subscription_required", outcome: api.CallSubscriptionRequired},
+		"not_found": {limits: developer, service: respond(404, `{"error":{"code":"not_found"}}`), status: 404,
+			code: "not_found", charged: 1, outcome: api.CallNotFound},
+		"gone": {limits: developer, target: "/api/v1/changes?after=x",
+			service: respond(410, `{"error":{"code":"cursor_expired"}}`), status: 410, code: "cursor_expired",
+			outcome: api.CallBadRequest},
+		"failed": {limits: developer, service: respond(502, ``), status: 503, code: "service_unavailable",
+			outcome: api.CallFailed},
+		"truncated": {limits: developer, service: truncated, status: 503, code: "service_unavailable",
+			outcome: api.CallFailed},
+		"minute": {limits: api.Limits{PerMinute: 1, PerDay: 9}, earlier: 1, status: 429, code: "minute_limit_reached",
+			charged: 1, outcome: api.CallMinuteLimitReached},
+		"day": {limits: one, earlier: 1, status: 429, code: "daily_limit_reached", charged: 1,
+			outcome: api.CallDailyLimitReached},
+		"revoked": {limits: developer, adjust: func(p *api.Principal) { p.RevokedAt = &past }, status: 401,
+			code: "revoked_api_key", outcome: api.CallRevokedAPIKey},
+		"expired": {limits: developer, adjust: func(p *api.Principal) { p.ExpiresAt = past }, status: 401,
+			code: "expired_api_key", outcome: api.CallExpiredAPIKey},
+		"suspended": {limits: developer, adjust: func(p *api.Principal) { p.Suspended = true }, status: 403,
+			code: "account_suspended", outcome: api.CallAccountSuspended},
 		// The account changed after authquota read the key: a revocation, for example.
-		"outdated":      {limits: developer, adjust: func(p *api.Principal) { p.Epoch-- }, status: 503, code: "service_unavailable", outcome: api.CallFailed},
+		"outdated": {limits: developer, adjust: func(p *api.Principal) { p.Epoch-- }, status: 503,
+			code: "service_unavailable", outcome: api.CallFailed},
 		"other_path":    {limits: developer, target: "/account/keys", status: 404, code: "not_found"},
 		"encoded_slash": {limits: developer, target: "/api/v1/opportunities/a%2Fhistory", status: 404, code: "not_found"},
 		"dot_segment":   {limits: developer, target: "/api/v1/opportunities/..", status: 404, code: "not_found"},
@@ -155,7 +171,8 @@ func TestExplorerRejectsLikeTheAPI(t *testing.T) {
 		})
 	}
 	end()
-	require.Equal(t, map[api.CallOutcome]int{api.CallServed: 1, api.CallDailyLimitReached: 1}, w.authquota.usageOf("key_acc_day"))
+	require.Equal(t, map[api.CallOutcome]int{api.CallServed: 1, api.CallDailyLimitReached: 1},
+		w.authquota.usageOf("key_acc_day"))
 	require.Equal(t, map[api.CallOutcome]int{api.CallAccountSuspended: 1}, w.authquota.usageOf("key_acc_suspended"))
 	require.Equal(t, map[api.CallOutcome]int{api.CallFailed: 1}, w.authquota.usageOf("key_acc_truncated"))
 	require.Empty(t, w.authquota.usageOf("key_acc_other_path"))
@@ -174,18 +191,21 @@ func TestExplorerCutsLongBodies(t *testing.T) {
 	gw := w.start()
 	const size = api.MaxExplorerBody + 10
 	w.catalog.respondWith(respond(http.StatusOK, strings.Repeat("x", size)))
-	_, result := w.explore(gw, api.ExplorerCall{Principal: w.principal("acc_a", developer), Target: "/api/v1/opportunities"})
+	_, result := w.explore(gw, api.ExplorerCall{Principal: w.principal("acc_a", developer),
+		Target: "/api/v1/opportunities"})
 	require.Len(t, result.Body, api.MaxExplorerBody)
 	require.Equal(t, size, result.Size)
 }
 
-// Without a call from authquota, its response passes unchanged: a redirect to the sign-in, a rejected form, a form of another site.
+// Without a call from authquota, its response passes unchanged: a redirect to the sign-in, a
+// rejected form, a form of another site.
 func TestExplorerWithoutACall(t *testing.T) {
 	w := newEnvironment(t)
 	gw := w.start()
 	for _, status := range []int{http.StatusSeeOther, http.StatusForbidden, http.StatusUnprocessableEntity} {
 		w.authquota.set(func() { w.authquota.page = html(status, "page", http.Header{"Location": {"/account/sign-in"}}) })
-		a := gw.do(t, request{method: http.MethodPost, path: explorerForm, header: http.Header{api.ExplorerHeader: {"result"}}, body: strings.NewReader("{}")})
+		a := gw.do(t, request{method: http.MethodPost, path: explorerForm,
+			header: http.Header{api.ExplorerHeader: {"result"}}, body: strings.NewReader("{}")})
 		require.Equal(t, status, a.status)
 		require.Equal(t, "page", a.body)
 		pages, _ := w.authquota.takePages()
@@ -199,12 +219,14 @@ func TestExplorerWithoutACall(t *testing.T) {
 func TestOtherPagesMakeNoCall(t *testing.T) {
 	w := newEnvironment(t)
 	gw := w.start()
-	text, err := json.Marshal(api.ExplorerCall{Principal: w.principal("acc_a", developer), Target: "/api/v1/opportunities"})
+	text, err := json.Marshal(api.ExplorerCall{Principal: w.principal("acc_a", developer),
+		Target: "/api/v1/opportunities"})
 	require.NoError(t, err)
 	w.authquota.set(func() {
 		w.authquota.page = html(http.StatusOK, "page", http.Header{api.ExplorerHeader: {string(text)}})
 	})
-	for _, q := range []request{{path: explorerForm}, {path: api.ExplorerPath, method: http.MethodPost}, {path: "/account/keys", method: http.MethodPost}} {
+	for _, q := range []request{{path: explorerForm}, {path: api.ExplorerPath, method: http.MethodPost},
+		{path: "/account/keys", method: http.MethodPost}} {
 		a := gw.do(t, q)
 		require.Equal(t, "page", a.body)
 		require.Empty(t, a.header.Get(api.ExplorerHeader))

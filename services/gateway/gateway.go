@@ -1,6 +1,7 @@
-// Package gateway is the public entry point of the API. It authenticates API keys, enforces the limits, and forwards requests to the
-// catalog and history services. It also serves the documentation, and the operator API on a separate listener. Replicas hold only
-// caches; any number of them share their counters in one Redis.
+// Package gateway is the public entry point of the API. It authenticates API keys, enforces the
+// limits, and forwards requests to the catalog and history services. It also serves the
+// documentation, and the operator API on a separate listener. Replicas hold only caches; any number
+// of them share their counters in one Redis.
 package gateway
 
 import (
@@ -28,7 +29,7 @@ import (
 	"opportunity.internal/services/gateway/internal/admission"
 	"opportunity.internal/services/gateway/internal/agent"
 	"opportunity.internal/services/gateway/internal/authn"
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 	"opportunity.internal/services/gateway/internal/edge"
 	"opportunity.internal/services/gateway/internal/proxy"
 	"opportunity.internal/services/gateway/internal/usage"
@@ -39,15 +40,17 @@ var definition = service.Definition[Config]{
 	Base: func(c Config) service.Base {
 		return service.Base{
 			Server: c.Server, Telemetry: c.Telemetry, Peers: c.Peers, Now: c.Now,
-			Ports: []server.Port{{Name: adminPort, Setting: "OPPORTUNITY_ADMIN_LISTEN", Address: c.AdminListen, Listener: c.AdminListener}},
+			Ports: []server.Port{{Name: adminPort, Setting: "OPPORTUNITY_ADMIN_LISTEN", Address: c.AdminListen,
+				Listener: c.AdminListener}},
 		}
 	},
 }
 
 const adminPort = "admin"
 
-// Main runs one command with settings from lookup. "serve" runs until ctx ends, "check" validates the settings and connects to Redis
-// and the services, and "ready" probes the process that serves on this host.
+// Main runs one command with settings from lookup. "serve" runs until ctx ends, "check" validates
+// the settings and connects to Redis and the services, and "ready" probes the process that serves
+// on this host.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	if _, set := os.LookupEnv("GOGC"); !set {
 		debug.SetGCPercent(gcPercent)
@@ -55,13 +58,15 @@ func Main(ctx context.Context, lookup func(string) (string, bool), args []string
 	return definition.Main(ctx, lookup, args, nil)
 }
 
-// gcPercent is the growth of the heap between two collections, in percent. Live memory is about 7 MB, so by Go's default of 100 percent
-// a loaded gateway would collect ten times a second, for a tenth of its CPU.
+// gcPercent is the growth of the heap between two collections, in percent. Live memory is about 7
+// MB, so by Go's default of 100 percent a loaded gateway would collect ten times a second, for a
+// tenth of its CPU.
 const gcPercent = 400
 
-// Run serves until ctx ends, and then drains. It starts without Redis and the services and responds with 503 while they are
-// unavailable, so consumers get the errors of the API contract and not those of a load balancer. It is ready once it has reached Redis,
-// so that a rollout with a wrong URL keeps the old replicas, and stays ready when Redis is lost later.
+// Run serves until ctx ends, and then drains. It starts without Redis and the services and responds
+// with 503 while they are unavailable, so consumers get the errors of the API contract and not
+// those of a load balancer. It is ready once it has reached Redis, so that a rollout with a wrong
+// URL keeps the old replicas, and stays ready when Redis is lost later.
 func Run(ctx context.Context, cfg Config) error { return definition.Run(ctx, cfg) }
 
 // finalFlushTimeout bounds the wait for authquota at shutdown.
@@ -75,7 +80,7 @@ func start(r *service.Runtime, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	pages, err := docs.New(cfg.PublicURL, published)
+	pages, err := docsite.New(cfg.PublicURL, published)
 	if err != nil {
 		return err
 	}
@@ -123,7 +128,8 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Every(service.Loop{Name: "next day's counters", Interval: admission.OpenInterval, Do: limiter.OpenNextDay})
 	settings.watch(r)
 	refreshPages(r, cfg, pages, ready)
-	r.Every(service.Loop{Name: "days on the status page", Interval: servedRefresh, Retry: sharedRetry, Timeout: servedTimeout, Do: refreshServed(pages, authquota)})
+	r.Every(service.Loop{Name: "days on the status page", Interval: servedRefresh, Retry: sharedRetry,
+		Timeout: servedTimeout, Do: refreshServed(pages, authquota)})
 	r.Cleanup(func(ctx context.Context) { // after the drain, to include its requests
 		ctx, cancel := context.WithTimeout(ctx, finalFlushTimeout)
 		defer cancel()
@@ -132,17 +138,16 @@ func start(r *service.Runtime, cfg Config) error {
 	return nil
 }
 
-// refreshPages keeps the front page and the status page up to date.
-func refreshPages(r *service.Runtime, cfg Config, pages *docs.Site, ready *server.Ready) {
+func refreshPages(r *service.Runtime, cfg Config, pages *docsite.Site, ready *server.Ready) {
 	front := newFrontPage(pages, r.Peer(peer.Catalog, cfg.CatalogURL, cfg.Tokens), r.Now)
-	r.Every(service.Loop{Name: "front page", Interval: catalogRefresh, Timeout: catalogTimeout, Do: func(ctx context.Context) error {
-		return service.UnlessReported(front.Refresh(ctx))
-	}})
+	r.Every(service.Loop{Name: "front page", Interval: catalogRefresh, Timeout: catalogTimeout,
+		Do: func(ctx context.Context) error {
+			return service.UnlessReported(front.Refresh(ctx))
+		}})
 	health := &healthPage{pages, ready, r.Registry, r.Now, r.Now()}
 	r.Every(service.Loop{Name: "status page", Interval: healthRefresh, Do: health.refresh})
 }
 
-// services returns the URLs of the services that the gateway calls, by name.
 func (c Config) services() map[string]string {
 	services := map[string]string{peer.Catalog: c.CatalogURL, peer.History: c.HistoryURL, peer.Authquota: c.AuthquotaURL}
 	if c.BillingURL != "" {
@@ -151,7 +156,8 @@ func (c Config) services() map[string]string {
 	return services
 }
 
-// newPublic completes e with the settings and the proxies to the services, and returns the handler of the public listener.
+// newPublic completes e with the settings and the proxies to the services, and returns the handler
+// of the public listener.
 func newPublic(cfg Config, e edge.Edge, transport http.RoundTripper) (http.Handler, error) {
 	var errs []error
 	service := func(name, base string) *proxy.Service {
@@ -175,7 +181,6 @@ func newPublic(cfg Config, e edge.Edge, transport http.RoundTripper) (http.Handl
 	return e.Handler()
 }
 
-// newReady returns the readiness of the whole API: Redis, every service and the documentation.
 func newReady(r *service.Runtime, cfg Config, counters *redis.Client, settings *shared) *server.Ready {
 	ready := new(server.Ready)
 	ready.Add("redis", func(ctx context.Context) error { return counters.Ping(ctx).Err() })
@@ -217,43 +222,53 @@ func newRecorder(authquota *peer.Client, tel *telemetry.Telemetry) *usage.Record
 		return authquota.Post(ctx, "/internal/v1/usage-batches", batch, nil)
 	}, tel.Log)
 	counted := func(name, help string, value func() int64) prometheus.Collector {
-		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(value()) })
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
+			func() float64 { return float64(value()) })
 	}
 	tel.Registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "gateway_usage_requests_pending", Help: "Requests not yet reported to authquota for the usage charts and the request logs.",
+			Name: "gateway_usage_requests_pending",
+			Help: "Requests not yet reported to authquota for the usage charts and the request logs.",
 		}, func() float64 { return float64(recorder.Pending()) }),
-		counted("gateway_usage_requests_lost_total", "Requests permanently missing from the usage charts; the limits counted them.", recorder.Lost),
-		counted("gateway_logged_requests_lost_total", "Requests permanently missing from the request logs of accounts.", recorder.Unlogged))
+		counted("gateway_usage_requests_lost_total",
+			"Requests permanently missing from the usage charts; the limits counted them.", recorder.Lost),
+		counted("gateway_logged_requests_lost_total", "Requests permanently missing from the request logs of accounts.",
+			recorder.Unlogged))
 	return recorder
 }
 
 func newLimiter(cfg Config, counters *redis.Client, r *service.Runtime) *admission.Limiter {
 	patient := r.Peer("authquota", cfg.AuthquotaURL, cfg.Tokens) // has no response timeout: a restore takes seconds
 	limiter := admission.New(admission.Config{
-		Redis: counters, Budget: cfg.Redis.Budget, Tracer: r.Tracer, Log: r.Log, Capacity: cfg.ServiceCapacity, BaseCap: cfg.baseCapacity(), Now: r.Now, RedisNow: cfg.RedisNow,
+		Redis: counters, Budget: cfg.Redis.Budget, Tracer: r.Tracer, Log: r.Log, Capacity: cfg.ServiceCapacity,
+		BaseCap: cfg.baseCapacity(), Now: r.Now, RedisNow: cfg.RedisNow,
 		Restore: func(ctx context.Context, day string) error {
 			return patient.Post(ctx, "/internal/v1/usage/"+day+"/restore", nil, nil)
 		},
 	})
 	r.Registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "gateway_service_capacity_requests", Help: "Capacity of the service: requests of all accounts together per UTC day.",
+			Name: "gateway_service_capacity_requests",
+			Help: "Capacity of the service: requests of all accounts together per UTC day.",
 		}, func() float64 { return float64(cfg.ServiceCapacity) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "gateway_service_capacity_used_ratio",
-			Help: "Used share of today's capacity (UTC), as of this replica's latest decision. Take the maximum of all replicas.",
+			Help: "Used share of today's capacity (UTC), as of this replica's latest decision. Take the maximum of all " +
+				"replicas.",
 		}, limiter.Used),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "gateway_base_tier_capacity_requests", Help: "Part of the capacity that all accounts of the free tier together may use per UTC day.",
+			Name: "gateway_base_tier_capacity_requests",
+			Help: "Part of the capacity that all accounts of the free tier together may use per UTC day.",
 		}, func() float64 { return float64(cfg.baseCapacity()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "gateway_base_tier_capacity_used_ratio",
-			Help: "Used share of the free tier's part of today's capacity (UTC), as of this replica's latest decision. Take the maximum of all replicas.",
+			Help: "Used share of the free tier's part of today's capacity (UTC), as of this replica's latest decision. Take " +
+				"the maximum of all replicas.",
 		}, limiter.UsedByBase),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "gateway_redis_clock_offset_seconds",
-			Help: "Redis clock minus the clock of this replica, as of its latest call. Alert on more than a few seconds either way.",
+			Help: "Redis clock minus the clock of this replica, as of its latest call. Alert on more than a few seconds " +
+				"either way.",
 		}, limiter.ClockOffset))
 	return limiter
 }
@@ -306,7 +321,6 @@ func check(ctx context.Context, r *service.Runtime, cfg Config) error {
 	return errors.Join(errs...)
 }
 
-// checkSettings returns an error that lists the settings that authquota has different.
 func checkSettings(ctx context.Context, r *service.Runtime, cfg Config) error {
 	theirs, err := fetchSettings(r.Peer(peer.Authquota, cfg.AuthquotaURL, cfg.Tokens))(ctx)
 	if err != nil {

@@ -19,24 +19,27 @@ const (
 	marksTimeout  = 2 * time.Second
 )
 
-// rememberMarks remembers the newest mark of each service's database in memory, and presents it to the service every second, which notices by it
-// that its database was set back. Redis keeps a copy for replicas that start later.
+// rememberMarks remembers the newest mark of each service's database in memory, and presents it to
+// the service every second, which notices by it that its database was set back. Redis keeps a copy
+// for replicas that start later.
 func rememberMarks(r *service.Runtime, cfg Config, counters *redis.Client) {
 	var all []*setback.Memory
 	for store, base := range cfg.services() {
 		owner := r.Peer(store, base, cfg.Tokens)
-		all = append(all, &setback.Memory{Store: store, Redis: counters, Verify: func(ctx context.Context, seen []string) (newest string, err error) {
-			err = owner.Get(ctx, api.MarkPath+"?"+url.Values{"seen": seen}.Encode(), &newest)
-			return newest, err
-		}})
+		all = append(all, &setback.Memory{Store: store, Redis: counters,
+			Verify: func(ctx context.Context, seen []string) (newest string, err error) {
+				err = owner.Get(ctx, api.MarkPath+"?"+url.Values{"seen": seen}.Encode(), &newest)
+				return newest, err
+			}})
 	}
-	r.Every(service.Loop{Name: "marks", Interval: marksInterval, Timeout: marksTimeout, Do: func(ctx context.Context) error {
-		errs := make([]error, len(all))
-		var wait sync.WaitGroup
-		for i, m := range all {
-			wait.Go(func() { errs[i] = service.UnlessReported(m.Exchange(ctx)) }) // an outage, or set back: the memory stays
-		}
-		wait.Wait()
-		return errors.Join(errs...)
-	}})
+	r.Every(service.Loop{Name: "marks", Interval: marksInterval, Timeout: marksTimeout,
+		Do: func(ctx context.Context) error {
+			errs := make([]error, len(all))
+			var wait sync.WaitGroup
+			for i, m := range all {
+				wait.Go(func() { errs[i] = service.UnlessReported(m.Exchange(ctx)) }) // an outage, or set back: the memory stays
+			}
+			wait.Wait()
+			return errors.Join(errs...)
+		}})
 }

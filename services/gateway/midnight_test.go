@@ -11,8 +11,8 @@ import (
 	"opportunity.internal/pkg/apikey"
 )
 
-// While authquota is unavailable from 23:58 to 00:03 UTC, keys that were resolved before work on every gateway, and each account has its
-// quota once on each of the two days.
+// While authquota is unavailable from 23:58 to 00:03 UTC, keys that were resolved before work on
+// every gateway, and each account has its quota once on each of the two days.
 func TestMidnightWithoutAuthquota(t *testing.T) {
 	w, c := newEnvironment(t), newClock()
 	midnight := c.now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)

@@ -31,29 +31,38 @@ func html(status int, body string, header http.Header) http.HandlerFunc {
 
 var browser = http.Header{"Accept": {"text/html,application/xhtml+xml;q=0.9"}}
 
-// The pages of authquota get the browser's own headers and the client address, but no forged identity. Their response passes
-// unchanged.
+// The pages of authquota get the browser's own headers and the client address, but no forged
+// identity. Their response passes unchanged.
 func TestPagesPassThrough(t *testing.T) {
 	w := newEnvironment(t)
 	gw := w.start(func(cfg *gateway.Config) { cfg.TrustedProxies = []string{"127.0.0.0/8"} })
 	sent := http.Header{
-		"Set-Cookie": {"__Host-session=1; Secure; HttpOnly; SameSite=Lax; Path=/", "flash=; Max-Age=0"}, "Location": {"/account/keys"},
-		"Content-Security-Policy": {"default-src 'none'; form-action 'self'"}, "Cache-Control": {"no-store"}, "Referrer-Policy": {"same-origin"},
-		"Cross-Origin-Opener-Policy": {"same-origin"}, "Permissions-Policy": {"camera=()"}, "Clear-Site-Data": {`"cache"`}, "Vary": {"Cookie"},
+		"Set-Cookie":              {"__Host-session=1; Secure; HttpOnly; SameSite=Lax; Path=/", "flash=; Max-Age=0"},
+		"Location":                {"/account/keys"},
+		"Content-Security-Policy": {"default-src 'none'; form-action 'self'"}, "Cache-Control": {"no-store"},
+		"Referrer-Policy":            {"same-origin"},
+		"Cross-Origin-Opener-Policy": {"same-origin"}, "Permissions-Policy": {"camera=()"}, "Clear-Site-Data": {`"cache"`},
+		"Vary":                 {"Cookie"},
 		"X-Opportunity-Secret": {"1"}, "Strict-Transport-Security": {"max-age=1"}, "Connection": {"X-Hop"},
 	}
 	w.authquota.set(func() { w.authquota.page = html(http.StatusSeeOther, "see other", sent) })
-	a := gw.do(t, request{method: http.MethodPost, path: "/account/sign-in?next=%2Faccount%2Fkeys", body: strings.NewReader("email=a&password=b"), header: http.Header{
-		"Accept": {"text/html"}, "Accept-Language": {"fr"}, "Content-Type": {"application/x-www-form-urlencoded"}, "Cookie": {"a=b", "c=d"},
-		"Origin": {publicURL}, "Sec-Fetch-Site": {"same-origin"}, "User-Agent": {"Mozilla/5.0"}, "If-None-Match": {`"1"`},
-		"Authorization": {"Bearer x"}, "X-Opportunity-Client": {"192.0.2.1"}, "X-Opportunity-Caller": {"{}"}, "X-Opportunity-Actor": {"root"},
-		"X-Forwarded-For": {"192.0.2.7, 198.51.100.1"}, "X-Forwarded-Host": {"evil.example"}, "Forwarded": {"host=evil.example"},
-		"Referer": {publicURL + "/account/reset?token=secret"}, "X-Request-Id": {"made-up-by-the-caller"}, "X-Http-Method-Override": {"DELETE"},
-	}})
+	a := gw.do(t, request{method: http.MethodPost, path: "/account/sign-in?next=%2Faccount%2Fkeys",
+		body: strings.NewReader("email=a&password=b"), header: http.Header{
+			"Accept": {"text/html"}, "Accept-Language": {"fr"}, "Content-Type": {"application/x-www-form-urlencoded"},
+			"Cookie": {"a=b", "c=d"},
+			"Origin": {publicURL}, "Sec-Fetch-Site": {"same-origin"}, "User-Agent": {"Mozilla/5.0"}, "If-None-Match": {`"1"`},
+			"Authorization": {"Bearer x"}, "X-Opportunity-Client": {"192.0.2.1"}, "X-Opportunity-Caller": {"{}"},
+			"X-Opportunity-Actor": {"root"},
+			"X-Forwarded-For":     {"192.0.2.7, 198.51.100.1"}, "X-Forwarded-Host": {"evil.example"},
+			"Forwarded": {"host=evil.example"},
+			"Referer":   {publicURL + "/account/reset?token=secret"}, "X-Request-Id": {"made-up-by-the-caller"},
+			"X-Http-Method-Override": {"DELETE"},
+		}})
 	require.Equal(t, http.StatusSeeOther, a.status)
 	require.Equal(t, "see other", a.body)
 	for _, name := range []string{
-		"Set-Cookie", "Location", "Content-Security-Policy", "Cache-Control", "Referrer-Policy", "Cross-Origin-Opener-Policy", "Permissions-Policy",
+		"Set-Cookie", "Location", "Content-Security-Policy", "Cache-Control", "Referrer-Policy", "Cross-Origin-Opener-Policy",
+		"Permissions-Policy",
 		"Clear-Site-Data",
 	} {
 		require.Equal(t, sent[name], a.header.Values(name), name)
@@ -69,9 +78,12 @@ func TestPagesPassThrough(t *testing.T) {
 	require.Equal(t, "/account/sign-in?next=%2Faccount%2Fkeys", pages[0].RequestURI)
 	require.Equal(t, strings.TrimPrefix(w.authquota.URL, "http://"), pages[0].Host)
 	require.Equal(t, http.Header{
-		"Accept": {"text/html"}, "Accept-Language": {"fr"}, "Content-Type": {"application/x-www-form-urlencoded"}, "Cookie": {"a=b", "c=d"},
-		"Origin": {publicURL}, "Sec-Fetch-Site": {"same-origin"}, "User-Agent": {"Mozilla/5.0"}, "If-None-Match": {`"1"`}, "Content-Length": {"18"},
-		"Authorization": {"Bearer " + servicetest.Token(peer.Gateway)}, "X-Opportunity-Client": {"198.51.100.1"}, "X-Request-Id": {a.header.Get("X-Request-Id")},
+		"Accept": {"text/html"}, "Accept-Language": {"fr"}, "Content-Type": {"application/x-www-form-urlencoded"},
+		"Cookie": {"a=b", "c=d"},
+		"Origin": {publicURL}, "Sec-Fetch-Site": {"same-origin"}, "User-Agent": {"Mozilla/5.0"}, "If-None-Match": {`"1"`},
+		"Content-Length": {"18"},
+		"Authorization":  {"Bearer " + servicetest.Token(peer.Gateway)}, "X-Opportunity-Client": {"198.51.100.1"},
+		"X-Request-Id": {a.header.Get("X-Request-Id")},
 	}, pages[0].Header)
 }
 
@@ -111,7 +123,8 @@ func TestPagesNeedNoKeyAndNoRedis(t *testing.T) {
 	w.awaitLog(t, `"method":"other","route":"unmatched","status":405`)
 }
 
-// While authquota is unavailable, the gateway responds with an error page to browsers and with JSON to other clients.
+// While authquota is unavailable, the gateway responds with an error page to browsers and with JSON
+// to other clients.
 func TestPagesUnavailable(t *testing.T) {
 	w := newEnvironment(t)
 	gw := w.start()
@@ -124,8 +137,9 @@ func TestPagesUnavailable(t *testing.T) {
 		"unavailable":            {true, nil, 503, "service_unavailable"},
 		"502 of an intermediary": {false, html(502, "<b>mesh</b>", nil), 503, "service_unavailable"},
 		"503 of an intermediary": {false, respond(503, "mesh"), 503, "service_unavailable"},
-		"token rejected":         {false, html(401, "x", http.Header{"Www-Authenticate": {"Bearer"}}), 503, "service_unavailable"},
-		"call forbidden":         {false, respond(403, `{"error":{"code":"forbidden"}}`), 503, "service_unavailable"},
+		"token rejected": {false, html(401, "x", http.Header{"Www-Authenticate": {"Bearer"}}), 503,
+			"service_unavailable"},
+		"call forbidden": {false, respond(403, `{"error":{"code":"forbidden"}}`), 503, "service_unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.authquota.set(func() { w.authquota.down, w.authquota.page = c.down, c.page })
@@ -146,7 +160,8 @@ func TestPagesUnavailable(t *testing.T) {
 		})
 	}
 	require.Equal(t, 10, w.outcomes()["upstream_fault"])
-	require.Contains(t, w.log.String(), "the token of gateway is rejected: compare authquota:... in OPPORTUNITY_PEER_TOKENS of gateway")
+	require.Contains(t, w.log.String(),
+		"the token of gateway is rejected: compare authquota:... in OPPORTUNITY_PEER_TOKENS of gateway")
 	require.NotContains(t, w.log.String(), "secret")
 }
 
@@ -195,13 +210,15 @@ func TestFormSizeLimit(t *testing.T) {
 	require.Empty(t, pages)
 }
 
-// Pages that may show a secret beside text of an attacker are not compressed (BREACH). Style sheets are.
+// Pages that may show a secret beside text of an attacker are not compressed (BREACH). Style sheets
+// are.
 func TestPagesAreNotCompressed(t *testing.T) {
 	w := newEnvironment(t)
 	gw := w.start()
 	long := strings.Repeat("a", 5000)
 	w.authquota.set(func() { w.authquota.page = html(200, long, nil) })
-	for path, encoding := range map[string]string{"/account": "", "/account/keys": "", "/account/static/style.css": "gzip"} {
+	for path, encoding := range map[string]string{"/account": "", "/account/keys": "",
+		"/account/static/style.css": "gzip"} {
 		a := gw.do(t, request{path: path, header: http.Header{"Accept-Encoding": {"gzip"}}})
 		require.Equal(t, encoding, a.header.Get("Content-Encoding"), path)
 	}
@@ -230,7 +247,8 @@ func TestLogIsPublic(t *testing.T) {
 		_, _ = io.Copy(rw, bytes.NewReader([]byte("checkpoint\n")))
 	})
 	for _, path := range []string{all, one, proof, tile} {
-		a := gw.do(t, request{path: path, header: http.Header{"Cookie": {"a=b"}, "Authorization": {"Bearer hello"}, "If-None-Match": {`"1"`}}})
+		a := gw.do(t, request{path: path, header: http.Header{"Cookie": {"a=b"}, "Authorization": {"Bearer hello"},
+			"If-None-Match": {`"1"`}}})
 		require.Equal(t, 200, a.status)
 		require.Equal(t, "checkpoint\n", a.body)
 		require.Equal(t, "public, max-age=86400", a.header.Get("Cache-Control"))
@@ -240,7 +258,8 @@ func TestLogIsPublic(t *testing.T) {
 		a = gw.do(t, request{method: http.MethodPost, path: path})
 		require.Equal(t, 405, a.status)
 		require.Equal(t, "GET, HEAD, OPTIONS", a.header.Get("Allow"))
-		require.Equal(t, "body_not_allowed", gw.do(t, request{method: http.MethodGet, path: path, body: strings.NewReader("x")}).code(t))
+		require.Equal(t, "body_not_allowed",
+			gw.do(t, request{method: http.MethodGet, path: path, body: strings.NewReader("x")}).code(t))
 	}
 	got := w.history.requests()
 	require.Len(t, got, 8)
@@ -265,7 +284,8 @@ func TestTrailingSlashOfPages(t *testing.T) {
 	w := newEnvironment(t)
 	gw := w.start()
 	for from, to := range map[string]string{
-		"/account/": "/account", "/account/keys/": "/account/keys", "/account/confirm/?token=a%2Fb": "/account/confirm?token=a%2Fb",
+		"/account/": "/account", "/account/keys/": "/account/keys",
+		"/account/confirm/?token=a%2Fb": "/account/confirm?token=a%2Fb",
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
 			a := gw.do(t, request{method: method, path: from, header: browser})
@@ -275,7 +295,8 @@ func TestTrailingSlashOfPages(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"/account//", "/account/../", "/account/keys//", "/account%2F", "/accounts/", "/api/v1/opportunities/", "/api/jobs/", "/docs/account/",
+		"/account//", "/account/../", "/account/keys//", "/account%2F", "/accounts/", "/api/v1/opportunities/", "/api/jobs/",
+		"/docs/account/",
 		"/.well-known/opportunity-history/", "//evil.example/account/", "/account/%6beys/",
 	} {
 		require.Equal(t, http.StatusNotFound, gw.do(t, request{path: path}).status, path)
@@ -288,7 +309,8 @@ func TestTrailingSlashOfPages(t *testing.T) {
 func TestErrorsOfPagesAreNotSniffed(t *testing.T) {
 	w := newEnvironment(t)
 	gw := w.start()
-	a := gw.do(t, request{method: http.MethodPost, path: "/account/sign-in", body: strings.NewReader(strings.Repeat("x", 65<<10))})
+	a := gw.do(t, request{method: http.MethodPost, path: "/account/sign-in",
+		body: strings.NewReader(strings.Repeat("x", 65<<10))})
 	require.Equal(t, http.StatusBadRequest, a.status)
 	require.Equal(t, "application/json", a.header.Get("Content-Type"))
 	require.Equal(t, "nosniff", a.header.Get("X-Content-Type-Options"))

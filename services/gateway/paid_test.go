@@ -37,8 +37,8 @@ func requireHistory(w http.ResponseWriter, r *http.Request) {
 	respond(http.StatusOK, `{"data":[]}`)(w, r)
 }
 
-// clockAwayFromMidnight returns a clock at least 15 minutes before midnight, so that these tests stay on one day. It starts at a whole
-// microsecond, the precision of the counters.
+// clockAwayFromMidnight returns a clock at least 15 minutes before midnight, so that these tests
+// stay on one day. It starts at a whole microsecond, the precision of the counters.
 func clockAwayFromMidnight() *clock {
 	c := newClock()
 	c.nanos.Store(c.now().Truncate(time.Microsecond).UnixNano())
@@ -48,8 +48,8 @@ func clockAwayFromMidnight() *clock {
 	return c
 }
 
-// The last call before the end of a paid period has the paid plan, and the first one at the end has the free plan, with the same key
-// and used quota, while authquota and billing are unavailable.
+// The last call before the end of a paid period has the paid plan, and the first one at the end has
+// the free plan, with the same key and used quota, while authquota and billing are unavailable.
 func TestPaidPeriodEndsOnTime(t *testing.T) {
 	const history = "/api/v1/opportunities/a/history"
 	w, c := newEnvironment(t), clockAwayFromMidnight()
@@ -78,12 +78,14 @@ func TestPaidPeriodEndsOnTime(t *testing.T) {
 	require.Equal(t, "subscription_required", next.code(t))
 	check(get(""), 200, 100, 97)
 	catalog := w.catalog.requests()
-	require.JSONEq(t, `{"tier":"free","pageSize":10,"history":false}`, catalog[len(catalog)-1].Header.Get(api.CallerHeader))
+	require.JSONEq(t, `{"tier":"free","pageSize":10,"history":false}`,
+		catalog[len(catalog)-1].Header.Get(api.CallerHeader))
 	require.Equal(t, 1, w.authquota.lookupCount())
 
 	w.authquota.set(func() { w.authquota.down = false })
 	w.authquota.change(key, func(p *api.Principal) { p.Next.At = c.now().Add(time.Hour) })
-	check(get(history), 200, 10000, 9996) // renewed: the cached principal is replaced although its scheduled change has applied
+	// renewed: the cached principal is replaced although its scheduled change has applied
+	check(get(history), 200, 10000, 9996)
 	require.Equal(t, 2, w.authquota.lookupCount())
 }
 
@@ -121,7 +123,8 @@ func TestSuspensionOutlastsPaidPeriod(t *testing.T) {
 	require.Equal(t, 200, gw.get(t, suspended).status)
 }
 
-// Calls of the minute before the end count against the lower limit of the free plan. They stay in the window after a renewal.
+// Calls of the minute before the end count against the lower limit of the free plan. They stay in
+// the window after a renewal.
 func TestMinuteWindowAcrossEnd(t *testing.T) {
 	w, c := newEnvironment(t), clockAwayFromMidnight()
 	gw := w.start(c.config)
@@ -143,5 +146,6 @@ func TestMinuteWindowAcrossEnd(t *testing.T) {
 	w.authquota.change(key, func(p *api.Principal) { p.Next.At = c.now().Add(time.Hour) })
 	a = gw.get(t, key)
 	require.Equal(t, 200, a.status)
-	require.Contains(t, a.header.Get("RateLimit"), `"minute";r=289;`, "nine calls before the end, one after it, and this one")
+	require.Contains(t, a.header.Get("RateLimit"), `"minute";r=289;`,
+		"nine calls before the end, one after it, and this one")
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 )
 
 // maxText limits the size of the operator's texts in bytes.
@@ -19,15 +19,14 @@ const maxText = 1 << 20
 // termsVersion is the allowed form of a terms version; authquota requires the same.
 var termsVersion = regexp.MustCompile(`^[0-9A-Za-z._-]{1,40}$`)
 
-// published returns the texts and contacts of the operator. The error names every invalid setting.
-func (c Config) published() (docs.Operator, error) {
+func (c Config) published() (docsite.Operator, error) {
 	var errs []error
 	setting := func(name string, err error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}
-	o := docs.Operator{TermsVersion: c.TermsVersion, SellsPlans: c.BillingURL != "", Now: c.Now}
+	o := docsite.Operator{TermsVersion: c.TermsVersion, SellsPlans: c.BillingURL != "", Now: c.Now}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -36,9 +35,9 @@ func (c Config) published() (docs.Operator, error) {
 	setting("OPPORTUNITY_TERMS_FILE", err)
 	o.Privacy, err = readText(c.PrivacyFile)
 	setting("OPPORTUNITY_PRIVACY_FILE", err)
-	o.Contact, err = docs.ParseContact(c.Contact)
+	o.Contact, err = docsite.ParseContact(c.Contact)
 	setting("OPPORTUNITY_CONTACT", err)
-	o.SecurityContact, err = docs.ParseContact(c.SecurityContact)
+	o.SecurityContact, err = docsite.ParseContact(c.SecurityContact)
 	setting("OPPORTUNITY_SECURITY_CONTACT", err)
 	if c.TermsFile != "" && c.TermsVersion == "" {
 		setting("OPPORTUNITY_TERMS_VERSION", errors.New("missing: set a version of your terms, such as their date"))
@@ -49,7 +48,6 @@ func (c Config) published() (docs.Operator, error) {
 	return o, errors.Join(errs...)
 }
 
-// readText reads a Markdown file; an empty name is no file.
 func readText(name string) ([]byte, error) {
 	if name == "" {
 		return nil, nil

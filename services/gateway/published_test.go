@@ -23,8 +23,10 @@ func TestOperatorTexts(t *testing.T) {
 	require.Contains(t, a.body, "Our terms")
 	require.Contains(t, a.body, "Version 7")
 	require.Contains(t, gw.do(t, request{path: "/privacy"}).body, "data that this installation stores")
-	require.Contains(t, gw.do(t, request{path: "/.well-known/security.txt"}).body, "Contact: mailto:security@api.example\n")
-	require.Equal(t, 404, w.start().do(t, request{path: "/.well-known/security.txt"}).status, "security.txt without a contact")
+	require.Contains(t, gw.do(t, request{path: "/.well-known/security.txt"}).body,
+		"Contact: mailto:security@api.example\n")
+	require.Equal(t, 404, w.start().do(t, request{path: "/.well-known/security.txt"}).status,
+		"security.txt without a contact")
 	require.Zero(t, w.authquota.lookupCount(), "key lookups")
 }
 

@@ -14,7 +14,8 @@ import (
 	"opportunity.internal/pkg/api/apitest"
 )
 
-// Readers without a key see everything of records in the free set, and only status and dates of others.
+// Readers without a key see everything of records in the free set, and only status and dates of
+// others.
 func TestPermalinkOfARecord(t *testing.T) {
 	w := newEnvironment(t)
 	gw := w.start()
@@ -23,7 +24,8 @@ func TestPermalinkOfARecord(t *testing.T) {
 	event := apitest.Verified("free-one", at)
 	event.ID = "0198f000-0000-7000-8000-000000000001"
 	facts := *event.Facts
-	facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: "eligible", SourceURLs: []string{"javascript:alert(1)"}}}
+	facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: "eligible",
+		SourceURLs: []string{"javascript:alert(1)"}}}
 	w.catalog.respondWith(func(rw http.ResponseWriter, r *http.Request) {
 		id := strings.TrimPrefix(r.URL.Path, "/internal/v1/public-records/")
 		require.Empty(t, r.Header.Get(api.CallerHeader))
@@ -39,7 +41,7 @@ func TestPermalinkOfARecord(t *testing.T) {
 		require.NoError(t, err)
 		rw.Header().Set("Content-Type", "application/json")
 		require.NoError(t, json.NewEncoder(rw).Encode(api.PublicRecord{
-			Record: record, At: at, Free: id == "free-one", Newest: &api.NewestEvent{ID: event.ID, CheckedAt: at},
+			Record: record, At: at, Free: id == "free-one", Events: []api.VerificationEvent{event},
 		}))
 	})
 	w.history.respondWith(func(rw http.ResponseWriter, r *http.Request) {
@@ -53,7 +55,7 @@ func TestPermalinkOfARecord(t *testing.T) {
 	require.Equal(t, "public, max-age=5", free.header.Get("Cache-Control"))
 	require.Contains(t, free.header.Get("Content-Security-Policy"), "default-src 'none'")
 	for _, text := range []string{
-		"&lt;b&gt;Name&lt;/b&gt;", "secret summary", "secret-source", "Residents of CA", event.ID, "/records/free-one/event",
+		"&lt;b&gt;Name&lt;/b&gt;", "secret summary", "secret-source", "Residents of CA", event.ID, "opportunity-data verify free-one",
 		", record reviewed 2026-11-20, retrieved 2026-11-20, ",
 	} {
 		require.Contains(t, free.body, text)
@@ -61,7 +63,8 @@ func TestPermalinkOfARecord(t *testing.T) {
 	require.NotContains(t, free.body, "javascript:")
 	other := gw.do(t, request{path: "/records/other"})
 	require.Equal(t, 200, other.status)
-	for _, text := range []string{"secret", "Residents of", "/event", event.ID} { // with its id, anyone could read the event
+	// with its id, anyone could read the event
+	for _, text := range []string{"secret", "Residents of", event.ID} {
 		require.NotContains(t, other.body, text)
 	}
 	bundle := gw.do(t, request{path: "/records/free-one/event?a=b"})
@@ -74,7 +77,8 @@ func TestPermalinkOfARecord(t *testing.T) {
 	for _, path := range []string{"/records/", "/records/a%2Fb", "/records/.."} {
 		require.Equal(t, 404, gw.do(t, request{path: path}).status, path)
 	}
-	require.Contains(t, gw.do(t, request{path: "/records/private", header: http.Header{"Accept": {"text/html"}}}).body, "<h1>Not Found</h1>")
+	require.Contains(t, gw.do(t, request{path: "/records/private", header: http.Header{"Accept": {"text/html"}}}).body,
+		"<h1>Not Found</h1>")
 	require.Equal(t, 405, gw.do(t, request{method: http.MethodPost, path: "/records/free-one"}).status)
 	w.catalog.respondWith(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	require.Equal(t, "service_unavailable", gw.do(t, request{path: "/records/free-one"}).code(t))

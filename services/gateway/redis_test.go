@@ -90,8 +90,9 @@ func (c *commandCounter) pass(in io.Reader, out io.Writer) {
 			command.WriteString(size)
 			command.Write(text)
 		}
-		background := key == counter.Marks                                      // read at intervals
-		if !background && name != "hello" && name != "info" && name != "ping" { // the greeting of a new connection, and checks of readiness
+		background := key == counter.Marks // read at intervals
+		// the greeting of a new connection, and checks of readiness
+		if !background && name != "hello" && name != "info" && name != "ping" {
 			c.n.Add(1)
 		}
 		if _, err := io.WriteString(out, command.String()); err != nil {

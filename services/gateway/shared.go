@@ -15,25 +15,27 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 )
 
-// Intervals of fetching the settings of authquota: until the first success, and after it. sharedRefresh bounds the delay of a changed
-// setting.
+// Intervals of fetching the settings of authquota: until the first success, and after it.
+// sharedRefresh bounds the delay of a changed setting.
 const (
 	sharedRetry   = time.Second
 	sharedRefresh = 3 * time.Second
 	sharedTimeout = 5 * time.Second
 )
 
-// mixedTiers is the time after a change of the tier table in which other replicas of authquota may still have the earlier one.
+// mixedTiers is the time after a change of the tier table in which other replicas of authquota may
+// still have the earlier one.
 const mixedTiers = time.Minute
 
-// shared follows the settings of authquota. It keeps the served documents at the limits in effect: the tier table of authquota, and
-// this gateway's service capacity. It compares the settings that both services must have alike.
+// shared follows the settings of authquota. It keeps the served documents at the limits in effect:
+// the tier table of authquota, and this gateway's service capacity. It compares the settings that
+// both services must have alike.
 type shared struct {
 	cfg      Config
-	pages    *docs.Site
+	pages    *docsite.Site
 	fetch    func(context.Context) (api.SharedSettings, error)
 	outdated func() // called when cached principals may have other limits than those shown
 	now      func() time.Time
@@ -77,7 +79,7 @@ func (s *shared) refresh(ctx context.Context) error {
 		s.outdated()
 	}
 	if differ {
-		if err := s.pages.Show(docs.Figures{Tiers: theirs.Tiers, Capacity: s.cfg.ServiceCapacity}); err != nil {
+		if err := s.pages.Show(docsite.Figures{Tiers: theirs.Tiers, Capacity: s.cfg.ServiceCapacity}); err != nil {
 			return err
 		}
 		s.shown = theirs.Tiers
@@ -97,7 +99,6 @@ func (s *shared) documented(context.Context) error {
 	return nil
 }
 
-// equal returns an error if settings differ.
 func (s *shared) equal(context.Context) error {
 	if c := s.state.Load(); c != nil && len(c.texts) > 0 {
 		return server.Fault(c.String())
@@ -105,8 +106,9 @@ func (s *shared) equal(context.Context) error {
 	return nil
 }
 
-// watch makes the process unready while it would reject keys that authquota issues and never did otherwise, so that a rollout with wrong
-// peppers stops at its first pod. Later, and for other settings, it only reports the difference.
+// watch makes the process unready while it would reject keys that authquota issues and never did
+// otherwise, so that a rollout with wrong peppers stops at its first pod. Later, and for other
+// settings, it only reports the difference.
 func (s *shared) watch(r *service.Runtime) {
 	r.Ready.Report(func() string {
 		if c := s.state.Load(); c != nil && !c.blocks() {
@@ -123,7 +125,8 @@ func (s *shared) watch(r *service.Runtime) {
 		}
 		return nil
 	})
-	r.Every(service.Loop{Name: "settings of authquota", Interval: sharedRefresh, Retry: sharedRetry, Timeout: sharedTimeout, Do: s.refresh})
+	r.Every(service.Loop{Name: "settings of authquota", Interval: sharedRefresh, Retry: sharedRetry,
+		Timeout: sharedTimeout, Do: s.refresh})
 }
 
 func (c *comparison) blocks() bool { return c.keysLost && !c.agreed }
@@ -131,13 +134,15 @@ func (c *comparison) blocks() bool { return c.keysLost && !c.agreed }
 // String returns "" without differences.
 func (d differences) String() string { return strings.Join(d.texts, ", ") }
 
-// compare returns the differences to the settings of authquota. The peppers may differ as they do while one is rotated.
+// compare returns the differences to the settings of authquota. The peppers may differ as they do
+// while one is rotated.
 func (c Config) compare(theirs api.SharedSettings) (d differences) {
 	peppers, _ := apikey.Peppers(c.Peppers) // checked by Validate
 	ours := apikey.Fingerprints(peppers)
 	has := func(fingerprint string) bool { return slices.Contains(ours, fingerprint) }
 	differ := func(setting, effect string) {
-		d.texts = append(d.texts, fmt.Sprintf("%s of gateway and %s differ, so %s: set the same value for both", setting, peer.Authquota, effect))
+		d.texts = append(d.texts, fmt.Sprintf("%s of gateway and %s differ, so %s: set the same value for both", setting,
+			peer.Authquota, effect))
 	}
 	switch i := slices.IndexFunc(theirs.Peppers, func(f string) bool { return !has(f) }); {
 	case len(theirs.Peppers) > 0 && !has(theirs.Peppers[0]):

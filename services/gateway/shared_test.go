@@ -16,8 +16,8 @@ import (
 	"opportunity.internal/services/gateway"
 )
 
-// The documents follow authquota's tier table and the gateway's own capacity. Until it has the table, they are unavailable
-// and the gateway reports that it is not ready.
+// The documents follow authquota's tier table and the gateway's own capacity. Until it has the
+// table, they are unavailable and the gateway reports that it is not ready.
 func TestDocumentsFollowTheTierTable(t *testing.T) {
 	w := newEnvironment(t)
 	tiers := api.DefaultLimits()
@@ -58,9 +58,11 @@ func (r replica) state(t *testing.T) string {
 	return a.body
 }
 
-// A gateway that would reject the keys that authquota issues does not become ready. Differences during a rotation of peppers do not matter.
+// A gateway that would reject the keys that authquota issues does not become ready. Differences
+// during a rotation of peppers do not matter.
 func TestOtherPeppersPreventReadiness(t *testing.T) {
-	const rejectsAll, rejectsOlder = "the gateway rejects every key that authquota issues", "keys that authquota issued under an older pepper"
+	const rejectsAll, rejectsOlder = "the gateway rejects every key that authquota issues",
+		"keys that authquota issued under an older pepper"
 	for name, c := range map[string]struct {
 		ours, theirs [][]byte
 		ready        bool
@@ -90,7 +92,8 @@ func TestOtherPeppersPreventReadiness(t *testing.T) {
 			}
 			storetest.Eventually(t, "compared", func() bool {
 				state := gw.state(t)
-				return strings.HasPrefix(state, want) && strings.Contains(state, c.text) && !strings.Contains(state, "not compared") &&
+				return strings.HasPrefix(state, want) && strings.Contains(state, c.text) &&
+					!strings.Contains(state, "not compared") &&
 					strings.Contains(state, "OPPORTUNITY_KEY_PEPPERS") == (c.text != "")
 			})
 			operators := gw.operate(t, "GET", "/readyz", "", nil, nil)
@@ -104,13 +107,15 @@ func TestOtherPeppersPreventReadiness(t *testing.T) {
 	}
 }
 
-// A gateway that served with its peppers goes on when authquota changes to others: it still knows the keys that exist.
+// A gateway that served with its peppers goes on when authquota changes to others: it still knows
+// the keys that exist.
 func TestServingGatewayReportsSettingsThatDifferLater(t *testing.T) {
 	w, gw, key := startWithKey(t)
 	gw.documented(t)
 	w.authquota.set(func() {
 		w.authquota.shared = api.SharedSettings{
-			Tiers: api.DefaultLimits(), Peppers: apikey.Fingerprints([][]byte{otherPepper}), OlderKeys: "sk-[a-z]+", TermsVersion: "2",
+			Tiers: api.DefaultLimits(), Peppers: apikey.Fingerprints([][]byte{otherPepper}), OlderKeys: "sk-[a-z]+",
+			TermsVersion: "2",
 		}
 	})
 	storetest.Eventually(t, "faults", func() bool { return strings.Contains(gw.state(t), `"faults"`) })
@@ -123,7 +128,8 @@ func TestServingGatewayReportsSettingsThatDifferLater(t *testing.T) {
 	require.Equal(t, http.StatusOK, gw.get(t, key).status)
 }
 
-// The figures on the pages are those that the gateway enforces: cached principals do not keep earlier ones.
+// The figures on the pages are those that the gateway enforces: cached principals do not keep
+// earlier ones.
 func TestChangedTierTableAppliesToCachedKeys(t *testing.T) {
 	w, gw, key := startWithKey(t)
 	gw.documented(t)

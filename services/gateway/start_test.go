@@ -105,12 +105,14 @@ func (w *environment) startAndStop(adjust ...func(*gateway.Config)) (gw replica,
 		Tokens:    servicetest.Tokens(peer.Gateway),
 		PublicURL: publicURL, CatalogURL: w.catalog.URL, HistoryURL: w.history.URL, AuthquotaURL: w.authquota.URL,
 		Peppers:        []string{hex.EncodeToString(pepper)},
-		OperatorTokens: []string{"ann:" + annsToken, sharedToken}, ServiceCapacity: api.ServiceCapacity, BaseTierShare: 100, AdminListener: admin,
+		OperatorTokens: []string{"ann:" + annsToken, sharedToken}, ServiceCapacity: api.ServiceCapacity, BaseTierShare: 100,
+		AdminListener: admin,
 	}
 	for _, f := range adjust {
 		f(&cfg)
 	}
-	s := servicetest.Start(w.t, peer.Gateway, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+	s := servicetest.Start(w.t, peer.Gateway, func(ctx context.Context, server server.Config,
+		telemetry telemetry.Config) error {
 		telemetry.LogOutput = w.log
 		cfg.Server, cfg.Telemetry = server, telemetry
 		return gateway.Run(ctx, cfg)
@@ -189,7 +191,8 @@ func (r replica) get(t testing.TB, key apikey.Key) response {
 	return r.do(t, request{key: key})
 }
 
-// service is a fake catalog or history service that records requests. By default it responds with 200 and a small body.
+// service is a fake catalog or history service that records requests. By default it responds with
+// 200 and a small body.
 type service struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -207,7 +210,10 @@ func newService(t testing.TB) *service {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			peer.NewAccess(peer.Catalog, s.callers, problem.Writer{}).
-				Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s.ready) })).ServeHTTP(w, r)
+				Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					_,
+						_ = io.WriteString(w, s.ready)
+				})).ServeHTTP(w, r)
 			return
 		}
 		if r.URL.Path == "/internal/v1/overview" { // for the front page, at intervals
@@ -238,7 +244,8 @@ func (s *service) rejectToken() {
 	s.callers = peer.Callers{Tokens: []string{"gateway:" + strings.Repeat("x", 32)}}
 }
 
-// serveOverview serves the overview of a catalog. Without one it responds with 404, as an older release does.
+// serveOverview serves the overview of a catalog. Without one it responds with 404, as an older
+// release does.
 func (s *service) serveOverview(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	handler := s.overview

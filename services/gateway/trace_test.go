@@ -13,7 +13,8 @@ import (
 // Only a trusted proxy can make the gateway continue a trace.
 func TestTraceOfStrangerIsNotContinued(t *testing.T) {
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
-	header := http.Header{"Traceparent": {"00-" + trace + "-00f067aa0ba902b7-01"}, "Tracestate": {"a=b"}, "Baggage": {"a=b"}}
+	header := http.Header{"Traceparent": {"00-" + trace + "-00f067aa0ba902b7-01"}, "Tracestate": {"a=b"},
+		"Baggage": {"a=b"}}
 	for name, c := range map[string]struct {
 		proxies   []string
 		continued bool

@@ -61,35 +61,42 @@ func TestEachCallIsSentOnce(t *testing.T) {
 		api.CallServed: 5, api.CallNotFound: 2, api.CallBadRequest: 3, api.CallSubscriptionRequired: 1, api.CallFailed: 4,
 	}, w.authquota.usageOf("key_acc_good"))
 	for key, outcomes := range map[string]map[api.CallOutcome]int{
-		"key_acc_expired": {api.CallExpiredAPIKey: 1}, "key_acc_revoked": {api.CallRevokedAPIKey: 1}, "key_acc_suspended": {api.CallAccountSuspended: 1},
-		"key_acc_minute": {api.CallServed: 1, api.CallMinuteLimitReached: 1}, "key_acc_daily": {api.CallServed: 1, api.CallDailyLimitReached: 2},
+		"key_acc_expired": {api.CallExpiredAPIKey: 1}, "key_acc_revoked": {api.CallRevokedAPIKey: 1},
+		"key_acc_suspended": {api.CallAccountSuspended: 1},
+		"key_acc_minute":    {api.CallServed: 1, api.CallMinuteLimitReached: 1},
+		"key_acc_daily":     {api.CallServed: 1, api.CallDailyLimitReached: 2},
 	} {
 		require.Equal(t, outcomes, w.authquota.usageOf(key), key)
 	}
 	require.Len(t, w.authquota.usage, 5+3+4)
 	require.Equal(t, map[string]int{
-		"200 ": 4, "304 ": 1, "404 not_found": 2, "400 invalid_parameter": 2, "400 body_not_allowed": 1, "402 subscription_required": 1,
-		"500 internal_error": 3, "503 service_unavailable": 1,
+		"200 ": 4, "304 ": 1, "404 not_found": 2, "400 invalid_parameter": 2, "400 body_not_allowed": 1,
+		"402 subscription_required": 1,
+		"500 internal_error":        3, "503 service_unavailable": 1,
 	}, w.authquota.loggedOf("key_acc_good"))
 	require.Equal(t, map[string]int{"200 ": 1, "429 daily_limit_reached": 2}, w.authquota.loggedOf("key_acc_daily"))
 	charged, _ := w.charged("acc_good")
 	require.Equal(t, 5+2, charged, "charged calls in Redis and in the usage batches")
 }
 
-// A logged request has the id of its response and its duration, and nothing that the caller wrote freely.
+// A logged request has the id of its response and its duration, and nothing that the caller wrote
+// freely.
 func TestLoggedRequestRepeatsNoText(t *testing.T) {
 	w := newEnvironment(t)
 	gw, end := w.startAndStop()
 	key := w.authquota.issue("acc_a", developer)
 	before := time.Now()
-	listed := gw.do(t, request{key: key, path: "/api/v1/opportunities?country=ca&remote=true&page=two&q=private+text&key=" + key.Reveal()})
+	listed := gw.do(t, request{key: key,
+		path: "/api/v1/opportunities?country=ca&remote=true&page=two&q=private+text&key=" + key.Reveal()})
 	shown := gw.do(t, request{key: key, path: "/api/v1/opportunities/a-private-name"})
 	end()
 	logged := w.authquota.logged
 	require.Len(t, logged, 2)
-	require.Equal(t, []string{"/api/v1/opportunities", "/api/v1/opportunities/{id}"}, []string{logged[0].Route, logged[1].Route})
+	require.Equal(t, []string{"/api/v1/opportunities", "/api/v1/opportunities/{id}"},
+		[]string{logged[0].Route, logged[1].Route})
 	require.Equal(t, []string{"country=ca&remote=true", ""}, []string{logged[0].Params, logged[1].Params})
-	require.Equal(t, []string{listed.header.Get("X-Request-Id"), shown.header.Get("X-Request-Id")}, []string{logged[0].ID, logged[1].ID})
+	require.Equal(t, []string{listed.header.Get("X-Request-Id"), shown.header.Get("X-Request-Id")},
+		[]string{logged[0].ID, logged[1].ID})
 	for _, r := range logged {
 		require.Equal(t, "key_acc_a", r.Key)
 		require.Positive(t, r.Duration)
@@ -113,7 +120,8 @@ func TestUsageDayIsChargedDay(t *testing.T) {
 	}, w.authquota.usage)
 }
 
-// Calls continue while authquota is unavailable or its replies are lost, and each is counted once after the recovery.
+// Calls continue while authquota is unavailable or its replies are lost, and each is counted once
+// after the recovery.
 func TestUsageBatchesWaitForAuthquota(t *testing.T) {
 	w := newEnvironment(t)
 	gw := w.start()
@@ -137,8 +145,10 @@ func TestUsageBatchesWaitForAuthquota(t *testing.T) {
 	}
 	require.Contains(t, w.metrics(), "gateway_usage_requests_pending 6")
 	w.authquota.set(func() { w.authquota.losesReplies, w.authquota.down = false, false })
-	storetest.Eventually(t, "all calls are received", func() bool { return w.authquota.usageOf("key_acc_a")[api.CallServed] == 6 })
-	storetest.Eventually(t, "nothing is pending", func() bool { return strings.Contains(w.metrics(), "gateway_usage_requests_pending 0") })
+	storetest.Eventually(t, "all calls are received",
+		func() bool { return w.authquota.usageOf("key_acc_a")[api.CallServed] == 6 })
+	storetest.Eventually(t, "nothing is pending",
+		func() bool { return strings.Contains(w.metrics(), "gateway_usage_requests_pending 0") })
 	require.Contains(t, w.metrics(), "gateway_usage_requests_lost_total 0")
 	require.Equal(t, 1, strings.Count(w.log.String(), "usage batch failed, will retry"))
 }
@@ -163,7 +173,8 @@ func TestShutdownSendsRemainingUsage(t *testing.T) {
 	<-arrived
 	stopped := make(chan struct{})
 	go func() { end(); close(stopped) }()
-	storetest.Eventually(t, "the listener is closed", func() bool { _, err := gw.try(request{path: "/docs"}); return err != nil })
+	storetest.Eventually(t, "the listener is closed",
+		func() bool { _, err := gw.try(request{path: "/docs"}); return err != nil })
 	close(release)
 	require.Equal(t, 200, <-answered)
 	<-stopped

@@ -71,12 +71,12 @@ func TestReviewOfAnOutdatedSheetReturnsTheNewerEvents(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", true)
 		seen := s.review("ann", "", line("a", "2026-11-18T10:00:00Z", api.FactualReview, api.OutcomeVerified)).Report.EventID
-		newest := func() (e *api.NewestEvent) {
-			return servicetest.Read[*api.NewestEvent](s.Do(http.MethodGet, "/internal/v1/records/a/newest", ""))
+		latest := func(id string) []api.VerificationEvent {
+			return servicetest.Read[[]api.VerificationEvent](s.Do(http.MethodGet, "/internal/v1/records/"+id+"/latest", ""))
 		}
-		storetest.Eventually(t, "the listing is published", func() bool { return newest() != nil })
-		require.Equal(t, seen, newest().ID)
-		require.Nil(t, servicetest.Read[*api.NewestEvent](s.Do(http.MethodGet, "/internal/v1/records/b/newest", "")), "without events")
+		storetest.Eventually(t, "the listing is published", func() bool { return len(latest("a")) > 0 })
+		require.Equal(t, seen, latest("a")[0].ID)
+		require.Empty(t, latest("b"), "without events")
 		s.record(line("a", "2026-11-18T11:00:00Z", api.LinkCheck, api.OutcomeClosed))
 		late := s.review("ben", seen, line("a", "2026-11-18T10:30:00Z", api.FactualReview, api.OutcomeVerified))
 		require.False(t, late.Report.Applied)

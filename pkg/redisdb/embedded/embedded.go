@@ -1,7 +1,9 @@
-// Package embedded runs a Redis server in the process, for running the whole API on a machine without Redis.
+// Package embedded runs a Redis server in the process, for running the whole API on a machine
+// without Redis.
 //
-// It listens on a loopback port, so clients and scripts are the same as in production. It stores only hashes that Save names on disk: after a
-// restart the daily counters are restored from the ledger, and other data is at most a minute old.
+// It listens on a loopback port, so clients and scripts are the same as in production. It stores
+// only hashes that Save names on disk: after a restart the daily counters are restored from the
+// ledger, and other data is at most a minute old.
 package embedded
 
 import (
@@ -42,8 +44,8 @@ func Start(addr string) (*Server, error) {
 	return &Server{redis: s}, nil
 }
 
-// RequirePassword rejects commands on connections that have not sent the password, so that other users of the machine cannot change
-// limits.
+// RequirePassword rejects commands on connections that have not sent the password, so that other
+// users of the machine cannot change limits.
 func (s *Server) RequirePassword(password string) {
 	s.password = password
 	s.redis.RequireAuth(password)
@@ -93,7 +95,8 @@ func (s *Server) Load(file string) error {
 	}
 	var all map[string]map[string]string
 	if err := json.Unmarshal(text, &all); err != nil {
-		return fmt.Errorf("%s: %w; without this file, no one can tell whether a database was replaced: remove it only if none was", file, err)
+		return fmt.Errorf("%s: %w; without this file, no one can tell whether a database was replaced: remove it only if "+
+			"none was", file, err)
 	}
 	for hash, fields := range all {
 		for field, value := range fields {

@@ -28,7 +28,8 @@ func TestKeysExpireByTheWallClock(t *testing.T) {
 	client := start(t)
 	require.NoError(t, client.Set(t.Context(), "short", 1, 30*time.Millisecond).Err())
 	require.NoError(t, client.Set(t.Context(), "long", 1, time.Hour).Err())
-	require.Eventually(t, func() bool { return client.Exists(t.Context(), "short").Val() == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return client.Exists(t.Context(), "short").Val() == 0 }, 10*time.Second,
+		time.Millisecond)
 	left := client.PTTL(t.Context(), "long").Val()
 	require.Less(t, left, time.Hour)
 	require.Greater(t, left, 59*time.Minute)

@@ -1,5 +1,5 @@
-// Package routetest compares the routes of a service with the rules of its callers. It is apart from servicetest because linking gin into
-// every test of a store takes longer than most of them.
+// Package routetest compares the routes of a service with the rules of its callers. It is apart
+// from servicetest because linking gin into every test of a store takes longer than most of them.
 package routetest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"opportunity.internal/pkg/peer"
 )
 
-// RequireRules fails the test unless each route has one rule of the service name, and each rule has a route. See RequireNoFixedPathBesideAnID
-// for generated.
+// RequireRules fails the test unless each route has one rule of the service name, and each rule has
+// a route. See RequireNoFixedPathBesideAnID for generated.
 func RequireRules(t testing.TB, name string, routes gin.RoutesInfo, generated ...string) {
 	t.Helper()
 	var patterns []string
@@ -42,9 +42,10 @@ func RequireRules(t testing.TB, name string, routes gin.RoutesInfo, generated ..
 	}
 }
 
-// RequireNoFixedPathBesideAnID fails the test if two patterns with one method match the same path, because a record whose id is the fixed
-// part could not be reached. Patterns are those of gin or http.ServeMux. generated names parameters with ids that the service chooses, and
-// that no fixed part has.
+// RequireNoFixedPathBesideAnID fails the test if two patterns with one method match the same path,
+// because a record whose id is the fixed part could not be reached. Patterns are those of gin or
+// http.ServeMux. generated names parameters with ids that the service chooses, and that no fixed
+// part has.
 func RequireNoFixedPathBesideAnID(t testing.TB, patterns []string, generated ...string) {
 	t.Helper()
 	for i, a := range patterns {
@@ -54,7 +55,8 @@ func RequireNoFixedPathBesideAnID(t testing.TB, patterns []string, generated ...
 	}
 }
 
-// parts returns the method and the segments of a pattern. A parameter begins with a colon, one for all further segments with an asterisk.
+// parts returns the method and the segments of a pattern. A parameter begins with a colon, one for
+// all further segments with an asterisk.
 func parts(pattern string) []string {
 	parts := strings.Split(strings.Replace(pattern, " /", "/", 1), "/")
 	for i, p := range parts {
@@ -72,7 +74,8 @@ func parts(pattern string) []string {
 	return parts
 }
 
-// collide reports whether a path matches both patterns, unless they differ in the names of parameters only.
+// collide reports whether a path matches both patterns, unless they differ in the names of
+// parameters only.
 func collide(a, b, generated []string) bool {
 	different := false
 	for i := range min(len(a), len(b)) {

@@ -13,7 +13,8 @@ import (
 
 var services = []string{peer.Gateway, peer.Catalog, peer.History, peer.Authquota, peer.Billing}
 
-// Token returns the token that the service name sends to all others. OlderToken returns the one before it.
+// Token returns the token that the service name sends to all others. OlderToken returns the one
+// before it.
 func Token(name string) string { return name + " token in tests of 32 or more characters" }
 
 // OlderToken returns the token that the service name sent before Token.
@@ -53,8 +54,8 @@ func Caller(name, path string) string {
 	return peer.Gateway
 }
 
-// RequireAccess fails the test unless the service name, which runs at url, lets exactly the services call a path that peer.Rules names, and
-// logs the others.
+// RequireAccess fails the test unless the service name, which runs at url, lets exactly the
+// services call a path that peer.Rules names, and logs the others.
 func RequireAccess(t testing.TB, name, url string, log func() string) {
 	t.Helper()
 	status := func(path, authorization string) int {
@@ -66,7 +67,8 @@ func RequireAccess(t testing.TB, name, url string, log func() string) {
 		if strings.HasSuffix(path, "/") {
 			path += "x"
 		}
-		for _, wrong := range []string{"Bearer", "Bearer wrong", "Bearer " + Token(peer.Gateway) + "x", Token(peer.Gateway), "bearer " + Token(peer.Gateway)} {
+		for _, wrong := range []string{"Bearer", "Bearer wrong", "Bearer " + Token(peer.Gateway) + "x", Token(peer.Gateway),
+			"bearer " + Token(peer.Gateway)} {
 			require.Equal(t, http.StatusUnauthorized, status(path, wrong), "%s with %q", path, wrong)
 		}
 		require.Equal(t, r.Public(), !slices.Contains(rejected, status(path, "")), "%s without a token", path)
@@ -85,5 +87,6 @@ func RequireAccess(t testing.TB, name, url string, log func() string) {
 			}
 		}
 	}
-	require.Equal(t, http.StatusNotFound, status("/internal/v1/nothing", "Bearer "+Token(peer.Gateway)), "a path without a rule")
+	require.Equal(t, http.StatusNotFound, status("/internal/v1/nothing", "Bearer "+Token(peer.Gateway)),
+		"a path without a rule")
 }

@@ -27,8 +27,10 @@ func NewCA(t testing.TB) *CA {
 	t.Helper()
 	key := newKey(t)
 	template := &x509.Certificate{
-		SerialNumber: serial(t), Subject: pkix.Name{CommonName: "authority in tests"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().AddDate(-10, 0, 0), NotAfter: time.Now().AddDate(10, 0, 0), KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: serial(t), Subject: pkix.Name{CommonName: "authority in tests"}, IsCA: true,
+		BasicConstraintsValid: true,
+		NotBefore:             time.Now().AddDate(-10, 0, 0), NotAfter: time.Now().AddDate(10, 0, 0),
+		KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	require.NoError(t, err)
@@ -68,7 +70,8 @@ func (c *CA) Issue(t testing.TB, begin, end time.Time, names ...string) (cert, k
 	require.NoError(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(own)
 	require.NoError(t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
 }
 
 func newKey(t testing.TB) crypto.Signer {

@@ -1,5 +1,5 @@
-// Package servicetest runs a service in a test as in production, on free loopback ports. It captures the log, sets the clock and sends
-// requests as the gateway does.
+// Package servicetest runs a service in a test as in production, on free loopback ports. It
+// captures the log, sets the clock and sends requests as the gateway does.
 package servicetest
 
 import (
@@ -47,7 +47,8 @@ type Service struct {
 func Start(t testing.TB, name string, run func(context.Context, server.Config, telemetry.Config) error) *Service {
 	t.Helper()
 	cfg := server.Config{Listener: Listen(t), OperationsListener: Listen(t), Drain: 10 * time.Second}
-	s := &Service{URL: "http://" + cfg.Listener.Addr().String(), OperationsURL: "http://" + cfg.OperationsListener.Addr().String(), Log: new(Log), t: t, name: name}
+	s := &Service{URL: "http://" + cfg.Listener.Addr().String(), OperationsURL: "http://" +
+		cfg.OperationsListener.Addr().String(), Log: new(Log), t: t, name: name}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, cfg, telemetry.Config{LogOutput: s.Log}) }()
@@ -128,10 +129,11 @@ func (l *Log) String() string {
 	return l.text.String()
 }
 
-// Stepped returns t, which must be from time.Now, as read after the wall clock was set forward by whole seconds, or back if d is negative.
-// Its monotonic reading is that of t.
+// Stepped returns t, which must be from time.Now, as read after the wall clock was set forward by
+// whole seconds, or back if d is negative. Its monotonic reading is that of t.
 func Stepped(t time.Time, d time.Duration) time.Time {
-	const secondsAt = 30                                               // in the first word of a time with a monotonic reading
+	// in the first word of a time with a monotonic reading
+	const secondsAt = 30
 	*(*int64)(unsafe.Pointer(&t)) += int64(d/time.Second) << secondsAt //nolint:gosec // no other way to have such a time
 	return t
 }

@@ -1,4 +1,5 @@
-// Package redistest provides tests with real Redis servers and Sentinels. A test fails if redis-server is not installed.
+// Package redistest provides tests with real Redis servers and Sentinels. A test fails if
+// redis-server is not installed.
 package redistest
 
 import (
@@ -25,13 +26,15 @@ type Server struct {
 	cmd         *exec.Cmd
 }
 
-// Start starts a redis-server on a free loopback port, with more environment variables. It is stopped after the test.
+// Start starts a redis-server on a free loopback port, with more environment variables. It is
+// stopped after the test.
 func Start(t testing.TB, environment ...string) *Server {
 	t.Helper()
 	return start(t, nil, environment)
 }
 
-// StartOn is Start, except that the server appends its data to files in dir and still has it after a restart.
+// StartOn is Start, except that the server appends its data to files in dir and still has it after
+// a restart.
 func StartOn(t testing.TB, dir string, environment ...string) *Server {
 	t.Helper()
 	return start(t, []string{"--dir", dir, "--appendonly", "yes"}, environment)
@@ -49,10 +52,12 @@ func start(t testing.TB, arguments, environment []string) *Server {
 	return s
 }
 
-// Start starts the server, without data unless it is from StartOn, on the same port as before. It returns when the server is ready.
+// Start starts the server, without data unless it is from StartOn, on the same port as before. It
+// returns when the server is ready.
 func (s *Server) Start() {
 	s.t.Helper()
-	arguments := append([]string{"--bind", "127.0.0.1", "--port", s.port, "--save", "", "--appendonly", "no"}, s.arguments...)
+	arguments := append([]string{"--bind", "127.0.0.1", "--port", s.port, "--save", "", "--appendonly", "no"},
+		s.arguments...)
 	s.cmd = exec.Command("redis-server", arguments...) //nolint:noctx // ended by Stop
 	s.cmd.Env = append(os.Environ(), s.environment...)
 	out, err := s.cmd.StdoutPipe()

@@ -28,7 +28,8 @@ func (s *Server) Replica() *Server {
 	return r
 }
 
-// Detach makes a replica lag from now on: its primary stays the same to Sentinels, but the replica gets no more of its writes.
+// Detach makes a replica lag from now on: its primary stays the same to Sentinels, but the replica
+// gets no more of its writes.
 func (s *Server) Detach() {
 	s.t.Helper()
 	require.NoError(s.t, s.Client().ReplicaOf(s.t.Context(), "127.0.0.1", "1").Err()) // nothing listens on port 1
@@ -55,8 +56,9 @@ type Sentinel struct {
 	cmd *exec.Cmd
 }
 
-// Sentinels starts n Sentinels that watch s and its replicas, and waits until they know each other and the replicas. More than half of
-// them must agree to a failover, once s has not replied for downAfter. They are stopped after the test.
+// Sentinels starts n Sentinels that watch s and its replicas, and waits until they know each other
+// and the replicas. More than half of them must agree to a failover, once s has not replied for
+// downAfter. They are stopped after the test.
 func (s *Server) Sentinels(n int, downAfter time.Duration) []*Sentinel {
 	s.t.Helper()
 	all := make([]*Sentinel, n)

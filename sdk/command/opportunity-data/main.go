@@ -1,4 +1,5 @@
-// Command opportunity-data writes the records that an API key can read to a file, and keeps the file up to date.
+// Command opportunity-data writes the records that an API key can read to a file, keeps the file up to date, and
+// verifies events of their history.
 package main
 
 import (
@@ -16,6 +17,9 @@ import (
 )
 
 const usage = `Usage: opportunity-data export [--every DURATION] FILE
+       opportunity-data verify [--key KEY] [--witness KEY] [--checkpoint FILE] ID|FILE
+
+export
 
 Writes the records that your key can read to FILE. Run it again to update FILE. The name decides the format:
 
@@ -26,6 +30,17 @@ Writes the records that your key can read to FILE. Run it again to update FILE. 
 The address of the service comes from OPPORTUNITY_URL, the key from OPPORTUNITY_KEY.
 
   --every DURATION  update FILE at this interval, such as 15m, until interrupted
+
+verify
+
+Says what is proved about an event, and exits with 0; or says why it is not proved, and exits with 1. ID is the id of an
+event, or of a record: then it is its newest event. The proof, the checkpoint and the keys come from OPPORTUNITY_URL, and
+need no OPPORTUNITY_KEY for events of the free set. FILE, whose name has a dot or a slash, is a saved proof, "-" standard
+input: these need --key and no network.
+
+  --key KEY          a public key of the log that you have kept; may be repeated
+  --witness KEY      the key of a witness that must have cosigned; may be repeated
+  --checkpoint FILE  a checkpoint from elsewhere, to which the proof must lead
 `
 
 // errUsage is the error of a wrong command line.
@@ -36,7 +51,7 @@ func main() {
 	defer stop()
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	if errors.Is(err, errUsage) {
-		fmt.Fprint(os.Stderr, usage)
+		fmt.Fprint(os.Stderr, usage, "\n", err, "\n")
 		os.Exit(2)
 	}
 	if err != nil && ctx.Err() == nil {
@@ -50,6 +65,9 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	flags := flag.NewFlagSet("export", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	every := flags.Duration("every", 0, "")
+	if len(args) > 0 && args[0] == "verify" {
+		return verify(ctx, args[1:], out)
+	}
 	if len(args) == 0 || args[0] != "export" || flags.Parse(args[1:]) != nil || flags.NArg() != 1 || *every < 0 {
 		return errUsage
 	}
@@ -57,12 +75,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	client, err := opportunity.New(
-		opportunity.WithUserAgent("opportunity-data/"+opportunity.Version),
-		opportunity.WithRetryHook(func(r opportunity.Retry) {
-			fmt.Fprintf(log, "%v; retrying in %v\n", r.Err, r.Wait.Round(100*time.Millisecond))
-		}),
-	)
+	client, err := newClient(log)
 	if err != nil {
 		return err
 	}
@@ -85,6 +98,18 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 		case <-time.After(*every):
 		}
 	}
+}
+
+const userAgent = "opportunity-data/" + opportunity.Version
+
+// newClient returns a client that prints each wait to log.
+func newClient(log io.Writer) (*opportunity.Client, error) {
+	return opportunity.New(
+		opportunity.WithUserAgent(userAgent),
+		opportunity.WithRetryHook(func(r opportunity.Retry) {
+			fmt.Fprintf(log, "%v; retrying in %v\n", r.Err, r.Wait.Round(100*time.Millisecond))
+		}),
+	)
 }
 
 // open opens the copy in a file.

@@ -39,6 +39,41 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+func TestMatchesAnswersAsTheAPI(t *testing.T) {
+	text, err := os.ReadFile("../../conformance/matches/cases.json")
+	check(t, err)
+	var file struct {
+		Records []Opportunity
+		Cases   []struct {
+			Record int
+			Filter SearchFilter
+			Now    time.Time
+			Want   bool
+		}
+	}
+	check(t, json.Unmarshal(text, &file))
+	if len(file.Cases) < 500 {
+		t.Errorf("got %d cases, want 500", len(file.Cases))
+	}
+	for _, c := range file.Cases {
+		got, err := Matches(file.Records[c.Record], c.Filter, c.Now)
+		check(t, err)
+		if got != c.Want {
+			t.Errorf("got %t for %s, %+v at %v", got, file.Records[c.Record].ID, c.Filter, c.Now)
+		}
+	}
+	if text, err = os.ReadFile("../../conformance/matches/rejected.json"); err != nil {
+		t.Fatal(err)
+	}
+	var rejected []SearchFilter
+	check(t, json.Unmarshal(text, &rejected))
+	for _, f := range rejected {
+		if _, err := Matches(file.Records[0], f, time.Now()); err == nil {
+			t.Errorf("%+v is accepted", f)
+		}
+	}
+}
+
 type conformanceCase struct {
 	Name    string
 	Options struct {
@@ -59,7 +94,7 @@ type conformanceCase struct {
 type conformanceCall struct {
 	Do        string
 	ID        string
-	Filter    Filter
+	Filter    SearchFilter
 	After     string
 	Take      int
 	Now       time.Time
@@ -189,14 +224,25 @@ func (x exchange) play(t *testing.T, w http.ResponseWriter, r *http.Request) {
 	_, _ = out.Write([]byte(x.Text))
 }
 
+// listFilter returns the part of the filter that the list has, too.
+func (c conformanceCall) listFilter() (f Filter) {
+	text, _ := json.Marshal(c.Filter)
+	_ = json.Unmarshal(text, &f)
+	return f
+}
+
 // run makes the call and returns everything that a case can compare.
 func (c conformanceCall) run(ctx context.Context, client *Client, store *memoryStore) map[string]any {
 	got := map[string]any{}
 	var err error
 	switch c.Do {
-	case "opportunities":
+	case "opportunities", "search":
 		var found []Opportunity
-		found, err = take(c.Take, client.Opportunities(ctx, c.Filter))
+		records := client.Search(ctx, c.Filter)
+		if c.Do == "opportunities" {
+			records = client.Opportunities(ctx, c.listFilter())
+		}
+		found, err = take(c.Take, records)
 		got["ids"] = each(found, func(o Opportunity) any { return o.ID })
 		got["remote"] = each(found, func(o Opportunity) any { return o.Facts.Remote })
 	case "history":
@@ -205,7 +251,7 @@ func (c conformanceCall) run(ctx context.Context, client *Client, store *memoryS
 		got["ids"] = each(found, func(e Event) any { return e.ID })
 	case "opportunityPages":
 		var found []*Page[Opportunity]
-		found, err = take(c.Take, client.OpportunityPages(ctx, c.Filter))
+		found, err = take(c.Take, client.OpportunityPages(ctx, c.listFilter()))
 		got["pages"] = each(found, func(p *Page[Opportunity]) any {
 			return map[string]any{
 				"ids": each(p.Data, func(o Opportunity) any { return o.ID }), "page": p.Pagination.Page, "total": p.Pagination.Total,

@@ -14,6 +14,7 @@ const MaxPageSize = 100
 
 const (
 	listPath    = "/api/v1/opportunities"
+	searchPath  = "/api/v1/search"
 	changesPath = "/api/v1/changes"
 )
 
@@ -49,6 +50,16 @@ func (c *Client) Opportunities(ctx context.Context, f Filter) iter.Seq2[Opportun
 // on two pages or on none.
 func (c *Client) OpportunityPages(ctx context.Context, f Filter) iter.Seq2[*Page[Opportunity], error] {
 	return pages[Page[Opportunity]](ctx, c, listPath, f.query(), false)
+}
+
+// Search iterates over the records that match f, over all pages. Each id appears once. An error ends the iteration.
+func (c *Client) Search(ctx context.Context, f SearchFilter) iter.Seq2[Opportunity, error] {
+	return items(c.SearchPages(ctx, f), data, func(o Opportunity) string { return o.ID })
+}
+
+// SearchPages iterates over the pages of the records that match f, as OpportunityPages does.
+func (c *Client) SearchPages(ctx context.Context, f SearchFilter) iter.Seq2[*Page[Opportunity], error] {
+	return pages[Page[Opportunity]](ctx, c, searchPath, f.query(), false)
 }
 
 // Opportunity returns one record. A record that does not exist, or that the account cannot read, is an Error with CodeNotFound.

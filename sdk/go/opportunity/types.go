@@ -514,6 +514,77 @@ func (f Filter) query() url.Values {
 	return url.Values(q)
 }
 
+// SearchFilter selects opportunities in a search. An omitted filter excludes nothing.
+type SearchFilter struct {
+	// Matches records that are `eligible` for residents of this country. A two-letter ISO 3166-1 code
+	// in any case. A code that no record or no country has returns an empty list.
+	Country string
+	// Matches records that cover this Canadian province or territory: the entry for Canada is
+	// `eligible`, cites at least one source, does not exclude the province, and either includes it or
+	// has `allRegions: true`. Exclusions take precedence. `ON` and `CA-ON` are equivalent, in any
+	// case. Requires `country=CA`; otherwise the response is a 400.
+	Province string
+	// Whether the work can be done remotely. Unknown matches neither value.
+	Remote Tri
+	// `true` matches the status `verified`; `false` matches any other status of a record with at least
+	// one factual review. Records that were never reviewed match neither value.
+	Verified Tri
+	// Whether a degree is explicitly required. Unknown matches neither value.
+	DegreeRequired Tri
+	// Whether experience is explicitly required. Unknown matches neither value.
+	ExperienceRequired Tri
+	// Whether the schedule is explicitly flexible. Unknown matches neither value.
+	Flexible Tri
+	// The primary way of earning.
+	Category Category
+	// Matches records whose latest factual review (`verification.lastCheckedAt`) is at or after this
+	// time. A date means 00:00:00 UTC of that day; a timestamp needs `Z` or an offset. Other ISO 8601
+	// forms of a day or an instant are accepted as well, such as `20261101T0900+0500`. Link checks and
+	// edits of the listing do not count, and records that were never reviewed do not match.
+	CheckedAfter Instant
+	// Words to find. Each must begin a word of the company's name, the subcategory or the summary, in
+	// any order. 1 to 100 characters, of which one is a letter or a digit.
+	Q string
+	// Whether the platform accepts applications. `unknown` matches records for which that is not
+	// known.
+	ApplicationStatus ApplicationStatus
+	// Matches records with a recorded language requirement in which each of these words begins a word.
+	// A record without one matches nothing.
+	Language string
+	// The unit that pay is quoted for. A record without pay matches nothing.
+	PayUnit PayUnit
+	// Matches records whose subcategory has exactly these words. A record without one matches nothing.
+	Subcategory string
+	// The page number, starting at 1. A page beyond the last one is empty.
+	Page int
+	// The maximum number of records, events or changes on a page. A value above the maximum of your
+	// tier, up to 100, is lowered to that maximum; `pagination.limit` shows the limit that was used. A
+	// value outside 1 to 100 is a 400.
+	PageSize int
+}
+
+// query returns the query parameters of f.
+func (f SearchFilter) query() url.Values {
+	q := query{}
+	q.text("country", f.Country)
+	q.text("province", f.Province)
+	q.tri("remote", f.Remote)
+	q.tri("verified", f.Verified)
+	q.tri("degree_required", f.DegreeRequired)
+	q.tri("experience_required", f.ExperienceRequired)
+	q.tri("flexible", f.Flexible)
+	q.text("category", string(f.Category))
+	q.text("checked_after", string(f.CheckedAfter))
+	q.text("q", f.Q)
+	q.text("application_status", string(f.ApplicationStatus))
+	q.text("language", f.Language)
+	q.text("pay_unit", string(f.PayUnit))
+	q.text("subcategory", f.Subcategory)
+	q.integer("page", f.Page)
+	q.integer("limit", f.PageSize)
+	return url.Values(q)
+}
+
 // HistoryFilter selects events of a history.
 type HistoryFilter struct {
 	// The page number, starting at 1. A page beyond the last one is empty.

@@ -20,6 +20,7 @@ from ._client import VERSION, Client
 from ._copies import FileCopy, SQLiteCopy
 from ._error import Cancelled, OpportunityError
 from ._list import ChangePage, Detail, Page
+from ._match import matches
 from ._proof import Proof, ProofError, Seen, verify_event
 from ._request import RateLimit, Response, Retry
 from ._sync import Changes, Store, SyncResult, SyncState
@@ -50,6 +51,7 @@ __all__ = [
     "Store",
     "SyncResult",
     "SyncState",
+    "matches",
     "verify_event",
 ]
 __all__ += _types.__all__

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, Unpack
 from ._client import Client
 from ._list import ChangePage, Detail, Page
 from ._sync import Store, SyncResult
-from ._types import ChangeFilter, Event, Filter, HistoryFilter, Opportunity, RecordChange
+from ._types import ChangeFilter, Event, Filter, HistoryFilter, Opportunity, RecordChange, SearchFilter
 
 T = TypeVar("T")
 
@@ -58,6 +58,14 @@ class AsyncClient:
     def opportunity_pages(self, **filter: Unpack[Filter]) -> AsyncIterator[Page[Opportunity]]:
         """Client.opportunity_pages."""
         return self._pages(lambda client: client.opportunity_pages(**filter))
+
+    def search(self, **filter: Unpack[SearchFilter]) -> AsyncIterator[Opportunity]:
+        """Client.search."""
+        return self._items(self.search_pages(**filter))
+
+    def search_pages(self, **filter: Unpack[SearchFilter]) -> AsyncIterator[Page[Opportunity]]:
+        """Client.search_pages."""
+        return self._pages(lambda client: client.search_pages(**filter))
 
     def history(self, id: str, **filter: Unpack[HistoryFilter]) -> AsyncIterator[Event]:
         """Client.history."""

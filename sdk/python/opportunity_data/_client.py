@@ -16,13 +16,15 @@ from . import _sync
 from ._cache import Cache
 from ._check import check_changes, check_detail, check_events, check_records
 from ._list import ChangePage, Detail, Page, items, pages
+from ._match import check_names
 from ._request import Requester, Retry
 from ._sync import Store, SyncResult
-from ._types import ChangeFilter, CursorPagination, Event, Filter, HistoryFilter, Opportunity, RecordChange
+from ._types import ChangeFilter, CursorPagination, Event, Filter, HistoryFilter, Opportunity, RecordChange, SearchFilter
 
 VERSION = "1.0.0"
 
 _LIST = "/api/v1/opportunities"
+_SEARCH = "/api/v1/search"
 _CHANGES = "/api/v1/changes"
 _PROOFS = "/.well-known/opportunity-history/log/proof/"
 
@@ -106,8 +108,17 @@ class Client:
 
         If records change during the iteration, a record can appear on two pages or on none.
         """
-        _check_names(filter, Filter)
+        check_names(filter, Filter)
         return pages(self._requester, _LIST, filter, check_records)
+
+    def search(self, **filter: Unpack[SearchFilter]) -> Iterator[Opportunity]:
+        """Iterates over the records that match the filter, over all pages. Each id appears once."""
+        return items(self.search_pages(**filter))
+
+    def search_pages(self, **filter: Unpack[SearchFilter]) -> Iterator[Page[Opportunity]]:
+        """Iterates over the pages of the records that match the filter, as opportunity_pages does."""
+        check_names(filter, SearchFilter)
+        return pages(self._requester, _SEARCH, filter, check_records)
 
     def opportunity(self, id: str) -> Detail:
         """Returns one record. A record that does not exist, or that the account cannot read, is an error with Code.NOT_FOUND."""
@@ -120,7 +131,7 @@ class Client:
 
     def history_pages(self, id: str, **filter: Unpack[HistoryFilter]) -> Iterator[Page[Event]]:
         """Iterates over the pages of a record's verification history, newest first."""
-        _check_names(filter, HistoryFilter)
+        check_names(filter, HistoryFilter)
         return pages(self._requester, f"{_record(id)}/history", filter, check_events)
 
     def event_proof(self, id: str) -> str:
@@ -141,7 +152,7 @@ class Client:
 
         pagination["cursor"] of the last page is the cursor to continue with.
         """
-        _check_names(filter, ChangeFilter)
+        check_names(filter, ChangeFilter)
         return _change_pages(pages(self._requester, _CHANGES, filter, check_changes))
 
     def sync(self, store: Store, *, full_every: timedelta | None = None) -> SyncResult:
@@ -177,12 +188,6 @@ def _change_pages(pages: Iterator[Page[RecordChange]]) -> Iterator[ChangePage]:
 
 def _record(id: str) -> str:
     return f"{_LIST}/{quote(id, safe='')}"
-
-
-def _check_names(filter: Any, allowed: type) -> None:
-    for name in filter:
-        if name not in allowed.__annotations__:
-            raise TypeError(f"unknown filter {name}")
 
 
 def _base(address: str) -> str:

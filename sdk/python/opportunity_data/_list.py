@@ -94,13 +94,14 @@ def _query(filter: Mapping[str, Any]) -> str:
         if isinstance(value, bool):
             value = str(value).lower()
         if isinstance(value, date):
-            value = _text(value)
+            value = text_of(value)
         if value is not None:
             parameters["limit" if name == "page_size" else name] = str(value)
     return urlencode(parameters)
 
 
-def _text(time: date) -> str:
+def text_of(time: date) -> str:
+    """Returns a date or time as the API takes it."""
     if isinstance(time, datetime) and time.utcoffset() is None:
         raise ValueError("a time in a filter needs a time zone, such as datetime.now(UTC)")
     return time.isoformat()

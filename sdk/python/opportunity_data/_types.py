@@ -44,6 +44,7 @@ __all__ = [
     "Tier",
     "Code",
     "Filter",
+    "SearchFilter",
     "HistoryFilter",
     "ChangeFilter",
 ]
@@ -551,6 +552,73 @@ class Filter(TypedDict, total=False):
     ISO 8601 forms of a day or an instant are accepted as well, such as `20261101T0900+0500`.
     Link checks and edits of the listing do not count, and records that were never reviewed do
     not match."""
+
+    page: int | None
+    """The page number, starting at 1. A page beyond the last one is empty."""
+
+    page_size: int | None
+    """The maximum number of records, events or changes on a page. A value above the maximum of
+    your tier, up to 100, is lowered to that maximum; `pagination.limit` shows the limit that
+    was used. A value outside 1 to 100 is a 400."""
+
+
+class SearchFilter(TypedDict, total=False):
+    """SearchFilter selects opportunities in a search. An omitted filter excludes nothing."""
+
+    country: str | None
+    """Matches records that are `eligible` for residents of this country. A two-letter ISO 3166-1
+    code in any case. A code that no record or no country has returns an empty list."""
+
+    province: str | None
+    """Matches records that cover this Canadian province or territory: the entry for Canada is
+    `eligible`, cites at least one source, does not exclude the province, and either includes it
+    or has `allRegions: true`. Exclusions take precedence. `ON` and `CA-ON` are equivalent, in
+    any case. Requires `country=CA`; otherwise the response is a 400."""
+
+    remote: bool | None
+    """Whether the work can be done remotely. Unknown matches neither value."""
+
+    verified: bool | None
+    """`true` matches the status `verified`; `false` matches any other status of a record with at
+    least one factual review. Records that were never reviewed match neither value."""
+
+    degree_required: bool | None
+    """Whether a degree is explicitly required. Unknown matches neither value."""
+
+    experience_required: bool | None
+    """Whether experience is explicitly required. Unknown matches neither value."""
+
+    flexible: bool | None
+    """Whether the schedule is explicitly flexible. Unknown matches neither value."""
+
+    category: Category | None
+    """The primary way of earning."""
+
+    checked_after: Instant | date | None
+    """Matches records whose latest factual review (`verification.lastCheckedAt`) is at or after
+    this time. A date means 00:00:00 UTC of that day; a timestamp needs `Z` or an offset. Other
+    ISO 8601 forms of a day or an instant are accepted as well, such as `20261101T0900+0500`.
+    Link checks and edits of the listing do not count, and records that were never reviewed do
+    not match."""
+
+    q: str | None
+    """Words to find. Each must begin a word of the company's name, the subcategory or the summary,
+    in any order. 1 to 100 characters, of which one is a letter or a digit."""
+
+    application_status: ApplicationStatus | None
+    """Whether the platform accepts applications. `unknown` matches records for which that is not
+    known."""
+
+    language: str | None
+    """Matches records with a recorded language requirement in which each of these words begins a
+    word. A record without one matches nothing."""
+
+    pay_unit: PayUnit | None
+    """The unit that pay is quoted for. A record without pay matches nothing."""
+
+    subcategory: str | None
+    """Matches records whose subcategory has exactly these words. A record without one matches
+    nothing."""
 
     page: int | None
     """The page number, starting at 1. A page beyond the last one is empty."""

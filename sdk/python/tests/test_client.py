@@ -54,7 +54,7 @@ class ClientTest(unittest.TestCase):
     def test_unknown_filter_is_an_error_before_any_request(self) -> None:
         client = Client(url="http://127.0.0.1:1", key="k")
         unknown: Any = {"limit": 5}
-        self.assertRaisesRegex(TypeError, "unknown filter limit", client.opportunities, **unknown)
+        self.assertRaisesRegex(TypeError, "unknown filter limit; use page_size", client.opportunities, **unknown)
 
     def test_times_are_filters(self) -> None:
         asked: list[str] = []

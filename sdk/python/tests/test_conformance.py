@@ -33,6 +33,7 @@ from opportunity_data import (
     SQLiteCopy,
     SyncState,
     __version__,
+    matches,
     verify_event,
 )
 from opportunity_data._copies import _cell
@@ -116,6 +117,23 @@ class ConformanceTest(unittest.TestCase):
                 self.contains(got[i], value, f"{at}[{i}]")
         else:
             self.assertEqual(got, want, at)
+
+
+class MatchTest(unittest.TestCase):
+    def test_matches_answers_as_the_api(self) -> None:
+        file = json.loads((SUITE / "matches" / "cases.json").read_text(encoding="utf-8"))
+        self.assertGreaterEqual(len(file["cases"]), 500)
+        for case in file["cases"]:
+            record, now = file["records"][case["record"]], datetime.fromisoformat(case["now"])
+            self.assertEqual(matches(record, filter_of(case["filter"]), now), case["want"], case)
+        for rejected in json.loads((SUITE / "matches" / "rejected.json").read_text(encoding="utf-8")):
+            with self.assertRaises((ValueError, TypeError), msg=rejected):
+                matches(file["records"][0], filter_of(rejected))
+
+
+def filter_of(names: dict[str, Any]) -> Any:
+    """Returns a filter in camel case with the names of Python."""
+    return {re.sub("[A-Z]", lambda m: "_" + m[0].lower(), name): value for name, value in names.items()}
 
 
 class ExportTest(unittest.TestCase):
@@ -220,6 +238,9 @@ class Blocking:
     def opportunity_pages(self, **filter: Any) -> Any:
         return self.each(self.client.opportunity_pages(**filter))
 
+    def search(self, **filter: Any) -> Any:
+        return self.each(self.client.search(**filter))
+
     def history(self, id: str) -> Any:
         return self.each(self.client.history(id))
 
@@ -319,7 +340,7 @@ def outcome(client: Any, call: dict[str, Any], store: MemoryStore) -> dict[str, 
     """Makes a call and returns everything that a case can compare."""
     got: dict[str, Any] = {}
     found: list[Any] = []
-    filter = {re.sub("[A-Z]", lambda m: "_" + m[0].lower(), name): value for name, value in call.get("filter", {}).items()}
+    filter = filter_of(call.get("filter", {}))
 
     def collect(items: Iterator[Any]) -> None:
         for item in islice(items, call.get("take")):
@@ -329,6 +350,8 @@ def outcome(client: Any, call: dict[str, Any], store: MemoryStore) -> dict[str, 
         match call["do"]:
             case "opportunities":
                 collect(client.opportunities(**filter))
+            case "search":
+                collect(client.search(**filter))
             case "history":
                 collect(client.history(call["id"]))
             case "opportunityPages":
@@ -382,7 +405,7 @@ def outcome(client: Any, call: dict[str, Any], store: MemoryStore) -> dict[str, 
         got["changes"] = [change["change"] for change in found]
     elif call["do"] == "changePages":
         got["cursors"] = [page.pagination["cursor"] for page in found]
-    elif call["do"] in ("opportunities", "history"):
+    elif call["do"] in ("opportunities", "search", "history"):
         got["ids"] = [item["id"] for item in found]
         got["remote"] = [(item["facts"] or {}).get("remote") for item in found]
     got["copy"] = {id: record["summary"] for id, record in store.records.items()}

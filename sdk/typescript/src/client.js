@@ -1,15 +1,16 @@
 import { checkChanges, checkDetail, checkEvents, checkRecords } from './check.js';
 import { items, pages } from './list.js';
-import { parametersOfChangeFilter, parametersOfFilter, parametersOfHistoryFilter } from './parameters.js';
+import { parametersOfChangeFilter, parametersOfFilter, parametersOfHistoryFilter, parametersOfSearchFilter } from './parameters.js';
 import { Requester } from './request.js';
 import { sync } from './sync.js';
 
 /** @import { CallOptions, ChangePage, ClientOptions, Detail, Store, SyncOptions } from './index.js' */
-/** @import { ChangeFilter, Event, Filter, HistoryFilter, Opportunity, RecordChange } from './types.js' */
+/** @import { ChangeFilter, Event, Filter, HistoryFilter, Opportunity, RecordChange, SearchFilter } from './types.js' */
 
 export const VERSION = '1.0.0';
 
 const LIST = '/api/v1/opportunities';
+const SEARCH = '/api/v1/search';
 const CHANGES = '/api/v1/changes';
 const PROOFS = '/.well-known/opportunity-history/log/proof/';
 
@@ -48,6 +49,23 @@ export class OpportunityClient {
    */
   opportunityPages(filter = {}, options = {}) {
     return pages(this.#requester, LIST, parametersOfFilter, filter, { ...options, check: checkRecords });
+  }
+
+  /**
+   * @param {SearchFilter} [filter]
+   * @param {CallOptions} [options]
+   */
+  search(filter, options) {
+    return items(this.searchPages(filter, options));
+  }
+
+  /**
+   * @param {SearchFilter} [filter]
+   * @param {CallOptions} [options]
+   * @returns {import('./list.js').Pages<Opportunity>}
+   */
+  searchPages(filter = {}, options = {}) {
+    return pages(this.#requester, SEARCH, parametersOfSearchFilter, filter, { ...options, check: checkRecords });
   }
 
   /**

@@ -10,6 +10,7 @@ import type {
   Opportunity,
   Pagination,
   RecordChange,
+  SearchFilter,
 } from './types.js';
 
 export type * from './types.js';
@@ -33,6 +34,12 @@ export class OpportunityClient {
    * pages or on none.
    */
   opportunityPages(filter?: Filter, options?: CallOptions): AsyncGenerator<Page<Opportunity>, void, undefined>;
+
+  /** Iterates over the records that match the filter of the search, as `opportunities` does. */
+  search(filter?: SearchFilter, options?: CallOptions): AsyncGenerator<Opportunity, void, undefined>;
+
+  /** Iterates over the pages of the search, as `opportunityPages` does. */
+  searchPages(filter?: SearchFilter, options?: CallOptions): AsyncGenerator<Page<Opportunity>, void, undefined>;
 
   /** Returns one record. A record that does not exist, or that the account cannot read, is an error with `Code.notFound`. */
   opportunity(id: string, options?: CallOptions): Promise<Detail>;
@@ -69,6 +76,13 @@ export class OpportunityClient {
    */
   sync(store: Store, options?: SyncOptions): Promise<SyncResult>;
 }
+
+/**
+ * Reports whether the list and the search return a stored record for a filter at a time, by default now: with the province rule and the facts
+ * of three values, and `verified` computed from `freshUntil`. `page` and `pageSize` have no effect. Throws a TypeError for a filter that the
+ * API rejects.
+ */
+export function matches(record: Opportunity, filter?: SearchFilter, now?: Date): boolean;
 
 export interface ClientOptions {
   /**

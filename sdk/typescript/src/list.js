@@ -1,6 +1,7 @@
 // Iterates over lists.
 
 import { OpportunityError } from './error.js';
+import { unknownFilter } from './match.js';
 
 /** @import { Page } from './index.js' */
 /** @template T @typedef {AsyncGenerator<Page<T> & {etag: string, path: string}, void, undefined>} Pages */
@@ -79,7 +80,7 @@ function query(parameters, filter) {
   for (const [property, value] of Object.entries(all)) {
     const parameter = parameters[property];
     if (parameter === undefined) {
-      throw new TypeError(`opportunity: unknown filter ${property}`);
+      throw unknownFilter(property, parameters);
     }
     if (value !== undefined) {
       query.set(parameter, value instanceof Date ? value.toISOString() : String(value));

@@ -15,6 +15,26 @@ export declare const parametersOfFilter: {
   readonly pageSize: 'limit';
 };
 
+/** The query parameter of each property of SearchFilter. */
+export declare const parametersOfSearchFilter: {
+  readonly country: 'country';
+  readonly province: 'province';
+  readonly remote: 'remote';
+  readonly verified: 'verified';
+  readonly degreeRequired: 'degree_required';
+  readonly experienceRequired: 'experience_required';
+  readonly flexible: 'flexible';
+  readonly category: 'category';
+  readonly checkedAfter: 'checked_after';
+  readonly q: 'q';
+  readonly applicationStatus: 'application_status';
+  readonly language: 'language';
+  readonly payUnit: 'pay_unit';
+  readonly subcategory: 'subcategory';
+  readonly page: 'page';
+  readonly pageSize: 'limit';
+};
+
 /** The query parameter of each property of HistoryFilter. */
 export declare const parametersOfHistoryFilter: {
   readonly page: 'page';

@@ -15,6 +15,26 @@ export const parametersOfFilter = Object.freeze({
   pageSize: 'limit',
 });
 
+/** The query parameter of each property of SearchFilter. */
+export const parametersOfSearchFilter = Object.freeze({
+  country: 'country',
+  province: 'province',
+  remote: 'remote',
+  verified: 'verified',
+  degreeRequired: 'degree_required',
+  experienceRequired: 'experience_required',
+  flexible: 'flexible',
+  category: 'category',
+  checkedAfter: 'checked_after',
+  q: 'q',
+  applicationStatus: 'application_status',
+  language: 'language',
+  payUnit: 'pay_unit',
+  subcategory: 'subcategory',
+  page: 'page',
+  pageSize: 'limit',
+});
+
 /** The query parameter of each property of HistoryFilter. */
 export const parametersOfHistoryFilter = Object.freeze({
   page: 'page',

@@ -468,6 +468,73 @@ export interface Filter {
   pageSize?: number | undefined;
 }
 
+/** SearchFilter selects opportunities in a search. An omitted filter excludes nothing. */
+export interface SearchFilter {
+  /**
+   * Matches records that are `eligible` for residents of this country. A two-letter ISO 3166-1 code
+   * in any case. A code that no record or no country has returns an empty list.
+   */
+  country?: string | undefined;
+  /**
+   * Matches records that cover this Canadian province or territory: the entry for Canada is
+   * `eligible`, cites at least one source, does not exclude the province, and either includes it or
+   * has `allRegions: true`. Exclusions take precedence. `ON` and `CA-ON` are equivalent, in any
+   * case. Requires `country=CA`; otherwise the response is a 400.
+   */
+  province?: string | undefined;
+  /** Whether the work can be done remotely. Unknown matches neither value. */
+  remote?: boolean | undefined;
+  /**
+   * `true` matches the status `verified`; `false` matches any other status of a record with at least
+   * one factual review. Records that were never reviewed match neither value.
+   */
+  verified?: boolean | undefined;
+  /** Whether a degree is explicitly required. Unknown matches neither value. */
+  degreeRequired?: boolean | undefined;
+  /** Whether experience is explicitly required. Unknown matches neither value. */
+  experienceRequired?: boolean | undefined;
+  /** Whether the schedule is explicitly flexible. Unknown matches neither value. */
+  flexible?: boolean | undefined;
+  /** The primary way of earning. */
+  category?: Category | undefined;
+  /**
+   * Matches records whose latest factual review (`verification.lastCheckedAt`) is at or after this
+   * time. A date means 00:00:00 UTC of that day; a timestamp needs `Z` or an offset. Other ISO 8601
+   * forms of a day or an instant are accepted as well, such as `20261101T0900+0500`. Link checks and
+   * edits of the listing do not count, and records that were never reviewed do not match.
+   */
+  checkedAfter?: Instant | Date | undefined;
+  /**
+   * Words to find. Each must begin a word of the company's name, the subcategory or the summary, in
+   * any order. 1 to 100 characters, of which one is a letter or a digit.
+   */
+  q?: string | undefined;
+  /**
+   * Whether the platform accepts applications. `unknown` matches records for which that is not
+   * known.
+   */
+  applicationStatus?: ApplicationStatus | undefined;
+  /**
+   * Matches records with a recorded language requirement in which each of these words begins a word.
+   * A record without one matches nothing.
+   */
+  language?: string | undefined;
+  /** The unit that pay is quoted for. A record without pay matches nothing. */
+  payUnit?: PayUnit | undefined;
+  /**
+   * Matches records whose subcategory has exactly these words. A record without one matches nothing.
+   */
+  subcategory?: string | undefined;
+  /** The page number, starting at 1. A page beyond the last one is empty. */
+  page?: number | undefined;
+  /**
+   * The maximum number of records, events or changes on a page. A value above the maximum of your
+   * tier, up to 100, is lowered to that maximum; `pagination.limit` shows the limit that was used. A
+   * value outside 1 to 100 is a 400.
+   */
+  pageSize?: number | undefined;
+}
+
 /** HistoryFilter selects events of a history. */
 export interface HistoryFilter {
   /** The page number, starting at 1. A page beyond the last one is empty. */

@@ -59,7 +59,7 @@ test('an abort signal ends calls and waits', async () => {
 test('an unknown filter is an error before any request', async () => {
   const client = new OpportunityClient({ url: 'http://127.0.0.1:1', key: 'k' });
   const filter = /** @type {any} */ ({ limit: 5 });
-  await assert.rejects(client.opportunities(filter).next(), /unknown filter limit/);
+  await assert.rejects(client.opportunities(filter).next(), /unknown filter limit; use pageSize/);
 });
 
 test('a Date is a filter', async () => {

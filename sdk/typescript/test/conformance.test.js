@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 
-import { FileCopy, MemoryCache, OpportunityClient, OpportunityError, ProofError, SqliteCopy, VERSION, verifyEvent } from '../src/index.js';
+import { FileCopy, matches, MemoryCache, OpportunityClient, OpportunityError, ProofError, SqliteCopy, VERSION, verifyEvent } from '../src/index.js';
 
 const suite = new URL('../../conformance/', import.meta.url);
 const key = 'oda_test_conformance';
@@ -23,6 +23,18 @@ for (const file of readdirSync(suite).filter((name) => name.endsWith('.json'))) 
     test(`${file}: ${testCase.name}`, () => run(testCase));
   }
 }
+
+test('matches answers as the API', () => {
+  const { records, cases } = read('matches/cases.json');
+  assert.ok(cases.length >= 500);
+  for (const { record, filter, now, want } of cases) {
+    assert.equal(matches(records[record], filter, new Date(now)), want, `${records[record].id} ${JSON.stringify(filter)} ${now}`);
+  }
+  for (const filter of read('matches/rejected.json')) {
+    assert.throws(() => matches(records[0], filter), TypeError, JSON.stringify(filter));
+  }
+  assert.equal(matches(records[0], { checkedAfter: new Date('1999-01-01') }), records[0].verification.lastCheckedAt !== null);
+});
 
 const proofs = read('proofs/cases.json').map((/** @type {any} */ c) => ({ ...c, proof: repeated(c.proof, c.repeat) }));
 
@@ -192,6 +204,9 @@ async function outcome(client, call, store, signal) {
       case 'opportunities':
         await collect(client.opportunities(call.filter));
         break;
+      case 'search':
+        await collect(client.search(call.filter));
+        break;
       case 'history':
         await collect(client.history(call.id));
         break;
@@ -242,7 +257,7 @@ async function outcome(client, call, store, signal) {
     got.changes = found.map(({ change }) => change);
   } else if (call.do === 'changePages') {
     got.cursors = found.map(({ pagination }) => pagination.cursor);
-  } else if (call.do === 'opportunities' || call.do === 'history') {
+  } else if (call.do === 'opportunities' || call.do === 'search' || call.do === 'history') {
     got.ids = found.map((item) => item.id);
     got.remote = found.map((item) => item.facts?.remote);
   }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 )
 
@@ -56,10 +56,10 @@ type actFilter struct {
 	Since, Until time.Time
 }
 
-// actLog merges the logs of some kinds into one list of what people did: changes of listings, reviews, link checks, and the audit log of
-// accounts.
+// actLog merges the logs of some kinds into one list of what people did: changes of listings,
+// reviews, link checks, and the audit log of accounts.
 type actLog struct {
-	Client operator.Client
+	Client adminapi.Client
 	Kinds  []string
 	Filter actFilter
 }
@@ -94,8 +94,8 @@ func (c actCursor) String() string {
 	return strings.Join(parts, " ")
 }
 
-// Page returns up to limit acts after a position, newest first, and the position of the next page, nil if this is the last one. Acts of one
-// log keep its order, so none is missing or listed twice.
+// Page returns up to limit acts after a position, newest first, and the position of the next page,
+// nil if this is the last one. Acts of one log keep its order, so none is missing or listed twice.
 func (l actLog) Page(ctx context.Context, after actCursor, limit int) (page []act, next actCursor, err error) {
 	heads, more := map[string][]act{}, map[string]bool{}
 	next = actCursor{}
@@ -169,7 +169,7 @@ func (l actLog) read(ctx context.Context, kind string, before int64, limit int) 
 	}
 	switch kind {
 	case listingActs:
-		list, _, err := l.Client.Changes(ctx, append(query, "listing", l.Filter.Record)...)
+		list, _, err := adminapi.Get[api.ListingActList](ctx, l.Client, "/changes", append(query, "listing", l.Filter.Record)...)
 		for _, a := range list.Acts {
 			detail := map[string]any{"fields": a.Fields}
 			if a.Reason != "" {

@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 )
 
 // logs serves the three logs: for each one, the times of its entries, newest first, in seconds.
-func logs(t *testing.T, times map[string][]int) operator.Client {
+func logs(t *testing.T, times map[string][]int) adminapi.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -55,10 +55,11 @@ func logs(t *testing.T, times map[string][]int) operator.Client {
 		}
 	}))
 	t.Cleanup(server.Close)
-	return operator.Client{URL: server.URL, HTTP: server.Client()}
+	return adminapi.Client{URL: server.URL, HTTP: server.Client()}
 }
 
-// Whatever the page size, a walk has every entry of every log once, and its times never rise if those of each log do not.
+// Whatever the page size, a walk has every entry of every log once, and its times never rise if
+// those of each log do not.
 func TestWalkHasEveryActOnceInOrder(t *testing.T) {
 	kinds := []string{listingActs, reviewActs, linkCheckActs, accountActs}
 	rapid.Check(t, func(r *rapid.T) {

@@ -37,8 +37,8 @@ var kinds = []struct {
 
 var auditFilters = []string{"actor", "kind", "record", "account", "action", "from", "to"}
 
-// selectActs returns the log that the filters select, of the kinds that the role can read. Without a kind, it leaves out link checks, which
-// are not acts of people.
+// selectActs returns the log that the filters select, of the kinds that the role can read. Without
+// a kind, it leaves out link checks, which are not acts of people.
 func selectActs(v *visit, filters url.Values) (log actLog, problems []pages.FormError) {
 	log = actLog{Client: v.client, Filter: actFilter{
 		Actor: filters.Get("actor"), Record: filters.Get("record"), Account: filters.Get("account"), Action: filters.Get("action"),

@@ -31,11 +31,12 @@ import (
 	"opportunity.internal/services/history"
 )
 
-// friday is the time at which the clock of the benchmark starts: a working day, for which the queue is levelled.
+// friday is the time at which the clock of the benchmark starts: a working day, for which the queue
+// is levelled.
 var friday = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-// BenchmarkDesk requests pages of the desk, which reaches catalog and history through the gateway's admin listener. They have 100,000
-// listings and 1,000,000 events on Postgres.
+// BenchmarkDesk requests pages of the desk, which reaches catalog and history through the gateway's
+// admin listener. They have 100,000 listings and 1,000,000 events on Postgres.
 func BenchmarkDesk(b *testing.B) {
 	c := benchDesk(b)
 	for name, path := range map[string]string{
@@ -169,8 +170,9 @@ func seedDesk(b *testing.B, cfg database.Config, statements []string) {
 	}
 }
 
-// The reviews are spread over 17 days, so that three of 17 records are due. Record n has the events with the sequences n, n+100000, and so
-// on; the last of them is a review, and every 97th record had a failing link after it.
+// The reviews are spread over 17 days, so that three of 17 records are due. Record n has the events
+// with the sequences n, n+100000, and so on; the last of them is a review, and every 97th record
+// had a failing link after it.
 const (
 	reviewedAt = `((1795168800 - 86400 - n * 7919 % 100000 * 14.688 * 0.99)::bigint)`
 	isoTime    = `to_char(to_timestamp(%) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`

@@ -33,7 +33,8 @@ func (d *Desk) candidate(v *visit, id string) (*api.Candidate, error) {
 	return nil, nil //nolint:nilnil // no candidate
 }
 
-// missing returns the empty fields of a candidate. After a review, its facts count instead of the listing's own.
+// missing returns the empty fields of a candidate. After a review, its facts count instead of the
+// listing's own.
 func missing(c api.Candidate) []string {
 	return slices.DeleteFunc(c.Missing, func(field string) bool { return c.Reviewed && strings.HasPrefix(field, "facts.") })
 }
@@ -53,11 +54,10 @@ func (d *Desk) candidates(v *visit) (view, error) {
 	return view{Template: "candidates", Title: "Candidates", Data: page}, nil
 }
 
-// startCandidates opens the next candidate.
 func (d *Desk) startCandidates(v *visit) (view, error) { return d.nextCandidate(v, nil) }
 
-// nextCandidate redirects to the candidate without a review that has most sources, and takes its lease. It leaves out those that another
-// person has in work or this person just skipped.
+// nextCandidate redirects to the candidate without a review that has most sources, and takes its
+// lease. It leaves out those that another person has in work or this person just skipped.
 func (d *Desk) nextCandidate(v *visit, done *notice) (view, error) {
 	v.done = done // shown on an error page, too
 	list, _, err := v.client.Candidates(v.Context(), "limit", "1000")

@@ -18,7 +18,8 @@ type part struct {
 	n     int
 }
 
-// stack draws column i of a chart with so many columns, from below. A column of the height full fills the chart.
+// stack draws column i of a chart with so many columns, from below. A column of the height full
+// fills the chart.
 func stack(i, columns, full int, parts []part) (bars []bar) {
 	width, y := chartWidth/float64(max(1, columns)), float64(chartHeight)
 	for _, p := range parts {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 )
 
 // DefaultListen is the address of the desk, also with `opportunity up`.
@@ -37,8 +37,8 @@ its URL. The desk accepts requests for that host only. Stop it with Ctrl-C; that
 			if _, _, err := net.SplitHostPort(listen); err != nil {
 				return flags.Usage("invalid --listen %q: use HOST:PORT, such as %s", listen, DefaultListen)
 			}
-			client, err := operator.NewClient(adminURL, dataDir)
-			if err != nil && operator.Code(err) != operator.CodeNoToken {
+			client, err := adminapi.NewClient(adminURL, dataDir)
+			if err != nil && adminapi.Code(err) != adminapi.CodeNoToken {
 				return err
 			}
 			listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", listen)
@@ -60,8 +60,8 @@ its URL. The desk accepts requests for that host only. Stop it with Ctrl-C; that
 	f := c.Flags()
 	f.StringVar(&listen, "listen", DefaultListen, "address to listen on; port 0 picks a free port")
 	f.StringVar(&publicURL, "public-url", os.Getenv("OPPORTUNITY_DESK_URL"), "URL of the desk in browsers, also from OPPORTUNITY_DESK_URL; default http://localhost with the port")
-	f.StringVar(&adminURL, "admin-url", cmp.Or(os.Getenv("OPPORTUNITY_ADMIN_URL"), "http://"+operator.DefaultAdmin), "the gateway's admin listener, also from OPPORTUNITY_ADMIN_URL")
-	f.StringVar(&dataDir, "data-dir", cmp.Or(os.Getenv("OPPORTUNITY_DATA_DIR"), operator.DefaultDataDir),
+	f.StringVar(&adminURL, "admin-url", cmp.Or(os.Getenv("OPPORTUNITY_ADMIN_URL"), "http://"+adminapi.DefaultAdmin), "the gateway's admin listener, also from OPPORTUNITY_ADMIN_URL")
+	f.StringVar(&dataDir, "data-dir", cmp.Or(os.Getenv("OPPORTUNITY_DATA_DIR"), adminapi.DefaultDataDir),
 		`data directory of "opportunity up", which holds the operator token; also from OPPORTUNITY_DATA_DIR`)
 	return c
 }

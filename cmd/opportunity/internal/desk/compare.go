@@ -12,7 +12,8 @@ import (
 // ownFacts stands for the listing's own facts in a comparison.
 const ownFacts = "listing"
 
-// comparePage is the data of the comparison of two events, or of an event with the listing's own facts.
+// comparePage is the data of the comparison of two events, or of an event with the listing's own
+// facts.
 type comparePage struct {
 	ID, Company string
 	Sides       []side
@@ -129,7 +130,8 @@ func (p *comparePage) compare() {
 	}
 }
 
-// Disagreements returns the facts for which the sides cite different sources that say different things.
+// Disagreements returns the facts for which the sides cite different sources that say different
+// things.
 func (p comparePage) Disagreements() (rows []comparedRow) {
 	for _, row := range p.Rows {
 		if row.Disagree {

@@ -1,8 +1,10 @@
-// Package desk serves the curation desk: the web pages on which curators review, publish and manage listings.
+// Package desk serves the curation desk: the web pages on which curators review, publish and manage
+// listings.
 //
-// The desk is a client of the operator API and stores nothing itself. Every request to the API carries the operator token of the person
-// who signed in, so the gateway enforces roles and records who acted. To add a page, add a line to routes.go, a handler that returns a
-// view, and a template in templates/ that defines "content". All pages work without JavaScript.
+// The desk is a client of the operator API and stores nothing itself. Every request to the API
+// carries the operator token of the person who signed in, so the gateway enforces roles and records
+// who acted. To add a page, add a line to routes.go, a handler that returns a view, and a template
+// in templates/ that defines "content". All pages work without JavaScript.
 package desk
 
 import (
@@ -16,8 +18,7 @@ import (
 	"net/url"
 	"time"
 
-	"opportunity.internal/cmd/opportunity/internal/desk/session"
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/pages"
 )
 
@@ -44,9 +45,9 @@ type Desk struct {
 
 	public   *url.URL
 	hosts    map[string]bool // accepted values of the Host header
-	sessions *session.Store
-	throttle session.Throttle
-	code     *session.Code
+	sessions *sessionStore
+	throttle throttle
+	code     *signInCode
 	codeText string
 	kit      *pages.Kit
 	http     *http.Client
@@ -54,7 +55,7 @@ type Desk struct {
 
 // New returns a Desk that is ready to serve.
 func New(o Options) (*Desk, error) {
-	d := &Desk{Options: o, sessions: session.NewStore(o.Now), code: new(session.Code), http: &http.Client{Timeout: time.Minute}}
+	d := &Desk{Options: o, sessions: newSessionStore(o.Now), code: new(signInCode), http: &http.Client{Timeout: time.Minute}}
 	var err error
 	if d.public, d.hosts, err = addresses(o.PublicURL, o.Listener.Addr()); err != nil {
 		return nil, err
@@ -66,13 +67,13 @@ func New(o Options) (*Desk, error) {
 		return nil, err
 	}
 	if o.Token != "" {
-		d.code, d.codeText = session.NewCode(o.Now())
+		d.code, d.codeText = newSignInCode(o.Now())
 	}
 	return d, nil
 }
 
-// addresses returns the URL of the desk and the hosts under which it accepts requests. Any other host may be a name that an attacker
-// pointed at this machine (DNS rebinding).
+// addresses returns the URL of the desk and the hosts under which it accepts requests. Any other
+// host may be a name that an attacker pointed at this machine (DNS rebinding).
 func addresses(publicURL string, listening net.Addr) (public *url.URL, hosts map[string]bool, err error) {
 	at, isTCP := listening.(*net.TCPAddr)
 	loopback := isTCP && at.IP.IsLoopback()
@@ -80,8 +81,8 @@ func addresses(publicURL string, listening net.Addr) (public *url.URL, hosts map
 		if !loopback {
 			return nil, nil, fmt.Errorf("the desk listens on %s, not on a loopback address: set OPPORTUNITY_DESK_URL to its https URL", listening)
 		}
-		// The name rather than the address: Firefox and Chromium accept the session cookie, which is Secure, from both, but the
-		// specification promises it for the name only.
+		// The name rather than the address: Firefox and Chromium accept the session cookie, which is
+		// Secure, from both, but the specification promises it for the name only.
 		publicURL = fmt.Sprintf("http://localhost:%d", at.Port)
 	}
 	public, err = url.Parse(publicURL)
@@ -106,8 +107,8 @@ func local(u *url.URL) bool {
 // URL returns the address of the desk.
 func (d *Desk) URL() string { return d.public.String() }
 
-// SignInURL returns a URL that signs in the person at this machine once, within session.CodeLife. Without a token, it is the URL of the
-// sign-in page.
+// SignInURL returns a URL that signs in the person at this machine once, within codeLife. Without a
+// token, it is the URL of the sign-in page.
 func (d *Desk) SignInURL() string {
 	if d.codeText == "" {
 		return d.URL() + "/sign-in"
@@ -115,9 +116,8 @@ func (d *Desk) SignInURL() string {
 	return d.URL() + "/sign-in/once?code=" + d.codeText
 }
 
-// client returns a client of the operator API.
-func (d *Desk) client(token, actor string) operator.Client {
-	return operator.Client{URL: d.AdminURL, Token: token, Actor: actor, HTTP: d.http}
+func (d *Desk) client(token, actor string) adminapi.Client {
+	return adminapi.Client{URL: d.AdminURL, Token: token, Actor: actor, HTTP: d.http}
 }
 
 // Run serves until ctx ends, and then until open requests are done.

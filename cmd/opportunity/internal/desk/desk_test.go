@@ -23,7 +23,8 @@ import (
 
 const annsToken = "operator-token-of-ann-0123456789abcdef"
 
-// operatorAPI is an operator API with scripted responses. Without one for a request, it responds 404.
+// operatorAPI is an operator API with scripted responses. Without one for a request, it responds
+// 404.
 type operatorAPI struct {
 	*httptest.Server
 

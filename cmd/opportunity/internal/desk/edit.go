@@ -42,7 +42,6 @@ type shownField struct {
 
 func newShownField(page shown, f listingform.Field) shownField { return shownField{f, page} }
 
-// showEdit shows the form of a listing.
 func (d *Desk) showEdit(v *visit) (view, error) {
 	detail, _, err := v.client.Listing(v.Context(), v.PathValue("id"))
 	if err != nil {
@@ -67,7 +66,8 @@ func (p editPage) view(problems []listingform.Problem) view {
 	return response
 }
 
-// edit shows what saving the input does, and saves it if the person has seen that. Whatever prevents it, the form keeps its input.
+// edit shows what saving the input does, and saves it if the person has seen that. Whatever
+// prevents it, the form keeps its input.
 func (d *Desk) edit(v *visit) (view, error) {
 	id, version := v.PathValue("id"), v.PostFormValue("version")
 	form, problems, err := listingform.Parse(v.PostForm)
@@ -123,7 +123,8 @@ func explain(all api.Problems) (problems []listingform.Problem) {
 	return problems
 }
 
-// outdated shows the form for a newer version of the listing, with the changes that it did not know.
+// outdated shows the form for a newer version of the listing, with the changes that it did not
+// know.
 func (p editPage) outdated(current api.ListingDetail) (view, error) {
 	page := newEditPage(current)
 	page.Form = p.Form

@@ -19,3 +19,6 @@ func Patterns() (patterns []string) {
 	}
 	return patterns
 }
+
+// CodeLife is the lifetime of a sign-in code.
+const CodeLife = codeLife

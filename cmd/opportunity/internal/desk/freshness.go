@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 )
 
@@ -40,7 +41,7 @@ type linkCount struct {
 }
 
 func (d *Desk) freshness(v *visit) (view, error) {
-	f, _, err := v.client.Freshness(v.Context())
+	f, _, err := adminapi.Get[api.Freshness](v.Context(), v.client, "/reviews/freshness")
 	if err != nil {
 		return view{}, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sergi/go-diff/diffmatchpatch"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 )
 
@@ -37,14 +38,13 @@ type textPart struct {
 	Quote bool
 }
 
-// pageTexts shows the pages of a record.
 func (d *Desk) pageTexts(v *visit) (view, error) {
 	id := v.PathValue("id")
 	sheet, err := d.sheet(v, id, "")
 	if err != nil {
 		return view{}, err
 	}
-	stored, _, err := v.client.PageTexts(v.Context(), id)
+	stored, _, err := adminapi.Get[api.PageTexts](v.Context(), v.client, adminapi.Path("records", id, "pages"))
 	if err != nil {
 		return view{}, err
 	}
@@ -74,7 +74,8 @@ const (
 	maxLines    = 200
 )
 
-// changedLines returns the lines that differ between two texts, each with the line before and after it.
+// changedLines returns the lines that differ between two texts, each with the line before and after
+// it.
 func changedLines(before, after string, quotes []string) (lines []textLine) {
 	compare := diffmatchpatch.New()
 	compare.DiffTimeout = compareTime
@@ -101,8 +102,8 @@ func changedLines(before, after string, quotes []string) (lines []textLine) {
 	return lines
 }
 
-// around returns the first line of a text if there is a change before it, and the last one if there is a change after it. An empty line stands
-// for the lines between.
+// around returns the first line of a text if there is a change before it, and the last one if there
+// is a change after it. An empty line stands for the lines between.
 func around(text []string, before, after bool) (kept []string) {
 	if before {
 		kept = append(kept, text[0])
@@ -116,7 +117,6 @@ func around(text []string, before, after bool) (kept []string) {
 	return kept
 }
 
-// marked divides a line at the quotes that it has.
 func marked(line string, quotes []string) (parts []textPart) {
 	for line != "" {
 		at, quote := len(line), ""

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 )
 
@@ -40,7 +41,7 @@ func (d *Desk) queue(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	opinions, _, err := v.client.SecondOpinions(v.Context())
+	opinions, _, err := adminapi.Get[api.OpinionList](v.Context(), v.client, "/reviews/second-opinions")
 	if err != nil {
 		return view{}, err
 	}
@@ -88,11 +89,10 @@ func more(path string, filters url.Values, name, cursor string) string {
 	return path + "?" + query.Encode()
 }
 
-// next opens the next record of the queue.
 func (d *Desk) next(v *visit) (view, error) { return d.nextReview(v, nil) }
 
-// nextReview redirects to the first record of the queue without a lease of another person, and takes its lease. It leaves out those that a
-// review found closed: they wait to be withdrawn.
+// nextReview redirects to the first record of the queue without a lease of another person, and
+// takes its lease. It leaves out those that a review found closed: they wait to be withdrawn.
 func (d *Desk) nextReview(v *visit, done *notice) (view, error) {
 	v.done = done // shown on an error page, too
 	list, _, err := v.client.Queue(v.Context(), "available", "true")
@@ -110,8 +110,8 @@ func (d *Desk) nextReview(v *visit, done *notice) (view, error) {
 	return view{Redirect: "/queue"}, nil
 }
 
-// firstFree returns the review page of the first record without a lease of another person, and takes its lease. It returns an empty path
-// if there is none.
+// firstFree returns the review page of the first record without a lease of another person, and
+// takes its lease. It returns an empty path if there is none.
 func firstFree[T any](v *visit, records []T, id func(T) string) (path string, err error) {
 	const tried = 10 // more than the curators who submit at the same moment
 	for _, r := range records[:min(len(records), tried)] {
@@ -136,7 +136,8 @@ func (d *Desk) skip(v *visit) (view, error) {
 	if days == 0 || v.PostFormValue("reason") == "" {
 		return view{Template: "error", Title: "Nothing was skipped", Status: http.StatusUnprocessableEntity, Data: "Go back, enter a reason and choose when the record comes back."}, nil
 	}
-	if _, _, err := v.client.Skip(v.Context(), id, api.SkipRequest{Reason: v.PostFormValue("reason"), Until: api.Timestamp{Time: v.now.UTC().AddDate(0, 0, days)}}); err != nil {
+	skip := api.SkipRequest{Reason: v.PostFormValue("reason"), Until: api.Timestamp{Time: v.now.UTC().AddDate(0, 0, days)}}
+	if _, _, err := adminapi.Send[api.Skip](v.Context(), v.client, http.MethodPut, sheetPath(id)+"/skip", skip); err != nil {
 		return view{}, err
 	}
 	return d.nextReview(v, &notice{Text: id + " comes back in " + v.PostFormValue("days") + " days."})

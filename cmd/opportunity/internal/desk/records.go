@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 )
 
@@ -21,7 +21,7 @@ type recordsPage struct {
 
 func (d *Desk) records(v *visit) (view, error) {
 	filters := chosen(v.URL.Query(), "text", "visibility", "status", "category", "after")
-	list, _, err := v.client.ListingList(v.Context(), operator.Page{Limit: 100}, pairs(filters)...)
+	list, _, err := v.client.ListingList(v.Context(), adminapi.Page{Limit: 100}, pairs(filters)...)
 	if err != nil {
 		return view{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/pages"
@@ -41,14 +42,17 @@ func (d *Desk) showReview(v *visit) (view, error) {
 // sheet returns a review sheet; for a second opinion, without the first one.
 func (d *Desk) sheet(v *visit, id, opinion string) (api.ReviewSheet, error) {
 	if opinion != "" {
-		sheet, _, err := v.client.OpinionSheet(v.Context(), id, opinion)
+		sheet, _, err := adminapi.Get[api.ReviewSheet](v.Context(), v.client, sheetPath(id), "secondOpinionOf", opinion)
 		return sheet, err
 	}
 	sheet, _, err := v.client.Sheet(v.Context(), id)
 	return sheet, err
 }
 
-// submitReview records a review and opens the next one. Whatever prevents that, the form keeps its input.
+func sheetPath(id string) string { return adminapi.Path("reviews", "records", id) }
+
+// submitReview records a review and opens the next one. Whatever prevents that, the form keeps its
+// input.
 func (d *Desk) submitReview(v *visit) (view, error) {
 	id := v.PathValue("id")
 	form, err := reviewform.Parse(v.PostForm)
@@ -67,7 +71,7 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 	}
 	var uncompared []string
 	if added := form.Added(); len(added) > 0 {
-		found, _, err := v.client.FindQuotes(v.Context(), added)
+		found, _, err := adminapi.Send[api.QuoteFindings](v.Context(), v.client, http.MethodPost, "/reviews/quotes", api.QuoteSearch{Quotes: added})
 		if err != nil {
 			return view{}, err
 		}
@@ -177,7 +181,7 @@ func reviewPath(id, opinion string) string {
 
 func (d *Desk) discardDraft(v *visit) (view, error) {
 	id := v.PathValue("id")
-	if err := v.client.DeleteDraft(v.Context(), id); err != nil {
+	if _, _, err := adminapi.Send[any](v.Context(), v.client, http.MethodDelete, sheetPath(id)+"/draft", nil); err != nil {
 		return view{}, err
 	}
 	return view{Redirect: reviewPath(id, ""), Notice: "Your draft is deleted."}, nil
@@ -203,7 +207,8 @@ func (d *Desk) takeOver(v *visit) (view, error) {
 // undo undoes the person's own latest review.
 func (d *Desk) undo(v *visit) (view, error) {
 	id := v.PathValue("id")
-	report, _, err := v.client.UndoReview(v.Context(), id, v.PostFormValue("event"))
+	report, _, err := adminapi.Send[api.ReviewReport](
+		v.Context(), v.client, http.MethodPost, sheetPath(id)+"/undo", api.UndoRequest{EventID: v.PostFormValue("event")})
 	if err != nil {
 		return view{}, err
 	}

@@ -51,7 +51,8 @@ func reviewing(t *testing.T) (*server, browser) {
 	return s, s.signedIn()
 }
 
-// input returns what a browser submits from a page: hidden and text fields, text areas, and what is checked or selected.
+// input returns what a browser submits from a page: hidden and text fields, text areas, and what is
+// checked or selected.
 func (r response) input(t testing.TB, class string) url.Values {
 	t.Helper()
 	_, form, found := strings.Cut(r.body, `class="`+class+`"`)

@@ -89,7 +89,8 @@ type goneSource struct {
 	Event api.RecordedEvent
 }
 
-// gone returns the sources that a review found gone and no later review used, the latest first. Events are newest first.
+// gone returns the sources that a review found gone and no later review used, the latest first.
+// Events are newest first.
 func gone(events []api.RecordedEvent) (all []goneSource) {
 	seen := map[string]bool{}
 	for _, e := range events {
@@ -229,8 +230,8 @@ const blankQuotes = 2
 // maxSuggestions bounds the suggestions for a fact: a curator reads them all.
 const maxSuggestions = 3
 
-// quoteKey returns the key of the quote of a fact with the index, empty if there are no more keys. The letters are keys of no value of a
-// fact; digits mark sources.
+// quoteKey returns the key of the quote of a fact with the index, empty if there are no more keys.
+// The letters are keys of no value of a fact; digits mark sources.
 func quoteKey(index int) string {
 	const keys = "qbdhilstz"
 	if index >= len(keys) {
@@ -274,7 +275,8 @@ func (p *reviewPage) addQuotes(s *shownFact) {
 	}
 }
 
-// quoteSources returns the sources as options of a select, then the listing's own pages that a quote makes sources.
+// quoteSources returns the sources as options of a select, then the listing's own pages that a
+// quote makes sources.
 func (p *reviewPage) quoteSources(chosen string) []choice {
 	n := p.numbers(chosen) // a page that has become a source
 	all := sourceChoices(p.Form, []string{cmp.Or(n, chosen)})
@@ -286,12 +288,10 @@ func (p *reviewPage) quoteSources(chosen string) []choice {
 	return all
 }
 
-// shortURL returns a URL for a list.
 func shortURL(u string) string {
 	return compact(strings.TrimPrefix(strings.TrimPrefix(u, "https://"), "http://"))
 }
 
-// sourceChoices returns the sources as options of a select.
 func sourceChoices(f reviewform.Form, chosen []string) (all []choice) {
 	for i, u := range f.Sources {
 		n := fmt.Sprint(i + 1)
@@ -300,7 +300,6 @@ func sourceChoices(f reviewform.Form, chosen []string) (all []choice) {
 	return all
 }
 
-// choices returns the decisions about a fact.
 func (p *reviewPage) choices(f reviewform.Fact) []choice {
 	var all []choice
 	if p.Form.Known(f.Name) {
@@ -316,7 +315,6 @@ func (p *reviewPage) choices(f reviewform.Fact) []choice {
 	return choices(all, "fact."+f.Name, p.Form.Values.Get("fact."+f.Name))
 }
 
-// numbers returns the numbers of sources on the page.
 func (p *reviewPage) numbers(urls ...string) string {
 	var text []string
 	for _, u := range urls {
@@ -358,7 +356,8 @@ func finding(r *api.QuoteReading) template.HTML {
 	return template.HTML(template.HTMLEscapeString(text)) + instant(r.ReadAt) //nolint:gosec // escaped
 }
 
-// fragment returns the URL of a page, scrolled to a text (a text fragment). A page that has a fragment already keeps it.
+// fragment returns the URL of a page, scrolled to a text (a text fragment). A page that has a
+// fragment already keeps it.
 func fragment(page, text string) string {
 	u, err := url.Parse(page)
 	if err != nil {

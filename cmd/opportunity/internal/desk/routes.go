@@ -6,7 +6,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// route is a page or a form. The gateway enforces roles with every call; the desk only hides what a role cannot use.
+// route is a page or a form. The gateway enforces roles with every call; the desk only hides what a
+// role cannot use.
 type route struct {
 	pattern string
 	open    bool // needs no session
@@ -89,7 +90,6 @@ var (
 	supporters = []api.Role{api.RoleAdmin, api.RoleSupport}
 )
 
-// tabs returns the pages that a role can use.
 func tabs(role string) (allowed []tab) {
 	for _, t := range []tab{
 		{"/queue", "Queue", curators},

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"opportunity.internal/cmd/opportunity/internal/desk/session"
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
+	"opportunity.internal/pkg/api"
 )
 
 // signInForm is the data of the sign-in page.
@@ -40,7 +40,6 @@ func (d *Desk) nextPage(v *visit) string {
 	return "/" // the first page that the role can use
 }
 
-// forget deletes the session cookie.
 func (d *Desk) forget(v *visit) { d.kit.SetCookie(v.w, sessionCookie, "", -time.Second) }
 
 // signInWithToken starts a session for the holder of an operator token.
@@ -50,7 +49,7 @@ func (d *Desk) signInWithToken(v *visit) (view, error) {
 		return signInPage(http.StatusUnprocessableEntity, d.nextPage(v), "Enter your operator token."), nil
 	}
 	err := d.start(v, token, name)
-	if rejected := new(operator.RequestError); errors.As(err, &rejected) && rejected.Status == http.StatusUnauthorized {
+	if rejected := new(adminapi.RequestError); errors.As(err, &rejected) && rejected.Status == http.StatusUnauthorized {
 		d.Log.LogAttrs(v.Context(), slog.LevelWarn, "desk sign-in failed: unknown operator token", slog.String("address", v.address()))
 		if wait := d.throttle.Fail(token, v.now); wait > 0 {
 			seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))
@@ -72,16 +71,17 @@ const (
 
 // start starts a session. The gateway's name for the token takes precedence over actor.
 func (d *Desk) start(v *visit, token, actor string) error {
-	me, _, err := d.client(token, actor).Me(v.Context())
+	me, _, err := adminapi.Get[api.Operator](v.Context(), d.client(token, actor), "/me")
 	if err != nil {
 		return err
 	}
-	d.kit.SetCookie(v.w, sessionCookie, d.sessions.Start(token, me.Name, string(me.Role), v.UserAgent()), session.Life)
+	d.kit.SetCookie(v.w, sessionCookie, d.sessions.Start(token, me.Name, string(me.Role), v.UserAgent()), sessionLife)
 	d.Log.LogAttrs(v.Context(), slog.LevelInfo, "desk sign-in", slog.String("actor", me.Name), slog.String("role", string(me.Role)))
 	return nil
 }
 
-// showOnce asks for a click before it uses the one-time code, because previews of links open them too.
+// showOnce asks for a click before it uses the one-time code, because previews of links open them
+// too.
 func (d *Desk) showOnce(v *visit) (view, error) {
 	code := v.FormValue("code")
 	if !d.code.Valid(code, v.now) {
@@ -111,7 +111,6 @@ func (d *Desk) showSessions(v *visit) (view, error) {
 	return view{Template: "sessions", Title: "Sessions", Data: d.sessions.List(v.Session.Token)}, nil
 }
 
-// endSession ends a session of the same token.
 func (d *Desk) endSession(v *visit) (view, error) {
 	for _, s := range d.sessions.List(v.Session.Token) {
 		if s.ID == v.PathValue("id") {

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/cmd/opportunity/internal/desk"
-	"opportunity.internal/cmd/opportunity/internal/desk/session"
 	"opportunity.internal/pkg/service/routetest"
 )
 
@@ -56,7 +55,8 @@ func TestSignInContinuesOnTheDeskOnly(t *testing.T) {
 	}
 }
 
-// Only failures are throttled: a client that keeps failing must not lock out others behind the same proxy.
+// Only failures are throttled: a client that keeps failing must not lock out others behind the same
+// proxy.
 func TestUnknownTokensAreRejectedAndThrottled(t *testing.T) {
 	s := newServer(t)
 	b := s.browser()
@@ -94,7 +94,7 @@ func TestOneTimeURLSignsInOnce(t *testing.T) {
 func TestOneTimeURLExpires(t *testing.T) {
 	s := newServer(t)
 	_, code, _ := strings.Cut(s.once, "code=")
-	s.move(session.CodeLife)
+	s.move(desk.CodeLife)
 	require.Equal(t, http.StatusGone, s.browser().post("/sign-in/once", url.Values{"code": {code}}).StatusCode)
 }
 

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 )
 
@@ -19,7 +19,7 @@ type requestsPage struct {
 func (d *Desk) keyRequests(v *visit) (view, error) {
 	filters := chosen(v.URL.Query(), "all", "after")
 	page := requestsPage{All: filters.Get("all") == "true"}
-	list, _, err := v.client.KeyRequests(v.Context(), page.All, operator.Page{After: filters.Get("after"), Limit: 50})
+	list, _, err := v.client.KeyRequests(v.Context(), page.All, adminapi.Page{After: filters.Get("after"), Limit: 50})
 	if err != nil {
 		return view{}, err
 	}
@@ -78,7 +78,7 @@ type accountsPage struct {
 
 func (d *Desk) accounts(v *visit) (view, error) {
 	filters := chosen(v.URL.Query(), "email", "after")
-	list, _, err := v.client.AccountList(v.Context(), filters.Get("email"), operator.Page{After: filters.Get("after"), Limit: 100})
+	list, _, err := v.client.AccountList(v.Context(), filters.Get("email"), adminapi.Page{After: filters.Get("after"), Limit: 100})
 	if err != nil {
 		return view{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 )
 
@@ -68,7 +69,7 @@ func (d *Desk) usage(v *visit) (view, error) {
 	for _, n := range usageDays {
 		page.Choices = append(page.Choices, choice{Value: "/usage?" + url.Values{"days": {strconv.Itoa(n)}}.Encode(), Label: strconv.Itoa(n) + " days", Checked: n == page.Days})
 	}
-	report, _, err := v.client.Usage(v.Context(), page.Days)
+	report, _, err := adminapi.Get[api.UsageReport](v.Context(), v.client, "/usage", "days", strconv.Itoa(page.Days))
 	if err != nil {
 		return view{}, err
 	}
@@ -111,8 +112,8 @@ func outcomes(report api.UsageReport) (names []string) {
 	return names
 }
 
-// newUsageChart returns the chart of a report. each passes on the counts of an entry by the name of their series. It ignores other days and
-// names.
+// newUsageChart returns the chart of a report. each passes on the counts of an entry by the name of
+// their series. It ignores other days and names.
 func newUsageChart(days, names []string, report api.UsageReport, each func(u api.TierUsage, count func(name string, n int))) usageChart {
 	c := usageChart{Days: make([]usageDay, len(days))}
 	for i, name := range names {

@@ -9,7 +9,6 @@ import (
 
 	"opportunity.internal/cmd/opportunity/internal/desk/listingform"
 	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
-	"opportunity.internal/cmd/opportunity/internal/desk/session"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/pages"
@@ -21,8 +20,8 @@ var sources embed.FS
 // view is the response to a request.
 type view = pages.View
 
-// notice reports the result of the previous request and offers what may come next. It waits in the session; a text alone is the Notice of a
-// view.
+// notice reports the result of the previous request and offers what may come next. It waits in the
+// session; a text alone is the Notice of a view.
 type notice struct {
 	Text string
 	Undo *undo // offers to undo a review
@@ -37,8 +36,8 @@ type shown struct {
 	pages.Page
 
 	Done    *notice
-	Session session.Session // zero if not signed in
-	Keys    bool            // whether single keys act
+	Session session // zero if not signed in
+	Keys    bool    // whether single keys act
 }
 
 // Frame returns the header and the footer of the page.
@@ -77,7 +76,6 @@ func instant(at any) template.HTML {
 	return formatted(at, time.RFC3339, "2 Jan 2006, 15:04 UTC")
 }
 
-// day formats the UTC day of a time.
 func day(at any) template.HTML {
 	return formatted(at, time.DateOnly, "2 Jan 2006")
 }

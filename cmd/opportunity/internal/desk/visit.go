@@ -8,8 +8,7 @@ import (
 	"net/url"
 	"time"
 
-	"opportunity.internal/cmd/opportunity/internal/desk/session"
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
 )
@@ -18,8 +17,8 @@ import (
 type visit struct {
 	*http.Request
 
-	Session session.Session // zero on open pages
-	client  operator.Client // acts for the person who signed in
+	Session session         // zero on open pages
+	client  adminapi.Client // acts for the person who signed in
 	now     time.Time
 	w       http.ResponseWriter
 	done    *notice // for this page, or for the next one after a redirect
@@ -36,7 +35,8 @@ const (
 	maxFile = 64 << 20 // bytes, held in memory
 )
 
-// address returns the IP address of the connection: of the browser, or of a proxy in front of the desk.
+// address returns the IP address of the connection: of the browser, or of a proxy in front of the
+// desk.
 func (v *visit) address() string {
 	ip, _, err := net.SplitHostPort(v.RemoteAddr)
 	if err != nil {
@@ -79,7 +79,6 @@ func (d *Desk) guard(pages http.Handler) http.Handler {
 	})
 }
 
-// page adapts a route to HTTP.
 func (d *Desk) page(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		v := &visit{Request: req, w: w, now: d.Now()}
@@ -118,7 +117,8 @@ func (d *Desk) respond(v *visit, r route) (response view, err error) {
 	return r.handle(d, v)
 }
 
-// signIn sends the visitor to the sign-in page, and back to this page afterwards if it can be opened again.
+// signIn sends the visitor to the sign-in page, and back to this page afterwards if it can be
+// opened again.
 func signIn(v *visit) view {
 	to := "/sign-in"
 	if v.Method == http.MethodGet && v.URL.Path != "/" {
@@ -131,7 +131,7 @@ func signIn(v *visit) view {
 func (d *Desk) reject(v *visit, err error) view {
 	response := view{Template: "error", Title: "Something went wrong", Status: http.StatusInternalServerError,
 		Data: "The desk could not complete this request. Go back and try again; what you entered is still there."}
-	rejected, failed, unread := new(operator.RequestError), new(operator.Failure), new(problem.Error)
+	rejected, failed, unread := new(adminapi.RequestError), new(adminapi.Failure), new(problem.Error)
 	switch {
 	case errors.As(err, &unread):
 		response.Title, response.Status = "This form cannot be read", http.StatusBadRequest
@@ -139,7 +139,7 @@ func (d *Desk) reject(v *visit, err error) view {
 	case errors.As(err, &rejected) && rejected.Status == http.StatusUnauthorized: // the token was removed or replaced
 		d.sessions.End(v.Session.ID)
 		d.forget(v)
-		v.Session = session.Session{}
+		v.Session = session{}
 		response = signInPage(http.StatusUnauthorized, "", "Your operator token is no longer valid, so you were signed out.")
 	case errors.As(err, &rejected) && rejected.Status == http.StatusForbidden:
 		response.Title, response.Data = "Your role does not allow this", rejected.Error()+" Your role is "+v.Session.Role+"."

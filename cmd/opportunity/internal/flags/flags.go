@@ -1,5 +1,5 @@
-// Package flags adds the kinds of flags that several verbs share. Their errors say what to write instead; the root command puts
-// the flag's name in front.
+// Package flags adds the kinds of flags that several verbs share. Their errors say what to write
+// instead; the root command puts the flag's name in front.
 package flags
 
 import (
@@ -13,7 +13,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// UsageError marks a mistake on the command line that only the work of a command can find. The exit code is 2.
+// UsageError marks a mistake on the command line that only the work of a command can find. The exit
+// code is 2.
 type UsageError struct{ error }
 
 // Usage returns a UsageError.
@@ -41,7 +42,8 @@ func (d *duration) String() string {
 	return time.Duration(*d).String()
 }
 
-// Choice adds a flag that takes one of the options, which the shell completes. value is the default.
+// Choice adds a flag that takes one of the options, which the shell completes. value is the
+// default.
 func Choice[T ~string](f *pflag.FlagSet, p *T, name string, value T, usage string, options ...T) {
 	*p = value
 	f.Var(choice[T]{p, options}, name, usage+": "+OneOf(options...))

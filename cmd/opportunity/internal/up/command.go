@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/desk"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 )
 
 // Command returns the command `opportunity up`.
@@ -41,9 +41,9 @@ The services' own settings apply too, such as OPPORTUNITY_SERVICE_CAPACITY, OPPO
 	}
 	f := c.Flags()
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:8080", "public address; port 0 picks a free port")
-	f.StringVar(&o.AdminListen, "admin-listen", operator.DefaultAdmin, "address of the admin listener")
+	f.StringVar(&o.AdminListen, "admin-listen", adminapi.DefaultAdmin, "address of the admin listener")
 	f.StringVar(&o.DeskListen, "desk-listen", desk.DefaultListen, "loopback address of the curation desk; if the default is in use, a free port")
-	f.StringVar(&o.DataDir, "data-dir", cmp.Or(os.Getenv("OPPORTUNITY_DATA_DIR"), operator.DefaultDataDir),
+	f.StringVar(&o.DataDir, "data-dir", cmp.Or(os.Getenv("OPPORTUNITY_DATA_DIR"), adminapi.DefaultDataDir),
 		"directory for all data; also from OPPORTUNITY_DATA_DIR")
 	flags.Choice(f, &o.Seed, "seed", "sample", "records that the first start imports", "sample", "none")
 	return c

@@ -10,16 +10,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 )
 
 const toReview = 150
 
-// curator reviews records through the operator API, as the desk does. Its errors include every response that is not a success.
+// curator reviews records through the operator API, as the desk does. Its errors include every
+// response that is not a success.
 type curator struct {
-	operator.Client
+	adminapi.Client
 
 	recorded  int
 	conflicts int
@@ -35,8 +36,8 @@ func submission(sheet api.ReviewSheet) api.ReviewSubmission {
 	return api.ReviewSubmission{Review: review}
 }
 
-// open takes the lease of a record, from another curator if takeOver is set, saves a draft and returns the sheet. ok is false if another
-// curator keeps the lease.
+// open takes the lease of a record, from another curator if takeOver is set, saves a draft and
+// returns the sheet. ok is false if another curator keeps the lease.
 func (c *curator) open(t *testing.T, id string, takeOver bool) (sheet api.ReviewSheet, ok bool, err error) {
 	lease, _, err := c.Lease(t.Context(), id, takeOver)
 	if err != nil || lease.Holder != c.Actor {
@@ -49,8 +50,8 @@ func (c *curator) open(t *testing.T, id string, takeOver bool) (sheet api.Review
 	return sheet, true, err
 }
 
-// submit sends a review twice at once, as a double click does. Either both responses have its event, or the record has a newer one and the
-// draft stays.
+// submit sends a review twice at once, as a double click does. Either both responses have its
+// event, or the record has a newer one and the draft stays.
 func (c *curator) submit(t *testing.T, sheet api.ReviewSheet) error {
 	id, review := sheet.Record.ID, submission(sheet)
 	var reports [2]api.ReviewReport
@@ -80,7 +81,8 @@ func (c *curator) submit(t *testing.T, sheet api.ReviewSheet) error {
 	return err
 }
 
-// work reviews records of the queue until it is empty. Of every seventh record it takes the lease from another holder.
+// work reviews records of the queue until it is empty. Of every seventh record it takes the lease
+// from another holder.
 func (c *curator) work(t *testing.T) error {
 	for n := 0; ; {
 		queue, _, err := c.Queue(t.Context(), "limit", "50")
@@ -100,10 +102,11 @@ func (c *curator) work(t *testing.T) error {
 	}
 }
 
-// Two curators empty one queue in parallel, with lost leases and double submits: each record gets one review, and no input is lost.
+// Two curators empty one queue in parallel, with lost leases and double submits: each record gets
+// one review, and no input is lost.
 func TestTwoCuratorsReviewEachRecordOnce(t *testing.T) {
 	dir, _, admin, _ := running(t, "none")
-	client, err := operator.NewClient(admin, dir)
+	client, err := adminapi.NewClient(admin, dir)
 	require.NoError(t, err)
 	var file strings.Builder
 	for i := range toReview {

@@ -17,9 +17,8 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"opportunity.internal/cmd/opportunity/internal/datadir"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/desk"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/peer"
@@ -31,8 +30,8 @@ import (
 	"opportunity.internal/services/history"
 )
 
-// deployment configures the five services to reach each other. All their listeners open before the first service starts, so no service
-// connects to a closed port.
+// deployment configures the five services to reach each other. All their listeners open before the
+// first service starts, so no service connects to a closed port.
 type deployment struct {
 	publicURL, adminURL                  string // of the gateway
 	catalogURL, historyURL, authquotaURL string
@@ -50,12 +49,12 @@ type deployment struct {
 	desk      *desk.Desk
 }
 
-func newDeployment(ctx context.Context, dir *datadir.Dir, public, admin net.Listener, redisURL string, log io.Writer) (*deployment, error) {
+func newDeployment(ctx context.Context, dir *dataDir, public, admin net.Listener, redisURL string, log io.Writer) (*deployment, error) {
 	d := &deployment{dir: dir.Path, publicURL: cmp.Or(strings.TrimSuffix(os.Getenv("OPPORTUNITY_PUBLIC_URL"), "/"), browsable(public))}
 	var pepper, encryptionKey, signingKey string
 	var errs []error
 	for name, secret := range map[string]*string{
-		operator.TokenFile: &d.operatorToken, "key-pepper": &pepper,
+		adminapi.TokenFile: &d.operatorToken, "key-pepper": &pepper,
 		verbs.EncryptionKeyFile: &encryptionKey, verbs.SigningKeyFile: &signingKey,
 	} {
 		var err error
@@ -96,8 +95,9 @@ func newDeployment(ctx context.Context, dir *datadir.Dir, public, admin net.List
 	return d, nil
 }
 
-// tokens derives the tokens of all pairs of services from a secret that is kept between starts: services authenticate their marks with
-// keys made from them. It returns the settings of each service.
+// tokens derives the tokens of all pairs of services from a secret that is kept between starts:
+// services authenticate their marks with keys made from them. It returns the settings of each
+// service.
 func tokens(secret string) map[string]map[string]string {
 	sent, accepted := map[string][]string{}, map[string][]string{}
 	for _, called := range []string{peer.Catalog, peer.History, peer.Authquota, peer.Billing} {
@@ -119,7 +119,7 @@ func tokens(secret string) map[string]map[string]string {
 }
 
 // load loads the settings of all services. fixed overrides the environment.
-func (d *deployment) load(dir *datadir.Dir, fixed map[string]string) error {
+func (d *deployment) load(dir *dataDir, fixed map[string]string) error {
 	databases := map[string]string{}
 	for _, name := range []string{"catalog", "history", "authquota", "billing"} {
 		var err error
@@ -168,7 +168,8 @@ func distinct(errs []error) error {
 	return errors.Join(all...)
 }
 
-// attach sets what a service gets besides its settings: open listeners, the log, and the end of the first start.
+// attach sets what a service gets besides its settings: open listeners, the log, and the end of the
+// first start.
 func (d *deployment) attach(loopback []net.Listener, public, admin net.Listener, log io.Writer) {
 	setListeners := func(c *server.Config, service, operations net.Listener) {
 		c.Listener, c.OperationsListener = service, operations
@@ -196,8 +197,9 @@ func (d *deployment) attach(loopback []net.Listener, public, admin net.Listener,
 	}
 }
 
-// lookup returns the lookup function for the settings of one service. Precedence: fixed, the environment, defaults.
-func lookup(fixed map[string]string, databaseURL string, dir *datadir.Dir) func(name string) (string, bool) {
+// lookup returns the lookup function for the settings of one service. Precedence: fixed, the
+// environment, defaults.
+func lookup(fixed map[string]string, databaseURL string, dir *dataDir) func(name string) (string, bool) {
 	defaults := map[string]string{
 		"OPPORTUNITY_AUTO_APPROVE": "true", // the operator of a laptop is also the one who requests keys
 		"OPPORTUNITY_SMTP_URL":     (&url.URL{Scheme: "file", Path: dir.File("mail")}).String(),
@@ -220,8 +222,9 @@ func lookup(fixed map[string]string, databaseURL string, dir *datadir.Dir) func(
 	}
 }
 
-// browsable returns the URL of the listener for a browser on this machine. It uses the name localhost, because over plain HTTP browsers
-// accept secure cookies and passkeys only from localhost, and never accept passkeys from an IP address.
+// browsable returns the URL of the listener for a browser on this machine. It uses the name
+// localhost, because over plain HTTP browsers accept secure cookies and passkeys only from
+// localhost, and never accept passkeys from an IP address.
 func browsable(l net.Listener) string {
 	at, ok := l.Addr().(*net.TCPAddr)
 	if ok && (at.IP.IsUnspecified() || at.IP.Equal(net.IPv4(127, 0, 0, 1)) || at.IP.Equal(net.IPv6loopback)) {
@@ -230,7 +233,6 @@ func browsable(l net.Listener) string {
 	return reachable(l)
 }
 
-// reachable returns a URL at which this machine reaches the listener.
 func reachable(l net.Listener) string {
 	at, ok := l.Addr().(*net.TCPAddr)
 	if ok && at.IP.IsUnspecified() {
@@ -244,8 +246,9 @@ func (d *deployment) migrate(ctx context.Context) error {
 		billing.Migrate(ctx, d.billing))
 }
 
-// stages returns the services in start order. They stop in reverse: first the gateway and the scheduled jobs, then catalog and history,
-// which call each other, with billing, and last authquota, which records usage.
+// stages returns the services in start order. They stop in reverse: first the gateway and the
+// scheduled jobs, then catalog and history, which call each other, with billing, and last
+// authquota, which records usage.
 func (d *deployment) stages() stages {
 	last := []service{
 		{"gateway", func(ctx context.Context) error { return gateway.Run(ctx, d.gateway) }},

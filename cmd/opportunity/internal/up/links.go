@@ -16,14 +16,15 @@ import (
 // linkChecksSetting is the setting that turns link checks off.
 const linkChecksSetting = "OPPORTUNITY_LINK_CHECKS"
 
-// Schedule of link check runs. Each run checks only the links that are due, so each link is requested once a day, no matter how often
-// the process starts.
+// Schedule of link check runs. Each run checks only the links that are due, so each link is
+// requested once a day, no matter how often the process starts.
 const (
 	firstLinkCheck    = time.Minute
 	linkCheckInterval = time.Hour
 )
 
-// linkChecksEnabled reports whether link checks are on, which is the default. It returns an error if the setting is not a boolean.
+// linkChecksEnabled reports whether link checks are on, which is the default. It returns an error
+// if the setting is not a boolean.
 func linkChecksEnabled() (bool, error) {
 	text, set := os.LookupEnv(linkChecksSetting)
 	if !set {
@@ -36,7 +37,8 @@ func linkChecksEnabled() (bool, error) {
 	return enabled, nil
 }
 
-// linksOff returns why links are not checked and pages not read again, and how to switch that on; "" if they are.
+// linksOff returns why links are not checked and pages not read again, and how to switch that on;
+// "" if they are.
 func (d *deployment) linksOff() string {
 	const off = "Link checks are off, and pages are not read again: "
 	if !d.links {
@@ -49,8 +51,9 @@ func (d *deployment) linksOff() string {
 	return ""
 }
 
-// checkLinks calls check on its schedule until ctx ends. It stops calling check after history.ErrNoContact, because the contact page
-// cannot appear later. It ignores other errors: check logs them, and the next run continues.
+// checkLinks calls check on its schedule until ctx ends. It stops calling check after
+// history.ErrNoContact, because the contact page cannot appear later. It ignores other errors:
+// check logs them, and the next run continues.
 func checkLinks(ctx context.Context, log io.Writer, check func(context.Context) error) error {
 	return runEvery(ctx, firstLinkCheck, linkCheckInterval, func(ctx context.Context) (again bool) {
 		err := check(ctx)

@@ -17,14 +17,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"opportunity.internal/cmd/opportunity/internal/datadir"
-	"opportunity.internal/cmd/opportunity/internal/sample"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/service/servicetest"
 )
 
-// running starts `up` in this process and returns its data directory, its address, that of the admin listener, and the demo keys.
+// running starts `up` in this process and returns its data directory, its address, that of the
+// admin listener, and the demo keys.
 func running(t *testing.T, seed string) (dir, base, admin string, keys map[api.Tier]string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
@@ -53,11 +53,12 @@ func running(t *testing.T, seed string) (dir, base, admin string, keys map[api.T
 		url, _, _ := strings.Cut(strings.TrimSpace(after), "\n")
 		return url
 	}
-	require.NoError(t, (&datadir.Dir{Path: dir}).Read(keysFile, &keys))
+	require.NoError(t, (&dataDir{Path: dir}).Read(keysFile, &keys))
 	return dir, address("  API "), address("  Admin listener "), keys
 }
 
-// missedDeadline matches the warning of a request or loop that was too slow, and is retried: on a busy machine, that says nothing about `up`.
+// missedDeadline matches the warning of a request or loop that was too slow, and is retried: on a
+// busy machine, that says nothing about `up`.
 const missedDeadline = `i/o timeout|deadline exceeded`
 
 func get(t *testing.T, url, key string) (status int, body []byte) {
@@ -94,9 +95,10 @@ var unseen = map[string]string{
 	"Opportunity.sources is empty":    "publishing needs a source",
 }
 
-// TestTheSampleShowsEverything compares the sample's responses with the OpenAPI description. The sample must contain each value of every
-// enumeration, each null, both values of every boolean, and every array both empty and not. A new value in the contract fails the test
-// until a record shows it.
+// TestTheSampleShowsEverything compares the sample's responses with the OpenAPI description. The
+// sample must contain each value of every enumeration, each null, both values of every boolean, and
+// every array both empty and not. A new value in the contract fails the test until a record shows
+// it.
 func TestTheSampleShowsEverything(t *testing.T) {
 	dir, base, _, keys := running(t, "sample")
 	verified(t, dir)
@@ -123,8 +125,8 @@ func TestTheSampleShowsEverything(t *testing.T) {
 		require.True(t, seen[form] != (unseen[form] != ""), "no record shows that %s", form)
 	}
 
-	shows := map[string]sample.Record{}
-	records, err := sample.Load(time.Now())
+	shows := map[string]adminapi.SampleRecord{}
+	records, err := adminapi.LoadSample(time.Now())
 	require.NoError(t, err)
 	for _, r := range records {
 		shows[r.ID()] = r
@@ -168,7 +170,8 @@ func (c contract) see(t *testing.T, schema string, body []byte, seen map[string]
 	}
 }
 
-// resolved follows references and "or null". It returns the schema, the name for its forms, and whether null is allowed.
+// resolved follows references and "or null". It returns the schema, the name for its forms, and
+// whether null is allowed.
 func (c contract) resolved(schema map[string]any, path string) (of map[string]any, name string, nullable bool) {
 	if ref, ok := schema["$ref"].(string); ok {
 		name := ref[strings.LastIndex(ref, "/")+1:]

@@ -10,9 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"opportunity.internal/cmd/opportunity/internal/datadir"
-	"opportunity.internal/cmd/opportunity/internal/operator"
-	"opportunity.internal/cmd/opportunity/internal/sample"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/services/gateway"
@@ -31,9 +29,9 @@ type seedState struct {
 	Done bool      `json:"done"`
 }
 
-// seed imports the sample through the admin listener, unless an earlier start has done so. hasSample reports whether this deployment has
-// the sample.
-func seed(ctx context.Context, dir *datadir.Dir, c operator.Client, kind string) (hasSample bool, err error) {
+// seed imports the sample through the admin listener, unless an earlier start has done so.
+// hasSample reports whether this deployment has the sample.
+func seed(ctx context.Context, dir *dataDir, c adminapi.Client, kind string) (hasSample bool, err error) {
 	state := seedState{Seed: kind, At: time.Now().UTC().Truncate(time.Second)}
 	if err := dir.Read(seedFile, &state); err != nil || state.Done {
 		return state.Seed == "sample", err
@@ -54,7 +52,7 @@ func seed(ctx context.Context, dir *datadir.Dir, c operator.Client, kind string)
 const demoUseCase = "demo key of this machine"
 
 // demoKeys issues a key for each tier that is missing in keys, and saves them.
-func demoKeys(ctx context.Context, dir *datadir.Dir, c operator.Client, keys map[api.Tier]string) error {
+func demoKeys(ctx context.Context, dir *dataDir, c adminapi.Client, keys map[api.Tier]string) error {
 	err := revokeUnsavedKeys(ctx, c, keys)
 	if err == nil {
 		err = c.DemoKeys(ctx, demoUseCase, keys, func() error { return dir.Save(keysFile, keys) })
@@ -65,9 +63,10 @@ func demoKeys(ctx context.Context, dir *datadir.Dir, c operator.Client, keys map
 	return nil
 }
 
-// revokeUnsavedKeys revokes demo keys that are not in keys: an interrupted start issued them but did not save them.
-func revokeUnsavedKeys(ctx context.Context, c operator.Client, keys map[api.Tier]string) error {
-	all, _, err := c.KeyList(ctx, "", operator.Page{})
+// revokeUnsavedKeys revokes demo keys that are not in keys: an interrupted start issued them but
+// did not save them.
+func revokeUnsavedKeys(ctx context.Context, c adminapi.Client, keys map[api.Tier]string) error {
+	all, _, err := c.KeyList(ctx, "", adminapi.Page{})
 	if err != nil {
 		return err
 	}
@@ -81,10 +80,11 @@ func revokeUnsavedKeys(ctx context.Context, c operator.Client, keys map[api.Tier
 	return nil
 }
 
-// waitForSample waits until catalog and history serve the whole sample. The catalog pulls events from history, so the first request could
-// otherwise return fewer verified records than the second. Nothing depends on it, so it gives up after 5 s.
+// waitForSample waits until catalog and history serve the whole sample. The catalog pulls events
+// from history, so the first request could otherwise return fewer verified records than the second.
+// Nothing depends on it, so it gives up after 5 s.
 func waitForSample(ctx context.Context, as gateway.Config) {
-	records, err := sample.Load(time.Now())
+	records, err := adminapi.LoadSample(time.Now())
 	if err != nil {
 		return
 	}
@@ -115,7 +115,8 @@ func waitForSample(ctx context.Context, as gateway.Config) {
 	}
 }
 
-// getAsConsumer sends a service the request that the gateway would send for a caller with full access.
+// getAsConsumer sends a service the request that the gateway would send for a caller with full
+// access.
 func getAsConsumer(ctx context.Context, url, token string, out any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

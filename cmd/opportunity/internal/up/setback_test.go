@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/counter"
@@ -24,7 +24,8 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// whileUp runs `up` in the default data directory, calls during once the output contains text, and stops it.
+// whileUp runs `up` in the default data directory, calls during once the output contains text, and
+// stops it.
 func whileUp(t *testing.T, text string, during func(out *servicetest.Log)) {
 	t.Helper()
 	admin := storetest.FreeAddress(t)
@@ -33,7 +34,7 @@ func whileUp(t *testing.T, text string, during func(out *servicetest.Log)) {
 	out, ended := new(servicetest.Log), make(chan error, 1)
 	go func() {
 		ended <- Run(ctx, Options{
-			Listen: "127.0.0.1:0", AdminListen: admin, DeskListen: "127.0.0.1:0", DataDir: operator.DefaultDataDir, Seed: "sample", Out: out, Err: out,
+			Listen: "127.0.0.1:0", AdminListen: admin, DeskListen: "127.0.0.1:0", DataDir: adminapi.DefaultDataDir, Seed: "sample", Out: out, Err: out,
 		})
 	}()
 	storetest.Eventually(t, text, func() bool { return strings.Contains(out.String(), text) })
@@ -80,18 +81,19 @@ func follow(t *testing.T, page, first string) (said string) {
 // number returns the result of a query on a database of the data directory.
 func number(t *testing.T, service, query string) (n int64) {
 	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(operator.DefaultDataDir, service+".db"))
+	db, err := sql.Open("sqlite", filepath.Join(adminapi.DefaultDataDir, service+".db"))
 	require.NoError(t, err)
 	defer db.Close()
 	require.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&n))
 	return n
 }
 
-// seen waits until the others have seen the newest changes of a store: redis.json has the mark of the gateway.
+// seen waits until the others have seen the newest changes of a store: redis.json has the mark of
+// the gateway.
 func seen(t *testing.T, store, newest string) {
 	t.Helper()
 	storetest.Eventually(t, "the newest change of "+store+" is remembered", func() bool {
-		text, err := os.ReadFile(filepath.Join(operator.DefaultDataDir, verbs.RedisFile))
+		text, err := os.ReadFile(filepath.Join(adminapi.DefaultDataDir, verbs.RedisFile))
 		require.NoError(t, err)
 		var saved map[string]map[string]string
 		require.NoError(t, json.Unmarshal(text, &saved))

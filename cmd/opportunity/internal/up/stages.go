@@ -13,12 +13,14 @@ type service struct {
 	run  func(context.Context) error
 }
 
-// stages are services in start order. They stop in reverse order, each stage after the one before it has drained. So an admitted request
-// still reaches every service it needs, and authquota records usage last.
+// stages are services in start order. They stop in reverse order, each stage after the one before
+// it has drained. So an admitted request still reaches every service it needs, and authquota
+// records usage last.
 type stages [][]service
 
-// run runs all services until ctx ends or one of them returns, and then stops the others. It calls whenStarted while they run; an error of
-// whenStarted stops them too. run returns the errors of whenStarted and of all services.
+// run runs all services until ctx ends or one of them returns, and then stops the others. It calls
+// whenStarted while they run; an error of whenStarted stops them too. run returns the errors of
+// whenStarted and of all services.
 func (s stages) run(ctx context.Context, whenStarted func(context.Context) error) error {
 	groupCtx, cancel := context.WithCancel(ctx)
 	defer cancel()

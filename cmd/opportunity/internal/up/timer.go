@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// runEvery calls do after the delay first and then at each interval, until ctx ends. Once do returns false, runEvery stops calling it
-// and waits for ctx.
+// runEvery calls do after the delay first and then at each interval, until ctx ends. Once do
+// returns false, runEvery stops calling it and waits for ctx.
 func runEvery(ctx context.Context, first, interval time.Duration, do func(context.Context) (again bool)) error {
 	for wait := first; ; wait = interval {
 		timer := time.NewTimer(wait)
@@ -29,7 +29,8 @@ const (
 	paymentCheckInterval = 24 * time.Hour
 )
 
-// comparePayments calls compare on its schedule until ctx ends. It ignores errors: compare logs them, and the next run retries.
+// comparePayments calls compare on its schedule until ctx ends. It ignores errors: compare logs
+// them, and the next run retries.
 func comparePayments(ctx context.Context, compare func(context.Context) error) error {
 	return runEvery(ctx, firstPaymentCheck, paymentCheckInterval, func(ctx context.Context) bool {
 		_ = compare(ctx)

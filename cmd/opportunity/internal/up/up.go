@@ -1,5 +1,6 @@
-// Package up runs the whole API in one process, on SQLite files and an embedded Redis server. Each service runs through its own Run
-// function, as in a cluster, and the services call each other over HTTP on the loopback interface.
+// Package up runs the whole API in one process, on SQLite files and an embedded Redis server. Each
+// service runs through its own Run function, as in a cluster, and the services call each other over
+// HTTP on the loopback interface.
 package up
 
 import (
@@ -17,10 +18,9 @@ import (
 	"syscall"
 	"time"
 
-	"opportunity.internal/cmd/opportunity/internal/datadir"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/desk"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
@@ -60,7 +60,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer deskListener.Close()
-	dir, err := datadir.Open(o.DataDir)
+	dir, err := openDataDir(o.DataDir)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	if d.desk, err = desk.New(desk.Options{
-		Listener: deskListener, PublicURL: os.Getenv("OPPORTUNITY_DESK_URL"), AdminURL: d.adminURL, Token: d.operatorToken, Actor: operator.Actor(), Now: time.Now, LinksOff: d.linksOff(),
+		Listener: deskListener, PublicURL: os.Getenv("OPPORTUNITY_DESK_URL"), AdminURL: d.adminURL, Token: d.operatorToken, Actor: adminapi.Actor(), Now: time.Now, LinksOff: d.linksOff(),
 		Log: slog.New(slog.NewJSONHandler(logs{logFile, o.Err}, nil)),
 	}); err != nil {
 		return err
@@ -102,8 +102,8 @@ func Run(ctx context.Context, o Options) error {
 	})
 }
 
-// startRedis starts a Redis with what it saved in file, and with a random password: without it, every user of the machine could change the
-// counters.
+// startRedis starts a Redis with what it saved in file, and with a random password: without it,
+// every user of the machine could change the counters.
 func startRedis(file string) (*embedded.Server, error) {
 	s, err := embedded.Start("127.0.0.1:0")
 	if err != nil {
@@ -117,7 +117,8 @@ func startRedis(file string) (*embedded.Server, error) {
 	return s, nil
 }
 
-// saveInterval is the time between calls of save. What changed since the last one is not noticed after a crash.
+// saveInterval is the time between calls of save. What changed since the last one is not noticed
+// after a crash.
 const saveInterval = time.Second
 
 // saving returns a background job that saves what Redis remembers of the databases.
@@ -138,7 +139,8 @@ func saving(save func() error) func(ctx context.Context) error {
 	}
 }
 
-// listen opens a listener at address, the value of flag. Its errors tell the user how to choose another address.
+// listen opens a listener at address, the value of flag. Its errors tell the user how to choose
+// another address.
 func listen(ctx context.Context, address, flag string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -155,12 +157,13 @@ func listen(ctx context.Context, address, flag string) (net.Listener, error) {
 	return l, err
 }
 
-// firstStart waits until every service is ready, then imports the sample and issues demo keys if an earlier start has not done so.
-func (d *deployment) firstStart(ctx context.Context, dir *datadir.Dir, kind string, errs io.Writer) (map[api.Tier]string, error) {
+// firstStart waits until every service is ready, then imports the sample and issues demo keys if an
+// earlier start has not done so.
+func (d *deployment) firstStart(ctx context.Context, dir *dataDir, kind string, errs io.Writer) (map[api.Tier]string, error) {
 	if err := d.ready(ctx); err != nil {
 		return nil, err
 	}
-	client := operator.Client{URL: d.adminURL, Token: d.operatorToken, Actor: "opportunity up", HTTP: http.DefaultClient}
+	client := adminapi.Client{URL: d.adminURL, Token: d.operatorToken, Actor: "opportunity up", HTTP: http.DefaultClient}
 	keys := map[api.Tier]string{}
 	if err := dir.Read(keysFile, &keys); err != nil {
 		return nil, err
@@ -181,8 +184,9 @@ func (d *deployment) firstStart(ctx context.Context, dir *datadir.Dir, kind stri
 // readyTimeout limits the wait for the services at the start.
 const readyTimeout = 30 * time.Second
 
-// ready waits until every service behind the gateway is ready. The gateway itself is ready from the start. It returns an error after
-// readyTimeout, unless a database was set back: then it waits for the decision.
+// ready waits until every service behind the gateway is ready. The gateway itself is ready from the
+// start. It returns an error after readyTimeout, unless a database was set back: then it waits for
+// the decision.
 func (d *deployment) ready(ctx context.Context) error {
 	timeout := time.After(readyTimeout)
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -195,7 +199,7 @@ func (d *deployment) ready(ctx context.Context) error {
 			}
 			if missing := new(peer.NotReadyError); errors.As(err, &missing) && slices.Contains(missing.Missing, api.SetBackCondition) {
 				tick.Reset(time.Second)
-				timeout = nil // explain says what to do
+				timeout = nil // explain names the remedy
 			}
 			select {
 			case <-ctx.Done():
@@ -216,7 +220,8 @@ func (d *deployment) owners() []owner {
 	return []owner{{"authquota", d.authquotaURL}, {"catalog", d.catalogURL}, {"history", d.historyURL}, {"billing", d.billingURL}}
 }
 
-// explain writes to errs what to do whenever a database was set back. A service may be ready before another one shows it what it lacks.
+// explain writes to errs what to do whenever a database was set back. A service may be ready before
+// another one shows it what it lacks.
 func (d *deployment) explain(ctx context.Context, errs io.Writer) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -238,8 +243,8 @@ func (d *deployment) explain(ctx context.Context, errs io.Writer) error {
 	}
 }
 
-// setBackHelp explains what to do if the database of a service was set back. The arguments are the service, the data directory and what
-// accepting the loss does.
+// setBackHelp explains what to do if the database of a service was set back. The arguments are the
+// service, the data directory and what accepting the loss does.
 const setBackHelp = `%[1]s.db is older than what others remember of it: it was restored from a backup or replaced. %[1]s serves nothing until you put the
 newer file back, or decide in another terminal:
 
@@ -257,7 +262,7 @@ var acceptHelp = map[string]string{
 }
 
 // printWelcome prints addresses, demo keys and a first request to try.
-func printWelcome(out io.Writer, d *deployment, dir *datadir.Dir, keys map[api.Tier]string) {
+func printWelcome(out io.Writer, d *deployment, dir *dataDir, keys map[api.Tier]string) {
 	base := d.publicURL
 	fmt.Fprintf(out, "The Opportunity Data API is running.\n\n  API             %s\n  Documentation   %s/docs\n  Account pages   %s/account\n", base, base, base)
 	fmt.Fprintf(out, "  Admin listener  %s\n  Curation desk   %s\n\nDemo keys, saved in %s:\n", d.adminURL, d.desk.SignInURL(), dir.File(keysFile))

@@ -7,12 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 )
 
-// tiers returns the names of all tiers.
 func tiers() []api.Tier {
 	var names []api.Tier
 	for _, t := range api.Tiers {
@@ -36,7 +35,7 @@ func (v *verbs) accounts() *cobra.Command {
 				}
 				return nil
 			},
-			RunE: v.act(func(ctx context.Context, c operator.Client, args []string) ([]byte, error) {
+			RunE: v.act(func(ctx context.Context, c adminapi.Client, args []string) ([]byte, error) {
 				return c.Grant(ctx, args[0], api.Tier(args[1]))
 			}, func(args []string) string { return "granted " + args[1] + ": " + args[0] }),
 		},
@@ -53,7 +52,7 @@ func (v *verbs) suspend(resume bool) *cobra.Command {
 	}
 	var reason string
 	var yes bool
-	act := v.act(func(ctx context.Context, c operator.Client, args []string) ([]byte, error) {
+	act := v.act(func(ctx context.Context, c adminapi.Client, args []string) ([]byte, error) {
 		return c.Suspend(ctx, args[0], reason, resume)
 	}, func(args []string) string { return done + args[0] })
 	c := &cobra.Command{

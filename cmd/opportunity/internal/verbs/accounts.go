@@ -9,18 +9,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 )
 
 func (v *verbs) accountList() *cobra.Command {
 	var email string
-	var page operator.Page
+	var page adminapi.Page
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List accounts with today's usage",
 		Example: "  opportunity accounts list --output json\n  opportunity accounts list --email ada@example.org",
-		RunE: show(v, func(ctx context.Context, c operator.Client, _ []string) (api.AccountList, []byte, error) {
+		RunE: show(v, func(ctx context.Context, c adminapi.Client, _ []string) (api.AccountList, []byte, error) {
 			return c.AccountList(ctx, email, page)
 		}, showAccounts),
 	}
@@ -34,7 +34,7 @@ func (v *verbs) accountShow() *cobra.Command {
 		Use:     "show ID",
 		Short:   "Show an account's owner, keys, open requests, usage and latest audit entries",
 		Example: "  opportunity accounts show acc_0199a1c26f0e7a51b0a71d1f5a3b9c55",
-		RunE: show(v, func(ctx context.Context, c operator.Client, args []string) (api.AccountDetail, []byte, error) {
+		RunE: show(v, func(ctx context.Context, c adminapi.Client, args []string) (api.AccountDetail, []byte, error) {
 			return c.Account(ctx, args[0])
 		}, showAccount),
 	}

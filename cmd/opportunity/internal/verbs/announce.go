@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 )
 
@@ -42,7 +43,7 @@ choose: repeating a command sends no mail twice and prints how far the announcem
 					return err
 				}
 			}
-			found, raw, err := c.Announce(cmd.Context(), want)
+			found, raw, err := adminapi.Send[api.Announcement](cmd.Context(), c, http.MethodPost, "/announcements", want)
 			if err != nil {
 				return err
 			}
@@ -67,9 +68,9 @@ choose: repeating a command sends no mail twice and prints how far the announcem
 }
 
 // confirmAnnouncement shows an announcement that does not exist yet and asks for confirmation.
-func confirmAnnouncement(cmd *cobra.Command, c operator.Client, want api.AnnouncementRequest) error {
+func confirmAnnouncement(cmd *cobra.Command, c adminapi.Client, want api.AnnouncementRequest) error {
 	want.DryRun = true
-	found, _, err := c.Announce(cmd.Context(), want)
+	found, _, err := adminapi.Send[api.Announcement](cmd.Context(), c, http.MethodPost, "/announcements", want)
 	if err != nil || found.CreatedAt != nil {
 		return err
 	}
@@ -77,7 +78,6 @@ func confirmAnnouncement(cmd *cobra.Command, c operator.Client, want api.Announc
 	return confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), question)
 }
 
-// announcementText reads the text.
 func announcementText(cmd *cobra.Command, file string) (string, error) {
 	in, closed, err := input(cmd, file)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 )
 
@@ -30,7 +30,7 @@ func (v *verbs) audit() *cobra.Command {
 			since, err = parseSince(since, time.Now())
 			return err
 		},
-		RunE: show(v, func(ctx context.Context, c operator.Client, _ []string) (api.AuditList, []byte, error) {
+		RunE: show(v, func(ctx context.Context, c adminapi.Client, _ []string) (api.AuditList, []byte, error) {
 			return c.Audit(ctx, "account", account, "action", action, "actor", actor, "since", since,
 				"limit", strconv.Itoa(limit), "before", number(before))
 		}, func(out io.Writer, found api.AuditList) {
@@ -55,7 +55,8 @@ func number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// parseSince parses a duration before now, a UTC day, which means its start, or an RFC 3339 time. It returns RFC 3339; empty stays empty.
+// parseSince parses a duration before now, a UTC day, which means its start, or an RFC 3339 time.
+// It returns RFC 3339; empty stays empty.
 func parseSince(s string, now time.Time) (string, error) {
 	if s == "" {
 		return "", nil

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 )
 
@@ -27,7 +29,7 @@ The exit code is 1 if a subscription could not be compared. Differences that wer
 			if err != nil {
 				return err
 			}
-			report, raw, err := c.Reconcile(cmd.Context())
+			report, raw, err := adminapi.Send[api.BillingReport](cmd.Context(), c, http.MethodPost, "/billing/reconcile", nil)
 			if err != nil {
 				return err
 			}

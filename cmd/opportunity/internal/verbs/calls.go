@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 )
 
@@ -22,8 +22,9 @@ var trialTier = api.Tiers[slices.IndexFunc(api.Tiers, func(t api.TierInfo) bool 
 // trialUseCase identifies the keys of makeCalls.
 const trialUseCase = "opportunity status --calls"
 
-// makeCalls makes one call of each kind through the public port: a list, a record, its history and an account page. It issues a key for
-// them, revokes it, and checks that it is then rejected. Each error names the call that failed.
+// makeCalls makes one call of each kind through the public port: a list, a record, its history and
+// an account page. It issues a key for them, revokes it, and checks that it is then rejected. Each
+// error names the call that failed.
 func (v *verbs) makeCalls(ctx context.Context, public string) (err error) {
 	c, err := v.client()
 	if err != nil {
@@ -33,7 +34,7 @@ func (v *verbs) makeCalls(ctx context.Context, public string) (err error) {
 	if err != nil {
 		return fmt.Errorf("looking for the account of earlier runs: %w", err)
 	}
-	key, _, err := c.IssueKey(ctx, operator.KeyRequest{
+	key, _, err := c.IssueKey(ctx, adminapi.KeyRequest{
 		Account: account, Tier: trialTier, UseCase: trialUseCase, ExpiresIn: trialKeyLife.String(),
 	})
 	if err != nil {
@@ -70,10 +71,11 @@ func (v *verbs) makeCalls(ctx context.Context, public string) (err error) {
 	return err
 }
 
-// trialAccount returns the account of earlier runs of makeCalls, or "" for a new one: accounts cannot be deleted, so each run would leave
-// one. People choose the use case of their keys too, so the account must be one that an operator created.
-func trialAccount(ctx context.Context, c operator.Client) (string, error) {
-	list, _, err := c.KeysByUseCase(ctx, trialUseCase)
+// trialAccount returns the account of earlier runs of makeCalls, or "" for a new one: accounts
+// cannot be deleted, so each run would leave one. People choose the use case of their keys too, so
+// the account must be one that an operator created.
+func trialAccount(ctx context.Context, c adminapi.Client) (string, error) {
+	list, _, err := adminapi.Get[api.KeyList](ctx, c, "/keys", "useCase", trialUseCase, "limit", "100")
 	if err != nil {
 		return "", err
 	}
@@ -94,7 +96,8 @@ func trialAccount(ctx context.Context, c operator.Client) (string, error) {
 	return "", nil
 }
 
-// trialCall makes one call and returns its body. The error of an unexpected status names the call and where to find its cause.
+// trialCall makes one call and returns its body. The error of an unexpected status names the call
+// and where to find its cause.
 func trialCall(ctx context.Context, base, name, path, key string, want int) ([]byte, error) {
 	status, header, body, err := get(ctx, base, path, key)
 	if err != nil {
@@ -105,9 +108,9 @@ func trialCall(ctx context.Context, base, name, path, key string, want int) ([]b
 	}
 	var refusal api.Error
 	if json.Unmarshal(body, &refusal) != nil || refusal.Error.Code == "" {
-		refusal.Error.Code = operator.CodeUnexpected
+		refusal.Error.Code = adminapi.CodeUnexpected
 	}
-	return nil, &operator.RequestError{Status: status, Code: refusal.Error.Code, Reason: fmt.Sprintf(
+	return nil, &adminapi.RequestError{Status: status, Code: refusal.Error.Code, Reason: fmt.Sprintf(
 		"%s: GET %s%s returned status %d (%s), expected %d. The log of the gateway has the cause under the request id %s.",
 		name, base, path, status, refusal.Error.Code, want, header.Get(api.RequestIDHeader)),
 	}

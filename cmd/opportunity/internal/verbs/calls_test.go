@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestStatusMakesOneCallOfEachKind breaks each call in turn; one listener stands for both. The key must be revoked in every case.
+// TestStatusMakesOneCallOfEachKind breaks each call in turn; one listener stands for both. The key
+// must be revoked in every case.
 func TestStatusMakesOneCallOfEachKind(t *testing.T) {
 	const key = `{"id":"key_1","key":"oda_live_x","account":"acc_1","tier":"developer","expiresAt":"2026-11-20T10:05:00Z"}`
 	for name, c := range map[string]struct{ breaks, err string }{
@@ -80,7 +81,8 @@ func TestStatusMakesOneCallOfEachKind(t *testing.T) {
 	require.ErrorContains(t, err, "missing --public-url")
 }
 
-// Accounts cannot be deleted, so the runs share one. It must not be that of a person with the same use case, whose quota it would use.
+// Accounts cannot be deleted, so the runs share one. It must not be that of a person with the same
+// use case, whose quota it would use.
 func TestStatusReusesTheAccountOfEarlierRuns(t *testing.T) {
 	const keys = `{"keys":[{"account":"acc_tier","tier":"free"},{"account":"acc_person","tier":"developer"},` +
 		`{"account":"acc_suspended","tier":"developer"},{"account":"acc_own","tier":"developer"},{"account":"acc_later","tier":"developer"}]}`

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
@@ -23,8 +23,9 @@ import (
 
 const token = "operator-token-that-stays-secret"
 
-// admin starts an admin listener that returns the same response to each request, and records the requests in sent.
-func admin(t *testing.T, status int, response string) (client operator.Client, sent *strings.Builder) {
+// admin starts an admin listener that returns the same response to each request, and records the
+// requests in sent.
+func admin(t *testing.T, status int, response string) (client adminapi.Client, sent *strings.Builder) {
 	t.Helper()
 	sent = new(strings.Builder)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,12 +39,12 @@ func admin(t *testing.T, status int, response string) (client operator.Client, s
 		_, _ = io.WriteString(w, response)
 	}))
 	t.Cleanup(s.Close)
-	return operator.Client{URL: s.URL + "/", Token: token, Actor: "ann", HTTP: s.Client()}, sent
+	return adminapi.Client{URL: s.URL + "/", Token: token, Actor: "ann", HTTP: s.Client()}, sent
 }
 
 func TestIssueKey(t *testing.T) {
 	c, sent := admin(t, http.StatusOK, `{"id":"key_1","key":"oda_live_x","account":"acc_1","tier":"free","expiresAt":"2027-01-01T00:00:00Z"}`)
-	key, raw, err := c.IssueKey(t.Context(), operator.KeyRequest{Tier: api.Free, UseCase: "a test"})
+	key, raw, err := c.IssueKey(t.Context(), adminapi.KeyRequest{Tier: api.Free, UseCase: "a test"})
 	require.NoError(t, err)
 	require.Equal(t, "oda_live_x", key.Key)
 	require.Contains(t, string(raw), "key_1")
@@ -61,20 +62,20 @@ func TestIDsAreEscapedInPaths(t *testing.T) {
 func TestErrorResponses(t *testing.T) {
 	c, _ := admin(t, http.StatusNotFound, `{"error":{"code":"not_found","message":"There is no key with this id."},"documentation":"http://x/"}`)
 	_, err := c.RevokeKey(t.Context(), "key_1", true)
-	var rejected *operator.RequestError
+	var rejected *adminapi.RequestError
 	require.ErrorAs(t, err, &rejected)
-	require.Equal(t, operator.RequestError{Status: 404, Code: "not_found", Reason: "There is no key with this id."}, *rejected)
+	require.Equal(t, adminapi.RequestError{Status: 404, Code: "not_found", Reason: "There is no key with this id."}, *rejected)
 
 	c, _ = admin(t, http.StatusBadGateway, `<html>`)
 	_, _, err = c.Append(t.Context(), strings.NewReader("x"))
 	require.ErrorContains(t, err, "502")
 
 	c, _ = admin(t, http.StatusOK, `<html>`)
-	_, _, err = c.AccountList(t.Context(), "", operator.Page{})
+	_, _, err = c.AccountList(t.Context(), "", adminapi.Page{})
 	require.ErrorContains(t, err, "is not an admin listener")
 
 	c.Token = "wrong"
-	_, _, err = c.AccountList(t.Context(), "", operator.Page{})
+	_, _, err = c.AccountList(t.Context(), "", adminapi.Page{})
 	require.ErrorAs(t, err, &rejected)
 	require.NotContains(t, err.Error(), token)
 }
@@ -104,25 +105,25 @@ func TestConnectionErrorsSayWhatToDo(t *testing.T) {
 	} {
 		err := list(c.url)
 		require.ErrorContains(t, err, c.want)
-		require.Equal(t, c.code, operator.Code(err))
+		require.Equal(t, c.code, adminapi.Code(err))
 		require.NotContains(t, err.Error(), token)
 	}
 
 	expired, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
-	_, _, err := public.AccountList(expired, "", operator.Page{})
+	_, _, err := public.AccountList(expired, "", adminapi.Page{})
 	require.ErrorContains(t, err, "did not respond in time. Check the address and the network. "+another)
-	require.Equal(t, "timeout", operator.Code(err))
+	require.Equal(t, "timeout", adminapi.Code(err))
 }
 
 func TestRejectedTokenIsNamed(t *testing.T) {
 	c, _ := admin(t, http.StatusUnauthorized, `{"error":{"code":"invalid_api_key","message":"This operator token is not valid."}}`)
-	_, _, err := c.AccountList(t.Context(), "", operator.Page{})
+	_, _, err := c.AccountList(t.Context(), "", adminapi.Page{})
 	require.ErrorContains(t, err, "rejected the operator token in OPPORTUNITY_OPERATOR_TOKEN")
 	c.TokenFile = ".opportunity/operator-token"
-	_, _, err = c.AccountList(t.Context(), "", operator.Page{})
+	_, _, err = c.AccountList(t.Context(), "", adminapi.Page{})
 	require.ErrorContains(t, err, "rejected the operator token in .opportunity/operator-token: set OPPORTUNITY_OPERATOR_TOKEN, or use --data-dir")
-	require.Equal(t, "invalid_api_key", operator.Code(err))
+	require.Equal(t, "invalid_api_key", adminapi.Code(err))
 }
 
 func TestMissingTokenIsExplained(t *testing.T) {
@@ -132,7 +133,7 @@ func TestMissingTokenIsExplained(t *testing.T) {
 	root.SetArgs([]string{"keys", "list", "--data-dir", t.TempDir()})
 	err := root.ExecuteContext(t.Context())
 	require.ErrorContains(t, err, "no operator token: OPPORTUNITY_OPERATOR_TOKEN is not set, and ")
-	require.Equal(t, "no_operator_token", operator.Code(err))
+	require.Equal(t, "no_operator_token", adminapi.Code(err))
 }
 
 func TestErrorsNameArgumentsAndFlags(t *testing.T) {

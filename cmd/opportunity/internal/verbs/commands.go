@@ -1,4 +1,5 @@
-// Package verbs has the commands of operators: each makes calls with an operator.Client and prints the result.
+// Package verbs has the commands of operators: each makes calls with an adminapi.Client and prints
+// the result.
 package verbs
 
 import (
@@ -14,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 )
 
@@ -30,9 +31,9 @@ func Commands() []*cobra.Command {
 	groups := []*cobra.Command{v.listings(), v.reviews(), v.events(), v.history(), v.keys(), v.accounts(), v.announce(), v.audit(), v.billing(), v.recover(), v.sample(), v.status()}
 	for _, c := range groups {
 		f := c.PersistentFlags()
-		f.StringVar(&v.adminURL, "admin-url", cmp.Or(os.Getenv("OPPORTUNITY_ADMIN_URL"), "http://"+operator.DefaultAdmin),
+		f.StringVar(&v.adminURL, "admin-url", cmp.Or(os.Getenv("OPPORTUNITY_ADMIN_URL"), "http://"+adminapi.DefaultAdmin),
 			"the gateway's admin listener, also from OPPORTUNITY_ADMIN_URL")
-		f.StringVar(&v.dataDir, "data-dir", cmp.Or(os.Getenv("OPPORTUNITY_DATA_DIR"), operator.DefaultDataDir),
+		f.StringVar(&v.dataDir, "data-dir", cmp.Or(os.Getenv("OPPORTUNITY_DATA_DIR"), adminapi.DefaultDataDir),
 			`data directory of "opportunity up", which holds the operator token; also from OPPORTUNITY_DATA_DIR.
 OPPORTUNITY_OPERATOR_TOKEN takes precedence`)
 		v.completeIDs(c)
@@ -41,15 +42,16 @@ OPPORTUNITY_OPERATOR_TOKEN takes precedence`)
 	return groups
 }
 
-// client returns a operator.Client as operator.NewClient does.
-func (v *verbs) client() (operator.Client, error) { return operator.NewClient(v.adminURL, v.dataDir) }
+// client returns a adminapi.Client as adminapi.NewClient does.
+func (v *verbs) client() (adminapi.Client, error) { return adminapi.NewClient(v.adminURL, v.dataDir) }
 
 // runE is the work of a command.
 type runE = func(cmd *cobra.Command, args []string) error
 
-// show returns the work of a command that makes one call. It prints the response as JSON, or as text does.
+// show returns the work of a command that makes one call. It prints the response as JSON, or as
+// text does.
 func show[T any](
-	v *verbs, call func(ctx context.Context, c operator.Client, args []string) (T, []byte, error), text func(out io.Writer, response T),
+	v *verbs, call func(ctx context.Context, c adminapi.Client, args []string) (T, []byte, error), text func(out io.Writer, response T),
 ) runE {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := v.client()
@@ -66,9 +68,9 @@ func show[T any](
 }
 
 // act is like show, for a call whose response is empty. It prints the sentence that done returns.
-func (v *verbs) act(call func(ctx context.Context, c operator.Client, args []string) ([]byte, error), done func(args []string) string) runE {
+func (v *verbs) act(call func(ctx context.Context, c adminapi.Client, args []string) ([]byte, error), done func(args []string) string) runE {
 	return func(cmd *cobra.Command, args []string) error {
-		return show(v, func(ctx context.Context, c operator.Client, args []string) (any, []byte, error) {
+		return show(v, func(ctx context.Context, c adminapi.Client, args []string) (any, []byte, error) {
 			raw, err := call(ctx, c, args)
 			return nil, raw, err
 		}, func(out io.Writer, _ any) { fmt.Fprintln(out, done(args)) })(cmd, args)
@@ -85,8 +87,9 @@ func (v *verbs) print(out io.Writer, raw []byte, text func(io.Writer)) {
 	text(out)
 }
 
-// Printable returns a writer that escapes control characters as \uXXXX, so that text of others cannot control the terminal. It keeps
-// newlines and tabs. JSON stays the same value, because these characters appear only in its strings.
+// Printable returns a writer that escapes control characters as \uXXXX, so that text of others
+// cannot control the terminal. It keeps newlines and tabs. JSON stays the same value, because these
+// characters appear only in its strings.
 func Printable(out io.Writer) io.Writer { return printable{out} }
 
 type printable struct{ io.Writer }
@@ -96,7 +99,8 @@ func (p printable) Write(text []byte) (int, error) {
 	return len(text), err
 }
 
-// escape replaces control characters, and those that change the direction of writing, by \uXXXX. It leaves those in keep.
+// escape replaces control characters, and those that change the direction of writing, by \uXXXX. It
+// leaves those in keep.
 func escape(text, keep string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -109,8 +113,7 @@ func escape(text, keep string) string {
 	return b.String()
 }
 
-// pageFlags adds the flags of a paged list.
-func pageFlags(c *cobra.Command, p *operator.Page) {
+func pageFlags(c *cobra.Command, p *adminapi.Page) {
 	c.Flags().IntVar(&p.Limit, "limit", 0, fmt.Sprintf("maximum number of entries, up to %d", api.MaxOperatorPageSize))
 	c.Flags().StringVar(&p.After, "after", "", "start after the entry with this id")
 }

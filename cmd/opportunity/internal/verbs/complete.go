@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 )
 
 // completeIDs lets the shell complete the ids that the commands of a group take.
@@ -42,8 +42,8 @@ func tierNames(cmd *cobra.Command, args []string) (names []string) {
 }
 
 // candidates lists the ids that a command takes. The shell shows nothing if they cannot be listed.
-func candidates(ctx context.Context, c operator.Client, group, command string) (ids []string) {
-	page := operator.Page{Limit: 1000}
+func candidates(ctx context.Context, c adminapi.Client, group, command string) (ids []string) {
+	page := adminapi.Page{Limit: 1000}
 	switch {
 	case group == "accounts":
 		list, _, _ := c.AccountList(ctx, "", page)

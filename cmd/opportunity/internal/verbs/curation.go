@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 )
 
@@ -49,7 +49,7 @@ confirmation; --yes skips that.`,
 			if err := confirmed(cmd, yes, what); err != nil {
 				return err
 			}
-			return v.report(func(ctx context.Context, c operator.Client, ids []string) (result, error) {
+			return v.report(func(ctx context.Context, c adminapi.Client, ids []string) (result, error) {
 				r, raw, err := c.Withdraw(ctx, ids, reason)
 				return imported(r, raw, fmt.Sprintf("withdrawn %d, unchanged %d", r.Updated, r.Unchanged)), err
 			})(cmd, ids)
@@ -96,16 +96,18 @@ value, and which records would turn "needs-review".`,
 	return c
 }
 
-// publishesSeveral is the error of an import that changed nothing because it would publish several listings, one of them never reviewed.
+// publishesSeveral is the error of an import that changed nothing because it would publish several
+// listings, one of them never reviewed.
 type publishesSeveral struct{ listings, neverReviewed int }
 
 func (p publishesSeveral) Error() string {
 	return fmt.Sprintf("%d listings would become public, %s.", p.listings, neverReviewed(p.neverReviewed))
 }
 
-// importFile imports a listings file, or shows what would change if dry is set. If ask is set, it may return publishesSeveral.
+// importFile imports a listings file, or shows what would change if dry is set. If ask is set, it
+// may return publishesSeveral.
 func (v *verbs) importFile(format *string, dry, ask bool) runE {
-	return v.listingsFile(format, func(ctx context.Context, c operator.Client, file io.Reader, rejected []api.RejectedLine) (result, error) {
+	return v.listingsFile(format, func(ctx context.Context, c adminapi.Client, file io.Reader, rejected []api.RejectedLine) (result, error) {
 		if len(rejected) > 0 { // in the conversion from CSV
 			raw, err := json.Marshal(api.ImportReport{Rejected: rejected})
 			return result{rejected: rejected, raw: raw}, err
@@ -149,7 +151,7 @@ is a newer one, nothing is appended and the newer events are shown.`,
 	return c
 }
 
-func appended(ctx context.Context, c operator.Client, file io.Reader) (result, error) {
+func appended(ctx context.Context, c adminapi.Client, file io.Reader) (result, error) {
 	r, raw, err := c.Append(ctx, file)
 	text := fmt.Sprintf("appended %d, duplicates %d", r.Appended, r.Duplicates)
 	return result{applied: r.Applied, rejected: r.Rejected, omitted: r.Omitted, newer: r.Newer, raw: raw, text: text}, err
@@ -174,14 +176,14 @@ func imported(r api.ImportReport, raw []byte, text string) result {
 }
 
 // file is like report, for a command that sends a file.
-func (v *verbs) file(call func(context.Context, operator.Client, io.Reader) (result, error)) runE {
+func (v *verbs) file(call func(context.Context, adminapi.Client, io.Reader) (result, error)) runE {
 	return func(cmd *cobra.Command, args []string) error {
 		in, closed, err := input(cmd, args[0])
 		if err != nil {
 			return err
 		}
 		defer closed()
-		return v.report(func(ctx context.Context, c operator.Client, _ []string) (result, error) {
+		return v.report(func(ctx context.Context, c adminapi.Client, _ []string) (result, error) {
 			r, err := call(ctx, c, in)
 			r.lines = true
 			return r, err
@@ -199,7 +201,7 @@ func input(cmd *cobra.Command, name string) (in io.Reader, closed func(), err er
 }
 
 // report runs an all-or-nothing call and prints its summary, or the problems that prevented it.
-func (v *verbs) report(call func(context.Context, operator.Client, []string) (result, error)) runE {
+func (v *verbs) report(call func(context.Context, adminapi.Client, []string) (result, error)) runE {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := v.client()
 		if err != nil {
@@ -220,7 +222,7 @@ func (v *verbs) report(call func(context.Context, operator.Client, []string) (re
 		if r.usage {
 			return flags.Usage("nothing was changed")
 		}
-		return &operator.Failure{Code: operator.CodeRejected, Message: "nothing was changed"}
+		return &adminapi.Failure{Code: adminapi.CodeRejected, Message: "nothing was changed"}
 	}
 }
 

@@ -79,7 +79,6 @@ func dueCSV(out io.Writer, list api.DueList) error {
 	})
 }
 
-// reasons describes why a record is due.
 func reasons(all []api.DueReason) string {
 	words := make([]string, len(all))
 	for i, r := range all {

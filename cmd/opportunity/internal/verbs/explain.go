@@ -9,15 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/problem"
 )
 
-// Explain rewrites service errors about ids, fields and parameters in terms of the arguments and flags of cmd. An invalid value of a flag
-// becomes a usage error.
+// Explain rewrites service errors about ids, fields and parameters in terms of the arguments and
+// flags of cmd. An invalid value of a flag becomes a usage error.
 func Explain(cmd *cobra.Command, args []string, err error) error {
-	rejected := new(operator.RequestError)
+	rejected := new(adminapi.RequestError)
 	if !errors.As(err, &rejected) || rejected.Path == "" {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
 )
@@ -29,8 +29,8 @@ func formatFlag(c *cobra.Command, format *string) {
 	flags.Choice(c.Flags(), format, "format", "", "format of the file; the default is csv for a name that ends in .csv, otherwise jsonl", jsonLines, csvFormat)
 }
 
-// asJSONLines returns the file as JSON Lines with the same line numbers. If CSV cannot be converted, lines is nil and wrong has both the
-// valid lines and the problems.
+// asJSONLines returns the file as JSON Lines with the same line numbers. If CSV cannot be
+// converted, lines is nil and wrong has both the valid lines and the problems.
 func asJSONLines(in io.Reader, name, format string, now time.Time) (lines io.Reader, wrong listingfile.File, err error) {
 	if format == jsonLines || format == "" && !strings.EqualFold(filepath.Ext(name), ".csv") {
 		return in, wrong, nil
@@ -46,10 +46,11 @@ func asJSONLines(in io.Reader, name, format string, now time.Time) (lines io.Rea
 	return nil, wrong, err
 }
 
-// listingsFile is like file, for listings files. It converts CSV and passes call either the file or the problems of the conversion.
-func (v *verbs) listingsFile(format *string, call func(context.Context, operator.Client, io.Reader, []api.RejectedLine) (result, error)) runE {
+// listingsFile is like file, for listings files. It converts CSV and passes call either the file or
+// the problems of the conversion.
+func (v *verbs) listingsFile(format *string, call func(context.Context, adminapi.Client, io.Reader, []api.RejectedLine) (result, error)) runE {
 	return func(cmd *cobra.Command, args []string) error {
-		return v.file(func(ctx context.Context, c operator.Client, in io.Reader) (result, error) {
+		return v.file(func(ctx context.Context, c adminapi.Client, in io.Reader) (result, error) {
 			lines, wrong, err := asJSONLines(in, args[0], *format, time.Now())
 			if err != nil {
 				return result{}, err

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 )
 
@@ -26,8 +26,8 @@ Only events that had been recorded by then count, whatever time they were checke
 of the listing, which also put a review in doubt, are not part of the history. --at takes a UTC day, which means its end, or a time.
 The default is now.`,
 		Example: "  opportunity history show maple-scribe --at 2026-11-20\n  opportunity history show maple-scribe --at 2026-11-20T09:30:00Z --output json",
-		RunE: show(v, func(ctx context.Context, c operator.Client, args []string) (api.HistorySnapshot, []byte, error) {
-			return c.HistoryAt(ctx, args[0], at)
+		RunE: show(v, func(ctx context.Context, c adminapi.Client, args []string) (api.HistorySnapshot, []byte, error) {
+			return adminapi.Get[api.HistorySnapshot](ctx, c, adminapi.Path("history", args[0]), "at", at)
 		}, showHistory),
 	}
 	showAt.Flags().StringVar(&at, "at", "", "UTC day such as 2026-11-20, or time such as 2026-11-20T09:30:00Z (default now)")

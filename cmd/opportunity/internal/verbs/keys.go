@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 )
 
@@ -21,9 +21,9 @@ func (v *verbs) keys() *cobra.Command {
 		Example: "  opportunity keys list --account acc_0199a1c26f0e7a51b0a71d1f5a3b9c55",
 	}
 	account := list.Flags().String("account", "", "only keys of this account")
-	var page operator.Page
+	var page adminapi.Page
 	pageFlags(list, &page)
-	list.RunE = show(v, func(ctx context.Context, c operator.Client, _ []string) (api.KeyList, []byte, error) {
+	list.RunE = show(v, func(ctx context.Context, c adminapi.Client, _ []string) (api.KeyList, []byte, error) {
 		return c.KeyList(ctx, *account, page)
 	}, func(out io.Writer, found api.KeyList) {
 		table(out, "ID\tACCOUNT\tTIER\tKEY\tSTATUS\tEXPIRES\tUSE CASE", func(row func(...any)) {
@@ -39,7 +39,7 @@ func (v *verbs) keys() *cobra.Command {
 
 func (v *verbs) revoke() *cobra.Command {
 	var leaked, yes bool
-	act := v.act(func(ctx context.Context, c operator.Client, args []string) ([]byte, error) {
+	act := v.act(func(ctx context.Context, c adminapi.Client, args []string) ([]byte, error) {
 		return c.RevokeKey(ctx, args[0], leaked)
 	}, func(args []string) string { return "revoked: " + args[0] })
 	c := &cobra.Command{
@@ -61,7 +61,7 @@ func (v *verbs) revoke() *cobra.Command {
 }
 
 func (v *verbs) issue() *cobra.Command {
-	var want operator.KeyRequest
+	var want adminapi.KeyRequest
 	var life time.Duration
 	c := &cobra.Command{
 		Use:   "issue --use-case TEXT --tier TIER | --account ID",
@@ -85,7 +85,7 @@ account's tier. To change that tier for all keys of the account, use "opportunit
 			}
 			return nil
 		},
-		RunE: show(v, func(ctx context.Context, c operator.Client, _ []string) (api.IssuedKey, []byte, error) {
+		RunE: show(v, func(ctx context.Context, c adminapi.Client, _ []string) (api.IssuedKey, []byte, error) {
 			return c.IssueKey(ctx, want)
 		}, func(out io.Writer, key api.IssuedKey) {
 			fmt.Fprintf(out, "key      %s\nid       %s\naccount  %s\ntier     %s\nexpires  %s\n",

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/pkg/listingfile"
@@ -88,7 +88,7 @@ func (v *verbs) linted(what, verdict string, read func(in io.Reader, name string
 			result{rejected: append(found.rejected, found.completed...), lines: true}.explain(cmd.ErrOrStderr())
 		})
 		if !valid {
-			return &operator.Failure{Code: operator.CodeRejected, Message: verdict}
+			return &adminapi.Failure{Code: adminapi.CodeRejected, Message: verdict}
 		}
 		return nil
 	}

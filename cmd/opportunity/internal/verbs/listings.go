@@ -12,15 +12,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
 )
 
 func (v *verbs) listListings() *cobra.Command {
 	var visibility, status, category, country, search, output string
-	var page operator.Page
+	var page adminapi.Page
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List listings by id, private and withdrawn ones too",
@@ -114,7 +114,7 @@ func (v *verbs) showListing() *cobra.Command {
 		Example: "  opportunity listings show maple-scribe\n  opportunity listings show maple-scribe --output json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var line listingfile.Line
-			return show(v, func(ctx context.Context, c operator.Client, args []string) (api.ListingDetail, []byte, error) {
+			return show(v, func(ctx context.Context, c adminapi.Client, args []string) (api.ListingDetail, []byte, error) {
 				detail, raw, err := c.Listing(ctx, args[0])
 				if err == nil {
 					err = json.Unmarshal(detail.Listing, &line)
@@ -159,7 +159,6 @@ func showDetail(out io.Writer, d api.ListingDetail, l listingfile.Line) {
 	})
 }
 
-// singleLine joins the lines of a text.
 func singleLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func deref[T any](p *T) (v T) {

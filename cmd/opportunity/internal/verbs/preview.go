@@ -9,7 +9,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// showPreview prints what an import would do: a line for each listing and each of its changed fields, then the totals.
+// showPreview prints what an import would do: a line for each listing and each of its changed
+// fields, then the totals.
 func showPreview(out io.Writer, p api.ImportPreview) {
 	for _, c := range p.Changes {
 		sign := "~"

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 )
 
 func (v *verbs) publish() *cobra.Command {
@@ -34,7 +34,7 @@ Before it publishes more than one listing, the command shows how many were never
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			return v.report(func(ctx context.Context, c operator.Client, ids []string) (result, error) {
+			return v.report(func(ctx context.Context, c adminapi.Client, ids []string) (result, error) {
 				if !yes && (all || len(ids) > 1) {
 					tried, raw, err := c.Publish(ctx, ids, all, true)
 					if err != nil || len(tried.Rejected) > 0 {
@@ -59,7 +59,8 @@ Before it publishes more than one listing, the command shows how many were never
 
 func neverReviewed(n int) string { return fmt.Sprintf("%d of them never reviewed", n) }
 
-// stillWithdrawn lists the listings that an import left withdrawn although the file has them as published.
+// stillWithdrawn lists the listings that an import left withdrawn although the file has them as
+// published.
 func stillWithdrawn(ids []string) string {
 	if len(ids) == 0 {
 		return ""
@@ -68,7 +69,8 @@ func stillWithdrawn(ids []string) string {
 		len(ids), strings.Join(ids, ", "))
 }
 
-// confirm prints what is about to happen. It returns an error unless a person at a terminal confirms.
+// confirm prints what is about to happen. It returns an error unless a person at a terminal
+// confirms.
 func confirm(in io.Reader, out io.Writer, what string) error {
 	fmt.Fprintln(Printable(out), what)
 	if !terminal(in) {
@@ -95,7 +97,8 @@ func agree(in *bufio.Reader, out io.Writer) error {
 	}
 }
 
-// confirmed asks a person at a terminal to confirm what is about to happen. Without a terminal it returns nil: scripts need no --yes.
+// confirmed asks a person at a terminal to confirm what is about to happen. Without a terminal it
+// returns nil: scripts need no --yes.
 func confirmed(cmd *cobra.Command, yes bool, what string) error {
 	if yes || !terminal(cmd.InOrStdin()) {
 		return nil
@@ -103,7 +106,8 @@ func confirmed(cmd *cobra.Command, yes bool, what string) error {
 	return confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), what)
 }
 
-// reasonGiven returns an error without a reason at a terminal. Scripts get a warning: they may be from before a reason was required.
+// reasonGiven returns an error without a reason at a terminal. Scripts get a warning: they may be
+// from before a reason was required.
 func (v *verbs) reasonGiven(cmd *cobra.Command) error {
 	switch {
 	case strings.TrimSpace(cmd.Flag("reason").Value.String()) != "" && cmd.Flag("reason").Changed:

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/pkg/jsonlines"
@@ -76,7 +76,7 @@ type submission struct {
 }
 
 func (s submission) run(cmd *cobra.Command, id string) error {
-	return s.report(func(ctx context.Context, c operator.Client, _ []string) (result, error) {
+	return s.report(func(ctx context.Context, c adminapi.Client, _ []string) (result, error) {
 		sheet, _, err := c.Sheet(ctx, id)
 		if err != nil {
 			return result{}, err

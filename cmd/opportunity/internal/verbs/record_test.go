@@ -20,7 +20,8 @@ import (
 	"opportunity.internal/pkg/api/apitest"
 )
 
-// desk is an admin listener with one listing. It rejects the first appends, as many as rejects, and accepts later ones.
+// desk is an admin listener with one listing. It rejects the first appends, as many as rejects, and
+// accepts later ones.
 type desk struct {
 	url      string
 	appended chan string

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/redisdb/embedded"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/authquota"
@@ -17,7 +17,8 @@ import (
 	"opportunity.internal/services/history"
 )
 
-// RedisFile is the file in the data directory with what the embedded Redis remembers of the databases.
+// RedisFile is the file in the data directory with what the embedded Redis remembers of the
+// databases.
 const RedisFile = "redis.json"
 
 func (v *verbs) recover() *cobra.Command {
@@ -52,7 +53,6 @@ processor fails, nothing is accepted: run the command again. The sandbox of "up"
 	return c
 }
 
-// recovery returns the command for a decision about the database of a service.
 func (v *verbs) recovery(name, short, long string, do func(ctx context.Context, decision service.Recovery, out io.Writer) error) *cobra.Command {
 	var accept, current bool
 	c := &cobra.Command{
@@ -64,7 +64,7 @@ func (v *verbs) recovery(name, short, long string, do func(ctx context.Context, 
 			if accept == current {
 				return flags.Usage("use either --accept or --current")
 			}
-			return do(cmd.Context(), service.Recovery{Current: current, Operator: operator.Actor()}, cmd.OutOrStdout())
+			return do(cmd.Context(), service.Recovery{Current: current, Operator: adminapi.Actor()}, cmd.OutOrStdout())
 		},
 	}
 	c.Flags().BoolVar(&accept, "accept", false, "give up what is missing")

@@ -4,22 +4,23 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/pkg/api"
 )
 
 func (v *verbs) requests() *cobra.Command {
 	var all bool
-	var page operator.Page
+	var page adminapi.Page
 	c := &cobra.Command{
 		Use:     "requests",
 		Short:   "List key requests that wait for a decision",
 		Example: "  opportunity keys requests\n  opportunity keys requests --all --output json",
-		RunE: show(v, func(ctx context.Context, c operator.Client, _ []string) (api.KeyRequestList, []byte, error) {
+		RunE: show(v, func(ctx context.Context, c adminapi.Client, _ []string) (api.KeyRequestList, []byte, error) {
 			return c.KeyRequests(ctx, all, page)
 		}, func(out io.Writer, found api.KeyRequestList) {
 			table(out, "ID\tACCOUNT\tSTATE\tREQUESTED\tNAME\tUSE CASE", func(row func(...any)) {
@@ -40,13 +41,14 @@ func (v *verbs) approve() *cobra.Command {
 		Use:     "approve ID",
 		Short:   "Approve a key request for good; the person gets a mail and collects the key",
 		Example: "  opportunity keys approve req_0199a1c27b3f7d0e9c1b52f6d1f0a4e2",
-		RunE: show(v, func(ctx context.Context, c operator.Client, args []string) (api.KeyRequest, []byte, error) {
+		RunE: show(v, func(ctx context.Context, c adminapi.Client, args []string) (api.KeyRequest, []byte, error) {
 			return c.ApproveKey(ctx, args[0])
 		}, showDecision),
 	}
 }
 
-// showDecision prints a decision with its operator and time, because repeating a decision returns the first one.
+// showDecision prints a decision with its operator and time, because repeating a decision returns
+// the first one.
 func showDecision(out io.Writer, r api.KeyRequest) {
 	fmt.Fprintf(out, "%s: %s", r.State, r.ID)
 	if r.DecidedAt != nil {
@@ -61,7 +63,7 @@ func (v *verbs) decline() *cobra.Command {
 		Use:     "decline ID --reason TEXT",
 		Short:   "Decline a key request for good; the person gets a mail with the reason",
 		Example: `  opportunity keys decline req_0199a1c27b3f7d0e9c1b52f6d1f0a4e2 --reason "say which site will show the data"`,
-		RunE: show(v, func(ctx context.Context, c operator.Client, args []string) (api.KeyRequest, []byte, error) {
+		RunE: show(v, func(ctx context.Context, c adminapi.Client, args []string) (api.KeyRequest, []byte, error) {
 			return c.DeclineKey(ctx, args[0], reason)
 		}, showDecision),
 	}
@@ -82,8 +84,8 @@ Every line is checked first. If one is wrong, each wrong line is named (beyond 2
 Each key gets an account of its own, which its holder may connect to theirs. A key that is held already stays as it is. For such keys
 to be accepted the gateway must know their form: OPPORTUNITY_OLDER_KEYS.`,
 		Example: "  opportunity keys import older.jsonl",
-		RunE: v.file(func(ctx context.Context, c operator.Client, file io.Reader) (result, error) {
-			r, raw, err := c.ImportKeys(ctx, file)
+		RunE: v.file(func(ctx context.Context, c adminapi.Client, file io.Reader) (result, error) {
+			r, raw, err := adminapi.Send[api.ImportReport](ctx, c, http.MethodPost, "/keys/import", file)
 			return imported(r, raw, fmt.Sprintf("created %d, unchanged %d", r.Created, r.Unchanged)), err
 		}),
 	}

@@ -37,7 +37,8 @@ type pair struct {
 	catalogAt        catalog.Config
 }
 
-// onPairs runs a test on pairs with Postgres and with SQLite. Listings a, b and c are published; a and b have a review.
+// onPairs runs a test on pairs with Postgres and with SQLite. Listings a, b and c are published; a
+// and b have a review.
 func onPairs(t *testing.T, test func(t *testing.T, p *pair)) {
 	for dialect, create := range map[string]func(testing.TB) string{"postgres": storetest.Postgres, "sqlite": storetest.SQLite} {
 		t.Run(dialect, func(t *testing.T) {
@@ -140,7 +141,8 @@ func (p *pair) checkpoint() string {
 	return p.history.Do(http.MethodGet, "/.well-known/opportunity-history/log/checkpoint", nil).Body
 }
 
-// verify returns the report of the verb verify. It fails unless the history matches exactly if want is true.
+// verify returns the report of the verb verify. It fails unless the history matches exactly if want
+// is true.
 func (p *pair) verify(want bool, notes ...string) string {
 	p.t.Helper()
 	var args []string
@@ -174,7 +176,8 @@ func (p *pair) backUpHistory() (restore func()) {
 	}
 }
 
-// requireSetBack waits until the service s has noticed that its database was set back, and checks how it says so.
+// requireSetBack waits until the service s has noticed that its database was set back, and checks
+// how it says so.
 func requireSetBack(t *testing.T, s *servicetest.Service, store string) {
 	t.Helper()
 	storetest.Eventually(t, "set back", func() bool {
@@ -230,7 +233,8 @@ func TestRestoredHistoryIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 	})
 }
 
-// catalog and history are restored to the same point. They agree, but a gateway has seen newer changes of both, and a checkpoint.
+// catalog and history are restored to the same point. They agree, but a gateway has seen newer
+// changes of both, and a checkpoint.
 func TestRestoreOfCatalogAndHistoryIsNoticedByAGateway(t *testing.T) {
 	onPairs(t, func(t *testing.T, p *pair) {
 		p.checkpoint()
@@ -297,7 +301,8 @@ func TestRestoredHistoryIsReadyAgainWhenItIsComplete(t *testing.T) {
 	})
 }
 
-// The restored history has more events than the catalog has seen when they meet again: sequences alone would not show the loss.
+// The restored history has more events than the catalog has seen when they meet again: sequences
+// alone would not show the loss.
 func TestRestoredHistoryIsRecognizedAfterNewEvents(t *testing.T) {
 	onPairs(t, func(t *testing.T, p *pair) {
 		restore := p.backUpHistory()

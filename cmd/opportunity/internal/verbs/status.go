@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 )
@@ -38,11 +38,11 @@ With --calls, it also issues a key, requests a list, a record, its history and a
 		Example: "  opportunity status\n" +
 			"  opportunity status --public-url https://data.example.com --calls",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := operator.CheckURL("admin-url", v.adminURL); err != nil {
+			if err := adminapi.CheckURL("admin-url", v.adminURL); err != nil {
 				return err
 			}
 			if public != "" {
-				if err := operator.CheckURL("public-url", public); err != nil {
+				if err := adminapi.CheckURL("public-url", public); err != nil {
 					return err
 				}
 			}
@@ -87,12 +87,13 @@ With --calls, it also issues a key, requests a list, a record, its history and a
 	return c
 }
 
-// freeSet returns what the free tier can see. If the lookup fails, it prints the reason to errs and returns nil.
+// freeSet returns what the free tier can see. If the lookup fails, it prints the reason to errs and
+// returns nil.
 func (v *verbs) freeSet(ctx context.Context, errs io.Writer) *api.FreeSet {
 	c, err := v.client()
 	if err == nil {
 		var status api.CatalogStatus
-		if status, _, err = c.CatalogStatus(ctx); err == nil {
+		if status, _, err = adminapi.Get[api.CatalogStatus](ctx, c, "/catalog"); err == nil {
 			return &status.FreeSet
 		}
 	}
@@ -100,7 +101,6 @@ func (v *verbs) freeSet(ctx context.Context, errs io.Writer) *api.FreeSet {
 	return nil
 }
 
-// withFreeSet adds the free set to the response of /readyz.
 func withFreeSet(raw []byte, set *api.FreeSet) []byte {
 	var state map[string]any
 	if set == nil || json.Unmarshal(raw, &state) != nil {
@@ -123,9 +123,10 @@ func showFreeSet(out io.Writer, set *api.FreeSet) {
 	}
 }
 
-// ready requests /readyz of the admin listener. It returns the response and its notes. Its error names what is missing.
-func ready(ctx context.Context, admin string) (raw []byte, notes []string, err error) {
-	status, header, raw, err := get(ctx, admin, "/readyz", "")
+// ready requests /readyz of the admin listener. It returns the response and its notes. Its error
+// names what is missing.
+func ready(ctx context.Context, base string) (raw []byte, notes []string, err error) {
+	status, header, raw, err := get(ctx, base, "/readyz", "")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -135,15 +136,15 @@ func ready(ctx context.Context, admin string) (raw []byte, notes []string, err e
 	}
 	switch err := json.Unmarshal(raw, &state); {
 	case err != nil || state.Status == "":
-		return nil, nil, operator.Unexpected(admin, status, header)
+		return nil, nil, adminapi.Unexpected(base, status, header)
 	case status != http.StatusOK:
 		return raw, nil, errors.New("not ready: " + strings.Join(state.Missing, ", "))
 	}
 	return raw, state.Notes, nil
 }
 
-// guarded checks that public is a gateway: it sends a request without a key and expects the gateway's own error, which no proxy or
-// default page returns.
+// guarded checks that public is a gateway: it sends a request without a key and expects the
+// gateway's own error, which no proxy or default page returns.
 func guarded(ctx context.Context, public string) error {
 	status, _, raw, err := get(ctx, public, "/api/v1/opportunities", "")
 	if err != nil {
@@ -151,13 +152,14 @@ func guarded(ctx context.Context, public string) error {
 	}
 	var refusal api.Error
 	if json.Unmarshal(raw, &refusal) != nil || refusal.Error.Code != string(problem.MissingAPIKey) {
-		return &operator.RequestError{Status: status, Code: operator.CodeUnexpected, Reason: fmt.Sprintf(
+		return &adminapi.RequestError{Status: status, Code: adminapi.CodeUnexpected, Reason: fmt.Sprintf(
 			"%s is not a gateway: it returned status %d to a request without a key. Check --public-url.", public, status)}
 	}
 	return nil
 }
 
-// get requests a path of base, with an API key unless it is empty, and returns the body without surrounding white space.
+// get requests a path of base, with an API key unless it is empty, and returns the body without
+// surrounding white space.
 func get(ctx context.Context, base, path, key string) (status int, header http.Header, body []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+path, nil)
 	if err != nil {
@@ -168,12 +170,12 @@ func get(ctx context.Context, base, path, key string) (status int, header http.H
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, nil, nil, operator.Unreachable(base, err)
+		return 0, nil, nil, adminapi.Unreachable(base, err)
 	}
 	defer resp.Body.Close()
 	body, err = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {
-		return 0, nil, nil, operator.Unreachable(base, err)
+		return 0, nil, nil, adminapi.Unreachable(base, err)
 	}
 	return resp.StatusCode, resp.Header, bytes.TrimSpace(body), nil
 }

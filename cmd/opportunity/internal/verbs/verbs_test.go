@@ -136,7 +136,8 @@ func TestClosedAccountIsShownAsClosed(t *testing.T) {
 	require.NotContains(t, out, "active")
 }
 
-// Names come from files of others: they must not control the terminal, break a table or forge its lines.
+// Names come from files of others: they must not control the terminal, break a table or forge its
+// lines.
 func TestControlCharactersAreEscaped(t *testing.T) {
 	name := "A\x1b[2J\r\n\tB\u009b\u202e"
 	text, err := json.Marshal(name)

@@ -11,11 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/services/history"
 )
 
-// Files in the data directory that hold the key for checkpoints, and the key that encrypts values in authquota's database.
+// Files in the data directory that hold the key for checkpoints, and the key that encrypts values
+// in authquota's database.
 const (
 	SigningKeyFile    = "history-signing-key"
 	EncryptionKeyFile = "encryption-key"
@@ -47,7 +48,7 @@ For a history on Postgres, run "history verify" with the settings of the service
 			}
 			err = history.Verify(cmd.Context(), cfg, args, cmd.OutOrStdout())
 			if errors.Is(err, history.ErrMismatch) {
-				return &operator.Failure{Code: operator.CodeAltered, Message: err.Error()}
+				return &adminapi.Failure{Code: adminapi.CodeAltered, Message: err.Error()}
 			}
 			return err
 		},
@@ -61,7 +62,7 @@ func (v *verbs) prove() *cobra.Command {
 		Use:   "prove EVENT_ID",
 		Short: "Write an event with the proof that the log has it, for readers without an account",
 		Long: `Write an event of the data directory of "opportunity up" to standard output, in the proof that the published checkpoint of the log
-covers it. "up" may be running. The reader verifies the file with "opportunity history verify-event" and needs no account.
+covers it. "up" may be running. The reader verifies the file with "opportunity-data verify" and needs no account.
 
 The file has what the API showed of the event when it was recorded, not its author or its quotes. For a history on Postgres, run "history prove" with the
 settings of the service.`,
@@ -77,7 +78,8 @@ settings of the service.`,
 	}
 }
 
-// historyConfig returns the file and the settings of the history in the data directory, with its signing key.
+// historyConfig returns the file and the settings of the history in the data directory, with its
+// signing key.
 func (v *verbs) historyConfig() (file string, cfg history.Config, err error) {
 	file, lookup, err := v.database("history")
 	if err != nil {

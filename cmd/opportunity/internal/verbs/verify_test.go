@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history"
@@ -46,7 +46,7 @@ func TestVerifyFindsChangesInDataDirectory(t *testing.T) {
 	_, err = storetest.Plain(t, url).ExecContext(t.Context(), "UPDATE change_sequence SET value = 3")
 	require.NoError(t, err)
 	out, _, err = verb(t, nowhere, "", "history", "verify", "--data-dir", dir, "--output", "json")
-	require.Equal(t, "history_altered", operator.Code(err))
+	require.Equal(t, "history_altered", adminapi.Code(err))
 	require.Contains(t, out, `"fits":false`)
 	require.NotContains(t, out, "Verifying")
 }

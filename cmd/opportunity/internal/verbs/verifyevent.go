@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/sdk/go/opportunity"
 )
 
@@ -38,7 +38,7 @@ that the event is true. The exit code is 0 if the event is proved, 1 if it is no
 			failed := new(opportunity.ProofError)
 			switch {
 			case errors.As(err, &failed) && failed.Reason != opportunity.ReasonMalformedKey:
-				return &operator.Failure{Code: operator.CodeAltered, Message: failed.Error()}
+				return &adminapi.Failure{Code: adminapi.CodeAltered, Message: failed.Error()}
 			case err != nil: // nothing was verified
 				return flags.Usage("%w", err)
 			}
@@ -59,7 +59,6 @@ that the event is true. The exit code is 0 if the event is proved, 1 if it is no
 // maxProof bounds a proof and a checkpoint, in bytes.
 const maxProof = 1 << 20
 
-// provedBy verifies the proof in a file.
 func provedBy(cmd *cobra.Command, name, checkpoint string, keys opportunity.ProofKeys) (proof opportunity.Proof, err error) {
 	text, err := readBounded(cmd, name)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // Account holds keys. Its tier, suspension and quota apply to all of them.
@@ -98,12 +98,13 @@ type Change struct {
 	apply func(a *Account, now time.Time) map[string]any
 }
 
-// Apply applies the change and returns the detail of its audit log entry. It returns nil if the account has this state already;
-// repeating a change is not an error.
+// Apply applies the change and returns the detail of its audit log entry. It returns nil if the
+// account has this state already; repeating a change is not an error.
 func (c Change) Apply(a *Account, now time.Time) map[string]any { return c.apply(a, now) }
 
-// Suspend rejects all requests of the account, starting with the next one. The mail to the account's person quotes the reason. Another reason
-// for a suspended account replaces the first one, unless it is api.ReasonNotStated.
+// Suspend rejects all requests of the account, starting with the next one. The mail to the
+// account's person quotes the reason. Another reason for a suspended account replaces the first
+// one, unless it is api.ReasonNotStated.
 func Suspend(reason string) (Change, error) {
 	reason, err := Text("reason", reason)
 	return Change{"account.suspend", "account-suspended", map[string]string{"reason": reason}, func(a *Account, now time.Time) map[string]any {
@@ -166,7 +167,8 @@ const maxText = 500 // of other lines
 // Text validates a line of text, such as a reason, and returns its canonical form.
 func Text(field, s string) (string, error) { return Line(field, s, maxText) }
 
-// Line returns a line of at most limit characters in its stored form, see api.Line. It also rejects API keys, which must never be stored.
+// Line returns a line of at most limit characters in its stored form, see api.Line. It also rejects
+// API keys, which must never be stored.
 func Line(field, s string, limit int) (string, error) {
 	s, err := api.Line(s, limit)
 	if err != nil {
@@ -203,7 +205,7 @@ type Row struct {
 	SuspendReason string
 	MergedInto    *string
 	CreatedAt     int64 `gorm:"autoCreateTime:false"`
-	Epoch         int64 `gorm:"<-:create"` // see dbtx.Tx.Touch
+	Epoch         int64 `gorm:"<-:create"` // see accountdb.Tx.Touch
 }
 
 // TableName implements gorm's Tabler.
@@ -212,7 +214,7 @@ func (Row) TableName() string { return "accounts" }
 // Account returns the account without its entitlements and without the time at which it was closed.
 func (r Row) Account() Account {
 	a := Account{
-		Standing: Standing{Granted: api.Tier(r.Tier)}, ID: r.ID, SuspendedAt: dbtx.Instant(r.SuspendedAt), SuspendReason: r.SuspendReason,
+		Standing: Standing{Granted: api.Tier(r.Tier)}, ID: r.ID, SuspendedAt: accountdb.Instant(r.SuspendedAt), SuspendReason: r.SuspendReason,
 		CreatedAt: database.FromMicros(r.CreatedAt),
 	}
 	if r.MergedInto != nil {
@@ -231,7 +233,7 @@ func (r Row) WithPaid(db *gorm.DB) (Account, error) {
 
 func fromAccount(a Account) *Row {
 	row := &Row{
-		ID: a.ID, Tier: string(a.Granted), SuspendedAt: dbtx.Micros(a.SuspendedAt), SuspendReason: a.SuspendReason,
+		ID: a.ID, Tier: string(a.Granted), SuspendedAt: accountdb.Micros(a.SuspendedAt), SuspendReason: a.SuspendReason,
 		CreatedAt: database.Micros(a.CreatedAt),
 	}
 	if a.MergedInto != "" {
@@ -241,22 +243,23 @@ func fromAccount(a Account) *Row {
 }
 
 // Create creates an account with a granted tier.
-func Create(tx *dbtx.Tx, granted api.Tier) (Account, error) {
+func Create(tx *accountdb.Tx, granted api.Tier) (Account, error) {
 	a := Account{Standing: Standing{Granted: granted}, ID: NewID(), CreatedAt: tx.Now}
 	row := fromAccount(a)
-	row.Epoch = database.Micros(tx.Now) + dbtx.Step()
-	tx.Touched(dbtx.Epoch{Account: a.ID, Number: row.Epoch})
+	row.Epoch = database.Micros(tx.Now) + accountdb.Step()
+	tx.Touched(accountdb.Epoch{Account: a.ID, Number: row.Epoch})
 	return a, tx.Create(row).Error
 }
 
 // Save stores the changed fields of an account, which must be locked.
-func Save(tx *dbtx.Tx, a Account) error {
+func Save(tx *accountdb.Tx, a Account) error {
 	return errors.Join(tx.Save(fromAccount(a)).Error, tx.Touch(a.ID))
 }
 
-// Lock reads an account and locks it until tx ends, so that no other transaction changes it or issues it a key. On
-// SQLite the transaction itself is the lock. It returns an error for an account that was merged into another one or closed.
-func Lock(tx *dbtx.Tx, id string) (Account, error) {
+// Lock reads an account and locks it until tx ends, so that no other transaction changes it or
+// issues it a key. On SQLite the transaction itself is the lock. It returns an error for an account
+// that was merged into another one or closed.
+func Lock(tx *accountdb.Tx, id string) (Account, error) {
 	row, err := LockRow(tx, id)
 	if err == nil && row.MergedInto != nil {
 		err = Merged(*row.MergedInto)
@@ -275,7 +278,7 @@ func Lock(tx *dbtx.Tx, id string) (Account, error) {
 }
 
 // LockRow locks an account in any state until tx ends.
-func LockRow(tx *dbtx.Tx, id string) (Row, error) {
+func LockRow(tx *accountdb.Tx, id string) (Row, error) {
 	var row Row
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ?", id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
@@ -285,17 +288,18 @@ func LockRow(tx *dbtx.Tx, id string) (Row, error) {
 }
 
 // closedAt returns when an account was closed, or nil.
-func closedAt(tx *dbtx.Tx, id string) (*time.Time, error) {
+func closedAt(tx *accountdb.Tx, id string) (*time.Time, error) {
 	var closed []int64
 	err := tx.Raw("SELECT closed_at FROM people WHERE account_id = ? AND closed_at IS NOT NULL", id).Scan(&closed).Error
 	if err != nil || len(closed) == 0 {
 		return nil, err
 	}
-	return dbtx.Instant(&closed[0]), nil
+	return accountdb.Instant(&closed[0]), nil
 }
 
-// Merge gives the entitlements of one account to another, which also gets the granted tier. Both must be locked.
-func Merge(tx *dbtx.Tx, from, to string, granted api.Tier) error {
+// Merge gives the entitlements of one account to another, which also gets the granted tier. Both
+// must be locked.
+func Merge(tx *accountdb.Tx, from, to string, granted api.Tier) error {
 	return errors.Join(
 		tx.Model(&Row{}).Where("id = ?", from).Update("merged_into", to).Error,
 		tx.Model(&Row{}).Where("id = ?", to).Update("tier", granted).Error,
@@ -304,7 +308,7 @@ func Merge(tx *dbtx.Tx, from, to string, granted api.Tier) error {
 }
 
 // NotifyTier posts a mail if the tier of an account differs from before.
-func NotifyTier(tx *dbtx.Tx, before api.Tier, a Account) error {
+func NotifyTier(tx *accountdb.Tx, before api.Tier, a Account) error {
 	after := a.TierAt(tx.Now)
 	if after == before {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // Standing determines the tier of an account.
@@ -27,7 +27,8 @@ func (s Standing) TierAt(at time.Time) api.Tier {
 	return best
 }
 
-// ChangeAfter returns the next automatic change of the tier after now. ok is false if there is none.
+// ChangeAfter returns the next automatic change of the tier after now. ok is false if there is
+// none.
 func (s Standing) ChangeAfter(now time.Time) (at time.Time, to api.Tier, ok bool) {
 	for _, e := range s.Paid {
 		if e.Live(now) && s.TierAt(*e.PaidUntil) != s.TierAt(now) && (!ok || e.PaidUntil.Before(at)) {
@@ -40,8 +41,8 @@ func (s Standing) ChangeAfter(now time.Time) (at time.Time, to api.Tier, ok bool
 	return at, to, ok
 }
 
-// PaidAt returns the most relevant entitlement: the one with the best tier in effect, then the one that ends last. It returns
-// nil if there is none.
+// PaidAt returns the most relevant entitlement: the one with the best tier in effect, then the one
+// that ends last. It returns nil if there is none.
 func (s Standing) PaidAt(at time.Time) *api.Entitlement {
 	var most *api.Entitlement
 	for i := range s.Paid {
@@ -67,8 +68,8 @@ func (s Standing) Pays(at time.Time) bool {
 	return slices.ContainsFunc(s.Paid, func(e api.Entitlement) bool { return e.Renews || e.Live(at) })
 }
 
-// EntitlementRow is the entitlement of an account. It counts for the tier of its holder: the account itself, or the one that it
-// was merged into.
+// EntitlementRow is the entitlement of an account. It counts for the tier of its holder: the
+// account itself, or the one that it was merged into.
 type EntitlementRow struct {
 	AccountID  string `gorm:"primaryKey"`
 	HolderID   string
@@ -86,7 +87,7 @@ func (EntitlementRow) TableName() string { return "entitlements" }
 // Entitlement returns the entitlement as billing reported it.
 func (r EntitlementRow) Entitlement() api.Entitlement {
 	return api.Entitlement{
-		Tier: api.Tier(r.Tier), PaidUntil: dbtx.Instant(r.PaidUntil), Renews: r.Renews, Trouble: api.Trouble(r.Trouble), Version: r.Version,
+		Tier: api.Tier(r.Tier), PaidUntil: accountdb.Instant(r.PaidUntil), Renews: r.Renews, Trouble: api.Trouble(r.Trouble), Version: r.Version,
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // Terms is a version of the terms of use that an account accepted.
@@ -23,7 +23,8 @@ type Acceptance struct {
 	Accepted bool   // the form showed this version and it was accepted
 }
 
-// TermsNotAccepted returns the error for a key whose account has not accepted the terms of use in effect.
+// TermsNotAccepted returns the error for a key whose account has not accepted the terms of use in
+// effect.
 func TermsNotAccepted() error {
 	return problem.New(problem.InvalidParameter, "Accept the terms of use to get a key.")
 }
@@ -46,9 +47,9 @@ func LastTerms(db *gorm.DB, accountID string) (*Terms, error) {
 	return &Terms{Version: rows[0].Version, AcceptedAt: database.FromMicros(rows[0].AcceptedAt)}, nil
 }
 
-// AcceptTerms records that an account, which must be locked, accepts the terms of use. It returns TermsNotAccepted if the
-// account has not accepted the version in effect, neither now nor last.
-func AcceptTerms(tx *dbtx.Tx, accountID string, terms Acceptance) error {
+// AcceptTerms records that an account, which must be locked, accepts the terms of use. It returns
+// TermsNotAccepted if the account has not accepted the version in effect, neither now nor last.
+func AcceptTerms(tx *accountdb.Tx, accountID string, terms Acceptance) error {
 	last, err := LastTerms(tx.DB, accountID)
 	switch {
 	case err != nil:

@@ -12,15 +12,16 @@ import (
 // TierTable maps tiers to their limits.
 type TierTable map[api.Tier]api.Limits
 
-// Bounds of an override. Redis stores every admission of the last minute, which limits maxPerMinute.
+// Bounds of an override. Redis stores every admission of the last minute, which limits
+// maxPerMinute.
 const (
 	maxPerMinute = 10_000
 	maxPerDay    = 1_000_000_000
 )
 
-// ParseTiers reads overrides such as "free=10/100/10,developer=60/1000/50": requests per minute, requests per UTC day, records per
-// page. Omitted tiers keep their limits. Overrides do not change which tiers include history. The returned error joins all
-// problems.
+// ParseTiers reads overrides such as "free=10/100/10,developer=60/1000/50": requests per minute,
+// requests per UTC day, records per page. Omitted tiers keep their limits. Overrides do not change
+// which tiers include history. The returned error joins all problems.
 func ParseTiers(overrides string) (TierTable, error) {
 	table := make(TierTable, len(api.Tiers))
 	for _, t := range api.Tiers {

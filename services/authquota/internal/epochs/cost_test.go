@@ -17,9 +17,9 @@ import (
 	"opportunity.internal/pkg/setback"
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/authquotatest"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 // trips counts the commands and pipelines of a client.
@@ -37,8 +37,9 @@ func (t *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	return func(ctx context.Context, cmds []redis.Cmder) error { t.n++; return next(ctx, cmds) }
 }
 
-// newEpochs returns the publisher of a database, and the numbers of its statements and trips so far.
-func newEpochs(t testing.TB, db authquotatest.DB) (e *Epochs, used func() (statements, trips int)) {
+// newEpochs returns the publisher of a database, and the numbers of its statements and trips so
+// far.
+func newEpochs(t testing.TB, db testkit.DB) (e *Epochs, used func() (statements, trips int)) {
 	t.Helper()
 	client, counted, statements := redistest.Start(t).Client(), new(trips), 0
 	client.AddHook(counted)
@@ -58,9 +59,10 @@ func newEpochs(t testing.TB, db authquotatest.DB) (e *Epochs, used func() (state
 	}
 }
 
-// What others remember costs a change three statements and a trip, a lookup one of each, and a second without changes one of each.
+// What others remember costs a change three statements and a trip, a lookup one of each, and a
+// second without changes one of each.
 func TestCosts(t *testing.T) {
-	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		e, used := newEpochs(t, db)
 		require.NoError(t, e.Poll(t.Context()))
 		store, digest := keys.NewStore(db.DB), strings.Repeat("a", 64)
@@ -68,10 +70,10 @@ func TestCosts(t *testing.T) {
 		require.NoError(t, err)
 
 		used()
-		require.NoError(t, db.Change(t.Context(), func(tx *dbtx.Tx) error { return tx.Touch(issued.Account) }))
+		require.NoError(t, db.Change(t.Context(), func(tx *accountdb.Tx) error { return tx.Touch(issued.Account) }))
 		statements, trips := used()
 		require.Equal(t, []int{3, 1}, []int{statements, trips}, "a change")
-		require.NoError(t, e.InEffect(t.Context(), func(ctx context.Context) (dbtx.Epoch, error) {
+		require.NoError(t, e.InEffect(t.Context(), func(ctx context.Context) (accountdb.Epoch, error) {
 			k, err := store.Resolve(ctx, []string{digest})
 			return k.Epoch, err
 		}))
@@ -85,24 +87,24 @@ func TestCosts(t *testing.T) {
 
 // BenchmarkEpochs measures a change without anything else, and a lookup.
 func BenchmarkEpochs(b *testing.B) {
-	for dialect, create := range map[string]func(testing.TB) string{"Postgres": authquotatest.Schema.Postgres, "SQLite": authquotatest.Schema.SQLite} {
-		db := authquotatest.Open(b, create(b), time.Now)
+	for dialect, create := range map[string]func(testing.TB) string{"Postgres": testkit.Schema.Postgres, "SQLite": testkit.Schema.SQLite} {
+		db := testkit.Open(b, create(b), time.Now)
 		e, _ := newEpochs(b, db)
 		require.NoError(b, e.Poll(b.Context()))
 		var id string
-		require.NoError(b, db.Change(b.Context(), func(tx *dbtx.Tx) error {
+		require.NoError(b, db.Change(b.Context(), func(tx *accountdb.Tx) error {
 			a, err := account.Create(tx, api.Free)
 			id = a.ID
 			return err
 		}))
 		b.Run(dialect+"/change", func(b *testing.B) {
 			for b.Loop() {
-				require.NoError(b, db.Change(b.Context(), func(tx *dbtx.Tx) error { return tx.Touch(id) }))
+				require.NoError(b, db.Change(b.Context(), func(tx *accountdb.Tx) error { return tx.Touch(id) }))
 			}
 		})
 		b.Run(dialect+"/lookup", func(b *testing.B) {
 			for b.Loop() {
-				require.NoError(b, e.InEffect(b.Context(), func(ctx context.Context) (dbtx.Epoch, error) {
+				require.NoError(b, e.InEffect(b.Context(), func(ctx context.Context) (accountdb.Epoch, error) {
 					epochs, err := db.Epochs(ctx, "a.id = ?", id)
 					return epochs[0], err
 				}))

@@ -1,15 +1,20 @@
-// Package epochs publishes the epochs of accounts in Redis, and notices with them that the database or Redis was set back.
+// Package epochs publishes the epochs of accounts in Redis, and notices with them that the database
+// or Redis was set back.
 //
-// Any change to what an account may do raises its epoch, in the transaction of the change. Gateways cache a principal together with its epoch
-// and compare the two on every admission, so a change applies to the next request on every gateway.
+// Any change to what an account may do raises its epoch, in the transaction of the change. Gateways
+// cache a principal together with its epoch and compare the two on every admission, so a change
+// applies to the next request on every gateway.
 //
-// Redis has the epochs and the mark of the newest change whose epochs are there. The mark is in the same hash: both are lost together. A change
-// is acknowledged once one script has published its epochs and its mark. The script publishes only if the mark in Redis is one that this
-// database has; otherwise the owner looks it up, and its own change too. So:
+// Redis has the epochs and the mark of the newest change whose epochs are there. The mark is in the
+// same hash: both are lost together. A change is acknowledged once one script has published its
+// epochs and its mark. The script publishes only if the mark in Redis is one that this database
+// has; otherwise the owner looks it up, and its own change too. So:
 //
 //   - A change that was interrupted before that is published by the next change, lookup or poll.
-//   - A database that lacks an acknowledged change is noticed by the next change, lookup or poll, and then serves nothing.
-//   - A Redis that lost its data gets all epochs again. One with older data, as after a failover, gets those of the changes since.
+//   - A database that lacks an acknowledged change is noticed by the next change, lookup or poll,
+//     and then serves nothing.
+//   - A Redis that lost its data gets all epochs again. One with older data, as after a failover,
+//     gets those of the changes since.
 //
 // Redis errors are service_unavailable.
 package epochs
@@ -31,7 +36,7 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/setback"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // Epochs is the publisher of one process.
@@ -39,7 +44,7 @@ type Epochs struct {
 	*setback.Guard
 
 	Redis *redis.Client
-	DB    *dbtx.DB
+	DB    *accountdb.DB
 
 	published atomic.Pointer[setback.Mark] // newest mark that this process has seen in Redis
 
@@ -50,7 +55,8 @@ type Epochs struct {
 const (
 	attempts = 10 // of a script that competes with those of other processes
 	waits    = 3  // polls for which a process without any mark waits for the gateways
-	// maxAbsence is the longest time without a running process after which a process serves although no mark is remembered.
+	// maxAbsence is the longest time without a running process after which a process serves although
+	// no mark is remembered.
 	maxAbsence   = 10 * time.Minute
 	aliveEvery   = time.Minute
 	maxChanges   = 1000 // that are published one by one; after more, all epochs are
@@ -58,11 +64,13 @@ const (
 	publishLimit = 2 * time.Second
 )
 
-// Unknown is the claim of a database that did not run for a while, and whose mark is not remembered.
+// Unknown is the claim of a database that did not run for a while, and whose mark is not
+// remembered.
 const Unknown = "unknown"
 
-// Poll compares the database with the marks in Redis, of this package and of the gateways, and publishes what is missing there. Call it at the
-// start and every second. It returns nil if the database is set back.
+// Poll compares the database with the marks in Redis, of this package and of the gateways, and
+// publishes what is missing there. Call it at the start and every second. It returns nil if the
+// database is set back.
 func (e *Epochs) Poll(ctx context.Context) error { return e.poll(ctx, 1) }
 
 func (e *Epochs) poll(ctx context.Context, waited int) error {
@@ -101,8 +109,9 @@ func (e *Epochs) poll(ctx context.Context, waited int) error {
 	return e.publish(ctx, published, own.Val(), newest, nil)
 }
 
-// discard deletes the epochs in Redis of a database that is set back, if they are from this database: Redis was lost after the lost changes, and
-// filled before that was noticed. What gateways looked up meanwhile is then not used any longer.
+// discard deletes the epochs in Redis of a database that is set back, if they are from this
+// database: Redis was lost after the lost changes, and filled before that was noticed. What
+// gateways looked up meanwhile is then not used any longer.
 func (e *Epochs) discard(ctx context.Context, published setback.Mark) error {
 	if has, err := e.Has(ctx, published); err != nil || !has {
 		return err
@@ -113,7 +122,8 @@ func (e *Epochs) discard(ctx context.Context, published setback.Mark) error {
 	return nil
 }
 
-// absence stops the service if no process has run for longer than maxAbsence: the database may be an old backup.
+// absence stops the service if no process has run for longer than maxAbsence: the database may be
+// an old backup.
 func (e *Epochs) absence(ctx context.Context) error {
 	var alive int64
 	err := e.DB.WithContext(ctx).Raw("SELECT alive_at FROM generations ORDER BY began_at DESC LIMIT 1").Scan(&alive).Error
@@ -127,7 +137,8 @@ func (e *Epochs) absence(ctx context.Context) error {
 	return err
 }
 
-// Alive records that a process is running. Call it every minute. It does nothing before the first Poll has decided that no one was absent.
+// Alive records that a process is running. Call it every minute. It does nothing before the first
+// Poll has decided that no one was absent.
 func (e *Epochs) Alive(ctx context.Context) error {
 	if e.published.Load() == nil {
 		return nil
@@ -137,7 +148,8 @@ func (e *Epochs) Alive(ctx context.Context) error {
 		AND id = (SELECT id FROM generations ORDER BY began_at DESC LIMIT 1)`, database.Micros(now), database.Micros(now.Add(-aliveEvery/2))).Error)
 }
 
-// Pending returns the number of changes that are saved and not published, as far as this process knows.
+// Pending returns the number of changes that are saved and not published, as far as this process
+// knows.
 func (e *Epochs) Pending() float64 {
 	published, newest := e.Published(), e.Known()
 	if published.Generation != newest.Generation {
@@ -146,7 +158,7 @@ func (e *Epochs) Pending() float64 {
 	return float64(max(0, newest.Sequence-published.Sequence))
 }
 
-// Published implements dbtx.Publisher.
+// Published implements accountdb.Publisher.
 func (e *Epochs) Published() setback.Mark {
 	if m := e.published.Load(); m != nil {
 		return *m
@@ -168,16 +180,17 @@ func (e *Epochs) saw(m setback.Mark) {
 	}
 }
 
-// Publish implements dbtx.Publisher.
-func (e *Epochs) Publish(ctx context.Context, verified, m setback.Mark, epochs []dbtx.Epoch) error {
+// Publish implements accountdb.Publisher.
+func (e *Epochs) Publish(ctx context.Context, verified, m setback.Mark, epochs []accountdb.Epoch) error {
 	ctx, cancel := context.WithTimeout(ctx, publishLimit)
 	defer cancel()
 	return e.publish(ctx, verified, verified.String(), m, epochs)
 }
 
-// publish makes m the mark in Redis, with the epochs of all changes up to it. from is the mark in Redis, which the database with the change m
-// has, or the zero mark; stored is its text or what is there instead. epochs are those of the change m; nil if unknown.
-func (e *Epochs) publish(ctx context.Context, from setback.Mark, stored string, m setback.Mark, epochs []dbtx.Epoch) error {
+// publish makes m the mark in Redis, with the epochs of all changes up to it. from is the mark in
+// Redis, which the database with the change m has, or the zero mark; stored is its text or what is
+// there instead. epochs are those of the change m; nil if unknown.
+func (e *Epochs) publish(ctx context.Context, from setback.Mark, stored string, m setback.Mark, epochs []accountdb.Epoch) error {
 	for range attempts {
 		if len(stored) > 100 { // as the script reads it
 			stored = ""
@@ -189,7 +202,8 @@ func (e *Epochs) publish(ctx context.Context, from setback.Mark, stored string, 
 			}
 			missing = append(missing, epochs...)
 		}
-		// Set, because a wrong epoch in Redis may be higher: what is newer than m is not acknowledged yet, and is published again.
+		// Set, because a wrong epoch in Redis may be higher: what is newer than m is not acknowledged
+		// yet, and is published again.
 		found, err := setback.Replace(ctx, e.Redis, counter.Epochs, counter.EpochsMark, stored, m.String(), arguments("set", missing)...)
 		if err != nil {
 			return err
@@ -218,8 +232,9 @@ func (e *Epochs) publish(ctx context.Context, from setback.Mark, stored string, 
 	return problem.Unavailable(errors.New("other processes published on each attempt"))
 }
 
-// since returns the epochs of accounts that changed after the mark from up to m, or of none if it has published those of all accounts.
-func (e *Epochs) since(ctx context.Context, from setback.Mark, stored string, m setback.Mark) ([]dbtx.Epoch, error) {
+// since returns the epochs of accounts that changed after the mark from up to m, or of none if it
+// has published those of all accounts.
+func (e *Epochs) since(ctx context.Context, from setback.Mark, stored string, m setback.Mark) ([]accountdb.Epoch, error) {
 	if from.Generation != m.Generation || m.Sequence-from.Sequence > maxChanges {
 		return nil, e.fill(ctx, stored)
 	}
@@ -228,7 +243,7 @@ func (e *Epochs) since(ctx context.Context, from setback.Mark, stored string, m 
 	if err != nil || len(lists) == 0 {
 		return nil, database.Outage(err)
 	}
-	var epochs []dbtx.Epoch
+	var epochs []accountdb.Epoch
 	for ids := range slices.Chunk(strings.Split(strings.Join(lists, ","), ","), pageSize) {
 		page, err := e.DB.Epochs(ctx, "a.id IN ?", ids)
 		if err != nil {
@@ -255,7 +270,7 @@ func (e *Epochs) fill(ctx context.Context, stored string) error {
 }
 
 // arguments returns the arguments of replace.lua for epochs.
-func arguments(mode string, epochs []dbtx.Epoch) []any {
+func arguments(mode string, epochs []accountdb.Epoch) []any {
 	args := []any{mode}
 	for _, n := range epochs {
 		args = append(args, n.Account, n.Number, counter.State(n.Account), n.State)
@@ -263,9 +278,9 @@ func arguments(mode string, epochs []dbtx.Epoch) []any {
 	return args
 }
 
-// InEffect calls read until the epoch that it returns is the one in Redis, so that a gateway that compares it notices every later change. It
-// returns an error (503) if the database is set back.
-func (e *Epochs) InEffect(ctx context.Context, read func(context.Context) (dbtx.Epoch, error)) error {
+// InEffect calls read until the epoch that it returns is the one in Redis, so that a gateway that
+// compares it notices every later change. It returns an error (503) if the database is set back.
+func (e *Epochs) InEffect(ctx context.Context, read func(context.Context) (accountdb.Epoch, error)) error {
 	if err := e.Available(); err != nil {
 		return err
 	}
@@ -288,7 +303,8 @@ func (e *Epochs) InEffect(ctx context.Context, read func(context.Context) (dbtx.
 	return problem.Unavailable(errors.New("the epoch of the account changed on each attempt"))
 }
 
-// repair publishes what Redis lacks, and sets the epoch of an account there if it differs from the database although the database has the mark.
+// repair publishes what Redis lacks, and sets the epoch of an account there if it differs from the
+// database although the database has the mark.
 func (e *Epochs) repair(ctx context.Context, account string) error {
 	if err := errors.Join(e.poll(ctx, 0), e.Available()); err != nil {
 		return err
@@ -302,8 +318,9 @@ func (e *Epochs) repair(ctx context.Context, account string) error {
 	return err
 }
 
-// Current returns an error (503) if an epoch that was read from the database shows that it was set back. During an outage of Redis it does not.
-func (e *Epochs) Current(ctx context.Context, epoch dbtx.Epoch) error {
+// Current returns an error (503) if an epoch that was read from the database shows that it was set
+// back. During an outage of Redis it does not.
+func (e *Epochs) Current(ctx context.Context, epoch accountdb.Epoch) error {
 	published, err := e.Redis.HGet(ctx, counter.Epochs, epoch.Account).Result()
 	if err != nil && !errors.Is(err, redis.Nil) || published == strconv.FormatInt(epoch.Number, 10) {
 		return e.Available()

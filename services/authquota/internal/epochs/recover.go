@@ -15,7 +15,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/setback"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // Lost has what Redis knows of the changes that a database lacks.
@@ -42,7 +42,8 @@ func ReadLost(ctx context.Context, client *redis.Client, store setback.Store) (l
 	if !ok {
 		return l, nil
 	}
-	// If the database has the mark of Redis, then Redis lost its data after the lost changes, and got it from this database.
+	// If the database has the mark of Redis, then Redis lost its data after the lost changes, and got
+	// it from this database.
 	known, err := store.Knows(ctx, m)
 	l.exact = !known
 	return l, err
@@ -54,31 +55,32 @@ var number = regexp.MustCompile(`^[0-9]{1,16}$`)
 // Current records the decision of an operator that nothing was lost.
 func Current(now time.Time, operator string) setback.Decision {
 	return func(db *gorm.DB) error {
-		return (&dbtx.Tx{DB: db, Now: now.UTC()}).Record(operator, "database.current", "authquota", map[string]any{})
+		return (&accountdb.Tx{DB: db, Now: now.UTC()}).Record(operator, "database.current", "authquota", map[string]any{})
 	}
 }
 
-// Accept revokes everything with which a lost change could be undone, of the accounts that may have lost one: those whose epoch in Redis differs,
-// or all if Redis does not know. Suspended and closed accounts are suspended and closed again.
+// Accept revokes everything with which a lost change could be undone, of the accounts that may have
+// lost one: those whose epoch in Redis differs, or all if Redis does not know. Suspended and closed
+// accounts are suspended and closed again.
 func (l *Lost) Accept(now time.Time, operator string) setback.Decision {
-	return func(db *gorm.DB) error { return l.accept(&dbtx.Tx{DB: db, Now: now.UTC()}, operator) }
+	return func(db *gorm.DB) error { return l.accept(&accountdb.Tx{DB: db, Now: now.UTC()}, operator) }
 }
 
-func (l *Lost) accept(tx *dbtx.Tx, operator string) error {
+func (l *Lost) accept(tx *accountdb.Tx, operator string) error {
 	newest, err := l.newest(tx)
 	if err != nil {
 		return err
 	}
 	for after := ""; ; {
-		var page []dbtx.Epoch
-		if err := tx.Raw("SELECT "+dbtx.EpochColumns+" FROM accounts a WHERE a.id > ? ORDER BY a.id LIMIT ?", after, recoverPage).Scan(&page).Error; err != nil {
+		var page []accountdb.Epoch
+		if err := tx.Raw("SELECT "+accountdb.EpochColumns+" FROM accounts a WHERE a.id > ? ORDER BY a.id LIMIT ?", after, recoverPage).Scan(&page).Error; err != nil {
 			return err
 		}
 		if len(page) == 0 {
 			break
 		}
 		after = page[len(page)-1].Account
-		page = slices.DeleteFunc(page, func(e dbtx.Epoch) bool { return l.exact && l.epochs[e.Account] == strconv.FormatInt(e.Number, 10) })
+		page = slices.DeleteFunc(page, func(e accountdb.Epoch) bool { return l.exact && l.epochs[e.Account] == strconv.FormatInt(e.Number, 10) })
 		if len(page) == 0 {
 			continue
 		}
@@ -96,12 +98,13 @@ func (l *Lost) accept(tx *dbtx.Tx, operator string) error {
 
 const recoverPage = 500
 
-// beyond is the distance of a new epoch to all known ones, in microseconds. Lost epochs may be above the time, if a clock was ahead.
+// beyond is the distance of a new epoch to all known ones, in microseconds. Lost epochs may be
+// above the time, if a clock was ahead.
 const beyond = int64(time.Hour / time.Microsecond)
 
-// newest returns an epoch above all of the database and of Redis, and above those that are lost. It ignores those of Redis that no clock can have
-// made.
-func (l *Lost) newest(tx *dbtx.Tx) (newest int64, err error) {
+// newest returns an epoch above all of the database and of Redis, and above those that are lost. It
+// ignores those of Redis that no clock can have made.
+func (l *Lost) newest(tx *accountdb.Tx) (newest int64, err error) {
 	err = tx.Raw("SELECT coalesce(max(epoch), 0) FROM accounts").Scan(&newest).Error
 	newest = max(newest, database.Micros(tx.Now))
 	for _, text := range l.epochs {
@@ -114,8 +117,7 @@ func (l *Lost) newest(tx *dbtx.Tx) (newest int64, err error) {
 	return newest + beyond, err
 }
 
-// revoke revokes what belongs to accounts.
-func (l *Lost) revoke(tx *dbtx.Tx, operator string, epoch int64, accounts []dbtx.Epoch) error {
+func (l *Lost) revoke(tx *accountdb.Tx, operator string, epoch int64, accounts []accountdb.Epoch) error {
 	now := database.Micros(tx.Now)
 	states := map[string][]string{}
 	var ids []string

@@ -29,12 +29,11 @@ import (
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/authquotatest"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/people"
-	"opportunity.internal/services/authquota/internal/secretbox"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 // fault is a deliberate mistake, which the simulation must find.
@@ -52,15 +51,16 @@ const (
 // found is the panic of a violated promise.
 type found string
 
-// world is one run of two processes of authquota and two gateways on an SQLite database and Redis. Databases are set back to snapshots, Redis
-// loses its data or is set back, processes are killed between the commit and the publication of a change.
+// world is one run of two processes of authquota and two gateways on an SQLite database and Redis.
+// Databases are set back to snapshots, Redis loses its data or is set back, processes are killed
+// between the commit and the publication of a change.
 type world struct {
 	t     *testing.T
 	r     *rand.Rand
 	fault fault
 	redis *redis.Client
 	clock int64
-	box   secretbox.Box
+	box   accountdb.Box
 	dir   string
 	files int
 
@@ -95,7 +95,7 @@ type process struct {
 	db *database.DB
 }
 
-// Published implements dbtx.Publisher.
+// Published implements accountdb.Publisher.
 func (p *process) Published() setback.Mark {
 	if p.w.fault == unconditional {
 		return setback.Mark{}
@@ -105,8 +105,9 @@ func (p *process) Published() setback.Mark {
 
 var errLater = errors.New("published later")
 
-// Publish implements dbtx.Publisher. The publication happens now, later, or never, because the process is killed.
-func (p *process) Publish(ctx context.Context, verified, m setback.Mark, epochs []dbtx.Epoch) error {
+// Publish implements accountdb.Publisher. The publication happens now, later, or never, because the
+// process is killed.
+func (p *process) Publish(ctx context.Context, verified, m setback.Mark, epochs []accountdb.Epoch) error {
 	if p.w.fault == unconditional {
 		verified = p.Epochs.Published()
 	}
@@ -139,12 +140,12 @@ func (w *world) open(file string) *database.DB {
 
 func newWorld(t *testing.T, seed uint64, fault fault, client *redis.Client, stats map[string]int) *world {
 	w := &world{
-		t: t, r: rand.New(rand.NewPCG(seed, 1)), fault: fault, redis: client, clock: 1_700_000_000_000_000, dir: t.TempDir(), stats: stats, box: authquotatest.Box(t, "e7"),
+		t: t, r: rand.New(rand.NewPCG(seed, 1)), fault: fault, redis: client, clock: 1_700_000_000_000_000, dir: t.TempDir(), stats: stats, box: testkit.Box(t, "e7"),
 		keys: map[string]string{}, digests: map[string]string{}, codes: map[string]string{},
 		revoked: map[string]bool{}, used: map[string]bool{}, closed: map[string]bool{},
 	}
 	require.NoError(t, client.FlushAll(t.Context()).Err())
-	w.current = strings.TrimPrefix(authquotatest.Schema.SQLite(t), "sqlite://")
+	w.current = strings.TrimPrefix(testkit.Schema.SQLite(t), "sqlite://")
 	for i := range w.owners {
 		w.owners[i] = &process{w: w}
 		w.owners[i].restart()
@@ -155,7 +156,7 @@ func newWorld(t *testing.T, seed uint64, fault fault, client *redis.Client, stat
 	}
 	for i := range 5 {
 		var a account.Account
-		require.NoError(t, (&dbtx.DB{DB: w.owners[0].db, Now: w.now}).Change(t.Context(), func(tx *dbtx.Tx) (err error) {
+		require.NoError(t, (&accountdb.DB{DB: w.owners[0].db, Now: w.now}).Change(t.Context(), func(tx *accountdb.Tx) (err error) {
 			if a, err = account.Create(tx, api.Free); err != nil {
 				return err
 			}
@@ -182,7 +183,7 @@ func (p *process) restart() {
 	}
 	p.Epochs = &Epochs{
 		Guard: setback.New("authquota", setback.Store{DB: p.db, Changes: "changes"}, slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
-		Redis: p.w.redis, DB: &dbtx.DB{DB: p.db, Now: p.w.now, Box: p.w.box, Mails: mail.NewWriter("https://api.example"), Publisher: p},
+		Redis: p.w.redis, DB: &accountdb.DB{DB: p.db, Now: p.w.now, Box: p.w.box, Mails: mail.NewWriter("https://api.example"), Publisher: p},
 	}
 }
 
@@ -213,7 +214,7 @@ func (w *world) require(holds bool, format string, args ...any) {
 func pick[T any](w *world, all []T) T { return all[w.r.IntN(len(all))] }
 
 // change commits a change of an account. ack is called once it is acknowledged.
-func (w *world) change(id string, do func(db *dbtx.DB) error, ack func()) {
+func (w *world) change(id string, do func(db *accountdb.DB) error, ack func()) {
 	p := pick(w, w.owners[:])
 	if p.Err() != nil {
 		return
@@ -283,7 +284,7 @@ func (g *gateway) admit(id string) (bool, error) {
 		if !cached {
 			p := pick(g.w, g.w.owners[:])
 			store := keys.NewStore(p.DB)
-			read := func(ctx context.Context) (_ dbtx.Epoch, err error) {
+			read := func(ctx context.Context) (_ accountdb.Epoch, err error) {
 				k, err = store.Resolve(ctx, []string{g.w.digests[id]})
 				return k.Epoch, err
 			}
@@ -334,7 +335,7 @@ func (w *world) step() {
 	id := pick(w, w.accounts)
 	switch x := w.r.IntN(100); {
 	case x < 12:
-		w.change(id, func(db *dbtx.DB) error {
+		w.change(id, func(db *accountdb.DB) error {
 			digest := fmt.Sprintf("%064d", len(w.keys)+1)
 			k, err := keys.NewStore(db).Issue(ctx, "ann", keys.Order{Account: id, UseCase: "x"}, keys.MaxLife, keys.Record{Digest: digest, Prefix: "p", LastFour: "abcd"})
 			if err == nil {
@@ -344,16 +345,16 @@ func (w *world) step() {
 		}, func() {})
 	case x < 26 && len(w.keys) > 0:
 		key := pick(w, slices.Sorted(maps.Keys(w.keys)))
-		w.change(w.keys[key], func(db *dbtx.DB) error {
+		w.change(w.keys[key], func(db *accountdb.DB) error {
 			_, err := keys.NewStore(db).Revoke(ctx, "ann", key, false)
 			return err
 		}, func() { w.revoked[key] = true; w.stats["revoked"]++ })
 	case x < 28:
-		w.change(id, func(db *dbtx.DB) error { return people.NewStore(db).CloseAccount(ctx, id) }, func() { w.closed[id] = true; w.stats["closed"]++ })
+		w.change(id, func(db *accountdb.DB) error { return people.NewStore(db).CloseAccount(ctx, id) }, func() { w.closed[id] = true; w.stats["closed"]++ })
 	case x < 38:
 		code := pick(w, slices.Sorted(maps.Keys(w.codes)))
-		w.change(w.codes[code], func(db *dbtx.DB) error {
-			return db.Change(ctx, func(tx *dbtx.Tx) error {
+		w.change(w.codes[code], func(db *accountdb.DB) error {
+			return db.Change(ctx, func(tx *accountdb.Tx) error {
 				done := tx.Exec("UPDATE recovery_codes SET used_at = 1 WHERE hash = ? AND used_at IS NULL", code)
 				if done.Error == nil && done.RowsAffected == 0 {
 					return errors.New("used")
@@ -555,8 +556,8 @@ func embeddedRedis(t *testing.T) *redis.Client {
 
 const seeds = 300 // on each kind of Redis
 
-// Whatever is set back, lost or killed: no revoked key, closed account or used code works, the service runs exactly while it lacks nothing, and a
-// decision of an operator makes it available.
+// Whatever is set back, lost or killed: no revoked key, closed account or used code works, the
+// service runs exactly while it lacks nothing, and a decision of an operator makes it available.
 func TestSimulation(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T) *redis.Client{
 		"redis":    func(t *testing.T) *redis.Client { return redistest.Start(t).Client() },

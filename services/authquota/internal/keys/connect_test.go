@@ -8,8 +8,8 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/keyusage"
 	"opportunity.internal/services/authquota/internal/plan"
-	"opportunity.internal/services/authquota/internal/usage"
 )
 
 func TestConnectingMergesTheAccount(t *testing.T) {
@@ -31,7 +31,7 @@ func TestConnectingMergesTheAccount(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, api.Commercial, own[0].TierAt(f.db.Now()), "the entitlement moves too")
 		require.Equal(t, []string{"ada@example.org: Your plan is now commercial"}, f.db.TakeSubjects(t))
-		moves, err := usage.NewStore(f.db.DB).Moves(ctx, id)
+		moves, err := keyusage.NewStore(f.db.DB).Moves(ctx, id)
 		require.NoError(t, err)
 		require.Equal(t, older.Account, moves[0].From)
 

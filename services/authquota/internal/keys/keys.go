@@ -1,4 +1,5 @@
-// Package keys defines and stores keys and key requests, with the rules for issuing, rotating and connecting them.
+// Package keys defines and stores keys and key requests, with the rules for issuing, rotating and
+// connecting them.
 package keys
 
 import (
@@ -15,8 +16,8 @@ import (
 // MaxLife is the longest life of a key, and its life unless an operator sets a shorter one.
 const MaxLife = 365 * 24 * time.Hour
 
-// MaxActive is the maximum number of active keys and pending requests of an account. A replaced key in its grace period does not
-// count: its successor does.
+// MaxActive is the maximum number of active keys and pending requests of an account. A replaced key
+// in its grace period does not count: its successor does.
 const MaxActive = 5
 
 // Grace is the time for which a rotated key stays valid, unless it expires first.
@@ -41,7 +42,8 @@ type Key struct {
 	LastUsedAt *time.Time // up to some seconds old; nil if never used
 }
 
-// Record is the stored form of a new key. Digest finds it; Prefix and LastFour let people recognize it.
+// Record is the stored form of a new key. Digest finds it; Prefix and LastFour let people recognize
+// it.
 type Record struct{ Digest, Prefix, LastFour string }
 
 // NewRecord returns the stored form of a key, hashed with the newest pepper.
@@ -68,7 +70,8 @@ func (k Key) Shown() string { return k.Prefix + "…" + k.LastFour }
 // Counts reports whether the key counts towards MaxActive at now.
 func (k Key) Counts(now time.Time) bool { return k.StatusAt(now) == Active && k.ReplacedAt == nil }
 
-// SuccessorEnd returns when the successor of a key that is rotated at now expires: after a full life of its own.
+// SuccessorEnd returns when the successor of a key that is rotated at now expires: after a full
+// life of its own.
 func (k Key) SuccessorEnd(now time.Time) time.Time { return now.Add(cmp.Or(k.Life, MaxLife)) }
 
 // GraceEnd returns when a key that is rotated at now ends.
@@ -102,12 +105,6 @@ func CheckID(id string) error {
 // NotFound returns the error for an unknown key ID.
 func NotFound() error { return problem.NoSuch("key") }
 
-// TooManyKeys returns the error for a key beyond MaxActive.
-func TooManyKeys() error {
-	return problem.New(problem.InvalidParameter,
-		"This account has %d active keys, pending requests included, which is the most it can have. Revoke one first.", MaxActive)
-}
-
 // OtherTier returns the error for an order of a key of another tier than the one its account has.
 func OtherTier(id string, has, want api.Tier) error {
 	return problem.New(problem.InvalidParameter,
@@ -130,7 +127,8 @@ type Order struct {
 	Test      bool     `json:"test"`      // a test key, recognizable by its prefix
 }
 
-// Checked returns the order in its canonical form and the life of the key, or an error for the first invalid field.
+// Checked returns the order in its canonical form and the life of the key, or an error for the
+// first invalid field.
 func (o Order) Checked() (Order, time.Duration, error) {
 	if o.Account != "" {
 		if err := account.CheckID(o.Account); err != nil {
@@ -179,14 +177,17 @@ const MaxName = 60
 // Name validates a key name and returns its canonical form.
 func Name(s string) (string, error) { return account.Line("name", s, MaxName) }
 
-// clockTolerance limits the delay of the clock of a gateway that ends paid periods on time by that clock.
+// clockTolerance limits the delay of the clock of a gateway that ends paid periods on time by that
+// clock.
 const clockTolerance = time.Minute
 
-// Principal returns the key as gateways see it at now, revoked and expired keys included. epoch must have been read before the key and
-// suspended. It returns an error if the tier of the account is unknown.
+// Principal returns the key as gateways see it at now, revoked and expired keys included. epoch
+// must have been read before the key and suspended. It returns an error if the tier of the account
+// is unknown.
 //
-// A paid period that ended within clockTolerance is still the tier, and its end the next change. So each gateway ends it by its own
-// clock. There is one next change, so this holds only if no other follows.
+// A paid period that ended within clockTolerance is still the tier, and its end the next change. So
+// each gateway ends it by its own clock. There is one next change, so this holds only if no other
+// follows.
 func (k Resolved) Principal(now time.Time, tiers account.TierTable) (api.Principal, error) {
 	if _, _, follows := k.ChangeAfter(now); !follows {
 		now = now.Add(-clockTolerance)

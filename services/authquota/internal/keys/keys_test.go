@@ -11,7 +11,7 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/keys"
 )
 
@@ -49,7 +49,7 @@ func TestPrincipalWhilePaidPeriodsEnd(t *testing.T) {
 			&api.PrincipalChange{At: end.Add(time.Hour), Tier: api.Free, Limits: tiers[api.Free]},
 		},
 	} {
-		key := keys.Resolved{Key: keys.Key{Standing: account.Standing{Granted: api.Free, Paid: c.paid}}, Epoch: dbtx.Epoch{Number: 7}}
+		key := keys.Resolved{Key: keys.Key{Standing: account.Standing{Granted: api.Free, Paid: c.paid}}, Epoch: accountdb.Epoch{Number: 7}}
 		got, err := key.Principal(end.Add(c.at), tiers)
 		require.NoError(t, err, name)
 		require.Equal(t, api.Principal{Tier: c.tier, Limits: tiers[c.tier], Epoch: 7, Next: c.next}, got, name)

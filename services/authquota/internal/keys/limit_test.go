@@ -14,15 +14,17 @@ import (
 	"opportunity.internal/services/authquota/internal/keys"
 )
 
-// A check of the only property of this package takes hundreds of transactions. Flag -rapid.checks runs more.
+// A check of the only property of this package takes hundreds of transactions. Flag -rapid.checks
+// runs more.
 func init() {
 	if err := flag.Set("rapid.checks", "25"); err != nil {
 		panic(err)
 	}
 }
 
-// For any interleaving of changes to keys, at most five keys are active (without those in their grace period) and at most five
-// are in use; a key has at most one successor, and a request at most one key.
+// For any interleaving of changes to keys, at most five keys are active (without those in their
+// grace period) and at most five are in use; a key has at most one successor, and a request at most
+// one key.
 func TestNeverMoreThanFiveActiveKeys(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		people, secrets := 0, 1000

@@ -10,15 +10,16 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/notices"
 )
 
 // NoticeDays are the days before expiry when the person is notified, in ascending order.
 var NoticeDays = []int{1, 7, 30}
 
-// Notice returns the latest of NoticeDays that the key has reached at now, or 0. After a delay, only the latest notice is sent.
-// A key gets no notice if it was revoked, has a successor, or has a life no longer than that.
+// Notice returns the latest of NoticeDays that the key has reached at now, or 0. After a delay,
+// only the latest notice is sent. A key gets no notice if it was revoked, has a successor, or has a
+// life no longer than that.
 func (k Key) Notice(now time.Time) int {
 	if !k.Counts(now) {
 		return 0
@@ -45,7 +46,8 @@ func (noticeRow) TableName() string { return "key_notices" }
 // noticeBatch limits the keys of one query.
 const noticeBatch = 200
 
-// Remind posts the due notices about the end of keys, one mail for each. Several processes may call it concurrently.
+// Remind posts the due notices about the end of keys, one mail for each. Several processes may call
+// it concurrently.
 func (s *Store) Remind(ctx context.Context) error {
 	last := NoticeDays[len(NoticeDays)-1]
 	for after := ""; ; {
@@ -89,9 +91,10 @@ func (s *Store) sentNotices(ctx context.Context, keys []ownedRow) (map[noticeRow
 	return sent, err
 }
 
-// remind claims the notice of a key in the transaction that posts its mail, so that concurrent processes post it once.
+// remind claims the notice of a key in the transaction that posts its mail, so that concurrent
+// processes post it once.
 func (s *Store) remind(ctx context.Context, id string) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		row, err := findKey(tx.DB, "WHERE k.id = ?", id)
 		if err != nil {
 			return err

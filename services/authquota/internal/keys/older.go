@@ -17,7 +17,7 @@ import (
 	"opportunity.internal/pkg/jsonlines"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // Older is a line of an import.
@@ -32,7 +32,8 @@ const (
 	maxWarned = 20 // lines listed in a warning
 )
 
-// ReadOlder reads and validates every line of an import. The report lists the rejected lines. The error is an error of r.
+// ReadOlder reads and validates every line of an import. The report lists the rejected lines. The
+// error is an error of r.
 func ReadOlder(r io.Reader) (keys []Older, report api.ImportReport, err error) {
 	first := map[string]int{} // line where a hash was first seen
 	for in, err := range jsonlines.Read[Older](r) {
@@ -106,14 +107,16 @@ func checked(p *api.Problems, s string, check func(string) (string, error)) stri
 	return s
 }
 
-// StartsAt adds a problem if the key cannot be imported at now. It applies only to keys that do not exist yet.
+// StartsAt adds a problem if the key cannot be imported at now. It applies only to keys that do not
+// exist yet.
 func (k Older) StartsAt(p *api.Problems, now time.Time) {
 	if !k.ExpiresAt.After(now) || k.ExpiresAt.After(now.Add(MaxLife)) {
 		p.Add("expiresAt", "must be in the future, at most %d days from now", MaxLife/(24*time.Hour))
 	}
 }
 
-// OlderWarnings returns the reasons why the gateway will not accept imported keys, as far as their form shows them.
+// OlderWarnings returns the reasons why the gateway will not accept imported keys, as far as their
+// form shows them.
 func OlderWarnings(keys []Older, form apikey.OlderForm) []string {
 	if len(keys) == 0 {
 		return nil
@@ -140,11 +143,11 @@ func OlderWarnings(keys []Older, form apikey.OlderForm) []string {
 // Digests returns the possible digests of the key. It is stored under the first one.
 func (k Older) Digests(peppers [][]byte) []string { return apikey.Older(k.SHA256).Digests(peppers) }
 
-// ImportKeys imports keys of another form: all of them, or none if the report has rejected lines. Each new key gets its own
-// account. An existing key stays unchanged.
+// ImportKeys imports keys of another form: all of them, or none if the report has rejected lines.
+// Each new key gets its own account. An existing key stays unchanged.
 func (s *Store) ImportKeys(ctx context.Context, actor string, lines []Older, peppers [][]byte) (api.ImportReport, error) {
 	var report api.ImportReport
-	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err := s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		report = api.ImportReport{Rejected: []api.RejectedLine{}}
 		fresh := make([]Older, 0, len(lines))
 		for _, k := range lines {
@@ -177,7 +180,7 @@ func (s *Store) ImportKeys(ctx context.Context, actor string, lines []Older, pep
 	return report, err
 }
 
-func importKey(tx *dbtx.Tx, actor string, k Older, peppers [][]byte) error {
+func importKey(tx *accountdb.Tx, actor string, k Older, peppers [][]byte) error {
 	a, err := holder(tx, actor, Order{Tier: k.Tier})
 	if err != nil {
 		return err

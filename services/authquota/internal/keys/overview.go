@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // Overview is the summary on the home page of the account.
@@ -35,6 +35,6 @@ func (s *Store) Overview(ctx context.Context, id string) (Overview, error) {
 		(SELECT COUNT(CASE state WHEN 'asked' THEN 1 END) AS pending, COUNT(CASE state WHEN 'approved' THEN 1 END) AS ready
 			FROM key_requests WHERE account_id = ?) AS r`, now, id, id).Scan(&row).Error
 	return Overview{
-		Active: row.Active, Expiring: dbtx.Instant(row.Expiring), Pending: row.Pending, Ready: row.Ready, Called: row.Used > 0,
+		Active: row.Active, Expiring: accountdb.Instant(row.Expiring), Pending: row.Pending, Ready: row.Ready, Called: row.Used > 0,
 	}, database.Outage(err)
 }

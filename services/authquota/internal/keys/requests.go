@@ -15,11 +15,11 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
-// Request is a person's request for a key. An operator decides it. The key is created when the person collects it, so only its holder
-// ever sees it.
+// Request is a person's request for a key. An operator decides it. The key is created when the
+// person collects it, so only its holder ever sees it.
 type Request struct {
 	ID          string
 	Account     string
@@ -94,8 +94,8 @@ func Decline(reason string) (Decide, error) {
 	return Decide{Declined, reason}, err
 }
 
-// Apply decides an undecided request. Repeating its decision changes nothing and is no error; every other decision is rejected with
-// the one that was made.
+// Apply decides an undecided request. Repeating its decision changes nothing and is no error; every
+// other decision is rejected with the one that was made.
 func (d Decide) Apply(r *Request, by string, now time.Time) (changed bool, err error) {
 	made := r.State
 	if made == Collected {
@@ -138,7 +138,7 @@ var openStates = []string{string(Pending), string(Approved)}
 func (r requestRow) toRequest() Request {
 	return Request{
 		ID: r.ID, Account: r.AccountID, Name: r.Name, UseCase: r.UseCase, Test: r.Test, State: RequestState(r.State), Reason: r.Reason,
-		RequestedAt: database.FromMicros(r.RequestedAt), DecidedAt: dbtx.Instant(r.DecidedAt), DecidedBy: r.DecidedBy,
+		RequestedAt: database.FromMicros(r.RequestedAt), DecidedAt: accountdb.Instant(r.DecidedAt), DecidedBy: r.DecidedBy,
 	}
 }
 
@@ -150,8 +150,8 @@ func toRequests(rows []requestRow) []Request {
 	return requests
 }
 
-// Requests lists a page of the undecided requests or, with all, of every request, oldest first; more reports whether there is another
-// page.
+// Requests lists a page of the undecided requests or, with all, of every request, oldest first;
+// more reports whether there is another page.
 func (s *Store) Requests(ctx context.Context, all bool, page account.Page) (requests []Request, more bool, err error) {
 	var rows []requestRow
 	q := s.db.WithContext(ctx).Order("id").Where("id > ?", page.After)
@@ -169,7 +169,7 @@ func (s *Store) Requests(ctx context.Context, all bool, page account.Page) (requ
 }
 
 // lockRequest reads a request and locks it until tx ends.
-func lockRequest(tx *dbtx.Tx, id string) (requestRow, error) {
+func lockRequest(tx *accountdb.Tx, id string) (requestRow, error) {
 	var row requestRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ?", id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
@@ -178,7 +178,8 @@ func lockRequest(tx *dbtx.Tx, id string) (requestRow, error) {
 	return row, err
 }
 
-// OwnRequests returns the account's open requests and those declined within DeclinedShown, oldest first.
+// OwnRequests returns the account's open requests and those declined within DeclinedShown, oldest
+// first.
 func (s *Store) OwnRequests(ctx context.Context, id string) ([]Request, error) {
 	var rows []requestRow
 	err := s.db.WithContext(ctx).Order("asked_at, id").Find(&rows, "account_id = ? AND (state IN ? OR state = ? AND decided_at > ?)",
@@ -222,11 +223,11 @@ func offer(db *gorm.DB, id string, standing account.Standing, now time.Time) (o 
 // AutoApproval is the actor of approvals without an operator.
 const AutoApproval = "auto-approve"
 
-// RequestKey records a person's request for a key, and that the account accepts the terms of use. It approves a request for a key
-// of its Offer that is not held and, if atOnce, every other one.
+// RequestKey records a person's request for a key, and that the account accepts the terms of use.
+// It approves a request for a key of its Offer that is not held and, if atOnce, every other one.
 func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, terms account.Acceptance, atOnce bool) (Request, error) {
 	var req Request
-	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err := s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		a, err := lockHolder(tx, id)
 		if err != nil {
 			return err
@@ -259,14 +260,15 @@ func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, 
 	return req, err
 }
 
-// checkRequest returns the offer for the locked account, and an error if it cannot have another key, or not the requested test key.
-func checkRequest(tx *dbtx.Tx, a account.Account, wanted RequestedKey) (Offer, error) {
+// checkRequest returns the offer for the locked account, and an error if it cannot have another
+// key, or not the requested test key.
+func checkRequest(tx *accountdb.Tx, a account.Account, wanted RequestedKey) (Offer, error) {
 	taken, err := keysInUse(tx, a.ID)
 	if err != nil {
 		return Offer{}, err
 	}
 	if taken >= MaxActive {
-		return Offer{}, LimitReached()
+		return Offer{}, rejection("You have %d active keys and pending requests, the most an account can have. Revoke a key or withdraw a request first.", MaxActive)
 	}
 	offered, err := offer(tx.DB, a.ID, a.Standing, tx.Now)
 	if err == nil && wanted.Test && !offered.Test {
@@ -277,7 +279,7 @@ func checkRequest(tx *dbtx.Tx, a account.Account, wanted RequestedKey) (Offer, e
 
 // Withdraw ends an open request of the account. Withdrawing again changes nothing.
 func (s *Store) Withdraw(ctx context.Context, id, request string) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		row, err := lockRequest(tx, request)
 		if err == nil && row.AccountID != id {
 			err = RequestNotFound()
@@ -295,10 +297,11 @@ func (s *Store) Withdraw(ctx context.Context, id, request string) error {
 	})
 }
 
-// Decide applies an operator's decision to a request, posts a mail to its person and returns the request.
+// Decide applies an operator's decision to a request, posts a mail to its person and returns the
+// request.
 func (s *Store) Decide(ctx context.Context, actor, id string, decision Decide) (Request, error) {
 	var decided Request
-	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err := s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		row, err := lockRequest(tx, id)
 		if err != nil {
 			return err
@@ -314,7 +317,7 @@ func (s *Store) Decide(ctx context.Context, actor, id string, decision Decide) (
 }
 
 // saveDecision stores a decision with its audit entry and, if notify is set, a mail.
-func saveDecision(tx *dbtx.Tx, r Request, notify bool) error {
+func saveDecision(tx *accountdb.Tx, r Request, notify bool) error {
 	detail := map[string]any{"account": r.Account}
 	action, template, data := "key.approve", "key-request-approved", map[string]string{"use_case": r.UseCase, "link": tx.Mails.Page("/account/keys")}
 	if r.State == Declined {
@@ -323,7 +326,7 @@ func saveDecision(tx *dbtx.Tx, r Request, notify bool) error {
 	}
 	err := errors.Join(
 		tx.Model(&requestRow{}).Where("id = ?", r.ID).Updates(map[string]any{
-			"state": r.State, "reason": r.Reason, "decided_at": dbtx.Micros(r.DecidedAt), "decided_by": r.DecidedBy,
+			"state": r.State, "reason": r.Reason, "decided_at": accountdb.Micros(r.DecidedAt), "decided_by": r.DecidedBy,
 		}).Error,
 		tx.Record(r.DecidedBy, action, r.ID, detail),
 	)
@@ -333,10 +336,11 @@ func saveDecision(tx *dbtx.Tx, r Request, notify bool) error {
 	return tx.Notify(r.Account, template, data)
 }
 
-// Collect creates the key of an approved request of the account, once, and records that the account accepts the terms of use.
+// Collect creates the key of an approved request of the account, once, and records that the account
+// accepts the terms of use.
 func (s *Store) Collect(ctx context.Context, id, request string, terms account.Acceptance, stored Record) (Key, error) {
 	var key Key
-	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err := s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		a, err := lockHolder(tx, id)
 		if err != nil {
 			return err
@@ -370,7 +374,7 @@ func (s *Store) Collect(ctx context.Context, id, request string, terms account.A
 			}),
 		)
 	})
-	if errors.Is(err, dbtx.ErrNotInEffect) { // it is a key that no gateway knows yet
+	if errors.Is(err, accountdb.ErrNotInEffect) { // it is a key that no gateway knows yet
 		err = nil
 	}
 	return key, err

@@ -7,21 +7,21 @@ import (
 	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
-// Revoke revokes a key on behalf of actor and returns it. Revoking it again changes nothing. If leaked, the mail to the holder
-// says that others may have the key.
+// Revoke revokes a key on behalf of actor and returns it. Revoking it again changes nothing. If
+// leaked, the mail to the holder says that others may have the key.
 func (s *Store) Revoke(ctx context.Context, actor, id string, leaked bool) (Key, error) {
 	var key Key
-	err := s.db.Change(ctx, func(tx *dbtx.Tx) (err error) {
+	err := s.db.Change(ctx, func(tx *accountdb.Tx) (err error) {
 		key, err = revoke(tx, actor, id, leaked)
 		return err
 	})
 	return key, err
 }
 
-func revoke(tx *dbtx.Tx, actor, id string, leaked bool) (Key, error) {
+func revoke(tx *accountdb.Tx, actor, id string, leaked bool) (Key, error) {
 	if err := tx.TouchOwner(id); err != nil { // also of a revoked key: the revocation may not be in effect yet
 		return Key{}, err
 	}
@@ -51,7 +51,7 @@ func revoke(tx *dbtx.Tx, actor, id string, leaked bool) (Key, error) {
 // RevokeOwn revokes a key of the account on behalf of its person.
 func (s *Store) RevokeOwn(ctx context.Context, id, key string) (Key, error) {
 	var revoked Key
-	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err := s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		if err := tx.Touch(id); err != nil {
 			return err
 		}
@@ -65,8 +65,9 @@ func (s *Store) RevokeOwn(ctx context.Context, id, key string) (Key, error) {
 	return revoked, err
 }
 
-// EndAll revokes all keys of an account that is being closed and withdraws its open requests. It returns the number of keys.
-func EndAll(tx *dbtx.Tx, accountID string) (int, error) {
+// EndAll revokes all keys of an account that is being closed and withdraws its open requests. It
+// returns the number of keys.
+func EndAll(tx *accountdb.Tx, accountID string) (int, error) {
 	if err := tx.Touch(accountID); err != nil {
 		return 0, err
 	}

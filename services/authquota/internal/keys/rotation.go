@@ -6,14 +6,14 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
-// Rotate issues a successor with a full life of its own for an active key of the account. The key itself ends after Grace,
-// or earlier if it expires first. A key can be rotated once, and not while its own predecessor is in its grace period. After
-// dbtx.ErrNotInEffect, both are valid.
+// Rotate issues a successor with a full life of its own for an active key of the account. The key
+// itself ends after Grace, or earlier if it expires first. A key can be rotated once, and not while
+// its own predecessor is in its grace period. After accountdb.ErrNotInEffect, both are valid.
 func (s *Store) Rotate(ctx context.Context, id, key string, stored Record) (successor, old Key, err error) {
-	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		a, err := lockHolder(tx, id)
 		if err != nil {
 			return err
@@ -32,7 +32,7 @@ func (s *Store) Rotate(ctx context.Context, id, key string, stored Record) (succ
 			return err
 		}
 		if before > 0 {
-			return InGrace()
+			return rejection("The key that this one replaced still works. Revoke the old one first, or wait until it has ended.")
 		}
 		next := row
 		next.ID, next.Digest, next.Prefix, next.LastFour = NewID(), stored.Digest, stored.Prefix, stored.LastFour

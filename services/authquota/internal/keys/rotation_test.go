@@ -10,8 +10,8 @@ import (
 	"opportunity.internal/services/authquota/internal/keys"
 )
 
-// A successor gets a full life of its own: 365 days, or the life that an operator set. The old key keeps working for 24 hours, but
-// not past its own expiry.
+// A successor gets a full life of its own: 365 days, or the life that an operator set. The old key
+// keeps working for 24 hours, but not past its own expiry.
 func TestSuccessorHasAFullLifeOfItsOwn(t *testing.T) {
 	const day = 24 * time.Hour
 	onBoth(t, func(t *testing.T, f fixture) {

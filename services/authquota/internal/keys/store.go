@@ -13,16 +13,17 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // Store stores keys and key requests.
-type Store struct{ db *dbtx.DB }
+type Store struct{ db *accountdb.DB }
 
 // NewStore returns a Store.
-func NewStore(db *dbtx.DB) *Store { return &Store{db} }
+func NewStore(db *accountdb.DB) *Store { return &Store{db} }
 
-// ActiveKeys returns the number of active keys of each account, without those in their grace period.
+// ActiveKeys returns the number of active keys of each account, without those in their grace
+// period.
 func (s *Store) ActiveKeys(ctx context.Context, accounts []string) (map[string]int, error) {
 	var rows []struct {
 		AccountID string
@@ -86,7 +87,7 @@ func (r ownedRow) toKey() Key {
 		ID:       r.Row.ID, Account: r.Row.AccountID,
 		Name: r.Row.Name, Prefix: r.Row.Prefix, LastFour: r.Row.LastFour, UseCase: r.Row.UseCase,
 		CreatedAt: database.FromMicros(r.Row.CreatedAt), ExpiresAt: database.FromMicros(r.Row.ExpiresAt),
-		RevokedAt: dbtx.Instant(r.Row.RevokedAt), ReplacedAt: dbtx.Instant(r.Row.ReplacedAt), LastUsedAt: dbtx.Instant(r.Row.LastUsedAt),
+		RevokedAt: accountdb.Instant(r.Row.RevokedAt), ReplacedAt: accountdb.Instant(r.Row.ReplacedAt), LastUsedAt: accountdb.Instant(r.Row.LastUsedAt),
 	}
 	if r.Row.Life != nil {
 		key.Life = time.Duration(*r.Row.Life) * time.Microsecond
@@ -97,7 +98,6 @@ func (r ownedRow) toKey() Key {
 	return key
 }
 
-// keyOf returns a key of an account.
 func keyOf(a account.Account, row keyRow) Key {
 	return ownedRow{Row: row, Tier: string(a.Granted), Paid: a.Paid}.toKey()
 }
@@ -107,7 +107,7 @@ type Resolved struct {
 	Key
 
 	Suspended bool
-	Epoch     dbtx.Epoch // of the account
+	Epoch     accountdb.Epoch // of the account
 }
 
 // Resolve returns the key with one of the digests.
@@ -120,11 +120,12 @@ func (s *Store) ResolveOwn(ctx context.Context, id, key string) (Resolved, error
 	return s.resolve(ctx, "k.id = ? AND k.account_id = ?", key, id)
 }
 
-// resolve reads the key that where selects, in one statement, because every lookup of a gateway does.
+// resolve reads the key that where selects, in one statement, because every lookup of a gateway
+// does.
 func (s *Store) resolve(ctx context.Context, where string, args ...any) (found Resolved, err error) {
 	var rows []struct {
-		Owned ownedRow   `gorm:"embedded"`
-		Epoch dbtx.Epoch `gorm:"embedded"`
+		Owned ownedRow        `gorm:"embedded"`
+		Epoch accountdb.Epoch `gorm:"embedded"`
 
 		Paid      bool
 		PaidTier  string
@@ -133,7 +134,7 @@ func (s *Store) resolve(ctx context.Context, where string, args ...any) (found R
 		Trouble   string
 		Version   int64
 	}
-	err = s.db.WithContext(ctx).Raw(`SELECT k.*, a.tier, a.suspended_at, `+dbtx.EpochColumns+`, e.account_id IS NOT NULL AS paid,
+	err = s.db.WithContext(ctx).Raw(`SELECT k.*, a.tier, a.suspended_at, `+accountdb.EpochColumns+`, e.account_id IS NOT NULL AS paid,
 			coalesce(e.tier, '') AS paid_tier, e.paid_until, coalesce(e.renews, false) AS renews, coalesce(e.trouble, '') AS trouble, coalesce(e.version, 0) AS version
 		FROM api_keys k JOIN accounts a ON a.id = k.account_id LEFT JOIN entitlements e ON e.holder_id = a.id
 		WHERE `+where+" ORDER BY e.account_id", args...).Scan(&rows).Error
@@ -179,7 +180,8 @@ func addPaid(db *gorm.DB, rows []ownedRow) error {
 	return err
 }
 
-// Keys returns a page of the keys that match, in order of creation. more reports whether another page follows.
+// Keys returns a page of the keys that match, in order of creation. more reports whether another
+// page follows.
 func (s *Store) Keys(ctx context.Context, of Filter, page account.Page) (listed []Key, more bool, err error) {
 	where, args := "WHERE k.id > ? ", []any{page.After}
 	if of.Account != "" {
@@ -228,7 +230,7 @@ func (s *Store) OwnKey(ctx context.Context, id, key string) (Key, error) {
 
 // Rename sets the name, which must be valid, of a key of the account.
 func (s *Store) Rename(ctx context.Context, id, key, name string) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		row, err := lockOwnKey(tx, id, key)
 		if err != nil || row.Name == name {
 			return err
@@ -239,7 +241,7 @@ func (s *Store) Rename(ctx context.Context, id, key, name string) error {
 }
 
 // lockOwnKey reads a key of the account and locks it until tx ends.
-func lockOwnKey(tx *dbtx.Tx, id, key string) (keyRow, error) {
+func lockOwnKey(tx *accountdb.Tx, id, key string) (keyRow, error) {
 	var row keyRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ? AND account_id = ?", key, id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
@@ -248,12 +250,14 @@ func lockOwnKey(tx *dbtx.Tx, id, key string) (keyRow, error) {
 	return row, err
 }
 
-// digestRetention is the time for which gateways know a key that has ended, to say that it was revoked or expired.
+// digestRetention is the time for which gateways know a key that has ended, to say that it was
+// revoked or expired.
 const digestRetention = 90 * 24 * time.Hour
 
-// KeyDigests returns up to limit digests of keys that follow the position. It omits those that ended before
-// digestRetention, or were revoked unused: requests with them are those with an unknown key. A position that is not
-// in this database, because the database was restored, restarts the list from its beginning.
+// KeyDigests returns up to limit digests of keys that follow the position. It omits those that
+// ended before digestRetention, or were revoked unused: requests with them are those with an
+// unknown key. A position that is not in this database, because the database was restored, restarts
+// the list from its beginning.
 func (s *Store) KeyDigests(ctx context.Context, after api.KeyPosition, limit int) (api.KeyDigests, error) {
 	rows, err := s.keyDigests(ctx, after.Sequence, limit+2) // from the key at the position to the one behind the page
 	page := api.KeyDigests{After: after}

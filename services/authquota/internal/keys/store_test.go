@@ -12,21 +12,21 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 // fixture is a store on a new database.
 type fixture struct {
 	*keys.Store
 
-	db authquotatest.DB
+	db testkit.DB
 	t  *testing.T
 	n  *int // keys so far
 }
 
 func onBoth(t *testing.T, test func(t *testing.T, f fixture)) {
-	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		test(t, fixture{keys.NewStore(db.DB), db, t, new(int)})
 	})
 }
@@ -139,7 +139,8 @@ func TestConcurrentRequestsShareTheLimit(t *testing.T) {
 	})
 }
 
-// Concurrent decisions result in one decision, with one mail and one audit log entry. Operators who decided otherwise get an error.
+// Concurrent decisions result in one decision, with one mail and one audit log entry. Operators who
+// decided otherwise get an error.
 func TestConcurrentDecisionsMakeOne(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
@@ -209,7 +210,8 @@ func TestRevokingRaisesTheEpochAndNotifiesOnce(t *testing.T) {
 	})
 }
 
-// key.import, key.issue and key.revoke must leave no partial import: a rejected line imports nothing.
+// key.import, key.issue and key.revoke must leave no partial import: a rejected line imports
+// nothing.
 func TestImportIsAllOrNothing(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx := context.Background()

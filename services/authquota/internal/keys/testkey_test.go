@@ -9,7 +9,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/keys"
 )
 
@@ -22,7 +22,8 @@ func storedTest(n int) keys.Record {
 	return r
 }
 
-// An account gets one test key without an operator, however many requests it sends at the same time.
+// An account gets one test key without an operator, however many requests it sends at the same
+// time.
 func TestOneTestKeyIsApprovedAutomatically(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
@@ -37,7 +38,7 @@ func TestOneTestKeyIsApprovedAutomatically(t *testing.T) {
 		require.Equal(t, "auto-approve", open[0].DecidedBy)
 		require.True(t, open[0].Test)
 		var actor string
-		require.NoError(t, f.db.Model(&dbtx.AuditRow{}).Where("action = 'key.approve'").Pluck("actor", &actor).Error)
+		require.NoError(t, f.db.Model(&accountdb.AuditRow{}).Where("action = 'key.approve'").Pluck("actor", &actor).Error)
 		require.Equal(t, "auto-approve", actor)
 		key, err := f.Collect(ctx, id, open[0].ID, accepted, storedTest(100))
 		require.NoError(t, err)
@@ -91,7 +92,7 @@ func TestFirstLiveKeyOfAPayingAccountIsApprovedAutomatically(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
 		until := f.db.Now().Add(time.Hour)
-		require.NoError(t, f.db.Create(&account.EntitlementRow{AccountID: id, HolderID: id, Tier: string(api.Commercial), PaidUntil: dbtx.Micros(&until), Version: 1}).Error)
+		require.NoError(t, f.db.Create(&account.EntitlementRow{AccountID: id, HolderID: id, Tier: string(api.Commercial), PaidUntil: accountdb.Micros(&until), Version: 1}).Error)
 		wanted := keys.RequestedKey{Name: "Site", UseCase: "testing"}
 		errs := atOnce(3, func(int) error {
 			_, err := f.RequestKey(ctx, id, wanted, accepted, false)

@@ -1,7 +1,8 @@
-// Package mail writes the mails of the service. Each has one template, from which both text and HTML are generated.
+// Package mail writes the mails of the service. Each has one template, from which both text and
+// HTML are generated.
 //
-// A Message names its template and data. Write validates both, so an invalid mail fails when it is created, not when it is
-// sent.
+// A Message names its template and data. Write validates both, so an invalid mail fails when it is
+// created, not when it is sent.
 package mail
 
 import (
@@ -60,14 +61,13 @@ type Writer struct {
 // NewWriter returns a Writer whose letters link to pages under publicURL.
 func NewWriter(publicURL string) Writer { return Writer{publicURL: publicURL} }
 
-// From returns a Writer whose letters name contact, an email address or an https URL, as the way to reach the operator. Empty
-// means unknown.
+// From returns a Writer whose letters name contact, an email address or an https URL, as the way to
+// reach the operator. Empty means unknown.
 func (w Writer) From(contact string) Writer {
 	w.contact = contact
 	return w
 }
 
-// operator returns how letters refer to the operator.
 func (w Writer) operator() string {
 	if w.contact == "" {
 		return "the operator of the service"
@@ -81,8 +81,8 @@ func (w Writer) Page(path string) string { return w.publicURL + path }
 // Templates returns the names of all templates, sorted.
 func Templates() []string { return slices.Clone(names) }
 
-// Write returns the letter for m. It returns an error for an invalid address, an unknown template, and missing, unused or
-// invalid data. Each is a programming error.
+// Write returns the letter for m. It returns an error for an invalid address, an unknown template,
+// and missing, unused or invalid data. Each is a programming error.
 func (w Writer) Write(m Message) (Letter, error) {
 	if err := Address(m.To); err != nil {
 		return Letter{}, err
@@ -135,7 +135,8 @@ func lines(s string) string {
 	return strings.Join(rows, "\n")
 }
 
-// printable replaces the characters that do not belong in a line. It keeps joiners in words and emoji.
+// printable replaces the characters that do not belong in a line. It keeps joiners in words and
+// emoji.
 func printable(s string) string {
 	if clean, err := api.Line(s, len(s)); err == nil {
 		return clean
@@ -148,8 +149,8 @@ func printable(s string) string {
 	}, s)
 }
 
-// line makes a value safe for any part of a mail, including the subject: one short line without control characters. It never
-// fails, because an unusual User-Agent must not prevent signing in.
+// line makes a value safe for any part of a mail, including the subject: one short line without
+// control characters. It never fails, because an unusual User-Agent must not prevent signing in.
 func line(s string) string {
 	s = printable(s)
 	if utf8.RuneCountInString(s) > maxLine {

@@ -11,8 +11,9 @@ import (
 	texttemplate "text/template"
 )
 
-// A template has a line with the subject, then blocks separated by empty lines: a paragraph, a list of lines that start with a
-// hyphen, or a link such as [label](address). Text and HTML are generated from it. The block {{.text}} is replaced by paragraphs.
+// A template has a line with the subject, then blocks separated by empty lines: a paragraph, a list
+// of lines that start with a hyphen, or a link such as [label](address). Text and HTML are
+// generated from it. The block {{.text}} is replaced by paragraphs.
 //
 //go:embed templates/*.txt layout.html
 var files embed.FS
@@ -51,7 +52,8 @@ var (
 	linked = regexp.MustCompile(`^\[(.*)\]\((.*)\)$`)
 )
 
-// Placeholders for the template functions during parsing. write replaces them with those of the Writer.
+// Placeholders for the template functions during parsing. write replaces them with those of the
+// Writer.
 func noPage(string) string { return "" }
 func noOperator() string   { return "" }
 

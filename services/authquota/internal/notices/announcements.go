@@ -15,11 +15,12 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
-// Announcement is a mail from the operator to every person. ID, Kind, Subject and Text identify it: it is sent once.
+// Announcement is a mail from the operator to every person. ID, Kind, Subject and Text identify it:
+// it is sent once.
 type Announcement struct {
 	ID      string
 	Kind    AnnouncementKind
@@ -115,16 +116,17 @@ func (s *Store) Preview(a Announcement) (mail.Letter, error) {
 	return s.db.Mails.Write(a.Mail("you@example.org"))
 }
 
-// Progress returns how far an announcement is sent. For one that does not exist, it returns the number of recipients at present. It
-// returns an error if the ID belongs to another announcement.
+// Progress returns how far an announcement is sent. For one that does not exist, it returns the
+// number of recipients at present. It returns an error if the ID belongs to another announcement.
 func (s *Store) Progress(ctx context.Context, a Announcement) (Progress, error) {
 	p, err := progress(s.db.WithContext(ctx), a, database.Micros(s.db.Now()))
 	return p, database.Outage(err)
 }
 
-// Announce queues an announcement for everyone who has an account now. Repeating it changes nothing.
+// Announce queues an announcement for everyone who has an account now. Repeating it changes
+// nothing.
 func (s *Store) Announce(ctx context.Context, actor string, a Announcement) (p Progress, err error) {
-	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		row := announcementRow{ID: a.ID, Kind: string(a.Kind), Subject: a.Subject, Body: a.Text, CreatedAt: database.Micros(tx.Now)}
 		created := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
 		if created.Error != nil {
@@ -149,9 +151,9 @@ func progress(db *gorm.DB, a Announcement, now int64) (p Progress, err error) {
 		if row = rows[0]; row.announcement() != a {
 			return p, problem.Invalid("id", "is that of an announcement with another kind, subject or text: choose another id")
 		}
-		p.CreatedAt = dbtx.Instant(&row.CreatedAt)
+		p.CreatedAt = accountdb.Instant(&row.CreatedAt)
 	}
-	p.FinishedAt, p.Posted, p.Recipients = dbtx.Instant(row.FinishedAt), row.Posted, row.Posted
+	p.FinishedAt, p.Posted, p.Recipients = accountdb.Instant(row.FinishedAt), row.Posted, row.Posted
 	if row.FinishedAt != nil {
 		return p, nil
 	}
@@ -170,13 +172,14 @@ func remainingRecipients(db *gorm.DB, row announcementRow) *gorm.DB {
 	return to
 }
 
-// PostAnnouncements posts a batch of mails of each unfinished announcement. Several processes may call it concurrently.
+// PostAnnouncements posts a batch of mails of each unfinished announcement. Several processes may
+// call it concurrently.
 func (s *Store) PostAnnouncements(ctx context.Context) error {
 	var ids []string
 	err := s.db.WithContext(ctx).Model(&announcementRow{}).Where("finished_at IS NULL").Order("created_at, id").Pluck("id", &ids).Error
 	failures := []error{database.Outage(err)}
 	for _, id := range ids {
-		failures = append(failures, s.db.Change(ctx, func(tx *dbtx.Tx) error { return postBatch(tx, id) }))
+		failures = append(failures, s.db.Change(ctx, func(tx *accountdb.Tx) error { return postBatch(tx, id) }))
 	}
 	return errors.Join(failures...)
 }
@@ -184,9 +187,9 @@ func (s *Store) PostAnnouncements(ctx context.Context) error {
 // announcementBatch limits the mails of one transaction.
 const announcementBatch = 100
 
-// postBatch posts the next mails of an announcement once those before have left the outbox: a mail that a person waits for, such as a
-// link to sign up, is never behind thousands of others.
-func postBatch(tx *dbtx.Tx, id string) error {
+// postBatch posts the next mails of an announcement once those before have left the outbox: a mail
+// that a person waits for, such as a link to sign up, is never behind thousands of others.
+func postBatch(tx *accountdb.Tx, id string) error {
 	var locked []announcementRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Find(&locked, "id = ? AND finished_at IS NULL", id).Error
 	if err != nil || len(locked) == 0 {
@@ -210,7 +213,7 @@ func postBatch(tx *dbtx.Tx, id string) error {
 	}
 	row.Posted += len(to)
 	if len(to) < announcementBatch {
-		row.FinishedAt = dbtx.Micros(&tx.Now)
+		row.FinishedAt = accountdb.Micros(&tx.Now)
 	}
 	return tx.Save(&row).Error
 }

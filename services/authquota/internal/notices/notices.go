@@ -1,4 +1,5 @@
-// Package notices defines the mails that a person can choose, and posts those about usage and the announcements of operators.
+// Package notices defines the mails that a person can choose, and posts those about usage and the
+// announcements of operators.
 package notices
 
 import (
@@ -15,7 +16,7 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // Kind is a kind of notice.
@@ -59,13 +60,15 @@ func (k Kind) Default() bool {
 	return false
 }
 
-// MinuteLimitCalls is the number of requests rejected by the minute limit on one day that make a notice.
+// MinuteLimitCalls is the number of requests rejected by the minute limit on one day that make a
+// notice.
 const MinuteLimitCalls = 10
 
 // Retention is the time for which sent notices are remembered: longer than any event lasts.
 const Retention = 40 * 24 * time.Hour
 
-// OfDay returns the notice about the use of a day's quota, of those that are wanted and were not sent yet. It returns "" if none is due.
+// OfDay returns the notice about the use of a day's quota, of those that are wanted and were not
+// sent yet. It returns "" if none is due.
 func OfDay(used, perDay int, due map[Kind]bool) Kind {
 	switch {
 	case used >= perDay && due[DayUsed]:
@@ -86,7 +89,8 @@ type choiceRow struct {
 // TableName implements gorm's Tabler.
 func (choiceRow) TableName() string { return "notice_choices" }
 
-// choices returns which notices an account gets: the person's choices, and the defaults of the others.
+// choices returns which notices an account gets: the person's choices, and the defaults of the
+// others.
 func choices(db *gorm.DB, accountID string) (map[Kind]bool, error) {
 	wanted := make(map[Kind]bool, len(All))
 	for _, c := range All {
@@ -100,8 +104,8 @@ func choices(db *gorm.DB, accountID string) (map[Kind]bool, error) {
 	return wanted, err
 }
 
-// Notify is dbtx.Tx.Notify for a kind of notice that the person can choose.
-func Notify(tx *dbtx.Tx, kind Kind, accountID, template string, data map[string]string) error {
+// Notify is accountdb.Tx.Notify for a kind of notice that the person can choose.
+func Notify(tx *accountdb.Tx, kind Kind, accountID, template string, data map[string]string) error {
 	wanted, err := choices(tx.DB, accountID)
 	if err != nil || !wanted[kind] {
 		return err
@@ -118,21 +122,21 @@ type noticeEventRow struct {
 
 func (noticeEventRow) TableName() string { return "notice_events" }
 
-// claim reports whether the notice about an event was not claimed before. Concurrent claims wait for each other, so one of them
-// succeeds, if its tx is committed.
-func claim(tx *dbtx.Tx, kind Kind, accountID, event string) (bool, error) {
+// claim reports whether the notice about an event was not claimed before. Concurrent claims wait
+// for each other, so one of them succeeds, if its tx is committed.
+func claim(tx *accountdb.Tx, kind Kind, accountID, event string) (bool, error) {
 	insert := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&noticeEventRow{accountID, string(kind), event, database.Micros(tx.Now)})
 	return insert.RowsAffected > 0, insert.Error
 }
 
 // Store stores choices. It reads accounts and their usage from the tables of other features.
 type Store struct {
-	db    *dbtx.DB
+	db    *accountdb.DB
 	tiers account.TierTable
 }
 
 // NewStore returns a Store for installations with these tiers.
-func NewStore(db *dbtx.DB, tiers account.TierTable) *Store { return &Store{db, tiers} }
+func NewStore(db *accountdb.DB, tiers account.TierTable) *Store { return &Store{db, tiers} }
 
 // Choices returns which notices an account gets.
 func (s *Store) Choices(ctx context.Context, accountID string) (map[Kind]bool, error) {
@@ -142,7 +146,7 @@ func (s *Store) Choices(ctx context.Context, accountID string) (map[Kind]bool, e
 
 // Choose stores the choice about each kind of notice.
 func (s *Store) Choose(ctx context.Context, accountID string, wanted map[Kind]bool) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		var rows []choiceRow
 		detail := map[string]any{}
 		for _, c := range All {
@@ -162,7 +166,8 @@ type due struct {
 
 const unsent = ` AND c.wanted AND NOT EXISTS (SELECT 1 FROM notice_events e WHERE e.account_id = c.account_id AND e.kind = c.kind AND e.event = ?)`
 
-// NotifyUsage posts the notices about today's usage, each once a day. Several processes may call it concurrently.
+// NotifyUsage posts the notices about today's usage, each once a day. Several processes may call it
+// concurrently.
 func (s *Store) NotifyUsage(ctx context.Context) error {
 	day := counter.DayOf(s.db.Now())
 	return errors.Join(s.notifyDay(ctx, day), s.notifyMinute(ctx, day))
@@ -208,7 +213,7 @@ func (s *Store) notifyAccount(ctx context.Context, day, id string, used int, kin
 	if kind == "" {
 		return nil
 	}
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		first, err := claim(tx, kind, id, day)
 		if err != nil || !first {
 			return err
@@ -233,7 +238,7 @@ func (s *Store) notifyMinute(ctx context.Context, day string) error {
 		day, api.CallMinuteLimitReached, MinuteLimit, MinuteLimitCalls, day).Scan(&rows).Error
 	failures := []error{database.Outage(err)}
 	for _, r := range rows {
-		failures = append(failures, s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		failures = append(failures, s.db.Change(ctx, func(tx *accountdb.Tx) error {
 			first, err := claim(tx, MinuteLimit, r.AccountID, day)
 			if err != nil || !first {
 				return err

@@ -12,11 +12,11 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/keyusage"
 	"opportunity.internal/services/authquota/internal/notices"
 	"opportunity.internal/services/authquota/internal/plan"
-	"opportunity.internal/services/authquota/internal/usage"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 // fixture is a store with one person. The free tier has 100 requests a day.
@@ -24,12 +24,12 @@ type fixture struct {
 	*notices.Store
 
 	t  *testing.T
-	db authquotatest.DB
+	db testkit.DB
 	id string
 }
 
 func onBoth(t *testing.T, test func(t *testing.T, f fixture)) {
-	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		tiers, err := account.ParseTiers("free=10/100/10")
 		require.NoError(t, err)
 		id, _ := db.Person(t, "ada@example.org")
@@ -49,7 +49,7 @@ func (f fixture) choose(kinds ...notices.Kind) {
 // use sets the charged requests of today.
 func (f fixture) use(calls int) {
 	f.t.Helper()
-	require.NoError(f.t, usage.NewStore(f.db.DB).SaveDay(f.t.Context(), counter.DayOf(f.db.Now()), []usage.Count{{Account: f.id, Calls: calls}}))
+	require.NoError(f.t, keyusage.NewStore(f.db.DB).SaveDay(f.t.Context(), counter.DayOf(f.db.Now()), []keyusage.Count{{Account: f.id, Calls: calls}}))
 }
 
 // notified runs the loop and returns the subjects of the mails.
@@ -181,7 +181,7 @@ func TestPlanNoticesRespectTheChoice(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		s, version := plan.NewStore(f.db.DB), int64(0)
 		entitle := func(days int, trouble api.Trouble) []string {
-			until := authquotatest.Start.AddDate(0, 0, days)
+			until := testkit.Start.AddDate(0, 0, days)
 			version++
 			err := s.Entitle(t.Context(), f.id, api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Renews: true, Trouble: trouble, Version: version})
 			require.NoError(t, err)

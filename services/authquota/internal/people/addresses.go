@@ -8,15 +8,16 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
-// RequestAddressChange stores a LinkNewAddress and posts one of two mails to the new address: fresh, which has the link, or
-// known, if another account has the address. It posts notice, with the LinkOldAddress keep, to the current address. Earlier
-// links for an address change stop working.
+// RequestAddressChange stores a LinkNewAddress and posts one of two mails to the new address:
+// fresh, which has the link, or known, if another account has the address. It posts notice, with
+// the LinkOldAddress keep, to the current address. Earlier links for an address change stop
+// working.
 func (s *Store) RequestAddressChange(ctx context.Context, l, keep FreshLink, fresh, known, notice mail.Message) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		person, err := byEmail(tx.DB, l.Email)
 		if err != nil {
 			return err
@@ -33,10 +34,10 @@ func (s *Store) RequestAddressChange(ctx context.Context, l, keep FreshLink, fre
 	})
 }
 
-// ChangeAddress sets the new address of a LinkNewAddress and notifies the old one. It returns LinkGone if the link was used
-// or another account has the address.
+// ChangeAddress sets the new address of a LinkNewAddress and notifies the old one. It returns
+// LinkGone if the link was used or another account has the address.
 func (s *Store) ChangeAddress(ctx context.Context, secret string) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		l, err := useLink(tx, secret, LinkNewAddress)
 		if err != nil {
 			return err
@@ -66,8 +67,8 @@ func (s *Store) ChangeAddress(ctx context.Context, secret string) error {
 	})
 }
 
-// AddressChange returns the pending address change of an account, or the zero Link. A change to an address that another account
-// has looks the same.
+// AddressChange returns the pending address change of an account, or the zero Link. A change to an
+// address that another account has looks the same.
 func (s *Store) AddressChange(ctx context.Context, accountID string) (Link, error) {
 	var rows []linkRow
 	err := s.db.WithContext(ctx).Limit(1).Find(&rows, "account_id = ? AND purpose IN ? AND used_at IS NULL AND expires_at > ?",
@@ -80,12 +81,12 @@ func (s *Store) AddressChange(ctx context.Context, accountID string) (Link, erro
 
 // CancelAddressChange cancels the pending address change on behalf of the account's person.
 func (s *Store) CancelAddressChange(ctx context.Context, accountID string) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error { return callOffAddressChange(tx, accountID) })
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error { return callOffAddressChange(tx, accountID) })
 }
 
 // KeepAddress cancels the pending address change by a LinkOldAddress.
 func (s *Store) KeepAddress(ctx context.Context, secret string) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		l, err := useLink(tx, secret, LinkOldAddress)
 		if err != nil {
 			return err
@@ -94,7 +95,7 @@ func (s *Store) KeepAddress(ctx context.Context, secret string) error {
 	})
 }
 
-func callOffAddressChange(tx *dbtx.Tx, accountID string) error {
+func callOffAddressChange(tx *accountdb.Tx, accountID string) error {
 	return errors.Join(
 		endAddressChange(tx, accountID),
 		tx.Record(accountID, "person.address_change_off", accountID, map[string]any{}))

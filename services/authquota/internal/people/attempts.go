@@ -10,22 +10,24 @@ import (
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
-// AttemptRule computes delays for one kind of subject. It slows guessing down and never locks an account: the right value
-// is accepted after a delay, and each delay is bounded.
+// AttemptRule computes delays for one kind of subject. It slows guessing down and never locks an
+// account: the right value is accepted after a delay, and each delay is bounded.
 //
 // Failures are counted per subject:
 //
-//   - An email address together with the client's network, so that an attacker elsewhere cannot delay the owner.
+//   - An email address together with the client's network, so that an attacker elsewhere cannot
+//     delay the owner.
 //   - A network, against attempts on many addresses.
-//   - For the second factor, an account together with the network, and the account alone against attempts from many networks,
-//     except from browsers known to the account.
+//   - For the second factor, an account together with the network, and the account alone against
+//     attempts from many networks, except from browsers known to the account.
 //   - A session, for confirmations within it.
 //
-// Addresses without an account are counted in the same way, so that a delay reveals nothing. The counts are in the database,
-// which signing in needs anyway, so that a Redis outage does not prevent it.
+// Addresses without an account are counted in the same way, so that a delay reveals nothing. The
+// counts are in the database, which signing in needs anyway, so that a Redis outage does not
+// prevent it.
 type AttemptRule struct {
 	Free   int           // failures without a delay
 	First  time.Duration // delay after the next failure; it doubles with each further one
@@ -43,7 +45,8 @@ var (
 	TestKeyRule = AttemptRule{Free: 19, First: 24 * time.Hour, Most: 24 * time.Hour, Forget: 24 * time.Hour}    // test keys of a network
 )
 
-// Wait returns the remaining delay at now after a number of failures with the last one at last, or 0.
+// Wait returns the remaining delay at now after a number of failures with the last one at last, or
+// 0.
 func (r AttemptRule) Wait(failures int, last, now time.Time) time.Duration {
 	if failures <= r.Free || now.Sub(last) >= r.Forget {
 		return 0
@@ -67,8 +70,8 @@ func (r AttemptRule) Count(failures int, last, now time.Time) int {
 	return failures + 1
 }
 
-// NetworkOf returns the network of an IP address: /24 for IPv4, /48 for IPv6. An attacker may control all addresses of such a
-// network. Invalid addresses share one network.
+// NetworkOf returns the network of an IP address: /24 for IPv4, /48 for IPv6. An attacker may
+// control all addresses of such a network. Invalid addresses share one network.
 func NetworkOf(ip string) string {
 	addr, err := netip.ParseAddr(ip)
 	if err != nil {
@@ -98,12 +101,14 @@ func AttemptsFromNetwork(ip string) AttemptSubject {
 	return AttemptSubject{NetworkRule, "network " + NetworkOf(ip), true}
 }
 
-// AttemptsOnAddress counts attempts on an email address from the client's network, whether or not an account has the address.
+// AttemptsOnAddress counts attempts on an email address from the client's network, whether or not
+// an account has the address.
 func AttemptsOnAddress(email, ip string) AttemptSubject {
 	return AttemptSubject{AddressRule, "address " + NetworkOf(ip) + " " + email, false}
 }
 
-// AttemptsOnSecondStep counts attempts on the second factor of an account from the client's network.
+// AttemptsOnSecondStep counts attempts on the second factor of an account from the client's
+// network.
 func AttemptsOnSecondStep(account, ip string) AttemptSubject {
 	return AttemptSubject{AddressRule, "second step " + NetworkOf(ip) + " " + account, false}
 }
@@ -113,7 +118,8 @@ func AttemptsOnAccount(id string) AttemptSubject {
 	return AttemptSubject{AccountRule, "account " + id, true}
 }
 
-// AttemptsOfDevice counts attempts of a browser that signed in to the account before, by the hash of its secret.
+// AttemptsOfDevice counts attempts of a browser that signed in to the account before, by the hash
+// of its secret.
 func AttemptsOfDevice(account, hash string) AttemptSubject {
 	return AttemptSubject{AddressRule, "device " + hash + " " + account, false}
 }
@@ -136,18 +142,20 @@ func MailsTo(purpose, to string) AttemptSubject {
 // ActsOf counts acts of an account that issue, mail or write. None of them is a failure.
 func ActsOf(account string) AttemptSubject { return AttemptSubject{ActRule, "acts " + account, false} }
 
-// ResetsFrom counts requests from the client's network to reset passwords of existing accounts. Those for other addresses are in FormsFrom, so
-// that they cannot use up this share.
+// ResetsFrom counts requests from the client's network to reset passwords of existing accounts.
+// Those for other addresses are in FormsFrom, so that they cannot use up this share.
 func ResetsFrom(ip string) AttemptSubject {
 	return AttemptSubject{NetworkRule, "resets " + NetworkOf(ip), true}
 }
 
-// FormsFrom counts forms that send mails from the client's network. Submitting such a form is not a failure.
+// FormsFrom counts forms that send mails from the client's network. Submitting such a form is not a
+// failure.
 func FormsFrom(ip string) AttemptSubject {
 	return AttemptSubject{NetworkRule, "forms " + NetworkOf(ip), true}
 }
 
-// TestKeysFrom counts test keys that the client's network gets without an operator. None of them is a failure.
+// TestKeysFrom counts test keys that the client's network gets without an operator. None of them is
+// a failure.
 func TestKeysFrom(ip string) AttemptSubject {
 	return AttemptSubject{TestKeyRule, "test keys " + NetworkOf(ip), true}
 }
@@ -160,15 +168,17 @@ type attemptRow struct {
 
 func (attemptRow) TableName() string { return "attempts" }
 
-// CountAttempt counts an attempt for all subjects before its outcome is known, so that concurrent attempts do not avoid the delay. If a
-// subject must wait, it returns the longest delay and counts nothing. The change that the attempt leads to removes it from the counts.
+// CountAttempt counts an attempt for all subjects before its outcome is known, so that concurrent
+// attempts do not avoid the delay. If a subject must wait, it returns the longest delay and counts
+// nothing. The change that the attempt leads to removes it from the counts.
 func (s *Store) CountAttempt(ctx context.Context, subjects ...AttemptSubject) (wait time.Duration, err error) {
 	subjects = inOrder(subjects)
-	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		rows := make([]attemptRow, len(subjects))
 		wait = 0
 		for i, subject := range subjects {
-			// One statement creates or finds the row and locks it in both cases, even if a concurrent success deletes it.
+			// One statement creates or finds the row and locks it in both cases, even if a concurrent
+			// success deletes it.
 			err := tx.Raw(`INSERT INTO attempts (subject, failures, last_at) VALUES (?, 0, 0)
 				ON CONFLICT (subject) DO UPDATE SET failures = attempts.failures RETURNING *`, attemptName(tx, subject)).Scan(&rows[i]).Error
 			if err != nil {
@@ -196,8 +206,7 @@ func inOrder(subjects []AttemptSubject) []AttemptSubject {
 	return slices.SortedFunc(slices.Values(subjects), func(a, b AttemptSubject) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// forgive removes a successful attempt from the counts.
-func forgive(tx *dbtx.Tx, subjects []AttemptSubject) error {
+func forgive(tx *accountdb.Tx, subjects []AttemptSubject) error {
 	for _, subject := range inOrder(subjects) {
 		row := tx.Where("subject = ?", attemptName(tx, subject))
 		var err error
@@ -214,6 +223,6 @@ func forgive(tx *dbtx.Tx, subjects []AttemptSubject) error {
 }
 
 // attemptName returns the keyed hash of a subject, so that the database does not contain addresses.
-func attemptName(tx *dbtx.Tx, subject AttemptSubject) string {
+func attemptName(tx *accountdb.Tx, subject AttemptSubject) string {
 	return tx.Box.Fingerprint(subject.Name, "attempt")
 }

@@ -9,18 +9,18 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
+	"opportunity.internal/services/authquota/internal/credential"
 	"opportunity.internal/services/authquota/internal/mail"
-	"opportunity.internal/services/authquota/internal/totp"
 )
 
 // newSeedContext binds a sealed seed to the session in which it was shown.
 func newSeedContext(sessionID string) string { return "new totp seed " + sessionID }
 
-// NewSeed returns the seed of an authenticator that is being set up. It stays the same for SetUpLife, so that the page
-// can be reloaded. Each browser gets a different seed.
+// NewSeed returns the seed of an authenticator that is being set up. It stays the same for
+// SetUpLife, so that the page can be reloaded. Each browser gets a different seed.
 func (s *Store) NewSeed(ctx context.Context, current Session) (NewSeed, error) {
-	now, made := s.db.Now(), totp.NewSeed()
+	now, made := s.db.Now(), credential.NewSeed()
 	// one statement, so that two concurrent requests return the same seed
 	created := s.db.WithContext(ctx).Model(&sessionRow{}).
 		Where("id = ? AND ended_at IS NULL AND (new_seed = '' OR new_seed_at <= ?)", current.ID, database.Micros(now.Add(-SetUpLife))).
@@ -40,9 +40,10 @@ func (s *Store) NewSeed(ctx context.Context, current Session) (NewSeed, error) {
 	return NewSeed{Seed: string(plain), Sealed: row.NewSeed, Created: created.RowsAffected > 0}, err
 }
 
-// storeSeed makes the new seed of a session the authenticator of its person and marks the step as used. condition selects
-// persons with or without an authenticator. It returns CodeUsed if a concurrent request was first.
-func storeSeed(tx *dbtx.Tx, current Session, seed NewSeed, step int64, condition string) error {
+// storeSeed makes the new seed of a session the authenticator of its person and marks the step as
+// used. condition selects persons with or without an authenticator. It returns CodeUsed if a
+// concurrent request was first.
+func storeSeed(tx *accountdb.Tx, current Session, seed NewSeed, step int64, condition string) error {
 	if err := tx.Touch(current.Account); err != nil {
 		return err
 	}
@@ -58,10 +59,11 @@ func storeSeed(tx *dbtx.Tx, current Session, seed NewSeed, step int64, condition
 // setUp is the factor of a session that started by setting up the authenticator.
 const setUp = "authenticator set-up"
 
-// ConfirmAuthenticator sets up the first authenticator with the step of a valid code, stores the hashes of recovery codes and
-// completes signing in. It returns CodeUsed if a concurrent request was first.
+// ConfirmAuthenticator sets up the first authenticator with the step of a valid code, stores the
+// hashes of recovery codes and completes signing in. It returns CodeUsed if a concurrent request
+// was first.
 func (s *Store) ConfirmAuthenticator(ctx context.Context, half Session, entry Entry, seed NewSeed, step int64, codes []string, tried ...AttemptSubject) (admitted Admitted, err error) {
-	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		err := storeSeed(tx, half, seed, step, "totp_confirmed_at IS NULL")
 		if err == nil {
 			err = replaceCodes(tx, half.Account, codes)
@@ -81,10 +83,10 @@ func (s *Store) ConfirmAuthenticator(ctx context.Context, half Session, entry En
 	return admitted, err
 }
 
-// ReplaceAuthenticator replaces the authenticator with the step of a valid code, ends all other sessions and gives this one a
-// new secret. It returns CodeUsed if a concurrent request was first.
+// ReplaceAuthenticator replaces the authenticator with the step of a valid code, ends all other
+// sessions and gives this one a new secret. It returns CodeUsed if a concurrent request was first.
 func (s *Store) ReplaceAuthenticator(ctx context.Context, current Session, seed NewSeed, step int64, tried ...AttemptSubject) (secret string, err error) {
-	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		if err := storeSeed(tx, current, seed, step, "totp_confirmed_at IS NOT NULL"); err != nil {
 			return err
 		}
@@ -102,7 +104,6 @@ func (s *Store) ReplaceAuthenticator(ctx context.Context, current Session, seed 
 	return secret, err
 }
 
-// seedContext binds a sealed seed to its account.
 func seedContext(accountID string) string { return "totp seed " + accountID }
 
 // Seed returns the seed of an account's authenticator.
@@ -134,16 +135,16 @@ func one(update *gorm.DB) error {
 	return update.Error
 }
 
-// SignInByCode completes signing in with the step of a valid code. One statement marks the step as used: of two browsers with
-// the same code, the second gets CodeUsed.
+// SignInByCode completes signing in with the step of a valid code. One statement marks the step as
+// used: of two browsers with the same code, the second gets CodeUsed.
 func (s *Store) SignInByCode(ctx context.Context, half Session, entry Entry, step int64, tried ...AttemptSubject) (Admitted, error) {
-	return s.signInBy(ctx, half, entry, "authenticator", tried, func(tx *dbtx.Tx) error {
+	return s.signInBy(ctx, half, entry, "authenticator", tried, func(tx *accountdb.Tx) error {
 		return useStep(tx, half.Account, step)
 	})
 }
 
 // useStep marks the step of a valid code as used.
-func useStep(tx *dbtx.Tx, accountID string, step int64) error {
+func useStep(tx *accountdb.Tx, accountID string, step int64) error {
 	if err := tx.Touch(accountID); err != nil {
 		return err
 	}
@@ -152,9 +153,10 @@ func useStep(tx *dbtx.Tx, accountID string, step int64) error {
 		Update("totp_last_step", step))
 }
 
-// RequestNewAuthenticator stores the two links for a lost authenticator and posts the mail. Earlier links for it stop working.
+// RequestNewAuthenticator stores the two links for a lost authenticator and posts the mail. Earlier
+// links for it stop working.
 func (s *Store) RequestNewAuthenticator(ctx context.Context, accountID string, lost, keep FreshLink, message mail.Message) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		if err := endLinks(tx, accountID, LinkLost, LinkKeep); err != nil {
 			return err
 		}
@@ -165,9 +167,10 @@ func (s *Store) RequestNewAuthenticator(ctx context.Context, accountID string, l
 	})
 }
 
-// BeginReset starts the waiting period for removing the authenticator, by a LinkLost, and returns its end.
+// BeginReset starts the waiting period for removing the authenticator, by a LinkLost, and returns
+// its end.
 func (s *Store) BeginReset(ctx context.Context, secret string) (at time.Time, err error) {
-	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		l, err := useLink(tx, secret, LinkLost)
 		if err != nil {
 			return err
@@ -186,7 +189,7 @@ func (s *Store) BeginReset(ctx context.Context, secret string) (at time.Time, er
 
 // CancelReset ends the waiting period by a LinkKeep. The authenticator stays.
 func (s *Store) CancelReset(ctx context.Context, secret string) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		l, err := useLink(tx, secret, LinkKeep)
 		if err != nil {
 			return err
@@ -197,11 +200,11 @@ func (s *Store) CancelReset(ctx context.Context, secret string) error {
 
 // KeepAuthenticator ends the waiting period on behalf of the account's person.
 func (s *Store) KeepAuthenticator(ctx context.Context, accountID string) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error { return keepFactor(tx, accountID) })
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error { return keepFactor(tx, accountID) })
 }
 
 // keepFactor ends the waiting period for a new authenticator, if any, and invalidates its links.
-func keepFactor(tx *dbtx.Tx, accountID string) error {
+func keepFactor(tx *accountdb.Tx, accountID string) error {
 	if err := endLinks(tx, accountID, LinkLost, LinkKeep); err != nil {
 		return err
 	}
@@ -213,7 +216,7 @@ func keepFactor(tx *dbtx.Tx, accountID string) error {
 }
 
 // removeLost removes the second factors of an account whose waiting period is over.
-func removeLost(tx *dbtx.Tx, accountID string) error {
+func removeLost(tx *accountdb.Tx, accountID string) error {
 	update := tx.Model(&personRow{}).Where("account_id = ? AND reset_at <= ? AND closed_at IS NULL", accountID, database.Micros(tx.Now)).
 		Updates(map[string]any{"totp_seed": "", "totp_confirmed_at": nil, "reset_at": nil})
 	if update.Error != nil || update.RowsAffected == 0 {

@@ -7,15 +7,16 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
-// CloseAccount closes an account on behalf of its person. It revokes the keys, ends the sessions, deletes personal data and
-// frees the email address. Usage statistics stay, without personal data. Package closing cancels the plan.
+// CloseAccount closes an account on behalf of its person. It revokes the keys, ends the sessions,
+// deletes personal data and frees the email address. Usage statistics stay, without personal data.
+// Package closing cancels the plan.
 func (s *Store) CloseAccount(ctx context.Context, accountID string) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		closed, err := account.Lock(tx, accountID)
 		if err != nil {
 			return err
@@ -42,7 +43,7 @@ func (s *Store) CloseAccount(ctx context.Context, accountID string) error {
 		if _, err := end(tx, "account_id = ?", accountID); err != nil {
 			return err
 		}
-		tx.Touched(dbtx.Epoch{Account: accountID, State: counter.ClosedState})
+		tx.Touched(accountdb.Epoch{Account: accountID, State: counter.ClosedState})
 		template, pays := "account-closed", closed.Pays(tx.Now)
 		if pays {
 			template = "account-closed-plan"

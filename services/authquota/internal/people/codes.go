@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/totp"
+	"opportunity.internal/services/authquota/internal/accountdb"
+	"opportunity.internal/services/authquota/internal/credential"
 )
 
 // RecoveryCodeCount is the number of codes in a set.
@@ -51,14 +51,16 @@ func NewRecoveryCodes() (codes, hashes []string) {
 	return codes, hashes
 }
 
-// HashRecoveryCode returns the stored form of a code. It ignores case and separators, and maps letters that look like digits to these.
-// The hash of text that is not a code never equals that of a code.
+// HashRecoveryCode returns the stored form of a code. It ignores case and separators, and maps
+// letters that look like digits to these. The hash of text that is not a code never equals that of
+// a code.
 func HashRecoveryCode(code string) string {
 	sum := sha256.Sum256([]byte("recovery code " + normalizeCode(code)))
 	return hex.EncodeToString(sum[:])
 }
 
-// IsRecoveryCode reports whether text has the form of a recovery code, as opposed to a code of the authenticator.
+// IsRecoveryCode reports whether text has the form of a recovery code, as opposed to a code of the
+// authenticator.
 func IsRecoveryCode(text string) bool {
 	code := normalizeCode(text)
 	_, err := codeEncoding.DecodeString(code)
@@ -68,18 +70,18 @@ func IsRecoveryCode(text string) bool {
 var codeReplacer = strings.NewReplacer("o", "0", "i", "1", "l", "1")
 
 func normalizeCode(code string) string {
-	return codeReplacer.Replace(strings.ToLower(totp.Typed(code)))
+	return codeReplacer.Replace(strings.ToLower(credential.TypedCode(code)))
 }
 
-// SignInByRecoveryCode completes signing in with a recovery code and marks it as used. It returns CodeUsed for an
-// invalid code.
+// SignInByRecoveryCode completes signing in with a recovery code and marks it as used. It returns
+// CodeUsed for an invalid code.
 func (s *Store) SignInByRecoveryCode(ctx context.Context, half Session, entry Entry, hash string, tried ...AttemptSubject) (Admitted, error) {
-	return s.signInBy(ctx, half, entry, "recovery code", tried, func(tx *dbtx.Tx) error {
+	return s.signInBy(ctx, half, entry, "recovery code", tried, func(tx *accountdb.Tx) error {
 		return useRecoveryCode(tx, half.Account, hash)
 	})
 }
 
-func useRecoveryCode(tx *dbtx.Tx, accountID, hash string) error {
+func useRecoveryCode(tx *accountdb.Tx, accountID, hash string) error {
 	if err := tx.Touch(accountID); err != nil {
 		return err
 	}
@@ -105,8 +107,7 @@ type codeRow struct {
 
 func (codeRow) TableName() string { return "recovery_codes" }
 
-// replaceCodes replaces all recovery codes of an account.
-func replaceCodes(tx *dbtx.Tx, accountID string, hashes []string) error {
+func replaceCodes(tx *accountdb.Tx, accountID string, hashes []string) error {
 	rows := make([]codeRow, len(hashes))
 	for i, h := range hashes {
 		rows[i] = codeRow{AccountID: accountID, Hash: h}
@@ -124,7 +125,7 @@ func replaceCodes(tx *dbtx.Tx, accountID string, hashes []string) error {
 
 // RenewCodes replaces the recovery codes of an account.
 func (s *Store) RenewCodes(ctx context.Context, accountID string, hashes []string) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		if err := replaceCodes(tx, accountID, hashes); err != nil {
 			return err
 		}

@@ -5,12 +5,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/people"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 func TestUnusedCodesAreThoseOfTheAccount(t *testing.T) {
-	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		ada, _ := db.Person(t, "ada@example.org")
 		bob, _ := db.Person(t, "bob@example.org")
 		_, hashes := people.NewRecoveryCodes()

@@ -9,7 +9,7 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // LinkPurpose is the single use of a link.
@@ -25,8 +25,8 @@ const (
 	LinkUnusable   LinkPurpose = "none"        // never usable; stored so that all addresses take the same time
 )
 
-// ResetWait is the time between the request for a new authenticator and the removal of the old one, during which its owner can
-// cancel.
+// ResetWait is the time between the request for a new authenticator and the removal of the old one,
+// during which its owner can cancel.
 const ResetWait = 72 * time.Hour
 
 var linkLives = map[LinkPurpose]time.Duration{
@@ -81,7 +81,7 @@ func (r linkRow) toLink() Link {
 }
 
 // saveLink stores a link under the hash of its secret.
-func saveLink(tx *dbtx.Tx, l FreshLink) error {
+func saveLink(tx *accountdb.Tx, l FreshLink) error {
 	row := linkRow{TokenHash: HashSecret(l.Secret), Purpose: string(l.Purpose), Email: l.Email, ExpiresAt: database.Micros(l.ExpiresAt)}
 	if l.Account != "" {
 		row.AccountID = &l.Account
@@ -101,8 +101,9 @@ func (s *Store) Link(ctx context.Context, secret string, purpose LinkPurpose) (L
 	return row.toLink(), database.Outage(err)
 }
 
-// useLink marks a link as used, in one statement, so that only one of two concurrent requests succeeds.
-func useLink(tx *dbtx.Tx, secret string, purpose LinkPurpose) (Link, error) {
+// useLink marks a link as used, in one statement, so that only one of two concurrent requests
+// succeeds.
+func useLink(tx *accountdb.Tx, secret string, purpose LinkPurpose) (Link, error) {
 	var rows []linkRow
 	err := tx.Raw("UPDATE links SET used_at = ? WHERE "+usable+" RETURNING *",
 		database.Micros(tx.Now), HashSecret(secret), string(purpose), database.Micros(tx.Now)).Scan(&rows).Error
@@ -116,14 +117,13 @@ func useLink(tx *dbtx.Tx, secret string, purpose LinkPurpose) (Link, error) {
 	return l, tx.Touch(l.Account)
 }
 
-// endAddressChange cancels the pending address change of an account, if any. It is called when the password changes or all
-// sessions end, because the change may have been requested by an intruder.
-func endAddressChange(tx *dbtx.Tx, accountID string) error {
+// endAddressChange cancels the pending address change of an account, if any. It is called when the
+// password changes or all sessions end, because the change may have been requested by an intruder.
+func endAddressChange(tx *accountdb.Tx, accountID string) error {
 	return endLinks(tx, accountID, LinkNewAddress, LinkOldAddress, LinkUnusable)
 }
 
-// endLinks invalidates an account's links of the given purposes.
-func endLinks(tx *dbtx.Tx, accountID string, purposes ...LinkPurpose) error {
+func endLinks(tx *accountdb.Tx, accountID string, purposes ...LinkPurpose) error {
 	ended := tx.Model(&linkRow{}).Where("account_id = ? AND purpose IN ? AND used_at IS NULL", accountID, purposes).Update("used_at", database.Micros(tx.Now))
 	if ended.Error != nil || ended.RowsAffected == 0 {
 		return ended.Error

@@ -8,8 +8,8 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/passkey"
+	"opportunity.internal/services/authquota/internal/accountdb"
+	"opportunity.internal/services/authquota/internal/credential"
 )
 
 type passkeyRow struct {
@@ -25,28 +25,28 @@ type passkeyRow struct {
 
 func (passkeyRow) TableName() string { return "passkeys" }
 
-func (r passkeyRow) toPasskey() passkey.Passkey {
-	return passkey.Passkey{
-		ID: r.ID, Account: r.AccountID, Name: r.Name, AddedAt: database.FromMicros(r.AddedAt), UsedAt: dbtx.Instant(r.UsedAt),
+func (r passkeyRow) toPasskey() credential.Passkey {
+	return credential.Passkey{
+		ID: r.ID, Account: r.AccountID, Name: r.Name, AddedAt: database.FromMicros(r.AddedAt), UsedAt: accountdb.Instant(r.UsedAt),
 		Credential: r.Credential, Record: r.Record, Count: uint32(r.Count), //nolint:gosec // stored as given
 	}
 }
 
 // Passkeys returns the passkeys of an account, oldest first.
-func (s *Store) Passkeys(ctx context.Context, accountID string) ([]passkey.Passkey, error) {
+func (s *Store) Passkeys(ctx context.Context, accountID string) ([]credential.Passkey, error) {
 	var rows []passkeyRow
 	err := s.db.WithContext(ctx).Order("added_at, id").Find(&rows, "account_id = ?", accountID).Error
-	all := make([]passkey.Passkey, len(rows))
+	all := make([]credential.Passkey, len(rows))
 	for i, r := range rows {
 		all[i] = r.toPasskey()
 	}
 	return all, database.Outage(err)
 }
 
-// AddPasskey stores a new passkey. It returns an error if the account has the maximum number or the passkey is registered
-// already.
-func (s *Store) AddPasskey(ctx context.Context, p passkey.Passkey) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+// AddPasskey stores a new passkey. It returns an error if the account has the maximum number or the
+// passkey is registered already.
+func (s *Store) AddPasskey(ctx context.Context, p credential.Passkey) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		if _, err := lockPerson(tx, p.Account); err != nil {
 			return err
 		}
@@ -54,14 +54,14 @@ func (s *Store) AddPasskey(ctx context.Context, p passkey.Passkey) error {
 		if err := tx.Model(&passkeyRow{}).Where("account_id = ?", p.Account).Count(&has).Error; err != nil {
 			return err
 		}
-		if has >= passkey.MaxPasskeys {
-			return passkey.ErrTooMany
+		if has >= credential.MaxPasskeys {
+			return credential.ErrTooManyPasskeys
 		}
 		if err := tx.Model(&passkeyRow{}).Where("credential = ?", p.Credential).Count(&known).Error; err != nil {
 			return err
 		}
 		if known > 0 {
-			return passkey.ErrRejected
+			return credential.ErrPasskeyRejected
 		}
 		if err := tx.Create(&passkeyRow{
 			ID: p.ID, AccountID: p.Account, Name: p.Name, Credential: p.Credential, Record: p.Record, Count: int64(p.Count),
@@ -76,16 +76,17 @@ func (s *Store) AddPasskey(ctx context.Context, p passkey.Passkey) error {
 	})
 }
 
-// RemovePasskey deletes a passkey of an account. It returns passkey.NotFound for an unknown ID.
+// RemovePasskey deletes a passkey of an account. It returns credential.PasskeyNotFound for an
+// unknown ID.
 func (s *Store) RemovePasskey(ctx context.Context, accountID, id string) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		if err := tx.Touch(accountID); err != nil {
 			return err
 		}
 		var rows []passkeyRow
 		err := tx.Clauses(clause.Returning{}).Where("account_id = ? AND id = ?", accountID, id).Delete(&rows).Error
 		if err == nil && len(rows) == 0 {
-			err = passkey.NotFound()
+			err = credential.PasskeyNotFound()
 		}
 		if err != nil {
 			return err
@@ -97,23 +98,23 @@ func (s *Store) RemovePasskey(ctx context.Context, accountID, id string) error {
 	})
 }
 
-// SignInByPasskey completes signing in with a verified passkey. It returns passkey.ErrRejected if the passkey was removed or
-// cloned.
-func (s *Store) SignInByPasskey(ctx context.Context, half Session, entry Entry, used passkey.Passkey, tried ...AttemptSubject) (Admitted, error) {
-	return s.signInBy(ctx, half, entry, "passkey", tried, func(tx *dbtx.Tx) error { return usePasskey(tx, used) })
+// SignInByPasskey completes signing in with a verified passkey. It returns
+// credential.ErrPasskeyRejected if the passkey was removed or cloned.
+func (s *Store) SignInByPasskey(ctx context.Context, half Session, entry Entry, used credential.Passkey, tried ...AttemptSubject) (Admitted, error) {
+	return s.signInBy(ctx, half, entry, "passkey", tried, func(tx *accountdb.Tx) error { return usePasskey(tx, used) })
 }
 
-// usePasskey stores the new state of a verified passkey. It rejects a passkey that was removed, and one whose counter did not
-// increase, because the counter value was used before.
-func usePasskey(tx *dbtx.Tx, p passkey.Passkey) error {
+// usePasskey stores the new state of a verified passkey. It rejects a passkey that was removed, and
+// one whose counter did not increase, because the counter value was used before.
+func usePasskey(tx *accountdb.Tx, p credential.Passkey) error {
 	if err := tx.Touch(p.Account); err != nil {
 		return err
 	}
 	update := tx.Model(&passkeyRow{}).
 		Where("id = ? AND account_id = ? AND (count < ? OR (count = 0 AND ? = 0))", p.ID, p.Account, p.Count, p.Count).
-		Updates(map[string]any{"record": p.Record, "count": int64(p.Count), "used_at": dbtx.Micros(p.UsedAt)})
+		Updates(map[string]any{"record": p.Record, "count": int64(p.Count), "used_at": accountdb.Micros(p.UsedAt)})
 	if update.Error == nil && update.RowsAffected == 0 {
-		return passkey.ErrRejected
+		return credential.ErrPasskeyRejected
 	}
 	return update.Error
 }
@@ -129,15 +130,15 @@ func (challengeRow) TableName() string { return "passkey_challenges" }
 
 // SaveChallenge stores the challenge of a session for a purpose. It replaces an earlier one.
 func (s *Store) SaveChallenge(ctx context.Context, sessionID, purpose, challenge string) error {
-	row := challengeRow{sessionID, purpose, challenge, database.Micros(s.db.Now().Add(passkey.ChallengeLife))}
+	row := challengeRow{sessionID, purpose, challenge, database.Micros(s.db.Now().Add(credential.ChallengeLife))}
 	return database.Outage(s.db.WithContext(ctx).Clauses(clause.OnConflict{
 		Columns:   []clause.Column{{Name: "session_id"}, {Name: "purpose"}},
 		DoUpdates: clause.AssignmentColumns([]string{"kept", "expires_at"}),
 	}).Create(&row).Error)
 }
 
-// TakeChallenge deletes and returns the challenge of a session; not_found if there is none or it has expired. Only one of
-// several concurrent callers gets it.
+// TakeChallenge deletes and returns the challenge of a session; not_found if there is none or it
+// has expired. Only one of several concurrent callers gets it.
 func (s *Store) TakeChallenge(ctx context.Context, sessionID, purpose string) (string, error) {
 	var rows []challengeRow
 	err := s.db.WithContext(ctx).Clauses(clause.Returning{}).Where("session_id = ? AND purpose = ?", sessionID, purpose).Delete(&rows).Error

@@ -8,7 +8,7 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
@@ -22,10 +22,11 @@ func (s *Store) PasswordHash(ctx context.Context, accountID string) (string, err
 	return row.PasswordHash, database.Outage(err)
 }
 
-// ChangePassword replaces the password with hash before, ends all other sessions and gives this one a new secret. Links for a
-// forgotten password or a new address stop working. The second factor stays.
+// ChangePassword replaces the password with hash before, ends all other sessions and gives this one
+// a new secret. Links for a forgotten password or a new address stop working. The second factor
+// stays.
 func (s *Store) ChangePassword(ctx context.Context, current Session, before, after string, tried ...AttemptSubject) (secret string, err error) {
-	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		if err := tx.Touch(current.Account); err != nil {
 			return err
 		}
@@ -51,10 +52,10 @@ func (s *Store) ChangePassword(ctx context.Context, current Session, before, aft
 	return secret, err
 }
 
-// RequestReset stores a LinkReset for the account with its address and posts the mail. If no account has the address, it does
-// nothing in the same time.
+// RequestReset stores a LinkReset for the account with its address and posts the mail. If no
+// account has the address, it does nothing in the same time.
 func (s *Store) RequestReset(ctx context.Context, l FreshLink, message mail.Message) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		person, err := byEmail(tx.DB, l.Email)
 		if err != nil {
 			return err
@@ -74,10 +75,10 @@ func (s *Store) RequestReset(ctx context.Context, l FreshLink, message mail.Mess
 	})
 }
 
-// ResetPassword sets a new password by a LinkReset and ends all sessions of the account, and the browser's session, even of
-// another account. The second factor stays.
+// ResetPassword sets a new password by a LinkReset and ends all sessions of the account, and the
+// browser's session, even of another account. The second factor stays.
 func (s *Store) ResetPassword(ctx context.Context, secret, passwordHash string, entry Entry, tried ...AttemptSubject) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		l, err := useLink(tx, secret, LinkReset)
 		if err != nil {
 			return err

@@ -1,5 +1,5 @@
-// Package people defines and stores the people who sign in to accounts: their sign-ins and sessions, their second factors, and their addresses
-// and passwords.
+// Package people defines and stores the people who sign in to accounts: their sign-ins and
+// sessions, their second factors, and their addresses and passwords.
 package people
 
 import (
@@ -16,7 +16,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // Person signs in to an account. Accounts created by operators have none.
@@ -32,7 +32,7 @@ type Person struct {
 	SuspendedAt            *time.Time
 	Terms                  *account.Terms // accepted last; nil before the first key request
 	CreatedAt              time.Time
-	Epoch                  dbtx.Epoch
+	Epoch                  accountdb.Epoch
 }
 
 const maxEmail = 254 // RFC 5321 section 4.5.3.1
@@ -89,10 +89,10 @@ func (s *Store) Person(ctx context.Context, accountID string) (Person, error) {
 		Tier        string
 		SuspendedAt *int64
 		CodesLeft   int
-		Epoch       dbtx.Epoch `gorm:"embedded"`
+		Epoch       accountdb.Epoch `gorm:"embedded"`
 	}
 	err := s.db.WithContext(ctx).Raw(`
-		SELECT p.*, a.tier, a.suspended_at, `+dbtx.EpochColumns+`,
+		SELECT p.*, a.tier, a.suspended_at, `+accountdb.EpochColumns+`,
 			(SELECT count(*) FROM recovery_codes c WHERE c.account_id = p.account_id AND c.used_at IS NULL) AS codes_left
 		FROM people p JOIN accounts a ON a.id = p.account_id
 		WHERE p.account_id = ? AND p.closed_at IS NULL`, accountID).Scan(&rows).Error
@@ -111,7 +111,7 @@ func (s *Store) Person(ctx context.Context, accountID string) (Person, error) {
 	standing := account.Standing{Granted: api.Tier(r.Tier), Paid: paid[accountID]}
 	return Person{
 		Standing: standing, Account: r.Row.AccountID, Email: r.Row.Email, AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.CodesLeft,
-		ResetAt: dbtx.Instant(r.Row.ResetAt), Tier: standing.TierAt(s.db.Now()), SuspendedAt: dbtx.Instant(r.SuspendedAt), Terms: terms,
+		ResetAt: accountdb.Instant(r.Row.ResetAt), Tier: standing.TierAt(s.db.Now()), SuspendedAt: accountdb.Instant(r.SuspendedAt), Terms: terms,
 		CreatedAt: database.FromMicros(r.Row.CreatedAt), Epoch: r.Epoch,
 	}, database.Outage(err)
 }
@@ -126,8 +126,9 @@ func byEmail(db *gorm.DB, email string) (personRow, error) {
 	return row, err
 }
 
-// lockPerson reads the person of an account and locks the row until tx ends. On SQLite the transaction itself is the lock.
-func lockPerson(tx *dbtx.Tx, accountID string) (personRow, error) {
+// lockPerson reads the person of an account and locks the row until tx ends. On SQLite the
+// transaction itself is the lock.
+func lockPerson(tx *accountdb.Tx, accountID string) (personRow, error) {
 	var row personRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "account_id = ? AND closed_at IS NULL", accountID).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
@@ -146,7 +147,7 @@ const (
 
 // DeleteExpired deletes sign-in data past its retention.
 func (s *Store) DeleteExpired(ctx context.Context) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		before := func(retention time.Duration) int64 { return database.Micros(tx.Now.Add(-retention)) }
 		return errors.Join(
 			tx.Delete(&sessionRow{}, "expires_at < ?", before(sessionsKept)).Error,
@@ -157,14 +158,14 @@ func (s *Store) DeleteExpired(ctx context.Context) error {
 }
 
 // Store stores people.
-type Store struct{ db *dbtx.DB }
+type Store struct{ db *accountdb.DB }
 
 // NewStore returns a Store.
-func NewStore(db *dbtx.DB) *Store { return &Store{db} }
+func NewStore(db *accountdb.DB) *Store { return &Store{db} }
 
 // SealedColumns returns the columns of sealed texts.
-func SealedColumns() []dbtx.Sealed {
-	return []dbtx.Sealed{
+func SealedColumns() []accountdb.Sealed {
+	return []accountdb.Sealed{
 		{Table: "people", ID: "account_id", Column: "totp_seed", Context: seedContext},
 		{Table: "sessions", ID: "id", Column: "new_seed", Context: newSeedContext},
 	}

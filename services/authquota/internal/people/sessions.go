@@ -16,7 +16,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // Stage is the progress of signing in.
@@ -38,8 +38,8 @@ const (
 // RecentProof is the time for which sensitive actions are allowed after proving a factor.
 const RecentProof = 10 * time.Minute
 
-// SecretOverlap is the time for which the previous secret of a session stays valid, so that a form submitted twice or from another tab belongs
-// to the same session.
+// SecretOverlap is the time for which the previous secret of a session stays valid, so that a form
+// submitted twice or from another tab belongs to the same session.
 const SecretOverlap = 10 * time.Second
 
 // TouchEvery is the precision of SeenAt.
@@ -65,7 +65,8 @@ type Client struct {
 	Network string // part of its address, such as 203.0.113.0/24
 }
 
-// NewSession returns a session that lives for at most life, and its secret. Only Hash of the secret is stored.
+// NewSession returns a session that lives for at most life, and its secret. Only Hash of the secret
+// is stored.
 func NewSession(accountID string, stage Stage, life time.Duration, client Client, now time.Time) (Session, string) {
 	return Session{
 		ID: account.NewIDOf("ses_"), Account: accountID, Stage: stage,
@@ -115,7 +116,8 @@ type Admitted struct {
 	Device  string
 }
 
-// ClientOf describes a browser by its User-Agent header and address. Neither is stored in full; a person recognizes a device by less.
+// ClientOf describes a browser by its User-Agent header and address. Neither is stored in full; a
+// person recognizes a device by less.
 func ClientOf(userAgent, address string) Client {
 	return Client{Agent: agentOf(userAgent), Network: NetworkOf(address)}
 }
@@ -172,13 +174,13 @@ func (r sessionRow) toSession() Session {
 	return Session{
 		ID: r.ID, Account: r.AccountID, Stage: Stage(r.Stage),
 		CreatedAt: database.FromMicros(r.CreatedAt), SeenAt: database.FromMicros(r.SeenAt),
-		AuthenticatedAt: database.FromMicros(r.AuthenticatedAt), ExpiresAt: database.FromMicros(r.ExpiresAt), EndedAt: dbtx.Instant(r.EndedAt),
+		AuthenticatedAt: database.FromMicros(r.AuthenticatedAt), ExpiresAt: database.FromMicros(r.ExpiresAt), EndedAt: accountdb.Instant(r.EndedAt),
 		Client: Client{Agent: r.Agent, Network: r.Network},
 	}
 }
 
 // begin stores a new session under the hash of its secret.
-func begin(tx *dbtx.Tx, s Session, secret string) error {
+func begin(tx *accountdb.Tx, s Session, secret string) error {
 	return tx.Create(&sessionRow{
 		ID: s.ID, TokenHash: HashSecret(secret), AccountID: s.Account, Stage: string(s.Stage),
 		CreatedAt: database.Micros(s.CreatedAt), SeenAt: database.Micros(s.SeenAt),
@@ -188,7 +190,7 @@ func begin(tx *dbtx.Tx, s Session, secret string) error {
 }
 
 // end ends the active sessions that where selects and returns their number.
-func end(tx *dbtx.Tx, where string, args ...any) (int, error) {
+func end(tx *accountdb.Tx, where string, args ...any) (int, error) {
 	var ended []sessionRow
 	err := tx.Model(&ended).Clauses(clause.Returning{Columns: []clause.Column{{Name: "account_id"}}}).Where("ended_at IS NULL").Where(where, args...).
 		Updates(map[string]any{"ended_at": database.Micros(tx.Now), "new_seed": ""}).Error
@@ -199,7 +201,8 @@ func end(tx *dbtx.Tx, where string, args ...any) (int, error) {
 	return len(ended), errors.Join(err, tx.Touch(accounts...))
 }
 
-// Session returns the active session with this secret and its person, and updates its last use; not_found if there is none.
+// Session returns the active session with this secret and its person, and updates its last use;
+// not_found if there is none.
 func (s *Store) Session(ctx context.Context, secret string) (Session, Person, error) {
 	now := s.db.Now().UTC()
 	none := problem.New(problem.NotFound, "This session does not exist.")
@@ -227,9 +230,10 @@ func (s *Store) Session(ctx context.Context, secret string) (Session, Person, er
 	return current, person, err
 }
 
-// EndSession ends a session of an account on behalf of its person; not_found if it has no active session with this ID.
+// EndSession ends a session of an account on behalf of its person; not_found if it has no active
+// session with this ID.
 func (s *Store) EndSession(ctx context.Context, accountID, id string) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		n, err := end(tx, "account_id = ? AND id = ?", accountID, id)
 		if err == nil && n == 0 {
 			err = problem.New(problem.NotFound, "This session does not exist or has already ended.")
@@ -242,7 +246,7 @@ func (s *Store) EndSession(ctx context.Context, accountID, id string) error {
 }
 
 // startSession starts a session at a stage and ends the browser's previous one.
-func startSession(tx *dbtx.Tx, accountID string, stage Stage, life time.Duration, entry Entry) (Admitted, error) {
+func startSession(tx *accountdb.Tx, accountID string, stage Stage, life time.Duration, entry Entry) (Admitted, error) {
 	if entry.Before != "" {
 		if _, err := end(tx, "token_hash = ?", HashSecret(entry.Before)); err != nil {
 			return Admitted{}, err
@@ -260,16 +264,17 @@ type deviceRow struct {
 
 func (deviceRow) TableName() string { return "devices" }
 
-// KnownDevice reports whether the browser with this secret's hash has signed in to the account before.
+// KnownDevice reports whether the browser with this secret's hash has signed in to the account
+// before.
 func (s *Store) KnownDevice(ctx context.Context, accountID, hash string) (bool, error) {
 	var n int64
 	err := s.db.WithContext(ctx).Model(&deviceRow{}).Where("account_id = ? AND token_hash = ?", accountID, hash).Count(&n).Error
 	return n > 0, database.Outage(err)
 }
 
-// rememberDevice returns the secret of a browser and whether it has signed in to the account before. A new browser gets a new
-// secret.
-func rememberDevice(tx *dbtx.Tx, accountID, secret string) (string, bool, error) {
+// rememberDevice returns the secret of a browser and whether it has signed in to the account
+// before. A new browser gets a new secret.
+func rememberDevice(tx *accountdb.Tx, accountID, secret string) (string, bool, error) {
 	if secret == "" {
 		secret = NewSecret()
 	}
@@ -296,9 +301,10 @@ func (s *Store) OpenSessions(ctx context.Context, accountID string) ([]Session, 
 	return living, database.Outage(err)
 }
 
-// EndSessions ends all sessions of an account on behalf of its person, and cancels a pending address change.
+// EndSessions ends all sessions of an account on behalf of its person, and cancels a pending
+// address change.
 func (s *Store) EndSessions(ctx context.Context, accountID string) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		n, err := end(tx, "account_id = ?", accountID)
 		if err != nil || n == 0 {
 			return err
@@ -309,9 +315,9 @@ func (s *Store) EndSessions(ctx context.Context, accountID string) error {
 	})
 }
 
-// rotateSecret gives a full session a new secret after its person proved a factor. The old secret stays valid during
-// SecretOverlap, but without the proof, so a stolen one gains nothing.
-func rotateSecret(tx *dbtx.Tx, current Session) (secret string, err error) {
+// rotateSecret gives a full session a new secret after its person proved a factor. The old secret
+// stays valid during SecretOverlap, but without the proof, so a stolen one gains nothing.
+func rotateSecret(tx *accountdb.Tx, current Session) (secret string, err error) {
 	secret = NewSecret()
 	if err := tx.Touch(current.Account); err != nil {
 		return "", err
@@ -325,9 +331,9 @@ func rotateSecret(tx *dbtx.Tx, current Session) (secret string, err error) {
 	return secret, update.Error
 }
 
-// endOtherSessions ends all sessions of an account but one, and gives that one a new secret. The old secret stops working
-// immediately.
-func endOtherSessions(tx *dbtx.Tx, current Session) (secret string, err error) {
+// endOtherSessions ends all sessions of an account but one, and gives that one a new secret. The
+// old secret stops working immediately.
+func endOtherSessions(tx *accountdb.Tx, current Session) (secret string, err error) {
 	if _, err := end(tx, "account_id = ? AND id <> ?", current.Account, current.ID); err != nil {
 		return "", err
 	}

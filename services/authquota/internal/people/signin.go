@@ -9,14 +9,14 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
-// RequestSignUp stores a LinkConfirm and posts one of two mails: fresh, which has the link, or known, if an account has the
-// address.
+// RequestSignUp stores a LinkConfirm and posts one of two mails: fresh, which has the link, or
+// known, if an account has the address.
 func (s *Store) RequestSignUp(ctx context.Context, l FreshLink, fresh, known mail.Message) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		person, err := byEmail(tx.DB, l.Email)
 		if err != nil {
 			return err
@@ -29,10 +29,10 @@ func (s *Store) RequestSignUp(ctx context.Context, l FreshLink, fresh, known mai
 	})
 }
 
-// SignUp creates the account of a link and starts a halfway session. It returns LinkGone if the link was used or another
-// account has the address.
+// SignUp creates the account of a link and starts a halfway session. It returns LinkGone if the
+// link was used or another account has the address.
 func (s *Store) SignUp(ctx context.Context, secret, passwordHash string, entry Entry) (admitted Admitted, err error) {
-	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		l, err := useLink(tx, secret, LinkConfirm)
 		if err != nil {
 			return err
@@ -59,7 +59,8 @@ func (s *Store) SignUp(ctx context.Context, secret, passwordHash string, entry E
 	return admitted, err
 }
 
-// Credentials returns the account and password hash for an address. Both are empty if no account has it.
+// Credentials returns the account and password hash for an address. Both are empty if no account
+// has it.
 func (s *Store) Credentials(ctx context.Context, email string) (accountID, passwordHash string, err error) {
 	row, err := byEmail(s.db.WithContext(ctx), email)
 	return row.AccountID, row.PasswordHash, database.Outage(err)
@@ -71,9 +72,10 @@ func (s *Store) Rehash(ctx context.Context, accountID, before, after string) err
 		Where("account_id = ? AND password_hash = ?", accountID, before).Update("password_hash", after).Error)
 }
 
-// SignInFailed records a failed attempt and the factor used. It takes the same time if accountID is empty.
+// SignInFailed records a failed attempt and the factor used. It takes the same time if accountID is
+// empty.
 func (s *Store) SignInFailed(ctx context.Context, accountID, with string, client Client, subject AttemptSubject) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		// write in both cases, because a commit without changes is faster
 		err := tx.Model(&attemptRow{}).Where("subject = ?", attemptName(tx, subject)).Update("last_at", database.Micros(tx.Now)).Error
 		if err != nil {
@@ -86,10 +88,10 @@ func (s *Store) SignInFailed(ctx context.Context, accountID, with string, client
 	})
 }
 
-// SignInHalfway starts a halfway session after a valid password and forgives the attempts. It also removes a lost authenticator
-// whose waiting period is over.
+// SignInHalfway starts a halfway session after a valid password and forgives the attempts. It also
+// removes a lost authenticator whose waiting period is over.
 func (s *Store) SignInHalfway(ctx context.Context, accountID string, entry Entry, tried ...AttemptSubject) (admitted Admitted, err error) {
-	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		if err := forgive(tx, tried); err != nil {
 			return err
 		}
@@ -112,8 +114,8 @@ func (s *Store) SignInHalfway(ctx context.Context, accountID string, entry Entry
 
 // signInBy completes signing in with a second factor, which use marks as used.
 func (s *Store) signInBy(ctx context.Context, half Session, entry Entry, factor string, tried []AttemptSubject,
-	use func(tx *dbtx.Tx) error) (admitted Admitted, err error) {
-	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	use func(tx *accountdb.Tx) error) (admitted Admitted, err error) {
+	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		if err := use(tx); err != nil {
 			return err
 		}
@@ -126,9 +128,9 @@ func (s *Store) signInBy(ctx context.Context, half Session, entry Entry, factor 
 	return admitted, err
 }
 
-// complete replaces a halfway session by a full one, with a new ID and a new secret. It also cancels the removal of a lost
-// authenticator, because the person still has a second factor.
-func complete(tx *dbtx.Tx, half Session, entry Entry, factor string) (Admitted, error) {
+// complete replaces a halfway session by a full one, with a new ID and a new secret. It also
+// cancels the removal of a lost authenticator, because the person still has a second factor.
+func complete(tx *accountdb.Tx, half Session, entry Entry, factor string) (Admitted, error) {
 	n, err := end(tx, "id = ? AND stage = ?", half.ID, string(Halfway))
 	if err == nil && n == 0 {
 		err = errUsed

@@ -7,16 +7,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/people"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 // fixture is a person, signed in.
 type fixture struct {
 	*people.Store
 
-	db      authquotatest.DB
+	db      testkit.DB
 	account string
 	current people.Session
 }
@@ -24,7 +24,7 @@ type fixture struct {
 const address = "ada@example.org"
 
 func onBothStores(t *testing.T, test func(t *testing.T, f fixture)) {
-	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		f := fixture{Store: people.NewStore(db.DB), db: db}
 		var secret string
 		f.account, secret = db.Person(t, address)

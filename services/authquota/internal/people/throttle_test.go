@@ -78,7 +78,8 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
-// Shared counters belong to people who do not know each other: a success of one must not clear the failures of the others.
+// Shared counters belong to people who do not know each other: a success of one must not clear the
+// failures of the others.
 func TestSubjects(t *testing.T) {
 	const ip, network = "203.0.113.77", "203.0.113.0/24"
 	for _, c := range []struct {

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/plan"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 func TestInvalidEntitlements(t *testing.T) {
@@ -18,13 +18,13 @@ func TestInvalidEntitlements(t *testing.T) {
 		e    api.Entitlement
 		want string // in the error
 	}{
-		"paid":             {api.Entitlement{Tier: api.Commercial, PaidUntil: authquotatest.Minutes(1), Version: 1, Renews: true}, ""},
+		"paid":             {api.Entitlement{Tier: api.Commercial, PaidUntil: testkit.Minutes(1), Version: 1, Renews: true}, ""},
 		"nothing":          {api.Entitlement{Tier: api.Free, Version: 1}, ""},
 		"refunded":         {api.Entitlement{Tier: api.Free, Version: 9, Trouble: api.Refunded, Renews: true}, ""},
-		"no plan gives it": {api.Entitlement{Tier: api.Developer, PaidUntil: authquotatest.Minutes(1), Version: 1}, "tier must be that of a plan: free, commercial"},
-		"unknown tier":     {api.Entitlement{Tier: "gold", PaidUntil: authquotatest.Minutes(1), Version: 1}, "tier must be"},
+		"no plan gives it": {api.Entitlement{Tier: api.Developer, PaidUntil: testkit.Minutes(1), Version: 1}, "tier must be that of a plan: free, commercial"},
+		"unknown tier":     {api.Entitlement{Tier: "gold", PaidUntil: testkit.Minutes(1), Version: 1}, "tier must be"},
 		"no tier":          {api.Entitlement{Version: 1}, "tier must be"},
-		"free until":       {api.Entitlement{Tier: api.Free, PaidUntil: authquotatest.Minutes(1), Version: 1}, "paidUntil must be null"},
+		"free until":       {api.Entitlement{Tier: api.Free, PaidUntil: testkit.Minutes(1), Version: 1}, "paidUntil must be null"},
 		"paid for ever":    {api.Entitlement{Tier: api.Commercial, Version: 1}, "paidUntil must be an instant"},
 		"too far":          {api.Entitlement{Tier: api.Commercial, PaidUntil: &far, Version: 1}, "paidUntil must be after 1970"},
 		"too early":        {api.Entitlement{Tier: api.Commercial, PaidUntil: &before, Version: 1}, "paidUntil must be after 1970"},
@@ -44,8 +44,8 @@ func TestInvalidEntitlements(t *testing.T) {
 }
 
 func TestNewsOfAPlan(t *testing.T) {
-	none, ended := api.Entitlement{Tier: api.Free}, api.Entitlement{Tier: api.Commercial, PaidUntil: authquotatest.Minutes(0)}
-	paid := api.Entitlement{Tier: api.Commercial, PaidUntil: authquotatest.Minutes(60), Renews: true}
+	none, ended := api.Entitlement{Tier: api.Free}, api.Entitlement{Tier: api.Commercial, PaidUntil: testkit.Minutes(0)}
+	paid := api.Entitlement{Tier: api.Commercial, PaidUntil: testkit.Minutes(60), Renews: true}
 	with := func(e api.Entitlement, change func(*api.Entitlement)) api.Entitlement { change(&e); return e }
 	cancelled := with(paid, func(e *api.Entitlement) { e.Renews = false })
 	failed := with(paid, func(e *api.Entitlement) { e.Trouble = api.PaymentFailed })
@@ -53,8 +53,8 @@ func TestNewsOfAPlan(t *testing.T) {
 	disputed := with(none, func(e *api.Entitlement) { e.Trouble = api.Disputed })
 	due := with(ended, func(e *api.Entitlement) { e.Renews = true })
 	unpaid := with(due, func(e *api.Entitlement) { e.Trouble = api.PaymentFailed })
-	longer := with(paid, func(e *api.Entitlement) { e.PaidUntil = authquotatest.Minutes(120) })
-	overdue := with(due, func(e *api.Entitlement) { e.PaidUntil = authquotatest.Minutes(-180) })
+	longer := with(paid, func(e *api.Entitlement) { e.PaidUntil = testkit.Minutes(120) })
+	overdue := with(due, func(e *api.Entitlement) { e.PaidUntil = testkit.Minutes(-180) })
 	for name, c := range map[string]struct {
 		on            bool
 		before, after api.Entitlement
@@ -87,17 +87,18 @@ func TestNewsOfAPlan(t *testing.T) {
 		"never was":                           {false, none, none, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mail, on := plan.News(c.on, c.before, c.after, authquotatest.Noon)
+			mail, on := plan.News(c.on, c.before, c.after, testkit.Noon)
 			require.Equal(t, c.mail, mail)
 			require.Equal(t, c.nowOn, on)
 		})
 	}
 }
 
-// Mails about the start and the end of a plan alternate, whatever changes arrive in whatever order, and the last one is true.
+// Mails about the start and the end of a plan alternate, whatever changes arrive in whatever order,
+// and the last one is true.
 func TestPlanMailsAlternate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		on, notified, now, stored := false, false, authquotatest.Noon, api.Entitlement{Tier: api.Free}
+		on, notified, now, stored := false, false, testkit.Noon, api.Entitlement{Tier: api.Free}
 		hear := func(mail string) {
 			switch mail {
 			case "":
@@ -119,7 +120,7 @@ func TestPlanMailsAlternate(t *testing.T) {
 			if rapid.Bool().Draw(t, "clock") {
 				mail, on = plan.EndNews(on, stored, now)
 			} else {
-				next := authquotatest.Entitlement(t)
+				next := testkit.Entitlement(t)
 				mail, on = plan.News(on, stored, next, now)
 				stored = next
 			}

@@ -1,4 +1,5 @@
-// Package plan stores what accounts have paid for, decides which mails to send about it, and describes the plans that an account can have.
+// Package plan stores what accounts have paid for, decides which mails to send about it, and
+// describes the plans that an account can have.
 package plan
 
 import (
@@ -14,15 +15,15 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/notices"
 )
 
 // Store stores entitlements.
-type Store struct{ db *dbtx.DB }
+type Store struct{ db *accountdb.DB }
 
 // NewStore returns a Store.
-func NewStore(db *dbtx.DB) *Store { return &Store{db} }
+func NewStore(db *accountdb.DB) *Store { return &Store{db} }
 
 // lastInstant is the latest valid end of an entitlement. JSON can represent it in every time zone.
 var lastInstant = time.Date(9998, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -58,13 +59,14 @@ func Entitled(e api.Entitlement) (api.Entitlement, error) {
 	return e, nil
 }
 
-// settling is the time in which a renewal may arrive after the paid period has ended: billing charges within seconds and, after a
-// failure, the processor retries about an hour later. The tier ends on time; only the mail about it waits.
+// settling is the time in which a renewal may arrive after the paid period has ended: billing
+// charges within seconds and, after a failure, the processor retries about an hour later. The tier
+// ends on time; only the mail about it waits.
 const settling = 3 * time.Hour
 
-// News returns which mail to send when after replaces before, if any, and whether the person considers the plan active from
-// then on. on is the previous value. It compares states rather than events, because events may arrive late, twice or not at
-// all.
+// News returns which mail to send when after replaces before, if any, and whether the person
+// considers the plan active from then on. on is the previous value. It compares states rather than
+// events, because events may arrive late, twice or not at all.
 func News(on bool, before, after api.Entitlement, now time.Time) (mail string, nowOn bool) {
 	switch {
 	case !after.Live(now):
@@ -108,7 +110,7 @@ const billingActor = "billing"
 
 // Entitle stores the entitlement of an account, unless the stored version is the same or newer.
 func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		before, err := lockEntitlement(tx, id)
 		if err != nil {
 			return err
@@ -122,7 +124,7 @@ func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) error
 			mail = "plan-renewed"
 		}
 		row := account.EntitlementRow{
-			AccountID: id, HolderID: holder, Tier: string(e.Tier), PaidUntil: dbtx.Micros(e.PaidUntil), Renews: e.Renews, Trouble: string(e.Trouble),
+			AccountID: id, HolderID: holder, Tier: string(e.Tier), PaidUntil: accountdb.Micros(e.PaidUntil), Renews: e.Renews, Trouble: string(e.Trouble),
 			Version: e.Version, SaidActive: on,
 		}
 		if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&row).Error; err != nil {
@@ -137,9 +139,9 @@ func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) error
 	})
 }
 
-// lockEntitlement reads the entitlement of an account, with version 0 if there is none, and locks it until tx ends. It locks
-// the account row, because the entitlement may not exist yet.
-func lockEntitlement(tx *dbtx.Tx, id string) (account.EntitlementRow, error) {
+// lockEntitlement reads the entitlement of an account, with version 0 if there is none, and locks
+// it until tx ends. It locks the account row, because the entitlement may not exist yet.
+func lockEntitlement(tx *accountdb.Tx, id string) (account.EntitlementRow, error) {
 	of, err := account.LockRow(tx, id)
 	if err != nil {
 		return account.EntitlementRow{}, err
@@ -156,7 +158,7 @@ func lockEntitlement(tx *dbtx.Tx, id string) (account.EntitlementRow, error) {
 }
 
 // notifyPlan posts a mail about a plan, if any, with the current tier of its holder.
-func notifyPlan(tx *dbtx.Tx, row account.EntitlementRow, mail string) error {
+func notifyPlan(tx *accountdb.Tx, row account.EntitlementRow, mail string) error {
 	if mail == "" {
 		return nil
 	}
@@ -193,14 +195,15 @@ func notifyPlan(tx *dbtx.Tx, row account.EntitlementRow, mail string) error {
 	return tx.Notify(row.HolderID, mail, data)
 }
 
-// EndPlans posts one mail for each paid period that has ended. Several processes may call it concurrently.
+// EndPlans posts one mail for each paid period that has ended. Several processes may call it
+// concurrently.
 func (s *Store) EndPlans(ctx context.Context) error {
 	var ids []string
 	err := s.db.WithContext(ctx).Model(&account.EntitlementRow{}).Where("told_on AND (paid_until IS NULL OR paid_until <= ?)", database.Micros(s.db.Now())).
 		Order("account_id").Pluck("account_id", &ids).Error
 	failures := []error{database.Outage(err)}
 	for _, id := range ids { // an error of one account does not block the others
-		failures = append(failures, s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		failures = append(failures, s.db.Change(ctx, func(tx *accountdb.Tx) error {
 			row, err := lockEntitlement(tx, id)
 			if err != nil {
 				return err
@@ -219,7 +222,7 @@ func (s *Store) EndPlans(ctx context.Context) error {
 
 // RecordPlanAction writes an audit log entry for a person's action on the account's plan.
 func (s *Store) RecordPlanAction(ctx context.Context, accountID, action string) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		return tx.Record(accountID, action, accountID, map[string]any{})
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/authquota/internal/authquotatest"
 	"opportunity.internal/services/authquota/internal/plan"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 func paid(until time.Time, version int64) api.Entitlement {
@@ -17,7 +17,7 @@ func paid(until time.Time, version int64) api.Entitlement {
 }
 
 func TestOnlyANewerEntitlementChangesAnything(t *testing.T) {
-	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		s, ctx := plan.NewStore(db.DB), t.Context()
 		id, _ := db.Person(t, "ada@example.org")
 		until := db.Now().AddDate(0, 1, 0)
@@ -34,7 +34,7 @@ func TestOnlyANewerEntitlementChangesAnything(t *testing.T) {
 }
 
 func TestConcurrentEntitlementsEndAtTheNewestVersion(t *testing.T) {
-	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		s := plan.NewStore(db.DB)
 		id, _ := db.Person(t, "ada@example.org")
 		const newest = 12
@@ -52,9 +52,10 @@ func TestConcurrentEntitlementsEndAtTheNewestVersion(t *testing.T) {
 	})
 }
 
-// The mail about the end waits until a late renewal is unlikely, and is sent once by several processes.
+// The mail about the end waits until a late renewal is unlikely, and is sent once by several
+// processes.
 func TestEndOfAPlanSendsOneMail(t *testing.T) {
-	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		s, ctx := plan.NewStore(db.DB), t.Context()
 		id, _ := db.Person(t, "ada@example.org")
 		until := db.Now().AddDate(0, 1, 0)
@@ -78,7 +79,7 @@ func TestEndOfAPlanSendsOneMail(t *testing.T) {
 }
 
 func TestClosedAccountIsCancelledForEachVersion(t *testing.T) {
-	authquotatest.OnBoth(t, func(t *testing.T, db authquotatest.DB) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		s, ctx := plan.NewStore(db.DB), t.Context()
 		id, _ := db.Person(t, "ada@example.org")
 		err := s.Entitle(ctx, id, paid(db.Now().AddDate(0, 1, 0), 1))
@@ -100,4 +101,30 @@ func TestClosedAccountIsCancelledForEachVersion(t *testing.T) {
 		require.NoError(t, s.DeleteCancel(ctx, first), "late")
 		require.Equal(t, []plan.PendingCancel{{Account: id, Version: 2}}, pending())
 	})
+}
+
+func TestPlanMailsNameThePaidPeriodAndTheTierAfterIt(t *testing.T) {
+	db := testkit.OnSQLite(t)
+	s, version := plan.NewStore(db.DB), int64(0)
+	id, _ := db.Person(t, "ada@example.org")
+	for _, c := range []struct {
+		change func(e *api.Entitlement)
+		texts  []string
+	}{
+		{func(*api.Entitlement) {}, []string{"Paid until: 20 December 2026, 10:00 UTC; it renews automatically", "the tier commercial"}},
+		{func(e *api.Entitlement) { e.Renews = false }, []string{"Paid until: 20 December 2026, 10:00 UTC", "Tier from then on: free"}},
+		{func(e *api.Entitlement) { e.Trouble = api.PaymentFailed }, []string{"Paid until: 20 December 2026, 10:00 UTC"}},
+		{func(e *api.Entitlement) { *e = api.Entitlement{Tier: api.Free, Trouble: api.Refunded} }, []string{"now has the tier free"}},
+	} {
+		version++
+		e := paid(db.Now().AddDate(0, 1, 0), version)
+		c.change(&e)
+		e.Version = version
+		require.NoError(t, s.Entitle(t.Context(), id, e))
+		mails := db.TakeMails(t)
+		require.NotEmpty(t, mails)
+		for _, text := range c.texts {
+			require.Contains(t, mails[len(mails)-1].Text, text)
+		}
+	}
 }

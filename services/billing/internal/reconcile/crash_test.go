@@ -19,7 +19,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/services/billing/internal/push"
 	"opportunity.internal/services/billing/internal/reconcile"
 	"opportunity.internal/services/billing/internal/sandbox"
 	"opportunity.internal/services/billing/internal/sandbox/sandboxtest"
@@ -156,9 +155,9 @@ func (p *process) handle(ctx context.Context, db *database.DB, fake *sandboxtest
 	put := func(_ context.Context, path string, in, _ any) error {
 		return p.step("push to authquota", func() error { to.put(path, in); return nil })
 	}
-	_, err = push.New(push.Pusher{
+	_, err = reconcile.NewPusher(reconcile.Pusher{
 		Store: repo, Put: put, Held: func(context.Context) bool { return false }, Now: func() time.Time { return now },
-		Log: slog.New(slog.DiscardHandler), Count: func(push.Outcome) {}, SetPending: func(int) {},
+		Log: slog.New(slog.DiscardHandler), Count: func(reconcile.PushOutcome) {}, SetPending: func(int) {},
 	}).Deliver(ctx, "")
 	return err
 }

@@ -9,6 +9,8 @@
 // A renewal invoice that the processor would only charge later is charged immediately, and the state is read again, because the paid
 // period is already over.
 //
+// Pusher does the same for authquota, whose entitlements become those of the store.
+//
 // If the processor or the database fails, nothing is stored and the event is not marked as processed, so the processor sends it again.
 package reconcile
 

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,7 +47,11 @@ func (a API) list(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	q, err := query.Parse(g.Request.URL.RawQuery, caller.PageSize)
+	parse, path := query.Parse, g.FullPath()
+	if path == query.SearchPath {
+		parse = query.ParseSearch
+	}
+	q, err := parse(g.Request.URL.RawQuery, caller.PageSize)
 	if err != nil {
 		return web.Reply{}, err
 	}
@@ -54,7 +59,7 @@ func (a API) list(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	path, filters := g.FullPath(), q.Filter.Params()
+	filters := q.Filter.Params()
 	canonical := params.Encode(q.Page.Append(filters))
 	reply := a.reply(g, view, path+"?"+canonical+" "+string(caller.Tier), caller.Tier, func(buf []byte) []byte {
 		selection := view.Select(q.Filter, caller.Tier)
@@ -83,7 +88,11 @@ func (a API) detail(g *gin.Context) (web.Reply, error) {
 	id := g.Param("id")
 	record, ok := view.Find(id, caller.Tier)
 	if !ok {
-		return web.Reply{}, problem.New(problem.NotFound, "There is no such record, or it is not part of your plan.")
+		near := ""
+		if ids := view.Near(id, caller.Tier); len(ids) > 0 {
+			near = " Did you mean " + strings.Join(ids, " or ") + "?"
+		}
+		return web.Reply{}, problem.New(problem.NotFound, "There is no such record, or it is not part of your plan.%s", near)
 	}
 	reply := a.reply(g, view, id, caller.Tier, func(buf []byte) []byte { return record.Append(append(buf, `{"data":`...)) })
 	reply.ETag = etag(a.PublicURL, id, string(caller.Tier), string(record.AppendVersion(nil)))

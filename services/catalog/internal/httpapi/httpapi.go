@@ -14,6 +14,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/catalog/internal/query"
 	"opportunity.internal/services/catalog/internal/snapshot"
 	"opportunity.internal/services/catalog/internal/store"
 	"opportunity.internal/services/catalog/internal/store/desk"
@@ -45,6 +46,7 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, ready http.Hand
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		engine.Handle(method, listPath, reply(a.list))
 		engine.Handle(method, aliasPath, reply(a.list))
+		engine.Handle(method, query.SearchPath, reply(a.list))
 		engine.Handle(method, listPath+"/:id", reply(a.detail))
 		engine.Handle(method, changesPath, reply(a.recordChanges))
 	}

@@ -175,6 +175,6 @@ func (a API) publicRecord(g *gin.Context) (web.Reply, error) {
 	}
 	_, free := view.Find(id, api.BaseTier)
 	reply := api.PublicRecord{Record: record.Append(nil), At: view.Now(), Free: free}
-	err = fromHistory(a.History.Get(g.Request.Context(), "/internal/v1/records/"+url.PathEscape(id)+"/newest", &reply.Newest))
+	err = fromHistory(a.History.Get(g.Request.Context(), "/internal/v1/records/"+url.PathEscape(id)+"/latest", &reply.Events))
 	return web.Reply{JSON: reply}, err
 }

@@ -61,10 +61,10 @@ func (g generator) record(i int) Record {
 		Listing: listingfile.Listing{
 			ID: id,
 			Platform: api.Platform{
-				Company:        api.Company{Name: "Cømpany <" + id + "> & sons", Website: "https://" + id + ".example/"},
+				Company:        api.Company{Name: pick(g, "Cømpany <"+id+"> & sons", "Œuvre Nº "+id, "ÉTÉ Straße", "e\u0301te\u0301 ﬁnance, l'emploi", "ΣΊΣΥΦΟΣ Ltd"), Website: "https://" + id + ".example/"},
 				ApplicationURL: "https://" + id + ".example/apply?a=1&b=2",
 				Category:       pick(g, api.Categories...),
-				Summary:        pick(g, "Plain.", `A "verification":{"status":"verified" lookalike`, "Line\nfeed, 👩\u200d💻 and <word>."),
+				Summary:        pick(g, "Plain.", "Transcription and tra\u00edning.", "한국어 हिन्दी １２", `A "verification":{"status":"verified" lookalike`, "Line\nfeed, 👩\u200d💻 and <word>."),
 				Overview:       `{"freshness":"fresh"}`,
 				StartingCost:   pick(g, "", "None."),
 				WorkModel:      "Remote.",
@@ -75,7 +75,7 @@ func (g generator) record(i int) Record {
 		Visibility: listingfile.Published,
 	}}
 	if g.IntN(3) > 0 {
-		r.Entry.Subcategory = ptr("sub")
+		r.Entry.Subcategory = ptr(pick(g, "sub", "data-annotation", "Données annotées", "ev-charging", "-"))
 	}
 	if g.IntN(4) > 0 {
 		r.Entry.Facts = g.facts(true)
@@ -123,8 +123,13 @@ func (g generator) facts(sourced bool) *api.Facts {
 		f.CountryEligibility = append(f.CountryEligibility, c)
 	}
 	f.Complete()
+	for _, l := range []string{"English", "French (Canadian)", "Français", "en"} {
+		if g.IntN(4) == 0 {
+			f.Languages = append(f.Languages, l)
+		}
+	}
 	if g.IntN(2) == 0 {
-		f.Pay = &api.Pay{Minimum: 0.1, Maximum: 1e6, Currency: "CAD", Unit: api.PerHour, SourceURL: "https://pay.example/"}
+		f.Pay = &api.Pay{Minimum: 0.1, Maximum: 1e6, Currency: "CAD", Unit: pick(g, api.PayUnits...), SourceURL: "https://pay.example/"}
 	}
 	return &f
 }

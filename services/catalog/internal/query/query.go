@@ -1,11 +1,13 @@
-// Package query parses and validates the query string of the list operation.
+// Package query parses and validates the query strings of the list operation and of the search.
 package query
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
@@ -19,6 +21,17 @@ type Filter struct {
 	Verified     *bool
 	Category     api.Category
 	CheckedAfter *time.Time // inclusive, compared with the latest factual review
+	Search       Search
+}
+
+// Search has the conditions that only the search takes. "" is no condition. Texts are as the caller
+// wrote them; compare their Words.
+type Search struct {
+	Q                 string
+	ApplicationStatus api.ApplicationStatus
+	Language          string
+	PayUnit           api.PayUnit
+	Subcategory       string
 }
 
 // Query is a filter and the requested page of its result.
@@ -27,19 +40,41 @@ type Query struct {
 	Page   params.Page
 }
 
-// names lists the parameters of the list operation, in the order of validation and of the canonical form.
+// SearchPath is the path of the search.
+const SearchPath = "/api/v1/search"
+
+var searchNames = []string{"q", "application_status", "language", "pay_unit", "subcategory"}
+
+// names lists the parameters of the search, in the order of validation and of the canonical form.
 var names = func() []string {
 	names := []string{"country", "province"}
 	for _, b := range new(Filter).booleans() {
 		names = append(names, b.name)
 	}
-	return append(names, "category", "checked_after", "page", "limit")
+	return slices.Concat(names, []string{"category", "checked_after"}, searchNames, []string{"page", "limit"})
 }()
 
-// Parse reads a raw query string and reduces the limit to maxLimit, the caller's page size. It returns a *problem.Error that names the
-// invalid parameters, in a fixed order.
-func Parse(raw string, maxLimit int) (q Query, err error) {
-	v, err := params.Read(raw, names...)
+// listNames lists the parameters of the list operation, in the same order.
+var listNames = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(searchNames, name) })
+
+// Parse reads a raw query string of the list operation and reduces the limit to maxLimit, the caller's
+// page size. It returns a *problem.Error that names the invalid parameters, in a fixed order.
+func Parse(raw string, maxLimit int) (Query, error) {
+	return parse(raw, maxLimit, listNames)
+}
+
+// ParseSearch reads a raw query string of the search. Otherwise it works like Parse.
+func ParseSearch(raw string, maxLimit int) (Query, error) {
+	return parse(raw, maxLimit, names)
+}
+
+func parse(raw string, maxLimit int, allowed []string) (q Query, err error) {
+	v, err := params.ReadWith(raw, func(name string) string {
+		if slices.Contains(searchNames, name) {
+			return "GET " + SearchPath + " takes it"
+		}
+		return ""
+	}, allowed...)
 	errs := []error{err}
 	f := &q.Filter
 	f.Country, err = country(v)
@@ -51,9 +86,11 @@ func Parse(raw string, maxLimit int) (q Query, err error) {
 		*b.value, err = v.Bool(b.name)
 		errs = append(errs, err)
 	}
-	f.Category, err = category(v)
+	f.Category, err = oneOf(v, "category", api.Categories)
 	errs = append(errs, err)
 	f.CheckedAfter, err = checkedAfter(v)
+	errs = append(errs, err)
+	f.Search, err = search(v)
 	errs = append(errs, err)
 	q.Page, err = v.Page(maxLimit)
 	if err = params.Join(append(errs, err)...); err != nil {
@@ -88,6 +125,11 @@ func (f Filter) Params() [][2]string {
 	if f.CheckedAfter != nil {
 		add("checked_after", f.CheckedAfter.Format(time.RFC3339Nano))
 	}
+	add("q", f.Search.Q)
+	add("application_status", string(f.Search.ApplicationStatus))
+	add("language", f.Search.Language)
+	add("pay_unit", string(f.Search.PayUnit))
+	add("subcategory", f.Search.Subcategory)
 	return out
 }
 
@@ -129,18 +171,37 @@ func province(v params.Values, country string) (string, error) {
 	return code, nil
 }
 
-func category(v params.Values) (api.Category, error) {
-	s, ok := v["category"]
-	if !ok {
+func oneOf[T ~string](v params.Values, name string, known []T) (T, error) {
+	s, ok := v[name]
+	if !ok || slices.Contains(known, T(s)) {
+		return T(s), nil
+	}
+	return "", params.Invalid(name, "must be one of "+strings.ReplaceAll(strings.Trim(fmt.Sprint(known), "[]"), " ", ", "))
+}
+
+func search(v params.Values) (s Search, err error) {
+	var errs [5]error
+	s.Q, errs[0] = text(v, "q", 100)
+	s.ApplicationStatus, errs[1] = oneOf(v, "application_status", api.ApplicationStatuses)
+	s.Language, errs[2] = text(v, "language", 100)
+	s.PayUnit, errs[3] = oneOf(v, "pay_unit", api.PayUnits)
+	s.Subcategory, errs[4] = text(v, "subcategory", 200)
+	return s, params.Join(errs[:]...)
+}
+
+func text(v params.Values, name string, most int) (string, error) {
+	s, ok := v[name]
+	switch {
+	case !ok:
 		return "", nil
+	case !utf8.ValidString(s):
+		return "", params.Invalid(name, "must be UTF-8, percent-encoded")
+	case utf8.RuneCountInString(s) > most:
+		return "", params.Invalid(name, fmt.Sprintf("must have at most %d characters", most))
+	case Words(s) == "":
+		return "", params.Invalid(name, "must have a letter or a digit")
 	}
-	known := make([]string, len(api.Categories))
-	for i, c := range api.Categories {
-		if known[i] = string(c); known[i] == s {
-			return c, nil
-		}
-	}
-	return "", params.Invalid("category", "must be one of "+strings.Join(known, ", "))
+	return s, nil
 }
 
 func checkedAfter(v params.Values) (*time.Time, error) {

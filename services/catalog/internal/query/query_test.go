@@ -56,10 +56,16 @@ func TestParse(t *testing.T) {
 // TestParamsAreInOrder checks the canonical form: it is part of entity tags and of the URLs of pages, which must not depend on the release.
 func TestParamsAreInOrder(t *testing.T) {
 	const canonical = "country=CA&province=CA-ON&remote=true&verified=false&degree_required=false&experience_required=true&flexible=true" +
-		"&category=host&checked_after=2026-11-20T09%3A00%3A00Z&page=2&limit=10"
-	q, err := query.Parse(canonical, 50)
-	require.NoError(t, err)
-	require.Equal(t, canonical, params.Encode(q.Page.Append(q.Filter.Params())))
+		"&category=host&checked_after=2026-11-20T09%3A00%3A00Z"
+	const search = "&q=%C3%89t%C3%A9+sub&application_status=open&language=Fran%C3%A7ais&pay_unit=audio-minute&subcategory=EV+charging"
+	for raw, parse := range map[string]func(string, int) (query.Query, error){
+		canonical + "&page=2&limit=10":          query.Parse,
+		canonical + search + "&page=2&limit=10": query.ParseSearch,
+	} {
+		q, err := parse(raw, 50)
+		require.NoError(t, err)
+		require.Equal(t, raw, params.Encode(q.Page.Append(q.Filter.Params())))
+	}
 }
 
 func TestParseRejects(t *testing.T) {
@@ -109,6 +115,52 @@ func TestParseRejects(t *testing.T) {
 	require.Equal(t, problem.UnknownParameter, problem.Of(query.RejectAll("limit=1")).Code)
 }
 
+func TestParseSearchRejects(t *testing.T) {
+	for raw, want := range map[string]string{
+		"q=":                                   "Parameter q is empty",
+		"q=%20%E2%80%94":                       "Parameter q must have a letter or a digit.",
+		"q=%CC%81":                             "Parameter q must have a letter or a digit.",
+		"q=%ff":                                "Parameter q must be UTF-8",
+		"q=" + strings.Repeat("é", 101):        "Parameter q must have at most 100 characters.",
+		"language=" + strings.Repeat("a", 101): "Parameter language must have at most 100 characters.",
+		"subcategory=" + strings.Repeat("a", 201): "Parameter subcategory must have at most 200 characters.",
+		"language=-":              "Parameter language must have a letter or a digit.",
+		"application_status=Open": "Parameter application_status must be one of open, waitlist, closed, unknown.",
+		"pay_unit=audio_minute":   "Parameter pay_unit must be one of hour, year, task, audio-minute.",
+		"Q=a":                     "Parameter Q is unknown",
+		"sub_category=a":          "did you mean subcategory?",
+		"q=a&q=a":                 "Parameter q appears more than once",
+		"remote=1&q=-&limit=0":    "Parameter remote must be true or false. Parameter q must have a letter or a digit. Parameter limit",
+	} {
+		_, err := query.ParseSearch(raw, 100)
+		require.Contains(t, problem.Of(err).Message, want, raw)
+	}
+	for _, raw := range []string{"q=" + strings.Repeat("é", 100), "q=1", "q=%00a"} {
+		_, err := query.ParseSearch(raw, 100)
+		require.NoError(t, err, raw)
+	}
+}
+
+func TestListNamesTheSearch(t *testing.T) {
+	for _, raw := range []string{"q=a", "q=", "q", "q=a&q=a", "application_status=open", "language=en", "pay_unit=hour", "subcategory=a", "remote=true&q=%zz"} {
+		_, err := query.Parse(raw, 50)
+		require.Equal(t, problem.UnknownParameter, problem.Of(err).Code, raw)
+		require.Contains(t, problem.Of(err).Message, "is unknown here; GET /api/v1/search takes it.", raw)
+	}
+	_, err := query.Parse("search=a", 50)
+	require.NotContains(t, problem.Of(err).Message, "subcategory")
+}
+
+func TestWords(t *testing.T) {
+	for text, want := range map[string]string{
+		"Œuvre d'ÉTÉ": "oeuvre d ete", "Straße STRASSE ẞ": "strasse strasse ss", "e\u0301": "e", "ﬁ Ⅷ １２ №": "fi viii 12 no", "ΣΊΣΥΦΟΣ": "σισυφοσ",
+		"İstanbul ISPARTA ısı": "istanbul isparta isi", "Łódź Đà Þór Ħ": "lodz da thor h", "trans\u00adlation": "translation", " - a--b_c ": "a b c", "👩\u200d💻": "", "": "",
+	} {
+		require.Equal(t, want, query.Words(text), text)
+		require.Equal(t, want, query.Words(want), text)
+	}
+}
+
 func TestAllProblemsAreNamed(t *testing.T) {
 	_, err := query.Parse("country=Canada&province=XX&verifed=true&remote=1&limit=0", 50)
 	require.Equal(t, problem.UnknownParameter, problem.Of(err).Code)
@@ -120,9 +172,10 @@ func TestAllProblemsAreNamed(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add("country=CA&province=CA-ON&remote=true&verified=false&degree_required=true&category=online&checked_after=2026-11-20&page=2&limit=7")
 	f.Add("checked_after=2026-11-20T23:59:59.999999999%2B14:00&flexible=false&experience_required=false")
+	f.Add("q=%EF%B7%BA+%C3%89&application_status=open&language=en&pay_unit=hour&subcategory=a+b&page=3")
 	f.Add("a=1;b=2&&%=&=&country=%E2%84%AA%41")
 	f.Fuzz(func(t *testing.T, raw string) {
-		q, err := query.Parse(raw, 50)
+		q, err := query.ParseSearch(raw, 50)
 		if err != nil {
 			e := problem.Of(err)
 			require.Equal(t, 400, e.Code.Status(), e.Message)
@@ -131,7 +184,7 @@ func FuzzParse(f *testing.F) {
 		}
 		require.LessOrEqual(t, q.Page.Limit, 50)
 		canonical := params.Encode(q.Page.Append(q.Filter.Params()))
-		again, err := query.Parse(canonical, 50)
+		again, err := query.ParseSearch(canonical, 50)
 		require.NoError(t, err, canonical)
 		require.Empty(t, cmp.Diff(q, again))
 		require.Equal(t, canonical, params.Encode(again.Page.Append(again.Filter.Params())))

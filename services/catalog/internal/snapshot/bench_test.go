@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"sync"
@@ -41,7 +43,7 @@ const distinctBodies = 20_000
 var catalogs = map[int]func() *Snapshot{}
 
 // catalog returns a snapshot of n records, built once. Reviews are a second apart, every second record is remote, and every tenth is
-// eligible in Ontario.
+// eligible in Ontario. A record has a name of its own and 18 of 50,000 words, some of which are frequent.
 func catalog(b *testing.B, n int) *Snapshot {
 	b.Helper()
 	if catalogs[n] == nil {
@@ -52,7 +54,16 @@ func catalog(b *testing.B, n int) *Snapshot {
 				bodies[i] = bytes.Clone(prototype.text)
 			}
 			changes := make([]change, n)
+			words := rand.NewZipf(rand.New(rand.NewPCG(1, 1)), 1.1, 20, 49_999)
 			for i := range changes {
+				terms := fmt.Sprintf("wname%d\naopen\n", i)
+				for range 18 {
+					at := words.Uint64()
+					terms += fmt.Sprintf("w%c%c%d\n", 'a'+at%26, 'a'+at/26%26, at)
+				}
+				if i%(n/100) == 0 {
+					terms += "wtranscription\n"
+				}
 				r := *prototype
 				r.id, r.text = fmt.Sprintf("platform-%07d", i), bodies[i%len(bodies)]
 				r.checked = unixNanos(now.Add(-time.Duration(i) * time.Second))
@@ -64,7 +75,8 @@ func catalog(b *testing.B, n int) *Snapshot {
 				if i%10 == 0 {
 					r.countries, r.provinces = []country{{'C', 'A'}}, 1<<8
 				}
-				changes[i] = change{id: r.id, record: &r}
+				r.terms = maphash.String(seed, terms)
+				changes[i] = change{id: r.id, record: &r, terms: terms}
 			}
 			return empty.apply(changes, 1, 1)
 		})
@@ -102,6 +114,31 @@ func BenchmarkList(b *testing.B) {
 					buf = append(buf[:0], page...)
 				}
 				runtime.KeepAlive(buf)
+			})
+		}
+	}
+}
+
+// BenchmarkSearch measures the first page of searches whose result is not cached, and of the list as the baseline: a word that 100 records
+// have, one that most have, every word with a letter, and a search with conditions of all kinds.
+func BenchmarkSearch(b *testing.B) {
+	for _, n := range []int{100_000, 1_000_000} {
+		for _, c := range []struct{ name, raw string }{
+			{"list", ""}, {"selective", "q=transcrip"}, {"frequent", "q=aa0"}, {"letter", "q=a"},
+			{"alphabet", "q=a+b+c+d+e+f+g+h+i+j+k+l+m+n+o+p+q+r+s+t+u+v+w+x+y+z"},
+			{"all", "q=a+transcr&application_status=open&country=CA&province=ON&verified=true"},
+		} {
+			b.Run(fmt.Sprintf("%d/%s", n, c.name), func(b *testing.B) {
+				s := catalog(b, n)
+				var buf []byte
+				b.ReportAllocs()
+				for b.Loop() {
+					clear(s.filters.sets)
+					q, err := query.ParseSearch(c.raw+"&limit=100", 100)
+					require.NoError(b, err)
+					buf = s.At(now).Select(q.Filter, api.Commercial).Append(buf[:0], q.Page)
+				}
+				b.SetBytes(int64(len(buf)))
 			})
 		}
 	}

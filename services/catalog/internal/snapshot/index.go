@@ -83,10 +83,11 @@ type setKey struct {
 	category  int8 // index in api.Categories + 1; 0 is no condition
 	facts     facts
 	condition flags // undisputed, disputed, or neither
+	search    query.Search
 }
 
 func keyOf(f query.Filter, condition flags) setKey {
-	k := setKey{condition: condition}
+	k := setKey{condition: condition, search: f.Search}
 	copy(k.country[:], f.Country)
 	if f.Province != "" {
 		k.province = int8(provinceIndex(f.Province) + 1) //nolint:gosec // 13 provinces
@@ -148,14 +149,13 @@ func (s *Snapshot) set(k setKey) *roaring.Bitmap {
 	if ok {
 		return set
 	}
-	switch terms := s.index.terms(k); len(terms) {
-	case 0:
-		return nil
-	case 1:
-		return terms[0]
-	default:
-		set = roaring.FastAnd(terms...)
+	sets := s.index.terms(k)
+	if k.search != (query.Search{}) {
+		sets = append(sets, s.found(k.search))
+	} else if len(sets) < 2 {
+		return slices.Concat(sets, []*roaring.Bitmap{nil})[0]
 	}
+	set = roaring.FastAnd(sets...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.sets == nil {

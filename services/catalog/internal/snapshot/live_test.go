@@ -261,7 +261,7 @@ func TestRecordIsNotPublicBeforePublishedAt(t *testing.T) {
 	at := now
 	s := &memorySource{rows: map[string]Row{}}
 	l := NewLive(s, func() time.Time { return at }, slog.New(slog.DiscardHandler))
-	records := listingtest.Records(1, 20, now)
+	records := listingtest.Records(2, 20, now)
 	for i, delay := range []time.Duration{time.Hour, 2 * time.Hour, 3 * time.Hour, time.Microsecond, 0} {
 		records[i].Entry.PublishedAt = new(now.Add(delay))
 	}

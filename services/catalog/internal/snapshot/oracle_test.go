@@ -7,6 +7,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/catalog/internal/listingtest"
@@ -54,8 +58,46 @@ func matches(o api.Opportunity, v url.Values) bool {
 		}
 	}
 	return equal("verified", reviewed) && (v.Get("category") == "" || v.Get("category") == string(o.Category)) &&
-		checkedAfter(o, v.Get("checked_after")) && resident(o, v.Get("country"), v.Get("province"))
+		checkedAfter(o, v.Get("checked_after")) && resident(o, v.Get("country"), v.Get("province")) && searched(o, v)
 }
+
+// searched applies the conditions that only the search takes.
+func searched(o api.Opportunity, v url.Values) bool {
+	sub := ""
+	if o.Subcategory != nil {
+		sub = *o.Subcategory
+	}
+	speaks := func(l string) bool { return begin(v.Get("language"), l) }
+	return begin(v.Get("q"), o.Company.Name+"\n"+sub+"\n"+o.Summary) &&
+		(v.Get("application_status") == "" || v.Get("application_status") == string(o.Facts.ApplicationStatus)) &&
+		(v.Get("language") == "" || slices.ContainsFunc(o.Facts.Languages, speaks)) &&
+		(v.Get("pay_unit") == "" || o.Facts.Pay != nil && string(o.Facts.Pay.Unit) == v.Get("pay_unit")) &&
+		(v.Get("subcategory") == "" || slices.Equal(words(sub), words(v.Get("subcategory"))))
+}
+
+// begin reports whether each word of q begins a word of text.
+func begin(q, text string) bool {
+	for _, w := range words(q) {
+		if !slices.ContainsFunc(words(text), func(of string) bool { return strings.HasPrefix(of, w) }) {
+			return false
+		}
+	}
+	return true
+}
+
+func words(text string) (all []string) {
+	var kept []rune
+	for _, r := range cases.Fold().String(norm.NFKD.String(text)) {
+		if as, ok := spelled[r]; ok {
+			kept = append(kept, []rune(as)...)
+		} else if !unicode.In(r, unicode.M, unicode.Cf) {
+			kept = append(kept, r)
+		}
+	}
+	return strings.FieldsFunc(string(kept), func(r rune) bool { return !unicode.In(r, unicode.L, unicode.N) })
+}
+
+var spelled = map[rune]string{'œ': "oe", 'æ': "ae", 'ø': "o", 'đ': "d", 'ð': "d", 'ł': "l", 'þ': "th", 'ħ': "h", 'ı': "i"}
 
 func checkedAfter(o api.Opportunity, from string) bool {
 	if from == "" {

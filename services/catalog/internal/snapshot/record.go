@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"slices"
 	"time"
@@ -48,6 +49,9 @@ type record struct {
 	facts     facts
 	provinces uint16 // bit i: residents of api.Provinces[i] are eligible, with a source
 	countries []country
+
+	terms uint64 // hash of its terms
+	slot  uint32 // stands for it in the postings of its terms
 }
 
 // country is an ISO 3166-1 alpha-2 code.
@@ -105,15 +109,15 @@ func (e *encoder) change(row Row) (change, error) {
 			return change{}, fmt.Errorf("decoding the summary of listing %s: %w", row.ID, err)
 		}
 	}
-	r, err := e.record(entry, summary)
+	r, terms, err := e.record(entry, summary)
 	if err != nil {
 		return change{}, fmt.Errorf("encoding listing %s: %w", row.ID, err)
 	}
 	r.id, r.sequence = row.ID, row.PublicSequence
-	return change{id: r.id, record: r}, nil
+	return change{id: r.id, record: r, terms: terms}, nil
 }
 
-func (e *encoder) record(entry listing.Entry, summary api.Summary) (*record, error) {
+func (e *encoder) record(entry listing.Entry, summary api.Summary) (*record, string, error) {
 	o := entry.Public(summary, e.now().UTC())
 	r := &record{checked: never, published: math.MaxInt64}
 	if at := o.Verification.LastCheckedAt; at != nil {
@@ -128,7 +132,7 @@ func (e *encoder) record(entry listing.Entry, summary api.Summary) (*record, err
 	}
 	category := slices.Index(api.Categories, o.Category)
 	if category < 0 {
-		return nil, fmt.Errorf("unknown category %q", o.Category)
+		return nil, "", fmt.Errorf("unknown category %q", o.Category)
 	}
 	r.category = uint8(category) //nolint:gosec // one of a few
 	if o.Facts.ApplicationStatus == api.ApplicationOpen {
@@ -138,6 +142,8 @@ func (e *encoder) record(entry listing.Entry, summary api.Summary) (*record, err
 		r.facts.set(i, *fact.Value(&o.Facts))
 	}
 	r.countries, r.provinces = eligible(o.Facts.CountryEligibility)
+	terms := termsOf(o)
+	r.terms = maphash.String(seed, terms)
 
 	o.Verification.Status = ""
 	expires := o.CompanyProfile != nil && o.CompanyProfile.FreshUntil != nil
@@ -147,7 +153,7 @@ func (e *encoder) record(entry listing.Entry, summary api.Summary) (*record, err
 	}
 	e.buf.Reset()
 	if err := e.json.Encode(o); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	r.text = bytes.Clone(bytes.TrimSuffix(e.buf.Bytes(), []byte("\n")))
 	// Quotes inside strings are escaped, so these match member names only.
@@ -155,7 +161,7 @@ func (e *encoder) record(entry listing.Entry, summary api.Summary) (*record, err
 	if expires {
 		r.freshnessAt = r.endOf(`"freshness":"`)
 	}
-	return r, nil
+	return r, terms, nil
 }
 
 // endOf returns the offset after the last occurrence of name, which the text must contain.

@@ -9,6 +9,9 @@
 // ordered by latest review, newest first, so the verified records are the undisputed ones before a cutoff position, which a binary search
 // finds. A status change therefore needs no timer and no new snapshot; only changed data does.
 //
+// The conditions of the search are terms. A term has the slots of its records: a position would change with each review. Snapshots share the
+// terms, and each maps slots to its positions.
+//
 // A new snapshot shares the encoded records that did not change with the previous one. It costs a new index and a copy of the list order.
 package snapshot
 
@@ -35,7 +38,9 @@ type Snapshot struct {
 	checked  []int64         // order[i].checked, contiguous because every request searches them
 	profiles []int64         // freshUntil of all profiles that have one, ascending
 	index    index
-	bytes    int64 // of the encoded records
+	terms    *terms
+	bySlot   []uint32 // position + 1 by the slot of a record; 0 for other slots
+	bytes    int64    // of the encoded records
 
 	// Caches of the latest results. Requests check that an entry is still valid before they use it.
 	cutoff  atomic.Int64
@@ -47,6 +52,7 @@ type Snapshot struct {
 type change struct {
 	id      string
 	record  *record
+	terms   string // of the record
 	leftOut bool
 }
 
@@ -54,7 +60,10 @@ var empty = new(Snapshot).apply(nil, 0, 0)
 
 // apply returns the snapshot after the changes, at the given sequences. changes must not have two entries for one id.
 func (s *Snapshot) apply(changes []change, sequence, public int64) *Snapshot {
-	next := &Snapshot{sequence: sequence, public: public, byID: s.byID, leftOut: maps.Clone(s.leftOut), bytes: s.bytes}
+	next := &Snapshot{sequence: sequence, public: public, byID: s.byID, leftOut: maps.Clone(s.leftOut), bytes: s.bytes, terms: s.terms}
+	if len(s.order) == 0 {
+		next.terms = newTerms()
+	}
 	if next.leftOut == nil {
 		next.leftOut = map[string]bool{}
 	}
@@ -68,7 +77,8 @@ func (s *Snapshot) apply(changes []change, sequence, public int64) *Snapshot {
 		if next.byID[at] == nil {
 			next.byID[at] = make(map[string]*record, len(changes)/len(next.byID))
 		}
-		if old := next.byID[at][c.id]; old != nil {
+		old := next.byID[at][c.id]
+		if old != nil {
 			removed = append(removed, old)
 			next.bytes -= int64(len(old.text))
 		}
@@ -78,6 +88,11 @@ func (s *Snapshot) apply(changes []change, sequence, public int64) *Snapshot {
 			next.leftOut[c.id] = true
 		}
 		if c.record != nil {
+			if old != nil && old.terms == c.record.terms {
+				c.record.slot = old.slot
+			} else {
+				c.record.slot = next.terms.add(c.terms)
+			}
 			next.byID[at][c.id] = c.record
 			added = append(added, c.record)
 			next.bytes += int64(len(c.record.text))
@@ -87,6 +102,7 @@ func (s *Snapshot) apply(changes []change, sequence, public int64) *Snapshot {
 	next.checked = merged(s.checked, checkedOf(removed), checkedOf(added), func(a, b int64) int { return cmp.Compare(b, a) })
 	next.profiles = merged(s.profiles, profilesOf(removed), profilesOf(added), cmp.Compare[int64])
 	next.index = newIndex(next.order)
+	next.terms, next.bySlot = next.terms.settle(next.order)
 	return next
 }
 

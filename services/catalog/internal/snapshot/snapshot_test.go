@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"net/url"
 	"os"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -58,6 +60,8 @@ func build(t require.TestingT, on *Snapshot, records []listingtest.Record, seque
 	}
 	return on.apply(changes, sequence, sequence)
 }
+
+var filters = sync.OnceValue(combinations)
 
 // combinations returns all filters with these values. Each parameter is either absent or has one of its values.
 func combinations() []url.Values {
@@ -108,7 +112,7 @@ func encoded(t require.TestingT, all []api.Opportunity) []byte {
 func walk(t require.TestingT, v View, tier api.Tier, raw string) []byte {
 	got := []byte{'['}
 	for number := 1; ; number++ {
-		q, err := query.Parse(fmt.Sprintf("%s&page=%d&limit=7", raw, number), 100)
+		q, err := query.ParseSearch(fmt.Sprintf("%s&page=%d&limit=7", raw, number), 100)
 		require.NoError(t, err)
 		sel := v.Select(q.Filter, tier)
 		page := sel.Append(nil, q.Page)
@@ -125,17 +129,91 @@ func walk(t require.TestingT, v View, tier api.Tier, raw string) []byte {
 func TestEveryFilterMatchesTheOracle(t *testing.T) {
 	records := listingtest.Records(7, 150, now)
 	snapshot := build(t, empty, records, 1)
-	filters := combinations()
-	require.Greater(t, len(filters), 10_000)
+	require.Greater(t, len(filters()), 10_000)
 	view := snapshot.At(now)
 	all := listingtest.Published(records, now)
 	for _, tier := range []api.Tier{api.Commercial, api.Free} {
-		for _, f := range filters {
+		for _, f := range filters() {
 			want := wantList(all, tier, f)
 			if got := walk(t, view, tier, f.Encode()); !bytes.Equal(encoded(t, want), got) {
 				require.Equal(t, string(encoded(t, want)), string(got), "%s %s", tier, f.Encode())
 			}
 		}
+	}
+}
+
+// searches are values of the parameters that only the search takes.
+var searches = map[string][]string{
+	"q": {
+		"company", "COMP", "c\u00f8mp", "ompany", "co mp", "é", "e", "ete", "ÉTÉ strasse", "STRASSE", "straß", "œuvre", "oeuv", "no", "№", "ﬁn", "fin emploi",
+		"l'emploi", "emploi l", "σισυφος", "ΣΊΣΥΦΟΣ", "σισυφοσ", "translation", "한", "한국어", "हि", "12", "１", "sub", "annot donnees", "maple", "10", "plain c",
+		"a", "zzz", "and word", "d'ann",
+	},
+	"application_status": {"open", "waitlist", "closed", "unknown"},
+	"language":           {"english", "FRENCH", "francais", "fr", "e", "canadian french", "french francais", "z"},
+	"pay_unit":           {"hour", "year", "task", "audio-minute"},
+	"subcategory":        {"SUB", "su", "Data Annotation", "data", "annotation-data", "donnees ANNOTEES", "EV CHARGING"},
+}
+
+func TestSearchMatchesTheOracle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		records := listingtest.Records(rapid.Uint64().Draw(t, "seed"), 60, now)
+		f := rapid.SampledFrom(filters()).Draw(t, "filter")
+		raw := f.Encode()
+		f = maps.Clone(f)
+		for name, values := range searches {
+			if rapid.IntRange(0, 2).Draw(t, name) == 0 {
+				f.Set(name, rapid.SampledFrom(values).Draw(t, "value"))
+			}
+		}
+		if rapid.Bool().Draw(t, "few conditions") {
+			for name := range f {
+				if name != "q" && name != "language" && name != "subcategory" {
+					f.Del(name)
+				}
+			}
+		}
+		s := build(t, build(t, empty, records[:30], 1), records, 2)
+		all := listingtest.Published(records, now)
+		for _, tier := range []api.Tier{api.Commercial, api.Free} {
+			require.Equal(t, string(encoded(t, wantList(all, tier, f))), string(walk(t, s.At(now), tier, f.Encode())), "%s %s", f.Encode(), raw)
+		}
+	})
+}
+
+// Terms of records that are gone do not stay.
+func TestTermsAreOfTheRecords(t *testing.T) {
+	s, r := empty, listingtest.Records(1, 1, now)[0]
+	for n := range 3000 {
+		r.Entry.Company.Name = fmt.Sprintf("name%d", n)
+		s = build(t, s, []listingtest.Record{r}, int64(n+1))
+		for word, want := range map[string]int{fmt.Sprintf("name%d", n): 1, fmt.Sprintf("name%d", n-1): 0, "name": 1} {
+			require.Equal(t, want, s.At(now).Select(query.Filter{Search: query.Search{Q: word}}, api.Commercial).Total(), "%s at %d", word, n)
+		}
+	}
+	require.Less(t, len(s.terms.sorted), 1100)
+	require.Less(t, len(s.bySlot), 1100)
+	require.Len(t, s.terms.byText, len(s.terms.sorted))
+}
+
+func TestNearIDs(t *testing.T) {
+	var records []listingtest.Record
+	for i, r := range listingtest.Records(3, 6, now) {
+		r.Entry.ID = []string{"maple-scribe", "maple-survey", "pine-scribe", "maples", "acme", "host-a"}[i]
+		r.Entry.Company.Name = []string{"Maple Scribe", "Maple Survey", "Pine Scribe", "Maples", "Globex", "Host A"}[i]
+		r.Entry.Summary, r.Entry.Subcategory = "", nil
+		records = append(records, r)
+	}
+	v := build(t, empty, records, 1).At(now)
+	for id, want := range map[string][]string{
+		"maple-scrib": {"maple-scribe"}, "mapel-scribe": {"maple-scribe", "pine-scribe", "maple-survey"}, "Maple Scribe": {"maple-scribe"},
+		"globex": {"acme"}, "scribe": {"pine-scribe", "maple-scribe"}, "maple": {"maples", "maple-scribe", "maple-survey"}, "xyzzy": nil, "-": nil, "": nil,
+	} {
+		require.Equal(t, want, v.Near(id, api.Commercial), id)
+	}
+	for _, id := range v.Near("maple", api.Free) {
+		_, ok := v.Find(id, api.Free)
+		require.True(t, ok, id)
 	}
 }
 

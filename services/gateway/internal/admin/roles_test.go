@@ -56,13 +56,15 @@ func request(h http.Handler, method, path, token string) *httptest.ResponseRecor
 	return w
 }
 
-// permissions states independently of the table which roles can use the endpoints whose path has a prefix. The first match counts.
+// permissions states independently of the table which roles can use the endpoints whose path has a
+// prefix. The first match counts.
 var permissions = []struct {
 	prefix string
 	roles  string
 }{
 	{"GET me", "curator publisher support"},
-	{"GET audit", "support"}, {"GET usage", "support"}, {"GET keys", "support"}, {"POST keys", "support"}, {"GET accounts", "support"}, {"POST accounts", "support"},
+	{"GET audit", "support"}, {"GET usage", "support"}, {"GET keys", "support"}, {"POST keys", "support"},
+	{"GET accounts", "support"}, {"POST accounts", "support"},
 	{"POST announcements", ""}, {"POST billing", ""},
 	{"POST listings", "publisher"}, {"POST events", "publisher"},
 	{"", "curator publisher"},
@@ -94,7 +96,8 @@ func TestEveryRouteAdmitsItsRolesOnly(t *testing.T) {
 			require.Contains(t, got.Body.String(), `"code":"forbidden"`)
 			require.Zero(t, service.calls, "a forbidden request must not reach a service")
 		}
-		require.Equal(t, http.StatusUnauthorized, request(h, e.method, Prefix+strings.ReplaceAll(e.path, "{id}", "x"), "wrong").Code)
+		require.Equal(t, http.StatusUnauthorized, request(h, e.method, Prefix+strings.ReplaceAll(e.path, "{id}", "x"),
+			"wrong").Code)
 	}
 }
 
@@ -119,7 +122,8 @@ func TestMeNamesTheOperatorAndItsRole(t *testing.T) {
 
 func TestInvalidTokenEntriesAreRejected(t *testing.T) {
 	token := strings.Repeat("t", 32)
-	for _, entry := range []string{"ann:curater:" + token, "ann:curator:short", ":curator:" + token, "ann:curator:", "an n:curator:" + token} {
+	for _, entry := range []string{"ann:curater:" + token, "ann:curator:short", ":curator:" + token, "ann:curator:",
+		"an n:curator:" + token} {
 		_, err := ParseTokens([]string{token, entry})
 		require.ErrorContains(t, err, "entry 2", entry)
 		require.NotContains(t, err.Error(), token)
@@ -136,7 +140,8 @@ func TestTableHasEveryEndpointOfTheServices(t *testing.T) {
 	parameter := regexp.MustCompile(`:(\w+)`)
 	found := 0
 	check := func(file string, _ fs.DirEntry, err error) error {
-		if err != nil || strings.HasSuffix(filepath.Dir(file), "test") || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+		if err != nil || strings.HasSuffix(filepath.Dir(file), "test") || !strings.HasSuffix(file, ".go") ||
+			strings.HasSuffix(file, "_test.go") {
 			return err
 		}
 		source, err := os.ReadFile(file)

@@ -8,7 +8,8 @@ import (
 	"opportunity.internal/pkg/peer"
 )
 
-// route is an endpoint of the operator API with its service and the roles that can use it. RoleAdmin can use every endpoint.
+// route is an endpoint of the operator API with its service and the roles that can use it.
+// RoleAdmin can use every endpoint.
 type route struct {
 	method, path string // path below Prefix, in the syntax of http.ServeMux
 	service      string
@@ -77,7 +78,6 @@ var routes = []route{
 	{"POST", "billing/reconcile", peer.Billing, admins},
 }
 
-// allows reports whether a holder of role can use the endpoint.
 func (e route) allows(role api.Role) bool {
 	return role == api.RoleAdmin || slices.Contains(e.roles, role)
 }
@@ -91,7 +91,6 @@ type table struct {
 	routes map[string]route // by pattern
 }
 
-// newTable returns a table of the routes to the services in owners.
 func newTable(owners Owners) table {
 	t := table{http.NewServeMux(), map[string]route{}}
 	for _, e := range routes {
@@ -104,7 +103,8 @@ func newTable(owners Owners) table {
 	return t
 }
 
-// find returns the route of the request. If only other methods have its path, it returns the route of one of them, and allowed is false.
+// find returns the route of the request. If only other methods have its path, it returns the route
+// of one of them, and allowed is false.
 func (t table) find(r *http.Request) (e route, known, allowed bool) {
 	other := *r
 	for _, method := range []string{r.Method, http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {

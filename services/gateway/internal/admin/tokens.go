@@ -15,8 +15,9 @@ import (
 // Tokens maps the SHA-256 of a token to its operator.
 type Tokens map[[sha256.Size]byte]api.Operator
 
-// ParseTokens parses entries of the form name:role:token, name:token or token. An entry without a role is an admin. The audit log records
-// the name with every action. A token without a name is shared, and has the name sharedName. An error names the entry by its position.
+// ParseTokens parses entries of the form name:role:token, name:token or token. An entry without a
+// role is an admin. The audit log records the name with every action. A token without a name is
+// shared, and has the name sharedName. An error names the entry by its position.
 func ParseTokens(entries []string) (Tokens, error) {
 	tokens := Tokens{}
 	for i, entry := range entries {
@@ -44,14 +45,16 @@ func parseToken(entry string) (o api.Operator, token string, err error) {
 	}
 	o.Name = name
 	// Tokens may contain colons: a part that does not look like a role belongs to the token.
-	if role, rest, more := strings.Cut(token, ":"); named && more && role != "" && len(role) < minToken && strings.TrimFunc(role, isLower) == "" {
+	if role, rest, more := strings.Cut(token, ":"); named && more && role != "" && len(role) < minToken &&
+		strings.TrimFunc(role, isLower) == "" {
 		if !slices.Contains(api.Roles, api.Role(role)) {
 			return o, "", fmt.Errorf("has an unknown role: use one of %s", roleNames())
 		}
 		o.Role, token = api.Role(role), rest
 	}
 	if named && (name == "" || strings.TrimFunc(name, isNameRune) != "") || len(token) < minToken {
-		return o, "", fmt.Errorf("must be token, name:token or name:role:token: the name of letters, digits and . _ -, the token of at least %d characters", minToken)
+		return o, "", fmt.Errorf("must be token, name:token or name:role:token: the name of letters, digits and . _ -, the "+
+			"token of at least %d characters", minToken)
 	}
 	return o, token, nil
 }
@@ -70,14 +73,16 @@ func isNameRune(r rune) bool {
 	return isLower(r) || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)
 }
 
-// sharedName is the name of tokens without one. With it, the name in api.ActorHeader is recorded, which is a claim of the sender.
+// sharedName is the name of tokens without one. With it, the name in api.ActorHeader is recorded,
+// which is a claim of the sender.
 const sharedName = "operator"
 
 // operator returns the sender of the request. Tokens are compared in constant time.
 func (t Tokens) operator(r *http.Request) (api.Operator, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return api.Operator{}, problem.New(problem.MissingAPIKey, "Missing operator token. Send it in the header Authorization: Bearer <TOKEN>.")
+		return api.Operator{},
+			problem.New(problem.MissingAPIKey, "Missing operator token. Send it in the header Authorization: Bearer <TOKEN>.")
 	}
 	sent, sender, known := sha256.Sum256([]byte(token)), api.Operator{}, false
 	for sum, holder := range t {
@@ -94,8 +99,8 @@ func (t Tokens) operator(r *http.Request) (api.Operator, error) {
 	return sender, nil
 }
 
-// withClaim returns the name of a shared token with that of the person who uses it. The result for that name is the same one, because the
-// desk sends the name that it got from the gateway.
+// withClaim returns the name of a shared token with that of the person who uses it. The result for
+// that name is the same one, because the desk sends the name that it got from the gateway.
 func withClaim(name string) string {
 	if name == "" || name == sharedName {
 		return sharedName

@@ -11,9 +11,10 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// upload is the request body. It sets the deadlines of the connection, because those of the listener are for small requests. A sender that
-// stalls, or sends fewer than api.UploadBlock bytes in api.UploadStall, is cut off; the time in which the service does not read does not
-// count. Read errors become 400, so that a failed upload is not reported as a failure of the service.
+// upload is the request body. It sets the deadlines of the connection, because those of the
+// listener are for small requests. A sender that stalls, or sends fewer than api.UploadBlock bytes
+// in api.UploadStall, is cut off; the time in which the service does not read does not count. Read
+// errors become 400, so that a failed upload is not reported as a failure of the service.
 type upload struct {
 	io.ReadCloser
 	conn    *http.ResponseController
@@ -49,11 +50,13 @@ func (u *upload) Read(p []byte) (int, error) {
 		u.left, u.block = api.UploadStall, api.UploadBlock
 	}
 	if errors.Is(err, io.EOF) {
-		// The server keeps reading to detect a disconnect, and a passed read deadline would look like one.
+		// The server keeps reading to detect a disconnect, and a passed read deadline would look
+		// like one.
 		u.extend(u.respond)
 	}
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		err = problem.New(problem.InvalidParameter, "The file is larger than %d MiB; send it in parts.", tooLarge.Limit>>20).Because(err)
+		err = problem.New(problem.InvalidParameter, "The file is larger than %d MiB; send it in parts.",
+			tooLarge.Limit>>20).Because(err)
 	} else if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = problem.New(problem.InvalidParameter, "The file did not arrive in time.").Because(err)
 	}

@@ -192,7 +192,6 @@ func (l *Limiter) decide(ctx context.Context, c *call) {
 	telemetry.End(span, c.err)
 }
 
-// decode converts the reply of admit.lua to an admitted or rejected call.
 func (l *Limiter) decode(reply []any, p *api.Principal, day Day) Decision {
 	d := Decision{
 		Verdict: Rejected, Limits: p.Limits, Base: isBase(p), Clock: time.UnixMicro(integer(reply, 1)), Day: day,
@@ -211,7 +210,6 @@ func (l *Limiter) decode(reply []any, p *api.Principal, day Day) Decision {
 	return d
 }
 
-// isBase reports whether calls of p count against the share of the base tier.
 func isBase(p *api.Principal) bool { return p.Tier == api.BaseTier }
 
 func integer(reply []any, i int) int64 {
@@ -296,7 +294,6 @@ func (l *Limiter) restore(ctx context.Context, day Day) error {
 	return nil
 }
 
-// run executes a script behind the breaker.
 func (l *Limiter) run(ctx context.Context, script *redis.Script, keys []string, args ...any) *redis.Cmd {
 	done, err := l.breaker.Allow()
 	if err != nil {

@@ -28,6 +28,16 @@
 local MINUTE, DAY, STEP, AHEAD = 60 * 1000000, 86400 * 1000000, 1800 * 1000000, 5 * 1000000
 
 local call, format = redis.call, string.format
+
+-- Returns a stored whole number of at most 16 digits, or nil for anything else: another program may have written it.
+local function number(text) return text and string.match(text, '^%-?%d+$') and #text <= 16 and tonumber(text) or nil end
+
+-- Returns a stored count of calls, or nil.
+local function calls_of(text)
+  local n = number(text)
+  return n and n >= 0 and n < 2147483648 and n or nil
+end
+
 local today, service, latest, base = KEYS[2], ARGV[2], ARGV[3], ARGV[8]
 local starts, capacity, base_capacity, redis_clock = ARGV[1] * DAY, tonumber(ARGV[4]), tonumber(ARGV[9]), tonumber(ARGV[5])
 if not redis_clock then
@@ -35,7 +45,7 @@ if not redis_clock then
   redis_clock = time[1] * 1000000 + time[2]
 end
 local steps = call('HMGET', KEYS[3], 'correction', 'future', 'charged')
-local correction, future, latest_day = tonumber(steps[1] or 0), tonumber(steps[2] or nil), tonumber(steps[3] or 0)
+local correction, future, latest_day = number(steps[1]) or 0, number(steps[2]), number(steps[3]) or 0
 local clock = redis_clock + correction
 
 local accounts, replies, count = {}, {}, #KEYS - 4
@@ -47,12 +57,17 @@ end
 for i = 1, count do accounts[i] = ARGV[5 * i + 5] end
 local epochs = call('HMGET', KEYS[1], unpack(accounts))
 local counts = call('HMGET', today, service, latest, base, unpack(accounts))
-local all, of_base, base_charged, used, charged = tonumber(counts[1] or nil), tonumber(counts[3] or 0), false, {}, {}
-for i, account in ipairs(accounts) do used[account] = tonumber(counts[i + 3] or 0) end
+local all, of_base, base_charged, used, charged = calls_of(counts[1]), calls_of(counts[3] or '0'), false, {}, {}
+for i, account in ipairs(accounts) do used[account] = calls_of(counts[i + 3] or '0') end
+-- A count that cannot be one is lost, as after a loss of data: the ledger has it.
+for i = 1, count + 3 do
+  if i ~= 2 and counts[i] and not calls_of(counts[i]) then all = nil end
+end
+if not all and counts[1] then call('DEL', today) end
 
 -- If the clock is up to AHEAD behind the latest admission, use that as the time, so the windows keep all entries. If it is further
 -- behind, it ran ahead before: entries from the future stop counting. Until the clock has passed them, every window is checked for them.
-local now, newest = clock, tonumber(counts[2] or nil)
+local now, newest = clock, number(counts[2])
 if newest and newest > clock + AHEAD then
   if newest > (future or 0) then
     future = newest
@@ -65,12 +80,18 @@ elseif newest and newest > clock then
 end
 local stamp, ran_ahead = format('%.0f', now), future and future > clock
 
+-- Returns an entry of a window, or nil without one. One that is no time is long past.
+local function entry(window, at)
+  local text = call('LINDEX', window, at)
+  return text and (number(text) or 0)
+end
+
 -- Returns the oldest entry of a window, after removing those from the future.
 local function oldest_of(window)
-  local tail = tonumber(call('LINDEX', window, '-1') or nil)
+  local tail = entry(window, '-1')
   if tail and (ran_ahead or tail > clock + AHEAD) then
-    while tonumber(call('LINDEX', window, '0') or 0) > now do call('LPOP', window) end
-    tail = tonumber(call('LINDEX', window, '-1') or nil)
+    while (entry(window, '0') or 0) > now do call('LPOP', window) end
+    tail = entry(window, '-1')
   end
   return tail
 end
@@ -87,11 +108,11 @@ local function admit(window, account, per_minute, per_day, is_base)
     recent = length
     while oldest and now - oldest >= MINUTE do
       recent = recent - 1
-      oldest = recent > 0 and call('LINDEX', window, recent - 1)
+      oldest = recent > 0 and entry(window, recent - 1)
     end
   end
   if recent >= per_minute then
-    local room = call('LINDEX', window, per_minute - 1) + MINUTE - clock
+    local room = math.max(0, math.min(entry(window, per_minute - 1) + MINUTE - clock, MINUTE + AHEAD))
     return { 'refused', clock, used[account], recent, room, all, of_base }
   end
   local room = (oldest or now) + MINUTE - clock

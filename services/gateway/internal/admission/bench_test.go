@@ -17,8 +17,9 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
-// BenchmarkAdmit compares one admission (epoch, minute, day and service in one round trip) with a plain PING on the same
-// Redis, each from 16 clients at once. The metric of/PING is the rate of admissions in units of the rate of PINGs.
+// BenchmarkAdmit compares one admission (epoch, minute, day and service in one round trip) with a
+// plain PING on the same Redis, each from 16 clients at once. The metric of/PING is the rate of
+// admissions in units of the rate of PINGs.
 func BenchmarkAdmit(b *testing.B) {
 	const clients = 16
 	ctx := context.Background()
@@ -27,10 +28,12 @@ func BenchmarkAdmit(b *testing.B) {
 	c, err := redisdb.Open(redisdb.Config{URL: redistest.Start(b).URL}, tel)
 	require.NoError(b, err)
 	defer c.Close()
-	limiter := New(Config{Redis: c, Tracer: tel.Tracer, Log: tel.Log, Capacity: 1 << 40, Restore: emptyLedger(c), Now: time.Now})
+	limiter := New(Config{Redis: c, Tracer: tel.Tracer, Log: tel.Log, Capacity: 1 << 40, Restore: emptyLedger(c),
+		Now: time.Now})
 	principals := make([]api.Principal, 100*clients) // enough for Redis to store the hash as a table, as in production
 	for i := range principals {
-		principals[i] = api.Principal{Account: fmt.Sprintf("acc_%d", i), Epoch: 1, Limits: api.Limits{PerMinute: 1 << 40, PerDay: 1 << 40}}
+		principals[i] = api.Principal{Account: fmt.Sprintf("acc_%d", i), Epoch: 1,
+			Limits: api.Limits{PerMinute: 1 << 40, PerDay: 1 << 40}}
 		require.NoError(b, c.HSet(ctx, counter.Epochs, principals[i].Account, 1).Err())
 	}
 	const block = 4000

@@ -9,14 +9,17 @@ import (
 	"opportunity.internal/pkg/counter"
 )
 
-// maxAhead is the largest deviation that is normal: of the latest admission from the time of the next one, and of the Redis clock from
-// the expected time. admit.lua and clock.lua state the same value.
+// maxAhead is the largest deviation that is normal: of the latest admission from the time of the
+// next one, and of the Redis clock from the expected time. admit.lua and clock.lua state the same
+// value.
 const maxAhead = 5 * time.Second
 
-// redisClock tracks the clock that admissions use: the Redis clock plus a correction, which all gateways share in Redis. The correction
-// is zero unless the Redis clock stepped away from the right time; clock.lua decides. It is safe for concurrent use.
+// redisClock tracks the clock that admissions use: the Redis clock plus a correction, which all
+// gateways share in Redis. The correction is zero unless the Redis clock stepped away from the
+// right time; clock.lua decides. It is safe for concurrent use.
 //
-// All times are in microseconds. A gateway's own clock is only compared with the Redis clock after a step, so it may be wrong otherwise.
+// All times are in microseconds. A gateway's own clock is only compared with the Redis clock after
+// a step, so it may be wrong otherwise.
 type redisClock struct {
 	own     func() time.Time
 	started time.Time // reference for elapsed, on the monotonic clock
@@ -36,8 +39,9 @@ func (c *redisClock) now() (micros int64, known bool) {
 	return offset + c.elapsed(), offset != 0
 }
 
-// bounds returns the earliest and the latest time at which Redis may charge a batch that is sent now, or empty strings if unknown. After
-// the latest time, its callers would no longer get the reply. The unknown travel time of replies makes it too early, never too late.
+// bounds returns the earliest and the latest time at which Redis may charge a batch that is sent
+// now, or empty strings if unknown. After the latest time, its callers would no longer get the
+// reply. The unknown travel time of replies makes it too early, never too late.
 func (c *redisClock) bounds(ctx context.Context) (earliest, latest any) {
 	now, known := c.now()
 	end, limited := ctx.Deadline()
@@ -53,9 +57,11 @@ type source struct{ redis, correction int64 }
 // correctionInterval is the time between checks of a correction that is not zero.
 const correctionInterval = 10 * time.Second
 
-// update stores the clock of a reply to a request that was sent when elapsed was sent. If the clock stepped in the meantime, update
-// first asks decide for the clock to use. While decide fails, the stored clock stays, so that the next reply shows the step again.
-func (c *redisClock) update(s source, sent int64, log *slog.Logger, decide func(expected any, own int64) (source, error)) {
+// update stores the clock of a reply to a request that was sent when elapsed was sent. If the clock
+// stepped in the meantime, update first asks decide for the clock to use. While decide fails, the
+// stored clock stays, so that the next reply shows the step again.
+func (c *redisClock) update(s source, sent int64, log *slog.Logger,
+	decide func(expected any, own int64) (source, error)) {
 	received := c.elapsed()
 	c.ahead.Store(s.redis - c.own().UnixMicro())
 	offset, limit := c.offset.Load(), maxAhead.Microseconds()
@@ -73,7 +79,8 @@ func (c *redisClock) update(s source, sent int64, log *slog.Logger, decide func(
 		}
 		c.checked.Store(received)
 		if stepped {
-			log.Warn("redis clock stepped", "offset_seconds", seconds64(s.redis-c.own().UnixMicro()), "correction_seconds", seconds64(decided.correction))
+			log.Warn("redis clock stepped", "offset_seconds", seconds64(s.redis-c.own().UnixMicro()), "correction_seconds",
+				seconds64(decided.correction))
 		}
 		s = decided
 		received = c.elapsed()
@@ -83,10 +90,10 @@ func (c *redisClock) update(s source, sent int64, log *slog.Logger, decide func(
 
 func seconds64(micros int64) float64 { return float64(micros) / 1e6 }
 
-// ClockOffset returns the Redis clock minus the clock of this process in seconds, as of the latest reply; 0 before the first.
+// ClockOffset returns the Redis clock minus the clock of this process in seconds, as of the latest
+// reply; 0 before the first.
 func (l *Limiter) ClockOffset() float64 { return seconds64(l.clock.ahead.Load()) }
 
-// decideClock runs clock.lua.
 func (l *Limiter) decideClock(ctx context.Context) func(expected any, own int64) (source, error) {
 	return func(expected any, own int64) (source, error) {
 		reply, err := l.run(ctx, clockScript, []string{counter.Clock}, expected, own, l.testClock()).Slice()
@@ -103,8 +110,9 @@ const OpenInterval = 10 * time.Second
 // openBefore is the time before a day from which on its counters are created.
 const openBefore = time.Hour
 
-// OpenNextDay creates the counters of the next UTC day with zeros during the hour before it starts. No call can have been charged to a day
-// that has not started, which open.lua checks, so midnight needs no other service. After an error, the first call of the day restores them.
+// OpenNextDay creates the counters of the next UTC day with zeros during the hour before it starts.
+// No call can have been charged to a day that has not started, which open.lua checks, so midnight
+// needs no other service. After an error, the first call of the day restores them.
 func (l *Limiter) OpenNextDay(ctx context.Context) error {
 	now := l.clock.own()
 	if micros, known := l.clock.now(); known {
@@ -118,9 +126,10 @@ func (l *Limiter) OpenNextDay(ctx context.Context) error {
 	return err
 }
 
-// begin creates the counters of a day that has started without them, because they were deleted or the clocks were moved. It reports whether
-// they exist now. It creates them only if this gateway decided on a call in the last hour of the day before, and no gateway has charged one
-// since: a gateway that has not seen that hour cannot know whether Redis has lost newer charges.
+// begin creates the counters of a day that has started without them, because they were deleted or
+// the clocks were moved. It reports whether they exist now. It creates them only if this gateway
+// decided on a call in the last hour of the day before, and no gateway has charged one since: a
+// gateway that has not seen that hour cannot know whether Redis has lost newer charges.
 func (l *Limiter) begin(ctx context.Context, day Day) bool {
 	decided := time.UnixMicro(l.decided.Load())
 	if dayOf(decided) != day-1 || day.Start().Sub(decided) > openBefore {
@@ -130,8 +139,8 @@ func (l *Limiter) begin(ctx context.Context, day Day) bool {
 	return err == nil && exists
 }
 
-// open creates the counters of a day, unless they exist or the day has started with another latest day of a charge than charged. It reports
-// whether they exist now.
+// open creates the counters of a day, unless they exist or the day has started with another latest
+// day of a charge than charged. It reports whether they exist now.
 func (l *Limiter) open(ctx context.Context, day Day, charged any) (exists bool, err error) {
 	return l.run(ctx, openScript, []string{day.key(), counter.Clock},
 		counter.DayTTL.Milliseconds(), day.Start().UnixMicro(), l.testClock(), counter.ServiceField, charged).Bool()

@@ -9,13 +9,14 @@
 -- Replies the Redis clock and the correction.
 
 local AHEAD, SECOND = 5 * 1000000, 1000000
+local function number(text) return text and string.match(text, '^%-?%d+$') and #text <= 16 and tonumber(text) or nil end
 local redis_clock = tonumber(ARGV[3])
 if not redis_clock then
   local time = redis.call('TIME')
   redis_clock = time[1] * SECOND + time[2]
 end
 local stored = redis.call('HMGET', KEYS[1], 'correction', 'decided')
-local correction, decided = tonumber(stored[1] or 0), tonumber(stored[2] or nil)
+local correction, decided = number(stored[1]) or 0, number(stored[2])
 local expected = tonumber(ARGV[1]) or redis_clock + correction
 
 -- Gateways adopt the decision of the one that noticed the step first, so that they never disagree.

@@ -26,7 +26,8 @@ type clocks struct {
 }
 
 // limiter returns the limiter of a gateway whose clock is wrong by own.
-func (c *clocks) limiter(client *redis.Client, own time.Duration, restore func(context.Context, string) error) *Limiter {
+func (c *clocks) limiter(client *redis.Client, own time.Duration,
+	restore func(context.Context, string) error) *Limiter {
 	return New(Config{
 		Redis: client, Tracer: noop.Tracer{}, Log: slog.New(slog.DiscardHandler), Capacity: 1 << 30, Restore: restore,
 		Now:      func() time.Time { return c.right.Add(own) },
@@ -40,9 +41,9 @@ func decide(t require.TestingT, l *Limiter) Decision {
 	return d
 }
 
-// TestClockSteps lets the Redis clock step an hour ahead, an hour back and to the right time while two gateways with clocks half a
-// minute apart admit calls. Each verdict, and the time of the decision, must be that of the right clock. Package simulation does so on the
-// embedded server.
+// TestClockSteps lets the Redis clock step an hour ahead, an hour back and to the right time while
+// two gateways with clocks half a minute apart admit calls. Each verdict, and the time of the
+// decision, must be that of the right clock. Package simulation does so on the embedded server.
 func TestClockSteps(t *testing.T) {
 	c := redistest.Start(t).Client()
 	rapid.Check(t, func(rt *rapid.T) { checkSteps(rt, c) })
@@ -53,7 +54,8 @@ func checkSteps(t *rapid.T, client *redis.Client) {
 	require.NoError(t, client.FlushAll(ctx).Err())
 	require.NoError(t, client.HSet(ctx, counter.Epochs, principal.Account, principal.Epoch).Err())
 	clocks := &clocks{right: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
-	gateways := []*Limiter{clocks.limiter(client, 30*time.Second, emptyLedger(client)), clocks.limiter(client, -30*time.Second, emptyLedger(client))}
+	gateways := []*Limiter{clocks.limiter(client, 30*time.Second, emptyLedger(client)),
+		clocks.limiter(client, -30*time.Second, emptyLedger(client))}
 	var admissions []time.Time
 	call := func(gateway *Limiter) {
 		recent := 0
@@ -63,7 +65,8 @@ func checkSteps(t *rapid.T, client *redis.Client) {
 			}
 		}
 		d := decide(t, gateway)
-		require.Equal(t, recent < principal.Limits.PerMinute, d.Verdict == Admitted, "call at %s with %d in the minute before", clocks.right, recent)
+		require.Equal(t, recent < principal.Limits.PerMinute, d.Verdict == Admitted,
+			"call at %s with %d in the minute before", clocks.right, recent)
 		require.Equal(t, clocks.right.UnixMicro(), d.Clock.UnixMicro())
 		if d.Verdict == Admitted {
 			admissions = append(admissions, clocks.right)
@@ -74,13 +77,15 @@ func checkSteps(t *rapid.T, client *redis.Client) {
 	}
 	for range rapid.IntRange(1, 40).Draw(t, "calls") {
 		clocks.right = clocks.right.Add(time.Duration(rapid.Int64Range(0, 15_000_000).Draw(t, "elapsed")) * time.Microsecond)
-		clocks.redis = rapid.SampledFrom([]time.Duration{clocks.redis, clocks.redis, clocks.redis, 0, time.Hour, -time.Hour}).Draw(t, "error of the Redis clock")
+		clocks.redis = rapid.SampledFrom([]time.Duration{clocks.redis, clocks.redis, clocks.redis, 0, time.Hour,
+			-time.Hour}).Draw(t, "error of the Redis clock")
 		call(rapid.SampledFrom(gateways).Draw(t, "gateway"))
 	}
 }
 
-// A gateway that starts while the Redis clock is ahead cannot know the right time. Once the clock is right, admissions from the future
-// stop counting at once, on this gateway and on one that starts then.
+// A gateway that starts while the Redis clock is ahead cannot know the right time. Once the clock
+// is right, admissions from the future stop counting at once, on this gateway and on one that
+// starts then.
 func TestClockThatRanAheadDoesNotFreezeLimits(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		for _, restarted := range []bool{false, true} {
@@ -126,7 +131,8 @@ func TestCorrectionEnds(t *testing.T) {
 	})
 }
 
-// Gateways adopt the decision of the one that noticed a step first, even one whose own clock says otherwise.
+// Gateways adopt the decision of the one that noticed a step first, even one whose own clock says
+// otherwise.
 func TestGatewaysAgreeAfterStep(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		clocks := &clocks{right: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), redis: time.Hour}
@@ -184,8 +190,9 @@ func TestMidnightWithoutAuthquota(t *testing.T) {
 	})
 }
 
-// The counters of the new day are deleted before its first call, or the clocks move past midnight, while authquota is unavailable. Gateways
-// that saw the hour before continue at zero; after a call of the day, only the ledger knows its calls.
+// The counters of the new day are deleted before its first call, or the clocks move past midnight,
+// while authquota is unavailable. Gateways that saw the hour before continue at zero; after a call
+// of the day, only the ledger knows its calls.
 func TestMidnightWithoutCounters(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		away := false
@@ -218,8 +225,8 @@ func TestMidnightWithoutCounters(t *testing.T) {
 	})
 }
 
-// A reply is checked if its time is more than maxAhead before the request was sent, or after the reply arrived; one with a correction
-// each correctionInterval, and one that is the first.
+// A reply is checked if its time is more than maxAhead before the request was sent, or after the
+// reply arrived; one with a correction each correctionInterval, and one that is the first.
 func TestRepliesAreCheckedForSteps(t *testing.T) {
 	const second, limit = int64(1e6), int64(maxAhead / time.Microsecond)
 	const sent, received = 100 * second, 102 * second

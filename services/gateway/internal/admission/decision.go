@@ -37,7 +37,8 @@ func (d Day) String() string { return counter.DayOf(d.Start()) }
 
 func (d Day) key() string { return counter.Day(d.String()) }
 
-// Decision is the result of one admission, with the figures for the response headers. Only Verdict is set if it is Outdated.
+// Decision is the result of one admission, with the figures for the response headers. Only Verdict
+// is set if it is Outdated.
 type Decision struct {
 	Verdict Verdict
 	Limits  api.Limits
@@ -52,10 +53,10 @@ type Decision struct {
 	ServiceFull, BaseFull, DayFull, MinuteFull bool // exceeded limits
 }
 
-// untilMidnight returns the remaining time of the day.
 func (d Decision) untilMidnight() time.Duration { return (d.Day + 1).Start().Sub(d.Clock) }
 
-// RetryAfter returns the time until the call would be admitted if no other call is made: the longest wait of the exceeded limits.
+// RetryAfter returns the time until the call would be admitted if no other call is made: the
+// longest wait of the exceeded limits.
 func (d Decision) RetryAfter() time.Duration {
 	var wait time.Duration
 	if d.MinuteFull {
@@ -67,7 +68,8 @@ func (d Decision) RetryAfter() time.Duration {
 	return wait
 }
 
-// Limit returns the code of the exceeded limit. If several are exceeded, the order is: shared capacity, day, minute.
+// Limit returns the code of the exceeded limit. If several are exceeded, the order is: shared
+// capacity, day, minute.
 func (d Decision) Limit() problem.Code {
 	switch {
 	case d.ServiceFull, d.BaseFull:
@@ -85,7 +87,8 @@ func (d Decision) Problem() *problem.Error {
 	case problem.ServiceCapacityReached:
 		message = "Daily capacity reached (shared by all accounts; it resets at 00:00 UTC)."
 		if !d.ServiceFull {
-			message = "Daily capacity of the " + string(api.BaseTier) + " tier reached (shared by all of its accounts; it resets at 00:00 UTC)."
+			message = "Daily capacity of the " + string(api.BaseTier) +
+				" tier reached (shared by all of its accounts; it resets at 00:00 UTC)."
 		}
 	case problem.DailyLimitReached:
 		message = "Daily limit reached (" + strconv.Itoa(d.Limits.PerDay) + " requests per UTC day; it resets at 00:00 UTC)."
@@ -125,7 +128,8 @@ func (d Decision) SetHeaders(h http.Header) {
 }
 
 // rateLimitHeaders are the names of the headers that SetHeaders sets.
-var rateLimitHeaders = [...]string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy", "RateLimit"}
+var rateLimitHeaders = [...]string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
+	"RateLimit-Policy", "RateLimit"}
 
 // seconds returns d in whole seconds, rounded up.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }

@@ -31,7 +31,8 @@ func TestRejectionsNameTheLimitAndTheWait(t *testing.T) {
 func TestHeadersOfADecision(t *testing.T) {
 	clock := time.Date(2026, 11, 20, 23, 59, 0, 1, time.UTC)
 	day := Day(clock.Unix() / 86400)
-	d := Decision{Limits: api.Limits{PerMinute: 10, PerDay: 100}, Clock: clock, Day: day, Today: 30, Recent: 4, Room: 22*time.Second + 1}
+	d := Decision{Limits: api.Limits{PerMinute: 10, PerDay: 100}, Clock: clock, Day: day, Today: 30, Recent: 4,
+		Room: 22*time.Second + 1}
 	used := d
 	used.Today, used.Recent, used.Room = 101, 11, 22*time.Second
 	for fields, d := range map[string]Decision{
@@ -43,7 +44,8 @@ func TestHeadersOfADecision(t *testing.T) {
 		field := func(name string) string { return h[name][0] } // spelled as documented, not as net/http would
 		require.Equal(t, fields, field("X-RateLimit-Remaining")+" "+field("RateLimit"))
 		require.Equal(t, "100", field("X-RateLimit-Limit"))
-		require.Equal(t, strconv.FormatInt(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).Unix(), 10), field("X-RateLimit-Reset"))
+		require.Equal(t, strconv.FormatInt(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).Unix(), 10),
+			field("X-RateLimit-Reset"))
 		require.Equal(t, `"minute";q=10;w=60, "day";q=100;w=86400`, field("RateLimit-Policy"))
 	}
 }

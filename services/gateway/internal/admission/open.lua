@@ -12,6 +12,7 @@ if not clock then
   clock = time[1] * 1000000 + time[2]
 end
 local stored = redis.call('HMGET', KEYS[2], 'correction', 'charged')
-if clock + (stored[1] or 0) >= tonumber(ARGV[2]) and stored[2] ~= ARGV[5] then return 0 end
+local correction = stored[1] and string.match(stored[1], '^%-?%d+$') and #stored[1] <= 16 and tonumber(stored[1]) or 0
+if clock + correction >= tonumber(ARGV[2]) and stored[2] ~= ARGV[5] then return 0 end
 if redis.call('HSETNX', KEYS[1], ARGV[4], 0) == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
 return 1

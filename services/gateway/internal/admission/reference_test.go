@@ -18,8 +18,9 @@ type Usage struct {
 	Latest  time.Time   // the latest admission of any account on that day
 }
 
-// Now returns clock, or the latest admission if clock is up to maxAhead earlier, so that a small step back does not change the windows. A
-// later one is from a clock that ran ahead, and does not count.
+// Now returns clock, or the latest admission if clock is up to maxAhead earlier, so that a small
+// step back does not change the windows. A later one is from a clock that ran ahead, and does not
+// count.
 func (u Usage) Now(clock time.Time) time.Time {
 	if u.Latest.After(clock) && u.Latest.Sub(clock) <= maxAhead {
 		return u.Latest
@@ -27,12 +28,12 @@ func (u Usage) Now(clock time.Time) time.Time {
 	return clock
 }
 
-// Decide implements the rule of admit.lua in Go: it returns the decision on a call at clock and the usage after it. It documents the
-// rule and is the reference for the tests of the script.
+// Decide implements the rule of admit.lua in Go: it returns the decision on a call at clock and the
+// usage after it. It documents the rule and is the reference for the tests of the script.
 //
-// The minute limit is exact: a call is rejected while the limit-th newest admission is younger than Span, so no interval of that
-// length contains more admissions than the limit. Admissions later than now are forgotten: the clock ran ahead. All limits are checked
-// before anything is charged.
+// The minute limit is exact: a call is rejected while the limit-th newest admission is younger than
+// Span, so no interval of that length contains more admissions than the limit. Admissions later
+// than now are forgotten: the clock ran ahead. All limits are checked before anything is charged.
 func Decide(u Usage, p api.Principal, capacity, baseCap int, clock time.Time) (Decision, Usage) {
 	limits := p.Limits
 	now := u.Now(clock)
@@ -44,7 +45,8 @@ func Decide(u Usage, p api.Principal, capacity, baseCap int, clock time.Time) (D
 		window = window[:len(window)-1]
 	}
 	d := Decision{
-		Verdict: Rejected, Limits: limits, Base: isBase(&p), Clock: clock, Day: dayOf(now), Today: u.Today, Recent: len(window),
+		Verdict: Rejected, Limits: limits, Base: isBase(&p), Clock: clock, Day: dayOf(now), Today: u.Today,
+		Recent:      len(window),
 		ServiceFull: u.Service >= capacity, DayFull: u.Today >= limits.PerDay, MinuteFull: len(window) >= limits.PerMinute,
 		BaseFull: isBase(&p) && u.Base >= baseCap,
 	}
@@ -63,5 +65,6 @@ func Decide(u Usage, p api.Principal, capacity, baseCap int, clock time.Time) (D
 	if d.Base {
 		u.Base++
 	}
-	return d, Usage{Base: u.Base, Window: append([]time.Time{now}, window...), Today: u.Today + 1, Service: u.Service + 1, Latest: now}
+	return d, Usage{Base: u.Base, Window: append([]time.Time{now}, window...), Today: u.Today + 1, Service: u.Service + 1,
+		Latest: now}
 }

@@ -12,9 +12,10 @@ if not spent[1] then -- the calls of a merged account were moved
   account = redis.call('HGET', KEYS[2], account) or account
   spent[1] = redis.call('HGET', KEYS[1], account)
 end
-local used, all = tonumber(spent[1] or 0), tonumber(spent[2])
+local function calls(text) return text and string.match(text, '^%d+$') and #text <= 10 and tonumber(text) or 0 end
+local used, all = calls(spent[1]), calls(spent[2])
 if used < 1 then return 0 end
 redis.call('HSET', KEYS[1], account, string.format('%.0f', used - 1), ARGV[2], string.format('%.0f', math.max(0, all - 1)))
-local of_base = ARGV[3] ~= '' and tonumber(redis.call('HGET', KEYS[1], ARGV[3]) or 0) or 0
+local of_base = ARGV[3] ~= '' and calls(redis.call('HGET', KEYS[1], ARGV[3])) or 0
 if of_base > 0 then redis.call('HSET', KEYS[1], ARGV[3], string.format('%.0f', of_base - 1)) end
 return used - 1

@@ -41,7 +41,8 @@ func client(t *testing.T, url string) *redis.Client {
 	return c
 }
 
-// naiveLog is a reference implementation independent of the script: it stores every admission and sums over all of them.
+// naiveLog is a reference implementation independent of the script: it stores every admission and
+// sums over all of them.
 type naiveLog struct {
 	capacity   int
 	baseCap    int
@@ -59,7 +60,8 @@ type admission struct {
 	forgotten bool // see forget and admit
 }
 
-// now returns the time of a call at clock, and its day: the day's latest admission if clock is up to maxAhead earlier.
+// now returns the time of a call at clock, and its day: the day's latest admission if clock is up
+// to maxAhead earlier.
 func (n *naiveLog) now(clock time.Time) (now time.Time, day int64) {
 	for day = n.day; ; day = now.Unix() / 86400 {
 		now = clock
@@ -72,8 +74,8 @@ func (n *naiveLog) now(clock time.Time) (now time.Time, day int64) {
 	}
 }
 
-// forget drops latest admissions that are more than maxAhead after clock. From then on until the clock has passed them, it also drops
-// each account's admissions that are later than now.
+// forget drops latest admissions that are more than maxAhead after clock. From then on until the
+// clock has passed them, it also drops each account's admissions that are later than now.
 func (n *naiveLog) forget(account string, clock time.Time) {
 	for _, day := range []int64{n.day, clock.Unix() / 86400} {
 		if latest := n.latest[day]; latest.Sub(clock) > maxAhead {
@@ -91,7 +93,8 @@ func (n *naiveLog) forget(account string, clock time.Time) {
 	}
 }
 
-// admit adds an admission and forgets those that have left the window, which stay out if the clock steps back.
+// admit adds an admission and forgets those that have left the window, which stay out if the clock
+// steps back.
 func (n *naiveLog) admit(account string, base bool, now time.Time, day int64) *admission {
 	for _, c := range n.admissions {
 		if c.account == account && now.Sub(c.at) >= Span {
@@ -136,8 +139,8 @@ func (n *naiveLog) admits(p *api.Principal, clock time.Time) bool {
 	return f.service < n.capacity && f.today < limits.PerDay && f.recent < limits.PerMinute
 }
 
-// TestScriptAgainstNaiveLog compares the script, on both servers, and Decide with the naive log. Calls arrive at random on a clock
-// that may pause, cross midnight and be set back.
+// TestScriptAgainstNaiveLog compares the script, on both servers, and Decide with the naive log.
+// Calls arrive at random on a clock that may pause, cross midnight and be set back.
 func TestScriptAgainstNaiveLog(t *testing.T) {
 	for name, url := range servers(t) {
 		t.Run(name, func(t *testing.T) {
@@ -150,13 +153,15 @@ func TestScriptAgainstNaiveLog(t *testing.T) {
 func compare(t *rapid.T, client *redis.Client) {
 	ctx := context.Background()
 	require.NoError(t, client.FlushAll(ctx).Err())
-	clock := time.Date(2026, 11, 20, 23, 57, rapid.IntRange(0, 59).Draw(t, "second"), rapid.IntRange(0, 999_999).Draw(t, "µs")*1000, time.UTC)
+	clock := time.Date(2026, 11, 20, 23, 57, rapid.IntRange(0, 59).Draw(t, "second"),
+		rapid.IntRange(0, 999_999).Draw(t, "µs")*1000, time.UTC)
 	log := &naiveLog{latest: map[int64]time.Time{}, capacity: rapid.IntRange(1, 25).Draw(t, "capacity")}
 	log.baseCap = rapid.IntRange(1, log.capacity).Draw(t, "capacity of the base tier")
 	usage := map[string]Usage{}
 	read := func() time.Time { return clock } // one clock, so that no step is corrected; TestClockSteps covers that
 	limiter := New(Config{
-		Redis: client, Tracer: noop.Tracer{}, Log: slog.New(slog.DiscardHandler), Capacity: log.capacity, BaseCap: log.baseCap, Restore: emptyLedger(client), Now: read, RedisNow: read,
+		Redis: client, Tracer: noop.Tracer{}, Log: slog.New(slog.DiscardHandler), Capacity: log.capacity,
+		BaseCap: log.baseCap, Restore: emptyLedger(client), Now: read, RedisNow: read,
 	})
 	log.day = limiter.day.Load()
 	accounts := []string{"acc_a", "acc_b", "acc_c"}
@@ -172,7 +177,8 @@ func compare(t *rapid.T, client *redis.Client) {
 	var refundable []charge
 	for range rapid.IntRange(1, 60).Draw(t, "steps") {
 		clock = clock.Add(time.Duration(rapid.OneOf(
-			rapid.Just(int64(0)), rapid.Int64Range(0, 3_000_000), rapid.Int64Range(0, 59_000_000), rapid.Int64Range(-2_000_000, 0),
+			rapid.Just(int64(0)), rapid.Int64Range(0, 3_000_000), rapid.Int64Range(0, 59_000_000),
+			rapid.Int64Range(-2_000_000, 0),
 			rapid.Just(int64(Span/time.Microsecond)), rapid.Int64Range(0, 400_000_000), rapid.Just(-maxAhead.Microseconds()),
 			rapid.Int64Range(-400_000_000, 0),
 		).Draw(t, "elapsed")) * time.Microsecond)
@@ -189,7 +195,8 @@ func compare(t *rapid.T, client *redis.Client) {
 		batch := make([]*call, rapid.IntRange(1, 4).Draw(t, "batch"))
 		for i := range batch {
 			limits := api.Limits{PerMinute: rapid.IntRange(1, 6).Draw(t, "minute"), PerDay: rapid.IntRange(1, 12).Draw(t, "day")}
-			batch[i] = &call{principal: &api.Principal{Account: rapid.SampledFrom(accounts).Draw(t, "account"), Epoch: 7, Limits: limits}}
+			batch[i] = &call{principal: &api.Principal{Account: rapid.SampledFrom(accounts).Draw(t, "account"), Epoch: 7,
+				Limits: limits}}
 			batch[i].principal.Tier = rapid.SampledFrom([]api.Tier{api.BaseTier, api.Developer}).Draw(t, "tier")
 		}
 		// Calls with the wrong day or without counters are retried one by one.
@@ -247,8 +254,8 @@ func compare(t *rapid.T, client *redis.Client) {
 	checkExpiry(t, client)
 }
 
-// checkRetryAfter checks that the wait of a rejected call is exact to the microsecond. It may be too short if a clock that ran ahead
-// charged calls to the next day.
+// checkRetryAfter checks that the wait of a rejected call is exact to the microsecond. It may be
+// too short if a clock that ran ahead charged calls to the next day.
 func checkRetryAfter(t *rapid.T, log *naiveLog, p *api.Principal, clock time.Time, d Decision) {
 	wait := d.RetryAfter()
 	require.Positive(t, wait)
@@ -312,7 +319,8 @@ func TestDayNumberMatchesCounterKey(t *testing.T) {
 					return emptyLedger(c)(ctx, day)
 				},
 			})
-			for i, day := range []string{"1970-01-01", "1999-12-31", "2000-02-29", "2024-02-29", "2026-03-01", "2026-11-20", "2027-12-31", "2100-02-28", "2100-03-01", "2255-01-01"} {
+			for i, day := range []string{"1970-01-01", "1999-12-31", "2000-02-29", "2024-02-29", "2026-03-01", "2026-11-20",
+				"2027-12-31", "2100-02-28", "2100-03-01", "2255-01-01"} {
 				var err error
 				clock, err = time.Parse(time.DateOnly, day)
 				require.NoError(t, err)

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/jsonschema-go/jsonschema"
+
 	"opportunity.internal/pkg/apidoc"
 )
 
@@ -23,29 +25,28 @@ type tool struct {
 	name, title, description string
 	operation                string // id in the OpenAPI description
 	result                   func(r Response, publicURL string) (string, error)
+	output                   func(*jsonschema.ForOptions) (*jsonschema.Schema, error) // schema of the result
 }
 
 var tools = []tool{
 	{
 		"search_opportunities", "Search earning platforms",
-		"Lists the platforms that match every filter, the most recently reviewed first. A filter matches only what is known: a record whose " +
-			"value is unknown matches neither true nor false. Omit a filter that the user did not ask for. Each call counts as one request of the key's quota.",
-		"listOpportunities", search,
+		"Lists the platforms that match the words and every filter, the most recently reviewed first. A filter matches only what is known: a record whose " +
+			"value is unknown matches neither true nor false. Omit a filter that the user did not ask for.",
+		"searchOpportunities", search, jsonschema.For[results[record]],
 	},
 	{
 		"get_opportunity", "Get one earning platform",
-		"Returns one platform with its overview and all facts. The id is that of a search result. Each call counts as one request of the key's quota.",
-		"getOpportunity", detail,
+		"Returns one platform with its overview and all facts. The id is that of a search result; for an unknown one, the error names those that are near.",
+		"getOpportunity", detail, jsonschema.For[results[record]],
 	},
 	{
 		"get_verification_history", "Get the reviews and link checks of a platform",
-		"Lists the reviews and link checks of one platform, the latest first. Needs a key of a tier with the history. Each call counts as one " +
-			"request of the key's quota.",
-		"getVerificationHistory", history,
+		"Lists the reviews and link checks of one platform, the latest first. Needs a key of a tier with the history.",
+		"getVerificationHistory", history, jsonschema.For[results[event]],
 	},
 }
 
-// schema returns the JSON schema of the tool's arguments.
 func (t tool) schema(o apidoc.Operation) any {
 	properties, required := map[string]any{}, []string{}
 	for _, p := range o.Parameters {

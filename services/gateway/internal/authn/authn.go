@@ -1,14 +1,19 @@
-// Package authn turns the Authorization header of a request into a Principal: its key, account and limits.
+// Package authn turns the Authorization header of a request into a Principal: its key, account and
+// limits.
 //
-// A malformed key is rejected at once. A well-formed one, in our form or in that of older keys (apikey.OlderForm), is resolved by
-// authquota under its keyed hash; the key itself never leaves this process and is not stored. Principals are cached: after a minute
-// one is refreshed in the background, and without a successful refresh it serves for at most five minutes, so a shorter outage of
-// authquota goes unnoticed; it gets one refresh a second meanwhile (refreshes). The admission script detects a principal that is out of date
-// before that (a revocation, another tier); see Forget. A scheduled change, the end of a paid period, applies on time by this process's clock.
+// A malformed key is rejected at once. A well-formed one, in our form or in that of older keys
+// (apikey.OlderForm), is resolved by authquota under its keyed hash; the key itself never leaves
+// this process and is not stored. Principals are cached: after a minute one is refreshed in the
+// background, and without a successful refresh it serves for at most five minutes, so a shorter
+// outage of authquota goes unnoticed; it gets one refresh a second meanwhile (refreshes). The
+// admission script detects a principal that is out of date before that (a revocation, another
+// tier); see Forget. A scheduled change, the end of a paid period, applies on time by this
+// process's clock.
 //
-// Guesses do not reach authquota. The gateway knows the digests of all keys (keySet) and rejects any other key from memory. While it
-// cannot sync the digests, it looks up unknown keys, for each network at most thirty at once and then one a second; beyond that the
-// response is 503. A network has at most thirty lookups of any kind in flight; further ones wait.
+// Guesses do not reach authquota. The gateway knows the digests of all keys (keySet) and rejects
+// any other key from memory. While it cannot sync the digests, it looks up unknown keys, for each
+// network at most thirty at once and then one a second; beyond that the response is 503. A network
+// has at most thirty lookups of any kind in flight; further ones wait.
 package authn
 
 import (
@@ -105,11 +110,12 @@ func newPrincipal(p api.Principal, of fingerprint, term int64) (*Principal, erro
 	return first, err
 }
 
-// fingerprint is the SHA-256 of a key. The cache uses it so that it holds no keys. It needs no pepper: it never leaves the process, and
-// keys are too random to be guessed from it.
+// fingerprint is the SHA-256 of a key. The cache uses it so that it holds no keys. It needs no
+// pepper: it never leaves the process, and keys are too random to be guessed from it.
 type fingerprint [sha256.Size]byte
 
-// Key is an API key as the client sent it, in our form or in that of older keys. It is a secret; see apikey.Key.
+// Key is an API key as the client sent it, in our form or in that of older keys. It is a secret;
+// see apikey.Key.
 type Key struct {
 	of       fingerprint
 	ours     apikey.Key
@@ -121,7 +127,8 @@ func KeyOf(key apikey.Key) Key {
 	return Key{of: sha256.Sum256([]byte(key.Reveal())), ours: key}
 }
 
-// Resolved stands for the key of a principal that authquota returned for this request only. Resolve checks it without a lookup.
+// Resolved stands for the key of a principal that authquota returned for this request only. Resolve
+// checks it without a lookup.
 func Resolved(p api.Principal) (Key, error) {
 	resolved, err := newPrincipal(p, fingerprint{}, 0)
 	return Key{resolved: resolved}, err
@@ -138,7 +145,8 @@ func (k Key) digests(peppers [][]byte) []string {
 	return k.ours.Digests(peppers)
 }
 
-// Read returns the API key of a request from its Authorization headers. older is the accepted form of older keys.
+// Read returns the API key of a request from its Authorization headers. older is the accepted form
+// of older keys.
 func Read(headers []string, older apikey.OlderForm) (Key, error) {
 	if len(headers) > 1 {
 		return Key{}, problem.New(problem.MissingAPIKey, "Send exactly one Authorization header.")
@@ -166,19 +174,21 @@ func missing() error {
 
 // Authority holds the calls of an Authenticator to authquota.
 type Authority struct {
-	// Resolve returns the principal of a key. A *peer.StatusError with 404 means that the key is unknown.
+	// Resolve returns the principal of a key. A *peer.StatusError with 404 means that the key is
+	// unknown.
 	Resolve func(context.Context, api.PrincipalQuery) (api.Principal, error)
 	// KeyDigests returns the digests of keys added after the position.
 	KeyDigests func(context.Context, api.KeyPosition) (api.KeyDigests, error)
 }
 
-// New returns an authenticator. peppers are the secrets of the key digests, newest first. Unknown keys are rejected from memory only
-// while Run is running.
+// New returns an authenticator. peppers are the secrets of the key digests, newest first. Unknown
+// keys are rejected from memory only while Run is running.
 func New(peppers [][]byte, authority Authority, now func() time.Time, log *slog.Logger) *Authenticator {
 	clock, cacheStats := clock{now, now()}, stats.NewCounter()
 	return &Authenticator{
-		peppers: peppers, resolve: authority.Resolve, now: now, cacheStats: cacheStats, lookups: newLookups(), rejected: newRejected(),
-		keys: newKeySet(authority.KeyDigests), refreshes: newRefreshes(log),
+		peppers: peppers, resolve: authority.Resolve, now: now, cacheStats: cacheStats, lookups: newLookups(),
+		rejected: newRejected(),
+		keys:     newKeySet(authority.KeyDigests), refreshes: newRefreshes(log),
 		cache: otter.Must(&otter.Options[fingerprint, *Principal]{
 			MaximumSize: maxKeys, Clock: clock, Logger: cacheLogger{log}, StatsRecorder: cacheStats,
 			ExpiryCalculator:  otter.ExpiryWriting[fingerprint, *Principal](usableFor),
@@ -186,7 +196,8 @@ func New(peppers [][]byte, authority Authority, now func() time.Time, log *slog.
 		}),
 		networks: otter.Must(&otter.Options[netip.Addr, *network]{
 			MaximumSize: maxNetworks, Clock: clock,
-			ExpiryCalculator: otter.ExpiryAccessing[netip.Addr, *network](guessBurst / guessRate * time.Second), // the burst is full again after that
+			// the burst is full again after that
+			ExpiryCalculator: otter.ExpiryAccessing[netip.Addr, *network](guessBurst / guessRate * time.Second),
 		}),
 	}
 }
@@ -204,9 +215,9 @@ func (a *Authenticator) Close() {
 	a.networks.StopAllGoroutines()
 }
 
-// Resolve returns the principal of a key; from is the client address. An unknown, expired or revoked key is an error; for the latter
-// two the principal is returned as well. A suspended account is no error here, because the cached suspension may be outdated: compare
-// its epoch first.
+// Resolve returns the principal of a key; from is the client address. An unknown, expired or
+// revoked key is an error; for the latter two the principal is returned as well. A suspended
+// account is no error here, because the cached suspension may be outdated: compare its epoch first.
 func (a *Authenticator) Resolve(ctx context.Context, key Key, from netip.Addr) (*Principal, error) {
 	p, err := key.resolved, error(nil)
 	if p == nil {
@@ -232,8 +243,9 @@ func (a *Authenticator) Resolve(ctx context.Context, key Key, from netip.Addr) (
 	return p, nil
 }
 
-// NewTerm begins a new term of Redis: another primary has taken over, and its epochs may be from before the latest changes of accounts.
-// Every principal from an earlier term is outdated, whatever its epoch is there.
+// NewTerm begins a new term of Redis: another primary has taken over, and its epochs may be from
+// before the latest changes of accounts. Every principal from an earlier term is outdated, whatever
+// its epoch is there.
 func (a *Authenticator) NewTerm() { a.term.Add(1) }
 
 // InTerm reports whether the lookup of p began in the current term.
@@ -241,7 +253,8 @@ func (a *Authenticator) InTerm(p *Principal) bool {
 	return p.key == (fingerprint{}) || p.term == a.term.Load()
 }
 
-// Forget removes an outdated principal from the cache, so that the next Resolve looks it up. A newer one in the cache stays.
+// Forget removes an outdated principal from the cache, so that the next Resolve looks it up. A
+// newer one in the cache stays.
 func (a *Authenticator) Forget(p *Principal) {
 	a.cache.ComputeIfPresent(p.key, func(cached *Principal) (*Principal, otter.ComputeOp) {
 		if cached == p || cached.after == p {
@@ -284,8 +297,9 @@ func (l lookup) Load(ctx context.Context, of fingerprint) (*Principal, error) {
 	return p, err
 }
 
-// exists reports whether a key exists. If the key set is not synced in time, guess is true and the key may be looked up. Beyond the
-// limit on guesses it waits longer for the sync, and returns an error (503) if that times out.
+// exists reports whether a key exists. If the key set is not synced in time, guess is true and the
+// key may be looked up. Beyond the limit on guesses it waits longer for the sync, and returns an
+// error (503) if that times out.
 func (l lookup) exists(ctx context.Context, digests []string, from *network) (exists, guess bool, err error) {
 	if exists, err = l.keys.has(ctx, digests, syncWait); err == nil {
 		return exists, false, nil
@@ -316,7 +330,8 @@ func (l lookup) Reload(ctx context.Context, of fingerprint, _ *Principal) (*Prin
 	})
 }
 
-func (l lookup) query(ctx context.Context, of fingerprint, digests []string, reason string) (found *Principal, err error) {
+func (l lookup) query(ctx context.Context, of fingerprint, digests []string, reason string) (found *Principal,
+	err error) {
 	defer func() { l.lookups.WithLabelValues(reason, outcome(err)).Inc() }()
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -331,7 +346,8 @@ func (l lookup) query(ctx context.Context, of fingerprint, digests []string, rea
 	return newPrincipal(p, of, term)
 }
 
-// checkGuesses returns an error (503) if the network has looked up too many unknown keys. Lookups of existing keys do not count.
+// checkGuesses returns an error (503) if the network has looked up too many unknown keys. Lookups
+// of existing keys do not count.
 func (a *Authenticator) checkGuesses(from *network) error {
 	lacking := 1 - from.guesses.TokensAt(a.now())
 	if lacking <= 0 {
@@ -341,7 +357,6 @@ func (a *Authenticator) checkGuesses(from *network) error {
 		RetryIn(time.Duration(lacking * float64(time.Second) / guessRate)).Because(errNotSynced)
 }
 
-// network returns the limits of the network of an address.
 func (a *Authenticator) network(from netip.Addr) *network {
 	n, _ := a.networks.ComputeIfAbsent(Network(from), func() (*network, bool) {
 		return &network{rate.NewLimiter(guessRate, guessBurst), semaphore.NewWeighted(guessBurst)}, false
@@ -349,7 +364,8 @@ func (a *Authenticator) network(from netip.Addr) *network {
 	return n
 }
 
-// Network returns the address that stands for the network of addr: an IPv6 network is a /64, the least that a customer has.
+// Network returns the address that stands for the network of addr: an IPv6 network is a /64, the
+// least that a customer has.
 func Network(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap()
 	if addr.Is6() {

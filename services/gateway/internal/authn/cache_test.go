@@ -44,8 +44,10 @@ func (a *account) set(change func()) {
 	a.lookups = 0
 }
 
-// authenticator returns an authenticator of the account, and a function that resolves its key after d.
-func (a *account) authenticator(t *testing.T) (keys *Authenticator, after func(d time.Duration) (*Principal, problem.Code)) {
+// authenticator returns an authenticator of the account, and a function that resolves its key after
+// d.
+func (a *account) authenticator(t *testing.T) (keys *Authenticator,
+	after func(d time.Duration) (*Principal, problem.Code)) {
 	noList := func(context.Context, api.KeyPosition) (api.KeyDigests, error) {
 		return api.KeyDigests{}, errors.New("unavailable")
 	}
@@ -88,7 +90,8 @@ func TestResolvedKeyIsUsableForFiveMinutesOfAnOutage(t *testing.T) {
 func TestScheduledChangeAppliesFromItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &account{principal: api.Principal{
-			Tier: api.Commercial, ExpiresAt: time.Now().Add(time.Hour), Next: &api.PrincipalChange{At: time.Now().Add(30 * time.Second), Tier: api.Free},
+			Tier: api.Commercial, ExpiresAt: time.Now().Add(time.Hour),
+			Next: &api.PrincipalChange{At: time.Now().Add(30 * time.Second), Tier: api.Free},
 		}}
 		_, after := a.authenticator(t)
 		p, _ := after(0)
@@ -123,7 +126,8 @@ func TestExpiredAndRevokedKeysAreRejected(t *testing.T) {
 func TestForgetRemovesOnlyTheOutdatedPrincipal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &account{principal: api.Principal{
-			Epoch: 1, ExpiresAt: time.Now().Add(time.Hour), Next: &api.PrincipalChange{At: time.Now().Add(10 * time.Second), Tier: api.Free},
+			Epoch: 1, ExpiresAt: time.Now().Add(time.Hour),
+			Next: &api.PrincipalChange{At: time.Now().Add(10 * time.Second), Tier: api.Free},
 		}}
 		keys, after := a.authenticator(t)
 		first, _ := after(0)
@@ -144,7 +148,8 @@ func TestForgetRemovesOnlyTheOutdatedPrincipal(t *testing.T) {
 	})
 }
 
-// After a failover, a principal from before it is looked up again, even if the cached one would still be usable.
+// After a failover, a principal from before it is looked up again, even if the cached one would
+// still be usable.
 func TestNewTermOutdatesPrincipals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &account{principal: api.Principal{Account: "acc_a", ExpiresAt: time.Now().Add(time.Hour)}}

@@ -31,7 +31,8 @@ func TestRead(t *testing.T) {
 	require.Equal(t, apikey.OlderSum(got.of).Digests([][]byte{pepper}), got.digests([][]byte{pepper}))
 
 	for want, headers := range map[problem.Code][][]string{
-		problem.MissingAPIKey: {nil, {""}, {"Bearer"}, {"Bearer  "}, {token}, {"Basic " + token}, {"Bearer" + token}, {"Bearer " + token, "Bearer " + token}},
+		problem.MissingAPIKey: {nil, {""}, {"Bearer"}, {"Bearer  "}, {token}, {"Basic " + token}, {"Bearer" + token},
+			{"Bearer " + token, "Bearer " + token}},
 		problem.InvalidAPIKey: {
 			{"Bearer " + token[:len(token)-1]}, {"Bearer jb-471"}, {"Bearer " + token + " " + token},
 		},
@@ -56,7 +57,8 @@ func TestResolvedKey(t *testing.T) {
 		require.NoError(t, err)
 		return a.Resolve(t.Context(), key, netip.Addr{})
 	}
-	p, err := resolve(api.Principal{Key: "key_a", Tier: api.Commercial, ExpiresAt: now.Add(1), Next: &api.PrincipalChange{At: now, Tier: api.Free}})
+	p, err := resolve(api.Principal{Key: "key_a", Tier: api.Commercial, ExpiresAt: now.Add(1),
+		Next: &api.PrincipalChange{At: now, Tier: api.Free}})
 	require.NoError(t, err)
 	require.Equal(t, api.Free, p.Tier, "the paid period has ended")
 	require.JSONEq(t, `{"tier":"free","pageSize":0,"history":false}`, p.Caller)

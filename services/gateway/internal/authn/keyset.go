@@ -22,7 +22,7 @@ const (
 var errNotSynced = errors.New("known keys not synced in time")
 
 // keySet holds the shortened digest of every key that authquota lists, those that ended lately included: about 32
-// bytes a key, 10 MB for 300,000. It is read anew from time to time, because keys leave the list.
+// bytes a key, 10 MB for 300,000. It is read again from time to time, because keys leave the list.
 //
 // One goroutine (run) follows authquota's list. A key that is not in the set is unknown only after a sync that began later than the
 // request, so a new key works at once. All waiting requests share one sync.
@@ -86,7 +86,6 @@ func (s *keySet) contains(digests []string) bool {
 	return false
 }
 
-// size returns the number of known keys.
 func (s *keySet) size() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -122,7 +121,6 @@ func (s *keySet) run(ctx context.Context, log *slog.Logger, report func(error)) 
 	}
 }
 
-// sync adds every key after the position, and returns the position reached.
 func (s *keySet) sync(ctx context.Context, at api.KeyPosition) (api.KeyPosition, error) {
 	for {
 		page, err := s.page(ctx, at)

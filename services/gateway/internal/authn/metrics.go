@@ -22,7 +22,8 @@ const (
 
 func newLookups() *prometheus.CounterVec {
 	lookups := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gateway_key_lookups_total", Help: "Key lookups at authquota by reason (miss: not in the cache; refresh: cached for a minute) " +
+		Name: "gateway_key_lookups_total",
+		Help: "Key lookups at authquota by reason (miss: not in the cache; refresh: cached for a minute) " +
 			"and outcome (found, unknown: no such key, failed).",
 	}, []string{"reason", "outcome"})
 	for _, reason := range []string{missed, refreshed} {
@@ -35,7 +36,8 @@ func newLookups() *prometheus.CounterVec {
 
 func newRejected() prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "gateway_unknown_keys_rejected_total", Help: "Requests with an unknown key, rejected from memory without a lookup.",
+		Name: "gateway_unknown_keys_rejected_total",
+		Help: "Requests with an unknown key, rejected from memory without a lookup.",
 	})
 }
 

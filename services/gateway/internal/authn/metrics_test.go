@@ -49,7 +49,8 @@ func TestLookupsAreCounted(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(keys.Collectors()...)
 		lookups := func() map[string]float64 { return counters(t, registry, "gateway_key_lookups_total") }
-		want := map[string]float64{"found miss ": 0, "found refresh ": 0, "unknown miss ": 0, "unknown refresh ": 0, "failed miss ": 0, "failed refresh ": 0}
+		want := map[string]float64{"found miss ": 0, "found refresh ": 0, "unknown miss ": 0, "unknown refresh ": 0,
+			"failed miss ": 0, "failed refresh ": 0}
 		require.Equal(t, want, lookups(), "series exist from the start")
 
 		p, _ := after(0)

@@ -21,11 +21,13 @@ const (
 	maxRefreshes  = 16               // refreshes in flight
 )
 
-// errNotRefreshed marks the error of a refresh that failed, or was not tried because too many are in flight or authquota is failing.
+// errNotRefreshed marks the error of a refresh that failed, or was not tried because too many are
+// in flight or authquota is failing.
 var errNotRefreshed = errors.New("key not refreshed")
 
-// refreshes limits the refreshes of all keys, so that an authquota that fails or is slow gets no more calls than it takes to notice
-// its recovery. It logs the first failure of an outage and the recovery.
+// refreshes limits the refreshes of all keys, so that an authquota that fails or is slow gets no
+// more calls than it takes to notice its recovery. It logs the first failure of an outage and the
+// recovery.
 type refreshes struct {
 	log      *slog.Logger
 	inFlight *semaphore.Weighted
@@ -39,7 +41,8 @@ func newRefreshes(log *slog.Logger) *refreshes {
 	return &refreshes{log: log, inFlight: semaphore.NewWeighted(maxRefreshes), probes: rate.NewLimiter(refreshProbes, 1)}
 }
 
-// do calls refresh unless it must wait. Every error except otter.ErrNotFound, an unknown key, is marked with errNotRefreshed.
+// do calls refresh unless it must wait. Every error except otter.ErrNotFound, an unknown key, is
+// marked with errNotRefreshed.
 func (r *refreshes) do(ctx context.Context, now time.Time, refresh func() (*Principal, error)) (*Principal, error) {
 	if !r.allowed(now) || !r.inFlight.TryAcquire(1) {
 		return nil, errNotRefreshed
@@ -73,9 +76,10 @@ func (r *refreshes) report(ctx context.Context, err error) {
 	}
 }
 
-// refreshTimes holds the time until the next refresh of a principal: refreshAfter, and after a failure half to one and a half
-// times refreshRetry, so that the keys of an outage do not all come back at once. The time depends on the key and the clock, not on chance, so
-// that a simulated outage can be repeated.
+// refreshTimes holds the time until the next refresh of a principal: refreshAfter, and after a
+// failure half to one and a half times refreshRetry, so that the keys of an outage do not all come
+// back at once. The time depends on the key and the clock, not on chance, so that a simulated
+// outage can be repeated.
 type refreshTimes struct {
 	otter.RefreshCalculator[fingerprint, *Principal]
 }
@@ -90,7 +94,8 @@ func (refreshTimes) RefreshAfterReloadFailure(e otter.Entry[fingerprint, *Princi
 	return refreshRetry/2 + time.Duration(random.Int64N(int64(refreshRetry)))
 }
 
-// cacheLogger logs what the cache reports, except failed refreshes: those are reported once per outage.
+// cacheLogger logs what the cache reports, except failed refreshes: those are reported once per
+// outage.
 type cacheLogger struct{ log *slog.Logger }
 
 // Warn logs a warning of the cache.

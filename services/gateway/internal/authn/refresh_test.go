@@ -56,7 +56,8 @@ func newLoad(t *testing.T, keys int) *load {
 
 func (l *load) resolve(ctx context.Context, _ api.PrincipalQuery) (api.Principal, error) {
 	l.lookups.Add(1)
-	// Not with a channel of a timer: under the race detector, the runtime of Go 1.26.8 has crashed there in a synctest bubble.
+	// Not with a channel of a timer: under the race detector, the runtime of Go 1.26.8 has crashed
+	// there in a synctest bubble.
 	delayed, cancel := context.WithTimeout(ctx, l.delay)
 	defer cancel()
 	<-delayed.Done()
@@ -69,7 +70,8 @@ func (l *load) resolve(ctx context.Context, _ api.PrincipalQuery) (api.Principal
 	return api.Principal{ExpiresAt: time.Now().Add(24 * time.Hour)}, nil
 }
 
-// run uses every key twice a second for d, and returns the number of lookups meanwhile. Each use must succeed at once.
+// run uses every key twice a second for d, and returns the number of lookups meanwhile. Each use
+// must succeed at once.
 func (l *load) run(d time.Duration) int64 {
 	l.Helper()
 	before := l.lookups.Load()
@@ -111,7 +113,8 @@ func TestOutageCostsOneRefreshASecond(t *testing.T) {
 	}
 }
 
-// A key whose refresh failed waits 5 to 15 seconds, each time for another time, so that the keys of an outage do not come back together.
+// A key whose refresh failed waits 5 to 15 seconds, each time for another time, so that the keys of
+// an outage do not come back together.
 func TestFailedRefreshOfAKeyIsRetriedAfterAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLoad(t, 1)

@@ -107,7 +107,6 @@ func (e *Edge) admitMessage(r *http.Request) (settle func(charged bool), err err
 	return func(bool) {}, e.anonymous.admit(e.client(r), units, e.Now())
 }
 
-// origin returns the origin of the API's own pages.
 func (e *Edge) origin() string {
 	u, err := url.Parse(e.Errors.BaseURL)
 	if err != nil {
@@ -116,7 +115,6 @@ func (e *Edge) origin() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// agentCall makes the API call of a tool with the key that the message has brought.
 func (e *Edge) agentCall(ctx context.Context, x *exchange, address *url.URL) agent.Response {
 	header := http.Header{}
 	for _, name := range []string{"Authorization", "X-Forwarded-For"} {

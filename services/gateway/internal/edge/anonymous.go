@@ -10,15 +10,16 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// Limits for work that no account pays for, in units of about a millisecond of CPU. Together, the callers without a key get a tenth of a
-// core, so that paying callers do not notice them.
+// Limits for work that no account pays for, in units of about a millisecond of CPU. Together, the
+// callers without a key get a tenth of a core, so that paying callers do not notice them.
 const (
 	networkRate, networkBurst   = 20, 100  // of one network, a second
 	everyoneRate, everyoneBurst = 100, 200 // of all networks together, a second
 )
 
-// anonymous limits the work for callers without a key by network and in total, and for those with a key the work that is not charged to
-// their account. Networks and accounts with the same hash share a limit.
+// anonymous limits the work for callers without a key by network and in total, and for those with a
+// key the work that is not charged to their account. Networks and accounts with the same hash share
+// a limit.
 type anonymous struct {
 	seed     maphash.Seed
 	by       [1024]*rate.Limiter

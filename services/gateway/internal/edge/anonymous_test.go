@@ -17,7 +17,8 @@ import (
 	"opportunity.internal/services/gateway/internal/agent"
 )
 
-// strangers sends requests until one is rejected with 429, each from the address that from returns, and returns how many were not.
+// strangers sends requests until one is rejected with 429, each from the address that from returns,
+// and returns how many were not.
 func strangers(t *testing.T, h http.Handler, method, path, body string, from func(i int) string) int {
 	t.Helper()
 	for i := range 2 * everyoneBurst {
@@ -40,7 +41,8 @@ func oneNetwork(i int) string   { return fmt.Sprintf("192.0.2.%d:1", i%250) }
 func manyNetworks(i int) string { return fmt.Sprintf("198.%d.%d.1:1", i/250, i%250) }
 
 func TestWorkWithoutAKeyIsLimitedByNetworkAndInTotal(t *testing.T) {
-	large := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_opportunities","arguments":{"q":"` + strings.Repeat("x", 60_000) + `"}}}`
+	large := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_opportunities","arguments":{"q":"` +
+		strings.Repeat("x", 60_000) + `"}}}`
 	for _, c := range []struct {
 		method, path, body string
 		units              int
@@ -115,7 +117,8 @@ func TestMessagesWithAKeyCountUnlessCharged(t *testing.T) {
 		return p
 	}, func() {})
 	e.Now = func() time.Time { return now }
-	e.Catalog = replies(t, http.StatusOK, `{"data":[],"meta":{"generatedAt":"2026-11-20T00:00:00Z"}}`, "Content-Type", jsonType)
+	e.Catalog = replies(t, http.StatusOK, `{"data":[],"meta":{"generatedAt":"2026-11-20T00:00:00Z"}}`, "Content-Type",
+		jsonType)
 	var err error
 	e.Agent, err = agent.New("https://api.opportunity.example", e.Telemetry.Log)
 	require.NoError(t, err)

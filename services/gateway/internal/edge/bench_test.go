@@ -40,14 +40,16 @@ func BenchmarkRecord(b *testing.B) {
 	caller := &authn.Principal{Principal: api.Principal{Key: "key_0199a7a0000070008000000000000000", Account: "acc_a"}}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		e.record(&exchange{Context: &gin.Context{Request: r}, operation: opList, since: time.Now(), caller: caller, status: http.StatusOK}, nil)
+		e.record(&exchange{Context: &gin.Context{Request: r}, operation: opList, since: time.Now(), caller: caller,
+			status: http.StatusOK}, nil)
 		if i%1000 == 999 { // a flush each second
 			_ = e.Usage.Flush(b.Context())
 		}
 	}
 }
 
-// BenchmarkCall measures a list call through all steps, with Redis in another process and a service that responds at once.
+// BenchmarkCall measures a list call through all steps, with Redis in another process and a service
+// that responds at once.
 func BenchmarkCall(b *testing.B) {
 	e := newEdge(b)
 	p := principal()

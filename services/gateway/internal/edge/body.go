@@ -22,8 +22,9 @@ const (
 	bodyBlock        = 4 << 10          // bytes that are counted at once
 )
 
-// bodies limits the memory for request bodies of one kind from the moment at which their bytes arrive until the response is written, so that
-// clients that stop in the middle of a body cannot fill it. One network gets a share of it only.
+// bodies limits the memory for request bodies of one kind from the moment at which their bytes
+// arrive until the response is written, so that clients that stop in the middle of a body cannot
+// fill it. One network gets a share of it only.
 type bodies struct {
 	max      int64
 	mu       sync.Mutex
@@ -35,7 +36,8 @@ func newBodies(maximum int64) *bodies {
 	return &bodies{max: maximum, networks: map[netip.Prefix]int64{}}
 }
 
-// networkOf returns the network of an address: a /48 of IPv6, the most that one customer commonly gets, and a /24 of IPv4.
+// networkOf returns the network of an address: a /48 of IPv6, the most that one customer commonly
+// gets, and a /24 of IPv4.
 func networkOf(addr netip.Addr) netip.Prefix {
 	bits := 48
 	if addr = addr.Unmap(); addr.Is4() {
@@ -45,9 +47,11 @@ func networkOf(addr netip.Addr) netip.Prefix {
 	return network
 }
 
-// read reads a body of up to limit bytes and returns it with a function that the caller must call when it is no longer needed. The
-// service behind the gateway gets the complete body at once, so slow clients do not occupy it.
-func (b *bodies) read(w http.ResponseWriter, r *http.Request, limit int64, from netip.Addr) (body []byte, release func(), err error) {
+// read reads a body of up to limit bytes and returns it with a function that the caller must call
+// when it is no longer needed. The service behind the gateway gets the complete body at once, so
+// slow clients do not occupy it.
+func (b *bodies) read(w http.ResponseWriter, r *http.Request, limit int64, from netip.Addr) (body []byte,
+	release func(), err error) {
 	conn, network := http.NewResponseController(w), networkOf(from)
 	_ = conn.SetReadDeadline(time.Now().Add(bodyTimeout)) // fails only in tests without a connection
 	body, held, err := b.fill(w, r, limit, network)
@@ -60,9 +64,10 @@ func (b *bodies) read(w http.ResponseWriter, r *http.Request, limit int64, from 
 	return body, func() { b.release(network, held) }, nil
 }
 
-// linger makes net/http close the connection half a second after the response to w, and send that response before it reads the rest of the
-// request body. Without it, a client that is still sending meets a reset connection instead of the response. Only http.MaxBytesReader can
-// ask net/http for it, and only with the ResponseWriter of net/http itself, so one is made to exceed its limit.
+// linger makes net/http close the connection half a second after the response to w, and send that
+// response before it reads the rest of the request body. Without it, a client that is still sending
+// meets a reset connection instead of the response. Only http.MaxBytesReader can ask net/http for
+// it, and only with the ResponseWriter of net/http itself, so one is made to exceed its limit.
 func linger(w http.ResponseWriter) {
 	for {
 		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
@@ -74,8 +79,8 @@ func linger(w http.ResponseWriter) {
 	_, _ = http.MaxBytesReader(w, io.NopCloser(strings.NewReader("x")), 0).Read(make([]byte, 1))
 }
 
-// fill returns the body, and the number of bytes that it reserved.
-func (b *bodies) fill(w http.ResponseWriter, r *http.Request, limit int64, network netip.Prefix) (body []byte, held int64, err error) {
+func (b *bodies) fill(w http.ResponseWriter, r *http.Request, limit int64, network netip.Prefix) (body []byte,
+	held int64, err error) {
 	tooLarge := problem.New(problem.InvalidParameter, "The request body must be at most %d KiB.", limit>>10)
 	if r.ContentLength > limit {
 		return nil, 0, tooLarge
@@ -95,9 +100,11 @@ func (b *bodies) fill(w http.ResponseWriter, r *http.Request, limit int64, netwo
 		case errors.As(err, new(*http.MaxBytesError)):
 			return nil, held, tooLarge.Because(err)
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return nil, held, problem.New(problem.InvalidParameter, "The request body did not arrive within %s. Send it again.", bodyTimeout).Because(err)
+			return nil, held, problem.New(problem.InvalidParameter, "The request body did not arrive within %s. Send it again.",
+				bodyTimeout).Because(err)
 		}
-		return nil, held, problem.New(problem.InvalidParameter, "The request body did not arrive completely. Send it again.").Because(err)
+		return nil, held, problem.New(problem.InvalidParameter,
+			"The request body did not arrive completely. Send it again.").Because(err)
 	}
 	return nil, 0, nil
 }

@@ -21,7 +21,8 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// reader is a server that responds with the size of the body, over connections in memory so that a test can move time.
+// reader is a server that responds with the size of the body, over connections in memory so that a
+// test can move time.
 type reader struct {
 	*testing.T
 	bodies *bodies
@@ -33,7 +34,8 @@ type reader struct {
 }
 
 func newReader(t *testing.T) *reader {
-	s := &reader{T: t, bodies: newBodies(maxForms), conns: make(chan net.Conn), done: make(chan struct{}), from: netip.MustParseAddr("192.0.2.1"), hold: make(chan struct{})}
+	s := &reader{T: t, bodies: newBodies(maxForms), conns: make(chan net.Conn), done: make(chan struct{}),
+		from: netip.MustParseAddr("192.0.2.1"), hold: make(chan struct{})}
 	close(s.hold)
 	server := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(s) }()
@@ -149,7 +151,8 @@ func TestTooLargeBodyIsRejectedBeforeItArrives(t *testing.T) {
 	})
 }
 
-// A client that sends on after the response must be able to read it. "Connection: close" keeps net/http from waiting on its own.
+// A client that sends on after the response must be able to read it. "Connection: close" keeps
+// net/http from waiting on its own.
 func TestConnectionStaysOpenForAClientThatIsStillSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newReader(t)
@@ -212,7 +215,8 @@ func (s stalled) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// One customer has a /48 of IPv6 or a few addresses of a /24, and must not be able to fill the memory from there.
+// One customer has a /48 of IPv6 or a few addresses of a /24, and must not be able to fill the
+// memory from there.
 func TestNetworksShareALimit(t *testing.T) {
 	for first, c := range map[string]struct {
 		second string
@@ -225,7 +229,8 @@ func TestNetworksShareALimit(t *testing.T) {
 		"203.0.113.1":      {"2001:db8:4::1", false},
 		"::ffff:203.0.0.1": {"203.0.0.2", true},
 	} {
-		require.Equal(t, c.shared, networkOf(netip.MustParseAddr(first)) == networkOf(netip.MustParseAddr(c.second)), "%s and %s", first, c.second)
+		require.Equal(t, c.shared, networkOf(netip.MustParseAddr(first)) == networkOf(netip.MustParseAddr(c.second)),
+			"%s and %s", first, c.second)
 	}
 }
 

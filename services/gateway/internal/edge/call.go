@@ -57,12 +57,14 @@ func (e *Edge) admit(x *exchange) error {
 	return nil
 }
 
-// maxAttempts bounds how often one request resolves its key. A third attempt requires two changes of the account in between.
+// maxAttempts bounds how often one request resolves its key. A third attempt requires two changes
+// of the account in between.
 const maxAttempts = 3
 
 // decide stores the decision of the limiter on a call. If the limiter finds the cached principal
 // outdated, or another Redis has decided than the one of its epoch, the key is resolved again. So a
-// change at authquota applies to the next request, also if a failover of Redis has undone its epoch.
+// change at authquota applies to the next request, also if a failover of Redis has undone its
+// epoch.
 func (e *Edge) decide(x *exchange) error {
 	ctx := x.Request.Context()
 	for attempt := range maxAttempts {
@@ -104,7 +106,6 @@ func (e *Edge) decide(x *exchange) error {
 	return problem.Unavailable(fmt.Errorf("principal outdated after %d attempts: account keeps changing", maxAttempts))
 }
 
-// forward returns the step that sends a call to a service and checks its response.
 func forward(service *proxy.Service) step {
 	return func(x *exchange) (err error) {
 		x.response, err = service.Forward(x.Request, x.path, x.caller.Caller)
@@ -112,7 +113,6 @@ func forward(service *proxy.Service) step {
 	}
 }
 
-// fromService returns err as one of a service.
 func fromService(err error) error {
 	if err != nil {
 		return upstream{err}
@@ -140,8 +140,8 @@ func (e *Edge) respond(x *exchange) error {
 	return fromService(err)
 }
 
-// settle ends the charge of an admitted call, once: it keeps it, or refunds it and shows that in the
-// headers.
+// settle ends the charge of an admitted call, once: it keeps it, or refunds it and shows that in
+// the headers.
 func (e *Edge) settle(x *exchange, keep bool) {
 	if x.charge.Verdict != admission.Admitted || x.settled {
 		return
@@ -153,7 +153,6 @@ func (e *Edge) settle(x *exchange, keep bool) {
 	}
 }
 
-// isCharged reports whether a response with this status counts against the quota.
 func isCharged(status int) bool {
 	return status == http.StatusOK || status == http.StatusNotModified || status == http.StatusNotFound
 }
@@ -165,7 +164,8 @@ func (e *Edge) refund(x *exchange) {
 	}
 }
 
-// errorCode returns the code of a response, or "" without an error. Only a 400 can have several codes.
+// errorCode returns the code of a response, or "" without an error. Only a 400 can have several
+// codes.
 func errorCode(response proxy.Response) problem.Code {
 	switch response.StatusCode {
 	case http.StatusBadRequest:
@@ -180,11 +180,12 @@ func errorCode(response proxy.Response) problem.Code {
 	return ""
 }
 
-// statusDisconnected is logged for a call whose client disconnected before it had the whole response.
+// statusDisconnected is logged for a call whose client disconnected before it had the whole
+// response.
 const statusDisconnected = 499
 
-// record adds a call with a known key to the usage of that key for the day it was charged to, and to
-// the request log.
+// record adds a call with a known key to the usage of that key for the day it was charged to, and
+// to the request log.
 func (e *Edge) record(x *exchange, err error) {
 	if x.caller == nil {
 		return
@@ -207,7 +208,8 @@ func (e *Edge) record(x *exchange, err error) {
 	}, outcome, at)
 }
 
-// callOutcome classifies a call by the status of its response, if the service has sent one, or by its error.
+// callOutcome classifies a call by the status of its response, if the service has sent one, or by
+// its error.
 func callOutcome(status int, err error) api.CallOutcome {
 	if err == nil || errors.Is(err, proxy.ErrTruncated) && errors.Is(err, context.Canceled) {
 		switch status {

@@ -56,7 +56,8 @@ func labels(m *dto.Metric) string {
 	return strings.Join(values, " ")
 }
 
-// Each decision is counted. An outdated principal is looked up again, a suspended one too if its epoch is not the current one.
+// Each decision is counted. An outdated principal is looked up again, a suspended one too if its
+// epoch is not the current one.
 func TestAdmissionDecisions(t *testing.T) {
 	oneAMinute := func(p *api.Principal) { p.Limits.PerMinute = 1 }
 	noneToday := func(p *api.Principal) { p.Limits.PerDay = 0 }
@@ -74,12 +75,16 @@ func TestAdmissionDecisions(t *testing.T) {
 		"admitted": {lookups: []func(*api.Principal){current}, status: 200, counted: map[string]float64{"admitted free": 1}},
 		"minute limit": {lookups: []func(*api.Principal){oneAMinute, oneAMinute}, calls: 2, status: 429,
 			counted: map[string]float64{"admitted free": 1, "minute_limit_reached free": 1}},
-		"day limit": {lookups: []func(*api.Principal){noneToday}, status: 429, counted: map[string]float64{"daily_limit_reached free": 1}},
+		"day limit": {lookups: []func(*api.Principal){noneToday}, status: 429,
+			counted: map[string]float64{"daily_limit_reached free": 1}},
 		"outdated": {lookups: []func(*api.Principal){func(p *api.Principal) { p.Epoch = 0 }, current}, status: 200,
 			counted: map[string]float64{"epoch free": 1, "admitted free": 1}},
-		"suspended":           {lookups: []func(*api.Principal){suspend(1)}, status: 403, counted: map[string]float64{"suspended free": 1}},
-		"suspended until now": {lookups: []func(*api.Principal){suspend(0), current}, status: 200, counted: map[string]float64{"admitted free": 1}},
-		"undecided":           {lookups: []func(*api.Principal){current}, stop: true, status: 503, counted: map[string]float64{"undecided free": 1}},
+		"suspended": {lookups: []func(*api.Principal){suspend(1)}, status: 403,
+			counted: map[string]float64{"suspended free": 1}},
+		"suspended until now": {lookups: []func(*api.Principal){suspend(0), current}, status: 200,
+			counted: map[string]float64{"admitted free": 1}},
+		"undecided": {lookups: []func(*api.Principal){current}, stop: true, status: 503,
+			counted: map[string]float64{"undecided free": 1}},
 		"suspended, undecided": {lookups: []func(*api.Principal){suspend(1)}, stop: true, status: 503,
 			counted: map[string]float64{"undecided free": 1}},
 	} {
@@ -105,7 +110,8 @@ func TestAdmissionDecisions(t *testing.T) {
 			require.Equal(t, c.status, w.Code, w.Body)
 			require.Equal(t, c.counted, series(t, e.Telemetry.Registry, "gateway_admissions_total"))
 			require.Equal(t, len(c.lookups), lookups)
-			require.Equal(t, c.status == 200 || c.status == 429, strings.Contains(fmt.Sprint(w.Header()), "X-RateLimit-Limit"), "limits of a known, charged account")
+			require.Equal(t, c.status == 200 || c.status == 429, strings.Contains(fmt.Sprint(w.Header()), "X-RateLimit-Limit"),
+				"limits of a known, charged account")
 		})
 	}
 }
@@ -198,7 +204,8 @@ func TestSeriesOfAlertsExistFromTheStart(t *testing.T) {
 
 // Forms of other pages, and pages that are read, make no call, whatever the service sends.
 func TestOnlyExplorerFormsMakeCalls(t *testing.T) {
-	for _, c := range []struct{ method, path string }{{http.MethodGet, api.ExplorerPath + "/list"}, {http.MethodPost, "/account/plan"}} {
+	for _, c := range []struct{ method, path string }{{http.MethodGet, api.ExplorerPath + "/list"},
+		{http.MethodPost, "/account/plan"}} {
 		e := newEdge(t)
 		e.Account = replies(t, http.StatusOK, "page", "Content-Type", htmlType, api.ExplorerHeader, "{}")
 		w := e.send(t, c.method, c.path, "")

@@ -9,9 +9,10 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// strip removes the caller's request id, and its X-Forwarded and trace headers unless a trusted proxy sent them. A stranger could
-// otherwise join traces, or force each of its calls to be recorded. Identity headers need no removal, because package proxy builds
-// upstream requests from a list of allowed headers.
+// strip removes the caller's request id, and its X-Forwarded and trace headers unless a trusted
+// proxy sent them. A stranger could otherwise join traces, or force each of its calls to be
+// recorded. Identity headers need no removal, because package proxy builds upstream requests from a
+// list of allowed headers.
 func (e *Edge) strip(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !e.trusts(remote(r)) {

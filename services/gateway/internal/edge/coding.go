@@ -7,7 +7,6 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// compressed compresses a response if the client accepts that.
 func (e *Edge) compressed(c *gin.Context) {
 	if c.Request.Header["Accept-Encoding"] == nil || c.Request.Method == http.MethodHead {
 		varied(c)
@@ -19,8 +18,8 @@ func (e *Edge) compressed(c *gin.Context) {
 	})).ServeHTTP(c.Writer, c.Request)
 }
 
-// static compresses only the static files of pages. Pages may contain secrets: if an attacker can put
-// text into one, its compressed size reveals the secret (BREACH).
+// static compresses only the static files of pages. Pages may contain secrets: if an attacker can
+// put text into one, its compressed size reveals the secret (BREACH).
 func (e *Edge) static(c *gin.Context) {
 	if strings.HasPrefix(c.Request.URL.Path, string(opAccount)+"/static/") {
 		e.compressed(c)
@@ -49,8 +48,8 @@ func (c coder) Write(b []byte) (int, error)       { return c.coded.Write(b) }
 func (c coder) WriteString(s string) (int, error) { return c.coded.Write([]byte(s)) }
 func (c coder) Unwrap() http.ResponseWriter       { return c.coded }
 
-// lengthless drops the Content-Length of a HEAD response whose GET might be compressed: the compressed
-// length is unknown.
+// lengthless drops the Content-Length of a HEAD response whose GET might be compressed: the
+// compressed length is unknown.
 type lengthless struct{ gin.ResponseWriter }
 
 func (l lengthless) WriteHeader(status int) {

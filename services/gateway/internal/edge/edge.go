@@ -1,5 +1,5 @@
 // Package edge serves the public listener. It connects the packages of the gateway, which do not
-// import each other: authn, admission, agent, proxy, docs and usage.
+// import each other: authn, admission, agent, proxy, docsite and usage.
 //
 // An Edge has their parts. Each request is an exchange that passes through the steps of its route;
 // Edge.routes is the table of routes, and Edge.steps has the steps in their order.
@@ -20,7 +20,7 @@ import (
 	"opportunity.internal/services/gateway/internal/admission"
 	"opportunity.internal/services/gateway/internal/agent"
 	"opportunity.internal/services/gateway/internal/authn"
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 	"opportunity.internal/services/gateway/internal/proxy"
 	"opportunity.internal/services/gateway/internal/usage"
 )
@@ -36,7 +36,7 @@ type Edge struct {
 	Account   *proxy.Service // the account pages
 	Billing   *proxy.Service // nil if no plan is sold
 	Records   *peer.Client   // the catalog, for permalinks
-	Pages     *docs.Site     // the documentation
+	Pages     *docsite.Site  // the documentation
 	Agent     *agent.Server
 	Trusted   []netip.Prefix // proxies whose X-Forwarded-For is trusted
 	HTTPS     bool           // send Strict-Transport-Security
@@ -93,7 +93,6 @@ func (e *Edge) steps(r route) []gin.HandlerFunc {
 	return handlers
 }
 
-// newEngine returns a router without redirects.
 func newEngine() *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()

@@ -15,7 +15,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/gateway/internal/admission"
 	"opportunity.internal/services/gateway/internal/authn"
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 	"opportunity.internal/services/gateway/internal/proxy"
 )
 
@@ -44,7 +44,6 @@ const exchangeKey = "exchange"
 // runs.
 type step func(x *exchange) error
 
-// run is the step as a handler of gin.
 func (s step) run(c *gin.Context) {
 	x, _ := c.MustGet(exchangeKey).(*exchange) // set by observe
 	if err := s(x); err != nil {
@@ -53,7 +52,6 @@ func (s step) run(c *gin.Context) {
 	}
 }
 
-// end writes a response without a body.
 func (x *exchange) end(status int) {
 	x.status = status
 	x.Writer.WriteHeader(status)
@@ -72,7 +70,6 @@ func (x *exchange) write(status int, kind, cache string, body []byte) {
 	_, _ = x.Writer.Write(body) // the client disconnected
 }
 
-// tier returns the tier of the caller.
 func (x *exchange) tier() api.Tier {
 	if x.caller == nil {
 		return noTier
@@ -80,8 +77,8 @@ func (x *exchange) tier() api.Tier {
 	return x.caller.Tier
 }
 
-// observe returns the step that runs the others and turns their errors and panics into responses. It
-// records the request in metrics, and a call in the usage of its key.
+// observe returns the step that runs the others and turns their errors and panics into responses.
+// It records the request in metrics, and a call in the usage of its key.
 func (e *Edge) observe(o operation) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		x := &exchange{Context: c, operation: o, since: time.Now(), status: http.StatusOK}
@@ -105,7 +102,6 @@ func (e *Edge) observe(o operation) gin.HandlerFunc {
 	}
 }
 
-// next runs the further steps and returns their error.
 func next(c *gin.Context) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -125,7 +121,6 @@ type upstream struct{ error }
 
 func (u upstream) Unwrap() error { return u.error }
 
-// outcomeOf returns the outcome of a request for the metrics.
 func outcomeOf(status int, err error) string {
 	var fault upstream
 	switch {
@@ -153,6 +148,6 @@ func (e *Edge) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		e.Errors.Write(w, r, err)
 		return
 	}
-	docs.Protect(w.Header())
+	docsite.Protect(w.Header())
 	e.Errors.WriteAs(w, r, err, "text/html; charset=utf-8", e.Pages.ErrorPage)
 }

@@ -14,11 +14,12 @@ import (
 	"opportunity.internal/services/gateway/internal/proxy"
 )
 
-// explore serves a submitted form of the explorer. authquota checks the session and the form, and names the call to make. The call is
-// admitted, charged and recorded like one with the key itself. authquota then renders its response.
+// explore serves a submitted form of the explorer. authquota checks the session and the form, and
+// names the call to make. The call is admitted, charged and recorded like one with the key itself.
+// authquota then renders its response.
 //
-// The gateway takes the principal from a response of authquota only. So there is no endpoint through which a stolen token of a service
-// could make calls for an account.
+// The gateway takes the principal from a response of authquota only. So there is no endpoint
+// through which a stolen token of a service could make calls for an account.
 func (e *Edge) explore(x *exchange) error {
 	r, client := x.Request, e.client(x.Request)
 	form, release, err := e.forms.read(x.Writer, r, api.MaxForm, client)
@@ -27,7 +28,8 @@ func (e *Edge) explore(x *exchange) error {
 	}
 	defer release()
 	response, err := e.Account.Page(r, x.path, form, client)
-	if err != nil || response.Header.Get(api.ExplorerHeader) == "" { // such as a redirect to the sign-in, or a problem of the form
+	// such as a redirect to the sign-in, or a problem of the form
+	if err != nil || response.Header.Get(api.ExplorerHeader) == "" {
 		x.response = response
 		return fromService(err)
 	}
@@ -49,8 +51,8 @@ func (e *Edge) explore(x *exchange) error {
 	return fromService(err)
 }
 
-// explorerCall makes a call and returns its response, which can be an error of the API. An error means
-// that authquota's message is invalid.
+// explorerCall makes a call and returns its response, which can be an error of the API. An error
+// means that authquota's message is invalid.
 func (e *Edge) explorerCall(x *exchange, c api.ExplorerCall) (api.ExplorerResult, error) {
 	key, err := authn.Resolved(c.Principal)
 	if err != nil {
@@ -64,12 +66,14 @@ func (e *Edge) explorerCall(x *exchange, c api.ExplorerCall) (api.ExplorerResult
 	defer cancel()
 	buffer := e.inner(ctx, x, address, c.Header, api.MaxExplorerBody)
 	result := api.ExplorerResult{Status: buffer.status, Header: buffer.header, Body: buffer.body, Size: buffer.size}
-	result.Charged = isCharged(buffer.status) && result.Value("X-RateLimit-Limit") != "" // otherwise it was rejected before the charge
+	// otherwise it was rejected before the charge
+	result.Charged = isCharged(buffer.status) && result.Value("X-RateLimit-Limit") != ""
 	return result, nil
 }
 
 // inner makes a call for the request of x, with a limit on the size of the body that is returned.
-func (e *Edge) inner(ctx context.Context, x *exchange, address *url.URL, header http.Header, limit int) (buffer *responseBuffer) {
+func (e *Edge) inner(ctx context.Context, x *exchange, address *url.URL, header http.Header,
+	limit int) (buffer *responseBuffer) {
 	call := (&http.Request{
 		Method: http.MethodGet, URL: address, Header: header, Body: http.NoBody, RemoteAddr: x.Request.RemoteAddr,
 	}).WithContext(ctx)
@@ -87,7 +91,8 @@ func (e *Edge) inner(ctx context.Context, x *exchange, address *url.URL, header 
 	return buffer
 }
 
-// responseBuffer holds the response of a call that another request makes. A second response replaces the first.
+// responseBuffer holds the response of a call that another request makes. A second response
+// replaces the first.
 type responseBuffer struct {
 	header http.Header
 	max    int // bytes of body

@@ -51,10 +51,12 @@ func newMeters(registry prometheus.Registerer, routes []route) meters {
 		}, []string{"route", "outcome", "tier"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: durationsMetric, Help: "Time from the request headers to the end of the response, by route and outcome.",
-			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, // the latency objective needs a bucket at its limit
+			// the latency objective needs a bucket at its limit
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"route", "outcome"}),
 		admissions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gateway_admissions_total", Help: "Decisions on API requests by tier: admitted, the code of the exceeded limit, " +
+			Name: "gateway_admissions_total",
+			Help: "Decisions on API requests by tier: admitted, the code of the exceeded limit, " +
 				"suspended, epoch (cached account outdated, retried), undecided (no decision possible, 503).",
 		}, []string{"decision", "tier"}),
 	}
@@ -63,7 +65,8 @@ func newMeters(registry prometheus.Registerer, routes []route) meters {
 	return m
 }
 
-// init creates the series that alerts use: rate() ignores the first increment of a series that did not exist before.
+// init creates the series that alerts use: rate() ignores the first increment of a series that did
+// not exist before.
 func (m meters) init(routes []route) {
 	for _, r := range routes {
 		for _, outcome := range []string{served, rejected, ourFault, upstreamFault} {

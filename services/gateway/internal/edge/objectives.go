@@ -7,16 +7,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 )
 
-// Measure counts the API requests of this process for the service level objectives, as the queries of docs/operators/slo.md do.
-func Measure(metrics prometheus.Gatherer) (docs.Measured, error) {
+// Measure counts the API requests of this process for the service level objectives, as the queries
+// of docs/operators/slo.md do.
+func Measure(metrics prometheus.Gatherer) (docsite.Measured, error) {
 	families, err := metrics.Gather()
 	if err != nil {
-		return docs.Measured{}, err
+		return docsite.Measured{}, err
 	}
-	var all docs.Measured
+	var all docsite.Measured
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			outcome := apiOutcome(m)
@@ -33,7 +34,7 @@ func Measure(metrics prometheus.Gatherer) (docs.Measured, error) {
 			case durationsMetric:
 				if outcome == served {
 					all.Served += int(m.GetHistogram().GetSampleCount()) //nolint:gosec // far below 2^63
-					all.InTime += int(upTo(docs.LatencyObjective, m))    //nolint:gosec // as above
+					all.InTime += int(upTo(docsite.LatencyObjective, m)) //nolint:gosec // as above
 				}
 			}
 		}
@@ -41,7 +42,6 @@ func Measure(metrics prometheus.Gatherer) (docs.Measured, error) {
 	return all, nil
 }
 
-// apiOutcome returns the outcome of a metric of an API route, and an empty string for another metric.
 func apiOutcome(m *dto.Metric) string {
 	if !strings.HasPrefix(label(m, "route"), "/api/") {
 		return ""
@@ -49,7 +49,6 @@ func apiOutcome(m *dto.Metric) string {
 	return label(m, "outcome")
 }
 
-// label returns the value of a label, or an empty string if m does not have it.
 func label(m *dto.Metric, name string) string {
 	for _, l := range m.GetLabel() {
 		if l.GetName() == name {

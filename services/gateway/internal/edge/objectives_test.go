@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 )
 
 // Only API requests count, and correct rejections count neither way.
@@ -25,9 +25,9 @@ func TestMeasure(t *testing.T) {
 	observe(opAccount, upstreamFault, 0)
 	for _, seconds := range []float64{0.8, 1, 1.5} { // of the objective: two are in time
 		m.requests.WithLabelValues(string(opDetail), served, noTier).Inc()
-		m.durations.WithLabelValues(string(opDetail), served).Observe(seconds * docs.LatencyObjective.Seconds())
+		m.durations.WithLabelValues(string(opDetail), served).Observe(seconds * docsite.LatencyObjective.Seconds())
 	}
 	measured, err := Measure(registry)
 	require.NoError(t, err)
-	require.Equal(t, docs.Measured{Calls: 6, Failed: 2, Served: 4, InTime: 3}, measured)
+	require.Equal(t, docsite.Measured{Calls: 6, Failed: 2, Served: 4, InTime: 3}, measured)
 }

@@ -9,12 +9,10 @@ import (
 	"opportunity.internal/services/gateway/internal/proxy"
 )
 
-// isPage reports whether path belongs to the pages of authquota or billing.
 func isPage(path string) bool {
 	return strings.HasPrefix(path, string(opAccount)) || strings.HasPrefix(path, string(opSandbox))
 }
 
-// accountPage serves the pages of authquota, and the forms of the explorer among them.
 func (e *Edge) accountPage(x *exchange) error {
 	if x.Request.Method == http.MethodPost && strings.HasPrefix(x.path, api.ExplorerPath+"/") {
 		return e.explore(x)
@@ -22,8 +20,8 @@ func (e *Edge) accountPage(x *exchange) error {
 	return e.page(e.Account)(x)
 }
 
-// page returns the step that forwards a browser's request to the pages of a service. It reads no key,
-// charges nothing and needs no Redis: the service itself authenticates and rate-limits.
+// page returns the step that forwards a browser's request to the pages of a service. It reads no
+// key, charges nothing and needs no Redis: the service itself authenticates and rate-limits.
 func (e *Edge) page(service *proxy.Service) step {
 	return func(x *exchange) error {
 		client := e.client(x.Request)
@@ -53,13 +51,11 @@ func (e *Edge) webhook(x *exchange) error {
 	return fromService(err)
 }
 
-// document forwards a request for a public document of the history service.
 func (e *Edge) document(x *exchange) (err error) {
 	x.response, err = e.History.Document(x.Request, x.path)
 	return fromService(err)
 }
 
-// doc serves a document of the gateway.
 func (e *Edge) doc(x *exchange) error {
 	x.Abort()
 	return e.Pages.Serve(x.Writer, x.Request)

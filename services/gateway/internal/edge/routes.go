@@ -11,7 +11,7 @@ import (
 
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/telemetry"
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 )
 
 // operation names a route in logs, metrics and traces. It never contains text of the caller.
@@ -20,6 +20,7 @@ type operation string
 const (
 	opList    operation = "/api/v1/opportunities"
 	opAlias   operation = "/api/jobs" // opList under another name
+	opSearch  operation = "/api/v1/search"
 	opDetail  operation = "/api/v1/opportunities/{id}"
 	opHistory operation = "/api/v1/opportunities/{id}/history"
 	opChanges operation = "/api/v1/changes"
@@ -49,7 +50,7 @@ type route struct {
 type access int
 
 const (
-	open    access = iota // nobody: it is served from memory, or its handler limits it
+	open    access = iota // not limited here: it is served from memory, or its handler limits it
 	limited               // the network of the caller, within limits for all without a key
 	keyed                 // the account of the key, which is required
 )
@@ -63,6 +64,7 @@ func (e *Edge) routes() []route {
 	table := []route{
 		{opList, "/api/v1/opportunities", readMethods, keyed, nil, forward(e.Catalog)},
 		{opAlias, "/api/jobs", readMethods, keyed, nil, forward(e.Catalog)},
+		{opSearch, "/api/v1/search", readMethods, keyed, nil, forward(e.Catalog)},
 		{opDetail, "/api/v1/opportunities/:id", readMethods, keyed, nil, forward(e.Catalog)},
 		{opHistory, "/api/v1/opportunities/:id/history", readMethods, keyed, all, forward(e.History)},
 		{opChanges, "/api/v1/changes", readMethods, keyed, all, forward(e.Catalog)},
@@ -73,7 +75,7 @@ func (e *Edge) routes() []route {
 		{opMCP, "/mcp", "", open, nil, e.agent},
 		{opAccount, "/account", "", open, static, e.page(e.Account)},
 		{opAccount, "/account/*path", "", open, static, e.accountPage},
-		{opDocs, docs.SearchPath, readMethods, limited, all, e.doc},
+		{opDocs, docsite.SearchPath, readMethods, limited, all, e.doc},
 	}
 	for _, path := range e.Pages.Paths() {
 		table = append(table, route{opDocs, path, readMethods, open, all, e.doc})
@@ -125,7 +127,6 @@ func servicePath(o operation, c *gin.Context) (path string, ok bool) {
 
 func isPlain(u *url.URL, p string) bool { return path.Clean(p) == p && u.EscapedPath() == u.Path }
 
-// redirect sends a browser to a path and keeps the method, body and query.
 func redirect(x *exchange, path string) {
 	if x.Request.URL.RawQuery != "" {
 		path += "?" + x.Request.URL.RawQuery
@@ -139,7 +140,6 @@ func redirect(x *exchange, path string) {
 
 func notFound(*exchange) error { return problem.NoEndpoint() }
 
-// allow returns the step that responds to other methods.
 func allow(methods string) step {
 	names := strings.Split(methods, ", ")
 	return func(x *exchange) error {

@@ -19,8 +19,8 @@ type target struct {
 	path string
 }
 
-// router returns a function that requests a path. It returns the target that gin and the steps before
-// the handler find, and the status.
+// router returns a function that requests a path. It returns the target that gin and the steps
+// before the handler find, and the status.
 func router(t *testing.T) func(path string) (target, int) {
 	var found target
 	e := newEdge(t)
@@ -55,6 +55,7 @@ func TestPathsOfCalls(t *testing.T) {
 		v1 + "/a-b-1":                 {opDetail, v1 + "/a-b-1"},
 		v1 + "/a-b-1/history":         {opHistory, v1 + "/a-b-1/history"},
 		"/api/v1/changes":             {opChanges, "/api/v1/changes"},
+		"/api/v1/search":              {opSearch, "/api/v1/search"},
 		"/api/v1/changes/":            {},
 		"/api/v1/changes/a":           {},
 		v1 + "/history":               {opDetail, v1 + "/history"},

@@ -52,7 +52,8 @@ func TestRequestsThatNeedNoService(t *testing.T) {
 }
 
 func TestTrailingSlashOfAPageIsRedirected(t *testing.T) {
-	for path, want := range map[string]string{"/account/plan/?a=b": "/account/plan?a=b", "/account/plan/": "/account/plan"} {
+	for path, want := range map[string]string{"/account/plan/?a=b": "/account/plan?a=b",
+		"/account/plan/": "/account/plan"} {
 		h := newEdge(t).send(t, http.MethodGet, path, "").Header()
 		require.Equal(t, want, h.Get("Location"))
 		require.Equal(t, "no-store", h.Get("Cache-Control"))
@@ -68,7 +69,8 @@ func TestWebhookNeedsASignature(t *testing.T) {
 	require.Equal(t, http.MethodPost, w.Header().Get("Allow"))
 	e = newEdge(t)
 	e.Billing = replies(t, http.StatusOK, "received")
-	require.Contains(t, e.send(t, http.MethodPost, string(opWebhook), "{}").Body.String(), "Stripe-Signature header is missing")
+	require.Contains(t, e.send(t, http.MethodPost, string(opWebhook), "{}").Body.String(),
+		"Stripe-Signature header is missing")
 	e = newEdge(t)
 	e.Billing = replies(t, http.StatusOK, "received")
 	w = e.send(t, http.MethodPost, string(opWebhook), "{}", proxy.SignatureHeader, "s")
@@ -109,8 +111,10 @@ func TestOnlyPagesWithoutSecretsAreCompressed(t *testing.T) {
 	}
 	e := newEdge(t)
 	e.Account = replies(t, http.StatusOK, long, "Content-Length", "5000")
-	require.Equal(t, "5000", e.send(t, http.MethodHead, "/account/static/site.css", "").Header().Get("Content-Length"), "without Accept-Encoding")
-	require.Equal(t, http.StatusNotFound, newEdge(t).send(t, http.MethodHead, "/nothing", "", "Accept-Encoding", "gzip").Code)
+	require.Equal(t, "5000", e.send(t, http.MethodHead, "/account/static/site.css", "").Header().Get("Content-Length"),
+		"without Accept-Encoding")
+	require.Equal(t, http.StatusNotFound, newEdge(t).send(t, http.MethodHead, "/nothing", "", "Accept-Encoding",
+		"gzip").Code)
 }
 
 func TestStrictTransportSecurityNeedsHTTPS(t *testing.T) {
@@ -142,7 +146,8 @@ func TestOutcomeOfARequestIsCounted(t *testing.T) {
 		e := newEdge(t)
 		e.Account = behind(t, c.serve)
 		e.send(t, http.MethodGet, c.path, "")
-		require.Equal(t, map[string]float64{c.outcome + " " + c.path + " " + noTier: 1}, series(t, e.Telemetry.Registry, requestsMetric))
+		require.Equal(t, map[string]float64{c.outcome + " " + c.path + " " + noTier: 1},
+			series(t, e.Telemetry.Registry, requestsMetric))
 	}
 }
 
@@ -189,8 +194,9 @@ func TestOutcomeOfACall(t *testing.T) {
 		require.Equal(t, status == 200 || status == 304 || status == 404, isCharged(status), status)
 	}
 	for code, want := range map[problem.Code]api.CallOutcome{
-		problem.ExpiredAPIKey: "expired_api_key", problem.DailyLimitReached: "daily_limit_reached", problem.AccountSuspended: "account_suspended",
-		problem.BodyNotAllowed: api.CallBadRequest, problem.ServiceUnavailable: api.CallFailed,
+		problem.ExpiredAPIKey: "expired_api_key", problem.DailyLimitReached: "daily_limit_reached",
+		problem.AccountSuspended: "account_suspended",
+		problem.BodyNotAllowed:   api.CallBadRequest, problem.ServiceUnavailable: api.CallFailed,
 	} {
 		require.Equal(t, want, callOutcome(0, problem.New(code, "")), code)
 	}
@@ -214,7 +220,8 @@ func TestChargeIsRefundedOnce(t *testing.T) {
 			return reply(c.status, c.body, "Content-Type", jsonType), nil
 		})
 		get := func() {
-			e.send(t, http.MethodGet, "/api/v1/opportunities", "", "Authorization", "Bearer "+apikey.Generate(apikey.Live).Reveal())
+			e.send(t, http.MethodGet, "/api/v1/opportunities", "", "Authorization",
+				"Bearer "+apikey.Generate(apikey.Live).Reveal())
 		}
 		if c.body == (broken{}) {
 			require.PanicsWithValue(t, http.ErrAbortHandler, get)
@@ -250,7 +257,10 @@ func TestExplorerMakesTheCallThatAuthquotaNames(t *testing.T) {
 		e := newEdge(t)
 		e.admits(t, principal, func() {})
 		result = api.ExplorerResult{}
-		e.Catalog = behind(t, func(*http.Request) (*http.Response, error) { return reply(200, body, "Content-Type", jsonType), nil })
+		e.Catalog = behind(t, func(*http.Request) (*http.Response, error) {
+			return reply(200, body, "Content-Type", jsonType),
+				nil
+		})
 		e.Account = behind(t, func(r *http.Request) (*http.Response, error) {
 			if r.Header.Get(api.ExplorerHeader) == "" {
 				form := reply(200, strings.NewReader("form"), "Content-Type", htmlType, api.ExplorerHeader, header)
@@ -271,7 +281,8 @@ func TestExplorerMakesTheCallThatAuthquotaNames(t *testing.T) {
 	}
 
 	require.Equal(t, "result", explore(strings.NewReader("{}"), call("/api/v1/opportunities")).Body.String())
-	require.Equal(t, []any{"a=b", 200, "{}", 2, true}, []any{string(result.Form), result.Status, string(result.Body), result.Size, result.Charged})
+	require.Equal(t, []any{"a=b", 200, "{}", 2, true},
+		[]any{string(result.Form), result.Status, string(result.Body), result.Size, result.Charged})
 	for _, other := range []string{"/docs", "/account"} {
 		explore(strings.NewReader("{}"), call(other))
 		require.Equal(t, []any{404, false}, []any{result.Status, result.Charged}, "only calls of the API")

@@ -21,7 +21,7 @@ import (
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway/internal/admission"
 	"opportunity.internal/services/gateway/internal/authn"
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 	"opportunity.internal/services/gateway/internal/proxy"
 	"opportunity.internal/services/gateway/internal/usage"
 )
@@ -64,7 +64,7 @@ func newEdge(t testing.TB) Edge {
 	t.Helper()
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
 	require.NoError(t, err)
-	pages, err := docs.New("https://api.opportunity.example", docs.Operator{})
+	pages, err := docsite.New("https://api.opportunity.example", docsite.Operator{})
 	require.NoError(t, err)
 	return Edge{
 		Usage: usage.New(func(context.Context, api.UsageBatch) error { return nil }, tel.Log),
@@ -74,19 +74,21 @@ func newEdge(t testing.TB) Edge {
 
 // principal returns the principal of account acc_a.
 func principal() api.Principal {
-	return api.Principal{Key: "key_a", Account: "acc_a", Epoch: 1, Limits: api.Limits{PerMinute: 10, PerDay: 10}, ExpiresAt: time.Now().Add(time.Hour)}
+	return api.Principal{Key: "key_a", Account: "acc_a", Epoch: 1, Limits: api.Limits{PerMinute: 10, PerDay: 10},
+		ExpiresAt: time.Now().Add(time.Hour)}
 }
 
-// admits lets e resolve each key with resolve and admit calls of account acc_a. onRestore runs when the counters of the day are created.
-// It returns the Redis that has the counters.
+// admits lets e resolve each key with resolve and admit calls of account acc_a. onRestore runs when
+// the counters of the day are created. It returns the Redis that has the counters.
 func (e *Edge) admits(t testing.TB, resolve func() api.Principal, onRestore func()) *redistest.Server {
 	t.Helper()
 	server := redistest.Start(t)
 	counters := server.Client()
 	require.NoError(t, counters.HSet(t.Context(), counter.Epochs, "acc_a", 1).Err())
-	e.Keys = authn.New([][]byte{make([]byte, 32)}, authn.Authority{Resolve: func(context.Context, api.PrincipalQuery) (api.Principal, error) {
-		return resolve(), nil
-	}}, time.Now, slog.New(slog.DiscardHandler))
+	e.Keys = authn.New([][]byte{make([]byte, 32)},
+		authn.Authority{Resolve: func(context.Context, api.PrincipalQuery) (api.Principal, error) {
+			return resolve(), nil
+		}}, time.Now, slog.New(slog.DiscardHandler))
 	t.Cleanup(e.Keys.Close)
 	e.limits(t, counters, onRestore, 10)
 	return server
@@ -96,7 +98,8 @@ func (e *Edge) admits(t testing.TB, resolve func() api.Principal, onRestore func
 func (e *Edge) limits(t testing.TB, counters *redis.Client, onRestore func(), capacity int) {
 	t.Helper()
 	e.Limiter = admission.New(admission.Config{
-		Redis: counters, Budget: 5 * time.Second, Tracer: e.Telemetry.Tracer, Log: e.Telemetry.Log, Capacity: capacity, Now: time.Now,
+		Redis: counters, Budget: 5 * time.Second, Tracer: e.Telemetry.Tracer, Log: e.Telemetry.Log, Capacity: capacity,
+		Now: time.Now,
 		Restore: func(ctx context.Context, day string) error {
 			onRestore()
 			return counters.HSetNX(ctx, counter.Day(day), counter.ServiceField, 0).Err()

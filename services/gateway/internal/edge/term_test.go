@@ -12,12 +12,15 @@ import (
 	"opportunity.internal/pkg/counter"
 )
 
-// Redis fails over between the lookup of a key and the reply of the new primary. The call is decided again with a new lookup.
+// Redis fails over between the lookup of a key and the reply of the new primary. The call is
+// decided again with a new lookup.
 func TestFailoverDuringACallLooksTheKeyUpAgain(t *testing.T) {
 	e, lookups := newEdge(t), 0
-	counters := e.admits(t, func() api.Principal { lookups++; return principal() }, func() { e.Keys.NewTerm() }).Client() // during the first admission
+	// during the first admission
+	counters := e.admits(t, func() api.Principal { lookups++; return principal() }, func() { e.Keys.NewTerm() }).Client()
 	e.Catalog = replies(t, http.StatusOK, "{}", "Content-Type", "application/json")
-	w := e.send(t, http.MethodGet, "/api/v1/opportunities", "", "Authorization", "Bearer "+apikey.Generate(apikey.Live).Reveal())
+	w := e.send(t, http.MethodGet, "/api/v1/opportunities", "", "Authorization",
+		"Bearer "+apikey.Generate(apikey.Live).Reveal())
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
 	require.Equal(t, 2, lookups)
 	charged := counters.HGet(t.Context(), counter.Day(counter.DayOf(time.Now())), "acc_a").Val()

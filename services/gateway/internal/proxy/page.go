@@ -11,8 +11,8 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// pageHeaders are the browser headers that pass to the service. Referer is not among them: it may contain the token of a mailed
-// link.
+// pageHeaders are the browser headers that pass to the service. Referer is not among them: it may
+// contain the token of a mailed link.
 var pageHeaders = []string{
 	"Accept", "Accept-Language", "Content-Type", "Cookie", "If-Modified-Since", "If-None-Match", "Origin",
 	"Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User", "User-Agent",
@@ -24,16 +24,18 @@ const SignatureHeader = "Stripe-Signature"
 // eventHeaders are the headers of a payment processor that pass to the service.
 var eventHeaders = []string{"Content-Type", SignatureHeader, "User-Agent"}
 
-// Page sends the browser request r with its body to the service. client is the address of the browser.
+// Page sends the browser request r with its body to the service. client is the address of the
+// browser.
 //
-// The response passes unchanged, including redirects, cookies and error pages. It is an error only if it is not meant for a person:
-// a 502 or 504 of an intermediary, a 503 that is no page, a 101, or a 401 or 403 about the token of the gateway.
+// The response passes unchanged, including redirects, cookies and error pages. It is an error only
+// if it is not meant for a person: a 502 or 504 of an intermediary, a 503 that is no page, a 101,
+// or a 401 or 403 about the token of the gateway.
 func (s *Service) Page(r *http.Request, path string, body []byte, client netip.Addr) (Response, error) {
 	return s.sendPage(r, path, pick(r, pageHeaders), body, client)
 }
 
-// Explored sends the result of a call of the explorer, an api.ExplorerResult as JSON, with the headers of the submitted form r.
-// Otherwise it works like Page.
+// Explored sends the result of a call of the explorer, an api.ExplorerResult as JSON, with the
+// headers of the submitted form r. Otherwise it works like Page.
 func (s *Service) Explored(r *http.Request, path string, result []byte, client netip.Addr) (Response, error) {
 	header := pick(r, pageHeaders)
 	header["Content-Type"] = []string{"application/json"}
@@ -46,7 +48,8 @@ func (s *Service) Event(r *http.Request, path string, body []byte, client netip.
 	return s.sendPage(r, path, pick(r, eventHeaders), body, client)
 }
 
-func (s *Service) sendPage(r *http.Request, path string, header http.Header, body []byte, client netip.Addr) (Response, error) {
+func (s *Service) sendPage(r *http.Request, path string, header http.Header, body []byte, client netip.Addr) (Response,
+	error) {
 	if client.IsValid() {
 		header[api.ClientHeader] = []string{client.Unmap().WithZone("").String()}
 	}
@@ -55,9 +58,11 @@ func (s *Service) sendPage(r *http.Request, path string, header http.Header, bod
 		return Response{}, err
 	}
 	switch status := resp.StatusCode; {
-	case status == http.StatusBadGateway, status == http.StatusGatewayTimeout, status == http.StatusServiceUnavailable && !isPage(resp):
+	case status == http.StatusBadGateway, status == http.StatusGatewayTimeout, status == http.StatusServiceUnavailable &&
+		!isPage(resp):
 		err = problem.Unavailable(fmt.Errorf("status %d", status))
-	case status == http.StatusUnauthorized && resp.Header.Get("Www-Authenticate") == "Bearer", status == http.StatusForbidden && !isPage(resp):
+	case status == http.StatusUnauthorized && resp.Header.Get("Www-Authenticate") == "Bearer",
+		status == http.StatusForbidden && !isPage(resp):
 		err = s.rejected()
 	case status == http.StatusSwitchingProtocols:
 		err = problem.Of(fmt.Errorf("status %d", status))
@@ -74,7 +79,8 @@ func isPage(resp *http.Response) bool {
 
 // hopByHop headers belong to one connection and are not forwarded (RFC 9110, section 7.6.1).
 var hopByHop = map[string]bool{
-	"Connection": true, "Keep-Alive": true, "Proxy-Authenticate": true, "Proxy-Connection": true, "Te": true, "Trailer": true,
+	"Connection": true, "Keep-Alive": true, "Proxy-Authenticate": true, "Proxy-Connection": true, "Te": true,
+	"Trailer":           true,
 	"Transfer-Encoding": true, "Upgrade": true,
 }
 

@@ -123,9 +123,11 @@ func TestForwardSendsOnlyAllowedHeaders(t *testing.T) {
 
 func TestDocumentHasNoCaller(t *testing.T) {
 	u := responds(http.StatusOK, "text", "Content-Type", "text/plain")
-	response, err := service(t, u).Document(fromClient(http.MethodGet, "/.well-known/x", "Accept", "a", "User-Agent", "b"), "/x")
+	response, err := service(t, u).Document(fromClient(http.MethodGet, "/.well-known/x", "Accept", "a", "User-Agent", "b"),
+		"/x")
 	require.NoError(t, err)
-	require.Equal(t, http.Header{"Accept": {"a"}, "Authorization": {"Bearer the token"}, "User-Agent": nil}, u.request.Header)
+	require.Equal(t, http.Header{"Accept": {"a"}, "Authorization": {"Bearer the token"}, "User-Agent": nil},
+		u.request.Header)
 	written := httptest.NewRecorder()
 	require.NoError(t, response.Write(written))
 	require.Equal(t, "text", written.Body.String())
@@ -208,8 +210,9 @@ func TestErrorCodeLeavesBody(t *testing.T) {
 
 func TestResponseHasOnlyContractHeaders(t *testing.T) {
 	passing := http.Header{
-		"Content-Type": {jsonType}, "Content-Encoding": {"gzip"}, "Content-Length": {"2"}, "Etag": {`W/"a"`}, "Cache-Control": {"private"},
-		"Vary": {"Authorization"}, "Link": {"<a>", "<b>"}, "Deprecation": {"@1"}, "Sunset": {"s"},
+		"Content-Type": {jsonType}, "Content-Encoding": {"gzip"}, "Content-Length": {"2"}, "Etag": {`W/"a"`},
+		"Cache-Control": {"private"},
+		"Vary":          {"Authorization"}, "Link": {"<a>", "<b>"}, "Deprecation": {"@1"}, "Sunset": {"s"},
 	}
 	u := responds(http.StatusOK, "{}", "Set-Cookie", "a=b", "Server", "s", "Location", "/", "X-Opportunity-Caller", "c")
 	for name, v := range passing {
@@ -252,7 +255,8 @@ type gone struct{ http.ResponseWriter }
 func (gone) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
 func TestClientThatStopsReadingIsToldApart(t *testing.T) {
-	response, err := service(t, responds(http.StatusOK, "{}", "Content-Type", jsonType)).Forward(httptest.NewRequest(http.MethodGet, "/", nil), "/", "")
+	response, err := service(t, responds(http.StatusOK, "{}", "Content-Type",
+		jsonType)).Forward(httptest.NewRequest(http.MethodGet, "/", nil), "/", "")
 	require.NoError(t, err)
 	require.ErrorIs(t, response.Write(gone{httptest.NewRecorder()}), context.Canceled)
 }

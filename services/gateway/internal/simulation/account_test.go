@@ -8,8 +8,9 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// state is an account as its clients can know it: the model that Porcupine checks. While a command of an operator runs, some gateways may
-// apply its change and others not, so a state has the value before it and the one after it.
+// state is an account as its clients can know it: the model that Porcupine checks. While a command
+// of an operator runs, some gateways may apply its change and others not, so a state has the value
+// before it and the one after it.
 type state struct {
 	tier, next int8 // next: being set; otherwise -1
 	suspended  progress
@@ -27,7 +28,8 @@ const (
 	yes
 )
 
-// transition returns the states to which a part of a call or a command leads; none, if it is impossible.
+// transition returns the states to which a part of a call or a command leads; none, if it is
+// impossible.
 type transition func(state) []state
 
 var model = (&porcupine.NondeterministicModel{
@@ -40,8 +42,8 @@ var model = (&porcupine.NondeterministicModel{
 	},
 }).ToModel()
 
-// history returns the parts of the calls and commands of an account, each with the time in which it took effect: while its caller waited, or
-// any time later if a fault left its result open.
+// history returns the parts of the calls and commands of an account, each with the time in which it
+// took effect: while its caller waited, or any time later if a fault left its result open.
 func (w *world) history(of int) (history []porcupine.Operation) {
 	add := func(from, to time.Time, ends bool, do transition) {
 		op := porcupine.Operation{Input: do, Call: from.UnixNano(), Return: math.MaxInt64}
@@ -87,7 +89,8 @@ func (w *world) history(of int) (history []porcupine.Operation) {
 	return history
 }
 
-// dayIndex returns the index of a day in state.used. A wrong clock may be on the day before the first.
+// dayIndex returns the index of a day in state.used. A wrong clock may be on the day before the
+// first.
 func (w *world) dayIndex(day string) int {
 	at, _ := time.Parse(time.DateOnly, day)
 	return int(at.Sub(w.events[0].start.Truncate(24*time.Hour))/(24*time.Hour)) + 1

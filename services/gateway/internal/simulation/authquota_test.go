@@ -19,9 +19,10 @@ import (
 	"opportunity.internal/pkg/peer"
 )
 
-// authquota is a model of the service at its HTTP contract: Go allows imports of its internal packages only below its own folder. It runs
-// the Lua script of the service in its order: a change is committed with the new epoch of its account, before the epoch is published. A lookup
-// reads both from the database, and publishes the epoch if Redis has another.
+// authquota is a model of the service at its HTTP contract: Go allows imports of its internal
+// packages only below its own folder. It runs the Lua script of the service in its order: a change
+// is committed with the new epoch of its account, before the epoch is published. A lookup reads
+// both from the database, and publishes the epoch if Redis has another.
 type authquota struct {
 	net   *network
 	store *store
@@ -74,7 +75,8 @@ var (
 	errAway = errors.New("authquota is unavailable")
 )
 
-// tokenOf returns the secret of a key. It has the form of another system's key, so that it needs no random part.
+// tokenOf returns the secret of a key. It has the form of another system's key, so that it needs no
+// random part.
 func tokenOf(id string) string { return "key-" + id }
 
 func digestOf(id string) string { return apikey.OlderOf(tokenOf(id)).Digests(peppers)[0] }
@@ -162,7 +164,8 @@ func (a *authquota) accept(ctx context.Context, from string, batch api.UsageBatc
 	return err
 }
 
-// restore creates the counters of a day, unless they exist. The ledger is empty: only a swap loses charges, and those stay lost.
+// restore creates the counters of a day, unless they exist. The ledger is empty: only a swap loses
+// charges, and those stay lost.
 func (a *authquota) restore(ctx context.Context, from, day string) error {
 	_, err := handle(ctx, a, from, "restore "+day, func() (any, error) {
 		a.store.mu.Lock()
@@ -176,7 +179,8 @@ func (a *authquota) restore(ctx context.Context, from, day string) error {
 	return err
 }
 
-// change commits a change of an account with a new epoch, and publishes it. On an error the change is not in effect yet.
+// change commits a change of an account with a new epoch, and publishes it. On an error the change
+// is not in effect yet.
 func (a *authquota) change(account string, apply func()) error {
 	a.mu.Lock()
 	apply()

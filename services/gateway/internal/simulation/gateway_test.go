@@ -21,7 +21,7 @@ import (
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway/internal/admission"
 	"opportunity.internal/services/gateway/internal/authn"
-	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/docsite"
 	"opportunity.internal/services/gateway/internal/edge"
 	"opportunity.internal/services/gateway/internal/proxy"
 	"opportunity.internal/services/gateway/internal/usage"
@@ -40,8 +40,8 @@ type gateway struct {
 	stop    context.CancelFunc
 }
 
-var pages = sync.OnceValues(func() (*docs.Site, error) {
-	return docs.New("https://api.opportunity.example", docs.Operator{})
+var pages = sync.OnceValues(func() (*docsite.Site, error) {
+	return docsite.New("https://api.opportunity.example", docsite.Operator{})
 })
 
 func startGateway(name string, ahead *atomic.Int64, n *network, s *store, a *authquota) (*gateway, error) {

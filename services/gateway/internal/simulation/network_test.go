@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// network carries all messages of a run. The fate of a message depends on the seed, its sender and its content, not on the order in which
-// goroutines send. Delays differ by nanoseconds, so no two messages arrive together, and the bubble's clock puts them in order.
+// network carries all messages of a run. The fate of a message depends on the seed, its sender and
+// its content, not on the order in which goroutines send. Delays differ by nanoseconds, so no two
+// messages arrive together, and the bubble's clock puts them in order.
 type network struct {
 	seed  uint64
 	noise int // percent of messages with a fault
@@ -52,7 +53,8 @@ func (n *network) fate(from, content string) fate {
 	if calm || r.IntN(100) >= n.noise {
 		return f
 	}
-	late, kind := time.Duration(r.IntN(5e8)), [...]string{"request lost", "reply lost", "request late", "reply late", "request repeated"}[r.IntN(5)]
+	late, kind := time.Duration(r.IntN(5e8)), [...]string{"request lost", "reply lost", "request late", "reply late",
+		"request repeated"}[r.IntN(5)]
 	switch kind {
 	case "request lost":
 		f.lost = true
@@ -76,8 +78,8 @@ func (n *network) disturb(kind, on string, lasts time.Duration) {
 	n.faults = append(n.faults, disturbance{kind, time.Now(), time.Now().Add(lasts), on})
 }
 
-// disturbed reports whether a fault may have made a call of a gateway fail: during the call, or shortly before it, so that keys were not
-// synced or the circuit breaker was open.
+// disturbed reports whether a fault may have made a call of a gateway fail: during the call, or
+// shortly before it, so that keys were not synced or the circuit breaker was open.
 func (n *network) disturbed(gateway string, start, end time.Time) bool {
 	for _, f := range n.faults {
 		on := f.on == "" || f.on == "authquota" || strings.HasPrefix(f.on, gateway)
@@ -90,8 +92,10 @@ func (n *network) disturbed(gateway string, start, end time.Time) bool {
 
 var errConnection = errors.New("connection lost")
 
-// request sends a request over HTTP, which handle handles, and waits for the response until ctx ends.
-func request[T any](ctx context.Context, n *network, from, content string, handle func() (T, error)) (response T, err error) {
+// request sends a request over HTTP, which handle handles, and waits for the response until ctx
+// ends.
+func request[T any](ctx context.Context, n *network, from, content string, handle func() (T, error)) (response T,
+	err error) {
 	f, done := n.fate(from, content), make(chan func() (T, error), 1)
 	reply := func(t T, err error) { done <- func() (T, error) { return t, err } }
 	go func() {

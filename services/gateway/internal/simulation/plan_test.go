@@ -59,7 +59,8 @@ func (a action) String() string {
 	return text
 }
 
-// newPlan draws a plan: bursts of calls, commands, and faults. Other calls meet each command and fault.
+// newPlan draws a plan: bursts of calls, commands, and faults. Other calls meet each command and
+// fault.
 func newPlan(seed uint64) plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	upTo := func(d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
@@ -70,11 +71,13 @@ func newPlan(seed uint64) plan {
 			gateway = r.IntN(gateways)
 		}
 		answer := [...]string{"200", "200", "200", "200", "304", "404", "400", "402", "500", "cut"}[r.IntN(10)]
-		p.actions = append(p.actions, action{at: at, kind: "call", gateway: gateway, account: account, key: r.IntN(keysEach + 1), answer: answer})
+		p.actions = append(p.actions, action{at: at, kind: "call", gateway: gateway, account: account,
+			key: r.IntN(keysEach + 1), answer: answer})
 	}
 	at := time.Duration(0)
 	for range 2 + r.IntN(3) {
-		at += []time.Duration{upTo(50 * time.Millisecond), upTo(5 * time.Second), upTo(30 * time.Second), time.Minute - upTo(30*time.Millisecond)}[r.IntN(4)]
+		at += []time.Duration{upTo(50 * time.Millisecond), upTo(5 * time.Second), upTo(30 * time.Second),
+			time.Minute - upTo(30*time.Millisecond)}[r.IntN(4)]
 		gap, account := []time.Duration{300 * time.Microsecond, 20 * time.Millisecond}[r.IntN(2)], r.IntN(accounts)
 		for range 3 + r.IntN(3) {
 			if at += upTo(gap); r.IntN(2) == 0 {
@@ -85,7 +88,8 @@ func newPlan(seed uint64) plan {
 	}
 	length := at
 	add := func(kinds ...string) {
-		a := action{at: upTo(length), kind: kinds[r.IntN(len(kinds))], gateway: r.IntN(gateways), account: r.IntN(accounts), key: r.IntN(keysEach)}
+		a := action{at: upTo(length), kind: kinds[r.IntN(len(kinds))], gateway: r.IntN(gateways), account: r.IntN(accounts),
+			key: r.IntN(keysEach)}
 		switch a.kind {
 		case "tier":
 			a.key = r.IntN(len(tiers))
@@ -125,7 +129,8 @@ func newPlan(seed uint64) plan {
 	return p
 }
 
-// shrink removes actions and faults of messages from a plan as long as a run of it still breaks a rule.
+// shrink removes actions and faults of messages from a plan as long as a run of it still breaks a
+// rule.
 func (p plan) shrink(breaks func(plan) bool) plan {
 	if q := p; p.noise > 0 {
 		if q.noise = 0; breaks(q) {

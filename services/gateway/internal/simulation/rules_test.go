@@ -27,7 +27,8 @@ func (w *world) check() (broken []string) {
 	return broken
 }
 
-// slack is the time by which admissions may follow a wrong clock: a correction of the Redis clock lacks the time that messages took.
+// slack is the time by which admissions may follow a wrong clock: a correction of the Redis clock
+// lacks the time that messages took.
 const slack = 3 * time.Second
 
 func (w *world) slack() time.Duration {
@@ -37,12 +38,14 @@ func (w *world) slack() time.Duration {
 	return 0
 }
 
-// misled reports whether admissions may have followed a wrong Redis clock: if the clock of a gateway was wrong as well, or if a gateway
-// started, which cannot know that the Redis clock is wrong.
+// misled reports whether admissions may have followed a wrong Redis clock: if the clock of a
+// gateway was wrong as well, or if a gateway started, which cannot know that the Redis clock is
+// wrong.
 func (w *world) misled() bool { return w.has("redis clock") && w.has("gateway clock", "restart") }
 
-// checkCharges checks the limits by the true clock: no charge makes more than the limit in 60 seconds. Charges that a swap lost count only
-// before the swap. If admissions were misled, charges from before they followed another clock do not count.
+// checkCharges checks the limits by the true clock: no charge makes more than the limit in 60
+// seconds. Charges that a swap lost count only before the swap. If admissions were misled, charges
+// from before they followed another clock do not count.
 func (w *world) checkCharges(report func(string, ...any)) {
 	var offset time.Duration
 	var since time.Time // the latest change of offset
@@ -78,10 +81,11 @@ func (w *world) checkCharges(report func(string, ...any)) {
 	}
 }
 
-// mayCharge reports whether a charge may be that of the event. A call of a gateway that does not know the Redis clock yet, or that was killed,
-// may be charged after its end.
+// mayCharge reports whether a charge may be that of the event. A call of a gateway that does not
+// know the Redis clock yet, or that was killed, may be charged after its end.
 func (e *event) mayCharge(c *charge) bool {
-	return e.kind == "call" && accountID(e.account) == c.account && !c.at.Before(e.start) && (e.first || e.unknown || !c.at.After(e.end))
+	return e.kind == "call" && accountID(e.account) == c.account && !c.at.Before(e.start) &&
+		(e.first || e.unknown || !c.at.After(e.end))
 }
 
 // checkRejections checks that calls fail or are rejected only with reason.
@@ -124,8 +128,9 @@ func (w *world) days() (days []string) {
 	return days
 }
 
-// checkCounters checks the counters of accounts against the calls that count, and that of the service against those. A call that a
-// fault has met may count or not. After a swap it may count for each of its three attempts, because their refunds may fail.
+// checkCounters checks the counters of accounts against the calls that count, and that of the
+// service against those. A call that a fault has met may count or not. After a swap it may count
+// for each of its three attempts, because their refunds may fail.
 func (w *world) checkCounters(report func(string, ...any)) {
 	for _, day := range w.days() {
 		all := 0
@@ -159,10 +164,12 @@ func (w *world) checkCounters(report func(string, ...any)) {
 	}
 }
 
-// checkUsage checks that authquota has counted each response once. A killed gateway may have lost some.
+// checkUsage checks that authquota has counted each response once. A killed gateway may have lost
+// some.
 func (w *world) checkUsage(report func(string, ...any)) {
 	outcomes := map[int]api.CallOutcome{
-		200: api.CallServed, 304: api.CallServed, 400: api.CallBadRequest, 402: api.CallSubscriptionRequired, 404: api.CallNotFound,
+		200: api.CallServed, 304: api.CallServed, 400: api.CallBadRequest, 402: api.CallSubscriptionRequired,
+		404: api.CallNotFound,
 	}
 	want := map[calls]int{}
 	for _, e := range w.events {

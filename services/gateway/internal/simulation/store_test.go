@@ -28,7 +28,8 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
-// store is a Redis with a replica that lags. It runs commands in the order in which the network delivers them.
+// store is a Redis with a replica that lags. It runs commands in the order in which the network
+// delivers them.
 type store struct {
 	net *network
 	bug bug
@@ -50,7 +51,8 @@ type node struct {
 	ahead time.Duration // of its clock
 }
 
-// charge is a change of the calls of an account on a day, read from the counters before and after a script.
+// charge is a change of the calls of an account on a day, read from the counters before and after a
+// script.
 type charge struct {
 	at      time.Time
 	stamp   time.Time // in the window
@@ -82,8 +84,10 @@ func (s *store) newNode() *node {
 	return n
 }
 
-// connect returns the client of a process, opened as in production, with connections in memory to the primary.
-func (s *store) connect(process string, alive func() bool, changed func(), tel *telemetry.Telemetry) (*redis.Client, error) {
+// connect returns the client of a process, opened as in production, with connections in memory to
+// the primary.
+func (s *store) connect(process string, alive func() bool, changed func(), tel *telemetry.Telemetry) (*redis.Client,
+	error) {
 	client, err := redisdb.Open(redisdb.Config{URL: "redis://127.0.0.1", OnNewPrimary: changed}, tel)
 	if err != nil {
 		return nil, err
@@ -102,7 +106,8 @@ func (s *store) connect(process string, alive func() bool, changed func(), tel *
 	return client, nil
 }
 
-// connection is a connection of a client, which checks before each use whether the other end has closed it, as it does with TCP.
+// connection is a connection of a client, which checks before each use whether the other end has
+// closed it, as it does with TCP.
 type connection struct {
 	net.Conn
 
@@ -127,7 +132,8 @@ func (silent) Control(func(uintptr)) error    { return nil }
 func (silent) Read(func(uintptr) bool) error  { return nil }
 func (silent) Write(func(uintptr) bool) error { return nil }
 
-// serve delivers the commands of a connection to a node. A command arrives although its client gave up, unless another node has taken over.
+// serve delivers the commands of a connection to a node. A command arrives although its client gave
+// up, unless another node has taken over.
 func (s *store) serve(conn net.Conn, from string, to *node) {
 	var out bytes.Buffer
 	in, peer := bufio.NewReader(conn), server.NewPeer(bufio.NewWriter(&out))
@@ -197,7 +203,8 @@ func readCommand(r *bufio.Reader) ([]string, error) {
 	return args, err
 }
 
-// run runs a command on a node at the time of its clock. It reports false if the node is not the primary any more.
+// run runs a command on a node at the time of its clock. It reports false if the node is not the
+// primary any more.
 func (s *store) run(to *node, peer *server.Peer, args []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,9 +251,11 @@ func (s *store) counts() map[field]int {
 
 // record adds the changes that a script made to the counters.
 func (s *store) record(before, after map[field]int, args []string) {
-	for _, f := range slices.SortedFunc(maps.Keys(after), func(a, b field) int { return strings.Compare(a.account, b.account) }) {
-		c := &charge{at: time.Now(), account: f.account, day: f.day, calls: after[f] - before[f], service: after[field{f.day, counter.ServiceField}],
-			base: after[field{f.day, counter.BaseField}]}
+	for _, f := range slices.SortedFunc(maps.Keys(after),
+		func(a, b field) int { return strings.Compare(a.account, b.account) }) {
+		c := &charge{at: time.Now(), account: f.account, day: f.day, calls: after[f] - before[f],
+			service: after[field{f.day, counter.ServiceField}],
+			base:    after[field{f.day, counter.BaseField}]}
 		if c.calls == 0 || f.account == counter.ServiceField || f.account == counter.BaseField {
 			continue
 		}

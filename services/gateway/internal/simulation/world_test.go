@@ -105,7 +105,8 @@ func simulate(t *testing.T, p plan, planted bug) *world {
 	return w
 }
 
-// begin starts all processes and lets each gateway make a call of an account of its own, so that it knows the Redis clock.
+// begin starts all processes and lets each gateway make a call of an account of its own, so that it
+// knows the Redis clock.
 func (w *world) begin(ctx context.Context) {
 	end := time.Now().Add(warmUp)
 	tel, err := telemetry.Start(ctx, "authquota", telemetry.Config{LogOutput: io.Discard})
@@ -204,7 +205,8 @@ func (w *world) call(a action) {
 		e.keyID = successor(e.keyID)
 	}
 	w.mu.Unlock()
-	request := httptest.NewRequestWithContext(w.Context(), http.MethodGet, fmt.Sprint("/api/v1/opportunities?answer=", a.answer, "&id=", a.at), nil)
+	request := httptest.NewRequestWithContext(w.Context(), http.MethodGet,
+		fmt.Sprint("/api/v1/opportunities?answer=", a.answer, "&id=", a.at), nil)
 	request.Header.Set("Authorization", "Bearer "+tokenOf(e.keyID))
 	response := httptest.NewRecorder()
 	complete := serve(g.handler, response, request)
@@ -280,7 +282,8 @@ func (w *world) operate(ctx context.Context, a action) {
 	}
 }
 
-// finish ends all faults, waits until the minute windows are empty, makes a call with each key, and stops the gateways.
+// finish ends all faults, waits until the minute windows are empty, makes a call with each key, and
+// stops the gateways.
 func (w *world) finish(ctx context.Context) {
 	w.setCalm(true)
 	w.store.mu.Lock()

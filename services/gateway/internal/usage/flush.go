@@ -30,7 +30,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// Close flushes the rest of the buffer and retries until ctx ends. What is still unsent then is lost.
+// Close flushes the rest of the buffer and retries until ctx ends. What is still unsent then is
+// lost.
 func (r *Recorder) Close(ctx context.Context) {
 	for r.Flush(ctx) != nil {
 		select {
@@ -44,8 +45,9 @@ func (r *Recorder) Close(ctx context.Context) {
 	}
 }
 
-// Flush sends the calls buffered when it starts, in batches. It leaves later ones to the next Flush: otherwise a busy gateway would send
-// small batches without a pause. It stops with an error at the first batch that fails; the next Flush retries it.
+// Flush sends the calls buffered when it starts, in batches. It leaves later ones to the next
+// Flush: otherwise a busy gateway would send small batches without a pause. It stops with an error
+// at the first batch that fails; the next Flush retries it.
 func (r *Recorder) Flush(ctx context.Context) error {
 	r.sending.Lock()
 	defer r.sending.Unlock()
@@ -88,9 +90,10 @@ func callsOf(batch *api.UsageBatch) (calls int64) {
 	return calls
 }
 
-// isRejected reports whether authquota understood a batch and rejected it. Any other error may be temporary: an outage, an older
-// authquota without this endpoint, or a wrong token.
+// isRejected reports whether authquota understood a batch and rejected it. Any other error may be
+// temporary: an outage, an older authquota without this endpoint, or a wrong token.
 func isRejected(err error) bool {
 	status := new(peer.StatusError)
-	return errors.As(err, &status) && (status.Status == http.StatusBadRequest || status.Status == http.StatusRequestEntityTooLarge)
+	return errors.As(err, &status) && (status.Status == http.StatusBadRequest ||
+		status.Status == http.StatusRequestEntityTooLarge)
 }

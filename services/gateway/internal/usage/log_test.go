@@ -18,9 +18,11 @@ func TestLogSendsOnlyListedParameters(t *testing.T) {
 	fake := newFake(t)
 	b := New(fake.accept, quiet)
 	b.Record(api.LoggedRequest{ID: "1", Key: "key_a", Params: "remote=true&q=private"}, api.CallServed, time.Now())
-	b.Record(api.LoggedRequest{ID: "2", Key: "key_a", Params: "remote=true&x=" + strings.Repeat("x", api.MaxLoggedQuery)}, api.CallServed, time.Now())
+	b.Record(api.LoggedRequest{ID: "2", Key: "key_a", Params: "remote=true&x=" + strings.Repeat("x", api.MaxLoggedQuery)},
+		api.CallServed, time.Now())
 	require.NoError(t, b.Flush(t.Context()))
-	require.Equal(t, []api.LoggedRequest{{ID: "1", Key: "key_a", Params: "remote=true"}, {ID: "2", Key: "key_a"}}, fake.logged)
+	require.Equal(t, []api.LoggedRequest{{ID: "1", Key: "key_a", Params: "remote=true"}, {ID: "2", Key: "key_a"}},
+		fake.logged)
 }
 
 // During an outage, a busy key fills its own share of the buffer only.
@@ -45,7 +47,8 @@ func TestLogIsBounded(t *testing.T) {
 	require.EqualValues(t, 5+api.RequestLogSize, b.Unlogged())
 }
 
-// A gateway with 10,000 calls per second would lose requests of the log if they waited for the next tick.
+// A gateway with 10,000 calls per second would lose requests of the log if they waited for the next
+// tick.
 func TestFullLogIsSentEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(newFake(t).accept, quiet)

@@ -1,14 +1,16 @@
-// Package usage counts the calls of each key by outcome, and logs the latest ones. It sends both to authquota, which shows them to the
-// account.
+// Package usage counts the calls of each key by outcome, and logs the latest ones. It sends both to
+// authquota, which shows them to the account.
 //
-// The counts are statistics: admission never reads them. The limits of an account are enforced on the counters in Redis. A call is
-// recorded in memory after the response and sent to authquota about a second later, so an outage of authquota fails no call; the
-// records wait in memory. A batch without a reply is sent again unchanged, under the same id, until authquota accepts it, and counts
-// once.
+// The counts are statistics: admission never reads them. The limits of an account are enforced on
+// the counters in Redis. A call is recorded in memory after the response and sent to authquota
+// about a second later, so an outage of authquota fails no call; the records wait in memory. A
+// batch without a reply is sent again unchanged, under the same id, until authquota accepts it, and
+// counts once.
 //
-// Known limits: a killed process loses what it has not sent, about one second of calls while authquota is available. During an
-// outage, memory for counts is bounded by the number of keys rather than of calls; the log has a smaller bound, of requests. What is
-// beyond a bound is dropped and counted as lost.
+// Known limits: a killed process loses what it has not sent, about one second of calls while
+// authquota is available. During an outage, memory for counts is bounded by the number of keys
+// rather than of calls; the log has a smaller bound, of requests. What is beyond a bound is dropped
+// and counted as lost.
 package usage
 
 import (
@@ -33,8 +35,8 @@ const (
 
 // Recorder buffers the calls of one process. It is safe for concurrent use.
 //
-// Of the log, it buffers at most api.RequestLogSize requests of one key, the number that authquota stores, so that a busy key leaves room
-// for the others.
+// Of the log, it buffers at most api.RequestLogSize requests of one key, the number that authquota
+// stores, so that a busy key leaves room for the others.
 type Recorder struct {
 	send func(context.Context, api.UsageBatch) error
 	log  *slog.Logger
@@ -63,13 +65,16 @@ type total struct {
 	last  time.Time
 }
 
-// New returns an empty recorder. send delivers a batch to authquota; it returns a *peer.StatusError if authquota rejects it.
+// New returns an empty recorder. send delivers a batch to authquota; it returns a *peer.StatusError
+// if authquota rejects it.
 func New(send func(context.Context, api.UsageBatch) error, log *slog.Logger) *Recorder {
-	return &Recorder{send: send, log: log, soon: make(chan struct{}, 1), counts: map[countKey]*total{}, perKey: map[string]int{}}
+	return &Recorder{send: send, log: log, soon: make(chan struct{}, 1), counts: map[countKey]*total{},
+		perKey: map[string]int{}}
 }
 
-// Record adds a call with its outcome, charged at a time, to the counts and to the log. The Params of the call are the raw query string; a
-// batch has only the parameters that api.LoggedParams accepts.
+// Record adds a call with its outcome, charged at a time, to the counts and to the log. The Params
+// of the call are the raw query string; a batch has only the parameters that api.LoggedParams
+// accepts.
 func (r *Recorder) Record(call api.LoggedRequest, outcome api.CallOutcome, charged time.Time) {
 	if len(call.Params) > api.MaxLoggedQuery { // none of it would be in the batch
 		call.Params = ""
@@ -122,10 +127,12 @@ func (r *Recorder) Unlogged() int64 { return r.unlogged.Load() }
 func (r *Recorder) batches() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return max((len(r.counts)+api.MaxUsageCounts-1)/api.MaxUsageCounts, (len(r.requests)+api.MaxUsageRequests-1)/api.MaxUsageRequests)
+	return max((len(r.counts)+api.MaxUsageCounts-1)/api.MaxUsageCounts,
+		(len(r.requests)+api.MaxUsageRequests-1)/api.MaxUsageRequests)
 }
 
-// nextBatch moves the oldest requests and any counts from the buffer into a new batch, as many as it may have.
+// nextBatch moves the oldest requests and any counts from the buffer into a new batch, as many as
+// it may have.
 func (r *Recorder) nextBatch() *api.UsageBatch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -148,7 +155,8 @@ func (r *Recorder) nextBatch() *api.UsageBatch {
 			break
 		}
 		batch.Counts = append(batch.Counts, api.UsageCount{
-			Day: counter.DayOf(time.Unix(k.day*86400, 0).UTC()), Key: k.key, Outcome: k.outcome, Calls: t.calls, LastAt: t.last.UTC(),
+			Day: counter.DayOf(time.Unix(k.day*86400, 0).UTC()), Key: k.key, Outcome: k.outcome, Calls: t.calls,
+			LastAt: t.last.UTC(),
 		})
 		delete(r.counts, k)
 	}

@@ -122,7 +122,8 @@ func TestCountersKeepLastCall(t *testing.T) {
 	require.NoError(t, b.Flush(t.Context()))
 	for id, batch := range fake.seen {
 		require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-7`, id)
-		require.Equal(t, []api.UsageCount{{Day: "2026-11-20", Key: "key_a", Outcome: api.CallServed, Calls: 3, LastAt: noon.Add(3 * time.Second)}}, batch.Counts)
+		require.Equal(t, []api.UsageCount{{Day: "2026-11-20", Key: "key_a", Outcome: api.CallServed, Calls: 3,
+			LastAt: noon.Add(3 * time.Second)}}, batch.Counts)
 	}
 	require.Len(t, fake.seen, 1)
 	require.NoError(t, b.Flush(t.Context()))
@@ -156,7 +157,8 @@ func TestOneWarningPerOutage(t *testing.T) {
 	require.Equal(t, 2, bytes.Count(log.Bytes(), []byte("usage batch failed")))
 }
 
-// The buffer is bounded during an outage. Calls beyond the bound are lost, except those of a counter that is buffered already.
+// The buffer is bounded during an outage. Calls beyond the bound are lost, except those of a
+// counter that is buffered already.
 func TestMemoryIsBounded(t *testing.T) {
 	fake := newFake(t)
 	b := New(fake.accept, quiet)

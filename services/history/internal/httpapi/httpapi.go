@@ -53,7 +53,7 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handle
 	engine.HEAD(history, web.Handler(errors, a.history))
 	engine.GET(FeedPath, web.Handler(errors, a.summaries))
 	engine.GET("/internal/v1/records/:id", web.Handler(errors, a.record))
-	engine.GET("/internal/v1/records/:id/newest", web.Handler(errors, a.newest))
+	engine.GET("/internal/v1/records/:id/latest", web.Handler(errors, a.latest))
 	engine.GET("/internal/v1/unpublished-listings", web.Handler(errors, a.unpublished))
 	engine.GET("/internal/v1/reviews/done", web.Handler(errors, a.reviewsDone))
 	engine.GET("/internal/v1/readings", web.Handler(errors, a.readings))

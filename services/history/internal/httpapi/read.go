@@ -72,17 +72,14 @@ func (a API) history(g *gin.Context) (web.Reply, error) {
 	}, nil
 }
 
-// newest serves the newest event of a public listing, and null without one.
-func (a API) newest(g *gin.Context) (web.Reply, error) {
-	var found *api.NewestEvent
-	err := a.queries.run(g.Request.Context(), func(ctx context.Context) error {
-		page, _, err := a.Store.History(ctx, g.Param("id"), 0, 1)
-		for _, e := range page.Events {
-			found = &api.NewestEvent{ID: e.ID, CheckedAt: e.CheckedAt}
-		}
+// latest serves the latest events of a public listing, newest first.
+func (a API) latest(g *gin.Context) (web.Reply, error) {
+	var page event.Page
+	err := a.queries.run(g.Request.Context(), func(ctx context.Context) (err error) {
+		page, _, err = a.Store.History(ctx, g.Param("id"), 0, api.PermalinkEvents)
 		return err
 	})
-	return web.Reply{JSON: found}, err
+	return web.Reply{JSON: page.Events}, err
 }
 
 // etag returns a tag of everything a response depends on except its time.

@@ -43,8 +43,8 @@ var top = children(reflect.TypeFor[listingfile.Line]())
 var enumerations = map[reflect.Type][]string{
 	reflect.TypeFor[api.Category]():          values(api.Categories...),
 	reflect.TypeFor[api.Eligibility]():       values(api.Eligible, api.Ineligible, api.EligibilityUnknown),
-	reflect.TypeFor[api.PayUnit]():           values(api.PerHour, api.PerYear, api.PerTask, api.PerAudioMinute),
-	reflect.TypeFor[api.ApplicationStatus](): values(api.ApplicationOpen, api.ApplicationWaitlist, api.ApplicationClosed, api.ApplicationUnknown),
+	reflect.TypeFor[api.PayUnit]():           values(api.PayUnits...),
+	reflect.TypeFor[api.ApplicationStatus](): values(api.ApplicationStatuses...),
 	reflect.TypeFor[api.ExperienceKind]():    values(api.Ratings, api.Community),
 	reflect.TypeFor[api.ReviewerGroup]():     values(api.Workers, api.Customers, api.Mixed),
 	reflect.TypeFor[api.AssessmentLevel]():   values(api.Strong, api.Moderate, api.Limited, api.AssessmentUnknown),

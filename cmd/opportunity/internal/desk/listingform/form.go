@@ -1,7 +1,8 @@
-// Package listingform is the form of an edit of a listing: its fields, and the listing that its input means.
+// Package listingform is the form of an edit of a listing: its fields, and the listing that its
+// input means.
 //
-// The fields derive from the type of a line of a listings file, so the form has every field of it. A field whose input was not changed
-// keeps its JSON value, even one that the form cannot express.
+// The fields derive from the type of a line of a listings file, so the form has every field of it.
+// A field whose input was not changed keeps its JSON value, even one that the form cannot express.
 package listingform
 
 import (
@@ -32,7 +33,8 @@ func New(listing json.RawMessage) (Form, error) {
 	return Form{base: base, edited: base}, err
 }
 
-// Parse returns the form with submitted input. It returns an error for input that no form of the desk sends.
+// Parse returns the form with submitted input. It returns an error for input that no form of the
+// desk sends.
 func Parse(input url.Values) (Form, []Problem, error) {
 	f, err := New(json.RawMessage(input.Get("base")))
 	if err != nil {
@@ -134,7 +136,6 @@ func (n node) field(path, plain string, value any) Field {
 	return f
 }
 
-// format returns the input that stands for a value.
 func (n node) format(value any) string {
 	switch v := value.(type) {
 	case []any:
@@ -153,12 +154,14 @@ func (n node) format(value any) string {
 	return ""
 }
 
-// PathOf returns the path of a field in the form for one of the API, such as sources.0.url for sources[0].url.
+// PathOf returns the path of a field in the form for one of the API, such as sources.0.url for
+// sources[0].url.
 func PathOf(path string) string {
 	return strings.NewReplacer("[", ".", "]", "").Replace(path)
 }
 
-// LabelOf returns the label of a field for its path in the API, such as "Source 1, URL" for sources[0].url.
+// LabelOf returns the label of a field for its path in the API, such as "Source 1, URL" for
+// sources[0].url.
 func LabelOf(path string) string {
 	var parts []string
 	plain := ""

@@ -117,7 +117,8 @@ func TestEachFieldCanBeEdited(t *testing.T) {
 		again, _ := parsed(t, v)
 		require.Equal(t, line(t, example()), line(t, again.Listing()), field.Path)
 	})
-	// Every column of a CSV file is a field, except the id and the visibility; the lists of objects have several.
+	// Every column of a CSV file is a field, except the id and the visibility; the lists of objects
+	// have several.
 	require.Greater(t, fields, len(listingfile.Columns())-2)
 	for _, column := range listingfile.Columns() {
 		if column != "id" && column != "visibility" {

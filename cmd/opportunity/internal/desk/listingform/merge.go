@@ -7,14 +7,15 @@ import (
 	"slices"
 )
 
-// Difference is a field that another editor changed in the meantime. Yours is the edited value; it is nil unless both changed the field.
+// Difference is a field that another editor changed in the meantime. Yours is the edited value; it
+// is nil unless both changed the field.
 type Difference struct {
 	Path              string
 	Shown, Now, Yours json.RawMessage
 }
 
-// Rebase makes the form one of a newer version of the listing. It keeps every changed input and takes over the other changes. It returns
-// what changed between the two versions.
+// Rebase makes the form one of a newer version of the listing. It keeps every changed input and
+// takes over the other changes. It returns what changed between the two versions.
 func (f *Form) Rebase(listing json.RawMessage) ([]Difference, error) {
 	current, err := decode(listing)
 	if err != nil {
@@ -26,8 +27,8 @@ func (f *Form) Rebase(listing json.RawMessage) ([]Difference, error) {
 	return differences, nil
 }
 
-// merge returns a value with the changes from base to edited and from base to current. If both changed it differently, it returns edited.
-// Lists count as one value.
+// merge returns a value with the changes from base to edited and from base to current. If both
+// changed it differently, it returns edited. Lists count as one value.
 func merge(differences *[]Difference, path string, base, edited, current any) any {
 	if reflect.DeepEqual(base, current) {
 		return edited

@@ -15,8 +15,8 @@ type reader struct {
 	problems []Problem
 }
 
-// value returns the value of the field at path: that of base if the input still stands for it. to is the path of the field in the result,
-// in which entries that are left out do not count.
+// value returns the value of the field at path: that of base if the input still stands for it. to
+// is the path of the field in the result, in which entries that are left out do not count.
 func (r *reader) value(n node, path, to string, base any) any {
 	switch n.kind {
 	case object:
@@ -112,7 +112,6 @@ func (r *reader) list(n node, path, to string, base any) any {
 	return entries
 }
 
-// has reports whether the input has the entry of a list at path.
 func (r *reader) has(n node, path string) bool {
 	for _, c := range n.children {
 		if c.kind != object && c.kind != list && r.input.Has(join(path, c.name)) {
@@ -122,7 +121,6 @@ func (r *reader) has(n node, path string) bool {
 	return false
 }
 
-// isBlank reports whether a value has no content.
 func isBlank(value any) bool {
 	switch v := value.(type) {
 	case nil:

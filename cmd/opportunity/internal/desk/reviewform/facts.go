@@ -42,7 +42,8 @@ var Facts = slices.Concat([]Fact{{Name: "countryEligibility", Label: "Countries 
 	{Name: "riskIndicators", Label: "Risk indicators", Key: "w"},
 })
 
-// conditions returns the facts that are true, false or unknown. The first letter of a label is its key.
+// conditions returns the facts that are true, false or unknown. The first letter of a label is its
+// key.
 func conditions() (facts []Fact) {
 	for _, f := range api.BoolFacts {
 		facts = append(facts, Fact{Name: f.Name, Label: f.Label, Key: strings.ToLower(f.Label[:1]), Options: yesOrNo})
@@ -70,7 +71,8 @@ func Values(f api.Facts) map[string]json.RawMessage {
 	return values
 }
 
-// Differences returns the names of the facts in which a and b differ, in the order of api.FactNames.
+// Differences returns the names of the facts in which a and b differ, in the order of
+// api.FactNames.
 func Differences(a, b api.Facts) (names []string) {
 	before, after := Values(a), Values(b)
 	for _, name := range api.FactNames {

@@ -10,7 +10,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Fields of the facts that are not a choice. fill writes the recorded values into them, entered reads them.
+// Fields of the facts that are not a choice. fill writes the recorded values into them, entered
+// reads them.
 
 // fill sets the fields of a fact to its recorded value.
 func (f Form) fill(name string) {
@@ -55,7 +56,6 @@ func (f Form) fill(name string) {
 	}
 }
 
-// clear removes the fields below a name.
 func (f Form) clear(name string) {
 	maps.DeleteFunc(f.Values, func(field string, _ []string) bool { return strings.HasPrefix(field, name+".") })
 }
@@ -117,7 +117,8 @@ func (f Form) numbers(urls ...string) (numbers []string) {
 	return numbers
 }
 
-// cited returns the sources that are chosen in a field. If there are none, it returns those of the quotes that the curator adds to the fact.
+// cited returns the sources that are chosen in a field. If there are none, it returns those of the
+// quotes that the curator adds to the fact.
 func (f Form) cited(field, fact string) (urls []string) {
 	for _, n := range f.Values[field] {
 		if u := f.source(n); u != "" && !slices.Contains(urls, u) {
@@ -181,7 +182,6 @@ func (f Form) pay() (any, string) {
 	}, strings.Join(slices.DeleteFunc([]string{wrong, wrongToo, missing}, func(s string) bool { return s == "" }), "; ")
 }
 
-// amount reads an amount of money.
 func (f Form) amount(field, label string) (amount float64, wrong string) {
 	number, err := api.ParseNumber(f.Values.Get(field))
 	if err != nil {

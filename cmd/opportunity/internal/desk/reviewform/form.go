@@ -1,8 +1,11 @@
-// Package reviewform is the form of a factual review: what a review sheet puts into it, and the review that its input means.
+// Package reviewform is the form of a factual review: what a review sheet puts into it, and the
+// review that its input means.
 //
-// The input stays url.Values, so that a page can always show it again and a draft can store it. Each fact has a decision. A fact is
-// kept (the recorded value still holds), set to one of its options, changed to the input in its own fields, or unknown. A missing decision
-// about a known fact is an error unless "rest" keeps the facts without one. A fact that was unknown stays unknown.
+// The input stays url.Values, so that a page can always show it again and a draft can store it.
+// Each fact has a decision. A fact is kept (the recorded value still holds), set to one of its
+// options, changed to the input in its own fields, or unknown. A missing decision about a known
+// fact is an error unless "rest" keeps the facts without one. A fact that was unknown stays
+// unknown.
 package reviewform
 
 import (
@@ -58,8 +61,8 @@ type Form struct {
 	Sources []string  // the numbered sources of the form
 }
 
-// New returns the form of a sheet, with the marks and decisions that the machine's readings of its quotes allow. opinion is the id of the
-// review that a second opinion is about, or empty.
+// New returns the form of a sheet, with the marks and decisions that the machine's readings of its
+// quotes allow. opinion is the id of the review that a second opinion is about, or empty.
 func New(sheet api.ReviewSheet, opinion string) Form {
 	f := Form{Values: url.Values{}, Base: sheet.CurrentFacts()}
 	f.renew(sheet)
@@ -90,8 +93,9 @@ func (f *Form) renew(sheet api.ReviewSheet) {
 	}
 }
 
-// sources returns the sources of the latest review, then the other sources of the record, those of its quotes and those that facts cite, and
-// the website if there is no other. Those that the latest review found gone are left out, unless a fact cites them.
+// sources returns the sources of the latest review, then the other sources of the record, those of
+// its quotes and those that facts cite, and the website if there is no other. Those that the latest
+// review found gone are left out, unless a fact cites them.
 func sources(sheet api.ReviewSheet, facts api.Facts) (urls []string) {
 	add := func(more ...string) {
 		for _, u := range more {
@@ -117,7 +121,8 @@ func sources(sheet api.ReviewSheet, facts api.Facts) (urls []string) {
 	return urls
 }
 
-// Parse returns the form with submitted or stored input. It returns an error for input that no form of the desk sends.
+// Parse returns the form with submitted or stored input. It returns an error for input that no form
+// of the desk sends.
 func Parse(values url.Values) (Form, error) {
 	f := Form{Values: values}
 	if err := json.Unmarshal([]byte(values.Get(fieldBase)), &f.Base); err != nil {
@@ -131,8 +136,8 @@ func Parse(values url.Values) (Form, error) {
 	return f, nil
 }
 
-// adopt turns the further pages into numbered sources that still say so, and the pages of added quotes into numbered sources. It leaves
-// further pages that are no URL.
+// adopt turns the further pages into numbered sources that still say so, and the pages of added
+// quotes into numbered sources. It leaves further pages that are no URL.
 func (f *Form) adopt() {
 	var invalid []string
 	for _, u := range lines(f.Values.Get(fieldMore)) {
@@ -157,8 +162,9 @@ func (f *Form) add(source string) {
 	f.Sources = append(f.Sources, source)
 }
 
-// Rebase updates a form for a newer sheet and returns the facts whose recorded value changed. Decisions about those facts are removed,
-// whatever they were: the curator decided about another value. A newer review with another outcome removes the outcome too. Other input stays.
+// Rebase updates a form for a newer sheet and returns the facts whose recorded value changed.
+// Decisions about those facts are removed, whatever they were: the curator decided about another
+// value. A newer review with another outcome removes the outcome too. Other input stays.
 func (f *Form) Rebase(sheet api.ReviewSheet) (changed []string) {
 	recorded := sheet.CurrentFacts()
 	changed = Differences(f.Base, recorded)
@@ -186,7 +192,8 @@ func (f *Form) Rebase(sheet api.ReviewSheet) (changed []string) {
 	return changed
 }
 
-// decideRest turns the common decision to keep the rest into one for each fact, so that it does not apply to new values.
+// decideRest turns the common decision to keep the rest into one for each fact, so that it does not
+// apply to new values.
 func (f *Form) decideRest() {
 	for _, name := range api.FactNames {
 		if f.Values.Get("fact."+name) == "" && f.Decision(name) == Keep {
@@ -235,8 +242,8 @@ func (f Form) Decision(name string) string {
 	return decision
 }
 
-// carried returns what becomes of a fact in a review that ends in closed if nothing else is decided: it is kept, unless it cites a page
-// that cannot be used.
+// carried returns what becomes of a fact in a review that ends in closed if nothing else is
+// decided: it is kept, unless it cites a page that cannot be used.
 func (f Form) carried(name string) string {
 	for _, u := range f.Base.Cites(name) {
 		if m := f.Mark(u); m == Gone || m == CannotOpen {
@@ -249,10 +256,12 @@ func (f Form) carried(name string) string {
 // Seen returns the id of the newest event on the sheet of the form.
 func (f Form) Seen() string { return f.Values.Get(fieldSeen) }
 
-// Opinion returns the id of the review that the second opinion is about, empty for an ordinary review.
+// Opinion returns the id of the review that the second opinion is about, empty for an ordinary
+// review.
 func (f Form) Opinion() string { return f.Values.Get(fieldOpinion) }
 
-// Mark returns the mark of a source, empty if it was not opened. A page from which the curator takes a quote says so.
+// Mark returns the mark of a source, empty if it was not opened. A page from which the curator
+// takes a quote says so.
 func (f Form) Mark(source string) Mark {
 	if i := slices.Index(f.Sources, source); i >= 0 {
 		if m := Mark(f.Values.Get(field("mark", i))); m != "" {

@@ -206,7 +206,8 @@ func TestInvalidInputIsNamed(t *testing.T) {
 	}
 }
 
-// A review that ends in closed says so in its facts and keeps the others, except those that cite pages that are gone.
+// A review that ends in closed says so in its facts and keeps the others, except those that cite
+// pages that are gone.
 func TestClosedReviewClosesApplications(t *testing.T) {
 	closed := url.Values{"outcome": {"closed"}, "mark.2": {"gone"}, "note": {"The site says goodbye."}}
 	form := submit(t, sheet(), closed)
@@ -259,7 +260,8 @@ func TestNewerSheetKeepsInputAndReopensChangedFacts(t *testing.T) {
 	require.Equal(t, []string{"German"}, r.Facts.Languages)
 }
 
-// After a conflict, submitting again records none of the first curator's decisions about facts that the other review changed.
+// After a conflict, submitting again records none of the first curator's decisions about facts that
+// the other review changed.
 func TestEveryDecisionAboutAChangedFactIsForgotten(t *testing.T) {
 	other := api.Facts{
 		CountryEligibility: []api.CountryEligibility{{Country: "US", Status: api.Eligible, SourceURLs: []string{site}}},

@@ -22,11 +22,12 @@ func UsedQuotes(fact string) string { return "use." + fact }
 // NewQuote are the texts that the curator pasted.
 func NewQuote(fact string) string { return "quote." + fact }
 
-// QuoteSource are the sources of NewQuote, in the same order: numbers, or URLs of pages that become sources.
+// QuoteSource are the sources of NewQuote, in the same order: numbers, or URLs of pages that become
+// sources.
 func QuoteSource(fact string) string { return "quotefrom." + fact }
 
-// SameTexts is the curator's decision in a second opinion whether other words than those of the first review mean the same: "same" or
-// "different".
+// SameTexts is the curator's decision in a second opinion whether other words than those of the
+// first review mean the same: "same" or "different".
 func SameTexts(fact string) string { return "texts." + fact }
 
 // QuoteValue returns a quote as a value of the form.
@@ -35,7 +36,6 @@ func QuoteValue(q api.Quote) string {
 	return string(text)
 }
 
-// quotes returns the quotes in a field.
 func (f Form) quotes(field string) (all []api.Quote) {
 	for _, value := range f.Values[field] {
 		var q api.Quote
@@ -64,7 +64,8 @@ func (f Form) Pasted(fact string) (all []PastedQuote) {
 	return all
 }
 
-// added returns the quotes that the curator adds to a fact: the suggestions used, and the pasted texts.
+// added returns the quotes that the curator adds to a fact: the suggestions used, and the pasted
+// texts.
 func (f Form) added(fact string) (all []api.Quote) {
 	all = f.quotes(UsedQuotes(fact))
 	for _, p := range f.Pasted(fact) {
@@ -78,7 +79,8 @@ func (f Form) added(fact string) (all []api.Quote) {
 	return all
 }
 
-// merged returns quotes without those that say nothing new: identical ones, and texts without surroundings that another one has.
+// merged returns quotes without those that say nothing new: identical ones, and texts without
+// surroundings that another one has.
 func merged(quotes []api.Quote) (all []api.Quote) {
 	for _, q := range quotes {
 		if !slices.ContainsFunc(all, func(have api.Quote) bool {
@@ -90,7 +92,8 @@ func merged(quotes []api.Quote) (all []api.Quote) {
 	return all
 }
 
-// quotesOf returns the quotes of a fact in a review with these facts: those that it keeps with its value, then the added ones.
+// quotesOf returns the quotes of a fact in a review with these facts: those that it keeps with its
+// value, then the added ones.
 func (f Form) quotesOf(fact string, facts api.Facts) (all []api.Quote) {
 	if !facts.Knows(fact) {
 		return nil
@@ -101,7 +104,6 @@ func (f Form) quotesOf(fact string, facts api.Facts) (all []api.Quote) {
 	return merged(append(all, f.added(fact)...))
 }
 
-// unchanged reports whether a fact has its recorded value.
 func (f Form) unchanged(fact string, facts api.Facts) bool {
 	return string(Values(facts)[fact]) == string(Values(f.Base)[fact])
 }
@@ -131,7 +133,6 @@ func (f Form) evidence(facts *api.Facts) api.GivenEvidence {
 	return e
 }
 
-// misquoted returns the problems of the quotes.
 func (f Form) misquoted(facts api.Facts) (problems []Problem) {
 	for _, name := range api.FactNames {
 		add := func(what string) { problems = append(problems, Problem{"fact." + name, Label(name) + ": " + what}) }
@@ -173,8 +174,9 @@ func (f Form) Added() (all []api.Quote) {
 	return all
 }
 
-// Compare takes the findings for the added quotes on the stored texts of their pages. A quote that is missing is a problem once: if the
-// curator submits it again, it is recorded. It also returns the labels of the facts with a quote from a page without a stored text.
+// Compare takes the findings for the added quotes on the stored texts of their pages. A quote that
+// is missing is a problem once: if the curator submits it again, it is recorded. It also returns
+// the labels of the facts with a quote from a page without a stored text.
 func (f Form) Compare(readings []api.QuoteReading) (problems []Problem, uncompared []string) {
 	for _, r := range readings {
 		value := QuoteValue(r.Quote)
@@ -203,8 +205,9 @@ func (f Form) SameTexts() map[string]bool {
 	return same
 }
 
-// premark marks the sources and keeps the facts whose every quote the machine found again. If that is the whole record and nothing puts it
-// in doubt, the outcome is verified. A quote that is missing is not kept. The curator looks at the marks and submits.
+// premark marks the sources and keeps the facts whose every quote the machine found again. If that
+// is the whole record and nothing puts it in doubt, the outcome is verified. A quote that is
+// missing is not kept. The curator looks at the marks and submits.
 func (f *Form) premark(sheet api.ReviewSheet) {
 	said, complete := Confirmed(sheet), true
 	for _, r := range sheet.Readings {

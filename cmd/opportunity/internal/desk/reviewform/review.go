@@ -70,7 +70,6 @@ func (f Form) value(name string) (value json.RawMessage, wrong string) {
 	}
 }
 
-// facts returns the facts that the decisions mean.
 func (f Form) facts() (facts api.Facts, problems []Problem) {
 	values := map[string]json.RawMessage{}
 	for _, name := range api.FactNames {
@@ -111,8 +110,8 @@ func Explain(invalid api.Problems) (problems []Problem) {
 	return problems
 }
 
-// unsupported returns the known facts that no opened source supports. A kept fact needs its own sources, or any source, to still say
-// so. A changed fact can cite only pages that were opened.
+// unsupported returns the known facts that no opened source supports. A kept fact needs its own
+// sources, or any source, to still say so. A changed fact can cite only pages that were opened.
 func (f Form) unsupported(facts api.Facts) (problems []Problem) {
 	opened, values := f.opened(), Values(facts)
 	confirmed := slices.ContainsFunc(opened, func(u string) bool { return f.Mark(u) == StillSo })
@@ -142,7 +141,6 @@ func (f Form) unsupported(facts api.Facts) (problems []Problem) {
 	return problems
 }
 
-// nameOf returns how the form refers to a source.
 func (f Form) nameOf(source string) string {
 	if i := slices.Index(f.Sources, source); i >= 0 {
 		return fmt.Sprintf("source %d", i+1)
@@ -196,7 +194,6 @@ func (f Form) change(facts api.Facts, name string) string {
 	return fmt.Sprintf("%s: %s → %s", Label(name), before, after)
 }
 
-// sourcesOf names the sources that a fact cites.
 func (f Form) sourcesOf(facts api.Facts, name string) string {
 	var names []string
 	for _, u := range facts.Cites(name) {

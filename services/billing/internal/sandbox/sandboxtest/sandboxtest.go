@@ -137,7 +137,7 @@ func (s *Stripe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(`{"error":{"type":"api_error","message":"made to fail"}}`))
 }
 
-// charge is what the sandbox does not have: a refund and a dispute of a payment.
+// charge has the refunds and the dispute of a payment, which the sandbox does not know.
 type charge struct {
 	refunded int    // cents
 	dispute  string // Stripe's status; empty: none

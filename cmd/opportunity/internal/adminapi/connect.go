@@ -1,0 +1,51 @@
+package adminapi
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"opportunity.internal/cmd/opportunity/internal/flags"
+	"opportunity.internal/pkg/api"
+)
+
+// Defaults of flags and environment variables. `opportunity up` uses the same.
+const (
+	DefaultAdmin   = "127.0.0.1:8081"
+	DefaultDataDir = ".opportunity"
+	TokenFile      = "operator-token" // in the data directory
+)
+
+// NewClient returns a Client with the operator token from the environment or the data directory of
+// "opportunity up". The token is only sent, never printed. Without a token, the Code of the error
+// is CodeNoToken.
+func NewClient(adminURL, dataDir string) (Client, error) {
+	if err := CheckURL("admin-url", adminURL); err != nil {
+		return Client{}, err
+	}
+	token, file := os.Getenv("OPPORTUNITY_OPERATOR_TOKEN"), ""
+	if token == "" {
+		file = filepath.Join(dataDir, TokenFile)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return Client{}, &Failure{CodeNoToken, fmt.Sprintf("no operator token: OPPORTUNITY_OPERATOR_TOKEN is not set, and %v. "+
+				`Set it, or use --data-dir with the directory of "opportunity up".`, err)}
+		}
+		token = strings.TrimSpace(string(text))
+	}
+	return Client{URL: adminURL, Token: token, TokenFile: file, Actor: Actor(), HTTP: http.DefaultClient}, nil
+}
+
+// Actor returns the name of the person at this machine.
+func Actor() string { return cmp.Or(os.Getenv("OPPORTUNITY_ACTOR"), os.Getenv("USER"), "operator") }
+
+// CheckURL returns the usage error for the value of a flag that is not an HTTP URL.
+func CheckURL(flag, value string) error {
+	if api.ValidURL(value) {
+		return nil
+	}
+	return flags.Usage("invalid --%s %q: use an http or https URL such as http://%s", flag, value, DefaultAdmin)
+}

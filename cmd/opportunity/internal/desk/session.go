@@ -1,0 +1,182 @@
+package desk
+
+import (
+	"cmp"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Lifetimes of a session.
+const (
+	sessionIdle = 30 * time.Minute // since its latest request
+	sessionLife = 12 * time.Hour   // since sign-in
+)
+
+// session is a signed-in browser.
+type session struct {
+	ID      string // not secret
+	Name    string // recorded with every action
+	Role    string
+	Browser string // as the browser calls itself
+	Started time.Time
+	Seen    time.Time // latest request
+
+	Token string // operator token; empty in List
+
+	owner  [sha256.Size]byte // hash of Token
+	notice any
+	stored any
+}
+
+// sessionStore holds the sessions of one process.
+//
+// The operator token of a session exists only in the browser's cookie, encrypted under a key that
+// the process generated at startup. The process keeps who signed in and when. So neither of the two
+// is enough: a cookie stops working when its session ends, and a restart ends all sessions.
+type sessionStore struct {
+	now  func() time.Time
+	seal cipher.AEAD
+
+	mu       sync.Mutex
+	sessions map[string]*session // without tokens
+}
+
+// newSessionStore returns a store without sessions.
+func newSessionStore(now func() time.Time) *sessionStore {
+	block, _ := aes.NewCipher(random(32))          // the key has a valid length
+	seal, _ := cipher.NewGCMWithRandomNonce(block) // so has the block
+	return &sessionStore{now: now, seal: seal, sessions: map[string]*session{}}
+}
+
+func random(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return b
+}
+
+// sealed is the content of a cookie.
+type sealed struct{ ID, Token string }
+
+// Start starts a session for the holder of token and returns the value of its cookie.
+func (s *sessionStore) Start(token, name, role, browser string) (cookie string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	for id, old := range s.sessions { // this bounds the map
+		if expired(old, now) {
+			delete(s.sessions, id)
+		}
+	}
+	id := base64.RawURLEncoding.EncodeToString(random(16))
+	s.sessions[id] = &session{ID: id, Name: name, Role: role, Browser: browser, Started: now, Seen: now, owner: sha256.Sum256([]byte(token))}
+	content, _ := json.Marshal(sealed{id, token})                                    // two strings
+	return base64.RawURLEncoding.EncodeToString(s.seal.Seal(nil, nil, content, nil)) //nolint:gosec // the cipher adds a random nonce
+}
+
+// Resume returns the session of a cookie and notes the time of the request. It returns false if the
+// session has ended.
+func (s *sessionStore) Resume(cookie string) (session, bool) {
+	text, err := base64.RawURLEncoding.DecodeString(cookie)
+	if err != nil {
+		return session{}, false
+	}
+	content, err := s.seal.Open(nil, nil, text, nil)
+	if err != nil {
+		return session{}, false
+	}
+	var c sealed
+	if err := json.Unmarshal(content, &c); err != nil {
+		return session{}, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, found := s.now(), s.sessions[c.ID]
+	if found == nil || expired(found, now) {
+		delete(s.sessions, c.ID)
+		return session{}, false
+	}
+	found.Seen = now
+	resumed := *found
+	resumed.Token = c.Token
+	return resumed, true
+}
+
+func expired(s *session, now time.Time) bool {
+	return now.Sub(s.Seen) >= sessionIdle || now.Sub(s.Started) >= sessionLife
+}
+
+// End ends a session. An ended or unknown one is no error.
+func (s *sessionStore) End(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, id)
+}
+
+// List returns the sessions of the holder of token, latest first. Names do not identify the holder:
+// those of shared tokens are claims.
+func (s *sessionStore) List(token string) []session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []session
+	for _, found := range s.sessions {
+		if found.owner == sha256.Sum256([]byte(token)) && !expired(found, s.now()) {
+			listed := *found
+			listed.stored = nil
+			list = append(list, listed)
+		}
+	}
+	slices.SortFunc(list, func(a, b session) int { return cmp.Or(b.Seen.Compare(a.Seen), cmp.Compare(a.ID, b.ID)) })
+	return list
+}
+
+// Leave stores a notice for the next page of a session.
+func (s *sessionStore) Leave(id string, notice any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if found := s.sessions[id]; found != nil {
+		found.notice = notice
+	}
+}
+
+// Notice returns the notice of a session, nil if there is none, and removes it.
+func (s *sessionStore) Notice(id string) any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := s.sessions[id]
+	if found == nil {
+		return nil
+	}
+	notice := found.notice
+	found.notice = nil
+	return notice
+}
+
+// Keep stores a value with a session until Take or the end of the session. It replaces the one
+// before.
+func (s *sessionStore) Keep(id string, value any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if found := s.sessions[id]; found != nil {
+		found.stored = value
+	}
+}
+
+// Take returns the value that Keep stored, nil if there is none, and removes it.
+func (s *sessionStore) Take(id string) any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := s.sessions[id]
+	if found == nil {
+		return nil
+	}
+	value := found.stored
+	found.stored = nil
+	return value
+}

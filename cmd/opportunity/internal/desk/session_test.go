@@ -1,0 +1,129 @@
+package desk
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const token = "operator-token-of-ann-0123456789abcdef"
+
+// clock is a settable time.
+type clock struct{ at time.Time }
+
+func (c *clock) now() time.Time { return c.at }
+
+func start(t *testing.T) (*clock, *sessionStore, string) {
+	t.Helper()
+	c := &clock{time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)}
+	s := newSessionStore(c.now)
+	return c, s, s.Start(token, "ann", "curator", "Firefox")
+}
+
+func TestCookieResumesItsSessionAndHidesTheToken(t *testing.T) {
+	_, s, cookie := start(t)
+	raw, err := base64.RawURLEncoding.DecodeString(cookie)
+	require.NoError(t, err)
+	require.NotContains(t, string(raw), token)
+	got, ok := s.Resume(cookie)
+	require.True(t, ok)
+	require.Equal(t, []string{"ann", "curator", "Firefox", token}, []string{got.Name, got.Role, got.Browser, got.Token})
+	list := s.List(token)
+	require.Len(t, list, 1)
+	require.Empty(t, list[0].Token)
+	require.Empty(t, s.List("operator-token-of-bob-0123456789abcdef"), "a claimed name is no proof")
+}
+
+func TestForgedCookiesAreRejected(t *testing.T) {
+	_, s, cookie := start(t)
+	_, other, foreign := start(t)
+	_, ok := other.Resume(foreign)
+	require.True(t, ok)
+	raw, err := base64.RawURLEncoding.DecodeString(cookie)
+	require.NoError(t, err)
+	raw[len(raw)/2] ^= 1
+	for _, forged := range []string{"", "x", foreign, base64.RawURLEncoding.EncodeToString(raw), strings.Repeat("A", 200)} {
+		_, ok := s.Resume(forged)
+		require.False(t, ok, forged)
+	}
+}
+
+func TestSessionEndsWhenIdle(t *testing.T) {
+	c, s, cookie := start(t)
+	for range 3 {
+		c.at = c.at.Add(sessionIdle - time.Second)
+		_, ok := s.Resume(cookie)
+		require.True(t, ok)
+	}
+	c.at = c.at.Add(sessionIdle)
+	require.Empty(t, s.List(token))
+	_, ok := s.Resume(cookie)
+	require.False(t, ok)
+}
+
+func TestSessionEndsAfterItsLifeEvenInUse(t *testing.T) {
+	c, s, cookie := start(t)
+	end := c.at.Add(sessionLife)
+	for c.at.Before(end.Add(-time.Minute)) {
+		c.at = c.at.Add(time.Minute)
+		_, ok := s.Resume(cookie)
+		require.True(t, ok, c.at)
+	}
+	c.at = end
+	_, ok := s.Resume(cookie)
+	require.False(t, ok)
+}
+
+func TestCookieOfAnEndedSessionIsRejected(t *testing.T) {
+	_, s, cookie := start(t)
+	current := s.Start(token, "ann", "curator", "Safari")
+	got, _ := s.Resume(cookie)
+	s.End(got.ID)
+	_, ok := s.Resume(cookie)
+	require.False(t, ok)
+	_, ok = s.Resume(current)
+	require.True(t, ok, "ending one session ended another")
+}
+
+func TestNoticeIsShownOnce(t *testing.T) {
+	_, s, cookie := start(t)
+	got, _ := s.Resume(cookie)
+	require.Nil(t, s.Notice(got.ID))
+	s.Leave(got.ID, "saved")
+	require.Equal(t, "saved", s.Notice(got.ID))
+	require.Nil(t, s.Notice(got.ID))
+	s.End(got.ID)
+	s.Leave(got.ID, "late")
+	require.Nil(t, s.Notice(got.ID))
+}
+
+func TestCodeWorksOnceAndExpires(t *testing.T) {
+	now := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
+	c, text := newSignInCode(now)
+	require.False(t, c.Use("", now))
+	require.False(t, c.Use(text+"x", now))
+	require.True(t, c.Valid(text, now), "checking a code must not use it")
+	require.True(t, c.Use(text, now))
+	require.False(t, c.Valid(text, now))
+	require.False(t, c.Use(text, now))
+
+	c, text = newSignInCode(now)
+	require.False(t, c.Use(text, now.Add(codeLife)))
+	require.False(t, new(signInCode).Use("", now))
+}
+
+func TestThrottleDelaysPrefixesThatKeepFailing(t *testing.T) {
+	now := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
+	var throttle throttle
+	for range 10 {
+		require.Zero(t, throttle.Fail("operator-1", now))
+	}
+	require.Equal(t, time.Minute, throttle.Fail("operator-2", now))
+	require.Zero(t, throttle.Fail("another", now))
+	require.Zero(t, throttle.Fail("", now))
+	require.Equal(t, time.Second, throttle.Fail("operator", now.Add(59*time.Second)))
+	require.Zero(t, throttle.Fail("operator-1", now.Add(time.Minute)))
+}

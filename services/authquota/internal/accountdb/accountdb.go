@@ -1,0 +1,222 @@
+// Package accountdb runs the changes of authquota: each change is one transaction.
+//
+// The transaction includes the audit log entry, the mails that the change causes and the new epochs
+// of the accounts that it affects. So no change lacks its audit entry, and the gateways and the
+// person learn of every change.
+//
+// It also has the rows that changes of several features share: accounts, their entitlements and the
+// accepted terms.
+package accountdb
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"maps"
+	mathrand "math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/setback"
+	"opportunity.internal/services/authquota/internal/mail"
+)
+
+// DB is the database of authquota. The stores of the features return problem.Errors where the
+// caller can react: not_found, invalid_parameter, and service_unavailable if the database is
+// unavailable.
+type DB struct {
+	*database.DB
+
+	Now   func() time.Time
+	Box   Box // seals secret values
+	Mails mail.Writer
+
+	Publisher Publisher // nil: changes take effect without it
+}
+
+// Publisher makes changes known outside the database.
+type Publisher interface {
+	// Published returns the newest mark that was published, or the zero mark. A change is made only on
+	// a database that has it.
+	Published() setback.Mark
+	// Publish returns once the committed change m, of a database that has the published mark verified,
+	// is in effect on every gateway.
+	Publish(ctx context.Context, verified, m setback.Mark, epochs []Epoch) error
+}
+
+// Tx is the transaction of one change.
+type Tx struct {
+	*gorm.DB
+
+	Now   time.Time // of the change, with the precision of the database
+	Box   Box
+	Mails mail.Writer
+
+	touched map[string]Epoch
+}
+
+// Change runs do in a transaction, which is rolled back if do returns an error. If do calls Touch,
+// Change returns nil only once the change is in effect; otherwise it returns ErrNotInEffect.
+func (db *DB) Change(ctx context.Context, do func(tx *Tx) error) error {
+	now := db.Now().UTC().Truncate(time.Microsecond) // the precision of the database, so that responses match it
+	var verified, m setback.Mark
+	if db.Publisher != nil {
+		verified = db.Publisher.Published()
+	}
+	tx := &Tx{Now: now, Box: db.Box, Mails: db.Mails, touched: map[string]Epoch{}}
+	err := db.WithContext(ctx).Transaction(func(gormTx *gorm.DB) error {
+		tx.DB = gormTx
+		err := do(tx)
+		if err == nil && len(tx.touched) > 0 {
+			m, err = tx.number(verified)
+		}
+		return err
+	})
+	if err != nil || m.Sequence == 0 || db.Publisher == nil {
+		return database.Outage(err)
+	}
+	if err := db.Publisher.Publish(context.WithoutCancel(ctx), verified, m, slices.Collect(maps.Values(tx.touched))); err != nil {
+		return errors.Join(ErrNotInEffect, problem.New(problem.ServiceUnavailable,
+			"The change is saved and takes effect automatically as soon as Redis is available again.").Retry(time.Second).Because(err))
+	}
+	return nil
+}
+
+// ErrNotInEffect is wrapped by the error of a change that is saved but not in effect yet.
+var ErrNotInEffect = errors.New("change saved but not in effect")
+
+// number numbers the change, if the database has the mark verified. It is the last step of the
+// transaction, so that the order of sequences is that of commits and other changes wait only for
+// the commit.
+func (tx *Tx) number(verified setback.Mark) (m setback.Mark, err error) {
+	if m.Sequence, err = database.NextSequence(tx.DB); err != nil {
+		return m, err
+	}
+	m.ID = rand.Text()
+	err = tx.Raw(`INSERT INTO changes (sequence, id, accounts) SELECT CAST(? AS bigint), ?, ?
+		WHERE ? OR EXISTS (SELECT 1 FROM changes WHERE sequence = ? AND id = ?)
+		RETURNING (SELECT id FROM generations ORDER BY began_at DESC LIMIT 1)`,
+		m.Sequence, m.ID, strings.Join(slices.Sorted(maps.Keys(tx.touched)), ","), verified.Sequence == 0, verified.Sequence, verified.ID).Scan(&m.Generation).Error
+	if err == nil && m.Generation == "" {
+		err = problem.Unavailable(setback.ErrSetBack) // the next poll says whether an operator has to decide
+	}
+	return m, err
+}
+
+// Epoch is the version of an account: each change of it raises it. Gateways discard what they know
+// of an account under another epoch.
+type Epoch struct {
+	Account string
+	Number  int64
+	State   string // as in the hash of epochs, see package counter
+}
+
+// Step returns the distance of a new epoch to the time and to the one before: a random part of a
+// second in microseconds, so that a change that is made on a database that was set back does not
+// get the epoch of a lost one.
+func Step() int64 { return 1 + mathrand.Int64N(1_000_000) } //nolint:gosec // to avoid accidents
+
+// EpochColumns selects an Epoch from accounts a.
+const EpochColumns = `a.id AS account, a.epoch AS number, CASE
+	WHEN a.merged_into IS NOT NULL OR EXISTS (SELECT 1 FROM people p WHERE p.account_id = a.id AND p.closed_at IS NOT NULL) THEN '` + counter.ClosedState + `'
+	WHEN a.suspended_at IS NOT NULL THEN '` + counter.SuspendedState + `' ELSE '' END AS state`
+
+// Touch raises the epochs of accounts, for a change that a restored backup must not undo or that
+// affects what they may do. Call it after a change of the account itself, and before those of other
+// rows: it locks the accounts until tx ends.
+func (tx *Tx) Touch(ids ...string) error {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { _, done := tx.touched[id]; return done || id == "" })
+	if len(ids) == 0 {
+		return nil
+	}
+	return tx.touch("id IN ?", ids)
+}
+
+// TouchOwner is Touch for the account of a key.
+func (tx *Tx) TouchOwner(key string) error {
+	return tx.touch("id = (SELECT account_id FROM api_keys WHERE id = ?)", key)
+}
+
+func (tx *Tx) touch(where string, args ...any) error {
+	now := database.Micros(tx.Now)
+	var touched []Epoch
+	err := tx.Raw("UPDATE accounts SET epoch = CASE WHEN epoch < ? THEN ? ELSE epoch END + ? WHERE "+where+" RETURNING "+strings.ReplaceAll(EpochColumns, "a.", "accounts."),
+		append([]any{now, now, Step()}, args...)...).Scan(&touched).Error
+	for _, e := range touched {
+		tx.Touched(e)
+	}
+	return err
+}
+
+// Touched is Touch for an account whose row has the epoch already, or whose state changes.
+func (tx *Tx) Touched(e Epoch) {
+	if before, done := tx.touched[e.Account]; done && e.Number == 0 {
+		e.Number = before.Number
+	}
+	tx.touched[e.Account] = e
+}
+
+// Instant returns the time of a nullable column.
+func Instant(us *int64) *time.Time {
+	if us == nil {
+		return nil
+	}
+	t := database.FromMicros(*us)
+	return &t
+}
+
+// Micros returns the nullable column of a time.
+func Micros(t *time.Time) *int64 {
+	if t == nil {
+		return nil
+	}
+	us := database.Micros(*t)
+	return &us
+}
+
+// DoUnless runs do and rolls it back if skip is set, so that timing does not reveal whether there
+// was something to do.
+func (tx *Tx) DoUnless(skip bool, do func() error) error {
+	if err := tx.SavePoint("unless").Error; err != nil {
+		return err
+	}
+	if err := do(); err != nil || !skip {
+		return err
+	}
+	return tx.RollbackTo("unless").Error
+}
+
+// AuditRow is an entry of the audit log.
+type AuditRow struct {
+	ID      int64 `gorm:"primaryKey"`
+	At      int64
+	Actor   string
+	Action  string
+	Subject string
+	Detail  string // JSON
+}
+
+// TableName implements gorm's Tabler.
+func (AuditRow) TableName() string { return "audit_log" }
+
+// Record writes the audit log entry of a change. The detail must not contain a key or its digest.
+func (tx *Tx) Record(actor, action, subject string, detail map[string]any) error {
+	encoded, err := json.Marshal(detail)
+	if err != nil {
+		return err
+	}
+	return tx.Create(&AuditRow{At: database.Micros(tx.Now), Actor: actor, Action: action, Subject: subject, Detail: string(encoded)}).Error
+}
+
+// Epochs returns the epochs of the accounts a that where selects.
+func (db *DB) Epochs(ctx context.Context, where string, args ...any) (epochs []Epoch, err error) {
+	err = db.WithContext(ctx).Raw("SELECT "+EpochColumns+" FROM accounts a WHERE "+where, args...).Scan(&epochs).Error
+	return epochs, database.Outage(err)
+}

@@ -1,0 +1,155 @@
+package accountdb_test
+
+import (
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/accountdb"
+	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/testkit"
+)
+
+// A change that fails leaves no audit entry, no mail and no epoch increment.
+func TestChangeIsAllOrNothing(t *testing.T) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
+		failure := errors.New("failed at the end")
+		change := func(outcome error) error {
+			return db.Change(t.Context(), func(tx *accountdb.Tx) error {
+				a, err := account.Create(tx, api.BaseTier)
+				require.NoError(t, err)
+				return errors.Join(
+					tx.Record("ada", "account.create", a.ID, nil),
+					tx.Post(mail.Message{To: "ada@example.org", Template: "password-changed"}), outcome)
+			})
+		}
+		require.ErrorIs(t, change(failure), failure)
+		require.Empty(t, db.Audit(t))
+		require.Empty(t, db.TakeTouched(t))
+		require.Empty(t, db.TakeMails(t))
+		require.NoError(t, change(nil))
+		require.Equal(t, []string{"account.create"}, db.Audit(t))
+		require.Len(t, db.TakeTouched(t), 1)
+		require.Len(t, db.TakeMails(t), 1)
+	})
+}
+
+// post posts mails about different things.
+func post(t *testing.T, db testkit.DB, mails int) {
+	t.Helper()
+	for left := range mails {
+		postOne(t, db, "ada@example.org", "recovery-code-used", "left", strconv.Itoa(left))
+	}
+}
+
+func postOne(t *testing.T, db testkit.DB, to, template, name, value string) {
+	t.Helper()
+	require.NoError(t, db.Change(t.Context(), func(tx *accountdb.Tx) error {
+		return tx.Post(mail.Message{To: to, Template: template, Data: map[string]string{name: value}})
+	}))
+}
+
+func TestMailsTakeTurnsAndLinksToSignInGoFirst(t *testing.T) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
+		post(t, db, 40)
+		db.Advance(2 * time.Second)
+		postOne(t, db, "eve@example.org", "recovery-code-used", "left", "1")
+		postOne(t, db, "new@example.org", "confirm-address", "link", "https://api.example/1")
+		var order []string
+		for _, m := range db.TakeMails(t)[:5] {
+			order = append(order, m.To)
+		}
+		require.Equal(t, []string{"new@example.org", "ada@example.org", "ada@example.org", "ada@example.org", "eve@example.org"}, order)
+	})
+}
+
+func TestMailsAboutOneThingAreMergedUntilSent(t *testing.T) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
+		reset := func(to, link string) { postOne(t, db, to, "reset-password", "link", "https://api.example/"+link) }
+		reset("ada@example.org", "first")
+		sending, _, err := db.ClaimMail(t.Context(), time.Minute)
+		require.NoError(t, err)
+		reset("eve@example.org", "hers")
+		for _, link := range []string{"second", "last"} {
+			reset("ada@example.org", link)
+		}
+		postOne(t, db, "ada@example.org", "factor-changed", "what", "one")
+		postOne(t, db, "ada@example.org", "factor-changed", "what", "another")
+		require.NoError(t, db.DeferMail(t.Context(), sending.ID, db.Now())) // the courier of the first failed meanwhile
+		require.NoError(t, db.DeleteMail(t.Context(), sending.ID))
+		var got string
+		for _, m := range db.TakeMails(t) {
+			got += m.To + m.Text
+		}
+		require.NotContains(t, got, "/first")
+		require.NotContains(t, got, "/second")
+		for _, want := range []string{"/last", "/hers", "one", "another"} {
+			require.Contains(t, got, want)
+		}
+	})
+}
+
+func TestMailIsClaimedOnceUntilTheLeaseEnds(t *testing.T) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
+		const mails = 8
+		post(t, db, mails)
+		var mu sync.Mutex
+		claimed := map[string]int{}
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for {
+					m, ok, err := db.ClaimMail(t.Context(), time.Minute)
+					require.NoError(t, err)
+					if !ok {
+						return
+					}
+					mu.Lock()
+					claimed[m.ID]++
+					mu.Unlock()
+				}
+			})
+		}
+		all.Wait()
+		require.Len(t, claimed, mails)
+		for _, times := range claimed {
+			require.Equal(t, 1, times)
+		}
+		db.Advance(time.Minute)
+		again, ok, err := db.ClaimMail(t.Context(), time.Minute)
+		require.NoError(t, err)
+		require.True(t, ok, "its claimer has stopped")
+		require.Equal(t, 2, again.Attempts)
+		require.NoError(t, db.DeferMail(t.Context(), again.ID, db.Now().Add(time.Hour)))
+		pending, oldest, err := db.PendingMails(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, mails, pending)
+		require.Equal(t, testkit.Start, oldest)
+	})
+}
+
+func TestResealMakesTheOlderKeyUnnecessary(t *testing.T) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
+		post(t, db, 3)
+		older := db.Box
+		db.Box = testkit.Box(t, "a1")
+		require.ErrorContains(t, db.Reseal(t.Context(), accountdb.SealedMails), "3 sealed texts do not open")
+		db.Box = testkit.Box(t, "a1", "e7")
+		require.NoError(t, db.Reseal(t.Context(), accountdb.SealedMails))
+		db.Box = testkit.Box(t, "a1")
+		require.NoError(t, db.Reseal(t.Context(), accountdb.SealedMails))
+		m, _, err := db.ClaimMail(t.Context(), time.Minute)
+		require.NoError(t, err)
+		require.False(t, m.Sealed)
+		db.Box = older
+		m, _, err = db.ClaimMail(t.Context(), time.Minute)
+		require.NoError(t, err)
+		require.True(t, m.Sealed, "the older key no longer opens it")
+	})
+}

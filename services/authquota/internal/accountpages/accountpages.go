@@ -1,0 +1,200 @@
+// Package accountpages holds the account pages: signing up, in and out, the security of an account,
+// its keys, its usage and its plan. The gateway forwards them.
+//
+// Each feature has a file with its handlers, and a template for each page in templates. Stores
+// write the audit entry and the mail of a change, in its transaction. To add a page, see
+// docs/contributors/add-an-account-page.md.
+package accountpages
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apidoc"
+	"opportunity.internal/pkg/pages"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/accountdb"
+	"opportunity.internal/services/authquota/internal/credential"
+	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/keyusage"
+	"opportunity.internal/services/authquota/internal/notices"
+	"opportunity.internal/services/authquota/internal/people"
+	"opportunity.internal/services/authquota/internal/plan"
+)
+
+// Config holds the settings and the dependencies of the pages.
+type Config struct {
+	PublicURL    string   // public URL of the gateway, without a trailing slash
+	Contact      string   // email address or https URL of the operator; may be empty
+	TermsVersion string   // of the terms of use in effect
+	Peppers      [][]byte // newest first
+	AutoApprove  bool     // approve key requests automatically
+	ApproveTest  bool     // approve the request for an account's test key automatically
+	Tiers        account.TierTable
+	Errors       problem.Writer
+	Now          func() time.Time
+
+	DB      *accountdb.DB
+	Billing *plan.Billing // nil if no plans are sold
+
+	Available func(context.Context) error // an error fails the request to any page
+	// Current returns an error (503) if an epoch that was read from the database shows that it was set
+	// back.
+	Current func(ctx context.Context, epoch accountdb.Epoch) error
+	// InEffect calls read until the epoch that it returns is in effect on every gateway.
+	InEffect func(ctx context.Context, read func(context.Context) (accountdb.Epoch, error)) error
+	// MoveUsage moves the usage of accounts that were merged into one. After an error it is moved
+	// later, automatically.
+	MoveUsage func(ctx context.Context, accountID string) error
+	// Charged returns the requests charged to an account on a day, from the counters that limits are
+	// checked against.
+	Charged func(ctx context.Context, accountID string, day time.Time) (int, error)
+	// Recent returns the requests of an account that count against its limit of 60 seconds now, from
+	// the same counters.
+	Recent func(ctx context.Context, accountID string) (int, error)
+}
+
+// issuer is the name of the service in authenticator apps and for passkeys.
+const issuer = siteName
+
+const siteName = "Opportunity Data API"
+
+// Pages serves the account pages.
+type Pages struct {
+	Config
+
+	People     *people.Store
+	Keys       *keys.Store
+	Usage      *keyusage.Store
+	RequestLog *keyusage.RequestLog
+	Notices    *notices.Store
+	Plans      *plan.Store
+
+	kit          *pages.Kit
+	relyingParty credential.PasskeySite
+	description  *apidoc.Description
+	opens        map[string]bool // paths, as in routes, that a browser can open
+	signUps      *signUps
+}
+
+//go:embed templates static
+var files embed.FS
+
+// New returns Pages that are ready to serve.
+func New(c Config) (*Pages, error) {
+	p := &Pages{
+		Config: c, relyingParty: credential.PasskeysAt(c.PublicURL, issuer), opens: map[string]bool{}, signUps: newSignUps(),
+		People: people.NewStore(c.DB), Keys: keys.NewStore(c.DB), Usage: keyusage.NewStore(c.DB),
+		RequestLog: keyusage.NewRequestLog(c.DB), Notices: notices.NewStore(c.DB, c.Tiers), Plans: plan.NewStore(c.DB),
+	}
+	var err error
+	if p.description, err = apidoc.Published(); err != nil {
+		return nil, err
+	}
+	p.kit, err = pages.New(pages.Config{
+		Name: siteName, URL: c.PublicURL, Root: homePath, Cookies: http.SameSiteLaxMode, Static: files, Templates: files, Funcs: p.functions(), Log: c.Errors.Log,
+	})
+	for _, r := range p.routes() {
+		if r.method == http.MethodGet {
+			p.opens[r.path] = true
+		}
+	}
+	return p, err
+}
+
+// Under reports whether path belongs to the pages.
+func (p *Pages) Under(path string) bool { return p.kit.Under(path) }
+
+// Handler serves all paths Under the home page.
+func (p *Pages) Handler() http.Handler {
+	e := web.New(p.Errors)
+	e.NoRoute(p.missing(problem.NotFound, "This page does not exist."))
+	e.NoMethod(p.missing(problem.MethodNotAllowed, "This page does not support this method."))
+	e.GET(homePath+"/static/:file", p.static)
+	e.HEAD(homePath+"/static/:file", p.static)
+	for _, r := range p.routes() {
+		e.Handle(r.method, r.path, p.page(r))
+		if r.method == http.MethodGet {
+			e.HEAD(r.path, p.page(r))
+		}
+	}
+	return e
+}
+
+func (p *Pages) missing(code problem.Code, message string) gin.HandlerFunc {
+	return p.page(route{handle: func(*Visit) (pages.View, error) { return pages.View{}, problem.New(code, "%s", message) }})
+}
+
+func (p *Pages) static(g *gin.Context) {
+	if !p.kit.ServeStatic(g.Writer, g.Request, g.Param("file")) {
+		p.missing(problem.NotFound, "This file does not exist.")(g)
+	}
+}
+
+func (p *Pages) page(r route) gin.HandlerFunc {
+	return func(g *gin.Context) {
+		v := &Visit{Context: g, kit: p.kit, Now: p.Now().UTC()}
+		p.kit.Serve(g.Writer, g.Request, pages.Handler{
+			Handle: func() (pages.View, error) { return p.respond(v, r) },
+			Layout: func(shown pages.Page) any { return newLayout(v, shown) },
+			Fail:   func(err error) pages.View { return p.fail(v, err) },
+
+			MaxBody: max(r.maxBody, api.MaxForm),
+		})
+	}
+}
+
+// respond checks the access of a request before it calls the handler.
+func (p *Pages) respond(v *Visit, r route) (pages.View, error) {
+	if err := p.Available(v.Request.Context()); err != nil {
+		return pages.View{}, err
+	}
+	elsewhere, err := p.enter(v, r.access)
+	if err != nil || elsewhere != "" {
+		return pages.View{Redirect: elsewhere}, err
+	}
+	return r.handle(v)
+}
+
+// titles maps errors to the titles of their pages.
+var titles = map[problem.Code]string{
+	problem.NotFound:           "Page not found",
+	problem.ServiceUnavailable: "Temporarily unavailable",
+	problem.InternalError:      "Something went wrong",
+}
+
+// fail returns the page of an error. Driver errors are only logged.
+func (p *Pages) fail(v *Visit, err error) pages.View {
+	e := problem.Of(err)
+	p.Errors.Report(v.Request.Context(), err)
+	shown := pages.View{Template: "error", Title: titles[e.Code], Data: e.Message, Status: e.Code.Status()}
+	if shown.Title == "" {
+		shown.Title = "This request failed"
+	}
+	if e.Code == problem.InternalError {
+		shown.Data = "Something failed on our side. Try again in a moment."
+	}
+	if e.RetryAfter > 0 {
+		shown.Header = http.Header{"Retry-After": {strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds())))}}
+	}
+	return shown
+}
+
+// applied returns text with a note if err says that the change takes effect later. failed is any
+// other error.
+func applied(text string, err error) (notice string, failed error) {
+	if errors.Is(err, accountdb.ErrNotInEffect) {
+		return text + " This takes effect shortly: part of our service is temporarily unavailable.", nil
+	}
+	return text, err
+}

@@ -1,0 +1,143 @@
+package accountpages
+
+import (
+	"strings"
+
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/pages"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/people"
+)
+
+// requestForm is the data of the form for a key request: the submitted fields and the terms of use.
+type requestForm struct {
+	keys.RequestedKey
+
+	Offer       keys.Offer // the keys that need no operator
+	AutoApprove bool
+	Terms       Terms
+}
+
+func (p *Pages) askKey(v *Visit) (pages.View, error) {
+	offered, err := p.offer(v)
+	return p.requestPage(v, keys.RequestedKey{Test: offered.Test}, offered), err
+}
+
+func (p *Pages) requestPage(v *Visit, filled keys.RequestedKey, offered keys.Offer) pages.View {
+	return pages.View{Template: "key-ask", Title: "Request a key", Data: requestForm{filled, offered, p.AutoApprove, p.terms(v)}}
+}
+
+// offer returns the keys that the account gets without an operator.
+func (p *Pages) offer(v *Visit) (keys.Offer, error) {
+	offered, err := p.Keys.Offer(v.Request.Context(), v.Person.Account)
+	offered.Test = offered.Test && p.ApproveTest
+	return offered, err
+}
+
+func (p *Pages) requestKey(v *Visit) (pages.View, error) {
+	offered, err := p.offer(v)
+	if err != nil {
+		return pages.View{}, err
+	}
+	filled := keys.RequestedKey{Name: v.PostForm("name"), UseCase: v.PostForm("useCase"), Test: v.PostForm("kind") == "test"}
+	again := p.requestPage(v, filled, offered)
+	wanted := keys.RequestedKey{Test: filled.Test}
+	if wanted.Test && !offered.Test {
+		again = again.Wrong("", problem.Of(keys.NoTestKey()).Text())
+	}
+	if wanted.Name, err = keys.Name(filled.Name); err != nil {
+		again = again.Wrong("name", badName(filled.Name, err))
+	}
+	if wanted.UseCase, err = keys.UseCase(filled.UseCase); err != nil {
+		again = again.Wrong("useCase", badUseCase(filled.UseCase, err))
+	}
+	accepted, missing := p.acceptance(v)
+	if missing != "" {
+		again = again.Wrong("terms", missing)
+	}
+	if len(again.Errors) > 0 {
+		return again, nil
+	}
+	if wanted.Test {
+		wait, err := p.People.CountAttempt(v.Request.Context(), people.TestKeysFrom(v.Address()))
+		if err != nil {
+			return pages.View{}, err
+		}
+		wanted.Held = wait > 0
+	}
+	created, err := p.Keys.RequestKey(v.Request.Context(), v.Person.Account, wanted, accepted, p.AutoApprove)
+	switch {
+	case problem.Of(err).Code == problem.InvalidParameter:
+		return again.Wrong("", problem.Of(err).Text()), nil
+	case err != nil:
+		return pages.View{}, err
+	case created.State == keys.Approved:
+		return pages.View{Redirect: collectPath(created.ID)}, nil
+	}
+	return pages.View{Redirect: keysPath, Notice: "Your request was sent. You get an email when it is approved or declined."}, nil
+}
+
+func badUseCase(useCase string, err error) string {
+	if strings.TrimSpace(useCase) == "" {
+		return "Tell us what you will use the data for."
+	}
+	return labeled("The use case", err)
+}
+
+func collectPath(request string) string { return "/account/keys/requests/" + request + "/collect" }
+
+// ownRequest returns the request in the URL if it is open or recently declined.
+func (p *Pages) ownRequest(v *Visit) (keys.Request, error) {
+	requests, err := p.Keys.OwnRequests(v.Request.Context(), v.Person.Account)
+	if err != nil {
+		return keys.Request{}, err
+	}
+	for _, r := range requests {
+		if r.ID == v.Param("request") {
+			return r, nil
+		}
+	}
+	return keys.Request{}, keys.RequestNotFound()
+}
+
+// collection is the data of the page that confirms collecting a key.
+type collection struct {
+	keys.Request
+
+	Terms Terms
+}
+
+func (p *Pages) askCollect(v *Visit) (pages.View, error) {
+	r, err := p.ownRequest(v)
+	if err == nil && r.State != keys.Approved {
+		err = keys.NotOpen(r.State)
+	}
+	return pages.View{Template: "key-collect", Title: "Get your key", Data: collection{r, p.terms(v)}}, err
+}
+
+func (p *Pages) collectKey(v *Visit) (pages.View, error) {
+	if err := keys.CheckRequestID(v.Param("request")); err != nil {
+		return pages.View{}, err
+	}
+	accepted, missing := p.acceptance(v)
+	if missing != "" {
+		again, err := p.askCollect(v)
+		return again.Wrong("terms", missing), err
+	}
+	r, err := p.ownRequest(v)
+	if err != nil && problem.Of(err).Code != problem.NotFound { // Collect explains why a request is not found
+		return pages.View{}, err
+	}
+	secret := apikey.Generate(r.Prefix())
+	key, err := p.Keys.Collect(v.Request.Context(), v.Person.Account, v.Param("request"), accepted, keys.NewRecord(secret, p.Peppers))
+	return pages.View{Template: "key-new", Title: "Your key", Data: newKey{Key: key, Secret: secret.Reveal()}}, err
+}
+
+func (p *Pages) withdrawRequest(v *Visit) (pages.View, error) {
+	if err := keys.CheckRequestID(v.Param("request")); err != nil {
+		return pages.View{}, err
+	}
+	err := p.Keys.Withdraw(v.Request.Context(), v.Person.Account, v.Param("request"))
+	return pages.View{Redirect: keysPath, Notice: "The request was withdrawn."}, err
+}

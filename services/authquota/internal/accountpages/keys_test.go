@@ -1,0 +1,424 @@
+package accountpages_test
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/services/authquota"
+	"opportunity.internal/services/authquota/internal/testkit"
+	"opportunity.internal/services/authquota/internal/testkit/sitekit"
+)
+
+var (
+	requestIDs = regexp.MustCompile(`req_[0-9a-f]{32}`)
+	secrets    = regexp.MustCompile(`oda_(live|test)_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}`)
+)
+
+// valid is a valid key request, except for fields that override it.
+func valid(fields ...string) []string {
+	form := map[string]string{"name": "Website", "useCase": "a job board", "terms": "accepted", "termsVersion": "1"}
+	for i := 0; i < len(fields); i += 2 {
+		form[fields[i]] = fields[i+1]
+	}
+	var list []string
+	for name, value := range form {
+		list = append(list, name, value)
+	}
+	return list
+}
+
+// ask requests a key and returns the ID of the request.
+func ask(t *testing.T, b *testkit.Person, name string) string {
+	t.Helper()
+	before := b.Get("/account/keys").Body
+	b.Post("/account/keys/new", valid("name", name)...).Leads("/account/keys")
+	for _, id := range requestIDs.FindAllString(b.Get("/account/keys").Body, -1) {
+		if !strings.Contains(before, id) {
+			return id
+		}
+	}
+	require.FailNow(t, "the request is not on the page of keys")
+	return ""
+}
+
+// newKey returns the key shown on a page, and its ID.
+func newKey(t *testing.T, s *sitekit.Site, p testkit.Page) (key, id string) {
+	t.Helper()
+	key = secrets.FindString(p.Shows(http.StatusOK, "Copy your key now").Body)
+	require.NotEmpty(t, key)
+	return key, s.Principal(key).Key
+}
+
+// obtain requests a key, has it approved and collects it.
+func obtain(t *testing.T, s *sitekit.Site, b *testkit.Person, name string) (key, id string) {
+	t.Helper()
+	r := ask(t, b, name)
+	s.Decide(r, "approve", "")
+	return newKey(t, s, b.Post("/account/keys/requests/"+r+"/collect"))
+}
+
+func listed(s *sitekit.Site, query string) []api.KeyRequest {
+	return servicetest.Read[api.KeyRequestList](s.Do(http.MethodGet, "/operator/v1/keys/requests"+query, "")).Requests
+}
+
+func listedKeys(s *sitekit.Site) []api.ListedKey {
+	return servicetest.Read[api.KeyList](s.Do(http.MethodGet, "/operator/v1/keys", "")).Keys
+}
+
+func TestInvalidKeyRequestsAreExplained(t *testing.T) {
+	s, b := person(t, func(c *authquota.Config) { c.TermsVersion = "2" })
+	for _, c := range []struct{ field, value, message string }{
+		{"name", " ", "Enter a name of at most 60 characters."},
+		{"name", strings.Repeat("x", 61), "The name must have at most 60 characters."},
+		{"name", "Web\u202esite", "The name must not contain U+202E (changes the direction of the text), its character 4."},
+		{"useCase", "\r\n", "Tell us what you will use the data for."},
+		{"useCase", strings.Repeat("x", 501), "The use case must have at most 500 characters."},
+		{"useCase", "instead of oda_live_x", "The use case must not contain an API key."},
+		{"terms", "no", "Accept the terms of use to get a key."},
+		{"termsVersion", "1", "The terms of use have changed. Read and accept version 2."},
+	} {
+		p := b.Post("/account/keys/new", valid("termsVersion", "2", c.field, c.value)...).
+			Shows(http.StatusUnprocessableEntity, "There is a problem", c.message)
+		require.Equal(t, 1, strings.Count(p.Body, `<li><a href="#`), "one problem")
+	}
+	b.Post("/account/keys/new", "name", "<b>Board</b>", "useCase", "<b>x</b>").Shows(http.StatusUnprocessableEntity, "<b>x</b>")
+	require.Empty(t, listed(s, "?all=true"))
+}
+
+func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
+	s, b := person(t)
+	s.TakePosted(t)
+	b.Get("/account/keys").Shows(http.StatusOK, "0 of 5 keys in use", "You have no active keys")
+	b.Get("/account/keys/new").Shows(http.StatusOK, "Request a key", "Use case")
+	b.Post("/account/keys/new", valid("name", " Website ", "useCase", "a job board\r\nfor Ontario")...).Leads("/account/keys")
+	b.Get("/account/keys").Shows(http.StatusOK, "Your request was sent", "Website", "Waiting for approval", "1 of 5 keys in use")
+	asked := listed(s, "")
+	require.Equal(t, []api.KeyRequest{{
+		ID: asked[0].ID, Account: b.Account, Name: "Website", UseCase: "a job board for Ontario", State: "asked", AskedAt: testkit.Start,
+	}}, asked)
+	id := asked[0].ID
+	collect := "/account/keys/requests/" + id + "/collect"
+	b.Get(collect).Shows(http.StatusBadRequest)
+	b.Post(collect).Shows(http.StatusBadRequest, "waiting for approval")
+
+	s.Advance(time.Minute)
+	decided := servicetest.Read[api.KeyRequest](s.Decide(id, "approve", ""))
+	require.Equal(t, "approved", decided.State)
+	require.Equal(t, testkit.Actor, decided.DecidedBy)
+	require.Equal(t, testkit.Start.Add(time.Minute), *decided.DecidedAt)
+	require.Equal(t, decided, servicetest.Read[api.KeyRequest](s.Decide(id, "approve", "")), "repeating the decision changes nothing")
+	require.Empty(t, listed(s, ""))
+	require.Equal(t, []api.KeyRequest{decided}, listed(s, "?all=true"))
+	require.Equal(t, []string{"ada@example.org: Your key is ready"}, s.TakeSubjects(t))
+
+	b.Get("/account/keys").Shows(http.StatusOK, "Approved", "Get the key")
+	b.Get(collect).Shows(http.StatusOK, "once")
+	shown := b.Post(collect)
+	require.Equal(t, "no-store", shown.Header.Get("Cache-Control"))
+	key, keyID := newKey(t, s, shown)
+	require.Contains(t, shown.Text(), "curl -H 'Authorization: Bearer "+key+"' 'https://api.example/api/v1/opportunities?country=CA'")
+	p := s.Principal(key)
+	require.Equal(t, b.Account, p.Account)
+	require.Equal(t, testkit.Start.Add(time.Minute+365*24*time.Hour), p.ExpiresAt)
+	b.Post(collect).Shows(http.StatusBadRequest, "already collected", "rotate it")
+	s.Decide(id, "decline", `{"reason":"too late"}`).RequireError(problem.InvalidParameter, "approved by ada on 20 November 2026, 10:01 UTC", "revoke the key")
+	require.Equal(t, "collected", servicetest.Read[api.KeyRequest](s.Decide(id, "approve", "")).State, "the same decision, after its key was collected")
+
+	b.Get("/account/keys").Shows(http.StatusOK, "Website", "oda_live_…"+key[len(key)-4:], "Active", "never", "1 of 5 keys in use")
+	b.Post("/account/keys/"+keyID+"/name", "name", strings.Repeat("x", 61)).
+		Shows(http.StatusUnprocessableEntity, "The name must have at most 60 characters.", "Website")
+	b.Post("/account/keys/"+keyID+"/name", "name", "Board <3").Leads("/account/keys/" + keyID)
+	b.Get("/account/keys/"+keyID).Shows(http.StatusOK, "Board <3", "a job board for Ontario", "was renamed")
+
+	b.Get("/account/keys/"+keyID+"/rotate").Shows(http.StatusOK, "Rotate Board <3?", "20 November 2027, 10:01 UTC", "21 November 2026, 10:01 UTC")
+	next, nextID := newKey(t, s, b.Post("/account/keys/"+keyID+"/rotate"))
+	require.Equal(t, s.Now().Add(365*24*time.Hour), s.Principal(next).ExpiresAt, "a full life of its own")
+	after := s.Principal(key)
+	require.Equal(t, s.Now().Add(24*time.Hour), after.ExpiresAt)
+	require.Greater(t, after.Epoch, p.Epoch, "gateways that cached the longer life must notice")
+	b.Get("/account/keys").Shows(http.StatusOK, "Replaced", "1 of 5 keys in use")
+	b.Get("/account/keys/"+keyID+"/rotate").Shows(http.StatusBadRequest, "already rotated")
+	b.Post("/account/keys/"+keyID+"/rotate").Shows(http.StatusBadRequest, "already rotated")
+	require.Equal(t, nextID, listedKeys(s)[0].Successor)
+	b.Post("/account/keys/"+nextID+"/rotate").Shows(http.StatusBadRequest, "Revoke the old one first")
+	require.Len(t, listedKeys(s), 2, "rotating again and again gives no more keys than the limit")
+
+	epoch := s.Principal(next).Epoch
+	b.Get("/account/keys/"+nextID+"/revoke").Shows(http.StatusOK, "cannot be undone")
+	require.Nil(t, s.Principal(next).RevokedAt)
+	b.Post("/account/keys/" + nextID + "/revoke").Leads("/account/keys")
+	b.Get("/account/keys").Shows(http.StatusOK, "Board <3 was revoked", "Ended keys (1)")
+	gone := s.Principal(next)
+	require.NotNil(t, gone.RevokedAt)
+	require.Greater(t, gone.Epoch, epoch)
+	require.Nil(t, s.Principal(key).RevokedAt, "the other works until the end of its grace period")
+	s.Advance(24 * time.Hour)
+	b.SignIn()
+	b.Get("/account/keys").Shows(http.StatusOK, "0 of 5 keys in use", "Expired", "Ended keys (2)")
+	require.Equal(t, []string{"ada@example.org: Your key Board <3 was rotated", "ada@example.org: Your key Board <3 was revoked"}, s.TakeSubjects(t))
+}
+
+func TestRequestsAreDeclinedWithAReasonOrWithdrawn(t *testing.T) {
+	s, b := person(t)
+	s.TakePosted(t)
+	first, second := ask(t, b, "First"), ask(t, b, "Second")
+	s.Decide(first, "decline", "").RequireError(problem.InvalidParameter, "reason")
+	require.Equal(t, "say who reads it", servicetest.Read[api.KeyRequest](s.Decide(first, "decline", `{"reason":"say who reads it"}`)).Reason)
+	b.Get("/account/keys").Shows(http.StatusOK, "Declined", "say who reads it")
+	b.Post("/account/keys/requests/"+first+"/collect").Shows(http.StatusBadRequest, "This request was declined.", "Your keys")
+	b.Post("/account/keys/requests/"+first+"/withdraw").Shows(http.StatusBadRequest, "This request was declined.")
+	s.Decide(first, "approve", "").RequireError(problem.InvalidParameter, "declined by ada on 20 November 2026, 10:00 UTC")
+	again := servicetest.Read[api.KeyRequest](s.Decide(first, "decline", `{"reason":"another reason"}`))
+	require.Equal(t, "say who reads it", again.Reason, "the decision stays as it was made")
+
+	s.Decide(second, "approve", "")
+	s.Decide(second, "decline", `{"reason":"a second thought"}`).RequireError(problem.InvalidParameter, "approved by ada")
+	third := ask(t, b, "Third")
+	b.Post("/account/keys/requests/" + third + "/withdraw").Leads("/account/keys")
+	b.Post("/account/keys/requests/" + third + "/withdraw").Leads("/account/keys")
+	s.Decide(third, "approve", "").RequireError(problem.InvalidParameter, "withdrawn")
+	require.Equal(t, []string{"ada@example.org: Your request for a key was declined", "ada@example.org: Your key is ready"}, s.TakeSubjects(t))
+
+	page := servicetest.Read[api.KeyRequestList](s.Do(http.MethodGet, "/operator/v1/keys/requests?all=true&limit=2", ""))
+	require.Len(t, page.Requests, 2)
+	require.Equal(t, second, page.Next)
+	require.Equal(t, third, listed(s, "?all=true&after="+page.Next)[0].ID)
+	s.Do(http.MethodGet, "/operator/v1/keys/requests?after=x", "").RequireError(problem.InvalidParameter, "after")
+	for _, id := range []string{"x", "%00", "req_0199a7a0000070008000000000000000", b.Account} {
+		s.Decide(id, "approve", "").RequireError(problem.NotFound)
+	}
+	s.Do(http.MethodGet, "/operator/v1/keys/requests?all=maybe", "").RequireError(problem.InvalidParameter, "all")
+	require.Empty(t, listedKeys(s))
+
+	var log []string
+	for _, e := range servicetest.Read[api.AuditList](s.Do(http.MethodGet, "/operator/v1/audit?action=key.", "")).Entries {
+		log = append(log, e.Actor+" "+e.Action+" "+e.Subject+" "+string(e.Detail))
+	}
+	slices.Reverse(log)
+	own := ` {"account":"` + b.Account + `"}`
+	request := func(name string) string {
+		return ` {"account":"` + b.Account + `","name":"` + name + `","test":false,"useCase":"a job board"}`
+	}
+	require.Equal(t, []string{
+		b.Account + " key.request " + first + request("First"),
+		b.Account + " key.request " + second + request("Second"),
+		"ada key.decline " + first + ` {"account":"` + b.Account + `","reason":"say who reads it"}`,
+		"ada key.approve " + second + own,
+		b.Account + " key.request " + third + request("Third"),
+		b.Account + " key.withdraw " + third + own,
+	}, log)
+}
+
+func TestKeyIsApprovedAutomaticallyWhereThatIsSet(t *testing.T) {
+	s, b := person(t, func(c *authquota.Config) { c.AutoApprove = true })
+	s.TakePosted(t)
+	p := b.Post("/account/keys/new", valid()...)
+	r := listed(s, "?all=true")[0]
+	p.Leads("/account/keys/requests/" + r.ID + "/collect")
+	require.Equal(t, "auto-approve", r.DecidedBy)
+	b.Get("/account/security").Shows(http.StatusOK, "Key request approved", "automatic")
+	newKey(t, s, b.Post("/account/keys/requests/"+r.ID+"/collect"))
+	require.Empty(t, s.TakePosted(t), "the person sees it on the page")
+}
+
+func TestOneTestKeyIsOfferedOnTheBaseTier(t *testing.T) {
+	const kinds = `name="kind"`
+	s, b := person(t)
+	require.NotContains(t, b.Get("/account/keys/new").Body, kinds, "switched off")
+	b.Post("/account/keys/new", valid("kind", "test")...).Shows(http.StatusUnprocessableEntity, "cannot get another test key")
+	require.Empty(t, listed(s, "?all=true"))
+
+	s, b = person(t, func(c *authquota.Config) { c.TestKeys = true })
+	p := b.Get("/account/keys/new").Shows(http.StatusOK, "Test key: you get it now", "an operator decides first", "ask the operator")
+	require.Contains(t, p.Body, `value="test" checked`)
+	s.Grant(b.Account, api.Developer)
+	require.NotContains(t, b.Get("/account/keys/new").Body, kinds)
+	s.Grant(b.Account, api.BaseTier)
+	b.Post("/account/keys/new", valid("kind", "live")...).Leads("/account/keys")
+	b.Post("/account/keys/new", valid("kind", "test")...)
+	r := listed(s, "?all=true")[1].ID
+	b.Post("/account/keys/requests/"+r+"/collect", "terms", "accepted", "termsVersion", "1").Shows(http.StatusOK, "Bearer oda_test_")
+	require.NotContains(t, b.Get("/account/keys/new").Body, kinds)
+	b.Post("/account/keys/new", valid("kind", "test")...).Shows(http.StatusUnprocessableEntity, "cannot get another test key")
+}
+
+func TestNetworkGetsTwentyTestKeysADayWithoutAnOperator(t *testing.T) {
+	s, b := person(t, func(c *authquota.Config) { c.TestKeys = true })
+	b.Address = "198.51.100.7"
+	states := func(n int) (states []string) {
+		for range n {
+			b.Post("/account/keys/new", valid("kind", "test")...)
+			all := listed(s, "?all=true")
+			r := all[len(all)-1]
+			states = append(states, r.State)
+			require.NoError(t, s.Keys.Withdraw(t.Context(), b.Account, r.ID))
+			s.Advance(5 * time.Minute) // the account has its own budget
+		}
+		return states
+	}
+	require.NotContains(t, states(20), "asked")
+	b.Address = "198.51.100.8"
+	require.Equal(t, []string{"asked"}, states(1), "the same network")
+	b.Address = "203.0.113.1"
+	require.Equal(t, []string{"approved"}, states(1))
+	b.Address = "198.51.100.7"
+	s.Advance(24 * time.Hour)
+	b.SignIn()
+	require.Equal(t, []string{"approved"}, states(1))
+}
+
+func TestKeyList(t *testing.T) {
+	s, b := person(t)
+	obtain(t, s, b, "Replaced one")
+	replaced := listedKeys(s)[0].ID
+	newKey(t, s, b.Post("/account/keys/"+replaced+"/rotate"))
+	s.Do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+b.Account+`","expiresIn":"696h"}`)
+	key := s.Issue(b.Account)
+	ask(t, b, "Requested")
+	for outcome, n := range map[api.CallOutcome]int{
+		api.CallServed: 2, api.CallNotFound: 1, api.CallMinuteLimitReached: 20, api.CallSubscriptionRequired: 2, api.CallFailed: 1,
+	} {
+		s.Count(key.ID, "2026-11-20", outcome, n)
+	}
+	p := b.Get("/account/keys").Shows(http.StatusOK, "4 of 5 keys in use", "Requested", "Waiting for approval", "Replaced", "Soon", "Unnamed key",
+		"Requests today", "26 sent, 3 charged")
+	require.Greater(t, strings.LastIndex(p.Text(), "Replaced one"), strings.Index(p.Text(), "Unnamed key"), "keys in their grace period come last")
+	b.Get("/account/keys/"+key.ID).Shows(http.StatusOK, "26 sent, 3 charged to your daily quota")
+	ask(t, b, "Another")
+	b.Post("/account/keys/new", valid()...).Shows(http.StatusUnprocessableEntity, "5 active keys and pending requests")
+}
+
+// The page stays short for an account with many ended keys.
+func TestKeyListShowsTheLatestOfManyEndedKeys(t *testing.T) {
+	s, b := person(t)
+	for i := range 60 {
+		key := s.Issue(b.Account)
+		require.NoError(t, s.Keys.Rename(t.Context(), b.Account, key.ID, fmt.Sprintf("Past %d.", i)))
+		_, err := s.Keys.Revoke(t.Context(), testkit.Actor, key.ID, false)
+		require.NoError(t, err)
+		s.Advance(time.Second)
+	}
+	p := b.Get("/account/keys").Shows(http.StatusOK, "Ended keys (50 of 60)", "And 10 older ones", "Past 59.", "Past 10.")
+	require.NotContains(t, p.Text(), "Past 9.")
+}
+
+func TestKeysOfOthersAreNotFound(t *testing.T) {
+	s, ada := person(t)
+	bob := s.SignUp("bob@example.org")
+	_, hers := obtain(t, s, ada, "Hers")
+	r := ask(t, ada, "Hers too")
+	s.Decide(r, "approve", "")
+	for _, id := range []string{hers, "x", "key_0199a7a0000070008000000000000000", r} {
+		bob.Get("/account/keys/" + id).Shows(http.StatusNotFound)
+		bob.Post("/account/keys/"+id+"/name", "name", "mine").Shows(http.StatusNotFound)
+		for _, act := range []string{"/rotate", "/revoke"} {
+			bob.Get("/account/keys/" + id + act).Shows(http.StatusNotFound)
+			bob.Post("/account/keys/" + id + act).Shows(http.StatusNotFound)
+		}
+		bob.Get("/account/keys/requests/" + id + "/collect").Shows(http.StatusNotFound)
+		bob.Post("/account/keys/requests/"+id+"/collect", "terms", "accepted", "termsVersion", "1").Shows(http.StatusNotFound)
+		bob.Post("/account/keys/requests/" + id + "/withdraw").Shows(http.StatusNotFound)
+	}
+	require.Len(t, listedKeys(s), 1)
+	require.Equal(t, "active", listedKeys(s)[0].Status)
+	require.Equal(t, "Hers", listedKeys(s)[0].Name)
+	require.Equal(t, "approved", listed(s, "?all=true")[1].State)
+	bob.Get("/account/keys").Shows(http.StatusOK, "0 of 5 keys in use")
+}
+
+func TestASuspendedAccountSeesItsKeysAndRevokesThem(t *testing.T) {
+	s, b := person(t)
+	_, id := obtain(t, s, b, "Mine")
+	r := ask(t, b, "Another")
+	s.Decide(r, "approve", "")
+	s.Suspend(b.Account, "unpaid")
+	p := b.Get("/account/keys").Shows(http.StatusOK, "This account is suspended", "Mine")
+	require.NotContains(t, p.Body, "/rotate")
+	b.Post("/account/keys/new", valid()...).Shows(http.StatusUnprocessableEntity, "suspended")
+	b.Post("/account/keys/requests/"+r+"/collect").Shows(http.StatusBadRequest, "suspended")
+	b.Post("/account/keys/"+id+"/rotate").Shows(http.StatusBadRequest, "suspended")
+	b.Post("/account/keys/connect", "key", s.Issue("").Key).Shows(http.StatusUnprocessableEntity)
+	b.Post("/account/keys/" + id + "/revoke").Leads("/account/keys")
+	require.Equal(t, "revoked", listedKeys(s)[0].Status)
+}
+
+// A new key cannot be shown again, so it is shown even if its change takes effect later.
+func TestChangesThatTakeEffectLaterAreSaid(t *testing.T) {
+	s, b := person(t)
+	key := s.Issue(b.Account)
+	s.Redis.Stop()
+	b.Post("/account/keys/"+key.ID+"/rotate").Shows(http.StatusOK, "Copy your key now", "takes effect shortly")
+	b.Post("/account/keys/" + key.ID + "/revoke").Leads("/account/keys")
+	b.Get("/account/keys").Shows(http.StatusOK, "was revoked", "takes effect shortly")
+}
+
+func TestSensitiveKeyActionsNeedRecentProof(t *testing.T) {
+	s, b := person(t)
+	_, id := obtain(t, s, b, "Mine")
+	r := ask(t, b, "Another")
+	s.Advance(11 * time.Minute)
+	for _, path := range []string{
+		"/account/keys/" + id + "/rotate", "/account/keys/" + id + "/revoke", "/account/keys/requests/" + r + "/collect", "/account/keys/connect",
+	} {
+		confirm := "/account/security/confirm?next=" + strings.ReplaceAll(path, "/", "%2F")
+		b.Get(path).Leads(confirm)
+		b.Post(path, "key", "x").Leads(confirm)
+	}
+	require.Len(t, listedKeys(s), 1)
+	b.Get("/account/keys").Shows(http.StatusOK)
+	b.Post("/account/keys/requests/" + r + "/withdraw").Leads("/account/keys")
+}
+
+func TestConnectingAKey(t *testing.T) {
+	s, b := person(t)
+	for _, given := range []string{"", "  ", strings.Repeat("x", 501)} {
+		b.Post("/account/keys/connect", "key", given).Shows(http.StatusUnprocessableEntity, "Paste the whole key")
+	}
+	older := s.Issue("")
+	s.Issue(older.Account)
+	s.Issue(older.Account)
+	b.Post("/account/keys/connect", "key", " "+older.Key+" ").Leads("/account/keys")
+	b.Get("/account/keys").Shows(http.StatusOK, "The key and 2 others of its account are connected. Requests sent with them today count toward your daily quota.")
+	require.Equal(t, b.Account, s.Principal(older.Key).Account)
+	single := s.Issue("")
+	b.Post("/account/keys/connect", "key", single.Key).Leads("/account/keys")
+	b.Get("/account/keys").Shows(http.StatusOK, "The key is connected. Requests sent with it today count toward your daily quota.")
+
+	_, hers := obtain(t, s, s.SignUp("grace@example.org"), "Hers")
+	require.NotEmpty(t, hers)
+	for given, message := range map[string]string{"older-key": "This key is unknown", s.Issue(s.SignUp("eve@example.org").Account).Key: "another person's account"} {
+		p := b.Post("/account/keys/connect", "key", given).Shows(http.StatusUnprocessableEntity, message)
+		require.NotContains(t, p.Body, given, "input is not repeated")
+	}
+	var p testkit.Page
+	for range 10 {
+		p = b.Post("/account/keys/connect", "key", "older-key")
+	}
+	p.Shows(http.StatusTooManyRequests, "Too many attempts")
+	require.NotEmpty(t, p.Header.Get("Retry-After"))
+}
+
+func TestLeakedKeyIsRevokedAndItsHolderNotified(t *testing.T) {
+	s, b := person(t)
+	key, id := obtain(t, s, b, "Mine")
+	s.TakePosted(t)
+	for range 2 {
+		s.Do(http.MethodPost, "/operator/v1/keys/"+id+"/revoke", `{"leaked":true}`)
+	}
+	require.NotNil(t, s.Principal(key).RevokedAt)
+	mails := s.TakeMails(t)
+	require.Len(t, mails, 1)
+	require.Equal(t, "Your key Mine has leaked and was revoked", mails[0].Subject)
+	require.Contains(t, mails[0].Text, "Key: Mine (oda_live_…"+key[len(key)-4:])
+	b.Get("/account/keys/"+id+"/revoke").Shows(http.StatusOK, "was revoked")
+}

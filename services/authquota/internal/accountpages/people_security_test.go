@@ -1,0 +1,349 @@
+package accountpages_test
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pquerna/otp/totp"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/people"
+	"opportunity.internal/services/authquota/internal/testkit"
+)
+
+func TestSensitivePagesNeedRecentProof(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		b := f.member("ada@example.org")
+		delicate := []string{"email", "password", "authenticator", "passkeys", "close"}
+		for _, page := range delicate {
+			b.Get("/account/security/" + page).Shows(http.StatusOK)
+		}
+		b.Get("/account/security/sessions/end").Shows(http.StatusMethodNotAllowed)
+		f.Advance(people.RecentProof)
+		before := f.Dump(t)["people"]
+		for _, page := range delicate {
+			b.Get("/account/security/" + page).Leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2F" + page)
+			b.Post("/account/security/" + page).Leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2F" + page)
+		}
+		b.Post("/account/security/passkeys/remove", "id", "x").Leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2Fpasskeys")
+		for _, act := range []string{"sessions/end", "sessions/end-all"} {
+			b.Post("/account/security/"+act, "id", "x").Leads("/account/security/confirm?next=%2Faccount%2Fsecurity")
+		}
+		require.Equal(t, before, f.Dump(t)["people"], "nothing has happened")
+		b.Get("/account/security").Shows(http.StatusOK, "Security", "ada@example.org")
+
+		old := b.Other()
+		old.Cookies["__Host-session"] = b.Cookies["__Host-session"]
+		b.Get("/account/security/confirm?next=/account/security/password").Shows(http.StatusOK, "Confirm your identity")
+		b.Post("/account/security/confirm", "code", b.Code(), "next", "/account/security/password").Leads("/account/security/password")
+		b.Get("/account/security/password").Shows(http.StatusOK)
+		f.Advance(people.SecretOverlap)
+		old.Get("/account").Leads("/account/sign-in")
+
+		f.Advance(people.RecentProof)
+		b.Post("/account/security/confirm", "password", otherPassword, "next", "/account/security/email").Shows(422, "not the password")
+		b.Get("/account/security/email").Leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2Femail")
+		b.Post("/account/security/confirm", "password", testkit.Password, "next", "https://evil.example/").Leads("/account/security")
+		b.Get("/account/security/email").Shows(http.StatusOK)
+		require.Subset(t, f.Actions(t, b.Account), []string{"person.confirm", "person.confirm_failed"})
+	})
+}
+
+func TestACodeConfirmsOnceAndWrongOnesSlowDown(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		b := f.member("ada@example.org")
+		b.Post("/account/security/confirm", "code", b.Codes[0]).Shows(422, "Recovery codes work only at sign-in")
+		code := b.Code()
+		b.Post("/account/security/confirm", "code", code).Leads("/account/security")
+		b.Post("/account/security/confirm", "code", code).Shows(422, "already used")
+		b.Get("/account").Shows(http.StatusOK)
+		f.Advance(people.RecentProof)
+		for range 9 { // one attempt was counted before
+			b.Post("/account/security/confirm", "code", b.WrongCode()).Shows(422, "is wrong")
+		}
+		slow := b.Post("/account/security/confirm", "code", b.Code()).Shows(http.StatusTooManyRequests)
+		require.NotEmpty(t, slow.Header.Get("Retry-After"))
+		b.Post("/account/security/confirm", "password", testkit.Password).Shows(http.StatusTooManyRequests)
+		f.Advance(time.Minute)
+		b.Post("/account/security/confirm", "code", b.Code()).Leads("/account/security")
+	})
+}
+
+func TestThePasswordIsChanged(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		b := f.member("ada@example.org")
+		elsewhere := b.Other()
+		f.signInAgain(elsewhere)
+		reset := f.askFor(b.Other(), "/account/forgot", b.Email, "reset-password", 1)
+
+		b.Post("/account/security/password", "current", testkit.Password, "password", "short").Shows(422, "at least 12")
+		b.Post("/account/security/password", "current", testkit.Password, "password", "ada@example.org").Shows(422, "email address as the password")
+		b.Post("/account/security/password", "current", otherPassword, "password", otherPassword).Shows(422, "not the password")
+		b.Post("/account/security/password", "password", otherPassword).Shows(422, "not the password")
+		elsewhere.Get("/account").Shows(http.StatusOK)
+
+		old := b.Cookies["__Host-session"]
+		b.Post("/account/security/password", "current", testkit.Password, "password", otherPassword).Leads("/account/security")
+		b.Get("/account/security").Shows(http.StatusOK, "Your password was changed", "Password changed", " you ")
+		require.NotEqual(t, old, b.Cookies["__Host-session"])
+		elsewhere.Get("/account").Leads("/account/sign-in")
+		b.Other().Get(reset).Shows(http.StatusGone)
+		f.mail(b.Email, "password-changed", 1)
+		require.Contains(t, f.Actions(t, b.Account), "person.password_change")
+
+		back := b.Other()
+		back.EnterPassword().Shows(422, "address or the password is wrong")
+		back.Password = otherPassword
+		f.signInAgain(back)
+	})
+}
+
+func TestAddressIsChangedByMailLink(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *feature) {
+		b := f.member("ada@example.org")
+		for _, bad := range []string{"", "nonsense", "a@b@c.example"} {
+			b.Post("/account/security/email", "email", bad).Shows(422, "Enter an email address")
+		}
+		b.Post("/account/security/email", "email", " ADA@example.org").Shows(422, "already your address")
+		b.Post("/account/security/email", "email", "First@Example.org").Leads("/account/security")
+		b.Get("/account/security").Shows(http.StatusOK, "We sent a mail to first@example.org")
+		first := f.mail("first@example.org", "new-address", 1).links()[0]
+		b.Post("/account/security/email", "email", "lovelace@example.org").Leads("/account/security")
+		second := f.mail("lovelace@example.org", "new-address", 1).links()[0]
+		b.Get(first).Shows(http.StatusGone)
+		b.Get("/account").Shows(http.StatusOK, "ada@example.org")
+
+		phone := b.Other() // not signed in
+		form := phone.Get(second).Shows(http.StatusOK, "lovelace@example.org")
+		phone.Get(second).Shows(http.StatusOK) // opening the link does not use it
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		answers := map[int]int{}
+		for range 4 {
+			all.Go(func() {
+				status := b.Other().Post("/account/new-address", "token", testkit.Token(form)).Status
+				mu.Lock()
+				defer mu.Unlock()
+				answers[status]++
+			})
+		}
+		all.Wait()
+		require.Equal(t, map[int]int{http.StatusSeeOther: 1, http.StatusGone: 3}, answers)
+		b.Get("/account").Shows(http.StatusOK, "lovelace@example.org")
+		notice := f.mail("ada@example.org", "address-changed", 1)
+		require.Contains(t, notice.Text, "l…@example.org")
+		require.NotContains(t, notice.Text, "lovelace@example.org")
+
+		old := b.Other()
+		old.EnterPassword().Shows(422)
+		old.Email = "lovelace@example.org"
+		f.signInAgain(old)
+		require.NotContains(t, f.Dump(t)["audit_log"], "lovelace@", "what cannot be deleted names nobody")
+	})
+}
+
+// The form does not reveal whether another account has the address, and a replaced link does not
+// work.
+func TestTakenAddressIsRevealedOnlyToItsOwner(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		b := f.member("ada@example.org")
+		f.SignUp("grace@example.org")
+		taken, free := b.Post("/account/security/email", "email", "grace@example.org"), b.Post("/account/security/email", "email", "late@example.org")
+		require.Equal(t, taken.Status, free.Status)
+		require.Equal(t, taken.Header.Get("Location"), free.Header.Get("Location"))
+		require.Equal(t, taken.Body, free.Body)
+		f.mail("grace@example.org", "already-have-account", 1)
+		late := f.mail("late@example.org", "new-address", 1).links()[0]
+		token := testkit.Token(b.Get(late).Shows(http.StatusOK))
+		overtaking := f.SignUp("late@example.org")
+		b.Post("/account/new-address", "token", token).Shows(http.StatusGone)
+		b.Get("/account").Shows(http.StatusOK, "ada@example.org")
+		overtaking.Get("/account").Shows(http.StatusOK, "late@example.org")
+	})
+}
+
+var qr = regexp.MustCompile(`src="data:image/png;base64,[^"]+"`)
+
+func TestTheAuthenticatorIsReplacedOnceTheNewOneHasProvenItself(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *feature) {
+		b := f.member("ada@example.org")
+		elsewhere := b.Other()
+		f.signInAgain(elsewhere)
+		b.Post("/account/security/authenticator", "code", b.Code()).Shows(422, "delete its entry in the app")
+		first := b.Get("/account/security/authenticator").Shows(http.StatusOK)
+		require.Regexp(t, qr, first.Body)
+		f.Advance(people.RecentProof - 3*time.Minute)
+		require.Equal(t, testkit.Seed(first), testkit.Seed(b.Get("/account/security/authenticator")), "it may be scanned already")
+		for range 3 {
+			f.Advance(people.RecentProof)
+			b.Get("/account")
+		}
+		b.Post("/account/security/confirm", "password", testkit.Password).Leads("/account/security")
+		require.Equal(t, http.StatusOK, b.Send(http.MethodHead, "/account/security/authenticator", nil, nil).Status)
+		shown := b.Get("/account/security/authenticator").Shows(http.StatusOK)
+		require.NotEqual(t, testkit.Seed(first), testkit.Seed(shown), "one that was shown long ago is worth nothing")
+		f.signInAgain(elsewhere)
+		require.NotEqual(t, testkit.Seed(shown), testkit.Seed(elsewhere.Get("/account/security/authenticator")), "each browser has its own")
+		require.NotEqual(t, b.Seed, testkit.Seed(shown))
+		newCode := func(seed string) string {
+			code, err := totp.GenerateCode(seed, f.Now())
+			require.NoError(t, err)
+			return code
+		}
+		b.Post("/account/security/authenticator", "code", b.WrongCode()).Shows(422, "Enter the one that the app shows now for the QR code on this page.")
+		again := b.Post("/account/security/authenticator", "code", newCode(testkit.Seed(first))).Shows(422, "is wrong")
+		require.Equal(t, testkit.Seed(shown), testkit.Seed(again), "a mistake does not change what is to be scanned")
+
+		// the old one works until then
+		f.Advance(time.Minute)
+		b.Post("/account/security/confirm", "code", b.Code()).Leads("/account/security")
+
+		code, oldCode := newCode(testkit.Seed(shown)), b.Code()
+		var all sync.WaitGroup
+		statuses := make([]int, 3)
+		for i := range statuses {
+			all.Go(func() {
+				o := b.Other()
+				o.Cookies["__Host-session"] = b.Cookies["__Host-session"]
+				p := o.Post("/account/security/authenticator", "code", code)
+				if statuses[i] = p.Status; p.Header.Get("Location") == "/account/security" {
+					statuses[i] = http.StatusOK
+					b.Seed, elsewhere.Seed = testkit.Seed(shown), testkit.Seed(shown)
+				}
+			})
+		}
+		all.Wait()
+		require.Equal(t, 1, countOf(statuses, http.StatusOK), "%v", statuses)
+		elsewhere.Get("/account").Leads("/account/sign-in")
+		require.Contains(t, f.mail(b.Email, "factor-changed", 1).Text, "authenticator")
+
+		back := b.Other()
+		back.EnterPassword().Leads("/account/sign-in/code")
+		back.Post("/account/sign-in/code", "code", oldCode).Shows(422)
+		back.Post("/account/sign-in/code", "code", code).Shows(422, "already used")
+		f.Advance(time.Minute)
+		back.Post("/account/sign-in/code", "code", back.Code()).Leads("/account")
+		require.Subset(t, f.Actions(t, b.Account), []string{"factor.remove", "factor.add"})
+	})
+}
+
+func TestSessionsAreListedAndEnded(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		b := f.member("ada@example.org")
+		phone := b.Other()
+		phone.Agent, phone.Address = "Mozilla/5.0 (iPhone) Version/19.0 Safari/604.1", "2001:db8:7::1"
+		f.signInAgain(phone)
+		stranger := f.SignUp("grace@example.org")
+
+		list := b.Get("/account/security").Shows(http.StatusOK, "Firefox on Linux", "203.0.113.0/24", "This one", "Safari on iPhone", "2001:db8:7::/48")
+		require.Equal(t, 1, strings.Count(list.Body, "This one"))
+		ids := regexp.MustCompile(`name="id" value="(ses_[0-9a-f]+)"`).FindAllStringSubmatch(list.Body, -1)
+		require.Len(t, ids, 1)
+		for secret := range strings.SplitSeq(phone.Cookies["__Host-session"]+" "+b.Cookies["__Host-session"], " ") {
+			require.NotContains(t, list.Body, secret)
+			require.NotContains(t, list.Body, people.HashSecret(secret))
+		}
+		stranger.Post("/account/security/sessions/end", "id", ids[0][1]).Shows(http.StatusNotFound)
+		phone.Get("/account").Shows(http.StatusOK)
+		b.Post("/account/security/sessions/end", "id", ids[0][1]).Leads("/account/security")
+		b.Post("/account/security/sessions/end", "id", ids[0][1]).Shows(http.StatusNotFound, "already ended")
+		phone.Get("/account").Leads("/account/sign-in")
+		b.Get("/account/security").Shows(http.StatusOK, "Signed out")
+
+		f.signInAgain(phone)
+		b.Post("/account/security/sessions/end-all").Leads("/account/sign-in")
+		require.Empty(t, b.Cookies["__Host-session"])
+		phone.Get("/account").Leads("/account/sign-in")
+		stranger.Get("/account").Shows(http.StatusOK)
+	})
+}
+
+func TestIdleSessionIsNotListed(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		b := f.member("ada@example.org")
+		f.signInAgain(b.Other())
+		b.Other().EnterPassword()
+		b.Get("/account/security").Shows(http.StatusOK, "password only, not signed in")
+		for range 3 {
+			f.Advance(people.SessionIdle / 2)
+			b.Get("/account")
+		}
+		require.NotContains(t, b.Get("/account/security").Shows(http.StatusOK).Body, "/account/security/sessions/end\"")
+	})
+}
+
+func TestEventsSayWhatHappened(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		b := f.member("mary@example.org")
+		stranger := f.SignUp("grace@example.org")
+		stranger.Post("/account/sign-in", "email", b.Email, "password", otherPassword).Shows(422)
+		f.Suspend(b.Account, "a secret of operators")
+		f.Resume(b.Account)
+		p := b.Get("/account/security").Shows(http.StatusOK, "Account created", "Second factor added authenticator", "Signed in authenticator set-up",
+			"Failed to sign in password", "unknown", "Account suspended", "the operator", "Account resumed")
+		require.NotContains(t, p.Text(), "operators'")
+		require.NotContains(t, p.Text(), "a secret of operators")
+		require.NotContains(t, p.Text(), "grace")
+		require.NotContains(t, p.Text(), testkit.Actor, "operators have no name here")
+	})
+}
+
+func TestAnAccountIsClosed(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		b := f.member("ada@example.org")
+		elsewhere := b.Other()
+		f.signInAgain(elsewhere)
+		digest := strings.Repeat("a", 64)
+		key, err := f.Keys.Issue(t.Context(), testkit.Actor, keys.Order{Account: b.Account, UseCase: "x"}, keys.MaxLife, keys.Record{Digest: digest, Prefix: "oda_live_", LastFour: "abcd"})
+		require.NoError(t, err)
+		reset := f.askFor(b.Other(), "/account/forgot", b.Email, "reset-password", 1)
+		f.Suspend(b.Account, "x")
+		b.Post("/account/security/close", "email", b.Email).Shows(422, "when it is resumed")
+		f.Resume(b.Account)
+
+		b.Post("/account/security/close").Shows(422, "not the email address")
+		b.Post("/account/security/close", "email", "grace@example.org").Shows(422, "not the email address")
+		b.Get("/account").Shows(http.StatusOK)
+		epoch := f.Epoch(b.Account)
+		b.Post("/account/security/close", "email", " Ada@example.org").Leads("/account/sign-in")
+
+		revoked, err := f.Keys.Resolve(t.Context(), []string{digest})
+		require.NoError(t, err)
+		require.Equal(t, key.ID, revoked.ID)
+		require.NotNil(t, revoked.RevokedAt)
+		require.Greater(t, f.Epoch(b.Account), epoch, "gateways that cached the key must notice")
+		f.mail(b.Email, "account-closed", 1)
+		for _, gone := range []*testkit.Person{b, elsewhere} {
+			gone.Get("/account").Leads("/account/sign-in")
+		}
+		b.Get(reset).Shows(http.StatusGone)
+		require.NotContains(t, f.Dump(t)["sessions"], "203.0.113")
+		b.EnterPassword().Shows(422, "address or the password is wrong")
+		require.Subset(t, f.Actions(t, b.Account), []string{"key.revoke", "account.close"})
+		for table, rows := range f.Dump(t) {
+			if table != "mails" {
+				require.NotContains(t, rows, "ada@example.org", "table %s", table)
+			}
+		}
+
+		again := f.Visitor()
+		f.confirm(again, f.askFor(again, "/account/sign-up", "ada@example.org", "confirm-address", 2))
+		account, _, err := f.People.Credentials(t.Context(), "ada@example.org")
+		require.NoError(t, err)
+		require.NotEqual(t, b.Account, account)
+	})
+}
+
+func countOf(all []int, one int) (n int) {
+	for _, x := range all {
+		if x == one {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,115 @@
+package accountpages
+
+import (
+	"opportunity.internal/pkg/pages"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/credential"
+	"opportunity.internal/services/authquota/internal/people"
+)
+
+func (p *Pages) signInForm(v *Visit) (pages.View, error) {
+	if secret := v.SessionSecret(); secret != "" {
+		if current, _, err := p.People.Session(v.Request.Context(), secret); err == nil && current.Stage == people.Full {
+			return pages.View{Redirect: v.Next()}, nil
+		}
+	}
+	return pages.View{Template: "sign-in", Title: "Sign in", Data: addressForm{Next: v.Onward()}}, nil
+}
+
+// signIn verifies the password. An unknown address has the same response and timing as a wrong
+// password.
+func (p *Pages) signIn(v *Visit) (pages.View, error) {
+	ctx := v.Request.Context()
+	email, valid := people.Email(v.PostForm("email"))
+	again := pages.View{Template: "sign-in", Title: "Sign in", Data: addressForm{email, v.Onward()}}
+	if !valid {
+		return again.Wrong("email", noAddress), nil
+	}
+	address, network := people.AttemptsOnAddress(email, v.Address()), people.AttemptsFromNetwork(v.Address())
+	if wait, err := p.People.CountAttempt(ctx, address, network); err != nil || wait > 0 {
+		return again.TooMany(wait), err
+	}
+	id, hash, err := p.People.Credentials(ctx, email)
+	if err != nil {
+		return pages.View{}, err
+	}
+	given := v.PostForm("password")
+	ok, outdated, err := credential.VerifyPassword(ctx, given, hash) // also verifies the empty hash of an unknown address
+	if err != nil {
+		return pages.View{}, problem.Unavailable(err)
+	}
+	if !ok || id == "" {
+		return again.Wrong("email", "The email address or the password is wrong."), p.People.SignInFailed(ctx, id, "password", v.Client(), address)
+	}
+	if outdated {
+		if better, err := credential.HashPassword(ctx, given); err != nil {
+			return pages.View{}, problem.Unavailable(err)
+		} else if err := p.People.Rehash(ctx, id, hash, better); err != nil {
+			return pages.View{}, err
+		}
+	}
+	admitted, err := p.People.SignInHalfway(ctx, id, v.Entry(), address, network)
+	v.Admit(admitted)
+	return pages.View{Redirect: pages.WithNext("/account/sign-in/code", v.Onward())}, err
+}
+
+// codePage is the data of the form for the second factor.
+type codePage struct {
+	Next    string
+	Options string // WebAuthn options; empty if the person has no passkey
+}
+
+// codeForm asks for the second factor.
+func (p *Pages) codeForm(v *Visit) (pages.View, error) {
+	if !v.Person.AuthenticatorConfirmed {
+		return pages.View{Redirect: "/account/authenticator"}, nil
+	}
+	options, err := p.beginProof(v)
+	return pages.View{Template: "code", Title: "Second step", Data: codePage{v.Onward(), options}}, err
+}
+
+// code verifies a code of the authenticator or a recovery code.
+func (p *Pages) code(v *Visit) (pages.View, error) {
+	again, err := p.codeForm(v)
+	if err != nil || again.Redirect != "" {
+		return again, err
+	}
+	ctx := v.Request.Context()
+	tried, err := p.secondStep(v)
+	if err != nil {
+		return pages.View{}, err
+	}
+	if wait, err := p.People.CountAttempt(ctx, tried...); err != nil || wait > 0 {
+		return again.TooMany(wait), err
+	}
+	admitted, err := p.secondFactor(v, v.PostForm("code"), tried...)
+	if problem.Of(err).Code == problem.InvalidParameter {
+		return again.Wrong("code", problem.Of(err).Text()), p.People.SignInFailed(ctx, v.Person.Account, "code", v.Client(), tried[0])
+	}
+	v.Admit(admitted)
+	return pages.View{Redirect: v.Next()}, err
+}
+
+func (p *Pages) secondFactor(v *Visit, given string, tried ...people.AttemptSubject) (people.Admitted, error) {
+	ctx := v.Request.Context()
+	if people.IsRecoveryCode(given) {
+		admitted, err := p.People.SignInByRecoveryCode(ctx, v.Session, v.Entry(), people.HashRecoveryCode(given), tried...)
+		if problem.Of(err).Code == problem.InvalidParameter {
+			err = problem.New(problem.InvalidParameter, "This recovery code is wrong or was already used.")
+		}
+		return admitted, err
+	}
+	seed, err := p.People.Seed(ctx, v.Person.Account)
+	if err != nil {
+		return people.Admitted{}, err
+	}
+	step, ok := credential.CodeStep(seed, given, v.Now)
+	if !ok {
+		return people.Admitted{}, errCode()
+	}
+	return p.People.SignInByCode(ctx, v.Session, v.Entry(), step, tried...)
+}
+
+func errCode() error {
+	return problem.New(problem.InvalidParameter, "The code is wrong. Enter the one that the app shows now.")
+}

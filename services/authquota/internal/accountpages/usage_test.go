@@ -1,0 +1,142 @@
+package accountpages_test
+
+import (
+	"encoding/csv"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/keyusage"
+	"opportunity.internal/services/authquota/internal/testkit"
+)
+
+func TestUsagePageWithoutRequests(t *testing.T) {
+	_, b := person(t)
+	b.Get("/account/usage").Shows(http.StatusOK, "0 of 100 requests charged, 100 left", "0 of 10 requests accepted in the last 60 seconds",
+		"Resets on 21 November 2026, 00:00 UTC", "No requests in 14 days.", "No requests were sent in the last 30 days.")
+}
+
+func TestUsagePage(t *testing.T) {
+	s, b := person(t)
+	shop, blog, stranger := s.Issue(b.Account), s.Issue(b.Account), s.Issue("")
+	b.Post("/account/keys/"+shop.ID+"/name", "name", "Shop")
+	b.Post("/account/keys/"+blog.ID+"/name", "name", `<script>alert(1)</script>"'&`)
+	s.Count(shop.ID, "2026-11-20", api.CallServed, 12)
+	s.Count(shop.ID, "2026-11-20", api.CallMinuteLimitReached, 2)
+	s.Count(blog.ID, "2026-11-18", api.CallNotFound, 1234)
+	s.Count(blog.ID, "2026-10-01", api.CallSubscriptionRequired, 40)
+	s.Count(blog.ID, "2026-08-23", api.CallServed, 5) // the first day of the chart
+	s.Count(blog.ID, "2026-08-22", api.CallServed, 7) // and the one before it
+	s.Count(stranger.ID, "2026-11-20", api.CallServed, 77777)
+	s.Charge(b.Account, 13) // one more than in the usage batches
+
+	p := b.Get("/account/usage").Shows(http.StatusOK, "13 of 100 requests charged, 87 left", "14 requests were sent today",
+		"1,248 requests sent in the last 30 days", "1,293 requests in 90 days: 17 served, 1,234 not found, 42 rejected.", "Served 17",
+		"Not found 1,234", "Rejected 42", "Failed 0", "Minute limit", "The account has used its limit of requests in 60 seconds", "Shop", `<script>alert(1)</script>"'&`)
+	require.NotContains(t, p.Body, "<script>alert")
+	require.NotContains(t, p.Body, "77,777")
+	require.NotContains(t, p.Body, stranger.ID)
+	require.Contains(t, p.Body, `href="/docs/errors#minute_limit_reached"`)
+	require.Contains(t, p.Body, `aria-valuenow="13"`)
+	require.NotContains(t, p.Text(), "Not in the plan", "was longer ago")
+	require.Equal(t, 90, strings.Count(p.Body, `<th scope="row">2026-`), "one row for each day")
+	require.Less(t, strings.Index(p.Body, `<th scope="row">2026-11-20`), strings.Index(p.Body, `<th scope="row">2026-11-18`), "newest first")
+	require.NotContains(t, p.Body, "style=", "the policy forbids it")
+
+	b.Get("/account/usage?days=1").Shows(http.StatusOK, "14 requests sent today")
+	b.Get("/account/usage?days=7").Shows(http.StatusOK, "1,248 requests sent in the last 7 days")
+	b.Get("/account/usage?days=90").Shows(http.StatusOK, "1,293 requests sent in the last 90 days", "Not in the plan",
+		"Get a plan that does on the plan page of your account", "Compare plans")
+	b.Get("/account/usage?days=400&days=x").Shows(http.StatusOK, "1,248 requests sent in the last 30 days")
+
+	b.Post("/account/keys/connect", "key", stranger.Key).Leads("/account/keys")
+	b.Get("/account/usage").Shows(http.StatusOK, "79,025 requests sent in the last 30 days")
+}
+
+func TestBusiestKeysAreListedAndOthersSummed(t *testing.T) {
+	s, b := person(t)
+	for i := range 23 {
+		key := s.Issue(b.Account)
+		require.NoError(t, s.Keys.Rename(t.Context(), b.Account, key.ID, fmt.Sprintf("Key %d.", i)))
+		s.Count(key.ID, "2026-11-20", api.CallServed, 10*(i+1))
+		s.Count(key.ID, "2026-11-19", api.CallFailed, 1)
+		_, err := s.Keys.Revoke(t.Context(), testkit.Actor, key.ID, false) // only five may be active
+		require.NoError(t, err)
+	}
+	p := b.Get("/account/usage").Shows(http.StatusOK, "2,783 requests sent in the last 30 days", "Key 22.", "Key 3.")
+	require.NotContains(t, p.Text(), "Key 2.")
+	require.Regexp(t, `3 other keys 60 0 0 3 63`, p.Text())
+	require.Regexp(t, `Key 22\. oda_live_…\w{4} 230 0 0 1 231`, p.Text())
+}
+
+// Requests charged on the overview are the sum of those of the keys. Rejected requests are sent but
+// not charged.
+func TestSentAndChargedRequestsAreDistinguished(t *testing.T) {
+	s, b := person(t)
+	key := s.Issue(b.Account)
+	s.Count(key.ID, "2026-11-20", api.CallServed, 3)
+	s.Count(key.ID, "2026-11-20", api.CallMinuteLimitReached, 23)
+	s.Charge(b.Account, 3)
+	for _, page := range []string{"/account", "/account/usage"} {
+		b.Get(page).Shows(http.StatusOK, "3 of 100 requests charged, 97 left", "26 requests were sent today with all keys.")
+	}
+}
+
+func TestTodayEndsAtMidnightUTC(t *testing.T) {
+	s, b := person(t)
+	s.Clock.Set(time.Date(2026, 11, 20, 23, 59, 59, 0, time.UTC))
+	b.SignIn()
+	s.Charge(b.Account, 100)
+	s.Count(s.Issue(b.Account).ID, "2026-11-20", api.CallServed, 100)
+	b.Get("/account/usage?days=1").Shows(http.StatusOK, "100 of 100 requests charged. Quota used up", "Resets on 21 November 2026, 00:00 UTC", "100 requests sent today")
+	s.Advance(time.Second)
+	s.Charge(b.Account, 0)
+	b.Get("/account/usage?days=1").Shows(http.StatusOK, "0 of 100 requests charged, 100 left", "Resets on 22 November 2026, 00:00 UTC",
+		"No requests were sent today.", "100 requests in 14 days")
+}
+
+// During a Redis outage the page shows the ledger's figures and says so.
+func TestUsageDuringCounterOutage(t *testing.T) {
+	s, b := person(t)
+	require.NoError(t, s.Usage.SaveDay(t.Context(), "2026-11-20", []keyusage.Count{{Account: b.Account, Calls: 9}}))
+	s.Redis.Stop()
+	for _, page := range []string{"/account", "/account/usage"} {
+		b.Get(page).Shows(http.StatusOK, "9 of 100 requests charged, 91 left", "live counters are temporarily unavailable")
+	}
+	b.Get("/account/usage").Shows(http.StatusOK, "At most 10 requests are accepted in any 60 seconds")
+}
+
+func TestUsageFile(t *testing.T) {
+	s, b := person(t)
+	require.Equal(t, "day,key,key name,outcome,requests\r\n", b.Get("/account/usage.csv").Body)
+	evil, plain := s.Issue(b.Account), s.Issue(b.Account)
+	b.Post("/account/keys/"+evil.ID+"/name", "name", `=cmd|' /C calc'!A0, "x"`)
+	s.Count(plain.ID, "2026-11-19", api.CallServed, 3)
+	s.Count(evil.ID, "2026-11-20", api.CallServed, 1)
+	s.Count(evil.ID, "2026-11-20", api.CallFailed, 2)
+	s.Count(evil.ID, "2026-01-02", api.CallServed, 4)
+	s.Count(s.Issue("").ID, "2026-11-20", api.CallServed, 5)
+
+	p := b.Get("/account/usage.csv")
+	require.Equal(t, http.StatusOK, p.Status)
+	require.Equal(t, "text/csv; charset=utf-8; header=present", p.Header.Get("Content-Type"))
+	require.Equal(t, `attachment; filename="usage-2025-10-17-to-2026-11-20.csv"`, p.Header.Get("Content-Disposition"))
+	require.Equal(t, "no-store", p.Header.Get("Cache-Control"))
+	rows, err := csv.NewReader(strings.NewReader(p.Body)).ReadAll()
+	require.NoError(t, err)
+	require.Equal(t, [][]string{
+		{"day", "key", "key name", "outcome", "requests"},
+		{"2026-01-02", evil.ID, `'=cmd|' /C calc'!A0, "x"`, "served", "4"},
+		{"2026-11-19", plain.ID, "oda_live_…" + plain.Key[len(plain.Key)-4:], "served", "3"},
+		{"2026-11-20", evil.ID, `'=cmd|' /C calc'!A0, "x"`, "failed", "2"},
+		{"2026-11-20", evil.ID, `'=cmd|' /C calc'!A0, "x"`, "served", "1"},
+	}, rows)
+	require.Equal(t, 4, strings.Count(b.Get("/account/usage.csv?days=30").Body, "\r\n"))
+	require.Empty(t, b.Send(http.MethodHead, "/account/usage.csv", nil, nil).Body)
+	s.Visitor().Get("/account/usage.csv").Leads("/account/sign-in?next=%2Faccount%2Fusage.csv")
+}

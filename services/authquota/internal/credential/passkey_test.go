@@ -1,0 +1,180 @@
+package credential_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/descope/virtualwebauthn"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/services/authquota/internal/credential"
+	"opportunity.internal/services/authquota/internal/testkit"
+)
+
+var (
+	now   = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	ada   = credential.PasskeyOwner{Account: "acc_ada", Email: "ada@example.org"}
+	grace = credential.PasskeyOwner{Account: "acc_grace", Email: "grace@example.org"}
+	party = virtualwebauthn.RelyingParty{Name: "Opportunity", ID: "api.example", Origin: "https://api.example"}
+)
+
+func site(t testing.TB) credential.PasskeySite {
+	t.Helper()
+	s := credential.PasskeysAt("https://api.example", "Opportunity")
+	require.True(t, s.Possible())
+	return s
+}
+
+// device is an authenticator with one credential.
+type device struct {
+	authenticator virtualwebauthn.Authenticator
+	credential    virtualwebauthn.Credential
+}
+
+func newDevice(owner credential.PasskeyOwner) *device {
+	d := &device{virtualwebauthn.NewAuthenticator(), testkit.NewCredential()}
+	d.authenticator.Options.UserHandle = []byte(owner.Account)
+	d.authenticator.AddCredential(d.credential)
+	return d
+}
+
+func (d *device) create(t testing.TB, at virtualwebauthn.RelyingParty, options string) string {
+	t.Helper()
+	ask, err := virtualwebauthn.ParseAttestationOptions(`{"publicKey":` + options + `}`)
+	require.NoError(t, err)
+	return virtualwebauthn.CreateAttestationResponse(at, d.authenticator, d.credential, *ask)
+}
+
+func (d *device) prove(t testing.TB, at virtualwebauthn.RelyingParty, options string) string {
+	t.Helper()
+	ask, err := virtualwebauthn.ParseAssertionOptions(`{"publicKey":` + options + `}`)
+	require.NoError(t, err)
+	return virtualwebauthn.CreateAssertionResponse(at, d.authenticator, d.credential, *ask)
+}
+
+func (d *device) added(t testing.TB, s credential.PasskeySite, owner credential.PasskeyOwner) credential.Passkey {
+	t.Helper()
+	options, challenge, err := s.BeginAdd(owner, nil)
+	require.NoError(t, err)
+	p, err := s.FinishAdd(owner, challenge, d.create(t, party, options), now)
+	require.NoError(t, err)
+	return p
+}
+
+func TestAPasskeyIsAddedAndProven(t *testing.T) {
+	s, d := site(t), newDevice(ada)
+	p := d.added(t, s, ada)
+	require.Equal(t, ada.Account, p.Account)
+	require.Equal(t, now, p.AddedAt)
+	require.Nil(t, p.UsedAt)
+	require.NotEmpty(t, p.Credential)
+	require.NotContains(t, p.Record, "ada@example.org")
+
+	options, challenge, err := s.BeginProof(ada, []credential.Passkey{p})
+	require.NoError(t, err)
+	require.Contains(t, options, `"userVerification":"required"`)
+	require.Contains(t, options, p.Credential)
+	used, err := s.FinishProof(ada, []credential.Passkey{p}, challenge, d.prove(t, party, options), now.Add(time.Hour))
+	require.NoError(t, err)
+	require.Equal(t, p.ID, used.ID)
+	require.Equal(t, now.Add(time.Hour), *used.UsedAt)
+
+	options, _, err = s.BeginAdd(ada, []credential.Passkey{p})
+	require.NoError(t, err)
+	require.Contains(t, options, p.Credential, "the same device is not asked twice")
+}
+
+func TestInvalidRegistrationIsRejected(t *testing.T) {
+	s, d := site(t), newDevice(ada)
+	options, challenge, err := s.BeginAdd(ada, nil)
+	require.NoError(t, err)
+	other, otherChallenge, err := s.BeginAdd(ada, nil)
+	require.NoError(t, err)
+	elsewhere := party
+	elsewhere.Origin = "https://evil.example"
+	otherParty := party
+	otherParty.ID = "evil.example"
+	silent := newDevice(ada)
+	silent.authenticator.Options.UserNotVerified = true
+	right := d.create(t, party, options)
+	for name, answer := range map[string]string{
+		"nothing": "", "no JSON": "{", "empty": "{}", "foreign challenge": d.create(t, party, other), "foreign origin": d.create(t, elsewhere, options),
+		"foreign host": d.create(t, otherParty, options), "unverified": silent.create(t, party, options), "changed": strings.Replace(right, `"attestationObject":"o`, `"attestationObject":"p`, 1),
+	} {
+		_, err := s.FinishAdd(ada, challenge, answer, now)
+		require.ErrorIs(t, err, credential.ErrPasskeyRejected, name)
+	}
+	_, err = s.FinishAdd(ada, otherChallenge, right, now)
+	require.ErrorIs(t, err, credential.ErrPasskeyRejected, "for another ask")
+	_, err = s.FinishAdd(grace, challenge, right, now)
+	require.ErrorIs(t, err, credential.ErrPasskeyRejected, "asked of another person")
+	_, err = s.FinishAdd(ada, challenge, right, now)
+	require.NoError(t, err)
+}
+
+func TestInvalidProofIsRejected(t *testing.T) {
+	s, d, stranger := site(t), newDevice(ada), newDevice(grace)
+	p, hers := d.added(t, s, ada), stranger.added(t, s, grace)
+	has := []credential.Passkey{p}
+	options, challenge, err := s.BeginProof(ada, has)
+	require.NoError(t, err)
+	other, otherChallenge, err := s.BeginProof(ada, has)
+	require.NoError(t, err)
+	elsewhere := party
+	elsewhere.Origin = "http://api.example"
+	silent := *d
+	silent.authenticator.Options.UserNotVerified = true
+	right := d.prove(t, party, options)
+	forged := newDevice(ada)
+	forged.credential.ID = d.credential.ID
+	for name, answer := range map[string]string{
+		"nothing": "", "empty": "{}", "foreign challenge": d.prove(t, party, other), "foreign origin": d.prove(t, elsewhere, options),
+		"unverified": silent.prove(t, party, options), "another person's": stranger.prove(t, party, options),
+		"another key": forged.prove(t, party, options),
+	} {
+		_, err := s.FinishProof(ada, has, challenge, answer, now)
+		require.ErrorIs(t, err, credential.ErrPasskeyRejected, name)
+	}
+	_, err = s.FinishProof(ada, has, otherChallenge, right, now)
+	require.ErrorIs(t, err, credential.ErrPasskeyRejected, "replayed for another ask")
+	_, err = s.FinishProof(ada, nil, challenge, right, now)
+	require.ErrorIs(t, err, credential.ErrPasskeyRejected, "removed in between")
+	_, err = s.FinishProof(grace, []credential.Passkey{hers}, challenge, right, now)
+	require.ErrorIs(t, err, credential.ErrPasskeyRejected, "another account's challenge")
+	_, err = s.FinishProof(ada, []credential.Passkey{hers}, challenge, right, now)
+	require.ErrorContains(t, err, "another account")
+	_, err = s.FinishProof(ada, has, challenge, right, now)
+	require.NoError(t, err)
+}
+
+func TestClonedPasskeyIsRejected(t *testing.T) {
+	s, d := site(t), newDevice(ada)
+	p := d.added(t, s, ada)
+	prove := func(count uint32) error {
+		options, challenge, err := s.BeginProof(ada, []credential.Passkey{p})
+		require.NoError(t, err)
+		d.credential.Counter = count
+		used, err := s.FinishProof(ada, []credential.Passkey{p}, challenge, d.prove(t, party, options), now)
+		if err == nil {
+			require.Equal(t, count, used.Count)
+			p = used
+		}
+		return err
+	}
+	require.NoError(t, prove(0), "one that does not count")
+	require.NoError(t, prove(0))
+	require.NoError(t, prove(7))
+	require.ErrorIs(t, prove(7), credential.ErrPasskeyRejected)
+	require.ErrorIs(t, prove(0), credential.ErrPasskeyRejected)
+	require.NoError(t, prove(8))
+}
+
+func TestWherePasskeysArePossible(t *testing.T) {
+	for url, want := range map[string]bool{
+		"https://api.example": true, "https://api.example:8443": true, "http://localhost:8080": true, "http://a.localhost": true,
+		"http://api.example": false, "http://127.0.0.1:8080": false, "https://192.0.2.1": false, "https://[2001:db8::1]": false,
+	} {
+		require.Equal(t, want, credential.PasskeysAt(url, "Opportunity").Possible(), url)
+	}
+}

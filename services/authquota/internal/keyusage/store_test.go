@@ -1,0 +1,205 @@
+package keyusage_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/services/authquota/internal/accountdb"
+	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/keyusage"
+	"opportunity.internal/services/authquota/internal/testkit"
+)
+
+func issue(t testing.TB, db testkit.DB, digest string) keys.Key {
+	t.Helper()
+	key, err := keys.NewStore(db.DB).Issue(t.Context(), "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife,
+		keys.Record{Digest: strings.Repeat(digest, 64), Prefix: "oda_live_", LastFour: "abcd"})
+	require.NoError(t, err)
+	return key
+}
+
+func batch(id string, key keys.Key, day string, calls int, at time.Time) keyusage.Batch {
+	return keyusage.Batch{
+		ID: id, Sums: []keyusage.KeySum{{Key: key.ID, Day: day, Outcome: api.CallServed, Calls: calls}}, LastUsed: map[string]time.Time{key.ID: at},
+	}
+}
+
+func TestUsageBatchIsAddedOnce(t *testing.T) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
+		s, ctx, day := keyusage.NewStore(db.DB), t.Context(), counter.DayOf(db.Now())
+		key := issue(t, db, "a")
+		for _, id := range []string{"first", "first", "second"} {
+			unknown, err := s.Count(ctx, batch(id, key, day, 3, db.Now()))
+			require.NoError(t, err)
+			require.Zero(t, unknown)
+		}
+		unknown, err := s.Count(ctx, batch("third", keys.Key{ID: keys.NewID()}, day, 3, db.Now()))
+		require.NoError(t, err)
+		require.Equal(t, 1, unknown)
+		_, err = s.Count(ctx, batch("late", key, day, 1, db.Now().Add(-time.Hour)))
+		require.NoError(t, err)
+
+		sent, err := s.SentOn(ctx, key.Account, db.Now())
+		require.NoError(t, err)
+		require.Equal(t, 7, sent[key.ID][keyusage.Served])
+		used, err := keys.NewStore(db.DB).Resolve(ctx, []string{strings.Repeat("a", 64)})
+		require.NoError(t, err)
+		require.Equal(t, db.Now(), *used.LastUsedAt, "a late batch does not set it back")
+	})
+}
+
+func TestLedgerKeepsTheGreatestCounts(t *testing.T) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
+		s, ctx, day := keyusage.NewStore(db.DB), t.Context(), counter.DayOf(db.Now())
+		for _, calls := range []int{5, 9, 7} {
+			require.NoError(t, s.SaveDay(ctx, day, []keyusage.Count{{Account: "acc_a", Calls: calls}, {Account: counter.ServiceField, Calls: calls}}))
+		}
+		want := []keyusage.Count{{Account: "acc_a", Calls: 9}, {Account: counter.ServiceField, Calls: 9}}
+		require.NoError(t, s.EachPage(ctx, day, len(want), func(saved []keyusage.Count) error {
+			require.ElementsMatch(t, want, saved)
+			want = nil
+			return nil
+		}))
+		require.Empty(t, want, "no page")
+	})
+}
+
+func TestLedgerIsReadInPages(t *testing.T) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
+		s, ctx, day := keyusage.NewStore(db.DB), t.Context(), counter.DayOf(db.Now())
+		read := func() (pages [][]keyusage.Count) {
+			require.NoError(t, s.EachPage(ctx, day, 2, func(page []keyusage.Count) error {
+				pages = append(pages, slices.Clone(page))
+				return nil
+			}))
+			return pages
+		}
+		require.Empty(t, read())
+		counts := []keyusage.Count{{Account: "acc_a", Calls: 1}, {Account: "acc_b", Calls: 2}, {Account: "acc_c", Calls: 3}}
+		require.NoError(t, s.SaveDay(ctx, day, counts))
+		require.NoError(t, s.SaveDay(ctx, "2026-11-19", []keyusage.Count{{Account: "acc_d", Calls: 4}}))
+		pages := read()
+		require.ElementsMatch(t, counts, slices.Concat(pages...))
+		require.Equal(t, []int{2, 1}, []int{len(pages[0]), len(pages[1])})
+		failed := errors.New("no Redis")
+		require.ErrorIs(t, s.EachPage(ctx, day, 2, func([]keyusage.Count) error { return failed }), failed)
+	})
+}
+
+func TestUsageMovesWithTheKeys(t *testing.T) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
+		s, ctx, day := keyusage.NewStore(db.DB), t.Context(), counter.DayOf(db.Now())
+		from, to := issue(t, db, "a"), issue(t, db, "b")
+		for i, key := range []keys.Key{from, to} {
+			_, err := s.Count(ctx, batch(key.ID, key, day, 3+i, db.Now()))
+			require.NoError(t, err)
+		}
+		require.NoError(t, s.SaveDay(ctx, day, []keyusage.Count{{Account: from.Account, Calls: 3}, {Account: to.Account, Calls: 4}}))
+		require.NoError(t, db.Change(ctx, func(tx *accountdb.Tx) error { return keyusage.MoveUsage(tx, from.Account, to.Account) }))
+
+		counts, err := s.ByDay(ctx, to.Account, keyusage.Range{From: day, To: day})
+		require.NoError(t, err)
+		require.Len(t, counts, 1)
+		require.Equal(t, 7, counts[0].Calls)
+		used, err := s.UsedOn(ctx, to.Account, db.Now())
+		require.NoError(t, err)
+		require.Equal(t, 7, used, "also before Redis has applied the move")
+		moves, err := s.Moves(ctx, to.Account)
+		require.NoError(t, err)
+		require.Equal(t, []keyusage.Move{{Day: day, From: from.Account, To: to.Account}}, moves)
+	})
+}
+
+// requireAgreement fails the test unless the usage by key, summed by account, is the usage by
+// account.
+func requireAgreement(t *testing.T, db testkit.DB) {
+	t.Helper()
+	type sum struct {
+		AccountID, Day, Outcome string
+		Calls                   int
+	}
+	const key = "account_id, day, outcome"
+	var byKey, byAccount []sum
+	require.NoError(t, db.Table("usage_keys").Select(key+", SUM(calls) AS calls").Group(key).Order(key).Scan(&byKey).Error)
+	require.NoError(t, db.Table("usage_outcomes").Select(key+", calls").Order(key).Scan(&byAccount).Error)
+	require.NotEmpty(t, byKey)
+	require.Equal(t, byKey, byAccount)
+}
+
+// The two accounts share a day and an outcome, and each has usage that the other lacks.
+func TestUsageByKeyAndByAccountAgreeAfterAMerge(t *testing.T) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
+		s, keyStore, ctx := keyusage.NewStore(db.DB), keys.NewStore(db.DB), t.Context()
+		person, _ := db.Person(t, "ann@example.org")
+		older := issue(t, db, "a")
+		own, err := keyStore.Issue(ctx, "ada", keys.Order{UseCase: "x", Account: person}, keys.MaxLife,
+			keys.Record{Digest: strings.Repeat("b", 64), Prefix: "oda_live_", LastFour: "abcd"})
+		require.NoError(t, err)
+		today, yesterday := counter.DayOf(db.Now()), counter.DayOf(db.Now().Add(-24*time.Hour))
+		send := func(id string) {
+			t.Helper()
+			_, err := s.Count(ctx, keyusage.Batch{ID: id, LastUsed: map[string]time.Time{older.ID: db.Now(), own.ID: db.Now()}, Sums: []keyusage.KeySum{
+				{Key: older.ID, Day: yesterday, Outcome: api.CallServed, Calls: 2}, {Key: older.ID, Day: today, Outcome: api.CallServed, Calls: 3},
+				{Key: own.ID, Day: today, Outcome: api.CallServed, Calls: 5}, {Key: own.ID, Day: today, Outcome: api.CallNotFound, Calls: 7},
+			}})
+			require.NoError(t, err)
+			requireAgreement(t, db)
+		}
+		send("before")
+		_, err = keyStore.Connect(ctx, person, []string{strings.Repeat("a", 64)})
+		require.NoError(t, err)
+		requireAgreement(t, db)
+		send("after")
+		counts, err := s.ByDay(ctx, person, keyusage.Range{From: yesterday, To: today})
+		require.NoError(t, err)
+		sum := 0
+		for _, c := range counts {
+			sum += c.Calls
+		}
+		require.Equal(t, 2*(2+3+5+7), sum, "nothing remains with the merged account")
+	})
+}
+
+// Usage by key and by account expire together, so that they agree.
+func TestUsageIsDeletedAfterRetention(t *testing.T) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
+		s, ctx := keyusage.NewStore(db.DB), t.Context()
+		key := issue(t, db, "a")
+		_, err := s.Count(ctx, batch("first", key, counter.DayOf(db.Now()), 3, db.Now()))
+		require.NoError(t, err)
+		rows := func(table string) (n int64) {
+			t.Helper()
+			require.NoError(t, db.Table(table).Count(&n).Error)
+			return n
+		}
+		db.Advance((keyusage.RetentionDays - 1) * 24 * time.Hour)
+		require.NoError(t, s.DeleteExpired(ctx))
+		require.Equal(t, []int64{1, 1}, []int64{rows("usage_keys"), rows("usage_outcomes")})
+		db.Advance(24 * time.Hour)
+		require.NoError(t, s.DeleteExpired(ctx))
+		require.Equal(t, []int64{0, 0, 0}, []int64{rows("usage_keys"), rows("usage_outcomes"), rows("usage_batches")})
+	})
+}
+
+// The status page shows the requests that were not rejected, those of all accounts together.
+func TestServedByDay(t *testing.T) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
+		s, ctx, key, other := keyusage.NewStore(db.DB), t.Context(), issue(t, db, "1"), issue(t, db, "2")
+		_, err := s.Count(ctx, keyusage.Batch{ID: "first", Sums: []keyusage.KeySum{
+			{Key: key.ID, Day: "2026-11-19", Outcome: api.CallServed, Calls: 7}, {Key: other.ID, Day: "2026-11-19", Outcome: api.CallNotFound, Calls: 2},
+			{Key: other.ID, Day: "2026-11-19", Outcome: api.CallFailed, Calls: 1}, {Key: key.ID, Day: "2026-11-20", Outcome: api.CallMinuteLimitReached, Calls: 5},
+			{Key: key.ID, Day: "2026-11-18", Outcome: api.CallServed, Calls: 9},
+		}, LastUsed: map[string]time.Time{key.ID: db.Now(), other.ID: db.Now()}})
+		require.NoError(t, err)
+		days, err := s.Served(ctx, keyusage.Range{From: "2026-11-19", To: "2026-11-20"})
+		require.NoError(t, err)
+		require.Equal(t, []api.DayServed{{Day: "2026-11-19", Calls: 10, Failed: 1}}, days)
+	})
+}

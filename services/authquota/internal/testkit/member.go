@@ -1,0 +1,69 @@
+package testkit
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/services/authquota/internal/credential"
+	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/people"
+)
+
+// Password is the password of every Member.
+const Password = "ploughing-under-seven-lanterns"
+
+// ProductionCost is the cost of password hashes in production.
+var ProductionCost = credential.PasswordCost
+
+func init() { credential.PasswordCost.Memory, credential.PasswordCost.Iterations = 64, 1 } // full cost takes half of the processor time of these tests
+
+var hash = sync.OnceValues(func() (string, error) { return credential.HashPassword(context.Background(), Password) })
+
+// Member is a person who has signed up and is signed in.
+type Member struct {
+	Account string
+	Session string   // secret
+	Device  string   // secret of the browser, which has signed in before
+	Seed    string   // of the authenticator
+	Codes   []string // recovery codes
+}
+
+// SignUp signs a person up in the stores. No code of the authenticator is used yet. One mail is in
+// the outbox.
+func (db DB) SignUp(t testing.TB, email string) Member {
+	t.Helper()
+	ctx, store := t.Context(), people.NewStore(db.DB)
+	hashed, err := hash()
+	require.NoError(t, err)
+	confirm := people.NewLink(people.LinkConfirm, "", email, db.Now())
+	message := mail.Message{To: email, Template: "confirm-address", Data: map[string]string{"link": "https://api.example/account"}}
+	require.NoError(t, store.RequestSignUp(ctx, confirm, message, message))
+	entry := people.Entry{Client: people.Client{Agent: "Firefox on Linux", Network: "203.0.113.0/24"}}
+	admitted, err := store.SignUp(ctx, confirm.Secret, hashed, entry)
+	require.NoError(t, err)
+	half, _, err := store.Session(ctx, admitted.Session)
+	require.NoError(t, err)
+	seed, err := store.NewSeed(ctx, half)
+	require.NoError(t, err)
+	codes := people.GenerateRecoveryCodes()
+	hashes := make([]string, len(codes))
+	for i, c := range codes {
+		hashes[i] = people.HashRecoveryCode(c)
+	}
+	entry.Device = admitted.Device
+	full, err := store.ConfirmAuthenticator(ctx, half, entry, seed, 0, hashes)
+	require.NoError(t, err)
+	return Member{Account: half.Account, Session: full.Session, Device: full.Device, Seed: seed.Seed, Codes: codes}
+}
+
+// Person signs a person up and removes all mails. It returns the account and the secret of the
+// session.
+func (db DB) Person(t testing.TB, email string) (accountID, secret string) {
+	t.Helper()
+	m := db.SignUp(t, email)
+	db.TakePosted(t)
+	return m.Account, m.Session
+}

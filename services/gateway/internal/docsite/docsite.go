@@ -1,0 +1,309 @@
+// Package docsite serves the consumer documentation: the pages of module docs, the error codes, the SDKs and the OpenAPI
+// description. All documents are rendered in advance and served from memory.
+package docsite
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"maps"
+	"mime"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	texttemplate "text/template"
+	"time"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/util"
+	"go.yaml.in/yaml/v3"
+
+	"opportunity.internal/docs"
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apidoc"
+	"opportunity.internal/pkg/pages"
+	"opportunity.internal/pkg/problem"
+)
+
+//go:embed *.html errors.md reference.md operation.md schemas.md sdk.md static
+var files embed.FS
+
+// Site holds the rendered documents.
+type Site struct {
+	publicURL string
+	operator  Operator
+	assets    pages.Files
+	layout    *template.Template
+	sources   *texttemplate.Template // Markdown pages that are made from tables
+	markdown  goldmark.Markdown
+	firstCall string
+	documents atomic.Pointer[map[string]document] // by path
+
+	mu      sync.Mutex           // held while documents are rendered
+	figures *Figures             // nil while unknown
+	catalog *api.CatalogOverview // nil while unknown
+	health  *Health              // nil before the first check
+	served  []api.DayServed      // nil while unknown
+}
+
+type document struct {
+	content []byte // nil while its figures are unknown
+	kind    string // media type
+	etag    string
+	cache   string // Cache-Control
+
+	sections []section // of a Markdown page, for the search
+}
+
+// localURL is the service URL in the sources; it is replaced by the public URL.
+const localURL = "http://localhost:8080"
+
+// noContact is a sentence of the sources that the contact of the operator replaces.
+const noContact = "The operator has not published a contact."
+
+// New renders the site for the service at publicURL with the texts and contacts of its operator. Documents that state limits are
+// unavailable until Show sets the figures.
+func New(publicURL string, by Operator) (*Site, error) {
+	s := &Site{publicURL: publicURL, operator: by, markdown: goldmark.New(
+		goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute(), parser.WithASTTransformers(
+			util.Prioritized(safeLinks{}, 1000), util.Prioritized(stackedTables{}, 1000), util.Prioritized(permalinks{}, 1000))),
+		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(codeBlocks{}, 100))))}
+	var err error
+	if s.assets, err = pages.Load(files, "static"); err != nil {
+		return nil, err
+	}
+	if s.layout, err = pages.ParseFrame(template.New("").Funcs(template.FuncMap{"asset": s.asset, "code": codeHTML, "instant": instant})); err != nil {
+		return nil, err
+	}
+	if _, err = s.layout.ParseFS(files, "*.html"); err != nil {
+		return nil, err
+	}
+	if s.sources, err = texttemplate.New("").Funcs(referenceFunctions).ParseFS(files, "*.md"); err != nil {
+		return nil, err
+	}
+	if s.firstCall, err = firstCall(); err != nil {
+		return nil, err
+	}
+	s.documents.Store(&map[string]document{})
+	return s, s.update(rendering.all)
+}
+
+// Show renders the documents that state limits, with those of the installation.
+func (s *Site) Show(f Figures) error {
+	if err := f.Validate(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.figures = &f
+	return s.update(rendering.limited)
+}
+
+// update renders the documents that part adds, and keeps the others.
+func (s *Site) update(part func(rendering) error) error {
+	rendered := rendering{s, maps.Clone(*s.documents.Load())}
+	if err := part(rendered); err != nil {
+		return err
+	}
+	s.documents.Store(&rendered.documents)
+	return nil
+}
+
+// rendering collects the documents of one render.
+type rendering struct {
+	*Site
+
+	documents map[string]document
+}
+
+func (r rendering) all() error {
+	r.static()
+	return errors.Join(r.limited(), r.status(), r.errorCodes(), r.sdkPages(), r.operatorPages(), r.forCrawlers())
+}
+
+// limited adds the pages and the description of the API. Those that state limits are withheld while the limits are unknown; the others
+// are rendered once.
+func (r rendering) limited() error {
+	for _, p := range docs.Pages {
+		source, err := docs.Files.ReadFile(p.File)
+		if err != nil {
+			return err
+		}
+		at := path(p.Slug)
+		text, cache := r.local(source)
+		if cache == withheld {
+			r.withhold(at, markdownPath(at))
+		} else if _, ok := r.documents[at]; !ok || cache == revalidated {
+			err = r.markdownPage(page{Path: at, Title: p.Title, Description: p.Description, cache: cache}, text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	text, cache := r.local(api.OpenAPIYAML)
+	if cache == withheld {
+		r.withhold("/openapi.yaml", "/openapi.json")
+		doc, err := apidoc.Published()
+		if err != nil {
+			return err
+		}
+		for _, e := range referencePages(doc) {
+			r.withhold(e.Path, markdownPath(e.Path))
+		}
+		return r.front()
+	}
+	return errors.Join(r.front(), r.reference(text, cache), r.description(text, cache))
+}
+
+// errorCodes adds the page of the error codes.
+func (r rendering) errorCodes() error {
+	var text bytes.Buffer
+	if err := r.sources.ExecuteTemplate(&text, "errors.md", problem.Table); err != nil {
+		return err
+	}
+	return r.markdownPage(page{Path: errorsPath, Title: errorsTitle, Description: errorsDescription, cache: cached}, text.String())
+}
+
+// static adds the style sheets, scripts and images.
+func (r rendering) static() {
+	for name, content := range r.assets.All() {
+		d := newDocument(mime.TypeByExtension(filepath.Ext(name)), content, "public, max-age=31536000, immutable")
+		r.documents[staticPath+name] = d
+	}
+}
+
+// asset returns the path of a static file.
+func (s *Site) asset(name string) (string, error) {
+	served, err := s.assets.Name(name)
+	return staticPath + served, err
+}
+
+// Cache-Control of the documents. Those with figures are revalidated on each use, because settings change the figures.
+const (
+	cached      = "public, max-age=300"
+	revalidated = "public, no-cache"
+	withheld    = ""
+)
+
+// local returns a source with the address and the figures of this installation, and the Cache-Control of its document.
+func (r rendering) local(source []byte) (text, cache string) {
+	source = bytes.ReplaceAll(source, []byte(localURL), []byte(r.publicURL))
+	if c := r.operator.Contact; c != (Contact{}) {
+		source = bytes.ReplaceAll(source, []byte(noContact), fmt.Appendf(nil, "Write to [%s](%s).", c.Text, c.URL))
+	}
+	f, cache := r.figures, revalidated
+	if f == nil {
+		f, cache = &defaults, withheld
+	}
+	text, found := f.apply(source)
+	if !found {
+		cache = cached
+	}
+	return text, cache
+}
+
+// description adds the OpenAPI description as YAML, in the original order and without comments, and as JSON.
+func (r rendering) description(source, cache string) error {
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(source), &document); err != nil {
+		return fmt.Errorf("rendering OpenAPI description: %w", err)
+	}
+	uncomment(&document)
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := errors.Join(encoder.Encode(&document), encoder.Close()); err != nil {
+		return fmt.Errorf("rendering OpenAPI description: %w", err)
+	}
+	var tree any
+	if err := document.Decode(&tree); err != nil {
+		return fmt.Errorf("rendering OpenAPI description: %w", err)
+	}
+	asJSON, err := json.Marshal(tree)
+	r.add("/openapi.yaml", "application/yaml", out.Bytes(), cache)
+	r.add("/openapi.json", "application/json", asJSON, cache)
+	return err
+}
+
+func uncomment(n *yaml.Node) {
+	n.HeadComment, n.LineComment, n.FootComment = "", "", ""
+	for _, child := range n.Content {
+		uncomment(child)
+	}
+}
+
+const (
+	staticPath        = "/docs/static/"
+	errorsPath        = "/docs/errors"
+	errorsTitle       = "Error codes"
+	errorsDescription = "Every error code of the API, its HTTP status, what it means, and what to do about it."
+)
+
+func path(slug string) string {
+	if slug == "" {
+		return "/docs"
+	}
+	return "/docs/" + slug
+}
+
+func (r rendering) add(path, kind string, content []byte, cache string) {
+	r.documents[path] = newDocument(kind, content, cache)
+}
+
+// withhold adds documents whose figures are unknown.
+func (r rendering) withhold(paths ...string) {
+	for _, path := range paths {
+		r.documents[path] = document{}
+	}
+}
+
+func newDocument(kind string, content []byte, cache string) document {
+	sum := sha256.Sum256(content)
+	etag := `W/"` + hex.EncodeToString(sum[:12]) + `"` // weak: the response may be compressed
+	return document{content: content, kind: kind, etag: etag, cache: cache}
+}
+
+// Paths returns the paths of all documents that need no work to serve.
+func (s *Site) Paths() []string { return slices.Collect(maps.Keys(*s.documents.Load())) }
+
+// policy allows only the static files, and the form of the search. Browsers' audits fetch robots.txt as the page, which needs connect-src.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+// Protect sets the security headers of a document.
+func Protect(h http.Header) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+}
+
+// Serve serves GET and HEAD of an existing document. It returns an error (503) if the document states limits and the figures are
+// unknown.
+func (s *Site) Serve(w http.ResponseWriter, r *http.Request) error {
+	if r.URL.Path == SearchPath {
+		return s.serveSearch(w, r)
+	}
+	d := (*s.documents.Load())[r.URL.Path]
+	if r.URL.Path == securityPath { // its expiry moves with the day
+		d = newDocument(d.kind, s.securityText(), d.cache)
+	}
+	if d.content == nil {
+		return problem.Unavailable(errors.New("tier table not fetched from authquota yet"))
+	}
+	h := w.Header()
+	h.Set("Content-Type", d.kind)
+	h.Set("ETag", d.etag)
+	h.Set("Cache-Control", d.cache)
+	Protect(h)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(d.content))
+	return nil
+}

@@ -1,0 +1,293 @@
+package docsite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apidoc"
+)
+
+// frontDescription describes the service in one sentence.
+const frontDescription = "A read-only JSON API for verified records of platforms on which people earn, Canada first, each with its status, check date and sources."
+
+// mostCountries is the number of countries that the front page lists.
+const mostCountries = 12
+
+// maxCatalogAge is the maximum age of the records on the front page. The catalog serves none that are older from its memory either.
+const maxCatalogAge = 5 * time.Minute
+
+// FrontPage keeps the front page at the published records.
+type FrontPage struct {
+	Site  *Site
+	Now   func() time.Time
+	Fetch func(context.Context) (api.CatalogOverview, error)
+
+	last    *api.CatalogOverview // latest copy; nil if there is none that may be shown
+	fetched time.Time            // when last was
+}
+
+// Refresh fetches the overview of the catalog. While the catalog is unavailable the page shows the last copy with its time, up to
+// maxCatalogAge, and then no records.
+func (f *FrontPage) Refresh(ctx context.Context) error {
+	overview, err := f.Fetch(ctx)
+	switch {
+	case err == nil:
+		f.last, f.fetched = &overview, f.Now()
+	case f.last == nil || f.Now().Sub(f.fetched) < maxCatalogAge:
+		return err
+	default:
+		f.last = nil
+	}
+	return errors.Join(err, f.Site.showCatalog(f.last))
+}
+
+// showCatalog renders the front page with the published records. nil shows none.
+func (s *Site) showCatalog(overview *api.CatalogOverview) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.catalog = overview
+	return s.update(rendering.front)
+}
+
+// front adds the front page. While the figures are unknown it has no plans.
+func (r rendering) front() error {
+	data := map[string]any{"Call": fmt.Sprintf(firstCommands, r.publicURL, r.firstCall), "Plans": r.offers(), "Contact": r.operator.Contact.URL, "Right": api.UsageRight, "URL": r.publicURL}
+	if r.catalog != nil {
+		record, err := exampleOf(*r.catalog)
+		if err != nil {
+			return err
+		}
+		data["Catalog"], data["Record"] = newContent(*r.catalog), record
+		if record != nil {
+			if data["Response"], err = record.short(); err != nil {
+				return err
+			}
+		}
+	}
+	return r.templatePage(page{Path: "/", Title: siteName, Description: frontDescription, Wide: true, cache: revalidated}, "front.html", data)
+}
+
+// firstCommands are the commands of a first call, with its address and the call itself.
+const firstCommands = "export OPPORTUNITY_URL=%s\nexport OPPORTUNITY_KEY=oda_test_...   # from your secret manager\n%s"
+
+// short returns the part of the record's JSON that fits beside the headline.
+func (s specimen) short() (string, error) {
+	type country struct {
+		Country string          `json:"country"`
+		Status  api.Eligibility `json:"status"`
+	}
+	var r struct {
+		Company struct {
+			Name string `json:"name"`
+		} `json:"company"`
+		Facts struct {
+			Countries []country `json:"countryEligibility"`
+			Remote    *bool     `json:"remote"`
+		} `json:"facts"`
+		Verification struct {
+			Status        api.VerificationStatus `json:"status"`
+			LastCheckedAt *time.Time             `json:"lastCheckedAt"`
+		} `json:"verification"`
+		Sources []struct {
+			URL string `json:"url"`
+		} `json:"sources"`
+	}
+	complete, err := json.Marshal(s.Opportunity)
+	if err != nil {
+		return "", err
+	}
+	if err := json.Unmarshal(complete, &r); err != nil { // keeps the fields above
+		return "", err
+	}
+	r.Facts.Countries, r.Sources = r.Facts.Countries[:min(1, len(r.Facts.Countries))], r.Sources[:min(1, len(r.Sources))]
+	text, err := json.MarshalIndent(r, "", "  ")
+	return string(text), err
+}
+
+// firstCall returns the commands of a first call.
+func firstCall() (string, error) {
+	doc, err := apidoc.Published()
+	if err != nil {
+		return "", err
+	}
+	list, _ := doc.Operation("listOpportunities")
+	programs, err := apidoc.Call{Operation: list, Values: map[string]string{"country": "CA", "category": string(api.Sell)}}.Programs()
+	if err != nil {
+		return "", err
+	}
+	return programs[0].Code, nil // curl
+}
+
+// offer is a tier on the front page.
+type offer struct {
+	Name, Price       string
+	PerDay, PerMinute string
+	Records           string
+	History           bool
+}
+
+// offers returns the tiers of the installation, or nil while they are unknown.
+func (r rendering) offers() (all []offer) {
+	if r.figures == nil {
+		return nil
+	}
+	for i, t := range r.figures.Tiers {
+		info := api.Tiers[i]
+		o := offer{
+			Name: strings.ToUpper(string(t.Tier[:1])) + string(t.Tier[1:]), Records: "The free set: 10 records",
+			PerDay: thousands(t.Limits.PerDay), PerMinute: thousands(t.Limits.PerMinute), History: t.Limits.History,
+		}
+		if info.AllRecords {
+			o.Records = "Every public record"
+		}
+		switch {
+		case info.Plan != "" && info.MonthlyUSD == 0:
+			o.Name, o.Price = info.Plan, "Free of charge"
+		case info.Plan != "" && r.operator.SellsPlans:
+			o.Name, o.Price = info.Plan, fmt.Sprintf("%d USD a month", info.MonthlyUSD)
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// content counts the published records for the front page.
+type content struct {
+	At, LastChange string
+	Statuses       []api.VerificationStatus
+	Rows           []contentRow
+	Records        int
+	Countries      []api.CountryCount
+	MoreCountries  int
+}
+
+// contentRow counts the records of a category by status, in the order of content.Statuses.
+type contentRow struct {
+	Category api.Category
+	Meaning  string
+	Counts   []statusCount
+	Total    int
+}
+
+type statusCount struct {
+	Status  api.VerificationStatus
+	Records int
+}
+
+// meanings explain the categories.
+var meanings = map[api.Category]string{
+	api.Online: "work from anywhere: transcribing, testing, teaching", api.Sell: "sell what you make or own",
+	api.Local: "work in a place: delivering, caring, repairing", api.Host: "let what you own: a room, a car, a parking place",
+}
+
+func newContent(o api.CatalogOverview) content {
+	c := content{
+		At: instant(o.GeneratedAt), Countries: o.Countries[:min(len(o.Countries), mostCountries)],
+		Statuses: []api.VerificationStatus{api.Verified, api.Stale, api.NeedsReview, api.Unverified},
+	}
+	c.MoreCountries = len(o.Countries) - len(c.Countries)
+	if o.LastChangeAt != nil {
+		c.LastChange = instant(*o.LastChangeAt)
+	}
+	for _, category := range o.Categories {
+		row := contentRow{Category: category.Category, Meaning: meanings[category.Category], Total: category.Total()}
+		for _, status := range c.Statuses {
+			row.Counts = append(row.Counts, statusCount{status, category.Statuses[status]})
+		}
+		c.Rows = append(c.Rows, row)
+		c.Records += row.Total
+	}
+	return c
+}
+
+// specimen is a record with its evidence, as the front page shows it.
+type specimen struct {
+	api.Opportunity
+
+	At                  string // time at which the status was correct
+	Checked, FreshUntil string
+	Facts               []fact
+	Evidence            []evidence
+}
+
+// fact is a fact of a specimen.
+type fact struct {
+	Label, Value string
+	Sources      []string
+}
+
+// evidence is a source of a specimen.
+type evidence struct{ URL, Checked string }
+
+// exampleOf returns the example of an overview, or nil if it has none.
+func exampleOf(o api.CatalogOverview) (*specimen, error) {
+	if len(o.Example) == 0 || string(o.Example) == "null" {
+		return nil, nil //nolint:nilnil // a template shows nothing for nil
+	}
+	var record api.Opportunity
+	if err := json.Unmarshal(o.Example, &record); err != nil {
+		return nil, fmt.Errorf("decoding the example of the catalog: %w", err)
+	}
+	s := newSpecimen(record, o.GeneratedAt)
+	return &s, nil
+}
+
+// newSpecimen returns a record with its evidence, whose status was correct at a time.
+func newSpecimen(record api.Opportunity, at time.Time) specimen {
+	s := specimen{Opportunity: record, At: instant(at)}
+	if v := s.Verification; v.LastCheckedAt != nil && v.FreshUntil != nil {
+		s.Checked, s.FreshUntil = instant(*v.LastCheckedAt), instant(*v.FreshUntil)
+	}
+	s.Facts = knownFacts(s.Opportunity.Facts)
+	for _, source := range s.Sources {
+		e := evidence{URL: source.URL, Checked: "date not recorded"}
+		if source.CheckedAt != nil {
+			if at, err := source.CheckedAt.Time(); err == nil {
+				e.Checked = "checked " + at.Format(dayLayout)
+			}
+		}
+		s.Evidence = append(s.Evidence, e)
+	}
+	return s
+}
+
+// knownFacts returns the facts of a record in words. A fact with three values is listed even if it is unknown.
+func knownFacts(f api.Facts) (all []fact) {
+	for _, c := range f.CountryEligibility {
+		value := string(c.Status)
+		switch {
+		case c.AllRegions != nil && *c.AllRegions:
+			value += ", all regions"
+		case len(c.IncludedRegions) > 0:
+			value += ", in " + strings.Join(c.IncludedRegions, ", ")
+		}
+		if len(c.ExcludedRegions) > 0 {
+			value += ", except " + strings.Join(c.ExcludedRegions, ", ")
+		}
+		all = append(all, fact{"Residents of " + c.Country, value, c.SourceURLs})
+	}
+	for _, b := range api.BoolFacts {
+		value := "unknown"
+		if known := *b.Value(&f); known != nil {
+			value = map[bool]string{true: "yes", false: "no"}[*known]
+		}
+		all = append(all, fact{Label: b.Label, Value: value})
+	}
+	if p := f.Pay; p != nil {
+		all = append(all, fact{"Pay", fmt.Sprintf("%g to %g %s for each %s", p.Minimum, p.Maximum, p.Currency, strings.ReplaceAll(string(p.Unit), "-", " ")), []string{p.SourceURL}})
+	}
+	if len(f.Languages) > 0 {
+		all = append(all, fact{Label: "Languages", Value: strings.Join(f.Languages, ", ")})
+	}
+	return append(all, fact{Label: "Applications", Value: string(f.ApplicationStatus)})
+}
+
+const dayLayout = "2 January 2006"
+
+// instant formats a time for people.
+func instant(t time.Time) string { return t.UTC().Format(dayLayout + ", 15:04 UTC") }

@@ -1,0 +1,210 @@
+package docsite
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/yuin/goldmark/ast"
+	gtext "github.com/yuin/goldmark/text"
+
+	"opportunity.internal/docs"
+	"opportunity.internal/pkg/apidoc"
+	"opportunity.internal/pkg/pages"
+	"opportunity.internal/pkg/problem"
+)
+
+const siteName = "Opportunity Data API"
+
+// page is an HTML page.
+type page struct {
+	Path, Title string
+	Description string        // for search engines
+	Canonical   string        // URL of the page; empty for pages that are not indexed
+	Source      string        // path of the same text as Markdown; empty if there is none
+	Body        template.HTML // content of the main element
+	Contents    []pages.Link  // to the headings of the page
+	Query       string        // of the search
+	Wide        bool          // without the menu
+	Sides       bool          // what follows the first rule is beside the rest on wide screens
+
+	sections []section // for the search
+	cache    string    // Cache-Control
+}
+
+// add adds the page.
+func (r rendering) page(p page) error {
+	p.Canonical = r.publicURL + p.Path
+	content, err := r.layoutPage(p)
+	d := newDocument("text/html; charset=utf-8", content, p.cache)
+	d.sections = p.sections
+	r.documents[p.Path] = d
+	return err
+}
+
+// markdownPage adds the page with a Markdown text, and the text itself.
+func (r rendering) markdownPage(p page, text string) error {
+	var body bytes.Buffer
+	source := []byte(text)
+	document := r.markdown.Parser().Parse(gtext.NewReader(source))
+	if err := r.markdown.Renderer().Render(&body, source, document); err != nil {
+		return fmt.Errorf("rendering %s: %w", p.Path, err)
+	}
+	content := body.String()
+	if left, right, found := strings.Cut(content, "<hr>\n"); found && p.Sides {
+		content = "<div class=\"sides\"><div>\n" + left + "</div><div>\n" + right + "</div></div>\n"
+	}
+	p.Body, p.Source = template.HTML(content), markdownPath(p.Path) //nolint:gosec // our own text
+	p.sections, p.Contents = sectionsOf(p, document, source), contentsOf(document, source)
+	for _, source := range []string{p.Source, strings.TrimSuffix(p.Path, "/") + ".md"} { // a start page has both
+		r.add(source, "text/markdown; charset=utf-8", []byte(text), p.cache)
+	}
+	return r.page(p)
+}
+
+// fewestContents is the number of headings from which on a page lists them.
+const fewestContents = 3
+
+// contentsOf returns links to the headings of the second level.
+func contentsOf(document ast.Node, source []byte) (all []pages.Link) {
+	for n := document.FirstChild(); n != nil; n = n.NextSibling() {
+		if h, ok := n.(*ast.Heading); ok && h.Level == 2 {
+			id, _ := h.AttributeString("id")
+			anchor, _ := id.([]byte)
+			all = append(all, pages.Link{Path: "#" + string(anchor), Label: string(plainText(h, source))})
+		}
+	}
+	if len(all) < fewestContents {
+		return nil
+	}
+	return all
+}
+
+// templatePage adds the page whose body is a template with data.
+func (r rendering) templatePage(p page, name string, data any) error {
+	var err error
+	if p.Body, err = r.body(name, data); err != nil {
+		return err
+	}
+	if p.sections == nil && !p.Wide {
+		p.sections = sectionsOf(p, ast.NewDocument(), nil)
+	}
+	return r.page(p)
+}
+
+// body returns the output of a template.
+func (s *Site) body(name string, data any) (template.HTML, error) {
+	var body bytes.Buffer
+	err := s.layout.ExecuteTemplate(&body, name, data)
+	return template.HTML(body.String()), err //nolint:gosec // a template's output
+}
+
+// markdownPath returns the path of the Markdown text of a page.
+func markdownPath(page string) string {
+	if page == path("") || strings.HasSuffix(page, "/") {
+		return strings.TrimSuffix(page, "/") + "/index.md"
+	}
+	return page + ".md"
+}
+
+// entry is a page in the menu and in the lists for crawlers.
+type entry struct{ Group, Path, Title, Description string }
+
+// entries returns all pages of the documentation. In each group, the pages that are made from tables come first.
+func entries() []entry {
+	doc, _ := apidoc.Published() // New has read it
+	all := append(referencePages(doc),
+		entry{docs.Reference, errorsPath, errorsTitle, errorsDescription},
+		entry{docs.Reference, sdkPath, sdkTitle, sdkDescription},
+		entry{docs.Help, statusPath, statusTitle, statusDescription},
+	)
+	for _, p := range docs.Pages {
+		all = append(all, entry{p.Group, path(p.Slug), p.Title, p.Description})
+	}
+	return all
+}
+
+// menuGroup is a group of the menu.
+type menuGroup struct {
+	Title string
+	Links []pages.Link
+}
+
+// menu returns the menu of the page at a path.
+func menu(at string) (groups []menuGroup) {
+	for _, title := range docs.Groups {
+		group := menuGroup{Title: title}
+		for _, e := range entries() {
+			if e.Group == title {
+				group.Links = append(group.Links, pages.Link{Path: e.Path, Label: e.Title, Current: e.Path == at})
+			}
+		}
+		groups = append(groups, group)
+	}
+	return groups
+}
+
+// frame returns the header and the footer of the page at a path.
+func (s *Site) frame(at string) pages.Frame {
+	f := pages.Frame{
+		Name: siteName, Home: "/",
+		Links:  []pages.Link{{Path: path(""), Label: "Documentation"}, {Path: referencePath, Label: referenceTitle}, {Path: "/account", Label: "Your account"}},
+		Footer: []pages.Link{{Path: statusPath, Label: statusTitle}, {Path: termsPath, Label: "Terms of use"}, {Path: privacyPath, Label: "Privacy"}},
+	}
+	if s.operator.Contact.URL != "" {
+		f.Footer = append(f.Footer, pages.Link{Path: s.operator.Contact.URL, Label: "Contact the operator"})
+	}
+	for i, l := range f.Links {
+		f.Links[i].Current = l.Path == at
+	}
+	return f
+}
+
+// neighbors returns the pages before and after the one at a path, in the order of the menu; nil at its ends and for other pages.
+func neighbors(groups []menuGroup) (before, after *pages.Link) {
+	var all []pages.Link
+	for _, g := range groups {
+		all = append(all, g.Links...)
+	}
+	i := slices.IndexFunc(all, func(l pages.Link) bool { return l.Current })
+	if i > 0 {
+		before = &all[i-1]
+	}
+	if i >= 0 && i+1 < len(all) {
+		after = &all[i+1]
+	}
+	return before, after
+}
+
+// layoutPage renders a page in the layout of all pages.
+func (s *Site) layoutPage(p page) ([]byte, error) {
+	data := struct {
+		page
+
+		Frame         pages.Frame
+		Menu          []menuGroup
+		Before, After *pages.Link
+	}{page: p, Frame: s.frame(p.Path)}
+	if !p.Wide {
+		data.Menu = menu(p.Path)
+		data.Before, data.After = neighbors(data.Menu)
+	}
+	var out bytes.Buffer
+	err := s.layout.ExecuteTemplate(&out, "page.html", data)
+	return out.Bytes(), err
+}
+
+// ErrorPage returns the HTML page of an error.
+func (s *Site) ErrorPage(e *problem.Error) []byte {
+	title := http.StatusText(e.Code.Status())
+	body, err := s.body("errorpage.html", map[string]any{"Title": title, "Error": e, "Wait": e.Code == problem.ServiceUnavailable})
+	if err == nil {
+		if content, err := s.layoutPage(page{Title: title, Wide: true, Body: body}); err == nil {
+			return content
+		}
+	}
+	return []byte("<!DOCTYPE html><title>" + title + "</title><h1>" + title + "</h1>")
+}

@@ -1,0 +1,139 @@
+package docsite
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"text/template"
+
+	"opportunity.internal/docs"
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apidoc"
+)
+
+// The reference of the API, rendered from its description.
+const (
+	referencePath        = "/docs/reference"
+	referenceTitle       = "API reference"
+	referenceDescription = "Every operation of the API, each with its parameters, responses, and a request in curl, Go, TypeScript and Python."
+)
+
+// aliasID is the operation that differs from another only in its path.
+const aliasID = "listJobsAlias"
+
+// referenceAt returns the path of the page of an operation, or of "schemas".
+func referenceAt(id string) string { return referencePath + "/" + id }
+
+// referenceFunctions are the functions of the reference's templates.
+var referenceFunctions = template.FuncMap{
+	"type":      typeOf,
+	"values":    valuesOf,
+	"reference": referenceAt,
+	"alias":     func(o apidoc.Operation) bool { return o.ID == aliasID },
+	"cell": func(text string) string {
+		return strings.NewReplacer("\n", " ", "|", `\|`).Replace(strings.TrimSpace(text))
+	},
+	"meaning": func(s apidoc.Schema) string {
+		doc, _ := apidoc.Published() // New has read it
+		return doc.Meaning(s)
+	},
+	"explorer": func(o apidoc.Operation) string {
+		return api.ExplorerPath + "/" + o.ID + "?" + o.ExampleCall().Link()
+	},
+}
+
+// referencePages returns the pages of the reference for a description, without their texts: the list of operations, each operation, and the
+// schemas.
+func referencePages(doc *apidoc.Description) []entry {
+	all := []entry{{docs.Operations, referencePath, referenceTitle, referenceDescription}}
+	for _, o := range doc.Operations {
+		all = append(all, entry{docs.Operations, referenceAt(o.ID), o.Summary, "GET " + o.Path + ": parameters, responses, and a request in each language."})
+	}
+	return append(all, entry{docs.Operations, referenceAt("schemas"), "Schemas", "Every type and field of the API's responses, with its meaning and values."})
+}
+
+// reference adds the pages for a description. It keeps the order of the description.
+func (r rendering) reference(source, cache string) error {
+	doc, err := apidoc.Parse([]byte(source))
+	if err != nil {
+		return err
+	}
+	data := []any{doc}
+	for _, o := range doc.Operations {
+		data = append(data, o)
+	}
+	data = append(data, inReadingOrder(doc.Schemas))
+	for i, e := range referencePages(doc) {
+		name := "operation.md"
+		switch i {
+		case 0:
+			name = "reference.md"
+		case len(data) - 1:
+			name = "schemas.md"
+		}
+		var text bytes.Buffer
+		if err := r.sources.ExecuteTemplate(&text, name, data[i]); err != nil {
+			return err
+		}
+		if err := r.markdownPage(page{Path: e.Path, Title: e.Title, Description: e.Description, Sides: name == "operation.md", cache: cache}, text.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inReadingOrder returns the objects of a record first, then the values in them, then the bodies of responses.
+func inReadingOrder(schemas apidoc.Map[apidoc.Schema]) apidoc.Map[apidoc.Schema] {
+	place := func(e apidoc.Entry[apidoc.Schema]) int {
+		switch p := e.Value.Properties; {
+		case len(p) == 0:
+			return 1
+		case p[0].Name == "data" || p[0].Name == "error":
+			return 2
+		}
+		return 0
+	}
+	return slices.SortedStableFunc(slices.Values(schemas), func(a, b apidoc.Entry[apidoc.Schema]) int { return place(a) - place(b) })
+}
+
+// valuesOf describes the allowed values of a schema and its default; empty if it has neither.
+func valuesOf(s apidoc.Schema) string {
+	var all []string
+	for _, choice := range s.Choices() {
+		all = append(all, "`"+choice+"`")
+	}
+	switch {
+	case s.Minimum != nil && s.Maximum != nil:
+		all = append(all, fmt.Sprintf("`%d` to `%d`", *s.Minimum, *s.Maximum))
+	case s.Minimum != nil:
+		all = append(all, fmt.Sprintf("`%d` or more", *s.Minimum))
+	case s.MaxLength != nil:
+		all = append(all, fmt.Sprintf("at most %d characters", *s.MaxLength))
+	}
+	if s.Default != nil {
+		all = append(all, fmt.Sprintf("default `%v`", s.Default))
+	}
+	return strings.Join(all, ", ")
+}
+
+// typeOf describes a schema in words, with links to named schemas.
+func typeOf(s apidoc.Schema) string {
+	switch {
+	case s.Name() != "":
+		return "[" + s.Name() + "](" + referenceAt("schemas") + "#" + s.Name() + ")"
+	case len(s.OneOf) > 0:
+		var all []string
+		for _, one := range s.OneOf {
+			all = append(all, typeOf(one))
+		}
+		return strings.Join(all, " or ")
+	case s.Items != nil:
+		return "array of " + typeOf(*s.Items)
+	}
+	words := slices.Clone(s.Types)
+	if s.Format != "" {
+		words[0] += " (" + s.Format + ")"
+	}
+	return strings.Join(words, " or ")
+}

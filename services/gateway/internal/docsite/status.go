@@ -1,0 +1,175 @@
+package docsite
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"opportunity.internal/pkg/api"
+)
+
+const (
+	statusPath        = "/status"
+	statusTitle       = "Status"
+	statusDescription = "Whether each part of this installation works now, its uptime and service level objectives, and how well it meets them."
+)
+
+// Health is the state of the installation, as one gateway sees it.
+type Health struct {
+	At       time.Time
+	Missing  []string // dependencies that are not ready, as Ready.Missing of pkg/server returns them
+	Since    time.Time
+	Measured Measured // since Since
+}
+
+// Measured counts API requests for the service level objectives.
+type Measured struct {
+	Calls, Failed  int // requests that were not correctly rejected, and those of them that failed
+	Served, InTime int // served requests, and those of them within LatencyObjective
+}
+
+// fairDay is the share of served calls below which a day is bad.
+const fairDay = 0.99
+
+// Service level objectives, as in docs/operators/slo.md.
+const (
+	AvailabilityTarget = 0.999
+	LatencyTarget      = 0.99
+	LatencyObjective   = 250 * time.Millisecond
+	FreshnessTarget    = 0.95
+)
+
+// ShowHealth renders the status page.
+func (s *Site) ShowHealth(h Health) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.health = &h
+	return s.update(rendering.status)
+}
+
+// ShowServed shows how many calls failed on each of the last days, oldest first. Days without calls may be missing.
+func (s *Site) ShowServed(days []api.DayServed) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.served = append([]api.DayServed{}, days...)
+	return s.update(rendering.status)
+}
+
+// bar is a day on the status page.
+type bar struct {
+	X     int    // position
+	Tone  string // class of the bar
+	Title string
+}
+
+// bars returns the last days until today, oldest first.
+func (r rendering) bars(today time.Time) (all []bar) {
+	for i := range api.ServedDays {
+		day := today.UTC().AddDate(0, 0, i+1-api.ServedDays).Format(time.DateOnly)
+		b := bar{X: i, Tone: "none", Title: day + ": no requests"}
+		at := slices.IndexFunc(r.served, func(d api.DayServed) bool { return d.Day == day })
+		if at >= 0 && r.served[at].Calls > 0 {
+			d := r.served[at]
+			b.Title = day + ": " + percent(d.Calls-d.Failed, d.Calls) + " served"
+			switch share := float64(d.Calls-d.Failed) / float64(d.Calls); {
+			case share >= AvailabilityTarget:
+				b.Tone = "good"
+			case share >= fairDay:
+				b.Tone = "warn"
+			default:
+				b.Tone = "bad"
+			}
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// part is a part of the service on the status page.
+type part struct {
+	Name, Use string
+	needs     []string
+	Problem   bool
+}
+
+// objective is a service level objective on the status page.
+type objective struct {
+	Name, Target string
+	Measured     string // empty if nothing is measured yet
+	Met          bool
+}
+
+// status adds the status page.
+func (r rendering) status() error {
+	data := map[string]any{"Checked": r.health != nil, "Objectives": r.objectives()}
+	if r.health != nil {
+		parts := []part{
+			{Name: "Lists and records", Use: "Requests for lists and single records", needs: []string{"redis", "catalog"}},
+			{Name: "Verification history", Use: "Requests for the history of a record", needs: []string{"redis", "history"}},
+			{Name: "Accounts and keys", Use: "Account pages, and new or changed keys", needs: []string{"authquota"}},
+		}
+		if r.operator.SellsPlans {
+			parts = append(parts, part{Name: "Payments", Use: "Buying and changing a plan", needs: []string{"billing"}})
+		}
+		for _, missing := range r.health.Missing {
+			name, _, _ := strings.Cut(missing, " (") // a detail in parentheses is for operators
+			for i, p := range parts {
+				parts[i].Problem = p.Problem || slices.Contains(p.needs, name)
+			}
+		}
+		if r.served != nil {
+			bars := r.bars(r.health.At)
+			days := map[string]int{"good": 0, "warn": 0, "bad": 0, "none": 0} // a template shows nothing for a missing one
+			for _, b := range bars {
+				days[b.Tone]++
+			}
+			data["Bars"], data["Days"] = bars, days
+		}
+		data["Parts"], data["At"], data["Since"] = parts, instant(r.health.At), instant(r.health.Since)
+	}
+	return r.templatePage(page{Path: statusPath, Title: statusTitle, Description: statusDescription, cache: revalidated}, "status.html", data)
+}
+
+// objectives returns the service level objectives with the values that this gateway has measured.
+func (r rendering) objectives() []objective {
+	var m Measured
+	if r.health != nil {
+		m = r.health.Measured
+	}
+	verified, records := 0, 0
+	if r.catalog != nil {
+		records = newContent(*r.catalog).Records
+		for _, category := range r.catalog.Categories {
+			verified += category.Statuses[api.Verified]
+		}
+	}
+	return []objective{
+		newObjective("Availability: requests that are not rejected for a reason of the client are served", AvailabilityTarget, m.Calls-m.Failed, m.Calls, "request"),
+		newObjective("Latency: served requests take at most 0.25 seconds", LatencyTarget, m.InTime, m.Served, "request"),
+		newObjective("Freshness: public records are verified", FreshnessTarget, verified, records, "record"),
+	}
+}
+
+// newObjective returns an objective that good of all things meet.
+func newObjective(name string, target float64, good, all int, thing string) objective {
+	o := objective{Name: name, Target: fmt.Sprintf("%g%%", 100*target)}
+	if all > 0 {
+		o.Measured, o.Met = fmt.Sprintf("%s of %s", percent(good, all), counted(all, thing)), float64(good) >= target*float64(all)
+	}
+	return o
+}
+
+// counted returns a number of things, such as "1 request" and "1,000 requests".
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return thousands(n) + " " + thing + "s"
+}
+
+// percent formats a share with two decimals. It never rounds up to 100%.
+func percent(part, whole int) string {
+	hundredths := int64(part) * 10_000 / int64(whole)
+	return fmt.Sprintf("%d.%02d%%", hundredths/100, hundredths%100)
+}
