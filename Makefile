@@ -44,6 +44,7 @@ generate: licenses ## Regenerate files derived from the code
 	@go test ./cmd/opportunity -run TestSettingsPage -update
 	@go run scripts/changelog.go
 	@go test ./docs -run UpToDate -update
+	@go test ./services/catalog/internal/snapshot -run CasesOfSDKs -update
 	@cd sdk && go run ./generate && go test ./generate -run UpToDate -update
 	@$$(scripts/tool helm-docs) --log-level warning -c charts/opportunity
 
@@ -93,6 +94,7 @@ mutate:
 
 simulate:
 	@SIMULATE_SEED=$(or $(SEED),0) SIMULATE_RUNS=$(or $(RUNS),10000) go test ./services/gateway/internal/simulation -run '^TestSimulation$$' -count=1 -timeout 20m -v
+	@SIMULATE_SEED=$(or $(SEED),0) SIMULATE_RUNS=$(or $(RUNS),300) scripts/with-stores go test ./services/authquota/internal/epochs -run '^TestSimulation$$' -count=1 -timeout 20m
 
 faults:
 	@OPPORTUNITY_FAULTS=$(or $(SECONDS),60) scripts/test e2e -run '^TestFaults$(ONLY)' -timeout 3h -parallel 1

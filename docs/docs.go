@@ -52,6 +52,10 @@ var Pages = []Page{
 	{"keep-a-copy", "Keep a copy", "consumers/keep-a-copy.md", Guides, "Keep a local copy in sync with the API while records change and disappear."},
 	{"export", "Export to a file or database", "consumers/export.md", Guides, "Write what your key can read to SQLite, CSV or JSON with one command or three lines, and keep it up to date."},
 	{"agents", "Use it from an agent", "consumers/agents.md", Guides, "Give coding assistants and chat programs the records as tools, over the Model Context Protocol (MCP)."},
+	{
+		"open-to-ontario", "Show what is open to Ontario", "consumers/open-to-ontario.md", Guides,
+		"Find the remote platforms that are open to residents of Ontario, keep them fresh and show the evidence, in three languages.",
+	},
 	{"stay-within-limits", "Stay within your limits", "consumers/stay-within-limits.md", Guides, "Read the remaining quota, wait for the minute limit, and save requests with a cache."},
 	{"handle-errors", "Handle every error", "consumers/handle-errors.md", Guides, "What a program does about each error code, and when it retries, with code in three languages."},
 	{"show-data-responsibly", "Show data responsibly", "consumers/show-data-responsibly.md", Guides, "Show a record as HTML with its status, check date and source beside each fact, in three languages."},

@@ -292,7 +292,7 @@ var notRun = map[string]string{
 }
 
 // page runs the examples of a served page. An `http` block has a request and its response, an `sh` block has commands, a `go`, `js` or
-// `python` block is a program with an SDK, and an `output` block has the output of the commands or of each program before it. Every
+// `python` block is a program with an SDK, and an `output` block has the output of the commands or of each program before it, an `sql` block is a query of an export. Every
 // address in the text must exist.
 func (e *examples) page(path string) {
 	page := colors.ReplaceAllString(string(do(e.t, e.url, call{path: path}).body), "$1")
@@ -319,11 +319,17 @@ func (e *examples) page(path string) {
 			printed = output
 			programs++
 		case "output":
+			if lines, shortened := strings.CutSuffix(example, "...\n"); shortened {
+				require.Greater(e.t, len(printed), len(lines), at)
+				example, printed = lines, printed[:len(lines)]
+			}
 			e.same(at, example, printed)
+		case "sql":
+			require.NotEmpty(e.t, e.query(example), at)
 		case "json", "toml": // settings of other programs
 			require.True(e.t, b[1] == "toml" || json.Valid([]byte(example)), at)
 		default:
-			require.FailNow(e.t, "a block must be http, sh, go, js, python, output, json or toml", at)
+			require.FailNow(e.t, "a block must be http, sh, go, js, python, output, sql, json or toml", at)
 		}
 	}
 	if path == "/docs/changelog" { // names addresses of the past, and of other installations
@@ -346,6 +352,12 @@ func skipped(example string) bool {
 		}
 	}
 	return false
+}
+
+// query returns the rows of a statement on an export.
+func (e *examples) query(statement string) string {
+	return e.shell(statement, "opportunity-data export copy.db >&2; python3 - <<'EOF'\nimport sqlite3\n"+
+		"for row in sqlite3.connect('copy.db').execute("+strconv.Quote(statement)+"): print(row)\nEOF\n")
 }
 
 // exchange runs a block with a request and its response. The block may leave out headers and the body.

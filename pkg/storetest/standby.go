@@ -127,6 +127,21 @@ func (p *PostgresPair) Database() string {
 	return created
 }
 
+// Lag makes the standby receive nothing from now on. Commits no longer wait for it.
+func (p *PostgresPair) Lag() {
+	p.t.Helper()
+	standby := "postgres://opportunity@127.0.0.1:" + p.standby.port + "/postgres?sslmode=disable"
+	for _, c := range [][2]string{
+		{p.URL, "ALTER SYSTEM RESET synchronous_standby_names"}, {p.URL, "SELECT pg_reload_conf()"},
+		{standby, "ALTER SYSTEM SET primary_conninfo = ''"}, {standby, "SELECT pg_reload_conf()"},
+	} {
+		require.NoError(p.t, administer(c[0], c[1]))
+	}
+	Eventually(p.t, "the standby is disconnected", func() bool {
+		return administer(p.URL, "DO $$ BEGIN IF EXISTS (SELECT FROM pg_stat_replication) THEN RAISE 'not yet'; END IF; END $$") == nil
+	})
+}
+
 // KillPrimary kills the primary.
 func (p *PostgresPair) KillPrimary() { p.primary.kill() }
 

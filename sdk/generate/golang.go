@@ -80,8 +80,8 @@ func goType(v value) string {
 
 // typeName returns the name of a schema's type in all SDKs.
 func typeName(schema string) string {
-	if name, ok := map[string]string{"ErrorCode": "Code", "VerificationEvent": "Event"}[schema]; ok {
-		return name
+	if schema == "ErrorCode" {
+		return "Code"
 	}
 	return schema
 }

@@ -35,7 +35,6 @@ func generate() error {
 		"go/opportunity/types.go":             emitGo(d),
 		"go/opportunity/letters.txt":          emitLetters(),
 		"go/opportunity/columns.go":           emitGoColumns(),
-		"command/opportunity-data/schema.go":  emitGoSchema(),
 		"typescript/src/types.d.ts":           emitTypeScript(d),
 		"typescript/src/parameters.js":        emitParameters(d),
 		"typescript/src/parameters.d.ts":      emitParameterTypes(d),

@@ -205,3 +205,26 @@ func TestAccountIsClosedDuringRedisOutage(t *testing.T) {
 		require.NotNil(t, svc.principal(key.Key).RevokedAt)
 	})
 }
+
+// A session and a used code take effect with the database, because gateways cache neither. Redis
+// learns of them later.
+func TestPersonSignsInAndOutDuringRedisOutage(t *testing.T) {
+	onStores(t, func(t *testing.T, s *stores) {
+		svc, now := s.startAt(t, begin)
+		b := svc.browser()
+		b.signUp("ada@example.org")
+		s.Stop()
+		now.Advance(time.Minute)
+		code := b.Code()
+		b.SignIn()
+		b.Get("/account").Shows(http.StatusOK)
+		twice := b.other()
+		twice.EnterPassword().Leads("/account/sign-in/code")
+		twice.Post("/account/sign-in/code", "code", code).Shows(http.StatusUnprocessableEntity)
+		b.Post("/account/sign-out").Leads("/account/sign-in")
+		b.Get("/account").Leads("/account/sign-in")
+		storetest.Eventually(t, "pending", func() bool { return !svc.HasMetric("authquota_epoch_raises_pending 0") })
+		s.Start()
+		storetest.Eventually(t, "published", func() bool { return svc.HasMetric("authquota_epoch_raises_pending 0") })
+	})
+}

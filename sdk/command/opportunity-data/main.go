@@ -4,14 +4,19 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"time"
+
+	_ "github.com/glebarez/go-sqlite" // the driver "sqlite"
 
 	"opportunity.internal/sdk/go/opportunity"
 )
@@ -121,4 +126,19 @@ func open(ctx context.Context, file string) (opportunity.Store, error) {
 		return opportunity.OpenFileCopy(file)
 	}
 	return nil, fmt.Errorf("unknown format of %s: use a name that ends in .db, .sqlite, .csv, .ndjson or .jsonl", file)
+}
+
+// openSQLite opens the copy in a database, which may not exist yet.
+func openSQLite(ctx context.Context, file string) (opportunity.Store, error) {
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return nil, err
+	}
+	// A URI, so that no character of the name has a meaning of its own (sqlite.org/uri.html).
+	uri := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(file), "/"), RawQuery: "_pragma=busy_timeout(5000)"}
+	db, err := sql.Open("sqlite", uri.String())
+	if err != nil {
+		return nil, err
+	}
+	return opportunity.NewSQLiteCopy(ctx, db)
 }

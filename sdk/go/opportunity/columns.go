@@ -42,3 +42,62 @@ var columns = [][2]string{
 	{"history_count", "$.verification.historyCount"},
 	{"published_at", "$.publishedAt"},
 }
+
+// schema: tables of a copy in SQLite, the view opportunities with a column for each value, and the view eligibility.
+const schema = `CREATE TABLE IF NOT EXISTS records (id TEXT PRIMARY KEY, record TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS sync_state (sdk TEXT PRIMARY KEY, state TEXT NOT NULL);
+DROP VIEW IF EXISTS opportunities;
+CREATE VIEW opportunities AS SELECT
+  json_extract(record, '$.id') AS id,
+  json_extract(record, '$.company.name') AS company,
+  json_extract(record, '$.company.website') AS website,
+  json_extract(record, '$.applicationUrl') AS application_url,
+  json_extract(record, '$.category') AS category,
+  json_extract(record, '$.subcategory') AS subcategory,
+  json_extract(record, '$.summary') AS summary,
+  CASE WHEN json_extract(record, '$.verification.status') = 'verified' AND julianday(json_extract(record, '$.verification.freshUntil')) < julianday('now') THEN 'stale' ELSE json_extract(record, '$.verification.status') END AS status,
+  json_extract(record, '$.verification.lastCheckedAt') AS last_checked_at,
+  json_extract(record, '$.verification.freshUntil') AS fresh_until,
+  json_extract(record, '$.facts.applicationStatus') AS application_status,
+  json_extract(record, '$.facts.remote') AS remote,
+  json_extract(record, '$.facts.degreeRequired') AS degree_required,
+  json_extract(record, '$.facts.experienceRequired') AS experience_required,
+  json_extract(record, '$.facts.flexibleSchedule') AS flexible_schedule,
+  json_extract(record, '$.facts.pay.minimum') AS pay_minimum,
+  json_extract(record, '$.facts.pay.maximum') AS pay_maximum,
+  json_extract(record, '$.facts.pay.currency') AS pay_currency,
+  json_extract(record, '$.facts.pay.unit') AS pay_unit,
+  json_extract(record, '$.facts.pay.sourceUrl') AS pay_source,
+  json_extract(record, '$.facts.countryEligibility') AS country_eligibility,
+  json_extract(record, '$.facts.languages') AS languages,
+  json_extract(record, '$.facts.requirements') AS requirements,
+  json_extract(record, '$.facts.riskIndicators') AS risk_indicators,
+  json_extract(record, '$.facts.applicationUrl') AS reviewed_application_url,
+  json_extract(record, '$.startingCost') AS starting_cost,
+  json_extract(record, '$.workModel') AS work_model,
+  json_extract(record, '$.overview') AS overview,
+  json_extract(record, '$.sources') AS sources,
+  json_extract(record, '$.companyProfile') AS company_profile,
+  json_extract(record, '$.verification.applicationLink.outcome') AS link_outcome,
+  json_extract(record, '$.verification.applicationLink.checkedAt') AS link_checked_at,
+  json_extract(record, '$.verification.firstCheckedAt') AS first_checked_at,
+  json_extract(record, '$.verification.reviewCount') AS review_count,
+  json_extract(record, '$.verification.changeCount') AS change_count,
+  json_extract(record, '$.verification.historyCount') AS history_count,
+  json_extract(record, '$.publishedAt') AS published_at
+FROM records;
+DROP VIEW IF EXISTS eligibility;
+CREATE VIEW eligibility AS
+WITH entries AS (
+  SELECT records.id AS record, entry.value AS entry, json_extract(entry.value, '$.country') AS country
+  FROM records, json_each(records.record, '$.facts.countryEligibility') AS entry
+  WHERE json_extract(entry.value, '$.status') = 'eligible'
+)
+SELECT record, country, NULL AS region FROM entries
+UNION
+SELECT record, country, region.value FROM entries, json_each(
+  '["CA-AB","CA-BC","CA-MB","CA-NB","CA-NL","CA-NS","CA-NT","CA-NU","CA-ON","CA-PE","CA-QC","CA-SK","CA-YT"]') AS region
+WHERE country = 'CA' AND json_array_length(entry, '$.sourceUrls') > 0
+  AND region.value NOT IN (SELECT value FROM json_each(entry, '$.excludedRegions'))
+  AND (json_extract(entry, '$.allRegions') OR region.value IN (SELECT value FROM json_each(entry, '$.includedRegions')));
+`

@@ -246,9 +246,9 @@ func (c conformanceCall) run(ctx context.Context, client *Client, store *memoryS
 		got["ids"] = each(found, func(o Opportunity) any { return o.ID })
 		got["remote"] = each(found, func(o Opportunity) any { return o.Facts.Remote })
 	case "history":
-		var found []Event
+		var found []VerificationEvent
 		found, err = take(c.Take, client.History(ctx, c.ID, HistoryFilter{}))
-		got["ids"] = each(found, func(e Event) any { return e.ID })
+		got["ids"] = each(found, func(e VerificationEvent) any { return e.ID })
 	case "opportunityPages":
 		var found []*Page[Opportunity]
 		found, err = take(c.Take, client.OpportunityPages(ctx, c.listFilter()))

@@ -20,10 +20,10 @@ const (
 
 // Page is a page of a list.
 type Page[T any] struct {
-	Data       []T        `json:"data"`
-	Pagination Pagination `json:"pagination"`
-	Meta       Meta       `json:"meta"`
-	Response   Response   `json:"-"`
+	Data       []T          `json:"data"`
+	Pagination Pagination   `json:"pagination"`
+	Meta       Meta         `json:"meta"`
+	Response   ResponseInfo `json:"-"`
 }
 
 // ChangePage is a page of changes.
@@ -31,14 +31,14 @@ type ChangePage struct {
 	Data       []RecordChange   `json:"data"`
 	Pagination CursorPagination `json:"pagination"`
 	Meta       Meta             `json:"meta"`
-	Response   Response         `json:"-"`
+	Response   ResponseInfo     `json:"-"`
 }
 
 // Detail is one record with the time and tier of the response.
 type Detail struct {
-	Data     Opportunity `json:"data"`
-	Meta     Meta        `json:"meta"`
-	Response Response    `json:"-"`
+	Data     Opportunity  `json:"data"`
+	Meta     Meta         `json:"meta"`
+	Response ResponseInfo `json:"-"`
 }
 
 // Opportunities iterates over the records that match f, over all pages. Each id appears once. An error ends the iteration.
@@ -74,13 +74,13 @@ func (c *Client) Opportunity(ctx context.Context, id string) (*Detail, error) {
 }
 
 // History iterates over the verification history of a record, newest first, over all pages. Each event appears once.
-func (c *Client) History(ctx context.Context, id string, f HistoryFilter) iter.Seq2[Event, error] {
-	return items(c.HistoryPages(ctx, id, f), data, func(e Event) string { return e.ID })
+func (c *Client) History(ctx context.Context, id string, f HistoryFilter) iter.Seq2[VerificationEvent, error] {
+	return items(c.HistoryPages(ctx, id, f), data, func(e VerificationEvent) string { return e.ID })
 }
 
 // HistoryPages iterates over the pages of a record's verification history, newest first.
-func (c *Client) HistoryPages(ctx context.Context, id string, f HistoryFilter) iter.Seq2[*Page[Event], error] {
-	return pages[Page[Event]](ctx, c, recordPath(id).EscapedPath()+"/history", f.query(), false)
+func (c *Client) HistoryPages(ctx context.Context, id string, f HistoryFilter) iter.Seq2[*Page[VerificationEvent], error] {
+	return pages[Page[VerificationEvent]](ctx, c, recordPath(id).EscapedPath()+"/history", f.query(), false)
 }
 
 // Changes iterates over the changes of records after a cursor, oldest first, over all pages.
@@ -101,11 +101,11 @@ func recordPath(id string) *url.URL {
 func data[T any](p *Page[T]) []T { return p.Data }
 
 // link returns the response of a page, and whether and where there is a next one.
-func (p *Page[T]) link() (*Response, bool, *string) {
+func (p *Page[T]) link() (*ResponseInfo, bool, *string) {
 	return &p.Response, p.Pagination.HasMore, p.Pagination.Next
 }
 
-func (p *ChangePage) link() (*Response, bool, *string) {
+func (p *ChangePage) link() (*ResponseInfo, bool, *string) {
 	return &p.Response, p.Pagination.HasMore, p.Pagination.Next
 }
 
@@ -136,7 +136,7 @@ func items[P, T any](pages iter.Seq2[*P, error], of func(*P) []T, id func(T) str
 // client.
 func pages[P any, Link interface {
 	*P
-	link() (response *Response, hasMore bool, next *string)
+	link() (response *ResponseInfo, hasMore bool, next *string)
 }](ctx context.Context, c *Client, path string, query url.Values, fresh bool) iter.Seq2[*P, error] {
 	if !query.Has("limit") {
 		query.Set("limit", strconv.Itoa(MaxPageSize))

@@ -28,13 +28,13 @@ type ProofKeys struct {
 
 // Proof is a verified proof: the log has the event, unchanged since the earliest time of a witness.
 type Proof struct {
-	Event      Event     `json:"event"`      // as it was recorded: members that the API has gained since are empty
-	Origin     string    `json:"origin"`     // name of the log
-	Size       int64     `json:"size"`       // events that the checkpoint covers
-	Index      int64     `json:"index"`      // of the event
-	RecordedAt time.Time `json:"recordedAt"` // when the log says that it recorded the event
-	Root       []byte    `json:"root"`       // hash of the tree of the checkpoint
-	Witnesses  []Seen    `json:"witnesses"`  // that have cosigned, in the order of the keys
+	Event      VerificationEvent `json:"event"`      // as it was recorded: members that the API has gained since are empty
+	Origin     string            `json:"origin"`     // name of the log
+	Size       int64             `json:"size"`       // events that the checkpoint covers
+	Index      int64             `json:"index"`      // of the event
+	RecordedAt time.Time         `json:"recordedAt"` // when the log says that it recorded the event
+	Root       []byte            `json:"root"`       // hash of the tree of the checkpoint
+	Witnesses  []Seen            `json:"witnesses"`  // that have cosigned, in the order of the keys
 }
 
 // Seen is the time at which a witness has seen the checkpoint.
@@ -268,13 +268,13 @@ var timestamp = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2
 
 // parseLeaf returns the event of a leaf, and the time at which the log says that it recorded the
 // event.
-func parseLeaf(leaf []byte) (e Event, recordedAt time.Time, err error) {
+func parseLeaf(leaf []byte) (e VerificationEvent, recordedAt time.Time, err error) {
 	var members map[string]json.RawMessage // not a struct, whose members Go finds in any case
 	var recorded string
 	err = errors.Join(json.Unmarshal(leaf, &members), json.Unmarshal(members["recordedAt"], &recorded), json.Unmarshal(members["event"], &e))
 	at, invalid := time.Parse(time.RFC3339Nano, recorded)
 	if err != nil || invalid != nil || !utf8.Valid(leaf) || !timestamp.MatchString(recorded) || !bytes.HasPrefix(members["event"], []byte("{")) {
-		return Event{}, time.Time{}, unproved(ReasonMalformedEvent, "the log has recorded something that is not an event")
+		return VerificationEvent{}, time.Time{}, unproved(ReasonMalformedEvent, "the log has recorded something that is not an event")
 	}
 	return e, at, nil
 }

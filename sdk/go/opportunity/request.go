@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// Response describes the HTTP response behind a result.
-type Response struct {
+// ResponseInfo describes the HTTP response behind a result.
+type ResponseInfo struct {
 	RequestID string
 	// RateLimit is the daily quota after this call.
 	RateLimit RateLimit
@@ -59,7 +59,7 @@ const (
 const maxConnects = 2
 
 // get sends a request until it succeeds, cannot succeed, or the retry budget is used up. It decodes a 200 into out.
-func (c *Client) get(ctx context.Context, r request, out any) (Response, error) {
+func (c *Client) get(ctx context.Context, r request, out any) (ResponseInfo, error) {
 	var waited time.Duration
 	step := firstStep
 	for attempt := 1; ; attempt++ {
@@ -93,7 +93,7 @@ func retryIn(e *Error, step time.Duration) (time.Duration, bool) {
 }
 
 // attempt sends a request once.
-func (c *Client) attempt(ctx context.Context, r request, out any) (Response, error) {
+func (c *Client) attempt(ctx context.Context, r request, out any) (ResponseInfo, error) {
 	target := c.target(r)
 	cached, found := c.cached(r, target)
 	var connecting atomic.Bool
@@ -103,7 +103,7 @@ func (c *Client) attempt(ctx context.Context, r request, out any) (Response, err
 	})
 	req, err := http.NewRequestWithContext(traced, http.MethodGet, target.String(), nil)
 	if err != nil {
-		return Response{}, err
+		return ResponseInfo{}, err
 	}
 	if !r.proof {
 		req.Header.Set("Authorization", "Bearer "+*c.key)
@@ -114,10 +114,10 @@ func (c *Client) attempt(ctx context.Context, r request, out any) (Response, err
 	}
 	got, err := c.send(req)
 	if ctx.Err() != nil {
-		return Response{}, fmt.Errorf("opportunity: %w", ctx.Err())
+		return ResponseInfo{}, fmt.Errorf("opportunity: %w", ctx.Err())
 	}
 	if err != nil {
-		return Response{}, c.connectionFailed(err, connecting.Load())
+		return ResponseInfo{}, c.connectionFailed(err, connecting.Load())
 	}
 	response := got.describe(c.now())
 	switch {
@@ -202,10 +202,10 @@ func (c *Client) send(req *http.Request) (reply, error) {
 	return reply{resp.StatusCode, resp.Header, body}, err
 }
 
-func (r reply) describe(now time.Time) Response {
+func (r reply) describe(now time.Time) ResponseInfo {
 	day := time.Unix(min(r.number("X-RateLimit-Reset"), lastSecond), 0).UTC()
 	more := time.Duration(min(r.minute("RateLimit", "t"), maxDelay)) * time.Second
-	return Response{
+	return ResponseInfo{
 		RequestID:   r.header.Get("X-Request-Id"),
 		RateLimit:   RateLimit{int(r.number("X-RateLimit-Limit")), int(r.number("X-RateLimit-Remaining")), day},
 		MinuteLimit: RateLimit{int(r.minute("RateLimit-Policy", "q")), int(r.minute("RateLimit", "r")), now.UTC().Add(more)},

@@ -347,8 +347,8 @@ const (
 	ProfileFreshnessUnknown ProfileFreshness = "unknown"
 )
 
-// Event is one review or one link check. It is never changed or removed.
-type Event struct {
+// VerificationEvent is one review or one link check. It is never changed or removed.
+type VerificationEvent struct {
 	// A UUID, version 7.
 	ID   string `json:"id"`
 	Slug string `json:"slug"`

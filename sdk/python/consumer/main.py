@@ -8,7 +8,7 @@ from opportunity_data import (
     Category,
     Client,
     Code,
-    Event,
+    VerificationEvent,
     FileCopy,
     Filter,
     MemoryCache,
@@ -28,7 +28,7 @@ for record in client.opportunities(**chosen):
     pay: Pay | None = first["facts"]["pay"]
     print(pay["minimum"] if pay else None)
 for event in client.history("maple-scribe"):
-    found: Event = event
+    found: VerificationEvent = event
     print(found["checkedAt"])
     try:
         proof = verify_event(client.event_proof(found["id"]), log=["name+0badc0de+base64"], quorum=0)

@@ -22,7 +22,7 @@ from ._error import Cancelled, OpportunityError
 from ._list import ChangePage, Detail, Page
 from ._match import matches
 from ._proof import Proof, ProofError, Seen, verify_event
-from ._request import RateLimit, Response, Retry
+from ._request import RateLimit, ResponseInfo, Retry
 from ._sync import Changes, Store, SyncResult, SyncState
 from . import _types
 from ._types import *
@@ -44,7 +44,7 @@ __all__ = [
     "Proof",
     "ProofError",
     "RateLimit",
-    "Response",
+    "ResponseInfo",
     "Retry",
     "SQLiteCopy",
     "Seen",

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, Unpack
 from ._client import Client
 from ._list import ChangePage, Detail, Page
 from ._sync import Store, SyncResult
-from ._types import ChangeFilter, Event, Filter, HistoryFilter, Opportunity, RecordChange, SearchFilter
+from ._types import ChangeFilter, VerificationEvent, Filter, HistoryFilter, Opportunity, RecordChange, SearchFilter
 
 T = TypeVar("T")
 
@@ -67,11 +67,11 @@ class AsyncClient:
         """Client.search_pages."""
         return self._pages(lambda client: client.search_pages(**filter))
 
-    def history(self, id: str, **filter: Unpack[HistoryFilter]) -> AsyncIterator[Event]:
+    def history(self, id: str, **filter: Unpack[HistoryFilter]) -> AsyncIterator[VerificationEvent]:
         """Client.history."""
         return self._items(self.history_pages(id, **filter))
 
-    def history_pages(self, id: str, **filter: Unpack[HistoryFilter]) -> AsyncIterator[Page[Event]]:
+    def history_pages(self, id: str, **filter: Unpack[HistoryFilter]) -> AsyncIterator[Page[VerificationEvent]]:
         """Client.history_pages."""
         return self._pages(lambda client: client.history_pages(id, **filter))
 

@@ -19,7 +19,7 @@ from ._list import ChangePage, Detail, Page, items, pages
 from ._match import check_names
 from ._request import Requester, Retry
 from ._sync import Store, SyncResult
-from ._types import ChangeFilter, CursorPagination, Event, Filter, HistoryFilter, Opportunity, RecordChange, SearchFilter
+from ._types import ChangeFilter, CursorPagination, VerificationEvent, Filter, HistoryFilter, Opportunity, RecordChange, SearchFilter
 
 VERSION = "1.0.0"
 
@@ -125,11 +125,11 @@ class Client:
         result = self._requester.get(_record(id), check_detail)
         return Detail(result.value["data"], result.value["meta"], result.response)
 
-    def history(self, id: str, **filter: Unpack[HistoryFilter]) -> Iterator[Event]:
+    def history(self, id: str, **filter: Unpack[HistoryFilter]) -> Iterator[VerificationEvent]:
         """Iterates over the verification history of a record, newest first, over all pages. Each event appears once."""
         return items(self.history_pages(id, **filter))
 
-    def history_pages(self, id: str, **filter: Unpack[HistoryFilter]) -> Iterator[Page[Event]]:
+    def history_pages(self, id: str, **filter: Unpack[HistoryFilter]) -> Iterator[Page[VerificationEvent]]:
         """Iterates over the pages of a record's verification history, newest first."""
         check_names(filter, HistoryFilter)
         return pages(self._requester, f"{_record(id)}/history", filter, check_events)

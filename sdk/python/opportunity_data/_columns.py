@@ -85,5 +85,19 @@ CREATE VIEW opportunities AS SELECT
   json_extract(record, '$.verification.historyCount') AS history_count,
   json_extract(record, '$.publishedAt') AS published_at
 FROM records;
+DROP VIEW IF EXISTS eligibility;
+CREATE VIEW eligibility AS
+WITH entries AS (
+  SELECT records.id AS record, entry.value AS entry, json_extract(entry.value, '$.country') AS country
+  FROM records, json_each(records.record, '$.facts.countryEligibility') AS entry
+  WHERE json_extract(entry.value, '$.status') = 'eligible'
+)
+SELECT record, country, NULL AS region FROM entries
+UNION
+SELECT record, country, region.value FROM entries, json_each(
+  '["CA-AB","CA-BC","CA-MB","CA-NB","CA-NL","CA-NS","CA-NT","CA-NU","CA-ON","CA-PE","CA-QC","CA-SK","CA-YT"]') AS region
+WHERE country = 'CA' AND json_array_length(entry, '$.sourceUrls') > 0
+  AND region.value NOT IN (SELECT value FROM json_each(entry, '$.excludedRegions'))
+  AND (json_extract(entry, '$.allRegions') OR region.value IN (SELECT value FROM json_each(entry, '$.includedRegions')));
 """
-"""Tables of a copy in SQLite, and the view opportunities with a column for each value."""
+"""Tables of a copy in SQLite, the view opportunities with a column for each value, and the view eligibility."""

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from ._error import INVALID_RESPONSE, OpportunityError
-from ._request import Requester, Response
+from ._request import Requester, ResponseInfo
 from ._types import CursorPagination, Meta, Opportunity, Pagination, RecordChange
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ class Page(Generic[T]):
     data: list[T]
     pagination: Pagination
     meta: Meta
-    response: Response
+    response: ResponseInfo
     _path: str = field(default="", repr=False)
     _etag: str = field(default="", repr=False)
 
@@ -38,7 +38,7 @@ class ChangePage:
     data: list[RecordChange]
     pagination: CursorPagination
     meta: Meta
-    response: Response
+    response: ResponseInfo
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Detail:
 
     data: Opportunity
     meta: Meta
-    response: Response
+    response: ResponseInfo
 
 
 def items(pages: Iterator[Page[Any]]) -> Iterator[Any]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from ._types import Event
+from ._types import VerificationEvent
 
 PROOF_VERSION = "c2sp.org/tlog-proof@v1"
 
@@ -45,7 +45,7 @@ class Seen:
 class Proof:
     """A verified proof: the log has the event, unchanged since the earliest time of a witness."""
 
-    event: Event
+    event: VerificationEvent
     """The event as it was recorded: members that the API has gained since are missing."""
 
     origin: str
@@ -212,7 +212,7 @@ def _at(lines: list[str], i: int) -> str:
     return lines[i] if i < len(lines) else ""
 
 
-def _parse_leaf(leaf: bytes) -> tuple[Event, str]:
+def _parse_leaf(leaf: bytes) -> tuple[VerificationEvent, str]:
     """Returns the event of a leaf, and the time at which the log says that it recorded the event."""
     try:
         members = json.loads(leaf.decode(), parse_constant=_reject)
@@ -221,7 +221,7 @@ def _parse_leaf(leaf: bytes) -> tuple[Event, str]:
     if isinstance(members, dict):
         event, recorded_at = members.get("event"), members.get("recordedAt")
         if isinstance(event, dict) and isinstance(recorded_at, str) and _is_time(recorded_at):
-            return cast(Event, event), recorded_at
+            return cast(VerificationEvent, event), recorded_at
     raise ProofError("malformed_event", "the log has recorded something that is not an event")
 
 

@@ -54,7 +54,7 @@ class RateLimit:
 
 
 @dataclass(frozen=True)
-class Response:
+class ResponseInfo:
     """The HTTP response behind a result."""
 
     request_id: str
@@ -113,12 +113,12 @@ class Reply:
             pass
         return min(max(0, seconds), MAX_DELAY)
 
-    def describe(self, now: datetime) -> Response:
+    def describe(self, now: datetime) -> ResponseInfo:
         reset = datetime.fromtimestamp(min(self.number("X-RateLimit-Reset"), LAST_SECOND), UTC)
         day = RateLimit(self.number("X-RateLimit-Limit"), self.number("X-RateLimit-Remaining"), reset)
         more = now + timedelta(seconds=min(self._minute("RateLimit", "t"), MAX_DELAY))
         minute = RateLimit(self._minute("RateLimit-Policy", "q"), self._minute("RateLimit", "r"), more)
-        return Response(self.request_id, day, minute, self.status == 304)
+        return ResponseInfo(self.request_id, day, minute, self.status == 304)
 
     def _minute(self, header: str, parameter: str) -> int:
         """Returns a parameter of the minute in a header such as `"minute";r=59;t=60, "day";r=999;t=52200`, or 0 if it is missing."""
@@ -139,7 +139,7 @@ class Result:
 
     value: Any
     etag: str
-    response: Response
+    response: ResponseInfo
 
 
 class Requester:

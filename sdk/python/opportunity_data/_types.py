@@ -35,7 +35,7 @@ __all__ = [
     "Assessment",
     "AssessmentLevel",
     "ProfileFreshness",
-    "Event",
+    "VerificationEvent",
     "Pagination",
     "RecordChange",
     "ChangeKind",
@@ -390,7 +390,7 @@ check. It does not affect the verification status. A later version of the API ma
 values."""
 
 
-class Event(TypedDict):
+class VerificationEvent(TypedDict):
     """One review or one link check. It is never changed or removed."""
 
     id: str

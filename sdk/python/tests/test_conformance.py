@@ -131,6 +131,24 @@ class MatchTest(unittest.TestCase):
                 matches(file["records"][0], filter_of(rejected))
 
 
+    def test_the_view_has_the_rules_of_country_and_province(self) -> None:
+        file = json.loads((SUITE / "matches" / "cases.json").read_text(encoding="utf-8"))
+        with tempfile.TemporaryDirectory() as dir, contextlib.closing(SQLiteCopy(Path(dir) / "copy.db")) as copy:
+            copy.apply(Changes(file["records"], [], SyncState(None, "2026-11-22T12:00:00Z")))
+            with contextlib.closing(sqlite3.connect(Path(dir) / "copy.db")) as opened:
+                rows = list(opened.execute("SELECT record, country, region FROM eligibility"))
+        self.assertEqual(len(rows), len(set(rows)))
+        compared = 0
+        for case in file["cases"]:
+            country, province = case["filter"].get("country"), case["filter"].get("province")
+            if set(case["filter"]) <= {"country", "province"}:
+                region = province and "CA-" + province.upper().removeprefix("CA-")
+                row = (file["records"][case["record"]]["id"], country.upper(), region)
+                self.assertEqual(row in rows, case["want"], case)
+                compared += 1
+        self.assertGreater(compared, 200)
+
+
 def filter_of(names: dict[str, Any]) -> Any:
     """Returns a filter in camel case with the names of Python."""
     return {re.sub("[A-Z]", lambda m: "_" + m[0].lower(), name): value for name, value in names.items()}

@@ -1,6 +1,6 @@
 // A program of a consumer. The package as it is installed must type-check in it, and each line after @ts-expect-error must not.
 import {
-  Code, FileCopy, MemoryCache, OpportunityClient, OpportunityError, ProofError, verifyEvent, type Category, type Event, type Filter, type Opportunity, type Pay, type RecordChange, type Store,
+  Code, FileCopy, MemoryCache, OpportunityClient, OpportunityError, ProofError, verifyEvent, type Category, type VerificationEvent, type Filter, type Opportunity, type Pay, type RecordChange, type Store,
 } from 'opportunity-data';
 
 const client = new OpportunityClient({
@@ -14,7 +14,7 @@ for await (const record of client.opportunities(filter)) {
   console.log(pay?.minimum.toFixed(2), category.toUpperCase());
 }
 for await (const event of client.history('maple-scribe')) {
-  const found: Event = event;
+  const found: VerificationEvent = event;
   const proof = await verifyEvent(await client.eventProof(found.id), { log: ['name+0badc0de+base64'], quorum: 0 });
   const seen: Date | undefined = proof.witnesses[0]?.at;
   console.log(found.checkedAt, proof.event.checkedAt, proof.recordedAt.slice(0, 10), seen);

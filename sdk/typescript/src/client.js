@@ -5,7 +5,7 @@ import { Requester } from './request.js';
 import { sync } from './sync.js';
 
 /** @import { CallOptions, ChangePage, ClientOptions, Detail, Store, SyncOptions } from './index.js' */
-/** @import { ChangeFilter, Event, Filter, HistoryFilter, Opportunity, RecordChange, SearchFilter } from './types.js' */
+/** @import { ChangeFilter, VerificationEvent, Filter, HistoryFilter, Opportunity, RecordChange, SearchFilter } from './types.js' */
 
 export const VERSION = '1.0.0';
 
@@ -91,7 +91,7 @@ export class OpportunityClient {
    * @param {string} id
    * @param {HistoryFilter} [filter]
    * @param {CallOptions} [options]
-   * @returns {import('./list.js').Pages<Event>}
+   * @returns {import('./list.js').Pages<VerificationEvent>}
    */
   historyPages(id, filter = {}, options = {}) {
     return pages(this.#requester, `${recordPath(id)}/history`, parametersOfHistoryFilter, filter, { ...options, check: checkEvents });

@@ -3,7 +3,7 @@
 import type {
   ChangeFilter,
   CursorPagination,
-  Event,
+  VerificationEvent,
   Filter,
   HistoryFilter,
   Meta,
@@ -45,10 +45,10 @@ export class OpportunityClient {
   opportunity(id: string, options?: CallOptions): Promise<Detail>;
 
   /** Iterates over the verification history of a record, newest first, over all pages. Each event appears once. */
-  history(id: string, filter?: HistoryFilter, options?: CallOptions): AsyncGenerator<Event, void, undefined>;
+  history(id: string, filter?: HistoryFilter, options?: CallOptions): AsyncGenerator<VerificationEvent, void, undefined>;
 
   /** Iterates over the pages of a record's verification history, newest first. */
-  historyPages(id: string, filter?: HistoryFilter, options?: CallOptions): AsyncGenerator<Page<Event>, void, undefined>;
+  historyPages(id: string, filter?: HistoryFilter, options?: CallOptions): AsyncGenerator<Page<VerificationEvent>, void, undefined>;
 
   /**
    * Returns the proof of an event, for `verifyEvent`. It is public: the request has no key and is not charged. An event of a record that is
@@ -130,7 +130,7 @@ export interface Page<T> {
   data: T[];
   pagination: Pagination;
   meta: Meta;
-  response: Response;
+  response: ResponseInfo;
 }
 
 /** A page of changes. */
@@ -138,18 +138,18 @@ export interface ChangePage {
   data: RecordChange[];
   pagination: CursorPagination;
   meta: Meta;
-  response: Response;
+  response: ResponseInfo;
 }
 
 /** One record with the time and tier of the response. */
 export interface Detail {
   data: Opportunity;
   meta: Meta;
-  response: Response;
+  response: ResponseInfo;
 }
 
 /** The HTTP response behind a result. */
-export interface Response {
+export interface ResponseInfo {
   requestId: string;
   /** The daily quota after this call. */
   rateLimit: RateLimit;
@@ -205,7 +205,7 @@ export interface ProofKeys {
 /** A verified proof: the log has the event, unchanged since the earliest time of a witness. */
 export interface Proof {
   /** The event as it was recorded: members that the API has gained since are missing. */
-  event: Event;
+  event: VerificationEvent;
   /** Name of the log. */
   origin: string;
   /** Events that the checkpoint covers. */

@@ -2,7 +2,7 @@
 
 import { Buffer } from 'node:buffer';
 
-/** @import { Event, Proof, ProofKeys, ProofReason } from './index.js' */
+/** @import { VerificationEvent, Proof, ProofKeys, ProofReason } from './index.js' */
 
 /**
  * @typedef {{ name: string, id: Buffer, key: Buffer }} Key
@@ -281,7 +281,7 @@ function parseProof(text) {
  * Returns the event of a leaf, and the time at which the log says that it recorded the event.
  *
  * @param {Buffer} leaf
- * @returns {{ event: Event, recordedAt: string }}
+ * @returns {{ event: VerificationEvent, recordedAt: string }}
  */
 function parseLeaf(leaf) {
   try {

@@ -12,7 +12,7 @@ import { PROOF_VERSION } from './proof.js';
  * @typedef {{path: string, check?: (body: any) => string, etag?: string, fresh?: boolean, proof?: boolean, signal?: AbortSignal | undefined}} Request
  */
 /** @typedef {{status: number, headers: Headers, requestId: string, body: string}} Reply */
-/** @typedef {{value: any, etag: string, response: import('./index.js').Response}} Result */
+/** @typedef {{value: any, etag: string, response: import('./index.js').ResponseInfo}} Result */
 
 // Backoff between attempts in milliseconds. Each wait is a random time between half of the step and the step; the steps double.
 const FIRST_STEP = 500;
@@ -244,7 +244,7 @@ function number(text) {
 /**
  * @param {Reply} reply
  * @param {Date} now
- * @returns {import('./index.js').Response}
+ * @returns {import('./index.js').ResponseInfo}
  */
 function describe({ status, headers, requestId }, now) {
   const minute = (/** @type {string} */ name, /** @type {string} */ parameter) =>

@@ -337,7 +337,7 @@ export type ProfileFreshness =
   | (string & {});
 
 /** One review or one link check. It is never changed or removed. */
-export interface Event {
+export interface VerificationEvent {
   /** A UUID, version 7. */
   id: string;
   slug: string;

@@ -43,11 +43,12 @@ type DB struct {
 
 // Publisher makes changes known outside the database.
 type Publisher interface {
-	// Published returns the newest mark that was published, or the zero mark. A change is made only on
-	// a database that has it.
+	// Published returns the newest mark that was published, or the zero mark. A change is made only
+	// on a database that has it.
 	Published() setback.Mark
-	// Publish returns once the committed change m, of a database that has the published mark verified,
-	// is in effect on every gateway.
+	// Publish returns once the committed change m, of a database that has the published mark
+	// verified, is in effect on every gateway. Its error wraps ErrNotInEffect if Redis is
+	// unavailable.
 	Publish(ctx context.Context, verified, m setback.Mark, epochs []Epoch) error
 }
 
@@ -59,11 +60,13 @@ type Tx struct {
 	Box   Box
 	Mails mail.Writer
 
-	touched map[string]Epoch
+	touched  map[string]Epoch
+	gateways bool // cache what changes
 }
 
 // Change runs do in a transaction, which is rolled back if do returns an error. If do calls Touch,
-// Change returns nil only once the change is in effect; otherwise it returns ErrNotInEffect.
+// Change returns nil only once the change is in effect on every gateway. If Redis is unavailable,
+// it returns ErrNotInEffect, but nil if do calls Remember only.
 func (db *DB) Change(ctx context.Context, do func(tx *Tx) error) error {
 	now := db.Now().UTC().Truncate(time.Microsecond) // the precision of the database, so that responses match it
 	var verified, m setback.Mark
@@ -82,11 +85,15 @@ func (db *DB) Change(ctx context.Context, do func(tx *Tx) error) error {
 	if err != nil || m.Sequence == 0 || db.Publisher == nil {
 		return database.Outage(err)
 	}
-	if err := db.Publisher.Publish(context.WithoutCancel(ctx), verified, m, slices.Collect(maps.Values(tx.touched))); err != nil {
-		return errors.Join(ErrNotInEffect, problem.New(problem.ServiceUnavailable,
-			"The change is saved and takes effect automatically as soon as Redis is available again.").Retry(time.Second).Because(err))
+	err = db.Publisher.Publish(context.WithoutCancel(ctx), verified, m, slices.Collect(maps.Values(tx.touched)))
+	switch {
+	case !errors.Is(err, ErrNotInEffect):
+		return err
+	case !tx.gateways:
+		return nil
 	}
-	return nil
+	return errors.Join(ErrNotInEffect, problem.New(problem.ServiceUnavailable,
+		"The change is saved and takes effect automatically as soon as Redis is available again.").Retry(time.Second).Because(err))
 }
 
 // ErrNotInEffect is wrapped by the error of a change that is saved but not in effect yet.
@@ -128,10 +135,16 @@ const EpochColumns = `a.id AS account, a.epoch AS number, CASE
 	WHEN a.merged_into IS NOT NULL OR EXISTS (SELECT 1 FROM people p WHERE p.account_id = a.id AND p.closed_at IS NOT NULL) THEN '` + counter.ClosedState + `'
 	WHEN a.suspended_at IS NOT NULL THEN '` + counter.SuspendedState + `' ELSE '' END AS state`
 
-// Touch raises the epochs of accounts, for a change that a restored backup must not undo or that
-// affects what they may do. Call it after a change of the account itself, and before those of other
-// rows: it locks the accounts until tx ends.
+// Touch is Remember for a change of what gateways cache of the accounts.
 func (tx *Tx) Touch(ids ...string) error {
+	tx.gateways = true
+	return tx.Remember(ids...)
+}
+
+// Remember raises the epochs of accounts, for a change that a restored backup must not undo. Call
+// it after a change of the account itself, and before those of other rows: it locks the accounts
+// until tx ends.
+func (tx *Tx) Remember(ids ...string) error {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { _, done := tx.touched[id]; return done || id == "" })
 	if len(ids) == 0 {
 		return nil
@@ -141,6 +154,7 @@ func (tx *Tx) Touch(ids ...string) error {
 
 // TouchOwner is Touch for the account of a key.
 func (tx *Tx) TouchOwner(key string) error {
+	tx.gateways = true
 	return tx.touch("id = (SELECT account_id FROM api_keys WHERE id = ?)", key)
 }
 
@@ -155,7 +169,7 @@ func (tx *Tx) touch(where string, args ...any) error {
 	return err
 }
 
-// Touched is Touch for an account whose row has the epoch already, or whose state changes.
+// Touched is Remember for an account whose row has the epoch already, or whose state changes.
 func (tx *Tx) Touched(e Epoch) {
 	if before, done := tx.touched[e.Account]; done && e.Number == 0 {
 		e.Number = before.Number

@@ -14,6 +14,8 @@ import (
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/setback"
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/services/authquota/internal/account"
@@ -109,6 +111,37 @@ func BenchmarkEpochs(b *testing.B) {
 					return epochs[0], err
 				}))
 			}
+		})
+	}
+}
+
+// Redis knows which accounts have lost changes if it has published the newest change that is lost.
+func TestLossIsExactOnlyIfRedisHasTheNewestLostChange(t *testing.T) {
+	db := testkit.Open(t, testkit.Schema.SQLite(t), time.Now)
+	e, _ := newEpochs(t, db)
+	require.NoError(t, e.Poll(t.Context()))
+	of := func(sequence int64) string {
+		return setback.Mark{Generation: e.Known().Generation, Sequence: sequence, ID: "x"}.String()
+	}
+	for name, c := range map[string]struct {
+		published, gateway, claim string
+		exact                     bool
+	}{
+		"nothing published":                        {"", of(7), of(7), false},
+		"published by this database":               {e.Known().String(), of(7), of(7), false},
+		"newest":                                   {of(7), of(7), of(6), true},
+		"gateway has seen a change in an outage":   {of(7), of(8), of(7), false},
+		"gateways have seen a change in an outage": {of(7), of(7), of(8), false},
+		"forged claim":                             {of(7), of(7), "0123456789abcdef.9.x", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, e.Redis.HSet(t.Context(), counter.Epochs, counter.EpochsMark, c.published).Err())
+			require.NoError(t, e.Redis.HSet(t.Context(), counter.Marks, peer.Authquota, c.gateway).Err())
+			require.NoError(t, db.Exec("DELETE FROM claims").Error)
+			require.NoError(t, db.Exec("INSERT INTO claims (mark) VALUES (?)", c.claim).Error)
+			lost, err := ReadLost(t.Context(), e.Redis, e.Store)
+			require.NoError(t, err)
+			require.Equal(t, c.exact, lost.exact)
 		})
 	}
 }

@@ -55,8 +55,8 @@ type Epochs struct {
 const (
 	attempts = 10 // of a script that competes with those of other processes
 	waits    = 3  // polls for which a process without any mark waits for the gateways
-	// maxAbsence is the longest time without a running process after which a process serves although
-	// no mark is remembered.
+	// maxAbsence is the longest time without a running process after which a process serves
+	// although no mark is remembered.
 	maxAbsence   = 10 * time.Minute
 	aliveEvery   = time.Minute
 	maxChanges   = 1000 // that are published one by one; after more, all epochs are
@@ -202,9 +202,9 @@ func (e *Epochs) publish(ctx context.Context, from setback.Mark, stored string, 
 			}
 			missing = append(missing, epochs...)
 		}
-		// Set, because a wrong epoch in Redis may be higher: what is newer than m is not acknowledged
-		// yet, and is published again.
-		found, err := setback.Replace(ctx, e.Redis, counter.Epochs, counter.EpochsMark, stored, m.String(), arguments("set", missing)...)
+		// Set, because a wrong epoch in Redis may be higher: what is newer than m is not
+		// acknowledged yet, and is published again.
+		found, err := e.replace(ctx, stored, m.String(), "set", missing)
 		if err != nil {
 			return err
 		}
@@ -261,7 +261,7 @@ func (e *Epochs) fill(ctx context.Context, stored string) error {
 		if err != nil || len(page) == 0 {
 			return err
 		}
-		found, err := setback.Replace(ctx, e.Redis, counter.Epochs, counter.EpochsMark, stored, "", arguments("", page)...)
+		found, err := e.replace(ctx, stored, "", "", page)
 		if err != nil || found != stored {
 			return err
 		}
@@ -269,13 +269,16 @@ func (e *Epochs) fill(ctx context.Context, stored string) error {
 	}
 }
 
-// arguments returns the arguments of replace.lua for epochs.
-func arguments(mode string, epochs []accountdb.Epoch) []any {
+// replace calls setback.Replace with epochs.
+func (e *Epochs) replace(ctx context.Context, verified, newest, mode string, epochs []accountdb.Epoch) (stored string, err error) {
 	args := []any{mode}
 	for _, n := range epochs {
 		args = append(args, n.Account, n.Number, counter.State(n.Account), n.State)
 	}
-	return args
+	if stored, err = setback.Replace(ctx, e.Redis, counter.Epochs, counter.EpochsMark, verified, newest, args...); err != nil {
+		return "", errors.Join(accountdb.ErrNotInEffect, err)
+	}
+	return stored, nil
 }
 
 // InEffect calls read until the epoch that it returns is the one in Redis, so that a gateway that
@@ -314,7 +317,7 @@ func (e *Epochs) repair(ctx context.Context, account string) error {
 	if err != nil || len(epochs) == 0 {
 		return err
 	}
-	_, err = setback.Replace(ctx, e.Redis, counter.Epochs, counter.EpochsMark, published.String(), "", arguments("set", epochs)...)
+	_, err = e.replace(ctx, published.String(), "", "set", epochs)
 	return err
 }
 

@@ -37,15 +37,23 @@ func ReadLost(ctx context.Context, client *redis.Client, store setback.Store) (l
 	if err != nil {
 		return l, problem.Unavailable(err)
 	}
-	l = &Lost{Marks: append(copies, hash[counter.EpochsMark]), epochs: hash}
+	l = &Lost{Marks: append(slices.Clone(copies), hash[counter.EpochsMark]), epochs: hash}
 	m, ok := setback.Parse(hash[counter.EpochsMark])
 	if !ok {
 		return l, nil
 	}
-	// If the database has the mark of Redis, then Redis lost its data after the lost changes, and got
-	// it from this database.
+	claims, err := store.Claims(ctx)
+	if err != nil {
+		return l, err
+	}
+	// If the database has the mark of Redis, then Redis lost its data after the lost changes, and
+	// got it from this database. If a gateway has seen a newer one, changes were made during an
+	// outage of Redis.
 	known, err := store.Knows(ctx, m)
-	l.exact = !known
+	l.exact = !known && !slices.ContainsFunc(append(claims, copies...), func(text string) bool {
+		seen, ok := setback.Parse(text)
+		return ok && seen.Generation == m.Generation && seen.Sequence > m.Sequence
+	})
 	return l, err
 }
 

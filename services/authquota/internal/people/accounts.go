@@ -73,7 +73,7 @@ func (s *Store) ChangeAccount(ctx context.Context, actor, id string, change acco
 		detail := change.Apply(&a, tx.Now)
 		changed = a
 		if detail == nil {
-			return tx.Touch(id) // the change before may not be in effect yet
+			return tx.Remember(id) // the change before may not be in effect yet
 		}
 		if err := account.Save(tx, a); err != nil {
 			return err

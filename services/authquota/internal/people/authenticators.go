@@ -44,7 +44,7 @@ func (s *Store) NewSeed(ctx context.Context, current Session) (NewSeed, error) {
 // used. condition selects persons with or without an authenticator. It returns CodeUsed if a
 // concurrent request was first.
 func storeSeed(tx *accountdb.Tx, current Session, seed NewSeed, step int64, condition string) error {
-	if err := tx.Touch(current.Account); err != nil {
+	if err := tx.Remember(current.Account); err != nil {
 		return err
 	}
 	err := one(tx.Model(&personRow{}).Where("account_id = ? AND closed_at IS NULL AND "+condition, current.Account).Updates(map[string]any{
@@ -145,7 +145,7 @@ func (s *Store) SignInByCode(ctx context.Context, half Session, entry Entry, ste
 
 // useStep marks the step of a valid code as used.
 func useStep(tx *accountdb.Tx, accountID string, step int64) error {
-	if err := tx.Touch(accountID); err != nil {
+	if err := tx.Remember(accountID); err != nil {
 		return err
 	}
 	return one(tx.Model(&personRow{}).
@@ -212,7 +212,7 @@ func keepFactor(tx *accountdb.Tx, accountID string) error {
 	if update.Error != nil || update.RowsAffected == 0 {
 		return update.Error
 	}
-	return errors.Join(tx.Touch(accountID), tx.Record(accountID, "factor.reset_cancel", accountID, map[string]any{}))
+	return errors.Join(tx.Remember(accountID), tx.Record(accountID, "factor.reset_cancel", accountID, map[string]any{}))
 }
 
 // removeLost removes the second factors of an account whose waiting period is over.

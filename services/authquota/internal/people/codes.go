@@ -82,7 +82,7 @@ func (s *Store) SignInByRecoveryCode(ctx context.Context, half Session, entry En
 }
 
 func useRecoveryCode(tx *accountdb.Tx, accountID, hash string) error {
-	if err := tx.Touch(accountID); err != nil {
+	if err := tx.Remember(accountID); err != nil {
 		return err
 	}
 	err := one(tx.Model(&codeRow{}).Where("account_id = ? AND hash = ? AND used_at IS NULL", accountID, hash).
@@ -112,7 +112,7 @@ func replaceCodes(tx *accountdb.Tx, accountID string, hashes []string) error {
 	for i, h := range hashes {
 		rows[i] = codeRow{AccountID: accountID, Hash: h}
 	}
-	err := tx.Touch(accountID)
+	err := tx.Remember(accountID)
 	if err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func useLink(tx *accountdb.Tx, secret string, purpose LinkPurpose) (Link, error)
 		return Link{}, err
 	}
 	l := rows[0].toLink()
-	return l, tx.Touch(l.Account)
+	return l, tx.Remember(l.Account)
 }
 
 // endAddressChange cancels the pending address change of an account, if any. It is called when the
@@ -128,5 +128,5 @@ func endLinks(tx *accountdb.Tx, accountID string, purposes ...LinkPurpose) error
 	if ended.Error != nil || ended.RowsAffected == 0 {
 		return ended.Error
 	}
-	return tx.Touch(accountID)
+	return tx.Remember(accountID)
 }

@@ -69,7 +69,7 @@ func (s *Store) AddPasskey(ctx context.Context, p credential.Passkey) error {
 		}).Error; err != nil {
 			return err
 		}
-		if err := errors.Join(tx.Touch(p.Account), tx.Record(p.Account, "factor.add", p.ID, map[string]any{"factor": "passkey", "name": p.Name})); err != nil {
+		if err := errors.Join(tx.Remember(p.Account), tx.Record(p.Account, "factor.add", p.ID, map[string]any{"factor": "passkey", "name": p.Name})); err != nil {
 			return err
 		}
 		return tx.Notify(p.Account, "factor-changed", map[string]string{"what": "the passkey “" + p.Name + "” was added"})
@@ -80,7 +80,7 @@ func (s *Store) AddPasskey(ctx context.Context, p credential.Passkey) error {
 // unknown ID.
 func (s *Store) RemovePasskey(ctx context.Context, accountID, id string) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
-		if err := tx.Touch(accountID); err != nil {
+		if err := tx.Remember(accountID); err != nil {
 			return err
 		}
 		var rows []passkeyRow
@@ -107,7 +107,7 @@ func (s *Store) SignInByPasskey(ctx context.Context, half Session, entry Entry, 
 // usePasskey stores the new state of a verified passkey. It rejects a passkey that was removed, and
 // one whose counter did not increase, because the counter value was used before.
 func usePasskey(tx *accountdb.Tx, p credential.Passkey) error {
-	if err := tx.Touch(p.Account); err != nil {
+	if err := tx.Remember(p.Account); err != nil {
 		return err
 	}
 	update := tx.Model(&passkeyRow{}).

@@ -27,7 +27,7 @@ func (s *Store) PasswordHash(ctx context.Context, accountID string) (string, err
 // stays.
 func (s *Store) ChangePassword(ctx context.Context, current Session, before, after string, tried ...AttemptSubject) (secret string, err error) {
 	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
-		if err := tx.Touch(current.Account); err != nil {
+		if err := tx.Remember(current.Account); err != nil {
 			return err
 		}
 		update := tx.Model(&personRow{}).Where("account_id = ? AND password_hash = ? AND closed_at IS NULL", current.Account, before).

@@ -198,7 +198,7 @@ func end(tx *accountdb.Tx, where string, args ...any) (int, error) {
 	for i, s := range ended {
 		accounts[i] = s.AccountID
 	}
-	return len(ended), errors.Join(err, tx.Touch(accounts...))
+	return len(ended), errors.Join(err, tx.Remember(accounts...))
 }
 
 // Session returns the active session with this secret and its person, and updates its last use;
@@ -319,7 +319,7 @@ func (s *Store) EndSessions(ctx context.Context, accountID string) error {
 // stays valid during SecretOverlap, but without the proof, so a stolen one gains nothing.
 func rotateSecret(tx *accountdb.Tx, current Session) (secret string, err error) {
 	secret = NewSecret()
-	if err := tx.Touch(current.Account); err != nil {
+	if err := tx.Remember(current.Account); err != nil {
 		return "", err
 	}
 	update := tx.Model(&sessionRow{}).

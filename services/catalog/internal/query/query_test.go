@@ -133,7 +133,7 @@ func TestParseSearchRejects(t *testing.T) {
 		"remote=1&q=-&limit=0":    "Parameter remote must be true or false. Parameter q must have a letter or a digit. Parameter limit",
 	} {
 		_, err := query.ParseSearch(raw, 100)
-		require.Contains(t, problem.Of(err).Message, want, raw)
+		require.Contains(t, problem.Of(err).Text(), want, raw)
 	}
 	for _, raw := range []string{"q=" + strings.Repeat("é", 100), "q=1", "q=%00a"} {
 		_, err := query.ParseSearch(raw, 100)

@@ -1,40 +1,25 @@
-package main
+package opportunity
 
 import (
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"net/url"
-	"path/filepath"
-	"strings"
-
-	_ "github.com/glebarez/go-sqlite" // the driver "sqlite"
-
-	"opportunity.internal/sdk/go/opportunity"
 )
 
-// sqlite is a Store in an SQLite database.
-type sqlite struct{ db *sql.DB }
+// SQLiteCopy is a Store in an SQLite database. Its view opportunities has a column for each value, and
+// its view eligibility a row for each country and province whose residents are eligible.
+type SQLiteCopy struct{ db *sql.DB }
 
-// openSQLite opens the copy in a database, which may not exist yet.
-func openSQLite(ctx context.Context, file string) (sqlite, error) {
-	file, err := filepath.Abs(file)
-	if err != nil {
-		return sqlite{}, err
-	}
-	// A URI, so that no character of the name has a meaning of its own (sqlite.org/uri.html).
-	uri := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(file), "/"), RawQuery: "_pragma=busy_timeout(5000)"}
-	db, err := sql.Open("sqlite", uri.String())
-	if err != nil {
-		return sqlite{}, err
-	}
-	_, err = db.ExecContext(ctx, schema)
-	return sqlite{db}, err
+// NewSQLiteCopy returns the copy in a database, and creates its tables and views. The program chooses the
+// driver: any SQLite driver of database/sql works.
+func NewSQLiteCopy(ctx context.Context, db *sql.DB) (*SQLiteCopy, error) {
+	_, err := db.ExecContext(ctx, schema)
+	return &SQLiteCopy{db}, err
 }
 
 // State returns the progress of the copy.
-func (s sqlite) State(ctx context.Context) (state opportunity.SyncState, err error) {
+func (s *SQLiteCopy) State(ctx context.Context) (state SyncState, err error) {
 	var text string
 	err = s.db.QueryRowContext(ctx, "SELECT state FROM sync_state WHERE sdk = 'go'").Scan(&text)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -47,7 +32,7 @@ func (s sqlite) State(ctx context.Context) (state opportunity.SyncState, err err
 }
 
 // IDs returns the ids of the copied records.
-func (s sqlite) IDs(ctx context.Context) ([]string, error) {
+func (s *SQLiteCopy) IDs(ctx context.Context) ([]string, error) {
 	rows, err := s.db.QueryContext(ctx, "SELECT id FROM records")
 	if err != nil {
 		return nil, err
@@ -65,7 +50,7 @@ func (s sqlite) IDs(ctx context.Context) ([]string, error) {
 }
 
 // Apply changes records and state in one transaction.
-func (s sqlite) Apply(ctx context.Context, changes opportunity.Changes) error {
+func (s *SQLiteCopy) Apply(ctx context.Context, changes Changes) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
