@@ -49,16 +49,18 @@ func (h *historyServer) serveReviews(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var in api.ReviewAppend
-	var e struct {
-		api.VerificationEvent
-
-		LastEventID string `json:"lastEventId"`
-	}
-	if json.NewDecoder(r.Body).Decode(&in) != nil || json.Unmarshal(in.Review, &e) != nil || e.Slug == "" || e.CheckType != api.Review {
+	if json.NewDecoder(r.Body).Decode(&in) != nil || in.Review.Slug == "" || in.Review.CheckType != api.FactualReview {
 		w.WriteHeader(http.StatusTeapot)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(h.record(in, e.VerificationEvent, e.LastEventID))
+	e := api.VerificationEvent{
+		Slug: in.Review.Slug, CheckedAt: in.Review.CheckedAt, CheckType: in.Review.CheckType, Outcome: in.Review.Outcome,
+		SourceURLs: in.Review.SourceURLs, Note: in.Review.Note,
+	}
+	if in.Review.Facts != nil {
+		e.Facts = &in.Review.Facts.Facts
+	}
+	_ = json.NewEncoder(w).Encode(h.record(in, e, *in.Review.LastEventID))
 }
 
 func (h *historyServer) latest(slug string) api.Summary {
@@ -186,7 +188,8 @@ func TestReviewOfAnOutdatedSheetKeepsTheWork(t *testing.T) {
 		for body, problem := range map[string]string{
 			`{"review":{}}`: "lastEventId: is missing",
 			`{"review":{"slug":"y","lastEventId":""}}`: "slug: must be x or left out",
-			`{"review":[]}`: "review: must be a JSON object",
+			`{"review":[]}`: "must be an object",
+			`{"review":{"lastEventId":"","facts":{"salary":1}}}`: "facts.salary: is not a known field",
 		} {
 			got := operated[api.ReviewReport](s, 200, "ben", "POST", "reviews/records/x", body)
 			require.False(t, got.Applied)

@@ -1,7 +1,6 @@
 package history_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -54,10 +53,9 @@ func opinionLine(slug string, minute int, remote string) string {
 func (s *service) sendOpinion(actor, of, line string, same ...map[string]bool) api.ReviewReport {
 	s.t.Helper()
 	same = append(same, nil)
-	text := strings.TrimSuffix(line, "}") + fmt.Sprintf(`,"lastEventId":%q}`, of)
-	body, err := json.Marshal(api.ReviewAppend{Actor: actor, Review: json.RawMessage(text), SecondOpinionOf: of, SameTexts: same[0]})
-	require.NoError(s.t, err)
-	return servicetest.Read[api.ReviewReport](s.Do(http.MethodPost, "/internal/v1/reviews", string(body)))
+	in := api.ReviewAppend{Actor: actor, ReviewSubmission: api.ReviewSubmission{SecondOpinionOf: of, SameTexts: same[0]}}
+	in.Review.LastEventID = &of
+	return s.submit(in, line)
 }
 
 func TestSecondOpinionThatAgreesIsAReview(t *testing.T) {
@@ -145,9 +143,9 @@ func TestLaterReviewByTheSameCuratorKeepsTheRequest(t *testing.T) {
 		require.Len(t, old.Newer, 1, "the link check")
 		require.Equal(t, api.LinkCheck, old.Newer[0].CheckType)
 		body := strings.Replace(opinionLine(request.ID, 30, "false"), `"note"`, fmt.Sprintf(`"lastEventId":%q,"note"`, history.Events[0].ID), 1)
-		text, err := json.Marshal(api.ReviewAppend{Actor: "ben", Review: json.RawMessage(body), SecondOpinionOf: request.EventID})
-		require.NoError(t, err)
-		done := servicetest.Read[api.ReviewReport](s.Do(http.MethodPost, "/internal/v1/reviews", string(text)))
+		done := s.submit(api.ReviewAppend{
+			Actor: "ben", ReviewSubmission: api.ReviewSubmission{SecondOpinionOf: request.EventID},
+		}, body)
 		require.True(t, done.Applied, "a review that the sheet does not show is no reason to look again")
 		require.Empty(t, done.Disagree, "it is compared with the corrected review")
 		require.Empty(t, s.opinionRequests("ben"))
@@ -184,19 +182,17 @@ func TestUndoneReviewDoesNotReplaceTheDrawnOne(t *testing.T) {
 		request := s.drawReview("undone")
 		reviewThenUndo := func(actor, newest string, minute int, remote string) (undone string) {
 			review := s.review(actor, newest, opinionLine(request.ID, minute, remote)).EventID
-			body, err := json.Marshal(api.ReviewAppend{Actor: actor, Undoes: review, Review: json.RawMessage(fmt.Sprintf(
+			return s.submit(api.ReviewAppend{Actor: actor, Undoes: review}, fmt.Sprintf(
 				`{"slug":%q,"checkedAt":"2026-11-19T10:%02d:30Z","checkType":"review","outcome":"needs-review","sourceUrls":[],"facts":null,"note":"","lastEventId":%q}`,
-				request.ID, minute, review))})
-			require.NoError(t, err)
-			return servicetest.Read[api.ReviewReport](s.Do(http.MethodPost, "/internal/v1/reviews", string(body))).EventID
+				request.ID, minute, review)).EventID
 		}
 		newest := reviewThenUndo("ann", reviewThenUndo("cy", request.EventID, 20, "true"), 25, "false")
 		require.Equal(t, request.EventID, s.opinionRequests("ben")[0].EventID, "the review is in effect again")
 
 		body := strings.Replace(opinionLine(request.ID, 30, "false"), `"note"`, fmt.Sprintf(`"lastEventId":%q,"note"`, newest), 1)
-		text, err := json.Marshal(api.ReviewAppend{Actor: "ben", Review: json.RawMessage(body), SecondOpinionOf: request.EventID})
-		require.NoError(t, err)
-		done := servicetest.Read[api.ReviewReport](s.Do(http.MethodPost, "/internal/v1/reviews", string(text)))
+		done := s.submit(api.ReviewAppend{
+			Actor: "ben", ReviewSubmission: api.ReviewSubmission{SecondOpinionOf: request.EventID},
+		}, body)
 		require.True(t, done.Applied)
 		require.Equal(t, []string{"remote"}, done.Disagree, "it is compared with the review in effect, not with the undone one")
 	})

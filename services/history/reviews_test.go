@@ -19,8 +19,16 @@ import (
 // review sends a review as the catalog does.
 func (s *service) review(actor, lastEventID, line string) api.ReviewReport {
 	s.t.Helper()
-	text := strings.TrimSuffix(line, "}") + fmt.Sprintf(`,"lastEventId":%q}`, lastEventID)
-	body, err := json.Marshal(api.ReviewAppend{Actor: actor, Review: json.RawMessage(text)})
+	in := api.ReviewAppend{Actor: actor}
+	in.Review.LastEventID = &lastEventID
+	return s.submit(in, line)
+}
+
+// submit sends the review of a line of an events file.
+func (s *service) submit(in api.ReviewAppend, line string) api.ReviewReport {
+	s.t.Helper()
+	require.NoError(s.t, json.Unmarshal([]byte(line), &in.Review))
+	body, err := json.Marshal(in)
 	require.NoError(s.t, err)
 	return servicetest.Read[api.ReviewReport](s.Do(http.MethodPost, "/internal/v1/reviews", string(body)))
 }
@@ -33,7 +41,7 @@ func (s *service) reviewHistory(slug string) api.ReviewHistory {
 func TestReviewIsRecordedOnceHoweverOftenItIsSent(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", true)
-		first := line("a", "2026-11-19T10:00:00Z", api.Review, api.OutcomeVerified)
+		first := line("a", "2026-11-19T10:00:00Z", api.FactualReview, api.OutcomeVerified)
 		var all sync.WaitGroup
 		reports := make([]api.ReviewReport, 8)
 		for i := range reports {
@@ -60,7 +68,7 @@ func TestReviewIsRecordedOnceHoweverOftenItIsSent(t *testing.T) {
 func TestReviewOfAnOutdatedSheetReturnsTheNewerEvents(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", true)
-		seen := s.review("ann", "", line("a", "2026-11-18T10:00:00Z", api.Review, api.OutcomeVerified)).EventID
+		seen := s.review("ann", "", line("a", "2026-11-18T10:00:00Z", api.FactualReview, api.OutcomeVerified)).EventID
 		latest := func(id string) []api.VerificationEvent {
 			return servicetest.Read[[]api.VerificationEvent](s.Do(http.MethodGet, "/internal/v1/records/"+id+"/latest", ""))
 		}
@@ -68,12 +76,13 @@ func TestReviewOfAnOutdatedSheetReturnsTheNewerEvents(t *testing.T) {
 		require.Equal(t, seen, latest("a")[0].ID)
 		require.Empty(t, latest("b"), "without events")
 		s.record(line("a", "2026-11-18T11:00:00Z", api.LinkCheck, api.OutcomeClosed))
-		late := s.review("ben", seen, line("a", "2026-11-18T10:30:00Z", api.Review, api.OutcomeVerified))
+		late := s.review("ben", seen, line("a", "2026-11-18T10:30:00Z", api.FactualReview, api.OutcomeVerified))
 		require.False(t, late.Applied)
+		require.Nil(t, late.Summary)
 		require.Len(t, late.Newer, 1)
 		require.Equal(t, api.OutcomeClosed, late.Newer[0].Outcome)
 		require.Len(t, s.reviewHistory("a").Events, 2)
-		again := s.review("ben", late.Newer[0].ID, line("a", "2026-11-18T10:30:00Z", api.Review, api.OutcomeVerified))
+		again := s.review("ben", late.Newer[0].ID, line("a", "2026-11-18T10:30:00Z", api.FactualReview, api.OutcomeVerified))
 		require.True(t, again.Applied)
 	})
 }
@@ -98,7 +107,7 @@ func TestQuotesCanBeRequired(t *testing.T) {
 	cfg.RequireQuotes = true
 	s := run(t, cfg, source)
 	s.catalog.set("a", true)
-	bare := line("a", "2026-11-19T10:00:00Z", api.Review, api.OutcomeVerified)
+	bare := line("a", "2026-11-19T10:00:00Z", api.FactualReview, api.OutcomeVerified)
 	got := s.review("ann", "", bare)
 	require.Equal(t, apitest.Problems("facts.remote: needs a quote from one of its sources"), got.Rejected[0].Problems)
 	quoted := strings.TrimSuffix(bare, "}") + `,"evidence":{"quotes":[{"fact":"remote","sourceUrl":"` + apitest.Source + `","exact":"Work from home"}]}}`
@@ -107,24 +116,22 @@ func TestQuotesCanBeRequired(t *testing.T) {
 	require.NotContains(t, s.get("/api/v1/opportunities/a/history").Body, "Work from home")
 
 	s.catalog.set("b", true)
-	s.record(line("b", "2026-11-19T10:00:00Z", api.Review, api.OutcomeVerified))
-	require.True(t, s.review("ann", s.reviewHistory("b").Summary.LastEventID, line("b", "2026-11-19T11:00:00Z", api.Review, api.OutcomeNeedsReview)).Applied)
+	s.record(line("b", "2026-11-19T10:00:00Z", api.FactualReview, api.OutcomeVerified))
+	require.True(t, s.review("ann", s.reviewHistory("b").Summary.LastEventID, line("b", "2026-11-19T11:00:00Z", api.FactualReview, api.OutcomeNeedsReview)).Applied)
 }
 
 func TestUndoneReviewStaysInTheHistoryOnly(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", true)
-		first := s.review("ann", "", line("a", "2026-11-19T10:00:00Z", api.Review, api.OutcomeVerified))
+		first := s.review("ann", "", line("a", "2026-11-19T10:00:00Z", api.FactualReview, api.OutcomeVerified))
 		before := s.reviewHistory("a").Summary
-		second := strings.TrimSuffix(line("a", "2026-11-19T11:00:00Z", api.Review, api.OutcomeClosed), "}") + `,"evidence":{"gone":["https://a.example/faq"]}}`
+		second := strings.TrimSuffix(line("a", "2026-11-19T11:00:00Z", api.FactualReview, api.OutcomeClosed), "}") + `,"evidence":{"gone":["https://a.example/faq"]}}`
 		closed := s.review("ann", first.EventID, second).EventID
 		require.NotEmpty(t, s.reviewHistory("a").Summary.Gone)
 
-		undo := api.ReviewAppend{Actor: "ann", Undoes: closed, Review: json.RawMessage(line("a", "2026-11-19T12:00:00Z", api.Review, api.OutcomeNeedsReview))}
-		body, err := json.Marshal(undo)
-		require.NoError(t, err)
+		undo := line("a", "2026-11-19T12:00:00Z", api.FactualReview, api.OutcomeNeedsReview)
 		for range 2 { // repeating it has no further effect
-			require.True(t, servicetest.Read[api.ReviewReport](s.Do(http.MethodPost, "/internal/v1/reviews", string(body))).Applied)
+			require.True(t, s.submit(api.ReviewAppend{Actor: "ann", Undoes: closed}, undo).Applied)
 		}
 		after := s.reviewHistory("a")
 		require.Equal(t, closed, after.Events[0].Evidence.Undoes)
@@ -175,7 +182,7 @@ func TestActsAreFilteredAndPaged(t *testing.T) {
 			for day := range 3 {
 				s.record(line(slug, fmt.Sprintf("2026-11-1%dT00:00:00Z", day), api.LinkCheck, api.OutcomeReachable)) // by ada
 			}
-			s.review("ann", s.reviewHistory(slug).Summary.LastEventID, line(slug, "2026-11-19T00:00:00Z", api.Review, api.OutcomeVerified))
+			s.review("ann", s.reviewHistory(slug).Summary.LastEventID, line(slug, "2026-11-19T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		}
 		list := func(query string) (slugs []string, next int64) {
 			t.Helper()

@@ -155,7 +155,7 @@ func TestReviewAgainstNewerEventsShowsThemAndKeepsTheInput(t *testing.T) {
 	newer := sheet()
 	newer.LastEventID = "event-2"
 	newer.ReviewedFacts.Remote = ptr(false)
-	event := api.RecordedEvent{VerificationEvent: api.VerificationEvent{CheckType: api.Review, Outcome: api.OutcomeVerified, Note: "Office only now."}, Actor: "bob"}
+	event := api.RecordedEvent{VerificationEvent: api.VerificationEvent{CheckType: api.FactualReview, Outcome: api.OutcomeVerified, Note: "Office only now."}, Actor: "bob"}
 	s.api.respondWith("POST /reviews/records/maple", http.StatusConflict, api.ReviewReport{AppendReport: api.AppendReport{Newer: []api.RecordedEvent{event}}})
 
 	input := unchanged(page.input(t, "review"))
@@ -404,7 +404,7 @@ func TestSheetShowsAllThatTheReviewCovers(t *testing.T) {
 	shown.Evidence = api.Evidence{Quotes: []api.Quote{kept, lost}, Gone: []string{"https://gone.example/"}, Unopened: []string{site}}
 	shown.Readings = []api.QuoteReading{{Quote: kept, Finding: api.QuotePresent, ReadAt: at}, {Quote: lost, Finding: api.QuoteMissing, ReadAt: at}}
 	shown.Suggestions = []api.Quote{{Fact: "degreeRequired", SourceURL: site, Exact: "no degree needed"}}
-	shown.Events = []api.RecordedEvent{{Actor: "bob", Evidence: &shown.Evidence, VerificationEvent: api.VerificationEvent{CheckType: api.Review, CheckedAt: at, Outcome: api.OutcomeVerified, SourceURLs: []string{rates}}}}
+	shown.Events = []api.RecordedEvent{{Actor: "bob", Evidence: &shown.Evidence, VerificationEvent: api.VerificationEvent{CheckType: api.FactualReview, CheckedAt: at, Outcome: api.OutcomeVerified, SourceURLs: []string{rates}}}}
 	s.api.respond("GET /reviews/records/maple", shown)
 	page := b.get("/reviews/maple")
 	for _, text := range []string{

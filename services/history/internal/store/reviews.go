@@ -12,7 +12,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/history/internal/event"
-	"opportunity.internal/services/history/internal/summary"
 )
 
 // RecordHistory returns all events of slug, newest check first, and their state with the sequence
@@ -20,10 +19,10 @@ import (
 // slug without events has the zero sequence. The event with the id without, if any, and later
 // reviews by its author are left out, also of the state, except for its LastEventID: a second
 // opinion must not know them.
-func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]event.Record, summary.State, error) {
+func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]event.Record, event.State, error) {
 	var rows []eventRow
 	if err := s.db.WithContext(ctx).Where("slug = ?", slug).Order("checked_at DESC, sequence DESC").Find(&rows).Error; err != nil {
-		return nil, summary.State{}, database.Outage(err)
+		return nil, event.State{}, database.Outage(err)
 	}
 	records := make([]event.Record, 0, len(rows))
 	newest, hidden := event.Record{}, eventRow{}
@@ -39,7 +38,7 @@ func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]even
 			records = append(records, r)
 		}
 	}
-	state, err := summary.OfRecords(slug, records)
+	state, err := event.StateOfRecords(slug, records)
 	state.Sequence, state.LastEventID = newest.Sequence, newest.ID
 	return records, state, err
 }

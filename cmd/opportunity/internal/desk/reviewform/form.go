@@ -105,7 +105,7 @@ func sources(sheet api.ReviewSheet, facts api.Facts) (urls []string) {
 			}
 		}
 	}
-	if i := slices.IndexFunc(sheet.Events, func(e api.RecordedEvent) bool { return e.CheckType == api.Review && len(e.SourceURLs) > 0 }); i >= 0 {
+	if i := slices.IndexFunc(sheet.Events, func(e api.RecordedEvent) bool { return e.CheckType == api.FactualReview && len(e.SourceURLs) > 0 }); i >= 0 {
 		add(sheet.Events[i].SourceURLs...)
 	}
 	for _, s := range sheet.Record.Sources {
@@ -211,7 +211,7 @@ func (f Form) outdatedOutcome(sheet api.ReviewSheet) bool {
 		if e.ID == f.Seen() {
 			return false
 		}
-		if e.CheckType == api.Review {
+		if e.CheckType == api.FactualReview {
 			return e.Outcome != f.outcome()
 		}
 	}

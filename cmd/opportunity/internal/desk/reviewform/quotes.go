@@ -111,9 +111,9 @@ func (f Form) unchanged(fact string, facts api.Facts) bool {
 	return string(Values(facts)[fact]) == string(Values(f.Base)[fact])
 }
 
-// evidence returns the private evidence of a review with these facts, nil if it has none. Its
-// quotes are from the sources that were opened.
-func (f Form) evidence(facts *api.Facts) (e api.Evidence) {
+// evidence returns the private evidence of a review with these facts, nil if it has none. Its quotes are from the sources that were opened.
+func (f Form) evidence(facts *api.Facts) api.GivenEvidence {
+	e := api.GivenEvidence{Quotes: []api.Quote{}, Gone: []string{}, Unopened: []string{}}
 	opened := f.opened()
 	for _, name := range api.FactNames {
 		if facts == nil {
@@ -133,7 +133,6 @@ func (f Form) evidence(facts *api.Facts) (e api.Evidence) {
 			e.Unopened = append(e.Unopened, u)
 		}
 	}
-	e.Complete()
 	return e
 }
 

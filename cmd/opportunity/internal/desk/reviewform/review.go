@@ -15,48 +15,34 @@ import (
 // Problem is a mistake in the input. Field is the id of an element of the form.
 type Problem struct{ Field, Message string }
 
-// review is a line of an events file.
-type review struct {
-	CheckedAt   string     `json:"checkedAt"`
-	Outcome     string     `json:"outcome"`
-	SourceURLs  []string   `json:"sourceUrls"`
-	Facts       *api.Facts `json:"facts,omitempty"`
-	Note        string     `json:"note"`
-	LastEventID string     `json:"lastEventId"`
-
-	Evidence api.Evidence `json:"evidence"`
-}
-
-// Review returns the review that the input means, or what is wrong with the input.
-func (f Form) Review() (json.RawMessage, []Problem) {
-	outcome := f.outcome()
-	var problems []Problem
-	if !slices.Contains(api.Outcomes[api.Review], outcome) {
+// Review returns the review that the input means, without its slug, or what is wrong with the input.
+func (f Form) Review() (r api.Review, problems []Problem) {
+	outcome, seen := f.outcome(), f.Values.Get(fieldSeen)
+	if !slices.Contains(api.Outcomes[api.FactualReview], outcome) {
 		problems = append(problems, Problem{fieldOutcome, "Choose an outcome"})
 	}
-	r := review{
-		CheckedAt: f.Values.Get(fieldShown), Outcome: string(outcome), SourceURLs: f.opened(),
-		Note: strings.TrimSpace(strings.ReplaceAll(f.Values.Get(fieldNote), "\r\n", "\n")), LastEventID: f.Values.Get(fieldSeen),
+	at, err := api.ParseTimestamp(f.Values.Get(fieldShown))
+	if err != nil {
+		problems = append(problems, Problem{"", "Time of the review: " + err.Error()})
+	}
+	r = api.Review{
+		CheckedAt: at, Outcome: outcome, SourceURLs: f.opened(), LastEventID: &seen,
+		Note: strings.TrimSpace(strings.ReplaceAll(f.Values.Get(fieldNote), "\r\n", "\n")),
 	}
 	for _, u := range lines(f.Values.Get(fieldMore)) { // adopt left these
 		problems = append(problems, Problem{fieldMore, fmt.Sprintf("%q is not an http or https URL", u)})
 	}
+	var decided *api.Facts
 	if outcome != api.OutcomeNeedsReview || f.decided() {
 		facts, wrong := f.facts()
 		problems = append(problems, wrong...)
 		problems = append(problems, f.unsupported(facts)...)
 		problems = append(problems, f.misquoted(facts)...)
-		r.Facts = &facts
+		r.Facts, decided = &api.GivenFacts{Facts: facts}, &facts
 	}
-	r.Evidence = f.evidence(r.Facts)
-	if len(problems) > 0 {
-		return nil, problems
-	}
-	text, err := json.Marshal(r)
-	if err != nil {
-		return nil, []Problem{{"", err.Error()}}
-	}
-	return text, nil
+	evidence := f.evidence(decided)
+	r.Evidence = &evidence
+	return r, problems
 }
 
 // decided reports whether the curator decided about any fact, or must: a quote supports a value.
