@@ -71,7 +71,7 @@ type recordedReview struct {
 func (p recordPage) Reviews() (all []recordedReview) {
 	before := api.UnknownFacts()
 	for _, e := range slices.Backward(p.Sheet.Events) {
-		if e.CheckType != api.Review {
+		if e.CheckType != api.FactualReview {
 			continue
 		}
 		r := recordedReview{RecordedEvent: e}
@@ -87,7 +87,7 @@ func (p recordPage) Reviews() (all []recordedReview) {
 // LinkChecks returns the link checks, newest first.
 func (p recordPage) LinkChecks() []api.RecordedEvent {
 	return slices.DeleteFunc(slices.Clone(p.Sheet.Events), func(e api.RecordedEvent) bool {
-		return e.CheckType == api.Review
+		return e.CheckType == api.FactualReview
 	})
 }
 
