@@ -128,7 +128,7 @@ func TestRecordPageShowsWhatEachReviewChangedAndFoldsLinkChecks(t *testing.T) {
 	}
 	shown := sheet()
 	shown.Events = []api.RecordedEvent{
-		event(api.LinkCheck, nil), event(api.FactualReview, &after), event(api.LinkCheck, nil), event(api.Review, &before),
+		event(api.LinkCheck, nil), event(api.FactualReview, &after), event(api.LinkCheck, nil), event(api.FactualReview, &before),
 	}
 	shown.Events[1].Evidence = &api.Evidence{Quotes: []api.Quote{{Fact: "remote", SourceURL: "https://maple.example/", Exact: "on site"}}}
 	s.api.respond("GET /reviews/records/maple", shown)
