@@ -45,7 +45,7 @@ generate: licenses ## Regenerate files derived from the code
 	@go run scripts/changelog.go
 	@go test ./docs -run UpToDate -update
 	@go test ./services/catalog/internal/snapshot -run CasesOfSDKs -update
-	@cd sdk && go run ./generate
+	@cd sdk && go run ./generate && go test ./generate -run UpToDate -update
 	@$$(scripts/tool helm-docs) --log-level warning -c charts/opportunity
 
 check: lint alone generate-check test race try-image ## Run everything that CI runs

@@ -130,7 +130,7 @@ func TestClosedSetsAreDocumented(t *testing.T) {
 	}
 	for at, values := range map[string][]string{
 		"/docs/data#the-four-states":      {string(api.Verified), string(api.Unverified), string(api.Stale), string(api.NeedsReview)},
-		"/docs/data#kinds-of-evidence":    {string(api.Review), string(api.LinkCheck)},
+		"/docs/data#kinds-of-evidence":    {string(api.FactualReview), string(api.LinkCheck)},
 		"/docs/requests#responses":        tiers,
 		"/docs/authentication#key-format": {apikey.Live, apikey.Test},
 		"/docs/link-checker#outcomes":     words(api.Outcomes[api.LinkCheck]),

@@ -250,7 +250,7 @@ func TestRecordsAgree(t *testing.T) {
 		var reviews, links []api.VerificationEvent
 		for _, e := range events {
 			require.Equal(t, o.ID, e.Slug)
-			if e.CheckType == api.Review {
+			if e.CheckType == api.FactualReview {
 				reviews = append(reviews, e)
 			} else {
 				links = append(links, e)

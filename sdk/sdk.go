@@ -19,14 +19,6 @@ import (
 //go:embed python/README.md python/opportunity_data/*.py python/opportunity_data/py.typed
 var files embed.FS
 
-//go:embed collection.json
-var collection string
-
-// Collection returns a collection of the API's requests for Postman, Bruno and similar programs, for the service at an address.
-func Collection(address string) []byte {
-	return []byte(strings.ReplaceAll(collection, "http://localhost:8080", address))
-}
-
 // Version is the version of all SDKs.
 const Version = "1.0.0"
 

@@ -60,7 +60,7 @@ func factsOf(i int) api.Facts {
 func reviewLine(i int, now time.Time) any {
 	return map[string]any{
 		"slug": recordID(i), "checkedAt": now.Add(-time.Duration(i+1) * time.Second).UTC().Truncate(time.Second),
-		"checkType": api.Review, "outcome": api.OutcomeVerified, "sourceUrls": []string{site + recordID(i)}, "facts": factsOf(i),
+		"checkType": api.FactualReview, "outcome": api.OutcomeVerified, "sourceUrls": []string{site + recordID(i)}, "facts": factsOf(i),
 		"note": "",
 	}
 }

@@ -109,7 +109,7 @@ const MaxSheetEvents = 100
 // out; lastEventId is required and names the newest event on the sheet ("" if none). checkedAt is generatedAt of the sheet. Sending the
 // same review again records nothing and returns the same event.
 type ReviewSubmission struct {
-	Review          json.RawMessage `json:"review"`
+	Review          Review          `json:"review"`                    // slug and checkType can be left out
 	SecondOpinionOf string          `json:"secondOpinionOf,omitempty"` // id of the review that was drawn for a second opinion
 	SameTexts       map[string]bool `json:"sameTexts,omitempty"`       // by fact, whether other words mean the same; see ReviewReport.Texts
 }
@@ -145,20 +145,12 @@ type ReviewHistory struct {
 	Suggestions   []Quote         `json:"suggestions"`   // sentences for facts without a quote, and for missing quotes; empty, never null
 }
 
-// ReviewAppend is a review that the catalog passes on to the history service. Review is a line of an events file.
+// ReviewAppend is a review that the catalog passes on to the history service.
 type ReviewAppend struct {
-	Actor  string          `json:"actor"`
-	Review json.RawMessage `json:"review"`
+	ReviewSubmission
 
-	SecondOpinionOf string          `json:"secondOpinionOf,omitempty"`
-	SameTexts       map[string]bool `json:"sameTexts,omitempty"`
-	Undoes          string          `json:"undoes,omitempty"` // id of the review that this one undoes
-}
-
-// ReviewAppended is the response to ReviewAppend. Summary is that of the record after the review; nil if the review was not applied.
-type ReviewAppended struct {
-	Report  ReviewReport    `json:"report"`
-	Summary *EncodedSummary `json:"summary"`
+	Actor  string `json:"actor"`
+	Undoes string `json:"undoes,omitempty"` // id of the review that this one undoes
 }
 
 // UndoRequest undoes the caller's latest review of a record. EventID must be its newest event. The undo is an event, too: a needs-review

@@ -139,6 +139,22 @@ func (g *GivenFacts) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &g.Facts)
 }
 
+// MarshalJSON encodes the facts without the missing ones.
+func (g GivenFacts) MarshalJSON() ([]byte, error) {
+	text, err := json.Marshal(g.Facts)
+	if err != nil || len(g.Missing) == 0 {
+		return text, err
+	}
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(text, &given); err != nil {
+		return nil, err
+	}
+	for _, name := range g.Missing {
+		delete(given, name)
+	}
+	return json.Marshal(given)
+}
+
 // Evidence records the evidence missing from a review. Facts are all or none, and a verified review needs a source, a known fact, and
 // a source for each country with a stated eligibility. Call Normalize on the facts first.
 func (p *Problems) Evidence(outcome Outcome, sourceURLs []string, facts *GivenFacts) {

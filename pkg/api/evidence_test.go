@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 )
 
 var unknownFacts = func() string {
@@ -100,4 +101,14 @@ func TestNoCheckIsShownLaterThanTheResponse(t *testing.T) {
 	require.Equal(t, ahead, *later.LastCheckedAt)
 	require.Equal(t, until, *later.FreshUntil)
 	require.Equal(t, ahead, later.ApplicationLink.CheckedAt)
+}
+
+func TestFactsThatWereLeftOutStayOut(t *testing.T) {
+	for _, text := range []string{`{"remote":true}`, `{}`, apitest.WholeFacts(`{"remote":null}`)} {
+		var given api.GivenFacts
+		require.NoError(t, json.Unmarshal([]byte(text), &given))
+		again, err := json.Marshal(given)
+		require.NoError(t, err)
+		require.JSONEq(t, text, string(again))
+	}
 }

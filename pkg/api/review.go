@@ -5,6 +5,42 @@ import (
 	"time"
 )
 
+// Review is a check as its author sends it, before it is recorded: from a form, from a verb, or as a line of an events
+// file, which also has link checks. Package eventfile checks it.
+type Review struct {
+	Slug       string         `json:"slug"`
+	CheckedAt  time.Time      `json:"checkedAt"`
+	CheckType  CheckType      `json:"checkType"`
+	Outcome    Outcome        `json:"outcome"`
+	SourceURLs []string       `json:"sourceUrls"`
+	Facts      *GivenFacts    `json:"facts,omitempty"`
+	Note       string         `json:"note"`
+	Evidence   *GivenEvidence `json:"evidence,omitempty"`
+
+	// LastEventID is the newest recorded event of the listing that the author had seen, "" if there was none. It is a
+	// precondition, not a part of the event; nil if there is none.
+	LastEventID *string `json:"lastEventId,omitempty"`
+}
+
+// GivenEvidence is the part of an Evidence that the author sends.
+type GivenEvidence struct {
+	Quotes   []Quote  `json:"quotes"`
+	Gone     []string `json:"gone"`
+	Unopened []string `json:"unopened"`
+}
+
+// For makes r a factual review of the listing with the id. It returns the problems if r names another listing or type.
+func (r *Review) For(id string) (p Problems) {
+	if r.Slug != "" && r.Slug != id {
+		p.Add("slug", "must be %s or left out", id)
+	}
+	if r.CheckType != "" && r.CheckType != FactualReview {
+		p.Add("checkType", "must be %s or left out", FactualReview)
+	}
+	r.Slug, r.CheckType = id, FactualReview
+	return p
+}
+
 // Doubt is the event that puts a record in doubt: the latest factual review if it did not succeed, otherwise the link check that
 // conflicts with that review.
 type Doubt struct {

@@ -18,7 +18,7 @@ const (
 	MaxText = 2000 // characters of a note
 )
 
-// Problem says what is wrong with a value.
+// Problem is a mistake in a value.
 type Problem struct {
 	Path    string `json:"path,omitempty"` // of the field, such as facts.pay.minimum; empty for the whole line or request
 	Code    string `json:"code,omitempty"` // for programs, such as UnknownListing; most problems of a line have none

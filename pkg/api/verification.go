@@ -44,8 +44,8 @@ const (
 type CheckType string
 
 const (
-	Review    CheckType = "review"
-	LinkCheck CheckType = "application-link"
+	FactualReview CheckType = "review"
+	LinkCheck     CheckType = "application-link"
 )
 
 // Outcome is the result of a check.
@@ -62,8 +62,8 @@ const (
 
 // Outcomes lists the valid outcomes of each kind of check.
 var Outcomes = map[CheckType][]Outcome{
-	Review:    {OutcomeVerified, OutcomeClosed, OutcomeNeedsReview},
-	LinkCheck: {OutcomeReachable, OutcomeBlocked, OutcomeUnreachable, OutcomeClosed, OutcomeNeedsReview},
+	FactualReview: {OutcomeVerified, OutcomeClosed, OutcomeNeedsReview},
+	LinkCheck:     {OutcomeReachable, OutcomeBlocked, OutcomeUnreachable, OutcomeClosed, OutcomeNeedsReview},
 }
 
 // VerificationEvent is one entry of a record's append-only history.

@@ -70,6 +70,7 @@ type Schema struct {
 	OneOf       []Schema    `yaml:"oneOf"`
 	Items       *Schema     `yaml:"items"`
 	Properties  Map[Schema] `yaml:"properties"`
+	Required    []string    `yaml:"required"`
 	Minimum     *int        `yaml:"minimum"`
 	Maximum     *int        `yaml:"maximum"`
 	MaxLength   *int        `yaml:"maxLength"`

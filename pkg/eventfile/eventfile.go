@@ -39,29 +39,7 @@ type Line struct {
 
 	given *api.VerificationEvent // the event before it was completed; nil if nothing was added
 
-	// LastEventID is the newest recorded event of the listing that the curator had seen, "" if there was none. It is a
-	// precondition of the append and no part of the event; nil if the line has none.
-	LastEventID *string
-}
-
-// line is a VerificationEvent as a file has it: without an id, which the service assigns.
-type line struct {
-	Slug        string          `json:"slug"`
-	CheckedAt   time.Time       `json:"checkedAt"`
-	CheckType   api.CheckType   `json:"checkType"`
-	Outcome     api.Outcome     `json:"outcome"`
-	SourceURLs  []string        `json:"sourceUrls"`
-	Facts       *api.GivenFacts `json:"facts"`
-	Note        string          `json:"note"`
-	LastEventID *string         `json:"lastEventId"`
-	Evidence    *evidence       `json:"evidence"`
-}
-
-// evidence is an api.Evidence without what the service adds.
-type evidence struct {
-	Quotes   []api.Quote `json:"quotes"`
-	Gone     []string    `json:"gone"`
-	Unopened []string    `json:"unopened"`
+	LastEventID *string // as in api.Review
 }
 
 // Read reads an events file and validates each line at time now. It returns at most maxRejected of the invalid lines in Rejected. It does
@@ -76,13 +54,14 @@ func Read(r io.Reader, now time.Time, maxRejected int) (file File, err error) {
 
 // Scan is like Read, and passes each valid line to use. An error of use ends it.
 func Scan(r io.Reader, now time.Time, maxRejected int, use func(Line) error) (all Rejections, err error) {
-	for in, err := range jsonlines.Read[line](r) {
+	for in, err := range jsonlines.Read[api.Review](r) {
 		if err != nil {
 			return Rejections{}, err
 		}
-		read, problems := Line{Number: in.Number}, in.Problems
+		read, problems := Line{}, in.Problems
 		if len(problems) == 0 {
-			problems = in.Value.check(now, &read)
+			read, problems = Check(in.Value, now)
+			read.Number = in.Number
 		}
 		switch {
 		case len(problems) == 0:
@@ -98,8 +77,9 @@ func Scan(r io.Reader, now time.Time, maxRejected int, use func(Line) error) (al
 	return all, nil
 }
 
-// check brings the line into the form that is recorded: UTC, whole microseconds (what the stores keep), no null arrays, completed.
-func (l line) check(now time.Time, read *Line) (p api.Problems) {
+// Check validates a review, or a link check, at time now. It returns the form that is recorded: UTC, whole microseconds
+// (what the stores keep), no null arrays, completed. Like Read, it does not check whether the slug belongs to a listing.
+func Check(l api.Review, now time.Time) (read Line, p api.Problems) {
 	e := api.VerificationEvent{
 		Slug: l.Slug, CheckedAt: l.CheckedAt.UTC().Truncate(time.Microsecond), CheckType: l.CheckType, Outcome: l.Outcome,
 		SourceURLs: l.SourceURLs, Note: l.Note,
@@ -119,7 +99,7 @@ func (l line) check(now time.Time, read *Line) (p api.Problems) {
 		p.Add("checkedAt", "must not be in the future: the clock of the service reads %s", now.UTC().Format(time.RFC3339))
 	}
 	if outcomes, known := api.Outcomes[e.CheckType]; !known {
-		api.OneOf(&p, "checkType", e.CheckType, api.Review, api.LinkCheck)
+		api.OneOf(&p, "checkType", e.CheckType, api.FactualReview, api.LinkCheck)
 	} else {
 		api.OneOf(&p, "outcome", e.Outcome, outcomes...)
 	}
@@ -132,7 +112,7 @@ func (l line) check(now time.Time, read *Line) (p api.Problems) {
 		e.Facts = &l.Facts.Facts
 	}
 	switch {
-	case e.CheckType == api.Review:
+	case e.CheckType == api.FactualReview:
 		p.Evidence(e.Outcome, e.SourceURLs, l.Facts)
 	case e.CheckType == api.LinkCheck && l.Facts != nil:
 		p.Add("facts", "must be null or left out: a link check says nothing about facts")
@@ -141,12 +121,12 @@ func (l line) check(now time.Time, read *Line) (p api.Problems) {
 	read.Event, read.LastEventID = e, l.LastEventID
 	if len(p) == 0 {
 		read.complete()
-		read.Evidence, p = l.evidence(read.Event)
+		read.Evidence, p = evidence(l.Evidence, read.Event)
 		if text, _ := json.Marshal(read.Event); len(text) > maxEvent {
 			p.Add("", "the event has %d bytes as JSON, want at most %d: shorten sources, notes and requirements", len(text), maxEvent)
 		}
 	}
-	return p
+	return read, p
 }
 
 // complete adds what the facts of a review imply: their sources are sources of the review, each once, and an outcome of closed means that
@@ -196,14 +176,14 @@ func unique[T comparable](values []T) []T {
 	return kept
 }
 
-// evidence checks the private evidence of the line for the completed event e.
-func (l line) evidence(e api.VerificationEvent) (found api.Evidence, p api.Problems) {
-	if l.Evidence == nil {
+// evidence checks the private evidence of the completed event e.
+func evidence(given *api.GivenEvidence, e api.VerificationEvent) (found api.Evidence, p api.Problems) {
+	if given == nil {
 		return found, nil
 	}
-	found = api.Evidence{Quotes: unique(l.Evidence.Quotes), Gone: unique(l.Evidence.Gone), Unopened: unique(l.Evidence.Unopened)}
+	found = api.Evidence{Quotes: unique(given.Quotes), Gone: unique(given.Gone), Unopened: unique(given.Unopened)}
 	found.Complete()
-	if e.CheckType != api.Review && !found.Empty() {
+	if e.CheckType != api.FactualReview && !found.Empty() {
 		p.Add("evidence", "must be left out: only a review has evidence")
 		return found, p
 	}

@@ -28,7 +28,7 @@ func TestReadAcceptsValidEvents(t *testing.T) {
 		IncludedRegions: []string{"CA-ON"}, ExcludedRegions: []string{}, SourceURLs: []string{"https://a.example/who"}}}
 	require.Equal(t, []eventfile.Line{
 		{Number: 1, Event: api.VerificationEvent{Slug: "a", CheckedAt: time.Date(2026, 11, 20, 12, 0, 0, 999999000, time.UTC),
-			CheckType: api.Review, Outcome: api.OutcomeVerified, SourceURLs: []string{"https://a.example/who"}, Facts: &facts, Note: "n"}, LastEventID: new("e-1")},
+			CheckType: api.FactualReview, Outcome: api.OutcomeVerified, SourceURLs: []string{"https://a.example/who"}, Facts: &facts, Note: "n"}, LastEventID: new("e-1")},
 		{Number: 3, Event: api.VerificationEvent{Slug: "b", CheckedAt: time.Date(2026, 11, 19, 0, 0, 0, 0, time.UTC),
 			CheckType: api.LinkCheck, Outcome: api.OutcomeBlocked, SourceURLs: []string{}}},
 	}, file.Lines)
@@ -127,10 +127,10 @@ func TestReadKeepsEveryQuoteOfAFact(t *testing.T) {
 func TestReadAcceptsOnlyOutcomesOfTheCheckType(t *testing.T) {
 	all := []api.Outcome{api.OutcomeVerified, api.OutcomeReachable, api.OutcomeBlocked, api.OutcomeUnreachable, api.OutcomeClosed, api.OutcomeNeedsReview}
 	allowed := map[api.CheckType]string{
-		api.Review:    "verified closed needs-review",
-		api.LinkCheck: "reachable blocked unreachable closed needs-review",
+		api.FactualReview: "verified closed needs-review",
+		api.LinkCheck:     "reachable blocked unreachable closed needs-review",
 	}
-	evidence := map[api.CheckType]string{api.Review: `,"sourceUrls":["https://a.example"],"facts":` + apitest.WholeFacts(`{"remote":true}`)}
+	evidence := map[api.CheckType]string{api.FactualReview: `,"sourceUrls":["https://a.example"],"facts":` + apitest.WholeFacts(`{"remote":true}`)}
 	for kind, outcomes := range allowed {
 		for _, outcome := range all {
 			file, err := eventfile.Read(strings.NewReader(

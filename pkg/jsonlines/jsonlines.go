@@ -144,6 +144,12 @@ func readLine(in *bufio.Reader) (line []byte, tooLong bool, err error) {
 	}
 }
 
+// Decode decodes one JSON object into out, a pointer to a struct, as strictly as Read decodes a line.
+func Decode(text []byte, out any) api.Problems {
+	p, _ := decode(text, out)
+	return p
+}
+
 func decode(text []byte, out any) (p api.Problems, otherEncoding bool) {
 	if !utf8.Valid(text) {
 		p.Add("", "%s; nothing after this line was read", NotUTF8)

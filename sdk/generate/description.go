@@ -2,11 +2,10 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"opportunity.internal/pkg/apidoc"
 )
 
 // description is the part of an OpenAPI description that becomes types.
@@ -51,75 +50,38 @@ type filter struct {
 // A slug is a plain string.
 var handwritten = []string{"OpportunityList", "OpportunityDetail", "EventList", "ChangeList", "Error", "ErrorDetail", "Slug"}
 
-// parameter is a parameter in the description, or a reference to one.
-type parameter struct {
-	Ref         string `yaml:"$ref"`
-	Name        string `yaml:"name"`
-	In          string `yaml:"in"`
-	Description string `yaml:"description"`
-	Schema      node   `yaml:"schema"`
-}
-
-// node is a schema in the description.
-type node struct {
-	Ref         string    `yaml:"$ref"`
-	Type        yaml.Node `yaml:"type"`
-	Format      string    `yaml:"format"`
-	Description string    `yaml:"description"`
-	Enum        []string  `yaml:"enum"`
-	OneOf       []node    `yaml:"oneOf"`
-	Items       *node     `yaml:"items"`
-	Properties  yaml.Node `yaml:"properties"`
-	Required    []string  `yaml:"required"`
-}
-
-// read returns the description in a file. It returns an error for a construct that the emitters do not support.
-func read(file string) (description, error) {
-	text, err := os.ReadFile(file)
+// read returns the schemas and filters of a description. It returns an error for a construct that the emitters do not
+// support.
+func read(source []byte) (d description, err error) {
+	doc, err := apidoc.Parse(source)
 	if err != nil {
-		return description{}, err
+		return d, err
 	}
-	var doc struct {
-		Paths map[string]struct {
-			Get struct {
-				Parameters []parameter `yaml:"parameters"`
-			} `yaml:"get"`
-		} `yaml:"paths"`
-		Components struct {
-			Schemas    yaml.Node            `yaml:"schemas"`
-			Parameters map[string]parameter `yaml:"parameters"`
-		} `yaml:"components"`
-	}
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return description{}, err
-	}
-	var d description
-	err = pairs(&doc.Components.Schemas, func(name string, n node) error {
-		if slices.Contains(handwritten, name) {
-			return nil
+	for _, named := range doc.Schemas {
+		if slices.Contains(handwritten, named.Name) {
+			continue
 		}
-		s, err := toSchema(name, n)
+		s, err := toSchema(named.Name, named.Value)
+		if err != nil {
+			return d, fmt.Errorf("%s: %w", named.Name, err)
+		}
 		d.schemas = append(d.schemas, s)
-		return err
-	})
-	if err != nil {
-		return description{}, err
 	}
-	for _, f := range []struct{ name, doc, path string }{
-		{"Filter", "Filter selects opportunities. An omitted filter excludes nothing.", "/api/v1/opportunities"},
-		{"SearchFilter", "SearchFilter selects opportunities in a search. An omitted filter excludes nothing.", "/api/v1/search"},
-		{"HistoryFilter", "HistoryFilter selects events of a history.", "/api/v1/opportunities/{id}/history"},
-		{"ChangeFilter", "ChangeFilter selects changes.", "/api/v1/changes"},
+	for _, f := range []struct{ name, doc, operation string }{
+		{"Filter", "Filter selects opportunities. An omitted filter excludes nothing.", "listOpportunities"},
+		{"SearchFilter", "SearchFilter selects opportunities in a search. An omitted filter excludes nothing.", "searchOpportunities"},
+		{"HistoryFilter", "HistoryFilter selects events of a history.", "getVerificationHistory"},
+		{"ChangeFilter", "ChangeFilter selects changes.", "listChanges"},
 	} {
 		out := filter{name: f.name, doc: f.doc}
-		for _, p := range doc.Paths[f.path].Get.Parameters {
-			p = doc.Components.Parameters[base(p.Ref)]
+		operation, _ := doc.Operation(f.operation)
+		for _, p := range operation.Parameters {
 			if p.In != "query" {
 				continue
 			}
 			of, err := toValue(p.Schema)
 			if err != nil {
-				return description{}, fmt.Errorf("parameter %s: %w", p.Name, err)
+				return d, fmt.Errorf("parameter %s: %w", p.Name, err)
 			}
 			out.parameters = append(out.parameters, field{p.Name, p.Description, of})
 		}
@@ -128,63 +90,47 @@ func read(file string) (description, error) {
 	return d, nil
 }
 
-// pairs calls f for each entry of a YAML mapping, in the order of the document.
-func pairs(mapping *yaml.Node, f func(name string, n node) error) error {
-	for i := 0; i < len(mapping.Content); i += 2 {
-		name := mapping.Content[i].Value
-		var n node
-		if err := mapping.Content[i+1].Decode(&n); err != nil {
-			return err
-		}
-		if err := f(name, n); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
+func toSchema(name string, n apidoc.Schema) (schema, error) {
+	s := schema{name: name, doc: n.Description, enum: n.Enum, object: n.Is("object")}
+	if !s.object && !n.Is("string") {
+		return s, fmt.Errorf("unsupported type %q", n.Types)
 	}
-	return nil
+	for _, p := range n.Properties {
+		if !slices.Contains(n.Required, p.Name) {
+			return s, fmt.Errorf("%s: optional fields are not supported", p.Name)
+		}
+		of, err := toValue(p.Value)
+		if err != nil {
+			return s, fmt.Errorf("%s: %w", p.Name, err)
+		}
+		s.fields = append(s.fields, field{p.Name, p.Value.Description, of})
+	}
+	return s, nil
 }
 
-func toSchema(name string, n node) (schema, error) {
-	s := schema{name: name, doc: n.Description, enum: n.Enum, object: n.Type.Value == "object"}
-	if !s.object && n.Type.Value != "string" {
-		return s, fmt.Errorf("unsupported type %q", n.Type.Value)
-	}
-	err := pairs(&n.Properties, func(name string, p node) error {
-		if !slices.Contains(n.Required, name) {
-			return fmt.Errorf("optional fields are not supported")
-		}
-		of, err := toValue(p)
-		s.fields = append(s.fields, field{name, p.Description, of})
-		return err
-	})
-	return s, err
-}
-
-func toValue(n node) (value, error) {
+func toValue(n apidoc.Schema) (value, error) {
 	switch {
-	case base(n.Ref) == "Slug":
+	case n.Name() == "Slug":
 		return value{kind: "string"}, nil
 	case n.Ref != "":
-		return value{ref: base(n.Ref)}, nil
-	case len(n.OneOf) == 2 && n.OneOf[1].Type.Value == "null":
+		return value{ref: n.Name()}, nil
+	case len(n.OneOf) == 2 && n.OneOf[1].Is("null"):
 		v, err := toValue(n.OneOf[0])
 		v.nullable = true
 		return v, err
-	case n.Type.Value == "array":
+	case n.Is("array"):
 		items, err := toValue(*n.Items)
 		return value{items: &items}, err
 	}
-	v := value{kind: n.Type.Value, format: n.Format}
-	if n.Type.Kind == yaml.SequenceNode && len(n.Type.Content) == 2 && n.Type.Content[1].Value == "null" {
-		v.kind, v.nullable = n.Type.Content[0].Value, true
+	v := value{format: n.Format, nullable: len(n.Types) == 2 && n.Types[1] == "null"}
+	if v.nullable || len(n.Types) == 1 {
+		v.kind = n.Types[0]
 	}
 	if !slices.Contains([]string{"string", "boolean", "integer", "number"}, v.kind) {
-		return v, fmt.Errorf("unsupported type %q", v.kind)
+		return v, fmt.Errorf("unsupported type %q", n.Types)
 	}
 	return v, nil
 }
-
-// base returns the last segment of a reference.
-func base(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
 
 // sentence returns the doc comment of a Go type: a description that starts with the name of the type.
 func sentence(name, doc string) string {

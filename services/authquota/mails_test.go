@@ -99,6 +99,9 @@ func (s *stores) allMails(t *testing.T) (all []received) {
 		require.NoError(t, err)
 		r := readMail(t, string(raw))
 		r.name = filepath.Base(name)
+		text, err := os.ReadFile(strings.TrimSuffix(name, ".eml") + ".txt")
+		require.NoError(t, err)
+		require.Contains(t, string(text), "To: "+r.to+"\nSubject: ")
 		all = append(all, r)
 	}
 	return all

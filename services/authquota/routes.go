@@ -17,7 +17,7 @@ import (
 
 func newPages(cfg Config, s settings, p *parts, errors problem.Writer) (*accountpages.Pages, error) {
 	return accountpages.New(accountpages.Config{
-		PublicURL: cfg.PublicURL, Contact: cfg.Contact, TermsVersion: cmp.Or(cfg.TermsVersion, api.TermsVersion), Peppers: s.peppers,
+		PublicURL: cfg.PublicURL, Contact: cfg.Contact, MailDirectory: cfg.Mail.Directory(), TermsVersion: cmp.Or(cfg.TermsVersion, api.TermsVersion), Peppers: s.peppers,
 		AutoApprove: cfg.AutoApprove, ApproveTest: cfg.TestKeys, Tiers: s.tiers, Errors: errors, Now: cfg.Now,
 		DB: p.db, Billing: p.seller,
 		Available: p.available, Current: p.epochs.Current, InEffect: p.epochs.InEffect, MoveUsage: p.counters.DeliverMoves, Charged: p.counters.Used, Recent: p.counters.Recent,

@@ -14,7 +14,6 @@ import (
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/setback"
 	"opportunity.internal/pkg/web"
-	"opportunity.internal/services/catalog/internal/compress"
 	"opportunity.internal/services/catalog/internal/httpapi"
 	"opportunity.internal/services/catalog/internal/snapshot"
 	"opportunity.internal/services/catalog/internal/store"
@@ -63,7 +62,7 @@ func start(r *service.Runtime, cfg Config) error {
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	engine := web.New(problems)
 	handlers := httpapi.API{
-		Catalog: live, Compressed: compress.NewCache(compress.MaxBytes), Listings: listings, Desk: work, History: history,
+		Catalog: live, Compressed: httpapi.NewCache(httpapi.MaxBytes), Listings: listings, Desk: work, History: history,
 		Feed: setback.Changes(guard, listings.Listings), VerifyMark: guard.Present, CatchUp: copied.CatchUp, Now: r.Now, PublicURL: cfg.PublicURL,
 	}
 	handlers.Routes(engine, problems, &r.Ready)

@@ -111,7 +111,8 @@ func (s *service) load(records []listingtest.Record) {
 			s.history.add(*r.Summary)
 		}
 	}
-	require.True(s.t, s.curate("import", file.String()).Applied)
+	report := s.curate("import", file.String())
+	require.True(s.t, report.Applied, "%v", report)
 	s.awaitRecords(records)
 }
 

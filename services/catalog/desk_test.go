@@ -49,16 +49,18 @@ func (h *historyServer) serveReviews(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var in api.ReviewAppend
-	var e struct {
-		api.VerificationEvent
-
-		LastEventID string `json:"lastEventId"`
-	}
-	if json.NewDecoder(r.Body).Decode(&in) != nil || json.Unmarshal(in.Review, &e) != nil || e.Slug == "" || e.CheckType != api.Review {
+	if json.NewDecoder(r.Body).Decode(&in) != nil || in.Review.Slug == "" || in.Review.CheckType != api.FactualReview {
 		w.WriteHeader(http.StatusTeapot)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(h.record(in, e.VerificationEvent, e.LastEventID))
+	e := api.VerificationEvent{
+		Slug: in.Review.Slug, CheckedAt: in.Review.CheckedAt, CheckType: in.Review.CheckType, Outcome: in.Review.Outcome,
+		SourceURLs: in.Review.SourceURLs, Note: in.Review.Note,
+	}
+	if in.Review.Facts != nil {
+		e.Facts = &in.Review.Facts.Facts
+	}
+	_ = json.NewEncoder(w).Encode(h.record(in, e, *in.Review.LastEventID))
 }
 
 func (h *historyServer) latest(slug string) api.Summary {
@@ -71,17 +73,17 @@ func (h *historyServer) latest(slug string) api.Summary {
 	return latest
 }
 
-func (h *historyServer) record(in api.ReviewAppend, e api.VerificationEvent, lastEventID string) (done api.ReviewAppended) {
-	done.Report.Rejected = []api.RejectedLine{}
+func (h *historyServer) record(in api.ReviewAppend, e api.VerificationEvent, lastEventID string) (done api.ReviewReport) {
+	done.Rejected = []api.RejectedLine{}
 	known := h.events[e.Slug]
 	for _, other := range known {
 		if other.CheckedAt.Equal(e.CheckedAt) && other.Outcome == e.Outcome && other.Note == e.Note {
-			done.Report.Applied, done.Report.Duplicates, done.Report.EventID = true, 1, other.ID
+			done.Applied, done.Duplicates, done.EventID = true, 1, other.ID
 			return done
 		}
 	}
 	if len(known) > 0 && known[0].ID != lastEventID {
-		done.Report.Newer = known[:1]
+		done.Newer = known[:1]
 		return done
 	}
 	e.ID = fmt.Sprintf("%s-%d", e.Slug, len(known)+1)
@@ -95,8 +97,7 @@ func (h *historyServer) record(in api.ReviewAppend, e api.VerificationEvent, las
 	sum.ReviewCount, sum.HistoryCount = sum.ReviewCount+1, sum.HistoryCount+1
 	h.summaries = append(h.summaries, sum)
 	h.wake()
-	done.Report.Applied, done.Report.Appended, done.Report.EventID, done.Report.Outcome = true, 1, e.ID, e.Outcome
-	done.Summary = &apitest.Encoded(sum)[0]
+	done.Applied, done.Appended, done.EventID, done.Outcome = true, 1, e.ID, e.Outcome
 	return done
 }
 
@@ -187,7 +188,8 @@ func TestReviewOfAnOutdatedSheetKeepsTheWork(t *testing.T) {
 		for body, problem := range map[string]string{
 			`{"review":{}}`: "lastEventId: is missing",
 			`{"review":{"slug":"y","lastEventId":""}}`: "slug: must be x or left out",
-			`{"review":[]}`: "review: must be a JSON object",
+			`{"review":[]}`: "must be an object",
+			`{"review":{"lastEventId":"","facts":{"salary":1}}}`: "facts.salary: is not a known field",
 		} {
 			got := operated[api.ReviewReport](s, 200, "ben", "POST", "reviews/records/x", body)
 			require.False(t, got.Applied)

@@ -43,7 +43,7 @@ func TestReviewThatMissesNewerEventsIsAConflict(t *testing.T) {
 		seen := apitest.Decoded(servicetest.Read[api.SummaryFeed](s.get("/internal/v1/summaries")).Summaries)[0].LastEventID
 		s.record(line("a", "2026-11-11T00:00:00Z", api.LinkCheck, api.OutcomeUnreachable))
 
-		review := strings.TrimSuffix(line("a", "2026-11-12T00:00:00Z", api.Review, api.OutcomeVerified), "}")
+		review := strings.TrimSuffix(line("a", "2026-11-12T00:00:00Z", api.FactualReview, api.OutcomeVerified), "}")
 		a := s.Do(http.MethodPost, "/operator/v1/events/append", review+`,"lastEventId":"`+seen+`"}`)
 		require.Equal(t, http.StatusConflict, a.Status, a.Body)
 		var report api.AppendReport
@@ -64,11 +64,11 @@ func TestReviewThatMissesNewerEventsIsAConflict(t *testing.T) {
 func TestCheckAheadOfTheClockIsNotShownLaterThanTheResponse(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", true)
-		ahead := line("a", now.Add(20*time.Millisecond).Format(time.RFC3339Nano), api.Review, api.OutcomeVerified)
+		ahead := line("a", now.Add(20*time.Millisecond).Format(time.RFC3339Nano), api.FactualReview, api.OutcomeVerified)
 		s.record(ahead)
 		require.Equal(t, 1, s.append(ahead).Duplicates, "the event must be recorded as sent")
 		list := servicetest.Read[api.EventList](s.get("/api/v1/opportunities/a/history"))
 		require.Equal(t, list.Meta.GeneratedAt, list.Data[0].CheckedAt)
-		require.Len(t, s.append(line("a", now.Add(1100*time.Millisecond).Format(time.RFC3339Nano), api.Review, api.OutcomeVerified)).Rejected, 1)
+		require.Len(t, s.append(line("a", now.Add(1100*time.Millisecond).Format(time.RFC3339Nano), api.FactualReview, api.OutcomeVerified)).Rejected, 1)
 	})
 }

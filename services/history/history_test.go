@@ -58,8 +58,8 @@ func TestOrderOfRequestChecks(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.set("public", true)
 		s.catalog.set("private", false)
-		s.record(line("public", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified),
-			line("private", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
+		s.record(line("public", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified),
+			line("private", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		for _, c := range []struct {
 			tier api.Tier
 			path string
@@ -119,7 +119,7 @@ func TestPagesCoverTheWholeHistory(t *testing.T) {
 func TestUnchangedHistoryIsNotModified(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", true)
-		s.record(line("a", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
+		s.record(line("a", "2026-11-01T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		const path = "/api/v1/opportunities/a/history"
 		tag := s.get(path).Header.Get("ETag")
 		require.Regexp(t, `^W/"[0-9a-f]+"$`, tag)
@@ -141,9 +141,9 @@ func TestUnchangedHistoryIsNotModified(t *testing.T) {
 func TestAppendReportsEveryInvalidLineAndRecordsNothing(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", true)
-		good := line("a", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified)
-		report := s.append(good, "", line("unlisted", "2026-11-01T00:00:00Z", api.Review, api.OutcomeReachable), "{", `{"slug":"a","id":"x"}`,
-			line("a", "2026-11-21T00:00:00Z", api.Review, api.OutcomeVerified))
+		good := line("a", "2026-11-01T00:00:00Z", api.FactualReview, api.OutcomeVerified)
+		report := s.append(good, "", line("unlisted", "2026-11-01T00:00:00Z", api.FactualReview, api.OutcomeReachable), "{", `{"slug":"a","id":"x"}`,
+			line("a", "2026-11-21T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		require.Equal(t, api.AppendReport{Rejected: []api.RejectedLine{
 			{Line: 3, ID: "unlisted", Problems: apitest.Problems("outcome: must be one of verified, closed, needs-review; \"reachable\" is none", "slug: there is no such listing")},
 			{Line: 4, Problems: apitest.Problems("must be one JSON object: unexpected end of JSON input")},
@@ -165,12 +165,12 @@ func TestAppendUpdatesListingsBeforeItRejectsUnknownOnes(t *testing.T) {
 		for _, id := range []string{"a", "b", "c", "d", "e"} {
 			s.catalog.set(id, true)
 		}
-		s.record(line("e", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
+		s.record(line("e", "2026-11-01T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 
 		s.catalog.change(func() { s.catalog.failing = true })
-		file := line("a", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified)
+		file := line("a", "2026-11-01T00:00:00Z", api.FactualReview, api.OutcomeVerified)
 		s.record(file)
-		a := s.Do(http.MethodPost, "/operator/v1/events/append", line("new", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
+		a := s.Do(http.MethodPost, "/operator/v1/events/append", line("new", "2026-11-01T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		a.RequireError("service_unavailable")
 		require.Equal(t, "1", a.Header.Get("Retry-After"))
 	})
@@ -208,7 +208,7 @@ func TestSummariesArePulledAfterChanges(t *testing.T) {
 		require.Empty(t, pull("?after=0&wait=1ms"))
 		s.catalog.set("a", true)
 		s.catalog.set("b", false)
-		s.record(line("b", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
+		s.record(line("b", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 
 		waited := make(chan []api.Summary, 1)
 		first := pull("?wait=25s")

@@ -69,7 +69,7 @@ func TestCheckLinksAppendsOutcomes(t *testing.T) {
 					Sequence: int64(i + 1), ID: id, Published: id != "candidate", ApplicationURL: address + "/" + id,
 				})
 			})
-			s.record(line(id, reviewed.Format(time.RFC3339), api.Review, api.OutcomeVerified))
+			s.record(line(id, reviewed.Format(time.RFC3339), api.FactualReview, api.OutcomeVerified))
 		}
 		check := func() error {
 			return history.Main(t.Context(), linkEnvironment(t, database, address), []string{"check-links"})
@@ -149,7 +149,7 @@ func TestStoppedLinkCheckIsNoError(t *testing.T) {
 		c.change(func() {
 			c.states = append(c.states, api.ListingState{Sequence: int64(i + 1), ID: id, Published: true, ApplicationURL: server.URL + "/" + id})
 		})
-		s.record(line(id, "2026-11-01T09:00:00Z", api.Review, api.OutcomeVerified))
+		s.record(line(id, "2026-11-01T09:00:00Z", api.FactualReview, api.OutcomeVerified))
 	}
 	var log bytes.Buffer
 	cfg.Telemetry.LogOutput = &log

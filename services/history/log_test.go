@@ -65,7 +65,7 @@ func (s *service) newest(record string) string {
 func TestEventOfAResponseIsProved(t *testing.T) {
 	signing(t, func(t *testing.T, s *service, cfg history.Config, _ *servicetest.Clock) {
 		s.Do(http.MethodGet, logPath+"/checkpoint", "").RequireError("not_found")
-		s.record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified), line("private", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
+		s.record(line("a", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified), line("private", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		s.awaitLog("2")
 		log := s.document()
 		require.Equal(t, servicetest.PublicURL+logPath+"/checkpoint", log.Checkpoint)
@@ -117,7 +117,7 @@ func TestEventOfAResponseIsProved(t *testing.T) {
 // The tiles of a generation have a path of their own, because caches keep them for a year.
 func TestAGenerationHasItsOwnTiles(t *testing.T) {
 	signing(t, func(t *testing.T, s *service, cfg history.Config, _ *servicetest.Clock) {
-		s.record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
+		s.record(line("a", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		s.awaitLog("1")
 		before := s.document()
 		require.Equal(t, "public, max-age=31536000, immutable", s.get(logPath+"/tile/0/000.p/1").Header.Get("Cache-Control"))

@@ -15,7 +15,7 @@ func TestOutageOfPostgresIs503AndServiceRecovers(t *testing.T) {
 	c := newCatalog(t)
 	c.set("a", true)
 	s := run(t, config(address, c.URL), c)
-	s.record(line("a", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
+	s.record(line("a", "2026-11-01T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 
 	const path = "/api/v1/opportunities/a/history"
 	before := s.get(path)
@@ -31,7 +31,7 @@ func TestOutageOfPostgresIs503AndServiceRecovers(t *testing.T) {
 			s.Do(http.MethodGet, path, "", as(api.Free)...).RequireError("subscription_required")
 			if state == "cut" {
 				s.get("/internal/v1/summaries").RequireError("service_unavailable")
-				s.Do(http.MethodPost, "/operator/v1/events/append", line("a", "2026-11-02T00:00:00Z", api.Review, api.OutcomeClosed)).RequireError("service_unavailable")
+				s.Do(http.MethodPost, "/operator/v1/events/append", line("a", "2026-11-02T00:00:00Z", api.FactualReview, api.OutcomeClosed)).RequireError("service_unavailable")
 			}
 			database.Restore()
 			storetest.Eventually(t, "the service recovers", func() bool { return s.get(path).Status == http.StatusOK })

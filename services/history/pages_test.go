@@ -183,7 +183,7 @@ func TestApplicationPageThatSaysItIsClosedIsAnEvent(t *testing.T) {
 		s.catalog.change(func() {
 			s.catalog.states = append(s.catalog.states, api.ListingState{Sequence: 1, ID: "a", Published: true, ApplicationURL: site.URL + "/apply"})
 		})
-		s.record(line("a", "2026-11-19T10:00:00Z", api.Review, api.OutcomeVerified))
+		s.record(line("a", "2026-11-19T10:00:00Z", api.FactualReview, api.OutcomeVerified))
 		readPages(t, database, site.URL, now)
 		event := servicetest.Read[api.EventList](s.get("/api/v1/opportunities/a/history")).Data[0]
 		require.Equal(t, api.LinkCheck, event.CheckType)

@@ -37,7 +37,7 @@ func signing(t *testing.T, test func(t *testing.T, s *service, cfg history.Confi
 
 func TestVerifyFailsOnMismatch(t *testing.T) {
 	signing(t, func(t *testing.T, s *service, cfg history.Config, _ *servicetest.Clock) {
-		s.record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
+		s.record(line("a", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		s.awaitLog("1")
 		text := s.text(logPath + "/checkpoint")
 		s.Stop()
@@ -74,14 +74,14 @@ func TestVerifyFailsOnMismatch(t *testing.T) {
 // configured.
 func TestCheckpointsOfRetiredKeysStayValid(t *testing.T) {
 	signing(t, func(t *testing.T, s *service, cfg history.Config, _ *servicetest.Clock) {
-		s.record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
+		s.record(line("a", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		s.awaitLog("1")
 		old := s.document().PublicKeys
 		require.Len(t, old, 1)
 		s.Stop()
 		cfg.Proof.SigningKeys = []string{strings.Repeat("02", 32)}
 		withoutOldKey := run(t, cfg, s.catalog)
-		withoutOldKey.record(line("a", "2026-11-11T00:00:00Z", api.Review, api.OutcomeVerified))
+		withoutOldKey.record(line("a", "2026-11-11T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		withoutOldKey.Do(http.MethodGet, logPath+"/checkpoint", "").RequireError("internal_error")
 		withoutOldKey.Stop()
 		cfg.Proof.PublicKeys = old
@@ -100,9 +100,9 @@ func TestCheckpointsOfRetiredKeysStayValid(t *testing.T) {
 
 func TestKnownAtPastTime(t *testing.T) {
 	signing(t, func(t *testing.T, s *service, _ history.Config, c *servicetest.Clock) {
-		s.record(line("private", "2026-11-19T00:00:00Z", api.Review, api.OutcomeVerified))
+		s.record(line("private", "2026-11-19T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		c.Advance(48 * time.Hour)
-		s.record(line("private", "2026-11-18T00:00:00Z", api.LinkCheck, api.OutcomeClosed), line("private", "2026-11-20T00:00:00Z", api.Review, api.OutcomeNeedsReview))
+		s.record(line("private", "2026-11-18T00:00:00Z", api.LinkCheck, api.OutcomeClosed), line("private", "2026-11-20T00:00:00Z", api.FactualReview, api.OutcomeNeedsReview))
 		known := func(at string) api.HistorySnapshot {
 			t.Helper()
 			return servicetest.Read[api.HistorySnapshot](s.Do(http.MethodGet, "/operator/v1/history/private"+at, ""))

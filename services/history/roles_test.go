@@ -51,5 +51,5 @@ func TestRolesOfTheDocumentation(t *testing.T) {
 	s := run(t, cfg, catalog)
 	s.WaitReady()
 	catalog.set("a", true)
-	s.record(line("a", "2026-11-19T10:00:00Z", api.Review, api.OutcomeVerified))
+	s.record(line("a", "2026-11-19T10:00:00Z", api.FactualReview, api.OutcomeVerified))
 }

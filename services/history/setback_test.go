@@ -44,7 +44,7 @@ func TestWitnessOfALossStopsTheService(t *testing.T) {
 		cfg.Proof.Witnesses = []string{signer.Verifier().String() + " " + witness.URL}
 
 		s = run(t, cfg, s.catalog)
-		s.record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
+		s.record(line("a", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		ready := func() bool { return s.Do(http.MethodGet, "/readyz", "").Status == http.StatusOK }
 		storetest.Eventually(t, "the service stops", func() bool { return !ready() })
 		s.Do(http.MethodGet, wellKnown, "").RequireError("service_unavailable")

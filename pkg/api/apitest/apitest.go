@@ -36,7 +36,7 @@ func WholeFacts(known string) string {
 // Verified returns a review that may end in verified.
 func Verified(slug string, at time.Time) api.VerificationEvent {
 	return api.VerificationEvent{
-		Slug: slug, CheckedAt: at, CheckType: api.Review, Outcome: api.OutcomeVerified, SourceURLs: []string{Source}, Facts: Facts(),
+		Slug: slug, CheckedAt: at, CheckType: api.FactualReview, Outcome: api.OutcomeVerified, SourceURLs: []string{Source}, Facts: Facts(),
 	}
 }
 

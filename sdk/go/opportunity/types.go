@@ -543,7 +543,7 @@ type SearchFilter struct {
 	// edits of the listing do not count, and records that were never reviewed do not match.
 	CheckedAfter Instant
 	// Words to find. Each must begin a word of the company's name, the subcategory or the summary, in
-	// any order. 1 to 100 characters with at least one letter or digit.
+	// any order. 1 to 100 characters, at least one a letter or a digit.
 	Q string
 	// Whether the platform accepts applications. `unknown` matches records for which that is not
 	// known.

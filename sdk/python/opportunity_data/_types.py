@@ -603,7 +603,7 @@ class SearchFilter(TypedDict, total=False):
 
     q: str | None
     """Words to find. Each must begin a word of the company's name, the subcategory or the summary,
-    in any order. 1 to 100 characters with at least one letter or digit."""
+    in any order. 1 to 100 characters, at least one a letter or a digit."""
 
     application_status: ApplicationStatus | None
     """Whether the platform accepts applications. `unknown` matches records for which that is not

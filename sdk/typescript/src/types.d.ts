@@ -506,7 +506,7 @@ export interface SearchFilter {
   checkedAfter?: Instant | Date | undefined;
   /**
    * Words to find. Each must begin a word of the company's name, the subcategory or the summary, in
-   * any order. 1 to 100 characters with at least one letter or digit.
+   * any order. 1 to 100 characters, at least one a letter or a digit.
    */
   q?: string | undefined;
   /**

@@ -193,7 +193,7 @@ func (l actLog) read(ctx context.Context, kind string, before int64, limit int) 
 	return acts, list.Next != 0, err
 }
 
-var checkTypes = map[string]string{reviewActs: string(api.Review), linkCheckActs: string(api.LinkCheck)}
+var checkTypes = map[string]string{reviewActs: string(api.FactualReview), linkCheckActs: string(api.LinkCheck)}
 
 func queryTime(at time.Time) string {
 	if at.IsZero() {

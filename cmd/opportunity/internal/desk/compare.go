@@ -66,7 +66,7 @@ func sides(sheet api.ReviewSheet) (all []side) {
 }
 
 func checkName(t api.CheckType) string {
-	if t == api.Review {
+	if t == api.FactualReview {
 		return "review"
 	}
 	return "link check"

@@ -227,7 +227,7 @@ func TestCompareShowsAnyTwoEventsAndTheListing(t *testing.T) {
 		return api.RecordedEvent{Actor: "bob", VerificationEvent: api.VerificationEvent{ID: id, CheckType: kind, Outcome: "o-" + api.Outcome(id), Facts: facts, SourceURLs: []string{source}}}
 	}
 	shown.Events = []api.RecordedEvent{
-		event("link", "application-link", nil, site), event("new", api.Review, &after, rates), event("old", api.Review, &before, site),
+		event("link", "application-link", nil, site), event("new", api.FactualReview, &after, rates), event("old", api.FactualReview, &before, site),
 	}
 	shown.OwnFacts = ptr(api.UnknownFacts())
 	s.api.respond("GET /reviews/records/maple", shown)

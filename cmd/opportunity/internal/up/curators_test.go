@@ -28,10 +28,11 @@ type curator struct {
 
 // submission returns a review of what the sheet shows.
 func submission(sheet api.ReviewSheet) api.ReviewSubmission {
-	review, _ := json.Marshal(map[string]any{ // texts and a time
-		"checkedAt": sheet.GeneratedAt, "outcome": api.OutcomeVerified, "sourceUrls": []string{"https://a.example"}, "note": "",
-		"facts": json.RawMessage(apitest.WholeFacts(`{"remote":true}`)), "lastEventId": sheet.LastEventID,
-	})
+	review := api.Review{
+		CheckedAt: sheet.GeneratedAt, Outcome: api.OutcomeVerified, SourceURLs: []string{"https://a.example"},
+		Facts: &api.GivenFacts{}, LastEventID: &sheet.LastEventID,
+	}
+	_ = json.Unmarshal([]byte(apitest.WholeFacts(`{"remote":true}`)), review.Facts)
 	return api.ReviewSubmission{Review: review}
 }
 

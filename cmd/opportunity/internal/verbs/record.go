@@ -18,23 +18,8 @@ import (
 	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/eventfile"
+	"opportunity.internal/pkg/jsonlines"
 )
-
-// review is a review in an events file. Facts stay raw JSON, so that the rules of events files
-// check them as written.
-type review struct {
-	Slug       string          `json:"slug"`
-	CheckedAt  string          `json:"checkedAt"`
-	CheckType  api.CheckType   `json:"checkType"`
-	Outcome    string          `json:"outcome"`
-	SourceURLs []string        `json:"sourceUrls"`
-	Facts      json.RawMessage `json:"facts,omitempty"`
-	Note       string          `json:"note"`
-
-	LastEventID string `json:"lastEventId"` // id of the newest event that the reviewer has seen
-
-	Evidence *api.Evidence `json:"evidence,omitempty"`
-}
 
 func (v *verbs) record() *cobra.Command {
 	r := submission{verbs: v}
@@ -70,7 +55,7 @@ listing since then.`,
 	f.StringArrayVar(&r.set, "set", nil, "change one fact: NAME=VALUE with a JSON value, such as remote=true or pay=null; repeatable")
 	f.StringVar(&r.given.Note, "note", "", "note of the review")
 	f.StringArrayVar(&r.given.SourceURLs, "source", nil, "URL of a page that supports the review; repeatable")
-	f.StringVar(&r.given.CheckedAt, "checked-at", "", "time of the review (RFC 3339, default now)")
+	f.TimeVar(&r.given.CheckedAt, "checked-at", time.Time{}, []string{time.RFC3339Nano}, "time of the review (RFC 3339, default now)")
 	f.BoolVar(&r.yes, "yes", false, "skip the confirmation")
 	for _, flag := range []string{"outcome", "facts", "set", "note", "source", "checked-at", "yes"} {
 		c.MarkFlagsMutuallyExclusive("event", flag)
@@ -83,7 +68,7 @@ listing since then.`,
 type submission struct {
 	*verbs
 
-	given review
+	given api.Review
 	file  string   // file with the whole review
 	facts string   // file with the facts
 	set   []string // changes of single facts
@@ -96,81 +81,83 @@ func (s submission) run(cmd *cobra.Command, id string) error {
 		if err != nil {
 			return result{}, err
 		}
-		s.given.Slug, s.given.CheckType, s.given.LastEventID = id, api.Review, sheet.LastEventID
-		event, err := s.event(cmd, sheet)
+		problems, err := s.read(cmd, id, sheet)
 		if err != nil {
 			return result{}, err
 		}
-		if r, err := validate(event, sheet); err != nil || len(r.rejected) > 0 {
-			r.usage = s.file == "" && s.facts == ""
-			return r, err
+		if len(problems) == 0 {
+			// Times up to the service's clock are valid, which may be ahead of the local one.
+			_, problems = eventfile.Check(s.given, slices.MaxFunc([]time.Time{time.Now(), sheet.GeneratedAt}, time.Time.Compare))
+		}
+		if len(problems) > 0 {
+			rejected := []api.RejectedLine{{Line: 1, ID: id, Problems: problems}}
+			raw, err := json.Marshal(api.AppendReport{Rejected: rejected})
+			return result{rejected: rejected, raw: raw, usage: s.file == "" && s.facts == ""}, err
 		}
 		if len(s.set) > 0 {
-			if err := s.confirmChanges(cmd, sheet, event); err != nil {
+			if err := s.confirmChanges(cmd, sheet); err != nil {
 				return result{}, err
 			}
 		}
-		r, raw, err := c.Review(ctx, id, api.ReviewSubmission{Review: event})
+		r, raw, err := c.Review(ctx, id, api.ReviewSubmission{Review: s.given})
 		text := fmt.Sprintf("appended %d, duplicates %d", r.Appended, r.Duplicates)
 		return result{applied: r.Applied, rejected: r.Rejected, omitted: r.Omitted, newer: r.Newer, raw: raw, text: text}, err
 	})(cmd, []string{id})
 }
 
-// event returns the review, from the flags or from the --event file, as a line of an events file.
-func (s submission) event(cmd *cobra.Command, sheet api.ReviewSheet) ([]byte, error) {
-	if s.file != "" {
-		return fromFile(cmd, s.file, s.given.Slug, sheet)
-	}
-	if s.given.CheckedAt == "" {
-		s.given.CheckedAt = timestamp(sheet.GeneratedAt)
-	}
-	if s.given.SourceURLs == nil {
-		s.given.SourceURLs = []string{}
-	}
-	var err error
+// read completes the given review of the listing with the id from the files and the sheet.
+func (s *submission) read(cmd *cobra.Command, id string, sheet api.ReviewSheet) (problems api.Problems, err error) {
+	text := []byte("{}")
 	switch {
+	case s.file != "":
+		text, err = object(cmd, s.file)
 	case s.facts != "":
-		s.given.Facts, err = object(cmd, s.facts)
+		text, err = object(cmd, s.facts)
+		text = []byte(`{"facts":` + string(text) + "}")
 	case len(s.set) > 0:
-		s.given.Facts, err = changed(sheet.CurrentFacts(), s.set)
+		text, err = changed(sheet.CurrentFacts(), s.set)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.given.Evidence = s.keptQuotes(sheet)
-	return json.Marshal(s.given)
+	if problems = jsonlines.Decode(text, &s.given); len(problems) == 0 {
+		problems = s.given.For(id)
+	}
+	if s.given.CheckedAt.IsZero() {
+		s.given.CheckedAt = sheet.GeneratedAt
+	}
+	if s.given.LastEventID == nil {
+		s.given.LastEventID = &sheet.LastEventID
+	}
+	if s.given.SourceURLs == nil {
+		s.given.SourceURLs = []string{}
+	}
+	if s.file == "" && s.given.Facts != nil {
+		s.given.Evidence = s.keptQuotes(s.given.Facts.Facts, sheet)
+	}
+	return problems, nil
 }
 
-// keptQuotes returns the stored quotes of the facts that the review keeps, from the pages that it
-// used, or nil if there are none.
-func (s submission) keptQuotes(sheet api.ReviewSheet) *api.Evidence {
-	var facts api.Facts
-	if s.given.Facts == nil || json.Unmarshal(s.given.Facts, &facts) != nil { // the rules of events files name the mistake
-		return nil
-	}
-	var kept api.Evidence
+// keptQuotes returns the stored quotes of the facts that the review keeps, from the pages that it used, or nil if there
+// are none.
+func (s *submission) keptQuotes(facts api.Facts, sheet api.ReviewSheet) *api.GivenEvidence {
+	var kept []api.Quote
 	changed, used := reviewform.Differences(sheet.CurrentFacts(), facts), append(facts.Cites(api.FactNames...), s.given.SourceURLs...)
 	for _, q := range sheet.CurrentQuotes() {
 		if facts.Knows(q.Fact) && !slices.Contains(changed, q.Fact) && slices.Contains(used, q.SourceURL) {
-			kept.Quotes = append(kept.Quotes, q)
+			kept = append(kept, q)
 		}
 	}
-	if kept.Empty() {
+	if kept == nil {
 		return nil
 	}
-	kept.Complete()
-	return &kept
+	return &api.GivenEvidence{Quotes: kept, Gone: []string{}, Unopened: []string{}}
 }
 
-// confirmChanges prints the facts that the review changes and, without --yes, asks for
-// confirmation.
-func (s submission) confirmChanges(cmd *cobra.Command, sheet api.ReviewSheet, event []byte) error {
-	var given struct{ Facts api.Facts }
-	if err := json.Unmarshal(event, &given); err != nil {
-		return err
-	}
+// confirmChanges prints the facts that the review changes and, without --yes, asks for confirmation.
+func (s *submission) confirmChanges(cmd *cobra.Command, sheet api.ReviewSheet) error {
 	var text strings.Builder
-	before, after := reviewform.Values(sheet.CurrentFacts()), reviewform.Values(given.Facts)
+	before, after := reviewform.Values(sheet.CurrentFacts()), reviewform.Values(s.given.Facts.Facts)
 	for _, name := range api.FactNames {
 		if !bytes.Equal(before[name], after[name]) {
 			fmt.Fprintf(&text, "%s: %s -> %s\n", name, compact(before[name]), compact(after[name]))
@@ -186,8 +173,7 @@ func (s submission) confirmChanges(cmd *cobra.Command, sheet api.ReviewSheet, ev
 	return confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), text.String()+"The review will be appended, and can only be corrected by a later one.")
 }
 
-// changed returns all facts as JSON after changes of the form NAME=VALUE. A value that is no JSON
-// is a text.
+// changed returns a review with all facts as JSON after changes of the form NAME=VALUE. A value that is no JSON is a text.
 func changed(facts api.Facts, changes []string) ([]byte, error) {
 	all := reviewform.Values(facts)
 	for _, change := range changes {
@@ -201,42 +187,7 @@ func changed(facts api.Facts, changes []string) ([]byte, error) {
 		}
 		all[name] = json.RawMessage(value)
 	}
-	return json.Marshal(all)
-}
-
-// fromFile reads a review. What it leaves out of slug, checkType, checkedAt and lastEventId is that
-// of the sheet.
-func fromFile(cmd *cobra.Command, file, slug string, sheet api.ReviewSheet) ([]byte, error) {
-	text, err := object(cmd, file)
-	if err != nil {
-		return nil, err
-	}
-	var has map[string]json.RawMessage
-	if err := json.Unmarshal(text, &has); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	var add []string
-	for name, value := range map[string]string{
-		"slug": slug, "checkType": string(api.Review), "checkedAt": timestamp(sheet.GeneratedAt), "lastEventId": sheet.LastEventID,
-	} {
-		given, is := has[name]
-		want, _ := json.Marshal(value) // a string
-		switch {
-		case !is:
-			add = append(add, fmt.Sprintf("%q:%s", name, want))
-		case (name == "slug" || name == "checkType") && !bytes.Equal(given, want):
-			return nil, fmt.Errorf("%s: %s must be %s, or left out", file, name, want)
-		}
-	}
-	if len(add) == 0 {
-		return text, nil
-	}
-	if len(has) > 0 {
-		add = append(add, "")
-	}
-	// Put in front of the text as it is: decoded and encoded again, a name that stands there twice
-	// would pass unseen.
-	return append([]byte("{"+strings.Join(add, ",")), bytes.TrimPrefix(text, []byte("{"))...), nil
+	return json.Marshal(map[string]any{"facts": all})
 }
 
 // object reads a file with one JSON object and puts it on one line.
@@ -259,22 +210,3 @@ func object(cmd *cobra.Command, file string) ([]byte, error) {
 	}
 	return line.Bytes(), nil
 }
-
-// validate validates a review without sending it. It accepts times up to the service's clock, which
-// may be ahead of the local one.
-func validate(event []byte, sheet api.ReviewSheet) (result, error) {
-	now := time.Now()
-	if sheet.GeneratedAt.After(now) {
-		now = sheet.GeneratedAt
-	}
-	file, err := eventfile.Read(bytes.NewReader(event), now, 1)
-	if err != nil || len(file.Rejected) == 0 {
-		return result{}, err
-	}
-	raw, err := json.Marshal(api.AppendReport{Rejected: file.Rejected})
-	return result{rejected: file.Rejected, raw: raw}, err
-}
-
-// timestamp formats the time of a review with full precision. Rounded down to a second, the review
-// could predate a check that the reviewer has seen.
-func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

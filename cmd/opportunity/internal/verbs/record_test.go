@@ -70,7 +70,8 @@ func newDesk(t *testing.T) *desk {
 				w.WriteHeader(http.StatusTeapot)
 				return
 			}
-			d.appended <- string(in.Review)
+			review, _ := json.Marshal(in.Review) // was decoded
+			d.appended <- string(review)
 			if d.rejects--; d.rejects >= 0 {
 				_, _ = io.WriteString(w, `{"applied":false,"refused":[{"line":1,"id":"a","problems":[{"path":"note","message":"not today"}]}]}`)
 				return
@@ -79,7 +80,7 @@ func newDesk(t *testing.T) *desk {
 				w.WriteHeader(http.StatusConflict)
 				_ = json.NewEncoder(w).Encode(api.AppendReport{Rejected: []api.RejectedLine{}, Newer: []api.RecordedEvent{{
 					Actor: "eve", RecordedAt: at.Add(time.Hour), VerificationEvent: api.VerificationEvent{
-						Slug: "a", CheckType: api.Review, Outcome: api.OutcomeClosed, CheckedAt: at.Add(time.Minute), Note: "The site\nis gone."}}}})
+						Slug: "a", CheckType: api.FactualReview, Outcome: api.OutcomeClosed, CheckedAt: at.Add(time.Minute), Note: "The site\nis gone."}}}})
 				return
 			}
 			_, _ = io.WriteString(w, `{"applied":true,"appended":1,"refused":[]}`)
@@ -114,7 +115,8 @@ func TestReviewFromFlagsAndFiles(t *testing.T) {
 		"lastEventId":"e-7"}`))
 	require.NoError(t, err)
 	sent := <-d.appended
-	require.Contains(t, sent, `"outcome":"closed","note":"x","lastEventId":"e-7"}`)
+	require.Contains(t, sent, `"outcome":"closed"`)
+	require.Contains(t, sent, `"note":"x","lastEventId":"e-7"}`)
 	require.Contains(t, sent, `"slug":"a"`)
 	require.NotContains(t, sent, "\n")
 	require.NotContains(t, sent, "e-9")
@@ -127,7 +129,7 @@ func TestReviewFromFlagsAndFiles(t *testing.T) {
 	for _, args := range [][]string{
 		{"--event", file(`{"slug":"b"}`)}, {"--event", file(`{"checkType":"application-link"}`)}, {"--event", file(`[]`)}, {"--event", file(`{} {}`)},
 		{"--event", file(`{"outcome":"closed","outcome":"closed"}`)}, {"--outcome", "closed", "--set", "pay"}, {"--outcome", "closed", "--set", "salary=1"},
-		{"--set", "remote=true"}, {"--event", "/no/such/file"}, {"--note", "x"}, {"--event", file(`{}`), "--outcome", "closed"}, {},
+		{"--set", "remote=true"}, {"--event", "/no/such/file"}, {"--note", "x"}, {"--outcome", "closed", "--checked-at", "yesterday"}, {"--event", file(`{}`), "--outcome", "closed"}, {},
 	} {
 		_, err := record(args...)
 		require.Error(t, err, args)
@@ -143,7 +145,6 @@ func TestReviewWithoutEvidenceIsNotSent(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--checked-at", "yesterday"}, "a: checkedAt: "},
 		{[]string{"--source", "example.com"}, "a: sourceUrls[0]: "},
 		{nil, fmt.Sprintf("a: facts: a verified review needs all %d facts", len(api.FactNames))},
 		{nil, "a: sourceUrls: a verified review needs at least one source URL"},

@@ -34,15 +34,16 @@ import (
 
 // Config holds the settings and the dependencies of the pages.
 type Config struct {
-	PublicURL    string   // public URL of the gateway, without a trailing slash
-	Contact      string   // email address or https URL of the operator; may be empty
-	TermsVersion string   // of the terms of use in effect
-	Peppers      [][]byte // newest first
-	AutoApprove  bool     // approve key requests automatically
-	ApproveTest  bool     // approve the request for an account's test key automatically
-	Tiers        account.TierTable
-	Errors       problem.Writer
-	Now          func() time.Time
+	PublicURL     string   // public URL of the gateway, without a trailing slash
+	Contact       string   // email address or https URL of the operator; may be empty
+	MailDirectory string   // where mails are saved instead of being sent; empty if they are sent
+	TermsVersion  string   // of the terms of use in effect
+	Peppers       [][]byte // newest first
+	AutoApprove   bool     // approve key requests automatically
+	ApproveTest   bool     // approve the request for an account's test key automatically
+	Tiers         account.TierTable
+	Errors        problem.Writer
+	Now           func() time.Time
 
 	DB      *accountdb.DB
 	Billing *plan.Billing // nil if no plans are sold

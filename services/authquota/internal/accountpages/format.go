@@ -14,6 +14,7 @@ import (
 func (p *Pages) functions() template.FuncMap {
 	return template.FuncMap{
 		"right":   func() string { return api.UsageRight },
+		"mails":   func() string { return p.MailDirectory },
 		"instant": instant, "day": day, "count": count, "class": keyusage.Group.Class, "operator": p.operator,
 		"public": func() string { return p.PublicURL },
 	}

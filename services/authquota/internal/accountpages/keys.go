@@ -19,6 +19,7 @@ type keyLine struct {
 
 	Status keys.Status
 	Today  keyusage.Figures
+	Fresh  bool // it replaced a key that still works, so pages do not offer to rotate it
 }
 
 // InGrace reports whether the key is in its grace period after a rotation.
@@ -96,7 +97,7 @@ func (p *Pages) listKeys(v *Visit) (pages.View, error) {
 		}
 	}
 	for _, k := range own {
-		line := keyLine{k, k.StatusAt(v.Now), sent[k.ID]}
+		line := keyLine{k, k.StatusAt(v.Now), sent[k.ID], replacing(own, k.ID, v.Now)}
 		if k.Counts(v.Now) {
 			list.Taken++
 		}
@@ -131,8 +132,17 @@ func (p *Pages) ownKey(v *Visit) (keyLine, error) {
 	if err != nil {
 		return keyLine{}, err
 	}
+	own, err := p.Keys.OwnKeys(v.Request.Context(), v.Person.Account)
+	if err != nil {
+		return keyLine{}, err
+	}
 	sent, err := p.Usage.SentOn(v.Request.Context(), v.Person.Account, v.Now)
-	return keyLine{k, k.StatusAt(v.Now), sent[k.ID]}, err
+	return keyLine{k, k.StatusAt(v.Now), sent[k.ID], replacing(own, k.ID, v.Now)}, err
+}
+
+// replacing reports whether the key with an id replaced one of own that still works.
+func replacing(own []keys.Key, id string, now time.Time) bool {
+	return slices.ContainsFunc(own, func(k keys.Key) bool { return k.Successor == id && k.StatusAt(now) == keys.Active })
 }
 
 // keyForm is the data of the page of one key, with the submitted name.

@@ -146,6 +146,9 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 	after := s.Principal(key)
 	require.Equal(t, s.Now().Add(24*time.Hour), after.ExpiresAt)
 	require.Greater(t, after.Epoch, p.Epoch, "gateways that cached the longer life must notice")
+	for _, page := range []string{"/account/keys", "/account/keys/" + nextID} {
+		require.NotContains(t, b.Get(page).Shows(http.StatusOK, "Revoke").Body, `/rotate"`, "the old key still works")
+	}
 	b.Get("/account/keys").Shows(http.StatusOK, "Replaced", "1 of 5 keys in use")
 	b.Get("/account/keys/"+keyID+"/rotate").Shows(http.StatusBadRequest, "already rotated")
 	b.Post("/account/keys/"+keyID+"/rotate").Shows(http.StatusBadRequest, "already rotated")
@@ -239,7 +242,7 @@ func TestOneTestKeyIsOfferedOnTheBaseTier(t *testing.T) {
 	require.Empty(t, listed(s, "?all=true"))
 
 	s, b = person(t, func(c *authquota.Config) { c.TestKeys = true })
-	p := b.Get("/account/keys/new").Shows(http.StatusOK, "Test key: you get it now", "an operator decides first", "ask the operator")
+	p := b.Get("/account/keys/new").Shows(http.StatusOK, "Test key: you get it now", "Live key: for what you run for others", "An operator decides first", "ask the operator")
 	require.Contains(t, p.Body, `value="test" checked`)
 	s.Grant(b.Account, api.Developer)
 	require.NotContains(t, b.Get("/account/keys/new").Body, kinds)

@@ -3,6 +3,7 @@ package accountpages
 import (
 	"net/http"
 	"net/url"
+	"strings"
 
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
@@ -33,13 +34,21 @@ func (p *Pages) linkTo(path string, l people.FreshLink) string {
 	return p.PublicURL + path + "?" + url.Values{"token": {l.Secret}}.Encode()
 }
 
-// token returns the secret of the link that was followed.
+// token returns the secret of the link that was followed. A link that was copied from the source of a mail has an encoded "=", which
+// is =3D, and line breaks after "=".
 func token(v *Visit) string {
 	if t := v.PostForm("token"); t != "" {
 		return t
 	}
-	return v.Query("token")
+	t := strings.NewReplacer("=", "", "\r", "", "\n", "", " ", "").Replace(v.Query("token"))
+	if len(t) == len("3D")+secretLength {
+		t = strings.TrimPrefix(t, "3D")
+	}
+	return t
 }
+
+// secretLength is the number of characters of a secret.
+var secretLength = len(people.NewSecret())
 
 // gone returns the page for an invalid link, with a link to request another one.
 func gone(again string) pages.View {

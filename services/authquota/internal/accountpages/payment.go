@@ -40,8 +40,6 @@ func (p payment) State() string {
 	switch {
 	case p.Return == "done" && p.Live && trouble == "":
 		return "confirmed"
-	case p.Return == "done" && !p.Live && trouble == api.PaymentFailed:
-		return "unconfirmed-after-failure"
 	case p.Return == "done" && !p.Live:
 		return "unconfirmed"
 	case trouble == api.PaymentFailed && p.Live:
@@ -124,6 +122,13 @@ func (p *Pages) planAction(v *Visit, action string, do func(context.Context) err
 		return problem.New(problem.ServiceUnavailable, "The payment service is temporarily unavailable. Check your plan before you try again.").Because(err)
 	}
 	return err
+}
+
+// askUpgrade is the page to continue on after a confirmation of the identity interrupted an upgrade.
+func (p *Pages) askUpgrade(v *Visit) (pages.View, error) {
+	page, err := p.plan(v)
+	page.Template, page.Title = "plan-upgrade", "Change your plan"
+	return page, err
 }
 
 func (p *Pages) upgrade(v *Visit) (pages.View, error) {

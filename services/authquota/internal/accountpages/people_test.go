@@ -22,8 +22,11 @@ func TestPasswordOfANewAccount(t *testing.T) {
 		b.Post("/account/sign-up", "email", email).Shows(http.StatusUnprocessableEntity, "Enter an email address")
 	}
 	link := f.askFor(b, "/account/sign-up", "grace@example.org", "confirm-address", 1)
+	b.Get("/account/sign-up/sent").Shows(http.StatusOK, "This installation sends no email")
 	b.Get("/account/confirm?token=unknown").Shows(http.StatusGone, "This link has expired")
 	b.Post("/account/confirm", "token", "unknown", "password", testkit.Password).Shows(http.StatusGone)
+	b.Get(strings.Replace(link, "token=", "token=3D", 1)).Shows(http.StatusOK, "Choose a password") // from the source of the mail
+	b.Get(link[:len(link)-9]+"=%0A"+link[len(link)-9:]).Shows(http.StatusOK, "Choose a password")
 	form := b.Get(link).Shows(http.StatusOK, "Choose a password")
 	require.NotContains(t, form.Body, "maxlength", "a browser would cut a password without a word")
 	for given, message := range map[string]string{

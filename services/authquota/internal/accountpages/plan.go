@@ -3,7 +3,6 @@ package accountpages
 import (
 	"fmt"
 	"net/http"
-	"strings"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/pages"
@@ -46,7 +45,7 @@ func (p *Pages) plan(v *Visit) (pages.View, error) {
 	if shown.Payment.Sold {
 		page.FormsTo = processorOrigins
 	}
-	if strings.HasPrefix(shown.Payment.State(), "unconfirmed") { // it is confirmed within seconds
+	if shown.Payment.State() == "unconfirmed" { // it is confirmed within seconds
 		page.Header = http.Header{"Refresh": {"3"}}
 	}
 	return page, nil

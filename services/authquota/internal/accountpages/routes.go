@@ -136,6 +136,7 @@ func (p *Pages) routes() []route {
 
 		// plan
 		get("/account/plan", signedIn, p.plan),
+		get("/account/plan/upgrade", recent, p.askUpgrade),
 		post("/account/plan/upgrade", recent, p.upgrade),
 		post("/account/plan/portal", recent, p.portal),
 		get("/account/plan/cancel", recent, p.askCancel),

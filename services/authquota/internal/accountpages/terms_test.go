@@ -24,7 +24,7 @@ func TestAKeyNeedsTheTermsOfUse(t *testing.T) {
 	s, b := person(t)
 	require.Nil(t, acceptedTerms(s, b.Account))
 	b.Get("/account/security").Shows(http.StatusOK, "You have not accepted the terms of use yet.")
-	page := b.Get("/account/keys/new").Shows(http.StatusOK, "I accept the terms of use, version 1", "No plan includes the right to redistribute")
+	page := b.Get("/account/keys/new").Shows(http.StatusOK, "I accept the terms of use, version 1", api.UsageRight)
 	require.Contains(t, page.Body, `href="/terms"`)
 	require.NotContains(t, page.Body, " checked", "not accepted in advance")
 	for _, reply := range [][]string{nil, {"termsVersion", "1"}, {"terms", "accepted"}, {"terms", "no", "termsVersion", "1"}} {

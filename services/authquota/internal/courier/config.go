@@ -15,7 +15,7 @@ import (
 
 // Config holds the mail settings.
 type Config struct {
-	URL  string `env:"OPPORTUNITY_SMTP_URL,required,notEmpty" doc:"Secret. How email is sent: smtp://user:password@host (port 587, STARTTLS required), smtps://user:password@host (port 465, TLS), or file:///directory, which sends nothing and saves each mail as an .eml file. smtp://host?starttls=off disables TLS, for a server on the same machine; with a password, other hosts are rejected."`
+	URL  string `env:"OPPORTUNITY_SMTP_URL,required,notEmpty" doc:"Secret. How email is sent: smtp://user:password@host (port 587, STARTTLS required), smtps://user:password@host (port 465, TLS), or file:///directory, which sends nothing and saves each mail as an .eml file, and its text as a .txt file. smtp://host?starttls=off disables TLS, for a server on the same machine; with a password, other hosts are rejected."`
 	From string `env:"OPPORTUNITY_MAIL_FROM,required,notEmpty" doc:"Sender of all mails: an address, or a name and the address in angle brackets."`
 
 	Roots *x509.CertPool `env:"-"` // what the SMTP server's certificate is held against; nil: the system's
@@ -84,6 +84,12 @@ func (c Config) target() (target, error) {
 		return wrong("has an invalid port: use 1 to 65535")
 	}
 	return t, nil
+}
+
+// Directory returns the directory in which mails are saved instead of being sent, and an empty string if they are sent.
+func (c Config) Directory() string {
+	t, _ := c.target() // Validate reports the error
+	return t.directory
 }
 
 func (c Config) sender() (*netmail.Address, error) {

@@ -30,8 +30,9 @@ import (
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
-// Interval is the time between checks for due mails.
-const Interval = 250 * time.Millisecond
+// Interval is the time between checks for due mails: those to be sent again, and those of other
+// processes.
+const Interval = time.Second
 
 const (
 	concurrency   = 4 // concurrent deliveries
@@ -210,7 +211,11 @@ func (c *Courier) handOver(ctx context.Context, m mail.Posted) error {
 		return err
 	}
 	if c.target.directory != "" {
-		return saveFile(c.target.directory, fileName(m), msg)
+		text := fmt.Sprintf("To: %s\nSubject: %s\n\n%s", m.Letter.To, m.Letter.Subject, m.Letter.Text)
+		if err := saveFile(c.target.directory, fileName(m)+".txt", strings.NewReader(text)); err != nil {
+			return err
+		}
+		return saveFile(c.target.directory, fileName(m)+".eml", msg)
 	}
 	return c.relay.send(ctx, msg)
 }
@@ -235,7 +240,7 @@ func (c *Courier) compose(m mail.Posted) (*gomail.Msg, error) {
 
 // fileName returns a name that sorts by time and contains the template.
 func fileName(m mail.Posted) string {
-	return m.At.UTC().Format("20060102T150405.000000Z") + "-" + m.Template + "-" + strings.TrimPrefix(m.ID, "mail_") + ".eml"
+	return m.At.UTC().Format("20060102T150405.000000Z") + "-" + m.Template + "-" + strings.TrimPrefix(m.ID, "mail_")
 }
 
 func domain(address string) string { return address[strings.LastIndexByte(address, '@')+1:] }

@@ -2,10 +2,9 @@ package courier
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
-
-	gomail "github.com/wneessen/go-mail"
 )
 
 // checkDirectory returns an error unless files can be saved in the directory. It creates a missing
@@ -22,7 +21,7 @@ func checkDirectory(directory string) error {
 }
 
 // saveFile writes a mail to a file that only its owner can read. It appears complete or not at all.
-func saveFile(directory, name string, m *gomail.Msg) error {
+func saveFile(directory, name string, m io.WriterTo) error {
 	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return err
 	}

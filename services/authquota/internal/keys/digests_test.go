@@ -57,16 +57,19 @@ func TestKeyDigestsOmitKeysThatEndedLongAgoOrUnused(t *testing.T) {
 		require.NoError(t, f.db.Exec("UPDATE api_keys SET last_used_at = 1").Error)
 		_, short := f.issue(keys.Order{}, time.Hour)
 		_, current := f.issue(keys.Order{}, keys.MaxLife)
-		unused, _ := f.issue(keys.Order{}, keys.MaxLife)
+		unused, unusedDigest := f.issue(keys.Order{}, keys.MaxLife)
 		before := listed(api.KeyPosition{})
 		for _, id := range []string{used.ID, unused.ID} {
 			_, err := f.Revoke(ctx, "ada", id, false)
 			require.NoError(t, err)
 		}
 		short, usedDigest, current = short[:api.KeyDigestLength], usedDigest[:api.KeyDigestLength], current[:api.KeyDigestLength]
+		f.db.Advance(24*time.Hour - 1)
+		require.Contains(t, listed(api.KeyPosition{}).Digests, unusedDigest[:api.KeyDigestLength])
+		f.db.Advance(1)
 		require.Equal(t, []string{usedDigest, short, current}, listed(api.KeyPosition{}).Digests)
 		require.Equal(t, before.Last, listed(before.Last).After, "a position at an omitted key stays known")
-		f.db.Advance(90*24*time.Hour - 1)
+		f.db.Advance(89*24*time.Hour - 1)
 		require.Equal(t, []string{usedDigest, short, current}, listed(api.KeyPosition{}).Digests)
 		f.db.Advance(time.Hour + 1)
 		require.Equal(t, []string{current}, listed(api.KeyPosition{}).Digests)

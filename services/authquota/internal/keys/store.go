@@ -254,8 +254,11 @@ func lockOwnKey(tx *accountdb.Tx, id, key string) (keyRow, error) {
 // revoked or expired.
 const digestRetention = 90 * 24 * time.Hour
 
+// unusedRetention is the same for a key that was revoked before its first use.
+const unusedRetention = 24 * time.Hour
+
 // KeyDigests returns up to limit digests of keys that follow the position. It omits those that
-// ended before digestRetention, or were revoked unused: requests with them are those with an
+// ended before digestRetention, or unused before unusedRetention: requests with them are those with an
 // unknown key. A position that is not in this database, because the database was restored, restarts
 // the list from its beginning.
 func (s *Store) KeyDigests(ctx context.Context, after api.KeyPosition, limit int) (api.KeyDigests, error) {
@@ -288,9 +291,10 @@ func (s *Store) KeyDigests(ctx context.Context, after api.KeyPosition, limit int
 
 // keyDigests returns keys from a sequence on, the one with that sequence in any case.
 func (s *Store) keyDigests(ctx context.Context, from int64, limit int) (rows []api.KeyPosition, err error) {
+	ago := func(d time.Duration) int64 { return database.Micros(s.db.Now().Add(-d)) }
 	err = s.db.WithContext(ctx).Raw(`SELECT sequence, substr(digest, 1, ?) AS digest FROM api_keys
-		WHERE sequence = ? OR sequence > ? AND (revoked_at IS NULL OR last_used_at IS NOT NULL) AND coalesce(revoked_at, expires_at) > ?
-		ORDER BY sequence LIMIT ?`,
-		api.KeyDigestLength, from, from, database.Micros(s.db.Now().Add(-digestRetention)), limit).Scan(&rows).Error
+		WHERE sequence = ? OR sequence > ? AND coalesce(revoked_at, expires_at) > ?
+			AND (revoked_at IS NULL OR last_used_at IS NOT NULL OR revoked_at > ?) ORDER BY sequence LIMIT ?`,
+		api.KeyDigestLength, from, from, ago(digestRetention), ago(unusedRetention), limit).Scan(&rows).Error
 	return rows, database.Outage(err)
 }

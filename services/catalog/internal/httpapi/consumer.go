@@ -15,7 +15,6 @@ import (
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
-	"opportunity.internal/services/catalog/internal/compress"
 	"opportunity.internal/services/catalog/internal/query"
 	"opportunity.internal/services/catalog/internal/snapshot"
 )
@@ -140,8 +139,8 @@ func (a API) recordChanges(g *gin.Context) (web.Reply, error) {
 func (a API) reply(g *gin.Context, view snapshot.View, key string, tier api.Tier, text func([]byte) []byte) web.Reply {
 	buf, done := newBody()
 	tail := appendMeta(nil, api.NewMeta(tier, view.Now()))
-	coding := compress.Negotiate(g.Request.Header["Accept-Encoding"])
-	if coding == compress.Identity {
+	coding := Negotiate(g.Request.Header["Accept-Encoding"])
+	if coding == Identity {
 		*buf = append(text(*buf), tail...)
 	} else {
 		*buf = a.Compressed.Append(*buf, coding, view.Version(), key, text, tail)

@@ -14,7 +14,6 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/web"
-	"opportunity.internal/services/catalog/internal/compress"
 	"opportunity.internal/services/catalog/internal/query"
 	"opportunity.internal/services/catalog/internal/snapshot"
 	"opportunity.internal/services/catalog/internal/store"
@@ -24,7 +23,7 @@ import (
 // API holds what the handlers use.
 type API struct {
 	Catalog    *snapshot.Live
-	Compressed *compress.Cache // of Catalog's records
+	Compressed *Cache // of Catalog's records
 	Listings   *store.Store
 	Desk       *desk.Store
 	Feed       func(ctx context.Context, after int64, limit int) ([]api.ListingState, error) // of listing states

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/jsonlines"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
@@ -63,7 +63,11 @@ func fromHistory(err error) error {
 // review records a review of a listing and ends the curator's work on it. It responds with 409 if events were recorded since the sheet.
 // A repeated submission has no further effect, so a client can retry after any failure.
 func (a API) review(g *gin.Context) (web.Reply, error) {
-	var in api.ReviewSubmission
+	var in struct {
+		api.ReviewSubmission
+
+		Review json.RawMessage `json:"review"` // decoded strictly below
+	}
 	actor, err := readJSON(g, &in, `{"review": {...}}`)
 	if err != nil {
 		return web.Reply{}, err
@@ -72,57 +76,36 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 	if err := a.Desk.Exists(ctx, id); err != nil {
 		return web.Reply{}, err
 	}
-	line, problems := reviewLine(id, in)
-	if len(problems) > 0 {
-		return web.Reply{JSON: rejectedReview(id, problems)}, nil
+	review := api.ReviewAppend{ReviewSubmission: in.ReviewSubmission, Actor: actor}
+	problems := jsonlines.Decode(in.Review, &review.Review)
+	if len(problems) == 0 {
+		problems = review.Review.For(id)
+		if review.Review.LastEventID == nil {
+			problems.Add("lastEventId", `is missing: send the newest event of the sheet, "" if there is none`)
+		}
 	}
-	return a.append(ctx, id, api.ReviewAppend{Actor: actor, Review: line, SecondOpinionOf: in.SecondOpinionOf, SameTexts: in.SameTexts})
+	if len(problems) > 0 {
+		var report api.ReviewReport
+		report.Rejected = []api.RejectedLine{{Line: 1, ID: id, Problems: problems}}
+		return web.Reply{JSON: report}, nil
+	}
+	return a.append(ctx, id, review)
 }
 
 func (a API) append(ctx context.Context, id string, review api.ReviewAppend) (web.Reply, error) {
-	var done api.ReviewAppended
+	var done api.ReviewReport
 	if err := fromHistory(a.History.Post(ctx, "/internal/v1/reviews", review, &done)); err != nil {
 		return web.Reply{}, err
 	}
-	if !done.Report.Applied {
+	if !done.Applied {
 		status := http.StatusOK
-		if len(done.Report.Newer) > 0 {
+		if len(done.Newer) > 0 {
 			status = http.StatusConflict
 		}
-		return web.Reply{Status: status, JSON: done.Report}, nil
+		return web.Reply{Status: status, JSON: done}, nil
 	}
 	_ = a.CatchUp(ctx) // so that the next page shows it; otherwise the copy gets it soon
-	return web.Reply{JSON: done.Report}, a.Desk.Finish(ctx, id, review.Actor)
-}
-
-func rejectedReview(id string, problems api.Problems) api.ReviewReport {
-	return api.ReviewReport{AppendReport: api.AppendReport{Rejected: []api.RejectedLine{{Line: 1, ID: id, Problems: problems}}}}
-}
-
-// reviewLine returns the line of an events file for a review of the listing with the id, and the problems that the history service does
-// not check.
-func reviewLine(id string, in api.ReviewSubmission) (json.RawMessage, api.Problems) {
-	var p api.Problems
-	var review map[string]json.RawMessage
-	if err := json.Unmarshal(in.Review, &review); err != nil || review == nil {
-		p.Add("review", "must be a JSON object")
-		return nil, p
-	}
-	for name, value := range map[string]string{"slug": id, "checkType": string(api.Review)} {
-		want := json.RawMessage(fmt.Sprintf("%q", value))
-		if given, ok := review[name]; ok && string(given) != string(want) {
-			p.Add(name, "must be %s or left out", value)
-		}
-		review[name] = want
-	}
-	if given, ok := review["lastEventId"]; !ok || string(given) == "null" {
-		p.Add("lastEventId", `is missing: send the newest event of the sheet, "" if there is none`)
-	}
-	line, err := json.Marshal(review)
-	if err != nil {
-		p.Add("review", "must be a JSON object")
-	}
-	return line, p
+	return web.Reply{JSON: done}, a.Desk.Finish(ctx, id, review.Actor)
 }
 
 // undo records an event that undoes the operator's own latest review. It responds with 409 if anything was recorded after that review.
@@ -137,15 +120,14 @@ func (a API) undo(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	i := slices.IndexFunc(sheet.Events, func(e api.RecordedEvent) bool { return e.ID == in.EventID })
-	if i < 0 || sheet.Events[i].CheckType != api.Review || sheet.Events[i].Actor != actor {
+	if i < 0 || sheet.Events[i].CheckType != api.FactualReview || sheet.Events[i].Actor != actor {
 		return web.Reply{}, problem.Invalid("eventId", "must be the id of your own latest review of this listing")
 	}
-	line, err := json.Marshal(map[string]any{
-		"slug": sheet.Record.ID, "checkedAt": sheet.GeneratedAt, "checkType": api.Review, "outcome": api.OutcomeNeedsReview,
-		"sourceUrls": []string{}, "facts": nil, "note": "Undoes the review " + in.EventID + ".", "lastEventId": in.EventID,
-	})
-	if err != nil {
-		return web.Reply{}, err
+	review := api.ReviewAppend{Actor: actor, Undoes: in.EventID}
+	review.Review = api.Review{
+		CheckedAt: sheet.GeneratedAt, Outcome: api.OutcomeNeedsReview, Note: "Undoes the review " + in.EventID + ".",
+		LastEventID: &in.EventID,
 	}
-	return a.append(g.Request.Context(), sheet.Record.ID, api.ReviewAppend{Actor: actor, Review: line, Undoes: in.EventID})
+	review.Review.For(sheet.Record.ID)
+	return a.append(g.Request.Context(), sheet.Record.ID, review)
 }

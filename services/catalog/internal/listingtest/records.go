@@ -64,7 +64,7 @@ func (g generator) record(i int) Record {
 				Company:        api.Company{Name: pick(g, "Cømpany <"+id+"> & sons", "Œuvre Nº "+id, "ÉTÉ Straße", "été ﬁnance, l'emploi", "ΣΊΣΥΦΟΣ Ltd"), Website: "https://" + id + ".example/"},
 				ApplicationURL: "https://" + id + ".example/apply?a=1&b=2",
 				Category:       pick(g, api.Categories...),
-				Summary:        pick(g, "Plain.", "Transcription and translation.", "한국어 हिन्दी １２", `A "verification":{"status":"verified" lookalike`, "Line\nfeed, 👩\u200d💻 and <word>."),
+				Summary:        pick(g, "Plain.", "Transcription and tra\u00edning.", "한국어 हिन्दी １２", `A "verification":{"status":"verified" lookalike`, "Line\nfeed, 👩\u200d💻 and <word>."),
 				Overview:       `{"freshness":"fresh"}`,
 				StartingCost:   pick(g, "", "None."),
 				WorkModel:      "Remote.",
@@ -75,7 +75,7 @@ func (g generator) record(i int) Record {
 		Visibility: listingfile.Published,
 	}}
 	if g.IntN(3) > 0 {
-		r.Entry.Subcategory = ptr(pick(g, "sub", "data-annotation", "Données annotées", "ev-charging", "C++"))
+		r.Entry.Subcategory = ptr(pick(g, "sub", "data-annotation", "Données annotées", "ev-charging", "-"))
 	}
 	if g.IntN(4) > 0 {
 		r.Entry.Facts = g.facts(true)

@@ -65,6 +65,6 @@ func TestVerifiedRecordIsDueAfterFreshUntil(t *testing.T) {
 	require.Equal(t, []api.DueReason{{Why: api.DueStale, At: end}}, review.ReasonsAt(r.Reasons(), end.Add(time.Microsecond)))
 
 	r.Summary.LastOutcome = api.OutcomeClosed
-	r.Summary.Doubt = &api.Doubt{EventID: "e", CheckType: api.Review, Outcome: api.OutcomeClosed, CheckedAt: last, Note: "gone"}
+	r.Summary.Doubt = &api.Doubt{EventID: "e", CheckType: api.FactualReview, Outcome: api.OutcomeClosed, CheckedAt: last, Note: "gone"}
 	require.Equal(t, []api.DueReason{{Why: api.DueClosed, At: last, Outcome: api.OutcomeClosed, EventID: "e", Note: "gone"}}, r.Reasons())
 }

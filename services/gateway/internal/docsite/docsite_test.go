@@ -233,7 +233,7 @@ func TestPagesLeadOn(t *testing.T) {
 
 // Each row of a table is a block on phones, so its cells name their columns.
 func TestTablesNameTheirColumns(t *testing.T) {
-	require.Contains(t, get(t, newSite(t), "/docs/agents").Body.String(), `<td data-label="Call of the API"><code>GET /api/v1/opportunities</code></td>`)
+	require.Contains(t, get(t, newSite(t), "/docs/agents").Body.String(), `<td data-label="Call of the API"><code>GET /api/v1/search</code></td>`)
 }
 
 // Crawlers find every page, and every page states its address and what it is about.

@@ -14,7 +14,6 @@ import (
 const (
 	sdkPath        = "/sdk/"
 	sdkTitle       = "SDKs"
-	sdkCollection  = "opportunity-data.postman_collection.json"
 	sdkDescription = "Clients for Go, TypeScript and Python without dependencies: how to install them, and their files with checksums."
 )
 
@@ -33,10 +32,9 @@ func (r rendering) sdkPages() error {
 		sum := sha256.Sum256(content)
 		sums[name] = hex.EncodeToString(sum[:])
 	}
-	r.add(sdkPath+sdkCollection, "application/json", sdk.Collection(r.publicURL), cached)
 	var text bytes.Buffer
 	err = r.sources.ExecuteTemplate(&text, "sdk.md", map[string]any{
-		"URL": r.publicURL, "Tarball": sdk.Tarball, "Wheel": sdk.Wheel, "Module": sdk.Module, "Command": sdk.Command, "Collection": sdkCollection, "Sums": sums, "Version": sdk.Version,
+		"URL": r.publicURL, "Tarball": sdk.Tarball, "Wheel": sdk.Wheel, "Module": sdk.Module, "Command": sdk.Command, "Sums": sums, "Version": sdk.Version,
 	})
 	if err != nil {
 		return err

@@ -15,7 +15,6 @@ import (
 	"opportunity.internal/services/history/internal/audit"
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/event"
-	"opportunity.internal/services/history/internal/summary"
 )
 
 // history is a source with listings of 100 unsigned events each. It makes the events when they are read, and records the heap in use.
@@ -77,7 +76,7 @@ func (h *history) Summaries(after string, maxEvents int) (page []audit.Summary, 
 	}
 	for listing := first; listing < min(first+maxEvents/each, h.listings); listing++ {
 		records := h.events(listing)
-		state, err := summary.OfRecords(slug(listing), records)
+		state, err := event.StateOfRecords(slug(listing), records)
 		if err != nil {
 			return nil, err
 		}

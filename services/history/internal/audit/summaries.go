@@ -3,7 +3,7 @@ package audit
 import (
 	"encoding/json"
 
-	"opportunity.internal/services/history/internal/summary"
+	"opportunity.internal/services/history/internal/event"
 )
 
 // summaries compares each stored summary with the one derived from the events.
@@ -50,7 +50,7 @@ func (s *Summary) matches() bool {
 	if len(s.Records) == 0 || len(s.Records) != s.Events || s.Records[s.Events-1].Sequence != s.Sequence {
 		return false
 	}
-	state, err := summary.OfRecords(s.Slug, s.Records)
+	state, err := event.StateOfRecords(s.Slug, s.Records)
 	if err != nil {
 		return false
 	}

@@ -1,4 +1,6 @@
-// Package event defines the record of one verification event and its leaf in the log.
+// Package event has the verification events of the history: Record, an event as it is stored, with its leaf in the log;
+// State, the summary of a listing, which StateOf derives from its events; and the rules of second opinions, Differences and
+// DrawnForOpinion.
 package event
 
 import (
@@ -104,9 +106,8 @@ type Proposal struct {
 
 // Reviewed is the result of recording a review.
 type Reviewed struct {
-	Record    Record // as recorded, now or before
-	Duplicate bool   // a review with this content was recorded before
-	Summary   api.EncodedSummary
+	Record    Record   // as recorded, now or before
+	Duplicate bool     // a review with this content was recorded before
 	Differs   []string // in what a second opinion differs, see Differences
 }
 

@@ -18,7 +18,7 @@ import (
 func TestContentHashesNeverChange(t *testing.T) {
 	first := event.Record{ // as stored: facts keep the fields that the API had at the time
 		ID: "0198f000-0000-7000-8000-000000000001", Slug: "odin-works", CheckedAt: time.Date(2025, 11, 20, 9, 0, 0, 123456000, time.UTC).UnixMicro(),
-		CheckType: api.Review, Outcome: api.OutcomeVerified, SourceURLs: `["https://odin.example/a?b=1\u0026c=2"]`,
+		CheckType: api.FactualReview, Outcome: api.OutcomeVerified, SourceURLs: `["https://odin.example/a?b=1\u0026c=2"]`,
 		Facts: new(`{"countryEligibility":[],"remote":true,"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":null,` +
 			`"pay":null,"languages":["fr"],"applicationStatus":"open","applicationUrl":null,"requirements":[],"riskIndicators":[]}`),
 		Note: "Première visite – ok", Actor: "ada", RecordedAt: 1763629300000000,
@@ -68,7 +68,7 @@ func proposed(t *testing.T) *event.Record {
 	facts := api.UnknownFacts()
 	facts.Remote, facts.Languages = new(true), []string{"fr"}
 	r, err := event.New(api.VerificationEvent{
-		Slug: "odin-works", CheckedAt: time.Date(2026, 11, 20, 9, 0, 0, 120000000, time.UTC), CheckType: api.Review, Outcome: api.OutcomeVerified,
+		Slug: "odin-works", CheckedAt: time.Date(2026, 11, 20, 9, 0, 0, 120000000, time.UTC), CheckType: api.FactualReview, Outcome: api.OutcomeVerified,
 		SourceURLs: []string{"https://odin.example/a?b=1&c=2"}, Facts: &facts, Note: "Première visite <ok>\u2028",
 	})
 	require.NoError(t, err)
@@ -126,7 +126,7 @@ func TestLeafCoversEveryField(t *testing.T) {
 		"evidence":   func(r *event.Record, _ *api.VerificationEvent) { r.Evidence = `{"actor":"x","salt":"1"}` },
 	} {
 		r := event.Record{ID: "1", RecordedAt: 2, Evidence: `{"actor":"x","salt":"0"}`}
-		e := api.VerificationEvent{Slug: "a", CheckedAt: time.UnixMicro(1), CheckType: api.Review, Outcome: api.OutcomeVerified, SourceURLs: []string{}, Note: "n"}
+		e := api.VerificationEvent{Slug: "a", CheckedAt: time.UnixMicro(1), CheckType: api.FactualReview, Outcome: api.OutcomeVerified, SourceURLs: []string{}, Note: "n"}
 		change(&r, &e)
 		made, err := event.New(e)
 		require.NoError(t, err)
@@ -141,7 +141,7 @@ func TestLeafCoversEveryField(t *testing.T) {
 func TestEventReturnsRecordedEvent(t *testing.T) {
 	facts := api.UnknownFacts()
 	for _, e := range []api.VerificationEvent{
-		{Slug: "a", CheckedAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), CheckType: api.Review, Outcome: api.OutcomeVerified,
+		{Slug: "a", CheckedAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), CheckType: api.FactualReview, Outcome: api.OutcomeVerified,
 			SourceURLs: []string{"https://a.example/<x>"}, Facts: &facts, Note: "ü"},
 		{Slug: "a", CheckedAt: time.Unix(0, 0).UTC(), CheckType: api.LinkCheck, Outcome: api.OutcomeBlocked, SourceURLs: []string{}},
 	} {

@@ -22,7 +22,7 @@ const (
 // DrawnForOpinion reports whether the review r is drawn for a second opinion. applicationURL is that of the listing. The service assigns the
 // id of a review when it records it, so its author cannot know.
 func DrawnForOpinion(r Record, applicationURL string) (bool, error) {
-	if r.CheckType != api.Review || r.Outcome != api.OutcomeVerified {
+	if r.CheckType != api.FactualReview || r.Outcome != api.OutcomeVerified {
 		return false, nil
 	}
 	var sources []string

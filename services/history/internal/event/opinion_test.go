@@ -21,9 +21,9 @@ func TestShareOfReviewsThatAreDrawn(t *testing.T) {
 		outcome     api.Outcome
 		one, within float64
 	}{
-		"with a page of the platform": {`["https://list.example/best","https://help.maple.co.uk/who"]`, api.Review, api.OutcomeVerified, 20, reviews / 200},
-		"of third parties alone":      {`["https://list.example/best","https://oak.co.uk"]`, api.Review, api.OutcomeVerified, 4, reviews / 100},
-		"not verified":                {`["https://www.maple.co.uk"]`, api.Review, api.OutcomeNeedsReview, math.Inf(1), 0},
+		"with a page of the platform": {`["https://list.example/best","https://help.maple.co.uk/who"]`, api.FactualReview, api.OutcomeVerified, 20, reviews / 200},
+		"of third parties alone":      {`["https://list.example/best","https://oak.co.uk"]`, api.FactualReview, api.OutcomeVerified, 4, reviews / 100},
+		"not verified":                {`["https://www.maple.co.uk"]`, api.FactualReview, api.OutcomeNeedsReview, math.Inf(1), 0},
 		"no review":                   {`[]`, api.LinkCheck, api.OutcomeReachable, math.Inf(1), 0},
 	} {
 		drawn := 0

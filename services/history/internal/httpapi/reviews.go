@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -134,45 +133,45 @@ func (a API) unquoted(l eventfile.Line) (p api.Problems) {
 // status is 200 in each case.
 func (a API) review(g *gin.Context) (web.Reply, error) {
 	var in api.ReviewAppend
-	if err := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, maxReview)).Decode(&in); err != nil || in.Actor == "" {
+	if err := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, maxReview)).Decode(&in); err != nil || in.Actor == "" || in.Review.CheckType != api.FactualReview {
 		return web.Reply{}, problem.New(problem.InvalidParameter, "The body must be a review with its actor.").Because(err)
 	}
 	now := a.Now()
-	file, err := eventfile.Read(bytes.NewReader(in.Review), now, api.MaxReported)
+	line, problems := eventfile.Check(in.Review, now)
+	if len(problems) == 0 {
+		problems = a.unquoted(line)
+	}
+	report := api.ReviewReport{AppendReport: api.AppendReport{Rejected: []api.RejectedLine{}}}
+	reject := func(p api.Problems) (web.Reply, error) {
+		report.Rejected = []api.RejectedLine{{Line: 1, ID: in.Review.Slug, Problems: p}}
+		return web.Reply{JSON: report}, nil
+	}
+	if len(problems) > 0 {
+		return reject(problems)
+	}
+	sent, err := json.Marshal(in.Review)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	report := api.ReviewReport{AppendReport: api.AppendReport{Rejected: append([]api.RejectedLine{}, file.Rejected...)}}
-	switch {
-	case len(file.Rejected) > 0:
-		return web.Reply{JSON: api.ReviewAppended{Report: report}}, nil
-	case len(file.Lines) != 1 || file.Lines[0].Event.CheckType != api.Review:
-		return web.Reply{}, problem.New(problem.InvalidParameter, "The body must have exactly one review.")
-	}
-	if p := a.unquoted(file.Lines[0]); len(p) > 0 {
-		report.Rejected = []api.RejectedLine{{Line: 1, ID: file.Lines[0].Event.Slug, Problems: p}}
-		return web.Reply{JSON: api.ReviewAppended{Report: report}}, nil
-	}
-	if now, err = awaitLatest(g.Request.Context(), file.Lines[0].Event.CheckedAt, now); err != nil {
+	if now, err = awaitLatest(g.Request.Context(), line.Event.CheckedAt, now); err != nil {
 		return web.Reply{}, err
 	}
 	done, err := a.Store.Review(g.Request.Context(), now, event.Proposal{
-		Actor: in.Actor, Line: file.Lines[0], SecondOpinionOf: in.SecondOpinionOf, SameTexts: in.SameTexts, Sent: string(in.Review),
+		Actor: in.Actor, Line: line, SecondOpinionOf: in.SecondOpinionOf, SameTexts: in.SameTexts, Sent: string(sent),
 		Undoes: in.Undoes,
 	})
 	if errors.Is(err, event.ErrNoOpinion) {
-		var p api.Problems
-		p.Add("secondOpinionOf", "must be a review in your list of requested second opinions")
-		report.Rejected = []api.RejectedLine{{Line: 1, ID: file.Lines[0].Event.Slug, Problems: p}}
-		return web.Reply{JSON: api.ReviewAppended{Report: report}}, nil
+		return reject(api.Problems{{
+			Path: "secondOpinionOf", Message: "must be a review in your list of requested second opinions",
+		}})
 	}
 	if other := new(event.TextsError); errors.As(err, &other) {
 		report.Texts = other.Texts
-		return web.Reply{JSON: api.ReviewAppended{Report: report}}, nil
+		return web.Reply{JSON: report}, nil
 	}
 	if unseen := new(event.UnseenError); errors.As(err, &unseen) {
 		report.Newer, err = forOperators(unseen.Events)
-		return web.Reply{JSON: api.ReviewAppended{Report: report}}, err
+		return web.Reply{JSON: report}, err
 	}
 	if err != nil {
 		return web.Reply{}, err
@@ -181,5 +180,5 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 	if report.Appended = 1; done.Duplicate {
 		report.Appended, report.Duplicates = 0, 1
 	}
-	return web.Reply{JSON: api.ReviewAppended{Report: report, Summary: &done.Summary}}, nil
+	return web.Reply{JSON: report}, nil
 }

@@ -7,7 +7,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/history/internal/event"
-	"opportunity.internal/services/history/internal/summary"
 )
 
 // AsOf returns the events of slug recorded up to at, newest check first, and the summary derived from them. Of checks with the same
@@ -23,6 +22,6 @@ func (s *Store) AsOf(ctx context.Context, slug string, at time.Time) ([]event.Re
 	for i, row := range rows {
 		records[i] = event.Record(row)
 	}
-	state, err := summary.OfRecords(slug, records)
+	state, err := event.StateOfRecords(slug, records)
 	return records, state.Summary, err
 }

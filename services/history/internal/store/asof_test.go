@@ -60,7 +60,7 @@ func TestAsOfMatchesPastResponses(t *testing.T) {
 func drawn(r *rapid.T, slug string, now time.Time) api.VerificationEvent {
 	e := review(slug, 0, rapid.SampledFrom([]string{"", "x", "y"}).Draw(r, "note"))
 	e.CheckedAt = now.Add(-time.Duration(rapid.IntRange(0, 20*24).Draw(r, "hours ago")) * time.Hour)
-	e.CheckType = rapid.SampledFrom([]api.CheckType{api.Review, api.LinkCheck}).Draw(r, "kind")
+	e.CheckType = rapid.SampledFrom([]api.CheckType{api.FactualReview, api.LinkCheck}).Draw(r, "kind")
 	e.Outcome = rapid.SampledFrom(api.Outcomes[e.CheckType]).Draw(r, "outcome")
 	switch {
 	case e.CheckType == api.LinkCheck || rapid.Bool().Draw(r, "no facts"):

@@ -15,7 +15,6 @@ import (
 	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/history/internal/event"
-	"opportunity.internal/services/history/internal/summary"
 )
 
 type eventRow struct {
@@ -42,7 +41,7 @@ type summaryRow struct {
 	Events   int
 	Summary  string
 
-	LatestReview, LatestVerified, LatestEvidence string // ids, as in summary.State
+	LatestReview, LatestVerified, LatestEvidence string // ids, as in event.State
 }
 
 func (summaryRow) TableName() string { return "summaries" }
@@ -278,7 +277,7 @@ func recordedAfter(history []event.Record, id string) []event.Record {
 
 // summarize derives the summary of a history, which must not be empty.
 func summarize(slug string, history []event.Record) (summaryRow, error) {
-	state, err := summary.OfRecords(slug, history)
+	state, err := event.StateOfRecords(slug, history)
 	if err != nil {
 		return summaryRow{}, err
 	}

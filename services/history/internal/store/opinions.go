@@ -34,7 +34,7 @@ func (opinionRow) TableName() string { return "second_opinions" }
 func drawOpinions(tx *gorm.DB, appended []eventRow) error {
 	var slugs []string
 	for _, row := range appended {
-		if row.CheckType == api.Review {
+		if row.CheckType == api.FactualReview {
 			slugs = append(slugs, row.Slug)
 		}
 	}
@@ -143,7 +143,7 @@ func firstReview(tx *gorm.DB, drawn opinionRow) (*api.VerificationEvent, error) 
 }
 
 func reviewBy(row eventRow, actor string) bool {
-	return row.CheckType == api.Review && row.Actor == actor
+	return row.CheckType == api.FactualReview && row.Actor == actor
 }
 
 // passOver moves the precondition of a second opinion past reviews by the author of the first one, which its author must not know.

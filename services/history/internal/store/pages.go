@@ -122,7 +122,7 @@ func (markRow) TableName() string { return "quote_marks" }
 func deleteMarks(tx *gorm.DB, appended []eventRow) error {
 	var slugs []string
 	for _, row := range appended {
-		if row.CheckType == api.Review {
+		if row.CheckType == api.FactualReview {
 			slugs = append(slugs, row.Slug)
 		}
 	}

@@ -130,7 +130,7 @@ func addCaptures(tx *gorm.DB, slugs []string, bySlug map[string][]proposed) erro
 	for _, slug := range slugs {
 		for i := range bySlug[slug] {
 			p := &bySlug[slug][i]
-			if p.CheckType != api.Review || p.CheckedAt < p.earliestCapture() {
+			if p.CheckType != api.FactualReview || p.CheckedAt < p.earliestCapture() {
 				continue
 			}
 			var own []string

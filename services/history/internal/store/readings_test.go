@@ -142,7 +142,7 @@ func TestPagesFollowTheReviewBeforeAnUndoneOne(t *testing.T) {
 		changed, _, _ := known()
 		require.NotEqual(t, cited, changed)
 
-		undo := api.VerificationEvent{Slug: "a", CheckedAt: now.Add(time.Hour), CheckType: api.Review, Outcome: api.OutcomeNeedsReview, SourceURLs: []string{}}
+		undo := api.VerificationEvent{Slug: "a", CheckedAt: now.Add(time.Hour), CheckType: api.FactualReview, Outcome: api.OutcomeNeedsReview, SourceURLs: []string{}}
 		_, err = s.Review(t.Context(), now.Add(time.Hour), event.Proposal{Actor: "ada", Line: lines(undo)[0], Undoes: done.Record.ID})
 		require.NoError(t, err)
 		afterCited, afterTexts, afterQuotes := known()

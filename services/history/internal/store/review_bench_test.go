@@ -46,7 +46,7 @@ func BenchmarkReview(b *testing.B) {
 	})
 	b.Run("events of an operator", func(b *testing.B) {
 		for b.Loop() {
-			_, err := s.Acts(b.Context(), event.ActFilter{Actor: "ann", CheckType: api.Review, Limit: 101})
+			_, err := s.Acts(b.Context(), event.ActFilter{Actor: "ann", CheckType: api.FactualReview, Limit: 101})
 			require.NoError(b, err)
 		}
 	})

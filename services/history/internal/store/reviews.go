@@ -12,7 +12,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/history/internal/event"
-	"opportunity.internal/services/history/internal/summary"
 )
 
 // RecordHistory returns all events of slug, newest check first, and their state with the sequence
@@ -20,10 +19,10 @@ import (
 // slug without events has the zero sequence. The event with the id without, if any, and later
 // reviews by its author are left out, also of the state, except for its LastEventID: a second
 // opinion must not know them.
-func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]event.Record, summary.State, error) {
+func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]event.Record, event.State, error) {
 	var rows []eventRow
 	if err := s.db.WithContext(ctx).Where("slug = ?", slug).Order("checked_at DESC, sequence DESC").Find(&rows).Error; err != nil {
-		return nil, summary.State{}, database.Outage(err)
+		return nil, event.State{}, database.Outage(err)
 	}
 	records := make([]event.Record, 0, len(rows))
 	newest, hidden := event.Record{}, eventRow{}
@@ -39,7 +38,7 @@ func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]even
 			records = append(records, r)
 		}
 	}
-	state, err := summary.OfRecords(slug, records)
+	state, err := event.StateOfRecords(slug, records)
 	state.Sequence, state.LastEventID = newest.Sequence, newest.ID
 	return records, state, err
 }
@@ -78,24 +77,16 @@ func appendReview(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (don
 	if len(unseen) > 0 {
 		return done, nil, &event.UnseenError{Events: unseen}
 	}
-	done, err = reviewed(tx.Where("slug = ? AND content_hash = ?", r.Slug, reviews[0].ContentHash), tx)
+	done, err = reviewed(tx.Where("slug = ? AND content_hash = ?", r.Slug, reviews[0].ContentHash))
 	done.Duplicate = duplicates > 0
 	return done, appended, err
 }
 
-// reviewed returns the event that match selects, and the summary of its record.
-func reviewed(match, tx *gorm.DB) (done event.Reviewed, err error) {
+// reviewed returns the event that match selects.
+func reviewed(match *gorm.DB) (event.Reviewed, error) {
 	var recorded eventRow
-	if err := match.Take(&recorded).Error; err != nil {
-		return done, err
-	}
-	var row summaryRow
-	if err := tx.Where("slug = ?", recorded.Slug).Take(&row).Error; err != nil {
-		return done, err
-	}
-	return event.Reviewed{
-		Record: event.Record(recorded), Summary: api.EncodedSummary{Slug: row.Slug, Sequence: row.Sequence, JSON: row.Summary},
-	}, nil
+	err := match.Take(&recorded).Error
+	return event.Reviewed{Record: event.Record(recorded)}, err
 }
 
 // secondOpinion appends the review as a second opinion with the sequence next, unless it was given before.
@@ -105,7 +96,7 @@ func secondOpinion(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (do
 		return done, nil, err
 	}
 	if repeated {
-		done, err = reviewed(tx.Where("id = ?", *row.RecordedID), tx)
+		done, err = reviewed(tx.Where("id = ?", *row.RecordedID))
 		done.Duplicate = true
 		return done, nil, errors.Join(err, json.Unmarshal([]byte(*row.Differs), &done.Differs))
 	}

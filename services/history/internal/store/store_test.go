@@ -21,7 +21,6 @@ import (
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history/internal/event"
 	"opportunity.internal/services/history/internal/store"
-	"opportunity.internal/services/history/internal/summary"
 	"opportunity.internal/services/history/migrations"
 )
 
@@ -222,7 +221,7 @@ func TestSummariesAreIndependentOfArrivalOrder(t *testing.T) {
 					own = append(own, api.RecordedEvent{VerificationEvent: e})
 				}
 			}
-			want := summary.Of(slug, own).Summary
+			want := event.StateOf(slug, own).Summary
 			want.Sequence, want.LastEventID = sum.Sequence, sum.LastEventID
 			if want.Doubt != nil {
 				require.NotEmpty(t, sum.Doubt.EventID)

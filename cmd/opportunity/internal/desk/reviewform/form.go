@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"opportunity.internal/pkg/api"
 )
@@ -104,7 +105,7 @@ func sources(sheet api.ReviewSheet, facts api.Facts) (urls []string) {
 			}
 		}
 	}
-	if i := slices.IndexFunc(sheet.Events, func(e api.RecordedEvent) bool { return e.CheckType == api.Review && len(e.SourceURLs) > 0 }); i >= 0 {
+	if i := slices.IndexFunc(sheet.Events, func(e api.RecordedEvent) bool { return e.CheckType == api.FactualReview && len(e.SourceURLs) > 0 }); i >= 0 {
 		add(sheet.Events[i].SourceURLs...)
 	}
 	for _, s := range sheet.Record.Sources {
@@ -185,6 +186,7 @@ func (f *Form) Rebase(sheet api.ReviewSheet) (changed []string) {
 		}
 		f.Values.Del("fact." + name)
 		f.Values.Del(UsedQuotes(name))
+		f.Values.Del(StillQuotes(name))
 		if !f.Again(name) {
 			f.Values.Add(fieldAgain, name)
 		}
@@ -209,7 +211,7 @@ func (f Form) outdatedOutcome(sheet api.ReviewSheet) bool {
 		if e.ID == f.Seen() {
 			return false
 		}
-		if e.CheckType == api.Review {
+		if e.CheckType == api.FactualReview {
 			return e.Outcome != f.outcome()
 		}
 	}
@@ -305,7 +307,7 @@ func lines(text string) []string {
 	return found
 }
 
-// words returns the words of a text, separated by spaces or commas.
+// words returns the words of a text, separated by spaces, commas, semicolons or slashes.
 func words(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' || r == '\t' })
+	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(",;/", r) || unicode.IsSpace(r) })
 }

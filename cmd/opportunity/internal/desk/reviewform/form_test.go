@@ -69,26 +69,17 @@ func with(v url.Values, pairs ...string) url.Values {
 	return v
 }
 
-// review decodes the review of a form without problems.
-func review(t *testing.T, f reviewform.Form) (r struct {
-	CheckedAt   time.Time
-	Outcome     string
-	SourceURLs  []string
-	Facts       *api.GivenFacts
-	Note        string
-	LastEventID *string
-}) {
+// review returns the review of a form without problems.
+func review(t *testing.T, f reviewform.Form) api.Review {
 	t.Helper()
-	text, problems := f.Review()
+	r, problems := f.Review()
 	require.Empty(t, problems)
-	require.NoError(t, json.Unmarshal(text, &r))
 	return r
 }
 
 func messages(t *testing.T, f reviewform.Form) (all []string) {
 	t.Helper()
-	text, problems := f.Review()
-	require.Nil(t, text)
+	_, problems := f.Review()
 	for _, p := range problems {
 		all = append(all, p.Message)
 	}
@@ -116,7 +107,7 @@ func TestUnchangedReviewSendsAllFactsAndTheOpenedSources(t *testing.T) {
 	require.Equal(t, []string{site, where, rates}, r.SourceURLs)
 	require.Equal(t, shownAt, r.CheckedAt)
 	require.Equal(t, "event-1", *r.LastEventID)
-	require.Equal(t, "verified", r.Outcome)
+	require.Equal(t, api.OutcomeVerified, r.Outcome)
 	require.Equal(t, "as before", r.Note)
 }
 
@@ -177,6 +168,35 @@ func TestChangedFacts(t *testing.T) {
 	require.Equal(t, []api.RiskIndicator{{Code: "own-insurance", Note: "Couriers insure themselves.", SourceURL: site}}, f.RiskIndicators)
 }
 
+func TestRegionsOfCanadaCanBeNames(t *testing.T) {
+	for given, want := range map[string][]string{
+		"Québec":                {"CA-QC"},
+		"Que\u0301bec, ONTARIO": {"CA-QC", "CA-ON"},
+		"on QC;ca-bc/B.C.":      {"CA-ON", "CA-QC", "CA-BC"},
+		"British Columbia and Prince Edward Island": {"CA-BC", "CA-PE"},
+		"Newfoundland and Labrador & Yukon":         {"CA-NL", "CA-YT"},
+		"Île-du-Prince-Édouard, Terre‑Neuve‑et‑Labrador, Territoires du Nord-Ouest et Nouvelle-Écosse": {"CA-PE", "CA-NL", "CA-NT", "CA-NS"},
+		" , ": {},
+	} {
+		r := review(t, submit(t, sheet(), with(unchanged(), "fact.countryEligibility", "change", "country.0.in", given)))
+		require.Equal(t, want, r.Facts.CountryEligibility[0].IncludedRegions, given)
+	}
+	require.Contains(t, messages(t, submit(t, sheet(), with(unchanged(), "fact.countryEligibility", "change", "country.0.in", "Ontaro")))[0], `Country 1, Only in 1: must be a Canadian province or territory, such as CA-ON or ON; "Ontaro" is not one`)
+}
+
+func TestUnknownCountriesAndPayStartWithCanada(t *testing.T) {
+	s := sheet()
+	s.ReviewedFacts = nil
+	f := reviewform.New(s, "")
+	require.Equal(t, "CA CAD", f.Values.Get("country.0.code")+" "+f.Values.Get("pay.currency"))
+	require.Equal(t, 1, f.Further(f.Countries()))
+	require.Equal(t, 1, f.Further(f.Risks()))
+	s.ReviewedFacts = &api.Facts{CountryEligibility: []api.CountryEligibility{{Country: "US"}, {Country: "FR"}}, Pay: &api.Pay{Currency: "USD"}}
+	f = reviewform.New(s, "")
+	require.Equal(t, "US USD", f.Values.Get("country.0.code")+" "+f.Values.Get("pay.currency"))
+	require.Equal(t, 2, f.Further(f.Countries()))
+}
+
 func TestSummaryHasTheOldAndNewValueOfEachChangedFact(t *testing.T) {
 	f := submit(t, sheet(), with(unchanged(),
 		"fact.remote", "false", "fact.pay", "change", "pay.minimum", "45,000", "pay.maximum", "1 000 000", "pay.unit", "year",
@@ -201,15 +221,15 @@ func TestInvalidInputIsNamed(t *testing.T) {
 	for want, change := range map[string][]string{
 		`Pay: from: "45.000" can be 45 or 45000: write 45 or 45000`:                {"fact.pay", "change", "pay.minimum", "45.000"},
 		`Pay: to: "9007199254740993" has more than 15 digits and would be rounded`: {"fact.pay", "change", "pay.maximum", "9007199254740993"},
-		"Pay: choose the source":                                                                        {"fact.pay", "change", "pay.sources", "9"},
-		"Pay: maximum 1 must not be below the minimum, 17.5":                                            {"fact.pay", "change", "pay.maximum", "1"},
-		"Remote: choose one of the values":                                                              {"fact.remote", `"open"`},
-		"Requirements: enter a value, or choose that you cannot tell":                                   {"fact.requirements", "change"},
-		"Application status: choose one of the values":                                                  {"fact.applicationStatus", "change"},
-		`"maple.example" is not an http or https URL`:                                                   {"more", "maple.example"},
-		"Countries and regions: [0].status must be one of eligible, ineligible, unknown; \"x\" is none": {"fact.countryEligibility", "change", "country.0.status", "x"},
-		"Risk indicators: fees: choose the source":                                                      {"fact.riskIndicators", "change", "risk.0.code", "fees"},
-		"Pay: cites source 1, which you did not open":                                                   {"fact.pay", "change", "pay.sources", "1", "mark.0", ""},
+		"Pay: choose the source":                                                                   {"fact.pay", "change", "pay.sources", "9"},
+		"Pay, To: 1 must not be below the minimum, 17.5":                                           {"fact.pay", "change", "pay.maximum", "1"},
+		"Remote: choose one of the values":                                                         {"fact.remote", `"open"`},
+		"Requirements: enter a value, or choose that you cannot tell":                              {"fact.requirements", "change"},
+		"Application status: choose one of the values":                                             {"fact.applicationStatus", "change"},
+		`"maple.example" is not an http or https URL`:                                              {"more", "maple.example"},
+		"Country 1, Residents are: must be one of eligible, ineligible, unknown; \"x\" is not one": {"fact.countryEligibility", "change", "country.0.status", "x"},
+		"Risk indicators: fees: choose the source":                                                 {"fact.riskIndicators", "change", "risk.0.code", "fees"},
+		"Pay: cites source 1, which you did not open":                                              {"fact.pay", "change", "pay.sources", "1", "mark.0", ""},
 	} {
 		require.Contains(t, messages(t, submit(t, sheet(), with(unchanged(), change...))), want)
 	}
@@ -220,7 +240,7 @@ func TestInvalidInputIsNamed(t *testing.T) {
 func TestClosedReviewClosesApplications(t *testing.T) {
 	closed := url.Values{"outcome": {"closed"}, "mark.2": {"gone"}, "note": {"The site says goodbye."}}
 	form := submit(t, sheet(), closed)
-	require.Equal(t, "Closed, and the application status becomes closed: 3 facts kept, 6 unknown, 0 quotes.\n"+
+	require.Equal(t, "Closed, and the application status becomes closed: 3 facts kept, 2 changed, 6 unknown, 0 quotes.\n"+
 		"Pay: 17.5 to 20 CAD per hour → unknown\nApplication status: unknown → Closed", form.Summary())
 	r := review(t, form)
 	want := recorded()
@@ -311,8 +331,8 @@ func TestOutcomeOfAnotherReviewIsDecidedAgain(t *testing.T) {
 		newer := sheet()
 		newer.LastEventID = "event-3"
 		newer.Events = []api.RecordedEvent{
-			{VerificationEvent: api.VerificationEvent{ID: "event-3", CheckType: api.LinkCheck}}, {VerificationEvent: api.VerificationEvent{ID: "event-2", CheckType: api.Review, Outcome: other}},
-			{VerificationEvent: api.VerificationEvent{ID: "event-1", CheckType: api.Review, Outcome: api.OutcomeNeedsReview}},
+			{VerificationEvent: api.VerificationEvent{ID: "event-3", CheckType: api.LinkCheck}}, {VerificationEvent: api.VerificationEvent{ID: "event-2", CheckType: api.FactualReview, Outcome: other}},
+			{VerificationEvent: api.VerificationEvent{ID: "event-1", CheckType: api.FactualReview, Outcome: api.OutcomeNeedsReview}},
 		}
 		f := submit(t, sheet(), unchanged())
 		f.Rebase(newer)
@@ -323,7 +343,7 @@ func TestOutcomeOfAnotherReviewIsDecidedAgain(t *testing.T) {
 func TestSourcesOfTheLatestReviewComeFirstWithoutThoseThatAreGone(t *testing.T) {
 	s := sheet()
 	s.Record.Sources = []api.Source{{URL: site}, {URL: "https://old.example/"}, {URL: "https://dead.example/"}}
-	s.Events = []api.RecordedEvent{{VerificationEvent: api.VerificationEvent{CheckType: api.LinkCheck}}, {VerificationEvent: api.VerificationEvent{CheckType: api.Review, SourceURLs: []string{rates, where}}}}
+	s.Events = []api.RecordedEvent{{VerificationEvent: api.VerificationEvent{CheckType: api.LinkCheck}}, {VerificationEvent: api.VerificationEvent{CheckType: api.FactualReview, SourceURLs: []string{rates, where}}}}
 	s.Evidence.Gone = []string{"https://dead.example/"}
 	require.Equal(t, []string{rates, where, site, "https://old.example/"}, reviewform.New(s, "").Sources)
 }
@@ -341,18 +361,15 @@ func quoted() api.ReviewSheet {
 }
 
 // evidence returns the evidence of a form without problems, with its quotes by fact.
-func evidence(t *testing.T, f reviewform.Form) (e api.Evidence, quotes map[string]api.Quote) {
+func evidence(t *testing.T, f reviewform.Form) (e api.GivenEvidence, quotes map[string]api.Quote) {
 	t.Helper()
-	text, problems := f.Review()
-	require.Empty(t, problems)
-	var sent struct{ Evidence api.Evidence }
-	require.NoError(t, json.Unmarshal(text, &sent))
+	sent := review(t, f)
 	quotes = map[string]api.Quote{}
 	for _, q := range sent.Evidence.Quotes {
 		quotes[q.Fact] = q
 	}
 	require.Len(t, quotes, len(sent.Evidence.Quotes))
-	return sent.Evidence, quotes
+	return *sent.Evidence, quotes
 }
 
 func TestKeptFactKeepsItsQuoteAndAChangedOneDropsIt(t *testing.T) {
@@ -361,6 +378,9 @@ func TestKeptFactKeepsItsQuoteAndAChangedOneDropsIt(t *testing.T) {
 		"countryEligibility": {Fact: "countryEligibility", SourceURL: where, Exact: "about countryEligibility"},
 		"languages":          {Fact: "languages", SourceURL: site, Exact: "about languages"},
 	}, quotes)
+	_, quotes = evidence(t, submit(t, quoted(), with(unchanged(), "fact.remote", "false", "still.remote", "on", "fact.pay", "unknown", "still.pay", "on")))
+	require.Equal(t, "about remote", quotes["remote"].Exact, "the curator says that it supports the new value")
+	require.NotContains(t, quotes, "pay")
 	_, quotes = evidence(t, submit(t, quoted(), with(unchanged(), "fact.remote", "true", "kept.languages", "")))
 	require.Equal(t, "about remote", quotes["remote"].Exact, "the same value is kept")
 	require.NotContains(t, quotes, "languages", "the curator removed it")
@@ -392,7 +412,7 @@ func TestUsedSuggestionIsTheSourceOfItsFact(t *testing.T) {
 		"pay.minimum": {"17"}, "pay.maximum": {"18"}, "pay.currency": {"cad"}, "pay.unit": {"hour"},
 	})
 	require.Equal(t, reviewform.StillSo, f.Mark(rates))
-	require.Equal(t, "Verified: 0 facts kept, 10 unknown, 1 quote.\nPay: unknown → 17 to 18 CAD per hour", f.Summary())
+	require.Equal(t, "Verified: 0 facts kept, 1 changed, 10 unknown, 1 quote.\nPay: unknown → 17 to 18 CAD per hour", f.Summary())
 	_, quotes := evidence(t, f)
 	require.Equal(t, suggestion, quotes["pay"])
 	r := review(t, f)
@@ -446,11 +466,7 @@ func TestFactHasSeveralQuotesFromOnePage(t *testing.T) {
 		return input
 	}
 	exact := func(input url.Values) (all []string) {
-		text, problems := submit(t, s, input).Review()
-		require.Empty(t, problems)
-		var sent struct{ Evidence api.Evidence }
-		require.NoError(t, json.Unmarshal(text, &sent))
-		for _, q := range sent.Evidence.Quotes {
+		for _, q := range review(t, submit(t, s, input)).Evidence.Quotes {
 			if q.Fact == "remote" {
 				all = append(all, q.Exact)
 			}
@@ -580,14 +596,9 @@ func FuzzForm(f *testing.F) {
 		if err != nil {
 			return
 		}
-		text, problems := form.Review()
-		if len(problems) > 0 {
-			return
-		}
-		var r struct{ Facts *api.GivenFacts }
-		require.NoError(t, json.Unmarshal(text, &r))
-		if r.Facts != nil {
-			require.Empty(t, r.Facts.Missing)
+		if r, problems := form.Review(); len(problems) == 0 {
+			_, err := json.Marshal(r)
+			require.NoError(t, err)
 		}
 	})
 }

@@ -8,54 +8,41 @@ import (
 	"slices"
 	"strings"
 
+	"opportunity.internal/cmd/opportunity/internal/desk/listingform"
 	"opportunity.internal/pkg/api"
 )
 
 // Problem is a mistake in the input. Field is the id of an element of the form.
 type Problem struct{ Field, Message string }
 
-// review is a line of an events file.
-type review struct {
-	CheckedAt   string     `json:"checkedAt"`
-	Outcome     string     `json:"outcome"`
-	SourceURLs  []string   `json:"sourceUrls"`
-	Facts       *api.Facts `json:"facts,omitempty"`
-	Note        string     `json:"note"`
-	LastEventID string     `json:"lastEventId"`
-
-	Evidence api.Evidence `json:"evidence"`
-}
-
-// Review returns the review that the input means, or what is wrong with the input.
-func (f Form) Review() (json.RawMessage, []Problem) {
-	outcome := f.outcome()
-	var problems []Problem
-	if !slices.Contains(api.Outcomes[api.Review], outcome) {
+// Review returns the review that the input means, without its slug, or what is wrong with the input.
+func (f Form) Review() (r api.Review, problems []Problem) {
+	outcome, seen := f.outcome(), f.Values.Get(fieldSeen)
+	if !slices.Contains(api.Outcomes[api.FactualReview], outcome) {
 		problems = append(problems, Problem{fieldOutcome, "Choose an outcome"})
 	}
-	r := review{
-		CheckedAt: f.Values.Get(fieldShown), Outcome: string(outcome), SourceURLs: f.opened(),
-		Note: strings.TrimSpace(strings.ReplaceAll(f.Values.Get(fieldNote), "\r\n", "\n")), LastEventID: f.Values.Get(fieldSeen),
+	at, err := api.ParseTimestamp(f.Values.Get(fieldShown))
+	if err != nil {
+		problems = append(problems, Problem{"", "Time of the review: " + err.Error()})
+	}
+	r = api.Review{
+		CheckedAt: at, Outcome: outcome, SourceURLs: f.opened(), LastEventID: &seen,
+		Note: strings.TrimSpace(strings.ReplaceAll(f.Values.Get(fieldNote), "\r\n", "\n")),
 	}
 	for _, u := range lines(f.Values.Get(fieldMore)) { // adopt left these
 		problems = append(problems, Problem{fieldMore, fmt.Sprintf("%q is not an http or https URL", u)})
 	}
+	var decided *api.Facts
 	if outcome != api.OutcomeNeedsReview || f.decided() {
 		facts, wrong := f.facts()
 		problems = append(problems, wrong...)
 		problems = append(problems, f.unsupported(facts)...)
 		problems = append(problems, f.misquoted(facts)...)
-		r.Facts = &facts
+		r.Facts, decided = &api.GivenFacts{Facts: facts}, &facts
 	}
-	r.Evidence = f.evidence(r.Facts)
-	if len(problems) > 0 {
-		return nil, problems
-	}
-	text, err := json.Marshal(r)
-	if err != nil {
-		return nil, []Problem{{"", err.Error()}}
-	}
-	return text, nil
+	evidence := f.evidence(decided)
+	r.Evidence = &evidence
+	return r, problems
 }
 
 // decided reports whether the curator decided about any fact, or must: a quote supports a value.
@@ -116,13 +103,17 @@ func Explain(invalid api.Problems) (problems []Problem) {
 			wrong = Problem{"sources", "Sources: " + p.Message}
 		case isFact:
 			name := rest[:strings.IndexAny(rest+".", ".[")]
-			where := strings.TrimPrefix(strings.TrimPrefix(rest, name), ".")
-			wrong = Problem{"fact." + name, Label(name) + ": " + strings.TrimSpace(where+" "+p.Message)}
+			label := strings.TrimPrefix(listingform.LabelOf(p.Path), listingform.LabelOf("facts")+", ")
+			wrong = Problem{"fact." + name, label + ": " + labelled.Replace(p.Message)}
 		}
 		problems = append(problems, wrong)
 	}
 	return problems
 }
+
+// labelled replaces the names of fields in a message by their labels.
+var labelled = strings.NewReplacer("allRegions", "All regions", "includedRegions", "Only in", "excludedRegions", "Not in", "status to", "Residents are to",
+	" is none", " is not one")
 
 // unsupported returns the known facts that no opened source supports. A kept fact needs its own
 // sources, or any source, to still say so. A changed fact can cite only pages that were opened.
@@ -188,11 +179,24 @@ func (f Form) Summary() string {
 		}
 	}
 	quotes := len(f.evidence(&facts).Quotes)
-	text := fmt.Sprintf("%s: %s, %d unknown, %s.", outcomes[f.outcome()], count(kept, "fact kept", "facts kept"), unknowns, count(quotes, "quote", "quotes"))
+	changed := ""
+	if len(details) > 0 {
+		changed = fmt.Sprintf(" %d changed,", len(details))
+	}
+	text := fmt.Sprintf("%s: %s,%s %d unknown, %s.",
+		outcomes[f.outcome()], count(kept, "fact kept", "facts kept"), changed, unknowns, count(quotes, "quote", "quotes"))
 	if undecided > 0 {
 		text += " " + count(undecided, "fact needs", "facts need") + " a decision."
 	}
 	return strings.Join(append([]string{text}, details...), "\n")
+}
+
+// Changes describes each fact that differs, as it was before and after.
+func Changes(before, after api.Facts) (all []string) {
+	for _, name := range Differences(before, after) {
+		all = append(all, Form{Base: before}.change(after, name))
+	}
+	return all
 }
 
 // change describes the old and the new value of a fact. Values that differ only in what they cite

@@ -1,6 +1,4 @@
-// Package summary derives the summary of a listing from its events. The result depends only on the set of events, not on the
-// clock or the order of arrival, so it can be derived again after a late or repeated append.
-package summary
+package event
 
 import (
 	"cmp"
@@ -9,7 +7,6 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/history/internal/event"
 )
 
 // unreachableFor is the time for which an application link must be unreachable, without another outcome in between, before it
@@ -19,7 +16,8 @@ const unreachableFor = 24 * time.Hour
 // unevidenced is the note of the doubt about a review without evidence.
 const unevidenced = "recorded as verified without a source or without facts"
 
-// State is the summary of a listing with the events that it follows.
+// State is the summary of a listing with the events that it follows. It depends only on the set of events, not on the
+// clock or the order of arrival, so it can be derived again after a late or repeated append.
 type State struct {
 	api.Summary
 
@@ -31,7 +29,7 @@ type State struct {
 	LatestEvidence string // the latest review with quotes, or with pages that were gone or could not be opened
 }
 
-// Of derives the state of slug from its events, in any order. OfRecords sets Sequence and LastEventID.
+// StateOf derives the state of slug from its events, in any order. StateOfRecords sets Sequence and LastEventID.
 //
 // Events are ordered by checkedAt. Of two events at the same time, the one with the more cautious outcome (see severity) counts
 // as the later, so a success never hides a doubt. A review recorded as verified without a source or facts, before both were
@@ -41,7 +39,7 @@ type State struct {
 // because a review that is recorded later can come before it.
 //
 // An undone review counts in HistoryCount only, and so does the event that undoes it. Undoing that event restores the review.
-func Of(slug string, events []api.RecordedEvent) State {
+func StateOf(slug string, events []api.RecordedEvent) State {
 	s := State{Summary: api.Summary{Slug: slug, HistoryCount: len(events)}}
 	reviews, links := split(inEffect(events))
 
@@ -99,10 +97,10 @@ func Of(slug string, events []api.RecordedEvent) State {
 	return s
 }
 
-// OfRecords derives the state of slug from its recorded events, in any order.
-func OfRecords(slug string, records []event.Record) (State, error) {
+// StateOfRecords derives the state of slug from its recorded events, in any order.
+func StateOfRecords(slug string, records []Record) (State, error) {
 	events := make([]api.RecordedEvent, len(records))
-	newest := event.Record{}
+	newest := Record{}
 	for i := range records {
 		var err error
 		if events[i], err = records[i].Recorded(); err != nil {
@@ -112,7 +110,7 @@ func OfRecords(slug string, records []event.Record) (State, error) {
 			newest = records[i]
 		}
 	}
-	s := Of(slug, events)
+	s := StateOf(slug, events)
 	s.Sequence, s.LastEventID = newest.Sequence, newest.ID
 	return s, nil
 }
@@ -139,7 +137,7 @@ func inEffect(events []api.RecordedEvent) []api.RecordedEvent {
 		return known[id]
 	}
 	return slices.DeleteFunc(slices.Clone(events), func(e api.RecordedEvent) bool {
-		return e.CheckType == api.Review && (e.Evidence != nil && e.Evidence.Undoes != "" || undone(e.ID))
+		return e.CheckType == api.FactualReview && (e.Evidence != nil && e.Evidence.Undoes != "" || undone(e.ID))
 	})
 }
 

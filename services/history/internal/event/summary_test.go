@@ -1,4 +1,4 @@
-package summary_test
+package event_test
 
 import (
 	"fmt"
@@ -13,7 +13,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/services/history/internal/event"
-	"opportunity.internal/services/history/internal/summary"
 )
 
 var day0 = time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)
@@ -21,7 +20,7 @@ var day0 = time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)
 func at(hours float64) time.Time { return day0.Add(time.Duration(hours * float64(time.Hour))) }
 
 func review(hours float64, outcome api.Outcome, facts *api.Facts) api.RecordedEvent {
-	return recorded(api.VerificationEvent{Slug: "a", CheckedAt: at(hours), CheckType: api.Review, Outcome: outcome, Facts: facts,
+	return recorded(api.VerificationEvent{Slug: "a", CheckedAt: at(hours), CheckType: api.FactualReview, Outcome: outcome, Facts: facts,
 		SourceURLs: []string{apitest.Source}})
 }
 
@@ -55,10 +54,10 @@ func used(hours float64) []api.SourceCheck {
 func TestSummaryNamesFactsWithoutAQuote(t *testing.T) {
 	e := review(0, api.OutcomeVerified, facts(true))
 	e.Facts.Languages = []string{"en"}
-	require.Equal(t, []string{"remote", "languages"}, summary.Of("a", []api.RecordedEvent{e}).Unquoted)
+	require.Equal(t, []string{"remote", "languages"}, event.StateOf("a", []api.RecordedEvent{e}).Unquoted)
 	e.Evidence = &api.Evidence{Quotes: []api.Quote{{Fact: "remote", SourceURL: apitest.Source, Exact: "from home"}}}
-	require.Equal(t, []string{"languages"}, summary.Of("a", []api.RecordedEvent{e}).Unquoted)
-	require.Equal(t, []string{"languages"}, summary.Of("a", []api.RecordedEvent{e, review(1, api.OutcomeNeedsReview, nil)}).Unquoted)
+	require.Equal(t, []string{"languages"}, event.StateOf("a", []api.RecordedEvent{e}).Unquoted)
+	require.Equal(t, []string{"languages"}, event.StateOf("a", []api.RecordedEvent{e, review(1, api.OutcomeNeedsReview, nil)}).Unquoted)
 }
 
 func TestSourcesFollowReviews(t *testing.T) {
@@ -70,7 +69,7 @@ func TestSourcesFollowReviews(t *testing.T) {
 		}
 		return e
 	}
-	s := summary.Of("a", []api.RecordedEvent{
+	s := event.StateOf("a", []api.RecordedEvent{
 		using(0, api.OutcomeVerified, nil, "pay", "faq", "unopened", "old"),
 		using(24, api.OutcomeVerified, []string{"faq", "never used"}, "pay", "new"),
 		using(48, api.OutcomeNeedsReview, []string{"old"}, "pay", "doubtful"),
@@ -79,7 +78,7 @@ func TestSourcesFollowReviews(t *testing.T) {
 		"only a successful review dates its sources, and one that could not be opened keeps its date")
 	require.Equal(t, []api.SourceCheck{{URL: "old", CheckedAt: at(48)}, {URL: "faq", CheckedAt: at(24)}, {URL: "never used", CheckedAt: at(24)}}, s.Gone)
 
-	s = summary.Of("a", []api.RecordedEvent{using(0, api.OutcomeVerified, []string{"faq"}, "pay"), using(1, api.OutcomeVerified, nil, "faq")})
+	s = event.StateOf("a", []api.RecordedEvent{using(0, api.OutcomeVerified, []string{"faq"}, "pay"), using(1, api.OutcomeVerified, nil, "faq")})
 	require.Empty(t, s.Gone, "a page that is used again is back")
 }
 
@@ -100,7 +99,7 @@ func TestSummaryOfEvents(t *testing.T) {
 			[]api.RecordedEvent{review(0, api.OutcomeVerified, yes), review(48, api.OutcomeNeedsReview, nil)},
 			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(48)),
 				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: yes, Unquoted: remote, Sources: used(0),
-				Doubt: &api.Doubt{CheckType: api.Review, Outcome: api.OutcomeNeedsReview, CheckedAt: at(48)}}},
+				Doubt: &api.Doubt{CheckType: api.FactualReview, Outcome: api.OutcomeNeedsReview, CheckedAt: at(48)}}},
 		{"an older review that arrives late",
 			[]api.RecordedEvent{review(48, api.OutcomeVerified, yes), review(0, api.OutcomeClosed, no)},
 			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, ChangeCount: 1, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(48)),
@@ -109,10 +108,10 @@ func TestSummaryOfEvents(t *testing.T) {
 			[]api.RecordedEvent{review(0, api.OutcomeNeedsReview, no), review(0, api.OutcomeVerified, yes)},
 			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, ChangeCount: 1, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(0)),
 				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: no, Unquoted: remote, Sources: used(0),
-				Doubt: &api.Doubt{CheckType: api.Review, Outcome: api.OutcomeNeedsReview, CheckedAt: at(0)}}},
+				Doubt: &api.Doubt{CheckType: api.FactualReview, Outcome: api.OutcomeNeedsReview, CheckedAt: at(0)}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.Empty(t, cmp.Diff(c.want, summary.Of("a", c.events).Summary))
+			require.Empty(t, cmp.Diff(c.want, event.StateOf("a", c.events).Summary))
 		})
 	}
 }
@@ -149,7 +148,7 @@ func TestConflict(t *testing.T) {
 			link(4, api.OutcomeUnreachable), link(28, api.OutcomeUnreachable)}, new(at(28))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := summary.Of("a", c.events)
+			s := event.StateOf("a", c.events)
 			require.Empty(t, cmp.Diff(c.want, s.ConflictAt))
 			require.Equal(t, s.LastCheckedAt != nil && !s.Undisputed(nil), s.Doubt != nil, "a disputed record must have a doubt")
 			if s.ConflictAt != nil {
@@ -179,13 +178,13 @@ func TestChangeCount(t *testing.T) {
 		{"a middle review that arrives late", []api.RecordedEvent{review(0, ok, yes), review(2, ok, yes), review(1, ok, no)}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.want, summary.Of("a", c.events).ChangeCount)
+			require.Equal(t, c.want, event.StateOf("a", c.events).ChangeCount)
 		})
 	}
 }
 
 func TestRecordBecomesStaleAfterFourteenDays(t *testing.T) {
-	s := summary.Of("a", []api.RecordedEvent{verified(0), link(13*24, api.OutcomeReachable)})
+	s := event.StateOf("a", []api.RecordedEvent{verified(0), link(13*24, api.OutcomeReachable)})
 	end := at(14 * 24)
 	require.Equal(t, &end, s.FreshUntil)
 	require.Equal(t, api.Verified, s.StatusAt(nil, end))
@@ -199,23 +198,23 @@ func TestVerifiedReviewWithoutEvidenceCountsAsNeedsReview(t *testing.T) {
 	unsourced.SourceURLs, unsourced.ID = []string{}, "thin"
 	for name, thin := range map[string]api.VerificationEvent{
 		"no source":   unsourced,
-		"no facts":    {ID: "thin", Slug: "a", CheckedAt: at(24), CheckType: api.Review, Outcome: api.OutcomeVerified, SourceURLs: []string{apitest.Source}},
-		"empty facts": {ID: "thin", Slug: "a", CheckedAt: at(24), CheckType: api.Review, Outcome: api.OutcomeVerified, SourceURLs: []string{apitest.Source}, Facts: &unknown},
+		"no facts":    {ID: "thin", Slug: "a", CheckedAt: at(24), CheckType: api.FactualReview, Outcome: api.OutcomeVerified, SourceURLs: []string{apitest.Source}},
+		"empty facts": {ID: "thin", Slug: "a", CheckedAt: at(24), CheckType: api.FactualReview, Outcome: api.OutcomeVerified, SourceURLs: []string{apitest.Source}, Facts: &unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := summary.Of("a", []api.RecordedEvent{verified(0), recorded(thin)})
+			s := event.StateOf("a", []api.RecordedEvent{verified(0), recorded(thin)})
 			require.Equal(t, api.NeedsReview, s.StatusAt(nil, at(25)))
 			require.Equal(t, new(at(24)), s.LastCheckedAt, "the thin review is the latest review")
 			require.Equal(t, 2, s.ReviewCount)
 			require.Equal(t, new(at(14*24)), s.FreshUntil, "the thin review is not a success")
 			require.Equal(t, facts(true), s.Facts, "missing facts must not erase known facts")
 			require.Zero(t, s.ChangeCount)
-			require.Equal(t, &api.Doubt{EventID: "thin", CheckType: api.Review, Outcome: api.OutcomeNeedsReview, CheckedAt: at(24),
+			require.Equal(t, &api.Doubt{EventID: "thin", CheckType: api.FactualReview, Outcome: api.OutcomeNeedsReview, CheckedAt: at(24),
 				Note: "recorded as verified without a source or without facts"}, s.Doubt)
 
-			s = summary.Of("a", []api.RecordedEvent{verified(24), recorded(thin)})
+			s = event.StateOf("a", []api.RecordedEvent{verified(24), recorded(thin)})
 			require.Equal(t, api.NeedsReview, s.StatusAt(nil, at(25)), "at the same time the doubt counts")
-			s = summary.Of("a", []api.RecordedEvent{recorded(thin), verified(48)})
+			s = event.StateOf("a", []api.RecordedEvent{recorded(thin), verified(48)})
 			require.Equal(t, api.Verified, s.StatusAt(nil, at(49)))
 		})
 	}
@@ -236,7 +235,7 @@ func TestStatusOfHistories(t *testing.T) {
 		{"reviewed again", []api.RecordedEvent{ok, link(1, api.OutcomeClosed), recorded(apitest.Verified("a", at(2)))}, api.Verified},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.want, summary.Of("a", c.events).StatusAt(nil, at(24)))
+			require.Equal(t, c.want, event.StateOf("a", c.events).StatusAt(nil, at(24)))
 		})
 	}
 }
@@ -249,7 +248,7 @@ var history = rapid.Map(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.Recorde
 		if rapid.Bool().Draw(t, "with facts") {
 			known = facts(rapid.Bool().Draw(t, "remote"))
 		}
-		e := review(hours, rapid.SampledFrom(api.Outcomes[api.Review]).Draw(t, "outcome"), known)
+		e := review(hours, rapid.SampledFrom(api.Outcomes[api.FactualReview]).Draw(t, "outcome"), known)
 		pages := rapid.SliceOfDistinct(rapid.SampledFrom([]string{"https://a.example", "https://b.example", "https://c.example"}), rapid.ID[string])
 		e.SourceURLs = pages.Draw(t, "sources")
 		if gone := pages.Draw(t, "gone"); len(gone) > 0 {
@@ -273,7 +272,7 @@ func undoing(t *rapid.T) (events, effective []api.RecordedEvent) {
 	events = history.Draw(t, "events")
 	undone := map[string]bool{}
 	for i := range events {
-		if e := &events[i]; i > 0 && e.CheckType == api.Review && rapid.Bool().Draw(t, "undoes") {
+		if e := &events[i]; i > 0 && e.CheckType == api.FactualReview && rapid.Bool().Draw(t, "undoes") {
 			e.Evidence = &api.Evidence{Undoes: events[rapid.IntRange(0, i-1).Draw(t, "target")].ID}
 		}
 	}
@@ -292,7 +291,7 @@ func undoing(t *rapid.T) (events, effective []api.RecordedEvent) {
 func TestUndoneReviewsHaveNoEffect(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events, effective := undoing(t)
-		got, want := summary.Of("a", rapid.Permutation(events).Draw(t, "shuffled")), summary.Of("a", effective)
+		got, want := event.StateOf("a", rapid.Permutation(events).Draw(t, "shuffled")), event.StateOf("a", effective)
 		want.HistoryCount = len(events)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatal(diff)
@@ -331,7 +330,7 @@ func TestUndo(t *testing.T) {
 		{"an unknown event", []api.RecordedEvent{first, undo("u", "other", 3)}, api.Verified, "first"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := summary.Of("a", c.events)
+			s := event.StateOf("a", c.events)
 			require.Equal(t, c.status, s.StatusAt(nil, at(6)))
 			require.Equal(t, c.latest, s.LatestReview)
 			require.Equal(t, len(c.events), s.HistoryCount, "the history keeps both")
@@ -354,16 +353,16 @@ func TestClosedReviewDerivesItsFacts(t *testing.T) {
 		}
 		given := slices.Clone(events)
 		for i, e := range events {
-			if e.CheckType != api.Review || e.Outcome != api.OutcomeClosed || e.Facts != nil {
+			if e.CheckType != api.FactualReview || e.Outcome != api.OutcomeClosed || e.Facts != nil {
 				continue
 			}
-			before := summary.Of("a", slices.DeleteFunc(slices.Clone(events), func(o api.RecordedEvent) bool { return !o.CheckedAt.Before(e.CheckedAt) }))
+			before := event.StateOf("a", slices.DeleteFunc(slices.Clone(events), func(o api.RecordedEvent) bool { return !o.CheckedAt.Before(e.CheckedAt) }))
 			if before.Facts != nil {
 				given[i].Facts = new(*before.Facts)
 				given[i].Facts.ApplicationStatus = api.ApplicationClosed
 			}
 		}
-		if diff := cmp.Diff(summary.Of("a", given), summary.Of("a", events)); diff != "" {
+		if diff := cmp.Diff(event.StateOf("a", given), event.StateOf("a", events)); diff != "" {
 			t.Fatal(diff)
 		}
 	})
@@ -388,7 +387,7 @@ func TestClosed(t *testing.T) {
 		{"at the same time as facts", []api.RecordedEvent{review(1, api.OutcomeVerified, yes), closed}, closedFacts, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := summary.Of("a", c.events)
+			s := event.StateOf("a", c.events)
 			require.Equal(t, c.facts, s.Facts)
 			require.Equal(t, c.closed, s.Closed)
 		})
@@ -399,7 +398,7 @@ func TestSummaryIsIndependentOfArrivalOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := history.Draw(t, "events")
 		shuffled := rapid.Permutation(events).Draw(t, "shuffled")
-		if diff := cmp.Diff(summary.Of("a", events), summary.Of("a", shuffled)); diff != "" {
+		if diff := cmp.Diff(event.StateOf("a", events), event.StateOf("a", shuffled)); diff != "" {
 			t.Fatal(diff)
 		}
 	})
@@ -410,11 +409,11 @@ func TestLinkChecksDoNotChangeReviewFields(t *testing.T) {
 		events := history.Draw(t, "events")
 		var reviews []api.RecordedEvent
 		for _, e := range events {
-			if e.CheckType == api.Review {
+			if e.CheckType == api.FactualReview {
 				reviews = append(reviews, e)
 			}
 		}
-		with, without := summary.Of("a", events), summary.Of("a", reviews)
+		with, without := event.StateOf("a", events), event.StateOf("a", reviews)
 		if with.HistoryCount != len(events) || with.ReviewCount != len(reviews) {
 			t.Fatalf("got %d events and %d reviews, want %d and %d", with.HistoryCount, with.ReviewCount, len(events), len(reviews))
 		}
@@ -461,7 +460,7 @@ func TestReviewAnswersCauseOfLinkChecks(t *testing.T) {
 		"leads elsewhere, no status recorded": {[]api.RecordedEvent{statused(0, api.ApplicationUnknown), says(1, "It leads to another site, b.example.", "")}, new(at(1))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := summary.Of("a", c.events)
+			s := event.StateOf("a", c.events)
 			require.Empty(t, cmp.Diff(c.want, s.ConflictAt))
 			require.Equal(t, c.want == nil, s.Undisputed(nil))
 		})
@@ -478,7 +477,7 @@ func TestConflictMatchesNaiveRule(t *testing.T) {
 				events[i].Evidence = nil
 			}
 		}
-		s := summary.Of("a", events)
+		s := event.StateOf("a", events)
 		if s.LastCheckedAt == nil {
 			if s.ConflictAt != nil {
 				t.Fatal("got a conflict without a review")
@@ -526,11 +525,11 @@ func TestSummaryNamesItsLastEvent(t *testing.T) {
 	record := event.Record{Sequence: 7, ID: "first", Slug: "a", Evidence: "{}", CheckType: api.LinkCheck, Outcome: api.OutcomeClosed, SourceURLs: "[]"}
 	last := record
 	last.Sequence, last.ID = 9, "last"
-	s, err := summary.OfRecords("a", []event.Record{last, record})
+	s, err := event.StateOfRecords("a", []event.Record{last, record})
 	require.NoError(t, err)
 	require.Equal(t, []any{"a", 2, int64(9), "last"}, []any{s.Slug, s.HistoryCount, s.Sequence, s.LastEventID})
 
 	last.SourceURLs = "invalid"
-	_, err = summary.OfRecords("a", []event.Record{record, last})
+	_, err = event.StateOfRecords("a", []event.Record{record, last})
 	require.Error(t, err)
 }

@@ -1,9 +1,4 @@
-// Package compress compresses response bodies and keeps them for the next request. A body is a text, which is the same until the data
-// changes, and a short tail without compression, which has the time of the response.
-//
-// A gzip body is one member: the deflated text ends at a byte boundary, and the tail is the final stored block. A zstd body is one frame,
-// whose last block is the tail.
-package compress
+package httpapi
 
 import (
 	"bytes"
@@ -18,6 +13,10 @@ import (
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/zstd"
 )
+
+// A response body is a text, which is the same until the data changes, and a short tail without compression, which has the
+// time of the response. A gzip body is one member: the deflated text ends at a byte boundary, and the tail is the final
+// stored block. A zstd body is one frame, whose last block is the tail.
 
 // Coding is a content coding (RFC 9110, section 8.4.1).
 type Coding string

@@ -1,4 +1,4 @@
-package compress
+package httpapi
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ func text(s string, compressed *atomic.Int32) func([]byte) []byte {
 }
 
 // decode decodes a complete body with decoders other than the ones that made it. zstd must be one frame.
-func decode(t testing.TB, coding Coding, body []byte) string {
+func uncompressed(t testing.TB, coding Coding, body []byte) string {
 	t.Helper()
 	if coding == Gzip {
 		in, err := stdgzip.NewReader(bytes.NewReader(body))
@@ -79,7 +79,7 @@ func TestPageIsCompressedOncePerVersion(t *testing.T) {
 				all.Go(func() {
 					tail := fmt.Sprint("tail ", i)
 					body := c.Append(nil, coding, fmt.Sprint(version), "page=1", text(plain, &compressed), []byte(tail))
-					if got := decode(t, coding, body); got != plain+tail {
+					if got := uncompressed(t, coding, body); got != plain+tail {
 						t.Errorf("%s: got %.20s...", coding, got)
 					}
 				})
@@ -100,14 +100,14 @@ func TestCacheIsBounded(t *testing.T) {
 		page := make([]byte, 10*i)
 		_, _ = source.Read(page)
 		got := c.Append(nil, Gzip, "1", fmt.Sprint(i), text(string(page), new(atomic.Int32)), []byte("end"))
-		require.Equal(t, string(page)+"end", decode(t, Gzip, got))
+		require.Equal(t, string(page)+"end", uncompressed(t, Gzip, got))
 		c.pages.CleanUp()
 		require.LessOrEqual(t, c.pages.WeightedSize(), uint64(limit))
 	}
 	require.NotZero(t, c.pages.WeightedSize())
 	large := make([]byte, 2*limit)
 	_, _ = source.Read(large)
-	require.Equal(t, string(large)+"end", decode(t, Gzip, c.Append(nil, Gzip, "1", "large", text(string(large), new(atomic.Int32)), []byte("end"))))
+	require.Equal(t, string(large)+"end", uncompressed(t, Gzip, c.Append(nil, Gzip, "1", "large", text(string(large), new(atomic.Int32)), []byte("end"))))
 	c.pages.CleanUp()
 	require.LessOrEqual(t, c.pages.WeightedSize(), uint64(limit), "a page that does not fit is not kept")
 }
@@ -133,7 +133,7 @@ func FuzzAppend(f *testing.F) {
 				continue
 			}
 			got := NewCache(1<<20).Append(nil, coding, "1", "a", text(string(body[:end]), new(atomic.Int32)), body[end:])
-			require.Equal(t, string(body), decode(t, coding, got))
+			require.Equal(t, string(body), uncompressed(t, coding, got))
 		}
 	})
 }

@@ -7,10 +7,14 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"flag"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+	"testing"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -195,17 +199,17 @@ func proved(l proofLog, witnesses ...proofSeen) proofWant {
 	return proofWant{Event: json.RawMessage(proofEvent), Origin: proofOrigin, Size: l.size, Index: l.index, RecordedAt: proofTime, Witnesses: witnesses}
 }
 
-// emitProofs returns the cases of proofs as JSON. Trees and keys come from packages that the SDKs
-// do not use.
-func emitProofs() (string, error) {
+var update = flag.Bool("update", false, "write the file")
+
+// TestProofCasesAreUpToDate makes the cases with packages that the SDKs do not use, and compares the file or writes it.
+func TestProofCasesAreUpToDate(t *testing.T) {
 	c := proofCases{
 		log: newProofKey(proofOrigin, 1, "l"), other: newProofKey(proofOrigin, 1, "o"),
 		w1: newProofKey("witness.example/w1", 4, "1"), w2: newProofKey("witness.example/w2", 4, "2"),
 	}
 	for _, k := range []proofKey{c.log, c.other} { // another implementation reads them
-		if _, err := note.NewVerifier(k.public()); err != nil {
-			return "", err
-		}
+		_, err := note.NewVerifier(k.public())
+		require.NoError(t, err)
 	}
 	c.keys = proofKeys{Log: []string{c.log.public()}}
 	c.witnessed = proofKeys{Log: []string{c.other.public(), c.log.public()}, Witnesses: []string{c.w1.public(), c.w2.public()}}
@@ -221,7 +225,15 @@ func emitProofs() (string, error) {
 	c.otherCosignatures()
 	c.malformedKeys()
 	c.malformedProofs()
-	return encodeCases(c.all)
+	const file = "../conformance/proofs/cases.json"
+	want, err := encodeCases(c.all)
+	require.NoError(t, err)
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(want), 0o600))
+	}
+	got, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, want, string(got), "outdated: run make generate")
 }
 
 // valid adds proofs of logs of many sizes, with and without witnesses.
