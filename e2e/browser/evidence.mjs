@@ -27,7 +27,7 @@ const fact = name => page.locator(`[id="fact.${name}"]`)
 // decide decides about a fact, and pastes its quotes from the source with that number.
 async function decide(name, label, words, source) {
   await fact(name).getByRole('radio', { name: new RegExp(`^${label}\\b`) }).check()
-  if (!await page.getByLabel(`Exact words about ${name.replace(/[A-Z]/g, c => ' ' + c.toLowerCase())}`).isVisible()) await fact(name).locator('summary').first().click()
+  if (!await page.getByLabel(`Exact words about ${name.replace(/[A-Z]/g, c => ' ' + c.toLowerCase())}`).isVisible()) await fact(name).locator('details.quote > summary').click()
   for (const [i, text] of [words].flat().entries()) {
     const row = i > 0 ? `.${i}` : ''
     await page.locator(`[id="quote.${name}${row}"]`).fill(text)
@@ -38,7 +38,6 @@ async function decide(name, label, words, source) {
 async function pay(from, to) {
   await page.locator('[id="pay.minimum"]').fill(from)
   await page.locator('[id="pay.maximum"]').fill(to)
-  await page.locator('[id="pay.currency"]').fill('CAD')
   await page.locator('[id="pay.sources"]').selectOption('1')
 }
 
@@ -69,8 +68,7 @@ try {
   await pay('20', '25')
   await decide('remote', 'Yes', 'bananas are blue', '2')
   await decide('countryEligibility', 'Change', ['a resident of Canada', 'Residents of Quebec cannot apply.'], '3')
-  await page.locator('[id="country.0.code"]').fill('CA')
-  await page.locator('[id="country.0.notin"]').fill('QC')
+  await page.locator('[id="country.0.notin"]').fill('Québec')
   await fact('flexibleSchedule').getByRole('radio', { name: /^Yes\b/ }).check()
   await fact('flexibleSchedule').getByRole('checkbox', { name: /Use this quote and its page as a source/ }).check()
   await decide('experienceRequired', 'No', 'No experience is required.', '3')

@@ -153,12 +153,6 @@ type ReviewAppend struct {
 	Undoes string `json:"undoes,omitempty"` // id of the review that this one undoes
 }
 
-// ReviewAppended is the response to ReviewAppend. Summary is that of the record after the review; nil if the review was not applied.
-type ReviewAppended struct {
-	Report  ReviewReport    `json:"report"`
-	Summary *EncodedSummary `json:"summary"`
-}
-
 // UndoRequest undoes the caller's latest review of a record. EventID must be its newest event. The undo is an event, too: a needs-review
 // without facts. The record is then as if neither had been recorded; undoing the undo restores the review. The response is a ReviewReport.
 type UndoRequest struct {

@@ -88,15 +88,6 @@ func (t Tokens) For(service string) string {
 	return ""
 }
 
-// Secrets returns all tokens, to derive keys of this service from them.
-func (t Tokens) Secrets() (secrets []string) {
-	sent, _ := parseEntries(peerSetting, t.Peers) // reported by Validate
-	for _, e := range sent {
-		secrets = append(secrets, e.token)
-	}
-	return secrets
-}
-
 // Validate returns an error if a token is malformed, belongs to two services or to one that calls
 // nothing of this service, or if there is none at all.
 func (c Callers) Validate(service string) error {

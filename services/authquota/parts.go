@@ -66,7 +66,8 @@ type parts struct {
 }
 
 func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client) (*parts, error) {
-	p := &parts{log: r.Log, db: &accountdb.DB{DB: r.DB, Now: cfg.Now, Box: s.box, Mails: mail.NewWriter(cfg.PublicURL).From(cfg.Contact)}}
+	p := &parts{log: r.Log, db: &accountdb.DB{DB: r.DB, Now: cfg.Now, Box: s.box, Mails: mail.NewWriter(cfg.PublicURL).From(cfg.Contact),
+		Posted: make(chan struct{}, 1)}}
 	p.sealed.Store(new(string))
 	p.notices = notices.NewStore(p.db, s.tiers)
 	p.database = &responsiveness{ping: r.DB.Ping, timeout: cfg.ResponseTimeout}
@@ -120,7 +121,8 @@ func (p *parts) addLoops(r *service.Runtime) {
 	loop("plans", time.Minute, plan.NewStore(p.db).EndPlans)
 	loop("closing", plan.CancelInterval, p.cancelClosed)
 	loop("heartbeat", 10*time.Second, p.epochs.Alive)
-	r.Every(service.Loop{Name: "mails", Interval: courier.Interval, Do: p.guard.UnlessSetBack(p.mails.Deliver)}) // an SMTP server may take longer than runTimeout
+	r.Every(service.Loop{Name: "mails", Interval: courier.Interval, Wake: p.db.Posted, // no timeout: a server may take long
+		Do: p.guard.UnlessSetBack(p.mails.Deliver)})
 }
 
 func (p *parts) deleteExpired(ctx context.Context) error {

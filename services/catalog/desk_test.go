@@ -73,17 +73,17 @@ func (h *historyServer) latest(slug string) api.Summary {
 	return latest
 }
 
-func (h *historyServer) record(in api.ReviewAppend, e api.VerificationEvent, lastEventID string) (done api.ReviewAppended) {
-	done.Report.Rejected = []api.RejectedLine{}
+func (h *historyServer) record(in api.ReviewAppend, e api.VerificationEvent, lastEventID string) (done api.ReviewReport) {
+	done.Rejected = []api.RejectedLine{}
 	known := h.events[e.Slug]
 	for _, other := range known {
 		if other.CheckedAt.Equal(e.CheckedAt) && other.Outcome == e.Outcome && other.Note == e.Note {
-			done.Report.Applied, done.Report.Duplicates, done.Report.EventID = true, 1, other.ID
+			done.Applied, done.Duplicates, done.EventID = true, 1, other.ID
 			return done
 		}
 	}
 	if len(known) > 0 && known[0].ID != lastEventID {
-		done.Report.Newer = known[:1]
+		done.Newer = known[:1]
 		return done
 	}
 	e.ID = fmt.Sprintf("%s-%d", e.Slug, len(known)+1)
@@ -97,8 +97,7 @@ func (h *historyServer) record(in api.ReviewAppend, e api.VerificationEvent, las
 	sum.ReviewCount, sum.HistoryCount = sum.ReviewCount+1, sum.HistoryCount+1
 	h.summaries = append(h.summaries, sum)
 	h.wake()
-	done.Report.Applied, done.Report.Appended, done.Report.EventID, done.Report.Outcome = true, 1, e.ID, e.Outcome
-	done.Summary = &apitest.Encoded(sum)[0]
+	done.Applied, done.Appended, done.EventID, done.Outcome = true, 1, e.ID, e.Outcome
 	return done
 }
 

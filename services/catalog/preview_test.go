@@ -35,7 +35,7 @@ func TestDryRunPredictsTheImport(t *testing.T) {
 			}
 			return all
 		}
-		before, exported := statuses(), s.exported()
+		exported := s.exported()
 		var file bytes.Buffer
 		for i := range records {
 			switch r := &records[i]; i % 4 {
@@ -53,6 +53,7 @@ func TestDryRunPredictsTheImport(t *testing.T) {
 		storetest.Eventually(t, "the database is polled at the new time", func() bool {
 			return s.get(api.Commercial, "/api/jobs").Status == http.StatusOK
 		})
+		before := statuses()
 		preview := s.preview(file.String())
 		require.Equal(t, exported, s.exported())
 		require.Equal(t, before, statuses())

@@ -39,7 +39,7 @@ func (s *service) queued(query string) (ids []string) {
 // The queue has the records, reasons and order of the list of due records.
 func TestQueueHasTheDueRecords(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
-		s.load(listingtest.Records(41, 150, startTime))
+		s.load(listingtest.Records(43, 150, startTime))
 		s.curate("import", listingLine("candidate", ""))
 		due := s.due("").Records
 		var want []string
@@ -52,9 +52,9 @@ func TestQueueHasTheDueRecords(t *testing.T) {
 		for i, r := range queue.Records {
 			require.Equal(t, due[i], r.DueRecord)
 		}
-		week := s.due("?within=7d").Records
-		require.Len(t, s.queued("?within=7d&limit=1000"), len(week))
-		require.Len(t, s.queued("?scope=all&limit=11"), len(listingtest.Published(listingtest.Records(41, 150, startTime), startTime)))
+		week := s.due("?within=169h").Records
+		require.Len(t, s.queued("?within=169h&limit=1000"), len(week))
+		require.Len(t, s.queued("?scope=all&limit=11"), len(listingtest.Published(listingtest.Records(43, 150, startTime), startTime)))
 
 		counts := map[string]int{}
 		for _, r := range due {

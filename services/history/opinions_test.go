@@ -50,7 +50,7 @@ func opinionLine(slug string, minute int, remote string) string {
 }
 
 // sendOpinion sends a second opinion, based on the drawn review. same has the facts whose texts mean the same or not.
-func (s *service) sendOpinion(actor, of, line string, same ...map[string]bool) api.ReviewAppended {
+func (s *service) sendOpinion(actor, of, line string, same ...map[string]bool) api.ReviewReport {
 	s.t.Helper()
 	same = append(same, nil)
 	in := api.ReviewAppend{Actor: actor, ReviewSubmission: api.ReviewSubmission{SecondOpinionOf: of, SameTexts: same[0]}}
@@ -68,12 +68,12 @@ func TestSecondOpinionThatAgreesIsAReview(t *testing.T) {
 		require.Equal(t, request.EventID, sheet.Summary.LastEventID)
 
 		own := s.sendOpinion("ann", request.EventID, opinionLine(request.ID, 30, "true"))
-		require.False(t, own.Report.Applied)
-		require.Contains(t, own.Report.Rejected[0].Problems[0].String(), "secondOpinionOf: must be a review in your list")
+		require.False(t, own.Applied)
+		require.Contains(t, own.Rejected[0].Problems[0].String(), "secondOpinionOf: must be a review in your list")
 		got := s.sendOpinion("ben", request.EventID, opinionLine(request.ID, 30, "true"))
-		require.True(t, got.Report.Applied)
-		require.Empty(t, got.Report.Disagree)
-		require.Equal(t, api.OutcomeVerified, got.Report.Outcome)
+		require.True(t, got.Applied)
+		require.Empty(t, got.Disagree)
+		require.Equal(t, api.OutcomeVerified, got.Outcome)
 		require.Empty(t, s.opinionRequests("ben"))
 		require.Nil(t, s.reviewHistory(request.ID).Opinion)
 	})
@@ -83,14 +83,14 @@ func TestSecondOpinionThatDisagreesNeedsReview(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		request := s.drawReview("differ")
 		got := s.sendOpinion("ben", request.EventID, opinionLine(request.ID, 30, "false"))
-		require.True(t, got.Report.Applied)
-		require.Equal(t, []string{"remote"}, got.Report.Disagree)
-		require.Equal(t, api.OutcomeNeedsReview, got.Report.Outcome)
+		require.True(t, got.Applied)
+		require.Equal(t, []string{"remote"}, got.Disagree)
+		require.Equal(t, api.OutcomeNeedsReview, got.Outcome)
 		again := s.sendOpinion("ben", request.EventID, opinionLine(request.ID, 30, "false"))
-		require.Equal(t, 1, again.Report.Duplicates)
-		require.Equal(t, got.Report.EventID, again.Report.EventID)
-		require.Equal(t, []string{"remote"}, again.Report.Disagree)
-		require.False(t, s.sendOpinion("cy", request.EventID, opinionLine(request.ID, 31, "true")).Report.Applied, "one opinion is enough")
+		require.Equal(t, 1, again.Duplicates)
+		require.Equal(t, got.EventID, again.EventID)
+		require.Equal(t, []string{"remote"}, again.Disagree)
+		require.False(t, s.sendOpinion("cy", request.EventID, opinionLine(request.ID, 31, "true")).Applied, "one opinion is enough")
 
 		history := s.reviewHistory(request.ID)
 		require.Equal(t, api.OutcomeNeedsReview, history.Summary.LastOutcome)
@@ -100,7 +100,7 @@ func TestSecondOpinionThatDisagreesNeedsReview(t *testing.T) {
 		require.Equal(t, []string{"remote"}, history.Opinion.Differs)
 		require.Contains(t, string(history.Opinion.Review), `"note":"by hand"`)
 
-		s.review("cy", got.Report.EventID, opinionLine(request.ID, 40, "false"))
+		s.review("cy", got.EventID, opinionLine(request.ID, 40, "false"))
 		require.Nil(t, s.reviewHistory(request.ID).Opinion, "a later review resolves the disagreement")
 	})
 }
@@ -115,14 +115,14 @@ func TestTextsOfASecondOpinionAreComparedByItsAuthor(t *testing.T) {
 			s.review("ann", request.EventID, words(opinionLine(request.ID, 20, "true"), "18 years or older"))
 			opinion := words(opinionLine(request.ID, 30, "true"), "At least 18 years old")
 			asked := s.sendOpinion("ben", request.EventID, opinion)
-			require.False(t, asked.Report.Applied)
-			require.Empty(t, asked.Report.Rejected)
-			require.Equal(t, []api.ComparedTexts{{Fact: "requirements", First: []string{"18 years or older"}, Second: []string{"At least 18 years old"}}}, asked.Report.Texts)
+			require.False(t, asked.Applied)
+			require.Empty(t, asked.Rejected)
+			require.Equal(t, []api.ComparedTexts{{Fact: "requirements", First: []string{"18 years or older"}, Second: []string{"At least 18 years old"}}}, asked.Texts)
 			require.Equal(t, api.OutcomeVerified, s.reviewHistory(request.ID).Summary.LastOutcome)
 			done := s.sendOpinion("ben", request.EventID, opinion, map[string]bool{"requirements": same})
-			require.True(t, done.Report.Applied)
-			require.Equal(t, outcome, done.Report.Outcome)
-			require.Equal(t, !same, len(done.Report.Disagree) == 1)
+			require.True(t, done.Applied)
+			require.Equal(t, outcome, done.Outcome)
+			require.Equal(t, !same, len(done.Disagree) == 1)
 		}
 	})
 }
@@ -132,7 +132,7 @@ func TestLaterReviewByTheSameCuratorKeepsTheRequest(t *testing.T) {
 		request := s.drawReview("later")
 		s.record(line(request.ID, "2026-11-19T11:00:00Z", api.LinkCheck, api.OutcomeReachable))
 		history := s.reviewHistory(request.ID)
-		corrected := s.review("ann", history.Events[0].ID, opinionLine(request.ID, 20, "false")).Report.EventID
+		corrected := s.review("ann", history.Events[0].ID, opinionLine(request.ID, 20, "false")).EventID
 		require.Equal(t, request.EventID, s.opinionRequests("ben")[0].EventID)
 		sheet := servicetest.Read[api.ReviewHistory](s.Do(http.MethodGet, "/internal/v1/records/"+request.ID+"?without="+request.EventID, ""))
 		require.Len(t, sheet.Events, 1, "the link check; none of the first curator's reviews")
@@ -140,14 +140,14 @@ func TestLaterReviewByTheSameCuratorKeepsTheRequest(t *testing.T) {
 		require.Equal(t, corrected, sheet.Summary.LastEventID)
 
 		old := s.sendOpinion("ben", request.EventID, opinionLine(request.ID, 30, "false"))
-		require.Len(t, old.Report.Newer, 1, "the link check")
-		require.Equal(t, api.LinkCheck, old.Report.Newer[0].CheckType)
+		require.Len(t, old.Newer, 1, "the link check")
+		require.Equal(t, api.LinkCheck, old.Newer[0].CheckType)
 		body := strings.Replace(opinionLine(request.ID, 30, "false"), `"note"`, fmt.Sprintf(`"lastEventId":%q,"note"`, history.Events[0].ID), 1)
 		done := s.submit(api.ReviewAppend{
 			Actor: "ben", ReviewSubmission: api.ReviewSubmission{SecondOpinionOf: request.EventID},
 		}, body)
-		require.True(t, done.Report.Applied, "a review that the sheet does not show is no reason to look again")
-		require.Empty(t, done.Report.Disagree, "it is compared with the corrected review")
+		require.True(t, done.Applied, "a review that the sheet does not show is no reason to look again")
+		require.Empty(t, done.Disagree, "it is compared with the corrected review")
 		require.Empty(t, s.opinionRequests("ben"))
 	})
 }
@@ -157,7 +157,7 @@ func TestOpinionOnARetractedReviewIsAReview(t *testing.T) {
 		request := s.drawReview("retracted")
 		s.review("ann", request.EventID, strings.Replace(opinionLine(request.ID, 20, "true"), "verified", "needs-review", 1))
 		done := s.sendOpinion("ben", request.EventID, opinionLine(request.ID, 30, "false"))
-		require.Equal(t, api.OutcomeVerified, done.Report.Outcome)
+		require.Equal(t, api.OutcomeVerified, done.Outcome)
 	})
 }
 
@@ -167,13 +167,13 @@ func TestReplacedReviewNeedsNoOpinion(t *testing.T) {
 		s.record(line(request.ID, "2026-11-19T11:00:00Z", api.LinkCheck, api.OutcomeReachable))
 		require.Len(t, s.opinionRequests("ben"), 1, "a link check does not replace a review")
 		late := s.sendOpinion("ben", request.EventID, opinionLine(request.ID, 30, "true"))
-		require.Len(t, late.Report.Newer, 1)
+		require.Len(t, late.Newer, 1)
 		require.Len(t, s.opinionRequests("ben"), 1, "a rejected opinion can be given again")
-		s.review("cy", late.Report.Newer[0].ID, opinionLine(request.ID, 20, "true"))
+		s.review("cy", late.Newer[0].ID, opinionLine(request.ID, 20, "true"))
 		for _, r := range s.opinionRequests("ben") {
 			require.NotEqual(t, request.EventID, r.EventID)
 		}
-		require.False(t, s.sendOpinion("ben", request.EventID, opinionLine(request.ID, 31, "true")).Report.Applied)
+		require.False(t, s.sendOpinion("ben", request.EventID, opinionLine(request.ID, 31, "true")).Applied)
 	})
 }
 
@@ -181,10 +181,10 @@ func TestUndoneReviewDoesNotReplaceTheDrawnOne(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		request := s.drawReview("undone")
 		reviewThenUndo := func(actor, newest string, minute int, remote string) (undone string) {
-			review := s.review(actor, newest, opinionLine(request.ID, minute, remote)).Report.EventID
+			review := s.review(actor, newest, opinionLine(request.ID, minute, remote)).EventID
 			return s.submit(api.ReviewAppend{Actor: actor, Undoes: review}, fmt.Sprintf(
 				`{"slug":%q,"checkedAt":"2026-11-19T10:%02d:30Z","checkType":"review","outcome":"needs-review","sourceUrls":[],"facts":null,"note":"","lastEventId":%q}`,
-				request.ID, minute, review)).Report.EventID
+				request.ID, minute, review)).EventID
 		}
 		newest := reviewThenUndo("ann", reviewThenUndo("cy", request.EventID, 20, "true"), 25, "false")
 		require.Equal(t, request.EventID, s.opinionRequests("ben")[0].EventID, "the review is in effect again")
@@ -193,7 +193,7 @@ func TestUndoneReviewDoesNotReplaceTheDrawnOne(t *testing.T) {
 		done := s.submit(api.ReviewAppend{
 			Actor: "ben", ReviewSubmission: api.ReviewSubmission{SecondOpinionOf: request.EventID},
 		}, body)
-		require.True(t, done.Report.Applied)
-		require.Equal(t, []string{"remote"}, done.Report.Disagree, "it is compared with the review in effect, not with the undone one")
+		require.True(t, done.Applied)
+		require.Equal(t, []string{"remote"}, done.Disagree, "it is compared with the review in effect, not with the undone one")
 	})
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // review sends a review as the catalog does.
-func (s *service) review(actor, lastEventID, line string) api.ReviewAppended {
+func (s *service) review(actor, lastEventID, line string) api.ReviewReport {
 	s.t.Helper()
 	in := api.ReviewAppend{Actor: actor}
 	in.Review.LastEventID = &lastEventID
@@ -25,12 +25,12 @@ func (s *service) review(actor, lastEventID, line string) api.ReviewAppended {
 }
 
 // submit sends the review of a line of an events file.
-func (s *service) submit(in api.ReviewAppend, line string) api.ReviewAppended {
+func (s *service) submit(in api.ReviewAppend, line string) api.ReviewReport {
 	s.t.Helper()
 	require.NoError(s.t, json.Unmarshal([]byte(line), &in.Review))
 	body, err := json.Marshal(in)
 	require.NoError(s.t, err)
-	return servicetest.Read[api.ReviewAppended](s.Do(http.MethodPost, "/internal/v1/reviews", string(body)))
+	return servicetest.Read[api.ReviewReport](s.Do(http.MethodPost, "/internal/v1/reviews", string(body)))
 }
 
 func (s *service) reviewHistory(slug string) api.ReviewHistory {
@@ -43,34 +43,32 @@ func TestReviewIsRecordedOnceHoweverOftenItIsSent(t *testing.T) {
 		s.catalog.set("a", true)
 		first := line("a", "2026-11-19T10:00:00Z", api.FactualReview, api.OutcomeVerified)
 		var all sync.WaitGroup
-		reports := make([]api.ReviewAppended, 8)
+		reports := make([]api.ReviewReport, 8)
 		for i := range reports {
 			all.Go(func() { reports[i] = s.review("ann", "", first) })
 		}
 		all.Wait()
 		appended := 0
 		for _, r := range reports {
-			require.True(t, r.Report.Applied)
-			require.Equal(t, reports[0].Report.EventID, r.Report.EventID, "want the same event for every submission")
-			require.Equal(t, api.OutcomeVerified, r.Report.Outcome)
-			require.Equal(t, 1, r.Report.Appended+r.Report.Duplicates)
-			appended += r.Report.Appended
-			sum := apitest.Decoded([]api.EncodedSummary{*r.Summary})[0]
-			require.Equal(t, reports[0].Report.EventID, sum.LastEventID)
-			require.Equal(t, 1, sum.ReviewCount)
+			require.True(t, r.Applied)
+			require.Equal(t, reports[0].EventID, r.EventID, "want the same event for every submission")
+			require.Equal(t, api.OutcomeVerified, r.Outcome)
+			require.Equal(t, 1, r.Appended+r.Duplicates)
+			appended += r.Appended
 		}
 		require.Equal(t, 1, appended)
 		got := s.reviewHistory("a")
 		require.Len(t, got.Events, 1)
 		require.Equal(t, "ann", got.Events[0].Actor)
 		require.Equal(t, got.Events[0].ID, got.Summary.LastEventID)
+		require.Equal(t, 1, got.Summary.ReviewCount)
 	})
 }
 
 func TestReviewOfAnOutdatedSheetReturnsTheNewerEvents(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", true)
-		seen := s.review("ann", "", line("a", "2026-11-18T10:00:00Z", api.FactualReview, api.OutcomeVerified)).Report.EventID
+		seen := s.review("ann", "", line("a", "2026-11-18T10:00:00Z", api.FactualReview, api.OutcomeVerified)).EventID
 		latest := func(id string) []api.VerificationEvent {
 			return servicetest.Read[[]api.VerificationEvent](s.Do(http.MethodGet, "/internal/v1/records/"+id+"/latest", ""))
 		}
@@ -79,13 +77,12 @@ func TestReviewOfAnOutdatedSheetReturnsTheNewerEvents(t *testing.T) {
 		require.Empty(t, latest("b"), "without events")
 		s.record(line("a", "2026-11-18T11:00:00Z", api.LinkCheck, api.OutcomeClosed))
 		late := s.review("ben", seen, line("a", "2026-11-18T10:30:00Z", api.FactualReview, api.OutcomeVerified))
-		require.False(t, late.Report.Applied)
-		require.Nil(t, late.Summary)
-		require.Len(t, late.Report.Newer, 1)
-		require.Equal(t, api.OutcomeClosed, late.Report.Newer[0].Outcome)
+		require.False(t, late.Applied)
+		require.Len(t, late.Newer, 1)
+		require.Equal(t, api.OutcomeClosed, late.Newer[0].Outcome)
 		require.Len(t, s.reviewHistory("a").Events, 2)
-		again := s.review("ben", late.Report.Newer[0].ID, line("a", "2026-11-18T10:30:00Z", api.FactualReview, api.OutcomeVerified))
-		require.True(t, again.Report.Applied)
+		again := s.review("ben", late.Newer[0].ID, line("a", "2026-11-18T10:30:00Z", api.FactualReview, api.OutcomeVerified))
+		require.True(t, again.Applied)
 	})
 }
 
@@ -93,8 +90,8 @@ func TestInvalidReviewIsRejectedWithItsProblems(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", true)
 		got := s.review("ann", "", `{"slug":"a","checkedAt":"2026-11-19T10:00:00Z","checkType":"review","outcome":"verified"}`)
-		require.False(t, got.Report.Applied)
-		require.Contains(t, got.Report.Rejected[0].Problems[0].String(), "sourceUrls: a verified review needs")
+		require.False(t, got.Applied)
+		require.Contains(t, got.Rejected[0].Problems[0].String(), "sourceUrls: a verified review needs")
 		for _, body := range []string{``, `{"review":{}}`, `{"actor":"ann","review":` + line("a", "2026-11-19T10:00:00Z", api.LinkCheck, api.OutcomeClosed) + `}`} {
 			s.Do(http.MethodPost, "/internal/v1/reviews", body).RequireError("invalid_parameter")
 		}
@@ -111,15 +108,15 @@ func TestQuotesCanBeRequired(t *testing.T) {
 	s.catalog.set("a", true)
 	bare := line("a", "2026-11-19T10:00:00Z", api.FactualReview, api.OutcomeVerified)
 	got := s.review("ann", "", bare)
-	require.Equal(t, apitest.Problems("facts.remote: needs a quote from one of its sources"), got.Report.Rejected[0].Problems)
+	require.Equal(t, apitest.Problems("facts.remote: needs a quote from one of its sources"), got.Rejected[0].Problems)
 	quoted := strings.TrimSuffix(bare, "}") + `,"evidence":{"quotes":[{"fact":"remote","sourceUrl":"` + apitest.Source + `","exact":"Work from home"}]}}`
-	require.True(t, s.review("ann", "", quoted).Report.Applied)
+	require.True(t, s.review("ann", "", quoted).Applied)
 	require.Equal(t, "Work from home", s.reviewHistory("a").Evidence.Quotes[0].Exact)
 	require.NotContains(t, s.get("/api/v1/opportunities/a/history").Body, "Work from home")
 
 	s.catalog.set("b", true)
 	s.record(line("b", "2026-11-19T10:00:00Z", api.FactualReview, api.OutcomeVerified))
-	require.True(t, s.review("ann", s.reviewHistory("b").Summary.LastEventID, line("b", "2026-11-19T11:00:00Z", api.FactualReview, api.OutcomeNeedsReview)).Report.Applied)
+	require.True(t, s.review("ann", s.reviewHistory("b").Summary.LastEventID, line("b", "2026-11-19T11:00:00Z", api.FactualReview, api.OutcomeNeedsReview)).Applied)
 }
 
 func TestUndoneReviewStaysInTheHistoryOnly(t *testing.T) {
@@ -128,12 +125,12 @@ func TestUndoneReviewStaysInTheHistoryOnly(t *testing.T) {
 		first := s.review("ann", "", line("a", "2026-11-19T10:00:00Z", api.FactualReview, api.OutcomeVerified))
 		before := s.reviewHistory("a").Summary
 		second := strings.TrimSuffix(line("a", "2026-11-19T11:00:00Z", api.FactualReview, api.OutcomeClosed), "}") + `,"evidence":{"gone":["https://a.example/faq"]}}`
-		closed := s.review("ann", first.Report.EventID, second).Report.EventID
+		closed := s.review("ann", first.EventID, second).EventID
 		require.NotEmpty(t, s.reviewHistory("a").Summary.Gone)
 
 		undo := line("a", "2026-11-19T12:00:00Z", api.FactualReview, api.OutcomeNeedsReview)
 		for range 2 { // repeating it has no further effect
-			require.True(t, s.submit(api.ReviewAppend{Actor: "ann", Undoes: closed}, undo).Report.Applied)
+			require.True(t, s.submit(api.ReviewAppend{Actor: "ann", Undoes: closed}, undo).Applied)
 		}
 		after := s.reviewHistory("a")
 		require.Equal(t, closed, after.Events[0].Evidence.Undoes)

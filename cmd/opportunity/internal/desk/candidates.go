@@ -3,19 +3,26 @@ package desk
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"opportunity.internal/pkg/api"
 )
+
+// shownCandidates is the number of candidates on a page. Publishing sends their ids in a query.
+const shownCandidates = 50
 
 // candidatesPage is the data of the candidates.
 type candidatesPage struct {
 	Candidates []api.Candidate
 	Filters    url.Values
 	More       string
-	Publish    bool // whether the role can publish
+	ChooseAll  string // address of the page with every candidate chosen
+	All        bool   // every candidate is chosen
+	Publish    bool   // whether the role can publish
 }
 
 // candidate returns the checklist of a private record, nil if it is not private.
@@ -41,15 +48,30 @@ func missing(c api.Candidate) []string {
 
 // candidates lists the private records: what each lacks and what it may duplicate.
 func (d *Desk) candidates(v *visit) (view, error) {
-	filters := chosen(v.URL.Query(), "text", "host", "after")
-	list, _, err := v.client.Candidates(v.Context(), append(pairs(filters), "limit", "50")...)
+	filters, limit := chosen(v.URL.Query(), "text", "host", "after"), shownCandidates
+	reviewed, all := v.FormValue("reviewed") != "", v.FormValue("all") != ""
+	if reviewed {
+		limit = 1000
+	}
+	list, _, err := v.client.Candidates(v.Context(), append(pairs(filters), "limit", strconv.Itoa(limit))...)
 	if err != nil {
 		return view{}, err
+	}
+	if reviewed {
+		filters.Set("reviewed", "on")
+		list.Candidates = slices.DeleteFunc(list.Candidates, func(c api.Candidate) bool { return !c.Reviewed })
+		if len(list.Candidates) > shownCandidates {
+			list.Candidates = list.Candidates[:shownCandidates]
+			list.Next = list.Candidates[shownCandidates-1].ID
+		}
 	}
 	for i, c := range list.Candidates {
 		list.Candidates[i].Missing = missing(c)
 	}
-	page := candidatesPage{Candidates: list.Candidates, Filters: filters, Publish: publishes(v)}
+	page := candidatesPage{Candidates: list.Candidates, Filters: filters, Publish: publishes(v), All: all}
+	query := maps.Clone(filters)
+	query.Set("all", "on")
+	page.ChooseAll = "/candidates?" + query.Encode()
 	page.More = more("/candidates", filters, "after", list.Next)
 	return view{Template: "candidates", Title: "Candidates", Data: page}, nil
 }

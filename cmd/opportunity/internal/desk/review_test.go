@@ -146,7 +146,7 @@ func TestReviewWithProblemsKeepsItsInput(t *testing.T) {
 	s.api.respond("POST /reviews/records/maple", rejected)
 	resp = b.post("/reviews/maple", unchanged(again))
 	require.Equal(t, http.StatusUnprocessableEntity, resp.StatusCode)
-	require.Contains(t, resp.body, `<a href="#fact.pay">Pay: `)
+	require.Contains(t, resp.body, `<a href="#fact.pay">Pay, From: `)
 }
 
 func TestReviewAgainstNewerEventsShowsThemAndKeepsTheInput(t *testing.T) {
@@ -253,7 +253,7 @@ func TestQueueHasNoTargetOnWeekends(t *testing.T) {
 	page := b.get("/queue").body
 	require.Contains(t, page, "<strong>2</strong> reviews recorded today. 7 due now. There is no target on weekends.")
 	s.api.respond("GET /reviews/queue", api.ReviewQueue{GeneratedAt: sunday.AddDate(0, 0, 1), Due: 7, Today: api.Workday{Done: 2, Target: 9}})
-	require.Contains(t, b.get("/queue").body, "<strong>2</strong> of 9 reviews recorded today. 7 due now.</p>")
+	require.Contains(t, b.get("/queue").body, "<strong>2</strong> reviews recorded today; the target is 9. 7 due now.</p>")
 }
 
 func TestSkipNeedsAReason(t *testing.T) {
@@ -421,7 +421,7 @@ func TestSheetShowsAllThatTheReviewCovers(t *testing.T) {
 
 	input := page.input(t, "review")
 	input.Set("outcome", "closed")
-	require.Equal(t, "Closed, and the application status becomes closed: 2 facts kept, 8 unknown, 1 quote.\nApplication status: unknown → Closed", b.post("/reviews/maple/summary", input).body)
+	require.Equal(t, "Closed, and the application status becomes closed: 2 facts kept, 1 changed, 8 unknown, 1 quote.\nApplication status: unknown → Closed", b.post("/reviews/maple/summary", input).body)
 }
 
 func TestPastedQuoteIsComparedWithTheStoredText(t *testing.T) {
@@ -522,6 +522,12 @@ func TestSeveralCandidatesArePublishedAfterAQuestion(t *testing.T) {
 	s, b := reviewing(t)
 	require.Equal(t, "/candidates", b.get("/candidates/publish").Header.Get("Location"))
 	s.api.respond("POST /listings/publish", api.ImportReport{Applied: true, Published: 2, NeverReviewed: 1})
+	s.api.respond("GET /reviews/candidates", api.CandidateList{Candidates: []api.Candidate{{ID: "birch", Reviewed: true}, {ID: "cedar"}, {ID: "oak", Reviewed: true}}})
+	require.NotContains(t, b.get("/candidates").body, `aria-label="Choose " checked`)
+	all := b.get("/candidates?reviewed=on").body
+	require.NotContains(t, all, "cedar")
+	require.Contains(t, all, `<a href="/candidates?all=on&amp;reviewed=on">Choose all 2</a>`)
+	require.Equal(t, 2, strings.Count(b.get("/candidates?all=on&reviewed=on").body, `aria-label="Choose " checked`))
 	page := b.get("/candidates/publish?id=birch&id=oak")
 	require.Contains(t, page.body, "2 listings would become public, 1 of them never reviewed.")
 	require.Contains(t, page.body, `<input type="hidden" name="id" value="oak">`)
@@ -545,7 +551,7 @@ func TestQueueCountsReviewsOnceAndMarksMissingQuotes(t *testing.T) {
 		Today: api.Workday{Done: 3, Target: 9, DoneBy: map[string]int{"ann": 2, "bob": 3}}, Records: []api.QueueRecord{{Quotes: "missing"}},
 	})
 	page := b.get("/queue").body
-	require.Contains(t, page, "<strong>5</strong> of 9 reviews recorded today, 2 by you.")
+	require.Contains(t, page, "<strong>5</strong> reviews recorded today, 2 by you; the target is 9.")
 	require.Contains(t, page, `<span class="badge bad">quote missing</span>`)
 }
 

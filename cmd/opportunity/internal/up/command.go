@@ -36,6 +36,9 @@ The services' own settings apply too, such as OPPORTUNITY_SERVICE_CAPACITY, OPPO
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.AnyDeskPort = !cmd.Flags().Changed("desk-listen")
 			o.Out, o.Err = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if _, set := os.LookupEnv("GOGC"); !set { // all services share the heap, and the catalog lets its own grow fourfold
+				_ = os.Setenv("GOGC", "100")
+			}
 			return Run(cmd.Context(), o)
 		},
 	}

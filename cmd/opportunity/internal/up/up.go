@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
@@ -97,6 +98,7 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		}
 		d.seeded.Store(true)
+		debug.FreeOSMemory() // what the start needed
 		printWelcome(o.Out, d, dir, keys)
 		return nil
 	})

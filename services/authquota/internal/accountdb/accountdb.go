@@ -38,7 +38,8 @@ type DB struct {
 	Box   Box // seals secret values
 	Mails mail.Writer
 
-	Publisher Publisher // nil: changes take effect without it
+	Publisher Publisher     // nil: changes take effect without it
+	Posted    chan struct{} // gets a value after a change with a mail, if there is room
 }
 
 // Publisher makes changes known outside the database.
@@ -62,6 +63,7 @@ type Tx struct {
 
 	touched  map[string]Epoch
 	gateways bool // cache what changes
+	posted   bool
 }
 
 // Change runs do in a transaction, which is rolled back if do returns an error. If do calls Touch,
@@ -82,6 +84,12 @@ func (db *DB) Change(ctx context.Context, do func(tx *Tx) error) error {
 		}
 		return err
 	})
+	if err == nil && tx.posted {
+		select {
+		case db.Posted <- struct{}{}:
+		default:
+		}
+	}
 	if err != nil || m.Sequence == 0 || db.Publisher == nil {
 		return database.Outage(err)
 	}

@@ -41,6 +41,7 @@ func (tx *Tx) Post(m mail.Message) error {
 	if err != nil {
 		return err
 	}
+	tx.posted = true
 	id, now := mail.NewID(), database.Micros(tx.Now)
 	row := mailRow{
 		ID: id, Template: m.Template, Letter: tx.Box.Seal(plain, sealedMail(id)), CreatedAt: now, DueAt: now, Urgent: m.Urgent(),

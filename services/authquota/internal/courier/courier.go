@@ -30,8 +30,9 @@ import (
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
-// Interval is the time between checks for due mails.
-const Interval = 250 * time.Millisecond
+// Interval is the time between checks for due mails: those to be sent again, and those of other
+// processes.
+const Interval = time.Second
 
 const (
 	concurrency   = 4 // concurrent deliveries

@@ -93,19 +93,19 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 }
 
 func (a API) append(ctx context.Context, id string, review api.ReviewAppend) (web.Reply, error) {
-	var done api.ReviewAppended
+	var done api.ReviewReport
 	if err := fromHistory(a.History.Post(ctx, "/internal/v1/reviews", review, &done)); err != nil {
 		return web.Reply{}, err
 	}
-	if !done.Report.Applied {
+	if !done.Applied {
 		status := http.StatusOK
-		if len(done.Report.Newer) > 0 {
+		if len(done.Newer) > 0 {
 			status = http.StatusConflict
 		}
-		return web.Reply{Status: status, JSON: done.Report}, nil
+		return web.Reply{Status: status, JSON: done}, nil
 	}
 	_ = a.CatchUp(ctx) // so that the next page shows it; otherwise the copy gets it soon
-	return web.Reply{JSON: done.Report}, a.Desk.Finish(ctx, id, review.Actor)
+	return web.Reply{JSON: done}, a.Desk.Finish(ctx, id, review.Actor)
 }
 
 // undo records an event that undoes the operator's own latest review. It responds with 409 if anything was recorded after that review.

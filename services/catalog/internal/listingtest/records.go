@@ -61,7 +61,7 @@ func (g generator) record(i int) Record {
 		Listing: listingfile.Listing{
 			ID: id,
 			Platform: api.Platform{
-				Company:        api.Company{Name: pick(g, "Cømpany <"+id+"> & sons", "Œuvre Nº "+id, "ÉTÉ Straße", "e\u0301te\u0301 ﬁnance, l'emploi", "ΣΊΣΥΦΟΣ Ltd"), Website: "https://" + id + ".example/"},
+				Company:        api.Company{Name: pick(g, "Cømpany <"+id+"> & sons", "Œuvre Nº "+id, "ÉTÉ Straße", "été ﬁnance, l'emploi", "ΣΊΣΥΦΟΣ Ltd"), Website: "https://" + id + ".example/"},
 				ApplicationURL: "https://" + id + ".example/apply?a=1&b=2",
 				Category:       pick(g, api.Categories...),
 				Summary:        pick(g, "Plain.", "Transcription and tra\u00edning.", "한국어 हिन्दी １２", `A "verification":{"status":"verified" lookalike`, "Line\nfeed, 👩\u200d💻 and <word>."),

@@ -106,9 +106,8 @@ type Proposal struct {
 
 // Reviewed is the result of recording a review.
 type Reviewed struct {
-	Record    Record // as recorded, now or before
-	Duplicate bool   // a review with this content was recorded before
-	Summary   api.EncodedSummary
+	Record    Record   // as recorded, now or before
+	Duplicate bool     // a review with this content was recorded before
 	Differs   []string // in what a second opinion differs, see Differences
 }
 

@@ -144,7 +144,7 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 	report := api.ReviewReport{AppendReport: api.AppendReport{Rejected: []api.RejectedLine{}}}
 	reject := func(p api.Problems) (web.Reply, error) {
 		report.Rejected = []api.RejectedLine{{Line: 1, ID: in.Review.Slug, Problems: p}}
-		return web.Reply{JSON: api.ReviewAppended{Report: report}}, nil
+		return web.Reply{JSON: report}, nil
 	}
 	if len(problems) > 0 {
 		return reject(problems)
@@ -167,11 +167,11 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 	}
 	if other := new(event.TextsError); errors.As(err, &other) {
 		report.Texts = other.Texts
-		return web.Reply{JSON: api.ReviewAppended{Report: report}}, nil
+		return web.Reply{JSON: report}, nil
 	}
 	if unseen := new(event.UnseenError); errors.As(err, &unseen) {
 		report.Newer, err = forOperators(unseen.Events)
-		return web.Reply{JSON: api.ReviewAppended{Report: report}}, err
+		return web.Reply{JSON: report}, err
 	}
 	if err != nil {
 		return web.Reply{}, err
@@ -180,5 +180,5 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 	if report.Appended = 1; done.Duplicate {
 		report.Appended, report.Duplicates = 0, 1
 	}
-	return web.Reply{JSON: api.ReviewAppended{Report: report, Summary: &done.Summary}}, nil
+	return web.Reply{JSON: report}, nil
 }

@@ -77,24 +77,16 @@ func appendReview(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (don
 	if len(unseen) > 0 {
 		return done, nil, &event.UnseenError{Events: unseen}
 	}
-	done, err = reviewed(tx.Where("slug = ? AND content_hash = ?", r.Slug, reviews[0].ContentHash), tx)
+	done, err = reviewed(tx.Where("slug = ? AND content_hash = ?", r.Slug, reviews[0].ContentHash))
 	done.Duplicate = duplicates > 0
 	return done, appended, err
 }
 
-// reviewed returns the event that match selects, and the summary of its record.
-func reviewed(match, tx *gorm.DB) (done event.Reviewed, err error) {
+// reviewed returns the event that match selects.
+func reviewed(match *gorm.DB) (event.Reviewed, error) {
 	var recorded eventRow
-	if err := match.Take(&recorded).Error; err != nil {
-		return done, err
-	}
-	var row summaryRow
-	if err := tx.Where("slug = ?", recorded.Slug).Take(&row).Error; err != nil {
-		return done, err
-	}
-	return event.Reviewed{
-		Record: event.Record(recorded), Summary: api.EncodedSummary{Slug: row.Slug, Sequence: row.Sequence, JSON: row.Summary},
-	}, nil
+	err := match.Take(&recorded).Error
+	return event.Reviewed{Record: event.Record(recorded)}, err
 }
 
 // secondOpinion appends the review as a second opinion with the sequence next, unless it was given before.
@@ -104,7 +96,7 @@ func secondOpinion(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (do
 		return done, nil, err
 	}
 	if repeated {
-		done, err = reviewed(tx.Where("id = ?", *row.RecordedID), tx)
+		done, err = reviewed(tx.Where("id = ?", *row.RecordedID))
 		done.Duplicate = true
 		return done, nil, errors.Join(err, json.Unmarshal([]byte(*row.Differs), &done.Differs))
 	}

@@ -220,14 +220,3 @@ CREATE TABLE feed_cursor (
 );
 INSERT INTO feed_cursor VALUES (1, 0, '', false);
 
--- Lines of files that arrive or are being applied. Not logged: an upload does not survive its request.
-CREATE UNLOGGED TABLE uploads (
-  upload   text   NOT NULL,
-  begun_at bigint NOT NULL,
-  place    bigint NOT NULL, -- the order of lines: place, then number
-  number   bigint NOT NULL,
-  size     bigint NOT NULL,
-  content  text   NOT NULL, -- JSON
-  PRIMARY KEY (upload, place, number)
-);
-CREATE INDEX uploads_begun ON uploads (begun_at);

@@ -105,7 +105,7 @@ var labels = map[string]string{
 
 	"facts": "Facts of the listing", "facts.countryEligibility": "Countries", "facts.countryEligibility.country": "Country code",
 	"facts.countryEligibility.status": "Residents are", "facts.countryEligibility.allRegions": "All regions",
-	"facts.countryEligibility.includedRegions": "Only in these regions", "facts.countryEligibility.excludedRegions": "Not in these regions",
+	"facts.countryEligibility.includedRegions": "Only in", "facts.countryEligibility.excludedRegions": "Not in",
 	"facts.countryEligibility.sourceUrls": "Sources", "facts.countryEligibility.note": "Note",
 	"facts.pay": "Pay", "facts.pay.minimum": "From", "facts.pay.maximum": "To", "facts.pay.currency": "Currency", "facts.pay.unit": "Per", "facts.pay.sourceUrl": "Source",
 	"facts.languages": "Languages", "facts.applicationStatus": "Application status", "facts.applicationUrl": "Application URL",

@@ -96,7 +96,11 @@ func Describe(f api.Facts, name string) (lines []string) {
 		}
 	case "pay":
 		if y := f.Pay; y != nil {
-			lines = []string{fmt.Sprintf("%s to %s %s per %s", plain(y.Minimum), plain(y.Maximum), y.Currency, strings.ReplaceAll(string(y.Unit), "-", " "))}
+			amount := plain(y.Minimum)
+			if y.Maximum != y.Minimum {
+				amount += " to " + plain(y.Maximum)
+			}
+			lines = []string{fmt.Sprintf("%s %s per %s", amount, y.Currency, strings.ReplaceAll(string(y.Unit), "-", " "))}
 		}
 	case "languages":
 		lines = f.Languages

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
 
 	"opportunity.internal/pkg/api"
 )
@@ -19,6 +22,7 @@ func (f Form) fill(name string) {
 	switch name {
 	case "countryEligibility":
 		f.clear("country")
+		v.Set(field("country", 0, "code"), "CA")
 		for i, c := range f.Base.CountryEligibility {
 			v.Set(field("country", i, "code"), c.Country)
 			v.Set(field("country", i, "status"), string(c.Status))
@@ -30,6 +34,7 @@ func (f Form) fill(name string) {
 		}
 	case "pay":
 		f.clear("pay")
+		v.Set("pay.currency", "CAD")
 		if y := f.Base.Pay; y != nil {
 			v.Set("pay.minimum", api.FormatAmount(y.Minimum))
 			v.Set("pay.maximum", api.FormatAmount(y.Maximum))
@@ -68,6 +73,10 @@ func (f Form) Countries() int { return f.entries("country") }
 
 // Risks returns the number of entries for risk indicators, with blank ones at the end.
 func (f Form) Risks() int { return f.entries("risk") }
+
+// Further returns the index of the first of n entries that is there for a further country or risk
+// indicator only.
+func (f Form) Further(n int) int { return max(1, n-blanks) }
 
 func (f Form) entries(name string) int {
 	for i := maxEntries - 1; i >= 0; i-- {
@@ -161,15 +170,53 @@ func (f Form) countries() (any, string) {
 	return all, ""
 }
 
-// regions splits a list of regions and adds the country to codes that lack it.
-func regions(country, text string) []string {
-	codes := words(strings.ToUpper(text))
-	for i, code := range codes {
-		if !strings.Contains(code, "-") {
-			codes[i] = country + "-" + code
+// regions splits a list of regions. Those of Canada can be names; other codes get the country if
+// they lack it.
+func regions(country, text string) (codes []string) {
+	all := words(text)
+	for i := 0; i < len(all); i++ {
+		code, n := all[i], 1
+		for last := min(i+maxProvinceWords, len(all)); country == "CA" && last > i; last-- {
+			if province, ok := provinces[plainName(strings.Join(all[i:last], " "))]; ok {
+				code, n = province, last-i
+				break
+			}
+		}
+		if i += n - 1; country != "CA" && !strings.Contains(code, "-") {
+			code = country + "-" + code
+		}
+		if code != "" {
+			codes = append(codes, code)
 		}
 	}
 	return codes
+}
+
+// maxProvinceWords is the number of words of the longest name in provinces.
+const maxProvinceWords = 4
+
+// provinces are the codes of Canada's provinces and territories by plainName, and the words between
+// them.
+var provinces = map[string]string{
+	"alberta": "AB", "alta": "AB", "british columbia": "BC", "colombie britannique": "BC", "bc": "BC", "manitoba": "MB", "man": "MB",
+	"new brunswick": "NB", "nouveau brunswick": "NB", "newfoundland": "NL", "labrador": "NL", "newfoundland and labrador": "NL",
+	"terre neuve": "NL", "terre neuve et labrador": "NL", "nova scotia": "NS", "nouvelle ecosse": "NS",
+	"northwest territories": "NT", "territoires du nord ouest": "NT", "nwt": "NT", "nunavut": "NU", "ontario": "ON", "ont": "ON",
+	"prince edward island": "PE", "ile du prince edouard": "PE", "pei": "PE", "quebec": "QC", "que": "QC", "pq": "QC",
+	"saskatchewan": "SK", "sask": "SK", "yukon": "YT", "yukon territory": "YT", "and": "", "et": "", "&": "",
+}
+
+// plainName returns a name in lower case, without accents and dots, and with spaces for hyphens.
+func plainName(name string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '.' || unicode.Is(unicode.Mn, r):
+			return -1
+		case unicode.Is(unicode.Pd, r):
+			return ' '
+		}
+		return unicode.ToLower(r)
+	}, norm.NFD.String(name))
 }
 
 func (f Form) pay() (any, string) {

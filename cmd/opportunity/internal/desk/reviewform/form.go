@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"opportunity.internal/pkg/api"
 )
@@ -305,7 +306,7 @@ func lines(text string) []string {
 	return found
 }
 
-// words returns the words of a text, separated by spaces or commas.
+// words returns the words of a text, separated by spaces, commas, semicolons or slashes.
 func words(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' || r == '\t' })
+	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(",;/", r) || unicode.IsSpace(r) })
 }

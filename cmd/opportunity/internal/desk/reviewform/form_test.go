@@ -168,6 +168,35 @@ func TestChangedFacts(t *testing.T) {
 	require.Equal(t, []api.RiskIndicator{{Code: "own-insurance", Note: "Couriers insure themselves.", SourceURL: site}}, f.RiskIndicators)
 }
 
+func TestRegionsOfCanadaCanBeNames(t *testing.T) {
+	for given, want := range map[string][]string{
+		"Québec":                {"CA-QC"},
+		"Que\u0301bec, ONTARIO": {"CA-QC", "CA-ON"},
+		"on QC;ca-bc/B.C.":      {"CA-ON", "CA-QC", "CA-BC"},
+		"British Columbia and Prince Edward Island": {"CA-BC", "CA-PE"},
+		"Newfoundland and Labrador & Yukon":         {"CA-NL", "CA-YT"},
+		"Île-du-Prince-Édouard, Terre‑Neuve‑et‑Labrador, Territoires du Nord-Ouest et Nouvelle-Écosse": {"CA-PE", "CA-NL", "CA-NT", "CA-NS"},
+		" , ": {},
+	} {
+		r := review(t, submit(t, sheet(), with(unchanged(), "fact.countryEligibility", "change", "country.0.in", given)))
+		require.Equal(t, want, r.Facts.CountryEligibility[0].IncludedRegions, given)
+	}
+	require.Contains(t, messages(t, submit(t, sheet(), with(unchanged(), "fact.countryEligibility", "change", "country.0.in", "Ontaro")))[0], `Country 1, Only in 1: must be a Canadian province or territory, such as CA-ON or ON; "Ontaro" is not one`)
+}
+
+func TestUnknownCountriesAndPayStartWithCanada(t *testing.T) {
+	s := sheet()
+	s.ReviewedFacts = nil
+	f := reviewform.New(s, "")
+	require.Equal(t, "CA CAD", f.Values.Get("country.0.code")+" "+f.Values.Get("pay.currency"))
+	require.Equal(t, 1, f.Further(f.Countries()))
+	require.Equal(t, 1, f.Further(f.Risks()))
+	s.ReviewedFacts = &api.Facts{CountryEligibility: []api.CountryEligibility{{Country: "US"}, {Country: "FR"}}, Pay: &api.Pay{Currency: "USD"}}
+	f = reviewform.New(s, "")
+	require.Equal(t, "US USD", f.Values.Get("country.0.code")+" "+f.Values.Get("pay.currency"))
+	require.Equal(t, 2, f.Further(f.Countries()))
+}
+
 func TestSummaryHasTheOldAndNewValueOfEachChangedFact(t *testing.T) {
 	f := submit(t, sheet(), with(unchanged(),
 		"fact.remote", "false", "fact.pay", "change", "pay.minimum", "45,000", "pay.maximum", "1 000 000", "pay.unit", "year",
@@ -192,15 +221,15 @@ func TestInvalidInputIsNamed(t *testing.T) {
 	for want, change := range map[string][]string{
 		`Pay: from: "45.000" can be 45 or 45000: write 45 or 45000`:                {"fact.pay", "change", "pay.minimum", "45.000"},
 		`Pay: to: "9007199254740993" has more than 15 digits and would be rounded`: {"fact.pay", "change", "pay.maximum", "9007199254740993"},
-		"Pay: choose the source":                                                                        {"fact.pay", "change", "pay.sources", "9"},
-		"Pay: maximum 1 must not be below the minimum, 17.5":                                            {"fact.pay", "change", "pay.maximum", "1"},
-		"Remote: choose one of the values":                                                              {"fact.remote", `"open"`},
-		"Requirements: enter a value, or choose that you cannot tell":                                   {"fact.requirements", "change"},
-		"Application status: choose one of the values":                                                  {"fact.applicationStatus", "change"},
-		`"maple.example" is not an http or https URL`:                                                   {"more", "maple.example"},
-		"Countries and regions: [0].status must be one of eligible, ineligible, unknown; \"x\" is none": {"fact.countryEligibility", "change", "country.0.status", "x"},
-		"Risk indicators: fees: choose the source":                                                      {"fact.riskIndicators", "change", "risk.0.code", "fees"},
-		"Pay: cites source 1, which you did not open":                                                   {"fact.pay", "change", "pay.sources", "1", "mark.0", ""},
+		"Pay: choose the source":                                                                   {"fact.pay", "change", "pay.sources", "9"},
+		"Pay, To: 1 must not be below the minimum, 17.5":                                           {"fact.pay", "change", "pay.maximum", "1"},
+		"Remote: choose one of the values":                                                         {"fact.remote", `"open"`},
+		"Requirements: enter a value, or choose that you cannot tell":                              {"fact.requirements", "change"},
+		"Application status: choose one of the values":                                             {"fact.applicationStatus", "change"},
+		`"maple.example" is not an http or https URL`:                                              {"more", "maple.example"},
+		"Country 1, Residents are: must be one of eligible, ineligible, unknown; \"x\" is not one": {"fact.countryEligibility", "change", "country.0.status", "x"},
+		"Risk indicators: fees: choose the source":                                                 {"fact.riskIndicators", "change", "risk.0.code", "fees"},
+		"Pay: cites source 1, which you did not open":                                              {"fact.pay", "change", "pay.sources", "1", "mark.0", ""},
 	} {
 		require.Contains(t, messages(t, submit(t, sheet(), with(unchanged(), change...))), want)
 	}
@@ -211,7 +240,7 @@ func TestInvalidInputIsNamed(t *testing.T) {
 func TestClosedReviewClosesApplications(t *testing.T) {
 	closed := url.Values{"outcome": {"closed"}, "mark.2": {"gone"}, "note": {"The site says goodbye."}}
 	form := submit(t, sheet(), closed)
-	require.Equal(t, "Closed, and the application status becomes closed: 3 facts kept, 6 unknown, 0 quotes.\n"+
+	require.Equal(t, "Closed, and the application status becomes closed: 3 facts kept, 2 changed, 6 unknown, 0 quotes.\n"+
 		"Pay: 17.5 to 20 CAD per hour → unknown\nApplication status: unknown → Closed", form.Summary())
 	r := review(t, form)
 	want := recorded()
@@ -380,7 +409,7 @@ func TestUsedSuggestionIsTheSourceOfItsFact(t *testing.T) {
 		"pay.minimum": {"17"}, "pay.maximum": {"18"}, "pay.currency": {"cad"}, "pay.unit": {"hour"},
 	})
 	require.Equal(t, reviewform.StillSo, f.Mark(rates))
-	require.Equal(t, "Verified: 0 facts kept, 10 unknown, 1 quote.\nPay: unknown → 17 to 18 CAD per hour", f.Summary())
+	require.Equal(t, "Verified: 0 facts kept, 1 changed, 10 unknown, 1 quote.\nPay: unknown → 17 to 18 CAD per hour", f.Summary())
 	_, quotes := evidence(t, f)
 	require.Equal(t, suggestion, quotes["pay"])
 	r := review(t, f)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"opportunity.internal/cmd/opportunity/internal/desk/listingform"
 	"opportunity.internal/pkg/api"
 )
 
@@ -102,13 +103,17 @@ func Explain(invalid api.Problems) (problems []Problem) {
 			wrong = Problem{"sources", "Sources: " + p.Message}
 		case isFact:
 			name := rest[:strings.IndexAny(rest+".", ".[")]
-			where := strings.TrimPrefix(strings.TrimPrefix(rest, name), ".")
-			wrong = Problem{"fact." + name, Label(name) + ": " + strings.TrimSpace(where+" "+p.Message)}
+			label := strings.TrimPrefix(listingform.LabelOf(p.Path), listingform.LabelOf("facts")+", ")
+			wrong = Problem{"fact." + name, label + ": " + labelled.Replace(p.Message)}
 		}
 		problems = append(problems, wrong)
 	}
 	return problems
 }
+
+// labelled replaces the names of fields in a message by their labels.
+var labelled = strings.NewReplacer("allRegions", "All regions", "includedRegions", "Only in", "excludedRegions", "Not in", "status to", "Residents are to",
+	" is none", " is not one")
 
 // unsupported returns the known facts that no opened source supports. A kept fact needs its own
 // sources, or any source, to still say so. A changed fact can cite only pages that were opened.
@@ -174,7 +179,12 @@ func (f Form) Summary() string {
 		}
 	}
 	quotes := len(f.evidence(&facts).Quotes)
-	text := fmt.Sprintf("%s: %s, %d unknown, %s.", outcomes[f.outcome()], count(kept, "fact kept", "facts kept"), unknowns, count(quotes, "quote", "quotes"))
+	changed := ""
+	if len(details) > 0 {
+		changed = fmt.Sprintf(" %d changed,", len(details))
+	}
+	text := fmt.Sprintf("%s: %s,%s %d unknown, %s.",
+		outcomes[f.outcome()], count(kept, "fact kept", "facts kept"), changed, unknowns, count(quotes, "quote", "quotes"))
 	if undecided > 0 {
 		text += " " + count(undecided, "fact needs", "facts need") + " a decision."
 	}

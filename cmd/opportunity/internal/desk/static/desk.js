@@ -70,7 +70,11 @@ function decide(key) {
   if (!choice) return false;
   if (choice.type === "checkbox") return set(choice, !choice.checked); // a quote; the value comes next
   set(choice);
-  if (choice.value === "change") fact.querySelector(".change :is(input, textarea, select)")?.focus();
+  if (choice.value === "change") {
+    const first = fact.querySelector(".change :is(input, textarea, select)");
+    first?.focus();
+    first?.select?.(); // what is preset is typed over
+  }
   else document.activeElement.blur(); // the next key is one of the page again
   return true;
 }
@@ -112,6 +116,16 @@ document.addEventListener("keydown", event => {
   act(event.key);
 });
 
+// After mistakes, the focus is at the first one: at the field, or at the decision about a fact.
+const mistake = document.getElementById(document.querySelector(".error-summary a")?.hash.slice(1));
+if (mistake) {
+  for (let box = mistake.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
+  const fields = "input:not([type=hidden]), select, textarea";
+  const changed = mistake.querySelector("input[value=change]:checked") && mistake.querySelector(`.change :is(${fields})`);
+  const field = changed ?? (mistake.matches(fields) ? mistake : mistake.querySelector("input:checked") ?? mistake.querySelector(fields));
+  field?.focus();
+}
+
 // Drafts and leases
 
 if (form) {
@@ -133,14 +147,19 @@ if (form) {
     }
   };
   const will = document.querySelector("#will output");
-  let latest = 0;
+  let latest = 0, asking;
   const summarize = async () => {
     const mine = ++latest;
     const response = await send(form.dataset.summary);
     if (mine === latest && response.ok && !response.redirected) will.textContent = await response.text();
   };
-  form.addEventListener("input", () => {
-    summarize().catch(() => {});
+  const ask = pause => {
+    clearTimeout(asking);
+    asking = setTimeout(() => summarize().catch(() => {}), pause);
+  };
+  form.addEventListener("change", () => ask(0)); // of a text: when it loses the focus
+  form.addEventListener("input", event => {
+    ask(typing(event.target) ? 1000 : 0);
     clearTimeout(waiting);
     waiting = setTimeout(save, 2000);
   });
