@@ -40,7 +40,8 @@ func npmTarball() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// pythonWheel returns the package that `pip install URL` installs; see the binary distribution format of PyPA.
+// pythonWheel returns the package that `pip install URL` installs; see the binary distribution
+// format of PyPA.
 func pythonWheel() ([]byte, error) {
 	all, err := tree(files, "python/opportunity_data", "opportunity_data")
 	if err != nil {
@@ -69,7 +70,8 @@ func pythonWheel() ([]byte, error) {
 	return zipped(append(all, file{info + "RECORD", []byte(record.String())}))
 }
 
-// goModule returns the files of the module proxy protocol for a module by their path below /sdk/: go/ is the address for GOPROXY.
+// goModule returns the files of the module proxy protocol for a module by their path below /sdk/:
+// go/ is the address for GOPROXY.
 func goModule(module string, from fs.FS) (map[string][]byte, error) {
 	const version = "v" + Version
 	all, err := tree(from, ".", module+"@"+version)
@@ -104,8 +106,8 @@ func goModule(module string, from fs.FS) (map[string][]byte, error) {
 	}, nil
 }
 
-// released returns a go.mod that requires the released version of the SDK in place of the one in this repository: go install rejects a
-// module with a replacement.
+// released returns a go.mod that requires the released version of the SDK in place of the one in
+// this repository: go install rejects a module with a replacement.
 func released(mod []byte) []byte {
 	mod = bytes.ReplaceAll(mod, []byte(Module+" v0.0.0"), []byte(Module+" v"+Version))
 	return bytes.ReplaceAll(mod, []byte("\nreplace "+Module+" => ../go\n"), nil)

@@ -34,7 +34,8 @@ func distribution(t *testing.T) string {
 	return server.URL + "/sdk"
 }
 
-// run runs a command in dir with more environment, and returns its output. The command must succeed.
+// run runs a command in dir with more environment, and returns its output. The command must
+// succeed.
 func run(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -67,7 +68,8 @@ func main() { fmt.Print(opportunity.Version) }
 	require.Equal(t, sdk.Version, run(t, dir, env, "go", "run", "."))
 }
 
-// TestCommandInstallsThroughTheProxy resolves and downloads the modules that go install builds. The other tests build the command.
+// TestCommandInstallsThroughTheProxy resolves and downloads the modules that go install builds. The
+// other tests build the command.
 func TestCommandInstallsThroughTheProxy(t *testing.T) {
 	dir := t.TempDir()
 	out := run(t, dir, proxied(t), "go", "install", "-n", sdk.Command+"/opportunity-data@latest")
@@ -75,7 +77,8 @@ func TestCommandInstallsThroughTheProxy(t *testing.T) {
 	require.Contains(t, out, "opportunity-data")
 }
 
-// proxied returns the environment of a consumer who gets the SDK from a distribution, and other modules from the cache of this machine.
+// proxied returns the environment of a consumer who gets the SDK from a distribution, and other
+// modules from the cache of this machine.
 func proxied(t *testing.T) []string {
 	t.Helper()
 	return []string{
@@ -97,7 +100,8 @@ func TestTarballInstalls(t *testing.T) {
 	require.Equal(t, sdk.Version, run(t, dir, nil, "node", "main.js"))
 }
 
-// TestWheelInstalls uses pip if this machine has it. Otherwise it imports the package from the wheel, which is a zip file.
+// TestWheelInstalls uses pip if this machine has it. Otherwise it imports the package from the
+// wheel, which is a zip file.
 func TestWheelInstalls(t *testing.T) {
 	dir := t.TempDir()
 	env := []string{"PYTHONPATH=" + dir, "PYTHONDONTWRITEBYTECODE=1"}

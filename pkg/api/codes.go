@@ -13,7 +13,8 @@ type codeList struct {
 }
 
 var (
-	// countries has the codes of ISO 3166-1, and XK, which the European Union and others use for Kosovo.
+	// countries has the codes of ISO 3166-1, and XK, which the European Union and others use for
+	// Kosovo.
 	countries = codeList{"a country code of ISO 3166-1, two upper-case letters such as CA", strings.Fields(`AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV
 		BW BY BZ CA CC CD CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH ER ES ET FI FJ FK FM FO FR GA
 		GB GD GE GF GG GH GI GL GM GN GP GQ GR GS GT GU GW GY HK HM HN HR HT HU ID IE IL IM IN IO IQ IR IS IT JE JM JO JP KE KG KH KI
@@ -26,7 +27,8 @@ var (
 		"BU": "MM", "ZR": "CD", "TP": "TL", "AN": "CW, SX or BQ", "USA": "US", "CAN": "CA", "GBR": "GB",
 	}}
 
-	// currencies has the codes of ISO 4217 for money, with those withdrawn since 2022, which older pages still name.
+	// currencies has the codes of ISO 4217 for money, with those withdrawn since 2022, which older
+	// pages still name.
 	currencies = codeList{"a currency code of ISO 4217, three upper-case letters such as CAD", strings.Fields(`AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BOV BRL BSD BTN BWP BYN BZD
 		CAD CDF CHE CHF CHW CLF CLP CNY COP COU CRC CUC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF
 		GTQ GYD HKD HNL HRK HTG HUF IDR ILS INR IQD IRR ISK JMD JOD JPY KES KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LYD

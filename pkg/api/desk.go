@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// This file is the contract between the operator API and its clients for curation: the desk and the `reviews` and `listings` commands.
-// docs/operators/desk-api.md lists the endpoints.
+// This file is the contract between the operator API and its clients for curation: the desk and the
+// `reviews` and `listings` commands. docs/operators/desk-api.md lists the endpoints.
 
 // Role limits what the holder of an operator token can do. The gateway enforces it.
 type Role string
@@ -27,14 +27,16 @@ type Operator struct {
 	Role Role   `json:"role"`
 }
 
-// Lease marks a listing as being worked on. It is advisory: the precondition of a review protects against overwriting.
+// Lease marks a listing as being worked on. It is advisory: the precondition of a review protects
+// against overwriting.
 type Lease struct {
 	Holder    string    `json:"holder"`
 	TakenAt   time.Time `json:"takenAt"`
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
-// LeaseRequest takes or renews the lease of a listing for LeaseTime. TakeOver takes it from another holder.
+// LeaseRequest takes or renews the lease of a listing for LeaseTime. TakeOver takes it from another
+// holder.
 type LeaseRequest struct {
 	TakeOver bool `json:"takeOver"`
 }
@@ -59,7 +61,8 @@ type SkipRequest struct {
 // MaxSkip is the longest time for which a record can be skipped.
 const MaxSkip = 14 * 24 * time.Hour
 
-// Draft is the unfinished input of one operator for one listing. Content is any JSON of at most MaxDraft bytes.
+// Draft is the unfinished input of one operator for one listing. Content is any JSON of at most
+// MaxDraft bytes.
 type Draft struct {
 	Content json.RawMessage `json:"content"`
 	SavedAt time.Time       `json:"savedAt"`
@@ -94,8 +97,8 @@ type ReviewQueue struct {
 	Today       Workday       `json:"today"`
 }
 
-// Workday is the progress of the current UTC day. Target makes the load of the working days even and includes the reviews that are Done.
-// It is 0 on Saturday and Sunday.
+// Workday is the progress of the current UTC day. Target makes the load of the working days even
+// and includes the reviews that are Done. It is 0 on Saturday and Sunday.
 type Workday struct {
 	Target int            `json:"target"`
 	Done   int            `json:"done"`   // reviews recorded today
@@ -105,18 +108,20 @@ type Workday struct {
 // MaxSheetEvents is the maximum number of events on a review sheet.
 const MaxSheetEvents = 100
 
-// ReviewSubmission is a review to record. The review is a line of an events file, with its private evidence: slug and checkType can be left
-// out; lastEventId is required and names the newest event on the sheet ("" if none). checkedAt is generatedAt of the sheet. Sending the
-// same review again records nothing and returns the same event.
+// ReviewSubmission is a review to record. The review is a line of an events file, with its private
+// evidence: slug and checkType can be left out; lastEventId is required and names the newest event
+// on the sheet ("" if none). checkedAt is generatedAt of the sheet. Sending the same review again
+// records nothing and returns the same event.
 type ReviewSubmission struct {
 	Review          Review          `json:"review"`                    // slug and checkType can be left out
 	SecondOpinionOf string          `json:"secondOpinionOf,omitempty"` // id of the review that was drawn for a second opinion
 	SameTexts       map[string]bool `json:"sameTexts,omitempty"`       // by fact, whether other words mean the same; see ReviewReport.Texts
 }
 
-// ReviewReport is the response to a review. As in AppendReport, Applied is false if the review was rejected (status 200, Rejected says
-// why), if events were recorded since the sheet (status 409, Newer has them), or if the author of a second opinion has to compare texts
-// (status 200, Texts has them): the same submission with SameTexts for each of these facts is recorded.
+// ReviewReport is the response to a review. As in AppendReport, Applied is false if the review was
+// rejected (status 200, Rejected says why), if events were recorded since the sheet (status 409,
+// Newer has them), or if the author of a second opinion has to compare texts (status 200, Texts has
+// them): the same submission with SameTexts for each of these facts is recorded.
 type ReviewReport struct {
 	AppendReport
 
@@ -127,14 +132,16 @@ type ReviewReport struct {
 	Texts []ComparedTexts `json:"texts,omitempty"` // in other words than those of the first review
 }
 
-// ComparedTexts are the texts of a fact in two reviews, such as its requirements. Either may have none.
+// ComparedTexts are the texts of a fact in two reviews, such as its requirements. Either may have
+// none.
 type ComparedTexts struct {
 	Fact   string   `json:"fact"`
 	First  []string `json:"first"`
 	Second []string `json:"second"`
 }
 
-// ReviewHistory has the summary and the events of a record, from the history service for the catalog.
+// ReviewHistory has the summary and the events of a record, from the history service for the
+// catalog.
 type ReviewHistory struct {
 	Summary       Summary         `json:"summary"`
 	PreviousFacts *Facts          `json:"previousFacts"` // in effect before those of the summary
@@ -153,20 +160,23 @@ type ReviewAppend struct {
 	Undoes string `json:"undoes,omitempty"` // id of the review that this one undoes
 }
 
-// UndoRequest undoes the caller's latest review of a record. EventID must be its newest event. The undo is an event, too: a needs-review
-// without facts. The record is then as if neither had been recorded; undoing the undo restores the review. The response is a ReviewReport.
+// UndoRequest undoes the caller's latest review of a record. EventID must be its newest event. The
+// undo is an event, too: a needs-review without facts. The record is then as if neither had been
+// recorded; undoing the undo restores the review. The response is a ReviewReport.
 type UndoRequest struct {
 	EventID string `json:"eventId"`
 }
 
-// OpinionRequest is a review that was drawn for a second opinion. It does not reveal the content of the review.
+// OpinionRequest is a review that was drawn for a second opinion. It does not reveal the content of
+// the review.
 type OpinionRequest struct {
 	EventID string    `json:"eventId"`
 	ID      string    `json:"id"` // of the listing
 	DrawnAt time.Time `json:"drawnAt"`
 }
 
-// OpinionList lists the open requests for second opinions about other operators' reviews, oldest first.
+// OpinionList lists the open requests for second opinions about other operators' reviews, oldest
+// first.
 type OpinionList struct {
 	Requests []OpinionRequest `json:"requests"`
 }
@@ -181,8 +191,9 @@ type SecondOpinion struct {
 	Event   string          `json:"recorded"` // id of the event that it was recorded as
 }
 
-// EditReport is the response to an edit of a listing. If Applied is false, the edit was a dry run, Problems says why (status 200), or
-// Current is the version that the edit did not know (status 412).
+// EditReport is the response to an edit of a listing. If Applied is false, the edit was a dry run,
+// Problems says why (status 200), or Current is the version that the edit did not know (status
+// 412).
 type EditReport struct {
 	Applied  bool           `json:"applied"`
 	Fields   []string       `json:"fields"`           // that changed, or would in a dry run
@@ -239,7 +250,8 @@ type FreshnessSample struct {
 	Unverified  int    `json:"unverified"`
 }
 
-// DueDay is the number of records that become due on a UTC day, and the levelled number to review on it.
+// DueDay is the number of records that become due on a UTC day, and the levelled number to review
+// on it.
 type DueDay struct {
 	Day    string `json:"day"`
 	Due    int    `json:"due"`

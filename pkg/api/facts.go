@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Facts are the known facts about working on the platform. A nil boolean is unknown: it matches neither true nor false.
+// Facts are the known facts about working on the platform. A nil boolean is unknown: it matches
+// neither true nor false.
 type Facts struct {
 	CountryEligibility []CountryEligibility `json:"countryEligibility"`
 	Remote             *bool                `json:"remote"`
@@ -28,8 +29,9 @@ type BoolFact struct {
 	Value func(f *Facts) **bool
 }
 
-// BoolFacts lists the three-valued facts in the order of Facts. The parser, the index, the reference implementations of tests, the command
-// and the tests of the documentation are made from it.
+// BoolFacts lists the three-valued facts in the order of Facts. The parser, the index, the
+// reference implementations of tests, the command and the tests of the documentation are made from
+// it.
 var BoolFacts = [...]BoolFact{
 	{"remote", "remote", "Remote", func(f *Facts) **bool { return &f.Remote }},
 	{"degree_required", "degreeRequired", "Degree required", func(f *Facts) **bool { return &f.DegreeRequired }},
@@ -52,8 +54,8 @@ func UnknownFacts() Facts {
 	return f
 }
 
-// Complete replaces nil slices by empty ones and an empty application status by "unknown". The contract has no null arrays, so
-// call it after decoding Facts from an external source.
+// Complete replaces nil slices by empty ones and an empty application status by "unknown". The
+// contract has no null arrays, so call it after decoding Facts from an external source.
 func (f *Facts) Complete() {
 	f.CountryEligibility = present(f.CountryEligibility)
 	for i := range f.CountryEligibility {

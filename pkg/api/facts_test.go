@@ -46,7 +46,8 @@ func TestEachFactCanBeKnown(t *testing.T) {
 	require.True(t, facts.Known())
 }
 
-// TestCompleteFactsHaveNoNullArrays fills every field of Facts and removes its arrays, nested ones too.
+// TestCompleteFactsHaveNoNullArrays fills every field of Facts and removes its arrays, nested ones
+// too.
 func TestCompleteFactsHaveNoNullArrays(t *testing.T) {
 	var facts api.Facts
 	fill(t, reflect.ValueOf(&facts).Elem())

@@ -64,7 +64,8 @@ func TestParseInstantRejects(t *testing.T) {
 	}
 }
 
-// TestDescriptionOfInstants compares the pattern that validators of requests use with the parser. A pattern cannot know the days of a month.
+// TestDescriptionOfInstants compares the pattern that validators of requests use with the parser. A
+// pattern cannot know the days of a month.
 func TestDescriptionOfInstants(t *testing.T) {
 	schema := description(t).Components.Parameters["checkedAfter"].Value.Schema.Value
 	pattern := regexp.MustCompile(schema.Pattern)
@@ -85,8 +86,8 @@ func TestDescriptionOfInstants(t *testing.T) {
 	})
 }
 
-// FuzzParseInstant checks that the result does not depend on the form: every timestamp of RFC 3339 means the same as for the time package,
-// and the basic form means the same as the extended one.
+// FuzzParseInstant checks that the result does not depend on the form: every timestamp of RFC 3339
+// means the same as for the time package, and the basic form means the same as the extended one.
 func FuzzParseInstant(f *testing.F) {
 	f.Add("2026-11-01T09:00:00.5+05:30")
 	f.Add("20261101T09,5-0330")

@@ -55,7 +55,8 @@ type CatalogStatus struct {
 	FreeSet     FreeSet   `json:"freeSet"`
 }
 
-// FreeSet counts the records that the free tier sees, and the other published records by the reason why it does not.
+// FreeSet counts the records that the free tier sees, and the other published records by the reason
+// why it does not.
 type FreeSet struct {
 	Records       int `json:"records"`
 	Limit         int `json:"limit"`         // most records that it can have

@@ -78,7 +78,8 @@ func ParseNumber(text string) (json.Number, error) {
 	return number, nil
 }
 
-// split returns the digits before and after the decimal sign. It removes the separators of groups that cannot be decimal signs.
+// split returns the digits before and after the decimal sign. It removes the separators of groups
+// that cannot be decimal signs.
 func split(text string) (whole, fraction string, ok bool) {
 	if m := plainNumber.FindStringSubmatch(text); m != nil {
 		return m[1], m[3], true

@@ -144,7 +144,8 @@ func TestHeadersOfResponses(t *testing.T) {
 	}
 }
 
-// TestErrorCodes compares the enum and the examples of each status with the table of codes, in both directions.
+// TestErrorCodes compares the enum and the examples of each status with the table of codes, in both
+// directions.
 func TestErrorCodes(t *testing.T) {
 	doc := description(t)
 	var codes []string
@@ -270,7 +271,8 @@ func (c comparison) equalObject(goType reflect.Type, schema *openapi3.Schema) {
 	require.ElementsMatch(t, fields, schema.Required, goType)
 }
 
-// notNull returns the non-null part of a nullable schema: the other type of a type array, or the other branch of a oneOf.
+// notNull returns the non-null part of a nullable schema: the other type of a type array, or the
+// other branch of a oneOf.
 func (c comparison) notNull(at string, ref *openapi3.SchemaRef) *openapi3.SchemaRef {
 	t, schema := c.t, ref.Value
 	if len(schema.OneOf) == 2 {
@@ -283,8 +285,8 @@ func (c comparison) notNull(at string, ref *openapi3.SchemaRef) *openapi3.Schema
 	return openapi3.NewSchemaRef(ref.Ref, &other)
 }
 
-// constants returns the constants of every string type of the package. It reads them from the source, because reflection has no
-// access to constants.
+// constants returns the constants of every string type of the package. It reads them from the
+// source, because reflection has no access to constants.
 func constants(t *testing.T) map[string][]string {
 	t.Helper()
 	sources, err := filepath.Glob("*.go")
@@ -320,7 +322,8 @@ func enum(schema *openapi3.Schema) []string {
 	return values
 }
 
-// TestExamplesAreResponses checks that each example equals the encoding of the Go type, with nothing missing or added.
+// TestExamplesAreResponses checks that each example equals the encoding of the Go type, with
+// nothing missing or added.
 func TestExamplesAreResponses(t *testing.T) {
 	shown := map[string]bool{}
 	for _, response := range description(t).Components.Responses {
@@ -341,7 +344,8 @@ func TestExamplesAreResponses(t *testing.T) {
 	require.Len(t, shown, len(bodies))
 }
 
-// TestExamplesFollowTheRules checks that derived values in examples equal those that the code derives.
+// TestExamplesFollowTheRules checks that derived values in examples equal those that the code
+// derives.
 func TestExamplesFollowTheRules(t *testing.T) {
 	examples := description(t).Components.Responses["OpportunityList"].Value.Content["application/json"].Examples
 	var list api.OpportunityList
@@ -371,7 +375,8 @@ func strictly(t *testing.T, value, into any) []byte {
 	return encoded
 }
 
-// TestExamplesOfHeadersAndParameters exists because the library validates only examples of bodies and schemas.
+// TestExamplesOfHeadersAndParameters exists because the library validates only examples of bodies
+// and schemas.
 func TestExamplesOfHeadersAndParameters(t *testing.T) {
 	doc := description(t)
 	valid := func(name string, schema *openapi3.SchemaRef, value any) {

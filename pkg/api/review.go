@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Review is a check as its author sends it, before it is recorded: from a form, from a verb, or as a line of an events
-// file, which also has link checks. Package eventfile checks it.
+// Review is a check as its author sends it, before it is recorded: from a form, from a verb, or as
+// a line of an events file, which also has link checks. Package eventfile checks it.
 type Review struct {
 	Slug       string         `json:"slug"`
 	CheckedAt  time.Time      `json:"checkedAt"`
@@ -17,8 +17,8 @@ type Review struct {
 	Note       string         `json:"note"`
 	Evidence   *GivenEvidence `json:"evidence,omitempty"`
 
-	// LastEventID is the newest recorded event of the listing that the author had seen, "" if there was none. It is a
-	// precondition, not a part of the event; nil if there is none.
+	// LastEventID is the newest recorded event of the listing that the author had seen, "" if there
+	// was none. It is a precondition, not a part of the event; nil if there is none.
 	LastEventID *string `json:"lastEventId,omitempty"`
 }
 
@@ -29,7 +29,8 @@ type GivenEvidence struct {
 	Unopened []string `json:"unopened"`
 }
 
-// For makes r a factual review of the listing with the id. It returns the problems if r names another listing or type.
+// For makes r a factual review of the listing with the id. It returns the problems if r names
+// another listing or type.
 func (r *Review) For(id string) (p Problems) {
 	if r.Slug != "" && r.Slug != id {
 		p.Add("slug", "must be %s or left out", id)
@@ -41,8 +42,8 @@ func (r *Review) For(id string) (p Problems) {
 	return p
 }
 
-// Doubt is the event that puts a record in doubt: the latest factual review if it did not succeed, otherwise the link check that
-// conflicts with that review.
+// Doubt is the event that puts a record in doubt: the latest factual review if it did not succeed,
+// otherwise the link check that conflicts with that review.
 type Doubt struct {
 	EventID   string    `json:"eventId"`
 	CheckType CheckType `json:"checkType"`

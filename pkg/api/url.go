@@ -18,8 +18,9 @@ var errNotAbsolute = errors.New("must be an absolute http or https URL, such as 
 // ValidURL reports whether CheckURL accepts text.
 func ValidURL(text string) bool { return CheckURL(text) == nil }
 
-// CheckURL returns an error unless text is a URL that can be shown to consumers: http or https, with a host, without credentials, and valid
-// in RFC 3986 and in the URL Standard of browsers. The error names the part that is wrong.
+// CheckURL returns an error unless text is a URL that can be shown to consumers: http or https,
+// with a host, without credentials, and valid in RFC 3986 and in the URL Standard of browsers. The
+// error names the part that is wrong.
 func CheckURL(text string) error {
 	if len(text) > MaxURL {
 		return fmt.Errorf("must be a URL of at most %d characters", MaxURL)
@@ -48,7 +49,8 @@ func CheckURL(text string) error {
 	return err
 }
 
-// pathChars are the characters of a path besides letters, digits and percent-encoded bytes (RFC 3986, section 3.3).
+// pathChars are the characters of a path besides letters, digits and percent-encoded bytes (RFC
+// 3986, section 3.3).
 const pathChars = "-._~!$&'()*+,;=:@/"
 
 func checkChars(name, text, allowed string) error {

@@ -10,8 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of fields in files from curators. The catalog's import and the history's append share the checks of this file: pkg/jsonlines
-// decodes a line and rejects unknown, repeated and mistyped fields; this file checks the values.
+// Limits of fields in files from curators. The catalog's import and the history's append share the
+// checks of this file: pkg/jsonlines decodes a line and rejects unknown, repeated and mistyped
+// fields; this file checks the values.
 const (
 	MaxSlug = 80   // characters of an id
 	MaxURL  = 2048 // characters of an address
@@ -100,8 +101,9 @@ func (p *Problems) text(field string, text *string, limit int, check func(string
 	*text = stored
 }
 
-// Excerpt records a problem if a text from a page has more than limit characters, control characters other than line breaks and tabs, or
-// characters that change the direction of the text. It is compared with the page, so it may have other hidden characters.
+// Excerpt records a problem if a text from a page has more than limit characters, control
+// characters other than line breaks and tabs, or characters that change the direction of the text.
+// It is compared with the page, so it may have other hidden characters.
 func (p *Problems) Excerpt(field, text string, limit int) {
 	if utf8.RuneCountInString(text) > limit {
 		p.Add(field, "%v", tooLong(limit))
@@ -127,14 +129,15 @@ func OneOf[T ~string](p *Problems, field string, value T, allowed ...T) {
 
 var slug = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
-// ValidSlug reports whether s can be the id of a record: lower-case letters and digits in groups joined by single hyphens, at
-// most MaxSlug characters.
+// ValidSlug reports whether s can be the id of a record: lower-case letters and digits in groups
+// joined by single hyphens, at most MaxSlug characters.
 func ValidSlug(s string) bool { return len(s) <= MaxSlug && slug.MatchString(s) }
 
 // Provinces lists the codes of Canada's provinces and territories, without the country.
 var Provinces = []string{"AB", "BC", "MB", "NB", "NL", "NS", "NT", "NU", "ON", "PE", "QC", "SK", "YT"}
 
-// ProvinceCode returns the normal form ("CA-ON") of a Canadian province or territory, given as "ON" or "CA-ON" in any case.
+// ProvinceCode returns the normal form ("CA-ON") of a Canadian province or territory, given as "ON"
+// or "CA-ON" in any case.
 func ProvinceCode(s string) (code string, ok bool) {
 	if len(s) == len("CA-ON") && strings.EqualFold(s[:3], "CA-") {
 		s = s[3:]
@@ -145,8 +148,9 @@ func ProvinceCode(s string) (code string, ok bool) {
 
 var region = regexp.MustCompile(`^[A-Z]{2}-[A-Z0-9]{1,3}$`)
 
-// Normalize converts facts to the stored form and records all their problems. The stored form is complete, with regions as ISO 3166-2
-// codes without duplicates. field is the path of the facts, usually "facts".
+// Normalize converts facts to the stored form and records all their problems. The stored form is
+// complete, with regions as ISO 3166-2 codes without duplicates. field is the path of the facts,
+// usually "facts".
 func (f *Facts) Normalize(field string, p *Problems) {
 	f.Complete()
 	seen := map[string]bool{}

@@ -32,7 +32,8 @@ func (o Operation) ExampleCall() Call {
 	return c
 }
 
-// Target returns the path and the query. Values are escaped, so none can add a path segment or a parameter.
+// Target returns the path and the query. Values are escaped, so none can add a path segment or a
+// parameter.
 func (c Call) Target() string {
 	path := c.path()
 	if query := c.query(); len(query) > 0 {

@@ -9,8 +9,8 @@ import (
 	"text/template"
 )
 
-// Program is a call as a program. It reads the address of the service and the key from the environment variables OPPORTUNITY_URL and
-// OPPORTUNITY_KEY.
+// Program is a call as a program. It reads the address of the service and the key from the
+// environment variables OPPORTUNITY_URL and OPPORTUNITY_KEY.
 type Program struct{ Title, Language, Code string }
 
 // Title and language of the programs.
@@ -25,8 +25,8 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"shell": shellQuote, "go": goValue, "goName": exported, "js": jsValue, "jsName": camel, "python": pythonValue, "pythonName": option,
 }).ParseFS(programs, "programs/*"))
 
-// Programs returns the call with curl and with each SDK. It returns only curl if the SDKs cannot send the call: they send no value of
-// another type, and they take entity tags from their caches.
+// Programs returns the call with curl and with each SDK. It returns only curl if the SDKs cannot
+// send the call: they send no value of another type, and they take entity tags from their caches.
 func (c Call) Programs() ([]Program, error) {
 	shown := languages
 	if !c.sdk() {

@@ -1,5 +1,5 @@
-// Package eventfile reads events files: JSON Lines with one verification event per line. The history's append and the lint command
-// validate lines by the same rules.
+// Package eventfile reads events files: JSON Lines with one verification event per line. The
+// history's append and the lint command validate lines by the same rules.
 package eventfile
 
 import (
@@ -16,7 +16,8 @@ import (
 // maxSources bounds the source URLs of one event.
 const maxSources = 100
 
-// maxEvent bounds an event as JSON, in bytes. Its proof has the event as base64 and must have at most 100 KB.
+// maxEvent bounds an event as JSON, in bytes. Its proof has the event as base64 and must have at
+// most 100 KB.
 const maxEvent = 64_000
 
 // File is an events file that was read to its end.
@@ -42,8 +43,9 @@ type Line struct {
 	LastEventID *string // as in api.Review
 }
 
-// Read reads an events file and validates each line at time now. It returns at most maxRejected of the invalid lines in Rejected. It does
-// not check whether a slug belongs to a listing. It returns an error only if r fails.
+// Read reads an events file and validates each line at time now. It returns at most maxRejected of
+// the invalid lines in Rejected. It does not check whether a slug belongs to a listing. It returns
+// an error only if r fails.
 func Read(r io.Reader, now time.Time, maxRejected int) (file File, err error) {
 	file.Rejections, err = Scan(r, now, maxRejected, func(l Line) error {
 		file.Lines = append(file.Lines, l)
@@ -77,8 +79,9 @@ func Scan(r io.Reader, now time.Time, maxRejected int, use func(Line) error) (al
 	return all, nil
 }
 
-// Check validates a review, or a link check, at time now. It returns the form that is recorded: UTC, whole microseconds
-// (what the stores keep), no null arrays, completed. Like Read, it does not check whether the slug belongs to a listing.
+// Check validates a review, or a link check, at time now. It returns the form that is recorded:
+// UTC, whole microseconds (what the stores keep), no null arrays, completed. Like Read, it does not
+// check whether the slug belongs to a listing.
 func Check(l api.Review, now time.Time) (read Line, p api.Problems) {
 	e := api.VerificationEvent{
 		Slug: l.Slug, CheckedAt: l.CheckedAt.UTC().Truncate(time.Microsecond), CheckType: l.CheckType, Outcome: l.Outcome,
@@ -129,8 +132,8 @@ func Check(l api.Review, now time.Time) (read Line, p api.Problems) {
 	return read, p
 }
 
-// complete adds what the facts of a review imply: their sources are sources of the review, each once, and an outcome of closed means that
-// the platform takes no applications.
+// complete adds what the facts of a review imply: their sources are sources of the review, each
+// once, and an outcome of closed means that the platform takes no applications.
 func (l *Line) complete() {
 	given := l.Event
 	if l.Event.Facts != nil {

@@ -122,7 +122,8 @@ func TestPagination(t *testing.T) {
 	require.False(t, p.HasMore, "MaxPage has no next page")
 }
 
-// Read either accepts a whole query string or rejects it with a specific code. Accepted values survive encoding and parsing.
+// Read either accepts a whole query string or rejects it with a specific code. Accepted values
+// survive encoding and parsing.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{"", "remote=true", "remote=true&page=2", "a=b;c=d", "remote=%", "%00=%00", "page=1&page=1", "&=&"} {
 		f.Add(seed)

@@ -1,5 +1,5 @@
-// Package problem implements error responses: a closed list of codes, an error type with a code, and the writer of error bodies. All
-// services use it, so all error responses have the same form.
+// Package problem implements error responses: a closed list of codes, an error type with a code,
+// and the writer of error bodies. All services use it, so all error responses have the same form.
 package problem
 
 import (
@@ -40,7 +40,8 @@ func NoSuch(kind string) *Error {
 	return &Error{Code: NotFound, Path: kind, Message: "There is no " + kind + " with this id."}
 }
 
-// Invalid returns the error for an invalid parameter or field. what continues a sentence that begins with the path.
+// Invalid returns the error for an invalid parameter or field. what continues a sentence that
+// begins with the path.
 func Invalid(path, what string) *Error {
 	return &Error{Code: InvalidParameter, Path: path, Message: what}
 }
@@ -50,7 +51,8 @@ func New(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Unavailable returns the Error for an outage of a dependency. The caller should retry after a second.
+// Unavailable returns the Error for an outage of a dependency. The caller should retry after a
+// second.
 func Unavailable(cause error) *Error {
 	return New(ServiceUnavailable, "The service is temporarily unavailable. Retry shortly.").Retry(time.Second).Because(cause)
 }
@@ -104,8 +106,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.cause }
 
-// Of returns the Error in err. If there is none, it returns an InternalError with a fixed message and cause err: the text of err may
-// contain hosts or values, so only logs have it.
+// Of returns the Error in err. If there is none, it returns an InternalError with a fixed message
+// and cause err: the text of err may contain hosts or values, so only logs have it.
 func Of(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -119,8 +121,9 @@ type Writer struct {
 	Log     *slog.Logger
 }
 
-// Write writes the error response for err: the status, the body, Retry-After in whole seconds (rounded up), and the
-// headers that the status requires. The body is an api.OperatorError for operators, otherwise an api.Error.
+// Write writes the error response for err: the status, the body, Retry-After in whole seconds
+// (rounded up), and the headers that the status requires. The body is an api.OperatorError for
+// operators, otherwise an api.Error.
 func (w Writer) Write(rw http.ResponseWriter, r *http.Request, err error) {
 	w.WriteAs(rw, r, err, "application/json", func(e *Error) []byte {
 		code, page := string(e.Code), w.BaseURL+"/docs/errors#"+string(e.Code)
@@ -133,8 +136,8 @@ func (w Writer) Write(rw http.ResponseWriter, r *http.Request, err error) {
 	})
 }
 
-// Report logs an error with a status of 500 or more. The level is debug if the caller disconnected, which cancels the request, or if the
-// cause is already reported.
+// Report logs an error with a status of 500 or more. The level is debug if the caller disconnected,
+// which cancels the request, or if the cause is already reported.
 func (w Writer) Report(ctx context.Context, err error) {
 	e := Of(err)
 	if e.Code.Status() < http.StatusInternalServerError || w.Log == nil {

@@ -201,7 +201,8 @@ func proved(l proofLog, witnesses ...proofSeen) proofWant {
 
 var update = flag.Bool("update", false, "write the file")
 
-// TestProofCasesAreUpToDate makes the cases with packages that the SDKs do not use, and compares the file or writes it.
+// TestProofCasesAreUpToDate makes the cases with packages that the SDKs do not use, and compares
+// the file or writes it.
 func TestProofCasesAreUpToDate(t *testing.T) {
 	c := proofCases{
 		log: newProofKey(proofOrigin, 1, "l"), other: newProofKey(proofOrigin, 1, "o"),

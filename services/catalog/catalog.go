@@ -1,7 +1,8 @@
 // Package catalog is the service that stores listings and serves the published ones to consumers.
 //
-// Curators import, publish and withdraw listings. Verification comes from the history service alone, as summaries that catalog
-// copies. Lists and records are served from a snapshot in memory, so they survive a database outage of up to snapshot.MaxAge.
+// Curators import, publish and withdraw listings. Verification comes from the history service
+// alone, as summaries that catalog copies. Lists and records are served from a snapshot in memory,
+// so they survive a database outage of up to snapshot.MaxAge.
 package catalog
 
 import (
@@ -31,8 +32,9 @@ var definition = service.Definition[Config]{
 	},
 }
 
-// Main runs one verb with settings from the environment. serve runs the service until ctx ends; migrate updates the schema; check
-// verifies the settings, the schema and that the history service is reachable; recover decides what becomes of a database that was set back.
+// Main runs one verb with settings from the environment. serve runs the service until ctx ends;
+// migrate updates the schema; check verifies the settings, the schema and that the history service
+// is reachable; recover decides what becomes of a database that was set back.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
 		"recover": service.RecoverVerb("catalog", RecoverConfig, Recover),
@@ -42,8 +44,8 @@ func Main(ctx context.Context, lookup func(string) (string, bool), args []string
 // Migrate updates the schema of cfg.Database to the version this binary needs.
 func Migrate(ctx context.Context, cfg Config) error { return definition.Migrate(ctx, cfg) }
 
-// Run serves until ctx ends, and then drains. It does not migrate but waits for the schema. After an outage of the history service it
-// catches up automatically.
+// Run serves until ctx ends, and then drains. It does not migrate but waits for the schema. After
+// an outage of the history service it catches up automatically.
 func Run(ctx context.Context, cfg Config) error { return definition.Run(ctx, cfg) }
 
 // sampleInterval is the time between updates of the day's freshness sample.

@@ -101,7 +101,8 @@ func (s *service) exported() string {
 	return a.Body
 }
 
-// load imports the records, adds their summaries to history's feed, and waits until all of them are served.
+// load imports the records, adds their summaries to history's feed, and waits until all of them are
+// served.
 func (s *service) load(records []listingtest.Record) {
 	s.t.Helper()
 	var file bytes.Buffer

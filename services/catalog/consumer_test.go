@@ -19,8 +19,8 @@ import (
 	"opportunity.internal/services/catalog/internal/listingtest"
 )
 
-// onBoth runs a test with a service on each kind of database. It is for a few tests that together use every part of the service; what
-// else differs between databases is tested beside the store.
+// onBoth runs a test with a service on each kind of database. It is for a few tests that together
+// use every part of the service; what else differs between databases is tested beside the store.
 func onBoth(t *testing.T, test func(t *testing.T, s *service)) {
 	schema.OnBothDatabases(t, func(t *testing.T, url string) { test(t, start(t, url)) })
 }

@@ -17,7 +17,8 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// serveReviews is the history service's part of reviewing. It records a review unless it was recorded before or is based on an older event.
+// serveReviews is the history service's part of reviewing. It records a review unless it was
+// recorded before or is based on an older event.
 func (h *historyServer) serveReviews(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

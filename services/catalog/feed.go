@@ -9,8 +9,8 @@ import (
 	"opportunity.internal/services/catalog/internal/store"
 )
 
-// summaries returns the copy of history's summaries in listings. Its position is stored with the summaries, so it resumes where it
-// stopped after an outage of either side.
+// summaries returns the copy of history's summaries in listings. Its position is stored with the
+// summaries, so it resumes where it stopped after an outage of either side.
 func summaries(history *peer.Client, listings *store.Store) feed.Copy[api.EncodedSummary] {
 	return feed.Copy[api.EncodedSummary]{
 		Name:      "summaries",

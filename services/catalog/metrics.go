@@ -22,8 +22,9 @@ var (
 		"Published listings that are not verified, or will not be after that time without a review.", []string{"within"}, nil)
 )
 
-// freshnessCollector exports the verification status of the published listings, computed from the snapshot at each scrape. It exports
-// nothing while View returns an error, so that an old value is never mistaken for a current one.
+// freshnessCollector exports the verification status of the published listings, computed from the
+// snapshot at each scrape. It exports nothing while View returns an error, so that an old value is
+// never mistaken for a current one.
 type freshnessCollector struct{ live *snapshot.Live }
 
 func (freshnessCollector) Describe(out chan<- *prometheus.Desc) {

@@ -111,7 +111,8 @@ func TestDryRunShowsChangedFields(t *testing.T) {
 	require.NotContains(t, s.export(), `"x"`)
 }
 
-// TestImportAndLintAgree checks that an import rejects the same lines as "listings lint", which uses the same reader.
+// TestImportAndLintAgree checks that an import rejects the same lines as "listings lint", which
+// uses the same reader.
 func TestImportAndLintAgree(t *testing.T) {
 	s := start(t, schema.SQLite(t))
 	for _, file := range []string{

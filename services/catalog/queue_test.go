@@ -178,7 +178,8 @@ func TestQueueShowsLeasesAndDrafts(t *testing.T) {
 	})
 }
 
-// Two curators work through one queue at the same time, lose leases and submit twice. Every record is reviewed once.
+// Two curators work through one queue at the same time, lose leases and submit twice. Every record
+// is reviewed once.
 func TestConcurrentCuratorsReviewEveryRecordOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		const records = 100

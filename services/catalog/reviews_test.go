@@ -141,7 +141,8 @@ func TestFreshnessMetrics(t *testing.T) {
 	require.Contains(t, text, fmt.Sprintf("catalog_free_set_excluded{reason=\"not-open\"} %d\n", set.NotOpen))
 }
 
-// TestCompanyProfileTurnsStale90DaysAfterItsOldestCheck checks the limit to the microsecond, in the list and in the detail.
+// TestCompanyProfileTurnsStale90DaysAfterItsOldestCheck checks the limit to the microsecond, in the
+// list and in the detail.
 func TestCompanyProfileTurnsStale90DaysAfterItsOldestCheck(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		oldest := startTime.Add(-89 * 24 * time.Hour)

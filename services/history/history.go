@@ -1,4 +1,5 @@
-// Package history implements the history service. It stores append-only verification events and derives the summaries of listings.
+// Package history implements the history service. It stores append-only verification events and
+// derives the summaries of listings.
 package history
 
 import (
@@ -60,7 +61,8 @@ func Main(ctx context.Context, lookup func(string) (string, bool), args []string
 // Migrate migrates the database to the schema of this binary.
 func Migrate(ctx context.Context, cfg Config) error { return definition.Migrate(ctx, cfg) }
 
-// Run serves until ctx ends, and then drains. It does not migrate the database; it waits for the schema.
+// Run serves until ctx ends, and then drains. It does not migrate the database; it waits for the
+// schema.
 func Run(ctx context.Context, cfg Config) error { return definition.Run(ctx, cfg) }
 
 func start(r *service.Runtime, cfg Config) error {
@@ -111,5 +113,6 @@ func sign(r *service.Runtime, log checkpoint.Log, guard *setback.Guard) error {
 	return nil
 }
 
-// logInterval is the longest time between the moment when the catalog has seen an event and its checkpoint of the log.
+// logInterval is the longest time between the moment when the catalog has seen an event and its
+// checkpoint of the log.
 const logInterval = 2 * time.Second

@@ -21,8 +21,9 @@ var (
 	loggedLag    = prometheus.NewDesc("history_log_lag_seconds", "Age of the oldest event that the published checkpoint of the log does not cover, 0 if it covers all.", nil, nil)
 )
 
-// storedMetrics collects metrics of the link checker and the log from the database. The link checker runs in short-lived
-// processes that are not scraped, and only one replica signs a checkpoint, so every replica reports the shared state.
+// storedMetrics collects metrics of the link checker and the log from the database. The link
+// checker runs in short-lived processes that are not scraped, and only one replica signs a
+// checkpoint, so every replica reports the shared state.
 type storedMetrics struct {
 	events *store.Store
 	links  store.LinkChecks
@@ -35,7 +36,8 @@ func (storedMetrics) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect collects nothing if the database does not respond within a second, so that an outage does not delay the other metrics.
+// Collect collects nothing if the database does not respond within a second, so that an outage does
+// not delay the other metrics.
 func (m storedMetrics) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -20,8 +20,8 @@ func (s *service) opinionRequests(actor string) []api.OpinionRequest {
 	return servicetest.Read[api.OpinionList](s.Do(http.MethodGet, "/operator/v1/reviews/second-opinions", "", api.ActorHeader, actor)).Requests
 }
 
-// drawReview records reviews by ann until one more is drawn for a second opinion, and returns the request. A quarter of the reviews is drawn,
-// because their source is not a page of the listing.
+// drawReview records reviews by ann until one more is drawn for a second opinion, and returns the
+// request. A quarter of the reviews is drawn, because their source is not a page of the listing.
 func (s *service) drawReview(prefix string) api.OpinionRequest {
 	s.t.Helper()
 	before := len(s.opinionRequests("ben"))
@@ -49,7 +49,8 @@ func opinionLine(slug string, minute int, remote string) string {
 		slug, minute, apitest.WholeFacts(`{"remote":`+remote+`}`))
 }
 
-// sendOpinion sends a second opinion, based on the drawn review. same has the facts whose texts mean the same or not.
+// sendOpinion sends a second opinion, based on the drawn review. same has the facts whose texts
+// mean the same or not.
 func (s *service) sendOpinion(actor, of, line string, same ...map[string]bool) api.ReviewReport {
 	s.t.Helper()
 	same = append(same, nil)

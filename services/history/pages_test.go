@@ -192,7 +192,8 @@ func TestApplicationPageThatSaysItIsClosedIsAnEvent(t *testing.T) {
 	})
 }
 
-// peakHeap samples the size of the heap until the returned function is called, which returns the greatest.
+// peakHeap samples the size of the heap until the returned function is called, which returns the
+// greatest.
 func peakHeap() (stop func() uint64) {
 	end, result := make(chan struct{}), make(chan uint64)
 	go func() {

@@ -18,7 +18,8 @@ import (
 
 var sqlBlock = regexp.MustCompile("(?s)```sql\n(.*?)```")
 
-// TestRolesOfTheDocumentation runs the SQL of docs/operators/running.md, and the service with its roles.
+// TestRolesOfTheDocumentation runs the SQL of docs/operators/running.md, and the service with its
+// roles.
 func TestRolesOfTheDocumentation(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operators/running.md")
 	require.NoError(t, err)

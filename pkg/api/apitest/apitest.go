@@ -1,4 +1,5 @@
-// Package apitest makes events and import files for tests that satisfy the rules for evidence, and converts summaries.
+// Package apitest makes events and import files for tests that satisfy the rules for evidence, and
+// converts summaries.
 package apitest
 
 import (
@@ -19,7 +20,8 @@ func Facts() *api.Facts {
 	return &f
 }
 
-// WholeFacts returns all facts as JSON: those in known, a JSON object, and the others as unknown. It panics if known is none.
+// WholeFacts returns all facts as JSON: those in known, a JSON object, and the others as unknown.
+// It panics if known is none.
 func WholeFacts(known string) string {
 	f := api.UnknownFacts()
 	if err := json.Unmarshal([]byte(known), &f); err != nil {

@@ -1,5 +1,5 @@
-// Command opportunity-data writes the records that an API key can read to a file, keeps the file up to date, and
-// verifies events of their history.
+// Command opportunity-data writes the records that an API key can read to a file, keeps the file up
+// to date, and verifies events of their history.
 package main
 
 import (
@@ -65,7 +65,8 @@ func main() {
 	}
 }
 
-// run runs the command with its arguments. It prints one line for each update to out, and each wait to log.
+// run runs the command with its arguments. It prints one line for each update to out, and each wait
+// to log.
 func run(ctx context.Context, args []string, out, log io.Writer) error {
 	flags := flag.NewFlagSet("export", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)

@@ -115,7 +115,8 @@ func TestVerifyFile(t *testing.T) {
 	}
 }
 
-// A record is verified with the keys and the checkpoint that the installation shows; an event of another record proves nothing.
+// A record is verified with the keys and the checkpoint that the installation shows; an event of
+// another record proves nothing.
 func TestVerifyRecord(t *testing.T) {
 	c := proofOf(t, "event 3 of 7")
 	p, checkpoint := c.Proof, c.checkpoint()

@@ -305,7 +305,8 @@ func (c conformanceCall) run(ctx context.Context, client *Client, store *memoryS
 	return got
 }
 
-// compare fails the test unless got contains every entry of want, as JSON. Waits are compared with ranges. An unexpected error fails.
+// compare fails the test unless got contains every entry of want, as JSON. Waits are compared with
+// ranges. An unexpected error fails.
 func compare(t *testing.T, want map[string]any, actual map[string]any) {
 	t.Helper()
 	text, err := json.Marshal(actual)

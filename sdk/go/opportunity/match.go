@@ -54,8 +54,8 @@ func (v Verification) verified(now time.Time) Tri {
 	return False
 }
 
-// covers reports whether residents of a country are eligible and, unless province is empty, whether a
-// source says so of the province.
+// covers reports whether residents of a country are eligible and, unless province is empty, whether
+// a source says so of the province.
 func (c CountryEligibility) covers(country, province string) bool {
 	if c.Country != country || c.Status != EligibilityEligible {
 		return false
@@ -152,8 +152,8 @@ var letters = sync.OnceValue(func() map[rune]string {
 	return all
 })
 
-// words returns the words of text in the form in which the search compares them: without case, accents
-// and Unicode forms.
+// words returns the words of text in the form in which the search compares them: without case,
+// accents and Unicode forms.
 func words(text string) []string {
 	var b strings.Builder
 	for _, r := range text {

@@ -24,7 +24,8 @@ func text(s string, compressed *atomic.Int32) func([]byte) []byte {
 	}
 }
 
-// decode decodes a complete body with decoders other than the ones that made it. zstd must be one frame.
+// decode decodes a complete body with decoders other than the ones that made it. zstd must be one
+// frame.
 func uncompressed(t testing.TB, coding Coding, body []byte) string {
 	t.Helper()
 	if coding == Gzip {

@@ -25,7 +25,8 @@ const (
 	changesPath = "/api/v1/changes"
 )
 
-// buffers reuses response bodies. A page has some hundred KiB, too much to allocate for every request.
+// buffers reuses response bodies. A page has some hundred KiB, too much to allocate for every
+// request.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // maxPooled is the largest capacity of a buffer that is reused.
@@ -99,8 +100,8 @@ func (a API) detail(g *gin.Context) (web.Reply, error) {
 	return reply, nil
 }
 
-// recordChanges serves the changes of all public records. It reads the database, so it is unavailable during an outage, and it serves no
-// change that the snapshot lacks.
+// recordChanges serves the changes of all public records. It reads the database, so it is
+// unavailable during an outage, and it serves no change that the snapshot lacks.
 func (a API) recordChanges(g *gin.Context) (web.Reply, error) {
 	caller, err := web.Caller(g)
 	if err != nil {
@@ -135,7 +136,8 @@ func (a API) recordChanges(g *gin.Context) (web.Reply, error) {
 	return web.Reply{ETag: etag(a.PublicURL, changesPath, params.Encode(q.Params()), string(caller.Tier), page.Newest.Cursor()), JSON: list}, nil
 }
 
-// reply returns a reply whose body is the text and the meta member. key identifies the text among those of the view's version.
+// reply returns a reply whose body is the text and the meta member. key identifies the text among
+// those of the view's version.
 func (a API) reply(g *gin.Context, view snapshot.View, key string, tier api.Tier, text func([]byte) []byte) web.Reply {
 	buf, done := newBody()
 	tail := appendMeta(nil, api.NewMeta(tier, view.Now()))
@@ -148,7 +150,8 @@ func (a API) reply(g *gin.Context, view snapshot.View, key string, tier api.Tier
 	return web.Reply{Header: http.Header{"Vary": {"Accept-Encoding"}}, Body: *buf, Coding: string(coding), Done: done}
 }
 
-// appendMeta appends the last member of a body and its end. It encodes meta as appendJSON does, in a fifth of the time.
+// appendMeta appends the last member of a body and its end. It encodes meta as appendJSON does, in
+// a fifth of the time.
 func appendMeta(b []byte, meta api.Meta) []byte {
 	b = append(append(append(b, `,"meta":{"version":"`...), meta.Version...), `","generatedAt":"`...)
 	b = append(meta.GeneratedAt.AppendFormat(b, time.RFC3339Nano), `","freshnessDays":`...)
@@ -166,8 +169,8 @@ func appendJSON(b []byte, v any) []byte {
 	return append(b, text...)
 }
 
-// etag returns a validator derived from everything that a response depends on, except its time. Replicas with the same data return the
-// same validator.
+// etag returns a validator derived from everything that a response depends on, except its time.
+// Replicas with the same data return the same validator.
 func etag(parts ...string) string {
 	var space [512]byte
 	text := append(space[:0], api.ContractVersion...)

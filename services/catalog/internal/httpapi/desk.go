@@ -15,7 +15,8 @@ import (
 	"opportunity.internal/pkg/web"
 )
 
-// readJSON decodes the body of a request by an operator into out. It returns the operator's name. what describes the expected body.
+// readJSON decodes the body of a request by an operator into out. It returns the operator's name.
+// what describes the expected body.
 func readJSON(g *gin.Context, out any, what string) (actor string, err error) {
 	if actor, err = web.Actor(g); err != nil {
 		return "", err
@@ -34,7 +35,8 @@ func decode(g *gin.Context, out any, what string) error {
 	return problem.New(problem.InvalidParameter, "The body must be JSON: %s.", what).Because(err)
 }
 
-// takeLease takes or renews the lease of a listing. It responds with 409 and the lease of another holder who keeps it.
+// takeLease takes or renews the lease of a listing. It responds with 409 and the lease of another
+// holder who keeps it.
 func (a API) takeLease(g *gin.Context) (web.Reply, error) {
 	var want api.LeaseRequest
 	actor, err := readJSON(g, &want, `{"takeOver": false}`)

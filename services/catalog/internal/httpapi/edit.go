@@ -15,7 +15,8 @@ import (
 	"opportunity.internal/pkg/web"
 )
 
-// listing returns the detail of one listing for curators. Its entity tag is the precondition of an edit.
+// listing returns the detail of one listing for curators. Its entity tag is the precondition of an
+// edit.
 func (a API) listing(g *gin.Context) (web.Reply, error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err
@@ -28,8 +29,9 @@ func versionHeader(detail api.ListingDetail) http.Header {
 	return http.Header{"Etag": {`"` + detail.Version + `"`}}
 }
 
-// edit replaces a listing by the line in the body, unless the listing has another version than If-Match: then it responds with 412 and the
-// current listing. It never changes the visibility. A dry run changes nothing and returns what would change.
+// edit replaces a listing by the line in the body, unless the listing has another version than
+// If-Match: then it responds with 412 and the current listing. It never changes the visibility. A
+// dry run changes nothing and returns what would change.
 func (a API) edit(g *gin.Context) (web.Reply, error) {
 	actor, err := web.Actor(g)
 	if err != nil {

@@ -161,8 +161,8 @@ func (a API) overview(*gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: view.Overview()}, nil
 }
 
-// publicRecord serves everything of a published record for its permalink. The newest event comes from
-// the history service.
+// publicRecord serves everything of a published record for its permalink. The newest event comes
+// from the history service.
 func (a API) publicRecord(g *gin.Context) (web.Reply, error) {
 	view, err := a.Catalog.View()
 	if err != nil {

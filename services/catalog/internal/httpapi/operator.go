@@ -66,8 +66,8 @@ type upload struct {
 	omitted  int
 }
 
-// received is the size in bytes up to which a file is received before an import begins. The transaction waits for the sender of the rest of a
-// larger file.
+// received is the size in bytes up to which a file is received before an import begins. The
+// transaction waits for the sender of the rest of a larger file.
 const received = 16 << 20
 
 // errRejected is the error of a file with invalid lines.
@@ -127,8 +127,8 @@ func importMode(g *gin.Context) (m mode, err error) {
 	return m, err
 }
 
-// dryRun reports whether the request is a dry run. It returns an error for a misspelled name or value, so that a typo never turns a dry run
-// into a change.
+// dryRun reports whether the request is a dry run. It returns an error for a misspelled name or
+// value, so that a typo never turns a dry run into a change.
 func dryRun(g *gin.Context) (bool, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "dryRun")
 	if err != nil {

@@ -154,7 +154,8 @@ func TestRecordHasEveryFieldOfTheListing(t *testing.T) {
 	}
 }
 
-// TestEachFieldIsMaterialOrEditorial walks the type: a field without the tag would silently be editorial.
+// TestEachFieldIsMaterialOrEditorial walks the type: a field without the tag would silently be
+// editorial.
 func TestEachFieldIsMaterialOrEditorial(t *testing.T) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[listing.Entry]()) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -203,7 +204,8 @@ func TestUpdateWithdraws(t *testing.T) {
 	}
 }
 
-// FuzzRead checks that the reader never fails, and that an export of an accepted line is accepted and changes nothing.
+// FuzzRead checks that the reader never fails, and that an export of an accepted line is accepted
+// and changes nothing.
 func FuzzRead(f *testing.F) {
 	f.Add(listingfile.Example)
 	f.Add([]byte("\ufeff" + string(listingfile.Example) + "\r\n\n{}\n[]\nnull"))
@@ -273,7 +275,8 @@ func TestOnlyReviewsMoveDatesOfSourcesForward(t *testing.T) {
 	require.Equal(t, api.CheckDate("2026-05-03"), *line.Sources[0].CheckedAt, "the line is not changed")
 }
 
-// TestNoSequenceOfImportsMovesADateForward compares each date with all dates that the page had as a source before.
+// TestNoSequenceOfImportsMovesADateForward compares each date with all dates that the page had as a
+// source before.
 func TestNoSequenceOfImportsMovesADateForward(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := example(t)

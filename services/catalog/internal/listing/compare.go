@@ -13,8 +13,8 @@ import (
 	"opportunity.internal/pkg/listingfile"
 )
 
-// Compare describes an import that changes before to after, as of now; before is nil for a new listing. summary is the zero value if
-// history has none for the listing.
+// Compare describes an import that changes before to after, as of now; before is nil for a new
+// listing. summary is the zero value if history has none for the listing.
 func Compare(before *Entry, after Entry, summary api.Summary, now time.Time) (api.ListingChange, error) {
 	c := api.ListingChange{ID: after.ID, Change: api.ListingCreated, Fields: []api.FieldChange{}}
 	c.Published = after.Visibility == listingfile.Published && (before == nil || before.Visibility != listingfile.Published)
@@ -50,8 +50,8 @@ func jsonTree(e Entry) (any, error) {
 	return v, err
 }
 
-// appendDifferences appends the differences between two JSON trees, each at the longest possible path. Arrays of different lengths
-// differ as a whole.
+// appendDifferences appends the differences between two JSON trees, each at the longest possible
+// path. Arrays of different lengths differ as a whole.
 func appendDifferences(changes []api.FieldChange, path string, old, updated any) []api.FieldChange {
 	switch a := old.(type) {
 	case map[string]any:
@@ -82,7 +82,8 @@ func appendDifferences(changes []api.FieldChange, path string, old, updated any)
 	return append(changes, api.FieldChange{Field: path, Old: before, New: after})
 }
 
-// marshalPart returns the JSON of a part of a tree. Members are sorted by name, so equal parts have equal JSON.
+// marshalPart returns the JSON of a part of a tree. Members are sorted by name, so equal parts have
+// equal JSON.
 func marshalPart(v any) json.RawMessage {
 	text, _ := api.Encode(v) // it was decoded from JSON
 	return text

@@ -5,8 +5,8 @@ import (
 	"opportunity.internal/pkg/listingfile"
 )
 
-// Missing returns the names of the fields that a curator should fill in before the listing is published, in the order of the file format.
-// Only sources are required for publication.
+// Missing returns the names of the fields that a curator should fill in before the listing is
+// published, in the order of the file format. Only sources are required for publication.
 func Missing(l listingfile.Listing) []string {
 	missing := []string{}
 	for _, field := range []struct {

@@ -38,8 +38,8 @@ func (r Record) Line() []byte {
 	return append(line, '\n')
 }
 
-// Records generates n records with distinct ids. Dates are around now. Several are equal, and several are exactly at the limits of
-// freshness.
+// Records generates n records with distinct ids. Dates are around now. Several are equal, and
+// several are exactly at the limits of freshness.
 func Records(seed uint64, n int, now time.Time) []Record {
 	g := generator{rand.New(rand.NewPCG(seed, 1)), now.UTC().Truncate(time.Microsecond)}
 	records := make([]Record, n)
@@ -89,8 +89,8 @@ func (g generator) record(i int) Record {
 	return r
 }
 
-// facts generates facts that an import accepts or, unless sourced, also facts with entries that lack a source, or that name regions beside
-// all regions.
+// facts generates facts that an import accepts or, unless sourced, also facts with entries that
+// lack a source, or that name regions beside all regions.
 func (g generator) facts(sourced bool) *api.Facts {
 	f := api.UnknownFacts()
 	for _, b := range api.BoolFacts {

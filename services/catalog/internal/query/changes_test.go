@@ -39,7 +39,8 @@ func TestParseChanges(t *testing.T) {
 
 var zero listing.Position
 
-// FuzzParseChanges checks that ParseChanges returns either a 400, or a query whose canonical form parses to the same query.
+// FuzzParseChanges checks that ParseChanges returns either a 400, or a query whose canonical form
+// parses to the same query.
 func FuzzParseChanges(f *testing.F) {
 	f.Add("after=" + listing.Position{Sequence: 7, ID: "ABC"}.Cursor() + "&limit=7")
 	f.Add("after=now")

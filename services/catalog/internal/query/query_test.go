@@ -53,7 +53,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParamsAreInOrder checks the canonical form: it is part of entity tags and of the URLs of pages, which must not depend on the release.
+// TestParamsAreInOrder checks the canonical form: it is part of entity tags and of the URLs of
+// pages, which must not depend on the release.
 func TestParamsAreInOrder(t *testing.T) {
 	const canonical = "country=CA&province=CA-ON&remote=true&verified=false&degree_required=false&experience_required=true&flexible=true" +
 		"&category=host&checked_after=2026-11-20T09%3A00%3A00Z"
@@ -168,7 +169,8 @@ func TestAllProblemsAreNamed(t *testing.T) {
 		"Parameter remote must be true or false. Parameter limit must be an integer from 1 to 100.", problem.Of(err).Text())
 }
 
-// FuzzParse checks that Parse returns either a 400, or a query whose canonical form parses to the same query and canonical form.
+// FuzzParse checks that Parse returns either a 400, or a query whose canonical form parses to the
+// same query and canonical form.
 func FuzzParse(f *testing.F) {
 	f.Add("country=CA&province=CA-ON&remote=true&verified=false&degree_required=true&category=online&checked_after=2026-11-20&page=2&limit=7")
 	f.Add("checked_after=2026-11-20T23:59:59.999999999%2B14:00&flexible=false&experience_required=false")

@@ -13,7 +13,8 @@ import (
 
 var now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-// TestReasonsAgreeWithStatus compares reasons and status at many times, including the limits of freshness.
+// TestReasonsAgreeWithStatus compares reasons and status at many times, including the limits of
+// freshness.
 func TestReasonsAgreeWithStatus(t *testing.T) {
 	seen := map[string]int{}
 	for i, o := range listingtest.Records(7, 2000, now) {

@@ -32,7 +32,8 @@ type sdkCase struct {
 	Want   bool           `json:"want"`
 }
 
-// TestCasesOfSDKsAreThoseOfTheOracle compares the cases with what the oracle says. make generate writes them.
+// TestCasesOfSDKsAreThoseOfTheOracle compares the cases with what the oracle says. make generate
+// writes them.
 func TestCasesOfSDKsAreThoseOfTheOracle(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	records := listingtest.Records(5, 40, now)

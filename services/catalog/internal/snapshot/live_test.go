@@ -227,7 +227,8 @@ func TestUnreadableRecordIsLeftOut(t *testing.T) {
 		s.sequence++
 		s.rows[id] = Row{Sequence: s.sequence, ID: id, Document: stored("{")}
 	}
-	// poll polls and checks the number of records served, of records left out, and of records that this poll logged.
+	// poll polls and checks the number of records served, of records left out, and of records that
+	// this poll logged.
 	poll := func(records, leftOut, logged int) {
 		t.Helper()
 		log.Reset()
@@ -323,7 +324,8 @@ func TestFirstRecordsDoNotReplaceAnEmptySource(t *testing.T) {
 	require.NotContains(t, log.String(), "replaced")
 }
 
-// A restored source reaches the sequence of the last poll again, with other changes. What was loaded before must not be served beside them.
+// A restored source reaches the sequence of the last poll again, with other changes. What was
+// loaded before must not be served beside them.
 func TestReplacedSourceIsLoadedAgain(t *testing.T) {
 	for name, after := range map[string]int64{"below the last poll": 0, "above it": 20} {
 		s := &memorySource{rows: map[string]Row{}, timeline: "first"}

@@ -63,7 +63,8 @@ func build(t require.TestingT, on *Snapshot, records []listingtest.Record, seque
 
 var filters = sync.OnceValue(combinations)
 
-// combinations returns all filters with these values. Each parameter is either absent or has one of its values.
+// combinations returns all filters with these values. Each parameter is either absent or has one of
+// its values.
 func combinations() []url.Values {
 	type parameter struct {
 		name   string

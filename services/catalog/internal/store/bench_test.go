@@ -22,8 +22,8 @@ import (
 	"opportunity.internal/services/catalog/internal/store"
 )
 
-// BenchmarkLoad measures the time from an empty catalog to ready with 100,000 maintained records of about 2.9 KB, three quarters of them
-// reviewed.
+// BenchmarkLoad measures the time from an empty catalog to ready with 100,000 maintained records of
+// about 2.9 KB, three quarters of them reviewed.
 func BenchmarkLoad(b *testing.B) {
 	const n = 100_000
 	for dialect, url := range map[string]string{"postgres": schema.Postgres(b), "sqlite": schema.SQLite(b)} {
@@ -73,7 +73,8 @@ func seed(b *testing.B, s interface {
 	}
 }
 
-// BenchmarkImport measures the import of a file of 100,000 new listings of 1.6 KB: reading, validating and storing them.
+// BenchmarkImport measures the import of a file of 100,000 new listings of 1.6 KB: reading,
+// validating and storing them.
 func BenchmarkImport(b *testing.B) {
 	const n = 100_000
 	file := new(bytes.Buffer)

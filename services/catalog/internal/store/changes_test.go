@@ -56,7 +56,8 @@ func (r reader) page(after string, limit int) (listing.ChangePage, error) {
 	return r.RecordChanges(r.t.Context(), q, math.MaxInt64)
 }
 
-// after returns the settled changes after a cursor, as "published a", and the cursor to continue with.
+// after returns the settled changes after a cursor, as "published a", and the cursor to continue
+// with.
 func (r reader) after(cursor string) (all []string, next string) {
 	r.t.Helper()
 	r.clock.Advance(settled)
@@ -247,7 +248,8 @@ func TestCursorsOfLostChangesExpire(t *testing.T) {
 	})
 }
 
-// A transaction that takes its sequences first and commits last is not skipped: later ones wait for it.
+// A transaction that takes its sequences first and commits last is not skipped: later ones wait for
+// it.
 func TestLateCommitIsNotSkipped(t *testing.T) {
 	r := newReader(t, schema.Postgres(t))
 	r.importLines(apitest.Lines("b")...)

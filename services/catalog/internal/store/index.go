@@ -94,7 +94,8 @@ func newIndexRow(r review.Record) (indexRow, error) {
 	return row, nil
 }
 
-// host returns the host of an address in lower case, without www. and a final dot, or an empty string.
+// host returns the host of an address in lower case, without www. and a final dot, or an empty
+// string.
 func host(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -121,8 +122,8 @@ func nameKey(name string) string {
 // maxWarnings bounds the duplicates that an import names.
 const maxWarnings = 20
 
-// duplicates adds a warning for each new listing that has the host or the company name of another one, private or not, stored or in an
-// earlier step. It returns at most maxWarnings.
+// duplicates adds a warning for each new listing that has the host or the company name of another
+// one, private or not, stored or in an earlier step. It returns at most maxWarnings.
 func duplicates(tx *gorm.DB, steps []importStep, warnings []string) ([]string, error) {
 	type row struct{ ListingID, Visibility, Host, NameKey string }
 	var created []row

@@ -15,8 +15,8 @@ import (
 // maxPreviewed bounds the bytes of the changes that a preview lists. Further ones are only counted.
 const maxPreviewed = 16 << 20
 
-// Preview returns the changes that Import would make for the lines of a valid file. It opens no transaction and blocks no writer, so
-// concurrent changes may make it outdated.
+// Preview returns the changes that Import would make for the lines of a valid file. It opens no
+// transaction and blocks no writer, so concurrent changes may make it outdated.
 func (s *Store) Preview(ctx context.Context, lines Lines) (preview api.ImportPreview, err error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: []api.RejectedLine{}}
@@ -98,7 +98,8 @@ func changeSize(c api.ListingChange) int {
 	return n
 }
 
-// summaries returns the summaries of the listings with the ids, by id. Listings without a summary are not in the map.
+// summaries returns the summaries of the listings with the ids, by id. Listings without a summary
+// are not in the map.
 func summaries(tx *gorm.DB, ids []string) (map[string]api.Summary, error) {
 	if len(ids) == 0 {
 		return nil, nil

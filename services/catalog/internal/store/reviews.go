@@ -14,8 +14,8 @@ import (
 	"opportunity.internal/services/catalog/internal/review"
 )
 
-// Sheet returns the listing's part of its review sheet, and the part that history has, or problem.NotFound. It uses the summary of history,
-// which is newer than the catalog's copy.
+// Sheet returns the listing's part of its review sheet, and the part that history has, or
+// problem.NotFound. It uses the summary of history, which is newer than the catalog's copy.
 func (s *Store) Sheet(ctx context.Context, id string, history api.ReviewHistory) (api.ReviewSheet, error) {
 	tx := s.db.WithContext(ctx)
 	row, notes, err := findListing(tx, id)
@@ -45,7 +45,8 @@ func (s *Store) Sheet(ctx context.Context, id string, history api.ReviewHistory)
 	return sheet, nil
 }
 
-// findListing returns the listing with the id and its curation, nil if it has none, or problem.NotFound.
+// findListing returns the listing with the id and its curation, nil if it has none, or
+// problem.NotFound.
 func findListing(tx *gorm.DB, id string) (*listingRow, *curationRow, error) {
 	var known map[string]*listingRow
 	var notes map[string]*curationRow
@@ -91,7 +92,8 @@ func materialEdits(tx *gorm.DB, ids []string) (map[string][]api.ListingEdit, err
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	// By the columns of their index: in the order of the primary key, Postgres would read all changes to find a few.
+	// By the columns of their index: in the order of the primary key, Postgres would read all
+	// changes to find a few.
 	var rows []changeRow
 	if err := tx.Where("material AND listing_id IN ?", ids).Order("listing_id, id").Find(&rows).Error; err != nil {
 		return nil, err

@@ -186,7 +186,8 @@ func TestOnlyChangesRaiseTheSequence(t *testing.T) {
 	})
 }
 
-// TestSequenceOrderIsCommitOrder checks that a reader never sees a sequence below one that it has already seen, even with concurrent writers.
+// TestSequenceOrderIsCommitOrder checks that a reader never sees a sequence below one that it has
+// already seen, even with concurrent writers.
 func TestSequenceOrderIsCommitOrder(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
 		const writers, each = 4, 15

@@ -10,8 +10,8 @@ import (
 	"opportunity.internal/pkg/listingfile"
 )
 
-// withheld is the claim of a catalog that was set back, after an operator accepted the loss: history has not said yet which records were
-// withdrawn since the backup.
+// withheld is the claim of a catalog that was set back, after an operator accepted the loss:
+// history has not said yet which records were withdrawn since the backup.
 const withheld = "withheld"
 
 // WithholdLater keeps the service stopped until EndWithhold.

@@ -1,7 +1,7 @@
 // Package audit verifies the history against its log: it compares the leaf of every event with the
 // tiles that the newest signed checkpoint authenticates, older and saved checkpoints with the root
-// at their size, and each summary with the events. It reports findings in sequence order: the history
-// matches up to the first one.
+// at their size, and each summary with the events. It reports findings in sequence order: the
+// history matches up to the first one.
 package audit
 
 import (

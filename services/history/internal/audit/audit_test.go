@@ -17,7 +17,8 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// history is a source with listings of 100 unsigned events each. It makes the events when they are read, and records the heap in use.
+// history is a source with listings of 100 unsigned events each. It makes the events when they are
+// read, and records the heap in use.
 type history struct {
 	listings int
 	fail     error // of the second page

@@ -1,6 +1,6 @@
-// Package event has the verification events of the history: Record, an event as it is stored, with its leaf in the log;
-// State, the summary of a listing, which StateOf derives from its events; and the rules of second opinions, Differences and
-// DrawnForOpinion.
+// Package event has the verification events of the history: Record, an event as it is stored, with
+// its leaf in the log; State, the summary of a listing, which StateOf derives from its events; and
+// the rules of second opinions, Differences and DrawnForOpinion.
 package event
 
 import (

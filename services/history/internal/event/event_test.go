@@ -13,8 +13,8 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// The golden values come from an independent implementation of the layout documented at digest. They must never change: duplicates are
-// found by them.
+// The golden values come from an independent implementation of the layout documented at digest.
+// They must never change: duplicates are found by them.
 func TestContentHashesNeverChange(t *testing.T) {
 	first := event.Record{ // as stored: facts keep the fields that the API had at the time
 		ID: "0198f000-0000-7000-8000-000000000001", Slug: "odin-works", CheckedAt: time.Date(2025, 11, 20, 9, 0, 0, 123456000, time.UTC).UnixMicro(),
@@ -77,7 +77,8 @@ func proposed(t *testing.T) *event.Record {
 	return &r
 }
 
-// The golden values come from an independent implementation. They must never change: published proofs depend on them.
+// The golden values come from an independent implementation. They must never change: published
+// proofs depend on them.
 func TestLeafIsTheEventOfTheAPI(t *testing.T) {
 	r := proposed(t)
 	r.Evidence = `{"actor":"ada \"the\" \u003ccurator\u003e","salt":"000102030405060708090a0b0c0d0e0f"}`

@@ -191,7 +191,8 @@ func TestRecordBecomesStaleAfterFourteenDays(t *testing.T) {
 	require.Equal(t, api.Stale, s.StatusAt(nil, end.Add(time.Microsecond)))
 }
 
-// Events recorded before evidence was required are never changed, but they no longer count as verified.
+// Events recorded before evidence was required are never changed, but they no longer count as
+// verified.
 func TestVerifiedReviewWithoutEvidenceCountsAsNeedsReview(t *testing.T) {
 	unknown := api.UnknownFacts()
 	unsourced := apitest.Verified("a", at(24))
@@ -267,7 +268,8 @@ var history = rapid.Map(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.Recorde
 	return events
 })
 
-// undoing returns a history in which some events undo earlier ones, and its events that are in effect.
+// undoing returns a history in which some events undo earlier ones, and its events that are in
+// effect.
 func undoing(t *rapid.T) (events, effective []api.RecordedEvent) {
 	events = history.Draw(t, "events")
 	undone := map[string]bool{}
@@ -344,7 +346,8 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// TestClosedReviewDerivesItsFacts compares with a history in which each closed review has the facts of the state before it.
+// TestClosedReviewDerivesItsFacts compares with a history in which each closed review has the facts
+// of the state before it.
 func TestClosedReviewDerivesItsFacts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := history.Draw(t, "events")
@@ -467,8 +470,9 @@ func TestReviewAnswersCauseOfLinkChecks(t *testing.T) {
 	}
 }
 
-// TestConflictMatchesNaiveRule compares with a naive version of the rule for checks without a cause: a later check conflicts if its outcome is closed or
-// needs-review, or if it ends a pair of unreachable checks a day apart with only unreachable checks in between.
+// TestConflictMatchesNaiveRule compares with a naive version of the rule for checks without a
+// cause: a later check conflicts if its outcome is closed or needs-review, or if it ends a pair of
+// unreachable checks a day apart with only unreachable checks in between.
 func TestConflictMatchesNaiveRule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := history.Draw(t, "events")
@@ -510,7 +514,8 @@ func unbrokenPair(events []api.RecordedEvent, first, second api.RecordedEvent) b
 		if e.CheckType != api.LinkCheck || e.Outcome == api.OutcomeUnreachable {
 			continue
 		}
-		// at the same time, reachable and blocked count as earlier than unreachable, closed and needs-review as later
+		// at the same time, reachable and blocked count as earlier than unreachable, closed and
+		// needs-review as later
 		milder := e.Outcome == api.OutcomeReachable || e.Outcome == api.OutcomeBlocked
 		afterFirst := e.CheckedAt.After(first.CheckedAt) || !milder && e.CheckedAt.Equal(first.CheckedAt)
 		beforeSecond := e.CheckedAt.Before(second.CheckedAt) || milder && e.CheckedAt.Equal(second.CheckedAt)

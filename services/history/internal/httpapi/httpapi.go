@@ -1,5 +1,5 @@
-// Package httpapi is the HTTP API of the history service. Consumers read histories through the gateway, the catalog pulls
-// summaries, and curators append events.
+// Package httpapi is the HTTP API of the history service. Consumers read histories through the
+// gateway, the catalog pulls summaries, and curators append events.
 package httpapi
 
 import (

@@ -20,8 +20,8 @@ import (
 
 var notFound = problem.New(problem.NotFound, "There is no public record with this id.")
 
-// history serves a page of a listing's events. It checks the plan before it looks up the listing, so that a tier without history
-// cannot learn which IDs exist.
+// history serves a page of a listing's events. It checks the plan before it looks up the listing,
+// so that a tier without history cannot learn which IDs exist.
 func (a API) history(g *gin.Context) (web.Reply, error) {
 	caller, err := web.Caller(g)
 	if err != nil {
@@ -88,7 +88,8 @@ func etag(parts ...string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// unpublished names the listings that the copy of the catalog knows as not public. A catalog that was set back asks for them.
+// unpublished names the listings that the copy of the catalog knows as not public. A catalog that
+// was set back asks for them.
 func (a API) unpublished(g *gin.Context) (web.Reply, error) {
 	ids, err := a.Store.Unpublished(g.Request.Context())
 	return web.Reply{JSON: api.UnpublishedListings{Listings: ids}}, err

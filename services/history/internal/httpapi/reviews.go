@@ -21,7 +21,8 @@ import (
 // maxReview is the maximum size of the body of a review, in bytes.
 const maxReview = 2 << 20
 
-// record returns the events and the summary of one listing for the review sheet, which the catalog serves.
+// record returns the events and the summary of one listing for the review sheet, which the catalog
+// serves.
 func (a API) record(g *gin.Context) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "without")
 	if err != nil {
@@ -129,8 +130,8 @@ func (a API) unquoted(l eventfile.Line) (p api.Problems) {
 	return p
 }
 
-// review records one review for the catalog. Like append, it reports an invalid review and the events that its author has not seen; the
-// status is 200 in each case.
+// review records one review for the catalog. Like append, it reports an invalid review and the
+// events that its author has not seen; the status is 200 in each case.
 func (a API) review(g *gin.Context) (web.Reply, error) {
 	var in api.ReviewAppend
 	if err := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, maxReview)).Decode(&in); err != nil || in.Actor == "" || in.Review.CheckType != api.FactualReview {

@@ -40,7 +40,8 @@ func TestForbiddenAddressesAndPorts(t *testing.T) {
 	require.False(t, forbidden(net.ErrClosed))
 }
 
-// Networks of both IP versions can be allowed. Nothing listens on port 1, so an allowed address fails with another error.
+// Networks of both IP versions can be allowed. Nothing listens on port 1, so an allowed address
+// fails with another error.
 func TestAllowedNetworksAreDialed(t *testing.T) {
 	for host, network := range map[string]string{"127.0.0.1": "127.0.0.0/8", "[::1]": "::1/128"} {
 		for _, allowed := range [][]string{nil, {network}} {

@@ -43,7 +43,8 @@ type visit struct {
 	seen map[string]bool // by request
 }
 
-// request identifies a request for u by its URL and its cookies: a site may set a cookie and redirect to the same URL.
+// request identifies a request for u by its URL and its cookies: a site may set a cookie and
+// redirect to the same URL.
 func (v *visit) request(u *url.URL) string {
 	bare := *u
 	bare.Fragment, bare.RawFragment = "", ""
@@ -67,8 +68,8 @@ func (v *visit) end(outcome api.Outcome, at *url.URL, last string, retry bool, w
 	return result{outcome: outcome, note: note, retry: retry, cause: cause}
 }
 
-// try requests a link and follows its redirects as far as allowed. It calls claim right before the first request to the link itself.
-// It returns an error only if the run ended or claim failed.
+// try requests a link and follows its redirects as far as allowed. It calls claim right before the
+// first request to the link itself. It returns an error only if the run ended or claim failed.
 func (c *Checker) try(ctx, hard context.Context, address string, claim func() error) (result, error) {
 	at, err := url.Parse(address)
 	if err != nil { // imports accept valid URLs only, so this is unlikely
@@ -126,7 +127,8 @@ func (c *Checker) try(ctx, hard context.Context, address string, claim func() er
 	}
 }
 
-// checkRedirect returns the result of a visit that must not follow a redirect to next. ended is false if it may.
+// checkRedirect returns the result of a visit that must not follow a redirect to next. ended is
+// false if it may.
 func (c *Checker) checkRedirect(v *visit, next *url.URL) (res result, ended bool) {
 	switch {
 	case isBotCheckHost(hostname(next)):
@@ -143,7 +145,8 @@ func (c *Checker) checkRedirect(v *visit, next *url.URL) (res result, ended bool
 	return result{}, false
 }
 
-// applyRules returns the result of a visit that the rules of an origin end at the URL at. ended is false if they allow it.
+// applyRules returns the result of a visit that the rules of an origin end at the URL at. ended is
+// false if they allow it.
 func (v *visit) applyRules(at *url.URL, r rules) (res result, ended bool) {
 	var server serverError
 	switch {
@@ -159,8 +162,9 @@ func (v *visit) applyRules(at *url.URL, r rules) (res result, ended bool) {
 	return result{}, false
 }
 
-// noResponse returns the result of a visit that failed with err at the URL at. A link to a non-public address is unreachable to
-// everyone. A redirect to one needs review, because no application page can be there.
+// noResponse returns the result of a visit that failed with err at the URL at. A link to a
+// non-public address is unreachable to everyone. A redirect to one needs review, because no
+// application page can be there.
 func (v *visit) noResponse(at *url.URL, err error) result {
 	outcome := api.OutcomeUnreachable
 	if forbidden(err) && len(v.steps) > 0 {

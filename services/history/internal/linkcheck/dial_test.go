@@ -157,7 +157,8 @@ func (c *counted) endless(out http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fewBytes is more than the kernel buffers for a connection without a reader, and a tiny part of the whole response.
+// fewBytes is more than the kernel buffers for a connection without a reader, and a tiny part of
+// the whole response.
 const fewBytes = 32 << 20
 
 // writerOf is a response writer that sends its body through another writer.

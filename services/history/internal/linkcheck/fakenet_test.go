@@ -19,7 +19,8 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// fakeNet replaces the internet: one server for every host name, and a resolver that returns its address.
+// fakeNet replaces the internet: one server for every host name, and a resolver that returns its
+// address.
 type fakeNet struct {
 	t    testing.TB
 	port uint16
@@ -111,7 +112,8 @@ func (w *fakeNet) paths(host string) (paths []string) {
 	return paths
 }
 
-// config returns the config of a checker that may connect to the server in addition to public addresses.
+// config returns the config of a checker that may connect to the server in addition to public
+// addresses.
 func (w *fakeNet) config() Config {
 	return Config{
 		Contact: "https://api.checks.works/docs/link-checker", Gap: time.Nanosecond, Concurrency: 4, Timeout: 5 * time.Second,

@@ -29,8 +29,8 @@ const (
 	concurrency = 16
 )
 
-// internet responds to every request after a delay and checks that the client respects the limits for each host. It runs in a
-// synctest bubble, where days pass immediately.
+// internet responds to every request after a delay and checks that the client respects the limits
+// for each host. It runs in a synctest bubble, where days pass immediately.
 type internet struct {
 	t       testing.TB
 	respond func(r *http.Request) (status int, header http.Header, body string, err error) // nil: always 200
@@ -120,7 +120,8 @@ func (n *internet) times(address string) []time.Time {
 	return n.requests[address]
 }
 
-// testStore is the store of a run. After its death every call fails, as if the process had been killed.
+// testStore is the store of a run. After its death every call fails, as if the process had been
+// killed.
 type testStore struct {
 	store.LinkChecks
 	db *database.DB

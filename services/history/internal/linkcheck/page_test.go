@@ -156,7 +156,8 @@ func TestHostilePageIsBounded(t *testing.T) {
 	}
 }
 
-// The members of this gzip stream decode to nothing, so the limit on the decoded body alone would never end the download.
+// The members of this gzip stream decode to nothing, so the limit on the decoded body alone would
+// never end the download.
 func TestEndlessEmptyGzipIsBounded(t *testing.T) {
 	w := newFakeNet(t)
 	var empty strings.Builder

@@ -73,7 +73,8 @@ func (h *host) currentGap() time.Duration {
 	return h.gap
 }
 
-// acquire waits for the lock of the host and for the gap since its last request. done releases the lock.
+// acquire waits for the lock of the host and for the gap since its last request. done releases the
+// lock.
 func (h *host) acquire(ctx context.Context, now func() time.Time) (done func(), err error) {
 	select {
 	case h.lock <- struct{}{}:
@@ -120,12 +121,14 @@ type response struct {
 	unread   string         // why it has none, as a sentence
 }
 
-// get sends one GET request, for a page or for rules, after it has acquired the host. ctx limits the wait; hard and the configured
-// timeout limit the request. jar has the cookies of the check, and gets those of the response; nil sends none.
-// first, unless nil, runs right before the request; if it returns an error, get sends no request and returns that error.
+// get sends one GET request, for a page or for rules, after it has acquired the host. ctx limits
+// the wait; hard and the configured timeout limit the request. jar has the cookies of the check,
+// and gets those of the response; nil sends none. first, unless nil, runs right before the request;
+// if it returns an error, get sends no request and returns that error.
 //
-// The method is GET because many sites respond to HEAD with an error or differently, and some take it for an unwanted program.
-// get parses a page before it returns, so that only as many bodies are in memory as there are concurrent requests.
+// The method is GET because many sites respond to HEAD with an error or differently, and some take
+// it for an unwanted program. get parses a page before it returns, so that only as many bodies are
+// in memory as there are concurrent requests.
 func (c *Checker) get(ctx, hard context.Context, u *url.URL, page bool, jar http.CookieJar, first func() error) (response, error) {
 	done, err := c.hosts.get(u).acquire(ctx, c.now)
 	if err != nil {

@@ -17,8 +17,9 @@ import (
 	"opportunity.internal/services/history/internal/linkcheck"
 )
 
-// The test checks 1,200 links on 60 hosts, four times as many hosts as it checks at once, and kills the process midway.
-// The limits for each host hold (type internet checks them) and no link is requested twice in a day.
+// The test checks 1,200 links on 60 hosts, four times as many hosts as it checks at once, and kills
+// the process midway. The limits for each host hold (type internet checks them) and no link is
+// requested twice in a day.
 func TestNoLinkIsCheckedTwiceAfterKill(t *testing.T) {
 	onBoth(t, func(t *testing.T, open func(testing.TB) *testStore) {
 		const hosts, listings, dieAt = 60, 1200, 480
@@ -61,7 +62,8 @@ func TestNoLinkIsCheckedTwiceAfterKill(t *testing.T) {
 }
 
 func TestEachLinkIsCheckedOnceADaySpreadOverTheDay(t *testing.T) {
-	// SQLite only: hours pass in the bubble, so the pool closes its connections, and reconnecting to Postgres takes long.
+	// SQLite only: hours pass in the bubble, so the pool closes its connections, and reconnecting
+	// to Postgres takes long.
 	on(t, map[string]string{"sqlite": schema.SQLite(t)}, func(t *testing.T, open func(testing.TB) *testStore) {
 		synctest.Test(t, func(t *testing.T) {
 			const listings, days = 240, 4

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// hint selects sentences, in lower case and without accents, that may support a fact: those that match a pattern of any and not unless.
+// hint selects sentences, in lower case and without accents, that may support a fact: those that
+// match a pattern of any and not unless.
 type hint struct {
 	fact        string
 	stems       []string // one is in each sentence that any matches; they save most of the matching
@@ -21,7 +22,8 @@ func containsOneOf(text string, stems []string) bool {
 	return slices.ContainsFunc(stems, func(stem string) bool { return strings.Contains(text, stem) })
 }
 
-// hints are in the order of facts, with English patterns before French ones. A word in capitals stands for a class.
+// hints are in the order of facts, with English patterns before French ones. A word in capitals
+// stands for a class.
 var hints = []hint{
 	{"countryEligibility", strings.Fields(`resid citi national countr pays live living located based domicil available open limited only reserve accept recruit hire support welcom except exclud outside void hors sauf work habit viv situe disponible offert ouvert accessible travail`), hintPattern(
 		`\b(residents?|citizens?|nationals) (of|in) (the )?PLACE\b`, `\bmust (be )?(located|based|live|living|reside|residing) in\b`, `\b(living|located|based|reside|residing|resident|live|domiciled) (in|within) (the )?(PLACE|countries|country)\b`,

@@ -15,7 +15,8 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// BenchmarkAppend measures the append of a file of 100,000 reviews, one for each listing: reading, validating and recording them.
+// BenchmarkAppend measures the append of a file of 100,000 reviews, one for each listing: reading,
+// validating and recording them.
 func BenchmarkAppend(b *testing.B) {
 	const n = 100_000
 	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)

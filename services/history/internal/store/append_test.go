@@ -142,8 +142,8 @@ func (s testStore) intact(t testing.TB) (events int) {
 	return events
 }
 
-// During concurrent appends, a reader that follows the feed never misses a sequence below its position, so its copy is complete
-// without reading again.
+// During concurrent appends, a reader that follows the feed never misses a sequence below its
+// position, so its copy is complete without reading again.
 func TestConcurrentAppendsKeepOrder(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		const writers, files = 8, 10

@@ -21,8 +21,9 @@ import (
 
 var verifyListings = flag.Int("verify.listings", 1_000, "listings of BenchmarkVerify, with a hundred events each")
 
-// BenchmarkVerify signs and verifies a history with a hundred events of each listing, in the order in which a service records them: a check of every
-// listing, then the next check of every listing. Every tenth event is a review with facts and sources.
+// BenchmarkVerify signs and verifies a history with a hundred events of each listing, in the order
+// in which a service records them: a check of every listing, then the next check of every listing.
+// Every tenth event is a review with facts and sources.
 func BenchmarkVerify(b *testing.B) {
 	const each = 100
 	listings := *verifyListings

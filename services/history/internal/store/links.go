@@ -13,7 +13,8 @@ import (
 	"opportunity.internal/services/history/internal/linkcheck"
 )
 
-// LinkChecks stores the state of link checks. Its methods return problem.Unavailable during an outage of the database.
+// LinkChecks stores the state of link checks. Its methods return problem.Unavailable during an
+// outage of the database.
 type LinkChecks struct {
 	db     *database.DB
 	events *Store
@@ -22,7 +23,8 @@ type LinkChecks struct {
 // NewLinkChecks returns the link checks in db.
 func NewLinkChecks(db *database.DB) LinkChecks { return LinkChecks{db, New(db)} }
 
-// Links returns the application links of all published listings with the state of their last checks.
+// Links returns the application links of all published listings with the state of their last
+// checks.
 func (s LinkChecks) Links(ctx context.Context) ([]linkcheck.Link, error) {
 	var rows []struct {
 		Slug, Address string
@@ -54,7 +56,8 @@ type LinkTotals struct {
 	SucceededAt time.Time             // end of the last run that checked every due link
 }
 
-// Totals returns the totals of the link checker. Each run stores them, because its process ends before it can be scraped.
+// Totals returns the totals of the link checker. Each run stores them, because its process ends
+// before it can be scraped.
 func (s LinkChecks) Totals(ctx context.Context) (LinkTotals, error) {
 	var outcomes []struct {
 		Outcome api.Outcome
@@ -77,8 +80,8 @@ func (s LinkChecks) Totals(ctx context.Context) (LinkTotals, error) {
 	return totals, nil
 }
 
-// Claim claims the check of slug that was due at due. ok is false if it is already claimed, or if run does not hold the lease, for
-// example because it was suspended until the lease expired.
+// Claim claims the check of slug that was due at due. ok is false if it is already claimed, or if
+// run does not hold the lease, for example because it was suspended until the lease expired.
 func (s LinkChecks) Claim(ctx context.Context, run, slug string, due, now time.Time) (ok bool, err error) {
 	done := s.db.WithContext(ctx).Exec(`INSERT INTO link_checks (slug, due_at, run, claimed_at, recorded_at)
 		SELECT CAST(? AS text), CAST(? AS bigint), run, CAST(? AS bigint), 0 FROM link_run WHERE id = 1 AND run = ?
@@ -96,8 +99,8 @@ func (s LinkChecks) Release(ctx context.Context, run, slug string) error {
 
 var errNoClaim = errors.New("link is not claimed by this run")
 
-// Record appends the event of a link that run has claimed, like Append. It marks the claim as recorded in the same transaction, so a
-// claim yields at most one event.
+// Record appends the event of a link that run has claimed, like Append. It marks the claim as
+// recorded in the same transaction, so a claim yields at most one event.
 func (s LinkChecks) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent, cause *api.Cause) error {
 	r, err := event.New(e)
 	if err != nil {
@@ -139,7 +142,8 @@ func (s LinkChecks) Renew(ctx context.Context, run string, until time.Time) (ok 
 	return done.RowsAffected == 1, database.Outage(done.Error)
 }
 
-// End releases the lease if run still holds it, and stores the time and duration of the run for metrics.
+// End releases the lease if run still holds it, and stores the time and duration of the run for
+// metrics.
 func (s LinkChecks) End(ctx context.Context, run string, now time.Time, duration time.Duration, complete bool) error {
 	return database.Outage(s.db.WithContext(ctx).Exec(`UPDATE link_run SET run = '', held_until = 0, ended_at = ?, took = ?,
 			succeeded_at = CASE WHEN ? THEN ? ELSE succeeded_at END WHERE id = 1 AND run = ?`,

@@ -16,8 +16,8 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// BenchmarkLogOfAMillionEvents measures the proof of an event and the next checkpoint in a log of a million events. Only the events that it
-// needs are stored.
+// BenchmarkLogOfAMillionEvents measures the proof of an event and the next checkpoint in a log of a
+// million events. Only the events that it needs are stored.
 func BenchmarkLogOfAMillionEvents(b *testing.B) {
 	const n, proved = 1_000_000, 512_345
 	record := func(sequence int64) event.Record {

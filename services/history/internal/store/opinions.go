@@ -65,12 +65,13 @@ func drawOpinions(tx *gorm.DB, appended []eventRow) error {
 // maxOpinions is the maximum number of open requests in a list.
 const maxOpinions = 100
 
-// replaced matches the request o if the latest review in effect is a later one by another curator. It leaves out undone reviews.
+// replaced matches the request o if the latest review in effect is a later one by another curator.
+// It leaves out undone reviews.
 const replaced = `EXISTS (SELECT 1 FROM summaries s JOIN verification_events e ON e.id = s.latest_review
 	WHERE s.slug = o.slug AND e.sequence > o.sequence AND e.actor <> o.reviewer)`
 
-// OpinionRequests returns the oldest open requests for second opinions on reviews of others than actor. A review that a later one by another
-// curator replaced needs no opinion.
+// OpinionRequests returns the oldest open requests for second opinions on reviews of others than
+// actor. A review that a later one by another curator replaced needs no opinion.
 func (s *Store) OpinionRequests(ctx context.Context, actor string) ([]api.OpinionRequest, error) {
 	var rows []opinionRow
 	err := s.db.WithContext(ctx).Raw(`SELECT o.* FROM second_opinions o WHERE o.actor IS NULL AND o.reviewer <> ? AND NOT `+replaced+`
@@ -82,7 +83,8 @@ func (s *Store) OpinionRequests(ctx context.Context, actor string) ([]api.Opinio
 	return requests, database.Outage(err)
 }
 
-// Opinion returns the second opinion that was recorded as the event with the id and differs from the first review, or nil.
+// Opinion returns the second opinion that was recorded as the event with the id and differs from
+// the first review, or nil.
 func (s *Store) Opinion(ctx context.Context, recordedID string) (*api.SecondOpinion, error) {
 	var row opinionRow
 	err := s.db.WithContext(ctx).Where("recorded_id = ?", recordedID).Take(&row).Error
@@ -101,8 +103,8 @@ func (s *Store) Opinion(ctx context.Context, recordedID string) (*api.SecondOpin
 	return &o, nil
 }
 
-// findOpinion returns the request for a second opinion of actor on the review, or event.ErrNoOpinion. Repeated is true if actor gave this
-// opinion before.
+// findOpinion returns the request for a second opinion of actor on the review, or
+// event.ErrNoOpinion. Repeated is true if actor gave this opinion before.
 func findOpinion(tx *gorm.DB, of, actor, slug, review string) (row opinionRow, repeated bool, err error) {
 	if err := tx.Where("event_id = ?", of).Take(&row).Error; err != nil {
 		if errors.Is(err, gorm.ErrRecordNotFound) {
@@ -127,8 +129,8 @@ func findOpinion(tx *gorm.DB, of, actor, slug, review string) (row opinionRow, r
 	return row, false, err
 }
 
-// firstReview returns the review that a second opinion is compared with: the drawn one, or a later one with which its author replaced it.
-// It returns nil if its author undid them.
+// firstReview returns the review that a second opinion is compared with: the drawn one, or a later
+// one with which its author replaced it. It returns nil if its author undid them.
 func firstReview(tx *gorm.DB, drawn opinionRow) (*api.VerificationEvent, error) {
 	var row eventRow
 	err := tx.Where("id = (SELECT latest_review FROM summaries WHERE slug = ?) AND sequence >= ?", drawn.Slug, drawn.Sequence).Take(&row).Error
@@ -146,7 +148,8 @@ func reviewBy(row eventRow, actor string) bool {
 	return row.CheckType == api.FactualReview && row.Actor == actor
 }
 
-// passOver moves the precondition of a second opinion past reviews by the author of the first one, which its author must not know.
+// passOver moves the precondition of a second opinion past reviews by the author of the first one,
+// which its author must not know.
 func passOver(tx *gorm.DB, opinion *eventfile.Line, reviewer string) error {
 	if opinion.LastEventID == nil {
 		return nil

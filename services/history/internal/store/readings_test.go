@@ -347,7 +347,8 @@ func TestOldTextsAreDeleted(t *testing.T) {
 	})
 }
 
-// 10,000 pages of 50 KB fit in 200 MB. The texts are parts of the documentation, each with another start.
+// 10,000 pages of 50 KB fit in 200 MB. The texts are parts of the documentation, each with another
+// start.
 func TestTenThousandPagesFitInTwoHundredMegabytes(t *testing.T) {
 	files, err := filepath.Glob("../../../../docs/*/*.md")
 	require.NoError(t, err)

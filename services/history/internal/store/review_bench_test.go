@@ -13,7 +13,8 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// BenchmarkReview measures the sheet's part of the history service and a review, with 1,000,000 events of 100,000 listings on Postgres.
+// BenchmarkReview measures the sheet's part of the history service and a review, with 1,000,000
+// events of 100,000 listings on Postgres.
 func BenchmarkReview(b *testing.B) {
 	s := open(b, schema.Postgres(b))
 	require.NoError(b, s.db.Exec(`INSERT INTO verification_events SELECT n, 'e-' || n, 'r-' || n % 100000, 1790000000000000 + n, 'application-link',

@@ -43,9 +43,10 @@ func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]even
 	return records, state, err
 }
 
-// Review records one review like Append. It also returns the recorded event with that content, and the summary that includes it. A second
-// opinion that differs from the first review is recorded as a disagreement. It returns event.ErrNoOpinion if none was requested, and an
-// event.TextsError if its author has to compare texts.
+// Review records one review like Append. It also returns the recorded event with that content, and
+// the summary that includes it. A second opinion that differs from the first review is recorded as
+// a disagreement. It returns event.ErrNoOpinion if none was requested, and an event.TextsError if
+// its author has to compare texts.
 func (s *Store) Review(ctx context.Context, now time.Time, p event.Proposal) (done event.Reviewed, err error) {
 	err = s.exclusively(ctx, appendTimeout, func(tx *gorm.DB, next int64) (int64, error) {
 		var appended []eventRow
@@ -89,7 +90,8 @@ func reviewed(match *gorm.DB) (event.Reviewed, error) {
 	return event.Reviewed{Record: event.Record(recorded)}, err
 }
 
-// secondOpinion appends the review as a second opinion with the sequence next, unless it was given before.
+// secondOpinion appends the review as a second opinion with the sequence next, unless it was given
+// before.
 func secondOpinion(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (done event.Reviewed, appended []eventRow, err error) {
 	row, repeated, err := findOpinion(tx, p.SecondOpinionOf, p.Actor, p.Line.Event.Slug, p.Sent)
 	if err != nil {

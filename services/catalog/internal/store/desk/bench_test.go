@@ -10,8 +10,8 @@ import (
 	"opportunity.internal/services/catalog/internal/review"
 )
 
-// seed inserts 100,000 listings with their index and 1,000,000 changes. 90 % are published and fall due evenly over 17 days from three
-// days ago.
+// seed inserts 100,000 listings with their index and 1,000,000 changes. 90 % are published and fall
+// due evenly over 17 days from three days ago.
 func seed(b *testing.B, s stores) {
 	b.Helper()
 	for _, statement := range []string{

@@ -43,7 +43,8 @@ func (s *Store) Freshness(ctx context.Context) (api.Freshness, error) {
 	return f, nil
 }
 
-// sample counts the published records by their status at now, and by the outcome of their latest link check.
+// sample counts the published records by their status at now, and by the outcome of their latest
+// link check.
 func sample(tx *gorm.DB, now time.Time) (counts api.FreshnessSample, links map[api.Outcome]int, err error) {
 	counts.Day, links = now.Format(time.DateOnly), map[api.Outcome]int{}
 	var rows []struct {

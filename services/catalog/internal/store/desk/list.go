@@ -28,7 +28,8 @@ type listedRow struct {
 	ExpiresAt         int64
 }
 
-// List returns up to limit listings that match f and have an id greater than after, ordered by id. Next is the last id if there are more.
+// List returns up to limit listings that match f and have an id greater than after, ordered by id.
+// Next is the last id if there are more.
 func (s *Store) List(ctx context.Context, f listing.Filter, after string, limit int) (api.ListingList, error) {
 	now := database.Micros(s.now())
 	q := s.db.WithContext(ctx).Table("listings l").

@@ -27,8 +27,9 @@ func (s *Store) Queue(ctx context.Context, f review.QueueFilter) (queue api.Revi
 	return queue, err
 }
 
-// planned runs read with plans for the values of its statements. Without, Postgres uses one plan for all values after five executions: it
-// assumes that every filter matches many records, and reads the whole queue in its order.
+// planned runs read with plans for the values of its statements. Without, Postgres uses one plan
+// for all values after five executions: it assumes that every filter matches many records, and
+// reads the whole queue in its order.
 func (s *Store) planned(ctx context.Context, read func(tx *gorm.DB) error) error {
 	tx := s.db.WithContext(ctx)
 	if s.db.Dialect != database.Postgres {
@@ -76,7 +77,8 @@ type progressCounts struct {
 	backlog review.Backlog
 }
 
-// progress counts the published records that are due, were reviewed today, and fall due on each day.
+// progress counts the published records that are due, were reviewed today, and fall due on each
+// day.
 func progress(tx *gorm.DB, now time.Time) (p progressCounts, err error) {
 	var counts []struct{ Day, Records, Due int }
 	today := database.Micros(now.Truncate(day))
@@ -96,8 +98,8 @@ func progress(tx *gorm.DB, now time.Time) (p progressCounts, err error) {
 	return p, database.Outage(err)
 }
 
-// rowsOfScope returns the rows of a page, and one more if there is another page. early is the number of records that are not due yet and
-// belong to today.
+// rowsOfScope returns the rows of a page, and one more if there is another page. early is the
+// number of records that are not due yet and belong to today.
 func rowsOfScope(tx *gorm.DB, f review.QueueFilter, now time.Time, early int) ([]queueRow, error) {
 	until := whenever(now)
 	if !f.Until.IsZero() {
@@ -121,7 +123,8 @@ func whenever(now time.Time) review.Position {
 	return review.Position{DueAt: database.Micros(now.Add(100 * 365 * day))}
 }
 
-// endOfToday returns the position of the last record of today, the nth record after the due ones that is not skipped.
+// endOfToday returns the position of the last record of today, the nth record after the due ones
+// that is not skipped.
 func endOfToday(tx *gorm.DB, now time.Time, n int) (review.Position, error) {
 	us := database.Micros(now)
 	var last []struct {
@@ -180,8 +183,9 @@ type queueRow struct {
 	Rank          review.Rank `gorm:"-"`
 }
 
-// queueRows returns the rows of a page, and one more if there is another page. It reads one rank after the other, each in the order of an index.
-// Records with a missing quote belong to today whenever they fall due.
+// queueRows returns the rows of a page, and one more if there is another page. It reads one rank
+// after the other, each in the order of an index. Records with a missing quote belong to today
+// whenever they fall due.
 func queueRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time.Time) (rows []queueRow, err error) {
 	for rank := f.After.Rank; rank <= review.QuotesPresent && len(rows) <= f.Limit; rank++ {
 		ranked, err := ofRank(tx, rank, f.Readings)
@@ -251,7 +255,8 @@ func rankRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time
 	} else {
 		q = q.Where("(i.due_at, i.listing_id) <= (?, ?)", until.DueAt, until.ID)
 	}
-	// Subqueries: conditions on the columns of a LEFT JOIN mislead Postgres about the number of rows.
+	// Subqueries: conditions on the columns of a LEFT JOIN mislead Postgres about the number of
+	// rows.
 	const skipped = "EXISTS (SELECT 1 FROM skips WHERE skips.listing_id = i.listing_id AND skips.ends_at > ?)"
 	if f.Skipped {
 		q = q.Where(skipped, us)
@@ -282,12 +287,14 @@ func rankRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time
 	return rows, database.Outage(err)
 }
 
-// contains returns a LIKE pattern for lower-case text that contains part. The escape character is a backslash.
+// contains returns a LIKE pattern for lower-case text that contains part. The escape character is a
+// backslash.
 func contains(part string) string {
 	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(api.Fold(strings.TrimSpace(part))) + "%"
 }
 
-// withStatus selects the rows with the status at now. The index does not know which verified records have turned stale.
+// withStatus selects the rows with the status at now. The index does not know which verified
+// records have turned stale.
 func withStatus(q *gorm.DB, status api.VerificationStatus, now int64) *gorm.DB {
 	switch status {
 	case "":
