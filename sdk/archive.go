@@ -28,7 +28,8 @@ func npmTarball() ([]byte, error) {
 	compressed := gzip.NewWriter(&out)
 	archive := tar.NewWriter(compressed)
 	for _, f := range all {
-		header := &tar.Header{Name: f.name, Mode: 0o644, Size: int64(len(f.content)), ModTime: epoch, Format: tar.FormatUSTAR}
+		header := &tar.Header{Name: f.name, Mode: 0o644, Size: int64(len(f.content)), ModTime: epoch,
+			Format: tar.FormatUSTAR}
 		if err := archive.WriteHeader(header); err != nil {
 			return nil, err
 		}

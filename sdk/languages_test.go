@@ -91,7 +91,8 @@ func TestWheelIsCheckedByItsUsers(t *testing.T) {
 	for name, command := range map[string][]string{
 		"pyright": {"node", modules(t) + "/pyright/index.js", "--pythonpath", "env/bin/python"},
 		"mypy": {
-			"mypy", "--strict", "--warn-unreachable", "--python-executable", "env/bin/python", "--cache-dir", os.DevNull,
+			"mypy", "--strict", "--warn-unreachable", "--python-executable", "env/bin/python", "--cache-dir",
+			os.DevNull,
 			"--enable-incomplete-feature=Unpack", "main.py", // mypy 1.0 of Debian needs the last
 		},
 	} {

@@ -82,7 +82,8 @@ func TestCommandInstallsThroughTheProxy(t *testing.T) {
 func proxied(t *testing.T) []string {
 	t.Helper()
 	return []string{
-		"GOPROXY=" + distribution(t) + "/go,file://" + modcache(t) + "/cache/download", "GONOSUMDB=opportunity.internal/sdk/*", "GONOPROXY=none",
+		"GOPROXY=" + distribution(t) + "/go,file://" + modcache(t) + "/cache/download",
+		"GONOSUMDB=opportunity.internal/sdk/*", "GONOPROXY=none",
 		"GOSUMDB=off", "GOWORK=off", "GOFLAGS=-modcacherw", "GOMODCACHE=" + t.TempDir(), "GOTOOLCHAIN=local",
 	}
 }
@@ -95,7 +96,8 @@ func modcache(t *testing.T) string {
 func TestTarballInstalls(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "package.json"), `{"type": "module"}`)
-	run(t, dir, []string{"npm_config_cache=" + t.TempDir()}, "npm", "install", "--silent", "--no-audit", "--no-fund", distribution(t)+"/"+sdk.Tarball)
+	run(t, dir, []string{"npm_config_cache=" + t.TempDir()}, "npm", "install", "--silent", "--no-audit", "--no-fund",
+		distribution(t)+"/"+sdk.Tarball)
 	write(t, filepath.Join(dir, "main.js"), "import { VERSION } from 'opportunity-data';\nprocess.stdout.write(VERSION);\n")
 	require.Equal(t, sdk.Version, run(t, dir, nil, "node", "main.js"))
 }
@@ -106,7 +108,8 @@ func TestWheelInstalls(t *testing.T) {
 	dir := t.TempDir()
 	env := []string{"PYTHONPATH=" + dir, "PYTHONDONTWRITEBYTECODE=1"}
 	if exec.CommandContext(t.Context(), "python3", "-m", "pip", "--version").Run() == nil {
-		run(t, dir, nil, "python3", "-m", "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check", "--root-user-action=ignore",
+		run(t, dir, nil, "python3", "-m", "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check",
+			"--root-user-action=ignore",
 			"--no-cache-dir", "--target", dir, distribution(t)+"/"+sdk.Wheel)
 	} else {
 		archives, err := sdk.Archives()
@@ -114,7 +117,8 @@ func TestWheelInstalls(t *testing.T) {
 		write(t, filepath.Join(dir, sdk.Wheel), string(archives[sdk.Wheel]))
 		env[0] = "PYTHONPATH=" + filepath.Join(dir, sdk.Wheel)
 	}
-	require.Equal(t, sdk.Version, run(t, dir, env, "python3", "-c", "import opportunity_data as o; print(o.__version__, end='')"))
+	require.Equal(t, sdk.Version, run(t, dir, env, "python3", "-c",
+		"import opportunity_data as o; print(o.__version__, end='')"))
 }
 
 func TestArchivesAreReproducible(t *testing.T) {

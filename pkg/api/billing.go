@@ -25,7 +25,8 @@ type Entitlement struct {
 	PaidUntil *time.Time `json:"paidUntil"` // end of the paid period, exclusive; nil if and only if Tier is BaseTier
 	Renews    bool       `json:"renews"`    // whether the processor will charge again at PaidUntil
 	Trouble   Trouble    `json:"trouble"`
-	Version   int64      `json:"version"` // positive; increases with every change of the account's entitlement, with gaps
+	// positive; increases with every change of the account's entitlement, with gaps
+	Version int64 `json:"version"`
 }
 
 // Live reports whether the paid period includes the given time.
@@ -64,10 +65,13 @@ type ProcessorPage struct {
 type Purchase string
 
 const (
-	NoPurchase       Purchase = ""         // nothing is being bought, and no subscription continues
-	PurchaseOpen     Purchase = "open"     // a checkout session is open, and the processor has reported neither a payment nor a declined card
+	NoPurchase Purchase = "" // nothing is being bought, and no subscription continues
+	// a checkout session is open, and the processor has reported neither a payment nor a declined
+	// card
+	PurchaseOpen     Purchase = "open"
 	PurchaseDeclined Purchase = "declined" // the card was declined, nothing was paid; the payment can be repeated
-	PurchasePaid     Purchase = "paid"     // the processor has confirmed a payment, and the subscription renews or can be resumed
+	// the processor has confirmed a payment, and the subscription renews or can be resumed
+	PurchasePaid Purchase = "paid"
 )
 
 // Subscription is the payment status of an account, shown on its plan page. It is the response to
@@ -95,10 +99,11 @@ type BillingDifference struct {
 // BillingReport is the result of a reconciliation with the payment processor: the response to POST
 // /operator/v1/billing/reconcile.
 type BillingReport struct {
-	Customers     int                 `json:"customers"`     // compared
-	Subscriptions int                 `json:"subscriptions"` // compared
-	Failed        int                 `json:"failed"`        // customers and subscriptions that the processor returned an error for
-	Differences   []BillingDifference `json:"differences"`
+	Customers     int `json:"customers"`     // compared
+	Subscriptions int `json:"subscriptions"` // compared
+	// customers and subscriptions that the processor returned an error for
+	Failed      int                 `json:"failed"`
+	Differences []BillingDifference `json:"differences"`
 }
 
 // Healed returns the number of differences that were corrected.

@@ -113,9 +113,11 @@ const MaxSheetEvents = 100
 // on the sheet ("" if none). checkedAt is generatedAt of the sheet. Sending the same review again
 // records nothing and returns the same event.
 type ReviewSubmission struct {
-	Review          Review          `json:"review"`                    // slug and checkType can be left out
-	SecondOpinionOf string          `json:"secondOpinionOf,omitempty"` // id of the review that was drawn for a second opinion
-	SameTexts       map[string]bool `json:"sameTexts,omitempty"`       // by fact, whether other words mean the same; see ReviewReport.Texts
+	Review Review `json:"review"` // slug and checkType can be left out
+	// id of the review that was drawn for a second opinion
+	SecondOpinionOf string `json:"secondOpinionOf,omitempty"`
+	// by fact, whether other words mean the same; see ReviewReport.Texts
+	SameTexts map[string]bool `json:"sameTexts,omitempty"`
 }
 
 // ReviewReport is the response to a review. As in AppendReport, Applied is false if the review was
@@ -125,9 +127,10 @@ type ReviewSubmission struct {
 type ReviewReport struct {
 	AppendReport
 
-	EventID  string   `json:"eventId"`            // of the review; also if it was sent before
-	Outcome  Outcome  `json:"outcome,omitempty"`  // as recorded: needs-review if a second opinion disagrees
-	Disagree []string `json:"disagree,omitempty"` // facts, or "outcome", in which a second opinion differs from the first
+	EventID string  `json:"eventId"`           // of the review; also if it was sent before
+	Outcome Outcome `json:"outcome,omitempty"` // as recorded: needs-review if a second opinion disagrees
+	// facts, or "outcome", in which a second opinion differs from the first
+	Disagree []string `json:"disagree,omitempty"`
 
 	Texts []ComparedTexts `json:"texts,omitempty"` // in other words than those of the first review
 }
@@ -149,7 +152,8 @@ type ReviewHistory struct {
 	Opinion       *SecondOpinion  `json:"opinion"`       // if the latest review is a second opinion that disagrees
 	Evidence      Evidence        `json:"evidence"`      // of the latest review that stored any
 	Readings      []QuoteReading  `json:"readings"`      // of its quotes by the machine; empty, never null
-	Suggestions   []Quote         `json:"suggestions"`   // sentences for facts without a quote, and for missing quotes; empty, never null
+	// sentences for facts without a quote, and for missing quotes; empty, never null
+	Suggestions []Quote `json:"suggestions"`
 }
 
 // ReviewAppend is a review that the catalog passes on to the history service.
@@ -205,14 +209,15 @@ type EditReport struct {
 
 // Candidate is a private listing with what it lacks before it can be published and verified.
 type Candidate struct {
-	ID         string      `json:"id"`
-	Company    string      `json:"company"`
-	Category   Category    `json:"category"`
-	Host       string      `json:"host"`
-	CreatedAt  time.Time   `json:"createdAt"`
-	Reviewed   bool        `json:"reviewed"` // has a factual review
-	Sources    int         `json:"sources"`  // how many it cites
-	Missing    []string    `json:"missing"`  // empty fields, such as sources or facts.countryEligibility; empty, never null
+	ID        string    `json:"id"`
+	Company   string    `json:"company"`
+	Category  Category  `json:"category"`
+	Host      string    `json:"host"`
+	CreatedAt time.Time `json:"createdAt"`
+	Reviewed  bool      `json:"reviewed"` // has a factual review
+	Sources   int       `json:"sources"`  // how many it cites
+	// empty fields, such as sources or facts.countryEligibility; empty, never null
+	Missing    []string    `json:"missing"`
 	Duplicates []Duplicate `json:"duplicates"`
 	Lease      *Lease      `json:"lease,omitempty"`
 }
@@ -232,13 +237,14 @@ type CandidateList struct {
 
 // Freshness describes the backlog: now, over time, and ahead.
 type Freshness struct {
-	GeneratedAt time.Time         `json:"generatedAt"`
-	Now         FreshnessSample   `json:"now"`
-	Days        []FreshnessSample `json:"days"`   // one sample for each past UTC day that has one, oldest first; at most 365
-	Ahead       []DueDay          `json:"ahead"`  // the next 15 UTC days, today first; overdue records count today
-	Links       map[Outcome]int   `json:"links"`  // published records by their latest link check; "" has none
-	Facts       int               `json:"facts"`  // known facts of the published records that reviews recorded
-	Quoted      int               `json:"quoted"` // of Facts, those with a quote
+	GeneratedAt time.Time       `json:"generatedAt"`
+	Now         FreshnessSample `json:"now"`
+	// one sample for each past UTC day that has one, oldest first; at most 365
+	Days   []FreshnessSample `json:"days"`
+	Ahead  []DueDay          `json:"ahead"`  // the next 15 UTC days, today first; overdue records count today
+	Links  map[Outcome]int   `json:"links"`  // published records by their latest link check; "" has none
+	Facts  int               `json:"facts"`  // known facts of the published records that reviews recorded
+	Quoted int               `json:"quoted"` // of Facts, those with a quote
 }
 
 // FreshnessSample counts the published records by status.

@@ -11,12 +11,13 @@ import (
 // Evidence is private: a review stores it besides its event for curators, and no response to a
 // consumer has any of it. The hash of the event covers it.
 type Evidence struct {
-	Quotes   []Quote   `json:"quotes"`             // at most MaxQuotesPerFact of a fact, also from one source
-	Gone     []string  `json:"gone"`               // sources that no longer exist
-	Unopened []string  `json:"unopened"`           // sources that the curator could not open
-	Captures []Capture `json:"captures,omitempty"` // texts of the sources at the time of the review; set by the history service
-	Undoes   string    `json:"undoes,omitempty"`   // id of the review that this one undoes; set by the history service
-	Cause    *Cause    `json:"cause,omitempty"`    // of a link check that needs review; set by the link checker
+	Quotes   []Quote  `json:"quotes"`   // at most MaxQuotesPerFact of a fact, also from one source
+	Gone     []string `json:"gone"`     // sources that no longer exist
+	Unopened []string `json:"unopened"` // sources that the curator could not open
+	// texts of the sources at the time of the review; set by the history service
+	Captures []Capture `json:"captures,omitempty"`
+	Undoes   string    `json:"undoes,omitempty"` // id of the review that this one undoes; set by the history service
+	Cause    *Cause    `json:"cause,omitempty"`  // of a link check that needs review; set by the link checker
 }
 
 // Cause is the reason why a link check needs review.
@@ -115,9 +116,10 @@ type PageTexts struct {
 // PageText is a page of a record: its latest text, and the text at the time of the latest verified
 // review.
 type PageText struct {
-	URL          string    `json:"url"`
-	ReadAt       time.Time `json:"readAt,omitzero"`     // last attempt to read it; absent before the first
-	Note         string    `json:"note"`                // why the last attempt read no text; Text is then of an earlier one
+	URL    string    `json:"url"`
+	ReadAt time.Time `json:"readAt,omitzero"` // last attempt to read it; absent before the first
+	// why the last attempt read no text; Text is then of an earlier one
+	Note         string    `json:"note"`
 	Text         string    `json:"text"`                // empty if none is stored
 	ReviewedText string    `json:"reviewedText"`        // empty if none is stored
 	ReviewedAt   time.Time `json:"reviewedAt,omitzero"` // when ReviewedText was read, shortly before that review
@@ -185,7 +187,8 @@ func (p *Problems) Evidence(outcome Outcome, sourceURLs []string, facts *GivenFa
 	}
 	for i, c := range facts.CountryEligibility {
 		if c.Status == Ineligible && len(c.SourceURLs) == 0 && !c.claimsEligibility() { // Normalize has judged the rest
-			p.Add(fmt.Sprintf("facts.countryEligibility[%d].sourceUrls", i), "an %s country needs at least one source URL", c.Status)
+			p.Add(fmt.Sprintf("facts.countryEligibility[%d].sourceUrls", i),
+				"an %s country needs at least one source URL", c.Status)
 		}
 	}
 }

@@ -35,7 +35,8 @@ type BoolFact struct {
 var BoolFacts = [...]BoolFact{
 	{"remote", "remote", "Remote", func(f *Facts) **bool { return &f.Remote }},
 	{"degree_required", "degreeRequired", "Degree required", func(f *Facts) **bool { return &f.DegreeRequired }},
-	{"experience_required", "experienceRequired", "Experience required", func(f *Facts) **bool { return &f.ExperienceRequired }},
+	{"experience_required", "experienceRequired", "Experience required",
+		func(f *Facts) **bool { return &f.ExperienceRequired }},
 	{"flexible", "flexibleSchedule", "Flexible schedule", func(f *Facts) **bool { return &f.FlexibleSchedule }},
 }
 
@@ -60,9 +61,11 @@ func (f *Facts) Complete() {
 	f.CountryEligibility = present(f.CountryEligibility)
 	for i := range f.CountryEligibility {
 		c := &f.CountryEligibility[i]
-		c.IncludedRegions, c.ExcludedRegions, c.SourceURLs = present(c.IncludedRegions), present(c.ExcludedRegions), present(c.SourceURLs)
+		c.IncludedRegions, c.ExcludedRegions, c.SourceURLs = present(c.IncludedRegions), present(c.ExcludedRegions),
+			present(c.SourceURLs)
 	}
-	f.Languages, f.Requirements, f.RiskIndicators = present(f.Languages), present(f.Requirements), present(f.RiskIndicators)
+	f.Languages, f.Requirements, f.RiskIndicators = present(f.Languages), present(f.Requirements),
+		present(f.RiskIndicators)
 	if f.ApplicationStatus == "" {
 		f.ApplicationStatus = ApplicationUnknown
 	}
@@ -129,5 +132,6 @@ func (f Facts) Cites(names ...string) (urls []string) {
 }
 
 func (c CountryEligibility) known() bool {
-	return c.Status == Eligible || c.Status == Ineligible || c.AllRegions != nil || len(c.IncludedRegions) > 0 || len(c.ExcludedRegions) > 0
+	return c.Status == Eligible || c.Status == Ineligible || c.AllRegions != nil || len(c.IncludedRegions) > 0 ||
+		len(c.ExcludedRegions) > 0
 }

@@ -64,7 +64,8 @@ func TestCompleteFactsHaveNoNullArrays(t *testing.T) {
 			}
 			facts.Complete()
 			for inner, nested := range element.Fields() {
-				require.False(t, nested.Kind() == reflect.Slice && nested.IsNil(), "Facts.Complete leaves %s.%s null", f.Name, inner.Name)
+				require.False(t, nested.Kind() == reflect.Slice && nested.IsNil(), "Facts.Complete leaves %s.%s null",
+					f.Name, inner.Name)
 			}
 		}
 		field.SetZero()

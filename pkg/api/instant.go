@@ -48,7 +48,8 @@ func instant(parts []string) (time.Time, bool) {
 	if parts[8] != "" && parts[8][0] == '-' {
 		offsetMinute = -offsetMinute
 	}
-	clock := time.Duration(hour-offsetHour)*time.Hour + time.Duration(minute-offsetMinute)*time.Minute + time.Duration(second)*time.Second
+	clock := time.Duration(hour-offsetHour)*time.Hour + time.Duration(minute-offsetMinute)*time.Minute +
+		time.Duration(second)*time.Second
 	return at.Add(clock + rest), true
 }
 

@@ -7,11 +7,12 @@ import (
 
 // ListedListing is a listing in a list for curators, published or not.
 type ListedListing struct {
-	ID                string             `json:"id"`
-	Company           string             `json:"company"`
-	Category          Category           `json:"category"`
-	Visibility        string             `json:"visibility"`        // private, published or withdrawn
-	Status            VerificationStatus `json:"status"`            // of the record, or what it would be if the listing were published
+	ID         string   `json:"id"`
+	Company    string   `json:"company"`
+	Category   Category `json:"category"`
+	Visibility string   `json:"visibility"` // private, published or withdrawn
+	// of the record, or what it would be if the listing were published
+	Status            VerificationStatus `json:"status"`
 	ApplicationStatus ApplicationStatus  `json:"applicationStatus"` // in the facts that consumers see
 	Sources           int                `json:"sources"`           // how many the listing cites
 	PublishedAt       *time.Time         `json:"publishedAt"`

@@ -70,7 +70,8 @@ func TestOperations(t *testing.T) {
 		{"/api/jobs", "listJobsAlias", listParameters, nil},
 		{"/api/v1/search", "searchOpportunities", searchParameters, nil},
 		{"/api/v1/opportunities/{id}", "getOpportunity", nil, []string{"404"}},
-		{"/api/v1/opportunities/{id}/history", "getVerificationHistory", []string{"page", "limit"}, []string{"402", "404"}},
+		{"/api/v1/opportunities/{id}/history", "getVerificationHistory", []string{"page", "limit"},
+			[]string{"402", "404"}},
 		{"/api/v1/changes", "listChanges", []string{"after", "limit"}, []string{"402", "410"}},
 	} {
 		t.Run(want.operation, func(t *testing.T) {
@@ -94,7 +95,8 @@ func TestOperations(t *testing.T) {
 				}
 			}
 			require.Equal(t, want.query, query)
-			require.ElementsMatch(t, append(slices.Clone(common), want.more...), slices.Collect(maps.Keys(op.Responses.Map())))
+			require.ElementsMatch(t, append(slices.Clone(common), want.more...),
+				slices.Collect(maps.Keys(op.Responses.Map())))
 		})
 	}
 	require.Equal(t, 6, doc.Paths.Len())
@@ -106,14 +108,16 @@ var listParameters = func() []string {
 		booleans = append(booleans, b.Param)
 	}
 	booleans = slices.Insert(booleans, 1, "verified")
-	return slices.Concat([]string{"country", "province"}, booleans, []string{"category", "checked_after", "page", "limit"})
+	return slices.Concat([]string{"country", "province"}, booleans,
+		[]string{"category", "checked_after", "page", "limit"})
 }()
 
 var searchParameters = slices.Insert(slices.Clone(listParameters), len(listParameters)-2,
 	"q", "application_status", "language", "pay_unit", "subcategory")
 
 func TestHeadersOfResponses(t *testing.T) {
-	limits := []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy", "RateLimit"}
+	limits := []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy",
+		"RateLimit"}
 	want := map[string][]string{
 		"200": append([]string{"ETag", "Cache-Control", "Vary"}, limits...),
 		"304": append([]string{"ETag", "Cache-Control", "Vary"}, limits...),
@@ -133,7 +137,8 @@ func TestHeadersOfResponses(t *testing.T) {
 				require.Contains(t, headers, name, "%s %s", path, status)
 				require.True(t, headers[name].Value.Required, "%s %s %s", path, status, name)
 			}
-			require.Equal(t, path == "/api/jobs" && (status == "200" || status == "304"), headers["Link"] != nil, "%s %s", path, status)
+			require.Equal(t, path == "/api/jobs" && (status == "200" || status == "304"), headers["Link"] != nil,
+				"%s %s", path, status)
 			for _, name := range limits {
 				if status == "500" || status == "503" { // where the failure may have come before the limits
 					require.Contains(t, headers, name, "%s %s", path, status)
@@ -180,7 +185,8 @@ func TestTiersInTheDescription(t *testing.T) {
 	var want []string
 	for _, tier := range api.Tiers {
 		history := map[bool]string{false: "no", true: "yes"}[tier.Limits.History]
-		want = append(want, fmt.Sprintf("| %s | %s | %d | %s | %d |", tier.Tier, thousands(tier.Limits.PerDay), tier.Limits.PerMinute,
+		want = append(want, fmt.Sprintf("| %s | %s | %d | %s | %d |", tier.Tier, thousands(tier.Limits.PerDay),
+			tier.Limits.PerMinute,
 			history, tier.Limits.PageSize))
 	}
 	_, table, found := strings.Cut(doc.Info.Description, "|---|---|---|---|---|\n")
@@ -245,8 +251,10 @@ func (c comparison) equal(at string, goType reflect.Type, ref *openapi3.SchemaRe
 		require.True(t, schema.Type.Is("array"), at)
 		c.equal(at+"[]", goType.Elem(), schema.Items)
 	default:
-		kinds := map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer", reflect.Float64: "number"}
-		require.True(t, schema.Type.Is(kinds[goType.Kind()]), "%s is %s in Go and %v in the schema", at, goType, schema.Type)
+		kinds := map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer",
+			reflect.Float64: "number"}
+		require.True(t, schema.Type.Is(kinds[goType.Kind()]), "%s is %s in Go and %v in the schema", at, goType,
+			schema.Type)
 		if values := c.enums[goType.Name()]; values != nil {
 			require.ElementsMatch(t, values, enum(schema), at)
 		}
@@ -353,7 +361,8 @@ func TestExamplesFollowTheRules(t *testing.T) {
 	require.Len(t, list.Data, list.Pagination.Limit)
 	for _, record := range list.Data {
 		if record.Verification.Status == api.Verified {
-			require.Equal(t, record.Verification.LastCheckedAt.Add(api.FreshnessWindow), *record.Verification.FreshUntil)
+			require.Equal(t, record.Verification.LastCheckedAt.Add(api.FreshnessWindow),
+				*record.Verification.FreshUntil)
 			require.True(t, list.Meta.GeneratedAt.Before(*record.Verification.FreshUntil))
 		}
 		if shown := record.CompanyProfile; shown != nil {

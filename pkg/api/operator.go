@@ -177,11 +177,12 @@ type AuditList struct {
 // HistorySnapshot is a listing's history at a past time. It includes the events recorded by that
 // time and no others.
 type HistorySnapshot struct {
-	Slug         string          `json:"slug"`
-	At           time.Time       `json:"at"`
-	Verification Verification    `json:"verification"` // at that time, derived from events only: edits of the listing are unknown to the history
-	Facts        *Facts          `json:"facts"`        // of the latest review with facts; null if there is none
-	Events       []RecordedEvent `json:"events"`       // newest check first
+	Slug string    `json:"slug"`
+	At   time.Time `json:"at"`
+	// at that time, derived from events only: edits of the listing are unknown to the history
+	Verification Verification    `json:"verification"`
+	Facts        *Facts          `json:"facts"`  // of the latest review with facts; null if there is none
+	Events       []RecordedEvent `json:"events"` // newest check first
 }
 
 // RecordedEvent is an event with the time and the actor of its append, and its private evidence.

@@ -114,7 +114,8 @@ const (
 )
 
 // ApplicationStatuses lists all states in documentation order.
-var ApplicationStatuses = []ApplicationStatus{ApplicationOpen, ApplicationWaitlist, ApplicationClosed, ApplicationUnknown}
+var ApplicationStatuses = []ApplicationStatus{ApplicationOpen, ApplicationWaitlist, ApplicationClosed,
+	ApplicationUnknown}
 
 // RiskIndicator is a sourced warning. A record without any is not necessarily safe.
 type RiskIndicator struct {

@@ -55,8 +55,9 @@ type ListingState struct {
 	ID             string   `json:"id"`
 	Published      bool     `json:"published"`
 	ApplicationURL string   `json:"applicationUrl"`
-	Pages          []string `json:"pages"`            // its application page, website and sources, each once
-	Change         string   `json:"change,omitempty"` // id of the change with this sequence; only in the last state of a page
+	Pages          []string `json:"pages"` // its application page, website and sources, each once
+	// id of the change with this sequence; only in the last state of a page
+	Change string `json:"change,omitempty"`
 }
 
 // ListingFeed is a page of listing states after the requested sequence, in sequence order.
@@ -95,7 +96,9 @@ type KeyPosition struct {
 // KeyDigests is a page of the shortened digests of keys, including those that ended lately, in the
 // order of creation.
 type KeyDigests struct {
-	After   KeyPosition `json:"after"` // start of the page: the requested position, or the start of the list if the position is unknown
+	// start of the page: the requested position, or the start of the list if the position is
+	// unknown
+	After   KeyPosition `json:"after"`
 	Digests []string    `json:"digests"`
 	Last    KeyPosition `json:"last"` // start of the next page
 	More    bool        `json:"more"` // whether there is a next page

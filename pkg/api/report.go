@@ -12,10 +12,12 @@ type ImportReport struct {
 	Rejected  []RejectedLine `json:"refused"` // in file order; limited in number; empty, never null
 	Omitted   int            `json:"omitted"` // further rejected lines
 
-	Published     int      `json:"published,omitempty"`     // listings that became visible
-	NeverReviewed int      `json:"neverReviewed,omitempty"` // of those, listings without a factual review; consumers see them as unverified
-	Withdrawn     int      `json:"withdrawn,omitempty"`     // listings that an import withdrew
-	KeptWithdrawn []string `json:"keptWithdrawn,omitempty"` // withdrawn listings that the file has as published; an import never republishes
+	Published int `json:"published,omitempty"` // listings that became visible
+	// of those, listings without a factual review; consumers see them as unverified
+	NeverReviewed int `json:"neverReviewed,omitempty"`
+	Withdrawn     int `json:"withdrawn,omitempty"` // listings that an import withdrew
+	// withdrawn listings that the file has as published; an import never republishes
+	KeptWithdrawn []string `json:"keptWithdrawn,omitempty"`
 	Warnings      []string `json:"warnings,omitempty"`
 }
 

@@ -64,8 +64,9 @@ const (
 
 // DueReason is a reason for which a record is due.
 type DueReason struct {
-	Why     string    `json:"why"`               // such as DueNeverReviewed
-	At      time.Time `json:"at,omitzero"`       // since when the record is due; the end of freshness if stale; absent if never published
+	Why string `json:"why"` // such as DueNeverReviewed
+	// since when the record is due; the end of freshness if stale; absent if never published
+	At      time.Time `json:"at,omitzero"`
 	Outcome Outcome   `json:"outcome,omitempty"` // of the event, if the reason is an event
 	EventID string    `json:"eventId,omitempty"`
 	Note    string    `json:"note,omitempty"`
@@ -101,8 +102,9 @@ type ListingEdit struct {
 
 // ReviewSheet is the information for a reviewer of a listing, published or not.
 type ReviewSheet struct {
-	GeneratedAt   time.Time          `json:"generatedAt"`
-	LastEventID   string             `json:"lastEventId"` // newest recorded event included in the sheet; empty if there is none
+	GeneratedAt time.Time `json:"generatedAt"`
+	// newest recorded event included in the sheet; empty if there is none
+	LastEventID   string             `json:"lastEventId"`
 	Visibility    string             `json:"visibility"`
 	Record        Opportunity        `json:"record"`        // as consumers see it, or would if it were published
 	OwnFacts      *Facts             `json:"ownFacts"`      // of the listing itself; null if it has none
@@ -111,16 +113,18 @@ type ReviewSheet struct {
 	Reasons       []DueReason        `json:"reasons"` // why it is due; empty if it is not
 	Edits         []ListingEdit      `json:"edits"`   // since the latest review, oldest first
 
-	PreviousFacts *Facts          `json:"previousFacts"`     // in effect before ReviewedFacts; null if there were none
-	Events        []RecordedEvent `json:"events"`            // reviews and link checks, newest check first; at most MaxSheetEvents
-	Evidence      Evidence        `json:"evidence"`          // of the latest review that stored any
-	Readings      []QuoteReading  `json:"readings"`          // of its quotes by the machine; empty, never null
-	Suggestions   []Quote         `json:"suggestions"`       // sentences for facts without a quote, and for missing quotes; empty, never null
-	Curation      CurationNotes   `json:"curation"`          // private notes
-	Lease         *Lease          `json:"lease,omitempty"`   // nil if no lease is active
-	Skip          *Skip           `json:"skip,omitempty"`    // nil unless the record is skipped now
-	Draft         *Draft          `json:"draft,omitempty"`   // the caller's; nil if there is none
-	Opinion       *SecondOpinion  `json:"opinion,omitempty"` // a second opinion that disagrees with the latest review
+	PreviousFacts *Facts `json:"previousFacts"` // in effect before ReviewedFacts; null if there were none
+	// reviews and link checks, newest check first; at most MaxSheetEvents
+	Events   []RecordedEvent `json:"events"`
+	Evidence Evidence        `json:"evidence"` // of the latest review that stored any
+	Readings []QuoteReading  `json:"readings"` // of its quotes by the machine; empty, never null
+	// sentences for facts without a quote, and for missing quotes; empty, never null
+	Suggestions []Quote        `json:"suggestions"`
+	Curation    CurationNotes  `json:"curation"`          // private notes
+	Lease       *Lease         `json:"lease,omitempty"`   // nil if no lease is active
+	Skip        *Skip          `json:"skip,omitempty"`    // nil unless the record is skipped now
+	Draft       *Draft         `json:"draft,omitempty"`   // the caller's; nil if there is none
+	Opinion     *SecondOpinion `json:"opinion,omitempty"` // a second opinion that disagrees with the latest review
 }
 
 // CurrentQuotes returns the quotes of Evidence in its order, moved ones in their new surroundings.

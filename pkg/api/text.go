@@ -56,7 +56,8 @@ func stored(text string, limit int, controls string) (string, error) {
 			marks = 0
 		}
 		if marks > maxMarks {
-			return "", fmt.Errorf("must not have more than %d marks on one character, as at its character %d", maxMarks, at)
+			return "", fmt.Errorf("must not have more than %d marks on one character, as at its character %d", maxMarks,
+				at)
 		}
 		before, visible = r, visible || isVisible(r)
 	}
@@ -94,8 +95,10 @@ func isHidden(r rune) bool {
 	if r >= ' ' && r < 0x7F {
 		return false
 	}
-	return r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector,
-		unicode.Other_Default_Ignorable_Code_Point, unicode.Noncharacter_Code_Point) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r)
+	return r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp,
+		unicode.Variation_Selector,
+		unicode.Other_Default_Ignorable_Code_Point, unicode.Noncharacter_Code_Point) &&
+		!unicode.Is(unicode.Prepended_Concatenation_Mark, r)
 }
 
 func isVisible(r rune) bool {
@@ -124,7 +127,8 @@ func hasEffect(before, r rune, rest string) bool {
 		return true
 	case r == zwj || r == zwnj:
 		letter := unicode.In(after, unicode.L, unicode.M)
-		return joins(before) && (letter || unicode.Is(unicode.M, before)) || joins(after) && unicode.In(before, unicode.L, unicode.M, unicode.N)
+		return joins(before) && (letter || unicode.Is(unicode.M, before)) || joins(after) &&
+			unicode.In(before, unicode.L, unicode.M, unicode.N)
 	}
 	return false
 }
@@ -132,8 +136,10 @@ func hasEffect(before, r rune, rest string) bool {
 // joins reports whether r is a letter or a mark of a script whose letters a joiner can change,
 // unlike those of Latin.
 func joins(r rune) bool {
-	return unicode.In(r, unicode.L, unicode.M) && !unicode.In(r, unicode.Latin, unicode.Greek, unicode.Cyrillic, unicode.Armenian,
-		unicode.Georgian, unicode.Hebrew, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana, unicode.Common, unicode.Inherited)
+	return unicode.In(r, unicode.L, unicode.M) && !unicode.In(r, unicode.Latin, unicode.Greek, unicode.Cyrillic,
+		unicode.Armenian,
+		unicode.Georgian, unicode.Hebrew, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana,
+		unicode.Common, unicode.Inherited)
 }
 
 func nature(r rune) string {
@@ -158,7 +164,8 @@ func nature(r rune) string {
 // search and comparison. It leaves out joiners and other hidden characters.
 func Fold(text string) string {
 	text = strings.Map(func(r rune) rune {
-		if isHidden(r) || r >= '\u0300' && r <= '\u036F' { // accents; marks of other scripts are letters to their readers
+		// accents; marks of other scripts are letters to their readers
+		if isHidden(r) || r >= '\u0300' && r <= '\u036F' {
 			return -1
 		}
 		return r
@@ -167,4 +174,5 @@ func Fold(text string) string {
 }
 
 // undivided are letters that are no letter with an accent in Unicode.
-var undivided = strings.NewReplacer("ß", "ss", "œ", "oe", "æ", "ae", "ø", "o", "đ", "d", "ð", "d", "ł", "l", "þ", "th", "ı", "i", "ς", "σ")
+var undivided = strings.NewReplacer("ß", "ss", "œ", "oe", "æ", "ae", "ø", "o", "đ", "d", "ð", "d", "ł", "l", "þ", "th",
+	"ı", "i", "ς", "σ")

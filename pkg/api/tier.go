@@ -40,7 +40,8 @@ type TierInfo struct {
 var Tiers = []TierInfo{
 	{Tier: Free, Limits: Limits{PerMinute: 10, PerDay: 100, PageSize: 10}, Plan: "Free"},
 	{Tier: Developer, Limits: Limits{PerMinute: 60, PerDay: 1000, PageSize: 50, History: true}, AllRecords: true},
-	{Tier: Commercial, Limits: Limits{PerMinute: 300, PerDay: 10000, PageSize: 100, History: true}, AllRecords: true, Plan: "Business", MonthlyUSD: 29},
+	{Tier: Commercial, Limits: Limits{PerMinute: 300, PerDay: 10000, PageSize: 100, History: true}, AllRecords: true,
+		Plan: "Business", MonthlyUSD: 29},
 }
 
 // ServiceCapacity limits the calls of all accounts together in one UTC day.

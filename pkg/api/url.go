@@ -112,10 +112,13 @@ func checkAuthority(authority string) error {
 		return fmt.Errorf("has the host %q: it is no valid punycode", host)
 	}
 	last := host[strings.LastIndexByte(strings.TrimSuffix(host, "."), '.')+1:]
-	if slices.ContainsFunc(strings.Split(host, "."), func(label string) bool { return len(label) > maxLabel }) || len(host) > maxHost {
-		return fmt.Errorf("has the host %q: it must have at most %d characters, and at most %d between two points", short(host), maxHost, maxLabel)
+	if slices.ContainsFunc(strings.Split(host, "."), func(label string) bool { return len(label) > maxLabel }) ||
+		len(host) > maxHost {
+		return fmt.Errorf("has the host %q: it must have at most %d characters, and at most %d between two points",
+			short(host), maxHost, maxLabel)
 	}
-	if !hostName.MatchString(host) || last[0] >= '0' && last[0] <= '9' { // a browser would read the name as an IPv4 address
+	// a browser would read the name as an IPv4 address
+	if !hostName.MatchString(host) || last[0] >= '0' && last[0] <= '9' {
 		return fmt.Errorf("has the host %q: it must be a name of letters, digits and hyphens, or an IP address", host)
 	}
 	return nil

@@ -24,7 +24,8 @@ const (
 
 // CallOutcomes lists all outcomes in the order of the pages.
 var CallOutcomes = []CallOutcome{
-	CallServed, CallNotFound, CallBadRequest, CallSubscriptionRequired, CallAccountSuspended, CallExpiredAPIKey, CallRevokedAPIKey,
+	CallServed, CallNotFound, CallBadRequest, CallSubscriptionRequired, CallAccountSuspended, CallExpiredAPIKey,
+	CallRevokedAPIKey,
 	CallMinuteLimitReached, CallDailyLimitReached, CallServiceCapacityReached, CallFailed,
 }
 

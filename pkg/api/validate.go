@@ -21,7 +21,8 @@ const (
 
 // Problem says what is wrong with a value.
 type Problem struct {
-	Path    string `json:"path,omitempty"` // of the field, such as facts.pay.minimum; empty for the whole line or request
+	// of the field, such as facts.pay.minimum; empty for the whole line or request
+	Path    string `json:"path,omitempty"`
 	Code    string `json:"code,omitempty"` // for programs, such as UnknownListing; most problems of a line have none
 	Message string `json:"message"`        // what was expected
 }
@@ -143,7 +144,8 @@ func ProvinceCode(s string) (code string, ok bool) {
 		s = s[3:]
 	}
 	short := strings.ToUpper(s)
-	return "CA-" + short, len(s) == 2 && slices.Contains(Provinces, short) // two bytes: the upper case of "ſk" is "SK" too
+	// two bytes: the upper case of "ſk" is "SK" too
+	return "CA-" + short, len(s) == 2 && slices.Contains(Provinces, short)
 }
 
 var region = regexp.MustCompile(`^[A-Z]{2}-[A-Z0-9]{1,3}$`)
@@ -204,7 +206,8 @@ func (c *CountryEligibility) normalize(field string, p *Problems) {
 	}
 	for i, code := range c.ExcludedRegions {
 		if slices.Contains(c.IncludedRegions, code) {
-			p.Add(fmt.Sprintf("%s.excludedRegions[%d]", field, i), "%s is also in includedRegions; remove it from one of them", code)
+			p.Add(fmt.Sprintf("%s.excludedRegions[%d]", field, i),
+				"%s is also in includedRegions; remove it from one of them", code)
 		}
 	}
 	p.URLs(field+".sourceUrls", c.SourceURLs)
@@ -222,7 +225,8 @@ func normalizeRegions(country string, regions []string, field string, p *Problem
 		if country == "CA" {
 			var ok bool
 			if code, ok = ProvinceCode(r); !ok {
-				p.Add(fmt.Sprintf("%s[%d]", field, i), "must be a Canadian province or territory, such as CA-ON or ON; %q is none", short(r))
+				p.Add(fmt.Sprintf("%s[%d]", field, i),
+					"must be a Canadian province or territory, such as CA-ON or ON; %q is none", short(r))
 			}
 		} else if !region.MatchString(code) || code[:2] != country {
 			p.Add(fmt.Sprintf("%s[%d]", field, i), "must be an ISO 3166-2 code that starts with the country, such as US-NY; %q is none", short(r))
@@ -240,7 +244,8 @@ func (y *Pay) check(field string, p *Problems) {
 		p.Add(field+".minimum", "%s must not be negative", FormatAmount(y.Minimum))
 	}
 	if y.Maximum < y.Minimum {
-		p.Add(field+".maximum", "%s must not be below the minimum, %s", FormatAmount(y.Maximum), FormatAmount(y.Minimum))
+		p.Add(field+".maximum", "%s must not be below the minimum, %s", FormatAmount(y.Maximum),
+			FormatAmount(y.Minimum))
 	}
 	p.Currency(field+".currency", y.Currency)
 	OneOf(p, field+".unit", y.Unit, PerHour, PerYear, PerTask, PerAudioMinute)

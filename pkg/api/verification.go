@@ -84,22 +84,26 @@ type VerificationEvent struct {
 // stores a copy. The verification status depends on the summary, the latest material change of the
 // listing, and the current time.
 type Summary struct {
-	Slug            string           `json:"slug"`
-	Sequence        int64            `json:"sequence"`    // position in the feed of summaries; grows with every append
-	LastEventID     string           `json:"lastEventId"` // of the event recorded last, not necessarily the latest check
-	FirstCheckedAt  *time.Time       `json:"firstCheckedAt"`
-	LastCheckedAt   *time.Time       `json:"lastCheckedAt"`
-	LastOutcome     Outcome          `json:"lastOutcome"`     // of the latest factual review, needs-review if it lacks evidence; empty if there is none
-	FreshUntil      *time.Time       `json:"freshUntil"`      // latest successful review + FreshnessWindow
-	ConflictAt      *time.Time       `json:"conflictAt"`      // the link check that conflicts with the latest review, if one does
+	Slug     string `json:"slug"`
+	Sequence int64  `json:"sequence"` // position in the feed of summaries; grows with every append
+	// of the event recorded last, not necessarily the latest check
+	LastEventID    string     `json:"lastEventId"`
+	FirstCheckedAt *time.Time `json:"firstCheckedAt"`
+	LastCheckedAt  *time.Time `json:"lastCheckedAt"`
+	// of the latest factual review, needs-review if it lacks evidence; empty if there is none
+	LastOutcome Outcome    `json:"lastOutcome"`
+	FreshUntil  *time.Time `json:"freshUntil"` // latest successful review + FreshnessWindow
+	// the link check that conflicts with the latest review, if one does
+	ConflictAt      *time.Time       `json:"conflictAt"`
 	Doubt           *Doubt           `json:"doubt,omitempty"` // nil if the latest review stands
 	ReviewCount     int              `json:"reviewCount"`
 	HistoryCount    int              `json:"historyCount"`
 	ChangeCount     int              `json:"changeCount"`
 	ApplicationLink *ApplicationLink `json:"applicationLink"`
-	Facts           *Facts           `json:"facts"`              // in effect; nil if no review has facts
-	Closed          bool             `json:"closed,omitempty"`   // no review has facts, and one found that the platform is closed
-	Unquoted        []string         `json:"unquoted,omitempty"` // names of the known Facts without a quote
+	Facts           *Facts           `json:"facts"` // in effect; nil if no review has facts
+	// no review has facts, and one found that the platform is closed
+	Closed   bool     `json:"closed,omitempty"`
+	Unquoted []string `json:"unquoted,omitempty"` // names of the known Facts without a quote
 
 	// Sources are the pages that successful reviews used, the latest first, at most MaxSources.
 	// Gone are those that a review found gone, also if no review had used them; a later successful

@@ -101,7 +101,8 @@ func (a argument) fits() bool {
 	}
 	if s.Is("integer") {
 		n, err := strconv.Atoi(a.Value)
-		return err == nil && strconv.Itoa(n) == a.Value && (s.Minimum == nil || n >= *s.Minimum) && (s.Maximum == nil || n <= *s.Maximum)
+		return err == nil && strconv.Itoa(n) == a.Value && (s.Minimum == nil || n >= *s.Minimum) &&
+			(s.Maximum == nil || n <= *s.Maximum)
 	}
 	return true
 }

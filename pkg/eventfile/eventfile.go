@@ -71,7 +71,8 @@ func Scan(r io.Reader, now time.Time, maxRejected int, use func(Line) error) (al
 				return Rejections{}, err
 			}
 		case len(all.Rejected) < maxRejected:
-			all.Rejected = append(all.Rejected, api.RejectedLine{Line: in.Number, ID: in.Value.Slug, Problems: problems})
+			all.Rejected = append(all.Rejected, api.RejectedLine{Line: in.Number, ID: in.Value.Slug,
+				Problems: problems})
 		default:
 			all.Omitted++
 		}
@@ -84,7 +85,8 @@ func Scan(r io.Reader, now time.Time, maxRejected int, use func(Line) error) (al
 // check whether the slug belongs to a listing.
 func Check(l api.Review, now time.Time) (read Line, p api.Problems) {
 	e := api.VerificationEvent{
-		Slug: l.Slug, CheckedAt: l.CheckedAt.UTC().Truncate(time.Microsecond), CheckType: l.CheckType, Outcome: l.Outcome,
+		Slug: l.Slug, CheckedAt: l.CheckedAt.UTC().Truncate(time.Microsecond), CheckType: l.CheckType,
+		Outcome:    l.Outcome,
 		SourceURLs: l.SourceURLs, Note: l.Note,
 	}
 	if e.SourceURLs == nil {
@@ -99,7 +101,8 @@ func Check(l api.Review, now time.Time) (read Line, p api.Problems) {
 	case e.CheckedAt.Before(time.Unix(0, 0)):
 		p.Add("checkedAt", "must not be before 1970")
 	case e.CheckedAt.After(now.Add(api.ClockTolerance)):
-		p.Add("checkedAt", "must not be in the future: the clock of the service reads %s", now.UTC().Format(time.RFC3339))
+		p.Add("checkedAt", "must not be in the future: the clock of the service reads %s",
+			now.UTC().Format(time.RFC3339))
 	}
 	if outcomes, known := api.Outcomes[e.CheckType]; !known {
 		api.OneOf(&p, "checkType", e.CheckType, api.FactualReview, api.LinkCheck)
@@ -126,7 +129,8 @@ func Check(l api.Review, now time.Time) (read Line, p api.Problems) {
 		read.complete()
 		read.Evidence, p = evidence(l.Evidence, read.Event)
 		if text, _ := json.Marshal(read.Event); len(text) > maxEvent {
-			p.Add("", "the event has %d bytes as JSON, want at most %d: shorten sources, notes and requirements", len(text), maxEvent)
+			p.Add("", "the event has %d bytes as JSON, want at most %d: shorten sources, notes and requirements",
+				len(text), maxEvent)
 		}
 	}
 	return read, p

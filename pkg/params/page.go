@@ -39,7 +39,8 @@ func (p Page) Offset() int { return (p.Number - 1) * p.Limit }
 // Pagination returns the pagination of the page among total records. The URL of the next page is
 // baseURL + path with the given filters. MaxPage never has a next page.
 func (p Page) Pagination(baseURL, path string, filters [][2]string, total int) api.Pagination {
-	out := api.Pagination{Page: p.Number, Limit: p.Limit, Total: total, HasMore: p.Offset()+p.Limit < total && p.Number < MaxPage}
+	out := api.Pagination{Page: p.Number, Limit: p.Limit, Total: total, HasMore: p.Offset()+p.Limit < total &&
+		p.Number < MaxPage}
 	if out.HasMore {
 		next := Page{Number: p.Number + 1, Limit: p.Limit}
 		address := baseURL + path + "?" + Encode(next.Append(filters))

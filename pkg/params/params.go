@@ -51,7 +51,8 @@ func (v Values) read(pair string, hint func(string) string, allowed []string, li
 		return unknown(name, allowed, listed)
 	}
 	if _, twice := v[name]; twice {
-		return &problem.Error{Code: problem.DuplicateParameter, Path: name, Message: "appears more than once; send it once"}
+		return &problem.Error{Code: problem.DuplicateParameter, Path: name,
+			Message: "appears more than once; send it once"}
 	}
 	value, err := url.QueryUnescape(rawValue)
 	if err != nil {
@@ -146,7 +147,8 @@ func Distance(a, b string) int {
 // nameLike reports whether name looks like a parameter name. Other names are not quoted in errors,
 // because they may be keys.
 func nameLike(name string) bool {
-	return len(name) > 0 && len(name) <= 32 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-.[]") == ""
+	return len(name) > 0 && len(name) <= 32 && strings.Trim(name,
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-.[]") == ""
 }
 
 // Bool returns the value of a parameter that must be exactly true or false. It returns nil if the

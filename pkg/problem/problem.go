@@ -18,9 +18,10 @@ import (
 
 // Error is an error with a code of Table. The cause is for logs only.
 type Error struct {
-	Code       Code
-	Path       string        // of the invalid parameter or field, or what was not found, such as account; may be empty
-	Message    string        // what was wrong and what was expected; of an invalid value, without its Path: "must be a day"
+	Code Code
+	Path string // of the invalid parameter or field, or what was not found, such as account; may be empty
+	// what was wrong and what was expected; of an invalid value, without its Path: "must be a day"
+	Message    string
 	RetryAfter time.Duration // time after which the same request can succeed; 0 if waiting does not help
 	Reported   bool          // the log has the cause already, once for all requests that fail because of it
 
@@ -129,7 +130,8 @@ func (w Writer) Write(rw http.ResponseWriter, r *http.Request, err error) {
 		code, page := string(e.Code), w.BaseURL+"/docs/errors#"+string(e.Code)
 		var body any = api.Error{Error: api.ErrorDetail{Code: code, Message: e.Text()}, Documentation: page}
 		if strings.HasPrefix(r.URL.Path, "/operator/") {
-			body = api.OperatorError{Error: api.Problem{Path: e.Path, Code: code, Message: e.Message}, Documentation: page}
+			body = api.OperatorError{Error: api.Problem{Path: e.Path, Code: code, Message: e.Message},
+				Documentation: page}
 		}
 		text, _ := api.Encode(body) // cannot fail: strings only
 		return text

@@ -45,7 +45,8 @@ func emitGoFilter(b *strings.Builder, f filter) {
 		p.of.nullable = p.of.kind == "boolean"
 		fmt.Fprintf(b, "%s\n%s %s\n", lines(p.doc, "// ", 93), exported(option(p.name)), goType(p.of))
 	}
-	fmt.Fprintf(b, "}\n\n// query returns the query parameters of f.\nfunc (f %s) query() url.Values {\nq := query{}\n", f.name)
+	fmt.Fprintf(b, "}\n\n// query returns the query parameters of f.\nfunc (f %s) query() url.Values {\nq := query{}\n",
+		f.name)
 	for _, p := range f.parameters {
 		set := map[string]string{"boolean": "tri", "integer": "integer"}[p.of.kind]
 		value := "f." + exported(option(p.name))
@@ -75,7 +76,8 @@ func goType(v value) string {
 	case v.kind == "boolean" && v.nullable:
 		return "Tri"
 	}
-	return pointer + map[string]string{"string": "string", "boolean": "bool", "integer": "int", "number": "float64"}[v.kind]
+	return pointer + map[string]string{"string": "string", "boolean": "bool", "integer": "int",
+		"number": "float64"}[v.kind]
 }
 
 // typeName returns the name of a schema's type in all SDKs.

@@ -25,7 +25,8 @@ import (
 var definition = service.Definition[Config]{
 	Name: "catalog", Migrations: migrations.Files, Start: start,
 	Base: func(c Config) service.Base {
-		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, TLS: c.TLS, Peers: c.Peers, Now: c.Now}
+		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, TLS: c.TLS, Peers: c.Peers,
+			Now: c.Now}
 	},
 	Check: func(ctx context.Context, r *service.Runtime, c Config) error {
 		return r.CheckPeer(ctx, peer.History, c.HistoryURL, c.Tokens)
@@ -57,7 +58,10 @@ func start(r *service.Runtime, cfg Config) error {
 	live := snapshot.NewLive(listings, r.Now, r.Log)
 	history := r.Peer(peer.History, cfg.HistoryURL, cfg.Tokens)
 	copied := summaries(history, listings)
-	guard := r.Guard("changes", func(ctx context.Context, g *setback.Guard) error { return withhold(ctx, r, g, history, listings) })
+	guard := r.Guard("changes", func(ctx context.Context,
+		g *setback.Guard) error {
+		return withhold(ctx, r, g, history, listings)
+	})
 	r.Ready.Add("snapshot", live.Loaded) // includes the schema: loading needs it
 	r.Registry.MustRegister(append(gauges(live), freshnessCollector{live})...)
 
@@ -65,7 +69,8 @@ func start(r *service.Runtime, cfg Config) error {
 	engine := web.New(problems)
 	handlers := httpapi.API{
 		Catalog: live, Compressed: httpapi.NewCache(httpapi.MaxBytes), Listings: listings, Desk: work, History: history,
-		Feed: setback.Changes(guard, listings.Listings), VerifyMark: guard.Present, CatchUp: copied.CatchUp, Now: r.Now, PublicURL: cfg.PublicURL,
+		Feed: setback.Changes(guard, listings.Listings), VerifyMark: guard.Present, CatchUp: copied.CatchUp, Now: r.Now,
+		PublicURL: cfg.PublicURL,
 	}
 	handlers.Routes(engine, problems, &r.Ready)
 	access := peer.NewAccess(peer.Catalog, cfg.Callers, problems)

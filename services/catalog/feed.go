@@ -24,7 +24,8 @@ func summaries(history *peer.Client, listings *store.Store) feed.Copy[api.Encode
 			if err := history.Get(ctx, "/internal/v1/summaries"+query, &page); err != nil {
 				return p, err
 			}
-			return feed.Page[api.EncodedSummary]{Changes: page.Summaries, Mark: page.Mark, StartOver: page.StartOver}, nil
+			return feed.Page[api.EncodedSummary]{Changes: page.Summaries, Mark: page.Mark, StartOver: page.StartOver},
+				nil
 		},
 	}
 }

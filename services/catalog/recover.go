@@ -38,7 +38,8 @@ func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.
 }
 
 // withhold withdraws what history knows as withdrawn, after an accepted loss.
-func withhold(ctx context.Context, r *service.Runtime, guard *setback.Guard, history *peer.Client, listings *store.Store) error {
+func withhold(ctx context.Context, r *service.Runtime, guard *setback.Guard, history *peer.Client,
+	listings *store.Store) error {
 	if err := guard.Poll(ctx); err != nil || guard.Err() == nil {
 		return err
 	}

@@ -102,7 +102,8 @@ type linkSettings struct {
 
 func loadForLinks(lookup func(string) (string, bool)) (Config, error) {
 	s, err := config.Load[linkSettings](lookup)
-	err = errors.Join(err, s.Database.Validate(), s.Links.Validate(), config.Address("OPPORTUNITY_PUBLIC_URL", s.PublicURL))
+	err = errors.Join(err, s.Database.Validate(), s.Links.Validate(),
+		config.Address("OPPORTUNITY_PUBLIC_URL", s.PublicURL))
 	if s.PublicURL == "" && s.Links.Contact == "" {
 		err = errors.Join(err, errors.New("OPPORTUNITY_LINK_CHECK_CONTACT or OPPORTUNITY_PUBLIC_URL must be set"))
 	}

@@ -38,7 +38,8 @@ func WholeFacts(known string) string {
 // Verified returns a review that may end in verified.
 func Verified(slug string, at time.Time) api.VerificationEvent {
 	return api.VerificationEvent{
-		Slug: slug, CheckedAt: at, CheckType: api.FactualReview, Outcome: api.OutcomeVerified, SourceURLs: []string{Source}, Facts: Facts(),
+		Slug: slug, CheckedAt: at, CheckType: api.FactualReview, Outcome: api.OutcomeVerified,
+		SourceURLs: []string{Source}, Facts: Facts(),
 	}
 }
 
@@ -63,7 +64,8 @@ func Encoded(summaries ...api.Summary) []api.EncodedSummary {
 		if err != nil {
 			panic(err)
 		}
-		encoded[i] = api.EncodedSummary{Slug: s.Slug, Sequence: s.Sequence, LastEventID: s.LastEventID, JSON: string(text)}
+		encoded[i] = api.EncodedSummary{Slug: s.Slug, Sequence: s.Sequence, LastEventID: s.LastEventID,
+			JSON: string(text)}
 	}
 	return encoded
 }

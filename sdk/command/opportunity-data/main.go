@@ -136,7 +136,8 @@ func openSQLite(ctx context.Context, file string) (opportunity.Store, error) {
 		return nil, err
 	}
 	// A URI, so that no character of the name has a meaning of its own (sqlite.org/uri.html).
-	uri := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(file), "/"), RawQuery: "_pragma=busy_timeout(5000)"}
+	uri := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(file), "/"),
+		RawQuery: "_pragma=busy_timeout(5000)"}
 	db, err := sql.Open("sqlite", uri.String())
 	if err != nil {
 		return nil, err

@@ -111,7 +111,8 @@ func New(options ...Option) (*Client, error) {
 	}
 	agent := strings.TrimSpace(c.agent + " opportunity-go/" + Version)
 	client := &Client{
-		base: base, key: &c.key, http: *c.http, budget: c.budget, cache: c.cache, agent: agent, retry: c.retry, sleep: sleep, now: time.Now,
+		base: base, key: &c.key, http: *c.http, budget: c.budget, cache: c.cache, agent: agent, retry: c.retry,
+		sleep: sleep, now: time.Now,
 	}
 	client.http.Timeout = c.timeout
 	client.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -123,7 +124,8 @@ func parseBase(address string) (*url.URL, error) {
 		return nil, errors.New("opportunity: address missing: set OPPORTUNITY_URL or use WithURL")
 	}
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || strings.ContainsAny(address, "?#") {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil ||
+		strings.ContainsAny(address, "?#") {
 		return nil, errors.New("opportunity: invalid address: expected a scheme, a host and, if any, a path, such as https://api.example.com")
 	}
 	path := strings.TrimRight(u.EscapedPath(), "/")

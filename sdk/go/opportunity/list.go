@@ -84,13 +84,15 @@ func (c *Client) History(ctx context.Context, id string, f HistoryFilter) iter.S
 }
 
 // HistoryPages iterates over the pages of a record's verification history, newest first.
-func (c *Client) HistoryPages(ctx context.Context, id string, f HistoryFilter) iter.Seq2[*Page[VerificationEvent], error] {
+func (c *Client) HistoryPages(ctx context.Context, id string, f HistoryFilter) iter.Seq2[*Page[VerificationEvent],
+	error] {
 	return pages[Page[VerificationEvent]](ctx, c, recordPath(id).EscapedPath()+"/history", f.query(), false)
 }
 
 // Changes iterates over the changes of records after a cursor, oldest first, over all pages.
 func (c *Client) Changes(ctx context.Context, f ChangeFilter) iter.Seq2[RecordChange, error] {
-	return items(c.ChangePages(ctx, f), func(p *ChangePage) []RecordChange { return p.Data }, func(c RecordChange) string { return c.Cursor })
+	return items(c.ChangePages(ctx, f), func(p *ChangePage) []RecordChange { return p.Data },
+		func(c RecordChange) string { return c.Cursor })
 }
 
 // ChangePages iterates over the pages of the changes of records after a cursor, oldest first.
@@ -175,7 +177,8 @@ func pages[P any, Link interface {
 func following(path *url.URL, address string) (*url.URL, error) {
 	next, err := url.Parse(address)
 	if err != nil || !strings.HasSuffix(next.EscapedPath(), path.EscapedPath()) || next.RawQuery == path.RawQuery {
-		return nil, &Error{Code: CodeInvalidResponse, Message: fmt.Sprintf("pagination.next does not lead to another page: %q", address)}
+		return nil, &Error{Code: CodeInvalidResponse,
+			Message: fmt.Sprintf("pagination.next does not lead to another page: %q", address)}
 	}
 	return &url.URL{Path: path.Path, RawPath: path.RawPath, RawQuery: next.RawQuery}, nil
 }

@@ -38,7 +38,8 @@ func Matches(o Opportunity, f SearchFilter, now time.Time) (bool, error) {
 		meets(f.Flexible, o.Facts.FlexibleSchedule) && (f.Category == "" || f.Category == o.Category) &&
 		(f.CheckedAfter == "" || checked != nil && !checked.Before(after)) && begin(words(f.Q), text) &&
 		(f.ApplicationStatus == "" || f.ApplicationStatus == o.Facts.ApplicationStatus) &&
-		(f.Language == "" || slices.ContainsFunc(o.Facts.Languages, speaks)) && (f.PayUnit == "" || f.PayUnit == unit) &&
+		(f.Language == "" || slices.ContainsFunc(o.Facts.Languages, speaks)) &&
+		(f.PayUnit == "" || f.PayUnit == unit) &&
 		(f.Subcategory == "" || slices.Equal(words(f.Subcategory), words(subcategory))), nil
 }
 

@@ -210,9 +210,10 @@ func (r reply) describe(now time.Time) ResponseInfo {
 	day := time.Unix(min(r.number("X-RateLimit-Reset"), lastSecond), 0).UTC()
 	more := time.Duration(min(r.minute("RateLimit", "t"), maxDelay)) * time.Second
 	return ResponseInfo{
-		RequestID:   r.header.Get("X-Request-Id"),
-		RateLimit:   RateLimit{int(r.number("X-RateLimit-Limit")), int(r.number("X-RateLimit-Remaining")), day},
-		MinuteLimit: RateLimit{int(r.minute("RateLimit-Policy", "q")), int(r.minute("RateLimit", "r")), now.UTC().Add(more)},
+		RequestID: r.header.Get("X-Request-Id"),
+		RateLimit: RateLimit{int(r.number("X-RateLimit-Limit")), int(r.number("X-RateLimit-Remaining")), day},
+		MinuteLimit: RateLimit{int(r.minute("RateLimit-Policy", "q")), int(r.minute("RateLimit", "r")),
+			now.UTC().Add(more)},
 		NotModified: r.status == http.StatusNotModified,
 		etag:        r.header.Get("ETag"),
 	}

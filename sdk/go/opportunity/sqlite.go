@@ -57,7 +57,8 @@ func (s *SQLiteCopy) Apply(ctx context.Context, changes Changes) error {
 	}
 	defer func() { _ = tx.Rollback() }()
 	for _, record := range changes.Put {
-		if err := put(ctx, tx, "INSERT OR REPLACE INTO records (id, record) VALUES (?, ?)", record.ID, record); err != nil {
+		if err := put(ctx, tx, "INSERT OR REPLACE INTO records (id, record) VALUES (?, ?)", record.ID,
+			record); err != nil {
 			return err
 		}
 	}
@@ -66,7 +67,8 @@ func (s *SQLiteCopy) Apply(ctx context.Context, changes Changes) error {
 			return err
 		}
 	}
-	if err := put(ctx, tx, "INSERT OR REPLACE INTO sync_state (sdk, state) VALUES (?, ?)", "go", changes.State); err != nil {
+	if err := put(ctx, tx, "INSERT OR REPLACE INTO sync_state (sdk, state) VALUES (?, ?)", "go",
+		changes.State); err != nil {
 		return err
 	}
 	return tx.Commit()

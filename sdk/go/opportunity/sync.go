@@ -255,7 +255,8 @@ func (w *walker) walk(ctx context.Context, f Filter) (same bool, err error) {
 
 // read reads the records of all pages whose ids are wanted into changes.Put, and returns the first
 // page.
-func (w *walker) read(ctx context.Context, query url.Values, wanted func(id string) bool) (first *Page[Opportunity], err error) {
+func (w *walker) read(ctx context.Context, query url.Values, wanted func(id string) bool) (first *Page[Opportunity],
+	err error) {
 	w.position = map[string]int{} // a record that moved appears twice; the later copy is newer
 	w.changes.Put = nil
 	for page, err := range pages[Page[Opportunity]](ctx, w.client, listPath, query, true) {

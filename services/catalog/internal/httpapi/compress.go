@@ -118,7 +118,8 @@ type encoder struct {
 var (
 	gzipEncoders = sync.Pool{New: func() any { return &encoder{to: must(flate.NewWriter(nil, gzipLevel))} }}
 	zstdEncoders = sync.Pool{New: func() any {
-		return &encoder{to: must(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		return &encoder{to: must(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
+			zstd.WithEncoderConcurrency(1),
 			zstd.WithEncoderCRC(false), zstd.WithWindowSize(zstdWindow)))}
 	}}
 )

@@ -65,7 +65,8 @@ func (a API) list(g *gin.Context) (web.Reply, error) {
 	reply := a.reply(g, view, path+"?"+canonical+" "+string(caller.Tier), caller.Tier, func(buf []byte) []byte {
 		selection := view.Select(q.Filter, caller.Tier)
 		buf = selection.Append(append(buf, `{"data":[`...), q.Page)
-		return appendJSON(append(buf, `],"pagination":`...), q.Page.Pagination(a.PublicURL, path, filters, selection.Total()))
+		return appendJSON(append(buf, `],"pagination":`...),
+			q.Page.Pagination(a.PublicURL, path, filters, selection.Total()))
 	})
 	reply.ETag = etag(a.PublicURL, path, canonical, string(caller.Tier), view.Version())
 	if path == aliasPath {
@@ -93,9 +94,13 @@ func (a API) detail(g *gin.Context) (web.Reply, error) {
 		if ids := view.Near(id, caller.Tier); len(ids) > 0 {
 			near = " Did you mean " + strings.Join(ids, " or ") + "?"
 		}
-		return web.Reply{}, problem.New(problem.NotFound, "There is no such record, or it is not part of your plan.%s", near)
+		return web.Reply{}, problem.New(problem.NotFound, "There is no such record, or it is not part of your plan.%s",
+			near)
 	}
-	reply := a.reply(g, view, id, caller.Tier, func(buf []byte) []byte { return record.Append(append(buf, `{"data":`...)) })
+	reply := a.reply(g, view, id, caller.Tier, func(buf []byte) []byte {
+		return record.Append(append(buf,
+			`{"data":`...))
+	})
 	reply.ETag = etag(a.PublicURL, id, string(caller.Tier), string(record.AppendVersion(nil)))
 	return reply, nil
 }
@@ -130,10 +135,12 @@ func (a API) recordChanges(g *gin.Context) (web.Reply, error) {
 		Meta:       api.NewMeta(caller.Tier, view.Now()),
 	}
 	if page.HasMore {
-		next := a.PublicURL + changesPath + "?" + params.Encode(query.Changes{After: list.Pagination.Cursor, Limit: q.Limit}.Params())
+		next := a.PublicURL + changesPath + "?" + params.Encode(query.Changes{After: list.Pagination.Cursor,
+			Limit: q.Limit}.Params())
 		list.Pagination.Next = &next
 	}
-	return web.Reply{ETag: etag(a.PublicURL, changesPath, params.Encode(q.Params()), string(caller.Tier), page.Newest.Cursor()), JSON: list}, nil
+	return web.Reply{ETag: etag(a.PublicURL, changesPath, params.Encode(q.Params()), string(caller.Tier),
+		page.Newest.Cursor()), JSON: list}, nil
 }
 
 // reply returns a reply whose body is the text and the meta member. key identifies the text among

@@ -65,10 +65,12 @@ func (a API) saveDraft(g *gin.Context) (web.Reply, error) {
 	}
 	content, err := io.ReadAll(http.MaxBytesReader(g.Writer, g.Request.Body, api.MaxDraft))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) || err == nil && jsonlines.Check(content) != nil {
-		return web.Reply{}, problem.New(problem.InvalidParameter, "A draft must be JSON of at most %d bytes.", api.MaxDraft)
+		return web.Reply{}, problem.New(problem.InvalidParameter, "A draft must be JSON of at most %d bytes.",
+			api.MaxDraft)
 	}
 	if err != nil {
-		return web.Reply{}, problem.New(problem.InvalidParameter, "The draft could not be read to its end.").Because(err)
+		return web.Reply{}, problem.New(problem.InvalidParameter,
+			"The draft could not be read to its end.").Because(err)
 	}
 	draft, err := a.Desk.SaveDraft(g.Request.Context(), g.Param("id"), actor, content)
 	return web.Reply{JSON: draft}, err
@@ -93,7 +95,8 @@ func (a API) skip(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, problem.Invalid("reason", err.Error())
 	}
 	if !want.Until.After(now) || want.Until.After(now.Add(api.MaxSkip)) {
-		return web.Reply{}, problem.Invalid("until", fmt.Sprintf("must be in the future, at most %d days from now", int(api.MaxSkip.Hours()/24)))
+		return web.Reply{}, problem.Invalid("until",
+			fmt.Sprintf("must be in the future, at most %d days from now", int(api.MaxSkip.Hours()/24)))
 	}
 	skip, err := a.Desk.Skip(g.Request.Context(), g.Param("id"), actor, want)
 	return web.Reply{JSON: skip}, err

@@ -43,7 +43,8 @@ func (a API) edit(g *gin.Context) (web.Reply, error) {
 	}
 	version, quoted := strings.CutPrefix(strings.TrimSuffix(g.GetHeader("If-Match"), `"`), `"`)
 	if !quoted {
-		return web.Reply{}, problem.New(problem.InvalidParameter, "Header If-Match must have the entity tag of the listing that was edited.")
+		return web.Reply{}, problem.New(problem.InvalidParameter,
+			"Header If-Match must have the entity tag of the listing that was edited.")
 	}
 	line, problems, err := a.editedLine(g)
 	if err != nil {
@@ -59,7 +60,8 @@ func (a API) edit(g *gin.Context) (web.Reply, error) {
 	case report.Current == nil:
 		return web.Reply{JSON: report}, nil
 	case !report.Applied && len(report.Problems) == 0 && report.Current.Version != version:
-		return web.Reply{Status: http.StatusPreconditionFailed, JSON: report, Header: versionHeader(*report.Current)}, nil
+		return web.Reply{Status: http.StatusPreconditionFailed, JSON: report, Header: versionHeader(*report.Current)},
+			nil
 	}
 	return web.Reply{JSON: report, Header: versionHeader(*report.Current)}, nil
 }
@@ -68,7 +70,8 @@ func (a API) edit(g *gin.Context) (web.Reply, error) {
 func (a API) editedLine(g *gin.Context) (line listingfile.Line, p api.Problems, err error) {
 	var body bytes.Buffer
 	if _, err := body.ReadFrom(http.MaxBytesReader(g.Writer, g.Request.Body, maxRequest)); err != nil {
-		return line, nil, problem.New(problem.InvalidParameter, "The listing could not be read to its end.").Because(err)
+		return line, nil, problem.New(problem.InvalidParameter,
+			"The listing could not be read to its end.").Because(err)
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, body.Bytes()); err != nil {

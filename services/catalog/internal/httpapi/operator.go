@@ -46,7 +46,8 @@ func (a API) importFile(g *gin.Context) (web.Reply, error) {
 		return err
 	})
 	if errors.Is(err, errRejected) {
-		preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: u.rejected, Omitted: u.omitted}
+		preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: u.rejected,
+			Omitted: u.omitted}
 		report, err = api.ImportReport{Rejected: u.rejected, Omitted: u.omitted}, nil
 	}
 	if preview.SHA256 = u.sum; mode.dry {
@@ -95,7 +96,8 @@ func (u *upload) lines(add func(listingfile.Line) error) error {
 	case err != nil:
 		return err
 	case u.want != "" && u.sum != u.want:
-		return problem.New(problem.InvalidParameter, "The file has the SHA-256 %s, not that of the parameter sha256: repeat the dry run.", u.sum)
+		return problem.New(problem.InvalidParameter,
+			"The file has the SHA-256 %s, not that of the parameter sha256: repeat the dry run.", u.sum)
 	case len(u.rejected) > 0:
 		return errRejected
 	}
@@ -121,7 +123,8 @@ func importMode(g *gin.Context) (m mode, err error) {
 		}
 		*set = given != nil && *given
 	}
-	if m.sum = values["sha256"]; m.sum != "" && (len(m.sum) != 2*sha256.Size || strings.Trim(m.sum, "0123456789abcdef") != "") {
+	if m.sum = values["sha256"]; m.sum != "" && (len(m.sum) != 2*sha256.Size ||
+		strings.Trim(m.sum, "0123456789abcdef") != "") {
 		err = params.Invalid("sha256", "must be the sha256 of a dry run")
 	}
 	return m, err

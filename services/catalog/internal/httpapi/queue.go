@@ -25,7 +25,8 @@ func (a API) queue(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	values, err := params.Read(g.Request.URL.RawQuery, "scope", "within", "why", "status", "category", "host", "text", "holder", "available",
+	values, err := params.Read(g.Request.URL.RawQuery, "scope", "within", "why", "status", "category", "host", "text",
+		"holder", "available",
 		"skipped", "after", "limit")
 	if err != nil {
 		return web.Reply{}, err
@@ -70,7 +71,8 @@ func (a API) doneSince(ctx context.Context, since time.Time) map[string]int {
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
 	done := map[string]int{}
-	if err := a.History.Get(ctx, "/internal/v1/reviews/done?since="+url.QueryEscape(since.Format(time.RFC3339)), &done); err != nil {
+	if err := a.History.Get(ctx, "/internal/v1/reviews/done?since="+url.QueryEscape(since.Format(time.RFC3339)),
+		&done); err != nil {
 		return map[string]int{}
 	}
 	return done

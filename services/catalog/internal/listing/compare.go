@@ -17,12 +17,14 @@ import (
 // listing. summary is the zero value if history has none for the listing.
 func Compare(before *Entry, after Entry, summary api.Summary, now time.Time) (api.ListingChange, error) {
 	c := api.ListingChange{ID: after.ID, Change: api.ListingCreated, Fields: []api.FieldChange{}}
-	c.Published = after.Visibility == listingfile.Published && (before == nil || before.Visibility != listingfile.Published)
+	c.Published = after.Visibility == listingfile.Published &&
+		(before == nil || before.Visibility != listingfile.Published)
 	neededReview := false
 	if before != nil {
 		c.Change = api.ListingUpdated
 		c.Withdrawn = after.Visibility == listingfile.Withdrawn && before.Visibility != listingfile.Withdrawn
-		neededReview = before.Visibility == listingfile.Published && summary.StatusAt(before.ChangedAt, now) == api.NeedsReview
+		neededReview = before.Visibility == listingfile.Published &&
+			summary.StatusAt(before.ChangedAt, now) == api.NeedsReview
 		old, err := jsonTree(*before)
 		if err != nil {
 			return c, err
@@ -33,7 +35,8 @@ func Compare(before *Entry, after Entry, summary api.Summary, now time.Time) (ap
 		}
 		c.Fields = appendDifferences(c.Fields, "", old, updated)
 	}
-	c.NeedsReview = !neededReview && after.Visibility == listingfile.Published && summary.StatusAt(after.ChangedAt, now) == api.NeedsReview
+	c.NeedsReview = !neededReview && after.Visibility == listingfile.Published &&
+		summary.StatusAt(after.ChangedAt, now) == api.NeedsReview
 	return c, nil
 }
 

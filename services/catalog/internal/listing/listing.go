@@ -107,7 +107,8 @@ func profile(p *listingfile.Profile, now time.Time) *api.CompanyProfile {
 		return nil
 	}
 	public := &api.CompanyProfile{
-		Bio: p.Bio, FoundedYear: p.FoundedYear, ExperienceSources: p.ExperienceSources, EvidenceAssessment: p.EvidenceAssessment,
+		Bio: p.Bio, FoundedYear: p.FoundedYear, ExperienceSources: p.ExperienceSources,
+		EvidenceAssessment: p.EvidenceAssessment,
 	}
 	public.Complete()
 	public.Freshness = public.FreshnessAt(now)

@@ -21,7 +21,8 @@ func Missing(l listingfile.Listing) []string {
 		{"startingCost", l.StartingCost == ""},
 		{"workModel", l.WorkModel == ""},
 		{"facts.countryEligibility", l.Facts == nil || len(l.Facts.CountryEligibility) == 0},
-		{"facts.applicationStatus", l.Facts == nil || l.Facts.ApplicationStatus == "" || l.Facts.ApplicationStatus == api.ApplicationUnknown},
+		{"facts.applicationStatus", l.Facts == nil || l.Facts.ApplicationStatus == "" ||
+			l.Facts.ApplicationStatus == api.ApplicationUnknown},
 		{"sources", len(l.Sources) == 0},
 	} {
 		if field.empty {

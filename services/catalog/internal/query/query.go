@@ -56,7 +56,8 @@ var names = func() []string {
 }()
 
 // listNames lists the parameters of the list operation, in the same order.
-var listNames = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(searchNames, name) })
+var listNames = slices.DeleteFunc(slices.Clone(names),
+	func(name string) bool { return slices.Contains(searchNames, name) })
 
 // Parse reads a raw query string of the list operation and reduces the limit to maxLimit, the
 // caller's page size. It returns a *problem.Error that names the invalid parameters, in a fixed
@@ -178,7 +179,8 @@ func oneOf[T ~string](v params.Values, name string, known []T) (T, error) {
 	if !ok || slices.Contains(known, T(s)) {
 		return T(s), nil
 	}
-	return "", params.Invalid(name, "must be one of "+strings.ReplaceAll(strings.Trim(fmt.Sprint(known), "[]"), " ", ", "))
+	return "", params.Invalid(name, "must be one of "+strings.ReplaceAll(strings.Trim(fmt.Sprint(known), "[]"), " ",
+		", "))
 }
 
 func search(v params.Values) (s Search, err error) {

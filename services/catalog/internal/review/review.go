@@ -102,5 +102,8 @@ func eventReason(s api.Summary, why string, at time.Time, outcome api.Outcome) a
 // ReasonsAt returns the reasons that apply at until. A review is still fresh at the exact end of
 // its freshness window.
 func ReasonsAt(reasons []api.DueReason, until time.Time) []api.DueReason {
-	return slices.DeleteFunc(reasons, func(d api.DueReason) bool { return d.Why == api.DueStale && !d.At.Before(until) })
+	return slices.DeleteFunc(reasons, func(d api.DueReason) bool {
+		return d.Why == api.DueStale &&
+			!d.At.Before(until)
+	})
 }

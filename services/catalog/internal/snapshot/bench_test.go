@@ -26,7 +26,8 @@ const recordSize = 2900
 // reference returns a record of recordSize bytes with a review, facts and a profile.
 func reference(b testing.TB) listingtest.Record {
 	for _, r := range listingtest.Records(1, 100, now) {
-		if r.Summary != nil && r.Summary.Facts != nil && r.Summary.LastCheckedAt != nil && r.Entry.CompanyProfile != nil {
+		if r.Summary != nil && r.Summary.Facts != nil && r.Summary.LastCheckedAt != nil &&
+			r.Entry.CompanyProfile != nil {
 			built := build(b, empty, []listingtest.Record{r}, 1)
 			r.Entry.Overview = strings.Repeat("x", recordSize-len(built.order[0].text))
 			return r

@@ -24,7 +24,8 @@ func (v View) StatusCounts() []api.CategoryCounts {
 		key.condition = disputed
 		disputed := span{v.s.set(key), 0, end}.count()
 		all[i] = api.CategoryCounts{Category: category, Statuses: map[api.VerificationStatus]int{
-			api.Verified: verified, api.Stale: stale, api.NeedsReview: disputed, api.Unverified: total - verified - stale - disputed,
+			api.Verified: verified, api.Stale: stale, api.NeedsReview: disputed,
+			api.Unverified: total - verified - stale - disputed,
 		}}
 	}
 	return all
@@ -63,7 +64,8 @@ func (v View) FreeSet() api.FreeSet {
 // Overview describes the published records. Its cost grows with their number, so it is not for
 // consumers' requests.
 func (v View) Overview() api.CatalogOverview {
-	o := api.CatalogOverview{GeneratedAt: v.at, LastChangeAt: v.lastChange(), Categories: v.StatusCounts(), Countries: []api.CountryCount{}}
+	o := api.CatalogOverview{GeneratedAt: v.at, LastChangeAt: v.lastChange(), Categories: v.StatusCounts(),
+		Countries: []api.CountryCount{}}
 	for code, records := range v.s.index.countries {
 		o.Countries = append(o.Countries, api.CountryCount{Country: string(code[:]), Records: int(records.GetCardinality())}) //nolint:gosec // below 2^32
 	}

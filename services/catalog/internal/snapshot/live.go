@@ -81,7 +81,8 @@ func (l *Live) Poll(ctx context.Context) error {
 		return err
 	}
 	if replaced {
-		l.log.WarnContext(ctx, "catalog database was replaced: loading all records", "sequence", sequence, "loaded_sequence", l.polledSequence)
+		l.log.WarnContext(ctx, "catalog database was replaced: loading all records", "sequence", sequence,
+			"loaded_sequence", l.polledSequence)
 		current, l.scheduled = nil, nil
 	}
 	if current != nil && sequence == l.polledSequence && !l.scheduledIsPublic(started) {
@@ -103,7 +104,8 @@ func (l *Live) Poll(ctx context.Context) error {
 		l.current.Store(next)
 		l.buildTime.Store(int64(time.Since(start)))
 		l.builtAt.Store(l.now().UnixNano())
-		l.log.InfoContext(ctx, "catalog loaded", "sequence", next.sequence, "changed", n, "records", next.Len(), "took", time.Since(start))
+		l.log.InfoContext(ctx, "catalog loaded", "sequence", next.sequence, "changed", n, "records", next.Len(), "took",
+			time.Since(start))
 		limitHeap(growth(next.bytes))
 		if current == nil {
 			debug.FreeOSMemory() // what decoding all records needed
@@ -140,7 +142,8 @@ func (l *Live) scheduledIsPublic(now time.Time) bool {
 // public, and returns the number of applied changes. It leaves out a row that cannot be decoded or
 // encoded. scheduled has the rows that are not public at now. One goroutine reads rows, and one per
 // processor encodes them.
-func (l *Live) load(ctx context.Context, current *Snapshot, now time.Time) (next *Snapshot, scheduled map[string]Row, n int, err error) {
+func (l *Live) load(ctx context.Context, current *Snapshot, now time.Time) (next *Snapshot, scheduled map[string]Row,
+	n int, err error) {
 	scheduled = maps.Clone(l.scheduled)
 	if scheduled == nil {
 		scheduled = map[string]Row{}
@@ -244,7 +247,8 @@ func (l *Live) View() (View, error) {
 		return View{}, loading
 	}
 	if age := now.Sub(*l.lastPoll.Load()); age > MaxAge { // by the monotonic clock, which UTC would remove
-		return View{}, problem.Unavailable(fmt.Errorf("snapshot too old: no response from the database for %s", age.Round(time.Second)))
+		return View{}, problem.Unavailable(fmt.Errorf("snapshot too old: no response from the database for %s",
+			age.Round(time.Second)))
 	}
 	return s.At(now.UTC()), nil
 }
@@ -276,6 +280,7 @@ func (l *Live) Stats() Stats {
 	}
 	return Stats{
 		Records: s.Len(), Bytes: s.bytes, LeftOut: len(s.leftOut), Sequence: s.sequence,
-		Age: l.now().Sub(*l.lastPoll.Load()), BuildTime: time.Duration(l.buildTime.Load()), BuiltAt: time.Unix(0, l.builtAt.Load()),
+		Age: l.now().Sub(*l.lastPoll.Load()), BuildTime: time.Duration(l.buildTime.Load()),
+		BuiltAt: time.Unix(0, l.builtAt.Load()),
 	}
 }

@@ -98,7 +98,8 @@ func words(text string) (all []string) {
 	return strings.FieldsFunc(string(kept), func(r rune) bool { return !unicode.In(r, unicode.L, unicode.N) })
 }
 
-var spelled = map[rune]string{'œ': "oe", 'æ': "ae", 'ø': "o", 'đ': "d", 'ð': "d", 'ł': "l", 'þ': "th", 'ħ': "h", 'ı': "i"}
+var spelled = map[rune]string{'œ': "oe", 'æ': "ae", 'ø': "o", 'đ': "d", 'ð': "d", 'ł': "l", 'þ': "th", 'ħ': "h",
+	'ı': "i"}
 
 func checkedAfter(o api.Opportunity, from string) bool {
 	if from == "" {
@@ -126,7 +127,8 @@ func resident(o api.Opportunity, country, province string) bool {
 		if slices.Contains(c.ExcludedRegions, code) {
 			return false
 		}
-		return len(c.SourceURLs) > 0 && (slices.Contains(c.IncludedRegions, code) || c.AllRegions != nil && *c.AllRegions)
+		return len(c.SourceURLs) > 0 && (slices.Contains(c.IncludedRegions, code) || c.AllRegions != nil &&
+			*c.AllRegions)
 	}
 	return false
 }

@@ -37,8 +37,10 @@ type record struct {
 	id   string
 	text []byte // JSON of the api.Opportunity, without the two values that depend on the clock
 
-	statusAt    uint32 // offset in text at which to insert verification.status
-	freshnessAt uint32 // offset in text at which to insert companyProfile.freshness; 0 if it does not depend on the clock
+	statusAt uint32 // offset in text at which to insert verification.status
+	// offset in text at which to insert companyProfile.freshness; 0 if it does not depend on the
+	// clock
+	freshnessAt uint32
 
 	sequence   int64 // of the latest change that consumers can see
 	checked    int64 // time of the latest factual review, or never

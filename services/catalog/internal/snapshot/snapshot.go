@@ -67,7 +67,8 @@ var empty = new(Snapshot).apply(nil, 0, 0)
 // apply returns the snapshot after the changes, at the given sequences. changes must not have two
 // entries for one id.
 func (s *Snapshot) apply(changes []change, sequence, public int64) *Snapshot {
-	next := &Snapshot{sequence: sequence, public: public, byID: s.byID, leftOut: maps.Clone(s.leftOut), bytes: s.bytes, terms: s.terms}
+	next := &Snapshot{sequence: sequence, public: public, byID: s.byID, leftOut: maps.Clone(s.leftOut), bytes: s.bytes,
+		terms: s.terms}
 	if len(s.order) == 0 {
 		next.terms = newTerms()
 	}
@@ -106,7 +107,8 @@ func (s *Snapshot) apply(changes []change, sequence, public int64) *Snapshot {
 		}
 	}
 	next.order = merged(s.order, removed, added, compare)
-	next.checked = merged(s.checked, checkedOf(removed), checkedOf(added), func(a, b int64) int { return cmp.Compare(b, a) })
+	next.checked = merged(s.checked, checkedOf(removed), checkedOf(added),
+		func(a, b int64) int { return cmp.Compare(b, a) })
 	next.profiles = merged(s.profiles, profilesOf(removed), profilesOf(added), cmp.Compare[int64])
 	next.index = newIndex(next.order)
 	next.terms, next.bySlot = next.terms.settle(next.order)

@@ -176,7 +176,10 @@ func conditions(q query.Search) (all []condition) {
 	exactly(unit, string(q.PayUnit))
 	exactly(subcategory, query.Words(q.Subcategory))
 	if q.Language != "" {
-		all = append(all, condition{language, func(of string) bool { return query.Begin(query.Words(q.Language), of[len(language):]) }})
+		all = append(all, condition{language, func(of string) bool {
+			return query.Begin(query.Words(q.Language),
+				of[len(language):])
+		}})
 	}
 	return all
 }
@@ -267,6 +270,9 @@ func (v View) Near(id string, tier api.Tier) []string {
 		set = roaring.And(set, roaring.BitmapOf(v.free()...))
 	}
 	set.Iterate(visit)
-	ids := slices.SortedFunc(maps.Keys(near), func(a, b string) int { return cmp.Or(cmp.Compare(near[a], near[b]), cmp.Compare(a, b)) })
+	ids := slices.SortedFunc(maps.Keys(near), func(a,
+		b string) int {
+		return cmp.Or(cmp.Compare(near[a], near[b]), cmp.Compare(a, b))
+	})
 	return ids[:min(maxNear, len(ids))]
 }

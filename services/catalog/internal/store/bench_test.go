@@ -69,7 +69,8 @@ func seed(b *testing.B, s interface {
 		}
 		_, err := s.Import(context.Background(), "bench", apitest.File(lines), false)
 		require.NoError(b, err)
-		require.NoError(b, s.SaveSummaries(context.Background(), feed.Cursor{}, apitest.Encoded(summaries...), feed.Cursor{}))
+		require.NoError(b, s.SaveSummaries(context.Background(), feed.Cursor{}, apitest.Encoded(summaries...),
+			feed.Cursor{}))
 	}
 }
 
@@ -84,7 +85,8 @@ func BenchmarkImport(b *testing.B) {
 		require.NoError(b, err)
 		file.Write(append(line, '\n'))
 	}
-	for dialect, newURL := range map[string]func(testing.TB) string{"postgres": schema.Postgres, "sqlite": schema.SQLite} {
+	for dialect, newURL := range map[string]func(testing.TB) string{"postgres": schema.Postgres,
+		"sqlite": schema.SQLite} {
 		b.Run(dialect, func(b *testing.B) {
 			var cpu, server time.Duration
 			for b.Loop() {

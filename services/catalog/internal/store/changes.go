@@ -26,11 +26,13 @@ const settleTime = 2 * time.Second
 func (s *Store) RecordChanges(ctx context.Context, q query.Changes, loaded int64) (page listing.ChangePage, err error) {
 	tx, now := s.db.WithContext(ctx), s.now()
 	// Changes that consumers cannot see must not show in cursors either.
-	settled := tx.Where("public AND sequence <= ? AND at <= ?", loaded, database.Micros(now.Add(-settleTime))).Order("sequence DESC")
+	settled := tx.Where("public AND sequence <= ? AND at <= ?", loaded,
+		database.Micros(now.Add(-settleTime))).Order("sequence DESC")
 	if page.Newest, err = position(settled); err != nil {
 		return page, err
 	}
-	oldest, err := position(tx.Where("public AND at < ?", database.Micros(now.Add(-api.ChangesKept))).Order("at DESC, sequence DESC"))
+	oldest, err := position(tx.Where("public AND at < ?",
+		database.Micros(now.Add(-api.ChangesKept))).Order("at DESC, sequence DESC"))
 	if err != nil {
 		return page, err
 	}
@@ -116,6 +118,7 @@ func (r changedRow) change() api.RecordChange {
 		kind = api.ChangePublished
 	}
 	return api.RecordChange{
-		ID: r.ID, Change: kind, At: database.FromMicros(r.At), Cursor: listing.Position{Sequence: r.Sequence, ID: r.Mark}.Cursor(),
+		ID: r.ID, Change: kind, At: database.FromMicros(r.At),
+		Cursor: listing.Position{Sequence: r.Sequence, ID: r.Mark}.Cursor(),
 	}
 }

@@ -15,7 +15,8 @@ import (
 // nothing and only reports what would change. It never changes the visibility or the time of
 // publication, which decides who sees the record without a plan and is up to publishers. It returns
 // problem.NotFound for an unknown listing.
-func (s *Store) Edit(ctx context.Context, actor string, line listingfile.Line, version string, dry bool) (api.EditReport, error) {
+func (s *Store) Edit(ctx context.Context, actor string, line listingfile.Line, version string,
+	dry bool) (api.EditReport, error) {
 	report := api.EditReport{Fields: []string{}, Material: []string{}, Problems: api.Problems{}}
 	outdated := false
 	done, err := s.apply(ctx, actor, changeTimeout, dry, func(w *writer, imported *api.ImportReport) error {
@@ -35,7 +36,8 @@ func (s *Store) Edit(ctx context.Context, actor string, line listingfile.Line, v
 			return errNoChange
 		}
 		if line.Visibility != "" && line.Visibility != old.Visibility {
-			report.Problems.Add("visibility", "must be %s or left out: publish or withdraw the listing instead", old.Visibility)
+			report.Problems.Add("visibility", "must be %s or left out: publish or withdraw the listing instead",
+				old.Visibility)
 		}
 		if at := line.PublishedAt; at != nil && (old.PublishedAt == nil || !at.Equal(*old.PublishedAt)) {
 			report.Problems.Add("publishedAt", "must not change: publishing sets it, and only an import can replace it")

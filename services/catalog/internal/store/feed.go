@@ -39,7 +39,8 @@ func (s *Store) Listings(ctx context.Context, after int64, limit int) ([]api.Lis
 			}
 		}
 		states[i] = api.ListingState{
-			Sequence: row.Sequence, ID: row.ID, Published: row.Visibility == listingfile.Published, ApplicationURL: l.ApplicationURL, Pages: pages,
+			Sequence: row.Sequence, ID: row.ID, Published: row.Visibility == listingfile.Published,
+			ApplicationURL: l.ApplicationURL, Pages: pages,
 		}
 	}
 	return states, nil
@@ -107,7 +108,8 @@ func (s *Store) Prune(ctx context.Context) error {
 // SaveSummaries saves the summaries and moves the cursor, in one transaction, unless the cursor is
 // no longer from. It ignores summaries that are not newer than the saved ones, so any part of the
 // feed can be read again.
-func (s *Store) SaveSummaries(ctx context.Context, from feed.Cursor, summaries []api.EncodedSummary, to feed.Cursor) error {
+func (s *Store) SaveSummaries(ctx context.Context, from feed.Cursor, summaries []api.EncodedSummary,
+	to feed.Cursor) error {
 	newest := map[string]api.EncodedSummary{}
 	for _, summary := range summaries {
 		if summary.Sequence > newest[summary.Slug].Sequence {

@@ -161,7 +161,8 @@ type importStep struct {
 // dropsLastSource reports whether the step removes the last source of a published listing. A
 // listing that never had one can be edited.
 func (a importStep) dropsLastSource() bool {
-	return a.old != nil && a.old.Visibility == listingfile.Published && len(a.old.Sources) > 0 && len(a.entry.Sources) == 0
+	return a.old != nil && a.old.Visibility == listingfile.Published && len(a.old.Sources) > 0 &&
+		len(a.entry.Sources) == 0
 }
 
 func (a importStep) rejection() api.RejectedLine {
@@ -218,7 +219,8 @@ func (s *Store) setVisibility(
 		position := 0
 		for part := range slices.Chunk(ids, batch) {
 			// Do not look up invalid ids: Postgres returns an error for some strings.
-			known, _, err := findListings(w.tx, slices.DeleteFunc(slices.Clone(part), func(id string) bool { return !api.ValidSlug(id) }))
+			known, _, err := findListings(w.tx, slices.DeleteFunc(slices.Clone(part),
+				func(id string) bool { return !api.ValidSlug(id) }))
 			if err != nil {
 				return err
 			}
@@ -229,7 +231,8 @@ func (s *Store) setVisibility(
 					rows = append(rows, positionedRow{position, row})
 					continue
 				}
-				appendRejection(&report.Rejected, &report.Omitted, api.RejectedLine{Line: position, ID: id, Problems: api.Problems{api.NoListing("id")}})
+				appendRejection(&report.Rejected, &report.Omitted,
+					api.RejectedLine{Line: position, ID: id, Problems: api.Problems{api.NoListing("id")}})
 			}
 			if err := w.setVisibility(rows, visibility, report); err != nil {
 				return err
@@ -246,7 +249,8 @@ func (s *Store) PublishAll(ctx context.Context, actor string, dry bool) (api.Imp
 		position := 0
 		for last := ""; ; {
 			var part []*listingRow
-			err := w.tx.Where("visibility = ? AND id > ?", listingfile.Private, last).Order("id").Limit(batch).Find(&part).Error
+			err := w.tx.Where("visibility = ? AND id > ?", listingfile.Private,
+				last).Order("id").Limit(batch).Find(&part).Error
 			if err != nil || len(part) == 0 {
 				return err
 			}
@@ -271,7 +275,8 @@ type positionedRow struct {
 
 // setVisibility changes the visibility of the rows and records the changes. It skips rows that
 // already have it.
-func (w *writer) setVisibility(rows []positionedRow, visibility listingfile.Visibility, report *api.ImportReport) error {
+func (w *writer) setVisibility(rows []positionedRow, visibility listingfile.Visibility,
+	report *api.ImportReport) error {
 	for _, p := range rows {
 		row := p.row
 		if row.Visibility == visibility {
@@ -286,7 +291,8 @@ func (w *writer) setVisibility(rows []positionedRow, visibility listingfile.Visi
 		fields := []string{"visibility"}
 		if visibility == listingfile.Published {
 			if len(entry.Sources) == 0 {
-				appendRejection(&report.Rejected, &report.Omitted, api.RejectedLine{Line: p.position, ID: row.ID, Problems: api.Problems{listingfile.NeedsSource}})
+				appendRejection(&report.Rejected, &report.Omitted,
+					api.RejectedLine{Line: p.position, ID: row.ID, Problems: api.Problems{listingfile.NeedsSource}})
 				continue
 			}
 			if row.PublishedAt == nil {

@@ -23,7 +23,8 @@ func (s *Store) Preview(ctx context.Context, lines Lines) (preview api.ImportPre
 	p := previewer{tx: s.db.WithContext(ctx), now: now, preview: &preview}
 	err = inBatches(lines, func(batch []listingfile.Line) error { return database.Outage(p.add(batch)) })
 	if len(preview.Rejected) > 0 {
-		preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: preview.Rejected, Omitted: preview.Omitted}
+		preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: preview.Rejected,
+			Omitted: preview.Omitted}
 	}
 	return preview, err
 }

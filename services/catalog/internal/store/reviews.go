@@ -32,11 +32,13 @@ func (s *Store) Sheet(ctx context.Context, id string, history api.ReviewHistory)
 	}
 	r, now := review.Record{Entry: entry, Summary: history.Summary, Edits: edits[id]}, s.now().UTC()
 	sheet := api.ReviewSheet{
-		GeneratedAt: now, LastEventID: r.Summary.LastEventID, Visibility: string(entry.Visibility), Record: entry.Public(r.Summary, now),
+		GeneratedAt: now, LastEventID: r.Summary.LastEventID, Visibility: string(entry.Visibility),
+		Record:   entry.Public(r.Summary, now),
 		OwnFacts: entry.Facts, ReviewedFacts: r.Summary.Facts, Status: r.Summary.StatusAt(entry.ChangedAt, now),
 		Reasons: append([]api.DueReason{}, review.ReasonsAt(r.Reasons(), now)...), Edits: r.EditsSinceReview(),
 		PreviousFacts: history.PreviousFacts, Events: history.Events, Opinion: history.Opinion,
-		Evidence: history.Evidence, Readings: append([]api.QuoteReading{}, history.Readings...), Suggestions: append([]api.Quote{}, history.Suggestions...),
+		Evidence: history.Evidence, Readings: append([]api.QuoteReading{}, history.Readings...),
+		Suggestions: append([]api.Quote{}, history.Suggestions...),
 	}
 	sheet.Evidence.Complete()
 	if entry.Curation != nil {
@@ -100,7 +102,8 @@ func materialEdits(tx *gorm.DB, ids []string) (map[string][]api.ListingEdit, err
 	}
 	all := map[string][]api.ListingEdit{}
 	for _, row := range rows {
-		edit := api.ListingEdit{At: database.FromMicros(row.At), Actor: row.Actor, Fields: strings.Split(row.Fields, ",")}
+		edit := api.ListingEdit{At: database.FromMicros(row.At), Actor: row.Actor,
+			Fields: strings.Split(row.Fields, ",")}
 		if row.Differences != "" {
 			if err := json.Unmarshal([]byte(row.Differences), &edit.Changes); err != nil {
 				return nil, fmt.Errorf("decoding a change of listing %s: %w", row.ListingID, err)

@@ -167,7 +167,8 @@ func (s *Store) change(ctx context.Context, limit time.Duration, f func(tx *gorm
 			return errNoChange
 		}
 		mark := markRow{Sequence: next, ID: rand.Text(), At: database.Micros(s.now())}
-		if err := tx.Raw("SELECT EXISTS (SELECT 1 FROM listings WHERE public_sequence > ?)", before).Scan(&mark.Public).Error; err != nil {
+		if err := tx.Raw("SELECT EXISTS (SELECT 1 FROM listings WHERE public_sequence > ?)",
+			before).Scan(&mark.Public).Error; err != nil {
 			return err
 		}
 		if err := tx.Create(&mark).Error; err != nil {
@@ -241,7 +242,8 @@ func eachChange(db *gorm.DB, after int64, each func(snapshot.Row) error) error {
 	for rows.Next() {
 		var row snapshot.Row
 		var publishedAt, changedAt sql.NullInt64
-		if err := rows.Scan(&row.Sequence, &row.PublicSequence, &row.ID, &publishedAt, &changedAt, &row.Document, &row.Summary); err != nil {
+		if err := rows.Scan(&row.Sequence, &row.PublicSequence, &row.ID, &publishedAt, &changedAt, &row.Document,
+			&row.Summary); err != nil {
 			return database.Outage(err)
 		}
 		row.PublishedAt, row.ChangedAt = nullMicros(publishedAt), nullMicros(changedAt)

@@ -29,7 +29,8 @@ func (s *Store) MustWithhold(ctx context.Context) (must bool, err error) {
 func (s *Store) Withhold(ctx context.Context, known []string) (ids []string, err error) {
 	for part := range slices.Chunk(known, batch) {
 		var public []string
-		if err := s.db.WithContext(ctx).Raw("SELECT id FROM listings WHERE visibility = ? AND id IN ? ORDER BY id", listingfile.Published, part).
+		if err := s.db.WithContext(ctx).Raw("SELECT id FROM listings WHERE visibility = ? AND id IN ? ORDER BY id",
+			listingfile.Published, part).
 			Scan(&public).Error; err != nil {
 			return nil, database.Outage(err)
 		}

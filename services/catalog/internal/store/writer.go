@@ -49,7 +49,8 @@ func (w *writer) queue(row *listingRow, e listing.Entry, before *listing.Entry) 
 // record records a change of the listing that was queued last.
 func (w *writer) record(id, what string, fields []string, material bool) {
 	w.changes = append(w.changes, changeRow{
-		ListingID: id, At: w.at, Actor: w.actor, What: what, Fields: strings.Join(fields, ","), Material: material, Reason: w.reason,
+		ListingID: id, At: w.at, Actor: w.actor, What: what, Fields: strings.Join(fields, ","), Material: material,
+		Reason:   w.reason,
 		Sequence: *w.next,
 	})
 }

@@ -56,7 +56,8 @@ func site(address string) string {
 // compared if both reviews have them, without their sources and their order. Whether other words
 // mean the same is the decision of the second author: same has it by fact, and texts has the facts
 // that lack it.
-func Differences(first, second api.VerificationEvent, same map[string]bool) (differs []string, texts []api.ComparedTexts) {
+func Differences(first, second api.VerificationEvent, same map[string]bool) (differs []string,
+	texts []api.ComparedTexts) {
 	differs = []string{}
 	if first.Outcome != second.Outcome {
 		differs = append(differs, "outcome")
@@ -97,13 +98,18 @@ func meaningOf(f api.Facts, name string) meaning {
 			if c.Note != "" {
 				texts = append(texts, c.Country+": "+c.Note)
 			}
-			if c.Status == api.EligibilityUnknown && c.AllRegions == nil && len(c.IncludedRegions)+len(c.ExcludedRegions) == 0 {
+			if c.Status == api.EligibilityUnknown && c.AllRegions == nil &&
+				len(c.IncludedRegions)+len(c.ExcludedRegions) == 0 {
 				continue // says nothing
 			}
-			c.Note, c.SourceURLs, c.IncludedRegions, c.ExcludedRegions = "", nil, ordered(c.IncludedRegions), ordered(c.ExcludedRegions)
+			c.Note, c.SourceURLs, c.IncludedRegions, c.ExcludedRegions = "", nil, ordered(c.IncludedRegions),
+				ordered(c.ExcludedRegions)
 			countries = append(countries, c)
 		}
-		slices.SortFunc(countries, func(a, b api.CountryEligibility) int { return strings.Compare(a.Country, b.Country) })
+		slices.SortFunc(countries, func(a, b api.CountryEligibility) int {
+			return strings.Compare(a.Country,
+				b.Country)
+		})
 		value = countries
 	case "pay":
 		if f.Pay != nil {

@@ -291,7 +291,8 @@ func split(events []api.RecordedEvent) (reviews, links []checked) {
 		reviews = append(reviews, c)
 	}
 	order := func(a, b checked) int {
-		return cmp.Or(a.CheckedAt.Compare(b.CheckedAt), cmp.Compare(severity[a.Outcome], severity[b.Outcome]), cmp.Compare(a.facts, b.facts),
+		return cmp.Or(a.CheckedAt.Compare(b.CheckedAt), cmp.Compare(severity[a.Outcome], severity[b.Outcome]),
+			cmp.Compare(a.facts, b.facts),
 			cmp.Compare(a.Note, b.Note), slices.Compare(a.SourceURLs, b.SourceURLs), cmp.Compare(a.ID, b.ID))
 	}
 	slices.SortFunc(reviews, order)

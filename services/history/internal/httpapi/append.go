@@ -28,7 +28,8 @@ func (a API) append(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	u := upload{api: a, g: g, now: a.Now(), lines: map[string][]int{}, report: api.AppendReport{Rejected: []api.RejectedLine{}}}
+	u := upload{api: a, g: g, now: a.Now(), lines: map[string][]int{},
+		report: api.AppendReport{Rejected: []api.RejectedLine{}}}
 	u.caughtUp = a.CatchUp(g.Request.Context()) // not during the transaction, which would block the copy
 	err = web.File(g, 0, func(in io.Reader) (err error) {
 		u.in = bufio.NewReaderSize(in, received)
@@ -137,7 +138,8 @@ func forOperators(records []event.Record) ([]api.RecordedEvent, error) {
 
 // rejections returns the invalid lines and those of unknown listings: the first api.MaxReported in
 // full, the others as a number.
-func (u *upload) rejections(wrong eventfile.Rejections, unknown map[string]bool) (rejected []api.RejectedLine, omitted int) {
+func (u *upload) rejections(wrong eventfile.Rejections, unknown map[string]bool) (rejected []api.RejectedLine,
+	omitted int) {
 	rejected = wrong.Rejected
 	for i, r := range rejected {
 		if unknown[r.ID] {
@@ -146,10 +148,12 @@ func (u *upload) rejections(wrong eventfile.Rejections, unknown map[string]bool)
 	}
 	for slug := range unknown {
 		for _, number := range u.lines[slug] {
-			rejected = append(rejected, api.RejectedLine{Line: number, ID: slug, Problems: api.Problems{api.NoListing("slug")}})
+			rejected = append(rejected, api.RejectedLine{Line: number, ID: slug,
+				Problems: api.Problems{api.NoListing("slug")}})
 		}
 	}
 	slices.SortFunc(rejected, func(a, b api.RejectedLine) int { return cmp.Compare(a.Line, b.Line) })
-	first := append([]api.RejectedLine{}, rejected[:min(len(rejected), api.MaxReported)]...) // never nil: JSON needs [], not null
+	// never nil: JSON needs [], not null
+	first := append([]api.RejectedLine{}, rejected[:min(len(rejected), api.MaxReported)]...)
 	return first, wrong.Omitted + len(rejected) - len(first)
 }

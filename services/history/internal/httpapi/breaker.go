@@ -14,7 +14,9 @@ const (
 	queryTimeout = 900 * time.Millisecond // of a query
 	tripAfter    = 3                      // queries in a row without a response
 	probeAfter   = 200 * time.Millisecond
-	probeTimeout = 500 * time.Millisecond // of a probe: one that began before the database responds again delays the recovery by this much
+	// of a probe: one that began before the database responds again delays the recovery by this
+	// much
+	probeTimeout = 500 * time.Millisecond
 )
 
 // breaker limits what requests of consumers and people wait for a database that accepts connections

@@ -63,7 +63,8 @@ func (a API) history(g *gin.Context) (web.Reply, error) {
 	}
 	query := params.Encode(page.Append(nil))
 	return web.Reply{
-		ETag: etag(api.ContractVersion, a.PublicURL, slug, strconv.FormatInt(events.Sequence, 10), string(caller.Tier), query),
+		ETag: etag(api.ContractVersion, a.PublicURL, slug, strconv.FormatInt(events.Sequence, 10), string(caller.Tier),
+			query),
 		JSON: api.EventList{
 			Data:       events.Events,
 			Pagination: page.Pagination(a.PublicURL, "/api/v1/opportunities/"+slug+"/history", nil, events.Total),

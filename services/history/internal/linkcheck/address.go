@@ -16,7 +16,8 @@ import (
 // reserved by ICANN). Listings that use them are samples and tests: the checker neither resolves
 // nor records them.
 var reservedNames = []string{
-	"example", "example.com", "example.net", "example.org", "test", "invalid", "localhost", "local", "internal", "home.arpa",
+	"example", "example.com", "example.net", "example.org", "test", "invalid", "localhost", "local", "internal",
+	"home.arpa",
 	"onion", "alt",
 }
 
@@ -27,7 +28,10 @@ func Reserved(address string) bool {
 }
 
 func reserved(host string) bool {
-	return slices.ContainsFunc(reservedNames, func(name string) bool { return host == name || strings.HasSuffix(host, "."+name) })
+	return slices.ContainsFunc(reservedNames, func(name string) bool {
+		return host == name ||
+			strings.HasSuffix(host, "."+name)
+	})
 }
 
 // hostname returns the host of u in ASCII and lower case, without a trailing dot. It identifies

@@ -15,7 +15,8 @@ import (
 
 func TestPortOfAnAddress(t *testing.T) {
 	for text, want := range map[string]uint16{
-		"https://maple.works/": 443, "http://maple.works/": 80, "https://maple.works:80/": 80, "http://maple.works:443/": 443,
+		"https://maple.works/": 443, "http://maple.works/": 80, "https://maple.works:80/": 80,
+		"http://maple.works:443/":   443,
 		"http://maple.works:65536/": 0,
 	} {
 		u, err := url.Parse(text)

@@ -59,7 +59,8 @@ func (v *visit) request(u *url.URL) string {
 func (v *visit) end(outcome api.Outcome, at *url.URL, last string, retry bool, why ...string) result {
 	var cause *api.Cause
 	if outcome == api.OutcomeReachable || outcome == api.OutcomeBlocked {
-		if to := misdirection(v.link, at); to != "" && (outcome == api.OutcomeReachable || !isBotCheckHost(hostname(at))) {
+		if to := misdirection(v.link, at); to != "" &&
+			(outcome == api.OutcomeReachable || !isBotCheckHost(hostname(at))) {
 			outcome, why, cause = api.OutcomeNeedsReview, append(why, to), &api.Cause{Text: to}
 		}
 	}
@@ -111,7 +112,8 @@ func (c *Checker) try(ctx, hard context.Context, address string, claim func() er
 			if why != "" {
 				more = append(more, why)
 			}
-			res := v.end(outcome, at, fmt.Sprintf("answered %d", resp.status), outcome == api.OutcomeUnreachable && why == "", more...)
+			res := v.end(outcome, at, fmt.Sprintf("answered %d", resp.status), outcome == api.OutcomeUnreachable &&
+				why == "", more...)
 			res.wait = retryAfter(resp.header, c.now())
 			if outcome == api.OutcomeReachable { // otherwise it is the page of a bot check
 				res.page, res.unread = resp.page, resp.unread
@@ -140,7 +142,8 @@ func (c *Checker) checkRedirect(v *visit, next *url.URL) (res result, ended bool
 	case v.seen[v.request(next)]:
 		return v.end(api.OutcomeUnreachable, next, "not followed: redirect loop", false), true
 	case len(v.steps) > maxRedirects:
-		return v.end(api.OutcomeUnreachable, next, fmt.Sprintf("not followed: more than %d redirects", maxRedirects), false), true
+		return v.end(api.OutcomeUnreachable, next, fmt.Sprintf("not followed: more than %d redirects", maxRedirects),
+			false), true
 	}
 	return result{}, false
 }
@@ -155,7 +158,8 @@ func (v *visit) applyRules(at *url.URL, r rules) (res result, ended bool) {
 	case r.err != nil:
 		return v.noResponse(at, r.err), true
 	case r.overloaded:
-		return v.end(api.OutcomeBlocked, at, "answered 429 for its robots.txt, so the page was not requested", false), true
+		return v.end(api.OutcomeBlocked, at, "answered 429 for its robots.txt, so the page was not requested", false),
+			true
 	case !r.allows(at):
 		return v.end(api.OutcomeBlocked, at, "not requested: its robots.txt disallows the page", false), true
 	}

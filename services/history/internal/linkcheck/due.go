@@ -28,7 +28,8 @@ const (
 func DueAt(slug string, now time.Time) time.Time {
 	sum := sha256.Sum256([]byte("opportunity link check\x00" + slug))
 	offset := time.Duration(binary.BigEndian.Uint64(sum[:8]) % uint64(day/time.Second) * uint64(time.Second)) //nolint:gosec // below a day
-	at := now.UTC().Truncate(day).Add(offset)                                                                 // a UTC day has 24 hours in Go
+	// a UTC day has 24 hours in Go
+	at := now.UTC().Truncate(day).Add(offset)
 	if at.After(now) {
 		at = at.Add(-day)
 	}

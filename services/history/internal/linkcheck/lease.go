@@ -77,7 +77,8 @@ func (c *Checker) Once(ctx context.Context, store Store) (Report, error) {
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	return report, errors.Join(err, store.End(last, run, c.now(), report.Duration, err == nil && report.Unresolved == 0))
+	return report, errors.Join(err, store.End(last, run, c.now(), report.Duration, err == nil &&
+		report.Unresolved == 0))
 }
 
 // renewLease renews the lease until ctx ends. If renewal keeps failing, it aborts the run before

@@ -21,7 +21,8 @@ import (
 const statusLinkedInDenied = 999
 
 // botCheckHosts are the hosts of waiting rooms and bot checks that sites redirect to.
-var botCheckHosts = []string{"validate.perfdrive.com", "captcha-delivery.com", "queue-it.net", "challenges.cloudflare.com"}
+var botCheckHosts = []string{"validate.perfdrive.com", "captcha-delivery.com", "queue-it.net",
+	"challenges.cloudflare.com"}
 
 // botCheck returns the name of the bot check that sent the response instead of the page, or "" if
 // it is none. It looks only at the status and the headers, so a bot check with status 200 and no
@@ -51,7 +52,10 @@ func botCheck(status int, h http.Header) string {
 }
 
 func isBotCheckHost(host string) bool {
-	return slices.ContainsFunc(botCheckHosts, func(name string) bool { return host == name || strings.HasSuffix(host, "."+name) })
+	return slices.ContainsFunc(botCheckHosts, func(name string) bool {
+		return host == name ||
+			strings.HasSuffix(host, "."+name)
+	})
 }
 
 // classify returns the outcome of a response that is not a redirect, and an explanation for the

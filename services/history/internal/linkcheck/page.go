@@ -86,7 +86,8 @@ func (p PagesRead) String() string {
 		noun = "page"
 	}
 	return fmt.Sprintf("; read %d %s: %d as text, %d gone, %d unknown; quotes: %d present, %d moved, %d missing, %d unknown", n, noun, p.Text, p.Gone,
-		p.Unknown, p.Quotes[api.QuotePresent], p.Quotes[api.QuoteMoved], p.Quotes[api.QuoteMissing], p.Quotes[api.QuoteUnknown])
+		p.Unknown, p.Quotes[api.QuotePresent], p.Quotes[api.QuoteMoved], p.Quotes[api.QuoteMissing],
+		p.Quotes[api.QuoteUnknown])
 }
 
 // finishPages looks for the quotes on the pages that were read since started, and deletes old

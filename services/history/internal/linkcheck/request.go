@@ -40,8 +40,10 @@ type host struct {
 }
 
 type hosts struct {
-	gap   time.Duration
-	start time.Time // earliest first request to any host: a previous process may have sent a request just before this one started
+	gap time.Duration
+	// earliest first request to any host: a previous process may have sent a request just before
+	// this one started
+	start time.Time
 	mu    sync.Mutex
 	all   map[string]*host
 }
@@ -129,7 +131,8 @@ type response struct {
 // The method is GET because many sites respond to HEAD with an error or differently, and some take
 // it for an unwanted program. get parses a page before it returns, so that only as many bodies are
 // in memory as there are concurrent requests.
-func (c *Checker) get(ctx, hard context.Context, u *url.URL, page bool, jar http.CookieJar, first func() error) (response, error) {
+func (c *Checker) get(ctx, hard context.Context, u *url.URL, page bool, jar http.CookieJar,
+	first func() error) (response, error) {
 	done, err := c.hosts.get(u).acquire(ctx, c.now)
 	if err != nil {
 		return response{}, err
@@ -149,7 +152,8 @@ func (c *Checker) get(ctx, hard context.Context, u *url.URL, page bool, jar http
 	limited, cancel := context.WithTimeout(hard, c.cfg.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(limited, http.MethodGet, (&url.URL{
-		Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery, ForceQuery: u.ForceQuery,
+		Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery,
+		ForceQuery: u.ForceQuery,
 	}).String(), nil)
 	if err != nil {
 		return response{}, err
@@ -185,7 +189,8 @@ func (c *Checker) get(ctx, hard context.Context, u *url.URL, page bool, jar http
 	}
 	a := response{status: resp.StatusCode, header: resp.Header}
 	switch resp.StatusCode {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect,
+		http.StatusPermanentRedirect:
 		a.location = resolveLocation(u, resp.Header.Get("Location"))
 	}
 	switch {

@@ -220,7 +220,8 @@ func (r *run) queues(all []Link, pages []Page, now time.Time) [][]*task {
 // queue.
 func (r *run) checkHost(queue []*task) {
 	for checked := 0; len(queue) > 0; checked++ {
-		next := slices.MinFunc(queue, func(a, b *task) int { return a.after.Compare(b.after) }) // the first of equal tasks
+		// the first of equal tasks
+		next := slices.MinFunc(queue, func(a, b *task) int { return a.after.Compare(b.after) })
 		queue = slices.DeleteFunc(queue, func(t *task) bool { return t == next })
 		if !next.claimed && checked > 0 && r.slowHost(next) {
 			r.count(func(p *Report) { p.Deferred++ })
@@ -286,7 +287,8 @@ func (r *run) record(t *task, res result) error {
 	if t.Slug != "" {
 		res = res.judgeText()
 		e := api.VerificationEvent{
-			Slug: t.Slug, CheckedAt: at, CheckType: api.LinkCheck, Outcome: res.outcome, SourceURLs: []string{t.Address}, Note: sanitizeNote(res.note),
+			Slug: t.Slug, CheckedAt: at, CheckType: api.LinkCheck, Outcome: res.outcome,
+			SourceURLs: []string{t.Address}, Note: sanitizeNote(res.note),
 		}
 		if err := r.persist(func() error { return r.links.Record(r.hard, r.id, now, e, res.cause) }); err != nil {
 			return err

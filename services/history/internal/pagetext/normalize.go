@@ -60,7 +60,8 @@ var typography = func() map[rune]string {
 
 // ignored reports whether a character is invisible, such as a soft hyphen or a zero-width space.
 func ignored(r rune) bool {
-	return r >= 0xAD && unicode.Is(unicode.Cf, r) && typography[r] == "" && !unicode.Is(unicode.Prepended_Concatenation_Mark, r)
+	return r >= 0xAD && unicode.Is(unicode.Cf, r) && typography[r] == "" &&
+		!unicode.Is(unicode.Prepended_Concatenation_Mark, r)
 }
 
 // fold returns text for patterns: in lower case and without accents.

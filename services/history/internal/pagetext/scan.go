@@ -50,12 +50,14 @@ var kinds = func() map[string]kind {
 // endedBy lists the elements whose start ends an open element without an end tag. Any block ends a
 // paragraph.
 var endedBy = map[string]string{
-	"li": " li ", "dt": " dt dd ", "dd": " dt dd ", "tr": " tr tbody tfoot ", "thead": " tbody tfoot ", "tbody": " tbody tfoot ",
-	"td": " td th tr tbody tfoot ", "th": " td th tr tbody tfoot ",
+	"li": " li ", "dt": " dt dd ", "dd": " dt dd ", "tr": " tr tbody tfoot ", "thead": " tbody tfoot ",
+	"tbody": " tbody tfoot ",
+	"td":    " td th tr tbody tfoot ", "th": " td th tr tbody tfoot ",
 }
 
 // roots are the ids of elements that frameworks fill by script.
-var roots = map[string]bool{"root": true, "app": true, "__next": true, "__nuxt": true, "___gatsby": true, "app-root": true, "main-app": true, "react-root": true}
+var roots = map[string]bool{"root": true, "app": true, "__next": true, "__nuxt": true, "___gatsby": true,
+	"app-root": true, "main-app": true, "react-root": true}
 
 // element is an open element: a block, or anything inside a hidden one.
 type element struct {
@@ -206,7 +208,8 @@ func (s *scanner) attributes(e *element) (data bool) {
 			e.hidden = e.hidden || !strings.EqualFold(string(value), "until-found")
 		case "style":
 			style := strings.ToLower(strings.Join(strings.Fields(string(value[:min(len(value), bigTag)])), ""))
-			e.hidden = e.hidden || strings.Contains(style, "display:none") || strings.Contains(style, "visibility:hidden")
+			e.hidden = e.hidden || strings.Contains(style, "display:none") ||
+				strings.Contains(style, "visibility:hidden")
 		case "id":
 			e.root = roots[string(value)]
 		case "type":

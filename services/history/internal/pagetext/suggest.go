@@ -24,7 +24,8 @@ func Suggest(sourceURL string, p Page) []api.Quote {
 	seen := map[string]bool{} // fact and sentence
 	for start, end := range sentences(text) {
 		sentence := text[start:end]
-		if n := utf8.RuneCountInString(sentence); n < minSentence || n > api.MaxQuote || sentence[len(sentence)-1] == '?' {
+		if n := utf8.RuneCountInString(sentence); n < minSentence || n > api.MaxQuote ||
+			sentence[len(sentence)-1] == '?' {
 			continue
 		}
 		folded := fold(sentence)
@@ -73,7 +74,8 @@ func Nearest(text string, q api.Quote) (nearest api.Quote, found bool) {
 // wordsOf returns the words of text, folded.
 func wordsOf(text string) map[string]bool {
 	words := map[string]bool{}
-	for word := range strings.FieldsFuncSeq(fold(Normalize(text)), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) }) {
+	for word := range strings.FieldsFuncSeq(fold(Normalize(text)),
+		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) }) {
 		words[word] = true
 	}
 	return words

@@ -84,7 +84,8 @@ func propose(l eventfile.Line, actor string, now time.Time) (proposed, error) {
 // and counts duplicates, which are events with the content of a recorded event, so a file may be
 // appended again. It returns an event.UnseenError if a listing has events after a line's
 // LastEventID. An error of lines undoes the append and is returned unchanged.
-func (s *Store) Append(ctx context.Context, actor string, now time.Time, lines Lines) (appended, duplicates int, err error) {
+func (s *Store) Append(ctx context.Context, actor string, now time.Time, lines Lines) (appended, duplicates int,
+	err error) {
 	err = s.exclusively(ctx, fileTimeout, func(tx *gorm.DB, next int64) (int64, error) {
 		b := batch{tx: tx, next: next}
 		err := lines(func(l eventfile.Line) error {
@@ -196,7 +197,8 @@ func appendTo(tx *gorm.DB, slugs []string, bySlug map[string][]proposed, next in
 
 // exclusively runs work, within a time limit, in a transaction during which no replica appends.
 // work receives the next free sequence and returns the one after those that it used.
-func (s *Store) exclusively(ctx context.Context, limit time.Duration, work func(tx *gorm.DB, next int64) (int64, error)) error {
+func (s *Store) exclusively(ctx context.Context, limit time.Duration,
+	work func(tx *gorm.DB, next int64) (int64, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	// Appends wait for each other in any case. Waiting here holds no connection that readers need,
@@ -220,7 +222,8 @@ func (s *Store) exclusively(ctx context.Context, limit time.Duration, work func(
 		}
 		return tx.Exec("UPDATE change_sequence SET value = ? WHERE id = 1", next-1).Error
 	})
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil { // a commit, for example, does not report the timeout
+	// a commit, for example, does not report the timeout
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil {
 		return problem.Unavailable(err)
 	}
 	return database.Outage(err)
@@ -322,7 +325,8 @@ func (s *Store) Summaries(ctx context.Context, after int64, limit int) ([]api.En
 // History returns a page of the events of slug, newest check first. Of checks with the same time,
 // the last recorded comes first. published is false if slug is not a public listing. It needs at
 // most two queries.
-func (s *Store) History(ctx context.Context, slug string, offset, limit int) (page event.Page, published bool, err error) {
+func (s *Store) History(ctx context.Context, slug string, offset, limit int) (page event.Page, published bool,
+	err error) {
 	db := s.db.WithContext(ctx)
 	var heads []struct {
 		Sequence int64

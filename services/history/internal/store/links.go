@@ -41,8 +41,9 @@ func (s LinkChecks) Links(ctx context.Context) ([]linkcheck.Link, error) {
 	links := make([]linkcheck.Link, len(rows))
 	for i, r := range rows {
 		links[i] = linkcheck.Link{
-			Slug: r.Slug, Address: r.Address, DueAt: database.FromMicros(r.DueAt), ClaimedAt: database.FromMicros(r.ClaimedAt),
-			Recorded: r.RecordedAt > 0,
+			Slug: r.Slug, Address: r.Address, DueAt: database.FromMicros(r.DueAt),
+			ClaimedAt: database.FromMicros(r.ClaimedAt),
+			Recorded:  r.RecordedAt > 0,
 		}
 	}
 	return links, nil
@@ -94,14 +95,16 @@ func (s LinkChecks) Claim(ctx context.Context, run, slug string, due, now time.T
 // Release makes the link of slug due again if run claimed it and has not recorded an event.
 func (s LinkChecks) Release(ctx context.Context, run, slug string) error {
 	return database.Outage(s.db.WithContext(ctx).
-		Exec("UPDATE link_checks SET due_at = 0, claimed_at = 0 WHERE slug = ? AND run = ? AND recorded_at = 0", slug, run).Error)
+		Exec("UPDATE link_checks SET due_at = 0, claimed_at = 0 WHERE slug = ? AND run = ? AND recorded_at = 0", slug,
+			run).Error)
 }
 
 var errNoClaim = errors.New("link is not claimed by this run")
 
 // Record appends the event of a link that run has claimed, like Append. It marks the claim as
 // recorded in the same transaction, so a claim yields at most one event.
-func (s LinkChecks) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent, cause *api.Cause) error {
+func (s LinkChecks) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent,
+	cause *api.Cause) error {
 	r, err := event.New(e)
 	if err != nil {
 		return err
@@ -116,10 +119,12 @@ func (s LinkChecks) Record(ctx context.Context, run string, now time.Time, e api
 		if done.Error != nil {
 			return next, done.Error
 		}
-		if err := tx.Exec("UPDATE link_outcomes SET checks = checks + 1 WHERE outcome = ?", e.Outcome).Error; err != nil {
+		if err := tx.Exec("UPDATE link_outcomes SET checks = checks + 1 WHERE outcome = ?",
+			e.Outcome).Error; err != nil {
 			return next, err
 		}
-		added, _, _, err := appendTo(tx, []string{r.Slug}, map[string][]proposed{r.Slug: {{Record: r, evidence: api.Evidence{Cause: cause}}}}, next)
+		added, _, _, err := appendTo(tx, []string{r.Slug},
+			map[string][]proposed{r.Slug: {{Record: r, evidence: api.Evidence{Cause: cause}}}}, next)
 		appended = len(added)
 		return next + int64(appended), err
 	})
@@ -138,7 +143,8 @@ func (s LinkChecks) Acquire(ctx context.Context, run string, now, until time.Tim
 
 // Renew extends the lease. ok is false if run no longer holds it.
 func (s LinkChecks) Renew(ctx context.Context, run string, until time.Time) (ok bool, err error) {
-	done := s.db.WithContext(ctx).Exec("UPDATE link_run SET held_until = ? WHERE id = 1 AND run = ?", database.Micros(until), run)
+	done := s.db.WithContext(ctx).Exec("UPDATE link_run SET held_until = ? WHERE id = 1 AND run = ?",
+		database.Micros(until), run)
 	return done.RowsAffected == 1, database.Outage(done.Error)
 }
 

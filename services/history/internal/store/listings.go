@@ -40,9 +40,11 @@ func (s Listings) Save(ctx context.Context, from feed.Cursor, states []api.Listi
 		if err != nil {
 			return err
 		}
-		rows[i] = listingRow{ID: l.ID, Sequence: l.Sequence, Published: l.Published, ApplicationURL: l.ApplicationURL, Pages: string(pages)}
+		rows[i] = listingRow{ID: l.ID, Sequence: l.Sequence, Published: l.Published, ApplicationURL: l.ApplicationURL,
+			Pages: string(pages)}
 	}
-	slices.SortFunc(rows, func(a, b listingRow) int { return strings.Compare(a.ID, b.ID) }) // the same lock order in every replica
+	// the same lock order in every replica
+	slices.SortFunc(rows, func(a, b listingRow) int { return strings.Compare(a.ID, b.ID) })
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		moved, err := moveCursor(tx, from, to)
 		if err != nil || !moved || len(rows) == 0 {

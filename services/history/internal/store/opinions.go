@@ -56,7 +56,8 @@ func drawOpinions(tx *gorm.DB, appended []eventRow) error {
 			return err
 		}
 		if is {
-			drawn = append(drawn, opinionRow{EventID: row.ID, Sequence: row.Sequence, Slug: row.Slug, Reviewer: row.Actor, DrawnAt: row.RecordedAt})
+			drawn = append(drawn, opinionRow{EventID: row.ID, Sequence: row.Sequence, Slug: row.Slug,
+				Reviewer: row.Actor, DrawnAt: row.RecordedAt})
 		}
 	}
 	return database.Insert(tx, drawn, "")
@@ -95,7 +96,8 @@ func (s *Store) Opinion(ctx context.Context, recordedID string) (*api.SecondOpin
 		return nil, database.Outage(err)
 	}
 	o := api.SecondOpinion{
-		EventID: row.EventID, Actor: *row.Actor, GivenAt: time.UnixMicro(*row.GivenAt).UTC(), Review: json.RawMessage(*row.Review), Event: recordedID,
+		EventID: row.EventID, Actor: *row.Actor, GivenAt: time.UnixMicro(*row.GivenAt).UTC(),
+		Review: json.RawMessage(*row.Review), Event: recordedID,
 	}
 	if err := json.Unmarshal([]byte(*row.Differs), &o.Differs); err != nil || len(o.Differs) == 0 {
 		return nil, err
@@ -133,7 +135,8 @@ func findOpinion(tx *gorm.DB, of, actor, slug, review string) (row opinionRow, r
 // one with which its author replaced it. It returns nil if its author undid them.
 func firstReview(tx *gorm.DB, drawn opinionRow) (*api.VerificationEvent, error) {
 	var row eventRow
-	err := tx.Where("id = (SELECT latest_review FROM summaries WHERE slug = ?) AND sequence >= ?", drawn.Slug, drawn.Sequence).Take(&row).Error
+	err := tx.Where("id = (SELECT latest_review FROM summaries WHERE slug = ?) AND sequence >= ?", drawn.Slug,
+		drawn.Sequence).Take(&row).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return nil, nil
 	}
@@ -155,7 +158,8 @@ func passOver(tx *gorm.DB, opinion *eventfile.Line, reviewer string) error {
 		return nil
 	}
 	var rows []eventRow
-	if err := tx.Select("id", "check_type", "actor").Where("slug = ?", opinion.Event.Slug).Order("sequence").Find(&rows).Error; err != nil {
+	if err := tx.Select("id", "check_type", "actor").Where("slug = ?",
+		opinion.Event.Slug).Order("sequence").Find(&rows).Error; err != nil {
 		return err
 	}
 	seen := slices.IndexFunc(rows, func(row eventRow) bool { return row.ID == *opinion.LastEventID })

@@ -184,7 +184,8 @@ func saveMark(tx *gorm.DB, c citation, readings []api.QuoteReading) error {
 			return err
 		}
 		notPresent := func(r api.QuoteReading) bool { return r.Finding != api.QuotePresent }
-		if facts == nil || len(readings) < len(c.quotes) || slices.ContainsFunc(readings, notPresent) || len(api.Unquoted(*facts, c.quotes)) > 0 {
+		if facts == nil || len(readings) < len(c.quotes) || slices.ContainsFunc(readings, notPresent) ||
+			len(api.Unquoted(*facts, c.quotes)) > 0 {
 			return tx.Delete(&mark).Error
 		}
 		mark.Mark = api.QuotePresent

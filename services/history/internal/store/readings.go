@@ -55,12 +55,14 @@ func (s LinkChecks) SavePage(ctx context.Context, r linkcheck.Reading) error {
 	}
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if r.Page != nil {
-			seen := clause.OnConflict{Columns: []clause.Column{{Name: "sha256"}}, DoUpdates: clause.AssignmentColumns([]string{"read_at"})}
+			seen := clause.OnConflict{Columns: []clause.Column{{Name: "sha256"}},
+				DoUpdates: clause.AssignmentColumns([]string{"read_at"})}
 			if err := tx.Clauses(seen).Create(&text).Error; err != nil {
 				return err
 			}
 		}
-		again := clause.OnConflict{Columns: []clause.Column{{Name: "url"}}, DoUpdates: clause.AssignmentColumns(columns)}
+		again := clause.OnConflict{Columns: []clause.Column{{Name: "url"}},
+			DoUpdates: clause.AssignmentColumns(columns)}
 		return tx.Clauses(again).Create(&row).Error
 	}))
 }
@@ -193,7 +195,8 @@ func readingsOf(tx *gorm.DB, quotes []api.Quote) ([]api.QuoteReading, error) {
 		if !read {
 			continue
 		}
-		found := api.QuoteReading{Quote: q, Finding: api.QuoteUnknown, ReadAt: database.FromMicros(page.ReadAt), Note: page.Note}
+		found := api.QuoteReading{Quote: q, Finding: api.QuoteUnknown, ReadAt: database.FromMicros(page.ReadAt),
+			Note: page.Note}
 		text, ok := texts[q.SourceURL]
 		switch {
 		case page.Note == "" && ok:
@@ -374,6 +377,7 @@ func (s *Store) ReadingMarks(ctx context.Context) (api.ReadingMarks, error) {
 func (s LinkChecks) PrunePages(ctx context.Context, before time.Time) error {
 	us := database.Micros(before)
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		return errors.Join(tx.Exec("DELETE FROM pages WHERE read_at < ?", us).Error, tx.Exec("DELETE FROM page_texts WHERE read_at < ?", us).Error)
+		return errors.Join(tx.Exec("DELETE FROM pages WHERE read_at < ?", us).Error,
+			tx.Exec("DELETE FROM page_texts WHERE read_at < ?", us).Error)
 	}))
 }

@@ -34,7 +34,8 @@ func BenchmarkReview(b *testing.B) {
 		for b.Loop() {
 			i++
 			at := time.Date(2026, 11, 20, 10, 0, 0, i*1000, time.UTC)
-			_, err := s.Review(b.Context(), at, event.Proposal{Actor: "ann", Line: eventfile.Line{Event: apitest.Verified(fmt.Sprintf("r-%d", i*7919%100000), at)}})
+			_, err := s.Review(b.Context(), at, event.Proposal{Actor: "ann",
+				Line: eventfile.Line{Event: apitest.Verified(fmt.Sprintf("r-%d", i*7919%100000), at)}})
 			require.NoError(b, err)
 		}
 	})

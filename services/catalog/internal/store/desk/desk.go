@@ -33,7 +33,8 @@ type leaseRow struct {
 }
 
 func (r leaseRow) lease() api.Lease {
-	return api.Lease{Holder: r.Holder, TakenAt: database.FromMicros(r.TakenAt), ExpiresAt: database.FromMicros(r.ExpiresAt)}
+	return api.Lease{Holder: r.Holder, TakenAt: database.FromMicros(r.TakenAt),
+		ExpiresAt: database.FromMicros(r.ExpiresAt)}
 }
 
 // TakeLease takes or renews the lease of a listing for api.LeaseTime. If another operator holds it
@@ -52,7 +53,8 @@ func (s *Store) TakeLease(ctx context.Context, id, holder string, takeOver bool)
 	if !takeOver {
 		statement += unlessHeld
 	}
-	taken := tx.Exec(statement, map[string]any{"id": id, "holder": holder, "now": now, "end": now + api.LeaseTime.Microseconds()})
+	taken := tx.Exec(statement, map[string]any{"id": id, "holder": holder, "now": now,
+		"end": now + api.LeaseTime.Microseconds()})
 	if taken.Error != nil {
 		return api.Lease{}, false, database.Outage(taken.Error)
 	}

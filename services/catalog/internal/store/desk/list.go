@@ -80,8 +80,10 @@ func withFilter(q *gorm.DB, f listing.Filter, now int64) *gorm.DB {
 
 func (r listedRow) listed(now int64) api.ListedListing {
 	l := api.ListedListing{
-		ID: r.ListingID, Company: r.Company, Category: r.Category, Visibility: r.Visibility, Host: r.Host, Sources: r.Sources,
-		Status: statusAt(r.Status, r.DueAt, now), ApplicationStatus: r.ApplicationStatus, UpdatedAt: database.FromMicros(r.UpdatedAt),
+		ID: r.ListingID, Company: r.Company, Category: r.Category, Visibility: r.Visibility, Host: r.Host,
+		Sources: r.Sources,
+		Status:  statusAt(r.Status, r.DueAt, now), ApplicationStatus: r.ApplicationStatus,
+		UpdatedAt: database.FromMicros(r.UpdatedAt),
 	}
 	if r.PublishedAt != nil {
 		at := database.FromMicros(*r.PublishedAt)

@@ -85,7 +85,8 @@ func progress(tx *gorm.DB, now time.Time) (p progressCounts, err error) {
 	err = tx.Raw(`SELECT CASE WHEN due_at < @today THEN 0 ELSE (due_at - @today) / @day END AS day, count(*) AS records,
 			count(CASE WHEN due_at <= @now THEN 1 END) AS due
 		FROM listing_index WHERE visibility = 'published' AND due_at < @end GROUP BY 1`, map[string]any{
-		"today": today, "day": day.Microseconds(), "now": database.Micros(now), "end": today + review.Horizon*day.Microseconds(),
+		"today": today, "day": day.Microseconds(), "now": database.Micros(now),
+		"end": today + review.Horizon*day.Microseconds(),
 	}).Scan(&counts).Error
 	if err != nil {
 		return p, database.Outage(err)
@@ -94,7 +95,8 @@ func progress(tx *gorm.DB, now time.Time) (p progressCounts, err error) {
 		p.backlog[c.Day] = c.Records
 		p.due += c.Due
 	}
-	err = tx.Raw("SELECT count(*) FROM listing_index WHERE visibility = 'published' AND last_checked_at >= ?", today).Scan(&p.done).Error
+	err = tx.Raw("SELECT count(*) FROM listing_index WHERE visibility = 'published' AND last_checked_at >= ?",
+		today).Scan(&p.done).Error
 	return p, database.Outage(err)
 }
 
@@ -214,7 +216,8 @@ func queueRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now tim
 // ofRank returns tx with the condition that a listing has the rank, nil if none has.
 func ofRank(tx *gorm.DB, rank review.Rank, marks api.ReadingMarks) (*gorm.DB, error) {
 	lists := map[review.Rank][]string{
-		review.QuoteMissing: marks.Missing, review.QuotesPresent: marks.Present, review.QuotesOther: slices.Concat(marks.Missing, marks.Present),
+		review.QuoteMissing: marks.Missing, review.QuotesPresent: marks.Present,
+		review.QuotesOther: slices.Concat(marks.Missing, marks.Present),
 	}
 	ids := lists[rank]
 	if len(ids) == 0 {
@@ -233,7 +236,8 @@ func ofRank(tx *gorm.DB, rank review.Rank, marks api.ReadingMarks) (*gorm.DB, er
 	case review.QuotesOther:
 		condition = "i.listing_id NOT IN (" + elements + ")"
 	case review.QuotesPresent:
-		condition = "(" + condition + ") IS TRUE" // a filter: Postgres would start from the many ids and sort their rows
+		// a filter: Postgres would start from the many ids and sort their rows
+		condition = "(" + condition + ") IS TRUE"
 	}
 	return tx.Where(condition, string(text)), err
 }
@@ -267,7 +271,8 @@ func rankRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time
 		q = q.Where("NOT EXISTS (SELECT 1 FROM leases o WHERE o.listing_id = i.listing_id AND o.expires_at > ? AND o.holder <> ?)", us, f.Operator)
 	}
 	if f.Holder != "" {
-		q = q.Where("i.listing_id IN (SELECT h.listing_id FROM leases h WHERE h.holder = ? AND h.expires_at > ?)", f.Holder, us)
+		q = q.Where("i.listing_id IN (SELECT h.listing_id FROM leases h WHERE h.holder = ? AND h.expires_at > ?)",
+			f.Holder, us)
 	}
 	if f.Why != "" {
 		q = q.Where("i.whys LIKE ?", "%,"+f.Why+",%")
@@ -330,7 +335,8 @@ func (r queueRow) record(now time.Time) (api.QueueRecord, error) {
 	}
 	if r.Actor != nil {
 		record.Skip = &api.Skip{
-			Actor: *r.Actor, Reason: *r.Reason, SkippedAt: database.FromMicros(r.SkippedAt), Until: database.FromMicros(r.EndsAt),
+			Actor: *r.Actor, Reason: *r.Reason, SkippedAt: database.FromMicros(r.SkippedAt),
+			Until: database.FromMicros(r.EndsAt),
 		}
 	}
 	return record, nil
@@ -339,7 +345,8 @@ func (r queueRow) record(now time.Time) (api.QueueRecord, error) {
 // due returns the record with all its reasons, also later ones.
 func (r queueRow) due(now time.Time) (api.DueRecord, error) {
 	record := api.DueRecord{
-		ID: r.ListingID, Company: r.Company, Category: r.Category, Status: statusAt(r.Status, r.DueAt, database.Micros(now)),
+		ID: r.ListingID, Company: r.Company, Category: r.Category,
+		Status: statusAt(r.Status, r.DueAt, database.Micros(now)),
 	}
 	if err := json.Unmarshal([]byte(r.Reasons), &record.Reasons); err != nil {
 		return record, fmt.Errorf("decoding reasons of listing %s: %w", r.ListingID, err)

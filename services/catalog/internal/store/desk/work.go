@@ -37,7 +37,8 @@ func (s *Store) AddWork(ctx context.Context, id, operator string, sheet *api.Rev
 	}
 	if row.Actor != nil {
 		sheet.Skip = &api.Skip{
-			Actor: *row.Actor, Reason: *row.Reason, SkippedAt: database.FromMicros(row.SkippedAt), Until: database.FromMicros(row.SkipEndsAt),
+			Actor: *row.Actor, Reason: *row.Reason, SkippedAt: database.FromMicros(row.SkippedAt),
+			Until: database.FromMicros(row.SkipEndsAt),
 		}
 	}
 	return nil
