@@ -19,7 +19,7 @@ const (
 	MaxText = 2000 // characters of a note
 )
 
-// Problem says what is wrong with a value.
+// Problem is a mistake in a value.
 type Problem struct {
 	// of the field, such as facts.pay.minimum; empty for the whole line or request
 	Path    string `json:"path,omitempty"`

@@ -110,8 +110,9 @@ func TestNormalizeReportsEveryProblem(t *testing.T) {
 				`facts.requirements[1]: "A phone" repeats facts.requirements[0]`}},
 		{"repetitions", api.Facts{Languages: []string{"English", "english"},
 			Requirements: []string{"A phone", "A car", "A phone"}, CountryEligibility: []api.CountryEligibility{
-				{Country: "CA", Status: api.Eligible, SourceURLs: []string{"https://a.example", "https://A.example:443/",
-					"https://a.example/x", "https://a.example/X"}}}},
+				{Country: "CA", Status: api.Eligible,
+					SourceURLs: []string{"https://a.example", "https://A.example:443/",
+						"https://a.example/x", "https://a.example/X"}}}},
 			[]string{`facts.countryEligibility[0].sourceUrls[1]: "https://A.example:443/" repeats facts.countryEligibility[0].sourceUrls[0]; remove one of them`,
 				`facts.languages[1]: "english" repeats facts.languages[0]`,
 				`facts.requirements[2]: "A phone" repeats facts.requirements[0]`}},

@@ -104,8 +104,9 @@ func TestPrograms(t *testing.T) {
 		"every filter": {Operation: list, Values: every},
 		"record":       operation(t, "getOpportunity").ExampleCall(),
 		"history":      operation(t, "getVerificationHistory").ExampleCall(),
-		"changes":      operation(t, "listChanges").ExampleCall(), "all changes": {Operation: operation(t, "listChanges")},
-		"search": search, "all found": {Operation: search.Operation},
+		"changes":      operation(t, "listChanges").ExampleCall(),
+		"all changes":  {Operation: operation(t, "listChanges")},
+		"search":       search, "all found": {Operation: search.Operation},
 		"one page found": {Operation: search.Operation, Values: map[string]string{"page": "2"}},
 		"all events":     {Operation: operation(t, "getVerificationHistory"), Values: map[string]string{"id": "a"}},
 	} {

@@ -292,8 +292,9 @@ func (c *proofCases) otherLeaves() {
 		"time of recording in another zone": strings.Replace(good, `456Z"}`, `456+00:00"}`, 1),
 		"no such day":                       strings.Replace(good, "2026-11-20T09:30", "2026-02-30T09:30", 1),
 		"time of recording is a number":     strings.Replace(good, `"`+proofTime+`"`, "1", 1),
-		"not UTF-8":                         strings.Replace(good, "odin-works", "\xff", 1), "byte order mark": "\ufeff" + good,
-		"a number that JSON lacks": leafOf(`{"a":NaN}`),
+		"not UTF-8":                         strings.Replace(good, "odin-works", "\xff", 1),
+		"byte order mark":                   "\ufeff" + good,
+		"a number that JSON lacks":          leafOf(`{"a":NaN}`),
 	} {
 		l := newProofLog(7, 3, leaf)
 		c.reject("malformed_event", "recorded event: "+name, l.proof(l.text()+"\n"+c.log.line(l.text())), c.keys)
@@ -377,7 +378,8 @@ func (c *proofCases) malformedKeys() {
 	for name, key := range map[string]string{
 		"empty": "", "no base64": "a+00000000+!", "wrong id": strings.Replace(public, "+", "+0", 1),
 		"witness key": c.w1.public(),
-		"short":       "a+00000000+AQ==", "no name": strings.TrimPrefix(public, proofOrigin), "line feed": public + "\n",
+		"short":       "a+00000000+AQ==", "no name": strings.TrimPrefix(public, proofOrigin),
+		"line feed": public + "\n",
 	} {
 		c.reject("malformed_key", "malformed key: "+name, c.good, proofKeys{Log: []string{key}})
 	}
@@ -425,8 +427,9 @@ func (c *proofCases) malformedProofs() {
 		"signature without a name": strings.Replace(good, "— witness.example/w1 ", "—  ", 1),
 		"no root":                  strings.Replace(good, l.root.String(), "", 1),
 		"size is hexadecimal":      strings.Replace(good, "\n7\n", "\n0x7\n", 1),
-		"no origin":                strings.Replace(good, "\n"+proofOrigin+"\n", "\n\n", 1), "byte order mark": "\ufeff" + good,
-		"line feed in front": "\n" + good,
+		"no origin":                strings.Replace(good, "\n"+proofOrigin+"\n", "\n\n", 1),
+		"byte order mark":          "\ufeff" + good,
+		"line feed in front":       "\n" + good,
 	} {
 		c.reject("malformed_proof", "malformed proof: "+name, proof, c.witnessed)
 	}

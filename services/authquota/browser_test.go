@@ -40,12 +40,6 @@ func (b *browser) at(svc *service) *browser {
 // other returns the person with another browser, without cookies.
 func (b *browser) other() *browser { return &browser{b.Other(), b.svc} }
 
-// actions returns the actions of the person in the audit log, oldest first.
-func (b *browser) actions() []string {
-	b.svc.t.Helper()
-	return b.svc.open(b.svc.t).Actions(b.svc.t, b.Account)
-}
-
 // mail waits for the n-th mail of a template to an address, counted from 1, and returns it.
 func (s *service) mail(to, template string, n int) received {
 	s.t.Helper()

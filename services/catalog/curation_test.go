@@ -219,7 +219,8 @@ func TestListingFeedFollowsPublication(t *testing.T) {
 		require.Len(t, states, 2)
 		require.Equal(t, api.ListingState{Sequence: states[0].Sequence, ID: "a",
 			ApplicationURL: "https://acme.example/a",
-			Pages:          []string{"https://acme.example/a", "https://acme.example", "https://acme.example/about"}}, states[0])
+			Pages:          []string{"https://acme.example/a", "https://acme.example", "https://acme.example/about"}},
+			states[0])
 		require.True(t, states[1].Published)
 		require.Less(t, states[0].Sequence, states[1].Sequence)
 

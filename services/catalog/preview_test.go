@@ -100,7 +100,8 @@ func TestDryRunShowsChangedFields(t *testing.T) {
 	require.Equal(t, []api.ListingChange{{ID: "maple-transcripts", Change: "updated", Published: true,
 		Fields: []api.FieldChange{
 			{Field: "curation.notes", Old: text(`"Asked about Quebec."`), New: text(`"x"`)},
-			{Field: "facts.countryEligibility[0].excludedRegions", Old: text(`["CA-QC"]`), New: text(`["CA-QC","CA-YT"]`)},
+			{Field: "facts.countryEligibility[0].excludedRegions", Old: text(`["CA-QC"]`),
+				New: text(`["CA-QC","CA-YT"]`)},
 			{Field: "facts.pay.minimum", Old: text("0.75"), New: text("0.5")},
 			{Field: "startingCost", Old: text(`"None"`), New: text(`"<5> CAD"`)},
 			{Field: "visibility", Old: text(`"private"`), New: text(`"published"`)},

@@ -145,7 +145,8 @@ func (c conformanceCase) run(t *testing.T) {
 	var retries []any
 	options := []Option{WithURL(server.URL + c.Options.Path), WithKey(key), WithUserAgent(c.Options.UserAgent),
 		WithRetryHook(func(r Retry) {
-			retries = append(retries, map[string]any{"attempt": r.Attempt, "wait": r.Wait.Seconds(), "code": r.Err.Code})
+			retries = append(retries, map[string]any{"attempt": r.Attempt, "wait": r.Wait.Seconds(),
+				"code": r.Err.Code})
 		})}
 	if c.Options.RetryBudget != nil {
 		options = append(options, WithRetryBudget(time.Duration(*c.Options.RetryBudget*float64(time.Second))))

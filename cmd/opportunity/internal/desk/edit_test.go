@@ -117,3 +117,24 @@ func TestProblemsOfAnEditAreAtTheirFields(t *testing.T) {
 	require.Contains(t, b.post("/records/maple/edit", input).body, "Nothing is changed")
 	require.Equal(t, http.StatusBadRequest, b.post("/records/maple/edit", url.Values{"base": {"{"}}).StatusCode)
 }
+
+func TestRecordPageShowsWhatEachReviewChangedAndFoldsLinkChecks(t *testing.T) {
+	s, b := reviewing(t)
+	s.api.respond("GET /records/maple", mapleDetail("v1", mapleListing))
+	before, after := api.UnknownFacts(), api.UnknownFacts()
+	before.Remote, after.Remote = ptr(true), ptr(false)
+	event := func(kind api.CheckType, facts *api.Facts) api.RecordedEvent {
+		return api.RecordedEvent{VerificationEvent: api.VerificationEvent{CheckType: kind, Facts: facts}}
+	}
+	shown := sheet()
+	shown.Events = []api.RecordedEvent{
+		event(api.LinkCheck, nil), event(api.FactualReview, &after), event(api.LinkCheck, nil), event(api.FactualReview, &before),
+	}
+	shown.Events[1].Evidence = &api.Evidence{Quotes: []api.Quote{{Fact: "remote", SourceURL: "https://maple.example/", Exact: "on site"}}}
+	s.api.respond("GET /reviews/records/maple", shown)
+	page := b.get("/records/maple").body
+	require.Less(t, strings.Index(page, "<li>Remote: Yes → No</li>"), strings.Index(page, "<li>Remote: unknown → Yes</li>"))
+	require.Contains(t, page, "<li>Remote: <q>on site</q>")
+	require.Contains(t, page, "<details><summary>Link checks: 2,")
+	require.Equal(t, 2, strings.Count(page, "<strong>Link check: "))
+}

@@ -60,6 +60,37 @@ func (p recordPage) Facts() (facts []struct {
 	return facts
 }
 
+// recordedReview is a review with the facts that it changed.
+type recordedReview struct {
+	api.RecordedEvent
+
+	Changes []string
+}
+
+// Reviews returns the reviews, newest first.
+func (p recordPage) Reviews() (all []recordedReview) {
+	before := api.UnknownFacts()
+	for _, e := range slices.Backward(p.Sheet.Events) {
+		if e.CheckType != api.FactualReview {
+			continue
+		}
+		r := recordedReview{RecordedEvent: e}
+		if e.Facts != nil {
+			r.Changes, before = reviewform.Changes(before, *e.Facts), *e.Facts
+		}
+		all = append(all, r)
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// LinkChecks returns the link checks, newest first.
+func (p recordPage) LinkChecks() []api.RecordedEvent {
+	return slices.DeleteFunc(slices.Clone(p.Sheet.Events), func(e api.RecordedEvent) bool {
+		return e.CheckType == api.FactualReview
+	})
+}
+
 // Gone returns the sources that are gone.
 func (p recordPage) Gone() []goneSource { return gone(p.Sheet.Events) }
 

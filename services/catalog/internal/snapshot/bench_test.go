@@ -46,7 +46,7 @@ var catalogs = map[int]func() *Snapshot{}
 
 // catalog returns a snapshot of n records, built once. Reviews are a second apart, every second
 // record is remote, and every tenth is eligible in Ontario. A record has a name of its own and 18
-// of 50,000 words, some of which are frequent.
+// of 50,000 words; some words are frequent.
 func catalog(b *testing.B, n int) *Snapshot {
 	b.Helper()
 	if catalogs[n] == nil {

@@ -91,7 +91,8 @@ func TestPageThatSaysItIsClosedNeedsReview(t *testing.T) {
 	for body, want := range map[string]api.Cause{
 		"<p>Thank you for your interest. This program is closed.</p>": {Text: "This program is closed.",
 			Status: closed},
-		"<p>Les inscriptions sont désormais fermées.</p>": {Text: "Les inscriptions sont désormais fermées.", Status: closed},
+		"<p>Les inscriptions sont désormais fermées.</p>": {Text: "Les inscriptions sont désormais fermées.",
+			Status: closed},
 		"<h1>maple.works</h1><p>This domain is for sale. Make an offer</p>": {Text: "This domain is for sale.",
 			Status: closed},
 		"<p>Registration is full. Join our waitlist.</p>": {Text: "Registration is full.",

@@ -31,8 +31,9 @@ func TestVisibleTextOfAPage(t *testing.T) {
 			"Pay\nYou earn $20.\nOne\nTwo"},
 		"inline elements join": {"<p><b>W</b>ork <a href=/>here</a>.<span>Now</span></p>",
 			"Work here.Now"},
-		"line break":                {"Pay:<br>$20", "Pay:\n$20"},
-		"cells are words of a line": {"<table><tr><th>Rate<td>$20<tr><td>Unit</td><td>hour</td></tr></table>after", "Rate $20\nUnit hour\nafter"},
+		"line break": {"Pay:<br>$20", "Pay:\n$20"},
+		"cells are words of a line": {"<table><tr><th>Rate<td>$20<tr><td>Unit</td><td>hour</td></tr></table>after",
+			"Rate $20\nUnit hour\nafter"},
 		"entities": {"<p>caf&eacute; &amp; th&#233; &#x24;20&nbsp;&mdash;&nbsp;fin",
 			"café & thé $20 - fin"},
 		"markup in entities stays text": {"<p>&lt;script&gt;alert(1)&lt;/script&gt;",
@@ -138,7 +139,8 @@ func TestUnreadablePages(t *testing.T) {
 			strings.Repeat("Complete the action below. ", 10), "asks whether the reader is a robot"},
 		"humain": {html, `<h1>Vérifiez que vous êtes humain</h1>`,
 			"asks whether the reader is a robot"},
-		"denied": {html, `<title>Access Denied</title><p>You don't have permission to access this page on this server.`, "asks whether the reader is a robot"},
+		"denied": {html, `<title>Access Denied</title><p>You don't have permission to access this page on this server.`,
+			"asks whether the reader is a robot"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := pagetext.Read(c.contentType, []byte(c.body))

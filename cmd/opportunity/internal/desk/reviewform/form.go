@@ -186,6 +186,7 @@ func (f *Form) Rebase(sheet api.ReviewSheet) (changed []string) {
 		}
 		f.Values.Del("fact." + name)
 		f.Values.Del(UsedQuotes(name))
+		f.Values.Del(StillQuotes(name))
 		if !f.Again(name) {
 			f.Values.Add(fieldAgain, name)
 		}

@@ -378,6 +378,9 @@ func TestKeptFactKeepsItsQuoteAndAChangedOneDropsIt(t *testing.T) {
 		"countryEligibility": {Fact: "countryEligibility", SourceURL: where, Exact: "about countryEligibility"},
 		"languages":          {Fact: "languages", SourceURL: site, Exact: "about languages"},
 	}, quotes)
+	_, quotes = evidence(t, submit(t, quoted(), with(unchanged(), "fact.remote", "false", "still.remote", "on", "fact.pay", "unknown", "still.pay", "on")))
+	require.Equal(t, "about remote", quotes["remote"].Exact, "the curator says that it supports the new value")
+	require.NotContains(t, quotes, "pay")
 	_, quotes = evidence(t, submit(t, quoted(), with(unchanged(), "fact.remote", "true", "kept.languages", "")))
 	require.Equal(t, "about remote", quotes["remote"].Exact, "the same value is kept")
 	require.NotContains(t, quotes, "languages", "the curator removed it")

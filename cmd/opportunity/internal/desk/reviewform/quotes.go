@@ -16,6 +16,9 @@ import (
 // KeptQuotes are the stored quotes that stay if the fact is kept.
 func KeptQuotes(fact string) string { return "kept." + fact }
 
+// StillQuotes is the curator's decision that the kept quotes say the changed value, too.
+func StillQuotes(fact string) string { return "still." + fact }
+
 // UsedQuotes are the suggestions that the curator uses.
 func UsedQuotes(fact string) string { return "use." + fact }
 
@@ -93,12 +96,12 @@ func merged(quotes []api.Quote) (all []api.Quote) {
 }
 
 // quotesOf returns the quotes of a fact in a review with these facts: those that it keeps with its
-// value, then the added ones.
+// value, or with a changed one that they support, then the added ones.
 func (f Form) quotesOf(fact string, facts api.Facts) (all []api.Quote) {
 	if !facts.Knows(fact) {
 		return nil
 	}
-	if f.unchanged(fact, facts) {
+	if f.unchanged(fact, facts) || f.Values.Get(StillQuotes(fact)) != "" {
 		all = f.quotes(KeptQuotes(fact))
 	}
 	return merged(append(all, f.added(fact)...))

@@ -191,6 +191,14 @@ func (f Form) Summary() string {
 	return strings.Join(append([]string{text}, details...), "\n")
 }
 
+// Changes describes each fact that differs, as it was before and after.
+func Changes(before, after api.Facts) (all []string) {
+	for _, name := range Differences(before, after) {
+		all = append(all, Form{Base: before}.change(after, name))
+	}
+	return all
+}
+
 // change describes the old and the new value of a fact. Values that differ only in what they cite
 // are described by their sources.
 func (f Form) change(facts api.Facts, name string) string {
