@@ -28,7 +28,8 @@ func npmTarball() ([]byte, error) {
 	compressed := gzip.NewWriter(&out)
 	archive := tar.NewWriter(compressed)
 	for _, f := range all {
-		header := &tar.Header{Name: f.name, Mode: 0o644, Size: int64(len(f.content)), ModTime: epoch, Format: tar.FormatUSTAR}
+		header := &tar.Header{Name: f.name, Mode: 0o644, Size: int64(len(f.content)), ModTime: epoch,
+			Format: tar.FormatUSTAR}
 		if err := archive.WriteHeader(header); err != nil {
 			return nil, err
 		}
@@ -40,7 +41,8 @@ func npmTarball() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// pythonWheel returns the package that `pip install URL` installs; see the binary distribution format of PyPA.
+// pythonWheel returns the package that `pip install URL` installs; see the binary distribution
+// format of PyPA.
 func pythonWheel() ([]byte, error) {
 	all, err := tree(files, "python/opportunity_data", "opportunity_data")
 	if err != nil {
@@ -69,7 +71,8 @@ func pythonWheel() ([]byte, error) {
 	return zipped(append(all, file{info + "RECORD", []byte(record.String())}))
 }
 
-// goModule returns the files of the module proxy protocol for a module by their path below /sdk/: go/ is the address for GOPROXY.
+// goModule returns the files of the module proxy protocol for a module by their path below /sdk/:
+// go/ is the address for GOPROXY.
 func goModule(module string, from fs.FS) (map[string][]byte, error) {
 	const version = "v" + Version
 	all, err := tree(from, ".", module+"@"+version)
@@ -104,8 +107,8 @@ func goModule(module string, from fs.FS) (map[string][]byte, error) {
 	}, nil
 }
 
-// released returns a go.mod that requires the released version of the SDK in place of the one in this repository: go install rejects a
-// module with a replacement.
+// released returns a go.mod that requires the released version of the SDK in place of the one in
+// this repository: go install rejects a module with a replacement.
 func released(mod []byte) []byte {
 	mod = bytes.ReplaceAll(mod, []byte(Module+" v0.0.0"), []byte(Module+" v"+Version))
 	return bytes.ReplaceAll(mod, []byte("\nreplace "+Module+" => ../go\n"), nil)

@@ -36,8 +36,9 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
-// TestTarballIsCheckedByItsUsers installs the tarball into a project of a consumer, as strict as the compiler allows, and checks a program
-// there: what is right must compile, and what is wrong must not. Then it runs the checkers of packages.
+// TestTarballIsCheckedByItsUsers installs the tarball into a project of a consumer, as strict as
+// the compiler allows, and checks a program there: what is right must compile, and what is wrong
+// must not. Then it runs the checkers of packages.
 func TestTarballIsCheckedByItsUsers(t *testing.T) {
 	t.Parallel()
 	dir := consumer(t, "typescript")
@@ -66,8 +67,8 @@ func TestTarballIsCheckedByItsUsers(t *testing.T) {
 	}
 }
 
-// TestWheelIsCheckedByItsUsers is the same for Python. The package is in an environment of its own, because checkers trust the types of
-// installed packages in a different way.
+// TestWheelIsCheckedByItsUsers is the same for Python. The package is in an environment of its own,
+// because checkers trust the types of installed packages in a different way.
 func TestWheelIsCheckedByItsUsers(t *testing.T) {
 	t.Parallel()
 	dir := consumer(t, "python")
@@ -90,7 +91,8 @@ func TestWheelIsCheckedByItsUsers(t *testing.T) {
 	for name, command := range map[string][]string{
 		"pyright": {"node", modules(t) + "/pyright/index.js", "--pythonpath", "env/bin/python"},
 		"mypy": {
-			"mypy", "--strict", "--warn-unreachable", "--python-executable", "env/bin/python", "--cache-dir", os.DevNull,
+			"mypy", "--strict", "--warn-unreachable", "--python-executable", "env/bin/python", "--cache-dir",
+			os.DevNull,
 			"--enable-incomplete-feature=Unpack", "main.py", // mypy 1.0 of Debian needs the last
 		},
 	} {
@@ -100,7 +102,8 @@ func TestWheelIsCheckedByItsUsers(t *testing.T) {
 	}
 }
 
-// modules returns the folder of the npm packages that the tests use. scripts/with-browser installs them.
+// modules returns the folder of the npm packages that the tests use. scripts/with-browser installs
+// them.
 func modules(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs("../e2e/openapi/node_modules")
@@ -117,7 +120,8 @@ func consumer(t *testing.T, language string) string {
 	return dir
 }
 
-// untar unpacks an npm tarball, whose files are in the folder package, into the folder name below dir.
+// untar unpacks an npm tarball, whose files are in the folder package, into the folder name below
+// dir.
 func untar(t *testing.T, tarball []byte, dir, name string) {
 	t.Helper()
 	uncompressed, err := gzip.NewReader(bytes.NewReader(tarball))

@@ -1,5 +1,5 @@
-// Package sdk builds the SDKs for distribution from their embedded sources: an npm tarball, a Python wheel and Go modules. The same
-// sources give the same bytes.
+// Package sdk builds the SDKs for distribution from their embedded sources: an npm tarball, a
+// Python wheel and Go modules. The same sources give the same bytes.
 package sdk
 
 import (
@@ -30,8 +30,8 @@ const (
 	Command = "opportunity.internal/sdk/command" // the module of the command opportunity-data
 )
 
-// Archives returns every file of the distribution by its path below /sdk/. The paths of the Go module are those of the module proxy
-// protocol.
+// Archives returns every file of the distribution by its path below /sdk/. The paths of the Go
+// module are those of the module proxy protocol.
 func Archives() (map[string][]byte, error) {
 	tarball, err := npmTarball()
 	if err != nil {
@@ -63,7 +63,8 @@ type file struct {
 // epoch is the time of every file in an archive: the earliest time that zip can express, at UTC.
 var epoch = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// tree returns the files below dir in lexical order, with names relative to dir and prefixed. Tests are left out.
+// tree returns the files below dir in lexical order, with names relative to dir and prefixed. Tests
+// are left out.
 func tree(from fs.FS, dir, prefix string) ([]file, error) {
 	var out []file
 	err := fs.WalkDir(from, dir, func(name string, entry fs.DirEntry, err error) error {

@@ -34,7 +34,8 @@ func distribution(t *testing.T) string {
 	return server.URL + "/sdk"
 }
 
-// run runs a command in dir with more environment, and returns its output. The command must succeed.
+// run runs a command in dir with more environment, and returns its output. The command must
+// succeed.
 func run(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -67,7 +68,8 @@ func main() { fmt.Print(opportunity.Version) }
 	require.Equal(t, sdk.Version, run(t, dir, env, "go", "run", "."))
 }
 
-// TestCommandInstallsThroughTheProxy resolves and downloads the modules that go install builds. The other tests build the command.
+// TestCommandInstallsThroughTheProxy resolves and downloads the modules that go install builds. The
+// other tests build the command.
 func TestCommandInstallsThroughTheProxy(t *testing.T) {
 	dir := t.TempDir()
 	out := run(t, dir, proxied(t), "go", "install", "-n", sdk.Command+"/opportunity-data@latest")
@@ -75,11 +77,13 @@ func TestCommandInstallsThroughTheProxy(t *testing.T) {
 	require.Contains(t, out, "opportunity-data")
 }
 
-// proxied returns the environment of a consumer who gets the SDK from a distribution, and other modules from the cache of this machine.
+// proxied returns the environment of a consumer who gets the SDK from a distribution, and other
+// modules from the cache of this machine.
 func proxied(t *testing.T) []string {
 	t.Helper()
 	return []string{
-		"GOPROXY=" + distribution(t) + "/go,file://" + modcache(t) + "/cache/download", "GONOSUMDB=opportunity.internal/sdk/*", "GONOPROXY=none",
+		"GOPROXY=" + distribution(t) + "/go,file://" + modcache(t) + "/cache/download",
+		"GONOSUMDB=opportunity.internal/sdk/*", "GONOPROXY=none",
 		"GOSUMDB=off", "GOWORK=off", "GOFLAGS=-modcacherw", "GOMODCACHE=" + t.TempDir(), "GOTOOLCHAIN=local",
 	}
 }
@@ -92,17 +96,20 @@ func modcache(t *testing.T) string {
 func TestTarballInstalls(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "package.json"), `{"type": "module"}`)
-	run(t, dir, []string{"npm_config_cache=" + t.TempDir()}, "npm", "install", "--silent", "--no-audit", "--no-fund", distribution(t)+"/"+sdk.Tarball)
+	run(t, dir, []string{"npm_config_cache=" + t.TempDir()}, "npm", "install", "--silent", "--no-audit", "--no-fund",
+		distribution(t)+"/"+sdk.Tarball)
 	write(t, filepath.Join(dir, "main.js"), "import { VERSION } from 'opportunity-data';\nprocess.stdout.write(VERSION);\n")
 	require.Equal(t, sdk.Version, run(t, dir, nil, "node", "main.js"))
 }
 
-// TestWheelInstalls uses pip if this machine has it. Otherwise it imports the package from the wheel, which is a zip file.
+// TestWheelInstalls uses pip if this machine has it. Otherwise it imports the package from the
+// wheel, which is a zip file.
 func TestWheelInstalls(t *testing.T) {
 	dir := t.TempDir()
 	env := []string{"PYTHONPATH=" + dir, "PYTHONDONTWRITEBYTECODE=1"}
 	if exec.CommandContext(t.Context(), "python3", "-m", "pip", "--version").Run() == nil {
-		run(t, dir, nil, "python3", "-m", "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check", "--root-user-action=ignore",
+		run(t, dir, nil, "python3", "-m", "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check",
+			"--root-user-action=ignore",
 			"--no-cache-dir", "--target", dir, distribution(t)+"/"+sdk.Wheel)
 	} else {
 		archives, err := sdk.Archives()
@@ -110,7 +117,8 @@ func TestWheelInstalls(t *testing.T) {
 		write(t, filepath.Join(dir, sdk.Wheel), string(archives[sdk.Wheel]))
 		env[0] = "PYTHONPATH=" + filepath.Join(dir, sdk.Wheel)
 	}
-	require.Equal(t, sdk.Version, run(t, dir, env, "python3", "-c", "import opportunity_data as o; print(o.__version__, end='')"))
+	require.Equal(t, sdk.Version, run(t, dir, env, "python3", "-c",
+		"import opportunity_data as o; print(o.__version__, end='')"))
 }
 
 func TestArchivesAreReproducible(t *testing.T) {

@@ -15,39 +15,41 @@ const (
 	Disputed      Trouble = "disputed"       // the latest payment is disputed, which ended the plan at once
 )
 
-// Entitlement describes what an account has paid for. Billing pushes it to authquota with PUT /internal/v1/entitlements/{account}.
+// Entitlement describes what an account has paid for. Billing pushes it to authquota with PUT
+// /internal/v1/entitlements/{account}.
 //
-// It is the whole state, not a change: authquota keeps the one with the greatest Version and ignores others. It responds with 204, or with
-// 404 if it does not have the account.
+// It is the whole state, not a change: authquota keeps the one with the greatest Version and
+// ignores others. It responds with 204, or with 404 if it does not have the account.
 type Entitlement struct {
 	Tier      Tier       `json:"tier"`      // BaseTier if nothing is paid for
 	PaidUntil *time.Time `json:"paidUntil"` // end of the paid period, exclusive; nil if and only if Tier is BaseTier
 	Renews    bool       `json:"renews"`    // whether the processor will charge again at PaidUntil
 	Trouble   Trouble    `json:"trouble"`
-	Version   int64      `json:"version"` // positive; increases with every change of the account's entitlement, with gaps
+	// positive; increases with every change of the account's entitlement, with gaps
+	Version int64 `json:"version"`
 }
 
 // Live reports whether the paid period includes the given time.
 func (e Entitlement) Live(at time.Time) bool { return e.PaidUntil != nil && at.Before(*e.PaidUntil) }
 
-// PrincipalChange is a scheduled change of a principal, at the end of a paid period. Services that cache the principal apply the change at
-// that time without another lookup.
+// PrincipalChange is a scheduled change of a principal, at the end of a paid period. Services that
+// cache the principal apply the change at that time without another lookup.
 type PrincipalChange struct {
 	At     time.Time `json:"at"`
 	Tier   Tier      `json:"tier"`
 	Limits Limits    `json:"limits"`
 }
 
-// CheckoutRequest is the body of POST /internal/v1/checkouts, which returns the ProcessorPage where the account buys the plan. The
-// processor sends the browser back to ReturnURL, paid or not.
+// CheckoutRequest is the body of POST /internal/v1/checkouts, which returns the ProcessorPage where
+// the account buys the plan. The processor sends the browser back to ReturnURL, paid or not.
 type CheckoutRequest struct {
 	Account   string `json:"account"`
 	Email     string `json:"email"`
 	ReturnURL string `json:"returnUrl"`
 }
 
-// PortalRequest is the body of POST /internal/v1/portals, which returns the ProcessorPage where the account changes its card and reads its
-// invoices.
+// PortalRequest is the body of POST /internal/v1/portals, which returns the ProcessorPage where the
+// account changes its card and reads its invoices.
 type PortalRequest struct {
 	Account   string `json:"account"`
 	ReturnURL string `json:"returnUrl"`
@@ -58,18 +60,22 @@ type ProcessorPage struct {
 	URL string `json:"url"`
 }
 
-// Purchase is the state of an account's purchase of the plan. A payment supersedes every declined card before it.
+// Purchase is the state of an account's purchase of the plan. A payment supersedes every declined
+// card before it.
 type Purchase string
 
 const (
-	NoPurchase       Purchase = ""         // nothing is being bought, and no subscription continues
-	PurchaseOpen     Purchase = "open"     // a checkout session is open, and the processor has reported neither a payment nor a declined card
+	NoPurchase Purchase = "" // nothing is being bought, and no subscription continues
+	// a checkout session is open, and the processor has reported neither a payment nor a declined
+	// card
+	PurchaseOpen     Purchase = "open"
 	PurchaseDeclined Purchase = "declined" // the card was declined, nothing was paid; the payment can be repeated
-	PurchasePaid     Purchase = "paid"     // the processor has confirmed a payment, and the subscription renews or can be resumed
+	// the processor has confirmed a payment, and the subscription renews or can be resumed
+	PurchasePaid Purchase = "paid"
 )
 
-// Subscription is the payment status of an account, shown on its plan page. It is the response to GET
-// /internal/v1/subscriptions/{account} and to POST .../cancel and .../resume below it.
+// Subscription is the payment status of an account, shown on its plan page. It is the response to
+// GET /internal/v1/subscriptions/{account} and to POST .../cancel and .../resume below it.
 type Subscription struct {
 	Entitlement Entitlement `json:"entitlement"`
 	Customer    bool        `json:"customer"`  // the account is a customer at the processor and has a portal
@@ -79,8 +85,8 @@ type Subscription struct {
 	Sandbox     bool        `json:"sandbox"` // the processor is the sandbox: no real money moves
 }
 
-// BillingDifference is one difference that a reconciliation found, in a field of a subscription or, if Subscription is empty, in the
-// account's stored entitlement.
+// BillingDifference is one difference that a reconciliation found, in a field of a subscription or,
+// if Subscription is empty, in the account's stored entitlement.
 type BillingDifference struct {
 	Account      string `json:"account"`
 	Subscription string `json:"subscription"`
@@ -90,12 +96,14 @@ type BillingDifference struct {
 	Healed       bool   `json:"healed"` // whether Has was stored
 }
 
-// BillingReport is the result of a reconciliation with the payment processor: the response to POST /operator/v1/billing/reconcile.
+// BillingReport is the result of a reconciliation with the payment processor: the response to POST
+// /operator/v1/billing/reconcile.
 type BillingReport struct {
-	Customers     int                 `json:"customers"`     // compared
-	Subscriptions int                 `json:"subscriptions"` // compared
-	Failed        int                 `json:"failed"`        // customers and subscriptions that the processor returned an error for
-	Differences   []BillingDifference `json:"differences"`
+	Customers     int `json:"customers"`     // compared
+	Subscriptions int `json:"subscriptions"` // compared
+	// customers and subscriptions that the processor returned an error for
+	Failed      int                 `json:"failed"`
+	Differences []BillingDifference `json:"differences"`
 }
 
 // Healed returns the number of differences that were corrected.

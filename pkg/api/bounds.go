@@ -2,15 +2,19 @@ package api
 
 import "time"
 
-// Timeouts of the gateway. A service behind it must finish earlier to have its own response, error included, reach the client.
+// Timeouts of the gateway. A service behind it must finish earlier to have its own response, error
+// included, reach the client.
 const (
 	// GatewayTimeout limits how long the gateway waits for a service to start its response.
 	GatewayTimeout = 10 * time.Second
-	// OperatorTimeout limits how long the gateway waits for a service to carry out an operator request.
+	// OperatorTimeout limits how long the gateway waits for a service to carry out an operator
+	// request.
 	OperatorTimeout = 5 * time.Minute
-	// FileTimeout limits how long the gateway waits for a service to carry out the import of a file, once it has sent the file.
+	// FileTimeout limits how long the gateway waits for a service to carry out the import of a
+	// file, once it has sent the file.
 	FileTimeout = 15 * time.Minute
-	// UploadStall limits how long an upload from an operator may take for UploadBlock bytes. It also limits the time without any byte.
+	// UploadStall limits how long an upload from an operator may take for UploadBlock bytes. It
+	// also limits the time without any byte.
 	UploadStall = 10 * time.Second
 )
 
@@ -30,7 +34,8 @@ const (
 	MaxOperatorPageSize = 1000 // entries of a list for operators
 )
 
-// MaxReported bounds the rejected lines of a file that a response lists. Further ones are only counted.
+// MaxReported bounds the rejected lines of a file that a response lists. Further ones are only
+// counted.
 const MaxReported = 200
 
 // ClockTolerance bounds how far a time from a curator may be ahead of the service's clock.

@@ -11,7 +11,8 @@ const (
 	ChangeWithdrawn ChangeKind = "withdrawn"
 )
 
-// ChangesKept is the time for which changes can be read. A cursor before an older change has expired.
+// ChangesKept is the time for which changes can be read. A cursor before an older change has
+// expired.
 const ChangesKept = 90 * 24 * time.Hour
 
 // RecordChange is the latest change of a record that is or was public.
@@ -37,15 +38,18 @@ type ChangeList struct {
 	Meta       Meta             `json:"meta"`
 }
 
-// Change identifies a change of a store. Its id is random, so only the store that made the change, and exact copies of it, have it.
+// Change identifies a change of a store. Its id is random, so only the store that made the change,
+// and exact copies of it, have it.
 type Change struct {
 	Sequence int64
 	ID       string
 }
 
-// SetBackCondition is the name of the readiness condition that a service lacks while its database is set back, see package setback.
+// SetBackCondition is the name of the readiness condition that a service lacks while its database
+// is set back, see package setback.
 const SetBackCondition = "set back"
 
-// MarkPath is the path of the newest mark of a service's database. Each parameter "seen" of the query is a mark that the caller remembers. The
-// response is the newest mark, or 503 while the database is set back.
+// MarkPath is the path of the newest mark of a service's database. Each parameter "seen" of the
+// query is a mark that the caller remembers. The response is the newest mark, or 503 while the
+// database is set back.
 const MarkPath = "/internal/v1/mark"

@@ -7,14 +7,16 @@ import (
 	"time"
 )
 
-// CheckDate is the date ("2026-11-20") or the time (RFC 3339 with an offset) of a check. It keeps its recorded form: a date alone is
-// less precise than midnight on that date.
+// CheckDate is the date ("2026-11-20") or the time (RFC 3339 with an offset) of a check. It keeps
+// its recorded form: a date alone is less precise than midnight on that date.
 type CheckDate string
 
-// timestamp matches RFC 3339 strictly. time.Parse also accepts "T9:00:00Z", a decimal comma, and offsets of 24 hours.
+// timestamp matches RFC 3339 strictly. time.Parse also accepts "T9:00:00Z", a decimal comma, and
+// offsets of 24 hours.
 var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
-// ParseTimestamp returns the time in UTC of an RFC 3339 timestamp. Its error follows the name of the value.
+// ParseTimestamp returns the time in UTC of an RFC 3339 timestamp. Its error follows the name of
+// the value.
 func ParseTimestamp(text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || !timestamp.MatchString(text) {

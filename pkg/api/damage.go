@@ -9,13 +9,15 @@ import (
 )
 
 var (
-	// markup matches tags of HTML, as opposed to other text in angle brackets, and what may be a character reference.
+	// markup matches tags of HTML, as opposed to other text in angle brackets, and what may be a
+	// character reference.
 	markup = regexp.MustCompile(`(?i)</?(?:a|abbr|article|aside|b|blockquote|body|br|button|center|code|dd|div|dl|dt|em|font|footer|form|h[1-6]|head|` +
 		`header|hr|html|i|iframe|img|input|label|li|link|main|meta|nav|ol|p|pre|s|script|section|small|span|strong|style|sub|sup|svg|table|tbody|` +
 		`td|th|thead|title|tr|u|ul|video)(?:\s[^<>]*=[^<>]*)?\s*/?>|<!--|<!doctype|&(?:#\d+|#x[0-9a-f]+|[a-z][a-z0-9]+);`)
 
-	// mojibake matches UTF-8 that was read as Windows-1252 or Mac Roman: an accented Latin letter or a sign, two Cyrillic letters, an emoji. It
-	// leaves what French and Portuguese words in capitals have before a quotation mark or a space.
+	// mojibake matches UTF-8 that was read as Windows-1252 or Mac Roman: an accented Latin letter
+	// or a sign, two Cyrillic letters, an emoji. It leaves what French and Portuguese words in
+	// capitals have before a quotation mark or a space.
 	mojibake = regexp.MustCompile(`[ÂÃ][¡-º¼-¿‚ƒ„†‡ˆ‰Š‹ŒŽ™š›œžŸ€]|Ã\x{a0}[a-z ]|â€|â‚¬|ï»¿|ï¿½|ðŸ|(?:[ÐÑ][\x{a0}-\x{bf}‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ€]){2}|` +
 		`√[©®†§¥]|‚Ä[ôòúùìî¶]`)
 )
@@ -33,8 +35,9 @@ func (p *Problems) undamaged(field, value string) {
 	}
 }
 
-// Unique records a problem for each value that repeats an earlier one. Case does not matter, nor do parts of a URL that do not change the
-// page: the case of its host, a default port, and an empty path.
+// Unique records a problem for each value that repeats an earlier one. Case does not matter, nor do
+// parts of a URL that do not change the page: the case of its host, a default port, and an empty
+// path.
 func (p *Problems) Unique(field string, values []string) {
 	seen := map[string]int{}
 	for i, v := range values {

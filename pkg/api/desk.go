@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// This file is the contract between the operator API and its clients for curation: the desk and the `reviews` and `listings` commands.
-// docs/operators/desk-api.md lists the endpoints.
+// This file is the contract between the operator API and its clients for curation: the desk and the
+// `reviews` and `listings` commands. docs/operators/desk-api.md lists the endpoints.
 
 // Role limits what the holder of an operator token can do. The gateway enforces it.
 type Role string
@@ -27,14 +27,16 @@ type Operator struct {
 	Role Role   `json:"role"`
 }
 
-// Lease marks a listing as being worked on. It is advisory: the precondition of a review protects against overwriting.
+// Lease marks a listing as being worked on. It is advisory: the precondition of a review protects
+// against overwriting.
 type Lease struct {
 	Holder    string    `json:"holder"`
 	TakenAt   time.Time `json:"takenAt"`
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
-// LeaseRequest takes or renews the lease of a listing for LeaseTime. TakeOver takes it from another holder.
+// LeaseRequest takes or renews the lease of a listing for LeaseTime. TakeOver takes it from another
+// holder.
 type LeaseRequest struct {
 	TakeOver bool `json:"takeOver"`
 }
@@ -59,7 +61,8 @@ type SkipRequest struct {
 // MaxSkip is the longest time for which a record can be skipped.
 const MaxSkip = 14 * 24 * time.Hour
 
-// Draft is the unfinished input of one operator for one listing. Content is any JSON of at most MaxDraft bytes.
+// Draft is the unfinished input of one operator for one listing. Content is any JSON of at most
+// MaxDraft bytes.
 type Draft struct {
 	Content json.RawMessage `json:"content"`
 	SavedAt time.Time       `json:"savedAt"`
@@ -94,8 +97,8 @@ type ReviewQueue struct {
 	Today       Workday       `json:"today"`
 }
 
-// Workday is the progress of the current UTC day. Target makes the load of the working days even and includes the reviews that are Done.
-// It is 0 on Saturday and Sunday.
+// Workday is the progress of the current UTC day. Target makes the load of the working days even
+// and includes the reviews that are Done. It is 0 on Saturday and Sunday.
 type Workday struct {
 	Target int            `json:"target"`
 	Done   int            `json:"done"`   // reviews recorded today
@@ -105,36 +108,43 @@ type Workday struct {
 // MaxSheetEvents is the maximum number of events on a review sheet.
 const MaxSheetEvents = 100
 
-// ReviewSubmission is a review to record. The review is a line of an events file, with its private evidence: slug and checkType can be left
-// out; lastEventId is required and names the newest event on the sheet ("" if none). checkedAt is generatedAt of the sheet. Sending the
-// same review again records nothing and returns the same event.
+// ReviewSubmission is a review to record. The review is a line of an events file, with its private
+// evidence: slug and checkType can be left out; lastEventId is required and names the newest event
+// on the sheet ("" if none). checkedAt is generatedAt of the sheet. Sending the same review again
+// records nothing and returns the same event.
 type ReviewSubmission struct {
-	Review          Review          `json:"review"`                    // slug and checkType can be left out
-	SecondOpinionOf string          `json:"secondOpinionOf,omitempty"` // id of the review that was drawn for a second opinion
-	SameTexts       map[string]bool `json:"sameTexts,omitempty"`       // by fact, whether other words mean the same; see ReviewReport.Texts
+	Review Review `json:"review"` // slug and checkType can be left out
+	// id of the review that was drawn for a second opinion
+	SecondOpinionOf string `json:"secondOpinionOf,omitempty"`
+	// by fact, whether other words mean the same; see ReviewReport.Texts
+	SameTexts map[string]bool `json:"sameTexts,omitempty"`
 }
 
-// ReviewReport is the response to a review. As in AppendReport, Applied is false if the review was rejected (status 200, Rejected says
-// why), if events were recorded since the sheet (status 409, Newer has them), or if the author of a second opinion has to compare texts
-// (status 200, Texts has them): the same submission with SameTexts for each of these facts is recorded.
+// ReviewReport is the response to a review. As in AppendReport, Applied is false if the review was
+// rejected (status 200, Rejected says why), if events were recorded since the sheet (status 409,
+// Newer has them), or if the author of a second opinion has to compare texts (status 200, Texts has
+// them): the same submission with SameTexts for each of these facts is recorded.
 type ReviewReport struct {
 	AppendReport
 
-	EventID  string   `json:"eventId"`            // of the review; also if it was sent before
-	Outcome  Outcome  `json:"outcome,omitempty"`  // as recorded: needs-review if a second opinion disagrees
-	Disagree []string `json:"disagree,omitempty"` // facts, or "outcome", in which a second opinion differs from the first
+	EventID string  `json:"eventId"`           // of the review; also if it was sent before
+	Outcome Outcome `json:"outcome,omitempty"` // as recorded: needs-review if a second opinion disagrees
+	// facts, or "outcome", in which a second opinion differs from the first
+	Disagree []string `json:"disagree,omitempty"`
 
 	Texts []ComparedTexts `json:"texts,omitempty"` // in other words than those of the first review
 }
 
-// ComparedTexts are the texts of a fact in two reviews, such as its requirements. Either may have none.
+// ComparedTexts are the texts of a fact in two reviews, such as its requirements. Either may have
+// none.
 type ComparedTexts struct {
 	Fact   string   `json:"fact"`
 	First  []string `json:"first"`
 	Second []string `json:"second"`
 }
 
-// ReviewHistory has the summary and the events of a record, from the history service for the catalog.
+// ReviewHistory has the summary and the events of a record, from the history service for the
+// catalog.
 type ReviewHistory struct {
 	Summary       Summary         `json:"summary"`
 	PreviousFacts *Facts          `json:"previousFacts"` // in effect before those of the summary
@@ -142,7 +152,8 @@ type ReviewHistory struct {
 	Opinion       *SecondOpinion  `json:"opinion"`       // if the latest review is a second opinion that disagrees
 	Evidence      Evidence        `json:"evidence"`      // of the latest review that stored any
 	Readings      []QuoteReading  `json:"readings"`      // of its quotes by the machine; empty, never null
-	Suggestions   []Quote         `json:"suggestions"`   // sentences for facts without a quote, and for missing quotes; empty, never null
+	// sentences for facts without a quote, and for missing quotes; empty, never null
+	Suggestions []Quote `json:"suggestions"`
 }
 
 // ReviewAppend is a review that the catalog passes on to the history service.
@@ -153,20 +164,23 @@ type ReviewAppend struct {
 	Undoes string `json:"undoes,omitempty"` // id of the review that this one undoes
 }
 
-// UndoRequest undoes the caller's latest review of a record. EventID must be its newest event. The undo is an event, too: a needs-review
-// without facts. The record is then as if neither had been recorded; undoing the undo restores the review. The response is a ReviewReport.
+// UndoRequest undoes the caller's latest review of a record. EventID must be its newest event. The
+// undo is an event, too: a needs-review without facts. The record is then as if neither had been
+// recorded; undoing the undo restores the review. The response is a ReviewReport.
 type UndoRequest struct {
 	EventID string `json:"eventId"`
 }
 
-// OpinionRequest is a review that was drawn for a second opinion. It does not reveal the content of the review.
+// OpinionRequest is a review that was drawn for a second opinion. It does not reveal the content of
+// the review.
 type OpinionRequest struct {
 	EventID string    `json:"eventId"`
 	ID      string    `json:"id"` // of the listing
 	DrawnAt time.Time `json:"drawnAt"`
 }
 
-// OpinionList lists the open requests for second opinions about other operators' reviews, oldest first.
+// OpinionList lists the open requests for second opinions about other operators' reviews, oldest
+// first.
 type OpinionList struct {
 	Requests []OpinionRequest `json:"requests"`
 }
@@ -181,8 +195,9 @@ type SecondOpinion struct {
 	Event   string          `json:"recorded"` // id of the event that it was recorded as
 }
 
-// EditReport is the response to an edit of a listing. If Applied is false, the edit was a dry run, Problems says why (status 200), or
-// Current is the version that the edit did not know (status 412).
+// EditReport is the response to an edit of a listing. If Applied is false, the edit was a dry run,
+// Problems says why (status 200), or Current is the version that the edit did not know (status
+// 412).
 type EditReport struct {
 	Applied  bool           `json:"applied"`
 	Fields   []string       `json:"fields"`           // that changed, or would in a dry run
@@ -194,14 +209,15 @@ type EditReport struct {
 
 // Candidate is a private listing with what it lacks before it can be published and verified.
 type Candidate struct {
-	ID         string      `json:"id"`
-	Company    string      `json:"company"`
-	Category   Category    `json:"category"`
-	Host       string      `json:"host"`
-	CreatedAt  time.Time   `json:"createdAt"`
-	Reviewed   bool        `json:"reviewed"` // has a factual review
-	Sources    int         `json:"sources"`  // how many it cites
-	Missing    []string    `json:"missing"`  // empty fields, such as sources or facts.countryEligibility; empty, never null
+	ID        string    `json:"id"`
+	Company   string    `json:"company"`
+	Category  Category  `json:"category"`
+	Host      string    `json:"host"`
+	CreatedAt time.Time `json:"createdAt"`
+	Reviewed  bool      `json:"reviewed"` // has a factual review
+	Sources   int       `json:"sources"`  // how many it cites
+	// empty fields, such as sources or facts.countryEligibility; empty, never null
+	Missing    []string    `json:"missing"`
 	Duplicates []Duplicate `json:"duplicates"`
 	Lease      *Lease      `json:"lease,omitempty"`
 }
@@ -221,13 +237,14 @@ type CandidateList struct {
 
 // Freshness describes the backlog: now, over time, and ahead.
 type Freshness struct {
-	GeneratedAt time.Time         `json:"generatedAt"`
-	Now         FreshnessSample   `json:"now"`
-	Days        []FreshnessSample `json:"days"`   // one sample for each past UTC day that has one, oldest first; at most 365
-	Ahead       []DueDay          `json:"ahead"`  // the next 15 UTC days, today first; overdue records count today
-	Links       map[Outcome]int   `json:"links"`  // published records by their latest link check; "" has none
-	Facts       int               `json:"facts"`  // known facts of the published records that reviews recorded
-	Quoted      int               `json:"quoted"` // of Facts, those with a quote
+	GeneratedAt time.Time       `json:"generatedAt"`
+	Now         FreshnessSample `json:"now"`
+	// one sample for each past UTC day that has one, oldest first; at most 365
+	Days   []FreshnessSample `json:"days"`
+	Ahead  []DueDay          `json:"ahead"`  // the next 15 UTC days, today first; overdue records count today
+	Links  map[Outcome]int   `json:"links"`  // published records by their latest link check; "" has none
+	Facts  int               `json:"facts"`  // known facts of the published records that reviews recorded
+	Quoted int               `json:"quoted"` // of Facts, those with a quote
 }
 
 // FreshnessSample counts the published records by status.
@@ -239,7 +256,8 @@ type FreshnessSample struct {
 	Unverified  int    `json:"unverified"`
 }
 
-// DueDay is the number of records that become due on a UTC day, and the levelled number to review on it.
+// DueDay is the number of records that become due on a UTC day, and the levelled number to review
+// on it.
 type DueDay struct {
 	Day    string `json:"day"`
 	Due    int    `json:"due"`

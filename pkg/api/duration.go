@@ -11,8 +11,8 @@ const DurationHelp = "use a duration such as 30d, 12h or 90m"
 
 var errDuration = errors.New(DurationHelp)
 
-// ParseDuration reads a duration as people write it in flags, settings and requests: Go's form with days and weeks, such as 30d,
-// 1d12h, 2w or 90m. Days have 24 hours. Negative durations are errors.
+// ParseDuration reads a duration as people write it in flags, settings and requests: Go's form with
+// days and weeks, such as 30d, 1d12h, 2w or 90m. Days have 24 hours. Negative durations are errors.
 func ParseDuration(s string) (time.Duration, error) {
 	if s == "0" {
 		return 0, nil

@@ -8,24 +8,25 @@ import (
 	"time"
 )
 
-// Evidence is private: a review stores it besides its event for curators, and no response to a consumer has any of it. The hash of the event
-// covers it.
+// Evidence is private: a review stores it besides its event for curators, and no response to a
+// consumer has any of it. The hash of the event covers it.
 type Evidence struct {
-	Quotes   []Quote   `json:"quotes"`             // at most MaxQuotesPerFact of a fact, also from one source
-	Gone     []string  `json:"gone"`               // sources that no longer exist
-	Unopened []string  `json:"unopened"`           // sources that the curator could not open
-	Captures []Capture `json:"captures,omitempty"` // texts of the sources at the time of the review; set by the history service
-	Undoes   string    `json:"undoes,omitempty"`   // id of the review that this one undoes; set by the history service
-	Cause    *Cause    `json:"cause,omitempty"`    // of a link check that needs review; set by the link checker
+	Quotes   []Quote  `json:"quotes"`   // at most MaxQuotesPerFact of a fact, also from one source
+	Gone     []string `json:"gone"`     // sources that no longer exist
+	Unopened []string `json:"unopened"` // sources that the curator could not open
+	// texts of the sources at the time of the review; set by the history service
+	Captures []Capture `json:"captures,omitempty"`
+	Undoes   string    `json:"undoes,omitempty"` // id of the review that this one undoes; set by the history service
+	Cause    *Cause    `json:"cause,omitempty"`  // of a link check that needs review; set by the link checker
 }
 
 // Cause is the reason why a link check needs review.
 type Cause struct {
-	// Text is the sentence of the page, or a sentence about where the link leads. A review after a link check answers its text: later link
-	// checks with the same one are no conflict.
+	// Text is the sentence of the page, or a sentence about where the link leads. A review after a
+	// link check answers its text: later link checks with the same one are no conflict.
 	Text string `json:"text"`
-	// Status is the status that the page claims, ApplicationClosed or ApplicationWaitlist, or empty. A record with this status already is in
-	// no conflict.
+	// Status is the status that the page claims, ApplicationClosed or ApplicationWaitlist, or
+	// empty. A record with this status already is in no conflict.
 	Status ApplicationStatus `json:"status,omitempty"`
 }
 
@@ -39,7 +40,8 @@ func (e Evidence) Empty() bool {
 	return len(e.Quotes)+len(e.Gone)+len(e.Unopened)+len(e.Captures) == 0 && e.Undoes == "" && e.Cause == nil
 }
 
-// Quote is the text of a page that supports a fact, in the form of a TextQuoteSelector (W3C Web Annotation Data Model, section 4.2.4).
+// Quote is the text of a page that supports a fact, in the form of a TextQuoteSelector (W3C Web
+// Annotation Data Model, section 4.2.4).
 type Quote struct {
 	Fact      string `json:"fact"` // one of FactNames
 	SourceURL string `json:"sourceUrl"`
@@ -55,7 +57,8 @@ const (
 	MaxQuotesPerFact = 10
 )
 
-// Capture is the text of a source as a machine read it at ReadAt. The history service stores the text by its hash.
+// Capture is the text of a source as a machine read it at ReadAt. The history service stores the
+// text by its hash.
 type Capture struct {
 	SourceURL string    `json:"sourceUrl"`
 	ReadAt    time.Time `json:"readAt"`
@@ -72,7 +75,8 @@ const (
 	QuoteUnknown Finding = "unknown" // the page could not be read
 )
 
-// QuoteReading is a Finding of the machine that reads the pages again. It verifies and refreshes nothing.
+// QuoteReading is a Finding of the machine that reads the pages again. It verifies and refreshes
+// nothing.
 type QuoteReading struct {
 	Quote
 
@@ -91,12 +95,14 @@ type QuoteSearch struct {
 // MaxQuoteSearch is the maximum number of quotes in a QuoteSearch: those of one review.
 const MaxQuoteSearch = 200
 
-// QuoteFindings has a reading for each quote of a QuoteSearch, in its order. The finding is QuoteUnknown if no text of the page is stored.
+// QuoteFindings has a reading for each quote of a QuoteSearch, in its order. The finding is
+// QuoteUnknown if no text of the page is stored.
 type QuoteFindings struct {
 	Readings []QuoteReading `json:"readings"`
 }
 
-// ReadingMarks lists the listings by the findings for the quotes of their latest review, for the order of the queue.
+// ReadingMarks lists the listings by the findings for the quotes of their latest review, for the
+// order of the queue.
 type ReadingMarks struct {
 	Missing []string `json:"missing"` // at least one quote is missing
 	Present []string `json:"present"` // every quote is present, and every known fact has one
@@ -107,17 +113,20 @@ type PageTexts struct {
 	Pages []PageText `json:"pages"`
 }
 
-// PageText is a page of a record: its latest text, and the text at the time of the latest verified review.
+// PageText is a page of a record: its latest text, and the text at the time of the latest verified
+// review.
 type PageText struct {
-	URL          string    `json:"url"`
-	ReadAt       time.Time `json:"readAt,omitzero"`     // last attempt to read it; absent before the first
-	Note         string    `json:"note"`                // why the last attempt read no text; Text is then of an earlier one
+	URL    string    `json:"url"`
+	ReadAt time.Time `json:"readAt,omitzero"` // last attempt to read it; absent before the first
+	// why the last attempt read no text; Text is then of an earlier one
+	Note         string    `json:"note"`
 	Text         string    `json:"text"`                // empty if none is stored
 	ReviewedText string    `json:"reviewedText"`        // empty if none is stored
 	ReviewedAt   time.Time `json:"reviewedAt,omitzero"` // when ReviewedText was read, shortly before that review
 }
 
-// GivenFacts are facts as a client sent them. They remember which facts were left out: a missing fact is not an unknown one.
+// GivenFacts are facts as a client sent them. They remember which facts were left out: a missing
+// fact is not an unknown one.
 type GivenFacts struct {
 	Facts
 
@@ -155,8 +164,9 @@ func (g GivenFacts) MarshalJSON() ([]byte, error) {
 	return json.Marshal(given)
 }
 
-// Evidence records the evidence missing from a review. Facts are all or none, and a verified review needs a source, a known fact, and
-// a source for each country with a stated eligibility. Call Normalize on the facts first.
+// Evidence records the evidence missing from a review. Facts are all or none, and a verified review
+// needs a source, a known fact, and a source for each country with a stated eligibility. Call
+// Normalize on the facts first.
 func (p *Problems) Evidence(outcome Outcome, sourceURLs []string, facts *GivenFacts) {
 	if facts != nil && len(facts.Missing) > 0 {
 		p.Add("facts", "%s missing; send all %d facts, unknown ones as null, \"unknown\" or []",
@@ -177,12 +187,14 @@ func (p *Problems) Evidence(outcome Outcome, sourceURLs []string, facts *GivenFa
 	}
 	for i, c := range facts.CountryEligibility {
 		if c.Status == Ineligible && len(c.SourceURLs) == 0 && !c.claimsEligibility() { // Normalize has judged the rest
-			p.Add(fmt.Sprintf("facts.countryEligibility[%d].sourceUrls", i), "an %s country needs at least one source URL", c.Status)
+			p.Add(fmt.Sprintf("facts.countryEligibility[%d].sourceUrls", i),
+				"an %s country needs at least one source URL", c.Status)
 		}
 	}
 }
 
-// Quotes records the problems of the quotes of a review. Each supports a known fact of the event, from one of its sources.
+// Quotes records the problems of the quotes of a review. Each supports a known fact of the event,
+// from one of its sources.
 func (p *Problems) Quotes(field string, quotes []Quote, e VerificationEvent) {
 	count := map[string]int{}
 	for i, q := range quotes {
@@ -228,8 +240,8 @@ func be(n int) string {
 	return " are"
 }
 
-// Evidenced reports whether a review that ends in verified carries a source and a known fact. Events recorded before both were
-// required may lack them; such a review counts as needs-review.
+// Evidenced reports whether a review that ends in verified carries a source and a known fact.
+// Events recorded before both were required may lack them; such a review counts as needs-review.
 func (e VerificationEvent) Evidenced() bool {
 	return len(e.SourceURLs) > 0 && e.Facts != nil && e.Facts.Known()
 }

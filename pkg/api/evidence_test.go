@@ -33,22 +33,28 @@ func TestVerifiedReviewNeedsEvidence(t *testing.T) {
 		want    []string // starts of the problems
 	}{
 		{"whole", api.OutcomeVerified, source, known, nil},
-		{"no source", api.OutcomeVerified, nil, known, []string{"sourceUrls: a verified review needs at least one source URL"}},
+		{"no source", api.OutcomeVerified, nil, known,
+			[]string{"sourceUrls: a verified review needs at least one source URL"}},
 		{"no facts", api.OutcomeVerified, source, "", []string{allFacts + ": countryEligibility, remote, "}},
 		{"null facts", api.OutcomeVerified, source, "null", []string{allFacts}},
 		{"no facts and no source", api.OutcomeVerified, nil, "", []string{"sourceUrls: ", "facts: "}},
 		{"empty facts", api.OutcomeVerified, source, "{}", []string{
-			"facts: " + strings.Join(api.FactNames, ", ") + " are missing", "facts: a verified review needs at least one known fact"}},
-		{"nothing known", api.OutcomeVerified, source, unknownFacts, []string{"facts: a verified review needs at least one known fact"}},
-		{"one fact left out", api.OutcomeVerified, source, strings.Replace(known, `"pay":null,`, "", 1), []string{fmt.Sprintf("facts: pay is missing; send all %d facts", len(api.FactNames))}},
+			"facts: " + strings.Join(api.FactNames, ", ") + " are missing",
+			"facts: a verified review needs at least one known fact"}},
+		{"nothing known", api.OutcomeVerified, source, unknownFacts,
+			[]string{"facts: a verified review needs at least one known fact"}},
+		{"one fact left out", api.OutcomeVerified, source, strings.Replace(known, `"pay":null,`, "", 1),
+			[]string{fmt.Sprintf("facts: pay is missing; send all %d facts", len(api.FactNames))}},
 		{"ineligible without a source", api.OutcomeVerified, source, country(`{"country":"US","status":"ineligible"}`),
 			[]string{"facts.countryEligibility[0].sourceUrls: an ineligible country needs at least one source URL"}},
 		{"eligible without a source", api.OutcomeVerified, source, country(`{"country":"US","status":"eligible"}`),
 			[]string{"facts.countryEligibility[0].sourceUrls: an eligible country"}},
-		{"unknown country without a source", api.OutcomeVerified, source, country(`{"country":"US","status":"unknown"}`), nil},
+		{"unknown country without a source", api.OutcomeVerified, source,
+			country(`{"country":"US","status":"unknown"}`), nil},
 		{"closed without anything", api.OutcomeClosed, nil, "", nil},
 		{"closed with unknown facts", api.OutcomeClosed, nil, unknownFacts, nil},
-		{"in doubt with some facts", api.OutcomeNeedsReview, nil, `{"remote":true}`, []string{"facts: countryEligibility, degreeRequired, "}},
+		{"in doubt with some facts", api.OutcomeNeedsReview, nil, `{"remote":true}`,
+			[]string{"facts: countryEligibility, degreeRequired, "}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var facts *api.GivenFacts
@@ -62,7 +68,8 @@ func TestVerifiedReviewNeedsEvidence(t *testing.T) {
 			problems.Evidence(c.outcome, c.sources, facts)
 			require.Len(t, problems, len(c.want), "%q", problems)
 			for i, start := range c.want {
-				require.Truef(t, strings.HasPrefix(problems[i].String(), start), "%q does not start with %q", problems[i], start)
+				require.Truef(t, strings.HasPrefix(problems[i].String(), start), "%q does not start with %q",
+					problems[i], start)
 			}
 		})
 	}
@@ -88,7 +95,8 @@ func TestReviewIsFreshUpToAndIncludingFourteenDays(t *testing.T) {
 func TestNoCheckIsShownLaterThanTheResponse(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	first, ahead, until := now.Add(-time.Hour), now.Add(time.Second), now.Add(time.Second).Add(api.FreshnessWindow)
-	s := api.Summary{FirstCheckedAt: &first, LastCheckedAt: &ahead, FreshUntil: &until, LastOutcome: api.OutcomeVerified,
+	s := api.Summary{FirstCheckedAt: &first, LastCheckedAt: &ahead, FreshUntil: &until,
+		LastOutcome:     api.OutcomeVerified,
 		ApplicationLink: &api.ApplicationLink{Outcome: api.OutcomeReachable, CheckedAt: ahead}}
 	shown := s.VerificationAt(nil, now)
 	require.Equal(t, now, *shown.LastCheckedAt)

@@ -2,12 +2,14 @@ package api
 
 import "net/http"
 
-// ExplorerPath is the page on which a signed-in person makes calls without a key in the browser. Each operation has a form below it.
+// ExplorerPath is the page on which a signed-in person makes calls without a key in the browser.
+// Each operation has a form below it.
 const ExplorerPath = "/account/explorer"
 
-// ExplorerHeader marks the messages about a call of the explorer. In authquota's response to a submitted form it is the call that the
-// gateway has to make, an ExplorerCall as JSON. In the gateway's next request it means that the body is the ExplorerResult. It is
-// trusted like CallerHeader.
+// ExplorerHeader marks the messages about a call of the explorer. In authquota's response to a
+// submitted form it is the call that the gateway has to make, an ExplorerCall as JSON. In the
+// gateway's next request it means that the body is the ExplorerResult. It is trusted like
+// CallerHeader.
 const ExplorerHeader = "X-Opportunity-Explorer"
 
 // ExplorerCall is a call for a signed-in person.
@@ -27,7 +29,8 @@ type ExplorerResult struct {
 	Charged bool        `json:"charged"`
 }
 
-// Value returns the value of a header, or an empty string. Name has the case in which the gateway sends it.
+// Value returns the value of a header, or an empty string. Name has the case in which the gateway
+// sends it.
 func (r ExplorerResult) Value(name string) string {
 	if v := r.Header[name]; len(v) > 0 {
 		return v[0]

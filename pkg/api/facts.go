@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Facts are the known facts about working on the platform. A nil boolean is unknown: it matches neither true nor false.
+// Facts are the known facts about working on the platform. A nil boolean is unknown: it matches
+// neither true nor false.
 type Facts struct {
 	CountryEligibility []CountryEligibility `json:"countryEligibility"`
 	Remote             *bool                `json:"remote"`
@@ -28,12 +29,14 @@ type BoolFact struct {
 	Value func(f *Facts) **bool
 }
 
-// BoolFacts lists the three-valued facts in the order of Facts. The parser, the index, the reference implementations of tests, the command
-// and the tests of the documentation are made from it.
+// BoolFacts lists the three-valued facts in the order of Facts. The parser, the index, the
+// reference implementations of tests, the command and the tests of the documentation are made from
+// it.
 var BoolFacts = [...]BoolFact{
 	{"remote", "remote", "Remote", func(f *Facts) **bool { return &f.Remote }},
 	{"degree_required", "degreeRequired", "Degree required", func(f *Facts) **bool { return &f.DegreeRequired }},
-	{"experience_required", "experienceRequired", "Experience required", func(f *Facts) **bool { return &f.ExperienceRequired }},
+	{"experience_required", "experienceRequired", "Experience required",
+		func(f *Facts) **bool { return &f.ExperienceRequired }},
 	{"flexible", "flexibleSchedule", "Flexible schedule", func(f *Facts) **bool { return &f.FlexibleSchedule }},
 }
 
@@ -52,15 +55,17 @@ func UnknownFacts() Facts {
 	return f
 }
 
-// Complete replaces nil slices by empty ones and an empty application status by "unknown". The contract has no null arrays, so
-// call it after decoding Facts from an external source.
+// Complete replaces nil slices by empty ones and an empty application status by "unknown". The
+// contract has no null arrays, so call it after decoding Facts from an external source.
 func (f *Facts) Complete() {
 	f.CountryEligibility = present(f.CountryEligibility)
 	for i := range f.CountryEligibility {
 		c := &f.CountryEligibility[i]
-		c.IncludedRegions, c.ExcludedRegions, c.SourceURLs = present(c.IncludedRegions), present(c.ExcludedRegions), present(c.SourceURLs)
+		c.IncludedRegions, c.ExcludedRegions, c.SourceURLs = present(c.IncludedRegions), present(c.ExcludedRegions),
+			present(c.SourceURLs)
 	}
-	f.Languages, f.Requirements, f.RiskIndicators = present(f.Languages), present(f.Requirements), present(f.RiskIndicators)
+	f.Languages, f.Requirements, f.RiskIndicators = present(f.Languages), present(f.Requirements),
+		present(f.RiskIndicators)
 	if f.ApplicationStatus == "" {
 		f.ApplicationStatus = ApplicationUnknown
 	}
@@ -127,5 +132,6 @@ func (f Facts) Cites(names ...string) (urls []string) {
 }
 
 func (c CountryEligibility) known() bool {
-	return c.Status == Eligible || c.Status == Ineligible || c.AllRegions != nil || len(c.IncludedRegions) > 0 || len(c.ExcludedRegions) > 0
+	return c.Status == Eligible || c.Status == Ineligible || c.AllRegions != nil || len(c.IncludedRegions) > 0 ||
+		len(c.ExcludedRegions) > 0
 }

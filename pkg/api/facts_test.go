@@ -46,7 +46,8 @@ func TestEachFactCanBeKnown(t *testing.T) {
 	require.True(t, facts.Known())
 }
 
-// TestCompleteFactsHaveNoNullArrays fills every field of Facts and removes its arrays, nested ones too.
+// TestCompleteFactsHaveNoNullArrays fills every field of Facts and removes its arrays, nested ones
+// too.
 func TestCompleteFactsHaveNoNullArrays(t *testing.T) {
 	var facts api.Facts
 	fill(t, reflect.ValueOf(&facts).Elem())
@@ -63,7 +64,8 @@ func TestCompleteFactsHaveNoNullArrays(t *testing.T) {
 			}
 			facts.Complete()
 			for inner, nested := range element.Fields() {
-				require.False(t, nested.Kind() == reflect.Slice && nested.IsNil(), "Facts.Complete leaves %s.%s null", f.Name, inner.Name)
+				require.False(t, nested.Kind() == reflect.Slice && nested.IsNil(), "Facts.Complete leaves %s.%s null",
+					f.Name, inner.Name)
 			}
 		}
 		field.SetZero()

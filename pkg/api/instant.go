@@ -7,15 +7,17 @@ import (
 	"time"
 )
 
-// The forms of ISO 8601 that name one day or one instant, extended (2026-11-20T09:30:00Z) and basic (20261120T093000Z). Any offset can follow
-// either form, because strftime's %z writes the basic one.
+// The forms of ISO 8601 that name one day or one instant, extended (2026-11-20T09:30:00Z) and basic
+// (20261120T093000Z). Any offset can follow either form, because strftime's %z writes the basic
+// one.
 var instants = []*regexp.Regexp{
 	regexp.MustCompile(`^(\d{4})-(\d\d)-(\d\d)(?:T(\d\d)(?::(\d\d)(?::(\d\d))?)?(?:[.,](\d+))?(?:Z|([+-]\d\d)(?::?(\d\d))?))?$`),
 	regexp.MustCompile(`^(\d{4})(\d\d)(\d\d)(?:T(\d\d)(?:(\d\d)(\d\d)?)?(?:[.,](\d+))?(?:Z|([+-]\d\d)(?::?(\d\d))?))?$`),
 }
 
-// ParseInstant returns the time in UTC of an ISO 8601 date, which means 00:00:00 UTC, or of a timestamp with an offset. The seconds and the
-// minutes can be left out, and the last part can have a fraction. It returns an error for week dates, ordinal dates and leap seconds.
+// ParseInstant returns the time in UTC of an ISO 8601 date, which means 00:00:00 UTC, or of a
+// timestamp with an offset. The seconds and the minutes can be left out, and the last part can have
+// a fraction. It returns an error for week dates, ordinal dates and leap seconds.
 func ParseInstant(text string) (time.Time, error) {
 	for _, form := range instants {
 		if parts := form.FindStringSubmatch(text); parts != nil {
@@ -46,12 +48,13 @@ func instant(parts []string) (time.Time, bool) {
 	if parts[8] != "" && parts[8][0] == '-' {
 		offsetMinute = -offsetMinute
 	}
-	clock := time.Duration(hour-offsetHour)*time.Hour + time.Duration(minute-offsetMinute)*time.Minute + time.Duration(second)*time.Second
+	clock := time.Duration(hour-offsetHour)*time.Hour + time.Duration(minute-offsetMinute)*time.Minute +
+		time.Duration(second)*time.Second
 	return at.Add(clock + rest), true
 }
 
-// fraction returns the duration of the digits after a decimal sign: of a second, a minute or an hour, the smallest that the text has. It
-// ignores what is shorter than a nanosecond of a second.
+// fraction returns the duration of the digits after a decimal sign: of a second, a minute or an
+// hour, the smallest that the text has. It ignores what is shorter than a nanosecond of a second.
 func fraction(digits, minute, second string) time.Duration {
 	n, _ := strconv.ParseInt((digits + "000000000")[:9], 10, 64)
 	unit := time.Second

@@ -48,12 +48,16 @@ func TestParseInstantAcceptsTheFormsOfISO8601(t *testing.T) {
 }
 
 var rejected = []string{
-	"", "2026", "2026-11", "202611", "2026-W45", "2026-W45-1", "2026W451", "2026-305", "2026305", "+12026-11-01", "26-11-01",
+	"", "2026", "2026-11", "202611", "2026-W45", "2026-W45-1", "2026W451", "2026-305", "2026305", "+12026-11-01",
+	"26-11-01",
 	"2026-02-29", "2026-13-01", "2026-00-01", "2026-11-00", "2026-11-31", "2026-1-1", "2026-1101", "202611-01",
-	"2026-11-01T09:00:00", "20261101T090000", "2026-11-01T", "2026-11-01T9:00:00Z", "2026-11-01 09:00:00Z", "2026-11-01t09:00:00z",
-	"2026-11-01T25:00:00Z", "2026-11-01T24:00:01Z", "2026-11-01T24:00:00.1Z", "2026-11-01T09:60:00Z", "2026-11-01T23:59:60Z",
+	"2026-11-01T09:00:00", "20261101T090000", "2026-11-01T", "2026-11-01T9:00:00Z", "2026-11-01 09:00:00Z",
+	"2026-11-01t09:00:00z",
+	"2026-11-01T25:00:00Z", "2026-11-01T24:00:01Z", "2026-11-01T24:00:00.1Z", "2026-11-01T09:60:00Z",
+	"2026-11-01T23:59:60Z",
 	"2026-11-01T0900Z", "20261101T09:00Z", "2026-11-01T09:0000Z", "2026-11-01T09:00:00.Z", "2026-11-01T09:00:00+24:00",
-	"2026-11-01T09:00:00+05:60", "2026-11-01T09:00:00+5", "2026-11-01T09:00:00 05:00", "2026-11-01Z", "2026-11-01+05:00",
+	"2026-11-01T09:00:00+05:60", "2026-11-01T09:00:00+5", "2026-11-01T09:00:00 05:00", "2026-11-01Z",
+	"2026-11-01+05:00",
 	"2026-11-01T09:00:00Z and more", "2026-11-01\n", "２０２６-11-01",
 }
 
@@ -64,7 +68,8 @@ func TestParseInstantRejects(t *testing.T) {
 	}
 }
 
-// TestDescriptionOfInstants compares the pattern that validators of requests use with the parser. A pattern cannot know the days of a month.
+// TestDescriptionOfInstants compares the pattern that validators of requests use with the parser. A
+// pattern cannot know the days of a month.
 func TestDescriptionOfInstants(t *testing.T) {
 	schema := description(t).Components.Parameters["checkedAfter"].Value.Schema.Value
 	pattern := regexp.MustCompile(schema.Pattern)
@@ -77,7 +82,8 @@ func TestDescriptionOfInstants(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.OneOf(rapid.StringMatching(schema.Pattern), rapid.StringMatching(`[0-9]{4}-?[01][0-9]-?[0-3][0-9]T[0-9:.,]{2,8}([Z+-][0-9:]{0,5})?`)).Draw(t, "text")
+		text := rapid.OneOf(rapid.StringMatching(schema.Pattern),
+			rapid.StringMatching(`[0-9]{4}-?[01][0-9]-?[0-3][0-9]T[0-9:.,]{2,8}([Z+-][0-9:]{0,5})?`)).Draw(t, "text")
 		_, err := api.ParseInstant(text)
 		if noDay := regexp.MustCompile(`^\d{4}-?(02-?(29|30)|(02|04|06|09|11)-?31)`).MatchString(text); !noDay {
 			require.Equal(t, err == nil, pattern.MatchString(text), "%q", text)
@@ -85,15 +91,16 @@ func TestDescriptionOfInstants(t *testing.T) {
 	})
 }
 
-// FuzzParseInstant checks that the result does not depend on the form: every timestamp of RFC 3339 means the same as for the time package,
-// and the basic form means the same as the extended one.
+// FuzzParseInstant checks that the result does not depend on the form: every timestamp of RFC 3339
+// means the same as for the time package, and the basic form means the same as the extended one.
 func FuzzParseInstant(f *testing.F) {
 	f.Add("2026-11-01T09:00:00.5+05:30")
 	f.Add("20261101T09,5-0330")
 	f.Add("2026-11-01")
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := api.ParseInstant(text)
-		if want, failed := time.Parse(time.RFC3339, text); failed == nil && strings.IndexByte(text, ',') < 0 && len(text) > 18 && text[13] == ':' {
+		if want, failed := time.Parse(time.RFC3339, text); failed == nil && strings.IndexByte(text, ',') < 0 &&
+			len(text) > 18 && text[13] == ':' {
 			require.NoError(t, err, text)
 			require.True(t, want.Equal(got), "%s: got %s, want %s", text, got, want)
 		}

@@ -7,11 +7,12 @@ import (
 
 // ListedListing is a listing in a list for curators, published or not.
 type ListedListing struct {
-	ID                string             `json:"id"`
-	Company           string             `json:"company"`
-	Category          Category           `json:"category"`
-	Visibility        string             `json:"visibility"`        // private, published or withdrawn
-	Status            VerificationStatus `json:"status"`            // of the record, or what it would be if the listing were published
+	ID         string   `json:"id"`
+	Company    string   `json:"company"`
+	Category   Category `json:"category"`
+	Visibility string   `json:"visibility"` // private, published or withdrawn
+	// of the record, or what it would be if the listing were published
+	Status            VerificationStatus `json:"status"`
 	ApplicationStatus ApplicationStatus  `json:"applicationStatus"` // in the facts that consumers see
 	Sources           int                `json:"sources"`           // how many the listing cites
 	PublishedAt       *time.Time         `json:"publishedAt"`
@@ -55,7 +56,8 @@ type CatalogStatus struct {
 	FreeSet     FreeSet   `json:"freeSet"`
 }
 
-// FreeSet counts the records that the free tier sees, and the other published records by the reason why it does not.
+// FreeSet counts the records that the free tier sees, and the other published records by the reason
+// why it does not.
 type FreeSet struct {
 	Records       int `json:"records"`
 	Limit         int `json:"limit"`         // most records that it can have

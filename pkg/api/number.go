@@ -63,7 +63,8 @@ func ParseNumber(text string) (json.Number, error) {
 	case len(fraction) == 3 && len(whole) <= 3 && whole != "0" && rest == whole+"."+fraction:
 		number := sign + whole + fraction
 		decimal := strings.TrimSuffix(strings.TrimRight(sign+rest, "0"), ".")
-		return "", fmt.Errorf("%q can be %s or %s: write %s or %[3]s", given, decimal, number, FormatNumber(json.Number(decimal)))
+		return "", fmt.Errorf("%q can be %s or %s: write %s or %[3]s", given, decimal, number,
+			FormatNumber(json.Number(decimal)))
 	}
 	if fraction = strings.TrimRight(fraction, "0"); fraction != "" {
 		fraction = "." + fraction
@@ -78,14 +79,16 @@ func ParseNumber(text string) (json.Number, error) {
 	return number, nil
 }
 
-// split returns the digits before and after the decimal sign. It removes the separators of groups that cannot be decimal signs.
+// split returns the digits before and after the decimal sign. It removes the separators of groups
+// that cannot be decimal signs.
 func split(text string) (whole, fraction string, ok bool) {
 	if m := plainNumber.FindStringSubmatch(text); m != nil {
 		return m[1], m[3], true
 	}
 	for _, form := range groupedNumbers {
 		if m := form.FindStringSubmatch(text); m != nil && (m[2] == "" || !strings.Contains(m[1], m[2])) {
-			return strings.Join(strings.FieldsFunc(m[1], func(r rune) bool { return r < '0' || r > '9' }), ""), m[3], true
+			return strings.Join(strings.FieldsFunc(m[1], func(r rune) bool { return r < '0' || r > '9' }), ""), m[3],
+				true
 		}
 	}
 	return "", "", false
@@ -98,9 +101,11 @@ func notNumber(given string) error {
 	case given == "":
 		return errors.New("enter a number such as 45000 or 17.50")
 	case exponent.MatchString(given):
-		return fmt.Errorf("%q is abbreviated: write all digits; in a spreadsheet, format the column as text first", short(given))
+		return fmt.Errorf("%q is abbreviated: write all digits; in a spreadsheet, format the column as text first",
+			short(given))
 	}
-	return fmt.Errorf("%q is not a number: write only digits and one decimal point, such as 45000 or 17.50", short(given))
+	return fmt.Errorf("%q is not a number: write only digits and one decimal point, such as 45000 or 17.50",
+		short(given))
 }
 
 // FormatNumber returns the text for a JSON number that ParseNumber reads as the same number.

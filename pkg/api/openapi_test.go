@@ -70,7 +70,8 @@ func TestOperations(t *testing.T) {
 		{"/api/jobs", "listJobsAlias", listParameters, nil},
 		{"/api/v1/search", "searchOpportunities", searchParameters, nil},
 		{"/api/v1/opportunities/{id}", "getOpportunity", nil, []string{"404"}},
-		{"/api/v1/opportunities/{id}/history", "getVerificationHistory", []string{"page", "limit"}, []string{"402", "404"}},
+		{"/api/v1/opportunities/{id}/history", "getVerificationHistory", []string{"page", "limit"},
+			[]string{"402", "404"}},
 		{"/api/v1/changes", "listChanges", []string{"after", "limit"}, []string{"402", "410"}},
 	} {
 		t.Run(want.operation, func(t *testing.T) {
@@ -94,7 +95,8 @@ func TestOperations(t *testing.T) {
 				}
 			}
 			require.Equal(t, want.query, query)
-			require.ElementsMatch(t, append(slices.Clone(common), want.more...), slices.Collect(maps.Keys(op.Responses.Map())))
+			require.ElementsMatch(t, append(slices.Clone(common), want.more...),
+				slices.Collect(maps.Keys(op.Responses.Map())))
 		})
 	}
 	require.Equal(t, 6, doc.Paths.Len())
@@ -106,14 +108,16 @@ var listParameters = func() []string {
 		booleans = append(booleans, b.Param)
 	}
 	booleans = slices.Insert(booleans, 1, "verified")
-	return slices.Concat([]string{"country", "province"}, booleans, []string{"category", "checked_after", "page", "limit"})
+	return slices.Concat([]string{"country", "province"}, booleans,
+		[]string{"category", "checked_after", "page", "limit"})
 }()
 
 var searchParameters = slices.Insert(slices.Clone(listParameters), len(listParameters)-2,
 	"q", "application_status", "language", "pay_unit", "subcategory")
 
 func TestHeadersOfResponses(t *testing.T) {
-	limits := []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy", "RateLimit"}
+	limits := []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy",
+		"RateLimit"}
 	want := map[string][]string{
 		"200": append([]string{"ETag", "Cache-Control", "Vary"}, limits...),
 		"304": append([]string{"ETag", "Cache-Control", "Vary"}, limits...),
@@ -133,7 +137,8 @@ func TestHeadersOfResponses(t *testing.T) {
 				require.Contains(t, headers, name, "%s %s", path, status)
 				require.True(t, headers[name].Value.Required, "%s %s %s", path, status, name)
 			}
-			require.Equal(t, path == "/api/jobs" && (status == "200" || status == "304"), headers["Link"] != nil, "%s %s", path, status)
+			require.Equal(t, path == "/api/jobs" && (status == "200" || status == "304"), headers["Link"] != nil,
+				"%s %s", path, status)
 			for _, name := range limits {
 				if status == "500" || status == "503" { // where the failure may have come before the limits
 					require.Contains(t, headers, name, "%s %s", path, status)
@@ -144,7 +149,8 @@ func TestHeadersOfResponses(t *testing.T) {
 	}
 }
 
-// TestErrorCodes compares the enum and the examples of each status with the table of codes, in both directions.
+// TestErrorCodes compares the enum and the examples of each status with the table of codes, in both
+// directions.
 func TestErrorCodes(t *testing.T) {
 	doc := description(t)
 	var codes []string
@@ -179,7 +185,8 @@ func TestTiersInTheDescription(t *testing.T) {
 	var want []string
 	for _, tier := range api.Tiers {
 		history := map[bool]string{false: "no", true: "yes"}[tier.Limits.History]
-		want = append(want, fmt.Sprintf("| %s | %s | %d | %s | %d |", tier.Tier, thousands(tier.Limits.PerDay), tier.Limits.PerMinute,
+		want = append(want, fmt.Sprintf("| %s | %s | %d | %s | %d |", tier.Tier, thousands(tier.Limits.PerDay),
+			tier.Limits.PerMinute,
 			history, tier.Limits.PageSize))
 	}
 	_, table, found := strings.Cut(doc.Info.Description, "|---|---|---|---|---|\n")
@@ -244,8 +251,10 @@ func (c comparison) equal(at string, goType reflect.Type, ref *openapi3.SchemaRe
 		require.True(t, schema.Type.Is("array"), at)
 		c.equal(at+"[]", goType.Elem(), schema.Items)
 	default:
-		kinds := map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer", reflect.Float64: "number"}
-		require.True(t, schema.Type.Is(kinds[goType.Kind()]), "%s is %s in Go and %v in the schema", at, goType, schema.Type)
+		kinds := map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer",
+			reflect.Float64: "number"}
+		require.True(t, schema.Type.Is(kinds[goType.Kind()]), "%s is %s in Go and %v in the schema", at, goType,
+			schema.Type)
 		if values := c.enums[goType.Name()]; values != nil {
 			require.ElementsMatch(t, values, enum(schema), at)
 		}
@@ -270,7 +279,8 @@ func (c comparison) equalObject(goType reflect.Type, schema *openapi3.Schema) {
 	require.ElementsMatch(t, fields, schema.Required, goType)
 }
 
-// notNull returns the non-null part of a nullable schema: the other type of a type array, or the other branch of a oneOf.
+// notNull returns the non-null part of a nullable schema: the other type of a type array, or the
+// other branch of a oneOf.
 func (c comparison) notNull(at string, ref *openapi3.SchemaRef) *openapi3.SchemaRef {
 	t, schema := c.t, ref.Value
 	if len(schema.OneOf) == 2 {
@@ -283,8 +293,8 @@ func (c comparison) notNull(at string, ref *openapi3.SchemaRef) *openapi3.Schema
 	return openapi3.NewSchemaRef(ref.Ref, &other)
 }
 
-// constants returns the constants of every string type of the package. It reads them from the source, because reflection has no
-// access to constants.
+// constants returns the constants of every string type of the package. It reads them from the
+// source, because reflection has no access to constants.
 func constants(t *testing.T) map[string][]string {
 	t.Helper()
 	sources, err := filepath.Glob("*.go")
@@ -320,7 +330,8 @@ func enum(schema *openapi3.Schema) []string {
 	return values
 }
 
-// TestExamplesAreResponses checks that each example equals the encoding of the Go type, with nothing missing or added.
+// TestExamplesAreResponses checks that each example equals the encoding of the Go type, with
+// nothing missing or added.
 func TestExamplesAreResponses(t *testing.T) {
 	shown := map[string]bool{}
 	for _, response := range description(t).Components.Responses {
@@ -341,7 +352,8 @@ func TestExamplesAreResponses(t *testing.T) {
 	require.Len(t, shown, len(bodies))
 }
 
-// TestExamplesFollowTheRules checks that derived values in examples equal those that the code derives.
+// TestExamplesFollowTheRules checks that derived values in examples equal those that the code
+// derives.
 func TestExamplesFollowTheRules(t *testing.T) {
 	examples := description(t).Components.Responses["OpportunityList"].Value.Content["application/json"].Examples
 	var list api.OpportunityList
@@ -349,7 +361,8 @@ func TestExamplesFollowTheRules(t *testing.T) {
 	require.Len(t, list.Data, list.Pagination.Limit)
 	for _, record := range list.Data {
 		if record.Verification.Status == api.Verified {
-			require.Equal(t, record.Verification.LastCheckedAt.Add(api.FreshnessWindow), *record.Verification.FreshUntil)
+			require.Equal(t, record.Verification.LastCheckedAt.Add(api.FreshnessWindow),
+				*record.Verification.FreshUntil)
 			require.True(t, list.Meta.GeneratedAt.Before(*record.Verification.FreshUntil))
 		}
 		if shown := record.CompanyProfile; shown != nil {
@@ -371,7 +384,8 @@ func strictly(t *testing.T, value, into any) []byte {
 	return encoded
 }
 
-// TestExamplesOfHeadersAndParameters exists because the library validates only examples of bodies and schemas.
+// TestExamplesOfHeadersAndParameters exists because the library validates only examples of bodies
+// and schemas.
 func TestExamplesOfHeadersAndParameters(t *testing.T) {
 	doc := description(t)
 	valid := func(name string, schema *openapi3.SchemaRef, value any) {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// ReasonNotStated stands for the reason of an operator who gave none. It does not replace the reason of an account that is suspended already.
+// ReasonNotStated stands for the reason of an operator who gave none. It does not replace the
+// reason of an account that is suspended already.
 const ReasonNotStated = "not stated"
 
 // IssuedKey is the response to issuing a key, and the only one that contains the key itself.
@@ -42,7 +43,8 @@ type KeyList struct {
 	Next string      `json:"next,omitempty"` // cursor of the next page; empty on the last
 }
 
-// OlderKey is a line of a file that imports keys issued by another system. Such a key is known by its hash only.
+// OlderKey is a line of a file that imports keys issued by another system. Such a key is known by
+// its hash only.
 type OlderKey struct {
 	SHA256    string    `json:"sha256"` // of the key, in hexadecimal
 	Prefix    string    `json:"prefix"`
@@ -172,13 +174,15 @@ type AuditList struct {
 	Next    int64        `json:"next,omitempty"` // the next page has the entries before this id
 }
 
-// HistorySnapshot is a listing's history at a past time. It includes the events recorded by that time and no others.
+// HistorySnapshot is a listing's history at a past time. It includes the events recorded by that
+// time and no others.
 type HistorySnapshot struct {
-	Slug         string          `json:"slug"`
-	At           time.Time       `json:"at"`
-	Verification Verification    `json:"verification"` // at that time, derived from events only: edits of the listing are unknown to the history
-	Facts        *Facts          `json:"facts"`        // of the latest review with facts; null if there is none
-	Events       []RecordedEvent `json:"events"`       // newest check first
+	Slug string    `json:"slug"`
+	At   time.Time `json:"at"`
+	// at that time, derived from events only: edits of the listing are unknown to the history
+	Verification Verification    `json:"verification"`
+	Facts        *Facts          `json:"facts"`  // of the latest review with facts; null if there is none
+	Events       []RecordedEvent `json:"events"` // newest check first
 }
 
 // RecordedEvent is an event with the time and the actor of its append, and its private evidence.
@@ -190,7 +194,8 @@ type RecordedEvent struct {
 	Evidence   *Evidence `json:"evidence,omitempty"` // nil if the event stored none
 }
 
-// TierUsage counts the calls of one UTC day by all accounts that have a tier now: the past tiers of accounts are not stored.
+// TierUsage counts the calls of one UTC day by all accounts that have a tier now: the past tiers of
+// accounts are not stored.
 type TierUsage struct {
 	Date    string              `json:"date"` // 2026-11-20
 	Tier    Tier                `json:"tier"`

@@ -5,8 +5,8 @@ import "time"
 // Kind is the kind of every record: a platform on which people earn money, not a single vacancy.
 const Kind = "earning-platform"
 
-// Opportunity is the record of one earning platform, as served by the list and detail endpoints. All fields are always present; a
-// nil pointer is encoded as null and means "unknown".
+// Opportunity is the record of one earning platform, as served by the list and detail endpoints.
+// All fields are always present; a nil pointer is encoded as null and means "unknown".
 type Opportunity struct {
 	ID   string `json:"id"`
 	Kind string `json:"kind"`
@@ -18,10 +18,11 @@ type Opportunity struct {
 	CompanyProfile *CompanyProfile `json:"companyProfile"`
 }
 
-// Platform describes a platform. Its fields are part of the record and of the listing that curators edit.
+// Platform describes a platform. Its fields are part of the record and of the listing that curators
+// edit.
 //
-// The tag change, here and on the other fields of a listing, classifies an edit outside a review: a material one puts the latest review in
-// doubt, an editorial one does not.
+// The tag change, here and on the other fields of a listing, classifies an edit outside a review: a
+// material one puts the latest review in doubt, an editorial one does not.
 type Platform struct {
 	Company        Company  `json:"company" change:"material"`
 	ApplicationURL string   `json:"applicationUrl" change:"material"`
@@ -58,8 +59,9 @@ type Source struct {
 	CheckedAt *CheckDate `json:"checkedAt"`
 }
 
-// CountryEligibility is the eligibility of residents of a country, or of some of its regions, to work on the platform. Regions are
-// ISO 3166-2 codes ("CA-ON"). ExcludedRegions take precedence over IncludedRegions and AllRegions.
+// CountryEligibility is the eligibility of residents of a country, or of some of its regions, to
+// work on the platform. Regions are ISO 3166-2 codes ("CA-ON"). ExcludedRegions take precedence
+// over IncludedRegions and AllRegions.
 type CountryEligibility struct {
 	Country         string      `json:"country"` // ISO 3166-1 alpha-2, upper case
 	Status          Eligibility `json:"status"`
@@ -112,7 +114,8 @@ const (
 )
 
 // ApplicationStatuses lists all states in documentation order.
-var ApplicationStatuses = []ApplicationStatus{ApplicationOpen, ApplicationWaitlist, ApplicationClosed, ApplicationUnknown}
+var ApplicationStatuses = []ApplicationStatus{ApplicationOpen, ApplicationWaitlist, ApplicationClosed,
+	ApplicationUnknown}
 
 // RiskIndicator is a sourced warning. A record without any is not necessarily safe.
 type RiskIndicator struct {

@@ -11,7 +11,8 @@ type CatalogOverview struct {
 	LastChangeAt *time.Time       `json:"lastChangeAt"` // the latest factual review or publication; nil without records
 	Categories   []CategoryCounts `json:"categories"`   // in the order of Categories
 	Countries    []CountryCount   `json:"countries"`    // most records first
-	Example      json.RawMessage  `json:"example"`      // the first record of the free set, an Opportunity; null if the set is empty
+	// the first record of the free set, an Opportunity; null if the set is empty
+	Example json.RawMessage `json:"example"`
 }
 
 // PermalinkEvents is the largest number of events of a PublicRecord.

@@ -2,14 +2,16 @@ package api
 
 import "time"
 
-// CallerHeader carries the Caller, as JSON, from the gateway to a service. The gateway drops it from inbound requests; a service
-// trusts it only in requests with the token of the gateway.
+// CallerHeader carries the Caller, as JSON, from the gateway to a service. The gateway drops it
+// from inbound requests; a service trusts it only in requests with the token of the gateway.
 const CallerHeader = "X-Opportunity-Caller"
 
-// ActorHeader carries the name of the operator who sent the request. It is trusted like CallerHeader.
+// ActorHeader carries the name of the operator who sent the request. It is trusted like
+// CallerHeader.
 const ActorHeader = "X-Opportunity-Actor"
 
-// ClientHeader carries the client IP address of a page request, as determined by the gateway. It is trusted like CallerHeader.
+// ClientHeader carries the client IP address of a page request, as determined by the gateway. It is
+// trusted like CallerHeader.
 const ClientHeader = "X-Opportunity-Client"
 
 // RequestIDHeader carries the request id through all services and back to the caller.
@@ -41,7 +43,8 @@ func (p Principal) Caller() Caller {
 	return Caller{Tier: p.Tier, PageSize: p.Limits.PageSize, History: p.Limits.History}
 }
 
-// PrincipalQuery is the request for the principal of a key. Digests are the key's digests under all peppers in use, newest first.
+// PrincipalQuery is the request for the principal of a key. Digests are the key's digests under all
+// peppers in use, newest first.
 type PrincipalQuery struct {
 	Digests []string `json:"digests"`
 }
@@ -52,8 +55,9 @@ type ListingState struct {
 	ID             string   `json:"id"`
 	Published      bool     `json:"published"`
 	ApplicationURL string   `json:"applicationUrl"`
-	Pages          []string `json:"pages"`            // its application page, website and sources, each once
-	Change         string   `json:"change,omitempty"` // id of the change with this sequence; only in the last state of a page
+	Pages          []string `json:"pages"` // its application page, website and sources, each once
+	// id of the change with this sequence; only in the last state of a page
+	Change string `json:"change,omitempty"`
 }
 
 // ListingFeed is a page of listing states after the requested sequence, in sequence order.
@@ -63,7 +67,8 @@ type ListingFeed struct {
 	StartOver bool           `json:"startOver,omitempty"`
 }
 
-// UnpublishedListings has the ids of the listings that are not public, as the history knows the catalog.
+// UnpublishedListings has the ids of the listings that are not public, as the history knows the
+// catalog.
 type UnpublishedListings struct {
 	Listings []string `json:"listings"`
 }
@@ -75,20 +80,25 @@ type SummaryFeed struct {
 	StartOver bool             `json:"startOver,omitempty"`
 }
 
-// KeyDigestLength is the length of a shortened key digest: the first characters of the hexadecimal digest under which authquota
-// stores the key. 64 bits are too many for an accidental match and too few to be of use elsewhere.
+// KeyDigestLength is the length of a shortened key digest: the first characters of the hexadecimal
+// digest under which authquota stores the key. 64 bits are too many for an accidental match and too
+// few to be of use elsewhere.
 const KeyDigestLength = 16
 
-// KeyPosition is a position in the list of all keys: the sequence of a key and its shortened digest. The digest shows whether the
-// sequence still identifies the same key after a database restore. The zero value is the start of the list.
+// KeyPosition is a position in the list of all keys: the sequence of a key and its shortened
+// digest. The digest shows whether the sequence still identifies the same key after a database
+// restore. The zero value is the start of the list.
 type KeyPosition struct {
 	Sequence int64  `json:"sequence"`
 	Digest   string `json:"digest"`
 }
 
-// KeyDigests is a page of the shortened digests of keys, including those that ended lately, in the order of creation.
+// KeyDigests is a page of the shortened digests of keys, including those that ended lately, in the
+// order of creation.
 type KeyDigests struct {
-	After   KeyPosition `json:"after"` // start of the page: the requested position, or the start of the list if the position is unknown
+	// start of the page: the requested position, or the start of the list if the position is
+	// unknown
+	After   KeyPosition `json:"after"`
 	Digests []string    `json:"digests"`
 	Last    KeyPosition `json:"last"` // start of the next page
 	More    bool        `json:"more"` // whether there is a next page

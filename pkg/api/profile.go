@@ -2,11 +2,13 @@ package api
 
 import "time"
 
-// ProfileFreshnessWindow is the time after its oldest check for which a company profile counts as fresh.
+// ProfileFreshnessWindow is the time after its oldest check for which a company profile counts as
+// fresh.
 const ProfileFreshnessWindow = 90 * 24 * time.Hour
 
-// CompanyProfile is sourced background on the company. Its freshness is independent of the eligibility review, and nothing in it is
-// averaged or scored. Null and empty mean unknown or not yet reviewed.
+// CompanyProfile is sourced background on the company. Its freshness is independent of the
+// eligibility review, and nothing in it is averaged or scored. Null and empty mean unknown or not
+// yet reviewed.
 type CompanyProfile struct {
 	Bio                *ProfileText       `json:"bio"`
 	FoundedYear        *ProfileYear       `json:"foundedYear"`
@@ -30,7 +32,8 @@ type ProfileYear struct {
 	CheckedAt CheckDate `json:"checkedAt"`
 }
 
-// ExperienceSource is an independent website where people review or discuss the company. A community source has no Rating.
+// ExperienceSource is an independent website where people review or discuss the company. A
+// community source has no Rating.
 type ExperienceSource struct {
 	URL           string         `json:"url"`
 	Publisher     string         `json:"publisher"`
@@ -91,8 +94,9 @@ const (
 	ProfileUnknown ProfileFreshness = "unknown"
 )
 
-// Complete replaces nil slices by empty ones and derives FreshUntil from the oldest check. It does not set Freshness, which depends on
-// the clock; see FreshnessAt. It ignores check dates that do not parse, so validate them first.
+// Complete replaces nil slices by empty ones and derives FreshUntil from the oldest check. It does
+// not set Freshness, which depends on the clock; see FreshnessAt. It ignores check dates that do
+// not parse, so validate them first.
 func (p *CompanyProfile) Complete() {
 	p.ExperienceSources = present(p.ExperienceSources)
 	p.Freshness, p.FreshUntil = ProfileUnknown, nil
@@ -108,7 +112,8 @@ func (p *CompanyProfile) Complete() {
 	}
 }
 
-// FreshnessAt returns the freshness of the profile at now. It is unknown if the profile has no check.
+// FreshnessAt returns the freshness of the profile at now. It is unknown if the profile has no
+// check.
 func (p *CompanyProfile) FreshnessAt(now time.Time) ProfileFreshness {
 	switch {
 	case p.FreshUntil == nil:

@@ -2,8 +2,8 @@ package api
 
 import "encoding/json"
 
-// ImportReport is the response to an import, a publication or a withdrawal. Applied is false after a dry run or if any line was
-// rejected; nothing was changed then.
+// ImportReport is the response to an import, a publication or a withdrawal. Applied is false after
+// a dry run or if any line was rejected; nothing was changed then.
 type ImportReport struct {
 	Applied   bool           `json:"applied"`
 	Created   int            `json:"created"`
@@ -12,14 +12,17 @@ type ImportReport struct {
 	Rejected  []RejectedLine `json:"refused"` // in file order; limited in number; empty, never null
 	Omitted   int            `json:"omitted"` // further rejected lines
 
-	Published     int      `json:"published,omitempty"`     // listings that became visible
-	NeverReviewed int      `json:"neverReviewed,omitempty"` // of those, listings without a factual review; consumers see them as unverified
-	Withdrawn     int      `json:"withdrawn,omitempty"`     // listings that an import withdrew
-	KeptWithdrawn []string `json:"keptWithdrawn,omitempty"` // withdrawn listings that the file has as published; an import never republishes
+	Published int `json:"published,omitempty"` // listings that became visible
+	// of those, listings without a factual review; consumers see them as unverified
+	NeverReviewed int `json:"neverReviewed,omitempty"`
+	Withdrawn     int `json:"withdrawn,omitempty"` // listings that an import withdrew
+	// withdrawn listings that the file has as published; an import never republishes
+	KeptWithdrawn []string `json:"keptWithdrawn,omitempty"`
 	Warnings      []string `json:"warnings,omitempty"`
 }
 
-// AppendReport is the response to an append of events. Applied is false if any line was rejected; nothing was changed then.
+// AppendReport is the response to an append of events. Applied is false if any line was rejected;
+// nothing was changed then.
 type AppendReport struct {
 	Applied    bool           `json:"applied"`
 	Appended   int            `json:"appended"`
@@ -27,7 +30,8 @@ type AppendReport struct {
 	Rejected   []RejectedLine `json:"refused"`    // in file order; limited in number; empty, never null
 	Omitted    int            `json:"omitted"`    // further rejected lines
 
-	// Newer lists events that the curator had not seen at the time of the review, oldest first. The status is 409 if there are any.
+	// Newer lists events that the curator had not seen at the time of the review, oldest first. The
+	// status is 409 if there are any.
 	Newer []RecordedEvent `json:"newer,omitempty"`
 }
 
@@ -38,7 +42,8 @@ type RejectedLine struct {
 	Problems Problems `json:"problems"`
 }
 
-// ImportPreview is the response to a dry run of an import. If any line was rejected, only the rejected lines are set.
+// ImportPreview is the response to a dry run of an import. If any line was rejected, only the
+// rejected lines are set.
 type ImportPreview struct {
 	DryRun      bool            `json:"dryRun"` // true
 	SHA256      string          `json:"sha256"` // of the file, in hexadecimal; the import can be bound to it

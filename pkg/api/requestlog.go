@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// LoggedRequest is an API request in the request log of its account. It contains no text that the caller chose freely: the route is a
-// pattern, and Params has only values that LoggedParams accepts.
+// LoggedRequest is an API request in the request log of its account. It contains no text that the
+// caller chose freely: the route is a pattern, and Params has only values that LoggedParams
+// accepts.
 type LoggedRequest struct {
 	ID       string        `json:"id"`               // the X-Request-Id of its response
 	Key      string        `json:"key"`              // id of the key
@@ -28,10 +29,12 @@ const (
 	RequestLogDuration = 7 * 24 * time.Hour
 )
 
-// MaxLoggedQuery is the length above which nothing of a query string is logged. It is far above that of one with every parameter.
+// MaxLoggedQuery is the length above which nothing of a query string is logged. It is far above
+// that of one with every parameter.
 const MaxLoggedQuery = 5000
 
-// loggedParams are the parameters in the request log, with the check of their values. No value is free text.
+// loggedParams are the parameters in the request log, with the check of their values. No value is
+// free text.
 var loggedParams = func() map[string]func(string) bool {
 	checks := map[string]func(string) bool{
 		"country":            regexp.MustCompile(`^[A-Za-z]{2}$`).MatchString,
@@ -58,8 +61,9 @@ func isNumber(s string) bool {
 	return err == nil && n > 0 && n <= 1_000_000 && strconv.Itoa(n) == s
 }
 
-// LoggedParams returns the part of a raw query string that the request log contains: known parameters with valid values, sorted by
-// name and encoded as before. It is empty for an overlong query string.
+// LoggedParams returns the part of a raw query string that the request log contains: known
+// parameters with valid values, sorted by name and encoded as before. It is empty for an overlong
+// query string.
 func LoggedParams(raw string) string {
 	if len(raw) > MaxLoggedQuery {
 		return ""

@@ -31,7 +31,8 @@ func TestLoggedParams(t *testing.T) {
 
 // Each parameter of the list operation is logged, and no other.
 func TestLoggedParamsAreThoseOfTheList(t *testing.T) {
-	values := map[string]string{"country": "CA", "province": "ON", "category": "host", "checked_after": "2026-11-20", "page": "1", "limit": "10"}
+	values := map[string]string{"country": "CA", "province": "ON", "category": "host", "checked_after": "2026-11-20",
+		"page": "1", "limit": "10"}
 	var all, want []string
 	for _, ref := range description(t).Paths.Value("/api/v1/opportunities").Get.Parameters {
 		name := ref.Value.Name

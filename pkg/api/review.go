@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Review is a check as its author sends it, before it is recorded: from a form, from a verb, or as a line of an events
-// file, which also has link checks. Package eventfile checks it.
+// Review is a check as its author sends it, before it is recorded: from a form, from a verb, or as
+// a line of an events file, which also has link checks. Package eventfile checks it.
 type Review struct {
 	Slug       string         `json:"slug"`
 	CheckedAt  time.Time      `json:"checkedAt"`
@@ -17,8 +17,8 @@ type Review struct {
 	Note       string         `json:"note"`
 	Evidence   *GivenEvidence `json:"evidence,omitempty"`
 
-	// LastEventID is the newest recorded event of the listing that the author had seen, "" if there was none. It is a
-	// precondition, not a part of the event; nil if there is none.
+	// LastEventID is the newest recorded event of the listing that the author had seen, "" if there
+	// was none. It is a precondition, not a part of the event; nil if there is none.
 	LastEventID *string `json:"lastEventId,omitempty"`
 }
 
@@ -29,7 +29,8 @@ type GivenEvidence struct {
 	Unopened []string `json:"unopened"`
 }
 
-// For makes r a factual review of the listing with the id. It returns the problems if r names another listing or type.
+// For makes r a factual review of the listing with the id. It returns the problems if r names
+// another listing or type.
 func (r *Review) For(id string) (p Problems) {
 	if r.Slug != "" && r.Slug != id {
 		p.Add("slug", "must be %s or left out", id)
@@ -41,8 +42,8 @@ func (r *Review) For(id string) (p Problems) {
 	return p
 }
 
-// Doubt is the event that puts a record in doubt: the latest factual review if it did not succeed, otherwise the link check that
-// conflicts with that review.
+// Doubt is the event that puts a record in doubt: the latest factual review if it did not succeed,
+// otherwise the link check that conflicts with that review.
 type Doubt struct {
 	EventID   string    `json:"eventId"`
 	CheckType CheckType `json:"checkType"`
@@ -63,8 +64,9 @@ const (
 
 // DueReason is a reason for which a record is due.
 type DueReason struct {
-	Why     string    `json:"why"`               // such as DueNeverReviewed
-	At      time.Time `json:"at,omitzero"`       // since when the record is due; the end of freshness if stale; absent if never published
+	Why string `json:"why"` // such as DueNeverReviewed
+	// since when the record is due; the end of freshness if stale; absent if never published
+	At      time.Time `json:"at,omitzero"`
 	Outcome Outcome   `json:"outcome,omitempty"` // of the event, if the reason is an event
 	EventID string    `json:"eventId,omitempty"`
 	Note    string    `json:"note,omitempty"`
@@ -100,8 +102,9 @@ type ListingEdit struct {
 
 // ReviewSheet is the information for a reviewer of a listing, published or not.
 type ReviewSheet struct {
-	GeneratedAt   time.Time          `json:"generatedAt"`
-	LastEventID   string             `json:"lastEventId"` // newest recorded event included in the sheet; empty if there is none
+	GeneratedAt time.Time `json:"generatedAt"`
+	// newest recorded event included in the sheet; empty if there is none
+	LastEventID   string             `json:"lastEventId"`
 	Visibility    string             `json:"visibility"`
 	Record        Opportunity        `json:"record"`        // as consumers see it, or would if it were published
 	OwnFacts      *Facts             `json:"ownFacts"`      // of the listing itself; null if it has none
@@ -110,16 +113,18 @@ type ReviewSheet struct {
 	Reasons       []DueReason        `json:"reasons"` // why it is due; empty if it is not
 	Edits         []ListingEdit      `json:"edits"`   // since the latest review, oldest first
 
-	PreviousFacts *Facts          `json:"previousFacts"`     // in effect before ReviewedFacts; null if there were none
-	Events        []RecordedEvent `json:"events"`            // reviews and link checks, newest check first; at most MaxSheetEvents
-	Evidence      Evidence        `json:"evidence"`          // of the latest review that stored any
-	Readings      []QuoteReading  `json:"readings"`          // of its quotes by the machine; empty, never null
-	Suggestions   []Quote         `json:"suggestions"`       // sentences for facts without a quote, and for missing quotes; empty, never null
-	Curation      CurationNotes   `json:"curation"`          // private notes
-	Lease         *Lease          `json:"lease,omitempty"`   // nil if no lease is active
-	Skip          *Skip           `json:"skip,omitempty"`    // nil unless the record is skipped now
-	Draft         *Draft          `json:"draft,omitempty"`   // the caller's; nil if there is none
-	Opinion       *SecondOpinion  `json:"opinion,omitempty"` // a second opinion that disagrees with the latest review
+	PreviousFacts *Facts `json:"previousFacts"` // in effect before ReviewedFacts; null if there were none
+	// reviews and link checks, newest check first; at most MaxSheetEvents
+	Events   []RecordedEvent `json:"events"`
+	Evidence Evidence        `json:"evidence"` // of the latest review that stored any
+	Readings []QuoteReading  `json:"readings"` // of its quotes by the machine; empty, never null
+	// sentences for facts without a quote, and for missing quotes; empty, never null
+	Suggestions []Quote        `json:"suggestions"`
+	Curation    CurationNotes  `json:"curation"`          // private notes
+	Lease       *Lease         `json:"lease,omitempty"`   // nil if no lease is active
+	Skip        *Skip          `json:"skip,omitempty"`    // nil unless the record is skipped now
+	Draft       *Draft         `json:"draft,omitempty"`   // the caller's; nil if there is none
+	Opinion     *SecondOpinion `json:"opinion,omitempty"` // a second opinion that disagrees with the latest review
 }
 
 // CurrentQuotes returns the quotes of Evidence in its order, moved ones in their new surroundings.

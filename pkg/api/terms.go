@@ -1,7 +1,7 @@
 package api
 
-// TermsVersion is the version of the terms of use in this release: their date. An operator who publishes other terms configures
-// another version.
+// TermsVersion is the version of the terms of use in this release: their date. An operator who
+// publishes other terms configures another version.
 const TermsVersion = "2026-11-22"
 
 // UsageRight sums up the terms in this release. Pages and documents state it in these words only.

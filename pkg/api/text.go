@@ -10,13 +10,16 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Line returns a text of one line that a person wrote, such as a name or a reason, as it is stored: in NFC, without space at its ends. It
-// returns an error, such as "must have at most 60 characters", for an empty or too long text and for characters that a reader cannot see
-// or that change the order of others. U+202E makes one name look like another, and tag characters hide text from people but not from
-// machines. Joiners and selectors of words and emoji are accepted where they have an effect.
+// Line returns a text of one line that a person wrote, such as a name or a reason, as it is stored:
+// in NFC, without space at its ends. It returns an error, such as "must have at most 60
+// characters", for an empty or too long text and for characters that a reader cannot see or that
+// change the order of others. U+202E makes one name look like another, and tag characters hide text
+// from people but not from machines. Joiners and selectors of words and emoji are accepted where
+// they have an effect.
 func Line(text string, limit int) (string, error) { return stored(text, limit, "") }
 
-// Lines is Line for a text of several lines. It accepts tabs, and changes each line end to a line feed.
+// Lines is Line for a text of several lines. It accepts tabs, and changes each line end to a line
+// feed.
 func Lines(text string, limit int) (string, error) {
 	return stored(lineEnds.Replace(text), limit, "\n\t")
 }
@@ -53,7 +56,8 @@ func stored(text string, limit int, controls string) (string, error) {
 			marks = 0
 		}
 		if marks > maxMarks {
-			return "", fmt.Errorf("must not have more than %d marks on one character, as at its character %d", maxMarks, at)
+			return "", fmt.Errorf("must not have more than %d marks on one character, as at its character %d", maxMarks,
+				at)
 		}
 		before, visible = r, visible || isVisible(r)
 	}
@@ -63,12 +67,14 @@ func stored(text string, limit int, controls string) (string, error) {
 	return text, nil
 }
 
-// maxMarks bounds the marks in a row, which could otherwise cover the lines around them (Unicode Technical Standard 39, section 5.4).
+// maxMarks bounds the marks in a row, which could otherwise cover the lines around them (Unicode
+// Technical Standard 39, section 5.4).
 const maxMarks = 4
 
 func tooLong(limit int) error { return fmt.Errorf("must have at most %d characters", limit) }
 
-// flag returns the length of the flag that text begins with, if Unicode writes it with tag characters. There are three of these.
+// flag returns the length of the flag that text begins with, if Unicode writes it with tag
+// characters. There are three of these.
 func flag(text string) int {
 	if rest, is := strings.CutPrefix(text, "\U0001F3F4"); is {
 		for _, tags := range []string{
@@ -89,8 +95,10 @@ func isHidden(r rune) bool {
 	if r >= ' ' && r < 0x7F {
 		return false
 	}
-	return r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector,
-		unicode.Other_Default_Ignorable_Code_Point, unicode.Noncharacter_Code_Point) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r)
+	return r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp,
+		unicode.Variation_Selector,
+		unicode.Other_Default_Ignorable_Code_Point, unicode.Noncharacter_Code_Point) &&
+		!unicode.Is(unicode.Prepended_Concatenation_Mark, r)
 }
 
 func isVisible(r rune) bool {
@@ -103,7 +111,8 @@ const (
 	asText, asEmoji = '\uFE0E', '\uFE0F'
 )
 
-// hasEffect reports whether r selects the form of the character before it, or joins its neighbours, as Persian words and family emoji need.
+// hasEffect reports whether r selects the form of the character before it, or joins its neighbours,
+// as Persian words and family emoji need.
 func hasEffect(before, r rune, rest string) bool {
 	after, _ := utf8.DecodeRuneInString(rest)
 	symbol := func(r rune) bool {
@@ -118,15 +127,19 @@ func hasEffect(before, r rune, rest string) bool {
 		return true
 	case r == zwj || r == zwnj:
 		letter := unicode.In(after, unicode.L, unicode.M)
-		return joins(before) && (letter || unicode.Is(unicode.M, before)) || joins(after) && unicode.In(before, unicode.L, unicode.M, unicode.N)
+		return joins(before) && (letter || unicode.Is(unicode.M, before)) || joins(after) &&
+			unicode.In(before, unicode.L, unicode.M, unicode.N)
 	}
 	return false
 }
 
-// joins reports whether r is a letter or a mark of a script whose letters a joiner can change, unlike those of Latin.
+// joins reports whether r is a letter or a mark of a script whose letters a joiner can change,
+// unlike those of Latin.
 func joins(r rune) bool {
-	return unicode.In(r, unicode.L, unicode.M) && !unicode.In(r, unicode.Latin, unicode.Greek, unicode.Cyrillic, unicode.Armenian,
-		unicode.Georgian, unicode.Hebrew, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana, unicode.Common, unicode.Inherited)
+	return unicode.In(r, unicode.L, unicode.M) && !unicode.In(r, unicode.Latin, unicode.Greek, unicode.Cyrillic,
+		unicode.Armenian,
+		unicode.Georgian, unicode.Hebrew, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana,
+		unicode.Common, unicode.Inherited)
 }
 
 func nature(r rune) string {
@@ -147,11 +160,12 @@ func nature(r rune) string {
 	return "invisible"
 }
 
-// Fold returns the form of a text in which case, accents, width and normal forms do not matter, for search and comparison. It leaves out
-// joiners and other hidden characters.
+// Fold returns the form of a text in which case, accents, width and normal forms do not matter, for
+// search and comparison. It leaves out joiners and other hidden characters.
 func Fold(text string) string {
 	text = strings.Map(func(r rune) rune {
-		if isHidden(r) || r >= '\u0300' && r <= '\u036F' { // accents; marks of other scripts are letters to their readers
+		// accents; marks of other scripts are letters to their readers
+		if isHidden(r) || r >= '\u0300' && r <= '\u036F' {
 			return -1
 		}
 		return r
@@ -160,4 +174,5 @@ func Fold(text string) string {
 }
 
 // undivided are letters that are no letter with an accent in Unicode.
-var undivided = strings.NewReplacer("ß", "ss", "œ", "oe", "æ", "ae", "ø", "o", "đ", "d", "ð", "d", "ł", "l", "þ", "th", "ı", "i", "ς", "σ")
+var undivided = strings.NewReplacer("ß", "ss", "œ", "oe", "æ", "ae", "ø", "o", "đ", "d", "ð", "d", "ł", "l", "þ", "th",
+	"ı", "i", "ς", "σ")

@@ -2,7 +2,8 @@ package api
 
 import "slices"
 
-// Tier is an access tier. Its properties are in Tiers; code outside this file never compares a tier with a name.
+// Tier is an access tier. Its properties are in Tiers; code outside this file never compares a tier
+// with a name.
 type Tier string
 
 const (
@@ -34,17 +35,20 @@ type TierInfo struct {
 	MonthlyUSD int    // price of Plan; 0 if it is free of charge
 }
 
-// Tiers is the tier table, lowest tier first. It is the only source of the properties of tiers, and of plan names and prices.
+// Tiers is the tier table, lowest tier first. It is the only source of the properties of tiers, and
+// of plan names and prices.
 var Tiers = []TierInfo{
 	{Tier: Free, Limits: Limits{PerMinute: 10, PerDay: 100, PageSize: 10}, Plan: "Free"},
 	{Tier: Developer, Limits: Limits{PerMinute: 60, PerDay: 1000, PageSize: 50, History: true}, AllRecords: true},
-	{Tier: Commercial, Limits: Limits{PerMinute: 300, PerDay: 10000, PageSize: 100, History: true}, AllRecords: true, Plan: "Business", MonthlyUSD: 29},
+	{Tier: Commercial, Limits: Limits{PerMinute: 300, PerDay: 10000, PageSize: 100, History: true}, AllRecords: true,
+		Plan: "Business", MonthlyUSD: 29},
 }
 
 // ServiceCapacity limits the calls of all accounts together in one UTC day.
 const ServiceCapacity = 50000
 
-// Rank returns the position of the tier in Tiers, and -1 for an unknown tier. A higher tier has a higher rank.
+// Rank returns the position of the tier in Tiers, and -1 for an unknown tier. A higher tier has a
+// higher rank.
 func (t Tier) Rank() int {
 	return slices.IndexFunc(Tiers, func(info TierInfo) bool { return info.Tier == t })
 }
@@ -69,8 +73,8 @@ type SharedSettings struct {
 	TermsVersion string       `json:"termsVersion"`
 }
 
-// DefaultLimits returns the limits of all tiers without overrides, in the order of Tiers. The gateway fetches the limits in effect from
-// authquota for the documentation that it serves.
+// DefaultLimits returns the limits of all tiers without overrides, in the order of Tiers. The
+// gateway fetches the limits in effect from authquota for the documentation that it serves.
 func DefaultLimits() []TierLimits {
 	limits := make([]TierLimits, len(Tiers))
 	for i, info := range Tiers {

@@ -43,7 +43,8 @@ func TestTierTable(t *testing.T) {
 	require.False(t, ok, "only operators grant the developer tier")
 }
 
-// TestTierNamesAreOnlyInTheTable checks that no program treats a tier specially by its name. Such a property belongs in api.Tiers.
+// TestTierNamesAreOnlyInTheTable checks that no program treats a tier specially by its name. Such a
+// property belongs in api.Tiers.
 func TestTierNamesAreOnlyInTheTable(t *testing.T) {
 	var constants, quoted []string
 	for _, info := range api.Tiers {

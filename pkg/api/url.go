@@ -18,8 +18,9 @@ var errNotAbsolute = errors.New("must be an absolute http or https URL, such as 
 // ValidURL reports whether CheckURL accepts text.
 func ValidURL(text string) bool { return CheckURL(text) == nil }
 
-// CheckURL returns an error unless text is a URL that can be shown to consumers: http or https, with a host, without credentials, and valid
-// in RFC 3986 and in the URL Standard of browsers. The error names the part that is wrong.
+// CheckURL returns an error unless text is a URL that can be shown to consumers: http or https,
+// with a host, without credentials, and valid in RFC 3986 and in the URL Standard of browsers. The
+// error names the part that is wrong.
 func CheckURL(text string) error {
 	if len(text) > MaxURL {
 		return fmt.Errorf("must be a URL of at most %d characters", MaxURL)
@@ -48,7 +49,8 @@ func CheckURL(text string) error {
 	return err
 }
 
-// pathChars are the characters of a path besides letters, digits and percent-encoded bytes (RFC 3986, section 3.3).
+// pathChars are the characters of a path besides letters, digits and percent-encoded bytes (RFC
+// 3986, section 3.3).
 const pathChars = "-._~!$&'()*+,;=:@/"
 
 func checkChars(name, text, allowed string) error {
@@ -110,10 +112,13 @@ func checkAuthority(authority string) error {
 		return fmt.Errorf("has the host %q: it is no valid punycode", host)
 	}
 	last := host[strings.LastIndexByte(strings.TrimSuffix(host, "."), '.')+1:]
-	if slices.ContainsFunc(strings.Split(host, "."), func(label string) bool { return len(label) > maxLabel }) || len(host) > maxHost {
-		return fmt.Errorf("has the host %q: it must have at most %d characters, and at most %d between two points", short(host), maxHost, maxLabel)
+	if slices.ContainsFunc(strings.Split(host, "."), func(label string) bool { return len(label) > maxLabel }) ||
+		len(host) > maxHost {
+		return fmt.Errorf("has the host %q: it must have at most %d characters, and at most %d between two points",
+			short(host), maxHost, maxLabel)
 	}
-	if !hostName.MatchString(host) || last[0] >= '0' && last[0] <= '9' { // a browser would read the name as an IPv4 address
+	// a browser would read the name as an IPv4 address
+	if !hostName.MatchString(host) || last[0] >= '0' && last[0] <= '9' {
 		return fmt.Errorf("has the host %q: it must be a name of letters, digits and hyphens, or an IP address", host)
 	}
 	return nil

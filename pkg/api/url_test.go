@@ -12,9 +12,12 @@ import (
 
 func TestCheckURLAcceptsURIs(t *testing.T) {
 	for _, text := range []string{
-		"https://example.com", "HTTPS://Example.com", "https://example.com/", "http://example.com:8080/a%20b?c=d#e", "https://example.com:1", "https://example.com:65535/",
-		"https://[2001:db8::1]/", "https://[::1]:8080?a", "http://127.0.0.1:8080", "https://kelp.works./", "https://a_b.example/", "https://localhost",
-		"https://xn--bcher-kva.example/", "https://example.com?q", "https://example.com#f", "https://example.com/a//b;c=1/@x:y,z/~!$&'()*+", "https://example.com/?a=/?:@#/?:@",
+		"https://example.com", "HTTPS://Example.com", "https://example.com/", "http://example.com:8080/a%20b?c=d#e",
+		"https://example.com:1", "https://example.com:65535/",
+		"https://[2001:db8::1]/", "https://[::1]:8080?a", "http://127.0.0.1:8080", "https://kelp.works./",
+		"https://a_b.example/", "https://localhost",
+		"https://xn--bcher-kva.example/", "https://example.com?q", "https://example.com#f",
+		"https://example.com/a//b;c=1/@x:y,z/~!$&'()*+", "https://example.com/?a=/?:@#/?:@",
 		"https://example.com/" + strings.Repeat("a", 2028),
 	} {
 		require.NoError(t, api.CheckURL(text), text)
@@ -55,8 +58,10 @@ func TestCheckURLNamesTheWrongPart(t *testing.T) {
 		"https://a b.example/":      `has the host "a b.example": it must be a name of letters, digits and hyphens, or an IP address`,
 		"https://a..example/":       `has the host "a..example": it must be a name of letters, digits and hyphens, or an IP address`,
 		"https://a%41.example/":     `has the host "a%41.example": it must be a name of letters, digits and hyphens, or an IP address`,
-		"https://" + strings.Repeat("a", 64) + ".example/":  `has the host "` + strings.Repeat("a", 40) + `…": it must have at most 253 characters, and at most 63 between two points`,
-		"https://" + strings.Repeat("a.", 130) + "example/": `has the host "` + strings.Repeat("a.", 20) + `…": it must have at most 253 characters, and at most 63 between two points`,
+		"https://" + strings.Repeat("a", 64) + ".example/": `has the host "` + strings.Repeat("a", 40) +
+			`…": it must have at most 253 characters, and at most 63 between two points`,
+		"https://" + strings.Repeat("a.", 130) + "example/": `has the host "` + strings.Repeat("a.", 20) +
+			`…": it must have at most 253 characters, and at most 63 between two points`,
 		"https://1.2.3/":                                 `has the host "1.2.3": it must be a name of letters, digits and hyphens, or an IP address`,
 		"https://127.0.0.256/":                           `has the host "127.0.0.256": it must be a name of letters, digits and hyphens, or an IP address`,
 		"https://0x7f.1/":                                `has the host "0x7f.1": it must be a name of letters, digits and hyphens, or an IP address`,
@@ -79,7 +84,8 @@ func TestCheckURLNamesTheWrongPart(t *testing.T) {
 }
 
 func FuzzCheckURL(f *testing.F) {
-	for _, text := range []string{"https://a.example:8080/a%20b?c=d#e", "https://[::1]/", "https://xn--bcher-kva.example", "https://u:p@a", "https://1.2.3.4/?f[a]"} {
+	for _, text := range []string{"https://a.example:8080/a%20b?c=d#e", "https://[::1]/",
+		"https://xn--bcher-kva.example", "https://u:p@a", "https://1.2.3.4/?f[a]"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

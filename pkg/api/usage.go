@@ -24,7 +24,8 @@ const (
 
 // CallOutcomes lists all outcomes in the order of the pages.
 var CallOutcomes = []CallOutcome{
-	CallServed, CallNotFound, CallBadRequest, CallSubscriptionRequired, CallAccountSuspended, CallExpiredAPIKey, CallRevokedAPIKey,
+	CallServed, CallNotFound, CallBadRequest, CallSubscriptionRequired, CallAccountSuspended, CallExpiredAPIKey,
+	CallRevokedAPIKey,
 	CallMinuteLimitReached, CallDailyLimitReached, CallServiceCapacityReached, CallFailed,
 }
 
@@ -34,8 +35,8 @@ func (o CallOutcome) Known() bool { return slices.Contains(CallOutcomes, o) }
 // Charged reports whether calls with this outcome count against the daily quota.
 func (o CallOutcome) Charged() bool { return o == CallServed || o == CallNotFound }
 
-// UsageCount counts the calls of one key with one outcome on one UTC day, as seen by one gateway. It is for statistics only: quotas are
-// enforced by the counters in Redis.
+// UsageCount counts the calls of one key with one outcome on one UTC day, as seen by one gateway.
+// It is for statistics only: quotas are enforced by the counters in Redis.
 type UsageCount struct {
 	Day     string      `json:"day"` // 2026-11-20
 	Key     string      `json:"key"` // id of the key
@@ -44,8 +45,9 @@ type UsageCount struct {
 	LastAt  time.Time   `json:"lastAt"` // time of the latest of these calls
 }
 
-// UsageBatch has calls that a gateway reports to authquota: their counts, and the newest of them for the request logs. The gateway resends
-// it unchanged until authquota accepts it; authquota counts it once.
+// UsageBatch has calls that a gateway reports to authquota: their counts, and the newest of them
+// for the request logs. The gateway resends it unchanged until authquota accepts it; authquota
+// counts it once.
 type UsageBatch struct {
 	ID       string          `json:"id"` // UUIDv7
 	Counts   []UsageCount    `json:"counts"`
@@ -58,8 +60,9 @@ const (
 	MaxUsageRequests = 1000
 )
 
-// DayServed counts the calls of one UTC day that were not rejected, and those of them that failed. The calls are those of all accounts. A
-// caller that disconnects before the response counts as a failure.
+// DayServed counts the calls of one UTC day that were not rejected, and those of them that failed.
+// The calls are those of all accounts. A caller that disconnects before the response counts as a
+// failure.
 type DayServed struct {
 	Day    string `json:"day"` // 2026-11-20
 	Calls  int    `json:"calls"`

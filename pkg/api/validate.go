@@ -10,8 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of fields in files from curators. The catalog's import and the history's append share the checks of this file: pkg/jsonlines
-// decodes a line and rejects unknown, repeated and mistyped fields; this file checks the values.
+// Limits of fields in files from curators. The catalog's import and the history's append share the
+// checks of this file: pkg/jsonlines decodes a line and rejects unknown, repeated and mistyped
+// fields; this file checks the values.
 const (
 	MaxSlug = 80   // characters of an id
 	MaxURL  = 2048 // characters of an address
@@ -20,7 +21,8 @@ const (
 
 // Problem is a mistake in a value.
 type Problem struct {
-	Path    string `json:"path,omitempty"` // of the field, such as facts.pay.minimum; empty for the whole line or request
+	// of the field, such as facts.pay.minimum; empty for the whole line or request
+	Path    string `json:"path,omitempty"`
 	Code    string `json:"code,omitempty"` // for programs, such as UnknownListing; most problems of a line have none
 	Message string `json:"message"`        // what was expected
 }
@@ -100,8 +102,9 @@ func (p *Problems) text(field string, text *string, limit int, check func(string
 	*text = stored
 }
 
-// Excerpt records a problem if a text from a page has more than limit characters, control characters other than line breaks and tabs, or
-// characters that change the direction of the text. It is compared with the page, so it may have other hidden characters.
+// Excerpt records a problem if a text from a page has more than limit characters, control
+// characters other than line breaks and tabs, or characters that change the direction of the text.
+// It is compared with the page, so it may have other hidden characters.
 func (p *Problems) Excerpt(field, text string, limit int) {
 	if utf8.RuneCountInString(text) > limit {
 		p.Add(field, "%v", tooLong(limit))
@@ -127,26 +130,29 @@ func OneOf[T ~string](p *Problems, field string, value T, allowed ...T) {
 
 var slug = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
-// ValidSlug reports whether s can be the id of a record: lower-case letters and digits in groups joined by single hyphens, at
-// most MaxSlug characters.
+// ValidSlug reports whether s can be the id of a record: lower-case letters and digits in groups
+// joined by single hyphens, at most MaxSlug characters.
 func ValidSlug(s string) bool { return len(s) <= MaxSlug && slug.MatchString(s) }
 
 // Provinces lists the codes of Canada's provinces and territories, without the country.
 var Provinces = []string{"AB", "BC", "MB", "NB", "NL", "NS", "NT", "NU", "ON", "PE", "QC", "SK", "YT"}
 
-// ProvinceCode returns the normal form ("CA-ON") of a Canadian province or territory, given as "ON" or "CA-ON" in any case.
+// ProvinceCode returns the normal form ("CA-ON") of a Canadian province or territory, given as "ON"
+// or "CA-ON" in any case.
 func ProvinceCode(s string) (code string, ok bool) {
 	if len(s) == len("CA-ON") && strings.EqualFold(s[:3], "CA-") {
 		s = s[3:]
 	}
 	short := strings.ToUpper(s)
-	return "CA-" + short, len(s) == 2 && slices.Contains(Provinces, short) // two bytes: the upper case of "ſk" is "SK" too
+	// two bytes: the upper case of "ſk" is "SK" too
+	return "CA-" + short, len(s) == 2 && slices.Contains(Provinces, short)
 }
 
 var region = regexp.MustCompile(`^[A-Z]{2}-[A-Z0-9]{1,3}$`)
 
-// Normalize converts facts to the stored form and records all their problems. The stored form is complete, with regions as ISO 3166-2
-// codes without duplicates. field is the path of the facts, usually "facts".
+// Normalize converts facts to the stored form and records all their problems. The stored form is
+// complete, with regions as ISO 3166-2 codes without duplicates. field is the path of the facts,
+// usually "facts".
 func (f *Facts) Normalize(field string, p *Problems) {
 	f.Complete()
 	seen := map[string]bool{}
@@ -200,7 +206,8 @@ func (c *CountryEligibility) normalize(field string, p *Problems) {
 	}
 	for i, code := range c.ExcludedRegions {
 		if slices.Contains(c.IncludedRegions, code) {
-			p.Add(fmt.Sprintf("%s.excludedRegions[%d]", field, i), "%s is also in includedRegions; remove it from one of them", code)
+			p.Add(fmt.Sprintf("%s.excludedRegions[%d]", field, i),
+				"%s is also in includedRegions; remove it from one of them", code)
 		}
 	}
 	p.URLs(field+".sourceUrls", c.SourceURLs)
@@ -218,7 +225,8 @@ func normalizeRegions(country string, regions []string, field string, p *Problem
 		if country == "CA" {
 			var ok bool
 			if code, ok = ProvinceCode(r); !ok {
-				p.Add(fmt.Sprintf("%s[%d]", field, i), "must be a Canadian province or territory, such as CA-ON or ON; %q is none", short(r))
+				p.Add(fmt.Sprintf("%s[%d]", field, i),
+					"must be a Canadian province or territory, such as CA-ON or ON; %q is none", short(r))
 			}
 		} else if !region.MatchString(code) || code[:2] != country {
 			p.Add(fmt.Sprintf("%s[%d]", field, i), "must be an ISO 3166-2 code that starts with the country, such as US-NY; %q is none", short(r))
@@ -236,7 +244,8 @@ func (y *Pay) check(field string, p *Problems) {
 		p.Add(field+".minimum", "%s must not be negative", FormatAmount(y.Minimum))
 	}
 	if y.Maximum < y.Minimum {
-		p.Add(field+".maximum", "%s must not be below the minimum, %s", FormatAmount(y.Maximum), FormatAmount(y.Minimum))
+		p.Add(field+".maximum", "%s must not be below the minimum, %s", FormatAmount(y.Maximum),
+			FormatAmount(y.Minimum))
 	}
 	p.Currency(field+".currency", y.Currency)
 	OneOf(p, field+".unit", y.Unit, PerHour, PerYear, PerTask, PerAudioMinute)

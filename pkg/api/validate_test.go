@@ -14,7 +14,8 @@ import (
 func TestValidSlug(t *testing.T) {
 	for s, want := range map[string]bool{
 		"a": true, "10xmanagement": true, "99-freelas": true, strings.Repeat("a", 80): true,
-		"": false, "A": false, "-a": false, "a-": false, "a--b": false, "a_b": false, "ø": false, "a\n": false, "a/b": false,
+		"": false, "A": false, "-a": false, "a-": false, "a--b": false, "a_b": false, "ø": false, "a\n": false,
+		"a/b":                   false,
 		strings.Repeat("a", 81): false,
 	} {
 		require.Equal(t, want, api.ValidSlug(s), "%q", s)
@@ -35,8 +36,9 @@ func TestProvinceCode(t *testing.T) {
 
 func TestNormalizeConvertsFactsToStoredForm(t *testing.T) {
 	facts := api.Facts{CountryEligibility: []api.CountryEligibility{
-		{Country: "CA", Status: api.Eligible, IncludedRegions: []string{"AB", "CA-ON", "on"}, ExcludedRegions: []string{"qc"},
-			SourceURLs: []string{"https://example.com/who"}},
+		{Country: "CA", Status: api.Eligible, IncludedRegions: []string{"AB", "CA-ON", "on"},
+			ExcludedRegions: []string{"qc"},
+			SourceURLs:      []string{"https://example.com/who"}},
 		{Country: "US", Status: api.Ineligible, ExcludedRegions: []string{"us-ny"}},
 	}}
 	var p api.Problems
@@ -49,7 +51,8 @@ func TestNormalizeConvertsFactsToStoredForm(t *testing.T) {
 	require.Equal(t, []string{}, facts.Languages)
 	require.Equal(t, api.ApplicationUnknown, facts.ApplicationStatus)
 
-	zero := api.Facts{Pay: &api.Pay{Minimum: math.Copysign(0, -1), Maximum: 5, Currency: "CAD", Unit: api.PerTask, SourceURL: "https://example.com"}}
+	zero := api.Facts{Pay: &api.Pay{Minimum: math.Copysign(0, -1), Maximum: 5, Currency: "CAD", Unit: api.PerTask,
+		SourceURL: "https://example.com"}}
 	zero.Normalize("facts", &p)
 	require.Empty(t, p)
 	require.False(t, math.Signbit(zero.Pay.Minimum), "a negative zero is stored")
@@ -68,45 +71,67 @@ func TestNormalizeReportsEveryProblem(t *testing.T) {
 		facts api.Facts
 		want  []string // starts of the problems
 	}{
-		{"country", api.Facts{CountryEligibility: []api.CountryEligibility{{Country: "ca", Status: "maybe", Note: strings.Repeat("x", 2001)}}},
-			[]string{"facts.countryEligibility[0].country: ", "facts.countryEligibility[0].status: must be one of eligible, ineligible, unknown; \"maybe\" is none",
+		{"country", api.Facts{CountryEligibility: []api.CountryEligibility{{Country: "ca", Status: "maybe",
+			Note: strings.Repeat("x", 2001)}}},
+			[]string{"facts.countryEligibility[0].country: ",
+				"facts.countryEligibility[0].status: must be one of eligible, ineligible, unknown; \"maybe\" is none",
 				"facts.countryEligibility[0].note: "}},
 		{"country twice", api.Facts{CountryEligibility: []api.CountryEligibility{
 			{Country: "CA", Status: api.EligibilityUnknown}, {Country: "CA", Status: api.Ineligible}}},
 			[]string{"facts.countryEligibility[1].country: CA appears twice"}},
 		{"regions", api.Facts{CountryEligibility: []api.CountryEligibility{
-			{Country: "CA", Status: api.Eligible, IncludedRegions: []string{"ON", "US-NY"}, SourceURLs: []string{address}},
-			{Country: "US", Status: api.Eligible, ExcludedRegions: []string{"NY", "CA-ON"}, SourceURLs: []string{address, bad}}}},
-			[]string{"facts.countryEligibility[0].includedRegions[1]: ", "facts.countryEligibility[1].excludedRegions[0]: ",
+			{Country: "CA", Status: api.Eligible, IncludedRegions: []string{"ON", "US-NY"},
+				SourceURLs: []string{address}},
+			{Country: "US", Status: api.Eligible, ExcludedRegions: []string{"NY", "CA-ON"},
+				SourceURLs: []string{address, bad}}}},
+			[]string{"facts.countryEligibility[0].includedRegions[1]: ",
+				"facts.countryEligibility[1].excludedRegions[0]: ",
 				"facts.countryEligibility[1].excludedRegions[1]: ", "facts.countryEligibility[1].sourceUrls[1]: "}},
 		{"regions that contradict each other", api.Facts{CountryEligibility: []api.CountryEligibility{
-			{Country: "CA", Status: api.Eligible, AllRegions: new(true), IncludedRegions: []string{"on"}, SourceURLs: []string{address}},
-			{Country: "US", Status: api.Ineligible, AllRegions: new(false), IncludedRegions: []string{"US-NY"}, ExcludedRegions: []string{"US-CA", "us-ny"}},
-			{Country: "FR", Status: api.Eligible, AllRegions: new(true), ExcludedRegions: []string{"FR-GP"}, SourceURLs: []string{address}}}},
+			{Country: "CA", Status: api.Eligible, AllRegions: new(true), IncludedRegions: []string{"on"},
+				SourceURLs: []string{address}},
+			{Country: "US", Status: api.Ineligible, AllRegions: new(false), IncludedRegions: []string{"US-NY"},
+				ExcludedRegions: []string{"US-CA", "us-ny"}},
+			{Country: "FR", Status: api.Eligible, AllRegions: new(true), ExcludedRegions: []string{"FR-GP"},
+				SourceURLs: []string{address}}}},
 			[]string{"facts.countryEligibility[0].includedRegions: must be empty if allRegions is true: CA-ON is only a part; set allRegions to false, or remove it",
 				"facts.countryEligibility[1].excludedRegions[1]: US-NY is also in includedRegions; remove it from one of them"}},
 		{"everywhere excluded", api.Facts{CountryEligibility: []api.CountryEligibility{
-			{Country: "CA", Status: api.Eligible, AllRegions: new(true), ExcludedRegions: api.Provinces, SourceURLs: []string{address}}}},
+			{Country: "CA", Status: api.Eligible, AllRegions: new(true), ExcludedRegions: api.Provinces,
+				SourceURLs: []string{address}}}},
 			[]string{"facts.countryEligibility[0].excludedRegions: must not name every province and territory of an eligible country: set status to ineligible, or remove one"}},
-		{"several languages in one", api.Facts{Languages: []string{"English, French", "English/French", "Haitian Creole"}},
-			[]string{`facts.languages[0]: "English, French" must be one language: write several as separate values`, `facts.languages[1]: "English/French" must`}},
-		{"texts in two normal forms", api.Facts{Languages: []string{"Français", "Franc\u0327ais"}, Requirements: []string{" A phone", "A phone "}},
-			[]string{`facts.languages[1]: "Français" repeats facts.languages[0]`, `facts.requirements[1]: "A phone" repeats facts.requirements[0]`}},
-		{"repetitions", api.Facts{Languages: []string{"English", "english"}, Requirements: []string{"A phone", "A car", "A phone"}, CountryEligibility: []api.CountryEligibility{
-			{Country: "CA", Status: api.Eligible, SourceURLs: []string{"https://a.example", "https://A.example:443/", "https://a.example/x", "https://a.example/X"}}}},
+		{"several languages in one", api.Facts{Languages: []string{"English, French", "English/French",
+			"Haitian Creole"}},
+			[]string{`facts.languages[0]: "English, French" must be one language: write several as separate values`,
+				`facts.languages[1]: "English/French" must`}},
+		{"texts in two normal forms", api.Facts{Languages: []string{"Français", "Franc\u0327ais"},
+			Requirements: []string{" A phone", "A phone "}},
+			[]string{`facts.languages[1]: "Français" repeats facts.languages[0]`,
+				`facts.requirements[1]: "A phone" repeats facts.requirements[0]`}},
+		{"repetitions", api.Facts{Languages: []string{"English", "english"},
+			Requirements: []string{"A phone", "A car", "A phone"}, CountryEligibility: []api.CountryEligibility{
+				{Country: "CA", Status: api.Eligible,
+					SourceURLs: []string{"https://a.example", "https://A.example:443/",
+						"https://a.example/x", "https://a.example/X"}}}},
 			[]string{`facts.countryEligibility[0].sourceUrls[1]: "https://A.example:443/" repeats facts.countryEligibility[0].sourceUrls[0]; remove one of them`,
-				`facts.languages[1]: "english" repeats facts.languages[0]`, `facts.requirements[2]: "A phone" repeats facts.requirements[0]`}},
+				`facts.languages[1]: "english" repeats facts.languages[0]`,
+				`facts.requirements[2]: "A phone" repeats facts.requirements[0]`}},
 		{"eligible without a source", api.Facts{CountryEligibility: []api.CountryEligibility{
-			{Country: "CA", Status: api.Eligible}, {Country: "US", Status: api.EligibilityUnknown, AllRegions: new(true)},
-			{Country: "FR", Status: api.Ineligible, AllRegions: new(false)}, {Country: "DE", Status: api.EligibilityUnknown}}},
+			{Country: "CA", Status: api.Eligible}, {Country: "US", Status: api.EligibilityUnknown,
+				AllRegions: new(true)},
+			{Country: "FR", Status: api.Ineligible, AllRegions: new(false)},
+			{Country: "DE", Status: api.EligibilityUnknown}}},
 			[]string{"facts.countryEligibility[0].sourceUrls: an eligible country, or allRegions true, needs at least one source URL",
 				"facts.countryEligibility[1].sourceUrls: "}},
 		{"pay", api.Facts{Pay: &api.Pay{Minimum: -1, Maximum: -2, Currency: "cad", Unit: "day", SourceURL: bad}},
-			[]string{"facts.pay.minimum: -1 must not be negative", "facts.pay.maximum: -2 must not be below the minimum, -1", "facts.pay.currency: ", "facts.pay.unit: ", "facts.pay.sourceUrl: "}},
+			[]string{"facts.pay.minimum: -1 must not be negative",
+				"facts.pay.maximum: -2 must not be below the minimum, -1", "facts.pay.currency: ", "facts.pay.unit: ",
+				"facts.pay.sourceUrl: "}},
 		{"pay that is right", api.Facts{Pay: &pay}, nil},
 		{"the rest", api.Facts{Languages: []string{"en", " "}, ApplicationStatus: "shut", ApplicationURL: &bad,
 			Requirements: []string{""}, RiskIndicators: []api.RiskIndicator{{SourceURL: bad}}},
-			[]string{"facts.languages[1]: ", "facts.applicationStatus: ", "facts.applicationUrl: ", "facts.requirements[0]: ",
+			[]string{"facts.languages[1]: ", "facts.applicationStatus: ", "facts.applicationUrl: ",
+				"facts.requirements[0]: ",
 				"facts.riskIndicators[0].code: ", "facts.riskIndicators[0].sourceUrl: "}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -132,15 +157,18 @@ func TestCodesNameTheOneThatIsMeant(t *testing.T) {
 		require.Empty(t, p)
 	}
 	for code, end := range map[string]string{
-		"UK": `"UK" is none: write GB`, "EN": `"EN" is none: write GB, US or another`, "gb": `"gb" is none: write GB`, "QQ": `"QQ" is none`, "USA": `"USA" is none: write US`,
-		"": `"" is none`, "Canada": `"Canada" is none`, "EU": `"EU" is none: write an entry for each country`, "XX": `"XX" is none`, "CDN": `"CDN" is none`,
+		"UK": `"UK" is none: write GB`, "EN": `"EN" is none: write GB, US or another`, "gb": `"gb" is none: write GB`,
+		"QQ": `"QQ" is none`, "USA": `"USA" is none: write US`,
+		"": `"" is none`, "Canada": `"Canada" is none`, "EU": `"EU" is none: write an entry for each country`,
+		"XX": `"XX" is none`, "CDN": `"CDN" is none`,
 	} {
 		var p api.Problems
 		p.Country("c", code)
 		require.Equal(t, apitest.Problems("c: must be a country code of ISO 3166-1, two upper-case letters such as CA; "+end), p)
 	}
 	for code, end := range map[string]string{
-		"CDN": `"CDN" is none: write CAD`, "RMB": `"RMB" is none: write CNY`, "cad": `"cad" is none: write CAD`, "ABC": `"ABC" is none`, "UK": `"UK" is none`, "$": `"$" is none: write USD, CAD or another`,
+		"CDN": `"CDN" is none: write CAD`, "RMB": `"RMB" is none: write CNY`, "cad": `"cad" is none: write CAD`,
+		"ABC": `"ABC" is none`, "UK": `"UK" is none`, "$": `"$" is none: write USD, CAD or another`,
 		"XXX": `"XXX" is none`, "DEM": `"DEM" is none: write EUR`,
 	} {
 		var p api.Problems
@@ -151,15 +179,18 @@ func TestCodesNameTheOneThatIsMeant(t *testing.T) {
 
 func TestTextsAreNeitherHTMLNorDamaged(t *testing.T) {
 	for _, text := range []string{
-		"", "R&D and Q&A; more", "AT&T;", "1 < 2 > 0", "List<String>", "ann <ann@example.com>", "<name>", "x<b and c>d", "5 <6", "C++ & C#", "<3", "a & b;",
-		"Montréal", "São Tomé", "CAFÉ\u00a0» et QUALITÉ\u00a0: « MANHÃ » “LIBERTÉ” À… Ç’ IRMÃ”", "Ελλάδα", "Привет, Ñandú Ðà", "日本", "€ 5 – “ok”…", "😀 🇨🇦", "Â", "Ã", "ÂME", "NÃO", "ð", "√2",
+		"", "R&D and Q&A; more", "AT&T;", "1 < 2 > 0", "List<String>", "ann <ann@example.com>", "<name>", "x<b and c>d",
+		"5 <6", "C++ & C#", "<3", "a & b;",
+		"Montréal", "São Tomé", "CAFÉ\u00a0» et QUALITÉ\u00a0: « MANHÃ » “LIBERTÉ” À… Ç’ IRMÃ”", "Ελλάδα",
+		"Привет, Ñandú Ðà", "日本", "€ 5 – “ok”…", "😀 🇨🇦", "Â", "Ã", "ÂME", "NÃO", "ð", "√2",
 	} {
 		var p api.Problems
 		p.AtMost("t", &text, 200)
 		require.Empty(t, p)
 	}
 	for _, text := range []string{
-		"a<br>b", "<p>text", "text</P>", `<a href="https://x.example">x</a>`, "<br/>", "<BR />", "<!-- x -->", "<!DOCTYPE html>", "a &amp; b", "&nbsp;", "&#39;", "&#x27;", "&eacute;", "<h2>x", "&lt;b&gt;",
+		"a<br>b", "<p>text", "text</P>", `<a href="https://x.example">x</a>`, "<br/>", "<BR />", "<!-- x -->",
+		"<!DOCTYPE html>", "a &amp; b", "&nbsp;", "&#39;", "&#x27;", "&eacute;", "<h2>x", "&lt;b&gt;",
 		`<img src="x">`, `<script src='x'>`, "<script>",
 	} {
 		var p api.Problems
@@ -168,7 +199,8 @@ func TestTextsAreNeitherHTMLNorDamaged(t *testing.T) {
 		require.Contains(t, p[0].String(), "t: must be plain text: write the characters themselves instead of the HTML ", text)
 	}
 	for _, text := range []string{
-		"MontrÃ©al", "â€™s", "donâ€™t", "Ã\u00a0 la carte", "25 Â°C", "â‚¬ 5", "ï»¿id", "ðŸ˜€", "ÐŸÑ€Ð¸Ð²ÐµÑ‚", "Montr√©al", "don‚Äôt", "Ã‰cole", "SÃ£o", "naÃ¯ve", "Â©",
+		"MontrÃ©al", "â€™s", "donâ€™t", "Ã\u00a0 la carte", "25 Â°C", "â‚¬ 5", "ï»¿id", "ðŸ˜€", "ÐŸÑ€Ð¸Ð²ÐµÑ‚",
+		"Montr√©al", "don‚Äôt", "Ã‰cole", "SÃ£o", "naÃ¯ve", "Â©",
 	} {
 		var p api.Problems
 		p.AtMost("t", &text, 200)

@@ -5,14 +5,16 @@ import (
 	"time"
 )
 
-// FreshnessDays is the number of 24-hour days for which a successful factual review counts as fresh.
+// FreshnessDays is the number of 24-hour days for which a successful factual review counts as
+// fresh.
 const FreshnessDays = 14
 
 // FreshnessWindow is FreshnessDays as a duration.
 const FreshnessWindow = FreshnessDays * 24 * time.Hour
 
-// Verification is the state of the evidence for a record's facts at the time of the response. FirstCheckedAt and LastCheckedAt are
-// times of factual reviews only; link checks do not affect them.
+// Verification is the state of the evidence for a record's facts at the time of the response.
+// FirstCheckedAt and LastCheckedAt are times of factual reviews only; link checks do not affect
+// them.
 type Verification struct {
 	Status          VerificationStatus `json:"status"`
 	LastCheckedAt   *time.Time         `json:"lastCheckedAt"`
@@ -78,28 +80,34 @@ type VerificationEvent struct {
 	Note       string    `json:"note"`
 }
 
-// Summary is derived from all events of one record. The history service computes it and the catalog stores a copy. The verification
-// status depends on the summary, the latest material change of the listing, and the current time.
+// Summary is derived from all events of one record. The history service computes it and the catalog
+// stores a copy. The verification status depends on the summary, the latest material change of the
+// listing, and the current time.
 type Summary struct {
-	Slug            string           `json:"slug"`
-	Sequence        int64            `json:"sequence"`    // position in the feed of summaries; grows with every append
-	LastEventID     string           `json:"lastEventId"` // of the event recorded last, not necessarily the latest check
-	FirstCheckedAt  *time.Time       `json:"firstCheckedAt"`
-	LastCheckedAt   *time.Time       `json:"lastCheckedAt"`
-	LastOutcome     Outcome          `json:"lastOutcome"`     // of the latest factual review, needs-review if it lacks evidence; empty if there is none
-	FreshUntil      *time.Time       `json:"freshUntil"`      // latest successful review + FreshnessWindow
-	ConflictAt      *time.Time       `json:"conflictAt"`      // the link check that conflicts with the latest review, if one does
+	Slug     string `json:"slug"`
+	Sequence int64  `json:"sequence"` // position in the feed of summaries; grows with every append
+	// of the event recorded last, not necessarily the latest check
+	LastEventID    string     `json:"lastEventId"`
+	FirstCheckedAt *time.Time `json:"firstCheckedAt"`
+	LastCheckedAt  *time.Time `json:"lastCheckedAt"`
+	// of the latest factual review, needs-review if it lacks evidence; empty if there is none
+	LastOutcome Outcome    `json:"lastOutcome"`
+	FreshUntil  *time.Time `json:"freshUntil"` // latest successful review + FreshnessWindow
+	// the link check that conflicts with the latest review, if one does
+	ConflictAt      *time.Time       `json:"conflictAt"`
 	Doubt           *Doubt           `json:"doubt,omitempty"` // nil if the latest review stands
 	ReviewCount     int              `json:"reviewCount"`
 	HistoryCount    int              `json:"historyCount"`
 	ChangeCount     int              `json:"changeCount"`
 	ApplicationLink *ApplicationLink `json:"applicationLink"`
-	Facts           *Facts           `json:"facts"`              // in effect; nil if no review has facts
-	Closed          bool             `json:"closed,omitempty"`   // no review has facts, and one found that the platform is closed
-	Unquoted        []string         `json:"unquoted,omitempty"` // names of the known Facts without a quote
+	Facts           *Facts           `json:"facts"` // in effect; nil if no review has facts
+	// no review has facts, and one found that the platform is closed
+	Closed   bool     `json:"closed,omitempty"`
+	Unquoted []string `json:"unquoted,omitempty"` // names of the known Facts without a quote
 
-	// Sources are the pages that successful reviews used, the latest first, at most MaxSources. Gone are those that a review found gone, also
-	// if no review had used them; a later successful review that uses one takes it from Gone.
+	// Sources are the pages that successful reviews used, the latest first, at most MaxSources.
+	// Gone are those that a review found gone, also if no review had used them; a later successful
+	// review that uses one takes it from Gone.
 	Sources []SourceCheck `json:"sources,omitempty"`
 	Gone    []SourceCheck `json:"gone,omitempty"`
 }
@@ -113,8 +121,8 @@ type SourceCheck struct {
 	CheckedAt time.Time `json:"checkedAt"`
 }
 
-// EncodedSummary is a Summary as the history service encoded it. The feed, the catalog's database and its snapshot use the same bytes, so
-// fields that this release does not know survive.
+// EncodedSummary is a Summary as the history service encoded it. The feed, the catalog's database
+// and its snapshot use the same bytes, so fields that this release does not know survive.
 type EncodedSummary struct {
 	Slug        string
 	Sequence    int64
@@ -139,9 +147,9 @@ func (s *EncodedSummary) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// VerificationAt returns the public verification at now. changedAt is the latest material change of the listing outside a review, nil if
-// there was none; it conflicts with every earlier review. No check is shown later than now, even if the clock of the host that recorded
-// it is ahead.
+// VerificationAt returns the public verification at now. changedAt is the latest material change of
+// the listing outside a review, nil if there was none; it conflicts with every earlier review. No
+// check is shown later than now, even if the clock of the host that recorded it is ahead.
 func (s Summary) VerificationAt(changedAt *time.Time, now time.Time) Verification {
 	v := Verification{
 		Status:          s.StatusAt(changedAt, now),
@@ -180,8 +188,9 @@ func (s Summary) StatusAt(changedAt *time.Time, now time.Time) VerificationStatu
 	}
 }
 
-// Undisputed reports whether the latest factual review succeeded and nothing later conflicts with it. Such a record is verified up to
-// and including LastCheckedAt + FreshnessWindow, and stale after that.
+// Undisputed reports whether the latest factual review succeeded and nothing later conflicts with
+// it. Such a record is verified up to and including LastCheckedAt + FreshnessWindow, and stale
+// after that.
 func (s Summary) Undisputed(changedAt *time.Time) bool {
 	return s.LastCheckedAt != nil && s.LastOutcome == OutcomeVerified &&
 		s.ConflictAt == nil && (changedAt == nil || !changedAt.After(*s.LastCheckedAt))

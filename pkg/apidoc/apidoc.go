@@ -1,5 +1,5 @@
-// Package apidoc reads the OpenAPI description of the API: its operations with their parameters and examples, and its schemas. It also
-// writes a call of an operation as a program.
+// Package apidoc reads the OpenAPI description of the API: its operations with their parameters and
+// examples, and its schemas. It also writes a call of an operation as a program.
 package apidoc
 
 import (
@@ -127,7 +127,8 @@ type reference struct {
 	Ref string `yaml:"$ref"`
 }
 
-// Published returns the description of the API with the default limits. The caller must not change it.
+// Published returns the description of the API with the default limits. The caller must not change
+// it.
 var Published = sync.OnceValues(func() (*Description, error) { return Parse(api.OpenAPIYAML) })
 
 // Parse reads an OpenAPI document in which parameters and responses are references to components.
@@ -198,7 +199,8 @@ func (d *Description) resolve(s Schema) Schema {
 	return s
 }
 
-// Meaning returns the description of s, or otherwise that of the named schema to which it or its elements refer.
+// Meaning returns the description of s, or otherwise that of the named schema to which it or its
+// elements refer.
 func (d *Description) Meaning(s Schema) string {
 	for s.Description == "" && s.Items != nil {
 		s = *s.Items

@@ -66,7 +66,8 @@ func TestTargetEscapesValues(t *testing.T) {
 	o := operation(t, "getVerificationHistory")
 	rapid.Check(t, func(t *rapid.T) {
 		id, limit := rapid.StringN(1, 20, -1).Draw(t, "id"), rapid.StringN(1, 20, -1).Draw(t, "limit")
-		u, err := url.ParseRequestURI(apidoc.Call{Operation: o, Values: map[string]string{"id": id, "limit": limit, "admin": "1"}}.Target())
+		u, err := url.ParseRequestURI(apidoc.Call{Operation: o,
+			Values: map[string]string{"id": id, "limit": limit, "admin": "1"}}.Target())
 		require.NoError(t, err)
 		require.Equal(t, 4+2, len(strings.Split(u.EscapedPath(), "/")), u.EscapedPath())
 		require.Equal(t, "/api/v1/opportunities/"+id+"/history", u.Path)
@@ -77,7 +78,8 @@ func TestTargetEscapesValues(t *testing.T) {
 }
 
 func TestHeaderParameters(t *testing.T) {
-	call := apidoc.Call{Operation: operation(t, "getOpportunity"), Values: map[string]string{"id": "a", "If-None-Match": `W/"x"`}}
+	call := apidoc.Call{Operation: operation(t, "getOpportunity"),
+		Values: map[string]string{"id": "a", "If-None-Match": `W/"x"`}}
 	require.Equal(t, `W/"x"`, call.Header().Get("If-None-Match"))
 	require.Equal(t, "/api/v1/opportunities/a", call.Target())
 	programs, err := call.Programs()
@@ -95,13 +97,18 @@ func TestPrograms(t *testing.T) {
 		}
 	}
 	every["checked_after"] = "2026-11-01"
-	search := apidoc.Call{Operation: operation(t, "searchOpportunities"), Values: map[string]string{"q": `"l'été"`, "pay_unit": "hour"}}
+	search := apidoc.Call{Operation: operation(t, "searchOpportunities"),
+		Values: map[string]string{"q": `"l'été"`, "pay_unit": "hour"}}
 	for name, call := range map[string]apidoc.Call{
-		"example": list.ExampleCall(), "all records": {Operation: list}, "every filter": {Operation: list, Values: every},
-		"record": operation(t, "getOpportunity").ExampleCall(), "history": operation(t, "getVerificationHistory").ExampleCall(),
-		"changes": operation(t, "listChanges").ExampleCall(), "all changes": {Operation: operation(t, "listChanges")},
-		"search": search, "all found": {Operation: search.Operation}, "one page found": {Operation: search.Operation, Values: map[string]string{"page": "2"}},
-		"all events": {Operation: operation(t, "getVerificationHistory"), Values: map[string]string{"id": "a"}},
+		"example": list.ExampleCall(), "all records": {Operation: list},
+		"every filter": {Operation: list, Values: every},
+		"record":       operation(t, "getOpportunity").ExampleCall(),
+		"history":      operation(t, "getVerificationHistory").ExampleCall(),
+		"changes":      operation(t, "listChanges").ExampleCall(),
+		"all changes":  {Operation: operation(t, "listChanges")},
+		"search":       search, "all found": {Operation: search.Operation},
+		"one page found": {Operation: search.Operation, Values: map[string]string{"page": "2"}},
+		"all events":     {Operation: operation(t, "getVerificationHistory"), Values: map[string]string{"id": "a"}},
 	} {
 		programs, err := call.Programs()
 		require.NoError(t, err, name)
@@ -129,7 +136,8 @@ func TestPrograms(t *testing.T) {
 // The API rejects these values, and the SDKs have no way to send them.
 func TestSDKsSendOnlyValuesOfTheType(t *testing.T) {
 	for name, value := range map[string]string{"remote": "maybe", "limit": "101", "page": "0", "category": "steal"} {
-		programs, err := apidoc.Call{Operation: operation(t, "listOpportunities"), Values: map[string]string{name: value}}.Programs()
+		programs, err := apidoc.Call{Operation: operation(t, "listOpportunities"),
+			Values: map[string]string{name: value}}.Programs()
 		require.NoError(t, err)
 		require.Len(t, programs, 1, name)
 		require.Contains(t, programs[0].Code, "--data-urlencode "+name+"="+value)
@@ -142,7 +150,8 @@ func TestShellQuoting(t *testing.T) {
 		call := apidoc.Call{Operation: operation(t, "listOpportunities"), Values: map[string]string{"country": value}}
 		programs, err := call.Programs()
 		require.NoError(t, err)
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.Replace(programs[0].Code, "curl ", `printf '%s\n' `, 1))
+		cmd := exec.CommandContext(t.Context(), "sh", "-c",
+			strings.Replace(programs[0].Code, "curl ", `printf '%s\n' `, 1))
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		require.Contains(t, string(out), "\ncountry="+value+"\n")
@@ -150,7 +159,8 @@ func TestShellQuoting(t *testing.T) {
 		call = apidoc.Call{Operation: operation(t, "getOpportunity"), Values: map[string]string{"id": value}}
 		programs, err = call.Programs()
 		require.NoError(t, err)
-		cmd = exec.CommandContext(t.Context(), "sh", "-c", strings.Replace(programs[0].Code, "curl ", `printf '%s\n' `, 1))
+		cmd = exec.CommandContext(t.Context(), "sh", "-c",
+			strings.Replace(programs[0].Code, "curl ", `printf '%s\n' `, 1))
 		out, err = cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		path, err := url.PathUnescape(strings.Split(string(out), "\n")[1])

@@ -32,7 +32,8 @@ func (o Operation) ExampleCall() Call {
 	return c
 }
 
-// Target returns the path and the query. Values are escaped, so none can add a path segment or a parameter.
+// Target returns the path and the query. Values are escaped, so none can add a path segment or a
+// parameter.
 func (c Call) Target() string {
 	path := c.path()
 	if query := c.query(); len(query) > 0 {
@@ -100,7 +101,8 @@ func (a argument) fits() bool {
 	}
 	if s.Is("integer") {
 		n, err := strconv.Atoi(a.Value)
-		return err == nil && strconv.Itoa(n) == a.Value && (s.Minimum == nil || n >= *s.Minimum) && (s.Maximum == nil || n <= *s.Maximum)
+		return err == nil && strconv.Itoa(n) == a.Value && (s.Minimum == nil || n >= *s.Minimum) &&
+			(s.Maximum == nil || n <= *s.Maximum)
 	}
 	return true
 }

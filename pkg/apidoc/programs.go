@@ -9,24 +9,26 @@ import (
 	"text/template"
 )
 
-// Program is a call as a program. It reads the address of the service and the key from the environment variables OPPORTUNITY_URL and
-// OPPORTUNITY_KEY.
+// Program is a call as a program. It reads the address of the service and the key from the
+// environment variables OPPORTUNITY_URL and OPPORTUNITY_KEY.
 type Program struct{ Title, Language, Code string }
 
 // Title and language of the programs.
 var languages = []struct{ title, language, file string }{
-	{"curl", "sh", "call.sh.tmpl"}, {"Go", "go", "call.go.tmpl"}, {"TypeScript and JavaScript", "js", "call.mjs.tmpl"}, {"Python", "python", "call.py.tmpl"},
+	{"curl", "sh", "call.sh.tmpl"}, {"Go", "go", "call.go.tmpl"}, {"TypeScript and JavaScript", "js", "call.mjs.tmpl"},
+	{"Python", "python", "call.py.tmpl"},
 }
 
 //go:embed programs
 var programs embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"shell": shellQuote, "go": goValue, "goName": exported, "js": jsValue, "jsName": camel, "python": pythonValue, "pythonName": option,
+	"shell": shellQuote, "go": goValue, "goName": exported, "js": jsValue, "jsName": camel, "python": pythonValue,
+	"pythonName": option,
 }).ParseFS(programs, "programs/*"))
 
-// Programs returns the call with curl and with each SDK. It returns only curl if the SDKs cannot send the call: they send no value of
-// another type, and they take entity tags from their caches.
+// Programs returns the call with curl and with each SDK. It returns only curl if the SDKs cannot
+// send the call: they send no value of another type, and they take entity tags from their caches.
 func (c Call) Programs() ([]Program, error) {
 	shown := languages
 	if !c.sdk() {
@@ -95,7 +97,8 @@ func (d programData) OnePage() bool {
 // shellQuote returns text as one word of a shell.
 func shellQuote(text string) string {
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.,:/=@%+", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("-_.,:/=@%+", r)
 	}
 	if text != "" && strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
 		return text

@@ -1,5 +1,5 @@
-// Package eventfile reads events files: JSON Lines with one verification event per line. The history's append and the lint command
-// validate lines by the same rules.
+// Package eventfile reads events files: JSON Lines with one verification event per line. The
+// history's append and the lint command validate lines by the same rules.
 package eventfile
 
 import (
@@ -16,7 +16,8 @@ import (
 // maxSources bounds the source URLs of one event.
 const maxSources = 100
 
-// maxEvent bounds an event as JSON, in bytes. Its proof has the event as base64 and must have at most 100 KB.
+// maxEvent bounds an event as JSON, in bytes. Its proof has the event as base64 and must have at
+// most 100 KB.
 const maxEvent = 64_000
 
 // File is an events file that was read to its end.
@@ -42,8 +43,9 @@ type Line struct {
 	LastEventID *string // as in api.Review
 }
 
-// Read reads an events file and validates each line at time now. It returns at most maxRejected of the invalid lines in Rejected. It does
-// not check whether a slug belongs to a listing. It returns an error only if r fails.
+// Read reads an events file and validates each line at time now. It returns at most maxRejected of
+// the invalid lines in Rejected. It does not check whether a slug belongs to a listing. It returns
+// an error only if r fails.
 func Read(r io.Reader, now time.Time, maxRejected int) (file File, err error) {
 	file.Rejections, err = Scan(r, now, maxRejected, func(l Line) error {
 		file.Lines = append(file.Lines, l)
@@ -69,7 +71,8 @@ func Scan(r io.Reader, now time.Time, maxRejected int, use func(Line) error) (al
 				return Rejections{}, err
 			}
 		case len(all.Rejected) < maxRejected:
-			all.Rejected = append(all.Rejected, api.RejectedLine{Line: in.Number, ID: in.Value.Slug, Problems: problems})
+			all.Rejected = append(all.Rejected, api.RejectedLine{Line: in.Number, ID: in.Value.Slug,
+				Problems: problems})
 		default:
 			all.Omitted++
 		}
@@ -77,11 +80,13 @@ func Scan(r io.Reader, now time.Time, maxRejected int, use func(Line) error) (al
 	return all, nil
 }
 
-// Check validates a review, or a link check, at time now. It returns the form that is recorded: UTC, whole microseconds
-// (what the stores keep), no null arrays, completed. Like Read, it does not check whether the slug belongs to a listing.
+// Check validates a review, or a link check, at time now. It returns the form that is recorded:
+// UTC, whole microseconds (what the stores keep), no null arrays, completed. Like Read, it does not
+// check whether the slug belongs to a listing.
 func Check(l api.Review, now time.Time) (read Line, p api.Problems) {
 	e := api.VerificationEvent{
-		Slug: l.Slug, CheckedAt: l.CheckedAt.UTC().Truncate(time.Microsecond), CheckType: l.CheckType, Outcome: l.Outcome,
+		Slug: l.Slug, CheckedAt: l.CheckedAt.UTC().Truncate(time.Microsecond), CheckType: l.CheckType,
+		Outcome:    l.Outcome,
 		SourceURLs: l.SourceURLs, Note: l.Note,
 	}
 	if e.SourceURLs == nil {
@@ -96,7 +101,8 @@ func Check(l api.Review, now time.Time) (read Line, p api.Problems) {
 	case e.CheckedAt.Before(time.Unix(0, 0)):
 		p.Add("checkedAt", "must not be before 1970")
 	case e.CheckedAt.After(now.Add(api.ClockTolerance)):
-		p.Add("checkedAt", "must not be in the future: the clock of the service reads %s", now.UTC().Format(time.RFC3339))
+		p.Add("checkedAt", "must not be in the future: the clock of the service reads %s",
+			now.UTC().Format(time.RFC3339))
 	}
 	if outcomes, known := api.Outcomes[e.CheckType]; !known {
 		api.OneOf(&p, "checkType", e.CheckType, api.FactualReview, api.LinkCheck)
@@ -123,14 +129,15 @@ func Check(l api.Review, now time.Time) (read Line, p api.Problems) {
 		read.complete()
 		read.Evidence, p = evidence(l.Evidence, read.Event)
 		if text, _ := json.Marshal(read.Event); len(text) > maxEvent {
-			p.Add("", "the event has %d bytes as JSON, want at most %d: shorten sources, notes and requirements", len(text), maxEvent)
+			p.Add("", "the event has %d bytes as JSON, want at most %d: shorten sources, notes and requirements",
+				len(text), maxEvent)
 		}
 	}
 	return read, p
 }
 
-// complete adds what the facts of a review imply: their sources are sources of the review, each once, and an outcome of closed means that
-// the platform takes no applications.
+// complete adds what the facts of a review imply: their sources are sources of the review, each
+// once, and an outcome of closed means that the platform takes no applications.
 func (l *Line) complete() {
 	given := l.Event
 	if l.Event.Facts != nil {

@@ -1,8 +1,11 @@
-// Package jsonlines reads JSON Lines files from curators strictly: each line either decodes exactly, or is returned with all its problems.
+// Package jsonlines reads JSON Lines files from curators strictly: each line either decodes
+// exactly, or is returned with all its problems.
 //
-// It is stricter than encoding/json, which silently accepts many mistakes. Names are case-sensitive. Unknown names, repeated names,
-// nulls in non-nullable fields, missing numbers (which would decode as zero), and numbers that would be rounded are problems. So are
-// invalid UTF-8 and U+0000, which Postgres cannot store. A file that is wrong as a whole has one problem instead of one for each line.
+// It is stricter than encoding/json, which silently accepts many mistakes. Names are
+// case-sensitive. Unknown names, repeated names, nulls in non-nullable fields, missing numbers
+// (which would decode as zero), and numbers that would be rounded are problems. So are invalid
+// UTF-8 and U+0000, which Postgres cannot store. A file that is wrong as a whole has one problem
+// instead of one for each line.
 package jsonlines
 
 import (
@@ -23,7 +26,8 @@ import (
 // MaxLine is the maximum length of a line in bytes.
 const MaxLine = 1 << 20
 
-// Line is a line that is not blank. If it has Problems, Value has only the fields that could be read.
+// Line is a line that is not blank. If it has Problems, Value has only the fields that could be
+// read.
 type Line[T any] struct {
 	Number   int // from 1, counting blank lines
 	Value    T
@@ -32,10 +36,11 @@ type Line[T any] struct {
 	last bool // nothing after it is read
 }
 
-// Read returns an iterator over the lines of r that are not blank. T must be a struct. An error of r ends the iteration; an invalid line
-// does not, unless it shows that the file is in another encoding. If the file is wrong as a whole (see WrongFile), its only line is line 1 with
-// that problem. Lines are decoded by all processors, a few batches ahead, and returned in order. Read reads r only while the caller waits for a
-// line.
+// Read returns an iterator over the lines of r that are not blank. T must be a struct. An error of
+// r ends the iteration; an invalid line does not, unless it shows that the file is in another
+// encoding. If the file is wrong as a whole (see WrongFile), its only line is line 1 with that
+// problem. Lines are decoded by all processors, a few batches ahead, and returned in order. Read
+// reads r only while the caller waits for a line.
 func Read[T any](r io.Reader) iter.Seq2[Line[T], error] {
 	return func(yield func(Line[T], error) bool) {
 		var decoding sync.WaitGroup
@@ -129,7 +134,8 @@ func (s *source) next() (texts []text, more bool) {
 	return texts, true
 }
 
-// readLine reads up to the next line feed. It discards lines longer than MaxLine, to limit memory for files without line feeds.
+// readLine reads up to the next line feed. It discards lines longer than MaxLine, to limit memory
+// for files without line feeds.
 func readLine(in *bufio.Reader) (line []byte, tooLong bool, err error) {
 	for {
 		part, err := in.ReadSlice('\n')
@@ -144,7 +150,8 @@ func readLine(in *bufio.Reader) (line []byte, tooLong bool, err error) {
 	}
 }
 
-// Decode decodes one JSON object into out, a pointer to a struct, as strictly as Read decodes a line.
+// Decode decodes one JSON object into out, a pointer to a struct, as strictly as Read decodes a
+// line.
 func Decode(text []byte, out any) api.Problems {
 	p, _ := decode(text, out)
 	return p

@@ -69,14 +69,16 @@ func TestReadReportsEveryProblemOfALine(t *testing.T) {
 		{"not JSON", `{"id"`, apitest.Problems("must be one JSON object: unexpected end of JSON input")},
 		{"two values", `{} {}`, apitest.Problems("must be one JSON object: invalid character '{' after top-level value")},
 		{"not an object", `12`, apitest.Problems("must be an object")},
-		{"rounded number", `{"pay":{"minimum":9007199254740993,"unit":"hour"}}`, apitest.Problems(`pay.minimum: "9007199254740993" has more than 15 digits and would be rounded`)},
+		{"rounded number", `{"pay":{"minimum":9007199254740993,"unit":"hour"}}`,
+			apitest.Problems(`pay.minimum: "9007199254740993" has more than 15 digits and would be rounded`)},
 		{"null", `null`, apitest.Problems("must be an object")},
 		{"not UTF-8", "{\"id\":\"\xff\"}", apitest.Problems("must be UTF-8: save the file as UTF-8; nothing after this line was read")},
 		{"U+0000", `{"id":"a\u0000"}`, apitest.Problems("id: must not contain U+0000")},
 		{"other case", `{"ID":"a"}`, apitest.Problems("ID: is not a known field")},
 		{"field kept from files", `{"Secret":"x","-":"y"}`,
 			apitest.Problems("Secret: is not a known field", "-: is not a known field")},
-		{"unknown below, with a value to pass over", `{"pay":{"minimum":1,"unit":"hour","extra":{"a":[1,{}]}},"tags":[1]}`,
+		{"unknown below, with a value to pass over",
+			`{"pay":{"minimum":1,"unit":"hour","extra":{"a":[1,{}]}},"tags":[1]}`,
 			apitest.Problems("pay.extra: is not a known field", "tags[0]: must be a string")},
 		{"twice", `{"id":"a","id":"a"}`, apitest.Problems("id: is given twice")},
 		{"null where the type has none", `{"id":null,"tags":null}`,
@@ -91,7 +93,8 @@ func TestReadReportsEveryProblemOfALine(t *testing.T) {
 		{"time as number", `{"at":5}`,
 			apitest.Problems("at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z")},
 		{"several at once", `{"id":1,"remote":{},"pay":[{"a":1}],"x":0}`, apitest.Problems(
-			"id: must be a string", "remote: must be true or false; it is {}", "pay: must be an object", "x: is not a known field")},
+			"id: must be a string", "remote: must be true or false; it is {}", "pay: must be an object",
+			"x: is not a known field")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lines := readAll[record](t, strings.NewReader(c.line))
@@ -122,7 +125,8 @@ func TestReadReturnsReadError(t *testing.T) {
 	broken := errors.New("cut off")
 	var last error
 	var numbers []int
-	for line, err := range jsonlines.Read[record](io.MultiReader(strings.NewReader("{}\n{"), iotest.ErrReader(broken))) {
+	for line, err := range jsonlines.Read[record](io.MultiReader(strings.NewReader("{}\n{"),
+		iotest.ErrReader(broken))) {
 		last = err
 		numbers = append(numbers, line.Number)
 	}
@@ -132,7 +136,8 @@ func TestReadReturnsReadError(t *testing.T) {
 
 // Read must terminate on any input and number the lines in order; a valid line has no U+0000.
 func FuzzRead(f *testing.F) {
-	for _, seed := range []string{"", "{}", "{\"id\":\"a\"}\n{\"pay\":{\"minimum\":1}}\r\n", "[[[", "\ufeff\n\xff", `{"id":"\ud800"}`} {
+	for _, seed := range []string{"", "{}", "{\"id\":\"a\"}\n{\"pay\":{\"minimum\":1}}\r\n", "[[[", "\ufeff\n\xff",
+		`{"id":"\ud800"}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
@@ -167,10 +172,13 @@ func TestFileThatIsWrongAsAWholeHasOneProblem(t *testing.T) {
 			"the file is a JSON array: write one object on each line, without brackets and commas around them, such as with jq -c '.[]'"},
 		{"array on many lines", "\n[\n" + strings.ReplaceAll(many, "\n", ",\n") + "]",
 			"the file is a JSON array: write one object on each line, without brackets and commas around them, such as with jq -c '.[]'"},
-		{"formatted object", "{\n  \"id\": \"a\"\n}\n", "the file has objects over several lines: write each object on one line, such as with jq -c ."},
-		{"broken object", "{\"id\": \"a\",\n\"at\": null}\n", "the file has objects over several lines: write each object on one line, such as with jq -c ."},
+		{"formatted object", "{\n  \"id\": \"a\"\n}\n",
+			"the file has objects over several lines: write each object on one line, such as with jq -c ."},
+		{"broken object", "{\"id\": \"a\",\n\"at\": null}\n",
+			"the file has objects over several lines: write each object on one line, such as with jq -c ."},
 		{"CSV", "id,at\na,\n", "the file is not JSON Lines, one JSON object on each line; for CSV, let its name end in .csv"},
-		{"long CSV", strings.Repeat("id,at\n", 2000), "the file is not JSON Lines, one JSON object on each line; for CSV, let its name end in .csv"},
+		{"long CSV", strings.Repeat("id,at\n", 2000),
+			"the file is not JSON Lines, one JSON object on each line; for CSV, let its name end in .csv"},
 		{"workbook", "PK\x03\x04\x14\x00", "the file is a workbook or a ZIP archive: save the sheet as CSV in UTF-8, or unpack the archive"},
 		{"gzip", "\x1f\x8b\x08\x00", "the file is compressed: unpack it first"},
 		{"carriage returns", "{}\r{}\r", "the lines of the file end with carriage returns alone: save it with line feeds, in a spreadsheet as CSV UTF-8"},
@@ -210,9 +218,11 @@ func TestCheckRejectsTextThatReadersUnderstandDifferently(t *testing.T) {
 	} {
 		require.EqualError(t, jsonlines.Check([]byte(text)), want, text)
 	}
-	require.ErrorContains(t, jsonlines.Check([]byte(`{"\ud83d":1}`)), `must not contain \ud83d, half of a surrogate pair`)
+	require.ErrorContains(t, jsonlines.Check([]byte(`{"\ud83d":1}`)),
+		`must not contain \ud83d, half of a surrogate pair`)
 	for _, text := range []string{
-		` {"a":"\ud83d\ude00 \\ud83d \\\ud83d\ude00 \u00e9","B":{"a":[{"a":1},{"A":[]}]}} `, `"\\"`, `[]`, `null`, `-1.5e3`, `{"":{"":""}}`, "\t[1 , 2]\n",
+		` {"a":"\ud83d\ude00 \\ud83d \\\ud83d\ude00 \u00e9","B":{"a":[{"a":1},{"A":[]}]}} `, `"\\"`, `[]`, `null`,
+		`-1.5e3`, `{"":{"":""}}`, "\t[1 , 2]\n",
 	} {
 		require.NoError(t, jsonlines.Check([]byte(text)), text)
 	}
@@ -220,7 +230,8 @@ func TestCheckRejectsTextThatReadersUnderstandDifferently(t *testing.T) {
 
 // A text that Check accepts has the same value after it was decoded and encoded.
 func FuzzCheck(f *testing.F) {
-	for _, text := range []string{`{"a":["\ud83d\ude00",1.5,null]}`, `{"\ud83d":"\u00e9"}`, `[{"a":1,"a":2}]`, `"\\ud83d"`, "\"\xff\"", `[[],{}]`} {
+	for _, text := range []string{`{"a":["\ud83d\ude00",1.5,null]}`, `{"\ud83d":"\u00e9"}`, `[{"a":1,"a":2}]`,
+		`"\\ud83d"`, "\"\xff\"", `[[],{}]`} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -231,7 +242,8 @@ func FuzzCheck(f *testing.F) {
 		in := json.NewDecoder(strings.NewReader(text))
 		in.UseNumber()
 		require.NoError(t, in.Decode(&value))
-		require.Equal(t, strings.Contains(text, "\uFFFD") || strings.Contains(strings.ToLower(text), `\ufffd`), strings.Contains(fmt.Sprint(value), "\uFFFD"), "a character was replaced")
+		require.Equal(t, strings.Contains(text, "\uFFFD") || strings.Contains(strings.ToLower(text), `\ufffd`),
+			strings.Contains(fmt.Sprint(value), "\uFFFD"), "a character was replaced")
 		again, err := json.Marshal(value)
 		require.NoError(t, err)
 		require.NoError(t, jsonlines.Check(again))

@@ -13,9 +13,10 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Check returns an error unless text is one JSON value that can be stored and that every reader understands in the same way: in UTF-8,
-// without U+0000 and halves of surrogate pairs (RFC 8259, section 8.2), and without names that repeat or differ only in case. encoding/json
-// replaces halves by U+FFFD, ignores the case of a name and uses the last of its values.
+// Check returns an error unless text is one JSON value that can be stored and that every reader
+// understands in the same way: in UTF-8, without U+0000 and halves of surrogate pairs (RFC 8259,
+// section 8.2), and without names that repeat or differ only in case. encoding/json replaces halves
+// by U+FFFD, ignores the case of a name and uses the last of its values.
 func Check(text []byte) error {
 	if !utf8.Valid(text) {
 		return errors.New("must be UTF-8")
@@ -67,7 +68,8 @@ func (c *checker) any(at *place) {
 	}
 }
 
-// foldCase returns the same character for all that strings.EqualFold, and so encoding/json, takes for one.
+// foldCase returns the same character for all that strings.EqualFold, and so encoding/json, takes
+// for one.
 func foldCase(r rune) rune {
 	for next := unicode.SimpleFold(r); ; next = unicode.SimpleFold(next) {
 		if next <= r {
@@ -89,7 +91,8 @@ func (c *checker) text(literal []byte, at *place) {
 	}
 }
 
-// halfPair returns the first escape sequence of a JSON string that is half of a surrogate pair, or an empty text.
+// halfPair returns the first escape sequence of a JSON string that is half of a surrogate pair, or
+// an empty text.
 func halfPair(literal []byte) string {
 	for i := bytes.IndexByte(literal, '\\'); i >= 0 && i < len(literal); i++ {
 		if literal[i] != '\\' {

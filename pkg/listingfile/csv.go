@@ -18,8 +18,8 @@ import (
 	"opportunity.internal/pkg/jsonlines"
 )
 
-// A CSV file has one row for each listing and one column for each leaf field of Line, named by its path. ToCSV and FromCSV convert
-// between JSON Lines and CSV without loss.
+// A CSV file has one row for each listing and one column for each leaf field of Line, named by its
+// path. ToCSV and FromCSV convert between JSON Lines and CSV without loss.
 
 // kind is the format of the cells of a column.
 type kind int
@@ -78,7 +78,8 @@ func leaves(all []column, t reflect.Type, prefix string, groups []string) []colu
 	return all
 }
 
-// mayBeAbsent reports whether the column is optional. An import leaves only these fields unchanged if a line omits them.
+// mayBeAbsent reports whether the column is optional. An import leaves only these fields unchanged
+// if a line omits them.
 func (c column) mayBeAbsent() bool {
 	return c.name == "publishedAt" || c.name == "visibility" || slices.Contains(c.groups, "curation")
 }
@@ -186,7 +187,8 @@ func encoded(v any) string {
 // quoted is the prefix of a cell with a JSON string.
 const quoted = "json:"
 
-// escape protects a cell from evaluation by spreadsheets and from CSV readers, which change line ends. unescape reverses it.
+// escape protects a cell from evaluation by spreadsheets and from CSV readers, which change line
+// ends. unescape reverses it.
 func escape(cell string) string {
 	if strings.Contains(cell, "\r") || strings.HasPrefix(cell, quoted) {
 		return quoted + encoded(cell)
@@ -204,9 +206,9 @@ func unescape(cell string) (value string, err error) {
 	return api.UnescapeFormulas(cell), nil
 }
 
-// FromCSV converts a CSV file to JSON Lines. Each listing is on the line number where its row begins, so problems reported by Read refer
-// to the CSV file too. FromCSV omits rows that it cannot convert and returns them as rejected lines. It returns an error only if in or out
-// fails.
+// FromCSV converts a CSV file to JSON Lines. Each listing is on the line number where its row
+// begins, so problems reported by Read refer to the CSV file too. FromCSV omits rows that it cannot
+// convert and returns them as rejected lines. It returns an error only if in or out fails.
 func FromCSV(in io.Reader, out io.Writer) ([]api.RejectedLine, error) {
 	w := bufio.NewWriter(out)
 	fmt.Fprint(w, encoded(NewHeader()))

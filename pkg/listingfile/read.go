@@ -25,7 +25,8 @@ type Line struct {
 	Number int `json:"-"` // line number in the file, from 1
 }
 
-// File is the content of a file. If its header has an unknown format or version, only the header was read.
+// File is the content of a file. If its header has an unknown format or version, only the header
+// was read.
 type File struct {
 	Lines []Line
 	Rejections
@@ -37,8 +38,8 @@ type Rejections struct {
 	Omitted  int                // further rejected lines
 }
 
-// Read reads a file and validates each line at time now. It returns at most maxRejected of the invalid lines in Rejected. It returns an
-// error only if r fails.
+// Read reads a file and validates each line at time now. It returns at most maxRejected of the
+// invalid lines in Rejected. It returns an error only if r fails.
 func Read(r io.Reader, now time.Time, maxRejected int) (file File, err error) {
 	file.Rejections, err = Scan(r, now, maxRejected, func(l Line) error {
 		file.Lines = append(file.Lines, l)
@@ -47,7 +48,8 @@ func Read(r io.Reader, now time.Time, maxRejected int) (file File, err error) {
 	return file, err
 }
 
-// Scan is like Read, and passes each valid line to use. Of the lines before, it keeps only their ids. An error of use ends it.
+// Scan is like Read, and passes each valid line to use. Of the lines before, it keeps only their
+// ids. An error of use ends it.
 func Scan(r io.Reader, now time.Time, maxRejected int, use func(Line) error) (all Rejections, err error) {
 	head, r := header(r)
 	if len(head) > 0 { // every line of another version would be invalid
@@ -142,7 +144,8 @@ func (l *Line) normalize(p *api.Problems, now time.Time) {
 		l.CompanyProfile.normalize("companyProfile", p, now)
 	}
 	if l.Visibility != "" {
-		// Exports contain withdrawn listings. See Line.Update in the catalog for the effect of an import.
+		// Exports contain withdrawn listings. See Line.Update in the catalog for the effect of an
+		// import.
 		api.OneOf(p, "visibility", l.Visibility, Private, Published, Withdrawn)
 	}
 	if l.Curation != nil {
@@ -214,7 +217,8 @@ func checkDate(p *api.Problems, field string, d api.CheckDate, now time.Time) {
 	}
 }
 
-// plausible records a problem if at is outside the years 1970 to 2999: a mistake, or too late to encode times derived from it.
+// plausible records a problem if at is outside the years 1970 to 2999: a mistake, or too late to
+// encode times derived from it.
 func plausible(p *api.Problems, field string, at time.Time) {
 	if y := at.Year(); y < 1970 || y > 2999 {
 		p.Add(field, "must be in the years 1970 to 2999; it is in %d", y)

@@ -18,16 +18,16 @@ const (
 // Page is a page of a list: its number, from 1, and its maximum number of records.
 type Page struct{ Number, Limit int }
 
-// Page returns the parameters page and limit. It reduces limit to maxLimit, the page size of the caller's tier. It returns an error if page
-// is not in 1..MaxPage or limit is not in 1..MaxLimit.
+// Page returns the parameters page and limit. It reduces limit to maxLimit, the page size of the
+// caller's tier. It returns an error if page is not in 1..MaxPage or limit is not in 1..MaxLimit.
 func (v Values) Page(maxLimit int) (Page, error) {
 	number, err1 := v.Integer("page", 1, MaxPage, 1)
 	limit, err2 := v.Limit(maxLimit)
 	return Page{Number: number, Limit: limit}, Join(err1, err2)
 }
 
-// Limit returns the parameter limit, reduced to maxLimit, the page size of the caller's tier. It returns an error if it is not in
-// 1..MaxLimit.
+// Limit returns the parameter limit, reduced to maxLimit, the page size of the caller's tier. It
+// returns an error if it is not in 1..MaxLimit.
 func (v Values) Limit(maxLimit int) (int, error) {
 	limit, err := v.Integer("limit", 1, MaxLimit, DefaultLimit)
 	return min(limit, maxLimit), err
@@ -36,10 +36,11 @@ func (v Values) Limit(maxLimit int) (int, error) {
 // Offset returns the number of records before the page.
 func (p Page) Offset() int { return (p.Number - 1) * p.Limit }
 
-// Pagination returns the pagination of the page among total records. The URL of the next page is baseURL + path with the given filters.
-// MaxPage never has a next page.
+// Pagination returns the pagination of the page among total records. The URL of the next page is
+// baseURL + path with the given filters. MaxPage never has a next page.
 func (p Page) Pagination(baseURL, path string, filters [][2]string, total int) api.Pagination {
-	out := api.Pagination{Page: p.Number, Limit: p.Limit, Total: total, HasMore: p.Offset()+p.Limit < total && p.Number < MaxPage}
+	out := api.Pagination{Page: p.Number, Limit: p.Limit, Total: total, HasMore: p.Offset()+p.Limit < total &&
+		p.Number < MaxPage}
 	if out.HasMore {
 		next := Page{Number: p.Number + 1, Limit: p.Limit}
 		address := baseURL + path + "?" + Encode(next.Append(filters))

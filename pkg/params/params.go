@@ -1,5 +1,5 @@
-// Package params parses query strings strictly. It rejects invalid and unknown parameters: ignoring a filter would return the wrong
-// records.
+// Package params parses query strings strictly. It rejects invalid and unknown parameters: ignoring
+// a filter would return the wrong records.
 package params
 
 import (
@@ -17,9 +17,10 @@ import (
 // Values holds the parameters of a request by name. Values are not empty.
 type Values map[string]string
 
-// Read parses a raw query string. Only '&' separates parameters, and names are case-sensitive. It returns an error that names the parameters
-// that are unknown, repeated, empty or badly escaped, and the other parameters. The error never has the value of an unknown parameter, which
-// may be a key.
+// Read parses a raw query string. Only '&' separates parameters, and names are case-sensitive. It
+// returns an error that names the parameters that are unknown, repeated, empty or badly escaped,
+// and the other parameters. The error never has the value of an unknown parameter, which may be a
+// key.
 func Read(raw string, allowed ...string) (Values, error) {
 	return ReadWith(raw, func(string) string { return "" }, allowed...)
 }
@@ -50,7 +51,8 @@ func (v Values) read(pair string, hint func(string) string, allowed []string, li
 		return unknown(name, allowed, listed)
 	}
 	if _, twice := v[name]; twice {
-		return &problem.Error{Code: problem.DuplicateParameter, Path: name, Message: "appears more than once; send it once"}
+		return &problem.Error{Code: problem.DuplicateParameter, Path: name,
+			Message: "appears more than once; send it once"}
 	}
 	value, err := url.QueryUnescape(rawValue)
 	if err != nil {
@@ -66,7 +68,8 @@ func (v Values) read(pair string, hint func(string) string, allowed []string, li
 // maxNamed is the number of problems that an error names.
 const maxNamed = 5
 
-// Join returns an error with the code of the first error and the messages of the first five. It returns nil if all are nil.
+// Join returns an error with the code of the first error and the messages of the first five. It
+// returns nil if all are nil.
 func Join(errs ...error) error {
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if len(errs) < 2 {
@@ -83,7 +86,8 @@ func Join(errs ...error) error {
 	return &first
 }
 
-// Invalid returns the error for an invalid value. what continues a sentence that begins with the name.
+// Invalid returns the error for an invalid value. what continues a sentence that begins with the
+// name.
 func Invalid(name, what string) *problem.Error { return problem.Invalid(name, what) }
 
 func unknown(name string, allowed []string, listed bool) error {
@@ -105,8 +109,9 @@ func unknown(name string, allowed []string, listed bool) error {
 
 const maxTypos = 2
 
-// Nearest returns the allowed name, in lower case, that differs from name in case, in hyphens for underscores, or in the fewest letters that
-// were added, left out or changed, at most most. It returns "" if there is none.
+// Nearest returns the allowed name, in lower case, that differs from name in case, in hyphens for
+// underscores, or in the fewest letters that were added, left out or changed, at most most. It
+// returns "" if there is none.
 func Nearest(name string, allowed []string, most int) string {
 	name = strings.ReplaceAll(strings.ToLower(name), "-", "_")
 	best, least := "", most+1
@@ -139,12 +144,15 @@ func Distance(a, b string) int {
 	return row[len(b)]
 }
 
-// nameLike reports whether name looks like a parameter name. Other names are not quoted in errors, because they may be keys.
+// nameLike reports whether name looks like a parameter name. Other names are not quoted in errors,
+// because they may be keys.
 func nameLike(name string) bool {
-	return len(name) > 0 && len(name) <= 32 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-.[]") == ""
+	return len(name) > 0 && len(name) <= 32 && strings.Trim(name,
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-.[]") == ""
 }
 
-// Bool returns the value of a parameter that must be exactly true or false. It returns nil if the parameter is absent.
+// Bool returns the value of a parameter that must be exactly true or false. It returns nil if the
+// parameter is absent.
 func (v Values) Bool(name string) (*bool, error) {
 	s, ok := v[name]
 	if !ok {
@@ -157,8 +165,8 @@ func (v Values) Bool(name string) (*bool, error) {
 	return &b, nil
 }
 
-// Integer returns the value of a parameter that must be a decimal number from low to high, without sign, spaces or leading zeros. It
-// returns absent if the parameter is absent.
+// Integer returns the value of a parameter that must be a decimal number from low to high, without
+// sign, spaces or leading zeros. It returns absent if the parameter is absent.
 func (v Values) Integer(name string, low, high, absent int) (int, error) {
 	s, ok := v[name]
 	if !ok {
@@ -171,7 +179,8 @@ func (v Values) Integer(name string, low, high, absent int) (int, error) {
 	return n, nil
 }
 
-// Time returns the value of a parameter that must be a time in RFC 3339. It returns the zero time if the parameter is absent.
+// Time returns the value of a parameter that must be a time in RFC 3339. It returns the zero time
+// if the parameter is absent.
 func (v Values) Time(name string) (time.Time, error) {
 	s, ok := v[name]
 	if !ok {

@@ -29,11 +29,15 @@ func TestRead(t *testing.T) {
 		{raw: "remote", code: problem.InvalidParameter, message: "remote is empty"},
 		{raw: "remote=%zz", code: problem.InvalidParameter, message: "remote"},
 		{raw: "remote=true&remote=true", code: problem.DuplicateParameter, message: "remote appears more than once"},
-		{raw: "Remote=true", code: problem.UnknownParameter, message: "Parameter Remote is unknown; did you mean remote?"},
+		{raw: "Remote=true", code: problem.UnknownParameter,
+			message: "Parameter Remote is unknown; did you mean remote?"},
 		{raw: "remotely=1", code: problem.UnknownParameter, message: "did you mean remote?"},
-		{raw: "query=1", code: problem.UnknownParameter, message: "Parameter query is unknown; this operation takes remote, page."},
-		{raw: "remote=&x=1&pages=2", code: problem.InvalidParameter, message: "Parameter remote is empty; leave it out instead. Parameter x is unknown. Parameter pages is unknown; did you mean page?"},
-		{raw: "a=1&b=1&c=1&d=1&e=1&f=1&g=1", code: problem.UnknownParameter, message: "Parameter e is unknown. There are more problems."},
+		{raw: "query=1", code: problem.UnknownParameter,
+			message: "Parameter query is unknown; this operation takes remote, page."},
+		{raw: "remote=&x=1&pages=2", code: problem.InvalidParameter,
+			message: "Parameter remote is empty; leave it out instead. Parameter x is unknown. Parameter pages is unknown; did you mean page?"},
+		{raw: "a=1&b=1&c=1&d=1&e=1&f=1&g=1", code: problem.UnknownParameter,
+			message: "Parameter e is unknown. There are more problems."},
 		{raw: "%zz=1", code: problem.UnknownParameter},
 		{raw: "=1", code: problem.UnknownParameter},
 	} {
@@ -60,7 +64,8 @@ func TestReadDoesNotQuoteKeyInQueryString(t *testing.T) {
 }
 
 func TestBool(t *testing.T) {
-	for value, ok := range map[string]bool{"true": true, "false": true, "True": false, "1": false, "yes": false, " true": false} {
+	for value, ok := range map[string]bool{"true": true, "false": true, "True": false, "1": false, "yes": false,
+		" true": false} {
 		b, err := params.Values{"remote": value}.Bool("remote")
 		require.Equal(t, ok, err == nil, value)
 		if ok {
@@ -84,9 +89,12 @@ func TestPage(t *testing.T) {
 		{limit: "51", maxLimit: 50, want: params.Page{Number: 1, Limit: 50}},
 		{limit: "100", maxLimit: 10, want: params.Page{Number: 1, Limit: 10}},
 		{page: "1000000", limit: "100", maxLimit: 100, want: params.Page{Number: 1000000, Limit: 100}},
-		{page: "0", maxLimit: 10, param: "page"}, {page: "1000001", maxLimit: 10, param: "page"}, {page: "-1", maxLimit: 10, param: "page"},
-		{page: "1.0", maxLimit: 10, param: "page"}, {page: "+1", maxLimit: 10, param: "page"}, {page: "01", maxLimit: 10, param: "page"},
-		{limit: "0", maxLimit: 10, param: "limit"}, {limit: "101", maxLimit: 10, param: "limit"}, {limit: "x", maxLimit: 10, param: "limit"},
+		{page: "0", maxLimit: 10, param: "page"}, {page: "1000001", maxLimit: 10, param: "page"},
+		{page: "-1", maxLimit: 10, param: "page"},
+		{page: "1.0", maxLimit: 10, param: "page"}, {page: "+1", maxLimit: 10, param: "page"},
+		{page: "01", maxLimit: 10, param: "page"},
+		{limit: "0", maxLimit: 10, param: "limit"}, {limit: "101", maxLimit: 10, param: "limit"},
+		{limit: "x", maxLimit: 10, param: "limit"},
 		{limit: "99999999999999999999", maxLimit: 10, param: "limit"},
 	} {
 		v := params.Values{}
@@ -111,9 +119,11 @@ func TestPagination(t *testing.T) {
 	filters := [][2]string{{"checked_after", "2026-11-01T00:00:00+02:00"}}
 	p := params.Page{Number: 2, Limit: 10}.Pagination("https://api.example", "/api/jobs", filters, 21)
 	require.True(t, p.HasMore)
-	require.Equal(t, "https://api.example/api/jobs?checked_after=2026-11-01T00%3A00%3A00%2B02%3A00&page=3&limit=10", *p.Next)
+	require.Equal(t, "https://api.example/api/jobs?checked_after=2026-11-01T00%3A00%3A00%2B02%3A00&page=3&limit=10",
+		*p.Next)
 
-	for _, last := range []params.Page{{Number: 3, Limit: 10}, {Number: 4, Limit: 10}, {Number: params.MaxPage, Limit: 1}} {
+	for _, last := range []params.Page{{Number: 3, Limit: 10}, {Number: 4, Limit: 10},
+		{Number: params.MaxPage, Limit: 1}} {
 		p := last.Pagination("https://api.example", "/api/jobs", filters, 21)
 		require.False(t, p.HasMore)
 		require.Nil(t, p.Next)
@@ -122,9 +132,11 @@ func TestPagination(t *testing.T) {
 	require.False(t, p.HasMore, "MaxPage has no next page")
 }
 
-// Read either accepts a whole query string or rejects it with a specific code. Accepted values survive encoding and parsing.
+// Read either accepts a whole query string or rejects it with a specific code. Accepted values
+// survive encoding and parsing.
 func FuzzRead(f *testing.F) {
-	for _, seed := range []string{"", "remote=true", "remote=true&page=2", "a=b;c=d", "remote=%", "%00=%00", "page=1&page=1", "&=&"} {
+	for _, seed := range []string{"", "remote=true", "remote=true&page=2", "a=b;c=d", "remote=%", "%00=%00",
+		"page=1&page=1", "&=&"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {

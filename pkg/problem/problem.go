@@ -1,5 +1,5 @@
-// Package problem implements error responses: a closed list of codes, an error type with a code, and the writer of error bodies. All
-// services use it, so all error responses have the same form.
+// Package problem implements error responses: a closed list of codes, an error type with a code,
+// and the writer of error bodies. All services use it, so all error responses have the same form.
 package problem
 
 import (
@@ -18,9 +18,10 @@ import (
 
 // Error is an error with a code of Table. The cause is for logs only.
 type Error struct {
-	Code       Code
-	Path       string        // of the invalid parameter or field, or what was not found, such as account; may be empty
-	Message    string        // what was wrong and what was expected; of an invalid value, without its Path: "must be a day"
+	Code Code
+	Path string // of the invalid parameter or field, or what was not found, such as account; may be empty
+	// what was wrong and what was expected; of an invalid value, without its Path: "must be a day"
+	Message    string
 	RetryAfter time.Duration // time after which the same request can succeed; 0 if waiting does not help
 	Reported   bool          // the log has the cause already, once for all requests that fail because of it
 
@@ -40,7 +41,8 @@ func NoSuch(kind string) *Error {
 	return &Error{Code: NotFound, Path: kind, Message: "There is no " + kind + " with this id."}
 }
 
-// Invalid returns the error for an invalid parameter or field. what continues a sentence that begins with the path.
+// Invalid returns the error for an invalid parameter or field. what continues a sentence that
+// begins with the path.
 func Invalid(path, what string) *Error {
 	return &Error{Code: InvalidParameter, Path: path, Message: what}
 }
@@ -50,7 +52,8 @@ func New(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Unavailable returns the Error for an outage of a dependency. The caller should retry after a second.
+// Unavailable returns the Error for an outage of a dependency. The caller should retry after a
+// second.
 func Unavailable(cause error) *Error {
 	return New(ServiceUnavailable, "The service is temporarily unavailable. Retry shortly.").Retry(time.Second).Because(cause)
 }
@@ -104,8 +107,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.cause }
 
-// Of returns the Error in err. If there is none, it returns an InternalError with a fixed message and cause err: the text of err may
-// contain hosts or values, so only logs have it.
+// Of returns the Error in err. If there is none, it returns an InternalError with a fixed message
+// and cause err: the text of err may contain hosts or values, so only logs have it.
 func Of(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -119,22 +122,24 @@ type Writer struct {
 	Log     *slog.Logger
 }
 
-// Write writes the error response for err: the status, the body, Retry-After in whole seconds (rounded up), and the
-// headers that the status requires. The body is an api.OperatorError for operators, otherwise an api.Error.
+// Write writes the error response for err: the status, the body, Retry-After in whole seconds
+// (rounded up), and the headers that the status requires. The body is an api.OperatorError for
+// operators, otherwise an api.Error.
 func (w Writer) Write(rw http.ResponseWriter, r *http.Request, err error) {
 	w.WriteAs(rw, r, err, "application/json", func(e *Error) []byte {
 		code, page := string(e.Code), w.BaseURL+"/docs/errors#"+string(e.Code)
 		var body any = api.Error{Error: api.ErrorDetail{Code: code, Message: e.Text()}, Documentation: page}
 		if strings.HasPrefix(r.URL.Path, "/operator/") {
-			body = api.OperatorError{Error: api.Problem{Path: e.Path, Code: code, Message: e.Message}, Documentation: page}
+			body = api.OperatorError{Error: api.Problem{Path: e.Path, Code: code, Message: e.Message},
+				Documentation: page}
 		}
 		text, _ := api.Encode(body) // cannot fail: strings only
 		return text
 	})
 }
 
-// Report logs an error with a status of 500 or more. The level is debug if the caller disconnected, which cancels the request, or if the
-// cause is already reported.
+// Report logs an error with a status of 500 or more. The level is debug if the caller disconnected,
+// which cancels the request, or if the cause is already reported.
 func (w Writer) Report(ctx context.Context, err error) {
 	e := Of(err)
 	if e.Code.Status() < http.StatusInternalServerError || w.Log == nil {

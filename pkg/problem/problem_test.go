@@ -47,8 +47,10 @@ func TestWrite(t *testing.T) {
 		headers map[string]string
 		logged  bool
 	}{
-		{"a refusal", problem.New(problem.InvalidParameter, "Parameter page must be an integer."), 400, "invalid_parameter",
-			map[string]string{"Content-Type": "application/json", "Cache-Control": "no-store", "Retry-After": ""}, false},
+		{"a refusal", problem.New(problem.InvalidParameter, "Parameter page must be an integer."), 400,
+			"invalid_parameter",
+			map[string]string{"Content-Type": "application/json", "Cache-Control": "no-store", "Retry-After": ""},
+			false},
 		{"a wrapped problem", fmt.Errorf("while listing: %w", problem.New(problem.NotFound, "No such record.")), 404,
 			"not_found", nil, false},
 		{"a missing key", problem.New(problem.MissingAPIKey, "No key."), 401, "missing_api_key",

@@ -3,7 +3,8 @@ package source
 
 import "embed"
 
-// Files holds the sources of the command opportunity-data with its go.mod. Tests are not part of it.
+// Files holds the sources of the command opportunity-data with its go.mod. Tests are not part of
+// it.
 //
 //go:embed go.mod README.md opportunity-data/*.go
 var Files embed.FS

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// columns are the columns of exports in CSV and SQLite: a name, and the path of a value in a record. An export computes the status again,
-// because a verified record becomes stale without a change.
+// columns are the columns of exports in CSV and SQLite: a name, and the path of a value in a
+// record. An export computes the status again, because a verified record becomes stale without a
+// change.
 var columns = [][2]string{
 	{"id", "$.id"},
 	{"company", "$.company.name"},

@@ -46,12 +46,13 @@ type filter struct {
 	parameters []field
 }
 
-// Schemas whose types are written by hand: lists and records share a generic type, and errors have a type of their own.
-// A slug is a plain string.
-var handwritten = []string{"OpportunityList", "OpportunityDetail", "EventList", "ChangeList", "Error", "ErrorDetail", "Slug"}
+// Schemas whose types are written by hand: lists and records share a generic type, and errors have
+// a type of their own. A slug is a plain string.
+var handwritten = []string{"OpportunityList", "OpportunityDetail", "EventList", "ChangeList", "Error", "ErrorDetail",
+	"Slug"}
 
-// read returns the schemas and filters of a description. It returns an error for a construct that the emitters do not
-// support.
+// read returns the schemas and filters of a description. It returns an error for a construct that
+// the emitters do not support.
 func read(source []byte) (d description, err error) {
 	doc, err := apidoc.Parse(source)
 	if err != nil {
@@ -69,7 +70,8 @@ func read(source []byte) (d description, err error) {
 	}
 	for _, f := range []struct{ name, doc, operation string }{
 		{"Filter", "Filter selects opportunities. An omitted filter excludes nothing.", "listOpportunities"},
-		{"SearchFilter", "SearchFilter selects opportunities in a search. An omitted filter excludes nothing.", "searchOpportunities"},
+		{"SearchFilter", "SearchFilter selects opportunities in a search. An omitted filter excludes nothing.",
+			"searchOpportunities"},
 		{"HistoryFilter", "HistoryFilter selects events of a history.", "getVerificationHistory"},
 		{"ChangeFilter", "ChangeFilter selects changes.", "listChanges"},
 	} {
@@ -132,7 +134,8 @@ func toValue(n apidoc.Schema) (value, error) {
 	return v, nil
 }
 
-// sentence returns the doc comment of a Go type: a description that starts with the name of the type.
+// sentence returns the doc comment of a Go type: a description that starts with the name of the
+// type.
 func sentence(name, doc string) string {
 	verb := " is "
 	switch {

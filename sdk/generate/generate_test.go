@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestUnsupportedDescriptionsAreErrors checks that a construct which no emitter supports does not become a wrong type.
+// TestUnsupportedDescriptionsAreErrors checks that a construct which no emitter supports does not
+// become a wrong type.
 func TestUnsupportedDescriptionsAreErrors(t *testing.T) {
 	for name, schema := range map[string]string{
 		"optional field":    "{type: object, properties: {a: {type: string}}}",

@@ -12,7 +12,7 @@ func emitGo(d description) string {
 	fmt.Fprintf(&b, "// %s\n\npackage opportunity\n\nimport (\n\"net/url\"\n\"time\"\n)\n", header)
 	for _, s := range d.schemas {
 		name := typeName(s.name)
-		fmt.Fprintf(&b, "\n%s\n", lines(sentence(name, s.doc), "// ", 100))
+		fmt.Fprintf(&b, "\n%s\n", lines(sentence(name, s.doc), "// ", 97))
 		if !s.object {
 			fmt.Fprintf(&b, "type %s string\n", name)
 			if len(s.enum) > 0 {
@@ -27,7 +27,7 @@ func emitGo(d description) string {
 		fmt.Fprintf(&b, "type %s struct {\n", name)
 		for _, f := range s.fields {
 			if f.doc != "" {
-				b.WriteString(lines(f.doc, "// ", 96) + "\n")
+				b.WriteString(lines(f.doc, "// ", 93) + "\n")
 			}
 			fmt.Fprintf(&b, "%s %s `json:%q`\n", exported(f.name), goType(f.of), f.name)
 		}
@@ -43,9 +43,10 @@ func emitGoFilter(b *strings.Builder, f filter) {
 	fmt.Fprintf(b, "\n// %s\ntype %s struct {\n", f.doc, f.name)
 	for _, p := range f.parameters {
 		p.of.nullable = p.of.kind == "boolean"
-		fmt.Fprintf(b, "%s\n%s %s\n", lines(p.doc, "// ", 96), exported(option(p.name)), goType(p.of))
+		fmt.Fprintf(b, "%s\n%s %s\n", lines(p.doc, "// ", 93), exported(option(p.name)), goType(p.of))
 	}
-	fmt.Fprintf(b, "}\n\n// query returns the query parameters of f.\nfunc (f %s) query() url.Values {\nq := query{}\n", f.name)
+	fmt.Fprintf(b, "}\n\n// query returns the query parameters of f.\nfunc (f %s) query() url.Values {\nq := query{}\n",
+		f.name)
 	for _, p := range f.parameters {
 		set := map[string]string{"boolean": "tri", "integer": "integer"}[p.of.kind]
 		value := "f." + exported(option(p.name))
@@ -75,7 +76,8 @@ func goType(v value) string {
 	case v.kind == "boolean" && v.nullable:
 		return "Tri"
 	}
-	return pointer + map[string]string{"string": "string", "boolean": "bool", "integer": "int", "number": "float64"}[v.kind]
+	return pointer + map[string]string{"string": "string", "boolean": "bool", "integer": "int",
+		"number": "float64"}[v.kind]
 }
 
 // typeName returns the name of a schema's type in all SDKs.

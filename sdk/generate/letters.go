@@ -12,8 +12,8 @@ import (
 // spelled are the letters whose decomposition is not what people type for them.
 const spelled = "ß ss œ oe æ ae ø o đ d ð d ł l þ th ħ h ı i ς σ"
 
-// emitLetters returns the letters for the comparison of texts in Go, which has no decomposition in its
-// standard library: on each line what letters become, and these letters. It leaves out Hangul
+// emitLetters returns the letters for the comparison of texts in Go, which has no decomposition in
+// its standard library: on each line what letters become, and these letters. It leaves out Hangul
 // syllables, and letters that only become lower case.
 func emitLetters() string {
 	spell := strings.NewReplacer(strings.Fields(spelled)...)

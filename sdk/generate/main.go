@@ -1,4 +1,5 @@
-// Command generate writes the types of the SDKs from the OpenAPI description of the API. Run it with `make generate`.
+// Command generate writes the types of the SDKs from the OpenAPI description of the API. Run it
+// with `make generate`.
 package main
 
 import (

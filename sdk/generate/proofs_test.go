@@ -132,7 +132,8 @@ func (l proofLog) text() string {
 
 // proof returns the proof with a checkpoint.
 func (l proofLog) proof(checkpoint string) string {
-	lines := append([]string{"c2sp.org/tlog-proof@v1", "extra " + base64.StdEncoding.EncodeToString([]byte(l.leaf)), fmt.Sprintf("index %d", l.index)}, l.path...)
+	lines := append([]string{"c2sp.org/tlog-proof@v1", "extra " + base64.StdEncoding.EncodeToString([]byte(l.leaf)),
+		fmt.Sprintf("index %d", l.index)}, l.path...)
 	return strings.Join(lines, "\n") + "\n\n" + checkpoint
 }
 
@@ -196,12 +197,14 @@ func (c *proofCases) reject(reason, name, proof string, keys proofKeys) {
 }
 
 func proved(l proofLog, witnesses ...proofSeen) proofWant {
-	return proofWant{Event: json.RawMessage(proofEvent), Origin: proofOrigin, Size: l.size, Index: l.index, RecordedAt: proofTime, Witnesses: witnesses}
+	return proofWant{Event: json.RawMessage(proofEvent), Origin: proofOrigin, Size: l.size, Index: l.index,
+		RecordedAt: proofTime, Witnesses: witnesses}
 }
 
 var update = flag.Bool("update", false, "write the file")
 
-// TestProofCasesAreUpToDate makes the cases with packages that the SDKs do not use, and compares the file or writes it.
+// TestProofCasesAreUpToDate makes the cases with packages that the SDKs do not use, and compares
+// the file or writes it.
 func TestProofCasesAreUpToDate(t *testing.T) {
 	c := proofCases{
 		log: newProofKey(proofOrigin, 1, "l"), other: newProofKey(proofOrigin, 1, "o"),
@@ -212,7 +215,8 @@ func TestProofCasesAreUpToDate(t *testing.T) {
 		require.NoError(t, err)
 	}
 	c.keys = proofKeys{Log: []string{c.log.public()}}
-	c.witnessed = proofKeys{Log: []string{c.other.public(), c.log.public()}, Witnesses: []string{c.w1.public(), c.w2.public()}}
+	c.witnessed = proofKeys{Log: []string{c.other.public(), c.log.public()},
+		Witnesses: []string{c.w1.public(), c.w2.public()}}
 	c.l = newProofLog(7, 3, leafOf(proofEvent))
 	c.path = c.l.path
 	c.signed = c.l.text() + "\n" + c.log.line(c.l.text())
@@ -251,10 +255,12 @@ func (c *proofCases) valid() {
 	c.add("witnesses of whom the reader knows none", c.good, c.keys, proved(c.l))
 	one := proofKeys{Log: c.keys.Log, Witnesses: c.witnessed.Witnesses, Quorum: 1}
 	unknown := "— witness.example/mldsa " + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 2432)) + "\n"
-	c.add("signatures of unknown kinds are ignored", c.l.proof(c.signed+unknown+c.w2.line(c.l.text())), one, proved(c.l, seen[1]))
+	c.add("signatures of unknown kinds are ignored", c.l.proof(c.signed+unknown+c.w2.line(c.l.text())), one,
+		proved(c.l, seen[1]))
 	twice := c.w1.line(c.l.text()) + c.w1.lineAt(c.l.text(), seenAt+60)
 	c.add("a witness that signed twice counts once", c.l.proof(c.signed+twice), one, proved(c.l, seen[0]))
-	c.add("two keys of the log signed", c.l.proof(c.signed+c.other.line(c.l.text())), c.witnessed.without(), proved(c.l))
+	c.add("two keys of the log signed", c.l.proof(c.signed+c.other.line(c.l.text())), c.witnessed.without(),
+		proved(c.l))
 }
 
 func (k proofKeys) without() proofKeys { return proofKeys{Log: k.Log} }
@@ -263,10 +269,14 @@ func (k proofKeys) without() proofKeys { return proofKeys{Log: k.Log} }
 // something else than events.
 func (c *proofCases) otherLeaves() {
 	for name, change := range map[string][2]string{
-		"note": {"<visite>", "<visita>"}, "fact": {`"remote":true`, `"remote":false`}, "record": {"odin-works", "odin-work"},
-		"removed member": {`"outcome":"verified",`, ""}, "time of the check": {"09:00:00.12Z", "09:00:00.120Z"}, "source": {"c=2", "c=3"},
-		"added member": {`"slug"`, `"z":1,"slug"`}, "null for a fact": {`"remote":true`, `"remote":null`}, "composed character": {"Première", "Premie\u0300re"},
-		"white space": {`"remote":true`, `"remote": true`}, "time of recording": {"09:30", "09:29"}, "private part": {"abab", "abac"}, "everything": {c.l.leaf, ""},
+		"note": {"<visite>", "<visita>"}, "fact": {`"remote":true`, `"remote":false`},
+		"record":         {"odin-works", "odin-work"},
+		"removed member": {`"outcome":"verified",`, ""}, "time of the check": {"09:00:00.12Z", "09:00:00.120Z"},
+		"source":       {"c=2", "c=3"},
+		"added member": {`"slug"`, `"z":1,"slug"`}, "null for a fact": {`"remote":true`, `"remote":null`},
+		"composed character": {"Première", "Premie\u0300re"},
+		"white space":        {`"remote":true`, `"remote": true`}, "time of recording": {"09:30", "09:29"},
+		"private part": {"abab", "abac"}, "everything": {c.l.leaf, ""},
 	} {
 		changed := c.l
 		changed.leaf = strings.Replace(c.l.leaf, change[0], change[1], 1)
@@ -274,11 +284,17 @@ func (c *proofCases) otherLeaves() {
 	}
 	good := leafOf(proofEvent)
 	for name, leaf := range map[string]string{
-		"not JSON": "{", "an array": "[]", "null": "null", "empty": "", "no event": strings.Replace(good, `"event"`, `"Event"`, 1), "event is a list": leafOf("[]"),
-		"event is null": leafOf("null"), "event is a text": leafOf(`"x"`), "no time of recording": strings.Replace(good, "recordedAt", "recorded", 1),
-		"time of recording is none": strings.Replace(good, "T09:30", " 09:30", 1), "time of recording in another zone": strings.Replace(good, `456Z"}`, `456+00:00"}`, 1),
-		"no such day": strings.Replace(good, "2026-11-20T09:30", "2026-02-30T09:30", 1), "time of recording is a number": strings.Replace(good, `"`+proofTime+`"`, "1", 1),
-		"not UTF-8": strings.Replace(good, "odin-works", "\xff", 1), "byte order mark": "\ufeff" + good, "a number that JSON lacks": leafOf(`{"a":NaN}`),
+		"not JSON": "{", "an array": "[]", "null": "null", "empty": "",
+		"no event": strings.Replace(good, `"event"`, `"Event"`, 1), "event is a list": leafOf("[]"),
+		"event is null": leafOf("null"), "event is a text": leafOf(`"x"`),
+		"no time of recording":              strings.Replace(good, "recordedAt", "recorded", 1),
+		"time of recording is none":         strings.Replace(good, "T09:30", " 09:30", 1),
+		"time of recording in another zone": strings.Replace(good, `456Z"}`, `456+00:00"}`, 1),
+		"no such day":                       strings.Replace(good, "2026-11-20T09:30", "2026-02-30T09:30", 1),
+		"time of recording is a number":     strings.Replace(good, `"`+proofTime+`"`, "1", 1),
+		"not UTF-8":                         strings.Replace(good, "odin-works", "\xff", 1),
+		"byte order mark":                   "\ufeff" + good,
+		"a number that JSON lacks":          leafOf(`{"a":NaN}`),
 	} {
 		l := newProofLog(7, 3, leaf)
 		c.reject("malformed_event", "recorded event: "+name, l.proof(l.text()+"\n"+c.log.line(l.text())), c.keys)
@@ -327,7 +343,8 @@ func (c *proofCases) otherSignatures() {
 	flipped = strings.Replace(flipped, flipped[len(flipped)-12:len(flipped)-8], "AAAA", 1)
 	c.reject("invalid_signature", "changed signature", c.l.proof(text+"\n"+flipped), c.keys)
 	c.reject("invalid_signature", "a valid and a changed signature of one key", c.l.proof(c.signed+flipped), c.keys)
-	c.reject("invalid_signature", "signature that is too short", c.l.proof(text+"\n"+c.log.lineOf(make([]byte, 63))), c.keys)
+	c.reject("invalid_signature", "signature that is too short", c.l.proof(text+"\n"+c.log.lineOf(make([]byte, 63))),
+		c.keys)
 }
 
 // otherCosignatures adds proofs that the given witnesses have not cosigned.
@@ -339,30 +356,39 @@ func (c *proofCases) otherCosignatures() {
 	later[len("— witness.example/w1 ")+14]++ // within the seconds
 	c.reject("invalid_signature", "cosignature of another text", c.l.proof(c.signed+c.w1.line(larger)), w1)
 	c.reject("invalid_signature", "cosignature with another time", c.l.proof(c.signed+string(later)), w1)
-	c.reject("invalid_signature", "cosignature without a time", c.l.proof(c.signed+c.w1.lineOf(ed25519.Sign(c.w1.key, []byte(text)))), w1)
+	c.reject("invalid_signature", "cosignature without a time",
+		c.l.proof(c.signed+c.w1.lineOf(ed25519.Sign(c.w1.key, []byte(text)))), w1)
 	for _, seconds := range []uint64{253402300800, 1 << 53, 1<<64 - 1} { // from the year 10000
-		c.reject("invalid_signature", fmt.Sprintf("cosignature at second %d", seconds), c.l.proof(c.signed+c.w1.lineAt(text, seconds)), w1)
+		c.reject("invalid_signature", fmt.Sprintf("cosignature at second %d", seconds),
+			c.l.proof(c.signed+c.w1.lineAt(text, seconds)), w1)
 	}
-	c.reject("invalid_signature", "a valid and a changed cosignature of one witness", c.l.proof(c.cosigned+string(later)), w1)
+	c.reject("invalid_signature", "a valid and a changed cosignature of one witness",
+		c.l.proof(c.cosigned+string(later)), w1)
 	c.reject("not_witnessed", "one witness of two", c.l.proof(c.signed+c.w1.line(text)), c.witnessed)
-	c.reject("not_witnessed", "one witness of two, twice", c.l.proof(c.signed+c.w1.line(text)+c.w1.lineAt(text, seenAt+60)), c.witnessed)
+	c.reject("not_witnessed", "one witness of two, twice",
+		c.l.proof(c.signed+c.w1.line(text)+c.w1.lineAt(text, seenAt+60)), c.witnessed)
 	renamed := newProofKey(c.w1.name, 4, "x")
-	c.reject("not_witnessed", "cosignature by another key with the name of the witness", c.l.proof(c.signed+renamed.line(text)), w1)
+	c.reject("not_witnessed", "cosignature by another key with the name of the witness",
+		c.l.proof(c.signed+renamed.line(text)), w1)
 }
 
 // malformedKeys adds keys that are none.
 func (c *proofCases) malformedKeys() {
 	public := c.log.public()
 	for name, key := range map[string]string{
-		"empty": "", "no base64": "a+00000000+!", "wrong id": strings.Replace(public, "+", "+0", 1), "witness key": c.w1.public(),
-		"short": "a+00000000+AQ==", "no name": strings.TrimPrefix(public, proofOrigin), "line feed": public + "\n",
+		"empty": "", "no base64": "a+00000000+!", "wrong id": strings.Replace(public, "+", "+0", 1),
+		"witness key": c.w1.public(),
+		"short":       "a+00000000+AQ==", "no name": strings.TrimPrefix(public, proofOrigin),
+		"line feed": public + "\n",
 	} {
 		c.reject("malformed_key", "malformed key: "+name, c.good, proofKeys{Log: []string{key}})
 	}
 	again := newProofKey("witness.example/again", 4, "1")
 	for name, keys := range map[string]proofKeys{
-		"log key as witness": {Witnesses: []string{public}}, "witness twice": {Witnesses: []string{c.w1.public(), c.w1.public()}},
-		"witness under two names": {Witnesses: []string{c.w1.public(), again.public()}}, "quorum below 0": {Witnesses: c.witnessed.Witnesses, Quorum: -1},
+		"log key as witness":         {Witnesses: []string{public}},
+		"witness twice":              {Witnesses: []string{c.w1.public(), c.w1.public()}},
+		"witness under two names":    {Witnesses: []string{c.w1.public(), again.public()}},
+		"quorum below 0":             {Witnesses: c.witnessed.Witnesses, Quorum: -1},
 		"quorum above the witnesses": {Witnesses: c.witnessed.Witnesses, Quorum: 3},
 	} {
 		keys.Log = c.keys.Log
@@ -375,23 +401,35 @@ func (c *proofCases) malformedProofs() {
 	good, path, l, text := c.good, c.path, c.l, c.l.text()
 	extended := text + "extension\n"
 	for name, proof := range map[string]string{
-		"empty": "", "other version": strings.Replace(good, "@v1", "@v2", 1), "no extra": strings.Replace(good, "extra ", "", 1),
-		"extra is not base64":       strings.Replace(good, "extra e", "extra !", 1),
-		"extra line twice":          strings.Replace(good, "index", strings.Split(good, "\n")[1]+"\nindex", 1),
-		"index with a leading zero": strings.Replace(good, "index 3", "index 03", 1), "index with a sign": strings.Replace(good, "index 3", "index +3", 1),
-		"no index": strings.Replace(good, "index 3\n", "", 1), "index beyond 2^53": strings.Replace(good, "index 3", "index 9007199254740993", 1),
-		"index in other digits": strings.Replace(good, "index 3", "index ٣", 1), "short hash": strings.Replace(good, path[0], path[0][:40], 1),
-		"hash with spaces": strings.Replace(good, path[0], path[0]+" ", 1), "hash with a carriage return": strings.Replace(good, path[0], path[0]+"\r", 1),
-		"loose base64":           strings.Replace(good, path[0], path[0][:42]+"_=", 1),
-		"base64 with loose bits": strings.Replace(good, path[0], path[0][:42]+string(path[0][42]+1)+"=", 1),
-		"no checkpoint":          strings.Split(good, "\n\n")[0] + "\n",
-		"64 hashes":              strings.Replace(good, path[0], strings.Repeat(path[0]+"\n", 61)+path[0], 1),
-		"extension line":         l.proof(extended + "\n" + c.log.line(extended)), "no signatures": l.proof(text + "\n"),
-		"no line feed at the end": strings.TrimSuffix(good, "\n"), "trailing text": good + "x\n", "empty line at the end": good + "\n",
-		"carriage returns": strings.ReplaceAll(good, "\n", "\r\n"), "hyphen as dash": strings.ReplaceAll(good, "— ", "- "),
-		"tab in a signature": strings.Replace(good, "w1 ", "w1\t", 1), "signature without a name": strings.Replace(good, "— witness.example/w1 ", "—  ", 1),
-		"no root": strings.Replace(good, l.root.String(), "", 1), "size is hexadecimal": strings.Replace(good, "\n7\n", "\n0x7\n", 1),
-		"no origin": strings.Replace(good, "\n"+proofOrigin+"\n", "\n\n", 1), "byte order mark": "\ufeff" + good, "line feed in front": "\n" + good,
+		"empty": "", "other version": strings.Replace(good, "@v1", "@v2", 1),
+		"no extra":                    strings.Replace(good, "extra ", "", 1),
+		"extra is not base64":         strings.Replace(good, "extra e", "extra !", 1),
+		"extra line twice":            strings.Replace(good, "index", strings.Split(good, "\n")[1]+"\nindex", 1),
+		"index with a leading zero":   strings.Replace(good, "index 3", "index 03", 1),
+		"index with a sign":           strings.Replace(good, "index 3", "index +3", 1),
+		"no index":                    strings.Replace(good, "index 3\n", "", 1),
+		"index beyond 2^53":           strings.Replace(good, "index 3", "index 9007199254740993", 1),
+		"index in other digits":       strings.Replace(good, "index 3", "index ٣", 1),
+		"short hash":                  strings.Replace(good, path[0], path[0][:40], 1),
+		"hash with spaces":            strings.Replace(good, path[0], path[0]+" ", 1),
+		"hash with a carriage return": strings.Replace(good, path[0], path[0]+"\r", 1),
+		"loose base64":                strings.Replace(good, path[0], path[0][:42]+"_=", 1),
+		"base64 with loose bits":      strings.Replace(good, path[0], path[0][:42]+string(path[0][42]+1)+"=", 1),
+		"no checkpoint":               strings.Split(good, "\n\n")[0] + "\n",
+		"64 hashes":                   strings.Replace(good, path[0], strings.Repeat(path[0]+"\n", 61)+path[0], 1),
+		"extension line":              l.proof(extended + "\n" + c.log.line(extended)),
+		"no signatures":               l.proof(text + "\n"),
+		"no line feed at the end":     strings.TrimSuffix(good, "\n"), "trailing text": good + "x\n",
+		"empty line at the end":    good + "\n",
+		"carriage returns":         strings.ReplaceAll(good, "\n", "\r\n"),
+		"hyphen as dash":           strings.ReplaceAll(good, "— ", "- "),
+		"tab in a signature":       strings.Replace(good, "w1 ", "w1\t", 1),
+		"signature without a name": strings.Replace(good, "— witness.example/w1 ", "—  ", 1),
+		"no root":                  strings.Replace(good, l.root.String(), "", 1),
+		"size is hexadecimal":      strings.Replace(good, "\n7\n", "\n0x7\n", 1),
+		"no origin":                strings.Replace(good, "\n"+proofOrigin+"\n", "\n\n", 1),
+		"byte order mark":          "\ufeff" + good,
+		"line feed in front":       "\n" + good,
 	} {
 		c.reject("malformed_proof", "malformed proof: "+name, proof, c.witnessed)
 	}

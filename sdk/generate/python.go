@@ -29,7 +29,8 @@ func emitPython(d description) string {
 		if s.name != "ErrorCode" {
 			of, doc := "str", s.doc
 			if len(s.enum) > 0 {
-				of, doc = `Literal["`+strings.Join(s.enum, `", "`)+`"]`, doc+" A later version of the API may add values."
+				of, doc = `Literal["`+strings.Join(s.enum, `", "`)+`"]`,
+					doc+" A later version of the API may add values."
 			}
 			fmt.Fprintf(&b, "\n%s: TypeAlias = %s\n%s", name, of, docstring(doc, ""))
 			continue

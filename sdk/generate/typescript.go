@@ -42,7 +42,8 @@ func emitTypeScript(d description) string {
 	return b.String()
 }
 
-// emitParameters returns the names of query parameters and the error codes, which exist at run time.
+// emitParameters returns the names of query parameters and the error codes, which exist at run
+// time.
 func emitParameters(d description) string {
 	return d.parameters(func(name, doc string, entries []field) string {
 		out := fmt.Sprintf("\n/** %s */\nexport const %s = Object.freeze({\n", doc, name)
@@ -65,7 +66,8 @@ func emitParameterTypes(d description) string {
 		"export type Code = (typeof Code)[keyof typeof Code] | (string & {});\n"
 }
 
-// parameters returns a file with the constants of emitParameters. An entry of a constant has its key as name and its value as doc.
+// parameters returns a file with the constants of emitParameters. An entry of a constant has its
+// key as name and its value as doc.
 func (d description) parameters(constant func(name, doc string, entries []field) string) string {
 	out := fmt.Sprintf("// %s\n", header)
 	for _, f := range d.filters {

@@ -1,7 +1,8 @@
 // Package catalog is the service that stores listings and serves the published ones to consumers.
 //
-// Curators import, publish and withdraw listings. Verification comes from the history service alone, as summaries that catalog
-// copies. Lists and records are served from a snapshot in memory, so they survive a database outage of up to snapshot.MaxAge.
+// Curators import, publish and withdraw listings. Verification comes from the history service
+// alone, as summaries that catalog copies. Lists and records are served from a snapshot in memory,
+// so they survive a database outage of up to snapshot.MaxAge.
 package catalog
 
 import (
@@ -24,15 +25,17 @@ import (
 var definition = service.Definition[Config]{
 	Name: "catalog", Migrations: migrations.Files, Start: start,
 	Base: func(c Config) service.Base {
-		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, TLS: c.TLS, Peers: c.Peers, Now: c.Now}
+		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, TLS: c.TLS, Peers: c.Peers,
+			Now: c.Now}
 	},
 	Check: func(ctx context.Context, r *service.Runtime, c Config) error {
 		return r.CheckPeer(ctx, peer.History, c.HistoryURL, c.Tokens)
 	},
 }
 
-// Main runs one verb with settings from the environment. serve runs the service until ctx ends; migrate updates the schema; check
-// verifies the settings, the schema and that the history service is reachable; recover decides what becomes of a database that was set back.
+// Main runs one verb with settings from the environment. serve runs the service until ctx ends;
+// migrate updates the schema; check verifies the settings, the schema and that the history service
+// is reachable; recover decides what becomes of a database that was set back.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
 		"recover": service.RecoverVerb("catalog", RecoverConfig, Recover),
@@ -42,8 +45,8 @@ func Main(ctx context.Context, lookup func(string) (string, bool), args []string
 // Migrate updates the schema of cfg.Database to the version this binary needs.
 func Migrate(ctx context.Context, cfg Config) error { return definition.Migrate(ctx, cfg) }
 
-// Run serves until ctx ends, and then drains. It does not migrate but waits for the schema. After an outage of the history service it
-// catches up automatically.
+// Run serves until ctx ends, and then drains. It does not migrate but waits for the schema. After
+// an outage of the history service it catches up automatically.
 func Run(ctx context.Context, cfg Config) error { return definition.Run(ctx, cfg) }
 
 // sampleInterval is the time between updates of the day's freshness sample.
@@ -55,7 +58,10 @@ func start(r *service.Runtime, cfg Config) error {
 	live := snapshot.NewLive(listings, r.Now, r.Log)
 	history := r.Peer(peer.History, cfg.HistoryURL, cfg.Tokens)
 	copied := summaries(history, listings)
-	guard := r.Guard("changes", func(ctx context.Context, g *setback.Guard) error { return withhold(ctx, r, g, history, listings) })
+	guard := r.Guard("changes", func(ctx context.Context,
+		g *setback.Guard) error {
+		return withhold(ctx, r, g, history, listings)
+	})
 	r.Ready.Add("snapshot", live.Loaded) // includes the schema: loading needs it
 	r.Registry.MustRegister(append(gauges(live), freshnessCollector{live})...)
 
@@ -63,7 +69,8 @@ func start(r *service.Runtime, cfg Config) error {
 	engine := web.New(problems)
 	handlers := httpapi.API{
 		Catalog: live, Compressed: httpapi.NewCache(httpapi.MaxBytes), Listings: listings, Desk: work, History: history,
-		Feed: setback.Changes(guard, listings.Listings), VerifyMark: guard.Present, CatchUp: copied.CatchUp, Now: r.Now, PublicURL: cfg.PublicURL,
+		Feed: setback.Changes(guard, listings.Listings), VerifyMark: guard.Present, CatchUp: copied.CatchUp, Now: r.Now,
+		PublicURL: cfg.PublicURL,
 	}
 	handlers.Routes(engine, problems, &r.Ready)
 	access := peer.NewAccess(peer.Catalog, cfg.Callers, problems)

@@ -47,9 +47,11 @@ func start(t testing.TB, databaseURL string) *service {
 	s := &service{t: t, history: &historyServer{}, clock: servicetest.NewClock(startTime)}
 	history := servicetest.NewPeer(s.history)
 	t.Cleanup(history.Close)
-	s.Service = servicetest.Start(t, peer.Catalog, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+	s.Service = servicetest.Start(t, peer.Catalog, func(ctx context.Context, server server.Config,
+		telemetry telemetry.Config) error {
 		return catalog.Run(ctx, catalog.Config{
-			Server: server, Telemetry: telemetry, Database: database.Config{URL: databaseURL, MaxConnections: 4, AllowOwner: true},
+			Server: server, Telemetry: telemetry, Database: database.Config{URL: databaseURL, MaxConnections: 4,
+				AllowOwner: true},
 			Tokens: servicetest.Tokens(peer.Catalog), Callers: servicetest.Callers(peer.Catalog),
 			PublicURL: servicetest.PublicURL, HistoryURL: history.URL, Now: s.clock.Now,
 		})
@@ -101,7 +103,8 @@ func (s *service) exported() string {
 	return a.Body
 }
 
-// load imports the records, adds their summaries to history's feed, and waits until all of them are served.
+// load imports the records, adds their summaries to history's feed, and waits until all of them are
+// served.
 func (s *service) load(records []listingtest.Record) {
 	s.t.Helper()
 	var file bytes.Buffer

@@ -33,14 +33,17 @@ func TestChangesFollowTheSpecification(t *testing.T) {
 
 	page := servicetest.Read[api.ChangeList](s.get(api.Developer, changesPath+"?limit=100"))
 	require.Equal(t, 50, page.Pagination.Limit, "the limit of the tier")
-	require.Equal(t, servicetest.PublicURL+changesPath+"?after="+page.Data[49].Cursor+"&limit=50", *page.Pagination.Next)
-	rest := servicetest.Read[api.ChangeList](s.get(api.Developer, strings.TrimPrefix(*page.Pagination.Next, servicetest.PublicURL)))
+	require.Equal(t, servicetest.PublicURL+changesPath+"?after="+page.Data[49].Cursor+"&limit=50",
+		*page.Pagination.Next)
+	rest := servicetest.Read[api.ChangeList](s.get(api.Developer,
+		strings.TrimPrefix(*page.Pagination.Next, servicetest.PublicURL)))
 	require.Equal(t, first.Data, append(page.Data, rest.Data...))
 	require.Equal(t, first.Pagination.Cursor, rest.Pagination.Cursor)
 
 	newest := s.get(api.Commercial, changesPath+"?after=now")
 	require.Equal(t, api.ChangeList{
-		Data: []api.RecordChange{}, Meta: first.Meta, Pagination: api.CursorPagination{Limit: 10, Cursor: first.Pagination.Cursor},
+		Data: []api.RecordChange{}, Meta: first.Meta,
+		Pagination: api.CursorPagination{Limit: 10, Cursor: first.Pagination.Cursor},
 	}, servicetest.Read[api.ChangeList](newest))
 	head := s.Do(http.MethodHead, changesPath+"?after=now", nil, api.CallerHeader, caller(api.Commercial))
 	require.Equal(t, http.StatusOK, head.Status)
@@ -54,19 +57,22 @@ func TestChangesFollowTheSpecification(t *testing.T) {
 	path := changesPath + "?after=" + first.Pagination.Cursor
 	tag = s.get(api.Commercial, path).Header.Get("ETag")
 	require.Equal(t, 1, s.curate("withdraw", `{"ids":["`+public[0].ID+`"]}`).Updated)
-	require.Equal(t, http.StatusNotModified, s.get(api.Commercial, path, "If-None-Match", tag).Status, "other replicas may not have loaded it")
+	require.Equal(t, http.StatusNotModified, s.get(api.Commercial, path, "If-None-Match", tag).Status,
+		"other replicas may not have loaded it")
 	s.clock.Advance(3 * time.Second)
 	storetest.Eventually(t, "the change is loaded", func() bool {
 		return s.get(api.Commercial, path, "If-None-Match", tag).Status == http.StatusOK
 	})
 	changed := servicetest.Read[api.ChangeList](s.get(api.Commercial, path)).Data
 	require.Len(t, changed, 1)
-	require.Equal(t, api.RecordChange{ID: public[0].ID, Change: api.ChangeWithdrawn, At: startTime.Add(3 * time.Second), Cursor: changed[0].Cursor}, changed[0])
+	require.Equal(t, api.RecordChange{ID: public[0].ID, Change: api.ChangeWithdrawn, At: startTime.Add(3 * time.Second),
+		Cursor: changed[0].Cursor}, changed[0])
 
 	s.get(api.Free, changesPath).RequireError(problem.SubscriptionRequired)
 	s.get(api.Free, changesPath+"?page=1").RequireError(problem.UnknownParameter)
 	s.get(api.Commercial, changesPath+"?after=yesterday").RequireError(problem.InvalidParameter)
 	s.clock.Advance(api.ChangesKept)
-	storetest.Eventually(t, "the database is polled at the new time", func() bool { return s.get(api.Commercial, "/api/jobs").Status == http.StatusOK })
+	storetest.Eventually(t, "the database is polled at the new time",
+		func() bool { return s.get(api.Commercial, "/api/jobs").Status == http.StatusOK })
 	s.get(api.Commercial, path).RequireError(problem.CursorExpired)
 }

@@ -42,12 +42,14 @@ func TestCompressedResponsesEqualTheOthers(t *testing.T) {
 	s := start(t, schema.SQLite(t))
 	s.load(listingtest.Records(5, 260, startTime))
 	request := func(method, path, accept string, headers ...string) servicetest.Response {
-		return s.Do(method, path, nil, append(headers, api.CallerHeader, caller(api.Commercial), "Accept-Encoding", accept)...)
+		return s.Do(method, path, nil, append(headers, api.CallerHeader, caller(api.Commercial), "Accept-Encoding",
+			accept)...)
 	}
 	const list = "/api/v1/opportunities"
 	id := s.list(api.Commercial, list).Data[0].ID
 	for _, path := range []string{
-		list + "?limit=100", list + "?limit=100&page=2", list + "?limit=99&page=2", list + "?limit=1", list + "?page=9999",
+		list + "?limit=100", list + "?limit=100&page=2", list + "?limit=99&page=2", list + "?limit=1",
+		list + "?page=9999",
 		list + "?verified=true&limit=50", "/api/jobs?limit=100", list + "/" + id,
 	} {
 		plain := request(http.MethodGet, path, "identity")
@@ -86,7 +88,8 @@ func TestCurlDecodesLists(t *testing.T) {
 	s := start(t, schema.SQLite(t))
 	s.load(listingtest.Records(6, 150, startTime))
 	path := "/api/v1/opportunities?limit=100"
-	curl := exec.CommandContext(t.Context(), "curl", "--silent", "--fail", "--compressed", "-H", api.CallerHeader+": "+caller(api.Commercial),
+	curl := exec.CommandContext(t.Context(), "curl", "--silent", "--fail", "--compressed", "-H",
+		api.CallerHeader+": "+caller(api.Commercial),
 		"-H", "Authorization: Bearer "+servicetest.Token(peer.Gateway), s.URL+path)
 	got, err := curl.Output()
 	require.NoError(t, err)

@@ -19,8 +19,8 @@ import (
 	"opportunity.internal/services/catalog/internal/listingtest"
 )
 
-// onBoth runs a test with a service on each kind of database. It is for a few tests that together use every part of the service; what
-// else differs between databases is tested beside the store.
+// onBoth runs a test with a service on each kind of database. It is for a few tests that together
+// use every part of the service; what else differs between databases is tested beside the store.
 func onBoth(t *testing.T, test func(t *testing.T, s *service)) {
 	schema.OnBothDatabases(t, func(t *testing.T, url string) { test(t, start(t, url)) })
 }
@@ -106,7 +106,8 @@ func TestResponsesFollowTheSpecification(t *testing.T) {
 	t.Run("detail and list show the same record", func(t *testing.T) {
 		first := s.list(api.Commercial, "/api/jobs").Data[0]
 		a := s.get(api.Commercial, "/api/v1/opportunities/"+first.ID)
-		require.Equal(t, encode(t, api.OpportunityDetail{Data: first, Meta: api.NewMeta(api.Commercial, startTime)}), a.Body)
+		require.Equal(t, encode(t, api.OpportunityDetail{Data: first, Meta: api.NewMeta(api.Commercial, startTime)}),
+			a.Body)
 	})
 	t.Run("HEAD is GET without a body", func(t *testing.T) {
 		get := s.get(api.Commercial, "/api/jobs")
@@ -167,8 +168,10 @@ func TestConditionalRequests(t *testing.T) {
 		require.Equal(t, http.StatusOK, request(path, api.Free, etag).Status, "want another ETag for another tier")
 	}
 	require.Equal(t, s.get(api.Commercial, "/api/jobs?country=ca").Header.Get("ETag"),
-		s.get(api.Commercial, "/api/jobs?limit=10&page=1&country=CA").Header.Get("ETag"), "want the same ETag for two spellings of a query")
-	require.NotEqual(t, s.get(api.Commercial, "/api/jobs").Header.Get("ETag"), s.get(api.Commercial, "/api/jobs?page=2").Header.Get("ETag"))
+		s.get(api.Commercial, "/api/jobs?limit=10&page=1&country=CA").Header.Get("ETag"),
+		"want the same ETag for two spellings of a query")
+	require.NotEqual(t, s.get(api.Commercial, "/api/jobs").Header.Get("ETag"),
+		s.get(api.Commercial, "/api/jobs?page=2").Header.Get("ETag"))
 
 	// Both the clock and changed data change the ETag.
 	list := s.get(api.Commercial, "/api/jobs").Header.Get("ETag")
@@ -178,7 +181,8 @@ func TestConditionalRequests(t *testing.T) {
 	})
 	list = s.get(api.Commercial, "/api/jobs").Header.Get("ETag")
 	require.Equal(t, 1, s.curate("withdraw", fmt.Sprintf(`{"ids":[%q]}`, id)).Updated)
-	storetest.Eventually(t, "the list has a new ETag after the withdrawal", func() bool { return request("/api/jobs", api.Commercial, list).Status == http.StatusOK })
+	storetest.Eventually(t, "the list has a new ETag after the withdrawal",
+		func() bool { return request("/api/jobs", api.Commercial, list).Status == http.StatusOK })
 }
 
 func TestVerifiedTurnsStaleAfterFreshUntil(t *testing.T) {
@@ -201,7 +205,8 @@ func TestVerifiedTurnsStaleAfterFreshUntil(t *testing.T) {
 			got := servicetest.Read[api.OpportunityDetail](s.get(api.Commercial, "/api/v1/opportunities/"+o.ID))
 			require.Equal(t, want, got.Data.Verification.Status)
 			require.Equal(t, at, got.Meta.GeneratedAt)
-			require.Equal(t, want == api.Verified, slices.Contains(ids(s.walk(api.Commercial, "/api/jobs?verified=true")), o.ID))
+			require.Equal(t, want == api.Verified, slices.Contains(ids(s.walk(api.Commercial,
+				"/api/jobs?verified=true")), o.ID))
 		}
 	}
 }
@@ -228,7 +233,8 @@ func TestFreeTierSeesTheSameSetInEveryFilter(t *testing.T) {
 		require.Equal(t, "evt_"+r.Entry.ID, public.Events[0].ID)
 		require.Contains(t, string(public.Record), `"id":"`+r.Entry.ID+`"`)
 	}
-	for _, filter := range []string{"country=CA", "country=ca&province=ON", "verified=true", "category=online", "remote=false"} {
+	for _, filter := range []string{"country=CA", "country=ca&province=ON", "verified=true", "category=online",
+		"remote=false"} {
 		require.Subset(t, set, ids(s.walk(api.Free, "/api/jobs?"+filter)), filter)
 	}
 }

@@ -38,15 +38,18 @@ func TestImportPublishAndExportOfRealPlatforms(t *testing.T) {
 		}
 		require.Empty(t, s.list(api.Free, "/api/jobs").Data, "unverified records must not be in the free set")
 
-		published := strings.NewReplacer(`"publishedAt": null`, `"publishedAt": "`+startTime.Format("2006-01-02T15:04:05.999999Z07:00")+`"`,
+		published := strings.NewReplacer(`"publishedAt": null`,
+			`"publishedAt": "`+startTime.Format("2006-01-02T15:04:05.999999Z07:00")+`"`,
 			`"visibility": "private"`, `"visibility": "published"`).Replace(string(file))
 		requireSameLines(t, published, s.export())
 		exported := s.exported()
 		for name, again := range map[string]string{"export": exported, "original": string(file)} {
-			require.Equal(t, api.ImportReport{Applied: true, Unchanged: 592, Rejected: []api.RejectedLine{}}, s.curate("import", again), name)
+			require.Equal(t, api.ImportReport{Applied: true, Unchanged: 592, Rejected: []api.RejectedLine{}},
+				s.curate("import", again), name)
 			require.Equal(t, exported, s.exported(), "want the same bytes")
 		}
-		require.Equal(t, api.ImportReport{Applied: true, Rejected: []api.RejectedLine{}}, s.curate("publish", `{"all":true}`), "nothing left to publish")
+		require.Equal(t, api.ImportReport{Applied: true, Rejected: []api.RejectedLine{}},
+			s.curate("publish", `{"all":true}`), "nothing left to publish")
 	})
 }
 
@@ -80,7 +83,8 @@ func listingLine(id, more string) string {
 
 func TestImportWithARejectedLineChangesNothing(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
-		report := s.curate("import", listingLine("good", "")+listingLine("bad", `,"kind":"earning-platform"`)+"\n"+listingLine("good", ""))
+		report := s.curate("import", listingLine("good", "")+listingLine("bad",
+			`,"kind":"earning-platform"`)+"\n"+listingLine("good", ""))
 		require.False(t, report.Applied)
 		require.Equal(t, []api.RejectedLine{
 			{Line: 2, ID: "bad", Problems: apitest.Problems("kind: is not a known field")},
@@ -90,7 +94,8 @@ func TestImportWithARejectedLineChangesNothing(t *testing.T) {
 
 		report = s.curate("publish", `{"ids":["unknown"]}`)
 		require.False(t, report.Applied)
-		require.Equal(t, []api.RejectedLine{{Line: 1, ID: "unknown", Problems: apitest.Problems("id: there is no such listing")}}, report.Rejected)
+		require.Equal(t, []api.RejectedLine{{Line: 1, ID: "unknown",
+			Problems: apitest.Problems("id: there is no such listing")}}, report.Rejected)
 		require.True(t, s.curate("import", listingLine("good", "")).Applied)
 		require.False(t, s.curate("publish", `{"ids":["good","unknown"]}`).Applied)
 		require.Contains(t, s.export(), `"visibility":"private"`, "the known listing must not be published")
@@ -108,8 +113,10 @@ func TestImportPublishAndWithdrawChangeVisibility(t *testing.T) {
 		s.curate("import", listingLine("x", ""))
 		s.curate("import", listingLine("x", `,"visibility":"published"`))
 		awaitVisible(true)
-		require.Equal(t, 1, s.curate("import", listingLine("x", "")).Unchanged, "without a visibility the listing stays published")
-		require.Equal(t, 1, s.curate("import", listingLine("x", `,"visibility":"private"`)).Unchanged, "an import must not withdraw a listing")
+		require.Equal(t, 1, s.curate("import", listingLine("x", "")).Unchanged,
+			"without a visibility the listing stays published")
+		require.Equal(t, 1, s.curate("import", listingLine("x", `,"visibility":"private"`)).Unchanged,
+			"an import must not withdraw a listing")
 		require.Equal(t, 1, s.curate("withdraw", `{"ids":["x","x"]}`).Updated)
 		awaitVisible(false)
 		exported := s.export()
@@ -163,10 +170,14 @@ func TestCurationNotesAreNotPublic(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		const curation = `,"curation":{"contact":"Jo Secret <jo@secret.example>","notes":"Hush-hush."}`
 		s.curate("import", listingLine("public", `,"visibility":"published"`+curation)+listingLine("hidden", curation))
-		storetest.Eventually(t, "published", func() bool { return s.list(api.Commercial, "/api/jobs").Pagination.Total == 1 })
+		storetest.Eventually(t, "published", func() bool {
+			return s.list(api.Commercial,
+				"/api/jobs").Pagination.Total == 1
+		})
 		var seen strings.Builder
 		for _, path := range []string{
-			"/api/jobs", "/api/v1/opportunities?limit=100", "/api/v1/opportunities/public", "/api/v1/opportunities/hidden",
+			"/api/jobs", "/api/v1/opportunities?limit=100", "/api/v1/opportunities/public",
+			"/api/v1/opportunities/hidden",
 			"/api/jobs?category=hidden", "/readyz",
 		} {
 			for _, tier := range []api.Tier{api.Free, api.Commercial} {
@@ -184,9 +195,11 @@ func TestCurationNotesAreNotPublic(t *testing.T) {
 
 		exported := s.export()
 		require.Equal(t, 2, strings.Count(exported, "Hush-hush."), "the export must contain the notes")
-		require.Equal(t, 2, s.curate("import", listingLine("public", "")+listingLine("hidden", "")).Unchanged, "without a curation the notes stay")
+		require.Equal(t, 2, s.curate("import", listingLine("public", "")+listingLine("hidden", "")).Unchanged,
+			"without a curation the notes stay")
 		require.Equal(t, 1, s.curate("import", listingLine("hidden", `,"curation":{"contact":"","notes":""}`)).Updated)
-		require.Equal(t, 1, s.curate("import", listingLine("hidden", `,"curation":{"contact":"","notes":""}`)).Unchanged)
+		require.Equal(t, 1, s.curate("import", listingLine("hidden",
+			`,"curation":{"contact":"","notes":""}`)).Unchanged)
 		require.Equal(t, 1, strings.Count(s.export(), "Hush-hush."))
 	})
 }
@@ -204,8 +217,10 @@ func TestListingFeedFollowsPublication(t *testing.T) {
 		s.curate("import", listingLine("a", "")+listingLine("b", `,"visibility":"published"`))
 		states := feed("after=0&wait=25s")
 		require.Len(t, states, 2)
-		require.Equal(t, api.ListingState{Sequence: states[0].Sequence, ID: "a", ApplicationURL: "https://acme.example/a",
-			Pages: []string{"https://acme.example/a", "https://acme.example", "https://acme.example/about"}}, states[0])
+		require.Equal(t, api.ListingState{Sequence: states[0].Sequence, ID: "a",
+			ApplicationURL: "https://acme.example/a",
+			Pages:          []string{"https://acme.example/a", "https://acme.example", "https://acme.example/about"}},
+			states[0])
 		require.True(t, states[1].Published)
 		require.Less(t, states[0].Sequence, states[1].Sequence)
 

@@ -17,7 +17,8 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// serveReviews is the history service's part of reviewing. It records a review unless it was recorded before or is based on an older event.
+// serveReviews is the history service's part of reviewing. It records a review unless it was
+// recorded before or is based on an older event.
 func (h *historyServer) serveReviews(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -54,7 +55,8 @@ func (h *historyServer) serveReviews(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e := api.VerificationEvent{
-		Slug: in.Review.Slug, CheckedAt: in.Review.CheckedAt, CheckType: in.Review.CheckType, Outcome: in.Review.Outcome,
+		Slug: in.Review.Slug, CheckedAt: in.Review.CheckedAt, CheckType: in.Review.CheckType,
+		Outcome:    in.Review.Outcome,
 		SourceURLs: in.Review.SourceURLs, Note: in.Review.Note,
 	}
 	if in.Review.Facts != nil {
@@ -73,7 +75,8 @@ func (h *historyServer) latest(slug string) api.Summary {
 	return latest
 }
 
-func (h *historyServer) record(in api.ReviewAppend, e api.VerificationEvent, lastEventID string) (done api.ReviewReport) {
+func (h *historyServer) record(in api.ReviewAppend, e api.VerificationEvent,
+	lastEventID string) (done api.ReviewReport) {
 	done.Rejected = []api.RejectedLine{}
 	known := h.events[e.Slug]
 	for _, other := range known {
@@ -93,7 +96,8 @@ func (h *historyServer) record(in api.ReviewAppend, e api.VerificationEvent, las
 	recorded := api.RecordedEvent{VerificationEvent: e, Actor: in.Actor, Evidence: &api.Evidence{Undoes: in.Undoes}}
 	h.events[e.Slug] = append([]api.RecordedEvent{recorded}, known...)
 	sum := h.latest(e.Slug)
-	sum.Sequence, sum.LastEventID, sum.LastCheckedAt, sum.LastOutcome, sum.Facts = int64(len(h.summaries)+1), e.ID, &e.CheckedAt, e.Outcome, e.Facts
+	sum.Sequence, sum.LastEventID, sum.LastCheckedAt, sum.LastOutcome, sum.Facts = int64(len(h.summaries)+1), e.ID,
+		&e.CheckedAt, e.Outcome, e.Facts
 	sum.ReviewCount, sum.HistoryCount = sum.ReviewCount+1, sum.HistoryCount+1
 	h.summaries = append(h.summaries, sum)
 	h.wake()
@@ -155,10 +159,12 @@ func TestReviewRecordsTheSheetAndEndsTheWork(t *testing.T) {
 		require.Equal(t, "ann", sheet.Lease.Holder)
 		require.JSONEq(t, `{"note":"half"}`, string(sheet.Draft.Content))
 
-		report := operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x", submission(t, sheet, "all good"))
+		report := operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x",
+			submission(t, sheet, "all good"))
 		require.True(t, report.Applied)
 		require.Equal(t, "x-1", report.EventID)
-		again := operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x", submission(t, sheet, "all good"))
+		again := operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x",
+			submission(t, sheet, "all good"))
 		require.Equal(t, 1, again.Duplicates)
 		require.Equal(t, report.EventID, again.EventID)
 
@@ -199,7 +205,8 @@ func TestReviewOfAnOutdatedSheetKeepsTheWork(t *testing.T) {
 		require.Equal(t, 404, s.operate("ben", "POST", "reviews/records/y", submission(t, bens, "")).Status)
 		require.Equal(t, 404, s.operate("ben", "GET", "reviews/records/y", "").Status)
 		s.history.setDown(true)
-		require.Equal(t, 503, s.operate("ben", "GET", "reviews/records/x", "").Status, "a sheet without events would hide a conflict")
+		require.Equal(t, 503, s.operate("ben", "GET", "reviews/records/x", "").Status,
+			"a sheet without events would hide a conflict")
 		require.Equal(t, 503, s.operate("ben", "POST", "reviews/records/x", submission(t, bens, "")).Status)
 		s.history.setDown(false)
 	})
@@ -218,7 +225,8 @@ func TestUndoIsAnEventThatNamesTheReview(t *testing.T) {
 			t.Helper()
 			s.clock.Advance(time.Minute)
 			body := submission(t, s.sheetFor(actor, "x"), facts)
-			operated[api.ReviewReport](s, 200, actor, "POST", "reviews/records/x", strings.Replace(body, `"remote":true`, `"remote":`+facts, 1))
+			operated[api.ReviewReport](s, 200, actor, "POST", "reviews/records/x",
+				strings.Replace(body, `"remote":true`, `"remote":`+facts, 1))
 		}
 		submit("ann", "false")
 		submit("ben", "true")
@@ -264,7 +272,8 @@ func TestLeaseHasOneHolder(t *testing.T) {
 		s.clock.Set(startTime.Add(10 * time.Minute))
 		require.Equal(t, ann, operated[api.Lease](s, 409, "ben", "PUT", path, `{}`))
 		ann = operated[api.Lease](s, 200, "ann", "PUT", path, `{}`)
-		require.Equal(t, api.Lease{Holder: "ann", TakenAt: startTime, ExpiresAt: startTime.Add(25 * time.Minute)}, ann, "want a renewed lease")
+		require.Equal(t, api.Lease{Holder: "ann", TakenAt: startTime, ExpiresAt: startTime.Add(25 * time.Minute)}, ann,
+			"want a renewed lease")
 		require.Equal(t, 204, s.operate("ben", "DELETE", path, "").Status)
 		require.Equal(t, "ann", s.sheetFor("ben", "x").Lease.Holder, "only the holder can end a lease")
 		s.clock.Set(startTime.Add(25 * time.Minute))
@@ -298,9 +307,11 @@ func TestDraftsAndSkips(t *testing.T) {
 		}
 		until := startTime.Add(time.Hour)
 		operated[api.Skip](s, 200, "ann", "PUT", skip, request(until))
-		require.Equal(t, &api.Skip{Actor: "ann", Reason: "site down", SkippedAt: startTime, Until: until}, s.sheetFor("ben", "x").Skip)
+		require.Equal(t, &api.Skip{Actor: "ann", Reason: "site down", SkippedAt: startTime, Until: until},
+			s.sheetFor("ben", "x").Skip)
 		for _, body := range []string{
-			request(startTime), request(startTime.Add(api.MaxSkip + time.Second)), `{"reason":" ","until":"2026-11-21T00:00:00Z"}`, `{"reason":"x"}`,
+			request(startTime), request(startTime.Add(api.MaxSkip + time.Second)),
+			`{"reason":" ","until":"2026-11-21T00:00:00Z"}`, `{"reason":"x"}`,
 		} {
 			require.Equal(t, 400, s.operate("ann", "PUT", skip, body).Status, body)
 		}
@@ -318,7 +329,10 @@ func TestWorkOfCuratorsIsPrivate(t *testing.T) {
 	s.curate("import", listingLine("x", `,"visibility":"published"`))
 	operated[api.Draft](s, 200, "ann", "PUT", "reviews/records/x/draft", `"Hush"`)
 	operated[api.ReviewReport](s, 200, "ben", "POST", "reviews/records/x", submission(t, s.sheetFor("ben", "x"), ""))
-	storetest.Eventually(t, "reviewed", func() bool { return s.list(api.Commercial, "/api/jobs?verified=true").Pagination.Total == 1 })
+	storetest.Eventually(t, "reviewed", func() bool {
+		return s.list(api.Commercial,
+			"/api/jobs?verified=true").Pagination.Total == 1
+	})
 	for _, path := range []string{"/api/jobs", "/api/v1/opportunities/x"} {
 		require.NotContains(t, s.get(api.Commercial, path).Body, "Hush")
 	}

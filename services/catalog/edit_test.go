@@ -23,7 +23,8 @@ func (s *service) edit(actor, id, etag, body string) servicetest.Response {
 
 func TestNamesOfOperationsAreIDsLikeOthers(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
-		for _, id := range []string{"export", "import", "publish", "withdraw", "queue", "due", "candidates", "records", "undo"} {
+		for _, id := range []string{"export", "import", "publish", "withdraw", "queue", "due", "candidates", "records",
+			"undo"} {
 			s.curate("import", listingLine(id, ""))
 			shown := s.operate("ann", "GET", "records/"+id, "")
 			detail := servicetest.Read[api.ListingDetail](shown)
@@ -74,10 +75,14 @@ func TestEditNeedsTheCurrentVersion(t *testing.T) {
 		require.Equal(t, etag, same.Header.Get("ETag"))
 
 		for body, problem := range map[string]string{
-			strings.Replace(changed, `"id":"x"`, `"id":"y"`, 1):                                      "id: must not change",
-			strings.Replace(changed, `"visibility":"published"`, `"visibility":"private"`, 1):        "visibility: must be published or left out",
-			strings.Replace(changed, `"publishedAt":"2026`, `"publishedAt":"2025`, 1):                "publishedAt: must not change",
-			strings.Replace(changed, `"category":"online"`, `"category":"fun"`, 1):                   "category: must be one of",
+			strings.Replace(changed, `"id":"x"`, `"id":"y"`,
+				1): "id: must not change",
+			strings.Replace(changed, `"visibility":"published"`, `"visibility":"private"`,
+				1): "visibility: must be published or left out",
+			strings.Replace(changed, `"publishedAt":"2026`, `"publishedAt":"2025`,
+				1): "publishedAt: must not change",
+			strings.Replace(changed, `"category":"online"`, `"category":"fun"`,
+				1): "category: must be one of",
 			strings.Replace(changed, `{"url":"https://acme.example/about","checkedAt":null}`, ``, 1): "sources",
 		} {
 			got := s.edit("ann", "x", etag, body)
@@ -88,7 +93,8 @@ func TestEditNeedsTheCurrentVersion(t *testing.T) {
 		}
 		require.Equal(t, 400, s.operate("ann", "PUT", "records/x", changed).Status, "an edit without If-Match")
 		require.Equal(t, 400, s.edit("ann", "x", etag, "").Status)
-		require.Equal(t, 400, s.edit("ann", "x", etag, `{"format":"opportunity-listings","version":1}`).Status, "want a listing")
+		require.Equal(t, 400, s.edit("ann", "x", etag, `{"format":"opportunity-listings","version":1}`).Status,
+			"want a listing")
 		require.Equal(t, 404, s.edit("ann", "y", etag, strings.Replace(changed, `"id":"x"`, `"id":"y"`, 1)).Status)
 		require.Equal(t, etag, s.operate("ann", "GET", "records/x", "").Header.Get("ETag"))
 	})
@@ -98,22 +104,26 @@ func TestEditOfNotesKeepsTheListing(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", ""))
 		etag := s.operate("ann", "GET", "records/x", "").Header.Get("ETag")
-		got := s.edit("ann", "x", etag, listingLine("x", `,"curation":{"contact":"jo@x.example","notes":"Calls only."}`))
+		got := s.edit("ann", "x", etag, listingLine("x",
+			`,"curation":{"contact":"jo@x.example","notes":"Calls only."}`))
 		require.Equal(t, []string{"curation"}, servicetest.Read[api.EditReport](got).Fields)
 		again := s.edit("ben", "x", got.Header.Get("ETag"), listingLine("x", ""))
 		require.Empty(t, servicetest.Read[api.EditReport](again).Fields, "without a curation the notes stay")
-		require.Equal(t, api.CurationNotes{Contact: "jo@x.example", Notes: "Calls only."}, s.sheetFor("ben", "x").Curation)
+		require.Equal(t, api.CurationNotes{Contact: "jo@x.example", Notes: "Calls only."},
+			s.sheetFor("ben", "x").Curation)
 	})
 }
 
 func TestDryRunOfAnEditShowsItsConsequences(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", `,"visibility":"published"`))
-		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x", submission(t, s.sheetFor("ann", "x"), ""))
+		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x",
+			submission(t, s.sheetFor("ann", "x"), ""))
 		s.clock.Advance(time.Minute)
 		shown := s.operate("ann", "GET", "records/x", "")
 		etag := shown.Header.Get("ETag")
-		body := strings.NewReplacer(`"startingCost":""`, `"startingCost":"10 CAD"`, `"summary":"Work."`, `"summary":"Other work."`).
+		body := strings.NewReplacer(`"startingCost":""`, `"startingCost":"10 CAD"`, `"summary":"Work."`,
+			`"summary":"Other work."`).
 			Replace(string(servicetest.Read[api.ListingDetail](shown).Listing))
 		dry := func(etag, body string) servicetest.Response { return s.edit("ann", "x?dryRun=true", etag, body) }
 
@@ -125,9 +135,11 @@ func TestDryRunOfAnEditShowsItsConsequences(t *testing.T) {
 		require.Equal(t, []string{"startingCost"}, report.Material)
 		require.True(t, report.Change.NeedsReview)
 		require.Equal(t, `"10 CAD"`, string(report.Change.Fields[0].New))
-		require.Equal(t, etag, s.operate("ann", "GET", "records/x", "").Header.Get("ETag"), "a dry run changed the listing")
+		require.Equal(t, etag, s.operate("ann", "GET", "records/x", "").Header.Get("ETag"),
+			"a dry run changed the listing")
 
-		invalid := servicetest.Read[api.EditReport](dry(etag, strings.Replace(body, `"sources":[`, `"sources":[{"url":"x","checkedAt":null},`, 1)))
+		invalid := servicetest.Read[api.EditReport](dry(etag,
+			strings.Replace(body, `"sources":[`, `"sources":[{"url":"x","checkedAt":null},`, 1)))
 		require.Contains(t, fmt.Sprint(invalid.Problems), "sources[0].url")
 		require.Equal(t, 412, dry(`"outdated"`, body).Status)
 		require.Equal(t, 400, s.edit("ann", "x?dryRun=yes", etag, body).Status, "a misspelled dry run must not edit")
@@ -145,23 +157,28 @@ func TestDryRunOfAnEditShowsItsConsequences(t *testing.T) {
 func TestCandidatesShowWhatIsMissingAndDuplicates(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		named := func(id, name, site, more string) string {
-			return strings.NewReplacer(`"Acme"`, `"`+name+`"`, "https://acme.example\"}", site+`"}`).Replace(listingLine(id, more))
+			return strings.NewReplacer(`"Acme"`, `"`+name+`"`, "https://acme.example\"}",
+				site+`"}`).Replace(listingLine(id, more))
 		}
 		s.curate("import", named("a", "Maple Scribe Inc.", "https://www.maple.example", "")+
 			named("b", "maple scribe", "https://other.example", `,"visibility":"published"`)+
 			named("c", "Else", "https://maple.example/x", "")+named("d", "Fourth", "https://fourth.example", ""))
 		list := operated[api.CandidateList](s, 200, "ann", "GET", "reviews/candidates", "")
 		require.Len(t, list.Candidates, 3)
-		require.Equal(t, []api.Duplicate{{ID: "b", Visibility: "published", By: "name"}, {ID: "c", Visibility: "private", By: "host"}}, list.Candidates[0].Duplicates)
-		require.Equal(t, []string{"overview", "startingCost", "workModel", "facts.countryEligibility", "facts.applicationStatus"}, list.Candidates[0].Missing)
+		require.Equal(t, []api.Duplicate{{ID: "b", Visibility: "published", By: "name"},
+			{ID: "c", Visibility: "private", By: "host"}}, list.Candidates[0].Duplicates)
+		require.Equal(t, []string{"overview", "startingCost", "workModel", "facts.countryEligibility",
+			"facts.applicationStatus"}, list.Candidates[0].Missing)
 		require.Empty(t, list.Candidates[2].Duplicates)
 		require.False(t, list.Candidates[0].Reviewed)
 		page := operated[api.CandidateList](s, 200, "ann", "GET", "reviews/candidates?limit=1&after=a", "")
 		require.Equal(t, "c", page.Candidates[0].ID)
 		require.Equal(t, "c", page.Next)
-		require.Len(t, operated[api.CandidateList](s, 200, "ann", "GET", "reviews/candidates?host=maple.example", "").Candidates, 2)
+		require.Len(t, operated[api.CandidateList](s, 200, "ann", "GET", "reviews/candidates?host=maple.example",
+			"").Candidates, 2)
 
-		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/a", submission(t, s.sheetFor("ann", "a"), ""))
+		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/a",
+			submission(t, s.sheetFor("ann", "a"), ""))
 		list = operated[api.CandidateList](s, 200, "ann", "GET", "reviews/candidates", "")
 		require.True(t, list.Candidates[0].Reviewed, "a first review does not publish")
 		require.Equal(t, "private", s.sheetFor("ann", "a").Visibility)
@@ -173,7 +190,8 @@ func TestImportIsBoundToTheFileOfTheDryRun(t *testing.T) {
 		file := listingLine("x", "")
 		preview := s.preview(file)
 		require.Len(t, preview.SHA256, 64)
-		for _, c := range []struct{ query, file string }{{preview.SHA256, file + "\n"}, {strings.Repeat("0", 64), file}, {"x", file}} {
+		for _, c := range []struct{ query, file string }{{preview.SHA256, file + "\n"}, {strings.Repeat("0", 64), file},
+			{"x", file}} {
 			a := s.operate("ann", "POST", "listings/import?sha256="+c.query, c.file)
 			require.Equal(t, 400, a.Status, c.query)
 			require.Contains(t, a.Body, "sha256")
@@ -200,18 +218,21 @@ func TestChangesSayWhoDidWhat(t *testing.T) {
 			return acts, got.Next
 		}
 		all, _ := list("")
-		require.Equal(t, []string{"ben withdrawn x site closed", "ben published x", servicetest.Actor + " imported y", servicetest.Actor + " imported x"}, all)
+		require.Equal(t, []string{"ben withdrawn x site closed", "ben published x", servicetest.Actor + " imported y",
+			servicetest.Actor + " imported x"}, all)
 		first, next := list("?limit=3")
 		require.Equal(t, all[:3], first)
 		rest, _ := list(fmt.Sprintf("?limit=3&before=%d", next))
 		require.Equal(t, all[3:], rest)
 		for query, want := range map[string]int{
-			"?actor=ben": 2, "?listing=x": 3, "?action=imported": 2, "?since=2026-11-20T11:00:00Z": 2, "?until=2026-11-20T11:00:00Z": 2, "?until=2026-11-20T10:00:00Z": 0, "?actor=ann": 0,
+			"?actor=ben": 2, "?listing=x": 3, "?action=imported": 2, "?since=2026-11-20T11:00:00Z": 2,
+			"?until=2026-11-20T11:00:00Z": 2, "?until=2026-11-20T10:00:00Z": 0, "?actor=ann": 0,
 		} {
 			got, _ := list(query)
 			require.Len(t, got, want, query)
 		}
-		for _, wrong := range []string{"?since=now", "?until=now", "?action=deleted", "?before=-1", "?listing=X", "?actor=%ff", "?x=1"} {
+		for _, wrong := range []string{"?since=now", "?until=now", "?action=deleted", "?before=-1", "?listing=X",
+			"?actor=%ff", "?x=1"} {
 			require.Equal(t, 400, s.operate("ann", "GET", "changes"+wrong, "").Status, wrong)
 		}
 		detail := operated[api.ListingDetail](s, 200, "ann", "GET", "records/x", "")

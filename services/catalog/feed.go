@@ -9,8 +9,8 @@ import (
 	"opportunity.internal/services/catalog/internal/store"
 )
 
-// summaries returns the copy of history's summaries in listings. Its position is stored with the summaries, so it resumes where it
-// stopped after an outage of either side.
+// summaries returns the copy of history's summaries in listings. Its position is stored with the
+// summaries, so it resumes where it stopped after an outage of either side.
 func summaries(history *peer.Client, listings *store.Store) feed.Copy[api.EncodedSummary] {
 	return feed.Copy[api.EncodedSummary]{
 		Name:      "summaries",
@@ -24,7 +24,8 @@ func summaries(history *peer.Client, listings *store.Store) feed.Copy[api.Encode
 			if err := history.Get(ctx, "/internal/v1/summaries"+query, &page); err != nil {
 				return p, err
 			}
-			return feed.Page[api.EncodedSummary]{Changes: page.Summaries, Mark: page.Mark, StartOver: page.StartOver}, nil
+			return feed.Page[api.EncodedSummary]{Changes: page.Summaries, Mark: page.Mark, StartOver: page.StartOver},
+				nil
 		},
 	}
 }

@@ -25,7 +25,8 @@ func TestMigrateCheckAndServe(t *testing.T) {
 			"OPPORTUNITY_HISTORY_URL": history.URL, "OPPORTUNITY_LOG_LEVEL": "ERROR",
 		}
 		verb := func(args ...string) error {
-			return catalog.Main(t.Context(), func(name string) (string, bool) { v, ok := set[name]; return v, ok }, args)
+			return catalog.Main(t.Context(), func(name string) (string, bool) { v, ok := set[name]; return v, ok },
+				args)
 		}
 		require.ErrorContains(t, verb(), "usage")
 		require.Error(t, verb("check"), "the schema is missing")
@@ -43,7 +44,8 @@ func TestMigrateCheckAndServe(t *testing.T) {
 		delete(set, "OPPORTUNITY_PEER_TOKENS")
 		delete(set, "OPPORTUNITY_CALLER_TOKENS")
 		err := verb("serve")
-		for _, name := range []string{"OPPORTUNITY_HISTORY_URL", "OPPORTUNITY_PEER_TOKENS", "OPPORTUNITY_CALLER_TOKENS"} {
+		for _, name := range []string{"OPPORTUNITY_HISTORY_URL", "OPPORTUNITY_PEER_TOKENS",
+			"OPPORTUNITY_CALLER_TOKENS"} {
 			require.ErrorContains(t, err, name, "want every invalid setting in one error")
 		}
 	}

@@ -10,7 +10,8 @@ import (
 )
 
 var (
-	listingsDesc = prometheus.NewDesc("catalog_listings", "Published listings by category and current verification status.",
+	listingsDesc = prometheus.NewDesc("catalog_listings",
+		"Published listings by category and current verification status.",
 		[]string{"category", "status"}, nil)
 	ratioDesc = prometheus.NewDesc("catalog_listings_verified_ratio",
 		"Share of a category's published listings that are verified; absent if it has none.", []string{"category"}, nil)
@@ -19,11 +20,13 @@ var (
 		"Published records that the free tier cannot see, by reason: never-reviewed, needs-review, stale, not-open or beyond-limit.",
 		[]string{"reason"}, nil)
 	reviewsDueDesc = prometheus.NewDesc("catalog_reviews_due",
-		"Published listings that are not verified, or will not be after that time without a review.", []string{"within"}, nil)
+		"Published listings that are not verified, or will not be after that time without a review.",
+		[]string{"within"}, nil)
 )
 
-// freshnessCollector exports the verification status of the published listings, computed from the snapshot at each scrape. It exports
-// nothing while View returns an error, so that an old value is never mistaken for a current one.
+// freshnessCollector exports the verification status of the published listings, computed from the
+// snapshot at each scrape. It exports nothing while View returns an error, so that an old value is
+// never mistaken for a current one.
 type freshnessCollector struct{ live *snapshot.Live }
 
 func (freshnessCollector) Describe(out chan<- *prometheus.Desc) {
@@ -62,15 +65,19 @@ func (f freshnessCollector) Collect(out chan<- prometheus.Metric) {
 
 func gauges(live *snapshot.Live) []prometheus.Collector {
 	gauge := func(name, help string, value func(snapshot.Stats) float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return value(live.Stats()) })
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
+			func() float64 { return value(live.Stats()) })
 	}
 	return []prometheus.Collector{
-		gauge("catalog_records", "Published records in memory.", func(s snapshot.Stats) float64 { return float64(s.Records) }),
+		gauge("catalog_records", "Published records in memory.",
+			func(s snapshot.Stats) float64 { return float64(s.Records) }),
 		gauge("catalog_snapshot_bytes", "Size of the published records as JSON. Memory holds them in less.",
 			func(s snapshot.Stats) float64 { return float64(s.Bytes) }),
-		gauge("catalog_snapshot_build_duration_seconds", "Time it took to read and build the newest snapshot. The first one reads everything, later ones only changes.",
+		gauge("catalog_snapshot_build_duration_seconds",
+			"Time it took to read and build the newest snapshot. The first one reads everything, later ones only changes.",
 			func(s snapshot.Stats) float64 { return s.BuildTime.Seconds() }),
-		gauge("catalog_snapshot_timestamp_seconds", "Time the newest snapshot was built: at the start, and whenever published data changes. 0 before the first one.",
+		gauge("catalog_snapshot_timestamp_seconds",
+			"Time the newest snapshot was built: at the start, and whenever published data changes. 0 before the first one.",
 			func(s snapshot.Stats) float64 { return unixSeconds(s.BuiltAt) }),
 		gauge("catalog_records_left_out", "Published records that are not served because they cannot be decoded; the log names them.",
 			func(s snapshot.Stats) float64 { return float64(s.LeftOut) }),

@@ -33,9 +33,11 @@ func allowConnections(t *testing.T, databaseURL string, allow bool) {
 	u, err := url.Parse(databaseURL)
 	require.NoError(t, err)
 	name := strings.TrimPrefix(u.Path, "/")
-	_, err = admin.ExecContext(context.Background(), "ALTER DATABASE "+name+" WITH ALLOW_CONNECTIONS "+strconv.FormatBool(allow))
+	_, err = admin.ExecContext(context.Background(),
+		"ALTER DATABASE "+name+" WITH ALLOW_CONNECTIONS "+strconv.FormatBool(allow))
 	require.NoError(t, err)
-	_, err = admin.ExecContext(context.Background(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+	_, err = admin.ExecContext(context.Background(),
+		"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
 	require.NoError(t, err)
 }
 
@@ -48,7 +50,8 @@ func TestDatabaseOutage(t *testing.T) {
 	defer allowConnections(t, address, true)
 
 	s.clock.Set(startTime.Add(snapshot.MaxAge))
-	require.Equal(t, ids(listingtest.Published(records, s.clock.Now())), ids(s.walk(api.Commercial, "/api/jobs")), "served from memory")
+	require.Equal(t, ids(listingtest.Published(records, s.clock.Now())), ids(s.walk(api.Commercial, "/api/jobs")),
+		"served from memory")
 	a := s.Do(http.MethodPost, "/operator/v1/listings/import", listingLine("new", ""))
 	require.Equal(t, http.StatusServiceUnavailable, a.Status)
 	require.Equal(t, "1", a.Header.Get("Retry-After"))
@@ -62,7 +65,8 @@ func TestDatabaseOutage(t *testing.T) {
 	require.Equal(t, http.StatusOK, s.Do(http.MethodGet, "/readyz", nil).Status)
 
 	allowConnections(t, address, true)
-	storetest.Eventually(t, "the list is served again", func() bool { return s.get(api.Commercial, "/api/jobs").Status == http.StatusOK })
+	storetest.Eventually(t, "the list is served again",
+		func() bool { return s.get(api.Commercial, "/api/jobs").Status == http.StatusOK })
 	require.True(t, s.curate("import", listingLine("new", "")).Applied)
 }
 
@@ -82,7 +86,8 @@ func TestHistoryOutage(t *testing.T) {
 			}
 			s.history.add(*records[i].Summary)
 		}
-		s.history.add(api.Summary{Slug: "not-imported-yet", LastCheckedAt: &at, ReviewCount: 1, LastOutcome: api.OutcomeClosed})
+		s.history.add(api.Summary{Slug: "not-imported-yet", LastCheckedAt: &at, ReviewCount: 1,
+			LastOutcome: api.OutcomeClosed})
 		s.history.setDown(false)
 		s.awaitRecords(records)
 
@@ -98,9 +103,13 @@ func TestHistoryOutage(t *testing.T) {
 func TestUnreadableDocumentHidesOnlyItsListing(t *testing.T) {
 	schema.OnBothDatabases(t, func(t *testing.T, address string) {
 		s := start(t, address)
-		s.curate("import", listingLine("a", `,"visibility":"published"`)+listingLine("b", `,"visibility":"published"`)+listingLine("c", `,"visibility":"published"`))
+		s.curate("import", listingLine("a", `,"visibility":"published"`)+listingLine("b",
+			`,"visibility":"published"`)+listingLine("c", `,"visibility":"published"`))
 		status := func(id string) int { return s.get(api.Commercial, "/api/v1/opportunities/"+id).Status }
-		storetest.Eventually(t, "all are served", func() bool { return s.list(api.Commercial, "/api/jobs").Pagination.Total == 3 })
+		storetest.Eventually(t, "all are served", func() bool {
+			return s.list(api.Commercial,
+				"/api/jobs").Pagination.Total == 3
+		})
 
 		db := servicetest.OpenDatabase(t, address)
 		require.NoError(t, db.Transaction(func(tx *gorm.DB) error {

@@ -59,8 +59,10 @@ func TestDryRunPredictsTheImport(t *testing.T) {
 		require.Equal(t, before, statuses())
 
 		report := s.curate("import", file.String())
-		require.Equal(t, []int{report.Created, report.Updated, report.Unchanged}, []int{preview.Created, preview.Updated, preview.Unchanged})
-		require.Equal(t, []int{2, 90, 30, 1}, []int{preview.Created, preview.Updated, preview.Unchanged, preview.Published})
+		require.Equal(t, []int{report.Created, report.Updated, report.Unchanged},
+			[]int{preview.Created, preview.Updated, preview.Unchanged})
+		require.Equal(t, []int{2, 90, 30, 1}, []int{preview.Created, preview.Updated, preview.Unchanged,
+			preview.Published})
 		storetest.Eventually(t, "the import is served", func() bool { return len(statuses()) == len(before)+1 })
 		after := statuses()
 		var turned, predicted []string
@@ -88,21 +90,26 @@ func TestDryRunPredictsTheImport(t *testing.T) {
 func TestDryRunShowsChangedFields(t *testing.T) {
 	s := start(t, schema.SQLite(t))
 	s.curate("import", string(listingfile.Example))
-	edited := strings.NewReplacer(`"minimum":0.75`, `"minimum":0.5`, `"excludedRegions":["QC"]`, `"excludedRegions":["QC","YT"]`,
-		`"startingCost":"None"`, `"startingCost":"<5> CAD"`, `"visibility":"private"`, `"visibility":"published"`, `,"curation":{`, `,"curation":{"notes":"x",`,
+	edited := strings.NewReplacer(`"minimum":0.75`, `"minimum":0.5`, `"excludedRegions":["QC"]`,
+		`"excludedRegions":["QC","YT"]`,
+		`"startingCost":"None"`, `"startingCost":"<5> CAD"`, `"visibility":"private"`, `"visibility":"published"`,
+		`,"curation":{`, `,"curation":{"notes":"x",`,
 		`,"notes":"Asked about Quebec."`, "").Replace(string(listingfile.Example))
 	preview := s.preview(edited)
 	text := func(v string) json.RawMessage { return json.RawMessage(v) }
-	require.Equal(t, []api.ListingChange{{ID: "maple-transcripts", Change: "updated", Published: true, Fields: []api.FieldChange{
-		{Field: "curation.notes", Old: text(`"Asked about Quebec."`), New: text(`"x"`)},
-		{Field: "facts.countryEligibility[0].excludedRegions", Old: text(`["CA-QC"]`), New: text(`["CA-QC","CA-YT"]`)},
-		{Field: "facts.pay.minimum", Old: text("0.75"), New: text("0.5")},
-		{Field: "startingCost", Old: text(`"None"`), New: text(`"<5> CAD"`)},
-		{Field: "visibility", Old: text(`"private"`), New: text(`"published"`)},
-	}}}, preview.Changes)
+	require.Equal(t, []api.ListingChange{{ID: "maple-transcripts", Change: "updated", Published: true,
+		Fields: []api.FieldChange{
+			{Field: "curation.notes", Old: text(`"Asked about Quebec."`), New: text(`"x"`)},
+			{Field: "facts.countryEligibility[0].excludedRegions", Old: text(`["CA-QC"]`),
+				New: text(`["CA-QC","CA-YT"]`)},
+			{Field: "facts.pay.minimum", Old: text("0.75"), New: text("0.5")},
+			{Field: "startingCost", Old: text(`"None"`), New: text(`"<5> CAD"`)},
+			{Field: "visibility", Old: text(`"private"`), New: text(`"published"`)},
+		}}}, preview.Changes)
 
 	rejected := s.preview(listingLine("good", "") + listingLine("bad", `,"kind":"x"`))
-	require.Equal(t, []api.RejectedLine{{Line: 2, ID: "bad", Problems: apitest.Problems("kind: is not a known field")}}, rejected.Rejected)
+	require.Equal(t, []api.RejectedLine{{Line: 2, ID: "bad", Problems: apitest.Problems("kind: is not a known field")}},
+		rejected.Rejected)
 	require.Zero(t, rejected.Created)
 	for _, query := range []string{"dryRun=yes", "dryrun=true", "dryRun"} {
 		a := s.Do(http.MethodPost, "/operator/v1/listings/import?"+query, listingLine("x", ""))
@@ -111,12 +118,15 @@ func TestDryRunShowsChangedFields(t *testing.T) {
 	require.NotContains(t, s.export(), `"x"`)
 }
 
-// TestImportAndLintAgree checks that an import rejects the same lines as "listings lint", which uses the same reader.
+// TestImportAndLintAgree checks that an import rejects the same lines as "listings lint", which
+// uses the same reader.
 func TestImportAndLintAgree(t *testing.T) {
 	s := start(t, schema.SQLite(t))
 	for _, file := range []string{
-		listingLine("a", `,"kind":"x"`) + listingLine("a", ""), `{"format":"opportunity-listings","version":7}` + "\n" + listingLine("a", ""), "[]\n{}\n\"\xff\"\n",
-		strings.Repeat("{}\n", api.MaxReported+3), listingLine("a", "")[:40], listingLine("a", `,"facts":{"pay":{"minimum":2,"maximum":1}}`),
+		listingLine("a", `,"kind":"x"`) + listingLine("a", ""),
+		`{"format":"opportunity-listings","version":7}` + "\n" + listingLine("a", ""), "[]\n{}\n\"\xff\"\n",
+		strings.Repeat("{}\n", api.MaxReported+3), listingLine("a", "")[:40],
+		listingLine("a", `,"facts":{"pay":{"minimum":2,"maximum":1}}`),
 	} {
 		linted, err := listingfile.Read(strings.NewReader(file), startTime, api.MaxReported)
 		require.NoError(t, err)

@@ -54,7 +54,8 @@ func TestQueueHasTheDueRecords(t *testing.T) {
 		}
 		week := s.due("?within=169h").Records
 		require.Len(t, s.queued("?within=169h&limit=1000"), len(week))
-		require.Len(t, s.queued("?scope=all&limit=11"), len(listingtest.Published(listingtest.Records(43, 150, startTime), startTime)))
+		require.Len(t, s.queued("?scope=all&limit=11"),
+			len(listingtest.Published(listingtest.Records(43, 150, startTime), startTime)))
 
 		counts := map[string]int{}
 		for _, r := range due {
@@ -77,7 +78,8 @@ func TestQueueHasTheDueRecords(t *testing.T) {
 			require.Contains(t, s.queued("?within=0d&text="+r.ID), r.ID)
 		}
 		require.Empty(t, s.queued("?within=0d&text=%25"), "a wildcard must be plain text")
-		for _, wrong := range []string{"?scope=week", "?scope=all&within=1d", "?why=bored", "?after=x", "?limit=0", "?available=yes", "?text=%ff", "?who=ann"} {
+		for _, wrong := range []string{"?scope=week", "?scope=all&within=1d", "?why=bored", "?after=x", "?limit=0",
+			"?available=yes", "?text=%ff", "?who=ann"} {
 			require.Equal(t, 400, s.operate("ann", "GET", "reviews/queue"+wrong, "").Status, wrong)
 		}
 	})
@@ -96,24 +98,29 @@ func TestQueueOfTodayIsLevelled(t *testing.T) {
 			if i >= 20 {
 				checked = s.clock.Now().AddDate(0, 0, -1)
 			}
-			s.history.add(api.Summary{Slug: id, LastCheckedAt: &checked, FirstCheckedAt: &checked, LastOutcome: api.OutcomeVerified, ReviewCount: 1, HistoryCount: 1})
+			s.history.add(api.Summary{Slug: id, LastCheckedAt: &checked, FirstCheckedAt: &checked,
+				LastOutcome: api.OutcomeVerified, ReviewCount: 1, HistoryCount: 1})
 		}
 		s.curate("import", file)
 		storetest.Eventually(t, "all are verified", func() bool { return len(s.queued("?within=0d")) == 0 })
 		queue := s.queue("")
 		require.Equal(t, api.Workday{Target: 10, DoneBy: map[string]int{}}, queue.Today, "want 20 records on two days")
-		require.Equal(t, []string{"r-00", "r-01", "r-02", "r-03", "r-04", "r-05", "r-06", "r-07", "r-08", "r-09"}, s.queued("?limit=3"))
+		require.Equal(t, []string{"r-00", "r-01", "r-02", "r-03", "r-04", "r-05", "r-06", "r-07", "r-08", "r-09"},
+			s.queued("?limit=3"))
 
-		operated[api.Skip](s, 200, "ann", "PUT", "reviews/records/r-00/skip", `{"reason":"site down","until":"2026-11-19T09:00:00Z"}`)
+		operated[api.Skip](s, 200, "ann", "PUT", "reviews/records/r-00/skip",
+			`{"reason":"site down","until":"2026-11-19T09:00:00Z"}`)
 		require.Equal(t, []string{"r-00"}, s.queued("?skipped=true&scope=all"))
 		require.Equal(t, "r-10", s.queued("")[9], "another record must take the place of a skipped one")
-		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/r-01", submission(t, s.sheetFor("ann", "r-01"), ""))
+		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/r-01",
+			submission(t, s.sheetFor("ann", "r-01"), ""))
 		queue = s.queue("")
 		require.Equal(t, api.Workday{Target: 10, Done: 1, DoneBy: map[string]int{"ann": 1}}, queue.Today)
 		require.Len(t, queue.Records, 9)
 
 		s.history.setDown(true)
-		require.Equal(t, api.Workday{Target: 10, Done: 1, DoneBy: map[string]int{}}, s.queue("").Today, "the queue must survive an outage of history")
+		require.Equal(t, api.Workday{Target: 10, Done: 1, DoneBy: map[string]int{}}, s.queue("").Today,
+			"the queue must survive an outage of history")
 		s.history.setDown(false)
 		s.clock.Set(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)) // Saturday
 		queue = s.queue("")
@@ -145,8 +152,10 @@ func TestQueueIsOrderedByFindingsForQuotes(t *testing.T) {
 		require.Equal(t, []string{"missing", "missing", "", "", "present", "present"}, quotes)
 		require.Len(t, s.queued("?within=0d&limit=4"), 6)
 
-		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/e", submission(t, s.sheetFor("ann", "e"), ""))
-		require.Equal(t, []string{"c", "e", "b", "f", "a", "d"}, s.queued(""), "a missing quote is work of today although the review is fresh")
+		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/e",
+			submission(t, s.sheetFor("ann", "e"), ""))
+		require.Equal(t, []string{"c", "e", "b", "f", "a", "d"}, s.queued(""),
+			"a missing quote is work of today although the review is fresh")
 		require.NotContains(t, s.queued("?within=0d"), "e")
 		byTime = []string{"a", "b", "c", "d", "f", "e"}
 
@@ -178,7 +187,8 @@ func TestQueueShowsLeasesAndDrafts(t *testing.T) {
 	})
 }
 
-// Two curators work through one queue at the same time, lose leases and submit twice. Every record is reviewed once.
+// Two curators work through one queue at the same time, lose leases and submit twice. Every record
+// is reviewed once.
 func TestConcurrentCuratorsReviewEveryRecordOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		const records = 100

@@ -24,8 +24,9 @@ func RecoverConfig(lookup func(string) (string, bool)) (Config, error) {
 	return Config{Telemetry: s.Telemetry, Database: s.Database}, errors.Join(err, s.Database.Validate())
 }
 
-// Recover ends the state of a database that was set back. After an accepted loss, a service that runs on it first queries history for the records that were
-// withdrawn since the backup: they stay withdrawn until an operator publishes them.
+// Recover ends the state of a database that was set back. After an accepted loss, a service that
+// runs on it first queries history for the records that were withdrawn since the backup: they stay
+// withdrawn until an operator publishes them.
 func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.Writer) error {
 	cfg.Database.Access = database.Existing
 	return definition.Do(ctx, cfg, func(r *service.Runtime) error {
@@ -37,7 +38,8 @@ func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.
 }
 
 // withhold withdraws what history knows as withdrawn, after an accepted loss.
-func withhold(ctx context.Context, r *service.Runtime, guard *setback.Guard, history *peer.Client, listings *store.Store) error {
+func withhold(ctx context.Context, r *service.Runtime, guard *setback.Guard, history *peer.Client,
+	listings *store.Store) error {
 	if err := guard.Poll(ctx); err != nil || guard.Err() == nil {
 		return err
 	}

@@ -35,7 +35,8 @@ func TestDueListsUnverifiedRecordsOldestFirst(t *testing.T) {
 		records := listingtest.Records(41, 150, startTime)
 		s.load(records)
 		s.curate("import", listingLine("candidate", ""))
-		for query, within := range map[string]time.Duration{"": 0, "?within=0d": 0, "?within=7d": 7 * 24 * time.Hour, "?within=90m": 90 * time.Minute, "?within=1d12h": 36 * time.Hour} {
+		for query, within := range map[string]time.Duration{"": 0, "?within=0d": 0, "?within=7d": 7 * 24 * time.Hour,
+			"?within=90m": 90 * time.Minute, "?within=1d12h": 36 * time.Hour} {
 			want := map[string]api.VerificationStatus{}
 			for _, o := range listingtest.Published(records, startTime.Add(within)) {
 				if o.Verification.Status != api.Verified {
@@ -59,7 +60,8 @@ func TestDueListsUnverifiedRecordsOldestFirst(t *testing.T) {
 			}
 			require.Equal(t, want, got, query)
 		}
-		for _, wrong := range []string{"?within=7", "?within=-1h", "?within=366d", "?within=d", "?in=7d", "?within=99999999d"} {
+		for _, wrong := range []string{"?within=7", "?within=-1h", "?within=366d", "?within=d", "?in=7d",
+			"?within=99999999d"} {
 			a := s.Do(http.MethodGet, "/operator/v1/reviews/due"+wrong, nil)
 			require.Equal(t, http.StatusBadRequest, a.Status, wrong)
 		}
@@ -71,7 +73,8 @@ func TestDueReasons(t *testing.T) {
 		s.curate("import", listingLine("x", `,"visibility":"published"`))
 		reviewed := startTime.Add(-time.Hour)
 		s.history.add(api.Summary{
-			Slug: "x", Sequence: 1, LastEventID: "e-0", HistoryCount: 2, ReviewCount: 1, LastCheckedAt: &reviewed, FirstCheckedAt: &reviewed, LastOutcome: api.OutcomeVerified,
+			Slug: "x", Sequence: 1, LastEventID: "e-0", HistoryCount: 2, ReviewCount: 1, LastCheckedAt: &reviewed,
+			FirstCheckedAt: &reviewed, LastOutcome: api.OutcomeVerified,
 		})
 		storetest.Eventually(t, "the review is applied", func() bool { return len(s.due("").Records) == 0 })
 		sheet, _ := s.sheet("x")
@@ -82,22 +85,30 @@ func TestDueReasons(t *testing.T) {
 
 		edit := func(hours int, from, to string) {
 			s.clock.Set(startTime.Add(time.Duration(hours) * time.Hour))
-			require.Equal(t, 1, s.curate("import", strings.NewReplacer("%", "x", from, to).Replace(minimalListing)+"}").Updated)
+			require.Equal(t, 1, s.curate("import", strings.NewReplacer("%", "x", from,
+				to).Replace(minimalListing)+"}").Updated)
 		}
 		edit(1, `"startingCost":""`, `"startingCost":"1"`)
 		edit(2, `"summary":"Work."`, `"summary":"Words."`)
 		conflict := startTime.Add(3 * time.Hour)
 		s.history.add(api.Summary{
-			Slug: "x", Sequence: 2, HistoryCount: 3, ReviewCount: 1, LastCheckedAt: &reviewed, FirstCheckedAt: &reviewed, LastOutcome: api.OutcomeVerified,
-			ConflictAt: &conflict, ApplicationLink: &api.ApplicationLink{Outcome: api.OutcomeClosed, CheckedAt: conflict},
-			Doubt: &api.Doubt{EventID: "e-1", CheckType: api.LinkCheck, Outcome: api.OutcomeClosed, CheckedAt: conflict, Note: "404"},
+			Slug: "x", Sequence: 2, HistoryCount: 3, ReviewCount: 1, LastCheckedAt: &reviewed,
+			FirstCheckedAt: &reviewed, LastOutcome: api.OutcomeVerified,
+			ConflictAt: &conflict, ApplicationLink: &api.ApplicationLink{Outcome: api.OutcomeClosed,
+				CheckedAt: conflict},
+			Doubt: &api.Doubt{EventID: "e-1", CheckType: api.LinkCheck, Outcome: api.OutcomeClosed, CheckedAt: conflict,
+				Note: "404"},
 		})
-		storetest.Eventually(t, "the conflict is applied", func() bool { return len(s.due("").Records[0].Reasons) == 3 })
+		storetest.Eventually(t, "the conflict is applied",
+			func() bool { return len(s.due("").Records[0].Reasons) == 3 })
 		require.Equal(t, api.DueRecord{
-			ID: "x", Company: "Acme", Category: api.Online, Status: api.NeedsReview, DueAt: startTime.Add(time.Hour), LastCheckedAt: &reviewed,
+			ID: "x", Company: "Acme", Category: api.Online, Status: api.NeedsReview, DueAt: startTime.Add(time.Hour),
+			LastCheckedAt: &reviewed,
 			Reasons: []api.DueReason{
-				{Why: api.DueEdit, At: startTime.Add(time.Hour), Fields: []string{"startingCost"}, Actor: servicetest.Actor},
-				{Why: api.DueEdit, At: startTime.Add(2 * time.Hour), Fields: []string{"startingCost"}, Actor: servicetest.Actor},
+				{Why: api.DueEdit, At: startTime.Add(time.Hour), Fields: []string{"startingCost"},
+					Actor: servicetest.Actor},
+				{Why: api.DueEdit, At: startTime.Add(2 * time.Hour), Fields: []string{"startingCost"},
+					Actor: servicetest.Actor},
 				{Why: api.DueLinkCheck, At: conflict, Outcome: api.OutcomeClosed, EventID: "e-1", Note: "404"},
 			},
 		}, s.due("").Records[0])
@@ -105,7 +116,8 @@ func TestDueReasons(t *testing.T) {
 		require.Equal(t, api.NeedsReview, sheet.Status)
 		require.Len(t, sheet.Reasons, 3)
 		require.Len(t, sheet.Edits, 2)
-		require.Equal(t, []api.FieldChange{{Field: "startingCost", Old: json.RawMessage(`""`), New: json.RawMessage(`"1"`)}}, sheet.Edits[0].Changes)
+		require.Equal(t, []api.FieldChange{{Field: "startingCost", Old: json.RawMessage(`""`),
+			New: json.RawMessage(`"1"`)}}, sheet.Edits[0].Changes)
 		require.Equal(t, "published", sheet.Visibility)
 		for _, id := range []string{"unknown", "%00", "A"} {
 			_, status := s.sheet(id)
@@ -130,33 +142,45 @@ func TestFreshnessMetrics(t *testing.T) {
 	text := s.Metrics()
 	for c, n := range total {
 		require.Contains(t, text, fmt.Sprintf("catalog_listings{category=%q,status=\"verified\"} %d\n", c, verified[c]))
-		require.Contains(t, text, fmt.Sprintf("catalog_listings_verified_ratio{category=%q} %v\n", c, float64(verified[c])/float64(n)))
+		require.Contains(t, text, fmt.Sprintf("catalog_listings_verified_ratio{category=%q} %v\n", c,
+			float64(verified[c])/float64(n)))
 	}
 	require.Contains(t, text, fmt.Sprintf("catalog_reviews_due{within=\"0d\"} %d\n", due))
 	require.Contains(t, text, `catalog_reviews_due{within="7d"} `)
 	set := servicetest.Read[api.CatalogStatus](s.Do(http.MethodGet, "/operator/v1/catalog", nil)).FreeSet
 	require.NotZero(t, set.Records)
 	require.Contains(t, text, fmt.Sprintf("catalog_free_set_records %d\n", set.Records))
-	require.Contains(t, text, fmt.Sprintf("catalog_free_set_excluded{reason=\"never-reviewed\"} %d\n", set.NeverReviewed))
+	require.Contains(t, text, fmt.Sprintf("catalog_free_set_excluded{reason=\"never-reviewed\"} %d\n",
+		set.NeverReviewed))
 	require.Contains(t, text, fmt.Sprintf("catalog_free_set_excluded{reason=\"not-open\"} %d\n", set.NotOpen))
 }
 
-// TestCompanyProfileTurnsStale90DaysAfterItsOldestCheck checks the limit to the microsecond, in the list and in the detail.
+// TestCompanyProfileTurnsStale90DaysAfterItsOldestCheck checks the limit to the microsecond, in the
+// list and in the detail.
 func TestCompanyProfileTurnsStale90DaysAfterItsOldestCheck(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		oldest := startTime.Add(-89 * 24 * time.Hour)
 		profile := `,"visibility":"published","companyProfile":{"bio":{"text":"b","sourceUrl":"https://b.example","checkedAt":"` + startTime.Format(time.DateOnly) + `"},` +
 			`"evidenceAssessment":{"level":"limited","note":"","checkedAt":"` + oldest.Format(time.RFC3339Nano) + `"}}`
-		s.curate("import", listingLine("x", profile)+listingLine("day", strings.ReplaceAll(profile, oldest.Format(time.RFC3339Nano), oldest.Format(time.DateOnly)))+
-			listingLine("none", `,"visibility":"published","companyProfile":{"bio":null}`)+listingLine("nothing", `,"visibility":"published"`))
-		storetest.Eventually(t, "published", func() bool { return s.list(api.Commercial, "/api/jobs").Pagination.Total == 4 })
+		s.curate("import", listingLine("x", profile)+listingLine("day",
+			strings.ReplaceAll(profile, oldest.Format(time.RFC3339Nano), oldest.Format(time.DateOnly)))+
+			listingLine("none", `,"visibility":"published","companyProfile":{"bio":null}`)+listingLine("nothing",
+			`,"visibility":"published"`))
+		storetest.Eventually(t, "published", func() bool {
+			return s.list(api.Commercial,
+				"/api/jobs").Pagination.Total == 4
+		})
 		end := oldest.Add(90 * 24 * time.Hour)
 		midnight := time.Date(end.Year(), end.Month(), end.Day(), 0, 0, 0, 0, time.UTC)
 		for at, want := range map[time.Time]map[string]api.ProfileFreshness{
-			midnight.Add(-time.Microsecond): {"x": api.ProfileFresh, "day": api.ProfileFresh, "none": api.ProfileUnknown},
-			midnight:                        {"x": api.ProfileFresh, "day": api.ProfileStale, "none": api.ProfileUnknown},
-			end.Add(-time.Microsecond):      {"x": api.ProfileFresh, "day": api.ProfileStale, "none": api.ProfileUnknown},
-			end:                             {"x": api.ProfileStale, "day": api.ProfileStale, "none": api.ProfileUnknown},
+			midnight.Add(-time.Microsecond): {"x": api.ProfileFresh, "day": api.ProfileFresh,
+				"none": api.ProfileUnknown},
+			midnight: {"x": api.ProfileFresh, "day": api.ProfileStale,
+				"none": api.ProfileUnknown},
+			end.Add(-time.Microsecond): {"x": api.ProfileFresh, "day": api.ProfileStale,
+				"none": api.ProfileUnknown},
+			end: {"x": api.ProfileStale, "day": api.ProfileStale,
+				"none": api.ProfileUnknown},
 		} {
 			s.clock.Set(at)
 			storetest.Eventually(t, "the database is polled at the new time", func() bool {
@@ -168,7 +192,8 @@ func TestCompanyProfileTurnsStale90DaysAfterItsOldestCheck(t *testing.T) {
 			for _, o := range list.Data {
 				if p := o.CompanyProfile; p != nil {
 					got[o.ID] = p.Freshness
-					detail := servicetest.Read[api.OpportunityDetail](s.get(api.Commercial, "/api/v1/opportunities/"+o.ID))
+					detail := servicetest.Read[api.OpportunityDetail](s.get(api.Commercial,
+						"/api/v1/opportunities/"+o.ID))
 					require.Equal(t, p, detail.Data.CompanyProfile)
 				}
 			}

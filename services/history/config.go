@@ -37,6 +37,7 @@ type Config struct {
 // Validate returns an error that names every invalid setting.
 func (c Config) Validate() error {
 	return errors.Join(c.Database.Validate(), c.Tokens.Validate(peer.Catalog), c.Callers.Validate(peer.History),
-		c.TLS.Validate(), c.Peers.Validate(map[string]string{"OPPORTUNITY_CATALOG_URL": c.CatalogURL}), c.Links.Validate(), c.Proof.Validate(),
+		c.TLS.Validate(), c.Peers.Validate(map[string]string{"OPPORTUNITY_CATALOG_URL": c.CatalogURL}),
+		c.Links.Validate(), c.Proof.Validate(),
 		config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL), config.Address("OPPORTUNITY_CATALOG_URL", c.CatalogURL))
 }

@@ -19,8 +19,10 @@ func TestVerifiedReviewWithoutEvidenceIsRejected(t *testing.T) {
 		s.catalog.set("a", true)
 		const bare = `{"slug":"a","checkedAt":"2026-11-10T00:00:00Z","checkType":"review","outcome":"verified"`
 		for rest, want := range map[string][]string{
-			``: {"sourceUrls: a verified review needs at least one source URL", "facts: a verified review needs all 11 facts"},
-			`,"sourceUrls":["https://a.example"],"facts":{}`:              {"facts: countryEligibility, remote, ", "facts: a verified review needs at least one known fact"},
+			``: {"sourceUrls: a verified review needs at least one source URL",
+				"facts: a verified review needs all 11 facts"},
+			`,"sourceUrls":["https://a.example"],"facts":{}`: {"facts: countryEligibility, remote, ",
+				"facts: a verified review needs at least one known fact"},
 			`,"sourceUrls":["https://a.example"],"facts":{"remote":true}`: {"facts: countryEligibility, degreeRequired, "},
 			`,"facts":` + apitest.WholeFacts(`{"remote":true}`):           {"sourceUrls: "},
 		} {
@@ -29,7 +31,8 @@ func TestVerifiedReviewWithoutEvidenceIsRejected(t *testing.T) {
 			require.Len(t, report.Rejected, 1)
 			require.Len(t, report.Rejected[0].Problems, len(want), "%q", report.Rejected[0].Problems)
 			for i, start := range want {
-				require.True(t, strings.HasPrefix(report.Rejected[0].Problems[i].String(), start), "%q", report.Rejected[0].Problems)
+				require.True(t, strings.HasPrefix(report.Rejected[0].Problems[i].String(), start), "%q",
+					report.Rejected[0].Problems)
 			}
 		}
 		require.Empty(t, servicetest.Read[api.EventList](s.get("/api/v1/opportunities/a/history")).Data)
@@ -64,11 +67,13 @@ func TestReviewThatMissesNewerEventsIsAConflict(t *testing.T) {
 func TestCheckAheadOfTheClockIsNotShownLaterThanTheResponse(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", true)
-		ahead := line("a", now.Add(20*time.Millisecond).Format(time.RFC3339Nano), api.FactualReview, api.OutcomeVerified)
+		ahead := line("a", now.Add(20*time.Millisecond).Format(time.RFC3339Nano), api.FactualReview,
+			api.OutcomeVerified)
 		s.record(ahead)
 		require.Equal(t, 1, s.append(ahead).Duplicates, "the event must be recorded as sent")
 		list := servicetest.Read[api.EventList](s.get("/api/v1/opportunities/a/history"))
 		require.Equal(t, list.Meta.GeneratedAt, list.Data[0].CheckedAt)
-		require.Len(t, s.append(line("a", now.Add(1100*time.Millisecond).Format(time.RFC3339Nano), api.FactualReview, api.OutcomeVerified)).Rejected, 1)
+		require.Len(t, s.append(line("a", now.Add(1100*time.Millisecond).Format(time.RFC3339Nano), api.FactualReview,
+			api.OutcomeVerified)).Rejected, 1)
 	})
 }

@@ -15,8 +15,8 @@ import (
 	"opportunity.internal/services/history/internal/store"
 )
 
-// listings returns the copy of the catalog's listing states. Requests use the copy to check whether a listing is public, so
-// an outage of the catalog does not affect readers.
+// listings returns the copy of the catalog's listing states. Requests use the copy to check whether
+// a listing is public, so an outage of the catalog does not affect readers.
 func listings(catalog *peer.Client, copied store.Listings, registry prometheus.Registerer) feed.Copy[api.ListingState] {
 	cursor := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "history_listings_cursor", Help: "Sequence of the last listing state that this process copied from the catalog.",
@@ -43,7 +43,8 @@ func listings(catalog *peer.Client, copied store.Listings, registry prometheus.R
 	}
 }
 
-// cover returns the verification of a mark of the catalog, which records the events that the catalog has seen.
+// cover returns the verification of a mark of the catalog, which records the events that the
+// catalog has seen.
 func cover(guard *setback.Guard, events *store.Store) feed.Verify {
 	return func(ctx context.Context, mark string) (newest string, lost bool, err error) {
 		if newest, lost, err = guard.Present(ctx, mark); err != nil || lost {
@@ -54,7 +55,8 @@ func cover(guard *setback.Guard, events *store.Store) feed.Verify {
 	}
 }
 
-// Recover ends the state of a database that was set back. The catalog then copies all statuses again, and the log has another origin.
+// Recover ends the state of a database that was set back. The catalog then copies all statuses
+// again, and the log has another origin.
 func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.Writer) error {
 	cfg.Database.Access = database.Existing
 	return definition.Do(ctx, cfg, func(r *service.Runtime) error { return r.Recover(ctx, decision, out, nil) })

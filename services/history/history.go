@@ -1,4 +1,5 @@
-// Package history implements the history service. It stores append-only verification events and derives the summaries of listings.
+// Package history implements the history service. It stores append-only verification events and
+// derives the summaries of listings.
 package history
 
 import (
@@ -22,7 +23,8 @@ import (
 var definition = service.Definition[Config]{
 	Name: "history", Migrations: migrations.Files, Start: start,
 	Base: func(c Config) service.Base {
-		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, TLS: c.TLS, Peers: c.Peers, Now: c.Now}
+		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, TLS: c.TLS, Peers: c.Peers,
+			Now: c.Now}
 	},
 	Check: func(ctx context.Context, r *service.Runtime, c Config) error {
 		return r.CheckPeer(ctx, peer.Catalog, c.CatalogURL, c.Tokens)
@@ -60,7 +62,8 @@ func Main(ctx context.Context, lookup func(string) (string, bool), args []string
 // Migrate migrates the database to the schema of this binary.
 func Migrate(ctx context.Context, cfg Config) error { return definition.Migrate(ctx, cfg) }
 
-// Run serves until ctx ends, and then drains. It does not migrate the database; it waits for the schema.
+// Run serves until ctx ends, and then drains. It does not migrate the database; it waits for the
+// schema.
 func Run(ctx context.Context, cfg Config) error { return definition.Run(ctx, cfg) }
 
 func start(r *service.Runtime, cfg Config) error {
@@ -79,8 +82,9 @@ func start(r *service.Runtime, cfg Config) error {
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	engine := web.New(problems)
 	httpapi.API{
-		Store: events, Log: log, CatchUp: copied.CatchUp, PublicURL: cfg.PublicURL, Now: r.Now, RequireQuotes: cfg.RequireQuotes,
-		Summaries: setback.Changes(guard, events.Summaries), VerifyMark: cover(guard, events),
+		Store: events, Log: log, CatchUp: copied.CatchUp, PublicURL: cfg.PublicURL, Now: r.Now,
+		RequireQuotes: cfg.RequireQuotes,
+		Summaries:     setback.Changes(guard, events.Summaries), VerifyMark: cover(guard, events),
 	}.Routes(engine, problems, &r.Ready)
 	access := peer.NewAccess(peer.History, cfg.Callers, problems)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems))))
@@ -100,16 +104,18 @@ func sign(r *service.Runtime, log checkpoint.Log, guard *setback.Guard) error {
 	log.Lost = func(ctx context.Context) error { return guard.Claim(ctx, "witness") }
 	r.Every(service.Loop{Name: "log checkpoint", Interval: logInterval, Do: guard.UnlessSetBack(log.Sign)})
 	if len(log.Witnesses) > 0 {
-		r.Every(service.Loop{Name: "witnesses", Interval: logInterval, Retry: 10 * time.Second, Do: guard.UnlessSetBack(func(ctx context.Context) error {
-			err := log.Cosign(ctx)
-			if err != nil && ctx.Err() == nil {
-				witnesses.Inc()
-			}
-			return err
-		})})
+		r.Every(service.Loop{Name: "witnesses", Interval: logInterval, Retry: 10 * time.Second,
+			Do: guard.UnlessSetBack(func(ctx context.Context) error {
+				err := log.Cosign(ctx)
+				if err != nil && ctx.Err() == nil {
+					witnesses.Inc()
+				}
+				return err
+			})})
 	}
 	return nil
 }
 
-// logInterval is the longest time between the moment when the catalog has seen an event and its checkpoint of the log.
+// logInterval is the longest time between the moment when the catalog has seen an event and its
+// checkpoint of the log.
 const logInterval = 2 * time.Second

@@ -82,9 +82,11 @@ func TestOrderOfRequestChecks(t *testing.T) {
 		} {
 			s.Do(http.MethodGet, "/api/v1/opportunities/"+c.path, "", as(c.tier)...).RequireError(c.code)
 		}
-		needsPlan := s.Do(http.MethodGet, "/api/v1/opportunities/public/history", "", as(api.Free)...).RequireError("subscription_required")
+		needsPlan := s.Do(http.MethodGet, "/api/v1/opportunities/public/history", "",
+			as(api.Free)...).RequireError("subscription_required")
 		require.Contains(t, needsPlan.Message, "Get the Business plan at "+servicetest.PublicURL+"/account/plan, or ask the operator")
-		require.Equal(t, s.get("/api/v1/opportunities/private/history").Body, s.get("/api/v1/opportunities/unlisted/history").Body)
+		require.Equal(t, s.get("/api/v1/opportunities/private/history").Body,
+			s.get("/api/v1/opportunities/unlisted/history").Body)
 		s.Do(http.MethodDelete, "/api/v1/opportunities/public/history", "").RequireError("method_not_allowed")
 	})
 }
@@ -109,7 +111,8 @@ func TestPagesCoverTheWholeHistory(t *testing.T) {
 		}
 		require.Empty(t, cmp.Diff(all.Data, walked))
 
-		clamped := servicetest.Read[api.EventList](s.Do(http.MethodGet, "/api/v1/opportunities/a/history?limit=100", "", as(api.Developer)...))
+		clamped := servicetest.Read[api.EventList](s.Do(http.MethodGet, "/api/v1/opportunities/a/history?limit=100", "",
+			as(api.Developer)...))
 		require.Equal(t, 50, clamped.Pagination.Limit)
 		past := s.get("/api/v1/opportunities/a/history?page=1000000&limit=100")
 		require.Contains(t, past.Body, `"data":[],"pagination":{"page":1000000,"limit":100,"total":9,"hasMore":false,"next":null}`)
@@ -142,7 +145,8 @@ func TestAppendReportsEveryInvalidLineAndRecordsNothing(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", true)
 		good := line("a", "2026-11-01T00:00:00Z", api.FactualReview, api.OutcomeVerified)
-		report := s.append(good, "", line("unlisted", "2026-11-01T00:00:00Z", api.FactualReview, api.OutcomeReachable), "{", `{"slug":"a","id":"x"}`,
+		report := s.append(good, "", line("unlisted", "2026-11-01T00:00:00Z", api.FactualReview, api.OutcomeReachable),
+			"{", `{"slug":"a","id":"x"}`,
 			line("a", "2026-11-21T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		require.Equal(t, api.AppendReport{Rejected: []api.RejectedLine{
 			{Line: 3, ID: "unlisted", Problems: apitest.Problems("outcome: must be one of verified, closed, needs-review; \"reachable\" is none", "slug: there is no such listing")},
@@ -152,9 +156,11 @@ func TestAppendReportsEveryInvalidLineAndRecordsNothing(t *testing.T) {
 		}}, report)
 		require.Empty(t, servicetest.Read[api.EventList](s.get("/api/v1/opportunities/a/history")).Data)
 
-		require.Equal(t, api.AppendReport{Applied: true, Appended: 1, Duplicates: 1, Rejected: []api.RejectedLine{}}, s.append(good, good))
+		require.Equal(t, api.AppendReport{Applied: true, Appended: 1, Duplicates: 1, Rejected: []api.RejectedLine{}},
+			s.append(good, good))
 		require.Equal(t, api.AppendReport{Applied: true, Duplicates: 1, Rejected: []api.RejectedLine{}}, s.append(good))
-		require.Equal(t, api.AppendReport{Rejected: []api.RejectedLine{{Line: 1, Problems: apitest.Problems("the file is empty")}}}, s.append(""))
+		require.Equal(t, api.AppendReport{Rejected: []api.RejectedLine{{Line: 1,
+			Problems: apitest.Problems("the file is empty")}}}, s.append(""))
 		require.Len(t, servicetest.Read[api.EventList](s.get("/api/v1/opportunities/a/history")).Data, 1)
 	})
 }
@@ -170,7 +176,8 @@ func TestAppendUpdatesListingsBeforeItRejectsUnknownOnes(t *testing.T) {
 		s.catalog.change(func() { s.catalog.failing = true })
 		file := line("a", "2026-11-01T00:00:00Z", api.FactualReview, api.OutcomeVerified)
 		s.record(file)
-		a := s.Do(http.MethodPost, "/operator/v1/events/append", line("new", "2026-11-01T00:00:00Z", api.FactualReview, api.OutcomeVerified))
+		a := s.Do(http.MethodPost, "/operator/v1/events/append",
+			line("new", "2026-11-01T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		a.RequireError("service_unavailable")
 		require.Equal(t, "1", a.Header.Get("Retry-After"))
 	})
@@ -231,7 +238,8 @@ func TestSummariesArePulledAfterChanges(t *testing.T) {
 func TestAccess(t *testing.T) {
 	s := start(t, schema.SQLite(t), newCatalog(t))
 	servicetest.RequireAccess(t, peer.History, s.URL, s.Log.String)
-	s.Do(http.MethodGet, "/api/v1/opportunities/a/history", "").RequireError("internal_error") // a missing caller header is a fault of the gateway
+	// a missing caller header is a fault of the gateway
+	s.Do(http.MethodGet, "/api/v1/opportunities/a/history", "").RequireError("internal_error")
 	s.Do(http.MethodPost, "/operator/v1/events/append", "", api.ActorHeader, "").RequireError("invalid_parameter")
 }
 
@@ -268,7 +276,8 @@ func TestVerbs(t *testing.T) {
 	require.ErrorContains(t, verb(), "usage")
 	require.ErrorContains(t, verb("dance"), "usage")
 	err := verb("check")
-	for _, name := range []string{"OPPORTUNITY_PEER_TOKENS", "OPPORTUNITY_CALLER_TOKENS", "OPPORTUNITY_PUBLIC_URL", "OPPORTUNITY_CATALOG_URL"} {
+	for _, name := range []string{"OPPORTUNITY_PEER_TOKENS", "OPPORTUNITY_CALLER_TOKENS", "OPPORTUNITY_PUBLIC_URL",
+		"OPPORTUNITY_CATALOG_URL"} {
 		require.ErrorContains(t, err, name, "the error must name every missing setting")
 	}
 	settings["OPPORTUNITY_PEER_TOKENS"] = strings.Join(servicetest.Tokens(peer.History).Peers, ",")

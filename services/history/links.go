@@ -25,7 +25,8 @@ var (
 	ErrNoContact = linkcheck.ErrNoContact
 )
 
-// LinkReport is the result of a run of the link checker. Its String method returns one line of text.
+// LinkReport is the result of a run of the link checker. Its String method returns one line of
+// text.
 type LinkReport = linkcheck.Report
 
 func (c Config) linksWithContact() linkcheck.Config {
@@ -39,9 +40,10 @@ func (c Config) linksWithContact() linkcheck.Config {
 // CheckContact returns ErrNoContact if CheckLinks would return it.
 func CheckContact(cfg Config) error { return cfg.linksWithContact().CheckContact() }
 
-// CheckLinks checks every due application link and appends an event for each. It needs the database and the internet, but no peer: it
-// reads the published listings from the copy in the database. When ctx ends it starts no more checks and returns after those in
-// progress are recorded; the other links stay due.
+// CheckLinks checks every due application link and appends an event for each. It needs the database
+// and the internet, but no peer: it reads the published listings from the copy in the database.
+// When ctx ends it starts no more checks and returns after those in progress are recorded; the
+// other links stay due.
 func CheckLinks(ctx context.Context, cfg Config) (LinkReport, error) {
 	cfg.Links = cfg.linksWithContact()
 	transport, err := linkcheck.NewTransport(cfg.Links)
@@ -89,7 +91,8 @@ func checkLinks(ctx context.Context, cfg Config, out io.Writer) error {
 	return err
 }
 
-// linkSettings are the settings for checking links. A process that connects to arbitrary hosts gets no secret except the database's.
+// linkSettings are the settings for checking links. A process that connects to arbitrary hosts gets
+// no secret except the database's.
 type linkSettings struct {
 	Telemetry telemetry.Config
 	Database  database.Config
@@ -99,7 +102,8 @@ type linkSettings struct {
 
 func loadForLinks(lookup func(string) (string, bool)) (Config, error) {
 	s, err := config.Load[linkSettings](lookup)
-	err = errors.Join(err, s.Database.Validate(), s.Links.Validate(), config.Address("OPPORTUNITY_PUBLIC_URL", s.PublicURL))
+	err = errors.Join(err, s.Database.Validate(), s.Links.Validate(),
+		config.Address("OPPORTUNITY_PUBLIC_URL", s.PublicURL))
 	if s.PublicURL == "" && s.Links.Contact == "" {
 		err = errors.Join(err, errors.New("OPPORTUNITY_LINK_CHECK_CONTACT or OPPORTUNITY_PUBLIC_URL must be set"))
 	}

@@ -46,8 +46,10 @@ func linkEnvironment(t *testing.T, database, site string) func(string) (string, 
 	u, err := url.Parse(site)
 	require.NoError(t, err)
 	settings := map[string]string{
-		"OPPORTUNITY_DATABASE_URL": database, "OPPORTUNITY_PUBLIC_URL": servicetest.PublicURL, "OPPORTUNITY_LOG_LEVEL": "ERROR",
-		"OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS": "127.0.0.1/32", "OPPORTUNITY_LINK_CHECK_PORTS": u.Port(), "OPPORTUNITY_LINK_CHECK_GAP": "1ms",
+		"OPPORTUNITY_DATABASE_URL": database, "OPPORTUNITY_PUBLIC_URL": servicetest.PublicURL,
+		"OPPORTUNITY_LOG_LEVEL":                   "ERROR",
+		"OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS": "127.0.0.1/32", "OPPORTUNITY_LINK_CHECK_PORTS": u.Port(),
+		"OPPORTUNITY_LINK_CHECK_GAP": "1ms",
 	}
 	return func(name string) (string, bool) {
 		v, ok := settings[name]
@@ -118,7 +120,8 @@ func TestCheckLinksAppendsOutcomes(t *testing.T) {
 			require.Contains(t, text, `history_link_checks_total{outcome="`+outcome+`"} 1`)
 		}
 		require.Contains(t, text, `history_link_checks_total{outcome="unreachable"} 0`)
-		for _, name := range []string{"history_link_run_duration_seconds ", "history_link_run_success_timestamp_seconds "} {
+		for _, name := range []string{"history_link_run_duration_seconds ",
+			"history_link_run_success_timestamp_seconds "} {
 			require.Contains(t, text, name)
 		}
 
@@ -147,7 +150,8 @@ func TestStoppedLinkCheckIsNoError(t *testing.T) {
 	s := run(t, cfg, c)
 	for i, id := range []string{"a", "b"} {
 		c.change(func() {
-			c.states = append(c.states, api.ListingState{Sequence: int64(i + 1), ID: id, Published: true, ApplicationURL: server.URL + "/" + id})
+			c.states = append(c.states, api.ListingState{Sequence: int64(i + 1), ID: id, Published: true,
+				ApplicationURL: server.URL + "/" + id})
 		})
 		s.record(line(id, "2026-11-01T09:00:00Z", api.FactualReview, api.OutcomeVerified))
 	}
@@ -175,13 +179,17 @@ func TestCheckLinksNamesInvalidSettings(t *testing.T) {
 		}, []string{"check-links"})
 	}
 	for setting, value := range map[string]string{
-		"OPPORTUNITY_DATABASE_URL": "", "OPPORTUNITY_PUBLIC_URL": "", "OPPORTUNITY_LINK_CHECK_CONTACT": "mailto:me@maple.works",
-		"OPPORTUNITY_LINK_CHECK_PORTS": "https", "OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS": "127.0.0.1", "OPPORTUNITY_LINK_CHECK_CONCURRENCY": "0",
+		"OPPORTUNITY_DATABASE_URL": "", "OPPORTUNITY_PUBLIC_URL": "",
+		"OPPORTUNITY_LINK_CHECK_CONTACT": "mailto:me@maple.works",
+		"OPPORTUNITY_LINK_CHECK_PORTS":   "https", "OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS": "127.0.0.1",
+		"OPPORTUNITY_LINK_CHECK_CONCURRENCY": "0",
 	} {
 		require.ErrorContains(t, with(map[string]string{setting: value}), setting)
 	}
-	require.ErrorContains(t, with(map[string]string{"OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS": ""}), "OPPORTUNITY_LINK_CHECK_GAP")
-	require.ErrorIs(t, with(map[string]string{"OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS": "", "OPPORTUNITY_LINK_CHECK_GAP": ""}), history.ErrNoContact,
+	require.ErrorContains(t, with(map[string]string{"OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS": ""}),
+		"OPPORTUNITY_LINK_CHECK_GAP")
+	require.ErrorIs(t, with(map[string]string{"OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS": "",
+		"OPPORTUNITY_LINK_CHECK_GAP": ""}), history.ErrNoContact,
 		"a contact page on a reserved name is not public")
 	require.ErrorContains(t, with(nil), "run migrate")
 	ctx, cancel := context.WithCancel(t.Context())

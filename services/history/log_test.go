@@ -65,7 +65,8 @@ func (s *service) newest(record string) string {
 func TestEventOfAResponseIsProved(t *testing.T) {
 	signing(t, func(t *testing.T, s *service, cfg history.Config, _ *servicetest.Clock) {
 		s.Do(http.MethodGet, logPath+"/checkpoint", "").RequireError("not_found")
-		s.record(line("a", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified), line("private", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified))
+		s.record(line("a", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified),
+			line("private", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		s.awaitLog("2")
 		log := s.document()
 		require.Equal(t, servicetest.PublicURL+logPath+"/checkpoint", log.Checkpoint)
@@ -79,7 +80,8 @@ func TestEventOfAResponseIsProved(t *testing.T) {
 		proof := s.text(logPath + "/proof/" + s.newest("a"))
 		leaf, err := torchwood.ProofExtraData([]byte(proof))
 		require.NoError(t, err)
-		policy := torchwood.ThresholdPolicy(2, torchwood.OriginPolicy(log.Origin), torchwood.SingleVerifierPolicy(verifier))
+		policy := torchwood.ThresholdPolicy(2, torchwood.OriginPolicy(log.Origin),
+			torchwood.SingleVerifierPolicy(verifier))
 		require.NoError(t, torchwood.VerifyProof(policy, tlog.RecordHash(leaf), []byte(proof)))
 		forged := bytes.Replace(leaf, []byte("verified"), []byte("outdated"), 1)
 		require.Error(t, torchwood.VerifyProof(policy, tlog.RecordHash(forged), []byte(proof)))
@@ -91,9 +93,12 @@ func TestEventOfAResponseIsProved(t *testing.T) {
 		require.Equal(t, proof, s.text(logPath+"/proof/"+s.newest("a")+"?size=2"))
 
 		for _, path := range []string{
-			"/log/proof/" + s.newest("private"), "/log/proof/x", "/log/proof/" + s.newest("a") + "?size=1", "/log/tile/0/001", "/log/tile/0/000",
-			"/log/tile/0/000.p/3", "/log/tile/1/000.p/1", "/log/tile/entries/000", "/log/tile/data/000", "/log/tile/63/000", "/log/tile/-1/000",
-			"/log/tile/0/x999/x999/x999/999", "/log/tile/", "/log/", "/log/generations/2-ab/tile/0/000.p/2", "/log/generations/2-ab/checkpoint", "/1.heads", "/1", "/2026-11-20",
+			"/log/proof/" + s.newest("private"), "/log/proof/x", "/log/proof/" + s.newest("a") + "?size=1",
+			"/log/tile/0/001", "/log/tile/0/000",
+			"/log/tile/0/000.p/3", "/log/tile/1/000.p/1", "/log/tile/entries/000", "/log/tile/data/000",
+			"/log/tile/63/000", "/log/tile/-1/000",
+			"/log/tile/0/x999/x999/x999/999", "/log/tile/", "/log/", "/log/generations/2-ab/tile/0/000.p/2",
+			"/log/generations/2-ab/checkpoint", "/1.heads", "/1", "/2026-11-20",
 		} {
 			require.Equal(t, http.StatusNotFound, s.Do(http.MethodGet, wellKnown+path, "").Status, path)
 		}
@@ -120,7 +125,8 @@ func TestAGenerationHasItsOwnTiles(t *testing.T) {
 		s.record(line("a", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		s.awaitLog("1")
 		before := s.document()
-		require.Equal(t, "public, max-age=31536000, immutable", s.get(logPath+"/tile/0/000.p/1").Header.Get("Cache-Control"))
+		require.Equal(t, "public, max-age=31536000, immutable",
+			s.get(logPath+"/tile/0/000.p/1").Header.Get("Cache-Control"))
 		s.Stop()
 		tel, err := telemetry.Start(t.Context(), "history", telemetry.Config{LogOutput: io.Discard})
 		require.NoError(t, err)
@@ -151,7 +157,8 @@ func TestEveryPublicRouteOfTheLogIsSmall(t *testing.T) {
 				urls[i] = fmt.Sprintf("https://a.example/%03d/%s", i, strings.Repeat("x", 2000))
 			}
 			text, err := json.Marshal(map[string]any{
-				"slug": "a", "checkedAt": "2026-11-10T00:00:00Z", "checkType": api.LinkCheck, "outcome": api.OutcomeReachable, "sourceUrls": urls,
+				"slug": "a", "checkedAt": "2026-11-10T00:00:00Z", "checkType": api.LinkCheck,
+				"outcome": api.OutcomeReachable, "sourceUrls": urls,
 			})
 			require.NoError(t, err)
 			return string(text)
@@ -161,14 +168,16 @@ func TestEveryPublicRouteOfTheLogIsSmall(t *testing.T) {
 		require.Contains(t, report.Rejected[0].Problems[0].String(), "want at most 64000")
 		lines := []string{large(31)}
 		for i := range 300 {
-			lines = append(lines, line("a", now.Add(-time.Duration(i)*time.Hour).Format(time.RFC3339), api.LinkCheck, api.OutcomeReachable))
+			lines = append(lines, line("a", now.Add(-time.Duration(i)*time.Hour).Format(time.RFC3339), api.LinkCheck,
+				api.OutcomeReachable))
 		}
 		s.record(lines...)
 		s.awaitLog("301")
 		all := servicetest.Read[api.HistorySnapshot](s.Do(http.MethodGet, "/operator/v1/history/a", "")).Events
 		at := slices.IndexFunc(all, func(e api.RecordedEvent) bool { return len(e.SourceURLs) > 30 })
 		sizes := map[string]int{}
-		for _, path := range []string{"", "/log/checkpoint", "/log/tile/0/000", "/log/tile/1/000.p/1", "/log/proof/" + all[at].ID} {
+		for _, path := range []string{"", "/log/checkpoint", "/log/tile/0/000", "/log/tile/1/000.p/1",
+			"/log/proof/" + all[at].ID} {
 			sizes[path] = len(s.text(wellKnown + path))
 			require.LessOrEqual(t, sizes[path], 100_000, path)
 		}

@@ -13,16 +13,22 @@ import (
 var (
 	linkChecks = prometheus.NewDesc("history_link_checks_total", "Link checks recorded by all processes, by outcome.",
 		[]string{"outcome"}, nil)
-	linkRunDuration = prometheus.NewDesc("history_link_run_duration_seconds", "Duration of the last run of the link checker.", nil, nil)
-	linkRunEnd      = prometheus.NewDesc("history_link_run_end_timestamp_seconds", "End of the last run of the link checker.", nil, nil)
-	linkSuccess     = prometheus.NewDesc("history_link_run_success_timestamp_seconds",
+	linkRunDuration = prometheus.NewDesc("history_link_run_duration_seconds",
+		"Duration of the last run of the link checker.", nil, nil)
+	linkRunEnd = prometheus.NewDesc("history_link_run_end_timestamp_seconds",
+		"End of the last run of the link checker.", nil, nil)
+	linkSuccess = prometheus.NewDesc("history_link_run_success_timestamp_seconds",
 		"End of the last run of the link checker that checked every due link.", nil, nil)
-	loggedEvents = prometheus.NewDesc("history_log_checkpoint_events", "Events that the published checkpoint of the log covers.", nil, nil)
-	loggedLag    = prometheus.NewDesc("history_log_lag_seconds", "Age of the oldest event that the published checkpoint of the log does not cover, 0 if it covers all.", nil, nil)
+	loggedEvents = prometheus.NewDesc("history_log_checkpoint_events",
+		"Events that the published checkpoint of the log covers.", nil, nil)
+	loggedLag = prometheus.NewDesc("history_log_lag_seconds",
+		"Age of the oldest event that the published checkpoint of the log does not cover, 0 if it covers all.", nil,
+		nil)
 )
 
-// storedMetrics collects metrics of the link checker and the log from the database. The link checker runs in short-lived
-// processes that are not scraped, and only one replica signs a checkpoint, so every replica reports the shared state.
+// storedMetrics collects metrics of the link checker and the log from the database. The link
+// checker runs in short-lived processes that are not scraped, and only one replica signs a
+// checkpoint, so every replica reports the shared state.
 type storedMetrics struct {
 	events *store.Store
 	links  store.LinkChecks
@@ -30,12 +36,14 @@ type storedMetrics struct {
 }
 
 func (storedMetrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{linkChecks, linkRunDuration, linkRunEnd, linkSuccess, loggedEvents, loggedLag} {
+	for _, d := range []*prometheus.Desc{linkChecks, linkRunDuration, linkRunEnd, linkSuccess, loggedEvents,
+		loggedLag} {
 		out <- d
 	}
 }
 
-// Collect collects nothing if the database does not respond within a second, so that an outage does not delay the other metrics.
+// Collect collects nothing if the database does not respond within a second, so that an outage does
+// not delay the other metrics.
 func (m storedMetrics) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

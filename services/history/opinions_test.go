@@ -17,11 +17,12 @@ import (
 // opinionRequests returns the requests for actor's opinion.
 func (s *service) opinionRequests(actor string) []api.OpinionRequest {
 	s.t.Helper()
-	return servicetest.Read[api.OpinionList](s.Do(http.MethodGet, "/operator/v1/reviews/second-opinions", "", api.ActorHeader, actor)).Requests
+	return servicetest.Read[api.OpinionList](s.Do(http.MethodGet, "/operator/v1/reviews/second-opinions", "",
+		api.ActorHeader, actor)).Requests
 }
 
-// drawReview records reviews by ann until one more is drawn for a second opinion, and returns the request. A quarter of the reviews is drawn,
-// because their source is not a page of the listing.
+// drawReview records reviews by ann until one more is drawn for a second opinion, and returns the
+// request. A quarter of the reviews is drawn, because their source is not a page of the listing.
 func (s *service) drawReview(prefix string) api.OpinionRequest {
 	s.t.Helper()
 	before := len(s.opinionRequests("ben"))
@@ -49,11 +50,13 @@ func opinionLine(slug string, minute int, remote string) string {
 		slug, minute, apitest.WholeFacts(`{"remote":`+remote+`}`))
 }
 
-// sendOpinion sends a second opinion, based on the drawn review. same has the facts whose texts mean the same or not.
+// sendOpinion sends a second opinion, based on the drawn review. same has the facts whose texts
+// mean the same or not.
 func (s *service) sendOpinion(actor, of, line string, same ...map[string]bool) api.ReviewReport {
 	s.t.Helper()
 	same = append(same, nil)
-	in := api.ReviewAppend{Actor: actor, ReviewSubmission: api.ReviewSubmission{SecondOpinionOf: of, SameTexts: same[0]}}
+	in := api.ReviewAppend{Actor: actor, ReviewSubmission: api.ReviewSubmission{SecondOpinionOf: of,
+		SameTexts: same[0]}}
 	in.Review.LastEventID = &of
 	return s.submit(in, line)
 }
@@ -62,7 +65,8 @@ func TestSecondOpinionThatAgreesIsAReview(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		request := s.drawReview("agree")
 		require.Empty(t, s.opinionRequests("ann"), "nobody is asked about their own review")
-		sheet := servicetest.Read[api.ReviewHistory](s.Do(http.MethodGet, "/internal/v1/records/"+request.ID+"?without="+request.EventID, ""))
+		sheet := servicetest.Read[api.ReviewHistory](s.Do(http.MethodGet,
+			"/internal/v1/records/"+request.ID+"?without="+request.EventID, ""))
 		require.Empty(t, sheet.Events, "the first review must not be shown")
 		require.Nil(t, sheet.Summary.Facts)
 		require.Equal(t, request.EventID, sheet.Summary.LastEventID)
@@ -90,7 +94,8 @@ func TestSecondOpinionThatDisagreesNeedsReview(t *testing.T) {
 		require.Equal(t, 1, again.Duplicates)
 		require.Equal(t, got.EventID, again.EventID)
 		require.Equal(t, []string{"remote"}, again.Disagree)
-		require.False(t, s.sendOpinion("cy", request.EventID, opinionLine(request.ID, 31, "true")).Applied, "one opinion is enough")
+		require.False(t, s.sendOpinion("cy", request.EventID, opinionLine(request.ID, 31, "true")).Applied,
+			"one opinion is enough")
 
 		history := s.reviewHistory(request.ID)
 		require.Equal(t, api.OutcomeNeedsReview, history.Summary.LastOutcome)
@@ -117,7 +122,8 @@ func TestTextsOfASecondOpinionAreComparedByItsAuthor(t *testing.T) {
 			asked := s.sendOpinion("ben", request.EventID, opinion)
 			require.False(t, asked.Applied)
 			require.Empty(t, asked.Rejected)
-			require.Equal(t, []api.ComparedTexts{{Fact: "requirements", First: []string{"18 years or older"}, Second: []string{"At least 18 years old"}}}, asked.Texts)
+			require.Equal(t, []api.ComparedTexts{{Fact: "requirements", First: []string{"18 years or older"},
+				Second: []string{"At least 18 years old"}}}, asked.Texts)
 			require.Equal(t, api.OutcomeVerified, s.reviewHistory(request.ID).Summary.LastOutcome)
 			done := s.sendOpinion("ben", request.EventID, opinion, map[string]bool{"requirements": same})
 			require.True(t, done.Applied)
@@ -134,7 +140,8 @@ func TestLaterReviewByTheSameCuratorKeepsTheRequest(t *testing.T) {
 		history := s.reviewHistory(request.ID)
 		corrected := s.review("ann", history.Events[0].ID, opinionLine(request.ID, 20, "false")).EventID
 		require.Equal(t, request.EventID, s.opinionRequests("ben")[0].EventID)
-		sheet := servicetest.Read[api.ReviewHistory](s.Do(http.MethodGet, "/internal/v1/records/"+request.ID+"?without="+request.EventID, ""))
+		sheet := servicetest.Read[api.ReviewHistory](s.Do(http.MethodGet,
+			"/internal/v1/records/"+request.ID+"?without="+request.EventID, ""))
 		require.Len(t, sheet.Events, 1, "the link check; none of the first curator's reviews")
 		require.Nil(t, sheet.Summary.Facts)
 		require.Equal(t, corrected, sheet.Summary.LastEventID)
@@ -142,7 +149,8 @@ func TestLaterReviewByTheSameCuratorKeepsTheRequest(t *testing.T) {
 		old := s.sendOpinion("ben", request.EventID, opinionLine(request.ID, 30, "false"))
 		require.Len(t, old.Newer, 1, "the link check")
 		require.Equal(t, api.LinkCheck, old.Newer[0].CheckType)
-		body := strings.Replace(opinionLine(request.ID, 30, "false"), `"note"`, fmt.Sprintf(`"lastEventId":%q,"note"`, history.Events[0].ID), 1)
+		body := strings.Replace(opinionLine(request.ID, 30, "false"), `"note"`,
+			fmt.Sprintf(`"lastEventId":%q,"note"`, history.Events[0].ID), 1)
 		done := s.submit(api.ReviewAppend{
 			Actor: "ben", ReviewSubmission: api.ReviewSubmission{SecondOpinionOf: request.EventID},
 		}, body)
@@ -155,7 +163,8 @@ func TestLaterReviewByTheSameCuratorKeepsTheRequest(t *testing.T) {
 func TestOpinionOnARetractedReviewIsAReview(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		request := s.drawReview("retracted")
-		s.review("ann", request.EventID, strings.Replace(opinionLine(request.ID, 20, "true"), "verified", "needs-review", 1))
+		s.review("ann", request.EventID, strings.Replace(opinionLine(request.ID, 20, "true"), "verified",
+			"needs-review", 1))
 		done := s.sendOpinion("ben", request.EventID, opinionLine(request.ID, 30, "false"))
 		require.Equal(t, api.OutcomeVerified, done.Outcome)
 	})
@@ -189,11 +198,13 @@ func TestUndoneReviewDoesNotReplaceTheDrawnOne(t *testing.T) {
 		newest := reviewThenUndo("ann", reviewThenUndo("cy", request.EventID, 20, "true"), 25, "false")
 		require.Equal(t, request.EventID, s.opinionRequests("ben")[0].EventID, "the review is in effect again")
 
-		body := strings.Replace(opinionLine(request.ID, 30, "false"), `"note"`, fmt.Sprintf(`"lastEventId":%q,"note"`, newest), 1)
+		body := strings.Replace(opinionLine(request.ID, 30, "false"), `"note"`,
+			fmt.Sprintf(`"lastEventId":%q,"note"`, newest), 1)
 		done := s.submit(api.ReviewAppend{
 			Actor: "ben", ReviewSubmission: api.ReviewSubmission{SecondOpinionOf: request.EventID},
 		}, body)
 		require.True(t, done.Applied)
-		require.Equal(t, []string{"remote"}, done.Disagree, "it is compared with the review in effect, not with the undone one")
+		require.Equal(t, []string{"remote"}, done.Disagree,
+			"it is compared with the review in effect, not with the undone one")
 	})
 }

@@ -31,7 +31,9 @@ func TestOutageOfPostgresIs503AndServiceRecovers(t *testing.T) {
 			s.Do(http.MethodGet, path, "", as(api.Free)...).RequireError("subscription_required")
 			if state == "cut" {
 				s.get("/internal/v1/summaries").RequireError("service_unavailable")
-				s.Do(http.MethodPost, "/operator/v1/events/append", line("a", "2026-11-02T00:00:00Z", api.FactualReview, api.OutcomeClosed)).RequireError("service_unavailable")
+				s.Do(http.MethodPost, "/operator/v1/events/append",
+					line("a", "2026-11-02T00:00:00Z", api.FactualReview,
+						api.OutcomeClosed)).RequireError("service_unavailable")
 			}
 			database.Restore()
 			storetest.Eventually(t, "the service recovers", func() bool { return s.get(path).Status == http.StatusOK })

@@ -72,7 +72,8 @@ func readPages(t testing.TB, database, site string, at time.Time) history.LinkRe
 	require.NoError(t, err)
 	cfg := config(database, "http://127.0.0.1:1")
 	cfg.Links = linkcheck.Config{
-		Gap: time.Nanosecond, Concurrency: 16, Timeout: 20 * time.Second, Ports: []uint16{uint16(port)}, AllowedNetworks: []string{"127.0.0.0/8"}, TextDays: 400,
+		Gap: time.Nanosecond, Concurrency: 16, Timeout: 20 * time.Second, Ports: []uint16{uint16(port)},
+		AllowedNetworks: []string{"127.0.0.0/8"}, TextDays: 400,
 	}
 	cfg.Now = func() time.Time { return at }
 	report, err := history.CheckLinks(t.Context(), cfg)
@@ -88,11 +89,14 @@ const payText = "<p>About our marketplace for crafts.</p><p>Sellers earn $20 per
 func quotedLine(slug, page string, at time.Time) string {
 	e := apitest.Verified(slug, at)
 	e.SourceURLs = []string{page}
-	quote, err := json.Marshal(api.Quote{Fact: "remote", SourceURL: page, Exact: "Sellers earn $20 per hour on average.", Prefix: "About our marketplace for crafts. ", Suffix: " Payment is weekly."})
+	quote, err := json.Marshal(api.Quote{Fact: "remote", SourceURL: page,
+		Exact: "Sellers earn $20 per hour on average.", Prefix: "About our marketplace for crafts. ",
+		Suffix: " Payment is weekly."})
 	if err != nil {
 		panic(err)
 	}
-	return strings.TrimSuffix(apitest.Line(e), "}") + `,"evidence":{"quotes":[` + string(quote) + `],"gone":[],"unopened":[]}}`
+	return strings.TrimSuffix(apitest.Line(e), "}") + `,"evidence":{"quotes":[` + string(quote) +
+		`],"gone":[],"unopened":[]}}`
 }
 
 func TestCitedPagesAreReadEveryDay(t *testing.T) {
@@ -105,16 +109,19 @@ func TestCitedPagesAreReadEveryDay(t *testing.T) {
 			tomorrow http.HandlerFunc
 			want     api.Finding
 		}{
-			"unchanged": {text("<nav>New menu</nav>" + strings.ReplaceAll(payText, " ", "\n  ") + "<script>x()</script>"), api.QuotePresent},
-			"pay":       {text(strings.ReplaceAll(payText, "$20", "$18")), api.QuoteMissing},
-			"longer":    {text(strings.ReplaceAll(payText, "hour on average.", "hour on average..")), api.QuoteMoved},
-			"moved":     {text("<p>Sellers earn $20 per hour on average.</p><p>Elsewhere.</p>"), api.QuoteMoved},
-			"gone":      {nil, api.QuoteMissing},
-			"closed":    {text("<p>Thank you for your interest. This program is closed.</p>"), api.QuoteMissing},
-			"home":      {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) }, api.QuoteMissing},
-			"wall":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, api.QuoteUnknown},
-			"gate":      {text("<h1>Just a moment...</h1><p>Verify you are human</p>"), api.QuoteUnknown},
-			"script":    {text("<div id=root></div><script src=app.js></script>"), api.QuoteUnknown},
+			"unchanged": {text("<nav>New menu</nav>" + strings.ReplaceAll(payText, " ", "\n  ") +
+				"<script>x()</script>"), api.QuotePresent},
+			"pay":    {text(strings.ReplaceAll(payText, "$20", "$18")), api.QuoteMissing},
+			"longer": {text(strings.ReplaceAll(payText, "hour on average.", "hour on average..")), api.QuoteMoved},
+			"moved":  {text("<p>Sellers earn $20 per hour on average.</p><p>Elsewhere.</p>"), api.QuoteMoved},
+			"gone":   {nil, api.QuoteMissing},
+			"closed": {text("<p>Thank you for your interest. This program is closed.</p>"), api.QuoteMissing},
+			"home": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) },
+				api.QuoteMissing},
+			"wall": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
+				api.QuoteUnknown},
+			"gate":   {text("<h1>Just a moment...</h1><p>Verify you are human</p>"), api.QuoteUnknown},
+			"script": {text("<div id=root></div><script src=app.js></script>"), api.QuoteUnknown},
 		}
 		site.set("/", text("<p>Welcome to the marketplace for crafts.</p>"))
 		id := int64(0)
@@ -122,20 +129,24 @@ func TestCitedPagesAreReadEveryDay(t *testing.T) {
 			site.set("/"+name, text(payText))
 			id++
 			s.catalog.change(func() {
-				s.catalog.states = append(s.catalog.states, api.ListingState{Sequence: id, ID: name, Published: true, ApplicationURL: site.URL + "/apply"})
+				s.catalog.states = append(s.catalog.states,
+					api.ListingState{Sequence: id, ID: name, Published: true, ApplicationURL: site.URL + "/apply"})
 			})
 			s.record(quotedLine(name, site.URL+"/"+name, today.Add(-time.Hour)))
 		}
 		before := s.get("/api/v1/opportunities/pay/history").Body
 		report := readPages(t, database, site.URL, today)
-		require.Contains(t, report.String(), fmt.Sprintf("; read %d pages: ", 2*len(kinds)), "each page, and the application page with each link")
-		require.Contains(t, report.String(), fmt.Sprintf("quotes: %d present, 0 moved, 0 missing, 0 unknown", len(kinds)))
+		require.Contains(t, report.String(), fmt.Sprintf("; read %d pages: ", 2*len(kinds)),
+			"each page, and the application page with each link")
+		require.Contains(t, report.String(), fmt.Sprintf("quotes: %d present, 0 moved, 0 missing, 0 unknown",
+			len(kinds)))
 		require.Equal(t, 1, site.requests["/pay"])
 
 		for name, k := range kinds {
 			site.set("/"+name, k.tomorrow)
 		}
-		require.NotContains(t, readPages(t, database, site.URL, today.Add(time.Minute)).String(), "read", "nothing is due")
+		require.NotContains(t, readPages(t, database, site.URL, today.Add(time.Minute)).String(), "read",
+			"nothing is due")
 		tomorrow := today.Add(25 * time.Hour)
 		report = readPages(t, database, site.URL, tomorrow)
 		want := map[api.Finding]int{}
@@ -162,15 +173,19 @@ func TestCitedPagesAreReadEveryDay(t *testing.T) {
 		require.Equal(t, http.StatusNotFound, s.Do(http.MethodGet, "/operator/v1/records/nothing/pages", "").Status)
 
 		page := texts.Pages[0]
-		search := api.QuoteSearch{Quotes: []api.Quote{{SourceURL: page.URL, Exact: page.Text}, {SourceURL: page.URL, Exact: "Bananas are blue"}}}
+		search := api.QuoteSearch{Quotes: []api.Quote{{SourceURL: page.URL, Exact: page.Text},
+			{SourceURL: page.URL, Exact: "Bananas are blue"}}}
 		body, err := json.Marshal(search)
 		require.NoError(t, err)
-		found := servicetest.Read[api.QuoteFindings](s.Do(http.MethodPost, "/operator/v1/reviews/quotes", string(body))).Readings
-		require.Equal(t, []api.Finding{api.QuotePresent, api.QuoteMissing}, []api.Finding{found[0].Finding, found[1].Finding})
+		found := servicetest.Read[api.QuoteFindings](s.Do(http.MethodPost, "/operator/v1/reviews/quotes",
+			string(body))).Readings
+		require.Equal(t, []api.Finding{api.QuotePresent, api.QuoteMissing},
+			[]api.Finding{found[0].Finding, found[1].Finding})
 		body, err = json.Marshal(api.QuoteSearch{Quotes: make([]api.Quote, api.MaxQuoteSearch+1)})
 		require.NoError(t, err)
 		for _, rejected := range []string{string(body), "[]", ""} {
-			require.Equal(t, http.StatusBadRequest, s.Do(http.MethodPost, "/operator/v1/reviews/quotes", rejected).Status)
+			require.Equal(t, http.StatusBadRequest,
+				s.Do(http.MethodPost, "/operator/v1/reviews/quotes", rejected).Status)
 		}
 	})
 }
@@ -181,7 +196,8 @@ func TestApplicationPageThatSaysItIsClosedIsAnEvent(t *testing.T) {
 		site := newPageSite(t)
 		site.set("/apply", text("<p>Thank you for your interest. This program is closed.</p>"))
 		s.catalog.change(func() {
-			s.catalog.states = append(s.catalog.states, api.ListingState{Sequence: 1, ID: "a", Published: true, ApplicationURL: site.URL + "/apply"})
+			s.catalog.states = append(s.catalog.states,
+				api.ListingState{Sequence: 1, ID: "a", Published: true, ApplicationURL: site.URL + "/apply"})
 		})
 		s.record(line("a", "2026-11-19T10:00:00Z", api.FactualReview, api.OutcomeVerified))
 		readPages(t, database, site.URL, now)
@@ -192,7 +208,8 @@ func TestApplicationPageThatSaysItIsClosedIsAnEvent(t *testing.T) {
 	})
 }
 
-// peakHeap samples the size of the heap until the returned function is called, which returns the greatest.
+// peakHeap samples the size of the heap until the returned function is called, which returns the
+// greatest.
 func peakHeap() (stop func() uint64) {
 	end, result := make(chan struct{}), make(chan uint64)
 	go func() {

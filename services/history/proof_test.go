@@ -48,8 +48,10 @@ func TestVerifyFailsOnMismatch(t *testing.T) {
 		saved := filepath.Join(t.TempDir(), "saved.txt")
 		require.NoError(t, os.WriteFile(saved, []byte(text), 0o600))
 		out.Reset()
-		require.NoError(t, history.Verify(t.Context(), cfg, []string{"--against", saved, "--output", "json"}, &out), out.String())
-		require.JSONEq(t, `{"fits":true,"events":1,"listings":1,"checkpoints":1,"logged":1,"findings":[],"omitted":0}`, out.String())
+		require.NoError(t, history.Verify(t.Context(), cfg, []string{"--against", saved, "--output", "json"}, &out),
+			out.String())
+		require.JSONEq(t, `{"fits":true,"events":1,"listings":1,"checkpoints":1,"logged":1,"findings":[],"omitted":0}`,
+			out.String())
 
 		require.NoError(t, os.WriteFile(saved, []byte(strings.Replace(text, "\n1\n", "\n2\n", 1)), 0o600))
 		out.Reset()
@@ -102,7 +104,8 @@ func TestKnownAtPastTime(t *testing.T) {
 	signing(t, func(t *testing.T, s *service, _ history.Config, c *servicetest.Clock) {
 		s.record(line("private", "2026-11-19T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		c.Advance(48 * time.Hour)
-		s.record(line("private", "2026-11-18T00:00:00Z", api.LinkCheck, api.OutcomeClosed), line("private", "2026-11-20T00:00:00Z", api.FactualReview, api.OutcomeNeedsReview))
+		s.record(line("private", "2026-11-18T00:00:00Z", api.LinkCheck, api.OutcomeClosed),
+			line("private", "2026-11-20T00:00:00Z", api.FactualReview, api.OutcomeNeedsReview))
 		known := func(at string) api.HistorySnapshot {
 			t.Helper()
 			return servicetest.Read[api.HistorySnapshot](s.Do(http.MethodGet, "/operator/v1/history/private"+at, ""))
@@ -120,12 +123,14 @@ func TestKnownAtPastTime(t *testing.T) {
 		require.Equal(t, api.OutcomeNeedsReview, today.Events[0].Outcome, "newest check first")
 		require.Equal(t, today, known("?at=2026-11-22"), "the current day must end now")
 
-		for _, at := range []string{"?at=2026-11-23", "?at=2026-11-22T12:00:01Z", "?at=yesterday", "?at=", "?at=2026-11-22T12:00:00"} {
+		for _, at := range []string{"?at=2026-11-23", "?at=2026-11-22T12:00:01Z", "?at=yesterday", "?at=",
+			"?at=2026-11-22T12:00:00"} {
 			s.Do(http.MethodGet, "/operator/v1/history/private"+at, "").RequireError("invalid_parameter")
 		}
 		s.Do(http.MethodGet, "/operator/v1/history/private?on=2026-11-22", "").RequireError("unknown_parameter")
 		s.Do(http.MethodGet, "/operator/v1/history/unlisted", "").RequireError("not_found")
-		require.Equal(t, http.StatusUnauthorized, s.Do(http.MethodGet, "/operator/v1/history/private", "", "Authorization", "").Status)
+		require.Equal(t, http.StatusUnauthorized, s.Do(http.MethodGet, "/operator/v1/history/private", "",
+			"Authorization", "").Status)
 	})
 }
 

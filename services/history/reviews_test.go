@@ -70,7 +70,8 @@ func TestReviewOfAnOutdatedSheetReturnsTheNewerEvents(t *testing.T) {
 		s.catalog.set("a", true)
 		seen := s.review("ann", "", line("a", "2026-11-18T10:00:00Z", api.FactualReview, api.OutcomeVerified)).EventID
 		latest := func(id string) []api.VerificationEvent {
-			return servicetest.Read[[]api.VerificationEvent](s.Do(http.MethodGet, "/internal/v1/records/"+id+"/latest", ""))
+			return servicetest.Read[[]api.VerificationEvent](s.Do(http.MethodGet, "/internal/v1/records/"+id+"/latest",
+				""))
 		}
 		storetest.Eventually(t, "the listing is published", func() bool { return len(latest("a")) > 0 })
 		require.Equal(t, seen, latest("a")[0].ID)
@@ -81,7 +82,8 @@ func TestReviewOfAnOutdatedSheetReturnsTheNewerEvents(t *testing.T) {
 		require.Len(t, late.Newer, 1)
 		require.Equal(t, api.OutcomeClosed, late.Newer[0].Outcome)
 		require.Len(t, s.reviewHistory("a").Events, 2)
-		again := s.review("ben", late.Newer[0].ID, line("a", "2026-11-18T10:30:00Z", api.FactualReview, api.OutcomeVerified))
+		again := s.review("ben", late.Newer[0].ID, line("a", "2026-11-18T10:30:00Z", api.FactualReview,
+			api.OutcomeVerified))
 		require.True(t, again.Applied)
 	})
 }
@@ -92,7 +94,8 @@ func TestInvalidReviewIsRejectedWithItsProblems(t *testing.T) {
 		got := s.review("ann", "", `{"slug":"a","checkedAt":"2026-11-19T10:00:00Z","checkType":"review","outcome":"verified"}`)
 		require.False(t, got.Applied)
 		require.Contains(t, got.Rejected[0].Problems[0].String(), "sourceUrls: a verified review needs")
-		for _, body := range []string{``, `{"review":{}}`, `{"actor":"ann","review":` + line("a", "2026-11-19T10:00:00Z", api.LinkCheck, api.OutcomeClosed) + `}`} {
+		for _, body := range []string{``, `{"review":{}}`,
+			`{"actor":"ann","review":` + line("a", "2026-11-19T10:00:00Z", api.LinkCheck, api.OutcomeClosed) + `}`} {
 			s.Do(http.MethodPost, "/internal/v1/reviews", body).RequireError("invalid_parameter")
 		}
 		require.Empty(t, s.reviewHistory("a").Events)
@@ -109,14 +112,16 @@ func TestQuotesCanBeRequired(t *testing.T) {
 	bare := line("a", "2026-11-19T10:00:00Z", api.FactualReview, api.OutcomeVerified)
 	got := s.review("ann", "", bare)
 	require.Equal(t, apitest.Problems("facts.remote: needs a quote from one of its sources"), got.Rejected[0].Problems)
-	quoted := strings.TrimSuffix(bare, "}") + `,"evidence":{"quotes":[{"fact":"remote","sourceUrl":"` + apitest.Source + `","exact":"Work from home"}]}}`
+	quoted := strings.TrimSuffix(bare, "}") + `,"evidence":{"quotes":[{"fact":"remote","sourceUrl":"` + apitest.Source +
+		`","exact":"Work from home"}]}}`
 	require.True(t, s.review("ann", "", quoted).Applied)
 	require.Equal(t, "Work from home", s.reviewHistory("a").Evidence.Quotes[0].Exact)
 	require.NotContains(t, s.get("/api/v1/opportunities/a/history").Body, "Work from home")
 
 	s.catalog.set("b", true)
 	s.record(line("b", "2026-11-19T10:00:00Z", api.FactualReview, api.OutcomeVerified))
-	require.True(t, s.review("ann", s.reviewHistory("b").Summary.LastEventID, line("b", "2026-11-19T11:00:00Z", api.FactualReview, api.OutcomeNeedsReview)).Applied)
+	require.True(t, s.review("ann", s.reviewHistory("b").Summary.LastEventID,
+		line("b", "2026-11-19T11:00:00Z", api.FactualReview, api.OutcomeNeedsReview)).Applied)
 }
 
 func TestUndoneReviewStaysInTheHistoryOnly(t *testing.T) {
@@ -124,7 +129,8 @@ func TestUndoneReviewStaysInTheHistoryOnly(t *testing.T) {
 		s.catalog.set("a", true)
 		first := s.review("ann", "", line("a", "2026-11-19T10:00:00Z", api.FactualReview, api.OutcomeVerified))
 		before := s.reviewHistory("a").Summary
-		second := strings.TrimSuffix(line("a", "2026-11-19T11:00:00Z", api.FactualReview, api.OutcomeClosed), "}") + `,"evidence":{"gone":["https://a.example/faq"]}}`
+		second := strings.TrimSuffix(line("a", "2026-11-19T11:00:00Z", api.FactualReview, api.OutcomeClosed), "}") +
+			`,"evidence":{"gone":["https://a.example/faq"]}}`
 		closed := s.review("ann", first.EventID, second).EventID
 		require.NotEmpty(t, s.reviewHistory("a").Summary.Gone)
 
@@ -154,7 +160,8 @@ var none = api.Evidence{Quotes: []api.Quote{}, Gone: []string{}, Unopened: []str
 func TestReviewHistoryHasThePreviousFactsAndTheNewestEvents(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", false)
-		require.Equal(t, api.ReviewHistory{Summary: api.Summary{Slug: "a"}, Events: []api.RecordedEvent{}, Evidence: none, Readings: []api.QuoteReading{}, Suggestions: []api.Quote{}}, s.reviewHistory("a"))
+		require.Equal(t, api.ReviewHistory{Summary: api.Summary{Slug: "a"}, Events: []api.RecordedEvent{},
+			Evidence: none, Readings: []api.QuoteReading{}, Suggestions: []api.Quote{}}, s.reviewHistory("a"))
 		facts := func(remote string) string {
 			return fmt.Sprintf(`{"slug":"a","checkedAt":"2026-11-1%%dT10:00:00Z","checkType":"review","outcome":"verified","sourceUrls":["https://a.example"],"facts":%s}`,
 				apitest.WholeFacts(`{"remote":`+remote+`}`))
@@ -162,7 +169,8 @@ func TestReviewHistoryHasThePreviousFactsAndTheNewestEvents(t *testing.T) {
 		s.record(fmt.Sprintf(facts("true"), 1), fmt.Sprintf(facts("false"), 2),
 			`{"slug":"a","checkedAt":"2026-11-13T10:00:00Z","checkType":"review","outcome":"closed"}`)
 		for i := range api.MaxSheetEvents {
-			s.record(line("a", fmt.Sprintf("2026-11-14T10:%02d:%02dZ", i/60, i%60), api.LinkCheck, api.OutcomeReachable))
+			s.record(line("a", fmt.Sprintf("2026-11-14T10:%02d:%02dZ", i/60, i%60), api.LinkCheck,
+				api.OutcomeReachable))
 		}
 		got := s.reviewHistory("a")
 		require.False(t, *got.PreviousFacts.Remote)
@@ -179,9 +187,11 @@ func TestActsAreFilteredAndPaged(t *testing.T) {
 		for _, slug := range []string{"a", "b"} {
 			s.catalog.set(slug, true)
 			for day := range 3 {
-				s.record(line(slug, fmt.Sprintf("2026-11-1%dT00:00:00Z", day), api.LinkCheck, api.OutcomeReachable)) // by ada
+				// by ada
+				s.record(line(slug, fmt.Sprintf("2026-11-1%dT00:00:00Z", day), api.LinkCheck, api.OutcomeReachable))
 			}
-			s.review("ann", s.reviewHistory(slug).Summary.LastEventID, line(slug, "2026-11-19T00:00:00Z", api.FactualReview, api.OutcomeVerified))
+			s.review("ann", s.reviewHistory(slug).Summary.LastEventID,
+				line(slug, "2026-11-19T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		}
 		list := func(query string) (slugs []string, next int64) {
 			t.Helper()
@@ -207,13 +217,16 @@ func TestActsAreFilteredAndPaged(t *testing.T) {
 		}
 		require.Equal(t, all, walked)
 		for query, want := range map[string]int{
-			"?actor=ann": 2, "?actor=ann&listing=a": 1, "?listing=b": 4, "?checkType=review": 2, "?since=2026-11-20T12:00:00Z": 8,
-			"?since=2026-11-20T12:00:01Z": 0, "?until=2026-11-20T12:00:00Z": 0, "?until=2026-11-20T12:00:01Z": 8, "?actor=nobody": 0,
+			"?actor=ann": 2, "?actor=ann&listing=a": 1, "?listing=b": 4, "?checkType=review": 2,
+			"?since=2026-11-20T12:00:00Z": 8,
+			"?since=2026-11-20T12:00:01Z": 0, "?until=2026-11-20T12:00:00Z": 0, "?until=2026-11-20T12:00:01Z": 8,
+			"?actor=nobody": 0,
 		} {
 			got, _ := list(query)
 			require.Len(t, got, want, query)
 		}
-		for _, query := range []string{"?since=yesterday", "?until=yesterday", "?before=0", "?limit=1001", "?checkType=call", "?who=ann"} {
+		for _, query := range []string{"?since=yesterday", "?until=yesterday", "?before=0", "?limit=1001",
+			"?checkType=call", "?who=ann"} {
 			require.Equal(t, http.StatusBadRequest, s.Do(http.MethodGet, "/operator/v1/events"+query, "").Status, query)
 		}
 		done := func(since string) map[string]int {

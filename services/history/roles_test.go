@@ -18,7 +18,8 @@ import (
 
 var sqlBlock = regexp.MustCompile("(?s)```sql\n(.*?)```")
 
-// TestRolesOfTheDocumentation runs the SQL of docs/operators/running.md, and the service with its roles.
+// TestRolesOfTheDocumentation runs the SQL of docs/operators/running.md, and the service with its
+// roles.
 func TestRolesOfTheDocumentation(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operators/running.md")
 	require.NoError(t, err)
@@ -30,7 +31,8 @@ func TestRolesOfTheDocumentation(t *testing.T) {
 	_, err = admin.ExecContext(t.Context(), blocks[0][1])
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		_, err := admin.ExecContext(context.Background(), "DROP OWNED BY history_owner, history_serve; DROP ROLE history_owner, history_serve")
+		_, err := admin.ExecContext(context.Background(),
+			"DROP OWNED BY history_owner, history_serve; DROP ROLE history_owner, history_serve")
 		require.NoError(t, errors.Join(err, admin.Close()))
 	})
 	as := func(role string) string {

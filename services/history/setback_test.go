@@ -27,7 +27,8 @@ func TestWitnessOfALossStopsTheService(t *testing.T) {
 		s.Stop()
 		log, err := cfg.Proof.Log(nil, cfg.PublicURL)
 		require.NoError(t, err)
-		shown, err := log.Keys.Sign(torchwood.Checkpoint{Origin: origin, Tree: tlog.Tree{N: 9, Hash: tlog.RecordHash([]byte("other"))}})
+		shown, err := log.Keys.Sign(torchwood.Checkpoint{Origin: origin,
+			Tree: tlog.Tree{N: 9, Hash: tlog.RecordHash([]byte("other"))}})
 		require.NoError(t, err)
 		witness := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodGet {
@@ -39,7 +40,8 @@ func TestWitnessOfALossStopsTheService(t *testing.T) {
 			_, _ = io.WriteString(w, "9\n")
 		}))
 		t.Cleanup(witness.Close)
-		signer, err := torchwood.NewCosignatureSigner("witness.example", ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
+		signer, err := torchwood.NewCosignatureSigner("witness.example",
+			ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
 		require.NoError(t, err)
 		cfg.Proof.Witnesses = []string{signer.Verifier().String() + " " + witness.URL}
 

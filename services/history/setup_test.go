@@ -60,7 +60,8 @@ func (c *catalog) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	for {
 		c.mu.Lock()
-		failing, mute, changed, page := c.failing, c.noPolls && wait > 0, c.changed, api.ListingFeed{Listings: []api.ListingState{}}
+		failing, mute, changed, page := c.failing, c.noPolls && wait > 0, c.changed,
+			api.ListingFeed{Listings: []api.ListingState{}}
 		for _, s := range c.states {
 			if s.Sequence > after && !mute && len(page.Listings) < 2 { // small pages, so that catching up needs several
 				page.Listings = append(page.Listings, s)
@@ -94,7 +95,8 @@ func (c *catalog) set(id string, published bool) {
 				others = append(others, s)
 			}
 		}
-		c.states = append(others, api.ListingState{Sequence: next, ID: id, Published: published, ApplicationURL: "https://a.example"})
+		c.states = append(others, api.ListingState{Sequence: next, ID: id, Published: published,
+			ApplicationURL: "https://a.example"})
 	})
 }
 
@@ -122,17 +124,20 @@ func start(t testing.TB, database string, c *catalog) *service {
 
 func config(url, catalogURL string) history.Config {
 	return history.Config{
-		Database: database.Config{URL: url, MaxConnections: 4, AllowOwner: true}, Tokens: servicetest.Tokens(peer.History), Callers: servicetest.Callers(peer.History), Telemetry: telemetry.Config{LogOutput: io.Discard},
+		Database: database.Config{URL: url, MaxConnections: 4, AllowOwner: true},
+		Tokens:   servicetest.Tokens(peer.History), Callers: servicetest.Callers(peer.History),
+		Telemetry: telemetry.Config{LogOutput: io.Discard},
 		PublicURL: servicetest.PublicURL, CatalogURL: catalogURL, Now: func() time.Time { return now },
 	}
 }
 
 func run(t testing.TB, cfg history.Config, c *catalog) *service {
 	t.Helper()
-	s := &service{t: t, catalog: c, Service: servicetest.Start(t, peer.History, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
-		cfg.Server, cfg.Telemetry = server, telemetry
-		return history.Run(ctx, cfg)
-	})}
+	s := &service{t: t, catalog: c, Service: servicetest.Start(t, peer.History,
+		func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+			cfg.Server, cfg.Telemetry = server, telemetry
+			return history.Run(ctx, cfg)
+		})}
 	s.follow()
 	return s
 }
@@ -160,8 +165,8 @@ func (s *service) follow() {
 
 var schema = servicetest.NewSchema(migrations.Files)
 
-// onBoth runs a test with a service on each kind of database. It is for a few tests that together use every part of the service; what
-// else differs between databases is tested beside the store.
+// onBoth runs a test with a service on each kind of database. It is for a few tests that together
+// use every part of the service; what else differs between databases is tested beside the store.
 func onBoth(t *testing.T, test func(t *testing.T, s *service)) {
 	t.Helper()
 	schema.OnBothDatabases(t, func(t *testing.T, url string) { test(t, start(t, url, newCatalog(t))) })
@@ -192,13 +197,15 @@ func (s *service) get(path string, headers ...string) servicetest.Response {
 
 func (s *service) append(lines ...string) api.AppendReport {
 	s.t.Helper()
-	return servicetest.Read[api.AppendReport](s.Do(http.MethodPost, "/operator/v1/events/append", strings.Join(lines, "\n")))
+	return servicetest.Read[api.AppendReport](s.Do(http.MethodPost, "/operator/v1/events/append",
+		strings.Join(lines, "\n")))
 }
 
 // record appends lines, which must all be new.
 func (s *service) record(lines ...string) {
 	s.t.Helper()
-	require.Equal(s.t, api.AppendReport{Applied: true, Appended: len(lines), Rejected: []api.RejectedLine{}}, s.append(lines...))
+	require.Equal(s.t, api.AppendReport{Applied: true, Appended: len(lines), Rejected: []api.RejectedLine{}},
+		s.append(lines...))
 }
 
 // line returns a line of an events file.

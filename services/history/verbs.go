@@ -102,7 +102,8 @@ func seenElsewhere(ctx context.Context, db *database.DB) (lost []audit.Finding, 
 	for _, text := range claims {
 		if m, ok := setback.Parse(text); ok {
 			lost = append(lost, audit.Finding{
-				Kind: audit.Missing, Sequence: m.Sequence, ID: m.ID, Message: "the catalog or a gateway has seen this event, which is missing",
+				Kind: audit.Missing, Sequence: m.Sequence, ID: m.ID,
+				Message: "the catalog or a gateway has seen this event, which is missing",
 			})
 		} else {
 			lost = append(lost, audit.Finding{

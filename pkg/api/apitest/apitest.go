@@ -1,4 +1,5 @@
-// Package apitest makes events and import files for tests that satisfy the rules for evidence, and converts summaries.
+// Package apitest makes events and import files for tests that satisfy the rules for evidence, and
+// converts summaries.
 package apitest
 
 import (
@@ -19,7 +20,8 @@ func Facts() *api.Facts {
 	return &f
 }
 
-// WholeFacts returns all facts as JSON: those in known, a JSON object, and the others as unknown. It panics if known is none.
+// WholeFacts returns all facts as JSON: those in known, a JSON object, and the others as unknown.
+// It panics if known is none.
 func WholeFacts(known string) string {
 	f := api.UnknownFacts()
 	if err := json.Unmarshal([]byte(known), &f); err != nil {
@@ -36,7 +38,8 @@ func WholeFacts(known string) string {
 // Verified returns a review that may end in verified.
 func Verified(slug string, at time.Time) api.VerificationEvent {
 	return api.VerificationEvent{
-		Slug: slug, CheckedAt: at, CheckType: api.FactualReview, Outcome: api.OutcomeVerified, SourceURLs: []string{Source}, Facts: Facts(),
+		Slug: slug, CheckedAt: at, CheckType: api.FactualReview, Outcome: api.OutcomeVerified,
+		SourceURLs: []string{Source}, Facts: Facts(),
 	}
 }
 
@@ -61,7 +64,8 @@ func Encoded(summaries ...api.Summary) []api.EncodedSummary {
 		if err != nil {
 			panic(err)
 		}
-		encoded[i] = api.EncodedSummary{Slug: s.Slug, Sequence: s.Sequence, LastEventID: s.LastEventID, JSON: string(text)}
+		encoded[i] = api.EncodedSummary{Slug: s.Slug, Sequence: s.Sequence, LastEventID: s.LastEventID,
+			JSON: string(text)}
 	}
 	return encoded
 }

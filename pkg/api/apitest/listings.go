@@ -11,7 +11,8 @@ func Lines(ids ...string) []listingfile.Line {
 	for i, id := range ids {
 		out[i].Listing = listingfile.Listing{
 			ID: id, Sources: []api.Source{{URL: "https://source.example"}}, Platform: api.Platform{
-				Company: api.Company{Name: "Platform " + id, Website: "https://" + id + ".example"}, ApplicationURL: "https://a.example", Category: api.Online, Summary: "s",
+				Company:        api.Company{Name: "Platform " + id, Website: "https://" + id + ".example"},
+				ApplicationURL: "https://a.example", Category: api.Online, Summary: "s",
 			},
 		}
 	}

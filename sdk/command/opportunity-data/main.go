@@ -1,5 +1,5 @@
-// Command opportunity-data writes the records that an API key can read to a file, keeps the file up to date, and
-// verifies events of their history.
+// Command opportunity-data writes the records that an API key can read to a file, keeps the file up
+// to date, and verifies events of their history.
 package main
 
 import (
@@ -65,7 +65,8 @@ func main() {
 	}
 }
 
-// run runs the command with its arguments. It prints one line for each update to out, and each wait to log.
+// run runs the command with its arguments. It prints one line for each update to out, and each wait
+// to log.
 func run(ctx context.Context, args []string, out, log io.Writer) error {
 	flags := flag.NewFlagSet("export", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -135,7 +136,8 @@ func openSQLite(ctx context.Context, file string) (opportunity.Store, error) {
 		return nil, err
 	}
 	// A URI, so that no character of the name has a meaning of its own (sqlite.org/uri.html).
-	uri := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(file), "/"), RawQuery: "_pragma=busy_timeout(5000)"}
+	uri := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(file), "/"),
+		RawQuery: "_pragma=busy_timeout(5000)"}
 	db, err := sql.Open("sqlite", uri.String())
 	if err != nil {
 		return nil, err

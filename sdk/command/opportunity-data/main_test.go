@@ -40,7 +40,8 @@ func serve(t *testing.T, fail bool, records ...string) {
 		if got := r.Header.Get("User-Agent"); !strings.HasPrefix(got, "opportunity-data/") {
 			t.Errorf("got User-Agent %q", got)
 		}
-		_, _ = io.WriteString(w, `{"data":[`+strings.Join(records, ",")+`],"pagination":{"limit":100,"hasMore":false,"next":null},"meta":{"version":"1"}}`)
+		_, _ = io.WriteString(w, `{"data":[`+strings.Join(records,
+			",")+`],"pagination":{"limit":100,"hasMore":false,"next":null},"meta":{"version":"1"}}`)
 	}))
 	t.Cleanup(server.Close)
 	t.Setenv("OPPORTUNITY_URL", server.URL)
@@ -58,7 +59,8 @@ func TestExportKeepsEachFormatUpToDate(t *testing.T) {
 			if err := run(t.Context(), []string{"export", file}, &out, io.Discard); err != nil {
 				t.Fatal(err)
 			}
-			if want := fmt.Sprintf("%s: %d records, %[2]d read, %d removed\n", file, len(records), 2-len(records)); out.String() != want {
+			if want := fmt.Sprintf("%s: %d records, %[2]d read, %d removed\n", file, len(records),
+				2-len(records)); out.String() != want {
 				t.Errorf("got %q, want %q", &out, want)
 			}
 			age(t, file)
@@ -164,10 +166,12 @@ func TestViewHasTheValuesOfOtherSDKs(t *testing.T) {
 func TestWaitsAreLogged(t *testing.T) {
 	serve(t, true)
 	var log bytes.Buffer
-	if err := run(t.Context(), []string{"export", filepath.Join(t.TempDir(), "copy.csv")}, io.Discard, &log); err != nil {
+	if err := run(t.Context(), []string{"export", filepath.Join(t.TempDir(), "copy.csv")}, io.Discard,
+		&log); err != nil {
 		t.Fatal(err)
 	}
-	if got := log.String(); !strings.HasPrefix(got, "opportunity: invalid_response: ") || !strings.Contains(got, "; retrying in ") {
+	if got := log.String(); !strings.HasPrefix(got, "opportunity: invalid_response: ") ||
+		!strings.Contains(got, "; retrying in ") {
 		t.Errorf("got log %q", got)
 	}
 }
@@ -178,7 +182,8 @@ func TestAddressWithoutServiceIsNamed(t *testing.T) {
 	var log bytes.Buffer
 	err := run(t.Context(), []string{"export", filepath.Join(t.TempDir(), "copy.csv")}, io.Discard, &log)
 	const want = "no response from http://127.0.0.1:1: dial"
-	if err == nil || !strings.Contains(err.Error(), want) || strings.Count(log.String(), want) != 1 || strings.Contains(log.String(), " 0s") {
+	if err == nil || !strings.Contains(err.Error(), want) || strings.Count(log.String(), want) != 1 ||
+		strings.Contains(log.String(), " 0s") {
 		t.Errorf("got error %v and log %q, want %q in both", err, &log, want)
 	}
 }
@@ -187,7 +192,8 @@ func TestAddressWithoutServiceIsNamed(t *testing.T) {
 func TestCopyIsTheNamedFile(t *testing.T) {
 	list(t, `{"id":"a",`+unreviewed+`}`)
 	for _, name := range []string{
-		"a#b.db", "a%20b.db", "a b.db", "q?mode=ro.db", "q?vfs=none&x.db", ":memory:.db", "file:x.db", "file:?mode=memory.db", "é;+&=.sqlite", "%.db",
+		"a#b.db", "a%20b.db", "a b.db", "q?mode=ro.db", "q?vfs=none&x.db", ":memory:.db", "file:x.db",
+		"file:?mode=memory.db", "é;+&=.sqlite", "%.db",
 	} {
 		t.Chdir(t.TempDir())
 		if err := run(t.Context(), []string{"export", name}, io.Discard, io.Discard); err != nil {
@@ -207,7 +213,10 @@ func TestBodyThatIsNoListKeepsTheCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	age(t, file)
-	portal := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{}`) }))
+	portal := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_,
+			_ = io.WriteString(w, `{}`)
+	}))
 	defer portal.Close()
 	t.Setenv("OPPORTUNITY_URL", portal.URL)
 	var out bytes.Buffer
@@ -221,13 +230,15 @@ func TestBodyThatIsNoListKeepsTheCopy(t *testing.T) {
 
 func TestWrongCommandLinesAreErrors(t *testing.T) {
 	list(t)
-	for _, args := range [][]string{{}, {"import", "a.db"}, {"export"}, {"export", "a.db", "b.db"}, {"export", "--every", "-1m", "a.db"}, {"export", "a.txt"}} {
+	for _, args := range [][]string{{}, {"import", "a.db"}, {"export"}, {"export", "a.db", "b.db"},
+		{"export", "--every", "-1m", "a.db"}, {"export", "a.txt"}} {
 		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
 			t.Errorf("%v is accepted", args)
 		}
 	}
 	t.Setenv("OPPORTUNITY_KEY", "")
-	if err := run(t.Context(), []string{"export", filepath.Join(t.TempDir(), "a.csv")}, io.Discard, io.Discard); err == nil {
+	if err := run(t.Context(), []string{"export", filepath.Join(t.TempDir(), "a.csv")}, io.Discard,
+		io.Discard); err == nil {
 		t.Error("no key is needed")
 	}
 }

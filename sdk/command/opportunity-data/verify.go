@@ -148,7 +148,8 @@ func (v *verification) fetched(ctx context.Context) (p opportunity.Proof, err er
 		return p, err
 	}
 	if !slices.Contains([]string{p.Event.ID, p.Event.Slug}, v.of) {
-		return p, fmt.Errorf("not proved: %s returned event %s of %s instead of %s", v.url, p.Event.ID, p.Event.Slug, v.of)
+		return p, fmt.Errorf("not proved: %s returned event %s of %s instead of %s", v.url, p.Event.ID, p.Event.Slug,
+			v.of)
 	}
 	return p, nil
 }

@@ -93,7 +93,8 @@ func TestVerifyFile(t *testing.T) {
 	for checkpoint, want := range map[string]string{
 		proofOf(t, "event 1 of 2").checkpoint():      "get the proof with ?size=2",
 		proofOf(t, "changed signature").checkpoint(): "is not valid",
-		proofOf(t, "event 6 of 7").checkpoint():      "the log has signed two histories of 7 events", // the same log signed it
+		// the same log signed it
+		proofOf(t, "event 6 of 7").checkpoint(): "the log has signed two histories of 7 events",
 	} {
 		_, err = runVerify(t, append(args, "--checkpoint", saved(t, checkpoint))...)
 		expect(t, err, want)
@@ -102,7 +103,8 @@ func TestVerifyFile(t *testing.T) {
 	_, err = runVerify(t, append(forged.options(), saved(t, forged.Proof))...)
 	expect(t, err, "not proved: the event differs")
 	unnamed := proofOf(t, "event 3 of 7")
-	if out, err = runVerify(t, append(unnamed.options(), saved(t, unnamed.Proof))...); err != nil || !strings.Contains(out, "seen      by no witness that you named") {
+	if out, err = runVerify(t, append(unnamed.options(), saved(t, unnamed.Proof))...); err != nil ||
+		!strings.Contains(out, "seen      by no witness that you named") {
 		t.Errorf("got %q, %v", out, err)
 	}
 	_, err = runVerify(t, "--key", "x", saved(t, strings.Repeat("x", maxDocument+1)))
@@ -115,7 +117,8 @@ func TestVerifyFile(t *testing.T) {
 	}
 }
 
-// A record is verified with the keys and the checkpoint that the installation shows; an event of another record proves nothing.
+// A record is verified with the keys and the checkpoint that the installation shows; an event of
+// another record proves nothing.
 func TestVerifyRecord(t *testing.T) {
 	c := proofOf(t, "event 3 of 7")
 	p, checkpoint := c.Proof, c.checkpoint()
@@ -137,7 +140,8 @@ func TestVerifyRecord(t *testing.T) {
 	t.Setenv("OPPORTUNITY_URL", server.URL+"/")
 	t.Setenv("OPPORTUNITY_KEY", "")
 	out, err := runVerify(t, "odin-works")
-	if err != nil || !strings.Contains(out, "proved: the event is number 4 of the 7 events") || !strings.Contains(out, c.Keys.Log[0]+", from "+server.URL) {
+	if err != nil || !strings.Contains(out, "proved: the event is number 4 of the 7 events") ||
+		!strings.Contains(out, c.Keys.Log[0]+", from "+server.URL) {
 		t.Errorf("got %q, %v", out, err)
 	}
 	_, err = runVerify(t, "other-record")

@@ -2,8 +2,8 @@ package opportunity
 
 import "sync"
 
-// Cache stores responses by URL. Implementations must be safe for concurrent use. A cache belongs to one account, because other
-// accounts may see other records.
+// Cache stores responses by URL. Implementations must be safe for concurrent use. A cache belongs
+// to one account, because other accounts may see other records.
 type Cache interface {
 	Get(url string) (CacheEntry, bool)
 	Put(url string, entry CacheEntry)

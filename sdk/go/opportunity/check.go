@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// checked is the body of a response that can tell whether it is one of the API. A proxy also answers with 200 and JSON, and a copy must
-// not lose its records because of it.
+// checked is the body of a response that can tell whether it is one of the API. A proxy also
+// answers with 200 and JSON, and a copy must not lose its records because of it.
 type checked interface{ check(body []byte) error }
 
 // item has members of records, events and changes that a copy needs.

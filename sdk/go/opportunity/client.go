@@ -47,29 +47,35 @@ type config struct {
 // Option configures a client.
 type Option func(*config)
 
-// WithURL sets the address of the service, such as https://api.example.com or https://example.com/opportunities. The default is the
-// environment variable OPPORTUNITY_URL.
+// WithURL sets the address of the service, such as https://api.example.com or
+// https://example.com/opportunities. The default is the environment variable OPPORTUNITY_URL.
 func WithURL(address string) Option { return func(c *config) { c.url = address } }
 
 // WithKey sets the API key. The default is the environment variable OPPORTUNITY_KEY.
 func WithKey(key string) Option { return func(c *config) { c.key = key } }
 
-// WithHTTPClient sets the client that sends the requests. Redirects are never followed, because the API has none.
+// WithHTTPClient sets the client that sends the requests. Redirects are never followed, because the
+// API has none.
 func WithHTTPClient(h *http.Client) Option { return func(c *config) { c.http = h } }
 
-// WithTimeout bounds each attempt of a call, from connecting to the last byte. The default is DefaultTimeout.
+// WithTimeout bounds each attempt of a call, from connecting to the last byte. The default is
+// DefaultTimeout.
 func WithTimeout(d time.Duration) Option { return func(c *config) { c.timeout = d } }
 
-// WithRetryBudget bounds the time that one request waits between attempts; 0 turns retries off. The default is DefaultRetryBudget.
+// WithRetryBudget bounds the time that one request waits between attempts; 0 turns retries off. The
+// default is DefaultRetryBudget.
 func WithRetryBudget(d time.Duration) Option { return func(c *config) { c.budget = d } }
 
-// WithCache makes calls conditional: the client sends the entity tags of cached responses. There is no cache by default.
+// WithCache makes calls conditional: the client sends the entity tags of cached responses. There is
+// no cache by default.
 func WithCache(cache Cache) Option { return func(c *config) { c.cache = cache } }
 
-// WithUserAgent names your program, such as "prices/1.2", in the User-Agent header. The name and version of this SDK follow.
+// WithUserAgent names your program, such as "prices/1.2", in the User-Agent header. The name and
+// version of this SDK follow.
 func WithUserAgent(program string) Option { return func(c *config) { c.agent = program } }
 
-// WithRetryHook calls hook before each wait for another attempt, for example to log it. To end a wait, end the context of the call.
+// WithRetryHook calls hook before each wait for another attempt, for example to log it. To end a
+// wait, end the context of the call.
 func WithRetryHook(hook func(Retry)) Option { return func(c *config) { c.retry = hook } }
 
 // Retry describes a failed attempt and the wait before the next one.
@@ -79,7 +85,8 @@ type Retry struct {
 	Err     *Error        // why the attempt failed
 }
 
-// New returns a client. It returns an error if the address or the key is missing or malformed; the error never contains the key.
+// New returns a client. It returns an error if the address or the key is missing or malformed; the
+// error never contains the key.
 func New(options ...Option) (*Client, error) {
 	c := config{
 		url: os.Getenv("OPPORTUNITY_URL"), key: os.Getenv("OPPORTUNITY_KEY"),
@@ -104,7 +111,8 @@ func New(options ...Option) (*Client, error) {
 	}
 	agent := strings.TrimSpace(c.agent + " opportunity-go/" + Version)
 	client := &Client{
-		base: base, key: &c.key, http: *c.http, budget: c.budget, cache: c.cache, agent: agent, retry: c.retry, sleep: sleep, now: time.Now,
+		base: base, key: &c.key, http: *c.http, budget: c.budget, cache: c.cache, agent: agent, retry: c.retry,
+		sleep: sleep, now: time.Now,
 	}
 	client.http.Timeout = c.timeout
 	client.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -116,7 +124,8 @@ func parseBase(address string) (*url.URL, error) {
 		return nil, errors.New("opportunity: address missing: set OPPORTUNITY_URL or use WithURL")
 	}
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || strings.ContainsAny(address, "?#") {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil ||
+		strings.ContainsAny(address, "?#") {
 		return nil, errors.New("opportunity: invalid address: expected a scheme, a host and, if any, a path, such as https://api.example.com")
 	}
 	path := strings.TrimRight(u.EscapedPath(), "/")

@@ -31,7 +31,8 @@ func TestKeyNeverAppearsInErrorsOrPrintedClients(t *testing.T) {
 	client, err := New(WithURL("http://127.0.0.1:1"), WithKey(key), WithRetryBudget(0))
 	check(t, err)
 	_, err = client.Opportunity(t.Context(), "a")
-	if !HasCode(err, CodeConnectionFailed) || !strings.Contains(err.Error(), "no response from http://127.0.0.1:1: dial") {
+	if !HasCode(err, CodeConnectionFailed) || !strings.Contains(err.Error(),
+		"no response from http://127.0.0.1:1: dial") {
 		t.Errorf("got error %v, want connection_failed with the address and the cause", err)
 	}
 	if text := fmt.Sprintf("%v %+v %#v %v", client, client, *client, err); strings.Contains(text, "topsecret") {
@@ -97,7 +98,8 @@ func TestTri(t *testing.T) {
 }
 
 func TestCheckDateTime(t *testing.T) {
-	for text, want := range map[CheckDate]string{"2026-11-20": "2026-11-20T00:00:00Z", "2026-11-20T01:00:00+01:00": "2026-11-20T00:00:00Z"} {
+	for text, want := range map[CheckDate]string{"2026-11-20": "2026-11-20T00:00:00Z",
+		"2026-11-20T01:00:00+01:00": "2026-11-20T00:00:00Z"} {
 		got, err := text.Time()
 		check(t, err)
 		if got.Format(time.RFC3339) != want {

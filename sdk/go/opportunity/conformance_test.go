@@ -127,7 +127,8 @@ func (c conformanceCase) run(t *testing.T) {
 			w.WriteHeader(http.StatusTeapot)
 			return
 		}
-		if got := r.Header.Get("Authorization"); got != "Bearer "+key && !c.Exchanges[next].Public || got != "" && c.Exchanges[next].Public {
+		if got := r.Header.Get("Authorization"); got != "Bearer "+key && !c.Exchanges[next].Public || got != "" &&
+			c.Exchanges[next].Public {
 			t.Errorf("Authorization is %q", got)
 		}
 		if want := r.Context().Value(http.LocalAddrContextKey).(net.Addr).String(); r.Host != want {
@@ -142,9 +143,11 @@ func (c conformanceCase) run(t *testing.T) {
 
 	var waits []float64
 	var retries []any
-	options := []Option{WithURL(server.URL + c.Options.Path), WithKey(key), WithUserAgent(c.Options.UserAgent), WithRetryHook(func(r Retry) {
-		retries = append(retries, map[string]any{"attempt": r.Attempt, "wait": r.Wait.Seconds(), "code": r.Err.Code})
-	})}
+	options := []Option{WithURL(server.URL + c.Options.Path), WithKey(key), WithUserAgent(c.Options.UserAgent),
+		WithRetryHook(func(r Retry) {
+			retries = append(retries, map[string]any{"attempt": r.Attempt, "wait": r.Wait.Seconds(),
+				"code": r.Err.Code})
+		})}
 	if c.Options.RetryBudget != nil {
 		options = append(options, WithRetryBudget(time.Duration(*c.Options.RetryBudget*float64(time.Second))))
 	}
@@ -175,7 +178,8 @@ func (c conformanceCase) run(t *testing.T) {
 		got["waits"], got["retries"] = waits, retries
 		compare(t, call.Want, got)
 	}
-	if got := int(played.Load()); got != len(c.Exchanges) && ctx.Err() == nil { // a deadline can end a call before its request
+	// a deadline can end a call before its request
+	if got := int(played.Load()); got != len(c.Exchanges) && ctx.Err() == nil {
 		t.Errorf("got %d requests, want %d", got, len(c.Exchanges))
 	}
 }
@@ -192,7 +196,8 @@ func (x exchange) play(t *testing.T, w http.ResponseWriter, r *http.Request) {
 		if want != nil {
 			*want = strings.ReplaceAll(*want, "{sdk}", "opportunity-go/"+Version)
 		}
-		if values := r.Header.Values(name); want == nil && len(values) > 0 || want != nil && !slices.Equal(values, []string{*want}) {
+		if values := r.Header.Values(name); want == nil && len(values) > 0 || want != nil &&
+			!slices.Equal(values, []string{*want}) {
 			t.Errorf("got header %s %q, want %v", name, values, want)
 		}
 	}
@@ -254,11 +259,14 @@ func (c conformanceCall) run(ctx context.Context, client *Client, store *memoryS
 		found, err = take(c.Take, client.OpportunityPages(ctx, c.listFilter()))
 		got["pages"] = each(found, func(p *Page[Opportunity]) any {
 			return map[string]any{
-				"ids": each(p.Data, func(o Opportunity) any { return o.ID }), "page": p.Pagination.Page, "total": p.Pagination.Total,
-				"remaining": p.Response.RateLimit.Remaining, "requestId": p.Response.RequestID, "notModified": p.Response.NotModified,
-				"reset": p.Response.RateLimit.Reset,
+				"ids": each(p.Data, func(o Opportunity) any { return o.ID }), "page": p.Pagination.Page,
+				"total":     p.Pagination.Total,
+				"remaining": p.Response.RateLimit.Remaining, "requestId": p.Response.RequestID,
+				"notModified": p.Response.NotModified,
+				"reset":       p.Response.RateLimit.Reset,
 				"minuteLimit": map[string]any{
-					"limit": p.Response.MinuteLimit.Limit, "remaining": p.Response.MinuteLimit.Remaining, "reset": p.Response.MinuteLimit.Reset,
+					"limit": p.Response.MinuteLimit.Limit, "remaining": p.Response.MinuteLimit.Remaining,
+					"reset": p.Response.MinuteLimit.Reset,
 				},
 			}
 		})
@@ -305,7 +313,8 @@ func (c conformanceCall) run(ctx context.Context, client *Client, store *memoryS
 	return got
 }
 
-// compare fails the test unless got contains every entry of want, as JSON. Waits are compared with ranges. An unexpected error fails.
+// compare fails the test unless got contains every entry of want, as JSON. Waits are compared with
+// ranges. An unexpected error fails.
 func compare(t *testing.T, want map[string]any, actual map[string]any) {
 	t.Helper()
 	text, err := json.Marshal(actual)

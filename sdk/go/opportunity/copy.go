@@ -14,11 +14,12 @@ import (
 	"time"
 )
 
-// FileCopy is a Store that writes all records to a file: CSV if its name ends in .csv, otherwise one JSON object on each line. A file
-// beside it, whose name ends in .copy.json, has the records and the state.
+// FileCopy is a Store that writes all records to a file: CSV if its name ends in .csv, otherwise
+// one JSON object on each line. A file beside it, whose name ends in .copy.json, has the records
+// and the state.
 //
-// The file has the status of each record at the time of the last Sync. In CSV, a text that a spreadsheet would take for a formula begins
-// with an apostrophe.
+// The file has the status of each record at the time of the last Sync. In CSV, a text that a
+// spreadsheet would take for a formula begins with an apostrophe.
 type FileCopy struct {
 	path    string
 	content fileContent
@@ -46,7 +47,8 @@ func OpenFileCopy(path string) (*FileCopy, error) {
 
 func (c *FileCopy) memory() string { return c.path + ".copy.json" }
 
-// State returns the progress of the copy. Another SDK's is not used: the next Sync then reads everything.
+// State returns the progress of the copy. Another SDK's is not used: the next Sync then reads
+// everything.
 func (c *FileCopy) State(context.Context) (SyncState, error) {
 	if c.content.SDK != "go" {
 		return SyncState{}, nil
@@ -59,7 +61,8 @@ func (c *FileCopy) IDs(context.Context) ([]string, error) {
 	return slices.Collect(maps.Keys(c.content.Records)), nil
 }
 
-// Apply replaces both files. A crash leaves the old ones, or an old file of records that the next Apply replaces.
+// Apply replaces both files. A crash leaves the old ones, or an old file of records that the next
+// Apply replaces.
 func (c *FileCopy) Apply(_ context.Context, changes Changes) error {
 	for _, record := range changes.Put {
 		c.content.Records[record.ID] = record
@@ -147,8 +150,9 @@ func flatten(path string, value json.RawMessage, into map[string]json.RawMessage
 
 var (
 	breaks = regexp.MustCompile(`[\r\n\t]+`)
-	// formula matches a formula at the start of a cell, or after a semicolon, which separates cells in some countries. Before it there can
-	// be apostrophes, and characters that show nothing, which spreadsheets skip.
+	// formula matches a formula at the start of a cell, or after a semicolon, which separates cells
+	// in some countries. Before it there can be apostrophes, and characters that show nothing,
+	// which spreadsheets skip.
 	formula = regexp.MustCompile(`(^|;)('*[\x00-\x20\x7f-\xa0\xad\x{34f}\x{61c}\x{115f}\x{1160}\x{1680}\x{17b4}\x{17b5}\x{180b}-\x{180f}\x{2000}-\x{200f}` +
 		`\x{2028}-\x{202f}\x{205f}-\x{206f}\x{3000}\x{3164}\x{fe00}-\x{fe0f}\x{feff}\x{ffa0}\x{fff0}-\x{fffb}\x{1d173}-\x{1d17a}\x{e0000}-\x{e0fff}]*` +
 		`[=+\-@＝＋－＠])`)

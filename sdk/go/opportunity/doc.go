@@ -1,5 +1,5 @@
-// Package opportunity is the client of the Opportunity Data API: reviewed records of platforms on which people earn, with the sources
-// and check dates behind each fact.
+// Package opportunity is the client of the Opportunity Data API: reviewed records of platforms on
+// which people earn, with the sources and check dates behind each fact.
 //
 //	client, err := opportunity.New() // reads OPPORTUNITY_URL and OPPORTUNITY_KEY
 //	if err != nil {
@@ -14,13 +14,15 @@
 //
 // # Three values
 //
-// A fact is true, false or unknown: a [Tri]. A missing value is a nil pointer. No filter matches an unknown fact.
+// A fact is true, false or unknown: a [Tri]. A missing value is a nil pointer. No filter matches an
+// unknown fact.
 //
 // # Errors and retries
 //
-// Every failed call returns an [*Error]. The client waits and retries when the minute limit is reached, when the service fails (5xx)
-// and when the connection fails, until it has waited for the retry budget. It never waits for the next day: a used-up daily quota or
-// shared capacity is an error at once.
+// Every failed call returns an [*Error]. The client waits and retries when the minute limit is
+// reached, when the service fails (5xx) and when the connection fails, until it has waited for the
+// retry budget. It never waits for the next day: a used-up daily quota or shared capacity is an
+// error at once.
 //
 // # Keeping a copy
 //

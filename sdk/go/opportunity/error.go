@@ -45,7 +45,8 @@ func HasCode(err error, code Code) bool {
 }
 
 func invalidResponse(r reply, format string, args ...any) *Error {
-	return &Error{Status: r.status, Code: CodeInvalidResponse, Message: fmt.Sprintf(format, args...), RequestID: r.header.Get("X-Request-Id")}
+	return &Error{Status: r.status, Code: CodeInvalidResponse, Message: fmt.Sprintf(format, args...),
+		RequestID: r.header.Get("X-Request-Id")}
 }
 
 // responseError returns the Error of a response that is not a 200 or 304.
@@ -58,7 +59,8 @@ func responseError(r reply, now time.Time) *Error {
 		Documentation *string `json:"documentation"`
 	}
 	e := invalidResponse(r, "the response is not an error of the API")
-	if json.Unmarshal(r.body, &parsed) == nil && parsed.Error.Code != "" && parsed.Error.Message != nil && parsed.Documentation != nil {
+	if json.Unmarshal(r.body, &parsed) == nil && parsed.Error.Code != "" && parsed.Error.Message != nil &&
+		parsed.Documentation != nil {
 		e.Code, e.Message, e.Documentation = parsed.Error.Code, *parsed.Error.Message, *parsed.Documentation
 	}
 	e.RetryAfter = r.retryAfter(now)

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// MaxPageSize is the default page size of lists. The API lowers it to the maximum of the tier, so a list takes as few calls as possible.
+// MaxPageSize is the default page size of lists. The API lowers it to the maximum of the tier, so a
+// list takes as few calls as possible.
 const MaxPageSize = 100
 
 const (
@@ -41,18 +42,20 @@ type Detail struct {
 	Response ResponseInfo `json:"-"`
 }
 
-// Opportunities iterates over the records that match f, over all pages. Each id appears once. An error ends the iteration.
+// Opportunities iterates over the records that match f, over all pages. Each id appears once. An
+// error ends the iteration.
 func (c *Client) Opportunities(ctx context.Context, f Filter) iter.Seq2[Opportunity, error] {
 	return items(c.OpportunityPages(ctx, f), data, func(o Opportunity) string { return o.ID })
 }
 
-// OpportunityPages iterates over the pages of the records that match f. If records change during the iteration, a record can appear
-// on two pages or on none.
+// OpportunityPages iterates over the pages of the records that match f. If records change during
+// the iteration, a record can appear on two pages or on none.
 func (c *Client) OpportunityPages(ctx context.Context, f Filter) iter.Seq2[*Page[Opportunity], error] {
 	return pages[Page[Opportunity]](ctx, c, listPath, f.query(), false)
 }
 
-// Search iterates over the records that match f, over all pages. Each id appears once. An error ends the iteration.
+// Search iterates over the records that match f, over all pages. Each id appears once. An error
+// ends the iteration.
 func (c *Client) Search(ctx context.Context, f SearchFilter) iter.Seq2[Opportunity, error] {
 	return items(c.SearchPages(ctx, f), data, func(o Opportunity) string { return o.ID })
 }
@@ -62,7 +65,8 @@ func (c *Client) SearchPages(ctx context.Context, f SearchFilter) iter.Seq2[*Pag
 	return pages[Page[Opportunity]](ctx, c, searchPath, f.query(), false)
 }
 
-// Opportunity returns one record. A record that does not exist, or that the account cannot read, is an Error with CodeNotFound.
+// Opportunity returns one record. A record that does not exist, or that the account cannot read, is
+// an Error with CodeNotFound.
 func (c *Client) Opportunity(ctx context.Context, id string) (*Detail, error) {
 	out := new(Detail)
 	var err error
@@ -73,23 +77,26 @@ func (c *Client) Opportunity(ctx context.Context, id string) (*Detail, error) {
 	return out, nil
 }
 
-// History iterates over the verification history of a record, newest first, over all pages. Each event appears once.
+// History iterates over the verification history of a record, newest first, over all pages. Each
+// event appears once.
 func (c *Client) History(ctx context.Context, id string, f HistoryFilter) iter.Seq2[VerificationEvent, error] {
 	return items(c.HistoryPages(ctx, id, f), data, func(e VerificationEvent) string { return e.ID })
 }
 
 // HistoryPages iterates over the pages of a record's verification history, newest first.
-func (c *Client) HistoryPages(ctx context.Context, id string, f HistoryFilter) iter.Seq2[*Page[VerificationEvent], error] {
+func (c *Client) HistoryPages(ctx context.Context, id string, f HistoryFilter) iter.Seq2[*Page[VerificationEvent],
+	error] {
 	return pages[Page[VerificationEvent]](ctx, c, recordPath(id).EscapedPath()+"/history", f.query(), false)
 }
 
 // Changes iterates over the changes of records after a cursor, oldest first, over all pages.
 func (c *Client) Changes(ctx context.Context, f ChangeFilter) iter.Seq2[RecordChange, error] {
-	return items(c.ChangePages(ctx, f), func(p *ChangePage) []RecordChange { return p.Data }, func(c RecordChange) string { return c.Cursor })
+	return items(c.ChangePages(ctx, f), func(p *ChangePage) []RecordChange { return p.Data },
+		func(c RecordChange) string { return c.Cursor })
 }
 
-// ChangePages iterates over the pages of the changes of records after a cursor, oldest first. Pagination.Cursor of the last page is the
-// cursor to continue with.
+// ChangePages iterates over the pages of the changes of records after a cursor, oldest first.
+// Pagination.Cursor of the last page is the cursor to continue with.
 func (c *Client) ChangePages(ctx context.Context, f ChangeFilter) iter.Seq2[*ChangePage, error] {
 	return pages[ChangePage](ctx, c, changesPath, f.query(), false)
 }
@@ -132,8 +139,8 @@ func items[P, T any](pages iter.Seq2[*P, error], of func(*P) []T, id func(T) str
 	}
 }
 
-// pages iterates over the pages of a list. It follows only the query of pagination.next, so the key never leaves the address of the
-// client.
+// pages iterates over the pages of a list. It follows only the query of pagination.next, so the key
+// never leaves the address of the client.
 func pages[P any, Link interface {
 	*P
 	link() (response *ResponseInfo, hasMore bool, next *string)
@@ -165,12 +172,13 @@ func pages[P any, Link interface {
 	}
 }
 
-// following returns the request for the page after the one at path. Only the query of address counts. Its path must be that of the
-// list, behind that of any proxy.
+// following returns the request for the page after the one at path. Only the query of address
+// counts. Its path must be that of the list, behind that of any proxy.
 func following(path *url.URL, address string) (*url.URL, error) {
 	next, err := url.Parse(address)
 	if err != nil || !strings.HasSuffix(next.EscapedPath(), path.EscapedPath()) || next.RawQuery == path.RawQuery {
-		return nil, &Error{Code: CodeInvalidResponse, Message: fmt.Sprintf("pagination.next does not lead to another page: %q", address)}
+		return nil, &Error{Code: CodeInvalidResponse,
+			Message: fmt.Sprintf("pagination.next does not lead to another page: %q", address)}
 	}
 	return &url.URL{Path: path.Path, RawPath: path.RawPath, RawQuery: next.RawQuery}, nil
 }

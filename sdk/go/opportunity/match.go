@@ -38,7 +38,8 @@ func Matches(o Opportunity, f SearchFilter, now time.Time) (bool, error) {
 		meets(f.Flexible, o.Facts.FlexibleSchedule) && (f.Category == "" || f.Category == o.Category) &&
 		(f.CheckedAfter == "" || checked != nil && !checked.Before(after)) && begin(words(f.Q), text) &&
 		(f.ApplicationStatus == "" || f.ApplicationStatus == o.Facts.ApplicationStatus) &&
-		(f.Language == "" || slices.ContainsFunc(o.Facts.Languages, speaks)) && (f.PayUnit == "" || f.PayUnit == unit) &&
+		(f.Language == "" || slices.ContainsFunc(o.Facts.Languages, speaks)) &&
+		(f.PayUnit == "" || f.PayUnit == unit) &&
 		(f.Subcategory == "" || slices.Equal(words(f.Subcategory), words(subcategory))), nil
 }
 
@@ -54,8 +55,8 @@ func (v Verification) verified(now time.Time) Tri {
 	return False
 }
 
-// covers reports whether residents of a country are eligible and, unless province is empty, whether a
-// source says so of the province.
+// covers reports whether residents of a country are eligible and, unless province is empty, whether
+// a source says so of the province.
 func (c CountryEligibility) covers(country, province string) bool {
 	if c.Country != country || c.Status != EligibilityEligible {
 		return false
@@ -152,8 +153,8 @@ var letters = sync.OnceValue(func() map[rune]string {
 	return all
 })
 
-// words returns the words of text in the form in which the search compares them: without case, accents
-// and Unicode forms.
+// words returns the words of text in the form in which the search compares them: without case,
+// accents and Unicode forms.
 func words(text string) []string {
 	var b strings.Builder
 	for _, r := range text {

@@ -28,7 +28,8 @@ type ProofKeys struct {
 
 // Proof is a verified proof: the log has the event, unchanged since the earliest time of a witness.
 type Proof struct {
-	Event      VerificationEvent `json:"event"`      // as it was recorded: members that the API has gained since are empty
+	// as it was recorded: members that the API has gained since are empty
+	Event      VerificationEvent `json:"event"`
 	Origin     string            `json:"origin"`     // name of the log
 	Size       int64             `json:"size"`       // events that the checkpoint covers
 	Index      int64             `json:"index"`      // of the event
@@ -45,7 +46,8 @@ type Seen struct {
 
 // Reasons of a ProofError.
 const (
-	ReasonMalformedKey     = "malformed_key"     // a key is not a verifier key of its kind, or the quorum is out of range
+	// a key is not a verifier key of its kind, or the quorum is out of range
+	ReasonMalformedKey     = "malformed_key"
 	ReasonMalformedProof   = "malformed_proof"   // not a proof or checkpoint in its one form
 	ReasonUnknownLog       = "unknown_log"       // no signature of a given key of the log
 	ReasonInvalidSignature = "invalid_signature" // a signature of a given key that does not verify
@@ -104,14 +106,17 @@ func VerifyEvent(proof string, keys ProofKeys) (Proof, error) {
 		quorum = len(witnesses)
 	}
 	if len(seen) < quorum {
-		return Proof{}, unproved(ReasonNotWitnessed, "%d of the %d given witnesses have cosigned the checkpoint, want %d", len(seen), len(witnesses), quorum)
+		return Proof{}, unproved(ReasonNotWitnessed,
+			"%d of the %d given witnesses have cosigned the checkpoint, want %d", len(seen), len(witnesses), quorum)
 	}
 	leaf := sha256.Sum256(append([]byte{0}, p.leaf...))
 	if !included(leaf[:], p.index, p.size, p.path, p.root) {
-		return Proof{}, unproved(ReasonNotIncluded, "the event differs from the one that was recorded, or the proof is of another event")
+		return Proof{}, unproved(ReasonNotIncluded,
+			"the event differs from the one that was recorded, or the proof is of another event")
 	}
 	event, recordedAt, err := parseLeaf(p.leaf)
-	return Proof{Event: event, Origin: p.origin, Size: p.size, Index: p.index, RecordedAt: recordedAt, Root: p.root, Witnesses: seen}, err
+	return Proof{Event: event, Origin: p.origin, Size: p.size, Index: p.index, RecordedAt: recordedAt, Root: p.root,
+		Witnesses: seen}, err
 }
 
 // VerifyCheckpoint verifies a checkpoint of the log that a reader got elsewhere, as a signed note.
@@ -153,7 +158,8 @@ func (k ProofKeys) parse() (log, witnesses []verifierKey, err error) {
 		}
 	}
 	if k.Quorum < 0 || k.Quorum > len(witnesses) {
-		return nil, nil, unproved(ReasonMalformedKey, "the quorum is %d and %d witnesses are given", k.Quorum, len(witnesses))
+		return nil, nil, unproved(ReasonMalformedKey, "the quorum is %d and %d witnesses are given", k.Quorum,
+			len(witnesses))
 	}
 	return log, witnesses, nil
 }
@@ -165,7 +171,8 @@ func parseKeys(all []string, kind byte) (keys []verifierKey, err error) {
 		id, encoded, _ := strings.Cut(rest, "+")
 		data, ok := decode(encoded)
 		if !ok || name == "" || len(data) != 1+ed25519.PublicKeySize || data[0] != kind {
-			return nil, unproved(ReasonMalformedKey, "%q is not an Ed25519 key of type %d, such as name+0badc0de+base64", text, kind)
+			return nil, unproved(ReasonMalformedKey,
+				"%q is not an Ed25519 key of type %d, such as name+0badc0de+base64", text, kind)
 		}
 		sum := sha256.Sum256(append([]byte(name+"\n"), data...))
 		if id != fmt.Sprintf("%x", sum[:4]) {
@@ -217,7 +224,8 @@ func linesOf(text string) ([]string, error) {
 		}
 	}
 	if len(text) > maxProof {
-		return nil, unproved(ReasonMalformedProof, "malformed proof: it has %d bytes, want at most %d", len(text), maxProof)
+		return nil, unproved(ReasonMalformedProof, "malformed proof: it has %d bytes, want at most %d", len(text),
+			maxProof)
 	}
 	if lines[len(lines)-1] != "" {
 		return nil, malformed(len(lines)-1, "a line feed at the end")
@@ -271,10 +279,13 @@ var timestamp = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2
 func parseLeaf(leaf []byte) (e VerificationEvent, recordedAt time.Time, err error) {
 	var members map[string]json.RawMessage // not a struct, whose members Go finds in any case
 	var recorded string
-	err = errors.Join(json.Unmarshal(leaf, &members), json.Unmarshal(members["recordedAt"], &recorded), json.Unmarshal(members["event"], &e))
+	err = errors.Join(json.Unmarshal(leaf, &members), json.Unmarshal(members["recordedAt"], &recorded),
+		json.Unmarshal(members["event"], &e))
 	at, invalid := time.Parse(time.RFC3339Nano, recorded)
-	if err != nil || invalid != nil || !utf8.Valid(leaf) || !timestamp.MatchString(recorded) || !bytes.HasPrefix(members["event"], []byte("{")) {
-		return VerificationEvent{}, time.Time{}, unproved(ReasonMalformedEvent, "the log has recorded something that is not an event")
+	if err != nil || invalid != nil || !utf8.Valid(leaf) || !timestamp.MatchString(recorded) ||
+		!bytes.HasPrefix(members["event"], []byte("{")) {
+		return VerificationEvent{}, time.Time{}, unproved(ReasonMalformedEvent,
+			"the log has recorded something that is not an event")
 	}
 	return e, at, nil
 }
@@ -337,7 +348,8 @@ func (c parsedCheckpoint) verify(log, witnesses []verifierKey) ([]Seen, error) {
 		}
 	}
 	if !signed {
-		return nil, unproved(ReasonUnknownLog, "none of the given keys of the log has signed the checkpoint of %s", c.origin)
+		return nil, unproved(ReasonUnknownLog, "none of the given keys of the log has signed the checkpoint of %s",
+			c.origin)
 	}
 	for _, key := range witnesses {
 		for i, signature := range c.by(key) {

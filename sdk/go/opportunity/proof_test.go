@@ -87,10 +87,12 @@ func TestCheckpointFromElsewhere(t *testing.T) {
 	_, checkpoint, _ := strings.Cut(c.Proof, "\n\n")
 	size, root, err := VerifyCheckpoint(checkpoint, c.Keys)
 	check(t, err)
-	if size != proof.Size || string(root) != string(proof.Root) || proof.Witnesses[0].At != time.Date(2026, 11, 20, 9, 31, 0, 0, time.UTC) {
+	if size != proof.Size || string(root) != string(proof.Root) ||
+		proof.Witnesses[0].At != time.Date(2026, 11, 20, 9, 31, 0, 0, time.UTC) {
 		t.Errorf("got %d %x, want %+v", size, root, proof)
 	}
-	for _, changed := range []string{"", checkpoint[1:], checkpoint + "x", strings.Replace(checkpoint, "\n7\n", "\n6\n", 1)} {
+	for _, changed := range []string{"", checkpoint[1:], checkpoint + "x",
+		strings.Replace(checkpoint, "\n7\n", "\n6\n", 1)} {
 		if _, _, err := VerifyCheckpoint(changed, c.Keys); err == nil {
 			t.Errorf("the changed checkpoint %q is valid", changed)
 		}
@@ -100,7 +102,8 @@ func TestCheckpointFromElsewhere(t *testing.T) {
 func TestMalformedProofNamesItsLine(t *testing.T) {
 	c := proofNamed(t, "event 3 of 7")
 	_, err := VerifyEvent(strings.Replace(c.Proof, "\n7\n", "\n07\n", 1), c.Keys)
-	if want := "not proved: malformed proof: line 9: want the size of the checkpoint, a decimal number"; err == nil || err.Error() != want {
+	if want := "not proved: malformed proof: line 9: want the size of the checkpoint, a decimal number"; err == nil ||
+		err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -27,8 +27,8 @@ type ResponseInfo struct {
 	RateLimit RateLimit
 	// MinuteLimit is the quota of 60 seconds after this call.
 	MinuteLimit RateLimit
-	// NotModified is set if the API confirmed a cached response with a 304, which is charged like a 200. Meta.GeneratedAt is then the
-	// time of the cached response.
+	// NotModified is set if the API confirmed a cached response with a 304, which is charged like a
+	// 200. Meta.GeneratedAt is then the time of the cached response.
 	NotModified bool
 
 	etag string
@@ -49,16 +49,19 @@ type request struct {
 	proof bool     // a proof of the log, which is public and text
 }
 
-// Backoff between attempts. Each wait is a random time between half of the step and the step; the steps double.
+// Backoff between attempts. Each wait is a random time between half of the step and the step; the
+// steps double.
 const (
 	firstStep = 500 * time.Millisecond
 	lastStep  = 30 * time.Second
 )
 
-// maxConnects is the number of attempts to open a connection: an address that accepts none is most likely wrong.
+// maxConnects is the number of attempts to open a connection: an address that accepts none is most
+// likely wrong.
 const maxConnects = 2
 
-// get sends a request until it succeeds, cannot succeed, or the retry budget is used up. It decodes a 200 into out.
+// get sends a request until it succeeds, cannot succeed, or the retry budget is used up. It decodes
+// a 200 into out.
 func (c *Client) get(ctx context.Context, r request, out any) (ResponseInfo, error) {
 	var waited time.Duration
 	step := firstStep
@@ -147,7 +150,8 @@ func (c *Client) target(r request) *url.URL {
 	}
 }
 
-// connectionFailed returns the Error of an attempt without a complete response. It names the address.
+// connectionFailed returns the Error of an attempt without a complete response. It names the
+// address.
 func (c *Client) connectionFailed(err error, unreachable bool) *Error {
 	reason, inner := err.Error(), new(url.Error)
 	if errors.As(err, &inner) { // whose text repeats the URL
@@ -206,9 +210,10 @@ func (r reply) describe(now time.Time) ResponseInfo {
 	day := time.Unix(min(r.number("X-RateLimit-Reset"), lastSecond), 0).UTC()
 	more := time.Duration(min(r.minute("RateLimit", "t"), maxDelay)) * time.Second
 	return ResponseInfo{
-		RequestID:   r.header.Get("X-Request-Id"),
-		RateLimit:   RateLimit{int(r.number("X-RateLimit-Limit")), int(r.number("X-RateLimit-Remaining")), day},
-		MinuteLimit: RateLimit{int(r.minute("RateLimit-Policy", "q")), int(r.minute("RateLimit", "r")), now.UTC().Add(more)},
+		RequestID: r.header.Get("X-Request-Id"),
+		RateLimit: RateLimit{int(r.number("X-RateLimit-Limit")), int(r.number("X-RateLimit-Remaining")), day},
+		MinuteLimit: RateLimit{int(r.minute("RateLimit-Policy", "q")), int(r.minute("RateLimit", "r")),
+			now.UTC().Add(more)},
 		NotModified: r.status == http.StatusNotModified,
 		etag:        r.header.Get("ETag"),
 	}
@@ -219,7 +224,8 @@ const (
 	maxDelay   = 1 << 31      // seconds; RFC 9111 section 1.2.2
 )
 
-// retryAfter returns the time of Retry-After, in seconds or as a date (RFC 9110 section 10.2.3), or 0 if it is missing or in the past.
+// retryAfter returns the time of Retry-After, in seconds or as a date (RFC 9110 section 10.2.3), or
+// 0 if it is missing or in the past.
 func (r reply) retryAfter(now time.Time) time.Duration {
 	seconds := r.number("Retry-After")
 	if at, err := http.ParseTime(r.header.Get("Retry-After")); err == nil {
@@ -233,7 +239,8 @@ func (r reply) number(header string) int64 { return number(r.header.Get(header))
 
 var digits = regexp.MustCompile(`^[0-9]+$`)
 
-// number returns the whole number that a text is, or 0. Numbers that are too large are the largest one.
+// number returns the whole number that a text is, or 0. Numbers that are too large are the largest
+// one.
 func number(text string) int64 {
 	if !digits.MatchString(text) {
 		return 0
@@ -242,7 +249,8 @@ func number(text string) int64 {
 	return n
 }
 
-// minute returns a parameter of the minute in a header such as `"minute";r=59;t=60, "day";r=999;t=52200`, or 0 if it is missing.
+// minute returns a parameter of the minute in a header such as `"minute";r=59;t=60,
+// "day";r=999;t=52200`, or 0 if it is missing.
 func (r reply) minute(header, parameter string) int64 {
 	found := regexp.MustCompile(`"minute"[^,]*;` + parameter + `=([0-9]+)`).FindStringSubmatch(r.header.Get(header))
 	if found == nil {

@@ -7,12 +7,12 @@ import (
 	"errors"
 )
 
-// SQLiteCopy is a Store in an SQLite database. Its view opportunities has a column for each value, and
-// its view eligibility a row for each country and province whose residents are eligible.
+// SQLiteCopy is a Store in an SQLite database. Its view opportunities has a column for each value,
+// and its view eligibility a row for each country and province whose residents are eligible.
 type SQLiteCopy struct{ db *sql.DB }
 
-// NewSQLiteCopy returns the copy in a database, and creates its tables and views. The program chooses the
-// driver: any SQLite driver of database/sql works.
+// NewSQLiteCopy returns the copy in a database, and creates its tables and views. The program
+// chooses the driver: any SQLite driver of database/sql works.
 func NewSQLiteCopy(ctx context.Context, db *sql.DB) (*SQLiteCopy, error) {
 	_, err := db.ExecContext(ctx, schema)
 	return &SQLiteCopy{db}, err
@@ -57,7 +57,8 @@ func (s *SQLiteCopy) Apply(ctx context.Context, changes Changes) error {
 	}
 	defer func() { _ = tx.Rollback() }()
 	for _, record := range changes.Put {
-		if err := put(ctx, tx, "INSERT OR REPLACE INTO records (id, record) VALUES (?, ?)", record.ID, record); err != nil {
+		if err := put(ctx, tx, "INSERT OR REPLACE INTO records (id, record) VALUES (?, ?)", record.ID,
+			record); err != nil {
 			return err
 		}
 	}
@@ -66,7 +67,8 @@ func (s *SQLiteCopy) Apply(ctx context.Context, changes Changes) error {
 			return err
 		}
 	}
-	if err := put(ctx, tx, "INSERT OR REPLACE INTO sync_state (sdk, state) VALUES (?, ?)", "go", changes.State); err != nil {
+	if err := put(ctx, tx, "INSERT OR REPLACE INTO sync_state (sdk, state) VALUES (?, ?)", "go",
+		changes.State); err != nil {
 		return err
 	}
 	return tx.Commit()

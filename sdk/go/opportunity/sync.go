@@ -27,7 +27,8 @@ type SyncState struct {
 	CheckedAfter time.Time `json:"checkedAfter"`
 	// FullWalkAt is the time of the last walk through all records.
 	FullWalkAt time.Time `json:"fullWalkAt"`
-	// Cursor is the position of the copy among the changes. It is empty if the account cannot read them.
+	// Cursor is the position of the copy among the changes. It is empty if the account cannot read
+	// them.
 	Cursor string `json:"cursor"`
 }
 
@@ -40,8 +41,9 @@ type Changes struct {
 
 // SyncOptions configures Sync.
 type SyncOptions struct {
-	// FullEvery is the time between walks through all records. The default is a day for an account that cannot read changes: only such a
-	// walk sees removals and changes other than reviews, such as link checks and edits. With changes, no further walk is needed.
+	// FullEvery is the time between walks through all records. The default is a day for an account
+	// that cannot read changes: only such a walk sees removals and changes other than reviews, such
+	// as link checks and edits. With changes, no further walk is needed.
 	FullEvery time.Duration
 }
 
@@ -53,18 +55,20 @@ type SyncResult struct {
 }
 
 const (
-	// overlap is the reach of an incremental walk into the past: reviews can be recorded some time after they were made.
+	// overlap is the reach of an incremental walk into the past: reviews can be recorded some time
+	// after they were made.
 	overlap = time.Hour
 	// maxWalks bounds the walks of one Sync through records that keep changing.
 	maxWalks = 3
 )
 
-// Sync updates a copy of all records that the account can read. The first call reads everything. Later calls read the changes since, and
-// the changed records. If the account cannot read changes, they read the records reviewed since, and everything again once
-// SyncOptions.FullEvery has passed. Sync changes the store once, at the end; after an error the copy is as before.
+// Sync updates a copy of all records that the account can read. The first call reads everything.
+// Later calls read the changes since, and the changed records. If the account cannot read changes,
+// they read the records reviewed since, and everything again once SyncOptions.FullEvery has passed.
+// Sync changes the store once, at the end; after an error the copy is as before.
 //
-// If records change while Sync walks through the pages, it walks again, up to three times. If they never stop changing, it looks up
-// each record that the last walk did not see before it removes it.
+// If records change while Sync walks through the pages, it walks again, up to three times. If they
+// never stop changing, it looks up each record that the last walk did not see before it removes it.
 func (c *Client) Sync(ctx context.Context, store Store, options SyncOptions) (SyncResult, error) {
 	state, err := store.State(ctx)
 	if err != nil {
@@ -99,7 +103,8 @@ func (c *Client) Sync(ctx context.Context, store Store, options SyncOptions) (Sy
 	return SyncResult{Full: full, Put: len(w.changes.Put), Removed: len(w.changes.Remove)}, nil
 }
 
-// since returns the filter of an incremental walk. A copy without any review reads all reviewed records.
+// since returns the filter of an incremental walk. A copy without any review reads all reviewed
+// records.
 func since(checkedAfter time.Time) Filter {
 	if checkedAfter.IsZero() {
 		return Filter{CheckedAfter: "1970-01-01"}
@@ -115,8 +120,9 @@ type walker struct {
 	changes  Changes
 }
 
-// full reads all records and finds the ids to remove: those that are stored, or that an earlier walk saw, but not the last one. The cursor
-// is that of the time before the walk, so what changes meanwhile is read again.
+// full reads all records and finds the ids to remove: those that are stored, or that an earlier
+// walk saw, but not the last one. The cursor is that of the time before the walk, so what changes
+// meanwhile is read again.
 func (w *walker) full(ctx context.Context, store Store) (err error) {
 	if w.changes.State.Cursor, err = w.start(ctx); err != nil {
 		return err
@@ -168,8 +174,9 @@ func (w *walker) changesAfter(ctx context.Context, cursor string) iter.Seq2[*Cha
 	return pages[ChangePage](ctx, w.client, changesPath, ChangeFilter{After: cursor}.query(), true)
 }
 
-// follow reads the changes after the cursor, and the changed records: each one or, if that takes fewer calls, all pages. It reports
-// whether a walk through all records is needed instead, because the cursor expired or the account can no longer read changes.
+// follow reads the changes after the cursor, and the changed records: each one or, if that takes
+// fewer calls, all pages. It reports whether a walk through all records is needed instead, because
+// the cursor expired or the account can no longer read changes.
 func (w *walker) follow(ctx context.Context, store Store) (walk bool, err error) {
 	changed := map[string]bool{} // whether the record is public, by id
 	limit := MaxPageSize
@@ -233,8 +240,8 @@ func (w *walker) settle(ctx context.Context, f Filter) (bool, error) {
 	return false, nil
 }
 
-// walk reads the records of all pages into changes.Put. It reports whether they were unchanged from the first page to the last: the
-// entity tag of the first page depends on all records.
+// walk reads the records of all pages into changes.Put. It reports whether they were unchanged from
+// the first page to the last: the entity tag of the first page depends on all records.
 func (w *walker) walk(ctx context.Context, f Filter) (same bool, err error) {
 	query := f.query()
 	first, err := w.read(ctx, query, func(string) bool { return true })
@@ -246,8 +253,10 @@ func (w *walker) walk(ctx context.Context, f Filter) (same bool, err error) {
 	return again.NotModified, err
 }
 
-// read reads the records of all pages whose ids are wanted into changes.Put, and returns the first page.
-func (w *walker) read(ctx context.Context, query url.Values, wanted func(id string) bool) (first *Page[Opportunity], err error) {
+// read reads the records of all pages whose ids are wanted into changes.Put, and returns the first
+// page.
+func (w *walker) read(ctx context.Context, query url.Values, wanted func(id string) bool) (first *Page[Opportunity],
+	err error) {
 	w.position = map[string]int{} // a record that moved appears twice; the later copy is newer
 	w.changes.Put = nil
 	for page, err := range pages[Page[Opportunity]](ctx, w.client, listPath, query, true) {

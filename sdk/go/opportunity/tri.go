@@ -2,7 +2,8 @@ package opportunity
 
 import "fmt"
 
-// Tri is a fact with three values. The zero value is Unknown; in a filter, it means that the filter is not set.
+// Tri is a fact with three values. The zero value is Unknown; in a filter, it means that the filter
+// is not set.
 type Tri int8
 
 // The values of Tri.

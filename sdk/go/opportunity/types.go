@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// CheckDate is the time of a check: a timestamp, or a date if only the day was recorded. Where a date
-// is compared with a time, as by `checked_after`, it means 00:00:00 UTC of that day.
+// CheckDate is the time of a check: a timestamp, or a date if only the day was recorded. Where a
+// date is compared with a time, as by `checked_after`, it means 00:00:00 UTC of that day.
 type CheckDate string
 
-// Instant is a day, which means 00:00:00 UTC of that day, or a time with `Z` or an offset, in a form
-// of ISO 8601: extended or basic, with or without seconds and a fraction.
+// Instant is a day, which means 00:00:00 UTC of that day, or a time with `Z` or an offset, in a
+// form of ISO 8601: extended or basic, with or without seconds and a fraction.
 type Instant string
 
 // Opportunity is one maintained record of an earning platform.
@@ -68,14 +68,14 @@ const (
 type Source struct {
 	// The address of the page.
 	URL string `json:"url"`
-	// Time of the latest successful review that used the page. Before any did, the date of its latest
-	// check, or null if not recorded.
+	// Time of the latest successful review that used the page. Before any did, the date of its
+	// latest check, or null if not recorded.
 	CheckedAt *CheckDate `json:"checkedAt"`
 }
 
-// Facts are facts about working on the platform, from the latest review that recorded facts, or from
-// the listing if no review did. Null means unknown. Unknown is not false, and no true/false filter
-// matches it.
+// Facts are facts about working on the platform, from the latest review that recorded facts, or
+// from the listing if no review did. Null means unknown. Unknown is not false, and no true/false
+// filter matches it.
 type Facts struct {
 	// Eligibility for each country. A country without an entry is unknown.
 	CountryEligibility []CountryEligibility `json:"countryEligibility"`
@@ -100,13 +100,14 @@ type Facts struct {
 	RiskIndicators []RiskIndicator `json:"riskIndicators"`
 }
 
-// CountryEligibility states whether residents of a country may work on the platform. Exclusions take
-// precedence over inclusions and `allRegions`.
+// CountryEligibility states whether residents of a country may work on the platform. Exclusions
+// take precedence over inclusions and `allRegions`.
 type CountryEligibility struct {
 	// ISO 3166-1 alpha-2.
 	Country string      `json:"country"`
 	Status  Eligibility `json:"status"`
-	// Whether there is evidence that every region is covered. Null means unknown and covers no region.
+	// Whether there is evidence that every region is covered. Null means unknown and covers no
+	// region.
 	AllRegions Tri `json:"allRegions"`
 	// Regions with explicit coverage, as ISO 3166-2 codes (`CA-ON`).
 	IncludedRegions []string `json:"includedRegions"`
@@ -179,8 +180,8 @@ type Verification struct {
 	Status VerificationStatus `json:"status"`
 	// Time of the latest factual review, with any outcome. Null if there is none.
 	LastCheckedAt *time.Time `json:"lastCheckedAt"`
-	// The last moment at which the latest successful factual review is fresh: its time plus 14 days.
-	// Null if none succeeded.
+	// The last moment at which the latest successful factual review is fresh: its time plus 14
+	// days. Null if none succeeded.
 	FreshUntil *time.Time `json:"freshUntil"`
 	// Time of the first factual review. Null if there is none.
 	FirstCheckedAt *time.Time `json:"firstCheckedAt"`
@@ -208,7 +209,8 @@ const (
 	VerificationStatusNeedsReview VerificationStatus = "needs-review"
 )
 
-// ApplicationLink is the result of a check of the application page. It says nothing about the facts.
+// ApplicationLink is the result of a check of the application page. It says nothing about the
+// facts.
 type ApplicationLink struct {
 	Outcome Outcome `json:"outcome"`
 	// Time of the check.
@@ -374,8 +376,8 @@ type Pagination struct {
 	Total int `json:"total"`
 	// Whether another page follows.
 	HasMore bool `json:"hasMore"`
-	// Absolute URL of the next page, with the path of the request, every filter and the limit that was
-	// used. Null on the last page.
+	// Absolute URL of the next page, with the path of the request, every filter and the limit that
+	// was used. Null on the last page.
 	Next *string `json:"next"`
 }
 
@@ -463,18 +465,18 @@ const (
 
 // Filter selects opportunities. An omitted filter excludes nothing.
 type Filter struct {
-	// Matches records that are `eligible` for residents of this country. A two-letter ISO 3166-1 code
-	// in any case. A code that no record or no country has returns an empty list.
+	// Matches records that are `eligible` for residents of this country. A two-letter ISO 3166-1
+	// code in any case. A code that no record or no country has returns an empty list.
 	Country string
 	// Matches records that cover this Canadian province or territory: the entry for Canada is
-	// `eligible`, cites at least one source, does not exclude the province, and either includes it or
-	// has `allRegions: true`. Exclusions take precedence. `ON` and `CA-ON` are equivalent, in any
-	// case. Requires `country=CA`; otherwise the response is a 400.
+	// `eligible`, cites at least one source, does not exclude the province, and either includes it
+	// or has `allRegions: true`. Exclusions take precedence. `ON` and `CA-ON` are equivalent, in
+	// any case. Requires `country=CA`; otherwise the response is a 400.
 	Province string
 	// Whether the work can be done remotely. Unknown matches neither value.
 	Remote Tri
-	// `true` matches the status `verified`; `false` matches any other status of a record with at least
-	// one factual review. Records that were never reviewed match neither value.
+	// `true` matches the status `verified`; `false` matches any other status of a record with at
+	// least one factual review. Records that were never reviewed match neither value.
 	Verified Tri
 	// Whether a degree is explicitly required. Unknown matches neither value.
 	DegreeRequired Tri
@@ -484,16 +486,17 @@ type Filter struct {
 	Flexible Tri
 	// The primary way of earning.
 	Category Category
-	// Matches records whose latest factual review (`verification.lastCheckedAt`) is at or after this
-	// time. A date means 00:00:00 UTC of that day; a timestamp needs `Z` or an offset. Other ISO 8601
-	// forms of a day or an instant are accepted as well, such as `20261101T0900+0500`. Link checks and
-	// edits of the listing do not count, and records that were never reviewed do not match.
+	// Matches records whose latest factual review (`verification.lastCheckedAt`) is at or after
+	// this time. A date means 00:00:00 UTC of that day; a timestamp needs `Z` or an offset. Other
+	// ISO 8601 forms of a day or an instant are accepted as well, such as `20261101T0900+0500`.
+	// Link checks and edits of the listing do not count, and records that were never reviewed do
+	// not match.
 	CheckedAfter Instant
 	// The page number, starting at 1. A page beyond the last one is empty.
 	Page int
 	// The maximum number of records, events or changes on a page. A value above the maximum of your
-	// tier, up to 100, is lowered to that maximum; `pagination.limit` shows the limit that was used. A
-	// value outside 1 to 100 is a 400.
+	// tier, up to 100, is lowered to that maximum; `pagination.limit` shows the limit that was
+	// used. A value outside 1 to 100 is a 400.
 	PageSize int
 }
 
@@ -516,18 +519,18 @@ func (f Filter) query() url.Values {
 
 // SearchFilter selects opportunities in a search. An omitted filter excludes nothing.
 type SearchFilter struct {
-	// Matches records that are `eligible` for residents of this country. A two-letter ISO 3166-1 code
-	// in any case. A code that no record or no country has returns an empty list.
+	// Matches records that are `eligible` for residents of this country. A two-letter ISO 3166-1
+	// code in any case. A code that no record or no country has returns an empty list.
 	Country string
 	// Matches records that cover this Canadian province or territory: the entry for Canada is
-	// `eligible`, cites at least one source, does not exclude the province, and either includes it or
-	// has `allRegions: true`. Exclusions take precedence. `ON` and `CA-ON` are equivalent, in any
-	// case. Requires `country=CA`; otherwise the response is a 400.
+	// `eligible`, cites at least one source, does not exclude the province, and either includes it
+	// or has `allRegions: true`. Exclusions take precedence. `ON` and `CA-ON` are equivalent, in
+	// any case. Requires `country=CA`; otherwise the response is a 400.
 	Province string
 	// Whether the work can be done remotely. Unknown matches neither value.
 	Remote Tri
-	// `true` matches the status `verified`; `false` matches any other status of a record with at least
-	// one factual review. Records that were never reviewed match neither value.
+	// `true` matches the status `verified`; `false` matches any other status of a record with at
+	// least one factual review. Records that were never reviewed match neither value.
 	Verified Tri
 	// Whether a degree is explicitly required. Unknown matches neither value.
 	DegreeRequired Tri
@@ -537,29 +540,31 @@ type SearchFilter struct {
 	Flexible Tri
 	// The primary way of earning.
 	Category Category
-	// Matches records whose latest factual review (`verification.lastCheckedAt`) is at or after this
-	// time. A date means 00:00:00 UTC of that day; a timestamp needs `Z` or an offset. Other ISO 8601
-	// forms of a day or an instant are accepted as well, such as `20261101T0900+0500`. Link checks and
-	// edits of the listing do not count, and records that were never reviewed do not match.
+	// Matches records whose latest factual review (`verification.lastCheckedAt`) is at or after
+	// this time. A date means 00:00:00 UTC of that day; a timestamp needs `Z` or an offset. Other
+	// ISO 8601 forms of a day or an instant are accepted as well, such as `20261101T0900+0500`.
+	// Link checks and edits of the listing do not count, and records that were never reviewed do
+	// not match.
 	CheckedAfter Instant
-	// Words to find. Each must begin a word of the company's name, the subcategory or the summary, in
-	// any order. 1 to 100 characters, at least one a letter or a digit.
+	// Words to find. Each must begin a word of the company's name, the subcategory or the summary,
+	// in any order. 1 to 100 characters, at least one a letter or a digit.
 	Q string
 	// Whether the platform accepts applications. `unknown` matches records for which that is not
 	// known.
 	ApplicationStatus ApplicationStatus
-	// Matches records with a recorded language requirement in which each of these words begins a word.
-	// A record without one matches nothing.
+	// Matches records with a recorded language requirement in which each of these words begins a
+	// word. A record without one matches nothing.
 	Language string
 	// The unit that pay is quoted for. A record without pay matches nothing.
 	PayUnit PayUnit
-	// Matches records whose subcategory has exactly these words. A record without one matches nothing.
+	// Matches records whose subcategory has exactly these words. A record without one matches
+	// nothing.
 	Subcategory string
 	// The page number, starting at 1. A page beyond the last one is empty.
 	Page int
 	// The maximum number of records, events or changes on a page. A value above the maximum of your
-	// tier, up to 100, is lowered to that maximum; `pagination.limit` shows the limit that was used. A
-	// value outside 1 to 100 is a 400.
+	// tier, up to 100, is lowered to that maximum; `pagination.limit` shows the limit that was
+	// used. A value outside 1 to 100 is a 400.
 	PageSize int
 }
 
@@ -590,8 +595,8 @@ type HistoryFilter struct {
 	// The page number, starting at 1. A page beyond the last one is empty.
 	Page int
 	// The maximum number of records, events or changes on a page. A value above the maximum of your
-	// tier, up to 100, is lowered to that maximum; `pagination.limit` shows the limit that was used. A
-	// value outside 1 to 100 is a 400.
+	// tier, up to 100, is lowered to that maximum; `pagination.limit` shows the limit that was
+	// used. A value outside 1 to 100 is a 400.
 	PageSize int
 }
 
@@ -605,12 +610,12 @@ func (f HistoryFilter) query() url.Values {
 
 // ChangeFilter selects changes.
 type ChangeFilter struct {
-	// A cursor of an earlier response, or `now` for the current position. The list begins behind it. A
-	// text that is no cursor is a 400.
+	// A cursor of an earlier response, or `now` for the current position. The list begins behind
+	// it. A text that is no cursor is a 400.
 	After string
 	// The maximum number of records, events or changes on a page. A value above the maximum of your
-	// tier, up to 100, is lowered to that maximum; `pagination.limit` shows the limit that was used. A
-	// value outside 1 to 100 is a 400.
+	// tier, up to 100, is lowered to that maximum; `pagination.limit` shows the limit that was
+	// used. A value outside 1 to 100 is a 400.
 	PageSize int
 }
 

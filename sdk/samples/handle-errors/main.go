@@ -34,7 +34,8 @@ func advice(err error) string {
 	switch failed.Code {
 	case opportunity.CodeNotFound:
 		return "remove the record"
-	case opportunity.CodeMissingAPIKey, opportunity.CodeInvalidAPIKey, opportunity.CodeExpiredAPIKey, opportunity.CodeRevokedAPIKey:
+	case opportunity.CodeMissingAPIKey, opportunity.CodeInvalidAPIKey, opportunity.CodeExpiredAPIKey,
+		opportunity.CodeRevokedAPIKey:
 		return "get another key"
 	case opportunity.CodeSubscriptionRequired, opportunity.CodeAccountSuspended:
 		return "ask the owner of the account"

@@ -1,4 +1,5 @@
-// Command keep-a-copy updates a copy of all records in the file copy.json. Run it as often as your use needs.
+// Command keep-a-copy updates a copy of all records in the file copy.json. Run it as often as your
+// use needs.
 package main
 
 import (
@@ -15,7 +16,8 @@ import (
 	"opportunity.internal/sdk/go/opportunity"
 )
 
-// fileStore is a copy in a JSON file. A program with a database stores records and state in one transaction instead.
+// fileStore is a copy in a JSON file. A program with a database stores records and state in one
+// transaction instead.
 type fileStore struct {
 	path string
 

@@ -1,5 +1,5 @@
-// Command open-to-ontario updates a copy of all records, and prints the remote platforms that are open
-// to residents of Ontario, each with its evidence. Run it every 15 minutes.
+// Command open-to-ontario updates a copy of all records, and prints the remote platforms that are
+// open to residents of Ontario, each with its evidence. Run it every 15 minutes.
 package main
 
 import (

@@ -8,19 +8,18 @@ const file = 'opportunities.ndjson';
 try {
   await new OpportunityClient().sync(new FileCopy(file));
 } catch (error) {
-  console.error(error.message); // the copy is as before: show it with the dates that it has
+  console.error(`not updated: ${error}`); // the copy is as before: show it with the dates that it has
 }
 
 const filter = { country: 'CA', province: 'ON', remote: true, verified: true, applicationStatus: 'open' };
 const now = new Date();
 for (const line of (await readFile(file, 'utf8')).split('\n').filter(Boolean)) {
   const record = JSON.parse(line);
-  if (matches(record, filter, now)) print(record);
-}
-
-function print({ company, facts, sources, verification: { lastCheckedAt, freshUntil } }) {
+  if (!matches(record, filter, now)) continue;
+  const { company, facts, sources, verification: { lastCheckedAt, freshUntil } } = record;
   console.log(`${company.name}: verified on ${lastCheckedAt.slice(0, 10)}, counts until ${freshUntil.slice(0, 10)}`);
-  const canada = facts.countryEligibility.find(({ country }) => country === 'CA');
-  for (const source of canada.sourceUrls) console.log(`  open to Ontario, says ${source}`);
+  for (const { country, sourceUrls } of facts.countryEligibility) {
+    if (country === 'CA') for (const source of sourceUrls) console.log(`  open to Ontario, says ${source}`);
+  }
   for (const { url } of sources) console.log(`  source: ${url}`);
 }

@@ -14,7 +14,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	filter := opportunity.Filter{Country: "CA", Province: "ON", Category: opportunity.CategorySell, Verified: opportunity.True}
+	filter := opportunity.Filter{Country: "CA", Province: "ON", Category: opportunity.CategorySell,
+		Verified: opportunity.True}
 	for record, err := range client.Opportunities(context.Background(), filter) {
 		if err != nil {
 			log.Fatal(err)

@@ -24,5 +24,6 @@ func main() {
 		}
 		fmt.Printf("page %d: %d of %d records\n", page.Pagination.Page, len(page.Data), page.Pagination.Total)
 	}
-	fmt.Printf("remote: %d yes, %d no, %d unknown\n", count[opportunity.True], count[opportunity.False], count[opportunity.Unknown])
+	fmt.Printf("remote: %d yes, %d no, %d unknown\n", count[opportunity.True], count[opportunity.False],
+		count[opportunity.Unknown])
 }

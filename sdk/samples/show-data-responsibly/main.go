@@ -1,4 +1,5 @@
-// Command show-data-responsibly prints a record as HTML, with the status, check date and source beside each fact.
+// Command show-data-responsibly prints a record as HTML, with the status, check date and source
+// beside each fact.
 package main
 
 import (
@@ -65,7 +66,8 @@ func facts(record opportunity.Opportunity) (all []fact) {
 	return append(all, pay)
 }
 
-// regions returns the regions to which an entry applies: an eligible country does not mean that each of its regions is.
+// regions returns the regions to which an entry applies: an eligible country does not mean that
+// each of its regions is.
 func regions(c opportunity.CountryEligibility) string {
 	where := "regions unknown"
 	if c.AllRegions == opportunity.True {

@@ -1,4 +1,5 @@
-// Command stay-within-limits reads the list twice with a cache, and stops before the last tenth of the daily quota.
+// Command stay-within-limits reads the list twice with a cache, and stops before the last tenth of
+// the daily quota.
 package main
 
 import (

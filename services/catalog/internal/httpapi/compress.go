@@ -14,9 +14,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A response body is a text, which is the same until the data changes, and a short tail without compression, which has the
-// time of the response. A gzip body is one member: the deflated text ends at a byte boundary, and the tail is the final
-// stored block. A zstd body is one frame, whose last block is the tail.
+// A response body is a text, which is the same until the data changes, and a short tail without
+// compression, which has the time of the response. A gzip body is one member: the deflated text
+// ends at a byte boundary, and the tail is the final stored block. A zstd body is one frame, whose
+// last block is the tail.
 
 // Coding is a content coding (RFC 9110, section 8.4.1).
 type Coding string
@@ -27,8 +28,8 @@ const (
 	Zstd     Coding = "zstd"
 )
 
-// Negotiate returns the coding that the values of Accept-Encoding prefer. Of codings with the same weight it prefers gzip,
-// so that most clients share the pages in one coding.
+// Negotiate returns the coding that the values of Accept-Encoding prefer. Of codings with the same
+// weight it prefers gzip, so that most clients share the pages in one coding.
 func Negotiate(accept []string) Coding {
 	var gzip, zstd, identity float64
 	for _, values := range accept {
@@ -69,7 +70,8 @@ func quality(parameters string) float64 {
 // MaxTail is the maximum length of a tail: that of a stored deflate block.
 const MaxTail = math.MaxUint16
 
-// The start of every gzip body (RFC 1952: deflate, no name, no time), and the flag of a final deflate block that is stored.
+// The start of every gzip body (RFC 1952: deflate, no name, no time), and the flag of a final
+// deflate block that is stored.
 const (
 	gzipHeader  = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 	storedFinal = 1
@@ -116,7 +118,8 @@ type encoder struct {
 var (
 	gzipEncoders = sync.Pool{New: func() any { return &encoder{to: must(flate.NewWriter(nil, gzipLevel))} }}
 	zstdEncoders = sync.Pool{New: func() any {
-		return &encoder{to: must(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		return &encoder{to: must(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
+			zstd.WithEncoderConcurrency(1),
 			zstd.WithEncoderCRC(false), zstd.WithWindowSize(zstdWindow)))}
 	}}
 )
@@ -139,7 +142,8 @@ func compress(coding Coding, text func([]byte) []byte) *page {
 	return &page{bytes.Clone(e.out.Bytes()), crc32.ChecksumIEEE(e.text), uint32(len(e.text))} //nolint:gosec // gzip stores the length modulo 2^32
 }
 
-// must returns v. The only errors of the encoders are invalid settings, and those of the writer behind them, which is memory.
+// must returns v. The only errors of the encoders are invalid settings, and those of the writer
+// behind them, which is memory.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

@@ -24,7 +24,8 @@ func text(s string, compressed *atomic.Int32) func([]byte) []byte {
 	}
 }
 
-// decode decodes a complete body with decoders other than the ones that made it. zstd must be one frame.
+// decode decodes a complete body with decoders other than the ones that made it. zstd must be one
+// frame.
 func uncompressed(t testing.TB, coding Coding, body []byte) string {
 	t.Helper()
 	if coding == Gzip {
@@ -46,10 +47,13 @@ func uncompressed(t testing.TB, coding Coding, body []byte) string {
 
 func TestNegotiate(t *testing.T) {
 	for accept, want := range map[string]Coding{
-		"": Identity, "gzip": Gzip, "GZIP": Gzip, "gzip, deflate, br": Gzip, "zstd": Zstd, "gzip, deflate, br, zstd": Gzip, "zstd, gzip": Gzip,
+		"": Identity, "gzip": Gzip, "GZIP": Gzip, "gzip, deflate, br": Gzip, "zstd": Zstd,
+		"gzip, deflate, br, zstd": Gzip, "zstd, gzip": Gzip,
 		"gzip;q=0.5, zstd;q=0.6": Zstd, "gzip;q=0.6, zstd;q=0.5": Gzip, "gzip;q=0": Identity, "gzip; q=0, zstd": Zstd,
-		"gzip;q=0.000": Identity, "identity": Identity, "identity, gzip;q=0.5": Identity, "identity;q=0.5, gzip": Gzip, "*": Identity, "br": Identity,
-		"gzip;q=x": Identity, "gzip;q=NaN": Identity, "gzip;q=2": Identity, "gzip;q=-1": Identity, "gzip;level=9": Identity, ",": Identity, ";q=1": Identity,
+		"gzip;q=0.000": Identity, "identity": Identity, "identity, gzip;q=0.5": Identity, "identity;q=0.5, gzip": Gzip,
+		"*": Identity, "br": Identity,
+		"gzip;q=x": Identity, "gzip;q=NaN": Identity, "gzip;q=2": Identity, "gzip;q=-1": Identity,
+		"gzip;level=9": Identity, ",": Identity, ";q=1": Identity,
 	} {
 		require.Equal(t, want, Negotiate([]string{accept}), accept)
 	}
@@ -107,7 +111,8 @@ func TestCacheIsBounded(t *testing.T) {
 	require.NotZero(t, c.pages.WeightedSize())
 	large := make([]byte, 2*limit)
 	_, _ = source.Read(large)
-	require.Equal(t, string(large)+"end", uncompressed(t, Gzip, c.Append(nil, Gzip, "1", "large", text(string(large), new(atomic.Int32)), []byte("end"))))
+	require.Equal(t, string(large)+"end", uncompressed(t, Gzip,
+		c.Append(nil, Gzip, "1", "large", text(string(large), new(atomic.Int32)), []byte("end"))))
 	c.pages.CleanUp()
 	require.LessOrEqual(t, c.pages.WeightedSize(), uint64(limit), "a page that does not fit is not kept")
 }
@@ -115,7 +120,8 @@ func TestCacheIsBounded(t *testing.T) {
 func FuzzNegotiate(f *testing.F) {
 	f.Add("gzip;q=0.5, zstd , identity;q=0")
 	f.Fuzz(func(t *testing.T, accept string) {
-		if coding := Negotiate([]string{accept}); coding != Identity && !strings.Contains(strings.ToLower(accept), string(coding)) {
+		if coding := Negotiate([]string{accept}); coding != Identity &&
+			!strings.Contains(strings.ToLower(accept), string(coding)) {
 			t.Errorf("%q: got %q, which the client did not name", accept, coding)
 		}
 	})
@@ -132,7 +138,8 @@ func FuzzAppend(f *testing.F) {
 			if coding == Zstd && (end == 0 || bytes.Contains(body, []byte("\x28\xb5\x2f\xfd"))) {
 				continue
 			}
-			got := NewCache(1<<20).Append(nil, coding, "1", "a", text(string(body[:end]), new(atomic.Int32)), body[end:])
+			got := NewCache(1<<20).Append(nil, coding, "1", "a", text(string(body[:end]), new(atomic.Int32)),
+				body[end:])
 			require.Equal(t, string(body), uncompressed(t, coding, got))
 		}
 	})

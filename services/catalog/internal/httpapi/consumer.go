@@ -25,7 +25,8 @@ const (
 	changesPath = "/api/v1/changes"
 )
 
-// buffers reuses response bodies. A page has some hundred KiB, too much to allocate for every request.
+// buffers reuses response bodies. A page has some hundred KiB, too much to allocate for every
+// request.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // maxPooled is the largest capacity of a buffer that is reused.
@@ -64,7 +65,8 @@ func (a API) list(g *gin.Context) (web.Reply, error) {
 	reply := a.reply(g, view, path+"?"+canonical+" "+string(caller.Tier), caller.Tier, func(buf []byte) []byte {
 		selection := view.Select(q.Filter, caller.Tier)
 		buf = selection.Append(append(buf, `{"data":[`...), q.Page)
-		return appendJSON(append(buf, `],"pagination":`...), q.Page.Pagination(a.PublicURL, path, filters, selection.Total()))
+		return appendJSON(append(buf, `],"pagination":`...),
+			q.Page.Pagination(a.PublicURL, path, filters, selection.Total()))
 	})
 	reply.ETag = etag(a.PublicURL, path, canonical, string(caller.Tier), view.Version())
 	if path == aliasPath {
@@ -92,15 +94,19 @@ func (a API) detail(g *gin.Context) (web.Reply, error) {
 		if ids := view.Near(id, caller.Tier); len(ids) > 0 {
 			near = " Did you mean " + strings.Join(ids, " or ") + "?"
 		}
-		return web.Reply{}, problem.New(problem.NotFound, "There is no such record, or it is not part of your plan.%s", near)
+		return web.Reply{}, problem.New(problem.NotFound, "There is no such record, or it is not part of your plan.%s",
+			near)
 	}
-	reply := a.reply(g, view, id, caller.Tier, func(buf []byte) []byte { return record.Append(append(buf, `{"data":`...)) })
+	reply := a.reply(g, view, id, caller.Tier, func(buf []byte) []byte {
+		return record.Append(append(buf,
+			`{"data":`...))
+	})
 	reply.ETag = etag(a.PublicURL, id, string(caller.Tier), string(record.AppendVersion(nil)))
 	return reply, nil
 }
 
-// recordChanges serves the changes of all public records. It reads the database, so it is unavailable during an outage, and it serves no
-// change that the snapshot lacks.
+// recordChanges serves the changes of all public records. It reads the database, so it is
+// unavailable during an outage, and it serves no change that the snapshot lacks.
 func (a API) recordChanges(g *gin.Context) (web.Reply, error) {
 	caller, err := web.Caller(g)
 	if err != nil {
@@ -129,13 +135,16 @@ func (a API) recordChanges(g *gin.Context) (web.Reply, error) {
 		Meta:       api.NewMeta(caller.Tier, view.Now()),
 	}
 	if page.HasMore {
-		next := a.PublicURL + changesPath + "?" + params.Encode(query.Changes{After: list.Pagination.Cursor, Limit: q.Limit}.Params())
+		next := a.PublicURL + changesPath + "?" + params.Encode(query.Changes{After: list.Pagination.Cursor,
+			Limit: q.Limit}.Params())
 		list.Pagination.Next = &next
 	}
-	return web.Reply{ETag: etag(a.PublicURL, changesPath, params.Encode(q.Params()), string(caller.Tier), page.Newest.Cursor()), JSON: list}, nil
+	return web.Reply{ETag: etag(a.PublicURL, changesPath, params.Encode(q.Params()), string(caller.Tier),
+		page.Newest.Cursor()), JSON: list}, nil
 }
 
-// reply returns a reply whose body is the text and the meta member. key identifies the text among those of the view's version.
+// reply returns a reply whose body is the text and the meta member. key identifies the text among
+// those of the view's version.
 func (a API) reply(g *gin.Context, view snapshot.View, key string, tier api.Tier, text func([]byte) []byte) web.Reply {
 	buf, done := newBody()
 	tail := appendMeta(nil, api.NewMeta(tier, view.Now()))
@@ -148,7 +157,8 @@ func (a API) reply(g *gin.Context, view snapshot.View, key string, tier api.Tier
 	return web.Reply{Header: http.Header{"Vary": {"Accept-Encoding"}}, Body: *buf, Coding: string(coding), Done: done}
 }
 
-// appendMeta appends the last member of a body and its end. It encodes meta as appendJSON does, in a fifth of the time.
+// appendMeta appends the last member of a body and its end. It encodes meta as appendJSON does, in
+// a fifth of the time.
 func appendMeta(b []byte, meta api.Meta) []byte {
 	b = append(append(append(b, `,"meta":{"version":"`...), meta.Version...), `","generatedAt":"`...)
 	b = append(meta.GeneratedAt.AppendFormat(b, time.RFC3339Nano), `","freshnessDays":`...)
@@ -166,8 +176,8 @@ func appendJSON(b []byte, v any) []byte {
 	return append(b, text...)
 }
 
-// etag returns a validator derived from everything that a response depends on, except its time. Replicas with the same data return the
-// same validator.
+// etag returns a validator derived from everything that a response depends on, except its time.
+// Replicas with the same data return the same validator.
 func etag(parts ...string) string {
 	var space [512]byte
 	text := append(space[:0], api.ContractVersion...)

@@ -12,7 +12,8 @@ import (
 // appendMeta misses no field of api.Meta and escapes what needs escaping.
 func TestMetaIsEncodedAsJSON(t *testing.T) {
 	for _, at := range []time.Time{
-		time.Date(2026, 11, 23, 5, 0, 0, 0, time.UTC), time.Date(2026, 11, 23, 5, 0, 0, 120_000_001, time.FixedZone("", 3600)),
+		time.Date(2026, 11, 23, 5, 0, 0, 0, time.UTC),
+		time.Date(2026, 11, 23, 5, 0, 0, 120_000_001, time.FixedZone("", 3600)),
 	} {
 		for _, tier := range []api.Tier{api.Free, api.Commercial, "\"\\\n\xff<é"} {
 			meta := api.NewMeta(tier, at)
@@ -25,7 +26,8 @@ func TestMetaIsEncodedAsJSON(t *testing.T) {
 
 func TestEntityTagDependsOnEachPart(t *testing.T) {
 	seen := map[string]bool{}
-	for _, parts := range [][]string{nil, {""}, {"", ""}, {"a", "b"}, {"ab"}, {"a", "b", ""}, {"b", "a"}, {"a 1:b"}, {"a", "1:b"}} {
+	for _, parts := range [][]string{nil, {""}, {"", ""}, {"a", "b"}, {"ab"}, {"a", "b", ""}, {"b", "a"}, {"a 1:b"},
+		{"a", "1:b"}} {
 		seen[etag(parts...)] = true
 	}
 	require.Len(t, seen, 9)

@@ -15,7 +15,8 @@ import (
 	"opportunity.internal/pkg/web"
 )
 
-// readJSON decodes the body of a request by an operator into out. It returns the operator's name. what describes the expected body.
+// readJSON decodes the body of a request by an operator into out. It returns the operator's name.
+// what describes the expected body.
 func readJSON(g *gin.Context, out any, what string) (actor string, err error) {
 	if actor, err = web.Actor(g); err != nil {
 		return "", err
@@ -34,7 +35,8 @@ func decode(g *gin.Context, out any, what string) error {
 	return problem.New(problem.InvalidParameter, "The body must be JSON: %s.", what).Because(err)
 }
 
-// takeLease takes or renews the lease of a listing. It responds with 409 and the lease of another holder who keeps it.
+// takeLease takes or renews the lease of a listing. It responds with 409 and the lease of another
+// holder who keeps it.
 func (a API) takeLease(g *gin.Context) (web.Reply, error) {
 	var want api.LeaseRequest
 	actor, err := readJSON(g, &want, `{"takeOver": false}`)
@@ -63,10 +65,12 @@ func (a API) saveDraft(g *gin.Context) (web.Reply, error) {
 	}
 	content, err := io.ReadAll(http.MaxBytesReader(g.Writer, g.Request.Body, api.MaxDraft))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) || err == nil && jsonlines.Check(content) != nil {
-		return web.Reply{}, problem.New(problem.InvalidParameter, "A draft must be JSON of at most %d bytes.", api.MaxDraft)
+		return web.Reply{}, problem.New(problem.InvalidParameter, "A draft must be JSON of at most %d bytes.",
+			api.MaxDraft)
 	}
 	if err != nil {
-		return web.Reply{}, problem.New(problem.InvalidParameter, "The draft could not be read to its end.").Because(err)
+		return web.Reply{}, problem.New(problem.InvalidParameter,
+			"The draft could not be read to its end.").Because(err)
 	}
 	draft, err := a.Desk.SaveDraft(g.Request.Context(), g.Param("id"), actor, content)
 	return web.Reply{JSON: draft}, err
@@ -91,7 +95,8 @@ func (a API) skip(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, problem.Invalid("reason", err.Error())
 	}
 	if !want.Until.After(now) || want.Until.After(now.Add(api.MaxSkip)) {
-		return web.Reply{}, problem.Invalid("until", fmt.Sprintf("must be in the future, at most %d days from now", int(api.MaxSkip.Hours()/24)))
+		return web.Reply{}, problem.Invalid("until",
+			fmt.Sprintf("must be in the future, at most %d days from now", int(api.MaxSkip.Hours()/24)))
 	}
 	skip, err := a.Desk.Skip(g.Request.Context(), g.Param("id"), actor, want)
 	return web.Reply{JSON: skip}, err

@@ -15,7 +15,8 @@ import (
 	"opportunity.internal/pkg/web"
 )
 
-// listing returns the detail of one listing for curators. Its entity tag is the precondition of an edit.
+// listing returns the detail of one listing for curators. Its entity tag is the precondition of an
+// edit.
 func (a API) listing(g *gin.Context) (web.Reply, error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err
@@ -28,8 +29,9 @@ func versionHeader(detail api.ListingDetail) http.Header {
 	return http.Header{"Etag": {`"` + detail.Version + `"`}}
 }
 
-// edit replaces a listing by the line in the body, unless the listing has another version than If-Match: then it responds with 412 and the
-// current listing. It never changes the visibility. A dry run changes nothing and returns what would change.
+// edit replaces a listing by the line in the body, unless the listing has another version than
+// If-Match: then it responds with 412 and the current listing. It never changes the visibility. A
+// dry run changes nothing and returns what would change.
 func (a API) edit(g *gin.Context) (web.Reply, error) {
 	actor, err := web.Actor(g)
 	if err != nil {
@@ -41,7 +43,8 @@ func (a API) edit(g *gin.Context) (web.Reply, error) {
 	}
 	version, quoted := strings.CutPrefix(strings.TrimSuffix(g.GetHeader("If-Match"), `"`), `"`)
 	if !quoted {
-		return web.Reply{}, problem.New(problem.InvalidParameter, "Header If-Match must have the entity tag of the listing that was edited.")
+		return web.Reply{}, problem.New(problem.InvalidParameter,
+			"Header If-Match must have the entity tag of the listing that was edited.")
 	}
 	line, problems, err := a.editedLine(g)
 	if err != nil {
@@ -57,7 +60,8 @@ func (a API) edit(g *gin.Context) (web.Reply, error) {
 	case report.Current == nil:
 		return web.Reply{JSON: report}, nil
 	case !report.Applied && len(report.Problems) == 0 && report.Current.Version != version:
-		return web.Reply{Status: http.StatusPreconditionFailed, JSON: report, Header: versionHeader(*report.Current)}, nil
+		return web.Reply{Status: http.StatusPreconditionFailed, JSON: report, Header: versionHeader(*report.Current)},
+			nil
 	}
 	return web.Reply{JSON: report, Header: versionHeader(*report.Current)}, nil
 }
@@ -66,7 +70,8 @@ func (a API) edit(g *gin.Context) (web.Reply, error) {
 func (a API) editedLine(g *gin.Context) (line listingfile.Line, p api.Problems, err error) {
 	var body bytes.Buffer
 	if _, err := body.ReadFrom(http.MaxBytesReader(g.Writer, g.Request.Body, maxRequest)); err != nil {
-		return line, nil, problem.New(problem.InvalidParameter, "The listing could not be read to its end.").Because(err)
+		return line, nil, problem.New(problem.InvalidParameter,
+			"The listing could not be read to its end.").Because(err)
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, body.Bytes()); err != nil {

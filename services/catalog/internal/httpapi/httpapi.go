@@ -1,4 +1,5 @@
-// Package httpapi serves the catalog's HTTP API for consumers (through the gateway), the history service and operators.
+// Package httpapi serves the catalog's HTTP API for consumers (through the gateway), the history
+// service and operators.
 package httpapi
 
 import (

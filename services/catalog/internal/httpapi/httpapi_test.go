@@ -29,7 +29,8 @@ var schema = servicetest.NewSchema(migrations.Files)
 func newEngine(t *testing.T) *gin.Engine {
 	t.Helper()
 	db, engine := servicetest.OpenDatabase(t, schema.SQLite(t)), web.New(problem.Writer{})
-	httpapi.API{Listings: store.New(db, time.Now), Desk: desk.New(db, time.Now), Now: time.Now}.Routes(engine, problem.Writer{}, http.NotFoundHandler())
+	httpapi.API{Listings: store.New(db, time.Now), Desk: desk.New(db, time.Now), Now: time.Now}.Routes(engine,
+		problem.Writer{}, http.NotFoundHandler())
 	return engine
 }
 

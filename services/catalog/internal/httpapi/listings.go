@@ -24,7 +24,8 @@ const (
 
 // listings returns a page of listings for curators, including private and withdrawn ones.
 func (a API) listings(g *gin.Context) (web.Reply, error) {
-	values, err := params.Read(g.Request.URL.RawQuery, "visibility", "status", "category", "country", "text", "host", "dueBefore", "holder",
+	values, err := params.Read(g.Request.URL.RawQuery, "visibility", "status", "category", "country", "text", "host",
+		"dueBefore", "holder",
 		"after", "limit")
 	if err != nil {
 		return web.Reply{}, err
@@ -54,7 +55,8 @@ func listingPage(values params.Values) (f listing.Filter, after string, limit in
 }
 
 func listingFilter(values params.Values) (f listing.Filter, err error) {
-	if f.Visibility, err = oneOf(values, "visibility", listingfile.Private, listingfile.Published, listingfile.Withdrawn); err != nil {
+	if f.Visibility, err = oneOf(values, "visibility", listingfile.Private, listingfile.Published,
+		listingfile.Withdrawn); err != nil {
 		return f, err
 	}
 	if f.Status, err = oneOf(values, "status", api.Verified, api.Unverified, api.Stale, api.NeedsReview); err != nil {
@@ -108,7 +110,8 @@ func (a API) candidates(g *gin.Context) (web.Reply, error) {
 
 // changes returns a page of what operators did to listings.
 func (a API) changes(g *gin.Context) (web.Reply, error) {
-	values, err := params.Read(g.Request.URL.RawQuery, "actor", "listing", "action", "since", "until", "before", "limit")
+	values, err := params.Read(g.Request.URL.RawQuery, "actor", "listing", "action", "since", "until", "before",
+		"limit")
 	if err != nil {
 		return web.Reply{}, err
 	}
@@ -161,8 +164,8 @@ func (a API) overview(*gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: view.Overview()}, nil
 }
 
-// publicRecord serves everything of a published record for its permalink. The newest event comes from
-// the history service.
+// publicRecord serves everything of a published record for its permalink. The newest event comes
+// from the history service.
 func (a API) publicRecord(g *gin.Context) (web.Reply, error) {
 	view, err := a.Catalog.View()
 	if err != nil {
@@ -175,6 +178,7 @@ func (a API) publicRecord(g *gin.Context) (web.Reply, error) {
 	}
 	_, free := view.Find(id, api.BaseTier)
 	reply := api.PublicRecord{Record: record.Append(nil), At: view.Now(), Free: free}
-	err = fromHistory(a.History.Get(g.Request.Context(), "/internal/v1/records/"+url.PathEscape(id)+"/latest", &reply.Events))
+	err = fromHistory(a.History.Get(g.Request.Context(), "/internal/v1/records/"+url.PathEscape(id)+"/latest",
+		&reply.Events))
 	return web.Reply{JSON: reply}, err
 }

@@ -20,12 +20,14 @@ func TestListingPage(t *testing.T) {
 	require.Equal(t, listLimit, limit)
 
 	f, after, limit, err = listingPage(params.Values{
-		"visibility": "private", "status": "needs-review", "category": "sell", "country": "ca", "text": "Máple %", "host": "A.example",
+		"visibility": "private", "status": "needs-review", "category": "sell", "country": "ca", "text": "Máple %",
+		"host":      "A.example",
 		"dueBefore": "2026-11-20T00:00:00Z", "holder": "ann", "after": "a-1", "limit": "1000",
 	})
 	require.NoError(t, err)
 	require.Equal(t, listing.Filter{
-		Visibility: listingfile.Private, Status: api.NeedsReview, Category: api.Sell, Country: "CA", Text: "Máple %", Host: "a.example",
+		Visibility: listingfile.Private, Status: api.NeedsReview, Category: api.Sell, Country: "CA", Text: "Máple %",
+		Host:      "a.example",
 		DueBefore: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC), Holder: "ann",
 	}, f)
 	require.Equal(t, "a-1", after)

@@ -46,7 +46,8 @@ func (a API) importFile(g *gin.Context) (web.Reply, error) {
 		return err
 	})
 	if errors.Is(err, errRejected) {
-		preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: u.rejected, Omitted: u.omitted}
+		preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: u.rejected,
+			Omitted: u.omitted}
 		report, err = api.ImportReport{Rejected: u.rejected, Omitted: u.omitted}, nil
 	}
 	if preview.SHA256 = u.sum; mode.dry {
@@ -66,8 +67,8 @@ type upload struct {
 	omitted  int
 }
 
-// received is the size in bytes up to which a file is received before an import begins. The transaction waits for the sender of the rest of a
-// larger file.
+// received is the size in bytes up to which a file is received before an import begins. The
+// transaction waits for the sender of the rest of a larger file.
 const received = 16 << 20
 
 // errRejected is the error of a file with invalid lines.
@@ -95,7 +96,8 @@ func (u *upload) lines(add func(listingfile.Line) error) error {
 	case err != nil:
 		return err
 	case u.want != "" && u.sum != u.want:
-		return problem.New(problem.InvalidParameter, "The file has the SHA-256 %s, not that of the parameter sha256: repeat the dry run.", u.sum)
+		return problem.New(problem.InvalidParameter,
+			"The file has the SHA-256 %s, not that of the parameter sha256: repeat the dry run.", u.sum)
 	case len(u.rejected) > 0:
 		return errRejected
 	}
@@ -121,14 +123,15 @@ func importMode(g *gin.Context) (m mode, err error) {
 		}
 		*set = given != nil && *given
 	}
-	if m.sum = values["sha256"]; m.sum != "" && (len(m.sum) != 2*sha256.Size || strings.Trim(m.sum, "0123456789abcdef") != "") {
+	if m.sum = values["sha256"]; m.sum != "" && (len(m.sum) != 2*sha256.Size ||
+		strings.Trim(m.sum, "0123456789abcdef") != "") {
 		err = params.Invalid("sha256", "must be the sha256 of a dry run")
 	}
 	return m, err
 }
 
-// dryRun reports whether the request is a dry run. It returns an error for a misspelled name or value, so that a typo never turns a dry run
-// into a change.
+// dryRun reports whether the request is a dry run. It returns an error for a misspelled name or
+// value, so that a typo never turns a dry run into a change.
 func dryRun(g *gin.Context) (bool, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "dryRun")
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"opportunity.internal/services/catalog/internal/review"
 )
 
-// historyTimeout limits each request for what the history adds to the queue. The queue does not wait longer for it.
+// historyTimeout limits each request for what the history adds to the queue. The queue does not
+// wait longer for it.
 const historyTimeout = time.Second
 
 // queue returns a page of the review queue.
@@ -24,7 +25,8 @@ func (a API) queue(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	values, err := params.Read(g.Request.URL.RawQuery, "scope", "within", "why", "status", "category", "host", "text", "holder", "available",
+	values, err := params.Read(g.Request.URL.RawQuery, "scope", "within", "why", "status", "category", "host", "text",
+		"holder", "available",
 		"skipped", "after", "limit")
 	if err != nil {
 		return web.Reply{}, err
@@ -43,8 +45,8 @@ func (a API) queue(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: queue}, nil
 }
 
-// rank adds the findings for the quotes of records, which order the queue. While the history service is unavailable the due time alone does;
-// the rest of the page before may then be repeated.
+// rank adds the findings for the quotes of records, which order the queue. While the history
+// service is unavailable the due time alone does; the rest of the page before may then be repeated.
 func (a API) rank(ctx context.Context, f *review.QueueFilter) {
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
@@ -63,12 +65,14 @@ func (a API) freshness(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: f}, err
 }
 
-// doneSince returns the number of reviews that each operator recorded since then. It is empty while the history service is unavailable.
+// doneSince returns the number of reviews that each operator recorded since then. It is empty while
+// the history service is unavailable.
 func (a API) doneSince(ctx context.Context, since time.Time) map[string]int {
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
 	done := map[string]int{}
-	if err := a.History.Get(ctx, "/internal/v1/reviews/done?since="+url.QueryEscape(since.Format(time.RFC3339)), &done); err != nil {
+	if err := a.History.Get(ctx, "/internal/v1/reviews/done?since="+url.QueryEscape(since.Format(time.RFC3339)),
+		&done); err != nil {
 		return map[string]int{}
 	}
 	return done

@@ -28,7 +28,8 @@ func (a API) due(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: list}, err
 }
 
-// within reads the parameter within, a duration such as 7d or 36h. It returns 0 if the request does not have it.
+// within reads the parameter within, a duration such as 7d or 36h. It returns 0 if the request does
+// not have it.
 func within(values params.Values) (time.Duration, error) {
 	text, given := values["within"]
 	if !given {

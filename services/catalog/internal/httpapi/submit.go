@@ -18,8 +18,9 @@ import (
 	"opportunity.internal/pkg/web"
 )
 
-// sheet returns the review sheet of a listing. Its events come from the history service, because the copied summaries may be stale. It
-// fails with 503 while that service is unavailable: a review could not be recorded either.
+// sheet returns the review sheet of a listing. Its events come from the history service, because
+// the copied summaries may be stale. It fails with 503 while that service is unavailable: a review
+// could not be recorded either.
 func (a API) sheet(g *gin.Context) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "secondOpinionOf")
 	if err != nil {
@@ -52,7 +53,8 @@ func (a API) reviewSheet(ctx context.Context, id, without string) (api.ReviewShe
 	return a.Listings.Sheet(ctx, id, history)
 }
 
-// fromHistory converts an error of the history service. A release without the requested endpoint counts as an outage: it is being upgraded.
+// fromHistory converts an error of the history service. A release without the requested endpoint
+// counts as an outage: it is being upgraded.
 func fromHistory(err error) error {
 	if failed := new(peer.StatusError); errors.As(err, &failed) && failed.Status == http.StatusNotFound {
 		return problem.Unavailable(err)
@@ -60,8 +62,9 @@ func fromHistory(err error) error {
 	return err
 }
 
-// review records a review of a listing and ends the curator's work on it. It responds with 409 if events were recorded since the sheet.
-// A repeated submission has no further effect, so a client can retry after any failure.
+// review records a review of a listing and ends the curator's work on it. It responds with 409 if
+// events were recorded since the sheet. A repeated submission has no further effect, so a client
+// can retry after any failure.
 func (a API) review(g *gin.Context) (web.Reply, error) {
 	var in struct {
 		api.ReviewSubmission
@@ -108,7 +111,8 @@ func (a API) append(ctx context.Context, id string, review api.ReviewAppend) (we
 	return web.Reply{JSON: done}, a.Desk.Finish(ctx, id, review.Actor)
 }
 
-// undo records an event that undoes the operator's own latest review. It responds with 409 if anything was recorded after that review.
+// undo records an event that undoes the operator's own latest review. It responds with 409 if
+// anything was recorded after that review.
 func (a API) undo(g *gin.Context) (web.Reply, error) {
 	var in api.UndoRequest
 	actor, err := readJSON(g, &in, `{"eventId": "..."}`)

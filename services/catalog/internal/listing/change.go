@@ -18,7 +18,8 @@ type Change struct {
 	Published bool     // the listing became visible
 	Withdrawn bool     // the listing was withdrawn
 
-	// KeptWithdrawn is set if the line is published and the listing stays withdrawn: only Publish makes it visible again.
+	// KeptWithdrawn is set if the line is published and the listing stays withdrawn: only Publish
+	// makes it visible again.
 	KeptWithdrawn bool
 }
 
@@ -34,8 +35,9 @@ func Create(l listingfile.Line, now time.Time) Entry {
 	return e
 }
 
-// Update returns e after an import of l, and the changes. An import can publish a private listing and withdraw any; it never publishes a
-// withdrawn one. If the line has no curation or publishedAt, e keeps its own; if it has no facts or profile, they are removed.
+// Update returns e after an import of l, and the changes. An import can publish a private listing
+// and withdraw any; it never publishes a withdrawn one. If the line has no curation or publishedAt,
+// e keeps its own; if it has no facts or profile, they are removed.
 func (e Entry) Update(l listingfile.Line, now time.Time) (Entry, Change) {
 	updated := e
 	updated.Listing = l.Listing
@@ -66,8 +68,8 @@ func (e Entry) Update(l listingfile.Line, now time.Time) (Entry, Change) {
 	return updated, change
 }
 
-// redated returns sources, none with a later date than it had in e or before: only a review moves a date forward. It also returns the past
-// dates of the entry with these sources.
+// redated returns sources, none with a later date than it had in e or before: only a review moves a
+// date forward. It also returns the past dates of the entry with these sources.
 func (e Entry) redated(sources []api.Source) ([]api.Source, map[string]api.CheckDate) {
 	sources, earliest := slices.Clone(sources), maps.Clone(e.PastDates)
 	if earliest == nil {
@@ -121,8 +123,9 @@ var fields = func() (all []field) {
 	return all
 }()
 
-// Material reports whether a factual review covers the field with that name. After a change to such a field outside a review, the listing
-// needs a new review. See api.Platform for the tag that decides.
+// Material reports whether a factual review covers the field with that name. After a change to such
+// a field outside a review, the listing needs a new review. See api.Platform for the tag that
+// decides.
 func Material(name string) bool {
 	return slices.ContainsFunc(fields, func(f field) bool { return f.name == name && f.material })
 }

@@ -53,10 +53,13 @@ func TestCreateAndUpdate(t *testing.T) {
 		"copy": {func(l *listingfile.Line) {
 			l.Subcategory, l.Summary, l.Overview, l.Sources, l.CompanyProfile = nil, "1", "2", []api.Source{}, nil
 		}, []string{"subcategory", "summary", "overview", "sources", "companyProfile"}, false},
-		"curation":    {func(l *listingfile.Line) { l.Curation = &listingfile.Curation{Notes: "2"} }, []string{"curation"}, false},
+		"curation": {func(l *listingfile.Line) { l.Curation = &listingfile.Curation{Notes: "2"} },
+			[]string{"curation"}, false},
 		"no curation": {func(l *listingfile.Line) { l.Curation = nil }, nil, false},
-		"publication": {func(l *listingfile.Line) { l.Visibility = listingfile.Published }, []string{"publishedAt", "visibility"}, false},
-		"withdrawal":  {func(l *listingfile.Line) { l.Visibility = listingfile.Withdrawn }, []string{"visibility"}, false},
+		"publication": {func(l *listingfile.Line) { l.Visibility = listingfile.Published },
+			[]string{"publishedAt", "visibility"}, false},
+		"withdrawal": {func(l *listingfile.Line) { l.Visibility = listingfile.Withdrawn }, []string{"visibility"},
+			false},
 	} {
 		edited := example(t)
 		edited.PublishedAt, edited.Visibility = nil, ""
@@ -99,7 +102,8 @@ func TestUpdateReportsAChangeOfAnyField(t *testing.T) {
 				if f.Anonymous {
 					walk(path, field, check)
 				} else if path != "" || !slices.Contains(skip, name) && !slices.Contains(skip, f.Name) {
-					require.NotEmpty(t, name, "%s.%s has no JSON name: it would be neither exported nor stored", path, f.Name)
+					require.NotEmpty(t, name, "%s.%s has no JSON name: it would be neither exported nor stored", path,
+						f.Name)
 					walk(strings.TrimPrefix(path+"."+name, "."), field, check)
 				}
 			}
@@ -154,7 +158,8 @@ func TestRecordHasEveryFieldOfTheListing(t *testing.T) {
 	}
 }
 
-// TestEachFieldIsMaterialOrEditorial walks the type: a field without the tag would silently be editorial.
+// TestEachFieldIsMaterialOrEditorial walks the type: a field without the tag would silently be
+// editorial.
 func TestEachFieldIsMaterialOrEditorial(t *testing.T) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[listing.Entry]()) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -162,7 +167,8 @@ func TestEachFieldIsMaterialOrEditorial(t *testing.T) {
 			continue
 		}
 		kind := f.Tag.Get("change")
-		require.Contains(t, []string{"material", "editorial"}, kind, "decide whether a change of %s puts reviews in doubt: see api.Platform", name)
+		require.Contains(t, []string{"material", "editorial"}, kind,
+			"decide whether a change of %s puts reviews in doubt: see api.Platform", name)
 		require.Equal(t, kind == "material", listing.Material(name), name)
 	}
 }
@@ -203,7 +209,8 @@ func TestUpdateWithdraws(t *testing.T) {
 	}
 }
 
-// FuzzRead checks that the reader never fails, and that an export of an accepted line is accepted and changes nothing.
+// FuzzRead checks that the reader never fails, and that an export of an accepted line is accepted
+// and changes nothing.
 func FuzzRead(f *testing.F) {
 	f.Add(listingfile.Example)
 	f.Add([]byte("\ufeff" + string(listingfile.Example) + "\r\n\n{}\n[]\nnull"))
@@ -233,13 +240,15 @@ func FuzzRead(f *testing.F) {
 func TestPublicSourcesFollowReviews(t *testing.T) {
 	entry := listing.Create(example(t), now)
 	entry.Sources = []api.Source{
-		{URL: "https://a.example/pay", CheckedAt: new(api.CheckDate("2025-03-01"))}, {URL: "https://a.example/gone", CheckedAt: new(api.CheckDate("2025-03-01"))},
+		{URL: "https://a.example/pay", CheckedAt: new(api.CheckDate("2025-03-01"))},
+		{URL: "https://a.example/gone", CheckedAt: new(api.CheckDate("2025-03-01"))},
 		{URL: "https://a.example/unopened", CheckedAt: new(api.CheckDate("2025-03-02"))},
 	}
 	require.Equal(t, entry.Sources, entry.Public(api.Summary{}, now).Sources, "without a review the listing's own")
 	got := entry.Public(api.Summary{
-		Sources: []api.SourceCheck{{URL: "https://b.example/used", CheckedAt: now.Add(time.Minute)}, {URL: "https://a.example/pay", CheckedAt: now.Add(-time.Hour)}},
-		Gone:    []api.SourceCheck{{URL: "https://a.example/gone", CheckedAt: now.Add(-time.Hour)}},
+		Sources: []api.SourceCheck{{URL: "https://b.example/used", CheckedAt: now.Add(time.Minute)},
+			{URL: "https://a.example/pay", CheckedAt: now.Add(-time.Hour)}},
+		Gone: []api.SourceCheck{{URL: "https://a.example/gone", CheckedAt: now.Add(-time.Hour)}},
 	}, now)
 	require.Equal(t, []api.Source{
 		{URL: "https://a.example/pay", CheckedAt: new(api.CheckDate("2026-11-19T23:00:00Z"))},
@@ -255,25 +264,31 @@ func TestPublicFactsOfAClosedPlatform(t *testing.T) {
 	own := api.UnknownFacts()
 	own.ApplicationStatus = api.ApplicationOpen
 	entry.Facts = &own
-	require.Equal(t, api.ApplicationClosed, entry.Public(api.Summary{Closed: true, LastOutcome: api.OutcomeNeedsReview}, now).Facts.ApplicationStatus)
-	require.Equal(t, api.ApplicationOpen, entry.Public(api.Summary{LastOutcome: api.OutcomeNeedsReview}, now).Facts.ApplicationStatus)
+	require.Equal(t, api.ApplicationClosed, entry.Public(api.Summary{Closed: true, LastOutcome: api.OutcomeNeedsReview},
+		now).Facts.ApplicationStatus)
+	require.Equal(t, api.ApplicationOpen, entry.Public(api.Summary{LastOutcome: api.OutcomeNeedsReview},
+		now).Facts.ApplicationStatus)
 	require.Equal(t, api.ApplicationOpen, own.ApplicationStatus)
 }
 
 func TestOnlyReviewsMoveDatesOfSourcesForward(t *testing.T) {
 	dated := func(url, date string) api.Source { return api.Source{URL: url, CheckedAt: new(api.CheckDate(date))} }
 	line := example(t)
-	line.Sources = []api.Source{dated("https://a.example", "2026-05-02"), dated("https://b.example", "2026-05-02T10:00:00+02:00"), {URL: "https://c.example"}}
+	line.Sources = []api.Source{dated("https://a.example", "2026-05-02"),
+		dated("https://b.example", "2026-05-02T10:00:00+02:00"), {URL: "https://c.example"}}
 	entry := listing.Create(line, now)
-	line.Sources = []api.Source{dated("https://a.example", "2026-05-03"), dated("https://b.example", "2026-05-02T07:59:00Z"),
+	line.Sources = []api.Source{dated("https://a.example", "2026-05-03"),
+		dated("https://b.example", "2026-05-02T07:59:00Z"),
 		dated("https://c.example", "2026-01-01"), dated("https://d.example", "2026-06-01")}
 	updated, _ := entry.Update(line, now)
-	require.Equal(t, []api.Source{dated("https://a.example", "2026-05-02"), dated("https://b.example", "2026-05-02T07:59:00Z"),
+	require.Equal(t, []api.Source{dated("https://a.example", "2026-05-02"),
+		dated("https://b.example", "2026-05-02T07:59:00Z"),
 		dated("https://c.example", "2026-01-01"), dated("https://d.example", "2026-06-01")}, updated.Sources)
 	require.Equal(t, api.CheckDate("2026-05-03"), *line.Sources[0].CheckedAt, "the line is not changed")
 }
 
-// TestNoSequenceOfImportsMovesADateForward compares each date with all dates that the page had as a source before.
+// TestNoSequenceOfImportsMovesADateForward compares each date with all dates that the page had as a
+// source before.
 func TestNoSequenceOfImportsMovesADateForward(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := example(t)
@@ -282,7 +297,8 @@ func TestNoSequenceOfImportsMovesADateForward(t *testing.T) {
 		earliest := map[string]api.CheckDate{}
 		for range rapid.IntRange(1, 12).Draw(t, "imports") {
 			line.Sources = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.Source {
-				s := api.Source{URL: rapid.SampledFrom([]string{"https://a.example", "https://b.example"}).Draw(t, "url")}
+				s := api.Source{URL: rapid.SampledFrom([]string{"https://a.example", "https://b.example"}).Draw(t,
+					"url")}
 				if day := rapid.IntRange(0, 4).Draw(t, "day"); day > 0 {
 					s.CheckedAt = new(api.CheckDate(fmt.Sprintf("2026-05-0%d", day)))
 				}

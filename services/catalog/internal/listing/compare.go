@@ -13,16 +13,18 @@ import (
 	"opportunity.internal/pkg/listingfile"
 )
 
-// Compare describes an import that changes before to after, as of now; before is nil for a new listing. summary is the zero value if
-// history has none for the listing.
+// Compare describes an import that changes before to after, as of now; before is nil for a new
+// listing. summary is the zero value if history has none for the listing.
 func Compare(before *Entry, after Entry, summary api.Summary, now time.Time) (api.ListingChange, error) {
 	c := api.ListingChange{ID: after.ID, Change: api.ListingCreated, Fields: []api.FieldChange{}}
-	c.Published = after.Visibility == listingfile.Published && (before == nil || before.Visibility != listingfile.Published)
+	c.Published = after.Visibility == listingfile.Published &&
+		(before == nil || before.Visibility != listingfile.Published)
 	neededReview := false
 	if before != nil {
 		c.Change = api.ListingUpdated
 		c.Withdrawn = after.Visibility == listingfile.Withdrawn && before.Visibility != listingfile.Withdrawn
-		neededReview = before.Visibility == listingfile.Published && summary.StatusAt(before.ChangedAt, now) == api.NeedsReview
+		neededReview = before.Visibility == listingfile.Published &&
+			summary.StatusAt(before.ChangedAt, now) == api.NeedsReview
 		old, err := jsonTree(*before)
 		if err != nil {
 			return c, err
@@ -33,7 +35,8 @@ func Compare(before *Entry, after Entry, summary api.Summary, now time.Time) (ap
 		}
 		c.Fields = appendDifferences(c.Fields, "", old, updated)
 	}
-	c.NeedsReview = !neededReview && after.Visibility == listingfile.Published && summary.StatusAt(after.ChangedAt, now) == api.NeedsReview
+	c.NeedsReview = !neededReview && after.Visibility == listingfile.Published &&
+		summary.StatusAt(after.ChangedAt, now) == api.NeedsReview
 	return c, nil
 }
 
@@ -50,8 +53,8 @@ func jsonTree(e Entry) (any, error) {
 	return v, err
 }
 
-// appendDifferences appends the differences between two JSON trees, each at the longest possible path. Arrays of different lengths
-// differ as a whole.
+// appendDifferences appends the differences between two JSON trees, each at the longest possible
+// path. Arrays of different lengths differ as a whole.
 func appendDifferences(changes []api.FieldChange, path string, old, updated any) []api.FieldChange {
 	switch a := old.(type) {
 	case map[string]any:
@@ -82,7 +85,8 @@ func appendDifferences(changes []api.FieldChange, path string, old, updated any)
 	return append(changes, api.FieldChange{Field: path, Old: before, New: after})
 }
 
-// marshalPart returns the JSON of a part of a tree. Members are sorted by name, so equal parts have equal JSON.
+// marshalPart returns the JSON of a part of a tree. Members are sorted by name, so equal parts have
+// equal JSON.
 func marshalPart(v any) json.RawMessage {
 	text, _ := api.Encode(v) // it was decoded from JSON
 	return text

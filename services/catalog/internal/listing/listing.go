@@ -1,5 +1,6 @@
-// Package listing defines the catalog's entries, which curators maintain, and the effects of changing one. Package listingfile defines
-// the file format. Entries do not include verification, which is derived from the history service's events only.
+// Package listing defines the catalog's entries, which curators maintain, and the effects of
+// changing one. Package listingfile defines the file format. Entries do not include verification,
+// which is derived from the history service's events only.
 package listing
 
 import (
@@ -18,15 +19,17 @@ type Entry struct {
 	Visibility listingfile.Visibility `json:"visibility" change:"editorial"`
 	Curation   *listingfile.Curation  `json:"curation,omitempty" change:"editorial"`
 
-	// ChangedAt is the time of the latest material change outside a review; nil if there was none since the listing was created.
+	// ChangedAt is the time of the latest material change outside a review; nil if there was none
+	// since the listing was created.
 	ChangedAt *time.Time `json:"-"`
 
-	// PastDates has the earliest date of each page that had one as a source and has none now, by URL. It returns with no later date.
+	// PastDates has the earliest date of each page that had one as a source and has none now, by
+	// URL. It returns with no later date.
 	PastDates map[string]api.CheckDate `json:"-"`
 }
 
-// Public returns the record that consumers see at now. Facts from a review, if summary has any, replace the listing's own. summary is the
-// zero value if history has none for the listing.
+// Public returns the record that consumers see at now. Facts from a review, if summary has any,
+// replace the listing's own. summary is the zero value if history has none for the listing.
 func (e Entry) Public(summary api.Summary, now time.Time) api.Opportunity {
 	facts := api.UnknownFacts()
 	switch {
@@ -51,11 +54,12 @@ func (e Entry) Public(summary api.Summary, now time.Time) api.Opportunity {
 	}
 }
 
-// never is a time after all others: what depends on the clock is the same at it unless the data differs.
+// never is a time after all others: what depends on the clock is the same at it unless the data
+// differs.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// SameForConsumers reports whether consumers see no difference between an entry with a summary and another state of the two, at any time.
-// before is nil if there was no entry.
+// SameForConsumers reports whether consumers see no difference between an entry with a summary and
+// another state of the two, at any time. before is nil if there was no entry.
 func SameForConsumers(before *Entry, known api.Summary, after Entry, summary api.Summary) (bool, error) {
 	was, is := before != nil && before.Visibility == listingfile.Published, after.Visibility == listingfile.Published
 	if !was || !is {
@@ -69,8 +73,9 @@ func SameForConsumers(before *Entry, known api.Summary, after Entry, summary api
 	return bytes.Equal(a, b), err
 }
 
-// sources returns the listing's own sources, with the times of the reviews that used them, and then those that only reviews used. It leaves
-// out those that a review found gone. No time is later than now.
+// sources returns the listing's own sources, with the times of the reviews that used them, and then
+// those that only reviews used. It leaves out those that a review found gone. No time is later than
+// now.
 func sources(own []api.Source, s api.Summary, now time.Time) []api.Source {
 	all := make([]api.Source, 0, len(own)+len(s.Sources))
 	gone := func(u string) bool {
@@ -102,7 +107,8 @@ func profile(p *listingfile.Profile, now time.Time) *api.CompanyProfile {
 		return nil
 	}
 	public := &api.CompanyProfile{
-		Bio: p.Bio, FoundedYear: p.FoundedYear, ExperienceSources: p.ExperienceSources, EvidenceAssessment: p.EvidenceAssessment,
+		Bio: p.Bio, FoundedYear: p.FoundedYear, ExperienceSources: p.ExperienceSources,
+		EvidenceAssessment: p.EvidenceAssessment,
 	}
 	public.Complete()
 	public.Freshness = public.FreshnessAt(now)

@@ -5,8 +5,8 @@ import (
 	"opportunity.internal/pkg/listingfile"
 )
 
-// Missing returns the names of the fields that a curator should fill in before the listing is published, in the order of the file format.
-// Only sources are required for publication.
+// Missing returns the names of the fields that a curator should fill in before the listing is
+// published, in the order of the file format. Only sources are required for publication.
 func Missing(l listingfile.Listing) []string {
 	missing := []string{}
 	for _, field := range []struct {
@@ -21,7 +21,8 @@ func Missing(l listingfile.Listing) []string {
 		{"startingCost", l.StartingCost == ""},
 		{"workModel", l.WorkModel == ""},
 		{"facts.countryEligibility", l.Facts == nil || len(l.Facts.CountryEligibility) == 0},
-		{"facts.applicationStatus", l.Facts == nil || l.Facts.ApplicationStatus == "" || l.Facts.ApplicationStatus == api.ApplicationUnknown},
+		{"facts.applicationStatus", l.Facts == nil || l.Facts.ApplicationStatus == "" ||
+			l.Facts.ApplicationStatus == api.ApplicationUnknown},
 		{"sources", len(l.Sources) == 0},
 	} {
 		if field.empty {

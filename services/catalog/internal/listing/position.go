@@ -8,8 +8,9 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Position is a position in the change sequence: behind Sequence, whose transaction has the ID. The zero value is before all changes.
-// A database that was restored from an older backup lacks the id, even after it has used the sequence again.
+// Position is a position in the change sequence: behind Sequence, whose transaction has the ID. The
+// zero value is before all changes. A database that was restored from an older backup lacks the id,
+// even after it has used the sequence again.
 type Position api.Change
 
 var encoding = base64.RawURLEncoding.Strict()

@@ -38,8 +38,8 @@ func (r Record) Line() []byte {
 	return append(line, '\n')
 }
 
-// Records generates n records with distinct ids. Dates are around now. Several are equal, and several are exactly at the limits of
-// freshness.
+// Records generates n records with distinct ids. Dates are around now. Several are equal, and
+// several are exactly at the limits of freshness.
 func Records(seed uint64, n int, now time.Time) []Record {
 	g := generator{rand.New(rand.NewPCG(seed, 1)), now.UTC().Truncate(time.Microsecond)}
 	records := make([]Record, n)
@@ -61,16 +61,19 @@ func (g generator) record(i int) Record {
 		Listing: listingfile.Listing{
 			ID: id,
 			Platform: api.Platform{
-				Company:        api.Company{Name: pick(g, "Cømpany <"+id+"> & sons", "Œuvre Nº "+id, "ÉTÉ Straße", "été ﬁnance, l'emploi", "ΣΊΣΥΦΟΣ Ltd"), Website: "https://" + id + ".example/"},
+				Company: api.Company{Name: pick(g, "Cømpany <"+id+"> & sons", "Œuvre Nº "+id, "ÉTÉ Straße",
+					"été ﬁnance, l'emploi", "ΣΊΣΥΦΟΣ Ltd"), Website: "https://" + id + ".example/"},
 				ApplicationURL: "https://" + id + ".example/apply?a=1&b=2",
 				Category:       pick(g, api.Categories...),
-				Summary:        pick(g, "Plain.", "Transcription and tra\u00edning.", "한국어 हिन्दी １２", `A "verification":{"status":"verified" lookalike`, "Line\nfeed, 👩\u200d💻 and <word>."),
-				Overview:       `{"freshness":"fresh"}`,
-				StartingCost:   pick(g, "", "None."),
-				WorkModel:      "Remote.",
+				Summary: pick(g, "Plain.", "Transcription and tra\u00edning.", "한국어 हिन्दी １２",
+					`A "verification":{"status":"verified" lookalike`, "Line\nfeed, 👩\u200d💻 and <word>."),
+				Overview:     `{"freshness":"fresh"}`,
+				StartingCost: pick(g, "", "None."),
+				WorkModel:    "Remote.",
 			},
 			PublishedAt: &published,
-			Sources:     []api.Source{{URL: "https://source.example/" + id, CheckedAt: ptr(api.CheckDate("2026-01-02"))}, {URL: "https://source.example"}},
+			Sources: []api.Source{{URL: "https://source.example/" + id,
+				CheckedAt: ptr(api.CheckDate("2026-01-02"))}, {URL: "https://source.example"}},
 		},
 		Visibility: listingfile.Published,
 	}}
@@ -89,20 +92,22 @@ func (g generator) record(i int) Record {
 	return r
 }
 
-// facts generates facts that an import accepts or, unless sourced, also facts with entries that lack a source, or that name regions beside
-// all regions.
+// facts generates facts that an import accepts or, unless sourced, also facts with entries that
+// lack a source, or that name regions beside all regions.
 func (g generator) facts(sourced bool) *api.Facts {
 	f := api.UnknownFacts()
 	for _, b := range api.BoolFacts {
 		*b.Value(&f) = g.maybe()
 	}
-	f.ApplicationStatus = pick(g, api.ApplicationOpen, api.ApplicationOpen, api.ApplicationWaitlist, api.ApplicationClosed, api.ApplicationUnknown)
+	f.ApplicationStatus = pick(g, api.ApplicationOpen, api.ApplicationOpen, api.ApplicationWaitlist,
+		api.ApplicationClosed, api.ApplicationUnknown)
 	for _, country := range []string{"CA", "US", "FR"} {
 		if g.IntN(3) == 0 {
 			continue
 		}
 		c := api.CountryEligibility{
-			Country: country, Status: pick(g, api.Eligible, api.Eligible, api.Ineligible, api.EligibilityUnknown), AllRegions: g.maybe(),
+			Country: country, Status: pick(g, api.Eligible, api.Eligible, api.Ineligible, api.EligibilityUnknown),
+			AllRegions: g.maybe(),
 		}
 		if sourced || g.IntN(3) > 0 {
 			c.SourceURLs = []string{"https://residents.example/" + country}
@@ -129,7 +134,8 @@ func (g generator) facts(sourced bool) *api.Facts {
 		}
 	}
 	if g.IntN(2) == 0 {
-		f.Pay = &api.Pay{Minimum: 0.1, Maximum: 1e6, Currency: "CAD", Unit: pick(g, api.PayUnits...), SourceURL: "https://pay.example/"}
+		f.Pay = &api.Pay{Minimum: 0.1, Maximum: 1e6, Currency: "CAD", Unit: pick(g, api.PayUnits...),
+			SourceURL: "https://pay.example/"}
 	}
 	return &f
 }
@@ -138,7 +144,8 @@ func (g generator) profile() *listingfile.Profile {
 	p := &listingfile.Profile{ExperienceSources: []api.ExperienceSource{}}
 	if g.IntN(3) > 0 {
 		day := g.now.AddDate(0, 0, -pick(g, 1, 89, 90, 91, 200))
-		p.Bio = &api.ProfileText{Text: "Bio", SourceURL: "https://bio.example/", CheckedAt: api.CheckDate(day.Format(time.DateOnly))}
+		p.Bio = &api.ProfileText{Text: "Bio", SourceURL: "https://bio.example/",
+			CheckedAt: api.CheckDate(day.Format(time.DateOnly))}
 	}
 	if g.IntN(3) == 0 {
 		at := g.now.Add(-api.ProfileFreshnessWindow).Add(pick(g, 0, time.Microsecond, -time.Microsecond))
@@ -155,9 +162,11 @@ func (g generator) summary(slug string, sequence int64) *api.Summary {
 	if g.IntN(5) == 0 {
 		return s // link checks only
 	}
-	at := g.now.Add(-time.Duration(1+g.IntN(20)) * 24 * time.Hour).Add(pick(g, 0, 0, time.Microsecond, -time.Microsecond, time.Hour))
+	at := g.now.Add(-time.Duration(1+g.IntN(20)) * 24 * time.Hour).Add(pick(g, 0, 0, time.Microsecond,
+		-time.Microsecond, time.Hour))
 	s.FirstCheckedAt, s.LastCheckedAt, s.ReviewCount = &at, &at, 1+g.IntN(3)
-	s.LastOutcome = pick(g, api.OutcomeVerified, api.OutcomeVerified, api.OutcomeVerified, api.OutcomeClosed, api.OutcomeNeedsReview)
+	s.LastOutcome = pick(g, api.OutcomeVerified, api.OutcomeVerified, api.OutcomeVerified, api.OutcomeClosed,
+		api.OutcomeNeedsReview)
 	if s.LastOutcome == api.OutcomeVerified {
 		s.FreshUntil = ptr(at.Add(api.FreshnessWindow))
 		if g.IntN(5) == 0 {

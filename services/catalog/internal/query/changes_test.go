@@ -25,9 +25,11 @@ func TestParseChanges(t *testing.T) {
 		require.Equal(t, want, got, raw)
 	}
 	for raw, code := range map[string]problem.Code{
-		"page=1": problem.UnknownParameter, "after=now&after=now": problem.DuplicateParameter, "after=": problem.InvalidParameter,
+		"page=1": problem.UnknownParameter, "after=now&after=now": problem.DuplicateParameter,
+		"after=":  problem.InvalidParameter,
 		"limit=0": problem.InvalidParameter, "after=NOW": problem.InvalidParameter, "after=7": problem.InvalidParameter,
-		"after=" + cursor + "%3D": problem.InvalidParameter, "after=" + listing.Position{Sequence: 7}.Cursor(): problem.InvalidParameter,
+		"after=" + cursor + "%3D":                                     problem.InvalidParameter,
+		"after=" + listing.Position{Sequence: 7}.Cursor():             problem.InvalidParameter,
 		"after=" + listing.Position{ID: "ABC"}.Cursor():               problem.InvalidParameter,
 		"after=" + listing.Position{Sequence: -7, ID: "ABC"}.Cursor(): problem.InvalidParameter,
 		"after=" + strings.Repeat("a", 4000):                          problem.InvalidParameter,
@@ -39,7 +41,8 @@ func TestParseChanges(t *testing.T) {
 
 var zero listing.Position
 
-// FuzzParseChanges checks that ParseChanges returns either a 400, or a query whose canonical form parses to the same query.
+// FuzzParseChanges checks that ParseChanges returns either a 400, or a query whose canonical form
+// parses to the same query.
 func FuzzParseChanges(f *testing.F) {
 	f.Add("after=" + listing.Position{Sequence: 7, ID: "ABC"}.Cursor() + "&limit=7")
 	f.Add("after=now")

@@ -13,7 +13,8 @@ import (
 	"opportunity.internal/pkg/params"
 )
 
-// Filter selects records that meet all conditions that are set. An unknown fact meets neither true nor false.
+// Filter selects records that meet all conditions that are set. An unknown fact meets neither true
+// nor false.
 type Filter struct {
 	Country      string                    // ISO 3166-1 alpha-2 in upper case; "" is no condition
 	Province     string                    // ISO 3166-2 ("CA-ON"); requires Country "CA"
@@ -55,10 +56,12 @@ var names = func() []string {
 }()
 
 // listNames lists the parameters of the list operation, in the same order.
-var listNames = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(searchNames, name) })
+var listNames = slices.DeleteFunc(slices.Clone(names),
+	func(name string) bool { return slices.Contains(searchNames, name) })
 
-// Parse reads a raw query string of the list operation and reduces the limit to maxLimit, the caller's
-// page size. It returns a *problem.Error that names the invalid parameters, in a fixed order.
+// Parse reads a raw query string of the list operation and reduces the limit to maxLimit, the
+// caller's page size. It returns a *problem.Error that names the invalid parameters, in a fixed
+// order.
 func Parse(raw string, maxLimit int) (Query, error) {
 	return parse(raw, maxLimit, listNames)
 }
@@ -105,8 +108,8 @@ func RejectAll(raw string) error {
 	return err
 }
 
-// Params returns the canonical form of the filter: the conditions that are set, in a fixed order and spelling. Equal filters have equal
-// Params. Parse accepts them.
+// Params returns the canonical form of the filter: the conditions that are set, in a fixed order
+// and spelling. Equal filters have equal Params. Parse accepts them.
 func (f Filter) Params() [][2]string {
 	var out [][2]string
 	add := func(name, value string) {
@@ -176,7 +179,8 @@ func oneOf[T ~string](v params.Values, name string, known []T) (T, error) {
 	if !ok || slices.Contains(known, T(s)) {
 		return T(s), nil
 	}
-	return "", params.Invalid(name, "must be one of "+strings.ReplaceAll(strings.Trim(fmt.Sprint(known), "[]"), " ", ", "))
+	return "", params.Invalid(name, "must be one of "+strings.ReplaceAll(strings.Trim(fmt.Sprint(known), "[]"), " ",
+		", "))
 }
 
 func search(v params.Values) (s Search, err error) {

@@ -33,10 +33,12 @@ func TestParse(t *testing.T) {
 		"checked_after=2026-11-20T10%3A00%3A00%2B01:00": {Filter: query.Filter{CheckedAfter: &at}, Page: first},
 		"checked_after=2026-11-20":                      {Filter: query.Filter{CheckedAfter: ptr(at.Truncate(24 * time.Hour))}, Page: first},
 		"checked_after=20261120T0900%2B00":              {Filter: query.Filter{CheckedAfter: &at}, Page: first},
-		"checked_after=0000-01-01":                      {Filter: query.Filter{CheckedAfter: ptr(time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC))}, Page: first},
-		"checked_after=9999-12-31":                      {Filter: query.Filter{CheckedAfter: ptr(time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC))}, Page: first},
-		"page=1000000&limit=100":                        {Page: params.Page{Number: 1_000_000, Limit: 50}},
-		"limit=49":                                      {Page: params.Page{Number: 1, Limit: 49}},
+		"checked_after=0000-01-01": {Filter: query.Filter{CheckedAfter: ptr(time.Date(0, 1, 1, 0,
+			0, 0, 0, time.UTC))}, Page: first},
+		"checked_after=9999-12-31": {Filter: query.Filter{CheckedAfter: ptr(time.Date(9999, 12, 31,
+			0, 0, 0, 0, time.UTC))}, Page: first},
+		"page=1000000&limit=100": {Page: params.Page{Number: 1_000_000, Limit: 50}},
+		"limit=49":               {Page: params.Page{Number: 1, Limit: 49}},
 	} {
 		got, err := query.Parse(raw, 50)
 		require.NoError(t, err, raw)
@@ -53,7 +55,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParamsAreInOrder checks the canonical form: it is part of entity tags and of the URLs of pages, which must not depend on the release.
+// TestParamsAreInOrder checks the canonical form: it is part of entity tags and of the URLs of
+// pages, which must not depend on the release.
 func TestParamsAreInOrder(t *testing.T) {
 	const canonical = "country=CA&province=CA-ON&remote=true&verified=false&degree_required=false&experience_required=true&flexible=true" +
 		"&category=host&checked_after=2026-11-20T09%3A00%3A00Z"
@@ -142,7 +145,8 @@ func TestParseSearchRejects(t *testing.T) {
 }
 
 func TestListNamesTheSearch(t *testing.T) {
-	for _, raw := range []string{"q=a", "q=", "q", "q=a&q=a", "application_status=open", "language=en", "pay_unit=hour", "subcategory=a", "remote=true&q=%zz"} {
+	for _, raw := range []string{"q=a", "q=", "q", "q=a&q=a", "application_status=open", "language=en", "pay_unit=hour",
+		"subcategory=a", "remote=true&q=%zz"} {
 		_, err := query.Parse(raw, 50)
 		require.Equal(t, problem.UnknownParameter, problem.Of(err).Code, raw)
 		require.Contains(t, problem.Of(err).Text(), "is unknown here; GET /api/v1/search takes it.", raw)
@@ -153,8 +157,10 @@ func TestListNamesTheSearch(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for text, want := range map[string]string{
-		"Œuvre d'ÉTÉ": "oeuvre d ete", "Straße STRASSE ẞ": "strasse strasse ss", "e\u0301": "e", "ﬁ Ⅷ １２ №": "fi viii 12 no", "ΣΊΣΥΦΟΣ": "σισυφοσ",
-		"İstanbul ISPARTA ısı": "istanbul isparta isi", "Łódź Đà Þór Ħ": "lodz da thor h", "trans\u00adlation": "translation", " - a--b_c ": "a b c", "👩\u200d💻": "", "": "",
+		"Œuvre d'ÉTÉ": "oeuvre d ete", "Straße STRASSE ẞ": "strasse strasse ss", "e\u0301": "e",
+		"ﬁ Ⅷ １２ №": "fi viii 12 no", "ΣΊΣΥΦΟΣ": "σισυφοσ",
+		"İstanbul ISPARTA ısı": "istanbul isparta isi", "Łódź Đà Þór Ħ": "lodz da thor h",
+		"trans\u00adlation": "translation", " - a--b_c ": "a b c", "👩\u200d💻": "", "": "",
 	} {
 		require.Equal(t, want, query.Words(text), text)
 		require.Equal(t, want, query.Words(want), text)
@@ -165,10 +171,12 @@ func TestAllProblemsAreNamed(t *testing.T) {
 	_, err := query.Parse("country=Canada&province=XX&verifed=true&remote=1&limit=0", 50)
 	require.Equal(t, problem.UnknownParameter, problem.Of(err).Code)
 	require.Equal(t, "Parameter verifed is unknown; did you mean verified? Parameter country must be a country code of two letters, such as CA. "+
-		"Parameter remote must be true or false. Parameter limit must be an integer from 1 to 100.", problem.Of(err).Text())
+		"Parameter remote must be true or false. Parameter limit must be an integer from 1 to 100.",
+		problem.Of(err).Text())
 }
 
-// FuzzParse checks that Parse returns either a 400, or a query whose canonical form parses to the same query and canonical form.
+// FuzzParse checks that Parse returns either a 400, or a query whose canonical form parses to the
+// same query and canonical form.
 func FuzzParse(f *testing.F) {
 	f.Add("country=CA&province=CA-ON&remote=true&verified=false&degree_required=true&category=online&checked_after=2026-11-20&page=2&limit=7")
 	f.Add("checked_after=2026-11-20T23:59:59.999999999%2B14:00&flexible=false&experience_required=false")

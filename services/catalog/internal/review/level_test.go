@@ -13,8 +13,9 @@ import (
 
 var monday = time.Date(2026, 11, 16, 9, 0, 0, 0, time.UTC)
 
-// simulate follows Level for as many days as due has entries, beginning on a Monday, and returns the reviews of each day. It fails if a
-// record is not reviewed before the day on which it falls due, except those that are due on the first day.
+// simulate follows Level for as many days as due has entries, beginning on a Monday, and returns
+// the reviews of each day. It fails if a record is not reviewed before the day on which it falls
+// due, except those that are due on the first day.
 func simulate(t require.TestingT, due []int) (loads []int) {
 	left := append(slices.Clone(due), make([]int, review.Horizon)...)
 	for day := range due {
@@ -34,7 +35,8 @@ func simulate(t require.TestingT, due []int) (loads []int) {
 	return loads
 }
 
-// unlevelled returns the highest number of reviews on a day if each is done on its last working day.
+// unlevelled returns the highest number of reviews on a day if each is done on its last working
+// day.
 func unlevelled(due []int) int {
 	loads := map[int]int{}
 	for day, n := range due {

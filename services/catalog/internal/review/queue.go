@@ -13,7 +13,9 @@ import (
 type QueueFilter struct {
 	Operator string // whose drafts are shown; required
 
-	Today     bool      // only the records of today: those that are due, and the levelled share of those that soon will be
+	// only the records of today: those that are due, and the levelled share of those that soon will
+	// be
+	Today     bool
 	Until     time.Time // only the records that are due by then
 	Why       string
 	Status    api.VerificationStatus
@@ -59,7 +61,8 @@ func ParseCursor(text string) (p Position, ok bool) {
 	at, id, _ := strings.Cut(rest, ".")
 	rank, errRank := strconv.Atoi(first)
 	dueAt, err := strconv.ParseInt(at, 10, 64)
-	valid := errRank == nil && rank >= int(QuoteMissing) && rank <= int(QuotesPresent) && err == nil && api.ValidSlug(id)
+	valid := errRank == nil && rank >= int(QuoteMissing) && rank <= int(QuotesPresent) && err == nil &&
+		api.ValidSlug(id)
 	return Position{Rank(rank), dueAt, id}, valid
 }
 

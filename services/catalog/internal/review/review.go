@@ -1,5 +1,6 @@
-// Package review derives why a record is due for a factual review. It agrees with api.Summary.StatusAt: a record has a reason at a given
-// time if and only if it is not verified at that time.
+// Package review derives why a record is due for a factual review. It agrees with
+// api.Summary.StatusAt: a record has a reason at a given time if and only if it is not verified at
+// that time.
 package review
 
 import (
@@ -28,7 +29,8 @@ func (r Record) Status() api.VerificationStatus {
 	return r.Summary.StatusAt(r.Entry.ChangedAt, *r.Summary.LastCheckedAt)
 }
 
-// EditsSinceReview returns the edits after the latest review, or all edits if there was no review. Fields has material ones only.
+// EditsSinceReview returns the edits after the latest review, or all edits if there was no review.
+// Fields has material ones only.
 func (r Record) EditsSinceReview() []api.ListingEdit {
 	edits := []api.ListingEdit{}
 	for _, e := range r.Edits {
@@ -41,7 +43,8 @@ func (r Record) EditsSinceReview() []api.ListingEdit {
 	return edits
 }
 
-// Reasons returns why the record is due, earliest first. A verified record has one reason in the future: it turns stale.
+// Reasons returns why the record is due, earliest first. A verified record has one reason in the
+// future: it turns stale.
 func (r Record) Reasons() []api.DueReason {
 	s := r.Summary
 	if s.LastCheckedAt == nil {
@@ -74,8 +77,8 @@ func (r Record) Reasons() []api.DueReason {
 	return reasons
 }
 
-// doubtingEdits returns the edits that put the latest review in doubt. Entry.ChangedAt decides whether there is one, because the status
-// is derived from it.
+// doubtingEdits returns the edits that put the latest review in doubt. Entry.ChangedAt decides
+// whether there is one, because the status is derived from it.
 func (r Record) doubtingEdits() []api.ListingEdit {
 	at := r.Entry.ChangedAt
 	if at == nil || !at.After(*r.Summary.LastCheckedAt) {
@@ -87,7 +90,8 @@ func (r Record) doubtingEdits() []api.ListingEdit {
 	return []api.ListingEdit{{At: *at}}
 }
 
-// eventReason returns the reason for an event. A summary stored by a release without Doubt does not name the event.
+// eventReason returns the reason for an event. A summary stored by a release without Doubt does not
+// name the event.
 func eventReason(s api.Summary, why string, at time.Time, outcome api.Outcome) api.DueReason {
 	if d := s.Doubt; d != nil {
 		return api.DueReason{Why: why, At: d.CheckedAt, Outcome: d.Outcome, EventID: d.EventID, Note: d.Note}
@@ -95,7 +99,11 @@ func eventReason(s api.Summary, why string, at time.Time, outcome api.Outcome) a
 	return api.DueReason{Why: why, At: at, Outcome: outcome}
 }
 
-// ReasonsAt returns the reasons that apply at until. A review is still fresh at the exact end of its freshness window.
+// ReasonsAt returns the reasons that apply at until. A review is still fresh at the exact end of
+// its freshness window.
 func ReasonsAt(reasons []api.DueReason, until time.Time) []api.DueReason {
-	return slices.DeleteFunc(reasons, func(d api.DueReason) bool { return d.Why == api.DueStale && !d.At.Before(until) })
+	return slices.DeleteFunc(reasons, func(d api.DueReason) bool {
+		return d.Why == api.DueStale &&
+			!d.At.Before(until)
+	})
 }

@@ -13,7 +13,8 @@ import (
 
 var now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-// TestReasonsAgreeWithStatus compares reasons and status at many times, including the limits of freshness.
+// TestReasonsAgreeWithStatus compares reasons and status at many times, including the limits of
+// freshness.
 func TestReasonsAgreeWithStatus(t *testing.T) {
 	seen := map[string]int{}
 	for i, o := range listingtest.Records(7, 2000, now) {
@@ -25,7 +26,8 @@ func TestReasonsAgreeWithStatus(t *testing.T) {
 			at := last.Add(time.Duration(i%5-1) * time.Microsecond)
 			r.Entry.ChangedAt = &at
 			if i%2 == 0 {
-				r.Edits = []api.ListingEdit{{At: last.Add(-time.Hour), Fields: []string{"company"}}, {At: at, Actor: "ann", Fields: []string{"summary", "facts"}}}
+				r.Edits = []api.ListingEdit{{At: last.Add(-time.Hour), Fields: []string{"company"}},
+					{At: at, Actor: "ann", Fields: []string{"summary", "facts"}}}
 			}
 		}
 		instants := []time.Time{now, now.Add(-20 * 24 * time.Hour), now.Add(20 * 24 * time.Hour)}
@@ -52,7 +54,8 @@ func TestReasonsAgreeWithStatus(t *testing.T) {
 			require.True(t, status != api.Stale || why[api.DueStale])
 		}
 	}
-	for _, why := range []string{api.DueNeverReviewed, api.DueStale, api.DueReview, api.DueClosed, api.DueLinkCheck, api.DueEdit} {
+	for _, why := range []string{api.DueNeverReviewed, api.DueStale, api.DueReview, api.DueClosed, api.DueLinkCheck,
+		api.DueEdit} {
 		require.NotZero(t, seen[why], why)
 	}
 }
@@ -62,9 +65,12 @@ func TestVerifiedRecordIsDueAfterFreshUntil(t *testing.T) {
 	r := review.Record{Summary: api.Summary{LastCheckedAt: &last, LastOutcome: api.OutcomeVerified}}
 	end := now.Add(4 * 24 * time.Hour)
 	require.Empty(t, review.ReasonsAt(r.Reasons(), end))
-	require.Equal(t, []api.DueReason{{Why: api.DueStale, At: end}}, review.ReasonsAt(r.Reasons(), end.Add(time.Microsecond)))
+	require.Equal(t, []api.DueReason{{Why: api.DueStale, At: end}},
+		review.ReasonsAt(r.Reasons(), end.Add(time.Microsecond)))
 
 	r.Summary.LastOutcome = api.OutcomeClosed
-	r.Summary.Doubt = &api.Doubt{EventID: "e", CheckType: api.FactualReview, Outcome: api.OutcomeClosed, CheckedAt: last, Note: "gone"}
-	require.Equal(t, []api.DueReason{{Why: api.DueClosed, At: last, Outcome: api.OutcomeClosed, EventID: "e", Note: "gone"}}, r.Reasons())
+	r.Summary.Doubt = &api.Doubt{EventID: "e", CheckType: api.FactualReview, Outcome: api.OutcomeClosed,
+		CheckedAt: last, Note: "gone"}
+	require.Equal(t, []api.DueReason{{Why: api.DueClosed, At: last, Outcome: api.OutcomeClosed, EventID: "e",
+		Note: "gone"}}, r.Reasons())
 }

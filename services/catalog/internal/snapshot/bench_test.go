@@ -26,7 +26,8 @@ const recordSize = 2900
 // reference returns a record of recordSize bytes with a review, facts and a profile.
 func reference(b testing.TB) listingtest.Record {
 	for _, r := range listingtest.Records(1, 100, now) {
-		if r.Summary != nil && r.Summary.Facts != nil && r.Summary.LastCheckedAt != nil && r.Entry.CompanyProfile != nil {
+		if r.Summary != nil && r.Summary.Facts != nil && r.Summary.LastCheckedAt != nil &&
+			r.Entry.CompanyProfile != nil {
 			built := build(b, empty, []listingtest.Record{r}, 1)
 			r.Entry.Overview = strings.Repeat("x", recordSize-len(built.order[0].text))
 			return r
@@ -36,14 +37,16 @@ func reference(b testing.TB) listingtest.Record {
 	return listingtest.Record{}
 }
 
-// distinctBodies is the number of bodies that the records of a catalog share: enough to exceed the processor's cache, few enough for a
-// million records on a small machine. Everything else, and the whole index, has full size.
+// distinctBodies is the number of bodies that the records of a catalog share: enough to exceed the
+// processor's cache, few enough for a million records on a small machine. Everything else, and the
+// whole index, has full size.
 const distinctBodies = 20_000
 
 var catalogs = map[int]func() *Snapshot{}
 
-// catalog returns a snapshot of n records, built once. Reviews are a second apart, every second record is remote, and every tenth is
-// eligible in Ontario. A record has a name of its own and 18 of 50,000 words; some words are frequent.
+// catalog returns a snapshot of n records, built once. Reviews are a second apart, every second
+// record is remote, and every tenth is eligible in Ontario. A record has a name of its own and 18
+// of 50,000 words; some words are frequent.
 func catalog(b *testing.B, n int) *Snapshot {
 	b.Helper()
 	if catalogs[n] == nil {
@@ -84,7 +87,8 @@ func catalog(b *testing.B, n int) *Snapshot {
 	return catalogs[n]()
 }
 
-// BenchmarkList measures lists of 100 records ("answered") against copying the same bytes in one piece, the lower bound ("written").
+// BenchmarkList measures lists of 100 records ("answered") against copying the same bytes in one
+// piece, the lower bound ("written").
 func BenchmarkList(b *testing.B) {
 	for _, n := range []int{1_000, 100_000, 1_000_000} {
 		for _, c := range []struct{ name, raw string }{
@@ -119,8 +123,9 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// BenchmarkSearch measures the first page of searches whose result is not cached, and of the list as the baseline: a word that 100 records
-// have, one that most have, every word with a letter, and a search with conditions of all kinds.
+// BenchmarkSearch measures the first page of searches whose result is not cached, and of the list
+// as the baseline: a word that 100 records have, one that most have, every word with a letter, and
+// a search with conditions of all kinds.
 func BenchmarkSearch(b *testing.B) {
 	for _, n := range []int{100_000, 1_000_000} {
 		for _, c := range []struct{ name, raw string }{
@@ -144,7 +149,8 @@ func BenchmarkSearch(b *testing.B) {
 	}
 }
 
-// BenchmarkHeld reports the memory of a snapshot of 100,000 records for each byte of their encoded form. One iteration is enough.
+// BenchmarkHeld reports the memory of a snapshot of 100,000 records for each byte of their encoded
+// form. One iteration is enough.
 func BenchmarkHeld(b *testing.B) {
 	const n = 100_000
 	r := reference(b)
@@ -170,8 +176,9 @@ func BenchmarkHeld(b *testing.B) {
 	}
 }
 
-// BenchmarkResident reports the memory that a process with 100,000 records needs for each byte of their encoded form, without its program: after
-// the load, and the most of it during 1,000 changes of one record. One iteration is enough.
+// BenchmarkResident reports the memory that a process with 100,000 records needs for each byte of
+// their encoded form, without its program: after the load, and the most of it during 1,000 changes
+// of one record. One iteration is enough.
 func BenchmarkResident(b *testing.B) {
 	for b.Loop() {
 		s := &generatedSource{n: 100_000, sequence: 100_000, row: row(b, reference(b), 1)}
@@ -197,7 +204,8 @@ func residentSize() uint64 {
 	return m.Sys - m.HeapReleased
 }
 
-// generatedSource is a Source of n records that it makes when they are read. Each sequence above n is a change of one record.
+// generatedSource is a Source of n records that it makes when they are read. Each sequence above n
+// is a change of one record.
 type generatedSource struct {
 	n, sequence int64
 	row         Row

@@ -32,14 +32,17 @@ type sdkCase struct {
 	Want   bool           `json:"want"`
 }
 
-// TestCasesOfSDKsAreThoseOfTheOracle compares the cases with what the oracle says. make generate writes them.
+// TestCasesOfSDKsAreThoseOfTheOracle compares the cases with what the oracle says. make generate
+// writes them.
 func TestCasesOfSDKsAreThoseOfTheOracle(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	records := listingtest.Records(5, 40, now)
 	choices := map[string][]string{
-		"country": {"ca", "US", "FR"}, "province": {"ON", "ca-qc", "CA-NU"}, "verified": {"true", "false"}, "category": {"online", "host"},
+		"country": {"ca", "US", "FR"}, "province": {"ON", "ca-qc", "CA-NU"}, "verified": {"true", "false"},
+		"category": {"online", "host"},
 		"checked_after": {
-			"2026-11-10", "20261106T10Z", "2026-11-06T10:00:00.123456Z", "2026-11-06T10:00:00,123457Z", "2026-11-06T15:30:00.123456+0530",
+			"2026-11-10", "20261106T10Z", "2026-11-06T10:00:00.123456Z", "2026-11-06T10:00:00,123457Z",
+			"2026-11-06T15:30:00.123456+0530",
 			"2026-11-06T09:59.5Z", "2026-11-06T10.0001Z", "1999-12-31T24:00:00-01",
 		},
 	}
@@ -49,7 +52,8 @@ func TestCasesOfSDKsAreThoseOfTheOracle(t *testing.T) {
 	for name, values := range searches {
 		choices[name] = values
 	}
-	names := append(slices.Sorted(maps.Keys(choices)), "q", "q", "q", "province", "province", "province", "verified", "verified")
+	names := append(slices.Sorted(maps.Keys(choices)), "q", "q", "q", "province", "province", "province", "verified",
+		"verified")
 	var cases []sdkCase
 	var public []api.Opportunity
 	wanted := map[bool]int{}
@@ -57,7 +61,8 @@ func TestCasesOfSDKsAreThoseOfTheOracle(t *testing.T) {
 		public = append(public, r.Public(now))
 		times := []time.Time{now, now.AddDate(0, 0, 20)}
 		if until := public[i].Verification.FreshUntil; until != nil {
-			times = append(times, until.Truncate(time.Millisecond), until.Truncate(time.Millisecond).Add(time.Millisecond))
+			times = append(times, until.Truncate(time.Millisecond),
+				until.Truncate(time.Millisecond).Add(time.Millisecond))
 		}
 		for _, p := range api.Provinces {
 			v := url.Values{"country": {"CA"}, "province": {p}}
@@ -66,7 +71,8 @@ func TestCasesOfSDKsAreThoseOfTheOracle(t *testing.T) {
 			}
 			cases = append(cases, sdkCase{i, camelFilter(v), now.Truncate(time.Millisecond), matches(public[i], v)})
 		}
-		if checked := public[i].Verification.LastCheckedAt; checked != nil && i < 20 { // 0.36 s after the hour, most reviews are 0.12 s after it
+		// 0.36 s after the hour, most reviews are 0.12 s after it
+		if checked := public[i].Verification.LastCheckedAt; checked != nil && i < 20 {
 			v := url.Values{"checked_after": {checked.Format("2006-01-02T15.0001Z")}}
 			cases = append(cases, sdkCase{i, camelFilter(v), now.Truncate(time.Millisecond), false})
 		}
@@ -92,7 +98,8 @@ func TestCasesOfSDKsAreThoseOfTheOracle(t *testing.T) {
 	}
 	require.Greater(t, min(wanted[true], wanted[false]), 200)
 	var text strings.Builder
-	fmt.Fprintf(&text, "{\n  \"records\": [\n%s\n  ],\n  \"cases\": [\n%s\n  ]\n}\n", jsonLines(t, public), jsonLines(t, cases))
+	fmt.Fprintf(&text, "{\n  \"records\": [\n%s\n  ],\n  \"cases\": [\n%s\n  ]\n}\n", jsonLines(t, public),
+		jsonLines(t, cases))
 	if *update {
 		require.NoError(t, os.WriteFile(sdkCases, []byte(text.String()), 0o600))
 	}

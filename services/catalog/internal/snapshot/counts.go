@@ -10,7 +10,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// StatusCounts counts the records of each category, in the order of api.Categories. It costs a few bitmap intersections.
+// StatusCounts counts the records of each category, in the order of api.Categories. It costs a few
+// bitmap intersections.
 func (v View) StatusCounts() []api.CategoryCounts {
 	end, cutoff := uint32(len(v.s.order)), uint32(v.cutoff) //nolint:gosec // positions are below 2^32
 	all := make([]api.CategoryCounts, len(api.Categories))
@@ -23,13 +24,15 @@ func (v View) StatusCounts() []api.CategoryCounts {
 		key.condition = disputed
 		disputed := span{v.s.set(key), 0, end}.count()
 		all[i] = api.CategoryCounts{Category: category, Statuses: map[api.VerificationStatus]int{
-			api.Verified: verified, api.Stale: stale, api.NeedsReview: disputed, api.Unverified: total - verified - stale - disputed,
+			api.Verified: verified, api.Stale: stale, api.NeedsReview: disputed,
+			api.Unverified: total - verified - stale - disputed,
 		}}
 	}
 	return all
 }
 
-// Due returns the number of records that are not verified after the duration within, without further reviews.
+// Due returns the number of records that are not verified after the duration within, without
+// further reviews.
 func (v View) Due(within time.Duration) int {
 	stale := unixNanos(v.at.Add(within - api.FreshnessWindow))
 	fresh := sort.Search(len(v.s.checked), func(i int) bool { return v.s.checked[i] < stale })
@@ -58,9 +61,11 @@ func (v View) FreeSet() api.FreeSet {
 	return set
 }
 
-// Overview describes the published records. Its cost grows with their number, so it is not for consumers' requests.
+// Overview describes the published records. Its cost grows with their number, so it is not for
+// consumers' requests.
 func (v View) Overview() api.CatalogOverview {
-	o := api.CatalogOverview{GeneratedAt: v.at, LastChangeAt: v.lastChange(), Categories: v.StatusCounts(), Countries: []api.CountryCount{}}
+	o := api.CatalogOverview{GeneratedAt: v.at, LastChangeAt: v.lastChange(), Categories: v.StatusCounts(),
+		Countries: []api.CountryCount{}}
 	for code, records := range v.s.index.countries {
 		o.Countries = append(o.Countries, api.CountryCount{Country: string(code[:]), Records: int(records.GetCardinality())}) //nolint:gosec // below 2^32
 	}

@@ -20,7 +20,8 @@ func TestStatusCountsMatchTheOracle(t *testing.T) {
 	for _, at := range []time.Time{now, now.Add(-5 * 24 * time.Hour), now.Add(api.FreshnessWindow)} {
 		want := map[api.Category]map[api.VerificationStatus]int{}
 		for _, c := range api.Categories {
-			want[c] = map[api.VerificationStatus]int{api.Verified: 0, api.Stale: 0, api.NeedsReview: 0, api.Unverified: 0}
+			want[c] = map[api.VerificationStatus]int{api.Verified: 0, api.Stale: 0, api.NeedsReview: 0,
+				api.Unverified: 0}
 		}
 		for _, o := range listingtest.Published(records, at) {
 			want[o.Category][o.Verification.Status]++
@@ -45,7 +46,8 @@ func TestStatusCountsMatchTheOracle(t *testing.T) {
 func TestFreeSetCountsExcludedRecordsByReason(t *testing.T) {
 	records := listingtest.Records(17, 400, now)
 	snapshot := build(t, empty, records, 1)
-	for _, at := range []time.Time{now, now.Add(-5 * 24 * time.Hour), now.Add(10 * 24 * time.Hour), now.Add(api.FreshnessWindow + time.Hour)} {
+	for _, at := range []time.Time{now, now.Add(-5 * 24 * time.Hour), now.Add(10 * 24 * time.Hour),
+		now.Add(api.FreshnessWindow + time.Hour)} {
 		all := listingtest.Published(records, at)
 		want := api.FreeSet{Records: len(wantFree(all)), Limit: 10, Published: len(all)}
 		qualified := 0

@@ -12,8 +12,9 @@ const (
 	headroom  = 18 << 20 // bytes, within these limits
 )
 
-// growth returns the growth in percent for a snapshot of encoded records. Go's default of 100 percent would double the memory of a large
-// catalog, whose records stay, and collect a small one several times a second.
+// growth returns the growth in percent for a snapshot of encoded records. Go's default of 100
+// percent would double the memory of a large catalog, whose records stay, and collect a small one
+// several times a second.
 func growth(records int64) int {
 	return int(min(max(headroom*100/max(records, 1), minGrowth), maxGrowth))
 }

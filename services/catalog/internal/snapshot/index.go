@@ -76,7 +76,8 @@ func bitmaps(n int) []*roaring.Bitmap {
 	return out
 }
 
-// setKey identifies a set of positions by the conditions of a filter that depend on neither the clock nor a date.
+// setKey identifies a set of positions by the conditions of a filter that depend on neither the
+// clock nor a date.
 type setKey struct {
 	country   country
 	province  int8 // index in api.Provinces + 1; 0 is no condition
@@ -131,8 +132,8 @@ func (x *index) terms(k setKey) []*roaring.Bitmap {
 	return terms
 }
 
-// setCache caches the intersections of one snapshot, so that reading all pages of a filter intersects once. It is bounded, because there
-// are too many possible filters.
+// setCache caches the intersections of one snapshot, so that reading all pages of a filter
+// intersects once. It is bounded, because there are too many possible filters.
 type setCache struct {
 	mu   sync.RWMutex
 	sets map[setKey]*roaring.Bitmap
@@ -199,7 +200,8 @@ func (s span) contains(at uint32) bool {
 	return s.from <= at && at < s.to && (s.set == nil || s.set.Contains(at))
 }
 
-// fill copies members into dst, after skipping the first skip, and returns the number copied. skip must be less than count.
+// fill copies members into dst, after skipping the first skip, and returns the number copied. skip
+// must be less than count.
 func (s span) fill(dst []uint32, skip int) int {
 	if s.set == nil {
 		first := s.from + uint32(skip) //nolint:gosec // below count

@@ -19,12 +19,13 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// Source is the store of the catalog. Its change sequence grows with every change of a listing or of its summary, in commit order. Each
-// listing has the sequence of its latest change.
+// Source is the store of the catalog. Its change sequence grows with every change of a listing or
+// of its summary, in commit order. Each listing has the sequence of its latest change.
 type Source interface {
 	// Sequence returns the sequence of the latest change.
 	Sequence(ctx context.Context) (int64, error)
-	// Mark returns the mark of the change that has the sequence, or the zero value if there is none.
+	// Mark returns the mark of the change that has the sequence, or the zero value if there is
+	// none.
 	Mark(ctx context.Context, sequence int64) (api.Change, error)
 	// Changes calls each for every listing with a sequence above after, in any order.
 	Changes(ctx context.Context, after int64, each func(Row) error) error
@@ -38,7 +39,8 @@ const (
 	loadTimeout = time.Minute     // to read the changes
 	loadBatch   = 128             // rows that one goroutine encodes at a time
 
-	// MaxAge is the maximum time since the last successful poll of the source, after which View returns an error.
+	// MaxAge is the maximum time since the last successful poll of the source, after which View
+	// returns an error.
 	MaxAge = 5 * time.Minute
 )
 
@@ -63,7 +65,8 @@ func NewLive(source Source, now func() time.Time, log *slog.Logger) *Live {
 	return &Live{source: source, now: now, log: log}
 }
 
-// Poll loads the changes of the source. If it fails, the snapshot does not change. Call it every PollInterval.
+// Poll loads the changes of the source. If it fails, the snapshot does not change. Call it every
+// PollInterval.
 func (l *Live) Poll(ctx context.Context) error {
 	started := l.now() // the data read is at least this new
 	short, cancel := context.WithTimeout(ctx, pollTimeout)
@@ -78,7 +81,8 @@ func (l *Live) Poll(ctx context.Context) error {
 		return err
 	}
 	if replaced {
-		l.log.WarnContext(ctx, "catalog database was replaced: loading all records", "sequence", sequence, "loaded_sequence", l.polledSequence)
+		l.log.WarnContext(ctx, "catalog database was replaced: loading all records", "sequence", sequence,
+			"loaded_sequence", l.polledSequence)
 		current, l.scheduled = nil, nil
 	}
 	if current != nil && sequence == l.polledSequence && !l.scheduledIsPublic(started) {
@@ -100,7 +104,8 @@ func (l *Live) Poll(ctx context.Context) error {
 		l.current.Store(next)
 		l.buildTime.Store(int64(time.Since(start)))
 		l.builtAt.Store(l.now().UnixNano())
-		l.log.InfoContext(ctx, "catalog loaded", "sequence", next.sequence, "changed", n, "records", next.Len(), "took", time.Since(start))
+		l.log.InfoContext(ctx, "catalog loaded", "sequence", next.sequence, "changed", n, "records", next.Len(), "took",
+			time.Since(start))
 		limitHeap(growth(next.bytes))
 		if current == nil {
 			debug.FreeOSMemory() // what decoding all records needed
@@ -113,8 +118,8 @@ func (l *Live) Poll(ctx context.Context) error {
 // Sequence returns the source's sequence up to which View has all changes.
 func (l *Live) Sequence() int64 { return l.loaded.Load() }
 
-// replaced reports whether the source lacks the newest change of the last poll: its database was restored from a backup, or a replica that
-// lagged has taken over.
+// replaced reports whether the source lacks the newest change of the last poll: its database was
+// restored from a backup, or a replica that lagged has taken over.
 func (l *Live) replaced(ctx context.Context, sequence int64) (bool, error) {
 	if sequence == l.polledSequence || l.polledMark.ID == "" || l.polledMark.Sequence != l.polledSequence {
 		return false, nil
@@ -133,10 +138,12 @@ func (l *Live) scheduledIsPublic(now time.Time) bool {
 	return false
 }
 
-// load applies the changes since current (nil: all rows), and the scheduled rows that became public, and returns the number of applied
-// changes. It leaves out a row that cannot be decoded or encoded. scheduled has the rows that are not public at now. One goroutine reads
-// rows, and one per processor encodes them.
-func (l *Live) load(ctx context.Context, current *Snapshot, now time.Time) (next *Snapshot, scheduled map[string]Row, n int, err error) {
+// load applies the changes since current (nil: all rows), and the scheduled rows that became
+// public, and returns the number of applied changes. It leaves out a row that cannot be decoded or
+// encoded. scheduled has the rows that are not public at now. One goroutine reads rows, and one per
+// processor encodes them.
+func (l *Live) load(ctx context.Context, current *Snapshot, now time.Time) (next *Snapshot, scheduled map[string]Row,
+	n int, err error) {
 	scheduled = maps.Clone(l.scheduled)
 	if scheduled == nil {
 		scheduled = map[string]Row{}
@@ -192,8 +199,8 @@ func (l *Live) encode(ctx context.Context, batches <-chan []Row) (changes []chan
 	return changes
 }
 
-// read sends the rows changed after current, and the scheduled rows that are public at now, to batches. It updates scheduled and returns
-// the highest sequences.
+// read sends the rows changed after current, and the scheduled rows that are public at now, to
+// batches. It updates scheduled and returns the highest sequences.
 func (l *Live) read(
 	ctx context.Context, current *Snapshot, now time.Time, scheduled map[string]Row, batches chan<- []Row,
 ) (sequence, public int64, err error) {
@@ -230,8 +237,8 @@ func (l *Live) read(
 
 var errNotLoaded = errors.New("snapshot not loaded yet")
 
-// View returns the catalog now. It returns problem.Unavailable before the first load, and if no poll of the source succeeded within
-// MaxAge: the data would be too old to serve.
+// View returns the catalog now. It returns problem.Unavailable before the first load, and if no
+// poll of the source succeeded within MaxAge: the data would be too old to serve.
 func (l *Live) View() (View, error) {
 	s, now := l.current.Load(), l.now()
 	if s == nil {
@@ -240,7 +247,8 @@ func (l *Live) View() (View, error) {
 		return View{}, loading
 	}
 	if age := now.Sub(*l.lastPoll.Load()); age > MaxAge { // by the monotonic clock, which UTC would remove
-		return View{}, problem.Unavailable(fmt.Errorf("snapshot too old: no response from the database for %s", age.Round(time.Second)))
+		return View{}, problem.Unavailable(fmt.Errorf("snapshot too old: no response from the database for %s",
+			age.Round(time.Second)))
 	}
 	return s.At(now.UTC()), nil
 }
@@ -272,6 +280,7 @@ func (l *Live) Stats() Stats {
 	}
 	return Stats{
 		Records: s.Len(), Bytes: s.bytes, LeftOut: len(s.leftOut), Sequence: s.sequence,
-		Age: l.now().Sub(*l.lastPoll.Load()), BuildTime: time.Duration(l.buildTime.Load()), BuiltAt: time.Unix(0, l.builtAt.Load()),
+		Age: l.now().Sub(*l.lastPoll.Load()), BuildTime: time.Duration(l.buildTime.Load()),
+		BuiltAt: time.Unix(0, l.builtAt.Load()),
 	}
 }

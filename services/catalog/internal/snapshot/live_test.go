@@ -227,7 +227,8 @@ func TestUnreadableRecordIsLeftOut(t *testing.T) {
 		s.sequence++
 		s.rows[id] = Row{Sequence: s.sequence, ID: id, Document: stored("{")}
 	}
-	// poll polls and checks the number of records served, of records left out, and of records that this poll logged.
+	// poll polls and checks the number of records served, of records left out, and of records that
+	// this poll logged.
 	poll := func(records, leftOut, logged int) {
 		t.Helper()
 		log.Reset()
@@ -300,13 +301,15 @@ func TestRecordIsNotPublicBeforePublishedAt(t *testing.T) {
 
 func TestStepOfTheWallClockDoesNotAgeTheSnapshot(t *testing.T) {
 	step := time.Duration(0)
-	l := NewLive(&memorySource{rows: map[string]Row{}}, func() time.Time { return servicetest.Stepped(time.Now(), step) }, slog.New(slog.DiscardHandler))
+	l := NewLive(&memorySource{rows: map[string]Row{}},
+		func() time.Time { return servicetest.Stepped(time.Now(), step) }, slog.New(slog.DiscardHandler))
 	for range 2 { // a load, and a poll without changes
 		require.NoError(t, l.Poll(t.Context()))
 		for _, step = range []time.Duration{-time.Hour, MaxAge + time.Minute, 0} {
 			view, err := l.View()
 			require.NoError(t, err)
-			require.WithinDuration(t, time.Now().Add(step), view.Now(), time.Minute, "the view has the time of the wall clock")
+			require.WithinDuration(t, time.Now().Add(step), view.Now(), time.Minute,
+				"the view has the time of the wall clock")
 			require.Less(t, l.Stats().Age, time.Minute)
 		}
 	}
@@ -323,7 +326,8 @@ func TestFirstRecordsDoNotReplaceAnEmptySource(t *testing.T) {
 	require.NotContains(t, log.String(), "replaced")
 }
 
-// A restored source reaches the sequence of the last poll again, with other changes. What was loaded before must not be served beside them.
+// A restored source reaches the sequence of the last poll again, with other changes. What was
+// loaded before must not be served beside them.
 func TestReplacedSourceIsLoadedAgain(t *testing.T) {
 	for name, after := range map[string]int64{"below the last poll": 0, "above it": 20} {
 		s := &memorySource{rows: map[string]Row{}, timeline: "first"}

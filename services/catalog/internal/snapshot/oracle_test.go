@@ -16,8 +16,8 @@ import (
 	"opportunity.internal/services/catalog/internal/listingtest"
 )
 
-// wantList applies the specification's rules to all, which is in list order, and returns the whole result for the parameters v
-// in list order. It shares no code with the snapshot.
+// wantList applies the specification's rules to all, which is in list order, and returns the whole
+// result for the parameters v in list order. It shares no code with the snapshot.
 func wantList(all []api.Opportunity, tier api.Tier, v url.Values) []api.Opportunity {
 	if !tier.AllRecords() {
 		all = wantFree(all)
@@ -31,7 +31,8 @@ func wantList(all []api.Opportunity, tier api.Tier, v url.Values) []api.Opportun
 	return out
 }
 
-// wantFree returns the records that the free tier sees: of the verified and open ones, the ten that were published first.
+// wantFree returns the records that the free tier sees: of the verified and open ones, the ten that
+// were published first.
 func wantFree(all []api.Opportunity) []api.Opportunity {
 	set := slices.DeleteFunc(slices.Clone(all), func(o api.Opportunity) bool {
 		return o.Verification.Status != api.Verified || o.Facts.ApplicationStatus != api.ApplicationOpen
@@ -97,7 +98,8 @@ func words(text string) (all []string) {
 	return strings.FieldsFunc(string(kept), func(r rune) bool { return !unicode.In(r, unicode.L, unicode.N) })
 }
 
-var spelled = map[rune]string{'œ': "oe", 'æ': "ae", 'ø': "o", 'đ': "d", 'ð': "d", 'ł': "l", 'þ': "th", 'ħ': "h", 'ı': "i"}
+var spelled = map[rune]string{'œ': "oe", 'æ': "ae", 'ø': "o", 'đ': "d", 'ð': "d", 'ł': "l", 'þ': "th", 'ħ': "h",
+	'ı': "i"}
 
 func checkedAfter(o api.Opportunity, from string) bool {
 	if from == "" {
@@ -125,7 +127,8 @@ func resident(o api.Opportunity, country, province string) bool {
 		if slices.Contains(c.ExcludedRegions, code) {
 			return false
 		}
-		return len(c.SourceURLs) > 0 && (slices.Contains(c.IncludedRegions, code) || c.AllRegions != nil && *c.AllRegions)
+		return len(c.SourceURLs) > 0 && (slices.Contains(c.IncludedRegions, code) || c.AllRegions != nil &&
+			*c.AllRegions)
 	}
 	return false
 }

@@ -14,8 +14,8 @@ import (
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
-// Row is a listing read from the store. Document is the JSON of a listingfile.Listing, or null if the listing is not published. Summary is
-// the JSON of an api.Summary, or null if history has none.
+// Row is a listing read from the store. Document is the JSON of a listingfile.Listing, or null if
+// the listing is not published. Summary is the JSON of an api.Summary, or null if history has none.
 type Row struct {
 	Sequence       int64
 	PublicSequence int64 // of the latest change that consumers can see
@@ -31,13 +31,16 @@ func (r Row) scheduled(now time.Time) bool {
 	return r.Document.Valid && r.PublishedAt != nil && r.PublishedAt.After(now)
 }
 
-// record is a published record: its encoded form, and the properties that filters and the list order use. Times are in Unix nanoseconds.
+// record is a published record: its encoded form, and the properties that filters and the list
+// order use. Times are in Unix nanoseconds.
 type record struct {
 	id   string
 	text []byte // JSON of the api.Opportunity, without the two values that depend on the clock
 
-	statusAt    uint32 // offset in text at which to insert verification.status
-	freshnessAt uint32 // offset in text at which to insert companyProfile.freshness; 0 if it does not depend on the clock
+	statusAt uint32 // offset in text at which to insert verification.status
+	// offset in text at which to insert companyProfile.freshness; 0 if it does not depend on the
+	// clock
+	freshnessAt uint32
 
 	sequence   int64 // of the latest change that consumers can see
 	checked    int64 // time of the latest factual review, or never
@@ -66,8 +69,8 @@ const (
 	open                         // accepts applications
 )
 
-// facts are the values of a record, or the conditions of a filter, in the order of api.BoolFacts: 0 is unknown or no condition, 1 is false
-// and 2 is true.
+// facts are the values of a record, or the conditions of a filter, in the order of api.BoolFacts: 0
+// is unknown or no condition, 1 is false and 2 is true.
 type facts [len(api.BoolFacts)]uint8
 
 func (f *facts) set(i int, value *bool) {
@@ -169,8 +172,9 @@ func (r *record) endOf(name string) uint32 {
 	return uint32(bytes.LastIndex(r.text, []byte(name)) + len(name)) //nolint:gosec // a record is at most a few MiB
 }
 
-// eligible returns the countries whose residents are eligible, and the Canadian provinces with evidence of eligibility. A province counts
-// if an entry with a source includes it (by name or with all regions) and no entry excludes it.
+// eligible returns the countries whose residents are eligible, and the Canadian provinces with
+// evidence of eligibility. A province counts if an entry with a source includes it (by name or with
+// all regions) and no entry excludes it.
 func eligible(entries []api.CountryEligibility) (countries []country, provinces uint16) {
 	var excluded uint16
 	for _, c := range entries {

@@ -1,18 +1,22 @@
-// Package snapshot serves the published catalog from memory. A snapshot is immutable and indexed, and each record is encoded once. List
-// and detail use nothing else.
+// Package snapshot serves the published catalog from memory. A snapshot is immutable and indexed,
+// and each record is encoded once. List and detail use nothing else.
 //
-// Records are in list order, and a filter is an intersection of bitmaps over their positions. A three-valued fact has two bitmaps, true and
-// false. Unknown is in neither, so no filter matches it.
+// Records are in list order, and a filter is an intersection of bitmaps over their positions. A
+// three-valued fact has two bitmaps, true and false. Unknown is in neither, so no filter matches
+// it.
 //
-// Only two values depend on the clock: the verification status and the freshness of the company profile. They are not part of a record's
-// encoded form but inserted into each response. A record with an undisputed latest review is verified for 14 days after it. The list is
-// ordered by latest review, newest first, so the verified records are the undisputed ones before a cutoff position, which a binary search
-// finds. A status change therefore needs no timer and no new snapshot; only changed data does.
+// Only two values depend on the clock: the verification status and the freshness of the company
+// profile. They are not part of a record's encoded form but inserted into each response. A record
+// with an undisputed latest review is verified for 14 days after it. The list is ordered by latest
+// review, newest first, so the verified records are the undisputed ones before a cutoff position,
+// which a binary search finds. A status change therefore needs no timer and no new snapshot; only
+// changed data does.
 //
-// The conditions of the search are terms. A term has the slots of its records: a position would change with each review. Snapshots share the
-// terms, and each maps slots to its positions.
+// The conditions of the search are terms. A term has the slots of its records: a position would
+// change with each review. Snapshots share the terms, and each maps slots to its positions.
 //
-// A new snapshot shares the encoded records that did not change with the previous one. It costs a new index and a copy of the list order.
+// A new snapshot shares the encoded records that did not change with the previous one. It costs a
+// new index and a copy of the list order.
 package snapshot
 
 import (
@@ -28,7 +32,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Snapshot is the catalog at one position of the change sequence. It is immutable and safe for concurrent use.
+// Snapshot is the catalog at one position of the change sequence. It is immutable and safe for
+// concurrent use.
 type Snapshot struct {
 	sequence int64 // up to which it has all changes
 	public   int64 // of the latest change that consumers can see
@@ -48,7 +53,8 @@ type Snapshot struct {
 	filters setCache
 }
 
-// change is the new state of one listing. record is nil if the listing is not public or was left out.
+// change is the new state of one listing. record is nil if the listing is not public or was left
+// out.
 type change struct {
 	id      string
 	record  *record
@@ -58,9 +64,11 @@ type change struct {
 
 var empty = new(Snapshot).apply(nil, 0, 0)
 
-// apply returns the snapshot after the changes, at the given sequences. changes must not have two entries for one id.
+// apply returns the snapshot after the changes, at the given sequences. changes must not have two
+// entries for one id.
 func (s *Snapshot) apply(changes []change, sequence, public int64) *Snapshot {
-	next := &Snapshot{sequence: sequence, public: public, byID: s.byID, leftOut: maps.Clone(s.leftOut), bytes: s.bytes, terms: s.terms}
+	next := &Snapshot{sequence: sequence, public: public, byID: s.byID, leftOut: maps.Clone(s.leftOut), bytes: s.bytes,
+		terms: s.terms}
 	if len(s.order) == 0 {
 		next.terms = newTerms()
 	}
@@ -99,7 +107,8 @@ func (s *Snapshot) apply(changes []change, sequence, public int64) *Snapshot {
 		}
 	}
 	next.order = merged(s.order, removed, added, compare)
-	next.checked = merged(s.checked, checkedOf(removed), checkedOf(added), func(a, b int64) int { return cmp.Compare(b, a) })
+	next.checked = merged(s.checked, checkedOf(removed), checkedOf(added),
+		func(a, b int64) int { return cmp.Compare(b, a) })
 	next.profiles = merged(s.profiles, profilesOf(removed), profilesOf(added), cmp.Compare[int64])
 	next.index = newIndex(next.order)
 	next.terms, next.bySlot = next.terms.settle(next.order)
@@ -159,7 +168,8 @@ func profilesOf(records []*record) (times []int64) {
 	return times
 }
 
-// compare orders records as lists do: by latest factual review, newest first and never reviewed last, then by the bytes of the id.
+// compare orders records as lists do: by latest factual review, newest first and never reviewed
+// last, then by the bytes of the id.
 func compare(a, b *record) int {
 	return cmp.Or(cmp.Compare(b.checked, a.checked), cmp.Compare(a.id, b.id))
 }
@@ -187,7 +197,8 @@ func (s *Snapshot) isCutoff(i int, stale int64) bool {
 // never is the review time of a record without a factual review. It is older than every other.
 const never = math.MinInt64
 
-// unixNanos returns t in nanoseconds since 1970, capped to the range of int64 (the years 1678 to 2261).
+// unixNanos returns t in nanoseconds since 1970, capped to the range of int64 (the years 1678 to
+// 2261).
 func unixNanos(t time.Time) int64 {
 	switch y := t.Year(); {
 	case y < 1678:

@@ -36,7 +36,8 @@ func clock() time.Time { return now }
 func stored(text string) sql.NullString { return sql.NullString{String: text, Valid: true} }
 
 func row(t require.TestingT, r listingtest.Record, sequence int64) Row {
-	out := Row{Sequence: sequence, PublicSequence: sequence, ID: r.Entry.ID, PublishedAt: r.Entry.PublishedAt, ChangedAt: r.Entry.ChangedAt}
+	out := Row{Sequence: sequence, PublicSequence: sequence, ID: r.Entry.ID, PublishedAt: r.Entry.PublishedAt,
+		ChangedAt: r.Entry.ChangedAt}
 	if r.Entry.Visibility == listingfile.Published {
 		document, err := json.Marshal(r.Entry.Listing)
 		require.NoError(t, err)
@@ -63,7 +64,8 @@ func build(t require.TestingT, on *Snapshot, records []listingtest.Record, seque
 
 var filters = sync.OnceValue(combinations)
 
-// combinations returns all filters with these values. Each parameter is either absent or has one of its values.
+// combinations returns all filters with these values. Each parameter is either absent or has one of
+// its values.
 func combinations() []url.Values {
 	type parameter struct {
 		name   string
@@ -145,14 +147,17 @@ func TestEveryFilterMatchesTheOracle(t *testing.T) {
 // searches are values of the parameters that only the search takes.
 var searches = map[string][]string{
 	"q": {
-		"company", "COMP", "e\u0301te\u0301", "c\u00f8mp", "ompany", "co mp", "é", "e", "ete", "ÉTÉ strasse", "STRASSE", "straß", "œuvre", "oeuv", "no", "№", "ﬁn", "fin emploi",
-		"l'emploi", "emploi l", "σισυφος", "ΣΊΣΥΦΟΣ", "σισυφοσ", "translation", "한", "한국어", "हि", "12", "１", "sub", "annot donnees", "maple", "10", "plain c",
+		"company", "COMP", "e\u0301te\u0301", "c\u00f8mp", "ompany", "co mp", "é", "e", "ete", "ÉTÉ strasse", "STRASSE", "straß", "œuvre",
+		"oeuv", "no", "№", "ﬁn", "fin emploi",
+		"l'emploi", "emploi l", "σισυφος", "ΣΊΣΥΦΟΣ", "σισυφοσ", "translation", "한", "한국어", "हि", "12", "１", "sub",
+		"annot donnees", "maple", "10", "plain c",
 		"a", "zzz", "and word", "d'ann",
 	},
 	"application_status": {"open", "waitlist", "closed", "unknown"},
 	"language":           {"english", "FRENCH", "francais", "fr", "e", "canadian french", "french francais", "z"},
 	"pay_unit":           {"hour", "year", "task", "audio-minute"},
-	"subcategory":        {"SUB", "su", "Data Annotation", "data", "annotation-data", "donnees ANNOTEES", "EV CHARGING"},
+	"subcategory": {"SUB", "su", "Data Annotation", "data", "annotation-data", "donnees ANNOTEES",
+		"EV CHARGING"},
 }
 
 func TestSearchMatchesTheOracle(t *testing.T) {
@@ -176,7 +181,8 @@ func TestSearchMatchesTheOracle(t *testing.T) {
 		s := build(t, build(t, empty, records[:30], 1), records, 2)
 		all := listingtest.Published(records, now)
 		for _, tier := range []api.Tier{api.Commercial, api.Free} {
-			require.Equal(t, string(encoded(t, wantList(all, tier, f))), string(walk(t, s.At(now), tier, f.Encode())), "%s %s", f.Encode(), raw)
+			require.Equal(t, string(encoded(t, wantList(all, tier, f))), string(walk(t, s.At(now), tier, f.Encode())),
+				"%s %s", f.Encode(), raw)
 		}
 	})
 }
@@ -188,7 +194,8 @@ func TestTermsAreOfTheRecords(t *testing.T) {
 		r.Entry.Company.Name = fmt.Sprintf("name%d", n)
 		s = build(t, s, []listingtest.Record{r}, int64(n+1))
 		for word, want := range map[string]int{fmt.Sprintf("name%d", n): 1, fmt.Sprintf("name%d", n-1): 0, "name": 1} {
-			require.Equal(t, want, s.At(now).Select(query.Filter{Search: query.Search{Q: word}}, api.Commercial).Total(), "%s at %d", word, n)
+			require.Equal(t, want, s.At(now).Select(query.Filter{Search: query.Search{Q: word}},
+				api.Commercial).Total(), "%s at %d", word, n)
 		}
 	}
 	require.Less(t, len(s.terms.sorted), 1100)
@@ -206,8 +213,10 @@ func TestNearIDs(t *testing.T) {
 	}
 	v := build(t, empty, records, 1).At(now)
 	for id, want := range map[string][]string{
-		"maple-scrib": {"maple-scribe"}, "mapel-scribe": {"maple-scribe", "pine-scribe", "maple-survey"}, "Maple Scribe": {"maple-scribe"},
-		"globex": {"acme"}, "scribe": {"pine-scribe", "maple-scribe"}, "maple": {"maples", "maple-scribe", "maple-survey"}, "xyzzy": nil, "-": nil, "": nil,
+		"maple-scrib": {"maple-scribe"}, "mapel-scribe": {"maple-scribe", "pine-scribe", "maple-survey"},
+		"Maple Scribe": {"maple-scribe"},
+		"globex":       {"acme"}, "scribe": {"pine-scribe", "maple-scribe"},
+		"maple": {"maples", "maple-scribe", "maple-survey"}, "xyzzy": nil, "-": nil, "": nil,
 	} {
 		require.Equal(t, want, v.Near(id, api.Commercial), id)
 	}
@@ -250,18 +259,21 @@ func TestIncrementalSnapshotEqualsFullLoad(t *testing.T) {
 			}
 			all := listingtest.Published(records, at)
 			require.Equal(t, len(all), grown.Len())
-			for _, raw := range []string{"", "verified=true", "verified=false", "country=CA&province=ON", "remote=true&flexible=false"} {
+			for _, raw := range []string{"", "verified=true", "verified=false", "country=CA&province=ON",
+				"remote=true&flexible=false"} {
 				f, err := url.ParseQuery(raw)
 				require.NoError(t, err)
 				for _, tier := range []api.Tier{api.Developer, api.Free} {
-					require.Equal(t, string(encoded(t, wantList(all, tier, f))), string(walk(t, grown.At(at), tier, raw)))
+					require.Equal(t, string(encoded(t, wantList(all, tier, f))),
+						string(walk(t, grown.At(at), tier, raw)))
 				}
 			}
 			for id, r := range state {
 				record, ok := grown.At(at).Find(id, api.Developer)
 				require.Equal(t, r.Entry.Visibility == listingfile.Published, ok)
 				if ok {
-					require.Equal(t, string(encoded(t, []api.Opportunity{r.Public(at)})), "["+string(record.Append(nil))+"]")
+					require.Equal(t, string(encoded(t, []api.Opportunity{r.Public(at)})),
+						"["+string(record.Append(nil))+"]")
 				}
 			}
 		}
@@ -290,11 +302,15 @@ func TestStatusChangesWithTheClock(t *testing.T) {
 		}
 		for _, at := range []time.Time{before, after} {
 			view := snapshot.At(at)
-			require.Equal(t, string(encoded(t, listingtest.Published(records, at))), string(walk(t, view, api.Commercial, "")))
-			require.Equal(t, string(encoded(t, wantFree(listingtest.Published(records, at)))), string(walk(t, view, api.Free, "")))
+			require.Equal(t, string(encoded(t, listingtest.Published(records, at))),
+				string(walk(t, view, api.Commercial, "")))
+			require.Equal(t, string(encoded(t, wantFree(listingtest.Published(records, at)))),
+				string(walk(t, view, api.Free, "")))
 		}
-		require.NotEqual(t, snapshot.At(before).Version(), snapshot.At(after).Version(), "want another version at %s", after)
-		require.Equal(t, snapshot.At(after).Version(), build(t, empty, records, 1).At(after).Version(), "want the same version on another replica")
+		require.NotEqual(t, snapshot.At(before).Version(), snapshot.At(after).Version(), "want another version at %s",
+			after)
+		require.Equal(t, snapshot.At(after).Version(), build(t, empty, records, 1).At(after).Version(),
+			"want the same version on another replica")
 	}
 }
 
@@ -342,7 +358,8 @@ func TestFilterCacheIsBounded(t *testing.T) {
 	for a := 'A'; a <= 'Z'; a++ {
 		for b := 'A'; b <= 'Z'; b++ {
 			f := url.Values{"country": {string([]rune{a, b})}, "category": {"online"}}
-			require.Equal(t, string(encoded(t, wantList(all, api.Commercial, f))), string(walk(t, snapshot.At(now), api.Commercial, f.Encode())))
+			require.Equal(t, string(encoded(t, wantList(all, api.Commercial, f))),
+				string(walk(t, snapshot.At(now), api.Commercial, f.Encode())))
 		}
 	}
 	require.Len(t, snapshot.filters.sets, maxCachedSets, "full after more different filters")
@@ -389,7 +406,8 @@ func TestListDoesNotAllocatePerRecord(t *testing.T) {
 				buf = snapshot.At(now).Select(q.Filter, api.Commercial).Append(buf[:0], q.Page)
 			})
 		}
-		require.InDelta(t, allocated("1"), allocated("100"), 1, raw) // parsing a three-digit number may cost one allocation
+		// parsing a three-digit number may cost one allocation
+		require.InDelta(t, allocated("1"), allocated("100"), 1, raw)
 	}
 }
 
@@ -397,7 +415,8 @@ func TestListDoesNotAllocatePerRecord(t *testing.T) {
 func TestCheckTimesAreCappedAtTheResponseTime(t *testing.T) {
 	r := listingtest.Records(1, 1, now)[0]
 	ahead := now.Add(time.Second)
-	r.Summary = &api.Summary{Slug: r.Entry.ID, LastCheckedAt: &ahead, FirstCheckedAt: &ahead, LastOutcome: api.OutcomeVerified, ReviewCount: 1,
+	r.Summary = &api.Summary{Slug: r.Entry.ID, LastCheckedAt: &ahead, FirstCheckedAt: &ahead,
+		LastOutcome: api.OutcomeVerified, ReviewCount: 1,
 		ApplicationLink: &api.ApplicationLink{Outcome: api.OutcomeReachable, CheckedAt: ahead}}
 	found, ok := build(t, empty, []listingtest.Record{r}, 1).At(now).Find(r.Entry.ID, api.Developer)
 	require.True(t, ok)
@@ -459,7 +478,8 @@ func TestMergedEqualsSortedList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		numbers := rapid.SliceOfN(rapid.IntRange(0, 20), 0, 40)
 		common, removed, added := numbers.Draw(t, "common"), numbers.Draw(t, "removed"), numbers.Draw(t, "added")
-		list, want := slices.Sorted(slices.Values(append(slices.Clone(common), removed...))), slices.Sorted(slices.Values(append(slices.Clone(common), added...)))
+		list, want := slices.Sorted(slices.Values(append(slices.Clone(common), removed...))),
+			slices.Sorted(slices.Values(append(slices.Clone(common), added...)))
 		require.Equal(t, append([]int{}, want...), merged(list, removed, added, cmp.Compare[int]))
 	})
 }

@@ -51,8 +51,8 @@ func termsOf(o api.Opportunity) string {
 	return b.String()
 }
 
-// terms maps terms to slots. A slot stands for a record for as long as it has the same terms. Snapshots
-// share the terms: each ignores the slots of records that it does not have.
+// terms maps terms to slots. A slot stands for a record for as long as it has the same terms.
+// Snapshots share the terms: each ignores the slots of records that it does not have.
 type terms struct {
 	mu     sync.RWMutex // one goroutine adds
 	byText map[string]*term
@@ -118,8 +118,8 @@ func (t *terms) start(text string, slots ...uint32) {
 
 const maxStart = 2
 
-// settle returns the terms of the records, and their positions + 1 by slot. If too many slots are of
-// other records, it returns other terms, without them.
+// settle returns the terms of the records, and their positions + 1 by slot. If too many slots are
+// of other records, it returns other terms, without them.
 func (t *terms) settle(order []*record) (*terms, []uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -176,7 +176,10 @@ func conditions(q query.Search) (all []condition) {
 	exactly(unit, string(q.PayUnit))
 	exactly(subcategory, query.Words(q.Subcategory))
 	if q.Language != "" {
-		all = append(all, condition{language, func(of string) bool { return query.Begin(query.Words(q.Language), of[len(language):]) }})
+		all = append(all, condition{language, func(of string) bool {
+			return query.Begin(query.Words(q.Language),
+				of[len(language):])
+		}})
 	}
 	return all
 }
@@ -238,8 +241,9 @@ const (
 	maxCandidates = 2000 // to compare with an id
 )
 
-// Near returns the ids of at most three records that the tier can see and that a caller may have meant by
-// id: those with all its words in their texts, or else those with a similar id. The closest is first.
+// Near returns the ids of at most three records that the tier can see and that a caller may have
+// meant by id: those with all its words in their texts, or else those with a similar id. The
+// closest is first.
 func (v View) Near(id string, tier api.Tier) []string {
 	id = query.Words(id)
 	if id == "" || len(id) > 100 {
@@ -266,6 +270,9 @@ func (v View) Near(id string, tier api.Tier) []string {
 		set = roaring.And(set, roaring.BitmapOf(v.free()...))
 	}
 	set.Iterate(visit)
-	ids := slices.SortedFunc(maps.Keys(near), func(a, b string) int { return cmp.Or(cmp.Compare(near[a], near[b]), cmp.Compare(a, b)) })
+	ids := slices.SortedFunc(maps.Keys(near), func(a,
+		b string) int {
+		return cmp.Or(cmp.Compare(near[a], near[b]), cmp.Compare(a, b))
+	})
 	return ids[:min(maxNear, len(ids))]
 }

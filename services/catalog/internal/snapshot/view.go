@@ -26,8 +26,9 @@ type View struct {
 // Now returns the time of the view.
 func (v View) Now() time.Time { return v.at }
 
-// Version returns a string that changes whenever a list does: with the data, with a status or a profile's freshness, and when a scheduled
-// record becomes public. It is the same on all replicas with the same data.
+// Version returns a string that changes whenever a list does: with the data, with a status or a
+// profile's freshness, and when a scheduled record becomes public. It is the same on all replicas
+// with the same data.
 func (v View) Version() string {
 	b := strconv.AppendInt(nil, v.s.public, 10)
 	b = strconv.AppendInt(append(b, '.'), int64(len(v.s.order)), 10)
@@ -44,7 +45,8 @@ type freeSet struct {
 	positions []uint32 // ascending, so in list order
 }
 
-// free returns the free set: of the verified records that accept applications, those published first. It is the same for all callers.
+// free returns the free set: of the verified records that accept applications, those published
+// first. It is the same for all callers.
 func (v View) free() []uint32 {
 	if f := v.s.free.Load(); f != nil && f.cutoff == v.cutoff {
 		return f.positions
@@ -163,7 +165,8 @@ func (v View) Find(id string, tier api.Tier) (Record, bool) {
 // Append appends the record's JSON to buf.
 func (r Record) Append(buf []byte) []byte { return r.view.append(buf, r.r) }
 
-// AppendVersion appends bytes to buf that change whenever the record does, also when the clock changes its status or freshness.
+// AppendVersion appends bytes to buf that change whenever the record does, also when the clock
+// changes its status or freshness.
 func (r Record) AppendVersion(buf []byte) []byte {
 	buf = append(strconv.AppendInt(buf, r.r.sequence, 10), '.')
 	buf = append(append(buf, r.view.status(r.r)...), '.')

@@ -22,8 +22,8 @@ import (
 	"opportunity.internal/services/catalog/internal/store"
 )
 
-// BenchmarkLoad measures the time from an empty catalog to ready with 100,000 maintained records of about 2.9 KB, three quarters of them
-// reviewed.
+// BenchmarkLoad measures the time from an empty catalog to ready with 100,000 maintained records of
+// about 2.9 KB, three quarters of them reviewed.
 func BenchmarkLoad(b *testing.B) {
 	const n = 100_000
 	for dialect, url := range map[string]string{"postgres": schema.Postgres(b), "sqlite": schema.SQLite(b)} {
@@ -69,11 +69,13 @@ func seed(b *testing.B, s interface {
 		}
 		_, err := s.Import(context.Background(), "bench", apitest.File(lines), false)
 		require.NoError(b, err)
-		require.NoError(b, s.SaveSummaries(context.Background(), feed.Cursor{}, apitest.Encoded(summaries...), feed.Cursor{}))
+		require.NoError(b, s.SaveSummaries(context.Background(), feed.Cursor{}, apitest.Encoded(summaries...),
+			feed.Cursor{}))
 	}
 }
 
-// BenchmarkImport measures the import of a file of 100,000 new listings of 1.6 KB: reading, validating and storing them.
+// BenchmarkImport measures the import of a file of 100,000 new listings of 1.6 KB: reading,
+// validating and storing them.
 func BenchmarkImport(b *testing.B) {
 	const n = 100_000
 	file := new(bytes.Buffer)
@@ -83,7 +85,8 @@ func BenchmarkImport(b *testing.B) {
 		require.NoError(b, err)
 		file.Write(append(line, '\n'))
 	}
-	for dialect, newURL := range map[string]func(testing.TB) string{"postgres": schema.Postgres, "sqlite": schema.SQLite} {
+	for dialect, newURL := range map[string]func(testing.TB) string{"postgres": schema.Postgres,
+		"sqlite": schema.SQLite} {
 		b.Run(dialect, func(b *testing.B) {
 			var cpu, server time.Duration
 			for b.Loop() {

@@ -14,21 +14,25 @@ import (
 	"opportunity.internal/services/catalog/internal/query"
 )
 
-// settleTime is the age from which consumers see a change: ten times snapshot.PollInterval. By then every replica with a database serves
-// the changed record, so a consumer that reads the record next does not get an older state.
+// settleTime is the age from which consumers see a change: ten times snapshot.PollInterval. By then
+// every replica with a database serves the changed record, so a consumer that reads the record next
+// does not get an older state.
 const settleTime = 2 * time.Second
 
-// RecordChanges returns the changes of records that consumers can see, oldest first: of each record the latest one, and none above the
-// sequence loaded. It returns a *problem.Error with code cursor_expired if the database lacks the change of the cursor, or if a later
-// change is older than api.ChangesKept.
+// RecordChanges returns the changes of records that consumers can see, oldest first: of each record
+// the latest one, and none above the sequence loaded. It returns a *problem.Error with code
+// cursor_expired if the database lacks the change of the cursor, or if a later change is older than
+// api.ChangesKept.
 func (s *Store) RecordChanges(ctx context.Context, q query.Changes, loaded int64) (page listing.ChangePage, err error) {
 	tx, now := s.db.WithContext(ctx), s.now()
 	// Changes that consumers cannot see must not show in cursors either.
-	settled := tx.Where("public AND sequence <= ? AND at <= ?", loaded, database.Micros(now.Add(-settleTime))).Order("sequence DESC")
+	settled := tx.Where("public AND sequence <= ? AND at <= ?", loaded,
+		database.Micros(now.Add(-settleTime))).Order("sequence DESC")
 	if page.Newest, err = position(settled); err != nil {
 		return page, err
 	}
-	oldest, err := position(tx.Where("public AND at < ?", database.Micros(now.Add(-api.ChangesKept))).Order("at DESC, sequence DESC"))
+	oldest, err := position(tx.Where("public AND at < ?",
+		database.Micros(now.Add(-api.ChangesKept))).Order("at DESC, sequence DESC"))
 	if err != nil {
 		return page, err
 	}
@@ -114,6 +118,7 @@ func (r changedRow) change() api.RecordChange {
 		kind = api.ChangePublished
 	}
 	return api.RecordChange{
-		ID: r.ID, Change: kind, At: database.FromMicros(r.At), Cursor: listing.Position{Sequence: r.Sequence, ID: r.Mark}.Cursor(),
+		ID: r.ID, Change: kind, At: database.FromMicros(r.At),
+		Cursor: listing.Position{Sequence: r.Sequence, ID: r.Mark}.Cursor(),
 	}
 }

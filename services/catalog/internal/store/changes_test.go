@@ -56,7 +56,8 @@ func (r reader) page(after string, limit int) (listing.ChangePage, error) {
 	return r.RecordChanges(r.t.Context(), q, math.MaxInt64)
 }
 
-// after returns the settled changes after a cursor, as "published a", and the cursor to continue with.
+// after returns the settled changes after a cursor, as "published a", and the cursor to continue
+// with.
 func (r reader) after(cursor string) (all []string, next string) {
 	r.t.Helper()
 	r.clock.Advance(settled)
@@ -110,7 +111,8 @@ func TestChangesOfRecords(t *testing.T) {
 		r.importLines(file...)
 		step("published a")
 		r.withdraw("candidate")
-		require.NoError(r.t, r.SaveSummaries(r.t.Context(), feed.Cursor{}, []api.EncodedSummary{apitest.Encoded(api.Summary{Slug: "b", Sequence: 1})[0]}, feed.Cursor{}))
+		require.NoError(r.t, r.SaveSummaries(r.t.Context(), feed.Cursor{},
+			[]api.EncodedSummary{apitest.Encoded(api.Summary{Slug: "b", Sequence: 1})[0]}, feed.Cursor{}))
 		step()
 		r.publish("b")
 		step("published b")
@@ -123,16 +125,19 @@ func TestChangesOfRecords(t *testing.T) {
 		}
 		save(api.Summary{Slug: "b", Sequence: 2, HistoryCount: 2})
 		step("updated b")
-		save(api.Summary{Slug: "b", Sequence: 3, HistoryCount: 2, Unquoted: []string{"pay"}, LastEventID: "e"}) // other quotes, for example
+		// other quotes, for example
+		save(api.Summary{Slug: "b", Sequence: 3, HistoryCount: 2, Unquoted: []string{"pay"}, LastEventID: "e"})
 		save(api.Summary{Slug: "candidate", Sequence: 4, HistoryCount: 1})
 		file[0].Curation = &listingfile.Curation{Notes: "Call them."}
 		r.importLines(file[0])
 		file[2].Summary = "A candidate."
 		r.importLines(file[2])
 		step()
-		save(api.Summary{Slug: "b", Sequence: 5, HistoryCount: 2, LastCheckedAt: new(at), LastOutcome: api.OutcomeVerified})
+		save(api.Summary{Slug: "b", Sequence: 5, HistoryCount: 2, LastCheckedAt: new(at),
+			LastOutcome: api.OutcomeVerified})
 		step("updated b")
-		save(api.Summary{Slug: "b", Sequence: 6, HistoryCount: 2, LastCheckedAt: new(at), LastOutcome: api.OutcomeVerified, ConflictAt: new(at)})
+		save(api.Summary{Slug: "b", Sequence: 6, HistoryCount: 2, LastCheckedAt: new(at),
+			LastOutcome: api.OutcomeVerified, ConflictAt: new(at)})
 		step("updated b") // its status
 		r.withdraw("a")
 		step("withdrawn a")
@@ -229,7 +234,8 @@ func TestCursorsOfLostChangesExpire(t *testing.T) {
 		_, lost := r.after(kept)
 		position, _ := listing.ParseCursor(lost)
 		for _, statement := range []string{
-			"UPDATE change_sequence SET value = value - 1", "DELETE FROM changes WHERE sequence = (SELECT MAX(sequence) FROM changes)",
+			"UPDATE change_sequence SET value = value - 1",
+			"DELETE FROM changes WHERE sequence = (SELECT MAX(sequence) FROM changes)",
 			"UPDATE listings SET visibility = 'private', sequence = -1, public_sequence = 0 WHERE id = 'b'",
 		} {
 			require.NoError(r.t, r.db.Exec(statement).Error)
@@ -247,7 +253,8 @@ func TestCursorsOfLostChangesExpire(t *testing.T) {
 	})
 }
 
-// A transaction that takes its sequences first and commits last is not skipped: later ones wait for it.
+// A transaction that takes its sequences first and commits last is not skipped: later ones wait for
+// it.
 func TestLateCommitIsNotSkipped(t *testing.T) {
 	r := newReader(t, schema.Postgres(t))
 	r.importLines(apitest.Lines("b")...)
@@ -334,7 +341,8 @@ func TestCopiesEqualTheRecords(t *testing.T) {
 				line.Summary = fmt.Sprint("summary ", i)
 				r.importLines(*line)
 			case 3:
-				s := api.Summary{Slug: line.ID, Sequence: int64(i + 1), HistoryCount: random.IntN(3), LastEventID: fmt.Sprint(i)}
+				s := api.Summary{Slug: line.ID, Sequence: int64(i + 1), HistoryCount: random.IntN(3),
+					LastEventID: fmt.Sprint(i)}
 				require.NoError(r.t, r.SaveSummaries(r.t.Context(), feed.Cursor{}, apitest.Encoded(s), feed.Cursor{}))
 			case 4:
 				line.Curation = &listingfile.Curation{Notes: fmt.Sprint("note ", i)}

@@ -25,8 +25,10 @@ func TestImportWarnsOfDuplicates(t *testing.T) {
 		require.Empty(t, report.Warnings)
 
 		file := apitest.File([]listingfile.Line{
-			line("a", "Other", "https://WWW.Kelp.Works.:443/x"), line("b", "THE KE\u0301LP  WORKS", "https://b.example"), line("c", "ＫＥＬＰ-Works", "http://c.example"),
-			line("d", "Kelp", "https://d.example"), line("e", "Else", "https://d.example:8080"), line("kelp", "Kelp Works", "https://kelp.works"),
+			line("a", "Other", "https://WWW.Kelp.Works.:443/x"),
+			line("b", "THE KE\u0301LP  WORKS", "https://b.example"), line("c", "ＫＥＬＰ-Works", "http://c.example"),
+			line("d", "Kelp", "https://d.example"), line("e", "Else", "https://d.example:8080"),
+			line("kelp", "Kelp Works", "https://kelp.works"),
 		})
 		want := []string{
 			"a may be a duplicate: kelp (published) has the same host or company name",

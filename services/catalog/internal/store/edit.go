@@ -10,11 +10,13 @@ import (
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
-// Edit replaces a listing by a valid line, in one transaction, if its version is still the given one. Otherwise nothing changes, and the
-// report has the current version. If dry is set, it changes nothing and only reports what would change. It never changes the visibility or
-// the time of publication, which decides who sees the record without a plan and is up to publishers.
-// It returns problem.NotFound for an unknown listing.
-func (s *Store) Edit(ctx context.Context, actor string, line listingfile.Line, version string, dry bool) (api.EditReport, error) {
+// Edit replaces a listing by a valid line, in one transaction, if its version is still the given
+// one. Otherwise nothing changes, and the report has the current version. If dry is set, it changes
+// nothing and only reports what would change. It never changes the visibility or the time of
+// publication, which decides who sees the record without a plan and is up to publishers. It returns
+// problem.NotFound for an unknown listing.
+func (s *Store) Edit(ctx context.Context, actor string, line listingfile.Line, version string,
+	dry bool) (api.EditReport, error) {
 	report := api.EditReport{Fields: []string{}, Material: []string{}, Problems: api.Problems{}}
 	outdated := false
 	done, err := s.apply(ctx, actor, changeTimeout, dry, func(w *writer, imported *api.ImportReport) error {
@@ -34,7 +36,8 @@ func (s *Store) Edit(ctx context.Context, actor string, line listingfile.Line, v
 			return errNoChange
 		}
 		if line.Visibility != "" && line.Visibility != old.Visibility {
-			report.Problems.Add("visibility", "must be %s or left out: publish or withdraw the listing instead", old.Visibility)
+			report.Problems.Add("visibility", "must be %s or left out: publish or withdraw the listing instead",
+				old.Visibility)
 		}
 		if at := line.PublishedAt; at != nil && (old.PublishedAt == nil || !at.Equal(*old.PublishedAt)) {
 			report.Problems.Add("publishedAt", "must not change: publishing sets it, and only an import can replace it")
@@ -80,7 +83,8 @@ func (w *writer) describeEdit(old listing.Entry, line listingfile.Line, report *
 	return err
 }
 
-// encodeEntry returns the listing as a line of a listings file, and its version, which changes with every edit.
+// encodeEntry returns the listing as a line of a listings file, and its version, which changes with
+// every edit.
 func encodeEntry(e listing.Entry) (line []byte, version string, err error) {
 	line, err = api.Encode(e)
 	line = append(line, '\n')

@@ -39,7 +39,8 @@ func (s *Store) Listings(ctx context.Context, after int64, limit int) ([]api.Lis
 			}
 		}
 		states[i] = api.ListingState{
-			Sequence: row.Sequence, ID: row.ID, Published: row.Visibility == listingfile.Published, ApplicationURL: l.ApplicationURL, Pages: pages,
+			Sequence: row.Sequence, ID: row.ID, Published: row.Visibility == listingfile.Published,
+			ApplicationURL: l.ApplicationURL, Pages: pages,
 		}
 	}
 	return states, nil
@@ -59,8 +60,8 @@ func (s *Store) Cursor(ctx context.Context) (c feed.Cursor, err error) {
 	return c, database.Outage(err)
 }
 
-// StartOver moves the cursor to the beginning, unless it is no longer from. The summaries stay until history's replace them: their sequence is
-// 0, which no event has.
+// StartOver moves the cursor to the beginning, unless it is no longer from. The summaries stay
+// until history's replace them: their sequence is 0, which no event has.
 func (s *Store) StartOver(ctx context.Context, from feed.Cursor) error {
 	return s.change(ctx, changeTimeout, func(tx *gorm.DB, next *int64) error {
 		moved, err := moveCursor(tx, from, feed.Cursor{Restarted: true})
@@ -104,9 +105,11 @@ func (s *Store) Prune(ctx context.Context) error {
 	})
 }
 
-// SaveSummaries saves the summaries and moves the cursor, in one transaction, unless the cursor is no longer from. It ignores summaries that are
-// not newer than the saved ones, so any part of the feed can be read again.
-func (s *Store) SaveSummaries(ctx context.Context, from feed.Cursor, summaries []api.EncodedSummary, to feed.Cursor) error {
+// SaveSummaries saves the summaries and moves the cursor, in one transaction, unless the cursor is
+// no longer from. It ignores summaries that are not newer than the saved ones, so any part of the
+// feed can be read again.
+func (s *Store) SaveSummaries(ctx context.Context, from feed.Cursor, summaries []api.EncodedSummary,
+	to feed.Cursor) error {
 	newest := map[string]api.EncodedSummary{}
 	for _, summary := range summaries {
 		if summary.Sequence > newest[summary.Slug].Sequence {

@@ -64,9 +64,12 @@ func newIndexRow(r review.Record) (indexRow, error) {
 		return indexRow{}, err
 	}
 	row := indexRow{
-		ListingID: r.Entry.ID, Visibility: string(r.Entry.Visibility), Category: string(r.Entry.Category), Company: r.Entry.Company.Name,
-		NameKey: nameKey(r.Entry.Company.Name), Host: host(r.Entry.Company.Website), Words: api.Fold(r.Entry.ID + " " + r.Entry.Company.Name),
-		Sources: len(r.Entry.Sources), Status: string(r.Status()), Reasons: string(text), LastCheckedAt: toMicros(r.Summary.LastCheckedAt),
+		ListingID: r.Entry.ID, Visibility: string(r.Entry.Visibility), Category: string(r.Entry.Category),
+		Company: r.Entry.Company.Name,
+		NameKey: nameKey(r.Entry.Company.Name), Host: host(r.Entry.Company.Website),
+		Words:   api.Fold(r.Entry.ID + " " + r.Entry.Company.Name),
+		Sources: len(r.Entry.Sources), Status: string(r.Status()), Reasons: string(text),
+		LastCheckedAt: toMicros(r.Summary.LastCheckedAt),
 	}
 	if known := r.Summary.Facts; known != nil {
 		row.Facts = len(api.Unquoted(*known, nil))
@@ -94,7 +97,8 @@ func newIndexRow(r review.Record) (indexRow, error) {
 	return row, nil
 }
 
-// host returns the host of an address in lower case, without www. and a final dot, or an empty string.
+// host returns the host of an address in lower case, without www. and a final dot, or an empty
+// string.
 func host(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -104,11 +108,15 @@ func host(address string) string {
 }
 
 // legalForms are words that do not distinguish companies.
-var legalForms = map[string]bool{"inc": true, "ltd": true, "llc": true, "corp": true, "co": true, "gmbh": true, "limited": true, "the": true}
+var legalForms = map[string]bool{"inc": true, "ltd": true, "llc": true, "corp": true, "co": true, "gmbh": true,
+	"limited": true, "the": true}
 
 // nameKey returns the folded letters and digits of a company's name, without legal forms.
 func nameKey(name string) string {
-	words := strings.FieldsFunc(api.Fold(name), func(r rune) bool { return !unicode.In(r, unicode.L, unicode.N, unicode.M) })
+	words := strings.FieldsFunc(api.Fold(name), func(r rune) bool {
+		return !unicode.In(r, unicode.L, unicode.N,
+			unicode.M)
+	})
 	var key strings.Builder
 	for _, w := range words {
 		if !legalForms[w] {
@@ -121,15 +129,16 @@ func nameKey(name string) string {
 // maxWarnings bounds the duplicates that an import names.
 const maxWarnings = 20
 
-// duplicates adds a warning for each new listing that has the host or the company name of another one, private or not, stored or in an
-// earlier step. It returns at most maxWarnings.
+// duplicates adds a warning for each new listing that has the host or the company name of another
+// one, private or not, stored or in an earlier step. It returns at most maxWarnings.
 func duplicates(tx *gorm.DB, steps []importStep, warnings []string) ([]string, error) {
 	type row struct{ ListingID, Visibility, Host, NameKey string }
 	var created []row
 	hosts, names := []string{""}, []string{""}
 	for _, s := range steps {
 		if s.old == nil {
-			r := row{s.entry.ID, string(s.entry.Visibility), host(s.entry.Company.Website), nameKey(s.entry.Company.Name)}
+			r := row{s.entry.ID, string(s.entry.Visibility), host(s.entry.Company.Website),
+				nameKey(s.entry.Company.Name)}
 			created, hosts, names = append(created, r), append(hosts, r.Host), append(names, r.NameKey)
 		}
 	}
@@ -142,10 +151,12 @@ func duplicates(tx *gorm.DB, steps []importStep, warnings []string) ([]string, e
 		map[string]any{"hosts": hosts, "names": names}).Scan(&known).Error
 	for _, c := range created {
 		i := slices.IndexFunc(known, func(k row) bool {
-			return k.ListingID != c.ListingID && (k.Host != "" && k.Host == c.Host || k.NameKey != "" && k.NameKey == c.NameKey)
+			return k.ListingID != c.ListingID && (k.Host != "" && k.Host == c.Host || k.NameKey != "" &&
+				k.NameKey == c.NameKey)
 		})
 		if i >= 0 && len(warnings) < maxWarnings {
-			warnings = append(warnings, fmt.Sprintf("%s may be a duplicate: %s (%s) has the same host or company name", c.ListingID,
+			warnings = append(warnings, fmt.Sprintf("%s may be a duplicate: %s (%s) has the same host or company name",
+				c.ListingID,
 				known[i].ListingID, known[i].Visibility))
 		}
 		known = append(known, c)

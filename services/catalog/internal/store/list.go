@@ -37,7 +37,8 @@ func (s *Store) Detail(ctx context.Context, id string) (api.ListingDetail, error
 	now := s.now().UTC()
 	return api.ListingDetail{
 		GeneratedAt: now, Version: version, Listing: line, Record: e.Public(known[id], now), Changes: changes,
-		CreatedAt: database.FromMicros(row.CreatedAt), UpdatedAt: database.FromMicros(row.UpdatedAt), ChangedAt: e.ChangedAt,
+		CreatedAt: database.FromMicros(row.CreatedAt), UpdatedAt: database.FromMicros(row.UpdatedAt),
+		ChangedAt: e.ChangedAt,
 	}, nil
 }
 
@@ -47,7 +48,8 @@ func (s *Store) changes(ctx context.Context, id string) ([]api.ListingAct, error
 	err := s.db.WithContext(ctx).Where("listing_id = ?", id).Order("id DESC").Limit(maxChanges).Find(&rows).Error
 	changes := make([]api.ListingAct, len(rows))
 	for i, row := range rows {
-		changes[i] = api.ListingAct{At: database.FromMicros(row.At), Actor: row.Actor, Action: row.What, Fields: []string{}, Reason: row.Reason}
+		changes[i] = api.ListingAct{At: database.FromMicros(row.At), Actor: row.Actor, Action: row.What,
+			Fields: []string{}, Reason: row.Reason}
 		if row.Fields != "" {
 			changes[i].Fields = strings.Split(row.Fields, ",")
 		}

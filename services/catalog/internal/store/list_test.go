@@ -23,7 +23,8 @@ func TestDetailIncludesCurationAndChanges(t *testing.T) {
 		require.NoError(t, err)
 		detail, err := s.Detail(t.Context(), "a")
 		require.NoError(t, err)
-		require.Contains(t, string(detail.Listing), `"visibility":"published","curation":{"contact":"jo@example.com","notes":"<n>"}}`)
+		require.Contains(t, string(detail.Listing),
+			`"visibility":"published","curation":{"contact":"jo@example.com","notes":"<n>"}}`)
 		require.Equal(t, "a", detail.Record.ID)
 		require.Equal(t, api.Unverified, detail.Record.Verification.Status)
 		require.Equal(t, at, detail.CreatedAt)

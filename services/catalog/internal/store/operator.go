@@ -19,17 +19,20 @@ import (
 // Lines passes the valid lines of a file to add. It returns the error of add or of the file.
 type Lines = func(add func(listingfile.Line) error) error
 
-// importTimeout is the time limit of an import, with the time in which the rest of a large file arrives. It applies instead of changeTimeout.
+// importTimeout is the time limit of an import, with the time in which the rest of a large file
+// arrives. It applies instead of changeTimeout.
 const importTimeout = api.FileTimeout - time.Minute
 
 // batchSize is the number of lines of a file in memory.
 const batchSize = 200
 
-// Import applies the lines of a file in one transaction while they arrive, and returns the counts. It rejects a line that would remove the
-// last source of a published listing; then nothing is changed. Importing the same file again changes nothing. An error of lines undoes the
-// import and is returned unchanged.
+// Import applies the lines of a file in one transaction while they arrive, and returns the counts.
+// It rejects a line that would remove the last source of a published listing; then nothing is
+// changed. Importing the same file again changes nothing. An error of lines undoes the import and
+// is returned unchanged.
 //
-// If ask is set, an import that would publish several listings, one of them never reviewed, changes nothing; the report counts them.
+// If ask is set, an import that would publish several listings, one of them never reviewed, changes
+// nothing; the report counts them.
 func (s *Store) Import(ctx context.Context, actor string, lines Lines, ask bool) (report api.ImportReport, err error) {
 	return s.apply(ctx, actor, importTimeout, false, func(w *writer, report *api.ImportReport) error {
 		err := inBatches(lines, func(batch []listingfile.Line) error { return w.importBatch(batch, report) })
@@ -155,9 +158,11 @@ type importStep struct {
 	createdAt, publicSequence int64 // of old
 }
 
-// dropsLastSource reports whether the step removes the last source of a published listing. A listing that never had one can be edited.
+// dropsLastSource reports whether the step removes the last source of a published listing. A
+// listing that never had one can be edited.
 func (a importStep) dropsLastSource() bool {
-	return a.old != nil && a.old.Visibility == listingfile.Published && len(a.old.Sources) > 0 && len(a.entry.Sources) == 0
+	return a.old != nil && a.old.Visibility == listingfile.Published && len(a.old.Sources) > 0 &&
+		len(a.entry.Sources) == 0
 }
 
 func (a importStep) rejection() api.RejectedLine {
@@ -193,14 +198,15 @@ func plan(tx *gorm.DB, lines []listingfile.Line, now time.Time) ([]importStep, e
 	return steps, nil
 }
 
-// Publish publishes the listings with the ids, all or none. It rejects an unknown id and a listing without a source. It accepts a withdrawn
-// listing. If dry is set, it only counts. Line in a rejection is the position among the ids, from 1.
+// Publish publishes the listings with the ids, all or none. It rejects an unknown id and a listing
+// without a source. It accepts a withdrawn listing. If dry is set, it only counts. Line in a
+// rejection is the position among the ids, from 1.
 func (s *Store) Publish(ctx context.Context, actor string, ids []string, dry bool) (api.ImportReport, error) {
 	return s.setVisibility(ctx, actor, ids, listingfile.Published, "", dry)
 }
 
-// Withdraw withdraws the listings with the ids, all or none; a private listing is thereby rejected as a candidate. It rejects an unknown id.
-// It records the reason, which may be empty.
+// Withdraw withdraws the listings with the ids, all or none; a private listing is thereby rejected
+// as a candidate. It rejects an unknown id. It records the reason, which may be empty.
 func (s *Store) Withdraw(ctx context.Context, actor string, ids []string, reason string) (api.ImportReport, error) {
 	return s.setVisibility(ctx, actor, ids, listingfile.Withdrawn, reason, false)
 }
@@ -213,7 +219,8 @@ func (s *Store) setVisibility(
 		position := 0
 		for part := range slices.Chunk(ids, batch) {
 			// Do not look up invalid ids: Postgres returns an error for some strings.
-			known, _, err := findListings(w.tx, slices.DeleteFunc(slices.Clone(part), func(id string) bool { return !api.ValidSlug(id) }))
+			known, _, err := findListings(w.tx, slices.DeleteFunc(slices.Clone(part),
+				func(id string) bool { return !api.ValidSlug(id) }))
 			if err != nil {
 				return err
 			}
@@ -224,7 +231,8 @@ func (s *Store) setVisibility(
 					rows = append(rows, positionedRow{position, row})
 					continue
 				}
-				appendRejection(&report.Rejected, &report.Omitted, api.RejectedLine{Line: position, ID: id, Problems: api.Problems{api.NoListing("id")}})
+				appendRejection(&report.Rejected, &report.Omitted,
+					api.RejectedLine{Line: position, ID: id, Problems: api.Problems{api.NoListing("id")}})
 			}
 			if err := w.setVisibility(rows, visibility, report); err != nil {
 				return err
@@ -234,14 +242,15 @@ func (s *Store) setVisibility(
 	})
 }
 
-// PublishAll publishes every private listing, like Publish. Withdrawn listings stay withdrawn. Line in a rejection is the position among
-// the private listings ordered by id, from 1.
+// PublishAll publishes every private listing, like Publish. Withdrawn listings stay withdrawn. Line
+// in a rejection is the position among the private listings ordered by id, from 1.
 func (s *Store) PublishAll(ctx context.Context, actor string, dry bool) (api.ImportReport, error) {
 	return s.apply(ctx, actor, changeTimeout, dry, func(w *writer, report *api.ImportReport) error {
 		position := 0
 		for last := ""; ; {
 			var part []*listingRow
-			err := w.tx.Where("visibility = ? AND id > ?", listingfile.Private, last).Order("id").Limit(batch).Find(&part).Error
+			err := w.tx.Where("visibility = ? AND id > ?", listingfile.Private,
+				last).Order("id").Limit(batch).Find(&part).Error
 			if err != nil || len(part) == 0 {
 				return err
 			}
@@ -264,8 +273,10 @@ type positionedRow struct {
 	row      *listingRow
 }
 
-// setVisibility changes the visibility of the rows and records the changes. It skips rows that already have it.
-func (w *writer) setVisibility(rows []positionedRow, visibility listingfile.Visibility, report *api.ImportReport) error {
+// setVisibility changes the visibility of the rows and records the changes. It skips rows that
+// already have it.
+func (w *writer) setVisibility(rows []positionedRow, visibility listingfile.Visibility,
+	report *api.ImportReport) error {
 	for _, p := range rows {
 		row := p.row
 		if row.Visibility == visibility {
@@ -280,7 +291,8 @@ func (w *writer) setVisibility(rows []positionedRow, visibility listingfile.Visi
 		fields := []string{"visibility"}
 		if visibility == listingfile.Published {
 			if len(entry.Sources) == 0 {
-				appendRejection(&report.Rejected, &report.Omitted, api.RejectedLine{Line: p.position, ID: row.ID, Problems: api.Problems{listingfile.NeedsSource}})
+				appendRejection(&report.Rejected, &report.Omitted,
+					api.RejectedLine{Line: p.position, ID: row.ID, Problems: api.Problems{listingfile.NeedsSource}})
 				continue
 			}
 			if row.PublishedAt == nil {
@@ -299,7 +311,8 @@ func (w *writer) setVisibility(rows []positionedRow, visibility listingfile.Visi
 	return w.flush(report)
 }
 
-// Export yields all listings, including private and withdrawn ones, ordered by id. It stops after an error.
+// Export yields all listings, including private and withdrawn ones, ordered by id. It stops after
+// an error.
 func (s *Store) Export(ctx context.Context) iter.Seq2[listing.Entry, error] {
 	return func(yield func(listing.Entry, error) bool) {
 		for last := ""; ; {

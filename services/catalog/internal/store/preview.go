@@ -15,15 +15,16 @@ import (
 // maxPreviewed bounds the bytes of the changes that a preview lists. Further ones are only counted.
 const maxPreviewed = 16 << 20
 
-// Preview returns the changes that Import would make for the lines of a valid file. It opens no transaction and blocks no writer, so
-// concurrent changes may make it outdated.
+// Preview returns the changes that Import would make for the lines of a valid file. It opens no
+// transaction and blocks no writer, so concurrent changes may make it outdated.
 func (s *Store) Preview(ctx context.Context, lines Lines) (preview api.ImportPreview, err error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: []api.RejectedLine{}}
 	p := previewer{tx: s.db.WithContext(ctx), now: now, preview: &preview}
 	err = inBatches(lines, func(batch []listingfile.Line) error { return database.Outage(p.add(batch)) })
 	if len(preview.Rejected) > 0 {
-		preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: preview.Rejected, Omitted: preview.Omitted}
+		preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: preview.Rejected,
+			Omitted: preview.Omitted}
 	}
 	return preview, err
 }
@@ -98,7 +99,8 @@ func changeSize(c api.ListingChange) int {
 	return n
 }
 
-// summaries returns the summaries of the listings with the ids, by id. Listings without a summary are not in the map.
+// summaries returns the summaries of the listings with the ids, by id. Listings without a summary
+// are not in the map.
 func summaries(tx *gorm.DB, ids []string) (map[string]api.Summary, error) {
 	if len(ids) == 0 {
 		return nil, nil

@@ -19,7 +19,8 @@ func TestPreviewDoesNotWrite(t *testing.T) {
 		_, err := s.Import(t.Context(), "ann", apitest.File(file), false)
 		require.NoError(t, err)
 		state := func() (all []map[string]any) {
-			for _, table := range []string{"change_sequence", "listings", "curations", "summaries", "listing_changes", "feed_cursor"} {
+			for _, table := range []string{"change_sequence", "listings", "curations", "summaries", "listing_changes",
+				"feed_cursor"} {
 				var rows []map[string]any
 				require.NoError(t, db.Raw("SELECT * FROM "+table+" ORDER BY 1").Scan(&rows).Error)
 				all = append(all, rows...)
@@ -32,10 +33,12 @@ func TestPreviewDoesNotWrite(t *testing.T) {
 			return all
 		}
 		before := state()
-		file[0].Company.Name, file[0].Curation, file[1].Visibility = "Z", &listingfile.Curation{Notes: "m"}, listingfile.Published
+		file[0].Company.Name, file[0].Curation, file[1].Visibility = "Z", &listingfile.Curation{Notes: "m"},
+			listingfile.Published
 		preview, err := s.Preview(t.Context(), apitest.File(append(file, apitest.Lines("c")...)))
 		require.NoError(t, err)
-		require.Equal(t, []int{1, 2, 0, 1}, []int{preview.Created, preview.Updated, preview.Unchanged, preview.Published})
+		require.Equal(t, []int{1, 2, 0, 1}, []int{preview.Created, preview.Updated, preview.Unchanged,
+			preview.Published})
 		require.Equal(t, before, state())
 		_, err = s.Import(t.Context(), "ann", apitest.File(file), false)
 		require.NoError(t, err)

@@ -21,7 +21,9 @@ func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
 		file[2].Sources = []api.Source{}
 		_, err := s.Import(t.Context(), "ann", apitest.File(file), false)
 		require.NoError(t, err)
-		require.NoError(t, s.SaveSummaries(t.Context(), feed.Cursor{}, apitest.Encoded(api.Summary{Slug: "b", Sequence: 1, LastCheckedAt: &at}, api.Summary{Slug: "c", Sequence: 2}), feed.Cursor{}))
+		require.NoError(t, s.SaveSummaries(t.Context(), feed.Cursor{},
+			apitest.Encoded(api.Summary{Slug: "b", Sequence: 1, LastCheckedAt: &at},
+				api.Summary{Slug: "c", Sequence: 2}), feed.Cursor{}))
 
 		before, err := s.Sequence(t.Context())
 		require.NoError(t, err)
@@ -37,11 +39,13 @@ func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
 		} {
 			report, err := publish()
 			require.NoError(t, err)
-			require.Equal(t, api.ImportReport{Rejected: []api.RejectedLine{{Line: 3, ID: "bare", Problems: needsSource}}}, report, name)
+			require.Equal(t, api.ImportReport{Rejected: []api.RejectedLine{{Line: 3, ID: "bare",
+				Problems: needsSource}}}, report, name)
 		}
 		report, err := s.Publish(t.Context(), "ann", []string{"a", "b"}, true)
 		require.NoError(t, err)
-		require.Equal(t, api.ImportReport{Updated: 2, Published: 2, NeverReviewed: 1, Rejected: []api.RejectedLine{}}, report)
+		require.Equal(t, api.ImportReport{Updated: 2, Published: 2, NeverReviewed: 1, Rejected: []api.RejectedLine{}},
+			report)
 		now, err := s.Sequence(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, before, now, "nothing was changed")
@@ -50,10 +54,12 @@ func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
 		require.NoError(t, err, "a candidate without a source can be withdrawn")
 		report, err = s.Publish(t.Context(), "ann", []string{"a", "b"}, false)
 		require.NoError(t, err)
-		require.Equal(t, api.ImportReport{Applied: true, Updated: 2, Published: 2, NeverReviewed: 1, Rejected: []api.RejectedLine{}}, report)
+		require.Equal(t, api.ImportReport{Applied: true, Updated: 2, Published: 2, NeverReviewed: 1,
+			Rejected: []api.RejectedLine{}}, report)
 		report, err = s.PublishAll(t.Context(), "ann", true)
 		require.NoError(t, err)
-		require.Equal(t, api.ImportReport{Updated: 2, Published: 2, NeverReviewed: 2, Rejected: []api.RejectedLine{}}, report)
+		require.Equal(t, api.ImportReport{Updated: 2, Published: 2, NeverReviewed: 2, Rejected: []api.RejectedLine{}},
+			report)
 	})
 }
 
@@ -117,7 +123,8 @@ func TestImportKeepsWithdrawnListingsAndSources(t *testing.T) {
 		export := published("a", "b", "c")
 		report, err := s.Import(t.Context(), "ann", apitest.File(export), false)
 		require.NoError(t, err)
-		require.Equal(t, api.ImportReport{Applied: true, Created: 3, Published: 3, NeverReviewed: 3, Rejected: []api.RejectedLine{}}, report)
+		require.Equal(t, api.ImportReport{Applied: true, Created: 3, Published: 3, NeverReviewed: 3,
+			Rejected: []api.RejectedLine{}}, report)
 		_, err = s.Withdraw(t.Context(), "ann", []string{"a", "b"}, "")
 		require.NoError(t, err)
 

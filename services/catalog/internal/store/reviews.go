@@ -14,8 +14,8 @@ import (
 	"opportunity.internal/services/catalog/internal/review"
 )
 
-// Sheet returns the listing's part of its review sheet, and the part that history has, or problem.NotFound. It uses the summary of history,
-// which is newer than the catalog's copy.
+// Sheet returns the listing's part of its review sheet, and the part that history has, or
+// problem.NotFound. It uses the summary of history, which is newer than the catalog's copy.
 func (s *Store) Sheet(ctx context.Context, id string, history api.ReviewHistory) (api.ReviewSheet, error) {
 	tx := s.db.WithContext(ctx)
 	row, notes, err := findListing(tx, id)
@@ -32,11 +32,13 @@ func (s *Store) Sheet(ctx context.Context, id string, history api.ReviewHistory)
 	}
 	r, now := review.Record{Entry: entry, Summary: history.Summary, Edits: edits[id]}, s.now().UTC()
 	sheet := api.ReviewSheet{
-		GeneratedAt: now, LastEventID: r.Summary.LastEventID, Visibility: string(entry.Visibility), Record: entry.Public(r.Summary, now),
+		GeneratedAt: now, LastEventID: r.Summary.LastEventID, Visibility: string(entry.Visibility),
+		Record:   entry.Public(r.Summary, now),
 		OwnFacts: entry.Facts, ReviewedFacts: r.Summary.Facts, Status: r.Summary.StatusAt(entry.ChangedAt, now),
 		Reasons: append([]api.DueReason{}, review.ReasonsAt(r.Reasons(), now)...), Edits: r.EditsSinceReview(),
 		PreviousFacts: history.PreviousFacts, Events: history.Events, Opinion: history.Opinion,
-		Evidence: history.Evidence, Readings: append([]api.QuoteReading{}, history.Readings...), Suggestions: append([]api.Quote{}, history.Suggestions...),
+		Evidence: history.Evidence, Readings: append([]api.QuoteReading{}, history.Readings...),
+		Suggestions: append([]api.Quote{}, history.Suggestions...),
 	}
 	sheet.Evidence.Complete()
 	if entry.Curation != nil {
@@ -45,7 +47,8 @@ func (s *Store) Sheet(ctx context.Context, id string, history api.ReviewHistory)
 	return sheet, nil
 }
 
-// findListing returns the listing with the id and its curation, nil if it has none, or problem.NotFound.
+// findListing returns the listing with the id and its curation, nil if it has none, or
+// problem.NotFound.
 func findListing(tx *gorm.DB, id string) (*listingRow, *curationRow, error) {
 	var known map[string]*listingRow
 	var notes map[string]*curationRow
@@ -91,14 +94,16 @@ func materialEdits(tx *gorm.DB, ids []string) (map[string][]api.ListingEdit, err
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	// By the columns of their index: in the order of the primary key, Postgres would read all changes to find a few.
+	// By the columns of their index: in the order of the primary key, Postgres would read all
+	// changes to find a few.
 	var rows []changeRow
 	if err := tx.Where("material AND listing_id IN ?", ids).Order("listing_id, id").Find(&rows).Error; err != nil {
 		return nil, err
 	}
 	all := map[string][]api.ListingEdit{}
 	for _, row := range rows {
-		edit := api.ListingEdit{At: database.FromMicros(row.At), Actor: row.Actor, Fields: strings.Split(row.Fields, ",")}
+		edit := api.ListingEdit{At: database.FromMicros(row.At), Actor: row.Actor,
+			Fields: strings.Split(row.Fields, ",")}
 		if row.Differences != "" {
 			if err := json.Unmarshal([]byte(row.Differences), &edit.Changes); err != nil {
 				return nil, fmt.Errorf("decoding a change of listing %s: %w", row.ListingID, err)

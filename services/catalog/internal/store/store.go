@@ -1,8 +1,11 @@
-// Package store is the catalog's database. It holds listings, the curators' notes, a log of changes, and a copy of history's summaries.
+// Package store is the catalog's database. It holds listings, the curators' notes, a log of
+// changes, and a copy of history's summaries.
 //
-// Each transaction that changes data first locks the change sequence. Writers are therefore serialized, and sequence numbers become visible
-// in order. A listing has the sequence of its latest change, or of the latest change of its summary. The snapshot and the feed of listings
-// read by that sequence. It also has that of the latest change that consumers can see, by which they read changes.
+// Each transaction that changes data first locks the change sequence. Writers are therefore
+// serialized, and sequence numbers become visible in order. A listing has the sequence of its
+// latest change, or of the latest change of its summary. The snapshot and the feed of listings read
+// by that sequence. It also has that of the latest change that consumers can see, by which they
+// read changes.
 package store
 
 import (
@@ -24,7 +27,8 @@ import (
 	"opportunity.internal/services/catalog/internal/snapshot"
 )
 
-// Store is the catalog's database. Methods return a *problem.Error with code service_unavailable if the database is unreachable.
+// Store is the catalog's database. Methods return a *problem.Error with code service_unavailable if
+// the database is unreachable.
 type Store struct {
 	db  *database.DB
 	now func() time.Time
@@ -133,14 +137,16 @@ func fromMicros(us *int64) *time.Time {
 	return &t
 }
 
-// errNoChange rolls back a transaction that must not change anything, so that the sequence stays the same. change does not return it.
+// errNoChange rolls back a transaction that must not change anything, so that the sequence stays
+// the same. change does not return it.
 var errNoChange = errors.New("nothing to change")
 
-// changeTimeout is the time limit of a change, including the wait for the lock. It keeps a hanging change from blocking all later ones.
+// changeTimeout is the time limit of a change, including the wait for the lock. It keeps a hanging
+// change from blocking all later ones.
 const changeTimeout = time.Minute
 
-// change runs f in a transaction that holds the lock on the change sequence, within a time limit. f increments *next for each sequence number
-// it assigns.
+// change runs f in a transaction that holds the lock on the change sequence, within a time limit. f
+// increments *next for each sequence number it assigns.
 func (s *Store) change(ctx context.Context, limit time.Duration, f func(tx *gorm.DB, next *int64) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -161,7 +167,8 @@ func (s *Store) change(ctx context.Context, limit time.Duration, f func(tx *gorm
 			return errNoChange
 		}
 		mark := markRow{Sequence: next, ID: rand.Text(), At: database.Micros(s.now())}
-		if err := tx.Raw("SELECT EXISTS (SELECT 1 FROM listings WHERE public_sequence > ?)", before).Scan(&mark.Public).Error; err != nil {
+		if err := tx.Raw("SELECT EXISTS (SELECT 1 FROM listings WHERE public_sequence > ?)",
+			before).Scan(&mark.Public).Error; err != nil {
 			return err
 		}
 		if err := tx.Create(&mark).Error; err != nil {
@@ -188,8 +195,8 @@ type markRow struct {
 
 func (markRow) TableName() string { return "changes" }
 
-// Mark returns the change that has the sequence, or the zero value. Changes by a release without ids have that of the next
-// change.
+// Mark returns the change that has the sequence, or the zero value. Changes by a release without
+// ids have that of the next change.
 func (s *Store) Mark(ctx context.Context, sequence int64) (api.Change, error) {
 	var rows []markRow
 	err := s.db.WithContext(ctx).Where("sequence >= ?", sequence).Order("sequence").Limit(1).Find(&rows).Error
@@ -206,7 +213,8 @@ func (s *Store) Sequence(ctx context.Context) (int64, error) {
 	return value, database.Outage(err)
 }
 
-// Changes implements snapshot.Source. It uses one statement, so that all rows are from the same database state.
+// Changes implements snapshot.Source. It uses one statement, so that all rows are from the same
+// database state.
 func (s *Store) Changes(ctx context.Context, after int64, each func(snapshot.Row) error) error {
 	db := s.db.WithContext(ctx)
 	if s.db.Dialect != database.Postgres {
@@ -220,7 +228,8 @@ func (s *Store) Changes(ctx context.Context, after int64, each func(snapshot.Row
 	}, &sql.TxOptions{ReadOnly: true}))
 }
 
-// eachChange reads for Changes. It looks up summaries row by row: for a join, Postgres would read all of them even if few listings changed.
+// eachChange reads for Changes. It looks up summaries row by row: for a join, Postgres would read
+// all of them even if few listings changed.
 func eachChange(db *gorm.DB, after int64, each func(snapshot.Row) error) error {
 	rows, err := db.Raw(`SELECT l.sequence, l.public_sequence, l.id, l.published_at, l.changed_at,
 			CASE WHEN l.visibility = 'published' THEN l.document END,
@@ -233,7 +242,8 @@ func eachChange(db *gorm.DB, after int64, each func(snapshot.Row) error) error {
 	for rows.Next() {
 		var row snapshot.Row
 		var publishedAt, changedAt sql.NullInt64
-		if err := rows.Scan(&row.Sequence, &row.PublicSequence, &row.ID, &publishedAt, &changedAt, &row.Document, &row.Summary); err != nil {
+		if err := rows.Scan(&row.Sequence, &row.PublicSequence, &row.ID, &publishedAt, &changedAt, &row.Document,
+			&row.Summary); err != nil {
 			return database.Outage(err)
 		}
 		row.PublishedAt, row.ChangedAt = nullMicros(publishedAt), nullMicros(changedAt)

@@ -77,7 +77,8 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 			if c.Material {
 				material = "!"
 			}
-			got = append(got, strings.TrimSpace(strings.Join([]string{c.Actor, c.What, c.ListingID, c.Fields + material}, " ")))
+			got = append(got, strings.TrimSpace(strings.Join([]string{c.Actor, c.What, c.ListingID,
+				c.Fields + material}, " ")))
 			require.Equal(t, at, database.FromMicros(c.At))
 		}
 		require.Equal(t, []string{
@@ -104,7 +105,8 @@ func TestListingChangesAreAppendOnly(t *testing.T) {
 		if db.Dialect == database.SQLite { // also on a connection without recursive_triggers
 			var file string
 			require.NoError(t, db.Raw("SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&file).Error)
-			_, err := storetest.Plain(t, file).ExecContext(t.Context(), "REPLACE INTO listing_changes SELECT * FROM listing_changes")
+			_, err := storetest.Plain(t, file).ExecContext(t.Context(),
+				"REPLACE INTO listing_changes SELECT * FROM listing_changes")
 			require.ErrorContains(t, err, "append-only")
 		}
 		var n int64
@@ -116,7 +118,8 @@ func TestListingChangesAreAppendOnly(t *testing.T) {
 		role, asRole := storetest.Role(t, url)
 		tel, err := telemetry.Start(t.Context(), "catalog", telemetry.Config{LogOutput: io.Discard})
 		require.NoError(t, err)
-		require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, MaxConnections: 2, ServingRole: role}, tel, migrations.Files))
+		require.NoError(t, database.Migrate(t.Context(),
+			database.Config{URL: url, MaxConnections: 2, ServingRole: role}, tel, migrations.Files))
 		s, db := open(t, asRole)
 		file := apitest.Lines("a")
 		file[0].Curation = &listingfile.Curation{Notes: "n"}
@@ -124,7 +127,8 @@ func TestListingChangesAreAppendOnly(t *testing.T) {
 		require.NoError(t, err, "the serving role has the permissions that it needs")
 		_, err = s.PublishAll(t.Context(), "ann", false)
 		require.NoError(t, err)
-		require.NoError(t, s.SaveSummaries(t.Context(), feed.Cursor{}, apitest.Encoded(api.Summary{Slug: "a", Sequence: 1}), feed.Cursor{}))
+		require.NoError(t, s.SaveSummaries(t.Context(), feed.Cursor{},
+			apitest.Encoded(api.Summary{Slug: "a", Sequence: 1}), feed.Cursor{}))
 		for _, statement := range statements {
 			require.Error(t, db.Exec(statement).Error, statement)
 		}
@@ -164,16 +168,20 @@ func TestOnlyChangesRaiseTheSequence(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, before, sequence())
 
-		require.NoError(t, s.SaveSummaries(t.Context(), feed.Cursor{}, apitest.Encoded(api.Summary{Slug: "b", Sequence: 4}, api.Summary{Slug: "b", Sequence: 3}, api.Summary{Slug: "later", Sequence: 5}), feed.Cursor{Position: 5}))
+		require.NoError(t, s.SaveSummaries(t.Context(), feed.Cursor{},
+			apitest.Encoded(api.Summary{Slug: "b", Sequence: 4}, api.Summary{Slug: "b", Sequence: 3},
+				api.Summary{Slug: "later", Sequence: 5}), feed.Cursor{Position: 5}))
 		require.Equal(t, []string{"b"}, slices.Collect(maps.Keys(changes(t, s, before))))
 		cursor, err := s.Cursor(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, feed.Cursor{Position: 5}, cursor)
 
 		before = sequence()
-		require.NoError(t, s.SaveSummaries(t.Context(), cursor, apitest.Encoded(api.Summary{Slug: "b", Sequence: 4}, api.Summary{Slug: "later", Sequence: 2}), cursor))
+		require.NoError(t, s.SaveSummaries(t.Context(), cursor,
+			apitest.Encoded(api.Summary{Slug: "b", Sequence: 4}, api.Summary{Slug: "later", Sequence: 2}), cursor))
 		require.Equal(t, before, sequence(), "summaries that are not newer change nothing")
-		again := api.EncodedSummary{Slug: "b", Sequence: 4, JSON: `{"slug":"b","sequence":4,"ofALaterRelease":"\u003c"}`}
+		again := api.EncodedSummary{Slug: "b", Sequence: 4,
+			JSON: `{"slug":"b","sequence":4,"ofALaterRelease":"\u003c"}`}
 		require.NoError(t, s.SaveSummaries(t.Context(), cursor, []api.EncodedSummary{again}, cursor))
 		require.Contains(t, changes(t, s, before), "b", "derived again, by newer rules")
 
@@ -186,7 +194,8 @@ func TestOnlyChangesRaiseTheSequence(t *testing.T) {
 	})
 }
 
-// TestSequenceOrderIsCommitOrder checks that a reader never sees a sequence below one that it has already seen, even with concurrent writers.
+// TestSequenceOrderIsCommitOrder checks that a reader never sees a sequence below one that it has
+// already seen, even with concurrent writers.
 func TestSequenceOrderIsCommitOrder(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
 		const writers, each = 4, 15

@@ -10,8 +10,8 @@ import (
 	"opportunity.internal/pkg/listingfile"
 )
 
-// withheld is the claim of a catalog that was set back, after an operator accepted the loss: history has not said yet which records were
-// withdrawn since the backup.
+// withheld is the claim of a catalog that was set back, after an operator accepted the loss:
+// history has not said yet which records were withdrawn since the backup.
 const withheld = "withheld"
 
 // WithholdLater keeps the service stopped until EndWithhold.
@@ -29,7 +29,8 @@ func (s *Store) MustWithhold(ctx context.Context) (must bool, err error) {
 func (s *Store) Withhold(ctx context.Context, known []string) (ids []string, err error) {
 	for part := range slices.Chunk(known, batch) {
 		var public []string
-		if err := s.db.WithContext(ctx).Raw("SELECT id FROM listings WHERE visibility = ? AND id IN ? ORDER BY id", listingfile.Published, part).
+		if err := s.db.WithContext(ctx).Raw("SELECT id FROM listings WHERE visibility = ? AND id IN ? ORDER BY id",
+			listingfile.Published, part).
 			Scan(&public).Error; err != nil {
 			return nil, database.Outage(err)
 		}

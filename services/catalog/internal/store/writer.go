@@ -38,7 +38,8 @@ func (s *Store) writer(tx *gorm.DB, next *int64, actor string) *writer {
 	return &writer{tx: tx, next: next, actor: actor, now: now, at: *toMicros(&now)}
 }
 
-// queue queues the row of a changed listing, which has the content of e. before is nil for a new one.
+// queue queues the row of a changed listing, which has the content of e. before is nil for a new
+// one.
 func (w *writer) queue(row *listingRow, e listing.Entry, before *listing.Entry) {
 	*w.next++
 	row.Sequence, row.UpdatedAt = *w.next, w.at
@@ -48,7 +49,8 @@ func (w *writer) queue(row *listingRow, e listing.Entry, before *listing.Entry) 
 // record records a change of the listing that was queued last.
 func (w *writer) record(id, what string, fields []string, material bool) {
 	w.changes = append(w.changes, changeRow{
-		ListingID: id, At: w.at, Actor: w.actor, What: what, Fields: strings.Join(fields, ","), Material: material, Reason: w.reason,
+		ListingID: id, At: w.at, Actor: w.actor, What: what, Fields: strings.Join(fields, ","), Material: material,
+		Reason:   w.reason,
 		Sequence: *w.next,
 	})
 }

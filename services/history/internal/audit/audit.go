@@ -1,7 +1,7 @@
 // Package audit verifies the history against its log: it compares the leaf of every event with the
 // tiles that the newest signed checkpoint authenticates, older and saved checkpoints with the root
-// at their size, and each summary with the events. It reports findings in sequence order: the history
-// matches up to the first one.
+// at their size, and each summary with the events. It reports findings in sequence order: the
+// history matches up to the first one.
 package audit
 
 import (
@@ -272,7 +272,8 @@ func (a *auditor) end(stored []checkpoint.Checkpoint) error {
 	_, err = a.source.Tiles(context.Background(), []tlog.Tile{next})
 	if err == nil {
 		a.addFinding(Checkpointed, ref{},
-			"the log has tiles of events that no valid checkpoint covers: checkpoints above %d events are missing", a.newest.N)
+			"the log has tiles of events that no valid checkpoint covers: checkpoints above %d events are missing",
+			a.newest.N)
 	}
 	if errors.Is(err, checkpoint.ErrNoTile) {
 		return nil
@@ -326,7 +327,8 @@ func (a *auditor) addEvent(
 	case err != nil:
 		return stored, err
 	case leaf == nil:
-		a.addFinding(Event, at, "event %s was changed: its content, its author or its time does not match its hashes", r.ID)
+		a.addFinding(Event, at, "event %s was changed: its content, its author or its time does not match its hashes",
+			r.ID)
 	case logged && own != recorded:
 		a.addFinding(Event, at, "event %s differs from the one that the log recorded in its place", r.ID)
 	}
@@ -401,7 +403,8 @@ func (a *auditor) grow(leaf tlog.Hash, known bool, stored []checkpoint.Checkpoin
 		case c.Hash == a.tree.root():
 			a.kept = size
 		default:
-			a.addFinding(Event, ref{sequence: a.kept + 1}, "some of the events %d to %d differ from those of the checkpoint in %s",
+			a.addFinding(Event, ref{sequence: a.kept + 1},
+				"some of the events %d to %d differ from those of the checkpoint in %s",
 				a.kept+1, size, c.name)
 		}
 	}
@@ -424,7 +427,8 @@ func (a *auditor) compare(c checkpoint.Checkpoint) {
 		a.broken = true
 	case !a.resigned:
 		a.addFinding(Checkpointed, ref{},
-			"the log has signed two histories of its first %d events: a checkpoint of %s contradicts the newest one", c.N, c.MadeAt.Format(time.DateOnly))
+			"the log has signed two histories of its first %d events: a checkpoint of %s contradicts the newest one",
+			c.N, c.MadeAt.Format(time.DateOnly))
 		a.resigned = true
 	}
 }
@@ -473,7 +477,8 @@ func (a *auditor) report() Report {
 	slices.SortStableFunc(a.findings, func(x, y Finding) int { return cmp.Compare(last(x), last(y)) })
 	named := min(len(a.findings), MaxFindings)
 	return Report{
-		Fits: len(a.findings) == 0, Events: a.events, Listings: len(a.listings), Checkpoints: a.valid, Logged: a.newest.N,
+		Fits: len(a.findings) == 0, Events: a.events, Listings: len(a.listings), Checkpoints: a.valid,
+		Logged:   a.newest.N,
 		Findings: append([]Finding{}, a.findings[:named]...), Omitted: len(a.findings) - named + a.omitted,
 	}
 }

@@ -17,7 +17,8 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// history is a source with listings of 100 unsigned events each. It makes the events when they are read, and records the heap in use.
+// history is a source with listings of 100 unsigned events each. It makes the events when they are
+// read, and records the heap in use.
 type history struct {
 	listings int
 	fail     error // of the second page
@@ -32,7 +33,8 @@ func (h *history) events(listing int) []event.Record {
 	records := make([]event.Record, each)
 	for i := range records {
 		r := &records[i]
-		r.Sequence, r.Slug, r.CheckType, r.Outcome, r.SourceURLs = int64(listing*each+i+1), slug(listing), api.LinkCheck, api.OutcomeReachable, "[]"
+		r.Sequence, r.Slug, r.CheckType, r.Outcome, r.SourceURLs = int64(listing*each+i+1), slug(listing),
+			api.LinkCheck, api.OutcomeReachable, "[]"
 		r.ID, r.CheckedAt = fmt.Sprint(r.Sequence), r.Sequence*1e6
 		made, _ := r.Event()
 		of, _ := event.New(made)
@@ -85,7 +87,8 @@ func (h *history) Summaries(after string, maxEvents int) (page []audit.Summary, 
 			return nil, err
 		}
 		page = append(page, audit.Summary{
-			Slug: slug(listing), Sequence: int64((listing + 1) * each), Events: each, Stored: string(stored), Records: records,
+			Slug: slug(listing), Sequence: int64((listing + 1) * each), Events: each, Stored: string(stored),
+			Records: records,
 		})
 	}
 	return page, nil

@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// ahead yields the pages of read until it returns an error or no more is set. It reads the next page while the caller processes one, so up to
-// three pages are in memory. read does not run after the iteration.
+// ahead yields the pages of read until it returns an error or no more is set. It reads the next
+// page while the caller processes one, so up to three pages are in memory. read does not run after
+// the iteration.
 func ahead[P any](read func() (page P, more bool, err error)) iter.Seq2[P, error] {
 	type result struct {
 		page P

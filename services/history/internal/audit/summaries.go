@@ -30,7 +30,8 @@ func (a *auditor) summaries() error {
 				own.summary = true
 			}
 			if !matches[i] {
-				a.addFinding(Summarized, ref{slug: s.Slug}, "the summary of %s, of %d events up to sequence %d, does not match its %d events",
+				a.addFinding(Summarized, ref{slug: s.Slug},
+					"the summary of %s, of %d events up to sequence %d, does not match its %d events",
 					s.Slug, s.Events, s.Sequence, len(s.Records))
 			}
 		}
@@ -38,7 +39,8 @@ func (a *auditor) summaries() error {
 	if matched < len(a.listings) {
 		for slug, own := range a.listings {
 			if !own.summary {
-				a.addFinding(Summarized, ref{slug: slug}, "the summary of the %d events of %s is missing", own.events, slug)
+				a.addFinding(Summarized, ref{slug: slug}, "the summary of the %d events of %s is missing", own.events,
+					slug)
 			}
 		}
 	}

@@ -24,7 +24,8 @@ func keys(t testing.TB, seeds, retired []string) checkpoint.Keys {
 	return k
 }
 
-var example = torchwood.Checkpoint{Origin: "api.example/opportunity-history", Tree: tlog.Tree{N: 1284, Hash: tlog.Hash(bytes.Repeat([]byte{7}, 32))}}
+var example = torchwood.Checkpoint{Origin: "api.example/opportunity-history",
+	Tree: tlog.Tree{N: 1284, Hash: tlog.Hash(bytes.Repeat([]byte{7}, 32))}}
 
 func TestSignedCheckpointMatchesDocumentedLayout(t *testing.T) {
 	k := keys(t, seeds[:1], nil)
@@ -69,7 +70,8 @@ func TestAlteredTextOrUnknownKeyIsRejected(t *testing.T) {
 		require.ErrorContains(t, err, "no key of this history signed it")
 	}
 	for name, c := range map[string]torchwood.Checkpoint{
-		"empty": {Origin: example.Origin}, "extended": {Origin: example.Origin, Tree: example.Tree, Extension: "more\n"},
+		"empty": {Origin: example.Origin}, "extended": {Origin: example.Origin, Tree: example.Tree,
+			Extension: "more\n"},
 	} {
 		signed, err := k.Sign(c)
 		require.NoError(t, err)
@@ -122,7 +124,8 @@ func TestErrorsOfInvalidKeysContainNoSeed(t *testing.T) {
 		require.ErrorContains(t, err, "32 bytes in hexadecimal")
 		require.True(t, seed == "" || !strings.Contains(err.Error(), seed))
 	}
-	for _, public := range []string{"", "x", "other+0badc0de+AQ==", strings.Replace(keys(t, seeds[:1], nil).Public(example.Origin)[0], "opportunity", "x", 1)} {
+	for _, public := range []string{"", "x", "other+0badc0de+AQ==",
+		strings.Replace(keys(t, seeds[:1], nil).Public(example.Origin)[0], "opportunity", "x", 1)} {
 		_, err := checkpoint.ParseKeys(nil, []string{public})
 		require.ErrorContains(t, err, "is not a public key")
 	}

@@ -42,7 +42,8 @@ func TestTorchwoodAgreesWithTheConformanceSuite(t *testing.T) {
 		for _, key := range c.Keys.Log {
 			v, err := note.NewVerifier(key)
 			require.NoError(t, err)
-			logs = append(logs, torchwood.ThresholdPolicy(2, torchwood.OriginPolicy(v.Name()), torchwood.SingleVerifierPolicy(v)))
+			logs = append(logs, torchwood.ThresholdPolicy(2, torchwood.OriginPolicy(v.Name()),
+				torchwood.SingleVerifierPolicy(v)))
 		}
 		for _, key := range c.Keys.Witnesses {
 			v, err := torchwood.NewCosignatureVerifier(key)
@@ -55,7 +56,8 @@ func TestTorchwoodAgreesWithTheConformanceSuite(t *testing.T) {
 		}
 		leaf, err := torchwood.ProofExtraData([]byte(c.Proof))
 		require.NoError(t, err, c.Name)
-		policy := torchwood.ThresholdPolicy(3, torchwood.OriginPolicy(origin), torchwood.ThresholdPolicy(min(1, len(logs)), logs...), torchwood.ThresholdPolicy(quorum, witnesses...))
+		policy := torchwood.ThresholdPolicy(3, torchwood.OriginPolicy(origin),
+			torchwood.ThresholdPolicy(min(1, len(logs)), logs...), torchwood.ThresholdPolicy(quorum, witnesses...))
 		if len(logs) == 0 {
 			continue // it then needs no signature
 		}

@@ -135,7 +135,8 @@ func (l Log) signNext(ctx context.Context) (size int64, err error) {
 		r := &records[i]
 		leaf := r.Leaf()
 		if r.Sequence != g.size+1 || leaf == nil {
-			return 0, fmt.Errorf("event %s of %s, sequence %d, does not continue the log: run verify", r.ID, r.Slug, r.Sequence)
+			return 0, fmt.Errorf("event %s of %s, sequence %d, does not continue the log: run verify", r.ID, r.Slug,
+				r.Sequence)
 		}
 		if err := g.add(leaf); err != nil {
 			return 0, err

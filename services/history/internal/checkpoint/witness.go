@@ -38,14 +38,17 @@ func ParseWitness(text string) (Witness, error) {
 	key, address, _ := strings.Cut(strings.TrimSpace(text), " ")
 	v, err := torchwood.NewCosignatureVerifier(key)
 	if err != nil {
-		return Witness{}, fmt.Errorf("%q is not the key of a witness, such as witness.example+0badc0de+base64: %w", key, err)
+		return Witness{}, fmt.Errorf("%q is not the key of a witness, such as witness.example+0badc0de+base64: %w", key,
+			err)
 	}
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" {
 		return Witness{}, fmt.Errorf("%q is not the URL of a witness: want its key, a space and a URL such as https://witness.example", address)
 	}
 	noRedirects := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return Witness{v, strings.TrimSuffix(address, "/"), &http.Client{Timeout: witnessTimeout, CheckRedirect: noRedirects}}, nil
+	return Witness{v, strings.TrimSuffix(address, "/"),
+		&http.Client{Timeout: witnessTimeout, CheckRedirect: noRedirects}}, nil
 }
 
 // errConflict is the error of a witness that says it has seen a checkpoint which the submitted one
@@ -99,7 +102,8 @@ func (l Log) submit(ctx context.Context, w Witness, c Checkpoint) error {
 		if err != nil || newest.N >= seen { // another replica has signed and submitted a newer one
 			return err
 		}
-		return l.rejected(ctx, w, c, fmt.Errorf("%w: it has seen %d events, the log has %d", errConflict, seen, newest.N))
+		return l.rejected(ctx, w, c, fmt.Errorf("%w: it has seen %d events, the log has %d", errConflict, seen,
+			newest.N))
 	}
 	if errors.Is(err, errConflict) {
 		return l.rejected(ctx, w, c, err)
@@ -165,7 +169,8 @@ func (l Log) add(ctx context.Context, w Witness, c Checkpoint, old int64) (signa
 // shown returns the newest checkpoint that the witness shows for an origin. It returns an error
 // unless the log has signed it.
 func (l Log) shown(ctx context.Context, w Witness, origin string) (Checkpoint, error) {
-	status, _, text, err := w.do(ctx, http.MethodGet, fmt.Sprintf("/%x/checkpoint", sha256.Sum256([]byte(origin))), http.NoBody)
+	status, _, text, err := w.do(ctx, http.MethodGet, fmt.Sprintf("/%x/checkpoint", sha256.Sum256([]byte(origin))),
+		http.NoBody)
 	if err != nil || status != http.StatusOK {
 		return Checkpoint{}, errors.Join(err, fmt.Errorf("reading its checkpoint: status %d", status))
 	}
@@ -177,7 +182,8 @@ func (l Log) shown(ctx context.Context, w Witness, origin string) (Checkpoint, e
 }
 
 // do sends a request to the witness and returns the body of its response.
-func (w Witness) do(ctx context.Context, method, path string, body io.Reader) (status int, header http.Header, reply string, err error) {
+func (w Witness) do(ctx context.Context, method, path string, body io.Reader) (status int, header http.Header,
+	reply string, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, w.url+path, body)
 	if err != nil {
 		return 0, nil, "", err

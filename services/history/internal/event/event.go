@@ -1,6 +1,6 @@
-// Package event has the verification events of the history: Record, an event as it is stored, with its leaf in the log;
-// State, the summary of a listing, which StateOf derives from its events; and the rules of second opinions, Differences and
-// DrawnForOpinion.
+// Package event has the verification events of the history: Record, an event as it is stored, with
+// its leaf in the log; State, the summary of a listing, which StateOf derives from its events; and
+// the rules of second opinions, Differences and DrawnForOpinion.
 package event
 
 import (
@@ -114,7 +114,8 @@ type Reviewed struct {
 // New returns the record of e before it is recorded: Sequence, ID, Actor, RecordedAt and Evidence
 // are not set. Every field of e that package eventfile fills in must be set.
 func New(e api.VerificationEvent) (Record, error) {
-	r := Record{Slug: e.Slug, CheckedAt: e.CheckedAt.UnixMicro(), CheckType: e.CheckType, Outcome: e.Outcome, Note: e.Note}
+	r := Record{Slug: e.Slug, CheckedAt: e.CheckedAt.UnixMicro(), CheckType: e.CheckType, Outcome: e.Outcome,
+		Note: e.Note}
 	urls, err := json.Marshal(e.SourceURLs)
 	if err != nil {
 		return Record{}, err
@@ -176,7 +177,8 @@ func (r *Record) Leaf() []byte {
 	private := sha256.Sum256([]byte(r.Evidence))
 	entry, err := json.Marshal(map[string]any{
 		"event": storedEvent{
-			ID: r.ID, Slug: r.Slug, CheckedAt: time.UnixMicro(r.CheckedAt).UTC(), CheckType: r.CheckType, Outcome: r.Outcome,
+			ID: r.ID, Slug: r.Slug, CheckedAt: time.UnixMicro(r.CheckedAt).UTC(), CheckType: r.CheckType,
+			Outcome:    r.Outcome,
 			SourceURLs: json.RawMessage(r.SourceURLs), Facts: rawOrNull(r.Facts), Note: r.Note,
 		},
 		"private": hex.EncodeToString(private[:]), "recordedAt": time.UnixMicro(r.RecordedAt).UTC(),
@@ -222,7 +224,8 @@ func (r *Record) content() []string {
 	if r.Facts != nil {
 		facts = *r.Facts
 	}
-	return []string{r.Slug, strconv.FormatInt(r.CheckedAt, 10), string(r.CheckType), string(r.Outcome), r.SourceURLs, facts, r.Note}
+	return []string{r.Slug, strconv.FormatInt(r.CheckedAt, 10), string(r.CheckType), string(r.Outcome), r.SourceURLs,
+		facts, r.Note}
 }
 
 // digest returns the lower-case hexadecimal SHA-256 of form and the fields. Each is prefixed with
@@ -251,13 +254,15 @@ func (r *Record) Recorded() (api.RecordedEvent, error) {
 		return api.RecordedEvent{}, err
 	}
 	evidence, err := r.Private()
-	return api.RecordedEvent{VerificationEvent: e, RecordedAt: time.UnixMicro(r.RecordedAt).UTC(), Actor: r.Actor, Evidence: evidence}, err
+	return api.RecordedEvent{VerificationEvent: e, RecordedAt: time.UnixMicro(r.RecordedAt).UTC(), Actor: r.Actor,
+		Evidence: evidence}, err
 }
 
 // Event returns the record as consumers see it.
 func (r *Record) Event() (api.VerificationEvent, error) {
 	e := api.VerificationEvent{
-		ID: r.ID, Slug: r.Slug, CheckedAt: time.UnixMicro(r.CheckedAt).UTC(), CheckType: r.CheckType, Outcome: r.Outcome, Note: r.Note,
+		ID: r.ID, Slug: r.Slug, CheckedAt: time.UnixMicro(r.CheckedAt).UTC(), CheckType: r.CheckType,
+		Outcome: r.Outcome, Note: r.Note,
 	}
 	if err := json.Unmarshal([]byte(r.SourceURLs), &e.SourceURLs); err != nil {
 		return e, fmt.Errorf("source addresses of event %s: %w", r.ID, err)

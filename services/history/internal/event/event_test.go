@@ -13,12 +13,14 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// The golden values come from an independent implementation of the layout documented at digest. They must never change: duplicates are
-// found by them.
+// The golden values come from an independent implementation of the layout documented at digest.
+// They must never change: duplicates are found by them.
 func TestContentHashesNeverChange(t *testing.T) {
 	first := event.Record{ // as stored: facts keep the fields that the API had at the time
-		ID: "0198f000-0000-7000-8000-000000000001", Slug: "odin-works", CheckedAt: time.Date(2025, 11, 20, 9, 0, 0, 123456000, time.UTC).UnixMicro(),
-		CheckType: api.FactualReview, Outcome: api.OutcomeVerified, SourceURLs: `["https://odin.example/a?b=1\u0026c=2"]`,
+		ID: "0198f000-0000-7000-8000-000000000001", Slug: "odin-works",
+		CheckedAt: time.Date(2025, 11, 20, 9, 0, 0, 123456000, time.UTC).UnixMicro(),
+		CheckType: api.FactualReview, Outcome: api.OutcomeVerified,
+		SourceURLs: `["https://odin.example/a?b=1\u0026c=2"]`,
 		Facts: new(`{"countryEligibility":[],"remote":true,"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":null,` +
 			`"pay":null,"languages":["fr"],"applicationStatus":"open","applicationUrl":null,"requirements":[],"riskIndicators":[]}`),
 		Note: "Première visite – ok", Actor: "ada", RecordedAt: 1763629300000000,
@@ -68,7 +70,8 @@ func proposed(t *testing.T) *event.Record {
 	facts := api.UnknownFacts()
 	facts.Remote, facts.Languages = new(true), []string{"fr"}
 	r, err := event.New(api.VerificationEvent{
-		Slug: "odin-works", CheckedAt: time.Date(2026, 11, 20, 9, 0, 0, 120000000, time.UTC), CheckType: api.FactualReview, Outcome: api.OutcomeVerified,
+		Slug: "odin-works", CheckedAt: time.Date(2026, 11, 20, 9, 0, 0, 120000000, time.UTC),
+		CheckType: api.FactualReview, Outcome: api.OutcomeVerified,
 		SourceURLs: []string{"https://odin.example/a?b=1&c=2"}, Facts: &facts, Note: "Première visite <ok>\u2028",
 	})
 	require.NoError(t, err)
@@ -77,7 +80,8 @@ func proposed(t *testing.T) *event.Record {
 	return &r
 }
 
-// The golden values come from an independent implementation. They must never change: published proofs depend on them.
+// The golden values come from an independent implementation. They must never change: published
+// proofs depend on them.
 func TestLeafIsTheEventOfTheAPI(t *testing.T) {
 	r := proposed(t)
 	r.Evidence = `{"actor":"ada \"the\" \u003ccurator\u003e","salt":"000102030405060708090a0b0c0d0e0f"}`
@@ -90,7 +94,8 @@ func TestLeafIsTheEventOfTheAPI(t *testing.T) {
 
 // Actor and evidence are in the salted private part only.
 func TestLeafDoesNotRevealTheActor(t *testing.T) {
-	require.NotContains(t, string(proposed(t).Leaf()), `"ada"`) // quoted, because a random hexadecimal hash can contain ada
+	// quoted, because a random hexadecimal hash can contain ada
+	require.NotContains(t, string(proposed(t).Leaf()), `"ada"`)
 }
 
 func TestARecordThatContradictsItselfHasNoLeaf(t *testing.T) {
@@ -126,7 +131,8 @@ func TestLeafCoversEveryField(t *testing.T) {
 		"evidence":   func(r *event.Record, _ *api.VerificationEvent) { r.Evidence = `{"actor":"x","salt":"1"}` },
 	} {
 		r := event.Record{ID: "1", RecordedAt: 2, Evidence: `{"actor":"x","salt":"0"}`}
-		e := api.VerificationEvent{Slug: "a", CheckedAt: time.UnixMicro(1), CheckType: api.FactualReview, Outcome: api.OutcomeVerified, SourceURLs: []string{}, Note: "n"}
+		e := api.VerificationEvent{Slug: "a", CheckedAt: time.UnixMicro(1), CheckType: api.FactualReview,
+			Outcome: api.OutcomeVerified, SourceURLs: []string{}, Note: "n"}
 		change(&r, &e)
 		made, err := event.New(e)
 		require.NoError(t, err)
@@ -141,9 +147,11 @@ func TestLeafCoversEveryField(t *testing.T) {
 func TestEventReturnsRecordedEvent(t *testing.T) {
 	facts := api.UnknownFacts()
 	for _, e := range []api.VerificationEvent{
-		{Slug: "a", CheckedAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), CheckType: api.FactualReview, Outcome: api.OutcomeVerified,
+		{Slug: "a", CheckedAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), CheckType: api.FactualReview,
+			Outcome:    api.OutcomeVerified,
 			SourceURLs: []string{"https://a.example/<x>"}, Facts: &facts, Note: "ü"},
-		{Slug: "a", CheckedAt: time.Unix(0, 0).UTC(), CheckType: api.LinkCheck, Outcome: api.OutcomeBlocked, SourceURLs: []string{}},
+		{Slug: "a", CheckedAt: time.Unix(0, 0).UTC(), CheckType: api.LinkCheck, Outcome: api.OutcomeBlocked,
+			SourceURLs: []string{}},
 	} {
 		r, err := event.New(e)
 		require.NoError(t, err)
@@ -168,7 +176,8 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("{\"slug\":\"b\",\"checkedAt\":\"2026-11-19T00:00:00.000000001+14:00\",\"checkType\":\"application-link\",\"outcome\":\"closed\",\"note\":\"\u2028<\"}\r\n\n{}"))
 	f.Add([]byte(`{"slug":"a","checkedAt":"0000-01-01T00:00:00+23:59","checkType":"review","outcome":"closed"}`))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		in, err := eventfile.Read(strings.NewReader(string(file)), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), api.MaxReported)
+		in, err := eventfile.Read(strings.NewReader(string(file)), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
+			api.MaxReported)
 		require.NoError(t, err)
 		for _, line := range in.Lines {
 			r, err := event.New(line.Event)

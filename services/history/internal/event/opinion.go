@@ -13,14 +13,16 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// The inverse of the share of successful reviews that are drawn for a second opinion: 5 %, and 25 % if all evidence is from third parties.
+// The inverse of the share of successful reviews that are drawn for a second opinion: 5 %, and 25 %
+// if all evidence is from third parties.
 const (
 	drawnOf           = 20
 	drawnOfThirdParty = 4
 )
 
-// DrawnForOpinion reports whether the review r is drawn for a second opinion. applicationURL is that of the listing. The service assigns the
-// id of a review when it records it, so its author cannot know.
+// DrawnForOpinion reports whether the review r is drawn for a second opinion. applicationURL is
+// that of the listing. The service assigns the id of a review when it records it, so its author
+// cannot know.
 func DrawnForOpinion(r Record, applicationURL string) (bool, error) {
 	if r.CheckType != api.FactualReview || r.Outcome != api.OutcomeVerified {
 		return false, nil
@@ -49,10 +51,13 @@ func site(address string) string {
 	return u.Hostname()
 }
 
-// Differences returns the names of the facts in which a second opinion differs in meaning from the first review, in the order of
-// api.FactNames, after "outcome" if the outcomes differ. Facts are compared if both reviews have them, without their sources and their
-// order. Whether other words mean the same is the decision of the second author: same has it by fact, and texts has the facts that lack it.
-func Differences(first, second api.VerificationEvent, same map[string]bool) (differs []string, texts []api.ComparedTexts) {
+// Differences returns the names of the facts in which a second opinion differs in meaning from the
+// first review, in the order of api.FactNames, after "outcome" if the outcomes differ. Facts are
+// compared if both reviews have them, without their sources and their order. Whether other words
+// mean the same is the decision of the second author: same has it by fact, and texts has the facts
+// that lack it.
+func Differences(first, second api.VerificationEvent, same map[string]bool) (differs []string,
+	texts []api.ComparedTexts) {
 	differs = []string{}
 	if first.Outcome != second.Outcome {
 		differs = append(differs, "outcome")
@@ -76,7 +81,8 @@ func Differences(first, second api.VerificationEvent, same map[string]bool) (dif
 	return differs, texts
 }
 
-// meaning is a fact without its sources: the part that a program can compare, as JSON, and the texts.
+// meaning is a fact without its sources: the part that a program can compare, as JSON, and the
+// texts.
 type meaning struct {
 	value string
 	texts []string
@@ -92,13 +98,18 @@ func meaningOf(f api.Facts, name string) meaning {
 			if c.Note != "" {
 				texts = append(texts, c.Country+": "+c.Note)
 			}
-			if c.Status == api.EligibilityUnknown && c.AllRegions == nil && len(c.IncludedRegions)+len(c.ExcludedRegions) == 0 {
+			if c.Status == api.EligibilityUnknown && c.AllRegions == nil &&
+				len(c.IncludedRegions)+len(c.ExcludedRegions) == 0 {
 				continue // says nothing
 			}
-			c.Note, c.SourceURLs, c.IncludedRegions, c.ExcludedRegions = "", nil, ordered(c.IncludedRegions), ordered(c.ExcludedRegions)
+			c.Note, c.SourceURLs, c.IncludedRegions, c.ExcludedRegions = "", nil, ordered(c.IncludedRegions),
+				ordered(c.ExcludedRegions)
 			countries = append(countries, c)
 		}
-		slices.SortFunc(countries, func(a, b api.CountryEligibility) int { return strings.Compare(a.Country, b.Country) })
+		slices.SortFunc(countries, func(a, b api.CountryEligibility) int {
+			return strings.Compare(a.Country,
+				b.Country)
+		})
 		value = countries
 	case "pay":
 		if f.Pay != nil {
@@ -141,8 +152,8 @@ func byName(facts api.Facts) (all map[string]json.RawMessage) {
 	return all
 }
 
-// Disagreement returns the event that is recorded for a second opinion that differs. It has no facts, so those in effect stay until a
-// third review decides.
+// Disagreement returns the event that is recorded for a second opinion that differs. It has no
+// facts, so those in effect stay until a third review decides.
 func Disagreement(opinion api.VerificationEvent, differs []string) api.VerificationEvent {
 	opinion.Outcome, opinion.Facts = api.OutcomeNeedsReview, nil
 	opinion.Note = "A second opinion differs in: " + strings.Join(differs, ", ") + "."

@@ -21,14 +21,18 @@ func TestShareOfReviewsThatAreDrawn(t *testing.T) {
 		outcome     api.Outcome
 		one, within float64
 	}{
-		"with a page of the platform": {`["https://list.example/best","https://help.maple.co.uk/who"]`, api.FactualReview, api.OutcomeVerified, 20, reviews / 200},
-		"of third parties alone":      {`["https://list.example/best","https://oak.co.uk"]`, api.FactualReview, api.OutcomeVerified, 4, reviews / 100},
-		"not verified":                {`["https://www.maple.co.uk"]`, api.FactualReview, api.OutcomeNeedsReview, math.Inf(1), 0},
-		"no review":                   {`[]`, api.LinkCheck, api.OutcomeReachable, math.Inf(1), 0},
+		"with a page of the platform": {`["https://list.example/best","https://help.maple.co.uk/who"]`,
+			api.FactualReview, api.OutcomeVerified, 20, reviews / 200},
+		"of third parties alone": {`["https://list.example/best","https://oak.co.uk"]`, api.FactualReview,
+			api.OutcomeVerified, 4, reviews / 100},
+		"not verified": {`["https://www.maple.co.uk"]`, api.FactualReview, api.OutcomeNeedsReview,
+			math.Inf(1), 0},
+		"no review": {`[]`, api.LinkCheck, api.OutcomeReachable, math.Inf(1), 0},
 	} {
 		drawn := 0
 		for range reviews {
-			r := event.Record{ID: uuid.Must(uuid.NewV7()).String(), CheckType: c.kind, Outcome: c.outcome, SourceURLs: c.sources}
+			r := event.Record{ID: uuid.Must(uuid.NewV7()).String(), CheckType: c.kind, Outcome: c.outcome,
+				SourceURLs: c.sources}
 			is, err := event.DrawnForOpinion(r, "https://www.maple.co.uk/apply")
 			require.NoError(t, err)
 			if is {
@@ -62,11 +66,13 @@ func TestDifferencesNameFactsAndOutcome(t *testing.T) {
 func opinion(change func(*api.Facts)) api.VerificationEvent {
 	f := api.UnknownFacts()
 	f.CountryEligibility = []api.CountryEligibility{
-		{Country: "CA", Status: api.Eligible, IncludedRegions: []string{"CA-ON", "CA-QC"}, SourceURLs: []string{"https://a.example"}, Note: "Residents only"},
+		{Country: "CA", Status: api.Eligible, IncludedRegions: []string{"CA-ON", "CA-QC"},
+			SourceURLs: []string{"https://a.example"}, Note: "Residents only"},
 		{Country: "US", Status: api.Ineligible, SourceURLs: []string{"https://a.example"}},
 	}
 	f.Pay = &api.Pay{Minimum: 17, Maximum: 20, Currency: "CAD", Unit: api.PerHour, SourceURL: "https://a.example"}
-	f.Languages, f.Requirements, f.ApplicationURL = []string{"English", "French"}, []string{"18 years or older", "A phone"}, new("https://a.example/apply")
+	f.Languages, f.Requirements, f.ApplicationURL = []string{"English", "French"},
+		[]string{"18 years or older", "A phone"}, new("https://a.example/apply")
 	f.RiskIndicators = []api.RiskIndicator{{Code: "fees", Note: "A fee of 5 CAD", SourceURL: "https://a.example"}}
 	change(&f)
 	return api.VerificationEvent{Outcome: api.OutcomeVerified, Facts: &f}
@@ -86,21 +92,25 @@ func TestOnlyADifferenceInMeaningIsOne(t *testing.T) {
 		}, "", ""},
 		"order of regions": {func(f *api.Facts) { slices.Reverse(f.CountryEligibility[0].IncludedRegions) }, "", ""},
 		"sources": {func(f *api.Facts) {
-			f.Pay.SourceURL, f.CountryEligibility[1].SourceURLs, f.RiskIndicators[0].SourceURL = "https://b.example", nil, "https://b.example"
+			f.Pay.SourceURL, f.CountryEligibility[1].SourceURLs, f.RiskIndicators[0].SourceURL = "https://b.example",
+				nil, "https://b.example"
 		}, "", ""},
 		"case and spaces": {func(f *api.Facts) { f.Requirements[0] = "18 Years  or older " }, "", ""},
 		"unknown country": {func(f *api.Facts) {
-			f.CountryEligibility = append(f.CountryEligibility, api.CountryEligibility{Country: "FR", Status: api.EligibilityUnknown})
+			f.CountryEligibility = append(f.CountryEligibility,
+				api.CountryEligibility{Country: "FR", Status: api.EligibilityUnknown})
 		}, "", ""},
 		"requirements":       {func(f *api.Facts) { f.Requirements[0] = "At least 18 years old" }, "requirements", ""},
 		"fewer requirements": {func(f *api.Facts) { f.Requirements = f.Requirements[:1] }, "requirements", ""},
 		"languages":          {func(f *api.Facts) { f.Languages = []string{"Anglais", "Français"} }, "languages", ""},
 		"note":               {func(f *api.Facts) { f.CountryEligibility[0].Note = "" }, "countryEligibility", ""},
 		"risk":               {func(f *api.Facts) { f.RiskIndicators[0].Code = "fee" }, "riskIndicators", ""},
-		"URL":                {func(f *api.Facts) { f.ApplicationURL = new("https://a.example/apply/") }, "applicationUrl", ""},
-		"no requirements":    {func(f *api.Facts) { f.Requirements = []string{} }, "", "requirements"},
-		"no URL":             {func(f *api.Facts) { f.ApplicationURL = nil }, "", "applicationUrl"},
-		"region":             {func(f *api.Facts) { f.CountryEligibility[0].IncludedRegions = []string{"CA-ON"} }, "", "countryEligibility"},
+		"URL": {func(f *api.Facts) { f.ApplicationURL = new("https://a.example/apply/") },
+			"applicationUrl", ""},
+		"no requirements": {func(f *api.Facts) { f.Requirements = []string{} }, "", "requirements"},
+		"no URL":          {func(f *api.Facts) { f.ApplicationURL = nil }, "", "applicationUrl"},
+		"region": {func(f *api.Facts) { f.CountryEligibility[0].IncludedRegions = []string{"CA-ON"} }, "",
+			"countryEligibility"},
 		"eligibility": {func(f *api.Facts) {
 			f.CountryEligibility[1].Status, f.CountryEligibility[1].Note = api.Eligible, "All states"
 		}, "", "countryEligibility"},

@@ -9,15 +9,17 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// unreachableFor is the time for which an application link must be unreachable, without another outcome in between, before it
-// conflicts with a review. A shorter outage says little about the platform.
+// unreachableFor is the time for which an application link must be unreachable, without another
+// outcome in between, before it conflicts with a review. A shorter outage says little about the
+// platform.
 const unreachableFor = 24 * time.Hour
 
 // unevidenced is the note of the doubt about a review without evidence.
 const unevidenced = "recorded as verified without a source or without facts"
 
-// State is the summary of a listing with the events that it follows. It depends only on the set of events, not on the
-// clock or the order of arrival, so it can be derived again after a late or repeated append.
+// State is the summary of a listing with the events that it follows. It depends only on the set of
+// events, not on the clock or the order of arrival, so it can be derived again after a late or
+// repeated append.
 type State struct {
 	api.Summary
 
@@ -29,16 +31,18 @@ type State struct {
 	LatestEvidence string // the latest review with quotes, or with pages that were gone or could not be opened
 }
 
-// StateOf derives the state of slug from its events, in any order. StateOfRecords sets Sequence and LastEventID.
+// StateOf derives the state of slug from its events, in any order. StateOfRecords sets Sequence and
+// LastEventID.
 //
-// Events are ordered by checkedAt. Of two events at the same time, the one with the more cautious outcome (see severity) counts
-// as the later, so a success never hides a doubt. A review recorded as verified without a source or facts, before both were
-// required, counts as needs-review.
+// Events are ordered by checkedAt. Of two events at the same time, the one with the more cautious
+// outcome (see severity) counts as the later, so a success never hides a doubt. A review recorded
+// as verified without a source or facts, before both were required, counts as needs-review.
 //
-// A closed review without facts has those in effect before it, with applicationStatus closed. They are derived here and never recorded,
-// because a review that is recorded later can come before it.
+// A closed review without facts has those in effect before it, with applicationStatus closed. They
+// are derived here and never recorded, because a review that is recorded later can come before it.
 //
-// An undone review counts in HistoryCount only, and so does the event that undoes it. Undoing that event restores the review.
+// An undone review counts in HistoryCount only, and so does the event that undoes it. Undoing that
+// event restores the review.
 func StateOf(slug string, events []api.RecordedEvent) State {
 	s := State{Summary: api.Summary{Slug: slug, HistoryCount: len(events)}}
 	reviews, links := split(inEffect(events))
@@ -115,7 +119,8 @@ func StateOfRecords(slug string, records []Record) (State, error) {
 	return s, nil
 }
 
-// inEffect returns the events without undone reviews and without those that undo. An event that undoes a review can be undone as well.
+// inEffect returns the events without undone reviews and without those that undo. An event that
+// undoes a review can be undone as well.
 func inEffect(events []api.RecordedEvent) []api.RecordedEvent {
 	undoing := map[string][]string{} // ids of the events that undo it, by id
 	for _, e := range events {
@@ -156,8 +161,8 @@ func encoded(facts *api.Facts) string {
 	return string(text)
 }
 
-// sources returns the pages that successful reviews used, and those that reviews found gone since, both by their latest review, the latest
-// first. reviews are in order.
+// sources returns the pages that successful reviews used, and those that reviews found gone since,
+// both by their latest review, the latest first. reviews are in order.
 func sources(reviews []checked) (used, gone []api.SourceCheck) {
 	seen := map[string]bool{}
 	for _, r := range slices.Backward(reviews) {
@@ -181,7 +186,8 @@ func sources(reviews []checked) (used, gone []api.SourceCheck) {
 	return used, gone
 }
 
-// doubt returns the summary's description of e, the event that puts the record in doubt. It returns nil for nil.
+// doubt returns the summary's description of e, the event that puts the record in doubt. It returns
+// nil for nil.
 func doubt(e *checked) *api.Doubt {
 	if e == nil {
 		return nil
@@ -191,8 +197,8 @@ func doubt(e *checked) *api.Doubt {
 
 // conflict returns the earliest link check that conflicts with a review at reviewedAt, or nil. A
 // check whose cause the review answered, or whose page claims the recorded status, does not. An
-// unreachable link conflicts once an unbroken series of unreachable checks spans unreachableFor. The
-// whole series must be later than the review: a curator sees more than a link check does.
+// unreachable link conflicts once an unbroken series of unreachable checks spans unreachableFor.
+// The whole series must be later than the review: a curator sees more than a link check does.
 func conflict(reviewedAt time.Time, status api.ApplicationStatus, answered map[string]bool, links []checked) *checked {
 	var down *time.Time // start of the current unreachable series
 	for i := range links {
@@ -219,8 +225,8 @@ func conflict(reviewedAt time.Time, status api.ApplicationStatus, answered map[s
 	return nil
 }
 
-// answered returns the texts of the causes that the curator of the latest review was shown: those of
-// the link checks since the review before. If none of these saw the page, they are those of the
+// answered returns the texts of the causes that the curator of the latest review was shown: those
+// of the link checks since the review before. If none of these saw the page, they are those of the
 // review before.
 func answered(reviews, links []checked) (texts map[string]bool) {
 	for _, r := range reviews {
@@ -261,7 +267,8 @@ var severity = map[api.Outcome]int{
 	api.OutcomeClosed: 4, api.OutcomeNeedsReview: 5,
 }
 
-// split separates reviews from link checks and puts each in a total order, with the ID as the last criterion.
+// split separates reviews from link checks and puts each in a total order, with the ID as the last
+// criterion.
 func split(events []api.RecordedEvent) (reviews, links []checked) {
 	for _, e := range events {
 		if e.CheckType == api.LinkCheck {
@@ -284,7 +291,8 @@ func split(events []api.RecordedEvent) (reviews, links []checked) {
 		reviews = append(reviews, c)
 	}
 	order := func(a, b checked) int {
-		return cmp.Or(a.CheckedAt.Compare(b.CheckedAt), cmp.Compare(severity[a.Outcome], severity[b.Outcome]), cmp.Compare(a.facts, b.facts),
+		return cmp.Or(a.CheckedAt.Compare(b.CheckedAt), cmp.Compare(severity[a.Outcome], severity[b.Outcome]),
+			cmp.Compare(a.facts, b.facts),
 			cmp.Compare(a.Note, b.Note), slices.Compare(a.SourceURLs, b.SourceURLs), cmp.Compare(a.ID, b.ID))
 	}
 	slices.SortFunc(reviews, order)

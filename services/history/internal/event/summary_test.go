@@ -20,7 +20,8 @@ var day0 = time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)
 func at(hours float64) time.Time { return day0.Add(time.Duration(hours * float64(time.Hour))) }
 
 func review(hours float64, outcome api.Outcome, facts *api.Facts) api.RecordedEvent {
-	return recorded(api.VerificationEvent{Slug: "a", CheckedAt: at(hours), CheckType: api.FactualReview, Outcome: outcome, Facts: facts,
+	return recorded(api.VerificationEvent{Slug: "a", CheckedAt: at(hours), CheckType: api.FactualReview,
+		Outcome: outcome, Facts: facts,
 		SourceURLs: []string{apitest.Source}})
 }
 
@@ -31,7 +32,8 @@ func recorded(e api.VerificationEvent) api.RecordedEvent {
 }
 
 func link(hours float64, outcome api.Outcome) api.RecordedEvent {
-	return recorded(api.VerificationEvent{Slug: "a", CheckedAt: at(hours), CheckType: api.LinkCheck, Outcome: outcome, SourceURLs: []string{}})
+	return recorded(api.VerificationEvent{Slug: "a", CheckedAt: at(hours), CheckType: api.LinkCheck, Outcome: outcome,
+		SourceURLs: []string{}})
 }
 
 // says is a link check of a page that says text, which claims a status.
@@ -57,7 +59,8 @@ func TestSummaryNamesFactsWithoutAQuote(t *testing.T) {
 	require.Equal(t, []string{"remote", "languages"}, event.StateOf("a", []api.RecordedEvent{e}).Unquoted)
 	e.Evidence = &api.Evidence{Quotes: []api.Quote{{Fact: "remote", SourceURL: apitest.Source, Exact: "from home"}}}
 	require.Equal(t, []string{"languages"}, event.StateOf("a", []api.RecordedEvent{e}).Unquoted)
-	require.Equal(t, []string{"languages"}, event.StateOf("a", []api.RecordedEvent{e, review(1, api.OutcomeNeedsReview, nil)}).Unquoted)
+	require.Equal(t, []string{"languages"}, event.StateOf("a",
+		[]api.RecordedEvent{e, review(1, api.OutcomeNeedsReview, nil)}).Unquoted)
 }
 
 func TestSourcesFollowReviews(t *testing.T) {
@@ -74,11 +77,14 @@ func TestSourcesFollowReviews(t *testing.T) {
 		using(24, api.OutcomeVerified, []string{"faq", "never used"}, "pay", "new"),
 		using(48, api.OutcomeNeedsReview, []string{"old"}, "pay", "doubtful"),
 	})
-	require.Equal(t, []api.SourceCheck{{URL: "pay", CheckedAt: at(24)}, {URL: "new", CheckedAt: at(24)}, {URL: "unopened", CheckedAt: at(0)}}, s.Sources,
+	require.Equal(t, []api.SourceCheck{{URL: "pay", CheckedAt: at(24)}, {URL: "new", CheckedAt: at(24)},
+		{URL: "unopened", CheckedAt: at(0)}}, s.Sources,
 		"only a successful review dates its sources, and one that could not be opened keeps its date")
-	require.Equal(t, []api.SourceCheck{{URL: "old", CheckedAt: at(48)}, {URL: "faq", CheckedAt: at(24)}, {URL: "never used", CheckedAt: at(24)}}, s.Gone)
+	require.Equal(t, []api.SourceCheck{{URL: "old", CheckedAt: at(48)}, {URL: "faq", CheckedAt: at(24)},
+		{URL: "never used", CheckedAt: at(24)}}, s.Gone)
 
-	s = event.StateOf("a", []api.RecordedEvent{using(0, api.OutcomeVerified, []string{"faq"}, "pay"), using(1, api.OutcomeVerified, nil, "faq")})
+	s = event.StateOf("a", []api.RecordedEvent{using(0, api.OutcomeVerified, []string{"faq"}, "pay"),
+		using(1, api.OutcomeVerified, nil, "faq")})
 	require.Empty(t, s.Gone, "a page that is used again is back")
 }
 
@@ -91,24 +97,33 @@ func TestSummaryOfEvents(t *testing.T) {
 	}{
 		{"no events", nil, api.Summary{Slug: "a"}},
 		{"a link check alone", []api.RecordedEvent{link(0, api.OutcomeClosed)},
-			api.Summary{Slug: "a", HistoryCount: 1, ApplicationLink: &api.ApplicationLink{Outcome: api.OutcomeClosed, CheckedAt: at(0)}}},
+			api.Summary{Slug: "a", HistoryCount: 1,
+				ApplicationLink: &api.ApplicationLink{Outcome: api.OutcomeClosed, CheckedAt: at(0)}}},
 		{"a review", []api.RecordedEvent{review(0, api.OutcomeVerified, yes)},
-			api.Summary{Slug: "a", HistoryCount: 1, ReviewCount: 1, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(0)),
-				LastOutcome: api.OutcomeVerified, FreshUntil: new(at(14 * 24)), Facts: yes, Unquoted: remote, Sources: used(0)}},
+			api.Summary{Slug: "a", HistoryCount: 1, ReviewCount: 1, FirstCheckedAt: new(at(0)),
+				LastCheckedAt: new(at(0)),
+				LastOutcome:   api.OutcomeVerified, FreshUntil: new(at(14 * 24)), Facts: yes, Unquoted: remote,
+				Sources: used(0)}},
 		{"a later doubt keeps the freshness of an earlier success",
 			[]api.RecordedEvent{review(0, api.OutcomeVerified, yes), review(48, api.OutcomeNeedsReview, nil)},
-			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(48)),
-				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: yes, Unquoted: remote, Sources: used(0),
-				Doubt: &api.Doubt{CheckType: api.FactualReview, Outcome: api.OutcomeNeedsReview, CheckedAt: at(48)}}},
+			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, FirstCheckedAt: new(at(0)),
+				LastCheckedAt: new(at(48)),
+				LastOutcome:   api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: yes, Unquoted: remote,
+				Sources: used(0),
+				Doubt:   &api.Doubt{CheckType: api.FactualReview, Outcome: api.OutcomeNeedsReview, CheckedAt: at(48)}}},
 		{"an older review that arrives late",
 			[]api.RecordedEvent{review(48, api.OutcomeVerified, yes), review(0, api.OutcomeClosed, no)},
-			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, ChangeCount: 1, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(48)),
-				LastOutcome: api.OutcomeVerified, FreshUntil: new(at(16 * 24)), Facts: yes, Unquoted: remote, Sources: used(48)}},
+			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, ChangeCount: 1, FirstCheckedAt: new(at(0)),
+				LastCheckedAt: new(at(48)),
+				LastOutcome:   api.OutcomeVerified, FreshUntil: new(at(16 * 24)), Facts: yes, Unquoted: remote,
+				Sources: used(48)}},
 		{"at the same time the doubt counts",
 			[]api.RecordedEvent{review(0, api.OutcomeNeedsReview, no), review(0, api.OutcomeVerified, yes)},
-			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, ChangeCount: 1, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(0)),
-				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: no, Unquoted: remote, Sources: used(0),
-				Doubt: &api.Doubt{CheckType: api.FactualReview, Outcome: api.OutcomeNeedsReview, CheckedAt: at(0)}}},
+			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, ChangeCount: 1, FirstCheckedAt: new(at(0)),
+				LastCheckedAt: new(at(0)),
+				LastOutcome:   api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: no, Unquoted: remote,
+				Sources: used(0),
+				Doubt:   &api.Doubt{CheckType: api.FactualReview, Outcome: api.OutcomeNeedsReview, CheckedAt: at(0)}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.Empty(t, cmp.Diff(c.want, event.StateOf("a", c.events).Summary))
@@ -125,22 +140,30 @@ func TestConflict(t *testing.T) {
 	}{
 		{"closed", []api.RecordedEvent{verified, link(1, api.OutcomeClosed)}, new(at(1))},
 		{"needs review", []api.RecordedEvent{verified, link(1, api.OutcomeNeedsReview)}, new(at(1))},
-		{"the first of several", []api.RecordedEvent{verified, link(9, api.OutcomeClosed), link(5, api.OutcomeNeedsReview)}, new(at(5))},
-		{"remains after the link recovers", []api.RecordedEvent{verified, link(1, api.OutcomeClosed), link(2, api.OutcomeReachable)}, new(at(1))},
+		{"the first of several", []api.RecordedEvent{verified, link(9, api.OutcomeClosed),
+			link(5, api.OutcomeNeedsReview)}, new(at(5))},
+		{"remains after the link recovers", []api.RecordedEvent{verified, link(1, api.OutcomeClosed),
+			link(2, api.OutcomeReachable)}, new(at(1))},
 		{"at the time of the review", []api.RecordedEvent{verified, link(0, api.OutcomeClosed)}, nil},
 		{"before the review", []api.RecordedEvent{verified, link(-1, api.OutcomeClosed)}, nil},
-		{"ended by a new review", []api.RecordedEvent{verified, link(1, api.OutcomeClosed), recorded(apitest.Verified("a", at(2)))}, nil},
+		{"ended by a new review", []api.RecordedEvent{verified, link(1, api.OutcomeClosed),
+			recorded(apitest.Verified("a", at(2)))}, nil},
 		{"without a review", []api.RecordedEvent{link(1, api.OutcomeClosed)}, nil},
-		{"blocked for weeks", []api.RecordedEvent{verified, link(1, api.OutcomeBlocked), link(200, api.OutcomeBlocked)}, nil},
+		{"blocked for weeks", []api.RecordedEvent{verified, link(1, api.OutcomeBlocked), link(200, api.OutcomeBlocked)},
+			nil},
 		{"unreachable once", []api.RecordedEvent{verified, link(1, api.OutcomeUnreachable)}, nil},
-		{"unreachable twice, a day apart", []api.RecordedEvent{verified, link(1, api.OutcomeUnreachable), link(25, api.OutcomeUnreachable)}, new(at(25))},
+		{"unreachable twice, a day apart", []api.RecordedEvent{verified, link(1, api.OutcomeUnreachable),
+			link(25, api.OutcomeUnreachable)}, new(at(25))},
 		{"unreachable twice, not quite a day apart",
 			[]api.RecordedEvent{verified, link(1, api.OutcomeUnreachable), link(24.999, api.OutcomeUnreachable)}, nil},
 		{"unreachable several times within a day", []api.RecordedEvent{verified, link(1, api.OutcomeUnreachable),
-			link(13, api.OutcomeUnreachable), link(25, api.OutcomeUnreachable), link(49, api.OutcomeUnreachable)}, new(at(25))},
-		{"unreachable, reached in between", []api.RecordedEvent{verified, link(1, api.OutcomeUnreachable), link(13, api.OutcomeReachable),
+			link(13, api.OutcomeUnreachable), link(25, api.OutcomeUnreachable), link(49, api.OutcomeUnreachable)},
+			new(at(25))},
+		{"unreachable, reached in between", []api.RecordedEvent{verified, link(1, api.OutcomeUnreachable),
+			link(13, api.OutcomeReachable),
 			link(26, api.OutcomeUnreachable)}, nil},
-		{"unreachable, blocked in between", []api.RecordedEvent{verified, link(1, api.OutcomeUnreachable), link(13, api.OutcomeBlocked),
+		{"unreachable, blocked in between", []api.RecordedEvent{verified, link(1, api.OutcomeUnreachable),
+			link(13, api.OutcomeBlocked),
 			link(26, api.OutcomeUnreachable), link(50, api.OutcomeUnreachable)}, new(at(50))},
 		{"unreachable before and after the review", []api.RecordedEvent{link(-20, api.OutcomeUnreachable), verified,
 			link(4, api.OutcomeUnreachable)}, nil},
@@ -150,7 +173,8 @@ func TestConflict(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := event.StateOf("a", c.events)
 			require.Empty(t, cmp.Diff(c.want, s.ConflictAt))
-			require.Equal(t, s.LastCheckedAt != nil && !s.Undisputed(nil), s.Doubt != nil, "a disputed record must have a doubt")
+			require.Equal(t, s.LastCheckedAt != nil && !s.Undisputed(nil), s.Doubt != nil,
+				"a disputed record must have a doubt")
 			if s.ConflictAt != nil {
 				require.Equal(t, *s.ConflictAt, s.Doubt.CheckedAt)
 				require.Equal(t, api.LinkCheck, s.Doubt.CheckType)
@@ -171,11 +195,16 @@ func TestChangeCount(t *testing.T) {
 		{"the same facts", []api.RecordedEvent{review(0, ok, yes), review(1, ok, facts(true))}, 0},
 		{"other facts", []api.RecordedEvent{review(0, ok, yes), review(1, ok, no)}, 1},
 		{"changed and restored", []api.RecordedEvent{review(0, ok, yes), review(1, ok, no), review(2, ok, yes)}, 2},
-		{"omitted in between", []api.RecordedEvent{review(0, ok, yes), review(1, doubtful, nil), review(2, ok, yes)}, 0},
-		{"omitted, then other facts", []api.RecordedEvent{review(0, ok, yes), review(1, doubtful, nil), review(2, ok, no)}, 1},
-		{"closed in between", []api.RecordedEvent{review(0, ok, yes), review(1, api.OutcomeClosed, nil), review(2, ok, yes)}, 2},
-		{"closed twice", []api.RecordedEvent{review(0, ok, yes), review(1, api.OutcomeClosed, nil), review(2, api.OutcomeClosed, nil)}, 1},
-		{"a middle review that arrives late", []api.RecordedEvent{review(0, ok, yes), review(2, ok, yes), review(1, ok, no)}, 2},
+		{"omitted in between", []api.RecordedEvent{review(0, ok, yes), review(1, doubtful, nil), review(2, ok, yes)},
+			0},
+		{"omitted, then other facts", []api.RecordedEvent{review(0, ok, yes), review(1, doubtful, nil),
+			review(2, ok, no)}, 1},
+		{"closed in between", []api.RecordedEvent{review(0, ok, yes), review(1, api.OutcomeClosed, nil),
+			review(2, ok, yes)}, 2},
+		{"closed twice", []api.RecordedEvent{review(0, ok, yes), review(1, api.OutcomeClosed, nil),
+			review(2, api.OutcomeClosed, nil)}, 1},
+		{"a middle review that arrives late", []api.RecordedEvent{review(0, ok, yes), review(2, ok, yes),
+			review(1, ok, no)}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.Equal(t, c.want, event.StateOf("a", c.events).ChangeCount)
@@ -191,15 +220,18 @@ func TestRecordBecomesStaleAfterFourteenDays(t *testing.T) {
 	require.Equal(t, api.Stale, s.StatusAt(nil, end.Add(time.Microsecond)))
 }
 
-// Events recorded before evidence was required are never changed, but they no longer count as verified.
+// Events recorded before evidence was required are never changed, but they no longer count as
+// verified.
 func TestVerifiedReviewWithoutEvidenceCountsAsNeedsReview(t *testing.T) {
 	unknown := api.UnknownFacts()
 	unsourced := apitest.Verified("a", at(24))
 	unsourced.SourceURLs, unsourced.ID = []string{}, "thin"
 	for name, thin := range map[string]api.VerificationEvent{
-		"no source":   unsourced,
-		"no facts":    {ID: "thin", Slug: "a", CheckedAt: at(24), CheckType: api.FactualReview, Outcome: api.OutcomeVerified, SourceURLs: []string{apitest.Source}},
-		"empty facts": {ID: "thin", Slug: "a", CheckedAt: at(24), CheckType: api.FactualReview, Outcome: api.OutcomeVerified, SourceURLs: []string{apitest.Source}, Facts: &unknown},
+		"no source": unsourced,
+		"no facts": {ID: "thin", Slug: "a", CheckedAt: at(24), CheckType: api.FactualReview,
+			Outcome: api.OutcomeVerified, SourceURLs: []string{apitest.Source}},
+		"empty facts": {ID: "thin", Slug: "a", CheckedAt: at(24), CheckType: api.FactualReview,
+			Outcome: api.OutcomeVerified, SourceURLs: []string{apitest.Source}, Facts: &unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := event.StateOf("a", []api.RecordedEvent{verified(0), recorded(thin)})
@@ -209,8 +241,9 @@ func TestVerifiedReviewWithoutEvidenceCountsAsNeedsReview(t *testing.T) {
 			require.Equal(t, new(at(14*24)), s.FreshUntil, "the thin review is not a success")
 			require.Equal(t, facts(true), s.Facts, "missing facts must not erase known facts")
 			require.Zero(t, s.ChangeCount)
-			require.Equal(t, &api.Doubt{EventID: "thin", CheckType: api.FactualReview, Outcome: api.OutcomeNeedsReview, CheckedAt: at(24),
-				Note: "recorded as verified without a source or without facts"}, s.Doubt)
+			require.Equal(t, &api.Doubt{EventID: "thin", CheckType: api.FactualReview, Outcome: api.OutcomeNeedsReview,
+				CheckedAt: at(24),
+				Note:      "recorded as verified without a source or without facts"}, s.Doubt)
 
 			s = event.StateOf("a", []api.RecordedEvent{verified(24), recorded(thin)})
 			require.Equal(t, api.NeedsReview, s.StatusAt(nil, at(25)), "at the same time the doubt counts")
@@ -228,11 +261,14 @@ func TestStatusOfHistories(t *testing.T) {
 		want   api.VerificationStatus
 	}{
 		{"no events", nil, api.Unverified},
-		{"link checks only", []api.RecordedEvent{link(0, api.OutcomeReachable), link(1, api.OutcomeClosed)}, api.Unverified},
-		{"verified", []api.RecordedEvent{ok, link(1, api.OutcomeReachable), link(2, api.OutcomeBlocked), link(3, api.OutcomeUnreachable)}, api.Verified},
+		{"link checks only", []api.RecordedEvent{link(0, api.OutcomeReachable), link(1, api.OutcomeClosed)},
+			api.Unverified},
+		{"verified", []api.RecordedEvent{ok, link(1, api.OutcomeReachable), link(2, api.OutcomeBlocked),
+			link(3, api.OutcomeUnreachable)}, api.Verified},
 		{"closed by a review", []api.RecordedEvent{ok, review(1, api.OutcomeClosed, nil)}, api.NeedsReview},
 		{"closed by a link check", []api.RecordedEvent{ok, link(1, api.OutcomeClosed)}, api.NeedsReview},
-		{"reviewed again", []api.RecordedEvent{ok, link(1, api.OutcomeClosed), recorded(apitest.Verified("a", at(2)))}, api.Verified},
+		{"reviewed again", []api.RecordedEvent{ok, link(1, api.OutcomeClosed), recorded(apitest.Verified("a", at(2)))},
+			api.Verified},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.Equal(t, c.want, event.StateOf("a", c.events).StatusAt(nil, at(24)))
@@ -249,7 +285,8 @@ var history = rapid.Map(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.Recorde
 			known = facts(rapid.Bool().Draw(t, "remote"))
 		}
 		e := review(hours, rapid.SampledFrom(api.Outcomes[api.FactualReview]).Draw(t, "outcome"), known)
-		pages := rapid.SliceOfDistinct(rapid.SampledFrom([]string{"https://a.example", "https://b.example", "https://c.example"}), rapid.ID[string])
+		pages := rapid.SliceOfDistinct(rapid.SampledFrom([]string{"https://a.example", "https://b.example",
+			"https://c.example"}), rapid.ID[string])
 		e.SourceURLs = pages.Draw(t, "sources")
 		if gone := pages.Draw(t, "gone"); len(gone) > 0 {
 			e.Evidence = &api.Evidence{Gone: gone}
@@ -267,7 +304,8 @@ var history = rapid.Map(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.Recorde
 	return events
 })
 
-// undoing returns a history in which some events undo earlier ones, and its events that are in effect.
+// undoing returns a history in which some events undo earlier ones, and its events that are in
+// effect.
 func undoing(t *rapid.T) (events, effective []api.RecordedEvent) {
 	events = history.Draw(t, "events")
 	undone := map[string]bool{}
@@ -309,7 +347,8 @@ func TestUndo(t *testing.T) {
 		e.Evidence = &api.Evidence{Undoes: of}
 		return e
 	}
-	first, second := named("first", review(0, api.OutcomeVerified, facts(true))), named("second", review(2, api.OutcomeClosed, nil))
+	first, second := named("first", review(0, api.OutcomeVerified, facts(true))),
+		named("second", review(2, api.OutcomeClosed, nil))
 	second.Evidence = &api.Evidence{Gone: []string{apitest.Source}}
 	for _, c := range []struct {
 		name   string
@@ -319,13 +358,19 @@ func TestUndo(t *testing.T) {
 	}{
 		{"the latest review", []api.RecordedEvent{first, second, undo("u", "second", 3)}, api.Verified, "first"},
 		{"the only review", []api.RecordedEvent{first, undo("u", "first", 3)}, api.Unverified, ""},
-		{"an undo", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "u", 4)}, api.NeedsReview, "second"},
-		{"an undo of an undo", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "u", 4), undo("w", "v", 5)}, api.Verified, "first"},
-		{"twice", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "second", 4)}, api.Verified, "first"},
-		{"one of two undos", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "second", 4), undo("w", "v", 5)}, api.Verified, "first"},
-		{"all reviews", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "first", 4)}, api.Unverified, ""},
+		{"an undo", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "u", 4)}, api.NeedsReview,
+			"second"},
+		{"an undo of an undo", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "u", 4),
+			undo("w", "v", 5)}, api.Verified, "first"},
+		{"twice", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "second", 4)}, api.Verified,
+			"first"},
+		{"one of two undos", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "second", 4),
+			undo("w", "v", 5)}, api.Verified, "first"},
+		{"all reviews", []api.RecordedEvent{first, second, undo("u", "second", 3), undo("v", "first", 4)},
+			api.Unverified, ""},
 		{"an earlier review", []api.RecordedEvent{first, second, undo("u", "first", 3)}, api.NeedsReview, "second"},
-		{"before a later review", []api.RecordedEvent{first, second, undo("u", "second", 3), named("third", review(4, api.OutcomeNeedsReview, nil))},
+		{"before a later review", []api.RecordedEvent{first, second, undo("u", "second", 3),
+			named("third", review(4, api.OutcomeNeedsReview, nil))},
 			api.NeedsReview, "third"},
 		{"an unknown event", []api.RecordedEvent{first, undo("u", "other", 3)}, api.Verified, "first"},
 	} {
@@ -344,7 +389,8 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// TestClosedReviewDerivesItsFacts compares with a history in which each closed review has the facts of the state before it.
+// TestClosedReviewDerivesItsFacts compares with a history in which each closed review has the facts
+// of the state before it.
 func TestClosedReviewDerivesItsFacts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := history.Draw(t, "events")
@@ -356,7 +402,8 @@ func TestClosedReviewDerivesItsFacts(t *testing.T) {
 			if e.CheckType != api.FactualReview || e.Outcome != api.OutcomeClosed || e.Facts != nil {
 				continue
 			}
-			before := event.StateOf("a", slices.DeleteFunc(slices.Clone(events), func(o api.RecordedEvent) bool { return !o.CheckedAt.Before(e.CheckedAt) }))
+			before := event.StateOf("a", slices.DeleteFunc(slices.Clone(events),
+				func(o api.RecordedEvent) bool { return !o.CheckedAt.Before(e.CheckedAt) }))
 			if before.Facts != nil {
 				given[i].Facts = new(*before.Facts)
 				given[i].Facts.ApplicationStatus = api.ApplicationClosed
@@ -381,10 +428,12 @@ func TestClosed(t *testing.T) {
 		{"without facts before", []api.RecordedEvent{closed}, nil, true},
 		{"and then in doubt", []api.RecordedEvent{closed, doubtful}, nil, true},
 		{"with facts before", []api.RecordedEvent{review(0, api.OutcomeVerified, yes), closed}, closedFacts, false},
-		{"with facts before, and then in doubt", []api.RecordedEvent{review(0, api.OutcomeVerified, yes), closed, doubtful}, closedFacts, false},
+		{"with facts before, and then in doubt", []api.RecordedEvent{review(0, api.OutcomeVerified, yes), closed,
+			doubtful}, closedFacts, false},
 		{"with facts after", []api.RecordedEvent{closed, review(2, api.OutcomeVerified, yes)}, yes, false},
 		{"with facts of its own", []api.RecordedEvent{review(0, api.OutcomeClosed, yes)}, closedFacts, false},
-		{"at the same time as facts", []api.RecordedEvent{review(1, api.OutcomeVerified, yes), closed}, closedFacts, false},
+		{"at the same time as facts", []api.RecordedEvent{review(1, api.OutcomeVerified, yes), closed}, closedFacts,
+			false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := event.StateOf("a", c.events)
@@ -415,7 +464,8 @@ func TestLinkChecksDoNotChangeReviewFields(t *testing.T) {
 		}
 		with, without := event.StateOf("a", events), event.StateOf("a", reviews)
 		if with.HistoryCount != len(events) || with.ReviewCount != len(reviews) {
-			t.Fatalf("got %d events and %d reviews, want %d and %d", with.HistoryCount, with.ReviewCount, len(events), len(reviews))
+			t.Fatalf("got %d events and %d reviews, want %d and %d", with.HistoryCount, with.ReviewCount, len(events),
+				len(reviews))
 		}
 		with.HistoryCount, with.ApplicationLink, with.ConflictAt = without.HistoryCount, nil, nil
 		if with.Doubt != nil && with.Doubt.CheckType == api.LinkCheck {
@@ -439,25 +489,39 @@ func TestReviewAnswersCauseOfLinkChecks(t *testing.T) {
 		events []api.RecordedEvent
 		want   *time.Time
 	}{
-		"before the review": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), says(24, shut, closed), says(48, shut, closed)}, nil},
-		"first after it":    {[]api.RecordedEvent{statused(0, open), says(1, shut, closed)}, new(at(1))},
-		"another sentence":  {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), says(24, full, closed), says(48, shut, closed)}, new(at(24))},
-		"two sentences":     {[]api.RecordedEvent{says(0, shut, closed), says(1, full, closed), statused(2, open), says(24, shut, closed), says(48, full, closed)}, nil},
-		"another page":      {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), link(24, api.OutcomeClosed)}, new(at(24))},
-		"no cause":          {[]api.RecordedEvent{link(0, api.OutcomeNeedsReview), statused(1, open), link(24, api.OutcomeNeedsReview)}, new(at(24))},
-		"two reviews":       {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), statused(2, open), says(24, shut, closed)}, nil},
-		"a review between outages": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), link(2, api.OutcomeBlocked), statused(3, open),
-			says(24, shut, closed)}, nil},
-		"answered, gone, reviewed, said again": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), link(24, api.OutcomeReachable),
-			statused(25, open), says(48, shut, closed)}, new(at(48))},
-		"answered, gone, said again": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), link(24, api.OutcomeReachable),
+		"before the review": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), says(24, shut, closed),
 			says(48, shut, closed)}, nil},
-		"read once in a while":                {[]api.RecordedEvent{says(0, shut, closed), link(1, api.OutcomeReachable), statused(2, open), says(24, shut, closed)}, nil},
-		"waitlist as recorded":                {[]api.RecordedEvent{statused(0, waitlist), says(1, full, waitlist), says(24, shut, waitlist)}, nil},
-		"closed as recorded":                  {[]api.RecordedEvent{statused(0, closed), says(1, shut, closed)}, nil},
-		"waitlist, recorded as open":          {[]api.RecordedEvent{statused(0, open), says(1, full, waitlist)}, new(at(1))},
-		"closed, recorded as waitlist":        {[]api.RecordedEvent{statused(0, waitlist), says(1, full, closed)}, new(at(1))},
-		"leads elsewhere, no status recorded": {[]api.RecordedEvent{statused(0, api.ApplicationUnknown), says(1, "It leads to another site, b.example.", "")}, new(at(1))},
+		"first after it": {[]api.RecordedEvent{statused(0, open), says(1, shut, closed)}, new(at(1))},
+		"another sentence": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), says(24, full, closed),
+			says(48, shut, closed)}, new(at(24))},
+		"two sentences": {[]api.RecordedEvent{says(0, shut, closed), says(1, full, closed), statused(2, open),
+			says(24, shut, closed), says(48, full, closed)}, nil},
+		"another page": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open),
+			link(24, api.OutcomeClosed)}, new(at(24))},
+		"no cause": {[]api.RecordedEvent{link(0, api.OutcomeNeedsReview), statused(1, open),
+			link(24, api.OutcomeNeedsReview)}, new(at(24))},
+		"two reviews": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open), statused(2, open),
+			says(24, shut, closed)}, nil},
+		"a review between outages": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open),
+			link(2, api.OutcomeBlocked), statused(3, open),
+			says(24, shut, closed)}, nil},
+		"answered, gone, reviewed, said again": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open),
+			link(24, api.OutcomeReachable),
+			statused(25, open), says(48, shut, closed)}, new(at(48))},
+		"answered, gone, said again": {[]api.RecordedEvent{says(0, shut, closed), statused(1, open),
+			link(24, api.OutcomeReachable),
+			says(48, shut, closed)}, nil},
+		"read once in a while": {[]api.RecordedEvent{says(0, shut, closed),
+			link(1, api.OutcomeReachable), statused(2, open), says(24, shut, closed)}, nil},
+		"waitlist as recorded": {[]api.RecordedEvent{statused(0, waitlist), says(1, full, waitlist),
+			says(24, shut, waitlist)}, nil},
+		"closed as recorded": {[]api.RecordedEvent{statused(0, closed), says(1, shut, closed)}, nil},
+		"waitlist, recorded as open": {[]api.RecordedEvent{statused(0, open), says(1, full, waitlist)},
+			new(at(1))},
+		"closed, recorded as waitlist": {[]api.RecordedEvent{statused(0, waitlist), says(1, full, closed)},
+			new(at(1))},
+		"leads elsewhere, no status recorded": {[]api.RecordedEvent{statused(0, api.ApplicationUnknown),
+			says(1, "It leads to another site, b.example.", "")}, new(at(1))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := event.StateOf("a", c.events)
@@ -467,8 +531,9 @@ func TestReviewAnswersCauseOfLinkChecks(t *testing.T) {
 	}
 }
 
-// TestConflictMatchesNaiveRule compares with a naive version of the rule for checks without a cause: a later check conflicts if its outcome is closed or
-// needs-review, or if it ends a pair of unreachable checks a day apart with only unreachable checks in between.
+// TestConflictMatchesNaiveRule compares with a naive version of the rule for checks without a
+// cause: a later check conflicts if its outcome is closed or needs-review, or if it ends a pair of
+// unreachable checks a day apart with only unreachable checks in between.
 func TestConflictMatchesNaiveRule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := history.Draw(t, "events")
@@ -502,7 +567,8 @@ func TestConflictMatchesNaiveRule(t *testing.T) {
 }
 
 func unbrokenPair(events []api.RecordedEvent, first, second api.RecordedEvent) bool {
-	if first.CheckType != api.LinkCheck || first.Outcome != api.OutcomeUnreachable || second.Outcome != api.OutcomeUnreachable ||
+	if first.CheckType != api.LinkCheck || first.Outcome != api.OutcomeUnreachable ||
+		second.Outcome != api.OutcomeUnreachable ||
 		second.CheckedAt.Sub(first.CheckedAt) < 24*time.Hour {
 		return false
 	}
@@ -510,7 +576,8 @@ func unbrokenPair(events []api.RecordedEvent, first, second api.RecordedEvent) b
 		if e.CheckType != api.LinkCheck || e.Outcome == api.OutcomeUnreachable {
 			continue
 		}
-		// at the same time, reachable and blocked count as earlier than unreachable, closed and needs-review as later
+		// at the same time, reachable and blocked count as earlier than unreachable, closed and
+		// needs-review as later
 		milder := e.Outcome == api.OutcomeReachable || e.Outcome == api.OutcomeBlocked
 		afterFirst := e.CheckedAt.After(first.CheckedAt) || !milder && e.CheckedAt.Equal(first.CheckedAt)
 		beforeSecond := e.CheckedAt.Before(second.CheckedAt) || milder && e.CheckedAt.Equal(second.CheckedAt)
@@ -522,7 +589,8 @@ func unbrokenPair(events []api.RecordedEvent, first, second api.RecordedEvent) b
 }
 
 func TestSummaryNamesItsLastEvent(t *testing.T) {
-	record := event.Record{Sequence: 7, ID: "first", Slug: "a", Evidence: "{}", CheckType: api.LinkCheck, Outcome: api.OutcomeClosed, SourceURLs: "[]"}
+	record := event.Record{Sequence: 7, ID: "first", Slug: "a", Evidence: "{}", CheckType: api.LinkCheck,
+		Outcome: api.OutcomeClosed, SourceURLs: "[]"}
 	last := record
 	last.Sequence, last.ID = 9, "last"
 	s, err := event.StateOfRecords("a", []event.Record{last, record})

@@ -73,7 +73,8 @@ func actFilter(query string) (f event.ActFilter, err error) {
 	return f, err
 }
 
-// reviewsDone returns the number of reviews that each operator recorded since a time, for the catalog's queue.
+// reviewsDone returns the number of reviews that each operator recorded since a time, for the
+// catalog's queue.
 func (a API) reviewsDone(g *gin.Context) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "since")
 	if err != nil {

@@ -20,14 +20,16 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// append records the events of a file. If any line is invalid, it records nothing and reports the problems of each invalid line.
-// It responds with 409 if a line names the newest event that its author had seen and a newer one exists.
+// append records the events of a file. If any line is invalid, it records nothing and reports the
+// problems of each invalid line. It responds with 409 if a line names the newest event that its
+// author had seen and a newer one exists.
 func (a API) append(g *gin.Context) (web.Reply, error) {
 	actor, err := web.Actor(g)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	u := upload{api: a, g: g, now: a.Now(), lines: map[string][]int{}, report: api.AppendReport{Rejected: []api.RejectedLine{}}}
+	u := upload{api: a, g: g, now: a.Now(), lines: map[string][]int{},
+		report: api.AppendReport{Rejected: []api.RejectedLine{}}}
 	u.caughtUp = a.CatchUp(g.Request.Context()) // not during the transaction, which would block the copy
 	err = web.File(g, 0, func(in io.Reader) (err error) {
 		u.in = bufio.NewReaderSize(in, received)
@@ -49,8 +51,8 @@ func (a API) append(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: u.report}, err
 }
 
-// received is the size in bytes up to which a file is received before an append begins. The transaction waits for the sender of the rest of a
-// larger file.
+// received is the size in bytes up to which a file is received before an append begins. The
+// transaction waits for the sender of the rest of a larger file.
 const received = 16 << 20
 
 // upload is an events file that arrives with a request.
@@ -68,7 +70,8 @@ type upload struct {
 // errRejected is the error of a file with invalid lines.
 var errRejected = errors.New("the file has invalid lines")
 
-// read passes the valid lines to add. It returns errRejected at the end if there are other lines, which are then in the report.
+// read passes the valid lines to add. It returns errRejected at the end if there are other lines,
+// which are then in the report.
 func (u *upload) read(add func(eventfile.Line) error) error {
 	wrong, err := eventfile.Scan(u.in, u.now, api.MaxReported, func(l eventfile.Line) error {
 		u.lines[l.Event.Slug] = append(u.lines[l.Event.Slug], l.Number)
@@ -106,8 +109,9 @@ func (u *upload) slugs(wrong eventfile.Rejections) []string {
 	return slices.Compact(slugs)
 }
 
-// awaitLatest waits for the time of the latest check, which may be up to api.ClockTolerance in the future, and returns that
-// time. The event is then recorded as sent, and no response shows a check from the future.
+// awaitLatest waits for the time of the latest check, which may be up to api.ClockTolerance in the
+// future, and returns that time. The event is then recorded as sent, and no response shows a check
+// from the future.
 func awaitLatest(ctx context.Context, latest, now time.Time) (time.Time, error) {
 	if !latest.After(now) {
 		return now, nil
@@ -132,8 +136,10 @@ func forOperators(records []event.Record) ([]api.RecordedEvent, error) {
 	return events, nil
 }
 
-// rejections returns the invalid lines and those of unknown listings: the first api.MaxReported in full, the others as a number.
-func (u *upload) rejections(wrong eventfile.Rejections, unknown map[string]bool) (rejected []api.RejectedLine, omitted int) {
+// rejections returns the invalid lines and those of unknown listings: the first api.MaxReported in
+// full, the others as a number.
+func (u *upload) rejections(wrong eventfile.Rejections, unknown map[string]bool) (rejected []api.RejectedLine,
+	omitted int) {
 	rejected = wrong.Rejected
 	for i, r := range rejected {
 		if unknown[r.ID] {
@@ -142,10 +148,12 @@ func (u *upload) rejections(wrong eventfile.Rejections, unknown map[string]bool)
 	}
 	for slug := range unknown {
 		for _, number := range u.lines[slug] {
-			rejected = append(rejected, api.RejectedLine{Line: number, ID: slug, Problems: api.Problems{api.NoListing("slug")}})
+			rejected = append(rejected, api.RejectedLine{Line: number, ID: slug,
+				Problems: api.Problems{api.NoListing("slug")}})
 		}
 	}
 	slices.SortFunc(rejected, func(a, b api.RejectedLine) int { return cmp.Compare(a.Line, b.Line) })
-	first := append([]api.RejectedLine{}, rejected[:min(len(rejected), api.MaxReported)]...) // never nil: JSON needs [], not null
+	// never nil: JSON needs [], not null
+	first := append([]api.RejectedLine{}, rejected[:min(len(rejected), api.MaxReported)]...)
 	return first, wrong.Omitted + len(rejected) - len(first)
 }

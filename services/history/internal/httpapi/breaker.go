@@ -14,13 +14,17 @@ const (
 	queryTimeout = 900 * time.Millisecond // of a query
 	tripAfter    = 3                      // queries in a row without a response
 	probeAfter   = 200 * time.Millisecond
-	probeTimeout = 500 * time.Millisecond // of a probe: one that began before the database responds again delays the recovery by this much
+	// of a probe: one that began before the database responds again delays the recovery by this
+	// much
+	probeTimeout = 500 * time.Millisecond
 )
 
-// breaker limits what requests of consumers and people wait for a database that accepts connections but does not respond. It runs queries,
-// each for at most 0.9 seconds. After three in a row without a response it runs one query at a time, as a probe of at most half a second,
-// 0.2 seconds after the one before, and fails the others at once until the database responds again. So queries succeed at most 0.7 seconds
-// after that. Queries of operators do not belong here: they may take longer.
+// breaker limits what requests of consumers and people wait for a database that accepts connections
+// but does not respond. It runs queries, each for at most 0.9 seconds. After three in a row without
+// a response it runs one query at a time, as a probe of at most half a second, 0.2 seconds after
+// the one before, and fails the others at once until the database responds again. So queries
+// succeed at most 0.7 seconds after that. Queries of operators do not belong here: they may take
+// longer.
 type breaker struct {
 	*gobreaker.CircuitBreaker[struct{}]
 }
@@ -34,8 +38,8 @@ func newBreaker() *breaker {
 	})}
 }
 
-// run calls query. It returns problem.Unavailable if query does not return in time or is not called, otherwise the error of query. Only
-// errors with that code count as missing responses.
+// run calls query. It returns problem.Unavailable if query does not return in time or is not
+// called, otherwise the error of query. Only errors with that code count as missing responses.
 func (b *breaker) run(ctx context.Context, query func(context.Context) error) error {
 	_, err := b.Execute(func() (struct{}, error) {
 		limit := queryTimeout

@@ -1,5 +1,5 @@
-// Package httpapi is the HTTP API of the history service. Consumers read histories through the gateway, the catalog pulls
-// summaries, and curators append events.
+// Package httpapi is the HTTP API of the history service. Consumers read histories through the
+// gateway, the catalog pulls summaries, and curators append events.
 package httpapi
 
 import (
@@ -41,9 +41,11 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handle
 	a.queries = newBreaker()
 	engine.GET("/readyz", gin.WrapH(ready))
 	for path, handle := range map[string]func(*gin.Context) (web.Reply, error){
-		checkpoint.Path: a.logInfo, checkpoint.LogPath + "/checkpoint": a.logCheckpoint, checkpoint.LogPath + "/tile/*path": a.logTile,
-		checkpoint.LogPath + "/generations/:generation/checkpoint": a.logCheckpoint, checkpoint.LogPath + "/generations/:generation/tile/*path": a.logTile,
-		checkpoint.LogPath + "/proof/:id": a.logProof,
+		checkpoint.Path: a.logInfo, checkpoint.LogPath + "/checkpoint": a.logCheckpoint,
+		checkpoint.LogPath + "/tile/*path":                         a.logTile,
+		checkpoint.LogPath + "/generations/:generation/checkpoint": a.logCheckpoint,
+		checkpoint.LogPath + "/generations/:generation/tile/*path": a.logTile,
+		checkpoint.LogPath + "/proof/:id":                          a.logProof,
 	} {
 		engine.GET(path, web.Handler(errors, handle))
 		engine.HEAD(path, web.Handler(errors, handle))

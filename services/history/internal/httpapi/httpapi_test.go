@@ -46,13 +46,16 @@ func start(t *testing.T) *testAPI {
 	db, err := database.Open(database.Config{URL: schema.SQLite(t), MaxConnections: 4}, tel)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	require.NoError(t, store.NewListings(db).Save(t.Context(), feed.Cursor{}, []api.ListingState{{ID: "a", Published: true, Sequence: 1}}, feed.Cursor{}))
+	require.NoError(t, store.NewListings(db).Save(t.Context(), feed.Cursor{},
+		[]api.ListingState{{ID: "a", Published: true, Sequence: 1}}, feed.Cursor{}))
 	a := &testAPI{db: db}
 	problems := problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.NewTextHandler(&a.log, nil))}
 	engine := web.New(problems)
 	events := store.New(db)
 	httpapi.API{
-		Store: events, Summaries: events.Summaries, VerifyMark: func(context.Context, string) (string, bool, error) { return "", false, nil }, CatchUp: func(context.Context) error { return nil }, PublicURL: "https://api.example", Now: time.Now,
+		Store: events, Summaries: events.Summaries,
+		VerifyMark: func(context.Context, string) (string, bool, error) { return "", false, nil },
+		CatchUp:    func(context.Context) error { return nil }, PublicURL: "https://api.example", Now: time.Now,
 	}.Routes(engine, problems, http.NotFoundHandler())
 	a.Handler = engine
 	return a
@@ -150,7 +153,8 @@ func TestReportNamesFirstInvalidLines(t *testing.T) {
 	}
 	unlisted := closed("unlisted")
 	for name, file := range map[string]string{
-		"wrong": strings.Repeat("{x\n", 300), "unknown": strings.Repeat(unlisted, 300), "both": strings.Repeat("{x\n"+unlisted, 150),
+		"wrong": strings.Repeat("{x\n", 300), "unknown": strings.Repeat(unlisted, 300),
+		"both":          strings.Repeat("{x\n"+unlisted, 150),
 		"unknown first": strings.Repeat(unlisted, 100) + strings.Repeat("{x\n", 200),
 	} {
 		r := report(file)
@@ -167,7 +171,8 @@ func TestReportNamesFirstInvalidLines(t *testing.T) {
 
 func TestCheckAheadOfClockIsRecordedWhenClockReachesIt(t *testing.T) {
 	ahead := time.Now().Add(50 * time.Millisecond)
-	line := `{"slug":"a","checkedAt":"` + ahead.UTC().Format(time.RFC3339Nano) + `","checkType":"review","outcome":"closed"}`
+	line := `{"slug":"a","checkedAt":"` + ahead.UTC().Format(time.RFC3339Nano) +
+		`","checkType":"review","outcome":"closed"}`
 	w := start(t).do(t, http.MethodPost, "/operator/v1/events/append", strings.NewReader(line))
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
 	require.False(t, time.Now().Before(ahead.Truncate(time.Microsecond)))

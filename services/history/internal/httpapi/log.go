@@ -19,16 +19,20 @@ import (
 const (
 	cacheBriefly = "public, max-age=300"                 // of the document about the log
 	cacheForever = "public, max-age=31536000, immutable" // of tiles
-	cacheALittle = "public, max-age=5"                   // of the checkpoint of the log, and of proofs, which a withdrawal ends
+	// of the checkpoint of the log, and of proofs, which a withdrawal ends
+	cacheALittle = "public, max-age=5"
 	plainText    = "text/plain; charset=utf-8"
 )
 
 var (
 	noLog           = problem.New(problem.NotFound, "This installation keeps no log of its history.")
-	noLogCheckpoint = problem.New(problem.NotFound, "The log has no published checkpoint of this size. The newest is at "+checkpoint.LogPath+"/checkpoint.")
-	noTile          = problem.New(problem.NotFound, "The log has no such tile. Read the checkpoint of the log first; its size says which tiles there are.")
-	noEvent         = problem.New(problem.NotFound, "There is no event with this id in the history of a public record.")
-	notCovered      = problem.New(problem.NotFound, "No checkpoint of the log covers this event yet. Try again in a minute.")
+	noLogCheckpoint = problem.New(problem.NotFound,
+		"The log has no published checkpoint of this size. The newest is at "+checkpoint.LogPath+"/checkpoint.")
+	noTile = problem.New(problem.NotFound,
+		"The log has no such tile. Read the checkpoint of the log first; its size says which tiles there are.")
+	noEvent    = problem.New(problem.NotFound, "There is no event with this id in the history of a public record.")
+	notCovered = problem.New(problem.NotFound,
+		"No checkpoint of the log covers this event yet. Try again in a minute.")
 )
 
 // logDocument is the document about the log. It changes only with the settings and the generation.

@@ -20,8 +20,8 @@ import (
 
 var notFound = problem.New(problem.NotFound, "There is no public record with this id.")
 
-// history serves a page of a listing's events. It checks the plan before it looks up the listing, so that a tier without history
-// cannot learn which IDs exist.
+// history serves a page of a listing's events. It checks the plan before it looks up the listing,
+// so that a tier without history cannot learn which IDs exist.
 func (a API) history(g *gin.Context) (web.Reply, error) {
 	caller, err := web.Caller(g)
 	if err != nil {
@@ -63,7 +63,8 @@ func (a API) history(g *gin.Context) (web.Reply, error) {
 	}
 	query := params.Encode(page.Append(nil))
 	return web.Reply{
-		ETag: etag(api.ContractVersion, a.PublicURL, slug, strconv.FormatInt(events.Sequence, 10), string(caller.Tier), query),
+		ETag: etag(api.ContractVersion, a.PublicURL, slug, strconv.FormatInt(events.Sequence, 10), string(caller.Tier),
+			query),
 		JSON: api.EventList{
 			Data:       events.Events,
 			Pagination: page.Pagination(a.PublicURL, "/api/v1/opportunities/"+slug+"/history", nil, events.Total),
@@ -88,7 +89,8 @@ func etag(parts ...string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// unpublished names the listings that the copy of the catalog knows as not public. A catalog that was set back asks for them.
+// unpublished names the listings that the copy of the catalog knows as not public. A catalog that
+// was set back asks for them.
 func (a API) unpublished(g *gin.Context) (web.Reply, error) {
 	ids, err := a.Store.Unpublished(g.Request.Context())
 	return web.Reply{JSON: api.UnpublishedListings{Listings: ids}}, err

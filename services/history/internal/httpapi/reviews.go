@@ -21,7 +21,8 @@ import (
 // maxReview is the maximum size of the body of a review, in bytes.
 const maxReview = 2 << 20
 
-// record returns the events and the summary of one listing for the review sheet, which the catalog serves.
+// record returns the events and the summary of one listing for the review sheet, which the catalog
+// serves.
 func (a API) record(g *gin.Context) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "without")
 	if err != nil {
@@ -56,7 +57,10 @@ func (a API) record(g *gin.Context) (web.Reply, error) {
 // divide separates the quotes that a reading missed from the others.
 func divide(all []api.Quote, readings []api.QuoteReading) (others, missing []api.Quote) {
 	for _, q := range all {
-		if slices.ContainsFunc(readings, func(r api.QuoteReading) bool { return r.Quote == q && r.Finding == api.QuoteMissing }) {
+		if slices.ContainsFunc(readings, func(r api.QuoteReading) bool {
+			return r.Quote == q &&
+				r.Finding == api.QuoteMissing
+		}) {
 			missing = append(missing, q)
 		} else {
 			others = append(others, q)
@@ -68,8 +72,10 @@ func divide(all []api.Quote, readings []api.QuoteReading) (others, missing []api
 // findQuotes looks for quotes on the stored texts of their pages.
 func (a API) findQuotes(g *gin.Context) (web.Reply, error) {
 	var in api.QuoteSearch
-	if err := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, maxReview)).Decode(&in); err != nil || len(in.Quotes) > api.MaxQuoteSearch {
-		return web.Reply{}, problem.New(problem.InvalidParameter, `The body must be {"quotes": [...]} with at most 200 quotes.`).Because(err)
+	if err := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, maxReview)).Decode(&in); err != nil ||
+		len(in.Quotes) > api.MaxQuoteSearch {
+		return web.Reply{}, problem.New(problem.InvalidParameter,
+			`The body must be {"quotes": [...]} with at most 200 quotes.`).Because(err)
 	}
 	readings, err := a.Store.FindOnTexts(g.Request.Context(), in.Quotes)
 	return web.Reply{JSON: api.QuoteFindings{Readings: readings}}, err
@@ -129,12 +135,14 @@ func (a API) unquoted(l eventfile.Line) (p api.Problems) {
 	return p
 }
 
-// review records one review for the catalog. Like append, it reports an invalid review and the events that its author has not seen; the
-// status is 200 in each case.
+// review records one review for the catalog. Like append, it reports an invalid review and the
+// events that its author has not seen; the status is 200 in each case.
 func (a API) review(g *gin.Context) (web.Reply, error) {
 	var in api.ReviewAppend
-	if err := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, maxReview)).Decode(&in); err != nil || in.Actor == "" || in.Review.CheckType != api.FactualReview {
-		return web.Reply{}, problem.New(problem.InvalidParameter, "The body must be a review with its actor.").Because(err)
+	if err := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, maxReview)).Decode(&in); err != nil ||
+		in.Actor == "" || in.Review.CheckType != api.FactualReview {
+		return web.Reply{}, problem.New(problem.InvalidParameter,
+			"The body must be a review with its actor.").Because(err)
 	}
 	now := a.Now()
 	line, problems := eventfile.Check(in.Review, now)
@@ -176,7 +184,8 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	report.Applied, report.EventID, report.Outcome, report.Disagree = true, done.Record.ID, done.Record.Outcome, done.Differs
+	report.Applied, report.EventID, report.Outcome, report.Disagree = true, done.Record.ID, done.Record.Outcome,
+		done.Differs
 	if report.Appended = 1; done.Duplicate {
 		report.Appended, report.Duplicates = 0, 1
 	}

@@ -12,10 +12,12 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// reservedNames can never exist on the internet (RFC 2606, 6761, 7686, 8375, 9476, and names reserved by ICANN). Listings that
-// use them are samples and tests: the checker neither resolves nor records them.
+// reservedNames can never exist on the internet (RFC 2606, 6761, 7686, 8375, 9476, and names
+// reserved by ICANN). Listings that use them are samples and tests: the checker neither resolves
+// nor records them.
 var reservedNames = []string{
-	"example", "example.com", "example.net", "example.org", "test", "invalid", "localhost", "local", "internal", "home.arpa",
+	"example", "example.com", "example.net", "example.org", "test", "invalid", "localhost", "local", "internal",
+	"home.arpa",
 	"onion", "alt",
 }
 
@@ -26,10 +28,14 @@ func Reserved(address string) bool {
 }
 
 func reserved(host string) bool {
-	return slices.ContainsFunc(reservedNames, func(name string) bool { return host == name || strings.HasSuffix(host, "."+name) })
+	return slices.ContainsFunc(reservedNames, func(name string) bool {
+		return host == name ||
+			strings.HasSuffix(host, "."+name)
+	})
 }
 
-// hostname returns the host of u in ASCII and lower case, without a trailing dot. It identifies hosts and sites.
+// hostname returns the host of u in ASCII and lower case, without a trailing dot. It identifies
+// hosts and sites.
 func hostname(u *url.URL) string {
 	name := u.Hostname()
 	if ascii, err := idna.Lookup.ToASCII(name); err == nil {
@@ -53,7 +59,8 @@ func port(u *url.URL) uint16 {
 	return 80
 }
 
-// urlProblem returns the reason not to request u, as a verb phrase, or "" if u is allowed. The transport checks the resolved address.
+// urlProblem returns the reason not to request u, as a verb phrase, or "" if u is allowed. The
+// transport checks the resolved address.
 func urlProblem(u *url.URL, ports []uint16) string {
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -68,7 +75,8 @@ func urlProblem(u *url.URL, ports []uint16) string {
 	return ""
 }
 
-// site returns the registrable domain of a host, such as maple.ca for jobs.maple.ca. An IP address is a site of its own.
+// site returns the registrable domain of a host, such as maple.ca for jobs.maple.ca. An IP address
+// is a site of its own.
 func site(host string) string {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return host
@@ -94,7 +102,8 @@ func isHomePage(u *url.URL) bool {
 // maxNoteURL limits the length of a URL in a note, in bytes.
 const maxNoteURL = 200
 
-// noteURL returns u for a note. Notes are public, so it drops the query and fragment, which may contain session secrets.
+// noteURL returns u for a note. Notes are public, so it drops the query and fragment, which may
+// contain session secrets.
 func noteURL(u *url.URL) string {
 	bare := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath, Opaque: u.Opaque}
 	text := bare.String()

@@ -15,7 +15,8 @@ import (
 
 func TestPortOfAnAddress(t *testing.T) {
 	for text, want := range map[string]uint16{
-		"https://maple.works/": 443, "http://maple.works/": 80, "https://maple.works:80/": 80, "http://maple.works:443/": 443,
+		"https://maple.works/": 443, "http://maple.works/": 80, "https://maple.works:80/": 80,
+		"http://maple.works:443/":   443,
 		"http://maple.works:65536/": 0,
 	} {
 		u, err := url.Parse(text)
@@ -40,7 +41,8 @@ func TestForbiddenAddressesAndPorts(t *testing.T) {
 	require.False(t, forbidden(net.ErrClosed))
 }
 
-// Networks of both IP versions can be allowed. Nothing listens on port 1, so an allowed address fails with another error.
+// Networks of both IP versions can be allowed. Nothing listens on port 1, so an allowed address
+// fails with another error.
 func TestAllowedNetworksAreDialed(t *testing.T) {
 	for host, network := range map[string]string{"127.0.0.1": "127.0.0.0/8", "[::1]": "::1/128"} {
 		for _, allowed := range [][]string{nil, {network}} {

@@ -43,7 +43,8 @@ type visit struct {
 	seen map[string]bool // by request
 }
 
-// request identifies a request for u by its URL and its cookies: a site may set a cookie and redirect to the same URL.
+// request identifies a request for u by its URL and its cookies: a site may set a cookie and
+// redirect to the same URL.
 func (v *visit) request(u *url.URL) string {
 	bare := *u
 	bare.Fragment, bare.RawFragment = "", ""
@@ -58,7 +59,8 @@ func (v *visit) request(u *url.URL) string {
 func (v *visit) end(outcome api.Outcome, at *url.URL, last string, retry bool, why ...string) result {
 	var cause *api.Cause
 	if outcome == api.OutcomeReachable || outcome == api.OutcomeBlocked {
-		if to := misdirection(v.link, at); to != "" && (outcome == api.OutcomeReachable || !isBotCheckHost(hostname(at))) {
+		if to := misdirection(v.link, at); to != "" &&
+			(outcome == api.OutcomeReachable || !isBotCheckHost(hostname(at))) {
 			outcome, why, cause = api.OutcomeNeedsReview, append(why, to), &api.Cause{Text: to}
 		}
 	}
@@ -67,8 +69,8 @@ func (v *visit) end(outcome api.Outcome, at *url.URL, last string, retry bool, w
 	return result{outcome: outcome, note: note, retry: retry, cause: cause}
 }
 
-// try requests a link and follows its redirects as far as allowed. It calls claim right before the first request to the link itself.
-// It returns an error only if the run ended or claim failed.
+// try requests a link and follows its redirects as far as allowed. It calls claim right before the
+// first request to the link itself. It returns an error only if the run ended or claim failed.
 func (c *Checker) try(ctx, hard context.Context, address string, claim func() error) (result, error) {
 	at, err := url.Parse(address)
 	if err != nil { // imports accept valid URLs only, so this is unlikely
@@ -110,7 +112,8 @@ func (c *Checker) try(ctx, hard context.Context, address string, claim func() er
 			if why != "" {
 				more = append(more, why)
 			}
-			res := v.end(outcome, at, fmt.Sprintf("answered %d", resp.status), outcome == api.OutcomeUnreachable && why == "", more...)
+			res := v.end(outcome, at, fmt.Sprintf("answered %d", resp.status), outcome == api.OutcomeUnreachable &&
+				why == "", more...)
 			res.wait = retryAfter(resp.header, c.now())
 			if outcome == api.OutcomeReachable { // otherwise it is the page of a bot check
 				res.page, res.unread = resp.page, resp.unread
@@ -126,7 +129,8 @@ func (c *Checker) try(ctx, hard context.Context, address string, claim func() er
 	}
 }
 
-// checkRedirect returns the result of a visit that must not follow a redirect to next. ended is false if it may.
+// checkRedirect returns the result of a visit that must not follow a redirect to next. ended is
+// false if it may.
 func (c *Checker) checkRedirect(v *visit, next *url.URL) (res result, ended bool) {
 	switch {
 	case isBotCheckHost(hostname(next)):
@@ -138,12 +142,14 @@ func (c *Checker) checkRedirect(v *visit, next *url.URL) (res result, ended bool
 	case v.seen[v.request(next)]:
 		return v.end(api.OutcomeUnreachable, next, "not followed: redirect loop", false), true
 	case len(v.steps) > maxRedirects:
-		return v.end(api.OutcomeUnreachable, next, fmt.Sprintf("not followed: more than %d redirects", maxRedirects), false), true
+		return v.end(api.OutcomeUnreachable, next, fmt.Sprintf("not followed: more than %d redirects", maxRedirects),
+			false), true
 	}
 	return result{}, false
 }
 
-// applyRules returns the result of a visit that the rules of an origin end at the URL at. ended is false if they allow it.
+// applyRules returns the result of a visit that the rules of an origin end at the URL at. ended is
+// false if they allow it.
 func (v *visit) applyRules(at *url.URL, r rules) (res result, ended bool) {
 	var server serverError
 	switch {
@@ -152,15 +158,17 @@ func (v *visit) applyRules(at *url.URL, r rules) (res result, ended bool) {
 	case r.err != nil:
 		return v.noResponse(at, r.err), true
 	case r.overloaded:
-		return v.end(api.OutcomeBlocked, at, "answered 429 for its robots.txt, so the page was not requested", false), true
+		return v.end(api.OutcomeBlocked, at, "answered 429 for its robots.txt, so the page was not requested", false),
+			true
 	case !r.allows(at):
 		return v.end(api.OutcomeBlocked, at, "not requested: its robots.txt disallows the page", false), true
 	}
 	return result{}, false
 }
 
-// noResponse returns the result of a visit that failed with err at the URL at. A link to a non-public address is unreachable to
-// everyone. A redirect to one needs review, because no application page can be there.
+// noResponse returns the result of a visit that failed with err at the URL at. A link to a
+// non-public address is unreachable to everyone. A redirect to one needs review, because no
+// application page can be there.
 func (v *visit) noResponse(at *url.URL, err error) result {
 	outcome := api.OutcomeUnreachable
 	if forbidden(err) && len(v.steps) > 0 {

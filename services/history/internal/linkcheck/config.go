@@ -50,7 +50,8 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_LINK_CHECK_GAP must be at least %s", minGap))
 	}
 	for name, ranges := range map[string][]string{
-		"OPPORTUNITY_LINK_CHECK_REFUSED_NETWORKS": c.RefusedNetworks, "OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS": c.AllowedNetworks,
+		"OPPORTUNITY_LINK_CHECK_REFUSED_NETWORKS": c.RefusedNetworks,
+		"OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS": c.AllowedNetworks,
 	} {
 		if _, err := config.Prefixes(ranges); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
@@ -66,7 +67,8 @@ func (c Config) CheckContact() error {
 		return err
 	}
 	addr, err := netip.ParseAddr(u.Hostname())
-	private := err == nil && (addr.IsLoopback() || addr.IsPrivate() || addr.IsUnspecified() || addr.IsLinkLocalUnicast())
+	private := err == nil && (addr.IsLoopback() || addr.IsPrivate() || addr.IsUnspecified() ||
+		addr.IsLinkLocalUnicast())
 	if len(c.AllowedNetworks) == 0 && (private || err != nil && reserved(hostname(u))) {
 		return fmt.Errorf("%w: site owners cannot open %s; set OPPORTUNITY_LINK_CHECK_CONTACT or OPPORTUNITY_PUBLIC_URL",
 			ErrNoContact, c.Contact)

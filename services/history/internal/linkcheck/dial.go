@@ -18,9 +18,10 @@ var wireServer = netip.MustParsePrefix("168.63.129.16/32")
 // maxHeaders limits the response headers, in bytes.
 const maxHeaders = 128 << 10
 
-// NewTransport returns the transport of a checker. It checks every address after name resolution, as it dials, which makes DNS
-// rebinding useless. It uses no proxy, because it would check the proxy's address instead of the target's. Each connection serves
-// one HTTP/1.1 request, so closing the connection ends the download.
+// NewTransport returns the transport of a checker. It checks every address after name resolution,
+// as it dials, which makes DNS rebinding useless. It uses no proxy, because it would check the
+// proxy's address instead of the target's. Each connection serves one HTTP/1.1 request, so closing
+// the connection ends the download.
 func NewTransport(cfg Config) (http.RoundTripper, error) {
 	denied, err := config.Prefixes(cfg.RefusedNetworks)
 	if err != nil {
@@ -52,7 +53,8 @@ func NewTransport(cfg Config) (http.RoundTripper, error) {
 
 // forbidden reports whether err means that the address or port is not allowed.
 func forbidden(err error) bool {
-	return errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ssrf.ErrProhibitedPort) || errors.Is(err, ssrf.ErrProhibitedNetwork)
+	return errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ssrf.ErrProhibitedPort) ||
+		errors.Is(err, ssrf.ErrProhibitedNetwork)
 }
 
 // family returns the IPv4 prefixes if four is set, and otherwise the IPv6 prefixes.

@@ -18,13 +18,16 @@ import (
 // forbiddenHosts holds one host from each non-public range, in URL syntax.
 var forbiddenHosts = map[string]string{
 	"this network": "0.0.0.0", "loopback": "127.0.0.2", "private 10": "10.1.2.3", "private 172": "172.16.0.1",
-	"private 192": "192.168.1.1", "link-local": "169.254.1.1", "metadata": "169.254.169.254", "metadata of Alibaba": "100.100.100.200",
-	"metadata of Oracle": "192.0.0.192", "metadata of Azure": "168.63.129.16", "carrier-grade NAT": "100.64.0.1",
+	"private 192": "192.168.1.1", "link-local": "169.254.1.1", "metadata": "169.254.169.254",
+	"metadata of Alibaba": "100.100.100.200",
+	"metadata of Oracle":  "192.0.0.192", "metadata of Azure": "168.63.129.16", "carrier-grade NAT": "100.64.0.1",
 	"multicast": "224.0.0.1", "broadcast": "255.255.255.255", "reserved": "240.0.0.1", "benchmarks": "198.18.0.1",
-	"documentation": "203.0.113.1", "IPv6 loopback": "[::1]", "IPv6 unspecified": "[::]", "IPv6 link-local": "[fe80::1]",
+	"documentation": "203.0.113.1", "IPv6 loopback": "[::1]", "IPv6 unspecified": "[::]",
+	"IPv6 link-local":   "[fe80::1]",
 	"IPv6 unique local": "[fd00:ec2::254]", "IPv6 site-local": "[fec0::1]", "IPv6 multicast": "[ff02::1]",
-	"IPv6 documentation": "[2001:db8::1]", "IPv4 mapped": "[::ffff:10.0.0.1]", "IPv4 mapped loopback": "[::ffff:7f00:2]",
-	"IPv4 compatible": "[::10.0.0.1]", "NAT64": "[64:ff9b::10.0.0.1]", "NAT64 of public": "[64:ff9b::8.8.8.8]",
+	"IPv6 documentation": "[2001:db8::1]", "IPv4 mapped": "[::ffff:10.0.0.1]",
+	"IPv4 mapped loopback": "[::ffff:7f00:2]",
+	"IPv4 compatible":      "[::10.0.0.1]", "NAT64": "[64:ff9b::10.0.0.1]", "NAT64 of public": "[64:ff9b::8.8.8.8]",
 	"local NAT64": "[64:ff9b:1::10.0.0.1]", "6to4": "[2002:0a00:0001::1]", "Teredo": "[2001:0:0a00:1::1]",
 	"operator's own": "[2600:1234::1]",
 }
@@ -157,7 +160,8 @@ func (c *counted) endless(out http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fewBytes is more than the kernel buffers for a connection without a reader, and a tiny part of the whole response.
+// fewBytes is more than the kernel buffers for a connection without a reader, and a tiny part of
+// the whole response.
 const fewBytes = 32 << 20
 
 // writerOf is a response writer that sends its body through another writer.
@@ -185,7 +189,8 @@ func TestSlowResponseIsAborted(t *testing.T) {
 	got := w.tryBy(w.checker(quick), "http://maple.works:PORT/headers")
 	require.Equal(t, result{outcome: unreachable, note: "Not reached: the request timed out.", retry: true}, got)
 	<-released
-	require.Equal(t, reachable, w.tryBy(w.checker(nil), "http://maple.works:PORT/body").outcome, "a response counts once its headers have arrived")
+	require.Equal(t, reachable, w.tryBy(w.checker(nil), "http://maple.works:PORT/body").outcome,
+		"a response counts once its headers have arrived")
 	<-released
 	w.on("drip.works/robots.txt", func(out http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(out, "User-agent: *\n")
@@ -206,5 +211,6 @@ func TestTooLargeHeadersAreNotRead(t *testing.T) {
 			out.Header().Set("X-"+strconv.Itoa(i), strings.Repeat("x", 1<<10))
 		}
 	})
-	require.Equal(t, result{outcome: unreachable, note: "Not reached: the connection failed.", retry: true}, w.try("http://maple.works:PORT/apply"))
+	require.Equal(t, result{outcome: unreachable, note: "Not reached: the connection failed.", retry: true},
+		w.try("http://maple.works:PORT/apply"))
 }

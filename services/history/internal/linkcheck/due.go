@@ -17,17 +17,19 @@ type Link struct {
 
 const (
 	day = 24 * time.Hour
-	// minInterval is the minimum time between two checks of a link. Without it, a link that was checked late, or a new listing
-	// shortly before its due time, would be checked twice in quick succession.
+	// minInterval is the minimum time between two checks of a link. Without it, a link that was
+	// checked late, or a new listing shortly before its due time, would be checked twice in quick
+	// succession.
 	minInterval = 12 * time.Hour
 )
 
-// DueAt returns the latest due time of the link of slug that is not after now. A link is due once in a UTC day, at a fixed time of
-// day; the times of all listings are spread evenly over the day.
+// DueAt returns the latest due time of the link of slug that is not after now. A link is due once
+// in a UTC day, at a fixed time of day; the times of all listings are spread evenly over the day.
 func DueAt(slug string, now time.Time) time.Time {
 	sum := sha256.Sum256([]byte("opportunity link check\x00" + slug))
 	offset := time.Duration(binary.BigEndian.Uint64(sum[:8]) % uint64(day/time.Second) * uint64(time.Second)) //nolint:gosec // below a day
-	at := now.UTC().Truncate(day).Add(offset)                                                                 // a UTC day has 24 hours in Go
+	// a UTC day has 24 hours in Go
+	at := now.UTC().Truncate(day).Add(offset)
 	if at.After(now) {
 		at = at.Add(-day)
 	}

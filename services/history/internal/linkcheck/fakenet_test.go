@@ -19,7 +19,8 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// fakeNet replaces the internet: one server for every host name, and a resolver that returns its address.
+// fakeNet replaces the internet: one server for every host name, and a resolver that returns its
+// address.
 type fakeNet struct {
 	t    testing.TB
 	port uint16
@@ -96,7 +97,8 @@ func (w *fakeNet) redirect(code int, to string) http.HandlerFunc {
 
 // fill replaces PORT and TLS in a URL with the server's ports.
 func (w *fakeNet) fill(address string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(address, "PORT", strconv.Itoa(int(w.port))), "TLS", strconv.Itoa(int(w.tls)))
+	return strings.ReplaceAll(strings.ReplaceAll(address, "PORT", strconv.Itoa(int(w.port))), "TLS",
+		strconv.Itoa(int(w.tls)))
 }
 
 // paths returns the requested paths of a host without robots.txt.
@@ -111,11 +113,13 @@ func (w *fakeNet) paths(host string) (paths []string) {
 	return paths
 }
 
-// config returns the config of a checker that may connect to the server in addition to public addresses.
+// config returns the config of a checker that may connect to the server in addition to public
+// addresses.
 func (w *fakeNet) config() Config {
 	return Config{
-		Contact: "https://api.checks.works/docs/link-checker", Gap: time.Nanosecond, Concurrency: 4, Timeout: 5 * time.Second,
-		Ports: []uint16{80, 443, w.port, w.tls}, AllowedNetworks: []string{"127.0.0.1/32"}, Resolver: w.resolver(),
+		Contact: "https://api.checks.works/docs/link-checker", Gap: time.Nanosecond, Concurrency: 4,
+		Timeout: 5 * time.Second,
+		Ports:   []uint16{80, 443, w.port, w.tls}, AllowedNetworks: []string{"127.0.0.1/32"}, Resolver: w.resolver(),
 	}
 }
 
@@ -182,7 +186,8 @@ func (w *fakeNet) answerNames(server net.PacketConn) {
 			continue
 		}
 		q := m.Questions[0]
-		reply := dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true, Authoritative: true}, Questions: m.Questions}
+		reply := dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true, Authoritative: true},
+			Questions: m.Questions}
 		name := strings.TrimSuffix(strings.ToLower(q.Name.String()), ".")
 		w.mu.Lock()
 		special := w.names[name]

@@ -29,8 +29,8 @@ const (
 	concurrency = 16
 )
 
-// internet responds to every request after a delay and checks that the client respects the limits for each host. It runs in a
-// synctest bubble, where days pass immediately.
+// internet responds to every request after a delay and checks that the client respects the limits
+// for each host. It runs in a synctest bubble, where days pass immediately.
 type internet struct {
 	t       testing.TB
 	respond func(r *http.Request) (status int, header http.Header, body string, err error) // nil: always 200
@@ -47,7 +47,8 @@ type internet struct {
 }
 
 func newInternet(t testing.TB) *internet {
-	return &internet{t: t, busy: map[string]bool{}, ended: map[string]time.Time{}, gaps: map[string]time.Duration{}, requests: map[string][]time.Time{}}
+	return &internet{t: t, busy: map[string]bool{}, ended: map[string]time.Time{}, gaps: map[string]time.Duration{},
+		requests: map[string][]time.Time{}}
 }
 
 func (n *internet) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -94,7 +95,8 @@ func (n *internet) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r},
+		nil
 }
 
 func hash(s string) uint32 {
@@ -106,8 +108,9 @@ func hash(s string) uint32 {
 func (n *internet) checker() *linkcheck.Checker {
 	n.t.Helper()
 	c, err := linkcheck.New(linkcheck.Config{
-		Contact: "https://api.checks.works/docs/link-checker", Gap: gap, Concurrency: concurrency, Timeout: 20 * time.Second,
-		Ports: []uint16{80, 443},
+		Contact: "https://api.checks.works/docs/link-checker", Gap: gap, Concurrency: concurrency,
+		Timeout: 20 * time.Second,
+		Ports:   []uint16{80, 443},
 	}, n, time.Now)
 	require.NoError(n.t, err)
 	return c
@@ -120,7 +123,8 @@ func (n *internet) times(address string) []time.Time {
 	return n.requests[address]
 }
 
-// testStore is the store of a run. After its death every call fails, as if the process had been killed.
+// testStore is the store of a run. After its death every call fails, as if the process had been
+// killed.
 type testStore struct {
 	store.LinkChecks
 	db *database.DB
@@ -164,7 +168,8 @@ func (k *testStore) publish(t testing.TB, pairs ...string) {
 	t.Helper()
 	var states []api.ListingState
 	for i := 0; i < len(pairs); i += 2 {
-		states = append(states, api.ListingState{Sequence: int64(i + 1), ID: pairs[i], Published: true, ApplicationURL: pairs[i+1]})
+		states = append(states, api.ListingState{Sequence: int64(i + 1), ID: pairs[i], Published: true,
+			ApplicationURL: pairs[i+1]})
 	}
 	require.NoError(t, store.NewListings(k.db).Save(context.Background(), feed.Cursor{}, states, feed.Cursor{}))
 }
@@ -191,7 +196,8 @@ func (k *testStore) alive() error {
 	return nil
 }
 
-func (k *testStore) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent, cause *api.Cause) error {
+func (k *testStore) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent,
+	cause *api.Cause) error {
 	k.mu.Lock()
 	k.records++
 	if k.dieAt > 0 && k.records > k.dieAt && !k.dead {

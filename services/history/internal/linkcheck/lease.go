@@ -9,14 +9,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// Lease limits all replicas together to one run at a time. It uses the clocks of the callers, which must differ by less than
-// leaseTTL.
+// Lease limits all replicas together to one run at a time. It uses the clocks of the callers, which
+// must differ by less than leaseTTL.
 type Lease interface {
-	// Acquire takes the lease for run until the given time. ok is false if another run holds it at now.
+	// Acquire takes the lease for run until the given time. ok is false if another run holds it at
+	// now.
 	Acquire(ctx context.Context, run string, now, until time.Time) (ok bool, err error)
 	// Renew extends the lease. ok is false if run no longer holds it.
 	Renew(ctx context.Context, run string, until time.Time) (ok bool, err error)
-	// End releases the lease and stores the run's time and duration. complete is false if the run stopped early.
+	// End releases the lease and stores the run's time and duration. complete is false if the run
+	// stopped early.
 	End(ctx context.Context, run string, now time.Time, duration time.Duration, complete bool) error
 }
 
@@ -36,8 +38,8 @@ var ErrBusy = errors.New("another run is in progress")
 
 var errLostLease = errors.New("lease of the run was lost")
 
-// Once makes one run. It returns ErrBusy if another run is in progress. When ctx ends it stops early and returns an error with the
-// cause of ctx.
+// Once makes one run. It returns ErrBusy if another run is in progress. When ctx ends it stops
+// early and returns an error with the cause of ctx.
 func (c *Checker) Once(ctx context.Context, store Store) (Report, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -75,10 +77,12 @@ func (c *Checker) Once(ctx context.Context, store Store) (Report, error) {
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	return report, errors.Join(err, store.End(last, run, c.now(), report.Duration, err == nil && report.Unresolved == 0))
+	return report, errors.Join(err, store.End(last, run, c.now(), report.Duration, err == nil &&
+		report.Unresolved == 0))
 }
 
-// renewLease renews the lease until ctx ends. If renewal keeps failing, it aborts the run before another run can take the lease.
+// renewLease renews the lease until ctx ends. If renewal keeps failing, it aborts the run before
+// another run can take the lease.
 func (c *Checker) renewLease(ctx context.Context, lease Lease, run string, until time.Time, abort func(error)) {
 	for sleep(ctx, renewInterval) {
 		limited, cancel := context.WithTimeout(ctx, renewInterval)

@@ -1,15 +1,18 @@
-// Package linkcheck requests the application link of every published listing once a day and records the outcome. In the same runs it reads the
-// pages that listings cite.
+// Package linkcheck requests the application link of every published listing once a day and records
+// the outcome. In the same runs it reads the pages that listings cite.
 //
-// It is polite to other people's servers: it sends one request at a time to a host, with a gap in between, follows robots.txt,
-// and identifies itself with a user agent that links to a page about the checker. It is also the only part of the system that
-// requests arbitrary URLs from data. The transport therefore checks every address when it dials, and the checker reads at most
+// It is polite to other people's servers: it sends one request at a time to a host, with a gap in
+// between, follows robots.txt, and identifies itself with a user agent that links to a page about
+// the checker. It is also the only part of the system that requests arbitrary URLs from data. The
+// transport therefore checks every address when it dials, and the checker reads at most
 // pagetext.MaxBody of a page.
 //
-// A page is read once a day, or only until it responded if no published review depends on it. Its text is stored for curators; reading records no event.
+// A page is read once a day, or only until it responded if no published review depends on it. Its
+// text is stored for curators; reading records no event.
 //
-// A run claims a link in the store before it requests it, so no link is requested twice in a day. If the process is killed
-// between claim and record, the check is lost and the next run counts it as lost. See docs/decisions.
+// A run claims a link in the store before it requests it, so no link is requested twice in a day.
+// If the process is killed between claim and record, the check is lost and the next run counts it
+// as lost. See docs/decisions.
 package linkcheck
 
 import (
@@ -21,7 +24,8 @@ import (
 // agentName is the user agent token in robots.txt files.
 const agentName = "OpportunityLinkCheck"
 
-// Checker checks the links of one run. It remembers the gaps and rules of the hosts, so every run needs a new one.
+// Checker checks the links of one run. It remembers the gaps and rules of the hosts, so every run
+// needs a new one.
 type Checker struct {
 	cfg       Config
 	transport http.RoundTripper
@@ -33,7 +37,8 @@ type Checker struct {
 	resolves  atomic.Bool // a name was resolved, or is known not to exist: the resolver works
 }
 
-// New returns a checker for one run. It returns ErrNoContact if site owners could not open the contact page.
+// New returns a checker for one run. It returns ErrNoContact if site owners could not open the
+// contact page.
 func New(cfg Config, transport http.RoundTripper, now func() time.Time) (*Checker, error) {
 	if err := cfg.CheckContact(); err != nil {
 		return nil, err

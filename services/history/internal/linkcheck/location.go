@@ -13,8 +13,8 @@ var (
 
 // resolveLocation returns the URL of the header Location of a response from base, as browsers read
 // it (WHATWG URL, special schemes): stray percent signs, spaces, backslashes, missing or surplus
-// slashes and bytes that are not ASCII are no errors. The URL has no fragment. It returns nil if the
-// host or the port is not valid, or if the location is empty.
+// slashes and bytes that are not ASCII are no errors. The URL has no fragment. It returns nil if
+// the host or the port is not valid, or if the location is empty.
 func resolveLocation(base *url.URL, location string) *url.URL {
 	location = strings.TrimFunc(location, func(r rune) bool { return r <= ' ' })
 	location = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(location)

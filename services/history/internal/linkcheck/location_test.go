@@ -97,7 +97,8 @@ func TestRedirectsOfBrowsersAreFollowed(t *testing.T) {
 	w.on("/100%/x", status(200))
 	w.on("/caf\u00e9 1", status(200))
 	w.on("/missing", status(404))
-	for location, want := range map[string]string{"/100%/x": "/100%25/x", `\caf` + "\u00e9 1": "/caf%C3%A9%201", "100%/x#a": "/100%25/x"} {
+	for location, want := range map[string]string{"/100%/x": "/100%25/x", `\caf` + "\u00e9 1": "/caf%C3%A9%201",
+		"100%/x#a": "/100%25/x"} {
 		w.on("/apply", w.redirect(302, location))
 		require.Equal(t, reachable, w.try("http://maple.works:PORT/apply").outcome, location)
 		paths := w.paths("maple.works")
@@ -142,10 +143,14 @@ func TestCookiesStayOnTheirSite(t *testing.T) {
 		link, domain, to string
 		sent             bool
 	}{
-		"another host of the site":       {"http://maple.works:PORT/apply", "maple.works", "http://jobs.maple.works:PORT/next", true},
-		"another host, without a domain": {"http://maple.works:PORT/apply", "", "http://jobs.maple.works:PORT/next", false},
-		"another site":                   {"http://maple.works:PORT/apply", "maple.works", "http://birch.works:PORT/next", false},
-		"a public suffix":                {"http://maple.github.io:PORT/apply", "github.io", "http://birch.github.io:PORT/next", false},
+		"another host of the site": {"http://maple.works:PORT/apply", "maple.works",
+			"http://jobs.maple.works:PORT/next", true},
+		"another host, without a domain": {"http://maple.works:PORT/apply", "", "http://jobs.maple.works:PORT/next",
+			false},
+		"another site": {"http://maple.works:PORT/apply", "maple.works",
+			"http://birch.works:PORT/next", false},
+		"a public suffix": {"http://maple.github.io:PORT/apply", "github.io",
+			"http://birch.github.io:PORT/next", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.on("/apply", set(c.domain, c.to))

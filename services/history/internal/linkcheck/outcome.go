@@ -21,10 +21,12 @@ import (
 const statusLinkedInDenied = 999
 
 // botCheckHosts are the hosts of waiting rooms and bot checks that sites redirect to.
-var botCheckHosts = []string{"validate.perfdrive.com", "captcha-delivery.com", "queue-it.net", "challenges.cloudflare.com"}
+var botCheckHosts = []string{"validate.perfdrive.com", "captcha-delivery.com", "queue-it.net",
+	"challenges.cloudflare.com"}
 
-// botCheck returns the name of the bot check that sent the response instead of the page, or "" if it is none. It looks only at the status and
-// the headers, so a bot check with status 200 and no header of its own passes for the page.
+// botCheck returns the name of the bot check that sent the response instead of the page, or "" if
+// it is none. It looks only at the status and the headers, so a bot check with status 200 and no
+// header of its own passes for the page.
 func botCheck(status int, h http.Header) string {
 	switch {
 	case h.Get("Cf-Mitigated") != "":
@@ -50,11 +52,14 @@ func botCheck(status int, h http.Header) string {
 }
 
 func isBotCheckHost(host string) bool {
-	return slices.ContainsFunc(botCheckHosts, func(name string) bool { return host == name || strings.HasSuffix(host, "."+name) })
+	return slices.ContainsFunc(botCheckHosts, func(name string) bool {
+		return host == name ||
+			strings.HasSuffix(host, "."+name)
+	})
 }
 
-// classify returns the outcome of a response that is not a redirect, and an explanation for the note if the status alone does not
-// explain it.
+// classify returns the outcome of a response that is not a redirect, and an explanation for the
+// note if the status alone does not explain it.
 func classify(status int, h http.Header) (outcome api.Outcome, why string) {
 	if name := botCheck(status, h); name != "" {
 		return api.OutcomeBlocked, "A bot check blocks the page (" + name + ")."
@@ -86,13 +91,15 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// resolverFailed reports whether err means that a name could neither be resolved nor said not to exist.
+// resolverFailed reports whether err means that a name could neither be resolved nor said not to
+// exist.
 func resolverFailed(err error) bool {
 	var name *net.DNSError
 	return errors.As(err, &name) && !name.IsNotFound
 }
 
-// failureReason returns the reason for a missing response. It never contains the error's text, because notes are public.
+// failureReason returns the reason for a missing response. It never contains the error's text,
+// because notes are public.
 func failureReason(err error) string {
 	var name *net.DNSError
 	var unknown x509.UnknownAuthorityError
@@ -119,7 +126,8 @@ func failureReason(err error) string {
 	return "the connection failed"
 }
 
-// misdirection returns a sentence if link ended up on another site, or on a home page instead of a page. Otherwise it returns "".
+// misdirection returns a sentence if link ended up on another site, or on a home page instead of a
+// page. Otherwise it returns "".
 func misdirection(link, at *url.URL) string {
 	if from, to := site(hostname(link)), site(hostname(at)); from != to {
 		return fmt.Sprintf("It leads to another site, %s.", to)

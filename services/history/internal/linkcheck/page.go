@@ -16,12 +16,13 @@ import (
 
 // Pages stores the pages that listings cite.
 type Pages interface {
-	// Pages returns the pages that are read daily, and those that are read until they respond and have not. Application links of published
-	// listings are not among them: Links has these.
+	// Pages returns the pages that are read daily, and those that are read until they respond and
+	// have not. Application links of published listings are not among them: Links has these.
 	Pages(ctx context.Context) ([]Page, error)
 	// SavePage stores the result of reading a page.
 	SavePage(ctx context.Context, r Reading) error
-	// FindQuotes looks for the quotes of all listings that cite a page that was read since then, marks the listings, and counts the findings.
+	// FindQuotes looks for the quotes of all listings that cite a page that was read since then,
+	// marks the listings, and counts the findings.
 	FindQuotes(ctx context.Context, since time.Time) (map[api.Finding]int, error)
 	// PrunePages deletes texts, and pages, that were last read before then.
 	PrunePages(ctx context.Context, before time.Time) error
@@ -85,10 +86,12 @@ func (p PagesRead) String() string {
 		noun = "page"
 	}
 	return fmt.Sprintf("; read %d %s: %d as text, %d gone, %d unknown; quotes: %d present, %d moved, %d missing, %d unknown", n, noun, p.Text, p.Gone,
-		p.Unknown, p.Quotes[api.QuotePresent], p.Quotes[api.QuoteMoved], p.Quotes[api.QuoteMissing], p.Quotes[api.QuoteUnknown])
+		p.Unknown, p.Quotes[api.QuotePresent], p.Quotes[api.QuoteMoved], p.Quotes[api.QuoteMissing],
+		p.Quotes[api.QuoteUnknown])
 }
 
-// finishPages looks for the quotes on the pages that were read since started, and deletes old texts.
+// finishPages looks for the quotes on the pages that were read since started, and deletes old
+// texts.
 func (r *run) finishPages(started time.Time) {
 	if r.hard.Err() != nil || r.report.Read.total() == 0 {
 		return
@@ -130,8 +133,8 @@ func mayHaveText(contentType string) bool {
 
 var errEncoding = errors.New("unknown content encoding")
 
-// readBody returns the decoded body up to one byte more than pagetext.MaxBody. The limit also holds for the bytes received: compressed data
-// can be endless and decode to nothing.
+// readBody returns the decoded body up to one byte more than pagetext.MaxBody. The limit also holds
+// for the bytes received: compressed data can be endless and decode to nothing.
 func readBody(resp *http.Response) ([]byte, error) {
 	const limit = pagetext.MaxBody + 1
 	body := io.LimitReader(resp.Body, limit)
@@ -149,7 +152,8 @@ func readBody(resp *http.Response) ([]byte, error) {
 	return io.ReadAll(body)
 }
 
-// judgeText returns the result of a link, whose page needs review if it says that it is closed or for sale.
+// judgeText returns the result of a link, whose page needs review if it says that it is closed or
+// for sale.
 func (res result) judgeText() result {
 	if res.page == nil {
 		return res

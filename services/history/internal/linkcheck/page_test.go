@@ -47,8 +47,10 @@ func TestPageIsRead(t *testing.T) {
 	}{
 		{"text", html(payPage), "reachable", text, ""},
 		{"gzip", zipped(html(payPage)), "reachable", text, ""},
-		{"script", html("<script src=app.js></script><div id=root></div>"), "reachable", "", "The page was not read: drawn by a script."},
-		{"bot wall with 200", html("<h1>Just a moment...</h1><p>Verify you are human</p>"), "reachable", "", "The page was not read: asks whether the reader is a robot."},
+		{"script", html("<script src=app.js></script><div id=root></div>"), "reachable", "",
+			"The page was not read: drawn by a script."},
+		{"bot wall with 200", html("<h1>Just a moment...</h1><p>Verify you are human</p>"), "reachable", "",
+			"The page was not read: asks whether the reader is a robot."},
 		{"bot wall with a header", func(out http.ResponseWriter, r *http.Request) {
 			out.Header().Set("X-Amzn-Waf-Action", "challenge")
 			html(payPage)(out, r)
@@ -87,10 +89,14 @@ func TestPageThatSaysItIsClosedNeedsReview(t *testing.T) {
 	w := newFakeNet(t)
 	closed := api.ApplicationClosed
 	for body, want := range map[string]api.Cause{
-		"<p>Thank you for your interest. This program is closed.</p>":       {Text: "This program is closed.", Status: closed},
-		"<p>Les inscriptions sont désormais fermées.</p>":                   {Text: "Les inscriptions sont désormais fermées.", Status: closed},
-		"<h1>maple.works</h1><p>This domain is for sale. Make an offer</p>": {Text: "This domain is for sale.", Status: closed},
-		"<p>Registration is full. Join our waitlist.</p>":                   {Text: "Registration is full.", Status: api.ApplicationWaitlist},
+		"<p>Thank you for your interest. This program is closed.</p>": {Text: "This program is closed.",
+			Status: closed},
+		"<p>Les inscriptions sont désormais fermées.</p>": {Text: "Les inscriptions sont désormais fermées.",
+			Status: closed},
+		"<h1>maple.works</h1><p>This domain is for sale. Make an offer</p>": {Text: "This domain is for sale.",
+			Status: closed},
+		"<p>Registration is full. Join our waitlist.</p>": {Text: "Registration is full.",
+			Status: api.ApplicationWaitlist},
 	} {
 		w.on("/apply", html(body))
 		got := w.readBy(w.checker(nil), "http://maple.works:PORT/apply").judgeText()
@@ -128,8 +134,9 @@ func TestHostilePageIsBounded(t *testing.T) {
 		prepare func(send http.HandlerFunc) http.HandlerFunc
 		unread  string
 	}{
-		"10 GB":     {typed, "The page was not read: larger than 4 MB."},
-		"gzip bomb": {func(h http.HandlerFunc) http.HandlerFunc { return typed(zipped(h)) }, "The page was not read: larger than 4 MB."},
+		"10 GB": {typed, "The page was not read: larger than 4 MB."},
+		"gzip bomb": {func(h http.HandlerFunc) http.HandlerFunc { return typed(zipped(h)) },
+			"The page was not read: larger than 4 MB."},
 		"10 GB of another type": {func(h http.HandlerFunc) http.HandlerFunc {
 			return func(out http.ResponseWriter, r *http.Request) {
 				out.Header().Set("Content-Type", "application/pdf")
@@ -156,7 +163,8 @@ func TestHostilePageIsBounded(t *testing.T) {
 	}
 }
 
-// The members of this gzip stream decode to nothing, so the limit on the decoded body alone would never end the download.
+// The members of this gzip stream decode to nothing, so the limit on the decoded body alone would
+// never end the download.
 func TestEndlessEmptyGzipIsBounded(t *testing.T) {
 	w := newFakeNet(t)
 	var empty strings.Builder
@@ -201,7 +209,8 @@ func TestBodyThatStopsIsNotRead(t *testing.T) {
 		<-r.Context().Done()
 		close(released)
 	}))
-	got := w.readBy(w.checker(func(cfg *Config) { cfg.Timeout = 300 * time.Millisecond }), "http://maple.works:PORT/faq")
+	got := w.readBy(w.checker(func(cfg *Config) { cfg.Timeout = 300 * time.Millisecond }),
+		"http://maple.works:PORT/faq")
 	<-released
 	require.Equal(t, reachable, got.outcome, "the link works")
 	require.Nil(t, got.page)

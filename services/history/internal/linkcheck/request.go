@@ -40,8 +40,10 @@ type host struct {
 }
 
 type hosts struct {
-	gap   time.Duration
-	start time.Time // earliest first request to any host: a previous process may have sent a request just before this one started
+	gap time.Duration
+	// earliest first request to any host: a previous process may have sent a request just before
+	// this one started
+	start time.Time
 	mu    sync.Mutex
 	all   map[string]*host
 }
@@ -73,7 +75,8 @@ func (h *host) currentGap() time.Duration {
 	return h.gap
 }
 
-// acquire waits for the lock of the host and for the gap since its last request. done releases the lock.
+// acquire waits for the lock of the host and for the gap since its last request. done releases the
+// lock.
 func (h *host) acquire(ctx context.Context, now func() time.Time) (done func(), err error) {
 	select {
 	case h.lock <- struct{}{}:
@@ -120,13 +123,16 @@ type response struct {
 	unread   string         // why it has none, as a sentence
 }
 
-// get sends one GET request, for a page or for rules, after it has acquired the host. ctx limits the wait; hard and the configured
-// timeout limit the request. jar has the cookies of the check, and gets those of the response; nil sends none.
-// first, unless nil, runs right before the request; if it returns an error, get sends no request and returns that error.
+// get sends one GET request, for a page or for rules, after it has acquired the host. ctx limits
+// the wait; hard and the configured timeout limit the request. jar has the cookies of the check,
+// and gets those of the response; nil sends none. first, unless nil, runs right before the request;
+// if it returns an error, get sends no request and returns that error.
 //
-// The method is GET because many sites respond to HEAD with an error or differently, and some take it for an unwanted program.
-// get parses a page before it returns, so that only as many bodies are in memory as there are concurrent requests.
-func (c *Checker) get(ctx, hard context.Context, u *url.URL, page bool, jar http.CookieJar, first func() error) (response, error) {
+// The method is GET because many sites respond to HEAD with an error or differently, and some take
+// it for an unwanted program. get parses a page before it returns, so that only as many bodies are
+// in memory as there are concurrent requests.
+func (c *Checker) get(ctx, hard context.Context, u *url.URL, page bool, jar http.CookieJar,
+	first func() error) (response, error) {
 	done, err := c.hosts.get(u).acquire(ctx, c.now)
 	if err != nil {
 		return response{}, err
@@ -146,7 +152,8 @@ func (c *Checker) get(ctx, hard context.Context, u *url.URL, page bool, jar http
 	limited, cancel := context.WithTimeout(hard, c.cfg.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(limited, http.MethodGet, (&url.URL{
-		Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery, ForceQuery: u.ForceQuery,
+		Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery,
+		ForceQuery: u.ForceQuery,
 	}).String(), nil)
 	if err != nil {
 		return response{}, err
@@ -182,7 +189,8 @@ func (c *Checker) get(ctx, hard context.Context, u *url.URL, page bool, jar http
 	}
 	a := response{status: resp.StatusCode, header: resp.Header}
 	switch resp.StatusCode {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect,
+		http.StatusPermanentRedirect:
 		a.location = resolveLocation(u, resp.Header.Get("Location"))
 	}
 	switch {

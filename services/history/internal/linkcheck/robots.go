@@ -16,9 +16,11 @@ const (
 	maxRobotsSize = 500 << 10        // bytes; RFC 9309 requires at least 500 KiB
 	robotsTTL     = 24 * time.Hour   // lifetime of fetched rules
 	failureTTL    = 30 * time.Second // lifetime of a failure to fetch rules
-	// maxDelay is the longest delay between two requests of a run. A host with a longer one gets one link in each run.
+	// maxDelay is the longest delay between two requests of a run. A host with a longer one gets
+	// one link in each run.
 	maxDelay = time.Minute
-	// overloadedGap is the gap of a host that responded with 429. It leaves the host's other links to the next run.
+	// overloadedGap is the gap of a host that responded with 429. It leaves the host's other links
+	// to the next run.
 	overloadedGap = maxDelay + time.Second
 )
 
@@ -72,8 +74,8 @@ func (o *origins) get(u *url.URL) *origin {
 	return o.all[key]
 }
 
-// rules returns the rules of the origin of u. It fetches them if they are missing or expired. It returns an error only if the run
-// ended; a failure to fetch the file is in rules.err.
+// rules returns the rules of the origin of u. It fetches them if they are missing or expired. It
+// returns an error only if the run ended; a failure to fetch the file is in rules.err.
 func (c *Checker) rules(ctx, hard context.Context, u *url.URL) (rules, error) {
 	o := c.origins.get(u)
 	select {
@@ -215,7 +217,8 @@ const (
 )
 
 // normalPath returns a path with its query, or a pattern, in a form in which equivalent ones are
-// equal (RFC 9309, section 2.2.2): a character for each byte, whether it was percent-encoded or not.
+// equal (RFC 9309, section 2.2.2): a character for each byte, whether it was percent-encoded or
+// not.
 func normalPath(path string, pattern bool) string {
 	var out strings.Builder
 	query := false

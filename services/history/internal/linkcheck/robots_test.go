@@ -24,16 +24,19 @@ func TestRobotsRulesAreFollowed(t *testing.T) {
 		{"none", status(404), ""},
 		{"forbidden to read", status(403), ""},
 		{"empty", robots(""), ""},
-		{"all agents disallowed", robots("User-agent: *\nDisallow: /"), "Not requested: its robots.txt disallows the page."},
+		{"all agents disallowed", robots("User-agent: *\nDisallow: /"),
+			"Not requested: its robots.txt disallows the page."},
 		{"this agent disallowed", robots("User-agent: *\nAllow: /\n\nUser-agent: opportunitylinkcheck\nDisallow: /apply"),
 			"Not requested: its robots.txt disallows the page."},
 		{"other agents disallowed", robots("User-agent: BadBot\nDisallow: /"), ""},
 		{"this agent allowed", robots("User-agent: *\nDisallow: /\n\nUser-agent: OpportunityLinkCheck\nAllow: /apply\nDisallow: /"), ""},
 		{"the longer rule counts", robots("User-agent: *\nDisallow: /\nAllow: /apply"), ""},
-		{"a pattern with a query", robots("User-agent: *\nDisallow: /*?ref="), "Not requested: its robots.txt disallows the page."},
+		{"a pattern with a query", robots("User-agent: *\nDisallow: /*?ref="),
+			"Not requested: its robots.txt disallows the page."},
 		{"a star alone", robots("User-agent: *\nDisallow: *"), "Not requested: its robots.txt disallows the page."},
-		{"with a byte order mark, comments and mistakes", robots("\ufeffDisallow: /x\nUser-agent: * # all\nCrawl-delay: soon\nCrawl-delay: -1\n" +
-			"Sitemap: x\nNonsense\nDisallow: /"), "Not requested: its robots.txt disallows the page."},
+		{"with a byte order mark, comments and mistakes",
+			robots("\ufeffDisallow: /x\nUser-agent: * # all\nCrawl-delay: soon\nCrawl-delay: -1\n" +
+				"Sitemap: x\nNonsense\nDisallow: /"), "Not requested: its robots.txt disallows the page."},
 		{"a web page", robots("<!doctype html><title>Maple</title><p>User-agent: *</p>"), ""},
 		{"too many requests", status(429), "Answered 429 for its robots.txt, so the page was not requested."},
 		{"broken", status(503), "Answered 503 for its robots.txt, so the page was not requested."},
@@ -48,7 +51,8 @@ func TestRobotsRulesAreFollowed(t *testing.T) {
 			}
 			require.Equal(t, c.note, got.note)
 			require.Empty(t, w.paths("maple.works"))
-			require.Equal(t, map[bool]string{true: "unreachable", false: "blocked"}[c.name == "broken"], string(got.outcome))
+			require.Equal(t, map[bool]string{true: "unreachable", false: "blocked"}[c.name == "broken"],
+				string(got.outcome))
 			require.Equal(t, c.name == "broken", got.retry)
 		})
 	}
@@ -59,7 +63,8 @@ func TestRobotsBehindRedirects(t *testing.T) {
 	w.on("maple.works/robots.txt", w.redirect(301, "http://www.maple.works:PORT/robots.txt"))
 	w.on("www.maple.works/robots.txt", robots("User-agent: *\nDisallow: /apply"))
 	require.Equal(t, blocked, w.try("http://maple.works:PORT/apply").outcome)
-	for _, to := range []string{"http://maple.works:PORT/robots.txt", "file:///etc/passwd", "http://10.0.0.1:PORT/robots.txt", "http://localhost:PORT/"} {
+	for _, to := range []string{"http://maple.works:PORT/robots.txt", "file:///etc/passwd",
+		"http://10.0.0.1:PORT/robots.txt", "http://localhost:PORT/"} {
 		w.on("maple.works/robots.txt", w.redirect(301, to))
 		require.Equal(t, reachable, w.try("http://maple.works:PORT/other").outcome, to)
 	}
@@ -92,7 +97,8 @@ func TestOnlyTheBeginningOfRobotsIsRead(t *testing.T) {
 
 func TestCrawlDelay(t *testing.T) {
 	for text, delay := range map[string]time.Duration{
-		"Crawl-delay: 2.5": 2500 * time.Millisecond, "Crawl-delay: 1e300": day, "Crawl-delay: NaN": 0, "Crawl-delay: Inf": day,
+		"Crawl-delay: 2.5": 2500 * time.Millisecond, "Crawl-delay: 1e300": day, "Crawl-delay: NaN": 0,
+		"Crawl-delay: Inf": day,
 	} {
 		require.Equal(t, delay, parseRules([]byte("User-agent: *\n"+text)).delay, text)
 	}
@@ -141,7 +147,8 @@ func TestRobotsRules(t *testing.T) {
 		{everyone + "Disallow: /file-%2A.html", "/file-*.html", false},
 		{everyone + "Disallow: /file-%2A.html", "/file-x.html", true},
 		// The most specific rule decides, then Allow (2.2.2).
-		{everyone + "Allow: /example/page/\nDisallow: /example/page/disallowed.gif", "/example/page/disallowed.gif", false},
+		{everyone + "Allow: /example/page/\nDisallow: /example/page/disallowed.gif", "/example/page/disallowed.gif",
+			false},
 		{everyone + "Disallow: /\nAllow: /apply", "/apply/now", true},
 		{everyone + "Allow: /apply\nDisallow: /apply", "/apply", true},
 		{everyone + "Disallow: /apply\nAllow: /apply", "/apply", true},
@@ -162,7 +169,8 @@ func TestRobotsRules(t *testing.T) {
 			"/b", false},
 		{"User-agent: OpportunityLinkCheck\nDisallow: /a\nUser-agent: x\nDisallow: /", "/b", true},
 		{everyone + "Disallow: /a\n\n" + everyone + "Disallow: /b", "/a", false},
-		{"User-agent: OpportunityLinkCheck\nSitemap: https://x\nCrawl-delay: 1\n\nUser-agent: x\nDisallow: /", "/apply", false},
+		{"User-agent: OpportunityLinkCheck\nSitemap: https://x\nCrawl-delay: 1\n\nUser-agent: x\nDisallow: /", "/apply",
+			false},
 		{"Disallow: /\n" + everyone + "Disallow: /x", "/apply", true},
 		// Lines.
 		{"\ufeffUser-agent: *\rDisallow: /\r", "/apply", false},

@@ -22,12 +22,13 @@ type Links interface {
 
 	// Links returns the links of all published listings.
 	Links(ctx context.Context) ([]Link, error)
-	// Claim claims the check of slug that was due at due. ok is false if it is already claimed or if run does not hold the lease.
+	// Claim claims the check of slug that was due at due. ok is false if it is already claimed or
+	// if run does not hold the lease.
 	Claim(ctx context.Context, run, slug string, due, now time.Time) (ok bool, err error)
 	// Release undoes a claim of run, so that the link is due again.
 	Release(ctx context.Context, run, slug string) error
-	// Record appends the event of a claimed link with the cause of the outcome needs-review, if it has one. It returns an error if run
-	// does not hold the claim.
+	// Record appends the event of a claimed link with the cause of the outcome needs-review, if it
+	// has one. It returns an error if run does not hold the claim.
 	Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent, cause *api.Cause) error
 }
 
@@ -36,10 +37,12 @@ const Actor = "link-check"
 
 const (
 	maxAttempts = 3 // of an unreachable link
-	// hostsPerRequest is the number of hosts processed in parallel for each concurrent request. Most hosts wait for their gap.
+	// hostsPerRequest is the number of hosts processed in parallel for each concurrent request.
+	// Most hosts wait for their gap.
 	hostsPerRequest = 32
 	drain           = 25 * time.Second // for requests in flight when a run is stopped
-	// maxWait is the longest Retry-After that a run respects. A link with a longer one is not retried.
+	// maxWait is the longest Retry-After that a run respects. A link with a longer one is not
+	// retried.
 	maxWait = 10 * time.Minute
 )
 
@@ -51,7 +54,8 @@ type Report struct {
 	Outcomes map[api.Outcome]int // recorded checks
 	Reserved int                 // links with a reserved host name; never checked
 	Deferred int                 // links and pages left to the next run because their host requires long delays
-	// Unresolved counts links and pages left to the next run because no name at all could be resolved: the network of the checker is down.
+	// Unresolved counts links and pages left to the next run because no name at all could be
+	// resolved: the network of the checker is down.
 	Unresolved int
 	Lost       int // checks of the last day claimed by a run that was killed before it recorded them
 	Read       PagesRead
@@ -126,8 +130,9 @@ type task struct {
 	after    time.Time // of the next attempt; zero for immediately
 }
 
-// Run checks every due link and records the outcome, and reads every due page; id must hold the lease. When ctx ends it starts no more checks
-// and returns after those in progress are recorded. When hard ends it aborts those too. The report is valid even with an error.
+// Run checks every due link and records the outcome, and reads every due page; id must hold the
+// lease. When ctx ends it starts no more checks and returns after those in progress are recorded.
+// When hard ends it aborts those too. The report is valid even with an error.
 func (c *Checker) Run(ctx, hard context.Context, id string, links Links) (Report, error) {
 	started := c.now()
 	all, err := links.Links(ctx)
@@ -211,10 +216,12 @@ func (r *run) queues(all []Link, pages []Page, now time.Time) [][]*task {
 	return queues
 }
 
-// checkHost checks the links of one host one after another. A link to retry goes to the end of the queue.
+// checkHost checks the links of one host one after another. A link to retry goes to the end of the
+// queue.
 func (r *run) checkHost(queue []*task) {
 	for checked := 0; len(queue) > 0; checked++ {
-		next := slices.MinFunc(queue, func(a, b *task) int { return a.after.Compare(b.after) }) // the first of equal tasks
+		// the first of equal tasks
+		next := slices.MinFunc(queue, func(a, b *task) int { return a.after.Compare(b.after) })
 		queue = slices.DeleteFunc(queue, func(t *task) bool { return t == next })
 		if !next.claimed && checked > 0 && r.slowHost(next) {
 			r.count(func(p *Report) { p.Deferred++ })
@@ -230,13 +237,15 @@ func (r *run) checkHost(queue []*task) {
 	}
 }
 
-// slowHost reports whether the host of a link requires more than maxDelay between requests or is overloaded.
+// slowHost reports whether the host of a link requires more than maxDelay between requests or is
+// overloaded.
 func (r *run) slowHost(t *task) bool {
 	u, err := url.Parse(t.Address)
 	return err == nil && r.hosts.get(u).currentGap() > maxDelay
 }
 
-// check makes one attempt at a link. It records the outcome or schedules a retry. It returns false if the run must end.
+// check makes one attempt at a link. It records the outcome or schedules a retry. It returns false
+// if the run must end.
 func (r *run) check(t *task) bool {
 	res, err := r.try(r.ctx, r.hard, t.Address, func() error { return r.claim(t) })
 	t.attempts++
@@ -278,7 +287,8 @@ func (r *run) record(t *task, res result) error {
 	if t.Slug != "" {
 		res = res.judgeText()
 		e := api.VerificationEvent{
-			Slug: t.Slug, CheckedAt: at, CheckType: api.LinkCheck, Outcome: res.outcome, SourceURLs: []string{t.Address}, Note: sanitizeNote(res.note),
+			Slug: t.Slug, CheckedAt: at, CheckType: api.LinkCheck, Outcome: res.outcome,
+			SourceURLs: []string{t.Address}, Note: sanitizeNote(res.note),
 		}
 		if err := r.persist(func() error { return r.links.Record(r.hard, r.id, now, e, res.cause) }); err != nil {
 			return err
@@ -315,8 +325,8 @@ func (r *run) claim(t *task) error {
 	return nil
 }
 
-// persist calls do until it succeeds, for about half a minute: a result that cannot be recorded is lost for the day, and a failed claim ends
-// the run.
+// persist calls do until it succeeds, for about half a minute: a result that cannot be recorded is
+// lost for the day, and a failed claim ends the run.
 func (r *run) persist(do func() error) (err error) {
 	for pause := time.Second; pause <= 16*time.Second; pause *= 2 {
 		if err = do(); err == nil || !sleep(r.hard, pause) {
@@ -342,8 +352,9 @@ func (r *run) count(f func(*Report)) {
 	f(&r.report)
 }
 
-// sanitizeNote replaces everything that is not printable and limits the length. Parts of a note come from other people's servers and could
-// contain bytes that a database rejects or a terminal interprets.
+// sanitizeNote replaces everything that is not printable and limits the length. Parts of a note
+// come from other people's servers and could contain bytes that a database rejects or a terminal
+// interprets.
 func sanitizeNote(note string) string {
 	runes := []rune(note)
 	for i, r := range runes {

@@ -17,8 +17,9 @@ import (
 	"opportunity.internal/services/history/internal/linkcheck"
 )
 
-// The test checks 1,200 links on 60 hosts, four times as many hosts as it checks at once, and kills the process midway.
-// The limits for each host hold (type internet checks them) and no link is requested twice in a day.
+// The test checks 1,200 links on 60 hosts, four times as many hosts as it checks at once, and kills
+// the process midway. The limits for each host hold (type internet checks them) and no link is
+// requested twice in a day.
 func TestNoLinkIsCheckedTwiceAfterKill(t *testing.T) {
 	onBoth(t, func(t *testing.T, open func(testing.TB) *testStore) {
 		const hosts, listings, dieAt = 60, 1200, 480
@@ -61,7 +62,8 @@ func TestNoLinkIsCheckedTwiceAfterKill(t *testing.T) {
 }
 
 func TestEachLinkIsCheckedOnceADaySpreadOverTheDay(t *testing.T) {
-	// SQLite only: hours pass in the bubble, so the pool closes its connections, and reconnecting to Postgres takes long.
+	// SQLite only: hours pass in the bubble, so the pool closes its connections, and reconnecting
+	// to Postgres takes long.
 	on(t, map[string]string{"sqlite": schema.SQLite(t)}, func(t *testing.T, open func(testing.TB) *testStore) {
 		synctest.Test(t, func(t *testing.T) {
 			const listings, days = 240, 4
@@ -150,7 +152,8 @@ func TestRunWithoutNetworkRecordsNothing(t *testing.T) {
 		online := false
 		n.respond = func(r *http.Request) (int, http.Header, string, error) {
 			if !online || r.URL.Host == "jobs-3.works" {
-				return 0, nil, "", &net.OpError{Op: "dial", Err: &net.DNSError{Err: "server misbehaving", Name: r.URL.Host, IsTemporary: true}}
+				return 0, nil, "", &net.OpError{Op: "dial",
+					Err: &net.DNSError{Err: "server misbehaving", Name: r.URL.Host, IsTemporary: true}}
 			}
 			return 200, nil, "", nil
 		}
@@ -268,7 +271,8 @@ func TestCrawlDelayIsRespected(t *testing.T) {
 			report, err = n.checker().Once(t.Context(), s)
 			require.NoError(t, err)
 			require.Equal(t, left, report.Deferred, "one link of the host in each run")
-			require.Contains(t, report.String(), map[bool]string{true: "left to the next run", false: "checked 1 link in"}[left > 0])
+			require.Contains(t, report.String(), map[bool]string{true: "left to the next run",
+				false: "checked 1 link in"}[left > 0])
 			time.Sleep(time.Hour)
 		}
 	})
@@ -331,8 +335,10 @@ func TestRedirectsToBusyHostWait(t *testing.T) {
 func TestReservedNamesAreNotChecked(t *testing.T) {
 	each(t, func(t *testing.T, n *internet, s *testStore) {
 		var pairs []string
-		for _, host := range []string{"maple.example", "www.example.com", "localhost", "printer.local", "vault.internal", "x.test", "EXAMPLE.ORG."} {
-			pairs = append(pairs, "on-"+strings.ToLower(strings.ReplaceAll(strings.Trim(host, "."), ".", "-")), "https://"+host+"/apply")
+		for _, host := range []string{"maple.example", "www.example.com", "localhost", "printer.local",
+			"vault.internal", "x.test", "EXAMPLE.ORG."} {
+			pairs = append(pairs, "on-"+strings.ToLower(strings.ReplaceAll(strings.Trim(host, "."), ".", "-")),
+				"https://"+host+"/apply")
 		}
 		s.publish(t, pairs...)
 		report, err := n.checker().Once(t.Context(), s)
@@ -349,7 +355,8 @@ type flaky struct {
 	failures int
 }
 
-func (f *flaky) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent, cause *api.Cause) error {
+func (f *flaky) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent,
+	cause *api.Cause) error {
 	if f.failures--; f.failures >= 0 {
 		return errors.New("database unavailable")
 	}
@@ -378,8 +385,10 @@ func TestOutcomeIsRecordedAfterShortDatabaseOutage(t *testing.T) {
 
 func TestNonPublicContactPageIsRejected(t *testing.T) {
 	for contact, ok := range map[string]bool{
-		"https://api.checks.works/docs/link-checker": true, "https://8.8.8.8/": true, "http://localhost:8080/docs/link-checker": false,
-		"http://127.0.0.1:8080/docs/link-checker": false, "http://[::1]/": false, "http://10.0.0.1/": false, "https://api.example/": false,
+		"https://api.checks.works/docs/link-checker": true, "https://8.8.8.8/": true,
+		"http://localhost:8080/docs/link-checker": false,
+		"http://127.0.0.1:8080/docs/link-checker": false, "http://[::1]/": false, "http://10.0.0.1/": false,
+		"https://api.example/": false,
 	} {
 		_, err := linkcheck.New(linkcheck.Config{Contact: contact, Concurrency: 1}, nil, time.Now)
 		require.Equal(t, ok, err == nil, contact)

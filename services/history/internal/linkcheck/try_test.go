@@ -55,7 +55,8 @@ func TestOutcomeOfResponse(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w.on("/apply", c.handler)
-			require.Equal(t, result{outcome: c.outcome, note: c.note, retry: c.retry}, w.try("http://maple.works:PORT/apply"))
+			require.Equal(t, result{outcome: c.outcome, note: c.note, retry: c.retry},
+				w.try("http://maple.works:PORT/apply"))
 		})
 	}
 }
@@ -72,17 +73,24 @@ func TestOutcomeOfRedirect(t *testing.T) {
 	}{
 		{"another page", "maple.works:PORT/apply", "/careers/apply", reachable, ""},
 		{"another host of the site", "maple.works:PORT/apply", "http://jobs.maple.works:PORT/x", reachable, ""},
-		{"another site", "maple.works:PORT/apply", "http://birch.works:PORT/apply", needsReview, "It leads to another site, birch.works."},
-		{"another customer of the same hosting service", "maple.github.io:PORT/apply", "http://birch.github.io:PORT/apply", needsReview,
+		{"another site", "maple.works:PORT/apply", "http://birch.works:PORT/apply", needsReview,
+			"It leads to another site, birch.works."},
+		{"another customer of the same hosting service", "maple.github.io:PORT/apply",
+			"http://birch.github.io:PORT/apply", needsReview,
 			"It leads to another site, birch.github.io."},
-		{"a site under a two-part suffix", "a.co.uk:PORT/apply", "http://b.co.uk:PORT/apply", needsReview, "It leads to another site, b.co.uk."},
-		{"another site that blocks", "maple.works:PORT/apply", "http://birch.works:PORT/wall", needsReview, "It leads to another site, birch.works."},
+		{"a site under a two-part suffix", "a.co.uk:PORT/apply", "http://b.co.uk:PORT/apply", needsReview,
+			"It leads to another site, b.co.uk."},
+		{"another site that blocks", "maple.works:PORT/apply", "http://birch.works:PORT/wall", needsReview,
+			"It leads to another site, birch.works."},
 		{"another site that has no such page", "maple.works:PORT/apply", "http://birch.works:PORT/gone", closed, ""},
 		{"another site that is down", "maple.works:PORT/apply", "http://birch.works:PORT/broken", unreachable, ""},
-		{"an address instead of a name", "maple.works:PORT/apply", "http://127.0.0.1:PORT/apply", needsReview, "It leads to another site, 127.0.0.1."},
+		{"an address instead of a name", "maple.works:PORT/apply", "http://127.0.0.1:PORT/apply", needsReview,
+			"It leads to another site, 127.0.0.1."},
 		{"the home page", "maple.works:PORT/apply", "/", needsReview, "It leads to the home page."},
-		{"the home page with a query", "maple.works:PORT/apply", "/?from=apply#top", needsReview, "It leads to the home page."},
-		{"the home page of another host of the site", "maple.works:PORT/apply", "http://www.maple.works:PORT", needsReview, "It leads to the home page."},
+		{"the home page with a query", "maple.works:PORT/apply", "/?from=apply#top", needsReview,
+			"It leads to the home page."},
+		{"the home page of another host of the site", "maple.works:PORT/apply", "http://www.maple.works:PORT",
+			needsReview, "It leads to the home page."},
 		{"the home page in a language", "maple.works:PORT/apply", "/en-ca/", needsReview, "It leads to the home page."},
 		{"the index", "maple.works:PORT/apply", "/index.html", needsReview, "It leads to the home page."},
 		{"from home page to home page", "maple.works:PORT/", "http://www.maple.works:PORT/", reachable, ""},
@@ -90,18 +98,25 @@ func TestOutcomeOfRedirect(t *testing.T) {
 		{"mail", "maple.works:PORT/apply", "mailto:jobs@maple.works", needsReview, "not an http or https address"},
 		{"a file", "maple.works:PORT/apply", "file:///etc/passwd", needsReview, "not an http or https address"},
 		{"gopher", "maple.works:PORT/apply", "gopher://maple.works:PORT/", needsReview, "not an http or https address"},
-		{"a user name", "maple.works:PORT/apply", "http://me:secret@maple.works:PORT/x", needsReview, "contains a user name"},
-		{"another port", "maple.works:PORT/apply", "http://maple.works:22/x", needsReview, "uses a port that is not allowed"},
+		{"a user name", "maple.works:PORT/apply", "http://me:secret@maple.works:PORT/x", needsReview,
+			"contains a user name"},
+		{"another port", "maple.works:PORT/apply", "http://maple.works:22/x", needsReview,
+			"uses a port that is not allowed"},
 		{"a reserved name", "maple.works:PORT/apply", "http://localhost:PORT/x", needsReview, "host name is reserved"},
-		{"a name of the cluster", "maple.works:PORT/apply", "http://vault.internal:PORT/x", needsReview, "host name is reserved"},
-		{"a waiting room", "maple.works:PORT/apply", "http://maple.queue-it.net:PORT/?c=maple", blocked, "blocked by a bot check"},
-		{"the same name in another alphabet's form", "xn--bcher-kva.works:PORT/apply", "http://b\u00fccher.works:PORT/x", reachable, ""},
-		{"invalid UTF-8", "maple.works:PORT/apply", "http://\xff\x9b31m.works:PORT/x", needsReview, "It leads to another site, xn--"},
+		{"a name of the cluster", "maple.works:PORT/apply", "http://vault.internal:PORT/x", needsReview,
+			"host name is reserved"},
+		{"a waiting room", "maple.works:PORT/apply", "http://maple.queue-it.net:PORT/?c=maple", blocked,
+			"blocked by a bot check"},
+		{"the same name in another alphabet's form", "xn--bcher-kva.works:PORT/apply",
+			"http://b\u00fccher.works:PORT/x", reachable, ""},
+		{"invalid UTF-8", "maple.works:PORT/apply", "http://\xff\x9b31m.works:PORT/x", needsReview,
+			"It leads to another site, xn--"},
 		{"itself", "maple.works:PORT/apply", "/apply", unreachable, "redirect loop"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w.on("/apply", func(out http.ResponseWriter, r *http.Request) {
-				if strings.HasPrefix(r.Host, "birch") || strings.HasPrefix(r.Host, "b.co") || strings.HasPrefix(r.Host, "127.") {
+				if strings.HasPrefix(r.Host, "birch") || strings.HasPrefix(r.Host, "b.co") ||
+					strings.HasPrefix(r.Host, "127.") {
 					return
 				}
 				w.redirect(302, c.to)(out, r)
@@ -163,7 +178,8 @@ func TestRequestSendsUserAgentAndNoPersonalHeaders(t *testing.T) {
 		require.Equal(t, http.MethodGet, r.Method)
 		require.Equal(t, "OpportunityLinkCheck/1.0 (+https://api.checks.works/docs/link-checker)", r.UserAgent())
 		for name := range r.Header {
-			require.Contains(t, []string{"User-Agent", "Accept", "Accept-Encoding", "Accept-Language", "Connection"}, name)
+			require.Contains(t, []string{"User-Agent", "Accept", "Accept-Encoding", "Accept-Language", "Connection"},
+				name)
 		}
 	}
 }

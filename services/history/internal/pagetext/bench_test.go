@@ -15,7 +15,8 @@ import (
 // fiftyKB is a page of 50 KB: scripts and styles, menus, and about 12 KB of text.
 var fiftyKB = func() []byte {
 	var b strings.Builder
-	b.WriteString("<!doctype html><html><head><title>Become a transcriber</title><style>" + strings.Repeat(".a{color:red}", 400) + "</style></head><body>")
+	b.WriteString("<!doctype html><html><head><title>Become a transcriber</title><style>" +
+		strings.Repeat(".a{color:red}", 400) + "</style></head><body>")
 	b.WriteString("<nav><ul>" + strings.Repeat(`<li class="menu-item menu-item-type-post"><a href="/page?x=1&amp;y=2">Section</a></li>`, 100) + "</ul></nav>")
 	for i := range 120 {
 		fmt.Fprintf(&b, `<div class="row"><div class="col"><h2 id="s%d">Question %d</h2><p>Contributors choose recordings from a queue, transcribe them and get feedback from editors <b>within a day</b>.</p></div></div>`, i, i)
@@ -33,7 +34,8 @@ func BenchmarkPage(b *testing.B) {
 		"read": func(pagetext.Page) {},
 		"read and find": func(p pagetext.Page) {
 			for range 10 {
-				pagetext.Find(p.Text, api.Quote{Prefix: "You earn", Exact: "$0.75 to $1.25 per audio minute", Suffix: ". No experience"})
+				pagetext.Find(p.Text, api.Quote{Prefix: "You earn", Exact: "$0.75 to $1.25 per audio minute",
+					Suffix: ". No experience"})
 			}
 		},
 		"read and judge":   func(p pagetext.Page) { pagetext.Closed(p) },

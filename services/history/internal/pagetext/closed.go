@@ -113,7 +113,8 @@ func statement(pattern *regexp.Regexp, sentence string) string {
 }
 
 // classPattern joins alternatives into a pattern for classified sentences. "~" stands for a word
-// that adds nothing, and "-" for any word of the clause that does not change the meaning of the rest.
+// that adds nothing, and "-" for any word of the clause that does not change the meaning of the
+// rest.
 func classPattern(alternatives ...string) *regexp.Regexp {
 	classes := strings.NewReplacer("[~", "[_btuDPfm", "~", "[_btuDPfm]", "-", "[^|zqQnN0A]")
 	return regexp.MustCompile(classes.Replace(strings.Join(alternatives, "|")))
@@ -133,11 +134,12 @@ var (
 		// Program status: closed; closed to new applicants.
 		`(^|[^Pf])D-{0,3}([op]c|[op]-{0,4}H|o-{0,3}K([_Pf|]|$))`, `[erl]_?c`,
 		`(^|\|)([_tD]?[ep]_?[cj]|s[cj])(\||$)`, `[eoplr]_?\|[cF](\||$)`, `c(_t?|t)e`, `c_th`,
-		// We're full; we have shut down; we discontinued the program; we have paused new applications;
-		// we have enough drivers.
+		// We're full; we have shut down; we discontinued the program; we have paused new
+		// applications; we have enough drivers.
 		`W~{0,4}(H|F($|[^opesh]))`, `W~{0,4}c[D_]{0,3}o`, `[Wob]~{0,3}c[_Dt]{0,3}[ear]`,
 		`W~{0,3}E[^|zQ]{0,3}[he]`, `(^|\|)_b~?H`, `bb~?H`, `T`,
-		// We no longer accept applications; we are not accepting new sellers; not hiring; n'acceptons plus.
+		// We no longer accept applications; we are not accepting new sellers; not hiring;
+		// n'acceptons plus.
 		`(N~{0,3}a|naN)[^|zQ]{0,4}[ehy]`, `[n0I][~nN0]{0,4}a[^|zQ]{0,2}(t[^|z]{0,2}[eh]|e)`, `[nN0I]~{0,4}r`,
 		`N~{0,2}OD_{0,2}o`,
 		// Applications are not accepted; accounts can no longer be created.
@@ -145,8 +147,8 @@ var (
 		// No openings; plus de places; we do not have any openings; no open positions.
 		`([N0][tuv_]{0,2}|n[bt]{1,2}[uvV_]{0,2})V?s($|[|vVuPQCGj]|b~{0,2}[vV])`,
 		`0_?t?p($|[|vVuP_]|n?b~?[jvV])`, `0[t_]{0,2}eb~{0,2}[av]`, `sbDj`, `W~{0,3}j[Dv]{0,2}s`,
-		// You can no longer apply; you cannot register right now; registering is no longer possible;
-		// applications are not open; the service is not available in Canada.
+		// You can no longer apply; you cannot register right now; registering is no longer
+		// possible; applications are not open; the service is not available in Canada.
 		`N(v_{0,2}|_)?y`, `I[D_]{0,2}y_?u`, `[eor]-{0,3}N~{0,2}[vV]`, `[oe]nvN`, `[er]~{0,2}n[~nN]{0,2}[vV]`,
 		`[oW]-{0,3}n[~n]{0,2}V[~t]{0,2}[ehC]`, `W~?N~?v`, `[eor]nb?N~?[vV]`,
 		`((^|\|)|D-{0,3})p-{0,6}N~{0,3}[vV]`, `(^|[^Pf])D-{0,3}p-{0,3}n[~n]{0,2}N?~?[vV]`,

@@ -80,7 +80,8 @@ func TestSuggestionsForCorpus(t *testing.T) {
 			tuned.add(want, got)
 		}
 	}
-	t.Logf("tuned: precision %.3f, recall %.3f; held out: precision %.3f, recall %.3f", tuned.precision(), tuned.recall(), heldOut.precision(), heldOut.recall())
+	t.Logf("tuned: precision %.3f, recall %.3f; held out: precision %.3f, recall %.3f", tuned.precision(),
+		tuned.recall(), heldOut.precision(), heldOut.recall())
 	require.GreaterOrEqual(t, tuned.precision(), 0.95)
 	require.GreaterOrEqual(t, tuned.recall(), 0.95)
 	require.GreaterOrEqual(t, heldOut.precision(), 0.9)
@@ -108,7 +109,8 @@ func TestClosedPagesOfCorpus(t *testing.T) {
 			t.Logf("%q: got %v, want %v", e.text, got, want)
 		}
 	}
-	t.Logf("tuned: precision %.3f, recall %.3f; held out: precision %.3f, recall %.3f", tuned.precision(), tuned.recall(), heldOut.precision(), heldOut.recall())
+	t.Logf("tuned: precision %.3f, recall %.3f; held out: precision %.3f, recall %.3f", tuned.precision(),
+		tuned.recall(), heldOut.precision(), heldOut.recall())
 	require.GreaterOrEqual(t, tuned.precision(), 0.98)
 	require.GreaterOrEqual(t, tuned.recall(), 0.95)
 	require.GreaterOrEqual(t, heldOut.precision(), 0.95)

@@ -12,14 +12,16 @@ import (
 // maxOccurrences bounds the time of Find on text that repeats a short quote.
 const maxOccurrences = 1000
 
-// Find looks for a quote in the text of a page. A quote is present where its prefix and suffix surround it, and moved if its text is
-// elsewhere on the page. A longer word or number that contains the text, such as $200 for $20, is not the text.
+// Find looks for a quote in the text of a page. A quote is present where its prefix and suffix
+// surround it, and moved if its text is elsewhere on the page. A longer word or number that
+// contains the text, such as $200 for $20, is not the text.
 func Find(text string, q api.Quote) api.Finding {
 	finding, _ := Locate(text, q)
 	return finding
 }
 
-// Locate is like Find. It also returns a moved quote in its new surroundings, where the page has most of the old ones.
+// Locate is like Find. It also returns a moved quote in its new surroundings, where the page has
+// most of the old ones.
 func Locate(text string, q api.Quote) (api.Finding, *api.Quote) {
 	exact, prefix, suffix := Normalize(q.Exact), Normalize(q.Prefix), Normalize(q.Suffix)
 	if exact == "" {
@@ -56,7 +58,8 @@ func Locate(text string, q api.Quote) (api.Finding, *api.Quote) {
 	return api.QuoteMoved, &now
 }
 
-// number matches where the end of one text, a bar, and the start of another are in the middle of an amount.
+// number matches where the end of one text, a bar, and the start of another are in the middle of an
+// amount.
 var number = regexp.MustCompile(`\d(\|[.,]|[.,]\|)\d|\d(\| | \|)\d{3}\b|[A-Za-z]\|\p{Sc}`)
 
 // joined reports whether a word or an amount continues from a to b.

@@ -40,51 +40,60 @@ func TestFind(t *testing.T) {
 		"without surroundings":     {"", "$20 per hour", "", api.QuotePresent},
 		"surroundings cut in word": {"rn ", "$20 per hour", ", pa", api.QuotePresent},
 		"trimmed surroundings":     {"earn", "$20", "per hour", api.QuotePresent},
-		"across lines":             {"Transcriber You", "earn $20 per hour, paid weekly. No", "experience", api.QuotePresent},
-		"other typography":         {"", "1 500 $ par mois, l’e\u0301te\u0301", ".", api.QuotePresent},
-		"other prefix":             {"We pay ", "$20 per hour", ", paid", api.QuoteMoved},
-		"other suffix":             {"earn ", "$20 per hour", " at least", api.QuoteMoved},
-		"other text":               {"earn ", "$25 per hour", ", paid", api.QuoteMissing},
-		"longer amount":            {"", "earn $2", "", api.QuoteMissing},
-		"rest of an amount":        {"", "500 $ par mois", "", api.QuoteMissing},
-		"start of an amount":       {"Traducteurs : ", "1", "", api.QuoteMissing},
-		"part of a word":           {"", "experience require", "", api.QuoteMissing},
-		"part of a word, stated":   {"No ", "experience require", "d. Open", api.QuotePresent},
-		"upper case":               {"", "NO EXPERIENCE REQUIRED", "", api.QuoteMissing},
-		"look-alike":               {"", "$20 рer hour", "", api.QuoteMissing},
-		"empty":                    {"You", " \u200B ", "earn", api.QuoteMissing},
+		"across lines": {"Transcriber You", "earn $20 per hour, paid weekly. No", "experience",
+			api.QuotePresent},
+		"other typography":       {"", "1 500 $ par mois, l’e\u0301te\u0301", ".", api.QuotePresent},
+		"other prefix":           {"We pay ", "$20 per hour", ", paid", api.QuoteMoved},
+		"other suffix":           {"earn ", "$20 per hour", " at least", api.QuoteMoved},
+		"other text":             {"earn ", "$25 per hour", ", paid", api.QuoteMissing},
+		"longer amount":          {"", "earn $2", "", api.QuoteMissing},
+		"rest of an amount":      {"", "500 $ par mois", "", api.QuoteMissing},
+		"start of an amount":     {"Traducteurs : ", "1", "", api.QuoteMissing},
+		"part of a word":         {"", "experience require", "", api.QuoteMissing},
+		"part of a word, stated": {"No ", "experience require", "d. Open", api.QuotePresent},
+		"upper case":             {"", "NO EXPERIENCE REQUIRED", "", api.QuoteMissing},
+		"look-alike":             {"", "$20 рer hour", "", api.QuoteMissing},
+		"empty":                  {"You", " \u200B ", "earn", api.QuoteMissing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, pagetext.Find(text, api.Quote{Prefix: c.prefix, Exact: c.exact, Suffix: c.suffix}))
 		})
 	}
 	for name, c := range map[string]struct{ text, exact string }{
-		"decimals": {"Pay is $20.50.", "$20"}, "thousands": {"Pay is $20,000.", "$20"}, "thousands in French": {"Paie : 20 000 $", "20"},
-		"more digits": {"Pay is $200.", "$20"}, "another dollar": {"Pay is CA$20.", "$20"}, "thousands as k": {"Pay is $20k.", "$20"},
+		"decimals": {"Pay is $20.50.", "$20"}, "thousands": {"Pay is $20,000.", "$20"},
+		"thousands in French": {"Paie : 20 000 $", "20"},
+		"more digits":         {"Pay is $200.", "$20"}, "another dollar": {"Pay is CA$20.", "$20"},
+		"thousands as k":   {"Pay is $20k.", "$20"},
 		"rest of decimals": {"Pay is 1,500 dollars", "500 dollars"}, "accent": {"cafe\u0327s", "cafe"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, api.QuoteMissing, pagetext.Find(c.text, api.Quote{Exact: c.exact}))
 		})
 	}
-	require.Equal(t, api.QuotePresent, pagetext.Find("Pay is $200. It was $20, before.", api.Quote{Exact: "$20"}), "a later occurrence")
-	require.Equal(t, api.QuotePresent, pagetext.Find("時給は1500円です", api.Quote{Exact: "時給は"}), "words that are not separated")
+	require.Equal(t, api.QuotePresent, pagetext.Find("Pay is $200. It was $20, before.", api.Quote{Exact: "$20"}),
+		"a later occurrence")
+	require.Equal(t, api.QuotePresent, pagetext.Find("時給は1500円です", api.Quote{Exact: "時給は"}),
+		"words that are not separated")
 	require.Equal(t, api.QuoteMissing, pagetext.Find(strings.Repeat("a", 4<<20), api.Quote{Exact: "a"}))
 }
 
 func TestLocateReturnsTheNewSurroundingsOfAMovedQuote(t *testing.T) {
-	quote := api.Quote{Fact: "pay", SourceURL: "https://a.example", Exact: "$20  per hour", Prefix: "We pay ", Suffix: ", weekly"}
+	quote := api.Quote{Fact: "pay", SourceURL: "https://a.example", Exact: "$20  per hour", Prefix: "We pay ",
+		Suffix: ", weekly"}
 	for name, c := range map[string]struct{ text, prefix, suffix string }{
-		"elsewhere":           {"Pay\nSellers earn $20 per hour\nand more.", "Pay Sellers earn", "and more."},
-		"at both ends":        {"$20 per hour", "", ""},
-		"beside a part":       {"It was $20 per hour then. Now: $20 per hour, weekly.", "It was $20 per hour then. Now:", ", weekly."},
-		"long surroundings":   {strings.Repeat("é", 80) + " $20 per hour " + strings.Repeat("ü", 80), strings.Repeat("é", 59), strings.Repeat("ü", 59)},
+		"elsewhere":    {"Pay\nSellers earn $20 per hour\nand more.", "Pay Sellers earn", "and more."},
+		"at both ends": {"$20 per hour", "", ""},
+		"beside a part": {"It was $20 per hour then. Now: $20 per hour, weekly.",
+			"It was $20 per hour then. Now:", ", weekly."},
+		"long surroundings": {strings.Repeat("é", 80) + " $20 per hour " + strings.Repeat("ü", 80),
+			strings.Repeat("é", 59), strings.Repeat("ü", 59)},
 		"not a longer amount": {"Pay CA$20 per hour, or $20 per hour.", "Pay CA$20 per hour, or", "."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			finding, moved := pagetext.Locate(c.text, quote)
 			require.Equal(t, api.QuoteMoved, finding)
-			require.Equal(t, api.Quote{Fact: "pay", SourceURL: "https://a.example", Exact: quote.Exact, Prefix: c.prefix, Suffix: c.suffix}, *moved)
+			require.Equal(t, api.Quote{Fact: "pay", SourceURL: "https://a.example", Exact: quote.Exact,
+				Prefix: c.prefix, Suffix: c.suffix}, *moved)
 			require.Equal(t, api.QuotePresent, pagetext.Find(c.text, *moved), "it stays where it is")
 		})
 	}

@@ -11,8 +11,8 @@ import (
 	"opportunity.internal/services/history/internal/pagetext"
 )
 
-// FuzzRead checks what holds for every page: the text is normalized, suggestions are quotes within the limits that are present on their
-// page, and a page that is closed says so.
+// FuzzRead checks what holds for every page: the text is normalized, suggestions are quotes within
+// the limits that are present on their page, and a page that is closed says so.
 func FuzzRead(f *testing.F) {
 	for _, body := range hostile {
 		f.Add(html, body[:min(len(body), 2000)])
@@ -56,9 +56,11 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzNormalize checks that normalized text is stable and has neither markup nor controls that the text did not have.
+// FuzzNormalize checks that normalized text is stable and has neither markup nor controls that the
+// text did not have.
 func FuzzNormalize(f *testing.F) {
-	for _, text := range []string{"a\u00A0b", "e\u200B\u0301", "\u1FEF", "“x”", "\xff", "\u202Ea", "\u1100\u1161\u11A8", "<\u0338", "\u0344\u0F73", " \u0308"} {
+	for _, text := range []string{"a\u00A0b", "e\u200B\u0301", "\u1FEF", "“x”", "\xff", "\u202Ea", "\u1100\u1161\u11A8",
+		"<\u0338", "\u0344\u0F73", " \u0308"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

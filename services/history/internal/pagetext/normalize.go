@@ -8,9 +8,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Normalize returns text in a form that does not depend on the typography of its page: white space is a single space, quotation marks and
-// dashes are ASCII, invisible characters are left out, and the rest is in NFC. Look-alike letters of other alphabets stay different, and
-// so do upper and lower case.
+// Normalize returns text in a form that does not depend on the typography of its page: white space
+// is a single space, quotation marks and dashes are ASCII, invisible characters are left out, and
+// the rest is in NFC. Look-alike letters of other alphabets stay different, and so do upper and
+// lower case.
 func Normalize(text string) string {
 	var b strings.Builder
 	b.Grow(len(text))
@@ -40,8 +41,9 @@ func Normalize(text string) string {
 	return norm.NFC.String(b.String())
 }
 
-// typography maps characters to plain ones. U+1FEF and U+1FFD are equivalent to the grave and acute accents in NFC. Controls that make text
-// look different from what it says become the replacement character, which no quote has.
+// typography maps characters to plain ones. U+1FEF and U+1FFD are equivalent to the grave and acute
+// accents in NFC. Controls that make text look different from what it says become the replacement
+// character, which no quote has.
 var typography = func() map[rune]string {
 	all := map[rune]string{'…': "...", '\u202D': "\uFFFD", '\u202E': "\uFFFD"}
 	for plain, fancy := range map[string]string{
@@ -58,7 +60,8 @@ var typography = func() map[rune]string {
 
 // ignored reports whether a character is invisible, such as a soft hyphen or a zero-width space.
 func ignored(r rune) bool {
-	return r >= 0xAD && unicode.Is(unicode.Cf, r) && typography[r] == "" && !unicode.Is(unicode.Prepended_Concatenation_Mark, r)
+	return r >= 0xAD && unicode.Is(unicode.Cf, r) && typography[r] == "" &&
+		!unicode.Is(unicode.Prepended_Concatenation_Mark, r)
 }
 
 // fold returns text for patterns: in lower case and without accents.

@@ -1,5 +1,6 @@
-// Package pagetext reads the text of web pages, looks for quotes in it, and suggests quotes. It does no input or output. Pages are
-// hostile input: time and memory are linear in the size of the page, and everything it returns is plain text, never markup.
+// Package pagetext reads the text of web pages, looks for quotes in it, and suggests quotes. It
+// does no input or output. Pages are hostile input: time and memory are linear in the size of the
+// page, and everything it returns is plain text, never markup.
 package pagetext
 
 import (
@@ -31,7 +32,8 @@ type Unreadable struct {
 
 func (u *Unreadable) Error() string { return "unreadable page: " + u.Reason }
 
-// Read returns the content of a page. The body must be decompressed. Errors are of type *Unreadable.
+// Read returns the content of a page. The body must be decompressed. Errors are of type
+// *Unreadable.
 func Read(contentType string, body []byte) (Page, error) {
 	if len(body) > MaxBody {
 		return Page{}, &Unreadable{"larger than 4 MB"}
@@ -74,7 +76,8 @@ func isMarkup(contentType string) (markup, ok bool) {
 	return false, false
 }
 
-// decode converts a page to UTF-8 the way browsers do. UTF-7 is not an encoding of the web: its letters stay letters.
+// decode converts a page to UTF-8 the way browsers do. UTF-7 is not an encoding of the web: its
+// letters stay letters.
 func decode(contentType string, body []byte) (utf8Body []byte, ok bool) {
 	encoding, _, _ := charset.DetermineEncoding(body, contentType)
 	if encoding == charmap.Windows1252 && utf8.Valid(body) { // the fallback, which has seen 1024 bytes only
@@ -97,7 +100,8 @@ func binary(text []byte) bool {
 	return bytes.Count(text, []byte("\uFFFD")) > utf8.RuneCount(text)/10
 }
 
-// Lengths of text, in bytes, below which a page may be a shell for a script or a gate in front of the page.
+// Lengths of text, in bytes, below which a page may be a shell for a script or a gate in front of
+// the page.
 const (
 	shellText = 200
 	gateText  = 1500
@@ -114,7 +118,8 @@ var (
 		`(disabled|required|enabled|desactive|requis|active)`)
 )
 
-// unreadable returns the reason not to trust the text of a page, or "". A short page that says it is closed is readable.
+// unreadable returns the reason not to trust the text of a page, or "". A short page that says it
+// is closed is readable.
 func (s *scanner) unreadable(p Page) string {
 	n := len(p.Text)
 	shown := ""

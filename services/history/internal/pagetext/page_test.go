@@ -27,12 +27,17 @@ func read(t *testing.T, contentType, body string) pagetext.Page {
 
 func TestVisibleTextOfAPage(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
-		"blocks are lines":                     {"<h1>Pay</h1><p>You earn\n $20.</p><ul><li>One<li>Two</ul>", "Pay\nYou earn $20.\nOne\nTwo"},
-		"inline elements join":                 {"<p><b>W</b>ork <a href=/>here</a>.<span>Now</span></p>", "Work here.Now"},
-		"line break":                           {"Pay:<br>$20", "Pay:\n$20"},
-		"cells are words of a line":            {"<table><tr><th>Rate<td>$20<tr><td>Unit</td><td>hour</td></tr></table>after", "Rate $20\nUnit hour\nafter"},
-		"entities":                             {"<p>caf&eacute; &amp; th&#233; &#x24;20&nbsp;&mdash;&nbsp;fin", "café & thé $20 - fin"},
-		"markup in entities stays text":        {"<p>&lt;script&gt;alert(1)&lt;/script&gt;", "<script>alert(1)</script>"},
+		"blocks are lines": {"<h1>Pay</h1><p>You earn\n $20.</p><ul><li>One<li>Two</ul>",
+			"Pay\nYou earn $20.\nOne\nTwo"},
+		"inline elements join": {"<p><b>W</b>ork <a href=/>here</a>.<span>Now</span></p>",
+			"Work here.Now"},
+		"line break": {"Pay:<br>$20", "Pay:\n$20"},
+		"cells are words of a line": {"<table><tr><th>Rate<td>$20<tr><td>Unit</td><td>hour</td></tr></table>after",
+			"Rate $20\nUnit hour\nafter"},
+		"entities": {"<p>caf&eacute; &amp; th&#233; &#x24;20&nbsp;&mdash;&nbsp;fin",
+			"café & thé $20 - fin"},
+		"markup in entities stays text": {"<p>&lt;script&gt;alert(1)&lt;/script&gt;",
+			"<script>alert(1)</script>"},
 		"entities are decoded once":            {"<p>&amp;lt;b&amp;gt;", "&lt;b&gt;"},
 		"script, style, template, noscript":    {"<style>p{}</style>a<script>b</script>c<template><p>d</p></template>e<noscript>f</noscript>g", "aceg"},
 		"images, frames, form fields":          {"a<svg><title>b</title><text>c</text></svg><iframe>d</iframe><select><option>e</select><textarea>f</textarea>g", "ag"},
@@ -50,10 +55,12 @@ func TestVisibleTextOfAPage(t *testing.T) {
 		"closed and open dialogs":              {"<dialog>a</dialog><dialog open>b</dialog>c", "b\nc"},
 		"attribute with markup":                {`<p title="<p>a</p>">b</p>`, "b"},
 		"raw text":                             {"<xmp><b>a</b>&amp;</xmp>b", "<b>a</b>&amp;\nb"},
-		"long script tag":                      {"a<script data-x='" + long + "'>'<p>b</p>'</script>c<template title='" + long + "'><p>d</p></template>e", "ace"},
-		"long tag":                             {"<p title='" + long + "'>a<i " + long + ">b</i></p>c", "ab\nc"},
-		"long tags of an image":                {"a<svg " + long + "><style " + long + "/><path d='" + long + "'/></svg>b", "ab"},
-		"controls":                             {"<p>a&#1;b&#x202E;c</p>", "a\uFFFDb\uFFFDc"},
+		"long script tag": {"a<script data-x='" + long +
+			"'>'<p>b</p>'</script>c<template title='" + long + "'><p>d</p></template>e", "ace"},
+		"long tag": {"<p title='" + long + "'>a<i " + long + ">b</i></p>c", "ab\nc"},
+		"long tags of an image": {"a<svg " + long + "><style " + long + "/><path d='" + long +
+			"'/></svg>b", "ab"},
+		"controls": {"<p>a&#1;b&#x202E;c</p>", "a\uFFFDb\uFFFDc"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, read(t, html, c.body+"<hr>"+filler).Text[:len(c.want)])
@@ -78,12 +85,13 @@ func TestCharsetOfAPage(t *testing.T) {
 	}
 	latin := strings.NewReplacer("é", "\xe9", "€", "\x80", "’", "\x92").Replace(markup)
 	for name, c := range map[string]struct{ contentType, body string }{
-		"header":                        {html, markup},
-		"mark, whatever the header":     {"text/html; charset=windows-1252", "\xef\xbb\xbf" + markup},
-		"UTF-16 little endian":          {html, string(utf16le)},
-		"UTF-16 big endian":             {"", string(utf16be)},
-		"meta":                          {"text/html", `<meta charset="ISO-8859-1">` + latin},
-		"meta with http-equiv":          {"text/html", `<meta http-equiv=content-type content="text/html; charset=latin1">` + latin},
+		"header":                    {html, markup},
+		"mark, whatever the header": {"text/html; charset=windows-1252", "\xef\xbb\xbf" + markup},
+		"UTF-16 little endian":      {html, string(utf16le)},
+		"UTF-16 big endian":         {"", string(utf16be)},
+		"meta":                      {"text/html", `<meta charset="ISO-8859-1">` + latin},
+		"meta with http-equiv": {"text/html",
+			`<meta http-equiv=content-type content="text/html; charset=latin1">` + latin},
 		"meta that says UTF-16 lies":    {"text/html", `<meta charset=utf-16>` + markup},
 		"none, first accent after 1 KB": {"text/html", "<p>" + strings.Repeat(" ", 2000) + markup},
 		"none and not UTF-8":            {"text/html", latin},
@@ -117,14 +125,22 @@ func TestUnreadablePages(t *testing.T) {
 		"nested":                  {html, strings.Repeat("<div>", 100_000) + filler, "too deeply nested"},
 		"empty":                   {html, "", "empty"},
 		"only hidden text":        {html, "<p hidden>Work</p>", "empty"},
-		"empty root":              {html, `<title>Jobs</title><body><div id="root"></div><script src=app.js></script>`, "drawn by a script"},
-		"empty root and a footer": {html, `<div id=__next></div><footer>` + strings.Repeat("About us. Contact. Terms. ", 20) + `</footer><script src=app.js></script>`, "drawn by a script"},
-		"noscript":                {html, `<noscript>You need to enable JavaScript to run this app.</noscript><p>` + strings.Repeat("About us. ", 30) + `</p><script></script>`, "drawn by a script"},
-		"loading":                 {html, `<p>Chargement en cours</p><script src=app.js></script>`, "drawn by a script"},
-		"Cloudflare":              {html, `<title>Just a moment...</title><p>jobs.example needs to review the security of your connection before proceeding.</p>`, "asks whether the reader is a robot"},
-		"human":                   {html, `<h1>Verify you are human</h1><p>` + strings.Repeat("Complete the action below. ", 10), "asks whether the reader is a robot"},
-		"humain":                  {html, `<h1>Vérifiez que vous êtes humain</h1>`, "asks whether the reader is a robot"},
-		"denied":                  {html, `<title>Access Denied</title><p>You don't have permission to access this page on this server.`, "asks whether the reader is a robot"},
+		"empty root": {html, `<title>Jobs</title><body><div id="root"></div><script src=app.js></script>`,
+			"drawn by a script"},
+		"empty root and a footer": {html, `<div id=__next></div><footer>` +
+			strings.Repeat("About us. Contact. Terms. ", 20) + `</footer><script src=app.js></script>`,
+			"drawn by a script"},
+		"noscript": {html, `<noscript>You need to enable JavaScript to run this app.</noscript><p>` +
+			strings.Repeat("About us. ", 30) + `</p><script></script>`, "drawn by a script"},
+		"loading": {html, `<p>Chargement en cours</p><script src=app.js></script>`,
+			"drawn by a script"},
+		"Cloudflare": {html, `<title>Just a moment...</title><p>jobs.example needs to review the security of your connection before proceeding.</p>`, "asks whether the reader is a robot"},
+		"human": {html, `<h1>Verify you are human</h1><p>` +
+			strings.Repeat("Complete the action below. ", 10), "asks whether the reader is a robot"},
+		"humain": {html, `<h1>Vérifiez que vous êtes humain</h1>`,
+			"asks whether the reader is a robot"},
+		"denied": {html, `<title>Access Denied</title><p>You don't have permission to access this page on this server.`,
+			"asks whether the reader is a robot"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := pagetext.Read(c.contentType, []byte(c.body))
@@ -138,12 +154,13 @@ func TestUnreadablePages(t *testing.T) {
 
 func TestReadablePagesWithScripts(t *testing.T) {
 	for name, body := range map[string]string{
-		"short without scripts":       "<p>Pay: $20 per hour.</p>",
-		"short with data":             `<p>Pay: $20 per hour.</p><script type="application/ld+json">{}</script>`,
-		"short and closed":            "<p>This program is closed.</p><script src=analytics.js></script>",
-		"rendered root":               `<div id="root">` + filler + `</div><script src=app.js></script>`,
-		"long text about captchas":    filler + "<p>Verify you are human to log in.</p>",
-		"noscript of a tag manager":   `<noscript><iframe src=ns.html></iframe></noscript><p>` + strings.Repeat("About our work. ", 20) + `</p><script></script>`,
+		"short without scripts":    "<p>Pay: $20 per hour.</p>",
+		"short with data":          `<p>Pay: $20 per hour.</p><script type="application/ld+json">{}</script>`,
+		"short and closed":         "<p>This program is closed.</p><script src=analytics.js></script>",
+		"rendered root":            `<div id="root">` + filler + `</div><script src=app.js></script>`,
+		"long text about captchas": filler + "<p>Verify you are human to log in.</p>",
+		"noscript of a tag manager": `<noscript><iframe src=ns.html></iframe></noscript><p>` +
+			strings.Repeat("About our work. ", 20) + `</p><script></script>`,
 		"600 paragraphs never closed": strings.Repeat("<p>Text <b>bold", 600),
 		"100,000 nested spans":        strings.Repeat("<span>", 100_000) + "text",
 	} {

@@ -15,7 +15,8 @@ const (
 	bigTag   = 1 << 10 // bytes of a tag after which the tokenizer is replaced
 )
 
-// kind is the way to read the text of an element. Elements without one are inline: they do not separate words.
+// kind is the way to read the text of an element. Elements without one are inline: they do not
+// separate words.
 type kind uint8
 
 const (
@@ -46,14 +47,17 @@ var kinds = func() map[string]kind {
 	return all
 }()
 
-// endedBy lists the elements whose start ends an open element without an end tag. Any block ends a paragraph.
+// endedBy lists the elements whose start ends an open element without an end tag. Any block ends a
+// paragraph.
 var endedBy = map[string]string{
-	"li": " li ", "dt": " dt dd ", "dd": " dt dd ", "tr": " tr tbody tfoot ", "thead": " tbody tfoot ", "tbody": " tbody tfoot ",
-	"td": " td th tr tbody tfoot ", "th": " td th tr tbody tfoot ",
+	"li": " li ", "dt": " dt dd ", "dd": " dt dd ", "tr": " tr tbody tfoot ", "thead": " tbody tfoot ",
+	"tbody": " tbody tfoot ",
+	"td":    " td th tr tbody tfoot ", "th": " td th tr tbody tfoot ",
 }
 
 // roots are the ids of elements that frameworks fill by script.
-var roots = map[string]bool{"root": true, "app": true, "__next": true, "__nuxt": true, "___gatsby": true, "app-root": true, "main-app": true, "react-root": true}
+var roots = map[string]bool{"root": true, "app": true, "__next": true, "__nuxt": true, "___gatsby": true,
+	"app-root": true, "main-app": true, "react-root": true}
 
 // element is an open element: a block, or anything inside a hidden one.
 type element struct {
@@ -64,8 +68,9 @@ type element struct {
 	offset int  // of its text
 }
 
-// scanner collects the visible text of a page. It keeps a stack of open elements, as a parser does, to find the end of hidden ones.
-// It is not a parser, because the tree of a hostile page is larger than the page by orders of magnitude.
+// scanner collects the visible text of a page. It keeps a stack of open elements, as a parser does,
+// to find the end of hidden ones. It is not a parser, because the tree of a hostile page is larger
+// than the page by orders of magnitude.
 type scanner struct {
 	tokens *html.Tokenizer
 	out    strings.Builder // lines
@@ -116,8 +121,8 @@ func (s *scanner) scan(body []byte) error {
 	}
 }
 
-// restart replaces the tokenizer after the start tag of the named element. At each tag, a tokenizer clears its map of attribute names,
-// which takes as long as clearing the most names it ever had.
+// restart replaces the tokenizer after the start tag of the named element. At each tag, a tokenizer
+// clears its map of attribute names, which takes as long as clearing the most names it ever had.
 func (s *scanner) restart(name string, rest []byte) {
 	if s.svg > 0 { // where no element has raw text
 		name = "g"
@@ -178,7 +183,8 @@ func (s *scanner) start(name string, selfClosing, hasAttributes bool) {
 	}
 }
 
-// inOpaque reports whether the innermost element is opaque. Only opaque elements are pushed inside it.
+// inOpaque reports whether the innermost element is opaque. Only opaque elements are pushed inside
+// it.
 func (s *scanner) inOpaque() bool { return len(s.open) > 0 && s.open[len(s.open)-1].kind&opaque != 0 }
 
 func (s *scanner) push(e element) {
@@ -202,7 +208,8 @@ func (s *scanner) attributes(e *element) (data bool) {
 			e.hidden = e.hidden || !strings.EqualFold(string(value), "until-found")
 		case "style":
 			style := strings.ToLower(strings.Join(strings.Fields(string(value[:min(len(value), bigTag)])), ""))
-			e.hidden = e.hidden || strings.Contains(style, "display:none") || strings.Contains(style, "visibility:hidden")
+			e.hidden = e.hidden || strings.Contains(style, "display:none") ||
+				strings.Contains(style, "visibility:hidden")
 		case "id":
 			e.root = roots[string(value)]
 		case "type":
@@ -217,7 +224,8 @@ func (s *scanner) attributes(e *element) (data bool) {
 	return data
 }
 
-// end handles an end tag. As in browsers, the end of an inline element does not end a block inside it.
+// end handles an end tag. As in browsers, the end of an inline element does not end a block inside
+// it.
 func (s *scanner) end(name string) {
 	k := kinds[name]
 	for i := len(s.open) - 1; i >= 0; i-- {

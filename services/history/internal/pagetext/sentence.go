@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// sentences yields the offsets of the sentences of text. A line break and a bullet end a sentence too.
+// sentences yields the offsets of the sentences of text. A line break and a bullet end a sentence
+// too.
 func sentences(text string) iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
 		start := 0
@@ -44,7 +45,8 @@ func trim(text string, start, end int) (int, int) {
 
 const abbreviations = " e.g i.e etc approx inc ltd co corp vs st dr mr mrs no max min hr hrs env ex p.ex mme m.p "
 
-// endsSentence reports whether a full stop, exclamation or question mark between before and after ends a sentence.
+// endsSentence reports whether a full stop, exclamation or question mark between before and after
+// ends a sentence.
 func endsSentence(before, after string) bool {
 	if after != "" && !strings.HasPrefix(after, " ") {
 		return false

@@ -15,7 +15,8 @@ const (
 	minSentence = 6 // characters
 )
 
-// Suggest returns sentences of a page that may support a fact, in the order of the page. They are for people to judge.
+// Suggest returns sentences of a page that may support a fact, in the order of the page. They are
+// for people to judge.
 func Suggest(sourceURL string, p Page) []api.Quote {
 	text := p.Text[:min(len(p.Text), maxScan)]
 	quotes := []api.Quote{}
@@ -23,7 +24,8 @@ func Suggest(sourceURL string, p Page) []api.Quote {
 	seen := map[string]bool{} // fact and sentence
 	for start, end := range sentences(text) {
 		sentence := text[start:end]
-		if n := utf8.RuneCountInString(sentence); n < minSentence || n > api.MaxQuote || sentence[len(sentence)-1] == '?' {
+		if n := utf8.RuneCountInString(sentence); n < minSentence || n > api.MaxQuote ||
+			sentence[len(sentence)-1] == '?' {
 			continue
 		}
 		folded := fold(sentence)
@@ -45,8 +47,8 @@ func Suggest(sourceURL string, p Page) []api.Quote {
 // minShared is the share of the words of a missing quote that a sentence needs to be near it.
 const minShared = 0.5
 
-// Nearest returns the sentence of a page that has most in common with a quote that the page lacks, as a quote of the same fact. It returns
-// false if no sentence has half of the quote's words.
+// Nearest returns the sentence of a page that has most in common with a quote that the page lacks,
+// as a quote of the same fact. It returns false if no sentence has half of the quote's words.
 func Nearest(text string, q api.Quote) (nearest api.Quote, found bool) {
 	text = text[:min(len(text), maxScan)]
 	wanted, best := wordsOf(q.Exact), 0.0
@@ -72,7 +74,8 @@ func Nearest(text string, q api.Quote) (nearest api.Quote, found bool) {
 // wordsOf returns the words of text, folded.
 func wordsOf(text string) map[string]bool {
 	words := map[string]bool{}
-	for word := range strings.FieldsFuncSeq(fold(Normalize(text)), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) }) {
+	for word := range strings.FieldsFuncSeq(fold(Normalize(text)),
+		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) }) {
 		words[word] = true
 	}
 	return words

@@ -15,7 +15,8 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// BenchmarkAppend measures the append of a file of 100,000 reviews, one for each listing: reading, validating and recording them.
+// BenchmarkAppend measures the append of a file of 100,000 reviews, one for each listing: reading,
+// validating and recording them.
 func BenchmarkAppend(b *testing.B) {
 	const n = 100_000
 	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
@@ -26,7 +27,8 @@ func BenchmarkAppend(b *testing.B) {
 		require.NoError(b, err)
 		file.Write(append(bytes.Replace(text, []byte(`"id":"",`), nil, 1), '\n'))
 	}
-	for dialect, newURL := range map[string]func(testing.TB) string{"postgres": schema.Postgres, "sqlite": schema.SQLite} {
+	for dialect, newURL := range map[string]func(testing.TB) string{"postgres": schema.Postgres,
+		"sqlite": schema.SQLite} {
 		b.Run(dialect, func(b *testing.B) {
 			var cpu, server time.Duration
 			for b.Loop() {
@@ -36,10 +38,11 @@ func BenchmarkAppend(b *testing.B) {
 				beforeServer := storetest.ServerCPU(b, url)
 				b.StartTimer()
 				before := processCPU(b)
-				appended, _, err := s.Append(b.Context(), "bench", at.Add(time.Hour), func(add func(eventfile.Line) error) error {
-					_, err := eventfile.Scan(bytes.NewReader(file.Bytes()), at.Add(time.Hour), api.MaxReported, add)
-					return err
-				})
+				appended, _, err := s.Append(b.Context(), "bench", at.Add(time.Hour),
+					func(add func(eventfile.Line) error) error {
+						_, err := eventfile.Scan(bytes.NewReader(file.Bytes()), at.Add(time.Hour), api.MaxReported, add)
+						return err
+					})
 				require.NoError(b, err)
 				require.Equal(b, n, appended)
 				cpu += processCPU(b) - before

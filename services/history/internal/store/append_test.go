@@ -53,7 +53,8 @@ func TestStateIsIndependentOfTheOrderOfArrival(t *testing.T) {
 			return e
 		}
 		events := []api.VerificationEvent{
-			review("", 1, "1"), ends(2, api.OutcomeClosed, nil), ends(3, api.OutcomeVerified, &other), ends(4, api.OutcomeClosed, nil),
+			review("", 1, "1"), ends(2, api.OutcomeClosed, nil), ends(3, api.OutcomeVerified, &other),
+			ends(4, api.OutcomeClosed, nil),
 		}
 		want := other
 		want.ApplicationStatus = api.ApplicationClosed
@@ -107,7 +108,8 @@ func TestEvidenceIsStoredWithTheEvent(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		s.publish(t, "a")
 		l := lines(review("a", 1, ""))[0]
-		l.Evidence = api.Evidence{Quotes: []api.Quote{{Fact: "remote", SourceURL: apitest.Source, Exact: "work from home"}}, Gone: []string{"https://a.example/faq"}, Unopened: []string{}}
+		l.Evidence = api.Evidence{Quotes: []api.Quote{{Fact: "remote", SourceURL: apitest.Source,
+			Exact: "work from home"}}, Gone: []string{"https://a.example/faq"}, Unopened: []string{}}
 		for range 2 {
 			_, _, err := s.Append(t.Context(), "ada", recorded, fileOf([]eventfile.Line{l}))
 			require.NoError(t, err)
@@ -132,7 +134,8 @@ func (s testStore) intact(t testing.TB) (events int) {
 	defer rows.Close()
 	for rows.Next() {
 		var r event.Record
-		require.NoError(t, rows.Scan(&r.Sequence, &r.ID, &r.Slug, &r.CheckedAt, &r.CheckType, &r.Outcome, &r.SourceURLs, &r.Facts, &r.Note,
+		require.NoError(t, rows.Scan(&r.Sequence, &r.ID, &r.Slug, &r.CheckedAt, &r.CheckType, &r.Outcome, &r.SourceURLs,
+			&r.Facts, &r.Note,
 			&r.Actor, &r.RecordedAt, &r.Evidence, &r.ContentHash))
 		events++
 		require.EqualValues(t, events, r.Sequence, "sequences must have no gaps")
@@ -142,8 +145,8 @@ func (s testStore) intact(t testing.TB) (events int) {
 	return events
 }
 
-// During concurrent appends, a reader that follows the feed never misses a sequence below its position, so its copy is complete
-// without reading again.
+// During concurrent appends, a reader that follows the feed never misses a sequence below its
+// position, so its copy is complete without reading again.
 func TestConcurrentAppendsKeepOrder(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		const writers, files = 8, 10
@@ -158,7 +161,8 @@ func TestConcurrentAppendsKeepOrder(t *testing.T) {
 			writing.Go(func() {
 				for f := range files {
 					_, _, err := replicas[w%2].Append(ctx, "ada", recorded, fileOf(lines(
-						review("shared", w, fmt.Sprint(f)), review(fmt.Sprint("own", w), f, ""), review("shared", f, "duplicate"),
+						review("shared", w, fmt.Sprint(f)), review(fmt.Sprint("own", w), f, ""),
+						review("shared", f, "duplicate"),
 					)))
 					if err != nil {
 						t.Errorf("append: %v", err)
@@ -261,7 +265,8 @@ func TestHangingAppendDoesNotBlockOthersForever(t *testing.T) {
 
 		pool, err := s.db.DB.DB()
 		require.NoError(t, err)
-		require.NoError(t, s.db.Callback().Raw().After("*").Register("hang on", func(tx *gorm.DB) { // during the last statement
+		// during the last statement
+		require.NoError(t, s.db.Callback().Raw().After("*").Register("hang on", func(tx *gorm.DB) {
 			<-tx.Statement.Context.Done()
 			storetest.Eventually(t, "the transaction ends", func() bool { return pool.Stats().InUse == 0 })
 		}))

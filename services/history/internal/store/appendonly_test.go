@@ -60,7 +60,8 @@ func TestSQLiteRejectsReplaceWithoutPragma(t *testing.T) {
 		"99, 'x', " + columns + ", content_hash, evidence",
 	} {
 		for _, verb := range []string{"REPLACE", "INSERT OR REPLACE"} {
-			_, err := plain.ExecContext(t.Context(), verb+" INTO verification_events SELECT "+row+" FROM verification_events WHERE sequence = 1")
+			_, err := plain.ExecContext(t.Context(),
+				verb+" INTO verification_events SELECT "+row+" FROM verification_events WHERE sequence = 1")
 			require.ErrorContains(t, err, "append-only", row)
 		}
 	}
@@ -70,19 +71,23 @@ func TestSQLiteRejectsReplaceWithoutPragma(t *testing.T) {
 func TestPostgresRejectsEveryChangeOfAnEventByOwner(t *testing.T) {
 	s := open(t, schema.Postgres(t))
 	s.add(t, review("a", 1, ""))
-	s.rejects(t, "append-only", append(changes, upsert, "TRUNCATE verification_events", "TRUNCATE verification_events, summaries CASCADE",
+	s.rejects(t, "append-only", append(changes, upsert, "TRUNCATE verification_events",
+		"TRUNCATE verification_events, summaries CASCADE",
 		"SET session_replication_role = replica; DELETE FROM verification_events")...)
 }
 
 func TestPostgresServingRoleCanOnlyReadAndAppend(t *testing.T) {
 	owner := storetest.Postgres(t)
 	role, asRole := storetest.Role(t, owner)
-	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: owner, MaxConnections: 2, ServingRole: role}, silent(t), migrations.Files))
+	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: owner, MaxConnections: 2, ServingRole: role},
+		silent(t), migrations.Files))
 	s := open(t, asRole)
 	s.add(t, review("a", 1, ""), review("a", 2, ""))
 	s.add(t, link("a", 3, api.OutcomeReachable))
-	s.rejects(t, "permission denied", append(changes, upsert, "TRUNCATE verification_events", "UPDATE goose_db_version SET version_id = 9")...)
-	s.rejects(t, "must be owner", "ALTER TABLE verification_events DISABLE TRIGGER ALL", "DROP TABLE verification_events",
+	s.rejects(t, "permission denied", append(changes, upsert, "TRUNCATE verification_events",
+		"UPDATE goose_db_version SET version_id = 9")...)
+	s.rejects(t, "must be owner", "ALTER TABLE verification_events DISABLE TRIGGER ALL",
+		"DROP TABLE verification_events",
 		"DROP TRIGGER append_only_rows ON verification_events")
 }
 
@@ -107,10 +112,12 @@ func TestLogIsAppendOnly(t *testing.T) {
 		statements := append([]string{}, rejected...)
 		if s.db.Dialect == database.SQLite {
 			plain := storetest.Plain(t, s.url)
-			_, err := plain.ExecContext(t.Context(), "REPLACE INTO log_checkpoints SELECT * FROM log_checkpoints") // without recursive_triggers
+			// without recursive_triggers
+			_, err := plain.ExecContext(t.Context(), "REPLACE INTO log_checkpoints SELECT * FROM log_checkpoints")
 			require.ErrorContains(t, err, "append-only")
 		} else {
-			statements = append(statements, "TRUNCATE log_checkpoints CASCADE", "SET session_replication_role = replica; DELETE FROM log_cosignatures")
+			statements = append(statements, "TRUNCATE log_checkpoints CASCADE",
+				"SET session_replication_role = replica; DELETE FROM log_cosignatures")
 		}
 		for _, statement := range statements {
 			require.ErrorContains(t, s.db.WithContext(t.Context()).Exec(statement).Error, "append-only", statement)
@@ -119,7 +126,8 @@ func TestLogIsAppendOnly(t *testing.T) {
 	})
 	owner := storetest.Postgres(t)
 	role, asRole := storetest.Role(t, owner)
-	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: owner, MaxConnections: 2, ServingRole: role}, silent(t), migrations.Files))
+	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: owner, MaxConnections: 2, ServingRole: role},
+		silent(t), migrations.Files))
 	s := open(t, asRole)
 	filled(t, s) // the serving role must be able to sign and verify
 	for _, statement := range append(rejected, "TRUNCATE log_checkpoints CASCADE") {

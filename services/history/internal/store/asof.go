@@ -9,8 +9,9 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// AsOf returns the events of slug recorded up to at, newest check first, and the summary derived from them. Of checks with the same
-// time, the last recorded comes first. It does not use the stored summary, which includes later events.
+// AsOf returns the events of slug recorded up to at, newest check first, and the summary derived
+// from them. Of checks with the same time, the last recorded comes first. It does not use the
+// stored summary, which includes later events.
 func (s *Store) AsOf(ctx context.Context, slug string, at time.Time) ([]event.Record, api.Summary, error) {
 	var rows []eventRow
 	err := s.db.WithContext(ctx).Where("slug = ? AND recorded_at <= ?", slug, at.UnixMicro()).

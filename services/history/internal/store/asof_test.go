@@ -10,8 +10,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Known must return for a past time what the service returned at that time. The events include late and repeated checks, and
-// reviews with an earlier check time than the last one.
+// Known must return for a past time what the service returned at that time. The events include late
+// and repeated checks, and reviews with an earlier check time than the last one.
 func TestAsOfMatchesPastResponses(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		round, newest := 0, int64(0)

@@ -78,7 +78,8 @@ func (s *snapshot) Summaries(after string, maxEvents int) ([]audit.Summary, erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var rows []summaryRow
-	if err := s.tx.Raw("SELECT * FROM summaries WHERE slug > ? ORDER BY slug LIMIT ?", after, batchSize).Scan(&rows).Error; err != nil {
+	if err := s.tx.Raw("SELECT * FROM summaries WHERE slug > ? ORDER BY slug LIMIT ?", after,
+		batchSize).Scan(&rows).Error; err != nil {
 		return nil, err
 	}
 	var slugs []string

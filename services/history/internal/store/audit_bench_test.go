@@ -21,8 +21,9 @@ import (
 
 var verifyListings = flag.Int("verify.listings", 1_000, "listings of BenchmarkVerify, with a hundred events each")
 
-// BenchmarkVerify signs and verifies a history with a hundred events of each listing, in the order in which a service records them: a check of every
-// listing, then the next check of every listing. Every tenth event is a review with facts and sources.
+// BenchmarkVerify signs and verifies a history with a hundred events of each listing, in the order
+// in which a service records them: a check of every listing, then the next check of every listing.
+// Every tenth event is a review with facts and sources.
 func BenchmarkVerify(b *testing.B) {
 	const each = 100
 	listings := *verifyListings
@@ -46,7 +47,8 @@ func BenchmarkVerify(b *testing.B) {
 			b.StopTimer()
 			b.ReportMetric(signed.Seconds(), "s/first-checkpoint")
 			b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/float64(listings*each)*1e6, "us/event")
-			b.ReportMetric((processCPU(b)-cpu).Seconds()/float64(b.N)/float64(listings*each)*1e6, "cpu-us/event") // without that of Postgres
+			// without that of Postgres
+			b.ReportMetric((processCPU(b)-cpu).Seconds()/float64(b.N)/float64(listings*each)*1e6, "cpu-us/event")
 			b.ReportMetric(float64(peak.bytes)/(1<<20), "MiB-heap")
 		})
 	}
@@ -59,7 +61,8 @@ func (s testStore) insertHistory(b *testing.B, listings, each int) {
 	require.NoError(b, s.db.WithContext(b.Context()).Transaction(func(tx *gorm.DB) error {
 		var values []any
 		flush := func() {
-			rows := strings.TrimSuffix(strings.Repeat("("+strings.TrimSuffix(strings.Repeat("?,", 13), ",")+"),", len(values)/13), ",")
+			rows := strings.TrimSuffix(strings.Repeat("("+strings.TrimSuffix(strings.Repeat("?,", 13), ",")+"),",
+				len(values)/13), ",")
 			require.NoError(b, tx.Exec("INSERT INTO verification_events ("+columns+") VALUES "+rows, values...).Error)
 			values = values[:0]
 		}
@@ -71,9 +74,11 @@ func (s testStore) insertHistory(b *testing.B, listings, each int) {
 			}
 			r, err := event.New(e)
 			require.NoError(b, err)
-			r.Sequence, r.ID, r.Actor, r.RecordedAt = int64(n+1), uuid.NewString(), "link-checker", e.CheckedAt.UnixMicro()
+			r.Sequence, r.ID, r.Actor, r.RecordedAt = int64(n+1), uuid.NewString(), "link-checker",
+				e.CheckedAt.UnixMicro()
 			require.NoError(b, r.Attach(api.Evidence{}))
-			values = append(values, r.Sequence, r.ID, r.Slug, r.CheckedAt, r.CheckType, r.Outcome, r.SourceURLs, r.Facts, r.Note, r.Actor, r.RecordedAt,
+			values = append(values, r.Sequence, r.ID, r.Slug, r.CheckedAt, r.CheckType, r.Outcome, r.SourceURLs,
+				r.Facts, r.Note, r.Actor, r.RecordedAt,
 				r.ContentHash, r.Evidence)
 			if len(values) == 13*500 || n+1 == listings*each {
 				flush()
@@ -89,7 +94,8 @@ func (s testStore) insertHistory(b *testing.B, listings, each int) {
 			require.NoError(b, err)
 			text, err := json.Marshal(sum)
 			require.NoError(b, err)
-			require.NoError(b, tx.Exec("INSERT INTO summaries VALUES (?, ?, ?, ?, '', '', '')", slug, sum.Sequence, each, string(text)).Error)
+			require.NoError(b, tx.Exec("INSERT INTO summaries VALUES (?, ?, ?, ?, '', '', '')", slug, sum.Sequence,
+				each, string(text)).Error)
 		}
 		return nil
 	}))

@@ -47,11 +47,13 @@ type summaryRow struct {
 func (summaryRow) TableName() string { return "summaries" }
 
 const (
-	// appendTimeout limits an append with its wait for others, so that a hanging append does not block all later ones.
+	// appendTimeout limits an append with its wait for others, so that a hanging append does not
+	// block all later ones.
 	appendTimeout = time.Minute
 	// fileTimeout is the limit for a file, with the time in which the rest of a large one arrives.
 	fileTimeout = api.FileTimeout - time.Minute
-	// linesPerBatch is the number of lines of a file, and listingsPerBatch that of listings with their complete histories, that are in memory.
+	// linesPerBatch is the number of lines of a file, and listingsPerBatch that of listings with
+	// their complete histories, that are in memory.
 	linesPerBatch    = 500
 	listingsPerBatch = 200
 )
@@ -77,11 +79,13 @@ func propose(l eventfile.Line, actor string, now time.Time) (proposed, error) {
 	return proposed{Record: r, LastEventID: l.LastEventID, evidence: l.Evidence}, nil
 }
 
-// Append records the events of lines at now and updates the summaries, in one transaction, while the lines arrive. An event with a later check
-// is recorded at the time of the check. Append skips and counts duplicates, which are events with the content of a recorded event, so a file
-// may be appended again. It returns an event.UnseenError if a listing has events after a line's LastEventID. An error of lines undoes the
-// append and is returned unchanged.
-func (s *Store) Append(ctx context.Context, actor string, now time.Time, lines Lines) (appended, duplicates int, err error) {
+// Append records the events of lines at now and updates the summaries, in one transaction, while
+// the lines arrive. An event with a later check is recorded at the time of the check. Append skips
+// and counts duplicates, which are events with the content of a recorded event, so a file may be
+// appended again. It returns an event.UnseenError if a listing has events after a line's
+// LastEventID. An error of lines undoes the append and is returned unchanged.
+func (s *Store) Append(ctx context.Context, actor string, now time.Time, lines Lines) (appended, duplicates int,
+	err error) {
 	err = s.exclusively(ctx, fileTimeout, func(tx *gorm.DB, next int64) (int64, error) {
 		b := batch{tx: tx, next: next}
 		err := lines(func(l eventfile.Line) error {
@@ -121,7 +125,8 @@ type batch struct {
 	unseen               []event.Record
 }
 
-// append appends the records: those of a listing in their order, and the listings in that of their first records.
+// append appends the records: those of a listing in their order, and the listings in that of their
+// first records.
 func (b *batch) append() error {
 	slugs, bySlug := grouped(b.records)
 	b.records = nil
@@ -139,7 +144,8 @@ func (b *batch) append() error {
 	return nil
 }
 
-// grouped returns the slugs of records, in the order of their first records, and the records of each.
+// grouped returns the slugs of records, in the order of their first records, and the records of
+// each.
 func grouped(records []proposed) (slugs []string, bySlug map[string][]proposed) {
 	bySlug = map[string][]proposed{}
 	for _, r := range records {
@@ -151,8 +157,9 @@ func grouped(records []proposed) (slugs []string, bySlug map[string][]proposed) 
 	return slugs, bySlug
 }
 
-// appendTo appends the proposed records of slugs with sequences from next, and updates their summaries. It returns the appended events, the
-// number of duplicates, and the unseen events of the listings that it therefore skipped.
+// appendTo appends the proposed records of slugs with sequences from next, and updates their
+// summaries. It returns the appended events, the number of duplicates, and the unseen events of the
+// listings that it therefore skipped.
 func appendTo(tx *gorm.DB, slugs []string, bySlug map[string][]proposed, next int64,
 ) (fresh []eventRow, duplicates int, unseen []event.Record, err error) {
 	histories, err := load(tx, allColumns, len(slugs), slugs)
@@ -188,12 +195,14 @@ func appendTo(tx *gorm.DB, slugs []string, bySlug map[string][]proposed, next in
 	return fresh, duplicates, unseen, errors.Join(save(tx, fresh, summaries), deleteMarks(tx, fresh))
 }
 
-// exclusively runs work, within a time limit, in a transaction during which no replica appends. work receives the next free sequence and returns the one
-// after those that it used.
-func (s *Store) exclusively(ctx context.Context, limit time.Duration, work func(tx *gorm.DB, next int64) (int64, error)) error {
+// exclusively runs work, within a time limit, in a transaction during which no replica appends.
+// work receives the next free sequence and returns the one after those that it used.
+func (s *Store) exclusively(ctx context.Context, limit time.Duration,
+	work func(tx *gorm.DB, next int64) (int64, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	// Appends wait for each other in any case. Waiting here holds no connection that readers need, and is fairer than SQLite's lock.
+	// Appends wait for each other in any case. Waiting here holds no connection that readers need,
+	// and is fairer than SQLite's lock.
 	select {
 	case s.appending <- struct{}{}:
 		defer func() { <-s.appending }()
@@ -213,13 +222,15 @@ func (s *Store) exclusively(ctx context.Context, limit time.Duration, work func(
 		}
 		return tx.Exec("UPDATE change_sequence SET value = ? WHERE id = 1", next-1).Error
 	})
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil { // a commit, for example, does not report the timeout
+	// a commit, for example, does not report the timeout
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil {
 		return problem.Unavailable(err)
 	}
 	return database.Outage(err)
 }
 
-// load returns the histories of slugs, which have about n events, with the columns that columns names.
+// load returns the histories of slugs, which have about n events, with the columns that columns
+// names.
 func load(tx *gorm.DB, columns string, n int, slugs []string) (map[string][]event.Record, error) {
 	records, err := findRecords(tx, columns, n, "slug IN ? ORDER BY slug, sequence", slugs)
 	histories := make(map[string][]event.Record, len(slugs))
@@ -233,8 +244,10 @@ func load(tx *gorm.DB, columns string, n int, slugs []string) (map[string][]even
 	return histories, err
 }
 
-// extend appends the records that the history lacks, with sequences from next, and returns the number of added records. It sets the content
-// hash of each to that of the recorded event. It returns an event.UnseenError if the history contains events that the author of a record had not seen.
+// extend appends the records that the history lacks, with sequences from next, and returns the
+// number of added records. It sets the content hash of each to that of the recorded event. It
+// returns an event.UnseenError if the history contains events that the author of a record had not
+// seen.
 func extend(history []event.Record, records []proposed, next int64) (extended []event.Record, added int, err error) {
 	held := make(map[string]bool, len(history)+len(records)) // by content hash
 	for i := range history {
@@ -268,8 +281,8 @@ func extend(history []event.Record, records []proposed, next int64) (extended []
 
 const maxUnseen = 20 // events of one listing in an UnseenError
 
-// recordedAfter returns the last events of the history that were recorded after the event with that id: all of them, up to
-// maxUnseen, if the history does not hold it.
+// recordedAfter returns the last events of the history that were recorded after the event with that
+// id: all of them, up to maxUnseen, if the history does not hold it.
 func recordedAfter(history []event.Record, id string) []event.Record {
 	at := slices.IndexFunc(history, func(r event.Record) bool { return r.ID == id }) // -1: everything is newer
 	return history[max(at+1, len(history)-maxUnseen):]
@@ -309,9 +322,11 @@ func (s *Store) Summaries(ctx context.Context, after int64, limit int) ([]api.En
 	return summaries, nil
 }
 
-// History returns a page of the events of slug, newest check first. Of checks with the same time, the last recorded comes first.
-// published is false if slug is not a public listing. It needs at most two queries.
-func (s *Store) History(ctx context.Context, slug string, offset, limit int) (page event.Page, published bool, err error) {
+// History returns a page of the events of slug, newest check first. Of checks with the same time,
+// the last recorded comes first. published is false if slug is not a public listing. It needs at
+// most two queries.
+func (s *Store) History(ctx context.Context, slug string, offset, limit int) (page event.Page, published bool,
+	err error) {
 	db := s.db.WithContext(ctx)
 	var heads []struct {
 		Sequence int64

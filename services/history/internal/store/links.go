@@ -13,7 +13,8 @@ import (
 	"opportunity.internal/services/history/internal/linkcheck"
 )
 
-// LinkChecks stores the state of link checks. Its methods return problem.Unavailable during an outage of the database.
+// LinkChecks stores the state of link checks. Its methods return problem.Unavailable during an
+// outage of the database.
 type LinkChecks struct {
 	db     *database.DB
 	events *Store
@@ -22,7 +23,8 @@ type LinkChecks struct {
 // NewLinkChecks returns the link checks in db.
 func NewLinkChecks(db *database.DB) LinkChecks { return LinkChecks{db, New(db)} }
 
-// Links returns the application links of all published listings with the state of their last checks.
+// Links returns the application links of all published listings with the state of their last
+// checks.
 func (s LinkChecks) Links(ctx context.Context) ([]linkcheck.Link, error) {
 	var rows []struct {
 		Slug, Address string
@@ -39,8 +41,9 @@ func (s LinkChecks) Links(ctx context.Context) ([]linkcheck.Link, error) {
 	links := make([]linkcheck.Link, len(rows))
 	for i, r := range rows {
 		links[i] = linkcheck.Link{
-			Slug: r.Slug, Address: r.Address, DueAt: database.FromMicros(r.DueAt), ClaimedAt: database.FromMicros(r.ClaimedAt),
-			Recorded: r.RecordedAt > 0,
+			Slug: r.Slug, Address: r.Address, DueAt: database.FromMicros(r.DueAt),
+			ClaimedAt: database.FromMicros(r.ClaimedAt),
+			Recorded:  r.RecordedAt > 0,
 		}
 	}
 	return links, nil
@@ -54,7 +57,8 @@ type LinkTotals struct {
 	SucceededAt time.Time             // end of the last run that checked every due link
 }
 
-// Totals returns the totals of the link checker. Each run stores them, because its process ends before it can be scraped.
+// Totals returns the totals of the link checker. Each run stores them, because its process ends
+// before it can be scraped.
 func (s LinkChecks) Totals(ctx context.Context) (LinkTotals, error) {
 	var outcomes []struct {
 		Outcome api.Outcome
@@ -77,8 +81,8 @@ func (s LinkChecks) Totals(ctx context.Context) (LinkTotals, error) {
 	return totals, nil
 }
 
-// Claim claims the check of slug that was due at due. ok is false if it is already claimed, or if run does not hold the lease, for
-// example because it was suspended until the lease expired.
+// Claim claims the check of slug that was due at due. ok is false if it is already claimed, or if
+// run does not hold the lease, for example because it was suspended until the lease expired.
 func (s LinkChecks) Claim(ctx context.Context, run, slug string, due, now time.Time) (ok bool, err error) {
 	done := s.db.WithContext(ctx).Exec(`INSERT INTO link_checks (slug, due_at, run, claimed_at, recorded_at)
 		SELECT CAST(? AS text), CAST(? AS bigint), run, CAST(? AS bigint), 0 FROM link_run WHERE id = 1 AND run = ?
@@ -91,14 +95,16 @@ func (s LinkChecks) Claim(ctx context.Context, run, slug string, due, now time.T
 // Release makes the link of slug due again if run claimed it and has not recorded an event.
 func (s LinkChecks) Release(ctx context.Context, run, slug string) error {
 	return database.Outage(s.db.WithContext(ctx).
-		Exec("UPDATE link_checks SET due_at = 0, claimed_at = 0 WHERE slug = ? AND run = ? AND recorded_at = 0", slug, run).Error)
+		Exec("UPDATE link_checks SET due_at = 0, claimed_at = 0 WHERE slug = ? AND run = ? AND recorded_at = 0", slug,
+			run).Error)
 }
 
 var errNoClaim = errors.New("link is not claimed by this run")
 
-// Record appends the event of a link that run has claimed, like Append. It marks the claim as recorded in the same transaction, so a
-// claim yields at most one event.
-func (s LinkChecks) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent, cause *api.Cause) error {
+// Record appends the event of a link that run has claimed, like Append. It marks the claim as
+// recorded in the same transaction, so a claim yields at most one event.
+func (s LinkChecks) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent,
+	cause *api.Cause) error {
 	r, err := event.New(e)
 	if err != nil {
 		return err
@@ -113,10 +119,12 @@ func (s LinkChecks) Record(ctx context.Context, run string, now time.Time, e api
 		if done.Error != nil {
 			return next, done.Error
 		}
-		if err := tx.Exec("UPDATE link_outcomes SET checks = checks + 1 WHERE outcome = ?", e.Outcome).Error; err != nil {
+		if err := tx.Exec("UPDATE link_outcomes SET checks = checks + 1 WHERE outcome = ?",
+			e.Outcome).Error; err != nil {
 			return next, err
 		}
-		added, _, _, err := appendTo(tx, []string{r.Slug}, map[string][]proposed{r.Slug: {{Record: r, evidence: api.Evidence{Cause: cause}}}}, next)
+		added, _, _, err := appendTo(tx, []string{r.Slug},
+			map[string][]proposed{r.Slug: {{Record: r, evidence: api.Evidence{Cause: cause}}}}, next)
 		appended = len(added)
 		return next + int64(appended), err
 	})
@@ -135,11 +143,13 @@ func (s LinkChecks) Acquire(ctx context.Context, run string, now, until time.Tim
 
 // Renew extends the lease. ok is false if run no longer holds it.
 func (s LinkChecks) Renew(ctx context.Context, run string, until time.Time) (ok bool, err error) {
-	done := s.db.WithContext(ctx).Exec("UPDATE link_run SET held_until = ? WHERE id = 1 AND run = ?", database.Micros(until), run)
+	done := s.db.WithContext(ctx).Exec("UPDATE link_run SET held_until = ? WHERE id = 1 AND run = ?",
+		database.Micros(until), run)
 	return done.RowsAffected == 1, database.Outage(done.Error)
 }
 
-// End releases the lease if run still holds it, and stores the time and duration of the run for metrics.
+// End releases the lease if run still holds it, and stores the time and duration of the run for
+// metrics.
 func (s LinkChecks) End(ctx context.Context, run string, now time.Time, duration time.Duration, complete bool) error {
 	return database.Outage(s.db.WithContext(ctx).Exec(`UPDATE link_run SET run = '', held_until = 0, ended_at = ?, took = ?,
 			succeeded_at = CASE WHEN ? THEN ? ELSE succeeded_at END WHERE id = 1 AND run = ?`,

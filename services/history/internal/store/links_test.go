@@ -43,7 +43,8 @@ func TestLinkIsClaimedAndRecordedOnceADay(t *testing.T) {
 		ok, err = links.Renew(ctx, "one", recorded.Add(2*time.Hour))
 		require.NoError(t, err)
 		require.False(t, ok)
-		require.NoError(t, links.End(ctx, "one", recorded, time.Second, true), "End must not release the lease of another run")
+		require.NoError(t, links.End(ctx, "one", recorded, time.Second, true),
+			"End must not release the lease of another run")
 		ok, err = links.Renew(ctx, "two", recorded.Add(2*time.Hour))
 		require.NoError(t, err)
 		require.True(t, ok)
@@ -52,12 +53,14 @@ func TestLinkIsClaimedAndRecordedOnceADay(t *testing.T) {
 		e := link("a", 1, api.OutcomeReachable)
 		require.Error(t, links.Record(ctx, "two", recorded, e, nil), "the claim belongs to another run")
 		require.NoError(t, links.Record(ctx, "one", recorded, e, nil), "the run that holds the claim may record late")
-		require.Error(t, links.Record(ctx, "one", recorded, link("a", 2, api.OutcomeClosed), nil), "a claim yields one event")
+		require.Error(t, links.Record(ctx, "one", recorded, link("a", 2, api.OutcomeClosed), nil),
+			"a claim yields one event")
 		require.Len(t, s.events(t, "a"), 1)
 
 		require.True(t, claim("two", due.Add(24*time.Hour)), "a new claim is possible the next day")
 		require.NoError(t, links.Release(ctx, "two", "a"))
-		require.Error(t, links.Record(ctx, "two", recorded, link("a", 3, api.OutcomeClosed), nil), "a released link is not claimed")
+		require.Error(t, links.Record(ctx, "two", recorded, link("a", 3, api.OutcomeClosed), nil),
+			"a released link is not claimed")
 		require.True(t, claim("two", due.Add(24*time.Hour)))
 		require.NoError(t, links.Record(ctx, "two", recorded, link("a", 4, api.OutcomeClosed), nil))
 		require.NoError(t, links.Release(ctx, "two", "a"), "release after recording must change nothing")
@@ -66,7 +69,8 @@ func TestLinkIsClaimedAndRecordedOnceADay(t *testing.T) {
 		all, err := links.Links(ctx)
 		require.NoError(t, err)
 		require.ElementsMatch(t, []linkcheck.Link{
-			{Slug: "a", Address: "https://a.example", DueAt: due.Add(24 * time.Hour), ClaimedAt: recorded, Recorded: true},
+			{Slug: "a", Address: "https://a.example", DueAt: due.Add(24 * time.Hour), ClaimedAt: recorded,
+				Recorded: true},
 			{Slug: "b", Address: "https://a.example", DueAt: time.Unix(0, 0).UTC(), ClaimedAt: time.Unix(0, 0).UTC()},
 		}, all)
 		require.Equal(t, linkcheck.Actor, s.actorOf(t, "a"))
@@ -86,11 +90,13 @@ func TestReviewAnswersStoredCause(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, ok)
 			cause := &api.Cause{Text: text, Status: api.ApplicationClosed}
-			require.NoError(t, links.Record(t.Context(), "one", recorded, link("a", hours, api.OutcomeNeedsReview), cause))
+			require.NoError(t, links.Record(t.Context(), "one", recorded, link("a", hours, api.OutcomeNeedsReview),
+				cause))
 		}
 		review := func(hours int) {
 			t.Helper()
-			s.appendLine(t, recorded, eventfile.Line{Event: apitest.Verified("a", day0.Add(time.Duration(hours)*time.Hour))})
+			s.appendLine(t, recorded, eventfile.Line{Event: apitest.Verified("a",
+				day0.Add(time.Duration(hours)*time.Hour))})
 		}
 		review(0)
 		check(1, "Registration is full.")
@@ -105,7 +111,8 @@ func TestReviewAnswersStoredCause(t *testing.T) {
 
 func (s testStore) actorOf(t *testing.T, slug string) (actor string) {
 	t.Helper()
-	require.NoError(t, s.db.Raw("SELECT DISTINCT actor FROM verification_events WHERE slug = ?", slug).Scan(&actor).Error)
+	require.NoError(t, s.db.Raw("SELECT DISTINCT actor FROM verification_events WHERE slug = ?",
+		slug).Scan(&actor).Error)
 	return actor
 }
 

@@ -13,7 +13,8 @@ import (
 	"opportunity.internal/pkg/feed"
 )
 
-// Listings is the copy of the catalog's listing states. Its methods return problem.Unavailable during an outage of the database.
+// Listings is the copy of the catalog's listing states. Its methods return problem.Unavailable
+// during an outage of the database.
 type Listings struct{ db *database.DB }
 
 // NewListings returns the copy in db.
@@ -29,8 +30,9 @@ type listingRow struct {
 
 func (listingRow) TableName() string { return "listings" }
 
-// Save saves listing states of the catalog and moves the cursor, in one transaction, unless the cursor is no longer from. It ignores states older
-// than the stored ones, so any part of the feed can be read again.
+// Save saves listing states of the catalog and moves the cursor, in one transaction, unless the
+// cursor is no longer from. It ignores states older than the stored ones, so any part of the feed
+// can be read again.
 func (s Listings) Save(ctx context.Context, from feed.Cursor, states []api.ListingState, to feed.Cursor) error {
 	rows := make([]listingRow, len(states))
 	for i, l := range states {
@@ -38,9 +40,11 @@ func (s Listings) Save(ctx context.Context, from feed.Cursor, states []api.Listi
 		if err != nil {
 			return err
 		}
-		rows[i] = listingRow{ID: l.ID, Sequence: l.Sequence, Published: l.Published, ApplicationURL: l.ApplicationURL, Pages: string(pages)}
+		rows[i] = listingRow{ID: l.ID, Sequence: l.Sequence, Published: l.Published, ApplicationURL: l.ApplicationURL,
+			Pages: string(pages)}
 	}
-	slices.SortFunc(rows, func(a, b listingRow) int { return strings.Compare(a.ID, b.ID) }) // the same lock order in every replica
+	// the same lock order in every replica
+	slices.SortFunc(rows, func(a, b listingRow) int { return strings.Compare(a.ID, b.ID) })
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		moved, err := moveCursor(tx, from, to)
 		if err != nil || !moved || len(rows) == 0 {
@@ -56,8 +60,8 @@ func (s Listings) Cursor(ctx context.Context) (c feed.Cursor, err error) {
 	return c, database.Outage(err)
 }
 
-// StartOver moves the cursor to the beginning, unless it is no longer from. The listings stay until the catalog's replace them: their sequence is
-// 0, which no change has.
+// StartOver moves the cursor to the beginning, unless it is no longer from. The listings stay until
+// the catalog's replace them: their sequence is 0, which no change has.
 func (s Listings) StartOver(ctx context.Context, from feed.Cursor) error {
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		moved, err := moveCursor(tx, from, feed.Cursor{Restarted: true})

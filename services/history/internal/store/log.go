@@ -117,8 +117,9 @@ func (s *Store) SaveCheckpoint(
 			return err
 		}
 		longer := clause.OnConflict{
-			Columns: []clause.Column{{Name: "level"}, {Name: "number"}}, DoUpdates: clause.AssignmentColumns([]string{"hashes"}),
-			Where: clause.Where{Exprs: []clause.Expression{clause.Expr{SQL: "length(excluded.hashes) > length(log_tiles.hashes)"}}},
+			Columns:   []clause.Column{{Name: "level"}, {Name: "number"}},
+			DoUpdates: clause.AssignmentColumns([]string{"hashes"}),
+			Where:     clause.Where{Exprs: []clause.Expression{clause.Expr{SQL: "length(excluded.hashes) > length(log_tiles.hashes)"}}},
 		}
 		return tx.Clauses(longer).CreateInBatches(rows, batchSize).Error
 	})
@@ -150,7 +151,8 @@ func tilesOf(db *gorm.DB, tiles []tlog.Tile) ([][]byte, error) {
 	for i, t := range tiles {
 		hashes := stored[[2]int64{int64(t.L), t.N}]
 		if len(hashes) < t.W*tlog.HashSize {
-			return nil, fmt.Errorf("%w: level %d, number %d has %d bytes, want %d", checkpoint.ErrNoTile, t.L, t.N, len(hashes), t.W*tlog.HashSize)
+			return nil, fmt.Errorf("%w: level %d, number %d has %d bytes, want %d", checkpoint.ErrNoTile, t.L, t.N,
+				len(hashes), t.W*tlog.HashSize)
 		}
 		out[i] = hashes[:t.W*tlog.HashSize]
 	}
@@ -243,7 +245,8 @@ func findRecords(db *gorm.DB, columns string, n int, condition string, args ...a
 	defer rows.Close()
 	records := make([]event.Record, 0, n)
 	var r event.Record
-	into := []any{&r.Sequence, &r.ID, &r.Slug, &r.CheckedAt, (*string)(&r.CheckType), (*string)(&r.Outcome), &r.SourceURLs, &r.Facts, &r.Note, &r.Evidence,
+	into := []any{&r.Sequence, &r.ID, &r.Slug, &r.CheckedAt, (*string)(&r.CheckType), (*string)(&r.Outcome),
+		&r.SourceURLs, &r.Facts, &r.Note, &r.Evidence,
 		&r.Actor, &r.RecordedAt, &r.ContentHash}
 	if columns == eventColumns {
 		into = into[:10]

@@ -16,14 +16,15 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// BenchmarkLogOfAMillionEvents measures the proof of an event and the next checkpoint in a log of a million events. Only the events that it
-// needs are stored.
+// BenchmarkLogOfAMillionEvents measures the proof of an event and the next checkpoint in a log of a
+// million events. Only the events that it needs are stored.
 func BenchmarkLogOfAMillionEvents(b *testing.B) {
 	const n, proved = 1_000_000, 512_345
 	record := func(sequence int64) event.Record {
 		r, err := event.New(apitest.Verified(fmt.Sprintf("platform-%d", sequence), day0))
 		require.NoError(b, err)
-		r.Sequence, r.ID, r.Actor, r.RecordedAt = sequence, fmt.Sprintf("0198f000-0000-7000-8000-%012d", sequence), "bench", day0.UnixMicro()
+		r.Sequence, r.ID, r.Actor, r.RecordedAt = sequence, fmt.Sprintf("0198f000-0000-7000-8000-%012d", sequence),
+			"bench", day0.UnixMicro()
 		require.NoError(b, r.Attach(api.Evidence{}))
 		return r
 	}
@@ -53,13 +54,15 @@ func BenchmarkLogOfAMillionEvents(b *testing.B) {
 		data[i], err = tlog.ReadTileData(t, read)
 		require.NoError(b, err)
 	}
-	for dialect, newURL := range map[string]func(testing.TB) string{"postgres": schema.Postgres, "sqlite": schema.SQLite} {
+	for dialect, newURL := range map[string]func(testing.TB) string{"postgres": schema.Postgres,
+		"sqlite": schema.SQLite} {
 		b.Run(dialect, func(b *testing.B) {
 			s := open(b, newURL(b))
 			l, err := checkpoint.Config{SigningKeys: []string{seed}}.Log(s, "https://api.example")
 			require.NoError(b, err)
 			l.Now, l.Log, l.Store = time.Now, slog.New(slog.DiscardHandler), seen{s}
-			c := checkpoint.Checkpoint{Checkpoint: torchwood.Checkpoint{Origin: logName, Tree: tlog.Tree{N: n, Hash: root}}, MadeAt: day0}
+			c := checkpoint.Checkpoint{Checkpoint: torchwood.Checkpoint{Origin: logName,
+				Tree: tlog.Tree{N: n, Hash: root}}, MadeAt: day0}
 			c.Note, err = l.Keys.Sign(c.Checkpoint)
 			require.NoError(b, err)
 			saved, err := s.SaveCheckpoint(b.Context(), c, tiles, data)

@@ -53,7 +53,8 @@ func newWitness(t *testing.T, name string) *witness {
 	w := &witness{t: t, signer: signer, log: log}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /w/add-checkpoint", w.add)
-	mux.HandleFunc(fmt.Sprintf("GET /w/%x/checkpoint", sha256.Sum256([]byte(logName))), func(out http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(out, w.note) })
+	mux.HandleFunc(fmt.Sprintf("GET /w/%x/checkpoint", sha256.Sum256([]byte(logName))),
+		func(out http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(out, w.note) })
 	w.Server = httptest.NewServer(mux)
 	t.Cleanup(w.Close)
 	w.setting = signer.Verifier().String() + " " + w.URL + "/w"
@@ -157,7 +158,8 @@ func TestEveryEventIsProved(t *testing.T) {
 		require.NoError(t, err)
 		seen, err := torchwood.NewCosignatureVerifier(strings.Fields(w.setting)[0])
 		require.NoError(t, err)
-		policy := torchwood.ThresholdPolicy(3, torchwood.OriginPolicy(logName), torchwood.SingleVerifierPolicy(verifier), torchwood.SingleVerifierPolicy(seen))
+		policy := torchwood.ThresholdPolicy(3, torchwood.OriginPolicy(logName),
+			torchwood.SingleVerifierPolicy(verifier), torchwood.SingleVerifierPolicy(seen))
 		require.NoError(t, l.Sign(t.Context()))
 		require.Zero(t, s.published(t, l).N, "nothing to sign")
 		total := 0
@@ -287,8 +289,10 @@ func TestInvalidRepliesOfWitnessesAreErrors(t *testing.T) {
 		status             int
 		contentType, reply string
 	}{
-		{200, "", ""}, {200, "", "— witness.example " + base64.StdEncoding.EncodeToString(make([]byte, 76)) + "\n"}, {200, "", "<html>"},
-		{409, "text/html", "1\n"}, {409, "text/x.tlog.size", "-1\n"}, {409, "text/x.tlog.size", "x"}, {409, "text/x.tlog.size", "0\n"},
+		{200, "", ""}, {200, "", "— witness.example " + base64.StdEncoding.EncodeToString(make([]byte, 76)) + "\n"},
+		{200, "", "<html>"},
+		{409, "text/html", "1\n"}, {409, "text/x.tlog.size", "-1\n"}, {409, "text/x.tlog.size", "x"},
+		{409, "text/x.tlog.size", "0\n"},
 		{404, "", ""}, {403, "", ""}, {302, "", ""}, {200, "", strings.Repeat("x", 70_000)},
 	} {
 		status, contentType, reply = test.status, test.contentType, test.reply
@@ -300,7 +304,8 @@ func TestInvalidRepliesOfWitnessesAreErrors(t *testing.T) {
 	cosigned, err := s.Cosigned(t.Context(), c)
 	require.NoError(t, err)
 	require.Empty(t, cosigned)
-	for _, setting := range []string{"", key, key + " ftp://w.example", key + " https://u:p@w.example", "x https://w.example", key + " https://w.example?x"} {
+	for _, setting := range []string{"", key, key + " ftp://w.example", key + " https://u:p@w.example",
+		"x https://w.example", key + " https://w.example?x"} {
 		_, err := checkpoint.ParseWitness(setting)
 		require.Error(t, err, setting)
 	}
@@ -309,7 +314,8 @@ func TestInvalidRepliesOfWitnessesAreErrors(t *testing.T) {
 // A rejection counts only with a checkpoint that the log has signed. Any other one is that of a
 // witness which does not work.
 func TestWitnessThatAlwaysRejectsBlocksNothing(t *testing.T) {
-	for name, shown := range map[string]string{"shows nothing": "", "shows what the log has": "own", "shows what the log did not sign": "forged"} {
+	for name, shown := range map[string]string{"shows nothing": "", "shows what the log has": "own",
+		"shows what the log did not sign": "forged"} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, schema.SQLite(t))
 			now := recorded
@@ -325,7 +331,8 @@ func TestWitnessThatAlwaysRejectsBlocksNothing(t *testing.T) {
 			case "own":
 				stuck.note = c.Note
 			case "forged":
-				other := torchwood.Checkpoint{Origin: logName, Tree: tlog.Tree{N: 1_000_000, Hash: tlog.RecordHash(nil)}}
+				other := torchwood.Checkpoint{Origin: logName,
+					Tree: tlog.Tree{N: 1_000_000, Hash: tlog.RecordHash(nil)}}
 				stuck.note, err = keys(t, otherSeed).Sign(other)
 				require.NoError(t, err)
 			}

@@ -56,7 +56,8 @@ func drawOpinions(tx *gorm.DB, appended []eventRow) error {
 			return err
 		}
 		if is {
-			drawn = append(drawn, opinionRow{EventID: row.ID, Sequence: row.Sequence, Slug: row.Slug, Reviewer: row.Actor, DrawnAt: row.RecordedAt})
+			drawn = append(drawn, opinionRow{EventID: row.ID, Sequence: row.Sequence, Slug: row.Slug,
+				Reviewer: row.Actor, DrawnAt: row.RecordedAt})
 		}
 	}
 	return database.Insert(tx, drawn, "")
@@ -65,12 +66,13 @@ func drawOpinions(tx *gorm.DB, appended []eventRow) error {
 // maxOpinions is the maximum number of open requests in a list.
 const maxOpinions = 100
 
-// replaced matches the request o if the latest review in effect is a later one by another curator. It leaves out undone reviews.
+// replaced matches the request o if the latest review in effect is a later one by another curator.
+// It leaves out undone reviews.
 const replaced = `EXISTS (SELECT 1 FROM summaries s JOIN verification_events e ON e.id = s.latest_review
 	WHERE s.slug = o.slug AND e.sequence > o.sequence AND e.actor <> o.reviewer)`
 
-// OpinionRequests returns the oldest open requests for second opinions on reviews of others than actor. A review that a later one by another
-// curator replaced needs no opinion.
+// OpinionRequests returns the oldest open requests for second opinions on reviews of others than
+// actor. A review that a later one by another curator replaced needs no opinion.
 func (s *Store) OpinionRequests(ctx context.Context, actor string) ([]api.OpinionRequest, error) {
 	var rows []opinionRow
 	err := s.db.WithContext(ctx).Raw(`SELECT o.* FROM second_opinions o WHERE o.actor IS NULL AND o.reviewer <> ? AND NOT `+replaced+`
@@ -82,7 +84,8 @@ func (s *Store) OpinionRequests(ctx context.Context, actor string) ([]api.Opinio
 	return requests, database.Outage(err)
 }
 
-// Opinion returns the second opinion that was recorded as the event with the id and differs from the first review, or nil.
+// Opinion returns the second opinion that was recorded as the event with the id and differs from
+// the first review, or nil.
 func (s *Store) Opinion(ctx context.Context, recordedID string) (*api.SecondOpinion, error) {
 	var row opinionRow
 	err := s.db.WithContext(ctx).Where("recorded_id = ?", recordedID).Take(&row).Error
@@ -93,7 +96,8 @@ func (s *Store) Opinion(ctx context.Context, recordedID string) (*api.SecondOpin
 		return nil, database.Outage(err)
 	}
 	o := api.SecondOpinion{
-		EventID: row.EventID, Actor: *row.Actor, GivenAt: time.UnixMicro(*row.GivenAt).UTC(), Review: json.RawMessage(*row.Review), Event: recordedID,
+		EventID: row.EventID, Actor: *row.Actor, GivenAt: time.UnixMicro(*row.GivenAt).UTC(),
+		Review: json.RawMessage(*row.Review), Event: recordedID,
 	}
 	if err := json.Unmarshal([]byte(*row.Differs), &o.Differs); err != nil || len(o.Differs) == 0 {
 		return nil, err
@@ -101,8 +105,8 @@ func (s *Store) Opinion(ctx context.Context, recordedID string) (*api.SecondOpin
 	return &o, nil
 }
 
-// findOpinion returns the request for a second opinion of actor on the review, or event.ErrNoOpinion. Repeated is true if actor gave this
-// opinion before.
+// findOpinion returns the request for a second opinion of actor on the review, or
+// event.ErrNoOpinion. Repeated is true if actor gave this opinion before.
 func findOpinion(tx *gorm.DB, of, actor, slug, review string) (row opinionRow, repeated bool, err error) {
 	if err := tx.Where("event_id = ?", of).Take(&row).Error; err != nil {
 		if errors.Is(err, gorm.ErrRecordNotFound) {
@@ -127,11 +131,12 @@ func findOpinion(tx *gorm.DB, of, actor, slug, review string) (row opinionRow, r
 	return row, false, err
 }
 
-// firstReview returns the review that a second opinion is compared with: the drawn one, or a later one with which its author replaced it.
-// It returns nil if its author undid them.
+// firstReview returns the review that a second opinion is compared with: the drawn one, or a later
+// one with which its author replaced it. It returns nil if its author undid them.
 func firstReview(tx *gorm.DB, drawn opinionRow) (*api.VerificationEvent, error) {
 	var row eventRow
-	err := tx.Where("id = (SELECT latest_review FROM summaries WHERE slug = ?) AND sequence >= ?", drawn.Slug, drawn.Sequence).Take(&row).Error
+	err := tx.Where("id = (SELECT latest_review FROM summaries WHERE slug = ?) AND sequence >= ?", drawn.Slug,
+		drawn.Sequence).Take(&row).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return nil, nil
 	}
@@ -146,13 +151,15 @@ func reviewBy(row eventRow, actor string) bool {
 	return row.CheckType == api.FactualReview && row.Actor == actor
 }
 
-// passOver moves the precondition of a second opinion past reviews by the author of the first one, which its author must not know.
+// passOver moves the precondition of a second opinion past reviews by the author of the first one,
+// which its author must not know.
 func passOver(tx *gorm.DB, opinion *eventfile.Line, reviewer string) error {
 	if opinion.LastEventID == nil {
 		return nil
 	}
 	var rows []eventRow
-	if err := tx.Select("id", "check_type", "actor").Where("slug = ?", opinion.Event.Slug).Order("sequence").Find(&rows).Error; err != nil {
+	if err := tx.Select("id", "check_type", "actor").Where("slug = ?",
+		opinion.Event.Slug).Order("sequence").Find(&rows).Error; err != nil {
 		return err
 	}
 	seen := slices.IndexFunc(rows, func(row eventRow) bool { return row.ID == *opinion.LastEventID })

@@ -72,8 +72,8 @@ func privateOf(row eventRow) (api.Evidence, error) {
 	return *found, err
 }
 
-// Pages returns the pages that the link checker reads in addition to application links: those of the reviews of published listings, and of
-// other listings those that have not responded yet.
+// Pages returns the pages that the link checker reads in addition to application links: those of
+// the reviews of published listings, and of other listings those that have not responded yet.
 func (s LinkChecks) Pages(ctx context.Context) (pages []linkcheck.Page, err error) {
 	tx := s.db.WithContext(ctx)
 	var read []pageRow
@@ -118,7 +118,8 @@ type markRow struct {
 
 func (markRow) TableName() string { return "quote_marks" }
 
-// deleteMarks deletes the marks of the listings with a review among the appended events: it may have other quotes.
+// deleteMarks deletes the marks of the listings with a review among the appended events: it may
+// have other quotes.
 func deleteMarks(tx *gorm.DB, appended []eventRow) error {
 	var slugs []string
 	for _, row := range appended {
@@ -132,7 +133,8 @@ func deleteMarks(tx *gorm.DB, appended []eventRow) error {
 	return tx.Where("slug IN ?", slugs).Delete(&markRow{}).Error
 }
 
-// FindQuotes looks for the quotes of the published listings with a page that was read since then, and marks the listings.
+// FindQuotes looks for the quotes of the published listings with a page that was read since then,
+// and marks the listings.
 func (s LinkChecks) FindQuotes(ctx context.Context, since time.Time) (map[api.Finding]int, error) {
 	tx := s.db.WithContext(ctx)
 	var urls []string
@@ -169,7 +171,8 @@ func (s LinkChecks) FindQuotes(ctx context.Context, since time.Time) (map[api.Fi
 	return found, nil
 }
 
-// saveMark stores the mark of a listing: missing if a quote is, present if all are and each known fact has one.
+// saveMark stores the mark of a listing: missing if a quote is, present if all are and each known
+// fact has one.
 func saveMark(tx *gorm.DB, c citation, readings []api.QuoteReading) error {
 	has := func(f api.Finding) func(api.QuoteReading) bool {
 		return func(r api.QuoteReading) bool { return r.Finding == f }
@@ -181,7 +184,8 @@ func saveMark(tx *gorm.DB, c citation, readings []api.QuoteReading) error {
 			return err
 		}
 		notPresent := func(r api.QuoteReading) bool { return r.Finding != api.QuotePresent }
-		if facts == nil || len(readings) < len(c.quotes) || slices.ContainsFunc(readings, notPresent) || len(api.Unquoted(*facts, c.quotes)) > 0 {
+		if facts == nil || len(readings) < len(c.quotes) || slices.ContainsFunc(readings, notPresent) ||
+			len(api.Unquoted(*facts, c.quotes)) > 0 {
 			return tx.Delete(&mark).Error
 		}
 		mark.Mark = api.QuotePresent

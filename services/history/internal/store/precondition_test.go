@@ -37,7 +37,8 @@ func TestReviewAfterUnseenEventsIsRejected(t *testing.T) {
 		require.Len(t, seen, 36)
 
 		s.add(t, review("a", -5, "late"), review("b", 9, "of another listing")) // recorded later, but checked earlier
-		_, _, err = s.Append(t.Context(), "ben", recorded, fileOf(append(lines(review("b", 10, "")), after(seen, review("a", 2, "second"))...)))
+		_, _, err = s.Append(t.Context(), "ben", recorded,
+			fileOf(append(lines(review("b", 10, "")), after(seen, review("a", 2, "second"))...)))
 		require.Equal(t, []string{"late"}, notes(err), "%v", err)
 		require.Len(t, s.events(t, "a"), 2)
 		require.Len(t, s.events(t, "b"), 1, "an append is all or nothing")
@@ -48,7 +49,8 @@ func TestReviewAfterUnseenEventsIsRejected(t *testing.T) {
 
 		seen = s.summaries(t)["a"].LastEventID
 		for _, want := range []int{1, 0} { // the client sends the review again after a lost response
-			appended, duplicates, err := s.Append(t.Context(), "ben", recorded, fileOf(after(seen, review("a", 2, "second"))))
+			appended, duplicates, err := s.Append(t.Context(), "ben", recorded,
+				fileOf(after(seen, review("a", 2, "second"))))
 			require.NoError(t, err)
 			require.Equal(t, [2]int{want, 1 - want}, [2]int{appended, duplicates})
 		}
@@ -66,7 +68,8 @@ func TestOneOfConcurrentReviewsWins(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range curators {
 			all.Go(func() {
-				_, _, results[i] = replicas[i%2].Append(t.Context(), "ada", recorded, fileOf(after(seen, review("a", 2, fmt.Sprint("review ", i)))))
+				_, _, results[i] = replicas[i%2].Append(t.Context(), "ada", recorded,
+					fileOf(after(seen, review("a", 2, fmt.Sprint("review ", i)))))
 			})
 		}
 		all.Wait()

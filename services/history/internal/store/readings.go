@@ -41,7 +41,8 @@ type textRow struct {
 
 func (textRow) TableName() string { return "page_texts" }
 
-// SavePage stores the result of reading a page. A page that could not be read keeps its latest text.
+// SavePage stores the result of reading a page. A page that could not be read keeps its latest
+// text.
 func (s LinkChecks) SavePage(ctx context.Context, r linkcheck.Reading) error {
 	row := pageRow{URL: r.URL, ReadAt: database.Micros(r.ReadAt), Outcome: r.Outcome, Note: r.Note}
 	columns := []string{"read_at", "outcome", "note"}
@@ -54,12 +55,14 @@ func (s LinkChecks) SavePage(ctx context.Context, r linkcheck.Reading) error {
 	}
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if r.Page != nil {
-			seen := clause.OnConflict{Columns: []clause.Column{{Name: "sha256"}}, DoUpdates: clause.AssignmentColumns([]string{"read_at"})}
+			seen := clause.OnConflict{Columns: []clause.Column{{Name: "sha256"}},
+				DoUpdates: clause.AssignmentColumns([]string{"read_at"})}
 			if err := tx.Clauses(seen).Create(&text).Error; err != nil {
 				return err
 			}
 		}
-		again := clause.OnConflict{Columns: []clause.Column{{Name: "url"}}, DoUpdates: clause.AssignmentColumns(columns)}
+		again := clause.OnConflict{Columns: []clause.Column{{Name: "url"}},
+			DoUpdates: clause.AssignmentColumns(columns)}
 		return tx.Clauses(again).Create(&row).Error
 	}))
 }
@@ -122,8 +125,8 @@ func pagesOf(tx *gorm.DB, urls []string) (pages map[string]pageRow, texts map[st
 // maxCaptureAge is the age up to which a text that a machine read counts as what a curator saw.
 const maxCaptureAge = 7 * 24 * time.Hour
 
-// addCaptures adds the captures of the sources of the reviews of slugs to their evidence, in the order of the sources. A review that is
-// recorded much later than it was made has none.
+// addCaptures adds the captures of the sources of the reviews of slugs to their evidence, in the
+// order of the sources. A review that is recorded much later than it was made has none.
 func addCaptures(tx *gorm.DB, slugs []string, bySlug map[string][]proposed) error {
 	sources := map[*proposed][]string{}
 	var urls []string
@@ -167,7 +170,8 @@ func addCaptures(tx *gorm.DB, slugs []string, bySlug map[string][]proposed) erro
 // earliestCapture returns the earliest time of a capture of the review's pages.
 func (p *proposed) earliestCapture() int64 { return p.RecordedAt - maxCaptureAge.Microseconds() }
 
-// Readings returns the findings for the quotes on the latest texts of their pages. A quote whose page was never read is left out.
+// Readings returns the findings for the quotes on the latest texts of their pages. A quote whose
+// page was never read is left out.
 func (s *Store) Readings(ctx context.Context, quotes []api.Quote) ([]api.QuoteReading, error) {
 	readings, err := readingsOf(s.db.WithContext(ctx), quotes)
 	return readings, database.Outage(err)
@@ -191,7 +195,8 @@ func readingsOf(tx *gorm.DB, quotes []api.Quote) ([]api.QuoteReading, error) {
 		if !read {
 			continue
 		}
-		found := api.QuoteReading{Quote: q, Finding: api.QuoteUnknown, ReadAt: database.FromMicros(page.ReadAt), Note: page.Note}
+		found := api.QuoteReading{Quote: q, Finding: api.QuoteUnknown, ReadAt: database.FromMicros(page.ReadAt),
+			Note: page.Note}
 		text, ok := texts[q.SourceURL]
 		switch {
 		case page.Note == "" && ok:
@@ -204,7 +209,8 @@ func readingsOf(tx *gorm.DB, quotes []api.Quote) ([]api.QuoteReading, error) {
 	return readings, nil
 }
 
-// FindOnTexts returns the findings for the quotes on the stored texts of their pages, in the order of the quotes.
+// FindOnTexts returns the findings for the quotes on the stored texts of their pages, in the order
+// of the quotes.
 func (s *Store) FindOnTexts(ctx context.Context, quotes []api.Quote) ([]api.QuoteReading, error) {
 	var urls []string
 	for _, q := range quotes {
@@ -223,8 +229,9 @@ func (s *Store) FindOnTexts(ctx context.Context, quotes []api.Quote) ([]api.Quot
 	return readings, database.Outage(err)
 }
 
-// Suggestions returns, for each missing quote, the nearest sentence of its page, then sentences of the pages of a listing that may support
-// the facts for which quotes has none. Missing quotes are not among quotes.
+// Suggestions returns, for each missing quote, the nearest sentence of its page, then sentences of
+// the pages of a listing that may support the facts for which quotes has none. Missing quotes are
+// not among quotes.
 func (s *Store) Suggestions(ctx context.Context, slug string, quotes, missing []api.Quote) ([]api.Quote, error) {
 	tx := s.db.WithContext(ctx)
 	urls, _, err := recordPages(tx, slug)
@@ -263,8 +270,8 @@ func (s *Store) Suggestions(ctx context.Context, slug string, quotes, missing []
 	return suggestions, nil
 }
 
-// recordPages returns the pages of a listing: its own, those of its latest review, and those of the captures of its latest verified review,
-// which it also returns.
+// recordPages returns the pages of a listing: its own, those of its latest review, and those of the
+// captures of its latest verified review, which it also returns.
 func recordPages(tx *gorm.DB, slug string) (urls []string, captures []api.Capture, err error) {
 	var listings []listingRow
 	if err := tx.Where("id = ?", slug).Find(&listings).Error; err != nil {
@@ -316,7 +323,8 @@ func unique(values []string) (kept []string) {
 	return kept
 }
 
-// PageTexts returns the pages of a listing with their latest texts and those of its latest verified review.
+// PageTexts returns the pages of a listing with their latest texts and those of its latest verified
+// review.
 func (s *Store) PageTexts(ctx context.Context, slug string) (api.PageTexts, error) {
 	tx := s.db.WithContext(ctx)
 	urls, captures, err := recordPages(tx, slug)
@@ -369,6 +377,7 @@ func (s *Store) ReadingMarks(ctx context.Context) (api.ReadingMarks, error) {
 func (s LinkChecks) PrunePages(ctx context.Context, before time.Time) error {
 	us := database.Micros(before)
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		return errors.Join(tx.Exec("DELETE FROM pages WHERE read_at < ?", us).Error, tx.Exec("DELETE FROM page_texts WHERE read_at < ?", us).Error)
+		return errors.Join(tx.Exec("DELETE FROM pages WHERE read_at < ?", us).Error,
+			tx.Exec("DELETE FROM page_texts WHERE read_at < ?", us).Error)
 	}))
 }

@@ -98,14 +98,16 @@ func TestPagesToRead(t *testing.T) {
 		s.list(t, 1, "reviewed", true, "https://maple.works/apply", "https://maple.works")
 		s.list(t, 2, "again", true, "https://birch.works/apply", faqPage)
 		s.list(t, 3, "candidate", false, "https://oak.works/apply", "https://oak.works")
-		s.appendLine(t, recorded, quoted("reviewed", recorded.Add(-time.Hour), api.Quote{SourceURL: faqPage, Exact: "a"}, api.Quote{SourceURL: "https://maple.works/apply", Exact: "b"}))
+		s.appendLine(t, recorded, quoted("reviewed", recorded.Add(-time.Hour),
+			api.Quote{SourceURL: faqPage, Exact: "a"}, api.Quote{SourceURL: "https://maple.works/apply", Exact: "b"}))
 		never := map[string]time.Time{faqPage: {}, "https://oak.works/apply": {}, "https://oak.works": {}}
 		require.Equal(t, never, pages(), "the link check reads application pages of published listings")
 
 		s.read(t, recorded, faqPage, api.OutcomeReachable, "text")
 		s.read(t, recorded, "https://oak.works/apply", api.OutcomeBlocked, "Answered 403.")
 		s.read(t, recorded, "https://oak.works", api.OutcomeUnreachable, "Not reached.")
-		require.Equal(t, map[string]time.Time{faqPage: recorded, "https://oak.works": recorded}, pages(), "pages of candidates are read until they respond")
+		require.Equal(t, map[string]time.Time{faqPage: recorded, "https://oak.works": recorded}, pages(),
+			"pages of candidates are read until they respond")
 		s.list(t, 4, "candidate", true, "https://oak.works/apply", "https://oak.works")
 		s.read(t, recorded, "https://oak.works", api.OutcomeReachable, "text")
 		require.Equal(t, map[string]time.Time{faqPage: recorded}, pages())
@@ -137,13 +139,16 @@ func TestPagesFollowTheReviewBeforeAnUndoneOne(t *testing.T) {
 		cited, texts, quotes := known()
 
 		now := recorded.Add(time.Hour)
-		done, err := s.Review(t.Context(), now, event.Proposal{Actor: "ada", Line: quoted("a", now, api.Quote{SourceURL: faqPage, Exact: "The answers"})})
+		done, err := s.Review(t.Context(), now, event.Proposal{Actor: "ada",
+			Line: quoted("a", now, api.Quote{SourceURL: faqPage, Exact: "The answers"})})
 		require.NoError(t, err)
 		changed, _, _ := known()
 		require.NotEqual(t, cited, changed)
 
-		undo := api.VerificationEvent{Slug: "a", CheckedAt: now.Add(time.Hour), CheckType: api.FactualReview, Outcome: api.OutcomeNeedsReview, SourceURLs: []string{}}
-		_, err = s.Review(t.Context(), now.Add(time.Hour), event.Proposal{Actor: "ada", Line: lines(undo)[0], Undoes: done.Record.ID})
+		undo := api.VerificationEvent{Slug: "a", CheckedAt: now.Add(time.Hour), CheckType: api.FactualReview,
+			Outcome: api.OutcomeNeedsReview, SourceURLs: []string{}}
+		_, err = s.Review(t.Context(), now.Add(time.Hour),
+			event.Proposal{Actor: "ada", Line: lines(undo)[0], Undoes: done.Record.ID})
 		require.NoError(t, err)
 		afterCited, afterTexts, afterQuotes := known()
 		require.Equal(t, cited, afterCited)
@@ -158,7 +163,8 @@ func TestQuotesAreFoundOnLatestTexts(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		day := func(n int) time.Time { return recorded.Add(time.Duration(n) * 24 * time.Hour) }
 		s.list(t, 1, "a", true, "https://maple.works/apply", payPage)
-		s.read(t, recorded.Add(-time.Hour), payPage, api.OutcomeReachable, "We pay $20 per hour. You must be 18 or older.")
+		s.read(t, recorded.Add(-time.Hour), payPage, api.OutcomeReachable,
+			"We pay $20 per hour. You must be 18 or older.")
 		pay := api.Quote{SourceURL: payPage, Exact: "$20 per hour", Prefix: "We pay ", Suffix: ". You must"}
 		s.appendLine(t, recorded, quoted("a", recorded, pay))
 		finding := func() (api.Finding, string) {
@@ -176,11 +182,16 @@ func TestQuotesAreFoundOnLatestTexts(t *testing.T) {
 			want    api.Finding
 			marks   api.ReadingMarks
 		}{
-			{api.OutcomeReachable, "We pay $20 per hour. You must be 18 or older.", api.QuotePresent, api.ReadingMarks{Missing: []string{}, Present: []string{"a"}}},
-			{api.OutcomeReachable, "New: we pay up to $20 per hour.", api.QuoteMoved, api.ReadingMarks{Missing: []string{}, Present: []string{}}},
-			{api.OutcomeReachable, "We pay $200 per hour. You must be 18 or older.", api.QuoteMissing, api.ReadingMarks{Missing: []string{"a"}, Present: []string{}}},
-			{api.OutcomeBlocked, "Answered 403.", api.QuoteUnknown, api.ReadingMarks{Missing: []string{}, Present: []string{}}},
-			{api.OutcomeClosed, "Answered 404.", api.QuoteMissing, api.ReadingMarks{Missing: []string{"a"}, Present: []string{}}},
+			{api.OutcomeReachable, "We pay $20 per hour. You must be 18 or older.", api.QuotePresent,
+				api.ReadingMarks{Missing: []string{}, Present: []string{"a"}}},
+			{api.OutcomeReachable, "New: we pay up to $20 per hour.", api.QuoteMoved,
+				api.ReadingMarks{Missing: []string{}, Present: []string{}}},
+			{api.OutcomeReachable, "We pay $200 per hour. You must be 18 or older.", api.QuoteMissing,
+				api.ReadingMarks{Missing: []string{"a"}, Present: []string{}}},
+			{api.OutcomeBlocked, "Answered 403.", api.QuoteUnknown,
+				api.ReadingMarks{Missing: []string{}, Present: []string{}}},
+			{api.OutcomeClosed, "Answered 404.", api.QuoteMissing,
+				api.ReadingMarks{Missing: []string{"a"}, Present: []string{}}},
 		} {
 			s.read(t, day(i), payPage, c.outcome, c.text)
 			require.Equal(t, map[api.Finding]int{c.want: 1}, s.find(t, day(i)), c.text)
@@ -203,7 +214,8 @@ func TestQuotesAreFoundOnLatestTexts(t *testing.T) {
 		require.Empty(t, s.marks(t).Missing, "a review ends the mark")
 		s.appendLine(t, day(5), eventfile.Line{Number: 1, Event: apitest.Verified("a", day(5))})
 		s.read(t, day(5), payPage, api.OutcomeReachable, "We pay $200 per hour.")
-		require.Equal(t, map[api.Finding]int{api.QuotePresent: 1}, s.find(t, day(5)), "the quotes of a review without any stay")
+		require.Equal(t, map[api.Finding]int{api.QuotePresent: 1}, s.find(t, day(5)),
+			"the quotes of a review without any stay")
 	})
 }
 
@@ -217,7 +229,8 @@ func TestPresentMarkNeedsQuoteOfEveryFact(t *testing.T) {
 		require.Equal(t, map[api.Finding]int{api.QuotePresent: 1}, s.find(t, recorded))
 		require.Empty(t, s.marks(t).Present)
 
-		never := quoted("a", recorded.Add(time.Hour), api.Quote{SourceURL: payPage, Exact: "work from home"}, api.Quote{SourceURL: faqPage, Exact: "never read"})
+		never := quoted("a", recorded.Add(time.Hour), api.Quote{SourceURL: payPage, Exact: "work from home"},
+			api.Quote{SourceURL: faqPage, Exact: "never read"})
 		s.appendLine(t, recorded.Add(time.Hour), never)
 		require.Equal(t, map[api.Finding]int{api.QuotePresent: 1}, s.find(t, recorded))
 		require.Empty(t, s.marks(t).Present, "a quote on a page that was never read is not present")
@@ -230,14 +243,17 @@ func TestReviewCapturesTextsOfTheLastDays(t *testing.T) {
 		s.read(t, recorded.Add(-8*24*time.Hour), payPage, api.OutcomeReachable, "old")
 		s.read(t, recorded.Add(-6*24*time.Hour), faqPage, api.OutcomeReachable, "recent")
 		s.read(t, recorded.Add(-time.Hour), faqPage, api.OutcomeBlocked, "Answered 403.")
-		s.appendLine(t, recorded, quoted("a", recorded.Add(-10*24*time.Hour), api.Quote{SourceURL: faqPage, Exact: "b"}))
-		s.appendLine(t, recorded, quoted("a", recorded, api.Quote{SourceURL: payPage, Exact: "a"}, api.Quote{SourceURL: faqPage, Exact: "b"}))
+		s.appendLine(t, recorded, quoted("a", recorded.Add(-10*24*time.Hour),
+			api.Quote{SourceURL: faqPage, Exact: "b"}))
+		s.appendLine(t, recorded, quoted("a", recorded, api.Quote{SourceURL: payPage, Exact: "a"},
+			api.Quote{SourceURL: faqPage, Exact: "b"}))
 		records, _, err := s.RecordHistory(t.Context(), "a", "")
 		require.NoError(t, err)
 		private, err := records[0].Private()
 		require.NoError(t, err)
 		require.Equal(t, []api.Capture{{
-			SourceURL: faqPage, ReadAt: recorded.Add(-6 * 24 * time.Hour), SHA256: "034a7e52c5c9534b709dc1dba403868399b0949f7c1933a67325c22077ffc221",
+			SourceURL: faqPage, ReadAt: recorded.Add(-6 * 24 * time.Hour),
+			SHA256: "034a7e52c5c9534b709dc1dba403868399b0949f7c1933a67325c22077ffc221",
 		}}, private.Captures)
 		require.NotNil(t, records[0].Leaf(), "the hash covers the captures")
 		private, err = records[1].Private()
@@ -254,7 +270,8 @@ func TestMovedQuoteHasItsNewSurroundings(t *testing.T) {
 		two := api.Quote{Fact: "pay", SourceURL: payPage, Exact: "New"}
 		found, err := s.Readings(t.Context(), []api.Quote{old, two})
 		require.NoError(t, err)
-		require.Equal(t, []api.Finding{api.QuoteMoved, api.QuotePresent}, []api.Finding{found[0].Finding, found[1].Finding}, "each quote of a page is looked for")
+		require.Equal(t, []api.Finding{api.QuoteMoved, api.QuotePresent},
+			[]api.Finding{found[0].Finding, found[1].Finding}, "each quote of a page is looked for")
 		again, err := s.Readings(t.Context(), []api.Quote{*found[0].Moved})
 		require.NoError(t, err)
 		require.Equal(t, api.QuotePresent, again[0].Finding)
@@ -273,8 +290,10 @@ func TestQuotesAreFoundOnTextsOfAnyAge(t *testing.T) {
 		found, err := s.FindOnTexts(t.Context(), quotes)
 		require.NoError(t, err)
 		require.Equal(t, []api.QuoteReading{
-			{Quote: quotes[0], Finding: api.QuotePresent, ReadAt: recorded, Note: "Answered 403."}, {Quote: quotes[1], Finding: api.QuoteMissing, ReadAt: recorded, Note: "Answered 403."},
-			{Quote: quotes[2], Finding: api.QuoteUnknown, Note: "Answered 403."}, {Quote: quotes[3], Finding: api.QuoteUnknown},
+			{Quote: quotes[0], Finding: api.QuotePresent, ReadAt: recorded, Note: "Answered 403."},
+			{Quote: quotes[1], Finding: api.QuoteMissing, ReadAt: recorded, Note: "Answered 403."},
+			{Quote: quotes[2], Finding: api.QuoteUnknown, Note: "Answered 403."},
+			{Quote: quotes[3], Finding: api.QuoteUnknown},
 		}, found)
 	})
 }
@@ -295,10 +314,12 @@ func TestNearestSentenceIsSuggestedForAMissingQuote(t *testing.T) {
 			}
 			return all
 		}
-		require.Equal(t, []string{"Sellers earn $18 per hour.", "Contributors earn $15 per hour."}, exact(), "the nearest comes first")
+		require.Equal(t, []string{"Sellers earn $18 per hour.", "Contributors earn $15 per hour."}, exact(),
+			"the nearest comes first")
 		other := api.Quote{Fact: "pay", SourceURL: faqPage, Exact: "$18"}
 		require.Equal(t, []string{"Sellers earn $18 per hour."}, exact(other), "the fact has another quote")
-		require.Empty(t, exact(api.Quote{Fact: "pay", SourceURL: payPage, Exact: "Sellers earn $18 per hour."}), "it is quoted already")
+		require.Empty(t, exact(api.Quote{Fact: "pay", SourceURL: payPage, Exact: "Sellers earn $18 per hour."}),
+			"it is quoted already")
 	})
 }
 
@@ -347,7 +368,8 @@ func TestOldTextsAreDeleted(t *testing.T) {
 	})
 }
 
-// 10,000 pages of 50 KB fit in 200 MB. The texts are parts of the documentation, each with another start.
+// 10,000 pages of 50 KB fit in 200 MB. The texts are parts of the documentation, each with another
+// start.
 func TestTenThousandPagesFitInTwoHundredMegabytes(t *testing.T) {
 	files, err := filepath.Glob("../../../../docs/*/*.md")
 	require.NoError(t, err)
@@ -359,7 +381,8 @@ func TestTenThousandPagesFitInTwoHundredMegabytes(t *testing.T) {
 	}
 	const pages, size = 100, 50_000
 	url := storetest.SQLite(t)
-	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, MaxConnections: 1}, silent(t), migrations.Files))
+	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, MaxConnections: 1}, silent(t),
+		migrations.Files))
 	s := open(t, url)
 	bytes := func() (n int64) {
 		t.Helper()
@@ -369,7 +392,8 @@ func TestTenThousandPagesFitInTwoHundredMegabytes(t *testing.T) {
 	before := bytes()
 	for i := range pages {
 		start := (len(all) - size) / pages * i
-		s.read(t, recorded, fmt.Sprintf("https://site-%d.works/faq", i), api.OutcomeReachable, strings.ToValidUTF8(all[start:start+size], ""))
+		s.read(t, recorded, fmt.Sprintf("https://site-%d.works/faq", i), api.OutcomeReachable,
+			strings.ToValidUTF8(all[start:start+size], ""))
 	}
 	each := (bytes() - before) / pages
 	t.Logf("a page of %d bytes takes %d bytes: %.0f MB for 10,000", size, each, float64(each)*10_000/1e6)

@@ -13,7 +13,8 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// BenchmarkReview measures the sheet's part of the history service and a review, with 1,000,000 events of 100,000 listings on Postgres.
+// BenchmarkReview measures the sheet's part of the history service and a review, with 1,000,000
+// events of 100,000 listings on Postgres.
 func BenchmarkReview(b *testing.B) {
 	s := open(b, schema.Postgres(b))
 	require.NoError(b, s.db.Exec(`INSERT INTO verification_events SELECT n, 'e-' || n, 'r-' || n % 100000, 1790000000000000 + n, 'application-link',
@@ -33,7 +34,8 @@ func BenchmarkReview(b *testing.B) {
 		for b.Loop() {
 			i++
 			at := time.Date(2026, 11, 20, 10, 0, 0, i*1000, time.UTC)
-			_, err := s.Review(b.Context(), at, event.Proposal{Actor: "ann", Line: eventfile.Line{Event: apitest.Verified(fmt.Sprintf("r-%d", i*7919%100000), at)}})
+			_, err := s.Review(b.Context(), at, event.Proposal{Actor: "ann",
+				Line: eventfile.Line{Event: apitest.Verified(fmt.Sprintf("r-%d", i*7919%100000), at)}})
 			require.NoError(b, err)
 		}
 	})

@@ -21,7 +21,8 @@ import (
 // opinion must not know them.
 func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]event.Record, event.State, error) {
 	var rows []eventRow
-	if err := s.db.WithContext(ctx).Where("slug = ?", slug).Order("checked_at DESC, sequence DESC").Find(&rows).Error; err != nil {
+	if err := s.db.WithContext(ctx).Where("slug = ?",
+		slug).Order("checked_at DESC, sequence DESC").Find(&rows).Error; err != nil {
 		return nil, event.State{}, database.Outage(err)
 	}
 	records := make([]event.Record, 0, len(rows))
@@ -43,9 +44,10 @@ func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]even
 	return records, state, err
 }
 
-// Review records one review like Append. It also returns the recorded event with that content, and the summary that includes it. A second
-// opinion that differs from the first review is recorded as a disagreement. It returns event.ErrNoOpinion if none was requested, and an
-// event.TextsError if its author has to compare texts.
+// Review records one review like Append. It also returns the recorded event with that content, and
+// the summary that includes it. A second opinion that differs from the first review is recorded as
+// a disagreement. It returns event.ErrNoOpinion if none was requested, and an event.TextsError if
+// its author has to compare texts.
 func (s *Store) Review(ctx context.Context, now time.Time, p event.Proposal) (done event.Reviewed, err error) {
 	err = s.exclusively(ctx, appendTimeout, func(tx *gorm.DB, next int64) (int64, error) {
 		var appended []eventRow
@@ -63,7 +65,8 @@ func (s *Store) Review(ctx context.Context, now time.Time, p event.Proposal) (do
 }
 
 // appendReview appends the review with the sequence next, unless it is a duplicate.
-func appendReview(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (done event.Reviewed, appended []eventRow, err error) {
+func appendReview(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (done event.Reviewed, appended []eventRow,
+	err error) {
 	r, err := propose(p.Line, p.Actor, now)
 	if err != nil {
 		return done, nil, err
@@ -89,8 +92,10 @@ func reviewed(match *gorm.DB) (event.Reviewed, error) {
 	return event.Reviewed{Record: event.Record(recorded)}, err
 }
 
-// secondOpinion appends the review as a second opinion with the sequence next, unless it was given before.
-func secondOpinion(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (done event.Reviewed, appended []eventRow, err error) {
+// secondOpinion appends the review as a second opinion with the sequence next, unless it was given
+// before.
+func secondOpinion(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (done event.Reviewed, appended []eventRow,
+	err error) {
 	row, repeated, err := findOpinion(tx, p.SecondOpinionOf, p.Actor, p.Line.Event.Slug, p.Sent)
 	if err != nil {
 		return done, nil, err
@@ -105,7 +110,8 @@ func secondOpinion(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (do
 		return done, nil, err
 	}
 	differs := []string{}
-	if first != nil && first.Outcome == api.OutcomeVerified { // otherwise its author took it back, and there is nothing to disagree with
+	// otherwise its author took it back, and there is nothing to disagree with
+	if first != nil && first.Outcome == api.OutcomeVerified {
 		var texts []api.ComparedTexts
 		if differs, texts = event.Differences(*first, p.Line.Event, p.SameTexts); len(texts) > 0 {
 			return done, nil, &event.TextsError{Texts: texts}
@@ -119,7 +125,8 @@ func secondOpinion(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (do
 	}
 	done, appended, err = appendReview(tx, now, p, next)
 	if unseen := new(event.UnseenError); errors.As(err, &unseen) {
-		unseen.Events = slices.DeleteFunc(unseen.Events, func(r event.Record) bool { return reviewBy(eventRow(r), row.Reviewer) })
+		unseen.Events = slices.DeleteFunc(unseen.Events,
+			func(r event.Record) bool { return reviewBy(eventRow(r), row.Reviewer) })
 	}
 	if err != nil {
 		return done, nil, err
@@ -130,6 +137,7 @@ func secondOpinion(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (do
 	}
 	done.Differs = differs
 	return done, appended, tx.Model(&opinionRow{}).Where("event_id = ?", row.EventID).Updates(map[string]any{
-		"actor": p.Actor, "given_at": now.UnixMicro(), "review": p.Sent, "differs": string(text), "recorded_id": done.Record.ID,
+		"actor": p.Actor, "given_at": now.UnixMicro(), "review": p.Sent, "differs": string(text),
+		"recorded_id": done.Record.ID,
 	}).Error
 }

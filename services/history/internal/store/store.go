@@ -1,5 +1,5 @@
-// Package store stores the history in a database: append-only events, a summary for each listing, the log, the state of link
-// checks, and a copy of the catalog's listing states.
+// Package store stores the history in a database: append-only events, a summary for each listing,
+// the log, the state of link checks, and a copy of the catalog's listing states.
 package store
 
 import (
@@ -10,7 +10,8 @@ import (
 	"opportunity.internal/pkg/database"
 )
 
-// Store is the history in one database. Its methods return problem.Unavailable during an outage of the database.
+// Store is the history in one database. Its methods return problem.Unavailable during an outage of
+// the database.
 type Store struct {
 	db        *database.DB
 	appending chan struct{} // holds one element while an append of this process runs

@@ -66,8 +66,9 @@ func review(slug string, hours int, note string) api.VerificationEvent {
 }
 
 func link(slug string, hours int, outcome api.Outcome) api.VerificationEvent {
-	return api.VerificationEvent{Slug: slug, CheckedAt: day0.Add(time.Duration(hours) * time.Hour), CheckType: api.LinkCheck,
-		Outcome: outcome, SourceURLs: []string{}}
+	return api.VerificationEvent{Slug: slug, CheckedAt: day0.Add(time.Duration(hours) * time.Hour),
+		CheckType: api.LinkCheck,
+		Outcome:   outcome, SourceURLs: []string{}}
 }
 
 // fileOf returns the lines as those of a file that is recorded at now.
@@ -102,7 +103,8 @@ func (s testStore) publish(t testing.TB, slugs ...string) {
 	t.Helper()
 	var states []api.ListingState
 	for i, slug := range slugs {
-		states = append(states, api.ListingState{Sequence: int64(i + 1), ID: slug, Published: true, ApplicationURL: "https://a.example"})
+		states = append(states, api.ListingState{Sequence: int64(i + 1), ID: slug, Published: true,
+			ApplicationURL: "https://a.example"})
 	}
 	require.NoError(t, store.NewListings(s.db).Save(t.Context(), feed.Cursor{}, states, feed.Cursor{}))
 }
@@ -144,7 +146,8 @@ func TestHistoryIsNewestCheckFirstThenNewestAppended(t *testing.T) {
 		s.add(t, review("a", 5, "first"), link("a", 9, api.OutcomeReachable), review("b", 1, ""))
 		s.add(t, review("a", 1, "late"), review("a", 5, "second"))
 		require.Empty(t, cmp.Diff([]api.VerificationEvent{
-			link("a", 9, api.OutcomeReachable), review("a", 5, "second"), review("a", 5, "first"), review("a", 1, "late"),
+			link("a", 9, api.OutcomeReachable), review("a", 5, "second"), review("a", 5, "first"),
+			review("a", 1, "late"),
 		}, s.events(t, "a")))
 
 		whole, _, err := s.History(t.Context(), "a", 0, 10)
@@ -183,7 +186,9 @@ func TestPageNeedsAtMostTwoQueries(t *testing.T) {
 
 func TestHistoryOfPrivateAndUnknownListings(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
-		require.NoError(t, store.NewListings(s.db).Save(t.Context(), feed.Cursor{}, []api.ListingState{{Sequence: 1, ID: "private"}, {Sequence: 2, ID: "quiet", Published: true}}, feed.Cursor{}))
+		require.NoError(t, store.NewListings(s.db).Save(t.Context(), feed.Cursor{},
+			[]api.ListingState{{Sequence: 1, ID: "private"}, {Sequence: 2, ID: "quiet", Published: true}},
+			feed.Cursor{}))
 		s.add(t, review("private", 1, ""))
 		for _, slug := range []string{"private", "unlisted"} {
 			page, published, err := s.History(t.Context(), slug, 0, 10)
@@ -203,7 +208,8 @@ func TestSummariesAreIndependentOfArrivalOrder(t *testing.T) {
 		var all []api.VerificationEvent
 		for slug := range 5 {
 			for i := range 20 {
-				all = append(all, review(fmt.Sprint("s", slug), i*7, fmt.Sprint(i)), link(fmt.Sprint("s", slug), i*13, api.OutcomeUnreachable))
+				all = append(all, review(fmt.Sprint("s", slug), i*7, fmt.Sprint(i)),
+					link(fmt.Sprint("s", slug), i*13, api.OutcomeUnreachable))
 			}
 		}
 		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -303,7 +309,9 @@ func TestOutageIsReportedAsUnavailable(t *testing.T) {
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 			_, err = s.UnknownListings(t.Context(), []string{"a"})
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
-			require.Equal(t, problem.ServiceUnavailable, problem.Of(store.NewListings(s.db).Save(t.Context(), feed.Cursor{}, []api.ListingState{{ID: "a"}}, feed.Cursor{})).Code)
+			require.Equal(t, problem.ServiceUnavailable,
+				problem.Of(store.NewListings(s.db).Save(t.Context(), feed.Cursor{}, []api.ListingState{{ID: "a"}},
+					feed.Cursor{})).Code)
 			_, _, err = s.Append(t.Context(), "ada", recorded, fileOf(lines(review("a", 1, ""))))
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 		})

@@ -116,7 +116,8 @@ func (s testStore) resign(t testing.TB, size int64, signer checkpoint.Keys) {
 	c := torchwood.Checkpoint{Origin: logName, Tree: tlog.Tree{N: size, Hash: tlog.RecordHash([]byte("other"))}}
 	note, err := signer.Sign(c)
 	require.NoError(t, err)
-	require.NoError(t, s.db.WithContext(t.Context()).Exec("UPDATE log_checkpoints SET note = ? WHERE size = ?", note, size).Error)
+	require.NoError(t, s.db.WithContext(t.Context()).Exec("UPDATE log_checkpoints SET note = ? WHERE size = ?", note,
+		size).Error)
 }
 
 // renumbered removes an event and renumbers the later ones, so that no sequence is missing.
@@ -189,15 +190,18 @@ func TestEveryTamperingIsReported(t *testing.T) {
 		{"actor", set("actor = 'x'"), nil, edited},
 		{"actor, also in the private part", set("actor = 'x', evidence = replace(evidence, 'ada', 'x')"), nil, edited},
 		{"time of recording", set("recorded_at = recorded_at + 1"), nil, edited},
-		{"evidence", set(`evidence = replace(evidence, '"salt":"', '"gone":["https://x.example"],"salt":"')`), nil, edited},
+		{"evidence", set(`evidence = replace(evidence, '"salt":"', '"gone":["https://x.example"],"salt":"')`), nil,
+			edited},
 		{"evidence removed", set("evidence = ''"), nil, edited},
 		{"content hash", set("content_hash = 'x'"), nil, edited},
 		{"moved to another listing", set("slug = 'a'"), nil, brief{audit.Event, 8, "a"}},
 		{"note, with its hash", nil, func(t *testing.T, s testStore) { s.rewrite(t, 8) }, edited},
 		{"first event", nil, func(t *testing.T, s testStore) { s.rewrite(t, 1) }, brief{audit.Event, 1, "a"}},
 		{"last event", nil, func(t *testing.T, s testStore) { s.rewrite(t, 15) }, brief{audit.Event, 15, "c"}},
-		{"whole listing", nil, func(t *testing.T, s testStore) { s.rewrite(t, 2, 5, 8, 11, 14) }, brief{audit.Event, 2, "b"}},
-		{"end of a listing", nil, func(t *testing.T, s testStore) { s.rewrite(t, 11, 14) }, brief{audit.Event, 11, "b"}},
+		{"whole listing", nil, func(t *testing.T, s testStore) { s.rewrite(t, 2, 5, 8, 11, 14) },
+			brief{audit.Event, 2, "b"}},
+		{"end of a listing", nil, func(t *testing.T, s testStore) { s.rewrite(t, 11, 14) },
+			brief{audit.Event, 11, "b"}},
 		{"event inserted before the first", []string{
 			`INSERT INTO verification_events (sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at, content_hash, evidence)
 			SELECT 0, 'x', slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at, 'x', evidence FROM verification_events WHERE sequence = 8`,
@@ -211,14 +215,19 @@ func TestEveryTamperingIsReported(t *testing.T) {
 		{"removed from the beginning", remove("1"), nil, brief{audit.Missing, 1, ""}},
 		{"removed two in a row", remove("8, 9"), nil, brief{audit.Missing, 8, ""}},
 		{"removed last of a listing", remove("14"), nil, brief{audit.Missing, 14, ""}},
-		{"removed last of a listing, with its summary", append(remove("14"), "DELETE FROM summaries WHERE slug = 'b'"), nil, brief{audit.Missing, 14, ""}},
+		{"removed last of a listing, with its summary", append(remove("14"), "DELETE FROM summaries WHERE slug = 'b'"),
+			nil, brief{audit.Missing, 14, ""}},
 		{"removed last", remove("15"), nil, brief{audit.Missing, 15, ""}},
-		{"removed last, with its sequence", append(remove("15"), "UPDATE change_sequence SET value = 14", "DELETE FROM summaries WHERE slug = 'c'"), nil,
+		{"removed last, with its sequence", append(remove("15"), "UPDATE change_sequence SET value = 14",
+			"DELETE FROM summaries WHERE slug = 'c'"), nil,
 			brief{audit.Missing, 15, ""}},
-		{"removed listing", []string{"DELETE FROM verification_events WHERE slug = 'b'"}, nil, brief{audit.Missing, 2, ""}},
-		{"removed listing, with its summary", []string{"DELETE FROM verification_events WHERE slug = 'b'", "DELETE FROM summaries WHERE slug = 'b'"}, nil,
+		{"removed listing", []string{"DELETE FROM verification_events WHERE slug = 'b'"}, nil,
 			brief{audit.Missing, 2, ""}},
-		{"removed all", []string{"DELETE FROM verification_events", "DELETE FROM summaries", "UPDATE change_sequence SET value = 0"}, nil, brief{audit.Missing, 1, ""}},
+		{"removed listing, with its summary", []string{"DELETE FROM verification_events WHERE slug = 'b'",
+			"DELETE FROM summaries WHERE slug = 'b'"}, nil,
+			brief{audit.Missing, 2, ""}},
+		{"removed all", []string{"DELETE FROM verification_events", "DELETE FROM summaries",
+			"UPDATE change_sequence SET value = 0"}, nil, brief{audit.Missing, 1, ""}},
 		{"removed and renumbered", renumbered(8), nil, brief{audit.Event, 8, "c"}},
 		{"removed tail and renumbered", renumbered(14), nil, brief{audit.Event, 14, "c"}},
 		{"reordered", swapped(7, 8), nil, brief{audit.Event, 7, "b"}},
@@ -227,7 +236,8 @@ func TestEveryTamperingIsReported(t *testing.T) {
 		{"summary", []string{"UPDATE summaries SET summary = replace(summary, '\"reviewCount\":5', '\"reviewCount\":6') WHERE slug = 'b'"}, nil,
 			brief{audit.Summarized, 0, "b"}},
 		{"summary removed", []string{"DELETE FROM summaries WHERE slug = 'b'"}, nil, brief{audit.Summarized, 0, "b"}},
-		{"summary of nothing", []string{"INSERT INTO summaries VALUES ('d', 99, 1, '{}', '', '', '')"}, nil, brief{audit.Summarized, 0, "d"}},
+		{"summary of nothing", []string{"INSERT INTO summaries VALUES ('d', 99, 1, '{}', '', '', '')"}, nil,
+			brief{audit.Summarized, 0, "d"}},
 
 		{"signature of the newest checkpoint", []string{"UPDATE log_checkpoints SET note = replace(note, 'api.', 'apj.') WHERE size = 15"}, nil, log},
 		{"signature of an older checkpoint", []string{"UPDATE log_checkpoints SET note = replace(note, 'api.', 'apj.') WHERE size = 6"}, nil, log},
@@ -235,13 +245,20 @@ func TestEveryTamperingIsReported(t *testing.T) {
 		{"origin of a checkpoint", []string{"UPDATE log_checkpoints SET origin = 'x' WHERE size = 6"}, nil, log},
 		{"newest checkpoint removed", []string{"DELETE FROM log_checkpoints WHERE size = 15"}, nil, log},
 		{"all checkpoints removed", []string{"DELETE FROM log_checkpoints"}, nil, log},
-		{"checkpoint signed with another key", nil, func(t *testing.T, s testStore) { s.resign(t, 6, keys(t, otherSeed)) }, log},
-		{"older checkpoint of another history", nil, func(t *testing.T, s testStore) { s.resign(t, 6, keys(t, seed)) }, log},
+		{"checkpoint signed with another key", nil,
+			func(t *testing.T, s testStore) { s.resign(t, 6, keys(t, otherSeed)) }, log},
+		{"older checkpoint of another history", nil, func(t *testing.T, s testStore) { s.resign(t, 6, keys(t, seed)) },
+			log},
 		{"tile cut", []string{"UPDATE log_tiles SET hashes = substr(hashes, 33)"}, nil, log},
 		{"tile removed", []string{"DELETE FROM log_tiles"}, nil, log},
 		{"tile changed", nil, func(t *testing.T, s testStore) { s.replaceTile(t, 8) }, log},
-		{"event and tile changed together", nil, func(t *testing.T, s testStore) { s.rewrite(t, 8); s.replaceTile(t, 8) }, brief{audit.Event, 7, ""}},
-		{"event changed and tile removed", []string{"DELETE FROM log_tiles"}, func(t *testing.T, s testStore) { s.rewrite(t, 3) }, brief{audit.Event, 1, ""}},
+		{"event and tile changed together", nil, func(t *testing.T,
+			s testStore) {
+			s.rewrite(t, 8)
+			s.replaceTile(t, 8)
+		}, brief{audit.Event, 7, ""}},
+		{"event changed and tile removed", []string{"DELETE FROM log_tiles"},
+			func(t *testing.T, s testStore) { s.rewrite(t, 3) }, brief{audit.Event, 1, ""}},
 		{"event removed with the tile", append(remove("8"), "DELETE FROM log_tiles"), nil, brief{audit.Missing, 8, ""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -249,7 +266,8 @@ func TestEveryTamperingIsReported(t *testing.T) {
 				fill(t, s, 6, 15)
 				before := s.audit(t)
 				require.True(t, before.Fits, "%+v", before.Findings)
-				require.Equal(t, audit.Report{Fits: true, Events: 15, Listings: 3, Checkpoints: 2, Logged: 15, Findings: []audit.Finding{}}, before)
+				require.Equal(t, audit.Report{Fits: true, Events: 15, Listings: 3, Checkpoints: 2, Logged: 15,
+					Findings: []audit.Finding{}}, before)
 				s.asSuperuser(t, c.statements...)
 				if c.further != nil {
 					c.further(t, s)
@@ -309,7 +327,8 @@ func TestSavedCheckpointProvesThatHistoryWasResigned(t *testing.T) {
 		require.Equal(t, brief{audit.Event, 7, ""}, brief{f.Kind, f.Sequence, f.Slug}, "%+v", after.Findings)
 		require.Contains(t, f.Message, "all.txt")
 
-		s.execute(t, append(forget, "DELETE FROM verification_events WHERE sequence > 12", "UPDATE change_sequence SET value = 12", "DELETE FROM summaries")...)
+		s.execute(t, append(forget, "DELETE FROM verification_events WHERE sequence > 12",
+			"UPDATE change_sequence SET value = 12", "DELETE FROM summaries")...)
 		after = s.audit(t, saved...)
 		require.Contains(t, after.Findings[0].Message, "events 13 to 15 are missing")
 

@@ -10,8 +10,8 @@ import (
 	"opportunity.internal/services/catalog/internal/review"
 )
 
-// seed inserts 100,000 listings with their index and 1,000,000 changes. 90 % are published and fall due evenly over 17 days from three
-// days ago.
+// seed inserts 100,000 listings with their index and 1,000,000 changes. 90 % are published and fall
+// due evenly over 17 days from three days ago.
 func seed(b *testing.B, s stores) {
 	b.Helper()
 	for _, statement := range []string{
@@ -40,14 +40,15 @@ func BenchmarkQueue(b *testing.B) {
 	s := open(b, schema.Postgres(b))
 	seed(b, s)
 	for name, f := range map[string]review.QueueFilter{
-		"today":     {Today: true},
-		"next":      {Today: true, Available: true, Limit: 1},
-		"all":       {},
-		"text":      {Text: "company 4711"},
-		"status":    {Status: "needs-review"},
-		"why":       {Why: review.Whys[3]},
-		"held":      {Holder: "ben"},
-		"last page": {After: review.Position{Rank: review.QuotesOther, DueAt: at.Add(13 * 24 * time.Hour).UnixMicro(), ID: "r-1"}},
+		"today":  {Today: true},
+		"next":   {Today: true, Available: true, Limit: 1},
+		"all":    {},
+		"text":   {Text: "company 4711"},
+		"status": {Status: "needs-review"},
+		"why":    {Why: review.Whys[3]},
+		"held":   {Holder: "ben"},
+		"last page": {After: review.Position{Rank: review.QuotesOther, DueAt: at.Add(13 * 24 * time.Hour).UnixMicro(),
+			ID: "r-1"}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			f.Operator, f.Limit = "ann", max(f.Limit, 100*(1-f.Limit))
@@ -57,7 +58,8 @@ func BenchmarkQueue(b *testing.B) {
 			}
 		})
 	}
-	for name, f := range map[string]listing.Filter{"all": {}, "text": {Text: "company 4711"}, "host": {Host: "site-99.example"}, "held": {Holder: "ben"}} {
+	for name, f := range map[string]listing.Filter{"all": {}, "text": {Text: "company 4711"},
+		"host": {Host: "site-99.example"}, "held": {Holder: "ben"}} {
 		b.Run("listings "+name, func(b *testing.B) {
 			for b.Loop() {
 				_, err := s.List(b.Context(), f, "", 100)
@@ -65,7 +67,8 @@ func BenchmarkQueue(b *testing.B) {
 			}
 		})
 	}
-	for name, f := range map[string]listing.ActFilter{"actor": {Actor: "ann"}, "since": {Since: at}, "unknown actor": {Actor: "eve"}} {
+	for name, f := range map[string]listing.ActFilter{"actor": {Actor: "ann"}, "since": {Since: at},
+		"unknown actor": {Actor: "eve"}} {
 		b.Run("changes "+name, func(b *testing.B) {
 			f.Limit = 100
 			for b.Loop() {

@@ -68,8 +68,9 @@ func (s *Store) Candidates(ctx context.Context, f listing.Filter, after string, 
 
 func (r candidateRow) candidate() (api.Candidate, error) {
 	c := api.Candidate{
-		ID: r.ListingID, Company: r.Company, Category: r.Category, Host: r.Host, CreatedAt: database.FromMicros(r.CreatedAt),
-		Reviewed: r.LastCheckedAt != nil,
+		ID: r.ListingID, Company: r.Company, Category: r.Category, Host: r.Host,
+		CreatedAt: database.FromMicros(r.CreatedAt),
+		Reviewed:  r.LastCheckedAt != nil,
 	}
 	var l listingfile.Listing
 	if err := json.Unmarshal([]byte(r.Document), &l); err != nil {

@@ -44,7 +44,8 @@ func (s *Store) Changes(ctx context.Context, f listing.ActFilter) (api.ListingAc
 		list.Next = rows[f.Limit-1].ID
 	}
 	for _, row := range rows {
-		act := api.ListingAct{At: database.FromMicros(row.At), Actor: row.Actor, Action: row.What, Fields: []string{}, Reason: row.Reason}
+		act := api.ListingAct{At: database.FromMicros(row.At), Actor: row.Actor, Action: row.What, Fields: []string{},
+			Reason: row.Reason}
 		if row.Fields != "" {
 			act.Fields = strings.Split(row.Fields, ",")
 		}

@@ -1,4 +1,5 @@
-// Package desk stores the work of curators on listings: leases, drafts and skips. Consumers never see any of it.
+// Package desk stores the work of curators on listings: leases, drafts and skips. Consumers never
+// see any of it.
 package desk
 
 import (
@@ -14,8 +15,8 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// Store is the part of the catalog's database for the desk. Methods return a *problem.Error with code not_found for an unknown listing, and
-// service_unavailable if the database is unreachable.
+// Store is the part of the catalog's database for the desk. Methods return a *problem.Error with
+// code not_found for an unknown listing, and service_unavailable if the database is unreachable.
 type Store struct {
 	db  *database.DB
 	now func() time.Time
@@ -32,11 +33,12 @@ type leaseRow struct {
 }
 
 func (r leaseRow) lease() api.Lease {
-	return api.Lease{Holder: r.Holder, TakenAt: database.FromMicros(r.TakenAt), ExpiresAt: database.FromMicros(r.ExpiresAt)}
+	return api.Lease{Holder: r.Holder, TakenAt: database.FromMicros(r.TakenAt),
+		ExpiresAt: database.FromMicros(r.ExpiresAt)}
 }
 
-// TakeLease takes or renews the lease of a listing for api.LeaseTime. If another operator holds it and takeOver is not set, it returns that
-// lease and false.
+// TakeLease takes or renews the lease of a listing for api.LeaseTime. If another operator holds it
+// and takeOver is not set, it returns that lease and false.
 func (s *Store) TakeLease(ctx context.Context, id, holder string, takeOver bool) (api.Lease, bool, error) {
 	tx, now := s.db.WithContext(ctx), database.Micros(s.now())
 	if err := exists(tx, id); err != nil {
@@ -51,7 +53,8 @@ func (s *Store) TakeLease(ctx context.Context, id, holder string, takeOver bool)
 	if !takeOver {
 		statement += unlessHeld
 	}
-	taken := tx.Exec(statement, map[string]any{"id": id, "holder": holder, "now": now, "end": now + api.LeaseTime.Microseconds()})
+	taken := tx.Exec(statement, map[string]any{"id": id, "holder": holder, "now": now,
+		"end": now + api.LeaseTime.Microseconds()})
 	if taken.Error != nil {
 		return api.Lease{}, false, database.Outage(taken.Error)
 	}
@@ -74,7 +77,8 @@ func endLease(tx *gorm.DB, id, holder string) error {
 	return tx.Exec("DELETE FROM leases WHERE listing_id = ? AND holder = ?", id, holder).Error
 }
 
-// SaveDraft saves the draft of an operator for a listing, in place of an earlier one. content is JSON.
+// SaveDraft saves the draft of an operator for a listing, in place of an earlier one. content is
+// JSON.
 func (s *Store) SaveDraft(ctx context.Context, id, operator string, content json.RawMessage) (api.Draft, error) {
 	tx, now := s.db.WithContext(ctx), s.now().UTC().Truncate(time.Microsecond)
 	if err := exists(tx, id); err != nil {
@@ -118,7 +122,8 @@ func endSkip(tx *gorm.DB, id string) error {
 	return tx.Exec("DELETE FROM skips WHERE listing_id = ?", id).Error
 }
 
-// Finish ends an operator's work on a listing after a review: the operator's lease and draft, and the skip.
+// Finish ends an operator's work on a listing after a review: the operator's lease and draft, and
+// the skip.
 func (s *Store) Finish(ctx context.Context, id, operator string) error {
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		return errors.Join(endLease(tx, id, operator), deleteDraft(tx, id, operator), endSkip(tx, id))

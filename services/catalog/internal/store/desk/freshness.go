@@ -38,12 +38,14 @@ func (s *Store) Freshness(ctx context.Context) (api.Freshness, error) {
 	}
 	targets := review.Plan(p.backlog, p.done, now)
 	for i, n := range p.backlog {
-		f.Ahead = append(f.Ahead, api.DueDay{Day: now.AddDate(0, 0, i).Format(time.DateOnly), Due: n, Target: targets[i]})
+		f.Ahead = append(f.Ahead, api.DueDay{Day: now.AddDate(0, 0, i).Format(time.DateOnly), Due: n,
+			Target: targets[i]})
 	}
 	return f, nil
 }
 
-// sample counts the published records by their status at now, and by the outcome of their latest link check.
+// sample counts the published records by their status at now, and by the outcome of their latest
+// link check.
 func sample(tx *gorm.DB, now time.Time) (counts api.FreshnessSample, links map[api.Outcome]int, err error) {
 	counts.Day, links = now.Format(time.DateOnly), map[api.Outcome]int{}
 	var rows []struct {
@@ -53,7 +55,8 @@ func sample(tx *gorm.DB, now time.Time) (counts api.FreshnessSample, links map[a
 	}
 	err = tx.Raw(`SELECT CASE WHEN status = @verified AND due_at < @now THEN @stale ELSE status END AS status, link_outcome, count(*) AS records
 		FROM listing_index WHERE visibility = 'published' GROUP BY 1, 2`,
-		map[string]any{"verified": string(api.Verified), "stale": string(api.Stale), "now": database.Micros(now)}).Scan(&rows).Error
+		map[string]any{"verified": string(api.Verified), "stale": string(api.Stale),
+			"now": database.Micros(now)}).Scan(&rows).Error
 	for _, row := range rows {
 		links[row.LinkOutcome] += row.Records
 		switch row.Status {

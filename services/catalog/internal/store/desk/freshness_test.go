@@ -20,7 +20,8 @@ func TestFreshnessCountsNowThePastAndTheDaysAhead(t *testing.T) {
 		}
 		_, err := s.listings.Import(t.Context(), "ann", apitest.File(file), false)
 		require.NoError(t, err)
-		for i, days := range map[int]int{0: 12, 1: 20, 2: 1} { // a: due in two days, b: stale, c: needs review, d: never reviewed
+		// a: due in two days, b: stale, c: needs review, d: never reviewed
+		for i, days := range map[int]int{0: 12, 1: 20, 2: 1} {
 			checked, outcome := at.AddDate(0, 0, -days), api.OutcomeVerified
 			if i == 2 {
 				outcome = api.OutcomeClosed
@@ -32,14 +33,16 @@ func TestFreshnessCountsNowThePastAndTheDaysAhead(t *testing.T) {
 				sum.Facts, sum.Unquoted = &facts, []string{"languages"}
 				sum.ApplicationLink = &api.ApplicationLink{Outcome: api.OutcomeBlocked, CheckedAt: checked}
 			}
-			require.NoError(t, s.listings.SaveSummaries(t.Context(), feed.Cursor{}, []api.EncodedSummary{apitest.Encoded(sum)[0]}, feed.Cursor{}))
+			require.NoError(t, s.listings.SaveSummaries(t.Context(), feed.Cursor{},
+				[]api.EncodedSummary{apitest.Encoded(sum)[0]}, feed.Cursor{}))
 		}
 		require.NoError(t, s.SampleFreshness(t.Context()))
 		require.NoError(t, s.SampleFreshness(t.Context()), "one sample for each day")
 		require.NoError(t, s.db.Exec("INSERT INTO freshness_samples VALUES ('2026-11-18', 1, 2, 3, 4), ('2026-11-19', 5, 6, 7, 8)").Error)
 		f, err := s.Freshness(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, api.FreshnessSample{Day: "2026-11-20", Verified: 1, Stale: 1, NeedsReview: 1, Unverified: 1}, f.Now)
+		require.Equal(t, api.FreshnessSample{Day: "2026-11-20", Verified: 1, Stale: 1, NeedsReview: 1, Unverified: 1},
+			f.Now)
 		require.Equal(t, []api.FreshnessSample{
 			{Day: "2026-11-18", Verified: 1, Stale: 2, NeedsReview: 3, Unverified: 4},
 			{Day: "2026-11-19", Verified: 5, Stale: 6, NeedsReview: 7, Unverified: 8},
@@ -47,7 +50,8 @@ func TestFreshnessCountsNowThePastAndTheDaysAhead(t *testing.T) {
 		require.Equal(t, map[api.Outcome]int{"": 3, api.OutcomeBlocked: 1}, f.Links)
 		require.Equal(t, [2]int{3, 2}, [2]int{f.Facts, f.Quoted})
 		require.Len(t, f.Ahead, 15)
-		require.Equal(t, api.DueDay{Day: "2026-11-20", Due: 3, Target: 4}, f.Ahead[0], "a Friday: the record of Sunday is reviewed today")
+		require.Equal(t, api.DueDay{Day: "2026-11-20", Due: 3, Target: 4}, f.Ahead[0],
+			"a Friday: the record of Sunday is reviewed today")
 		require.Equal(t, api.DueDay{Day: "2026-11-22", Due: 1}, f.Ahead[2])
 		require.Equal(t, at, f.GeneratedAt.Truncate(time.Microsecond))
 		var days int64

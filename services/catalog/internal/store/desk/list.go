@@ -28,7 +28,8 @@ type listedRow struct {
 	ExpiresAt         int64
 }
 
-// List returns up to limit listings that match f and have an id greater than after, ordered by id. Next is the last id if there are more.
+// List returns up to limit listings that match f and have an id greater than after, ordered by id.
+// Next is the last id if there are more.
 func (s *Store) List(ctx context.Context, f listing.Filter, after string, limit int) (api.ListingList, error) {
 	now := database.Micros(s.now())
 	q := s.db.WithContext(ctx).Table("listings l").
@@ -79,8 +80,10 @@ func withFilter(q *gorm.DB, f listing.Filter, now int64) *gorm.DB {
 
 func (r listedRow) listed(now int64) api.ListedListing {
 	l := api.ListedListing{
-		ID: r.ListingID, Company: r.Company, Category: r.Category, Visibility: r.Visibility, Host: r.Host, Sources: r.Sources,
-		Status: statusAt(r.Status, r.DueAt, now), ApplicationStatus: r.ApplicationStatus, UpdatedAt: database.FromMicros(r.UpdatedAt),
+		ID: r.ListingID, Company: r.Company, Category: r.Category, Visibility: r.Visibility, Host: r.Host,
+		Sources: r.Sources,
+		Status:  statusAt(r.Status, r.DueAt, now), ApplicationStatus: r.ApplicationStatus,
+		UpdatedAt: database.FromMicros(r.UpdatedAt),
 	}
 	if r.PublishedAt != nil {
 		at := database.FromMicros(*r.PublishedAt)

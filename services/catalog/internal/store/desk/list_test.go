@@ -47,16 +47,20 @@ func onEachDatabase(t *testing.T, test func(t *testing.T, s stores)) {
 func TestListFilters(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s stores) {
 		file := apitest.Lines("acme", "b-acme", "c", "d", "e")
-		file[0].Visibility, file[3].Visibility, file[4].Visibility = listingfile.Published, listingfile.Withdrawn, listingfile.Published
+		file[0].Visibility, file[3].Visibility, file[4].Visibility = listingfile.Published, listingfile.Withdrawn,
+			listingfile.Published
 		file[2].Company.Name, file[2].Category = "The ACMÉ Co", api.Host
 		file[2].Company.Website = "https://www.Other.example/x"
 		file[4].Facts = new(api.UnknownFacts())
-		file[4].Facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.Eligible}, {Country: "US", Status: api.Ineligible}}
+		file[4].Facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.Eligible},
+			{Country: "US", Status: api.Ineligible}}
 		_, err := s.listings.Import(t.Context(), "ann", apitest.File(file), false)
 		require.NoError(t, err)
 		_, _, err = s.TakeLease(t.Context(), "acme", "ann", false)
 		require.NoError(t, err)
-		require.NoError(t, s.listings.SaveSummaries(t.Context(), feed.Cursor{}, apitest.Encoded(api.Summary{Slug: "d", Sequence: 1, LastCheckedAt: &at, LastOutcome: api.OutcomeClosed}), feed.Cursor{}))
+		require.NoError(t, s.listings.SaveSummaries(t.Context(), feed.Cursor{},
+			apitest.Encoded(api.Summary{Slug: "d", Sequence: 1, LastCheckedAt: &at, LastOutcome: api.OutcomeClosed}),
+			feed.Cursor{}))
 
 		for _, c := range []struct {
 			want string

@@ -27,8 +27,9 @@ func (s *Store) Queue(ctx context.Context, f review.QueueFilter) (queue api.Revi
 	return queue, err
 }
 
-// planned runs read with plans for the values of its statements. Without, Postgres uses one plan for all values after five executions: it
-// assumes that every filter matches many records, and reads the whole queue in its order.
+// planned runs read with plans for the values of its statements. Without, Postgres uses one plan
+// for all values after five executions: it assumes that every filter matches many records, and
+// reads the whole queue in its order.
 func (s *Store) planned(ctx context.Context, read func(tx *gorm.DB) error) error {
 	tx := s.db.WithContext(ctx)
 	if s.db.Dialect != database.Postgres {
@@ -76,14 +77,16 @@ type progressCounts struct {
 	backlog review.Backlog
 }
 
-// progress counts the published records that are due, were reviewed today, and fall due on each day.
+// progress counts the published records that are due, were reviewed today, and fall due on each
+// day.
 func progress(tx *gorm.DB, now time.Time) (p progressCounts, err error) {
 	var counts []struct{ Day, Records, Due int }
 	today := database.Micros(now.Truncate(day))
 	err = tx.Raw(`SELECT CASE WHEN due_at < @today THEN 0 ELSE (due_at - @today) / @day END AS day, count(*) AS records,
 			count(CASE WHEN due_at <= @now THEN 1 END) AS due
 		FROM listing_index WHERE visibility = 'published' AND due_at < @end GROUP BY 1`, map[string]any{
-		"today": today, "day": day.Microseconds(), "now": database.Micros(now), "end": today + review.Horizon*day.Microseconds(),
+		"today": today, "day": day.Microseconds(), "now": database.Micros(now),
+		"end": today + review.Horizon*day.Microseconds(),
 	}).Scan(&counts).Error
 	if err != nil {
 		return p, database.Outage(err)
@@ -92,12 +95,13 @@ func progress(tx *gorm.DB, now time.Time) (p progressCounts, err error) {
 		p.backlog[c.Day] = c.Records
 		p.due += c.Due
 	}
-	err = tx.Raw("SELECT count(*) FROM listing_index WHERE visibility = 'published' AND last_checked_at >= ?", today).Scan(&p.done).Error
+	err = tx.Raw("SELECT count(*) FROM listing_index WHERE visibility = 'published' AND last_checked_at >= ?",
+		today).Scan(&p.done).Error
 	return p, database.Outage(err)
 }
 
-// rowsOfScope returns the rows of a page, and one more if there is another page. early is the number of records that are not due yet and
-// belong to today.
+// rowsOfScope returns the rows of a page, and one more if there is another page. early is the
+// number of records that are not due yet and belong to today.
 func rowsOfScope(tx *gorm.DB, f review.QueueFilter, now time.Time, early int) ([]queueRow, error) {
 	until := whenever(now)
 	if !f.Until.IsZero() {
@@ -121,7 +125,8 @@ func whenever(now time.Time) review.Position {
 	return review.Position{DueAt: database.Micros(now.Add(100 * 365 * day))}
 }
 
-// endOfToday returns the position of the last record of today, the nth record after the due ones that is not skipped.
+// endOfToday returns the position of the last record of today, the nth record after the due ones
+// that is not skipped.
 func endOfToday(tx *gorm.DB, now time.Time, n int) (review.Position, error) {
 	us := database.Micros(now)
 	var last []struct {
@@ -180,8 +185,9 @@ type queueRow struct {
 	Rank          review.Rank `gorm:"-"`
 }
 
-// queueRows returns the rows of a page, and one more if there is another page. It reads one rank after the other, each in the order of an index.
-// Records with a missing quote belong to today whenever they fall due.
+// queueRows returns the rows of a page, and one more if there is another page. It reads one rank
+// after the other, each in the order of an index. Records with a missing quote belong to today
+// whenever they fall due.
 func queueRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time.Time) (rows []queueRow, err error) {
 	for rank := f.After.Rank; rank <= review.QuotesPresent && len(rows) <= f.Limit; rank++ {
 		ranked, err := ofRank(tx, rank, f.Readings)
@@ -210,7 +216,8 @@ func queueRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now tim
 // ofRank returns tx with the condition that a listing has the rank, nil if none has.
 func ofRank(tx *gorm.DB, rank review.Rank, marks api.ReadingMarks) (*gorm.DB, error) {
 	lists := map[review.Rank][]string{
-		review.QuoteMissing: marks.Missing, review.QuotesPresent: marks.Present, review.QuotesOther: slices.Concat(marks.Missing, marks.Present),
+		review.QuoteMissing: marks.Missing, review.QuotesPresent: marks.Present,
+		review.QuotesOther: slices.Concat(marks.Missing, marks.Present),
 	}
 	ids := lists[rank]
 	if len(ids) == 0 {
@@ -229,7 +236,8 @@ func ofRank(tx *gorm.DB, rank review.Rank, marks api.ReadingMarks) (*gorm.DB, er
 	case review.QuotesOther:
 		condition = "i.listing_id NOT IN (" + elements + ")"
 	case review.QuotesPresent:
-		condition = "(" + condition + ") IS TRUE" // a filter: Postgres would start from the many ids and sort their rows
+		// a filter: Postgres would start from the many ids and sort their rows
+		condition = "(" + condition + ") IS TRUE"
 	}
 	return tx.Where(condition, string(text)), err
 }
@@ -251,7 +259,8 @@ func rankRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time
 	} else {
 		q = q.Where("(i.due_at, i.listing_id) <= (?, ?)", until.DueAt, until.ID)
 	}
-	// Subqueries: conditions on the columns of a LEFT JOIN mislead Postgres about the number of rows.
+	// Subqueries: conditions on the columns of a LEFT JOIN mislead Postgres about the number of
+	// rows.
 	const skipped = "EXISTS (SELECT 1 FROM skips WHERE skips.listing_id = i.listing_id AND skips.ends_at > ?)"
 	if f.Skipped {
 		q = q.Where(skipped, us)
@@ -262,7 +271,8 @@ func rankRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time
 		q = q.Where("NOT EXISTS (SELECT 1 FROM leases o WHERE o.listing_id = i.listing_id AND o.expires_at > ? AND o.holder <> ?)", us, f.Operator)
 	}
 	if f.Holder != "" {
-		q = q.Where("i.listing_id IN (SELECT h.listing_id FROM leases h WHERE h.holder = ? AND h.expires_at > ?)", f.Holder, us)
+		q = q.Where("i.listing_id IN (SELECT h.listing_id FROM leases h WHERE h.holder = ? AND h.expires_at > ?)",
+			f.Holder, us)
 	}
 	if f.Why != "" {
 		q = q.Where("i.whys LIKE ?", "%,"+f.Why+",%")
@@ -282,12 +292,14 @@ func rankRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time
 	return rows, database.Outage(err)
 }
 
-// contains returns a LIKE pattern for lower-case text that contains part. The escape character is a backslash.
+// contains returns a LIKE pattern for lower-case text that contains part. The escape character is a
+// backslash.
 func contains(part string) string {
 	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(api.Fold(strings.TrimSpace(part))) + "%"
 }
 
-// withStatus selects the rows with the status at now. The index does not know which verified records have turned stale.
+// withStatus selects the rows with the status at now. The index does not know which verified
+// records have turned stale.
 func withStatus(q *gorm.DB, status api.VerificationStatus, now int64) *gorm.DB {
 	switch status {
 	case "":
@@ -323,7 +335,8 @@ func (r queueRow) record(now time.Time) (api.QueueRecord, error) {
 	}
 	if r.Actor != nil {
 		record.Skip = &api.Skip{
-			Actor: *r.Actor, Reason: *r.Reason, SkippedAt: database.FromMicros(r.SkippedAt), Until: database.FromMicros(r.EndsAt),
+			Actor: *r.Actor, Reason: *r.Reason, SkippedAt: database.FromMicros(r.SkippedAt),
+			Until: database.FromMicros(r.EndsAt),
 		}
 	}
 	return record, nil
@@ -332,7 +345,8 @@ func (r queueRow) record(now time.Time) (api.QueueRecord, error) {
 // due returns the record with all its reasons, also later ones.
 func (r queueRow) due(now time.Time) (api.DueRecord, error) {
 	record := api.DueRecord{
-		ID: r.ListingID, Company: r.Company, Category: r.Category, Status: statusAt(r.Status, r.DueAt, database.Micros(now)),
+		ID: r.ListingID, Company: r.Company, Category: r.Category,
+		Status: statusAt(r.Status, r.DueAt, database.Micros(now)),
 	}
 	if err := json.Unmarshal([]byte(r.Reasons), &record.Reasons); err != nil {
 		return record, fmt.Errorf("decoding reasons of listing %s: %w", r.ListingID, err)

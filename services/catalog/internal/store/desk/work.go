@@ -8,7 +8,8 @@ import (
 	"opportunity.internal/pkg/database"
 )
 
-// AddWork adds the work of curators on the listing with the id to its review sheet: active lease and skip, and the operator's draft.
+// AddWork adds the work of curators on the listing with the id to its review sheet: active lease
+// and skip, and the operator's draft.
 func (s *Store) AddWork(ctx context.Context, id, operator string, sheet *api.ReviewSheet) error {
 	tx, now := s.db.WithContext(ctx), database.Micros(s.now())
 	// One row in any case: the columns of what does not exist are null.
@@ -36,7 +37,8 @@ func (s *Store) AddWork(ctx context.Context, id, operator string, sheet *api.Rev
 	}
 	if row.Actor != nil {
 		sheet.Skip = &api.Skip{
-			Actor: *row.Actor, Reason: *row.Reason, SkippedAt: database.FromMicros(row.SkippedAt), Until: database.FromMicros(row.SkipEndsAt),
+			Actor: *row.Actor, Reason: *row.Reason, SkippedAt: database.FromMicros(row.SkippedAt),
+			Until: database.FromMicros(row.SkipEndsAt),
 		}
 	}
 	return nil
