@@ -196,8 +196,8 @@ type SecondOpinion struct {
 }
 
 // EditReport is the response to an edit of a listing. If Applied is false, the edit was a dry run,
-// Problems says why (status 200), or Current is the version that the edit did not know (status
-// 412).
+// Problems has the reasons (status 200), or Current is the version that the edit did not know
+// (status 412).
 type EditReport struct {
 	Applied  bool           `json:"applied"`
 	Fields   []string       `json:"fields"`           // that changed, or would in a dry run
