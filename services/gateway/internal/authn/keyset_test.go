@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,19 +40,21 @@ func TestSyncsAreReported(t *testing.T) {
 
 func TestKeysThatLeaveTheListAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		listed := []string{"00000000000000aa", "00000000000000bb"}
+		keys := []string{"00000000000000aa", "00000000000000bb"}
+		var listed atomic.Int64 // how many of them
+		listed.Store(2)
 		s := newKeySet(func(_ context.Context, after api.KeyPosition) (api.KeyDigests, error) { // pages of one key
 			page := api.KeyDigests{After: after, Last: after}
-			if i := int(after.Sequence); i < len(listed) {
-				page.Digests, page.Last = listed[i:i+1], api.KeyPosition{Sequence: int64(i + 1), Digest: listed[i]}
-				page.More = i+1 < len(listed)
+			if i := after.Sequence; i < listed.Load() {
+				page.Digests, page.Last = keys[i:i+1], api.KeyPosition{Sequence: i + 1, Digest: keys[i]}
+				page.More = i+1 < listed.Load()
 			}
 			return page, nil
 		})
 		go s.run(t.Context(), slog.New(slog.DiscardHandler), func(error) {})
 		synctest.Wait()
 		require.Equal(t, 2, s.size())
-		listed = listed[:1]
+		listed.Store(1)
 		time.Sleep(readEvery - time.Second)
 		require.Equal(t, 2, s.size())
 		time.Sleep(syncEvery + 2*syncPause)
