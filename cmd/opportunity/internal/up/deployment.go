@@ -250,7 +250,7 @@ func (d *deployment) migrate(ctx context.Context) error {
 // scheduled jobs, then catalog and history, which call each other, with billing, and last
 // authquota, which records usage.
 func (d *deployment) stages() stages {
-	last := []service{
+	last := []job{
 		{"gateway", func(ctx context.Context) error { return gateway.Run(ctx, d.gateway) }},
 		{"curation desk", d.desk.Run},
 		{"payment checks", func(ctx context.Context) error {
@@ -261,7 +261,7 @@ func (d *deployment) stages() stages {
 		}},
 	}
 	if d.links {
-		last = append(last, service{"link checks", func(ctx context.Context) error {
+		last = append(last, job{"link checks", func(ctx context.Context) error {
 			return checkLinks(ctx, d.history.Telemetry.LogOutput, func(ctx context.Context) error {
 				_, err := history.CheckLinks(ctx, d.history)
 				return err

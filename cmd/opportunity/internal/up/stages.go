@@ -7,16 +7,16 @@ import (
 	"sync"
 )
 
-// service is a configured service or scheduled job.
-type service struct {
+// job is a configured service, or other work that runs until the deployment stops.
+type job struct {
 	name string
 	run  func(context.Context) error
 }
 
-// stages are services in start order. They stop in reverse order, each stage after the one before
+// stages are jobs in start order. They stop in reverse order, each stage after the one before
 // it has drained. So an admitted request still reaches every service it needs, and authquota
 // records usage last.
-type stages [][]service
+type stages [][]job
 
 // run runs all services until ctx ends or one of them returns, and then stops the others. It calls
 // whenStarted while they run; an error of whenStarted stops them too. run returns the errors of

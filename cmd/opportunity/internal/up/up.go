@@ -27,6 +27,7 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/redisdb/embedded"
+	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/billing"
 )
 
@@ -79,20 +80,22 @@ func Run(ctx context.Context, o Options) error {
 	save := func() error { return redis.Save(dir.File(verbs.RedisFile), counter.Epochs, counter.Marks) }
 	defer func() { _ = save() }()
 
+	log := slog.New(slog.NewJSONHandler(logs{logFile, o.Err}, nil))
 	d, err := newDeployment(ctx, dir, public, admin, redis.URL(), logs{logFile, o.Err})
 	if err != nil {
 		return err
 	}
 	if d.desk, err = desk.New(desk.Options{
-		Listener: deskListener, PublicURL: os.Getenv("OPPORTUNITY_DESK_URL"), AdminURL: d.adminURL, Token: d.operatorToken, Actor: adminapi.Actor(), Now: time.Now, LinksOff: d.linksOff(),
-		Log: slog.New(slog.NewJSONHandler(logs{logFile, o.Err}, nil)),
+		Listener: deskListener, PublicURL: os.Getenv("OPPORTUNITY_DESK_URL"), AdminURL: d.adminURL, Token: d.operatorToken,
+		Actor: adminapi.Actor(), Now: time.Now, LinksOff: d.linksOff(), Log: log,
 	}); err != nil {
 		return err
 	}
 	if err := d.migrate(ctx); err != nil {
 		return err
 	}
-	return append(stages{{{"redis", saving(save)}, {"databases", func(ctx context.Context) error { return d.explain(ctx, o.Err) }}}}, d.stages()...).run(ctx, func(ctx context.Context) error {
+	jobs := stages{{{"redis", saving(save, log)}, {"databases", func(ctx context.Context) error { return d.explain(ctx, o.Err) }}}}
+	return append(jobs, d.stages()...).run(ctx, func(ctx context.Context) error {
 		keys, err := d.firstStart(ctx, dir, o.Seed, o.Err)
 		if err != nil {
 			return err
@@ -123,21 +126,12 @@ func startRedis(file string) (*embedded.Server, error) {
 // after a crash.
 const saveInterval = time.Second
 
-// saving returns a background job that saves what Redis remembers of the databases.
-func saving(save func() error) func(ctx context.Context) error {
+// saving returns the background job that saves what Redis remembers of the databases. A failure, as
+// of a full disk, is logged, and save is tried again.
+func saving(save func() error, log *slog.Logger) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
-		tick := time.NewTicker(saveInterval)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-tick.C:
-				if err := save(); err != nil {
-					return err
-				}
-			}
-		}
+		service.Loop{Name: "save of Redis", Interval: saveInterval, Do: func(context.Context) error { return save() }}.Run(ctx, log)
+		return nil
 	}
 }
 
