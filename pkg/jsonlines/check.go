@@ -81,7 +81,7 @@ func (c *checker) value(t reflect.Type, at *place) {
 	case isNumberKind(t):
 		switch literal := string(c.skip()); {
 		case first != '-' && (first < '0' || first > '9'):
-			c.problems.Add(at.String(), "must be a number")
+			c.problems.Add(at.String(), "must be a number, without quotes; it is %.40s", literal)
 		case t.Kind() != reflect.Float64 && strings.ContainsAny(literal, ".eE"):
 			c.problems.Add(at.String(), "must be a whole number, with all its digits; it is %.40s", literal)
 		default:

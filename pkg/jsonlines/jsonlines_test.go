@@ -84,7 +84,7 @@ func TestReadReportsEveryProblemOfALine(t *testing.T) {
 		{"null where the type has none", `{"id":null,"tags":null}`,
 			apitest.Problems("id: must be a string", "tags: must be an array")},
 		{"number left out", `{"pays":[{"unit":"hour"}]}`, apitest.Problems("pays[0].minimum: is missing")},
-		{"number as text", `{"pay":{"minimum":"1"}}`, apitest.Problems("pay.minimum: must be a number")},
+		{"number as text", `{"pay":{"minimum":"1"}}`, apitest.Problems("pay.minimum: must be a number, without quotes; it is \"1\"")},
 		{"bool as text", `{"remote":"true"}`, apitest.Problems(`remote: must be true or false; it is "true"`)},
 		{"time without offset", `{"at":"2026-11-20T09:00:00"}`,
 			apitest.Problems(`at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "2026-11-20T09:00:00" is none`)},

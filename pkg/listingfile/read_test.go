@@ -191,7 +191,7 @@ func TestHeader(t *testing.T) {
 		`{"format":"opportunity-listings","version":2}` + "\n{}":                 "version: must be 1: this release reads no other version",
 		`{"format":"opportunity-events","version":1}` + "\n" + line:              "format: must be opportunity-listings",
 		`{"format":"opportunity-listings"}` + "\n" + line:                        "version: is missing",
-		`{"format":"opportunity-listings","version":"1"}` + "\n" + line:          "version: must be a number",
+		`{"format":"opportunity-listings","version":"1"}` + "\n" + line:          "version: must be a number, without quotes; it is \"1\"",
 		`{"format":"opportunity-listings","version":1,"made":"x"}` + "\n" + line: "made: is not a known field",
 	} {
 		f := read(t, file)

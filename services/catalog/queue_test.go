@@ -52,8 +52,8 @@ func TestQueueHasTheDueRecords(t *testing.T) {
 		for i, r := range queue.Records {
 			require.Equal(t, due[i], r.DueRecord)
 		}
-		week := s.due("?within=169h").Records
-		require.Len(t, s.queued("?within=169h&limit=1000"), len(week))
+		week := s.due("?within=7d").Records
+		require.Len(t, s.queued("?within=7d&limit=1000"), len(week))
 		require.Len(t, s.queued("?scope=all&limit=11"),
 			len(listingtest.Published(listingtest.Records(43, 150, startTime), startTime)))
 

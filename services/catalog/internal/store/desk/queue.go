@@ -255,7 +255,8 @@ func rankRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time
 		Joins("LEFT JOIN drafts d ON d.listing_id = i.listing_id AND d.operator = ?", f.Operator).
 		Where("i.visibility = 'published' AND (i.due_at, i.listing_id) > (?, ?)", f.After.DueAt, f.After.ID)
 	if until.ID == "" {
-		q = q.Where("i.due_at <= ?", until.DueAt)
+		// A review is still fresh at the exact end of its freshness window.
+		q = q.Where("i.due_at <= ? AND NOT (i.due_at = ? AND i.whys = ?)", until.DueAt, until.DueAt, ","+api.DueStale+",")
 	} else {
 		q = q.Where("(i.due_at, i.listing_id) <= (?, ?)", until.DueAt, until.ID)
 	}
