@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/telemetry"
 )
 
@@ -110,12 +111,12 @@ func parse(raw string) (after int64, mark string, wait time.Duration, err error)
 	}
 	if s, ok := values["after"]; ok {
 		if after, err = strconv.ParseInt(s, 10, 64); err != nil || after < 0 {
-			return 0, "", 0, params.Invalid("after", "must be a sequence: an integer from 0")
+			return 0, "", 0, problem.Invalid("after", "must be a sequence: an integer from 0")
 		}
 	}
 	if s, ok := values["wait"]; ok {
 		if wait, err = time.ParseDuration(s); err != nil || wait < 0 || wait > maxWait {
-			return 0, "", 0, params.Invalid("wait", "must be a duration from 0s to "+maxWait.String())
+			return 0, "", 0, problem.Invalid("wait", "must be a duration from 0s to "+maxWait.String())
 		}
 	}
 	return after, values["mark"], wait, nil

@@ -56,10 +56,10 @@ func (v Values) read(pair string, hint func(string) string, allowed []string, li
 	}
 	value, err := url.QueryUnescape(rawValue)
 	if err != nil {
-		return Invalid(name, "is not a valid percent-encoded value")
+		return problem.Invalid(name, "is not a valid percent-encoded value")
 	}
 	if value == "" {
-		return Invalid(name, "is empty; leave it out instead")
+		return problem.Invalid(name, "is empty; leave it out instead")
 	}
 	v[name] = value
 	return nil
@@ -85,10 +85,6 @@ func Join(errs ...error) error {
 	}
 	return &first
 }
-
-// Invalid returns the error for an invalid value. what continues a sentence that begins with the
-// name.
-func Invalid(name, what string) *problem.Error { return problem.Invalid(name, what) }
 
 func unknown(name string, allowed []string, listed bool) error {
 	expected := ""
@@ -159,7 +155,7 @@ func (v Values) Bool(name string) (*bool, error) {
 		return nil, nil
 	}
 	if s != "true" && s != "false" {
-		return nil, Invalid(name, "must be true or false")
+		return nil, problem.Invalid(name, "must be true or false")
 	}
 	b := s == "true"
 	return &b, nil
@@ -174,7 +170,7 @@ func (v Values) Integer(name string, low, high, absent int) (int, error) {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < low || n > high || strconv.Itoa(n) != s {
-		return 0, Invalid(name, "must be an integer from "+strconv.Itoa(low)+" to "+strconv.Itoa(high))
+		return 0, problem.Invalid(name, "must be an integer from "+strconv.Itoa(low)+" to "+strconv.Itoa(high))
 	}
 	return n, nil
 }
@@ -188,7 +184,7 @@ func (v Values) Time(name string) (time.Time, error) {
 	}
 	t, err := api.ParseTimestamp(s)
 	if err != nil {
-		return time.Time{}, Invalid(name, "must be a time such as 2026-11-20T00:00:00Z")
+		return time.Time{}, problem.Invalid(name, "must be a time such as 2026-11-20T00:00:00Z")
 	}
 	return t, nil
 }

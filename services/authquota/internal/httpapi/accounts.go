@@ -5,6 +5,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/people"
@@ -29,7 +30,7 @@ func (a API) listAccounts(g *gin.Context) (web.Reply, error) {
 	}
 	page, err := Page(query, account.CheckID)
 	if err == nil && len(query["email"]) > MaxFragment {
-		err = params.Invalid("email", "is longer than an address")
+		err = problem.Invalid("email", "is longer than an address")
 	}
 	if err != nil {
 		return web.Reply{}, err

@@ -10,6 +10,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/people"
@@ -49,11 +50,11 @@ func (a API) listAudit(g *gin.Context) (web.Reply, error) {
 	switch {
 	case err != nil:
 	case search.Account != "" && account.CheckID(search.Account) != nil:
-		err = params.Invalid("account", "must be the id of an account")
+		err = problem.Invalid("account", "must be the id of an account")
 	case search.Action != "" && !actionLike.MatchString(search.Action):
-		err = params.Invalid("action", "must be the prefix of an action, such as key. or person.sign_in")
+		err = problem.Invalid("action", "must be the prefix of an action, such as key. or person.sign_in")
 	case len(search.Actor) > MaxFragment:
-		err = params.Invalid("actor", "is longer than a name")
+		err = problem.Invalid("actor", "is longer than a name")
 	}
 	if err != nil {
 		return web.Reply{}, err

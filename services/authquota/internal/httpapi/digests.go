@@ -7,6 +7,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 )
 
@@ -24,7 +25,7 @@ func (a API) keyDigests(g *gin.Context) (web.Reply, error) {
 	after := api.KeyPosition{Digest: values["digest"]}
 	if s, ok := values["after"]; ok {
 		if after.Sequence, err = strconv.ParseInt(s, 10, 64); err != nil || after.Sequence < 0 {
-			return web.Reply{}, params.Invalid("after", "must be a sequence: an integer from 0")
+			return web.Reply{}, problem.Invalid("after", "must be a sequence: an integer from 0")
 		}
 	}
 	if err := a.RedisReachable(g.Request.Context()); err != nil {

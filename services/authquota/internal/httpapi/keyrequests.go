@@ -7,6 +7,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/keys"
 )
@@ -29,7 +30,7 @@ func (a API) listRequests(g *gin.Context) (web.Reply, error) {
 	}
 	all := query["all"]
 	if all != "" && all != "true" && all != "false" {
-		return web.Reply{}, params.Invalid("all", "must be true or false")
+		return web.Reply{}, problem.Invalid("all", "must be true or false")
 	}
 	requests, more, err := a.Keys.Requests(g.Request.Context(), all == "true", page)
 	list := api.KeyRequestList{Requests: make([]api.KeyRequest, len(requests))}

@@ -28,7 +28,7 @@ func Page(query params.Values, known func(string) error) (account.Page, error) {
 	limit, err := query.Integer("limit", 1, MaxPage, MaxPage)
 	if after, given := query["after"]; given && err == nil {
 		if known(after) != nil {
-			err = params.Invalid("after", "must be the ID of the last entry of the previous page")
+			err = problem.Invalid("after", "must be the ID of the last entry of the previous page")
 		}
 		return account.Page{After: after, Limit: limit}, err
 	}

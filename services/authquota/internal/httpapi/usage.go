@@ -6,6 +6,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/keyusage"
 )
@@ -18,7 +19,7 @@ func (a API) restore(g *gin.Context) (web.Reply, error) {
 	}
 	day := g.Param("day")
 	if !keyusage.ValidDay(day) {
-		return web.Reply{}, params.Invalid("day", "must be a day such as 2026-11-20")
+		return web.Reply{}, problem.Invalid("day", "must be a day such as 2026-11-20")
 	}
 	return web.Reply{Status: http.StatusNoContent}, a.Restore(g.Request.Context(), day)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/billing/internal/sales"
@@ -58,7 +57,7 @@ func (a API) checkout(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	if req.Email == "" {
-		return web.Reply{}, params.Invalid("email", "must be given")
+		return web.Reply{}, problem.Invalid("email", "must be given")
 	}
 	return page(g, req.Account, req.ReturnURL, func(ctx context.Context) (string, error) { return a.Sales.Checkout(ctx, req) })
 }
@@ -73,10 +72,10 @@ func (a API) portal(g *gin.Context) (web.Reply, error) {
 
 func page(g *gin.Context, account, returnURL string, open func(context.Context) (string, error)) (web.Reply, error) {
 	if account == "" {
-		return web.Reply{}, params.Invalid("account", "must be the id of an account")
+		return web.Reply{}, problem.Invalid("account", "must be the id of an account")
 	}
 	if u, err := url.Parse(returnURL); err != nil || !api.ValidURL(returnURL) || u.RawQuery != "" || u.Fragment != "" {
-		return web.Reply{}, params.Invalid("returnUrl", "must be an http or https URL without a query")
+		return web.Reply{}, problem.Invalid("returnUrl", "must be an http or https URL without a query")
 	}
 	ctx, cancel := context.WithTimeout(g.Request.Context(), processorTimeout)
 	defer cancel()

@@ -49,7 +49,7 @@ func listingPage(values params.Values) (f listing.Filter, after string, limit in
 	}
 	after, given := values["after"]
 	if given && !api.ValidSlug(after) {
-		return f, "", 0, params.Invalid("after", "must be the id of a listing: use next of the page before")
+		return f, "", 0, problem.Invalid("after", "must be the id of a listing: use next of the page before")
 	}
 	return f, after, limit, nil
 }
@@ -67,7 +67,7 @@ func listingFilter(values params.Values) (f listing.Filter, err error) {
 	}
 	f.Country = strings.ToUpper(values["country"])
 	if f.Country != "" && (len(f.Country) != 2 || strings.Trim(f.Country, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "") {
-		return f, params.Invalid("country", "must be two letters (ISO 3166-1), such as CA")
+		return f, problem.Invalid("country", "must be two letters (ISO 3166-1), such as CA")
 	}
 	if f.DueBefore, err = values.Time("dueBefore"); err != nil {
 		return f, err
@@ -91,7 +91,7 @@ func oneOf[T ~string](values params.Values, name string, allowed ...T) (T, error
 	for i, v := range allowed {
 		names[i] = string(v)
 	}
-	return "", params.Invalid(name, "must be one of "+strings.Join(names, ", "))
+	return "", problem.Invalid(name, "must be one of "+strings.Join(names, ", "))
 }
 
 // candidates returns a page of private listings with what they lack.
@@ -117,7 +117,7 @@ func (a API) changes(g *gin.Context) (web.Reply, error) {
 	}
 	f := listing.ActFilter{Listing: values["listing"]}
 	if f.Listing != "" && !api.ValidSlug(f.Listing) {
-		return web.Reply{}, params.Invalid("listing", "must be the id of a listing")
+		return web.Reply{}, problem.Invalid("listing", "must be the id of a listing")
 	}
 	if f.Actor, err = searchText(values, "actor"); err != nil {
 		return web.Reply{}, err

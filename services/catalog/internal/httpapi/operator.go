@@ -125,7 +125,7 @@ func importMode(g *gin.Context) (m mode, err error) {
 	}
 	if m.sum = values["sha256"]; m.sum != "" && (len(m.sum) != 2*sha256.Size ||
 		strings.Trim(m.sum, "0123456789abcdef") != "") {
-		err = params.Invalid("sha256", "must be the sha256 of a dry run")
+		err = problem.Invalid("sha256", "must be the sha256 of a dry run")
 	}
 	return m, err
 }

@@ -11,6 +11,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/catalog/internal/review"
 )
@@ -88,7 +89,7 @@ func (a API) queueFilter(values params.Values) (f review.QueueFilter, err error)
 	}
 	if _, given := values["within"]; given {
 		if scope != "" {
-			return f, params.Invalid("within", "cannot be combined with scope")
+			return f, problem.Invalid("within", "cannot be combined with scope")
 		}
 		within, err := within(values)
 		if err != nil {
@@ -101,7 +102,7 @@ func (a API) queueFilter(values params.Values) (f review.QueueFilter, err error)
 	if text, given := values["after"]; given {
 		position, ok := review.ParseCursor(text)
 		if !ok {
-			return f, params.Invalid("after", "must be next of the page before")
+			return f, problem.Invalid("after", "must be next of the page before")
 		}
 		f.After = position
 	}
@@ -134,7 +135,7 @@ func (a API) queueFilter(values params.Values) (f review.QueueFilter, err error)
 func searchText(values params.Values, name string) (string, error) {
 	text := values[name]
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) || utf8.RuneCountInString(text) > maxText {
-		return "", params.Invalid(name, "must have at most 200 characters")
+		return "", problem.Invalid(name, "must have at most 200 characters")
 	}
 	return text, nil
 }

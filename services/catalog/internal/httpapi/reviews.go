@@ -7,6 +7,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 )
 
@@ -37,7 +38,7 @@ func within(values params.Values) (time.Duration, error) {
 	}
 	d, err := api.ParseDuration(text)
 	if err != nil || d > maxWithin {
-		return 0, params.Invalid("within", "must be a duration such as 7d or 36h, at most 365d")
+		return 0, problem.Invalid("within", "must be a duration such as 7d or 36h, at most 365d")
 	}
 	return d, nil
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
@@ -27,7 +28,7 @@ func ParseChanges(raw string, maxLimit int) (Changes, error) {
 	if q.After != "" && q.After != Now {
 		var ok bool
 		if q.Position, ok = listing.ParseCursor(q.After); !ok {
-			return Changes{}, params.Invalid("after", "must be a cursor of an earlier response, or now")
+			return Changes{}, problem.Invalid("after", "must be a cursor of an earlier response, or now")
 		}
 	}
 	q.Limit, err = v.Limit(maxLimit)

@@ -11,6 +11,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/problem"
 )
 
 // Filter selects records that meet all conditions that are set. An unknown fact meets neither true
@@ -153,7 +154,7 @@ func (f *Filter) booleans() []boolean {
 func country(v params.Values) (string, error) {
 	s, ok := v["country"]
 	if ok && (len(s) != 2 || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") != "") {
-		return "", params.Invalid("country", "must be a country code of two letters, such as CA")
+		return "", problem.Invalid("country", "must be a country code of two letters, such as CA")
 	}
 	return strings.ToUpper(s), nil
 }
@@ -165,11 +166,11 @@ func province(v params.Values, country string) (string, error) {
 	}
 	code, ok := api.ProvinceCode(s)
 	if !ok {
-		return "", params.Invalid("province", "must be a Canadian province or territory, such as ON or CA-ON: one of "+
+		return "", problem.Invalid("province", "must be a Canadian province or territory, such as ON or CA-ON: one of "+
 			strings.Join(api.Provinces, ", "))
 	}
 	if country != "CA" {
-		return "", params.Invalid("province", "needs country=CA beside it")
+		return "", problem.Invalid("province", "needs country=CA beside it")
 	}
 	return code, nil
 }
@@ -179,7 +180,7 @@ func oneOf[T ~string](v params.Values, name string, known []T) (T, error) {
 	if !ok || slices.Contains(known, T(s)) {
 		return T(s), nil
 	}
-	return "", params.Invalid(name, "must be one of "+strings.ReplaceAll(strings.Trim(fmt.Sprint(known), "[]"), " ",
+	return "", problem.Invalid(name, "must be one of "+strings.ReplaceAll(strings.Trim(fmt.Sprint(known), "[]"), " ",
 		", "))
 }
 
@@ -199,11 +200,11 @@ func text(v params.Values, name string, most int) (string, error) {
 	case !ok:
 		return "", nil
 	case !utf8.ValidString(s):
-		return "", params.Invalid(name, "must be UTF-8, percent-encoded")
+		return "", problem.Invalid(name, "must be UTF-8, percent-encoded")
 	case utf8.RuneCountInString(s) > most:
-		return "", params.Invalid(name, fmt.Sprintf("must have at most %d characters", most))
+		return "", problem.Invalid(name, fmt.Sprintf("must have at most %d characters", most))
 	case Words(s) == "":
-		return "", params.Invalid(name, "must have a letter or a digit")
+		return "", problem.Invalid(name, "must have a letter or a digit")
 	}
 	return s, nil
 }
@@ -215,7 +216,7 @@ func checkedAfter(v params.Values) (*time.Time, error) {
 	}
 	at, err := api.ParseInstant(s)
 	if err != nil || at.Year() < 0 || at.Year() > 9999 { // an offset can leave the years that RFC 3339 supports
-		return nil, params.Invalid("checked_after",
+		return nil, problem.Invalid("checked_after",
 			"must be a date (2026-11-20) or a timestamp with an offset (2026-11-20T09:00:00Z; write the + of an offset as %2B)")
 	}
 	return &at, nil

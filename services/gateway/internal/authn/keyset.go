@@ -33,8 +33,10 @@ type keySet struct {
 
 	mu    sync.RWMutex
 	known map[uint64]struct{}
-	anew  map[uint64]struct{} // replaces known at the end of the list; nil unless the list is read from its beginning
-	next  *syncRound          // not begun yet
+	// reread replaces known at the end of the list. It is nil unless the list is read from its
+	// beginning.
+	reread map[uint64]struct{}
+	next   *syncRound // not begun yet
 }
 
 // syncRound is one sync. err may be read once done is closed.
@@ -129,7 +131,7 @@ func (s *keySet) sync(ctx context.Context, at api.KeyPosition) (api.KeyPosition,
 		}
 		s.mu.Lock()
 		if page.After == (api.KeyPosition{}) { // also if authquota's database was restored
-			s.anew = map[uint64]struct{}{}
+			s.reread = map[uint64]struct{}{}
 		}
 		for _, d := range page.Digests {
 			short, err := strconv.ParseUint(d, 16, 64)
@@ -137,12 +139,12 @@ func (s *keySet) sync(ctx context.Context, at api.KeyPosition) (api.KeyPosition,
 				continue
 			}
 			s.known[short] = struct{}{}
-			if s.anew != nil {
-				s.anew[short] = struct{}{}
+			if s.reread != nil {
+				s.reread[short] = struct{}{}
 			}
 		}
-		if !page.More && s.anew != nil {
-			s.known, s.anew = s.anew, nil
+		if !page.More && s.reread != nil {
+			s.known, s.reread = s.reread, nil
 		}
 		s.mu.Unlock()
 		if at = page.Last; !page.More {

@@ -9,6 +9,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/history/internal/event"
 )
@@ -50,13 +51,13 @@ func actFilter(query string) (f event.ActFilter, err error) {
 	}
 	f.Actor, f.Slug, f.CheckType = values["actor"], values["listing"], api.CheckType(values["checkType"])
 	if !utf8.ValidString(f.Actor) || strings.ContainsRune(f.Actor, 0) {
-		return f, params.Invalid("actor", "must be the name of an operator")
+		return f, problem.Invalid("actor", "must be the name of an operator")
 	}
 	if f.Slug != "" && !api.ValidSlug(f.Slug) {
-		return f, params.Invalid("listing", "must be the id of a listing")
+		return f, problem.Invalid("listing", "must be the id of a listing")
 	}
 	if f.CheckType != "" && api.Outcomes[f.CheckType] == nil {
-		return f, params.Invalid("checkType", "must be review or application-link")
+		return f, problem.Invalid("checkType", "must be review or application-link")
 	}
 	if f.Since, err = values.Time("since"); err != nil {
 		return f, err

@@ -138,7 +138,7 @@ func (a API) logProof(g *gin.Context) (web.Reply, error) {
 	size := int64(0)
 	if text, given := values["size"]; given {
 		if size, err = strconv.ParseInt(text, 10, 64); err != nil || size < 1 || strconv.FormatInt(size, 10) != text {
-			return web.Reply{}, params.Invalid("size", "must be the size of a checkpoint of the log, such as 1284")
+			return web.Reply{}, problem.Invalid("size", "must be the size of a checkpoint of the log, such as 1284")
 		}
 	}
 	c, _, err := a.published(g.Request.Context(), size)
