@@ -34,7 +34,7 @@ func BenchmarkPage(b *testing.B) {
 		"read": func(pagetext.Page) {},
 		"read and find": func(p pagetext.Page) {
 			for range 10 {
-				pagetext.Find(p.Text, api.Quote{Prefix: "You earn", Exact: "$0.75 to $1.25 per audio minute",
+				find(p.Text, api.Quote{Prefix: "You earn", Exact: "$0.75 to $1.25 per audio minute",
 					Suffix: ". No experience"})
 			}
 		},
@@ -97,7 +97,7 @@ func TestMemoryForHostilePages(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			p, _ := pagetext.Read(html, body)
-			pagetext.Find(p.Text, api.Quote{Exact: "$1"})
+			find(p.Text, api.Quote{Exact: "$1"})
 			pagetext.Closed(p)
 			quotes := pagetext.Suggest("https://jobs.example/", p)
 			runtime.ReadMemStats(&after)
@@ -115,7 +115,7 @@ func BenchmarkHostilePage(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				p, _ := pagetext.Read(html, []byte(body[:min(len(body), pagetext.MaxBody)]))
-				pagetext.Find(p.Text, api.Quote{Exact: "$1"})
+				find(p.Text, api.Quote{Exact: "$1"})
 				pagetext.Closed(p)
 				pagetext.Suggest("https://jobs.example/", p)
 			}

@@ -14,15 +14,9 @@ const maxOccurrences = 1000
 
 // Find looks for a quote in the text of a page. A quote is present where its prefix and suffix
 // surround it, and moved if its text is elsewhere on the page. A longer word or number that
-// contains the text, such as $200 for $20, is not the text.
-func Find(text string, q api.Quote) api.Finding {
-	finding, _ := Locate(text, q)
-	return finding
-}
-
-// Locate is like Find. It also returns a moved quote in its new surroundings, where the page has
-// most of the old ones.
-func Locate(text string, q api.Quote) (api.Finding, *api.Quote) {
+// contains the text, such as $200 for $20, is not the text. It also returns a moved quote in its
+// new surroundings, where the page has most of the old ones.
+func Find(text string, q api.Quote) (api.Finding, *api.Quote) {
 	exact, prefix, suffix := Normalize(q.Exact), Normalize(q.Prefix), Normalize(q.Suffix)
 	if exact == "" {
 		return api.QuoteMissing, nil

@@ -10,6 +10,11 @@ import (
 	"opportunity.internal/services/history/internal/pagetext"
 )
 
+func find(text string, q api.Quote) api.Finding {
+	finding, _ := pagetext.Find(text, q)
+	return finding
+}
+
 func TestNormalize(t *testing.T) {
 	for in, want := range map[string]string{
 		" a\t b\r\n\u00A0c\u202Fd\u3000e\u2009 ":      "a b c d e",
@@ -56,7 +61,7 @@ func TestFind(t *testing.T) {
 		"empty":                  {"You", " \u200B ", "earn", api.QuoteMissing},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, c.want, pagetext.Find(text, api.Quote{Prefix: c.prefix, Exact: c.exact, Suffix: c.suffix}))
+			require.Equal(t, c.want, find(text, api.Quote{Prefix: c.prefix, Exact: c.exact, Suffix: c.suffix}))
 		})
 	}
 	for name, c := range map[string]struct{ text, exact string }{
@@ -67,14 +72,14 @@ func TestFind(t *testing.T) {
 		"rest of decimals": {"Pay is 1,500 dollars", "500 dollars"}, "accent": {"cafe\u0327s", "cafe"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, api.QuoteMissing, pagetext.Find(c.text, api.Quote{Exact: c.exact}))
+			require.Equal(t, api.QuoteMissing, find(c.text, api.Quote{Exact: c.exact}))
 		})
 	}
-	require.Equal(t, api.QuotePresent, pagetext.Find("Pay is $200. It was $20, before.", api.Quote{Exact: "$20"}),
+	require.Equal(t, api.QuotePresent, find("Pay is $200. It was $20, before.", api.Quote{Exact: "$20"}),
 		"a later occurrence")
-	require.Equal(t, api.QuotePresent, pagetext.Find("時給は1500円です", api.Quote{Exact: "時給は"}),
+	require.Equal(t, api.QuotePresent, find("時給は1500円です", api.Quote{Exact: "時給は"}),
 		"words that are not separated")
-	require.Equal(t, api.QuoteMissing, pagetext.Find(strings.Repeat("a", 4<<20), api.Quote{Exact: "a"}))
+	require.Equal(t, api.QuoteMissing, find(strings.Repeat("a", 4<<20), api.Quote{Exact: "a"}))
 }
 
 func TestLocateReturnsTheNewSurroundingsOfAMovedQuote(t *testing.T) {
@@ -90,15 +95,15 @@ func TestLocateReturnsTheNewSurroundingsOfAMovedQuote(t *testing.T) {
 		"not a longer amount": {"Pay CA$20 per hour, or $20 per hour.", "Pay CA$20 per hour, or", "."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			finding, moved := pagetext.Locate(c.text, quote)
+			finding, moved := pagetext.Find(c.text, quote)
 			require.Equal(t, api.QuoteMoved, finding)
 			require.Equal(t, api.Quote{Fact: "pay", SourceURL: "https://a.example", Exact: quote.Exact,
 				Prefix: c.prefix, Suffix: c.suffix}, *moved)
-			require.Equal(t, api.QuotePresent, pagetext.Find(c.text, *moved), "it stays where it is")
+			require.Equal(t, api.QuotePresent, find(c.text, *moved), "it stays where it is")
 		})
 	}
 	for _, text := range []string{"We pay $20 per hour, weekly.", "We pay nothing."} {
-		_, moved := pagetext.Locate(text, quote)
+		_, moved := pagetext.Find(text, quote)
 		require.Nil(t, moved)
 	}
 }
@@ -118,7 +123,7 @@ func TestNearestSentence(t *testing.T) {
 		require.Equal(t, want != "", found)
 		if found {
 			require.Equal(t, []string{"pay", "https://a.example"}, []string{near.Fact, near.SourceURL})
-			require.Equal(t, api.QuotePresent, pagetext.Find(text, near))
+			require.Equal(t, api.QuotePresent, find(text, near))
 		}
 	}
 }

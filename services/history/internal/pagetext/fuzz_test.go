@@ -47,10 +47,10 @@ func FuzzRead(f *testing.F) {
 			require.LessOrEqual(t, utf8.RuneCountInString(q.Exact), api.MaxQuote)
 			require.LessOrEqual(t, utf8.RuneCountInString(q.Prefix), api.MaxQuoteContext)
 			require.LessOrEqual(t, utf8.RuneCountInString(q.Suffix), api.MaxQuoteContext)
-			require.Equal(t, api.QuotePresent, pagetext.Find(p.Text, q), "%+v", q)
+			require.Equal(t, api.QuotePresent, find(p.Text, q), "%+v", q)
 			q.Prefix, q.Suffix = "other\uFFFD", "other\uFFFD"
-			if finding, moved := pagetext.Locate(p.Text, q); finding == api.QuoteMoved {
-				require.Equal(t, api.QuotePresent, pagetext.Find(p.Text, *moved), "%+v", moved)
+			if finding, moved := pagetext.Find(p.Text, q); finding == api.QuoteMoved {
+				require.Equal(t, api.QuotePresent, find(p.Text, *moved), "%+v", moved)
 			}
 		}
 	})

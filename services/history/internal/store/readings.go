@@ -200,7 +200,7 @@ func readingsOf(tx *gorm.DB, quotes []api.Quote) ([]api.QuoteReading, error) {
 		text, ok := texts[q.SourceURL]
 		switch {
 		case page.Note == "" && ok:
-			found.Finding, found.Moved = pagetext.Locate(text, q)
+			found.Finding, found.Moved = pagetext.Find(text, q)
 		case page.Outcome == api.OutcomeClosed:
 			found.Finding = api.QuoteMissing
 		}
@@ -223,7 +223,7 @@ func (s *Store) FindOnTexts(ctx context.Context, quotes []api.Quote) ([]api.Quot
 		readings[i] = api.QuoteReading{Quote: q, Finding: api.QuoteUnknown, Note: page.Note}
 		if text, ok := texts[q.SourceURL]; ok {
 			readings[i].ReadAt = database.FromMicros(page.TextAt)
-			readings[i].Finding, readings[i].Moved = pagetext.Locate(text, q)
+			readings[i].Finding, readings[i].Moved = pagetext.Find(text, q)
 		}
 	}
 	return readings, database.Outage(err)
