@@ -98,9 +98,10 @@ func TestInvalidAccountChangesAreRejected(t *testing.T) {
 func TestChangesAreSavedDuringRedisOutage(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
-		revoked, suspended, granted := svc.issue(nil), svc.issue(nil), svc.issue(nil)
+		revoked, suspended, granted, resumed := svc.issue(nil), svc.issue(nil), svc.issue(nil), svc.issue(nil)
+		servicetest.Read[listedAccount](svc.change(resumed.Account, "suspend", `{"reason":"x"}`))
 		before := map[string]api.Principal{}
-		for _, k := range []issued{revoked, suspended, granted} {
+		for _, k := range []issued{revoked, suspended, granted, resumed} {
 			before[k.ID] = svc.principal(k.Key)
 		}
 
@@ -116,25 +117,44 @@ func TestChangesAreSavedDuringRedisOutage(t *testing.T) {
 		require.Equal(t, "1", again.Header.Get("Retry-After"))
 		svc.change(suspended.Account, "suspend", `{"reason":"x"}`).RequireError(problem.ServiceUnavailable, "The change is saved")
 		svc.change(granted.Account, "grant", `{"tier":"developer"}`).RequireError(problem.ServiceUnavailable, "The change is saved")
+		svc.change(resumed.Account, "resume", `{"reason":"y"}`).RequireError(problem.ServiceUnavailable, "The change is saved")
 		require.Equal(t, "revoked", svc.listKeys("?account=" + revoked.Account)[0].Status)
 		late := svc.issue(nil) // a new key is shown before it is in effect
 		storetest.Eventually(t, "a count of what is pending", func() bool {
-			return strings.Contains(svc.Metrics(), "authquota_epoch_raises_pending 5")
+			return strings.Contains(svc.Metrics(), "authquota_epoch_raises_pending 6")
 		})
 
 		s.Start() // with all data lost
 		storetest.Eventually(t, "delivered without being asked", func() bool {
 			n, err := s.Client().HLen(t.Context(), counter.Epochs).Result()
-			return err == nil && n == 6 && svc.HasMetric("authquota_epoch_raises_pending 0") // with a mark and the state of the suspended account
+			return err == nil && n == 7 && svc.HasMetric("authquota_epoch_raises_pending 0") // with a mark and the state of the suspended account
 		})
-		for _, k := range []issued{revoked, suspended, granted} {
+		for _, k := range []issued{revoked, suspended, granted, resumed} {
 			require.Greater(t, svc.principal(k.Key).Epoch, before[k.ID].Epoch)
 		}
 		require.NotNil(t, svc.principal(revoked.Key).RevokedAt)
 		require.True(t, svc.principal(suspended.Key).Suspended)
+		require.False(t, svc.principal(resumed.Key).Suspended)
 		require.Equal(t, api.Developer, svc.principal(granted.Key).Tier)
 		require.Equal(t, late.ID, svc.principal(late.Key).Key)
 		servicetest.Read[listedKey](svc.revoke(revoked.ID)) // now it is in effect, and a repetition confirms it
+	})
+}
+
+func TestRotationDuringRedisOutageTakesEffectAfterwards(t *testing.T) {
+	onStores(t, func(t *testing.T, s *stores) {
+		svc := s.start(t)
+		b := svc.browser()
+		b.signUp("ada@example.org")
+		key, id := b.obtain("Mine")
+		before := svc.principal(key)
+		s.Stop()
+		b.Post("/account/keys/"+id+"/rotate").Shows(http.StatusOK, "takes effect shortly")
+		s.Start()
+		storetest.Eventually(t, "delivered", func() bool { return svc.HasMetric("authquota_epoch_raises_pending 0") })
+		after := svc.principal(key)
+		require.Less(t, after.ExpiresAt, before.ExpiresAt)
+		require.Greater(t, after.Epoch, before.Epoch)
 	})
 }
 
@@ -165,6 +185,8 @@ func TestEpochsRecoverAfterFlush(t *testing.T) {
 		s.Flush()
 		after := svc.principal(key.Key)
 		require.Equal(t, before.Epoch, after.Epoch, "nothing changed")
+		svc.change(key.Account, "grant", `{"tier":"gold"}`).RequireError(problem.InvalidParameter)
+		require.Equal(t, before.Epoch, svc.principal(key.Key).Epoch, "nothing was done")
 		servicetest.Read[listedAccount](svc.change(key.Account, "suspend", `{"reason":"x"}`))
 		require.Greater(t, svc.principal(key.Key).Epoch, after.Epoch)
 		ttl := s.Client().TTL(t.Context(), counter.Epochs).Val()

@@ -77,6 +77,7 @@ func TestDatabaseOutage(t *testing.T) {
 	for _, path := range []string{"/account", "/account/keys", "/account/usage", "/account/plan", "/account/security", "/account/usage.csv"} {
 		p := b.Get(path).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
 		require.Empty(t, p.Header.Get("Content-Disposition"))
+		require.NotContains(t, p.Body, "connect", "errors of the driver are for the log")
 	}
 	b.Post("/account/sign-out").Shows(http.StatusServiceUnavailable)
 	b.Post("/account/sign-in", "email", "ada@example.org", "password", testkit.Password).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")

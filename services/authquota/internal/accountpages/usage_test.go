@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/keyusage"
 	"opportunity.internal/services/authquota/internal/testkit"
 )
@@ -109,6 +110,10 @@ func TestUsageDuringCounterOutage(t *testing.T) {
 		b.Get(page).Shows(http.StatusOK, "9 of 100 requests charged, 91 left", "live counters are temporarily unavailable")
 	}
 	b.Get("/account/usage").Shows(http.StatusOK, "At most 10 requests are accepted in any 60 seconds")
+	s.Redis.Start()
+	storetest.Eventually(t, "live counters again", func() bool {
+		return !strings.Contains(b.Get("/account/usage").Text(), "temporarily unavailable")
+	})
 }
 
 func TestUsageFile(t *testing.T) {
