@@ -16,7 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kinds lists the types of all objects that the chart may create. Any other kind, such as a Secret, fails every test.
+// kinds lists the types of all objects that the chart may create. Any other kind, such as a Secret,
+// fails every test.
 var kinds = map[metav1.TypeMeta]func() metav1.Object{
 	{APIVersion: "apps/v1", Kind: "Deployment"}:                      func() metav1.Object { return new(appsv1.Deployment) },
 	{APIVersion: "autoscaling/v2", Kind: "HorizontalPodAutoscaler"}:  func() metav1.Object { return new(autoscalingv2.HorizontalPodAutoscaler) },
@@ -106,7 +107,8 @@ func pods(all []manifest) []pod {
 	return out
 }
 
-// TestManifestsAreNamedAndLabeled decodes all manifests strictly and checks their labels and that names are unique.
+// TestManifestsAreNamedAndLabeled decodes all manifests strictly and checks their labels and that
+// names are unique.
 func TestManifestsAreNamedAndLabeled(t *testing.T) {
 	eachCase(t, func(t *testing.T, all []manifest) {
 		there := map[string]bool{}

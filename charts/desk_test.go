@@ -19,8 +19,8 @@ func TestDeskIsOptional(t *testing.T) {
 	require.Len(t, of[*appsv1.Deployment](rendered(t, withDesk())), len(services)+1)
 }
 
-// TestDeskHasOnePodAndNoSecret checks that two pods never serve at once, because each rejects the sessions of the other, and that a page
-// can only do what the operator token of its visitor allows.
+// TestDeskHasOnePodAndNoSecret checks that two pods never serve at once, because each rejects the
+// sessions of the other, and that a page can only do what the operator token of its visitor allows.
 func TestDeskHasOnePodAndNoSecret(t *testing.T) {
 	desk := named[*appsv1.Deployment](t, rendered(t, withDesk()), "opportunity-desk")
 	require.EqualValues(t, 1, *desk.Spec.Replicas)

@@ -9,7 +9,8 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
-// TestOnlyThePublicPortIsExposed checks that an Ingress, an HTTPRoute and a load balancer expose only the gateway's public port.
+// TestOnlyThePublicPortIsExposed checks that an Ingress, an HTTPRoute and a load balancer expose
+// only the gateway's public port.
 func TestOnlyThePublicPortIsExposed(t *testing.T) {
 	for name, given := range cases(t) {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +47,8 @@ func TestOnlyThePublicPortIsExposed(t *testing.T) {
 	}
 }
 
-// TestServicesFindTheirPods checks that each Service selects the pods of one Deployment, never a job, on an existing port.
+// TestServicesFindTheirPods checks that each Service selects the pods of one Deployment, never a
+// job, on an existing port.
 func TestServicesFindTheirPods(t *testing.T) {
 	eachCase(t, func(t *testing.T, all []manifest) {
 		for _, s := range of[*corev1.Service](all) {

@@ -13,10 +13,12 @@ import (
 // takesAway matches statements that break reads or writes of the previous version.
 var takesAway = regexp.MustCompile(`(?i)\b(DROP\s+(TABLE|COLUMN|VIEW)|RENAME\s+(TO|COLUMN)|ALTER\s+(COLUMN\s+)?\w+\s+(SET\s+DATA\s+)?TYPE|SET\s+NOT\s+NULL)\b|ADD\s+COLUMN\s+[^;,]*\bNOT\s+NULL\b[^;,]*`)
 
-// contract matches the statement that the previous version no longer needs what a migration removes: "-- Contract: reason".
+// contract matches the statement that the previous version no longer needs what a migration
+// removes: "-- Contract: reason".
 var contract = regexp.MustCompile(`(?m)^-- Contract: \S`)
 
-// TestPreviousVersionWorksWithNewSchema exists because migrations run while pods of the previous version serve, and a rollback keeps them.
+// TestPreviousVersionWorksWithNewSchema exists because migrations run while pods of the previous
+// version serve, and a rollback keeps them.
 func TestPreviousVersionWorksWithNewSchema(t *testing.T) {
 	var files []string
 	for _, pattern := range []string{"../services/*/migrations/*.sql", "../services/*/migrations/*/*.sql"} {

@@ -18,7 +18,8 @@ func monitored(t *testing.T) values {
 	return set(v, "monitoring.dashboards.enabled", true)
 }
 
-// TestEveryServiceIsScraped checks that each service is scraped as a job with its name, and only on operations ports.
+// TestEveryServiceIsScraped checks that each service is scraped as a job with its name, and only on
+// operations ports.
 func TestEveryServiceIsScraped(t *testing.T) {
 	all := rendered(t, monitored(t))
 	monitors := of[*monitoringv1.ServiceMonitor](all)
@@ -39,7 +40,8 @@ func TestEveryServiceIsScraped(t *testing.T) {
 	require.ElementsMatch(t, services, scraped)
 }
 
-// TestAlertsAndDashboardsAreComplete checks that the objects have all of rules/ and dashboards/, and that alerts link to their runbooks.
+// TestAlertsAndDashboardsAreComplete checks that the objects have all of rules/ and dashboards/,
+// and that alerts link to their runbooks.
 func TestAlertsAndDashboardsAreComplete(t *testing.T) {
 	all := rendered(t, monitored(t))
 	files, err := filepath.Glob(chartDir + "/rules/*.yaml")
@@ -72,7 +74,8 @@ func TestAlertsAndDashboardsAreComplete(t *testing.T) {
 	}
 }
 
-// TestInstalledServicesHaveDownAlerts checks that each installed service has an alert for its absence, and other services have none.
+// TestInstalledServicesHaveDownAlerts checks that each installed service has an alert for its
+// absence, and other services have none.
 func TestInstalledServicesHaveDownAlerts(t *testing.T) {
 	for _, sells := range []bool{true, false} {
 		missed := map[string]bool{}

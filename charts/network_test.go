@@ -12,7 +12,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// Ports on which components in or around a release listen. Port 22 stands for any port that must be closed.
+// Ports on which components in or around a release listen. Port 22 stands for any port that must be
+// closed.
 var (
 	service    = tcp(8080)
 	admin      = tcp(8081)
@@ -32,7 +33,8 @@ func tcp(number int32) port { return port{number, corev1.ProtocolTCP} }
 // connections lists the allowed connections: source -> destination -> ports.
 type connections map[string]map[string][]port
 
-// allowed is the table of docs/operators/kubernetes.md. All other connections must be blocked. "public" means any public address.
+// allowed is the table of docs/operators/kubernetes.md. All other connections must be blocked.
+// "public" means any public address.
 var allowed = connections{
 	"ingress controller":  {"gateway": {service}},
 	"operator":            {"gateway": {admin}},
@@ -90,7 +92,8 @@ func inside(manifests []manifest) []party {
 	return slices.Collect(maps.Values(byComponent))
 }
 
-// requireOnly checks, for every pair and port, that the policies allow a connection if and only if the table does.
+// requireOnly checks, for every pair and port, that the policies allow a connection if and only if
+// the table does.
 func requireOnly(t *testing.T, table connections, manifests []manifest) {
 	t.Helper()
 	policies := network(of[*networkingv1.NetworkPolicy](manifests))
@@ -112,7 +115,8 @@ func requireOnly(t *testing.T, table connections, manifests []manifest) {
 				}
 				pair := fmt.Sprintf("%s -> %s %s %d %s", from.name, to.name, to.address, p.number, p.protocol)
 				require.Equal(t, want, policies.connects(from, to, p), pair)
-				// Between pods of the release, the policies of both ends must block, so that a mistake in one opens nothing.
+				// Between pods of the release, the policies of both ends must block, so that a
+				// mistake in one opens nothing.
 				if isOurs(from) && isOurs(to) {
 					require.Equal(t, want, policies.allows(networkingv1.PolicyTypeEgress, from, to, p), pair)
 					require.Equal(t, want, policies.allows(networkingv1.PolicyTypeIngress, to, from, p), pair)
@@ -144,7 +148,8 @@ func TestDisabledBillingIsNotMentioned(t *testing.T) {
 	requireOnly(t, table, manifests)
 }
 
-// TestValuesLimitExternalDestinations checks databases outside the cluster, a configured mail server, and empty lists of peers.
+// TestValuesLimitExternalDestinations checks databases outside the cluster, a configured mail
+// server, and empty lists of peers.
 func TestValuesLimitExternalDestinations(t *testing.T) {
 	given := cases(t)["ci/external-stores-values.yaml"]
 	set(given, "networkPolicy.scraper.peers", []any{})
@@ -176,7 +181,8 @@ func TestValuesLimitExternalDestinations(t *testing.T) {
 	}
 }
 
-// TestEveryPodIsClosed checks that pods are isolated by default, including pods of a component without its own policy.
+// TestEveryPodIsClosed checks that pods are isolated by default, including pods of a component
+// without its own policy.
 func TestEveryPodIsClosed(t *testing.T) {
 	for name, given := range cases(t) {
 		t.Run(name, func(t *testing.T) {

@@ -24,8 +24,9 @@ type port struct {
 	protocol corev1.Protocol
 }
 
-// network evaluates policies like a network plugin. If a policy selects a pod for a direction, only connections that some policy allows are
-// possible in that direction. Both ends must allow a connection.
+// network evaluates policies like a network plugin. If a policy selects a pod for a direction, only
+// connections that some policy allows are possible in that direction. Both ends must allow a
+// connection.
 type network []*networkingv1.NetworkPolicy
 
 func (n network) connects(from, to party, p port) bool {
@@ -70,8 +71,8 @@ func rules(policy *networkingv1.NetworkPolicy, direction networkingv1.PolicyType
 	return out
 }
 
-// meets reports whether a rule's peers include other. A rule without peers includes all. Address blocks apply to pods too, as in some
-// plugins.
+// meets reports whether a rule's peers include other. A rule without peers includes all. Address
+// blocks apply to pods too, as in some plugins.
 func meets(peers []networkingv1.NetworkPolicyPeer, other party) bool {
 	return len(peers) == 0 || slices.ContainsFunc(peers, func(peer networkingv1.NetworkPolicyPeer) bool {
 		switch {
@@ -93,7 +94,8 @@ func within(block string, address netip.Addr) bool {
 	return netip.MustParsePrefix(block).Contains(address)
 }
 
-// reaches reports whether a rule's ports include p. A rule without ports includes all. Port names are not supported; the chart has none.
+// reaches reports whether a rule's ports include p. A rule without ports includes all. Port names
+// are not supported; the chart has none.
 func reaches(ports []networkingv1.NetworkPolicyPort, p port) bool {
 	return len(ports) == 0 || slices.ContainsFunc(ports, func(r networkingv1.NetworkPolicyPort) bool {
 		protocol := corev1.ProtocolTCP

@@ -36,8 +36,8 @@ func serviceDeployments(all []manifest) []*appsv1.Deployment {
 	return slices.DeleteFunc(of[*appsv1.Deployment](all), func(d *appsv1.Deployment) bool { return d.Name == "opportunity-desk" })
 }
 
-// TestTerminationGraceCoversShutdown checks the time before Kubernetes kills a pod. A stopping service serves for its grace period, drains,
-// and then needs a few seconds to save its state.
+// TestTerminationGraceCoversShutdown checks the time before Kubernetes kills a pod. A stopping
+// service serves for its grace period, drains, and then needs a few seconds to save its state.
 func TestTerminationGraceCoversShutdown(t *testing.T) {
 	eachCase(t, func(t *testing.T, all []manifest) {
 		for _, p := range pods(all) {
@@ -53,8 +53,8 @@ func TestTerminationGraceCoversShutdown(t *testing.T) {
 	})
 }
 
-// TestUpgradesKeepCapacity checks that an upgrade never has fewer ready pods than configured, and that draining a node evicts one pod at a
-// time.
+// TestUpgradesKeepCapacity checks that an upgrade never has fewer ready pods than configured, and
+// that draining a node evicts one pod at a time.
 func TestUpgradesKeepCapacity(t *testing.T) {
 	eachCase(t, func(t *testing.T, all []manifest) {
 		for _, d := range serviceDeployments(all) {
@@ -81,7 +81,8 @@ func TestUpgradesKeepCapacity(t *testing.T) {
 	require.EqualValues(t, 3, *named[*appsv1.Deployment](t, rendered(t, with("history.replicas", 3)), "opportunity-history").Spec.Replicas)
 }
 
-// TestConfigurationChangesRollPods checks that a value changes the template of a pod if and only if the pod reads it at start.
+// TestConfigurationChangesRollPods checks that a value changes the template of a pod if and only if
+// the pod reads it at start.
 func TestConfigurationChangesRollPods(t *testing.T) {
 	allServices := services
 	for _, c := range []struct {
@@ -117,7 +118,8 @@ func TestConfigurationChangesRollPods(t *testing.T) {
 	}
 }
 
-// TestPodsFollowTheHabitsOfClusters checks that values of all pods reach every pod, and that a service overrides them and adds its own.
+// TestPodsFollowTheHabitsOfClusters checks that values of all pods reach every pod, and that a
+// service overrides them and adds its own.
 func TestPodsFollowTheHabitsOfClusters(t *testing.T) {
 	given := set(with("priorityClassName", "data"), "gateway", values{
 		"priorityClassName": "edge", "affinity": values{"podAffinity": values{}}, "podSecurityContext": values{"runAsNonRoot": true},
@@ -158,8 +160,8 @@ func templates(t *testing.T, given values) map[string]string {
 	return out
 }
 
-// TestMigrationsComeFirst checks that each service with a database has a migration job that runs after its network policy and before the
-// pods of the release.
+// TestMigrationsComeFirst checks that each service with a database has a migration job that runs
+// after its network policy and before the pods of the release.
 func TestMigrationsComeFirst(t *testing.T) {
 	eachCase(t, func(t *testing.T, all []manifest) {
 		jobs := of[*batchv1.Job](all)

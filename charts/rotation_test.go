@@ -61,7 +61,8 @@ func newKubectlCluster(t *testing.T) *kubectlCluster {
 	}}
 }
 
-// rotate runs scripts/rotate-secret, and returns its output and the Secrets before it and after each of its changes.
+// rotate runs scripts/rotate-secret, and returns its output and the Secrets before it and after
+// each of its changes.
 func (c *kubectlCluster) rotate(args ...string) (output string, states []map[string]map[string]string, err error) {
 	c.t.Helper()
 	write := func(name string, mode os.FileMode, content []byte) {
@@ -132,7 +133,8 @@ func entries(list string) (out [][2]string) {
 	return out
 }
 
-// During each restart, processes with the Secrets before and after the change run side by side. Each must accept the tokens of both.
+// During each restart, processes with the Secrets before and after the change run side by side.
+// Each must accept the tokens of both.
 func (c *kubectlCluster) requireAccess(states []map[string]map[string]string) {
 	c.t.Helper()
 	for i := 1; i < len(states); i++ {

@@ -54,7 +54,8 @@ func (c cluster) render(t *testing.T, given values) (map[string]string, error) {
 	return engine.RenderWithClientProvider(load(t), all, c)
 }
 
-// TestMissingSecretsAreNamedAtOnce checks the message about Secrets that do not exist and those that lack keys.
+// TestMissingSecretsAreNamedAtOnce checks the message about Secrets that do not exist and those
+// that lack keys.
 func TestMissingSecretsAreNamedAtOnce(t *testing.T) {
 	complete := func() map[string][]string {
 		tokens := []string{"OPPORTUNITY_PEER_TOKENS", "OPPORTUNITY_CALLER_TOKENS"}

@@ -50,7 +50,8 @@ func TestPodsHaveMinimalAccess(t *testing.T) {
 	})
 }
 
-// TestServiceAccountsPrecedeTheirPods checks that the service account of a hook is a hook of the same events with a lower weight.
+// TestServiceAccountsPrecedeTheirPods checks that the service account of a hook is a hook of the
+// same events with a lower weight.
 func TestServiceAccountsPrecedeTheirPods(t *testing.T) {
 	eachCase(t, func(t *testing.T, all []manifest) {
 		for _, p := range pods(all) {
@@ -65,8 +66,8 @@ func TestServiceAccountsPrecedeTheirPods(t *testing.T) {
 	})
 }
 
-// TestJobsHaveOnlyDatabaseSecret checks that the link checker and the migrations have no secret but the URL of their database, and
-// helm test none but an operator token.
+// TestJobsHaveOnlyDatabaseSecret checks that the link checker and the migrations have no secret but
+// the URL of their database, and helm test none but an operator token.
 func TestJobsHaveOnlyDatabaseSecret(t *testing.T) {
 	given := set(least(), "catalog.migrateSecretName", "catalog-owner")
 	seen := map[string]string{}

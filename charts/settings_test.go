@@ -44,7 +44,8 @@ func documentedSecrets(t *testing.T) map[string][]string {
 	return out
 }
 
-// tableRows returns the cells of all table rows of a page with a first cell that begins with code of that prefix.
+// tableRows returns the cells of all table rows of a page with a first cell that begins with code
+// of that prefix.
 func tableRows(t *testing.T, file, prefix string) (out [][]string) {
 	t.Helper()
 	text, err := os.ReadFile(file)

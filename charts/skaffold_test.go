@@ -52,7 +52,8 @@ func skaffoldReleases(t *testing.T) map[string]skaffoldRelease {
 	return all
 }
 
-// values returns what skaffold passes to helm: the files, and each template with the variables as an argument of --set.
+// values returns what skaffold passes to helm: the files, and each template with the variables as
+// an argument of --set.
 func (r skaffoldRelease) values(t *testing.T, variables map[string]string) values {
 	t.Helper()
 	all := map[string]any{}
@@ -69,7 +70,8 @@ func (r skaffoldRelease) values(t *testing.T, variables map[string]string) value
 	return all
 }
 
-// TestSkaffoldPassesValidValues renders the chart as `skaffold render --digest-source=none` does, where no image is built, and as after a build.
+// TestSkaffoldPassesValidValues renders the chart as `skaffold render --digest-source=none` does,
+// where no image is built, and as after a build.
 func TestSkaffoldPassesValidValues(t *testing.T) {
 	built := map[string]string{}
 	for _, name := range append([]string{"opportunity"}, services...) {

@@ -9,7 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestServicesUseTLS checks that all calls between services use https, with the certificates of the Secrets, and that probes do not.
+// TestServicesUseTLS checks that all calls between services use https, with the certificates of the
+// Secrets, and that probes do not.
 func TestServicesUseTLS(t *testing.T) {
 	for name, secret := range map[string]string{"": "opportunity-%-tls", "all-tls": "all-tls"} {
 		all := rendered(t, set(with("tls.mode", "required"), "tls.secretName", name))
@@ -76,7 +77,8 @@ func podNamed(t *testing.T, all []manifest, service string) pod {
 	return pod{}
 }
 
-// TestMissingCertificatesAreNamed checks the message about the Secrets with certificates. The gateway needs no certificate of its own.
+// TestMissingCertificatesAreNamed checks the message about the Secrets with certificates. The
+// gateway needs no certificate of its own.
 func TestMissingCertificatesAreNamed(t *testing.T) {
 	err := newCluster(map[string][]string{"opportunity-gateway-tls": {"ca.crt"}, "opportunity-catalog-tls": {"ca.crt"}}).install(t, with("tls.mode", "required"))
 	require.ErrorContains(t, err, "\nopportunity-catalog-tls: tls.crt, tls.key\n")

@@ -152,7 +152,8 @@ func TestAddressOfPublicURLIsRejectedWhereAHostIsNeeded(t *testing.T) {
 	require.Equal(t, "data.example.com", of[*networkingv1.Ingress](all)[0].Spec.Rules[0].Host)
 }
 
-// TestEmptyValuesAreDefaultsOrClearErrors leaves each value empty, as a key without a value in a file does.
+// TestEmptyValuesAreDefaultsOrClearErrors leaves each value empty, as a key without a value in a
+// file does.
 func TestEmptyValuesAreDefaultsOrClearErrors(t *testing.T) {
 	text, err := os.ReadFile(chartDir + "/values.yaml")
 	require.NoError(t, err)
@@ -186,7 +187,8 @@ func TestEmptyValuesAreDefaultsOrClearErrors(t *testing.T) {
 	visit("", defaults)
 }
 
-// TestNamesThatYAMLReadsAsOtherTypes: labels and names of such releases and Secrets are strings, and Services get a valid name.
+// TestNamesThatYAMLReadsAsOtherTypes: labels and names of such releases and Secrets are strings,
+// and Services get a valid name.
 func TestNamesThatYAMLReadsAsOtherTypes(t *testing.T) {
 	for _, name := range []string{"true", "null", "1e3", "0x1f", "2026-11-20", "12.5", "a.b", "opportunity.1"} {
 		given := least()

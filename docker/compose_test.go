@@ -70,7 +70,8 @@ func TestComposeListensOnLoopbackOnly(t *testing.T) {
 	}
 }
 
-// TestComposeWaitsForJobs exists because `up --wait` fails if a container exits, unless another one waits for its exit.
+// TestComposeWaitsForJobs exists because `up --wait` fails if a container exits, unless another one
+// waits for its exit.
 func TestComposeWaitsForJobs(t *testing.T) {
 	project := compose(t)
 	awaited := map[string]bool{}

@@ -23,8 +23,8 @@ func names(t *testing.T) []string {
 	return all
 }
 
-// TestDockerfileHasEveryService exists because a go.mod that is not copied breaks the build of every image, which otherwise shows only when
-// images are built.
+// TestDockerfileHasEveryService exists because a go.mod that is not copied breaks the build of
+// every image, which otherwise shows only when images are built.
 func TestDockerfileHasEveryService(t *testing.T) {
 	text, err := os.ReadFile("Dockerfile")
 	require.NoError(t, err)
@@ -55,7 +55,8 @@ func TestDockerfileHasEveryService(t *testing.T) {
 	require.NotContains(t, dockerfile, "# syntax=", "the build must not need a registry for its syntax")
 }
 
-// TestContextHasEveryCopiedFile checks that .dockerignore, which excludes everything first, includes what the build copies into the image.
+// TestContextHasEveryCopiedFile checks that .dockerignore, which excludes everything first,
+// includes what the build copies into the image.
 func TestContextHasEveryCopiedFile(t *testing.T) {
 	dockerfile, err := os.ReadFile("Dockerfile")
 	require.NoError(t, err)

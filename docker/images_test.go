@@ -14,7 +14,8 @@ import (
 // imageLine matches a line of a manifest, of compose.yaml or of a Dockerfile that names an image.
 var imageLine = regexp.MustCompile(`(?m)^(?:[ -]*image:|FROM)[ \t]+["']?([^\s"'@]+)`)
 
-// theirs returns the images of other projects in a file, without digests. Images with a variable and stages of a build are our own.
+// theirs returns the images of other projects in a file, without digests. Images with a variable
+// and stages of a build are our own.
 func theirs(text string) (images []string) {
 	for _, m := range imageLine.FindAllStringSubmatch(text, -1) {
 		if strings.Contains(m[1], ":") && !strings.Contains(m[1], "$") {
@@ -38,7 +39,8 @@ func releases(t *testing.T, text string) map[string]time.Time {
 	return months
 }
 
-// tooOld returns an error text for an image that is not listed, or that was released more than a year before now.
+// tooOld returns an error text for an image that is not listed, or that was released more than a
+// year before now.
 func tooOld(image string, months map[string]time.Time, now time.Time) string {
 	switch month, listed := months[image]; {
 	case !listed:

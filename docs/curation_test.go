@@ -27,7 +27,8 @@ func materialFields() string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// TestBlocksAreUpToDate compares the blocks of pages that are made from code. make generate writes them.
+// TestBlocksAreUpToDate compares the blocks of pages that are made from code. make generate writes
+// them.
 func TestBlocksAreUpToDate(t *testing.T) {
 	example := strings.SplitAfterN(string(listingfile.Example), "\n", 2)[1] // without the header
 	for _, c := range []struct{ page, start, end, want string }{

@@ -1,7 +1,8 @@
 // Package docs embeds the consumer documentation that the gateway serves under /docs.
 //
-// The pages are GitHub-flavored Markdown. Links to headings use the ids that goldmark generates with parser.WithAutoHeadingID;
-// the tests resolve every link by that rule. The gateway generates /docs/errors from the table of error codes.
+// The pages are GitHub-flavored Markdown. Links to headings use the ids that goldmark generates
+// with parser.WithAutoHeadingID; the tests resolve every link by that rule. The gateway generates
+// /docs/errors from the table of error codes.
 package docs
 
 import "embed"

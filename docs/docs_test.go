@@ -102,7 +102,8 @@ func TestPagesAreTheFiles(t *testing.T) {
 	require.Len(t, consumerPages(t), len(docs.Pages), "duplicate slug")
 }
 
-// TestLinksOfPages resolves the links of consumer pages, which are absolute paths of the gateway or anchors in the page.
+// TestLinksOfPages resolves the links of consumer pages, which are absolute paths of the gateway or
+// anchors in the page.
 func TestLinksOfPages(t *testing.T) {
 	pages := consumerPages(t)
 	codes := page{sections: map[string]string{}}

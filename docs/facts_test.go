@@ -97,7 +97,8 @@ func TestErrorCodesAreDocumented(t *testing.T) {
 	}
 }
 
-// TestStatusesAreDocumented compares the tables of checks and of charges with the statuses that the API can return.
+// TestStatusesAreDocumented compares the tables of checks and of charges with the statuses that the
+// API can return.
 func TestStatusesAreDocumented(t *testing.T) {
 	pages := consumerPages(t)
 	success := []string{strconv.Itoa(http.StatusOK), strconv.Itoa(http.StatusNotModified)}
@@ -169,7 +170,8 @@ func TestFormatsAreDocumented(t *testing.T) {
 	require.Contains(t, section(t, "/docs/data#identifiers"), fmt.Sprintf("at most %d\ncharacters", api.MaxSlug))
 }
 
-// TestAnchorsInCodeExist resolves each link to a section of a page in the code and templates of the services.
+// TestAnchorsInCodeExist resolves each link to a section of a page in the code and templates of the
+// services.
 func TestAnchorsInCodeExist(t *testing.T) {
 	pages := consumerPages(t)
 	link := regexp.MustCompile(`(/docs/[a-z-]+)#([a-z][a-z_-]+)`)

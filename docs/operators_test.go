@@ -46,7 +46,8 @@ func TestSettingsInOperatorPagesExist(t *testing.T) {
 	}
 }
 
-// TestLogMessagesInRunbooksExist finds each log message that a runbook greps for, or calls a log message, in the Go code.
+// TestLogMessagesInRunbooksExist finds each log message that a runbook greps for, or calls a log
+// message, in the Go code.
 func TestLogMessagesInRunbooksExist(t *testing.T) {
 	var code strings.Builder
 	for _, folder := range []string{"../services", "../pkg"} {

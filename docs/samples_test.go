@@ -13,8 +13,8 @@ import (
 // sampleBlock matches a block of code in the language of an SDK.
 var sampleBlock = regexp.MustCompile("(?s)```(go|js|python)\n(.*?)```\n")
 
-// TestSamplesAreUpToDate compares the code of pages with the files below sdk/samples, which the end-to-end tests run. make generate
-// writes the blocks.
+// TestSamplesAreUpToDate compares the code of pages with the files below sdk/samples, which the
+// end-to-end tests run. make generate writes the blocks.
 func TestSamplesAreUpToDate(t *testing.T) {
 	used := map[string]bool{}
 	for _, p := range mustGlob(t, "consumers/*.md") {

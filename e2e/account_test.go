@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAccountPagesAreReachable checks that the account pages work without a key, at both addresses of the gateway, and that their errors
-// errors as pages and programs as JSON.
+// TestAccountPagesAreReachable checks that the account pages work without a key, at both addresses
+// of the gateway, and that their errors errors as pages and programs as JSON.
 func TestAccountPagesAreReachable(t *testing.T) {
 	d := shared(t)
 	browser := map[string]string{"Accept": "text/html"}

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The official client for MCP answers ten questions with citations. Its dialogue is that on the page about agents.
+// The official client for MCP answers ten questions with citations. Its dialogue is that on the
+// page about agents.
 func TestAgentAnswersTenQuestions(t *testing.T) {
 	t.Parallel()
 	d := sample(t)

@@ -116,7 +116,8 @@ func (n *namespace) block(first string) string {
 	return block
 }
 
-// succeeds runs a block of the page as an operator does, until it succeeds, and returns the output of all attempts.
+// succeeds runs a block of the page as an operator does, until it succeeds, and returns the output
+// of all attempts.
 func (n *namespace) succeeds(first string) string {
 	n.t.Helper()
 	block, out := n.block(first), ""
@@ -133,8 +134,9 @@ func (n *namespace) succeeds(first string) string {
 	return out
 }
 
-// TestBackupPageWithPostgres follows docs/operators/backup.md: all databases are restored to a backup while gateways run, and the loss is accepted.
-// A revoked key stays revoked, a key without changes works, and no purchase is lost.
+// TestBackupPageWithPostgres follows docs/operators/backup.md: all databases are restored to a
+// backup while gateways run, and the loss is accepted. A revoked key stays revoked, a key without
+// changes works, and no purchase is lost.
 func TestBackupPageWithPostgres(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t, "../docs/operators/backup.md")
@@ -173,7 +175,8 @@ func TestBackupPageWithPostgres(t *testing.T) {
 	eventually(t, "the record is without the lost event", func() bool { return n.events(reader.Key) == before })
 }
 
-// events returns the number of events of a record that consumers see, or 0 if the record is unavailable.
+// events returns the number of events of a record that consumers see, or 0 if the record is
+// unavailable.
 func (n *namespace) events(key string) int {
 	n.t.Helper()
 	a := do(n.t, n.url, call{path: "/api/v1/opportunities/maple-scribe", key: key})

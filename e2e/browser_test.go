@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestInTheBrowser walks through the account pages as a person does, in Chromium. "make pictures" saves pictures of every page in
-// e2e/browser/artifacts, at desktop and phone width.
+// TestInTheBrowser walks through the account pages as a person does, in Chromium. "make pictures"
+// saves pictures of every page in e2e/browser/artifacts, at desktop and phone width.
 func TestInTheBrowser(t *testing.T) {
 	t.Parallel()
 	chromium := os.Getenv("OPPORTUNITY_TEST_CHROMIUM")

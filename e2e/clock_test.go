@@ -19,7 +19,8 @@ func (s *stack) moveRedisClock(t testing.TB, by time.Duration) {
 	require.InDelta(t, by.Minutes(), time.Until(s.redis.Client().Time(t.Context()).Val()).Minutes(), 1)
 }
 
-// setClock writes the file of a clock. Programs read it at any time, so it always has the same length and is never empty.
+// setClock writes the file of a clock. Programs read it at any time, so it always has the same
+// length and is never empty.
 func setClock(t testing.TB, file string, by time.Duration) {
 	t.Helper()
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o600)
@@ -38,7 +39,8 @@ func clockLibrary(t testing.TB) string {
 	return library
 }
 
-// clockGateway builds the gateway with a clock that tests set. Go programs read the clock without the C library.
+// clockGateway builds the gateway with a clock that tests set. Go programs read the clock without
+// the C library.
 var clockGateway = sync.OnceValues(func() (string, error) {
 	dir, err := built()
 	if err != nil {

@@ -32,8 +32,8 @@ type contract struct {
 	headers map[string]bool               // the names of all described headers
 }
 
-// loadContract compiles each schema once. openapi3filter would compile it for each response, which takes half of the processor time of
-// these tests.
+// loadContract compiles each schema once. openapi3filter would compile it for each response, which
+// takes half of the processor time of these tests.
 var loadContract = sync.OnceValues(func() (contract, error) {
 	doc, err := openapi3.NewLoader().LoadFromData(api.OpenAPIYAML)
 	if err != nil {
@@ -136,7 +136,8 @@ func try(ctx context.Context, base string, c call) (response, error) {
 	return a, nil
 }
 
-// conforms validates a response against the OpenAPI description, the Go types and the rules for all responses.
+// conforms validates a response against the OpenAPI description, the Go types and the rules for all
+// responses.
 func conforms(req *http.Request, a response) error {
 	for name := range a.Header {
 		if strings.HasPrefix(name, "Access-Control-") {
@@ -241,7 +242,8 @@ func strict[T any](body []byte) (out T, err error) {
 	return out, nil
 }
 
-// isError checks that a response has an error body, a code that fits its status, and the headers that the status requires.
+// isError checks that a response has an error body, a code that fits its status, and the headers
+// that the status requires.
 func isError(a response) error {
 	e, err := strict[api.Error](a.body)
 	if err != nil {

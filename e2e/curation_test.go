@@ -11,7 +11,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// TestReviewsFromTheListToTheReview lists a due listing and reviews it, and checks that a dry run shows which change makes it due again.
+// TestReviewsFromTheListToTheReview lists a due listing and reviews it, and checks that a dry run
+// shows which change makes it due again.
 func TestReviewsFromTheListToTheReview(t *testing.T) {
 	t.Parallel()
 	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none")

@@ -24,8 +24,9 @@ import (
 
 var oneTimeURL = regexp.MustCompile(`(?m)^Curation desk: (http://localhost:\d+)(/sign-in/once\?code=\S+)$`)
 
-// TestDeskInTheBrowser walks through the curation desk as two curators do, with the keyboard alone, without JavaScript and on a phone.
-// It prints what a review costs. Pictures of every page stay in e2e/browser/artifacts.
+// TestDeskInTheBrowser walks through the curation desk as two curators do, with the keyboard alone,
+// without JavaScript and on a phone. It prints what a review costs. Pictures of every page stay in
+// e2e/browser/artifacts.
 func TestDeskInTheBrowser(t *testing.T) {
 	t.Parallel()
 	chromium := os.Getenv("OPPORTUNITY_TEST_CHROMIUM")
@@ -63,7 +64,8 @@ func TestDeskInTheBrowser(t *testing.T) {
 	require.NotContains(t, desk.out.String(), strings.TrimSpace(string(token)), "the operator token is in the log of the desk")
 }
 
-// reader is an admin listener whose review sheets also have what a machine found on pages that do not exist here.
+// reader is an admin listener whose review sheets also have what a machine found on pages that do
+// not exist here.
 type reader struct {
 	*httputil.ReverseProxy
 

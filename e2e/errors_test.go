@@ -24,7 +24,8 @@ var elsewhere = map[problem.Code]string{
 	problem.InternalError:          "pkg/web and pkg/problem: a handler that panics, an unknown error",
 }
 
-// TestErrors checks that each error has its code, a message that names the cause, and a documentation link whose anchor exists.
+// TestErrors checks that each error has its code, a message that names the cause, and a
+// documentation link whose anchor exists.
 func TestErrors(t *testing.T) {
 	d := shared(t)
 	commercial, free := spend(d, api.Commercial), spend(d, api.Free)
@@ -188,8 +189,8 @@ func TestCompression(t *testing.T) {
 	require.Equal(t, decode[api.OpportunityList](t, plain).Data, body.Data)
 }
 
-// TestDescriptionIsServed checks that the OpenAPI description names this deployment, has no editors' comments, and is the same as YAML
-// and as JSON.
+// TestDescriptionIsServed checks that the OpenAPI description names this deployment, has no
+// editors' comments, and is the same as YAML and as JSON.
 func TestDescriptionIsServed(t *testing.T) {
 	d := shared(t)
 	yaml := do(t, d.url, call{path: "/openapi.yaml"})

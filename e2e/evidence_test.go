@@ -20,8 +20,9 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// TestEvidenceFromCandidateToChangedPage takes a candidate in the browser from its import to a verified and published record with quotes, and
-// through the next day, on which the link checker finds that one of its three pages has changed.
+// TestEvidenceFromCandidateToChangedPage takes a candidate in the browser from its import to a
+// verified and published record with quotes, and through the next day, on which the link checker
+// finds that one of its three pages has changed.
 func TestEvidenceFromCandidateToChangedPage(t *testing.T) {
 	t.Parallel()
 	chromium := os.Getenv("OPPORTUNITY_TEST_CHROMIUM")
@@ -85,8 +86,9 @@ func (p *changingPages) change(path, from, to string) {
 	p.pages[path] = strings.ReplaceAll(p.pages[path], from, to)
 }
 
-// linkChecker runs the link checker on the data directory at POST /today, and at POST /tomorrow as if a day had passed, on which the
-// pages about pay and applications changed. The response is what the checker prints.
+// linkChecker runs the link checker on the data directory at POST /today, and at POST /tomorrow as
+// if a day had passed, on which the pages about pay and applications changed. The response is what
+// the checker prints.
 func linkChecker(t *testing.T, site, dir string, pages *changingPages) http.Handler {
 	t.Helper()
 	address, err := url.Parse(site)

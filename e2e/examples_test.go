@@ -25,8 +25,9 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// TestExamplesAreLive compares every example that consumers read, in the served openapi.yaml and on the served pages, with the
-// responses of this service. The figures differ from the defaults: a document that ignores the settings fails as well.
+// TestExamplesAreLive compares every example that consumers read, in the served openapi.yaml and on
+// the served pages, with the responses of this service. The figures differ from the defaults: a
+// document that ignores the settings fails as well.
 func TestExamplesAreLive(t *testing.T) {
 	t.Parallel()
 	settings := []string{"OPPORTUNITY_LINK_CHECKS=false"}
@@ -68,7 +69,8 @@ type examples struct {
 // sampleRecord is the record of the sample that examples show.
 const sampleRecord = "maple-scribe"
 
-// conditions prepare a call for the words behind the request in the summary of an example. Without any, the key is a developer key.
+// conditions prepare a call for the words behind the request in the summary of an example. Without
+// any, the key is a developer key.
 var conditions = map[string]func(*examples, *call){
 	"with a free key":            func(e *examples, c *call) { c.key = e.keys[api.Free] },
 	"without a key":              func(_ *examples, c *call) { c.key = "" },
@@ -86,7 +88,8 @@ var conditions = map[string]func(*examples, *call){
 // capacityCondition is left for the end: afterwards every call is rejected.
 const capacityCondition = "after the shared capacity"
 
-// inCode are failures that no caller can cause here. Their examples are compared with the messages in the code.
+// inCode are failures that no caller can cause here. Their examples are compared with the messages
+// in the code.
 var inCode = map[string]*problem.Error{
 	"A part of the service is unavailable": problem.Unavailable(nil),
 	"An unexpected failure":                problem.Of(errors.New("any")),
@@ -291,9 +294,10 @@ var notRun = map[string]string{
 	"User-agent: ":            "robots.txt of another site",
 }
 
-// page runs the examples of a served page. An `http` block has a request and its response, an `sh` block has commands, a `go`, `js` or
-// `python` block is a program with an SDK, and an `output` block has the output of the commands or of each program before it, an `sql` block is a query of an export. Every
-// address in the text must exist.
+// page runs the examples of a served page. An `http` block has a request and its response, an `sh`
+// block has commands, a `go`, `js` or `python` block is a program with an SDK, and an `output`
+// block has the output of the commands or of each program before it, an `sql` block is a query of
+// an export. Every address in the text must exist.
 func (e *examples) page(path string) {
 	page := colors.ReplaceAllString(string(do(e.t, e.url, call{path: path}).body), "$1")
 	if id, found := strings.CutPrefix(path, "/docs/reference/"); found { // its responses are those of the description, which are compared there
@@ -360,7 +364,8 @@ func (e *examples) query(statement string) string {
 		"for row in sqlite3.connect('copy.db').execute("+strconv.Quote(statement)+"): print(row)\nEOF\n")
 }
 
-// exchange runs a block with a request and its response. The block may leave out headers and the body.
+// exchange runs a block with a request and its response. The block may leave out headers and the
+// body.
 func (e *examples) exchange(at, example string) {
 	e.t.Helper()
 	asked, shown, found := strings.Cut(example, "\n\n")
@@ -433,8 +438,8 @@ func (e *examples) sameOutput(c apidoc.Call) []apidoc.Program {
 	return programs
 }
 
-// program runs the sample of a page in one language, with a key of its own, and returns its output. Who follows the quickstart has a new free
-// key.
+// program runs the sample of a page in one language, with a key of its own, and returns its output.
+// Who follows the quickstart has a new free key.
 func (e *examples) program(path, language string) string {
 	tier := api.Developer
 	if path == "/docs/quickstart" {

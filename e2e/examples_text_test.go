@@ -41,7 +41,8 @@ func normal(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// same compares an example with its live text, apart from what varies. A header is compared by its line.
+// same compares an example with its live text, apart from what varies. A header is compared by its
+// line.
 func (e *examples) same(at, example, live string) bool {
 	e.t.Helper()
 	if name, found := headerOf(at); found {

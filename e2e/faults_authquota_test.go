@@ -15,9 +15,9 @@ import (
 	"opportunity.internal/pkg/counter"
 )
 
-// TestFaultsAuthquota makes authquota slow when all keys are due for a refresh, and unavailable at midnight. The clocks of Redis and the
-// gateways move together.
-// It does not run beside other tests: on a busy machine, calls fail that wait longer than 200 ms for Redis.
+// TestFaultsAuthquota makes authquota slow when all keys are due for a refresh, and unavailable at
+// midnight. The clocks of Redis and the gateways move together. It does not run beside other tests:
+// on a busy machine, calls fail that wait longer than 200 ms for Redis.
 func TestFaultsAuthquota(t *testing.T) {
 	const perDay = 25
 	midnight := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
@@ -38,7 +38,8 @@ func (s *stack) now(t testing.TB) time.Time {
 	return s.redis.Client().Time(t.Context()).Val()
 }
 
-// slowAuthquota delays every response of authquota by three seconds, when every cached key is due for a refresh.
+// slowAuthquota delays every response of authquota by three seconds, when every cached key is due
+// for a refresh.
 func (s *stack) slowAuthquota(t *testing.T, readers []caller) {
 	row := newResult(t, "authquota answers 3 s late, with all keys due for a refresh",
 		"every call with a known key succeeds; beyond the first 16, at most 2 refreshes a second of a gateway")
@@ -80,7 +81,8 @@ func (s *stack) slowAuthquota(t *testing.T, readers []caller) {
 		float64(len(inTime))/end.Sub(start).Seconds(), most, end.Sub(begin).Seconds(), usual.Round(100*time.Microsecond), during.Round(100*time.Microsecond))
 }
 
-// sustained returns the greatest number of calls a second, up to 1,000, at which this machine answers 99% of them within 50 ms.
+// sustained returns the greatest number of calls a second, up to 1,000, at which this machine
+// answers 99% of them within 50 ms.
 func (s *stack) sustained(t *testing.T, callers []caller) int {
 	t.Helper()
 	for _, perSecond := range []int{1000, 700, 500, 350} {
@@ -125,7 +127,8 @@ func (s *stack) refreshes(t testing.TB) (all []int) {
 	return all
 }
 
-// midnight makes authquota unavailable from 23:58 to 00:03 while some accounts call more often than their quota of the day allows.
+// midnight makes authquota unavailable from 23:58 to 00:03 while some accounts call more often than
+// their quota of the day allows.
 func (s *stack) midnight(t *testing.T, readers []caller, midnight time.Time, perDay int) {
 	row := newResult(t, "authquota is unavailable from 23:58 to 00:03 UTC", "every call with a known key succeeds; each account has its quota of the day exactly once on each day")
 	greedy := []caller{{kind: "greedy", path: "/api/v1/opportunities"}}

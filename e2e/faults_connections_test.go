@@ -17,8 +17,9 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// TestFaultsConnections breaks one connection after the other under steady traffic, and opens posts that never end. No request may get
-// another status than the one that the outage has, and everything must return to normal without help.
+// TestFaultsConnections breaks one connection after the other under steady traffic, and opens posts
+// that never end. No request may get another status than the one that the outage has, and
+// everything must return to normal without help.
 func TestFaultsConnections(t *testing.T) {
 	t.Parallel()
 	s, readers := newStackWithReaders(t)
@@ -38,7 +39,8 @@ func newStackWithReaders(t *testing.T) (*stack, []caller) {
 	return s, readers
 }
 
-// partition describes a connection that fails. Calls of the unavailable kinds get 503 meanwhile, all others 200.
+// partition describes a connection that fails. Calls of the unavailable kinds get 503 meanwhile,
+// all others 200.
 type partition struct {
 	from, to    string
 	unavailable []string

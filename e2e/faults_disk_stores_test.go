@@ -21,8 +21,8 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// TestFaultsDiskFullPostgres fills the disk of Postgres while an operator writes: first its tables cannot grow, and then it cannot start
-// because its log cannot.
+// TestFaultsDiskFullPostgres fills the disk of Postgres while an operator writes: first its tables
+// cannot grow, and then it cannot start because its log cannot.
 func TestFaultsDiskFullPostgres(t *testing.T) {
 	t.Parallel()
 	row := newResult(t, "disk full under Postgres, until it stops",
@@ -82,7 +82,8 @@ func (s *stack) know(t testing.TB, callers []caller) {
 	}
 }
 
-// postgresOn is a Postgres server on a disk. It is started again whenever it ends, as a cluster does.
+// postgresOn is a Postgres server on a disk. It is started again whenever it ends, as a cluster
+// does.
 type postgresOn struct {
 	t      testing.TB
 	disk   *disk
@@ -164,8 +165,9 @@ func (p *postgresOn) database() string {
 	return p.url[:len(p.url)-len("postgres?sslmode=disable")] + name + "?sslmode=disable"
 }
 
-// logFiller connects to Postgres, because on a full disk a new connection may fail before it writes. It returns a function that writes to
-// the log until Postgres cannot extend it, and stops. The slot keeps Postgres from reusing old parts.
+// logFiller connects to Postgres, because on a full disk a new connection may fail before it
+// writes. It returns a function that writes to the log until Postgres cannot extend it, and stops.
+// The slot keeps Postgres from reusing old parts.
 func (p *postgresOn) logFiller() func() {
 	p.t.Helper()
 	db, err := sql.Open("pgx", p.url)
@@ -182,7 +184,8 @@ func (p *postgresOn) logFiller() func() {
 	}
 }
 
-// TestFaultsDiskFullRedis fills the disk to which Redis appends its data, and then its memory, while keys are used.
+// TestFaultsDiskFullRedis fills the disk to which Redis appends its data, and then its memory,
+// while keys are used.
 func TestFaultsDiskFullRedis(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t, 64)

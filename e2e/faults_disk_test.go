@@ -21,7 +21,8 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// disk is a small file system in memory, in a mount namespace of its own, which needs no rights outside it.
+// disk is a small file system in memory, in a mount namespace of its own, which needs no rights
+// outside it.
 type disk struct {
 	t       testing.TB
 	path    string
@@ -97,8 +98,8 @@ func (d *disk) up(t testing.TB) upProcess {
 	return u
 }
 
-// TestFaultsDiskFull fills the disk of `opportunity up` while keys are issued and revoked. Nothing may be acknowledged that is lost, and
-// everything must continue once the disk has space.
+// TestFaultsDiskFull fills the disk of `opportunity up` while keys are issued and revoked. Nothing
+// may be acknowledged that is lost, and everything must continue once the disk has space.
 func TestFaultsDiskFull(t *testing.T) {
 	t.Parallel()
 	row := newResult(t, "disk full under opportunity up", "503 with a reason or a success that lasts; reads continue; recovery without a repair or a restart")

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestFaultsKilled kills each service, and one of the gateways, while an operator writes and consumers pay: once, or 20 times in a campaign.
+// TestFaultsKilled kills each service, and one of the gateways, while an operator writes and
+// consumers pay: once, or 20 times in a campaign.
 func TestFaultsKilled(t *testing.T) {
 	t.Parallel()
 	times := 1

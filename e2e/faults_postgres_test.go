@@ -19,8 +19,8 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// TestFaultsPostgres stops a Postgres primary for a while, and later kills it while an operator writes and consumers pay. Its standby,
-// which has every acknowledged write, is then promoted.
+// TestFaultsPostgres stops a Postgres primary for a while, and later kills it while an operator
+// writes and consumers pay. Its standby, which has every acknowledged write, is then promoted.
 func TestFaultsPostgres(t *testing.T) {
 	t.Parallel()
 	pair := storetest.NewPostgresPair(t)
@@ -102,8 +102,8 @@ type writes struct {
 	running  sync.WaitGroup
 }
 
-// startWrites starts to write. In each round it issues a free key, upgrades its account, revokes the key of the round before, and appends
-// an event.
+// startWrites starts to write. In each round it issues a free key, upgrades its account, revokes
+// the key of the round before, and appends an event.
 func (s *stack) startWrites(t *testing.T) *writes {
 	t.Helper()
 	w := new(writes)

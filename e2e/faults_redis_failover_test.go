@@ -12,8 +12,9 @@ import (
 	"opportunity.internal/pkg/storetest/redistest"
 )
 
-// TestFaultsRedisFailover kills a Redis primary whose replica lags, so that Sentinels promote the replica. It lacks a revocation, and all
-// calls of an account that used up its limit within the lag.
+// TestFaultsRedisFailover kills a Redis primary whose replica lags, so that Sentinels promote the
+// replica. It lacks a revocation, and all calls of an account that used up its limit within the
+// lag.
 func TestFaultsRedisFailover(t *testing.T) {
 	t.Parallel()
 	row := newResult(t, "Redis primary is killed, Sentinels promote a replica that lags",
@@ -39,7 +40,8 @@ func TestFaultsRedisFailover(t *testing.T) {
 	honest.next(rate())
 	lost := time.Now()
 	primary.Stop()
-	// The first calls since the revocation: until now the gateways have no reason to look the key up again.
+	// The first calls since the revocation: until now the gateways have no reason to look the key
+	// up again.
 	victim := s.send(t, rate(), []caller{{kind: listCall, path: readers[0].path, keys: []issued{revoked}}})
 	back := honest.succeeds()
 	honest.next(duration())

@@ -22,8 +22,8 @@ func TestFaultsRedis(t *testing.T) {
 	t.Run("clock of Redis", func(t *testing.T) { s.movedClock(t, readers) })
 }
 
-// killedRedis kills Redis, which restarts empty, while many accounts have counters: once for the duration of a fault, and then several
-// times for a second.
+// killedRedis kills Redis, which restarts empty, while many accounts have counters: once for the
+// duration of a fault, and then several times for a second.
 func (s *stack) killedRedis(t *testing.T, readers []caller) {
 	accounts, times := 2_000, 1
 	if campaign > 0 {
@@ -64,7 +64,8 @@ func spread(d []time.Duration) string {
 
 func active(i int) string { return fmt.Sprintf("acc_%032d", i) }
 
-// charge makes one call of each of n accounts, as the gateways count them, and waits until the ledger has them.
+// charge makes one call of each of n accounts, as the gateways count them, and waits until the
+// ledger has them.
 func (s *stack) charge(t *testing.T, n int) {
 	t.Helper()
 	c, day := s.redis.Client(), counter.DayOf(time.Now())

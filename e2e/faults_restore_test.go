@@ -31,8 +31,9 @@ var restores = []struct {
 	{stores: []string{"redis", "history"}},
 }
 
-// TestFaultsRestore restores stores to an earlier point under steady traffic. A key that was revoked since and an account that was suspended
-// since must not work again, no second checkpoint of a size may be published, and an owner must not be ready until an operator has decided.
+// TestFaultsRestore restores stores to an earlier point under steady traffic. A key that was
+// revoked since and an account that was suspended since must not work again, no second checkpoint
+// of a size may be published, and an owner must not be ready until an operator has decided.
 func TestFaultsRestore(t *testing.T) {
 	t.Parallel()
 	s := newStackOn(t, parts{billing: true}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100", "OPPORTUNITY_SERVICE_CAPACITY=10000000",
@@ -195,7 +196,8 @@ func (f *restored) backupRedis() (restore func()) {
 	}
 }
 
-// act makes the changes that the backups lack, and waits until each service has seen those of the others.
+// act makes the changes that the backups lack, and waits until each service has seen those of the
+// others.
 func (f *restored) act(events int) {
 	t := f.t
 	f.verb(t, "", "keys", "revoke", f.revoked.ID)
@@ -282,7 +284,8 @@ func (f *restored) recover(owner string) {
 	require.Zero(f.t, code, "%s%s", out, errs)
 }
 
-// requireUsed checks that the link and the password of the person, which were used or changed after the backup, do not work.
+// requireUsed checks that the link and the password of the person, which were used or changed after
+// the backup, do not work.
 func (f *restored) requireUsed() {
 	f.t.Helper()
 	if p := f.person; p != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// campaign is the number of seconds that each fault lasts in `make faults`, which writes the table in docs/operations.md. Otherwise it is
-// 0, and a fault lasts for a few calls.
+// campaign is the number of seconds that each fault lasts in `make faults`, which writes the table
+// in docs/operations.md. Otherwise it is 0, and a fault lasts for a few calls.
 var campaign, _ = strconv.Atoi(os.Getenv("OPPORTUNITY_FAULTS"))
 
 // rate returns the number of calls per second.
@@ -36,7 +36,8 @@ type result struct {
 	fault, invariant, measured string
 }
 
-// newResult begins a row of the table, which is written when the test ends: with the verdict "violated" if the test has failed by then.
+// newResult begins a row of the table, which is written when the test ends: with the verdict
+// "violated" if the test has failed by then.
 func newResult(t testing.TB, fault, invariant string) *result {
 	t.Helper()
 	r := &result{fault: fault, invariant: invariant}
@@ -85,8 +86,8 @@ func (r *result) write(held bool) error {
 	return os.WriteFile(tableFile, []byte(text), 0o644) //nolint:gosec // a page
 }
 
-// withRow returns a page with a row in the table of faults, in place of the row of the same fault if there is one. A table with another
-// head, of a campaign with other settings, is replaced.
+// withRow returns a page with a row in the table of faults, in place of the row of the same fault
+// if there is one. A table with another head, of a campaign with other settings, is replaced.
 func withRow(page, head, row string) (string, error) {
 	before, rest, begins := strings.Cut(page, tableBegin)
 	table, after, ends := strings.Cut(rest, tableEnd)

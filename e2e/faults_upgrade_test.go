@@ -22,8 +22,9 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// TestFaultsUpgrade replaces every process, one by one and several times, while the tokens between services and the pepper are rotated as
-// docs/operators/secrets.md describes. The clocks of the gateways are 30 seconds apart, and paid periods end meanwhile.
+// TestFaultsUpgrade replaces every process, one by one and several times, while the tokens between
+// services and the pepper are rotated as docs/operators/secrets.md describes. The clocks of the
+// gateways are 30 seconds apart, and paid periods end meanwhile.
 func TestFaultsUpgrade(t *testing.T) {
 	t.Parallel()
 	row := newResult(t, "rolling upgrade with new tokens and a new pepper, gateway clocks -30, 0 and +30 s",
@@ -66,7 +67,8 @@ func TestFaultsUpgrade(t *testing.T) {
 
 const historyPath = "/api/v1/opportunities/maple-scribe/history"
 
-// upgrade is a rolling upgrade of a stack, behind a load balancer that sends requests to the gateways that are ready.
+// upgrade is a rolling upgrade of a stack, behind a load balancer that sends requests to the
+// gateways that are ready.
 type upgrade struct {
 	*stack
 
@@ -135,7 +137,8 @@ func (u *upgrade) pick() string {
 	return u.reachable[rand.IntN(len(u.reachable))]
 }
 
-// rotate replaces the tokens of the rotated services and the pepper, in three steps: accept the new ones, use them, and remove the old tokens.
+// rotate replaces the tokens of the rotated services and the pepper, in three steps: accept the new
+// ones, use them, and remove the old tokens.
 func (u *upgrade) rotate(round int) {
 	rotated, callers := []string{peer.Authquota}, []string{peer.Gateway}
 	if campaign > 0 {
@@ -198,7 +201,8 @@ func accepted(called string, suffixes ...string) string {
 	return "OPPORTUNITY_CALLER_TOKENS=" + strings.Join(all, ",")
 }
 
-// replace replaces every process of the services. It stops each old process when the new one is ready.
+// replace replaces every process of the services. It stops each old process when the new one is
+// ready.
 func (u *upgrade) replace(services []string) {
 	u.t.Helper()
 	for _, service := range services {
@@ -247,7 +251,8 @@ func (u *upgrade) endingKeys() []issued {
 	return u.endings
 }
 
-// payUntilEnds starts paid periods that end at intervals. The clock that is ahead reaches some ends half a minute before the right clock.
+// payUntilEnds starts paid periods that end at intervals. The clock that is ahead reaches some ends
+// half a minute before the right clock.
 func (u *upgrade) payUntilEnds() {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	for i, key := range u.endings {
@@ -279,8 +284,8 @@ func (u *upgrade) pay(account string, until time.Time) {
 	require.Less(u.t, resp.StatusCode, 300, "%s", resp.body)
 }
 
-// want returns the status that is due to a call with a key whose paid period ends by the clock of the gateway, or 0 within a second of the
-// end.
+// want returns the status that is due to a call with a key whose paid period ends by the clock of
+// the gateway, or 0 within a second of the end.
 func (u *upgrade) want(c sent) int {
 	end, own := u.ends[c.account], u.own[c.gateway]
 	switch {

@@ -17,8 +17,9 @@ import (
 	"opportunity.internal/pkg/apidoc"
 )
 
-// TestGeneratedClients builds a program with each generator's output for the served description. The program must read the live
-// response, and the same response with fields that a later version of the API might add.
+// TestGeneratedClients builds a program with each generator's output for the served description.
+// The program must read the live response, and the same response with fields that a later version
+// of the API might add.
 func TestGeneratedClients(t *testing.T) {
 	t.Parallel()
 	d := sample(t)
@@ -62,7 +63,8 @@ func TestGeneratedClients(t *testing.T) {
 	})
 }
 
-// TestGeneratedPythonHasTheTypesOfTheSDK checks the programs that the reference and the explorer show, with few and with all parameters.
+// TestGeneratedPythonHasTheTypesOfTheSDK checks the programs that the reference and the explorer
+// show, with few and with all parameters.
 func TestGeneratedPythonHasTheTypesOfTheSDK(t *testing.T) {
 	t.Parallel()
 	doc, err := apidoc.Published()
@@ -93,7 +95,8 @@ func TestGeneratedPythonHasTheTypesOfTheSDK(t *testing.T) {
 	command(t, dir, "node", modules+"/pyright/index.js")
 }
 
-// withMoreFields returns a copy of a JSON value in which every object has a field that version 1 does not describe.
+// withMoreFields returns a copy of a JSON value in which every object has a field that version 1
+// does not describe.
 func withMoreFields(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -133,7 +136,8 @@ func copyOf(t *testing.T, dir string) string {
 	return to
 }
 
-// command runs a command in dir outside the workspace. The command must succeed; its standard output is returned.
+// command runs a command in dir outside the workspace. The command must succeed; its standard
+// output is returned.
 func command(t *testing.T, dir string, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)

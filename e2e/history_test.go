@@ -15,8 +15,9 @@ import (
 	"opportunity.internal/pkg/api/apitest"
 )
 
-// TestWhatWasServedIsWhatIsKnownOfThen checks that `history show --at` returns what consumers saw at that time, even after later events.
-// It also checks that the published checkpoint verifies, and that verification fails with another signing key.
+// TestWhatWasServedIsWhatIsKnownOfThen checks that `history show --at` returns what consumers saw
+// at that time, even after later events. It also checks that the published checkpoint verifies, and
+// that verification fails with another signing key.
 func TestWhatWasServedIsWhatIsKnownOfThen(t *testing.T) {
 	t.Parallel()
 	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none")

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLintersReportNothing runs Spectral's spectral:oas rules and Redocly's recommended rules on the served interface description,
-// including those that only warn.
+// TestLintersReportNothing runs Spectral's spectral:oas rules and Redocly's recommended rules on
+// the served interface description, including those that only warn.
 func TestLintersReportNothing(t *testing.T) {
 	t.Parallel()
 	d := sample(t)

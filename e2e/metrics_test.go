@@ -21,13 +21,15 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// labels lists all metric labels. None identifies a person, an account or a key, and none has values that callers choose.
+// labels lists all metric labels. None identifies a person, an account or a key, and none has
+// values that callers choose.
 var labels = []string{
 	"category", "command", "decision", "feed", "field", "loop", "method", "operation", "outcome", "reason", "result", "route", "service", "status",
 	"store", "template", "tier", "within", "version",
 }
 
-// scrape returns the metrics of all processes, by name. It fails the test if one breaks Prometheus' conventions.
+// scrape returns the metrics of all processes, by name. It fails the test if one breaks Prometheus'
+// conventions.
 func (s *stack) scrape(t testing.TB) map[string]*dto.MetricFamily {
 	t.Helper()
 	all := map[string]*dto.MetricFamily{}
@@ -66,7 +68,8 @@ func series(family *dto.MetricFamily) []string {
 	}
 }
 
-// TestWhatOperatorsWatch checks that every metric in dashboards, rules and docs exists, and that no label identifies a caller.
+// TestWhatOperatorsWatch checks that every metric in dashboards, rules and docs exists, and that no
+// label identifies a caller.
 func TestWhatOperatorsWatch(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "OPPORTUNITY_HISTORY_SIGNING_KEY="+strings.Repeat("0a", 32))
@@ -122,7 +125,8 @@ func TestWhatOperatorsWatch(t *testing.T) {
 	}
 }
 
-// usedMetrics returns the metrics that dashboards, rules and docs query, each with one of its users.
+// usedMetrics returns the metrics that dashboards, rules and docs query, each with one of its
+// users.
 func usedMetrics(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -173,7 +177,8 @@ func gatewaySeries(all map[string]*dto.MetricFamily) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// bill starts billing for the stack, with an unreachable payment processor, and sends it a webhook event without a valid signature.
+// bill starts billing for the stack, with an unreachable payment processor, and sends it a webhook
+// event without a valid signature.
 func (s *stack) bill(t *testing.T) {
 	t.Helper()
 	address, operations := storetest.FreeAddress(t), storetest.FreeAddress(t)

@@ -20,7 +20,8 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// TestRefusedFiles checks that a file with invalid lines changes nothing, and that the report names each of them.
+// TestRefusedFiles checks that a file with invalid lines changes nothing, and that the report names
+// each of them.
 func TestRefusedFiles(t *testing.T) {
 	t.Parallel()
 	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none")
@@ -91,7 +92,8 @@ func TestRefusedFiles(t *testing.T) {
 	require.Contains(t, u.verb(t, large.String(), "listings", "import", "--yes", "-"), "created 65, updated 0, unchanged 0")
 }
 
-// TestRealPlatforms imports 592 real platforms as candidates, and checks that they stay private until published and export unchanged.
+// TestRealPlatforms imports 592 real platforms as candidates, and checks that they stay private
+// until published and export unchanged.
 func TestRealPlatforms(t *testing.T) {
 	t.Parallel()
 	const path = "../services/catalog/testdata/platforms.jsonl"
@@ -139,7 +141,8 @@ func TestRealPlatforms(t *testing.T) {
 	})
 }
 
-// TestOlderKeys checks that keys from another system work after an import of their hashes, and that an import is all or nothing.
+// TestOlderKeys checks that keys from another system work after an import of their hashes, and that
+// an import is all or nothing.
 func TestOlderKeys(t *testing.T) {
 	t.Parallel()
 	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none", "OPPORTUNITY_OLDER_KEYS=jb-[0-9a-z-]{20,60}")
@@ -180,7 +183,8 @@ func TestOlderKeys(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, ask(), "applies to the next request")
 }
 
-// TestUsage checks that exit codes separate usage errors from rejected requests, and that help needs no service.
+// TestUsage checks that exit codes separate usage errors from rejected requests, and that help
+// needs no service.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	nowhere := "OPPORTUNITY_ADMIN_URL=http://" + storetest.FreeAddress(t)

@@ -17,7 +17,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// The rules of the list, applied to decoded records as naively as they are written: no index, no sharing with the code under test.
+// The rules of the list, applied to decoded records as naively as they are written: no index, no
+// sharing with the code under test.
 
 // passes reports whether a record passes one parameter.
 func passes(o api.Opportunity, name, value, province string) bool {
@@ -79,7 +80,8 @@ func expect(all []api.Opportunity, params map[string]string) []string {
 	return ids(found)
 }
 
-// freeSet returns the records that the free tier sees: of the verified and open ones, the ten that were published first.
+// freeSet returns the records that the free tier sees: of the verified and open ones, the ten that
+// were published first.
 func freeSet(all []api.Opportunity) []api.Opportunity {
 	var fresh []api.Opportunity
 	for _, o := range all {
@@ -120,7 +122,8 @@ func values(all []api.Opportunity) map[string][]string {
 	return choices
 }
 
-// spender provides keys of a tier. It issues a new one before the last one reaches its limit per minute.
+// spender provides keys of a tier. It issues a new one before the last one reaches its limit per
+// minute.
 type spender struct {
 	d    deployment
 	tier api.Limits
@@ -232,7 +235,8 @@ func TestFilters(t *testing.T) {
 	})
 }
 
-// TestRecordsAgree checks that each record is the same in the list and on its own, and that its events result in its verification.
+// TestRecordsAgree checks that each record is the same in the list and on its own, and that its
+// events result in its verification.
 func TestRecordsAgree(t *testing.T) {
 	t.Parallel()
 	d := shared(t)

@@ -102,7 +102,8 @@ func (p *person) post(status int, path string, fields ...string) string {
 	}})
 }
 
-// send sends the cookies of the browser and saves those of the response, although they are for HTTPS.
+// send sends the cookies of the browser and saves those of the response, although they are for
+// HTTPS.
 func (p *person) send(status int, c call) string {
 	p.t.Helper()
 	var cookies []string

@@ -12,7 +12,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// sets returns the records of a JSON Lines file by id, in a canonical form, without the given fields.
+// sets returns the records of a JSON Lines file by id, in a canonical form, without the given
+// fields.
 func sets(t testing.TB, file string, without ...string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -32,8 +33,8 @@ func sets(t testing.TB, file string, without ...string) map[string]string {
 	return out
 }
 
-// TestNothingPrivateGetsOut checks that curators' notes, private records and keys appear in no response, header or log of the public
-// side.
+// TestNothingPrivateGetsOut checks that curators' notes, private records and keys appear in no
+// response, header or log of the public side.
 func TestNothingPrivateGetsOut(t *testing.T) {
 	t.Parallel()
 	u := up(t, filepath.Join(t.TempDir(), "data"), "OPPORTUNITY_LOG_LEVEL=DEBUG")

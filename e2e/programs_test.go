@@ -82,7 +82,8 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// clean returns the environment for a child process: the test's own without settings of the project or of telemetry, plus settings.
+// clean returns the environment for a child process: the test's own without settings of the project
+// or of telemetry, plus settings.
 func clean(settings ...string) []string {
 	var env []string
 	for _, v := range os.Environ() {
@@ -93,7 +94,8 @@ func clean(settings ...string) []string {
 	return append(env, settings...)
 }
 
-// start starts a program and stops it after the test. It logs the program's output if the test fails.
+// start starts a program and stops it after the test. It logs the program's output if the test
+// fails.
 func start(t testing.TB, settings []string, path string, args ...string) *process {
 	t.Helper()
 	p := &process{name: filepath.Base(path) + " " + strings.Join(args, " "), out: new(output), exited: make(chan struct{})}

@@ -25,7 +25,8 @@ import (
 	"opportunity.internal/pkg/api/apitest"
 )
 
-// goSamples builds the Go samples and the command opportunity-data once and returns their directory.
+// goSamples builds the Go samples and the command opportunity-data once and returns their
+// directory.
 var goSamples = sync.OnceValues(func() (string, error) {
 	dir, err := built()
 	if err != nil {
@@ -40,7 +41,8 @@ var goSamples = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// runSample runs sdk/samples/<name> in one language ("go", "js" or "python") in dir, and returns its output. The program must succeed.
+// runSample runs sdk/samples/<name> in one language ("go", "js" or "python") in dir, and returns
+// its output. The program must succeed.
 func runSample(t *testing.T, dir, name, language, address, key string) string {
 	t.Helper()
 	if language == "go" {
@@ -56,7 +58,8 @@ func runSample(t *testing.T, dir, name, language, address, key string) string {
 // extensions are the names of program files by language.
 var extensions = map[string]string{"go": "go", "js": "mjs", "python": "py"}
 
-// runProgram runs a program that uses an SDK in dir, and returns its output. The program must succeed.
+// runProgram runs a program that uses an SDK in dir, and returns its output. The program must
+// succeed.
 func runProgram(t *testing.T, dir, language, code, address, key string) string {
 	t.Helper()
 	sdk, err := filepath.Abs("../sdk")
@@ -81,7 +84,8 @@ func runProgram(t *testing.T, dir, language, code, address, key string) string {
 	return runCommand(t, dir, address, key, "python3", file)
 }
 
-// runCommand runs a command in dir with the settings of the SDKs, and returns its output. The command must succeed.
+// runCommand runs a command in dir with the settings of the SDKs, and returns its output. The
+// command must succeed.
 func runCommand(t *testing.T, dir, address, key string, command ...string) string {
 	t.Helper()
 	python, err := filepath.Abs("../sdk/python")
@@ -96,7 +100,8 @@ func runCommand(t *testing.T, dir, address, key string, command ...string) strin
 	return out.String()
 }
 
-// TestCopiesEqualTheAPI keeps a copy with each SDK while records change and vanish between the pages of a walk, and then by the changes.
+// TestCopiesEqualTheAPI keeps a copy with each SDK while records change and vanish between the
+// pages of a walk, and then by the changes.
 func TestCopiesEqualTheAPI(t *testing.T) {
 	t.Parallel()
 	u := up(t, filepath.Join(t.TempDir(), "data"), "OPPORTUNITY_LINK_CHECKS=false", "OPPORTUNITY_TIERS=free=9/90/10,developer=90/900/3,commercial=6000/9000/100")
@@ -106,7 +111,8 @@ func TestCopiesEqualTheAPI(t *testing.T) {
 	for i, language := range []string{"go", "js", "python"} {
 		t.Run(language, func(t *testing.T) {
 			dir, key := t.TempDir(), u.issue(t, api.Developer).Key
-			// The last two of the list, so that no earlier language touched them: records that are reviewed move to the front.
+			// The last two of the list, so that no earlier language touched them: records that are
+			// reviewed move to the front.
 			all := u.listed(t)
 			vanishing, changing := all[len(all)-1].ID, all[len(all)-2].ID
 			proxy, requests := duringWalk(t, u.url, func() {
@@ -183,7 +189,8 @@ func (d deployment) changes(t *testing.T) map[string]api.RecordChange {
 	return all
 }
 
-// duringWalk returns the address of a proxy that calls change once, after it has forwarded the first page, and the number of its requests.
+// duringWalk returns the address of a proxy that calls change once, after it has forwarded the
+// first page, and the number of its requests.
 func duringWalk(t *testing.T, address string, change func()) (proxy string, requests *atomic.Int64) {
 	t.Helper()
 	to, err := url.Parse(address)

@@ -14,9 +14,10 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// TestLimitsAreExactOverThreeGateways checks that a limit of L counts exactly L of more than L concurrent requests over all replicas, and
-// that no more are admitted. If Redis takes more than its 200 ms for a request, it gets 503, counted or not. So a busy machine needs more
-// requests to reach the limit.
+// TestLimitsAreExactOverThreeGateways checks that a limit of L counts exactly L of more than L
+// concurrent requests over all replicas, and that no more are admitted. If Redis takes more than
+// its 200 ms for a request, it gets 503, counted or not. So a busy machine needs more requests to
+// reach the limit.
 func TestLimitsAreExactOverThreeGateways(t *testing.T) {
 	s := newStack(t)
 	for _, tier := range api.Tiers {
@@ -63,7 +64,8 @@ func TestLimitsAreExactOverThreeGateways(t *testing.T) {
 	}
 }
 
-// TestServiceCapacity checks the capacity that all accounts share, and that a flush of Redis does not reset it.
+// TestServiceCapacity checks the capacity that all accounts share, and that a flush of Redis does
+// not reset it.
 func TestServiceCapacity(t *testing.T) {
 	t.Parallel()
 	const capacity = 25
@@ -113,8 +115,9 @@ func (d deployment) usedToday(t testing.TB, account string, used int) {
 	})
 }
 
-// decided makes a GET until the limits of its key are decided. A gateway waits 0.2 seconds for Redis,
-// which a machine with other work may take longer for: then it responds with 503 without limits.
+// decided makes a GET until the limits of its key are decided. A gateway waits 0.2 seconds for
+// Redis, which a machine with other work may take longer for: then it responds with 503 without
+// limits.
 func decided(t testing.TB, gateway string, c call) (a response) {
 	t.Helper()
 	eventually(t, "the limits of a call are decided", func() bool {
@@ -124,8 +127,8 @@ func decided(t testing.TB, gateway string, c call) (a response) {
 	return a
 }
 
-// TestDay checks the daily limit, with a smaller limit from the settings. A flush of Redis resets the limit per minute but not the daily
-// one.
+// TestDay checks the daily limit, with a smaller limit from the settings. A flush of Redis resets
+// the limit per minute but not the daily one.
 func TestDay(t *testing.T) {
 	s := newStack(t, "OPPORTUNITY_TIERS=free=10/30/10")
 	key := s.issue(t, api.Free)
@@ -141,8 +144,8 @@ func TestDay(t *testing.T) {
 	require.Zero(t, refused.remaining(t))
 }
 
-// TestChangesHoldOnTheNextRequest checks that an operator's change of a key or account applies to the next request at every replica, even
-// if the replica has just served that key.
+// TestChangesHoldOnTheNextRequest checks that an operator's change of a key or account applies to
+// the next request at every replica, even if the replica has just served that key.
 func TestChangesHoldOnTheNextRequest(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

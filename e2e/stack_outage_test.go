@@ -11,8 +11,8 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// TestRedisStops checks that without Redis every request is rejected with 503, not as a problem of the key, and that service resumes
-// automatically with the earlier usage intact.
+// TestRedisStops checks that without Redis every request is rejected with 503, not as a problem of
+// the key, and that service resumes automatically with the earlier usage intact.
 func TestRedisStops(t *testing.T) {
 	s := newStack(t)
 	key := s.issue(t, api.Developer)
@@ -47,7 +47,8 @@ func TestRedisStops(t *testing.T) {
 	}
 }
 
-// TestPostgresStops checks that lists are served from memory for cached keys, that history returns 503 at once, and that all recovers.
+// TestPostgresStops checks that lists are served from memory for cached keys, that history returns
+// 503 at once, and that all recovers.
 func TestPostgresStops(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -85,7 +86,8 @@ func TestPostgresStops(t *testing.T) {
 	}
 }
 
-// TestNoTokenNoEntry checks that the admin listener rejects requests without its token, and that public ports have no operator paths.
+// TestNoTokenNoEntry checks that the admin listener rejects requests without its token, and that
+// public ports have no operator paths.
 func TestNoTokenNoEntry(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

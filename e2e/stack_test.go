@@ -29,7 +29,8 @@ const (
 	gateways      = 3
 )
 
-// stack is the API as it runs in a cluster: a process for each service, three gateways, Postgres and Redis.
+// stack is the API as it runs in a cluster: a process for each service, three gateways, Postgres
+// and Redis.
 type stack struct {
 	deployment // of the first gateway
 
@@ -47,14 +48,15 @@ type stack struct {
 	processes  []*process
 }
 
-// newStack starts a stack, empty, as its operator would: migrations as the owner of the schema, services as a role with no
-// right but what serving needs.
+// newStack starts a stack, empty, as its operator would: migrations as the owner of the schema,
+// services as a role with no right but what serving needs.
 func newStack(t testing.TB, settings ...string) *stack {
 	t.Helper()
 	return newStackOn(t, parts{}, settings...)
 }
 
-// parts are parts of a stack that differ from the usual ones: a Redis of the stack, and the Postgres of all tests, with links to them.
+// parts are parts of a stack that differ from the usual ones: a Redis of the stack, and the
+// Postgres of all tests, with links to them.
 type parts struct {
 	redis    string          // URL
 	redisDir string          // if not empty, the Redis of the stack appends its data to files there
@@ -249,7 +251,8 @@ func through(t testing.TB, l *link, database string) string {
 	return u.String()
 }
 
-// fill copies the published records and events of another deployment to the stack, and waits until they are served.
+// fill copies the published records and events of another deployment to the stack, and waits until
+// they are served.
 func (s *stack) fill(t testing.TB, from deployment) {
 	t.Helper()
 	s.verb(t, from.verb(t, "", "listings", "export"), "listings", "import", "--yes", "-")
@@ -287,7 +290,8 @@ func (s *stack) query(t testing.TB, service, query string) (text string) {
 	return text
 }
 
-// changesAreSeen waits until a gateway has seen the newest changes of catalog, history and authquota. A restore that loses only later ones is not noticed.
+// changesAreSeen waits until a gateway has seen the newest changes of catalog, history and
+// authquota. A restore that loses only later ones is not noticed.
 func (s *stack) changesAreSeen(t testing.TB) {
 	t.Helper()
 	for store, newest := range map[string]string{"catalog": "SELECT value::text FROM change_sequence", "authquota": "SELECT value::text FROM change_sequence", "history": "SELECT max(sequence)::text FROM verification_events"} {
@@ -298,7 +302,8 @@ func (s *stack) changesAreSeen(t testing.TB) {
 	}
 }
 
-// statuses sends n requests, 32 at a time, and counts responses by status. where returns the gateway of the i-th request.
+// statuses sends n requests, 32 at a time, and counts responses by status. where returns the
+// gateway of the i-th request.
 func statuses(t testing.TB, n int, where func(i int) string, c call) (byStatus map[int]int, responses []response) {
 	t.Helper()
 	responses = make([]response, n)

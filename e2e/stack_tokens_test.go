@@ -10,8 +10,8 @@ import (
 	"opportunity.internal/pkg/peer"
 )
 
-// TestRejectedTokensAreNamed gives services wrong tokens for the services that they call. They continue to serve, and the status and check
-// name each pair and the settings to compare.
+// TestRejectedTokensAreNamed gives services wrong tokens for the services that they call. They
+// continue to serve, and the status and check name each pair and the settings to compare.
 func TestRejectedTokensAreNamed(t *testing.T) {
 	t.Parallel()
 	s := newStackOn(t, parts{billing: true})

@@ -53,7 +53,8 @@ func (s *spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-// of returns the spans of one trace as sorted "service name" strings, with "failed" after those that failed, and their full text.
+// of returns the spans of one trace as sorted "service name" strings, with "failed" after those
+// that failed, and their full text.
 func (s *spans) of(id string) (names []string, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +72,8 @@ func (s *spans) of(id string) (names []string, text string) {
 	return names, text
 }
 
-// roots returns the spans without a parent that are not requests of a caller of the gateway, and have not failed.
+// roots returns the spans without a parent that are not requests of a caller of the gateway, and
+// have not failed.
 func (s *spans) roots() (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,8 +86,9 @@ func (s *spans) roots() (names []string) {
 	return names
 }
 
-// requireConventions fails the test unless every span has the attributes that the semantic conventions require of its kind, except those
-// with a URL, which we leave out, and none that is empty.
+// requireConventions fails the test unless every span has the attributes that the semantic
+// conventions require of its kind, except those with a URL, which we leave out, and none that is
+// empty.
 func (s *spans) requireConventions(t *testing.T) {
 	t.Helper()
 	s.mu.Lock()
@@ -117,8 +120,9 @@ func (s *spans) requireConventions(t *testing.T) {
 	}
 }
 
-// TestOneTrace checks that a request is one trace through all its services, databases and Redis, that log lines have the trace id, and
-// that the key is in neither. Spans follow the semantic conventions, and services that only poll each other export none.
+// TestOneTrace checks that a request is one trace through all its services, databases and Redis,
+// that log lines have the trace id, and that the key is in neither. Spans follow the semantic
+// conventions, and services that only poll each other export none.
 func TestOneTrace(t *testing.T) {
 	t.Parallel()
 	received := new(spans)
@@ -134,7 +138,8 @@ func TestOneTrace(t *testing.T) {
 		require.Equal(t, status, a.StatusCode)
 		return a
 	}
-	// has waits until a span of this service with this name has arrived, for each in want. It returns the text of the trace.
+	// has waits until a span of this service with this name has arrived, for each in want. It
+	// returns the text of the trace.
 	has := func(id string, want ...string) (text string) {
 		t.Helper()
 		var names []string

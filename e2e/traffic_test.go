@@ -15,7 +15,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// sent is one call of the traffic, with the times between which it was answered by the clock of the test.
+// sent is one call of the traffic, with the times between which it was answered by the clock of the
+// test.
 type sent struct {
 	kind, account, gateway string
 
@@ -67,7 +68,8 @@ func (s *stack) readers(t testing.TB) []caller {
 	}
 }
 
-// send starts traffic of rate calls a second, of each caller in turn. It ends with the test or at end.
+// send starts traffic of rate calls a second, of each caller in turn. It ends with the test or at
+// end.
 func (s *stack) send(t testing.TB, rate int, callers []caller) *traffic {
 	t.Helper()
 	return sendTo(t, func() string { return s.gateways[rand.IntN(gateways)] }, rate, callers)
@@ -86,11 +88,12 @@ func sendTo(t testing.TB, pick func() string, rate int, callers []caller) *traff
 	return tr
 }
 
-// maxLate is the time by which calls are sent late at most. If the machine delays them longer, the rate is lower: a burst of all delayed
-// calls could fail for that reason alone.
+// maxLate is the time by which calls are sent late at most. If the machine delays them longer, the
+// rate is lower: a burst of all delayed calls could fail for that reason alone.
 const maxLate = 50 * time.Millisecond
 
-// run sends a call after each interval until ctx ends. A ticker would drop calls whenever it fires late, and lower the rate.
+// run sends a call after each interval until ctx ends. A ticker would drop calls whenever it fires
+// late, and lower the rate.
 func (tr *traffic) run(ctx context.Context, every time.Duration) {
 	due, timer := time.Now(), time.NewTimer(0)
 	defer timer.Stop()
@@ -202,9 +205,9 @@ func counts(calls []sent) map[int]int {
 	return by
 }
 
-// requireServed fails the test unless every call of a consumer got 200. Calls may also get the 503 of a
-// gateway that waited 0.2 seconds for Redis on a machine with other work, without the headers of
-// limits, as long as most calls are served. In a campaign none may.
+// requireServed fails the test unless every call of a consumer got 200. Calls may also get the 503
+// of a gateway that waited 0.2 seconds for Redis on a machine with other work, without the headers
+// of limits, as long as most calls are served. In a campaign none may.
 func requireServed(t testing.TB, calls []sent, what string) {
 	t.Helper()
 	late := 0
@@ -218,8 +221,8 @@ func requireServed(t testing.TB, calls []sent, what string) {
 	require.LessOrEqual(t, 2*late, len(calls), "%s: Redis took long for %d of %d calls", what, late, len(calls))
 }
 
-// mostIn returns the largest number of calls of an account that were admitted for certain within one span: sent after its begin
-// and answered before its end.
+// mostIn returns the largest number of calls of an account that were admitted for certain within
+// one span: sent after its begin and answered before its end.
 func mostIn(calls []sent, span time.Duration) (most int) {
 	byAccount := map[string][]sent{}
 	for _, c := range calls {

@@ -38,8 +38,8 @@ func (d deployment) tryVerb(t testing.TB, stdin string, args ...string) (stdout,
 	return run(t, append([]string{"OPPORTUNITY_ADMIN_URL=" + d.adminURL}, d.token...), stdin, program(t, "opportunity"), args...)
 }
 
-// operate posts to a path of the operator API, as a verb does, whose process takes a tenth of a second. It returns the body of the response.
-// A status of another class than 2xx is an error.
+// operate posts to a path of the operator API, as a verb does, whose process takes a tenth of a
+// second. It returns the body of the response. A status of another class than 2xx is an error.
 func (d deployment) operate(ctx context.Context, path, body string) ([]byte, error) {
 	setting, token, _ := strings.Cut(d.token[0], "=")
 	if setting == "OPPORTUNITY_DATA_DIR" {
@@ -67,7 +67,8 @@ type issued struct {
 	Expires string   `json:"expiresAt"`
 }
 
-// issue issues a key with a new account. more are further members of the request, such as `"expiresIn":"1s"`.
+// issue issues a key with a new account. more are further members of the request, such as
+// `"expiresIn":"1s"`.
 func (d deployment) issue(t testing.TB, tier api.Tier, more ...string) issued {
 	t.Helper()
 	key, err := d.tryIssue(t, tier, t.Name(), more...)
@@ -127,7 +128,8 @@ func startUp(t testing.TB, dir, seed string, settings ...string) upProcess {
 	return u
 }
 
-// ofConsumers are the tests that need only a deployment with the sample. With OPPORTUNITY_E2E_URL only these run.
+// ofConsumers are the tests that need only a deployment with the sample. With OPPORTUNITY_E2E_URL
+// only these run.
 var ofConsumers = []string{
 	"TestAccountPagesAreReachable", "TestChargesAndHeaders", "TestCompression", "TestDescriptionIsServed", "TestErrors", "TestFilters",
 	"TestRecordsAgree", "TestRubbishOnTheSocket",
@@ -147,7 +149,8 @@ func shared(t *testing.T) deployment {
 	return sample(t)
 }
 
-// sample returns the shared deployment: the one at OPPORTUNITY_E2E_URL, or an `opportunity up` that runs until all tests end.
+// sample returns the shared deployment: the one at OPPORTUNITY_E2E_URL, or an `opportunity up` that
+// runs until all tests end.
 func sample(t *testing.T) deployment {
 	t.Helper()
 	sharedOnce.Do(func() {

@@ -42,7 +42,8 @@ func generic(t testing.TB, text []byte) string {
 	return string(out)
 }
 
-// shownInREADME compares the console block of the README with what the first start printed, apart from addresses, folder and secrets.
+// shownInREADME compares the console block of the README with what the first start printed, apart
+// from addresses, folder and secrets.
 func shownInREADME(t *testing.T, u upProcess) {
 	t.Helper()
 	readme, err := os.ReadFile("../README.md")
@@ -56,7 +57,8 @@ func shownInREADME(t *testing.T, u upProcess) {
 	require.Equal(t, secret.ReplaceAllString(block, "SECRET"), secret.ReplaceAllString(printed, "SECRET"))
 }
 
-// TestQuickStart follows the README: start the API, run the printed curl command, and read every page, a record and its history.
+// TestQuickStart follows the README: start the API, run the printed curl command, and read every
+// page, a record and its history.
 func TestQuickStart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	u := up(t, dir)
@@ -121,7 +123,8 @@ func TestRestart(t *testing.T) {
 	require.Equal(t, 1000-8, do(t, again.url, call{path: "/api/v1/opportunities", key: own.Key}).remaining(t))
 }
 
-// TestKilledFirstStart checks that the next start completes a first start that was killed at any point.
+// TestKilledFirstStart checks that the next start completes a first start that was killed at any
+// point.
 func TestKilledFirstStart(t *testing.T) {
 	t.Parallel()
 	for _, until := range []string{"operator-token", "seed.json", "demo-keys.json"} {
@@ -155,7 +158,8 @@ func TestKilledFirstStart(t *testing.T) {
 	}
 }
 
-// TestSeedNone checks that --seed none starts empty, and that a later --seed sample does not change that.
+// TestSeedNone checks that --seed none starts empty, and that a later --seed sample does not change
+// that.
 func TestSeedNone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	u := upWith(t, dir, "none")
@@ -166,7 +170,8 @@ func TestSeedNone(t *testing.T) {
 	require.Empty(t, list(t, again.url, again.keys[api.Commercial], "/api/v1/opportunities"))
 }
 
-// TestRefusedStarts checks that a start that fails prints the reason on one line and does not affect a running process.
+// TestRefusedStarts checks that a start that fails prints the reason on one line and does not
+// affect a running process.
 func TestRefusedStarts(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -199,14 +204,16 @@ func TestRefusedStarts(t *testing.T) {
 	require.Equal(t, http.StatusOK, do(t, u.url, call{path: "/api/v1/opportunities", key: u.keys[api.Developer]}).StatusCode)
 }
 
-// TestCtrlCDrains checks that open requests complete after Ctrl-C, and that new connections are rejected.
+// TestCtrlCDrains checks that open requests complete after Ctrl-C, and that new connections are
+// rejected.
 func TestCtrlCDrains(t *testing.T) {
 	u := up(t, filepath.Join(t.TempDir(), "data"))
 	address := strings.TrimPrefix(u.url, "http://")
 	conn, err := net.Dial("tcp", address) //nolint:noctx // local
 	require.NoError(t, err)
 	defer conn.Close()
-	// The server permits the body when it handles the request, which stays in flight until the body arrives.
+	// The server permits the body when it handles the request, which stays in flight until the body
+	// arrives.
 	const form = "email=ada%40example.org&password=wrong"
 	_, err = fmt.Fprintf(conn, "POST /account/sign-in HTTP/1.1\r\nHost: %s\r\nExpect: 100-continue\r\n"+
 		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n\r\n", address, len(form))

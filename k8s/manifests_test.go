@@ -21,7 +21,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kinds lists the API types that manifests may use. Custom resources without a Go module are not decoded.
+// kinds lists the API types that manifests may use. Custom resources without a Go module are not
+// decoded.
 var kinds = map[string]func() any{
 	"apps/v1 Deployment":                     func() any { return new(appsv1.Deployment) },
 	"v1 ConfigMap":                           func() any { return new(corev1.ConfigMap) },
@@ -103,7 +104,8 @@ func TestPodsAreRestricted(t *testing.T) {
 	}
 }
 
-// TestServicesMatchPods exists because the API server accepts a Service with a selector or port that matches no pod.
+// TestServicesMatchPods exists because the API server accepts a Service with a selector or port
+// that matches no pod.
 func TestServicesMatchPods(t *testing.T) {
 	templates := pods(t)
 	for name, object := range manifests(t) {
@@ -139,7 +141,8 @@ func fits(selector, labels map[string]string) bool {
 	return true
 }
 
-// TestValuesFilesMatchTheSchema validates the values files against the schema of the chart, alone and merged.
+// TestValuesFilesMatchTheSchema validates the values files against the schema of the chart, alone
+// and merged.
 func TestValuesFilesMatchTheSchema(t *testing.T) {
 	schema, err := jsonschema.NewCompiler().Compile("../charts/opportunity/values.schema.json")
 	require.NoError(t, err)
@@ -172,7 +175,8 @@ func merge(under, over map[string]any) {
 	}
 }
 
-// TestOnlyDevelopmentAllowsPlaintextStores checks the values of both folders, and the URLs that production documents.
+// TestOnlyDevelopmentAllowsPlaintextStores checks the values of both folders, and the URLs that
+// production documents.
 func TestOnlyDevelopmentAllowsPlaintextStores(t *testing.T) {
 	allowed := map[string]bool{}
 	for _, folder := range []string{"dev", "production"} {

@@ -60,7 +60,8 @@ func TestSkaffoldConfiguration(t *testing.T) {
 
 var templated = regexp.MustCompile(`^{{or \.IMAGE_FULLY_QUALIFIED_opportunity_(\w+) ""}}$`)
 
-// TestSkaffoldBuildsAndInstallsEveryImage checks that each configuration and profile builds every image and passes it to the chart.
+// TestSkaffoldBuildsAndInstallsEveryImage checks that each configuration and profile builds every
+// image and passes it to the chart.
 func TestSkaffoldBuildsAndInstallsEveryImage(t *testing.T) {
 	mains, err := filepath.Glob("../services/*/internal")
 	require.NoError(t, err)

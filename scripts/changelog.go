@@ -1,5 +1,5 @@
-// Command changelog writes docs/consumers/changelog.md: the parts of CHANGELOG.md that users of the API and of the account pages notice.
-// Run it in the root of the repository; make generate does.
+// Command changelog writes docs/consumers/changelog.md: the parts of CHANGELOG.md that users of the
+// API and of the account pages notice. Run it in the root of the repository; make generate does.
 package main
 
 import (

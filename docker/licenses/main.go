@@ -1,5 +1,6 @@
-// Command licenses prints the licenses of all software of other projects that the modules in the given folders are compiled with: a table,
-// then each license text once. It fails if a module has no license file, or one with a license that is not allowed.
+// Command licenses prints the licenses of all software of other projects that the modules in the
+// given folders are compiled with: a table, then each license text once. It fails if a module has
+// no license file, or one with a license that is not allowed.
 package main
 
 import (
@@ -21,14 +22,17 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// allowed are the identifiers (of SPDX, where it has one) of licenses that permit shipping the module in a binary, with its text.
-// CC-BY-4.0 is that of documentation and OFL-1.1 that of a font; no program contains them.
+// allowed are the identifiers (of SPDX, where it has one) of licenses that permit shipping the
+// module in a binary, with its text. CC-BY-4.0 is that of documentation and OFL-1.1 that of a font;
+// no program contains them.
 var allowed = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC-BY-4.0", "GooglePatentsFile", "ISC", "MIT", "MIT-0", "MPL-2.0", "OFL-1.1", "Unlicense", "Zlib"}
 
-// legalFile matches the names of files with a license text or a notice that must accompany the binary.
+// legalFile matches the names of files with a license text or a notice that must accompany the
+// binary.
 var legalFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents|unlicense)([-._].*)?$`)
 
-// A module is one line of the table. The standard library has no version, because it depends on the installed toolchain.
+// A module is one line of the table. The standard library has no version, because it depends on the
+// installed toolchain.
 type module struct {
 	Path, Version string
 	licenses      []string // SPDX identifiers, sorted
@@ -53,8 +57,9 @@ func run(ctx context.Context, dirs []string, out io.Writer) error {
 	return nil
 }
 
-// list returns the modules of other projects that the packages of the modules in dirs need, sorted by path and version, and the Go
-// standard library. It ignores the workspace, as the image builds do.
+// list returns the modules of other projects that the packages of the modules in dirs need, sorted
+// by path and version, and the Go standard library. It ignores the workspace, as the image builds
+// do.
 func list(ctx context.Context, dirs []string) ([]module, error) {
 	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {
@@ -82,7 +87,8 @@ func list(ctx context.Context, dirs []string) ([]module, error) {
 	}), nil
 }
 
-// add classifies the modules in the output of go list that are neither found yet nor part of this repository.
+// add classifies the modules in the output of go list that are neither found yet nor part of this
+// repository.
 func add(found map[string]module, output []byte) error {
 	for decoder := json.NewDecoder(bytes.NewReader(output)); ; {
 		var dependency struct {
@@ -108,8 +114,8 @@ func add(found map[string]module, output []byte) error {
 	}
 }
 
-// classify reads the legal files of the module in dir. It returns an error that names the module and the file if a license is missing or
-// not allowed.
+// classify reads the legal files of the module in dir. It returns an error that names the module
+// and the file if a license is missing or not allowed.
 func classify(m module, dir string) (module, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {

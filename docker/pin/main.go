@@ -1,6 +1,7 @@
-// Command pin adds the digest to each third-party image that the given files name by tag: "redis:7.4.1" becomes
-// "redis:7.4.1@sha256:...", the digest that the registry has for the tag now. A digest that is already there is replaced, so the
-// command also updates. It asks the registry of each image and writes no file unless every image has an answer.
+// Command pin adds the digest to each third-party image that the given files name by tag:
+// "redis:7.4.1" becomes "redis:7.4.1@sha256:...", the digest that the registry has for the tag now.
+// A digest that is already there is replaced, so the command also updates. It asks the registry of
+// each image and writes no file unless every image has an answer.
 package main
 
 import (
@@ -12,8 +13,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/crane"
 )
 
-// named matches an image with a tag in a Dockerfile or in YAML: the text before it, the image and, if present, its digest. Images with a
-// variable, such as those built here, do not match.
+// named matches an image with a tag in a Dockerfile or in YAML: the text before it, the image and,
+// if present, its digest. Images with a variable, such as those built here, do not match.
 var named = regexp.MustCompile(`(?m)^(\s*(?:-\s+)?(?:image:|FROM)\s+)([a-z0-9][\w./-]*(?::\d+/[\w./-]+)?:[\w.-]+)(@sha256:[0-9a-f]{64})?(\s|$)`)
 
 func main() {

@@ -86,8 +86,8 @@ func (s *stack) minimal(perMinute int) (*process, string) {
 	return startBaseline(s.B, "gateway", "EDGE="+string(text))
 }
 
-// serveMinimal runs a gateway with static keys, one limit per minute in Redis, and a reverse proxy. It
-// logs each request; it has no metrics and no traces, and revoking a key takes a restart.
+// serveMinimal runs a gateway with static keys, one limit per minute in Redis, and a reverse proxy.
+// It logs each request; it has no metrics and no traces, and revoking a key takes a restart.
 func serveMinimal() error {
 	var e edge
 	if err := json.Unmarshal([]byte(os.Getenv("EDGE")), &e); err != nil {

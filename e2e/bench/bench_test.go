@@ -1,5 +1,5 @@
-// Package bench measures the API against baselines, with the programs that operators run, and writes
-// the results to docs/benchmarks.md and docs/operations.md, which say what is measured. Each
+// Package bench measures the API against baselines, with the programs that operators run, and
+// writes the results to docs/benchmarks.md and docs/operations.md, which say what is measured. Each
 // benchmark is a section of those pages and runs once: `make bench [ONLY=gateway,...]`.
 package bench
 

@@ -77,8 +77,8 @@ func BenchmarkMillion(b *testing.B) {
 	}))
 }
 
-// changeVisible records a review of the listings from (inclusive) to (exclusive), and returns the time
-// until the API shows the last of them.
+// changeVisible records a review of the listings from (inclusive) to (exclusive), and returns the
+// time until the API shows the last of them.
 func (s *stack) changeVisible(from, to int) time.Duration {
 	// Reviews are a second apart, back from now.
 	now := time.Now().UTC().Add(time.Duration(from) * time.Second).Truncate(time.Second)

@@ -38,8 +38,8 @@ type figures struct {
 	bytes     series // length of a body
 }
 
-// rounds runs each side in turn, count calls or those of about a second. It does this seven times, so
-// that noise of the machine affects all of them. A first round is not counted.
+// rounds runs each side in turn, count calls or those of about a second. It does this seven times,
+// so that noise of the machine affects all of them. A first round is not counted.
 func rounds(b *testing.B, count int, sides ...side) []figures {
 	round(b, make([]figures, len(sides)), count, sides)
 	all := make([]figures, len(sides))
@@ -76,8 +76,8 @@ func (s side) run(b *testing.B) *load.Result {
 	return r
 }
 
-// cpu returns the CPU time of the side's processes. It also empties their logs, which would fill the
-// disk.
+// cpu returns the CPU time of the side's processes. It also empties their logs, which would fill
+// the disk.
 func (s side) cpu(b *testing.B) (sum float64) {
 	for _, p := range s.processes {
 		sum += cpu(b, p.cmd.Process.Pid)
@@ -171,8 +171,8 @@ func BenchmarkLatency(b *testing.B) {
 	write(table(rows))
 }
 
-// BenchmarkCalls measures the CPU time that each process spends on a call of each kind, without what
-// it spends when idle.
+// BenchmarkCalls measures the CPU time that each process spends on a call of each kind, without
+// what it spends when idle.
 func BenchmarkCalls(b *testing.B) {
 	write := section(b, "operations.md", "calls")
 	s := newStack(b, 1000)

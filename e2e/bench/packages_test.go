@@ -19,8 +19,8 @@ type suite struct {
 	args            []string // after the package
 }
 
-// figure is a row from a result of a suite: a metric of a benchmark, multiplied by scale, against the
-// same metric of the baseline unless that is empty.
+// figure is a row from a result of a suite: a metric of a benchmark, multiplied by scale, against
+// the same metric of the baseline unless that is empty.
 type figure struct {
 	what, name, metric, unit string
 	scale                    float64
@@ -191,8 +191,8 @@ func (all results) get(name, metric string, scale float64) (s series) {
 	return s
 }
 
-// parseBenchmarks reads the output of `go test -bench`: lines of a name, the number of iterations, and
-// values with their units.
+// parseBenchmarks reads the output of `go test -bench`: lines of a name, the number of iterations,
+// and values with their units.
 func parseBenchmarks(out string) (all results) {
 	for line := range strings.Lines(out) {
 		fields := strings.Fields(line)

@@ -15,7 +15,8 @@ func recordID(i int) string { return fmt.Sprintf("platform-%07d", i) }
 
 const site = "https://platforms.example/"
 
-// listingLine returns the i-th invented listing as a line for import. It is a record of about 2.7 KB.
+// listingLine returns the i-th invented listing as a line for import. It is a record of about 2.7
+// KB.
 func listingLine(i int, now time.Time) any {
 	random := rand.New(rand.NewPCG(uint64(i), 1)) //nolint:gosec // i is not negative
 	id, facts := recordID(i), factsOf(i)
@@ -39,8 +40,8 @@ func listingLine(i int, now time.Time) any {
 	}}
 }
 
-// factsOf returns the facts of the i-th record: every second one is remote, every tenth is eligible in
-// Canada.
+// factsOf returns the facts of the i-th record: every second one is remote, every tenth is eligible
+// in Canada.
 func factsOf(i int) api.Facts {
 	remote, degree, all := i%2 == 0, i%3 == 0, true
 	f := api.Facts{

@@ -55,8 +55,8 @@ func (p *process) stop() {
 	<-p.exited
 }
 
-// cpu returns the CPU time in seconds of a process and of its children, such as the workers of nginx.
-// Its resolution is 10 ms.
+// cpu returns the CPU time in seconds of a process and of its children, such as the workers of
+// nginx. Its resolution is 10 ms.
 func cpu(b *testing.B, pid int) (sum float64) {
 	all, err := procfs.AllProcs()
 	require.NoError(b, err)
@@ -73,8 +73,8 @@ func cpu(b *testing.B, pid int) (sum float64) {
 	return sum
 }
 
-// memory returns the resident memory of the process in MiB, now and at most so far. It waits until the
-// process has not returned memory for two seconds: the collection after a load ends later.
+// memory returns the resident memory of the process in MiB, now and at most so far. It waits until
+// the process has not returned memory for two seconds: the collection after a load ends later.
 func (p *process) memory(b *testing.B) (now, peak float64) {
 	proc, err := procfs.NewProc(p.cmd.Process.Pid)
 	require.NoError(b, err)
@@ -129,7 +129,8 @@ const (
 	unlimited     = 1_000_000_000
 )
 
-// stack is the API as in a cluster: one process of each service that a read needs, Redis and Postgres.
+// stack is the API as in a cluster: one process of each service that a read needs, Redis and
+// Postgres.
 type stack struct {
 	*testing.B
 
@@ -242,8 +243,8 @@ func (s *stack) get(path string) ([]byte, error) {
 	return call(http.MethodGet, "http://"+s.address["gateway"]+path, s.keys[0], "")
 }
 
-// send writes lines of records from (inclusive) to (exclusive) to files and passes each to a verb of
-// the operator. It returns the time of the verbs.
+// send writes lines of records from (inclusive) to (exclusive) to files and passes each to a verb
+// of the operator. It returns the time of the verbs.
 func (s *stack) send(
 	from, to int, now time.Time, line func(i int, now time.Time) any, verb ...string,
 ) (spent time.Duration) {

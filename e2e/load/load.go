@@ -1,6 +1,6 @@
 // Package load makes HTTP/1.1 calls to a server, as fast as it responds or at a steady rate, and
-// counts and times the outcomes. It never retries a call. The client of the standard library retries
-// one if a reused connection turns out to be closed; most other clients do not.
+// counts and times the outcomes. It never retries a call. The client of the standard library
+// retries one if a reused connection turns out to be closed; most other clients do not.
 package load
 
 import (
@@ -25,8 +25,8 @@ type Load struct {
 	Header  []string // such as "Accept-Encoding: gzip"
 	Status  int      // of a call that succeeds; 0: 200
 
-	// Connections is the number of reused connections. They are opened first and then used in turn, so
-	// calls reach all replicas. It also limits concurrent calls, unless New is set.
+	// Connections is the number of reused connections. They are opened first and then used in turn,
+	// so calls reach all replicas. It also limits concurrent calls, unless New is set.
 	Connections int
 
 	Count int     // 0: until the context ends
@@ -83,8 +83,8 @@ func pause(ctx context.Context, d time.Duration) {
 	<-ctx.Done()
 }
 
-// requests returns the bytes of the requests by path and key. They are made once, so that the client
-// costs little itself.
+// requests returns the bytes of the requests by path and key. They are made once, so that the
+// client costs little itself.
 func (l Load) requests() [][][]byte {
 	all := make([][][]byte, len(l.Paths))
 	for i, path := range l.Paths {

@@ -16,7 +16,8 @@ func growing(perMinute float64, until time.Duration) func(time.Duration) float64
 	return func(before time.Duration) float64 { return 1e6 - perMinute*max(before, until).Minutes() }
 }
 
-// counterSince returns a counter that was 0 until the given time before now, and has grown by perMinute since.
+// counterSince returns a counter that was 0 until the given time before now, and has grown by
+// perMinute since.
 func counterSince(perMinute float64, since time.Duration) func(time.Duration) float64 {
 	return func(before time.Duration) float64 { return max(0, perMinute*(since-before).Minutes()) }
 }
@@ -33,7 +34,8 @@ func constant(v float64) func(time.Duration) float64 { return func(time.Duration
 
 const days4 = 4 * 24 * time.Hour
 
-// In each case, calls are admitted at a constant rate, and a share of them has failed for some time.
+// In each case, calls are admitted at a constant rate, and a share of them has failed for some
+// time.
 func TestAvailabilityAlertsFire(t *testing.T) {
 	for name, c := range map[string]struct {
 		share             float64

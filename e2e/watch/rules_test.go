@@ -73,7 +73,8 @@ func TestAlertsAndRunbooksMatch(t *testing.T) {
 	}
 }
 
-// Every recorded series in an expression must have a recording rule, and every recording rule must be used.
+// Every recorded series in an expression must have a recording rule, and every recording rule must
+// be used.
 func TestRecordedSeriesMatchRules(t *testing.T) {
 	recorded, used := map[string]bool{}, map[string]bool{}
 	for _, r := range rules(t) {
@@ -141,7 +142,8 @@ func canonical(t *testing.T, expr string) string {
 	return parsed.String()
 }
 
-// expression returns the expression of an alert, with the expressions of recording rules in place of recorded series.
+// expression returns the expression of an alert, with the expressions of recording rules in place
+// of recorded series.
 func expression(t *testing.T, alert, severity string) string {
 	t.Helper()
 	var found []string

@@ -1,4 +1,5 @@
-// Package watch loads the monitoring of the service like Prometheus and Grafana: the rules and dashboards of the chart, and the runbooks.
+// Package watch loads the monitoring of the service like Prometheus and Grafana: the rules and
+// dashboards of the chart, and the runbooks.
 package watch
 
 import (
@@ -20,7 +21,8 @@ import (
 // Parser is the parser of Prometheus without experimental features.
 var Parser = parser.NewParser(parser.Options{})
 
-// Rules returns the rules of all files in a folder. It returns an error if Prometheus would reject a file.
+// Rules returns the rules of all files in a folder. It returns an error if Prometheus would reject
+// a file.
 func Rules(dir string) ([]rulefmt.Rule, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -139,7 +141,8 @@ func name(s *parser.VectorSelector) string {
 
 var block = regexp.MustCompile("(?ms)^```promql\n(.*?)^```$")
 
-// Queries returns the expressions in the promql blocks of a page. Each paragraph of a block is one expression.
+// Queries returns the expressions in the promql blocks of a page. Each paragraph of a block is one
+// expression.
 func Queries(page string) []string {
 	var found []string
 	for _, m := range block.FindAllStringSubmatch(page, -1) {

@@ -1,5 +1,6 @@
-// Package counter defines the layout of the counters in Redis. Two services share them: the gateway checks and increments them for each
-// call; authquota copies them to its ledger and increments the epochs.
+// Package counter defines the layout of the counters in Redis. Two services share them: the gateway
+// checks and increments them for each call; authquota copies them to its ledger and increments the
+// epochs.
 //
 //	{oda}:day:2026-11-20   hash: account id -> calls charged on that UTC day,
 //	                       ServiceField -> calls of all accounts,
@@ -17,10 +18,11 @@
 //	{oda}:merged           hash: id of a merged account -> id of the account that took over its keys; refunds of charges to the
 //	                       merged account go to the other
 //
-// Any change to what an account may do increments its epoch: a revoked key, a suspension, a new tier. A principal resolved under another
-// epoch is stale.
+// Any change to what an account may do increments its epoch: a revoked key, a suspension, a new
+// tier. A principal resolved under another epoch is stale.
 //
-// All keys have the same hash tag, so that one script can use several of them on a Redis cluster. All keys expire.
+// All keys have the same hash tag, so that one script can use several of them on a Redis cluster.
+// All keys expire.
 package counter
 
 import "time"
@@ -28,24 +30,27 @@ import "time"
 // Tag is the common prefix of all keys. A Redis cluster stores keys with the same tag on one node.
 const Tag = "{oda}"
 
-// ServiceField is the field of a day's hash with the calls of all accounts. It is never an account id.
+// ServiceField is the field of a day's hash with the calls of all accounts. It is never an account
+// id.
 const ServiceField = "*"
 
-// BaseField is the field of a day's hash with the calls charged to accounts of the base tier, whatever their tier is now. It is never an
-// account id.
+// BaseField is the field of a day's hash with the calls charged to accounts of the base tier,
+// whatever their tier is now. It is never an account id.
 const BaseField = "%"
 
-// LatestField is the field of a day's hash with the time of its latest admission. Admission does not use an earlier time, unless
-// that one is more than five seconds in the future.
+// LatestField is the field of a day's hash with the time of its latest admission. Admission does
+// not use an earlier time, unless that one is more than five seconds in the future.
 const LatestField = "@"
 
 // Epochs is the key of the hash of epochs.
 const Epochs = Tag + ":epochs"
 
-// EpochsMark is the field of the hash of epochs with the mark of authquota's database. It is never an account id.
+// EpochsMark is the field of the hash of epochs with the mark of authquota's database. It is never
+// an account id.
 const EpochsMark = "@"
 
-// State returns the field of the hash of epochs with the state of an account. It is never an account id.
+// State returns the field of the hash of epochs with the state of an account. It is never an
+// account id.
 func State(account string) string { return "!" + account }
 
 // States of accounts in the hash of epochs. An active account has none.
@@ -63,7 +68,8 @@ const Clock = Tag + ":clock"
 // Merged is the key of the hash of merged accounts.
 const Merged = Tag + ":merged"
 
-// Changed returns the key of the counters of a day that the ledger lacks. Every script that increases one adds it in the same step.
+// Changed returns the key of the counters of a day that the ledger lacks. Every script that
+// increases one adds it in the same step.
 func Changed(day string) string { return Tag + ":changed:" + day }
 
 // Expiry of the keys after their latest write.

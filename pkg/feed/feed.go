@@ -38,7 +38,8 @@ const (
 // Page is the response to a pull.
 type Page[T any] struct {
 	Changes []T
-	// newest mark of the store that the changes up to the last one, or all if there are none, are not older than
+	// newest mark of the store that the changes up to the last one, or all if there are none, are
+	// not older than
 	Mark      string
 	StartOver bool // the client must request the first page
 }

@@ -13,7 +13,8 @@ import (
 
 // View is the response to a request: a page, a redirect, a file, or a status without a body.
 type View struct {
-	// name of the page's template, without extension; if empty, a View without Redirect, LeaveTo and Stream has no body
+	// name of the page's template, without extension; if empty, a View without Redirect, LeaveTo
+	// and Stream has no body
 	Template string
 	Title    string
 	Data     any
@@ -25,7 +26,8 @@ type View struct {
 	LeaveTo  string      // 303 to a page of another site, which the handler has verified
 	Notice   string      // shown on this page, or after Redirect on the next one
 
-	// a file; an error closes the connection, so that a partial file is not taken for a complete one
+	// a file; an error closes the connection, so that a partial file is not taken for a complete
+	// one
 	Stream func(io.Writer) error
 	Type   string // media type of the file
 	Name   string // file name for saving; empty for a script's own use

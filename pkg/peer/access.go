@@ -20,7 +20,8 @@ type Rule struct {
 // anyone stands for every caller, also without a token.
 const anyone = "anyone"
 
-// rules holds, by service, who may call which path. A path without a rule does not exist for callers.
+// rules holds, by service, who may call which path. A path without a rule does not exist for
+// callers.
 var rules = map[string][]Rule{
 	Catalog: {
 		{readyPath, []string{anyone}},
@@ -110,8 +111,9 @@ func NewAccess(service string, callers Callers, errors problem.Writer) *Access {
 	return a
 }
 
-// Handler returns a handler that passes allowed requests to next. It responds with 401 to an unknown token, with 403 to a service that may
-// not call the path, and with 404 if the path has no rule. It must be the outermost handler of the service port.
+// Handler returns a handler that passes allowed requests to next. It responds with 401 to an
+// unknown token, with 403 to a service that may not call the path, and with 404 if the path has no
+// rule. It must be the outermost handler of the service port.
 func (a *Access) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i := slices.IndexFunc(rules[a.service], func(rule Rule) bool { return rule.Covers(r.URL.Path) })
@@ -136,8 +138,9 @@ func (a *Access) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// caller returns the service that sent the request, if it has a token of one. A request for readiness may name its sender, which must be
-// the service of the token: otherwise two entries of the settings are mixed up.
+// caller returns the service that sent the request, if it has a token of one. A request for
+// readiness may name its sender, which must be the service of the token: otherwise two entries of
+// the settings are mixed up.
 func (a *Access) caller(r *http.Request) (name string, known bool) {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
@@ -152,7 +155,8 @@ func (a *Access) caller(r *http.Request) (name string, known bool) {
 	return name, known
 }
 
-// forbid responds that the caller may not call the path. Its code is not one of problem.Table, which is the contract with API consumers.
+// forbid responds that the caller may not call the path. Its code is not one of problem.Table,
+// which is the contract with API consumers.
 func (a *Access) forbid(w http.ResponseWriter, r *http.Request, rule Rule, caller string) {
 	a.errors.Log.WarnContext(r.Context(), "call of another service forbidden", "caller", caller, "method", r.Method, "route", rule.Path)
 	body, _ := api.Encode(api.Error{Error: api.ErrorDetail{ // cannot fail: strings only

@@ -106,7 +106,8 @@ func NewGroup(ctx context.Context, cfg Config, log *slog.Logger, ready *Ready) *
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 60 * time.Second
-	// from the end of the request header to the end of the response; handlers can set a later deadline
+	// from the end of the request header to the end of the response; handlers can set a later
+	// deadline
 	writeTimeout = 60 * time.Second
 	idleTimeout  = 120 * time.Second
 	maxHeader    = 16 << 10

@@ -1,6 +1,8 @@
-// Package storetest provides tests with real databases: a new Postgres database or an SQLite file. Package redistest provides Redis; it is
-// apart because most tests of a store need none, and linking a Redis client takes longer than running them. A test fails if a store is
-// unavailable. Run tests with scripts/with-stores, which provides Postgres and Redis. Only `make quick` skips these tests.
+// Package storetest provides tests with real databases: a new Postgres database or an SQLite file.
+// Package redistest provides Redis; it is apart because most tests of a store need none, and
+// linking a Redis client takes longer than running them. A test fails if a store is unavailable.
+// Run tests with scripts/with-stores, which provides Postgres and Redis. Only `make quick` skips
+// these tests.
 package storetest
 
 import (
@@ -29,10 +31,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// PostgresVariable is the environment variable with the URL of the Postgres server for tests. Its user must be a superuser.
+// PostgresVariable is the environment variable with the URL of the Postgres server for tests. Its
+// user must be a superuser.
 const PostgresVariable = "OPPORTUNITY_TEST_POSTGRES_URL"
 
-// QuickVariable is the environment variable with which `make quick` skips every test that needs a store.
+// QuickVariable is the environment variable with which `make quick` skips every test that needs a
+// store.
 const QuickVariable = "OPPORTUNITY_TEST_QUICK"
 
 // SkipIfQuick skips a test that needs a store if `make quick` runs it.
@@ -51,7 +55,8 @@ func Databases(t testing.TB) map[string]string {
 	return map[string]string{"postgres": Postgres(t), "sqlite": SQLite(t)}
 }
 
-// OnBothDatabases runs a test once on each dialect, with the URL of a new database. The two runs are parallel.
+// OnBothDatabases runs a test once on each dialect, with the URL of a new database. The two runs
+// are parallel.
 func OnBothDatabases(t *testing.T, test func(t *testing.T, url string)) {
 	t.Helper()
 	onBoth(t, Postgres, SQLite, test)
@@ -74,7 +79,8 @@ func SQLite(t testing.TB) string {
 	return "sqlite://" + filepath.Join(t.TempDir(), "test.db")
 }
 
-// Plain opens an SQLite file by its URL without the settings of pkg/database, as other programs would. It is closed after the test.
+// Plain opens an SQLite file by its URL without the settings of pkg/database, as other programs
+// would. It is closed after the test.
 func Plain(t testing.TB, sqlite string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", strings.TrimPrefix(sqlite, "sqlite://"))
@@ -83,7 +89,8 @@ func Plain(t testing.TB, sqlite string) *sql.DB {
 	return db
 }
 
-// Postgres creates an empty database and returns its URL as superuser. The database is dropped after the test.
+// Postgres creates an empty database and returns its URL as superuser. The database is dropped
+// after the test.
 func Postgres(t testing.TB) string {
 	t.Helper()
 	requirePostgres(t)
@@ -117,8 +124,8 @@ func on(server, name string) (string, error) {
 	return u.String(), nil
 }
 
-// Role creates a Postgres role without rights other than to log in. It returns the name of the role and the URL of database with it. The
-// role is dropped after the test.
+// Role creates a Postgres role without rights other than to log in. It returns the name of the role
+// and the URL of database with it. The role is dropped after the test.
 func Role(t testing.TB, database string) (role, asRole string) {
 	t.Helper()
 	role = fmt.Sprintf("role_%d_%d", os.Getpid(), databases.Add(1))
@@ -133,8 +140,9 @@ func Role(t testing.TB, database string) (role, asRole string) {
 	return role, u.String()
 }
 
-// Backup copies a database. Nothing may be connected to it. restore replaces the database with the copy and may be called once; on Postgres it
-// ends all connections, while nothing may have an SQLite file open.
+// Backup copies a database. Nothing may be connected to it. restore replaces the database with the
+// copy and may be called once; on Postgres it ends all connections, while nothing may have an
+// SQLite file open.
 func Backup(t testing.TB, database string) (restore func()) {
 	t.Helper()
 	if file, ok := strings.CutPrefix(database, "sqlite://"); ok {
@@ -162,7 +170,8 @@ func Backup(t testing.TB, database string) (restore func()) {
 	}
 }
 
-// checkpoint moves everything into the database's main file. Closing the last connection does so as well, but may end after Close.
+// checkpoint moves everything into the database's main file. Closing the last connection does so as
+// well, but may end after Close.
 func checkpoint(t testing.TB, database string) {
 	t.Helper()
 	Eventually(t, "checkpoint of SQLite", func() bool {
@@ -175,7 +184,8 @@ func checkpoint(t testing.TB, database string) {
 	})
 }
 
-// shared is a connection to the server of the tests. It is kept, because opening one takes as long as copying a database.
+// shared is a connection to the server of the tests. It is kept, because opening one takes as long
+// as copying a database.
 var shared struct {
 	sync.Mutex
 	*pgx.Conn
@@ -202,8 +212,8 @@ func administer(url, statement string) (err error) {
 	return err
 }
 
-// AwaitLine returns true when a line of out contains text, and false if there is none. It then reads the rest, because a full pipe would
-// block the program.
+// AwaitLine returns true when a line of out contains text, and false if there is none. It then
+// reads the rest, because a full pipe would block the program.
 func AwaitLine(out io.Reader, text string) bool {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if strings.Contains(lines.Text(), text) {
@@ -222,8 +232,9 @@ var ports atomic.Int64
 
 func init() { ports.Store(rand.Int64N(10_000)) }
 
-// FreeAddress returns a loopback address for a program that the test starts. Its port is below those that the kernel gives to connections
-// and to listeners on port 0. Until the test ends, no other test process gets it: a UDP socket with the same number reserves it.
+// FreeAddress returns a loopback address for a program that the test starts. Its port is below
+// those that the kernel gives to connections and to listeners on port 0. Until the test ends, no
+// other test process gets it: a UDP socket with the same number reserves it.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	var config net.ListenConfig
@@ -244,14 +255,15 @@ func FreeAddress(t testing.TB) string {
 	}
 }
 
-// AwaitForks returns once the programs that this process is starting run. Until then each has a copy of every open file, so the port of a
-// listener that was just closed may still be taken.
+// AwaitForks returns once the programs that this process is starting run. Until then each has a
+// copy of every open file, so the port of a listener that was just closed may still be taken.
 func AwaitForks() {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 }
 
-// Eventually fails the test unless ok returns true within two minutes, which a busy machine may need. It polls every 5 ms.
+// Eventually fails the test unless ok returns true within two minutes, which a busy machine may
+// need. It polls every 5 ms.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	require.Eventually(t, ok, 2*time.Minute, 5*time.Millisecond, what)

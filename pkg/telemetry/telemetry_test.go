@@ -98,7 +98,8 @@ type brokenWriter struct{ http.ResponseWriter }
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
-// The status of a response that the caller did not get is neither a success nor an error of the service.
+// The status of a response that the caller did not get is neither a success nor an error of the
+// service.
 func TestDisconnectedCallerIsToldApart(t *testing.T) {
 	var log bytes.Buffer
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogLevel: slog.LevelDebug, LogOutput: &log})

@@ -1,4 +1,5 @@
-// Package web adapts handlers to gin. A handler returns a Reply or an error, and Handler writes the response.
+// Package web adapts handlers to gin. A handler returns a Reply or an error, and Handler writes the
+// response.
 package web
 
 import (
@@ -38,7 +39,8 @@ func pattern(route string) string {
 	return p
 }
 
-// New returns an engine without redirects. All its errors have the API's error body; a panic becomes an internal_error.
+// New returns an engine without redirects. All its errors have the API's error body; a panic
+// becomes an internal_error.
 func New(errors problem.Writer) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
@@ -143,8 +145,9 @@ func write(g *gin.Context, reply Reply) {
 	}
 }
 
-// Decode decodes the body, one JSON value of at most limit bytes, into out. It returns io.EOF for an empty body, and errors for unknown
-// fields, for anything after the value, and, as a *problem.Error, for text that jsonlines.Check rejects.
+// Decode decodes the body, one JSON value of at most limit bytes, into out. It returns io.EOF for
+// an empty body, and errors for unknown fields, for anything after the value, and, as a
+// *problem.Error, for text that jsonlines.Check rejects.
 func Decode(g *gin.Context, out any, limit int64) error {
 	body, err := io.ReadAll(http.MaxBytesReader(g.Writer, g.Request.Body, limit))
 	if err != nil {
@@ -167,7 +170,8 @@ func Decode(g *gin.Context, out any, limit int64) error {
 // ErrTrailingData is the error of Decode if the body has more than one value.
 var ErrTrailingData = errors.New("data after the JSON value")
 
-// matches reports whether an If-None-Match header matches etag, by weak comparison (RFC 9110, section 13.1.2).
+// matches reports whether an If-None-Match header matches etag, by weak comparison (RFC 9110,
+// section 13.1.2).
 func matches(headers []string, etag string) bool {
 	for _, header := range headers {
 		for candidate := range strings.SplitSeq(header, ",") {
@@ -180,7 +184,8 @@ func matches(headers []string, etag string) bool {
 	return false
 }
 
-// Caller returns the caller from the gateway's header. Use it only behind peer.Access; otherwise the header is not trustworthy.
+// Caller returns the caller from the gateway's header. Use it only behind peer.Access; otherwise
+// the header is not trustworthy.
 func Caller(g *gin.Context) (api.Caller, error) {
 	header := g.GetHeader(api.CallerHeader)
 	if last := lastCaller.Load(); last != nil && last.header == header {
@@ -194,7 +199,8 @@ func Caller(g *gin.Context) (api.Caller, error) {
 	return c, nil
 }
 
-// lastCaller is the latest caller that Caller has parsed. The tiers of an installation have a handful of different headers.
+// lastCaller is the latest caller that Caller has parsed. The tiers of an installation have a
+// handful of different headers.
 var lastCaller atomic.Pointer[parsedCaller]
 
 type parsedCaller struct {
@@ -202,7 +208,8 @@ type parsedCaller struct {
 	caller api.Caller
 }
 
-// Actor returns the name of the operator who sent the request. Use it only behind peer.Access; otherwise the header is not trustworthy.
+// Actor returns the name of the operator who sent the request. Use it only behind peer.Access;
+// otherwise the header is not trustworthy.
 func Actor(g *gin.Context) (string, error) {
 	name, err := api.Line(g.GetHeader(api.ActorHeader), maxActor)
 	if err != nil {

@@ -237,7 +237,8 @@ func TestStaleResponseNeverCarriesNewEpoch(t *testing.T) {
 				to = api.Free
 			}
 			servicetest.Read[listedAccount](svc.change(key.Account, "grant", map[string]any{"tier": to}))
-			// From here on, every gateway that compares epochs looks up the key again and sees the change.
+			// From here on, every gateway that compares epochs looks up the key again and sees the
+			// change.
 			now, err := s.Client().HGet(t.Context(), counter.Epochs, key.Account).Int64()
 			require.NoError(t, err)
 			p := svc.principal(key.Key)

@@ -1,16 +1,19 @@
-// Package billing is the service that sells plans through a payment processor and pushes what each account has paid for to authquota.
+// Package billing is the service that sells plans through a payment processor and pushes what each
+// account has paid for to authquota.
 //
-// Billing never grants access on its own. When the processor sends a webhook event, billing reads the subscription's whole state from the
-// processor, stores it, derives the account's entitlement and pushes that to authquota until it is acknowledged. Authquota ends paid
-// periods by its own clock, even if billing is down.
+// Billing never grants access on its own. When the processor sends a webhook event, billing reads
+// the subscription's whole state from the processor, stores it, derives the account's entitlement
+// and pushes that to authquota until it is acknowledged. Authquota ends paid periods by its own
+// clock, even if billing is down.
 //
 // During outages:
 //   - Processor: checkout, portal and cancellation return 503. Webhook events get a 5xx, and the processor sends them again.
 //   - Database: the same.
 //   - authquota: changes are stored, and pushed when it is back. Its pages, where plans are bought and cancelled, are unavailable, too.
 //
-// Gateways remember the newest change of billing's database. If the database was set back, billing stops until an operator has decided; see
-// Recover. If authquota's was, billing pushes every entitlement again.
+// Gateways remember the newest change of billing's database. If the database was set back, billing
+// stops until an operator has decided; see Recover. If authquota's was, billing pushes every
+// entitlement again.
 package billing
 
 import (
@@ -34,9 +37,10 @@ var definition = service.Definition[Config]{
 	},
 }
 
-// Main runs one verb with settings from the environment. serve runs the service until ctx ends; migrate updates the schema; check
-// verifies the settings, the schema, the processor's price and that authquota is reachable; reconcile compares the stored subscriptions
-// with the processor and corrects what differs; recover does that for a database that was set back.
+// Main runs one verb with settings from the environment. serve runs the service until ctx ends;
+// migrate updates the schema; check verifies the settings, the schema, the processor's price and
+// that authquota is reachable; reconcile compares the stored subscriptions with the processor and
+// corrects what differs; recover does that for a database that was set back.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
 		"reconcile": {Usage: "[--output text|json]", Load: RecoverConfig, Run: reconcileVerb},
@@ -47,8 +51,9 @@ func Main(ctx context.Context, lookup func(string) (string, bool), args []string
 // Migrate updates the schema of cfg.Database to the version this binary needs.
 func Migrate(ctx context.Context, cfg Config) error { return definition.Migrate(ctx, cfg) }
 
-// Run serves until ctx ends, and then drains. It does not migrate but waits for the schema. The service is ready once the processor's
-// price has been checked; Run returns an error if the price does not match the plan table.
+// Run serves until ctx ends, and then drains. It does not migrate but waits for the schema. The
+// service is ready once the processor's price has been checked; Run returns an error if the price
+// does not match the plan table.
 func Run(ctx context.Context, cfg Config) error { return definition.Run(ctx, cfg) }
 
 func start(r *service.Runtime, cfg Config) error {

@@ -11,7 +11,8 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// Authquota receives every change of a subscription, and none before the processor has confirmed it.
+// Authquota receives every change of a subscription, and none before the processor has confirmed
+// it.
 func TestSubscriptionLifecycle(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *service) {
 		end := now.AddDate(0, 1, 0)

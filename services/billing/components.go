@@ -64,7 +64,8 @@ func (c *components) serve(cfg Config) {
 	c.pushAgain(authquota, c.guard)
 }
 
-// runSandbox renews and ends the subscriptions that are due, and delivers the events of the sandbox.
+// runSandbox renews and ends the subscriptions that are due, and delivers the events of the
+// sandbox.
 func (c *components) runSandbox(ctx context.Context) error {
 	return c.sandbox.Process(ctx, func(ctx context.Context, body []byte, signature string) error {
 		_, err := c.webhook.Receive(ctx, body, signature)
@@ -77,8 +78,8 @@ const (
 	offerRetry   = 2 * time.Second
 )
 
-// checkOffer checks the processor's price against the plan table and returns an error if they differ. It retries while the processor is
-// unavailable.
+// checkOffer checks the processor's price against the plan table and returns an error if they
+// differ. It retries while the processor is unavailable.
 func (c *components) checkOffer(ctx context.Context) error {
 	for logged := false; ; logged = true {
 		callCtx, cancel := context.WithTimeout(ctx, offerTimeout)

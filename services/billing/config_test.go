@@ -65,7 +65,8 @@ func TestServiceDoesNotStartWithWrongPrice(t *testing.T) {
 	require.ErrorContains(t, billing.Run(t.Context(), cfg), "amount in cents is 1900, want 2900")
 }
 
-// An unavailable processor is not a configuration error: the service starts, and becomes ready when the processor is back.
+// An unavailable processor is not a configuration error: the service starts, and becomes ready when
+// the processor is back.
 func TestServiceWaitsForUnavailableProcessor(t *testing.T) {
 	fake := sandboxtest.New(t, func() time.Time { return now })
 	fake.SetUnavailable(true)

@@ -50,7 +50,8 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "billing_reconcile_differences_total", Help: "Differences found by reconciliations in this process by field.",
 		}, []string{"field"}),
 	}
-	// Create every series now: rate() ignores the first value of a series, so an alert would miss the first event.
+	// Create every series now: rate() ignores the first value of a series, so an alert would miss
+	// the first event.
 	for _, outcome := range httpapi.Outcomes {
 		m.webhooks.WithLabelValues(outcome)
 	}

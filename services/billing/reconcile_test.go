@@ -13,8 +13,8 @@ import (
 	"opportunity.internal/services/billing/internal/sandbox"
 )
 
-// The reconcile verb works next to a running service, needs only the database and Stripe, and exits with 1 if something could not be
-// compared.
+// The reconcile verb works next to a running service, needs only the database and Stripe, and exits
+// with 1 if something could not be compared.
 func TestReconcileVerb(t *testing.T) {
 	s := start(t, schema.SQLite(t))
 	verb := func(args ...string) (string, int) {

@@ -11,8 +11,9 @@ import (
 	"opportunity.internal/pkg/setback"
 )
 
-// Recover ends the state of a database that was set back. It accepts a loss after it has read every subscription from the processor. Until then nothing is sold and no
-// entitlement is pushed. If the processor fails for one of them, nothing is accepted, and Recover can be repeated.
+// Recover ends the state of a database that was set back. It accepts a loss after it has read every
+// subscription from the processor. Until then nothing is sold and no entitlement is pushed. If the
+// processor fails for one of them, nothing is accepted, and Recover can be repeated.
 func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.Writer) error {
 	cfg.Database.Access = database.Existing
 	return definition.Do(ctx, cfg, func(r *service.Runtime) error {

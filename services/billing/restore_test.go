@@ -79,8 +79,8 @@ func (s *service) recover() (string, error) {
 	return out.String(), err
 }
 
-// The backup is older than a purchase by a new customer, a refund, and a checkout session that is still open. Nothing is lost, and no
-// account is offered the plan twice.
+// The backup is older than a purchase by a new customer, a refund, and a checkout session that is
+// still open. Nothing is lost, and no account is offered the plan twice.
 func TestRestoredDatabaseIsStoppedUntilItIsRecovered(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *service) {
 		refunded := s.buy("acc_1")
@@ -129,7 +129,8 @@ func TestRestoredDatabaseIsStoppedUntilItIsRecovered(t *testing.T) {
 	})
 }
 
-// authquota has an entitlement that differs from the backup, and the processor has the state of the backup again.
+// authquota has an entitlement that differs from the backup, and the processor has the state of the
+// backup again.
 func TestRecoveryPushesEntitlementsThatAreAsInTheBackup(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *service) {
 		id := s.buy("acc_1")
@@ -167,7 +168,8 @@ func TestRecoveryContinuesAboveTheLostVersions(t *testing.T) {
 	})
 }
 
-// authquota's database was set back, and an operator accepted the loss: it may lack entitlements that it acknowledged.
+// authquota's database was set back, and an operator accepted the loss: it may lack entitlements
+// that it acknowledged.
 func TestEverythingIsPushedAgainToAnotherGenerationOfAuthquota(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *service) {
 		s.buy("acc_1")

@@ -44,7 +44,8 @@ func startSandbox(t *testing.T, databaseURL string, adjust ...func(*billing.Conf
 	return s
 }
 
-// send makes a request as authquota or the gateway does: JSON below /internal, forms elsewhere. It follows no redirect.
+// send makes a request as authquota or the gateway does: JSON below /internal, forms elsewhere. It
+// follows no redirect.
 func (s *sandboxService) send(method, path, body string) (status int, location, answer string) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, s.URL+path, strings.NewReader(body))

@@ -19,7 +19,8 @@ import (
 	"opportunity.internal/services/billing/internal/stripe"
 )
 
-// reconcileConfig holds the settings that reconcile and recover need. The serving process pushes the results to authquota.
+// reconcileConfig holds the settings that reconcile and recover need. The serving process pushes
+// the results to authquota.
 type reconcileConfig struct {
 	Telemetry telemetry.Config
 	Database  database.Config
@@ -34,11 +35,12 @@ func RecoverConfig(lookup func(string) (string, bool)) (Config, error) {
 	return cfg, errors.Join(err, cfg.Database.Validate(), cfg.validateProcessor(cfg.Stripe.ValidateAPI))
 }
 
-// ErrReconcileIncomplete is returned if the processor failed for some customers or subscriptions, which are in the log.
+// ErrReconcileIncomplete is returned if the processor failed for some customers or subscriptions,
+// which are in the log.
 var ErrReconcileIncomplete = errors.New("reconciliation incomplete: see the log for what was not compared, then run it again")
 
-// Reconcile compares the stored subscriptions with the processor and corrects what differs. It needs the database and the processor, but
-// no other service.
+// Reconcile compares the stored subscriptions with the processor and corrects what differs. It
+// needs the database and the processor, but no other service.
 func Reconcile(ctx context.Context, cfg Config) (report api.BillingReport, err error) {
 	err = definition.Do(ctx, cfg, func(r *service.Runtime) error {
 		if err := r.NotSetBack(ctx); err != nil {
@@ -53,7 +55,8 @@ func Reconcile(ctx context.Context, cfg Config) (report api.BillingReport, err e
 	return report, err
 }
 
-// reconcileVerb returns an error if the reconciliation was incomplete. Corrected differences are not an error.
+// reconcileVerb returns an error if the reconciliation was incomplete. Corrected differences are
+// not an error.
 func reconcileVerb(ctx context.Context, cfg Config, args []string) error {
 	flags := flag.NewFlagSet("reconcile", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // errors are returned

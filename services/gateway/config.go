@@ -48,7 +48,8 @@ type Config struct {
 	PrivacyFile     string `env:"OPPORTUNITY_PRIVACY_FILE" doc:"Markdown file with your privacy notice, shown at /privacy. It is read at startup; raw HTML is dropped. Empty: a notice of what this release stores and for how long."`
 
 	AdminListener net.Listener `env:"-"` // if not nil, replaces AdminListen
-	// if not nil, part of the admin /readyz: returns an error until the data of the first start is imported
+	// if not nil, part of the admin /readyz: returns an error until the data of the first start is
+	// imported
 	Filled func() error     `env:"-"`
 	Notes  []string         `env:"-"` // part of the admin /readyz
 	Now    func() time.Time `env:"-"` // if not nil, replaces time.Now

@@ -1,6 +1,6 @@
-// Command load calls a running API at a steady rate and counts the outcomes of the calls. The cluster
-// test uses it to measure the effect of upgrades and outages, so it never retries, and every response
-// other than 200 is a failure.
+// Command load calls a running API at a steady rate and counts the outcomes of the calls. The
+// cluster test uses it to measure the effect of upgrades and outages, so it never retries, and
+// every response other than 200 is a failure.
 //
 //	load run [--url http://gateway:8080] [--rate 40] [--for 60s] [--paths list=/api/v1/opportunities,...]
 //	load running
@@ -8,10 +8,11 @@
 //	load ask [--url http://gateway:8080] PATH
 //	load wait
 //
-// run reads keys from standard input, one per line, and uses them in turn. It ends after --for or on
-// stop, which finds its process id in a file, and exits with 3 if a call failed. running exits with 1
-// if there is no run. ask makes one call with the key from standard input, and prints its request ID.
-// wait blocks until it is stopped, so that a pod can run the program for use with kubectl exec.
+// run reads keys from standard input, one per line, and uses them in turn. It ends after --for or
+// on stop, which finds its process id in a file, and exits with 3 if a call failed. running exits
+// with 1 if there is no run. ask makes one call with the key from standard input, and prints its
+// request ID. wait blocks until it is stopped, so that a pod can run the program for use with
+// kubectl exec.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// Command oapi-codegen lists opportunities with a client that oapi-codegen generates from the served description. It prints the id of
-// each record, its remote fact and the date of its first source.
+// Command oapi-codegen lists opportunities with a client that oapi-codegen generates from the
+// served description. It prints the id of each record, its remote fact and the date of its first
+// source.
 package main
 
 import (

@@ -24,8 +24,8 @@ const (
 	PublicURL = "https://api.example"
 )
 
-// Do sends a request as a service that may call the path, in the name of an operator, and with further headers, given as pairs. body is
-// text, a value that is encoded as JSON, or nil.
+// Do sends a request as a service that may call the path, in the name of an operator, and with
+// further headers, given as pairs. body is text, a value that is encoded as JSON, or nil.
 func (s *Service) Do(method, path string, body any, headers ...string) Response {
 	s.t.Helper()
 	header := http.Header{}
@@ -81,7 +81,8 @@ func Recorded(t testing.TB, w *httptest.ResponseRecorder) Response {
 	return Response{t, w.Code, w.Header(), w.Body.String()}
 }
 
-// Read decodes the body of a successful response. It fails the test if the body has a field that T lacks.
+// Read decodes the body of a successful response. It fails the test if the body has a field that T
+// lacks.
 func Read[T any](r Response) (out T) {
 	r.t.Helper()
 	require.Equal(r.t, 2, r.Status/100, r.Body)
@@ -91,7 +92,8 @@ func Read[T any](r Response) (out T) {
 	return out
 }
 
-// RequireError fails the test unless r is an error response with this code and these texts in its message. It returns the error.
+// RequireError fails the test unless r is an error response with this code and these texts in its
+// message. It returns the error.
 func (r Response) RequireError(code problem.Code, texts ...string) api.Problem {
 	r.t.Helper()
 	var e api.OperatorError // has the fields of an api.Error

@@ -1,5 +1,5 @@
-// Package migrations embeds the schema migrations of billing as numbered SQL files, those of each dialect in its folder.
-// Never edit a released file: add one with the next number.
+// Package migrations embeds the schema migrations of billing as numbered SQL files, those of each
+// dialect in its folder. Never edit a released file: add one with the next number.
 package migrations
 
 import "embed"

@@ -81,8 +81,8 @@ func addresses(publicURL string, listening net.Addr) (public *url.URL, hosts map
 		if !loopback {
 			return nil, nil, fmt.Errorf("the desk listens on %s, not on a loopback address: set OPPORTUNITY_DESK_URL to its https URL", listening)
 		}
-		// The name rather than the address: Firefox and Chromium accept the session cookie, which is
-		// Secure, from both, but the specification promises it for the name only.
+		// The name rather than the address: Firefox and Chromium accept the session cookie, which
+		// is Secure, from both, but the specification promises it for the name only.
 		publicURL = fmt.Sprintf("http://localhost:%d", at.Port)
 	}
 	public, err = url.Parse(publicURL)

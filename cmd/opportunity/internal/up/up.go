@@ -126,8 +126,8 @@ func startRedis(file string) (*embedded.Server, error) {
 // after a crash.
 const saveInterval = time.Second
 
-// saving returns the background job that saves what Redis remembers of the databases. A failure, as
-// of a full disk, is logged, and save is tried again.
+// saving returns the background job that saves what Redis remembers of the databases. It logs
+// failures, such as that of a full disk, and retries.
 func saving(save func() error, log *slog.Logger) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
 		service.Loop{Name: "save of Redis", Interval: saveInterval, Do: func(context.Context) error { return save() }}.Run(ctx, log)

@@ -138,8 +138,8 @@ func (s *submission) read(cmd *cobra.Command, id string, sheet api.ReviewSheet) 
 	return problems, nil
 }
 
-// keptQuotes returns the stored quotes of the facts that the review keeps, from the pages that it used, or nil if there
-// are none.
+// keptQuotes returns the stored quotes of the facts that the review keeps, from the pages that it
+// used, or nil if there are none.
 func (s *submission) keptQuotes(facts api.Facts, sheet api.ReviewSheet) *api.GivenEvidence {
 	var kept []api.Quote
 	changed, used := reviewform.Differences(sheet.CurrentFacts(), facts), append(facts.Cites(api.FactNames...), s.given.SourceURLs...)
@@ -154,7 +154,8 @@ func (s *submission) keptQuotes(facts api.Facts, sheet api.ReviewSheet) *api.Giv
 	return &api.GivenEvidence{Quotes: kept, Gone: []string{}, Unopened: []string{}}
 }
 
-// confirmChanges prints the facts that the review changes and, without --yes, asks for confirmation.
+// confirmChanges prints the facts that the review changes and, without --yes, asks for
+// confirmation.
 func (s *submission) confirmChanges(cmd *cobra.Command, sheet api.ReviewSheet) error {
 	var text strings.Builder
 	before, after := reviewform.Values(sheet.CurrentFacts()), reviewform.Values(s.given.Facts.Facts)
@@ -173,7 +174,8 @@ func (s *submission) confirmChanges(cmd *cobra.Command, sheet api.ReviewSheet) e
 	return confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), text.String()+"The review will be appended, and can only be corrected by a later one.")
 }
 
-// changed returns a review with all facts as JSON after changes of the form NAME=VALUE. A value that is no JSON is a text.
+// changed returns a review with all facts as JSON after changes of the form NAME=VALUE. A value
+// that is no JSON is a text.
 func changed(facts api.Facts, changes []string) ([]byte, error) {
 	all := reviewform.Values(facts)
 	for _, change := range changes {

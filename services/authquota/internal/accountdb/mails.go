@@ -83,7 +83,8 @@ func sealedMail(id string) string { return "mail " + id }
 func (db *DB) ClaimMail(ctx context.Context, lease time.Duration) (claimed mail.Posted, ok bool, err error) {
 	now := db.Now()
 	var rows []mailRow
-	// Postgres evaluates the outer condition again after a concurrent claim of the same row commits.
+	// Postgres evaluates the outer condition again after a concurrent claim of the same row
+	// commits.
 	err = db.WithContext(ctx).Raw(`
 		UPDATE mails SET due_at = ?, attempts = attempts + 1
 		WHERE id = (SELECT id FROM mails WHERE due_at <= ? ORDER BY urgent DESC, turn, id LIMIT 1 `+db.skipLocked()+`) AND due_at <= ?

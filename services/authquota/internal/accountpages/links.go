@@ -34,8 +34,8 @@ func (p *Pages) linkTo(path string, l people.FreshLink) string {
 	return p.PublicURL + path + "?" + url.Values{"token": {l.Secret}}.Encode()
 }
 
-// token returns the secret of the link that was followed. A link that was copied from the source of a mail has an encoded "=", which
-// is =3D, and line breaks after "=".
+// token returns the secret of the link that was followed. A link that was copied from the source of
+// a mail has an encoded "=", which is =3D, and line breaks after "=".
 func token(v *Visit) string {
 	if t := v.PostForm("token"); t != "" {
 		return t

@@ -124,7 +124,8 @@ func (p *Pages) planAction(v *Visit, action string, do func(context.Context) err
 	return err
 }
 
-// askUpgrade is the page to continue on after a confirmation of the identity interrupted an upgrade.
+// askUpgrade is the page to continue on after a confirmation of the identity interrupted an
+// upgrade.
 func (p *Pages) askUpgrade(v *Visit) (pages.View, error) {
 	page, err := p.plan(v)
 	page.Template, page.Title = "plan-upgrade", "Change your plan"

@@ -86,7 +86,8 @@ func (c Config) target() (target, error) {
 	return t, nil
 }
 
-// Directory returns the directory in which mails are saved instead of being sent, and an empty string if they are sent.
+// Directory returns the directory in which mails are saved instead of being sent, and an empty
+// string if they are sent.
 func (c Config) Directory() string {
 	t, _ := c.target() // Validate reports the error
 	return t.directory

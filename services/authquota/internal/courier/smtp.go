@@ -69,8 +69,9 @@ func (r relay) client(ctx context.Context) (*gomail.Client, error) {
 				conn, err = new(net.Dialer).DialContext(dialing, network, address)
 			}
 			if err == nil {
-				// Close the connection at the end because the library does not close it after a failed
-				// handshake, and on timeout because the library restarts its own deadline with each step.
+				// Close the connection at the end because the library does not close it after a
+				// failed handshake, and on timeout because the library restarts its own deadline
+				// with each step.
 				context.AfterFunc(ctx, func() { conn.Close() })
 			}
 			return conn, err

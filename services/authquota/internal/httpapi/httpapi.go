@@ -34,8 +34,8 @@ type API struct {
 	// InEffect calls read until the epoch that it returns is in effect on every gateway.
 	InEffect       func(ctx context.Context, read func(context.Context) (accountdb.Epoch, error)) error
 	RedisReachable func(context.Context) error
-	// Restore restores the counters of a day in Redis from the ledger if they are missing. It returns
-	// once the day has counters.
+	// Restore restores the counters of a day in Redis from the ledger if they are missing. It
+	// returns once the day has counters.
 	Restore func(ctx context.Context, day string) error
 
 	Tiers     account.TierTable

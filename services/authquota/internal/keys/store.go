@@ -258,9 +258,9 @@ const digestRetention = 90 * 24 * time.Hour
 const unusedRetention = 24 * time.Hour
 
 // KeyDigests returns up to limit digests of keys that follow the position. It omits those that
-// ended before digestRetention, or unused before unusedRetention: requests with them are those with an
-// unknown key. A position that is not in this database, because the database was restored, restarts
-// the list from its beginning.
+// ended before digestRetention, or unused before unusedRetention: requests with them are those with
+// an unknown key. A position that is not in this database, because the database was restored,
+// restarts the list from its beginning.
 func (s *Store) KeyDigests(ctx context.Context, after api.KeyPosition, limit int) (api.KeyDigests, error) {
 	rows, err := s.keyDigests(ctx, after.Sequence, limit+2) // from the key at the position to the one behind the page
 	page := api.KeyDigests{After: after}

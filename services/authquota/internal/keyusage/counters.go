@@ -135,7 +135,8 @@ type page struct {
 	values []string // empty if the day no longer has the field
 }
 
-// counts returns the counters. It leaves out values that cannot be one: the ledger has the latest before them.
+// counts returns the counters. It leaves out values that cannot be one: the ledger has the latest
+// before them.
 func (p page) counts() []Count {
 	calls := make(map[string]int, len(p.fields))
 	for i, field := range p.fields {

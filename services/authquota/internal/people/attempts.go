@@ -177,8 +177,8 @@ func (s *Store) CountAttempt(ctx context.Context, subjects ...AttemptSubject) (w
 		rows := make([]attemptRow, len(subjects))
 		wait = 0
 		for i, subject := range subjects {
-			// One statement creates or finds the row and locks it in both cases, even if a concurrent
-			// success deletes it.
+			// One statement creates or finds the row and locks it in both cases, even if a
+			// concurrent success deletes it.
 			err := tx.Raw(`INSERT INTO attempts (subject, failures, last_at) VALUES (?, 0, 0)
 				ON CONFLICT (subject) DO UPDATE SET failures = attempts.failures RETURNING *`, attemptName(tx, subject)).Scan(&rows[i]).Error
 			if err != nil {

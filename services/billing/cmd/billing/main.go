@@ -1,4 +1,5 @@
-// Command billing sells plans through a payment processor and pushes what accounts have paid for to authquota.
+// Command billing sells plans through a payment processor and pushes what accounts have paid for to
+// authquota.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// Package httpapi is billing's HTTP API. Its clients are authquota, for the account pages; operators and browsers, through the gateway;
-// and the payment processor, which sends webhook events.
+// Package httpapi is billing's HTTP API. Its clients are authquota, for the account pages;
+// operators and browsers, through the gateway; and the payment processor, which sends webhook
+// events.
 package httpapi
 
 import (

@@ -20,7 +20,8 @@ import (
 // WebhookPath is the path to which Stripe sends its webhook events.
 const WebhookPath = "/billing/stripe/webhook"
 
-// webhookTimeout ends the handling of an event before the gateway gives up, so that its failure is reported and counted here.
+// webhookTimeout ends the handling of an event before the gateway gives up, so that its failure is
+// reported and counted here.
 const webhookTimeout = api.GatewayTimeout - time.Second
 
 // Webhook handles webhook events of the processor. Stripe resends events that got a 5xx for days.

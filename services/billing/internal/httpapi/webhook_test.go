@@ -122,7 +122,8 @@ func (d *deadlines) Handle(ctx context.Context, _ slog.Record) error {
 	return nil
 }
 
-// The handling of an event must end before the gateway gives up, so that its failure is counted and Stripe gets the service's response.
+// The handling of an event must end before the gateway gives up, so that its failure is counted and
+// Stripe gets the service's response.
 func TestWebhookDeadlineIsBeforeGatewayTimeout(t *testing.T) {
 	w := newWebhookTest(t)
 	log := &deadlines{Handler: slog.NewTextHandler(&w.log, nil)}

@@ -28,7 +28,8 @@ import (
 
 var errCrash = errors.New("the process crashed")
 
-// process simulates a process that crashes at a given step, before or after the step takes effect, and does nothing after that.
+// process simulates a process that crashes at a given step, before or after the step takes effect,
+// and does nothing after that.
 type process struct {
 	mu    sync.Mutex
 	log   []string
@@ -109,8 +110,8 @@ func (p *process) onDatabase(db *database.DB) *store.Store {
 	return store.New(&database.DB{DB: session, Dialect: db.Dialect}, func() time.Time { return now })
 }
 
-// steppedStripe is the processor of a process: each request is a step. After a crash the process gets no response, so it does not matter
-// which one.
+// steppedStripe is the processor of a process: each request is a step. After a crash the process
+// gets no response, so it does not matter which one.
 type steppedStripe struct {
 	p      *process
 	stripe *sandboxtest.Stripe
@@ -130,7 +131,8 @@ func (s steppedStripe) RoundTrip(r *http.Request) (resp *http.Response, err erro
 	return resp, err
 }
 
-// authquota is a fake that, like the real service, applies an entitlement only if its version is greater.
+// authquota is a fake that, like the real service, applies an entitlement only if its version is
+// greater.
 type authquota struct {
 	entitlements map[string]api.Entitlement
 	changes      map[string][]int64
@@ -162,8 +164,9 @@ func (p *process) handle(ctx context.Context, db *database.DB, fake *sandboxtest
 	return err
 }
 
-// A process may crash at any step of handling an event. After the processor has sent the event again and the next process has delivered
-// the pending push, authquota has the processor's state and has applied it exactly once.
+// A process may crash at any step of handling an event. After the processor has sent the event
+// again and the next process has delivered the pending push, authquota has the processor's state
+// and has applied it exactly once.
 func TestCrashAtAnyStepLosesNothingAndPushesOnce(t *testing.T) {
 	schema.OnBothDatabases(t, func(t *testing.T, url string) {
 		db := servicetest.OpenDatabase(t, url)

@@ -20,7 +20,8 @@ const (
 	batchSize   = 100
 	pushTimeout = 3 * time.Second
 	maxBackoff  = 10 * time.Second // short, so that pushes resume soon after an outage
-	// unknownAccountRetry is for accounts that authquota does not have. They may reappear when a backup is restored, or never.
+	// unknownAccountRetry is for accounts that authquota does not have. They may reappear when a
+	// backup is restored, or never.
 	unknownAccountRetry = time.Hour
 )
 
@@ -36,13 +37,13 @@ const (
 // PushOutcomes lists all outcomes.
 var PushOutcomes = []PushOutcome{Accepted, UnknownAccount, Failed}
 
-// Pusher is the background worker that delivers entitlements to authquota. The store is the outbox: it
-// keeps every change until authquota has acknowledged it. Create it with NewPusher.
+// Pusher is the background worker that delivers entitlements to authquota. The store is the outbox:
+// it keeps every change until authquota has acknowledged it. Create it with NewPusher.
 //
-// Each push carries the whole entitlement and its version, and authquota ignores versions that are not
-// greater than its own. Delivering twice is therefore harmless, whether because a reply was lost, the
-// process stopped before recording it, or two replicas pushed at once. A change made during a push
-// stays pending.
+// Each push carries the whole entitlement and its version, and authquota ignores versions that are
+// not greater than its own. Delivering twice is therefore harmless, whether because a reply was
+// lost, the process stopped before recording it, or two replicas pushed at once. A change made
+// during a push stays pending.
 type Pusher struct {
 	Store      *store.Store
 	Put        func(ctx context.Context, path string, in, out any) error // sends a request to authquota
@@ -61,7 +62,8 @@ func NewPusher(p Pusher) *Pusher {
 	return &p
 }
 
-// Wake requests an immediate push for account. It never blocks: if the queue is full, the next scan finds the push.
+// Wake requests an immediate push for account. It never blocks: if the queue is full, the next scan
+// finds the push.
 func (p *Pusher) Wake(account string) {
 	select {
 	case p.wake <- account:
@@ -69,7 +71,8 @@ func (p *Pusher) Wake(account string) {
 	}
 }
 
-// Run delivers pushes after each Wake and every PushInterval until ctx ends. It logs the start and the end of an outage once.
+// Run delivers pushes after each Wake and every PushInterval until ctx ends. It logs the start and
+// the end of an outage once.
 func (p *Pusher) Run(ctx context.Context) error {
 	tick := time.NewTicker(PushInterval)
 	defer tick.Stop()
@@ -95,9 +98,10 @@ func (p *Pusher) Run(ctx context.Context) error {
 	}
 }
 
-// Deliver pushes what is due for one account or, if account is empty, for all. A failure that concerns one account does not stop the
-// others; Deliver returns an error if authquota or the database is unavailable. delivered is false if nothing could be tried because every
-// pending push is postponed, which says nothing about an outage.
+// Deliver pushes what is due for one account or, if account is empty, for all. A failure that
+// concerns one account does not stop the others; Deliver returns an error if authquota or the
+// database is unavailable. delivered is false if nothing could be tried because every pending push
+// is postponed, which says nothing about an outage.
 func (p *Pusher) Deliver(ctx context.Context, account string) (delivered bool, err error) {
 	due, err := p.Store.Due(ctx, account, batchSize)
 	if len(due) > 0 && p.Held(ctx) {
@@ -147,7 +151,8 @@ func (p *Pusher) push(ctx context.Context, e store.Push) error {
 	return postponeErr
 }
 
-// backoff returns the delay after a number of earlier failures: half a second, doubling up to maxBackoff.
+// backoff returns the delay after a number of earlier failures: half a second, doubling up to
+// maxBackoff.
 func backoff(failures int) time.Duration {
 	return min(500*time.Millisecond<<min(failures, 8), maxBackoff)
 }

@@ -20,8 +20,8 @@ import (
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
-// pushTest is a store and a pusher, with a clock that the test moves. It is a fake of authquota, which applies an entitlement only if its
-// version is greater.
+// pushTest is a store and a pusher, with a clock that the test moves. It is a fake of authquota,
+// which applies an entitlement only if its version is greater.
 type pushTest struct {
 	t        *testing.T
 	clock    time.Time
@@ -89,8 +89,8 @@ func (p *pushTest) requirePaid(account string, months int) {
 	require.Equal(p.t, now.AddDate(0, months, 0), *p.entitlements[account].PaidUntil)
 }
 
-// An account that authquota does not have or rejects does not block the others. Its push is retried later; a new change is pushed
-// immediately.
+// An account that authquota does not have or rejects does not block the others. Its push is retried
+// later; a new change is pushed immediately.
 func TestFailingAccountDoesNotBlockOthers(t *testing.T) {
 	pushOnBothDatabases(t, func(t *testing.T, p *pushTest) {
 		p.err["acc_gone"] = &peer.StatusError{Status: http.StatusNotFound}
@@ -162,7 +162,8 @@ func TestNothingIsPushedWhileHeld(t *testing.T) {
 	})
 }
 
-// authquota has applied an entitlement, but its reply is lost, and the process ends. The next one pushes again, which changes nothing.
+// authquota has applied an entitlement, but its reply is lost, and the process ends. The next one
+// pushes again, which changes nothing.
 func TestLostReplyIsPushedAgain(t *testing.T) {
 	pushOnBothDatabases(t, func(t *testing.T, p *pushTest) {
 		p.buy("acc_1", 1)

@@ -1,17 +1,20 @@
-// Package reconcile makes stored subscriptions equal to those at the payment processor: one on a webhook event or after an action of its
-// account, or all, which corrects missed webhook events, renewals that were not charged, subscriptions that an operator created at the
-// processor, and a database restored from a backup.
+// Package reconcile makes stored subscriptions equal to those at the payment processor: one on a
+// webhook event or after an action of its account, or all, which corrects missed webhook events,
+// renewals that were not charged, subscriptions that an operator created at the processor, and a
+// database restored from a backup.
 //
-// An event only signals a change. Reconciler takes a ticket, an increasing number, then reads the whole state, and the store applies it only
-// over a state with a smaller ticket. A state therefore includes every change made before its ticket was taken. Duplicate, late or
-// reordered events and overlapping reads all end with the processor's latest state, and no clocks are compared.
+// An event only signals a change. Reconciler takes a ticket, an increasing number, then reads the
+// whole state, and the store applies it only over a state with a smaller ticket. A state therefore
+// includes every change made before its ticket was taken. Duplicate, late or reordered events and
+// overlapping reads all end with the processor's latest state, and no clocks are compared.
 //
-// A renewal invoice that the processor would only charge later is charged immediately, and the state is read again, because the paid
-// period is already over.
+// A renewal invoice that the processor would only charge later is charged immediately, and the
+// state is read again, because the paid period is already over.
 //
 // Pusher does the same for authquota, whose entitlements become those of the store.
 //
-// If the processor or the database fails, nothing is stored and the event is not marked as processed, so the processor sends it again.
+// If the processor or the database fails, nothing is stored and the event is not marked as
+// processed, so the processor sends it again.
 package reconcile
 
 import (
@@ -33,7 +36,8 @@ type Reconciler struct {
 	Stripe *stripe.Stripe
 	Now    func() time.Time
 	Log    *slog.Logger
-	// OnChange is called after a commit that may have changed the entitlement of account. It may be nil.
+	// OnChange is called after a commit that may have changed the entitlement of account. It may be
+	// nil.
 	OnChange func(account string)
 }
 
@@ -42,8 +46,9 @@ const Actor = "reconcile"
 
 const pageSize = 200
 
-// Run reconciles every customer, and then the accounts that only the processor knows as customers. If the processor fails for one of them,
-// Run counts it in report.Failed and continues with the others. It returns an error only if the database is unavailable or ctx ends.
+// Run reconciles every customer, and then the accounts that only the processor knows as customers.
+// If the processor fails for one of them, Run counts it in report.Failed and continues with the
+// others. It returns an error only if the database is unavailable or ctx ends.
 func (r Reconciler) Run(ctx context.Context, actor string) (report api.BillingReport, err error) {
 	report.Differences = []api.BillingDifference{}
 	compared := map[string]bool{} // subscriptions
@@ -68,7 +73,8 @@ func (r Reconciler) Run(ctx context.Context, actor string) (report api.BillingRe
 	return report, r.Store.RequeueAll(ctx)
 }
 
-// others reconciles the subscriptions at the processor that were not compared yet, such as those of customers newer than a restored database.
+// others reconciles the subscriptions at the processor that were not compared yet, such as those of
+// customers newer than a restored database.
 func (r Reconciler) others(ctx context.Context, actor string, compared map[string]bool, report *api.BillingReport) error {
 	ids, err := r.Stripe.AccountSubscriptions(ctx)
 	if ctx.Err() != nil {
@@ -89,7 +95,8 @@ func (r Reconciler) others(ctx context.Context, actor string, compared map[strin
 	return nil
 }
 
-// account reconciles one account: first its entitlement with its stored subscriptions, then those with the processor.
+// account reconciles one account: first its entitlement with its stored subscriptions, then those
+// with the processor.
 func (r Reconciler) account(ctx context.Context, actor string, a subscription.Account, compared map[string]bool, report *api.BillingReport) error {
 	report.Customers++
 	cause := store.Cause{Actor: actor}
@@ -147,8 +154,9 @@ func (r Reconciler) subscription(ctx context.Context, cause store.Cause, account
 	return nil
 }
 
-// finished reports whether a subscription can no longer affect its account: it never charges again and its paid period is over. A
-// disputed payment does not count as over, because winning the dispute restores the rest of the period.
+// finished reports whether a subscription can no longer affect its account: it never charges again
+// and its paid period is over. A disputed payment does not count as over, because winning the
+// dispute restores the rest of the period.
 func (r Reconciler) finished(s subscription.State) bool {
 	return s.Ended && (s.Paid == nil || s.Paid.Refunded || s.Paid.Until.Before(r.Now()))
 }

@@ -153,7 +153,8 @@ func TestRunSkipsFinishedSubscriptions(t *testing.T) {
 	})
 }
 
-// Winning a dispute restores the rest of the paid period of an ended subscription, even if the webhook event was missed.
+// Winning a dispute restores the rest of the paid period of an ended subscription, even if the
+// webhook event was missed.
 func TestRunFindsWonDispute(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *test) {
 		id := s.buy("acc_1")
@@ -167,7 +168,8 @@ func TestRunFindsWonDispute(t *testing.T) {
 	})
 }
 
-// Manual changes of the database are found and corrected, even if the subscription itself is unchanged.
+// Manual changes of the database are found and corrected, even if the subscription itself is
+// unchanged.
 func TestRunCorrectsManualChanges(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *test) {
 		over := s.buy("acc_2")

@@ -22,7 +22,8 @@ const (
 	Irrelevant Outcome = "irrelevant" // other event type, or subscription of no known account
 )
 
-// HandleEvent processes a webhook event whose signature was verified. Duplicates are dropped before the processor is called.
+// HandleEvent processes a webhook event whose signature was verified. Duplicates are dropped before
+// the processor is called.
 func (r Reconciler) HandleEvent(ctx context.Context, e stripe.Event) (Outcome, error) {
 	if e.Subscription == "" {
 		return Irrelevant, nil
@@ -48,9 +49,10 @@ func (r Reconciler) HandleEvent(ctx context.Context, e stripe.Event) (Outcome, e
 	return Done, nil
 }
 
-// Refresh reads a subscription, charges its pending renewal if there is one, and stores the resulting state. It returns
-// stripe.ErrNotFound if the processor does not have the subscription. The event is marked as processed even then, and the stored
-// state stays: access ends with the paid period.
+// Refresh reads a subscription, charges its pending renewal if there is one, and stores the
+// resulting state. It returns stripe.ErrNotFound if the processor does not have the subscription.
+// The event is marked as processed even then, and the stored state stays: access ends with the paid
+// period.
 func (r Reconciler) Refresh(ctx context.Context, id string, cause store.Cause) (store.Change, error) {
 	ticket, state, err := r.fetch(ctx, id)
 	if err == nil && chargeable(state) {
@@ -86,15 +88,16 @@ func (r Reconciler) fetch(ctx context.Context, id string) (ticket int64, state s
 	return ticket, state, err
 }
 
-// chargeable reports whether a subscription has a pending renewal that billing should charge now. A cancelled subscription is left to the
-// processor.
+// chargeable reports whether a subscription has a pending renewal that billing should charge now. A
+// cancelled subscription is left to the processor.
 func chargeable(s subscription.State) bool {
 	return s.PendingInvoice != "" && s.Account != "" && s.IsPlan() && !s.Ended && !s.CancelAtPeriodEnd
 }
 
-// chargeRenewal returns an error only if the processor is unavailable, so that the event is sent again. If the processor rejects the
-// charge, for example because the API key lacks the permission, it would reject it every time, and failing the event would delay the
-// processor's own charge further. That case is only logged.
+// chargeRenewal returns an error only if the processor is unavailable, so that the event is sent
+// again. If the processor rejects the charge, for example because the API key lacks the permission,
+// it would reject it every time, and failing the event would delay the processor's own charge
+// further. That case is only logged.
 func (r Reconciler) chargeRenewal(ctx context.Context, s subscription.State) error {
 	err := r.Stripe.Charge(ctx, s.PendingInvoice)
 	if unavailable := new(problem.Error); err == nil || errors.As(err, &unavailable) {

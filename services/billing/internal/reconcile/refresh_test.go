@@ -149,7 +149,8 @@ func TestOnChangeMayBeNil(t *testing.T) {
 	require.NotNil(t, s.refresh(id).After)
 }
 
-// Stripe charges a renewal an hour after the period has ended. It is charged as soon as it is known, so that access is not interrupted.
+// Stripe charges a renewal an hour after the period has ended. It is charged as soon as it is
+// known, so that access is not interrupted.
 func TestPendingRenewalIsChargedOnce(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *test) {
 		id, _ := s.stripe.Subscribe("", "acc_1")
@@ -182,7 +183,8 @@ func TestPendingRenewalIsChargedOnce(t *testing.T) {
 	})
 }
 
-// An outage during the charge fails the event, so that Stripe sends it again. A declined card does not.
+// An outage during the charge fails the event, so that Stripe sends it again. A declined card does
+// not.
 func TestRenewalThatCannotBeCharged(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *test) {
 		id, _ := s.stripe.Subscribe("", "acc_1")
@@ -213,7 +215,8 @@ func TestRenewalThatCannotBeCharged(t *testing.T) {
 	})
 }
 
-// If the API key may not charge, the event still succeeds: a failing event would delay Stripe's own charge.
+// If the API key may not charge, the event still succeeds: a failing event would delay Stripe's own
+// charge.
 func TestRejectedChargeIsLeftToStripe(t *testing.T) {
 	s := start(t, schema.SQLite(t))
 	id, _ := s.stripe.Subscribe("", "acc_1")

@@ -1,6 +1,8 @@
-// Package sales implements what an account can do about its plan: buy it, open the processor's portal, cancel and resume.
+// Package sales implements what an account can do about its plan: buy it, open the processor's
+// portal, cancel and resume.
 //
-// Nothing here grants access. Requests are passed to the processor, and the account changes only when the processor reports the result.
+// Nothing here grants access. Requests are passed to the processor, and the account changes only
+// when the processor reports the result.
 package sales
 
 import (
@@ -22,8 +24,8 @@ type Sales struct {
 	Reconciler reconcile.Reconciler
 }
 
-// Checkout returns the URL where the account buys the plan. An account that already has the plan gets the portal instead, because it
-// would pay twice for the same time.
+// Checkout returns the URL where the account buys the plan. An account that already has the plan
+// gets the portal instead, because it would pay twice for the same time.
 func (s Sales) Checkout(ctx context.Context, req api.CheckoutRequest) (url string, err error) {
 	url, account, err := s.checkout(ctx, req)
 	if !errors.Is(err, stripe.ErrNoCustomer) {
@@ -37,7 +39,8 @@ func (s Sales) Checkout(ctx context.Context, req api.CheckoutRequest) (url strin
 }
 
 func (s Sales) checkout(ctx context.Context, req api.CheckoutRequest) (url string, account subscription.Account, err error) {
-	// The attempt is read before the subscriptions. A purchase made in between uses this attempt's session, so it cannot be paid again.
+	// The attempt is read before the subscriptions. A purchase made in between uses this attempt's
+	// session, so it cannot be paid again.
 	attempt, err := s.Store.Attempt(ctx, req.Account, req.ReturnURL)
 	if err != nil {
 		return "", account, err
@@ -73,8 +76,8 @@ func (s Sales) checkout(ctx context.Context, req api.CheckoutRequest) (url strin
 	return url, account, s.Store.SaveCheckoutURL(ctx, req.Account, attempt.ID, url)
 }
 
-// refreshNew fetches subscriptions that exist at the processor but not in the store yet, so that an account that has just paid is not
-// asked to pay again before the webhook event arrives.
+// refreshNew fetches subscriptions that exist at the processor but not in the store yet, so that an
+// account that has just paid is not asked to pay again before the webhook event arrives.
 func (s Sales) refreshNew(ctx context.Context, account subscription.Account) (subscription.Account, error) {
 	if account.Customer == "" {
 		return account, nil
@@ -102,8 +105,8 @@ func (s Sales) refreshNew(ctx context.Context, account subscription.Account) (su
 	return account, nil
 }
 
-// deleteCustomer deletes a customer that no longer exists at the processor. Its subscriptions ended with it, possibly without a webhook
-// event so far, so they are refreshed first.
+// deleteCustomer deletes a customer that no longer exists at the processor. Its subscriptions ended
+// with it, possibly without a webhook event so far, so they are refreshed first.
 func (s Sales) deleteCustomer(ctx context.Context, account subscription.Account) error {
 	for _, state := range account.States {
 		if state.Ended {
@@ -117,8 +120,8 @@ func (s Sales) deleteCustomer(ctx context.Context, account subscription.Account)
 	return s.Store.DeleteCustomer(ctx, account.ID, account.Customer)
 }
 
-// Portal returns the URL where the account changes its card and reads its invoices. It returns not_found if the account is not a
-// customer.
+// Portal returns the URL where the account changes its card and reads its invoices. It returns
+// not_found if the account is not a customer.
 func (s Sales) Portal(ctx context.Context, req api.PortalRequest) (url string, err error) {
 	account, err := s.Store.Account(ctx, req.Account)
 	if err != nil {
@@ -136,12 +139,14 @@ func (s Sales) Portal(ctx context.Context, req api.PortalRequest) (url string, e
 	return "", problem.New(problem.NotFound, "The payment processor has no customer for this account.")
 }
 
-// Cancel schedules every renewing subscription of the account to end with its paid period. It does nothing if none renews.
+// Cancel schedules every renewing subscription of the account to end with its paid period. It does
+// nothing if none renews.
 func (s Sales) Cancel(ctx context.Context, account string) (subscription.Account, error) {
 	return s.setCancel(ctx, account, true)
 }
 
-// Resume reverts the cancellation of the subscription with the latest paid period. It does nothing if another subscription renews.
+// Resume reverts the cancellation of the subscription with the latest paid period. It does nothing
+// if another subscription renews.
 func (s Sales) Resume(ctx context.Context, account string) (subscription.Account, error) {
 	return s.setCancel(ctx, account, false)
 }
@@ -163,7 +168,8 @@ func (s Sales) setCancel(ctx context.Context, id string, cancel bool) (subscript
 	return s.Store.Account(ctx, id)
 }
 
-// setCancelOne ignores the processor's error if the subscription has ended there in the meantime, because it will not charge again.
+// setCancelOne ignores the processor's error if the subscription has ended there in the meantime,
+// because it will not charge again.
 func (s Sales) setCancelOne(ctx context.Context, id string, cancel bool, cause store.Cause) error {
 	rejected := s.Stripe.SetCancelAtPeriodEnd(ctx, id, cancel)
 	if rejected != nil {

@@ -89,7 +89,8 @@ func (s *testSales) pay(t *testing.T, page string) error {
 	return s.processor.Sandbox.Pay(t.Context(), path.Base(page), false)
 }
 
-// The payment and its event arrive between the lookup of the subscriptions at the processor and its use.
+// The payment and its event arrive between the lookup of the subscriptions at the processor and its
+// use.
 func TestPaymentInAnotherTabDoesNotOpenSecondCheckout(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *testSales) {
 		page := s.checkout(t)
@@ -119,7 +120,8 @@ func (l afterLookup) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// A checkout session expires when the next purchase attempt opens another one. Two open sessions could both be paid.
+// A checkout session expires when the next purchase attempt opens another one. Two open sessions
+// could both be paid.
 func TestOnlyOneCheckoutSessionCanBePaid(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *testSales) {
 		first := s.checkout(t)
@@ -202,7 +204,8 @@ func TestCancelAndResume(t *testing.T) {
 	})
 }
 
-// The portal cancels by setting a date, which resuming clears. A date in a later period does not cancel the renewals before it.
+// The portal cancels by setting a date, which resuming clears. A date in a later period does not
+// cancel the renewals before it.
 func TestCancellationInPortal(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *testSales) {
 		id := s.buy()
@@ -223,7 +226,8 @@ func TestCancellationInPortal(t *testing.T) {
 	})
 }
 
-// Cancelling succeeds if the subscription has already ended at the processor, even before the webhook event.
+// Cancelling succeeds if the subscription has already ended at the processor, even before the
+// webhook event.
 func TestCancelEndedSubscription(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *testSales) {
 		s.processor.Delete(s.buy())
@@ -260,7 +264,8 @@ func TestPortal(t *testing.T) {
 	})
 }
 
-// An account whose customer was deleted at the processor can buy again, as a new customer, and keeps its paid period.
+// An account whose customer was deleted at the processor can buy again, as a new customer, and
+// keeps its paid period.
 func TestDeletedCustomer(t *testing.T) {
 	for name, status := range map[string]int{"subscriptions listed": 0, "subscriptions not listed": http.StatusBadRequest} {
 		t.Run(name, func(t *testing.T) {
@@ -299,8 +304,8 @@ func TestDeletedCustomer(t *testing.T) {
 	}
 }
 
-// A subscription stays with its account after the customer is deleted, even if only the customer named the account. A dispute still ends
-// access.
+// A subscription stays with its account after the customer is deleted, even if only the customer
+// named the account. A dispute still ends access.
 func TestDisputeOfDeletedCustomer(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *testSales) {
 		s.checkout(t)
@@ -315,7 +320,8 @@ func TestDisputeOfDeletedCustomer(t *testing.T) {
 	})
 }
 
-// An attempt whose card was declined stays open until it ends unpaid. After that the account can buy with a new session.
+// An attempt whose card was declined stays open until it ends unpaid. After that the account can
+// buy with a new session.
 func TestAbandonedPurchaseCanBeRestarted(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *testSales) {
 		first := s.checkout(t)

@@ -74,7 +74,8 @@ func (s *Sandbox) readSession(tx *gorm.DB, kind Kind, id string) (Session, error
 	return page, err
 }
 
-// Pay pays a checkout session, or fails to if the card declines. A session is paid at most once, even from several tabs.
+// Pay pays a checkout session, or fails to if the card declines. A session is paid at most once,
+// even from several tabs.
 func (s *Sandbox) Pay(ctx context.Context, id string, declines bool) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		found, err := s.findSession(tx, Checkout, id)
@@ -109,7 +110,8 @@ func (s *Sandbox) Pay(ctx context.Context, id string, declines bool) error {
 	})
 }
 
-// SetCard makes the card of a portal's customer work or decline. A card that works again pays past-due subscriptions immediately.
+// SetCard makes the card of a portal's customer work or decline. A card that works again pays
+// past-due subscriptions immediately.
 func (s *Sandbox) SetCard(ctx context.Context, id string, declines bool) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		found, err := s.findSession(tx, Portal, id)

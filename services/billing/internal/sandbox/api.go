@@ -76,7 +76,8 @@ func (c call) metadata(name string) map[string]string {
 	return out
 }
 
-// addRoutes adds a handler for each request that billing makes, with the parameters that it accepts.
+// addRoutes adds a handler for each request that billing makes, with the parameters that it
+// accepts.
 func (s *Sandbox) addRoutes() {
 	for _, r := range []struct {
 		pattern    string
@@ -172,8 +173,9 @@ func checkRequest(r *http.Request, parameters []string) error {
 // requestTTL limits how long the response to an idempotency key is repeated.
 const requestTTL = 24 * time.Hour
 
-// once handles a request that has no idempotency key or a new one, and repeats the response to a known one. Only responses of requests that
-// had an effect are stored: success, and a declined card.
+// once handles a request that has no idempotency key or a new one, and repeats the response to a
+// known one. Only responses of requests that had an effect are stored: success, and a declined
+// card.
 func once(c call, handle func(call) (object, error)) (status int, body json.RawMessage, err error) {
 	key := c.Header.Get("Idempotency-Key")
 	parameters := c.Method + " " + c.URL.Path + " " + c.PostForm.Encode()
@@ -214,7 +216,8 @@ func (r *response) Header() http.Header         { return r.header }
 func (r *response) WriteHeader(status int)      { r.status = status }
 func (r *response) Write(p []byte) (int, error) { return r.body.Write(p) }
 
-// Transport is the transport of a client that calls an API in the same process, to whatever host requests are addressed.
+// Transport is the transport of a client that calls an API in the same process, to whatever host
+// requests are addressed.
 type Transport struct{ API http.Handler }
 
 // RoundTrip serves a request.

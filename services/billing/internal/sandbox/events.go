@@ -13,7 +13,8 @@ import (
 	"gorm.io/gorm"
 )
 
-// Interval is the time between checks for due renewals and between deliveries of an event that failed.
+// Interval is the time between checks for due renewals and between deliveries of an event that
+// failed.
 const Interval = time.Second
 
 // storeEvent stores a pending webhook event.
@@ -29,14 +30,17 @@ func (s *Sandbox) wake() {
 	}
 }
 
-// Wakeups returns a channel that receives when events may be pending. Process then delivers them without waiting for the next interval.
+// Wakeups returns a channel that receives when events may be pending. Process then delivers them
+// without waiting for the next interval.
 func (s *Sandbox) Wakeups() <-chan struct{} { return s.wakeup }
 
-// Deliver delivers one webhook event with its Stripe-Signature header. If it fails, the event is delivered again.
+// Deliver delivers one webhook event with its Stripe-Signature header. If it fails, the event is
+// delivered again.
 type Deliver func(ctx context.Context, body []byte, signature string) error
 
-// Process renews and ends the subscriptions that are due, and delivers every pending event until that succeeds. Events may arrive out of
-// order and more than once. A failing event does not hold up the others.
+// Process renews and ends the subscriptions that are due, and delivers every pending event until
+// that succeeds. Events may arrive out of order and more than once. A failing event does not hold
+// up the others.
 func (s *Sandbox) Process(ctx context.Context, deliver Deliver) error {
 	due, err := s.due(ctx)
 	for _, r := range due {

@@ -24,7 +24,9 @@ type site struct {
 	sandbox *Sandbox
 }
 
-// Pages returns a handler for everything below Path: a checkout, and a portal that also moves the clock of a subscription. The pages use plain forms without scripts, say that no money moves, and accept forms only from the origin of publicURL.
+// Pages returns a handler for everything below Path: a checkout, and a portal that also moves the
+// clock of a subscription. The pages use plain forms without scripts, say that no money moves, and
+// accept forms only from the origin of publicURL.
 func (s *Sandbox) Pages(publicURL string, log *slog.Logger) (http.Handler, error) {
 	kit, err := pages.New(pages.Config{
 		Name: "Sandbox", URL: publicURL, Root: strings.TrimSuffix(Path, "/"), Templates: templates, Log: log,

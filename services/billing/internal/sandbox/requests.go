@@ -47,7 +47,8 @@ func (c call) customer() (customer, error) {
 	return found, named(err, "customer", id)
 }
 
-// named returns the error of a parameter that names an object that does not exist, instead of errNotFound.
+// named returns the error of a parameter that names an object that does not exist, instead of
+// errNotFound.
 func named(err error, param, id string) error {
 	if errors.Is(err, errNotFound) {
 		return missing(param, id)
@@ -200,7 +201,8 @@ func (s *Subscription) object() object {
 	}
 }
 
-// expanded returns a subscription with the fields that the request expands, whose names begin with prefix.
+// expanded returns a subscription with the fields that the request expands, whose names begin with
+// prefix.
 func (c call) expanded(s Subscription, prefix string) (object, error) {
 	out := s.object()
 	if c.expands(prefix + "latest_invoice") {
@@ -317,7 +319,8 @@ func (s *Sandbox) payInvoice(c call) (object, error) {
 	return sub.invoiceObject(*in), nil
 }
 
-// listInvoicePayments lists the payment of an invoice, or of the invoice that a payment intent paid.
+// listInvoicePayments lists the payment of an invoice, or of the invoice that a payment intent
+// paid.
 func (s *Sandbox) listInvoicePayments(c call) (object, error) {
 	id := c.Form.Get("invoice")
 	if intent := c.Form.Get("payment[payment_intent]"); intent != "" {

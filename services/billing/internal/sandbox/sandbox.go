@@ -1,12 +1,14 @@
-// Package sandbox is a Stripe that moves no money: a stateful fake of the part of Stripe's API that billing uses. It replaces Stripe on one
-// machine, and in tests. The service uses it through the same client as Stripe: requests through RoundTrip or ServeHTTP, and signed webhook
-// events from Process. Package pages serves its checkout and portal.
+// Package sandbox is a Stripe that moves no money: a stateful fake of the part of Stripe's API that
+// billing uses. It replaces Stripe on one machine, and in tests. The service uses it through the
+// same client as Stripe: requests through RoundTrip or ServeHTTP, and signed webhook events from
+// Process. Package pages serves its checkout and portal.
 //
-// Like Stripe it rejects unknown parameters, repeats the response to a repeated idempotency key, returns ids instead of objects unless they
-// are expanded, and leaves a renewal invoice in draft for an hour.
+// Like Stripe it rejects unknown parameters, repeats the response to a repeated idempotency key,
+// returns ids instead of objects unless they are expanded, and leaves a renewal invoice in draft
+// for an hour.
 //
-// Its objects are in billing's database. An event is stored in the same transaction as the change and delivered at least once, also after
-// a crash.
+// Its objects are in billing's database. An event is stored in the same transaction as the change
+// and delivered at least once, also after a crash.
 package sandbox
 
 import (
@@ -56,7 +58,8 @@ func New(db *database.DB, publicURL string, now func() time.Time) *Sandbox {
 	return s
 }
 
-// transaction calls change in a transaction that excludes all other changes of the sandbox. now has the precision of Stripe, seconds.
+// transaction calls change in a transaction that excludes all other changes of the sandbox. now has
+// the precision of Stripe, seconds.
 func (s *Sandbox) transaction(ctx context.Context, change func(tx *gorm.DB, now time.Time) error) error {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row{}, "kind = 'lock'").Error; err != nil {
@@ -72,8 +75,8 @@ func (s *Sandbox) transaction(ctx context.Context, change func(tx *gorm.DB, now 
 
 func (s *Sandbox) time() time.Time { return s.now().UTC().Truncate(time.Second) }
 
-// Update changes one subscription and stores an event of each returned type. It processes what is due before and after the change. It
-// returns errNotFound if there is no such subscription.
+// Update changes one subscription and stores an event of each returned type. It processes what is
+// due before and after the change. It returns errNotFound if there is no such subscription.
 func (s *Sandbox) Update(ctx context.Context, id string, change func(sub *Subscription, now time.Time) (events []string, err error)) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error { return update(tx, id, now, change) })
 }

@@ -30,7 +30,8 @@ import (
 
 const public = "https://api.example"
 
-// testSandbox is a sandbox with one customer, a clock that the test moves, and the delivered events.
+// testSandbox is a sandbox with one customer, a clock that the test moves, and the delivered
+// events.
 type testSandbox struct {
 	*sandbox.Sandbox
 
@@ -92,7 +93,8 @@ func onSQLite(t *testing.T, test func(t *testing.T, d *testSandbox)) {
 	test(t, newSandbox(t, schema.SQLite(t)))
 }
 
-// run processes events in the background, as the service does, until the returned function is called.
+// run processes events in the background, as the service does, until the returned function is
+// called.
 func (d *testSandbox) run(deliver sandbox.Deliver) (stop func()) {
 	ctx, cancel := context.WithCancel(d.t.Context())
 	loop := service.Loop{Name: "sandbox", Interval: sandbox.Interval, Wake: d.Wakeups(), Do: func(ctx context.Context) error { return d.Process(ctx, deliver) }}
@@ -120,7 +122,8 @@ func (d *testSandbox) portal() string {
 	return path.Base(page)
 }
 
-// onlySubscription returns the state of the customer's only subscription. It charges a pending renewal, as the service does.
+// onlySubscription returns the state of the customer's only subscription. It charges a pending
+// renewal, as the service does.
 func (d *testSandbox) onlySubscription() subscription.State {
 	d.t.Helper()
 	ids, err := d.client.Subscriptions(d.t.Context(), d.customer)
@@ -397,7 +400,8 @@ func TestEntitlementsOfSandboxStates(t *testing.T) {
 	})
 }
 
-// Without a request of the service, a renewal is charged an hour after the end of the period, in the background.
+// Without a request of the service, a renewal is charged an hour after the end of the period, in
+// the background.
 func TestDraftIsChargedAfterAnHour(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, d *testSandbox) {
 		portal, bought := d.buy()
@@ -475,7 +479,8 @@ func TestRequestsAreAsStrictAsStripes(t *testing.T) {
 	})
 }
 
-// A key that is used again repeats the response, and is rejected with other parameters. After a day it is forgotten.
+// A key that is used again repeats the response, and is rejected with other parameters. After a day
+// it is forgotten.
 func TestIdempotencyKeys(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, d *testSandbox) {
 		create := func(email string) (int, string) {
@@ -506,7 +511,8 @@ func TestExpansions(t *testing.T) {
 	})
 }
 
-// During an outage of the database the client gets an outage of the processor, without waiting for retries.
+// During an outage of the database the client gets an outage of the processor, without waiting for
+// retries.
 func TestDatabaseOutage(t *testing.T) {
 	d := newSandbox(t, schema.SQLite(t))
 	page := d.checkout("one")

@@ -64,7 +64,8 @@ func (in Invoice) Paid() bool { return in.Status == Paid }
 
 func (in Invoice) cents() int { return in.USD * 100 }
 
-// part returns the id of the object of an invoice that begins with prefix: its charge (ch) or payment intent (pi).
+// part returns the id of the object of an invoice that begins with prefix: its charge (ch) or
+// payment intent (pi).
 func (in Invoice) part(prefix string) string { return prefix + strings.TrimPrefix(in.ID, "in") }
 
 const (
@@ -132,7 +133,8 @@ func (s *Subscription) due() time.Time {
 	return s.PeriodEnd
 }
 
-// processDue makes the changes that are due and returns their events: it renews the subscription, charges renewal invoices, or ends it.
+// processDue makes the changes that are due and returns their events: it renews the subscription,
+// charges renewal invoices, or ends it.
 func (s *Subscription) processDue(declines bool, now time.Time) (events []string) {
 	for !s.Ended() && !now.Before(s.due()) {
 		switch {
@@ -195,8 +197,9 @@ func (s *Subscription) SetCancelAtPeriodEnd(cancel bool) (events []string, err e
 	return []string{updated}, nil
 }
 
-// moveClock moves the clock of the subscription forward. The caller processes what falls due. To the rest of the service, which uses the
-// real clock, every time of the subscription moves into the past.
+// moveClock moves the clock of the subscription forward. The caller processes what falls due. To
+// the rest of the service, which uses the real clock, every time of the subscription moves into the
+// past.
 func (s *Subscription) moveClock(by time.Duration) (events []string, err error) {
 	switch {
 	case s.Ended():

@@ -14,7 +14,8 @@ import (
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
-// Account returns what is stored about an account. An unknown account has the free tier and no subscriptions.
+// Account returns what is stored about an account. An unknown account has the free tier and no
+// subscriptions.
 func (s *Store) Account(ctx context.Context, account string) (subscription.Account, error) {
 	found := subscription.Account{ID: account, Entitlement: api.Entitlement{Tier: api.BaseTier}}
 	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) (err error) {
@@ -40,10 +41,12 @@ func (s *Store) Account(ctx context.Context, account string) (subscription.Accou
 	return found, err
 }
 
-// SaveCustomer stores the account's customer unless it already has one, and returns the stored customer.
+// SaveCustomer stores the account's customer unless it already has one, and returns the stored
+// customer.
 func (s *Store) SaveCustomer(ctx context.Context, account, customer string) (string, error) {
 	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		// Without a target: of two inserts of the same row at the same time, Postgres may report either of its unique columns.
+		// Without a target: of two inserts of the same row at the same time, Postgres may report
+		// either of its unique columns.
 		inserted := tx.Exec("INSERT INTO customers (account, customer, created_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
 			account, customer, database.Micros(now))
 		if inserted.Error != nil {
@@ -63,7 +66,8 @@ func (s *Store) SaveCustomer(ctx context.Context, account, customer string) (str
 	return customer, err
 }
 
-// DeleteCustomer deletes the account's customer and its purchase attempt, unless the customer has been replaced by another one.
+// DeleteCustomer deletes the account's customer and its purchase attempt, unless the customer has
+// been replaced by another one.
 func (s *Store) DeleteCustomer(ctx context.Context, account, customer string) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		deleted := tx.Exec("DELETE FROM customers WHERE account = ? AND customer = ?", account, customer)
@@ -85,8 +89,8 @@ type customerRow struct {
 
 func (customerRow) TableName() string { return "customers" }
 
-// Customers returns at most limit accounts with a customer at the processor, ordered by id, starting after the given id. It leaves
-// their Entitlement empty.
+// Customers returns at most limit accounts with a customer at the processor, ordered by id,
+// starting after the given id. It leaves their Entitlement empty.
 func (s *Store) Customers(ctx context.Context, after string, limit int) ([]subscription.Account, error) {
 	var rows []customerRow
 	if err := s.db.WithContext(ctx).Where("account > ?", after).Order("account").Limit(limit).Find(&rows).Error; err != nil {
@@ -113,15 +117,17 @@ type checkoutRow struct {
 
 func (checkoutRow) TableName() string { return "checkouts" }
 
-// urlTimeout limits how long an attempt may lack a session URL, which it does if the processor failed. An older one is replaced, because
-// the processor opens no session that would expire soon.
+// urlTimeout limits how long an attempt may lack a session URL, which it does if the processor
+// failed. An older one is replaced, because the processor opens no session that would expire soon.
 const urlTimeout = time.Hour
 
-// attemptTTL limits how long checkouts reuse the same session. The session expires with its attempt, because two open sessions could both be
-// paid. Stripe allows between 30 minutes and 24 hours.
+// attemptTTL limits how long checkouts reuse the same session. The session expires with its
+// attempt, because two open sessions could both be paid. Stripe allows between 30 minutes and 24
+// hours.
 const attemptTTL = 12 * time.Hour
 
-// Attempt returns the account's purchase attempt if it has not expired and has the same return URL; otherwise it starts a new one.
+// Attempt returns the account's purchase attempt if it has not expired and has the same return URL;
+// otherwise it starts a new one.
 func (s *Store) Attempt(ctx context.Context, account, returnURL string) (a Attempt, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		started := tx.Exec(`INSERT INTO checkouts (account, attempt, return_url, url, created_at) VALUES (?, ?, ?, '', ?)

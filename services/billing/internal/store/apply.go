@@ -37,8 +37,9 @@ func (r subscriptionRow) state() (s subscription.State, err error) {
 	return s, err
 }
 
-// Apply stores a fetched state and everything derived from it in one transaction. It locks the accounts involved before it reads the
-// stored state, so a second concurrent change to an account sees the first.
+// Apply stores a fetched state and everything derived from it in one transaction. It locks the
+// accounts involved before it reads the stored state, so a second concurrent change to an account
+// sees the first.
 func (s *Store) Apply(ctx context.Context, f Fetched) (change Change, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		change = Change{}
@@ -60,8 +61,8 @@ func (s *Store) Apply(ctx context.Context, f Fetched) (change Change, err error)
 	return change, err
 }
 
-// claimEvent marks the event as processed by tx and reports whether it was unprocessed before. It waits for a concurrent claim of the same
-// event, and succeeds if that transaction rolls back.
+// claimEvent marks the event as processed by tx and reports whether it was unprocessed before. It
+// waits for a concurrent claim of the same event, and succeeds if that transaction rolls back.
 func claimEvent(tx *gorm.DB, event string, now time.Time) (claimed bool, err error) {
 	result := tx.Exec("INSERT INTO events (id, received_at) VALUES (?, ?) ON CONFLICT (id) DO NOTHING", event, database.Micros(now))
 	return result.RowsAffected == 1, result.Error
@@ -108,8 +109,9 @@ func applyState(tx *gorm.DB, now time.Time, f Fetched, change *Change) error {
 	return nil
 }
 
-// lockOwners sets state.Account, if the processor did not, from the stored customer or the stored subscription, and locks that account. It
-// also locks the account that the subscription is moved from, if any. It returns the locked accounts.
+// lockOwners sets state.Account, if the processor did not, from the stored customer or the stored
+// subscription, and locks that account. It also locks the account that the subscription is moved
+// from, if any. It returns the locked accounts.
 func lockOwners(tx *gorm.DB, now time.Time, state *subscription.State) (accounts []string, err error) {
 	before, err := findSubscription(tx, state.ID)
 	if err != nil {
@@ -170,8 +172,8 @@ func saveState(tx *gorm.DB, now time.Time, f Fetched, state subscription.State, 
 	if err != nil {
 		return err
 	}
-	// A subscription that an operator created at the processor may come with a new customer. Storing it makes the portal and the
-	// reconciliation work for the account.
+	// A subscription that an operator created at the processor may come with a new customer.
+	// Storing it makes the portal and the reconciliation work for the account.
 	err = tx.Exec("INSERT INTO customers (account, customer, created_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
 		state.Account, state.Customer, database.Micros(now)).Error
 	if err != nil {
@@ -188,7 +190,8 @@ func saveState(tx *gorm.DB, now time.Time, f Fetched, state subscription.State, 
 	return audit(tx, now, f.Cause.Actor, "subscription.change", state.ID, withEvent(f.Cause, map[string]any{"account": state.Account, "state": state}))
 }
 
-// purchaseFinished reports whether the purchase attempt behind a subscription is over: it was paid, or it ended unpaid.
+// purchaseFinished reports whether the purchase attempt behind a subscription is over: it was paid,
+// or it ended unpaid.
 func purchaseFinished(s subscription.State) bool { return s.Paid != nil || s.Ended }
 
 // withEvent adds the id of the webhook event, if there is one, to the detail of an audit log entry.
@@ -206,7 +209,8 @@ func (s *Store) EventProcessed(ctx context.Context, event string) (bool, error) 
 	return n > 0, database.Outage(err)
 }
 
-// eventRetention is the age at which processed events are deleted. Processors stop resending long before that.
+// eventRetention is the age at which processed events are deleted. Processors stop resending long
+// before that.
 const eventRetention = 60 * 24 * time.Hour
 
 // DeleteOldEvents deletes processed events older than 60 days.

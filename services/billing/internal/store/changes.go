@@ -19,11 +19,12 @@ type changeRow struct {
 
 func (changeRow) TableName() string { return "changes" }
 
-// addChange numbers a change: a restored database lacks its number and id, which gateways remember. Call it after taking all locks of
-// rows, because other changes wait until tx ends.
+// addChange numbers a change: a restored database lacks its number and id, which gateways remember.
+// Call it after taking all locks of rows, because other changes wait until tx ends.
 //
-// A sequence is greater than all earlier ones, and than the given version of an entitlement. It comes from the clock, so that it is greater
-// than most others even if the database was set back without being noticed.
+// A sequence is greater than all earlier ones, and than the given version of an entitlement. It
+// comes from the clock, so that it is greater than most others even if the database was set back
+// without being noticed.
 func addChange(tx *gorm.DB, now time.Time, version int64) (sequence int64, err error) {
 	least := max(database.Micros(now), version+1)
 	err = tx.Raw("UPDATE change_sequence SET value = CASE WHEN value < ? THEN ? ELSE value + 1 END WHERE id = 1 RETURNING value", least, least).
@@ -37,8 +38,9 @@ func addChange(tx *gorm.DB, now time.Time, version int64) (sequence int64, err e
 	return sequence, tx.Create(&changeRow{Sequence: sequence, ID: uuid.NewString()}).Error
 }
 
-// PassLostChanges prepares a database that was set back for a reconciliation. Every entitlement gets a version above those of all claims, because
-// authquota ignores older versions, and is pushed again. Purchase attempts are deleted: the caller expires their checkout sessions.
+// PassLostChanges prepares a database that was set back for a reconciliation. Every entitlement
+// gets a version above those of all claims, because authquota ignores older versions, and is pushed
+// again. Purchase attempts are deleted: the caller expires their checkout sessions.
 func (s *Store) PassLostChanges(ctx context.Context, operator string) error {
 	claims, err := setback.Store{DB: s.db}.Claims(ctx)
 	if err != nil {
@@ -50,7 +52,8 @@ func (s *Store) PassLostChanges(ctx context.Context, operator string) error {
 		lost = max(lost, m.Sequence)
 	}
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		// A state that was read before the database was set back may have a ticket that is given again.
+		// A state that was read before the database was set back may have a ticket that is given
+		// again.
 		err := errors.Join(
 			tx.Exec("DELETE FROM checkouts").Error,
 			tx.Exec("UPDATE tickets SET value = (SELECT max(asked) FROM subscriptions) WHERE value < (SELECT max(asked) FROM subscriptions)").Error)
@@ -71,7 +74,8 @@ func (s *Store) PassLostChanges(ctx context.Context, operator string) error {
 	})
 }
 
-// PushAgain makes every entitlement due, unless it was done for this generation of authquota's database before.
+// PushAgain makes every entitlement due, unless it was done for this generation of authquota's
+// database before.
 func (s *Store) PushAgain(ctx context.Context, generation string) (again bool, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, _ time.Time) error {
 		done := tx.Exec("UPDATE pushed SET generation = ? WHERE generation <> ?", generation, generation)

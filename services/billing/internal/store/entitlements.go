@@ -33,7 +33,8 @@ func (r entitlementRow) entitlement() api.Entitlement {
 	}
 }
 
-// lockAccount creates the account's row if there is none and locks it until tx ends. On SQLite the transaction locks the whole database.
+// lockAccount creates the account's row if there is none and locks it until tx ends. On SQLite the
+// transaction locks the whole database.
 func lockAccount(tx *gorm.DB, account string, now time.Time) error {
 	err := tx.Exec(`INSERT INTO entitlements
 			(account, tier, paid_until, renews, trouble, version, pushed_version, push_at, push_failures, changed_at)
@@ -45,8 +46,8 @@ func lockAccount(tx *gorm.DB, account string, now time.Time) error {
 	return tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&entitlementRow{}, "account = ?", account).Error
 }
 
-// UpdateEntitlement derives an account's entitlement again from its stored subscriptions and returns the old and the new one. They differ
-// if the database was edited by hand.
+// UpdateEntitlement derives an account's entitlement again from its stored subscriptions and
+// returns the old and the new one. They differ if the database was edited by hand.
 func (s *Store) UpdateEntitlement(ctx context.Context, account string, cause Cause) (before, after api.Entitlement, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		if err = lockAccount(tx, account, now); err == nil {
@@ -57,8 +58,8 @@ func (s *Store) UpdateEntitlement(ctx context.Context, account string, cause Cau
 	return before, after, err
 }
 
-// updateEntitlement derives an account's entitlement again and, if it has changed, stores it as a pending push. The caller
-// holds the account's lock.
+// updateEntitlement derives an account's entitlement again and, if it has changed, stores it as a
+// pending push. The caller holds the account's lock.
 func updateEntitlement(tx *gorm.DB, now time.Time, cause Cause, account string) (before, after api.Entitlement, err error) {
 	states, err := loadStates(tx, account)
 	if err != nil {
@@ -103,7 +104,8 @@ func loadStates(tx *gorm.DB, account string) ([]subscription.State, error) {
 	return states, nil
 }
 
-// Due returns at most limit pushes that are due, oldest first, of one account or, if account is empty, of all.
+// Due returns at most limit pushes that are due, oldest first, of one account or, if account is
+// empty, of all.
 func (s *Store) Due(ctx context.Context, account string, limit int) ([]Push, error) {
 	q := s.db.WithContext(ctx).Where("push_at <= ?", database.Micros(s.now())).Order("push_at, account").Limit(limit)
 	if account != "" {
@@ -126,7 +128,8 @@ func (s *Store) MarkPushed(ctx context.Context, account string, version int64) e
 		WHERE account = ? AND version >= ?`, version, version, version, account, version).Error)
 }
 
-// Postpone records a failed push of a version and sets the time of the next one. It does nothing if there is a later version.
+// Postpone records a failed push of a version and sets the time of the next one. It does nothing if
+// there is a later version.
 func (s *Store) Postpone(ctx context.Context, account string, version int64, at time.Time) error {
 	return database.Outage(s.db.WithContext(ctx).Exec(`UPDATE entitlements SET push_at = ?, push_failures = push_failures + 1
 		WHERE account = ? AND version = ? AND push_at IS NOT NULL`, database.Micros(at), account, version).Error)

@@ -77,8 +77,9 @@ func permutations(n int, each func([]int)) {
 	next()
 }
 
-// Every state is read when its event arrives and applied later. In whatever order the states are applied, one of them twice, the one read
-// last wins. Six states make 720 orders; SQLite, which is slower, gets the 120 orders of the first five.
+// Every state is read when its event arrives and applied later. In whatever order the states are
+// applied, one of them twice, the one read last wins. Six states make 720 orders; SQLite, which is
+// slower, gets the 120 orders of the first five.
 func TestStateReadLastWinsInAnyOrder(t *testing.T) {
 	schema.OnBothDatabases(t, func(t *testing.T, url string) {
 		db := servicetest.OpenDatabase(t, url)
@@ -114,7 +115,8 @@ func TestStateReadLastWinsInAnyOrder(t *testing.T) {
 	})
 }
 
-// delivery is one event being processed in three steps: take a ticket, read the state, apply it. Other deliveries may run in between.
+// delivery is one event being processed in three steps: take a ticket, read the state, apply it.
+// Other deliveries may run in between.
 type delivery struct {
 	event, subscription string
 	ticket              int64
@@ -122,8 +124,8 @@ type delivery struct {
 	step                int
 }
 
-// Subscriptions change while events of earlier changes are being processed, late or twice. Once all are processed, the store has the
-// processor's state.
+// Subscriptions change while events of earlier changes are being processed, late or twice. Once all
+// are processed, the store has the processor's state.
 func TestAnyInterleavingEndsWithProcessorState(t *testing.T) {
 	schema.OnBothDatabases(t, func(t *testing.T, url string) {
 		repo := store.New(servicetest.OpenDatabase(t, url), func() time.Time { return now })
@@ -195,7 +197,8 @@ func (d *delivery) advance(t *testing.T, repo *store.Store, processor states) (a
 	return d.step == 3
 }
 
-// requireStored asserts that the store has the processor's states of an account and the entitlement derived from them.
+// requireStored asserts that the store has the processor's states of an account and the entitlement
+// derived from them.
 func requireStored(t *testing.T, repo *store.Store, account string, processor states, msgAndArgs ...any) {
 	t.Helper()
 	found, err := repo.Account(t.Context(), account)
@@ -209,7 +212,8 @@ func requireStored(t *testing.T, repo *store.Store, account string, processor st
 	require.Equal(t, subscription.DeriveEntitlement(found.States), found.Entitlement, msgAndArgs...)
 }
 
-// When two subscriptions of an account change concurrently, each change sees the other. Each event is delivered twice, concurrently too.
+// When two subscriptions of an account change concurrently, each change sees the other. Each event
+// is delivered twice, concurrently too.
 func TestConcurrentChangesOfOneAccount(t *testing.T) {
 	schema.OnBothDatabases(t, func(t *testing.T, url string) {
 		repo := store.New(servicetest.OpenDatabase(t, url), func() time.Time { return now })

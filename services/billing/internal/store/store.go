@@ -1,6 +1,8 @@
-// Package store persists customers, purchase attempts, subscription states, entitlements and the outbox of pushes to authquota.
+// Package store persists customers, purchase attempts, subscription states, entitlements and the
+// outbox of pushes to authquota.
 //
-// One transaction covers a new state, the entitlement derived from it, its pending push, the processed event and the audit log.
+// One transaction covers a new state, the entitlement derived from it, its pending push, the
+// processed event and the audit log.
 package store
 
 import (
@@ -27,7 +29,8 @@ func (s *Store) transaction(ctx context.Context, change func(tx *gorm.DB, now ti
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return change(tx, now) }))
 }
 
-// Ticket returns a number greater than all it returned before. The number is committed before it is returned.
+// Ticket returns a number greater than all it returned before. The number is committed before it is
+// returned.
 func (s *Store) Ticket(ctx context.Context) (int64, error) {
 	var ticket int64
 	err := s.db.WithContext(ctx).Raw("UPDATE tickets SET value = value + 1 WHERE id = 1 RETURNING value").Scan(&ticket).Error

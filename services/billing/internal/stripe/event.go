@@ -13,12 +13,13 @@ import (
 	"github.com/stripe/stripe-go/v86/webhook"
 )
 
-// tolerance is the maximum age of a signature, and how far in the future it may be. It stops replays of recorded events.
+// tolerance is the maximum age of a signature, and how far in the future it may be. It stops
+// replays of recorded events.
 const tolerance = 5 * time.Minute
 
-// Event verifies and decodes a webhook event. It returns ErrSignature unless one of the secrets signed the body within the
-// tolerance, and ErrMalformed if the body is not an event. Events about payments do not name a subscription, so Event looks it
-// up at Stripe.
+// Event verifies and decodes a webhook event. It returns ErrSignature unless one of the secrets
+// signed the body within the tolerance, and ErrMalformed if the body is not an event. Events about
+// payments do not name a subscription, so Event looks it up at Stripe.
 //
 // Events of any Stripe API version are accepted, because only ids are read from them.
 func (s *Stripe) Event(ctx context.Context, body []byte, signature string, now time.Time) (Event, error) {
@@ -44,7 +45,8 @@ func (s *Stripe) Event(ctx context.Context, body []byte, signature string, now t
 	return out, err
 }
 
-// verify tries every secret, because Stripe may sign with the old or the new one while a secret is rotated.
+// verify tries every secret, because Stripe may sign with the old or the new one while a secret is
+// rotated.
 func (s *Stripe) verify(body []byte, signature string) (event api.Event, err error) {
 	for _, secret := range s.secrets {
 		event, err = webhook.ConstructEventWithOptions(body, signature, secret, webhook.ConstructEventOptions{
@@ -63,8 +65,9 @@ func (s *Stripe) verify(body []byte, signature string) (event api.Event, err err
 	return event, ErrMalformed // err may quote the body
 }
 
-// checkTimestamp checks the time in a signature header such as t=1495999758,v1=ABC. stripe-go uses the machine's clock and accepts times in
-// the future. If the header has several times, stripe-go verifies the signature with the last one, so all of them must be valid.
+// checkTimestamp checks the time in a signature header such as t=1495999758,v1=ABC. stripe-go uses
+// the machine's clock and accepts times in the future. If the header has several times, stripe-go
+// verifies the signature with the last one, so all of them must be valid.
 func checkTimestamp(signature string, now time.Time) error {
 	found := false
 	for part := range strings.SplitSeq(signature, ",") {
@@ -84,7 +87,8 @@ func checkTimestamp(signature string, now time.Time) error {
 	return nil
 }
 
-// eventTypes lists the event types that can change an entitlement. An entry that ends with a dot matches every type with that prefix.
+// eventTypes lists the event types that can change an entitlement. An entry that ends with a dot
+// matches every type with that prefix.
 var eventTypes = []string{
 	"customer.subscription.", "invoice.created", "invoice.paid", "invoice.payment_failed", "invoice.payment_succeeded", "invoice.marked_uncollectible",
 	"invoice.voided", "checkout.session.completed", "charge.refunded", "charge.refund.updated", "refund.", "charge.dispute.",
@@ -99,7 +103,8 @@ func relevant(eventType string) bool {
 	return false
 }
 
-// object holds the fields billing reads from the object of an event: a subscription, invoice, checkout session, charge, refund or dispute.
+// object holds the fields billing reads from the object of an event: a subscription, invoice,
+// checkout session, charge, refund or dispute.
 type object struct {
 	ID            string    `json:"id"`
 	Subscription  reference `json:"subscription"` // of a session, or of an invoice in older API versions
@@ -154,7 +159,8 @@ func (s *Stripe) subscriptionOf(ctx context.Context, eventType string, obj objec
 	return s.subscriptionOfPayment(ctx, intent)
 }
 
-// subscriptionOfPayment returns the subscription whose invoice a payment intent paid, or an empty id if there is none.
+// subscriptionOfPayment returns the subscription whose invoice a payment intent paid, or an empty
+// id if there is none.
 func (s *Stripe) subscriptionOfPayment(ctx context.Context, intent string) (string, error) {
 	p := &api.InvoicePaymentListParams{Payment: &api.InvoicePaymentListPaymentParams{
 		Type: api.String(string(api.InvoicePaymentPaymentTypePaymentIntent)), PaymentIntent: api.String(intent),

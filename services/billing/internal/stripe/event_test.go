@@ -65,7 +65,8 @@ func TestSignedNonEventsAreMalformed(t *testing.T) {
 	}
 }
 
-// Every relevant event type leads to its subscription, in older API versions too. Other types lead to none.
+// Every relevant event type leads to its subscription, in older API versions too. Other types lead
+// to none.
 func TestEventLeadsToItsSubscription(t *testing.T) {
 	s, fake := start(t)
 	id, events := buy(t, s, fake)

@@ -14,8 +14,9 @@ import (
 	"opportunity.internal/services/billing/internal/stripe"
 )
 
-// startMock builds stripe-mock at the version pinned in testdata/stripe-mock.mod and starts it. stripe-mock validates every request against Stripe's
-// OpenAPI description and rejects unknown or malformed parameters.
+// startMock builds stripe-mock at the version pinned in testdata/stripe-mock.mod and starts it.
+// stripe-mock validates every request against Stripe's OpenAPI description and rejects unknown or
+// malformed parameters.
 func startMock(t *testing.T) *stripe.Stripe {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "stripe-mock")

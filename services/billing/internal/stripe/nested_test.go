@@ -17,8 +17,8 @@ import (
 	"opportunity.internal/services/billing/internal/stripe"
 )
 
-// nested changes responses of the sandbox as Stripe responds for long lists in an object: the object has only the first ten elements. The
-// element of the sandbox is the last one of 120.
+// nested changes responses of the sandbox as Stripe responds for long lists in an object: the
+// object has only the first ten elements. The element of the sandbox is the last one of 120.
 type nested struct {
 	sandbox http.RoundTripper
 	others  map[string]any // an element by the name of its list

@@ -13,7 +13,8 @@ import (
 	contract "opportunity.internal/pkg/api"
 )
 
-// CheckOffer compares the configured price and its product with the plan table. The error lists every difference.
+// CheckOffer compares the configured price and its product with the plan table. The error lists
+// every difference.
 func (s *Stripe) CheckOffer(ctx context.Context) (err error) {
 	defer s.observed("offer", time.Now(), &err)
 	p := &api.PriceRetrieveParams{}
@@ -52,7 +53,8 @@ func (s *Stripe) CheckOffer(ctx context.Context) (err error) {
 	return nil
 }
 
-// productID returns the product of the configured price. Subscriptions are matched by product, which stays when the price changes.
+// productID returns the product of the configured price. Subscriptions are matched by product,
+// which stays when the price changes.
 func (s *Stripe) productID(ctx context.Context) (string, error) {
 	if known := s.product.Load(); known != nil {
 		return *known, nil
@@ -68,7 +70,8 @@ func (s *Stripe) productID(ctx context.Context) (string, error) {
 	return price.Product.ID, nil
 }
 
-// digest returns an idempotency key for a request with these contents. Stripe rejects a key that is reused for a different request.
+// digest returns an idempotency key for a request with these contents. Stripe rejects a key that is
+// reused for a different request.
 func digest(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:16])

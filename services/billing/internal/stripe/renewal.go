@@ -11,9 +11,10 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// pendingRenewal returns the id of a renewal invoice that Stripe will charge later on its own, or "" if invoice is not one. Stripe creates
-// the invoice when the previous period ends and leaves it a draft for about an hour, so that items can be added. Invoices that do not
-// advance automatically or are not charged to a card are left to the operator.
+// pendingRenewal returns the id of a renewal invoice that Stripe will charge later on its own, or
+// "" if invoice is not one. Stripe creates the invoice when the previous period ends and leaves it
+// a draft for about an hour, so that items can be added. Invoices that do not advance automatically
+// or are not charged to a card are left to the operator.
 func pendingRenewal(invoice *api.Invoice) string {
 	if invoice == nil || invoice.BillingReason != api.InvoiceBillingReasonSubscriptionCycle || !invoice.AutoAdvance ||
 		invoice.CollectionMethod != api.InvoiceCollectionMethodChargeAutomatically {
@@ -28,11 +29,13 @@ func pendingRenewal(invoice *api.Invoice) string {
 	return ""
 }
 
-// Charge finalizes a draft invoice and charges it. A declined card is not an error; it shows in the state of the subscription. A finalized
-// invoice also advances on its own: Stripe retries a charge that fails here.
+// Charge finalizes a draft invoice and charges it. A declined card is not an error; it shows in the
+// state of the subscription. A finalized invoice also advances on its own: Stripe retries a charge
+// that fails here.
 func (s *Stripe) Charge(ctx context.Context, invoice string) (err error) {
 	defer s.observed("charge", time.Now(), &err)
-	// No fixed idempotency key: Stripe replays the response to a key for a day, even an internal error, and the invoice would stay a draft.
+	// No fixed idempotency key: Stripe replays the response to a key for a day, even an internal
+	// error, and the invoice would stay a draft.
 	_, err = s.client.V1Invoices.FinalizeInvoice(ctx, invoice, &api.InvoiceFinalizeInvoiceParams{AutoAdvance: api.Bool(true)})
 	var finalizeErr error
 	if err != nil {
@@ -41,8 +44,9 @@ func (s *Stripe) Charge(ctx context.Context, invoice string) (err error) {
 			return finalizeErr
 		}
 	}
-	// Finalizing fails if the invoice was finalized concurrently; it can still be charged. The idempotency key makes concurrent charges
-	// share one response, so that a card is not charged twice.
+	// Finalizing fails if the invoice was finalized concurrently; it can still be charged. The
+	// idempotency key makes concurrent charges share one response, so that a card is not charged
+	// twice.
 	p := &api.InvoicePayParams{}
 	p.SetIdempotencyKey("charge-" + digest(invoice))
 	_, err = s.charges.V1Invoices.Pay(ctx, invoice, p)

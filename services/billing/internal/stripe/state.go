@@ -11,8 +11,8 @@ import (
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
-// Subscription returns the state of a subscription, derived from the subscription, its latest paid invoice and that invoice's payments. It
-// returns ErrNotFound if there is no such subscription.
+// Subscription returns the state of a subscription, derived from the subscription, its latest paid
+// invoice and that invoice's payments. It returns ErrNotFound if there is no such subscription.
 func (s *Stripe) Subscription(ctx context.Context, id string) (state subscription.State, err error) {
 	defer s.observed("subscription", time.Now(), &err)
 	product, err := s.productID(ctx)
@@ -88,8 +88,8 @@ func all[T any](pages api.Seq2[T, error], operation string) (found []T, err erro
 	return found, nil
 }
 
-// latestPayment returns the payment of the newest paid invoice that has an amount above zero and covers a period, or nil if there is
-// none. Stripe lists the newest first.
+// latestPayment returns the payment of the newest paid invoice that has an amount above zero and
+// covers a period, or nil if there is none. Stripe lists the newest first.
 func (s *Stripe) latestPayment(ctx context.Context, id string) (*subscription.Payment, error) {
 	p := &api.InvoiceListParams{Subscription: api.String(id), Status: api.String(string(api.InvoiceStatusPaid))}
 	p.Limit = api.Int64(10)
@@ -111,7 +111,8 @@ func (s *Stripe) latestPayment(ctx context.Context, id string) (*subscription.Pa
 	return nil, nil
 }
 
-// paidUntil returns the latest period end among the invoice's subscription lines, or the zero time if it has none.
+// paidUntil returns the latest period end among the invoice's subscription lines, or the zero time
+// if it has none.
 func (s *Stripe) paidUntil(ctx context.Context, invoice *api.Invoice) (until time.Time, err error) {
 	lines, err := s.lines(ctx, invoice)
 	if err != nil {
@@ -128,7 +129,8 @@ func (s *Stripe) paidUntil(ctx context.Context, invoice *api.Invoice) (until tim
 	return until, nil
 }
 
-// payment returns whether a paid invoice has been refunded or disputed. An invoice paid outside Stripe has no charges.
+// payment returns whether a paid invoice has been refunded or disputed. An invoice paid outside
+// Stripe has no charges.
 func (s *Stripe) payment(ctx context.Context, invoice string, until time.Time) (*subscription.Payment, error) {
 	paid := &subscription.Payment{Invoice: invoice, Until: until}
 	p := &api.InvoicePaymentListParams{Invoice: api.String(invoice), Status: api.String("paid")}
@@ -169,8 +171,8 @@ func chargeOf(payment *api.InvoicePayment) *api.Charge {
 	}
 }
 
-// disputed reports whether a charge has an open or lost dispute. A won dispute leaves the payment in place, an inquiry has not withdrawn it
-// yet, and a prevented dispute was refunded instead.
+// disputed reports whether a charge has an open or lost dispute. A won dispute leaves the payment
+// in place, an inquiry has not withdrawn it yet, and a prevented dispute was refunded instead.
 func (s *Stripe) disputed(ctx context.Context, charge string) (bool, error) {
 	p := &api.DisputeListParams{Charge: api.String(charge)}
 	for d, err := range s.client.V1Disputes.List(ctx, p).All(ctx) {

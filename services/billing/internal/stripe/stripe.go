@@ -1,7 +1,8 @@
 // Package stripe implements Processor with Stripe's Go library.
 //
-// Every request names the API version of the library, so responses have the expected shape whatever the Stripe account's default version
-// is. From webhook events, which may use another version, only ids are read, in their older shapes too.
+// Every request names the API version of the library, so responses have the expected shape whatever
+// the Stripe account's default version is. From webhook events, which may use another version, only
+// ids are read, in their older shapes too.
 package stripe
 
 import (
@@ -18,13 +19,15 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// accountMetadata is the metadata key of the account id on customers, checkout sessions and subscriptions.
+// accountMetadata is the metadata key of the account id on customers, checkout sessions and
+// subscriptions.
 const accountMetadata = "account"
 
 const (
 	requestTimeout = 4 * time.Second // per attempt
 	maxRetries     = 2               // by stripe-go, with backoff; a POST is retried under the same idempotency key
-	// chargeTimeout is longer because a charge waits for the card's bank. It must stay below the time allowed for a webhook event.
+	// chargeTimeout is longer because a charge waits for the card's bank. It must stay below the
+	// time allowed for a webhook event.
 	chargeTimeout = 6 * time.Second
 )
 
@@ -82,8 +85,9 @@ func (s *Stripe) observed(operation string, start time.Time, err *error) {
 // Close closes idle connections.
 func (s *Stripe) Close() { s.closeIdle() }
 
-// apiError converts an error of stripe-go, which may quote request parameters, into one that is safe to log. It returns
-// problem.Unavailable for outages, ErrNoCustomer or ErrNotFound for missing objects, and a plain error otherwise.
+// apiError converts an error of stripe-go, which may quote request parameters, into one that is
+// safe to log. It returns problem.Unavailable for outages, ErrNoCustomer or ErrNotFound for missing
+// objects, and a plain error otherwise.
 func apiError(operation string, err error) error {
 	stripeErr := new(api.Error)
 	if !errors.As(err, &stripeErr) {
@@ -103,8 +107,9 @@ func apiError(operation string, err error) error {
 	return described
 }
 
-// Customer creates the account's customer and returns its id. The idempotency key contains the attempt: repeating the attempt, as after a crash, returns the
-// same customer, while a new attempt after the customer was deleted creates another one. An unused customer may be left behind.
+// Customer creates the account's customer and returns its id. The idempotency key contains the
+// attempt: repeating the attempt, as after a crash, returns the same customer, while a new attempt
+// after the customer was deleted creates another one. An unused customer may be left behind.
 func (s *Stripe) Customer(ctx context.Context, account, email, attempt string) (id string, err error) {
 	defer s.observed("customer", time.Now(), &err)
 	p := &api.CustomerCreateParams{Email: api.String(email), Metadata: map[string]string{accountMetadata: account}}
@@ -116,7 +121,8 @@ func (s *Stripe) Customer(ctx context.Context, account, email, attempt string) (
 	return c.ID, nil
 }
 
-// Checkout opens a checkout session for a subscription at the configured price. It returns ErrNoCustomer if the customer was deleted.
+// Checkout opens a checkout session for a subscription at the configured price. It returns
+// ErrNoCustomer if the customer was deleted.
 func (s *Stripe) Checkout(ctx context.Context, o Order) (url string, err error) {
 	defer s.observed("checkout", time.Now(), &err)
 	metadata := map[string]string{accountMetadata: o.Account}
@@ -136,7 +142,8 @@ func (s *Stripe) Checkout(ctx context.Context, o Order) (url string, err error) 
 	return page.URL, nil
 }
 
-// Portal opens a session of the customer portal, which is configured at Stripe. It returns ErrNoCustomer if the customer was deleted.
+// Portal opens a session of the customer portal, which is configured at Stripe. It returns
+// ErrNoCustomer if the customer was deleted.
 func (s *Stripe) Portal(ctx context.Context, customer, returnURL string) (url string, err error) {
 	defer s.observed("portal", time.Now(), &err)
 	page, err := s.client.V1BillingPortalSessions.Create(ctx, &api.BillingPortalSessionCreateParams{
@@ -148,8 +155,8 @@ func (s *Stripe) Portal(ctx context.Context, customer, returnURL string) (url st
 	return page.URL, nil
 }
 
-// Subscriptions lists the ids of all subscriptions of a customer, ended ones included. For a deleted customer it returns ErrNoCustomer or no
-// ids.
+// Subscriptions lists the ids of all subscriptions of a customer, ended ones included. For a
+// deleted customer it returns ErrNoCustomer or no ids.
 func (s *Stripe) Subscriptions(ctx context.Context, customer string) (ids []string, err error) {
 	defer s.observed("subscriptions", time.Now(), &err)
 	p := &api.SubscriptionListParams{Customer: api.String(customer), Status: api.String("all")}
@@ -163,7 +170,8 @@ func (s *Stripe) Subscriptions(ctx context.Context, customer string) (ids []stri
 	return ids, nil
 }
 
-// AccountSubscriptions lists the ids of all subscriptions with an account in their metadata, or in that of their customer.
+// AccountSubscriptions lists the ids of all subscriptions with an account in their metadata, or in
+// that of their customer.
 func (s *Stripe) AccountSubscriptions(ctx context.Context) (ids []string, err error) {
 	defer s.observed("account_subscriptions", time.Now(), &err)
 	p := &api.SubscriptionListParams{Status: api.String("all")}
@@ -180,7 +188,8 @@ func (s *Stripe) AccountSubscriptions(ctx context.Context) (ids []string, err er
 	return ids, nil
 }
 
-// ExpireCheckouts closes every open checkout session with an account in its metadata. It fails if one of them was paid meanwhile.
+// ExpireCheckouts closes every open checkout session with an account in its metadata. It fails if
+// one of them was paid meanwhile.
 func (s *Stripe) ExpireCheckouts(ctx context.Context) (err error) {
 	defer s.observed("expire_checkouts", time.Now(), &err)
 	p := &api.CheckoutSessionListParams{Status: api.String(string(api.CheckoutSessionStatusOpen))}
@@ -202,8 +211,8 @@ func (s *Stripe) ExpireCheckouts(ctx context.Context) (err error) {
 	return nil
 }
 
-// SetCancelAtPeriodEnd cancels or resumes a subscription. The portal cancels by setting a date, cancel_at, which resuming must clear
-// separately.
+// SetCancelAtPeriodEnd cancels or resumes a subscription. The portal cancels by setting a date,
+// cancel_at, which resuming must clear separately.
 func (s *Stripe) SetCancelAtPeriodEnd(ctx context.Context, id string, cancel bool) (err error) {
 	defer s.observed("set_cancel", time.Now(), &err)
 	sub, err := s.client.V1Subscriptions.Update(ctx, id, &api.SubscriptionUpdateParams{CancelAtPeriodEnd: api.Bool(cancel)})

@@ -101,7 +101,8 @@ func TestSubscriptionState(t *testing.T) {
 	}
 }
 
-// A subscription without metadata, as an operator may create it at Stripe, belongs to the account of its customer.
+// A subscription without metadata, as an operator may create it at Stripe, belongs to the account
+// of its customer.
 func TestSubscriptionCreatedAtStripe(t *testing.T) {
 	s, fake := start(t)
 	customer, err := s.Customer(t.Context(), "acc_2", "ben@example.com", "att_1")

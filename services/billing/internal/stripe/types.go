@@ -10,7 +10,8 @@ type Order struct {
 	Account   string
 	Customer  string
 	ReturnURL string
-	// Attempt identifies the purchase attempt. Orders with the same attempt get the same session, so two clicks cannot pay twice.
+	// Attempt identifies the purchase attempt. Orders with the same attempt get the same session,
+	// so two clicks cannot pay twice.
 	Attempt   string
 	ExpiresAt time.Time // when the session closes, paid or not
 }

@@ -26,7 +26,8 @@ func (a Account) Resumable() []State {
 	})
 }
 
-// Subscribed reports whether the account already has the plan, so that a second subscription would charge it twice.
+// Subscribed reports whether the account already has the plan, so that a second subscription would
+// charge it twice.
 func (a Account) Subscribed() bool { return len(a.Renewing()) > 0 || len(a.Resumable()) > 0 }
 
 func (a Account) filter(match func(State) bool) []State {

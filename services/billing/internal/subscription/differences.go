@@ -8,7 +8,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Differences lists the fields in which two states of one subscription differ, for the reconciliation report.
+// Differences lists the fields in which two states of one subscription differ, for the
+// reconciliation report.
 func Differences(before, after State) []api.BillingDifference {
 	old, current := before.fields(), after.fields()
 	var out []api.BillingDifference
@@ -22,7 +23,8 @@ func Differences(before, after State) []api.BillingDifference {
 	return out
 }
 
-// EntitlementDifference compares two entitlements of an account, ignoring their versions. different is false if they are equal.
+// EntitlementDifference compares two entitlements of an account, ignoring their versions. different
+// is false if they are equal.
 func EntitlementDifference(account string, before, after api.Entitlement) (d api.BillingDifference, different bool) {
 	d = api.BillingDifference{Account: account, Field: "entitlement", Had: describe(before), Has: describe(after)}
 	return d, d.Had != d.Has

@@ -1,7 +1,8 @@
-// Package subscription derives what an account has paid for from the state of its subscriptions at the payment processor.
+// Package subscription derives what an account has paid for from the state of its subscriptions at
+// the payment processor.
 //
-// Only confirmed payments count. Access runs to the end of the period of the latest paid invoice. A full refund or a dispute ends it at
-// once; a failed payment does not shorten it.
+// Only confirmed payments count. Access runs to the end of the period of the latest paid invoice. A
+// full refund or a dispute ends it at once; a failed payment does not shorten it.
 package subscription
 
 import (
@@ -10,7 +11,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// State is a snapshot of one subscription as the processor reports it. The store saves it as JSON under these field names.
+// State is a snapshot of one subscription as the processor reports it. The store saves it as JSON
+// under these field names.
 type State struct {
 	ID       string   // the processor's
 	Customer string   // the processor's
@@ -25,15 +27,17 @@ type State struct {
 	// Failing reports whether a charge after Paid was attempted and failed.
 	Failing bool
 
-	// PendingInvoice is the id of a renewal invoice that is due and that the processor would only charge later; empty if there is none.
-	// It is not stored: it asks for a charge and says nothing about what was paid.
+	// PendingInvoice is the id of a renewal invoice that is due and that the processor would only
+	// charge later; empty if there is none. It is not stored: it asks for a charge and says nothing
+	// about what was paid.
 	PendingInvoice string `json:"-"`
 }
 
 // IsPlan reports whether the subscription is to a plan rather than to another product.
 func (s State) IsPlan() bool { return s.Tier != api.BaseTier && s.Tier != "" }
 
-// PaidUntil returns the end of the paid period. ok is false if nothing is paid, or if the payment was refunded or is disputed.
+// PaidUntil returns the end of the paid period. ok is false if nothing is paid, or if the payment
+// was refunded or is disputed.
 func (s State) PaidUntil() (until time.Time, ok bool) {
 	if !s.IsPlan() || s.Paid == nil || s.Paid.Refunded || s.Paid.Disputed {
 		return time.Time{}, false

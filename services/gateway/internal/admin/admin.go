@@ -1,6 +1,6 @@
-// Package admin serves the admin listener: the readiness of the whole API, and the operator API, whose
-// requests are forwarded to the service that owns the resource. The listener is separate so that
-// consumers cannot reach it.
+// Package admin serves the admin listener: the readiness of the whole API, and the operator API,
+// whose requests are forwarded to the service that owns the resource. The listener is separate so
+// that consumers cannot reach it.
 package admin
 
 import (
@@ -20,8 +20,8 @@ import (
 // Prefix is the path prefix of the operator API.
 const Prefix = "/operator/v1/"
 
-// Owners maps the name of a service, such as peer.Catalog, to it. The endpoints of a service without an
-// entry do not exist.
+// Owners maps the name of a service, such as peer.Catalog, to it. The endpoints of a service
+// without an entry do not exist.
 type Owners map[string]*proxy.Service
 
 // Handler returns the handler of the admin listener. ready serves /readyz.
@@ -69,7 +69,8 @@ func Handler(tokens Tokens, owners Owners, ready http.Handler, errorWriter probl
 	})
 }
 
-// forbid responds that the role cannot use the endpoint. Its code is not one of problem.Table, which is the contract with API consumers.
+// forbid responds that the role cannot use the endpoint. Its code is not one of problem.Table,
+// which is the contract with API consumers.
 func forbid(w http.ResponseWriter, role api.Role) {
 	writeJSON(w, http.StatusForbidden, api.OperatorError{Error: api.Problem{
 		Code: "forbidden", Message: fmt.Sprintf("An operator token with the role %s cannot do this.", role),

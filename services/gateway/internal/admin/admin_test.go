@@ -101,8 +101,8 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// The service has its full time after a slow upload: the read deadline moves once the file is read, because passing it would end the
-// request.
+// The service has its full time after a slow upload: the read deadline moves once the file is read,
+// because passing it would end the request.
 func TestServiceHasItsTimeAfterAnUpload(t *testing.T) {
 	for path, respond := range map[string]time.Duration{file: api.FileTimeout + time.Minute, other: api.OperatorTimeout} {
 		synctest.Test(t, func(t *testing.T) {
@@ -152,7 +152,8 @@ func (f fixedResponse) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: f.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(f.body)), Request: r}, nil
 }
 
-// A service that rejects the gateway is a fault of the installation: the operator's token is valid, and the record may exist.
+// A service that rejects the gateway is a fault of the installation: the operator's token is valid,
+// and the record may exist.
 func TestRejectionOfTheGatewayIsNotOneOfTheOperator(t *testing.T) {
 	const tokens = "The gateway cannot call catalog: the token of gateway is rejected: compare catalog:... in OPPORTUNITY_PEER_TOKENS of gateway " +
 		"with gateway:... in OPPORTUNITY_CALLER_TOKENS of catalog."

@@ -1,26 +1,31 @@
 // Package admission decides whether an account may make another call, and charges the call if so.
 //
-// A call counts against three limits: the account's minute, the account's UTC day and the UTC day of the whole service. A share of the
-// latter limits the base tier. One Redis script checks all of them, and that the cached principal is current, before it charges anything. So a rejected call costs nothing
-// and replicas cannot overspend together. The clock is that of Redis. A call without a billable response is refunded for the day
-// and the service (Refund); its minute stays charged, which slows down clients that repeat failing calls.
+// A call counts against three limits: the account's minute, the account's UTC day and the UTC day
+// of the whole service. A share of the latter limits the base tier. One Redis script checks all of
+// them, and that the cached principal is current, before it charges anything. So a rejected call
+// costs nothing and replicas cannot overspend together. The clock is that of Redis. A call without
+// a billable response is refunded for the day and the service (Refund); its minute stays charged,
+// which slows down clients that repeat failing calls.
 //
-// The counters of a day are created before the day starts (OpenNextDay). Missing counters, after data loss in Redis, are first restored
-// by authquota from its ledger, all of them in one step. While Redis is unavailable, or authquota when it is needed, calls fail with 503:
-// a guess would either exceed a limit or withhold a paid call.
+// The counters of a day are created before the day starts (OpenNextDay). Missing counters, after
+// data loss in Redis, are first restored by authquota from its ledger, all of them in one step.
+// While Redis is unavailable, or authquota when it is needed, calls fail with 503: a guess would
+// either exceed a limit or withhold a paid call.
 //
-// A stalled Redis still runs the commands it has received, after their callers got 503. The script therefore takes a deadline by
-// the Redis clock, and charges nothing after it.
+// A stalled Redis still runs the commands it has received, after their callers got 503. The script
+// therefore takes a deadline by the Redis clock, and charges nothing after it.
 //
-// A step of the Redis clock by more than maxAhead is noticed before anything is charged, because a gateway knows how much time has
-// passed since the last reply. It is followed only if it brings the Redis clock nearer to the gateway's own clock; otherwise a
-// correction in Redis makes the time of admissions continue as before.
+// A step of the Redis clock by more than maxAhead is noticed before anything is charged, because a
+// gateway knows how much time has passed since the last reply. It is followed only if it brings the
+// Redis clock nearer to the gateway's own clock; otherwise a correction in Redis makes the time of
+// admissions continue as before.
 //
-// Known limits: the ledger lags Redis by about a second, so data loss in Redis forgets the charges of that second and all minute
-// windows. A charge stands if its reply is lost, if its refund fails, or if a stalled Redis runs the first batch of a process, which does
-// not know the Redis clock yet. So a call that is admitted again after a failover may count twice. A forward step of the Redis clock by
-// less than maxAhead shortens the windows by as much. While the Redis clock is corrected, keys still expire by it: a step by more than an
-// hour empties the windows.
+// Known limits: the ledger lags Redis by about a second, so data loss in Redis forgets the charges
+// of that second and all minute windows. A charge stands if its reply is lost, if its refund fails,
+// or if a stalled Redis runs the first batch of a process, which does not know the Redis clock yet.
+// So a call that is admitted again after a failover may count twice. A forward step of the Redis
+// clock by less than maxAhead shortens the windows by as much. While the Redis clock is corrected,
+// keys still expire by it: a step by more than an hour empties the windows.
 package admission
 
 import (
@@ -92,13 +97,15 @@ type Limiter struct {
 // maxAttempts bounds the round trips of one Admit.
 const maxAttempts = 5
 
-// While the breaker is open, calls fail without waiting for Redis; one call probes it ten times a second.
+// While the breaker is open, calls fail without waiting for Redis; one call probes it ten times a
+// second.
 const (
 	tripAfter  = 3
 	probeAfter = 100 * time.Millisecond
 )
 
-// replyTime is the part of the budget reserved for the reply: a call is not charged if less time remains.
+// replyTime is the part of the budget reserved for the reply: a call is not charged if less time
+// remains.
 const replyTime = 20 * time.Millisecond
 
 // New returns a limiter with the parts in cfg.
@@ -116,11 +123,12 @@ func New(cfg Config) *Limiter {
 	return l
 }
 
-// Admit decides on one call of the principal's account and charges it if admitted. It returns an error (503) when no decision could
-// be made; nothing was charged.
+// Admit decides on one call of the principal's account and charges it if admitted. It returns an
+// error (503) when no decision could be made; nothing was charged.
 //
-// Admit ignores the cancellation of ctx: if the caller disconnected while the script runs, its charge would never be refunded. The
-// budget of the batch bounds both the wait and the time in which Redis may charge.
+// Admit ignores the cancellation of ctx: if the caller disconnected while the script runs, its
+// charge would never be refunded. The budget of the batch bounds both the wait and the time in
+// which Redis may charge.
 func (l *Limiter) Admit(ctx context.Context, p api.Principal) (Decision, error) {
 	ctx = context.WithoutCancel(ctx)
 	for range maxAttempts { // retries follow midnight, a restore or a wrong estimate of the Redis clock
@@ -184,8 +192,8 @@ func (l *Limiter) testClock() any {
 	return l.cfg.RedisNow().UnixMicro()
 }
 
-// decide runs the admission script for a call, together with others, and stores the result in c. The call has a span of its own if its
-// request is recorded: the batch has many parents.
+// decide runs the admission script for a call, together with others, and stores the result in c.
+// The call has a span of its own if its request is recorded: the batch has many parents.
 func (l *Limiter) decide(ctx context.Context, c *call) {
 	_, span := redisdb.StartSpan(ctx, l.cfg.Tracer, l.cfg.Redis, "evalsha")
 	l.batches.do(c)
@@ -217,8 +225,9 @@ func integer(reply []any, i int) int64 {
 	return n
 }
 
-// Refund refunds the charge of an admitted call for the day and the service, and updates d.Today. If another account has taken over
-// the account since, the refund goes to that one. Call it at most once per call. On an error the charge stands.
+// Refund refunds the charge of an admitted call for the day and the service, and updates d.Today.
+// If another account has taken over the account since, the refund goes to that one. Call it at most
+// once per call. On an error the charge stands.
 func (l *Limiter) Refund(ctx context.Context, account string, d *Decision) error {
 	base := ""
 	if d.Base {
@@ -235,8 +244,8 @@ func (l *Limiter) Refund(ctx context.Context, account string, d *Decision) error
 	return nil
 }
 
-// Used returns the used share of today's capacity, as of the latest decision of this process. It is 0 if there was none today, so take
-// the maximum of all replicas.
+// Used returns the used share of today's capacity, as of the latest decision of this process. It is
+// 0 if there was none today, so take the maximum of all replicas.
 func (l *Limiter) Used() float64 { return l.share(&l.used, l.cfg.Capacity) }
 
 // UsedByBase is like Used, for the part of the capacity that the base tier may use.
@@ -250,7 +259,8 @@ func (l *Limiter) share(calls *atomic.Int64, of int) float64 {
 	return float64(used&(1<<32-1)) / float64(of)
 }
 
-// Current reports whether the principal's epoch is the current one of its account. An error is a 503.
+// Current reports whether the principal's epoch is the current one of its account. An error is a
+// 503.
 func (l *Limiter) Current(ctx context.Context, p api.Principal) (bool, error) {
 	done, err := l.breaker.Allow()
 	if err != nil {
@@ -273,8 +283,9 @@ const restoreTimeout = 30 * time.Second
 // errRestoring is the error of a call that did not wait for the end of a restore.
 var errRestoring = errors.New("counters are being restored from the ledger")
 
-// restore requests the counters of a day that Redis lacks, and waits as long as for one round trip: a call that needs a longer restore
-// fails with 503. Concurrent calls share one request, which continues when they have returned.
+// restore requests the counters of a day that Redis lacks, and waits as long as for one round trip:
+// a call that needs a longer restore fails with 503. Concurrent calls share one request, which
+// continues when they have returned.
 func (l *Limiter) restore(ctx context.Context, day Day) error {
 	name := day.String()
 	restored := l.restores.DoChan(name, func() (any, error) {

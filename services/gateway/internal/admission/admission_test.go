@@ -104,7 +104,8 @@ func TestMissingCountersAreRestored(t *testing.T) {
 	})
 }
 
-// Concurrent calls on a day without counters share one restore. During a long one they fail with 503 and do not end it.
+// Concurrent calls on a day without counters share one restore. During a long one they fail with
+// 503 and do not end it.
 func TestRestoreIsShared(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		restores, proceed, done := make(chan string, 100), make(chan struct{}), make(chan struct{})
@@ -195,7 +196,8 @@ func TestRedisUnreachable(t *testing.T) {
 	require.Error(t, l.Refund(t.Context(), "acc_a", &Decision{}))
 }
 
-// After tripAfter failures in a row, calls fail without a request to Redis, except for one probe each probeAfter.
+// After tripAfter failures in a row, calls fail without a request to Redis, except for one probe
+// each probeAfter.
 func TestBreakerStopsRequests(t *testing.T) {
 	for name, try := range map[string]func(ctx context.Context, l *Limiter) error{
 		"admit":  func(ctx context.Context, l *Limiter) error { _, err := l.Admit(ctx, principal); return err },
@@ -260,8 +262,8 @@ func TestChargedCountersAreMarkedForTheLedger(t *testing.T) {
 	})
 }
 
-// If Redis accepts connections but never replies, every call fails within the budget of one command, including calls that wait for a
-// batch.
+// If Redis accepts connections but never replies, every call fails within the budget of one
+// command, including calls that wait for a batch.
 func TestRedisSilent(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -339,7 +341,8 @@ func info(t *testing.T, c *redis.Client, section, name string) int {
 	return n
 }
 
-// The limiter follows a Redis with another clock, for example after a failover, if that one is right.
+// The limiter follows a Redis with another clock, for example after a failover, if that one is
+// right.
 func TestRightClockIsFollowed(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		l := newLimiter(c, 100, emptyLedger(c))
@@ -390,8 +393,8 @@ func TestExpiredCallsDoNotOpenBreaker(t *testing.T) {
 	})
 }
 
-// Every one of many concurrent calls is sent in exactly one batch, within maxInFlight and maxBatch, and with the deadline of its first
-// call. Time does not advance in the bubble, so no call expires.
+// Every one of many concurrent calls is sent in exactly one batch, within maxInFlight and maxBatch,
+// and with the deadline of its first call. Time does not advance in the bubble, so no call expires.
 func TestConcurrentCallsShareBatches(t *testing.T) { synctest.Test(t, sendConcurrently) }
 
 func sendConcurrently(t *testing.T) {

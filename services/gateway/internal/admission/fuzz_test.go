@@ -12,9 +12,9 @@ import (
 	"opportunity.internal/pkg/storetest/redistest"
 )
 
-// FuzzStoredValues plants a text in each place of Redis that admission reads, and in the type of each key. No decision exceeds the
-// bounds of its figures, and calls are admitted again without a restart: at once where the ledger or a default replaces the text,
-// otherwise when the key is gone.
+// FuzzStoredValues plants a text in each place of Redis that admission reads, and in the type of
+// each key. No decision exceeds the bounds of its figures, and calls are admitted again without a
+// restart: at once where the ledger or a default replaces the text, otherwise when the key is gone.
 func FuzzStoredValues(f *testing.F) {
 	for _, text := range []string{"", "abc", "-1", "-9223372036854775808", "9223372036854775807", "99999999999999999999", "1e300", "nan", "inf", "0x10", "4294967296", " 1", "1.5"} {
 		f.Add(text)

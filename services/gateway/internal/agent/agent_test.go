@@ -22,7 +22,8 @@ import (
 
 const publicURL = "https://api.example"
 
-// connect returns a client of a server whose calls call serves, in the newest version of the protocol.
+// connect returns a client of a server whose calls call serves, in the newest version of the
+// protocol.
 func connect(t *testing.T, call Call) *mcp.ClientSession {
 	t.Helper()
 	s, err := New(publicURL, slog.New(slog.DiscardHandler))

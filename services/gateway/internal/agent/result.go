@@ -37,7 +37,8 @@ type allowance struct {
 	Day    int `json:"requestsLeftToday"`
 }
 
-// record is a record of a platform. Facts are those that are known; its status and latest review are theirs.
+// record is a record of a platform. Facts are those that are known; its status and latest review
+// are theirs.
 type record struct {
 	ID             string               `json:"id"`
 	Name           string               `json:"name"`
@@ -150,7 +151,8 @@ func known(f api.Facts) (values map[string]any, err error) {
 	return values, err
 }
 
-// shorten removes empty texts and lists from the objects in a value, and the URLs of sources, which a record has as numbers.
+// shorten removes empty texts and lists from the objects in a value, and the URLs of sources, which
+// a record has as numbers.
 func shorten(value any) {
 	switch v := value.(type) {
 	case []any:
@@ -216,7 +218,8 @@ func cite(o api.Opportunity, publicURL string) string {
 
 func permalink(publicURL, id string) string { return publicURL + "/records/" + url.PathEscape(id) }
 
-// text returns the result as JSON of at most maxCharacters characters. It drops items from the end until they fit; omitted says so.
+// text returns the result as JSON of at most maxCharacters characters. It drops items from the end
+// until they fit; omitted says so.
 func (r results[T]) text(header http.Header, omitted string) (string, error) {
 	r.Notice, r.Allowance = notice, allowanceOf(header)
 	if r.Items == nil {
@@ -236,7 +239,8 @@ func (r results[T]) text(header http.Header, omitted string) (string, error) {
 	}
 }
 
-// rateLimit is the header as the gateway writes it: in the draft's form, which is not Go's canonical one.
+// rateLimit is the header as the gateway writes it: in the draft's form, which is not Go's
+// canonical one.
 var rateLimit = "RateLimit"
 
 // left finds the remaining requests in it.

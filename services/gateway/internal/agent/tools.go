@@ -71,8 +71,8 @@ func (t tool) schema(o apidoc.Operation) any {
 	return map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 }
 
-// target returns the request target for the arguments of a call, a JSON object or nothing. Values of filters are left to the API, which
-// charges nothing if it rejects them.
+// target returns the request target for the arguments of a call, a JSON object or nothing. Values
+// of filters are left to the API, which charges nothing if it rejects them.
 func (t tool) target(o apidoc.Operation, arguments json.RawMessage) (*url.URL, error) {
 	values := map[string]any{}
 	if len(arguments) > 0 {

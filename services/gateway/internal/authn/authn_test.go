@@ -122,7 +122,8 @@ func resolve(t *testing.T, keys *Authenticator, key apikey.Key, from string) pro
 	return problem.Of(err).Code
 }
 
-// resolveAll resolves keys concurrently, the i-th from the address from(i), and counts the results by code.
+// resolveAll resolves keys concurrently, the i-th from the address from(i), and counts the results
+// by code.
 func resolveAll(t *testing.T, keys *Authenticator, send []apikey.Key, from func(i int) string) map[problem.Code]int {
 	t.Helper()
 	results := map[problem.Code]int{}
@@ -150,7 +151,8 @@ func random(n int) []apikey.Key {
 	return keys
 }
 
-// All guesses get 401 and cost authquota a bounded number of syncs. Uncached and new valid keys from the same address still resolve.
+// All guesses get 401 and cost authquota a bounded number of syncs. Uncached and new valid keys
+// from the same address still resolve.
 func TestGuessesReachAuthquotaOnlyInSyncs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		valid, rotated := apikey.Generate(apikey.Live), apikey.Generate(apikey.Live)
@@ -208,7 +210,8 @@ func TestKeySetFollowsRestoredDatabase(t *testing.T) {
 	})
 }
 
-// While the list of keys is unavailable, guesses are looked up within the limit of their network and get 503 beyond it.
+// While the list of keys is unavailable, guesses are looked up within the limit of their network
+// and get 503 beyond it.
 func TestGuessesWithoutKeyList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		valid := apikey.Generate(apikey.Live)
@@ -255,7 +258,8 @@ func TestGuessBurst(t *testing.T) {
 	})
 }
 
-// A guess that waited for other lookups of its network is checked again: the list of keys may be available by then.
+// A guess that waited for other lookups of its network is checked again: the list of keys may be
+// available by then.
 func TestWaitingGuessIsRejectedByTheKeyList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &authority{unlisted: true, gate: make(chan struct{})}
@@ -274,7 +278,8 @@ func TestWaitingGuessIsRejectedByTheKeyList(t *testing.T) {
 	})
 }
 
-// Many uncached valid keys from one network are delayed and never rejected. Other networks do not wait for them.
+// Many uncached valid keys from one network are delayed and never rejected. Other networks do not
+// wait for them.
 func TestManyValidKeysFromOneNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, networks := range [][]string{{somewhere}, {somewhere, "2001:db8::1", "2001:db8::2"}} {
@@ -310,7 +315,8 @@ func TestAuthquotaSilent(t *testing.T) {
 	})
 }
 
-// BenchmarkKeySet measures the first sync of 300,000 keys without the network, the memory that they take, and a rejected guess.
+// BenchmarkKeySet measures the first sync of 300,000 keys without the network, the memory that they
+// take, and a rejected guess.
 func BenchmarkKeySet(b *testing.B) {
 	const n = 300_000
 	pages := []api.KeyDigests{}

@@ -18,14 +18,17 @@ const (
 	syncWait  = 200 * time.Millisecond // wait of a request before its key is looked up as a guess
 )
 
-// errNotSynced means that the key set could not be synced in time, so it is unknown whether a key exists.
+// errNotSynced means that the key set could not be synced in time, so it is unknown whether a key
+// exists.
 var errNotSynced = errors.New("known keys not synced in time")
 
-// keySet holds the shortened digest of every key that authquota lists, those that ended lately included: about 32
-// bytes a key, 10 MB for 300,000. It is read again from time to time, because keys leave the list.
+// keySet holds the shortened digest of every key that authquota lists, those that ended lately
+// included: about 32 bytes a key, 10 MB for 300,000. It is read again from time to time, because
+// keys leave the list.
 //
-// One goroutine (run) follows authquota's list. A key that is not in the set is unknown only after a sync that began later than the
-// request, so a new key works at once. All waiting requests share one sync.
+// One goroutine (run) follows authquota's list. A key that is not in the set is unknown only after
+// a sync that began later than the request, so a new key works at once. All waiting requests share
+// one sync.
 type keySet struct {
 	pull func(context.Context, api.KeyPosition) (api.KeyDigests, error)
 
@@ -51,7 +54,8 @@ func newKeySet(pull func(context.Context, api.KeyPosition) (api.KeyDigests, erro
 	}
 }
 
-// has reports whether a key with one of the digests exists. It returns errNotSynced if it cannot tell within wait.
+// has reports whether a key with one of the digests exists. It returns errNotSynced if it cannot
+// tell within wait.
 func (s *keySet) has(ctx context.Context, digests []string, wait time.Duration) (bool, error) {
 	s.mu.RLock()
 	found, round := s.contains(digests), s.next
@@ -94,7 +98,8 @@ func (s *keySet) size() int {
 	return len(s.known)
 }
 
-// run syncs until ctx ends: at once, then every syncEvery and whenever a request waits. It calls report with the result of each sync.
+// run syncs until ctx ends: at once, then every syncEvery and whenever a request waits. It calls
+// report with the result of each sync.
 func (s *keySet) run(ctx context.Context, log *slog.Logger, report func(error)) {
 	var at api.KeyPosition
 	failing, read := false, time.Now()

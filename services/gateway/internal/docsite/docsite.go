@@ -1,5 +1,5 @@
-// Package docsite serves the consumer documentation: the pages of module docs, the error codes, the SDKs and the OpenAPI
-// description. All documents are rendered in advance and served from memory.
+// Package docsite serves the consumer documentation: the pages of module docs, the error codes, the
+// SDKs and the OpenAPI description. All documents are rendered in advance and served from memory.
 package docsite
 
 import (
@@ -71,8 +71,8 @@ const localURL = "http://localhost:8080"
 // noContact is a sentence of the sources that the contact of the operator replaces.
 const noContact = "The operator has not published a contact."
 
-// New renders the site for the service at publicURL with the texts and contacts of its operator. Documents that state limits are
-// unavailable until Show sets the figures.
+// New renders the site for the service at publicURL with the texts and contacts of its operator.
+// Documents that state limits are unavailable until Show sets the figures.
 func New(publicURL string, by Operator) (*Site, error) {
 	s := &Site{publicURL: publicURL, operator: by, markdown: goldmark.New(
 		goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute(), parser.WithASTTransformers(
@@ -131,8 +131,8 @@ func (r rendering) all() error {
 	return errors.Join(r.limited(), r.status(), r.errorCodes(), r.sdkPages(), r.operatorPages(), r.forCrawlers())
 }
 
-// limited adds the pages and the description of the API. Those that state limits are withheld while the limits are unknown; the others
-// are rendered once.
+// limited adds the pages and the description of the API. Those that state limits are withheld while
+// the limits are unknown; the others are rendered once.
 func (r rendering) limited() error {
 	for _, p := range docs.Pages {
 		source, err := docs.Files.ReadFile(p.File)
@@ -188,14 +188,16 @@ func (s *Site) asset(name string) (string, error) {
 	return staticPath + served, err
 }
 
-// Cache-Control of the documents. Those with figures are revalidated on each use, because settings change the figures.
+// Cache-Control of the documents. Those with figures are revalidated on each use, because settings
+// change the figures.
 const (
 	cached      = "public, max-age=300"
 	revalidated = "public, no-cache"
 	withheld    = ""
 )
 
-// local returns a source with the address and the figures of this installation, and the Cache-Control of its document.
+// local returns a source with the address and the figures of this installation, and the
+// Cache-Control of its document.
 func (r rendering) local(source []byte) (text, cache string) {
 	source = bytes.ReplaceAll(source, []byte(localURL), []byte(r.publicURL))
 	if c := r.operator.Contact; c != (Contact{}) {
@@ -212,7 +214,8 @@ func (r rendering) local(source []byte) (text, cache string) {
 	return text, cache
 }
 
-// description adds the OpenAPI description as YAML, in the original order and without comments, and as JSON.
+// description adds the OpenAPI description as YAML, in the original order and without comments, and
+// as JSON.
 func (r rendering) description(source, cache string) error {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(source), &document); err != nil {
@@ -276,7 +279,8 @@ func newDocument(kind string, content []byte, cache string) document {
 // Paths returns the paths of all documents that need no work to serve.
 func (s *Site) Paths() []string { return slices.Collect(maps.Keys(*s.documents.Load())) }
 
-// policy allows only the static files, and the form of the search. Browsers' audits fetch robots.txt as the page, which needs connect-src.
+// policy allows only the static files, and the form of the search. Browsers' audits fetch
+// robots.txt as the page, which needs connect-src.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // Protect sets the security headers of a document.
@@ -286,8 +290,8 @@ func Protect(h http.Header) {
 	h.Set("Referrer-Policy", "no-referrer")
 }
 
-// Serve serves GET and HEAD of an existing document. It returns an error (503) if the document states limits and the figures are
-// unknown.
+// Serve serves GET and HEAD of an existing document. It returns an error (503) if the document
+// states limits and the figures are unknown.
 func (s *Site) Serve(w http.ResponseWriter, r *http.Request) error {
 	if r.URL.Path == SearchPath {
 		return s.serveSearch(w, r)

@@ -157,7 +157,8 @@ func TestPagesAsMarkdown(t *testing.T) {
 	require.Contains(t, get(t, site, "/docs/quickstart").Body.String(), `<link rel="alternate" type="text/markdown" href="/docs/quickstart.md">`)
 }
 
-// A search finds the sections that have words of the query, and shows where. Its text is never HTML.
+// A search finds the sections that have words of the query, and shows where. Its text is never
+// HTML.
 func TestSearch(t *testing.T) {
 	site := newSite(t)
 	for query, want := range map[string][]string{

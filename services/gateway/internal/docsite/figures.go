@@ -28,8 +28,9 @@ func (f Figures) Validate() error {
 	return nil
 }
 
-// phrases returns every wording by which a document states a figure. The sources state those of the defaults; the served documents
-// those of the installation. A figure that is worded in another way would not follow the settings: figures_test.go looks for such.
+// phrases returns every wording by which a document states a figure. The sources state those of the
+// defaults; the served documents those of the installation. A figure that is worded in another way
+// would not follow the settings: figures_test.go looks for such.
 func (f Figures) phrases() []string {
 	var all []string
 	for _, t := range f.Tiers {

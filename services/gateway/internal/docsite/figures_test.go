@@ -59,7 +59,8 @@ func TestFiguresOfTheInstallation(t *testing.T) {
 	}
 }
 
-// Without the figures of the installation there are no defaults in their place: documents that state figures are unavailable.
+// Without the figures of the installation there are no defaults in their place: documents that
+// state figures are unavailable.
 func TestUnknownFigures(t *testing.T) {
 	site, err := docsite.New(publicURL, docsite.Operator{})
 	require.NoError(t, err)

@@ -18,7 +18,8 @@ const frontDescription = "A read-only JSON API for verified records of platforms
 // mostCountries is the number of countries that the front page lists.
 const mostCountries = 12
 
-// maxCatalogAge is the maximum age of the records on the front page. The catalog serves none that are older from its memory either.
+// maxCatalogAge is the maximum age of the records on the front page. The catalog serves none that
+// are older from its memory either.
 const maxCatalogAge = 5 * time.Minute
 
 // FrontPage keeps the front page at the published records.
@@ -31,8 +32,8 @@ type FrontPage struct {
 	fetched time.Time            // when last was
 }
 
-// Refresh fetches the overview of the catalog. While the catalog is unavailable the page shows the last copy with its time, up to
-// maxCatalogAge, and then no records.
+// Refresh fetches the overview of the catalog. While the catalog is unavailable the page shows the
+// last copy with its time, up to maxCatalogAge, and then no records.
 func (f *FrontPage) Refresh(ctx context.Context) error {
 	overview, err := f.Fetch(ctx)
 	switch {
@@ -256,7 +257,8 @@ func newSpecimen(record api.Opportunity, at time.Time) specimen {
 	return s
 }
 
-// knownFacts returns the facts of a record in words. A fact with three values is listed even if it is unknown.
+// knownFacts returns the facts of a record in words. A fact with three values is listed even if it
+// is unknown.
 func knownFacts(f api.Facts) (all []fact) {
 	for _, c := range f.CountryEligibility {
 		value := string(c.Status)

@@ -85,7 +85,8 @@ func TestFrontPageShowsARecordWithItsEvidence(t *testing.T) {
 	require.Contains(t, page, "No record is public yet")
 }
 
-// While the catalog is unavailable, the front page shows the last copy for five minutes, and then no records.
+// While the catalog is unavailable, the front page shows the last copy for five minutes, and then
+// no records.
 func TestFrontPageWithoutTheCatalog(t *testing.T) {
 	site, now, down := newSite(t), instant("2026-11-22T18:00:00Z"), error(nil) // not the clock of the catalog, whose age does not count
 	front := docsite.FrontPage{Site: site, Now: func() time.Time { return now }, Fetch: func(context.Context) (api.CatalogOverview, error) {

@@ -8,7 +8,8 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// safeLinks replaces links to addresses that are neither relative nor http, https or mailto by their text.
+// safeLinks replaces links to addresses that are neither relative nor http, https or mailto by
+// their text.
 type safeLinks struct{}
 
 // Transform implements parser.ASTTransformer.

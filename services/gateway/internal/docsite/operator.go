@@ -16,7 +16,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Operator holds the texts and contacts that the operator of an installation publishes. The zero value has the default texts and no contact.
+// Operator holds the texts and contacts that the operator of an installation publishes. The zero
+// value has the default texts and no contact.
 type Operator struct {
 	Terms, Privacy  []byte // Markdown; nil: the default texts
 	TermsVersion    string // empty: api.TermsVersion
@@ -57,11 +58,12 @@ const (
 	securityPath = "/.well-known/security.txt"
 )
 
-// securityLife is the time to the expiry of security.txt, counted from the UTC day on which it is read. RFC 9116 recommends less than
-// a year.
+// securityLife is the time to the expiry of security.txt, counted from the UTC day on which it is
+// read. RFC 9116 recommends less than a year.
 const securityLife = 180 * 24 * time.Hour
 
-// operatorPages renders what the operator publishes. Raw HTML and script URLs in the sources are dropped.
+// operatorPages renders what the operator publishes. Raw HTML and script URLs in the sources are
+// dropped.
 func (r rendering) operatorPages() error {
 	if text := r.securityText(); text != nil {
 		r.add(securityPath, "text/plain; charset=utf-8", text, cached)

@@ -113,7 +113,8 @@ func markdownPath(page string) string {
 // entry is a page in the menu and in the lists for crawlers.
 type entry struct{ Group, Path, Title, Description string }
 
-// entries returns all pages of the documentation. In each group, the pages that are made from tables come first.
+// entries returns all pages of the documentation. In each group, the pages that are made from
+// tables come first.
 func entries() []entry {
 	doc, _ := apidoc.Published() // New has read it
 	all := append(referencePages(doc),
@@ -163,7 +164,8 @@ func (s *Site) frame(at string) pages.Frame {
 	return f
 }
 
-// neighbors returns the pages before and after the one at a path, in the order of the menu; nil at its ends and for other pages.
+// neighbors returns the pages before and after the one at a path, in the order of the menu; nil at
+// its ends and for other pages.
 func neighbors(groups []menuGroup) (before, after *pages.Link) {
 	var all []pages.Link
 	for _, g := range groups {

@@ -20,8 +20,8 @@ var statusMeanings = map[api.VerificationStatus]string{
 	api.Unverified:  "No review has verified the facts.",
 }
 
-// RecordPage returns the permalink of a record as HTML. It shows the facts and sources of the free set
-// only.
+// RecordPage returns the permalink of a record as HTML. It shows the facts and sources of the free
+// set only.
 func (s *Site) RecordPage(public api.PublicRecord) ([]byte, error) {
 	var rec api.Opportunity
 	if err := json.Unmarshal(public.Record, &rec); err != nil {

@@ -43,8 +43,8 @@ var referenceFunctions = template.FuncMap{
 	},
 }
 
-// referencePages returns the pages of the reference for a description, without their texts: the list of operations, each operation, and the
-// schemas.
+// referencePages returns the pages of the reference for a description, without their texts: the
+// list of operations, each operation, and the schemas.
 func referencePages(doc *apidoc.Description) []entry {
 	all := []entry{{docs.Operations, referencePath, referenceTitle, referenceDescription}}
 	for _, o := range doc.Operations {
@@ -83,7 +83,8 @@ func (r rendering) reference(source, cache string) error {
 	return nil
 }
 
-// inReadingOrder returns the objects of a record first, then the values in them, then the bodies of responses.
+// inReadingOrder returns the objects of a record first, then the values in them, then the bodies of
+// responses.
 func inReadingOrder(schemas apidoc.Map[apidoc.Schema]) apidoc.Map[apidoc.Schema] {
 	place := func(e apidoc.Entry[apidoc.Schema]) int {
 		switch p := e.Value.Properties; {

@@ -10,7 +10,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// The reference has a page for each operation and a section for each schema of the description, with every field, and small pages.
+// The reference has a page for each operation and a section for each schema of the description,
+// with every field, and small pages.
 func TestReference(t *testing.T) {
 	site := newSite(t)
 	const reference = "/docs/reference/"
@@ -65,7 +66,8 @@ func TestReference(t *testing.T) {
 	require.Contains(t, sectionOf(t, schemas, "Facts"), `<a href="/docs/reference/schemas#Pay">Pay</a> or null`)
 }
 
-// sectionOf returns the part of a page below the heading with an id, up to the next heading with an id that is a name.
+// sectionOf returns the part of a page below the heading with an id, up to the next heading with an
+// id that is a name.
 func sectionOf(t *testing.T, page, id string) string {
 	t.Helper()
 	_, section, found := strings.Cut(page, ` id="`+id+`">`)

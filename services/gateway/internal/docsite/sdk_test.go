@@ -8,7 +8,8 @@ import (
 	"opportunity.internal/sdk"
 )
 
-// The SDKs are served with their media types, and the page has commands with the address of the installation.
+// The SDKs are served with their media types, and the page has commands with the address of the
+// installation.
 func TestSDKs(t *testing.T) {
 	site := newSite(t)
 	page := plainly(t, site, "/sdk/")

@@ -14,7 +14,8 @@ import (
 	"github.com/yuin/goldmark/ast"
 )
 
-// The search over all pages. A query is answered from the sections of the pages in memory, without an index: they are 300 KB.
+// The search over all pages. A query is answered from the sections of the pages in memory, without
+// an index: they are 300 KB.
 const (
 	SearchPath  = "/docs/search" // costs more than a document from memory
 	searchTitle = "Search the documentation"
@@ -30,12 +31,13 @@ type section struct {
 	Path, Page, Title string // Path has the anchor
 
 	text string
-	// The number of each word by its stem: of the text and the title of the section, the title of its page, and, at its beginning, what
-	// the page is about.
+	// The number of each word by its stem: of the text and the title of the section, the title of
+	// its page, and, at its beginning, what the page is about.
 	inText, inTitle, ofPage, about map[string]int
 }
 
-// sectionsOf returns the sections of a Markdown page. Blocks before the first heading with an anchor belong to the page itself.
+// sectionsOf returns the sections of a Markdown page. Blocks before the first heading with an
+// anchor belong to the page itself.
 func sectionsOf(p page, document ast.Node, source []byte) []section {
 	all := []section{{Path: p.Path, Page: p.Title, Title: p.Title}}
 	for n := document.FirstChild(); n != nil; n = n.NextSibling() {
@@ -146,7 +148,8 @@ func search(sections []section, query string) []result {
 	return all
 }
 
-// rank is 0 if the section does not have the word or one that begins with it. The title counts most, then that of the page.
+// rank is 0 if the section does not have the word or one that begins with it. The title counts
+// most, then that of the page.
 func (s section) rank(word string) float64 {
 	n := float64(occurrences(s.inText, word))
 	rank := n / (n + 2)

@@ -48,7 +48,8 @@ func (s *Site) ShowHealth(h Health) error {
 	return s.update(rendering.status)
 }
 
-// ShowServed shows how many calls failed on each of the last days, oldest first. Days without calls may be missing.
+// ShowServed shows how many calls failed on each of the last days, oldest first. Days without calls
+// may be missing.
 func (s *Site) ShowServed(days []api.DayServed) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

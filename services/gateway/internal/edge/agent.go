@@ -15,8 +15,9 @@ import (
 	"opportunity.internal/services/gateway/internal/authn"
 )
 
-// agent serves a message of an agent. A message that calls a tool makes one API call, which is authenticated, admitted, charged and recorded
-// like a request for it; other messages are free. Errors of the endpoint itself have the form of its protocol, JSON-RPC.
+// agent serves a message of an agent. A message that calls a tool makes one API call, which is
+// authenticated, admitted, charged and recorded like a request for it; other messages are free.
+// Errors of the endpoint itself have the form of its protocol, JSON-RPC.
 func (e *Edge) agent(x *exchange) error {
 	w, r := x.Writer, x.Request
 	var message agent.Message
@@ -83,8 +84,10 @@ func (e *Edge) agent(x *exchange) error {
 // agentUnit is the size of a message that takes a unit of work to parse, in bytes.
 const agentUnit = 16 << 10
 
-// admitMessage limits the work for a message before it is read; one of unknown length counts as the longest. The caller must call settle when the message is served. With a valid
-// key, the message counts unless it makes a charged call; that one counts against the limits of the account. Otherwise it is anonymous.
+// admitMessage limits the work for a message before it is read; one of unknown length counts as the
+// longest. The caller must call settle when the message is served. With a valid key, the message
+// counts unless it makes a charged call; that one counts against the limits of the account.
+// Otherwise it is anonymous.
 func (e *Edge) admitMessage(r *http.Request) (settle func(charged bool), err error) {
 	length := r.ContentLength
 	if length < 0 || length > agent.MaxMessage {
@@ -132,7 +135,8 @@ func (e *Edge) agentCall(ctx context.Context, x *exchange, address *url.URL) age
 // maxRecord bounds the response of the call of a tool, in bytes.
 const maxRecord = 4 << 20
 
-// writeRPCError writes an error of the protocol for the message with an id, which is null if it is not known.
+// writeRPCError writes an error of the protocol for the message with an id, which is null if it is
+// not known.
 func writeRPCError(x *exchange, status int, id json.RawMessage, code int, text string) {
 	type failure struct {
 		Code    int    `json:"code"`

@@ -103,7 +103,8 @@ func newEngine() *gin.Engine {
 	return engine
 }
 
-// strict lasts a year. It has no includeSubDomains, because subdomains may belong to other services.
+// strict lasts a year. It has no includeSubDomains, because subdomains may belong to other
+// services.
 var strict = []string{"max-age=31536000"}
 
 func (e *Edge) begin(c *gin.Context) {

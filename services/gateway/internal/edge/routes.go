@@ -108,8 +108,8 @@ func find(x *exchange) error {
 }
 
 // servicePath returns the escaped path for the service. An {id} is any segment but "." and "..",
-// without a slash; the service reports unknown records, after key, quota and parameters were checked.
-// All else is as it is: without escapes, dot segments and doubled or trailing slashes.
+// without a slash; the service reports unknown records, after key, quota and parameters were
+// checked. All else is as it is: without escapes, dot segments and doubled or trailing slashes.
 func servicePath(o operation, c *gin.Context) (path string, ok bool) {
 	u := c.Request.URL
 	id, given := c.Params.Get("id")

@@ -12,12 +12,12 @@ import (
 
 var operatorHeaders = []string{"Accept", "Content-Type", "If-Match"}
 
-// Operate sends the request r of an operator to the service, with its body as a stream. actor is the
-// value of api.ActorHeader. The response passes unchanged, as a stream.
+// Operate sends the request r of an operator to the service, with its body as a stream. actor is
+// the value of api.ActorHeader. The response passes unchanged, as a stream.
 //
-// It is an error that names the cause if the service rejected the gateway and not the request: its 401
-// and 403 are never about the operator, who would replace a valid token. Without the endpoint, the
-// service has another version, or the address belongs to another server.
+// It is an error that names the cause if the service rejected the gateway and not the request: its
+// 401 and 403 are never about the operator, who would replace a valid token. Without the endpoint,
+// the service has another version, or the address belongs to another server.
 func (s *Service) Operate(r *http.Request, actor string) (Response, error) {
 	header := pick(r, operatorHeaders)
 	header[api.ActorHeader] = []string{actor}

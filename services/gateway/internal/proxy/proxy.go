@@ -1,8 +1,10 @@
 // Package proxy forwards requests to the services behind the gateway and writes their responses.
 //
-// Nothing passes by default in either direction. The request to a service is built from the method, the matched path, the query, the
-// conditional headers, the caller and the token of the gateway, so a client cannot inject a key or an identity. Responses pass only with
-// the statuses and headers of the API contract; anything else is an error. Pages for browsers follow other rules: see Service.Page.
+// Nothing passes by default in either direction. The request to a service is built from the method,
+// the matched path, the query, the conditional headers, the caller and the token of the gateway, so
+// a client cannot inject a key or an identity. Responses pass only with the statuses and headers of
+// the API contract; anything else is an error. Pages for browsers follow other rules: see
+// Service.Page.
 package proxy
 
 import (
@@ -31,7 +33,8 @@ type Service struct {
 	transport http.RoundTripper
 }
 
-// New returns a proxy to the service name at base. token is that of the gateway for it; transport sets the timeouts.
+// New returns a proxy to the service name at base. token is that of the gateway for it; transport
+// sets the timeouts.
 func New(name, base, token string, transport http.RoundTripper) (*Service, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {
@@ -55,7 +58,8 @@ type Response struct {
 }
 
 // Forward sends the API request r to the service, on the given escaped path. caller is the value of
-// api.CallerHeader. The error is a problem.Error for the client: the service is unavailable or its response violates the API contract.
+// api.CallerHeader. The error is a problem.Error for the client: the service is unavailable or its
+// response violates the API contract.
 func (s *Service) Forward(r *http.Request, path, caller string) (Response, error) {
 	header := pick(r, requestHeaders)
 	header[api.CallerHeader] = []string{caller}
@@ -70,7 +74,8 @@ func (s *Service) Forward(r *http.Request, path, caller string) (Response, error
 	return Response{Response: resp}, nil
 }
 
-// Document requests a public document of any media type. Otherwise it works like Forward, without a caller.
+// Document requests a public document of any media type. Otherwise it works like Forward, without a
+// caller.
 func (s *Service) Document(r *http.Request, path string) (Response, error) {
 	resp, err := s.send(r, path, pick(r, requestHeaders), nil, 0)
 	if err != nil {
@@ -94,8 +99,8 @@ func pick(r *http.Request, names []string) http.Header {
 	return header
 }
 
-// send sends the request to the service. The Host header is that of the service, because the client's is not trusted.
-// length is that of the body, or -1 if it is unknown.
+// send sends the request to the service. The Host header is that of the service, because the
+// client's is not trusted. length is that of the body, or -1 if it is unknown.
 func (s *Service) send(r *http.Request, path string, header http.Header, body io.Reader, length int64) (*http.Response, error) {
 	header["Authorization"] = s.token
 	if id := telemetry.RequestID(r.Context()); id != "" { // otherwise its Transport would copy the request to add it
@@ -124,7 +129,8 @@ func (s *Service) send(r *http.Request, path string, header http.Header, body io
 	return nil, problem.Unavailable(err)
 }
 
-// checkContract returns an error if the status or the media type is not in the API contract. An empty kind accepts any media type.
+// checkContract returns an error if the status or the media type is not in the API contract. An
+// empty kind accepts any media type.
 func (s *Service) checkContract(resp *http.Response, kind string) error {
 	switch status := resp.StatusCode; status {
 	case http.StatusNotModified:
@@ -143,13 +149,15 @@ func (s *Service) checkContract(resp *http.Response, kind string) error {
 	}
 }
 
-// rejected returns the error (503) for a service that rejects the token of the gateway. Until an operator corrects the setting, it is an
-// outage of the service: other replicas may have the right token, so a retry can succeed. The log names the setting.
+// rejected returns the error (503) for a service that rejects the token of the gateway. Until an
+// operator corrects the setting, it is an outage of the service: other replicas may have the right
+// token, so a retry can succeed. The log names the setting.
 func (s *Service) rejected() error {
 	return problem.Unavailable(peer.TokenError{Caller: peer.Gateway, Peer: s.name})
 }
 
-// ErrorCode reads the code of an error response, or "" if it has none, as the response to a HEAD request. The body can still be written.
+// ErrorCode reads the code of an error response, or "" if it has none, as the response to a HEAD
+// request. The body can still be written.
 func (r Response) ErrorCode() problem.Code { return problem.Code(peek(r.Response).Error.Code) }
 
 // peek reads the error in a body, which can still be read. It is empty if the body has none.
@@ -163,8 +171,8 @@ func peek(r *http.Response) (body api.OperatorError) {
 	return body
 }
 
-// ErrTruncated is returned by Write if it did not write the whole response. The cause is context.Canceled if the client disconnected;
-// otherwise the response of the service ended early.
+// ErrTruncated is returned by Write if it did not write the whole response. The cause is
+// context.Canceled if the client disconnected; otherwise the response of the service ended early.
 var ErrTruncated = errors.New("response ended early")
 
 // Write writes the response to w and closes it. The only error is ErrTruncated.

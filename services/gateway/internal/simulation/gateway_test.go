@@ -27,7 +27,8 @@ import (
 	"opportunity.internal/services/gateway/internal/usage"
 )
 
-// gateway is one process of the gateway service: its real packages, connected as in package gateway.
+// gateway is one process of the gateway service: its real packages, connected as in package
+// gateway.
 type gateway struct {
 	ahead   *atomic.Int64 // of the machine's clock, so it outlives the process
 	started time.Time
@@ -108,8 +109,9 @@ func (g *gateway) kill() {
 	_ = g.redis.Close()
 }
 
-// now returns the time as a process reads it. A step of a clock moves the wall clock and not the monotonic clock. No function of package time
-// returns such a time, so this sets the fields that the package documents in its source.
+// now returns the time as a process reads it. A step of a clock moves the wall clock and not the
+// monotonic clock. No function of package time returns such a time, so this sets the fields that
+// the package documents in its source.
 func (g *gateway) now() time.Time {
 	const hasMonotonic, nanosecondBits = 1 << 63, 30
 	wall, since1885 := time.Now().Add(time.Duration(g.ahead.Load())), time.Date(1885, 1, 1, 0, 0, 0, 0, time.UTC)

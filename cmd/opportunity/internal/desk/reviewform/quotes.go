@@ -111,7 +111,8 @@ func (f Form) unchanged(fact string, facts api.Facts) bool {
 	return string(Values(facts)[fact]) == string(Values(f.Base)[fact])
 }
 
-// evidence returns the private evidence of a review with these facts, nil if it has none. Its quotes are from the sources that were opened.
+// evidence returns the private evidence of a review with these facts, nil if it has none. Its
+// quotes are from the sources that were opened.
 func (f Form) evidence(facts *api.Facts) api.GivenEvidence {
 	e := api.GivenEvidence{Quotes: []api.Quote{}, Gone: []string{}, Unopened: []string{}}
 	opened := f.opened()

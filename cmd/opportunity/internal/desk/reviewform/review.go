@@ -15,7 +15,8 @@ import (
 // Problem is a mistake in the input. Field is the id of an element of the form.
 type Problem struct{ Field, Message string }
 
-// Review returns the review that the input means, without its slug, or what is wrong with the input.
+// Review returns the review that the input means, without its slug, or what is wrong with the
+// input.
 func (f Form) Review() (r api.Review, problems []Problem) {
 	outcome, seen := f.outcome(), f.Values.Get(fieldSeen)
 	if !slices.Contains(api.Outcomes[api.FactualReview], outcome) {

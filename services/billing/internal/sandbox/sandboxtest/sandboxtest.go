@@ -1,5 +1,5 @@
-// Package sandboxtest runs the sandbox as the Stripe of a test, which makes it fail and does what customers, banks and operators do at
-// Stripe.
+// Package sandboxtest runs the sandbox as the Stripe of a test, which makes it fail and does what
+// customers, banks and operators do at Stripe.
 package sandboxtest
 
 import (
@@ -34,7 +34,8 @@ const Secret = "whsec_of_the_webhook_endpoint" //nolint:gosec // a key of tests
 
 var schema = servicetest.NewSchema(migrations.Files)
 
-// Stripe is a sandbox with a database of its own. Methods that change its state return the webhook events.
+// Stripe is a sandbox with a database of its own. Methods that change its state return the webhook
+// events.
 type Stripe struct {
 	*sandbox.Sandbox
 
@@ -71,8 +72,8 @@ func (s *Stripe) Listen() string {
 	return server.URL
 }
 
-// Fail makes requests fail with the status that fail returns, unless it is 0. Status 400 says that the customer does not exist. fail may be
-// nil.
+// Fail makes requests fail with the status that fail returns, unless it is 0. Status 400 says that
+// the customer does not exist. fail may be nil.
 func (s *Stripe) Fail(fail func(r *http.Request) (status int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +177,8 @@ func (s *Stripe) serve(w http.ResponseWriter, r *http.Request) {
 // Event is the body of a webhook event.
 type Event []byte
 
-// Signature returns the Stripe-Signature header of the event, signed with secret at a time. Stripe's library makes it, not the sandbox.
+// Signature returns the Stripe-Signature header of the event, signed with secret at a time.
+// Stripe's library makes it, not the sandbox.
 func (e Event) Signature(secret string, at time.Time) string {
 	return webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: e, Secret: secret, Timestamp: at}).Header
 }
@@ -237,8 +239,8 @@ func (s *Stripe) Pay(url string) (subscription string, events []Event) {
 	return s.Session(url)["subscription"].(string), s.Events()
 }
 
-// Subscribe creates a paid subscription with metadata, or without if account is empty, as an operator can do at Stripe. An empty customer
-// is a new one that names no account.
+// Subscribe creates a paid subscription with metadata, or without if account is empty, as an
+// operator can do at Stripe. An empty customer is a new one that names no account.
 func (s *Stripe) Subscribe(customer, account string) (subscription string, events []Event) {
 	s.t.Helper()
 	if customer == "" {
@@ -269,7 +271,8 @@ func (s *Stripe) Invoice(subscription string) (in sandbox.Invoice) {
 	return in
 }
 
-// DraftRenewal ends a period: it creates a draft invoice for the next one, which Stripe would charge an hour later.
+// DraftRenewal ends a period: it creates a draft invoice for the next one, which Stripe would
+// charge an hour later.
 func (s *Stripe) DraftRenewal(subscription string) []Event {
 	s.t.Helper()
 	return s.Change(subscription, func(sub *sandbox.Subscription, _ time.Time) []string { return sub.Renew() })
@@ -301,7 +304,8 @@ func (s *Stripe) Cancel(subscription string, cancel bool) []Event {
 	})
 }
 
-// CancelAt cancels the subscription a number of months after the paid period by setting cancel_at, as the portal does since 2025.
+// CancelAt cancels the subscription a number of months after the paid period by setting cancel_at,
+// as the portal does since 2025.
 func (s *Stripe) CancelAt(subscription string, months int) []Event {
 	s.t.Helper()
 	return s.Change(subscription, func(sub *sandbox.Subscription, _ time.Time) []string {
@@ -335,8 +339,8 @@ func (s *Stripe) Refund(subscription string, cents int) []Event {
 		func(c *charge) { c.refunded += cents })
 }
 
-// Dispute sets the dispute of the latest payment to a status of Stripe's. Its event has no payment intent, as on older Stripe accounts:
-// it is found through the charge.
+// Dispute sets the dispute of the latest payment to a status of Stripe's. Its event has no payment
+// intent, as on older Stripe accounts: it is found through the charge.
 func (s *Stripe) Dispute(subscription, status string) []Event {
 	s.t.Helper()
 	eventType := "charge.dispute.created"
