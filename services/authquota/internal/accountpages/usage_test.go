@@ -110,7 +110,7 @@ func TestUsageDuringCounterOutage(t *testing.T) {
 		b.Get(page).Shows(http.StatusOK, "9 of 100 requests charged, 91 left", "live counters are temporarily unavailable")
 	}
 	b.Get("/account/usage").Shows(http.StatusOK, "At most 10 requests are accepted in any 60 seconds")
-	s.Redis.Start()
+	s.Start()
 	storetest.Eventually(t, "live counters again", func() bool {
 		return !strings.Contains(b.Get("/account/usage").Text(), "temporarily unavailable")
 	})
