@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -210,6 +211,8 @@ func (s *stack) visit(t *testing.T, key issued) {
 			require.NoError(t, err)
 			req.Header.Set("Authorization", "Bearer "+key.Key)
 			resp, err := client.Do(req)
+			require.NoError(t, err)
+			_, err = io.Copy(io.Discard, resp.Body) // a client that reads nothing counts as disconnected
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
 			require.Equal(t, status, resp.StatusCode, path)

@@ -43,8 +43,7 @@ var columns = [][2]string{
 	{"published_at", "$.publishedAt"},
 }
 
-// schema: tables of a copy in SQLite, the view opportunities with a column for each value, and the
-// view eligibility.
+// schema: tables of a copy in SQLite, and its views opportunities and eligibility.
 const schema = `CREATE TABLE IF NOT EXISTS records (id TEXT PRIMARY KEY, record TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS sync_state (sdk TEXT PRIMARY KEY, state TEXT NOT NULL);
 DROP VIEW IF EXISTS opportunities;

@@ -100,4 +100,4 @@ WHERE country = 'CA' AND json_array_length(entry, '$.sourceUrls') > 0
   AND region.value NOT IN (SELECT value FROM json_each(entry, '$.excludedRegions'))
   AND (json_extract(entry, '$.allRegions') OR region.value IN (SELECT value FROM json_each(entry, '$.includedRegions')));
 """
-"""Tables of a copy in SQLite, the view opportunities with a column for each value, and the view eligibility."""
+"""Tables of a copy in SQLite, and its views opportunities and eligibility."""

@@ -41,7 +41,7 @@ export const COLUMNS = [
   ['published_at', '$.publishedAt'],
 ];
 
-/** Tables of a copy in SQLite, the view opportunities with a column for each value, and the view eligibility. */
+/** Tables of a copy in SQLite, and its views opportunities and eligibility. */
 export const SCHEMA = `
 CREATE TABLE IF NOT EXISTS records (id TEXT PRIMARY KEY, record TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS sync_state (sdk TEXT PRIMARY KEY, state TEXT NOT NULL);
