@@ -10,11 +10,14 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"html/template"
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
@@ -198,4 +201,87 @@ func applied(text string, err error) (notice string, failed error) {
 		return text + " This takes effect shortly: part of our service is temporarily unavailable.", nil
 	}
 	return text, err
+}
+
+// sections are the pages to which every page of a signed-in person links.
+var sections = []pages.Link{
+	{Path: homePath, Label: "Overview"},
+	{Path: homePath + "/keys", Label: "Keys"},
+	{Path: api.ExplorerPath, Label: "Explorer"},
+	{Path: homePath + "/usage", Label: "Usage"},
+	{Path: homePath + "/plan", Label: "Plan"},
+	{Path: noticesPath, Label: "Notices"},
+	{Path: homePath + "/security", Label: "Security"},
+}
+
+// layout is the data of the layout.
+type layout struct {
+	pages.Page
+
+	Person *people.Person // nil if not signed in
+	Now    time.Time
+}
+
+func newLayout(v *Visit, shown pages.Page) layout {
+	l := layout{Page: shown, Now: v.Now}
+	if v.full() {
+		l.Person = &v.Person
+	}
+	return l
+}
+
+// Frame returns the header and the footer of the page.
+func (d layout) Frame() pages.Frame {
+	f := pages.Frame{
+		Name: siteName, Home: "/", Scripts: []string{"time.js", "once.js", "copy.js"},
+		Links: []pages.Link{{Path: "/docs", Label: "Documentation"}, {Path: "/docs/reference", Label: "API reference"}, {Path: homePath, Label: "Your account"}},
+		Footer: []pages.Link{
+			{Path: "/docs", Label: "Documentation"}, {Path: "/docs/errors", Label: "Error codes"}, {Path: "/status", Label: "Status"},
+			{Path: "/terms", Label: "Terms of use"}, {Path: "/privacy", Label: "Privacy"},
+		},
+	}
+	if d.Person == nil {
+		return f
+	}
+	f.Person, f.SignOut, f.TabsLabel = &pages.Link{Label: d.Person.Email}, homePath+"/sign-out", "Account"
+	for _, s := range sections {
+		s.Current = d.Path == s.Path || s.Path != homePath && d.In(s.Path)
+		f.Tabs = append(f.Tabs, s)
+	}
+	return f
+}
+
+func (p *Pages) functions() template.FuncMap {
+	return template.FuncMap{
+		"right":   func() string { return api.UsageRight },
+		"mails":   func() string { return p.MailDirectory },
+		"instant": instant, "day": day, "count": count, "class": keyusage.Group.Class, "operator": p.operator,
+		"public": func() string { return p.PublicURL },
+	}
+}
+
+// operator returns how pages refer to the operator, with the contact if configured.
+func (p *Pages) operator() template.HTML {
+	const who = "the operator of the service"
+	if p.Contact == "" {
+		return who
+	}
+	address := p.Contact
+	if !strings.HasPrefix(address, "https://") {
+		address = "mailto:" + address
+	}
+	return template.HTML(who + ` (<a href="` + template.HTMLEscapeString(address) + `">` + template.HTMLEscapeString(p.Contact) + `</a>)`) //nolint:gosec // validated at startup, and escaped
+}
+
+func count(n int) string { return humanize.Comma(int64(n)) }
+
+// instant formats a time; a script adds the local time.
+func instant(t time.Time) template.HTML {
+	t = t.UTC()
+	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("2 January 2006, 15:04") + ` UTC</time>`) //nolint:gosec // digits and month names
+}
+
+func day(t time.Time) template.HTML {
+	t = t.UTC()
+	return template.HTML(`<time datetime="` + t.Format(time.DateOnly) + `">` + t.Format("2 January 2006") + `</time>`) //nolint:gosec // digits and month names
 }

@@ -2,8 +2,11 @@ package accountpages
 
 import (
 	"encoding/base64"
+	"fmt"
 	"html/template"
+	"io"
 	"net/http"
+	"time"
 
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
@@ -83,4 +86,99 @@ func (p *Pages) authenticator(v *Visit) (pages.View, error) {
 	}
 	v.Admit(admitted)
 	return newCodesPage(v, codes, true), nil
+}
+
+// replaceForm shows the seed of a new authenticator.
+func (p *Pages) replaceForm(v *Visit) (pages.View, error) {
+	page, _, err := p.replacePage(v)
+	return page, err
+}
+
+func (p *Pages) replacePage(v *Visit) (pages.View, people.NewSeed, error) {
+	form, seed, err := p.newSeedForm(v)
+	return pages.View{Template: "security-authenticator", Title: "Move to another authenticator app", Data: form}, seed, err
+}
+
+// replace replaces the authenticator after the first code of the new one.
+func (p *Pages) replace(v *Visit) (pages.View, error) {
+	ctx := v.Request.Context()
+	again, seed, err := p.replacePage(v)
+	if err != nil {
+		return pages.View{}, err
+	}
+	if wait, err := p.People.CountAttempt(ctx, inSession(v)); err != nil || wait > 0 {
+		return again.TooMany(wait), err
+	}
+	step, ok := credential.CodeStep(seed.Seed, v.PostForm("code"), v.Now)
+	if !ok {
+		return again.Wrong("code", wrongNewCode(seed)), nil
+	}
+	secret, err := p.People.ReplaceAuthenticator(ctx, v.Session, seed, step, inSession(v))
+	if wrong := inputError(err); wrong != "" {
+		return again.Wrong("code", wrong), nil
+	}
+	if err != nil {
+		return pages.View{}, err
+	}
+	v.Renew(secret)
+	return pages.View{Redirect: securityPath, Notice: "The new authenticator is set up, and all other browsers were signed out. The old one no longer works."}, nil
+}
+
+// codesView is the data of the page. It has the codes only just after they were created.
+type codesView struct {
+	Codes []string
+	First bool // created with the authenticator
+	Email string
+	Left  int
+}
+
+// newCodesPage returns the page that shows new codes once. first is set for the codes that come
+// with an authenticator.
+func newCodesPage(v *Visit, codes []string, first bool) pages.View {
+	return pages.View{
+		Template: "recovery-codes", Title: "Your recovery codes", Data: codesView{Codes: codes, First: first, Email: v.Person.Email},
+	}
+}
+
+func (p *Pages) codesForm(v *Visit) (pages.View, error) {
+	return pages.View{Template: "recovery-codes", Title: "Recovery codes", Data: codesView{Left: v.Person.RecoveryCodesLeft}}, nil
+}
+
+// renewCodes creates new codes and shows them once.
+func (p *Pages) renewCodes(v *Visit) (pages.View, error) {
+	codes, hashes := people.NewRecoveryCodes()
+	err := p.People.RenewCodes(v.Request.Context(), v.Person.Account, hashes)
+	return newCodesPage(v, codes, false), err
+}
+
+// downloadCodes returns the codes of the form as a file. Only their hashes are stored, so the page
+// that shows them sends them back.
+func (p *Pages) downloadCodes(v *Visit) (pages.View, error) {
+	codes := v.PostFormArray("code")
+	hashes := make([]string, len(codes))
+	for i, c := range codes {
+		hashes[i] = people.HashRecoveryCode(c)
+	}
+	unused, err := false, error(nil)
+	if len(codes) == people.RecoveryCodeCount {
+		unused, err = p.People.CodesUnused(v.Request.Context(), v.Person.Account, hashes)
+	}
+	if err == nil && !unused {
+		err = problem.New(problem.InvalidParameter, "These recovery codes are no longer valid. Create new ones on the security page.")
+	}
+	return pages.View{
+		Type: "text/plain; charset=utf-8", Name: "opportunity-recovery-codes.txt",
+		Stream: func(w io.Writer) error { return writeCodes(w, v.Person.Email, codes, v.Now) },
+	}, err
+}
+
+func writeCodes(w io.Writer, email string, codes []string, now time.Time) error {
+	_, err := fmt.Fprintf(w, "Recovery codes of the Opportunity Data API\r\nAccount: %s\r\nDownloaded: %s\r\n\r\n"+
+		"Each code signs you in once if you do not have your authenticator.\r\n\r\n", email, now.Format("2 January 2006, 15:04 UTC"))
+	for i, c := range codes {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "%2d. %s\r\n", i+1, c)
+		}
+	}
+	return err
 }

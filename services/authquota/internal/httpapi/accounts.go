@@ -1,6 +1,11 @@
 package httpapi
 
 import (
+	"encoding/json"
+	"math"
+	"regexp"
+	"time"
+
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
@@ -8,6 +13,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/notices"
 	"opportunity.internal/services/authquota/internal/people"
 )
 
@@ -121,4 +127,86 @@ func (a API) change(g *gin.Context, body any, act func() (account.Change, error)
 		return web.Reply{}, err
 	}
 	return web.Reply{JSON: a.shown(changed)}, nil
+}
+
+func entries(logged []people.AuditEntry) []api.AuditEntry {
+	out := make([]api.AuditEntry, len(logged))
+	for i, e := range logged {
+		out[i] = api.AuditEntry{ID: e.ID, At: e.At, Actor: e.Actor, Action: e.Action, Subject: e.Subject, Detail: json.RawMessage(e.Detail)}
+	}
+	return out
+}
+
+// auditPage is the default length of a page of the audit log.
+const auditPage = 50
+
+// actionLike matches a prefix of an action.
+var actionLike = regexp.MustCompile(`^[a-z_]{1,40}(\.[a-z_]{0,40})?$`)
+
+// listAudit returns entries of the audit log. Reading the log is not recorded.
+func (a API) listAudit(g *gin.Context) (web.Reply, error) {
+	query, err := params.Read(g.Request.URL.RawQuery, "account", "action", "actor", "since", "until", "before", "limit")
+	if err != nil {
+		return web.Reply{}, err
+	}
+	search := people.AuditSearch{Account: query["account"], Action: query["action"], Actor: query["actor"]}
+	before := 0
+	if search.Limit, err = query.Integer("limit", 1, MaxPage, auditPage); err == nil {
+		before, err = query.Integer("before", 1, math.MaxInt, 0)
+	}
+	search.Before = int64(before)
+	for name, at := range map[string]*time.Time{"since": &search.Since, "until": &search.Until} {
+		if err == nil {
+			*at, err = query.Time(name)
+		}
+	}
+	switch {
+	case err != nil:
+	case search.Account != "" && account.CheckID(search.Account) != nil:
+		err = problem.Invalid("account", "must be the id of an account")
+	case search.Action != "" && !actionLike.MatchString(search.Action):
+		err = problem.Invalid("action", "must be the prefix of an action, such as key. or person.sign_in")
+	case len(search.Actor) > MaxFragment:
+		err = problem.Invalid("actor", "is longer than a name")
+	}
+	if err != nil {
+		return web.Reply{}, err
+	}
+	logged, more, err := a.People.Audit(g.Request.Context(), search)
+	list := api.AuditList{Entries: entries(logged)}
+	if more {
+		list.Next = logged[len(logged)-1].ID
+	}
+	return web.Reply{JSON: list}, err
+}
+
+// announce creates an announcement or, if it exists, returns its progress. With dryRun it creates
+// nothing.
+func (a API) announce(g *gin.Context) (web.Reply, error) {
+	actor, err := web.Actor(g)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	var body api.AnnouncementRequest
+	if err := Decode(g, &body); err != nil {
+		return web.Reply{}, err
+	}
+	want, err := notices.Announcement{ID: body.ID, Kind: notices.AnnouncementKind(body.Kind), Subject: body.Subject, Text: body.Text}.Check()
+	if err != nil {
+		return web.Reply{}, err
+	}
+	letter, err := a.Notices.Preview(want)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	var p notices.Progress
+	if body.DryRun {
+		p, err = a.Notices.Progress(g.Request.Context(), want)
+	} else {
+		p, err = a.Notices.Announce(g.Request.Context(), actor, want)
+	}
+	return web.Reply{JSON: api.Announcement{
+		ID: want.ID, Kind: string(want.Kind), Subject: letter.Subject, Text: letter.Text,
+		Recipients: p.Recipients, Posted: p.Posted, CreatedAt: p.CreatedAt, FinishedAt: p.FinishedAt,
+	}}, err
 }
