@@ -162,18 +162,17 @@ func (p *parts) copyLast(ctx context.Context) {
 
 func newPages(cfg Config, s settings, p *parts, errors problem.Writer) (*accountpages.Pages, error) {
 	return accountpages.New(accountpages.Config{
-		PublicURL: cfg.PublicURL, Contact: cfg.Contact, MailDirectory: cfg.Mail.Directory(), TermsVersion: cmp.Or(cfg.TermsVersion, api.TermsVersion), Peppers: s.peppers,
-		AutoApprove: cfg.AutoApprove, ApproveTest: cfg.TestKeys, Tiers: s.tiers, Errors: errors, Now: cfg.Now,
-		DB: p.db, Billing: p.seller,
-		Available: p.available, Current: p.epochs.Current, InEffect: p.epochs.InEffect, MoveUsage: p.counters.DeliverMoves, Charged: p.counters.Used, Recent: p.counters.Recent,
+		PublicURL: cfg.PublicURL, Contact: cfg.Contact, MailDirectory: cfg.Mail.Directory(),
+		TermsVersion: cmp.Or(cfg.TermsVersion, api.TermsVersion), Peppers: s.peppers, Tiers: s.tiers,
+		AutoApprove: cfg.AutoApprove, ApproveTest: cfg.TestKeys, Errors: errors, Now: cfg.Now,
+		DB: p.db, Billing: p.seller, Available: p.available, Epochs: p.epochs, Counters: p.counters,
 	})
 }
 
 func newAPI(cfg Config, s settings, p *parts, errors problem.Writer, ready http.Handler) http.Handler {
 	return httpapi.API{
 		People: people.NewStore(p.db), Keys: keys.NewStore(p.db), Plans: plan.NewStore(p.db), Usage: keyusage.NewStore(p.db),
-		RequestLog: keyusage.NewRequestLog(p.db), Notices: p.notices,
-		InEffect: p.epochs.InEffect, RedisReachable: p.epochs.Reachable, Restore: p.counters.Restore,
+		RequestLog: keyusage.NewRequestLog(p.db), Notices: p.notices, Epochs: p.epochs, Counters: p.counters,
 		Tiers: s.tiers, Peppers: s.peppers, OlderKeys: s.older, Errors: errors, Now: cfg.Now,
 		Shared: api.SharedSettings{
 			Tiers: s.tiers.List(), Peppers: apikey.Fingerprints(s.peppers), OlderKeys: cfg.OlderKeys, TermsVersion: cfg.TermsVersion,

@@ -409,12 +409,6 @@ func Paid(db *gorm.DB, holders ...string) (map[string][]api.Entitlement, error) 
 	return paid, err
 }
 
-// Terms is a version of the terms of use that an account accepted.
-type Terms struct {
-	Version    string
-	AcceptedAt time.Time
-}
-
 // Acceptance is a form's reply to the terms of use.
 type Acceptance struct {
 	Version  string // in effect
@@ -436,13 +430,13 @@ type termsRow struct {
 func (termsRow) TableName() string { return "terms_acceptances" }
 
 // LastTerms returns the terms of use that an account accepted last, or nil.
-func LastTerms(db *gorm.DB, accountID string) (*Terms, error) {
+func LastTerms(db *gorm.DB, accountID string) (*api.AcceptedTerms, error) {
 	var rows []termsRow
 	err := db.Order("accepted_at DESC, version DESC").Limit(1).Find(&rows, "account_id = ?", accountID).Error
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	return &Terms{Version: rows[0].Version, AcceptedAt: database.FromMicros(rows[0].AcceptedAt)}, nil
+	return &api.AcceptedTerms{Version: rows[0].Version, AcceptedAt: database.FromMicros(rows[0].AcceptedAt)}, nil
 }
 
 // AcceptTerms records that an account, which must be locked, accepts the terms of use. It returns

@@ -28,6 +28,7 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/credential"
+	"opportunity.internal/services/authquota/internal/epochs"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keyusage"
 	"opportunity.internal/services/authquota/internal/notices"
@@ -52,20 +53,8 @@ type Config struct {
 	Billing *plan.Billing // nil if no plans are sold
 
 	Available func(context.Context) error // an error fails the request to any page
-	// Current returns an error (503) if an epoch that was read from the database shows that it was
-	// set back.
-	Current func(ctx context.Context, epoch accountdb.Epoch) error
-	// InEffect calls read until the epoch that it returns is in effect on every gateway.
-	InEffect func(ctx context.Context, read func(context.Context) (accountdb.Epoch, error)) error
-	// MoveUsage moves the usage of accounts that were merged into one. After an error it is moved
-	// later, automatically.
-	MoveUsage func(ctx context.Context, accountID string) error
-	// Charged returns the requests charged to an account on a day, from the counters that limits
-	// are checked against.
-	Charged func(ctx context.Context, accountID string, day time.Time) (int, error)
-	// Recent returns the requests of an account that count against its limit of 60 seconds now,
-	// from the same counters.
-	Recent func(ctx context.Context, accountID string) (int, error)
+	Epochs    *epochs.Epochs
+	Counters  *keyusage.Counters
 }
 
 // issuer is the name of the service in authenticator apps and for passkeys.

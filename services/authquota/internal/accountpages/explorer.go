@@ -114,7 +114,7 @@ func (p *Pages) principal(v *Visit, id string) (api.Principal, error) {
 		return api.Principal{}, err
 	}
 	var key keys.Resolved
-	err := p.InEffect(v.Request.Context(), func(ctx context.Context) (_ accountdb.Epoch, err error) {
+	err := p.Epochs.InEffect(v.Request.Context(), func(ctx context.Context) (_ accountdb.Epoch, err error) {
 		key, err = p.Keys.ResolveOwn(ctx, v.Person.Account, id)
 		return key.Epoch, err
 	})

@@ -3,6 +3,7 @@ package accountpages
 import (
 	"strings"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
@@ -164,8 +165,8 @@ func (p *Pages) acceptance(v *Visit) (reply account.Acceptance, missing string) 
 
 // Terms are the terms of use on a page.
 type Terms struct {
-	Version string         // in effect
-	Last    *account.Terms // accepted last, or nil
+	Version string             // in effect
+	Last    *api.AcceptedTerms // accepted last, or nil
 }
 
 // Accepted reports whether the version in effect was accepted.

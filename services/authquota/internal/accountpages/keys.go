@@ -278,7 +278,7 @@ func (p *Pages) connectKey(v *Visit) (pages.View, error) {
 		return again.Wrong("key", problem.Of(err).Text()), nil
 	}
 	if err == nil {
-		err = p.MoveUsage(v.Request.Context(), v.Person.Account)
+		err = p.Counters.DeliverMoves(v.Request.Context(), v.Person.Account)
 		if err != nil {
 			err = errors.Join(accountdb.ErrNotInEffect, err)
 		}

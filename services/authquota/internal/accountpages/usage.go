@@ -135,10 +135,10 @@ func (p *Pages) today(v *Visit) (Allowance, error) {
 	}
 	a := Allowance{Limits: limits, Reset: v.Now.Truncate(24*time.Hour).AddDate(0, 0, 1)}
 	var err error
-	if a.Recent, err = p.Recent(v.Request.Context(), v.Person.Account); err != nil {
+	if a.Recent, err = p.Counters.Recent(v.Request.Context(), v.Person.Account); err != nil {
 		a.Recent = -1
 	}
-	if a.Used, err = p.Charged(v.Request.Context(), v.Person.Account, v.Now); err != nil {
+	if a.Used, err = p.Counters.Used(v.Request.Context(), v.Person.Account, v.Now); err != nil {
 		a.Copied = true
 		if a.Used, err = p.Usage.UsedOn(v.Request.Context(), v.Person.Account, v.Now); err != nil {
 			return a, err

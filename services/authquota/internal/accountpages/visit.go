@@ -103,7 +103,7 @@ func (p *Pages) enter(v *Visit, level access) (elsewhere string, err error) {
 		return pages.WithNext(signInPath, back), nil
 	}
 	if err == nil {
-		err = p.Current(v.Request.Context(), v.Person.Epoch)
+		err = p.Epochs.Current(v.Request.Context(), v.Person.Epoch)
 	}
 	if err != nil {
 		return "", err

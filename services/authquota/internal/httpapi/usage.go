@@ -1,12 +1,7 @@
 package httpapi
 
 import (
-	"net/http"
-
-	"github.com/gin-gonic/gin"
-
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
@@ -14,34 +9,33 @@ import (
 	"opportunity.internal/services/authquota/internal/plan"
 )
 
+// settings returns the settings that the gateway shares or follows.
+func (a API) settings(call) (web.Reply, error) { return reply(a.Shared, nil) }
+
+// served returns how many calls failed on each day, for the status page of the gateway.
+func (a API) served(c call) (web.Reply, error) {
+	return reply(a.Usage.Served(c.ctx, keyusage.Last(a.Now(), api.ServedDays)))
+}
+
 // restore restores the counters of a day that Redis has lost. It takes seconds for hundreds of
 // thousands of accounts.
-func (a API) restore(g *gin.Context) (web.Reply, error) {
-	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
-		return web.Reply{}, err
-	}
-	day := g.Param("day")
-	if !keyusage.ValidDay(day) {
+func (a API) restore(c call) (web.Reply, error) {
+	if !keyusage.ValidDay(c.Param("day")) {
 		return web.Reply{}, problem.Invalid("day", "must be a day such as 2026-11-20")
 	}
-	return web.Reply{Status: http.StatusNoContent}, a.Restore(g.Request.Context(), day)
+	return done(a.Counters.Restore(c.ctx, c.Param("day")))
 }
 
 // reportDays is the default number of days of a report.
 const reportDays = 30
 
-// report returns the usage of all accounts on the latest days.
-func (a API) report(g *gin.Context) (web.Reply, error) {
-	query, err := params.Read(g.Request.URL.RawQuery, "days")
+func (a API) report(c call) (web.Reply, error) {
+	days, err := c.query.Integer("days", 1, keyusage.RetentionDays, reportDays)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	days, err := query.Integer("days", 1, keyusage.RetentionDays, reportDays)
-	if err != nil {
-		return web.Reply{}, err
-	}
-	counts, err := a.Usage.ByTier(g.Request.Context(), keyusage.Last(a.Now(), days))
-	return web.Reply{JSON: keyusage.Report(counts)}, err
+	counts, err := a.Usage.ByTier(c.ctx, keyusage.Last(a.Now(), days))
+	return reply(keyusage.Report(counts), err)
 }
 
 // maxBatchBytes is far above the size of the largest usage batch, in bytes.
@@ -49,9 +43,9 @@ const maxBatchBytes = 4 << 20
 
 // addBatch adds a usage batch of a gateway to the counts and to the request logs. It accepts a
 // batch that was added before and changes nothing.
-func (a API) addBatch(g *gin.Context) (web.Reply, error) {
+func (a API) addBatch(c call) (web.Reply, error) {
 	var sent api.UsageBatch
-	if err := DecodeUpTo(g, &sent, maxBatchBytes); err != nil {
+	if err := c.decode(&sent, maxBatchBytes); err != nil {
 		return web.Reply{}, err
 	}
 	batch, err := keyusage.Check(sent, a.Now())
@@ -62,45 +56,30 @@ func (a API) addBatch(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	unknown, err := a.Usage.Count(g.Request.Context(), batch)
+	unknown, err := a.Usage.Count(c.ctx, batch)
 	if unknown > 0 {
-		a.Errors.Log.WarnContext(g.Request.Context(), "usage batch: unknown keys skipped", "keys", unknown)
+		a.Errors.Log.WarnContext(c.ctx, "usage batch: unknown keys skipped", "keys", unknown)
 	}
 	if err == nil {
-		err = a.RequestLog.Add(g.Request.Context(), requests)
+		err = a.RequestLog.Add(c.ctx, requests)
 	}
-	return web.Reply{Status: http.StatusNoContent}, err
-}
-
-// settings returns the settings that the gateway shares or follows.
-func (a API) settings(g *gin.Context) (web.Reply, error) {
-	_, err := params.Read(g.Request.URL.RawQuery)
-	return web.Reply{JSON: a.Shared}, err
-}
-
-// served returns how many calls failed on each day, for the status page of the gateway.
-func (a API) served(g *gin.Context) (web.Reply, error) {
-	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
-		return web.Reply{}, err
-	}
-	days, err := a.Usage.Served(g.Request.Context(), keyusage.Last(a.Now(), api.ServedDays))
-	return web.Reply{JSON: days}, err
+	return done(err)
 }
 
 // entitle stores an entitlement from billing. 204 means that this version, or a newer one, is in
 // effect on every gateway. After any other status billing retries, even if the 503 came after the
 // entitlement was stored.
-func (a API) entitle(g *gin.Context) (web.Reply, error) {
+func (a API) entitle(c call) (web.Reply, error) {
 	var entitlement api.Entitlement
-	if err := Decode(g, &entitlement); err != nil {
+	if err := c.decode(&entitlement, maxBody); err != nil {
 		return web.Reply{}, err
 	}
 	entitlement, err := plan.Entitled(entitlement)
+	if err == nil {
+		err = account.CheckID(c.Param("account"))
+	}
 	if err != nil {
 		return web.Reply{}, err
 	}
-	if err := account.CheckID(g.Param("account")); err != nil {
-		return web.Reply{}, err
-	}
-	return web.Reply{Status: http.StatusNoContent}, a.Plans.Entitle(g.Request.Context(), g.Param("account"), entitlement)
+	return done(a.Plans.Entitle(c.ctx, c.Param("account"), entitlement))
 }

@@ -9,6 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
@@ -29,28 +30,19 @@ type AuditSearch struct {
 	Actor   string
 	Since   time.Time // at or after
 	Until   time.Time // before
-	Before  int64     // an entry ID; 0 starts at the newest
+	Before  int       // an entry ID; 0 starts at the newest
 	Limit   int
-}
-
-// AuditEntry is an entry of the audit log.
-type AuditEntry struct {
-	ID                             int64
-	At                             time.Time
-	Actor, Action, Subject, Detail string // Detail is JSON
 }
 
 // AccountDetails are the details of an account for operators.
 type AccountDetails struct {
 	account.Account
 
-	Person    *Person // without an address once the account is closed; nil if there is none
-	Sessions  int     // active ones
-	Passkeys  int
+	Person    *api.AccountPerson // nil if there is none
 	UsedToday int
 	Keys      []keys.Key
 	Requests  []keys.Request // open ones
-	Audit     []AuditEntry
+	Audit     []api.AuditEntry
 }
 
 // ListedAccount is an account in the operators' list.
@@ -168,28 +160,28 @@ func (s *Store) Account(ctx context.Context, id string) (AccountDetails, error) 
 func (s *Store) describePerson(db *gorm.DB, of *AccountDetails) error {
 	now := s.db.Now().UTC()
 	var rows []struct {
-		Email                     string
-		ConfirmedAt               *int64
-		ResetAt, ClosedAt         *int64
-		CreatedAt                 int64
+		Row                       personRow `gorm:"embedded"`
 		Codes, Passkeys, Sessions int
 	}
-	err := db.Raw(`SELECT email, totp_confirmed_at AS confirmed_at, reset_at, closed_at, created_at,
+	err := db.Raw(`SELECT p.*,
 			(SELECT count(*) FROM recovery_codes c WHERE c.account_id = p.account_id AND used_at IS NULL) AS codes,
 			(SELECT count(*) FROM passkeys k WHERE k.account_id = p.account_id) AS passkeys,
-			(SELECT count(*) FROM sessions s WHERE s.account_id = p.account_id AND ended_at IS NULL AND expires_at > ? AND seen_at > ?) AS sessions
-		FROM people p WHERE account_id = ?`, database.Micros(now), database.Micros(now.Add(-SessionIdle)), of.ID).Scan(&rows).Error
+			(SELECT count(*) FROM sessions s WHERE s.account_id = p.account_id AND ended_at IS NULL
+				AND expires_at > ? AND seen_at > ?) AS sessions
+		FROM people p WHERE account_id = ?`,
+		database.Micros(now), database.Micros(now.Add(-SessionIdle)), of.ID).Scan(&rows).Error
 	if err != nil || len(rows) == 0 {
 		return database.Outage(err)
 	}
-	p := rows[0]
-	of.ClosedAt, of.Sessions, of.Passkeys = accountdb.Instant(p.ClosedAt), p.Sessions, p.Passkeys
-	of.Person = &Person{
-		Account: of.ID, AuthenticatorConfirmed: p.ConfirmedAt != nil, RecoveryCodesLeft: p.Codes, ResetAt: accountdb.Instant(p.ResetAt),
-		Standing: of.Standing, Tier: of.TierAt(now), SuspendedAt: of.SuspendedAt, CreatedAt: database.FromMicros(p.CreatedAt),
+	r := rows[0]
+	of.ClosedAt = accountdb.Instant(r.Row.ClosedAt)
+	of.Person = &api.AccountPerson{
+		AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.Codes, Passkeys: r.Passkeys,
+		ResetAt: accountdb.Instant(r.Row.ResetAt), Sessions: r.Sessions,
+		CreatedAt: database.FromMicros(r.Row.CreatedAt), ClosedAt: of.ClosedAt,
 	}
-	if p.ClosedAt == nil {
-		of.Person.Email = p.Email
+	if of.ClosedAt == nil {
+		of.Person.Email = r.Row.Email
 	}
 	of.Person.Terms, err = account.LastTerms(db, of.ID)
 	return database.Outage(err)
@@ -288,7 +280,7 @@ func toEvent(r accountdb.AuditRow, accountID string) Event {
 }
 
 // Audit returns entries of the audit log, newest first. more reports whether older entries follow.
-func (s *Store) Audit(ctx context.Context, search AuditSearch) (entries []AuditEntry, more bool, err error) {
+func (s *Store) Audit(ctx context.Context, search AuditSearch) (entries []api.AuditEntry, more bool, err error) {
 	q := s.db.WithContext(ctx).Order("id DESC").Limit(search.Limit + 1)
 	if search.Account != "" {
 		q = q.Where(concerns(s.db.WithContext(ctx), search.Account))
@@ -313,10 +305,11 @@ func (s *Store) Audit(ctx context.Context, search AuditSearch) (entries []AuditE
 	if more = len(rows) > search.Limit; more {
 		rows = rows[:search.Limit]
 	}
-	entries = make([]AuditEntry, len(rows))
+	entries = make([]api.AuditEntry, len(rows))
 	for i, r := range rows {
-		entries[i] = AuditEntry{
-			ID: r.ID, At: database.FromMicros(r.At), Actor: r.Actor, Action: r.Action, Subject: r.Subject, Detail: r.Detail,
+		entries[i] = api.AuditEntry{
+			ID: r.ID, At: database.FromMicros(r.At), Actor: r.Actor, Action: r.Action, Subject: r.Subject,
+			Detail: json.RawMessage(r.Detail),
 		}
 	}
 	return entries, more, database.Outage(err)

@@ -33,7 +33,7 @@ type Person struct {
 	ResetAt                *time.Time // when a lost authenticator will be removed; nil if no removal was requested
 	Tier                   api.Tier   // when the person was read
 	SuspendedAt            *time.Time
-	Terms                  *account.Terms // accepted last; nil before the first key request
+	Terms                  *api.AcceptedTerms // accepted last; nil before the first key request
 	CreatedAt              time.Time
 	Epoch                  accountdb.Epoch
 }
