@@ -32,7 +32,6 @@ import (
 	"opportunity.internal/services/authquota/internal/plan"
 )
 
-// settings are the parsed settings.
 type settings struct {
 	peppers [][]byte
 	older   apikey.OlderForm

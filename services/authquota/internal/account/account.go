@@ -288,7 +288,6 @@ func LockRow(tx *accountdb.Tx, id string) (Row, error) {
 	return row, err
 }
 
-// closedAt returns when an account was closed, or nil.
 func closedAt(tx *accountdb.Tx, id string) (*time.Time, error) {
 	var closed []int64
 	err := tx.Raw("SELECT closed_at FROM people WHERE account_id = ? AND closed_at IS NOT NULL", id).Scan(&closed).Error

@@ -24,7 +24,6 @@ type Sealed struct {
 	Context           func(id string) string
 }
 
-// resealBatch limits the texts of one query.
 const resealBatch = 1000
 
 // Reseal seals everything in the columns under the newest encryption key that is under an older
@@ -75,7 +74,6 @@ const MaxBoxKeys = 8
 
 const keyBytes = 32
 
-// form is the version of the format.
 const form = "v1"
 
 // ErrSealed is returned for a text that does not open. It does not give the reason: a wrong
@@ -117,7 +115,6 @@ func ParseBox(encoded []string) (Box, error) {
 	return box, nil
 }
 
-// newKey derives a separate key for each purpose from the secret.
 func newKey(secret []byte) (key, error) {
 	var drawn [3][]byte
 	for i, purpose := range []string{"id", "seal", "fingerprint"} {

@@ -57,7 +57,6 @@ type Config struct {
 	Counters  *keyusage.Counters
 }
 
-// issuer is the name of the service in authenticator apps and for passkeys.
 const issuer = siteName
 
 const siteName = "Opportunity Data API"
@@ -147,7 +146,6 @@ func (p *Pages) page(r route) gin.HandlerFunc {
 	}
 }
 
-// respond checks the access of a request before it calls the handler.
 func (p *Pages) respond(v *Visit, r route) (pages.View, error) {
 	if err := p.Available(v.Request.Context()); err != nil {
 		return pages.View{}, err
@@ -159,7 +157,6 @@ func (p *Pages) respond(v *Visit, r route) (pages.View, error) {
 	return r.handle(v)
 }
 
-// titles maps errors to the titles of their pages.
 var titles = map[problem.Code]string{
 	problem.NotFound:           "Page not found",
 	problem.ServiceUnavailable: "Temporarily unavailable",
@@ -192,7 +189,6 @@ func applied(text string, err error) (notice string, failed error) {
 	return text, err
 }
 
-// sections are the pages to which every page of a signed-in person links.
 var sections = []pages.Link{
 	{Path: homePath, Label: "Overview"},
 	{Path: homePath + "/keys", Label: "Keys"},
@@ -203,7 +199,6 @@ var sections = []pages.Link{
 	{Path: homePath + "/security", Label: "Security"},
 }
 
-// layout is the data of the layout.
 type layout struct {
 	pages.Page
 
@@ -249,7 +244,6 @@ func (p *Pages) functions() template.FuncMap {
 	}
 }
 
-// operator returns how pages refer to the operator, with the contact if configured.
 func (p *Pages) operator() template.HTML {
 	const who = "the operator of the service"
 	if p.Contact == "" {

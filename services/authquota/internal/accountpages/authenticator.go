@@ -14,7 +14,6 @@ import (
 	"opportunity.internal/services/authquota/internal/people"
 )
 
-// seedForm is the data for setting up an authenticator.
 type seedForm struct {
 	QR      template.URL // an image
 	Grouped string       // the seed for typing
@@ -40,7 +39,6 @@ func (p *Pages) newSeedForm(v *Visit) (seedForm, people.NewSeed, error) {
 	}, seed, err
 }
 
-// wrongNewCode explains a wrong code during set-up.
 func wrongNewCode(seed people.NewSeed) string {
 	if seed.Created {
 		return "The code is wrong. The QR code on this page is new: if you scanned an earlier one, delete its entry in the app, and scan this one."
@@ -48,7 +46,6 @@ func wrongNewCode(seed people.NewSeed) string {
 	return "The code is wrong. Enter the one that the app shows now for the QR code on this page."
 }
 
-// authenticatorForm shows the seed to a person without an authenticator.
 func (p *Pages) authenticatorForm(v *Visit) (pages.View, error) {
 	page, _, err := p.authenticatorPage(v)
 	return page, err
@@ -62,7 +59,6 @@ func (p *Pages) authenticatorPage(v *Visit) (pages.View, people.NewSeed, error) 
 	return pages.View{Template: "authenticator", Title: "Set up an authenticator", Data: form}, seed, err
 }
 
-// authenticator confirms the seed with its first code and shows the recovery codes once.
 func (p *Pages) authenticator(v *Visit) (pages.View, error) {
 	again, seed, err := p.authenticatorPage(v)
 	if err != nil || again.Redirect != "" {
@@ -88,7 +84,6 @@ func (p *Pages) authenticator(v *Visit) (pages.View, error) {
 	return newCodesPage(v, codes, true), nil
 }
 
-// replaceForm shows the seed of a new authenticator.
 func (p *Pages) replaceForm(v *Visit) (pages.View, error) {
 	page, _, err := p.replacePage(v)
 	return page, err
@@ -99,7 +94,6 @@ func (p *Pages) replacePage(v *Visit) (pages.View, people.NewSeed, error) {
 	return pages.View{Template: "security-authenticator", Title: "Move to another authenticator app", Data: form}, seed, err
 }
 
-// replace replaces the authenticator after the first code of the new one.
 func (p *Pages) replace(v *Visit) (pages.View, error) {
 	ctx := v.Request.Context()
 	again, seed, err := p.replacePage(v)
@@ -124,7 +118,6 @@ func (p *Pages) replace(v *Visit) (pages.View, error) {
 	return pages.View{Redirect: securityPath, Notice: "The new authenticator is set up, and all other browsers were signed out. The old one no longer works."}, nil
 }
 
-// codesView is the data of the page. It has the codes only just after they were created.
 type codesView struct {
 	Codes []string
 	First bool // created with the authenticator
@@ -144,7 +137,6 @@ func (p *Pages) codesForm(v *Visit) (pages.View, error) {
 	return pages.View{Template: "recovery-codes", Title: "Recovery codes", Data: codesView{Left: v.Person.RecoveryCodesLeft}}, nil
 }
 
-// renewCodes creates new codes and shows them once.
 func (p *Pages) renewCodes(v *Visit) (pages.View, error) {
 	codes, hashes := people.NewRecoveryCodes()
 	err := p.People.RenewCodes(v.Request.Context(), v.Person.Account, hashes)

@@ -25,7 +25,6 @@ import (
 
 const explorerFormPath = api.ExplorerPath + "/:operation"
 
-// active returns the keys with which the person can make calls, newest first.
 func (p *Pages) active(ctx context.Context, accountID string, now time.Time) ([]keys.Key, error) {
 	own, err := p.Keys.OwnKeys(ctx, accountID)
 	var active []keys.Key
@@ -44,7 +43,6 @@ const keyField = "key"
 // maxValue limits the value of a parameter, in characters.
 const maxValue = 200
 
-// explorer is the data of the page.
 type explorer struct {
 	Operations []apidoc.Operation
 	Operation  apidoc.Operation
@@ -57,7 +55,6 @@ type explorer struct {
 // Path returns the path of an operation's form.
 func (explorer) Path(id string) string { return api.ExplorerPath + "/" + id }
 
-// field is a parameter in a form.
 type field struct {
 	apidoc.Parameter
 
@@ -77,12 +74,10 @@ func (f field) Hint() template.HTML {
 // Number reports whether the value is an integer.
 func (f field) Number() bool { return f.Resolved.Is("integer") }
 
-// explorerList shows the form of the list.
 func (p *Pages) explorerList(*Visit) (pages.View, error) {
 	return pages.View{Redirect: explorer{}.Path(p.description.Operations[0].ID)}, nil
 }
 
-// explorerForm shows the form of an operation, with values from the query.
 func (p *Pages) explorerForm(v *Visit) (pages.View, error) {
 	shown, _, err := p.fill(v, v.Request.URL.Query())
 	return shown, err
@@ -178,7 +173,6 @@ func checkValue(p apidoc.Parameter, value string) string {
 	return ""
 }
 
-// result is the response to a call, with the call as programs.
 type result struct {
 	api.ExplorerResult
 

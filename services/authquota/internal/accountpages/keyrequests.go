@@ -12,7 +12,6 @@ import (
 	"opportunity.internal/services/authquota/internal/people"
 )
 
-// requestForm is the data of the form for a key request: the submitted fields and the terms of use.
 type requestForm struct {
 	keys.RequestedKey
 
@@ -89,7 +88,6 @@ func badUseCase(useCase string, err error) string {
 
 func collectPath(request string) string { return "/account/keys/requests/" + request + "/collect" }
 
-// ownRequest returns the request in the URL if it is open or recently declined.
 func (p *Pages) ownRequest(v *Visit) (keys.Request, error) {
 	requests, err := p.Keys.OwnRequests(v.Request.Context(), v.Person.Account)
 	if err != nil {
@@ -103,7 +101,6 @@ func (p *Pages) ownRequest(v *Visit) (keys.Request, error) {
 	return keys.Request{}, keys.RequestNotFound()
 }
 
-// collection is the data of the page that confirms collecting a key.
 type collection struct {
 	keys.Request
 

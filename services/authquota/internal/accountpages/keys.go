@@ -17,7 +17,6 @@ import (
 	"opportunity.internal/services/authquota/internal/people"
 )
 
-// keyLine is a key on a page.
 type keyLine struct {
 	keys.Key
 
@@ -61,7 +60,6 @@ func (k keyLine) Soon(now time.Time) bool {
 	return k.Ready() && k.ExpiresAt.Before(now.AddDate(0, 0, 30))
 }
 
-// keyList is the data of the page of all keys.
 type keyList struct {
 	Requests []keys.Request
 	Living   []keyLine
@@ -149,7 +147,6 @@ func replacing(own []keys.Key, id string, now time.Time) bool {
 	return slices.ContainsFunc(own, func(k keys.Key) bool { return k.Successor == id && k.StatusAt(now) == keys.Active })
 }
 
-// keyForm is the data of the page of one key, with the submitted name.
 type keyForm struct {
 	Key  keyLine
 	Name string
@@ -211,13 +208,11 @@ func (p *Pages) askRotate(v *Visit) (pages.View, error) {
 	return pages.View{Template: "key-rotate", Title: "Rotate " + k.Title(), Data: rotation{k, k.SuccessorEnd(v.Now), k.GraceEnd(v.Now)}}, err
 }
 
-// rotation is the data of the page that confirms a rotation.
 type rotation struct {
 	Key            keyLine
 	NewEnd, OldEnd time.Time
 }
 
-// newKey is the data of the page that shows a new key once.
 type newKey struct {
 	Key     keys.Key
 	Secret  string

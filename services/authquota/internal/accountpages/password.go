@@ -10,10 +10,8 @@ import (
 	"opportunity.internal/services/authquota/internal/people"
 )
 
-// passwordForm is the data of a form for a new password.
 type passwordForm struct{ Action, Token, Email, Button string }
 
-// newPassword returns the hash of the submitted password, or what is wrong with it.
 func newPassword(v *Visit, email string) (hash, wrong string, err error) {
 	chosen := v.PostForm("password")
 	if rejected := credential.Rejection(""); errors.As(credential.CheckPassword(chosen, email), &rejected) {

@@ -18,7 +18,6 @@ import (
 	"opportunity.internal/services/authquota/internal/plan"
 )
 
-// planView is the data of the plan page.
 type planView struct {
 	Mine    plan.Offer
 	Offers  []plan.Offer // lowest tier first

@@ -13,7 +13,6 @@ import (
 	"opportunity.internal/services/authquota/internal/people"
 )
 
-// overview is the data of the security page.
 type overview struct {
 	NewAddress       people.Link // pending address change, if any
 	PasskeysPossible bool
@@ -43,7 +42,6 @@ func (p *Pages) security(v *Visit) (pages.View, error) {
 	return pages.View{Template: "security", Title: "Security", Data: data}, err
 }
 
-// endSession signs another browser out.
 func (p *Pages) endSession(v *Visit) (pages.View, error) {
 	id := v.PostForm("id")
 	if !people.ValidSessionID(id) {
@@ -53,7 +51,6 @@ func (p *Pages) endSession(v *Visit) (pages.View, error) {
 	return pages.View{Redirect: securityPath, Notice: "The browser was signed out."}, err
 }
 
-// endSessions signs every browser out, including this one.
 func (p *Pages) endSessions(v *Visit) (pages.View, error) {
 	if err := p.People.EndSessions(v.Request.Context(), v.Person.Account); err != nil {
 		return pages.View{}, err
@@ -62,7 +59,6 @@ func (p *Pages) endSessions(v *Visit) (pages.View, error) {
 	return pages.View{Redirect: signInPath, Notice: "You are signed out everywhere."}, nil
 }
 
-// event is an audit log entry as text.
 type event struct {
 	What string
 	More string // factor and location
@@ -75,7 +71,6 @@ const (
 	failuresShown = 30 * 24 * time.Hour
 )
 
-// recentEvents returns the recent events, newest first.
 func (p *Pages) recentEvents(v *Visit) (list []event, err error) {
 	ctx := v.Request.Context()
 	logged, err := p.People.Events(ctx, v.Person.Account, slices.Sorted(maps.Keys(people.Actions)), shownEvents)
@@ -113,7 +108,6 @@ func describe(e people.Event) event {
 	return event{people.Actions[e.Action], strings.Join(more, ", "), by, e.At}
 }
 
-// closeView is the data of the page that confirms closing the account.
 type closeView struct {
 	Pays  bool       // has a plan, which will be cancelled
 	Until *time.Time // end of the paid period

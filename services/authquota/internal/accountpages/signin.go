@@ -53,13 +53,11 @@ func (p *Pages) signIn(v *Visit) (pages.View, error) {
 	return pages.View{Redirect: pages.WithNext("/account/sign-in/code", v.Onward())}, err
 }
 
-// codePage is the data of the form for the second factor.
 type codePage struct {
 	Next    string
 	Options string // WebAuthn options; empty if the person has no passkey
 }
 
-// codeForm asks for the second factor.
 func (p *Pages) codeForm(v *Visit) (pages.View, error) {
 	if !v.Person.AuthenticatorConfirmed {
 		return pages.View{Redirect: "/account/authenticator"}, nil
@@ -68,7 +66,6 @@ func (p *Pages) codeForm(v *Visit) (pages.View, error) {
 	return pages.View{Template: "code", Title: "Second step", Data: codePage{v.Onward(), options}}, err
 }
 
-// code verifies a code of the authenticator or a recovery code.
 func (p *Pages) code(v *Visit) (pages.View, error) {
 	again, err := p.codeForm(v)
 	if err != nil || again.Redirect != "" {

@@ -70,7 +70,6 @@ func (p *Pages) confirm(v *Visit) (pages.View, error) {
 	return pages.View{Redirect: "/account/authenticator"}, err
 }
 
-// addressForm is the data of a form with an email address.
 type addressForm struct{ Email, Next string }
 
 const noAddress = "Enter an email address, such as ada@example.org."
@@ -107,7 +106,6 @@ func token(v *Visit) string {
 	return t
 }
 
-// secretLength is the number of characters of a secret.
 var secretLength = len(people.NewSecret())
 
 // gone returns the page for an invalid link, with a link to request another one.
@@ -124,7 +122,6 @@ func unlessGone(again string, page pages.View, err error) (pages.View, error) {
 	return page, err
 }
 
-// sent returns the handler of a page that says which mail was sent.
 func sent(what string) handler {
 	return func(*Visit) (pages.View, error) {
 		return pages.View{Template: "sent", Title: "Check your email", Data: what}, nil
@@ -157,7 +154,6 @@ func newSignUps() *signUps {
 	return s
 }
 
-// count counts n forms from an address.
 func (s *signUps) count(mailed bool, from string, now time.Time, n int) {
 	outcome := "limited"
 	if mailed {

@@ -18,7 +18,6 @@ import (
 // busiest is the number of keys listed on the page; the others are summed.
 const busiest = 20
 
-// usageView is the data of the usage page.
 type usageView struct {
 	Today  Allowance
 	Chart  template.HTML
@@ -74,7 +73,6 @@ func (p *Pages) usage(v *Visit) (pages.View, error) {
 	return pages.View{Template: "usage", Title: "Usage", Data: shown}, err
 }
 
-// rangeName returns the label of the last n days.
 func rangeName(n int) string {
 	if n == 1 {
 		return "Today"
@@ -153,7 +151,6 @@ func (p *Pages) today(v *Visit) (Allowance, error) {
 
 const requestsPath = "/account/usage/requests"
 
-// logView is the data of the page.
 type logView struct {
 	Filter   keyusage.RequestFilter
 	Keys     []logKey
@@ -168,13 +165,11 @@ type logView struct {
 	Kept     int // days
 }
 
-// loggedDay has the requests of a UTC day.
 type loggedDay struct {
 	Day, Title string
 	Requests   []keyusage.Request
 }
 
-// logKey is a choice of the filter.
 type logKey struct{ ID, Title string }
 
 func (p *Pages) latestRequests(v *Visit) (pages.View, error) {
@@ -200,7 +195,6 @@ func (p *Pages) latestRequests(v *Visit) (pages.View, error) {
 	return pages.View{Template: "requests", Title: "Requests", Data: shown}, err
 }
 
-// byDay returns the requests by UTC day, in their order.
 func byDay(requests []keyusage.Request) (days []loggedDay) {
 	for _, r := range requests {
 		day := r.At.UTC().Format(time.DateOnly)

@@ -79,7 +79,6 @@ var PasswordCost = argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism
 // sign-ins wait.
 var slots = make(chan struct{}, 4)
 
-// acquire waits for a slot until ctx ends.
 func acquire(ctx context.Context) (leave func(), err error) {
 	select {
 	case slots <- struct{}{}:

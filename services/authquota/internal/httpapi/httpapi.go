@@ -122,7 +122,6 @@ func reply(v any, err error) (web.Reply, error) { return web.Reply{JSON: v}, err
 
 func done(err error) (web.Reply, error) { return web.Reply{Status: http.StatusNoContent}, err }
 
-// page parses after, an ID that known accepts, and limit.
 func (c call) page(known func(string) error) (account.Page, error) {
 	limit, err := c.query.Integer("limit", 1, api.MaxOperatorPageSize, api.MaxOperatorPageSize)
 	after, given := c.query["after"]

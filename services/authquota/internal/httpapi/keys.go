@@ -180,7 +180,6 @@ func (a API) decide(c call, body any, decision func() (keys.Decide, error)) (web
 	return reply(listedRequest(r), err)
 }
 
-// importKeys imports keys issued elsewhere, by their hashes.
 func (a API) importKeys(c call) (web.Reply, error) {
 	var lines []keys.Older
 	var report api.ImportReport

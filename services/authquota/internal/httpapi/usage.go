@@ -9,7 +9,6 @@ import (
 	"opportunity.internal/services/authquota/internal/plan"
 )
 
-// settings returns the settings that the gateway shares or follows.
 func (a API) settings(call) (web.Reply, error) { return reply(a.Shared, nil) }
 
 // served returns how many calls failed on each day, for the status page of the gateway.

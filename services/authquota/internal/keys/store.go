@@ -64,7 +64,6 @@ type keyRow struct {
 
 func (keyRow) TableName() string { return "api_keys" }
 
-// ownedRow is a key with the fields of its account that affect it.
 type ownedRow struct {
 	Row         keyRow `gorm:"embedded"`
 	Tier        string
@@ -166,7 +165,6 @@ func findKey(db *gorm.DB, where string, args ...any) (ownedRow, error) {
 	return rows[0], addPaid(db, rows[:1])
 }
 
-// addPaid adds the entitlements of their accounts to keys.
 func addPaid(db *gorm.DB, rows []ownedRow) error {
 	ids := make([]string, 0, len(rows))
 	for _, r := range rows {
@@ -240,7 +238,6 @@ func (s *Store) Rename(ctx context.Context, id, key, name string) error {
 	})
 }
 
-// lockOwnKey reads a key of the account and locks it until tx ends.
 func lockOwnKey(tx *accountdb.Tx, id, key string) (keyRow, error) {
 	var row keyRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ? AND account_id = ?", key, id).Error

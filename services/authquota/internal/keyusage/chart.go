@@ -155,7 +155,6 @@ func label(bar Bar) string {
 	return formatDay(bar.Day) + ": " + figures(bar.Figures)
 }
 
-// figures lists the groups that have requests.
 func figures(f Figures) string {
 	var parts []string
 	for g, calls := range f {

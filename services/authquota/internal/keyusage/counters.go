@@ -131,7 +131,6 @@ func (c *Counters) copyDay(ctx context.Context, day string) error {
 	}
 }
 
-// page holds counters that the ledger lacks.
 type page struct {
 	next   string   // cursor of the next page, or "0"
 	fields []string // of the day; one may appear twice
@@ -169,7 +168,6 @@ func texts(reply any) []string {
 	return all
 }
 
-// remove removes saved counters from the changed ones, unless they changed again.
 func (c *Counters) remove(ctx context.Context, keys []string, p page) error {
 	args := make([]any, 0, 2*len(p.fields))
 	for i, field := range p.fields {
@@ -278,8 +276,6 @@ func (c *Counters) fill(ctx context.Context, day, token string) (err error) {
 	return c.step(ctx, finish, []string{counter.Day(day), keys[0], keys[1]}, args...)
 }
 
-// step runs a script that returns 0 if the restore was interrupted. It repeats a command that timed
-// out: each has its effect once.
 func (c *Counters) step(ctx context.Context, script *redis.Script, keys []string, args ...any) error {
 	ok, err := script.Run(ctx, c.redis, keys, args...).Bool()
 	for n := 1; err != nil && ctx.Err() == nil && n < attempts; n++ {

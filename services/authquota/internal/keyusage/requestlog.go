@@ -61,7 +61,6 @@ func CheckRequests(sent []api.LoggedRequest, now time.Time) ([]api.LoggedRequest
 	return recent, nil
 }
 
-// invalidField returns the name of an invalidField field, or "".
 func invalidField(r api.LoggedRequest) string {
 	switch {
 	case len(r.ID) != 36 || uuid.Validate(r.ID) != nil:
@@ -146,7 +145,6 @@ type requestSecond struct {
 
 func (requestSecond) TableName() string { return "request_log_seconds" }
 
-// requestEntry is a request in a requestSecond.
 type requestEntry struct {
 	ID       string `json:"id"`
 	At       int64  `json:"at"` // microseconds since 1970

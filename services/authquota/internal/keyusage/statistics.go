@@ -102,7 +102,6 @@ func (s *Store) Busiest(ctx context.Context, account string, r Range, n int, tot
 	return counts, database.Outage(err)
 }
 
-// linesAtOnce limits the rows of one query in Lines.
 const linesAtOnce = 5000
 
 // Lines calls write with an account's usage in a range, sorted by day and key, and stops at the
@@ -193,7 +192,6 @@ func ParseDays(s string, fallback int) int {
 // Includes reports whether the range contains day.
 func (r Range) Includes(day string) bool { return r.From <= day && day <= r.To }
 
-// each calls do for every day of the range, oldest first.
 func (r Range) each(do func(day string)) {
 	first, err := time.Parse(time.DateOnly, r.From)
 	if err != nil {

@@ -81,7 +81,6 @@ func (r linkRow) toLink() Link {
 	return l
 }
 
-// saveLink stores a link under the hash of its secret.
 func saveLink(tx *accountdb.Tx, l FreshLink) error {
 	row := linkRow{TokenHash: HashSecret(l.Secret), Purpose: string(l.Purpose), Email: l.Email, ExpiresAt: database.Micros(l.ExpiresAt)}
 	if l.Account != "" {

@@ -105,7 +105,6 @@ func EndNews(on bool, e api.Entitlement, now time.Time) (mail string, nowOn bool
 	return "plan-ended", false
 }
 
-// billingActor is the actor of confirmed payments in the audit log.
 const billingActor = "billing"
 
 // Entitle stores the entitlement of an account, unless the stored version is the same or newer.
@@ -157,7 +156,6 @@ func lockEntitlement(tx *accountdb.Tx, id string) (account.EntitlementRow, error
 	return row, err
 }
 
-// notifyPlan posts a mail about a plan, if any, with the current tier of its holder.
 func notifyPlan(tx *accountdb.Tx, row account.EntitlementRow, mail string) error {
 	if mail == "" {
 		return nil
