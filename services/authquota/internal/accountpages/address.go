@@ -24,7 +24,7 @@ func (p *Pages) email(v *Visit) (pages.View, error) {
 		return again.Wrong("email", "This is already your address."), nil
 	}
 	ctx := v.Request.Context()
-	if wait, err := p.People.CountAttempt(ctx, people.MailsTo(string(people.LinkNewAddress), email), people.MailsTo("of", v.Person.Account)); err != nil || wait > 0 {
+	if wait, err := p.People.CountAttempt(ctx, people.MailsTo.Of(string(people.LinkNewAddress), email), people.MailsTo.Of("of", v.Person.Account)); err != nil || wait > 0 {
 		return again.TooMany(wait), err
 	}
 	l := people.NewLink(people.LinkNewAddress, v.Person.Account, email, v.Now)

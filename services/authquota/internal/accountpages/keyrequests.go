@@ -61,7 +61,7 @@ func (p *Pages) requestKey(v *Visit) (pages.View, error) {
 		return again, nil
 	}
 	if wanted.Test {
-		wait, err := p.People.CountAttempt(v.Request.Context(), people.TestKeysFrom(v.Address()))
+		wait, err := p.People.CountAttempt(v.Request.Context(), people.TestKeysFrom.Of(v.network()))
 		if err != nil {
 			return pages.View{}, err
 		}

@@ -258,7 +258,7 @@ func (p *Pages) connectKey(v *Visit) (pages.View, error) {
 		return again.Wrong("key", "Paste the whole key, from its first character to its last."), nil
 	}
 	// Limit guesses: a key of another form may be short.
-	if wait, err := p.People.CountAttempt(v.Request.Context(), people.AttemptsToConnect(v.Person.Account)); err != nil || wait > 0 {
+	if wait, err := p.People.CountAttempt(v.Request.Context(), people.AttemptsToConnect.Of(v.Person.Account)); err != nil || wait > 0 {
 		return again.TooMany(wait), err
 	}
 	digests := apikey.OlderOf(presented).Digests(p.Peppers)

@@ -24,7 +24,7 @@ func (p *Pages) lost(v *Visit) (pages.View, error) {
 	}
 	ctx := v.Request.Context()
 	sent := pages.View{Redirect: "/account/lost-authenticator/sent"}
-	if wait, err := p.People.CountAttempt(ctx, people.MailsTo(string(people.LinkLost), v.Person.Account)); err != nil || wait > 0 {
+	if wait, err := p.People.CountAttempt(ctx, people.MailsTo.Of(string(people.LinkLost), v.Person.Account)); err != nil || wait > 0 {
 		return sent, err // the links of the last mail still work
 	}
 	lost := people.NewLink(people.LinkLost, v.Person.Account, v.Person.Email, v.Now)

@@ -106,7 +106,7 @@ func (p *Pages) reset(v *Visit) (pages.View, error) {
 	case wrong != "":
 		return again.Wrong("password", wrong), nil
 	}
-	err = p.People.ResetPassword(v.Request.Context(), form.Token, hash, v.Entry(), people.AttemptsOnAddress(form.Email, v.Address()))
+	err = p.People.ResetPassword(v.Request.Context(), form.Token, hash, v.Entry(), people.AttemptsOnAddress.Of(v.network(), form.Email))
 	if problem.Of(err).Code == problem.NotFound {
 		return gone("/account/forgot"), nil
 	}

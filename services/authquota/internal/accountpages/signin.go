@@ -25,7 +25,7 @@ func (p *Pages) signIn(v *Visit) (pages.View, error) {
 	if !valid {
 		return again.Wrong("email", noAddress), nil
 	}
-	address, network := people.AttemptsOnAddress(email, v.Address()), people.AttemptsFromNetwork(v.Address())
+	address, network := people.AttemptsOnAddress.Of(v.network(), email), people.AttemptsFromNetwork.Of(v.network())
 	if wait, err := p.People.CountAttempt(ctx, address, network); err != nil || wait > 0 {
 		return again.TooMany(wait), err
 	}
