@@ -15,6 +15,9 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	prometheus "github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/e2e/watch"
@@ -126,6 +129,47 @@ func TestWhatOperatorsWatch(t *testing.T) {
 	}
 }
 
+// TestMetricsOfAlertsExistFromTheStart scrapes services that have just started: each selector of a
+// rule must have a series then, or the first increase would be missed, and a lost metric not
+// noticed.
+func TestMetricsOfAlertsExistFromTheStart(t *testing.T) {
+	t.Parallel()
+	s := newStack(t, "OPPORTUNITY_HISTORY_SIGNING_KEY="+strings.Repeat("0a", 32))
+	s.startBilling(t)
+	rules, err := watch.Rules("../charts/opportunity/rules")
+	require.NoError(t, err)
+	exported := map[string][]*dto.Metric{}
+	for name, family := range s.scrape(t) {
+		for _, name := range append(series(family), name) {
+			exported[name] = family.GetMetric()
+		}
+	}
+	for _, r := range rules {
+		selectors, err := watch.Selectors(r.Expr)
+		require.NoError(t, err)
+		for name, all := range selectors {
+			if strings.Contains(name, ":") || strings.HasPrefix(name, "kube_") || strings.HasPrefix(name, "tls_") {
+				continue // recorded by a rule; of kube-state-metrics; with TLS between the services only
+			}
+			for _, selector := range all {
+				assert.True(t, slices.ContainsFunc(exported[name], func(m *dto.Metric) bool { return matches(m, selector) }),
+					"%s%s: no series of %s at the start", r.Alert, r.Record, selector)
+			}
+		}
+	}
+}
+
+// matches reports whether a series has the labels of a selector. le is a label of Prometheus alone.
+func matches(m *dto.Metric, selector *parser.VectorSelector) bool {
+	labels := map[string]string{}
+	for _, l := range m.GetLabel() {
+		labels[l.GetName()] = l.GetValue()
+	}
+	return !slices.ContainsFunc(selector.LabelMatchers, func(want *prometheus.Matcher) bool {
+		return want.Name != "__name__" && want.Name != "le" && !want.Matches(labels[want.Name])
+	})
+}
+
 // usedMetrics returns the metrics that dashboards, rules and docs query, each with one of its
 // users.
 func usedMetrics(t *testing.T) map[string]string {
@@ -178,9 +222,9 @@ func gatewaySeries(all map[string]*dto.MetricFamily) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// bill starts billing for the stack, with an unreachable payment processor, and sends it a webhook
-// event without a valid signature.
-func (s *stack) bill(t *testing.T) {
+// startBilling starts billing for the stack, with an unreachable payment processor, and returns its
+// URL.
+func (s *stack) startBilling(t *testing.T) string {
 	t.Helper()
 	address, operations := storetest.FreeAddress(t), storetest.FreeAddress(t)
 	env := append(slices.Concat(s.settings["history"], tokens("billing")), "OPPORTUNITY_DATABASE_URL="+storetest.Postgres(t), "OPPORTUNITY_DATABASE_ALLOW_OWNER=true",
@@ -191,7 +235,13 @@ func (s *stack) bill(t *testing.T) {
 	process := start(t, env, program(t, "billing"), "serve")
 	ready(t, "http://"+operations+"/livez", process)
 	s.operations = append(s.operations, "http://"+operations)
-	resp, err := http.Post("http://"+address+"/billing/stripe/webhook", "application/json", strings.NewReader("{}")) //nolint:noctx // ends with the test
+	return "http://" + address
+}
+
+// bill starts billing and sends it a webhook event without a valid signature.
+func (s *stack) bill(t *testing.T) {
+	t.Helper()
+	resp, err := http.Post(s.startBilling(t)+"/billing/stripe/webhook", "application/json", strings.NewReader("{}")) //nolint:noctx // ends with the test
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusBadRequest, resp.StatusCode)

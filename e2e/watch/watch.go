@@ -114,20 +114,26 @@ var grafana = strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$
 // Expr returns the expression of a panel with values for Grafana's variables.
 func Expr(panel string) string { return grafana.Replace(panel) }
 
-// Metrics returns the names of the metrics in an expression.
-func Metrics(expr string) ([]string, error) {
+// Selectors returns the selectors of an expression by the names of their metrics.
+func Selectors(expr string) (map[string][]*parser.VectorSelector, error) {
 	parsed, err := Parser.ParseExpr(expr)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", expr, err)
 	}
-	names := map[string]bool{}
+	found := map[string][]*parser.VectorSelector{}
 	parser.Inspect(parsed, func(n parser.Node, _ []parser.Node) error {
 		if s, ok := n.(*parser.VectorSelector); ok {
-			names[name(s)] = true
+			found[name(s)] = append(found[name(s)], s)
 		}
 		return nil
 	})
-	return slices.Sorted(maps.Keys(names)), nil
+	return found, nil
+}
+
+// Metrics returns the names of the metrics in an expression.
+func Metrics(expr string) ([]string, error) {
+	found, err := Selectors(expr)
+	return slices.Sorted(maps.Keys(found)), err
 }
 
 func name(s *parser.VectorSelector) string {
