@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/common/model"
 	prometheus "github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/e2e/watch"
@@ -152,7 +151,7 @@ func TestMetricsOfAlertsExistFromTheStart(t *testing.T) {
 				continue // recorded by a rule; of kube-state-metrics; with TLS between the services only
 			}
 			for _, selector := range all {
-				assert.True(t, slices.ContainsFunc(exported[name], func(m *dto.Metric) bool { return matches(m, selector) }),
+				require.True(t, slices.ContainsFunc(exported[name], func(m *dto.Metric) bool { return matches(m, selector) }),
 					"%s%s: no series of %s at the start", r.Alert, r.Record, selector)
 			}
 		}

@@ -231,10 +231,8 @@ func TestOtherAlertsFire(t *testing.T) {
 		}},
 		{"OpportunityFeedLag", "warning", false, []metric{{constant(26), "feed_lag_seconds", []string{"feed", "listings"}}}},
 		{"OpportunityLinkChecksMissing", "warning", true, []metric{{ago(25 * time.Hour), "history_link_run_success_timestamp_seconds", nil}}},
-		{"OpportunityLinkChecksMissing", "warning", true, []metric{{constant(1), "opportunity_service_info", []string{"service", "history"}}}},
-		{"OpportunityLinkChecksMissing", "warning", false, []metric{
-			{ago(23 * time.Hour), "history_link_run_success_timestamp_seconds", nil}, {constant(1), "opportunity_service_info", []string{"service", "history"}},
-		}},
+		{"OpportunityLinkChecksMissing", "warning", true, []metric{{constant(0), "history_link_run_success_timestamp_seconds", nil}}},
+		{"OpportunityLinkChecksMissing", "warning", false, []metric{{ago(23 * time.Hour), "history_link_run_success_timestamp_seconds", nil}}},
 		{"OpportunityLogLag", "warning", true, []metric{{constant(301), "history_log_lag_seconds", nil}}},
 		{"OpportunityLogLag", "warning", false, []metric{{constant(299), "history_log_lag_seconds", nil}}},
 		{"OpportunityWitnessFailing", "warning", true, []metric{{growing(1, 0), "history_witness_failures_total", nil}}},
