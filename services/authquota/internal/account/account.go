@@ -20,14 +20,14 @@ import (
 
 // Account holds keys. Its tier, suspension and quota apply to all of them.
 type Account struct {
-	Standing
+	Standing `gorm:"embedded"`
 
-	ID            string
-	SuspendedAt   *time.Time // nil unless suspended
+	ID            string     `gorm:"primaryKey"`
+	SuspendedAt   *time.Time `gorm:"serializer:column"` // nil unless suspended
 	SuspendReason string
-	MergedInto    string     // the account that took over its keys; empty if none
-	ClosedAt      *time.Time // when its person closed it; final
-	CreatedAt     time.Time
+	MergedInto    string     `gorm:"serializer:column"` // the account that took over its keys; empty if none
+	ClosedAt      *time.Time `gorm:"-"`                 // when its person closed it; final
+	CreatedAt     time.Time  `gorm:"serializer:column"`
 }
 
 // State is the state of an account.
@@ -198,94 +198,71 @@ type Page struct {
 	Limit int
 }
 
-// Row is an
-type Row struct {
-	ID            string `gorm:"primaryKey"`
-	Tier          string
-	SuspendedAt   *int64
-	SuspendReason string
-	MergedInto    *string
-	CreatedAt     int64 `gorm:"autoCreateTime:false"`
-	Epoch         int64 `gorm:"<-:create"` // see accountdb.Tx.Touch
+type row struct {
+	Account `gorm:"embedded"`
+
+	Epoch int64 `gorm:"<-:create"` // see accountdb.Tx.Touch
 }
 
-// TableName implements gorm's Tabler.
-func (Row) TableName() string { return "accounts" }
+func (row) TableName() string { return "accounts" }
 
-// Account returns the account without its entitlements and without the time at which it was closed.
-func (r Row) Account() Account {
-	a := Account{
-		Standing: Standing{Granted: api.Tier(r.Tier)}, ID: r.ID, SuspendedAt: accountdb.Instant(r.SuspendedAt), SuspendReason: r.SuspendReason,
-		CreatedAt: database.FromMicros(r.CreatedAt),
+// Read returns an account with its entitlements, without the time at which it was closed. It returns
+// NotFound for an unknown ID.
+func Read(db *gorm.DB, id string) (Account, error) {
+	var r row
+	err := db.Take(&r, "id = ?", id).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		err = NotFound()
 	}
-	if r.MergedInto != nil {
-		a.MergedInto = *r.MergedInto
+	if err != nil {
+		return r.Account, err
 	}
-	return a
-}
-
-// WithPaid returns the account with its entitlements.
-func (r Row) WithPaid(db *gorm.DB) (Account, error) {
-	a := r.Account()
-	paid, err := Paid(db, r.ID)
-	a.Paid = paid[r.ID]
-	return a, err
-}
-
-func fromAccount(a Account) *Row {
-	row := &Row{
-		ID: a.ID, Tier: string(a.Granted), SuspendedAt: accountdb.Micros(a.SuspendedAt), SuspendReason: a.SuspendReason,
-		CreatedAt: database.Micros(a.CreatedAt),
-	}
-	if a.MergedInto != "" {
-		row.MergedInto = &a.MergedInto
-	}
-	return row
+	paid, err := Paid(db, id)
+	r.Paid = paid[id]
+	return r.Account, err
 }
 
 // Create creates an account with a granted tier.
 func Create(tx *accountdb.Tx, granted api.Tier) (Account, error) {
-	a := Account{Standing: Standing{Granted: granted}, ID: NewID(), CreatedAt: tx.Now}
-	row := fromAccount(a)
-	row.Epoch = database.Micros(tx.Now) + accountdb.Step()
-	tx.Touched(accountdb.Epoch{Account: a.ID, Number: row.Epoch})
-	return a, tx.Create(row).Error
+	created := row{Account{Standing: Standing{Granted: granted}, ID: NewID(), CreatedAt: tx.Now}, database.Micros(tx.Now) + accountdb.Step()}
+	tx.Touched(accountdb.Epoch{Account: created.ID, Number: created.Epoch})
+	return created.Account, tx.DB.Create(&created).Error
 }
 
 // Save stores the changed fields of an account, which must be locked.
 func Save(tx *accountdb.Tx, a Account) error {
-	return errors.Join(tx.Save(fromAccount(a)).Error, tx.Touch(a.ID))
+	return errors.Join(tx.DB.Save(&row{Account: a}).Error, tx.Touch(a.ID))
 }
 
 // Lock reads an account and locks it until tx ends, so that no other transaction changes it or
 // issues it a key. On SQLite the transaction itself is the lock. It returns an error for an account
 // that was merged into another one or closed.
 func Lock(tx *accountdb.Tx, id string) (Account, error) {
-	row, err := LockRow(tx, id)
-	if err == nil && row.MergedInto != nil {
-		err = Merged(*row.MergedInto)
+	a, err := LockAny(tx, id)
+	switch {
+	case err != nil:
+		return a, err
+	case a.MergedInto != "":
+		return a, Merged(a.MergedInto)
 	}
-	if err != nil {
-		return row.Account(), err
-	}
-	a, err := row.WithPaid(tx.DB)
+	paid, err := Paid(tx.DB, id)
 	if err == nil {
 		a.ClosedAt, err = closedAt(tx, id)
 	}
-	if a.ClosedAt != nil {
+	if a.Paid = paid[id]; a.ClosedAt != nil {
 		err = Closed(*a.ClosedAt)
 	}
 	return a, err
 }
 
-// LockRow locks an account in any state until tx ends.
-func LockRow(tx *accountdb.Tx, id string) (Row, error) {
-	var row Row
-	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ?", id).Error
+// LockAny locks an account in any state until tx ends. It does not read its entitlements.
+func LockAny(tx *accountdb.Tx, id string) (Account, error) {
+	var r row
+	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&r, "id = ?", id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		err = NotFound()
 	}
-	return row, err
+	return r.Account, err
 }
 
 func closedAt(tx *accountdb.Tx, id string) (*time.Time, error) {
@@ -301,8 +278,8 @@ func closedAt(tx *accountdb.Tx, id string) (*time.Time, error) {
 // must be locked.
 func Merge(tx *accountdb.Tx, from, to string, granted api.Tier) error {
 	return errors.Join(
-		tx.Model(&Row{}).Where("id = ?", from).Update("merged_into", to).Error,
-		tx.Model(&Row{}).Where("id = ?", to).Update("tier", granted).Error,
+		tx.Table("accounts").Where("id = ?", from).Update("merged_into", to).Error,
+		tx.Table("accounts").Where("id = ?", to).Update("tier", granted).Error,
 		tx.Touch(from, to),
 		tx.Model(&EntitlementRow{}).Where("holder_id = ?", from).Update("holder_id", to).Error)
 }
@@ -318,8 +295,8 @@ func NotifyTier(tx *accountdb.Tx, before api.Tier, a Account) error {
 
 // Standing determines the tier of an account.
 type Standing struct {
-	Granted api.Tier          // by an operator, or free
-	Paid    []api.Entitlement // of the account and of accounts merged into it
+	Granted api.Tier          `gorm:"column:tier"` // by an operator, or free
+	Paid    []api.Entitlement `gorm:"-"`           // of the account and of accounts merged into it
 }
 
 // TierAt returns the tier at a time: the best of the granted and the paid ones.

@@ -25,21 +25,21 @@ const Grace = 24 * time.Hour
 
 // Key is a stored API key: enough to recognize it, not enough to use it.
 type Key struct {
-	account.Standing // of the account
+	account.Standing `gorm:"embedded"` // of the account
 
-	ID         string
-	Account    string
+	ID         string `gorm:"primaryKey"`
+	Account    string `gorm:"column:account_id"`
 	Name       string // set by its holder; may be empty
 	Prefix     string
 	LastFour   string
 	UseCase    string
-	Life       time.Duration // of the key and its successors, if an operator set one; 0 means MaxLife
-	CreatedAt  time.Time
-	ExpiresAt  time.Time
-	RevokedAt  *time.Time
-	ReplacedAt *time.Time // when its Successor was issued; ExpiresAt is then the end of the grace period
-	Successor  string
-	LastUsedAt *time.Time // up to some seconds old; nil if never used
+	Life       time.Duration `gorm:"serializer:column"` // of the key and its successors, if an operator set one; 0 means MaxLife
+	CreatedAt  time.Time     `gorm:"serializer:column"`
+	ExpiresAt  time.Time     `gorm:"serializer:column"`
+	RevokedAt  *time.Time    `gorm:"serializer:column"`
+	ReplacedAt *time.Time    `gorm:"serializer:column"` // when its Successor was issued; ExpiresAt is then the end of the grace period
+	Successor  string        `gorm:"column:successor_id;serializer:column"`
+	LastUsedAt *time.Time    `gorm:"serializer:column"` // up to some seconds old; nil if never used
 }
 
 // Record is the stored form of a new key. Digest finds it; Prefix and LastFour let people recognize
