@@ -19,8 +19,8 @@ const (
 type Line struct {
 	Listing
 
-	Visibility Visibility `json:"visibility"` // "" if the line omits it
-	Curation   *Curation  `json:"curation"`
+	Visibility Visibility    `json:"visibility"` // "" if the line omits it
+	Curation   *api.Curation `json:"curation"`   // separate from Listing, so that no API response contains it
 
 	Number int `json:"-"` // line number in the file, from 1
 }
@@ -114,7 +114,7 @@ func (l *Line) normalize(p *api.Problems, now time.Time) {
 		*p = append(*p, NeedsSource)
 	}
 	if l.CompanyProfile != nil {
-		l.CompanyProfile.normalize("companyProfile", p, now)
+		normalizeProfile(l.CompanyProfile, "companyProfile", p, now)
 	}
 	if l.Visibility != "" {
 		// Exports contain withdrawn listings. See Line.Update in the catalog for the effect of an
@@ -127,7 +127,7 @@ func (l *Line) normalize(p *api.Problems, now time.Time) {
 	}
 }
 
-func (c *Profile) normalize(field string, p *api.Problems, now time.Time) {
+func normalizeProfile(c *api.Profile, field string, p *api.Problems, now time.Time) {
 	if b := c.Bio; b != nil {
 		p.Text(field+".bio.text", &b.Text, MaxOverview)
 		p.URL(field+".bio.sourceUrl", b.SourceURL)
