@@ -43,7 +43,6 @@ type noticeRow struct {
 
 func (noticeRow) TableName() string { return "key_notices" }
 
-// noticeBatch limits the keys of one query.
 const noticeBatch = 200
 
 // Remind posts the due notices about the end of keys, one mail for each. Several processes may call

@@ -98,7 +98,6 @@ func (k *Older) check(p *api.Problems) {
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// checked returns the canonical form of a field, or adds its problem to the line.
 func checked(p *api.Problems, s string, check func(string) (string, error)) string {
 	s, err := check(s)
 	if invalid := new(problem.Error); errors.As(err, &invalid) {

@@ -168,7 +168,6 @@ func (s *Store) Requests(ctx context.Context, all bool, page account.Page) (requ
 	return toRequests(rows), more, database.Outage(err)
 }
 
-// lockRequest reads a request and locks it until tx ends.
 func lockRequest(tx *accountdb.Tx, id string) (requestRow, error) {
 	var row requestRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ?", id).Error
@@ -316,7 +315,6 @@ func (s *Store) Decide(ctx context.Context, actor, id string, decision Decide) (
 	return decided, err
 }
 
-// saveDecision stores a decision with its audit entry and, if notify is set, a mail.
 func saveDecision(tx *accountdb.Tx, r Request, notify bool) error {
 	detail := map[string]any{"account": r.Account}
 	action, template, data := "key.approve", "key-request-approved", map[string]string{"use_case": r.UseCase, "link": tx.Mails.Page("/account/keys")}

@@ -184,7 +184,6 @@ func (s *Store) PostAnnouncements(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// announcementBatch limits the mails of one transaction.
 const announcementBatch = 100
 
 // postBatch posts the next mails of an announcement once those before have left the outbox: a mail

@@ -143,7 +143,6 @@ func (s *Store) SignInByCode(ctx context.Context, half Session, entry Entry, ste
 	})
 }
 
-// useStep marks the step of a valid code as used.
 func useStep(tx *accountdb.Tx, accountID string, step int64) error {
 	if err := tx.Remember(accountID); err != nil {
 		return err

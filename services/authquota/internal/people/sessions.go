@@ -179,7 +179,6 @@ func (r sessionRow) toSession() Session {
 	}
 }
 
-// begin stores a new session under the hash of its secret.
 func begin(tx *accountdb.Tx, s Session, secret string) error {
 	return tx.Create(&sessionRow{
 		ID: s.ID, TokenHash: HashSecret(secret), AccountID: s.Account, Stage: string(s.Stage),
@@ -245,7 +244,6 @@ func (s *Store) EndSession(ctx context.Context, accountID, id string) error {
 	})
 }
 
-// startSession starts a session at a stage and ends the browser's previous one.
 func startSession(tx *accountdb.Tx, accountID string, stage Stage, life time.Duration, entry Entry) (Admitted, error) {
 	if entry.Before != "" {
 		if _, err := end(tx, "token_hash = ?", HashSecret(entry.Before)); err != nil {
