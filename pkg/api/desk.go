@@ -27,6 +27,9 @@ type Operator struct {
 	Role Role   `json:"role"`
 }
 
+// SharedOperator is the recorded name of operator tokens without one, if the sender claims none.
+const SharedOperator = "operator"
+
 // Lease marks a listing as being worked on. It is advisory: the precondition of a review protects
 // against overwriting.
 type Lease struct {
