@@ -114,35 +114,34 @@ var grafana = strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$
 // Expr returns the expression of a panel with values for Grafana's variables.
 func Expr(panel string) string { return grafana.Replace(panel) }
 
-// Selectors returns the selectors of an expression by the names of their metrics.
-func Selectors(expr string) (map[string][]*parser.VectorSelector, error) {
+// Metrics returns the names of the metrics in an expression.
+func Metrics(expr string) ([]string, error) {
+	selectors, err := Selectors(expr)
+	names := map[string]bool{}
+	for _, s := range selectors {
+		names[s.Name] = true
+	}
+	return slices.Sorted(maps.Keys(names)), err
+}
+
+// Selectors returns the selectors of series in an expression, each with its metric as Name.
+func Selectors(expr string) (all []*parser.VectorSelector, err error) {
 	parsed, err := Parser.ParseExpr(expr)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", expr, err)
 	}
-	found := map[string][]*parser.VectorSelector{}
 	parser.Inspect(parsed, func(n parser.Node, _ []parser.Node) error {
 		if s, ok := n.(*parser.VectorSelector); ok {
-			found[name(s)] = append(found[name(s)], s)
+			for _, m := range s.LabelMatchers {
+				if m.Name == model.MetricNameLabel {
+					s.Name = m.Value
+				}
+			}
+			all = append(all, s)
 		}
 		return nil
 	})
-	return found, nil
-}
-
-// Metrics returns the names of the metrics in an expression.
-func Metrics(expr string) ([]string, error) {
-	found, err := Selectors(expr)
-	return slices.Sorted(maps.Keys(found)), err
-}
-
-func name(s *parser.VectorSelector) string {
-	for _, m := range s.LabelMatchers {
-		if m.Name == model.MetricNameLabel {
-			return m.Value
-		}
-	}
-	return s.Name
+	return all, nil
 }
 
 var block = regexp.MustCompile("(?ms)^```promql\n(.*?)^```$")

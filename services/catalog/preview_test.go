@@ -19,9 +19,9 @@ import (
 	"opportunity.internal/services/catalog/internal/listingtest"
 )
 
-func (s *service) preview(file string) api.ImportPreview {
+func (s *service) preview(file string) api.ImportReport {
 	s.t.Helper()
-	return servicetest.Read[api.ImportPreview](s.Do(http.MethodPost, "/operator/v1/listings/import?dryRun=true", file))
+	return servicetest.Read[api.ImportReport](s.Do(http.MethodPost, "/operator/v1/listings/import?dryRun=true", file))
 }
 
 func TestDryRunPredictsTheImport(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/jsonlines"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
@@ -35,23 +36,20 @@ func (a API) importFile(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	u := upload{now: a.Now(), want: mode.sum}
-	var preview api.ImportPreview
 	var report api.ImportReport
 	err = u.receive(g, func() (err error) {
 		if mode.dry {
-			preview, err = a.Listings.Preview(g.Request.Context(), u.lines)
+			report, err = a.Listings.Preview(g.Request.Context(), u.lines)
 		} else {
 			report, err = a.Listings.Import(g.Request.Context(), actor, u.lines, mode.ask)
 		}
 		return err
 	})
 	if errors.Is(err, errRejected) {
-		preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: u.rejected,
-			Omitted: u.omitted}
-		report, err = api.ImportReport{Rejected: u.rejected, Omitted: u.omitted}, nil
+		report, err = api.ImportReport{Rejected: u.wrong.Rejected, Omitted: u.wrong.Omitted}, nil
 	}
-	if preview.SHA256 = u.sum; mode.dry {
-		return web.Reply{JSON: preview}, err
+	if mode.dry {
+		report.SHA256 = u.sum
 	}
 	return web.Reply{JSON: report}, err
 }
@@ -62,9 +60,8 @@ type upload struct {
 	now  time.Time
 	want string // required SHA-256 of the file; empty if any file is accepted
 
-	sum      string // SHA-256 of the file
-	rejected []api.RejectedLine
-	omitted  int
+	sum   string // SHA-256 of the file
+	wrong jsonlines.Rejections
 }
 
 // received is the size in bytes up to which a file is received before an import begins. The
@@ -89,16 +86,16 @@ func (u *upload) receive(g *gin.Context, use func() error) error {
 // lines passes the valid lines to add. It returns errRejected at the end if there are others.
 func (u *upload) lines(add func(listingfile.Line) error) error {
 	hash := sha256.New()
-	wrong, err := listingfile.Scan(io.TeeReader(u.in, hash), u.now, api.MaxReported, add)
+	var err error
+	u.wrong, err = listingfile.Scan(io.TeeReader(u.in, hash), u.now, api.MaxReported, add)
 	u.sum = hex.EncodeToString(hash.Sum(nil))
-	u.rejected, u.omitted = wrong.Rejected, wrong.Omitted
 	switch {
 	case err != nil:
 		return err
 	case u.want != "" && u.sum != u.want:
 		return problem.New(problem.InvalidParameter,
 			"The file has the SHA-256 %s, not that of the parameter sha256: repeat the dry run.", u.sum)
-	case len(u.rejected) > 0:
+	case len(u.wrong.Rejected) > 0:
 		return errRejected
 	}
 	return nil
