@@ -43,11 +43,7 @@ func newBody() (buf *[]byte, done func()) {
 	}
 }
 
-func (a API) list(g *gin.Context) (web.Reply, error) {
-	caller, err := web.Caller(g)
-	if err != nil {
-		return web.Reply{}, err
-	}
+func (a API) list(g *gin.Context, caller api.Caller) (web.Reply, error) {
 	parse, path := query.Parse, g.FullPath()
 	if path == query.SearchPath {
 		parse = query.ParseSearch
@@ -75,11 +71,7 @@ func (a API) list(g *gin.Context) (web.Reply, error) {
 	return reply, nil
 }
 
-func (a API) detail(g *gin.Context) (web.Reply, error) {
-	caller, err := web.Caller(g)
-	if err != nil {
-		return web.Reply{}, err
-	}
+func (a API) detail(g *gin.Context, caller api.Caller) (web.Reply, error) {
 	if err := query.RejectAll(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err
 	}
@@ -107,11 +99,7 @@ func (a API) detail(g *gin.Context) (web.Reply, error) {
 
 // recordChanges serves the changes of all public records. It reads the database, so it is
 // unavailable during an outage, and it serves no change that the snapshot lacks.
-func (a API) recordChanges(g *gin.Context) (web.Reply, error) {
-	caller, err := web.Caller(g)
-	if err != nil {
-		return web.Reply{}, err
-	}
+func (a API) recordChanges(g *gin.Context, caller api.Caller) (web.Reply, error) {
 	q, err := query.ParseChanges(g.Request.URL.RawQuery, caller.PageSize)
 	if err != nil {
 		return web.Reply{}, err

@@ -32,11 +32,7 @@ func versionHeader(detail api.ListingDetail) http.Header {
 // edit replaces a listing by the line in the body, unless the listing has another version than
 // If-Match: then it responds with 412 and the current listing. It never changes the visibility. A
 // dry run changes nothing and returns what would change.
-func (a API) edit(g *gin.Context) (web.Reply, error) {
-	actor, err := web.Actor(g)
-	if err != nil {
-		return web.Reply{}, err
-	}
+func (a API) edit(g *gin.Context, actor string) (web.Reply, error) {
 	dry, err := dryRun(g)
 	if err != nil {
 		return web.Reply{}, err
