@@ -32,7 +32,6 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 // maxPooled is the largest capacity of a buffer that is reused.
 const maxPooled = 4 << 20
 
-// newBody returns an empty buffer and a function that releases it.
 func newBody() (buf *[]byte, done func()) {
 	buf, _ = buffers.Get().(*[]byte)
 	*buf = (*buf)[:0]
@@ -155,7 +154,6 @@ func appendMeta(b []byte, meta api.Meta) []byte {
 	return append(appendJSON(b, meta.Tier), `}}`...)
 }
 
-// appendJSON appends v as api.Encode encodes it.
 func appendJSON(b []byte, v any) []byte {
 	text, err := api.Encode(v)
 	if err != nil {

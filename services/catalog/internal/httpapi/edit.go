@@ -62,7 +62,6 @@ func (a API) edit(g *gin.Context, actor string) (web.Reply, error) {
 	return web.Reply{JSON: report, Header: versionHeader(*report.Current)}, nil
 }
 
-// editedLine reads the body as a line of a listings file.
 func (a API) editedLine(g *gin.Context) (line listingfile.Line, p api.Problems, err error) {
 	var body bytes.Buffer
 	if _, err := body.ReadFrom(http.MaxBytesReader(g.Writer, g.Request.Body, maxRequest)); err != nil {

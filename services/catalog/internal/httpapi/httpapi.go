@@ -87,7 +87,6 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, ready http.Hand
 	engine.DELETE("/operator/v1/reviews/records/:id/skip", operator(a.endSkip))
 }
 
-// with returns a handler that passes on what read returns about the sender of the request.
 func with[T any](read func(*gin.Context) (T, error),
 	handle func(*gin.Context, T) (web.Reply, error)) func(*gin.Context) (web.Reply, error) {
 	return func(g *gin.Context) (web.Reply, error) {

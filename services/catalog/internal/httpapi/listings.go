@@ -22,7 +22,6 @@ const (
 	maxText   = 200 // characters of a search text
 )
 
-// listings returns a page of listings for curators, including private and withdrawn ones.
 func (a API) listings(g *gin.Context) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "visibility", "status", "category", "country", "text", "host",
 		"dueBefore", "holder",
@@ -39,7 +38,6 @@ func (a API) listings(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: list}, err
 }
 
-// listingPage reads a filter and the position of a page.
 func listingPage(values params.Values) (f listing.Filter, after string, limit int, err error) {
 	if limit, err = values.Integer("limit", 1, api.MaxOperatorPageSize, listLimit); err != nil {
 		return f, "", 0, err
@@ -72,7 +70,6 @@ func listingFilter(values params.Values) (f listing.Filter, err error) {
 	return f, params.Join(errs[:]...)
 }
 
-// searchText reads a text parameter. It returns "" if the request does not have it.
 func searchText(values params.Values, name string) (string, error) {
 	text := values[name]
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) || utf8.RuneCountInString(text) > maxText {
@@ -81,7 +78,6 @@ func searchText(values params.Values, name string) (string, error) {
 	return text, nil
 }
 
-// candidates returns a page of private listings with what they lack.
 func (a API) candidates(g *gin.Context) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "category", "text", "host", "holder", "after", "limit")
 	if err != nil {
@@ -95,7 +91,6 @@ func (a API) candidates(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: list}, err
 }
 
-// changes returns a page of what operators did to listings.
 func (a API) changes(g *gin.Context) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "actor", "listing", "action", "since", "until", "before",
 		"limit")
@@ -121,7 +116,6 @@ func (a API) changes(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: list}, err
 }
 
-// status returns the counts of the free set and the excluded records.
 func (a API) status(g *gin.Context) (web.Reply, error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err

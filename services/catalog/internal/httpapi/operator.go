@@ -67,7 +67,6 @@ const received = 16 << 20
 // errRejected is the error of a file with invalid lines.
 var errRejected = errors.New("the file has invalid lines")
 
-// receive calls use, which may read the lines.
 func (u *upload) receive(g *gin.Context, use func() error) error {
 	return web.File(g, 0, func(in io.Reader) error {
 		u.in = bufio.NewReaderSize(in, received)
@@ -197,7 +196,6 @@ type selection struct {
 	Reason string   `json:"reason"`
 }
 
-// selectListings reads the selected listings from the body.
 func selectListings(g *gin.Context) (in selection, err error) {
 	if err := decode(g, &in, `{"ids": [...]} or {"all": true}`); err != nil {
 		return in, err

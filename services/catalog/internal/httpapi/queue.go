@@ -18,7 +18,6 @@ import (
 // wait longer for it.
 const historyTimeout = time.Second
 
-// queue returns a page of the review queue.
 func (a API) queue(g *gin.Context, actor string) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "scope", "within", "why", "status", "category", "host", "text",
 		"holder", "available",
@@ -51,7 +50,6 @@ func (a API) rank(ctx context.Context, f *review.QueueFilter) {
 	}
 }
 
-// freshness returns the published records by status now, on past days and ahead.
 func (a API) freshness(g *gin.Context) (web.Reply, error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err
@@ -110,7 +108,6 @@ func (a API) queueFilter(values params.Values) (f review.QueueFilter, err error)
 // maxWithin is the longest value of the parameter within.
 const maxWithin = 365 * 24 * time.Hour
 
-// due lists the records that are due for a factual review now or within the requested time.
 func (a API) due(g *gin.Context) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "within")
 	if err != nil {

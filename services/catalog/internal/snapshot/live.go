@@ -128,7 +128,6 @@ func (l *Live) replaced(ctx context.Context, sequence int64) (bool, error) {
 	return mark != l.polledMark, err
 }
 
-// scheduledIsPublic reports whether a scheduled row is public at now.
 func (l *Live) scheduledIsPublic(now time.Time) bool {
 	for _, row := range l.scheduled {
 		if !row.scheduled(now) {
@@ -183,7 +182,6 @@ func (l *Live) load(ctx context.Context, current *Snapshot, now time.Time) (next
 	return current.apply(changes, sequence, public), scheduled, len(changes), nil
 }
 
-// encode converts batches of rows to changes until batches is closed.
 func (l *Live) encode(ctx context.Context, batches <-chan []Row) (changes []change) {
 	enc := newEncoder(l.now)
 	for rows := range batches {
