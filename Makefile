@@ -11,7 +11,7 @@ MODULES  := e2e cmd/opportunity services/authquota $(addprefix services/,$(filte
 export PACKAGES := $(addprefix ./,$(addsuffix /...,$(MODULES)))
 
 .DEFAULT_GOAL := help
-.PHONY: help run build images release pin-images sbom licenses vulncheck try-image cluster-test test race pictures quick lint lint-prose \
+.PHONY: help run build images release try-release pin-images sbom licenses vulncheck try-image cluster-test test race pictures quick lint lint-prose \
   alone tidy generate generate-check fuzz mutate simulate faults bench lighthouse check
 
 help: ## Show this list
@@ -73,6 +73,9 @@ try-image:
 
 release: ## Write a release into dist/: make release VERSION=1.0.0; without VERSION a snapshot
 	@scripts/release
+
+try-release: # takes several minutes
+	@scripts/try-release
 
 pin-images: # needs a network
 	@go run ./docker/pin docker/Dockerfile docker/compose.yaml 'k8s/*/*.yaml'
