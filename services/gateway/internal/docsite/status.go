@@ -143,13 +143,7 @@ func (r rendering) status() error {
 func (r rendering) objectives() []objective {
 	calls, inTime := int(r.measured.calls.Load()), int(r.measured.inTime.Load())
 	served := calls - int(r.measured.failed.Load())
-	verified, records := 0, 0
-	if r.catalog != nil {
-		records = newContent(*r.catalog).Records
-		for _, category := range r.catalog.Categories {
-			verified += category.Statuses[api.Verified]
-		}
-	}
+	verified, records := recordsOf(r.catalog, api.Verified), recordsOf(r.catalog, "")
 	return []objective{
 		newObjective("Availability: requests that are not rejected for a reason of the client are served",
 			AvailabilityTarget, served, calls, "request"),
