@@ -114,7 +114,6 @@ func (s *Site) Show(f Figures) error {
 	return s.update(rendering.limited)
 }
 
-// update renders the documents that part adds, and keeps the others.
 func (s *Site) update(part func(rendering) error) error {
 	rendered := rendering{s, maps.Clone(*s.documents.Load())}
 	if err := part(rendered); err != nil {
@@ -124,7 +123,6 @@ func (s *Site) update(part func(rendering) error) error {
 	return nil
 }
 
-// rendering collects the documents of one render.
 type rendering struct {
 	*Site
 

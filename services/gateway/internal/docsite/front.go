@@ -128,7 +128,6 @@ func firstCall() (string, error) {
 	return programs[0].Code, nil // curl
 }
 
-// offer is a tier on the front page.
 type offer struct {
 	Name, Price       string
 	PerDay, PerMinute string
@@ -136,7 +135,6 @@ type offer struct {
 	History           bool
 }
 
-// offers returns the tiers of the installation, or nil while they are unknown.
 func (r rendering) offers() (all []offer) {
 	if r.figures == nil {
 		return nil
@@ -256,5 +254,4 @@ func knownFacts(f api.Facts) (all []fact) {
 
 const dayLayout = "2 January 2006"
 
-// instant formats a time for people.
 func instant(t time.Time) string { return t.UTC().Format(dayLayout + ", 15:04 UTC") }

@@ -25,7 +25,6 @@ func (safeLinks) Transform(document *ast.Document, reader text.Reader, _ parser.
 	}
 }
 
-// permalinks makes each heading below the first level a link to itself.
 type permalinks struct{}
 
 // Transform implements parser.ASTTransformer.
