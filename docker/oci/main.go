@@ -56,13 +56,14 @@ func write(r release, name string) (v1.Hash, error) {
 		return v1.Hash{}, fmt.Errorf("invalid SOURCE_DATE_EPOCH: %w", err)
 	}
 	created := time.Unix(seconds, 0).UTC()
-	licenses, err := os.ReadFile(filepath.Join(r.licenses, name))
+	licenses, err := os.ReadFile(filepath.Join(r.licenses, name)) //nolint:gosec // the caller names the files
 	if err != nil {
 		return v1.Hash{}, err
 	}
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, architecture := range []string{"amd64", "arm64"} {
-		program, err := os.ReadFile(filepath.Join(r.programs, "linux-"+architecture, name))
+		path := filepath.Join(r.programs, "linux-"+architecture, name)
+		program, err := os.ReadFile(path) //nolint:gosec // the caller names the files
 		if err != nil {
 			return v1.Hash{}, err
 		}
