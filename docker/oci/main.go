@@ -80,7 +80,9 @@ func write(r release, name string) (v1.Hash, error) {
 		if err != nil {
 			return v1.Hash{}, err
 		}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &platform}})
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{
+			Add: untyped{img}, Descriptor: v1.Descriptor{Platform: &platform},
+		})
 	}
 	path, err := layout.Write(filepath.Join(r.images, name), empty.Index)
 	if err != nil {
@@ -92,6 +94,12 @@ func write(r release, name string) (v1.Hash, error) {
 	}
 	return index.Digest()
 }
+
+// untyped is an image whose descriptor has no artifact type: skopeo of Debian 12 drops that field
+// when it copies an index, and so cannot preserve the digest.
+type untyped struct{ v1.Image }
+
+func (untyped) ArtifactType() (string, error) { return "", nil }
 
 // image returns the image of one platform, with the configuration that docker/Dockerfile gives it.
 func image(name string, platform v1.Platform, layer v1.Layer, created time.Time) (v1.Image, error) {

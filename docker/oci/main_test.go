@@ -56,6 +56,7 @@ func TestImagesAreCompleteAndReproducible(t *testing.T) {
 	require.Len(t, manifest.Manifests, 2)
 	for _, m := range manifest.Manifests {
 		require.Equal(t, "linux", m.Platform.OS)
+		require.Empty(t, m.ArtifactType)
 		image, err := index.Image(m.Digest)
 		require.NoError(t, err)
 		config, err := image.ConfigFile()
