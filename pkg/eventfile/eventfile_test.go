@@ -13,6 +13,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/eventfile"
+	"opportunity.internal/pkg/jsonlines"
 )
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -215,7 +216,7 @@ func TestReadReportsEveryProblem(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			file, err := eventfile.Read(strings.NewReader(c.line), now, api.MaxReported)
 			require.NoError(t, err)
-			require.Equal(t, eventfile.File{Rejections: eventfile.Rejections{Rejected: []api.RejectedLine{{Line: 1,
+			require.Equal(t, eventfile.File{Rejections: jsonlines.Rejections{Rejected: []api.RejectedLine{{Line: 1,
 				ID: c.slug, Problems: c.problems}}}}, file)
 		})
 	}

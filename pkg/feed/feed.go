@@ -30,7 +30,7 @@ const (
 	maxWait      = 25 * time.Second // for which a request is held open
 	responseTime = 10 * time.Second // for the response itself, in addition to the wait
 	// interval at which a held request checks for changes, which another replica may have made
-	poll       = 500 * time.Millisecond
+	poll       = time.Second
 	firstPause = 200 * time.Millisecond // after a failure or an early empty response; doubled after each further failure
 	maxPause   = 10 * time.Second
 )

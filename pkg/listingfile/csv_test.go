@@ -97,11 +97,11 @@ func randomFacts(t *rapid.T) api.Facts {
 	return f
 }
 
-func randomProfile(t *rapid.T) *listingfile.Profile {
+func randomProfile(t *rapid.T) *api.Profile {
 	if rapid.Bool().Draw(t, "no profile") {
 		return nil
 	}
-	p := &listingfile.Profile{ExperienceSources: []api.ExperienceSource{}}
+	p := &api.Profile{ExperienceSources: []api.ExperienceSource{}}
 	if rapid.Bool().Draw(t, "bio") {
 		p.Bio = &api.ProfileText{Text: filled().Draw(t, "text"), SourceURL: "https://bio.example", CheckedAt: checks.Draw(t, "bio")}
 	}
@@ -133,7 +133,7 @@ func randomLine(t *rapid.T) listingfile.Line {
 		}), 1, 3).Filter(different).Draw(t, "sources"),
 	}, Visibility: rapid.SampledFrom([]listingfile.Visibility{"", listingfile.Private, listingfile.Published, listingfile.Withdrawn}).Draw(t, "visibility")}
 	if rapid.Bool().Draw(t, "noted") {
-		l.Curation = &listingfile.Curation{Contact: texts().Draw(t, "contact"), Notes: texts().Draw(t, "notes")}
+		l.Curation = &api.Curation{Contact: texts().Draw(t, "contact"), Notes: texts().Draw(t, "notes")}
 	}
 	return l
 }
@@ -171,7 +171,7 @@ func TestCSVRoundTrip(t *testing.T) {
 		require.Len(t, got.Lines, len(want.Lines))
 		for i, l := range want.Lines {
 			if l.Number = got.Lines[i].Number; l.Curation == nil { // empty cells are empty notes
-				l.Curation = new(listingfile.Curation)
+				l.Curation = new(api.Curation)
 			}
 			require.Equal(t, l, got.Lines[i])
 		}

@@ -43,7 +43,10 @@ var definition = service.Definition[Config]{
 // corrects what differs; recover does that for a database that was set back.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
-		"reconcile": {Usage: "[--output text|json]", Load: RecoverConfig, Run: reconcileVerb},
+		"reconcile": {
+			Usage: "[--output text|json]", Help: "Compare every subscription with the processor and correct what differs.",
+			Load: RecoverConfig, Run: reconcileVerb,
+		},
 		"recover":   service.RecoverVerb("billing", RecoverConfig, Recover),
 	})
 }

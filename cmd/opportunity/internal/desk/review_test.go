@@ -329,7 +329,7 @@ func TestStoredMarkupIsShownAsText(t *testing.T) {
 	hostile.Readings = []api.QuoteReading{{Quote: hostile.Evidence.Quotes[0], Finding: attack, Note: attack}}
 	hostile.Suggestions = []api.Quote{{Fact: "remote", SourceURL: "javascript:alert(1)", Exact: attack}}
 	hostile.Events[0].Evidence = &api.Evidence{Gone: []string{attack}}
-	hostile.Curation = api.CurationNotes{Contact: attack, Notes: attack}
+	hostile.Curation = api.Curation{Contact: attack, Notes: attack}
 	hostile.Opinion = &api.SecondOpinion{Actor: attack, Differs: []string{attack}}
 	s.api.respond("GET /reviews/records/maple", hostile)
 	s.api.respond("PUT /reviews/records/maple/lease", api.Lease{Holder: attack})

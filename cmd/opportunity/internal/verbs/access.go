@@ -59,22 +59,21 @@ func (v *verbs) suspend(resume bool) *cobra.Command {
 		Use:     verb + " ID",
 		Short:   short,
 		Example: "  opportunity accounts " + verb + ` acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 --reason "` + example + `"`,
-		RunE:    act,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkReason(reason); err != nil {
+				return err
+			}
+			what := fmt.Sprintf("This suspends %s: its next request is rejected, and its person gets a mail with the reason %q.",
+				args[0], reason)
+			if err := confirmed(cmd, yes || resume, what); err != nil {
+				return err
+			}
+			return act(cmd, args)
+		},
 	}
-	c.Flags().StringVar(&reason, "reason", api.ReasonNotStated, usage)
-	if resume {
-		return c
-	}
-	c.Flags().BoolVar(&yes, "yes", false, "skip the confirmation")
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := v.reasonGiven(cmd); err != nil {
-			return err
-		}
-		what := fmt.Sprintf("This suspends %s: its next request is rejected, and its person gets a mail with the reason %q.", args[0], reason)
-		if err := confirmed(cmd, yes, what); err != nil {
-			return err
-		}
-		return act(cmd, args)
+	c.Flags().StringVar(&reason, "reason", "", usage)
+	if !resume {
+		c.Flags().BoolVar(&yes, "yes", false, "skip the confirmation")
 	}
 	return c
 }

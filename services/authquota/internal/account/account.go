@@ -3,6 +3,7 @@ package account
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,14 +20,14 @@ import (
 
 // Account holds keys. Its tier, suspension and quota apply to all of them.
 type Account struct {
-	Standing
+	Standing `gorm:"embedded"`
 
-	ID            string
-	SuspendedAt   *time.Time // nil unless suspended
+	ID            string     `gorm:"primaryKey"`
+	SuspendedAt   *time.Time `gorm:"serializer:column"` // nil unless suspended
 	SuspendReason string
-	MergedInto    string     // the account that took over its keys; empty if none
-	ClosedAt      *time.Time // when its person closed it; final
-	CreatedAt     time.Time
+	MergedInto    string     `gorm:"serializer:column"` // the account that took over its keys; empty if none
+	ClosedAt      *time.Time `gorm:"-"`                 // when its person closed it; final
+	CreatedAt     time.Time  `gorm:"serializer:column"`
 }
 
 // State is the state of an account.
@@ -197,97 +198,73 @@ type Page struct {
 	Limit int
 }
 
-// Row is an
-type Row struct {
-	ID            string `gorm:"primaryKey"`
-	Tier          string
-	SuspendedAt   *int64
-	SuspendReason string
-	MergedInto    *string
-	CreatedAt     int64 `gorm:"autoCreateTime:false"`
-	Epoch         int64 `gorm:"<-:create"` // see accountdb.Tx.Touch
+type row struct {
+	Account `gorm:"embedded"`
+
+	Epoch int64 `gorm:"<-:create"` // see accountdb.Tx.Touch
 }
 
-// TableName implements gorm's Tabler.
-func (Row) TableName() string { return "accounts" }
+func (row) TableName() string { return "accounts" }
 
-// Account returns the account without its entitlements and without the time at which it was closed.
-func (r Row) Account() Account {
-	a := Account{
-		Standing: Standing{Granted: api.Tier(r.Tier)}, ID: r.ID, SuspendedAt: accountdb.Instant(r.SuspendedAt), SuspendReason: r.SuspendReason,
-		CreatedAt: database.FromMicros(r.CreatedAt),
+// Read returns an account with its entitlements, without the time at which it was closed. It returns
+// NotFound for an unknown ID.
+func Read(db *gorm.DB, id string) (Account, error) {
+	var r row
+	err := db.Take(&r, "id = ?", id).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		err = NotFound()
 	}
-	if r.MergedInto != nil {
-		a.MergedInto = *r.MergedInto
+	if err != nil {
+		return r.Account, err
 	}
-	return a
-}
-
-// WithPaid returns the account with its entitlements.
-func (r Row) WithPaid(db *gorm.DB) (Account, error) {
-	a := r.Account()
-	paid, err := Paid(db, r.ID)
-	a.Paid = paid[r.ID]
-	return a, err
-}
-
-func fromAccount(a Account) *Row {
-	row := &Row{
-		ID: a.ID, Tier: string(a.Granted), SuspendedAt: accountdb.Micros(a.SuspendedAt), SuspendReason: a.SuspendReason,
-		CreatedAt: database.Micros(a.CreatedAt),
-	}
-	if a.MergedInto != "" {
-		row.MergedInto = &a.MergedInto
-	}
-	return row
+	paid, err := Paid(db, id)
+	r.Paid = paid[id]
+	return r.Account, err
 }
 
 // Create creates an account with a granted tier.
 func Create(tx *accountdb.Tx, granted api.Tier) (Account, error) {
-	a := Account{Standing: Standing{Granted: granted}, ID: NewID(), CreatedAt: tx.Now}
-	row := fromAccount(a)
-	row.Epoch = database.Micros(tx.Now) + accountdb.Step()
-	tx.Touched(accountdb.Epoch{Account: a.ID, Number: row.Epoch})
-	return a, tx.Create(row).Error
+	created := row{Account{Standing: Standing{Granted: granted}, ID: NewID(), CreatedAt: tx.Now}, database.Micros(tx.Now) + accountdb.Step()}
+	tx.Touched(accountdb.Epoch{Account: created.ID, Number: created.Epoch})
+	return created.Account, tx.DB.Create(&created).Error
 }
 
 // Save stores the changed fields of an account, which must be locked.
 func Save(tx *accountdb.Tx, a Account) error {
-	return errors.Join(tx.Save(fromAccount(a)).Error, tx.Touch(a.ID))
+	return errors.Join(tx.DB.Save(&row{Account: a}).Error, tx.Touch(a.ID))
 }
 
 // Lock reads an account and locks it until tx ends, so that no other transaction changes it or
 // issues it a key. On SQLite the transaction itself is the lock. It returns an error for an account
 // that was merged into another one or closed.
 func Lock(tx *accountdb.Tx, id string) (Account, error) {
-	row, err := LockRow(tx, id)
-	if err == nil && row.MergedInto != nil {
-		err = Merged(*row.MergedInto)
+	a, err := LockAny(tx, id)
+	switch {
+	case err != nil:
+		return a, err
+	case a.MergedInto != "":
+		return a, Merged(a.MergedInto)
 	}
-	if err != nil {
-		return row.Account(), err
-	}
-	a, err := row.WithPaid(tx.DB)
+	paid, err := Paid(tx.DB, id)
 	if err == nil {
 		a.ClosedAt, err = closedAt(tx, id)
 	}
-	if a.ClosedAt != nil {
+	if a.Paid = paid[id]; a.ClosedAt != nil {
 		err = Closed(*a.ClosedAt)
 	}
 	return a, err
 }
 
-// LockRow locks an account in any state until tx ends.
-func LockRow(tx *accountdb.Tx, id string) (Row, error) {
-	var row Row
-	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ?", id).Error
+// LockAny locks an account in any state until tx ends. It does not read its entitlements.
+func LockAny(tx *accountdb.Tx, id string) (Account, error) {
+	var r row
+	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&r, "id = ?", id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		err = NotFound()
 	}
-	return row, err
+	return r.Account, err
 }
 
-// closedAt returns when an account was closed, or nil.
 func closedAt(tx *accountdb.Tx, id string) (*time.Time, error) {
 	var closed []int64
 	err := tx.Raw("SELECT closed_at FROM people WHERE account_id = ? AND closed_at IS NOT NULL", id).Scan(&closed).Error
@@ -301,8 +278,8 @@ func closedAt(tx *accountdb.Tx, id string) (*time.Time, error) {
 // must be locked.
 func Merge(tx *accountdb.Tx, from, to string, granted api.Tier) error {
 	return errors.Join(
-		tx.Model(&Row{}).Where("id = ?", from).Update("merged_into", to).Error,
-		tx.Model(&Row{}).Where("id = ?", to).Update("tier", granted).Error,
+		tx.Table("accounts").Where("id = ?", from).Update("merged_into", to).Error,
+		tx.Table("accounts").Where("id = ?", to).Update("tier", granted).Error,
 		tx.Touch(from, to),
 		tx.Model(&EntitlementRow{}).Where("holder_id = ?", from).Update("holder_id", to).Error)
 }
@@ -314,4 +291,145 @@ func NotifyTier(tx *accountdb.Tx, before api.Tier, a Account) error {
 		return nil
 	}
 	return tx.Notify(a.ID, "tier-changed", map[string]string{"from": string(before), "to": string(after)})
+}
+
+// Standing determines the tier of an account.
+type Standing struct {
+	Granted api.Tier          `gorm:"column:tier"` // by an operator, or free
+	Paid    []api.Entitlement `gorm:"-"`           // of the account and of accounts merged into it
+}
+
+// TierAt returns the tier at a time: the best of the granted and the paid ones.
+func (s Standing) TierAt(at time.Time) api.Tier {
+	best := s.Granted
+	for _, e := range s.Paid {
+		if e.Live(at) {
+			best = HigherTier(best, e.Tier)
+		}
+	}
+	return best
+}
+
+// ChangeAfter returns the next automatic change of the tier after now. ok is false if there is
+// none.
+func (s Standing) ChangeAfter(now time.Time) (at time.Time, to api.Tier, ok bool) {
+	for _, e := range s.Paid {
+		if e.Live(now) && s.TierAt(*e.PaidUntil) != s.TierAt(now) && (!ok || e.PaidUntil.Before(at)) {
+			at, ok = *e.PaidUntil, true
+		}
+	}
+	if ok {
+		to = s.TierAt(at)
+	}
+	return at, to, ok
+}
+
+// PaidAt returns the most relevant entitlement: the one with the best tier in effect, then the one
+// that ends last. It returns nil if there is none.
+func (s Standing) PaidAt(at time.Time) *api.Entitlement {
+	var most *api.Entitlement
+	for i := range s.Paid {
+		if e := &s.Paid[i]; most == nil || outdoes(e, most, at) {
+			most = e
+		}
+	}
+	return most
+}
+
+func outdoes(e, other *api.Entitlement, at time.Time) bool {
+	switch {
+	case e.Live(at) != other.Live(at):
+		return e.Live(at)
+	case e.Tier != other.Tier:
+		return HigherTier(e.Tier, other.Tier) == e.Tier
+	}
+	return e.PaidUntil != nil && e.PaidUntil.After(*other.PaidUntil) // with the same tier, both have an end or neither has
+}
+
+// Pays reports whether a paid period is in effect or will be charged again.
+func (s Standing) Pays(at time.Time) bool {
+	return slices.ContainsFunc(s.Paid, func(e api.Entitlement) bool { return e.Renews || e.Live(at) })
+}
+
+// EntitlementRow is the entitlement of an account. It counts for the tier of its holder: the
+// account itself, or the one that it was merged into.
+type EntitlementRow struct {
+	AccountID  string `gorm:"primaryKey"`
+	HolderID   string
+	Tier       string
+	PaidUntil  *int64
+	Renews     bool
+	Trouble    string
+	Version    int64
+	SaidActive bool `gorm:"column:told_on"` // whether the mails so far say that the plan is active
+}
+
+// TableName implements gorm's Tabler.
+func (EntitlementRow) TableName() string { return "entitlements" }
+
+// Entitlement returns the entitlement as billing reported it.
+func (r EntitlementRow) Entitlement() api.Entitlement {
+	return api.Entitlement{
+		Tier: api.Tier(r.Tier), PaidUntil: accountdb.Instant(r.PaidUntil), Renews: r.Renews, Trouble: api.Trouble(r.Trouble), Version: r.Version,
+	}
+}
+
+// Paid returns the entitlements that count for the given accounts, by account.
+func Paid(db *gorm.DB, holders ...string) (map[string][]api.Entitlement, error) {
+	var rows []EntitlementRow
+	err := db.Order("account_id").Find(&rows, "holder_id IN ?", holders).Error
+	paid := make(map[string][]api.Entitlement, len(rows))
+	for _, r := range rows {
+		paid[r.HolderID] = append(paid[r.HolderID], r.Entitlement())
+	}
+	return paid, err
+}
+
+// Acceptance is a form's reply to the terms of use.
+type Acceptance struct {
+	Version  string // in effect
+	Accepted bool   // the form showed this version and it was accepted
+}
+
+// TermsNotAccepted returns the error for a key whose account has not accepted the terms of use in
+// effect.
+func TermsNotAccepted() error {
+	return problem.New(problem.InvalidParameter, "Accept the terms of use to get a key.")
+}
+
+type termsRow struct {
+	AccountID  string `gorm:"primaryKey"`
+	Version    string `gorm:"primaryKey"`
+	AcceptedAt int64
+}
+
+func (termsRow) TableName() string { return "terms_acceptances" }
+
+// LastTerms returns the terms of use that an account accepted last, or nil.
+func LastTerms(db *gorm.DB, accountID string) (*api.AcceptedTerms, error) {
+	var rows []termsRow
+	err := db.Order("accepted_at DESC, version DESC").Limit(1).Find(&rows, "account_id = ?", accountID).Error
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return &api.AcceptedTerms{Version: rows[0].Version, AcceptedAt: database.FromMicros(rows[0].AcceptedAt)}, nil
+}
+
+// AcceptTerms records that an account, which must be locked, accepts the terms of use. It returns
+// TermsNotAccepted if the account has not accepted the version in effect, neither now nor last.
+func AcceptTerms(tx *accountdb.Tx, accountID string, terms Acceptance) error {
+	last, err := LastTerms(tx.DB, accountID)
+	switch {
+	case err != nil:
+		return err
+	case last != nil && last.Version == terms.Version:
+		return nil
+	case !terms.Accepted:
+		return TermsNotAccepted()
+	}
+	row := termsRow{AccountID: accountID, Version: terms.Version, AcceptedAt: database.Micros(tx.Now)}
+	if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&row).Error; err != nil {
+		return err
+	}
+	return tx.Record(accountID, "terms.accept", accountID, map[string]any{"version": terms.Version})
 }

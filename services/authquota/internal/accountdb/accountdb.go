@@ -104,6 +104,15 @@ func (db *DB) Change(ctx context.Context, do func(tx *Tx) error) error {
 		"The change is saved and takes effect automatically as soon as Redis is available again.").Retry(time.Second).Because(err))
 }
 
+// Result is db.Change for a change with a result.
+func Result[T any](ctx context.Context, db *DB, do func(tx *Tx) (T, error)) (result T, err error) {
+	err = db.Change(ctx, func(tx *Tx) (err error) {
+		result, err = do(tx)
+		return err
+	})
+	return result, err
+}
+
 // ErrNotInEffect is wrapped by the error of a change that is saved but not in effect yet.
 var ErrNotInEffect = errors.New("change saved but not in effect")
 
@@ -183,24 +192,6 @@ func (tx *Tx) Touched(e Epoch) {
 		e.Number = before.Number
 	}
 	tx.touched[e.Account] = e
-}
-
-// Instant returns the time of a nullable column.
-func Instant(us *int64) *time.Time {
-	if us == nil {
-		return nil
-	}
-	t := database.FromMicros(*us)
-	return &t
-}
-
-// Micros returns the nullable column of a time.
-func Micros(t *time.Time) *int64 {
-	if t == nil {
-		return nil
-	}
-	us := database.Micros(*t)
-	return &us
 }
 
 // DoUnless runs do and rolls it back if skip is set, so that timing does not reveal whether there

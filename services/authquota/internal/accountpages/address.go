@@ -6,7 +6,6 @@ import (
 	"opportunity.internal/services/authquota/internal/people"
 )
 
-// addressOf returns the canonical form of the submitted address and whether it is valid.
 func addressOf(v *Visit) (string, bool) { return people.Email(v.PostForm("email")) }
 
 func (p *Pages) emailForm(v *Visit) (pages.View, error) {
@@ -61,7 +60,6 @@ func (p *Pages) cancelAddressChange(v *Visit) (pages.View, error) {
 	return pages.View{Redirect: securityPath, Notice: "Your email address was not changed."}, err
 }
 
-// oldAddressForm is behind the link in the mail to the previous address.
 func (p *Pages) oldAddressForm(v *Visit) (pages.View, error) {
 	_, err := p.People.Link(v.Request.Context(), token(v), people.LinkOldAddress)
 	return unlessGone(securityPath, pages.View{Template: "link", Title: "Keep your address?", Data: linkForm{

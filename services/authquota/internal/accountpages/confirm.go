@@ -9,13 +9,11 @@ import (
 	"opportunity.internal/services/authquota/internal/people"
 )
 
-// proofForm is the data of the page that asks for a factor.
 type proofForm struct {
 	Next    string
 	Options string // WebAuthn options; empty if passkeys are not possible
 }
 
-// proveForm asks a signed-in person for a factor again, before a sensitive action.
 func (p *Pages) proveForm(v *Visit) (pages.View, error) {
 	options, err := p.beginProof(v)
 	next := v.Next()
@@ -25,7 +23,6 @@ func (p *Pages) proveForm(v *Visit) (pages.View, error) {
 	return pages.View{Template: "security-confirm", Title: "Confirm your identity", Data: proofForm{next, options}}, err
 }
 
-// prove verifies a code of the authenticator, the password or a passkey.
 func (p *Pages) prove(v *Visit) (pages.View, error) {
 	ctx := v.Request.Context()
 	next := v.Next()

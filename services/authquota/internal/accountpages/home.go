@@ -9,7 +9,6 @@ import (
 	"opportunity.internal/services/authquota/internal/plan"
 )
 
-// homeView is the data of the home page.
 type homeView struct {
 	keys.Overview
 
@@ -21,7 +20,6 @@ type homeView struct {
 	Public  string
 }
 
-// step is one of the first steps with a new account.
 type step struct {
 	Done bool
 	Text string

@@ -3,14 +3,15 @@ package accountpages
 import (
 	"strings"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/people"
 )
 
-// requestForm is the data of the form for a key request: the submitted fields and the terms of use.
 type requestForm struct {
 	keys.RequestedKey
 
@@ -87,7 +88,6 @@ func badUseCase(useCase string, err error) string {
 
 func collectPath(request string) string { return "/account/keys/requests/" + request + "/collect" }
 
-// ownRequest returns the request in the URL if it is open or recently declined.
 func (p *Pages) ownRequest(v *Visit) (keys.Request, error) {
 	requests, err := p.Keys.OwnRequests(v.Request.Context(), v.Person.Account)
 	if err != nil {
@@ -101,7 +101,6 @@ func (p *Pages) ownRequest(v *Visit) (keys.Request, error) {
 	return keys.Request{}, keys.RequestNotFound()
 }
 
-// collection is the data of the page that confirms collecting a key.
 type collection struct {
 	keys.Request
 
@@ -141,3 +140,31 @@ func (p *Pages) withdrawRequest(v *Visit) (pages.View, error) {
 	err := p.Keys.Withdraw(v.Request.Context(), v.Person.Account, v.Param("request"))
 	return pages.View{Redirect: keysPath, Notice: "The request was withdrawn."}, err
 }
+
+func (p *Pages) terms(v *Visit) Terms {
+	return Terms{Version: p.TermsVersion, Last: v.Person.Terms}
+}
+
+// acceptance returns the reply of a form with the block "terms", and what is missing in it. The
+// form sends the version that it showed, so a version that took effect in the meantime is not
+// accepted unseen.
+func (p *Pages) acceptance(v *Visit) (reply account.Acceptance, missing string) {
+	shown := v.PostForm("termsVersion")
+	reply = account.Acceptance{Version: p.TermsVersion, Accepted: v.PostForm("terms") == "accepted" && shown == p.TermsVersion}
+	switch {
+	case reply.Accepted || p.terms(v).Accepted():
+		return reply, ""
+	case shown != "" && shown != p.TermsVersion:
+		return reply, "The terms of use have changed. Read and accept version " + p.TermsVersion + "."
+	}
+	return reply, "Accept the terms of use to get a key."
+}
+
+// Terms are the terms of use on a page.
+type Terms struct {
+	Version string             // in effect
+	Last    *api.AcceptedTerms // accepted last, or nil
+}
+
+// Accepted reports whether the version in effect was accepted.
+func (t Terms) Accepted() bool { return t.Last != nil && t.Last.Version == t.Version }

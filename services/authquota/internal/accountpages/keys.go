@@ -2,18 +2,21 @@ package accountpages
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keyusage"
+	"opportunity.internal/services/authquota/internal/people"
 )
 
-// keyLine is a key on a page.
 type keyLine struct {
 	keys.Key
 
@@ -57,7 +60,6 @@ func (k keyLine) Soon(now time.Time) bool {
 	return k.Ready() && k.ExpiresAt.Before(now.AddDate(0, 0, 30))
 }
 
-// keyList is the data of the page of all keys.
 type keyList struct {
 	Requests []keys.Request
 	Living   []keyLine
@@ -145,7 +147,6 @@ func replacing(own []keys.Key, id string, now time.Time) bool {
 	return slices.ContainsFunc(own, func(k keys.Key) bool { return k.Successor == id && k.StatusAt(now) == keys.Active })
 }
 
-// keyForm is the data of the page of one key, with the submitted name.
 type keyForm struct {
 	Key  keyLine
 	Name string
@@ -197,4 +198,96 @@ func (p *Pages) revokeKey(v *Visit) (pages.View, error) {
 	k, err := p.Keys.RevokeOwn(v.Request.Context(), v.Person.Account, v.Param("key"))
 	notice, err := applied(k.Title()+" was revoked. Requests with it are rejected from now on.", err)
 	return pages.View{Redirect: keysPath, Notice: notice}, err
+}
+
+func (p *Pages) askRotate(v *Visit) (pages.View, error) {
+	k, err := p.ownKey(v)
+	if err == nil && !k.Ready() {
+		err = keys.NotRotatable()
+	}
+	return pages.View{Template: "key-rotate", Title: "Rotate " + k.Title(), Data: rotation{k, k.SuccessorEnd(v.Now), k.GraceEnd(v.Now)}}, err
+}
+
+type rotation struct {
+	Key            keyLine
+	NewEnd, OldEnd time.Time
+}
+
+type newKey struct {
+	Key     keys.Key
+	Secret  string
+	Old     *keys.Key // the key that it replaces
+	Pending bool      // the earlier end of Old is recorded but not in effect yet
+}
+
+// Curl returns a curl command that sends a request with the key.
+func (n newKey) Curl(public string) string {
+	return "curl -H 'Authorization: Bearer " + n.Secret + "' '" + public + "/api/v1/opportunities?country=CA'"
+}
+
+func (p *Pages) rotateKey(v *Visit) (pages.View, error) {
+	k, err := p.ownKey(v)
+	if err != nil {
+		return pages.View{}, err
+	}
+	prefix := apikey.Live
+	if k.Prefix == apikey.Test {
+		prefix = apikey.Test
+	}
+	secret := apikey.Generate(prefix)
+	successor, old, err := p.Keys.Rotate(v.Request.Context(), v.Person.Account, k.ID, keys.NewRecord(secret, p.Peppers))
+	pending := errors.Is(err, accountdb.ErrNotInEffect) // the key is shown nevertheless, because it cannot be shown again
+	if err != nil && !pending {
+		return pages.View{}, err
+	}
+	return pages.View{Template: "key-new", Title: "Your new key", Data: newKey{successor, secret.Reveal(), &old, pending}}, nil
+}
+
+func (p *Pages) askConnect(*Visit) (pages.View, error) {
+	return pages.View{Template: "key-connect", Title: "Connect an older key"}, nil
+}
+
+// maxPresented is far above the length of any key.
+const maxPresented = 500
+
+// connectKey merges the account of the presented key. The input is never repeated in the response.
+func (p *Pages) connectKey(v *Visit) (pages.View, error) {
+	presented := strings.TrimSpace(v.PostForm("key"))
+	again, _ := p.askConnect(v)
+	if presented == "" || len(presented) > maxPresented {
+		return again.Wrong("key", "Paste the whole key, from its first character to its last."), nil
+	}
+	// Limit guesses: a key of another form may be short.
+	if wait, err := p.People.CountAttempt(v.Request.Context(), people.AttemptsToConnect(v.Person.Account)); err != nil || wait > 0 {
+		return again.TooMany(wait), err
+	}
+	digests := apikey.OlderOf(presented).Digests(p.Peppers)
+	if ours, ok := apikey.Parse(presented); ok {
+		digests = ours.Digests(p.Peppers)
+	}
+	moved, err := p.Keys.Connect(v.Request.Context(), v.Person.Account, digests)
+	switch problem.Of(err).Code {
+	case problem.NotFound:
+		return again.Wrong("key", "This key is unknown. Check that you copied all of it."), nil
+	case problem.InvalidParameter:
+		return again.Wrong("key", problem.Of(err).Text()), nil
+	}
+	if err == nil {
+		err = p.Counters.DeliverMoves(v.Request.Context(), v.Person.Account)
+		if err != nil {
+			err = errors.Join(accountdb.ErrNotInEffect, err)
+		}
+	}
+	notice, err := applied(connected(moved), err)
+	return pages.View{Redirect: keysPath, Notice: notice}, err
+}
+
+func connected(n int) string {
+	switch n {
+	case 1:
+		return "The key is connected. Requests sent with it today count toward your daily quota."
+	case 2:
+		return "The key and one other of its account are connected. Requests sent with them today count toward your daily quota."
+	}
+	return fmt.Sprintf("The key and %d others of its account are connected. Requests sent with them today count toward your daily quota.", n-1)
 }

@@ -1,13 +1,18 @@
 package accountpages
 
 import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/credential"
 	"opportunity.internal/services/authquota/internal/people"
 )
 
-// overview is the data of the security page.
 type overview struct {
 	NewAddress       people.Link // pending address change, if any
 	PasskeysPossible bool
@@ -37,7 +42,6 @@ func (p *Pages) security(v *Visit) (pages.View, error) {
 	return pages.View{Template: "security", Title: "Security", Data: data}, err
 }
 
-// endSession signs another browser out.
 func (p *Pages) endSession(v *Visit) (pages.View, error) {
 	id := v.PostForm("id")
 	if !people.ValidSessionID(id) {
@@ -47,11 +51,90 @@ func (p *Pages) endSession(v *Visit) (pages.View, error) {
 	return pages.View{Redirect: securityPath, Notice: "The browser was signed out."}, err
 }
 
-// endSessions signs every browser out, including this one.
 func (p *Pages) endSessions(v *Visit) (pages.View, error) {
 	if err := p.People.EndSessions(v.Request.Context(), v.Person.Account); err != nil {
 		return pages.View{}, err
 	}
 	v.Forget()
 	return pages.View{Redirect: signInPath, Notice: "You are signed out everywhere."}, nil
+}
+
+type event struct {
+	What string
+	More string // factor and location
+	By   string
+	At   time.Time
+}
+
+const (
+	shownEvents   = 20 // without failures
+	failuresShown = 30 * 24 * time.Hour
+)
+
+func (p *Pages) recentEvents(v *Visit) (list []event, err error) {
+	ctx := v.Request.Context()
+	logged, err := p.People.Events(ctx, v.Person.Account, slices.Sorted(maps.Keys(people.Actions)), shownEvents)
+	if err != nil {
+		return nil, err
+	}
+	failed, err := p.People.Failures(ctx, v.Person.Account, slices.Sorted(maps.Keys(people.Failures)), v.Now.Add(-failuresShown))
+	for _, e := range slices.Concat(failed, logged) {
+		list = append(list, describe(e))
+	}
+	slices.SortStableFunc(list, func(a, b event) int { return b.At.Compare(a.At) })
+	return list, err
+}
+
+func describe(e people.Event) event {
+	var more []string
+	for _, name := range []string{"factor", "with", "name", "version", "agent", "network"} {
+		if text, ok := e.Detail[name].(string); ok && text != "" {
+			more = append(more, text)
+		}
+	}
+	by := "the operator"
+	switch {
+	case e.Own:
+		by = "you"
+	case e.Auto:
+		by = "automatic"
+	}
+	if what, failed := people.Failures[e.Action]; failed {
+		if e.Times > 1 {
+			more = append(more, strconv.Itoa(e.Times)+" times in 30 days")
+		}
+		return event{what, strings.Join(more, ", "), "unknown", e.At} // without the secret, the person is unknown
+	}
+	return event{people.Actions[e.Action], strings.Join(more, ", "), by, e.At}
+}
+
+type closeView struct {
+	Pays  bool       // has a plan, which will be cancelled
+	Until *time.Time // end of the paid period
+}
+
+func (p *Pages) closeForm(v *Visit) (pages.View, error) {
+	shown := closeView{Pays: v.Person.Pays(v.Now)}
+	if paid := v.Person.PaidAt(v.Now); paid != nil && paid.Live(v.Now) {
+		shown.Until = paid.PaidUntil
+	}
+	return pages.View{Template: "security-close", Title: "Close the account", Data: shown}, nil
+}
+
+// closeAccount permanently closes the account. Its keys are rejected from the next request on.
+func (p *Pages) closeAccount(v *Visit) (pages.View, error) {
+	again, _ := p.closeForm(v)
+	if given, _ := addressOf(v); given != v.Person.Email {
+		return again.Wrong("email", "This is not the email address of the account."), nil
+	}
+	err := p.People.CloseAccount(v.Request.Context(), v.Person.Account)
+	if wrong := inputError(err); wrong != "" {
+		return again.Wrong("", wrong), nil
+	}
+	notice, err := applied("Your account is closed. Requests with its keys are rejected from now on.", err)
+	if err != nil {
+		return pages.View{}, err
+	}
+	v.Forget()
+	return pages.View{Redirect: signInPath, Notice: notice}, nil
 }

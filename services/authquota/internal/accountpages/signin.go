@@ -53,13 +53,11 @@ func (p *Pages) signIn(v *Visit) (pages.View, error) {
 	return pages.View{Redirect: pages.WithNext("/account/sign-in/code", v.Onward())}, err
 }
 
-// codePage is the data of the form for the second factor.
 type codePage struct {
 	Next    string
 	Options string // WebAuthn options; empty if the person has no passkey
 }
 
-// codeForm asks for the second factor.
 func (p *Pages) codeForm(v *Visit) (pages.View, error) {
 	if !v.Person.AuthenticatorConfirmed {
 		return pages.View{Redirect: "/account/authenticator"}, nil
@@ -68,7 +66,6 @@ func (p *Pages) codeForm(v *Visit) (pages.View, error) {
 	return pages.View{Template: "code", Title: "Second step", Data: codePage{v.Onward(), options}}, err
 }
 
-// code verifies a code of the authenticator or a recovery code.
 func (p *Pages) code(v *Visit) (pages.View, error) {
 	again, err := p.codeForm(v)
 	if err != nil || again.Redirect != "" {
@@ -112,4 +109,22 @@ func (p *Pages) secondFactor(v *Visit, given string, tried ...people.AttemptSubj
 
 func errCode() error {
 	return problem.New(problem.InvalidParameter, "The code is wrong. Enter the one that the app shows now.")
+}
+
+// signOut ends the browser's session, even a halfway one.
+func (p *Pages) signOut(v *Visit) (pages.View, error) {
+	out := pages.View{Redirect: signInPath, Notice: "You are signed out."}
+	current, _, err := p.People.Session(v.Request.Context(), v.SessionSecret())
+	if err != nil && problem.Of(err).Code != problem.NotFound {
+		return out, err
+	}
+	v.Forget()
+	if err != nil {
+		return out, nil // it has ended already
+	}
+	err = p.People.EndSession(v.Request.Context(), current.Account, current.ID)
+	if problem.Of(err).Code == problem.NotFound {
+		err = nil // ended by a concurrent request
+	}
+	return out, err
 }

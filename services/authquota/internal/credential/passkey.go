@@ -20,11 +20,11 @@ import (
 
 // Passkey is a registered passkey.
 type Passkey struct {
-	ID      string
-	Account string
-	Name    string // chosen by the person
-	AddedAt time.Time
-	UsedAt  *time.Time
+	ID      string     `gorm:"primaryKey"`
+	Account string     `gorm:"column:account_id"`
+	Name    string     // chosen by the person
+	AddedAt time.Time  `gorm:"serializer:column"`
+	UsedAt  *time.Time `gorm:"serializer:column"`
 
 	Credential string // the credential ID as browsers encode it; globally unique
 	Record     string // public key and state, with which responses are verified; not secret

@@ -114,7 +114,6 @@ type keyUsageRow struct {
 
 func (keyUsageRow) TableName() string { return "usage_keys" }
 
-// outcomeRow is the sum of an account's keyUsageRows.
 type outcomeRow struct {
 	AccountID string `gorm:"primaryKey"`
 	Day       string `gorm:"primaryKey"`

@@ -126,7 +126,6 @@ const maxLine = 500
 // paragraphs is the datum that may have several lines: text of the operator.
 const paragraphs = "text"
 
-// lines makes the lines of a value safe for the body of a mail.
 func lines(s string) string {
 	rows := strings.Split(s, "\n")
 	for i := range rows {

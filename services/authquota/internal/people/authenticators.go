@@ -22,7 +22,7 @@ func newSeedContext(sessionID string) string { return "new totp seed " + session
 func (s *Store) NewSeed(ctx context.Context, current Session) (NewSeed, error) {
 	now, made := s.db.Now(), credential.NewSeed()
 	// one statement, so that two concurrent requests return the same seed
-	created := s.db.WithContext(ctx).Model(&sessionRow{}).
+	created := s.db.WithContext(ctx).Table("sessions").
 		Where("id = ? AND ended_at IS NULL AND (new_seed = '' OR new_seed_at <= ?)", current.ID, database.Micros(now.Add(-SetUpLife))).
 		Updates(map[string]any{"new_seed": s.db.Box.Seal([]byte(made), newSeedContext(current.ID)), "new_seed_at": database.Micros(now)})
 	var row sessionRow
@@ -53,7 +53,7 @@ func storeSeed(tx *accountdb.Tx, current Session, seed NewSeed, step int64, cond
 	if err != nil {
 		return err
 	}
-	return one(tx.Model(&sessionRow{}).Where("id = ? AND new_seed = ?", current.ID, seed.Sealed).Update("new_seed", ""))
+	return one(tx.Table("sessions").Where("id = ? AND new_seed = ?", current.ID, seed.Sealed).Update("new_seed", ""))
 }
 
 // setUp is the factor of a session that started by setting up the authenticator.
@@ -143,7 +143,6 @@ func (s *Store) SignInByCode(ctx context.Context, half Session, entry Entry, ste
 	})
 }
 
-// useStep marks the step of a valid code as used.
 func useStep(tx *accountdb.Tx, accountID string, step int64) error {
 	if err := tx.Remember(accountID); err != nil {
 		return err
@@ -225,7 +224,7 @@ func removeLost(tx *accountdb.Tx, accountID string) error {
 	if err := replaceCodes(tx, accountID, nil); err != nil {
 		return err
 	}
-	if err := tx.Delete(&passkeyRow{}, "account_id = ?", accountID).Error; err != nil { // passkeys may be on the lost device
+	if err := tx.Delete(&credential.Passkey{}, "account_id = ?", accountID).Error; err != nil { // passkeys may be on the lost device
 		return err
 	}
 	_, err := end(tx, "account_id = ?", accountID)

@@ -1,12 +1,18 @@
 package people_test
 
 import (
+	"regexp"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/testkit"
@@ -233,5 +239,187 @@ func TestSignInDataIsDeletedAfterRetention(t *testing.T) {
 		require.Equal(t, []int64{0, 0, 0, 1}, rows())
 		f.db.Advance(370 * day)
 		require.Equal(t, []int64{0, 0, 0, 0}, rows())
+	})
+}
+
+func onBoth(t *testing.T, test func(t *testing.T, db testkit.DB, s *people.Store, k *keys.Store)) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
+		k := keys.NewStore(db.DB)
+		test(t, db, people.NewStore(db.DB), k)
+	})
+}
+
+func issue(t *testing.T, k *keys.Store, order keys.Order, digest string) keys.Key {
+	t.Helper()
+	key, err := k.Issue(t.Context(), "bob", order, keys.MaxLife, keys.Record{Digest: strings.Repeat(digest, 64), Prefix: "oda_live_", LastFour: "abcd"})
+	require.NoError(t, err)
+	return key
+}
+
+func TestAccountsAreListedWithTheirKeys(t *testing.T) {
+	onBoth(t, func(t *testing.T, db testkit.DB, s *people.Store, k *keys.Store) {
+		ctx := t.Context()
+		id, _ := db.Person(t, "ada_l@example.org")
+		db.Person(t, "adaxl@example.org")
+		issue(t, k, keys.Order{Account: id}, "a")
+		revoked := issue(t, k, keys.Order{Account: id}, "b")
+		_, err := k.Revoke(ctx, "bob", revoked.ID, false)
+		require.NoError(t, err)
+		unowned := issue(t, k, keys.Order{Tier: api.Developer}, "c")
+
+		listed, more, err := s.Accounts(ctx, people.AccountSearch{Email: "ADA_L", Page: account.Page{Limit: 10}})
+		require.NoError(t, err)
+		require.False(t, more)
+		require.Len(t, listed, 1, "an underscore is no wildcard")
+		require.Equal(t, id, listed[0].ID)
+		require.Equal(t, 1, listed[0].ActiveKeys)
+		page, more, err := s.Accounts(ctx, people.AccountSearch{Page: account.Page{Limit: 2}})
+		require.NoError(t, err)
+		require.True(t, more)
+		rest, _, err := s.Accounts(ctx, people.AccountSearch{Page: account.Page{After: page[1].ID, Limit: 2}})
+		require.NoError(t, err)
+		require.Equal(t, unowned.Account, rest[0].ID)
+
+		details, err := s.Account(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, "ada_l@example.org", details.Person.Email)
+		require.Equal(t, 1, details.Person.Sessions)
+		require.Len(t, details.Keys, 2)
+		require.Equal(t, "key.revoke", details.Audit[0].Action)
+		details, err = s.Account(ctx, unowned.Account)
+		require.NoError(t, err)
+		require.Nil(t, details.Person)
+		_, err = s.Account(ctx, account.NewID())
+		require.ErrorContains(t, err, "no account")
+	})
+}
+
+func TestChangeOfAnAccountIsRecordedOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, db testkit.DB, s *people.Store, _ *keys.Store) {
+		ctx := t.Context()
+		id, _ := db.Person(t, "ada@example.org")
+		suspend, err := account.Suspend("unpaid")
+		require.NoError(t, err)
+		grant, err := account.Grant(api.Developer)
+		require.NoError(t, err)
+		db.TakeTouched(t)
+		again, err := account.Suspend("once more")
+		require.NoError(t, err)
+		resume, err := account.Resume("settled")
+		require.NoError(t, err)
+		for _, change := range []account.Change{again, resume} {
+			_, err := s.ChangeAccount(ctx, "carl", id, change)
+			require.NoError(t, err)
+		}
+		mails := db.TakeMails(t)
+		require.Len(t, mails, 2)
+		require.Contains(t, mails[0].Text, "Reason given by the operator: once more\n")
+		require.Equal(t, "Your account is no longer suspended", mails[1].Subject)
+		require.NotContains(t, mails[1].Text, "settled", "the reason for resuming is for the audit log")
+		db.TakeTouched(t)
+		for _, change := range []account.Change{suspend, suspend, grant, grant} {
+			_, err := s.ChangeAccount(ctx, "bob", id, change)
+			require.NoError(t, err)
+		}
+		require.Equal(t, []string{"ada@example.org: Your account is suspended", "ada@example.org: Your plan is now developer"}, db.TakeSubjects(t))
+		require.Equal(t, []string{id, id, id, id}, db.TakeTouched(t), "also for a repetition: the change before may not be in effect yet")
+		entries, more, err := s.Audit(ctx, people.AuditSearch{Actor: "bob", Action: "account.", Limit: 1})
+		require.NoError(t, err)
+		require.True(t, more)
+		require.Equal(t, "account.grant", entries[0].Action)
+		older, more, err := s.Audit(ctx, people.AuditSearch{Account: id, Actor: "bob", Before: int(entries[0].ID), Limit: 1})
+		require.NoError(t, err)
+		require.False(t, more)
+		require.Equal(t, "account.suspend", older[0].Action)
+		before, _, err := s.Audit(ctx, people.AuditSearch{Until: entries[0].At, Limit: 1})
+		require.NoError(t, err)
+		require.Empty(t, before)
+		until, _, err := s.Audit(ctx, people.AuditSearch{Actor: "bob", Until: entries[0].At.Add(time.Microsecond), Limit: 1})
+		require.NoError(t, err)
+		require.Equal(t, entries, until)
+	})
+}
+
+// Anyone can cause failures, so they are grouped to keep other events visible.
+func TestFailuresAreGrouped(t *testing.T) {
+	onBoth(t, func(t *testing.T, db testkit.DB, s *people.Store, _ *keys.Store) {
+		ctx := t.Context()
+		id, _ := db.Person(t, "ada@example.org")
+		for range 3 {
+			require.NoError(t, db.Exec("INSERT INTO audit_log (at, actor, action, subject, detail) VALUES (?, ?, 'person.sign_in_failed', ?, '{}')",
+				db.Now().UnixMicro(), id, id).Error)
+		}
+		failed, err := s.Failures(ctx, id, []string{"person.sign_in_failed"}, db.Now())
+		require.NoError(t, err)
+		require.Len(t, failed, 1)
+		require.Equal(t, 3, failed[0].Times)
+		events, err := s.Events(ctx, id, []string{"person.sign_up", "person.sign_in"}, 1)
+		require.NoError(t, err)
+		require.Len(t, events, 1)
+		require.Equal(t, "person.sign_in", events[0].Action)
+		require.True(t, events[0].Own)
+	})
+}
+
+func TestCodes(t *testing.T) {
+	form := regexp.MustCompile(`^([0-9a-hjkmnp-tv-z]{4}-){5}[0-9a-hjkmnp-tv-z]{4}$`)
+	seen := map[string]bool{}
+	for range 20 {
+		codes := people.GenerateRecoveryCodes()
+		require.Len(t, codes, people.RecoveryCodeCount)
+		for _, code := range codes {
+			require.Regexp(t, form, code)
+			require.True(t, people.IsRecoveryCode(code))
+			require.False(t, seen[people.HashRecoveryCode(code)])
+			seen[people.HashRecoveryCode(code)] = true
+		}
+	}
+}
+
+func TestHowACodeIsTypedDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		code := people.GenerateRecoveryCodes()[0]
+		typed := strings.ReplaceAll(code, "-", rapid.SampledFrom([]string{"", " ", "-", " - ", "\u00a0", "\u2011"}).Draw(t, "between"))
+		typed = strings.ReplaceAll(typed, "0", rapid.SampledFrom([]string{"0", "o", "O"}).Draw(t, "zero"))
+		typed = strings.ReplaceAll(typed, "1", rapid.SampledFrom([]string{"1", "l", "I", "i"}).Draw(t, "one"))
+		if rapid.Bool().Draw(t, "upper case") {
+			typed = strings.ToUpper(typed)
+		}
+		require.Equal(t, people.HashRecoveryCode(code), people.HashRecoveryCode(typed), typed)
+		require.True(t, people.IsRecoveryCode(typed))
+	})
+}
+
+func TestWhatIsNoCode(t *testing.T) {
+	code := people.GenerateRecoveryCodes()[0]
+	for _, other := range []string{"", "123456", code[:len(code)-1], code + "0", "u" + code[1:], code[5:]} {
+		require.NotEqual(t, people.HashRecoveryCode(code), people.HashRecoveryCode(other), other)
+		require.False(t, people.IsRecoveryCode(other), other)
+	}
+	require.NotContains(t, people.HashRecoveryCode(code), code[:4]+code[5:9])
+}
+
+// Codes stored by a released version stay valid.
+func TestGolden(t *testing.T) {
+	require.Equal(t, "fc8a67da9d7cd16d995c79f0b5b56f334db9020dfb317f417d5dce6c815c14a8", people.HashRecoveryCode("0123-4567-89ab-cdef-ghjk-mnpq"))
+}
+
+func TestUnusedCodesAreThoseOfTheAccount(t *testing.T) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
+		ada, _ := db.Person(t, "ada@example.org")
+		bob, _ := db.Person(t, "bob@example.org")
+		_, hashes := people.NewRecoveryCodes()
+		require.NoError(t, people.NewStore(db.DB).RenewCodes(t.Context(), ada, hashes))
+		codes := people.NewStore(db.DB)
+		check := func(account string, hashes []string) bool {
+			unused, err := codes.CodesUnused(t.Context(), account, hashes)
+			require.NoError(t, err)
+			return unused
+		}
+		require.True(t, check(ada, hashes))
+		require.False(t, check(bob, hashes))
+		require.False(t, check(ada, append([]string{hashes[0]}, hashes[:9]...)), "the same code twice")
+		require.NoError(t, db.Exec("UPDATE recovery_codes SET used_at = 1 WHERE hash = ?", hashes[3]).Error)
+		require.False(t, check(ada, hashes))
 	})
 }

@@ -43,6 +43,9 @@ type Deliver func(ctx context.Context, body []byte, signature string) error
 // up the others.
 func (s *Sandbox) Process(ctx context.Context, deliver Deliver) error {
 	due, err := s.due(ctx)
+	if err != nil || len(due) == 0 {
+		return err
+	}
 	for _, r := range due {
 		switch r.Kind {
 		case subscriptionKind:

@@ -42,7 +42,7 @@ type Sandbox struct {
 
 	db        *database.DB
 	publicURL string // without a trailing slash
-	plan      api.Plan
+	plan      api.TierInfo
 	now       func() time.Time
 	wakeup    chan struct{} // holds one element while events may be pending
 	routes    *http.ServeMux

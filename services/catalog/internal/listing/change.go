@@ -159,8 +159,8 @@ func micros(t *time.Time) int64 {
 }
 
 // nilIfEmpty returns nil for an empty curation, so that there is one representation of "none".
-func nilIfEmpty(c *listingfile.Curation) *listingfile.Curation {
-	if c == nil || *c == (listingfile.Curation{}) {
+func nilIfEmpty(c *api.Curation) *api.Curation {
+	if c == nil || *c == (api.Curation{}) {
 		return nil
 	}
 	return c

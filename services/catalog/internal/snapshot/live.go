@@ -32,7 +32,7 @@ type Source interface {
 }
 
 // PollInterval is the maximum delay until a change is noticed.
-const PollInterval = 200 * time.Millisecond
+const PollInterval = 500 * time.Millisecond
 
 const (
 	pollTimeout = 2 * time.Second // to read the source's sequence

@@ -42,7 +42,7 @@ func (s *Store) Sheet(ctx context.Context, id string, history api.ReviewHistory)
 	}
 	sheet.Evidence.Complete()
 	if entry.Curation != nil {
-		sheet.Curation = api.CurationNotes(*entry.Curation)
+		sheet.Curation = *entry.Curation
 	}
 	return sheet, nil
 }

@@ -58,8 +58,7 @@ func (listingRow) TableName() string { return "listings" }
 
 type curationRow struct {
 	ListingID string `gorm:"primaryKey"`
-	Contact   string
-	Notes     string
+	api.Curation
 }
 
 func (curationRow) TableName() string { return "curations" }
@@ -116,7 +115,7 @@ func (r listingRow) entry(c *curationRow) (listing.Entry, error) {
 	}
 	e.PublishedAt = fromMicros(r.PublishedAt)
 	if c != nil {
-		e.Curation = &listingfile.Curation{Contact: c.Contact, Notes: c.Notes}
+		e.Curation = &c.Curation
 	}
 	return e, nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/services/catalog/internal/listing"
 	"opportunity.internal/services/catalog/internal/review"
 )
@@ -79,12 +78,12 @@ func (w *writer) publish(id string, fields []string) {
 	w.published = append(w.published, id)
 }
 
-func (w *writer) setCuration(id string, c *listingfile.Curation) {
+func (w *writer) setCuration(id string, c *api.Curation) {
 	if c == nil {
 		w.deletedCurations = append(w.deletedCurations, id)
 		return
 	}
-	w.curations = append(w.curations, curationRow{ListingID: id, Contact: c.Contact, Notes: c.Notes})
+	w.curations = append(w.curations, curationRow{id, *c})
 }
 
 // flush writes the queued rows and the index rows of the listings, and counts the published ones.

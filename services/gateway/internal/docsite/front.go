@@ -147,10 +147,10 @@ func (r rendering) offers() (all []offer) {
 			o.Records = "Every public record"
 		}
 		switch {
-		case info.Plan != "" && info.MonthlyUSD == 0:
-			o.Name, o.Price = info.Plan, "Free of charge"
-		case info.Plan != "" && r.operator.SellsPlans:
-			o.Name, o.Price = info.Plan, fmt.Sprintf("%d USD a month", info.MonthlyUSD)
+		case info.Name != "" && info.MonthlyUSD == 0:
+			o.Name, o.Price = info.Name, "Free of charge"
+		case info.Name != "" && r.operator.SellsPlans:
+			o.Name, o.Price = info.Name, fmt.Sprintf("%d USD a month", info.MonthlyUSD)
 		}
 		all = append(all, o)
 	}

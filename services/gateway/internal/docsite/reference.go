@@ -63,7 +63,7 @@ func (r rendering) reference(source, cache string) error {
 	for _, o := range doc.Operations {
 		data = append(data, o)
 	}
-	data = append(data, inReadingOrder(doc.Schemas))
+	data = append(data, groupsOf(doc.Schemas))
 	for i, e := range referencePages(doc) {
 		name := "operation.md"
 		switch i {
@@ -83,19 +83,25 @@ func (r rendering) reference(source, cache string) error {
 	return nil
 }
 
-// inReadingOrder returns the objects of a record first, then the values in them, then the bodies of
-// responses.
-func inReadingOrder(schemas apidoc.Map[apidoc.Schema]) apidoc.Map[apidoc.Schema] {
-	place := func(e apidoc.Entry[apidoc.Schema]) int {
-		switch p := e.Value.Properties; {
+// schemaGroup is a part of the page of the schemas.
+type schemaGroup struct {
+	Title   string
+	Schemas apidoc.Map[apidoc.Schema]
+}
+
+func groupsOf(schemas apidoc.Map[apidoc.Schema]) []schemaGroup {
+	groups := []schemaGroup{{Title: "The record and its parts"}, {Title: "Values"}, {Title: "Bodies of responses"}}
+	for _, s := range schemas {
+		at := 0
+		switch p := s.Value.Properties; {
 		case len(p) == 0:
-			return 1
+			at = 1
 		case p[0].Name == "data" || p[0].Name == "error":
-			return 2
+			at = 2
 		}
-		return 0
+		groups[at].Schemas = append(groups[at].Schemas, s)
 	}
-	return slices.SortedStableFunc(slices.Values(schemas), func(a, b apidoc.Entry[apidoc.Schema]) int { return place(a) - place(b) })
+	return groups
 }
 
 // valuesOf describes the allowed values of a schema and its default; empty if it has neither.

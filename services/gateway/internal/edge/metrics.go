@@ -65,10 +65,11 @@ func newMeters(registry prometheus.Registerer, routes []route) meters {
 	return m
 }
 
-// init creates the series that alerts use: rate() ignores the first increment of a series that did
+// init creates the series that alerts and their rules use: rate() ignores the first increment of a series that did
 // not exist before.
 func (m meters) init(routes []route) {
 	for _, r := range routes {
+		m.durations.WithLabelValues(string(r.operation), served)
 		for _, outcome := range []string{served, rejected, ourFault, upstreamFault} {
 			m.requests.WithLabelValues(string(r.operation), outcome, noTier)
 			for _, tier := range api.Tiers {

@@ -35,6 +35,11 @@ func TestRequestsThatNeedNoService(t *testing.T) {
 	}{
 		{method: "OPTIONS", path: "/api/v1/opportunities", status: 204, allow: readMethods},
 		{method: "POST", path: "/api/jobs", status: 405, allow: readMethods, text: "allows only GET, HEAD, OPTIONS"},
+		{method: "PURGE", path: "/api/jobs", status: 405, allow: readMethods},
+		{method: "PURGE", path: "/docs", status: 405, allow: readMethods},
+		{method: "PURGE", path: "/records/a", status: 405, allow: readMethods},
+		{method: "PURGE", path: "/mcp", status: 405, allow: http.MethodPost},
+		{method: "PURGE", path: "/nothing", status: 404},
 		{method: "GET", path: "/api/jobs", status: 401, text: "missing_api_key"},
 		{method: "GET", path: "/nothing", status: 404, text: "nothing at this address"},
 		{method: "GET", path: "/billing/sandbox", status: 404},

@@ -15,6 +15,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/eventfile"
+	"opportunity.internal/pkg/jsonlines"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/history/internal/event"
@@ -98,7 +99,7 @@ func (u *upload) read(add func(eventfile.Line) error) error {
 }
 
 // slugs returns the slugs of all lines that have one.
-func (u *upload) slugs(wrong eventfile.Rejections) []string {
+func (u *upload) slugs(wrong jsonlines.Rejections) []string {
 	slugs := slices.Collect(maps.Keys(u.lines))
 	for _, r := range wrong.Rejected {
 		if api.ValidSlug(r.ID) {
@@ -138,7 +139,7 @@ func forOperators(records []event.Record) ([]api.RecordedEvent, error) {
 
 // rejections returns the invalid lines and those of unknown listings: the first api.MaxReported in
 // full, the others as a number.
-func (u *upload) rejections(wrong eventfile.Rejections, unknown map[string]bool) (rejected []api.RejectedLine,
+func (u *upload) rejections(wrong jsonlines.Rejections, unknown map[string]bool) (rejected []api.RejectedLine,
 	omitted int) {
 	rejected = wrong.Rejected
 	for i, r := range rejected {

@@ -189,15 +189,24 @@ func (s *Store) SaveCosignature(
 	return database.Outage(s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error)
 }
 
-// Generation names the generation of the history: its number, counted from 1, and its id. It is
-// empty for the first.
-func (s *Store) Generation(ctx context.Context) (string, error) {
-	var ids []string
-	err := s.db.WithContext(ctx).Raw("SELECT id FROM generations WHERE began_at > 0 ORDER BY began_at").Scan(&ids).Error
-	if err != nil || len(ids) < 2 {
-		return "", database.Outage(err)
+// Generation names the generation of the history: its number, counted from 1, and its id. The name
+// is empty for the first. It also returns the greatest sequence of its events that the catalog has
+// seen.
+func (s *Store) Generation(ctx context.Context) (name string, covered int64, err error) {
+	var began []struct {
+		ID      string
+		Covered int64
 	}
-	return fmt.Sprintf("%d-%s", len(ids), ids[len(ids)-1]), nil
+	err = s.db.WithContext(ctx).Raw("SELECT id, covered FROM generations WHERE began_at > 0 ORDER BY began_at").
+		Scan(&began).Error
+	if err != nil || len(began) == 0 {
+		return "", 0, database.Outage(err)
+	}
+	newest := began[len(began)-1]
+	if len(began) > 1 {
+		name = fmt.Sprintf("%d-%s", len(began), newest.ID)
+	}
+	return name, newest.Covered, nil
 }
 
 // Record returns the event with an id.
