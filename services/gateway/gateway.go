@@ -144,8 +144,10 @@ func refreshPages(r *service.Runtime, cfg Config, pages *docsite.Site, ready *se
 		Do: func(ctx context.Context) error {
 			return service.UnlessReported(front.Refresh(ctx))
 		}})
-	health := &healthPage{pages, ready, r.Registry, r.Now, r.Now()}
-	r.Every(service.Loop{Name: "status page", Interval: healthRefresh, Do: health.refresh})
+	started := r.Now()
+	r.Every(service.Loop{Name: "status page", Interval: healthRefresh, Do: func(ctx context.Context) error {
+		return pages.ShowHealth(docsite.Health{At: r.Now(), Since: started, Missing: ready.Missing(ctx)})
+	}})
 }
 
 func (c Config) services() map[string]string {

@@ -30,6 +30,7 @@ func whileUp(t *testing.T, text string, during func(out *servicetest.Log)) {
 	t.Helper()
 	admin := storetest.FreeAddress(t)
 	t.Setenv("OPPORTUNITY_ADMIN_URL", "http://"+admin)
+	t.Setenv("OPPORTUNITY_ACTOR", "ann")
 	ctx, stop := context.WithCancel(t.Context())
 	out, ended := new(servicetest.Log), make(chan error, 1)
 	go func() {

@@ -54,6 +54,8 @@ type Site struct {
 	catalog *api.CatalogOverview // nil while unknown
 	health  *Health              // nil before the first check
 	served  []api.DayServed      // nil while unknown
+
+	measured measured
 }
 
 type document struct {

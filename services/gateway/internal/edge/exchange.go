@@ -83,7 +83,12 @@ func (e *Edge) observe(o operation) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		x := &exchange{Context: c, operation: o, since: time.Now(), status: http.StatusOK}
 		c.Set(exchangeKey, x)
-		defer func() { e.meters.observe(x) }()
+		defer func() {
+			e.meters.observe(x)
+			if strings.HasPrefix(string(x.operation), "/api/") && x.outcome != rejected {
+				e.Pages.Count(x.outcome != served, time.Since(x.since))
+			}
+		}()
 		err := next(c)
 		if x.outcome = outcomeOf(x.status, err); errors.Is(c.Request.Context().Err(), context.Canceled) {
 			x.outcome = rejected

@@ -173,7 +173,6 @@ func (l Log) newest(ctx context.Context, origin string) (Checkpoint, error) {
 	return l.Keys.Verified(c)
 }
 
-// hashes returns the hashes of the tree of a checkpoint, which it authenticates.
 func (l Log) hashes(ctx context.Context, c Checkpoint) tlog.HashReader {
 	return torchwood.TileHashReaderWithContext(ctx, c.Tree, TileReader(l.Store.Tiles))
 }

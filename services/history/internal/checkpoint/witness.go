@@ -87,7 +87,6 @@ func (l Log) Cosign(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// submit submits a checkpoint to a witness and stores its cosignature.
 func (l Log) submit(ctx context.Context, w Witness, c Checkpoint) error {
 	old, err := l.Store.LastCosigned(ctx, c.Origin, w.Name())
 	if err != nil {
@@ -181,7 +180,6 @@ func (l Log) shown(ctx context.Context, w Witness, origin string) (Checkpoint, e
 	return c, nil
 }
 
-// do sends a request to the witness and returns the body of its response.
 func (w Witness) do(ctx context.Context, method, path string, body io.Reader) (status int, header http.Header,
 	reply string, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, w.url+path, body)

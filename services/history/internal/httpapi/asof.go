@@ -12,7 +12,6 @@ import (
 	"opportunity.internal/pkg/web"
 )
 
-// asOfTimeout limits the query for all events of one listing.
 const asOfTimeout = 10 * time.Second
 
 // asOf returns what was known about a listing at the time of the parameter at, by default now.

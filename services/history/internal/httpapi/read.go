@@ -73,7 +73,6 @@ func (a API) history(g *gin.Context) (web.Reply, error) {
 	}, nil
 }
 
-// latest serves the latest events of a public listing, newest first.
 func (a API) latest(g *gin.Context) (web.Reply, error) {
 	var page event.Page
 	err := a.queries.run(g.Request.Context(), func(ctx context.Context) (err error) {

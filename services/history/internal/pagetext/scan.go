@@ -86,7 +86,6 @@ type scanner struct {
 	emptyRoot bool
 }
 
-// scan reads HTML.
 func (s *scanner) scan(body []byte) error {
 	s.tokens = html.NewTokenizer(bytes.NewReader(body))
 	for {
@@ -271,7 +270,6 @@ func (s *scanner) pop(i int) {
 	s.open = s.open[:i]
 }
 
-// separate writes what separates an element of kind k from the text around it.
 func (s *scanner) separate(k kind) {
 	switch {
 	case s.hidden > 0:

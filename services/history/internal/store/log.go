@@ -67,9 +67,7 @@ func (r logCheckpointRow) checkpoint() checkpoint.Checkpoint {
 	return c
 }
 
-// PublishedCheckpoint returns the newest checkpoint of an origin that was made before unseen or has
-// a number of cosignatures of the witnesses. It has size 0 if there is none. A size other than 0
-// selects the checkpoint of that size.
+// PublishedCheckpoint implements checkpoint.Store.
 func (s *Store) PublishedCheckpoint(
 	ctx context.Context, origin string, size int64, witnesses []string, threshold int, unseen time.Time,
 ) (c checkpoint.Checkpoint, err error) {
@@ -92,8 +90,7 @@ func (s *Store) PublishedCheckpoint(
 	return c, err
 }
 
-// SaveCheckpoint saves a checkpoint with the tiles that grew, in one transaction. It saves nothing
-// and returns false if the origin has one of the size.
+// SaveCheckpoint implements checkpoint.Store.
 func (s *Store) SaveCheckpoint(
 	ctx context.Context, c checkpoint.Checkpoint, tiles []tlog.Tile, data [][]byte,
 ) (saved bool, err error) {
@@ -129,7 +126,7 @@ func (s *Store) SaveCheckpoint(
 	return err == nil, database.Outage(err)
 }
 
-// Tiles returns the hashes of tiles. It returns checkpoint.ErrNoTile if one is missing or shorter.
+// Tiles implements checkpoint.Store.
 func (s *Store) Tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) {
 	return tilesOf(s.db.WithContext(ctx), tiles)
 }
@@ -164,7 +161,7 @@ func (s *Store) cosignatures(ctx context.Context, c checkpoint.Checkpoint) (rows
 	return rows, database.Outage(err)
 }
 
-// Cosigned returns the names of the witnesses that have cosigned a checkpoint.
+// Cosigned implements checkpoint.Store.
 func (s *Store) Cosigned(ctx context.Context, c checkpoint.Checkpoint) (names []string, err error) {
 	rows, err := s.cosignatures(ctx, c)
 	for _, r := range rows {
@@ -173,15 +170,14 @@ func (s *Store) Cosigned(ctx context.Context, c checkpoint.Checkpoint) (names []
 	return names, err
 }
 
-// LastCosigned returns the size of the newest checkpoint of an origin that a witness has cosigned,
-// 0 if there is none.
+// LastCosigned implements checkpoint.Store.
 func (s *Store) LastCosigned(ctx context.Context, origin, witness string) (size int64, err error) {
 	err = s.db.WithContext(ctx).Raw("SELECT coalesce(max(size), 0) FROM log_cosignatures WHERE origin = ? AND witness = ?",
 		origin, witness).Scan(&size).Error
 	return size, database.Outage(err)
 }
 
-// SaveCosignature saves the first cosignature of a witness of a checkpoint, in base64.
+// SaveCosignature implements checkpoint.Store.
 func (s *Store) SaveCosignature(
 	ctx context.Context, c checkpoint.Checkpoint, witness, signature string, now time.Time,
 ) error {
@@ -228,12 +224,11 @@ func oneRecord(db *gorm.DB, condition string, args ...any) (r event.Record, foun
 	return records[0], true, nil
 }
 
-// Records returns up to limit events with a sequence above after, ordered by sequence.
+// Records implements checkpoint.Store.
 func (s *Store) Records(ctx context.Context, after int64, limit int) ([]event.Record, error) {
 	return recordsAfter(s.db.WithContext(ctx), after, limit)
 }
 
-// recordsAfter returns up to limit events with a sequence above after, ordered by sequence.
 func recordsAfter(db *gorm.DB, after int64, limit int) ([]event.Record, error) {
 	return findRecords(db, allColumns, limit, "sequence > ? ORDER BY sequence LIMIT ?", after, limit)
 }
