@@ -146,7 +146,6 @@ func (l Line) Added() (changes api.Problems) {
 	return changes
 }
 
-// unique returns the values without repetitions, in their order.
 func unique[T comparable](values []T) []T {
 	kept := make([]T, 0, len(values))
 	for _, v := range values {
@@ -157,7 +156,6 @@ func unique[T comparable](values []T) []T {
 	return kept
 }
 
-// evidence checks the private evidence of the completed event e.
 func evidence(given *api.GivenEvidence, e api.VerificationEvent) (found api.Evidence, p api.Problems) {
 	if given == nil {
 		return found, nil

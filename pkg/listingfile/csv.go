@@ -129,7 +129,6 @@ func ToCSV(in io.Reader, out io.Writer) error {
 	return w.Error()
 }
 
-// lookup returns the value at path in a line, or nil if there is none.
 func lookup(line map[string]any, path string) any {
 	var v any = line
 	for name := range strings.SplitSeq(path, ".") {

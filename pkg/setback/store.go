@@ -27,7 +27,6 @@ const (
 	givenUp // of an earlier generation, which an operator gave up
 )
 
-// state returns the newest mark, and the number of claims.
 func (s Store) state(ctx context.Context) (newest Mark, claims int, err error) {
 	var row struct {
 		Mark   Mark `gorm:"embedded"`
@@ -40,7 +39,6 @@ func (s Store) state(ctx context.Context) (newest Mark, claims int, err error) {
 	return row.Mark, row.Claims, database.Outage(err)
 }
 
-// verdict compares a mark with the database.
 func (s Store) verdict(ctx context.Context, m Mark) (verdict, error) {
 	var row struct {
 		Known, Newest, Present bool

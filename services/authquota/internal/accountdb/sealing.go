@@ -163,12 +163,6 @@ func (b Box) Open(sealed, context string) ([]byte, error) {
 	return nil, ErrSealed
 }
 
-// Current reports whether the text is under the newest key. Seal it again if not.
-func (b Box) Current(sealed string) bool {
-	_, _, id := split(sealed)
-	return len(b.keys) > 0 && id == b.keys[0].id
-}
-
 // Prefix returns the prefix of every text under the newest key, for use in queries.
 func (b Box) Prefix() string { return b.Prefixes()[0] }
 

@@ -23,8 +23,8 @@ func (p *Pages) email(v *Visit) (pages.View, error) {
 	case email == v.Person.Email:
 		return again.Wrong("email", "This is already your address."), nil
 	}
-	ctx := v.Request.Context()
-	if wait, err := p.People.CountAttempt(ctx, people.MailsTo(string(people.LinkNewAddress), email), people.MailsTo("of", v.Person.Account)); err != nil || wait > 0 {
+	ctx := v.ctx()
+	if wait, err := p.People.CountAttempt(ctx, people.MailsTo.Of(string(people.LinkNewAddress), email), people.MailsTo.Of("of", v.Person.Account)); err != nil || wait > 0 {
 		return again.TooMany(wait), err
 	}
 	l := people.NewLink(people.LinkNewAddress, v.Person.Account, email, v.Now)
@@ -41,7 +41,7 @@ func (p *Pages) email(v *Visit) (pages.View, error) {
 // newAddressForm is behind the link. It does not require signing in, because the link may be opened
 // on another device.
 func (p *Pages) newAddressForm(v *Visit) (pages.View, error) {
-	l, err := p.People.Link(v.Request.Context(), token(v), people.LinkNewAddress)
+	l, err := p.People.Link(v.ctx(), token(v), people.LinkNewAddress)
 	return unlessGone(securityPath, pages.View{Template: "link", Title: "Confirm your new address", Data: linkForm{
 		"/account/new-address", token(v),
 		"You will sign in with " + l.Email + " and receive mails there. We notify the current address. If you did not request this, " +
@@ -51,17 +51,17 @@ func (p *Pages) newAddressForm(v *Visit) (pages.View, error) {
 }
 
 func (p *Pages) newAddress(v *Visit) (pages.View, error) {
-	err := p.People.ChangeAddress(v.Request.Context(), token(v))
+	err := p.People.ChangeAddress(v.ctx(), token(v))
 	return unlessGone(securityPath, pages.View{Redirect: securityPath, Notice: "Your email address was changed."}, err)
 }
 
 func (p *Pages) cancelAddressChange(v *Visit) (pages.View, error) {
-	err := p.People.CancelAddressChange(v.Request.Context(), v.Person.Account)
+	err := p.People.CancelAddressChange(v.ctx(), v.Person.Account)
 	return pages.View{Redirect: securityPath, Notice: "Your email address was not changed."}, err
 }
 
 func (p *Pages) oldAddressForm(v *Visit) (pages.View, error) {
-	_, err := p.People.Link(v.Request.Context(), token(v), people.LinkOldAddress)
+	_, err := p.People.Link(v.ctx(), token(v), people.LinkOldAddress)
 	return unlessGone(securityPath, pages.View{Template: "link", Title: "Keep your address?", Data: linkForm{
 		"/account/old-address", token(v),
 		"The account keeps its email address. If you did not request the change, change your password afterwards, which signs out every other browser.",
@@ -70,6 +70,6 @@ func (p *Pages) oldAddressForm(v *Visit) (pages.View, error) {
 }
 
 func (p *Pages) oldAddress(v *Visit) (pages.View, error) {
-	err := p.People.KeepAddress(v.Request.Context(), token(v))
+	err := p.People.KeepAddress(v.ctx(), token(v))
 	return unlessGone(securityPath, pages.View{Redirect: securityPath, Notice: "Your email address was not changed."}, err)
 }

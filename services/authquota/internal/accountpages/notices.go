@@ -17,7 +17,7 @@ type noticeChoice struct {
 }
 
 func (p *Pages) noticesForm(v *Visit) (pages.View, error) {
-	wanted, err := p.Notices.Choices(v.Request.Context(), v.Person.Account)
+	wanted, err := p.Notices.Choices(v.ctx(), v.Person.Account)
 	var shown []noticeChoice
 	for _, c := range notices.All {
 		shown = append(shown, noticeChoice{c, wanted[c.Kind]})
@@ -30,6 +30,6 @@ func (p *Pages) chooseNotices(v *Visit) (pages.View, error) {
 	for _, c := range notices.All {
 		wanted[c.Kind] = slices.Contains(sent, string(c.Kind))
 	}
-	err := p.Notices.Choose(v.Request.Context(), v.Person.Account, wanted)
+	err := p.Notices.Choose(v.ctx(), v.Person.Account, wanted)
 	return pages.View{Redirect: noticesPath, Notice: "Your choice was saved."}, err
 }

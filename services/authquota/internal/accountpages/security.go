@@ -25,7 +25,7 @@ type overview struct {
 }
 
 func (p *Pages) security(v *Visit) (pages.View, error) {
-	ctx := v.Request.Context()
+	ctx := v.ctx()
 	data := overview{PasskeysPossible: p.relyingParty.Possible(), This: v.Session.ID, Terms: Terms{Version: p.TermsVersion, Last: v.Person.Terms}}
 	var err error
 	if data.NewAddress, err = p.People.AddressChange(ctx, v.Person.Account); err != nil {
@@ -47,12 +47,12 @@ func (p *Pages) endSession(v *Visit) (pages.View, error) {
 	if !people.ValidSessionID(id) {
 		return pages.View{}, problem.New(problem.NotFound, "This session does not exist.")
 	}
-	err := p.People.EndSession(v.Request.Context(), v.Person.Account, id)
+	err := p.People.EndSession(v.ctx(), v.Person.Account, id)
 	return pages.View{Redirect: securityPath, Notice: "The browser was signed out."}, err
 }
 
 func (p *Pages) endSessions(v *Visit) (pages.View, error) {
-	if err := p.People.EndSessions(v.Request.Context(), v.Person.Account); err != nil {
+	if err := p.People.EndSessions(v.ctx(), v.Person.Account); err != nil {
 		return pages.View{}, err
 	}
 	v.Forget()
@@ -72,7 +72,7 @@ const (
 )
 
 func (p *Pages) recentEvents(v *Visit) (list []event, err error) {
-	ctx := v.Request.Context()
+	ctx := v.ctx()
 	logged, err := p.People.Events(ctx, v.Person.Account, slices.Sorted(maps.Keys(people.Actions)), shownEvents)
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (p *Pages) closeAccount(v *Visit) (pages.View, error) {
 	if given, _ := addressOf(v); given != v.Person.Email {
 		return again.Wrong("email", "This is not the email address of the account."), nil
 	}
-	err := p.People.CloseAccount(v.Request.Context(), v.Person.Account)
+	err := p.People.CloseAccount(v.ctx(), v.Person.Account)
 	if wrong := inputError(err); wrong != "" {
 		return again.Wrong("", wrong), nil
 	}

@@ -49,7 +49,7 @@ func (p *Pages) usage(v *Visit) (pages.View, error) {
 		return pages.View{}, err
 	}
 	charted := keyusage.Last(v.Now, keyusage.ChartDays)
-	counts, err := p.Usage.ByDay(v.Request.Context(), v.Person.Account, charted)
+	counts, err := p.Usage.ByDay(v.ctx(), v.Person.Account, charted)
 	if err != nil {
 		return pages.View{}, err
 	}
@@ -67,7 +67,7 @@ func (p *Pages) usage(v *Visit) (pages.View, error) {
 	}
 	shown.Sum = keyusage.Sum(keyusage.Bars(shown.Range, counts))
 	shown.Outcomes = keyusage.ByOutcome(shown.Range, counts)
-	shown.Keys, err = p.Usage.Busiest(v.Request.Context(), v.Person.Account, shown.Range, busiest, shown.Sum)
+	shown.Keys, err = p.Usage.Busiest(v.ctx(), v.Person.Account, shown.Range, busiest, shown.Sum)
 	slices.Reverse(bars)
 	shown.Bars = bars
 	return pages.View{Template: "usage", Title: "Usage", Data: shown}, err
@@ -95,7 +95,7 @@ func (p *Pages) csv(v *Visit) (pages.View, error) {
 		Type: "text/csv; charset=utf-8; header=present", Name: "usage-" + r.From + "-to-" + r.To + ".csv",
 		Stream: func(w io.Writer) error {
 			file := keyusage.NewCSV(w)
-			if err := p.Usage.Lines(v.Request.Context(), v.Person.Account, r, file.Write); err != nil {
+			if err := p.Usage.Lines(v.ctx(), v.Person.Account, r, file.Write); err != nil {
 				return err
 			}
 			return file.Write(nil) // writes the header of an empty file
@@ -133,18 +133,18 @@ func (p *Pages) today(v *Visit) (Allowance, error) {
 	}
 	a := Allowance{Limits: limits, Reset: v.Now.Truncate(24*time.Hour).AddDate(0, 0, 1)}
 	var err error
-	if a.Recent, err = p.Counters.Recent(v.Request.Context(), v.Person.Account); err != nil {
+	if a.Recent, err = p.Counters.Recent(v.ctx(), v.Person.Account); err != nil {
 		a.Recent = -1
 	}
-	if a.Used, err = p.Counters.Used(v.Request.Context(), v.Person.Account, v.Now); err != nil {
+	if a.Used, err = p.Counters.Used(v.ctx(), v.Person.Account, v.Now); err != nil {
 		a.Copied = true
-		if a.Used, err = p.Usage.UsedOn(v.Request.Context(), v.Person.Account, v.Now); err != nil {
+		if a.Used, err = p.Usage.UsedOn(v.ctx(), v.Person.Account, v.Now); err != nil {
 			return a, err
 		}
 	}
 	a.Left = max(0, a.PerDay-a.Used)
 	today := keyusage.Last(v.Now, 1)
-	counts, err := p.Usage.ByDay(v.Request.Context(), v.Person.Account, today)
+	counts, err := p.Usage.ByDay(v.ctx(), v.Person.Account, today)
 	a.Sent = max(a.Used, keyusage.Sum(keyusage.Bars(today, counts)).Total()) // statistics lag behind the counters by some seconds
 	return a, err
 }
@@ -173,7 +173,7 @@ type loggedDay struct {
 type logKey struct{ ID, Title string }
 
 func (p *Pages) latestRequests(v *Visit) (pages.View, error) {
-	all, err := p.RequestLog.Recent(v.Request.Context(), v.Person.Account)
+	all, err := p.RequestLog.Recent(v.ctx(), v.Person.Account)
 	f := keyusage.RequestFilter{ID: strings.ToLower(strings.TrimSpace(v.Query("id"))), Key: v.Query("key")}
 	if result := keyusage.Result(v.Query("result")); slices.Contains(keyusage.Results, result) {
 		f.Result = result

@@ -181,12 +181,6 @@ func (s *Store) OwnKeys(ctx context.Context, id string) ([]Key, error) {
 	return own, err
 }
 
-// OwnKey returns a key of the account.
-func (s *Store) OwnKey(ctx context.Context, id, key string) (Key, error) {
-	own, err := s.ResolveOwn(ctx, id, key)
-	return own.Key, err
-}
-
 // Rename sets the name, which must be valid, of a key of the account.
 func (s *Store) Rename(ctx context.Context, id, key, name string) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {

@@ -266,7 +266,7 @@ func TestSuccessorHasAFullLifeOfItsOwn(t *testing.T) {
 			f.db.Advance(29*day + 23*time.Hour) // one hour before the shorter ends
 			next := map[string]time.Duration{}
 			for key, life := range lives {
-				before, err := f.OwnKey(ctx, id, key)
+				before, err := f.ResolveOwn(ctx, id, key)
 				require.NoError(t, err)
 				successor, old, err := f.Rotate(ctx, id, key, stored(100+10*round+len(next)))
 				require.NoError(t, err)

@@ -54,29 +54,19 @@ type Letter struct {
 
 // Writer writes letters.
 type Writer struct {
-	publicURL string
-	contact   string
-}
-
-// NewWriter returns a Writer whose letters link to pages under publicURL.
-func NewWriter(publicURL string) Writer { return Writer{publicURL: publicURL} }
-
-// From returns a Writer whose letters name contact, an email address or an https URL, as the way to
-// reach the operator. Empty means unknown.
-func (w Writer) From(contact string) Writer {
-	w.contact = contact
-	return w
+	PublicURL string // under which the pages are that letters link to
+	Contact   string // of the operator: an email address or an https URL; empty if unknown
 }
 
 func (w Writer) operator() string {
-	if w.contact == "" {
+	if w.Contact == "" {
 		return "the operator of the service"
 	}
-	return "the operator of the service (" + w.contact + ")"
+	return "the operator of the service (" + w.Contact + ")"
 }
 
 // Page returns the URL of a page.
-func (w Writer) Page(path string) string { return w.publicURL + path }
+func (w Writer) Page(path string) string { return w.PublicURL + path }
 
 // Templates returns the names of all templates, sorted.
 func Templates() []string { return slices.Clone(names) }

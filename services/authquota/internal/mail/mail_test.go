@@ -52,7 +52,7 @@ var occasions = map[string][]string{
 	"tier-changed":                 {"from", "to"},
 }
 
-var writer = mail.NewWriter("https://api.example")
+var writer = mail.Writer{PublicURL: "https://api.example"}
 
 // filled returns a message with distinguishable data.
 func filled(template string) mail.Message {

@@ -98,7 +98,7 @@ func TestRecoveryCodeSignsInOnce(t *testing.T) {
 
 func TestConcurrentAttemptsAreCounted(t *testing.T) {
 	onBothStores(t, func(t *testing.T, f fixture) {
-		subject := people.AttemptsOnAddress(address, "203.0.113.7")
+		subject := people.AttemptsOnAddress.Of("203.0.113.0/24", address)
 		free := people.AddressRule.Free + 1 // the delay follows the next failure
 		waits := make(chan time.Duration, 2*free)
 		concurrently(2*free, func(int) error {
@@ -319,7 +319,7 @@ func TestSignInDataIsDeletedAfterRetention(t *testing.T) {
 			}
 			return counts
 		}
-		_, err := f.CountAttempt(t.Context(), people.AttemptsOnAddress(address, "203.0.113.7"))
+		_, err := f.CountAttempt(t.Context(), people.AttemptsOnAddress.Of("203.0.113.0/24", address))
 		require.NoError(t, err)
 		require.Equal(t, []int64{1, 1, 1, 1}, rows())
 		const day = 24 * time.Hour

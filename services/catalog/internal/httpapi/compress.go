@@ -83,7 +83,6 @@ type page struct {
 	sum, size uint32 // CRC-32 and length of the text
 }
 
-// append appends the complete body to buf.
 func (p *page) append(buf []byte, coding Coding, tail []byte) []byte {
 	buf = append(buf, p.body...)
 	if coding == Zstd {

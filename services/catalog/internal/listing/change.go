@@ -130,7 +130,6 @@ func Material(name string) bool {
 	return slices.ContainsFunc(fields, func(f field) bool { return f.name == name && f.material })
 }
 
-// changedFields returns the names of the fields in which a and b differ.
 func changedFields(a, b Entry) []string {
 	var names []string
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)

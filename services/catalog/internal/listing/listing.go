@@ -101,7 +101,6 @@ func sources(own []api.Source, s api.Summary, now time.Time) []api.Source {
 	return all
 }
 
-// profile returns p as consumers see it at now, or nil if p is nil.
 func profile(p *api.Profile, now time.Time) *api.CompanyProfile {
 	if p == nil {
 		return nil

@@ -78,7 +78,6 @@ func (v View) Overview() api.CatalogOverview {
 	return o
 }
 
-// lastChange returns the time of the latest factual review or publication, or nil if there is none.
 func (v View) lastChange() *time.Time {
 	latest := int64(never)
 	for _, r := range v.s.order {

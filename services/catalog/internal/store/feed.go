@@ -187,9 +187,22 @@ func setSequences(tx *gorm.DB, next *int64, changes []summaryChange) error {
 		return nil
 	}
 	values := make([]any, 0, 3*len(rows))
-	for _, row := range rows {
+	entries, known := make([]listing.Entry, len(rows)), map[string]api.Summary{}
+	for i, row := range rows {
 		c := changes[slices.Index(ids, row.ID)]
-		same, err := c.sameForConsumers(row)
+		e, err := row.entry(nil)
+		if err != nil {
+			return err
+		}
+		before, err := decodeSummary(c.before)
+		if err != nil {
+			return err
+		}
+		after, err := decodeSummary(c.after)
+		if err != nil {
+			return err
+		}
+		same, err := listing.SameForConsumers(&e, before, e, after)
 		if err != nil {
 			return err
 		}
@@ -197,6 +210,7 @@ func setSequences(tx *gorm.DB, next *int64, changes []summaryChange) error {
 		if row.Sequence = *next; !same {
 			row.PublicSequence = *next
 		}
+		entries[i], known[row.ID] = e, after
 		values = append(values, row.ID, row.Sequence, row.PublicSequence)
 	}
 	// Both dialects name the columns of VALUES column1, column2 and column3.
@@ -206,27 +220,7 @@ func setSequences(tx *gorm.DB, next *int64, changes []summaryChange) error {
 	if err != nil {
 		return err
 	}
-	return saveIndex(tx, rows)
-}
-
-// sameForConsumers reports whether consumers see no difference in the listing of row.
-func (c summaryChange) sameForConsumers(row *listingRow) (bool, error) {
-	if row.Visibility != listingfile.Published {
-		return true, nil
-	}
-	e, err := row.entry(nil)
-	if err != nil {
-		return false, err
-	}
-	before, err := decodeSummary(c.before)
-	if err != nil {
-		return false, err
-	}
-	after, err := decodeSummary(c.after)
-	if err != nil {
-		return false, err
-	}
-	return listing.SameForConsumers(&e, before, e, after)
+	return saveIndex(tx, entries, ids, known)
 }
 
 func decodeSummary(text string) (s api.Summary, err error) {

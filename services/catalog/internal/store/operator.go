@@ -217,29 +217,7 @@ func (s *Store) setVisibility(
 ) (api.ImportReport, error) {
 	return s.apply(ctx, actor, changeTimeout, dry, func(w *writer, report *api.ImportReport) error {
 		w.reason = reason
-		position := 0
-		for part := range slices.Chunk(ids, batch) {
-			// Do not look up invalid ids: Postgres returns an error for some strings.
-			known, _, err := findListings(w.tx, slices.DeleteFunc(slices.Clone(part),
-				func(id string) bool { return !api.ValidSlug(id) }))
-			if err != nil {
-				return err
-			}
-			rows := make([]positionedRow, 0, len(part))
-			for _, id := range part {
-				position++
-				if row, exists := known[id]; exists {
-					rows = append(rows, positionedRow{position, row})
-					continue
-				}
-				appendRejection(report,
-					api.RejectedLine{Line: position, ID: id, Problems: api.Problems{api.NoListing("id")}})
-			}
-			if err := w.setVisibility(rows, visibility, report); err != nil {
-				return err
-			}
-		}
-		return nil
+		return w.setVisibility(ids, visibility, report)
 	})
 }
 
@@ -247,69 +225,76 @@ func (s *Store) setVisibility(
 // in a rejection is the position among the private listings ordered by id, from 1.
 func (s *Store) PublishAll(ctx context.Context, actor string, dry bool) (api.ImportReport, error) {
 	return s.apply(ctx, actor, changeTimeout, dry, func(w *writer, report *api.ImportReport) error {
-		position := 0
-		for last := ""; ; {
-			var part []*listingRow
-			err := w.tx.Where("visibility = ? AND id > ?", listingfile.Private,
-				last).Order("id").Limit(batch).Find(&part).Error
-			if err != nil || len(part) == 0 {
-				return err
-			}
-			rows := make([]positionedRow, len(part))
-			for i, row := range part {
-				position++
-				rows[i] = positionedRow{position, row}
-			}
-			last = part[len(part)-1].ID
-			if err := w.setVisibility(rows, listingfile.Published, report); err != nil {
-				return err
-			}
-		}
-	})
-}
-
-// positionedRow is a row with its position among the selected listings, from 1.
-type positionedRow struct {
-	position int
-	row      *listingRow
-}
-
-// setVisibility changes the visibility of the rows and records the changes. It skips rows that
-// already have it.
-func (w *writer) setVisibility(rows []positionedRow, visibility listingfile.Visibility,
-	report *api.ImportReport) error {
-	for _, p := range rows {
-		row := p.row
-		if row.Visibility == visibility {
-			report.Unchanged++
-			continue
-		}
-		entry, err := row.entry(nil)
+		var ids []string
+		err := w.tx.Raw("SELECT id FROM listings WHERE visibility = ? ORDER BY id", listingfile.Private).Scan(&ids).Error
 		if err != nil {
 			return err
 		}
-		before := entry
-		fields := []string{"visibility"}
-		if visibility == listingfile.Published {
-			if len(entry.Sources) == 0 {
-				appendRejection(report,
-					api.RejectedLine{Line: p.position, ID: row.ID, Problems: api.Problems{listingfile.NeedsSource}})
-				continue
+		return w.setVisibility(ids, listingfile.Published, report)
+	})
+}
+
+// setVisibility changes the visibility of the listings with the ids. It skips those that already
+// have it.
+func (w *writer) setVisibility(ids []string, visibility listingfile.Visibility, report *api.ImportReport) error {
+	position := 0
+	for part := range slices.Chunk(ids, batch) {
+		// Do not look up invalid ids: Postgres returns an error for some strings.
+		known, _, err := findListings(w.tx, slices.DeleteFunc(slices.Clone(part),
+			func(id string) bool { return !api.ValidSlug(id) }))
+		if err != nil {
+			return err
+		}
+		for _, id := range part {
+			position++
+			problem, err := w.changeVisibility(known[id], visibility, report)
+			if err != nil {
+				return err
 			}
-			if row.PublishedAt == nil {
-				row.PublishedAt, entry.PublishedAt, fields = &w.at, &w.now, append(fields, "publishedAt")
+			if problem != nil {
+				appendRejection(report, api.RejectedLine{Line: position, ID: id, Problems: api.Problems{*problem}})
 			}
 		}
-		report.Updated++
-		row.Visibility, entry.Visibility = visibility, visibility
-		w.queue(row, entry, &before)
-		if visibility == listingfile.Published {
-			w.publish(row.ID, fields)
-		} else {
-			w.record(row.ID, withdrawn, fields, false)
+		if err := w.flush(report); err != nil {
+			return err
 		}
 	}
-	return w.flush(report)
+	return nil
+}
+
+// changeVisibility queues the change of a row. It returns why the listing cannot have the
+// visibility. A nil row is an unknown listing.
+func (w *writer) changeVisibility(row *listingRow, visibility listingfile.Visibility,
+	report *api.ImportReport) (*api.Problem, error) {
+	if row == nil {
+		return new(api.NoListing("id")), nil
+	}
+	if row.Visibility == visibility {
+		report.Unchanged++
+		return nil, nil
+	}
+	before, err := row.entry(nil)
+	if err != nil {
+		return nil, err
+	}
+	entry, fields := before, []string{"visibility"}
+	if visibility == listingfile.Published {
+		if len(entry.Sources) == 0 {
+			return &listingfile.NeedsSource, nil
+		}
+		if row.PublishedAt == nil {
+			row.PublishedAt, entry.PublishedAt, fields = &w.at, &w.now, append(fields, "publishedAt")
+		}
+	}
+	report.Updated++
+	row.Visibility, entry.Visibility = visibility, visibility
+	w.queue(row, entry, &before)
+	if visibility == listingfile.Published {
+		w.publish(row.ID, fields)
+	} else {
+		w.record(row.ID, withdrawn, fields, false)
+	}
+	return nil, nil
 }
 
 // Export yields all listings, including private and withdrawn ones, ordered by id. It stops after
