@@ -129,7 +129,7 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 		require.NoError(t, os.WriteFile("events.jsonl", []byte(apitest.Line(apitest.Verified("maple-scribe", time.Now().Add(-time.Minute)))), 0o600))
 		_, err = command(t, "events append events.jsonl")
 		require.NoError(t, err)
-		_, err = command(t, "listings withdraw maple-scribe")
+		_, err = command(t, "listings withdraw maple-scribe --reason closed")
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile("listings.jsonl", nil, 0o600))
 		exported, err := command(t, "listings export")
