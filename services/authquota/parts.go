@@ -102,7 +102,7 @@ func (p *parts) addLoops(r *service.Runtime) {
 	r.Every(service.Loop{Name: "database", Interval: recheckInterval, Timeout: runTimeout, Do: p.database.recheck})
 	loop("notices", time.Minute, keys.NewStore(p.db).Remind)
 	loop("usage notices", time.Minute, p.notices.NotifyUsage)
-	loop("announcements", time.Second, p.notices.PostAnnouncements)
+	loop("announcements", 5*time.Second, p.notices.PostAnnouncements)
 	loop("plans", time.Minute, plan.NewStore(p.db).EndPlans)
 	loop("closing", plan.CancelInterval, p.cancelClosed)
 	loop("heartbeat", 10*time.Second, p.epochs.Alive)

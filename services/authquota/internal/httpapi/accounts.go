@@ -77,6 +77,21 @@ func (a API) grant(c call) (web.Reply, error) {
 	return a.change(c, &body, func() (account.Change, error) { return account.Grant(body.Tier) })
 }
 
+func (a API) resetAuthenticator(c call) (web.Reply, error) {
+	var body struct {
+		Reason string `json:"reason"`
+	}
+	err := c.decode(&body, maxBody)
+	if err == nil {
+		err = account.CheckID(c.Param("id"))
+	}
+	if err != nil {
+		return web.Reply{}, err
+	}
+	at, err := a.People.ScheduleReset(c.ctx, c.actor, c.Param("id"), body.Reason)
+	return reply(api.AuthenticatorReset{ResetAt: at}, err)
+}
+
 // change applies the requested change and returns the account once the change is in effect.
 func (a API) change(c call, body any, act func() (account.Change, error)) (web.Reply, error) {
 	if err := c.decode(body, maxBody); err != nil {

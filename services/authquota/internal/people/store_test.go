@@ -195,6 +195,96 @@ func TestLostAuthenticatorIsRemovedAfterTheWait(t *testing.T) {
 	})
 }
 
+// An operator can have a lost authenticator removed after a day. The person learns of it at once and
+// can cancel it, also by signing in with it.
+func TestOperatorSchedulesTheRemovalOfALostAuthenticator(t *testing.T) {
+	onBothStores(t, func(t *testing.T, f fixture) {
+		ctx := t.Context()
+		schedule := func() time.Time {
+			t.Helper()
+			at, err := f.ScheduleReset(ctx, "ann", f.account, "checked by phone")
+			require.NoError(t, err)
+			return at
+		}
+		keeps := func(why string) {
+			t.Helper()
+			f.halfway(t)
+			_, err := f.Seed(ctx, f.account)
+			require.NoError(t, err, why)
+		}
+		f.db.TakeMails(t)
+		due := f.db.Now().Add(people.OperatorResetWait)
+		require.Equal(t, due, schedule())
+		sent := f.db.TakeMails(t)
+		require.Len(t, sent, 1)
+		require.Equal(t, "Your authenticator will be removed", sent[0].Subject)
+		require.Contains(t, sent[0].Text, "checked by phone")
+		_, secret, found := strings.Cut(sent[0].Text, "/account/lost-authenticator/cancel?token=")
+		require.True(t, found)
+		entries, _, err := f.Audit(ctx, people.AuditSearch{Account: f.account, Action: "factor.reset_begin", Limit: 1})
+		require.NoError(t, err)
+		require.Equal(t, "ann", entries[0].Actor)
+		require.Contains(t, string(entries[0].Detail), `"reason":"checked by phone"`)
+
+		f.db.Advance(time.Hour)
+		require.Equal(t, due, schedule(), "repeating it neither delays it nor sends a mail")
+		require.Empty(t, f.db.TakeMails(t))
+
+		require.NoError(t, f.CancelReset(ctx, strings.Fields(secret)[0]))
+		f.db.Advance(people.OperatorResetWait)
+		keeps("canceled by the link")
+
+		schedule()
+		_, err = f.SignInByCode(ctx, f.halfway(t), people.Entry{}, 7)
+		require.NoError(t, err)
+		f.db.Advance(people.OperatorResetWait)
+		keeps("canceled by a code")
+
+		schedule()
+		f.db.Advance(people.OperatorResetWait - time.Microsecond)
+		keeps("not yet")
+		f.db.Advance(time.Microsecond)
+		f.halfway(t)
+		_, err = f.Seed(ctx, f.account)
+		require.ErrorContains(t, err, "no account")
+
+		for reason, want := range map[string]string{"": "Parameter reason", "again": "has no authenticator"} {
+			_, err = f.ScheduleReset(ctx, "ann", f.account, reason)
+			require.ErrorContains(t, err, want)
+		}
+		require.NoError(t, f.CloseAccount(ctx, f.account))
+		_, err = f.ScheduleReset(ctx, "ann", f.account, "closed")
+		require.ErrorContains(t, err, "no account")
+	})
+}
+
+// An operator's decision brings a removal forward that its person began, and never delays it.
+func TestEarlierRemovalOfALostAuthenticatorStays(t *testing.T) {
+	onBothStores(t, func(t *testing.T, f fixture) {
+		schedule := func() time.Time {
+			t.Helper()
+			lost := people.NewLink(people.LinkLost, f.account, address, f.db.Now())
+			keep := people.NewLink(people.LinkKeep, f.account, address, f.db.Now())
+			asked := mail.Message{To: address, Template: "password-changed"}
+			require.NoError(t, f.RequestNewAuthenticator(t.Context(), f.account, lost, keep, asked))
+			own, err := f.BeginReset(t.Context(), lost.Secret)
+			require.NoError(t, err)
+			return own
+		}
+		own := schedule()
+		f.db.Advance(people.ResetWait - time.Hour)
+		at, err := f.ScheduleReset(t.Context(), "ann", f.account, "cannot wait")
+		require.NoError(t, err)
+		require.Equal(t, own, at, "an hour is left")
+
+		require.NoError(t, f.KeepAuthenticator(t.Context(), f.account))
+		schedule()
+		at, err = f.ScheduleReset(t.Context(), "ann", f.account, "cannot wait")
+		require.NoError(t, err)
+		require.Equal(t, f.db.Now().Add(people.OperatorResetWait), at)
+	})
+}
+
 func TestClosedAccountIsForgotten(t *testing.T) {
 	onBothStores(t, func(t *testing.T, f fixture) {
 		ctx := t.Context()

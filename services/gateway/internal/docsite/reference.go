@@ -22,10 +22,8 @@ const (
 // aliasID is the operation that differs from another only in its path.
 const aliasID = "listJobsAlias"
 
-// referenceAt returns the path of the page of an operation, or of "schemas".
 func referenceAt(id string) string { return referencePath + "/" + id }
 
-// referenceFunctions are the functions of the reference's templates.
 var referenceFunctions = template.FuncMap{
 	"type":      typeOf,
 	"values":    valuesOf,
@@ -43,8 +41,6 @@ var referenceFunctions = template.FuncMap{
 	},
 }
 
-// referencePages returns the pages of the reference for a description, without their texts: the
-// list of operations, each operation, and the schemas.
 func referencePages(doc *apidoc.Description) []entry {
 	all := []entry{{docs.Operations, referencePath, referenceTitle, referenceDescription}}
 	for _, o := range doc.Operations {
@@ -53,7 +49,6 @@ func referencePages(doc *apidoc.Description) []entry {
 	return append(all, entry{docs.Operations, referenceAt("schemas"), "Schemas", "Every type and field of the API's responses, with its meaning and values."})
 }
 
-// reference adds the pages for a description. It keeps the order of the description.
 func (r rendering) reference(source, cache string) error {
 	doc, err := apidoc.Parse([]byte(source))
 	if err != nil {
@@ -63,7 +58,7 @@ func (r rendering) reference(source, cache string) error {
 	for _, o := range doc.Operations {
 		data = append(data, o)
 	}
-	data = append(data, inReadingOrder(doc.Schemas))
+	data = append(data, groupsOf(doc.Schemas))
 	for i, e := range referencePages(doc) {
 		name := "operation.md"
 		switch i {
@@ -83,19 +78,25 @@ func (r rendering) reference(source, cache string) error {
 	return nil
 }
 
-// inReadingOrder returns the objects of a record first, then the values in them, then the bodies of
-// responses.
-func inReadingOrder(schemas apidoc.Map[apidoc.Schema]) apidoc.Map[apidoc.Schema] {
-	place := func(e apidoc.Entry[apidoc.Schema]) int {
-		switch p := e.Value.Properties; {
+// schemaGroup is a part of the page of the schemas.
+type schemaGroup struct {
+	Title   string
+	Schemas apidoc.Map[apidoc.Schema]
+}
+
+func groupsOf(schemas apidoc.Map[apidoc.Schema]) []schemaGroup {
+	groups := []schemaGroup{{Title: "The record and its parts"}, {Title: "Values"}, {Title: "Bodies of responses"}}
+	for _, s := range schemas {
+		at := 0
+		switch p := s.Value.Properties; {
 		case len(p) == 0:
-			return 1
+			at = 1
 		case p[0].Name == "data" || p[0].Name == "error":
-			return 2
+			at = 2
 		}
-		return 0
+		groups[at].Schemas = append(groups[at].Schemas, s)
 	}
-	return slices.SortedStableFunc(slices.Values(schemas), func(a, b apidoc.Entry[apidoc.Schema]) int { return place(a) - place(b) })
+	return groups
 }
 
 // valuesOf describes the allowed values of a schema and its default; empty if it has neither.

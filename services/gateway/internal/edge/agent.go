@@ -98,7 +98,7 @@ func (e *Edge) admitMessage(r *http.Request) (settle func(charged bool), err err
 		if p, err := e.Keys.Resolve(r.Context(), key, e.client(r)); err == nil {
 			limiter := e.anonymous.ofAccount(p.Account)
 			if limiter.TokensAt(e.Now()) < float64(units) {
-				return nil, tooMany("Too many messages that make no call.")
+				return nil, e.anonymous.tooMany(r.Context(), "Too many messages that make no call.")
 			}
 			return func(charged bool) {
 				if !charged {
@@ -107,7 +107,7 @@ func (e *Edge) admitMessage(r *http.Request) (settle func(charged bool), err err
 			}, nil
 		}
 	}
-	return func(bool) {}, e.anonymous.admit(e.client(r), units, e.Now())
+	return func(bool) {}, e.anonymous.admit(r.Context(), e.client(r), units, e.Now())
 }
 
 func (e *Edge) origin() string {

@@ -56,7 +56,7 @@ func TestDisconnectDuringTheResponseIsToldApart(t *testing.T) {
 		require.NoError(t, e.Telemetry.Shutdown(t.Context()))
 		require.Contains(t, log.String(), `"status":499`, c.path)
 		require.NotContains(t, log.String(), `"ERROR"`, c.path)
-		requests := series(t, e.Telemetry.Registry, requestsMetric)
+		requests := series(t, e.Telemetry.Registry, "gateway_requests_total")
 		require.InDelta(t, 1, requests["refused "+c.operation+" "], 0, c.path)
 		for name := range requests {
 			require.NotContains(t, name, served)
@@ -113,4 +113,6 @@ func TestPanicRefundsCharge(t *testing.T) {
 	require.NoError(t, e.Usage.Flush(t.Context()))
 	require.Equal(t, map[api.CallOutcome]int{api.CallFailed: 2}, recorded, "recorded calls")
 	require.Equal(t, map[string]int{"500internal_error": 2}, codes, "logged requests")
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/jobs", nil))
+	require.Contains(t, availability(t, e), "0.00% of 2 requests", "a correct rejection counts neither way")
 }
