@@ -1,4 +1,9 @@
-// Package account defines what the features share about an account: its tier, suspension and terms.
+// Package account defines and stores what the features share about an account.
+//
+// An Account holds keys. Its Standing, a granted tier and paid entitlements, gives its tier at a
+// time; a TierTable has the limits of each tier. A Change is an operator's: Suspend, Resume or Grant.
+// An account is final once its person closed it (Closed) or it was merged into another (Merged).
+// AcceptTerms records which terms of use it has accepted.
 package account
 
 import (

@@ -4,8 +4,9 @@
 // of the accounts that it affects. So no change lacks its audit entry, and the gateways and the
 // person learn of every change.
 //
-// It also has the rows that changes of several features share: accounts, their entitlements and the
-// accepted terms.
+// The features make a change with DB.Change, or Result if it has one, and write its parts with the
+// Tx: Touch, Record, Post and Notify. A Box seals what is secret, such as the mails of the outbox.
+// Rows are the types of the features themselves: the serializer column stores their times.
 package accountdb
 
 import (

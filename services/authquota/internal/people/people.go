@@ -1,5 +1,9 @@
-// Package people defines and stores the people who sign in to accounts: their sign-ins and
-// sessions, their second factors, and their addresses and passwords.
+// Package people defines and stores the people who sign in to accounts.
+//
+// A Person signs in with a password, which makes a Session halfway, and with a second factor: the
+// code of an authenticator, a recovery code or a passkey. A Link that was sent by mail confirms an
+// address, resets the password or replaces a lost authenticator. Each AttemptSubject slows down
+// guessing. Operators see people with their accounts (Account) and their acts (Audit).
 package people
 
 import (
