@@ -117,8 +117,10 @@ func (s *Store) Person(ctx context.Context, accountID string) (Person, error) {
 	terms, err := account.LastTerms(s.db.WithContext(ctx), accountID)
 	standing := account.Standing{Granted: api.Tier(r.Tier), Paid: paid[accountID]}
 	return Person{
-		Standing: standing, Account: r.Row.AccountID, Email: r.Row.Email, AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.CodesLeft,
-		ResetAt: accountdb.Instant(r.Row.ResetAt), Tier: standing.TierAt(s.db.Now()), SuspendedAt: accountdb.Instant(r.SuspendedAt), Terms: terms,
+		Standing: standing, Account: r.Row.AccountID, Email: r.Row.Email,
+		AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.CodesLeft,
+		ResetAt: accountdb.Instant(r.Row.ResetAt), Tier: standing.TierAt(s.db.Now()),
+		SuspendedAt: accountdb.Instant(r.SuspendedAt), Terms: terms,
 		CreatedAt: database.FromMicros(r.Row.CreatedAt), Epoch: r.Epoch,
 	}, database.Outage(err)
 }
@@ -137,7 +139,8 @@ func byEmail(db *gorm.DB, email string) (personRow, error) {
 // transaction itself is the lock.
 func lockPerson(tx *accountdb.Tx, accountID string) (personRow, error) {
 	var row personRow
-	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "account_id = ? AND closed_at IS NULL", accountID).Error
+	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).
+		Take(&row, "account_id = ? AND closed_at IS NULL", accountID).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		err = account.NotFound()
 	}

@@ -61,7 +61,13 @@ var Schema = servicetest.NewSchema(migrations.Files)
 // Open opens a database. It is closed after the test.
 func Open(t testing.TB, url string, now func() time.Time) DB {
 	t.Helper()
-	return DB{DatabaseURL: url, DB: &accountdb.DB{DB: servicetest.OpenDatabase(t, url), Now: now, Box: Box(t, "e7"), Mails: mail.Writer{PublicURL: servicetest.PublicURL}}}
+	return DB{
+		DatabaseURL: url, DB: &accountdb.DB{
+			DB: servicetest.OpenDatabase(t, url), Now: now, Box: Box(t, "e7"), Mails: mail.Writer{
+				PublicURL: servicetest.PublicURL,
+			},
+		},
+	}
 }
 
 // Box returns a Box with one key for each given byte in hexadecimal, newest first.
@@ -114,7 +120,8 @@ func (db DB) TakeSubjects(t testing.TB) (subjects []string) {
 // Actions returns the actions of an actor in the audit log, oldest first.
 func (db DB) Actions(t testing.TB, actor string) (actions []string) {
 	t.Helper()
-	require.NoError(t, db.Model(&accountdb.AuditRow{}).Where("actor = ?", actor).Order("id").Pluck("action", &actions).Error)
+	require.NoError(t, db.Model(&accountdb.AuditRow{}).Where("actor = ?", actor).Order("id").
+		Pluck("action", &actions).Error)
 	return actions
 }
 
