@@ -55,10 +55,12 @@ func pythonWheel() ([]byte, error) {
 	info := "opportunity_data-" + Version + ".dist-info/"
 	metadata := "Metadata-Version: 2.1\nName: opportunity-data\nVersion: " + Version +
 		"\nSummary: Client of the Opportunity Data API\nLicense: Apache-2.0\nRequires-Python: >=3.11\n" +
-		"Provides-Extra: proof\nRequires-Dist: cryptography>=38; extra == 'proof'\nDescription-Content-Type: text/markdown\n\n"
+		"Provides-Extra: proof\nRequires-Dist: cryptography>=38; extra == 'proof'\nDescription-Content-Type: " +
+		"text/markdown\n\n"
 	all = append(all,
 		file{info + "METADATA", append([]byte(metadata), readme...)},
-		file{info + "WHEEL", []byte("Wheel-Version: 1.0\nGenerator: opportunity\nRoot-Is-Purelib: true\nTag: py3-none-any\n")})
+		file{info + "WHEEL", []byte("Wheel-Version: 1.0\nGenerator: opportunity\nRoot-Is-Purelib: true\nTag: " +
+			"py3-none-any\n")})
 	if all, err = withLicense(all, info+"LICENSE"); err != nil {
 		return nil, err
 	}
