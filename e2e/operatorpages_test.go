@@ -23,13 +23,20 @@ var notAgainstUp = []struct {
 	{regexp.MustCompile(`^backup`), "TestBackupPageOnOneMachine and the drills of scripts/cluster-test run it"},
 	{regexp.MustCompile(`^(containers|kubernetes|upgrade)|: (kubectl|scripts/rotate-secret)`), "needs Docker, a cluster or a release"},
 	{regexp.MustCompile(`^(witness|billing)|_(WITNESSES|ENDPOINT)=`), "needs a witness, a collector or Stripe"},
-	{regexp.MustCompile(`^running|: opportunity (up|desk)|: bin/`), "serves until it is stopped, or needs Postgres"},
+	{regexp.MustCompile(`^running|: opportunity (up|desk)|: (bin/)?history `), "serves until it is stopped, or needs Postgres"},
 	{regexp.MustCompile(`completion`), "changes the shell of a person; TestCompletion runs each"},
 	{regexp.MustCompile(`REQUEST|--before 4711|prove 0198f000|--against`), "needs a request, entry, event or checkpoint of that name"},
 	{regexp.MustCompile(`data\.example\.com|api\.example`), "needs a public address"},
 	{regexp.MustCompile(`reviews record|publish (--all|maple-transcripts$)|announce v2`), "asks a person, or needs files of one; TestReviewsFromFlags"},
 	{regexp.MustCompile(`reset-authenticator`), "needs a person with an authenticator; package people tests it"},
 }
+
+const (
+	olderKey = `{"sha256":"0000000000000000000000000000000000000000000000000000000000000007","prefix":"jb-",` +
+		`"lastFour":"9x2Q","name":"a","useCase":"b","tier":"free"}`
+	review = `{"slug":"maple-transcripts","checkType":"review","outcome":"needs-review",` +
+		`"checkedAt":"2026-11-20T09:30:00Z","sourceUrls":["https://maple-transcripts.example/"],"note":"x"}`
+)
 
 // TestCommandsOfOperatorPagesRun runs every line of the sh blocks of docs/operators against
 // `opportunity up`, in the order of each page.
@@ -48,8 +55,8 @@ func TestCommandsOfOperatorPagesRun(t *testing.T) {
 		"opportunity listings schema --example > platforms.jsonl",
 		"tail -n 1 platforms.jsonl | sed s/maple-transcripts/prairie-market/g >> platforms.jsonl",
 		"printf 'A paragraph.\\n' | tee v2.txt > terms.txt",
-		`printf '{"sha256":"%064d","prefix":"jb-","lastFour":"9x2Q","name":"a","useCase":"b","tier":"free","expiresAt":"2027-01-31T00:00:00Z"}\n' 7 > older.jsonl`,
-		`printf '{"slug":"maple-transcripts","checkType":"factual-review","outcome":"needs-review","checkedAt":"2026-11-20T09:30:00Z","sourceUrls":["https://maple-transcripts.example/"],"note":"x"}\n' > reviews.jsonl`,
+		`printf '%s\n' '` + olderKey + `' > older.jsonl`,
+		`printf '%s\n' '` + review + `' > reviews.jsonl`,
 	} {
 		_, errs, code := shell(prepare)
 		require.Zero(t, code, "%s: %s", prepare, errs)
