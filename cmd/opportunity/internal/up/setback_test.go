@@ -35,7 +35,7 @@ func whileUp(t *testing.T, text string, during func(out *servicetest.Log)) {
 	out, ended := new(servicetest.Log), make(chan error, 1)
 	go func() {
 		ended <- Run(ctx, Options{
-			Listen: "127.0.0.1:0", AdminListen: admin, DeskListen: "127.0.0.1:0", DataDir: adminapi.DefaultDataDir, Seed: "sample", Out: out, Err: out,
+			Listen: "127.0.0.1:0", AdminListen: admin, DeskListen: "127.0.0.1:0", OperationsListen: "127.0.0.1:0", DataDir: adminapi.DefaultDataDir, Seed: "sample", Out: out, Err: out,
 		})
 	}()
 	storetest.Eventually(t, text, func() bool { return strings.Contains(out.String(), text) })

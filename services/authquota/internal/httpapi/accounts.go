@@ -16,7 +16,7 @@ import (
 func (a API) shown(of account.Account) api.Account {
 	now := a.Now()
 	shown := api.Account{
-		ID: of.ID, Status: string(of.State()), Tier: of.TierAt(now), Granted: of.Granted, Paid: of.PaidAt(now),
+		ID: of.ID, Status: of.State(), Tier: of.TierAt(now), Granted: of.Granted, Paid: of.PaidAt(now),
 		Suspended: of.SuspendedAt != nil, SuspendedAt: of.SuspendedAt,
 		CreatedAt: of.CreatedAt, MergedInto: of.MergedInto, ClosedAt: of.ClosedAt,
 	}

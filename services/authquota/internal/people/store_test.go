@@ -339,51 +339,6 @@ func onBoth(t *testing.T, test func(t *testing.T, db testkit.DB, s *people.Store
 	})
 }
 
-func issue(t *testing.T, k *keys.Store, order keys.Order, digest string) keys.Key {
-	t.Helper()
-	key, err := k.Issue(t.Context(), "bob", order, keys.MaxLife, keys.Record{Digest: strings.Repeat(digest, 64), Prefix: "oda_live_", LastFour: "abcd"})
-	require.NoError(t, err)
-	return key
-}
-
-func TestAccountsAreListedWithTheirKeys(t *testing.T) {
-	onBoth(t, func(t *testing.T, db testkit.DB, s *people.Store, k *keys.Store) {
-		ctx := t.Context()
-		id, _ := db.Person(t, "ada_l@example.org")
-		db.Person(t, "adaxl@example.org")
-		issue(t, k, keys.Order{Account: id}, "a")
-		revoked := issue(t, k, keys.Order{Account: id}, "b")
-		_, err := k.Revoke(ctx, "bob", revoked.ID, false)
-		require.NoError(t, err)
-		unowned := issue(t, k, keys.Order{Tier: api.Developer}, "c")
-
-		listed, more, err := s.Accounts(ctx, people.AccountSearch{Email: "ADA_L", Page: account.Page{Limit: 10}})
-		require.NoError(t, err)
-		require.False(t, more)
-		require.Len(t, listed, 1, "an underscore is no wildcard")
-		require.Equal(t, id, listed[0].ID)
-		require.Equal(t, 1, listed[0].ActiveKeys)
-		page, more, err := s.Accounts(ctx, people.AccountSearch{Page: account.Page{Limit: 2}})
-		require.NoError(t, err)
-		require.True(t, more)
-		rest, _, err := s.Accounts(ctx, people.AccountSearch{Page: account.Page{After: page[1].ID, Limit: 2}})
-		require.NoError(t, err)
-		require.Equal(t, unowned.Account, rest[0].ID)
-
-		details, err := s.Account(ctx, id)
-		require.NoError(t, err)
-		require.Equal(t, "ada_l@example.org", details.Person.Email)
-		require.Equal(t, 1, details.Person.Sessions)
-		require.Len(t, details.Keys, 2)
-		require.Equal(t, "key.revoke", details.Audit[0].Action)
-		details, err = s.Account(ctx, unowned.Account)
-		require.NoError(t, err)
-		require.Nil(t, details.Person)
-		_, err = s.Account(ctx, account.NewID())
-		require.ErrorContains(t, err, "no account")
-	})
-}
-
 func TestChangeOfAnAccountIsRecordedOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, db testkit.DB, s *people.Store, _ *keys.Store) {
 		ctx := t.Context()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -58,8 +59,7 @@ func sendTo(t *testing.T, service http.RoundTripper, log *slog.Logger, path stri
 	token := strings.Repeat("t", 32)
 	tokens, err := ParseTokens([]string{token})
 	require.NoError(t, err)
-	catalog, err := proxy.New(peer.Catalog, "http://catalog.test", "internal", service)
-	require.NoError(t, err)
+	catalog := proxy.New(peer.Catalog, &url.URL{Scheme: "http", Host: "catalog.test"}, "internal", service)
 	h := Handler(tokens, Owners{peer.Catalog: catalog}, nil, problem.Writer{Log: log})
 	r := httptest.NewRequest(http.MethodPost, Prefix+path, body)
 	r.Header.Set("Authorization", "Bearer "+token)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -42,8 +43,7 @@ func newAPI(t *testing.T) (http.Handler, *countingService) {
 	require.NoError(t, err)
 	owners, service := Owners{}, new(countingService)
 	for _, name := range []string{peer.Catalog, peer.History, peer.Authquota, peer.Billing} {
-		owners[name], err = proxy.New(name, "http://"+name+".test", "internal", service)
-		require.NoError(t, err)
+		owners[name] = proxy.New(name, &url.URL{Scheme: "http", Host: name + ".test"}, "internal", service)
 	}
 	return Handler(tokens, owners, nil, problem.Writer{Log: slog.New(slog.DiscardHandler)}), service
 }

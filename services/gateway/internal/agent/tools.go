@@ -20,7 +20,6 @@ const (
 	maxCharacters = 20_000
 )
 
-// tool is a tool and the operation that it calls.
 type tool struct {
 	name, title, description string
 	operation                string // id in the OpenAPI description

@@ -34,7 +34,6 @@ func (codeBlocks) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	})
 }
 
-// codeBlock returns the HTML of a code block.
 func codeBlock(language, code string) string {
 	title, known := languages[language]
 	if !known {
@@ -44,7 +43,6 @@ func codeBlock(language, code string) string {
 		highlight(language, code) + "</code></pre></figure>\n"
 }
 
-// codeHTML is codeBlock for templates.
 func codeHTML(language, code string) template.HTML {
 	return template.HTML(codeBlock(language, code)) //nolint:gosec // escaped
 }
@@ -81,7 +79,6 @@ func markup(tokens []chroma.Token) string {
 	return out.String()
 }
 
-// classOf returns the class of a token in docs.css, or "" for plain text.
 func classOf(t chroma.TokenType) string {
 	switch {
 	case t == chroma.NameTag, t == chroma.NameAttribute:

@@ -8,7 +8,6 @@ import (
 	"opportunity.internal/docs"
 )
 
-// forCrawlers adds robots.txt, the sitemap and llms.txt.
 func (r rendering) forCrawlers() error {
 	r.add("/robots.txt", "text/plain; charset=utf-8", fmt.Appendf(nil,
 		"User-agent: *\nDisallow: /account\nDisallow: /api/\nDisallow: /billing/\n\nSitemap: %s/sitemap.xml\n", r.publicURL), cached)
@@ -18,7 +17,6 @@ func (r rendering) forCrawlers() error {
 	return err
 }
 
-// sitemap lists the HTML pages.
 func (r rendering) sitemap() ([]byte, error) {
 	type location struct {
 		Loc string `xml:"loc"`

@@ -55,7 +55,6 @@ func (f Figures) phrases() []string {
 	return append(all, fmt.Sprintf("share %s requests a day", thousands(f.Capacity)))
 }
 
-// apply returns source with the figures in place of the defaults, and whether it states any.
 func (f Figures) apply(source []byte) (text string, found bool) {
 	var pairs []string
 	phrases := f.phrases()
@@ -66,5 +65,4 @@ func (f Figures) apply(source []byte) (text string, found bool) {
 	return strings.NewReplacer(pairs...).Replace(string(source)), found
 }
 
-// thousands writes a number with commas, as 50,000.
 func thousands(n int) string { return humanize.Comma(int64(n)) }

@@ -105,7 +105,6 @@ func (r rendering) operatorPages() error {
 	return nil
 }
 
-// securityText returns the content of security.txt, or nil without a contact.
 func (s *Site) securityText() []byte {
 	contact := cmp.Or(s.operator.SecurityContact, s.operator.Contact)
 	if contact == (Contact{}) {

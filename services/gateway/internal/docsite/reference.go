@@ -22,10 +22,8 @@ const (
 // aliasID is the operation that differs from another only in its path.
 const aliasID = "listJobsAlias"
 
-// referenceAt returns the path of the page of an operation, or of "schemas".
 func referenceAt(id string) string { return referencePath + "/" + id }
 
-// referenceFunctions are the functions of the reference's templates.
 var referenceFunctions = template.FuncMap{
 	"type":      typeOf,
 	"values":    valuesOf,
@@ -43,8 +41,6 @@ var referenceFunctions = template.FuncMap{
 	},
 }
 
-// referencePages returns the pages of the reference for a description, without their texts: the
-// list of operations, each operation, and the schemas.
 func referencePages(doc *apidoc.Description) []entry {
 	all := []entry{{docs.Operations, referencePath, referenceTitle, referenceDescription}}
 	for _, o := range doc.Operations {
@@ -53,7 +49,6 @@ func referencePages(doc *apidoc.Description) []entry {
 	return append(all, entry{docs.Operations, referenceAt("schemas"), "Schemas", "Every type and field of the API's responses, with its meaning and values."})
 }
 
-// reference adds the pages for a description. It keeps the order of the description.
 func (r rendering) reference(source, cache string) error {
 	doc, err := apidoc.Parse([]byte(source))
 	if err != nil {

@@ -20,7 +20,6 @@ const (
 // archives returns the files of the distribution. Every rendering has the same ones.
 var archives = sync.OnceValues(sdk.Archives)
 
-// sdkPages adds the page of the SDKs and every file of their distribution.
 func (r rendering) sdkPages() error {
 	archives, err := archives()
 	if err != nil {
