@@ -175,10 +175,19 @@ func (g *Guard) set(ctx context.Context, lacks []string) {
 	}
 }
 
-// UnlessSetBack returns do for a loop that does nothing while the database is set back.
+// Held reports whether background work must wait: the database is set back, or was never compared
+// by this process and cannot be now.
+func (g *Guard) Held(ctx context.Context) bool {
+	if g.Known() == (Mark{}) && g.Poll(ctx) != nil {
+		return true
+	}
+	return g.Err() != nil
+}
+
+// UnlessSetBack returns do for a loop that does nothing while Held.
 func (g *Guard) UnlessSetBack(do func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if g.Err() != nil {
+		if g.Held(ctx) {
 			return nil
 		}
 		return do(ctx)

@@ -95,7 +95,9 @@ func appended(events *store.Store) prometheus.Collector {
 
 func witnessFailures(registry prometheus.Registerer) prometheus.Counter {
 	failures := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "history_witness_failures_total", Help: "Attempts of this process to have the witnesses cosign a checkpoint of the log in which at least one failed or rejected.",
+		Name: "history_witness_failures_total",
+		Help: "Attempts of this process to have the witnesses cosign a checkpoint of the log in which at least one failed " +
+			"or rejected.",
 	})
 	registry.MustRegister(failures)
 	return failures

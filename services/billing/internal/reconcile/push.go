@@ -151,7 +151,8 @@ func (p *Pusher) push(ctx context.Context, e store.Push) error {
 	if unavailable := new(problem.Error); errors.As(err, &unavailable) {
 		return errors.Join(err, postponeErr) // the other accounts would fail too
 	}
-	log.WarnContext(ctx, "entitlement push rejected by authquota, will retry", "attempt", e.Failures+1, "error", err.Error())
+	log.WarnContext(ctx, "entitlement push rejected by authquota, will retry", "attempt", e.Failures+1, "error",
+		err.Error())
 	return postponeErr
 }
 

@@ -20,7 +20,8 @@ const Interval = time.Second
 // storeEvent stores a pending webhook event.
 func storeEvent(tx *gorm.DB, eventType string, about object) error {
 	id := "evt_sandbox_" + rand.Text()
-	return put(tx, eventKind, id, "", time.Unix(0, 0), object{"id": id, "object": "event", "type": eventType, "data": object{"object": about}})
+	return put(tx, eventKind, id, "", time.Unix(0, 0), object{"id": id, "object": "event", "type": eventType,
+		"data": object{"object": about}})
 }
 
 func (s *Sandbox) wake() {

@@ -415,7 +415,8 @@ func (a *auditor) compare(c checkpoint.Checkpoint) {
 	case a.unmatched >= 0:
 		from := max(a.unmatched, a.matched) + 1
 		to := min(a.damaged.to, c.N)
-		a.addFinding(Event, ref{sequence: from}, "some of the events %d to %d were changed together with the tiles of the log",
+		a.addFinding(Event, ref{sequence: from},
+			"some of the events %d to %d were changed together with the tiles of the log",
 			from, to)
 		a.broken = true
 	case !a.resigned:

@@ -44,7 +44,8 @@ func ParseWitness(text string) (Witness, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" ||
 		u.Fragment != "" {
-		return Witness{}, fmt.Errorf("%q is not the URL of a witness: want its key, a space and a URL such as https://witness.example", address)
+		return Witness{}, fmt.Errorf("%q is not the URL of a witness: want its key, a space and a URL such as "+
+			"https://witness.example", address)
 	}
 	noRedirects := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return Witness{v, strings.TrimSuffix(address, "/"),

@@ -151,7 +151,8 @@ func (v *visit) applyRules(at *url.URL, r rules) (res result, ended bool) {
 	var server serverError
 	switch {
 	case errors.As(r.err, &server):
-		return v.end(api.OutcomeUnreachable, at, fmt.Sprintf("answered %d for its robots.txt, so the page was not requested", int(server)), true), true
+		return v.end(api.OutcomeUnreachable, at, fmt.Sprintf("answered %d for its robots.txt, so the page was not requested",
+			int(server)), true), true
 	case r.err != nil:
 		return v.noResponse(at, r.err), true
 	case r.overloaded:

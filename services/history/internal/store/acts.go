@@ -15,8 +15,10 @@ func (s *Store) ReviewsSince(ctx context.Context, since time.Time) (map[string]i
 		Actor   string
 		Reviews int
 	}
-	err := s.db.WithContext(ctx).Raw("SELECT actor, count(*) AS reviews FROM verification_events WHERE recorded_at >= ? AND check_type = ? GROUP BY actor",
-		since.UnixMicro(), api.FactualReview).Scan(&rows).Error
+	err := s.db.WithContext(ctx).
+		Raw("SELECT actor, count(*) AS reviews FROM verification_events WHERE recorded_at >= ? AND check_type = ? GROUP "+
+			"BY actor",
+			since.UnixMicro(), api.FactualReview).Scan(&rows).Error
 	done := make(map[string]int, len(rows))
 	for _, row := range rows {
 		done[row.Actor] = row.Reviews

@@ -20,7 +20,8 @@ func (s *Store) Audit(ctx context.Context, check func(audit.Source) error) error
 	if s.db.Dialect == database.Postgres {
 		options.Isolation = sql.LevelRepeatableRead
 	}
-	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return check(&snapshot{tx: tx}) }, options))
+	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return check(&snapshot{tx: tx}) },
+		options))
 }
 
 // snapshot is an audit.Source.

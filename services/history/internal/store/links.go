@@ -67,7 +67,8 @@ func (s LinkChecks) Totals(ctx context.Context) (LinkTotals, error) {
 		return LinkTotals{}, database.Outage(err)
 	}
 	var last struct{ EndedAt, Took, SucceededAt int64 }
-	if err := s.db.WithContext(ctx).Raw("SELECT ended_at, took, succeeded_at FROM link_run WHERE id = 1").Scan(&last).Error; err != nil {
+	if err := s.db.WithContext(ctx).Raw("SELECT ended_at, took, succeeded_at FROM link_run WHERE id = 1").Scan(&last).
+		Error; err != nil {
 		return LinkTotals{}, database.Outage(err)
 	}
 	totals := LinkTotals{Checks: map[api.Outcome]int64{}, Duration: time.Duration(last.Took) * time.Microsecond}

@@ -116,7 +116,8 @@ func (s *Store) SaveCheckpoint(
 		longer := clause.OnConflict{
 			Columns:   []clause.Column{{Name: "level"}, {Name: "number"}},
 			DoUpdates: clause.AssignmentColumns([]string{"hashes"}),
-			Where:     clause.Where{Exprs: []clause.Expression{clause.Expr{SQL: "length(excluded.hashes) > length(log_tiles.hashes)"}}},
+			Where: clause.Where{Exprs: []clause.Expression{clause.Expr{SQL: "length(excluded.hashes) > " +
+				"length(log_tiles.hashes)"}}},
 		}
 		return tx.Clauses(longer).CreateInBatches(rows, batchSize).Error
 	})
@@ -213,7 +214,8 @@ func (s *Store) Record(ctx context.Context, id string) (r event.Record, found bo
 // PublicRecord returns the event with an id. found is false unless there is one and its listing is
 // public.
 func (s *Store) PublicRecord(ctx context.Context, id string) (r event.Record, found bool, err error) {
-	return oneRecord(s.db.WithContext(ctx), "id = ? AND EXISTS (SELECT 1 FROM listings l WHERE l.id = slug AND l.published)", id)
+	return oneRecord(s.db.WithContext(ctx),
+		"id = ? AND EXISTS (SELECT 1 FROM listings l WHERE l.id = slug AND l.published)", id)
 }
 
 func oneRecord(db *gorm.DB, condition string, args ...any) (r event.Record, found bool, err error) {

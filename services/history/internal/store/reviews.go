@@ -64,7 +64,8 @@ func (s *Store) Review(ctx context.Context, now time.Time, p event.Proposal) (do
 }
 
 // appendReview appends the review with the sequence next, unless it is a duplicate.
-func appendReview(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (done event.Reviewed, appended []event.Record,
+func appendReview(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (done event.Reviewed,
+	appended []event.Record,
 	err error) {
 	r, err := propose(p.Line, p.Actor, now)
 	if err != nil {
@@ -93,7 +94,8 @@ func reviewed(match *gorm.DB) (event.Reviewed, error) {
 
 // secondOpinion appends the review as a second opinion with the sequence next, unless it was given
 // before.
-func secondOpinion(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (done event.Reviewed, appended []event.Record,
+func secondOpinion(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (done event.Reviewed,
+	appended []event.Record,
 	err error) {
 	row, repeated, err := findOpinion(tx, p.SecondOpinionOf, p.Actor, p.Line.Event.Slug, p.Sent)
 	if err != nil {
