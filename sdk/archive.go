@@ -39,9 +39,12 @@ func pythonWheel() ([]byte, error) {
 		return nil, err
 	}
 	info := "opportunity_data-" + Version + ".dist-info/"
-	all = append(all,
-		file{info + "METADATA", metadata},
-		file{info + "WHEEL", []byte("Wheel-Version: 1.0\nGenerator: opportunity\nRoot-Is-Purelib: true\nTag: py3-none-any\n")})
+	wheel := "Wheel-Version: 1.0
+Generator: opportunity
+Root-Is-Purelib: true
+Tag: py3-none-any
+"
+	all = append(all, file{info + "METADATA", metadata}, file{info + "WHEEL", []byte(wheel)})
 	if all, err = withLicense(all, info+"LICENSE"); err != nil {
 		return nil, err
 	}

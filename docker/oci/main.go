@@ -56,13 +56,14 @@ func write(r release, name string) (v1.Hash, error) {
 		return v1.Hash{}, fmt.Errorf("invalid SOURCE_DATE_EPOCH: %w", err)
 	}
 	created := time.Unix(seconds, 0).UTC()
-	licenses, err := os.ReadFile(filepath.Join(r.licenses, name))
+	licenses, err := os.ReadFile(filepath.Join(r.licenses, name)) //nolint:gosec // the caller names the files
 	if err != nil {
 		return v1.Hash{}, err
 	}
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, architecture := range []string{"amd64", "arm64"} {
-		program, err := os.ReadFile(filepath.Join(r.programs, "linux-"+architecture, name))
+		path := filepath.Join(r.programs, "linux-"+architecture, name)
+		program, err := os.ReadFile(path) //nolint:gosec // the caller names the files
 		if err != nil {
 			return v1.Hash{}, err
 		}
@@ -79,7 +80,9 @@ func write(r release, name string) (v1.Hash, error) {
 		if err != nil {
 			return v1.Hash{}, err
 		}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &platform}})
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{
+			Add: untyped{img}, Descriptor: v1.Descriptor{Platform: &platform},
+		})
 	}
 	path, err := layout.Write(filepath.Join(r.images, name), empty.Index)
 	if err != nil {
@@ -91,6 +94,12 @@ func write(r release, name string) (v1.Hash, error) {
 	}
 	return index.Digest()
 }
+
+// untyped is an image whose descriptor has no artifact type: skopeo of Debian 12 drops that field
+// when it copies an index, and so cannot preserve the digest.
+type untyped struct{ v1.Image }
+
+func (untyped) ArtifactType() (string, error) { return "", nil }
 
 // image returns the image of one platform, with the configuration that docker/Dockerfile gives it.
 func image(name string, platform v1.Platform, layer v1.Layer, created time.Time) (v1.Image, error) {

@@ -2,8 +2,8 @@ package api
 
 import "encoding/json"
 
-// ImportReport is the response to an import, a publication or a withdrawal, and to a dry run of one:
-// then it has what would change. Applied is false after a dry run or if any line was rejected;
+// ImportReport is the response to an import, a publication or a withdrawal, and to a dry run of
+// one: then it has what would change. Applied is false after a dry run or if any line was rejected;
 // nothing was changed then. If any line was rejected, only the rejected lines are set.
 type ImportReport struct {
 	Applied   bool           `json:"applied"`
@@ -22,7 +22,7 @@ type ImportReport struct {
 	Warnings      []string `json:"warnings,omitempty"` // such as new listings that may be duplicates
 
 	// Of a dry run of an import.
-	SHA256      string          `json:"sha256,omitempty"`      // of the file, in hexadecimal; the import can be bound to it
+	SHA256      string          `json:"sha256,omitempty"`      // of the file, in hexadecimal; an import can require it
 	NeedsReview int             `json:"needsReview,omitempty"` // published listings whose status would become needs-review
 	Changes     []ListingChange `json:"changes,omitempty"`     // in file order; without unchanged listings
 	Unlisted    int             `json:"unlisted,omitempty"`    // changes beyond 16 MiB, which are only counted

@@ -67,7 +67,8 @@ func Check(l api.Review, now time.Time) (read Line, p api.Problems) {
 		e.SourceURLs = []string{}
 	}
 	if !api.ValidSlug(e.Slug) {
-		p.Add("slug", "must be the id of a listing: lower-case letters, digits and single hyphens, at most %d characters", api.MaxSlug)
+		p.Add("slug", "must be the id of a listing: lower-case letters, digits and single hyphens, "+
+			"at most %d characters", api.MaxSlug)
 	}
 	switch {
 	case l.CheckedAt.IsZero():

@@ -182,9 +182,11 @@ func checkDate(p *api.Problems, field string, d api.CheckDate, now time.Time) {
 	at, err := d.Time()
 	switch {
 	case err != nil:
-		p.Add(field, "must be a date (2026-11-20) or a timestamp with an offset (2026-11-20T09:00:00Z); %.40q is neither", string(d))
+		p.Add(field, "must be a date (2026-11-20) or a timestamp with an offset (2026-11-20T09:00:00Z); "+
+			"%.40q is neither", string(d))
 	case at.After(now.Add(api.ClockTolerance)):
-		p.Add(field, "must not be in the future: it is %q, and the clock reads %s; dates are in UTC", string(d), now.UTC().Format(time.RFC3339))
+		p.Add(field, "must not be in the future: it is %q, and the clock reads %s; dates are in UTC", string(d),
+			now.UTC().Format(time.RFC3339))
 	default:
 		plausible(p, field, at)
 	}

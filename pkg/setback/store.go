@@ -32,8 +32,8 @@ func (s Store) state(ctx context.Context) (newest Mark, claims int, err error) {
 		Mark   Mark `gorm:"embedded"`
 		Claims int
 	}
-	err = s.DB.WithContext(ctx).Raw(`SELECT g.id AS generation, coalesce(c.sequence, 0) AS sequence, coalesce(c.id, '') AS id,
-			(SELECT count(*) FROM claims) AS claims
+	err = s.DB.WithContext(ctx).Raw(`SELECT g.id AS generation, coalesce(c.sequence, 0) AS sequence,
+			coalesce(c.id, '') AS id, (SELECT count(*) FROM claims) AS claims
 		FROM (SELECT id FROM generations ORDER BY began_at DESC LIMIT 1) g
 		LEFT JOIN (SELECT sequence, id FROM ` + s.Changes + ` ORDER BY sequence DESC LIMIT 1) c ON true`).Scan(&row).Error
 	return row.Mark, row.Claims, database.Outage(err)
@@ -124,7 +124,8 @@ func begin(tx *gorm.DB, now time.Time, operator string, further ...string) error
 	_, _ = rand.Read(id) // never fails
 	began := now.UnixMicro()
 	err := tx.Exec(`INSERT INTO generations (id, began_at, begun_by)
-		SELECT ?, CASE WHEN max(began_at) < ? THEN ? ELSE max(began_at) + 1 END, ? FROM generations`, hex.EncodeToString(id), began, began, operator).Error
+		SELECT ?, CASE WHEN max(began_at) < ? THEN ? ELSE max(began_at) + 1 END, ? FROM generations`,
+		hex.EncodeToString(id), began, began, operator).Error
 	if err != nil {
 		return err
 	}

@@ -88,8 +88,10 @@ func TestResponsesFollowTheSpecification(t *testing.T) {
 	t.Run("next has the requested path and the canonical filter", func(t *testing.T) {
 		a := s.get(api.Commercial, "/api/jobs?limit=1&flexible=true&checked_after=2026-11-01&country=ca&page=1")
 		page := servicetest.Read[api.OpportunityList](a).Pagination
-		require.Equal(t, servicetest.PublicURL+"/api/jobs?country=CA&flexible=true&checked_after=2026-11-01T00%3A00%3A00Z&page=2&limit=1", *page.Next)
-		require.Equal(t, `<`+servicetest.PublicURL+`/api/v1/opportunities?country=CA&flexible=true&checked_after=2026-11-01T00%3A00%3A00Z&page=1&limit=1>; rel="canonical"`,
+		require.Equal(t, servicetest.PublicURL+"/api/jobs?country=CA&flexible=true&checked_after=2026-11-01T00%3A00%3A00Z"+
+			"&page=2&limit=1", *page.Next)
+		require.Equal(t, `<`+servicetest.PublicURL+`/api/v1/opportunities?country=CA&flexible=true&`+
+			`checked_after=2026-11-01T00%3A00%3A00Z&page=1&limit=1>; rel="canonical"`,
 			a.Header.Get("Link"))
 		require.Empty(t, s.get(api.Commercial, "/api/v1/opportunities").Header.Get("Link"))
 	})

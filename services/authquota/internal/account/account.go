@@ -3,11 +3,12 @@ package account
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
@@ -30,47 +31,26 @@ type Account struct {
 	CreatedAt     time.Time  `gorm:"serializer:column"`
 }
 
-// State is the state of an account.
-type State string
-
-// The states of an account.
-const (
-	StateActive    State = "active"
-	StateSuspended State = "suspended"
-	StateClosed    State = "closed"
-	StateMerged    State = "merged"
-)
-
-// State returns the state of the account. Closed and merged are final.
-func (a Account) State() State {
+// State returns the state of the account: active, suspended, closed or merged. The latter two are
+// final.
+func (a Account) State() string {
 	switch {
 	case a.ClosedAt != nil:
-		return StateClosed
+		return "closed"
 	case a.MergedInto != "":
-		return StateMerged
+		return "merged"
 	case a.SuspendedAt != nil:
-		return StateSuspended
+		return "suspended"
 	}
-	return StateActive
+	return "active"
 }
 
 // NewID returns an account ID. IDs sort by creation time.
-func NewID() string { return NewIDOf("acc_") }
-
-// NewIDOf returns an ID with a prefix. IDs sort by creation time.
-func NewIDOf(prefix string) string {
-	return prefix + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "")
-}
-
-// ValidID reports whether s has the form of an ID with a prefix.
-func ValidID(prefix, s string) bool {
-	rest, ok := strings.CutPrefix(s, prefix)
-	return ok && len(rest) == 32 && uuid.Validate(rest) == nil
-}
+func NewID() string { return accountdb.NewID("acc_") }
 
 // CheckID returns NotFound for an ID that does not have the form of an account ID.
 func CheckID(id string) error {
-	if !ValidID("acc_", id) {
+	if !accountdb.ValidID("acc_", id) {
 		return NotFound()
 	}
 	return nil
@@ -96,12 +76,10 @@ type Change struct {
 	Mail   string            // mail to the account's person; empty for Grant, which sends a mail only if the tier differs
 	Data   map[string]string // of that mail
 
-	apply func(a *Account, now time.Time) map[string]any
+	// Apply applies the change and returns the detail of its audit log entry. It returns nil if the
+	// account has this state already; repeating a change is not an error.
+	Apply func(a *Account, now time.Time) map[string]any
 }
-
-// Apply applies the change and returns the detail of its audit log entry. It returns nil if the
-// account has this state already; repeating a change is not an error.
-func (c Change) Apply(a *Account, now time.Time) map[string]any { return c.apply(a, now) }
 
 // Suspend rejects all requests of the account, starting with the next one. The mail to the
 // account's person quotes the reason. Another reason for a suspended account replaces the first
@@ -432,4 +410,79 @@ func AcceptTerms(tx *accountdb.Tx, accountID string, terms Acceptance) error {
 		return err
 	}
 	return tx.Record(accountID, "terms.accept", accountID, map[string]any{"version": terms.Version})
+}
+
+// TierTable maps tiers to their limits.
+type TierTable map[api.Tier]api.Limits
+
+// Bounds of an override. Redis stores every admission of the last minute, which limits
+// maxPerMinute.
+const (
+	maxPerMinute = 10_000
+	maxPerDay    = 1_000_000_000
+)
+
+// ParseTiers reads overrides such as "free=10/100/10,developer=60/1000/50": requests per minute,
+// requests per UTC day, records per page. Omitted tiers keep their limits. Overrides do not change
+// which tiers include history. The returned error joins all problems.
+func ParseTiers(overrides string) (TierTable, error) {
+	table := make(TierTable, len(api.Tiers))
+	for _, t := range api.Tiers {
+		table[t.Tier] = t.Limits
+	}
+	if strings.TrimSpace(overrides) == "" {
+		return table, nil
+	}
+	var mistakes []error
+	seen := map[api.Tier]bool{}
+	for entry := range strings.SplitSeq(overrides, ",") {
+		name, figures, _ := strings.Cut(strings.TrimSpace(entry), "=")
+		limits, known := table[api.Tier(name)]
+		switch {
+		case !known:
+			mistakes = append(mistakes, fmt.Errorf("%q is not a tier", name))
+			continue
+		case seen[api.Tier(name)]:
+			mistakes = append(mistakes, fmt.Errorf("%s appears twice", name))
+			continue
+		}
+		seen[api.Tier(name)] = true
+		if err := parse(figures, &limits); err != nil {
+			mistakes = append(mistakes, fmt.Errorf("%s: %w", name, err))
+		}
+		table[api.Tier(name)] = limits
+	}
+	return table, errors.Join(mistakes...)
+}
+
+// List returns the table in the order of api.Tiers.
+func (t TierTable) List() []api.TierLimits {
+	list := make([]api.TierLimits, len(api.Tiers))
+	for i, known := range api.Tiers {
+		list[i] = api.TierLimits{Tier: known.Tier, Limits: t[known.Tier]}
+	}
+	return list
+}
+
+func parse(figures string, limits *api.Limits) error {
+	parts := strings.Split(figures, "/")
+	if len(parts) != 3 {
+		return fmt.Errorf("%q is not of the form per minute/per day/page size", figures)
+	}
+	for i, f := range []struct {
+		name string
+		into *int
+		most int
+	}{
+		{"per minute", &limits.PerMinute, maxPerMinute},
+		{"per day", &limits.PerDay, maxPerDay},
+		{"page size", &limits.PageSize, api.MaxPageSize},
+	} {
+		n, err := strconv.Atoi(parts[i])
+		if err != nil || n < 1 || n > f.most {
+			return fmt.Errorf("%s must be an integer from 1 to %d", f.name, f.most)
+		}
+		*f.into = n
+	}
+	return nil
 }

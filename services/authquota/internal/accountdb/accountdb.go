@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/counter"
@@ -232,4 +233,15 @@ func (tx *Tx) Record(actor, action, subject string, detail map[string]any) error
 func (db *DB) Epochs(ctx context.Context, where string, args ...any) (epochs []Epoch, err error) {
 	err = db.WithContext(ctx).Raw("SELECT "+EpochColumns+" FROM accounts a WHERE "+where, args...).Scan(&epochs).Error
 	return epochs, database.Outage(err)
+}
+
+// NewID returns an ID with a prefix. IDs sort by creation time.
+func NewID(prefix string) string {
+	return prefix + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "")
+}
+
+// ValidID reports whether s has the form of an ID with a prefix.
+func ValidID(prefix, s string) bool {
+	rest, ok := strings.CutPrefix(s, prefix)
+	return ok && len(rest) == 32 && uuid.Validate(rest) == nil
 }

@@ -26,17 +26,17 @@ func (column) Value(_ context.Context, field *schema.Field, _ reflect.Value, val
 		return database.Micros(v), nil
 	case *time.Time:
 		if v == nil {
-			return nil, nil //nolint:nilnil // NULL
+			return nil, nil // NULL
 		}
 		return database.Micros(*v), nil
 	case time.Duration:
 		if v == 0 {
-			return nil, nil //nolint:nilnil // NULL
+			return nil, nil // NULL
 		}
 		return v.Microseconds(), nil
 	case string:
 		if v == "" {
-			return nil, nil //nolint:nilnil // NULL
+			return nil, nil // NULL
 		}
 		return v, nil
 	}

@@ -128,7 +128,7 @@ func (p *Pages) collectKey(v *Visit) (pages.View, error) {
 	if err != nil && problem.Of(err).Code != problem.NotFound { // Collect explains why a request is not found
 		return pages.View{}, err
 	}
-	secret := apikey.Generate(r.Prefix())
+	secret := apikey.Generate(keys.PrefixOf(r.Test))
 	key, err := p.Keys.Collect(v.ctx(), v.Person.Account, v.Param("request"), accepted, keys.NewRecord(secret, p.Peppers))
 	return pages.View{Template: "key-new", Title: "Your key", Data: newKey{Key: key, Secret: secret.Reveal()}}, err
 }

@@ -231,11 +231,7 @@ func (p *Pages) rotateKey(v *Visit) (pages.View, error) {
 	if err != nil {
 		return pages.View{}, err
 	}
-	prefix := apikey.Live
-	if k.Prefix == apikey.Test {
-		prefix = apikey.Test
-	}
-	secret := apikey.Generate(prefix)
+	secret := apikey.Generate(keys.PrefixOf(k.Prefix == apikey.Test))
 	successor, old, err := p.Keys.Rotate(v.ctx(), v.Person.Account, k.ID, keys.NewRecord(secret, p.Peppers))
 	pending := errors.Is(err, accountdb.ErrNotInEffect) // the key is shown nevertheless, because it cannot be shown again
 	if err != nil && !pending {

@@ -162,10 +162,6 @@ func (p *Pages) addPasskey(v *Visit) (pages.View, error) {
 }
 
 func (p *Pages) removePasskey(v *Visit) (pages.View, error) {
-	id := v.PostForm("id")
-	if !credential.ValidPasskeyID(id) {
-		return pages.View{}, credential.PasskeyNotFound()
-	}
-	err := p.People.RemovePasskey(v.ctx(), v.Person.Account, id)
+	err := p.People.RemovePasskey(v.ctx(), v.Person.Account, v.PostForm("id"))
 	return pages.View{Redirect: securityPath, Notice: "The passkey was removed."}, err
 }

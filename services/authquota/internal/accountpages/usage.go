@@ -13,6 +13,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/services/authquota/internal/keyusage"
+	"opportunity.internal/services/authquota/internal/notices"
 )
 
 // busiest is the number of keys listed on the page; the others are summed.
@@ -229,4 +230,31 @@ func requestsURL(f keyusage.RequestFilter, after string) string {
 		return requestsPath
 	}
 	return requestsPath + "?" + query.Encode()
+}
+
+const noticesPath = "/account/notices"
+
+// noticeChoice is a checkbox.
+type noticeChoice struct {
+	notices.Choice
+
+	Wanted bool
+}
+
+func (p *Pages) noticesForm(v *Visit) (pages.View, error) {
+	wanted, err := p.Notices.Choices(v.ctx(), v.Person.Account)
+	var shown []noticeChoice
+	for _, c := range notices.All {
+		shown = append(shown, noticeChoice{c, wanted[c.Kind]})
+	}
+	return pages.View{Template: "notices", Title: "Notices", Data: shown}, err
+}
+
+func (p *Pages) chooseNotices(v *Visit) (pages.View, error) {
+	sent, wanted := v.PostFormArray("notice"), map[notices.Kind]bool{}
+	for _, c := range notices.All {
+		wanted[c.Kind] = slices.Contains(sent, string(c.Kind))
+	}
+	err := p.Notices.Choose(v.ctx(), v.Person.Account, wanted)
+	return pages.View{Redirect: noticesPath, Notice: "Your choice was saved."}, err
 }

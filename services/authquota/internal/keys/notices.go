@@ -48,24 +48,22 @@ const noticeBatch = 200
 // Remind posts the due notices about the end of keys, one mail for each. Several processes may call
 // it concurrently.
 func (s *Store) Remind(ctx context.Context) error {
-	last := NoticeDays[len(NoticeDays)-1]
 	for after := ""; ; {
 		now := s.db.Now().UTC()
+		in := func(days int) int64 { return database.Micros(now.AddDate(0, 0, days)) }
 		expiring, err := findKeys(s.db.WithContext(ctx), `
 			WHERE k.expires_at > ? AND k.expires_at <= ? AND k.revoked_at IS NULL AND k.replaced_at IS NULL AND k.id > ?
 				AND EXISTS (SELECT 1 FROM people p WHERE p.account_id = k.account_id AND p.closed_at IS NULL)
-			ORDER BY k.id LIMIT ?`, database.Micros(now), database.Micros(now.AddDate(0, 0, last)), after, noticeBatch)
-		if err != nil {
-			return database.Outage(err)
-		}
-		sent, err := s.sentNotices(ctx, expiring)
+				AND NOT EXISTS (SELECT 1 FROM key_notices n WHERE n.key_id = k.id
+					AND n.days = CASE WHEN k.expires_at <= ? THEN 1 WHEN k.expires_at <= ? THEN 7 ELSE 30 END)
+			ORDER BY k.id LIMIT ?`, in(0), in(30), after, in(1), in(7), noticeBatch)
 		if err != nil {
 			return database.Outage(err)
 		}
 		var failures []error // an error of one key does not block the others
 		for _, k := range expiring {
 			after = k.ID
-			if days := k.Notice(now); days > 0 && !sent[noticeRow{KeyID: k.ID, Days: days}] {
+			if k.Notice(now) > 0 {
 				failures = append(failures, s.remind(ctx, k.ID))
 			}
 		}
@@ -73,20 +71,6 @@ func (s *Store) Remind(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-func (s *Store) sentNotices(ctx context.Context, keys []Key) (map[noticeRow]bool, error) {
-	ids := make([]string, len(keys))
-	for i, k := range keys {
-		ids[i] = k.ID
-	}
-	var rows []noticeRow
-	err := s.db.WithContext(ctx).Find(&rows, "key_id IN ?", ids).Error
-	sent := make(map[noticeRow]bool, len(rows))
-	for _, r := range rows {
-		sent[noticeRow{KeyID: r.KeyID, Days: r.Days}] = true
-	}
-	return sent, err
 }
 
 // remind claims the notice of a key in the transaction that posts its mail, so that concurrent

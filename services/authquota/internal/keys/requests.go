@@ -36,9 +36,6 @@ type Request struct {
 // TableName implements gorm's Tabler.
 func (Request) TableName() string { return "key_requests" }
 
-// Prefix returns the prefix of the requested key.
-func (r Request) Prefix() string { return prefixOf(r.Test) }
-
 // RequestState is the state of a request.
 type RequestState string
 
@@ -54,11 +51,11 @@ const (
 func (s RequestState) Open() bool { return s == Pending || s == Approved }
 
 // NewRequestID makes the id of a request. Ids made later sort later.
-func NewRequestID() string { return account.NewIDOf("req_") }
+func NewRequestID() string { return accountdb.NewID("req_") }
 
 // CheckRequestID returns RequestNotFound for an id that cannot be a request's.
 func CheckRequestID(id string) error {
-	if !account.ValidID("req_", id) {
+	if !accountdb.ValidID("req_", id) {
 		return RequestNotFound()
 	}
 	return nil

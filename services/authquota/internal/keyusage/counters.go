@@ -2,7 +2,7 @@ package keyusage
 
 import (
 	"context"
-	_ "embed" // the scripts
+	"embed"
 	"errors"
 	"slices"
 	"strconv"
@@ -21,15 +21,20 @@ import (
 // CopyInterval is the time between copies.
 const CopyInterval = 500 * time.Millisecond
 
-//go:embed changed.lua
-var changedSource string
+//go:embed *.lua
+var scripts embed.FS
 
-//go:embed copied.lua
-var copiedSource string
+func script(name string) *redis.Script {
+	source, err := scripts.ReadFile(name + ".lua")
+	if err != nil {
+		panic(err) // embedded
+	}
+	return redis.NewScript(string(source))
+}
 
 var (
-	changed = redis.NewScript(changedSource)
-	copied  = redis.NewScript(copiedSource)
+	changed = script("changed")
+	copied  = script("copied")
 )
 
 // Counters are the daily counters in Redis, which limits are checked against, with their copy in
@@ -68,7 +73,10 @@ func (c *Counters) Used(ctx context.Context, account string, day time.Time) (int
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return 0, problem.Unavailable(err)
 	}
-	calls, _ := strconv.ParseUint(text, 10, 31) // 0 for what is no count, as in admit.lua until the ledger has replaced it
+	calls, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, nil // as in admit.lua until the ledger has replaced it
+	}
 	return int(calls), nil
 }
 
@@ -184,19 +192,10 @@ func (c *Counters) remove(ctx context.Context, keys []string, p page) error {
 // Lag returns the age of the last successful copy.
 func (c *Counters) Lag() time.Duration { return c.store.db.Now().Sub(*c.copied.Load()) }
 
-//go:embed claim.lua
-var claimSource string
-
-//go:embed fill.lua
-var fillSource string
-
-//go:embed finish.lua
-var finishSource string
-
 var (
-	claim  = redis.NewScript(claimSource)
-	fill   = redis.NewScript(fillSource)
-	finish = redis.NewScript(finishSource)
+	claim  = script("claim")
+	fill   = script("fill")
+	finish = script("finish")
 
 	release = redis.NewScript("if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1")
 )
@@ -360,10 +359,7 @@ func (s *Store) MovesOn(ctx context.Context, day string) (moves []Move, err erro
 	return moves, database.Outage(err)
 }
 
-//go:embed move.lua
-var moveSource string
-
-var move = redis.NewScript(moveSource)
+var move = script("move")
 
 // MoveInterval is the time between calls of DeliverMoves for all accounts.
 const MoveInterval = time.Second

@@ -17,8 +17,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/google/uuid"
-
 	"opportunity.internal/pkg/api"
 )
 
@@ -179,6 +177,3 @@ type Posted struct {
 	At       time.Time
 	Attempts int // including the current one
 }
-
-// NewID returns a mail ID. IDs sort by creation time.
-func NewID() string { return "mail_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "") }

@@ -3,11 +3,13 @@ package people
 import (
 	"context"
 	"errors"
+	"net/url"
 	"time"
 
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/credential"
@@ -170,6 +172,45 @@ func (s *Store) BeginReset(ctx context.Context, secret string) (at time.Time, er
 		}
 		return at, errors.Join(update.Error, tx.Record(l.Account, "factor.reset_begin", l.Account, map[string]any{"at": at}))
 	})
+}
+
+// ScheduleReset begins the removal of a lost authenticator on behalf of an operator, for a reason,
+// and returns its time: after OperatorResetWait, or earlier if that was decided before. The person
+// gets a mail at once with a link that cancels it; signing in with a second factor does too.
+func (s *Store) ScheduleReset(ctx context.Context, actor, accountID, reason string) (at time.Time, err error) {
+	if reason, err = account.Text("reason", reason); err != nil {
+		return at, err
+	}
+	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
+		if err := tx.Remember(accountID); err != nil {
+			return err
+		}
+		person, err := lockPerson(tx, accountID)
+		if err != nil {
+			return err
+		}
+		at = tx.Now.Add(OperatorResetWait)
+		switch due := person.ResetAt; {
+		case person.TOTPConfirmedAt == nil:
+			return problem.New(problem.InvalidParameter, "This account has no authenticator. Its person sets one up when signing in.")
+		case due != nil && *due <= database.Micros(at):
+			at = database.FromMicros(*due)
+			return nil
+		}
+		if err := endLinks(tx, accountID, LinkLost, LinkKeep); err != nil {
+			return err
+		}
+		keep := NewLink(LinkKeep, accountID, person.Email, tx.Now)
+		return errors.Join(
+			saveLink(tx, keep),
+			tx.Model(&personRow{}).Where("account_id = ?", accountID).Update("reset_at", database.Micros(at)).Error,
+			tx.Record(actor, "factor.reset_begin", accountID, map[string]any{"at": at, "reason": reason}),
+			tx.Notify(accountID, "authenticator-reset-operator", map[string]string{
+				"when": account.FormatTime(at), "reason": reason,
+				"cancel": tx.Mails.Page("/account/lost-authenticator/cancel?" + url.Values{"token": {keep.Secret}}.Encode()),
+			}))
+	})
+	return at, err
 }
 
 // CancelReset ends the waiting period by a LinkKeep. The authenticator stays.

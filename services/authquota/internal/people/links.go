@@ -30,6 +30,10 @@ const (
 // during which its owner can cancel.
 const ResetWait = 72 * time.Hour
 
+// OperatorResetWait is the time between an operator's decision that an authenticator is lost and its
+// removal. No operator can shorten it.
+const OperatorResetWait = 24 * time.Hour
+
 var linkLives = map[LinkPurpose]time.Duration{
 	LinkConfirm: 24 * time.Hour, LinkReset: time.Hour, LinkNewAddress: 24 * time.Hour, LinkOldAddress: 24 * time.Hour, LinkLost: 24 * time.Hour, LinkKeep: ResetWait,
 }

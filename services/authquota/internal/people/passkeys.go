@@ -38,6 +38,7 @@ func (s *Store) AddPasskey(ctx context.Context, p credential.Passkey) error {
 		if known > 0 {
 			return credential.ErrPasskeyRejected
 		}
+		p.ID = accountdb.NewID("pky_")
 		if err := errors.Join(tx.Create(&p).Error, tx.Remember(p.Account),
 			tx.Record(p.Account, "factor.add", p.ID, map[string]any{"factor": "passkey", "name": p.Name})); err != nil {
 			return err

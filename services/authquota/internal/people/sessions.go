@@ -14,7 +14,6 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
@@ -68,13 +67,10 @@ type Client struct {
 // is stored.
 func NewSession(accountID string, stage Stage, life time.Duration, client Client, now time.Time) (Session, string) {
 	return Session{
-		ID: account.NewIDOf("ses_"), Account: accountID, Stage: stage,
+		ID: accountdb.NewID("ses_"), Account: accountID, Stage: stage,
 		CreatedAt: now, SeenAt: now, AuthenticatedAt: now, ExpiresAt: now.Add(life), Client: client,
 	}, NewSecret()
 }
-
-// ValidSessionID reports whether s has the form of a session ID.
-func ValidSessionID(s string) bool { return account.ValidID("ses_", s) }
 
 // Alive reports whether the session is valid at now.
 func (s Session) Alive(now time.Time) bool {

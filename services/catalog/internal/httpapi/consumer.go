@@ -105,7 +105,8 @@ func (a API) recordChanges(g *gin.Context, caller api.Caller) (web.Reply, error)
 	}
 	if !caller.Tier.AllRecords() {
 		return web.Reply{}, problem.New(problem.SubscriptionRequired,
-			"The %s tier does not include the changes. Get the %s plan at %s/account/plan, or ask the operator if this service sells no plans.",
+			"The %s tier does not include the changes. Get the %s plan at %s/account/plan, or ask the operator if "+
+				"this service sells no plans.",
 			caller.Tier, api.AllRecordsPlan().Name, a.PublicURL)
 	}
 	view, err := a.Catalog.View()

@@ -75,7 +75,8 @@ func (s *Store) StartOver(ctx context.Context, from feed.Cursor) error {
 
 // moveCursor reports whether the cursor was from.
 func moveCursor(tx *gorm.DB, from, to feed.Cursor) (moved bool, err error) {
-	done := tx.Exec("UPDATE feed_cursor SET position = ?, mark = ?, restarted = ? WHERE id = 1 AND position = ? AND mark = ? AND restarted = ?",
+	done := tx.Exec(`UPDATE feed_cursor SET position = ?, mark = ?, restarted = ?
+		WHERE id = 1 AND position = ? AND mark = ? AND restarted = ?`,
 		to.Position, to.Mark, to.Restarted, from.Position, from.Mark, from.Restarted)
 	return done.RowsAffected > 0, done.Error
 }
@@ -215,7 +216,8 @@ func setSequences(tx *gorm.DB, next *int64, changes []summaryChange) error {
 	}
 	// Both dialects name the columns of VALUES column1, column2 and column3.
 	list := strings.TrimSuffix(strings.Repeat("(?, CAST(? AS bigint), CAST(? AS bigint)),", len(rows)), ",")
-	err := tx.Exec("UPDATE listings SET sequence = v.column2, public_sequence = v.column3 FROM (VALUES "+list+") AS v WHERE listings.id = v.column1",
+	err := tx.Exec(`UPDATE listings SET sequence = v.column2, public_sequence = v.column3
+		FROM (VALUES `+list+`) AS v WHERE listings.id = v.column1`,
 		values...).Error
 	if err != nil {
 		return err

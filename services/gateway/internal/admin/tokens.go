@@ -34,8 +34,7 @@ func ParseTokens(entries []string) (Tokens, error) {
 	return tokens, nil
 }
 
-// minToken is the minimum length of a token, in bytes.
-const minToken = 32
+const minToken = 32 // bytes
 
 func parseToken(entry string) (o api.Operator, token string, err error) {
 	o.Role = api.RoleAdmin

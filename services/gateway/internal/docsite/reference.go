@@ -16,16 +16,15 @@ import (
 const (
 	referencePath        = "/docs/reference"
 	referenceTitle       = "API reference"
-	referenceDescription = "Every operation of the API, each with its parameters, responses, and a request in curl, Go, TypeScript and Python."
+	referenceDescription = "Every operation of the API, each with its parameters, responses, and a request in curl, Go, " +
+		"TypeScript and Python."
 )
 
 // aliasID is the operation that differs from another only in its path.
 const aliasID = "listJobsAlias"
 
-// referenceAt returns the path of the page of an operation, or of "schemas".
 func referenceAt(id string) string { return referencePath + "/" + id }
 
-// referenceFunctions are the functions of the reference's templates.
 var referenceFunctions = template.FuncMap{
 	"type":      typeOf,
 	"values":    valuesOf,
@@ -43,17 +42,16 @@ var referenceFunctions = template.FuncMap{
 	},
 }
 
-// referencePages returns the pages of the reference for a description, without their texts: the
-// list of operations, each operation, and the schemas.
 func referencePages(doc *apidoc.Description) []entry {
 	all := []entry{{docs.Operations, referencePath, referenceTitle, referenceDescription}}
 	for _, o := range doc.Operations {
-		all = append(all, entry{docs.Operations, referenceAt(o.ID), o.Summary, "GET " + o.Path + ": parameters, responses, and a request in each language."})
+		all = append(all, entry{docs.Operations, referenceAt(o.ID), o.Summary,
+			"GET " + o.Path + ": parameters, responses, and a request in each language."})
 	}
-	return append(all, entry{docs.Operations, referenceAt("schemas"), "Schemas", "Every type and field of the API's responses, with its meaning and values."})
+	return append(all, entry{docs.Operations, referenceAt("schemas"), "Schemas",
+		"Every type and field of the API's responses, with its meaning and values."})
 }
 
-// reference adds the pages for a description. It keeps the order of the description.
 func (r rendering) reference(source, cache string) error {
 	doc, err := apidoc.Parse([]byte(source))
 	if err != nil {
@@ -76,7 +74,8 @@ func (r rendering) reference(source, cache string) error {
 		if err := r.sources.ExecuteTemplate(&text, name, data[i]); err != nil {
 			return err
 		}
-		if err := r.markdownPage(page{Path: e.Path, Title: e.Title, Description: e.Description, Sides: name == "operation.md", cache: cache}, text.String()); err != nil {
+		if err := r.markdownPage(page{Path: e.Path, Title: e.Title, Description: e.Description, Sides: name == "operation.md",
+			cache: cache}, text.String()); err != nil {
 			return err
 		}
 	}

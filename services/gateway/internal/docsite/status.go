@@ -13,7 +13,8 @@ import (
 const (
 	statusPath        = "/status"
 	statusTitle       = "Status"
-	statusDescription = "Whether each part of this installation works now, its uptime and service level objectives, and how well it meets them."
+	statusDescription = "Whether each part of this installation works now, its uptime and service level objectives, and " +
+		"how well it meets them."
 )
 
 // Health is the state of the installation, as one gateway sees it.
@@ -72,7 +73,6 @@ type bar struct {
 	Tone, Title string
 }
 
-// bars returns the last days until today, oldest first.
 func (r rendering) bars(today time.Time) (all []bar) {
 	for i := range api.ServedDays {
 		day := today.UTC().AddDate(0, 0, i+1-api.ServedDays).Format(time.DateOnly)
@@ -95,14 +95,12 @@ func (r rendering) bars(today time.Time) (all []bar) {
 	return all
 }
 
-// part is a part of the service on the status page.
 type part struct {
 	Name, Use string
 	needs     []string
 	Problem   bool
 }
 
-// objective is a service level objective on the status page.
 type objective struct {
 	Name, Target string
 	Measured     string // empty if nothing is measured yet
@@ -143,13 +141,7 @@ func (r rendering) status() error {
 func (r rendering) objectives() []objective {
 	calls, inTime := int(r.measured.calls.Load()), int(r.measured.inTime.Load())
 	served := calls - int(r.measured.failed.Load())
-	verified, records := 0, 0
-	if r.catalog != nil {
-		records = newContent(*r.catalog).Records
-		for _, category := range r.catalog.Categories {
-			verified += category.Statuses[api.Verified]
-		}
-	}
+	verified, records := recordsOf(r.catalog, api.Verified), recordsOf(r.catalog, "")
 	return []objective{
 		newObjective("Availability: requests that are not rejected for a reason of the client are served",
 			AvailabilityTarget, served, calls, "request"),

@@ -76,7 +76,6 @@ func (l *anonymous) tooMany(ctx context.Context, text string) error {
 	return problem.New(problem.MinuteLimitReached, "%s", text).Retry(time.Second)
 }
 
-// limit is the step of routes without a key that compute their response.
 func (e *Edge) limit(x *exchange) error {
 	return e.anonymous.admit(x.Request.Context(), e.client(x.Request), 1, e.Now())
 }

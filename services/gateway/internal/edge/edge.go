@@ -76,7 +76,6 @@ func (e Edge) Handler() (http.Handler, error) {
 	return e.strip(e.Telemetry.Handler(e.engine)), nil
 }
 
-// steps returns the steps of a route in their order, as in the table of README.md.
 func (e *Edge) steps(r route) []gin.HandlerFunc {
 	steps := []step{find, allow(r.methods)}
 	switch r.access {

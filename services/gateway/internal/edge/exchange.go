@@ -19,7 +19,6 @@ import (
 	"opportunity.internal/services/gateway/internal/proxy"
 )
 
-// exchange is one request with the state that its steps share.
 type exchange struct {
 	*gin.Context
 
@@ -58,7 +57,6 @@ func (x *exchange) end(status int) {
 	x.Abort()
 }
 
-// write writes a response of a media type, which is "" without a body.
 func (x *exchange) write(status int, kind, cache string, body []byte) {
 	h := x.Writer.Header()
 	if kind != "" {
@@ -121,7 +119,6 @@ func next(c *gin.Context) (err error) {
 	return nil
 }
 
-// upstream marks an error of a service behind the gateway.
 type upstream struct{ error }
 
 func (u upstream) Unwrap() error { return u.error }
