@@ -7,9 +7,11 @@
 // clock, even if billing is down.
 //
 // During outages:
-//   - Processor: checkout, portal and cancellation return 503. Webhook events get a 5xx, and the processor sends them again.
+//   - Processor: checkout, portal and cancellation return 503. Webhook events get a 5xx, and the
+//     processor sends them again.
 //   - Database: the same.
-//   - authquota: changes are stored, and pushed when it is back. Its pages, where plans are bought and cancelled, are unavailable, too.
+//   - authquota: changes are stored, and pushed when it is back. Its pages, where plans are bought
+//     and cancelled, are unavailable, too.
 //
 // Gateways remember the newest change of billing's database. If the database was set back, billing
 // stops until an operator has decided; see Recover. If authquota's was, billing pushes every

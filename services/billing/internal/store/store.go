@@ -59,7 +59,6 @@ type auditRow struct {
 
 func (auditRow) TableName() string { return "audit_log" }
 
-// audit adds an entry to the audit log.
 func audit(tx *gorm.DB, at time.Time, actor, action, subject string, detail map[string]any) error {
 	encoded, err := json.Marshal(detail)
 	if err != nil {

@@ -102,7 +102,7 @@ func TestLogIsAppendOnly(t *testing.T) {
 		c, err := s.NewestCheckpoint(t.Context(), "")
 		require.NoError(t, err)
 		require.NoError(t, s.SaveCosignature(t.Context(), c, "witness.example", "AAAA", recorded))
-		require.True(t, s.audit(t).Fits)
+		require.True(t, s.verify(t).Fits)
 	}
 	onBoth(t, func(t *testing.T, s testStore) {
 		filled(t, s)
@@ -122,7 +122,7 @@ func TestLogIsAppendOnly(t *testing.T) {
 		for _, statement := range statements {
 			require.ErrorContains(t, s.db.WithContext(t.Context()).Exec(statement).Error, "append-only", statement)
 		}
-		require.True(t, s.audit(t).Fits)
+		require.True(t, s.verify(t).Fits)
 	})
 	owner := storetest.Postgres(t)
 	role, asRole := storetest.Role(t, owner)
