@@ -272,10 +272,10 @@ func TestResponseFieldsAreDocumented(t *testing.T) {
 			CountryEligibility: []api.CountryEligibility{{}}, Pay: &api.Pay{}, RiskIndicators: []api.RiskIndicator{{}},
 		}},
 		{"/docs/data", "verification", api.Verification{ApplicationLink: &api.ApplicationLink{}}},
-		{"/docs/data", "company-profile", api.CompanyProfile{
+		{"/docs/data", "company-profile", api.CompanyProfile{Profile: api.Profile{
 			Bio: &api.ProfileText{}, FoundedYear: &api.ProfileYear{}, EvidenceAssessment: &api.Assessment{},
 			ExperienceSources: []api.ExperienceSource{{Rating: &api.Rating{}}},
-		}},
+		}}},
 		{"/docs/history", "events", api.VerificationEvent{}},
 		{"/docs/filters", "pages", api.Pagination{}},
 		{"/docs/requests", "responses", api.Meta{}},

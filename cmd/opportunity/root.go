@@ -58,7 +58,7 @@ With --output json, results are JSON on standard output and errors are JSON on s
 	root.SetOut(out)
 	root.SetErr(errs)
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(up.Command(), desk.Command(), versionCommand())
+	root.AddCommand(up.Command(), up.BackupCommand(), desk.Command(), versionCommand())
 	root.AddCommand(verbs.Commands()...)
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	root.InitDefaultHelpCmd()

@@ -32,7 +32,7 @@ func listingLine(i int, now time.Time) any {
 			StartingCost: "None", WorkModel: "Independent contractor",
 		},
 		PublishedAt: &published, Facts: &facts, Sources: []api.Source{{URL: site + id + "/about", CheckedAt: &checked}},
-		CompanyProfile: &listingfile.Profile{
+		CompanyProfile: &api.Profile{
 			Bio: &api.ProfileText{Text: sentence(random, 20), SourceURL: site + id + "/about",
 				CheckedAt: checked},
 			ExperienceSources:  []api.ExperienceSource{},

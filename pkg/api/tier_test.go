@@ -90,7 +90,9 @@ func TestTierNamesAreOnlyInTheTable(t *testing.T) {
 
 // nameOfContract returns the name under which the file imports this package.
 func nameOfContract(file *ast.File) string {
-	i := slices.IndexFunc(file.Imports, func(s *ast.ImportSpec) bool { return s.Path.Value == `"opportunity.internal/pkg/api"` })
+	i := slices.IndexFunc(file.Imports, func(s *ast.ImportSpec) bool {
+		return s.Path.Value == `"opportunity.internal/pkg/api"`
+	})
 	if i >= 0 && file.Imports[i].Name != nil {
 		return file.Imports[i].Name.Name
 	}

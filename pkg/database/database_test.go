@@ -114,7 +114,8 @@ func TestSequenceOrderIsCommitOrder(t *testing.T) {
 			var seen []int64
 			for last := int64(0); len(seen) < writers*each && ctx.Err() == nil; {
 				var more []int64
-				require.NoError(t, db.WithContext(t.Context()).Raw("SELECT sequence FROM things WHERE sequence > ? ORDER BY sequence", last).Scan(&more).Error)
+				require.NoError(t, db.WithContext(t.Context()).Raw("SELECT sequence FROM things WHERE sequence > ? ORDER BY "+
+					"sequence", last).Scan(&more).Error)
 				if len(more) > 0 {
 					seen, last = append(seen, more...), more[len(more)-1]
 				}

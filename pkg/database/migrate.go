@@ -17,8 +17,8 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
-// Migrate migrates the schema to the version of this binary. migrations has numbered SQL files,
-// in a folder for each dialect. On Postgres several processes may call it at once: one migrates, the
+// Migrate migrates the schema to the version of this binary. migrations has numbered SQL files, in
+// a folder for each dialect. On Postgres several processes may call it at once: one migrates, the
 // others wait.
 //
 // On Postgres it then grants ServingRole the rights to read and change all tables. Tables with the

@@ -67,7 +67,8 @@ func Check(l api.Review, now time.Time) (read Line, p api.Problems) {
 		e.SourceURLs = []string{}
 	}
 	if !api.ValidSlug(e.Slug) {
-		p.Add("slug", "must be the id of a listing: lower-case letters, digits and single hyphens, at most %d characters", api.MaxSlug)
+		p.Add("slug", "must be the id of a listing: lower-case letters, digits and single hyphens, "+
+			"at most %d characters", api.MaxSlug)
 	}
 	switch {
 	case l.CheckedAt.IsZero():
@@ -146,7 +147,6 @@ func (l Line) Added() (changes api.Problems) {
 	return changes
 }
 
-// unique returns the values without repetitions, in their order.
 func unique[T comparable](values []T) []T {
 	kept := make([]T, 0, len(values))
 	for _, v := range values {
@@ -157,7 +157,6 @@ func unique[T comparable](values []T) []T {
 	return kept
 }
 
-// evidence checks the private evidence of the completed event e.
 func evidence(given *api.GivenEvidence, e api.VerificationEvent) (found api.Evidence, p api.Problems) {
 	if given == nil {
 		return found, nil

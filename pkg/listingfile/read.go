@@ -19,8 +19,8 @@ const (
 type Line struct {
 	Listing
 
-	Visibility Visibility `json:"visibility"` // "" if the line omits it
-	Curation   *Curation  `json:"curation"`
+	Visibility Visibility    `json:"visibility"` // "" if the line omits it
+	Curation   *api.Curation `json:"curation"`   // separate from Listing, so that no API response contains it
 
 	Number int `json:"-"` // line number in the file, from 1
 }
@@ -114,7 +114,7 @@ func (l *Line) normalize(p *api.Problems, now time.Time) {
 		*p = append(*p, NeedsSource)
 	}
 	if l.CompanyProfile != nil {
-		l.CompanyProfile.normalize("companyProfile", p, now)
+		normalizeProfile(l.CompanyProfile, "companyProfile", p, now)
 	}
 	if l.Visibility != "" {
 		// Exports contain withdrawn listings. See Line.Update in the catalog for the effect of an
@@ -127,7 +127,7 @@ func (l *Line) normalize(p *api.Problems, now time.Time) {
 	}
 }
 
-func (c *Profile) normalize(field string, p *api.Problems, now time.Time) {
+func normalizeProfile(c *api.Profile, field string, p *api.Problems, now time.Time) {
 	if b := c.Bio; b != nil {
 		p.Text(field+".bio.text", &b.Text, MaxOverview)
 		p.URL(field+".bio.sourceUrl", b.SourceURL)
@@ -182,9 +182,11 @@ func checkDate(p *api.Problems, field string, d api.CheckDate, now time.Time) {
 	at, err := d.Time()
 	switch {
 	case err != nil:
-		p.Add(field, "must be a date (2026-11-20) or a timestamp with an offset (2026-11-20T09:00:00Z); %.40q is neither", string(d))
+		p.Add(field, "must be a date (2026-11-20) or a timestamp with an offset (2026-11-20T09:00:00Z); "+
+			"%.40q is neither", string(d))
 	case at.After(now.Add(api.ClockTolerance)):
-		p.Add(field, "must not be in the future: it is %q, and the clock reads %s; dates are in UTC", string(d), now.UTC().Format(time.RFC3339))
+		p.Add(field, "must not be in the future: it is %q, and the clock reads %s; dates are in UTC", string(d),
+			now.UTC().Format(time.RFC3339))
 	default:
 		plausible(p, field, at)
 	}

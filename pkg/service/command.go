@@ -66,7 +66,6 @@ func (d Definition[C]) Main(ctx context.Context, lookup func(string) (string, bo
 
 var helpFlags = []string{"--help", "-h", "-help", "help"}
 
-// verbs returns the verbs that every service has.
 func (d Definition[C]) verbs(lookup func(string) (string, bool)) map[string]Verb[C] {
 	loadsItself := func(func(string) (string, bool)) (c C, err error) { return c, nil }
 	verbs := map[string]Verb[C]{

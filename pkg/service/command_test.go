@@ -53,8 +53,9 @@ func TestServiceHasItsOwnVerbs(t *testing.T) {
 	}
 	require.EqualError(t, main("check", "--all"), "usage: test check [--settings]")
 	for line, want := range map[string]string{
-		"--help": "test migrate", "-h": "test show [--at DATE] ID  Show one.", "show --help": "test show [--at DATE] ID  Show one.",
-		"serve -h": "test serve  Serve until SIGTERM", "--version": "test " + telemetry.ReadBuild().Version,
+		"--help": "test migrate", "-h": "test show [--at DATE] ID  Show one.",
+		"show --help": "test show [--at DATE] ID  Show one.",
+		"serve -h":    "test serve  Serve until SIGTERM", "--version": "test " + telemetry.ReadBuild().Version,
 	} {
 		require.Contains(t, printed(t, func() error { return main(strings.Fields(line)...) }), want, line)
 	}

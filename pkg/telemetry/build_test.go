@@ -15,7 +15,8 @@ import (
 func TestVersionIsStamped(t *testing.T) {
 	text, err := exec.CommandContext(t.Context(), "../../scripts/stamp").Output()
 	require.NoError(t, err)
-	stamped := regexp.MustCompile(`-X opportunity.internal/pkg/telemetry\.(\w+)=(\S+)`).FindAllStringSubmatch(string(text), -1)
+	variable := regexp.MustCompile(`-X opportunity.internal/pkg/telemetry\.(\w+)=(\S+)`)
+	stamped := variable.FindAllStringSubmatch(string(text), -1)
 	require.Len(t, stamped, 3)
 	for _, s := range stamped {
 		variable := map[string]*string{"version": &version, "commit": &commit, "date": &date}[s[1]]

@@ -18,7 +18,6 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/setback"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/accountpages"
 	"opportunity.internal/services/authquota/internal/courier"
@@ -31,27 +30,6 @@ import (
 	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/plan"
 )
-
-type settings struct {
-	peppers [][]byte
-	older   apikey.OlderForm
-	box     accountdb.Box
-	tiers   account.TierTable
-}
-
-func (c Config) parse() (s settings, err error) {
-	if s.peppers, err = apikey.Peppers(c.Peppers); err != nil {
-		return s, err
-	}
-	if s.older, err = apikey.ParseOlderForm(c.OlderKeys); err != nil {
-		return s, err
-	}
-	if s.box, err = accountdb.ParseBox(c.Encryption); err != nil {
-		return s, err
-	}
-	s.tiers, err = account.ParseTiers(c.Tiers)
-	return s, err
-}
 
 // parts do the background work.
 type parts struct {
@@ -71,8 +49,10 @@ type parts struct {
 }
 
 func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client) (*parts, error) {
-	p := &parts{log: r.Log, db: &accountdb.DB{DB: r.DB, Now: cfg.Now, Box: s.box, Mails: mail.NewWriter(cfg.PublicURL).From(cfg.Contact),
-		Posted: make(chan struct{}, 1)}}
+	p := &parts{log: r.Log, db: &accountdb.DB{
+		DB: r.DB, Now: cfg.Now, Box: s.box, Posted: make(chan struct{}, 1),
+		Mails: mail.Writer{PublicURL: cfg.PublicURL, Contact: cfg.Contact},
+	}}
 	p.sealed.Store(new(string))
 	p.notices = notices.NewStore(p.db, s.tiers)
 	p.database = &responsiveness{ping: r.DB.Ping, timeout: cfg.ResponseTimeout}
@@ -122,7 +102,7 @@ func (p *parts) addLoops(r *service.Runtime) {
 	r.Every(service.Loop{Name: "database", Interval: recheckInterval, Timeout: runTimeout, Do: p.database.recheck})
 	loop("notices", time.Minute, keys.NewStore(p.db).Remind)
 	loop("usage notices", time.Minute, p.notices.NotifyUsage)
-	loop("announcements", time.Second, p.notices.PostAnnouncements)
+	loop("announcements", 5*time.Second, p.notices.PostAnnouncements)
 	loop("plans", time.Minute, plan.NewStore(p.db).EndPlans)
 	loop("closing", plan.CancelInterval, p.cancelClosed)
 	loop("heartbeat", 10*time.Second, p.epochs.Alive)

@@ -47,8 +47,8 @@ func (c Client) Import(ctx context.Context, file io.Reader, sha256 string, ask b
 }
 
 // Preview returns what Import would do with a listings file. It changes nothing.
-func (c Client) Preview(ctx context.Context, file io.Reader) (api.ImportPreview, []byte, error) {
-	return call[api.ImportPreview](ctx, c, http.MethodPost, "/listings/import?dryRun=true", file)
+func (c Client) Preview(ctx context.Context, file io.Reader) (api.ImportReport, []byte, error) {
+	return call[api.ImportReport](ctx, c, http.MethodPost, "/listings/import?dryRun=true", file)
 }
 
 // Append sends an events file.

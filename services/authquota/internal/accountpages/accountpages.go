@@ -147,7 +147,7 @@ func (p *Pages) page(r route) gin.HandlerFunc {
 }
 
 func (p *Pages) respond(v *Visit, r route) (pages.View, error) {
-	if err := p.Available(v.Request.Context()); err != nil {
+	if err := p.Available(v.ctx()); err != nil {
 		return pages.View{}, err
 	}
 	elsewhere, err := p.enter(v, r.access)
@@ -166,7 +166,7 @@ var titles = map[problem.Code]string{
 // fail returns the page of an error. Driver errors are only logged.
 func (p *Pages) fail(v *Visit, err error) pages.View {
 	e := problem.Of(err)
-	p.Errors.Report(v.Request.Context(), err)
+	p.Errors.Report(v.ctx(), err)
 	shown := pages.View{Template: "error", Title: titles[e.Code], Data: e.Message, Status: e.Code.Status()}
 	if shown.Title == "" {
 		shown.Title = "This request failed"

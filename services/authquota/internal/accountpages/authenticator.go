@@ -26,7 +26,7 @@ func (p *Pages) newSeedForm(v *Visit) (seedForm, people.NewSeed, error) {
 	if v.Request.Method == http.MethodHead {
 		return seedForm{}, people.NewSeed{}, nil
 	}
-	seed, err := p.People.NewSeed(v.Request.Context(), v.Session)
+	seed, err := p.People.NewSeed(v.ctx(), v.Session)
 	if err != nil {
 		return seedForm{}, seed, err
 	}
@@ -39,83 +39,81 @@ func (p *Pages) newSeedForm(v *Visit) (seedForm, people.NewSeed, error) {
 	}, seed, err
 }
 
-func wrongNewCode(seed people.NewSeed) string {
-	if seed.Created {
-		return "The code is wrong. The QR code on this page is new: if you scanned an earlier one, delete its entry in the app, and scan this one."
-	}
-	return "The code is wrong. Enter the one that the app shows now for the QR code on this page."
-}
-
 func (p *Pages) authenticatorForm(v *Visit) (pages.View, error) {
-	page, _, err := p.authenticatorPage(v)
-	return page, err
-}
-
-func (p *Pages) authenticatorPage(v *Visit) (pages.View, people.NewSeed, error) {
 	if v.Person.AuthenticatorConfirmed {
-		return pages.View{Redirect: "/account/sign-in/code"}, people.NewSeed{}, nil
+		return pages.View{Redirect: "/account/sign-in/code"}, nil
 	}
-	form, seed, err := p.newSeedForm(v)
-	return pages.View{Template: "authenticator", Title: "Set up an authenticator", Data: form}, seed, err
-}
-
-func (p *Pages) authenticator(v *Visit) (pages.View, error) {
-	again, seed, err := p.authenticatorPage(v)
-	if err != nil || again.Redirect != "" {
-		return again, err
-	}
-	ctx := v.Request.Context()
-	if wait, err := p.People.CountAttempt(ctx, inSession(v)); err != nil || wait > 0 {
-		return again.TooMany(wait), err
-	}
-	step, ok := credential.CodeStep(seed.Seed, v.PostForm("code"), v.Now)
-	if !ok {
-		return again.Wrong("code", wrongNewCode(seed)), nil
-	}
-	codes, hashes := people.NewRecoveryCodes()
-	admitted, err := p.People.ConfirmAuthenticator(ctx, v.Session, v.Entry(), seed, step, hashes, inSession(v))
-	if problem.Of(err).Code == problem.InvalidParameter {
-		return again.Wrong("code", problem.Of(err).Text()), nil
-	}
-	if err != nil {
-		return pages.View{}, err
-	}
-	v.Admit(admitted)
-	return newCodesPage(v, codes, true), nil
+	page, _, err := p.seedPage(v)
+	return page, err
 }
 
 func (p *Pages) replaceForm(v *Visit) (pages.View, error) {
-	page, _, err := p.replacePage(v)
+	page, _, err := p.seedPage(v)
 	return page, err
 }
 
-func (p *Pages) replacePage(v *Visit) (pages.View, people.NewSeed, error) {
+// seedPage shows the seed of the first authenticator, or of a new one.
+func (p *Pages) seedPage(v *Visit) (pages.View, people.NewSeed, error) {
 	form, seed, err := p.newSeedForm(v)
-	return pages.View{Template: "security-authenticator", Title: "Move to another authenticator app", Data: form}, seed, err
+	page := pages.View{Template: "authenticator", Title: "Set up an authenticator", Data: form}
+	if v.Person.AuthenticatorConfirmed {
+		page.Template, page.Title = "security-authenticator", "Move to another authenticator app"
+	}
+	return page, seed, err
 }
 
+// authenticator confirms the seed with its first code and shows the recovery codes once.
+func (p *Pages) authenticator(v *Visit) (pages.View, error) {
+	if v.Person.AuthenticatorConfirmed {
+		return p.authenticatorForm(v)
+	}
+	return p.newCode(v, func(seed people.NewSeed, step int64) (pages.View, error) {
+		codes, hashes := people.NewRecoveryCodes()
+		admitted, err := p.People.ConfirmAuthenticator(v.ctx(), v.Session, v.Entry(), seed, step, hashes, inSession(v))
+		if err == nil {
+			v.Admit(admitted)
+		}
+		return newCodesPage(v, codes, true), err
+	})
+}
+
+// replace replaces the authenticator after the first code of the new one.
 func (p *Pages) replace(v *Visit) (pages.View, error) {
-	ctx := v.Request.Context()
-	again, seed, err := p.replacePage(v)
+	return p.newCode(v, func(seed people.NewSeed, step int64) (pages.View, error) {
+		secret, err := p.People.ReplaceAuthenticator(v.ctx(), v.Session, seed, step, inSession(v))
+		if err == nil {
+			v.Renew(secret)
+		}
+		return pages.View{
+			Redirect: securityPath,
+			Notice:   "The new authenticator is set up, and all other browsers were signed out. The old one no longer works.",
+		}, err
+	})
+}
+
+// newCode calls use with the browser's seed and the step of its first code.
+func (p *Pages) newCode(v *Visit, use func(seed people.NewSeed, step int64) (pages.View, error)) (pages.View, error) {
+	again, seed, err := p.seedPage(v)
 	if err != nil {
 		return pages.View{}, err
 	}
-	if wait, err := p.People.CountAttempt(ctx, inSession(v)); err != nil || wait > 0 {
+	if wait, err := p.People.CountAttempt(v.ctx(), inSession(v)); err != nil || wait > 0 {
 		return again.TooMany(wait), err
 	}
 	step, ok := credential.CodeStep(seed.Seed, v.PostForm("code"), v.Now)
 	if !ok {
-		return again.Wrong("code", wrongNewCode(seed)), nil
+		wrong := "The code is wrong. Enter the one that the app shows now for the QR code on this page."
+		if seed.Created {
+			wrong = "The code is wrong. The QR code on this page is new: if you scanned an earlier one, " +
+				"delete its entry in the app, and scan this one."
+		}
+		return again.Wrong("code", wrong), nil
 	}
-	secret, err := p.People.ReplaceAuthenticator(ctx, v.Session, seed, step, inSession(v))
+	done, err := use(seed, step)
 	if wrong := inputError(err); wrong != "" {
 		return again.Wrong("code", wrong), nil
 	}
-	if err != nil {
-		return pages.View{}, err
-	}
-	v.Renew(secret)
-	return pages.View{Redirect: securityPath, Notice: "The new authenticator is set up, and all other browsers were signed out. The old one no longer works."}, nil
+	return done, err
 }
 
 type codesView struct {
@@ -139,7 +137,7 @@ func (p *Pages) codesForm(v *Visit) (pages.View, error) {
 
 func (p *Pages) renewCodes(v *Visit) (pages.View, error) {
 	codes, hashes := people.NewRecoveryCodes()
-	err := p.People.RenewCodes(v.Request.Context(), v.Person.Account, hashes)
+	err := p.People.RenewCodes(v.ctx(), v.Person.Account, hashes)
 	return newCodesPage(v, codes, false), err
 }
 
@@ -153,7 +151,7 @@ func (p *Pages) downloadCodes(v *Visit) (pages.View, error) {
 	}
 	unused, err := false, error(nil)
 	if len(codes) == people.RecoveryCodeCount {
-		unused, err = p.People.CodesUnused(v.Request.Context(), v.Person.Account, hashes)
+		unused, err = p.People.CodesUnused(v.ctx(), v.Person.Account, hashes)
 	}
 	if err == nil && !unused {
 		err = problem.New(problem.InvalidParameter, "These recovery codes are no longer valid. Create new ones on the security page.")

@@ -24,7 +24,7 @@ func (p *Pages) proveForm(v *Visit) (pages.View, error) {
 }
 
 func (p *Pages) prove(v *Visit) (pages.View, error) {
-	ctx := v.Request.Context()
+	ctx := v.ctx()
 	next := v.Next()
 	if next == homePath {
 		next = securityPath
@@ -77,7 +77,7 @@ func inputError(err error) string {
 }
 
 func (p *Pages) proveByCode(v *Visit) (string, error) {
-	ctx := v.Request.Context()
+	ctx := v.ctx()
 	seed, err := p.People.Seed(ctx, v.Person.Account)
 	if err != nil {
 		return "", err
@@ -98,7 +98,7 @@ func (p *Pages) proveByPassword(v *Visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return p.People.ConfirmByPassword(v.Request.Context(), v.Session, hash, inSession(v))
+	return p.People.ConfirmByPassword(v.ctx(), v.Session, hash, inSession(v))
 }
 
 func (p *Pages) proveByPasskey(v *Visit) (string, error) {
@@ -106,5 +106,5 @@ func (p *Pages) proveByPasskey(v *Visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return p.People.ConfirmByPasskey(v.Request.Context(), v.Session, used, inSession(v))
+	return p.People.ConfirmByPasskey(v.ctx(), v.Session, used, inSession(v))
 }

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -25,15 +24,11 @@ import (
 
 const explorerFormPath = api.ExplorerPath + "/:operation"
 
-func (p *Pages) active(ctx context.Context, accountID string, now time.Time) ([]keys.Key, error) {
-	own, err := p.Keys.OwnKeys(ctx, accountID)
-	var active []keys.Key
-	for i := len(own) - 1; i >= 0; i-- {
-		if own[i].StatusAt(now) == keys.Active {
-			active = append(active, own[i])
-		}
-	}
-	return active, err
+// active returns the keys with which the person can make calls, newest first.
+func (p *Pages) active(v *Visit) ([]keys.Key, error) {
+	own, err := p.Keys.OwnKeys(v.ctx(), v.Person.Account)
+	slices.Reverse(own)
+	return slices.DeleteFunc(own, func(k keys.Key) bool { return k.StatusAt(v.Now) != keys.Active }), err
 }
 
 // keyField is the form field with the ID of the key. The API has no parameter of this name: it
@@ -109,7 +104,7 @@ func (p *Pages) principal(v *Visit, id string) (api.Principal, error) {
 		return api.Principal{}, err
 	}
 	var key keys.Resolved
-	err := p.Epochs.InEffect(v.Request.Context(), func(ctx context.Context) (_ accountdb.Epoch, err error) {
+	err := p.Epochs.InEffect(v.ctx(), func(ctx context.Context) (_ accountdb.Epoch, err error) {
 		key, err = p.Keys.ResolveOwn(ctx, v.Person.Account, id)
 		return key.Epoch, err
 	})
@@ -128,7 +123,7 @@ func (p *Pages) fill(v *Visit, values url.Values) (pages.View, apidoc.Call, erro
 	if err := unexpected(operation, values); err != nil {
 		return pages.View{}, apidoc.Call{}, err
 	}
-	active, err := p.active(v.Request.Context(), v.Person.Account, v.Now)
+	active, err := p.active(v)
 	data := explorer{Operations: p.description.Operations, Operation: operation, Keys: active, Key: values.Get(keyField)}
 	call := apidoc.Call{Operation: operation, Values: map[string]string{}}
 	shown := pages.View{Template: "explorer", Title: operation.Summary}

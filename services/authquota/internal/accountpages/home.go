@@ -40,7 +40,7 @@ func (p *Pages) home(v *Visit) (pages.View, error) {
 	shown := homeView{
 		Offer: plan.OfferOf(v.Person.Tier, p.Tiers), Today: today, MaxKeys: keys.MaxActive, Public: p.PublicURL,
 	}
-	if shown.Overview, err = p.Keys.Overview(v.Request.Context(), v.Person.Account); err != nil {
+	if shown.Overview, err = p.Keys.Overview(v.ctx(), v.Person.Account); err != nil {
 		return pages.View{}, err
 	}
 	shown.Soon = shown.Expiring != nil && shown.Expiring.Sub(v.Now) <= soon

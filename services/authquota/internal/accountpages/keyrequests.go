@@ -31,7 +31,7 @@ func (p *Pages) requestPage(v *Visit, filled keys.RequestedKey, offered keys.Off
 
 // offer returns the keys that the account gets without an operator.
 func (p *Pages) offer(v *Visit) (keys.Offer, error) {
-	offered, err := p.Keys.Offer(v.Request.Context(), v.Person.Account)
+	offered, err := p.Keys.Offer(v.ctx(), v.Person.Account)
 	offered.Test = offered.Test && p.ApproveTest
 	return offered, err
 }
@@ -61,13 +61,13 @@ func (p *Pages) requestKey(v *Visit) (pages.View, error) {
 		return again, nil
 	}
 	if wanted.Test {
-		wait, err := p.People.CountAttempt(v.Request.Context(), people.TestKeysFrom(v.Address()))
+		wait, err := p.People.CountAttempt(v.ctx(), people.TestKeysFrom.Of(v.network()))
 		if err != nil {
 			return pages.View{}, err
 		}
 		wanted.Held = wait > 0
 	}
-	created, err := p.Keys.RequestKey(v.Request.Context(), v.Person.Account, wanted, accepted, p.AutoApprove)
+	created, err := p.Keys.RequestKey(v.ctx(), v.Person.Account, wanted, accepted, p.AutoApprove)
 	switch {
 	case problem.Of(err).Code == problem.InvalidParameter:
 		return again.Wrong("", problem.Of(err).Text()), nil
@@ -89,7 +89,7 @@ func badUseCase(useCase string, err error) string {
 func collectPath(request string) string { return "/account/keys/requests/" + request + "/collect" }
 
 func (p *Pages) ownRequest(v *Visit) (keys.Request, error) {
-	requests, err := p.Keys.OwnRequests(v.Request.Context(), v.Person.Account)
+	requests, err := p.Keys.OwnRequests(v.ctx(), v.Person.Account)
 	if err != nil {
 		return keys.Request{}, err
 	}
@@ -128,8 +128,8 @@ func (p *Pages) collectKey(v *Visit) (pages.View, error) {
 	if err != nil && problem.Of(err).Code != problem.NotFound { // Collect explains why a request is not found
 		return pages.View{}, err
 	}
-	secret := apikey.Generate(r.Prefix())
-	key, err := p.Keys.Collect(v.Request.Context(), v.Person.Account, v.Param("request"), accepted, keys.NewRecord(secret, p.Peppers))
+	secret := apikey.Generate(keys.PrefixOf(r.Test))
+	key, err := p.Keys.Collect(v.ctx(), v.Person.Account, v.Param("request"), accepted, keys.NewRecord(secret, p.Peppers))
 	return pages.View{Template: "key-new", Title: "Your key", Data: newKey{Key: key, Secret: secret.Reveal()}}, err
 }
 
@@ -137,7 +137,7 @@ func (p *Pages) withdrawRequest(v *Visit) (pages.View, error) {
 	if err := keys.CheckRequestID(v.Param("request")); err != nil {
 		return pages.View{}, err
 	}
-	err := p.Keys.Withdraw(v.Request.Context(), v.Person.Account, v.Param("request"))
+	err := p.Keys.Withdraw(v.ctx(), v.Person.Account, v.Param("request"))
 	return pages.View{Redirect: keysPath, Notice: "The request was withdrawn."}, err
 }
 

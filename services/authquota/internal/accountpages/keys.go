@@ -79,7 +79,7 @@ const endedShown = 50
 func (l keyList) Room() bool { return l.Taken < l.Most }
 
 func (p *Pages) listKeys(v *Visit) (pages.View, error) {
-	ctx, id := v.Request.Context(), v.Person.Account
+	ctx, id := v.ctx(), v.Person.Account
 	own, err := p.Keys.OwnKeys(ctx, id)
 	if err != nil {
 		return pages.View{}, err
@@ -130,15 +130,16 @@ func (p *Pages) ownKey(v *Visit) (keyLine, error) {
 	if err := keys.CheckID(v.Param("key")); err != nil {
 		return keyLine{}, err
 	}
-	k, err := p.Keys.OwnKey(v.Request.Context(), v.Person.Account, v.Param("key"))
+	own, err := p.Keys.OwnKeys(v.ctx(), v.Person.Account)
 	if err != nil {
 		return keyLine{}, err
 	}
-	own, err := p.Keys.OwnKeys(v.Request.Context(), v.Person.Account)
-	if err != nil {
-		return keyLine{}, err
+	at := slices.IndexFunc(own, func(k keys.Key) bool { return k.ID == v.Param("key") })
+	if at < 0 {
+		return keyLine{}, keys.NotFound()
 	}
-	sent, err := p.Usage.SentOn(v.Request.Context(), v.Person.Account, v.Now)
+	k := own[at]
+	sent, err := p.Usage.SentOn(v.ctx(), v.Person.Account, v.Now)
 	return keyLine{k, k.StatusAt(v.Now), sent[k.ID], replacing(own, k.ID, v.Now)}, err
 }
 
@@ -167,7 +168,7 @@ func (p *Pages) renameKey(v *Visit) (pages.View, error) {
 		form := pages.View{Template: "key", Title: k.Title(), Data: keyForm{k, v.PostForm("name")}}
 		return form.Wrong("name", badName(v.PostForm("name"), err)), nil
 	}
-	err = p.Keys.Rename(v.Request.Context(), v.Person.Account, k.ID, name)
+	err = p.Keys.Rename(v.ctx(), v.Person.Account, k.ID, name)
 	return pages.View{Redirect: "/account/keys/" + k.ID, Notice: "The key was renamed."}, err
 }
 
@@ -195,7 +196,7 @@ func (p *Pages) revokeKey(v *Visit) (pages.View, error) {
 	if err := keys.CheckID(v.Param("key")); err != nil {
 		return pages.View{}, err
 	}
-	k, err := p.Keys.RevokeOwn(v.Request.Context(), v.Person.Account, v.Param("key"))
+	k, err := p.Keys.RevokeOwn(v.ctx(), v.Person.Account, v.Param("key"))
 	notice, err := applied(k.Title()+" was revoked. Requests with it are rejected from now on.", err)
 	return pages.View{Redirect: keysPath, Notice: notice}, err
 }
@@ -230,12 +231,8 @@ func (p *Pages) rotateKey(v *Visit) (pages.View, error) {
 	if err != nil {
 		return pages.View{}, err
 	}
-	prefix := apikey.Live
-	if k.Prefix == apikey.Test {
-		prefix = apikey.Test
-	}
-	secret := apikey.Generate(prefix)
-	successor, old, err := p.Keys.Rotate(v.Request.Context(), v.Person.Account, k.ID, keys.NewRecord(secret, p.Peppers))
+	secret := apikey.Generate(keys.PrefixOf(k.Prefix == apikey.Test))
+	successor, old, err := p.Keys.Rotate(v.ctx(), v.Person.Account, k.ID, keys.NewRecord(secret, p.Peppers))
 	pending := errors.Is(err, accountdb.ErrNotInEffect) // the key is shown nevertheless, because it cannot be shown again
 	if err != nil && !pending {
 		return pages.View{}, err
@@ -258,14 +255,14 @@ func (p *Pages) connectKey(v *Visit) (pages.View, error) {
 		return again.Wrong("key", "Paste the whole key, from its first character to its last."), nil
 	}
 	// Limit guesses: a key of another form may be short.
-	if wait, err := p.People.CountAttempt(v.Request.Context(), people.AttemptsToConnect(v.Person.Account)); err != nil || wait > 0 {
+	if wait, err := p.People.CountAttempt(v.ctx(), people.AttemptsToConnect.Of(v.Person.Account)); err != nil || wait > 0 {
 		return again.TooMany(wait), err
 	}
 	digests := apikey.OlderOf(presented).Digests(p.Peppers)
 	if ours, ok := apikey.Parse(presented); ok {
 		digests = ours.Digests(p.Peppers)
 	}
-	moved, err := p.Keys.Connect(v.Request.Context(), v.Person.Account, digests)
+	moved, err := p.Keys.Connect(v.ctx(), v.Person.Account, digests)
 	switch problem.Of(err).Code {
 	case problem.NotFound:
 		return again.Wrong("key", "This key is unknown. Check that you copied all of it."), nil
@@ -273,7 +270,7 @@ func (p *Pages) connectKey(v *Visit) (pages.View, error) {
 		return again.Wrong("key", problem.Of(err).Text()), nil
 	}
 	if err == nil {
-		err = p.Counters.DeliverMoves(v.Request.Context(), v.Person.Account)
+		err = p.Counters.DeliverMoves(v.ctx(), v.Person.Account)
 		if err != nil {
 			err = errors.Join(accountdb.ErrNotInEffect, err)
 		}

@@ -17,7 +17,7 @@ func newPassword(v *Visit, email string) (hash, wrong string, err error) {
 	if rejected := credential.Rejection(""); errors.As(credential.CheckPassword(chosen, email), &rejected) {
 		return "", rejected.Error(), nil
 	}
-	hash, err = credential.HashPassword(v.Request.Context(), chosen)
+	hash, err = credential.HashPassword(v.ctx(), chosen)
 	return hash, "", err
 }
 
@@ -28,7 +28,7 @@ func (p *Pages) passwordForm(*Visit) (pages.View, error) {
 // password changes the password. It requires the current one even after a recent proof.
 func (p *Pages) password(v *Visit) (pages.View, error) {
 	again, _ := p.passwordForm(v)
-	ctx := v.Request.Context()
+	ctx := v.ctx()
 	given := v.PostForm("password")
 	if err := credential.CheckPassword(given, v.Person.Email); err != nil {
 		return again.Wrong("password", err.Error()), nil
@@ -57,7 +57,7 @@ func (p *Pages) password(v *Visit) (pages.View, error) {
 
 // rightPassword verifies a password and returns the hash it was verified against.
 func (p *Pages) rightPassword(v *Visit, given string) (hash string, err error) {
-	ctx := v.Request.Context()
+	ctx := v.ctx()
 	if hash, err = p.People.PasswordHash(ctx, v.Person.Account); err != nil {
 		return "", err
 	}
@@ -79,13 +79,13 @@ func (p *Pages) forgotForm(*Visit) (pages.View, error) {
 func (p *Pages) forgot(v *Visit) (pages.View, error) {
 	form, _ := p.forgotForm(v)
 	return p.sendLink(v, form, people.LinkReset, "/account/forgot/sent", func(l people.FreshLink) error {
-		return p.People.RequestReset(v.Request.Context(), l,
+		return p.People.RequestReset(v.ctx(), l,
 			mail.Message{To: l.Email, Template: "reset-password", Data: map[string]string{"link": p.linkTo("/account/reset", l)}})
 	})
 }
 
 func (p *Pages) resetForm(v *Visit) (pages.View, error) {
-	l, err := p.People.Link(v.Request.Context(), token(v), people.LinkReset)
+	l, err := p.People.Link(v.ctx(), token(v), people.LinkReset)
 	return unlessGone("/account/forgot", pages.View{
 		Template: "password", Title: "Choose a new password",
 		Data: passwordForm{"/account/reset", token(v), l.Email, "Change password"},
@@ -106,7 +106,7 @@ func (p *Pages) reset(v *Visit) (pages.View, error) {
 	case wrong != "":
 		return again.Wrong("password", wrong), nil
 	}
-	err = p.People.ResetPassword(v.Request.Context(), form.Token, hash, v.Entry(), people.AttemptsOnAddress(form.Email, v.Address()))
+	err = p.People.ResetPassword(v.ctx(), form.Token, hash, v.Entry(), people.AttemptsOnAddress.Of(v.network(), form.Email))
 	if problem.Of(err).Code == problem.NotFound {
 		return gone("/account/forgot"), nil
 	}

@@ -217,7 +217,7 @@ func TestWrongPasswordsDelayOnlyTheirSender(t *testing.T) {
 			thief := f.Visitor()
 			thief.Address = "198.51.100.1"
 			for i := range 9 { // as the page counts them, without the time of a hash for each
-				_, err := f.People.CountAttempt(t.Context(), people.AttemptsOnAddress(email, fmt.Sprintf("198.51.100.%d", i)))
+				_, err := f.People.CountAttempt(t.Context(), people.AttemptsOnAddress.Of(people.NetworkOf(fmt.Sprintf("198.51.100.%d", i)), email))
 				require.NoError(t, err)
 			}
 			thief.Address = "198.51.100.9" // the same network
@@ -239,7 +239,7 @@ func TestOneNetworkCannotTryManyAddresses(t *testing.T) {
 		b := f.Visitor()
 		b.Post("/account/sign-in", "email", "nobody@example.org", "password", "x").Shows(http.StatusUnprocessableEntity)
 		for i := range 100 {
-			_, err := f.People.CountAttempt(t.Context(), people.AttemptsOnAddress(fmt.Sprintf("nobody%d@example.org", i), b.Address), people.AttemptsFromNetwork(b.Address))
+			_, err := f.People.CountAttempt(t.Context(), people.AttemptsOnAddress.Of(people.NetworkOf(b.Address), fmt.Sprintf("nobody%d@example.org", i)), people.AttemptsFromNetwork.Of(people.NetworkOf(b.Address)))
 			require.NoError(t, err)
 		}
 		b.Post("/account/sign-in", "email", "somebody@example.org", "password", "x").Shows(http.StatusTooManyRequests)

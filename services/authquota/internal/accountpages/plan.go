@@ -136,7 +136,7 @@ func (p *Pages) payment(v *Visit) payment {
 	if !state.Sold {
 		return state
 	}
-	ctx, cancel := context.WithTimeout(v.Request.Context(), statusTime)
+	ctx, cancel := context.WithTimeout(v.ctx(), statusTime)
 	defer cancel()
 	var err error
 	if state.Subscription, err = p.Billing.Subscription(ctx, v.Person.Account); err != nil {
@@ -153,7 +153,7 @@ func (p *Pages) planAction(v *Visit, action string, do func(context.Context) err
 	if p.Billing == nil {
 		return problem.New(problem.NotFound, "Plans are not sold here.")
 	}
-	ctx, cancel := context.WithTimeout(v.Request.Context(), actionTime)
+	ctx, cancel := context.WithTimeout(v.ctx(), actionTime)
 	defer cancel()
 	if err := p.Plans.RecordPlanAction(ctx, v.Person.Account, action); err != nil {
 		return err
@@ -181,21 +181,24 @@ func (p *Pages) upgrade(v *Visit) (pages.View, error) {
 	if v.Person.SuspendedAt != nil {
 		return pages.View{Redirect: planPath, Notice: "A suspended account cannot buy a plan."}, nil
 	}
-	var page string
-	err := p.planAction(v, "plan.upgrade", func(ctx context.Context) (err error) {
-		page, err = p.Billing.Checkout(ctx, api.CheckoutRequest{Account: v.Person.Account, Email: v.Person.Email, ReturnURL: p.PublicURL + planPath})
-		return err
+	return p.leave(v, "plan.upgrade", func(ctx context.Context) (string, error) {
+		return p.Billing.Checkout(ctx, api.CheckoutRequest{
+			Account: v.Person.Account, Email: v.Person.Email, ReturnURL: p.PublicURL + planPath,
+		})
 	})
-	if err != nil {
-		return pages.View{}, err
-	}
-	return p.leaveTo(page)
 }
 
 func (p *Pages) portal(v *Visit) (pages.View, error) {
+	return p.leave(v, "plan.portal", func(ctx context.Context) (string, error) {
+		return p.Billing.Portal(ctx, api.PortalRequest{Account: v.Person.Account, ReturnURL: p.PublicURL + planPath})
+	})
+}
+
+// leave takes an action that leads to a page of the payment processor.
+func (p *Pages) leave(v *Visit, action string, begin func(context.Context) (string, error)) (pages.View, error) {
 	var page string
-	err := p.planAction(v, "plan.portal", func(ctx context.Context) (err error) {
-		page, err = p.Billing.Portal(ctx, api.PortalRequest{Account: v.Person.Account, ReturnURL: p.PublicURL + planPath})
+	err := p.planAction(v, action, func(ctx context.Context) (err error) {
+		page, err = begin(ctx)
 		return err
 	})
 	if err != nil {
@@ -216,11 +219,7 @@ func (p *Pages) askCancel(v *Visit) (pages.View, error) {
 }
 
 func (p *Pages) cancel(v *Visit) (pages.View, error) {
-	var now api.Subscription
-	err := p.planAction(v, "plan.cancel", func(ctx context.Context) (err error) {
-		now, err = p.Billing.Cancel(ctx, v.Person.Account)
-		return err
-	})
+	now, err := p.renew(v, "plan.cancel", p.Billing.Cancel)
 	notice := "Cancelled. You will not be charged again."
 	if now.Renewing { // it was resumed in the meantime
 		notice = "The plan still renews. Try again."
@@ -229,16 +228,22 @@ func (p *Pages) cancel(v *Visit) (pages.View, error) {
 }
 
 func (p *Pages) resume(v *Visit) (pages.View, error) {
-	var now api.Subscription
-	err := p.planAction(v, "plan.resume", func(ctx context.Context) (err error) {
-		now, err = p.Billing.Resume(ctx, v.Person.Account)
-		return err
-	})
+	now, err := p.renew(v, "plan.resume", p.Billing.Resume)
 	notice := "Resumed. The plan renews automatically again."
 	if !now.Renewing { // it ended in the meantime
 		notice = "There was nothing to resume."
 	}
 	return pages.View{Redirect: planPath, Notice: notice}, err
+}
+
+// renew takes an action that changes whether the plan renews.
+func (p *Pages) renew(v *Visit, action string,
+	change func(ctx context.Context, accountID string) (api.Subscription, error)) (now api.Subscription, err error) {
+	err = p.planAction(v, action, func(ctx context.Context) (err error) {
+		now, err = change(ctx, v.Person.Account)
+		return err
+	})
+	return now, err
 }
 
 // processorOrigins are the only external origins that the pages redirect to. Browsers check the

@@ -24,7 +24,7 @@ func (p *Pages) signUpForm(*Visit) (pages.View, error) {
 func (p *Pages) signUp(v *Visit) (pages.View, error) {
 	form, _ := p.signUpForm(v)
 	return p.sendLink(v, form, people.LinkConfirm, "/account/sign-up/sent", func(l people.FreshLink) error {
-		return p.People.RequestSignUp(v.Request.Context(), l,
+		return p.People.RequestSignUp(v.ctx(), l,
 			mail.Message{To: l.Email, Template: "confirm-address", Data: map[string]string{"link": p.linkTo("/account/confirm", l)}},
 			mail.Message{To: l.Email, Template: "already-have-account", Data: map[string]string{"link": p.PublicURL + signInPath}})
 	})
@@ -33,14 +33,14 @@ func (p *Pages) signUp(v *Visit) (pages.View, error) {
 // confirmForm shows the form behind a link. Only submitting it uses the link, because mail scanners
 // open links too.
 func (p *Pages) confirmForm(v *Visit) (pages.View, error) {
-	l, err := p.People.Link(v.Request.Context(), token(v), people.LinkConfirm)
+	l, err := p.People.Link(v.ctx(), token(v), people.LinkConfirm)
 	if problem.Of(err).Code == problem.NotFound {
 		return gone("/account/sign-up"), nil
 	}
 	if err != nil {
 		return pages.View{}, err
 	}
-	if id, _, err := p.People.Credentials(v.Request.Context(), l.Email); err != nil || id != "" { // by another link to the same address
+	if id, _, err := p.People.Credentials(v.ctx(), l.Email); err != nil || id != "" { // by another link to the same address
 		return gone(signInPath), err
 	}
 	return pages.View{
@@ -62,7 +62,7 @@ func (p *Pages) confirm(v *Visit) (pages.View, error) {
 	case wrong != "":
 		return again.Wrong("password", wrong), nil
 	}
-	admitted, err := p.People.SignUp(v.Request.Context(), form.Token, hash, v.Entry())
+	admitted, err := p.People.SignUp(v.ctx(), form.Token, hash, v.Entry())
 	if problem.Of(err).Code == problem.NotFound {
 		return gone("/account/sign-up"), nil
 	}

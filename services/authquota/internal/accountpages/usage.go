@@ -13,6 +13,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/services/authquota/internal/keyusage"
+	"opportunity.internal/services/authquota/internal/notices"
 )
 
 // busiest is the number of keys listed on the page; the others are summed.
@@ -49,7 +50,7 @@ func (p *Pages) usage(v *Visit) (pages.View, error) {
 		return pages.View{}, err
 	}
 	charted := keyusage.Last(v.Now, keyusage.ChartDays)
-	counts, err := p.Usage.ByDay(v.Request.Context(), v.Person.Account, charted)
+	counts, err := p.Usage.ByDay(v.ctx(), v.Person.Account, charted)
 	if err != nil {
 		return pages.View{}, err
 	}
@@ -67,7 +68,7 @@ func (p *Pages) usage(v *Visit) (pages.View, error) {
 	}
 	shown.Sum = keyusage.Sum(keyusage.Bars(shown.Range, counts))
 	shown.Outcomes = keyusage.ByOutcome(shown.Range, counts)
-	shown.Keys, err = p.Usage.Busiest(v.Request.Context(), v.Person.Account, shown.Range, busiest, shown.Sum)
+	shown.Keys, err = p.Usage.Busiest(v.ctx(), v.Person.Account, shown.Range, busiest, shown.Sum)
 	slices.Reverse(bars)
 	shown.Bars = bars
 	return pages.View{Template: "usage", Title: "Usage", Data: shown}, err
@@ -95,7 +96,7 @@ func (p *Pages) csv(v *Visit) (pages.View, error) {
 		Type: "text/csv; charset=utf-8; header=present", Name: "usage-" + r.From + "-to-" + r.To + ".csv",
 		Stream: func(w io.Writer) error {
 			file := keyusage.NewCSV(w)
-			if err := p.Usage.Lines(v.Request.Context(), v.Person.Account, r, file.Write); err != nil {
+			if err := p.Usage.Lines(v.ctx(), v.Person.Account, r, file.Write); err != nil {
 				return err
 			}
 			return file.Write(nil) // writes the header of an empty file
@@ -133,18 +134,18 @@ func (p *Pages) today(v *Visit) (Allowance, error) {
 	}
 	a := Allowance{Limits: limits, Reset: v.Now.Truncate(24*time.Hour).AddDate(0, 0, 1)}
 	var err error
-	if a.Recent, err = p.Counters.Recent(v.Request.Context(), v.Person.Account); err != nil {
+	if a.Recent, err = p.Counters.Recent(v.ctx(), v.Person.Account); err != nil {
 		a.Recent = -1
 	}
-	if a.Used, err = p.Counters.Used(v.Request.Context(), v.Person.Account, v.Now); err != nil {
+	if a.Used, err = p.Counters.Used(v.ctx(), v.Person.Account, v.Now); err != nil {
 		a.Copied = true
-		if a.Used, err = p.Usage.UsedOn(v.Request.Context(), v.Person.Account, v.Now); err != nil {
+		if a.Used, err = p.Usage.UsedOn(v.ctx(), v.Person.Account, v.Now); err != nil {
 			return a, err
 		}
 	}
 	a.Left = max(0, a.PerDay-a.Used)
 	today := keyusage.Last(v.Now, 1)
-	counts, err := p.Usage.ByDay(v.Request.Context(), v.Person.Account, today)
+	counts, err := p.Usage.ByDay(v.ctx(), v.Person.Account, today)
 	a.Sent = max(a.Used, keyusage.Sum(keyusage.Bars(today, counts)).Total()) // statistics lag behind the counters by some seconds
 	return a, err
 }
@@ -173,7 +174,7 @@ type loggedDay struct {
 type logKey struct{ ID, Title string }
 
 func (p *Pages) latestRequests(v *Visit) (pages.View, error) {
-	all, err := p.RequestLog.Recent(v.Request.Context(), v.Person.Account)
+	all, err := p.RequestLog.Recent(v.ctx(), v.Person.Account)
 	f := keyusage.RequestFilter{ID: strings.ToLower(strings.TrimSpace(v.Query("id"))), Key: v.Query("key")}
 	if result := keyusage.Result(v.Query("result")); slices.Contains(keyusage.Results, result) {
 		f.Result = result
@@ -229,4 +230,31 @@ func requestsURL(f keyusage.RequestFilter, after string) string {
 		return requestsPath
 	}
 	return requestsPath + "?" + query.Encode()
+}
+
+const noticesPath = "/account/notices"
+
+// noticeChoice is a checkbox.
+type noticeChoice struct {
+	notices.Choice
+
+	Wanted bool
+}
+
+func (p *Pages) noticesForm(v *Visit) (pages.View, error) {
+	wanted, err := p.Notices.Choices(v.ctx(), v.Person.Account)
+	var shown []noticeChoice
+	for _, c := range notices.All {
+		shown = append(shown, noticeChoice{c, wanted[c.Kind]})
+	}
+	return pages.View{Template: "notices", Title: "Notices", Data: shown}, err
+}
+
+func (p *Pages) chooseNotices(v *Visit) (pages.View, error) {
+	sent, wanted := v.PostFormArray("notice"), map[notices.Kind]bool{}
+	for _, c := range notices.All {
+		wanted[c.Kind] = slices.Contains(sent, string(c.Kind))
+	}
+	err := p.Notices.Choose(v.ctx(), v.Person.Account, wanted)
+	return pages.View{Redirect: noticesPath, Notice: "Your choice was saved."}, err
 }

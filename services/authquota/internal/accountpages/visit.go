@@ -1,6 +1,7 @@
 package accountpages
 
 import (
+	"context"
 	"net/http"
 	"path"
 	"time"
@@ -32,11 +33,15 @@ const (
 // deviceLife is the maximum cookie lifetime of browsers.
 const deviceLife = 400 * 24 * time.Hour
 
+func (v *Visit) ctx() context.Context { return v.Request.Context() }
+
 // Client describes the browser.
 func (v *Visit) Client() people.Client { return people.ClientOf(v.Request.UserAgent(), v.Address()) }
 
 // Address returns the browser's IP address, as reported by the gateway.
 func (v *Visit) Address() string { return v.GetHeader(api.ClientHeader) }
+
+func (v *Visit) network() string { return people.NetworkOf(v.Address()) }
 
 // SessionSecret returns the secret of the browser's session, or an empty string.
 func (v *Visit) SessionSecret() string { return pages.Cookie(v.Request, sessionCookie) }
@@ -98,12 +103,12 @@ func (p *Pages) enter(v *Visit, level access) (elsewhere string, err error) {
 	if secret == "" {
 		return pages.WithNext(signInPath, back), nil
 	}
-	v.Session, v.Person, err = p.People.Session(v.Request.Context(), secret)
+	v.Session, v.Person, err = p.People.Session(v.ctx(), secret)
 	if problem.Of(err).Code == problem.NotFound { // keep the cookie, because the browser may have a newer one by now
 		return pages.WithNext(signInPath, back), nil
 	}
 	if err == nil {
-		err = p.Epochs.Current(v.Request.Context(), v.Person.Epoch)
+		err = p.Epochs.Current(v.ctx(), v.Person.Epoch)
 	}
 	if err != nil {
 		return "", err
@@ -144,12 +149,12 @@ func (p *Pages) back(v *Visit) string {
 // separately, so that an attacker who has only the password cannot delay the person.
 func (p *Pages) secondStep(v *Visit) ([]people.AttemptSubject, error) {
 	device := people.HashSecret(v.DeviceSecret())
-	known, err := p.People.KnownDevice(v.Request.Context(), v.Person.Account, device)
+	known, err := p.People.KnownDevice(v.ctx(), v.Person.Account, device)
 	if known || err != nil {
-		return []people.AttemptSubject{people.AttemptsOfDevice(v.Person.Account, device)}, err
+		return []people.AttemptSubject{people.AttemptsOfDevice.Of(device, v.Person.Account)}, err
 	}
 	return []people.AttemptSubject{
-		people.AttemptsOnSecondStep(v.Person.Account, v.Address()), people.AttemptsOnAccount(v.Person.Account), people.AttemptsFromNetwork(v.Address()),
+		people.AttemptsOnSecondStep.Of(v.network(), v.Person.Account), people.AttemptsOnAccount.Of(v.Person.Account), people.AttemptsFromNetwork.Of(v.network()),
 	}, nil
 }
 
@@ -159,7 +164,7 @@ func (p *Pages) secondStep(v *Visit) ([]people.AttemptSubject, error) {
 func (p *Pages) budgeted(r route) route {
 	handle := r.handle
 	r.handle = func(v *Visit) (pages.View, error) {
-		wait, err := p.People.CountAttempt(v.Request.Context(), people.ActsOf(v.Person.Account))
+		wait, err := p.People.CountAttempt(v.ctx(), people.ActsOf.Of(v.Person.Account))
 		if err == nil && wait > 0 {
 			err = problem.New(problem.MinuteLimitReached, "This account has made too many changes in an hour.").RetryIn(wait)
 		}
@@ -171,21 +176,21 @@ func (p *Pages) budgeted(r route) route {
 	return r
 }
 
-func inSession(v *Visit) people.AttemptSubject { return people.AttemptsInSession(v.Session.ID) }
+func inSession(v *Visit) people.AttemptSubject { return people.AttemptsInSession.Of(v.Session.ID) }
 
 // mayMail counts a mail that anyone can request for an address, and reports whether to send it. The
 // page is the same in both cases: the link in an earlier mail still works, and showing a delay
 // would let an attacker block the form.
 func (p *Pages) mayMail(v *Visit, purpose people.LinkPurpose, email string) (bool, error) {
-	ctx, from := v.Request.Context(), people.FormsFrom(v.Address())
+	ctx, from := v.ctx(), people.FormsFrom.Of(v.network())
 	account, _, err := p.People.Credentials(ctx, email)
 	if err != nil {
 		return false, err
 	}
 	if account != "" && purpose == people.LinkReset {
-		from = people.ResetsFrom(v.Address())
+		from = people.ResetsFrom.Of(v.network())
 	}
-	wait, err := p.People.CountAttempt(ctx, people.MailsTo(string(purpose), email), from)
+	wait, err := p.People.CountAttempt(ctx, people.MailsTo.Of(string(purpose), email), from)
 	if err == nil && purpose == people.LinkConfirm {
 		p.signUps.count(wait == 0, v.Address(), v.Now, 1)
 	}

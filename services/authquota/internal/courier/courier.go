@@ -32,7 +32,7 @@ import (
 
 // Interval is the time between checks for due mails: those to be sent again, and those of other
 // processes.
-const Interval = time.Second
+const Interval = 5 * time.Second
 
 const (
 	concurrency   = 4 // concurrent deliveries

@@ -16,7 +16,7 @@ import (
 func (a API) shown(of account.Account) api.Account {
 	now := a.Now()
 	shown := api.Account{
-		ID: of.ID, Status: string(of.State()), Tier: of.TierAt(now), Granted: of.Granted, Paid: of.PaidAt(now),
+		ID: of.ID, Status: of.State(), Tier: of.TierAt(now), Granted: of.Granted, Paid: of.PaidAt(now),
 		Suspended: of.SuspendedAt != nil, SuspendedAt: of.SuspendedAt,
 		CreatedAt: of.CreatedAt, MergedInto: of.MergedInto, ClosedAt: of.ClosedAt,
 	}
@@ -75,6 +75,21 @@ func (a API) grant(c call) (web.Reply, error) {
 		Tier api.Tier `json:"tier"`
 	}
 	return a.change(c, &body, func() (account.Change, error) { return account.Grant(body.Tier) })
+}
+
+func (a API) resetAuthenticator(c call) (web.Reply, error) {
+	var body struct {
+		Reason string `json:"reason"`
+	}
+	err := c.decode(&body, maxBody)
+	if err == nil {
+		err = account.CheckID(c.Param("id"))
+	}
+	if err != nil {
+		return web.Reply{}, err
+	}
+	at, err := a.People.ScheduleReset(c.ctx, c.actor, c.Param("id"), body.Reason)
+	return reply(api.AuthenticatorReset{ResetAt: at}, err)
 }
 
 // change applies the requested change and returns the account once the change is in effect.

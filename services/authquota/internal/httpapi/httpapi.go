@@ -72,6 +72,7 @@ func (a API) routes() []route {
 		{http.MethodPost, "/operator/v1/accounts/:id/suspend", a.suspend, nil},
 		{http.MethodPost, "/operator/v1/accounts/:id/resume", a.resume, nil},
 		{http.MethodPost, "/operator/v1/accounts/:id/grant", a.grant, nil},
+		{http.MethodPost, "/operator/v1/accounts/:id/reset-authenticator", a.resetAuthenticator, nil},
 		{http.MethodGet, "/operator/v1/audit", a.listAudit,
 			[]string{"account", "action", "actor", "since", "until", "before", "limit"}},
 		{http.MethodPost, "/operator/v1/keys", a.issue, nil},

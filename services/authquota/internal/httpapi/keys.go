@@ -35,7 +35,7 @@ func (a API) issue(c call) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	secret := apikey.Generate(order.Prefix())
+	secret := apikey.Generate(keys.PrefixOf(order.Test))
 	key, err := a.Keys.Issue(c.ctx, c.actor, order, life, keys.NewRecord(secret, a.Peppers))
 	return web.Reply{
 		Status: http.StatusCreated,

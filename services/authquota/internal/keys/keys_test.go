@@ -85,8 +85,8 @@ func TestOrders(t *testing.T) {
 	}
 	_, _, err := keys.Order{UseCase: "my key is " + apikey.Generate(apikey.Live).Reveal()}.Checked()
 	require.Equal(t, problem.InvalidParameter, problem.Of(err).Code)
-	require.Equal(t, apikey.Test, keys.Order{Test: true}.Prefix())
-	require.Equal(t, apikey.Live, keys.Order{}.Prefix())
+	require.Equal(t, apikey.Test, keys.PrefixOf(true))
+	require.Equal(t, apikey.Live, keys.PrefixOf(false))
 }
 
 func TestNoticesBeforeTheEndOfAKey(t *testing.T) {

@@ -13,8 +13,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/keys"
-	"opportunity.internal/services/authquota/internal/keyusage"
-	"opportunity.internal/services/authquota/internal/plan"
 	"opportunity.internal/services/authquota/internal/testkit"
 )
 
@@ -266,7 +264,7 @@ func TestSuccessorHasAFullLifeOfItsOwn(t *testing.T) {
 			f.db.Advance(29*day + 23*time.Hour) // one hour before the shorter ends
 			next := map[string]time.Duration{}
 			for key, life := range lives {
-				before, err := f.OwnKey(ctx, id, key)
+				before, err := f.ResolveOwn(ctx, id, key)
 				require.NoError(t, err)
 				successor, old, err := f.Rotate(ctx, id, key, stored(100+10*round+len(next)))
 				require.NoError(t, err)
@@ -328,36 +326,6 @@ func TestFiveKeysCanBeRotated(t *testing.T) {
 		active, err := f.ActiveKeys(ctx, []string{id})
 		require.NoError(t, err)
 		require.Equal(t, map[string]int{id: keys.MaxActive}, active)
-	})
-}
-
-func TestConnectingMergesTheAccount(t *testing.T) {
-	onBoth(t, func(t *testing.T, f fixture) {
-		ctx, id := t.Context(), f.person("ada@example.org")
-		older, digest := f.issue(keys.Order{}, keys.MaxLife)
-		f.issue(keys.Order{Account: older.Account}, keys.MaxLife)
-		until := f.db.Now().AddDate(0, 1, 0)
-		err := plan.NewStore(f.db.DB).Entitle(ctx, older.Account, api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Renews: true, Version: 1})
-		require.NoError(t, err)
-
-		moved, err := f.Connect(ctx, id, []string{digest})
-		require.NoError(t, err)
-		require.Equal(t, 2, moved)
-		owner, err := f.Resolve(ctx, []string{digest})
-		require.NoError(t, err)
-		require.Equal(t, id, owner.Account)
-		own, err := f.OwnKeys(ctx, id)
-		require.NoError(t, err)
-		require.Equal(t, api.Commercial, own[0].TierAt(f.db.Now()), "the entitlement moves too")
-		require.Equal(t, []string{"ada@example.org: Your plan is now commercial"}, f.db.TakeSubjects(t))
-		moves, err := keyusage.NewStore(f.db.DB).Moves(ctx, id)
-		require.NoError(t, err)
-		require.Equal(t, older.Account, moves[0].From)
-
-		_, err = f.Issue(ctx, "ada", keys.Order{Account: older.Account, UseCase: "x"}, keys.MaxLife, stored(100))
-		require.ErrorContains(t, err, "merged into "+id)
-		_, err = f.Connect(ctx, id, []string{digest})
-		require.ErrorContains(t, err, "already belongs to your account")
 	})
 }
 

@@ -2,7 +2,7 @@ package keyusage
 
 import (
 	"context"
-	_ "embed" // the scripts
+	"embed"
 	"errors"
 	"slices"
 	"strconv"
@@ -21,15 +21,20 @@ import (
 // CopyInterval is the time between copies.
 const CopyInterval = 500 * time.Millisecond
 
-//go:embed changed.lua
-var changedSource string
+//go:embed *.lua
+var scripts embed.FS
 
-//go:embed copied.lua
-var copiedSource string
+func script(name string) *redis.Script {
+	source, err := scripts.ReadFile(name + ".lua")
+	if err != nil {
+		panic(err) // embedded
+	}
+	return redis.NewScript(string(source))
+}
 
 var (
-	changed = redis.NewScript(changedSource)
-	copied  = redis.NewScript(copiedSource)
+	changed = script("changed")
+	copied  = script("copied")
 )
 
 // Counters are the daily counters in Redis, which limits are checked against, with their copy in
@@ -184,19 +189,10 @@ func (c *Counters) remove(ctx context.Context, keys []string, p page) error {
 // Lag returns the age of the last successful copy.
 func (c *Counters) Lag() time.Duration { return c.store.db.Now().Sub(*c.copied.Load()) }
 
-//go:embed claim.lua
-var claimSource string
-
-//go:embed fill.lua
-var fillSource string
-
-//go:embed finish.lua
-var finishSource string
-
 var (
-	claim  = redis.NewScript(claimSource)
-	fill   = redis.NewScript(fillSource)
-	finish = redis.NewScript(finishSource)
+	claim  = script("claim")
+	fill   = script("fill")
+	finish = script("finish")
 
 	release = redis.NewScript("if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1")
 )
@@ -292,35 +288,26 @@ func (c *Counters) step(ctx context.Context, script *redis.Script, keys []string
 
 // Move assigns the usage of one account on one day to another, which took over its keys. No further
 // requests are charged to From.
-type Move struct{ Day, From, To string }
+type Move struct {
+	Day     string `gorm:"primaryKey"`
+	From    string `gorm:"primaryKey;column:from_account"`
+	To      string `gorm:"column:to_account"`
+	MovedAt *int64 // when Redis applied it
+}
+
+// TableName implements gorm's Tabler.
+func (Move) TableName() string { return "usage_moves" }
 
 // movesOf returns the moves for a takeover at now: for today, and for the adjacent day near
 // midnight, because the clock of Redis may differ.
-func movesOf(from, to string, now time.Time) []moveRow {
+func movesOf(from, to string, now time.Time) []Move {
 	day, before, settled := Days(now)
-	moves := []moveRow{{Day: day, FromAccount: from, ToAccount: to}}
+	moves := []Move{{Day: day, From: from, To: to}}
 	if !settled {
-		moves = append(moves, moveRow{Day: before, FromAccount: from, ToAccount: to})
+		moves = append(moves, Move{Day: before, From: from, To: to})
 	}
 	if after := counter.DayOf(now.Add(FinalAfter)); after != day {
-		moves = append(moves, moveRow{Day: after, FromAccount: from, ToAccount: to})
-	}
-	return moves
-}
-
-type moveRow struct {
-	Day         string `gorm:"primaryKey"`
-	FromAccount string `gorm:"primaryKey"`
-	ToAccount   string
-	MovedAt     *int64
-}
-
-func (moveRow) TableName() string { return "usage_moves" }
-
-func toMoves(rows []moveRow) []Move {
-	moves := make([]Move, len(rows))
-	for i, r := range rows {
-		moves[i] = Move{Day: r.Day, From: r.FromAccount, To: r.ToAccount}
+		moves = append(moves, Move{Day: after, From: from, To: to})
 	}
 	return moves
 }
@@ -354,27 +341,22 @@ func MoveUsage(tx *accountdb.Tx, from, to string) error {
 
 // Moves returns the moves not yet applied in Redis, oldest day first, to one account, or all if to
 // is empty.
-func (s *Store) Moves(ctx context.Context, to string) ([]Move, error) {
-	var rows []moveRow
+func (s *Store) Moves(ctx context.Context, to string) (moves []Move, err error) {
 	q := s.db.WithContext(ctx).Where("moved_at IS NULL").Order("day, from_account")
 	if to != "" {
 		q = q.Where("to_account = ?", to)
 	}
-	err := q.Find(&rows).Error
-	return toMoves(rows), database.Outage(err)
+	err = q.Find(&moves).Error
+	return moves, database.Outage(err)
 }
 
 // MovesOn returns all moves of a day, applied in Redis or not.
-func (s *Store) MovesOn(ctx context.Context, day string) ([]Move, error) {
-	var rows []moveRow
-	err := s.db.WithContext(ctx).Find(&rows, "day = ?", day).Error
-	return toMoves(rows), database.Outage(err)
+func (s *Store) MovesOn(ctx context.Context, day string) (moves []Move, err error) {
+	err = s.db.WithContext(ctx).Find(&moves, "day = ?", day).Error
+	return moves, database.Outage(err)
 }
 
-//go:embed move.lua
-var moveSource string
-
-var move = redis.NewScript(moveSource)
+var move = script("move")
 
 // MoveInterval is the time between calls of DeliverMoves for all accounts.
 const MoveInterval = time.Second
@@ -407,7 +389,7 @@ func (c *Counters) DeliverMoves(ctx context.Context, to string) error {
 		if err != nil {
 			return problem.Unavailable(err)
 		}
-		err = c.store.db.WithContext(ctx).Model(&moveRow{}).Where("day = ? AND from_account = ? AND moved_at IS NULL", m.Day, m.From).
+		err = c.store.db.WithContext(ctx).Model(&Move{}).Where("day = ? AND from_account = ? AND moved_at IS NULL", m.Day, m.From).
 			Update("moved_at", database.Micros(c.store.db.Now())).Error
 		if err != nil {
 			return database.Outage(err)

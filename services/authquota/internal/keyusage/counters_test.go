@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,10 +20,8 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/redisdb/embedded"
 	"opportunity.internal/pkg/storetest/redistest"
-	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keyusage"
@@ -443,48 +439,6 @@ func TestRestoreLeavesOutMergedAccounts(t *testing.T) {
 			require.NoError(t, m.DeliverMoves(t.Context(), ""))
 		}
 	})
-}
-
-// BenchmarkRestore restores a day of 300,000 accounts from Postgres to Redis. The metric page-ms is
-// the time of Redis for a page, and stall-ms that of its longest command. On a busy machine the
-// latter includes the time of other processes.
-func BenchmarkRestore(b *testing.B) {
-	const n = 300_000
-	db := testkit.Open(b, testkit.Schema.Postgres(b), time.Now)
-	saved := keyusage.NewStore(db.DB)
-	for part := range slices.Chunk(accounts(n), 10_000) {
-		require.NoError(b, saved.SaveDay(b.Context(), day, part))
-	}
-	tel, err := telemetry.Start(b.Context(), "bench", telemetry.Config{LogOutput: io.Discard})
-	require.NoError(b, err)
-	server := redistest.Start(b)
-	c, err := redisdb.Open(redisdb.Config{URL: server.URL}, tel)
-	require.NoError(b, err)
-	defer c.Close()
-	require.NoError(b, c.ConfigSet(b.Context(), "slowlog-log-slower-than", "0").Err())
-	var longest time.Duration
-	r := keyusage.NewCounters(c, saved)
-	for b.Loop() {
-		b.StopTimer()
-		require.NoError(b, server.Client().FlushAll(b.Context()).Err())
-		require.NoError(b, c.ConfigSet(b.Context(), "slowlog-max-len", "2000").Err())
-		require.NoError(b, c.Do(b.Context(), "slowlog", "reset").Err())
-		b.StartTimer()
-		require.NoError(b, r.Restore(b.Context(), day))
-		b.StopTimer()
-		require.EqualValues(b, n+1, c.HLen(b.Context(), counter.Day(day)).Val())
-		for _, command := range server.Client().SlowLogGet(b.Context(), -1).Val() {
-			longest = max(longest, command.Duration)
-		}
-		b.StartTimer()
-	}
-	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/restore")
-	b.ReportMetric(float64(longest.Microseconds())/1000, "stall-ms")
-	stats := server.Client().Info(b.Context(), "commandstats").Val()
-	_, perCall, _ := strings.Cut(stats[strings.Index(stats, "cmdstat_evalsha:"):], "usec_per_call=")
-	micros, err := strconv.ParseFloat(perCall[:strings.Index(perCall, ",")], 64)
-	require.NoError(b, err)
-	b.ReportMetric(micros/1000, "page-ms")
 }
 
 // However requests, connections, copies and interrupted copies interleave, each request counts

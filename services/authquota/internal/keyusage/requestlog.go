@@ -18,7 +18,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
@@ -65,7 +64,7 @@ func invalidField(r api.LoggedRequest) string {
 	switch {
 	case len(r.ID) != 36 || uuid.Validate(r.ID) != nil:
 		return "id"
-	case !account.ValidID("key_", r.Key):
+	case !accountdb.ValidID("key_", r.Key):
 		return "key"
 	case !route.MatchString(r.Route):
 		return "route"

@@ -14,6 +14,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 )
 
@@ -96,7 +97,9 @@ func (s *Store) Busiest(ctx context.Context, account string, r Range, n int, tot
 		key.Figures[Served], key.Figures[NotFound], key.Figures[Failed] = row.Served, row.NotFound, row.Failed
 		key.Figures[Rejected] = row.Calls - row.Served - row.NotFound - row.Failed
 		counts.Busiest = append(counts.Busiest, key)
-		counts.Rest = counts.Rest.Minus(key.Figures)
+		for g, calls := range key.Figures {
+			counts.Rest[g] -= calls
+		}
 		counts.Others = row.Of - len(rows)
 	}
 	return counts, database.Outage(err)
@@ -192,16 +195,6 @@ func ParseDays(s string, fallback int) int {
 // Includes reports whether the range contains day.
 func (r Range) Includes(day string) bool { return r.From <= day && day <= r.To }
 
-func (r Range) each(do func(day string)) {
-	first, err := time.Parse(time.DateOnly, r.From)
-	if err != nil {
-		return
-	}
-	for i := range r.Days {
-		do(counter.DayOf(first.AddDate(0, 0, i)))
-	}
-}
-
 // DayCount is the number of requests of an account with one outcome on one day.
 type DayCount struct {
 	Day     string
@@ -220,10 +213,12 @@ type Bar struct {
 func Bars(r Range, counts []DayCount) []Bar {
 	bars := make([]Bar, 0, r.Days)
 	at := make(map[string]int, r.Days)
-	r.each(func(day string) {
-		at[day] = len(bars)
+	first, _ := time.Parse(time.DateOnly, r.From) // made by Last
+	for i := range r.Days {
+		day := counter.DayOf(first.AddDate(0, 0, i))
+		at[day] = i
 		bars = append(bars, Bar{Day: day})
-	})
+	}
 	for _, c := range counts {
 		if i, shown := at[c.Day]; shown {
 			bars[i].Figures[GroupOf(c.Outcome)] += c.Calls
@@ -236,7 +231,9 @@ func Bars(r Range, counts []DayCount) []Bar {
 func Sum(bars []Bar) Figures {
 	var sum Figures
 	for _, b := range bars {
-		sum = sum.Plus(b.Figures)
+		for g, calls := range b.Figures {
+			sum[g] += calls
+		}
 	}
 	return sum
 }
@@ -346,4 +343,97 @@ func (c *CSV) Write(lines []Line) error {
 	}
 	c.out.Flush()
 	return c.out.Error()
+}
+
+// Group is a group of outcomes. A chart has one color for each.
+type Group int
+
+const (
+	Served Group = iota
+	NotFound
+	Rejected // for a reason the caller can fix
+	Failed   // by an error of the service
+)
+
+// Groups is the number of groups.
+const Groups = 4
+
+// Names are the labels of the groups in pages and files, by Group.
+var Names = [Groups]string{"Served", "Not found", "Rejected", "Failed"}
+
+func (g Group) String() string { return Names[g] }
+
+// GroupOf returns the group of an outcome.
+func GroupOf(o api.CallOutcome) Group {
+	switch o {
+	case api.CallServed:
+		return Served
+	case api.CallNotFound:
+		return NotFound
+	case api.CallFailed:
+		return Failed
+	default:
+		return Rejected
+	}
+}
+
+// Figures are numbers of requests by Group.
+type Figures [Groups]int
+
+// Charged returns the requests that count against the daily quota.
+func (f Figures) Charged() int { return f[Served] + f[NotFound] }
+
+// Total returns the requests of all groups.
+func (f Figures) Total() int {
+	total := 0
+	for _, calls := range f {
+		total += calls
+	}
+	return total
+}
+
+// Explained is the explanation of an outcome for consumers.
+type Explained struct {
+	Outcome api.CallOutcome
+	Group   Group
+	Name    string
+	Meaning string
+	Remedy  string // empty if there is nothing to do
+	Code    problem.Code
+	Charged bool // whether such requests count against the daily quota
+}
+
+// own are the explanations of outcomes with no error code or with several.
+var own = map[api.CallOutcome]Explained{
+	api.CallServed:   {Name: "Served", Meaning: "The response was sent, or had not changed since the last request (304)."},
+	api.CallNotFound: {Name: "Not found", Code: problem.NotFound},
+	api.CallBadRequest: {Name: "Bad request", Code: problem.InvalidParameter,
+		Meaning: "The path or the query string contained something that this operation does not accept, or a cursor expired.",
+		Remedy:  "The error message names the problem. Correct the request before you send it again."},
+	api.CallFailed: {Name: "Failed", Code: problem.ServiceUnavailable,
+		Meaning: "The service was unavailable or failed, or the client closed the connection before the response.",
+		Remedy:  "Retry after the number of seconds in Retry-After, with exponential backoff."},
+}
+
+var names = map[api.CallOutcome]string{
+	api.CallSubscriptionRequired: "Not in the plan", api.CallAccountSuspended: "Account suspended",
+	api.CallExpiredAPIKey: "Key expired", api.CallRevokedAPIKey: "Key revoked", api.CallMinuteLimitReached: "Minute limit",
+	api.CallDailyLimitReached: "Daily limit", api.CallServiceCapacityReached: "Shared capacity",
+}
+
+// Explain returns the explanation of an outcome. Outcomes with one error code use the text of the
+// error code table.
+func Explain(o api.CallOutcome) Explained {
+	e, found := own[o]
+	if !found {
+		e = Explained{Name: names[o], Code: problem.Code(o)}
+	}
+	if e.Meaning == "" {
+		at := slices.IndexFunc(problem.Table, func(entry problem.Entry) bool { return entry.Code == e.Code })
+		if at >= 0 {
+			e.Meaning, e.Remedy = problem.Table[at].Meaning, problem.Table[at].Remedy
+		}
+	}
+	e.Outcome, e.Group, e.Charged = o, GroupOf(o), o.Charged()
+	return e
 }

@@ -12,7 +12,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
-	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keyusage"
 	"opportunity.internal/services/authquota/internal/testkit"
@@ -91,30 +90,6 @@ func TestLedgerIsReadInPages(t *testing.T) {
 		require.Equal(t, []int{2, 1}, []int{len(pages[0]), len(pages[1])})
 		failed := errors.New("no Redis")
 		require.ErrorIs(t, s.EachPage(ctx, day, 2, func([]keyusage.Count) error { return failed }), failed)
-	})
-}
-
-func TestUsageMovesWithTheKeys(t *testing.T) {
-	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
-		s, ctx, day := keyusage.NewStore(db.DB), t.Context(), counter.DayOf(db.Now())
-		from, to := issue(t, db, "a"), issue(t, db, "b")
-		for i, key := range []keys.Key{from, to} {
-			_, err := s.Count(ctx, batch(key.ID, key, day, 3+i, db.Now()))
-			require.NoError(t, err)
-		}
-		require.NoError(t, s.SaveDay(ctx, day, []keyusage.Count{{Account: from.Account, Calls: 3}, {Account: to.Account, Calls: 4}}))
-		require.NoError(t, db.Change(ctx, func(tx *accountdb.Tx) error { return keyusage.MoveUsage(tx, from.Account, to.Account) }))
-
-		counts, err := s.ByDay(ctx, to.Account, keyusage.Range{From: day, To: day})
-		require.NoError(t, err)
-		require.Len(t, counts, 1)
-		require.Equal(t, 7, counts[0].Calls)
-		used, err := s.UsedOn(ctx, to.Account, db.Now())
-		require.NoError(t, err)
-		require.Equal(t, 7, used, "also before Redis has applied the move")
-		moves, err := s.Moves(ctx, to.Account)
-		require.NoError(t, err)
-		require.Equal(t, []keyusage.Move{{Day: day, From: from.Account, To: to.Account}}, moves)
 	})
 }
 

@@ -194,12 +194,7 @@ func (s *Store) notifyDay(ctx context.Context, day string) error {
 }
 
 func (s *Store) notifyAccount(ctx context.Context, day, id string, used int, kinds map[Kind]bool) error {
-	db := s.db.WithContext(ctx)
-	var row account.Row
-	if err := db.Take(&row, "id = ?", id).Error; err != nil {
-		return database.Outage(err)
-	}
-	a, err := row.WithPaid(db)
+	a, err := account.Read(s.db.WithContext(ctx), id)
 	if err != nil {
 		return database.Outage(err)
 	}

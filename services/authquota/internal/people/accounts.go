@@ -95,7 +95,7 @@ func (s *Store) Accounts(ctx context.Context, search AccountSearch) (listed []Li
 		args = append(args, "%"+part+"%")
 	}
 	var rows []struct {
-		Row       account.Row `gorm:"embedded"`
+		Account   account.Account `gorm:"embedded"`
 		Email     string
 		ClosedAt  *int64
 		UsedToday int
@@ -106,14 +106,14 @@ func (s *Store) Accounts(ctx context.Context, search AccountSearch) (listed []Li
 	}
 	ids := make([]string, len(rows))
 	for i, r := range rows {
-		ids[i] = r.Row.ID
+		ids[i] = r.Account.ID
 	}
 	paid, paidErr := account.Paid(s.db.WithContext(ctx), ids...)
 	active, activeErr := keys.NewStore(s.db).ActiveKeys(ctx, ids)
 	listed = make([]ListedAccount, len(rows))
 	for i, r := range rows {
-		listed[i] = ListedAccount{Account: r.Row.Account(), Email: r.Email, UsedToday: r.UsedToday, ActiveKeys: active[r.Row.ID]}
-		listed[i].Paid, listed[i].ClosedAt = paid[r.Row.ID], accountdb.Instant(r.ClosedAt)
+		listed[i] = ListedAccount{Account: r.Account, Email: r.Email, UsedToday: r.UsedToday, ActiveKeys: active[r.Account.ID]}
+		listed[i].Paid, listed[i].ClosedAt = paid[r.Account.ID], accountdb.Instant(r.ClosedAt)
 	}
 	return listed, more, database.Outage(errors.Join(err, paidErr, activeErr))
 }
@@ -124,15 +124,7 @@ const latestEntries = 20
 // Account returns the details of an account.
 func (s *Store) Account(ctx context.Context, id string) (AccountDetails, error) {
 	db := s.db.WithContext(ctx)
-	var row account.Row
-	err := db.Take(&row, "id = ?", id).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return AccountDetails{}, account.NotFound()
-	}
-	if err != nil {
-		return AccountDetails{}, database.Outage(err)
-	}
-	a, err := row.WithPaid(db)
+	a, err := account.Read(db, id)
 	if err != nil {
 		return AccountDetails{}, database.Outage(err)
 	}

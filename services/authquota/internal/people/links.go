@@ -30,6 +30,10 @@ const (
 // during which its owner can cancel.
 const ResetWait = 72 * time.Hour
 
+// OperatorResetWait is the time between an operator's decision that an authenticator is lost and its
+// removal. No operator can shorten it.
+const OperatorResetWait = 24 * time.Hour
+
 var linkLives = map[LinkPurpose]time.Duration{
 	LinkConfirm: 24 * time.Hour, LinkReset: time.Hour, LinkNewAddress: 24 * time.Hour, LinkOldAddress: 24 * time.Hour, LinkLost: 24 * time.Hour, LinkKeep: ResetWait,
 }
@@ -37,9 +41,9 @@ var linkLives = map[LinkPurpose]time.Duration{
 // Link is a link that was sent.
 type Link struct {
 	Purpose   LinkPurpose
-	Account   string // empty if the account does not exist yet
+	Account   string `gorm:"column:account_id;serializer:column"` // empty if the account does not exist yet
 	Email     string
-	ExpiresAt time.Time
+	ExpiresAt time.Time `gorm:"serializer:column"`
 }
 
 // FreshLink is a new link with its secret. Only HashSecret of the secret is stored.
@@ -63,30 +67,16 @@ func LinkGone() *problem.Error {
 }
 
 type linkRow struct {
+	Link `gorm:"embedded"`
+
 	TokenHash string `gorm:"primaryKey"`
-	Purpose   string
-	AccountID *string
-	Email     string
-	ExpiresAt int64
 	UsedAt    *int64
 }
 
 func (linkRow) TableName() string { return "links" }
 
-func (r linkRow) toLink() Link {
-	l := Link{Purpose: LinkPurpose(r.Purpose), Email: r.Email, ExpiresAt: database.FromMicros(r.ExpiresAt)}
-	if r.AccountID != nil {
-		l.Account = *r.AccountID
-	}
-	return l
-}
-
 func saveLink(tx *accountdb.Tx, l FreshLink) error {
-	row := linkRow{TokenHash: HashSecret(l.Secret), Purpose: string(l.Purpose), Email: l.Email, ExpiresAt: database.Micros(l.ExpiresAt)}
-	if l.Account != "" {
-		row.AccountID = &l.Account
-	}
-	return tx.Create(&row).Error
+	return tx.Create(&linkRow{Link: l.Link, TokenHash: HashSecret(l.Secret)}).Error
 }
 
 const usable = "token_hash = ? AND purpose = ? AND used_at IS NULL AND expires_at > ?"
@@ -98,7 +88,7 @@ func (s *Store) Link(ctx context.Context, secret string, purpose LinkPurpose) (L
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return Link{}, LinkGone()
 	}
-	return row.toLink(), database.Outage(err)
+	return row.Link, database.Outage(err)
 }
 
 // useLink marks a link as used, in one statement, so that only one of two concurrent requests
@@ -113,8 +103,7 @@ func useLink(tx *accountdb.Tx, secret string, purpose LinkPurpose) (Link, error)
 	if err != nil {
 		return Link{}, err
 	}
-	l := rows[0].toLink()
-	return l, tx.Remember(l.Account)
+	return rows[0].Link, tx.Remember(rows[0].Account)
 }
 
 // endAddressChange cancels the pending address change of an account, if any. It is called when the
@@ -124,7 +113,7 @@ func endAddressChange(tx *accountdb.Tx, accountID string) error {
 }
 
 func endLinks(tx *accountdb.Tx, accountID string, purposes ...LinkPurpose) error {
-	ended := tx.Model(&linkRow{}).Where("account_id = ? AND purpose IN ? AND used_at IS NULL", accountID, purposes).Update("used_at", database.Micros(tx.Now))
+	ended := tx.Table("links").Where("account_id = ? AND purpose IN ? AND used_at IS NULL", accountID, purposes).Update("used_at", database.Micros(tx.Now))
 	if ended.Error != nil || ended.RowsAffected == 0 {
 		return ended.Error
 	}
@@ -195,7 +184,7 @@ func (s *Store) AddressChange(ctx context.Context, accountID string) (Link, erro
 	if err != nil || len(rows) == 0 {
 		return Link{}, database.Outage(err)
 	}
-	return rows[0].toLink(), nil
+	return rows[0].Link, nil
 }
 
 // CancelAddressChange cancels the pending address change on behalf of the account's person.

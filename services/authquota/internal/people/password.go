@@ -27,23 +27,22 @@ func (s *Store) PasswordHash(ctx context.Context, accountID string) (string, err
 // ChangePassword replaces the password with hash before, ends all other sessions and gives this one
 // a new secret. Links for a forgotten password or a new address stop working. The second factor
 // stays.
-func (s *Store) ChangePassword(ctx context.Context, current Session, before, after string, tried ...AttemptSubject) (secret string, err error) {
-	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
+func (s *Store) ChangePassword(ctx context.Context, current Session, before, after string,
+	tried ...AttemptSubject) (secret string, err error) {
+	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (string, error) {
 		if err := tx.Remember(current.Account); err != nil {
-			return err
+			return "", err
 		}
 		update := tx.Model(&personRow{}).Where("account_id = ? AND password_hash = ? AND closed_at IS NULL", current.Account, before).
 			Update("password_hash", after)
 		if update.Error == nil && update.RowsAffected == 0 {
-			return errChanged
+			return "", errChanged
 		}
-		if update.Error != nil {
-			return update.Error
+		secret, err := endOtherSessions(tx, current)
+		if err := errors.Join(update.Error, err); err != nil {
+			return "", err
 		}
-		if secret, err = endOtherSessions(tx, current); err != nil {
-			return err
-		}
-		return errors.Join(
+		return secret, errors.Join(
 			endLinks(tx, current.Account, LinkReset),
 			endAddressChange(tx, current.Account),
 			keepFactor(tx, current.Account),
@@ -51,7 +50,6 @@ func (s *Store) ChangePassword(ctx context.Context, current Session, before, aft
 			tx.Record(current.Account, "person.password_change", current.Account, map[string]any{"by": "password"}),
 			tx.Notify(current.Account, "password-changed", nil))
 	})
-	return secret, err
 }
 
 // RequestReset stores a LinkReset for the account with its address and posts the mail. If no
@@ -108,18 +106,17 @@ func (s *Store) ResetPassword(ctx context.Context, secret, passwordHash string, 
 // attempts.
 func (s *Store) confirmBy(ctx context.Context, current Session, factor string, tried []AttemptSubject,
 	use func(tx *accountdb.Tx) error) (secret string, err error) {
-	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
+	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (string, error) {
 		if err := use(tx); err != nil {
-			return err
+			return "", err
 		}
-		if secret, err = rotateSecret(tx, current); err != nil {
-			return err
+		secret, err := rotateSecret(tx, current)
+		if err != nil {
+			return "", err
 		}
-		return errors.Join(
-			forgive(tx, tried),
+		return secret, errors.Join(forgive(tx, tried),
 			tx.Record(current.Account, "person.confirm", current.ID, map[string]any{"factor": factor}))
 	})
-	return secret, err
 }
 
 // ConfirmByPassword confirms a session with a valid password. hash is the hash that it was verified

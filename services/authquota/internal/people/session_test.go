@@ -142,21 +142,3 @@ func TestNetworks(t *testing.T) {
 
 // Shared counters belong to people who do not know each other: a success of one must not clear the
 // failures of the others.
-func TestSubjects(t *testing.T) {
-	const ip, network = "203.0.113.77", "203.0.113.0/24"
-	for _, c := range []struct {
-		got, want people.AttemptSubject
-	}{
-		{people.AttemptsFromNetwork(ip), people.AttemptSubject{Rule: people.NetworkRule, Name: "network " + network, Shared: true}},
-		{people.AttemptsOnAddress("a@b", ip), people.AttemptSubject{Rule: people.AddressRule, Name: "address " + network + " a@b"}},
-		{people.AttemptsOnSecondStep("acc", ip), people.AttemptSubject{Rule: people.AddressRule, Name: "second step " + network + " acc"}},
-		{people.AttemptsOnAccount("acc"), people.AttemptSubject{Rule: people.AccountRule, Name: "account acc", Shared: true}},
-		{people.AttemptsOfDevice("acc", "hash"), people.AttemptSubject{Rule: people.AddressRule, Name: "device hash acc"}},
-		{people.AttemptsInSession("ses"), people.AttemptSubject{Rule: people.SessionRule, Name: "session ses"}},
-		{people.AttemptsToConnect("acc"), people.AttemptSubject{Rule: people.SessionRule, Name: "keys acc"}},
-		{people.MailsTo("reset", "a@b"), people.AttemptSubject{Rule: people.AddressRule, Name: "mail reset a@b"}},
-		{people.FormsFrom(ip), people.AttemptSubject{Rule: people.NetworkRule, Name: "forms " + network, Shared: true}},
-	} {
-		require.Equal(t, c.want, c.got)
-	}
-}

@@ -98,7 +98,7 @@ func TestRecoveryCodeSignsInOnce(t *testing.T) {
 
 func TestConcurrentAttemptsAreCounted(t *testing.T) {
 	onBothStores(t, func(t *testing.T, f fixture) {
-		subject := people.AttemptsOnAddress(address, "203.0.113.7")
+		subject := people.AttemptsOnAddress.Of("203.0.113.0/24", address)
 		free := people.AddressRule.Free + 1 // the delay follows the next failure
 		waits := make(chan time.Duration, 2*free)
 		concurrently(2*free, func(int) error {
@@ -195,6 +195,96 @@ func TestLostAuthenticatorIsRemovedAfterTheWait(t *testing.T) {
 	})
 }
 
+// An operator can have a lost authenticator removed after a day. The person learns of it at once and
+// can cancel it, also by signing in with it.
+func TestOperatorSchedulesTheRemovalOfALostAuthenticator(t *testing.T) {
+	onBothStores(t, func(t *testing.T, f fixture) {
+		ctx := t.Context()
+		schedule := func() time.Time {
+			t.Helper()
+			at, err := f.ScheduleReset(ctx, "ann", f.account, "checked by phone")
+			require.NoError(t, err)
+			return at
+		}
+		keeps := func(why string) {
+			t.Helper()
+			f.halfway(t)
+			_, err := f.Seed(ctx, f.account)
+			require.NoError(t, err, why)
+		}
+		f.db.TakeMails(t)
+		due := f.db.Now().Add(people.OperatorResetWait)
+		require.Equal(t, due, schedule())
+		sent := f.db.TakeMails(t)
+		require.Len(t, sent, 1)
+		require.Equal(t, "Your authenticator will be removed", sent[0].Subject)
+		require.Contains(t, sent[0].Text, "checked by phone")
+		_, secret, found := strings.Cut(sent[0].Text, "/account/lost-authenticator/cancel?token=")
+		require.True(t, found)
+		entries, _, err := f.Audit(ctx, people.AuditSearch{Account: f.account, Action: "factor.reset_begin", Limit: 1})
+		require.NoError(t, err)
+		require.Equal(t, "ann", entries[0].Actor)
+		require.Contains(t, string(entries[0].Detail), `"reason":"checked by phone"`)
+
+		f.db.Advance(time.Hour)
+		require.Equal(t, due, schedule(), "repeating it neither delays it nor sends a mail")
+		require.Empty(t, f.db.TakeMails(t))
+
+		require.NoError(t, f.CancelReset(ctx, strings.Fields(secret)[0]))
+		f.db.Advance(people.OperatorResetWait)
+		keeps("canceled by the link")
+
+		schedule()
+		_, err = f.SignInByCode(ctx, f.halfway(t), people.Entry{}, 7)
+		require.NoError(t, err)
+		f.db.Advance(people.OperatorResetWait)
+		keeps("canceled by a code")
+
+		schedule()
+		f.db.Advance(people.OperatorResetWait - time.Microsecond)
+		keeps("not yet")
+		f.db.Advance(time.Microsecond)
+		f.halfway(t)
+		_, err = f.Seed(ctx, f.account)
+		require.ErrorContains(t, err, "no account")
+
+		for reason, want := range map[string]string{"": "Parameter reason", "again": "has no authenticator"} {
+			_, err = f.ScheduleReset(ctx, "ann", f.account, reason)
+			require.ErrorContains(t, err, want)
+		}
+		require.NoError(t, f.CloseAccount(ctx, f.account))
+		_, err = f.ScheduleReset(ctx, "ann", f.account, "closed")
+		require.ErrorContains(t, err, "no account")
+	})
+}
+
+// An operator's decision brings a removal forward that its person began, and never delays it.
+func TestEarlierRemovalOfALostAuthenticatorStays(t *testing.T) {
+	onBothStores(t, func(t *testing.T, f fixture) {
+		schedule := func() time.Time {
+			t.Helper()
+			lost := people.NewLink(people.LinkLost, f.account, address, f.db.Now())
+			keep := people.NewLink(people.LinkKeep, f.account, address, f.db.Now())
+			asked := mail.Message{To: address, Template: "password-changed"}
+			require.NoError(t, f.RequestNewAuthenticator(t.Context(), f.account, lost, keep, asked))
+			own, err := f.BeginReset(t.Context(), lost.Secret)
+			require.NoError(t, err)
+			return own
+		}
+		own := schedule()
+		f.db.Advance(people.ResetWait - time.Hour)
+		at, err := f.ScheduleReset(t.Context(), "ann", f.account, "cannot wait")
+		require.NoError(t, err)
+		require.Equal(t, own, at, "an hour is left")
+
+		require.NoError(t, f.KeepAuthenticator(t.Context(), f.account))
+		schedule()
+		at, err = f.ScheduleReset(t.Context(), "ann", f.account, "cannot wait")
+		require.NoError(t, err)
+		require.Equal(t, f.db.Now().Add(people.OperatorResetWait), at)
+	})
+}
+
 func TestClosedAccountIsForgotten(t *testing.T) {
 	onBothStores(t, func(t *testing.T, f fixture) {
 		ctx := t.Context()
@@ -229,7 +319,7 @@ func TestSignInDataIsDeletedAfterRetention(t *testing.T) {
 			}
 			return counts
 		}
-		_, err := f.CountAttempt(t.Context(), people.AttemptsOnAddress(address, "203.0.113.7"))
+		_, err := f.CountAttempt(t.Context(), people.AttemptsOnAddress.Of("203.0.113.0/24", address))
 		require.NoError(t, err)
 		require.Equal(t, []int64{1, 1, 1, 1}, rows())
 		const day = 24 * time.Hour
@@ -246,51 +336,6 @@ func onBoth(t *testing.T, test func(t *testing.T, db testkit.DB, s *people.Store
 	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		k := keys.NewStore(db.DB)
 		test(t, db, people.NewStore(db.DB), k)
-	})
-}
-
-func issue(t *testing.T, k *keys.Store, order keys.Order, digest string) keys.Key {
-	t.Helper()
-	key, err := k.Issue(t.Context(), "bob", order, keys.MaxLife, keys.Record{Digest: strings.Repeat(digest, 64), Prefix: "oda_live_", LastFour: "abcd"})
-	require.NoError(t, err)
-	return key
-}
-
-func TestAccountsAreListedWithTheirKeys(t *testing.T) {
-	onBoth(t, func(t *testing.T, db testkit.DB, s *people.Store, k *keys.Store) {
-		ctx := t.Context()
-		id, _ := db.Person(t, "ada_l@example.org")
-		db.Person(t, "adaxl@example.org")
-		issue(t, k, keys.Order{Account: id}, "a")
-		revoked := issue(t, k, keys.Order{Account: id}, "b")
-		_, err := k.Revoke(ctx, "bob", revoked.ID, false)
-		require.NoError(t, err)
-		unowned := issue(t, k, keys.Order{Tier: api.Developer}, "c")
-
-		listed, more, err := s.Accounts(ctx, people.AccountSearch{Email: "ADA_L", Page: account.Page{Limit: 10}})
-		require.NoError(t, err)
-		require.False(t, more)
-		require.Len(t, listed, 1, "an underscore is no wildcard")
-		require.Equal(t, id, listed[0].ID)
-		require.Equal(t, 1, listed[0].ActiveKeys)
-		page, more, err := s.Accounts(ctx, people.AccountSearch{Page: account.Page{Limit: 2}})
-		require.NoError(t, err)
-		require.True(t, more)
-		rest, _, err := s.Accounts(ctx, people.AccountSearch{Page: account.Page{After: page[1].ID, Limit: 2}})
-		require.NoError(t, err)
-		require.Equal(t, unowned.Account, rest[0].ID)
-
-		details, err := s.Account(ctx, id)
-		require.NoError(t, err)
-		require.Equal(t, "ada_l@example.org", details.Person.Email)
-		require.Equal(t, 1, details.Person.Sessions)
-		require.Len(t, details.Keys, 2)
-		require.Equal(t, "key.revoke", details.Audit[0].Action)
-		details, err = s.Account(ctx, unowned.Account)
-		require.NoError(t, err)
-		require.Nil(t, details.Person)
-		_, err = s.Account(ctx, account.NewID())
-		require.ErrorContains(t, err, "no account")
 	})
 }
 

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -141,14 +142,11 @@ func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) error
 // lockEntitlement reads the entitlement of an account, with version 0 if there is none, and locks
 // it until tx ends. It locks the account row, because the entitlement may not exist yet.
 func lockEntitlement(tx *accountdb.Tx, id string) (account.EntitlementRow, error) {
-	of, err := account.LockRow(tx, id)
+	of, err := account.LockAny(tx, id)
 	if err != nil {
 		return account.EntitlementRow{}, err
 	}
-	row := account.EntitlementRow{AccountID: id, HolderID: id, Tier: string(api.BaseTier)}
-	if of.MergedInto != nil {
-		row.HolderID = *of.MergedInto
-	}
+	row := account.EntitlementRow{AccountID: id, HolderID: cmp.Or(of.MergedInto, id), Tier: string(api.BaseTier)}
 	err = tx.Take(&row, "account_id = ?", id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		err = nil
@@ -160,11 +158,7 @@ func notifyPlan(tx *accountdb.Tx, row account.EntitlementRow, mail string) error
 	if mail == "" {
 		return nil
 	}
-	var holder account.Row
-	if err := tx.Take(&holder, "id = ?", row.HolderID).Error; err != nil {
-		return err
-	}
-	a, err := holder.WithPaid(tx.DB)
+	a, err := account.Read(tx.DB, row.HolderID)
 	if err != nil {
 		return err
 	}

@@ -13,37 +13,6 @@ import (
 	"opportunity.internal/services/authquota/internal/testkit"
 )
 
-func TestInvalidEntitlements(t *testing.T) {
-	far, before := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(0, 0)
-	for name, c := range map[string]struct {
-		e    api.Entitlement
-		want string // in the error
-	}{
-		"paid":             {api.Entitlement{Tier: api.Commercial, PaidUntil: testkit.Minutes(1), Version: 1, Renews: true}, ""},
-		"nothing":          {api.Entitlement{Tier: api.Free, Version: 1}, ""},
-		"refunded":         {api.Entitlement{Tier: api.Free, Version: 9, Trouble: api.Refunded, Renews: true}, ""},
-		"no plan gives it": {api.Entitlement{Tier: api.Developer, PaidUntil: testkit.Minutes(1), Version: 1}, "tier must be that of a plan: free, commercial"},
-		"unknown tier":     {api.Entitlement{Tier: "gold", PaidUntil: testkit.Minutes(1), Version: 1}, "tier must be"},
-		"no tier":          {api.Entitlement{Version: 1}, "tier must be"},
-		"free until":       {api.Entitlement{Tier: api.Free, PaidUntil: testkit.Minutes(1), Version: 1}, "paidUntil must be null"},
-		"paid for ever":    {api.Entitlement{Tier: api.Commercial, Version: 1}, "paidUntil must be an instant"},
-		"too far":          {api.Entitlement{Tier: api.Commercial, PaidUntil: &far, Version: 1}, "paidUntil must be after 1970"},
-		"too early":        {api.Entitlement{Tier: api.Commercial, PaidUntil: &before, Version: 1}, "paidUntil must be after 1970"},
-		"no version":       {api.Entitlement{Tier: api.Free}, "version must be at least 1"},
-		"unknown trouble":  {api.Entitlement{Tier: api.Free, Version: 1, Trouble: "bored"}, "trouble must be"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := plan.Entitled(c.e)
-			if c.want == "" {
-				require.NoError(t, err)
-				require.Equal(t, c.e, got)
-				return
-			}
-			require.ErrorContains(t, err, c.want)
-		})
-	}
-}
-
 func TestNewsOfAPlan(t *testing.T) {
 	none, ended := api.Entitlement{Tier: api.Free}, api.Entitlement{Tier: api.Commercial, PaidUntil: testkit.Minutes(0)}
 	paid := api.Entitlement{Tier: api.Commercial, PaidUntil: testkit.Minutes(60), Renews: true}
@@ -204,31 +173,6 @@ func TestEndOfAPlanSendsOneMail(t *testing.T) {
 		}
 		all.Wait()
 		require.Equal(t, []string{"ada@example.org: Your plan has ended"}, db.TakeSubjects(t))
-	})
-}
-
-func TestClosedAccountIsCancelledForEachVersion(t *testing.T) {
-	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
-		s, ctx := plan.NewStore(db.DB), t.Context()
-		id, _ := db.Person(t, "ada@example.org")
-		err := s.Entitle(ctx, id, paid(db.Now().AddDate(0, 1, 0), 1))
-		require.NoError(t, err)
-		pending := func() []plan.PendingCancel {
-			t.Helper()
-			all, err := s.PendingCancels(ctx, 10)
-			require.NoError(t, err)
-			return all
-		}
-		require.Empty(t, pending(), "open")
-		require.NoError(t, db.Exec("UPDATE people SET closed_at = 1 WHERE account_id = ?", id).Error)
-		first := plan.PendingCancel{Account: id, Version: 1}
-		require.Equal(t, []plan.PendingCancel{first}, pending())
-		require.NoError(t, s.DeleteCancel(ctx, first))
-		require.Empty(t, pending())
-		err = s.Entitle(ctx, id, paid(db.Now().AddDate(0, 2, 0), 2))
-		require.NoError(t, err)
-		require.NoError(t, s.DeleteCancel(ctx, first), "late")
-		require.Equal(t, []plan.PendingCancel{{Account: id, Version: 2}}, pending())
 	})
 }
 

@@ -65,7 +65,6 @@ func (s *Store) Edit(ctx context.Context, actor string, line listingfile.Line, v
 	return report, err
 }
 
-// describeEdit adds what line changes in old to the report.
 func (w *writer) describeEdit(old listing.Entry, line listingfile.Line, report *api.EditReport) error {
 	updated, change := old.Update(line, w.now)
 	for _, field := range change.Fields {

@@ -69,6 +69,7 @@ var routes = []route{
 	{"POST", "accounts/{id}/suspend", peer.Authquota, support},
 	{"POST", "accounts/{id}/resume", peer.Authquota, support},
 	{"POST", "accounts/{id}/grant", peer.Authquota, support},
+	{"POST", "accounts/{id}/reset-authenticator", peer.Authquota, support},
 	{"GET", "audit", peer.Authquota, support},
 	{"GET", "usage", peer.Authquota, support},
 

@@ -56,7 +56,6 @@ func (a API) append(g *gin.Context) (web.Reply, error) {
 // transaction waits for the sender of the rest of a larger file.
 const received = 16 << 20
 
-// upload is an events file that arrives with a request.
 type upload struct {
 	api      API
 	g        *gin.Context
@@ -68,7 +67,6 @@ type upload struct {
 	report   api.AppendReport
 }
 
-// errRejected is the error of a file with invalid lines.
 var errRejected = errors.New("the file has invalid lines")
 
 // read passes the valid lines to add. It returns errRejected at the end if there are other lines,
@@ -98,7 +96,6 @@ func (u *upload) read(add func(eventfile.Line) error) error {
 	return err
 }
 
-// slugs returns the slugs of all lines that have one.
 func (u *upload) slugs(wrong jsonlines.Rejections) []string {
 	slugs := slices.Collect(maps.Keys(u.lines))
 	for _, r := range wrong.Rejected {
@@ -125,7 +122,6 @@ func awaitLatest(ctx context.Context, latest, now time.Time) (time.Time, error) 
 	}
 }
 
-// forOperators returns the records as operators see them.
 func forOperators(records []event.Record) ([]api.RecordedEvent, error) {
 	events := make([]api.RecordedEvent, len(records))
 	for i := range records {

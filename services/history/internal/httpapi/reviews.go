@@ -54,7 +54,6 @@ func (a API) record(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: reply}, err
 }
 
-// divide separates the quotes that a reading missed from the others.
 func divide(all []api.Quote, readings []api.QuoteReading) (others, missing []api.Quote) {
 	for _, q := range all {
 		if slices.ContainsFunc(readings, func(r api.QuoteReading) bool {
@@ -69,7 +68,6 @@ func divide(all []api.Quote, readings []api.QuoteReading) (others, missing []api
 	return others, missing
 }
 
-// findQuotes looks for quotes on the stored texts of their pages.
 func (a API) findQuotes(g *gin.Context) (web.Reply, error) {
 	var in api.QuoteSearch
 	if err := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, maxReview)).Decode(&in); err != nil ||
@@ -81,7 +79,6 @@ func (a API) findQuotes(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: api.QuoteFindings{Readings: readings}}, err
 }
 
-// opinionRequests lists the reviews of others that were drawn for the operator's opinion.
 func (a API) opinionRequests(g *gin.Context) (web.Reply, error) {
 	actor, err := web.Actor(g)
 	if err != nil {
@@ -94,7 +91,6 @@ func (a API) opinionRequests(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: api.OpinionList{Requests: requests}}, err
 }
 
-// pages returns the texts of the pages of a record.
 func (a API) pages(g *gin.Context) (web.Reply, error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err
@@ -108,7 +104,6 @@ func (a API) pages(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: texts}, err
 }
 
-// readings returns the listings by the findings for their quotes.
 func (a API) readings(g *gin.Context) (web.Reply, error) {
 	marks, err := a.Store.ReadingMarks(g.Request.Context())
 	return web.Reply{JSON: marks}, err

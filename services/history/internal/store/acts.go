@@ -15,8 +15,10 @@ func (s *Store) ReviewsSince(ctx context.Context, since time.Time) (map[string]i
 		Actor   string
 		Reviews int
 	}
-	err := s.db.WithContext(ctx).Raw("SELECT actor, count(*) AS reviews FROM verification_events WHERE recorded_at >= ? AND check_type = ? GROUP BY actor",
-		since.UnixMicro(), api.FactualReview).Scan(&rows).Error
+	err := s.db.WithContext(ctx).
+		Raw("SELECT actor, count(*) AS reviews FROM verification_events WHERE recorded_at >= ? AND check_type = ? GROUP "+
+			"BY actor",
+			since.UnixMicro(), api.FactualReview).Scan(&rows).Error
 	done := make(map[string]int, len(rows))
 	for _, row := range rows {
 		done[row.Actor] = row.Reviews
@@ -45,13 +47,21 @@ func (s *Store) Acts(ctx context.Context, f event.ActFilter) ([]event.Record, er
 	if !f.Until.IsZero() {
 		q = q.Where("recorded_at < ?", f.Until.UnixMicro())
 	}
-	var rows []eventRow
-	if err := q.Find(&rows).Error; err != nil {
-		return nil, database.Outage(err)
+	var records []event.Record
+	err := q.Find(&records).Error
+	return records, database.Outage(err)
+}
+
+// AsOf returns the events of slug recorded up to at, newest check first, and the summary derived
+// from them. Of checks with the same time, the last recorded comes first. It does not use the
+// stored summary, which includes later events.
+func (s *Store) AsOf(ctx context.Context, slug string, at time.Time) ([]event.Record, api.Summary, error) {
+	var records []event.Record
+	err := s.db.WithContext(ctx).Where("slug = ? AND recorded_at <= ?", slug, at.UnixMicro()).
+		Order("checked_at DESC, sequence DESC").Find(&records).Error
+	if err != nil {
+		return nil, api.Summary{}, database.Outage(err)
 	}
-	records := make([]event.Record, len(rows))
-	for i, row := range rows {
-		records[i] = event.Record(row)
-	}
-	return records, nil
+	state, err := event.StateOfRecords(slug, records)
+	return records, state.Summary, err
 }

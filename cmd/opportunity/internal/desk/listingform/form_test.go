@@ -148,7 +148,7 @@ func TestEntriesAreAddedAndRemoved(t *testing.T) {
 	require.Equal(t, []api.Source{{URL: "https://new.example"}}, l.Sources)
 	require.Nil(t, l.Facts.Pay)
 	require.Equal(t, []string{"English", "French"}, l.Facts.Languages)
-	require.Equal(t, &listingfile.Curation{}, l.Curation, "without a curation, an edit keeps the stored notes")
+	require.Equal(t, &api.Curation{}, l.Curation, "without a curation, an edit keeps the stored notes")
 
 	for _, name := range []string{"bio.text", "bio.sourceUrl", "bio.checkedAt"} {
 		v.Set("companyProfile."+name, "")
