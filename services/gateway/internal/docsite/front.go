@@ -165,7 +165,8 @@ var statuses = []api.VerificationStatus{api.Verified, api.Stale, api.NeedsReview
 // meanings explain the categories.
 var meanings = map[api.Category]string{
 	api.Online: "work from anywhere: transcribing, testing, teaching", api.Sell: "sell what you make or own",
-	api.Local: "work in a place: delivering, caring, repairing", api.Host: "let what you own: a room, a car, a parking place",
+	api.Local: "work in a place: delivering, caring, repairing",
+	api.Host:  "let what you own: a room, a car, a parking place",
 }
 
 // recordsOf counts the records of a catalog with a status; "" is any.

@@ -13,7 +13,8 @@ import (
 const (
 	statusPath        = "/status"
 	statusTitle       = "Status"
-	statusDescription = "Whether each part of this installation works now, its uptime and service level objectives, and how well it meets them."
+	statusDescription = "Whether each part of this installation works now, its uptime and service level objectives, and " +
+		"how well it meets them."
 )
 
 // Health is the state of the installation, as one gateway sees it.
