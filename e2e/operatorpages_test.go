@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -30,7 +32,7 @@ var notAgainstUp = []struct{ pattern, because string }{
 
 const (
 	olderKey = `{"sha256":"0000000000000000000000000000000000000000000000000000000000000007","prefix":"jb-",` +
-		`"lastFour":"9x2Q","name":"a","useCase":"b","tier":"free"}`
+		`"lastFour":"9x2Q","name":"a","useCase":"b","tier":"free","expiresAt":"%s"}`
 	review = `{"slug":"maple-transcripts","checkType":"review","outcome":"needs-review",` +
 		`"checkedAt":"2026-11-20T09:30:00Z","sourceUrls":["https://maple-transcripts.example/"],"note":"x"}`
 )
@@ -52,7 +54,7 @@ func TestCommandsOfOperatorPagesRun(t *testing.T) {
 		"opportunity listings schema --example > platforms.jsonl",
 		"tail -n 1 platforms.jsonl | sed s/maple-transcripts/prairie-market/g >> platforms.jsonl",
 		"printf 'A paragraph.\\n' | tee v2.txt > terms.txt",
-		`printf '%s\n' '` + olderKey + `' > older.jsonl`,
+		"echo '" + fmt.Sprintf(olderKey, time.Now().UTC().AddDate(0, 1, 0).Format(time.RFC3339)) + "' > older.jsonl",
 		`printf '%s\n' '` + review + `' > reviews.jsonl`,
 	} {
 		_, errs, code := shell(prepare)
