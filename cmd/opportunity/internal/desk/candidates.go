@@ -112,11 +112,11 @@ func (d *Desk) askPublishSeveral(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	return confirmation(confirm{
-		ID: strings.Join(ids, ", "), Action: "/candidates/publish", Button: "Publish records", Rejected: report.Rejected, Back: "/candidates", IDs: ids,
-		Text: []string{fmt.Sprintf("%d listings would become public, %d of them never reviewed. Your name and the time are recorded as their editorial review.",
-			report.Published, report.NeverReviewed)},
-	}), nil
+	c := confirm{ID: strings.Join(ids, ", "), Action: "/candidates/publish", Button: "Publish records", IDs: ids,
+		Rejected: report.Rejected, Back: "/candidates"}
+	c.Text = []string{fmt.Sprintf("%d listings would become public, %d of them never reviewed. "+
+		"Your name and the time are recorded as their editorial review.", report.Published, report.NeverReviewed)}
+	return view{Template: "confirm", Title: c.Button, Data: c}, nil
 }
 
 func (d *Desk) publishSeveral(v *visit) (view, error) {

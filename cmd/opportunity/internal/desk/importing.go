@@ -83,7 +83,7 @@ func (d *Desk) previewImport(v *visit) (view, error) {
 		response.Status = http.StatusUnprocessableEntity
 		return response, nil
 	}
-	d.sessions.Keep(v.Session.ID, u)
+	d.sessions.Keep(v.Session.ID, keptUpload, u)
 	return response, nil
 }
 
@@ -125,7 +125,7 @@ func readPart(part *multipart.Part) (u upload, rejected []api.RejectedLine, err 
 
 // importFile imports the file of the latest dry run, if it is the one that the person confirmed.
 func (d *Desk) importFile(v *visit) (view, error) {
-	u, found := d.sessions.Take(v.Session.ID).(upload)
+	u, found := d.sessions.Take(v.Session.ID, keptUpload).(upload)
 	if !found || u.sha256 != v.PostFormValue("sha256") {
 		return view{Template: "import", Title: "Import", Data: importPage{}, Status: http.StatusConflict,
 			Errors: []pages.FormError{{Field: "file", Message: "This dry run is no longer the latest one. Upload the file again; nothing was imported"}}}, nil

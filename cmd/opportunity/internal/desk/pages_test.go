@@ -205,7 +205,7 @@ func TestNavigationFollowsTheRole(t *testing.T) {
 	s := newServer(t)
 	for role, want := range map[api.Role][]string{
 		api.RoleCurator: {"Queue", "Candidates", "Records", "Freshness", "Audit"}, api.RoleSupport: {"Key requests", "Accounts", "Usage", "Audit"},
-		api.RolePublisher: {"Queue", "Candidates", "Records", "Freshness", "Import", "Audit"},
+		api.RolePublisher: {"Queue", "Candidates", "Records", "Freshness", "Withdrawals", "Import", "Audit"},
 	} {
 		s.api.mu.Lock()
 		s.api.tokens[annsToken] = api.Operator{Name: "ann", Role: role}

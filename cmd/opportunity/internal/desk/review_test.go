@@ -223,27 +223,70 @@ func TestNextReviewPassesOverLeasesOfOthers(t *testing.T) {
 	require.Contains(t, b.get("/queue").body, "nothing left for you today")
 }
 
-// A record that a review found closed stays public until a publisher withdraws it.
-func TestClosedReviewOffersToWithdraw(t *testing.T) {
-	for role, offered := range map[api.Role]bool{api.RolePublisher: true, api.RoleCurator: false} {
-		s, _ := reviewing(t)
-		s.api.mu.Lock()
-		s.api.tokens[annsToken] = api.Operator{Name: "ann", Role: role}
-		s.api.mu.Unlock()
-		b := s.signedIn()
-		waiting := api.QueueRecord{DueRecord: api.DueRecord{ID: "maple", Reasons: []api.DueReason{{Why: api.DueClosed, Outcome: api.OutcomeClosed}}}}
-		s.api.respond("GET /reviews/queue", api.ReviewQueue{Records: []api.QueueRecord{waiting, {DueRecord: api.DueRecord{ID: "birch"}}}})
-		s.api.respond("POST /reviews/records/maple", api.ReviewReport{AppendReport: api.AppendReport{Applied: true, Appended: 1}, EventID: "event-2", Outcome: api.OutcomeClosed})
+// A programme that has ended stays public until a publisher withdraws it. A paused one asks nobody.
+func TestClosedReviewHasAReason(t *testing.T) {
+	for outcome, public := range map[string]bool{"closed.ended": true, "closed.paused": false} {
+		s, b := reviewing(t)
+		s.api.respond("POST /reviews/records/maple", api.ReviewReport{
+			AppendReport: api.AppendReport{Applied: true, Appended: 1}, EventID: "event-2", Outcome: api.OutcomeClosed,
+		})
 		input := b.get("/reviews/maple").input(t, "review")
-		input.Set("outcome", "closed")
-		require.Equal(t, "/reviews/birch", b.post("/reviews/maple", input).Header.Get("Location"), "a record that waits to be withdrawn needs no other review")
+		input.Set("outcome", outcome)
+		require.Equal(t, "/reviews/birch", b.post("/reviews/maple", input).Header.Get("Location"))
+		sent := s.api.sent("POST /reviews/records/maple")[0]
+		require.Contains(t, sent, `"outcome":"closed"`)
+		require.Contains(t, sent, `"closed":"`+strings.TrimPrefix(outcome, "closed.")+`"`)
 		page := b.get("/help").body
-		require.Contains(t, page, "It stays public until it is withdrawn.")
-		require.Equal(t, offered, strings.Contains(page, `href="/records/maple/withdraw"`), role)
-		queue := b.get("/queue").body
-		require.Contains(t, queue, "closed, to be withdrawn")
-		require.Equal(t, offered, strings.Contains(queue, `href="/records/maple/withdraw"`), role)
+		require.Equal(t, public, strings.Contains(page, "It stays public until a publisher withdraws it."), outcome)
 	}
+}
+
+func TestWithdrawalIsProposedAndDecided(t *testing.T) {
+	s, b := reviewing(t)
+	for path, to := range map[string]string{"propose-withdrawal": "/records/maple", "decline-withdrawal": "/withdrawals"} {
+		s.api.respond("POST /reviews/records/maple/"+path, nil)
+		require.Contains(t, b.post("/records/maple/"+path, url.Values{}).body, "Enter a reason")
+		resp := b.post("/records/maple/"+path, url.Values{"reason": {"Duplicate of birch"}})
+		require.Equal(t, to, resp.Header.Get("Location"), resp.body)
+		require.JSONEq(t, `{"reason":"Duplicate of birch"}`, s.api.sent("POST /reviews/records/maple/" + path)[0])
+	}
+	s.api.respond("GET /reviews/withdrawals", api.WithdrawalList{Withdrawals: []api.Withdrawal{
+		{ID: "maple", Company: "Maple Scribe", Actor: "bob", Reason: "Duplicate of birch", ProposedAt: s.now()},
+	}})
+	require.Contains(t, b.get("/withdrawals").body, `href="/records/maple/withdraw?reason=Duplicate%20of%20birch"`)
+	require.Contains(t, b.get("/records/maple/withdraw?reason=Duplicate%20of%20birch").body, `value="Duplicate of birch"`)
+}
+
+// The link to a source leads through the desk, which records that the curator opened it.
+func TestOpeningASourceIsRecorded(t *testing.T) {
+	s, b := reviewing(t)
+	s.api.respond("PUT /reviews/records/maple/opened", nil)
+	page := b.get("/reviews/maple").body
+	link := html.UnescapeString(regexp.MustCompile(`class="open" href="([^"]*)"`).FindStringSubmatch(page)[1])
+	resp := b.get(link)
+	require.Equal(t, http.StatusSeeOther, resp.StatusCode)
+	require.Equal(t, site, resp.Header.Get("Location"))
+	require.JSONEq(t, `{"sourceUrl":"`+site+`","lastEventId":"event-1"}`, s.api.sent("PUT /reviews/records/maple/opened")[0])
+	require.Equal(t, http.StatusNotFound, b.get("/reviews/maple/open?page=https://evil.example").StatusCode)
+	s.api.respondWith("PUT /reviews/records/maple/opened", http.StatusServiceUnavailable, nil)
+	require.Equal(t, site, b.get(link).Header.Get("Location"), "the page opens during an outage")
+}
+
+func TestListingIsChangedWithTheReview(t *testing.T) {
+	s, b := reviewing(t)
+	input := unchanged(b.get("/reviews/maple").input(t, "review"))
+	require.Equal(t, "Maple Scribe", input.Get("listing.company.name"))
+	input.Set("listing.startingCost", "10 CAD")
+	require.Contains(t, b.post("/reviews/maple/summary", input).body, "Starting cost: not recorded → 10 CAD")
+	s.api.respond("POST /reviews/records/maple", api.ReviewReport{AppendReport: api.AppendReport{Rejected: []api.RejectedLine{
+		{Problems: api.Problems{{Path: "startingCost", Message: "was changed"}, {Path: "sourceUrls[1]", Message: "is wrong"}}},
+	}}})
+	resp := b.post("/reviews/maple", input)
+	require.Contains(t, s.api.sent("POST /reviews/records/maple")[0],
+		`"changes":[{"field":"startingCost","old":"","new":"10 CAD"}]`)
+	require.Contains(t, resp.body, `<a href="#listing.startingCost">Starting cost: was changed</a>`)
+	require.Contains(t, resp.body, `<a href="#sources">`+rates+`: is wrong</a>`)
+	require.Equal(t, "10 CAD", resp.input(t, "review").Get("listing.startingCost"))
 }
 
 func TestQueueHasNoTargetOnWeekends(t *testing.T) {
@@ -384,8 +427,10 @@ func TestSourceLinksGoToTheQuoteAndRevealNothing(t *testing.T) {
 	quoted.Record.Sources = append(quoted.Record.Sources, api.Source{URL: rates + "#top"})
 	s.api.respond("GET /reviews/records/maple", quoted)
 	page := b.get("/reviews/maple").body
-	require.Contains(t, page, `href="`+rates+`#:~:text=from%2017%2D18"`)
-	require.Contains(t, page, `href="`+rates+`#top:~:text=17.50%20%E2%80%93%2020%2C%20CAD%20%26%20tips"`)
+	s.api.respond("PUT /reviews/records/maple/opened", nil)
+	links := regexp.MustCompile(`href="([^"]*)"[^>]* data-quote`).FindAllStringSubmatch(page, -1)
+	require.Equal(t, rates+"#top:~:text=17.50%20%E2%80%93%2020%2C%20CAD%20%26%20tips", b.get(links[0][1]).Header.Get("Location"))
+	require.Equal(t, rates+"#:~:text=from%2017%2D18", b.get(links[1][1]).Header.Get("Location"))
 	for _, link := range regexp.MustCompile(`<a [^>]*href="https?://[^>]*>`).FindAllString(page, -1) {
 		require.Contains(t, link, `rel="noopener noreferrer"`)
 	}
@@ -408,10 +453,12 @@ func TestSheetShowsAllThatTheReviewCovers(t *testing.T) {
 	s.api.respond("GET /reviews/records/maple", shown)
 	page := b.get("/reviews/maple")
 	for _, text := range []string{
-		`<a href="https://maple.example/apply" target="_blank" rel="noopener noreferrer" data-go="a">`, "Changed since the latest review. Before: https://old.example/",
-		"<dt>Work model</dt><dd>Contractor</dd>", "This review covers: company and website, application page", "8 unknown, and they stay unknown",
+		`<a href="https://maple.example/apply" target="_blank" rel="noopener noreferrer">`,
+		"Changed since the latest review. Before: https://old.example/",
+		`name="listing.workModel" value="Contractor"`, `name="listing.startingCost" value="" placeholder="not recorded"`,
+		"8 unknown, and they stay unknown",
 		"still says so, read by a machine <time", "missing: a machine did not find the words <time", "<bdi>bob</bdi> could not open it on <time",
-		"https://gone.example/: gone, says <bdi>bob</bdi>, <time", "Use this quote", "A machine found every quote on this page again",
+		"https://gone.example/: gone, says <bdi>bob</bdi>, <time", `Use <kbd>q</kbd><span class="visually-hidden"> this quote</span>`, "A machine found every quote again",
 		"No outcome yet: 1 fact kept, 9 unknown, 1 quote. 1 fact needs a decision.",
 	} {
 		require.Contains(t, page.body, text)
@@ -464,7 +511,7 @@ func TestSuggestionFromAnotherPageNamesThePage(t *testing.T) {
 	s.api.respond("GET /reviews/records/maple", shown)
 	page := b.get("/reviews/maple").body
 	require.Contains(t, page, "Open maple.example/apply at the quote")
-	require.Contains(t, page, "Use this quote and its page as a source")
+	require.Contains(t, page, " this quote and its page as a source")
 }
 
 func TestTextsOfASecondOpinionAreCompared(t *testing.T) {

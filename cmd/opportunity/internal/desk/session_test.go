@@ -88,16 +88,17 @@ func TestCookieOfAnEndedSessionIsRejected(t *testing.T) {
 	require.True(t, ok, "ending one session ended another")
 }
 
-func TestNoticeIsShownOnce(t *testing.T) {
+func TestKeptValueIsTakenOnce(t *testing.T) {
 	_, s, cookie := start(t)
 	got, _ := s.Resume(cookie)
-	require.Nil(t, s.Notice(got.ID))
-	s.Leave(got.ID, "saved")
-	require.Equal(t, "saved", s.Notice(got.ID))
-	require.Nil(t, s.Notice(got.ID))
+	require.Nil(t, s.Take(got.ID, keptNotice))
+	s.Keep(got.ID, keptNotice, "saved")
+	require.Nil(t, s.Take(got.ID, keptUpload))
+	require.Equal(t, "saved", s.Take(got.ID, keptNotice))
+	require.Nil(t, s.Take(got.ID, keptNotice))
 	s.End(got.ID)
-	s.Leave(got.ID, "late")
-	require.Nil(t, s.Notice(got.ID))
+	s.Keep(got.ID, keptNotice, "late")
+	require.Nil(t, s.Take(got.ID, keptNotice))
 }
 
 func TestCodeWorksOnceAndExpires(t *testing.T) {

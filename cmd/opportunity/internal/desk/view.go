@@ -25,8 +25,6 @@ type view = pages.View
 type notice struct {
 	Text string
 	Undo *undo // offers to undo a review
-
-	Withdraw string // id of a record that the person may withdraw
 }
 
 type undo struct{ ID, EventID string }
@@ -61,14 +59,29 @@ func (p shown) Frame() pages.Frame {
 // functions are those of the templates.
 var functions = template.FuncMap{
 	"instant": instant, "day": day, "compact": compact[json.RawMessage], "short": compact[string], "join": strings.Join, "add": func(a, b int) int { return a + b },
-	"reason": verbs.DescribeReason, "label": reviewform.Label, "fragment": fragment, "shortURL": shortURL, "finding": finding, "field": listingform.LabelOf, "fieldOf": newShownField,
-	"host": host, "input": newInput, "sourceInput": newSourceInput, "usageChart": newShownChart,
-	"units": func() []api.PayUnit { return payUnits }, "categories": func() []api.Category { return api.Categories },
-	"whys": func() []choice { return whys }, "visibilities": func() []string { return []string{"private", "published", "withdrawn"} },
+	"reason": describeReason, "label": reviewform.Label, "fragment": fragment, "shortURL": shortURL, "finding": finding, "field": listingform.LabelOf, "fieldOf": newShownField,
+	"host": host, "usageChart": newShownChart,
+	"categories": func() []api.Category { return api.Categories },
+	"whys":       func() []choice { return whys }, "visibilities": func() []string { return []string{"private", "published", "withdrawn"} },
 	"statuses": func() []api.VerificationStatus {
 		return []api.VerificationStatus{api.Verified, api.Unverified, api.Stale, api.NeedsReview}
 	},
 	"percent": func(part, whole int) int { return min(100, 100*part/max(whole, 1)) },
+}
+
+// describeReason describes why a record is due, with its times as elements.
+func describeReason(r api.DueReason) template.HTML {
+	const mark = "\x00"
+	var times []string
+	parts := strings.Split(verbs.DescribeReason(r, func(at time.Time) string {
+		times = append(times, string(instant(at)))
+		return mark
+	}), mark)
+	text := template.HTMLEscapeString(parts[0])
+	for i, at := range times {
+		text += at + template.HTMLEscapeString(parts[i+1])
+	}
+	return template.HTML(text) //nolint:gosec // escaped
 }
 
 // instant formats a time; a script adds the local time.

@@ -30,6 +30,12 @@ const (
 	keysCookie    = "__Host-desk-keys" // "off" if single keys must not act
 )
 
+// Names of what a session keeps for the next page.
+const (
+	keptNotice = "notice"
+	keptUpload = "upload"
+)
+
 const (
 	maxForm = 2 << 20  // bytes; an edit of a listing with every text at its limit has less
 	maxFile = 64 << 20 // bytes, held in memory
@@ -90,13 +96,13 @@ func (d *Desk) page(r route) http.HandlerFunc {
 			Handle: func() (view, error) {
 				response, err := d.respond(v, r)
 				if response.Redirect != "" && v.done != nil {
-					d.sessions.Leave(v.Session.ID, v.done)
+					d.sessions.Keep(v.Session.ID, keptNotice, v.done)
 				}
 				return response, err
 			},
 			Layout: func(p pages.Page) any {
 				if v.done == nil && v.Session.ID != "" {
-					v.done, _ = d.sessions.Notice(v.Session.ID).(*notice)
+					v.done, _ = d.sessions.Take(v.Session.ID, keptNotice).(*notice)
 				}
 				return shown{Page: p, Done: v.done, Session: v.Session, Keys: pages.Cookie(req, keysCookie) != "off"}
 			},

@@ -122,7 +122,8 @@ func (a API) changes(g *gin.Context) (web.Reply, error) {
 	if f.Actor, err = searchText(values, "actor"); err != nil {
 		return web.Reply{}, err
 	}
-	if f.Action, err = oneOf(values, "action", "imported", "updated", "published", "withdrawn"); err != nil {
+	if f.Action, err = oneOf(values, "action", "imported", "updated", "published", "withdrawn",
+		proposed, declined); err != nil {
 		return web.Reply{}, err
 	}
 	if f.Since, err = values.Time("since"); err != nil {

@@ -105,6 +105,9 @@ func (w *writer) importBatch(lines []listingfile.Line, report *api.ImportReport)
 			appendRejection(&report.Rejected, &report.Omitted, step.rejection())
 			continue
 		}
+		if w.inReview {
+			step.entry.ChangedAt, step.change.Material = step.old.ChangedAt, false
+		}
 		if step.change.KeptWithdrawn {
 			report.KeptWithdrawn = append(report.KeptWithdrawn, step.entry.ID)
 		}

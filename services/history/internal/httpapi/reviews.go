@@ -48,7 +48,10 @@ func (a API) record(g *gin.Context) (web.Reply, error) {
 	if reply.Suggestions, err = a.Store.Suggestions(ctx, g.Param("id"), quotes, missing); err != nil {
 		return web.Reply{}, err
 	}
-	if state.LatestReview != "" && values["without"] == "" {
+	switch without := values["without"]; {
+	case without != "":
+		reply.OpinionFacts, err = a.Store.OpinionFacts(ctx, without)
+	case state.LatestReview != "":
 		reply.Opinion, err = a.Store.Opinion(ctx, state.LatestReview)
 	}
 	return web.Reply{JSON: reply}, err
@@ -166,7 +169,7 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 	}
 	done, err := a.Store.Review(g.Request.Context(), now, event.Proposal{
 		Actor: in.Actor, Line: line, SecondOpinionOf: in.SecondOpinionOf, SameTexts: in.SameTexts, Sent: string(sent),
-		Undoes: in.Undoes,
+		Undoes: in.Undoes, Opened: in.Opened,
 	})
 	if errors.Is(err, event.ErrNoOpinion) {
 		return reject(api.Problems{{

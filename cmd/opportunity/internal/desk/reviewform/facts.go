@@ -135,13 +135,24 @@ func describeCountry(c api.CountryEligibility) string {
 		text += ", all regions"
 	}
 	if len(c.IncludedRegions) > 0 {
-		text += ", in " + strings.Join(c.IncludedRegions, " ")
+		text += ", only in " + regionNames(c.IncludedRegions)
 	}
 	if len(c.ExcludedRegions) > 0 {
-		text += ", not in " + strings.Join(c.ExcludedRegions, " ")
+		text += ", not in " + regionNames(c.ExcludedRegions)
 	}
 	if c.Note != "" {
 		text += " (" + c.Note + ")"
 	}
 	return text
+}
+
+// regionNames names the regions of Canada. Other regions keep their codes.
+func regionNames(codes []string) string {
+	names := slices.Clone(codes)
+	for i, code := range names {
+		if at := slices.IndexFunc(provinces, func(o Option) bool { return o.Value == code }); at >= 0 {
+			names[i] = provinces[at].Label
+		}
+	}
+	return strings.Join(names, ", ")
 }

@@ -115,6 +115,7 @@ func (f Form) unchanged(fact string, facts api.Facts) bool {
 // quotes are from the sources that were opened.
 func (f Form) evidence(facts *api.Facts) api.GivenEvidence {
 	e := api.GivenEvidence{Quotes: []api.Quote{}, Gone: []string{}, Unopened: []string{}}
+	_, e.Closed, _ = strings.Cut(f.Values.Get(fieldOutcome), ".")
 	opened := f.opened()
 	for _, name := range api.FactNames {
 		if facts == nil {
