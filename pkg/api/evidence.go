@@ -123,6 +123,12 @@ type PageTexts struct {
 	Pages []PageText `json:"pages"`
 }
 
+// PagesDue is the response to a request to read the pages of a record now.
+type PagesDue struct {
+	Pages int    `json:"pages"` // that are due; 0 if all were read in the last minutes
+	Note  string `json:"note"`  // when they are read, or how to switch link checks on
+}
+
 // PageText is a page of a record: its latest text, and the text at the time of the latest verified
 // review.
 type PageText struct {

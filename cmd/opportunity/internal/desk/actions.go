@@ -41,7 +41,8 @@ func actions() map[string]action {
 	return map[string]action{
 		"records/publish": {confirm{Button: "Publish record"}, (*Desk).preparePublish, (*Desk).publish},
 		"records/withdraw": {confirm{Button: "Withdraw record", Danger: true, Reason: true, Text: []string{
-			"Consumers get this response for the record, as if it had never existed. Its history stays, and you can publish it again.",
+			"Consumers get this response for the record, as if it had never existed. " +
+				"Its history stays, and you can publish it again.",
 		}}, (*Desk).prepareWithdraw, (*Desk).withdraw},
 		"records/propose-withdrawal": {confirm{Button: "Propose withdrawal", Reason: true, Text: []string{
 			"A publisher decides. Until then, consumers see the record as before.",
@@ -155,7 +156,8 @@ func (d *Desk) withdraw(v *visit, id, reason string) (view, error) {
 // decideWithdrawal proposes to withdraw a record, or declines the proposal.
 func (d *Desk) decideWithdrawal(v *visit, id, reason string) (view, error) {
 	_, verb := actionOf(v)
-	_, _, err := adminapi.Send[any](v.Context(), v.client, http.MethodPost, sheetPath(id)+"/"+verb, api.WithdrawalRequest{Reason: reason})
+	_, _, err := adminapi.Send[any](v.Context(), v.client, http.MethodPost, sheetPath(id)+"/"+verb,
+		api.WithdrawalRequest{Reason: reason})
 	if verb == "propose-withdrawal" {
 		return view{Redirect: recordPath(id), Notice: "A publisher decides about the withdrawal."}, err
 	}

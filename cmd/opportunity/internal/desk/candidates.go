@@ -43,7 +43,8 @@ func (d *Desk) candidate(v *visit, id string) (*api.Candidate, error) {
 // missing returns the empty fields of a candidate. After a review, its facts count instead of the
 // listing's own.
 func missing(c api.Candidate) []string {
-	return slices.DeleteFunc(c.Missing, func(field string) bool { return c.Reviewed && strings.HasPrefix(field, "facts.") })
+	return slices.DeleteFunc(c.Missing,
+		func(field string) bool { return c.Reviewed && strings.HasPrefix(field, "facts.") })
 }
 
 // candidates lists the private records: what each lacks and what it may duplicate.

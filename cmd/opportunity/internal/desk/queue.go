@@ -25,7 +25,8 @@ func (p queuePage) Weekend() bool { return p.GeneratedAt.UTC().Weekday()%6 == ti
 
 // whys are the reasons to filter by.
 var whys = []choice{
-	{Value: api.DueNeverReviewed, Label: "never reviewed"}, {Value: api.DueStale, Label: "stale"}, {Value: api.DueReview, Label: "earlier review"},
+	{Value: api.DueNeverReviewed, Label: "never reviewed"}, {Value: api.DueStale, Label: "stale"}, {Value: api.DueReview,
+		Label: "earlier review"},
 	{Value: api.DueClosed, Label: "closed"},
 	{Value: api.DueLinkCheck, Label: "failing link"}, {Value: api.DueEdit, Label: "changed listing"},
 }
@@ -49,7 +50,8 @@ func (d *Desk) queue(v *visit) (view, error) {
 			list.Today.Done += n
 		}
 	}
-	page := queuePage{ReviewQueue: list, Filters: filters, Opinions: opinions.Requests, Mine: list.Today.DoneBy[v.Session.Name], LinksOff: d.LinksOff}
+	page := queuePage{ReviewQueue: list, Filters: filters, Opinions: opinions.Requests,
+		Mine: list.Today.DoneBy[v.Session.Name], LinksOff: d.LinksOff}
 	page.More = more("/queue", filters, "after", list.Next)
 	return view{Template: "queue", Title: "Queue", Data: page}, nil
 }
@@ -127,10 +129,12 @@ func firstFree[T any](v *visit, records []T, id func(T) string) (path string, er
 func (d *Desk) skip(v *visit) (view, error) {
 	id, days := v.PathValue("id"), map[string]int{"1": 1, "3": 3, "7": 7, "14": 14}[v.PostFormValue("days")]
 	if days == 0 || v.PostFormValue("reason") == "" {
-		return view{Template: "error", Title: "Nothing was skipped", Status: http.StatusUnprocessableEntity, Data: "Go back, enter a reason and choose when the record comes back."}, nil
+		return view{Template: "error", Title: "Nothing was skipped", Status: http.StatusUnprocessableEntity,
+			Data: "Go back, enter a reason and choose when the record comes back."}, nil
 	}
 	skip := api.SkipRequest{Reason: v.PostFormValue("reason"), Until: api.Timestamp{Time: v.now.UTC().AddDate(0, 0, days)}}
-	if _, _, err := adminapi.Send[api.Skip](v.Context(), v.client, http.MethodPut, sheetPath(id)+"/skip", skip); err != nil {
+	if _, _, err := adminapi.Send[api.Skip](v.Context(), v.client, http.MethodPut, sheetPath(id)+"/skip",
+		skip); err != nil {
 		return view{}, err
 	}
 	return d.nextReview(v, &notice{Text: id + " comes back in " + v.PostFormValue("days") + " days."})

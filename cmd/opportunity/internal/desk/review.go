@@ -58,7 +58,8 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 	id := v.PathValue("id")
 	form, err := reviewform.Parse(v.PostForm)
 	if err != nil {
-		return view{Template: "error", Title: "This form cannot be read", Status: http.StatusBadRequest, Data: "Open the record again."}, nil
+		return view{Template: "error", Title: "This form cannot be read", Status: http.StatusBadRequest,
+			Data: "Open the record again."}, nil
 	}
 	sheet, err := d.sheet(v, id, form.Opinion())
 	if err != nil {
@@ -72,7 +73,8 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 	}
 	var uncompared []string
 	if added := form.Added(); len(added) > 0 {
-		found, _, err := adminapi.Send[api.QuoteFindings](v.Context(), v.client, http.MethodPost, "/reviews/quotes", api.QuoteSearch{Quotes: added})
+		found, _, err := adminapi.Send[api.QuoteFindings](v.Context(), v.client, http.MethodPost, "/reviews/quotes",
+			api.QuoteSearch{Quotes: added})
 		if err != nil {
 			return view{}, err
 		}
@@ -91,7 +93,9 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 		page.Texts = report.Texts
 		page.reopen()
 		for _, t := range report.Texts {
-			problems = append(problems, reviewform.Problem{Field: reviewform.SameTexts(t.Fact), Message: reviewform.Label(t.Fact) + ": choose whether your words mean the same as those of the first review, then submit again"})
+			problems = append(problems, reviewform.Problem{Field: reviewform.SameTexts(t.Fact),
+				Message: reviewform.Label(t.Fact) +
+					": choose whether your words mean the same as those of the first review, then submit again"})
 		}
 		return page.view(problems), nil
 	case len(report.Newer) > 0:
@@ -120,7 +124,8 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 		done.Text += " It stays public until a publisher withdraws it."
 	}
 	if len(uncompared) > 0 {
-		done.Text += " A quote was not compared with its page, because no text of the page is stored: " + strings.Join(uncompared, ", ") + "."
+		done.Text += " A quote was not compared with its page, because no text of the page is stored: " +
+			strings.Join(uncompared, ", ") + "."
 	}
 	if len(report.Disagree) > 0 {
 		labels := make([]string, len(report.Disagree))
@@ -155,7 +160,8 @@ func (d *Desk) summarize(v *visit) (view, error) {
 func (d *Desk) saveDraft(v *visit) (view, error) {
 	form, err := reviewform.Parse(v.PostForm)
 	if err != nil {
-		return view{Template: "error", Title: "This form cannot be read", Status: http.StatusBadRequest, Data: "Open the record again."}, nil
+		return view{Template: "error", Title: "This form cannot be read", Status: http.StatusBadRequest,
+			Data: "Open the record again."}, nil
 	}
 	content, err := json.Marshal(form.Values)
 	if err != nil {
@@ -230,8 +236,8 @@ func (d *Desk) opener(sheet api.ReviewSheet) func(page string) string {
 	}
 }
 
-// openPage records that the curator opens a page, and opens it. If that cannot be recorded, the page
-// opens anyway.
+// openPage records that the curator opens a page, and opens it. If that cannot be recorded, the
+// page opens anyway.
 func (d *Desk) openPage(v *visit) (view, error) {
 	var page api.OpeningRequest
 	text, own := d.sessions.Unseal(v.FormValue("page"))

@@ -53,6 +53,7 @@ func routes() []route {
 		{pattern: "POST /records/{id}/edit", handle: (*Desk).edit},
 		{pattern: "GET /records/{id}/compare", handle: (*Desk).compare},
 		{pattern: "GET /records/{id}/pages", handle: (*Desk).pageTexts},
+		{pattern: "POST /records/{id}/read", handle: (*Desk).readPages},
 		{pattern: "GET /withdrawals", handle: (*Desk).withdrawals},
 		{pattern: "GET /import", handle: (*Desk).showImport},
 		{pattern: "POST /import", file: true, handle: (*Desk).previewImport},

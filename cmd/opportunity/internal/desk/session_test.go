@@ -45,7 +45,8 @@ func TestForgedCookiesAreRejected(t *testing.T) {
 	raw, err := base64.RawURLEncoding.DecodeString(cookie)
 	require.NoError(t, err)
 	raw[len(raw)/2] ^= 1
-	for _, forged := range []string{"", "x", foreign, base64.RawURLEncoding.EncodeToString(raw), strings.Repeat("A", 200)} {
+	for _, forged := range []string{"", "x", foreign, base64.RawURLEncoding.EncodeToString(raw),
+		strings.Repeat("A", 200)} {
 		_, ok := s.Resume(forged)
 		require.False(t, ok, forged)
 	}

@@ -35,7 +35,8 @@ type accountsPage struct {
 
 func (d *Desk) accounts(v *visit) (view, error) {
 	filters := chosen(v.URL.Query(), "email", "after")
-	list, _, err := v.client.AccountList(v.Context(), filters.Get("email"), adminapi.Page{After: filters.Get("after"), Limit: 100})
+	list, _, err := v.client.AccountList(v.Context(), filters.Get("email"),
+		adminapi.Page{After: filters.Get("after"), Limit: 100})
 	if err != nil {
 		return view{}, err
 	}

@@ -67,14 +67,17 @@ func (d *Desk) usage(v *visit) (view, error) {
 		page.Days = n
 	}
 	for _, n := range usageDays {
-		page.Choices = append(page.Choices, choice{Value: "/usage?" + url.Values{"days": {strconv.Itoa(n)}}.Encode(), Label: strconv.Itoa(n) + " days", Checked: n == page.Days})
+		page.Choices = append(page.Choices,
+			choice{Value: "/usage?" + url.Values{"days": {strconv.Itoa(n)}}.Encode(), Label: strconv.Itoa(n) + " days",
+				Checked: n == page.Days})
 	}
 	report, _, err := adminapi.Get[api.UsageReport](v.Context(), v.client, "/usage", "days", strconv.Itoa(page.Days))
 	if err != nil {
 		return view{}, err
 	}
 	days := lastDays(v.now.UTC(), page.Days)
-	page.Calls = newUsageChart(days, tiers(), report, func(u api.TierUsage, count func(api.Tier, int)) { count(u.Tier, u.Calls) })
+	page.Calls = newUsageChart(days, tiers(), report,
+		func(u api.TierUsage, count func(api.Tier, int)) { count(u.Tier, u.Calls) })
 	page.Rejected = newUsageChart(days, outcomes(report), report, func(u api.TierUsage, count func(api.CallOutcome, int)) {
 		for outcome, n := range u.Refused {
 			count(outcome, n)

@@ -42,7 +42,8 @@ type shown struct {
 func (p shown) Frame() pages.Frame {
 	shortcuts := pages.Link{Path: "/help", Label: "Keyboard shortcuts", Current: p.Path == "/help"}
 	f := pages.Frame{
-		Name: p.Site, Home: "/", Footer: []pages.Link{shortcuts}, Styles: []string{"desk.css"}, Scripts: []string{"time.js", "once.js"}, Keys: p.Keys,
+		Name: p.Site, Home: "/", Footer: []pages.Link{shortcuts}, Styles: []string{"desk.css"}, Scripts: []string{"time.js",
+			"once.js"}, Keys: p.Keys,
 	}
 	if p.Session.ID == "" {
 		return f
@@ -58,11 +59,15 @@ func (p shown) Frame() pages.Frame {
 
 // functions are those of the templates.
 var functions = template.FuncMap{
-	"instant": instant, "day": day, "compact": compact[json.RawMessage], "short": compact[string], "join": strings.Join, "add": func(a, b int) int { return a + b },
-	"reason": describeReason, "label": reviewform.Label, "fragment": fragment, "shortURL": shortURL, "finding": finding, "field": listingform.LabelOf, "fieldOf": newShownField,
-	"host": host, "usageChart": newShownChart,
+	"instant": instant, "day": day, "compact": compact[json.RawMessage], "short": compact[string], "join": strings.Join,
+	"add": func(a, b int) int { return a + b }, "reason": describeReason, "label": reviewform.Label, "fragment": fragment,
+	"shortURL": shortURL, "finding": finding, "field": listingform.LabelOf, "fieldOf": newShownField,
+	"onEdit": listingform.Has, "host": host, "usageChart": newShownChart,
 	"categories": func() []api.Category { return api.Categories },
-	"whys":       func() []choice { return whys }, "visibilities": func() []string { return []string{"private", "published", "withdrawn"} },
+	"whys":       func() []choice { return whys }, "visibilities": func() []string {
+		return []string{"private",
+			"published", "withdrawn"}
+	},
 	"statuses": func() []api.VerificationStatus {
 		return []api.VerificationStatus{api.Verified, api.Unverified, api.Stale, api.NeedsReview}
 	},
@@ -103,7 +108,8 @@ func formatted(at any, machine, people string) template.HTML {
 		return "never"
 	}
 	t = t.UTC()
-	return template.HTML(`<time datetime="` + t.Format(machine) + `">` + t.Format(people) + `</time>`) //nolint:gosec // digits and month names
+	return template.HTML(`<time datetime="` + t.Format(machine) + `">` + t.Format(people) +
+		`</time>`) //nolint:gosec // digits and month names
 }
 
 // compact shortens a text or a JSON value.

@@ -155,13 +155,15 @@ func (d *Desk) reject(v *visit, err error) view {
 		response.Title, response.Data = "This request was rejected", rejected.Error()
 	case errors.As(err, &rejected), errors.As(err, &failed):
 		response.Title, response.Status = "Temporarily unavailable", http.StatusServiceUnavailable
-		response.Data = "The operator API did not respond as expected. Go back and try again in a moment; what you entered is still there."
+		response.Data = "The operator API did not respond as expected. " +
+			"Go back and try again in a moment; what you entered is still there."
 	}
 	if rejected.Status >= 400 && rejected.Status < 500 && rejected.Status != http.StatusUnauthorized {
 		response.Status = rejected.Status
 	}
 	if response.Status >= http.StatusInternalServerError && v.Context().Err() == nil {
-		d.Log.LogAttrs(v.Context(), slog.LevelError, "page failed", slog.String("path", v.URL.Path), slog.String("error", err.Error()))
+		d.Log.LogAttrs(v.Context(), slog.LevelError, "page failed", slog.String("path", v.URL.Path),
+			slog.String("error", err.Error()))
 	}
 	return response
 }

@@ -59,6 +59,7 @@ var routes = []route{
 	{"POST", "reviews/quotes", peer.History, curators},
 	{"GET", "history/{id}", peer.History, curators},
 	{"GET", "records/{id}/pages", peer.History, curators},
+	{"POST", "records/{id}/read", peer.History, curators},
 	{"GET", "events", peer.History, curators},
 	{"POST", "events/append", peer.History, publish},
 

@@ -25,7 +25,8 @@ type Option struct{ Value, Label, Key string }
 var (
 	yesOrNo = []Option{{"true", "Yes", "y"}, {"false", "No", "n"}}
 	states  = []Option{
-		{closedStatus, "Closed", "c"}, {`"` + string(api.ApplicationOpen) + `"`, "Open", "p"}, {`"` + string(api.ApplicationWaitlist) + `"`, "Waitlist", "w"},
+		{closedStatus, "Closed", "c"}, {`"` + string(api.ApplicationOpen) + `"`, "Open", "p"}, {`"` +
+			string(api.ApplicationWaitlist) + `"`, "Waitlist", "w"},
 	}
 )
 
@@ -33,14 +34,15 @@ var (
 const closedStatus = `"` + string(api.ApplicationClosed) + `"`
 
 // Facts has every fact once, in the order of the form.
-var Facts = slices.Concat([]Fact{{Name: "countryEligibility", Label: "Countries and regions", Key: "c"}}, conditions(), []Fact{
-	{Name: "pay", Label: "Pay", Key: "p"},
-	{Name: "languages", Label: "Languages", Key: "l"},
-	{Name: "requirements", Label: "Requirements", Key: "q"},
-	{Name: "applicationStatus", Label: "Application status", Key: "a", Options: states},
-	{Name: "applicationUrl", Label: "Application URL", Key: "u"},
-	{Name: "riskIndicators", Label: "Risk indicators", Key: "w"},
-})
+var Facts = slices.Concat([]Fact{{Name: "countryEligibility", Label: "Countries and regions", Key: "c"}}, conditions(),
+	[]Fact{
+		{Name: "pay", Label: "Pay", Key: "p"},
+		{Name: "languages", Label: "Languages", Key: "l"},
+		{Name: "requirements", Label: "Requirements", Key: "q"},
+		{Name: "applicationStatus", Label: "Application status", Key: "a", Options: states},
+		{Name: "applicationUrl", Label: "Application URL", Key: "u"},
+		{Name: "riskIndicators", Label: "Risk indicators", Key: "w"},
+	})
 
 // conditions returns the facts that are true, false or unknown. The first letter of a label is its
 // key.

@@ -109,7 +109,8 @@ func (f Form) entry(name, label string, index ...any) Entry {
 			e.Inputs = append(e.Inputs,
 				Input{Name: boxes, Label: "Chosen regions", Kind: "choice", Value: f.Values.Get(boxes),
 					Options: []Option{{"in", "are the only ones", ""}, {"notin", "are excluded", ""}}},
-				Input{Name: field(name, append(slices.Clone(index), "region")...), Label: "Regions", Kind: "boxes", Options: provinces})
+				Input{Name: field(name, append(slices.Clone(index), "region")...), Label: "Regions", Kind: "boxes",
+					Options: provinces})
 		}
 		if canada && (column == "in" || column == "notin") && in.Value == "" {
 			continue

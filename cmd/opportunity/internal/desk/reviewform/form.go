@@ -46,7 +46,7 @@ const (
 	fieldOnly    = "only"   // facts that the second opinion is about
 	fieldListed  = "listed" // fields of the listing on the sheet, as JSON by path
 	fieldAgain   = "again"  // facts that another review changed since: each needs a decision of its own
-	fieldAsked   = "asked"  // added quotes that are not on the stored text of their page, about which the curator was asked; as JSON
+	fieldAsked   = "asked"  // added quotes that their page lacks, about which the curator was asked; as JSON
 	fieldRest    = "rest"
 	fieldOutcome = "outcome"
 	fieldNote    = "note"
@@ -109,7 +109,8 @@ func sources(sheet api.ReviewSheet, facts api.Facts) (urls []string) {
 			}
 		}
 	}
-	if i := slices.IndexFunc(sheet.Events, func(e api.RecordedEvent) bool { return e.CheckType == api.FactualReview && len(e.SourceURLs) > 0 }); i >= 0 {
+	if i := slices.IndexFunc(sheet.Events,
+		func(e api.RecordedEvent) bool { return e.CheckType == api.FactualReview && len(e.SourceURLs) > 0 }); i >= 0 {
 		add(sheet.Events[i].SourceURLs...)
 	}
 	for _, s := range sheet.Record.Sources {

@@ -160,11 +160,13 @@ func (f Form) misquoted(facts api.Facts) (problems []Problem) {
 		}
 		quotes := f.quotesOf(name, facts)
 		if n := len(quotes); n > api.MaxQuotesPerFact {
-			add(fmt.Sprintf("%d quotes, and a fact has at most %d; leave out %d", n, api.MaxQuotesPerFact, n-api.MaxQuotesPerFact))
+			add(fmt.Sprintf("%d quotes, and a fact has at most %d; leave out %d", n, api.MaxQuotesPerFact,
+				n-api.MaxQuotesPerFact))
 		}
 		for _, q := range quotes {
 			if f.Mark(q.SourceURL) == "" && f.outcome() != api.OutcomeClosed {
-				add(fmt.Sprintf("keeps the quote %q from %s, which you did not open; open it and mark it, or leave the quote out", q.Exact, f.nameOf(q.SourceURL)))
+				add(fmt.Sprintf("keeps the quote %q from %s, which you did not open; open it and mark it, or leave the quote out",
+					q.Exact, f.nameOf(q.SourceURL)))
 			}
 		}
 	}
@@ -192,8 +194,10 @@ func (f Form) Compare(readings []api.QuoteReading) (problems []Problem, uncompar
 			}
 		case r.Finding == api.QuoteMissing && !slices.Contains(f.Values[fieldAsked], value):
 			f.Values.Add(fieldAsked, value)
-			problems = append(problems, Problem{"fact." + r.Fact, fmt.Sprintf("%s: the text of %s that a machine read on %s does not have %q; correct the quote, or submit again to record it",
-				Label(r.Fact), f.nameOf(r.SourceURL), r.ReadAt.UTC().Format("2 Jan 2006"), r.Exact)})
+			problems = append(problems, Problem{"fact." + r.Fact,
+				fmt.Sprintf("%s: the text of %s that a machine read on %s does not have %q; "+
+					"correct the quote, or submit again to record it",
+					Label(r.Fact), f.nameOf(r.SourceURL), r.ReadAt.UTC().Format("2 Jan 2006"), r.Exact)})
 		}
 	}
 	return problems, uncompared

@@ -130,7 +130,8 @@ func Explain(invalid api.Problems, r api.Review) (problems []Problem) {
 }
 
 // labelled replaces the names of fields in a message by their labels.
-var labelled = strings.NewReplacer("allRegions", "All regions", "includedRegions", "Only in", "excludedRegions", "Not in", "status to", "Residents are to",
+var labelled = strings.NewReplacer("allRegions", "All regions", "includedRegions", "Only in", "excludedRegions",
+	"Not in", "status to", "Residents are to",
 	" is none", " is not one")
 
 // unsupported returns the known facts that no opened source supports. A kept fact needs its own
@@ -140,7 +141,8 @@ func (f Form) unsupported(facts api.Facts) (problems []Problem) {
 	confirmed := slices.ContainsFunc(opened, func(u string) bool { return f.Mark(u) == StillSo })
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		decision := f.Decision(name)
-		if decision == "" || string(values[name]) == string(unknown[name]) || f.outcome() == api.OutcomeClosed && (decision == Keep || decision == closedStatus) {
+		if decision == "" || string(values[name]) == string(unknown[name]) || f.outcome() == api.OutcomeClosed &&
+			(decision == Keep || decision == closedStatus) {
 			continue
 		}
 		cites, at := facts.Cites(name), "fact."+name
@@ -154,10 +156,12 @@ func (f Form) unsupported(facts api.Facts) (problems []Problem) {
 			switch mark := f.Mark(u); {
 			case mark == StillSo || decision != Keep && mark == Otherwise:
 			case decision == Keep:
-				problems = append(problems, Problem{at, fmt.Sprintf("%s: cites %s; open it and mark that it still says so, change the fact, or set it to unknown",
-					Label(name), f.nameOf(u))})
+				problems = append(problems, Problem{at,
+					fmt.Sprintf("%s: cites %s; open it and mark that it still says so, change the fact, or set it to unknown",
+						Label(name), f.nameOf(u))})
 			default:
-				problems = append(problems, Problem{at, fmt.Sprintf("%s: cites %s, which you did not open", Label(name), f.nameOf(u))})
+				problems = append(problems, Problem{at,
+					fmt.Sprintf("%s: cites %s, which you did not open", Label(name), f.nameOf(u))})
 			}
 		}
 	}

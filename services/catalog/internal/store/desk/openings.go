@@ -21,8 +21,8 @@ func (s *Store) Open(ctx context.Context, id, operator string, o api.OpeningRequ
 }
 
 // NeedsOpening reports whether an unchanged review by the operator, on the sheet with the newest
-// event eventID, is accepted only after an opening, and returns the opened source, empty if there is
-// none.
+// event eventID, is accepted only after an opening, and returns the opened source, empty if there
+// is none.
 func (s *Store) NeedsOpening(ctx context.Context, id, operator, eventID string) (needs bool, opened string, err error) {
 	tx := s.db.WithContext(ctx)
 	var secret string // of this database
