@@ -11,7 +11,7 @@ MODULES  := e2e cmd/opportunity services/authquota $(addprefix services/,$(filte
 export PACKAGES := $(addprefix ./,$(addsuffix /...,$(MODULES)))
 
 .DEFAULT_GOAL := help
-.PHONY: help run build images pin-images sbom licenses vulncheck try-image cluster-test test race pictures quick lint lint-prose \
+.PHONY: help run build images release try-release pin-images sbom licenses vulncheck try-image cluster-test test race pictures quick lint lint-prose \
   alone tidy generate generate-check fuzz mutate simulate faults bench lighthouse check
 
 help: ## Show this list
@@ -33,14 +33,14 @@ race: ## Run the tests of code with goroutines once more, with the race detector
 quick: ## Run the tests that need neither a store nor a browser
 	@scripts/test quick
 
-lint: lint-prose ## Check format, import rules and wording
+lint: lint-prose licenses ## Check format, import rules, licenses and wording
 	@test -z "$$(gofmt -l $(MODULES) scripts)" || { gofmt -l $(MODULES) scripts; echo "run gofmt -w on these"; exit 1; }
 	@$$(scripts/tool golangci-lint) run $(PACKAGES)
 
 lint-prose:
 	@paths=$$(grep -v '^#' .vale/paths); ls -d $$paths >/dev/null && $$(scripts/tool vale) --output=line $$paths # Vale ignores missing paths
 
-generate: licenses ## Regenerate files derived from the code
+generate: ## Regenerate files derived from the code
 	@go test ./cmd/opportunity -run TestSettingsPage -update
 	@go run scripts/changelog.go
 	@go test ./docs -run UpToDate -update
@@ -63,13 +63,19 @@ tidy:
 	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
 
 generate-check: generate tidy
-	@git diff --exit-code -- THIRD_PARTY_LICENSES docs charts sdk '**/go.mod' '**/go.sum'
+	@git diff --exit-code -- docs charts sdk '**/go.mod' '**/go.sum'
 
 images: # with docker or buildah
 	@scripts/images
 
 try-image:
 	@scripts/try-image
+
+release: ## Write a release into dist/: make release VERSION=1.0.0; without VERSION a snapshot
+	@scripts/release
+
+try-release: # takes several minutes
+	@scripts/try-release
 
 pin-images: # needs a network
 	@go run ./docker/pin docker/Dockerfile docker/compose.yaml 'k8s/*/*.yaml'
@@ -78,7 +84,7 @@ sbom: build
 	@for f in opportunity $(SERVICES); do scripts/sbom bin/$$f >bin/$$f.cdx.json || exit 1; done
 
 licenses: # fails if a module's license is not allowed
-	@mkdir -p bin && go run ./docker/licenses cmd/opportunity $(addprefix services/,$(SERVICES)) >bin/licenses && mv bin/licenses THIRD_PARTY_LICENSES
+	@mkdir -p bin && go run ./docker/licenses cmd/opportunity sdk/command $(addprefix services/,$(SERVICES)) >bin/THIRD_PARTY_LICENSES
 
 vulncheck: # needs a network: downloads vuln.go.dev
 	@tool=$$(scripts/tool govulncheck); for m in cmd/opportunity $(addprefix services/,$(SERVICES)); do (cd $$m && GOWORK=off $$tool ./...) || exit 1; done

@@ -51,13 +51,16 @@ func TestAlertsAndDashboardsAreComplete(t *testing.T) {
 	require.Len(t, rules, 1)
 	require.GreaterOrEqual(t, len(rules[0].Spec.Groups), len(files))
 	alerts := 0
-	for _, group := range rules[0].Spec.Groups {
-		for _, r := range group.Rules {
+	standard := of[*monitoringv1.PrometheusRule](rendered(t, with("monitoring.prometheusRule.enabled", true)))
+	for g, group := range rules[0].Spec.Groups {
+		for i, r := range group.Rules {
 			if r.Alert == "" {
 				continue
 			}
 			alerts++
 			require.Equal(t, "https://git.example.com/docs/runbooks/"+r.Alert+".md", r.Annotations["runbook_url"])
+			require.Equal(t, "https://data.example.com/docs/runbooks/"+r.Alert+".md",
+				standard[0].Spec.Groups[g].Rules[i].Annotations["runbook_url"])
 			require.NotContains(t, r.Annotations["description"], "<no value>", "Prometheus must expand it, not Helm")
 		}
 	}

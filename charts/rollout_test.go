@@ -211,4 +211,8 @@ func TestImages(t *testing.T) {
 	require.Equal(t, "opportunity/authquota:9", images(with("image.tag", "9")))
 	require.Equal(t, "r.example/x/opportunity/authquota:9", images(set(with("image.tag", "9"), "image.registry", "r.example/x")))
 	require.Equal(t, "y@sha256:0", images(set(with("image.tag", "9"), "authquota.image", "y@sha256:0")))
+	digest := "sha256:" + strings.Repeat("0", 64)
+	digests := func() values { return with("image.digests", values{"authquota": digest}) }
+	require.Equal(t, "opportunity/authquota:"+load(t).AppVersion()+"@"+digest, images(digests()))
+	require.Equal(t, "opportunity/authquota:9", images(set(digests(), "image.tag", "9")), "another version")
 }

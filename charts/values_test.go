@@ -65,6 +65,8 @@ func TestInvalidValuesAreRejected(t *testing.T) {
 		{"shutdown.graceSeconds", 0, "at '/shutdown/graceSeconds': minimum: got 0, want 1"},
 		{"image.pullPolicy", "Sometimes", "at '/image/pullPolicy': value must be one of"},
 		{"image.registry", "registry.example.com/", "at '/image/registry'"},
+		{"image.digests", values{"gateway": "1.0.0"}, "at '/image/digests/gateway'"},
+		{"image.digests", values{"proxy": "sha256:0"}, "additional properties 'proxy' not allowed"},
 		{"telemetry.endpoint", "otel-collector:4318", "at '/telemetry/endpoint'"},
 		{"httpRoute.enabled", true, "at '/httpRoute/parentRefs': minItems: got 0, want 1"},
 		{"networkPolicy.clusterRanges", []any{"10.0.0.1"}, "at '/networkPolicy/clusterRanges/0': '10.0.0.1' does not match pattern"},

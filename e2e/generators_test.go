@@ -63,9 +63,9 @@ func TestGeneratedClients(t *testing.T) {
 	})
 }
 
-// TestGeneratedPythonHasTheTypesOfTheSDK checks the programs that the reference and the explorer
-// show, with few and with all parameters.
-func TestGeneratedPythonHasTheTypesOfTheSDK(t *testing.T) {
+// TestGeneratedProgramsHaveTheTypesOfTheSDKs checks the TypeScript and Python programs that the
+// reference and the explorer show, with few and with all parameters.
+func TestGeneratedProgramsHaveTheTypesOfTheSDKs(t *testing.T) {
 	t.Parallel()
 	doc, err := apidoc.Published()
 	require.NoError(t, err)
@@ -78,7 +78,10 @@ func TestGeneratedPythonHasTheTypesOfTheSDK(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	for _, o := range doc.Operations {
-		all := apidoc.Call{Operation: o, Values: map[string]string{"id": "maple-scribe", "country": "CA", "province": "ON", "checked_after": "2026-11-01", "page": "1", "limit": "5"}}
+		all := apidoc.Call{Operation: o, Values: map[string]string{
+			"id": "maple-scribe", "country": "CA", "province": "ON", "checked_after": "2026-11-01", "page": "1", "limit": "5",
+			"q": "scribe", "language": "English", "subcategory": "Transcription",
+		}}
 		for _, p := range o.Parameters {
 			if choices := p.Resolved.Choices(); choices != nil {
 				all.Values[p.Name] = choices[0]
@@ -87,12 +90,21 @@ func TestGeneratedPythonHasTheTypesOfTheSDK(t *testing.T) {
 		for i, c := range []apidoc.Call{o.ExampleCall(), all} {
 			programs, err := c.Programs()
 			require.NoError(t, err)
-			require.Equal(t, "python", programs[3].Language, o.ID)
+			require.Equal(t, []string{"js", "python"}, []string{programs[2].Language, programs[3].Language}, o.ID)
+			write(fmt.Sprintf("%s%d.mts", o.ID, i), programs[2].Code)
 			write(fmt.Sprintf("%s%d.py", o.ID, i), programs[3].Code)
 		}
 	}
 	write("pyrightconfig.json", `{"extraPaths": ["`+sdk+`/python"], "pythonVersion": "3.11", "typeCheckingMode": "standard"}`)
 	command(t, dir, "node", modules+"/pyright/index.js")
+
+	config, err := os.ReadFile("../sdk/typescript/consumer/tsconfig.json")
+	require.NoError(t, err)
+	write("tsconfig.json", string(config))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "node_modules"), 0o750))
+	require.NoError(t, os.Symlink(sdk+"/typescript", filepath.Join(dir, "node_modules/opportunity-data")))
+	require.NoError(t, os.Symlink(modules+"/@types", filepath.Join(dir, "node_modules/@types")))
+	command(t, dir, "node", modules+"/typescript/bin/tsc", "--project", ".")
 }
 
 // withMoreFields returns a copy of a JSON value in which every object has a field that version 1

@@ -83,7 +83,8 @@ func (o *output) String() string {
 }
 
 // clean returns the environment for a child process: the test's own without settings of the project
-// or of telemetry, plus settings.
+// or of telemetry, plus settings
+// and a name for the audit log.
 func clean(settings ...string) []string {
 	var env []string
 	for _, v := range os.Environ() {
@@ -91,7 +92,7 @@ func clean(settings ...string) []string {
 			env = append(env, v)
 		}
 	}
-	return append(env, settings...)
+	return append(append(env, "USER=e2e"), settings...)
 }
 
 // start starts a program and stops it after the test. It logs the program's output if the test

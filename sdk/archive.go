@@ -24,21 +24,7 @@ func npmTarball() ([]byte, error) {
 	if all, err = withLicense(all, "package/LICENSE"); err != nil {
 		return nil, err
 	}
-	var out bytes.Buffer
-	compressed := gzip.NewWriter(&out)
-	archive := tar.NewWriter(compressed)
-	for _, f := range all {
-		header := &tar.Header{Name: f.name, Mode: 0o644, Size: int64(len(f.content)), ModTime: epoch,
-			Format: tar.FormatUSTAR}
-		if err := archive.WriteHeader(header); err != nil {
-			return nil, err
-		}
-		if _, err := archive.Write(f.content); err != nil {
-			return nil, err
-		}
-	}
-	err = errors.Join(archive.Close(), compressed.Close())
-	return out.Bytes(), err
+	return tarred(all)
 }
 
 // pythonWheel returns the package that `pip install URL` installs; see the binary distribution
@@ -48,17 +34,17 @@ func pythonWheel() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	readme, err := files.ReadFile("python/README.md")
+	metadata, err := pythonMetadata()
 	if err != nil {
 		return nil, err
 	}
 	info := "opportunity_data-" + Version + ".dist-info/"
-	metadata := "Metadata-Version: 2.1\nName: opportunity-data\nVersion: " + Version +
-		"\nSummary: Client of the Opportunity Data API\nLicense: Apache-2.0\nRequires-Python: >=3.11\n" +
-		"Provides-Extra: proof\nRequires-Dist: cryptography>=38; extra == 'proof'\nDescription-Content-Type: text/markdown\n\n"
-	all = append(all,
-		file{info + "METADATA", append([]byte(metadata), readme...)},
-		file{info + "WHEEL", []byte("Wheel-Version: 1.0\nGenerator: opportunity\nRoot-Is-Purelib: true\nTag: py3-none-any\n")})
+	wheel := "Wheel-Version: 1.0
+Generator: opportunity
+Root-Is-Purelib: true
+Tag: py3-none-any
+"
+	all = append(all, file{info + "METADATA", metadata}, file{info + "WHEEL", []byte(wheel)})
 	if all, err = withLicense(all, info+"LICENSE"); err != nil {
 		return nil, err
 	}
@@ -69,6 +55,32 @@ func pythonWheel() ([]byte, error) {
 	}
 	record.WriteString(info + "RECORD,,\n")
 	return zipped(append(all, file{info + "RECORD", []byte(record.String())}))
+}
+
+// pythonSource returns the source distribution that PyPI wants beside the wheel; see PEP 517.
+func pythonSource() ([]byte, error) {
+	const folder = "opportunity_data-" + Version
+	all, err := tree(files, "python", folder)
+	if err != nil {
+		return nil, err
+	}
+	metadata, err := pythonMetadata()
+	if err != nil {
+		return nil, err
+	}
+	if all, err = withLicense(append(all, file{folder + "/PKG-INFO", metadata}), folder+"/LICENSE"); err != nil {
+		return nil, err
+	}
+	return tarred(all)
+}
+
+// pythonMetadata returns the core metadata of PyPA, which end with the README.
+func pythonMetadata() ([]byte, error) {
+	readme, err := files.ReadFile("python/README.md")
+	metadata := "Metadata-Version: 2.1\nName: opportunity-data\nVersion: " + Version +
+		"\nSummary: Client of the Opportunity Data API\nLicense: Apache-2.0\nRequires-Python: >=3.11\n" +
+		"Provides-Extra: proof\nRequires-Dist: cryptography>=38; extra == 'proof'\nDescription-Content-Type: text/markdown\n\n"
+	return append([]byte(metadata), readme...), err
 }
 
 // goModule returns the files of the module proxy protocol for a module by their path below /sdk/:
@@ -112,6 +124,24 @@ func goModule(module string, from fs.FS) (map[string][]byte, error) {
 func released(mod []byte) []byte {
 	mod = bytes.ReplaceAll(mod, []byte(Module+" v0.0.0"), []byte(Module+" v"+Version))
 	return bytes.ReplaceAll(mod, []byte("\nreplace "+Module+" => ../go\n"), nil)
+}
+
+func tarred(all []file) ([]byte, error) {
+	var out bytes.Buffer
+	compressed := gzip.NewWriter(&out)
+	archive := tar.NewWriter(compressed)
+	for _, f := range all {
+		header := &tar.Header{Name: f.name, Mode: 0o644, Size: int64(len(f.content)), ModTime: epoch,
+			Format: tar.FormatUSTAR}
+		if err := archive.WriteHeader(header); err != nil {
+			return nil, err
+		}
+		if _, err := archive.Write(f.content); err != nil {
+			return nil, err
+		}
+	}
+	err := errors.Join(archive.Close(), compressed.Close())
+	return out.Bytes(), err
 }
 
 func zipped(all []file) ([]byte, error) {

@@ -1,5 +1,5 @@
 // Package sdk builds the SDKs for distribution from their embedded sources: an npm tarball, a
-// Python wheel and Go modules. The same sources give the same bytes.
+// Python wheel with its source distribution and Go modules. The same sources give the same bytes.
 package sdk
 
 import (
@@ -16,7 +16,7 @@ import (
 
 //go:embed LICENSE
 //go:embed typescript/package.json typescript/README.md typescript/src
-//go:embed python/README.md python/opportunity_data/*.py python/opportunity_data/py.typed
+//go:embed python/README.md python/pyproject.toml python/opportunity_data/*.py python/opportunity_data/py.typed
 var files embed.FS
 
 // Version is the version of all SDKs.
@@ -26,6 +26,7 @@ const Version = "1.0.0"
 const (
 	Tarball = "opportunity-data-" + Version + ".tgz"
 	Wheel   = "opportunity_data-" + Version + "-py3-none-any.whl"
+	Source  = "opportunity_data-" + Version + ".tar.gz" // of the wheel
 	Module  = "opportunity.internal/sdk/go"
 	Command = "opportunity.internal/sdk/command" // the module of the command opportunity-data
 )
@@ -41,6 +42,10 @@ func Archives() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	source, err := pythonSource()
+	if err != nil {
+		return nil, err
+	}
 	archives, err := goModule(Module, library.Files)
 	if err != nil {
 		return nil, err
@@ -50,7 +55,7 @@ func Archives() (map[string][]byte, error) {
 		return nil, err
 	}
 	maps.Copy(archives, ofCommand)
-	archives[Tarball], archives[Wheel] = tarball, wheel
+	archives[Tarball], archives[Wheel], archives[Source] = tarball, wheel, source
 	return archives, nil
 }
 

@@ -98,7 +98,8 @@ func TestTarballInstalls(t *testing.T) {
 	write(t, filepath.Join(dir, "package.json"), `{"type": "module"}`)
 	run(t, dir, []string{"npm_config_cache=" + t.TempDir()}, "npm", "install", "--silent", "--no-audit", "--no-fund",
 		distribution(t)+"/"+sdk.Tarball)
-	write(t, filepath.Join(dir, "main.js"), "import { VERSION } from 'opportunity-data';\nprocess.stdout.write(VERSION);\n")
+	write(t, filepath.Join(dir, "main.js"),
+		"import { VERSION } from 'opportunity-data';\nprocess.stdout.write(VERSION);\n")
 	require.Equal(t, sdk.Version, run(t, dir, nil, "node", "main.js"))
 }
 
@@ -119,6 +120,28 @@ func TestWheelInstalls(t *testing.T) {
 	}
 	require.Equal(t, sdk.Version, run(t, dir, env, "python3", "-c",
 		"import opportunity_data as o; print(o.__version__, end='')"))
+}
+
+func TestSourceDistributionIsThatOfTheWheel(t *testing.T) {
+	archives, err := sdk.Archives()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	untar(t, archives[sdk.Source], dir, ".")
+	folder := filepath.Join(dir, "opportunity_data-"+sdk.Version)
+	env := []string{"PYTHONPATH=" + folder, "PYTHONDONTWRITEBYTECODE=1"}
+	require.Equal(t, sdk.Version, run(t, dir, env, "python3", "-c",
+		"import opportunity_data as o; print(o.__version__, end='')"))
+	for _, file := range []string{"pyproject.toml", "README.md", "LICENSE"} { // what a build reads
+		require.FileExists(t, filepath.Join(folder, file))
+	}
+	source, err := os.ReadFile(filepath.Join(folder, "PKG-INFO"))
+	require.NoError(t, err)
+	wheel := archives[sdk.Wheel]
+	reader, err := zip.NewReader(bytes.NewReader(wheel), int64(len(wheel)))
+	require.NoError(t, err)
+	built, err := fs.ReadFile(reader, "opportunity_data-"+sdk.Version+".dist-info/METADATA")
+	require.NoError(t, err)
+	require.Equal(t, string(built), string(source))
 }
 
 func TestArchivesAreReproducible(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"opportunity.internal/cmd/opportunity/internal/up"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/config"
+	"opportunity.internal/pkg/telemetry"
 )
 
 // Exit codes.
@@ -49,7 +50,7 @@ With --output json, results are JSON on standard output and errors are JSON on s
   opportunity status
   opportunity keys issue --tier developer --use-case "job board for Ontario"
   opportunity help listings import`,
-		Version:       build().String(),
+		Version:       telemetry.ReadBuild().String("opportunity"),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -57,7 +58,7 @@ With --output json, results are JSON on standard output and errors are JSON on s
 	root.SetOut(out)
 	root.SetErr(errs)
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(up.Command(), desk.Command(), versionCommand())
+	root.AddCommand(up.Command(), up.BackupCommand(), desk.Command(), versionCommand())
 	root.AddCommand(verbs.Commands()...)
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	root.InitDefaultHelpCmd()

@@ -159,10 +159,7 @@ func flagError(c *cobra.Command, err error) error {
 		return fmt.Errorf("--%s needs a value: --%s %s", bare.GetSpecifiedName(), bare.GetSpecifiedName(), strings.ToUpper(what))
 	case errors.As(err, &invalid):
 		expected := fmt.Sprint(errors.Unwrap(err))
-		switch invalid.GetFlag().Value.Type() {
-		case "int", "int64":
-			expected = "use a whole number"
-		case "bool":
+		if invalid.GetFlag().Value.Type() == "bool" {
 			expected = "use true or false"
 		}
 		return fmt.Errorf("invalid --%s %q: %s", invalid.GetFlag().Name, invalid.GetValue(), expected)

@@ -3,55 +3,12 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
 	"opportunity.internal/cmd/opportunity/internal/flags"
+	"opportunity.internal/pkg/telemetry"
 )
-
-// Set by the Makefile and the Dockerfile with -ldflags "-X main.version=...". A plain "go build"
-// leaves them empty.
-var version, commit, date string
-
-// info describes the build.
-type info struct {
-	Version string `json:"version"`
-	Commit  string `json:"commit"`
-	Date    string `json:"date"` // of the commit
-	Go      string `json:"go"`
-}
-
-// build returns the linker's values or, without them, what the Go toolchain recorded.
-func build() info {
-	i := info{version, commit, date, runtime.Version()}
-	stamped, ok := debug.ReadBuildInfo()
-	if ok && i.Commit == "" {
-		for _, s := range stamped.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				i.Commit = s.Value
-			case "vcs.time":
-				i.Date = s.Value
-			case "vcs.modified":
-				if s.Value == "true" {
-					i.Version = "dirty"
-				}
-			}
-		}
-	}
-	for _, field := range []*string{&i.Version, &i.Commit, &i.Date} {
-		if *field == "" {
-			*field = "unknown"
-		}
-	}
-	return i
-}
-
-func (i info) String() string {
-	return fmt.Sprintf("opportunity %s\ncommit   %s\ndate     %s\ngo       %s", i.Version, i.Commit, i.Date, i.Go)
-}
 
 func versionCommand() *cobra.Command {
 	var output string
@@ -61,9 +18,9 @@ func versionCommand() *cobra.Command {
 		Example: "  opportunity version\n  opportunity version --output json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output == "json" {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(build())
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(telemetry.ReadBuild())
 			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), build())
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), telemetry.ReadBuild().String("opportunity"))
 			return err
 		},
 	}

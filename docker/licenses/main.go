@@ -57,9 +57,16 @@ func run(ctx context.Context, dirs []string, out io.Writer) error {
 	return nil
 }
 
-// list returns the modules of other projects that the packages of the modules in dirs need, sorted
-// by path and version, and the Go standard library. It ignores the workspace, as the image builds
-// do.
+// platforms are those for which the programs are released: some modules are compiled on one only.
+var platforms = [][]string{
+	{"GOOS=linux", "GOARCH=amd64"},
+	{"GOOS=linux", "GOARCH=arm64"},
+	{"GOOS=darwin", "GOARCH=arm64"},
+}
+
+// list returns the modules of other projects that the packages of the modules in dirs need on any
+// platform, sorted by path and version, and the Go standard library. It ignores the workspace, as
+// the image builds do.
 func list(ctx context.Context, dirs []string) ([]module, error) {
 	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {
@@ -71,15 +78,17 @@ func list(ctx context.Context, dirs []string) ([]module, error) {
 	}
 	found := map[string]module{"std": std}
 	for _, dir := range dirs {
-		command := exec.CommandContext(ctx, "go", "list", "-deps", "-json=Module", "./...")
-		command.Dir, command.Stderr = dir, os.Stderr
-		command.Env = append(os.Environ(), "GOWORK=off", "GOOS=linux", "GOARCH=amd64")
-		output, err := command.Output()
-		if err != nil {
-			return nil, fmt.Errorf("running go list in %s: %w", dir, err)
-		}
-		if err := add(found, output); err != nil {
-			return nil, err
+		for _, platform := range platforms {
+			command := exec.CommandContext(ctx, "go", "list", "-deps", "-json=Module", "./...")
+			command.Dir, command.Stderr = dir, os.Stderr
+			command.Env = append(append(os.Environ(), "GOWORK=off"), platform...)
+			output, err := command.Output()
+			if err != nil {
+				return nil, fmt.Errorf("running go list in %s: %w", dir, err)
+			}
+			if err := add(found, output); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return slices.SortedFunc(maps.Values(found), func(a, b module) int {

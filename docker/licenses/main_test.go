@@ -65,3 +65,14 @@ func TestEachTextIsPrintedOnceWithItsModules(t *testing.T) {
 	line := strings.Repeat("=", 80)
 	require.Equal(t, "a v1: MIT\nb v2: ISC, MIT\n\n"+line+"\na v1\nb v2\n\ntext\n\n"+line+"\nb v2\n\nother\n", got)
 }
+
+func TestModulesOfEveryPlatformAreListed(t *testing.T) {
+	modules, err := list(t.Context(), []string{"../../sdk/command"})
+	require.NoError(t, err)
+	paths := []string{}
+	for _, m := range modules {
+		paths = append(paths, m.Path)
+	}
+	require.Contains(t, paths, "modernc.org/sqlite")
+	require.Contains(t, paths, "github.com/ncruces/go-strftime", "compiled for darwin only")
+}

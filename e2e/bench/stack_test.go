@@ -181,6 +181,7 @@ func newStack(b *testing.B, n int) *stack {
 			"OPPORTUNITY_AUTHQUOTA_URL=http://" + s.address["authquota"], "OPPORTUNITY_REDIS_URL=redis://" + s.address["redis"],
 			"OPPORTUNITY_KEY_PEPPERS=00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
 			"OPPORTUNITY_ENCRYPTION_KEYS=ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100",
+			"OPPORTUNITY_HISTORY_SIGNING_KEY=" + strings.Repeat("0a", 32),
 			"OPPORTUNITY_SMTP_URL=file://" + b.TempDir(), "OPPORTUNITY_MAIL_FROM=no-reply@api.example",
 			fmt.Sprintf("OPPORTUNITY_SERVICE_CAPACITY=%d", unlimited), // the highest limits that a tier can have:
 			fmt.Sprintf("OPPORTUNITY_TIERS=developer=1/1/50,commercial=10000/%d/100", unlimited),

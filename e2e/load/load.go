@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -34,8 +35,8 @@ type Load struct {
 	New   bool    // every second round of the paths is over new connections; no call waits for others
 }
 
-// Path is a path with its query. Its name is for the counts.
-type Path struct{ Name, Path string }
+// Path is a path with its query. Its name is for the counts. With a Body, it is a POST of JSON.
+type Path struct{ Name, Path, Body string }
 
 // timeout limits one call.
 const timeout = 30 * time.Second
@@ -88,10 +89,15 @@ func pause(ctx context.Context, d time.Duration) {
 func (l Load) requests() [][][]byte {
 	all := make([][][]byte, len(l.Paths))
 	for i, path := range l.Paths {
+		header := append([]string{"Host: " + l.Address}, l.Header...)
+		method := http.MethodGet
+		if path.Body != "" {
+			method = http.MethodPost
+			header = append(header, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", len(path.Body)))
+		}
 		for _, key := range l.Keys {
-			lines := append([]string{"GET " + path.Path + " HTTP/1.1", "Host: " + l.Address, "Authorization: Bearer " + key},
-				l.Header...)
-			all[i] = append(all[i], []byte(strings.Join(lines, "\r\n")+"\r\n\r\n"))
+			lines := append([]string{method + " " + path.Path + " HTTP/1.1", "Authorization: Bearer " + key}, header...)
+			all[i] = append(all[i], []byte(strings.Join(lines, "\r\n")+"\r\n\r\n"+path.Body))
 		}
 	}
 	return all

@@ -22,12 +22,31 @@ func counterSince(perMinute float64, since time.Duration) func(time.Duration) fl
 	return func(before time.Duration) float64 { return max(0, perMinute*(since-before).Minutes()) }
 }
 
-// ended is 1 until an hour ago.
-func ended(before time.Duration) float64 {
-	if before < time.Hour {
-		return math.Float64frombits(value.StaleNaN)
+// ended returns a series that was 1 until the given time before now.
+func ended(ago time.Duration) func(time.Duration) float64 {
+	return func(before time.Duration) float64 {
+		if before < ago {
+			return math.Float64frombits(value.StaleNaN)
+		}
+		return 1
 	}
-	return 1
+}
+
+var installed = []string{"gateway", "catalog", "history", "authquota", "billing"}
+
+// metric is a series by the time before now.
+type metric struct {
+	value func(time.Duration) float64
+	name  string
+	pairs []string
+}
+
+// running returns the series of services that are scraped.
+func running(services ...string) (all []metric) {
+	for _, s := range services {
+		all = append(all, metric{constant(1), "opportunity_service_info", []string{"service", s}})
+	}
+	return all
 }
 
 func constant(v float64) func(time.Duration) float64 { return func(time.Duration) float64 { return v } }
@@ -101,11 +120,6 @@ func TestLatencyAlertsFire(t *testing.T) {
 // Each of the other alerts has cases that fire and cases that do not.
 func TestOtherAlertsFire(t *testing.T) {
 	ago := func(d time.Duration) func(time.Duration) float64 { return constant(float64(now.Add(-d).Unix())) }
-	type metric struct {
-		value func(time.Duration) float64
-		name  string
-		pairs []string
-	}
 	for _, c := range []struct {
 		alert, severity string
 		fires           bool
@@ -120,33 +134,16 @@ func TestOtherAlertsFire(t *testing.T) {
 			{constant(96), "catalog_listings", []string{"category", "surveys", "status", "verified", "instance", "a"}},
 			{constant(4), "catalog_listings", []string{"category", "surveys", "status", "stale", "instance", "b"}},
 		}},
-		{"OpportunityServiceAbsent", "critical", true, []metric{
-			{constant(1), "opportunity_service_info", []string{"service", "gateway"}},
-			{constant(1), "opportunity_service_info", []string{"service", "catalog"}},
-			{constant(1), "opportunity_service_info", []string{"service", "history"}},
-			{constant(1), "opportunity_service_info", []string{"service", "billing"}},
-		}},
-		{"OpportunityServiceAbsent", "critical", true, []metric{
-			{constant(1), "opportunity_service_info", []string{"service", "gateway"}},
-			{constant(1), "opportunity_service_info", []string{"service", "catalog"}},
-			{constant(1), "opportunity_service_info", []string{"service", "history"}},
-			{constant(1), "opportunity_service_info", []string{"service", "authquota"}},
-		}},
-		{"OpportunityServiceAbsent", "critical", false, []metric{
-			{constant(1), "opportunity_service_info", []string{"service", "gateway"}},
-			{constant(1), "opportunity_service_info", []string{"service", "catalog"}},
-			{constant(1), "opportunity_service_info", []string{"service", "history"}},
-			{constant(1), "opportunity_service_info", []string{"service", "authquota"}},
-			{constant(1), "opportunity_service_info", []string{"service", "billing"}},
-		}},
-		{"OpportunityServiceAbsent", "critical", true, []metric{ // another installation does not hide it
-			{constant(1), "opportunity_service_info", []string{"service", "gateway"}},
-			{constant(1), "opportunity_service_info", []string{"service", "catalog"}},
-			{constant(1), "opportunity_service_info", []string{"service", "history"}},
-			{constant(1), "opportunity_service_info", []string{"service", "authquota"}},
-			{constant(1), "opportunity_service_info", []string{"service", "billing"}},
-			{ended, "opportunity_service_info", []string{"service", "catalog", "namespace", "test"}},
-		}},
+		{"OpportunityServiceAbsent", "critical", true, running("gateway", "catalog", "history", "billing")},
+		{"OpportunityServiceAbsent", "critical", true, running("gateway", "catalog", "history", "authquota")},
+		{"OpportunityServiceAbsent", "critical", false, running(installed...)},
+		{"OpportunityServiceAbsent", "critical", true, append(running(installed...), // another installation does not hide it
+			metric{constant(1), "opportunity_service_info", []string{"service", "gateway", "namespace", "test"}},
+			metric{ended(time.Hour), "opportunity_service_info", []string{"service", "catalog", "namespace", "test"}})},
+		{"OpportunityServiceAbsent", "critical", true, append(running(installed...), // stopped a moment ago
+			metric{ended(10 * time.Minute), "opportunity_service_info", []string{"service", "catalog", "namespace", "test"}})},
+		{"OpportunityServiceAbsent", "critical", false, append(running(installed...), // removed
+			metric{ended(61 * time.Minute), "opportunity_service_info", []string{"service", "catalog", "namespace", "test"}})},
 		{"OpportunityRestarting", "warning", true, []metric{
 			{growing(.2, 0), "process_start_time_seconds", []string{"job", "history", "instance", "a"}},
 			{constant(1), "opportunity_service_info", []string{"job", "history", "instance", "a"}},
@@ -234,10 +231,8 @@ func TestOtherAlertsFire(t *testing.T) {
 		}},
 		{"OpportunityFeedLag", "warning", false, []metric{{constant(26), "feed_lag_seconds", []string{"feed", "listings"}}}},
 		{"OpportunityLinkChecksMissing", "warning", true, []metric{{ago(25 * time.Hour), "history_link_run_success_timestamp_seconds", nil}}},
-		{"OpportunityLinkChecksMissing", "warning", true, []metric{{constant(1), "opportunity_service_info", []string{"service", "history"}}}},
-		{"OpportunityLinkChecksMissing", "warning", false, []metric{
-			{ago(23 * time.Hour), "history_link_run_success_timestamp_seconds", nil}, {constant(1), "opportunity_service_info", []string{"service", "history"}},
-		}},
+		{"OpportunityLinkChecksMissing", "warning", true, []metric{{constant(0), "history_link_run_success_timestamp_seconds", nil}}},
+		{"OpportunityLinkChecksMissing", "warning", false, []metric{{ago(23 * time.Hour), "history_link_run_success_timestamp_seconds", nil}}},
 		{"OpportunityLogLag", "warning", true, []metric{{constant(301), "history_log_lag_seconds", nil}}},
 		{"OpportunityLogLag", "warning", false, []metric{{constant(299), "history_log_lag_seconds", nil}}},
 		{"OpportunityWitnessFailing", "warning", true, []metric{{growing(1, 0), "history_witness_failures_total", nil}}},

@@ -57,7 +57,7 @@ func TestAlertsAndRunbooksMatch(t *testing.T) {
 		require.Contains(t, []string{"critical", "warning"}, r.Labels["severity"], r.Alert)
 		require.NotEmpty(t, r.Annotations["summary"], r.Alert)
 		require.NotEmpty(t, r.Annotations["description"], r.Alert)
-		require.Equal(t, "runbooks/"+r.Alert+".md", r.Annotations["runbook_url"])
+		require.Equal(t, "https://data.example.com/docs/runbooks/"+r.Alert+".md", r.Annotations["runbook_url"])
 	}
 	require.Equal(t, slices.Sorted(maps.Keys(severities)), slices.Sorted(maps.Keys(pages)))
 	for alert, text := range pages {
@@ -70,6 +70,31 @@ func TestAlertsAndRunbooksMatch(t *testing.T) {
 		require.NotNil(t, row, "the index has no row for "+alert)
 		want := slices.Compact(slices.Sorted(slices.Values(severities[alert])))
 		require.Equal(t, strings.Join(want, ", "), row[1], alert)
+	}
+}
+
+// forms matches a block of commands for a cluster and the one for one machine, which must follow.
+var forms = regexp.MustCompile("(?m)^ *In a cluster:\n\n *```sh\n([^`]+)```\n\n *On one machine:\n\n *```sh\n([^`]+)```$")
+
+// TestRunbooksHaveCommandsForEachInstallation checks that each page has commands for a cluster and
+// for one machine, and that commands of a cluster are only where it says so.
+func TestRunbooksHaveCommandsForEachInstallation(t *testing.T) {
+	all := pages(t)
+	text, err := os.ReadFile(runbooksDir + "/failover.md")
+	require.NoError(t, err)
+	all["failover"] = string(text)
+	ofCluster := regexp.MustCompile("\\b(kubectl|helm) ")
+	for name, text := range all {
+		pairs := forms.FindAllStringSubmatch(text, -1)
+		require.NotEmpty(t, pairs, name)
+		require.Len(t, pairs, strings.Count(text, "In a cluster:"), "%s: the other form must follow", name)
+		for _, pair := range pairs {
+			require.Regexp(t, ofCluster, pair[1], name)
+			require.NotRegexp(t, ofCluster, pair[2], name)
+		}
+		if name != "failover" { // of Sentinels and CloudNativePG, which one machine does not have
+			require.NotRegexp(t, ofCluster, forms.ReplaceAllString(text, ""), "%s: say how it is done on one machine, too", name)
+		}
 	}
 }
 

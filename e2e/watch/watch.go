@@ -116,27 +116,32 @@ func Expr(panel string) string { return grafana.Replace(panel) }
 
 // Metrics returns the names of the metrics in an expression.
 func Metrics(expr string) ([]string, error) {
+	selectors, err := Selectors(expr)
+	names := map[string]bool{}
+	for _, s := range selectors {
+		names[s.Name] = true
+	}
+	return slices.Sorted(maps.Keys(names)), err
+}
+
+// Selectors returns the selectors of series in an expression, each with its metric as Name.
+func Selectors(expr string) (all []*parser.VectorSelector, err error) {
 	parsed, err := Parser.ParseExpr(expr)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", expr, err)
 	}
-	names := map[string]bool{}
 	parser.Inspect(parsed, func(n parser.Node, _ []parser.Node) error {
 		if s, ok := n.(*parser.VectorSelector); ok {
-			names[name(s)] = true
+			for _, m := range s.LabelMatchers {
+				if m.Name == model.MetricNameLabel {
+					s.Name = m.Value
+				}
+			}
+			all = append(all, s)
 		}
 		return nil
 	})
-	return slices.Sorted(maps.Keys(names)), nil
-}
-
-func name(s *parser.VectorSelector) string {
-	for _, m := range s.LabelMatchers {
-		if m.Name == model.MetricNameLabel {
-			return m.Value
-		}
-	}
-	return s.Name
+	return all, nil
 }
 
 var block = regexp.MustCompile("(?ms)^```promql\n(.*?)^```$")

@@ -38,13 +38,6 @@ type ChangeList struct {
 	Meta       Meta             `json:"meta"`
 }
 
-// Change identifies a change of a store. Its id is random, so only the store that made the change,
-// and exact copies of it, have it.
-type Change struct {
-	Sequence int64
-	ID       string
-}
-
 // SetBackCondition is the name of the readiness condition that a service lacks while its database
 // is set back, see package setback.
 const SetBackCondition = "set back"

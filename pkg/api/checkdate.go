@@ -20,7 +20,8 @@ var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+
 func ParseTimestamp(text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || !timestamp.MatchString(text) {
-		return time.Time{}, fmt.Errorf("must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; %q is none", short(text))
+		return time.Time{}, fmt.Errorf("must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; %q is none",
+			short(text))
 	}
 	return t.UTC(), nil
 }
@@ -45,7 +46,11 @@ func (d CheckDate) Time() (time.Time, error) {
 	}
 	t, err := ParseTimestamp(string(d))
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%q is neither a date (2026-11-20) nor a timestamp with an offset (2026-11-20T09:00:00Z)", short(string(d)))
+		return time.Time{}, errNoDate(short(string(d)))
 	}
 	return t, nil
+}
+
+func errNoDate(text string) error {
+	return fmt.Errorf("%q is neither a date (2026-11-20) nor a timestamp with an offset (2026-11-20T09:00:00Z)", text)
 }

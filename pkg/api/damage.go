@@ -11,14 +11,16 @@ import (
 var (
 	// markup matches tags of HTML, as opposed to other text in angle brackets, and what may be a
 	// character reference.
-	markup = regexp.MustCompile(`(?i)</?(?:a|abbr|article|aside|b|blockquote|body|br|button|center|code|dd|div|dl|dt|em|font|footer|form|h[1-6]|head|` +
-		`header|hr|html|i|iframe|img|input|label|li|link|main|meta|nav|ol|p|pre|s|script|section|small|span|strong|style|sub|sup|svg|table|tbody|` +
-		`td|th|thead|title|tr|u|ul|video)(?:\s[^<>]*=[^<>]*)?\s*/?>|<!--|<!doctype|&(?:#\d+|#x[0-9a-f]+|[a-z][a-z0-9]+);`)
+	markup = regexp.MustCompile(`(?i)</?(?:a|abbr|article|aside|b|blockquote|body|br|button|center|code|dd|div|dl|dt|` +
+		`em|font|footer|form|h[1-6]|head|header|hr|html|i|iframe|img|input|label|li|link|main|meta|nav|ol|p|pre|s|` +
+		`script|section|small|span|strong|style|sub|sup|svg|table|tbody|td|th|thead|title|tr|u|ul|video)` +
+		`(?:\s[^<>]*=[^<>]*)?\s*/?>|<!--|<!doctype|&(?:#\d+|#x[0-9a-f]+|[a-z][a-z0-9]+);`)
 
 	// mojibake matches UTF-8 that was read as Windows-1252 or Mac Roman: an accented Latin letter
 	// or a sign, two Cyrillic letters, an emoji. It leaves what French and Portuguese words in
 	// capitals have before a quotation mark or a space.
-	mojibake = regexp.MustCompile(`[ÂÃ][¡-º¼-¿‚ƒ„†‡ˆ‰Š‹ŒŽ™š›œžŸ€]|Ã\x{a0}[a-z ]|â€|â‚¬|ï»¿|ï¿½|ðŸ|(?:[ÐÑ][\x{a0}-\x{bf}‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ€]){2}|` +
+	mojibake = regexp.MustCompile(`[ÂÃ][¡-º¼-¿‚ƒ„†‡ˆ‰Š‹ŒŽ™š›œžŸ€]|Ã\x{a0}[a-z ]|â€|â‚¬|ï»¿|ï¿½|ðŸ|` +
+		`(?:[ÐÑ][\x{a0}-\x{bf}‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ€]){2}|` +
 		`√[©®†§¥]|‚Ä[ôòúùìî¶]`)
 )
 
@@ -31,7 +33,8 @@ func (p *Problems) undamaged(field, value string) {
 		}
 	}
 	if found := mojibake.FindString(value); found != "" {
-		p.Add(field, "has %q, which stands for characters that were read in another encoding: save the file as UTF-8, or copy the words again", found)
+		p.Add(field, "has %q, which stands for characters that were read in another encoding: "+
+			"save the file as UTF-8, or copy the words again", found)
 	}
 }
 

@@ -27,6 +27,9 @@ type Operator struct {
 	Role Role   `json:"role"`
 }
 
+// SharedOperator is the recorded name of operator tokens without one, if the sender claims none.
+const SharedOperator = "operator"
+
 // Lease marks a listing as being worked on. It is advisory: the precondition of a review protects
 // against overwriting.
 type Lease struct {
@@ -71,8 +74,8 @@ type Draft struct {
 // MaxDraft is the maximum size of the content of a draft, in bytes.
 const MaxDraft = 64 << 10
 
-// CurationNotes are the private notes of curators about a listing. Consumers never see them.
-type CurationNotes struct {
+// Curation holds private notes of curators about a listing. Consumers never see them.
+type Curation struct {
 	Contact string `json:"contact"`
 	Notes   string `json:"notes"`
 }

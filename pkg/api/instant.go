@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"regexp"
 	"strconv"
 	"time"
@@ -11,9 +10,11 @@ import (
 // (20261120T093000Z). Any offset can follow either form, because strftime's %z writes the basic
 // one.
 var instants = []*regexp.Regexp{
-	regexp.MustCompile(`^(\d{4})-(\d\d)-(\d\d)(?:T(\d\d)(?::(\d\d)(?::(\d\d))?)?(?:[.,](\d+))?(?:Z|([+-]\d\d)(?::?(\d\d))?))?$`),
-	regexp.MustCompile(`^(\d{4})(\d\d)(\d\d)(?:T(\d\d)(?:(\d\d)(\d\d)?)?(?:[.,](\d+))?(?:Z|([+-]\d\d)(?::?(\d\d))?))?$`),
+	regexp.MustCompile(`^(\d{4})-(\d\d)-(\d\d)(?:T(\d\d)(?::(\d\d)(?::(\d\d))?)?` + fractionAndOffset),
+	regexp.MustCompile(`^(\d{4})(\d\d)(\d\d)(?:T(\d\d)(?:(\d\d)(\d\d)?)?` + fractionAndOffset),
 }
+
+const fractionAndOffset = `(?:[.,](\d+))?(?:Z|([+-]\d\d)(?::?(\d\d))?))?$`
 
 // ParseInstant returns the time in UTC of an ISO 8601 date, which means 00:00:00 UTC, or of a
 // timestamp with an offset. The seconds and the minutes can be left out, and the last part can have
@@ -26,7 +27,7 @@ func ParseInstant(text string) (time.Time, error) {
 			}
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is neither a date (2026-11-20) nor a timestamp with an offset (2026-11-20T09:00:00Z)", text)
+	return time.Time{}, errNoDate(text)
 }
 
 // instant converts the submatches of instants. It returns false if one of them is out of range.

@@ -36,10 +36,11 @@ func TestParseNumberAcceptsTextsWithOneReading(t *testing.T) {
 
 func TestParseNumberSaysWhatToWriteInstead(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                   "enter a number such as 45000 or 17.50",
-		"45.000":             `"45.000" can be 45 or 45000: write 45 or 45000`,
-		"-1.125":             `"-1.125" can be -1.125 or -1125: write -1.1250 or -1125`,
-		"2.01E+03":           `"2.01E+03" is abbreviated: write all digits; in a spreadsheet, format the column as text first`,
+		"":       "enter a number such as 45000 or 17.50",
+		"45.000": `"45.000" can be 45 or 45000: write 45 or 45000`,
+		"-1.125": `"-1.125" can be -1.125 or -1125: write -1.1250 or -1125`,
+		"2.01E+03": `"2.01E+03" is abbreviated: write all digits; in a spreadsheet, format the column as text ` +
+			`first`,
 		"1e3":                `"1e3" is abbreviated: write all digits; in a spreadsheet, format the column as text first`,
 		"9007199254740993":   `"9007199254740993" has more than 15 digits and would be rounded`,
 		"1000000000000000":   `"1000000000000000" has more than 15 digits and would be rounded`,

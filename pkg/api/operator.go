@@ -105,6 +105,11 @@ type AccountList struct {
 	Next     string          `json:"next,omitempty"` // cursor of the next page; empty on the last
 }
 
+// AuthenticatorReset is the reply to the report of a lost authenticator.
+type AuthenticatorReset struct {
+	ResetAt time.Time `json:"resetAt"` // when it is removed, unless its owner cancels that
+}
+
 // AccountPerson is the person who signs in to an account.
 type AccountPerson struct {
 	Email                  string     `json:"email"` // empty after the account was closed

@@ -1,50 +1,27 @@
 package api
 
-// Plan is an offer to consumers: a tier at a monthly price.
-type Plan struct {
-	Name       string
-	Tier       Tier
-	MonthlyUSD int // 0 if free
-}
+import "slices"
 
-// Plans lists the plans on offer, lowest tier first.
-var Plans = func() (plans []Plan) {
-	for _, info := range Tiers {
-		if info.Plan != "" {
-			plans = append(plans, Plan{info.Plan, info.Tier, info.MonthlyUSD})
-		}
-	}
-	return plans
-}()
+// Plans lists the tiers with a plan on offer, lowest tier first.
+var Plans = slices.DeleteFunc(slices.Clone(Tiers), func(t TierInfo) bool { return t.Name == "" })
 
 // SoldPlan returns the plan that billing sells: the only one with a price.
-func SoldPlan() Plan { return planWith(func(p Plan) bool { return p.MonthlyUSD > 0 }) }
+func SoldPlan() TierInfo { return planWith(func(t TierInfo) bool { return t.MonthlyUSD > 0 }) }
 
 // HistoryPlan returns the lowest plan whose tier includes the verification history.
-func HistoryPlan() Plan {
-	return planWith(func(p Plan) bool { return Tiers[p.Tier.Rank()].Limits.History })
-}
+func HistoryPlan() TierInfo { return planWith(func(t TierInfo) bool { return t.Limits.History }) }
 
 // AllRecordsPlan returns the lowest plan whose tier includes all records, and their changes.
-func AllRecordsPlan() Plan {
-	return planWith(func(p Plan) bool { return Tiers[p.Tier.Rank()].AllRecords })
-}
+func AllRecordsPlan() TierInfo { return planWith(func(t TierInfo) bool { return t.AllRecords }) }
 
-func planWith(property func(Plan) bool) Plan {
-	for _, p := range Plans {
-		if property(p) {
-			return p
-		}
-	}
-	panic("no such plan") // Tiers is constant, and a test calls each function
-}
+// planWith panics if there is no such plan. Tiers is constant, and a test calls each function.
+func planWith(property func(TierInfo) bool) TierInfo { return Plans[slices.IndexFunc(Plans, property)] }
 
 // PlanOf returns the plan that includes tier t, and false if there is none.
-func PlanOf(t Tier) (Plan, bool) {
-	for _, p := range Plans {
-		if p.Tier == t {
-			return p, true
-		}
+func PlanOf(t Tier) (TierInfo, bool) {
+	rank := t.Rank()
+	if rank < 0 || Tiers[rank].Name == "" {
+		return TierInfo{}, false
 	}
-	return Plan{}, false
+	return Tiers[rank], true
 }

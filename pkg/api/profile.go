@@ -10,12 +10,17 @@ const ProfileFreshnessWindow = 90 * 24 * time.Hour
 // eligibility review, and nothing in it is averaged or scored. Null and empty mean unknown or not
 // yet reviewed.
 type CompanyProfile struct {
+	Profile
+	Freshness  ProfileFreshness `json:"freshness"`
+	FreshUntil *time.Time       `json:"freshUntil"`
+}
+
+// Profile is the editable part of a company profile. The rest, its freshness, is derived.
+type Profile struct {
 	Bio                *ProfileText       `json:"bio"`
 	FoundedYear        *ProfileYear       `json:"foundedYear"`
 	ExperienceSources  []ExperienceSource `json:"experienceSources"`
 	EvidenceAssessment *Assessment        `json:"evidenceAssessment"`
-	Freshness          ProfileFreshness   `json:"freshness"`
-	FreshUntil         *time.Time         `json:"freshUntil"`
 }
 
 // ProfileText is a sourced text.
@@ -125,8 +130,7 @@ func (p *CompanyProfile) FreshnessAt(now time.Time) ProfileFreshness {
 	}
 }
 
-func (p *CompanyProfile) checks() []CheckDate {
-	var checks []CheckDate
+func (p Profile) checks() (checks []CheckDate) {
 	if p.Bio != nil {
 		checks = append(checks, p.Bio.CheckedAt)
 	}

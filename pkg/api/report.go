@@ -2,8 +2,9 @@ package api
 
 import "encoding/json"
 
-// ImportReport is the response to an import, a publication or a withdrawal. Applied is false after
-// a dry run or if any line was rejected; nothing was changed then.
+// ImportReport is the response to an import, a publication or a withdrawal, and to a dry run of
+// one: then it has what would change. Applied is false after a dry run or if any line was rejected;
+// nothing was changed then. If any line was rejected, only the rejected lines are set.
 type ImportReport struct {
 	Applied   bool           `json:"applied"`
 	Created   int            `json:"created"`
@@ -18,7 +19,13 @@ type ImportReport struct {
 	Withdrawn     int `json:"withdrawn,omitempty"` // listings that an import withdrew
 	// withdrawn listings that the file has as published; an import never republishes
 	KeptWithdrawn []string `json:"keptWithdrawn,omitempty"`
-	Warnings      []string `json:"warnings,omitempty"`
+	Warnings      []string `json:"warnings,omitempty"` // such as new listings that may be duplicates
+
+	// Of a dry run of an import.
+	SHA256      string          `json:"sha256,omitempty"`      // of the file, in hexadecimal; an import can require it
+	NeedsReview int             `json:"needsReview,omitempty"` // published listings whose status would become needs-review
+	Changes     []ListingChange `json:"changes,omitempty"`     // in file order; without unchanged listings
+	Unlisted    int             `json:"unlisted,omitempty"`    // changes beyond 16 MiB, which are only counted
 }
 
 // AppendReport is the response to an append of events. Applied is false if any line was rejected;
@@ -40,45 +47,6 @@ type RejectedLine struct {
 	Line     int      `json:"line"` // from 1, counting blank lines
 	ID       string   `json:"id"`   // of the record; empty if it could not be read
 	Problems Problems `json:"problems"`
-}
-
-// ImportPreview is the response to a dry run of an import. If any line was rejected, only the
-// rejected lines are set.
-type ImportPreview struct {
-	DryRun      bool            `json:"dryRun"` // true
-	SHA256      string          `json:"sha256"` // of the file, in hexadecimal; the import can be bound to it
-	Created     int             `json:"created"`
-	Updated     int             `json:"updated"`
-	Unchanged   int             `json:"unchanged"`
-	Published   int             `json:"published"`          // created or updated listings that would become visible
-	NeedsReview int             `json:"needsReview"`        // published listings whose status would become needs-review
-	Changes     []ListingChange `json:"changes"`            // in file order; without unchanged listings
-	Unlisted    int             `json:"unlisted,omitempty"` // changes beyond 16 MiB, which are only counted
-	Rejected    []RejectedLine  `json:"refused"`
-	Omitted     int             `json:"omitted"`
-
-	NeverReviewed int      `json:"neverReviewed,omitempty"` // of Published, listings without a factual review
-	Withdrawn     int      `json:"withdrawn,omitempty"`     // listings that would be withdrawn
-	KeptWithdrawn []string `json:"keptWithdrawn,omitempty"` // as in ImportReport
-	Warnings      []string `json:"warnings,omitempty"`      // such as new listings that may be duplicates
-}
-
-// Count counts a change.
-func (p *ImportPreview) Count(c ListingChange) {
-	if c.Change == ListingCreated {
-		p.Created++
-	} else {
-		p.Updated++
-	}
-	if c.Published {
-		p.Published++
-	}
-	if c.Withdrawn {
-		p.Withdrawn++
-	}
-	if c.NeedsReview {
-		p.NeedsReview++
-	}
 }
 
 // Values of ListingChange.Change.

@@ -121,7 +121,7 @@ type ReviewSheet struct {
 	Readings []QuoteReading  `json:"readings"` // of its quotes by the machine; empty, never null
 	// sentences for facts without a quote, and for missing quotes; empty, never null
 	Suggestions []Quote        `json:"suggestions"`
-	Curation    CurationNotes  `json:"curation"`          // private notes
+	Curation    Curation       `json:"curation"`          // private notes
 	Lease       *Lease         `json:"lease,omitempty"`   // nil if no lease is active
 	Skip        *Skip          `json:"skip,omitempty"`    // nil unless the record is skipped now
 	Draft       *Draft         `json:"draft,omitempty"`   // the caller's; nil if there is none

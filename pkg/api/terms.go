@@ -5,4 +5,5 @@ package api
 const TermsVersion = "2026-11-22"
 
 // UsageRight sums up the terms in this release. Pages and documents state it in these words only.
-const UsageRight = "You may use the data in your own products and show it to their users. No plan includes the right to redistribute it."
+const UsageRight = "You may use the data in your own products and show it to their users. " +
+	"No plan includes the right to redistribute it."

@@ -31,17 +31,17 @@ type TierInfo struct {
 	Tier       Tier
 	Limits     Limits // defaults: OPPORTUNITY_TIERS of authquota overrides the figures
 	AllRecords bool   // access to all published records; otherwise to the free set only
-	Plan       string // plan on offer that includes the tier; empty if only operators grant it
-	MonthlyUSD int    // price of Plan; 0 if it is free of charge
+	Name       string // of the plan on offer that includes the tier; empty if only operators grant it
+	MonthlyUSD int    // price of the plan; 0 if it is free of charge
 }
 
 // Tiers is the tier table, lowest tier first. It is the only source of the properties of tiers, and
 // of plan names and prices.
 var Tiers = []TierInfo{
-	{Tier: Free, Limits: Limits{PerMinute: 10, PerDay: 100, PageSize: 10}, Plan: "Free"},
+	{Tier: Free, Limits: Limits{PerMinute: 10, PerDay: 100, PageSize: 10}, Name: "Free"},
 	{Tier: Developer, Limits: Limits{PerMinute: 60, PerDay: 1000, PageSize: 50, History: true}, AllRecords: true},
 	{Tier: Commercial, Limits: Limits{PerMinute: 300, PerDay: 10000, PageSize: 100, History: true}, AllRecords: true,
-		Plan: "Business", MonthlyUSD: 29},
+		Name: "Business", MonthlyUSD: 29},
 }
 
 // ServiceCapacity limits the calls of all accounts together in one UTC day.

@@ -34,7 +34,7 @@ func TestTierTable(t *testing.T) {
 		require.Equal(t, info.AllRecords, info.Tier.AllRecords())
 		if info.MonthlyUSD > 0 {
 			sold++
-			require.Equal(t, api.Plan{Name: info.Plan, Tier: info.Tier, MonthlyUSD: info.MonthlyUSD}, api.SoldPlan())
+			require.Equal(t, info, api.SoldPlan())
 		}
 	}
 	require.Equal(t, 1, sold, "billing sells exactly one plan")
@@ -90,7 +90,9 @@ func TestTierNamesAreOnlyInTheTable(t *testing.T) {
 
 // nameOfContract returns the name under which the file imports this package.
 func nameOfContract(file *ast.File) string {
-	i := slices.IndexFunc(file.Imports, func(s *ast.ImportSpec) bool { return s.Path.Value == `"opportunity.internal/pkg/api"` })
+	i := slices.IndexFunc(file.Imports, func(s *ast.ImportSpec) bool {
+		return s.Path.Value == `"opportunity.internal/pkg/api"`
+	})
 	if i >= 0 && file.Imports[i].Name != nil {
 		return file.Imports[i].Name.Name
 	}

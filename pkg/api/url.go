@@ -58,7 +58,8 @@ func checkChars(name, text, allowed string) error {
 		switch {
 		case r == '%':
 			if _, err := url.PathUnescape(text[i:min(i+3, len(text))]); err != nil {
-				return fmt.Errorf("has %q in the %s: %% must be followed by two hexadecimal digits; write %%25 for the character itself", text[i:min(i+3, len(text))], name)
+				return fmt.Errorf("has %q in the %s: %% must be followed by two hexadecimal digits; "+
+					"write %%25 for the character itself", text[i:min(i+3, len(text))], name)
 			}
 		case !isAlphanumeric(r) && !strings.ContainsRune(allowed, r):
 			return fmt.Errorf("has %q in the %s: write %s", r, name, url.PathEscape(string(r)))

@@ -198,11 +198,13 @@ func (c *CountryEligibility) normalize(field string, p *Problems) {
 	c.IncludedRegions = normalizeRegions(c.Country, c.IncludedRegions, field+".includedRegions", p)
 	c.ExcludedRegions = normalizeRegions(c.Country, c.ExcludedRegions, field+".excludedRegions", p)
 	if all := c.AllRegions != nil && *c.AllRegions; all && len(c.IncludedRegions) > 0 {
-		p.Add(field+".includedRegions", "must be empty if allRegions is true: %s is only a part; set allRegions to false, or remove it",
+		p.Add(field+".includedRegions", "must be empty if allRegions is true: %s is only a part; "+
+			"set allRegions to false, or remove it",
 			strings.Join(c.IncludedRegions, ", "))
 	}
 	if c.Country == "CA" && c.Status == Eligible && len(c.ExcludedRegions) == len(Provinces) {
-		p.Add(field+".excludedRegions", "must not name every province and territory of an eligible country: set status to %s, or remove one", Ineligible)
+		p.Add(field+".excludedRegions", "must not name every province and territory of an eligible country: "+
+			"set status to %s, or remove one", Ineligible)
 	}
 	for i, code := range c.ExcludedRegions {
 		if slices.Contains(c.IncludedRegions, code) {
@@ -229,7 +231,8 @@ func normalizeRegions(country string, regions []string, field string, p *Problem
 					"must be a Canadian province or territory, such as CA-ON or ON; %q is none", short(r))
 			}
 		} else if !region.MatchString(code) || code[:2] != country {
-			p.Add(fmt.Sprintf("%s[%d]", field, i), "must be an ISO 3166-2 code that starts with the country, such as US-NY; %q is none", short(r))
+			p.Add(fmt.Sprintf("%s[%d]", field, i),
+				"must be an ISO 3166-2 code that starts with the country, such as US-NY; %q is none", short(r))
 		}
 		if !slices.Contains(normal, code) {
 			normal = append(normal, code)

@@ -94,12 +94,14 @@ func TestNormalizeReportsEveryProblem(t *testing.T) {
 				ExcludedRegions: []string{"US-CA", "us-ny"}},
 			{Country: "FR", Status: api.Eligible, AllRegions: new(true), ExcludedRegions: []string{"FR-GP"},
 				SourceURLs: []string{address}}}},
-			[]string{"facts.countryEligibility[0].includedRegions: must be empty if allRegions is true: CA-ON is only a part; set allRegions to false, or remove it",
+			[]string{"facts.countryEligibility[0].includedRegions: must be empty if allRegions is true: CA-ON is only a " +
+				"part; set allRegions to false, or remove it",
 				"facts.countryEligibility[1].excludedRegions[1]: US-NY is also in includedRegions; remove it from one of them"}},
 		{"everywhere excluded", api.Facts{CountryEligibility: []api.CountryEligibility{
 			{Country: "CA", Status: api.Eligible, AllRegions: new(true), ExcludedRegions: api.Provinces,
 				SourceURLs: []string{address}}}},
-			[]string{"facts.countryEligibility[0].excludedRegions: must not name every province and territory of an eligible country: set status to ineligible, or remove one"}},
+			[]string{"facts.countryEligibility[0].excludedRegions: must not name every province and territory of an " +
+				"eligible country: set status to ineligible, or remove one"}},
 		{"several languages in one", api.Facts{Languages: []string{"English, French", "English/French",
 			"Haitian Creole"}},
 			[]string{`facts.languages[0]: "English, French" must be one language: write several as separate values`,
@@ -113,7 +115,8 @@ func TestNormalizeReportsEveryProblem(t *testing.T) {
 				{Country: "CA", Status: api.Eligible,
 					SourceURLs: []string{"https://a.example", "https://A.example:443/",
 						"https://a.example/x", "https://a.example/X"}}}},
-			[]string{`facts.countryEligibility[0].sourceUrls[1]: "https://A.example:443/" repeats facts.countryEligibility[0].sourceUrls[0]; remove one of them`,
+			[]string{`facts.countryEligibility[0].sourceUrls[1]: "https://A.example:443/" repeats ` +
+				`facts.countryEligibility[0].sourceUrls[0]; remove one of them`,
 				`facts.languages[1]: "english" repeats facts.languages[0]`,
 				`facts.requirements[2]: "A phone" repeats facts.requirements[0]`}},
 		{"eligible without a source", api.Facts{CountryEligibility: []api.CountryEligibility{
@@ -121,7 +124,8 @@ func TestNormalizeReportsEveryProblem(t *testing.T) {
 				AllRegions: new(true)},
 			{Country: "FR", Status: api.Ineligible, AllRegions: new(false)},
 			{Country: "DE", Status: api.EligibilityUnknown}}},
-			[]string{"facts.countryEligibility[0].sourceUrls: an eligible country, or allRegions true, needs at least one source URL",
+			[]string{"facts.countryEligibility[0].sourceUrls: an eligible country, or allRegions true, needs at least one " +
+				"source URL",
 				"facts.countryEligibility[1].sourceUrls: "}},
 		{"pay", api.Facts{Pay: &api.Pay{Minimum: -1, Maximum: -2, Currency: "cad", Unit: "day", SourceURL: bad}},
 			[]string{"facts.pay.minimum: -1 must not be negative",
@@ -164,7 +168,8 @@ func TestCodesNameTheOneThatIsMeant(t *testing.T) {
 	} {
 		var p api.Problems
 		p.Country("c", code)
-		require.Equal(t, apitest.Problems("c: must be a country code of ISO 3166-1, two upper-case letters such as CA; "+end), p)
+		require.Equal(t, apitest.Problems("c: must be a country code of ISO 3166-1, two upper-case letters such as CA"+
+			"; "+end), p)
 	}
 	for code, end := range map[string]string{
 		"CDN": `"CDN" is none: write CAD`, "RMB": `"RMB" is none: write CNY`, "cad": `"cad" is none: write CAD`,
@@ -173,7 +178,8 @@ func TestCodesNameTheOneThatIsMeant(t *testing.T) {
 	} {
 		var p api.Problems
 		p.Currency("c", code)
-		require.Equal(t, apitest.Problems("c: must be a currency code of ISO 4217, three upper-case letters such as CAD; "+end), p)
+		require.Equal(t, apitest.Problems("c: must be a currency code of ISO 4217, three upper-case letters such as CAD"+
+			"; "+end), p)
 	}
 }
 
@@ -196,7 +202,8 @@ func TestTextsAreNeitherHTMLNorDamaged(t *testing.T) {
 		var p api.Problems
 		p.AtMost("t", &text, 200)
 		require.Len(t, p, 1, text)
-		require.Contains(t, p[0].String(), "t: must be plain text: write the characters themselves instead of the HTML ", text)
+		require.Contains(t, p[0].String(), "t: must be plain text: write the characters themselves instead of the HTML ",
+			text)
 	}
 	for _, text := range []string{
 		"MontrÃ©al", "â€™s", "donâ€™t", "Ã\u00a0 la carte", "25 Â°C", "â‚¬ 5", "ï»¿id", "ðŸ˜€", "ÐŸÑ€Ð¸Ð²ÐµÑ‚",
@@ -205,6 +212,7 @@ func TestTextsAreNeitherHTMLNorDamaged(t *testing.T) {
 		var p api.Problems
 		p.AtMost("t", &text, 200)
 		require.Len(t, p, 1, text)
-		require.Contains(t, p[0].String(), "which stands for characters that were read in another encoding: save the file as UTF-8, or copy the words again", text)
+		require.Contains(t, p[0].String(), "which stands for characters that were read in another encoding: save the "+
+			"file as UTF-8, or copy the words again", text)
 	}
 }

@@ -189,7 +189,6 @@ func (d *Description) Operation(id string) (Operation, bool) {
 	return d.Operations[i], true
 }
 
-// resolve returns s, or the named schema to which it refers.
 func (d *Description) resolve(s Schema) Schema {
 	for _, named := range d.Schemas {
 		if s.Ref != "" && named.Name == s.Name() {
@@ -213,7 +212,6 @@ func (d *Description) Meaning(s Schema) string {
 	return s.Description
 }
 
-// example returns the first example of a 200.
 func (o Operation) example() (Example, error) {
 	for _, r := range o.Responses {
 		examples := r.Value.Content["application/json"].Examples
@@ -230,7 +228,6 @@ func (o Operation) example() (Example, error) {
 	return Example{}, nil
 }
 
-// base returns the last segment of a reference.
 func base(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
 
 // writeJSON writes a YAML value as JSON and keeps the order of fields.

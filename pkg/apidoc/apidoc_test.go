@@ -125,7 +125,8 @@ func TestPrograms(t *testing.T) {
 	require.Contains(t, programs[3].Code, `client.search(q="\"l'été\"", pay_unit="hour")`)
 	programs, err = apidoc.Call{Operation: list, Values: every}.Programs()
 	require.NoError(t, err)
-	require.Contains(t, programs[1].Code, `opportunity.Filter{Remote: opportunity.True, Verified: opportunity.True, DegreeRequired: opportunity.True,`)
+	require.Contains(t, programs[1].Code, `opportunity.Filter{Remote: opportunity.True, Verified: opportunity.True, `+
+		`DegreeRequired: opportunity.True,`)
 	require.Contains(t, programs[1].Code, `CheckedAfter: "2026-11-01"}`)
 	require.Contains(t, programs[2].Code, `degreeRequired: true,`)
 	require.Contains(t, programs[2].Code, `checkedAfter: '2026-11-01' }`)

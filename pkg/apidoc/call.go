@@ -93,7 +93,6 @@ func (c Call) sent(in string) []argument {
 	return out
 }
 
-// fits reports whether the value has the type of the parameter.
 func (a argument) fits() bool {
 	s := a.Resolved
 	if choices := s.Choices(); choices != nil {

@@ -45,7 +45,6 @@ func (c Call) Programs() ([]Program, error) {
 	return out, nil
 }
 
-// sdk reports whether the SDKs can send the call.
 func (c Call) sdk() bool {
 	for _, in := range []string{"path", "query"} {
 		for _, a := range c.sent(in) {
@@ -94,7 +93,6 @@ func (d programData) OnePage() bool {
 	return d.call.Values["page"] != "" || d.call.Values["limit"] != ""
 }
 
-// shellQuote returns text as one word of a shell.
 func shellQuote(text string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
@@ -148,7 +146,6 @@ func jsonQuote(text string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// option returns the name of a query parameter in the SDKs.
 func option(parameter string) string {
 	if parameter == "limit" {
 		return "page_size"
@@ -156,7 +153,6 @@ func option(parameter string) string {
 	return parameter
 }
 
-// exported returns the name of a parameter as a field in Go.
 func exported(parameter string) string {
 	var b strings.Builder
 	for word := range strings.SplitSeq(option(parameter), "_") {
@@ -167,7 +163,6 @@ func exported(parameter string) string {
 	return b.String()
 }
 
-// camel returns the name of a parameter as a property in JavaScript.
 func camel(parameter string) string {
 	name := exported(parameter)
 	return strings.ToLower(name[:1]) + name[1:]

@@ -115,12 +115,10 @@ func (s *Server) Listen(ln net.Listener) net.Listener {
 	return tls.NewListener(ln, config)
 }
 
-// Roots are the certificate authorities of the other services. Nil Roots are those of the system.
-type Roots struct{ pool *watched[*x509.CertPool] }
-
-// OpenRoots reads the certificate authorities of cfg. It returns nil if none are set. It logs to
-// log and registers a metric.
-func OpenRoots(cfg PeerConfig, now func() time.Time, log *slog.Logger, registry prometheus.Registerer) (*Roots, error) {
+// OpenRoots returns a function that returns the current certificate authorities in the file of cfg,
+// or nil if none is set: those of the system apply. It logs to log and registers a metric.
+func OpenRoots(cfg PeerConfig, now func() time.Time, log *slog.Logger,
+	registry prometheus.Registerer) (func() *x509.CertPool, error) {
 	if cfg.CAFile == "" {
 		return nil, nil
 	}
@@ -129,13 +127,5 @@ func OpenRoots(cfg PeerConfig, now func() time.Time, log *slog.Logger, registry 
 		return nil, err
 	}
 	pool.register(registry, "peer_ca")
-	return &Roots{pool}, nil
-}
-
-// Pool returns the current certificate authorities; nil stands for those of the system.
-func (r *Roots) Pool() *x509.CertPool {
-	if r == nil {
-		return nil
-	}
-	return r.pool.current()
+	return pool.current, nil
 }

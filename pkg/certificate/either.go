@@ -1,6 +1,7 @@
 package certificate
 
 import (
+	"bufio"
 	"crypto/tls"
 	"net"
 	"sync"
@@ -18,13 +19,13 @@ func (l eitherListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &eitherConn{Conn: conn, config: l.config}, nil
+	return &eitherConn{peekConn: peekConn{conn, bufio.NewReader(conn)}, config: l.config}, nil
 }
 
 // eitherConn uses TLS if the first byte that the client sends begins a handshake. The first Read,
 // not Accept, waits for that byte, so a silent client does not delay others.
 type eitherConn struct {
-	net.Conn // without TLS
+	peekConn // without TLS
 	config   *tls.Config
 	first    sync.Once
 	secure   atomic.Pointer[tls.Conn] // nil without TLS
@@ -34,25 +35,16 @@ type eitherConn struct {
 // request begins with it.
 const recordHandshake = 22
 
-func (c *eitherConn) Read(b []byte) (n int, err error) {
-	if len(b) == 0 {
-		return 0, nil
-	}
-	first := false
+func (c *eitherConn) Read(b []byte) (int, error) {
 	c.first.Do(func() {
-		first = true
-		if n, err = c.Conn.Read(b[:1]); n == 1 && b[0] == recordHandshake {
-			c.secure.Store(tls.Server(&begunConn{Conn: c.Conn, begun: true}, c.config))
+		if first, _ := c.in.Peek(1); len(first) > 0 && first[0] == recordHandshake { // Read returns the error again
+			c.secure.Store(tls.Server(c.peekConn, c.config))
 		}
 	})
-	secure := c.secure.Load()
-	switch {
-	case secure != nil:
+	if secure := c.secure.Load(); secure != nil {
 		return secure.Read(b)
-	case first:
-		return n, err
 	}
-	return c.Conn.Read(b)
+	return c.peekConn.Read(b)
 }
 
 func (c *eitherConn) Write(b []byte) (int, error) {
@@ -69,17 +61,10 @@ func (c *eitherConn) Close() error {
 	return c.Conn.Close()
 }
 
-// begunConn is a connection whose first byte, recordHandshake, was already read.
-type begunConn struct {
+// peekConn is a connection that is read through in.
+type peekConn struct {
 	net.Conn
-	begun bool
+	in *bufio.Reader
 }
 
-func (c *begunConn) Read(b []byte) (int, error) {
-	if c.begun && len(b) > 0 {
-		c.begun = false
-		b[0] = recordHandshake
-		return 1, nil
-	}
-	return c.Conn.Read(b)
-}
+func (c peekConn) Read(b []byte) (int, error) { return c.in.Read(b) }

@@ -146,7 +146,6 @@ func (c contents[T]) overdue(now time.Time) bool {
 	return c.end.Sub(now) <= min(c.end.Sub(c.begin)/6, maxWarnBefore)
 }
 
-// warn logs once a day that the certificate expires soon, or has expired.
 func (w *watched[T]) warn(now time.Time) {
 	if !w.latest.overdue(now) || now.Sub(w.warned) < warnInterval {
 		return

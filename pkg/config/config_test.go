@@ -83,6 +83,7 @@ func TestAddressIsAPrefixOfOtherAddresses(t *testing.T) {
 	} {
 		err := config.Address("OPPORTUNITY_PUBLIC_URL", invalid)
 		require.EqualError(t, err,
-			"OPPORTUNITY_PUBLIC_URL must be an http or https URL without a trailing slash, a query or a fragment, with a port from 1 to 65535 or none", invalid)
+			"OPPORTUNITY_PUBLIC_URL must be an http or https URL without a trailing slash, a query or a fragment, with a "+
+				"port from 1 to 65535 or none", invalid)
 	}
 }

@@ -2,21 +2,23 @@
 // checks and increments them for each call; authquota copies them to its ledger and increments the
 // epochs.
 //
-//	{oda}:day:2026-11-20   hash: account id -> calls charged on that UTC day,
-//	                       ServiceField -> calls of all accounts,
-//	                       BaseField -> calls of the accounts of the base tier,
-//	                       LatestField -> time of the latest admission in microseconds since 1970
-//	{oda}:changed:2026-11-20   set: fields of the day's hash that grew since authquota copied them to its ledger
-//	{oda}:restore:2026-11-20   hash: the counters of a lost day while authquota restores them; renamed when complete
+//	{oda}:day:2026-11-20       hash: account id -> calls charged on that UTC day, and the fields
+//	                           ServiceField, BaseField and LatestField
+//	{oda}:changed:2026-11-20   set: fields of the day's hash that grew since authquota copied them
+//	                           to its ledger
+//	{oda}:restore:2026-11-20   hash: the counters of a lost day while authquota restores them;
+//	                           renamed when complete
 //	{oda}:restorer:2026-11-20  the process that restores them
-//	{oda}:minute:acc_...   list: admission times of one account in microseconds since 1970, newest first
-//	{oda}:clock            hash: correction of the Redis clock after a step, see clock.lua of the gateway
-//	{oda}:epochs           hash: account id -> epoch, State(account id) -> SuspendedState or ClosedState of the account, if it is
-//	                       either, EpochsMark -> mark of authquota's database, see package setback: the hash has every
-//	                       account as of that change
-//	{oda}:marks            hash: service -> mark of its database that gateways have seen
-//	{oda}:merged           hash: id of a merged account -> id of the account that took over its keys; refunds of charges to the
-//	                       merged account go to the other
+//	{oda}:minute:acc_...       list: admission times of one account in microseconds since 1970,
+//	                           newest first
+//	{oda}:clock                hash: correction of the Redis clock after a step, see clock.lua of
+//	                           the gateway
+//	{oda}:epochs               hash: account id -> epoch, State(account id) -> its state unless it
+//	                           is active, EpochsMark -> mark of authquota's database, see package
+//	                           setback: the hash has every account as of that change
+//	{oda}:marks                hash: service -> mark of its database that gateways have seen
+//	{oda}:merged               hash: id of a merged account -> id of the account that took over its
+//	                           keys; refunds of charges to the merged account go to the other
 //
 // Any change to what an account may do increments its epoch: a revoked key, a suspension, a new
 // tier. A principal resolved under another epoch is stale.
@@ -38,8 +40,9 @@ const ServiceField = "*"
 // whatever their tier is now. It is never an account id.
 const BaseField = "%"
 
-// LatestField is the field of a day's hash with the time of its latest admission. Admission does
-// not use an earlier time, unless that one is more than five seconds in the future.
+// LatestField is the field of a day's hash with the time of its latest admission in microseconds
+// since 1970. Admission does not use an earlier time, unless that one is more than five seconds in
+// the future.
 const LatestField = "@"
 
 // Epochs is the key of the hash of epochs.

@@ -99,7 +99,6 @@ var kinds = map[reflect.Kind]struct {
 	reflect.Slice:  {"bytea", reflect.TypeFor[[]byte]()},
 }
 
-// columnOf returns an empty column for n values of the field, and its type on Postgres.
 func columnOf(f *schema.Field, n int) (c column, name string) {
 	kind, known := kinds[f.IndirectFieldType.Kind()]
 	if !known {

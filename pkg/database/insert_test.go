@@ -26,7 +26,8 @@ func TestInsertMissingKeepsStoredRows(t *testing.T) {
 	for dialect, url := range storetest.Databases(t) {
 		t.Run(dialect, func(t *testing.T) {
 			db := open(t, url)
-			require.NoError(t, db.Exec("CREATE TABLE things (id text PRIMARY KEY, word text, count int, at bigint, note text, done boolean)").Error)
+			require.NoError(t, db.Exec("CREATE TABLE things (id text PRIMARY KEY, word text, count int, at bigint, note "+
+				"text, done boolean)").Error)
 			require.NoError(t, database.InsertMissing(db.DB, []thing{{ID: "a", Count: 1}}))
 			require.NoError(t, database.InsertMissing(db.DB,
 				[]thing{{ID: "a", Count: 2}, {ID: "b", Count: 3}, {ID: "b", Count: 4}}))
@@ -43,7 +44,8 @@ func TestInsertStoresAndReplacesRowsOfEachKind(t *testing.T) {
 	for dialect, url := range storetest.Databases(t) {
 		t.Run(dialect, func(t *testing.T) {
 			db := open(t, url)
-			require.NoError(t, db.Exec("CREATE TABLE things (id text PRIMARY KEY, word text, count bigint, at bigint, note text, done boolean)").Error)
+			require.NoError(t, db.Exec("CREATE TABLE things (id text PRIMARY KEY, word text, count bigint, at bigint, note "+
+				"text, done boolean)").Error)
 			rows := []*thing{{ID: "a", Word: "{x,\"y\"}", Count: 3, At: new(int64(-7)), Note: new("\\n"), Done: true}, {ID: "b"}}
 			require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return database.Insert(tx, rows, "") }))
 			require.Error(t, database.Insert(db.DB, rows[:1], ""), "the id exists")
@@ -62,7 +64,8 @@ func TestInsertIfReplacesRowsForWhichTheConditionHolds(t *testing.T) {
 	for dialect, url := range storetest.Databases(t) {
 		t.Run(dialect, func(t *testing.T) {
 			db := open(t, url)
-			require.NoError(t, db.Exec("CREATE TABLE things (id text PRIMARY KEY, word text, count bigint, at bigint, note text, done boolean)").Error)
+			require.NoError(t, db.Exec("CREATE TABLE things (id text PRIMARY KEY, word text, count bigint, at bigint, note "+
+				"text, done boolean)").Error)
 			save := func(rows ...thing) {
 				require.NoError(t, database.InsertIf(db.DB, rows, "id", "excluded.count > things.count"))
 			}

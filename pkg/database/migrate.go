@@ -3,7 +3,6 @@ package database
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -18,9 +17,9 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
-// Migrate migrates the schema to the version of this binary. migrations has numbered SQL files:
-// those of one dialect in the folder of that name, those for both dialects at the top. On Postgres
-// several processes may call it at once: one migrates, the others wait.
+// Migrate migrates the schema to the version of this binary. migrations has numbered SQL files, in
+// a folder for each dialect. On Postgres several processes may call it at once: one migrates, the
+// others wait.
 //
 // On Postgres it then grants ServingRole the rights to read and change all tables. Tables with the
 // comment "append-only" can only be read and inserted into.
@@ -48,7 +47,10 @@ func Migrate(ctx context.Context, cfg Config, tel *telemetry.Telemetry, migratio
 }
 
 func (d *DB) provider(migrations fs.FS) (*goose.Provider, error) {
-	files := dialectFiles{migrations, d.Dialect}
+	files, err := fs.Sub(migrations, d.Dialect)
+	if err != nil {
+		return nil, err
+	}
 	if d.Dialect == SQLite {
 		return goose.NewProvider(goose.DialectSQLite3, d.pool, files)
 	}
@@ -57,34 +59,6 @@ func (d *DB) provider(migrations fs.FS) (*goose.Provider, error) {
 		return nil, err
 	}
 	return goose.NewProvider(goose.DialectPostgres, d.pool, files, goose.WithSessionLocker(session))
-}
-
-// dialectFiles has the migrations for a dialect: the files of its folder and those at the top.
-type dialectFiles struct {
-	all     fs.FS
-	dialect string
-}
-
-// Open opens a file by its name without the folder.
-func (d dialectFiles) Open(name string) (fs.File, error) {
-	file, err := d.all.Open(path.Join(d.dialect, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return d.all.Open(name)
-	}
-	return file, err
-}
-
-// Glob implements fs.GlobFS. It returns a file that is in both places twice, which goose rejects.
-func (d dialectFiles) Glob(pattern string) ([]string, error) {
-	own, err := fs.Glob(d.all, path.Join(d.dialect, pattern))
-	if err != nil {
-		return nil, err
-	}
-	for i := range own {
-		own[i] = path.Base(own[i])
-	}
-	shared, err := fs.Glob(d.all, pattern)
-	return append(own, shared...), err
 }
 
 // AppendOnly is the comment on tables whose rows are never updated or deleted.
@@ -132,17 +106,13 @@ func (d *DB) grant(ctx context.Context, role string) error {
 // Await blocks until the schema has the version of this binary or a newer one. Services never
 // migrate; see Migrate.
 func (d *DB) Await(ctx context.Context, tel *telemetry.Telemetry, migrations fs.FS) error {
-	want, err := d.newest(migrations)
-	if err != nil {
-		return err
-	}
 	for logged := false; ; logged = true {
-		have, err := d.Version(ctx)
-		if err == nil && have >= want {
+		err := d.Current(ctx, migrations)
+		if err == nil {
 			return nil
 		}
 		if !logged {
-			tel.Log.WarnContext(ctx, "waiting for migrations", "have", have, "want", want, "error", fmt.Sprint(err))
+			tel.Log.WarnContext(ctx, "waiting for migrations", "error", err.Error())
 		}
 		select {
 		case <-ctx.Done():
@@ -171,11 +141,11 @@ func (d *DB) Current(ctx context.Context, migrations fs.FS) error {
 }
 
 func (d *DB) newest(migrations fs.FS) (int64, error) {
-	files, err := fs.Glob(dialectFiles{migrations, d.Dialect}, "*.sql")
+	files, err := fs.Glob(migrations, d.Dialect+"/*.sql")
 	if err != nil || len(files) == 0 {
 		return 0, fmt.Errorf("no migrations for %s", d.Dialect)
 	}
-	return goose.NumericComponent(slices.Max(files)) // numbers have leading zeros
+	return goose.NumericComponent(path.Base(slices.Max(files))) // numbers have leading zeros
 }
 
 // Version returns the number of the newest applied migration.

@@ -48,7 +48,6 @@ func openPostgres(u *url.URL, allowPlaintext bool) (gorm.Dialector, error) {
 	return postgres.New(postgres.Config{DSN: u.String(), OptionOpenDB: options}), nil
 }
 
-// ways returns the attempts that a connection makes, in order.
 func ways(c *pgconn.Config) []*pgconn.FallbackConfig {
 	return append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
 }

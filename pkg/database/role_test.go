@@ -26,7 +26,8 @@ func TestServingRoleIsRejectedIfItCanChangeAppendOnlyTables(t *testing.T) {
 
 	for _, c := range []struct{ grant, undo, want string }{
 		{"GRANT DELETE, TRUNCATE ON facts TO $role", "REVOKE DELETE, TRUNCATE ON facts FROM $role",
-			"role $role can DELETE, TRUNCATE append-only table public.facts: run REVOKE DELETE, TRUNCATE ON public.facts FROM $role, PUBLIC"},
+			"role $role can DELETE, TRUNCATE append-only table public.facts: run REVOKE DELETE, TRUNCATE ON public.facts " +
+				"FROM $role, PUBLIC"},
 		{"GRANT UPDATE (id) ON facts TO $role", "REVOKE UPDATE ON facts FROM $role",
 			"role $role can UPDATE append-only table public.facts"},
 		{"ALTER TABLE facts OWNER TO $role", "ALTER TABLE facts OWNER TO opportunity",

@@ -21,16 +21,7 @@ const maxSources = 100
 const maxEvent = 64_000
 
 // File is an events file that was read to its end.
-type File struct {
-	Lines []Line // valid lines
-	Rejections
-}
-
-// Rejections are the invalid lines of a file.
-type Rejections struct {
-	Rejected []api.RejectedLine // the first rejected lines
-	Omitted  int                // rejected lines beyond those
-}
+type File = jsonlines.File[Line]
 
 // Line is one line of an events file.
 type Line struct {
@@ -47,37 +38,20 @@ type Line struct {
 // the invalid lines in Rejected. It does not check whether a slug belongs to a listing. It returns
 // an error only if r fails.
 func Read(r io.Reader, now time.Time, maxRejected int) (file File, err error) {
-	file.Rejections, err = Scan(r, now, maxRejected, func(l Line) error {
-		file.Lines = append(file.Lines, l)
-		return nil
-	})
+	file.Rejections, err = Scan(r, now, maxRejected, file.Add)
 	return file, err
 }
 
 // Scan is like Read, and passes each valid line to use. An error of use ends it.
-func Scan(r io.Reader, now time.Time, maxRejected int, use func(Line) error) (all Rejections, err error) {
-	for in, err := range jsonlines.Read[api.Review](r) {
-		if err != nil {
-			return Rejections{}, err
-		}
-		read, problems := Line{}, in.Problems
+func Scan(r io.Reader, now time.Time, maxRejected int, use func(Line) error) (jsonlines.Rejections, error) {
+	return jsonlines.Scan(r, maxRejected, func(in jsonlines.Line[api.Review]) (Line, string, api.Problems) {
+		line, problems := Line{}, in.Problems
 		if len(problems) == 0 {
-			read, problems = Check(in.Value, now)
-			read.Number = in.Number
+			line, problems = Check(in.Value, now)
+			line.Number = in.Number
 		}
-		switch {
-		case len(problems) == 0:
-			if err := use(read); err != nil {
-				return Rejections{}, err
-			}
-		case len(all.Rejected) < maxRejected:
-			all.Rejected = append(all.Rejected, api.RejectedLine{Line: in.Number, ID: in.Value.Slug,
-				Problems: problems})
-		default:
-			all.Omitted++
-		}
-	}
-	return all, nil
+		return line, in.Value.Slug, problems
+	}, use)
 }
 
 // Check validates a review, or a link check, at time now. It returns the form that is recorded:
@@ -93,7 +67,8 @@ func Check(l api.Review, now time.Time) (read Line, p api.Problems) {
 		e.SourceURLs = []string{}
 	}
 	if !api.ValidSlug(e.Slug) {
-		p.Add("slug", "must be the id of a listing: lower-case letters, digits and single hyphens, at most %d characters", api.MaxSlug)
+		p.Add("slug", "must be the id of a listing: lower-case letters, digits and single hyphens, "+
+			"at most %d characters", api.MaxSlug)
 	}
 	switch {
 	case l.CheckedAt.IsZero():
@@ -172,7 +147,6 @@ func (l Line) Added() (changes api.Problems) {
 	return changes
 }
 
-// unique returns the values without repetitions, in their order.
 func unique[T comparable](values []T) []T {
 	kept := make([]T, 0, len(values))
 	for _, v := range values {
@@ -183,7 +157,6 @@ func unique[T comparable](values []T) []T {
 	return kept
 }
 
-// evidence checks the private evidence of the completed event e.
 func evidence(given *api.GivenEvidence, e api.VerificationEvent) (found api.Evidence, p api.Problems) {
 	if given == nil {
 		return found, nil

@@ -13,15 +13,19 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/eventfile"
+	"opportunity.internal/pkg/jsonlines"
 )
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func TestReadAcceptsValidEvents(t *testing.T) {
 	file, err := eventfile.Read(strings.NewReader(
-		`{"slug":"a","checkedAt":"2026-11-20T07:00:00.9999999-05:00","checkType":"review","outcome":"verified","sourceUrls":["https://a.example/who"],"facts":`+
-			apitest.WholeFacts(`{"countryEligibility":[{"country":"CA","status":"eligible","includedRegions":["on"],"sourceUrls":["https://a.example/who"]}]}`)+
-			`,"note":"n","lastEventId":"e-1"}`+"\n\n"+`{"slug":"b","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"blocked"}`), now, api.MaxReported)
+		`{"slug":"a","checkedAt":"2026-11-20T07:00:00.9999999-05:00","checkType":"review","outcome":"verified",`+
+			`"sourceUrls":["https://a.example/who"],"facts":`+
+			apitest.WholeFacts(`{"countryEligibility":[{"country":"CA","status":"eligible","includedRegions":["on"],`+
+				`"sourceUrls":["https://a.example/who"]}]}`)+
+			`,"note":"n","lastEventId":"e-1"}`+"\n\n"+`{"slug":"b","checkedAt":"2026-11-19T00:00:00Z",`+
+			`"checkType":"application-link","outcome":"blocked"}`), now, api.MaxReported)
 	require.NoError(t, err)
 	facts := api.UnknownFacts()
 	facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.Eligible,
@@ -53,14 +57,17 @@ func TestReadCompletesReviews(t *testing.T) {
 		status  api.ApplicationStatus
 		added   []string
 	}{
-		"nothing to add": {reviewLine("verified", `,"sourceUrls":["https://a.example/who"],"facts":`+apitest.WholeFacts(`{`+eligible+`}`)),
+		"nothing to add": {reviewLine("verified",
+			`,"sourceUrls":["https://a.example/who"],"facts":`+apitest.WholeFacts(`{`+eligible+`}`)),
 			[]string{"https://a.example/who"}, api.ApplicationUnknown, nil},
-		"cited pages": {reviewLine("verified", `,"sourceUrls":["https://a.example"],"facts":`+apitest.WholeFacts(`{`+eligible+`,`+pay+`}`)),
+		"cited pages": {reviewLine("verified", `,"sourceUrls":["https://a.example"],`+
+			`"facts":`+apitest.WholeFacts(`{`+eligible+`,`+pay+`}`)),
 			[]string{"https://a.example", "https://a.example/who", "https://a.example/pay"}, api.ApplicationUnknown,
 			[]string{
 				"sourceUrls: lacks https://a.example/who, which a fact cites; it is added",
 				"sourceUrls: lacks https://a.example/pay, which a fact cites; it is added"}},
-		"a page twice": {reviewLine("verified", `,"sourceUrls":["https://a.example","https://a.example"],"facts":`+apitest.WholeFacts(`{"remote":true}`)),
+		"a page twice": {reviewLine("verified", `,"sourceUrls":["https://a.example","https://a.example"],`+
+			`"facts":`+apitest.WholeFacts(`{"remote":true}`)),
 			[]string{"https://a.example"}, api.ApplicationUnknown,
 			[]string{"sourceUrls: names a page twice; it is recorded once"}},
 		"closed": {reviewLine("closed", `,"facts":`+apitest.WholeFacts(`{"applicationStatus":"open"}`)),
@@ -80,7 +87,8 @@ func TestReadChecksEvidence(t *testing.T) {
 		return `{"fact":"` + fact + `","sourceUrl":"` + source + `","exact":"Open to residents of Canada"` + more + `}`
 	}
 	verified := func(evidence string) string {
-		return reviewLine("verified", `,"sourceUrls":["https://a.example"],"facts":`+apitest.WholeFacts(`{`+eligible+`}`)+`,"evidence":`+evidence)
+		return reviewLine("verified", `,"sourceUrls":["https://a.example"],`+
+			`"facts":`+apitest.WholeFacts(`{`+eligible+`}`)+`,"evidence":`+evidence)
 	}
 	file, err := eventfile.Read(strings.NewReader(verified(`{"quotes":[`+quote("countryEligibility",
 		"https://a.example/who", `,"prefix":"We are ","suffix":"."`)+
@@ -112,9 +120,11 @@ func TestReadChecksEvidence(t *testing.T) {
 		"used and gone": {verified(`{"gone":["https://a.example"]}`),
 			"evidence.gone[0]: is also in sourceUrls, the pages that were used"},
 		"no URL": {verified(`{"unopened":["the library"]}`),
-			"evidence.unopened[0]: must be an absolute http or https URL, such as https://example.com/apply; \"the library\" is none"},
+			"evidence.unopened[0]: must be an absolute http or https URL, such as https://example.com/apply; \"the " +
+				"library\" is none"},
 		"captures": {verified(`{"captures":[]}`), "evidence.captures: is not a known field"},
-		"of a link check": {`{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"blocked","evidence":{"gone":["https://a.example"]}}`,
+		"of a link check": {`{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link",` +
+			`"outcome":"blocked","evidence":{"gone":["https://a.example"]}}`,
 			"evidence: must be left out: only a review has evidence"},
 	} {
 		file, err := eventfile.Read(strings.NewReader(c.line), now, api.MaxReported)
@@ -132,7 +142,8 @@ func numbered(quote string, n int) (quotes []string) {
 }
 
 func TestReadKeepsEveryQuoteOfAFact(t *testing.T) {
-	quotes := numbered(`{"fact":"countryEligibility","sourceUrl":"https://a.example/who","exact":"Open to residents of Canada"}`, 10)
+	quotes := numbered(`{"fact":"countryEligibility","sourceUrl":"https://a.example/who","exact":"Open to residents `+
+		`of Canada"}`, 10)
 	file, err := eventfile.Read(strings.NewReader(reviewLine("verified",
 		`,"facts":`+apitest.WholeFacts(`{`+eligible+`}`)+
 			`,"sourceUrls":["https://a.example"],"evidence":{"quotes":[`+strings.Join(append(quotes, quotes[0]),
@@ -155,7 +166,8 @@ func TestReadAcceptsOnlyOutcomesOfTheCheckType(t *testing.T) {
 	for kind, outcomes := range allowed {
 		for _, outcome := range all {
 			file, err := eventfile.Read(strings.NewReader(
-				`{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"`+string(kind)+`","outcome":"`+string(outcome)+`"`+evidence[kind]+`}`), now, api.MaxReported)
+				`{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"`+string(kind)+`",`+
+					`"outcome":"`+string(outcome)+`"`+evidence[kind]+`}`), now, api.MaxReported)
 			require.NoError(t, err)
 			if strings.Contains(" "+outcomes+" ", " "+string(outcome)+" ") {
 				require.Empty(t, file.Rejected, "%s %s", kind, outcome)
@@ -181,9 +193,11 @@ func TestReadReportsEveryProblem(t *testing.T) {
 			"checkedAt: is missing", "checkType: must be one of review, application-link; \"\" is none")},
 		{"an id", `{` + valid + `,"id":"x"}`, "a", apitest.Problems("id: is not a known field")},
 		{"unreadable, with a slug", `{"slug":"a","checkedAt":"yesterday"}`, "a",
-			apitest.Problems(`checkedAt: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "yesterday" is none`)},
+			apitest.Problems(`checkedAt: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "yesterday" ` +
+				`is none`)},
 		{"a date alone", `{"slug":"a","checkedAt":"2026-11-19","checkType":"review","outcome":"closed"}`, "a",
-			apitest.Problems(`checkedAt: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "2026-11-19" is none`)},
+			apitest.Problems(`checkedAt: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; ` +
+				`"2026-11-19" is none`)},
 		{"future", `{"slug":"a","checkedAt":"2026-11-20T12:00:01.000001Z","checkType":"review","outcome":"closed"}`,
 			"a",
 			apitest.Problems("checkedAt: must not be in the future: the clock of the service reads 2026-11-20T12:00:00Z")},
@@ -192,12 +206,14 @@ func TestReadReportsEveryProblem(t *testing.T) {
 			apitest.Problems("checkedAt: must not be before 1970")},
 		{"addresses", `{` + valid + `,"sourceUrls":["https://a.example","ftp://a.example","https://u:p@a.example"]}`,
 			"a", apitest.Problems(
-				"sourceUrls[1]: must be an absolute http or https URL, such as https://example.com/apply; \"ftp://a.example\" is none",
+				"sourceUrls[1]: must be an absolute http or https URL, such as https://example.com/apply; \"ftp://a.example\" "+
+					"is none",
 				"sourceUrls[2]: must be a URL without user name and password")},
 		{"many addresses", `{` + valid + `,"sourceUrls":[` + strings.Repeat(`"https://a.example",`, 100) +
 			`"https://a.example"]}`, "a",
 			apitest.Problems("sourceUrls: must have at most 100 elements")},
-		{"facts of a link check", `{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"closed","facts":{}}`, "a",
+		{"facts of a link check", `{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link",` +
+			`"outcome":"closed","facts":{}}`, "a",
 			apitest.Problems("facts: must be null or left out: a link check says nothing about facts")},
 		{"verified without source and facts", `{` + verified + `}`, "a",
 			apitest.Problems("sourceUrls: a verified review needs at least one source URL",
@@ -215,7 +231,7 @@ func TestReadReportsEveryProblem(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			file, err := eventfile.Read(strings.NewReader(c.line), now, api.MaxReported)
 			require.NoError(t, err)
-			require.Equal(t, eventfile.File{Rejections: eventfile.Rejections{Rejected: []api.RejectedLine{{Line: 1,
+			require.Equal(t, eventfile.File{Rejections: jsonlines.Rejections{Rejected: []api.RejectedLine{{Line: 1,
 				ID: c.slug, Problems: c.problems}}}}, file)
 		})
 	}
@@ -241,7 +257,8 @@ func TestReadLimitsTheSizeOfAnEvent(t *testing.T) {
 		for i := range urls {
 			urls[i] = fmt.Sprintf(`"https://a.example/%02d/%s"`, i, strings.Repeat("x", 2000))
 		}
-		return `{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"reachable","sourceUrls":[` + strings.Join(urls, ",") + "]}"
+		return `{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"reachable",` +
+			`"sourceUrls":[` + strings.Join(urls, ",") + "]}"
 	}
 	file, err := eventfile.Read(strings.NewReader(line(31)+"\n"+line(32)), now, api.MaxReported)
 	require.NoError(t, err)

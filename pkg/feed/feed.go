@@ -14,6 +14,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,7 +31,7 @@ const (
 	maxWait      = 25 * time.Second // for which a request is held open
 	responseTime = 10 * time.Second // for the response itself, in addition to the wait
 	// interval at which a held request checks for changes, which another replica may have made
-	poll       = 500 * time.Millisecond
+	poll       = time.Second
 	firstPause = 200 * time.Millisecond // after a failure or an early empty response; doubled after each further failure
 	maxPause   = 10 * time.Second
 )
@@ -76,6 +77,7 @@ func Serve[T any](r *http.Request, draining <-chan struct{}, verify Verify,
 		return Page[T]{}, err
 	}
 	newest, lost, err := verify(r.Context(), mark)
+	lost = lost || err == nil && beyond(after, newest)
 	if err != nil || lost && after > 0 {
 		return Page[T]{StartOver: lost}, err
 	}
@@ -103,6 +105,17 @@ func Serve[T any](r *http.Request, draining <-chan struct{}, verify Verify,
 			return Page[T]{}, r.Context().Err()
 		}
 	}
+}
+
+// beyond reports whether a position is above the sequence of the newest mark, the second of its three
+// parts: the cursor was damaged, and its follower would miss changes.
+func beyond(after int64, newest string) bool {
+	parts := strings.Split(newest, ".")
+	if len(parts) != 3 {
+		return false
+	}
+	sequence, err := strconv.ParseInt(parts[1], 10, 64)
+	return err == nil && after > sequence
 }
 
 func parse(raw string) (after int64, mark string, wait time.Duration, err error) {

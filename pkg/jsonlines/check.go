@@ -41,7 +41,6 @@ func (p *place) String() string {
 	return p.parent.String() + "." + p.name
 }
 
-// short returns at most 100 characters of the path.
 func (p *place) short() string { return fmt.Sprintf("%.100s", p) }
 
 func (c *checker) value(t reflect.Type, at *place) {
@@ -141,7 +140,6 @@ func (c *checker) object(t reflect.Type, at *place) {
 	}
 }
 
-// peek skips space and returns the first byte of the next token.
 func (c *checker) peek() byte {
 	for {
 		switch b := c.line[c.at]; b {
@@ -153,14 +151,12 @@ func (c *checker) peek() byte {
 	}
 }
 
-// separator skips a comma or a colon.
 func (c *checker) separator() {
 	if b := c.peek(); b == ',' || b == ':' {
 		c.at++
 	}
 }
 
-// skip skips the next value and returns its text.
 func (c *checker) skip() []byte {
 	c.peek()
 	begin := c.at
@@ -171,7 +167,6 @@ func (c *checker) skip() []byte {
 // delimiters end a number, true, false or null.
 var delimiters = []byte(",]} \t\r\n")
 
-// end returns the end of the value that begins at c.at.
 func (c *checker) end() int {
 	depth := 0
 	for i := c.at; ; {
@@ -196,7 +191,6 @@ func (c *checker) end() int {
 	}
 }
 
-// endOfString returns the end of the string that begins at i.
 func endOfString(text []byte, i int) int {
 	for i++; ; i++ {
 		switch text[i] {
@@ -208,7 +202,6 @@ func endOfString(text []byte, i int) int {
 	}
 }
 
-// unquoted returns the value of a JSON string.
 func unquoted(literal []byte) []byte {
 	if bytes.IndexByte(literal, '\\') < 0 {
 		return literal[1 : len(literal)-1]

@@ -73,6 +73,48 @@ func Read[T any](r io.Reader) iter.Seq2[Line[T], error] {
 	}
 }
 
+// File is the content of a file.
+type File[V any] struct {
+	Lines []V // the valid ones
+	Rejections
+}
+
+// Add adds a valid line. It never fails.
+func (f *File[V]) Add(line V) error {
+	f.Lines = append(f.Lines, line)
+	return nil
+}
+
+// Rejections are the invalid lines of a file.
+type Rejections struct {
+	Rejected []api.RejectedLine // the first rejected lines
+	Omitted  int                // further rejected lines
+}
+
+// Scan reads the lines of r like Read, and passes each one that check accepts to use. check returns
+// the line in the form in which it is used, the id of its record, and all its problems. Rejected
+// has at most maxRejected lines. An error of r or use ends Scan.
+func Scan[T, V any](r io.Reader, maxRejected int, check func(Line[T]) (V, string, api.Problems),
+	use func(V) error) (all Rejections, err error) {
+	for line, err := range Read[T](r) {
+		if err != nil {
+			return Rejections{}, err
+		}
+		valid, id, problems := check(line)
+		switch {
+		case len(problems) == 0:
+			if err := use(valid); err != nil {
+				return Rejections{}, err
+			}
+		case len(all.Rejected) < maxRejected:
+			all.Rejected = append(all.Rejected, api.RejectedLine{Line: line.Number, ID: id, Problems: problems})
+		default:
+			all.Omitted++
+		}
+	}
+	return all, nil
+}
+
 // batchSize is the size of a batch in bytes, without its last line.
 const batchSize = 128 << 10
 

@@ -64,7 +64,8 @@ func TestReadReportsEveryProblemOfALine(t *testing.T) {
 		name, line string
 		problems   api.Problems
 	}{
-		{"all fields", `{"id":"a","at":"2026-11-20T09:00:00-05:00","remote":null,"pay":{"minimum":0,"unit":"hour"},"pays":[],"tags":["x"]}`, nil},
+		{"all fields", `{"id":"a","at":"2026-11-20T09:00:00-05:00","remote":null,"pay":{"minimum":0,"unit":"hour"},` +
+			`"pays":[],"tags":["x"]}`, nil},
 		{"no fields", `{}`, nil},
 		{"not JSON", `{"id"`, apitest.Problems("must be one JSON object: unexpected end of JSON input")},
 		{"two values", `{} {}`, apitest.Problems("must be one JSON object: invalid character '{' after top-level value")},
@@ -72,7 +73,8 @@ func TestReadReportsEveryProblemOfALine(t *testing.T) {
 		{"rounded number", `{"pay":{"minimum":9007199254740993,"unit":"hour"}}`,
 			apitest.Problems(`pay.minimum: "9007199254740993" has more than 15 digits and would be rounded`)},
 		{"null", `null`, apitest.Problems("must be an object")},
-		{"not UTF-8", "{\"id\":\"\xff\"}", apitest.Problems("must be UTF-8: save the file as UTF-8; nothing after this line was read")},
+		{"not UTF-8", "{\"id\":\"\xff\"}", apitest.Problems("must be UTF-8: save the file as UTF-8; nothing after this " +
+			"line was read")},
 		{"U+0000", `{"id":"a\u0000"}`, apitest.Problems("id: must not contain U+0000")},
 		{"other case", `{"ID":"a"}`, apitest.Problems("ID: is not a known field")},
 		{"field kept from files", `{"Secret":"x","-":"y"}`,
@@ -84,12 +86,15 @@ func TestReadReportsEveryProblemOfALine(t *testing.T) {
 		{"null where the type has none", `{"id":null,"tags":null}`,
 			apitest.Problems("id: must be a string", "tags: must be an array")},
 		{"number left out", `{"pays":[{"unit":"hour"}]}`, apitest.Problems("pays[0].minimum: is missing")},
-		{"number as text", `{"pay":{"minimum":"1"}}`, apitest.Problems("pay.minimum: must be a number, without quotes; it is \"1\"")},
+		{"number as text", `{"pay":{"minimum":"1"}}`, apitest.Problems("pay.minimum: must be a number, without quotes; " +
+			"it is \"1\"")},
 		{"bool as text", `{"remote":"true"}`, apitest.Problems(`remote: must be true or false; it is "true"`)},
 		{"time without offset", `{"at":"2026-11-20T09:00:00"}`,
-			apitest.Problems(`at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "2026-11-20T09:00:00" is none`)},
+			apitest.Problems(`at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; ` +
+				`"2026-11-20T09:00:00" is none`)},
 		{"time with the offset of a day", `{"at":"2026-11-20T09:00:00+24:00"}`,
-			apitest.Problems(`at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; "2026-11-20T09:00:00+24:00" is none`)},
+			apitest.Problems(`at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z; ` +
+				`"2026-11-20T09:00:00+24:00" is none`)},
 		{"time as number", `{"at":5}`,
 			apitest.Problems("at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z")},
 		{"several at once", `{"id":1,"remote":{},"pay":[{"a":1}],"x":0}`, apitest.Problems(
@@ -169,9 +174,11 @@ func TestFileThatIsWrongAsAWholeHasOneProblem(t *testing.T) {
 		{"UTF-16 big-endian", "\xfe\xff\x00" + utf16(many), "the file is in UTF-16 or UTF-32: save it as UTF-8"},
 		{"UTF-16 without a mark", utf16(many), "the file is in UTF-16 or UTF-32: save it as UTF-8"},
 		{"array on one line", "[" + strings.ReplaceAll(many, "\n", ",") + "]",
-			"the file is a JSON array: write one object on each line, without brackets and commas around them, such as with jq -c '.[]'"},
+			"the file is a JSON array: write one object on each line, without brackets and commas around them, such as with " +
+				"jq -c '.[]'"},
 		{"array on many lines", "\n[\n" + strings.ReplaceAll(many, "\n", ",\n") + "]",
-			"the file is a JSON array: write one object on each line, without brackets and commas around them, such as with jq -c '.[]'"},
+			"the file is a JSON array: write one object on each line, without brackets and commas around them, such as with " +
+				"jq -c '.[]'"},
 		{"formatted object", "{\n  \"id\": \"a\"\n}\n",
 			"the file has objects over several lines: write each object on one line, such as with jq -c ."},
 		{"broken object", "{\"id\": \"a\",\n\"at\": null}\n",
@@ -179,9 +186,11 @@ func TestFileThatIsWrongAsAWholeHasOneProblem(t *testing.T) {
 		{"CSV", "id,at\na,\n", "the file is not JSON Lines, one JSON object on each line; for CSV, let its name end in .csv"},
 		{"long CSV", strings.Repeat("id,at\n", 2000),
 			"the file is not JSON Lines, one JSON object on each line; for CSV, let its name end in .csv"},
-		{"workbook", "PK\x03\x04\x14\x00", "the file is a workbook or a ZIP archive: save the sheet as CSV in UTF-8, or unpack the archive"},
+		{"workbook", "PK\x03\x04\x14\x00", "the file is a workbook or a ZIP archive: save the sheet as CSV in UTF-8, or " +
+			"unpack the archive"},
 		{"gzip", "\x1f\x8b\x08\x00", "the file is compressed: unpack it first"},
-		{"carriage returns", "{}\r{}\r", "the lines of the file end with carriage returns alone: save it with line feeds, in a spreadsheet as CSV UTF-8"},
+		{"carriage returns", "{}\r{}\r", "the lines of the file end with carriage returns alone: save it with line " +
+			"feeds, in a spreadsheet as CSV UTF-8"},
 		{"HTML", "<!DOCTYPE html>\n<html>", "the file is HTML or XML: save the file itself instead of a page about it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"strconv"
+	"regexp"
 	"strings"
 	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"opportunity.internal/pkg/api"
@@ -33,7 +32,6 @@ func Check(text []byte) error {
 	return nil
 }
 
-// any checks a value of any type.
 func (c *checker) any(at *place) {
 	switch c.peek() {
 	case '{':
@@ -78,7 +76,6 @@ func foldCase(r rune) rune {
 	}
 }
 
-// text checks a string.
 func (c *checker) text(literal []byte, at *place) {
 	if bytes.IndexByte(literal, '\\') < 0 {
 		return
@@ -91,36 +88,16 @@ func (c *checker) text(literal []byte, at *place) {
 	}
 }
 
+// escapes matches the escape sequences of a JSON string. Its group is half of a surrogate pair.
+var escapes = regexp.MustCompile(`\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\.`)
+
 // halfPair returns the first escape sequence of a JSON string that is half of a surrogate pair, or
 // an empty text.
 func halfPair(literal []byte) string {
-	for i := bytes.IndexByte(literal, '\\'); i >= 0 && i < len(literal); i++ {
-		if literal[i] != '\\' {
-			continue
+	for _, match := range escapes.FindAllSubmatch(literal, -1) {
+		if match[1] != nil {
+			return string(match[1])
 		}
-		if i++; literal[i] != 'u' {
-			continue
-		}
-		first := unit(literal[i-1:])
-		if i += 4; !utf16.IsSurrogate(first) {
-			continue
-		}
-		if utf16.DecodeRune(first, unit(literal[i+1:])) == utf8.RuneError {
-			return string(literal[i-5 : i+1])
-		}
-		i += 6
 	}
 	return ""
-}
-
-// unit returns the value of the escape sequence \uXXXX that text begins with, or -1.
-func unit(text []byte) rune {
-	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
-		return -1
-	}
-	n, err := strconv.ParseUint(string(text[2:6]), 16, 16)
-	if err != nil {
-		return -1
-	}
-	return rune(n) //nolint:gosec // 16 bits
 }

@@ -129,7 +129,6 @@ func ToCSV(in io.Reader, out io.Writer) error {
 	return w.Error()
 }
 
-// lookup returns the value at path in a line, or nil if there is none.
 func lookup(line map[string]any, path string) any {
 	var v any = line
 	for name := range strings.SplitSeq(path, ".") {
@@ -166,7 +165,8 @@ func (c column) list(values []any) string {
 		case map[string]any:
 			address, _ := v["url"].(string)
 			checked, _ := v["checkedAt"].(string)
-			if lines[i] = strings.TrimSpace(address + " " + checked); len(strings.Fields(address)) != 1 || strings.ContainsFunc(checked, isSpace) {
+			lines[i] = strings.TrimSpace(address + " " + checked)
+			if len(strings.Fields(address)) != 1 || strings.ContainsFunc(checked, isSpace) {
 				return encoded(values)
 			}
 		}
@@ -191,19 +191,20 @@ const quoted = "json:"
 // ends. unescape reverses it.
 func escape(cell string) string {
 	if strings.Contains(cell, "\r") || strings.HasPrefix(cell, quoted) {
-		return quoted + encoded(cell)
+		cell = quoted + encoded(cell)
 	}
 	return api.EscapeFormulas(cell)
 }
 
 func unescape(cell string) (value string, err error) {
-	if literal, is := strings.CutPrefix(cell, quoted); is {
+	value = api.UnescapeFormulas(cell)
+	if literal, is := strings.CutPrefix(value, quoted); is {
 		if err := json.Unmarshal([]byte(literal), &value); err != nil || value == "" {
 			return "", errors.New(`must be a JSON string after json:, such as json:"text"`)
 		}
 		return value, jsonlines.Check([]byte(literal))
 	}
-	return api.UnescapeFormulas(cell), nil
+	return value, nil
 }
 
 // FromCSV converts a CSV file to JSON Lines. Each listing is on the line number where its row
@@ -240,7 +241,8 @@ func FromCSV(in io.Reader, out io.Writer) ([]api.RejectedLine, error) {
 		}
 		if cells != nil && slices.ContainsFunc(cells, func(cell string) bool { return !utf8.ValidString(cell) }) {
 			number, _ := r.FieldPos(0)
-			wrong = []api.RejectedLine{{Line: number, Problems: api.Problems{{Message: jsonlines.NotUTF8 + "; nothing after this line was read"}}}}
+			wrong = []api.RejectedLine{{Line: number}}
+			wrong[0].Problems.Add("", "%s; nothing after this line was read", jsonlines.NotUTF8)
 			cells = nil
 		}
 		rejected = append(rejected, wrong...)
@@ -268,8 +270,10 @@ func readRow(r *csv.Reader) ([]string, []api.RejectedLine, error) {
 		return nil, nil, nil
 	}
 	if wrong := new(csv.ParseError); errors.As(err, &wrong) {
-		problem := fmt.Sprintf("is not CSV: %v at line %d, character %d; nothing after it was read", wrong.Err, wrong.Line, wrong.Column)
-		return nil, []api.RejectedLine{{Line: wrong.StartLine, Problems: api.Problems{{Message: problem}}}}, nil
+		rejected := api.RejectedLine{Line: wrong.StartLine}
+		rejected.Problems.Add("", "is not CSV: %v at line %d, character %d; nothing after it was read",
+			wrong.Err, wrong.Line, wrong.Column)
+		return nil, []api.RejectedLine{rejected}, nil
 	}
 	return cells, nil, err
 }
@@ -283,7 +287,8 @@ func headerOf(names []string) (header rowHeader, p api.Problems) {
 		return nil, p
 	}
 	if !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(Columns(), name) }) {
-		p.Add("", "must have the names of the columns, as listings export --format csv writes them; it begins with %.100q", names[0])
+		p.Add("", "must have the names of the columns, as listings export --format csv writes them; "+
+			"it begins with %.100q", names[0])
 		return nil, p
 	}
 	for _, name := range names {
@@ -304,7 +309,8 @@ func headerOf(names []string) (header rowHeader, p api.Problems) {
 		}
 	}
 	if len(missing) > 0 {
-		p.Add("columns missing", "%s. An import replaces the whole listing: include every column, with empty cells where nothing is recorded",
+		p.Add("columns missing", "%s. An import replaces the whole listing: include every column, "+
+			"with empty cells where nothing is recorded",
 			strings.Join(missing, ", "))
 	}
 	if slices.Contains(names, "curation.contact") != slices.Contains(names, "curation.notes") {

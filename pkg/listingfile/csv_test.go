@@ -25,14 +25,17 @@ import (
 func texts() *rapid.Generator[string] {
 	part := rapid.OneOf(
 		rapid.SampledFrom([]string{
-			"=1+1", "+", "-2", "@x", "'", "''=", "json:", `json:"x"`, "[", "]", `["a"]`, "\"", "\"\"", ",", ";", "\n", "\r", "\r\n", "\t", " ",
+			"=1+1", "+", "-2", "@x", "'", "''=", "json:", `json:"x"`, "[", "]", `["a"]`, "\"", "\"\"", ",", ";", "\n", "\r",
+			"\r\n", "\t", " ",
 			"\\.", "é", "日本", "می\u200cخواهم", "\u00a0", "TRUE", "null", "0.10", "https://a.example/ 2026-01-02", "<&>",
 		}),
 		rapid.Map(rapid.StringN(0, 5, -1), func(s string) string { // undamaged, without HTML
-			return strings.NewReplacer("\ufffd", "", "<", "", "&", "", "Â", "", "Ã", "", "â", "", "ï", "", "ð", "", "√", "", "‚", "").Replace(s)
+			return strings.NewReplacer("\ufffd", "", "<", "", "&", "", "Â", "", "Ã", "", "â", "", "ï", "", "ð", "", "√", "",
+				"‚", "").Replace(s)
 		}),
 	)
-	return rapid.OneOf(rapid.Just(" "), rapid.Map(rapid.SliceOfN(part, 1, 4), func(parts []string) string { return strings.Join(parts, "") }).
+	return rapid.OneOf(rapid.Just(" "), rapid.Map(rapid.SliceOfN(part, 1, 4),
+		func(parts []string) string { return strings.Join(parts, "") }).
 		Filter(accepted(api.Lines)))
 }
 
@@ -84,32 +87,37 @@ func randomFacts(t *rapid.T) api.Facts {
 	}
 	if rapid.Bool().Draw(t, "eligible") {
 		f.CountryEligibility = []api.CountryEligibility{{
-			Country: "CA", Status: api.Eligible, AllRegions: maybe(rapid.Just(false)).Draw(t, "allRegions"), IncludedRegions: []string{"ON"},
-			SourceURLs: rapid.SliceOfNDistinct(urls, 1, 2, rapid.ID).Draw(t, "evidence"), Note: texts().Draw(t, "note"),
+			Country: "CA", Status: api.Eligible, AllRegions: maybe(rapid.Just(false)).Draw(t, "allRegions"),
+			IncludedRegions: []string{"ON"},
+			SourceURLs:      rapid.SliceOfNDistinct(urls, 1, 2, rapid.ID).Draw(t, "evidence"), Note: texts().Draw(t, "note"),
 		}, {Country: "US", Status: api.EligibilityUnknown}}
-		f.RiskIndicators = []api.RiskIndicator{{Code: names().Draw(t, "code"), Note: texts().Draw(t, "risk"), SourceURL: "https://risk.example"}}
+		f.RiskIndicators = []api.RiskIndicator{{Code: names().Draw(t, "code"), Note: texts().Draw(t, "risk"),
+			SourceURL: "https://risk.example"}}
 	}
 	if rapid.Bool().Draw(t, "paid") {
-		low := float64(rapid.Int64Range(0, 1e9).Draw(t, "minimum")) / float64(rapid.SampledFrom([]int{1, 10, 1000, 10_000_000}).Draw(t, "decimals"))
+		low := float64(rapid.Int64Range(0, 1e9).Draw(t, "minimum")) / float64(rapid.SampledFrom([]int{1, 10, 1000,
+			10_000_000}).Draw(t, "decimals"))
 		f.Pay = &api.Pay{Minimum: low, Maximum: low * 2, Currency: "CAD", Unit: api.PerTask, SourceURL: "https://pay.example"}
 	}
 	f.Complete()
 	return f
 }
 
-func randomProfile(t *rapid.T) *listingfile.Profile {
+func randomProfile(t *rapid.T) *api.Profile {
 	if rapid.Bool().Draw(t, "no profile") {
 		return nil
 	}
-	p := &listingfile.Profile{ExperienceSources: []api.ExperienceSource{}}
+	p := &api.Profile{ExperienceSources: []api.ExperienceSource{}}
 	if rapid.Bool().Draw(t, "bio") {
-		p.Bio = &api.ProfileText{Text: filled().Draw(t, "text"), SourceURL: "https://bio.example", CheckedAt: checks.Draw(t, "bio")}
+		p.Bio = &api.ProfileText{Text: filled().Draw(t, "text"), SourceURL: "https://bio.example", CheckedAt: checks.Draw(t,
+			"bio")}
 	}
 	if rapid.Bool().Draw(t, "year") {
 		p.FoundedYear = &api.ProfileYear{Value: 1999, SourceURL: "https://year.example", CheckedAt: checks.Draw(t, "year")}
 	}
 	if rapid.Bool().Draw(t, "assessed") {
-		p.EvidenceAssessment = &api.Assessment{Level: api.Limited, Note: texts().Draw(t, "assessment"), CheckedAt: checks.Draw(t, "assessed")}
+		p.EvidenceAssessment = &api.Assessment{Level: api.Limited, Note: texts().Draw(t, "assessment"),
+			CheckedAt: checks.Draw(t, "assessed")}
 	}
 	if rapid.Bool().Draw(t, "experience") {
 		p.ExperienceSources = []api.ExperienceSource{{
@@ -123,17 +131,20 @@ func randomProfile(t *rapid.T) *listingfile.Profile {
 func randomLine(t *rapid.T) listingfile.Line {
 	l := listingfile.Line{Listing: listingfile.Listing{
 		ID: rapid.StringMatching(`[a-z0-9]{1,8}(-[a-z0-9]{1,4})?`).Draw(t, "id"), Platform: api.Platform{
-			Company: api.Company{Name: names().Draw(t, "name"), Website: "https://a.example"}, ApplicationURL: urls.Draw(t, "apply"), Category: api.Sell,
-			Subcategory: maybe(names()).Draw(t, "subcategory"), Summary: filled().Draw(t, "summary"), Overview: texts().Draw(t, "overview"),
+			Company: api.Company{Name: names().Draw(t, "name"), Website: "https://a.example"}, ApplicationURL: urls.Draw(t,
+				"apply"), Category: api.Sell,
+			Subcategory: maybe(names()).Draw(t, "subcategory"), Summary: filled().Draw(t, "summary"), Overview: texts().Draw(t,
+				"overview"),
 			StartingCost: texts().Draw(t, "cost"), WorkModel: texts().Draw(t, "model"),
 		}, PublishedAt: maybe(rapid.Just(now.Add(-123456*time.Microsecond))).Draw(t, "published"),
 		Facts: maybe(rapid.Custom(randomFacts)).Draw(t, "facts"), CompanyProfile: randomProfile(t),
 		Sources: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.Source {
 			return api.Source{URL: urls.Draw(t, "source"), CheckedAt: maybe(checks).Draw(t, "checked")}
 		}), 1, 3).Filter(different).Draw(t, "sources"),
-	}, Visibility: rapid.SampledFrom([]listingfile.Visibility{"", listingfile.Private, listingfile.Published, listingfile.Withdrawn}).Draw(t, "visibility")}
+	}, Visibility: rapid.SampledFrom([]listingfile.Visibility{"", listingfile.Private, listingfile.Published,
+		listingfile.Withdrawn}).Draw(t, "visibility")}
 	if rapid.Bool().Draw(t, "noted") {
-		l.Curation = &listingfile.Curation{Contact: texts().Draw(t, "contact"), Notes: texts().Draw(t, "notes")}
+		l.Curation = &api.Curation{Contact: texts().Draw(t, "contact"), Notes: texts().Draw(t, "notes")}
 	}
 	return l
 }
@@ -171,7 +182,7 @@ func TestCSVRoundTrip(t *testing.T) {
 		require.Len(t, got.Lines, len(want.Lines))
 		for i, l := range want.Lines {
 			if l.Number = got.Lines[i].Number; l.Curation == nil { // empty cells are empty notes
-				l.Curation = new(listingfile.Curation)
+				l.Curation = new(api.Curation)
 			}
 			require.Equal(t, l, got.Lines[i])
 		}
@@ -209,9 +220,12 @@ func TestCSVOfTheExample(t *testing.T) {
 		got[name] = rows[1][i]
 	}
 	for name, want := range map[string]string{
-		"company.name": "Maple Transcripts", "facts.remote": "true", "facts.experienceRequired": "", "facts.pay.minimum": "0.75",
-		"facts.languages": "English", "facts.requirements": "", "sources": "https://maple-transcripts.example/who-can-apply 2026-11-18",
-		"companyProfile.foundedYear.value": "2014", "curation.notes": "Asked about Quebec.", "publishedAt": "2026-11-18T15:00:00Z",
+		"company.name": "Maple Transcripts", "facts.remote": "true", "facts.experienceRequired": "",
+		"facts.pay.minimum": "0.75",
+		"facts.languages":   "English", "facts.requirements": "",
+		"sources":                          "https://maple-transcripts.example/who-can-apply 2026-11-18",
+		"companyProfile.foundedYear.value": "2014", "curation.notes": "Asked about Quebec.",
+		"publishedAt": "2026-11-18T15:00:00Z",
 	} {
 		require.Equal(t, want, got[name], name)
 	}
@@ -231,7 +245,8 @@ func TestFromCSVAcceptsSpreadsheetVariations(t *testing.T) {
 	require.Empty(t, f.Rejected)
 	require.Len(t, f.Lines, 1, "an empty row is skipped")
 	require.True(t, *f.Lines[0].Facts.Remote)
-	require.Equal(t, []api.Source{{URL: "https://a.example", CheckedAt: new(api.CheckDate("2026-11-18"))}, {URL: "https://b.example"}}, f.Lines[0].Sources)
+	require.Equal(t, []api.Source{{URL: "https://a.example", CheckedAt: new(api.CheckDate("2026-11-18"))},
+		{URL: "https://b.example"}}, f.Lines[0].Sources)
 	require.Empty(t, f.Lines[0].Facts.CountryEligibility)
 }
 
@@ -272,7 +287,8 @@ func TestFromCSVReportsProblemsByLineAndColumn(t *testing.T) {
 	}{
 		{cell("facts.remote", "yes"), 2, "facts.remote: must be true, false or empty; \"yes\" is none"},
 		{cell("facts.pay.minimum", "45.000"), 2, `facts.pay.minimum: "45.000" can be 45 or 45000: write 45 or 45000`},
-		{cell("companyProfile.foundedYear.value", "2.01E+03"), 2, `companyProfile.foundedYear.value: "2.01E+03" is abbreviated: write all digits`},
+		{cell("companyProfile.foundedYear.value", "2.01E+03"), 2, `companyProfile.foundedYear.value: "2.01E+03" is ` +
+			`abbreviated: write all digits`},
 		{cell("facts.pay.minimum", "9007199254740993"), 2, `facts.pay.minimum: "9007199254740993" has more than 15 digits`},
 		{cell("facts.pay.minimum", ""), 2, "facts.pay.minimum: is missing"},
 		{cell("facts.countryEligibility", "CA"), 2, "facts.countryEligibility: must be a JSON array"},
@@ -289,23 +305,30 @@ func TestFromCSVReportsProblemsByLineAndColumn(t *testing.T) {
 		{rename("facts.remote", "facts.remot"), 1, "columns missing: facts.remote. An import replaces the whole listing"},
 		{rename("visibility", "id"), 1, "id: is given twice"},
 		{rename("curation.notes", "id"), 1, "curation: needs both columns"},
-		{func(header, row []string) ([]string, []string) { return header, row[1:] }, 2, fmt.Sprintf("has %d cells, and the header names %d columns", columns-1, columns)},
-		{func(header, row []string) ([]string, []string) { return []string{strings.Join(header, ";")}, row }, 1, "must separate columns by commas"},
+		{func(header, row []string) ([]string, []string) { return header, row[1:] }, 2,
+			fmt.Sprintf("has %d cells, and the header names %d columns", columns-1, columns)},
+		{func(header, row []string) ([]string, []string) { return []string{strings.Join(header, ";")}, row }, 1,
+			"must separate columns by commas"},
 	} {
 		file := sheet(t, c.edit)
 		f, rejected := fromCSV(t, file)
 		rejected = append(rejected, f.Rejected...)
 		require.NotEmpty(t, rejected, c.problem)
 		require.Equal(t, c.line, rejected[0].Line, c.problem)
-		require.True(t, slices.ContainsFunc(rejected[0].Problems, func(p api.Problem) bool { return strings.HasPrefix(p.String(), c.problem) }),
+		require.True(t, slices.ContainsFunc(rejected[0].Problems,
+			func(p api.Problem) bool { return strings.HasPrefix(p.String(), c.problem) }),
 			"want %q, got %q", c.problem, rejected[0].Problems)
 		require.Empty(t, f.Lines)
 	}
 	for file, problem := range map[string]string{
-		"sep=,\nid,company.name\n": `must have the names of the columns, as listings export --format csv writes them; it begins with "sep="`,
-		"id,category\ra,sell\r":    "the lines of the file end with carriage returns alone: save it with line feeds, in a spreadsheet as CSV UTF-8",
-		"":                         "the file is empty", "\n\n": "the file has only spaces and line breaks", "\ufeff": "the file has only spaces and line breaks",
-		"i\x00d\x00": "the file is in UTF-16 or UTF-32: save it as UTF-8", string(listingfile.Example): "the file is JSON, and its name or format says CSV: let its name end in .jsonl",
+		"sep=,\nid,company.name\n": `must have the names of the columns, as listings export --format csv writes them; it ` +
+			`begins with "sep="`,
+		"id,category\ra,sell\r": "the lines of the file end with carriage returns alone: save it with line feeds, in " +
+			"a spreadsheet as CSV UTF-8",
+		"": "the file is empty", "\n\n": "the file has only spaces and line breaks",
+		"\ufeff":                    "the file has only spaces and line breaks",
+		"i\x00d\x00":                "the file is in UTF-16 or UTF-32: save it as UTF-8",
+		string(listingfile.Example): "the file is JSON, and its name or format says CSV: let its name end in .jsonl",
 	} {
 		f, rejected := fromCSV(t, file)
 		require.Equal(t, []api.RejectedLine{{Line: 1, Problems: apitest.Problems(problem)}}, rejected)
@@ -315,13 +338,15 @@ func TestFromCSVReportsProblemsByLineAndColumn(t *testing.T) {
 	// Problems of a row with several lines are reported at its first line.
 	whole := sheet(t, cell("overview", "One\ntwo\n\nthree"))
 	header, row, _ := strings.Cut(whole, "\n")
-	f, rejected := fromCSV(t, header+"\n"+row+strings.Replace(row, "online", "x", 1)+strings.Replace(row, "maple-transcripts,", `ma"ple,`, 1)+row)
+	f, rejected := fromCSV(t, header+"\n"+row+strings.Replace(row, "online", "x", 1)+strings.Replace(row,
+		"maple-transcripts,", `ma"ple,`, 1)+row)
 	require.Equal(t, []int{6, 10}, []int{f.Rejected[0].Line, rejected[0].Line})
 	require.Contains(t, rejected[0].Problems[0].String(), "is not CSV: ")
 }
 
 func TestToCSVRejectsTextThatItCannotKeep(t *testing.T) {
-	for _, line := range []string{`{"id":"a","summary":"\ud83d"}`, "{\"id\":\"a\",\"summary\":\"\xff\"}", `{"id":"a","id":"b"}`} {
+	for _, line := range []string{`{"id":"a","summary":"\ud83d"}`, "{\"id\":\"a\",\"summary\":\"\xff\"}",
+		`{"id":"a","id":"b"}`} {
 		require.Error(t, listingfile.ToCSV(strings.NewReader(line), io.Discard), line)
 	}
 }

@@ -17,15 +17,7 @@ type Listing struct {
 	PublishedAt    *time.Time   `json:"publishedAt" change:"editorial"` // UTC, whole microseconds
 	Facts          *api.Facts   `json:"facts,omitempty" change:"material"`
 	Sources        []api.Source `json:"sources" change:"editorial"`
-	CompanyProfile *Profile     `json:"companyProfile,omitempty" change:"editorial"`
-}
-
-// Profile is the editable part of a company profile. The rest, its freshness, is derived.
-type Profile struct {
-	Bio                *api.ProfileText       `json:"bio"`
-	FoundedYear        *api.ProfileYear       `json:"foundedYear"`
-	ExperienceSources  []api.ExperienceSource `json:"experienceSources"`
-	EvidenceAssessment *api.Assessment        `json:"evidenceAssessment"`
+	CompanyProfile *api.Profile `json:"companyProfile,omitempty" change:"editorial"`
 }
 
 // Visibility is the visibility of a listing. The API serves only published listings.
@@ -36,10 +28,3 @@ const (
 	Published Visibility = "published"
 	Withdrawn Visibility = "withdrawn" // taken down, or rejected as a candidate
 )
-
-// Curation holds private notes of curators. It is separate from Listing so that no API response can
-// contain it.
-type Curation struct {
-	Contact string `json:"contact"`
-	Notes   string `json:"notes"`
-}

@@ -19,74 +19,47 @@ const (
 type Line struct {
 	Listing
 
-	Visibility Visibility `json:"visibility"` // "" if the line omits it
-	Curation   *Curation  `json:"curation"`
+	Visibility Visibility    `json:"visibility"` // "" if the line omits it
+	Curation   *api.Curation `json:"curation"`   // separate from Listing, so that no API response contains it
 
 	Number int `json:"-"` // line number in the file, from 1
 }
 
 // File is the content of a file. If its header has an unknown format or version, only the header
 // was read.
-type File struct {
-	Lines []Line
-	Rejections
-}
-
-// Rejections are the invalid lines of a file.
-type Rejections struct {
-	Rejected []api.RejectedLine // the first rejected lines
-	Omitted  int                // further rejected lines
-}
+type File = jsonlines.File[Line]
 
 // Read reads a file and validates each line at time now. It returns at most maxRejected of the
 // invalid lines in Rejected. It returns an error only if r fails.
 func Read(r io.Reader, now time.Time, maxRejected int) (file File, err error) {
-	file.Rejections, err = Scan(r, now, maxRejected, func(l Line) error {
-		file.Lines = append(file.Lines, l)
-		return nil
-	})
+	file.Rejections, err = Scan(r, now, maxRejected, file.Add)
 	return file, err
 }
 
 // Scan is like Read, and passes each valid line to use. Of the lines before, it keeps only their
 // ids. An error of use ends it.
-func Scan(r io.Reader, now time.Time, maxRejected int, use func(Line) error) (all Rejections, err error) {
+func Scan(r io.Reader, now time.Time, maxRejected int, use func(Line) error) (jsonlines.Rejections, error) {
 	head, r := header(r)
 	if len(head) > 0 { // every line of another version would be invalid
-		return Rejections{Rejected: []api.RejectedLine{{Line: 1, Problems: head}}}, nil
+		return jsonlines.Rejections{Rejected: []api.RejectedLine{{Line: 1, Problems: head}}}, nil
 	}
 	if r == nil {
-		return Rejections{}, nil
+		return jsonlines.Rejections{}, nil
 	}
 	first := map[string]int{} // line on which an id was first seen
-	for in, err := range jsonlines.Read[Line](r) {
-		if err != nil {
-			return Rejections{}, err
-		}
+	return jsonlines.Scan(r, maxRejected, func(in jsonlines.Line[Line]) (Line, string, api.Problems) {
 		line, problems := in.Value, in.Problems
 		line.Number = in.Number
 		if len(problems) == 0 {
 			line.normalize(&problems, now)
 		}
-		if line.ID != "" {
-			if at, twice := first[line.ID]; twice {
-				problems.Add("id", "is on line %d already", at)
-			} else {
-				first[line.ID] = in.Number
-			}
+		if at, twice := first[line.ID]; twice {
+			problems.Add("id", "is on line %d already", at)
+		} else if line.ID != "" {
+			first[line.ID] = in.Number
 		}
-		switch {
-		case len(problems) == 0:
-			if err := use(line); err != nil {
-				return Rejections{}, err
-			}
-		case len(all.Rejected) < maxRejected:
-			all.Rejected = append(all.Rejected, api.RejectedLine{Line: in.Number, ID: line.ID, Problems: problems})
-		default:
-			all.Omitted++
-		}
-	}
-	return all, nil
+		return line, line.ID, problems
+	}, use)
 }
 
 // NeedsSource is the problem of a published listing without sources.
@@ -141,7 +114,7 @@ func (l *Line) normalize(p *api.Problems, now time.Time) {
 		*p = append(*p, NeedsSource)
 	}
 	if l.CompanyProfile != nil {
-		l.CompanyProfile.normalize("companyProfile", p, now)
+		normalizeProfile(l.CompanyProfile, "companyProfile", p, now)
 	}
 	if l.Visibility != "" {
 		// Exports contain withdrawn listings. See Line.Update in the catalog for the effect of an
@@ -154,7 +127,7 @@ func (l *Line) normalize(p *api.Problems, now time.Time) {
 	}
 }
 
-func (c *Profile) normalize(field string, p *api.Problems, now time.Time) {
+func normalizeProfile(c *api.Profile, field string, p *api.Problems, now time.Time) {
 	if b := c.Bio; b != nil {
 		p.Text(field+".bio.text", &b.Text, MaxOverview)
 		p.URL(field+".bio.sourceUrl", b.SourceURL)
@@ -209,9 +182,11 @@ func checkDate(p *api.Problems, field string, d api.CheckDate, now time.Time) {
 	at, err := d.Time()
 	switch {
 	case err != nil:
-		p.Add(field, "must be a date (2026-11-20) or a timestamp with an offset (2026-11-20T09:00:00Z); %.40q is neither", string(d))
+		p.Add(field, "must be a date (2026-11-20) or a timestamp with an offset (2026-11-20T09:00:00Z); "+
+			"%.40q is neither", string(d))
 	case at.After(now.Add(api.ClockTolerance)):
-		p.Add(field, "must not be in the future: it is %q, and the clock reads %s; dates are in UTC", string(d), now.UTC().Format(time.RFC3339))
+		p.Add(field, "must not be in the future: it is %q, and the clock reads %s; dates are in UTC", string(d),
+			now.UTC().Format(time.RFC3339))
 	default:
 		plausible(p, field, at)
 	}

@@ -15,24 +15,34 @@ import (
 )
 
 // full is a line with all fields.
-const full = `{"id":"acme-1","company":{"name":"Acme","website":"https://acme.example"},"applicationUrl":"https://acme.example/apply",
-"category":"local","subcategory":"tutoring","summary":"Work.","overview":"More.","startingCost":"0 CAD","workModel":"On site",
-"publishedAt":"2026-01-02T03:04:05.1234567+01:00","visibility":"published","curation":{"contact":"jo@acme.example","notes":"n"},
-"facts":{"countryEligibility":[{"country":"CA","status":"eligible","allRegions":null,"includedRegions":["on","CA-QC","ON"],
-"excludedRegions":["yt"],"sourceUrls":["https://a.example"],"note":"x"},{"country":"US","status":"unknown","includedRegions":["US-NY"]}],
+const full = `{"id":"acme-1","company":{"name":"Acme","website":"https://acme.example"},
+"applicationUrl":"https://acme.example/apply",
+"category":"local","subcategory":"tutoring","summary":"Work.","overview":"More.","startingCost":"0 CAD",
+"workModel":"On site",
+"publishedAt":"2026-01-02T03:04:05.1234567+01:00","visibility":"published","curation":{"contact":"jo@acme.example",
+"notes":"n"},
+"facts":{"countryEligibility":[{"country":"CA","status":"eligible","allRegions":null,"includedRegions":["on","CA-QC",
+"ON"],
+"excludedRegions":["yt"],"sourceUrls":["https://a.example"],"note":"x"},{"country":"US","status":"unknown",
+"includedRegions":["US-NY"]}],
 "remote":true,"degreeRequired":false,"experienceRequired":null,"flexibleSchedule":true,
-"pay":{"minimum":10.5,"maximum":20,"currency":"CAD","unit":"hour","sourceUrl":"https://pay.example"},"languages":["en"],
+"pay":{"minimum":10.5,"maximum":20,"currency":"CAD","unit":"hour","sourceUrl":"https://pay.example"},
+"languages":["en"],
 "applicationStatus":"open","applicationUrl":"https://acme.example/now","requirements":["A car"],
 "riskIndicators":[{"code":"fees","note":"n","sourceUrl":"https://risk.example"}]},
-"sources":[{"url":"https://s.example","checkedAt":"2026-01-02"},{"url":"https://t.example","checkedAt":"2026-01-02T10:00:00Z"},{"url":"https://u.example","checkedAt":null}],
+"sources":[{"url":"https://s.example","checkedAt":"2026-01-02"},{"url":"https://t.example",
+"checkedAt":"2026-01-02T10:00:00Z"},{"url":"https://u.example","checkedAt":null}],
 "companyProfile":{"bio":{"text":"b","sourceUrl":"https://b.example","checkedAt":"2026-01-02"},
 "foundedYear":{"value":1999,"sourceUrl":"https://f.example","checkedAt":"2026-01-02"},
-"experienceSources":[{"url":"https://e.example","publisher":"P","kind":"ratings","reviewerGroup":"workers","rating":{"value":4.2,"best":5,"worst":1,"count":7},"checkedAt":"2026-01-02"},
-{"url":"https://e.example","publisher":"P","kind":"community","reviewerGroup":"mixed","rating":null,"checkedAt":"2026-01-02"}],
+"experienceSources":[{"url":"https://e.example","publisher":"P","kind":"ratings","reviewerGroup":"workers",
+"rating":{"value":4.2,"best":5,"worst":1,"count":7},"checkedAt":"2026-01-02"},
+{"url":"https://e.example","publisher":"P","kind":"community","reviewerGroup":"mixed","rating":null,
+"checkedAt":"2026-01-02"}],
 "evidenceAssessment":{"level":"strong","note":"","checkedAt":"2026-01-02"}}}`
 
 // sources are those of full.
-const sources = `"sources":[{"url":"https://s.example","checkedAt":"2026-01-02"},{"url":"https://t.example","checkedAt":"2026-01-02T10:00:00Z"},{"url":"https://u.example","checkedAt":null}]`
+const sources = `"sources":[{"url":"https://s.example","checkedAt":"2026-01-02"},{"url":"https://t.example",` +
+	`"checkedAt":"2026-01-02T10:00:00Z"},{"url":"https://u.example","checkedAt":null}]`
 
 // now is the time at which files are read.
 var now = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
@@ -59,7 +69,8 @@ func TestReadNormalizes(t *testing.T) {
 }
 
 func TestOmittedFieldsAreNil(t *testing.T) {
-	f := read(t, `{"id":"a","company":{"name":"A","website":"https://a.example"},"applicationUrl":"https://a.example","category":"sell","summary":"s"}`)
+	f := read(t, `{"id":"a","company":{"name":"A","website":"https://a.example"},"applicationUrl":"https://a.example",`+
+		`"category":"sell","summary":"s"}`)
 	require.Empty(t, f.Rejected)
 	l := f.Lines[0]
 	require.Nil(t, l.Facts)
@@ -102,7 +113,8 @@ var wrong = []struct{ from, to, problem string }{
 	{`"curation":{`, `"curation":{"phone":"1",`, "curation.phone: is not a known field"},
 	{`"visibility"`, `"kind":"earning-platform","visibility"`, "kind: is not a known field"},
 	{`"visibility"`, `"verification":{"status":"verified"},"visibility"`, "verification: is not a known field"},
-	{`"country":"CA"`, `"country":"ca"`, "facts.countryEligibility[0].country: must be a country code of ISO 3166-1, two upper-case letters such as CA; \"ca\" is none: write CA"},
+	{`"country":"CA"`, `"country":"ca"`, "facts.countryEligibility[0].country: must be a country code of ISO 3166-1, " +
+		"two upper-case letters such as CA; \"ca\" is none: write CA"},
 	{`"yt"`, `"XX"`, "facts.countryEligibility[0].excludedRegions[0]: must be a Canadian province"},
 	{`"US-NY"`, `"CA-ON"`, "facts.countryEligibility[1].includedRegions[0]: must be an ISO 3166-2 code"},
 	{`"status":"eligible"`, `"status":"maybe"`, "facts.countryEligibility[0].status: must be one of"},
@@ -112,24 +124,34 @@ var wrong = []struct{ from, to, problem string }{
 	{`"minimum":10.5,`, ``, "facts.pay.minimum: is missing"},
 	{`"minimum":10.5`, `"minimum":1e999`, `facts.pay.minimum: "1e999" has more than 15 digits`},
 	{`"minimum":10.5`, `"minimum":9007199254740993`, `facts.pay.minimum: "9007199254740993" has more than 15 digits`},
-	{`"CAD","unit"`, `"Cad","unit"`, "facts.pay.currency: must be a currency code of ISO 4217, three upper-case letters such as CAD; \"Cad\" is none: write CAD"},
-	{`"CAD","unit"`, `"CDN","unit"`, `facts.pay.currency: must be a currency code of ISO 4217, three upper-case letters such as CAD; "CDN" is none: write CAD`},
-	{`"country":"US"`, `"country":"UK"`, `facts.countryEligibility[1].country: must be a country code of ISO 3166-1, two upper-case letters such as CA; "UK" is none: write GB`},
+	{`"CAD","unit"`, `"Cad","unit"`, "facts.pay.currency: must be a currency code of ISO 4217, three upper-case " +
+		"letters such as CAD; \"Cad\" is none: write CAD"},
+	{`"CAD","unit"`, `"CDN","unit"`, `facts.pay.currency: must be a currency code of ISO 4217, three upper-case ` +
+		`letters such as CAD; "CDN" is none: write CAD`},
+	{`"country":"US"`, `"country":"UK"`, `facts.countryEligibility[1].country: must be a country code of ISO 3166-1, ` +
+		`two upper-case letters such as CA; "UK" is none: write GB`},
 	{`"applicationStatus":"open"`, `"applicationStatus":"ajar"`, "facts.applicationStatus: must be one of"},
 	{`"languages":["en"]`, `"languages":null`, "facts.languages: must be an array"},
-	{`"url":"https://s.example","checkedAt":"2026-01-02"`, `"url":"https://s.example","checkedAt":"yesterday"`, "sources[0].checkedAt: must be a date"},
+	{`"url":"https://s.example","checkedAt":"2026-01-02"`, `"url":"https://s.example","checkedAt":"yesterday"`,
+		"sources[0].checkedAt: must be a date"},
 	{`"2026-01-02T10:00:00Z"`, `"2026-01-02T10:00:00"`, "sources[1].checkedAt: must be a date"},
 	{`"value":1999`, `"value":99`, "companyProfile.foundedYear.value: must be a year of four digits"},
-	{`"value":1999`, `"value":1999.5`, "companyProfile.foundedYear.value: must be a whole number, with all its digits; it is 1999.5"},
-	{`"value":1999`, `"value":2.01E+03`, "companyProfile.foundedYear.value: must be a whole number, with all its digits; it is 2.01E+03"},
+	{`"value":1999`, `"value":1999.5`, "companyProfile.foundedYear.value: must be a whole number, with all its " +
+		"digits; it is 1999.5"},
+	{`"value":1999`, `"value":2.01E+03`, "companyProfile.foundedYear.value: must be a whole number, with all its " +
+		"digits; it is 2.01E+03"},
 	{`"url":"https://s.example","checkedAt":"2026-01-02"`, `"url":"https://s.example","checkedAt":"2026-11-21"`,
-		`sources[0].checkedAt: must not be in the future: it is "2026-11-21", and the clock reads 2026-11-20T09:00:00Z; dates are in UTC`},
-	{`"url":"https://s.example","checkedAt":"2026-01-02"`, `"url":"https://s.example","checkedAt":"2026-01-02T10:00:00+24:00"`, "sources[0].checkedAt: must be a date"},
+		`sources[0].checkedAt: must not be in the future: it is "2026-11-21", and the clock reads 2026-11-20T09:00:00Z; ` +
+			`dates are in UTC`},
+	{`"url":"https://s.example","checkedAt":"2026-01-02"`,
+		`"url":"https://s.example","checkedAt":"2026-01-02T10:00:00+24:00"`, "sources[0].checkedAt: must be a date"},
 	{`"2026-01-02T03:04:05.1234567+01:00"`, `"2026-01-02T03:04:05+24:00"`, "publishedAt: must be a timestamp"},
 	{sources, `"sources":[{"url":"https://s.example","checkedAt":null},{"url":"HTTPS://S.example:443/","checkedAt":null}]`,
 		`sources[1]: "HTTPS://S.example:443/" repeats sources[0]; remove one of them`},
-	{`"languages":["en"]`, `"languages":["en","EN"]`, `facts.languages[1]: "EN" repeats facts.languages[0]; remove one of them`},
-	{`"summary":"Work."`, `"summary":"Work &amp; play"`, "summary: must be plain text: write the characters themselves instead of the HTML \"&amp;\""},
+	{`"languages":["en"]`, `"languages":["en","EN"]`, `facts.languages[1]: "EN" repeats facts.languages[0]; remove ` +
+		`one of them`},
+	{`"summary":"Work."`, `"summary":"Work &amp; play"`, "summary: must be plain text: write the characters " +
+		"themselves instead of the HTML \"&amp;\""},
 	{`"overview":"More."`, `"overview":"MontrÃ©al"`, `overview: has "Ã©", which stands for characters that were read`},
 	{`"value":4.2`, `"value":5.1`, "companyProfile.experienceSources[0].rating.value: must be between worst and best"},
 	{`"best":5,"worst":1`, `"best":1,"worst":5`, "companyProfile.experienceSources[0].rating.best: must be above worst"},
@@ -139,15 +161,21 @@ var wrong = []struct{ from, to, problem string }{
 	{`"level":"strong"`, `"level":"high"`, "companyProfile.evidenceAssessment.level: must be one of"},
 	{`"summary":"Work."`, `"summary":"` + strings.Repeat("é", 2001) + `"`, "summary: must have at most 2000 characters"},
 	{`"overview":"More."`, `"overview":"\u0000"`, "overview: must not contain U+0000"},
-	{`"overview":"More."`, `"overview":"\u001b[2J"`, "overview: must not contain U+001B (a control character), its character 1"},
-	{`"name":"Acme"`, `"name":"Ac\u0007me"`, "company.name: must not contain U+0007 (a control character), its character 3"},
-	{`"name":"Acme"`, `"name":"Acme\u009b1m"`, "company.name: must not contain U+009B (a control character), its character 5"},
+	{`"overview":"More."`, `"overview":"\u001b[2J"`, "overview: must not contain U+001B (a control character), its " +
+		"character 1"},
+	{`"name":"Acme"`, `"name":"Ac\u0007me"`, "company.name: must not contain U+0007 (a control character), its " +
+		"character 3"},
+	{`"name":"Acme"`, `"name":"Acme\u009b1m"`, "company.name: must not contain U+009B (a control character), its " +
+		"character 5"},
 	{`"name":"Acme"`, `"name":"Acme\nInc."`, "company.name: must not contain U+000A (a line break), its character 5"},
 	{`"subcategory":"tutoring"`, `"subcategory":"a\tb"`, "subcategory: must not contain U+0009 (a tab), its character 2"},
-	{`"languages":["en"]`, `"languages":["\u007f"]`, "facts.languages[0]: must not contain U+007F (a control character), its character 1"},
-	{`"notes":"n"`, `"notes":"a\u0085b"`, "curation.notes: must not contain U+0085 (a control character), its character 2"},
+	{`"languages":["en"]`, `"languages":["\u007f"]`, "facts.languages[0]: must not contain U+007F (a control " +
+		"character), its character 1"},
+	{`"notes":"n"`, `"notes":"a\u0085b"`, "curation.notes: must not contain U+0085 (a control character), its " +
+		"character 2"},
 	{`"name":"Acme"`, `"name":"\u200b\u2060"`, "company.name: must not contain U+200B (invisible), its character 1"},
-	{`"summary":"Work."`, `"summary":"Pay\u202eWork."`, "summary: must not contain U+202E (changes the direction of the text), its character 4"},
+	{`"summary":"Work."`, `"summary":"Pay\u202eWork."`, "summary: must not contain U+202E (changes the direction of " +
+		"the text), its character 4"},
 	{full, `[]`, "the file is a JSON array"},
 	{full, `null`, "must be an object"},
 	{full, `{"id":`, "must be one JSON object"},
@@ -161,7 +189,8 @@ func TestReadReportsEveryProblem(t *testing.T) {
 		require.Empty(t, f.Lines, c.problem)
 		require.Len(t, f.Rejected, 1)
 		require.Equal(t, 1, f.Rejected[0].Line)
-		require.True(t, strings.HasPrefix(f.Rejected[0].Problems[0].String(), c.problem), "want %q, got %q", c.problem, f.Rejected[0].Problems)
+		require.True(t, strings.HasPrefix(f.Rejected[0].Problems[0].String(), c.problem), "want %q, got %q", c.problem,
+			f.Rejected[0].Problems)
 	}
 }
 
@@ -188,10 +217,12 @@ func TestHeader(t *testing.T) {
 		`{"format":"opportunity-listings","version":1}` + "\n" + line:             "",
 		"\ufeff{\"version\":1, \"format\":\"opportunity-listings\"}\r\n\n" + line: "",
 		line: "",
-		`{"format":"opportunity-listings","version":2}` + "\n{}":                 "version: must be 1: this release reads no other version",
-		`{"format":"opportunity-events","version":1}` + "\n" + line:              "format: must be opportunity-listings",
-		`{"format":"opportunity-listings"}` + "\n" + line:                        "version: is missing",
-		`{"format":"opportunity-listings","version":"1"}` + "\n" + line:          "version: must be a number, without quotes; it is \"1\"",
+		`{"format":"opportunity-listings","version":2}` + "\n{}": "version: must be 1: this release " +
+			"reads no other version",
+		`{"format":"opportunity-events","version":1}` + "\n" + line: "format: must be opportunity-listings",
+		`{"format":"opportunity-listings"}` + "\n" + line:           "version: is missing",
+		`{"format":"opportunity-listings","version":"1"}` + "\n" + line: "version: must be a number, without " +
+			"quotes; it is \"1\"",
 		`{"format":"opportunity-listings","version":1,"made":"x"}` + "\n" + line: "made: is not a known field",
 	} {
 		f := read(t, file)

@@ -36,8 +36,6 @@ func (k *Kit) leaveNotice(w http.ResponseWriter, text string) {
 	k.SetCookie(w, noticeCookie, base64.RawURLEncoding.EncodeToString([]byte(text)), time.Minute)
 }
 
-// takeNotice returns the notice left by the previous page and removes it. It returns an empty
-// string if there is none.
 func (k *Kit) takeNotice(w http.ResponseWriter, r *http.Request) string {
 	value := Cookie(r, noticeCookie)
 	if value == "" {

@@ -47,7 +47,8 @@ func newSite(t *testing.T) *site {
 		Name: "Site", URL: publicURL, Root: "/account", Cookies: http.SameSiteLaxMode,
 		Log: slog.New(slog.NewTextHandler(&s.log, nil)),
 		Templates: fstest.MapFS{
-			"templates/shown.html":  {Data: []byte(`{{define "content"}}<h1>{{.Title}}</h1><input {{.Aria "name" "hint"}}>{{end}}`)},
+			"templates/shown.html": {Data: []byte(`{{define "content"}}<h1>{{.Title}}</h1><input {{.Aria "name" ` +
+				`"hint"}}>{{end}}`)},
 			"templates/error.html":  {Data: []byte(`{{define "content"}}<h1>{{.Title}}</h1>{{.Data}}{{end}}`)},
 			"templates/blocks.html": {Data: []byte(`{{define "warnings"}}A warning.{{end}}`)},
 		},
@@ -102,7 +103,8 @@ func TestEveryResponseHasTheHeaders(t *testing.T) {
 	for _, view := range []pages.View{{Template: "shown"}, {Template: "none"}, {Redirect: "/account"}} {
 		h := s.get(view).Header()
 		require.Equal(t, "no-store", h.Get("Cache-Control"))
-		require.Equal(t, "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; "+
+		require.Equal(t, "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src "+
+			"'self'; form-action 'self'; "+
 			"frame-ancestors 'none'; base-uri 'none'", h.Get("Content-Security-Policy"))
 		require.Equal(t, "nosniff", h.Get("X-Content-Type-Options"))
 		require.Equal(t, "same-origin", h.Get("Cross-Origin-Opener-Policy"))

@@ -4,6 +4,7 @@ package params
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -159,6 +160,24 @@ func (v Values) Bool(name string) (*bool, error) {
 	}
 	b := s == "true"
 	return &b, nil
+}
+
+// Flag returns the value of a parameter that must be exactly true or false. It returns false if the
+// parameter is absent.
+func (v Values) Flag(name string) (bool, error) {
+	b, err := v.Bool(name)
+	return b != nil && *b, err
+}
+
+// OneOf returns the value of a parameter that must be one of known. It returns "" if the parameter
+// is absent.
+func OneOf[T ~string](v Values, name string, known ...T) (T, error) {
+	s, ok := v[name]
+	if !ok || slices.Contains(known, T(s)) {
+		return T(s), nil
+	}
+	all := strings.Trim(fmt.Sprint(known), "[]")
+	return "", problem.Invalid(name, "must be one of "+strings.ReplaceAll(all, " ", ", "))
 }
 
 // Integer returns the value of a parameter that must be a decimal number from low to high, without

@@ -35,7 +35,8 @@ func TestRead(t *testing.T) {
 		{raw: "query=1", code: problem.UnknownParameter,
 			message: "Parameter query is unknown; this operation takes remote, page."},
 		{raw: "remote=&x=1&pages=2", code: problem.InvalidParameter,
-			message: "Parameter remote is empty; leave it out instead. Parameter x is unknown. Parameter pages is unknown; did you mean page?"},
+			message: "Parameter remote is empty; leave it out instead. Parameter x is unknown. Parameter pages is unknown; " +
+				"did you mean page?"},
 		{raw: "a=1&b=1&c=1&d=1&e=1&f=1&g=1", code: problem.UnknownParameter,
 			message: "Parameter e is unknown. There are more problems."},
 		{raw: "%zz=1", code: problem.UnknownParameter},

@@ -97,7 +97,8 @@ func CallersOf(service string) (out []string) {
 // Access authenticates the callers of one service and lets them call only what Rules allows.
 type Access struct {
 	service string
-	callers map[[sha256.Size]byte]string // by digest of the token, so that the time of a lookup reveals nothing about a token
+	// by digest of the token, so that the time of a lookup reveals nothing about a token
+	callers map[[sha256.Size]byte]string
 	errors  problem.Writer
 }
 
@@ -129,7 +130,8 @@ func (a *Access) Handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		case !known:
 			a.errors.Write(w, r, problem.New(problem.InvalidAPIKey,
-				"Missing or unknown token of a service: compare %s of the caller with %s of %s.", peerSetting, callerSetting, a.service))
+				"Missing or unknown token of a service: compare %s of the caller with %s of %s.",
+				peerSetting, callerSetting, a.service))
 		case rule.Public(), slices.Contains(rule.Callers, caller):
 			next.ServeHTTP(w, r)
 		default:
@@ -158,7 +160,8 @@ func (a *Access) caller(r *http.Request) (name string, known bool) {
 // forbid responds that the caller may not call the path. Its code is not one of problem.Table,
 // which is the contract with API consumers.
 func (a *Access) forbid(w http.ResponseWriter, r *http.Request, rule Rule, caller string) {
-	a.errors.Log.WarnContext(r.Context(), "call of another service forbidden", "caller", caller, "method", r.Method, "route", rule.Path)
+	a.errors.Log.WarnContext(r.Context(), "call of another service forbidden", "caller", caller, "method", r.Method,
+		"route", rule.Path)
 	body, _ := api.Encode(api.Error{Error: api.ErrorDetail{ // cannot fail: strings only
 		Code: "forbidden", Message: "The service " + caller + " may not call " + rule.Path + " of " + a.service + ".",
 	}})

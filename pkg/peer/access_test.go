@@ -85,7 +85,8 @@ func TestReadinessChecksTheToken(t *testing.T) {
 	require.NoError(t, check(secret("o"), peer.Gateway))
 	require.Equal(t, peer.TokenError{Caller: peer.Gateway, Peer: peer.History}, check(secret("x"), peer.Gateway))
 	require.EqualError(t, check(secret("c"), peer.Gateway),
-		"the token of gateway is rejected: compare history:... in OPPORTUNITY_PEER_TOKENS of gateway with gateway:... in OPPORTUNITY_CALLER_TOKENS of history",
+		"the token of gateway is rejected: compare history:... in OPPORTUNITY_PEER_TOKENS of gateway with gateway:... in "+
+			"OPPORTUNITY_CALLER_TOKENS of history",
 		"history knows the token as that of catalog")
 }
 
@@ -94,12 +95,21 @@ func TestInvalidTokensAreRejected(t *testing.T) {
 	for want, err := range map[string]error{
 		"OPPORTUNITY_PEER_TOKENS: the token for history is missing": peer.Tokens{Peers: []string{"catalog:" +
 			s}}.Validate(peer.Catalog, peer.History),
-		"OPPORTUNITY_PEER_TOKENS: entry 2 must be the name of a service, a colon and a token; the services are gateway, catalog, history, authquota, billing": peer.Tokens{Peers: []string{"catalog:" + s, s}}.Validate(),
-		"OPPORTUNITY_PEER_TOKENS: the token of catalog must have at least 32 characters":                                                                      peer.Tokens{Peers: []string{"catalog:short"}}.Validate(),
-		"OPPORTUNITY_PEER_TOKENS: catalog has two tokens: only the service that is called can have several":                                                   peer.Tokens{Peers: []string{"catalog:" + s, "catalog:" + s}}.Validate(),
-		"OPPORTUNITY_CALLER_TOKENS is missing: list a token for each of gateway, history":                                                                     peer.Callers{}.Validate(peer.Catalog),
-		"OPPORTUNITY_CALLER_TOKENS: billing does not call catalog; its callers are gateway, history":                                                          peer.Callers{Tokens: []string{"billing:" + s}}.Validate(peer.Catalog),
-		"OPPORTUNITY_CALLER_TOKENS: gateway and history have the same token: each service needs its own":                                                      peer.Callers{Tokens: []string{"gateway:" + s, "history:" + s}}.Validate(peer.Catalog),
+		"OPPORTUNITY_PEER_TOKENS: entry 2 must be the name of a service, a colon and a token; the services are gateway, " +
+			"catalog, history, authquota, billing": peer.Tokens{Peers: []string{"catalog:" + s, s}}.Validate(),
+		"OPPORTUNITY_PEER_TOKENS: the token of catalog must have at least 32 " +
+			"characters": peer.Tokens{Peers: []string{"catalog:short"}}.Validate(),
+		"OPPORTUNITY_PEER_TOKENS: catalog has two tokens: only the service that is called can have " +
+			"several": peer.Tokens{Peers: []string{"catalog:" + s,
+			"catalog:" + s}}.Validate(),
+		"OPPORTUNITY_CALLER_TOKENS is missing: list a token for each of gateway, " +
+			"history": peer.Callers{}.Validate(peer.Catalog),
+		"OPPORTUNITY_CALLER_TOKENS: billing does not call catalog; its callers are gateway, " +
+			"history": peer.Callers{Tokens: []string{"billing:" +
+			s}}.Validate(peer.Catalog),
+		"OPPORTUNITY_CALLER_TOKENS: gateway and history have the same token: each service needs its " +
+			"own": peer.Callers{Tokens: []string{"gateway:" + s,
+			"history:" + s}}.Validate(peer.Catalog),
 	} {
 		require.EqualError(t, err, want)
 	}

@@ -3,21 +3,17 @@ package peer
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
@@ -305,78 +301,6 @@ func TestReadsAreRepeatedOnceOnAnotherConnection(t *testing.T) {
 	})
 }
 
-func TestIdleConnectionThatWorksIsUsedBeforeANewOne(t *testing.T) {
-	const n = 3
-	for working := range n {
-		var waiting sync.WaitGroup // for n requests at once
-		waiting.Add(n)
-		url, sessions := wire(t, func(s *session, r *http.Request) {
-			if s.previous == nil {
-				waiting.Done()
-				waiting.Wait()
-			}
-			s.send(whole(r))
-		})
-		transport := newTransport(t, 0)
-		var all sync.WaitGroup
-		for range n {
-			all.Go(func() {
-				_, _, err := send(t, transport, http.MethodGet, url, "")
-				assert.NoError(t, err)
-			})
-		}
-		all.Wait()
-		for i := range n {
-			if s := <-sessions; i != working {
-				s.Close()
-			}
-		}
-		_, _, err := send(t, transport, http.MethodGet, url, "")
-		require.NoError(t, err)
-		require.Empty(t, sessions)
-	}
-}
-
-func TestConnectionsAreReused(t *testing.T) {
-	long := strings.Repeat("0123456789", 50_000)
-	var opened atomic.Int64
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header()[api.RequestIDHeader] = r.Header[api.RequestIDHeader]
-		switch r.URL.Path {
-		case "/none":
-			w.WriteHeader(http.StatusNotModified)
-		case "/chunked":
-			for i := range 10 {
-				_, _ = io.WriteString(w, long[i*50_000:(i+1)*50_000])
-				_ = http.NewResponseController(w).Flush()
-			}
-		case "/long":
-			_, _ = io.WriteString(w, long)
-		default:
-			_, _ = io.Copy(w, r.Body)
-		}
-	}))
-	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			opened.Add(1)
-		}
-	}
-	s.Start()
-	defer s.Close()
-	transport := newTransport(t, 0)
-	for range 3 {
-		for _, c := range []struct{ method, path, body, want string }{
-			{http.MethodGet, "/long", "", long}, {http.MethodGet, "/chunked", "", long}, {http.MethodGet, "/none", "", ""},
-			{http.MethodHead, "/long", "", ""}, {http.MethodPost, "/", "body", "body"},
-		} {
-			_, body, err := send(t, transport, c.method, s.URL+c.path, c.body)
-			require.NoError(t, err)
-			require.Equal(t, c.want, body)
-		}
-	}
-	require.Equal(t, int64(1), opened.Load())
-}
-
 func TestRequestGetsAnID(t *testing.T) {
 	var ids []string
 	url, _ := wire(t, func(s *session, r *http.Request) {
@@ -396,119 +320,4 @@ func TestRequestGetsAnID(t *testing.T) {
 	require.Len(t, ids[0], 26)
 	require.NotEqual(t, ids[0], ids[1])
 	require.Equal(t, "id-12345678", ids[2])
-}
-
-func TestRequestArrivesAsItIs(t *testing.T) {
-	const path = "/a%2Fb/%C3%A9//c/../d?q=%zz&&x=a+b&y=;"
-	header := http.Header{"Cookie": {"a=\"b c\"; d", "e"}, "Accept": {"x, y;q=0"}, "If-None-Match": {`W/"1"`, `"2"`},
-		api.RequestIDHeader: {"id-12345678"}}
-	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodDelete} {
-		url, _ := wire(t, func(s *session, r *http.Request) {
-			assert.Equal(t, method, r.Method)
-			assert.Equal(t, path, r.RequestURI)
-			assert.Equal(t, header, r.Header)
-			s.send(whole(r))
-		})
-		r, err := http.NewRequestWithContext(t.Context(), method, url+path, nil)
-		require.NoError(t, err)
-		r.Header = header.Clone()
-		r.Header["User-Agent"] = nil // keeps http.Transport from adding its own
-		resp, err := newTransport(t, 0).RoundTrip(r)
-		require.NoError(t, err)
-		resp.Body.Close()
-	}
-}
-
-func TestMalformedResponseIsNotQuoted(t *testing.T) {
-	for name, rest := range map[string]string{"malformed": "no colon\r\n\r\n", "reset": "",
-		"too long": strings.Repeat("A: a\r\n", maxHeader/5)} {
-		t.Run(name, func(t *testing.T) {
-			url, _ := wire(t, func(s *session, r *http.Request) {
-				s.send(head(r, "200 OK"), "Set-Cookie: secret\r\n", rest)
-				if rest == "" {
-					_ = s.Conn.(*net.TCPConn).SetLinger(0)
-				}
-				s.Close()
-			})
-			_, _, err := send(t, newTransport(t, 0), http.MethodGet, url, "")
-			require.Error(t, err)
-			require.NotContains(t, err.Error(), "secret")
-		})
-	}
-}
-
-func TestBodyMayTakeLongerThanTheHeader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		transport := newTransport(t, time.Second)
-		transport.connections.Load().DialContext = func(context.Context, string, string) (net.Conn, error) {
-			client, server := net.Pipe()
-			go func() {
-				r, err := http.ReadRequest(bufio.NewReader(server))
-				if err != nil {
-					return
-				}
-				_, _ = io.WriteString(server, head(r, "200 OK")+"Content-Length: 6\r\n\r\nabc")
-				<-time.After(time.Minute)
-				_, _ = io.WriteString(server, "def")
-				server.Close()
-			}()
-			return client, nil
-		}
-		_, text, err := send(t, transport, http.MethodGet, "http://peer", "")
-		require.NoError(t, err)
-		require.Equal(t, "abcdef", text)
-		transport.CloseIdleConnections()
-		<-time.After(2 * idleTimeout) // until the goroutine that closes idle connections has ended
-	})
-}
-
-func TestRequestEndsWithItsContext(t *testing.T) {
-	for name, text := range map[string]string{"before the response": "", "in the body": "Content-Length: 10\r\n\r\nabc"} {
-		for _, method := range []string{http.MethodGet, http.MethodPost} {
-			t.Run(method+" "+name, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				url, sessions := wire(t, func(s *session, r *http.Request) {
-					if text != "" {
-						s.send(head(r, "200 OK"), text)
-					}
-					cancel()
-				})
-				r, err := http.NewRequestWithContext(ctx, method, url, nil)
-				require.NoError(t, err)
-				resp, err := newTransport(t, 0).RoundTrip(r)
-				if err == nil {
-					_, err = io.ReadAll(resp.Body)
-					resp.Body.Close()
-				}
-				require.True(t, errors.Is(err, context.Canceled), "%v", err)
-				<-(<-sessions).closed
-			})
-		}
-	}
-}
-
-func TestDialEndsWithTheDeadline(t *testing.T) {
-	for scheme, address := range map[string]string{"http": "peer:80", "https": "peer:443"} {
-		for _, method := range []string{http.MethodGet, http.MethodPost} {
-			synctest.Test(t, func(t *testing.T) {
-				transport, dialed := newTransport(t, 0), make(chan string, 1)
-				dial := func(ctx context.Context, _, address string) (net.Conn, error) {
-					dialed <- address
-					<-ctx.Done()
-					return nil, ctx.Err()
-				}
-				transport.connections.Load().DialContext, transport.connections.Load().DialTLSContext = dial, dial
-				ctx, cancel := context.WithTimeout(t.Context(), dialTimeout/4)
-				defer cancel()
-				r, err := http.NewRequestWithContext(ctx, method, scheme+"://peer", nil)
-				require.NoError(t, err)
-				begun := time.Now()
-				_, err = transport.RoundTrip(r) //nolint:bodyclose // there is no response
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.Equal(t, dialTimeout/4, time.Since(begun))
-				require.Equal(t, address, <-dialed)
-				<-time.After(2 * idleTimeout) // until the goroutine that closes idle connections has ended
-			})
-		}
-	}
 }

@@ -55,7 +55,8 @@ func New(code Code, format string, args ...any) *Error {
 // Unavailable returns the Error for an outage of a dependency. The caller should retry after a
 // second.
 func Unavailable(cause error) *Error {
-	return New(ServiceUnavailable, "The service is temporarily unavailable. Retry shortly.").Retry(time.Second).Because(cause)
+	e := New(ServiceUnavailable, "The service is temporarily unavailable. Retry shortly.")
+	return e.Retry(time.Second).Because(cause)
 }
 
 // Because returns a copy of e with that cause.
@@ -113,7 +114,8 @@ func Of(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
-	return New(InternalError, "Something went wrong on our side. The request does not count toward the limit of the day.").Because(err)
+	return New(InternalError, "Something went wrong on our side. "+
+		"The request does not count toward the limit of the day.").Because(err)
 }
 
 // Writer writes error responses. BaseURL is the URL of the documentation, without a trailing slash.

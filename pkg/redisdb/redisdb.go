@@ -167,13 +167,15 @@ func (h hook) within(ctx context.Context, name string, run func(context.Context)
 }
 
 func (h hook) timed(ctx context.Context, name string, run func(context.Context) error) error {
+	// Both exist from the first command on: rate() ignores the first increment of a new series.
+	answered, unanswered := h.durations.WithLabelValues(name, "answered"), h.durations.WithLabelValues(name, "failed")
 	start := time.Now()
 	err := run(ctx)
-	outcome := "answered"
+	outcome := answered
 	if failed(err) {
-		outcome = "failed"
+		outcome = unanswered
 	}
-	h.durations.WithLabelValues(name, outcome).Observe(time.Since(start).Seconds())
+	outcome.Observe(time.Since(start).Seconds())
 	return err
 }
 

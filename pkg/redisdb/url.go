@@ -117,7 +117,6 @@ func (s server) addresses() []string {
 	return s.failover.SentinelAddrs
 }
 
-// open creates a client whose new connections are passed to connected.
 func (s server) open(budget time.Duration, connected func(context.Context, *redis.Conn) error) *redis.Client {
 	if s.single != nil {
 		failFast(s.single, budget)

@@ -193,7 +193,8 @@ func TestConnectionClosesAfterARequestWithTwoLengths(t *testing.T) {
 			true},
 		"GET": {"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 			true},
-		"HTTP/1.0": {"POST / HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0", true},
+		"HTTP/1.0": {"POST / HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\nContent-Length: 1\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\n0", true},
 		"HTTP/1.0 chunked": {"POST / HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n",
 			true},
 		"length":  {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n0", false},

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"os"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"opportunity.internal/pkg/config"
@@ -21,6 +23,7 @@ import (
 // Verb is a subcommand of one service.
 type Verb[C any] struct {
 	Usage string // synopsis of its arguments, such as "[--at DATE] ID"; empty if it takes none
+	Help  string // what it does, in one sentence
 	// Load loads the settings, if the verb needs fewer than the service. If nil, all settings are
 	// loaded.
 	Load func(lookup func(string) (string, bool)) (C, error)
@@ -29,41 +32,27 @@ type Verb[C any] struct {
 }
 
 // Main runs one verb with settings from lookup: serve, migrate (with a database), check, ready, or
-// one of own, which may be nil. Only check and those of own take arguments.
+// one of own, which may be nil. Before them, and after the name of any, --help prints help;
+// --version prints the version. Neither needs a setting.
 func (d Definition[C]) Main(ctx context.Context, lookup func(string) (string, bool), args []string,
 	own map[string]Verb[C]) error {
+	verbs := d.verbs(lookup)
+	maps.Copy(verbs, own)
 	if len(args) == 0 {
-		return d.usage(own)
+		return d.usage(verbs)
 	}
 	name, args := args[0], args[1:]
-	verb, isOwn := own[name]
-	settingsOnly := name == "check" && slices.Equal(args, []string{"--settings"})
-	if len(args) > 0 && !settingsOnly && (!isOwn || verb.Usage == "") {
-		return d.usage(own)
-	}
+	verb, known := verbs[name]
 	switch {
-	case isOwn:
-	case name == "migrate" && d.Migrations != nil:
-		return d.migrateFrom(ctx, lookup)
-	case name == "ready":
-		return ready(ctx, lookup)
-	case name == "serve":
-		verb.Run = func(ctx context.Context, cfg C, _ []string) error {
-			return d.run(ctx, cfg, func(r *Runtime) {
-				for _, warning := range config.Unknown(os.Environ()) {
-					r.Log.WarnContext(ctx, warning)
-				}
-			})
-		}
-	case name == "check":
-		verb.Run = func(ctx context.Context, cfg C, _ []string) error {
-			for _, warning := range config.Unknown(os.Environ()) {
-				fmt.Fprintln(os.Stderr, d.Name+": warning:", warning)
-			}
-			return d.check(ctx, cfg, settingsOnly)
-		}
-	default:
-		return d.usage(own)
+	case len(args) == 0 && slices.Contains(helpFlags, name):
+		return d.help(os.Stdout, verbs)
+	case len(args) == 0 && name == "--version":
+		_, err := fmt.Fprintln(os.Stdout, telemetry.ReadBuild().String(d.Name))
+		return err
+	case known && slices.ContainsFunc(args, func(arg string) bool { return slices.Contains(helpFlags, arg) }):
+		return d.help(os.Stdout, map[string]Verb[C]{name: verb})
+	case !known || len(args) > 0 && verb.Usage == "":
+		return d.usage(verbs)
 	}
 	if verb.Load == nil {
 		verb.Load = config.Load[C]
@@ -73,6 +62,49 @@ func (d Definition[C]) Main(ctx context.Context, lookup func(string) (string, bo
 		return err
 	}
 	return verb.Run(ctx, cfg, args)
+}
+
+var helpFlags = []string{"--help", "-h", "-help", "help"}
+
+func (d Definition[C]) verbs(lookup func(string) (string, bool)) map[string]Verb[C] {
+	loadsItself := func(func(string) (string, bool)) (c C, err error) { return c, nil }
+	verbs := map[string]Verb[C]{
+		"serve": {Help: "Serve until SIGTERM, then finish the requests in progress.", Run: d.serve},
+		"check": {
+			Usage: "[--settings]", Help: "Check settings, schema and connections; with --settings, only the settings.",
+			Run: d.checkVerb,
+		},
+		"ready": {
+			Help: "Exit with 0 if the process that serves on this machine is ready.", Load: loadsItself,
+			Run: func(ctx context.Context, _ C, _ []string) error { return ready(ctx, lookup) },
+		},
+	}
+	if d.Migrations != nil {
+		verbs["migrate"] = Verb[C]{
+			Help: "Bring the schema of the database up to date.", Load: loadsItself,
+			Run: func(ctx context.Context, _ C, _ []string) error { return d.migrateFrom(ctx, lookup) },
+		}
+	}
+	return verbs
+}
+
+func (d Definition[C]) serve(ctx context.Context, cfg C, _ []string) error {
+	return d.run(ctx, cfg, func(r *Runtime) {
+		for _, warning := range config.Unknown(os.Environ()) {
+			r.Log.WarnContext(ctx, warning)
+		}
+	})
+}
+
+func (d Definition[C]) checkVerb(ctx context.Context, cfg C, args []string) error {
+	settingsOnly := slices.Equal(args, []string{"--settings"})
+	if len(args) > 0 && !settingsOnly {
+		return fmt.Errorf("usage: %s check [--settings]", d.Name)
+	}
+	for _, warning := range config.Unknown(os.Environ()) {
+		fmt.Fprintln(os.Stderr, d.Name+": warning:", warning)
+	}
+	return d.check(ctx, cfg, settingsOnly)
 }
 
 // migrateFrom migrates with the database settings alone, so that its job has no other secret.
@@ -87,15 +119,26 @@ func (d Definition[C]) migrateFrom(ctx context.Context, lookup func(string) (str
 	return d.migrate(ctx, Base{Telemetry: s.Telemetry, Database: s.Database})
 }
 
-func (d Definition[C]) usage(own map[string]Verb[C]) error {
-	verbs := []string{"serve", "migrate", "check [--settings]", "ready"}
-	if d.Migrations == nil {
-		verbs = []string{"serve", "check [--settings]", "ready"}
+func (d Definition[C]) usage(verbs map[string]Verb[C]) error {
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(verbs)) {
+		lines = append(lines, strings.TrimSpace(name+" "+verbs[name].Usage))
 	}
-	for _, name := range slices.Sorted(maps.Keys(own)) {
-		verbs = append(verbs, strings.TrimSpace(name+" "+own[name].Usage))
+	return fmt.Errorf("usage: %s %s", d.Name, strings.Join(lines, " | "))
+}
+
+func (d Definition[C]) help(out io.Writer, verbs map[string]Verb[C]) error {
+	fmt.Fprintln(out, "Usage:")
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, name := range slices.Sorted(maps.Keys(verbs)) {
+		v := verbs[name]
+		fmt.Fprintf(w, "  %s\t%s\n", strings.TrimSpace(d.Name+" "+name+" "+v.Usage), v.Help)
 	}
-	return fmt.Errorf("usage: %s %s", d.Name, strings.Join(verbs, " | "))
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(out, "Settings are environment variables: see docs/configuration.md.")
+	return err
 }
 
 // readyTimeout limits the time for the response of the process.

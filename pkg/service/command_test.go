@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
+	"opportunity.internal/pkg/telemetry"
 )
 
 type settings struct {
@@ -34,7 +36,7 @@ func TestServiceHasItsOwnVerbs(t *testing.T) {
 	}
 	withDatabase := service.Definition[settings]{Name: "test", Migrations: fstest.MapFS{}}
 	verbs := map[string]service.Verb[settings]{
-		"show":  {Usage: "[--at DATE] ID", Run: record("show")},
+		"show":  {Usage: "[--at DATE] ID", Help: "Show one.", Run: record("show")},
 		"count": {Run: record("count")},
 	}
 	main := func(args ...string) error {
@@ -44,10 +46,18 @@ func TestServiceHasItsOwnVerbs(t *testing.T) {
 	require.NoError(t, main("count"))
 	require.Equal(t, []string{"show yes --at 2026-11-20 maple", "count yes"}, ran)
 
-	const usage = "usage: test serve | migrate | check [--settings] | ready | count | show [--at DATE] ID"
+	const usage = "usage: test check [--settings] | count | migrate | ready | serve | show [--at DATE] ID"
 	for _, wrong := range [][]string{nil, {"dance"}, {"serve", "now"}, {"migrate", "now"}, {"ready", "now"},
-		{"count", "more"}, {"check", "--all"}, {"serve", "--settings"}} {
+		{"count", "more"}, {"serve", "--settings"}, {"--help", "more"}, {"--version", "more"}} {
 		require.EqualError(t, main(wrong...), usage)
+	}
+	require.EqualError(t, main("check", "--all"), "usage: test check [--settings]")
+	for line, want := range map[string]string{
+		"--help": "test migrate", "-h": "test show [--at DATE] ID  Show one.",
+		"show --help": "test show [--at DATE] ID  Show one.",
+		"serve -h":    "test serve  Serve until SIGTERM", "--version": "test " + telemetry.ReadBuild().Version,
+	} {
+		require.Contains(t, printed(t, func() error { return main(strings.Fields(line)...) }), want, line)
 	}
 	require.Len(t, ran, 2)
 	unset := func(string) (string, bool) { return "", false }
@@ -56,7 +66,23 @@ func TestServiceHasItsOwnVerbs(t *testing.T) {
 
 	withoutDatabase := service.Definition[settings]{Name: "test"}
 	require.EqualError(t, withoutDatabase.Main(t.Context(), unset, []string{"migrate"}, nil),
-		"usage: test serve | check [--settings] | ready")
+		"usage: test check [--settings] | ready | serve")
+}
+
+// printed returns what do writes to standard output.
+func printed(t *testing.T, do func() error) string {
+	t.Helper()
+	file, err := os.CreateTemp(t.TempDir(), "")
+	require.NoError(t, err)
+	defer file.Close()
+	out := os.Stdout
+	os.Stdout = file
+	err = do()
+	os.Stdout = out
+	require.NoError(t, err)
+	text, err := os.ReadFile(file.Name())
+	require.NoError(t, err)
+	return string(text)
 }
 
 func TestReadyNeedsOnlyTheOperationsPort(t *testing.T) {

@@ -16,18 +16,31 @@ type Recovery struct {
 	Operator string
 }
 
+// Run calls decide. If nothing was decided because the database is not set back, it says so on out
+// and returns nil, so that a script can run it for every database.
+func (Recovery) Run(out io.Writer, decide func() error) error {
+	err := decide()
+	if errors.Is(err, errNothingToDecide) {
+		_, err = fmt.Fprintln(out, err)
+	}
+	return err
+}
+
 // RecoverVerb returns the verb recover of a service.
 func RecoverVerb[C any](
 	service string, load func(lookup func(string) (string, bool)) (C, error),
 	run func(ctx context.Context, cfg C, decision Recovery, out io.Writer) error,
 ) Verb[C] {
-	v := Verb[C]{Usage: "--accept|--current --operator NAME", Load: load}
+	v := Verb[C]{
+		Usage: "--accept|--current --operator NAME", Load: load,
+		Help: "Decide what becomes of a database that was set back.",
+	}
 	v.Run = func(ctx context.Context, cfg C, args []string) error {
 		decision, err := parseRecovery(args)
 		if err != nil {
 			return fmt.Errorf("%w: usage: %s recover %s", err, service, v.Usage)
 		}
-		return run(ctx, cfg, decision, os.Stdout)
+		return decision.Run(os.Stdout, func() error { return run(ctx, cfg, decision, os.Stdout) })
 	}
 	return v
 }

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,8 +31,8 @@ type Runtime struct {
 	Now   func() time.Time
 
 	name        string
-	roots       *certificate.Roots
-	connections *peer.Transport // nil until the first peer
+	roots       func() *x509.CertPool // nil: those of the system
+	connections *peer.Transport       // nil until the first peer
 	migrations  fs.FS
 	handlers    map[string]http.Handler
 	loops       []loop
@@ -169,7 +170,7 @@ func (r *Runtime) Connections() *peer.Transport {
 // NewConnections returns another transport, with a limit on the time to the header of a response.
 // Its connections are closed in the cleanup.
 func (r *Runtime) NewConnections(headerTimeout time.Duration) *peer.Transport {
-	t := peer.NewTransport(r.roots.Pool, headerTimeout)
+	t := peer.NewTransport(r.roots, headerTimeout)
 	r.Cleanup(func(context.Context) { t.CloseIdleConnections() })
 	return t
 }
@@ -182,7 +183,7 @@ func (r *Runtime) Peer(name, base string, tokens peer.Tokens) *peer.Client {
 // CheckPeer returns an error unless the service to at base is ready for this one: a
 // peer.TokenError, peer.TLSError, *peer.NotReadyError or *peer.FaultError if it responds.
 func (r *Runtime) CheckPeer(ctx context.Context, to, base string, tokens peer.Tokens) error {
-	return tokens.CheckReady(ctx, r.name, to, base, r.roots.Pool)
+	return tokens.CheckReady(ctx, r.name, to, base, r.roots)
 }
 
 func (r *Runtime) serve(ctx context.Context, cfg server.Config, ports []server.Port, own *certificate.Server) error {

@@ -35,8 +35,9 @@ type config struct {
 var definition = service.Definition[config]{
 	Name: "test",
 	Migrations: fstest.MapFS{
-		"sqlite/00001_test.sql":   {Data: []byte("-- +goose Up\nCREATE TABLE things (id bigint);\n")},
-		"postgres/00001_test.sql": {Data: []byte("-- +goose Up\nCREATE TABLE things (id bigint);\nCOMMENT ON TABLE things IS 'append-only';\n")},
+		"sqlite/00001_test.sql": {Data: []byte("-- +goose Up\nCREATE TABLE things (id bigint);\n")},
+		"postgres/00001_test.sql": {Data: []byte("-- +goose Up\nCREATE TABLE things (id bigint);\nCOMMENT ON TABLE " +
+			"things IS 'append-only';\n")},
 	},
 	Base:  func(c config) service.Base { return c.Base },
 	Start: func(r *service.Runtime, c config) error { return c.start(r) },
@@ -149,7 +150,8 @@ func TestServiceWithPowerfulDatabaseRoleIsNotReady(t *testing.T) {
 	_, err = admin.ExecContext(t.Context(), "ALTER DEFAULT PRIVILEGES GRANT UPDATE ON TABLES TO PUBLIC")
 	require.NoError(t, err)
 	require.NoError(t, definition.Migrate(t.Context(), asOwner))
-	const fault = "role %[1]s can UPDATE append-only table public.things: run REVOKE UPDATE ON public.things FROM %[1]s, PUBLIC"
+	const fault = "role %[1]s can UPDATE append-only table public.things: run REVOKE UPDATE ON public.things FROM " +
+		"%[1]s, PUBLIC"
 	require.Contains(t, readiness(), fmt.Sprintf(fault, role))
 	storetest.Eventually(t, "logged", func() bool { return strings.Contains(s.Log.String(), fmt.Sprintf(fault, role)) })
 	_, err = admin.ExecContext(t.Context(), "REVOKE UPDATE ON things FROM PUBLIC")

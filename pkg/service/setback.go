@@ -67,9 +67,12 @@ func (r *Runtime) NotSetBack(ctx context.Context) error {
 	return err
 }
 
+var errNothingToDecide = errors.New("nothing to decide")
+
 // Recover begins a generation of a database that was set back, on the decision of an operator, in
 // one transaction with do, which may be nil. It writes to out what the database lacks. further are
-// marks that are given up, besides those that the service has found.
+// marks that are given up, besides those that the service has found. See Recovery.Run for the error
+// if the database is not set back.
 func (r *Runtime) Recover(ctx context.Context, decision Recovery, out io.Writer, do setback.Decision,
 	further ...string) error {
 	store := setback.Store{DB: r.DB}
@@ -78,8 +81,8 @@ func (r *Runtime) Recover(ctx context.Context, decision Recovery, out io.Writer,
 		return err
 	}
 	if len(claims) == 0 {
-		return fmt.Errorf("the database of %s is not set back: nothing to decide. A service compares it with what others "+
-			"have seen when it runs", r.name)
+		return fmt.Errorf("the database of %s is not set back: %w. A service compares it with what others have seen when "+
+			"it runs", r.name, errNothingToDecide)
 	}
 	if err := store.Begin(ctx, r.Now(), decision.Operator, do, further...); err != nil {
 		return fmt.Errorf("nothing was decided, run it again: %w", err)

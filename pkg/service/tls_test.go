@@ -133,7 +133,8 @@ func TestOnlyTheServicePortUsesTLS(t *testing.T) {
 	e.write(t, "ca.crt", servicetest.NewCA(t).PEM())
 	e.clock.Advance(10 * time.Second)
 	require.ErrorContains(t, e.own.CheckPeer(t.Context(), peer.History, e.url, peer.Tokens{}),
-		"test does not trust the certificate of history: compare OPPORTUNITY_PEER_CA_FILE of test with OPPORTUNITY_TLS_CERT_FILE of history")
+		"test does not trust the certificate of history: compare OPPORTUNITY_PEER_CA_FILE of test with "+
+			"OPPORTUNITY_TLS_CERT_FILE of history")
 }
 
 // TestServicePortAcceptsBoth sends requests with and without TLS while a client that sends nothing

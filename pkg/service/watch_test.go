@@ -49,7 +49,8 @@ func TestRejectedTokenKeepsNewServiceUnready(t *testing.T) {
 	}))
 	defer history.Close()
 	readiness := watching(t, history.URL)
-	const fault = "test to history (the token of test is rejected: compare history:... in OPPORTUNITY_PEER_TOKENS of test with test:... in OPPORTUNITY_CALLER_TOKENS of history)"
+	const fault = "test to history (the token of test is rejected: compare history:... in OPPORTUNITY_PEER_TOKENS of " +
+		"test with test:... in OPPORTUNITY_CALLER_TOKENS of history)"
 	storetest.Eventually(t, "the fault is named", func() bool { return strings.Contains(readiness().Body, fault) })
 	require.Equal(t, http.StatusServiceUnavailable, readiness().Status)
 

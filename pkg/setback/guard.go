@@ -18,6 +18,7 @@ type Guard struct {
 
 	log   *slog.Logger
 	known atomic.Pointer[Mark] // the newest one that this process has verified
+	fresh atomic.Bool          // Verify has succeeded since the last Poll
 
 	mu    sync.Mutex
 	lacks []string // empty: not set back
@@ -72,9 +73,14 @@ func (g *Guard) Known() Mark {
 func (g *Guard) Made(m Mark) { g.known.Store(&m) }
 
 // Poll compares the database with the newest mark that this process knows and with the claims of
-// all processes. Call it at the start and every second. It returns nil if the database is set back.
+// all processes, unless a request has done so since the last call. Call it at the start and every
+// second. It returns nil if the database is set back.
 func (g *Guard) Poll(ctx context.Context) error {
+	if g.fresh.Swap(false) {
+		return nil
+	}
 	_, _, err := g.Verify(ctx)
+	g.fresh.Store(false)
 	if g.Err() != nil {
 		return nil
 	}
@@ -117,6 +123,7 @@ func (g *Guard) Verify(ctx context.Context, marks ...string) (newest Mark, lost 
 		return newest, lost, g.Available()
 	}
 	g.Made(newest)
+	g.fresh.Store(true)
 	return newest, lost, nil
 }
 
@@ -168,10 +175,19 @@ func (g *Guard) set(ctx context.Context, lacks []string) {
 	}
 }
 
-// UnlessSetBack returns do for a loop that does nothing while the database is set back.
+// Held reports whether background work must wait: the database is set back, or was never compared
+// by this process and cannot be now.
+func (g *Guard) Held(ctx context.Context) bool {
+	if g.Known() == (Mark{}) && g.Poll(ctx) != nil {
+		return true
+	}
+	return g.Err() != nil
+}
+
+// UnlessSetBack returns do for a loop that does nothing while Held.
 func (g *Guard) UnlessSetBack(do func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if g.Err() != nil {
+		if g.Held(ctx) {
 			return nil
 		}
 		return do(ctx)

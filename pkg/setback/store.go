@@ -27,20 +27,18 @@ const (
 	givenUp // of an earlier generation, which an operator gave up
 )
 
-// state returns the newest mark, and the number of claims.
 func (s Store) state(ctx context.Context) (newest Mark, claims int, err error) {
 	var row struct {
 		Mark   Mark `gorm:"embedded"`
 		Claims int
 	}
-	err = s.DB.WithContext(ctx).Raw(`SELECT g.id AS generation, coalesce(c.sequence, 0) AS sequence, coalesce(c.id, '') AS id,
-			(SELECT count(*) FROM claims) AS claims
+	err = s.DB.WithContext(ctx).Raw(`SELECT g.id AS generation, coalesce(c.sequence, 0) AS sequence,
+			coalesce(c.id, '') AS id, (SELECT count(*) FROM claims) AS claims
 		FROM (SELECT id FROM generations ORDER BY began_at DESC LIMIT 1) g
 		LEFT JOIN (SELECT sequence, id FROM ` + s.Changes + ` ORDER BY sequence DESC LIMIT 1) c ON true`).Scan(&row).Error
 	return row.Mark, row.Claims, database.Outage(err)
 }
 
-// verdict compares a mark with the database.
 func (s Store) verdict(ctx context.Context, m Mark) (verdict, error) {
 	var row struct {
 		Known, Newest, Present bool
@@ -126,7 +124,8 @@ func begin(tx *gorm.DB, now time.Time, operator string, further ...string) error
 	_, _ = rand.Read(id) // never fails
 	began := now.UnixMicro()
 	err := tx.Exec(`INSERT INTO generations (id, began_at, begun_by)
-		SELECT ?, CASE WHEN max(began_at) < ? THEN ? ELSE max(began_at) + 1 END, ? FROM generations`, hex.EncodeToString(id), began, began, operator).Error
+		SELECT ?, CASE WHEN max(began_at) < ? THEN ? ELSE max(began_at) + 1 END, ? FROM generations`,
+		hex.EncodeToString(id), began, began, operator).Error
 	if err != nil {
 		return err
 	}

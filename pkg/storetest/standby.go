@@ -51,7 +51,8 @@ func NewPostgresPair(t testing.TB) *PostgresPair {
 		p.owner = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	}
 	p.primary, p.standby = p.server(), p.server()
-	p.URL = fmt.Sprintf("postgres://opportunity@127.0.0.1:%s,127.0.0.1:%s/postgres?sslmode=disable&target_session_attrs=read-write", p.primary.port, p.standby.port)
+	p.URL = fmt.Sprintf("postgres://opportunity@127.0.0.1:%s,127.0.0.1:%s/postgres?sslmode=disable&"+
+		"target_session_attrs=read-write", p.primary.port, p.standby.port)
 	p.run("initdb", "-D", p.primary.dir, "-U", "opportunity", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8",
 		"--no-sync")
 	p.start(p.primary, "ready to accept connections")
@@ -84,7 +85,8 @@ func (p *PostgresPair) server() *postgresServer {
 }
 
 func (p *PostgresPair) command(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(p.bin, name), args...) //nolint:noctx,gosec // a program of Postgres, ended by the cleanup
+	//nolint:noctx,gosec // a program of Postgres, ended by the cleanup
+	cmd := exec.Command(filepath.Join(p.bin, name), args...)
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.owner, Setpgid: true}
 	return cmd
@@ -138,7 +140,8 @@ func (p *PostgresPair) Lag() {
 		require.NoError(p.t, administer(c[0], c[1]))
 	}
 	Eventually(p.t, "the standby is disconnected", func() bool {
-		return administer(p.URL, "DO $$ BEGIN IF EXISTS (SELECT FROM pg_stat_replication) THEN RAISE 'not yet'; END IF; END $$") == nil
+		return administer(p.URL, "DO $$ BEGIN IF EXISTS (SELECT FROM pg_stat_replication) THEN RAISE 'not yet'; "+
+			"END IF; END $$") == nil
 	})
 }
 

@@ -89,7 +89,6 @@ func (t *Telemetry) InternalHandler(h http.Handler) http.Handler {
 // response.
 const statusDisconnected = 499
 
-// handler wraps h. level returns the level of the log line of a request.
 func (t *Telemetry) handler(h http.Handler, level func(o *observed, status int,
 	took time.Duration) slog.Level) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -219,7 +218,6 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// flush sends a response of known length to the client.
 func (r *recorder) flush() {
 	if f, ok := r.ResponseWriter.(http.Flusher); ok && r.bytes > 0 && r.Header()["Content-Length"] != nil {
 		f.Flush()

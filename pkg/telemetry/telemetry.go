@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -78,7 +77,7 @@ func Start(ctx context.Context, service string, cfg Config) (*Telemetry, error) 
 		if err != nil {
 			return nil, err
 		}
-		about, err := resource.New(ctx, resource.WithAttributes(semconv.ServiceVersion(serviceVersion())),
+		about, err := resource.New(ctx, resource.WithAttributes(semconv.ServiceVersion(ReadBuild().Version)),
 			resource.WithFromEnv(),
 			resource.WithTelemetrySDK(), resource.WithAttributes(semconv.ServiceName(service),
 				semconv.ServiceNamespace("opportunity")))
@@ -108,16 +107,6 @@ func tracingConfigured() (bool, error) {
 		return false, errors.New("OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf, which collectors accept on port 4318")
 	}
 	return true, nil
-}
-
-// version is the version of the binary. The linker sets it in release builds; see scripts/stamp.
-var version string
-
-func serviceVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && version == "" {
-		return info.Main.Version
-	}
-	return version
 }
 
 // Tracing reports whether spans are exported.

@@ -88,7 +88,8 @@ func TestInternalHandlerLogsFailedAndSlowRequests(t *testing.T) {
 				req.Header.Set(api.RequestIDHeader, "req-12345678")
 				h.ServeHTTP(httptest.NewRecorder(), req)
 			})
-			require.Equal(t, test.lines, strings.Count(log.String(), `"request_id":"req-12345678"`), "lines of the request in %q", log.String())
+			require.Equal(t, test.lines, strings.Count(log.String(), `"request_id":"req-12345678"`),
+				"lines of the request in %q", log.String())
 		})
 	}
 }

@@ -72,15 +72,17 @@ func reject(errors problem.Writer, err error) gin.HandlerFunc {
 
 // Reply is a successful response.
 type Reply struct {
-	Status int                   // 0 means 200
-	ETag   string                // weak validator without W/ and quotes; enables 304 responses
-	Header http.Header           // further headers
-	JSON   any                   // encoded as the body
-	Stream func(io.Writer) error // writes a body of unknown length; an error closes the connection, so the client sees that the body is incomplete
-	Body   []byte                // encoded body; overrides JSON
-	Type   string                // media type; "" means application/json
-	Coding string                // content coding of Body; "" means none
-	Done   func()                // called after the response was written, even if it is a 304; Body can be reused then
+	Status int         // 0 means 200
+	ETag   string      // weak validator without W/ and quotes; enables 304 responses
+	Header http.Header // further headers
+	JSON   any         // encoded as the body
+	// writes a body of unknown length; an error closes the connection, so the client sees that the
+	// body is incomplete
+	Stream func(io.Writer) error
+	Body   []byte // encoded body; overrides JSON
+	Type   string // media type; "" means application/json
+	Coding string // content coding of Body; "" means none
+	Done   func() // called after the response was written, even if it is a 304; Body can be reused then
 }
 
 // Handler converts handle to a gin handler, which writes the reply or the error.

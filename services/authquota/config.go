@@ -58,23 +58,34 @@ func (c Config) Validate() error {
 		config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL),
 		config.Address("OPPORTUNITY_BILLING_URL", c.BillingURL),
 	}
-	errs = append(errs, contact(c.Contact))
-	if _, err := apikey.Peppers(c.Peppers); err != nil {
-		errs = append(errs, fmt.Errorf("OPPORTUNITY_KEY_PEPPERS: %w", err))
-	}
-	if _, err := apikey.ParseOlderForm(c.OlderKeys); err != nil {
-		errs = append(errs, fmt.Errorf("OPPORTUNITY_OLDER_KEYS: %w", err))
-	}
-	if _, err := accountdb.ParseBox(c.Encryption); err != nil {
-		errs = append(errs, fmt.Errorf("OPPORTUNITY_ENCRYPTION_KEYS: %w", err))
-	}
 	if c.TermsVersion != "" && !termsVersion.MatchString(c.TermsVersion) {
-		errs = append(errs, fmt.Errorf("OPPORTUNITY_TERMS_VERSION: %q must have 1 to 40 letters, digits, dots, hyphens or underscores", c.TermsVersion))
+		errs = append(errs, fmt.Errorf("OPPORTUNITY_TERMS_VERSION: %q must have 1 to 40 letters, digits, dots, hyphens or underscores",
+			c.TermsVersion))
 	}
-	if _, err := account.ParseTiers(c.Tiers); err != nil {
-		errs = append(errs, fmt.Errorf("OPPORTUNITY_TIERS: %w", err))
+	_, err := c.parse()
+	return errors.Join(append(errs, contact(c.Contact), err)...)
+}
+
+// settings are the parsed settings.
+type settings struct {
+	peppers [][]byte
+	older   apikey.OlderForm
+	box     accountdb.Box
+	tiers   account.TierTable
+}
+
+func (c Config) parse() (s settings, err error) {
+	var errs [4]error
+	s.peppers, errs[0] = apikey.Peppers(c.Peppers)
+	s.older, errs[1] = apikey.ParseOlderForm(c.OlderKeys)
+	s.box, errs[2] = accountdb.ParseBox(c.Encryption)
+	s.tiers, errs[3] = account.ParseTiers(c.Tiers)
+	for i, name := range []string{"KEY_PEPPERS", "OLDER_KEYS", "ENCRYPTION_KEYS", "TIERS"} {
+		if errs[i] != nil {
+			errs[i] = fmt.Errorf("OPPORTUNITY_%s: %w", name, errs[i])
+		}
 	}
-	return errors.Join(errs...)
+	return s, errors.Join(errs[:]...)
 }
 
 func (c Config) peers() []string {

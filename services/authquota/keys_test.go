@@ -2,7 +2,12 @@ package authquota_test
 
 import (
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,11 +17,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 func TestAKeyFromIssueToRevocation(t *testing.T) {
@@ -238,5 +247,455 @@ func TestAccess(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		servicetest.RequireAccess(t, peer.Authquota, svc.URL, svc.Log.String)
+	})
+}
+
+var (
+	requestIDs = regexp.MustCompile(`req_[0-9a-f]{32}`)
+	secrets    = regexp.MustCompile(`oda_(live|test)_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}`)
+)
+
+// requestKey submits a key request and accepts the terms of use.
+func (b *browser) requestKey(fields ...string) testkit.Page {
+	return b.Post("/account/keys/new", append(fields, "terms", "accepted", "termsVersion", api.TermsVersion)...)
+}
+
+// ask requests a key and returns the ID of the request.
+func (b *browser) ask(name string) string {
+	t := b.svc.t
+	t.Helper()
+	before := b.requests()
+	p := b.requestKey("name", name, "useCase", "a job board for Ontario")
+	require.Equal(t, http.StatusSeeOther, p.Status, "%s", p.Body)
+	for _, r := range b.requests() {
+		if !strings.Contains(strings.Join(before, " "), r) {
+			return r
+		}
+	}
+	t.Fatal("the request is not on the page of keys")
+	return ""
+}
+
+func (b *browser) requests() []string { return unique(requestIDs, b.Get("/account/keys").Body) }
+
+func unique(of *regexp.Regexp, text string) (found []string) {
+	seen := map[string]bool{}
+	for _, id := range of.FindAllString(text, -1) {
+		if !seen[id] {
+			found, seen[id] = append(found, id), true
+		}
+	}
+	return found
+}
+
+// secret returns the key shown on a page, and its ID.
+func (b *browser) secret(p testkit.Page) (key, id string) {
+	t := b.svc.t
+	t.Helper()
+	require.Equal(t, http.StatusOK, p.Status, "%s", p.Body)
+	found := unique(secrets, p.Body)
+	require.Len(t, found, 1)
+	b.svc.keys = append(b.svc.keys, found[0])
+	return found[0], b.svc.principal(found[0]).Key
+}
+
+// obtain requests a key, has it approved and collects it.
+func (b *browser) obtain(name string) (key, id string) {
+	b.svc.t.Helper()
+	r := b.ask(name)
+	b.svc.decide(r, "approve", nil)
+	return b.secret(b.Post("/account/keys/requests/" + r + "/collect"))
+}
+
+func (s *service) decide(request, act string, body any) servicetest.Response {
+	s.t.Helper()
+	return s.do(http.MethodPost, "/operator/v1/keys/requests/"+request+"/"+act, body)
+}
+
+// sent returns the subjects of the n mails sent.
+func (s *stores) sent(t *testing.T, n int) (subjects []string) {
+	t.Helper()
+	storetest.Eventually(t, "mails", func() bool { return len(s.mails(t)) == n && s.waiting(t) == 0 })
+	for _, m := range s.mails(t) {
+		subjects = append(subjects, m.subject)
+	}
+	return subjects
+}
+
+// Pages and mails that mention the operator include the contact if it is configured.
+func TestPagesAndMailsNameTheOperatorsAddress(t *testing.T) {
+	onStores(t, func(t *testing.T, s *stores) {
+		for contact, address := range map[string]string{
+			"": "", "help@api.example": "mailto:help@api.example", "https://api.example/help?a=1&b=2": "https://api.example/help?a=1&amp;b=2",
+		} {
+			svc, _ := s.startAt(t, begin, func(c *authquota.Config) { c.Contact = contact })
+			b := svc.browser()
+			b.signUp(strconv.Itoa(len(contact)) + "@example.org")
+			servicetest.Read[listedAccount](svc.change(b.Account, "suspend", `{"reason":"unpaid"}`))
+			for path, status := range map[string]int{"/account": http.StatusOK, "/account/plan": http.StatusOK, "/account/nothing": http.StatusNotFound} {
+				p := b.Get(path).Shows(status, "the operator of the service")
+				require.Equal(t, contact != "", strings.Contains(p.Body, `the operator of the service (<a href="`+address+`">`), p.Body)
+			}
+			isNotice := func(m received) bool {
+				return m.subject == "Your account is suspended" && strings.Contains(m.header.Get("To"), strconv.Itoa(len(contact))+"@example.org")
+			}
+			storetest.Eventually(t, "the mail arrives", func() bool { return slices.ContainsFunc(s.mails(t), isNotice) })
+			sent := s.mails(t)
+			letter := sent[slices.IndexFunc(sent, isNotice)].plain
+			require.Equal(t, contact != "", strings.Contains(strings.Join(strings.Fields(letter), " "), "the operator of the service ("+contact+")"), letter)
+			svc.stop()
+		}
+	})
+}
+
+func (s *service) keyDigests(after api.KeyPosition) api.KeyDigests {
+	s.t.Helper()
+	path := "/internal/v1/key-digests"
+	if after.Sequence > 0 {
+		path += fmt.Sprintf("?after=%d&digest=%s", after.Sequence, after.Digest)
+	}
+	return servicetest.Read[api.KeyDigests](s.do(http.MethodGet, path, nil))
+}
+
+// shortened returns the shortened digest of a key, as gateways cache it.
+func shortened(t *testing.T, key string) string {
+	t.Helper()
+	parsed, ok := apikey.Parse(key)
+	require.True(t, ok)
+	return parsed.Digests([][]byte{pepper})[0][:api.KeyDigestLength]
+}
+
+func TestKeyDigestsAreListedForGateways(t *testing.T) {
+	onStores(t, func(t *testing.T, s *stores) {
+		svc := s.start(t)
+		require.Empty(t, svc.keyDigests(api.KeyPosition{}).Digests)
+		key := svc.issue(nil)
+		page := svc.keyDigests(api.KeyPosition{})
+		require.Equal(t, []string{shortened(t, key.Key)}, page.Digests)
+		svc.importKeys(olderLine(olderKey, nil))
+		older := apikey.OlderOf(olderKey).Digests([][]byte{pepper})[0][:api.KeyDigestLength]
+		require.Equal(t, []string{older}, svc.keyDigests(page.Last).Digests)
+		require.Equal(t, http.StatusBadRequest, svc.do(http.MethodGet, "/internal/v1/key-digests?after=x", nil).Status)
+	})
+}
+
+// olderLine returns an import line for the key. fields override its values.
+func olderLine(key string, fields map[string]any) string {
+	line := map[string]any{
+		"sha256": string(apikey.OlderOf(key)), "prefix": "jb-", "lastFour": key[len(key)-4:], "useCase": "an older use",
+		"tier": "developer", "expiresAt": "2027-06-01T00:00:00Z",
+	}
+	for name, value := range fields {
+		line[name] = value
+	}
+	encoded, _ := json.Marshal(line)
+	return string(encoded)
+}
+
+func (s *service) importKeys(lines ...string) api.ImportReport {
+	s.t.Helper()
+	return servicetest.Read[api.ImportReport](s.do(http.MethodPost, "/operator/v1/keys/import", strings.Join(lines, "\n")))
+}
+
+func (s *service) olderPrincipal(key string, peppers ...[]byte) api.Principal {
+	s.t.Helper()
+	if len(peppers) == 0 {
+		peppers = [][]byte{pepper}
+	}
+	return servicetest.Read[api.Principal](s.do(http.MethodPost, "/internal/v1/principals", api.PrincipalQuery{Digests: apikey.OlderOf(key).Digests(peppers)}))
+}
+
+const (
+	olderKey  = "jb-4711-an-older-key-9x2Q"
+	olderKey2 = "jb-4712-an-older-key-7y3R"
+)
+
+func at(now time.Time) func(*authquota.Config) {
+	return func(c *authquota.Config) { c.Now = func() time.Time { return now } }
+}
+
+func TestOlderKeysAreImportedByHash(t *testing.T) {
+	onStores(t, func(t *testing.T, s *stores) {
+		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+		svc := s.start(t, at(now))
+		first := olderLine(olderKey, map[string]any{"name": "Job board"})
+		require.Empty(t, cmp.Diff(api.ImportReport{Applied: true, Created: 2, Rejected: []api.RejectedLine{}},
+			svc.importKeys(first, "", olderLine(olderKey2, map[string]any{"tier": "free", "sha256": strings.ToUpper(string(apikey.OlderOf(olderKey2)))}))))
+
+		p := svc.olderPrincipal(olderKey)
+		require.Equal(t, api.Developer, p.Tier)
+		require.Equal(t, time.Date(2027, 6, 1, 0, 0, 0, 0, time.UTC), p.ExpiresAt)
+		require.NotEqual(t, p.Account, svc.olderPrincipal(olderKey2).Account, "an account for each")
+		keys := svc.listKeys("?account=" + p.Account)
+		require.Len(t, keys, 1)
+		require.Equal(t, "jb-", keys[0].Prefix)
+		require.Equal(t, "9x2Q", keys[0].LastFour)
+		require.Equal(t, "Job board", keys[0].Name)
+		require.Equal(t, "an older use", keys[0].UseCase)
+
+		servicetest.Read[listedKey](svc.revoke(p.Key))
+		require.Empty(t, cmp.Diff(api.ImportReport{Applied: true, Unchanged: 1, Rejected: []api.RejectedLine{}}, svc.importKeys(first)), "again")
+		require.NotNil(t, svc.olderPrincipal(olderKey).RevokedAt, "what was revoked stays so")
+		svc.stop()
+
+		newer := []byte("the pepper that comes after it..")
+		svc = s.start(t, at(now.AddDate(1, 0, 0)), func(c *authquota.Config) {
+			c.Peppers = []string{hex.EncodeToString(newer), hex.EncodeToString(pepper)}
+		})
+		require.Equal(t, 1, svc.importKeys(first).Unchanged, "after the pepper changed, and its life is over")
+		require.Equal(t, p.Key, svc.olderPrincipal(olderKey, newer, pepper).Key)
+		require.Len(t, svc.listKeys(""), 2)
+	})
+}
+
+func TestAnImportWarnsOfKeysThatTheGatewayRejects(t *testing.T) {
+	s := localStores(t)
+	now := at(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
+	svc := s.start(t, now)
+	report := svc.importKeys(olderLine(olderKey, nil), olderLine("sk-1234", map[string]any{"prefix": "sk-"}))
+	require.True(t, report.Applied)
+	require.Equal(t, []string{
+		"the gateway rejects the keys on these lines because their prefix does not fit OPPORTUNITY_OLDER_KEYS: 2",
+	}, report.Warnings)
+	svc.stop()
+
+	svc = s.start(t, now, func(c *authquota.Config) { c.OlderKeys = "" })
+	require.Empty(t, svc.importKeys().Warnings, "no keys")
+	require.Equal(t, []string{
+		"the gateway rejects these keys because OPPORTUNITY_OLDER_KEYS is not set: set it to the form of the keys, for the gateway and authquota",
+	}, svc.importKeys(olderLine(olderKey, nil)).Warnings, "also of known keys")
+}
+
+func TestAnImportWithABadLineChangesNothing(t *testing.T) {
+	onStores(t, func(t *testing.T, s *stores) {
+		svc := s.start(t, at(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)))
+		report := svc.importKeys(
+			olderLine(olderKey, nil),
+			olderLine(olderKey, nil),
+			olderLine(olderKey2, map[string]any{"sha256": olderKey2, "prefix": "oda_live_", "lastFour": "12345", "tier": "gold", "useCase": " ", "name": strings.Repeat("x", 61)}),
+			`{"sha256":`,
+			olderLine(olderKey2, map[string]any{"key": olderKey2}),
+			olderLine(olderKey2, map[string]any{"expiresAt": nil}),
+		)
+		require.False(t, report.Applied)
+		require.Len(t, report.Rejected, 5)
+		require.Equal(t, api.RejectedLine{Line: 2, Problems: apitest.Problems("sha256: is on line 1 already")}, report.Rejected[0])
+		require.Equal(t, 3, report.Rejected[1].Line)
+		require.Empty(t, cmp.Diff(apitest.Problems(
+			"sha256: must be the SHA-256 of the key in hexadecimal, 64 characters",
+			"prefix: must not be that of the keys that are issued here",
+			"lastFour: must be the last four characters of the key",
+			"name: must have at most 60 characters",
+			"useCase: must not be empty",
+			"tier: must be one of free, developer, commercial",
+		), report.Rejected[1].Problems))
+
+		report = svc.importKeys(olderLine(olderKey, nil),
+			olderLine(olderKey2, map[string]any{"expiresAt": "2026-11-20T10:00:00Z"}),
+			olderLine(olderKey2+"+", map[string]any{"expiresAt": "2027-11-20T10:00:01Z"}))
+		require.False(t, report.Applied)
+		require.Zero(t, report.Created)
+		require.Len(t, report.Rejected, 2)
+		require.Equal(t, api.RejectedLine{Line: 2, Problems: apitest.Problems("expiresAt: must be in the future, at most 365 days from now")}, report.Rejected[0])
+		require.Empty(t, svc.listKeys(""))
+		require.Empty(t, svc.listAccounts())
+		svc.do(http.MethodPost, "/operator/v1/keys/import?x=1", "").RequireError(problem.UnknownParameter)
+		require.Equal(t, []api.RejectedLine{{Line: 1, Problems: apitest.Problems("the file is empty")}}, svc.importKeys().Rejected)
+	})
+}
+
+const today = "2026-11-20"
+
+func (b *browser) connect(key string) testkit.Page {
+	return b.Post("/account/keys/connect", "key", key)
+}
+
+func TestOlderKeyIsConnectedByItsHolder(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, _ := s.startAt(t, begin)
+		b := svc.browser()
+		b.signUp("ada@example.org")
+		own, _ := b.obtain("Mine")
+		svc.importKeys(olderLine(olderKey, map[string]any{"name": "Before", "tier": "commercial"}))
+		operators := svc.issue(nil)
+		second := svc.issue(map[string]any{"account": operators.Account})
+		servicetest.Read[listedKey](svc.revoke(svc.issue(map[string]any{"account": operators.Account}).ID))
+		older := svc.olderPrincipal(olderKey)
+		mine, theirs := svc.principal(own), svc.principal(operators.Key)
+		s.charge(t, today, map[string]int{counter.ServiceField: 60, b.Account: 10, older.Account: 20, operators.Account: 30})
+
+		b.Get("/account/keys/connect").Shows(http.StatusOK, "Connect an older key")
+		b.connect(" " + olderKey + "\n").Leads("/account/keys")
+		b.Get("/account/keys").Shows(http.StatusOK, "The key is connected", "Before", "jb-…9x2Q", "2 of 5 keys in use")
+		joined := svc.olderPrincipal(olderKey)
+		require.Equal(t, b.Account, joined.Account)
+		require.Equal(t, older.Key, joined.Key)
+		require.Equal(t, api.Commercial, joined.Tier, "the better tier")
+		require.Equal(t, older.ExpiresAt, joined.ExpiresAt)
+		require.Greater(t, svc.principal(own).Epoch, mine.Epoch)
+		require.Equal(t, api.Commercial, svc.principal(own).Tier)
+
+		b.connect(operators.Key).Leads("/account/keys")
+		b.Get("/account/keys").Shows(http.StatusOK, "2 others", "4 of 5 keys in use", "Ended keys (1)")
+		for _, key := range []string{operators.Key, second.Key} {
+			p := svc.principal(key)
+			require.Equal(t, b.Account, p.Account)
+			require.Equal(t, api.Commercial, p.Tier, "the better tier stays")
+			require.NotEqual(t, theirs.Epoch, p.Epoch)
+		}
+		day := s.Client().HGetAll(t.Context(), counter.Day(today)).Val()
+		require.Equal(t, map[string]string{"*": "60", b.Account: "60"}, day, "the sum, once; nothing of it is another call of the service")
+		epochs := s.Client().HGetAll(t.Context(), counter.Epochs).Val()
+		require.NotEmpty(t, epochs[operators.Account])
+		require.NotEqual(t, fmt.Sprint(theirs.Epoch), epochs[operators.Account], "what gateways keep of the other account is out of date")
+		require.Equal(t, b.Account, s.Client().HGet(t.Context(), counter.Merged, operators.Account).Val())
+
+		for _, a := range servicetest.Read[api.AccountList](svc.do(http.MethodGet, "/operator/v1/accounts", nil)).Accounts {
+			if a.ID != b.Account {
+				require.Equal(t, b.Account, a.MergedInto)
+				require.Zero(t, a.Keys)
+			}
+		}
+		for _, act := range []string{"suspend", "resume"} {
+			require.Equal(t, http.StatusNotFound, svc.change(operators.Account, act, `{"reason":"x"}`).Status)
+		}
+		require.Equal(t, http.StatusNotFound, svc.do(http.MethodPost, "/operator/v1/keys", map[string]any{"useCase": "x", "account": operators.Account}).Status)
+		require.Contains(t, s.sent(t, 2), "Your plan is now commercial")
+	})
+}
+
+// Usage moves even if Redis is unavailable while the key is connected, or loses its data before or
+// after the move.
+func TestUsageMovesOnceDespiteRedisLosses(t *testing.T) {
+	for name, lose := range map[string]func(t *testing.T, s *stores, svc *service, connect func()){
+		"before":                func(_ *testing.T, s *stores, _ *service, connect func()) { s.Flush(); connect() },
+		"after":                 func(_ *testing.T, s *stores, _ *service, connect func()) { connect(); s.Flush() },
+		"during":                func(_ *testing.T, s *stores, _ *service, connect func()) { s.Stop(); connect(); s.Start() },
+		"after, with a restart": func(_ *testing.T, s *stores, _ *service, connect func()) { connect(); s.Stop(); s.Start() },
+		"after, with a restore": func(_ *testing.T, s *stores, svc *service, connect func()) {
+			connect()
+			s.Flush()
+			svc.restore(today)
+			s.Flush()
+		},
+		"never": func(_ *testing.T, _ *stores, _ *service, connect func()) { connect() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStores(t, func(t *testing.T, s *stores) {
+				svc, _ := s.startAt(t, begin)
+				b, c := svc.browser(), s.Client()
+				b.signUp("ada@example.org")
+				key := svc.issue(nil)
+				s.charge(t, today, map[string]int{counter.ServiceField: 50, b.Account: 20, key.Account: 30})
+				copied := dayUsage{Day: today, Service: 50, Accounts: map[string]int{b.Account: 20, key.Account: 30}}
+				svc.eventually(copied)
+				lose(t, s, svc, func() { b.connect(key.Key).Leads("/account/keys") })
+				svc.restore(today)
+				storetest.Eventually(t, "the sum, once", func() bool {
+					day, err := c.HMGet(t.Context(), counter.Day(today), counter.ServiceField, b.Account, key.Account).Result()
+					return err == nil && cmp.Equal([]any{"50", "50", nil}, day)
+				})
+				day := svc.ledger()
+				storetest.Eventually(t, "the ledger follows", func() bool {
+					counts := day(today)
+					return counts.Service == 50 && counts.Accounts[b.Account] == 50
+				})
+				require.Equal(t, b.Account, svc.principal(key.Key).Account)
+			})
+		})
+	}
+}
+
+// The last minute moves too: connecting keys does not free capacity.
+func TestTheLastMinuteOfAConnectedKeyCountsForItsNewAccount(t *testing.T) {
+	onStores(t, func(t *testing.T, s *stores) {
+		svc, _ := s.startAt(t, begin)
+		b, c, ctx := svc.browser(), s.Client(), t.Context()
+		b.signUp("ada@example.org")
+		both, empty, first := svc.issue(nil), svc.issue(nil), svc.issue(nil)
+		own := counter.Window(b.Account)
+		window := func(account string, life time.Duration, times ...any) {
+			require.NoError(t, c.RPush(ctx, counter.Window(account), times...).Err()) // newest first
+			require.NoError(t, c.PExpire(ctx, counter.Window(account), life).Err())
+		}
+		const at = "17636328000000" // with two more digits, a time in microseconds
+		window(first.Account, time.Hour, at+"05", at+"02")
+		b.connect(first.Key).Leads("/account/keys")
+		require.Equal(t, []string{at + "05", at + "02"}, c.LRange(ctx, own, 0, -1).Val())
+		require.Greater(t, c.PTTL(ctx, own).Val(), 59*time.Minute)
+		window(both.Account, 2*time.Hour, at+"07", at+"03", at+"02", at+"01")
+		b.connect(both.Key).Leads("/account/keys")
+		merged := []string{at + "07", at + "05", at + "03", at + "02", at + "02", at + "01"}
+		require.Equal(t, merged, c.LRange(ctx, own, 0, -1).Val())
+		require.Greater(t, c.PTTL(ctx, own).Val(), 119*time.Minute, "the longer life")
+		require.Zero(t, c.Exists(ctx, counter.Window(first.Account), counter.Window(both.Account)).Val())
+		b.connect(empty.Key).Leads("/account/keys")
+		require.Equal(t, merged, c.LRange(ctx, own, 0, -1).Val())
+		require.Greater(t, c.PTTL(ctx, own).Val(), 119*time.Minute)
+	})
+}
+
+// restore restores a day missing in Redis, as the gateway requests before it charges anything.
+func (s *service) restore(day string) {
+	s.t.Helper()
+	require.Equal(s.t, http.StatusNoContent, s.do(http.MethodPost, "/internal/v1/usage/"+day+"/restore", nil).Status)
+}
+
+func TestAPersonSignsUpAndIn(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, clock := s.startAt(t, begin)
+		b := svc.browser()
+		b.Get("/account").Leads("/account/sign-in")
+		b.Get("/account/sign-in").Shows(http.StatusOK, "Sign in", "Create one")
+		b.Get("/account/sign-up").Shows(http.StatusOK, "Create an account")
+		b.Post("/account/sign-up", "email", "nonsense").Shows(http.StatusUnprocessableEntity, "Enter an email address")
+		b.Post("/account/sign-up", "email", " Ada@Example.org ").Leads("/account/sign-up/sent")
+		b.Get("/account/sign-up/sent").Shows(http.StatusOK, "Check your email")
+
+		link := svc.mail("ada@example.org", "confirm-address", 1).links()[0]
+		form := b.Get(link).Shows(http.StatusOK, "Choose a password", "ada@example.org")
+		b.Get(link).Shows(http.StatusOK, "Choose a password") // opening the link does not use it
+		short := b.Post("/account/confirm", "token", testkit.Token(form), "password", "short").Shows(http.StatusUnprocessableEntity, "12 characters")
+		require.NotContains(t, short.Body, `"short"`, "what was typed as a password is not sent back")
+		require.Empty(t, b.Cookies["__Host-session"])
+		b.confirm(link)
+		b.other().Get(link).Shows(http.StatusGone, "has expired")
+		b.other().Post("/account/confirm", "token", testkit.Token(form), "password", testkit.Password).Shows(http.StatusGone)
+
+		// only the authenticator pages until it is set up
+		halfway := b.Cookies["__Host-session"]
+		for _, path := range []string{"/account", "/account/recovery-codes"} {
+			b.Get(path).Leads("/account/authenticator")
+		}
+		b.Get("/account/sign-in/code").Leads("/account/authenticator")
+		b.Get("/account/lost-authenticator").Leads("/account/authenticator")
+		setup := b.Get("/account/authenticator").Shows(http.StatusOK, "Set up an authenticator")
+		require.Contains(t, setup.Body, `src="data:image/png;base64,`)
+		require.Contains(t, setup.Body, `otpauth://totp/`)
+		b.Email, b.Password, b.Seed = "ada@example.org", testkit.Password, testkit.Seed(setup)
+		require.Equal(t, b.Seed, testkit.Seed(b.Get("/account/authenticator")), "the page can be opened again")
+		b.Post("/account/authenticator", "code", b.WrongCode()).Shows(http.StatusUnprocessableEntity, "The code is wrong")
+		done := b.Post("/account/authenticator", "code", b.Code()).Shows(http.StatusOK, "Your recovery codes", "Save them now")
+		require.Len(t, regexp.MustCompile(`<li><code>`).FindAllString(done.Body, -1), 10)
+		require.NotEqual(t, halfway, b.Cookies["__Host-session"], "a new secret at each stage")
+		b.Get("/account").Shows(http.StatusOK, "ada@example.org")
+		b.Get("/account/recovery-codes").Shows(http.StatusOK, "10")
+		b.Get("/account/authenticator").Leads("/account")
+		b.Get("/account/sign-in").Leads("/account")
+		old := b.other()
+		old.Cookies["__Host-session"] = halfway
+		old.Get("/account/sign-in/code").Leads("/account/sign-in")
+
+		// sign out and in again: the code of the set-up was used
+		code := b.Code()
+		b.Post("/account/sign-out").Leads("/account/sign-in")
+		b.Get("/account/sign-in").Shows(http.StatusOK, "You are signed out.")
+		require.NotContains(t, b.Get("/account/sign-in").Text(), "You are signed out.", "said once")
+		b.EnterPassword().Leads("/account/sign-in/code")
+		b.Get("/account/sign-in/code").Shows(http.StatusOK, "Second step")
+		b.Post("/account/sign-in/code", "code", code).Shows(http.StatusUnprocessableEntity, "already used")
+		clock.Advance(30 * time.Second)
+		b.Post("/account/sign-in/code", "code", b.Code()).Leads("/account")
+		b.Get("/account").Shows(http.StatusOK)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/services/authquota"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/testkit"
 	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
@@ -91,4 +92,107 @@ func TestDatabaseOutage(t *testing.T) {
 	require.Len(t, svc.listKeys(""), 1)
 	b.Get("/account").Shows(http.StatusOK)
 	storetest.Eventually(t, "copied", func() bool { return svc.listAccounts()[0].UsedToday == 3 })
+}
+
+// An encryption key is rotated in three steps: add the new one in front, restart to seal everything
+// again, remove the old one.
+func TestEncryptionKeysRotate(t *testing.T) {
+	onStores(t, func(t *testing.T, s *stores) {
+		older, newer := s.Config().Encryption[0], strings.Repeat("f0", 32)
+		with := func(keys ...string) func(*authquota.Config) {
+			return func(c *authquota.Config) { c.Encryption = keys }
+		}
+		svc, clock := s.startAt(t, begin, with(older))
+		b := svc.browser()
+		b.signUp("ada@example.org")
+		shown := testkit.Seed(b.Get("/account/security/authenticator")) // a second seed, of a set-up in progress
+		for table, rows := range s.open(t).Dump(t) {
+			require.NotContains(t, rows, b.Seed, table)
+			require.NotContains(t, rows, shown, table)
+		}
+		svc.stop()
+
+		svc = s.start(t, on(clock), with(newer, older))
+		db := s.open(t)
+		db.Box = testkit.Box(t, "f0")
+		current, _, err := people.NewStore(db.DB).Session(t.Context(), b.Cookies["__Host-session"])
+		require.NoError(t, err)
+		storetest.Eventually(t, "sealed again at the start", func() bool {
+			factors := people.NewStore(db.DB)
+			seed, err := factors.Seed(t.Context(), b.Account)
+			next, errNext := factors.NewSeed(t.Context(), current)
+			return err == nil && errNext == nil && seed == b.Seed && next.Seed == shown
+		})
+		svc.stop()
+
+		svc = s.start(t, on(clock), with(newer))
+		b = b.at(svc)
+		require.Equal(t, shown, testkit.Seed(b.Get("/account/security/authenticator")))
+		clock.Advance(time.Minute)
+		b.other().SignIn()
+		svc.stop()
+
+		// too early: an error is logged, and signing in fails
+		svc = s.start(t, on(clock), with(older))
+		storetest.Eventually(t, "said", func() bool {
+			return strings.Contains(svc.Log.String(), "lacks the key of")
+		})
+		again := b.at(svc).other()
+		again.EnterPassword().Leads("/account/sign-in/code")
+		again.Post("/account/sign-in/code", "code", again.Code()).Shows(500)
+		require.NotContains(t, svc.Log.String(), b.Seed)
+	})
+}
+
+// The log has no secrets of people, and the database has only hashes and sealed values.
+func TestSecretsAreNotInLogOrDatabase(t *testing.T) {
+	onStores(t, func(t *testing.T, s *stores) {
+		svc, clock := s.startAt(t, begin)
+		b := svc.browser()
+		b.signUp("ada@example.org")
+		secrets := []string{testkit.Password, b.Seed, "another-good-phrase-of-words", "a guess that is wrong"}
+		for _, c := range b.Codes {
+			secrets = append(secrets, c, strings.ReplaceAll(c, "-", ""))
+		}
+		clock.Advance(time.Minute)
+		o := b.other()
+		o.EnterPassword()
+		secrets = append(secrets, o.Cookies["__Host-session"])
+		o.Post("/account/lost-authenticator").Leads("/account/lost-authenticator/sent")
+		o.Post("/account/sign-in/code", "code", o.Codes[0]).Leads("/account")
+		o.Post("/account/sign-in", "email", b.Email, "password", "a guess that is wrong").Shows(http.StatusUnprocessableEntity)
+		link := o.askFor("/account/forgot", b.Email, "reset-password", 1)
+		o.Get(link + "&next=" + testkit.Password).Shows(http.StatusOK)
+		o.Post("/account/reset", "token", testkit.Token(o.Get(link)), "password", "another-good-phrase-of-words").Leads("/account/sign-in")
+		for _, known := range []*browser{b, o} {
+			for _, value := range known.Cookies {
+				secrets = append(secrets, value)
+			}
+		}
+		for _, m := range s.mails(t) {
+			for _, l := range m.links() {
+				if _, token, ok := strings.Cut(l, "token="); ok {
+					secrets = append(secrets, token)
+				}
+			}
+		}
+		svc.Metrics()
+		svc.stop()
+
+		places := map[string]string{"log": svc.Log.String()}
+		for table, rows := range s.open(t).Dump(t) {
+			places["table "+table] = rows
+		}
+		require.Contains(t, places["table people"], "ada@example.org")
+		require.Contains(t, places["log"], "/account/reset")
+		require.Greater(t, len(secrets), 30)
+		for _, secret := range secrets {
+			for place, text := range places {
+				require.NotContains(t, text, secret, place)
+			}
+		}
+		require.NotContains(t, places["log"], "ada@example.org")
+		require.NotContains(t, places["log"], "203.0.113.7")
+		require.NotContains(t, places["table attempts"], "ada@example.org")
+	})
 }

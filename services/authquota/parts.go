@@ -1,23 +1,28 @@
 package authquota
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/setback"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
+	"opportunity.internal/services/authquota/internal/accountpages"
 	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/epochs"
+	"opportunity.internal/services/authquota/internal/httpapi"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keyusage"
 	"opportunity.internal/services/authquota/internal/mail"
@@ -25,28 +30,6 @@ import (
 	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/plan"
 )
-
-// settings are the parsed settings.
-type settings struct {
-	peppers [][]byte
-	older   apikey.OlderForm
-	box     accountdb.Box
-	tiers   account.TierTable
-}
-
-func (c Config) parse() (s settings, err error) {
-	if s.peppers, err = apikey.Peppers(c.Peppers); err != nil {
-		return s, err
-	}
-	if s.older, err = apikey.ParseOlderForm(c.OlderKeys); err != nil {
-		return s, err
-	}
-	if s.box, err = accountdb.ParseBox(c.Encryption); err != nil {
-		return s, err
-	}
-	s.tiers, err = account.ParseTiers(c.Tiers)
-	return s, err
-}
 
 // parts do the background work.
 type parts struct {
@@ -66,8 +49,10 @@ type parts struct {
 }
 
 func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client) (*parts, error) {
-	p := &parts{log: r.Log, db: &accountdb.DB{DB: r.DB, Now: cfg.Now, Box: s.box, Mails: mail.NewWriter(cfg.PublicURL).From(cfg.Contact),
-		Posted: make(chan struct{}, 1)}}
+	p := &parts{log: r.Log, db: &accountdb.DB{
+		DB: r.DB, Now: cfg.Now, Box: s.box, Posted: make(chan struct{}, 1),
+		Mails: mail.Writer{PublicURL: cfg.PublicURL, Contact: cfg.Contact},
+	}}
 	p.sealed.Store(new(string))
 	p.notices = notices.NewStore(p.db, s.tiers)
 	p.database = &responsiveness{ping: r.DB.Ping, timeout: cfg.ResponseTimeout}
@@ -117,7 +102,7 @@ func (p *parts) addLoops(r *service.Runtime) {
 	r.Every(service.Loop{Name: "database", Interval: recheckInterval, Timeout: runTimeout, Do: p.database.recheck})
 	loop("notices", time.Minute, keys.NewStore(p.db).Remind)
 	loop("usage notices", time.Minute, p.notices.NotifyUsage)
-	loop("announcements", time.Second, p.notices.PostAnnouncements)
+	loop("announcements", 5*time.Second, p.notices.PostAnnouncements)
 	loop("plans", time.Minute, plan.NewStore(p.db).EndPlans)
 	loop("closing", plan.CancelInterval, p.cancelClosed)
 	loop("heartbeat", 10*time.Second, p.epochs.Alive)
@@ -130,12 +115,12 @@ func (p *parts) deleteExpired(ctx context.Context) error {
 }
 
 func (p *parts) reseal(ctx context.Context) error {
-	fault := ""
-	if err := checkSealed(ctx, p.db.DB, p.db.Box); err != nil && !database.IsUnavailable(err) {
+	fault, err := "", checkSealed(ctx, p.db.DB, p.db.Box)
+	if err != nil && !database.IsUnavailable(err) {
 		fault = err.Error()
 	}
 	p.sealed.Store(&fault)
-	return p.db.Reseal(ctx, sealedColumns()...)
+	return errors.Join(err, p.db.Reseal(ctx, sealedColumns()...))
 }
 
 func (p *parts) cancelClosed(ctx context.Context) error {
@@ -152,4 +137,36 @@ func (p *parts) copyLast(ctx context.Context) {
 	if err := p.counters.Copy(ctx); err != nil {
 		p.log.ErrorContext(ctx, "final counter copy failed", "error", err.Error())
 	}
+}
+
+func newPages(cfg Config, s settings, p *parts, errors problem.Writer) (*accountpages.Pages, error) {
+	return accountpages.New(accountpages.Config{
+		PublicURL: cfg.PublicURL, Contact: cfg.Contact, MailDirectory: cfg.Mail.Directory(),
+		TermsVersion: cmp.Or(cfg.TermsVersion, api.TermsVersion), Peppers: s.peppers, Tiers: s.tiers,
+		AutoApprove: cfg.AutoApprove, ApproveTest: cfg.TestKeys, Errors: errors, Now: cfg.Now,
+		DB: p.db, Billing: p.seller, Available: p.available, Epochs: p.epochs, Counters: p.counters,
+	})
+}
+
+func newAPI(cfg Config, s settings, p *parts, errors problem.Writer, ready http.Handler) http.Handler {
+	return httpapi.API{
+		People: people.NewStore(p.db), Keys: keys.NewStore(p.db), Plans: plan.NewStore(p.db), Usage: keyusage.NewStore(p.db),
+		RequestLog: keyusage.NewRequestLog(p.db), Notices: p.notices, Epochs: p.epochs, Counters: p.counters,
+		Tiers: s.tiers, Peppers: s.peppers, OlderKeys: s.older, Errors: errors, Now: cfg.Now,
+		Shared: api.SharedSettings{
+			Tiers: s.tiers.List(), Peppers: apikey.Fingerprints(s.peppers), OlderKeys: cfg.OlderKeys, TermsVersion: cfg.TermsVersion,
+		},
+	}.Handler(ready)
+}
+
+// split routes page paths to the account pages and all others to the API.
+func split(account *accountpages.Pages, api http.Handler) http.Handler {
+	shown := account.Handler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if account.Under(r.URL.Path) {
+			shown.ServeHTTP(w, r)
+		} else {
+			api.ServeHTTP(w, r)
+		}
+	})
 }

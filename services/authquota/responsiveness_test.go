@@ -3,13 +3,19 @@ package authquota
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/service/routetest"
+	"opportunity.internal/pkg/service/servicetest"
 )
 
 func TestOnlyTheFirstRequestWaitsForADatabaseThatHangs(t *testing.T) {
@@ -48,4 +54,16 @@ func TestOtherErrorsDoNotRejectTheNextRequest(t *testing.T) {
 	require.Error(t, r.check(ended))
 	r.ping = func(context.Context) error { return nil }
 	require.NoError(t, r.check(t.Context()))
+}
+
+func TestRoutesHaveRules(t *testing.T) {
+	errors := problem.Writer{Log: slog.New(slog.DiscardHandler)}
+	cfg, p := Config{PublicURL: servicetest.PublicURL}, &parts{}
+	api, ok := newAPI(cfg, settings{}, p, errors, http.NotFoundHandler()).(*gin.Engine)
+	require.True(t, ok)
+	account, err := newPages(cfg, settings{}, p, errors)
+	require.NoError(t, err)
+	pages, ok := account.Handler().(*gin.Engine)
+	require.True(t, ok)
+	routetest.RequireRules(t, peer.Authquota, append(api.Routes(), pages.Routes()...), ":key") // all begin with key_
 }

@@ -67,12 +67,15 @@ func (r *revoked) recover(decision pkgservice.Recovery) (string, error) {
 
 func (r *revoked) requireStopped(svc *service) {
 	r.t.Helper()
-	storetest.Eventually(r.t, "the service has compared its database", func() bool { return svc.HasMetric(`store_set_back{store="authquota"} 1`) })
+	storetest.Eventually(r.t, "the service has compared its database",
+		func() bool { return svc.HasMetric(`store_set_back{store="authquota"} 1`) })
 	svc.resolve(r.key.Key).RequireError("service_unavailable")
 	svc.do(http.MethodGet, "/internal/v1/key-digests", nil).RequireError("service_unavailable")
 	svc.browser().Get("/account/sign-in").Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
-	svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x"}`).RequireError("service_unavailable", "OpportunityStoreSetBack")
-	require.Contains(r.t, servicetest.Send(r.t, http.MethodGet, svc.OperationsURL+"/readyz", nil, nil).Body, api.SetBackCondition)
+	svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x"}`).RequireError("service_unavailable",
+		"OpportunityStoreSetBack")
+	require.Contains(r.t, servicetest.Send(r.t, http.MethodGet, svc.OperationsURL+"/readyz", nil, nil).Body,
+		api.SetBackCondition)
 	require.Contains(r.t, svc.Log.String(), "database set back")
 }
 
@@ -197,8 +200,10 @@ func TestForgedMarks(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		key := svc.issue(nil)
-		for _, forged := range []string{strings.Repeat("9", 40_000), "", "x", "0000000000000001.1", "0000000000000001.9223372036854775807.x", "nan", "\x00"} {
-			for _, field := range [][2]string{{counter.Epochs, counter.EpochsMark}, {counter.Marks, peer.Authquota}, {counter.Epochs, key.Account}} {
+		for _, forged := range []string{strings.Repeat("9", 40_000), "", "x", "0000000000000001.1",
+			"0000000000000001.9223372036854775807.x", "nan", "\x00"} {
+			for _, field := range [][2]string{{counter.Epochs, counter.EpochsMark}, {counter.Marks, peer.Authquota},
+				{counter.Epochs, key.Account}} {
 				require.NoError(t, s.Client().HSet(t.Context(), field[0], field[1], forged).Err())
 			}
 			require.Equal(t, key.ID, svc.principal(key.Key).Key, "%.20q", forged)
@@ -212,7 +217,8 @@ func TestForgedMarks(t *testing.T) {
 		require.NoError(t, err)
 		svc.WaitReady()
 		require.Equal(t, key.ID, svc.principal(key.Key).Key)
-		storetest.Eventually(t, "the forged mark is replaced", func() bool { return !strings.Contains(s.newest(t), "0123456789abcdef") })
+		storetest.Eventually(t, "the forged mark is replaced",
+			func() bool { return !strings.Contains(s.newest(t), "0123456789abcdef") })
 	})
 }
 
@@ -263,14 +269,16 @@ func TestColdStart(t *testing.T) {
 		adjust := func(c *authquota.Config) { c.Now = func() time.Time { return at } }
 		svc := s.start(t, adjust)
 		key := svc.issue(nil)
-		storetest.Eventually(t, "a heartbeat", func() bool { return s.number(t, "SELECT max(alive_at) FROM generations") > 0 })
+		storetest.Eventually(t, "a heartbeat",
+			func() bool { return s.number(t, "SELECT max(alive_at) FROM generations") > 0 })
 		svc.stop()
 
 		at = begin.Add(9 * time.Minute)
 		s.Flush()
 		svc = s.start(t, adjust)
 		require.Equal(t, key.ID, svc.principal(key.Key).Key)
-		storetest.Eventually(t, "a heartbeat", func() bool { return s.number(t, "SELECT max(alive_at) FROM generations") > begin.UnixMicro() })
+		storetest.Eventually(t, "a heartbeat",
+			func() bool { return s.number(t, "SELECT max(alive_at) FROM generations") > begin.UnixMicro() })
 		svc.stop()
 
 		at = at.Add(11 * time.Minute)
@@ -315,7 +323,8 @@ func TestAcceptedLossRevivesNothing(t *testing.T) {
 		ada.at(svc).Post("/account/sign-out").Leads("/account/sign-in")
 		reset := ada.at(svc).other()
 		form := reset.Get(link).Shows(http.StatusOK, "Choose a new password")
-		require.Equal(t, http.StatusSeeOther, reset.Post("/account/reset", "token", testkit.Token(form), "password", "nineteen-quiet-bicycles").Status)
+		require.Equal(t, http.StatusSeeOther, reset.Post("/account/reset", "token", testkit.Token(form), "password",
+			"nineteen-quiet-bicycles").Status)
 		servicetest.Read[listedAccount](svc.change(bob.Account, "suspend", `{"reason":"unpaid"}`))
 		eve.at(svc).Post("/account/security/close", "email", eve.Email).Leads("/account/sign-in")
 		svc.stop()
@@ -323,6 +332,16 @@ func TestAcceptedLossRevivesNothing(t *testing.T) {
 
 		svc = s.run(t, func(c *authquota.Config) { c.Now = func() time.Time { return begin.Add(2 * time.Minute) } })
 		r := &revoked{stores: s, t: t, key: keys[0]}
+		for _, step := range []string{"INSERT ON generations", "DELETE ON claims", "UPDATE ON accounts",
+			"INSERT ON audit_log"} {
+			r.requireStopped(svc)
+			end := servicetest.Crash(t, s.Database, step)
+			_, err := r.recover(accept)
+			end()
+			require.ErrorContains(t, err, "nothing was decided, run it again", step)
+			svc.stop()
+			svc = s.run(t, func(c *authquota.Config) { c.Now = func() time.Time { return begin.Add(2 * time.Minute) } })
+		}
 		r.requireStopped(svc)
 		said, err := r.recover(accept)
 		require.NoError(t, err)
@@ -331,13 +350,15 @@ func TestAcceptedLossRevivesNothing(t *testing.T) {
 		for i, b := range people[:3] {
 			require.NotNil(t, svc.principal(keys[i].Key).RevokedAt)
 			b.at(svc).Get("/account").Leads("/account/sign-in") // the session ended
-			b.at(svc).other().Post("/account/sign-in", "email", b.Email, "password", b.Password).Shows(http.StatusUnprocessableEntity)
+			b.at(svc).other().Post("/account/sign-in", "email", b.Email, "password",
+				b.Password).Shows(http.StatusUnprocessableEntity)
 		}
 		require.True(t, svc.principal(keys[1].Key).Suspended)
 		require.NotNil(t, svc.shown(eve.Account).ClosedAt)
 		svc.browser().Get(link).Shows(http.StatusGone)
 		require.Zero(t, s.number(t, "SELECT count(*) FROM recovery_codes WHERE account_id <> '"+dan.Account+"'"))
-		require.Zero(t, s.number(t, "SELECT count(*) FROM people WHERE totp_confirmed_at IS NOT NULL AND account_id <> '"+dan.Account+"'"))
+		require.Zero(t, s.number(t,
+			"SELECT count(*) FROM people WHERE totp_confirmed_at IS NOT NULL AND account_id <> '"+dan.Account+"'"))
 
 		require.Nil(t, svc.principal(keys[3].Key).RevokedAt)
 		dan.at(svc).Get("/account").Shows(http.StatusOK)

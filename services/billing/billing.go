@@ -33,7 +33,8 @@ import (
 var definition = service.Definition[Config]{
 	Name: "billing", Migrations: migrations.Files, Start: start, Check: check,
 	Base: func(c Config) service.Base {
-		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, TLS: c.TLS, Peers: c.Peers, Now: c.Now}
+		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, TLS: c.TLS, Peers: c.Peers,
+			Now: c.Now}
 	},
 }
 
@@ -43,7 +44,10 @@ var definition = service.Definition[Config]{
 // corrects what differs; recover does that for a database that was set back.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
-		"reconcile": {Usage: "[--output text|json]", Load: RecoverConfig, Run: reconcileVerb},
+		"reconcile": {
+			Usage: "[--output text|json]", Help: "Compare every subscription with the processor and correct what differs.",
+			Load: RecoverConfig, Run: reconcileVerb,
+		},
 		"recover":   service.RecoverVerb("billing", RecoverConfig, Recover),
 	})
 }
@@ -63,14 +67,16 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Ready.Add("processor", c.offerReady)
 	api := httpapi.API{
 		Errors: problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}, Sales: c.sales,
-		Reconcile: c.reconcile, Sandbox: cfg.Processor == Sandbox, Ready: &r.Ready, Webhook: c.webhook, SandboxPath: sandbox.Path,
+		Reconcile: c.reconcile, Sandbox: cfg.Processor == Sandbox, Ready: &r.Ready, Webhook: c.webhook,
+		SandboxPath: sandbox.Path,
 	}
 	if c.sandbox != nil {
 		var err error
 		if api.SandboxPages, err = c.sandbox.Pages(cfg.PublicURL, r.Log); err != nil {
 			return err
 		}
-		r.Every(service.Loop{Name: "sandbox", Interval: sandbox.Interval, Wake: c.sandbox.Wakeups(), Do: c.guard.UnlessSetBack(c.runSandbox)})
+		r.Every(service.Loop{Name: "sandbox", Interval: sandbox.Interval, Wake: c.sandbox.Wakeups(),
+			Do: c.guard.UnlessSetBack(c.runSandbox)})
 	}
 	access := peer.NewAccess(peer.Billing, cfg.Callers, api.Errors)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(c.guard.Handler(api.Handler(), api.Errors))))
@@ -82,5 +88,6 @@ func start(r *service.Runtime, cfg Config) error {
 }
 
 func check(ctx context.Context, r *service.Runtime, cfg Config) error {
-	return errors.Join(newComponents(r, cfg).stripe.CheckOffer(ctx), r.CheckPeer(ctx, peer.Authquota, cfg.AuthquotaURL, cfg.Tokens))
+	return errors.Join(newComponents(r, cfg).stripe.CheckOffer(ctx),
+		r.CheckPeer(ctx, peer.Authquota, cfg.AuthquotaURL, cfg.Tokens))
 }

@@ -17,10 +17,12 @@ func TestSubscriptionLifecycle(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *service) {
 		end := now.AddDate(0, 1, 0)
 		page := s.checkout("acc_1")
-		require.Equal(t, api.Subscription{Entitlement: api.Entitlement{Tier: api.Free}, Customer: true, Purchase: api.PurchaseOpen}, s.subscription("acc_1"))
+		require.Equal(t, api.Subscription{Entitlement: api.Entitlement{Tier: api.Free}, Customer: true,
+			Purchase: api.PurchaseOpen}, s.subscription("acc_1"))
 		id, events := s.stripe.Pay(page)
 		require.Zero(t, s.authquota.entitlement("acc_1").Version, "no entitlement before the webhook event")
-		require.Equal(t, http.StatusBadRequest, s.sendWebhook(events[0], events[0].Signature("whsec_of_another_endpoint", now)).Status)
+		require.Equal(t, http.StatusBadRequest, s.sendWebhook(events[0], events[0].Signature("whsec_of_another_endpoint",
+			now)).Status)
 		require.Zero(t, s.subscription("acc_1").Entitlement.Version, "rejected events change nothing")
 		s.sendEvents(events...)
 		e := s.waitForPush("acc_1")
@@ -29,7 +31,8 @@ func TestSubscriptionLifecycle(t *testing.T) {
 
 		s.sendEvents(s.stripe.Renew(id, false)...)
 		e = s.waitForPush("acc_1")
-		require.Equal(t, api.Entitlement{Tier: api.Commercial, PaidUntil: &end, Renews: true, Trouble: api.PaymentFailed, Version: e.Version}, e)
+		require.Equal(t, api.Entitlement{Tier: api.Commercial, PaidUntil: &end, Renews: true, Trouble: api.PaymentFailed,
+			Version: e.Version}, e)
 		s.sendEvents(s.stripe.Renew(id, true)...)
 		later := end.AddDate(0, 2, 0)
 		e = s.waitForPush("acc_1")
@@ -92,6 +95,7 @@ func TestMalformedRequests(t *testing.T) {
 	} {
 		require.Equal(t, http.StatusBadRequest, s.Do(http.MethodPost, "/internal/v1/portals", body).Status, name)
 	}
-	require.Equal(t, http.StatusBadRequest, s.Do(http.MethodPost, "/internal/v1/checkouts", api.CheckoutRequest{Account: "acc_1", ReturnURL: returnURL}).Status, "no email address")
+	require.Equal(t, http.StatusBadRequest, s.Do(http.MethodPost, "/internal/v1/checkouts",
+		api.CheckoutRequest{Account: "acc_1", ReturnURL: returnURL}).Status, "no email address")
 	require.Equal(t, http.StatusMethodNotAllowed, s.Do(http.MethodGet, "/billing/stripe/webhook", nil).Status)
 }

@@ -42,7 +42,8 @@ func newComponents(r *service.Runtime, cfg Config) *components {
 	options := stripe.Options{Observe: c.metrics.called}
 	if cfg.Processor == Sandbox {
 		c.sandbox = sandbox.New(r.DB, cfg.PublicURL, r.Now)
-		cfg.Stripe = stripe.Config{APIKey: sandbox.Key, WebhookSecrets: []string{c.sandbox.Secret}, Price: sandbox.Price, APIBase: "http://stripe.sandbox"}
+		cfg.Stripe = stripe.Config{APIKey: sandbox.Key, WebhookSecrets: []string{c.sandbox.Secret}, Price: sandbox.Price,
+			APIBase: "http://stripe.sandbox"}
 		options.Transport = sandbox.Transport{API: c.sandbox}
 	}
 	c.stripe = stripe.New(cfg.Stripe, options)
@@ -56,11 +57,13 @@ func (c *components) serve(cfg Config) {
 	authquota := c.Peer(peer.Authquota, cfg.AuthquotaURL, cfg.Tokens)
 	c.guard = c.Guard("changes", nil)
 	c.pusher = reconcile.NewPusher(reconcile.Pusher{
-		Store: c.store, Put: authquota.Put, Held: func(context.Context) bool { return c.guard.Err() != nil }, Now: c.Now, Log: c.Log, Count: c.metrics.push, SetPending: c.metrics.setPending,
+		Store: c.store, Put: authquota.Put, Held: c.guard.Held, Now: c.Now,
+		Log: c.Log, Count: c.metrics.push, SetPending: c.metrics.setPending,
 	})
 	c.reconciler.OnChange = c.pusher.Wake
 	c.sales = sales.Sales{Store: c.store, Stripe: c.stripe, Reconciler: c.reconciler}
-	c.webhook = &httpapi.Webhook{Stripe: c.stripe, Reconciler: c.reconciler, Now: c.Now, Log: c.Log, Count: c.metrics.webhook}
+	c.webhook = &httpapi.Webhook{Stripe: c.stripe, Reconciler: c.reconciler, Now: c.Now, Log: c.Log,
+		Count: c.metrics.webhook}
 	c.pushAgain(authquota, c.guard)
 }
 

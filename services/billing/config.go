@@ -41,7 +41,8 @@ type Config struct {
 // Validate returns an error that names every missing or invalid setting.
 func (c Config) Validate() error {
 	return errors.Join(c.Database.Validate(), c.Tokens.Validate(peer.Authquota), c.Callers.Validate(peer.Billing),
-		c.TLS.Validate(), c.Peers.Validate(map[string]string{"OPPORTUNITY_AUTHQUOTA_URL": c.AuthquotaURL}), c.validateProcessor(c.Stripe.Validate),
+		c.TLS.Validate(), c.Peers.Validate(map[string]string{"OPPORTUNITY_AUTHQUOTA_URL": c.AuthquotaURL}),
+		c.validateProcessor(c.Stripe.Validate),
 		config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL), config.Address("OPPORTUNITY_AUTHQUOTA_URL", c.AuthquotaURL))
 }
 
@@ -51,7 +52,8 @@ func (c Config) validateProcessor(validateStripe func() error) error {
 		return validateStripe()
 	case Sandbox:
 		if c.Stripe.IsSet() {
-			return errors.New("OPPORTUNITY_STRIPE_* settings are set but OPPORTUNITY_BILLING_PROCESSOR is sandbox: remove them or set it to stripe")
+			return errors.New("OPPORTUNITY_STRIPE_* settings are set but OPPORTUNITY_BILLING_PROCESSOR is sandbox: remove " +
+				"them or set it to stripe")
 		}
 		return nil
 	}

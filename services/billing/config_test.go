@@ -21,7 +21,9 @@ import (
 func TestSettings(t *testing.T) {
 	load := func(changes ...string) error {
 		given := map[string]string{
-			"OPPORTUNITY_DATABASE_URL": "sqlite:///tmp/x.db", "OPPORTUNITY_PEER_TOKENS": strings.Join(servicetest.Tokens(peer.Billing).Peers, ","), "OPPORTUNITY_CALLER_TOKENS": strings.Join(servicetest.Callers(peer.Billing).Tokens, ","),
+			"OPPORTUNITY_DATABASE_URL":  "sqlite:///tmp/x.db",
+			"OPPORTUNITY_PEER_TOKENS":   strings.Join(servicetest.Tokens(peer.Billing).Peers, ","),
+			"OPPORTUNITY_CALLER_TOKENS": strings.Join(servicetest.Callers(peer.Billing).Tokens, ","),
 			"OPPORTUNITY_PUBLIC_URL":    servicetest.PublicURL,
 			"OPPORTUNITY_AUTHQUOTA_URL": "http://authquota:8080", "OPPORTUNITY_STRIPE_API_KEY": "sk_live_1",
 			"OPPORTUNITY_STRIPE_WEBHOOK_SECRETS": secret + ",whsec_of_the_previous_one", "OPPORTUNITY_STRIPE_PRICE": "price_1",
@@ -36,20 +38,25 @@ func TestSettings(t *testing.T) {
 		return err
 	}
 	require.NoError(t, load())
-	err := load("OPPORTUNITY_STRIPE_API_KEY", "", "OPPORTUNITY_STRIPE_WEBHOOK_SECRETS", "", "OPPORTUNITY_STRIPE_PRICE", "", "OPPORTUNITY_AUTHQUOTA_URL", "")
-	for _, name := range []string{"OPPORTUNITY_STRIPE_API_KEY", "OPPORTUNITY_STRIPE_WEBHOOK_SECRETS", "OPPORTUNITY_STRIPE_PRICE", "AUTHQUOTA_URL"} {
+	err := load("OPPORTUNITY_STRIPE_API_KEY", "", "OPPORTUNITY_STRIPE_WEBHOOK_SECRETS", "", "OPPORTUNITY_STRIPE_PRICE", "",
+		"OPPORTUNITY_AUTHQUOTA_URL", "")
+	for _, name := range []string{"OPPORTUNITY_STRIPE_API_KEY", "OPPORTUNITY_STRIPE_WEBHOOK_SECRETS",
+		"OPPORTUNITY_STRIPE_PRICE", "AUTHQUOTA_URL"} {
 		require.ErrorContains(t, err, name, "every invalid setting is named")
 	}
-	err = load("OPPORTUNITY_STRIPE_API_KEY", "pk_live_public", "OPPORTUNITY_STRIPE_WEBHOOK_SECRETS", "guess", "OPPORTUNITY_STRIPE_PRICE", "prod_1",
+	err = load("OPPORTUNITY_STRIPE_API_KEY", "pk_live_public", "OPPORTUNITY_STRIPE_WEBHOOK_SECRETS", "guess",
+		"OPPORTUNITY_STRIPE_PRICE", "prod_1",
 		"OPPORTUNITY_STRIPE_API_BASE", "localhost:12111")
-	for _, name := range []string{"OPPORTUNITY_STRIPE_API_KEY", "OPPORTUNITY_STRIPE_WEBHOOK_SECRETS", "OPPORTUNITY_STRIPE_PRICE", "OPPORTUNITY_STRIPE_API_BASE"} {
+	for _, name := range []string{"OPPORTUNITY_STRIPE_API_KEY", "OPPORTUNITY_STRIPE_WEBHOOK_SECRETS",
+		"OPPORTUNITY_STRIPE_PRICE", "OPPORTUNITY_STRIPE_API_BASE"} {
 		require.ErrorContains(t, err, name)
 	}
 	require.NotContains(t, err.Error(), "pk_live_public")
 	require.NotContains(t, err.Error(), "guess")
 	require.ErrorContains(t, load("OPPORTUNITY_BILLING_PROCESSOR", "paypal"), "use stripe or sandbox")
 	require.ErrorContains(t, load("OPPORTUNITY_BILLING_PROCESSOR", "sandbox"), "OPPORTUNITY_STRIPE_* settings are set")
-	require.NoError(t, load("OPPORTUNITY_BILLING_PROCESSOR", "sandbox", "OPPORTUNITY_STRIPE_API_KEY", "", "OPPORTUNITY_STRIPE_WEBHOOK_SECRETS", "",
+	require.NoError(t, load("OPPORTUNITY_BILLING_PROCESSOR", "sandbox", "OPPORTUNITY_STRIPE_API_KEY", "",
+		"OPPORTUNITY_STRIPE_WEBHOOK_SECRETS", "",
 		"OPPORTUNITY_STRIPE_PRICE", ""))
 }
 
@@ -74,7 +81,8 @@ func TestServiceWaitsForUnavailableProcessor(t *testing.T) {
 	s := run(t, cfg)
 	storetest.Eventually(t, "not ready because of the processor only", func() bool {
 		ready := s.Do(http.MethodGet, "/readyz", nil)
-		return ready.Status == http.StatusServiceUnavailable && ready.Body == `{"status":"not ready","missing":["processor"]}`+"\n"
+		return ready.Status == http.StatusServiceUnavailable &&
+			ready.Body == `{"status":"not ready","missing":["processor"]}`+"\n"
 	})
 	fake.SetUnavailable(false)
 	s.WaitReady()

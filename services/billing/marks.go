@@ -18,7 +18,8 @@ const (
 // pushAgain pushes every entitlement after authquota's database was set back: it may lack some,
 // although it acknowledged them.
 func (c *components) pushAgain(authquota *peer.Client, guard *setback.Guard) {
-	c.Every(service.Loop{Name: "generation of authquota", Interval: generationInterval, Retry: time.Second, Timeout: generationTimeout,
+	c.Every(service.Loop{Name: "generation of authquota", Interval: generationInterval, Retry: time.Second,
+		Timeout: generationTimeout,
 		Do: guard.UnlessSetBack(func(ctx context.Context) error {
 			var newest string
 			if err := authquota.Get(ctx, api.MarkPath, &newest); err != nil {

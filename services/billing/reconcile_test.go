@@ -19,7 +19,8 @@ func TestReconcileVerb(t *testing.T) {
 	s := start(t, schema.SQLite(t))
 	verb := func(args ...string) (string, int) {
 		c := exec.Command(os.Args[0], append([]string{"reconcile"}, args...)...)
-		c.Env = append(os.Environ(), verbVariable+"=1", "OPPORTUNITY_DATABASE_URL="+s.cfg.Database.URL, "OPPORTUNITY_STRIPE_API_KEY="+sandbox.Key,
+		c.Env = append(os.Environ(), verbVariable+"=1", "OPPORTUNITY_DATABASE_URL="+s.cfg.Database.URL,
+			"OPPORTUNITY_STRIPE_API_KEY="+sandbox.Key,
 			"OPPORTUNITY_STRIPE_PRICE="+sandbox.Price, "OPPORTUNITY_STRIPE_API_BASE="+s.cfg.Stripe.APIBase, "OPPORTUNITY_LOG_LEVEL=ERROR")
 		out, _ := c.CombinedOutput()
 		return string(out), c.ProcessState.ExitCode()
@@ -28,8 +29,10 @@ func TestReconcileVerb(t *testing.T) {
 	text, code := verb()
 	require.Zero(t, code, text)
 	require.Contains(t, text, `: tier was "" and is "commercial"`)
-	require.Contains(t, text, "compared 1 subscriptions of 1 customers: 5 differences, 5 healed; 0 could not be compared\n")
-	storetest.Eventually(t, "the serving process pushes the entitlement", func() bool { return s.authquota.entitlement("acc_1").Tier == api.Commercial })
+	require.Contains(t, text,
+		"compared 1 subscriptions of 1 customers: 5 differences, 5 healed; 0 could not be compared\n")
+	storetest.Eventually(t, "the serving process pushes the entitlement",
+		func() bool { return s.authquota.entitlement("acc_1").Tier == api.Commercial })
 	text, code = verb("--output", "json")
 	require.Zero(t, code, text)
 	require.JSONEq(t, `{"customers":1,"subscriptions":1,"failed":0,"differences":[]}`, text)

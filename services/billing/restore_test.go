@@ -60,13 +60,18 @@ func (s *service) buy(account string) (subscription string) {
 func (s *service) requireSetBack() {
 	s.t.Helper()
 	storetest.Eventually(s.t, "set back", func() bool { return s.HasMetric(`store_set_back{store="billing"} 1`) })
-	require.Contains(s.t, servicetest.Send(s.t, http.MethodGet, s.OperationsURL+"/readyz", nil, nil).Body, api.SetBackCondition)
+	require.Contains(
+		s.t,
+		servicetest.Send(s.t, http.MethodGet, s.OperationsURL+"/readyz", nil, nil).Body,
+		api.SetBackCondition,
+	)
 	require.Equal(s.t, 1, strings.Count(s.Log.String(), `"level":"ERROR"`), s.Log.String())
 	require.Contains(s.t, s.Log.String(), `"lacks":"`)
 	req := api.CheckoutRequest{Account: "acc_2", Email: "acc_2@example.com", ReturnURL: returnURL}
 	s.Do(http.MethodPost, "/internal/v1/checkouts", req).RequireError("service_unavailable")
 	s.Do(http.MethodPost, "/internal/v1/subscriptions/acc_2/cancel", nil).RequireError("service_unavailable")
-	s.Do(http.MethodPost, "/operator/v1/billing/reconcile", nil).RequireError("service_unavailable", "OpportunityStoreSetBack")
+	s.Do(http.MethodPost, "/operator/v1/billing/reconcile", nil).
+		RequireError("service_unavailable", "OpportunityStoreSetBack")
 	_, err := billing.Reconcile(s.t.Context(), s.cfg)
 	require.ErrorIs(s.t, err, setback.ErrSetBack)
 }
@@ -100,11 +105,25 @@ func TestRestoredDatabaseIsStoppedUntilItIsRecovered(t *testing.T) {
 		require.ErrorContains(t, err, "nothing was accepted")
 		require.True(t, s.HasMetric(`store_set_back{store="billing"} 1`))
 		s.stripe.SetUnavailable(false)
+		for _, crash := range []struct{ step, said, err string }{
+			{"UPDATE ON entitlements", "", "crash"}, // the first step, as one transaction
+			{"INSERT ON subscriptions", "", "nothing was accepted"},
+			{"INSERT ON generations", `: tier was "" and is "commercial"`, "nothing was decided, run it again"},
+			{"DELETE ON claims", "0 differences", "nothing was decided, run it again"},
+		} {
+			end := servicetest.Crash(t, s.cfg.Database.URL, crash.step)
+			said, err := s.recover()
+			end()
+			require.ErrorContains(t, err, crash.err, crash.step)
+			require.Contains(t, said, crash.said)
+			s.Stop()
+			s.run()
+			s.requireSetBack()
+		}
 		require.Equal(t, version, s.authquota.entitlement("acc_2").Version, "nothing was pushed")
 
 		said, err := s.recover()
 		require.NoError(t, err)
-		require.Contains(t, said, `: tier was "" and is "commercial"`)
 		require.Contains(t, said, "a generation begins")
 		s.WaitReady()
 		require.Equal(t, api.Refunded, s.waitForPush("acc_1").Trouble)
@@ -190,7 +209,10 @@ func TestRestoredDatabaseIsDeclaredCurrent(t *testing.T) {
 		s.buy("acc_1")
 		restore()
 		s.requireSetBack()
-		require.NoError(t, billing.Recover(t.Context(), s.cfg, pkgservice.Recovery{Operator: "ann", Current: true}, io.Discard))
+		require.NoError(
+			t,
+			billing.Recover(t.Context(), s.cfg, pkgservice.Recovery{Operator: "ann", Current: true}, io.Discard),
+		)
 		s.WaitReady()
 	})
 }

@@ -30,7 +30,8 @@ func startSandbox(t *testing.T, databaseURL string, adjust ...func(*billing.Conf
 	t.Helper()
 	authquota := newAuthquota(t)
 	cfg := billing.Config{
-		Database: database.Config{URL: databaseURL, MaxConnections: 4, AllowOwner: true}, Tokens: servicetest.Tokens(peer.Billing), Callers: servicetest.Callers(peer.Billing),
+		Database: database.Config{URL: databaseURL, MaxConnections: 4,
+			AllowOwner: true}, Tokens: servicetest.Tokens(peer.Billing), Callers: servicetest.Callers(peer.Billing),
 		Processor: billing.Sandbox, PublicURL: servicetest.PublicURL, AuthquotaURL: authquota.URL,
 	}
 	for _, a := range adjust {
@@ -99,7 +100,10 @@ func TestSandboxSellsPlan(t *testing.T) {
 		status, _, answer := s.send(http.MethodPost, "/internal/v1/subscriptions/acc_1/cancel", "{}")
 		require.Equal(t, http.StatusOK, status, answer)
 		require.Contains(t, answer, `"sandbox":true`)
-		s.waitForEntitlement("the cancellation", func(e api.Entitlement) bool { return e.Tier == api.Commercial && !e.Renews })
+		s.waitForEntitlement("the cancellation", func(e api.Entitlement) bool {
+			return e.Tier == api.Commercial &&
+				!e.Renews
+		})
 
 		portal := s.openPage("portals", `{"account":"acc_1","returnUrl":"`+servicetest.PublicURL+`/account/plan"}`)
 		_, _, page = s.send(http.MethodGet, portal, "")
@@ -107,7 +111,10 @@ func TestSandboxSellsPlan(t *testing.T) {
 		id, _, _ := strings.Cut(rest, `"`)
 		status, _, page = s.send(http.MethodPost, portal, form("act", "past-the-end", "subscription", id))
 		require.Equal(t, http.StatusSeeOther, status, page)
-		s.waitForEntitlement("the end", func(e api.Entitlement) bool { return e.PaidUntil != nil && !e.PaidUntil.After(time.Now()) })
+		s.waitForEntitlement("the end", func(e api.Entitlement) bool {
+			return e.PaidUntil != nil &&
+				!e.PaidUntil.After(time.Now())
+		})
 	})
 }
 

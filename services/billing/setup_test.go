@@ -83,7 +83,8 @@ func (a *authquota) serve(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(a.status)
 		return
 	}
-	if !ok || r.Method != http.MethodPut || r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Billing) || json.NewDecoder(r.Body).Decode(&e) != nil {
+	if !ok || r.Method != http.MethodPut || r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Billing) ||
+		json.NewDecoder(r.Body).Decode(&e) != nil {
 		w.WriteHeader(http.StatusTeapot)
 		return
 	}
@@ -124,9 +125,11 @@ func settings(url string, fake *sandboxtest.Stripe, a *authquota) billing.Config
 	processor := fake.Config()
 	processor.APIBase = fake.Listen()
 	return billing.Config{
-		Database: database.Config{URL: url, MaxConnections: 4, AllowOwner: true}, Tokens: servicetest.Tokens(peer.Billing), Callers: servicetest.Callers(peer.Billing), Telemetry: telemetry.Config{LogOutput: io.Discard},
+		Database: database.Config{URL: url, MaxConnections: 4,
+			AllowOwner: true}, Tokens: servicetest.Tokens(peer.Billing), Callers: servicetest.Callers(peer.Billing), Telemetry: telemetry.Config{LogOutput: io.Discard},
 		Stripe:    processor,
-		Processor: billing.Stripe, PublicURL: servicetest.PublicURL, AuthquotaURL: a.URL, Now: func() time.Time { return now },
+		Processor: billing.Stripe, PublicURL: servicetest.PublicURL, AuthquotaURL: a.URL,
+		Now: func() time.Time { return now },
 	}
 }
 
@@ -148,7 +151,8 @@ func (s *service) run() {
 }
 
 func run(t testing.TB, cfg billing.Config) *servicetest.Service {
-	return servicetest.Start(t, peer.Billing, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+	return servicetest.Start(t, peer.Billing, func(ctx context.Context, server server.Config,
+		telemetry telemetry.Config) error {
 		cfg.Server, cfg.Telemetry = server, telemetry
 		return billing.Run(ctx, cfg)
 	})
@@ -162,7 +166,8 @@ func (s *service) sendEvent(e sandboxtest.Event) servicetest.Response {
 
 func (s *service) sendWebhook(body []byte, signature string) servicetest.Response {
 	s.t.Helper()
-	return servicetest.Send(s.t, http.MethodPost, s.URL+"/billing/stripe/webhook", body, http.Header{"Stripe-Signature": {signature}})
+	return servicetest.Send(s.t, http.MethodPost, s.URL+"/billing/stripe/webhook", body,
+		http.Header{"Stripe-Signature": {signature}})
 }
 
 func (s *service) sendEvents(events ...sandboxtest.Event) {
@@ -188,7 +193,8 @@ func (s *service) subscription(account string) api.Subscription {
 func (s *service) waitForPush(account string) api.Entitlement {
 	s.t.Helper()
 	want := s.subscription(account).Entitlement
-	storetest.Eventually(s.t, "authquota has the entitlement", func() bool { return s.authquota.entitlement(account).Version == want.Version })
+	storetest.Eventually(s.t, "authquota has the entitlement",
+		func() bool { return s.authquota.entitlement(account).Version == want.Version })
 	require.Equal(s.t, want, s.authquota.entitlement(account))
 	return want
 }

@@ -37,7 +37,8 @@ func RecoverConfig(lookup func(string) (string, bool)) (Config, error) {
 
 // ErrReconcileIncomplete is returned if the processor failed for some customers or subscriptions,
 // which are in the log.
-var ErrReconcileIncomplete = errors.New("reconciliation incomplete: see the log for what was not compared, then run it again")
+var ErrReconcileIncomplete = errors.New("reconciliation incomplete: see the log for what was not compared, then run " +
+	"it again")
 
 // Reconcile compares the stored subscriptions with the processor and corrects what differs. It
 // needs the database and the processor, but no other service.

@@ -58,12 +58,11 @@ func start(r *service.Runtime, cfg Config) error {
 	live := snapshot.NewLive(listings, r.Now, r.Log)
 	history := r.Peer(peer.History, cfg.HistoryURL, cfg.Tokens)
 	copied := summaries(history, listings)
-	guard := r.Guard("changes", func(ctx context.Context,
-		g *setback.Guard) error {
+	guard := r.Guard("changes", func(ctx context.Context, g *setback.Guard) error {
 		return withhold(ctx, r, g, history, listings)
 	})
 	r.Ready.Add("snapshot", live.Loaded) // includes the schema: loading needs it
-	r.Registry.MustRegister(append(gauges(live), freshnessCollector{live})...)
+	r.Registry.MustRegister(collector{live})
 
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	engine := web.New(problems)

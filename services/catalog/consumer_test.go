@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -89,8 +88,10 @@ func TestResponsesFollowTheSpecification(t *testing.T) {
 	t.Run("next has the requested path and the canonical filter", func(t *testing.T) {
 		a := s.get(api.Commercial, "/api/jobs?limit=1&flexible=true&checked_after=2026-11-01&country=ca&page=1")
 		page := servicetest.Read[api.OpportunityList](a).Pagination
-		require.Equal(t, servicetest.PublicURL+"/api/jobs?country=CA&flexible=true&checked_after=2026-11-01T00%3A00%3A00Z&page=2&limit=1", *page.Next)
-		require.Equal(t, `<`+servicetest.PublicURL+`/api/v1/opportunities?country=CA&flexible=true&checked_after=2026-11-01T00%3A00%3A00Z&page=1&limit=1>; rel="canonical"`,
+		require.Equal(t, servicetest.PublicURL+"/api/jobs?country=CA&flexible=true&checked_after=2026-11-01T00%3A00%3A00Z"+
+			"&page=2&limit=1", *page.Next)
+		require.Equal(t, `<`+servicetest.PublicURL+`/api/v1/opportunities?country=CA&flexible=true&`+
+			`checked_after=2026-11-01T00%3A00%3A00Z&page=1&limit=1>; rel="canonical"`,
 			a.Header.Get("Link"))
 		require.Empty(t, s.get(api.Commercial, "/api/v1/opportunities").Header.Get("Link"))
 	})
@@ -183,32 +184,6 @@ func TestConditionalRequests(t *testing.T) {
 	require.Equal(t, 1, s.curate("withdraw", fmt.Sprintf(`{"ids":[%q]}`, id)).Updated)
 	storetest.Eventually(t, "the list has a new ETag after the withdrawal",
 		func() bool { return request("/api/jobs", api.Commercial, list).Status == http.StatusOK })
-}
-
-func TestVerifiedTurnsStaleAfterFreshUntil(t *testing.T) {
-	s := start(t, schema.SQLite(t))
-	records := listingtest.Records(8, 30, startTime)
-	s.load(records)
-	for _, r := range records {
-		o := r.Public(startTime)
-		if o.Verification.Status != api.Verified {
-			continue
-		}
-		for at, want := range map[time.Time]api.VerificationStatus{
-			*o.Verification.FreshUntil:                      api.Verified,
-			o.Verification.FreshUntil.Add(time.Microsecond): api.Stale,
-		} {
-			s.clock.Set(at)
-			storetest.Eventually(t, "the database is polled at the new time", func() bool {
-				return s.get(api.Commercial, "/api/jobs").Status == http.StatusOK
-			})
-			got := servicetest.Read[api.OpportunityDetail](s.get(api.Commercial, "/api/v1/opportunities/"+o.ID))
-			require.Equal(t, want, got.Data.Verification.Status)
-			require.Equal(t, at, got.Meta.GeneratedAt)
-			require.Equal(t, want == api.Verified, slices.Contains(ids(s.walk(api.Commercial,
-				"/api/jobs?verified=true")), o.ID))
-		}
-	}
 }
 
 func TestFreeTierSeesTheSameSetInEveryFilter(t *testing.T) {

@@ -74,8 +74,10 @@ func decodeID(t *testing.T, line string) string {
 	return l.ID
 }
 
-const minimalListing = `{"id":"%","company":{"name":"Acme","website":"https://acme.example"},"applicationUrl":"https://acme.example/a",` +
-	`"category":"online","summary":"Work.","overview":"","startingCost":"","workModel":"","sources":[{"url":"https://acme.example/about","checkedAt":null}]`
+const minimalListing = `{"id":"%","company":{"name":"Acme","website":"https://acme.example"},` +
+	`"applicationUrl":"https://acme.example/a",` +
+	`"category":"online","summary":"Work.","overview":"","startingCost":"","workModel":"",` +
+	`"sources":[{"url":"https://acme.example/about","checkedAt":null}]`
 
 func listingLine(id, more string) string {
 	return strings.Replace(minimalListing, "%", id, 1) + more + "}\n"

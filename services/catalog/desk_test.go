@@ -157,9 +157,10 @@ func submission(t testing.TB, sheet api.ReviewSheet, note string) string {
 
 func TestReviewRecordsTheSheetAndEndsTheWork(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
-		s.curate("import", listingLine("x", `,"visibility":"published","curation":{"contact":"jo@x.example","notes":"Calls only."}`))
+		s.curate("import", listingLine("x", `,"visibility":"published","curation":{"contact":"jo@x.example",`+
+			`"notes":"Calls only."}`))
 		sheet := s.sheetFor("ann", "x")
-		require.Equal(t, api.CurationNotes{Contact: "jo@x.example", Notes: "Calls only."}, sheet.Curation)
+		require.Equal(t, api.Curation{Contact: "jo@x.example", Notes: "Calls only."}, sheet.Curation)
 		require.Empty(t, sheet.Events)
 		require.Empty(t, sheet.Evidence.Quotes)
 		require.Equal(t, api.DueNeverReviewed, sheet.Reasons[0].Why)

@@ -109,7 +109,7 @@ func TestEditOfNotesKeepsTheListing(t *testing.T) {
 		require.Equal(t, []string{"curation"}, servicetest.Read[api.EditReport](got).Fields)
 		again := s.edit("ben", "x", got.Header.Get("ETag"), listingLine("x", ""))
 		require.Empty(t, servicetest.Read[api.EditReport](again).Fields, "without a curation the notes stay")
-		require.Equal(t, api.CurationNotes{Contact: "jo@x.example", Notes: "Calls only."},
+		require.Equal(t, api.Curation{Contact: "jo@x.example", Notes: "Calls only."},
 			s.sheetFor("ben", "x").Curation)
 	})
 }

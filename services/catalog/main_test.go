@@ -20,7 +20,8 @@ func TestMigrateCheckAndServe(t *testing.T) {
 	defer history.Close()
 	for dialect, url := range storetest.Databases(t) {
 		set := map[string]string{
-			"OPPORTUNITY_DATABASE_URL": url, "OPPORTUNITY_PEER_TOKENS": strings.Join(servicetest.Tokens(peer.Catalog).Peers, ","), "OPPORTUNITY_CALLER_TOKENS": strings.Join(servicetest.Callers(peer.Catalog).Tokens, ","),
+			"OPPORTUNITY_DATABASE_URL": url, "OPPORTUNITY_PEER_TOKENS": strings.Join(servicetest.Tokens(peer.Catalog).Peers,
+				","), "OPPORTUNITY_CALLER_TOKENS": strings.Join(servicetest.Callers(peer.Catalog).Tokens, ","),
 			"OPPORTUNITY_PUBLIC_URL":  servicetest.PublicURL,
 			"OPPORTUNITY_HISTORY_URL": history.URL, "OPPORTUNITY_LOG_LEVEL": "ERROR",
 		}

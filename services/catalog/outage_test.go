@@ -13,10 +13,8 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver pgx
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
@@ -97,33 +95,5 @@ func TestHistoryOutage(t *testing.T) {
 			return a.Status == http.StatusOK &&
 				servicetest.Read[api.OpportunityDetail](a).Data.Verification.Status == api.NeedsReview
 		})
-	})
-}
-
-func TestUnreadableDocumentHidesOnlyItsListing(t *testing.T) {
-	schema.OnBothDatabases(t, func(t *testing.T, address string) {
-		s := start(t, address)
-		s.curate("import", listingLine("a", `,"visibility":"published"`)+listingLine("b",
-			`,"visibility":"published"`)+listingLine("c", `,"visibility":"published"`))
-		status := func(id string) int { return s.get(api.Commercial, "/api/v1/opportunities/"+id).Status }
-		storetest.Eventually(t, "all are served", func() bool {
-			return s.list(api.Commercial,
-				"/api/jobs").Pagination.Total == 3
-		})
-
-		db := servicetest.OpenDatabase(t, address)
-		require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
-			sequence, err := database.NextSequence(tx)
-			if err != nil {
-				return err
-			}
-			return tx.Exec("UPDATE listings SET document = '{', sequence = ? WHERE id = 'b'", sequence).Error
-		}))
-		storetest.Eventually(t, "b is not served", func() bool { return status("b") == http.StatusNotFound })
-		require.Equal(t, 1, s.curate("withdraw", `{"ids":["a"]}`).Updated)
-		storetest.Eventually(t, "a is withdrawn", func() bool { return status("a") == http.StatusNotFound })
-		require.Equal(t, http.StatusOK, status("c"))
-		require.Contains(t, s.Log.String(), `"listing_id":"b"`)
-		require.True(t, s.HasMetric("catalog_records_left_out 1"))
 	})
 }

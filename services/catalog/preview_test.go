@@ -19,9 +19,9 @@ import (
 	"opportunity.internal/services/catalog/internal/listingtest"
 )
 
-func (s *service) preview(file string) api.ImportPreview {
+func (s *service) preview(file string) api.ImportReport {
 	s.t.Helper()
-	return servicetest.Read[api.ImportPreview](s.Do(http.MethodPost, "/operator/v1/listings/import?dryRun=true", file))
+	return servicetest.Read[api.ImportReport](s.Do(http.MethodPost, "/operator/v1/listings/import?dryRun=true", file))
 }
 
 func TestDryRunPredictsTheImport(t *testing.T) {
@@ -116,24 +116,4 @@ func TestDryRunShowsChangedFields(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, a.Status, "a misspelled dry run must not import")
 	}
 	require.NotContains(t, s.export(), `"x"`)
-}
-
-// TestImportAndLintAgree checks that an import rejects the same lines as "listings lint", which
-// uses the same reader.
-func TestImportAndLintAgree(t *testing.T) {
-	s := start(t, schema.SQLite(t))
-	for _, file := range []string{
-		listingLine("a", `,"kind":"x"`) + listingLine("a", ""),
-		`{"format":"opportunity-listings","version":7}` + "\n" + listingLine("a", ""), "[]\n{}\n\"\xff\"\n",
-		strings.Repeat("{}\n", api.MaxReported+3), listingLine("a", "")[:40],
-		listingLine("a", `,"facts":{"pay":{"minimum":2,"maximum":1}}`),
-	} {
-		linted, err := listingfile.Read(strings.NewReader(file), startTime, api.MaxReported)
-		require.NoError(t, err)
-		require.NotEmpty(t, linted.Rejected)
-		report := s.curate("import", file)
-		require.Equal(t, linted.Rejected, report.Rejected)
-		require.Equal(t, linted.Omitted, report.Omitted)
-		require.Equal(t, linted.Rejected, s.preview(file).Rejected)
-	}
 }

@@ -55,7 +55,8 @@ func withhold(ctx context.Context, r *service.Runtime, guard *setback.Guard, his
 		return errors.Join(listings.EndWithhold(ctx), guard.Poll(ctx))
 	}
 	if len(ids) > 0 { // until the next call, the snapshot follows
-		r.Log.WarnContext(ctx, "records kept withdrawn: they were withdrawn after the backup; the operator command listings publish publishes them", "listing_ids", ids)
+		r.Log.WarnContext(ctx, "records kept withdrawn: they were withdrawn after the backup; "+
+			"the operator command listings publish publishes them", "listing_ids", ids)
 	}
 	return err
 }

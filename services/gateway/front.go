@@ -2,17 +2,12 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/peer"
-	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/gateway/internal/docsite"
-	"opportunity.internal/services/gateway/internal/edge"
 )
 
 // Intervals of refreshing the front page and the status page. Browsers' requests never wait for
@@ -31,25 +26,6 @@ func newFrontPage(pages *docsite.Site, catalog *peer.Client, now func() time.Tim
 			err = catalog.Get(ctx, "/internal/v1/overview", &overview)
 			return overview, err
 		}}
-}
-
-// healthPage keeps the status page at the state of the dependencies and at the requests that this
-// process has served.
-type healthPage struct {
-	pages   *docsite.Site
-	ready   *server.Ready
-	metrics prometheus.Gatherer
-	now     func() time.Time
-	since   time.Time // start of the process
-}
-
-func (h *healthPage) refresh(ctx context.Context) error {
-	health := docsite.Health{At: h.now(), Since: h.since, Missing: h.ready.Missing(ctx)}
-	var err error
-	if health.Measured, err = edge.Measure(h.metrics); err != nil {
-		return fmt.Errorf("measuring the objectives: %w", err)
-	}
-	return h.pages.ShowHealth(health)
 }
 
 // refreshServed returns the refresh of the days on the status page. While authquota is unavailable,

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -69,7 +70,6 @@ const gcPercent = 400
 // URL keeps the old replicas, and stays ready when Redis is lost later.
 func Run(ctx context.Context, cfg Config) error { return definition.Run(ctx, cfg) }
 
-// finalFlushTimeout bounds the wait for authquota at shutdown.
 const finalFlushTimeout = 3 * time.Second
 
 func start(r *service.Runtime, cfg Config) error {
@@ -104,23 +104,30 @@ func start(r *service.Runtime, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	behind := func(transport http.RoundTripper) func(name, base string) *proxy.Service {
+		return func(name, base string) *proxy.Service {
+			u, _ := url.Parse(base) // checked by Validate
+			return proxy.New(name, u, cfg.Tokens.For(name), r.Transport(transport, name))
+		}
+	}
 	public, err := newPublic(cfg, edge.Edge{
 		Keys: keys, Limiter: limiter, Usage: recorder, Pages: pages, Agent: agents,
 		Records: quick(peer.Catalog, cfg.CatalogURL), Errors: errorWriter, Telemetry: r.Telemetry, Now: r.Now,
-	}, forwarding)
+	}, behind(forwarding))
 	if err != nil {
 		return err
 	}
 	ready := newReady(r, cfg, counters, settings)
-	operators, err := newAdmin(r, cfg, ready, errorWriter)
-	if err != nil {
-		return err
+	tokens, _ := admin.ParseTokens(cfg.OperatorTokens) // checked by Validate
+	owners := admin.Owners{}
+	for name, base := range cfg.services() { // no response timeout: operators send whole files
+		owners[name] = behind(r.Connections())(name, base)
 	}
 	for name, base := range cfg.services() {
 		r.WatchPeer(name, base, cfg.Tokens)
 	}
 	r.Ready.Add("redis", server.Once(func(ctx context.Context) error { return counters.Ping(ctx).Err() }))
-	r.Handle(adminPort, r.Handler(operators))
+	r.Handle(adminPort, r.Handler(admin.Handler(tokens, owners, ready, errorWriter)))
 	r.Handle(server.ServicePort, public)
 	rememberMarks(r, cfg, counters)
 	r.Go("usage batches", recorder.Run)
@@ -144,8 +151,10 @@ func refreshPages(r *service.Runtime, cfg Config, pages *docsite.Site, ready *se
 		Do: func(ctx context.Context) error {
 			return service.UnlessReported(front.Refresh(ctx))
 		}})
-	health := &healthPage{pages, ready, r.Registry, r.Now, r.Now()}
-	r.Every(service.Loop{Name: "status page", Interval: healthRefresh, Do: health.refresh})
+	started := r.Now()
+	r.Every(service.Loop{Name: "status page", Interval: healthRefresh, Do: func(ctx context.Context) error {
+		return pages.ShowHealth(docsite.Health{At: r.Now(), Since: started, Missing: ready.Missing(ctx)})
+	}})
 }
 
 func (c Config) services() map[string]string {
@@ -158,25 +167,15 @@ func (c Config) services() map[string]string {
 
 // newPublic completes e with the settings and the proxies to the services, and returns the handler
 // of the public listener.
-func newPublic(cfg Config, e edge.Edge, transport http.RoundTripper) (http.Handler, error) {
-	var errs []error
-	service := func(name, base string) *proxy.Service {
-		s, err := proxy.New(name, base, cfg.Tokens.For(name), e.Telemetry.Transport(transport, name))
-		errs = append(errs, err)
-		return s
-	}
+func newPublic(cfg Config, e edge.Edge, service func(name, base string) *proxy.Service) (http.Handler, error) {
 	e.Catalog = service(peer.Catalog, cfg.CatalogURL)
 	e.History = service(peer.History, cfg.HistoryURL)
 	e.Account = service(peer.Authquota, cfg.AuthquotaURL)
 	if cfg.BillingURL != "" {
 		e.Billing = service(peer.Billing, cfg.BillingURL)
 	}
-	trusted, err1 := config.Prefixes(cfg.TrustedProxies)
-	older, err2 := apikey.ParseOlderForm(cfg.OlderKeys)
-	if err := errors.Join(append(errs, err1, err2)...); err != nil {
-		return nil, err
-	}
-	e.Trusted, e.OlderKeys = trusted, older
+	e.Trusted, _ = config.Prefixes(cfg.TrustedProxies) // checked by Validate, as the next
+	e.OlderKeys, _ = apikey.ParseOlderForm(cfg.OlderKeys)
 	e.HTTPS = strings.HasPrefix(cfg.PublicURL, "https://")
 	return e.Handler()
 }
@@ -187,14 +186,14 @@ func newReady(r *service.Runtime, cfg Config, counters *redis.Client, settings *
 	for name, base := range cfg.services() {
 		ready.Add(name, func(ctx context.Context) error {
 			err := r.CheckPeer(ctx, name, base, cfg.Tokens)
-			if rejected, failed := new(peer.TokenError), new(peer.TLSError); errors.As(err, rejected) || errors.As(err, failed) {
+			fault, waiting := new(peer.FaultError), new(peer.NotReadyError)
+			switch {
+			case errors.As(err, new(peer.TokenError)), errors.As(err, new(peer.TLSError)):
 				return server.Detail(err.Error())
-			}
-			if fault := new(peer.FaultError); errors.As(err, &fault) {
+			case errors.As(err, &fault):
 				return server.Fault(fault.Error())
-			}
-			if failed := new(peer.NotReadyError); errors.As(err, &failed) && len(failed.Missing) > 0 {
-				return server.Detail(strings.Join(failed.Missing, ", "))
+			case errors.As(err, &waiting) && len(waiting.Missing) > 0:
+				return server.Detail(strings.Join(waiting.Missing, ", "))
 			}
 			return err
 		})
@@ -226,10 +225,9 @@ func newRecorder(authquota *peer.Client, tel *telemetry.Telemetry) *usage.Record
 			func() float64 { return float64(value()) })
 	}
 	tel.Registry.MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "gateway_usage_requests_pending",
-			Help: "Requests not yet reported to authquota for the usage charts and the request logs.",
-		}, func() float64 { return float64(recorder.Pending()) }),
+		gauge("gateway_usage_requests_pending",
+			"Requests not yet reported to authquota for the usage charts and the request logs.",
+			func() float64 { return float64(recorder.Pending()) }),
 		counted("gateway_usage_requests_lost_total",
 			"Requests permanently missing from the usage charts; the limits counted them.", recorder.Lost),
 		counted("gateway_logged_requests_lost_total", "Requests permanently missing from the request logs of accounts.",
@@ -247,30 +245,24 @@ func newLimiter(cfg Config, counters *redis.Client, r *service.Runtime) *admissi
 		},
 	})
 	r.Registry.MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "gateway_service_capacity_requests",
-			Help: "Capacity of the service: requests of all accounts together per UTC day.",
-		}, func() float64 { return float64(cfg.ServiceCapacity) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "gateway_service_capacity_used_ratio",
-			Help: "Used share of today's capacity (UTC), as of this replica's latest decision. Take the maximum of all " +
-				"replicas.",
-		}, limiter.Used),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "gateway_base_tier_capacity_requests",
-			Help: "Part of the capacity that all accounts of the free tier together may use per UTC day.",
-		}, func() float64 { return float64(cfg.baseCapacity()) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "gateway_base_tier_capacity_used_ratio",
-			Help: "Used share of the free tier's part of today's capacity (UTC), as of this replica's latest decision. Take " +
-				"the maximum of all replicas.",
-		}, limiter.UsedByBase),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "gateway_redis_clock_offset_seconds",
-			Help: "Redis clock minus the clock of this replica, as of its latest call. Alert on more than a few seconds " +
-				"either way.",
-		}, limiter.ClockOffset))
+		gauge("gateway_service_capacity_requests",
+			"Capacity of the service: requests of all accounts together per UTC day.",
+			func() float64 { return float64(cfg.ServiceCapacity) }),
+		gauge("gateway_service_capacity_used_ratio",
+			"Used share of today's capacity (UTC), as of this replica's latest decision. Take the maximum of all replicas.",
+			limiter.Used),
+		gauge("gateway_base_tier_capacity_requests",
+			"Part of the capacity that all accounts of the free tier together may use per UTC day.",
+			func() float64 { return float64(cfg.baseCapacity()) }),
+		gauge("gateway_base_tier_capacity_used_ratio", "Used share of the free tier's part of today's capacity (UTC), "+
+			"as of this replica's latest decision. Take the maximum of all replicas.", limiter.UsedByBase),
+		gauge("gateway_redis_clock_offset_seconds", "Redis clock minus the clock of this replica, as of its latest call. "+
+			"Alert on more than a few seconds either way.", limiter.ClockOffset))
 	return limiter
+}
+
+func gauge(name, help string, value func() float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 }
 
 func newKeys(cfg Config, authquota *peer.Client, r *service.Runtime) *authn.Authenticator {
@@ -294,17 +286,6 @@ func newKeys(cfg Config, authquota *peer.Client, r *service.Runtime) *authn.Auth
 	return keys
 }
 
-func newAdmin(r *service.Runtime, cfg Config, ready http.Handler, errorWriter problem.Writer) (http.Handler, error) {
-	tokens, err := admin.ParseTokens(cfg.OperatorTokens)
-	owners := admin.Owners{}
-	for name, base := range cfg.services() { // no response timeout: operators send whole files
-		owner, invalid := proxy.New(name, base, cfg.Tokens.For(name), r.Transport(r.Connections(), "operator"))
-		owners[name], err = owner, errors.Join(err, invalid)
-	}
-	return admin.Handler(tokens, owners, ready, errorWriter), err
-}
-
-// check returns an error that names every unreachable dependency.
 func check(ctx context.Context, r *service.Runtime, cfg Config) error {
 	counters, err := r.Redis(cfg.Redis)
 	if err != nil {
@@ -326,8 +307,5 @@ func checkSettings(ctx context.Context, r *service.Runtime, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if found := cfg.compare(theirs); len(found.texts) > 0 {
-		return errors.New(found.String())
-	}
-	return nil
+	return cfg.compare(theirs).err()
 }

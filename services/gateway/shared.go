@@ -47,9 +47,10 @@ type shared struct {
 
 // comparison is the state after a fetch.
 type comparison struct {
+	differences
+
 	known  bool // a fetch has succeeded, now or earlier
 	agreed bool // no keys were lost, now or earlier
-	differences
 }
 
 // differences are settings that the gateway and authquota have different.
@@ -85,13 +86,9 @@ func (s *shared) refresh(ctx context.Context) error {
 		s.shown = theirs.Tiers
 	}
 	next.known = true
-	if len(next.texts) > 0 {
-		return errors.New(next.String())
-	}
-	return nil
+	return next.err()
 }
 
-// documented returns an error until the documents show figures.
 func (s *shared) documented(context.Context) error {
 	if c := s.state.Load(); c == nil || !c.known {
 		return errors.New("tier table not fetched from authquota yet")
@@ -133,6 +130,13 @@ func (c *comparison) blocks() bool { return c.keysLost && !c.agreed }
 
 // String returns "" without differences.
 func (d differences) String() string { return strings.Join(d.texts, ", ") }
+
+func (d differences) err() error {
+	if len(d.texts) == 0 {
+		return nil
+	}
+	return errors.New(d.String())
+}
 
 // compare returns the differences to the settings of authquota. The peppers may differ as they do
 // while one is rotated.

@@ -19,7 +19,8 @@ import (
 // a listing is public, so an outage of the catalog does not affect readers.
 func listings(catalog *peer.Client, copied store.Listings, registry prometheus.Registerer) feed.Copy[api.ListingState] {
 	cursor := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "history_listings_cursor", Help: "Sequence of the last listing state that this process copied from the catalog.",
+		Name: "history_listings_cursor",
+		Help: "Sequence of the last listing state that this process copied from the catalog.",
 	})
 	registry.MustRegister(cursor)
 	return feed.Copy[api.ListingState]{

@@ -42,17 +42,21 @@ var definition = service.Definition[Config]{
 //   - verify verifies all events against the log. It returns ErrMismatch if they do not match.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
-		"check-links": {Load: loadForLinks, Run: func(ctx context.Context, c Config, _ []string) error {
+		"check-links": {Load: loadForLinks, Help: "Check the application links that are due.", Run: func(ctx context.Context, c Config, _ []string) error {
 			return checkLinks(ctx, c, os.Stdout)
 		}},
-		"prove": {Load: ProofConfig, Usage: "EVENT_ID", Run: func(ctx context.Context, c Config, args []string) error {
-			if len(args) != 1 {
-				return errors.New("usage: history prove EVENT_ID")
-			}
-			return Prove(ctx, c, args[0], os.Stdout)
-		}},
+		"prove": {
+			Load: ProofConfig, Usage: "EVENT_ID", Help: "Write an event with the proof that the log has it.",
+			Run: func(ctx context.Context, c Config, args []string) error {
+				if len(args) != 1 {
+					return errors.New("usage: history prove EVENT_ID")
+				}
+				return Prove(ctx, c, args[0], os.Stdout)
+			},
+		},
 		"recover": service.RecoverVerb("history", ProofConfig, Recover),
 		"verify": {Load: ProofConfig, Usage: "[--against FILE]... [--output text|json]",
+			Help: "Verify all events against the log, and checkpoints that were saved elsewhere.",
 			Run: func(ctx context.Context, c Config, args []string) error {
 				return Verify(ctx, c, args, os.Stdout)
 			}},

@@ -84,7 +84,8 @@ func TestOrderOfRequestChecks(t *testing.T) {
 		}
 		needsPlan := s.Do(http.MethodGet, "/api/v1/opportunities/public/history", "",
 			as(api.Free)...).RequireError("subscription_required")
-		require.Contains(t, needsPlan.Message, "Get the Business plan at "+servicetest.PublicURL+"/account/plan, or ask the operator")
+		require.Contains(t, needsPlan.Message,
+			"Get the Business plan at "+servicetest.PublicURL+"/account/plan, or ask the operator")
 		require.Equal(t, s.get("/api/v1/opportunities/private/history").Body,
 			s.get("/api/v1/opportunities/unlisted/history").Body)
 		s.Do(http.MethodDelete, "/api/v1/opportunities/public/history", "").RequireError("method_not_allowed")
@@ -115,7 +116,8 @@ func TestPagesCoverTheWholeHistory(t *testing.T) {
 			as(api.Developer)...))
 		require.Equal(t, 50, clamped.Pagination.Limit)
 		past := s.get("/api/v1/opportunities/a/history?page=1000000&limit=100")
-		require.Contains(t, past.Body, `"data":[],"pagination":{"page":1000000,"limit":100,"total":9,"hasMore":false,"next":null}`)
+		require.Contains(t, past.Body,
+			`"data":[],"pagination":{"page":1000000,"limit":100,"total":9,"hasMore":false,"next":null}`)
 	})
 }
 
@@ -149,10 +151,13 @@ func TestAppendReportsEveryInvalidLineAndRecordsNothing(t *testing.T) {
 			"{", `{"slug":"a","id":"x"}`,
 			line("a", "2026-11-21T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		require.Equal(t, api.AppendReport{Rejected: []api.RejectedLine{
-			{Line: 3, ID: "unlisted", Problems: apitest.Problems("outcome: must be one of verified, closed, needs-review; \"reachable\" is none", "slug: there is no such listing")},
+			{Line: 3, ID: "unlisted",
+				Problems: apitest.Problems("outcome: must be one of verified, closed, needs-review; \"reachable\" is none",
+					"slug: there is no such listing")},
 			{Line: 4, Problems: apitest.Problems("must be one JSON object: unexpected end of JSON input")},
 			{Line: 5, ID: "a", Problems: apitest.Problems("id: is not a known field")},
-			{Line: 6, ID: "a", Problems: apitest.Problems("checkedAt: must not be in the future: the clock of the service reads 2026-11-20T12:00:00Z")},
+			{Line: 6, ID: "a", Problems: apitest.Problems("checkedAt: must not be in the future: the clock of the service " +
+				"reads 2026-11-20T12:00:00Z")},
 		}}, report)
 		require.Empty(t, servicetest.Read[api.EventList](s.get("/api/v1/opportunities/a/history")).Data)
 
@@ -249,10 +254,12 @@ func TestServingWaitsForSchema(t *testing.T) {
 		c.set("a", true)
 		cfg := config(url, c.URL)
 		s := run(t, cfg, c)
-		require.JSONEq(t, `{"status":"not ready","missing":["comparison","schema","connection to catalog","database role"]}`, s.get("/readyz").Body)
+		require.JSONEq(t, `{"status":"not ready","missing":["comparison","schema","connection to catalog","database role"]}`,
+			s.get("/readyz").Body)
 		require.NoError(t, history.Migrate(t.Context(), cfg))
 		s.WaitReady()
-		storetest.Eventually(t, "the feed runs", func() bool { return s.get("/api/v1/opportunities/a/history").Status == http.StatusOK })
+		storetest.Eventually(t, "the feed runs",
+			func() bool { return s.get("/api/v1/opportunities/a/history").Status == http.StatusOK })
 	})
 }
 

@@ -132,7 +132,8 @@ func TestAGenerationHasItsOwnTiles(t *testing.T) {
 		require.NoError(t, err)
 		db, err := database.Open(cfg.Database, tel)
 		require.NoError(t, err)
-		require.NoError(t, db.Exec("INSERT INTO generations (id, began_at, begun_by) VALUES ('0123456789abcdef', 2, 'ann')").Error)
+		require.NoError(t, db.Exec("INSERT INTO generations (id, began_at, begun_by) VALUES ('0123456789abcdef', 2, 'ann')").
+			Error)
 		require.NoError(t, db.Close())
 
 		again := run(t, cfg, s.catalog)

@@ -16,9 +16,9 @@ var (
 	linkRunDuration = prometheus.NewDesc("history_link_run_duration_seconds",
 		"Duration of the last run of the link checker.", nil, nil)
 	linkRunEnd = prometheus.NewDesc("history_link_run_end_timestamp_seconds",
-		"End of the last run of the link checker.", nil, nil)
+		"End of the last run of the link checker, 0 if there was none.", nil, nil)
 	linkSuccess = prometheus.NewDesc("history_link_run_success_timestamp_seconds",
-		"End of the last run of the link checker that checked every due link.", nil, nil)
+		"End of the last run of the link checker that checked every due link, 0 if there was none.", nil, nil)
 	loggedEvents = prometheus.NewDesc("history_log_checkpoint_events",
 		"Events that the published checkpoint of the log covers.", nil, nil)
 	loggedLag = prometheus.NewDesc("history_log_lag_seconds",
@@ -54,11 +54,9 @@ func (m storedMetrics) Collect(out chan<- prometheus.Metric) {
 		for outcome, checks := range links.Checks {
 			out <- prometheus.MustNewConstMetric(linkChecks, prometheus.CounterValue, float64(checks), string(outcome))
 		}
-		if !links.EndedAt.IsZero() {
-			gauge(linkRunDuration, links.Duration.Seconds())
-			gauge(linkRunEnd, unixSeconds(links.EndedAt))
-			gauge(linkSuccess, unixSeconds(links.SucceededAt))
-		}
+		gauge(linkRunDuration, links.Duration.Seconds())
+		gauge(linkRunEnd, unixSeconds(links.EndedAt))
+		gauge(linkSuccess, unixSeconds(links.SucceededAt))
 	}
 	if !m.log.Keys.Signs() {
 		return
@@ -81,7 +79,13 @@ func (m storedMetrics) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-func unixSeconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
+// unixSeconds returns 0 for the zero time.
+func unixSeconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMicro()) / 1e6
+}
 
 func appended(events *store.Store) prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{
@@ -91,7 +95,9 @@ func appended(events *store.Store) prometheus.Collector {
 
 func witnessFailures(registry prometheus.Registerer) prometheus.Counter {
 	failures := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "history_witness_failures_total", Help: "Attempts of this process to have the witnesses cosign a checkpoint of the log in which at least one failed or rejected.",
+		Name: "history_witness_failures_total",
+		Help: "Attempts of this process to have the witnesses cosign a checkpoint of the log in which at least one failed " +
+			"or rejected.",
 	})
 	registry.MustRegister(failures)
 	return failures

@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"runtime"
 	"strconv"
 	"strings"
@@ -82,7 +80,8 @@ func readPages(t testing.TB, database, site string, at time.Time) history.LinkRe
 }
 
 const payText = "<p>About our marketplace for crafts.</p><p>Sellers earn $20 per hour on average. Payment is weekly.</p>" +
-	"<p>Open a shop, list your crafts, and ship them to buyers in Canada and abroad. You set your prices. We keep a share of each sale, " +
+	"<p>Open a shop, list your crafts, and ship them to buyers in Canada and abroad. You set your prices. We keep a " +
+	"share of each sale, " +
 	"and show it before you confirm. Questions? Write to our team; people answer within two working days.</p>"
 
 // quotedLine returns a verified review of slug with a quote from a page.
@@ -264,52 +263,3 @@ func peakHeap() (stop func() uint64) {
 	return func() uint64 { close(end); return <-result }
 }
 
-// BenchmarkReadPages reads 1,000 pages of 50 KB of 100 hosts, which are addresses of loopback.
-func BenchmarkReadPages(b *testing.B) {
-	docs, err := os.ReadFile("../../docs/operators/verbs.md")
-	require.NoError(b, err)
-	body := "<main><p>" + strings.Repeat(strings.ReplaceAll(string(docs), "\n\n", "</p><p>"), 3)[:50_000]
-	const hosts, perHost = 100, 10
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/robots.txt" {
-			w.WriteHeader(http.StatusNotFound)
-			return
-		}
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = io.WriteString(w, "<p>"+r.Host+r.URL.Path+payText+body)
-	})
-	first := httptest.NewServer(handler)
-	defer first.Close()
-	_, port, _ := net.SplitHostPort(first.Listener.Addr().String())
-	for i := 2; i <= hosts; i++ {
-		ln, err := new(net.ListenConfig).Listen(b.Context(), "tcp", fmt.Sprintf("127.0.0.%d:%s", i, port))
-		require.NoError(b, err)
-		server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Second}
-		go func() { _ = server.Serve(ln) }()
-		defer server.Close()
-	}
-	for b.Loop() {
-		b.StopTimer()
-		database := schema.SQLite(b)
-		c := newCatalog(b)
-		s := start(b, database, c)
-		for i := range hosts * perHost {
-			slug := fmt.Sprintf("listing-%d", i)
-			page := fmt.Sprintf("http://127.0.0.%d:%s/%d", i%hosts+1, port, i)
-			c.change(func() {
-				c.states = append(c.states, api.ListingState{Sequence: int64(i + 1), ID: slug, Published: true})
-			})
-			s.record(quotedLine(slug, page, now.Add(-time.Hour)))
-		}
-		runtime.GC()
-		b.StartTimer()
-		stop := peakHeap()
-		began := time.Now()
-		report := readPages(b, database, first.URL, now)
-		took, peak := time.Since(began), stop()
-		require.Equal(b, hosts*perHost, report.Read.Text)
-		b.ReportMetric(hosts*perHost/took.Seconds(), "pages/s")
-		b.ReportMetric(float64(peak)/1e6, "peak-heap-MB")
-		b.Log(report.String())
-	}
-}

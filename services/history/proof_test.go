@@ -43,7 +43,8 @@ func TestVerifyFailsOnMismatch(t *testing.T) {
 		s.Stop()
 		var out bytes.Buffer
 		require.NoError(t, history.Verify(t.Context(), cfg, nil, &out))
-		require.Equal(t, "1 events of 1 listings; valid checkpoints: 1, the newest covers the first 1 events\neverything matches\n", out.String())
+		require.Equal(t, "1 events of 1 listings; valid checkpoints: 1, the newest covers the first 1 events\neverything "+
+			"matches\n", out.String())
 
 		saved := filepath.Join(t.TempDir(), "saved.txt")
 		require.NoError(t, os.WriteFile(saved, []byte(text), 0o600))

@@ -91,7 +91,8 @@ func TestReviewOfAnOutdatedSheetReturnsTheNewerEvents(t *testing.T) {
 func TestInvalidReviewIsRejectedWithItsProblems(t *testing.T) {
 	onSQLite(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", true)
-		got := s.review("ann", "", `{"slug":"a","checkedAt":"2026-11-19T10:00:00Z","checkType":"review","outcome":"verified"}`)
+		got := s.review("ann", "",
+			`{"slug":"a","checkedAt":"2026-11-19T10:00:00Z","checkType":"review","outcome":"verified"}`)
 		require.False(t, got.Applied)
 		require.Contains(t, got.Rejected[0].Problems[0].String(), "sourceUrls: a verified review needs")
 		for _, body := range []string{``, `{"review":{}}`,

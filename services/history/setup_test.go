@@ -54,7 +54,8 @@ func (c *catalog) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	after, err := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
 	wait, errWait := time.ParseDuration(r.URL.Query().Get("wait"))
-	if r.URL.Path != "/internal/v1/listings" || r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.History) || err != nil || errWait != nil {
+	if r.URL.Path != "/internal/v1/listings" ||
+		r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.History) || err != nil || errWait != nil {
 		w.WriteHeader(http.StatusTeapot)
 		return
 	}

@@ -69,7 +69,8 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 				return err
 			}
 			if last.N > 0 || len(saved) > 0 {
-				return errors.New("no key to verify signatures: set OPPORTUNITY_HISTORY_PUBLIC_KEYS to the public keys of the history")
+				return errors.New("no key to verify signatures: set OPPORTUNITY_HISTORY_PUBLIC_KEYS to the public keys of the " +
+					"history")
 			}
 		}
 		lost, err := seenElsewhere(ctx, r.DB)

@@ -68,8 +68,19 @@ helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version }}
 {{- $root := index . 0 -}}
 {{- $binary := index . 1 -}}
 {{- $own := (index $root.Values (ternary "test" $binary (eq $binary "opportunity"))).image -}}
-{{- $registry := $root.Values.image.registry | default "" -}}
-{{- $own | default (printf "%sopportunity/%s:%s" (ternary "" (printf "%s/" $registry) (empty $registry)) $binary ($root.Values.image.tag | default $root.Chart.AppVersion)) -}}
+{{- with $own -}}
+{{- . -}}
+{{- else -}}
+{{- $image := $root.Values.image -}}
+{{- with $image.registry }}{{ . }}/{{ end -}}
+opportunity/{{ $binary }}:
+{{- with $image.tag -}}
+{{- . -}}
+{{- else -}}
+{{- $root.Chart.AppVersion -}}
+{{- with get ($image.digests | default dict) $binary }}@{{ . }}{{ end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The host of publicURL, for an Ingress or an HTTPRoute, which need a name. */}}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"io/fs"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,4 +38,25 @@ func OpenDatabase(t testing.TB, url string) *database.DB {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	return db
+}
+
+// Crash makes the statements of an operation on a table fail, such as "INSERT ON claims", until the
+// returned function is called: the transaction has the effect of one whose process is killed then.
+func Crash(t testing.TB, url, operation string) (end func()) {
+	t.Helper()
+	db := OpenDatabase(t, url)
+	statements := []string{"CREATE TRIGGER crash BEFORE " + operation + " BEGIN SELECT RAISE(ABORT, 'crash'); END"}
+	table := operation[strings.LastIndex(operation, " ")+1:]
+	undo := "DROP TRIGGER crash"
+	if db.Dialect == database.Postgres {
+		statements = []string{
+			"CREATE FUNCTION crash() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'crash'; END $$",
+			"CREATE TRIGGER crash BEFORE " + operation + " FOR EACH ROW EXECUTE FUNCTION crash()",
+		}
+		undo = "DROP TRIGGER crash ON " + table + "; DROP FUNCTION crash()"
+	}
+	for _, s := range statements {
+		require.NoError(t, db.Exec(s).Error)
+	}
+	return func() { require.NoError(t, db.Exec(undo).Error) }
 }

@@ -68,6 +68,11 @@ func main() {
 // run runs the command with its arguments. It prints one line for each update to out, and each wait
 // to log.
 func run(ctx context.Context, args []string, out, log io.Writer) error {
+	about := map[string]string{"--help": usage, "--version": "opportunity-data " + opportunity.Version + "\n"}
+	if len(args) == 1 && about[args[0]] != "" {
+		_, err := fmt.Fprint(out, about[args[0]])
+		return err
+	}
 	flags := flag.NewFlagSet("export", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	every := flags.Duration("every", 0, "")

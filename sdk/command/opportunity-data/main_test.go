@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"opportunity.internal/sdk/go/opportunity"
 )
 
 // unreviewed is the verification of a record without reviews.
@@ -146,7 +148,8 @@ func TestViewHasTheValuesOfOtherSDKs(t *testing.T) {
 	if err := json.Unmarshal(text, &exports); err != nil {
 		t.Fatal(err)
 	}
-	list(t, `{"id":"a","company":{"name":"=HYPERLINK(\"https://evil.example\")"},"facts":{"degreeRequired":false,"requirements":["=1","a;=1"]},`+
+	list(t, `{"id":"a","company":{"name":"=HYPERLINK(\"https://evil.example\")"},"facts":{"degreeRequired":false,`+
+		`"requirements":["=1","a;=1"]},`+
 		`"verification":{"status":"verified","lastCheckedAt":null,"freshUntil":"2020-12-04T10:00:00Z"}}`)
 	file := filepath.Join(t.TempDir(), "copy.db")
 	if err := run(t.Context(), []string{"export", file}, io.Discard, io.Discard); err != nil {
@@ -240,5 +243,17 @@ func TestWrongCommandLinesAreErrors(t *testing.T) {
 	if err := run(t.Context(), []string{"export", filepath.Join(t.TempDir(), "a.csv")}, io.Discard,
 		io.Discard); err == nil {
 		t.Error("no key is needed")
+	}
+}
+
+func TestHelpAndVersionNeedNoService(t *testing.T) {
+	for flag, want := range map[string]string{
+		"--help":    "Usage: opportunity-data export",
+		"--version": "opportunity-data " + opportunity.Version + "\n",
+	} {
+		var out strings.Builder
+		if err := run(t.Context(), []string{flag}, &out, io.Discard); err != nil || !strings.HasPrefix(out.String(), want) {
+			t.Errorf("%s: got %q, %v, want %q", flag, out.String(), err, want)
+		}
 	}
 }

@@ -22,7 +22,7 @@ type Client struct {
 	URL       string // of the admin listener
 	Token     string
 	TokenFile string // the file that Token was read from; empty if it came from the environment
-	Actor     string // operator's name for the audit log
+	Actor     string // operator's name for the audit log; without it, every method except GET fails
 	HTTP      *http.Client
 }
 
@@ -47,8 +47,8 @@ func (c Client) Import(ctx context.Context, file io.Reader, sha256 string, ask b
 }
 
 // Preview returns what Import would do with a listings file. It changes nothing.
-func (c Client) Preview(ctx context.Context, file io.Reader) (api.ImportPreview, []byte, error) {
-	return call[api.ImportPreview](ctx, c, http.MethodPost, "/listings/import?dryRun=true", file)
+func (c Client) Preview(ctx context.Context, file io.Reader) (api.ImportReport, []byte, error) {
+	return call[api.ImportReport](ctx, c, http.MethodPost, "/listings/import?dryRun=true", file)
 }
 
 // Append sends an events file.
@@ -271,6 +271,9 @@ func call[T any](ctx context.Context, c Client, method, path string, body io.Rea
 }
 
 func (c Client) do(ctx context.Context, method, path string, body io.Reader, headers ...string) (*http.Response, error) {
+	if c.Actor == "" && method != http.MethodGet {
+		return nil, ErrNoActor
+	}
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+"/operator/v1"+path, body)
 	if err != nil {
 		return nil, err

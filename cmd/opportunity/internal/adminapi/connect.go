@@ -39,8 +39,10 @@ func NewClient(adminURL, dataDir string) (Client, error) {
 	return Client{URL: adminURL, Token: token, TokenFile: file, Actor: Actor(), HTTP: http.DefaultClient}, nil
 }
 
-// Actor returns the name of the person at this machine.
-func Actor() string { return cmp.Or(os.Getenv("OPPORTUNITY_ACTOR"), os.Getenv("USER"), "operator") }
+// Actor returns the name of the person at this machine, or "" if the environment does not have it.
+func Actor() string {
+	return cmp.Or(strings.TrimSpace(os.Getenv("OPPORTUNITY_ACTOR")), os.Getenv("USER"), os.Getenv("LOGNAME"))
+}
 
 // CheckURL returns the usage error for the value of a flag that is not an HTTP URL.
 func CheckURL(flag, value string) error {

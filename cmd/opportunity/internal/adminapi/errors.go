@@ -43,6 +43,7 @@ const (
 	CodeFailed      = "failed"                // anything else, such as a file that cannot be read
 	CodeInterrupted = "interrupted"           // Ctrl-C
 	CodeNoToken     = "no_operator_token"     //nolint:gosec // a code, not a token
+	CodeNoActor     = "no_actor"              // a change without the name of a person
 	CodeRejected    = "file_rejected"         // nothing was changed; standard output has the report
 	CodeAltered     = "history_altered"       // events do not match their checkpoints
 	CodeUnreachable = "unreachable"           // connection failed or was lost
@@ -50,6 +51,9 @@ const (
 	CodeUntrusted   = "untrusted_certificate" // of the admin listener
 	CodeUnexpected  = "unexpected_response"   // not from an admin listener
 )
+
+// ErrNoActor is the error of a change without the name of a person.
+var ErrNoActor = &Failure{CodeNoActor, "no name for the audit log: USER is not set. Set OPPORTUNITY_ACTOR to your name"}
 
 // Code classifies err for programs.
 func Code(err error) string {

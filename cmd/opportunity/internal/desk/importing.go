@@ -15,7 +15,7 @@ import (
 
 // importPage is the data of the import page.
 type importPage struct {
-	Preview *api.ImportPreview // nil before an upload
+	Preview *api.ImportReport // nil before an upload
 	Rows    []importRow
 	Hidden  int // listings whose changes the page leaves out, to stay small
 	Name    string
@@ -65,7 +65,7 @@ func (d *Desk) previewImport(v *visit) (view, error) {
 		return view{Template: "import", Title: "Import", Data: importPage{},
 			Errors: []pages.FormError{{Field: "file", Message: err.Error()}}}, nil
 	}
-	page := importPage{Preview: &api.ImportPreview{Rejected: rejected}, Name: u.name}
+	page := importPage{Preview: &api.ImportReport{Rejected: rejected}, Name: u.name}
 	if len(rejected) == 0 {
 		preview, _, err := v.client.Preview(v.Context(), bytes.NewReader(u.lines))
 		if err != nil {
@@ -139,7 +139,7 @@ func (d *Desk) importFile(v *visit) (view, error) {
 	}
 	if !report.Applied {
 		return view{Template: "import", Title: "Import", Status: http.StatusUnprocessableEntity,
-			Data: importPage{Preview: &api.ImportPreview{Rejected: report.Rejected, Omitted: report.Omitted}, Name: u.name}}, nil
+			Data: importPage{Preview: &api.ImportReport{Rejected: report.Rejected, Omitted: report.Omitted}, Name: u.name}}, nil
 	}
 	return view{Redirect: "/records?visibility=private",
 		Notice: fmt.Sprintf("Imported %s: created %d, updated %d, unchanged %d.", u.name, report.Created, report.Updated,

@@ -37,13 +37,10 @@ func TestImportIsBoundToItsDryRun(t *testing.T) {
 	b := s.signedIn()
 	one, two := strings.Repeat("1", 64), strings.Repeat("2", 64)
 	dryRun := func(sum string) {
-		s.api.respond("POST /listings/import",
-			api.ImportPreview{DryRun: true, SHA256: sum, Created: 1, Updated: 1, Changes: []api.ListingChange{
-				{ID: "maple", Change: api.ListingCreated},
-				{ID: "birch", Change: api.ListingUpdated,
-					Fields: []api.FieldChange{{Field: "sources[0].url", Old: json.RawMessage(`"https://a.example"`),
-						New: json.RawMessage(`"https://b.example"`)}}},
-			}})
+		s.api.respond("POST /listings/import", api.ImportReport{SHA256: sum, Created: 1, Updated: 1, Changes: []api.ListingChange{
+			{ID: "maple", Change: api.ListingCreated},
+			{ID: "birch", Change: api.ListingUpdated, Fields: []api.FieldChange{{Field: "sources[0].url", Old: json.RawMessage(`"https://a.example"`), New: json.RawMessage(`"https://b.example"`)}}},
+		}})
 	}
 	dryRun(one)
 	page := b.uploaded("new.jsonl", "{\"id\":\"maple\"}\n")
@@ -76,7 +73,7 @@ func TestCSVFileIsImportedAsItsDryRunShowed(t *testing.T) {
 	var sheet bytes.Buffer
 	require.NoError(t, listingfile.ToCSV(bytes.NewReader(listingfile.Example), &sheet))
 	sum := strings.Repeat("3", 64)
-	s.api.respond("POST /listings/import", api.ImportPreview{DryRun: true, SHA256: sum, Created: 1})
+	s.api.respond("POST /listings/import", api.ImportReport{SHA256: sum, Created: 1})
 	require.Contains(t, b.uploaded("Listings.CSV", sheet.String()).body, "would create 1")
 	s.api.respond("POST /listings/import", api.ImportReport{Applied: true, Created: 1})
 	require.Equal(t, http.StatusSeeOther, b.post("/import/confirm", url.Values{"sha256": {sum}}).StatusCode)
@@ -92,9 +89,7 @@ func TestCSVFileIsImportedAsItsDryRunShowed(t *testing.T) {
 func TestRejectedLinesOfAnImportAreListed(t *testing.T) {
 	s := newServer(t)
 	b := s.signedIn()
-	s.api.respond("POST /listings/import",
-		api.ImportPreview{Rejected: []api.RejectedLine{{Line: 3, ID: "maple",
-			Problems: apitest.Problems("summary: must not be empty")}}})
+	s.api.respond("POST /listings/import", api.ImportReport{Rejected: []api.RejectedLine{{Line: 3, ID: "maple", Problems: apitest.Problems("summary: must not be empty")}}})
 	page := b.uploaded("new.jsonl", "{}\n")
 	require.Equal(t, http.StatusUnprocessableEntity, page.StatusCode)
 	require.Contains(t, page.body, "summary: must not be empty")

@@ -399,7 +399,7 @@ func TestStoredMarkupIsShownAsText(t *testing.T) {
 	hostile.Readings = []api.QuoteReading{{Quote: hostile.Evidence.Quotes[0], Finding: attack, Note: attack}}
 	hostile.Suggestions = []api.Quote{{Fact: "remote", SourceURL: "javascript:alert(1)", Exact: attack}}
 	hostile.Events[0].Evidence = &api.Evidence{Gone: []string{attack}}
-	hostile.Curation = api.CurationNotes{Contact: attack, Notes: attack}
+	hostile.Curation = api.Curation{Contact: attack, Notes: attack}
 	hostile.Opinion = &api.SecondOpinion{Actor: attack, Differs: []string{attack}}
 	s.api.respond("GET /reviews/records/maple", hostile)
 	s.api.respond("PUT /reviews/records/maple/lease", api.Lease{Holder: attack})
@@ -445,11 +445,8 @@ func TestStoredMarkupIsShownAsText(t *testing.T) {
 		require.NotContains(t, page.body, `href="javascript:`, path)
 		require.Contains(t, page.body, "&lt;script&gt;", "the attack is not on the page")
 	}
-	difference := []api.FieldChange{{Field: attack, Old: json.RawMessage(fmt.Sprintf("%q", attack)),
-		New: json.RawMessage(`"` + attack + `"`)}}
-	s.api.respond("POST /listings/import",
-		api.ImportPreview{SHA256: attack, Changes: []api.ListingChange{{ID: attack, Change: attack, Fields: difference}},
-			KeptWithdrawn: []string{attack}})
+	difference := []api.FieldChange{{Field: attack, Old: json.RawMessage(fmt.Sprintf("%q", attack)), New: json.RawMessage(`"` + attack + `"`)}}
+	s.api.respond("POST /listings/import", api.ImportReport{SHA256: attack, Changes: []api.ListingChange{{ID: attack, Change: attack, Fields: difference}}, KeptWithdrawn: []string{attack}})
 	input := b.get("/records/maple/edit").input(t, "edit")
 	newer := api.ListingDetail{Version: attack, Listing: text, Record: *r, Changes: []api.ListingAct{{Actor: attack}}}
 	s.api.respond("PUT /records/maple",

@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"math"
@@ -49,6 +50,10 @@ func (d *Desk) signInWithToken(v *visit) (view, error) {
 		return signInPage(http.StatusUnprocessableEntity, d.nextPage(v), "Enter your operator token."), nil
 	}
 	err := d.start(v, token, name)
+	if errors.Is(err, errNoName) {
+		return signInPage(http.StatusUnprocessableEntity, d.nextPage(v),
+			"Enter your name: this operator token is shared."), nil
+	}
 	if rejected := new(adminapi.RequestError); errors.As(err, &rejected) && rejected.Status == http.StatusUnauthorized {
 		d.Log.LogAttrs(v.Context(), slog.LevelWarn, "desk sign-in failed: unknown operator token",
 			slog.String("address", v.address()))
@@ -72,11 +77,17 @@ const (
 	maxName  = 100
 )
 
+// errNoName is the error of start for a token without a name, and no name of a person.
+var errNoName = errors.New("no name of a person")
+
 // start starts a session. The gateway's name for the token takes precedence over actor.
 func (d *Desk) start(v *visit, token, actor string) error {
 	me, _, err := adminapi.Get[api.Operator](v.Context(), d.client(token, actor), "/me")
 	if err != nil {
 		return err
+	}
+	if me.Name == api.SharedOperator {
+		return errNoName
 	}
 	d.kit.SetCookie(v.w, sessionCookie, d.sessions.Start(token, me.Name, string(me.Role), v.UserAgent()), sessionLife)
 	d.Log.LogAttrs(v.Context(), slog.LevelInfo, "desk sign-in", slog.String("actor", me.Name),
@@ -96,13 +107,11 @@ func (d *Desk) showOnce(v *visit) (view, error) {
 
 // signInOnce starts a session for the person at this machine.
 func (d *Desk) signInOnce(v *visit) (view, error) {
-	if !d.code.Use(v.PostFormValue("code"), v.now) {
+	name := cmp.Or(d.Actor, strings.TrimSpace(v.PostFormValue("name")))
+	if name == "" || len(name) > maxName || !d.code.Use(v.PostFormValue("code"), v.now) {
 		return d.showOnce(v)
 	}
-	if err := d.start(v, d.Token, d.Actor); err != nil {
-		return view{}, err
-	}
-	return view{Redirect: "/"}, nil
+	return view{Redirect: "/"}, d.start(v, d.Token, name)
 }
 
 func (d *Desk) signOut(v *visit) (view, error) {

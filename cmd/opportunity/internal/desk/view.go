@@ -74,19 +74,15 @@ var functions = template.FuncMap{
 	"percent": func(part, whole int) int { return min(100, 100*part/max(whole, 1)) },
 }
 
-// describeReason describes why a record is due, with its times as elements.
+// describeReason describes why a record is due, with its time as an element.
 func describeReason(r api.DueReason) template.HTML {
-	const mark = "\x00"
-	var times []string
-	parts := strings.Split(verbs.DescribeReason(r, func(at time.Time) string {
-		times = append(times, string(instant(at)))
+	const mark = "\x01"
+	at := ""
+	text := verbs.DescribeReason(r, func(t time.Time) string {
+		at = string(instant(t))
 		return mark
-	}), mark)
-	text := template.HTMLEscapeString(parts[0])
-	for i, at := range times {
-		text += at + template.HTMLEscapeString(parts[i+1])
-	}
-	return template.HTML(text) //nolint:gosec // escaped
+	})
+	return template.HTML(strings.Replace(template.HTMLEscapeString(text), mark, at, 1)) //nolint:gosec // escaped
 }
 
 // instant formats a time; a script adds the local time.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -41,6 +42,26 @@ func (d *duration) String() string {
 	}
 	return time.Duration(*d).String()
 }
+
+// Number adds a flag that takes a whole number in decimal digits. Other bases and signs are rejected.
+func Number(f *pflag.FlagSet, p *int, name string, value int, usage string) {
+	*p = value
+	f.Var((*number)(p), name, usage)
+}
+
+type number int
+
+func (n *number) Set(s string) error {
+	parsed, err := strconv.ParseUint(s, 10, strconv.IntSize-1)
+	if err != nil {
+		return errors.New("use a whole number")
+	}
+	*n = number(parsed)
+	return nil
+}
+
+func (n *number) Type() string   { return "int" }
+func (n *number) String() string { return strconv.Itoa(int(*n)) }
 
 // Choice adds a flag that takes one of the options, which the shell completes. value is the
 // default.

@@ -14,6 +14,9 @@ import (
 	"syscall"
 )
 
+// databases has the names of the databases, which are those of their services.
+var databases = []string{"catalog", "history", "authquota", "billing"}
+
 // dataDir is a directory that keeps all state between starts. Only one process can use it at a
 // time.
 type dataDir struct {

@@ -14,11 +14,13 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/desk"
+	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/peer"
@@ -50,7 +52,9 @@ type deployment struct {
 	desk      *desk.Desk
 }
 
-func newDeployment(ctx context.Context, dir *dataDir, public, admin net.Listener, redisURL string, log io.Writer) (*deployment, error) {
+func newDeployment(
+	ctx context.Context, dir *dataDir, public, admin net.Listener, operations, redisURL string, log io.Writer,
+) (*deployment, error) {
 	d := &deployment{dir: dir.Path, publicURL: cmp.Or(strings.TrimSuffix(os.Getenv("OPPORTUNITY_PUBLIC_URL"), "/"), browsable(public))}
 	var pepper, encryptionKey, signingKey string
 	var errs []error
@@ -62,10 +66,14 @@ func newDeployment(ctx context.Context, dir *dataDir, public, admin net.Listener
 		*secret, err = dir.Secret(name)
 		errs = append(errs, err)
 	}
-	loopback := make([]net.Listener, 9) // service ports of four services, then operations ports of all five
-	for i := range loopback {
+	// Service ports of catalog, history, authquota and billing; operations ports of the gateway and of these.
+	addresses, err := following(operations, 5)
+	errs = append(errs, err)
+	addresses = append(slices.Repeat([]string{"127.0.0.1:0"}, 4), addresses...)
+	loopback := make([]net.Listener, len(addresses))
+	for i, address := range addresses {
 		var err error
-		loopback[i], err = listen(ctx, "127.0.0.1:0", "")
+		loopback[i], err = listen(ctx, address, "--operations-listen")
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -121,10 +129,10 @@ func tokens(secret string) map[string]map[string]string {
 
 // load loads the settings of all services. fixed overrides the environment.
 func (d *deployment) load(dir *dataDir, fixed map[string]string) error {
-	databases := map[string]string{}
-	for _, name := range []string{"catalog", "history", "authquota", "billing"} {
+	urls := map[string]string{}
+	for _, name := range databases {
 		var err error
-		if databases[name], err = dir.Database(name); err != nil {
+		if urls[name], err = dir.Database(name); err != nil {
 			return err
 		}
 	}
@@ -136,7 +144,7 @@ func (d *deployment) load(dir *dataDir, fixed map[string]string) error {
 	settings := func(service string) func(string) (string, bool) {
 		own := maps.Clone(fixed)
 		maps.Copy(own, between[service])
-		return lookup(own, databases[service], dir)
+		return lookup(own, urls[service], dir)
 	}
 	var invalid [6]error
 	d.links, invalid[5] = linkChecksEnabled()
@@ -175,11 +183,11 @@ func (d *deployment) attach(loopback []net.Listener, public, admin net.Listener,
 	setListeners := func(c *server.Config, service, operations net.Listener) {
 		c.Listener, c.OperationsListener = service, operations
 	}
-	setListeners(&d.catalog.Server, loopback[0], loopback[4])
-	setListeners(&d.history.Server, loopback[1], loopback[5])
-	setListeners(&d.authquota.Server, loopback[2], loopback[6])
-	setListeners(&d.billing.Server, loopback[3], loopback[7])
-	setListeners(&d.gateway.Server, public, loopback[8])
+	setListeners(&d.gateway.Server, public, loopback[4])
+	setListeners(&d.catalog.Server, loopback[0], loopback[5])
+	setListeners(&d.history.Server, loopback[1], loopback[6])
+	setListeners(&d.authquota.Server, loopback[2], loopback[7])
+	setListeners(&d.billing.Server, loopback[3], loopback[8])
 	d.gateway.AdminListener = admin
 	if text := d.linksOff(); text != "" {
 		d.gateway.Notes = []string{text}
@@ -229,6 +237,20 @@ func lookup(fixed map[string]string, databaseURL string, dir *dataDir) func(name
 		v, ok := defaults[name]
 		return v, ok
 	}
+}
+
+// following returns the addresses with the port of address and the next ones, n in all. Port 0 is
+// not changed.
+func following(address string, n int) (all []string, err error) {
+	host, text, err := net.SplitHostPort(address)
+	port, invalid := strconv.Atoi(text)
+	if err != nil || invalid != nil || port < 0 || port > 65536-n {
+		return nil, flags.Usage("invalid --operations-listen %q: use HOST:PORT, such as 127.0.0.1:9180", address)
+	}
+	for i := range n {
+		all = append(all, net.JoinHostPort(host, strconv.Itoa(port+min(port, 1)*i)))
+	}
+	return all, nil
 }
 
 // browsable returns the URL of the listener for a browser on this machine. It uses the name

@@ -31,7 +31,10 @@ func running(t *testing.T, seed string) (dir, base, admin string, keys map[api.T
 	ctx, stop := context.WithCancel(t.Context())
 	ended, out, errs := make(chan error, 1), new(servicetest.Log), new(servicetest.Log)
 	go func() {
-		ended <- Run(ctx, Options{Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", DeskListen: "127.0.0.1:0", DataDir: dir, Seed: seed, Out: out, Err: errs})
+		ended <- Run(ctx, Options{
+			Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", DeskListen: "127.0.0.1:0", OperationsListen: "127.0.0.1:0", DataDir: dir, Seed: seed,
+			Out: out, Err: errs,
+		})
 	}()
 	t.Cleanup(func() {
 		stop()

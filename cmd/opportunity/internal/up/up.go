@@ -36,6 +36,8 @@ type Options struct {
 	Listen      string // public address
 	AdminListen string
 	DeskListen  string // loopback address of the curation desk
+	// Of the gateway; catalog, history, authquota and billing use the next ports. Port 0: free ports.
+	OperationsListen string
 	AnyDeskPort bool   // use a free port if DeskListen is in use
 	DataDir     string
 	Seed        string    // sample or none; used only by the first start in a data directory
@@ -67,11 +69,11 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer dir.Unlock()
-	logFile, err := os.OpenFile(dir.File("log.jsonl"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	output, err := openLogs(dir.File("log.jsonl"), o.Err)
 	if err != nil {
 		return err
 	}
-	defer logFile.Close()
+	defer output.Close()
 	redis, err := startRedis(dir.File(verbs.RedisFile))
 	if err != nil {
 		return err
@@ -80,8 +82,8 @@ func Run(ctx context.Context, o Options) error {
 	save := func() error { return redis.Save(dir.File(verbs.RedisFile), counter.Epochs, counter.Marks) }
 	defer func() { _ = save() }()
 
-	log := slog.New(slog.NewJSONHandler(logs{logFile, o.Err}, nil))
-	d, err := newDeployment(ctx, dir, public, admin, redis.URL(), logs{logFile, o.Err})
+	log := slog.New(slog.NewJSONHandler(output, nil))
+	d, err := newDeployment(ctx, dir, public, admin, o.OperationsListen, redis.URL(), output)
 	if err != nil {
 		return err
 	}

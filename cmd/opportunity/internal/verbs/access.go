@@ -3,6 +3,8 @@ package verbs
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -21,10 +23,10 @@ func tiers() []api.Tier {
 }
 
 func (v *verbs) accounts() *cobra.Command {
-	c := &cobra.Command{Use: "accounts", Short: "Find, show, suspend and resume accounts, and grant tiers"}
+	c := &cobra.Command{Use: "accounts", Short: "Find, show, suspend and resume accounts, grant tiers, and reset authenticators"}
 	c.AddCommand(
 		v.accountList(), v.accountShow(),
-		v.suspend(false), v.suspend(true),
+		v.suspend(false), v.suspend(true), v.resetAuthenticator(),
 		&cobra.Command{
 			Use:     "grant ID TIER",
 			Short:   "Grant an account a tier from its next request on; requests charged today still count",
@@ -40,6 +42,43 @@ func (v *verbs) accounts() *cobra.Command {
 			}, func(args []string) string { return "granted " + args[1] + ": " + args[0] }),
 		},
 	)
+	return c
+}
+
+func (v *verbs) resetAuthenticator() *cobra.Command {
+	var reason string
+	var yes bool
+	c := &cobra.Command{
+		Use:   "reset-authenticator ID",
+		Short: "Have a lost authenticator removed after 24 hours; its person gets a mail and can cancel it",
+		Long: `Have a lost authenticator removed after 24 hours, for a person who has neither it nor a recovery code and cannot wait
+the three days of the account pages. Check first who the person is: someone with the password alone could then set up
+another authenticator.
+
+The person gets a mail at once, with your reason and a link that cancels the removal. Signing in with the authenticator,
+a passkey or a recovery code cancels it too. Recovery codes and passkeys are removed as well, and sessions end. Repeating
+the command changes nothing.`,
+		Example: "  opportunity accounts reset-authenticator acc_0199a1c26f0e7a51b0a71d1f5a3b9c55" +
+			` --reason "phone stolen; identity checked by video call"`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkReason(reason); err != nil {
+				return err
+			}
+			what := fmt.Sprintf("This removes the second factors of %s in 24 hours. Its person gets a mail with the reason %q.",
+				args[0], reason)
+			if err := confirmed(cmd, yes, what); err != nil {
+				return err
+			}
+			return show(v, func(ctx context.Context, c adminapi.Client, args []string) (api.AuthenticatorReset, []byte, error) {
+				return adminapi.Send[api.AuthenticatorReset](ctx, c, http.MethodPost,
+					adminapi.Path("accounts", args[0], "reset-authenticator"), map[string]string{"reason": reason})
+			}, func(out io.Writer, reset api.AuthenticatorReset) {
+				fmt.Fprintf(out, "to be removed at %s: the authenticator of %s\n", formatTime(reset.ResetAt), args[0])
+			})(cmd, args)
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "how you know who the person is; the mail to the person quotes it")
+	c.Flags().BoolVar(&yes, "yes", false, "skip the confirmation")
 	return c
 }
 
@@ -59,22 +98,21 @@ func (v *verbs) suspend(resume bool) *cobra.Command {
 		Use:     verb + " ID",
 		Short:   short,
 		Example: "  opportunity accounts " + verb + ` acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 --reason "` + example + `"`,
-		RunE:    act,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkReason(reason); err != nil {
+				return err
+			}
+			what := fmt.Sprintf("This suspends %s: its next request is rejected, and its person gets a mail with the reason %q.",
+				args[0], reason)
+			if err := confirmed(cmd, yes || resume, what); err != nil {
+				return err
+			}
+			return act(cmd, args)
+		},
 	}
-	c.Flags().StringVar(&reason, "reason", api.ReasonNotStated, usage)
-	if resume {
-		return c
-	}
-	c.Flags().BoolVar(&yes, "yes", false, "skip the confirmation")
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := v.reasonGiven(cmd); err != nil {
-			return err
-		}
-		what := fmt.Sprintf("This suspends %s: its next request is rejected, and its person gets a mail with the reason %q.", args[0], reason)
-		if err := confirmed(cmd, yes, what); err != nil {
-			return err
-		}
-		return act(cmd, args)
+	c.Flags().StringVar(&reason, "reason", "", usage)
+	if !resume {
+		c.Flags().BoolVar(&yes, "yes", false, "skip the confirmation")
 	}
 	return c
 }

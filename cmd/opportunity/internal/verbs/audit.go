@@ -10,13 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
+	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/pkg/api"
 )
 
 func (v *verbs) audit() *cobra.Command {
 	var account, action, actor, since string
-	var limit int
-	var before int64
+	var limit, before int
 	c := &cobra.Command{
 		Use:   "audit",
 		Short: "Read the audit log of accounts and keys, newest first",
@@ -32,7 +32,7 @@ func (v *verbs) audit() *cobra.Command {
 		},
 		RunE: show(v, func(ctx context.Context, c adminapi.Client, _ []string) (api.AuditList, []byte, error) {
 			return c.Audit(ctx, "account", account, "action", action, "actor", actor, "since", since,
-				"limit", strconv.Itoa(limit), "before", number(before))
+				"limit", strconv.Itoa(limit), "before", number(int64(before)))
 		}, func(out io.Writer, found api.AuditList) {
 			showAudit(out, found.Entries)
 			printNextPage(out, "before", number(found.Next))
@@ -43,8 +43,8 @@ func (v *verbs) audit() *cobra.Command {
 	f.StringVar(&action, "action", "", "only actions with this prefix, such as key. or person.sign_in")
 	f.StringVar(&actor, "actor", "", "only entries by this operator, or by the owner of this account")
 	f.StringVar(&since, "since", "", "only entries since then: a duration such as 7d or 90m, a date, or a time (UTC)")
-	f.IntVar(&limit, "limit", 50, fmt.Sprintf("maximum number of entries, up to %d", api.MaxOperatorPageSize))
-	f.Int64Var(&before, "before", 0, "only entries older than the one with this id")
+	flags.Number(f, &limit, "limit", 50, fmt.Sprintf("maximum number of entries, up to %d", api.MaxOperatorPageSize))
+	flags.Number(f, &before, "before", 0, "only entries older than the one with this id")
 	return c
 }
 

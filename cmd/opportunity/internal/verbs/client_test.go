@@ -162,6 +162,7 @@ func TestErrorsNameArgumentsAndFlags(t *testing.T) {
 		root.AddCommand(verbs.Commands()...)
 		args := strings.Fields(c.line)
 		t.Setenv("OPPORTUNITY_OPERATOR_TOKEN", token)
+		t.Setenv("OPPORTUNITY_ACTOR", "ann")
 		root.SetArgs(append(args, "--admin-url", client.URL))
 		cmd, err := root.ExecuteC()
 		err = verbs.Explain(cmd, cmd.Flags().Args(), err)

@@ -117,7 +117,7 @@ func escape(text, keep string) string {
 }
 
 func pageFlags(c *cobra.Command, p *adminapi.Page) {
-	c.Flags().IntVar(&p.Limit, "limit", 0, fmt.Sprintf("maximum number of entries, up to %d", api.MaxOperatorPageSize))
+	flags.Number(c.Flags(), &p.Limit, "limit", 0, fmt.Sprintf("maximum number of entries, up to %d", api.MaxOperatorPageSize))
 	c.Flags().StringVar(&p.After, "after", "", "start after the entry with this id")
 }
 

@@ -42,7 +42,7 @@ func (v *verbs) withdraw() *cobra.Command {
 confirmation; --yes skips that.`,
 		Example: "  opportunity listings withdraw maple-scribe --reason \"the company closed\"",
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			if err := v.reasonGiven(cmd); err != nil {
+			if err := checkReason(reason); err != nil {
 				return err
 			}
 			what := fmt.Sprintf("This withdraws %d listings: %s. Consumers no longer get them.", len(ids), strings.Join(ids, ", "))

@@ -11,7 +11,7 @@ import (
 
 // showPreview prints what an import would do: a line for each listing and each of its changed
 // fields, then the totals.
-func showPreview(out io.Writer, p api.ImportPreview) {
+func showPreview(out io.Writer, p api.ImportReport) {
 	for _, c := range p.Changes {
 		sign := "~"
 		if c.Change == api.ListingCreated {

@@ -106,15 +106,10 @@ func confirmed(cmd *cobra.Command, yes bool, what string) error {
 	return confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), what)
 }
 
-// reasonGiven returns an error without a reason at a terminal. Scripts get a warning: they may be
-// from before a reason was required.
-func (v *verbs) reasonGiven(cmd *cobra.Command) error {
-	switch {
-	case strings.TrimSpace(cmd.Flag("reason").Value.String()) != "" && cmd.Flag("reason").Changed:
-	case terminal(cmd.InOrStdin()):
+// checkReason returns the usage error of a blank --reason.
+func checkReason(reason string) error {
+	if strings.TrimSpace(reason) == "" {
 		return flags.Usage("missing --reason: say why")
-	case v.output == "text":
-		fmt.Fprintln(cmd.ErrOrStderr(), "warning: missing --reason: a later release will require it")
 	}
 	return nil
 }

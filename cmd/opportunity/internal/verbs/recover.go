@@ -64,7 +64,12 @@ func (v *verbs) recovery(name, short, long string, do func(ctx context.Context, 
 			if accept == current {
 				return flags.Usage("use either --accept or --current")
 			}
-			return do(cmd.Context(), service.Recovery{Current: current, Operator: adminapi.Actor()}, cmd.OutOrStdout())
+			decision := service.Recovery{Current: current, Operator: adminapi.Actor()}
+			if decision.Operator == "" {
+				return adminapi.ErrNoActor
+			}
+			out := cmd.OutOrStdout()
+			return decision.Run(out, func() error { return do(cmd.Context(), decision, out) })
 		},
 	}
 	c.Flags().BoolVar(&accept, "accept", false, "give up what is missing")

@@ -40,17 +40,24 @@ type pair struct {
 // onPairs runs a test on pairs with Postgres and with SQLite. Listings a, b and c are published; a
 // and b have a review.
 func onPairs(t *testing.T, test func(t *testing.T, p *pair)) {
-	for dialect, create := range map[string]func(testing.TB) string{"postgres": storetest.Postgres, "sqlite": storetest.SQLite} {
+	for dialect, create := range map[string]func(testing.TB) string{"postgres": storetest.Postgres,
+		"sqlite": storetest.SQLite} {
 		t.Run(dialect, func(t *testing.T) {
 			p := &pair{t: t, clock: servicetest.NewClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))}
 			p.historyAt = history.Config{
-				Database: database.Config{URL: create(t), MaxConnections: 5, AllowOwner: true}, Tokens: servicetest.Tokens(peer.History), Callers: servicetest.Callers(peer.History), PublicURL: servicetest.PublicURL,
-				CatalogURL: "http://" + storetest.FreeAddress(t), Now: p.clock.Now, Telemetry: telemetry.Config{LogOutput: io.Discard},
+				Database: database.Config{URL: create(t), MaxConnections: 5, AllowOwner: true},
+				Tokens:   servicetest.Tokens(peer.History), Callers: servicetest.Callers(peer.History),
+				PublicURL:  servicetest.PublicURL,
+				CatalogURL: "http://" + storetest.FreeAddress(t), Now: p.clock.Now,
+				Telemetry: telemetry.Config{LogOutput: io.Discard},
 			}
 			p.historyAt.Proof.SigningKeys = []string{strings.Repeat("01", 32)}
 			p.catalogAt = catalog.Config{
-				Database: database.Config{URL: create(t), MaxConnections: 5, AllowOwner: true}, Tokens: servicetest.Tokens(peer.Catalog), Callers: servicetest.Callers(peer.Catalog), PublicURL: servicetest.PublicURL,
-				HistoryURL: "http://" + storetest.FreeAddress(t), Now: p.clock.Now, Telemetry: telemetry.Config{LogOutput: io.Discard},
+				Database: database.Config{URL: create(t), MaxConnections: 5, AllowOwner: true},
+				Tokens:   servicetest.Tokens(peer.Catalog), Callers: servicetest.Callers(peer.Catalog),
+				PublicURL:  servicetest.PublicURL,
+				HistoryURL: "http://" + storetest.FreeAddress(t), Now: p.clock.Now,
+				Telemetry: telemetry.Config{LogOutput: io.Discard},
 			}
 			require.NoError(t, history.Migrate(t.Context(), p.historyAt))
 			require.NoError(t, catalog.Migrate(t.Context(), p.catalogAt))
@@ -70,7 +77,8 @@ func onPairs(t *testing.T, test func(t *testing.T, p *pair)) {
 }
 
 func (p *pair) startHistory() {
-	p.history = servicetest.Start(p.t, peer.History, func(ctx context.Context, s server.Config, tel telemetry.Config) error {
+	p.history = servicetest.Start(p.t, peer.History, func(ctx context.Context, s server.Config,
+		tel telemetry.Config) error {
 		cfg := p.historyAt
 		require.NoError(p.t, s.Listener.Close())
 		s.Listener, s.Listen = nil, strings.TrimPrefix(p.catalogAt.HistoryURL, "http://")
@@ -81,7 +89,8 @@ func (p *pair) startHistory() {
 }
 
 func (p *pair) startCatalog() {
-	p.catalog = servicetest.Start(p.t, peer.Catalog, func(ctx context.Context, s server.Config, tel telemetry.Config) error {
+	p.catalog = servicetest.Start(p.t, peer.Catalog, func(ctx context.Context, s server.Config,
+		tel telemetry.Config) error {
 		cfg := p.catalogAt
 		require.NoError(p.t, s.Listener.Close())
 		s.Listener, s.Listen = nil, strings.TrimPrefix(p.historyAt.CatalogURL, "http://")
@@ -97,7 +106,8 @@ func (p *pair) importListings(ids ...string) {
 	for _, id := range ids {
 		file.WriteString(strings.ReplaceAll(listingLine, "ID", id) + "\n")
 	}
-	require.True(p.t, servicetest.Read[api.ImportReport](p.catalog.Do(http.MethodPost, "/operator/v1/listings/import", file.String())).Applied)
+	require.True(p.t, servicetest.Read[api.ImportReport](p.catalog.Do(http.MethodPost, "/operator/v1/listings/import",
+		file.String())).Applied)
 }
 
 // record records a review now, and moves the clock.
@@ -137,7 +147,8 @@ func (p *pair) waitFor(slug string, want api.VerificationStatus) {
 // checkpoint returns the checkpoint of the log that covers all events.
 func (p *pair) checkpoint() string {
 	p.t.Helper()
-	storetest.Eventually(p.t, "the log covers all events", func() bool { return p.history.HasMetric("history_log_lag_seconds 0") })
+	storetest.Eventually(p.t, "the log covers all events",
+		func() bool { return p.history.HasMetric("history_log_lag_seconds 0") })
 	return p.history.Do(http.MethodGet, "/.well-known/opportunity-history/log/checkpoint", nil).Body
 }
 
@@ -181,7 +192,8 @@ func (p *pair) backUpHistory() (restore func()) {
 func requireSetBack(t *testing.T, s *servicetest.Service, store string) {
 	t.Helper()
 	storetest.Eventually(t, "set back", func() bool {
-		return strings.Contains(servicetest.Send(t, http.MethodGet, s.OperationsURL+"/readyz", nil, nil).Body, api.SetBackCondition)
+		return strings.Contains(servicetest.Send(t, http.MethodGet, s.OperationsURL+"/readyz", nil, nil).Body,
+			api.SetBackCondition)
 	})
 	require.True(t, s.HasMetric(`store_set_back{store="`+store+`"} 1`))
 	require.Equal(t, 1, strings.Count(s.Log.String(), `"msg":"database set back`), s.Log.String())
@@ -200,7 +212,8 @@ func TestRestoredHistoryIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 		restore()
 
 		requireSetBack(t, p.history, "history")
-		p.history.Do(http.MethodGet, "/api/v1/opportunities/a/history", nil, callerHeader()...).RequireError("service_unavailable")
+		p.history.Do(http.MethodGet, "/api/v1/opportunities/a/history", nil,
+			callerHeader()...).RequireError("service_unavailable")
 		p.history.Do(http.MethodPost, "/operator/v1/events/append", apitest.Line(apitest.Verified("b", p.clock.Now()))).
 			RequireError("service_unavailable", "was set back")
 		links := p.historyAt
@@ -215,6 +228,15 @@ func TestRestoredHistoryIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 		requireSetBack(t, p.history, "history")
 
 		var out bytes.Buffer
+		for _, step := range []string{"INSERT ON generations", "DELETE ON claims"} {
+			end := servicetest.Crash(t, p.historyAt.Database.URL, step)
+			err := history.Recover(t.Context(), p.historyAt, service.Recovery{Operator: "ann"}, &out)
+			end()
+			require.ErrorContains(t, err, "nothing was decided, run it again", step)
+			p.history.Stop()
+			p.startHistory()
+			requireSetBack(t, p.history, "history")
+		}
 		require.NoError(t, history.Recover(t.Context(), p.historyAt, service.Recovery{Operator: "ann"}, &out))
 		require.Contains(t, out.String(), "a generation begins")
 		p.history.WaitReady()
@@ -222,7 +244,8 @@ func TestRestoredHistoryIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 		p.waitFor("c", api.Unverified)
 		require.Equal(t, api.Verified, p.status("b"))
 		require.True(t, p.history.HasMetric(`store_set_back{store="history"} 0`))
-		require.ErrorContains(t, history.Recover(t.Context(), p.historyAt, service.Recovery{Operator: "ann"}, &out), "nothing to decide")
+		require.ErrorContains(t, history.Recover(t.Context(), p.historyAt, service.Recovery{Operator: "ann"}, &out),
+			"nothing to decide")
 
 		p.record("c", api.OutcomeClosed)
 		p.waitFor("c", api.NeedsReview)
@@ -347,9 +370,31 @@ func TestRestoredCatalogIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 		requireSetBack(t, p.catalog, "catalog")
 		require.Empty(t, p.status("a"), "a withdrawn record must not be served again")
 		copied("a", http.StatusNotFound)
-		require.Equal(t, http.StatusOK, p.history.Do(http.MethodGet, "/api/v1/opportunities/d/history", nil, callerHeader()...).Status, "history keeps what it has")
+		require.Equal(t, http.StatusOK, p.history.Do(http.MethodGet, "/api/v1/opportunities/d/history", nil,
+			callerHeader()...).Status, "history keeps what it has")
 
+		for _, step := range []string{"INSERT ON generations", "DELETE ON claims", "INSERT ON claims"} {
+			end := servicetest.Crash(t, p.catalogAt.Database.URL, step)
+			err := catalog.Recover(t.Context(), p.catalogAt, service.Recovery{Operator: "ann"}, io.Discard)
+			end()
+			require.ErrorContains(t, err, "nothing was decided, run it again", step)
+			p.catalog.Stop()
+			p.startCatalog()
+			requireSetBack(t, p.catalog, "catalog")
+			require.Empty(t, p.status("a"))
+		}
+		// A crash after the decision and before history has said what was withdrawn: the next start
+		// asks it, and needs no other decision.
+		p.history.Stop()
 		require.NoError(t, catalog.Recover(t.Context(), p.catalogAt, service.Recovery{Operator: "ann"}, io.Discard))
+		p.catalog.Stop()
+		p.startCatalog()
+		requireSetBack(t, p.catalog, "catalog")
+		require.Empty(t, p.status("a"))
+		p.catalog.Stop()
+		p.startHistory()
+		p.history.WaitReady()
+		p.startCatalog()
 		p.catalog.WaitReady()
 		require.Contains(t, p.catalog.Log.String(), "records kept withdrawn")
 		require.Contains(t, p.catalog.Log.String(), `"listing_ids":["a"]`)
@@ -360,6 +405,29 @@ func TestRestoredCatalogIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 		servicetest.Read[api.ImportReport](p.catalog.Do(http.MethodPost, "/operator/v1/listings/publish", `{"ids":["a"]}`))
 		p.waitFor("a", api.Verified)
 		copied("a", http.StatusOK)
+	})
+}
+
+// The catalog lost the position of its copy of the summaries, or has one that history never reached.
+// It ends equal to history, and history is not set back.
+func TestFollowerWithoutAValidCursorCopiesEverything(t *testing.T) {
+	onPairs(t, func(t *testing.T, p *pair) {
+		for i, damage := range []string{"position = 0, mark = '', restarted = false", "position = position + 1000"} {
+			p.catalog.Stop()
+			db := servicetest.OpenDatabase(t, p.catalogAt.Database.URL)
+			require.NoError(t, db.Exec("UPDATE feed_cursor SET "+damage).Error)
+			outcome, status := api.OutcomeVerified, api.Verified
+			if i == 1 {
+				outcome, status = api.OutcomeClosed, api.NeedsReview
+			}
+			p.record("c", outcome)
+			p.startCatalog()
+			p.catalog.WaitReady()
+			p.waitFor("c", status)
+			require.Equal(t, api.Verified, p.status("a"))
+			require.Equal(t, api.Verified, p.status("b"))
+		}
+		require.True(t, p.history.HasMetric(`store_set_back{store="history"} 0`))
 	})
 }
 

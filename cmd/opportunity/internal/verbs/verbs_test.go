@@ -3,6 +3,7 @@ package verbs_test
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -22,6 +23,12 @@ import (
 // verb executes a command line against an admin listener.
 func verb(t *testing.T, adminURL, stdin string, args ...string) (out, errs string, err error) {
 	t.Helper()
+	return verbFrom(t, adminURL, strings.NewReader(stdin), args...)
+}
+
+// verbFrom is verb with any standard input.
+func verbFrom(t *testing.T, adminURL string, stdin io.Reader, args ...string) (out, errs string, err error) {
+	t.Helper()
 	t.Setenv("OPPORTUNITY_OPERATOR_TOKEN", token)
 	t.Setenv("OPPORTUNITY_ACTOR", "ann")
 	root := &cobra.Command{SilenceErrors: true, SilenceUsage: true}
@@ -29,7 +36,7 @@ func verb(t *testing.T, adminURL, stdin string, args ...string) (out, errs strin
 	var o, e bytes.Buffer
 	root.SetOut(&o)
 	root.SetErr(&e)
-	root.SetIn(strings.NewReader(stdin))
+	root.SetIn(stdin)
 	root.SetArgs(append(args, "--admin-url", adminURL))
 	err = root.ExecuteContext(t.Context())
 	return o.String(), e.String(), err

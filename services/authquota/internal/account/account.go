@@ -3,10 +3,12 @@ package account
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
@@ -19,57 +21,36 @@ import (
 
 // Account holds keys. Its tier, suspension and quota apply to all of them.
 type Account struct {
-	Standing
+	Standing `gorm:"embedded"`
 
-	ID            string
-	SuspendedAt   *time.Time // nil unless suspended
+	ID            string     `gorm:"primaryKey"`
+	SuspendedAt   *time.Time `gorm:"serializer:column"` // nil unless suspended
 	SuspendReason string
-	MergedInto    string     // the account that took over its keys; empty if none
-	ClosedAt      *time.Time // when its person closed it; final
-	CreatedAt     time.Time
+	MergedInto    string     `gorm:"serializer:column"` // the account that took over its keys; empty if none
+	ClosedAt      *time.Time `gorm:"-"`                 // when its person closed it; final
+	CreatedAt     time.Time  `gorm:"serializer:column"`
 }
 
-// State is the state of an account.
-type State string
-
-// The states of an account.
-const (
-	StateActive    State = "active"
-	StateSuspended State = "suspended"
-	StateClosed    State = "closed"
-	StateMerged    State = "merged"
-)
-
-// State returns the state of the account. Closed and merged are final.
-func (a Account) State() State {
+// State returns the state of the account: active, suspended, closed or merged. The latter two are
+// final.
+func (a Account) State() string {
 	switch {
 	case a.ClosedAt != nil:
-		return StateClosed
+		return "closed"
 	case a.MergedInto != "":
-		return StateMerged
+		return "merged"
 	case a.SuspendedAt != nil:
-		return StateSuspended
+		return "suspended"
 	}
-	return StateActive
+	return "active"
 }
 
 // NewID returns an account ID. IDs sort by creation time.
-func NewID() string { return NewIDOf("acc_") }
-
-// NewIDOf returns an ID with a prefix. IDs sort by creation time.
-func NewIDOf(prefix string) string {
-	return prefix + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "")
-}
-
-// ValidID reports whether s has the form of an ID with a prefix.
-func ValidID(prefix, s string) bool {
-	rest, ok := strings.CutPrefix(s, prefix)
-	return ok && len(rest) == 32 && uuid.Validate(rest) == nil
-}
+func NewID() string { return accountdb.NewID("acc_") }
 
 // CheckID returns NotFound for an ID that does not have the form of an account ID.
 func CheckID(id string) error {
-	if !ValidID("acc_", id) {
+	if !accountdb.ValidID("acc_", id) {
 		return NotFound()
 	}
 	return nil
@@ -95,12 +76,10 @@ type Change struct {
 	Mail   string            // mail to the account's person; empty for Grant, which sends a mail only if the tier differs
 	Data   map[string]string // of that mail
 
-	apply func(a *Account, now time.Time) map[string]any
+	// Apply applies the change and returns the detail of its audit log entry. It returns nil if the
+	// account has this state already; repeating a change is not an error.
+	Apply func(a *Account, now time.Time) map[string]any
 }
-
-// Apply applies the change and returns the detail of its audit log entry. It returns nil if the
-// account has this state already; repeating a change is not an error.
-func (c Change) Apply(a *Account, now time.Time) map[string]any { return c.apply(a, now) }
 
 // Suspend rejects all requests of the account, starting with the next one. The mail to the
 // account's person quotes the reason. Another reason for a suspended account replaces the first
@@ -197,97 +176,73 @@ type Page struct {
 	Limit int
 }
 
-// Row is an
-type Row struct {
-	ID            string `gorm:"primaryKey"`
-	Tier          string
-	SuspendedAt   *int64
-	SuspendReason string
-	MergedInto    *string
-	CreatedAt     int64 `gorm:"autoCreateTime:false"`
-	Epoch         int64 `gorm:"<-:create"` // see accountdb.Tx.Touch
+type row struct {
+	Account `gorm:"embedded"`
+
+	Epoch int64 `gorm:"<-:create"` // see accountdb.Tx.Touch
 }
 
-// TableName implements gorm's Tabler.
-func (Row) TableName() string { return "accounts" }
+func (row) TableName() string { return "accounts" }
 
-// Account returns the account without its entitlements and without the time at which it was closed.
-func (r Row) Account() Account {
-	a := Account{
-		Standing: Standing{Granted: api.Tier(r.Tier)}, ID: r.ID, SuspendedAt: accountdb.Instant(r.SuspendedAt), SuspendReason: r.SuspendReason,
-		CreatedAt: database.FromMicros(r.CreatedAt),
+// Read returns an account with its entitlements, without the time at which it was closed. It returns
+// NotFound for an unknown ID.
+func Read(db *gorm.DB, id string) (Account, error) {
+	var r row
+	err := db.Take(&r, "id = ?", id).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		err = NotFound()
 	}
-	if r.MergedInto != nil {
-		a.MergedInto = *r.MergedInto
+	if err != nil {
+		return r.Account, err
 	}
-	return a
-}
-
-// WithPaid returns the account with its entitlements.
-func (r Row) WithPaid(db *gorm.DB) (Account, error) {
-	a := r.Account()
-	paid, err := Paid(db, r.ID)
-	a.Paid = paid[r.ID]
-	return a, err
-}
-
-func fromAccount(a Account) *Row {
-	row := &Row{
-		ID: a.ID, Tier: string(a.Granted), SuspendedAt: accountdb.Micros(a.SuspendedAt), SuspendReason: a.SuspendReason,
-		CreatedAt: database.Micros(a.CreatedAt),
-	}
-	if a.MergedInto != "" {
-		row.MergedInto = &a.MergedInto
-	}
-	return row
+	paid, err := Paid(db, id)
+	r.Paid = paid[id]
+	return r.Account, err
 }
 
 // Create creates an account with a granted tier.
 func Create(tx *accountdb.Tx, granted api.Tier) (Account, error) {
-	a := Account{Standing: Standing{Granted: granted}, ID: NewID(), CreatedAt: tx.Now}
-	row := fromAccount(a)
-	row.Epoch = database.Micros(tx.Now) + accountdb.Step()
-	tx.Touched(accountdb.Epoch{Account: a.ID, Number: row.Epoch})
-	return a, tx.Create(row).Error
+	created := row{Account{Standing: Standing{Granted: granted}, ID: NewID(), CreatedAt: tx.Now}, database.Micros(tx.Now) + accountdb.Step()}
+	tx.Touched(accountdb.Epoch{Account: created.ID, Number: created.Epoch})
+	return created.Account, tx.DB.Create(&created).Error
 }
 
 // Save stores the changed fields of an account, which must be locked.
 func Save(tx *accountdb.Tx, a Account) error {
-	return errors.Join(tx.Save(fromAccount(a)).Error, tx.Touch(a.ID))
+	return errors.Join(tx.DB.Save(&row{Account: a}).Error, tx.Touch(a.ID))
 }
 
 // Lock reads an account and locks it until tx ends, so that no other transaction changes it or
 // issues it a key. On SQLite the transaction itself is the lock. It returns an error for an account
 // that was merged into another one or closed.
 func Lock(tx *accountdb.Tx, id string) (Account, error) {
-	row, err := LockRow(tx, id)
-	if err == nil && row.MergedInto != nil {
-		err = Merged(*row.MergedInto)
+	a, err := LockAny(tx, id)
+	switch {
+	case err != nil:
+		return a, err
+	case a.MergedInto != "":
+		return a, Merged(a.MergedInto)
 	}
-	if err != nil {
-		return row.Account(), err
-	}
-	a, err := row.WithPaid(tx.DB)
+	paid, err := Paid(tx.DB, id)
 	if err == nil {
 		a.ClosedAt, err = closedAt(tx, id)
 	}
-	if a.ClosedAt != nil {
+	if a.Paid = paid[id]; a.ClosedAt != nil {
 		err = Closed(*a.ClosedAt)
 	}
 	return a, err
 }
 
-// LockRow locks an account in any state until tx ends.
-func LockRow(tx *accountdb.Tx, id string) (Row, error) {
-	var row Row
-	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ?", id).Error
+// LockAny locks an account in any state until tx ends. It does not read its entitlements.
+func LockAny(tx *accountdb.Tx, id string) (Account, error) {
+	var r row
+	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&r, "id = ?", id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		err = NotFound()
 	}
-	return row, err
+	return r.Account, err
 }
 
-// closedAt returns when an account was closed, or nil.
 func closedAt(tx *accountdb.Tx, id string) (*time.Time, error) {
 	var closed []int64
 	err := tx.Raw("SELECT closed_at FROM people WHERE account_id = ? AND closed_at IS NOT NULL", id).Scan(&closed).Error
@@ -301,8 +256,8 @@ func closedAt(tx *accountdb.Tx, id string) (*time.Time, error) {
 // must be locked.
 func Merge(tx *accountdb.Tx, from, to string, granted api.Tier) error {
 	return errors.Join(
-		tx.Model(&Row{}).Where("id = ?", from).Update("merged_into", to).Error,
-		tx.Model(&Row{}).Where("id = ?", to).Update("tier", granted).Error,
+		tx.Table("accounts").Where("id = ?", from).Update("merged_into", to).Error,
+		tx.Table("accounts").Where("id = ?", to).Update("tier", granted).Error,
 		tx.Touch(from, to),
 		tx.Model(&EntitlementRow{}).Where("holder_id = ?", from).Update("holder_id", to).Error)
 }
@@ -314,4 +269,220 @@ func NotifyTier(tx *accountdb.Tx, before api.Tier, a Account) error {
 		return nil
 	}
 	return tx.Notify(a.ID, "tier-changed", map[string]string{"from": string(before), "to": string(after)})
+}
+
+// Standing determines the tier of an account.
+type Standing struct {
+	Granted api.Tier          `gorm:"column:tier"` // by an operator, or free
+	Paid    []api.Entitlement `gorm:"-"`           // of the account and of accounts merged into it
+}
+
+// TierAt returns the tier at a time: the best of the granted and the paid ones.
+func (s Standing) TierAt(at time.Time) api.Tier {
+	best := s.Granted
+	for _, e := range s.Paid {
+		if e.Live(at) {
+			best = HigherTier(best, e.Tier)
+		}
+	}
+	return best
+}
+
+// ChangeAfter returns the next automatic change of the tier after now. ok is false if there is
+// none.
+func (s Standing) ChangeAfter(now time.Time) (at time.Time, to api.Tier, ok bool) {
+	for _, e := range s.Paid {
+		if e.Live(now) && s.TierAt(*e.PaidUntil) != s.TierAt(now) && (!ok || e.PaidUntil.Before(at)) {
+			at, ok = *e.PaidUntil, true
+		}
+	}
+	if ok {
+		to = s.TierAt(at)
+	}
+	return at, to, ok
+}
+
+// PaidAt returns the most relevant entitlement: the one with the best tier in effect, then the one
+// that ends last. It returns nil if there is none.
+func (s Standing) PaidAt(at time.Time) *api.Entitlement {
+	var most *api.Entitlement
+	for i := range s.Paid {
+		if e := &s.Paid[i]; most == nil || outdoes(e, most, at) {
+			most = e
+		}
+	}
+	return most
+}
+
+func outdoes(e, other *api.Entitlement, at time.Time) bool {
+	switch {
+	case e.Live(at) != other.Live(at):
+		return e.Live(at)
+	case e.Tier != other.Tier:
+		return HigherTier(e.Tier, other.Tier) == e.Tier
+	}
+	return e.PaidUntil != nil && e.PaidUntil.After(*other.PaidUntil) // with the same tier, both have an end or neither has
+}
+
+// Pays reports whether a paid period is in effect or will be charged again.
+func (s Standing) Pays(at time.Time) bool {
+	return slices.ContainsFunc(s.Paid, func(e api.Entitlement) bool { return e.Renews || e.Live(at) })
+}
+
+// EntitlementRow is the entitlement of an account. It counts for the tier of its holder: the
+// account itself, or the one that it was merged into.
+type EntitlementRow struct {
+	AccountID  string `gorm:"primaryKey"`
+	HolderID   string
+	Tier       string
+	PaidUntil  *int64
+	Renews     bool
+	Trouble    string
+	Version    int64
+	SaidActive bool `gorm:"column:told_on"` // whether the mails so far say that the plan is active
+}
+
+// TableName implements gorm's Tabler.
+func (EntitlementRow) TableName() string { return "entitlements" }
+
+// Entitlement returns the entitlement as billing reported it.
+func (r EntitlementRow) Entitlement() api.Entitlement {
+	return api.Entitlement{
+		Tier: api.Tier(r.Tier), PaidUntil: accountdb.Instant(r.PaidUntil), Renews: r.Renews, Trouble: api.Trouble(r.Trouble), Version: r.Version,
+	}
+}
+
+// Paid returns the entitlements that count for the given accounts, by account.
+func Paid(db *gorm.DB, holders ...string) (map[string][]api.Entitlement, error) {
+	var rows []EntitlementRow
+	err := db.Order("account_id").Find(&rows, "holder_id IN ?", holders).Error
+	paid := make(map[string][]api.Entitlement, len(rows))
+	for _, r := range rows {
+		paid[r.HolderID] = append(paid[r.HolderID], r.Entitlement())
+	}
+	return paid, err
+}
+
+// Acceptance is a form's reply to the terms of use.
+type Acceptance struct {
+	Version  string // in effect
+	Accepted bool   // the form showed this version and it was accepted
+}
+
+// TermsNotAccepted returns the error for a key whose account has not accepted the terms of use in
+// effect.
+func TermsNotAccepted() error {
+	return problem.New(problem.InvalidParameter, "Accept the terms of use to get a key.")
+}
+
+type termsRow struct {
+	AccountID  string `gorm:"primaryKey"`
+	Version    string `gorm:"primaryKey"`
+	AcceptedAt int64
+}
+
+func (termsRow) TableName() string { return "terms_acceptances" }
+
+// LastTerms returns the terms of use that an account accepted last, or nil.
+func LastTerms(db *gorm.DB, accountID string) (*api.AcceptedTerms, error) {
+	var rows []termsRow
+	err := db.Order("accepted_at DESC, version DESC").Limit(1).Find(&rows, "account_id = ?", accountID).Error
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return &api.AcceptedTerms{Version: rows[0].Version, AcceptedAt: database.FromMicros(rows[0].AcceptedAt)}, nil
+}
+
+// AcceptTerms records that an account, which must be locked, accepts the terms of use. It returns
+// TermsNotAccepted if the account has not accepted the version in effect, neither now nor last.
+func AcceptTerms(tx *accountdb.Tx, accountID string, terms Acceptance) error {
+	last, err := LastTerms(tx.DB, accountID)
+	switch {
+	case err != nil:
+		return err
+	case last != nil && last.Version == terms.Version:
+		return nil
+	case !terms.Accepted:
+		return TermsNotAccepted()
+	}
+	row := termsRow{AccountID: accountID, Version: terms.Version, AcceptedAt: database.Micros(tx.Now)}
+	if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&row).Error; err != nil {
+		return err
+	}
+	return tx.Record(accountID, "terms.accept", accountID, map[string]any{"version": terms.Version})
+}
+
+// TierTable maps tiers to their limits.
+type TierTable map[api.Tier]api.Limits
+
+// Bounds of an override. Redis stores every admission of the last minute, which limits
+// maxPerMinute.
+const (
+	maxPerMinute = 10_000
+	maxPerDay    = 1_000_000_000
+)
+
+// ParseTiers reads overrides such as "free=10/100/10,developer=60/1000/50": requests per minute,
+// requests per UTC day, records per page. Omitted tiers keep their limits. Overrides do not change
+// which tiers include history. The returned error joins all problems.
+func ParseTiers(overrides string) (TierTable, error) {
+	table := make(TierTable, len(api.Tiers))
+	for _, t := range api.Tiers {
+		table[t.Tier] = t.Limits
+	}
+	if strings.TrimSpace(overrides) == "" {
+		return table, nil
+	}
+	var mistakes []error
+	seen := map[api.Tier]bool{}
+	for entry := range strings.SplitSeq(overrides, ",") {
+		name, figures, _ := strings.Cut(strings.TrimSpace(entry), "=")
+		limits, known := table[api.Tier(name)]
+		switch {
+		case !known:
+			mistakes = append(mistakes, fmt.Errorf("%q is not a tier", name))
+			continue
+		case seen[api.Tier(name)]:
+			mistakes = append(mistakes, fmt.Errorf("%s appears twice", name))
+			continue
+		}
+		seen[api.Tier(name)] = true
+		if err := parse(figures, &limits); err != nil {
+			mistakes = append(mistakes, fmt.Errorf("%s: %w", name, err))
+		}
+		table[api.Tier(name)] = limits
+	}
+	return table, errors.Join(mistakes...)
+}
+
+// List returns the table in the order of api.Tiers.
+func (t TierTable) List() []api.TierLimits {
+	list := make([]api.TierLimits, len(api.Tiers))
+	for i, known := range api.Tiers {
+		list[i] = api.TierLimits{Tier: known.Tier, Limits: t[known.Tier]}
+	}
+	return list
+}
+
+func parse(figures string, limits *api.Limits) error {
+	parts := strings.Split(figures, "/")
+	if len(parts) != 3 {
+		return fmt.Errorf("%q is not of the form per minute/per day/page size", figures)
+	}
+	for i, f := range []struct {
+		name string
+		into *int
+		most int
+	}{
+		{"per minute", &limits.PerMinute, maxPerMinute},
+		{"per day", &limits.PerDay, maxPerDay},
+		{"page size", &limits.PageSize, api.MaxPageSize},
+	} {
+		n, err := strconv.Atoi(parts[i])
+		if err != nil || n < 1 || n > f.most {
+			return fmt.Errorf("%s must be an integer from 1 to %d", f.name, f.most)
+		}
+		*f.into = n
+	}
+	return nil
 }

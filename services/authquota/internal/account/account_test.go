@@ -11,6 +11,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 func TestIDsAreKnownUniqueAndInOrder(t *testing.T) {
@@ -70,4 +71,115 @@ func TestReasonOfASuspensionCanBeStatedLater(t *testing.T) {
 	require.Nil(t, suspend(api.ReasonNotStated), "a stated reason is kept")
 	require.Equal(t, "abuse", a.SuspendReason)
 	require.Equal(t, first, *a.SuspendedAt)
+}
+
+var rank = map[api.Tier]int{api.Free: 0, api.Developer: 1, api.Commercial: 2}
+
+// At each time the tier is the best of those in effect, in whatever order they are listed.
+// Following ChangeAfter gives the same tier at each time as computing it again.
+func TestTierIsTheBestInEffect(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := account.Standing{
+			Granted: rapid.SampledFrom([]api.Tier{api.Free, api.Developer, api.Commercial}).Draw(t, "granted"),
+			Paid:    rapid.SliceOfN(rapid.Custom(testkit.Entitlement), 0, 4).Draw(t, "paid"),
+		}
+		other := account.Standing{Granted: s.Granted, Paid: rapid.Permutation(s.Paid).Draw(t, "order")}
+		followed := s.TierAt(*testkit.Minutes(-1))
+		at, to, changes := s.ChangeAfter(*testkit.Minutes(-1))
+		for half := range 22 { // every relevant time, and one between it and the next
+			now := testkit.Noon.Add(time.Duration(half-1) * 30 * time.Second)
+			best := s.Granted
+			for _, e := range s.Paid {
+				if e.PaidUntil != nil && now.Before(*e.PaidUntil) && rank[e.Tier] > rank[best] {
+					best = e.Tier
+				}
+			}
+			if s.TierAt(now) != best || other.TierAt(now) != best {
+				t.Fatalf("%s and %s at %s, want %s", s.TierAt(now), other.TierAt(now), now, best)
+			}
+			if changes && !now.Before(at) {
+				followed = to
+				at, to, changes = s.ChangeAfter(at)
+			}
+			if followed != best {
+				t.Fatalf("whoever follows has %s at %s, want %s", followed, now, best)
+			}
+		}
+		if changes {
+			t.Fatalf("a change to %s that nothing makes", to)
+		}
+	})
+}
+
+func TestPaidAtReturnsMostRelevantEntitlement(t *testing.T) {
+	none := account.Standing{Granted: api.Free}
+	require.Nil(t, none.PaidAt(testkit.Noon))
+	require.False(t, none.Pays(testkit.Noon))
+	past := api.Entitlement{Tier: api.Commercial, PaidUntil: testkit.Minutes(0), Version: 1, Renews: true}
+	soon := api.Entitlement{Tier: api.Commercial, PaidUntil: testkit.Minutes(1), Version: 2}
+	later := api.Entitlement{Tier: api.Commercial, PaidUntil: testkit.Minutes(2), Version: 3}
+	nothing := api.Entitlement{Tier: api.Free, Version: 4}
+	for _, paid := range [][]api.Entitlement{{past, soon, later, nothing}, {nothing, later, soon, past}, {soon, nothing, past, later}} {
+		s := account.Standing{Paid: paid}
+		require.Equal(t, later, *s.PaidAt(testkit.Noon))
+		require.True(t, s.Pays(testkit.Noon))
+	}
+	require.Equal(t, past, *account.Standing{Paid: []api.Entitlement{nothing, past}}.PaidAt(testkit.Noon))
+	for _, e := range []api.Entitlement{past, soon} {
+		require.True(t, account.Standing{Paid: []api.Entitlement{nothing, e}}.Pays(testkit.Noon))
+	}
+	require.False(t, account.Standing{Paid: []api.Entitlement{nothing, soon}}.Pays(*testkit.Minutes(1)))
+	require.Equal(t, nothing, *account.Standing{Paid: []api.Entitlement{nothing}}.PaidAt(testkit.Noon))
+}
+
+func TestWithoutOverridesTheContractHolds(t *testing.T) {
+	for _, overrides := range []string{"", "  "} {
+		table, err := account.ParseTiers(overrides)
+		require.NoError(t, err)
+		require.Len(t, table, len(api.Tiers))
+		for _, want := range api.Tiers {
+			require.Equal(t, want.Limits, table[want.Tier])
+		}
+	}
+}
+
+func TestOverrides(t *testing.T) {
+	table, err := account.ParseTiers("developer=120/5000/100, free=1/1/1")
+	require.NoError(t, err)
+	require.Equal(t, api.Limits{PerMinute: 120, PerDay: 5000, PageSize: 100, History: true}, table[api.Developer])
+	require.Equal(t, api.Limits{PerMinute: 1, PerDay: 1, PageSize: 1, History: false}, table[api.Free], "history is no figure")
+	require.Equal(t, 300, table[api.Commercial].PerMinute, "not named, not changed")
+}
+
+func TestMistakes(t *testing.T) {
+	for overrides, words := range map[string][]string{
+		"gold=1/1/1":                       {`"gold" is not a tier`},
+		"Free=1/1/1":                       {`"Free" is not a tier`},
+		"free":                             {"free", "per minute/per day/page size"},
+		"free=10/100":                      {"free", "per minute/per day/page size"},
+		"free=10/100/10/1":                 {"per minute/per day/page size"},
+		"free=0/100/10":                    {"per minute", "1 to 10000"},
+		"free=10001/100/10":                {"per minute", "1 to 10000"},
+		"free=10/-1/10":                    {"per day"},
+		"free=10/1e3/10":                   {"per day"},
+		"free=10/100/101":                  {"page size", "1 to 100"},
+		"free=10/100/10,free=10/100/10":    {"free appears twice"},
+		"free=10/100/10,":                  {`"" is not a tier`},
+		"gold=1/1/1,free=x/1/1,developer=": {"gold", "free: per minute", "developer"},
+	} {
+		t.Run(overrides, func(t *testing.T) {
+			_, err := account.ParseTiers(overrides)
+			for _, w := range words {
+				require.ErrorContains(t, err, w)
+			}
+		})
+	}
+}
+
+func TestListKeepsTheOrderOfTiers(t *testing.T) {
+	table, err := account.ParseTiers("developer=1/2/3")
+	require.NoError(t, err)
+	want := api.DefaultLimits()
+	want[1].Limits.PerMinute, want[1].Limits.PerDay, want[1].Limits.PageSize = 1, 2, 3
+	require.Equal(t, want, table.List())
 }

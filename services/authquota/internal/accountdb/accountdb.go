@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/counter"
@@ -104,6 +105,15 @@ func (db *DB) Change(ctx context.Context, do func(tx *Tx) error) error {
 		"The change is saved and takes effect automatically as soon as Redis is available again.").Retry(time.Second).Because(err))
 }
 
+// Result is db.Change for a change with a result.
+func Result[T any](ctx context.Context, db *DB, do func(tx *Tx) (T, error)) (result T, err error) {
+	err = db.Change(ctx, func(tx *Tx) (err error) {
+		result, err = do(tx)
+		return err
+	})
+	return result, err
+}
+
 // ErrNotInEffect is wrapped by the error of a change that is saved but not in effect yet.
 var ErrNotInEffect = errors.New("change saved but not in effect")
 
@@ -185,24 +195,6 @@ func (tx *Tx) Touched(e Epoch) {
 	tx.touched[e.Account] = e
 }
 
-// Instant returns the time of a nullable column.
-func Instant(us *int64) *time.Time {
-	if us == nil {
-		return nil
-	}
-	t := database.FromMicros(*us)
-	return &t
-}
-
-// Micros returns the nullable column of a time.
-func Micros(t *time.Time) *int64 {
-	if t == nil {
-		return nil
-	}
-	us := database.Micros(*t)
-	return &us
-}
-
 // DoUnless runs do and rolls it back if skip is set, so that timing does not reveal whether there
 // was something to do.
 func (tx *Tx) DoUnless(skip bool, do func() error) error {
@@ -241,4 +233,15 @@ func (tx *Tx) Record(actor, action, subject string, detail map[string]any) error
 func (db *DB) Epochs(ctx context.Context, where string, args ...any) (epochs []Epoch, err error) {
 	err = db.WithContext(ctx).Raw("SELECT "+EpochColumns+" FROM accounts a WHERE "+where, args...).Scan(&epochs).Error
 	return epochs, database.Outage(err)
+}
+
+// NewID returns an ID with a prefix. IDs sort by creation time.
+func NewID(prefix string) string {
+	return prefix + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "")
+}
+
+// ValidID reports whether s has the form of an ID with a prefix.
+func ValidID(prefix, s string) bool {
+	rest, ok := strings.CutPrefix(s, prefix)
+	return ok && len(rest) == 32 && uuid.Validate(rest) == nil
 }

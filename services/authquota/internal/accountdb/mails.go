@@ -42,7 +42,7 @@ func (tx *Tx) Post(m mail.Message) error {
 		return err
 	}
 	tx.posted = true
-	id, now := mail.NewID(), database.Micros(tx.Now)
+	id, now := NewID("mail_"), database.Micros(tx.Now)
 	row := mailRow{
 		ID: id, Template: m.Template, Letter: tx.Box.Seal(plain, sealedMail(id)), CreatedAt: now, DueAt: now, Urgent: m.Urgent(),
 		Recipient: tx.Box.Fingerprint(m.To, "mail recipient"), Topic: tx.Box.Fingerprint(m.Topic(), "mail topic"),

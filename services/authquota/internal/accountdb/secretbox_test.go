@@ -28,7 +28,6 @@ func TestSealedTextOpensOnlyWithItsContext(t *testing.T) {
 		opened, err := b.Open(sealed, context)
 		require.NoError(t, err)
 		require.Equal(t, string(plain), string(opened))
-		require.True(t, b.Current(sealed))
 		require.True(t, strings.HasPrefix(sealed, b.Prefix()))
 		require.NotEqual(t, sealed, b.Seal(plain, context), "equal secrets look different")
 		other := rapid.String().Filter(func(s string) bool { return s != context }).Draw(t, "other")
@@ -54,7 +53,6 @@ func TestNoChangedTextOpens(t *testing.T) {
 	}
 	_, err := accountdb.Box{}.Open(sealed, "totp seed acc_1")
 	require.ErrorIs(t, err, accountdb.ErrSealed)
-	require.False(t, accountdb.Box{}.Current(sealed))
 }
 
 func TestKeysRotate(t *testing.T) {
@@ -63,11 +61,11 @@ func TestKeysRotate(t *testing.T) {
 	sealed := before.Seal([]byte("hello"), context)
 
 	during := box(t, newer, older)
-	require.False(t, during.Current(sealed))
+	require.False(t, strings.HasPrefix(sealed, during.Prefix()))
 	plain, err := during.Open(sealed, context)
 	require.NoError(t, err)
 	anew := during.Seal(plain, context)
-	require.True(t, during.Current(anew))
+	require.True(t, strings.HasPrefix(anew, during.Prefix()))
 	_, err = before.Open(anew, context)
 	require.ErrorIs(t, err, accountdb.ErrSealed, "an older replica cannot read what is under a key that it has not")
 

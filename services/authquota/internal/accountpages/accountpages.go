@@ -10,11 +10,14 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"html/template"
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
@@ -25,6 +28,7 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/credential"
+	"opportunity.internal/services/authquota/internal/epochs"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keyusage"
 	"opportunity.internal/services/authquota/internal/notices"
@@ -49,23 +53,10 @@ type Config struct {
 	Billing *plan.Billing // nil if no plans are sold
 
 	Available func(context.Context) error // an error fails the request to any page
-	// Current returns an error (503) if an epoch that was read from the database shows that it was
-	// set back.
-	Current func(ctx context.Context, epoch accountdb.Epoch) error
-	// InEffect calls read until the epoch that it returns is in effect on every gateway.
-	InEffect func(ctx context.Context, read func(context.Context) (accountdb.Epoch, error)) error
-	// MoveUsage moves the usage of accounts that were merged into one. After an error it is moved
-	// later, automatically.
-	MoveUsage func(ctx context.Context, accountID string) error
-	// Charged returns the requests charged to an account on a day, from the counters that limits
-	// are checked against.
-	Charged func(ctx context.Context, accountID string, day time.Time) (int, error)
-	// Recent returns the requests of an account that count against its limit of 60 seconds now,
-	// from the same counters.
-	Recent func(ctx context.Context, accountID string) (int, error)
+	Epochs    *epochs.Epochs
+	Counters  *keyusage.Counters
 }
 
-// issuer is the name of the service in authenticator apps and for passkeys.
 const issuer = siteName
 
 const siteName = "Opportunity Data API"
@@ -155,9 +146,8 @@ func (p *Pages) page(r route) gin.HandlerFunc {
 	}
 }
 
-// respond checks the access of a request before it calls the handler.
 func (p *Pages) respond(v *Visit, r route) (pages.View, error) {
-	if err := p.Available(v.Request.Context()); err != nil {
+	if err := p.Available(v.ctx()); err != nil {
 		return pages.View{}, err
 	}
 	elsewhere, err := p.enter(v, r.access)
@@ -167,7 +157,6 @@ func (p *Pages) respond(v *Visit, r route) (pages.View, error) {
 	return r.handle(v)
 }
 
-// titles maps errors to the titles of their pages.
 var titles = map[problem.Code]string{
 	problem.NotFound:           "Page not found",
 	problem.ServiceUnavailable: "Temporarily unavailable",
@@ -177,7 +166,7 @@ var titles = map[problem.Code]string{
 // fail returns the page of an error. Driver errors are only logged.
 func (p *Pages) fail(v *Visit, err error) pages.View {
 	e := problem.Of(err)
-	p.Errors.Report(v.Request.Context(), err)
+	p.Errors.Report(v.ctx(), err)
 	shown := pages.View{Template: "error", Title: titles[e.Code], Data: e.Message, Status: e.Code.Status()}
 	if shown.Title == "" {
 		shown.Title = "This request failed"
@@ -198,4 +187,84 @@ func applied(text string, err error) (notice string, failed error) {
 		return text + " This takes effect shortly: part of our service is temporarily unavailable.", nil
 	}
 	return text, err
+}
+
+var sections = []pages.Link{
+	{Path: homePath, Label: "Overview"},
+	{Path: homePath + "/keys", Label: "Keys"},
+	{Path: api.ExplorerPath, Label: "Explorer"},
+	{Path: homePath + "/usage", Label: "Usage"},
+	{Path: homePath + "/plan", Label: "Plan"},
+	{Path: noticesPath, Label: "Notices"},
+	{Path: homePath + "/security", Label: "Security"},
+}
+
+type layout struct {
+	pages.Page
+
+	Person *people.Person // nil if not signed in
+	Now    time.Time
+}
+
+func newLayout(v *Visit, shown pages.Page) layout {
+	l := layout{Page: shown, Now: v.Now}
+	if v.full() {
+		l.Person = &v.Person
+	}
+	return l
+}
+
+// Frame returns the header and the footer of the page.
+func (d layout) Frame() pages.Frame {
+	f := pages.Frame{
+		Name: siteName, Home: "/", Scripts: []string{"time.js", "once.js", "copy.js"},
+		Links: []pages.Link{{Path: "/docs", Label: "Documentation"}, {Path: "/docs/reference", Label: "API reference"}, {Path: homePath, Label: "Your account"}},
+		Footer: []pages.Link{
+			{Path: "/docs", Label: "Documentation"}, {Path: "/docs/errors", Label: "Error codes"}, {Path: "/status", Label: "Status"},
+			{Path: "/terms", Label: "Terms of use"}, {Path: "/privacy", Label: "Privacy"},
+		},
+	}
+	if d.Person == nil {
+		return f
+	}
+	f.Person, f.SignOut, f.TabsLabel = &pages.Link{Label: d.Person.Email}, homePath+"/sign-out", "Account"
+	for _, s := range sections {
+		s.Current = d.Path == s.Path || s.Path != homePath && d.In(s.Path)
+		f.Tabs = append(f.Tabs, s)
+	}
+	return f
+}
+
+func (p *Pages) functions() template.FuncMap {
+	return template.FuncMap{
+		"right":   func() string { return api.UsageRight },
+		"mails":   func() string { return p.MailDirectory },
+		"instant": instant, "day": day, "count": count, "class": keyusage.Group.Class, "operator": p.operator,
+		"public": func() string { return p.PublicURL },
+	}
+}
+
+func (p *Pages) operator() template.HTML {
+	const who = "the operator of the service"
+	if p.Contact == "" {
+		return who
+	}
+	address := p.Contact
+	if !strings.HasPrefix(address, "https://") {
+		address = "mailto:" + address
+	}
+	return template.HTML(who + ` (<a href="` + template.HTMLEscapeString(address) + `">` + template.HTMLEscapeString(p.Contact) + `</a>)`) //nolint:gosec // validated at startup, and escaped
+}
+
+func count(n int) string { return humanize.Comma(int64(n)) }
+
+// instant formats a time; a script adds the local time.
+func instant(t time.Time) template.HTML {
+	t = t.UTC()
+	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("2 January 2006, 15:04") + ` UTC</time>`) //nolint:gosec // digits and month names
+}
+
+func day(t time.Time) template.HTML {
+	t = t.UTC()
+	return template.HTML(`<time datetime="` + t.Format(time.DateOnly) + `">` + t.Format("2 January 2006") + `</time>`) //nolint:gosec // digits and month names
 }

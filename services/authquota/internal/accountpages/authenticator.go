@@ -2,8 +2,11 @@ package accountpages
 
 import (
 	"encoding/base64"
+	"fmt"
 	"html/template"
+	"io"
 	"net/http"
+	"time"
 
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
@@ -11,7 +14,6 @@ import (
 	"opportunity.internal/services/authquota/internal/people"
 )
 
-// seedForm is the data for setting up an authenticator.
 type seedForm struct {
 	QR      template.URL // an image
 	Grouped string       // the seed for typing
@@ -24,7 +26,7 @@ func (p *Pages) newSeedForm(v *Visit) (seedForm, people.NewSeed, error) {
 	if v.Request.Method == http.MethodHead {
 		return seedForm{}, people.NewSeed{}, nil
 	}
-	seed, err := p.People.NewSeed(v.Request.Context(), v.Session)
+	seed, err := p.People.NewSeed(v.ctx(), v.Session)
 	if err != nil {
 		return seedForm{}, seed, err
 	}
@@ -37,50 +39,136 @@ func (p *Pages) newSeedForm(v *Visit) (seedForm, people.NewSeed, error) {
 	}, seed, err
 }
 
-// wrongNewCode explains a wrong code during set-up.
-func wrongNewCode(seed people.NewSeed) string {
-	if seed.Created {
-		return "The code is wrong. The QR code on this page is new: if you scanned an earlier one, delete its entry in the app, and scan this one."
-	}
-	return "The code is wrong. Enter the one that the app shows now for the QR code on this page."
-}
-
-// authenticatorForm shows the seed to a person without an authenticator.
 func (p *Pages) authenticatorForm(v *Visit) (pages.View, error) {
-	page, _, err := p.authenticatorPage(v)
+	if v.Person.AuthenticatorConfirmed {
+		return pages.View{Redirect: "/account/sign-in/code"}, nil
+	}
+	page, _, err := p.seedPage(v)
 	return page, err
 }
 
-func (p *Pages) authenticatorPage(v *Visit) (pages.View, people.NewSeed, error) {
-	if v.Person.AuthenticatorConfirmed {
-		return pages.View{Redirect: "/account/sign-in/code"}, people.NewSeed{}, nil
-	}
+func (p *Pages) replaceForm(v *Visit) (pages.View, error) {
+	page, _, err := p.seedPage(v)
+	return page, err
+}
+
+// seedPage shows the seed of the first authenticator, or of a new one.
+func (p *Pages) seedPage(v *Visit) (pages.View, people.NewSeed, error) {
 	form, seed, err := p.newSeedForm(v)
-	return pages.View{Template: "authenticator", Title: "Set up an authenticator", Data: form}, seed, err
+	page := pages.View{Template: "authenticator", Title: "Set up an authenticator", Data: form}
+	if v.Person.AuthenticatorConfirmed {
+		page.Template, page.Title = "security-authenticator", "Move to another authenticator app"
+	}
+	return page, seed, err
 }
 
 // authenticator confirms the seed with its first code and shows the recovery codes once.
 func (p *Pages) authenticator(v *Visit) (pages.View, error) {
-	again, seed, err := p.authenticatorPage(v)
-	if err != nil || again.Redirect != "" {
-		return again, err
+	if v.Person.AuthenticatorConfirmed {
+		return p.authenticatorForm(v)
 	}
-	ctx := v.Request.Context()
-	if wait, err := p.People.CountAttempt(ctx, inSession(v)); err != nil || wait > 0 {
+	return p.newCode(v, func(seed people.NewSeed, step int64) (pages.View, error) {
+		codes, hashes := people.NewRecoveryCodes()
+		admitted, err := p.People.ConfirmAuthenticator(v.ctx(), v.Session, v.Entry(), seed, step, hashes, inSession(v))
+		if err == nil {
+			v.Admit(admitted)
+		}
+		return newCodesPage(v, codes, true), err
+	})
+}
+
+// replace replaces the authenticator after the first code of the new one.
+func (p *Pages) replace(v *Visit) (pages.View, error) {
+	return p.newCode(v, func(seed people.NewSeed, step int64) (pages.View, error) {
+		secret, err := p.People.ReplaceAuthenticator(v.ctx(), v.Session, seed, step, inSession(v))
+		if err == nil {
+			v.Renew(secret)
+		}
+		return pages.View{
+			Redirect: securityPath,
+			Notice:   "The new authenticator is set up, and all other browsers were signed out. The old one no longer works.",
+		}, err
+	})
+}
+
+// newCode calls use with the browser's seed and the step of its first code.
+func (p *Pages) newCode(v *Visit, use func(seed people.NewSeed, step int64) (pages.View, error)) (pages.View, error) {
+	again, seed, err := p.seedPage(v)
+	if err != nil {
+		return pages.View{}, err
+	}
+	if wait, err := p.People.CountAttempt(v.ctx(), inSession(v)); err != nil || wait > 0 {
 		return again.TooMany(wait), err
 	}
 	step, ok := credential.CodeStep(seed.Seed, v.PostForm("code"), v.Now)
 	if !ok {
-		return again.Wrong("code", wrongNewCode(seed)), nil
+		wrong := "The code is wrong. Enter the one that the app shows now for the QR code on this page."
+		if seed.Created {
+			wrong = "The code is wrong. The QR code on this page is new: if you scanned an earlier one, " +
+				"delete its entry in the app, and scan this one."
+		}
+		return again.Wrong("code", wrong), nil
 	}
+	done, err := use(seed, step)
+	if wrong := inputError(err); wrong != "" {
+		return again.Wrong("code", wrong), nil
+	}
+	return done, err
+}
+
+type codesView struct {
+	Codes []string
+	First bool // created with the authenticator
+	Email string
+	Left  int
+}
+
+// newCodesPage returns the page that shows new codes once. first is set for the codes that come
+// with an authenticator.
+func newCodesPage(v *Visit, codes []string, first bool) pages.View {
+	return pages.View{
+		Template: "recovery-codes", Title: "Your recovery codes", Data: codesView{Codes: codes, First: first, Email: v.Person.Email},
+	}
+}
+
+func (p *Pages) codesForm(v *Visit) (pages.View, error) {
+	return pages.View{Template: "recovery-codes", Title: "Recovery codes", Data: codesView{Left: v.Person.RecoveryCodesLeft}}, nil
+}
+
+func (p *Pages) renewCodes(v *Visit) (pages.View, error) {
 	codes, hashes := people.NewRecoveryCodes()
-	admitted, err := p.People.ConfirmAuthenticator(ctx, v.Session, v.Entry(), seed, step, hashes, inSession(v))
-	if problem.Of(err).Code == problem.InvalidParameter {
-		return again.Wrong("code", problem.Of(err).Text()), nil
+	err := p.People.RenewCodes(v.ctx(), v.Person.Account, hashes)
+	return newCodesPage(v, codes, false), err
+}
+
+// downloadCodes returns the codes of the form as a file. Only their hashes are stored, so the page
+// that shows them sends them back.
+func (p *Pages) downloadCodes(v *Visit) (pages.View, error) {
+	codes := v.PostFormArray("code")
+	hashes := make([]string, len(codes))
+	for i, c := range codes {
+		hashes[i] = people.HashRecoveryCode(c)
 	}
-	if err != nil {
-		return pages.View{}, err
+	unused, err := false, error(nil)
+	if len(codes) == people.RecoveryCodeCount {
+		unused, err = p.People.CodesUnused(v.ctx(), v.Person.Account, hashes)
 	}
-	v.Admit(admitted)
-	return newCodesPage(v, codes, true), nil
+	if err == nil && !unused {
+		err = problem.New(problem.InvalidParameter, "These recovery codes are no longer valid. Create new ones on the security page.")
+	}
+	return pages.View{
+		Type: "text/plain; charset=utf-8", Name: "opportunity-recovery-codes.txt",
+		Stream: func(w io.Writer) error { return writeCodes(w, v.Person.Email, codes, v.Now) },
+	}, err
+}
+
+func writeCodes(w io.Writer, email string, codes []string, now time.Time) error {
+	_, err := fmt.Fprintf(w, "Recovery codes of the Opportunity Data API\r\nAccount: %s\r\nDownloaded: %s\r\n\r\n"+
+		"Each code signs you in once if you do not have your authenticator.\r\n\r\n", email, now.Format("2 January 2006, 15:04 UTC"))
+	for i, c := range codes {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "%2d. %s\r\n", i+1, c)
+		}
+	}
+	return err
 }

@@ -9,13 +9,11 @@ import (
 	"opportunity.internal/services/authquota/internal/people"
 )
 
-// proofForm is the data of the page that asks for a factor.
 type proofForm struct {
 	Next    string
 	Options string // WebAuthn options; empty if passkeys are not possible
 }
 
-// proveForm asks a signed-in person for a factor again, before a sensitive action.
 func (p *Pages) proveForm(v *Visit) (pages.View, error) {
 	options, err := p.beginProof(v)
 	next := v.Next()
@@ -25,9 +23,8 @@ func (p *Pages) proveForm(v *Visit) (pages.View, error) {
 	return pages.View{Template: "security-confirm", Title: "Confirm your identity", Data: proofForm{next, options}}, err
 }
 
-// prove verifies a code of the authenticator, the password or a passkey.
 func (p *Pages) prove(v *Visit) (pages.View, error) {
-	ctx := v.Request.Context()
+	ctx := v.ctx()
 	next := v.Next()
 	if next == homePath {
 		next = securityPath
@@ -80,7 +77,7 @@ func inputError(err error) string {
 }
 
 func (p *Pages) proveByCode(v *Visit) (string, error) {
-	ctx := v.Request.Context()
+	ctx := v.ctx()
 	seed, err := p.People.Seed(ctx, v.Person.Account)
 	if err != nil {
 		return "", err
@@ -101,7 +98,7 @@ func (p *Pages) proveByPassword(v *Visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return p.People.ConfirmByPassword(v.Request.Context(), v.Session, hash, inSession(v))
+	return p.People.ConfirmByPassword(v.ctx(), v.Session, hash, inSession(v))
 }
 
 func (p *Pages) proveByPasskey(v *Visit) (string, error) {
@@ -109,5 +106,5 @@ func (p *Pages) proveByPasskey(v *Visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return p.People.ConfirmByPasskey(v.Request.Context(), v.Session, used, inSession(v))
+	return p.People.ConfirmByPasskey(v.ctx(), v.Session, used, inSession(v))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
@@ -29,4 +30,25 @@ func TestPlanActionsEndBeforeTheGatewayGivesUp(t *testing.T) {
 		require.True(t, deadline.Before(latest))
 		return nil
 	}))
+}
+
+func TestSignUpsAreCountedByNetworkAndHour(t *testing.T) {
+	s, now := newSignUps(), time.Date(2026, 11, 20, 10, 30, 0, 0, time.UTC)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(s.forms)
+	forms := func() (values []float64) { // limited, mailed
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		for _, m := range families[0].GetMetric() {
+			values = append(values, m.GetCounter().GetValue())
+		}
+		return values
+	}
+	require.Equal(t, []float64{0, 0}, forms(), "the series exist from the start")
+	for i, from := range []string{"192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8:0:1::1", "192.0.2.3", "nonsense"} {
+		s.count(i < 4, from, now, 1)
+	}
+	require.Equal(t, []float64{2, 4}, forms())
+	require.InDelta(t, 3, s.largest(now.Add(29*time.Minute)), 0)
+	require.Zero(t, s.largest(now.Add(30*time.Minute)), "the next hour")
 }

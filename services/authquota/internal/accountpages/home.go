@@ -9,7 +9,6 @@ import (
 	"opportunity.internal/services/authquota/internal/plan"
 )
 
-// homeView is the data of the home page.
 type homeView struct {
 	keys.Overview
 
@@ -21,7 +20,6 @@ type homeView struct {
 	Public  string
 }
 
-// step is one of the first steps with a new account.
 type step struct {
 	Done bool
 	Text string
@@ -42,7 +40,7 @@ func (p *Pages) home(v *Visit) (pages.View, error) {
 	shown := homeView{
 		Offer: plan.OfferOf(v.Person.Tier, p.Tiers), Today: today, MaxKeys: keys.MaxActive, Public: p.PublicURL,
 	}
-	if shown.Overview, err = p.Keys.Overview(v.Request.Context(), v.Person.Account); err != nil {
+	if shown.Overview, err = p.Keys.Overview(v.ctx(), v.Person.Account); err != nil {
 		return pages.View{}, err
 	}
 	shown.Soon = shown.Expiring != nil && shown.Expiring.Sub(v.Now) <= soon

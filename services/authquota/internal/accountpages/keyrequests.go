@@ -3,14 +3,15 @@ package accountpages
 import (
 	"strings"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/people"
 )
 
-// requestForm is the data of the form for a key request: the submitted fields and the terms of use.
 type requestForm struct {
 	keys.RequestedKey
 
@@ -30,7 +31,7 @@ func (p *Pages) requestPage(v *Visit, filled keys.RequestedKey, offered keys.Off
 
 // offer returns the keys that the account gets without an operator.
 func (p *Pages) offer(v *Visit) (keys.Offer, error) {
-	offered, err := p.Keys.Offer(v.Request.Context(), v.Person.Account)
+	offered, err := p.Keys.Offer(v.ctx(), v.Person.Account)
 	offered.Test = offered.Test && p.ApproveTest
 	return offered, err
 }
@@ -60,13 +61,13 @@ func (p *Pages) requestKey(v *Visit) (pages.View, error) {
 		return again, nil
 	}
 	if wanted.Test {
-		wait, err := p.People.CountAttempt(v.Request.Context(), people.TestKeysFrom(v.Address()))
+		wait, err := p.People.CountAttempt(v.ctx(), people.TestKeysFrom.Of(v.network()))
 		if err != nil {
 			return pages.View{}, err
 		}
 		wanted.Held = wait > 0
 	}
-	created, err := p.Keys.RequestKey(v.Request.Context(), v.Person.Account, wanted, accepted, p.AutoApprove)
+	created, err := p.Keys.RequestKey(v.ctx(), v.Person.Account, wanted, accepted, p.AutoApprove)
 	switch {
 	case problem.Of(err).Code == problem.InvalidParameter:
 		return again.Wrong("", problem.Of(err).Text()), nil
@@ -87,9 +88,8 @@ func badUseCase(useCase string, err error) string {
 
 func collectPath(request string) string { return "/account/keys/requests/" + request + "/collect" }
 
-// ownRequest returns the request in the URL if it is open or recently declined.
 func (p *Pages) ownRequest(v *Visit) (keys.Request, error) {
-	requests, err := p.Keys.OwnRequests(v.Request.Context(), v.Person.Account)
+	requests, err := p.Keys.OwnRequests(v.ctx(), v.Person.Account)
 	if err != nil {
 		return keys.Request{}, err
 	}
@@ -101,7 +101,6 @@ func (p *Pages) ownRequest(v *Visit) (keys.Request, error) {
 	return keys.Request{}, keys.RequestNotFound()
 }
 
-// collection is the data of the page that confirms collecting a key.
 type collection struct {
 	keys.Request
 
@@ -129,8 +128,8 @@ func (p *Pages) collectKey(v *Visit) (pages.View, error) {
 	if err != nil && problem.Of(err).Code != problem.NotFound { // Collect explains why a request is not found
 		return pages.View{}, err
 	}
-	secret := apikey.Generate(r.Prefix())
-	key, err := p.Keys.Collect(v.Request.Context(), v.Person.Account, v.Param("request"), accepted, keys.NewRecord(secret, p.Peppers))
+	secret := apikey.Generate(keys.PrefixOf(r.Test))
+	key, err := p.Keys.Collect(v.ctx(), v.Person.Account, v.Param("request"), accepted, keys.NewRecord(secret, p.Peppers))
 	return pages.View{Template: "key-new", Title: "Your key", Data: newKey{Key: key, Secret: secret.Reveal()}}, err
 }
 
@@ -138,6 +137,34 @@ func (p *Pages) withdrawRequest(v *Visit) (pages.View, error) {
 	if err := keys.CheckRequestID(v.Param("request")); err != nil {
 		return pages.View{}, err
 	}
-	err := p.Keys.Withdraw(v.Request.Context(), v.Person.Account, v.Param("request"))
+	err := p.Keys.Withdraw(v.ctx(), v.Person.Account, v.Param("request"))
 	return pages.View{Redirect: keysPath, Notice: "The request was withdrawn."}, err
 }
+
+func (p *Pages) terms(v *Visit) Terms {
+	return Terms{Version: p.TermsVersion, Last: v.Person.Terms}
+}
+
+// acceptance returns the reply of a form with the block "terms", and what is missing in it. The
+// form sends the version that it showed, so a version that took effect in the meantime is not
+// accepted unseen.
+func (p *Pages) acceptance(v *Visit) (reply account.Acceptance, missing string) {
+	shown := v.PostForm("termsVersion")
+	reply = account.Acceptance{Version: p.TermsVersion, Accepted: v.PostForm("terms") == "accepted" && shown == p.TermsVersion}
+	switch {
+	case reply.Accepted || p.terms(v).Accepted():
+		return reply, ""
+	case shown != "" && shown != p.TermsVersion:
+		return reply, "The terms of use have changed. Read and accept version " + p.TermsVersion + "."
+	}
+	return reply, "Accept the terms of use to get a key."
+}
+
+// Terms are the terms of use on a page.
+type Terms struct {
+	Version string             // in effect
+	Last    *api.AcceptedTerms // accepted last, or nil
+}
+
+// Accepted reports whether the version in effect was accepted.
+func (t Terms) Accepted() bool { return t.Last != nil && t.Last.Version == t.Version }

@@ -2,18 +2,21 @@ package accountpages
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/pages"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keyusage"
+	"opportunity.internal/services/authquota/internal/people"
 )
 
-// keyLine is a key on a page.
 type keyLine struct {
 	keys.Key
 
@@ -57,7 +60,6 @@ func (k keyLine) Soon(now time.Time) bool {
 	return k.Ready() && k.ExpiresAt.Before(now.AddDate(0, 0, 30))
 }
 
-// keyList is the data of the page of all keys.
 type keyList struct {
 	Requests []keys.Request
 	Living   []keyLine
@@ -77,7 +79,7 @@ const endedShown = 50
 func (l keyList) Room() bool { return l.Taken < l.Most }
 
 func (p *Pages) listKeys(v *Visit) (pages.View, error) {
-	ctx, id := v.Request.Context(), v.Person.Account
+	ctx, id := v.ctx(), v.Person.Account
 	own, err := p.Keys.OwnKeys(ctx, id)
 	if err != nil {
 		return pages.View{}, err
@@ -128,15 +130,16 @@ func (p *Pages) ownKey(v *Visit) (keyLine, error) {
 	if err := keys.CheckID(v.Param("key")); err != nil {
 		return keyLine{}, err
 	}
-	k, err := p.Keys.OwnKey(v.Request.Context(), v.Person.Account, v.Param("key"))
+	own, err := p.Keys.OwnKeys(v.ctx(), v.Person.Account)
 	if err != nil {
 		return keyLine{}, err
 	}
-	own, err := p.Keys.OwnKeys(v.Request.Context(), v.Person.Account)
-	if err != nil {
-		return keyLine{}, err
+	at := slices.IndexFunc(own, func(k keys.Key) bool { return k.ID == v.Param("key") })
+	if at < 0 {
+		return keyLine{}, keys.NotFound()
 	}
-	sent, err := p.Usage.SentOn(v.Request.Context(), v.Person.Account, v.Now)
+	k := own[at]
+	sent, err := p.Usage.SentOn(v.ctx(), v.Person.Account, v.Now)
 	return keyLine{k, k.StatusAt(v.Now), sent[k.ID], replacing(own, k.ID, v.Now)}, err
 }
 
@@ -145,7 +148,6 @@ func replacing(own []keys.Key, id string, now time.Time) bool {
 	return slices.ContainsFunc(own, func(k keys.Key) bool { return k.Successor == id && k.StatusAt(now) == keys.Active })
 }
 
-// keyForm is the data of the page of one key, with the submitted name.
 type keyForm struct {
 	Key  keyLine
 	Name string
@@ -166,7 +168,7 @@ func (p *Pages) renameKey(v *Visit) (pages.View, error) {
 		form := pages.View{Template: "key", Title: k.Title(), Data: keyForm{k, v.PostForm("name")}}
 		return form.Wrong("name", badName(v.PostForm("name"), err)), nil
 	}
-	err = p.Keys.Rename(v.Request.Context(), v.Person.Account, k.ID, name)
+	err = p.Keys.Rename(v.ctx(), v.Person.Account, k.ID, name)
 	return pages.View{Redirect: "/account/keys/" + k.ID, Notice: "The key was renamed."}, err
 }
 
@@ -194,7 +196,95 @@ func (p *Pages) revokeKey(v *Visit) (pages.View, error) {
 	if err := keys.CheckID(v.Param("key")); err != nil {
 		return pages.View{}, err
 	}
-	k, err := p.Keys.RevokeOwn(v.Request.Context(), v.Person.Account, v.Param("key"))
+	k, err := p.Keys.RevokeOwn(v.ctx(), v.Person.Account, v.Param("key"))
 	notice, err := applied(k.Title()+" was revoked. Requests with it are rejected from now on.", err)
 	return pages.View{Redirect: keysPath, Notice: notice}, err
+}
+
+func (p *Pages) askRotate(v *Visit) (pages.View, error) {
+	k, err := p.ownKey(v)
+	if err == nil && !k.Ready() {
+		err = keys.NotRotatable()
+	}
+	return pages.View{Template: "key-rotate", Title: "Rotate " + k.Title(), Data: rotation{k, k.SuccessorEnd(v.Now), k.GraceEnd(v.Now)}}, err
+}
+
+type rotation struct {
+	Key            keyLine
+	NewEnd, OldEnd time.Time
+}
+
+type newKey struct {
+	Key     keys.Key
+	Secret  string
+	Old     *keys.Key // the key that it replaces
+	Pending bool      // the earlier end of Old is recorded but not in effect yet
+}
+
+// Curl returns a curl command that sends a request with the key.
+func (n newKey) Curl(public string) string {
+	return "curl -H 'Authorization: Bearer " + n.Secret + "' '" + public + "/api/v1/opportunities?country=CA'"
+}
+
+func (p *Pages) rotateKey(v *Visit) (pages.View, error) {
+	k, err := p.ownKey(v)
+	if err != nil {
+		return pages.View{}, err
+	}
+	secret := apikey.Generate(keys.PrefixOf(k.Prefix == apikey.Test))
+	successor, old, err := p.Keys.Rotate(v.ctx(), v.Person.Account, k.ID, keys.NewRecord(secret, p.Peppers))
+	pending := errors.Is(err, accountdb.ErrNotInEffect) // the key is shown nevertheless, because it cannot be shown again
+	if err != nil && !pending {
+		return pages.View{}, err
+	}
+	return pages.View{Template: "key-new", Title: "Your new key", Data: newKey{successor, secret.Reveal(), &old, pending}}, nil
+}
+
+func (p *Pages) askConnect(*Visit) (pages.View, error) {
+	return pages.View{Template: "key-connect", Title: "Connect an older key"}, nil
+}
+
+// maxPresented is far above the length of any key.
+const maxPresented = 500
+
+// connectKey merges the account of the presented key. The input is never repeated in the response.
+func (p *Pages) connectKey(v *Visit) (pages.View, error) {
+	presented := strings.TrimSpace(v.PostForm("key"))
+	again, _ := p.askConnect(v)
+	if presented == "" || len(presented) > maxPresented {
+		return again.Wrong("key", "Paste the whole key, from its first character to its last."), nil
+	}
+	// Limit guesses: a key of another form may be short.
+	if wait, err := p.People.CountAttempt(v.ctx(), people.AttemptsToConnect.Of(v.Person.Account)); err != nil || wait > 0 {
+		return again.TooMany(wait), err
+	}
+	digests := apikey.OlderOf(presented).Digests(p.Peppers)
+	if ours, ok := apikey.Parse(presented); ok {
+		digests = ours.Digests(p.Peppers)
+	}
+	moved, err := p.Keys.Connect(v.ctx(), v.Person.Account, digests)
+	switch problem.Of(err).Code {
+	case problem.NotFound:
+		return again.Wrong("key", "This key is unknown. Check that you copied all of it."), nil
+	case problem.InvalidParameter:
+		return again.Wrong("key", problem.Of(err).Text()), nil
+	}
+	if err == nil {
+		err = p.Counters.DeliverMoves(v.ctx(), v.Person.Account)
+		if err != nil {
+			err = errors.Join(accountdb.ErrNotInEffect, err)
+		}
+	}
+	notice, err := applied(connected(moved), err)
+	return pages.View{Redirect: keysPath, Notice: notice}, err
+}
+
+func connected(n int) string {
+	switch n {
+	case 1:
+		return "The key is connected. Requests sent with it today count toward your daily quota."
+	case 2:
+		return "The key and one other of its account are connected. Requests sent with them today count toward your daily quota."
+	}
+	return fmt.Sprintf("The key and %d others of its account are connected. Requests sent with them today count toward your daily quota.", n-1)
 }

@@ -22,9 +22,9 @@ func (p *Pages) lost(v *Visit) (pages.View, error) {
 	if err != nil || again.Redirect != "" {
 		return again, err
 	}
-	ctx := v.Request.Context()
+	ctx := v.ctx()
 	sent := pages.View{Redirect: "/account/lost-authenticator/sent"}
-	if wait, err := p.People.CountAttempt(ctx, people.MailsTo(string(people.LinkLost), v.Person.Account)); err != nil || wait > 0 {
+	if wait, err := p.People.CountAttempt(ctx, people.MailsTo.Of(string(people.LinkLost), v.Person.Account)); err != nil || wait > 0 {
 		return sent, err // the links of the last mail still work
 	}
 	lost := people.NewLink(people.LinkLost, v.Person.Account, v.Person.Email, v.Now)
@@ -39,7 +39,7 @@ func (p *Pages) lost(v *Visit) (pages.View, error) {
 }
 
 func (p *Pages) lostConfirmForm(v *Visit) (pages.View, error) {
-	l, err := p.People.Link(v.Request.Context(), token(v), people.LinkLost)
+	l, err := p.People.Link(v.ctx(), token(v), people.LinkLost)
 	return unlessGone(signInPath, pages.View{Template: "link", Title: "Is the authenticator lost?", Data: linkForm{
 		"/account/lost-authenticator/confirm", token(v),
 		"If you confirm, the authenticator and the recovery codes will be removed on " + account.FormatTime(l.RequestedAt().Add(people.ResetWait)) +
@@ -49,14 +49,14 @@ func (p *Pages) lostConfirmForm(v *Visit) (pages.View, error) {
 }
 
 func (p *Pages) lostConfirm(v *Visit) (pages.View, error) {
-	at, err := p.People.BeginReset(v.Request.Context(), token(v))
+	at, err := p.People.BeginReset(v.ctx(), token(v))
 	return unlessGone(signInPath, pages.View{
 		Redirect: signInPath, Notice: "Come back after " + account.FormatTime(at) + ", sign in with your password and set up a new authenticator.",
 	}, err)
 }
 
 func (p *Pages) lostCancelForm(v *Visit) (pages.View, error) {
-	_, err := p.People.Link(v.Request.Context(), token(v), people.LinkKeep)
+	_, err := p.People.Link(v.ctx(), token(v), people.LinkKeep)
 	return unlessGone(signInPath, pages.View{Template: "link", Title: "Keep the authenticator?", Data: linkForm{
 		"/account/lost-authenticator/cancel", token(v),
 		"The authenticator stays. If you did not report it lost, change your password afterwards: someone else knows it.",
@@ -65,13 +65,13 @@ func (p *Pages) lostCancelForm(v *Visit) (pages.View, error) {
 }
 
 func (p *Pages) lostCancel(v *Visit) (pages.View, error) {
-	err := p.People.CancelReset(v.Request.Context(), token(v))
+	err := p.People.CancelReset(v.ctx(), token(v))
 	return unlessGone(signInPath, pages.View{Redirect: signInPath, Notice: "The authenticator stays."}, err)
 }
 
 // keepAuthenticator handles the button on every page while the waiting period lasts.
 func (p *Pages) keepAuthenticator(v *Visit) (pages.View, error) {
-	err := p.People.KeepAuthenticator(v.Request.Context(), v.Person.Account)
+	err := p.People.KeepAuthenticator(v.ctx(), v.Person.Account)
 	return pages.View{
 		Redirect: securityPath,
 		Notice:   "The authenticator stays. If you did not report it lost, change your password: someone else knows it.",

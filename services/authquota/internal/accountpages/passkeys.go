@@ -19,7 +19,7 @@ func (p *Pages) beginProof(v *Visit) (options string, err error) {
 	if !p.relyingParty.Possible() {
 		return "", nil
 	}
-	ctx := v.Request.Context()
+	ctx := v.ctx()
 	has, err := p.People.Passkeys(ctx, v.Person.Account)
 	if err != nil || len(has) == 0 {
 		return "", err
@@ -34,7 +34,7 @@ func (p *Pages) beginProof(v *Visit) (options string, err error) {
 // finishProof verifies the browser's response to its last challenge and returns the passkey. It
 // returns credential.ErrPasskeyRejected if the response is invalid.
 func (p *Pages) finishProof(v *Visit) (credential.Passkey, error) {
-	ctx := v.Request.Context()
+	ctx := v.ctx()
 	challenge, err := p.takeChallenge(v, credential.PurposeProve)
 	if err != nil {
 		return credential.Passkey{}, err
@@ -56,7 +56,7 @@ func (p *Pages) takeChallenge(v *Visit, purpose string) (string, error) {
 	if !p.relyingParty.Possible() {
 		return "", credential.ErrPasskeyRejected
 	}
-	challenge, err := p.People.TakeChallenge(v.Request.Context(), v.Session.ID, purpose)
+	challenge, err := p.People.TakeChallenge(v.ctx(), v.Session.ID, purpose)
 	if problem.Of(err).Code == problem.NotFound {
 		err = fmt.Errorf("%w: %w", credential.ErrPasskeyRejected, err)
 	}
@@ -65,7 +65,7 @@ func (p *Pages) takeChallenge(v *Visit, purpose string) (string, error) {
 
 // passkeyStep verifies a passkey as the second step of signing in.
 func (p *Pages) passkeyStep(v *Visit) (pages.View, error) {
-	ctx := v.Request.Context()
+	ctx := v.ctx()
 	tried, err := p.secondStep(v)
 	if err != nil {
 		return pages.View{}, err
@@ -107,7 +107,7 @@ func (p *Pages) passkeyForm(v *Visit) (pages.View, error) {
 	if !p.relyingParty.Possible() {
 		return elsewhere, nil
 	}
-	ctx := v.Request.Context()
+	ctx := v.ctx()
 	has, err := p.People.Passkeys(ctx, v.Person.Account)
 	if err != nil {
 		return pages.View{}, err
@@ -130,7 +130,7 @@ func (p *Pages) passkeyForm(v *Visit) (pages.View, error) {
 }
 
 func (p *Pages) addPasskey(v *Visit) (pages.View, error) {
-	ctx := v.Request.Context()
+	ctx := v.ctx()
 	name, badName := credential.PasskeyName(v.PostForm("name"))
 	challenge, err := p.takeChallenge(v, credential.PurposeAdd)
 	var made credential.Passkey
@@ -162,10 +162,6 @@ func (p *Pages) addPasskey(v *Visit) (pages.View, error) {
 }
 
 func (p *Pages) removePasskey(v *Visit) (pages.View, error) {
-	id := v.PostForm("id")
-	if !credential.ValidPasskeyID(id) {
-		return pages.View{}, credential.PasskeyNotFound()
-	}
-	err := p.People.RemovePasskey(v.Request.Context(), v.Person.Account, id)
+	err := p.People.RemovePasskey(v.ctx(), v.Person.Account, v.PostForm("id"))
 	return pages.View{Redirect: securityPath, Notice: "The passkey was removed."}, err
 }

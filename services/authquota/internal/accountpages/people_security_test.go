@@ -2,7 +2,9 @@ package accountpages_test
 
 import (
 	"net/http"
+	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,9 +13,11 @@ import (
 	"github.com/pquerna/otp/totp"
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/testkit"
+	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
 
 func TestSensitivePagesNeedRecentProof(t *testing.T) {
@@ -346,4 +350,292 @@ func countOf(all []int, one int) (n int) {
 		}
 	}
 	return n
+}
+
+// An intruder requests a new address. Everything the owner does to sign the intruder out also
+// cancels that request.
+func TestSecurityActionsCancelAddressChange(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		b := f.member("ada@example.org")
+		n := 0
+		asks := func() string {
+			t.Helper()
+			n++
+			f.Advance(time.Minute)
+			b.Post("/account/security/confirm", "password", b.Password).Leads("/account/security")
+			b.Post("/account/security/email", "email", "eve@example.org").Leads("/account/security")
+			return f.mail("eve@example.org", "new-address", n).links()[0]
+		}
+		for _, act := range []struct {
+			name string
+			do   func()
+		}{
+			{"another password", func() {
+				b.Post("/account/security/password", "current", b.Password, "password", otherPassword).Leads("/account/security")
+				b.Password = otherPassword
+			}},
+			{"a forgotten password", func() {
+				link := f.askFor(b.Other(), "/account/forgot", b.Email, "reset-password", 1)
+				b.Post("/account/reset", "token", testkit.Token(b.Get(link)), "password", testkit.Password).Leads("/account/sign-in")
+				b.Password = testkit.Password
+				f.signInAgain(b)
+			}},
+			{"another authenticator", func() {
+				b.Seed = testkit.Seed(b.Get("/account/security/authenticator"))
+				code, err := totp.GenerateCode(b.Seed, f.Now())
+				require.NoError(t, err)
+				b.Post("/account/security/authenticator", "code", code).Leads("/account/security")
+			}},
+			{"the end of all sessions", func() {
+				b.Post("/account/security/sessions/end-all").Leads("/account/sign-in")
+				f.signInAgain(b)
+			}},
+			{"the button", func() {
+				b.Get("/account/security").Shows(http.StatusOK, "Changes to eve@example.org when you open the link")
+				b.Post("/account/security/email/keep").Leads("/account/security")
+			}},
+			{"the link in the mail to the owner", func() {
+				told := f.mail(b.Email, "address-change-asked", n)
+				require.Contains(t, told.Text, "e…@example.org")
+				keep := told.links()[0]
+				owner := b.Other()
+				owner.Post("/account/old-address", "token", testkit.Token(owner.Get(keep).Shows(http.StatusOK, "Keep your address?"))).Leads("/account/security")
+				owner.Get(keep).Shows(http.StatusGone)
+				owner.Post("/account/old-address", "token", "made-up").Shows(http.StatusGone)
+			}},
+		} {
+			link := asks()
+			token := testkit.Token(b.Get(link).Shows(http.StatusOK, "eve@example.org"))
+			act.do()
+			b.Get(link).Shows(http.StatusGone)
+			b.Post("/account/new-address", "token", token).Shows(http.StatusGone)
+			require.NotContains(t, b.Get("/account/security").Shows(http.StatusOK, "ada@example.org").Text(), "eve@example.org", act.name)
+		}
+	})
+}
+
+// Links sent to an old address stop working, except those that cancel something.
+func TestLinksEndWithTheAddressTheyWentTo(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		b := f.member("ada@example.org")
+		half := b.Other()
+		half.EnterPassword()
+		half.Post("/account/lost-authenticator").Leads("/account/lost-authenticator/sent")
+		sent := f.mail(b.Email, "authenticator-reset-asked", 1).links()
+		reset := f.askFor(half, "/account/forgot", b.Email, "reset-password", 1)
+		b.Post("/account/security/email", "email", "lovelace@example.org").Leads("/account/security")
+		link := f.mail("lovelace@example.org", "new-address", 1).links()[0]
+		b.Post("/account/new-address", "token", testkit.Token(b.Get(link))).Leads("/account/security")
+		b.Get(f.mail("ada@example.org", "address-change-asked", 1).links()[0]).Shows(http.StatusGone)
+		b.Get(sent[0]).Shows(http.StatusGone)
+		b.Get(reset).Shows(http.StatusGone)
+		b.Get(sent[1]).Shows(http.StatusOK, "Keep the authenticator?")
+	})
+}
+
+// Proving a factor or changing the password cancels the removal of an authenticator reported lost.
+func TestTheOwnerKeepsTheAuthenticator(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		b := f.member("ada@example.org")
+		k := b.AddPasskey("Key ring")
+		n := 0
+		for name, act := range map[string]func(){
+			"a code": func() { b.Post("/account/security/confirm", "code", b.Code()).Leads("/account/security") },
+			"a passkey": func() {
+				b.Post("/account/security/confirm", "answer", k.Prove(b.Get("/account/security/confirm"))).Leads("/account/security")
+			},
+			"a button": func() { b.Post("/account/security/authenticator/keep").Leads("/account/security") },
+			"another password": func() {
+				b.Post("/account/security/password", "current", b.Password, "password", b.Password+"!").Leads("/account/security")
+				b.Password += "!"
+			},
+			"a forgotten one": func() {
+				link := f.askFor(b.Other(), "/account/forgot", b.Email, "reset-password", 1)
+				b.Password += "?"
+				b.Post("/account/reset", "token", testkit.Token(b.Get(link)), "password", b.Password).Leads("/account/sign-in")
+				person, err := f.People.Person(t.Context(), b.Account)
+				require.NoError(t, err)
+				require.Nil(t, person.ResetAt)
+				f.signInAgain(b)
+			},
+		} {
+			n++
+			f.Advance(time.Minute)
+			half := b.Other()
+			half.EnterPassword().Leads("/account/sign-in/code")
+			half.Post("/account/lost-authenticator").Leads("/account/lost-authenticator/sent")
+			lost := f.mail(b.Email, "authenticator-reset-asked", n).links()[0]
+			half.Post("/account/lost-authenticator/confirm", "token", testkit.Token(half.Get(lost))).Leads("/account/sign-in")
+			b.Post("/account/security/confirm", "password", b.Password).Leads("/account/security") // which the attacker also has
+			b.Get("/account").Shows(http.StatusOK, "Your authenticator will be removed on")
+			act()
+			require.NotContains(t, b.Get("/account").Shows(http.StatusOK).Text(), "will be removed", name)
+		}
+		require.Contains(t, f.Actions(t, b.Account), "factor.reset_cancel")
+	})
+}
+
+// Resetting the password also ends the session of the browser, even of another account.
+func TestANewPasswordEndsTheBrowsersSession(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		b := f.member("ada@example.org")
+		stranger := f.SignUp("grace@example.org")
+		link := f.askFor(stranger, "/account/forgot", b.Email, "reset-password", 1)
+		signedIn := stranger.Other()
+		signedIn.Cookies["__Host-session"] = stranger.Cookies["__Host-session"]
+		signedIn.Get("/account").Shows(http.StatusOK)
+		stranger.Post("/account/reset", "token", testkit.Token(stranger.Get(link)), "password", otherPassword).Leads("/account/sign-in")
+		signedIn.Get("/account").Leads("/account/sign-in")
+	})
+}
+
+func TestEverySecurityEventIsRecorded(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		b := f.member("ada@example.org")
+		o := b.Other()
+		o.Post("/account/sign-in", "email", "nobody@example.org", "password", "a guess that is wrong")
+		o.Post("/account/sign-in", "email", b.Email, "password", "a guess that is wrong")
+		o.EnterPassword()
+		o.Post("/account/sign-in/code", "code", o.WrongCode())
+		o.Post("/account/lost-authenticator")
+		found := f.mail(b.Email, "authenticator-reset-asked", 1).links()
+		o.Post("/account/lost-authenticator/confirm", "token", testkit.Token(o.Get(found[0])))
+		o.Post("/account/sign-in/code", "code", o.Codes[0]).Leads("/account")
+		o.Post("/account/recovery-codes").Shows(http.StatusOK)
+		o.Post("/account/sign-out")
+		link := f.askFor(o, "/account/forgot", b.Email, "reset-password", 1)
+		o.Post("/account/reset", "token", testkit.Token(o.Get(link)), "password", "another-good-phrase-of-words").Leads("/account/sign-in")
+		require.Equal(t, []string{
+			"person.sign_up", "factor.add", "person.sign_in", "person.sign_in_failed", "person.sign_in_failed", "factor.reset_asked", "factor.reset_begin",
+			"recovery_code.use", "factor.reset_cancel", "person.sign_in", "recovery_code.renew", "session.end", "person.password_reset_asked", "person.password_change",
+		}, f.Actions(t, b.Account))
+		require.Len(t, f.Audit(t), len(f.Actions(t, b.Account)), "nobody else did anything")
+	})
+}
+
+var codeFields = regexp.MustCompile(`<input type="hidden" name="code" value="([^"]+)">`)
+
+// downloadCodes posts codes back as the form of the page does.
+func downloadCodes(b *testkit.Person, codes ...string) testkit.Page {
+	var form []string
+	for _, c := range codes {
+		form = append(form, "code", c)
+	}
+	return b.Post("/account/recovery-codes/download", form...)
+}
+
+func TestShownCodesCanBeDownloaded(t *testing.T) {
+	s, b := person(t)
+	b.Get("/account/recovery-codes").Shows(http.StatusOK, "10 of ten codes left")
+	p := b.Post("/account/recovery-codes").Shows(http.StatusOK, "Save them now", "print this page with your browser", "ada@example.org")
+	var codes []string
+	for _, f := range codeFields.FindAllStringSubmatch(p.Body, -1) {
+		codes = append(codes, f[1])
+	}
+	require.Len(t, codes, people.RecoveryCodeCount)
+
+	file := downloadCodes(b, codes...)
+	require.Equal(t, http.StatusOK, file.Status)
+	require.Equal(t, "no-store", file.Header.Get("Cache-Control"))
+	require.Equal(t, `attachment; filename="opportunity-recovery-codes.txt"`, file.Header.Get("Content-Disposition"))
+	require.Equal(t, "text/plain; charset=utf-8", file.Header.Get("Content-Type"))
+	require.Contains(t, file.Body, "ada@example.org")
+	for _, c := range codes {
+		require.Contains(t, file.Body, c)
+	}
+
+	s.Advance(time.Minute)
+	b.Post("/account/sign-out")
+	b.EnterPassword()
+	b.Post("/account/sign-in/code", "code", codes[0]).Leads("/account")
+	downloadCodes(b, codes...).Shows(http.StatusBadRequest, "no longer valid")
+}
+
+// The response must not tell whether a single code is valid, nor turn any text into a file of the
+// site.
+func TestOnlyWholeSetsAreDownloaded(t *testing.T) {
+	_, b := person(t)
+	codes := b.Codes
+	for _, posted := range [][]string{{}, codes[:1], append(slices.Clone(codes), "x"), append(slices.Clone(codes[1:]), "<script>")} {
+		require.NotContains(t, downloadCodes(b, posted...).Shows(http.StatusBadRequest, "no longer valid").Body, "<script>")
+	}
+}
+
+func TestNewCodesNeedRecentProof(t *testing.T) {
+	s, b := person(t)
+	s.Advance(people.RecentProof + time.Minute)
+	b.Post("/account/recovery-codes").Leads("/account/security/confirm?next=%2Faccount%2Frecovery-codes")
+	require.Equal(t, http.StatusOK, downloadCodes(b, b.Codes...).Status, "the old codes stay, and the page with them may have been open for long")
+}
+
+// person returns a site and a person who is signed in.
+func person(t *testing.T, adjust ...func(*authquota.Config)) (*sitekit.Site, *testkit.Person) {
+	t.Helper()
+	s := sitekit.New(t, adjust...)
+	return s, s.SignUp("ada@example.org")
+}
+
+func TestEveryPageHasTheHeaders(t *testing.T) {
+	_, b := person(t)
+	for _, p := range []testkit.Page{
+		b.Get("/account").Shows(http.StatusOK), b.Get("/account/no-such-page").Shows(http.StatusNotFound),
+		b.Send(http.MethodPut, "/account", nil, nil).Shows(http.StatusMethodNotAllowed),
+	} {
+		require.Equal(t, "no-store", p.Header.Get("Cache-Control"))
+		require.Contains(t, p.Header.Get("Content-Security-Policy"), "default-src 'none'")
+		require.Equal(t, "max-age=31536000", p.Header.Get("Strict-Transport-Security"))
+	}
+}
+
+func TestStaticFilesAreServedUnderTheAccount(t *testing.T) {
+	_, b := person(t)
+	for _, script := range []string{"passkey.js", "copy.js"} {
+		require.NotEmpty(t, script)
+	}
+	p := b.Get("/account")
+	require.Regexp(t, `href="/account/static/style\.[0-9a-f]{8}\.css"`, p.Body)
+	b.Get("/account/static/style.css").Shows(http.StatusNotFound)
+}
+
+func TestAccessLevels(t *testing.T) {
+	const halfwayPage, signedIn, recent = "/account/lost-authenticator", "/account/keys", "/account/security/close"
+	confirm := func(page string) string { return "/account/security/confirm?next=" + url.QueryEscape(page) }
+	for name, c := range map[string]struct {
+		set                       func(s *sitekit.Site, b *testkit.Person)
+		halfway, signedIn, recent string // target of the redirect; empty if the page is shown
+	}{
+		"without a session": {func(_ *sitekit.Site, b *testkit.Person) { clear(b.Cookies) },
+			"/account/sign-in", "/account/sign-in?next=%2Faccount%2Fkeys", "/account/sign-in?next=%2Faccount%2Fsecurity%2Fclose"},
+		"with an ended session": {func(_ *sitekit.Site, b *testkit.Person) { b.Cookies["__Host-session"] = "of yesterday" },
+			"/account/sign-in", "/account/sign-in?next=%2Faccount%2Fkeys", "/account/sign-in?next=%2Faccount%2Fsecurity%2Fclose"},
+		"halfway": {func(_ *sitekit.Site, b *testkit.Person) {
+			clear(b.Cookies)
+			b.EnterPassword()
+		}, "", "/account/sign-in/code?next=%2Faccount%2Fkeys", "/account/sign-in/code?next=%2Faccount%2Fsecurity%2Fclose"},
+		"full": {func(*sitekit.Site, *testkit.Person) {}, "/account", "", ""},
+		"full, ten minutes after the last proof": {func(s *sitekit.Site, _ *testkit.Person) { s.Advance(people.RecentProof) },
+			"/account", "", confirm(recent)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, b := person(t)
+			c.set(s, b)
+			b.Get("/account/sign-up").Shows(http.StatusOK)
+			for path, target := range map[string]string{halfwayPage: c.halfway, signedIn: c.signedIn, recent: c.recent} {
+				if p := b.Get(path); target == "" {
+					p.Shows(http.StatusOK)
+				} else {
+					p.Leads(target)
+				}
+			}
+		})
+	}
+}
+
+// A form cannot be submitted again after a proof, so the person returns to the closest page that
+// can be opened.
+func TestFormContinuesAtItsPageAfterAProof(t *testing.T) {
+	s, b := person(t)
+	s.Advance(people.RecentProof)
+	b.Post("/account/security/sessions/end").Leads("/account/security/confirm?next=%2Faccount%2Fsecurity")
+	b.Get("/account/security/close?a=b&c=d").Leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2Fclose%3Fa%3Db%26c%3Dd")
 }

@@ -1,13 +1,21 @@
 package accountpages_test
 
 import (
+	"fmt"
 	"net/http"
+	"regexp"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/testkit"
+	"opportunity.internal/services/authquota/internal/testkit/sitekit"
 )
 
 func TestFormsOfVisitors(t *testing.T) {
@@ -105,4 +113,420 @@ func TestASetUpMayTakeHalfAnHour(t *testing.T) {
 		f.Advance(time.Second)
 		late.Get("/account/authenticator").Leads("/account/sign-in")
 	})
+}
+
+// atOnce sends from all browsers concurrently.
+func atOnce(browsers []*testkit.Person, send func(b *testkit.Person) testkit.Page) []testkit.Page {
+	pages := make([]testkit.Page, len(browsers))
+	var all sync.WaitGroup
+	for i, b := range browsers {
+		all.Go(func() { pages[i] = send(b) })
+	}
+	all.Wait()
+	return pages
+}
+
+func count(pages []testkit.Page, status int) (n int) {
+	for _, p := range pages {
+		if p.Status == status {
+			n++
+		}
+	}
+	return n
+}
+
+func TestACodeSignsInOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *feature) {
+		b := f.member("ada@example.org")
+		var browsers []*testkit.Person
+		for range 5 {
+			o := b.Other()
+			o.EnterPassword().Leads("/account/sign-in/code")
+			browsers = append(browsers, o)
+		}
+		code := b.Code()
+		got := atOnce(browsers, func(b *testkit.Person) testkit.Page { return b.Post("/account/sign-in/code", "code", code) })
+		require.Equal(t, 1, count(got, http.StatusSeeOther))
+		require.Equal(t, 4, count(got, http.StatusUnprocessableEntity))
+
+		recovery := b.Codes[0]
+		got = atOnce(browsers, func(b *testkit.Person) testkit.Page {
+			return b.Post("/account/sign-in/code", "code", recovery)
+		})
+		in := 0
+		for i, b := range browsers {
+			if got[i].Status == http.StatusSeeOther && b.Get("/account").Status == http.StatusOK {
+				in++
+			}
+		}
+		require.Equal(t, 2, in, "one by the code of the app, one by the recovery code: %v", got)
+	})
+}
+
+func TestACodeOfTheSetUpWorksOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *feature) {
+		b := f.Visitor()
+		f.confirm(b, f.askFor(b, "/account/sign-up", "ada@example.org", "confirm-address", 1))
+		b.Email, b.Password = "ada@example.org", testkit.Password
+		browsers := []*testkit.Person{b.Other(), b.Other(), b.Other()}
+		shown := map[string]bool{testkit.Seed(b.Get("/account/authenticator")): true}
+		for _, o := range browsers {
+			o.EnterPassword()
+			o.Seed = testkit.Seed(o.Get("/account/authenticator"))
+			require.False(t, shown[o.Seed], "what one browser is shown the next must not know")
+			shown[o.Seed] = true
+		}
+		got := atOnce(browsers, func(o *testkit.Person) testkit.Page {
+			return o.Post("/account/authenticator", "code", o.Code())
+		})
+		require.Equal(t, 1, count(got, http.StatusOK))
+		for i, o := range browsers {
+			if got[i].Status == http.StatusOK {
+				b.Seed = o.Seed
+			}
+		}
+		code := b.Code()
+		o := b.Other()
+		o.EnterPassword().Leads("/account/sign-in/code")
+		o.Post("/account/sign-in/code", "code", code).Shows(http.StatusUnprocessableEntity, "already used")
+	})
+}
+
+func TestWrongCodesAreDelayed(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		b := f.member("ada@example.org")
+		o := b.Other()
+		o.EnterPassword().Leads("/account/sign-in/code")
+		for i := range 10 {
+			o.Address = fmt.Sprintf("198.51.100.%d", i) // one network
+			o.Post("/account/sign-in/code", "code", o.WrongCode()).Shows(http.StatusUnprocessableEntity, "The code is wrong")
+		}
+		rejected := o.Post("/account/sign-in/code", "code", o.Code()).Shows(http.StatusTooManyRequests, "Too many attempts", "30 seconds")
+		wait, err := strconv.Atoi(rejected.Header.Get("Retry-After"))
+		require.NoError(t, err)
+		f.Advance(time.Duration(wait) * time.Second)
+		o.Post("/account/sign-in/code", "code", o.Code()).Leads("/account")
+		o.Get("/account").Shows(http.StatusOK)
+	})
+}
+
+func TestWrongPasswordsDelayOnlyTheirSender(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		b := f.SignUp("ada@example.org")
+		for _, email := range []string{"ada@example.org", "nobody@example.org"} {
+			thief := f.Visitor()
+			thief.Address = "198.51.100.1"
+			for i := range 9 { // as the page counts them, without the time of a hash for each
+				_, err := f.People.CountAttempt(t.Context(), people.AttemptsOnAddress.Of(people.NetworkOf(fmt.Sprintf("198.51.100.%d", i)), email))
+				require.NoError(t, err)
+			}
+			thief.Address = "198.51.100.9" // the same network
+			thief.Post("/account/sign-in", "email", email, "password", "a guess that is wrong").
+				Shows(http.StatusUnprocessableEntity, "address or the password is wrong")
+			thief.Post("/account/sign-in", "email", email, "password", testkit.Password).Shows(http.StatusTooManyRequests, "30 seconds")
+		}
+		owner := b.Other()
+		owner.EnterPassword().Leads("/account/sign-in/code")
+		f.Advance(30 * time.Second)
+		late := b.Other()
+		late.Address = "198.51.100.1"
+		late.EnterPassword().Leads("/account/sign-in/code")
+	})
+}
+
+func TestOneNetworkCannotTryManyAddresses(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		b := f.Visitor()
+		b.Post("/account/sign-in", "email", "nobody@example.org", "password", "x").Shows(http.StatusUnprocessableEntity)
+		for i := range 100 {
+			_, err := f.People.CountAttempt(t.Context(), people.AttemptsOnAddress.Of(people.NetworkOf(b.Address), fmt.Sprintf("nobody%d@example.org", i)), people.AttemptsFromNetwork.Of(people.NetworkOf(b.Address)))
+			require.NoError(t, err)
+		}
+		b.Post("/account/sign-in", "email", "somebody@example.org", "password", "x").Shows(http.StatusTooManyRequests)
+		f.Advance(time.Minute)
+		b.Post("/account/sign-in", "email", "somebody@example.org", "password", "x").Shows(http.StatusUnprocessableEntity)
+	})
+}
+
+// Responses do not reveal which addresses have an account: not by status, text, headers or cookies.
+func TestResponsesDoNotRevealAccounts(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		f.SignUp("ada@example.org")
+		for _, form := range []struct {
+			path   string
+			fields []string
+		}{
+			{"/account/sign-up", nil}, {"/account/forgot", nil}, {"/account/sign-in", []string{"password", "a guess that is wrong"}},
+		} {
+			stranger := f.Visitor()
+			known := stranger.Post(form.path, append([]string{"email", "ada@example.org"}, form.fields...)...)
+			unknown := stranger.Post(form.path, append([]string{"email", "eve@example.org"}, form.fields...)...)
+			for _, own := range []string{"Date", api.RequestIDHeader} {
+				known.Header.Del(own)
+				unknown.Header.Del(own)
+			}
+			require.Equal(t, known.Status, unknown.Status, form.path)
+			require.Equal(t, known.Header, unknown.Header, form.path)
+			require.Equal(t, known.Text(), unknown.Text(), form.path)
+			require.Empty(t, stranger.Cookies)
+		}
+		f.mail("ada@example.org", "already-have-account", 1)
+		f.mail("ada@example.org", "reset-password", 1)
+		f.mail("eve@example.org", "confirm-address", 1)
+		for _, m := range f.sent {
+			require.False(t, m.Letter.To == "eve@example.org" && m.Template == "reset-password")
+		}
+		var purposes []string
+		require.NoError(t, f.Raw("SELECT purpose FROM links WHERE used_at IS NULL ORDER BY purpose").Scan(&purposes).Error)
+		require.Equal(t, []string{"confirm", "none", "none", "reset"}, purposes, "as much is written for one as for the other")
+	})
+}
+
+// An attacker with the password who tries codes from many networks delays new browsers, but not
+// known browsers or open sessions.
+func TestAttackerWithPasswordDoesNotDelayOwner(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		b := f.member("ada@example.org")
+		guesser := b.Other()
+		guesser.EnterPassword()
+		for i := range 101 {
+			guesser.Address = fmt.Sprintf("198.51.%d.1", i/10)
+			guesser.Post("/account/sign-in/code", "code", guesser.WrongCode()).Shows(http.StatusUnprocessableEntity, "The code is wrong")
+			if i == 9 {
+				guesser.Post("/account/sign-in/code", "code", guesser.WrongCode()).Shows(http.StatusTooManyRequests)
+			}
+		}
+		guesser.Address = "192.0.2.1"
+		guesser.Post("/account/sign-in/code", "code", guesser.WrongCode()).Shows(http.StatusTooManyRequests)
+
+		b.Post("/account/security/confirm", "code", b.Code()).Leads("/account/security")
+		b.Post("/account/security/password", "current", testkit.Password, "password", otherPassword).Leads("/account/security")
+		b.Password = otherPassword
+		b.Post("/account/sign-out").Leads("/account/sign-in")
+		f.Advance(30 * time.Second)
+		guesser.Password = otherPassword
+		guesser.EnterPassword().Leads("/account/sign-in/code")
+		guesser.Post("/account/sign-in/code", "code", guesser.WrongCode()).Shows(http.StatusUnprocessableEntity)
+		b.Address = "198.51.0.1" // even from where the guesser is
+		b.EnterPassword().Leads("/account/sign-in/code")
+		b.Post("/account/sign-in/code", "code", b.Code()).Leads("/account")
+
+		// a new browser waits and then signs in
+		phone := b.Other()
+		phone.Address = "192.0.2.77"
+		phone.EnterPassword().Leads("/account/sign-in/code")
+		phone.Post("/account/sign-in/code", "code", phone.Code()).Shows(http.StatusTooManyRequests)
+		f.Advance(time.Minute)
+		phone.Post("/account/sign-in/code", "code", phone.Code()).Leads("/account")
+	})
+}
+
+// A known browser is delayed by its own attempts only.
+func TestAKnownBrowserIsCountedAlone(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		b := f.member("ada@example.org")
+		b.Post("/account/sign-out").Leads("/account/sign-in")
+		b.EnterPassword().Leads("/account/sign-in/code")
+		for i := range 10 {
+			b.Address = fmt.Sprintf("198.51.%d.1", i)
+			b.Post("/account/sign-in/code", "code", b.WrongCode()).Shows(http.StatusUnprocessableEntity)
+		}
+		b.Post("/account/sign-in/code", "code", b.Code()).Shows(http.StatusTooManyRequests)
+		phone := b.Other()
+		phone.EnterPassword().Leads("/account/sign-in/code")
+		phone.Post("/account/sign-in/code", "code", phone.Code()).Leads("/account")
+
+		// another account does not know the browser
+		grace := f.SignUp("grace@example.org")
+		stranger := grace.Other()
+		stranger.Cookies["__Host-device"] = phone.Cookies["__Host-device"]
+		stranger.EnterPassword().Leads("/account/sign-in/code")
+		for range 10 {
+			stranger.Post("/account/sign-in/code", "code", stranger.WrongCode()).Shows(http.StatusUnprocessableEntity)
+		}
+		delete(stranger.Cookies, "__Host-device")
+		stranger.Post("/account/sign-in/code", "code", stranger.Code()).Shows(http.StatusTooManyRequests)
+	})
+}
+
+// Attempts in one session do not delay others.
+func TestASessionIsCountedAlone(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		b := f.member("ada@example.org")
+		phone := b.Other()
+		f.signInAgain(phone)
+		for range 10 {
+			phone.Post("/account/security/confirm", "code", phone.WrongCode()).Shows(http.StatusUnprocessableEntity)
+		}
+		phone.Post("/account/security/confirm", "password", testkit.Password).Shows(http.StatusTooManyRequests)
+		b.Post("/account/security/confirm", "password", testkit.Password).Leads("/account/security")
+	})
+}
+
+// Requesting many mails for an address does not block its owner from the forms or from signing in.
+// Excess mails are dropped silently.
+func TestMailFormsAreNeverBlocked(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		b, bob := f.member("ada@example.org"), f.member("bob@example.org")
+		links := func(email string) (n int) {
+			require.NoError(t, f.Raw("SELECT count(*) FROM links WHERE email = ?", email).Scan(&n).Error)
+			return n
+		}
+		stranger := f.Visitor()
+		before := links(b.Email)
+		for i := range 15 {
+			stranger.Address = fmt.Sprintf("198.51.%d.1", i)
+			stranger.Post("/account/sign-up", "email", "eve@example.org").Leads("/account/sign-up/sent")
+			stranger.Post("/account/forgot", "email", b.Email).Leads("/account/forgot/sent")
+		}
+		require.Equal(t, 10, links("eve@example.org"))
+		require.Equal(t, 10, links(b.Email)-before)
+		stranger.Get(f.mail("eve@example.org", "confirm-address", 1).links()[0]).Shows(http.StatusOK)
+		stranger.Get(f.mail(b.Email, "reset-password", 1).links()[0]).Shows(http.StatusOK)
+		half := b.Other()
+		half.EnterPassword().Leads("/account/sign-in/code")
+		half.Post("/account/lost-authenticator").Leads("/account/lost-authenticator/sent")
+		f.mail(b.Email, "authenticator-reset-asked", 1)
+
+		neighbour := b.Other()
+		neighbour.Address = "192.0.2.1"
+		for i := range 101 {
+			neighbour.Post("/account/forgot", "email", fmt.Sprintf("nobody%d@example.org", i)).Leads("/account/forgot/sent")
+		}
+		neighbour.Post("/account/forgot", "email", "somebody@example.org").Leads("/account/forgot/sent")
+		require.Zero(t, links("somebody@example.org"))
+		had := links(bob.Email)
+		neighbour.Post("/account/forgot", "email", bob.Email).Leads("/account/forgot/sent")
+		require.Equal(t, had+1, links(bob.Email), "resets of existing accounts have a share of their own")
+		neighbour.EnterPassword().Leads("/account/sign-in/code")
+	})
+}
+
+// A form submitted twice, or from a second tab, does not sign out and grants nothing extra.
+func TestAFormThatIsSentTwice(t *testing.T) {
+	onSite(t, func(t *testing.T, f *feature) {
+		b := f.member("ada@example.org")
+		f.Advance(people.RecentProof)
+		again := b.Other()
+		again.Cookies["__Host-session"] = b.Cookies["__Host-session"]
+		code := b.Code()
+		b.Post("/account/security/confirm", "code", code, "next", "/account/security/email").Leads("/account/security/email")
+		again.Post("/account/security/confirm", "code", code, "next", "/account/security/email").Leads("/account/security/email")
+		again.Get("/account").Shows(http.StatusOK)
+		again.Get("/account/security/email").Leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2Femail") // the old secret comes without the proof
+		b.Get("/account/security/email").Shows(http.StatusOK)
+		f.Advance(people.SecretOverlap)
+		again.Get("/account").Leads("/account/sign-in")
+		if again.Cookies["__Host-session"] == "" {
+			t.Fatal("the browser may have a newer cookie, which this answer must not take away")
+		}
+
+		// a new password invalidates the old secret immediately
+		again.Cookies["__Host-session"] = b.Cookies["__Host-session"]
+		b.Post("/account/security/password", "current", testkit.Password, "password", otherPassword).Leads("/account/security")
+		again.Get("/account").Leads("/account/sign-in")
+		b.Get("/account").Shows(http.StatusOK)
+
+		// the second step, twice: the response to the second form arrives last
+		phone := b.Other()
+		phone.Password = otherPassword
+		phone.EnterPassword().Leads("/account/sign-in/code")
+		half := phone.Cookies["__Host-session"]
+		f.Advance(people.TouchEvery)
+		code = phone.Code()
+		phone.Post("/account/sign-in/code", "code", code).Leads("/account")
+		full := phone.Cookies["__Host-session"]
+		phone.Cookies["__Host-session"] = half
+		second := phone.Post("/account/sign-in/code", "code", code)
+		if len(second.Header.Values("Set-Cookie")) > 0 {
+			t.Fatal("the answer to the second form changes cookies")
+		}
+		phone.Cookies["__Host-session"] = full
+		second.Leads("/account/sign-in")
+		phone.Get("/account/sign-in").Leads("/account")
+	})
+}
+
+func TestMain(m *testing.M) { sitekit.Main(m, "templates") }
+
+const otherPassword = "marmalade-on-a-quiet-glacier"
+
+// feature is a site whose mails are collected.
+type feature struct {
+	*sitekit.Site
+
+	t    *testing.T
+	sent []mail.Posted // so far
+}
+
+// onBoth runs a test of concurrent requests on each database.
+func onBoth(t *testing.T, test func(t *testing.T, f *feature)) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
+		test(t, &feature{Site: sitekit.On(t, db), t: t})
+	})
+}
+
+// onSite runs a test on SQLite. It starts at 10:00 on 20 November 2026. What depends on the
+// database is tested beside each store.
+func onSite(t *testing.T, test func(t *testing.T, f *feature)) {
+	t.Helper()
+	t.Parallel()
+	test(t, &feature{Site: sitekit.New(t), t: t})
+}
+
+// member returns a person who has been signed in for a minute.
+func (f *feature) member(email string) *testkit.Person {
+	f.t.Helper()
+	p := f.SignUp(email)
+	f.Advance(time.Minute)
+	return p
+}
+
+// signInAgain takes both steps of signing in.
+func (f *feature) signInAgain(p *testkit.Person) {
+	f.t.Helper()
+	f.Advance(time.Minute) // a code signs in once
+	p.SignIn()
+}
+
+// letter is a mail.
+type letter struct{ mail.Letter }
+
+// mail returns the n-th mail of a template to an address, counted from 1.
+func (f *feature) mail(to, template string, n int) letter {
+	f.t.Helper()
+	f.sent = append(f.sent, f.TakePosted(f.t)...)
+	for _, m := range f.sent {
+		if m.Letter.To == to && m.Template == template {
+			if n--; n == 0 {
+				return letter{m.Letter}
+			}
+		}
+	}
+	require.FailNow(f.t, "no such mail", "%s to %s", template, to)
+	return letter{}
+}
+
+var links = regexp.MustCompile(`https://api\.example(/account/[^\s")]+)`)
+
+// links returns the paths in a mail.
+func (l letter) links() (paths []string) {
+	for _, found := range links.FindAllStringSubmatch(l.Text, -1) {
+		paths = append(paths, found[1])
+	}
+	return paths
+}
+
+// askFor submits an address to a page and returns the link in the n-th mail of a template.
+func (f *feature) askFor(p *testkit.Person, path, email, template string, n int) string {
+	f.t.Helper()
+	require.Equal(f.t, http.StatusSeeOther, p.Post(path, "email", email).Status)
+	return f.mail(email, template, n).links()[0]
+}
+
+// confirm follows the link of a mail and chooses the password.
+func (f *feature) confirm(p *testkit.Person, link string) {
+	f.t.Helper()
+	form := p.Get(link).Shows(http.StatusOK, "Choose a password")
+	p.Post("/account/confirm", "token", testkit.Token(form), "password", testkit.Password).Leads("/account/authenticator")
 }

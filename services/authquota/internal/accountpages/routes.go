@@ -7,7 +7,6 @@ import (
 	"opportunity.internal/pkg/pages"
 )
 
-// route is a page or the action of a form.
 type route struct {
 	method, path string
 	access       access
@@ -16,7 +15,6 @@ type route struct {
 	maxBody int64 // of a request, in bytes; 0 means api.MaxForm
 }
 
-// handler handles a request.
 type handler func(*Visit) (pages.View, error)
 
 func get(path string, level access, handle handler) route {
@@ -27,7 +25,6 @@ func post(path string, level access, handle handler) route {
 	return route{method: http.MethodPost, path: path, access: level, handle: handle}
 }
 
-// access is the access level of a page.
 type access int
 
 const (

@@ -9,7 +9,7 @@ import (
 
 func (p *Pages) signInForm(v *Visit) (pages.View, error) {
 	if secret := v.SessionSecret(); secret != "" {
-		if current, _, err := p.People.Session(v.Request.Context(), secret); err == nil && current.Stage == people.Full {
+		if current, _, err := p.People.Session(v.ctx(), secret); err == nil && current.Stage == people.Full {
 			return pages.View{Redirect: v.Next()}, nil
 		}
 	}
@@ -19,13 +19,13 @@ func (p *Pages) signInForm(v *Visit) (pages.View, error) {
 // signIn verifies the password. An unknown address has the same response and timing as a wrong
 // password.
 func (p *Pages) signIn(v *Visit) (pages.View, error) {
-	ctx := v.Request.Context()
+	ctx := v.ctx()
 	email, valid := people.Email(v.PostForm("email"))
 	again := pages.View{Template: "sign-in", Title: "Sign in", Data: addressForm{email, v.Onward()}}
 	if !valid {
 		return again.Wrong("email", noAddress), nil
 	}
-	address, network := people.AttemptsOnAddress(email, v.Address()), people.AttemptsFromNetwork(v.Address())
+	address, network := people.AttemptsOnAddress.Of(v.network(), email), people.AttemptsFromNetwork.Of(v.network())
 	if wait, err := p.People.CountAttempt(ctx, address, network); err != nil || wait > 0 {
 		return again.TooMany(wait), err
 	}
@@ -53,28 +53,20 @@ func (p *Pages) signIn(v *Visit) (pages.View, error) {
 	return pages.View{Redirect: pages.WithNext("/account/sign-in/code", v.Onward())}, err
 }
 
-// codePage is the data of the form for the second factor.
-type codePage struct {
-	Next    string
-	Options string // WebAuthn options; empty if the person has no passkey
-}
-
-// codeForm asks for the second factor.
 func (p *Pages) codeForm(v *Visit) (pages.View, error) {
 	if !v.Person.AuthenticatorConfirmed {
 		return pages.View{Redirect: "/account/authenticator"}, nil
 	}
 	options, err := p.beginProof(v)
-	return pages.View{Template: "code", Title: "Second step", Data: codePage{v.Onward(), options}}, err
+	return pages.View{Template: "code", Title: "Second step", Data: proofForm{v.Onward(), options}}, err
 }
 
-// code verifies a code of the authenticator or a recovery code.
 func (p *Pages) code(v *Visit) (pages.View, error) {
 	again, err := p.codeForm(v)
 	if err != nil || again.Redirect != "" {
 		return again, err
 	}
-	ctx := v.Request.Context()
+	ctx := v.ctx()
 	tried, err := p.secondStep(v)
 	if err != nil {
 		return pages.View{}, err
@@ -91,7 +83,7 @@ func (p *Pages) code(v *Visit) (pages.View, error) {
 }
 
 func (p *Pages) secondFactor(v *Visit, given string, tried ...people.AttemptSubject) (people.Admitted, error) {
-	ctx := v.Request.Context()
+	ctx := v.ctx()
 	if people.IsRecoveryCode(given) {
 		admitted, err := p.People.SignInByRecoveryCode(ctx, v.Session, v.Entry(), people.HashRecoveryCode(given), tried...)
 		if problem.Of(err).Code == problem.InvalidParameter {
@@ -112,4 +104,22 @@ func (p *Pages) secondFactor(v *Visit, given string, tried ...people.AttemptSubj
 
 func errCode() error {
 	return problem.New(problem.InvalidParameter, "The code is wrong. Enter the one that the app shows now.")
+}
+
+// signOut ends the browser's session, even a halfway one.
+func (p *Pages) signOut(v *Visit) (pages.View, error) {
+	out := pages.View{Redirect: signInPath, Notice: "You are signed out."}
+	current, _, err := p.People.Session(v.ctx(), v.SessionSecret())
+	if err != nil && problem.Of(err).Code != problem.NotFound {
+		return out, err
+	}
+	v.Forget()
+	if err != nil {
+		return out, nil // it has ended already
+	}
+	err = p.People.EndSession(v.ctx(), current.Account, current.ID)
+	if problem.Of(err).Code == problem.NotFound {
+		err = nil // ended by a concurrent request
+	}
+	return out, err
 }

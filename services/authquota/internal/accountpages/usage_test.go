@@ -3,7 +3,9 @@ package accountpages_test
 import (
 	"encoding/csv"
 	"fmt"
+	"html"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +14,9 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/keyusage"
+	"opportunity.internal/services/authquota/internal/notices"
 	"opportunity.internal/services/authquota/internal/testkit"
 )
 
@@ -144,4 +148,148 @@ func TestUsageFile(t *testing.T) {
 	require.Equal(t, 4, strings.Count(b.Get("/account/usage.csv?days=30").Body, "\r\n"))
 	require.Empty(t, b.Send(http.MethodHead, "/account/usage.csv", nil, nil).Body)
 	s.Visitor().Get("/account/usage.csv").Leads("/account/sign-in?next=%2Faccount%2Fusage.csv")
+}
+
+const latestRequests = "/account/usage/requests"
+
+func requestID(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
+
+// logged returns a person with two keys who has sent n requests, every tenth of them rejected.
+func logged(t *testing.T, n int) (b *testkit.Person, keys []string) {
+	t.Helper()
+	s, b := person(t)
+	for i := range 2 {
+		keys = append(keys, s.Issue(b.Account).ID)
+		b.Post("/account/keys/"+keys[i]+"/name", "name", fmt.Sprintf("Key <%d>", i)).Leads("/account/keys/" + keys[i])
+	}
+	var sent []api.LoggedRequest
+	for i := range n {
+		r := api.LoggedRequest{
+			ID: requestID(i), Key: keys[i%2], At: s.Now(), Route: "/api/v1/opportunities", Params: "country=CA&remote=true", Status: 200, Duration: 1234567,
+		}
+		if i%10 == 0 {
+			r.Status, r.Code = 400, "invalid_parameter"
+		}
+		sent = append(sent, r)
+	}
+	require.NoError(t, s.RequestLog.Add(t.Context(), sent))
+	return b, keys
+}
+
+func TestEmptyLog(t *testing.T) {
+	_, b := person(t)
+	p := b.Get(latestRequests).Shows(http.StatusOK, "No requests were sent in the last 7 days")
+	require.NotContains(t, p.Body, "<form method=\"get\"")
+}
+
+func TestLoggedRequestsAreListed(t *testing.T) {
+	b, _ := logged(t, 3)
+	p := b.Get(latestRequests).Shows(http.StatusOK, "3 requests, newest first", "20 November 2026", "10:00:00", "/api/v1/opportunities?country=CA&remote=true",
+		"Key <1> oda_live_…", "400 invalid_parameter", "1.2ms", requestID(2))
+	require.Contains(t, p.Body, `href="/docs/errors#invalid_parameter"`)
+	require.NotContains(t, p.Body, "Older requests")
+}
+
+func TestFilterAndLookUp(t *testing.T) {
+	b, keys := logged(t, 30)
+	b.Get(latestRequests+"?key="+keys[1]).Shows(http.StatusOK, "15 requests")
+	p := b.Get(latestRequests+"?result=rejected").Shows(http.StatusOK, "3 requests")
+	require.Contains(t, p.Body, `<option value="rejected" selected>`)
+	b.Get(latestRequests+"?result=rejected&key="+keys[1]).Shows(http.StatusOK, "No request in the log has this key and result")
+	b.Get(latestRequests+"?result=other").Shows(http.StatusOK, "30 requests")
+	b.Get(latestRequests+"?id=+"+strings.ToUpper(requestID(7))+"+").Shows(http.StatusOK, "1 request, newest first", requestID(7))
+	b.Get(latestRequests+"?id=%3Cb%3E").Shows(http.StatusOK, "No request with this ID is in the log")
+}
+
+var older = regexp.MustCompile(`<a href="([^"]+)">Older requests</a>`)
+
+func TestPagesKeepTheFilter(t *testing.T) {
+	b, keys := logged(t, 240)
+	at, seen := latestRequests+"?key="+keys[1], 0
+	for page := 1; ; page++ {
+		p := b.Get(at).Shows(http.StatusOK, "120 requests")
+		seen += strings.Count(p.Body, `<th scope="row">`)
+		require.Equal(t, page > 1, p.Has(`<a href="/account/usage/requests?key=`+keys[1]+`">Newest requests</a>`))
+		next := older.FindStringSubmatch(p.Body)
+		if next == nil {
+			break
+		}
+		at = html.UnescapeString(next[1])
+	}
+	require.Equal(t, 120, seen)
+}
+
+func TestFirstSteps(t *testing.T) {
+	s, b := person(t)
+	p := b.Get("/account").Shows(http.StatusOK, "First steps", "Request a key", "0 of 5 in use", "ada@example.org", "https://api.example/api/v1/opportunities")
+	require.NotContains(t, p.Text(), "You have 10")
+	require.Equal(t, 1, strings.Count(p.Body, `<li class="done">`))
+	require.Contains(t, p.Body, `<a class="button small" href="/account/keys/new">Request a key`)
+	require.Equal(t, 1, strings.Count(p.Body, "button small"), "the next step")
+	key := s.Issue(b.Account)
+	require.Contains(t, b.Get("/account").Body, `<a class="button small" href="/account/explorer">Send the first request</a>`)
+	s.Charge(b.Account, 1)
+	require.NotContains(t, b.Get("/account").Text(), "First steps")
+	s.Charge(b.Account, 0)
+	s.Count(key.ID, "2026-11-20", api.CallServed, 1)
+	require.NotContains(t, b.Get("/account").Text(), "First steps")
+}
+
+func TestKeysInUse(t *testing.T) {
+	s, b := person(t)
+	var requests []string
+	for _, name := range []string{"First", "Second", "Third", "Fourth"} {
+		requests = append(requests, ask(t, b, name))
+	}
+	s.Decide(requests[0], "approve", "")
+	s.Decide(requests[1], "approve", "")
+	s.Decide(requests[2], "decline", `{"reason":"x"}`)
+	b.Get("/account").Shows(http.StatusOK, "3 of 5 in use (pending key requests included)", "One key request is waiting for approval.",
+		"2 keys are approved and ready to collect.")
+	for _, r := range []string{requests[0], requests[1], requests[3]} {
+		b.Post("/account/keys/requests/" + r + "/withdraw").Leads("/account/keys")
+	}
+	s.Issue(b.Account)
+	b.Get("/account").Shows(http.StatusOK, "1 of 5 in use", "expires on 20 November 2027")
+	s.Do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+b.Account+`","expiresIn":"744h"}`)
+	require.NotContains(t, b.Get("/account").Shows(http.StatusOK, "The next one expires on 21 December 2026").Text(), "Soon")
+	s.Do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+b.Account+`","expiresIn":"720h"}`)
+	b.Get("/account").Shows(http.StatusOK, "Soon", "Rotate it before then")
+}
+
+func TestOverviewShowsTheTier(t *testing.T) {
+	s, b := person(t, func(c *authquota.Config) { c.Tiers = "commercial=300/20000/100" })
+	s.Charge(b.Account, 7)
+	b.Get("/account").Shows(http.StatusOK, "7 of 100 requests charged, 93 left")
+	s.Grant(b.Account, api.Commercial)
+	b.Get("/account").Shows(http.StatusOK, "Business", "20,000 requests a day")
+}
+
+func TestFewRecoveryCodesAreReported(t *testing.T) {
+	s, b := person(t)
+	for i := range 7 {
+		s.Advance(time.Minute)
+		b.Post("/account/sign-out")
+		b.EnterPassword()
+		b.Post("/account/sign-in/code", "code", b.Codes[i]).Leads("/account")
+	}
+	b.Get("/account").Shows(http.StatusOK, "You have 3 recovery codes left.")
+}
+
+func TestChoosingNotices(t *testing.T) {
+	s, b := person(t)
+	before, err := s.Notices.Choices(t.Context(), b.Account)
+	require.NoError(t, err)
+	p := b.Get("/account/notices").Shows(http.StatusOK, "ada@example.org", "80 % of the day's requests are used", "A payment for your plan failed")
+	for _, c := range notices.All {
+		checked := `value="` + string(c.Kind) + `" checked`
+		require.Equal(t, before[c.Kind], p.Has(checked), c.Kind)
+	}
+	b.Post("/account/notices", "notice", "day-80", "notice", "minute-limit", "notice", "unknown").Leads("/account/notices")
+	chosen, err := s.Notices.Choices(t.Context(), b.Account)
+	require.NoError(t, err)
+	for _, c := range notices.All {
+		require.Equal(t, c.Kind == notices.DayNearlyUsed || c.Kind == notices.MinuteLimit, chosen[c.Kind], c.Kind)
+	}
+	b.Get("/account/notices").Shows(http.StatusOK, "Your choice was saved.")
 }

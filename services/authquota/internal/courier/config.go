@@ -35,7 +35,6 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// target is the parsed URL.
 type target struct {
 	directory      string // of .eml files; empty for SMTP
 	host, port     string

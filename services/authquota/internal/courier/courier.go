@@ -32,7 +32,7 @@ import (
 
 // Interval is the time between checks for due mails: those to be sent again, and those of other
 // processes.
-const Interval = time.Second
+const Interval = 5 * time.Second
 
 const (
 	concurrency   = 4 // concurrent deliveries
@@ -196,7 +196,6 @@ func (c *Courier) deliver(serving context.Context, m mail.Posted) {
 	}
 }
 
-// errOutdated means that a mail is older than giveUp.
 var errOutdated = errors.New("mail is older than three days")
 
 // errSealed means that the encryption key of a mail is missing. The key may be added again.
@@ -238,7 +237,6 @@ func (c *Courier) compose(m mail.Posted) (*gomail.Msg, error) {
 	return msg, nil
 }
 
-// fileName returns a name that sorts by time and contains the template.
 func fileName(m mail.Posted) string {
 	return m.At.UTC().Format("20060102T150405.000000Z") + "-" + m.Template + "-" + strings.TrimPrefix(m.ID, "mail_")
 }

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
-	"github.com/google/uuid"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
@@ -20,11 +18,11 @@ import (
 
 // Passkey is a registered passkey.
 type Passkey struct {
-	ID      string
-	Account string
-	Name    string // chosen by the person
-	AddedAt time.Time
-	UsedAt  *time.Time
+	ID      string     `gorm:"primaryKey"`
+	Account string     `gorm:"column:account_id"`
+	Name    string     // chosen by the person
+	AddedAt time.Time  `gorm:"serializer:column"`
+	UsedAt  *time.Time `gorm:"serializer:column"`
 
 	Credential string // the credential ID as browsers encode it; globally unique
 	Record     string // public key and state, with which responses are verified; not secret
@@ -56,16 +54,6 @@ type PasskeyOwner struct {
 
 // PasskeyName returns a name in its stored form, see api.Line.
 func PasskeyName(s string) (string, error) { return api.Line(s, 60) }
-
-// NewPasskeyID returns a passkey ID.
-func NewPasskeyID() string {
-	return "pky_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "")
-}
-
-var passkeyID = regexp.MustCompile(`^pky_[0-9a-f]{32}$`)
-
-// ValidPasskeyID reports whether s has the form of a passkey ID.
-func ValidPasskeyID(s string) bool { return passkeyID.MatchString(s) }
 
 // PasskeyNotFound returns the error for a passkey that the account does not have.
 func PasskeyNotFound() error {
@@ -122,7 +110,7 @@ func (s PasskeySite) BeginAdd(owner PasskeyOwner, has []Passkey) (options, chall
 	return encodeBoth(ask.Response, session)
 }
 
-// FinishAdd verifies the browser's response and returns the new passkey, without a name. It returns
+// FinishAdd verifies the browser's response and returns the new passkey, without an ID and a name. It returns
 // ErrPasskeyRejected if the response is invalid.
 func (s PasskeySite) FinishAdd(owner PasskeyOwner, challenge, response string, now time.Time) (Passkey, error) {
 	var session webauthn.SessionData
@@ -138,7 +126,7 @@ func (s PasskeySite) FinishAdd(owner PasskeyOwner, challenge, response string, n
 		return Passkey{}, rejectedPasskey(err)
 	}
 	credential.Attestation = webauthn.CredentialAttestation{} // identifies the device model, which is not needed
-	p := Passkey{ID: NewPasskeyID(), Account: owner.Account, AddedAt: now}
+	p := Passkey{Account: owner.Account, AddedAt: now}
 	return p, p.setCredential(*credential)
 }
 

@@ -79,7 +79,6 @@ var PasswordCost = argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism
 // sign-ins wait.
 var slots = make(chan struct{}, 4)
 
-// acquire waits for a slot until ctx ends.
 func acquire(ctx context.Context) (leave func(), err error) {
 	select {
 	case slots <- struct{}{}:
@@ -137,3 +136,30 @@ var dummy = sync.OnceValue(func() string {
 	}
 	return hash
 })
+
+// quoted are well-known phrases that a strength estimate overrates, reduced to letters and digits.
+var quoted = []string{
+	"correcthorsebatterystaple", "abandonallhopeyewhoenterhere", "allyourbasearebelongtous", "callmeishmael", "cogitoergosum",
+	"donotgogentleintothatgoodnight", "elementarymydearwatson", "franklymydearidontgiveadamn",
+	"houstonwehaveaproblem", "iamyourfather", "illbeback", "ihaveadream", "inthebeginningwastheword", "itwasthebestoftimes",
+	"knowledgeispower", "loremipsumdolorsitamet", "maytheforcebewithyou", "mynameisinigomontoya", "nevergonnagiveyouup",
+	"onceuponatime", "oneringtorulethemall", "opensesame", "theanswertolifetheuniverseandeverything",
+	"thequickbrownfoxjumpsoverthelazydog", "tobeornottobethatisthequestion", "weholdthesetruthstobeselfevident",
+	"winteriscoming", "youshallnotpass", "youneverwalkalone", "youllneverwalkalone",
+}
+
+// famous reports whether a password is a well-known phrase with little added.
+func famous(pw string) bool {
+	bare := strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, pw)
+	for _, q := range quoted {
+		if strings.Contains(bare, q) && utf8.RuneCountInString(strings.ReplaceAll(bare, q, "")) < ShortestPassword {
+			return true
+		}
+	}
+	return false
+}

@@ -18,7 +18,6 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/setback"
 	"opportunity.internal/pkg/storetest/redistest"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/testkit"
@@ -85,34 +84,6 @@ func TestCosts(t *testing.T) {
 		statements, trips = used()
 		require.Equal(t, []int{1, 1}, []int{statements, trips}, "a poll")
 	})
-}
-
-// BenchmarkEpochs measures a change without anything else, and a lookup.
-func BenchmarkEpochs(b *testing.B) {
-	for dialect, create := range map[string]func(testing.TB) string{"Postgres": testkit.Schema.Postgres, "SQLite": testkit.Schema.SQLite} {
-		db := testkit.Open(b, create(b), time.Now)
-		e, _ := newEpochs(b, db)
-		require.NoError(b, e.Poll(b.Context()))
-		var id string
-		require.NoError(b, db.Change(b.Context(), func(tx *accountdb.Tx) error {
-			a, err := account.Create(tx, api.Free)
-			id = a.ID
-			return err
-		}))
-		b.Run(dialect+"/change", func(b *testing.B) {
-			for b.Loop() {
-				require.NoError(b, db.Change(b.Context(), func(tx *accountdb.Tx) error { return tx.Touch(id) }))
-			}
-		})
-		b.Run(dialect+"/lookup", func(b *testing.B) {
-			for b.Loop() {
-				require.NoError(b, e.InEffect(b.Context(), func(ctx context.Context) (accountdb.Epoch, error) {
-					epochs, err := db.Epochs(ctx, "a.id = ?", id)
-					return epochs[0], err
-				}))
-			}
-		})
-	}
 }
 
 // Redis knows which accounts have lost changes if it has published the newest change that is lost.

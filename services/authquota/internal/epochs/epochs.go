@@ -269,7 +269,6 @@ func (e *Epochs) fill(ctx context.Context, stored string) error {
 	}
 }
 
-// replace calls setback.Replace with epochs.
 func (e *Epochs) replace(ctx context.Context, verified, newest, mode string, epochs []accountdb.Epoch) (stored string, err error) {
 	args := []any{mode}
 	for _, n := range epochs {

@@ -187,7 +187,7 @@ func (p *process) restart() {
 	}
 	p.Epochs = &Epochs{
 		Guard: setback.New("authquota", setback.Store{DB: p.db, Changes: "changes"}, slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
-		Redis: p.w.redis, DB: &accountdb.DB{DB: p.db, Now: p.w.now, Box: p.w.box, Mails: mail.NewWriter("https://api.example"), Publisher: p},
+		Redis: p.w.redis, DB: &accountdb.DB{DB: p.db, Now: p.w.now, Box: p.w.box, Mails: mail.Writer{PublicURL: "https://api.example"}, Publisher: p},
 	}
 }
 

@@ -1,20 +1,29 @@
 // Package httpapi serves the internal HTTP API of authquota: principals and usage for the gateway,
 // entitlements for billing, and keys and accounts for operators (through the gateway).
+//
+// API.routes is the table of all operations with the query parameters that each accepts. A handler
+// gets a call, whose query and operator were checked, and returns a reply or an error.
 package httpapi
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/accountdb"
+	"opportunity.internal/services/authquota/internal/epochs"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keyusage"
 	"opportunity.internal/services/authquota/internal/notices"
@@ -31,12 +40,8 @@ type API struct {
 	RequestLog *keyusage.RequestLog
 	Notices    *notices.Store
 
-	// InEffect calls read until the epoch that it returns is in effect on every gateway.
-	InEffect       func(ctx context.Context, read func(context.Context) (accountdb.Epoch, error)) error
-	RedisReachable func(context.Context) error
-	// Restore restores the counters of a day in Redis from the ledger if they are missing. It
-	// returns once the day has counters.
-	Restore func(ctx context.Context, day string) error
+	Epochs   *epochs.Epochs
+	Counters *keyusage.Counters
 
 	Tiers     account.TierTable
 	Peppers   [][]byte // newest first
@@ -46,39 +51,128 @@ type API struct {
 	Now       func() time.Time
 }
 
+type route struct {
+	method, path string
+	handle       func(call) (web.Reply, error)
+	query        []string // accepted parameters
+}
+
+func (a API) routes() []route {
+	return []route{
+		{http.MethodPost, "/internal/v1/principals", a.resolve, nil},
+		{http.MethodGet, "/internal/v1/key-digests", a.keyDigests, []string{"after", "digest"}},
+		{http.MethodPut, "/internal/v1/entitlements/:account", a.entitle, nil},
+		{http.MethodGet, "/internal/v1/settings", a.settings, nil},
+		{http.MethodGet, "/internal/v1/served", a.served, nil},
+		{http.MethodPost, "/internal/v1/usage/:day/restore", a.restore, nil},
+		{http.MethodPost, "/internal/v1/usage-batches", a.addBatch, nil},
+
+		{http.MethodGet, "/operator/v1/accounts", a.listAccounts, []string{"email", "after", "limit"}},
+		{http.MethodGet, "/operator/v1/accounts/:id", a.showAccount, nil},
+		{http.MethodPost, "/operator/v1/accounts/:id/suspend", a.suspend, nil},
+		{http.MethodPost, "/operator/v1/accounts/:id/resume", a.resume, nil},
+		{http.MethodPost, "/operator/v1/accounts/:id/grant", a.grant, nil},
+		{http.MethodPost, "/operator/v1/accounts/:id/reset-authenticator", a.resetAuthenticator, nil},
+		{http.MethodGet, "/operator/v1/audit", a.listAudit,
+			[]string{"account", "action", "actor", "since", "until", "before", "limit"}},
+		{http.MethodPost, "/operator/v1/keys", a.issue, nil},
+		{http.MethodGet, "/operator/v1/keys", a.listKeys, []string{"account", "useCase", "after", "limit"}},
+		{http.MethodPost, "/operator/v1/keys/:id/revoke", a.revoke, nil},
+		{http.MethodPost, "/operator/v1/keys/import", a.importKeys, nil},
+		{http.MethodGet, "/operator/v1/keys/requests", a.listRequests, []string{"all", "after", "limit"}},
+		{http.MethodPost, "/operator/v1/keys/requests/:id/approve", a.approve, nil},
+		{http.MethodPost, "/operator/v1/keys/requests/:id/decline", a.decline, nil},
+		{http.MethodGet, "/operator/v1/usage", a.report, []string{"days"}},
+		{http.MethodPost, "/operator/v1/announcements", a.announce, nil},
+	}
+}
+
 // Handler serves the routes and /readyz. peer.Rules has the services that may call them.
 func (a API) Handler(ready http.Handler) http.Handler {
 	e := web.New(a.Errors)
 	e.GET("/readyz", gin.WrapH(ready))
-	for _, r := range []struct {
-		method, path string
-		handle       func(*gin.Context) (web.Reply, error)
-	}{
-		{http.MethodPost, "/internal/v1/principals", a.resolve},
-		{http.MethodGet, "/internal/v1/key-digests", a.keyDigests},
-		{http.MethodPut, "/internal/v1/entitlements/:account", a.entitle},
-		{http.MethodGet, "/internal/v1/settings", a.settings},
-		{http.MethodGet, "/internal/v1/served", a.served},
-		{http.MethodPost, "/internal/v1/usage/:day/restore", a.restore},
-		{http.MethodPost, "/internal/v1/usage-batches", a.addBatch},
-
-		{http.MethodGet, "/operator/v1/accounts", a.listAccounts},
-		{http.MethodGet, "/operator/v1/accounts/:id", a.showAccount},
-		{http.MethodPost, "/operator/v1/accounts/:id/suspend", a.suspend},
-		{http.MethodPost, "/operator/v1/accounts/:id/resume", a.resume},
-		{http.MethodPost, "/operator/v1/accounts/:id/grant", a.grant},
-		{http.MethodGet, "/operator/v1/audit", a.listAudit},
-		{http.MethodPost, "/operator/v1/keys", a.issue},
-		{http.MethodGet, "/operator/v1/keys", a.listKeys},
-		{http.MethodPost, "/operator/v1/keys/:id/revoke", a.revoke},
-		{http.MethodPost, "/operator/v1/keys/import", a.importKeys},
-		{http.MethodGet, "/operator/v1/keys/requests", a.listRequests},
-		{http.MethodPost, "/operator/v1/keys/requests/:id/approve", a.approve},
-		{http.MethodPost, "/operator/v1/keys/requests/:id/decline", a.decline},
-		{http.MethodGet, "/operator/v1/usage", a.report},
-		{http.MethodPost, "/operator/v1/announcements", a.announce},
-	} {
-		e.Handle(r.method, r.path, web.Handler(a.Errors, r.handle))
+	for _, r := range a.routes() {
+		e.Handle(r.method, r.path, web.Handler(a.Errors, r.serve))
 	}
 	return e
+}
+
+// call is a request whose query has only parameters of its route.
+type call struct {
+	*gin.Context
+
+	ctx   context.Context
+	query params.Values
+	actor string // the operator who changes something
+}
+
+func (r route) serve(g *gin.Context) (_ web.Reply, err error) {
+	c := call{Context: g, ctx: g.Request.Context()}
+	if r.method != http.MethodGet && strings.HasPrefix(r.path, "/operator/") {
+		if c.actor, err = web.Actor(g); err != nil {
+			return web.Reply{}, err
+		}
+	}
+	if c.query, err = params.Read(g.Request.URL.RawQuery, r.query...); err != nil {
+		return web.Reply{}, err
+	}
+	return r.handle(c)
+}
+
+func reply(v any, err error) (web.Reply, error) { return web.Reply{JSON: v}, err }
+
+func done(err error) (web.Reply, error) { return web.Reply{Status: http.StatusNoContent}, err }
+
+func (c call) page(known func(string) error) (account.Page, error) {
+	limit, err := c.query.Integer("limit", 1, api.MaxOperatorPageSize, api.MaxOperatorPageSize)
+	after, given := c.query["after"]
+	if err == nil && given && known(after) != nil {
+		err = problem.Invalid("after", "must be the ID of the last entry of the previous page")
+	}
+	return account.Page{After: after, Limit: limit}, err
+}
+
+// maxFragment limits a part of an address or a name, in bytes.
+const maxFragment = 254
+
+// convert returns the wire form of each item. The list is never null in JSON.
+func convert[From, To any](items []From, wire func(From) To) []To {
+	list := make([]To, len(items))
+	for i, item := range items {
+		list[i] = wire(item)
+	}
+	return list
+}
+
+// maxBody is far above the size of these requests, except usage batches.
+const maxBody = 64 << 10
+
+// unknownField extracts the field name from the error of encoding/json, which has no type. Longer
+// names are not repeated to the caller, because they may be a misplaced key.
+var unknownField = regexp.MustCompile(`^json: unknown field "([A-Za-z]{1,32})"$`)
+
+// decode reads the request body, of up to most bytes, into out and rejects unknown fields. An
+// absent body leaves out unchanged.
+func (c call) decode(out any, most int64) error {
+	err := web.Decode(c.Context, out, most)
+	if err == nil || errors.Is(err, io.EOF) {
+		return nil
+	}
+	if refused := new(problem.Error); errors.As(err, &refused) {
+		return err
+	}
+	if errors.Is(err, web.ErrTrailingData) {
+		return problem.New(problem.InvalidParameter, "The body must be one JSON object and nothing after it.")
+	}
+	// The error of package time for JSON other than a string has no type.
+	if wrong := new(time.ParseError); errors.As(err, &wrong) || strings.HasPrefix(err.Error(), "Time.UnmarshalJSON") {
+		return problem.New(problem.InvalidParameter, "Times must look like 2027-01-31T00:00:00Z.")
+	}
+	if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) && wrong.Field != "" {
+		return problem.Invalid(wrong.Field, "must be a "+wrong.Type.String()+", not a "+wrong.Value)
+	}
+	if name := unknownField.FindStringSubmatch(err.Error()); name != nil {
+		return problem.Invalid(name[1], "is unknown")
+	}
+	return problem.New(problem.InvalidParameter, "The body must be one JSON object of at most %d bytes.", most).Because(err)
 }

@@ -3,41 +3,44 @@ package keys
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
+	"opportunity.internal/services/authquota/internal/keyusage"
 )
 
 // Issue creates a key in the account of the order, or in a new account. The order must be valid.
 func (s *Store) Issue(ctx context.Context, actor string, order Order, life time.Duration, stored Record) (Key, error) {
-	var key Key
-	err := s.db.Change(ctx, func(tx *accountdb.Tx) error {
+	key, err := accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (Key, error) {
 		a, err := holder(tx, actor, order)
 		if err != nil {
-			return err
+			return Key{}, err
 		}
-		row := keyRow{
-			ID: NewID(), AccountID: a.ID, Digest: stored.Digest, Prefix: stored.Prefix, LastFour: stored.LastFour,
-			UseCase: order.UseCase, CreatedAt: database.Micros(tx.Now), ExpiresAt: database.Micros(tx.Now.Add(life)),
-		}
+		key := Key{ID: NewID(), UseCase: order.UseCase, ExpiresAt: tx.Now.Add(life)}
 		if life < MaxLife {
-			us := life.Microseconds()
-			row.Life = &us
+			key.Life = life
 		}
-		if err := tx.Create(&row).Error; err != nil {
-			return err
+		if key, err = create(tx, a, key, stored); err != nil {
+			return key, err
 		}
-		key = keyOf(a, row)
-		return errors.Join(tx.Touch(a.ID), tx.Record(actor, "key.issue", key.ID, map[string]any{
+		return key, errors.Join(tx.Touch(a.ID), tx.Record(actor, "key.issue", key.ID, map[string]any{
 			"account": key.Account, "tier": key.TierAt(tx.Now), "useCase": key.UseCase, "expiresAt": key.ExpiresAt, "test": order.Test,
 		}))
 	})
-	if errors.Is(err, accountdb.ErrNotInEffect) { // it is a key that no gateway knows yet
-		err = nil
+	return key, unlessUnknown(err)
+}
+
+// unlessUnknown returns the error of a change that created a key. No gateway knows the key yet, so
+// it is no error that the change is not in effect.
+func unlessUnknown(err error) error {
+	if errors.Is(err, accountdb.ErrNotInEffect) {
+		return nil
 	}
-	return key, err
+	return err
 }
 
 // holder returns the account for a new key. It is locked until tx ends, so that the number of its
@@ -94,4 +97,209 @@ func lockHolder(tx *accountdb.Tx, id string) (account.Account, error) {
 		return a, Suspended()
 	}
 	return a, nil
+}
+
+// Rotate issues a successor with a full life of its own for an active key of the account. The key
+// itself ends after Grace, or earlier if it expires first. A key can be rotated once, and not while
+// its own predecessor is in its grace period. After accountdb.ErrNotInEffect, both are valid.
+func (s *Store) Rotate(ctx context.Context, id, key string, stored Record) (successor, old Key, err error) {
+	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
+		a, err := lockHolder(tx, id)
+		if err != nil {
+			return err
+		}
+		if old, err = lockOwnKey(tx, id, key); err != nil {
+			return err
+		}
+		old.Standing = a.Standing
+		if !old.Counts(tx.Now) {
+			return NotRotatable()
+		}
+		var before int64 // otherwise an account could have any number of keys, all but one in their grace periods
+		err = tx.Model(&row{}).Where("successor_id = ? AND revoked_at IS NULL AND expires_at > ?", key, database.Micros(tx.Now)).Count(&before).Error
+		if err != nil {
+			return err
+		}
+		if before > 0 {
+			return rejection("The key that this one replaced still works. Revoke the old one first, or wait until it has ended.")
+		}
+		next := Key{ID: NewID(), Name: old.Name, UseCase: old.UseCase, Life: old.Life, ExpiresAt: old.SuccessorEnd(tx.Now)}
+		if successor, err = create(tx, a, next, stored); err != nil {
+			return err
+		}
+		old.ReplacedAt, old.ExpiresAt, old.Successor = &tx.Now, old.GraceEnd(tx.Now), successor.ID
+		return errors.Join(
+			tx.Table("api_keys").Where("id = ?", key).Updates(map[string]any{
+				"expires_at": database.Micros(old.ExpiresAt), "replaced_at": database.Micros(tx.Now), "successor_id": successor.ID,
+			}).Error,
+			tx.Record(id, "key.rotate", key, map[string]any{
+				"account": id, "successor": successor.ID, "endsAt": old.ExpiresAt, "successorEndsAt": successor.ExpiresAt,
+			}),
+			tx.Touch(id),
+			tx.Notify(id, "key-rotated", map[string]string{
+				"name": old.Title(), "key": old.Shown(), "when": account.FormatTime(old.ExpiresAt), "until": account.FormatTime(successor.ExpiresAt),
+			}),
+		)
+	})
+	return successor, old, err
+}
+
+// Revoke revokes a key on behalf of actor and returns it. Revoking it again changes nothing. If
+// leaked, the mail to the holder says that others may have the key.
+func (s *Store) Revoke(ctx context.Context, actor, id string, leaked bool) (Key, error) {
+	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (Key, error) { return revoke(tx, actor, id, leaked) })
+}
+
+func revoke(tx *accountdb.Tx, actor, id string, leaked bool) (Key, error) {
+	if err := tx.TouchOwner(id); err != nil { // also of a revoked key: the revocation may not be in effect yet
+		return Key{}, err
+	}
+	update := tx.Table("api_keys").Where("id = ? AND revoked_at IS NULL", id).Update("revoked_at", database.Micros(tx.Now))
+	if update.Error != nil {
+		return Key{}, update.Error
+	}
+	key, err := findKey(tx.DB, "WHERE k.id = ?", id)
+	if err != nil || update.RowsAffected == 0 {
+		return key, err
+	}
+	detail, template := map[string]any{"account": key.Account}, "key-revoked"
+	if leaked {
+		detail["leaked"], template = true, "key-leaked"
+	}
+	return key, errors.Join(
+		tx.Touch(key.Account), // it may have been connected meanwhile
+		tx.Record(actor, "key.revoke", id, detail),
+		tx.Notify(key.Account, template, map[string]string{"name": key.Title(), "key": key.Shown()}),
+	)
+}
+
+// RevokeOwn revokes a key of the account on behalf of its person.
+func (s *Store) RevokeOwn(ctx context.Context, id, key string) (Key, error) {
+	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (Key, error) {
+		if err := tx.Touch(id); err != nil {
+			return Key{}, err
+		}
+		if _, err := lockOwnKey(tx, id, key); err != nil {
+			return Key{}, err
+		}
+		return revoke(tx, id, key, false)
+	})
+}
+
+// EndAll revokes all keys of an account that is being closed and withdraws its open requests. It
+// returns the number of keys.
+func EndAll(tx *accountdb.Tx, accountID string) (int, error) {
+	if err := tx.Touch(accountID); err != nil {
+		return 0, err
+	}
+	var revoked []string
+	err := tx.Raw("UPDATE api_keys SET revoked_at = ? WHERE account_id = ? AND revoked_at IS NULL AND expires_at > ? RETURNING id",
+		database.Micros(tx.Now), accountID, database.Micros(tx.Now)).Scan(&revoked).Error
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range revoked {
+		if err := tx.Record(accountID, "key.revoke", id, map[string]any{"account": accountID}); err != nil {
+			return 0, err
+		}
+	}
+	return len(revoked), tx.Table("key_requests").Where("account_id = ? AND state IN ?", accountID, openStates).
+		Updates(map[string]any{"state": Withdrawn, "decided_at": database.Micros(tx.Now)}).Error
+}
+
+// Connect merges the account of the key with one of the digests into the person's account: its
+// keys, the better of the granted tiers, its entitlements and today's usage. It returns the number
+// of moved keys.
+//
+// A key can be connected once: its account must not have a person, and the account of a person is
+// never merged into another.
+func (s *Store) Connect(ctx context.Context, id string, digests []string) (moved int, err error) {
+	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (int, error) {
+		key, err := findKey(tx.DB, "WHERE k.digest IN ?", digests)
+		if err != nil {
+			return 0, err
+		}
+		to, from, err := lockBoth(tx, id, key.Account)
+		if err != nil {
+			return 0, err
+		}
+		if err := connectable(tx, key, to, from); err != nil {
+			return 0, err
+		}
+		mine, err := keysInUse(tx, to.ID)
+		if err != nil {
+			return 0, err
+		}
+		theirs, err := keysInUse(tx, from.ID)
+		if err != nil {
+			return 0, err
+		}
+		if mine+theirs > MaxActive {
+			return 0, rejection("This key comes with %d active keys, and an account can have %d, pending requests included. "+
+				"Revoke a key or withdraw a request first.", theirs, MaxActive)
+		}
+		return merge(tx, to, from)
+	})
+}
+
+// lockBoth locks both accounts in the order of their IDs, to prevent deadlocks.
+func lockBoth(tx *accountdb.Tx, id, other string) (holder, from account.Account, err error) {
+	ids := []string{id, other}
+	slices.Sort(ids)
+	for _, next := range slices.Compact(ids) {
+		if next == id {
+			if holder, err = lockHolder(tx, id); err != nil {
+				return holder, from, err
+			}
+		}
+		if next != other {
+			continue
+		}
+		from, err = account.Lock(tx, other)
+		switch problem.Of(err).Code {
+		case problem.NotFound: // merged into another account since the key was read
+			return holder, from, Connected()
+		case problem.InvalidParameter: // closed
+			return holder, from, KeyEnded(Revoked)
+		}
+		if err != nil {
+			return holder, from, err
+		}
+	}
+	return holder, from, nil
+}
+
+// connectable returns an error if the key cannot be connected. Both accounts must be locked.
+func connectable(tx *accountdb.Tx, key Key, to, from account.Account) error {
+	var people int64
+	if err := tx.Table("people").Where("account_id = ?", from.ID).Count(&people).Error; err != nil {
+		return err
+	}
+	switch {
+	case from.ID == to.ID:
+		return rejection("This key already belongs to your account.")
+	case people > 0:
+		return Connected()
+	case from.SuspendedAt != nil:
+		return rejection("This key is suspended. Write to the operator of the service.")
+	case key.StatusAt(tx.Now) != Active:
+		return KeyEnded(key.StatusAt(tx.Now))
+	}
+	return nil
+}
+
+func merge(tx *accountdb.Tx, to, from account.Account) (moved int, err error) {
+	result := tx.Table("api_keys").Where("account_id = ?", from.ID).Update("account_id", to.ID)
+	if result.Error != nil {
+		return 0, result.Error
+	}
+	moved = int(result.RowsAffected)
+	granted, before := account.HigherTier(to.Granted, from.Granted), to.TierAt(tx.Now)
+	detail := map[string]any{"from": from.ID, "keys": moved, "tier": granted, "tierBefore": to.Granted}
+	to.Granted, to.Paid = granted, append(to.Paid, from.Paid...)
+	return moved, errors.Join(
+		keyusage.MoveUsage(tx, from.ID, to.ID),
+		account.Merge(tx, from.ID, to.ID, granted),
+		tx.Record(to.ID, "account.merge", to.ID, detail),
+		account.NotifyTier(tx, before, to))
 }

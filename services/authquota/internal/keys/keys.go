@@ -11,6 +11,7 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // MaxLife is the longest life of a key, and its life unless an operator sets a shorter one.
@@ -25,21 +26,21 @@ const Grace = 24 * time.Hour
 
 // Key is a stored API key: enough to recognize it, not enough to use it.
 type Key struct {
-	account.Standing // of the account
+	account.Standing `gorm:"embedded"` // of the account
 
-	ID         string
-	Account    string
+	ID         string `gorm:"primaryKey"`
+	Account    string `gorm:"column:account_id"`
 	Name       string // set by its holder; may be empty
 	Prefix     string
 	LastFour   string
 	UseCase    string
-	Life       time.Duration // of the key and its successors, if an operator set one; 0 means MaxLife
-	CreatedAt  time.Time
-	ExpiresAt  time.Time
-	RevokedAt  *time.Time
-	ReplacedAt *time.Time // when its Successor was issued; ExpiresAt is then the end of the grace period
-	Successor  string
-	LastUsedAt *time.Time // up to some seconds old; nil if never used
+	Life       time.Duration `gorm:"serializer:column"` // of the key and its successors, if an operator set one; 0 means MaxLife
+	CreatedAt  time.Time     `gorm:"serializer:column"`
+	ExpiresAt  time.Time     `gorm:"serializer:column"`
+	RevokedAt  *time.Time    `gorm:"serializer:column"`
+	ReplacedAt *time.Time    `gorm:"serializer:column"` // when its Successor was issued; ExpiresAt is then the end of the grace period
+	Successor  string        `gorm:"column:successor_id;serializer:column"`
+	LastUsedAt *time.Time    `gorm:"serializer:column"` // up to some seconds old; nil if never used
 }
 
 // Record is the stored form of a new key. Digest finds it; Prefix and LastFour let people recognize
@@ -96,7 +97,7 @@ func (k Key) StatusAt(now time.Time) Status {
 
 // CheckID returns NotFound for an ID that does not have the form of a key ID.
 func CheckID(id string) error {
-	if !account.ValidID("key_", id) {
+	if !accountdb.ValidID("key_", id) {
 		return NotFound()
 	}
 	return nil
@@ -158,10 +159,8 @@ func (o Order) Checked() (Order, time.Duration, error) {
 	return o, life, nil
 }
 
-// Prefix returns the prefix of the ordered key.
-func (o Order) Prefix() string { return prefixOf(o.Test) }
-
-func prefixOf(test bool) string {
+// PrefixOf returns the prefix of test keys or of others.
+func PrefixOf(test bool) string {
 	if test {
 		return apikey.Test
 	}
@@ -169,7 +168,7 @@ func prefixOf(test bool) string {
 }
 
 // NewID returns a key ID. It reveals nothing about the key itself.
-func NewID() string { return account.NewIDOf("key_") }
+func NewID() string { return accountdb.NewID("key_") }
 
 // MaxName is the maximum length of a key name, in characters.
 const MaxName = 60
@@ -205,4 +204,48 @@ func (k Resolved) Principal(now time.Time, tiers account.TierTable) (api.Princip
 		p.Next = &api.PrincipalChange{At: at, Tier: to, Limits: tiers[to]}
 	}
 	return p, nil
+}
+
+// DeclinedShown is the time for which a declined request stays on the page.
+const DeclinedShown = 30 * 24 * time.Hour
+
+func rejection(format string, args ...any) error {
+	return problem.New(problem.InvalidParameter, format, args...)
+}
+
+// Errors for people who manage keys on the account pages. All are invalid_parameter.
+
+// Suspended returns the error for a key request of a suspended account.
+func Suspended() error {
+	return rejection("Your account is suspended. You can revoke keys; everything else is possible again when it is resumed.")
+}
+
+// NoTestKey returns the error for a request for a test key of an account that has one, or is not on
+// the base tier.
+func NoTestKey() error {
+	return rejection("Your account cannot get another test key: an account on the free plan has one. Revoke it first, or request a live key.")
+}
+
+// NotOpen returns the error for collecting or withdrawing a request whose state does not allow it.
+func NotOpen(state RequestState) error {
+	switch state {
+	case Pending:
+		return rejection("This request is waiting for approval.")
+	case Declined:
+		return rejection("This request was declined.")
+	}
+	return rejection("This request was already collected or withdrawn, perhaps in another tab. A key is shown once: if you missed it, rotate it.")
+}
+
+// NotRotatable returns the error for rotating a key that has ended or was rotated.
+func NotRotatable() error {
+	return rejection("This key has ended or was already rotated. If you missed the new key, revoke this one and rotate the new one.")
+}
+
+// Connected returns the error for connecting a key of another person's account.
+func Connected() error { return rejection("This key already belongs to another person's account.") }
+
+// KeyEnded returns the error for connecting a key that has ended.
+func KeyEnded(status Status) error {
+	return rejection("This key cannot be connected: it is %s.", status)
 }

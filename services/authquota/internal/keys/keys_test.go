@@ -1,11 +1,15 @@
 package keys_test
 
 import (
+	"flag"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
@@ -81,6 +85,327 @@ func TestOrders(t *testing.T) {
 	}
 	_, _, err := keys.Order{UseCase: "my key is " + apikey.Generate(apikey.Live).Reveal()}.Checked()
 	require.Equal(t, problem.InvalidParameter, problem.Of(err).Code)
-	require.Equal(t, apikey.Test, keys.Order{Test: true}.Prefix())
-	require.Equal(t, apikey.Live, keys.Order{}.Prefix())
+	require.Equal(t, apikey.Test, keys.PrefixOf(true))
+	require.Equal(t, apikey.Live, keys.PrefixOf(false))
+}
+
+func TestNoticesBeforeTheEndOfAKey(t *testing.T) {
+	end := time.Date(2026, 12, 31, 12, 0, 0, 0, time.UTC)
+	day := 24 * time.Hour
+	key := keys.Key{CreatedAt: end.Add(-365 * day), ExpiresAt: end}
+	for before, want := range map[time.Duration]int{
+		300 * day: 0, 30*day + 1: 0, 30 * day: 30, 8 * day: 30, 7*day + 1: 30, 7 * day: 7, 2 * day: 7, day + 1: 7, day: 1, 1: 1, 0: 0, -day: 0,
+	} {
+		require.Equal(t, want, key.Notice(end.Add(-before)), "%s before the end", before)
+	}
+	now := end.Add(-5 * day)
+	revoked, replaced := key, key
+	revoked.RevokedAt, replaced.ReplacedAt = &now, &now
+	require.Zero(t, revoked.Notice(now))
+	require.Zero(t, replaced.Notice(now))
+	short := keys.Key{CreatedAt: end.Add(-6 * day), ExpiresAt: end}
+	require.Zero(t, short.Notice(now), "it was less than seven days from the beginning")
+	require.Equal(t, 1, short.Notice(end.Add(-day)))
+}
+
+func TestNoticesAreSentOnceBeforeKeysExpire(t *testing.T) {
+	const day = 24 * time.Hour
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx, id := t.Context(), f.person("ada@example.org")
+		key, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
+		f.issue(keys.Order{Account: id}, 5*day)
+		revoked, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
+		_, err := f.RevokeOwn(ctx, id, revoked.ID)
+		require.NoError(t, err)
+		replaced, _ := f.issue(keys.Order{Account: id}, 5*day)
+		_, _, err = f.Rotate(ctx, id, replaced.ID, stored(100))
+		require.NoError(t, err)
+		f.issue(keys.Order{}, keys.MaxLife) // an account without a person
+		f.db.TakeMails(t)
+		due := func(within ...string) {
+			t.Helper()
+			var want []string
+			for _, days := range within {
+				want = append(want, "ada@example.org: Your key Unnamed key expires within "+days)
+			}
+			require.NoError(t, f.Remind(ctx))
+			require.NoError(t, f.Remind(ctx), "again")
+			require.Equal(t, want, f.db.TakeSubjects(t))
+		}
+		due()
+		f.db.Advance(4 * day) // the short ones never had seven days; the successor has one left
+		due("a day", "a day") // not of the replaced one
+		f.db.Advance(key.ExpiresAt.Sub(f.db.Now()) - 30*day - time.Microsecond)
+		due()
+		f.db.Advance(time.Microsecond)
+		due("30 days")
+		f.db.Advance(29*day + time.Hour) // no process ran when seven days were left: only the latest notice is sent
+		due("a day")
+		f.db.Advance(day)
+		due() // it has expired
+	})
+}
+
+func TestSeveralProcessesSendOneNotice(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		const people = 10
+		for i := range people {
+			f.issue(keys.Order{Account: f.person(fmt.Sprintf("person%d@example.org", i))}, 800*time.Hour)
+		}
+		f.db.Advance(700 * time.Hour)
+		require.Equal(t, 3, succeeded(t, atOnce(3, func(int) error { return f.Remind(t.Context()) }), ""))
+		require.Len(t, f.db.TakeMails(t), people)
+	})
+}
+
+// A check of the only property of this package takes hundreds of transactions. Flag -rapid.checks
+// runs more.
+func init() {
+	if err := flag.Set("rapid.checks", "25"); err != nil {
+		panic(err)
+	}
+}
+
+// For any interleaving of changes to keys, at most five keys are active (without those in their
+// grace period) and at most five are in use; a key has at most one successor, and a request at most
+// one key.
+func TestNeverMoreThanFiveActiveKeys(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		people, secrets := 0, 1000
+		rapid.Check(t, func(rt *rapid.T) {
+			people++
+			l := limits{f, f.person(fmt.Sprintf("person%d@example.org", people)), &secrets, new(sync.Mutex)}
+			var older []string // digests of keys of accounts that were not connected, some with several keys
+			for range 2 {
+				key, digest := f.issue(keys.Order{}, 72*time.Hour)
+				for range rapid.IntRange(0, 4).Draw(rt, "siblings") {
+					f.issue(keys.Order{Account: key.Account}, keys.MaxLife)
+				}
+				older = append(older, digest)
+			}
+			for range rapid.IntRange(1, 8).Draw(rt, "steps") {
+				if rapid.IntRange(0, 5).Draw(rt, "wait") == 0 {
+					f.db.Advance(time.Duration(rapid.SampledFrom([]int{1, 23, 25, 73, 24 * 300}).Draw(rt, "hours")) * time.Hour)
+				}
+				key, request := keys.NewID(), keys.NewRequestID()
+				if keys := l.keys(rt); len(keys) > 0 {
+					key = rapid.SampledFrom(keys).Draw(rt, "key").ID
+				}
+				if requests := l.requests(rt); len(requests) > 0 {
+					request = rapid.SampledFrom(requests).Draw(rt, "request").ID
+				}
+				actions := rapid.SliceOfN(rapid.SampledFrom([]string{
+					"request", "request", "approve", "collect", "collect", "decline", "withdraw", "rotate", "rotate", "revoke", "connect", "issue",
+				}), 1, 4).Draw(rt, "at once")
+				presented := rapid.SampledFrom(older).Draw(rt, "presented")
+				atOnce(len(actions), func(i int) error { return l.act(actions[i], key, request, presented) })
+				l.hold(rt)
+			}
+		})
+	})
+}
+
+// limits are the keys of one account.
+type limits struct {
+	fixture
+
+	id      string
+	secrets *int
+	mu      *sync.Mutex
+}
+
+func (l limits) next() keys.Record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	*l.secrets++
+	return stored(*l.secrets)
+}
+
+// act performs one action on the keys of the account, allowed or not.
+func (l limits) act(action, key, request, presented string) (err error) {
+	ctx := l.t.Context()
+	switch action {
+	case "request":
+		_, err = l.RequestKey(ctx, l.id, keys.RequestedKey{Name: "Mine", UseCase: "testing"}, accepted, false)
+	case "approve":
+		_, err = l.Decide(ctx, "ada", request, keys.Approve())
+	case "decline":
+		_, err = l.Decide(ctx, "ada", request, keys.Decide{State: keys.Declined, Reason: "x"})
+	case "collect":
+		_, err = l.Collect(ctx, l.id, request, accepted, l.next())
+	case "withdraw":
+		err = l.Withdraw(ctx, l.id, request)
+	case "rotate":
+		_, _, err = l.Rotate(ctx, l.id, key, l.next())
+	case "revoke":
+		_, err = l.RevokeOwn(ctx, l.id, key)
+	case "connect":
+		_, err = l.Connect(ctx, l.id, []string{presented})
+	case "issue":
+		_, err = l.Issue(ctx, "ada", keys.Order{Account: l.id, UseCase: "x"}, keys.MaxLife, l.next())
+	}
+	return err
+}
+
+func (l limits) keys(t require.TestingT) []keys.Key {
+	keys, err := l.OwnKeys(l.t.Context(), l.id)
+	require.NoError(t, err)
+	return keys
+}
+
+// ownRequest is a row of a request.
+type ownRequest struct {
+	ID    string
+	State keys.RequestState
+}
+
+// requests returns all requests of the account.
+func (l limits) requests(t require.TestingT) (own []ownRequest) {
+	require.NoError(t, l.db.Table("key_requests").Order("id").Find(&own, "account_id = ?", l.id).Error)
+	return own
+}
+
+func (l limits) hold(t require.TestingT) {
+	active, collected := 0, 0
+	predecessors := map[string]int{}
+	for _, k := range l.keys(t) {
+		if k.Counts(l.db.Now()) {
+			active++
+		}
+		if k.Successor != "" {
+			predecessors[k.Successor]++
+			require.NotNil(t, k.ReplacedAt)
+			require.LessOrEqual(t, k.ExpiresAt.Sub(*k.ReplacedAt), keys.Grace)
+		}
+	}
+	inUse := active
+	for _, r := range l.requests(t) {
+		switch {
+		case r.State.Open():
+			inUse++
+		case r.State == keys.Collected:
+			collected++
+		}
+	}
+	require.LessOrEqual(t, active, keys.MaxActive)
+	require.LessOrEqual(t, inUse, keys.MaxActive)
+	for _, n := range predecessors {
+		require.Equal(t, 1, n)
+	}
+	var made int
+	err := l.db.Raw("SELECT count(DISTINCT key_id) FROM key_requests WHERE account_id = ? AND state = 'collected'", l.id).Scan(&made).Error
+	require.NoError(t, err)
+	require.Equal(t, collected, made)
+}
+
+var testKey = keys.RequestedKey{Name: "First", UseCase: "testing", Test: true}
+
+// storedTest is stored for a test key.
+func storedTest(n int) keys.Record {
+	r := stored(n)
+	r.Prefix = apikey.Test
+	return r
+}
+
+// An account gets one test key without an operator, however many requests it sends at the same
+// time.
+func TestOneTestKeyIsApprovedAutomatically(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx, id := t.Context(), f.person("ada@example.org")
+		errs := atOnce(6, func(int) error {
+			_, err := f.RequestKey(ctx, id, testKey, accepted, false)
+			return err
+		})
+		require.Equal(t, 1, succeeded(t, errs, "cannot get another test key"))
+		open, err := f.OwnRequests(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, keys.Approved, open[0].State)
+		require.Equal(t, "auto-approve", open[0].DecidedBy)
+		require.True(t, open[0].Test)
+		var actor string
+		require.NoError(t, f.db.Model(&accountdb.AuditRow{}).Where("action = 'key.approve'").Pluck("actor", &actor).Error)
+		require.Equal(t, "auto-approve", actor)
+		key, err := f.Collect(ctx, id, open[0].ID, accepted, storedTest(100))
+		require.NoError(t, err)
+
+		_, err = f.RevokeOwn(ctx, id, key.ID)
+		require.NoError(t, err)
+		offered, err := f.Offer(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, keys.Offer{Test: true}, offered, "it can be replaced")
+		second, err := f.RequestKey(ctx, id, testKey, accepted, false)
+		require.NoError(t, err)
+		_, err = f.Collect(ctx, id, second.ID, accepted, storedTest(101))
+		require.NoError(t, err)
+		_, err = f.RequestKey(ctx, id, testKey, accepted, true)
+		require.ErrorContains(t, err, "cannot get another test key")
+		f.db.Advance(400 * 24 * time.Hour)
+		offered, err = f.Offer(ctx, id)
+		require.NoError(t, err)
+		require.True(t, offered.Test, "the second has expired")
+		live, err := f.RequestKey(ctx, id, keys.RequestedKey{Name: "x", UseCase: "x"}, accepted, false)
+		require.NoError(t, err)
+		require.Equal(t, keys.Pending, live.State)
+	})
+}
+
+func TestWithdrawnTestKeyCanBeRequestedAgain(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx, id := t.Context(), f.person("ada@example.org")
+		for range 3 {
+			r, err := f.RequestKey(ctx, id, testKey, accepted, false)
+			require.NoError(t, err)
+			require.NoError(t, f.Withdraw(ctx, id, r.ID))
+		}
+		offered, err := f.Offer(ctx, id)
+		require.NoError(t, err)
+		require.True(t, offered.Test)
+	})
+}
+
+func TestTestKeysAreForTheBaseTier(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx, id := t.Context(), f.person("ada@example.org")
+		require.NoError(t, f.db.Exec("UPDATE accounts SET tier = ?", api.Developer).Error)
+		_, err := f.RequestKey(ctx, id, testKey, accepted, true)
+		require.ErrorContains(t, err, "cannot get another test key")
+	})
+}
+
+// An account that pays gets its first live key without an operator, and none beside it.
+func TestFirstLiveKeyOfAPayingAccountIsApprovedAutomatically(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx, id := t.Context(), f.person("ada@example.org")
+		until := f.db.Now().Add(time.Hour)
+		require.NoError(t, f.db.Create(&account.EntitlementRow{AccountID: id, HolderID: id, Tier: string(api.Commercial), PaidUntil: accountdb.Micros(&until), Version: 1}).Error)
+		wanted := keys.RequestedKey{Name: "Site", UseCase: "testing"}
+		errs := atOnce(3, func(int) error {
+			_, err := f.RequestKey(ctx, id, wanted, accepted, false)
+			return err
+		})
+		require.Equal(t, 3, succeeded(t, errs, ""))
+		open, err := f.OwnRequests(ctx, id)
+		require.NoError(t, err)
+		var approved []string
+		for _, r := range open {
+			require.Equal(t, r.State == keys.Approved, r.DecidedBy == "auto-approve")
+			if r.State == keys.Approved {
+				approved = append(approved, r.ID)
+			} else {
+				require.NoError(t, f.Withdraw(ctx, id, r.ID))
+			}
+		}
+		require.Len(t, approved, 1)
+		key, err := f.Collect(ctx, id, approved[0], accepted, stored(102))
+		require.NoError(t, err)
+		_, err = f.RevokeOwn(ctx, id, key.ID)
+		require.NoError(t, err)
+		offered, err := f.Offer(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, keys.Offer{Live: true}, offered, "a person who pays is never without a key")
+		f.db.Advance(2 * time.Hour)
+		offered, err = f.Offer(ctx, id)
+		require.NoError(t, err)
+		require.False(t, offered.Live, "the paid period has ended")
+	})
 }

@@ -43,63 +43,44 @@ type noticeRow struct {
 
 func (noticeRow) TableName() string { return "key_notices" }
 
-// noticeBatch limits the keys of one query.
 const noticeBatch = 200
 
 // Remind posts the due notices about the end of keys, one mail for each. Several processes may call
 // it concurrently.
 func (s *Store) Remind(ctx context.Context) error {
-	last := NoticeDays[len(NoticeDays)-1]
 	for after := ""; ; {
 		now := s.db.Now().UTC()
-		var rows []ownedRow
-		err := s.db.WithContext(ctx).Raw(owned+`
+		in := func(days int) int64 { return database.Micros(now.AddDate(0, 0, days)) }
+		expiring, err := findKeys(s.db.WithContext(ctx), `
 			WHERE k.expires_at > ? AND k.expires_at <= ? AND k.revoked_at IS NULL AND k.replaced_at IS NULL AND k.id > ?
 				AND EXISTS (SELECT 1 FROM people p WHERE p.account_id = k.account_id AND p.closed_at IS NULL)
-			ORDER BY k.id LIMIT ?`, database.Micros(now), database.Micros(now.AddDate(0, 0, last)), after, noticeBatch).Scan(&rows).Error
-		if err != nil {
-			return database.Outage(err)
-		}
-		sent, err := s.sentNotices(ctx, rows)
+				AND NOT EXISTS (SELECT 1 FROM key_notices n WHERE n.key_id = k.id
+					AND n.days = CASE WHEN k.expires_at <= ? THEN 1 WHEN k.expires_at <= ? THEN 7 ELSE 30 END)
+			ORDER BY k.id LIMIT ?`, in(0), in(30), after, in(1), in(7), noticeBatch)
 		if err != nil {
 			return database.Outage(err)
 		}
 		var failures []error // an error of one key does not block the others
-		for _, r := range rows {
-			after = r.Row.ID
-			if days := r.toKey().Notice(now); days > 0 && !sent[noticeRow{KeyID: r.Row.ID, Days: days}] {
-				failures = append(failures, s.remind(ctx, r.Row.ID))
+		for _, k := range expiring {
+			after = k.ID
+			if k.Notice(now) > 0 {
+				failures = append(failures, s.remind(ctx, k.ID))
 			}
 		}
-		if err := errors.Join(failures...); err != nil || len(rows) < noticeBatch {
+		if err := errors.Join(failures...); err != nil || len(expiring) < noticeBatch {
 			return err
 		}
 	}
-}
-
-func (s *Store) sentNotices(ctx context.Context, keys []ownedRow) (map[noticeRow]bool, error) {
-	ids := make([]string, len(keys))
-	for i, k := range keys {
-		ids[i] = k.Row.ID
-	}
-	var rows []noticeRow
-	err := s.db.WithContext(ctx).Find(&rows, "key_id IN ?", ids).Error
-	sent := make(map[noticeRow]bool, len(rows))
-	for _, r := range rows {
-		sent[noticeRow{KeyID: r.KeyID, Days: r.Days}] = true
-	}
-	return sent, err
 }
 
 // remind claims the notice of a key in the transaction that posts its mail, so that concurrent
 // processes post it once.
 func (s *Store) remind(ctx context.Context, id string) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
-		row, err := findKey(tx.DB, "WHERE k.id = ?", id)
+		key, err := findKey(tx.DB, "WHERE k.id = ?", id)
 		if err != nil {
 			return err
 		}
-		key := row.toKey()
 		days := key.Notice(tx.Now)
 		if days == 0 { // it was revoked or replaced in the meantime
 			return nil

@@ -13,7 +13,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
-	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/jsonlines"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
@@ -98,7 +97,6 @@ func (k *Older) check(p *api.Problems) {
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// checked returns the canonical form of a field, or adds its problem to the line.
 func checked(p *api.Problems, s string, check func(string) (string, error)) string {
 	s, err := check(s)
 	if invalid := new(problem.Error); errors.As(err, &invalid) {
@@ -152,7 +150,7 @@ func (s *Store) ImportKeys(ctx context.Context, actor string, lines []Older, pep
 		fresh := make([]Older, 0, len(lines))
 		for _, k := range lines {
 			var held int64
-			if err := tx.Model(&keyRow{}).Where("digest IN ?", k.Digests(peppers)).Count(&held).Error; err != nil {
+			if err := tx.Model(&row{}).Where("digest IN ?", k.Digests(peppers)).Count(&held).Error; err != nil {
 				return err
 			}
 			var wrong api.Problems
@@ -185,14 +183,11 @@ func importKey(tx *accountdb.Tx, actor string, k Older, peppers [][]byte) error 
 	if err != nil {
 		return err
 	}
-	row := keyRow{
-		ID: NewID(), AccountID: a.ID, Digest: k.Digests(peppers)[0], Name: k.Name, Prefix: k.Prefix, LastFour: k.LastFour,
-		UseCase: k.UseCase, CreatedAt: database.Micros(tx.Now), ExpiresAt: database.Micros(k.ExpiresAt),
-	}
-	if err := tx.Create(&row).Error; err != nil {
+	key := Key{ID: NewID(), Name: k.Name, UseCase: k.UseCase, ExpiresAt: k.ExpiresAt}
+	if key, err = create(tx, a, key, Record{k.Digests(peppers)[0], k.Prefix, k.LastFour}); err != nil {
 		return err
 	}
-	return errors.Join(tx.Touch(a.ID), tx.Record(actor, "key.import", row.ID, map[string]any{
+	return errors.Join(tx.Touch(a.ID), tx.Record(actor, "key.import", key.ID, map[string]any{
 		"account": a.ID, "tier": a.Granted, "useCase": k.UseCase, "expiresAt": k.ExpiresAt,
 	}))
 }

@@ -21,20 +21,20 @@ import (
 // Request is a person's request for a key. An operator decides it. The key is created when the
 // person collects it, so only its holder ever sees it.
 type Request struct {
-	ID          string
-	Account     string
+	ID          string `gorm:"primaryKey"`
+	Account     string `gorm:"column:account_id"`
 	Name        string
 	UseCase     string
 	Test        bool // for the account's test key, which needs no operator
 	State       RequestState
-	Reason      string // of a declined one
-	RequestedAt time.Time
-	DecidedAt   *time.Time // nil while it waits for the operator
+	Reason      string     // of a declined one
+	RequestedAt time.Time  `gorm:"column:asked_at;serializer:column"`
+	DecidedAt   *time.Time `gorm:"serializer:column"` // nil while it waits for the operator
 	DecidedBy   string
 }
 
-// Prefix returns the prefix of the requested key.
-func (r Request) Prefix() string { return prefixOf(r.Test) }
+// TableName implements gorm's Tabler.
+func (Request) TableName() string { return "key_requests" }
 
 // RequestState is the state of a request.
 type RequestState string
@@ -51,11 +51,11 @@ const (
 func (s RequestState) Open() bool { return s == Pending || s == Approved }
 
 // NewRequestID makes the id of a request. Ids made later sort later.
-func NewRequestID() string { return account.NewIDOf("req_") }
+func NewRequestID() string { return accountdb.NewID("req_") }
 
 // CheckRequestID returns RequestNotFound for an id that cannot be a request's.
 func CheckRequestID(id string) error {
-	if !account.ValidID("req_", id) {
+	if !accountdb.ValidID("req_", id) {
 		return RequestNotFound()
 	}
 	return nil
@@ -117,43 +117,11 @@ func (d Decide) Apply(r *Request, by string, now time.Time) (changed bool, err e
 		"This request was declined by %s on %s. A decision is final: the person can send a new request.", r.DecidedBy, account.FormatTime(*r.DecidedAt))
 }
 
-type requestRow struct {
-	ID          string `gorm:"primaryKey"`
-	AccountID   string
-	Name        string
-	UseCase     string
-	Test        bool
-	State       string
-	Reason      string
-	RequestedAt int64 `gorm:"column:asked_at"`
-	DecidedAt   *int64
-	DecidedBy   string
-	KeyID       *string
-}
-
-func (requestRow) TableName() string { return "key_requests" }
-
-var openStates = []string{string(Pending), string(Approved)}
-
-func (r requestRow) toRequest() Request {
-	return Request{
-		ID: r.ID, Account: r.AccountID, Name: r.Name, UseCase: r.UseCase, Test: r.Test, State: RequestState(r.State), Reason: r.Reason,
-		RequestedAt: database.FromMicros(r.RequestedAt), DecidedAt: accountdb.Instant(r.DecidedAt), DecidedBy: r.DecidedBy,
-	}
-}
-
-func toRequests(rows []requestRow) []Request {
-	requests := make([]Request, len(rows))
-	for i, r := range rows {
-		requests[i] = r.toRequest()
-	}
-	return requests
-}
+var openStates = []RequestState{Pending, Approved}
 
 // Requests lists a page of the undecided requests or, with all, of every request, oldest first;
 // more reports whether there is another page.
 func (s *Store) Requests(ctx context.Context, all bool, page account.Page) (requests []Request, more bool, err error) {
-	var rows []requestRow
 	q := s.db.WithContext(ctx).Order("id").Where("id > ?", page.After)
 	if !all {
 		q = q.Where("state = ?", Pending)
@@ -161,30 +129,37 @@ func (s *Store) Requests(ctx context.Context, all bool, page account.Page) (requ
 	if page.Limit > 0 {
 		q = q.Limit(page.Limit + 1)
 	}
-	err = q.Find(&rows).Error
-	if more = page.Limit > 0 && len(rows) > page.Limit; more {
-		rows = rows[:page.Limit]
+	err = q.Find(&requests).Error
+	if more = page.Limit > 0 && len(requests) > page.Limit; more {
+		requests = requests[:page.Limit]
 	}
-	return toRequests(rows), more, database.Outage(err)
+	return requests, more, database.Outage(err)
 }
 
-// lockRequest reads a request and locks it until tx ends.
-func lockRequest(tx *accountdb.Tx, id string) (requestRow, error) {
-	var row requestRow
-	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ?", id).Error
+func lockRequest(tx *accountdb.Tx, id string) (r Request, err error) {
+	err = tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&r, "id = ?", id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		err = RequestNotFound()
 	}
-	return row, err
+	return r, err
+}
+
+// lockOwnRequest is lockRequest for a request of the account.
+func lockOwnRequest(tx *accountdb.Tx, account, id string) (Request, error) {
+	r, err := lockRequest(tx, id)
+	if err == nil && r.Account != account {
+		err = RequestNotFound()
+	}
+	return r, err
 }
 
 // OwnRequests returns the account's open requests and those declined within DeclinedShown, oldest
 // first.
-func (s *Store) OwnRequests(ctx context.Context, id string) ([]Request, error) {
-	var rows []requestRow
-	err := s.db.WithContext(ctx).Order("asked_at, id").Find(&rows, "account_id = ? AND (state IN ? OR state = ? AND decided_at > ?)",
-		id, openStates, Declined, database.Micros(s.db.Now().Add(-DeclinedShown))).Error
-	return toRequests(rows), database.Outage(err)
+func (s *Store) OwnRequests(ctx context.Context, id string) (own []Request, err error) {
+	err = s.db.WithContext(ctx).Order("asked_at, id").
+		Find(&own, "account_id = ? AND (state IN ? OR state = ? AND decided_at > ?)",
+			id, openStates, Declined, database.Micros(s.db.Now().Add(-DeclinedShown))).Error
+	return own, database.Outage(err)
 }
 
 // Offer says which keys an account gets without an operator.
@@ -196,15 +171,11 @@ type Offer struct {
 // Offer returns the offer for an account.
 func (s *Store) Offer(ctx context.Context, id string) (Offer, error) {
 	db := s.db.WithContext(ctx)
-	paid, err := account.Paid(db, id)
+	a, err := account.Read(db, id)
 	if err != nil {
 		return Offer{}, database.Outage(err)
 	}
-	var row account.Row
-	if err := db.Take(&row, "id = ?", id).Error; err != nil {
-		return Offer{}, database.Outage(err)
-	}
-	o, err := offer(db, id, account.Standing{Granted: api.Tier(row.Tier), Paid: paid[id]}, s.db.Now())
+	o, err := offer(db, id, a.Standing, s.db.Now())
 	return o, database.Outage(err)
 }
 
@@ -226,38 +197,33 @@ const AutoApproval = "auto-approve"
 // RequestKey records a person's request for a key, and that the account accepts the terms of use.
 // It approves a request for a key of its Offer that is not held and, if atOnce, every other one.
 func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, terms account.Acceptance, atOnce bool) (Request, error) {
-	var req Request
-	err := s.db.Change(ctx, func(tx *accountdb.Tx) error {
+	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (Request, error) {
 		a, err := lockHolder(tx, id)
 		if err != nil {
-			return err
+			return Request{}, err
 		}
 		offered, err := checkRequest(tx, a, wanted)
 		if err != nil {
-			return err
+			return Request{}, err
 		}
 		if err := account.AcceptTerms(tx, a.ID, terms); err != nil {
-			return err
+			return Request{}, err
 		}
-		req = Request{
+		created := Request{
 			ID: NewRequestID(), Account: a.ID, Name: wanted.Name, UseCase: wanted.UseCase, Test: wanted.Test, State: Pending,
 			RequestedAt: tx.Now,
 		}
-		row := requestRow{
-			ID: req.ID, AccountID: req.Account, Name: req.Name, UseCase: req.UseCase, Test: req.Test, State: string(req.State),
-			RequestedAt: database.Micros(tx.Now),
-		}
-		err = errors.Join(tx.Create(&row).Error,
-			tx.Record(a.ID, "key.request", req.ID, map[string]any{"account": a.ID, "name": wanted.Name, "useCase": wanted.UseCase, "test": wanted.Test}))
+		err = errors.Join(tx.Create(&created).Error, tx.Record(a.ID, "key.request", created.ID, map[string]any{
+			"account": a.ID, "name": wanted.Name, "useCase": wanted.UseCase, "test": wanted.Test,
+		}))
 		if err != nil || !atOnce && (!wanted.Test || wanted.Held) && !offered.Live {
-			return err
+			return created, err
 		}
-		if _, err := Approve().Apply(&req, AutoApproval, tx.Now); err != nil {
-			return err
+		if _, err := Approve().Apply(&created, AutoApproval, tx.Now); err != nil {
+			return created, err
 		}
-		return saveDecision(tx, req, false) // the next page shows it
+		return created, saveDecision(tx, created, false) // the next page shows it
 	})
-	return req, err
 }
 
 // checkRequest returns the offer for the locked account, and an error if it cannot have another
@@ -280,18 +246,15 @@ func checkRequest(tx *accountdb.Tx, a account.Account, wanted RequestedKey) (Off
 // Withdraw ends an open request of the account. Withdrawing again changes nothing.
 func (s *Store) Withdraw(ctx context.Context, id, request string) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
-		row, err := lockRequest(tx, request)
-		if err == nil && row.AccountID != id {
-			err = RequestNotFound()
-		}
-		if err != nil || row.State == string(Withdrawn) {
+		r, err := lockOwnRequest(tx, id, request)
+		if err != nil || r.State == Withdrawn {
 			return err
 		}
-		if !row.toRequest().State.Open() {
-			return NotOpen(RequestState(row.State))
+		if !r.State.Open() {
+			return NotOpen(r.State)
 		}
 		return errors.Join(
-			tx.Model(&requestRow{}).Where("id = ?", request).Update("state", Withdrawn).Error,
+			tx.Table("key_requests").Where("id = ?", request).Update("state", Withdrawn).Error,
 			tx.Record(id, "key.withdraw", request, map[string]any{"account": id}),
 		)
 	})
@@ -300,23 +263,19 @@ func (s *Store) Withdraw(ctx context.Context, id, request string) error {
 // Decide applies an operator's decision to a request, posts a mail to its person and returns the
 // request.
 func (s *Store) Decide(ctx context.Context, actor, id string, decision Decide) (Request, error) {
-	var decided Request
-	err := s.db.Change(ctx, func(tx *accountdb.Tx) error {
-		row, err := lockRequest(tx, id)
+	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (Request, error) {
+		r, err := lockRequest(tx, id)
 		if err != nil {
-			return err
+			return r, err
 		}
-		decided = row.toRequest()
-		changed, err := decision.Apply(&decided, actor, tx.Now)
+		changed, err := decision.Apply(&r, actor, tx.Now)
 		if err != nil || !changed {
-			return err
+			return r, err
 		}
-		return saveDecision(tx, decided, true)
+		return r, saveDecision(tx, r, true)
 	})
-	return decided, err
 }
 
-// saveDecision stores a decision with its audit entry and, if notify is set, a mail.
 func saveDecision(tx *accountdb.Tx, r Request, notify bool) error {
 	detail := map[string]any{"account": r.Account}
 	action, template, data := "key.approve", "key-request-approved", map[string]string{"use_case": r.UseCase, "link": tx.Mails.Page("/account/keys")}
@@ -325,7 +284,7 @@ func saveDecision(tx *accountdb.Tx, r Request, notify bool) error {
 		action, template, data = "key.decline", "key-request-declined", map[string]string{"use_case": r.UseCase, "reason": r.Reason}
 	}
 	err := errors.Join(
-		tx.Model(&requestRow{}).Where("id = ?", r.ID).Updates(map[string]any{
+		tx.Table("key_requests").Where("id = ?", r.ID).Updates(map[string]any{
 			"state": r.State, "reason": r.Reason, "decided_at": accountdb.Micros(r.DecidedAt), "decided_by": r.DecidedBy,
 		}).Error,
 		tx.Record(r.DecidedBy, action, r.ID, detail),
@@ -339,43 +298,32 @@ func saveDecision(tx *accountdb.Tx, r Request, notify bool) error {
 // Collect creates the key of an approved request of the account, once, and records that the account
 // accepts the terms of use.
 func (s *Store) Collect(ctx context.Context, id, request string, terms account.Acceptance, stored Record) (Key, error) {
-	var key Key
-	err := s.db.Change(ctx, func(tx *accountdb.Tx) error {
+	key, err := accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (Key, error) {
 		a, err := lockHolder(tx, id)
 		if err != nil {
-			return err
+			return Key{}, err
 		}
-		req, err := lockRequest(tx, request)
-		if err == nil && req.AccountID != id {
-			err = RequestNotFound()
-		}
-		if err != nil {
-			return err
-		}
-		if req.State != string(Approved) {
-			return NotOpen(RequestState(req.State))
+		r, err := lockOwnRequest(tx, id, request)
+		switch {
+		case err != nil:
+			return Key{}, err
+		case r.State != Approved:
+			return Key{}, NotOpen(r.State)
 		}
 		if err := account.AcceptTerms(tx, a.ID, terms); err != nil {
-			return err
+			return Key{}, err
 		}
-		row := keyRow{
-			ID: NewID(), AccountID: a.ID, Digest: stored.Digest, Name: req.Name, Prefix: stored.Prefix, LastFour: stored.LastFour,
-			UseCase: req.UseCase, CreatedAt: database.Micros(tx.Now), ExpiresAt: database.Micros(tx.Now.Add(MaxLife)),
+		key := Key{ID: NewID(), Name: r.Name, UseCase: r.UseCase, ExpiresAt: tx.Now.Add(MaxLife)}
+		if key, err = create(tx, a, key, stored); err != nil {
+			return key, err
 		}
-		key = keyOf(a, row)
-		if err := tx.Create(&row).Error; err != nil {
-			return err
-		}
-		return errors.Join(
+		return key, errors.Join(
 			tx.Touch(a.ID),
-			tx.Model(&requestRow{}).Where("id = ?", request).Updates(map[string]any{"state": Collected, "key_id": key.ID}).Error,
+			tx.Table("key_requests").Where("id = ?", request).Updates(map[string]any{"state": Collected, "key_id": key.ID}).Error,
 			tx.Record(id, "key.issue", key.ID, map[string]any{
-				"account": id, "tier": key.TierAt(tx.Now), "useCase": key.UseCase, "expiresAt": key.ExpiresAt, "request": request, "test": req.Test,
-			}),
-		)
+				"account": id, "tier": key.TierAt(tx.Now), "useCase": key.UseCase, "expiresAt": key.ExpiresAt,
+				"request": request, "test": r.Test,
+			}))
 	})
-	if errors.Is(err, accountdb.ErrNotInEffect) { // it is a key that no gateway knows yet
-		err = nil
-	}
-	return key, err
+	return key, unlessUnknown(err)
 }

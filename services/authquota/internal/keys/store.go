@@ -39,68 +39,33 @@ func (s *Store) ActiveKeys(ctx context.Context, accounts []string) (map[string]i
 }
 
 // OpenRequests returns the open requests of an account, oldest first.
-func (s *Store) OpenRequests(ctx context.Context, id string) ([]Request, error) {
-	var rows []requestRow
-	err := s.db.WithContext(ctx).Order("asked_at, id").Find(&rows, "account_id = ? AND state IN ?", id, openStates).Error
-	return toRequests(rows), database.Outage(err)
+func (s *Store) OpenRequests(ctx context.Context, id string) (open []Request, err error) {
+	err = s.db.WithContext(ctx).Order("asked_at, id").Find(&open, "account_id = ? AND state IN ?", id, openStates).Error
+	return open, database.Outage(err)
 }
 
-type keyRow struct {
-	ID          string `gorm:"primaryKey"`
-	AccountID   string
-	Digest      string
-	Name        string
-	Prefix      string
-	LastFour    string
-	UseCase     string
-	Life        *int64 // microseconds
-	CreatedAt   int64  `gorm:"autoCreateTime:false"`
-	ExpiresAt   int64
-	RevokedAt   *int64
-	ReplacedAt  *int64
-	SuccessorID *string
-	LastUsedAt  *int64
+type row struct {
+	Key `gorm:"embedded"`
+
+	Digest string
 }
 
-func (keyRow) TableName() string { return "api_keys" }
+func (row) TableName() string { return "api_keys" }
 
-// ownedRow is a key with the fields of its account that affect it.
-type ownedRow struct {
-	Row         keyRow `gorm:"embedded"`
-	Tier        string
-	SuspendedAt *int64
-
-	Paid []api.Entitlement `gorm:"-"`
+// create stores a new key with the tier and the entitlements of its account.
+func create(tx *accountdb.Tx, a account.Account, key Key, stored Record) (Key, error) {
+	key.Standing, key.Account, key.CreatedAt = a.Standing, a.ID, tx.Now
+	key.Prefix, key.LastFour = stored.Prefix, stored.LastFour
+	return key, tx.DB.Omit("tier").Create(&row{key, stored.Digest}).Error
 }
 
-const owned = `SELECT k.*, a.tier, a.suspended_at FROM api_keys k JOIN accounts a ON a.id = k.account_id `
+const owned = `SELECT k.*, a.tier FROM api_keys k JOIN accounts a ON a.id = k.account_id `
 
 // counts selects keys k for which Key.Counts is true. Its parameter is the current time.
 const counts = `k.revoked_at IS NULL AND k.replaced_at IS NULL AND k.expires_at > ?`
 
 // named is counts with a named parameter.
 var named = strings.Replace(counts, "?", "@now", 1)
-
-func (r ownedRow) toKey() Key {
-	key := Key{
-		Standing: account.Standing{Granted: api.Tier(r.Tier), Paid: r.Paid},
-		ID:       r.Row.ID, Account: r.Row.AccountID,
-		Name: r.Row.Name, Prefix: r.Row.Prefix, LastFour: r.Row.LastFour, UseCase: r.Row.UseCase,
-		CreatedAt: database.FromMicros(r.Row.CreatedAt), ExpiresAt: database.FromMicros(r.Row.ExpiresAt),
-		RevokedAt: accountdb.Instant(r.Row.RevokedAt), ReplacedAt: accountdb.Instant(r.Row.ReplacedAt), LastUsedAt: accountdb.Instant(r.Row.LastUsedAt),
-	}
-	if r.Row.Life != nil {
-		key.Life = time.Duration(*r.Row.Life) * time.Microsecond
-	}
-	if r.Row.SuccessorID != nil {
-		key.Successor = *r.Row.SuccessorID
-	}
-	return key
-}
-
-func keyOf(a account.Account, row keyRow) Key {
-	return ownedRow{Row: row, Tier: string(a.Granted), Paid: a.Paid}.toKey()
-}
 
 // Resolved is a key with what else decides about requests with it.
 type Resolved struct {
@@ -124,18 +89,19 @@ func (s *Store) ResolveOwn(ctx context.Context, id, key string) (Resolved, error
 // does.
 func (s *Store) resolve(ctx context.Context, where string, args ...any) (found Resolved, err error) {
 	var rows []struct {
-		Owned ownedRow        `gorm:"embedded"`
-		Epoch accountdb.Epoch `gorm:"embedded"`
+		Key         Key `gorm:"embedded"`
+		SuspendedAt *int64
+		Epoch       accountdb.Epoch `gorm:"embedded"`
 
-		Paid      bool
 		PaidTier  string
 		PaidUntil *int64
 		Renews    bool
 		Trouble   string
-		Version   int64
+		Version   int64 // 0 without an entitlement
 	}
-	err = s.db.WithContext(ctx).Raw(`SELECT k.*, a.tier, a.suspended_at, `+accountdb.EpochColumns+`, e.account_id IS NOT NULL AS paid,
-			coalesce(e.tier, '') AS paid_tier, e.paid_until, coalesce(e.renews, false) AS renews, coalesce(e.trouble, '') AS trouble, coalesce(e.version, 0) AS version
+	err = s.db.WithContext(ctx).Raw(`SELECT k.*, a.tier, a.suspended_at, `+accountdb.EpochColumns+`,
+			coalesce(e.tier, '') AS paid_tier, e.paid_until, coalesce(e.renews, false) AS renews,
+			coalesce(e.trouble, '') AS trouble, coalesce(e.version, 0) AS version
 		FROM api_keys k JOIN accounts a ON a.id = k.account_id LEFT JOIN entitlements e ON e.holder_id = a.id
 		WHERE `+where+" ORDER BY e.account_id", args...).Scan(&rows).Error
 	if err == nil && len(rows) == 0 {
@@ -144,52 +110,53 @@ func (s *Store) resolve(ctx context.Context, where string, args ...any) (found R
 	if err != nil {
 		return found, database.Outage(err)
 	}
-	first := rows[0].Owned
+	found = Resolved{rows[0].Key, rows[0].SuspendedAt != nil, rows[0].Epoch}
 	for _, r := range rows {
-		if r.Paid {
-			paid := account.EntitlementRow{Tier: r.PaidTier, PaidUntil: r.PaidUntil, Renews: r.Renews, Trouble: r.Trouble, Version: r.Version}
-			first.Paid = append(first.Paid, paid.Entitlement())
+		if r.Version > 0 {
+			paid := account.EntitlementRow{
+				Tier: r.PaidTier, PaidUntil: r.PaidUntil, Renews: r.Renews, Trouble: r.Trouble, Version: r.Version,
+			}
+			found.Paid = append(found.Paid, paid.Entitlement())
 		}
 	}
-	return Resolved{first.toKey(), first.SuspendedAt != nil, rows[0].Epoch}, nil
+	return found, nil
 }
 
-func findKey(db *gorm.DB, where string, args ...any) (ownedRow, error) {
-	var rows []ownedRow
-	err := db.Raw(owned+where, args...).Scan(&rows).Error
-	if err == nil && len(rows) == 0 {
+// findKeys returns the keys k that where selects, with the entitlements of their accounts.
+func findKeys(db *gorm.DB, where string, args ...any) ([]Key, error) {
+	var found []Key
+	if err := db.Raw(owned+where, args...).Scan(&found).Error; err != nil {
+		return nil, err
+	}
+	holders := make([]string, len(found))
+	for i, k := range found {
+		holders[i] = k.Account
+	}
+	slices.Sort(holders)
+	paid, err := account.Paid(db, slices.Compact(holders)...)
+	for i := range found {
+		found[i].Paid = paid[found[i].Account]
+	}
+	return found, err
+}
+
+func findKey(db *gorm.DB, where string, args ...any) (Key, error) {
+	found, err := findKeys(db, where, args...)
+	if err == nil && len(found) == 0 {
 		err = NotFound()
 	}
 	if err != nil {
-		return ownedRow{}, err
+		return Key{}, err
 	}
-	return rows[0], addPaid(db, rows[:1])
-}
-
-// addPaid adds the entitlements of their accounts to keys.
-func addPaid(db *gorm.DB, rows []ownedRow) error {
-	ids := make([]string, 0, len(rows))
-	for _, r := range rows {
-		ids = append(ids, r.Row.AccountID)
-	}
-	slices.Sort(ids)
-	paid, err := account.Paid(db, slices.Compact(ids)...)
-	for i := range rows {
-		rows[i].Paid = paid[rows[i].Row.AccountID]
-	}
-	return err
+	return found[0], nil
 }
 
 // Keys returns a page of the keys that match, in order of creation. more reports whether another
 // page follows.
 func (s *Store) Keys(ctx context.Context, of Filter, page account.Page) (listed []Key, more bool, err error) {
-	where, args := "WHERE k.id > ? ", []any{page.After}
+	db, where, args := s.db.WithContext(ctx), "WHERE k.id > ? ", []any{page.After}
 	if of.Account != "" {
-		err := s.db.WithContext(ctx).Take(&account.Row{}, "id = ?", of.Account).Error
-		if errors.Is(err, gorm.ErrRecordNotFound) {
-			err = account.NotFound()
-		}
-		if err != nil {
+		if _, err := account.Read(db, of.Account); err != nil {
 			return nil, false, database.Outage(err)
 		}
 		where, args = where+"AND k.account_id = ? ", append(args, of.Account)
@@ -201,17 +168,9 @@ func (s *Store) Keys(ctx context.Context, of Filter, page account.Page) (listed 
 	if page.Limit > 0 {
 		where, args = where+" LIMIT ?", append(args, page.Limit+1)
 	}
-	var rows []ownedRow
-	err = s.db.WithContext(ctx).Raw(owned+where, args...).Scan(&rows).Error
-	if more = page.Limit > 0 && len(rows) > page.Limit; more {
-		rows = rows[:page.Limit]
-	}
-	if err == nil {
-		err = addPaid(s.db.WithContext(ctx), rows)
-	}
-	listed = make([]Key, len(rows))
-	for i, r := range rows {
-		listed[i] = r.toKey()
+	listed, err = findKeys(db, where, args...)
+	if more = page.Limit > 0 && len(listed) > page.Limit; more {
+		listed = listed[:page.Limit]
 	}
 	return listed, more, database.Outage(err)
 }
@@ -222,32 +181,25 @@ func (s *Store) OwnKeys(ctx context.Context, id string) ([]Key, error) {
 	return own, err
 }
 
-// OwnKey returns a key of the account.
-func (s *Store) OwnKey(ctx context.Context, id, key string) (Key, error) {
-	own, err := s.ResolveOwn(ctx, id, key)
-	return own.Key, err
-}
-
 // Rename sets the name, which must be valid, of a key of the account.
 func (s *Store) Rename(ctx context.Context, id, key, name string) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
-		row, err := lockOwnKey(tx, id, key)
-		if err != nil || row.Name == name {
+		before, err := lockOwnKey(tx, id, key)
+		if err != nil || before.Name == name {
 			return err
 		}
-		return errors.Join(tx.Model(&keyRow{}).Where("id = ?", key).Update("name", name).Error,
-			tx.Record(id, "key.rename", key, map[string]any{"account": id, "from": row.Name, "to": name}))
+		return errors.Join(tx.Table("api_keys").Where("id = ?", key).Update("name", name).Error,
+			tx.Record(id, "key.rename", key, map[string]any{"account": id, "from": before.Name, "to": name}))
 	})
 }
 
-// lockOwnKey reads a key of the account and locks it until tx ends.
-func lockOwnKey(tx *accountdb.Tx, id, key string) (keyRow, error) {
-	var row keyRow
-	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ? AND account_id = ?", key, id).Error
+func lockOwnKey(tx *accountdb.Tx, id, key string) (Key, error) {
+	var r row
+	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&r, "id = ? AND account_id = ?", key, id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		err = NotFound()
 	}
-	return row, err
+	return r.Key, err
 }
 
 // digestRetention is the time for which gateways know a key that has ended, to say that it was
@@ -297,4 +249,35 @@ func (s *Store) keyDigests(ctx context.Context, from int64, limit int) (rows []a
 			AND (revoked_at IS NULL OR last_used_at IS NOT NULL OR revoked_at > ?) ORDER BY sequence LIMIT ?`,
 		api.KeyDigestLength, from, from, ago(digestRetention), ago(unusedRetention), limit).Scan(&rows).Error
 	return rows, database.Outage(err)
+}
+
+// Overview is the summary on the home page of the account.
+type Overview struct {
+	Active   int        // active keys without a successor
+	Expiring *time.Time // the earliest expiry of these
+	Pending  int        // undecided requests
+	Ready    int        // approved requests whose keys were not collected yet
+	Called   bool       // whether any key of the account was ever used
+}
+
+// InUse returns the number of MaxActive keys in use, pending requests included.
+func (o Overview) InUse() int { return o.Active + o.Pending + o.Ready }
+
+// Overview returns the summary for the home page of the account.
+func (s *Store) Overview(ctx context.Context, id string) (Overview, error) {
+	now := database.Micros(s.db.Now())
+	var row struct {
+		Active, Pending, Ready, Used int
+		Expiring                     *int64
+	}
+	err := s.db.WithContext(ctx).Raw(`SELECT k.active, k.expiring, k.used, r.pending, r.ready FROM
+		(SELECT COUNT(CASE WHEN works THEN 1 END) AS active, MIN(CASE WHEN works THEN expires_at END) AS expiring,
+			COUNT(last_used_at) AS used
+			FROM (SELECT expires_at, last_used_at, revoked_at IS NULL AND replaced_at IS NULL AND expires_at > ? AS works
+				FROM api_keys WHERE account_id = ?) AS keys) AS k,
+		(SELECT COUNT(CASE state WHEN 'asked' THEN 1 END) AS pending, COUNT(CASE state WHEN 'approved' THEN 1 END) AS ready
+			FROM key_requests WHERE account_id = ?) AS r`, now, id, id).Scan(&row).Error
+	return Overview{
+		Active: row.Active, Expiring: accountdb.Instant(row.Expiring), Pending: row.Pending, Ready: row.Ready, Called: row.Used > 0,
+	}, database.Outage(err)
 }

@@ -249,3 +249,223 @@ func TestImportIsAllOrNothing(t *testing.T) {
 		}
 	})
 }
+
+// A successor gets a full life of its own: 365 days, or the life that an operator set. The old key
+// keeps working for 24 hours, but not past its own expiry.
+func TestSuccessorHasAFullLifeOfItsOwn(t *testing.T) {
+	const day = 24 * time.Hour
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx, id := t.Context(), f.person("ada@example.org")
+		limited, _ := f.issue(keys.Order{Account: id}, 30*day)
+		full, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
+		lives := map[string]time.Duration{limited.ID: 30 * day, full.ID: keys.MaxLife}
+		f.db.TakeTouched(t)
+		for round := range 3 { // the life stays with every successor
+			f.db.Advance(29*day + 23*time.Hour) // one hour before the shorter ends
+			next := map[string]time.Duration{}
+			for key, life := range lives {
+				before, err := f.ResolveOwn(ctx, id, key)
+				require.NoError(t, err)
+				successor, old, err := f.Rotate(ctx, id, key, stored(100+10*round+len(next)))
+				require.NoError(t, err)
+				require.Equal(t, f.db.Now().Add(life), successor.ExpiresAt)
+				require.Equal(t, f.db.Now().Add(min(day, before.ExpiresAt.Sub(f.db.Now()))), old.ExpiresAt)
+				next[successor.ID] = life
+			}
+			lives = next
+		}
+		require.Equal(t, []string{id, id, id, id, id, id}, f.db.TakeTouched(t))
+	})
+}
+
+func TestKeyIsRotatedOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx, id := t.Context(), f.person("ada@example.org")
+		key, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
+		errs := atOnce(6, func(i int) error {
+			_, _, err := f.Rotate(ctx, id, key.ID, stored(100+i))
+			return err
+		})
+		require.Equal(t, 1, succeeded(t, errs, "already rotated"))
+		_, _, err := f.Rotate(ctx, account.NewID(), key.ID, stored(200))
+		require.ErrorContains(t, err, "no account")
+	})
+}
+
+// Otherwise an account could have any number of keys, all but one in their grace periods.
+func TestSuccessorIsRotatedOnceItsPredecessorHasEnded(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx, id := t.Context(), f.person("ada@example.org")
+		first, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
+		second, _, err := f.Rotate(ctx, id, first.ID, stored(100))
+		require.NoError(t, err)
+		_, _, err = f.Rotate(ctx, id, second.ID, stored(101))
+		require.ErrorContains(t, err, "Revoke the old one first")
+		_, err = f.RevokeOwn(ctx, id, first.ID)
+		require.NoError(t, err)
+		third, _, err := f.Rotate(ctx, id, second.ID, stored(101))
+		require.NoError(t, err)
+		f.db.Advance(keys.Grace - time.Microsecond)
+		_, _, err = f.Rotate(ctx, id, third.ID, stored(102))
+		require.ErrorContains(t, err, "Revoke the old one first")
+		f.db.Advance(time.Microsecond)
+		_, _, err = f.Rotate(ctx, id, third.ID, stored(102))
+		require.NoError(t, err)
+	})
+}
+
+// A replaced key in its grace period does not count towards the limit.
+func TestFiveKeysCanBeRotated(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx, id := t.Context(), f.person("ada@example.org")
+		for i := range keys.MaxActive {
+			key, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
+			_, _, err := f.Rotate(ctx, id, key.ID, stored(100+i))
+			require.NoError(t, err)
+		}
+		active, err := f.ActiveKeys(ctx, []string{id})
+		require.NoError(t, err)
+		require.Equal(t, map[string]int{id: keys.MaxActive}, active)
+	})
+}
+
+func TestUnconnectableKeysAreRejected(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx, ada, bob := t.Context(), f.person("ada@example.org"), f.person("bob@example.org")
+		_, own := f.issue(keys.Order{Account: bob}, keys.MaxLife)
+		revoked, revokedDigest := f.issue(keys.Order{}, keys.MaxLife)
+		_, err := f.Revoke(ctx, "ada", revoked.ID, false)
+		require.NoError(t, err)
+		_, expired := f.issue(keys.Order{}, time.Microsecond)
+		f.db.Advance(time.Microsecond)
+		suspended, suspendedDigest := f.issue(keys.Order{}, keys.MaxLife)
+		require.NoError(t, f.db.Exec("UPDATE accounts SET suspended_at = 1 WHERE id = ?", suspended.Account).Error)
+		crowd, crowdDigest := f.issue(keys.Order{}, keys.MaxLife)
+		for range keys.MaxActive - 1 {
+			f.issue(keys.Order{Account: crowd.Account}, keys.MaxLife)
+		}
+		f.issue(keys.Order{Account: ada}, keys.MaxLife)
+		f.db.TakeTouched(t)
+		for digest, want := range map[string]string{
+			"unknown": "no key", own: "another person's account", revokedDigest: "it is revoked", expired: "it is expired",
+			suspendedDigest: "suspended", crowdDigest: "comes with 5 active keys",
+		} {
+			_, err := f.Connect(ctx, ada, []string{digest})
+			require.ErrorContains(t, err, want)
+		}
+		require.Empty(t, f.db.TakeTouched(t))
+	})
+}
+
+func TestTwoAccountsConnectTheSameKeyAndOneWins(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		key, first := f.issue(keys.Order{}, keys.MaxLife)
+		_, sibling := f.issue(keys.Order{Account: key.Account}, keys.MaxLife)
+		people := []string{f.person("a@example.org"), f.person("b@example.org"), f.person("c@example.org"), f.person("d@example.org")}
+		errs := atOnce(2*len(people), func(i int) error {
+			_, err := f.Connect(t.Context(), people[i/2], []string{[]string{first, sibling}[i%2]})
+			return err
+		})
+		require.Equal(t, 1, succeeded(t, errs, "already belongs"))
+		winner, err := f.Resolve(t.Context(), []string{first})
+		require.NoError(t, err)
+		other, err := f.Resolve(t.Context(), []string{sibling})
+		require.NoError(t, err)
+		require.Equal(t, winner.Account, other.Account)
+		require.Contains(t, people, winner.Account)
+	})
+}
+
+func TestKeyDigestsAreThoseOfAllKeysInOrder(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx := t.Context()
+		a, first := f.issue(keys.Order{}, keys.MaxLife)
+		_, second := f.issue(keys.Order{}, keys.MaxLife)
+		first, second = first[:api.KeyDigestLength], second[:api.KeyDigestLength]
+		require.NoError(t, f.db.Exec("UPDATE api_keys SET last_used_at = 1").Error)
+		_, err := f.Revoke(ctx, "ada", a.ID, false)
+		require.NoError(t, err)
+		page, err := f.KeyDigests(ctx, api.KeyPosition{}, 2)
+		require.NoError(t, err)
+		require.Equal(t, api.KeyDigests{
+			Digests: []string{first, second}, Last: api.KeyPosition{Sequence: 2, Digest: second},
+		}, page, "revoked keys are known keys")
+		next, err := f.KeyDigests(ctx, page.Last, 2)
+		require.NoError(t, err)
+		require.Equal(t, api.KeyDigests{After: page.Last, Digests: []string{}, Last: page.Last}, next)
+
+		for name, elsewhere := range map[string]api.KeyPosition{
+			"another key at this sequence": {Sequence: 2, Digest: "0123456789abcdef"},
+			"a sequence beyond the last":   {Sequence: 99, Digest: second},
+		} {
+			all, err := f.KeyDigests(ctx, elsewhere, 2)
+			require.NoError(t, err)
+			require.Zero(t, all.After, name)
+			require.Equal(t, []string{first, second}, all.Digests, name)
+		}
+		one, err := f.KeyDigests(ctx, api.KeyPosition{}, 1)
+		require.NoError(t, err)
+		require.True(t, one.More)
+		require.Equal(t, []string{first}, one.Digests)
+	})
+}
+
+func TestKeyDigestsOmitKeysThatEndedLongAgoOrUnused(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx := t.Context()
+		listed := func(after api.KeyPosition) api.KeyDigests {
+			page, err := f.KeyDigests(ctx, after, 9)
+			require.NoError(t, err)
+			return page
+		}
+		used, usedDigest := f.issue(keys.Order{}, keys.MaxLife)
+		require.NoError(t, f.db.Exec("UPDATE api_keys SET last_used_at = 1").Error)
+		_, short := f.issue(keys.Order{}, time.Hour)
+		_, current := f.issue(keys.Order{}, keys.MaxLife)
+		unused, unusedDigest := f.issue(keys.Order{}, keys.MaxLife)
+		before := listed(api.KeyPosition{})
+		for _, id := range []string{used.ID, unused.ID} {
+			_, err := f.Revoke(ctx, "ada", id, false)
+			require.NoError(t, err)
+		}
+		short, usedDigest, current = short[:api.KeyDigestLength], usedDigest[:api.KeyDigestLength], current[:api.KeyDigestLength]
+		f.db.Advance(24*time.Hour - 1)
+		require.Contains(t, listed(api.KeyPosition{}).Digests, unusedDigest[:api.KeyDigestLength])
+		f.db.Advance(1)
+		require.Equal(t, []string{usedDigest, short, current}, listed(api.KeyPosition{}).Digests)
+		require.Equal(t, before.Last, listed(before.Last).After, "a position at an omitted key stays known")
+		f.db.Advance(89*24*time.Hour - 1)
+		require.Equal(t, []string{usedDigest, short, current}, listed(api.KeyPosition{}).Digests)
+		f.db.Advance(time.Hour + 1)
+		require.Equal(t, []string{current}, listed(api.KeyPosition{}).Digests)
+	})
+}
+
+// A follower that continues from its last position misses no key, however transactions overlap.
+func TestKeyDigestsLeaveNoGapWhileKeysAreIssued(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx := t.Context()
+		const issued = 60
+		done := make(chan []error)
+		go func() {
+			done <- atOnce(issued, func(i int) error {
+				_, err := f.Issue(ctx, "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife, stored(i))
+				return err
+			})
+		}()
+		var followed []string
+		at := api.KeyPosition{}
+		for issuing := true; issuing; {
+			select {
+			case errs := <-done:
+				require.Equal(t, issued, succeeded(t, errs, ""))
+				issuing = false
+			default:
+			}
+			page, err := f.KeyDigests(ctx, at, issued)
+			require.NoError(t, err)
+			followed, at = append(followed, page.Digests...), page.Last
+		}
+		require.Len(t, followed, issued)
+	})
+}

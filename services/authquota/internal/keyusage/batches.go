@@ -17,7 +17,6 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
@@ -73,7 +72,7 @@ func Check(sent api.UsageBatch, now time.Time) (Batch, error) {
 
 func checkCount(t api.UsageCount, retained Range) (field, what string) {
 	switch {
-	case !account.ValidID("key_", t.Key):
+	case !accountdb.ValidID("key_", t.Key):
 		return "key", "must be a key ID"
 	case !t.Outcome.Known():
 		return "outcome", "must be a known outcome"
@@ -114,7 +113,6 @@ type keyUsageRow struct {
 
 func (keyUsageRow) TableName() string { return "usage_keys" }
 
-// outcomeRow is the sum of an account's keyUsageRows.
 type outcomeRow struct {
 	AccountID string `gorm:"primaryKey"`
 	Day       string `gorm:"primaryKey"`

@@ -2,31 +2,39 @@ package keyusage
 
 import (
 	"context"
-	_ "embed" // the scripts
+	"embed"
 	"errors"
 	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // CopyInterval is the time between copies.
 const CopyInterval = 500 * time.Millisecond
 
-//go:embed changed.lua
-var changedSource string
+//go:embed *.lua
+var scripts embed.FS
 
-//go:embed copied.lua
-var copiedSource string
+func script(name string) *redis.Script {
+	source, err := scripts.ReadFile(name + ".lua")
+	if err != nil {
+		panic(err) // embedded
+	}
+	return redis.NewScript(string(source))
+}
 
 var (
-	changed = redis.NewScript(changedSource)
-	copied  = redis.NewScript(copiedSource)
+	changed = script("changed")
+	copied  = script("copied")
 )
 
 // Counters are the daily counters in Redis, which limits are checked against, with their copy in
@@ -65,7 +73,10 @@ func (c *Counters) Used(ctx context.Context, account string, day time.Time) (int
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return 0, problem.Unavailable(err)
 	}
-	calls, _ := strconv.ParseUint(text, 10, 31) // 0 for what is no count, as in admit.lua until the ledger has replaced it
+	calls, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, nil // as in admit.lua until the ledger has replaced it
+	}
 	return int(calls), nil
 }
 
@@ -128,7 +139,6 @@ func (c *Counters) copyDay(ctx context.Context, day string) error {
 	}
 }
 
-// page holds counters that the ledger lacks.
 type page struct {
 	next   string   // cursor of the next page, or "0"
 	fields []string // of the day; one may appear twice
@@ -166,7 +176,6 @@ func texts(reply any) []string {
 	return all
 }
 
-// remove removes saved counters from the changed ones, unless they changed again.
 func (c *Counters) remove(ctx context.Context, keys []string, p page) error {
 	args := make([]any, 0, 2*len(p.fields))
 	for i, field := range p.fields {
@@ -182,3 +191,212 @@ func (c *Counters) remove(ctx context.Context, keys []string, p page) error {
 
 // Lag returns the age of the last successful copy.
 func (c *Counters) Lag() time.Duration { return c.store.db.Now().Sub(*c.copied.Load()) }
+
+var (
+	claim  = script("claim")
+	fill   = script("fill")
+	finish = script("finish")
+
+	release = redis.NewScript("if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1")
+)
+
+const (
+	pageSize = 500             // counters of one command: about 1 ms of Redis' time
+	attempts = 3               // for each page
+	lease    = 2 * time.Second // between two pages; after it another process may start over
+	busyWait = 50 * time.Millisecond
+)
+
+// errInterrupted means that Redis lost the restored counters, or that another process claimed the
+// restore.
+var errInterrupted = errors.New("restore of counters interrupted")
+
+// Restore returns nil once the day has counters in Redis: it restores them if they are missing, or
+// waits while another process does. Errors of Redis are service_unavailable.
+//
+// The counters are collected, page by page, under a key of their own, and become those of the day
+// in one step when they are complete. So no request is admitted on a part of them. Redis holds the
+// lease of the one process that restores. Each page checks the lease and the number of counters
+// before it: if Redis loses its data again, or a failover loses some pages, the restore starts over
+// with what the ledger has then.
+func (c *Counters) Restore(ctx context.Context, day string) error {
+	for {
+		token := uuid.NewString()
+		claimed, err := claim.Run(ctx, c.redis, []string{counter.Day(day), counter.Restore(day), counter.Restorer(day)},
+			token, lease.Milliseconds()).Text()
+		if err != nil {
+			return problem.Unavailable(err)
+		}
+		switch claimed {
+		case "exists":
+			return nil
+		case "claimed":
+			if err := c.fill(ctx, day, token); !errors.Is(err, errInterrupted) {
+				return err
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return problem.Unavailable(ctx.Err())
+		case <-time.After(busyWait):
+		}
+	}
+}
+
+func (c *Counters) fill(ctx context.Context, day, token string) (err error) {
+	keys := []string{counter.Restore(day), counter.Restorer(day)}
+	defer func() {
+		if err != nil {
+			_ = release.Run(context.WithoutCancel(ctx), c.redis, keys[1:], token).Err() // otherwise the lease expires
+		}
+	}()
+	restored := 0
+	err = c.store.EachPage(ctx, day, pageSize, func(counts []Count) error {
+		args := make([]any, 0, 4+2*len(counts))
+		args = append(args, token, lease.Milliseconds(), counter.DayTTL.Milliseconds(), restored)
+		for _, count := range counts {
+			args = append(args, count.Account, count.Calls)
+		}
+		restored += len(counts)
+		return c.step(ctx, fill, keys, args...)
+	})
+	if err != nil {
+		return err
+	}
+	moves, err := c.store.MovesOn(ctx, day) // after the counts, which may include any of them
+	if err != nil {
+		return err
+	}
+	args := []any{token, restored, counter.ServiceField, counter.DayTTL.Milliseconds()}
+	for _, m := range moves {
+		args = append(args, m.From)
+	}
+	return c.step(ctx, finish, []string{counter.Day(day), keys[0], keys[1]}, args...)
+}
+
+func (c *Counters) step(ctx context.Context, script *redis.Script, keys []string, args ...any) error {
+	ok, err := script.Run(ctx, c.redis, keys, args...).Bool()
+	for n := 1; err != nil && ctx.Err() == nil && n < attempts; n++ {
+		ok, err = script.Run(ctx, c.redis, keys, args...).Bool()
+	}
+	if err != nil {
+		return problem.Unavailable(err)
+	}
+	if !ok {
+		return errInterrupted
+	}
+	return nil
+}
+
+// Move assigns the usage of one account on one day to another, which took over its keys. No further
+// requests are charged to From.
+type Move struct {
+	Day     string `gorm:"primaryKey"`
+	From    string `gorm:"primaryKey;column:from_account"`
+	To      string `gorm:"column:to_account"`
+	MovedAt *int64 // when Redis applied it
+}
+
+// TableName implements gorm's Tabler.
+func (Move) TableName() string { return "usage_moves" }
+
+// movesOf returns the moves for a takeover at now: for today, and for the adjacent day near
+// midnight, because the clock of Redis may differ.
+func movesOf(from, to string, now time.Time) []Move {
+	day, before, settled := Days(now)
+	moves := []Move{{Day: day, From: from, To: to}}
+	if !settled {
+		moves = append(moves, Move{Day: before, From: from, To: to})
+	}
+	if after := counter.DayOf(now.Add(FinalAfter)); after != day {
+		moves = append(moves, Move{Day: after, From: from, To: to})
+	}
+	return moves
+}
+
+// MoveUsage assigns the usage of one account's keys to another, in the transaction that moves the
+// keys. Their rows are locked, so no batch adds to the old account concurrently. The ledger has the
+// sum at once; Redis applies the move of today's requests later. The ledger's counts of the old
+// account stay and may still grow: a restore leaves them out.
+func MoveUsage(tx *accountdb.Tx, from, to string) error {
+	err := tx.Model(&keyUsageRow{}).Where("account_id = ?", from).Update("account_id", to).Error
+	if err == nil {
+		err = tx.Exec(`INSERT INTO usage_outcomes (account_id, day, outcome, calls)
+			SELECT ?, day, outcome, calls FROM usage_outcomes WHERE account_id = ? ORDER BY day, outcome
+			ON CONFLICT (account_id, day, outcome) DO UPDATE SET calls = usage_outcomes.calls + excluded.calls`, to, from).Error
+	}
+	if err == nil {
+		err = tx.Where("account_id = ?", from).Delete(&outcomeRow{}).Error
+	}
+	for _, m := range movesOf(from, to, tx.Now) {
+		if err == nil {
+			err = tx.Create(&m).Error
+		}
+		if err == nil {
+			err = tx.Exec(`INSERT INTO usage_days (day, account_id, calls)
+				SELECT day, ?, calls FROM usage_days WHERE day = ? AND account_id = ?
+				ON CONFLICT (day, account_id) DO UPDATE SET calls = usage_days.calls + excluded.calls`, to, m.Day, from).Error
+		}
+	}
+	return err
+}
+
+// Moves returns the moves not yet applied in Redis, oldest day first, to one account, or all if to
+// is empty.
+func (s *Store) Moves(ctx context.Context, to string) (moves []Move, err error) {
+	q := s.db.WithContext(ctx).Where("moved_at IS NULL").Order("day, from_account")
+	if to != "" {
+		q = q.Where("to_account = ?", to)
+	}
+	err = q.Find(&moves).Error
+	return moves, database.Outage(err)
+}
+
+// MovesOn returns all moves of a day, applied in Redis or not.
+func (s *Store) MovesOn(ctx context.Context, day string) (moves []Move, err error) {
+	err = s.db.WithContext(ctx).Find(&moves, "day = ?", day).Error
+	return moves, database.Outage(err)
+}
+
+var move = script("move")
+
+// MoveInterval is the time between calls of DeliverMoves for all accounts.
+const MoveInterval = time.Second
+
+// DeliverMoves applies the pending moves to one account in Redis, or all if to is empty. After it
+// returns nil, usage counts for the target account and no request is charged to the source
+// accounts. Redis errors are service_unavailable.
+//
+// Without a fault the sum is exact, and no fault charges a request twice: one script moves the
+// counts and increments the epoch of the source account, and finds nothing to move when it runs
+// again. A restore of a day that Redis lost leaves out the source account, because the ledger's
+// counts of the target include its counts as of the merge. So a fault may lose what a merge moved,
+// and the account may make as many requests again that day:
+//
+//   - a failover to a replica that lacks an applied move loses all of it;
+//   - a loss of Redis within a second of the merge loses the requests that were not yet copied.
+//
+// The script also merges the windows of the last minute, so that connecting keys does not free
+// capacity. The ledger does not contain windows: a loss of Redis data empties all of them.
+func (c *Counters) DeliverMoves(ctx context.Context, to string) error {
+	pending, err := c.store.Moves(ctx, to)
+	if err != nil {
+		return err
+	}
+	for _, m := range pending {
+		keys := []string{
+			counter.Epochs, counter.Merged, counter.Day(m.Day), counter.Window(m.From), counter.Window(m.To), counter.Changed(m.Day),
+		}
+		err := move.Run(ctx, c.redis, keys, m.From, m.To, int(counter.EpochsTTL.Seconds()), int(counter.DayTTL.Seconds())).Err()
+		if err != nil {
+			return problem.Unavailable(err)
+		}
+		err = c.store.db.WithContext(ctx).Model(&Move{}).Where("day = ? AND from_account = ? AND moved_at IS NULL", m.Day, m.From).
+			Update("moved_at", database.Micros(c.store.db.Now())).Error
+		if err != nil {
+			return database.Outage(err)
+		}
+	}
+	return nil
+}

@@ -2,21 +2,28 @@ package keyusage_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"os"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/redisdb/embedded"
 	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/services/authquota/internal/accountdb"
+	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keyusage"
 	"opportunity.internal/services/authquota/internal/testkit"
 )
@@ -28,12 +35,12 @@ type meter struct {
 	*keyusage.Counters
 	*keyusage.Store
 
-	t     *testing.T
+	t     testing.TB
 	db    testkit.DB
 	redis *redis.Client
 }
 
-func newMeter(t *testing.T, c *redis.Client) meter {
+func newMeter(t testing.TB, c *redis.Client) meter {
 	db := testkit.OnSQLite(t)
 	store := keyusage.NewStore(db.DB)
 	return meter{keyusage.NewCounters(c, store), store, t, db, c}
@@ -255,4 +262,456 @@ func TestCountsAreInLockingOrder(t *testing.T) {
 		{Account: "*", Calls: 3}, {Account: "acc_a", Calls: 2}, {Account: "acc_c", Calls: 1},
 	}, keyusage.Counts(maps.Clone(map[string]int{"acc_a": 2, "acc_b": 0, "*": 3, "acc_c": 1})))
 	require.Empty(t, keyusage.Counts(nil))
+}
+
+// accounts returns the counts of n accounts and their sum.
+func accounts(n int) []keyusage.Count {
+	counts, all := make([]keyusage.Count, n, n+1), 0
+	for i := range counts {
+		counts[i] = keyusage.Count{Account: fmt.Sprintf("acc_%032d", i), Calls: i%100 + 1}
+		all += counts[i].Calls
+	}
+	return append(counts, keyusage.Count{Account: counter.ServiceField, Calls: all})
+}
+
+// requireDay fails the test unless the day has exactly these counters and nothing else is left.
+func requireDay(t *testing.T, c *redis.Client, counts []keyusage.Count) {
+	t.Helper()
+	want := map[string]string{}
+	for _, count := range counts {
+		want[count.Account] = strconv.Itoa(count.Calls)
+	}
+	require.Equal(t, want, c.HGetAll(t.Context(), counter.Day(day)).Val())
+	require.Greater(t, c.TTL(t.Context(), counter.Day(day)).Val(), counter.DayTTL-time.Minute)
+	require.Zero(t, c.Exists(t.Context(), counter.Restore(day), counter.Restorer(day)).Val())
+}
+
+func TestRestore(t *testing.T) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
+		m, counts := newMeter(t, c), accounts(2500)
+		require.NoError(t, m.SaveDay(t.Context(), day, counts))
+		onScript(t, c, "fill.lua").before = func() error {
+			require.Zero(t, c.Exists(t.Context(), counter.Day(day)).Val(), "a part of the counters must not show")
+			return nil
+		}
+		require.NoError(t, m.Restore(t.Context(), day))
+		requireDay(t, c, counts)
+
+		require.NoError(t, c.HIncrBy(t.Context(), counter.Day(day), counter.ServiceField, 1).Err())
+		counts[2500].Calls++
+		require.NoError(t, m.Restore(t.Context(), day), "existing counters are newer than the ledger")
+		requireDay(t, c, counts)
+
+		require.NoError(t, m.Restore(t.Context(), "2026-11-21"))
+		require.Equal(t, map[string]string{counter.ServiceField: "0"}, c.HGetAll(t.Context(), counter.Day("2026-11-21")).Val())
+	})
+}
+
+// A restore that something interrupts starts over with what the ledger has then. No page is missing
+// at the end.
+func TestInterruptedRestoreStartsOver(t *testing.T) {
+	server := redistest.Start(t)
+	for name, interrupt := range map[string]func(c *redis.Client) error{
+		"Redis loses its data": func(c *redis.Client) error { return c.FlushAll(t.Context()).Err() },
+		"a replica without the last page takes over": func(c *redis.Client) error {
+			return c.HDel(t.Context(), counter.Restore(day), fmt.Sprintf("acc_%032d", 700)).Err()
+		},
+		"another process claims it and stops": func(c *redis.Client) error {
+			return c.Set(t.Context(), counter.Restorer(day), "other", time.Millisecond).Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, after := range []int{2, 10} { // the last page has one counter
+				require.NoError(t, server.Client().FlushAll(t.Context()).Err())
+				m, counts, pages := newMeter(t, server.Client()), accounts(4500), 0
+				require.NoError(t, m.SaveDay(t.Context(), day, counts))
+				onScript(t, m.redis, "fill.lua").after = func() error {
+					if pages++; pages != after {
+						return nil
+					}
+					counts[0].Calls += 7 // the ledger moves on
+					return errors.Join(m.SaveDay(t.Context(), day, counts[:1]), interrupt(m.redis))
+				}
+				require.NoError(t, m.Restore(t.Context(), day))
+				require.Greater(t, pages, after+9, "the second attempt has all pages")
+				requireDay(t, m.redis, counts)
+			}
+		})
+	}
+}
+
+// A page whose reply is lost is sent again.
+func TestRestoreRepeatsPages(t *testing.T) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
+		m, lost := newMeter(t, c), &lostReplies{}
+		c.AddHook(lost)
+		require.NoError(t, m.SaveDay(t.Context(), day, accounts(2500)))
+		require.NoError(t, m.Restore(t.Context(), day))
+		require.Equal(t, 4, lost.n)
+		requireDay(t, c, accounts(2500))
+	})
+}
+
+// lostReplies is a hook that loses the reply to every other script.
+type lostReplies struct{ scripts, n int }
+
+func (*lostReplies) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (*lostReplies) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+func (l *lostReplies) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == "evalsha" && err == nil {
+			if l.scripts++; l.scripts%2 == 0 {
+				l.n++
+				cmd.SetErr(context.DeadlineExceeded)
+				return context.DeadlineExceeded
+			}
+		}
+		return err
+	}
+}
+
+// Any number of processes may restore a day at the same time. One does; the others wait for it, and
+// take over if it fails.
+func TestOneProcessRestores(t *testing.T) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
+		first, pages := newMeter(t, c), 0
+		require.NoError(t, first.SaveDay(t.Context(), day, accounts(2500)))
+		second, ctx, fail := first.other(), t.Context(), context.CancelFunc(nil)
+		ctx, fail = context.WithCancel(ctx)
+		defer fail()
+		var other sync.WaitGroup
+		onScript(t, c, "fill.lua").after = func() error {
+			if pages++; pages == 1 {
+				other.Go(func() {
+					if err := second.Restore(context.Background(), day); err != nil {
+						t.Error(err)
+					}
+				})
+				return nil
+			}
+			fail()
+			return nil
+		}
+		require.Error(t, first.Restore(ctx, day))
+		other.Wait()
+		requireDay(t, c, accounts(2500))
+
+		require.NoError(t, c.Del(t.Context(), counter.Day(day)).Err())
+		require.NoError(t, c.Set(t.Context(), counter.Restorer(day), "other", time.Hour).Err())
+		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		require.Equal(t, problem.ServiceUnavailable, problem.Of(second.Restore(short, day)).Code)
+	})
+}
+
+// A gateway of an earlier version creates the day itself. Its counters stay.
+func TestRestoreKeepsADayThatAppeared(t *testing.T) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
+		m := newMeter(t, c)
+		require.NoError(t, m.SaveDay(t.Context(), day, accounts(10)))
+		onScript(t, c, "fill.lua").after = func() error {
+			return c.HSet(t.Context(), counter.Day(day), counter.ServiceField, 3).Err()
+		}
+		require.NoError(t, m.Restore(t.Context(), day))
+		require.Equal(t, map[string]string{counter.ServiceField: "3"}, c.HGetAll(t.Context(), counter.Day(day)).Val())
+		require.Zero(t, c.Exists(t.Context(), counter.Restore(day), counter.Restorer(day)).Val())
+	})
+}
+
+// The ledger's counts of the other account include those of the merged account, which a later copy
+// may have written again.
+func TestRestoreLeavesOutMergedAccounts(t *testing.T) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
+		m := newMeter(t, c)
+		require.NoError(t, m.SaveDay(t.Context(), day, []keyusage.Count{
+			{Account: "acc_a", Calls: 1}, {Account: "acc_b", Calls: 20}, {Account: "acc_c", Calls: 300}, {Account: counter.ServiceField, Calls: 321},
+		}))
+		m.move("acc_a", "acc_b")
+		m.move("acc_c", "acc_d")
+		m.move("acc_e", "acc_f")
+		require.NoError(t, m.SaveDay(t.Context(), day, []keyusage.Count{{Account: "acc_a", Calls: 2}}))
+		for range 2 {
+			require.NoError(t, m.Restore(t.Context(), day))
+			requireDay(t, c, []keyusage.Count{{Account: "acc_b", Calls: 21}, {Account: "acc_d", Calls: 300}, {Account: counter.ServiceField, Calls: 321}})
+			require.NoError(t, m.DeliverMoves(t.Context(), ""))
+		}
+	})
+}
+
+// However requests, connections, copies and interrupted copies interleave, each request counts
+// once, for the final holder of the key. Losses of Redis and failovers may lose requests, and never
+// count one twice.
+func TestMergedUsageIsTheSumExactlyOnce(t *testing.T) {
+	db := testkit.Open(t, testkit.Schema.SQLite(t), nil)
+	c := newRedis(t)
+	copied := onScript(t, c, "copied.lua")
+	now := testkit.Start
+	db.Now = func() time.Time { return now }
+	rapid.Check(t, func(rt *rapid.T) {
+		now = now.AddDate(0, 0, 1) // each run has its own day
+		newModel(rt, db, c, copied).run()
+	})
+}
+
+func newRedis(t *testing.T) *redis.Client {
+	t.Helper()
+	server, err := embedded.Start("127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(server.Close)
+	options, err := redis.ParseURL(server.URL())
+	require.NoError(t, err)
+	c := redis.NewClient(options)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// newAccount creates an account and returns its ID.
+func newAccount(t require.TestingT, db testkit.DB) string {
+	digests++
+	key, err := keys.NewStore(db.DB).Issue(context.Background(), "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife,
+		keys.Record{Digest: fmt.Sprintf("%064x", digests), Prefix: "oda_live_", LastFour: "abcd"})
+	require.NoError(t, err)
+	return key.Account
+}
+
+var digests int
+
+// model compares the counters with the requests that were made.
+type model struct {
+	*rapid.T
+
+	ctx      context.Context
+	db       testkit.DB
+	redis    *redis.Client
+	store    *keyusage.Store
+	counters *keyusage.Counters
+	copied   *scriptHook
+
+	day      string
+	person   string // takes over the keys of the others
+	accounts []string
+	holder   map[string]string // by account: the account that its requests count for
+	charged  map[string]string // by account: the account that gateways charge
+	calls    map[string]int    // by account
+	faults   int
+}
+
+func newModel(t *rapid.T, db testkit.DB, c *redis.Client, copied *scriptHook) *model {
+	saved := keyusage.NewStore(db.DB)
+	m := &model{
+		T: t, ctx: context.Background(), db: db, redis: c, store: saved, day: counter.DayOf(db.Now()), person: newAccount(t, db),
+		copied: copied,
+		holder: map[string]string{}, charged: map[string]string{}, calls: map[string]int{},
+	}
+	m.counters = keyusage.NewCounters(c, saved)
+	m.accounts = []string{m.person}
+	for range rapid.IntRange(1, 4).Draw(t, "older keys") {
+		m.accounts = append(m.accounts, newAccount(t, db))
+	}
+	for _, a := range m.accounts {
+		m.holder[a], m.charged[a] = a, a
+	}
+	return m
+}
+
+func (m *model) run() {
+	acts := map[string]func(){
+		"call": m.call, "connect": m.connect, "deliver": m.deliver, "copy": m.copyAll, "interrupted copy": m.interruptedCopy, "lose": m.lose,
+		"restore": m.restore, "fail over": m.failOver,
+	}
+	for range rapid.IntRange(1, 20).Draw(m.T, "acts") {
+		acts[rapid.SampledFrom([]string{"call", "call", "call", "connect", "deliver", "copy", "interrupted copy", "lose", "restore", "fail over"}).Draw(m.T, "act")]()
+	}
+	m.restore()
+	m.deliver()
+	m.copyAll()
+	m.check()
+}
+
+// call makes requests of an account, as the gateway charges them.
+func (m *model) call() {
+	a, n := rapid.SampledFrom(m.accounts).Draw(m.T, "by"), rapid.IntRange(1, 9).Draw(m.T, "calls")
+	m.restore()
+	key := counter.Day(m.day)
+	require.NoError(m, m.redis.HIncrBy(m.ctx, key, m.charged[a], int64(n)).Err())
+	require.NoError(m, m.redis.HIncrBy(m.ctx, key, counter.ServiceField, int64(n)).Err())
+	require.NoError(m, m.redis.SAdd(m.ctx, counter.Changed(m.day), m.charged[a], counter.ServiceField).Err())
+	m.calls[a] += n
+}
+
+// connect moves an account's keys. Until the move is delivered, or Redis loses the epochs, gateways
+// charge the old account.
+func (m *model) connect() {
+	a := rapid.SampledFrom(m.accounts).Draw(m.T, "which")
+	if m.holder[a] == m.person {
+		return
+	}
+	require.NoError(m, m.db.Change(m.ctx, func(tx *accountdb.Tx) error { return keyusage.MoveUsage(tx, a, m.person) }))
+	m.holder[a] = m.person
+	if m.redis.Exists(m.ctx, counter.Day(m.day)).Val() == 0 {
+		m.charged[a] = m.person
+	}
+}
+
+func (m *model) deliver() {
+	require.NoError(m, m.counters.DeliverMoves(m.ctx, ""))
+	maps.Copy(m.charged, m.holder)
+}
+
+// failOver delivers the moves, and then replaces the counters by those of a replica that lagged: it
+// lacks the moves.
+func (m *model) failOver() {
+	before := replicate(m, m.redis, m.day)
+	m.deliver()
+	if rapid.Bool().Draw(m.T, "copied before") {
+		m.copyAll()
+	}
+	before.takeOver()
+	m.faults++
+}
+
+func (m *model) copyAll() { require.NoError(m, m.counters.Copy(m.ctx)) }
+
+func (m *model) interruptedCopy() {
+	m.copied.before = func() error { return errors.New("stopped") } // after the counts were saved
+	_ = m.counters.Copy(m.ctx)
+	m.copied.before = nil
+}
+
+// lose empties Redis. The requests since the last copy are forgotten.
+func (m *model) lose() {
+	require.NoError(m, m.redis.FlushAll(m.ctx).Err())
+	maps.Copy(m.charged, m.holder)
+	m.faults++
+}
+
+func (m *model) restore() { require.NoError(m, m.counters.Restore(m.ctx, m.day)) }
+
+func (m *model) check() {
+	want, all, counted := map[string]int{}, 0, 0
+	for a, n := range m.calls {
+		want[m.holder[a]] += n
+		all += n
+	}
+	for _, a := range m.accounts {
+		saved, err := m.store.UsedOn(m.ctx, a, m.db.Now())
+		require.NoError(m, err)
+		n, _ := m.redis.HGet(m.ctx, counter.Day(m.day), a).Int()
+		counted += n
+		if m.holder[a] == a {
+			require.LessOrEqual(m, n, want[a], "%s in Redis", a)
+			require.LessOrEqual(m, saved, want[a], "%s in the ledger", a)
+		}
+		if m.faults == 0 {
+			require.Equal(m, want[a], n, "%s in Redis", a)
+		}
+		if m.faults == 0 && m.holder[a] == a {
+			require.Equal(m, want[a], saved, "%s in the ledger", a)
+		}
+	}
+	service, _ := m.redis.HGet(m.ctx, counter.Day(m.day), counter.ServiceField).Int()
+	require.LessOrEqual(m, max(counted, service), all)
+	if m.faults == 0 {
+		require.Equal(m, all, service)
+	}
+}
+
+// replica is a copy of the counters of a day.
+type replica struct {
+	t       require.TestingT
+	redis   *redis.Client
+	day     string
+	hashes  map[string]map[string]string
+	changed []string
+}
+
+func replicate(t require.TestingT, c *redis.Client, day string) replica {
+	r := replica{t, c, day, map[string]map[string]string{}, c.SMembers(context.Background(), counter.Changed(day)).Val()}
+	for _, key := range []string{counter.Day(day), counter.Epochs, counter.Merged} {
+		r.hashes[key] = c.HGetAll(context.Background(), key).Val()
+	}
+	return r
+}
+
+// takeOver replaces the data of Redis by that of the replica.
+func (r replica) takeOver() {
+	ctx := context.Background()
+	require.NoError(r.t, r.redis.FlushAll(ctx).Err())
+	for key, fields := range r.hashes {
+		if len(fields) > 0 {
+			require.NoError(r.t, r.redis.HSet(ctx, key, fields).Err())
+		}
+	}
+	for _, field := range r.changed {
+		require.NoError(r.t, r.redis.SAdd(ctx, counter.Changed(r.day), field).Err())
+	}
+}
+
+// A value that another program has stored in Redis, in any place that authquota reads back, is never
+// taken for more than a count can be, and never disables the counters.
+func FuzzStoredValues(f *testing.F) {
+	for _, text := range []string{"", "abc", "-1", "1e300", "2147483647", "2147483648", "9999999999999999", "99999999999999999999"} {
+		f.Add(text)
+	}
+	const from, to = "acc_00000000000000000000000000000007", "acc_00000000000000000000000000000011"
+	client := redistest.Start(f).Client()
+	m := newMeter(f, client)
+	m.move(from, to)
+	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, text string) {
+		ctx, m := t.Context(), m
+		m.t = t
+		most := math.MaxInt32
+		if _, err := strconv.ParseUint(text, 10, 31); err != nil {
+			most = 5 + 7 // it is no count
+		}
+		places := map[string]func(){
+			"changed": func() { client.SAdd(ctx, counter.Changed(day), text) },
+			"merged":  func() { client.HSet(ctx, counter.Merged, from, text) },
+			"epoch":   func() { client.HSet(ctx, counter.Epochs, from, text) },
+		}
+		for _, account := range []string{from, to} {
+			places["count of "+account] = func() { client.HSet(ctx, counter.Day(day), account, text) }
+			places["window of "+account] = func() { client.LPush(ctx, counter.Window(account), text, text) }
+		}
+		for _, key := range []string{counter.Day(day), counter.Changed(day), counter.Window(to), counter.Epochs, counter.Merged} {
+			places["key "+key] = func() { client.Set(ctx, key, text, 0) }
+		}
+		for place, plant := range places {
+			require.NoError(t, client.FlushDB(ctx).Err())
+			for _, statement := range []string{"DELETE FROM usage_days", "UPDATE usage_moves SET moved_at = NULL"} {
+				require.NoError(t, m.db.Exec(statement).Error)
+			}
+			m.charge(day, from, 5)
+			m.charge(day, to, 7)
+			require.NoError(t, m.Copy(ctx))
+			plant()
+			for _, act := range []func() error{
+				func() error { return m.Copy(ctx) }, func() error { return m.DeliverMoves(ctx, "") }, func() error { return m.Copy(ctx) },
+			} {
+				if err := act(); !strings.HasPrefix(place, "key ") {
+					require.NoError(t, err, place)
+				}
+				for _, account := range []string{from, to} {
+					used, err := m.Used(ctx, account, noon)
+					require.True(t, err != nil || used >= 0 && used <= most, "%s: %d", place, used)
+					recent, err := m.Recent(ctx, account)
+					require.True(t, err != nil || recent >= 0 && recent <= 4, "%s: %d", place, recent)
+				}
+				saved := m.saved(day)
+				require.True(t, saved[to] >= 7 && saved[to] <= most, "%s: %v", place, saved)
+			}
+			if used, err := m.Used(ctx, to, noon); err == nil && place == "count of "+from {
+				require.GreaterOrEqual(t, used, 7, "%s: the merged account's value is no count", place)
+			}
+			require.NoError(t, client.FlushDB(ctx).Err())
+			require.NoError(t, m.Restore(ctx, day), place)
+			used, err := m.Used(ctx, to, noon)
+			require.NoError(t, err)
+			require.Equal(t, m.saved(day)[to], used, "%s: restored without a restart", place)
+		}
+	})
 }

@@ -5,10 +5,16 @@ package keyusage
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
 	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // Count is the number of requests charged to an account on one day. counter.ServiceField stands for
@@ -45,4 +51,64 @@ func Days(now time.Time) (today, before string, settled bool) {
 func ValidDay(s string) bool {
 	t, err := time.Parse(time.DateOnly, s)
 	return err == nil && counter.DayOf(t) == s
+}
+
+// Store stores usage. It reads the names of keys from their table, and writes when each was last
+// used.
+type Store struct{ db *accountdb.DB }
+
+// NewStore returns a Store.
+func NewStore(db *accountdb.DB) *Store { return &Store{db} }
+
+type usageRow struct {
+	Day       string `gorm:"primaryKey"`
+	AccountID string `gorm:"primaryKey"`
+	Calls     int
+}
+
+func (usageRow) TableName() string { return "usage_days" }
+
+// saveBatch limits the parameters of one statement.
+const saveBatch = 1000
+
+// SaveDay stores the counts of a day that are greater than the stored ones, in one transaction.
+func (s *Store) SaveDay(ctx context.Context, day string, counts []Count) error {
+	rows := make([]usageRow, len(counts))
+	for i, c := range counts {
+		rows[i] = usageRow{day, c.Account, c.Calls}
+	}
+	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		return tx.Clauses(clause.OnConflict{
+			Columns:   []clause.Column{{Name: "day"}, {Name: "account_id"}},
+			DoUpdates: clause.AssignmentColumns([]string{"calls"}),
+			Where:     clause.Where{Exprs: []clause.Expression{clause.Expr{SQL: "excluded.calls > usage_days.calls"}}},
+		}).CreateInBatches(rows, saveBatch).Error
+	}))
+}
+
+// EachPage calls do with the ledger's counts of a UTC day, at most size at a time. One statement
+// reads them, so they are as of one point in time. It holds a connection during do.
+func (s *Store) EachPage(ctx context.Context, day string, size int, do func([]Count) error) error {
+	rows, err := s.db.WithContext(ctx).Model(&usageRow{}).Select("account_id", "calls").Where("day = ?", day).Rows()
+	if err != nil {
+		return database.Outage(err)
+	}
+	defer rows.Close()
+	page := make([]Count, 0, size)
+	for rows.Next() {
+		var c Count
+		if err := rows.Scan(&c.Account, &c.Calls); err != nil {
+			return database.Outage(err)
+		}
+		if page = append(page, c); len(page) == size {
+			if err := do(page); err != nil {
+				return err
+			}
+			page = page[:0]
+		}
+	}
+	if err := rows.Err(); err != nil || len(page) == 0 {
+		return database.Outage(err)
+	}
+	return do(page)
 }

@@ -1,16 +1,24 @@
 package keyusage
 
 import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/klauspost/compress/gzip"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
 // Request is a logged request with its key.
@@ -52,12 +60,11 @@ func CheckRequests(sent []api.LoggedRequest, now time.Time) ([]api.LoggedRequest
 	return recent, nil
 }
 
-// invalidField returns the name of an invalidField field, or "".
 func invalidField(r api.LoggedRequest) string {
 	switch {
 	case len(r.ID) != 36 || uuid.Validate(r.ID) != nil:
 		return "id"
-	case !account.ValidID("key_", r.Key):
+	case !accountdb.ValidID("key_", r.Key):
 		return "key"
 	case !route.MatchString(r.Route):
 		return "route"
@@ -117,4 +124,144 @@ const RequestPageSize = 50
 func RequestPage(selected []Request, after string) (page []Request, more bool) {
 	selected = selected[slices.IndexFunc(selected, func(r Request) bool { return r.ID == after })+1:]
 	return selected[:min(len(selected), RequestPageSize)], len(selected) > RequestPageSize
+}
+
+// RequestLog stores the request log. It reads names and accounts of keys from their table.
+type RequestLog struct{ db *accountdb.DB }
+
+// NewRequestLog returns a RequestLog.
+func NewRequestLog(db *accountdb.DB) *RequestLog { return &RequestLog{db} }
+
+// requestSecond has the requests of a key in one second that came in one batch. A requestSecond for
+// each request would cost fifty times as much.
+type requestSecond struct {
+	KeyID    string `gorm:"primaryKey"`
+	Second   int64  `gorm:"primaryKey;autoIncrement:false"`
+	Batch    string `gorm:"primaryKey"`
+	Calls    int
+	Requests []byte // JSON array of requestEntry, as gzip or plain
+}
+
+func (requestSecond) TableName() string { return "request_log_seconds" }
+
+type requestEntry struct {
+	ID       string `json:"id"`
+	At       int64  `json:"at"` // microseconds since 1970
+	Route    string `json:"route"`
+	Params   string `json:"params,omitempty"`
+	Status   int    `json:"status"`
+	Code     string `json:"code,omitempty"`
+	Duration int64  `json:"duration"` // microseconds
+}
+
+// Add adds requests. A batch that was added before adds nothing.
+func (s *RequestLog) Add(ctx context.Context, requests []api.LoggedRequest) error {
+	type second struct {
+		key string
+		at  int64
+	}
+	var order []second
+	entries := map[second][]requestEntry{}
+	for _, r := range requests {
+		at := database.Micros(r.At)
+		in := second{r.Key, at / 1e6}
+		if entries[in] == nil {
+			order = append(order, in)
+		}
+		entries[in] = append(entries[in], requestEntry{r.ID, at, r.Route, r.Params, r.Status, r.Code, r.Duration.Microseconds()})
+	}
+	rows := make([]requestSecond, len(order))
+	for i, in := range order {
+		packed, err := pack(entries[in])
+		if err != nil {
+			return err
+		}
+		rows[i] = requestSecond{in.key, in.at, entries[in][0].ID, len(entries[in]), packed}
+	}
+	return database.Outage(database.InsertMissing(s.db.WithContext(ctx), rows))
+}
+
+var packers = sync.Pool{New: func() any { w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed); return w }}
+
+func pack(entries []requestEntry) ([]byte, error) {
+	text, err := json.Marshal(entries)
+	if err != nil {
+		return nil, err
+	}
+	w := packers.Get().(*gzip.Writer)
+	defer packers.Put(w)
+	var out bytes.Buffer
+	w.Reset(&out)
+	_, _ = w.Write(text) // a buffer never fails
+	err = w.Close()
+	return out.Bytes(), err
+}
+
+// maxUnpacked bounds the JSON of a requestSecond, in bytes: api.MaxUsageRequests take a fraction.
+const maxUnpacked = 4 << 20
+
+func unpack(packed []byte) (entries []requestEntry, err error) {
+	text := packed
+	if !bytes.HasPrefix(packed, []byte("[")) {
+		r, err := gzip.NewReader(bytes.NewReader(packed))
+		if err != nil {
+			return nil, err
+		}
+		if text, err = io.ReadAll(io.LimitReader(r, maxUnpacked)); err != nil {
+			return nil, err
+		}
+	}
+	return entries, json.Unmarshal(text, &entries)
+}
+
+// Recent returns the latest api.RequestLogSize requests with the keys of an account, newest first.
+func (s *RequestLog) Recent(ctx context.Context, accountID string) ([]Request, error) {
+	var rows []struct {
+		Row requestSecond `gorm:"embedded"`
+
+		Name, Prefix, LastFour string
+	}
+	begin := database.Micros(s.db.Now().Add(-api.RequestLogDuration))
+	err := s.db.WithContext(ctx).Raw(`SELECT r.*, k.name, k.prefix, k.last_four FROM (
+			SELECT r.*, sum(calls) OVER (ORDER BY second DESC) - sum(calls) OVER (PARTITION BY second) AS newer FROM request_log_seconds r
+			WHERE key_id IN (SELECT id FROM api_keys WHERE account_id = ?) AND second >= ?
+		) r JOIN api_keys k ON k.id = r.key_id WHERE r.newer < ?`, accountID, begin/1e6, api.RequestLogSize).Scan(&rows).Error
+	if err != nil {
+		return nil, database.Outage(err)
+	}
+	var recent []Request
+	for _, r := range rows {
+		entries, err := unpack(r.Row.Requests)
+		if err != nil {
+			return nil, fmt.Errorf("request log of key %s, second %d: %w", r.Row.KeyID, r.Row.Second, err)
+		}
+		for _, e := range entries {
+			if e.At > begin {
+				recent = append(recent, Request{
+					LoggedRequest: api.LoggedRequest{
+						ID: e.ID, Key: r.Row.KeyID, At: database.FromMicros(e.At), Route: e.Route, Params: e.Params,
+						Status: e.Status, Code: e.Code, Duration: time.Duration(e.Duration) * time.Microsecond,
+					},
+					KeyName: r.Name, KeyShown: r.Prefix + "…" + r.LastFour,
+				})
+			}
+		}
+	}
+	slices.SortFunc(recent, func(a, b Request) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.ID, b.ID)) })
+	recent = slices.CompactFunc(recent, func(a, b Request) bool { return a.ID == b.ID }) // a batch that was cut in another way when it was sent again
+	return recent[:min(len(recent), api.RequestLogSize)], nil
+}
+
+// Prune deletes the rows that are past their retention, and those of a key beyond the latest
+// api.RequestLogSize requests.
+func (s *RequestLog) Prune(ctx context.Context) error {
+	db := s.db.WithContext(ctx)
+	begin := database.Micros(s.db.Now().Add(-api.RequestLogDuration))
+	err := db.Where("second < ?", begin/1e6).Delete(&requestSecond{}).Error
+	if err == nil {
+		err = db.Exec(`DELETE FROM request_log_seconds WHERE (key_id, second, batch) IN (SELECT key_id, second, batch FROM (
+			SELECT key_id, second, batch, sum(calls) OVER (PARTITION BY key_id ORDER BY second DESC, batch DESC) - calls AS newer FROM request_log_seconds
+		) r WHERE newer >= ?)`, api.RequestLogSize).Error
+	}
+	return database.Outage(err)
 }

@@ -1,14 +1,20 @@
 package keyusage_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keyusage"
+	"opportunity.internal/services/authquota/internal/testkit"
 )
 
 var now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
@@ -74,4 +80,129 @@ func TestFilterAndPages(t *testing.T) {
 	last, more := keyusage.RequestPage(all, id(119))
 	require.Empty(t, last)
 	require.False(t, more)
+}
+
+// issue creates a key in an account of its own.
+func sent(key string, n int, at time.Time) api.LoggedRequest {
+	return api.LoggedRequest{
+		ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), Key: key, At: at, Route: "/api/jobs", Params: "country=CA", Status: 400,
+		Code: "invalid_parameter", Duration: 1500 * time.Microsecond,
+	}
+}
+
+func TestRequestsOfAnAccount(t *testing.T) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
+		s, ctx, now := keyusage.NewRequestLog(db.DB), t.Context(), db.Now()
+		one, other := issue(t, db, "1"), issue(t, db, "2")
+		batch := []api.LoggedRequest{sent(one.ID, 1, now.Add(-time.Hour)), sent(one.ID, 2, now), sent(other.ID, 3, now), sent(keys.NewID(), 4, now)}
+		require.NoError(t, s.Add(ctx, batch))
+		require.NoError(t, s.Add(ctx, batch), "sent again")
+		require.NoError(t, s.Add(ctx, nil))
+		recent, err := s.Recent(ctx, one.Account)
+		require.NoError(t, err)
+		require.Len(t, recent, 2)
+		require.Equal(t, []api.LoggedRequest{batch[1], batch[0]}, []api.LoggedRequest{recent[0].LoggedRequest, recent[1].LoggedRequest})
+		require.Equal(t, "oda_live_…abcd", recent[0].KeyShown)
+
+		// the log follows its key to another account
+		require.NoError(t, db.Exec("UPDATE api_keys SET account_id = ? WHERE id = ?", other.Account, one.ID).Error)
+		recent, err = s.Recent(ctx, other.Account)
+		require.NoError(t, err)
+		require.Len(t, recent, 3)
+	})
+}
+
+func TestOldRequestsLeaveTheLog(t *testing.T) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
+		s, ctx, begin := keyusage.NewRequestLog(db.DB), t.Context(), db.Now()
+		busy, quiet := issue(t, db, "1"), issue(t, db, "2")
+		batch := []api.LoggedRequest{sent(quiet.ID, 0, begin)}
+		for i := range 1600 { // 500 a second
+			batch = append(batch, sent(busy.ID, i+1, begin.Add(time.Duration(i)*2*time.Millisecond)))
+		}
+		require.NoError(t, s.Add(ctx, batch))
+		stored := func() (n int) {
+			require.NoError(t, db.Raw("SELECT coalesce(sum(calls), 0) FROM request_log_seconds").Scan(&n).Error)
+			return n
+		}
+		require.Equal(t, 1+1600, stored())
+		for range 2 {
+			require.NoError(t, s.Prune(ctx))
+			require.Equal(t, 1+1100, stored(), "whole seconds")
+		}
+		recent, err := s.Recent(ctx, busy.Account)
+		require.NoError(t, err)
+		require.Len(t, recent, api.RequestLogSize)
+		require.Equal(t, batch[len(batch)-1].ID, recent[0].ID, "the newest remain")
+
+		db.Advance(api.RequestLogDuration)
+		recent, err = s.Recent(ctx, quiet.Account)
+		require.NoError(t, err)
+		require.Empty(t, recent, "not shown even before it is deleted")
+		db.Advance(time.Minute)
+		require.NoError(t, s.Prune(ctx))
+		require.Zero(t, stored())
+	})
+}
+
+// BenchmarkTenThousandCalls measures what the request log costs for 10,000 calls of five keys at
+// 500 a second, as two gateways send them, and the page of an account with 1,000 entries.
+func BenchmarkTenThousandCalls(b *testing.B) {
+	for dialect, newURL := range map[string]func(testing.TB) string{"postgres": testkit.Schema.Postgres, "sqlite": testkit.Schema.SQLite} {
+		b.Run(dialect, func(b *testing.B) {
+			url, start := newURL(b), time.Now()
+			db := testkit.Open(b, url, func() time.Time { return start })
+			s := keyusage.NewRequestLog(db.DB)
+			var held []keys.Key
+			for i := range 5 {
+				held = append(held, issue(b, db, string(rune('0'+i))))
+			}
+			var cpu, server time.Duration
+			calls := 0
+			for b.Loop() {
+				b.StopTimer()
+				var bodies [][]byte
+				for start := 0; start < 10_000; start += 1000 { // two seconds
+					var batch api.UsageBatch
+					for i := range 1000 {
+						at := db.Now().Add(-24*time.Hour + time.Duration(calls)*2*time.Millisecond)
+						calls++
+						id, err := uuid.NewV7()
+						require.NoError(b, err)
+						r := api.LoggedRequest{ID: id.String(), Key: held[i%5].ID, At: at, Route: "/api/v1/opportunities", Params: "country=CA&limit=50", Status: 200, Duration: 1234 * time.Microsecond}
+						batch.Requests = append(batch.Requests, r)
+					}
+					body, err := json.Marshal(batch)
+					require.NoError(b, err)
+					bodies = append(bodies, body)
+				}
+				serverBefore, before := storetest.ServerCPU(b, url), processCPU(b)
+				b.StartTimer()
+				for _, body := range bodies {
+					var batch api.UsageBatch
+					require.NoError(b, json.Unmarshal(body, &batch))
+					requests, err := keyusage.CheckRequests(batch.Requests, db.Now())
+					require.NoError(b, err)
+					require.NoError(b, s.Add(b.Context(), requests))
+				}
+				cpu += processCPU(b) - before
+				server += storetest.ServerCPU(b, url) - serverBefore
+			}
+			b.ReportMetric(float64(cpu.Milliseconds())/float64(b.N), "cpu-ms")
+			b.ReportMetric(float64(server.Milliseconds())/float64(b.N), "server-cpu-ms")
+			require.NoError(b, s.Prune(b.Context()))
+			before := time.Now()
+			recent, err := s.Recent(b.Context(), held[0].Account)
+			require.NoError(b, err)
+			b.ReportMetric(float64(time.Since(before).Microseconds())/1000, "page-ms")
+			require.Len(b, recent, api.RequestLogSize)
+		})
+	}
+}
+
+func processCPU(tb testing.TB) time.Duration {
+	tb.Helper()
+	var usage syscall.Rusage
+	require.NoError(tb, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
-	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keyusage"
 	"opportunity.internal/services/authquota/internal/testkit"
@@ -90,30 +90,6 @@ func TestLedgerIsReadInPages(t *testing.T) {
 		require.Equal(t, []int{2, 1}, []int{len(pages[0]), len(pages[1])})
 		failed := errors.New("no Redis")
 		require.ErrorIs(t, s.EachPage(ctx, day, 2, func([]keyusage.Count) error { return failed }), failed)
-	})
-}
-
-func TestUsageMovesWithTheKeys(t *testing.T) {
-	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
-		s, ctx, day := keyusage.NewStore(db.DB), t.Context(), counter.DayOf(db.Now())
-		from, to := issue(t, db, "a"), issue(t, db, "b")
-		for i, key := range []keys.Key{from, to} {
-			_, err := s.Count(ctx, batch(key.ID, key, day, 3+i, db.Now()))
-			require.NoError(t, err)
-		}
-		require.NoError(t, s.SaveDay(ctx, day, []keyusage.Count{{Account: from.Account, Calls: 3}, {Account: to.Account, Calls: 4}}))
-		require.NoError(t, db.Change(ctx, func(tx *accountdb.Tx) error { return keyusage.MoveUsage(tx, from.Account, to.Account) }))
-
-		counts, err := s.ByDay(ctx, to.Account, keyusage.Range{From: day, To: day})
-		require.NoError(t, err)
-		require.Len(t, counts, 1)
-		require.Equal(t, 7, counts[0].Calls)
-		used, err := s.UsedOn(ctx, to.Account, db.Now())
-		require.NoError(t, err)
-		require.Equal(t, 7, used, "also before Redis has applied the move")
-		moves, err := s.Moves(ctx, to.Account)
-		require.NoError(t, err)
-		require.Equal(t, []keyusage.Move{{Day: day, From: from.Account, To: to.Account}}, moves)
 	})
 }
 
@@ -202,4 +178,96 @@ func TestServedByDay(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []api.DayServed{{Day: "2026-11-19", Calls: 10, Failed: 1}}, days)
 	})
+}
+
+func TestDays(t *testing.T) {
+	for at, want := range map[string]struct {
+		today, before string
+		settled       bool
+	}{
+		"2026-11-21T00:00:00Z":      {"2026-11-21", "2026-11-20", false},
+		"2026-11-21T00:09:59.999Z":  {"2026-11-21", "2026-11-20", false},
+		"2026-11-21T00:10:00Z":      {"2026-11-21", "2026-11-20", true},
+		"2026-11-20T23:59:59.999Z":  {"2026-11-20", "2026-11-19", true},
+		"2026-11-20T19:05:00-05:00": {"2026-11-21", "2026-11-20", false},
+		"2027-01-01T12:00:00Z":      {"2027-01-01", "2026-12-31", true},
+		"2028-03-01T12:00:00Z":      {"2028-03-01", "2028-02-29", true},
+	} {
+		t.Run(at, func(t *testing.T) {
+			now, err := time.Parse(time.RFC3339, at)
+			require.NoError(t, err)
+			today, before, settled := keyusage.Days(now)
+			require.Equal(t, want.today, today)
+			require.Equal(t, want.before, before)
+			require.Equal(t, want.settled, settled)
+		})
+	}
+}
+
+func TestValidDay(t *testing.T) {
+	for day, want := range map[string]bool{
+		"2026-11-20": true, "2028-02-29": true, "2026-02-29": false, "2026-11-2": false, "20261120": false, "": false, "2026-11-20 ": false,
+	} {
+		require.Equal(t, want, keyusage.ValidDay(day), day)
+	}
+}
+
+const (
+	keyA = "key_0199a7a0000070008000000000000001"
+	keyB = "key_0199a7a0000070008000000000000002"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func TestABatchIsAddedUp(t *testing.T) {
+	id := uuid.Must(uuid.NewV7()).String()
+	got, err := keyusage.Check(api.UsageBatch{ID: id, Counts: []api.UsageCount{
+		{Day: "2026-11-20", Key: keyB, Outcome: api.CallServed, Calls: 2, LastAt: noon.Add(-time.Minute)},
+		{Day: "2026-11-20", Key: keyA, Outcome: api.CallServed, Calls: 1, LastAt: noon.Add(time.Hour)},
+		{Day: "2026-11-20", Key: keyB, Outcome: api.CallServed, Calls: 3, LastAt: noon.Add(-time.Hour)},
+		{Day: "2026-11-19", Key: keyB, Outcome: api.CallFailed, Calls: 4, LastAt: noon.Add(-13 * time.Hour)},
+	}}, noon)
+	require.NoError(t, err)
+	require.Equal(t, keyusage.Batch{ID: id, Sums: []keyusage.KeySum{
+		{keyA, "2026-11-20", api.CallServed, 1},
+		{keyB, "2026-11-19", api.CallFailed, 4},
+		{keyB, "2026-11-20", api.CallServed, 5},
+	}, LastUsed: map[string]time.Time{keyA: noon, keyB: noon.Add(-time.Minute)}}, got)
+}
+
+func TestInvalidBatchesAreRejected(t *testing.T) {
+	id := uuid.Must(uuid.NewV7()).String()
+	good := api.UsageCount{Day: "2026-11-20", Key: keyA, Outcome: api.CallServed, Calls: 1, LastAt: noon}
+	with := func(change func(*api.UsageCount)) api.UsageBatch {
+		bad := good
+		change(&bad)
+		return api.UsageBatch{ID: id, Counts: []api.UsageCount{good, bad}}
+	}
+	for name, c := range map[string]struct {
+		batch api.UsageBatch
+		words string
+	}{
+		"no id":             {api.UsageBatch{Counts: []api.UsageCount{good}}, "Parameter id"},
+		"an id of old":      {api.UsageBatch{ID: uuid.NewString()}, "version 7"},
+		"an id in capitals": {api.UsageBatch{ID: "0199A7A0-0000-7000-8000-00000000000A"}, "lower case"},
+		"too many":          {api.UsageBatch{ID: id, Counts: make([]api.UsageCount, api.MaxUsageCounts+1)}, "at most 5000"},
+		"no key":            {with(func(t *api.UsageCount) { t.Key = "acc_1" }), "counts[1].key"},
+		"no such outcome":   {with(func(t *api.UsageCount) { t.Outcome = "lost" }), "counts[1].outcome"},
+		"no day":            {with(func(t *api.UsageCount) { t.Day = "2026-11-31" }), "counts[1].day"},
+		"a day to come":     {with(func(t *api.UsageCount) { t.Day = "2026-11-22" }), "counts[1].day"},
+		"a forgotten day":   {with(func(t *api.UsageCount) { t.Day = keyusage.Last(noon, keyusage.RetentionDays+1).From }), "counts[1].day"},
+		"no calls":          {with(func(t *api.UsageCount) { t.Calls = 0 }), "counts[1].calls"},
+		"fewer than none":   {with(func(t *api.UsageCount) { t.Calls = -1 }), "counts[1].calls"},
+		"beyond all calls":  {with(func(t *api.UsageCount) { t.Calls = 2_000_000_000 }), "counts[1].calls"},
+		"no time":           {with(func(t *api.UsageCount) { t.LastAt = time.Time{} }), "counts[1].lastAt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := keyusage.Check(c.batch, noon)
+			require.ErrorContains(t, err, c.words)
+		})
+	}
+	for _, day := range []string{"2026-11-21", keyusage.Last(noon, keyusage.RetentionDays).From} {
+		_, err := keyusage.Check(with(func(t *api.UsageCount) { t.Day = day }), noon)
+		require.NoError(t, err, day)
+	}
 }

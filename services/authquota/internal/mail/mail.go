@@ -17,8 +17,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/google/uuid"
-
 	"opportunity.internal/pkg/api"
 )
 
@@ -54,29 +52,19 @@ type Letter struct {
 
 // Writer writes letters.
 type Writer struct {
-	publicURL string
-	contact   string
-}
-
-// NewWriter returns a Writer whose letters link to pages under publicURL.
-func NewWriter(publicURL string) Writer { return Writer{publicURL: publicURL} }
-
-// From returns a Writer whose letters name contact, an email address or an https URL, as the way to
-// reach the operator. Empty means unknown.
-func (w Writer) From(contact string) Writer {
-	w.contact = contact
-	return w
+	PublicURL string // under which the pages are that letters link to
+	Contact   string // of the operator: an email address or an https URL; empty if unknown
 }
 
 func (w Writer) operator() string {
-	if w.contact == "" {
+	if w.Contact == "" {
 		return "the operator of the service"
 	}
-	return "the operator of the service (" + w.contact + ")"
+	return "the operator of the service (" + w.Contact + ")"
 }
 
 // Page returns the URL of a page.
-func (w Writer) Page(path string) string { return w.publicURL + path }
+func (w Writer) Page(path string) string { return w.PublicURL + path }
 
 // Templates returns the names of all templates, sorted.
 func Templates() []string { return slices.Clone(names) }
@@ -126,7 +114,6 @@ const maxLine = 500
 // paragraphs is the datum that may have several lines: text of the operator.
 const paragraphs = "text"
 
-// lines makes the lines of a value safe for the body of a mail.
 func lines(s string) string {
 	rows := strings.Split(s, "\n")
 	for i := range rows {
@@ -190,6 +177,3 @@ type Posted struct {
 	At       time.Time
 	Attempts int // including the current one
 }
-
-// NewID returns a mail ID. IDs sort by creation time.
-func NewID() string { return "mail_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "") }

@@ -22,10 +22,10 @@ import (
 // Announcement is a mail from the operator to every person. ID, Kind, Subject and Text identify it:
 // it is sent once.
 type Announcement struct {
-	ID      string
+	ID      string `gorm:"primaryKey"`
 	Kind    AnnouncementKind
 	Subject string
-	Text    string // paragraphs, separated by empty lines
+	Text    string `gorm:"column:body"` // paragraphs, separated by empty lines
 }
 
 // AnnouncementKind is the occasion of an announcement.
@@ -95,21 +95,15 @@ func (a Announcement) Mail(to string) mail.Message {
 }
 
 type announcementRow struct {
-	ID          string `gorm:"primaryKey"`
-	Kind        string
-	Subject     string
-	Body        string
-	CreatedAt   int64 `gorm:"autoCreateTime:false"`
-	FinishedAt  *int64
+	Announcement `gorm:"embedded"`
+
+	CreatedAt   time.Time  `gorm:"serializer:column"`
+	FinishedAt  *time.Time `gorm:"serializer:column"`
 	LastAccount string
 	Posted      int
 }
 
 func (announcementRow) TableName() string { return "announcements" }
-
-func (r announcementRow) announcement() Announcement {
-	return Announcement{ID: r.ID, Kind: AnnouncementKind(r.Kind), Subject: r.Subject, Text: r.Body}
-}
 
 // Preview returns the mail of an announcement, as sent to an example address.
 func (s *Store) Preview(a Announcement) (mail.Letter, error) {
@@ -119,7 +113,7 @@ func (s *Store) Preview(a Announcement) (mail.Letter, error) {
 // Progress returns how far an announcement is sent. For one that does not exist, it returns the
 // number of recipients at present. It returns an error if the ID belongs to another announcement.
 func (s *Store) Progress(ctx context.Context, a Announcement) (Progress, error) {
-	p, err := progress(s.db.WithContext(ctx), a, database.Micros(s.db.Now()))
+	p, err := progress(s.db.WithContext(ctx), a, s.db.Now())
 	return p, database.Outage(err)
 }
 
@@ -127,13 +121,13 @@ func (s *Store) Progress(ctx context.Context, a Announcement) (Progress, error) 
 // nothing.
 func (s *Store) Announce(ctx context.Context, actor string, a Announcement) (p Progress, err error) {
 	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
-		row := announcementRow{ID: a.ID, Kind: string(a.Kind), Subject: a.Subject, Body: a.Text, CreatedAt: database.Micros(tx.Now)}
+		row := announcementRow{Announcement: a, CreatedAt: tx.Now}
 		created := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
 		if created.Error != nil {
 			return created.Error
 		}
 		var err error
-		if p, err = progress(tx.DB, a, database.Micros(tx.Now)); err != nil || created.RowsAffected == 0 {
+		if p, err = progress(tx.DB, a, tx.Now); err != nil || created.RowsAffected == 0 {
 			return err
 		}
 		return tx.Record(actor, "announcement.create", a.ID, map[string]any{"kind": a.Kind, "subject": a.Subject, "recipients": p.Recipients})
@@ -141,19 +135,19 @@ func (s *Store) Announce(ctx context.Context, actor string, a Announcement) (p P
 	return p, err
 }
 
-func progress(db *gorm.DB, a Announcement, now int64) (p Progress, err error) {
-	row := announcementRow{ID: a.ID, Kind: string(a.Kind), CreatedAt: now}
+func progress(db *gorm.DB, a Announcement, now time.Time) (p Progress, err error) {
+	row := announcementRow{Announcement: a, CreatedAt: now}
 	var rows []announcementRow
 	if err := db.Find(&rows, "id = ?", a.ID).Error; err != nil {
 		return p, err
 	}
 	if len(rows) > 0 {
-		if row = rows[0]; row.announcement() != a {
+		if row = rows[0]; row.Announcement != a {
 			return p, problem.Invalid("id", "is that of an announcement with another kind, subject or text: choose another id")
 		}
-		p.CreatedAt = accountdb.Instant(&row.CreatedAt)
+		p.CreatedAt = &row.CreatedAt
 	}
-	p.FinishedAt, p.Posted, p.Recipients = accountdb.Instant(row.FinishedAt), row.Posted, row.Posted
+	p.FinishedAt, p.Posted, p.Recipients = row.FinishedAt, row.Posted, row.Posted
 	if row.FinishedAt != nil {
 		return p, nil
 	}
@@ -165,8 +159,8 @@ func progress(db *gorm.DB, a Announcement, now int64) (p Progress, err error) {
 
 // remainingRecipients selects the people who get an announcement and whose mail was not posted yet.
 func remainingRecipients(db *gorm.DB, row announcementRow) *gorm.DB {
-	to := db.Table("people").Where("closed_at IS NULL AND created_at <= ? AND account_id > ?", row.CreatedAt, row.LastAccount)
-	if row.Kind == string(APIChanged) { // which is on by default
+	to := db.Table("people").Where("closed_at IS NULL AND created_at <= ? AND account_id > ?", database.Micros(row.CreatedAt), row.LastAccount)
+	if row.Kind == APIChanged { // which is on by default
 		to = to.Where("account_id NOT IN (SELECT account_id FROM notice_choices WHERE kind = ? AND NOT wanted)", APIChange)
 	}
 	return to
@@ -184,7 +178,6 @@ func (s *Store) PostAnnouncements(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// announcementBatch limits the mails of one transaction.
 const announcementBatch = 100
 
 // postBatch posts the next mails of an announcement once those before have left the outbox: a mail
@@ -196,8 +189,7 @@ func postBatch(tx *accountdb.Tx, id string) error {
 		return err
 	}
 	row := locked[0]
-	a := row.announcement()
-	if waiting, err := tx.DueMails(a.Mail("").Template); err != nil || waiting > 0 {
+	if waiting, err := tx.DueMails(row.Mail("").Template); err != nil || waiting > 0 {
 		return err
 	}
 	var to []struct{ AccountID, Email string }
@@ -206,14 +198,14 @@ func postBatch(tx *accountdb.Tx, id string) error {
 		return err
 	}
 	for _, person := range to {
-		if err := tx.Post(a.Mail(person.Email)); err != nil {
+		if err := tx.Post(row.Mail(person.Email)); err != nil {
 			return err
 		}
 		row.LastAccount = person.AccountID
 	}
 	row.Posted += len(to)
 	if len(to) < announcementBatch {
-		row.FinishedAt = accountdb.Micros(&tx.Now)
+		row.FinishedAt = &tx.Now
 	}
 	return tx.Save(&row).Error
 }

@@ -79,7 +79,6 @@ func OfDay(used, perDay int, due map[Kind]bool) Kind {
 	return ""
 }
 
-// choiceRow is a person's choice about a kind of notice.
 type choiceRow struct {
 	AccountID string `gorm:"primaryKey"`
 	Kind      string `gorm:"primaryKey"`
@@ -157,7 +156,6 @@ func (s *Store) Choose(ctx context.Context, accountID string, wanted map[Kind]bo
 	})
 }
 
-// due is the usage of an account today, for a notice that it wants and has not got.
 type due struct {
 	AccountID string
 	Kind      string
@@ -196,12 +194,7 @@ func (s *Store) notifyDay(ctx context.Context, day string) error {
 }
 
 func (s *Store) notifyAccount(ctx context.Context, day, id string, used int, kinds map[Kind]bool) error {
-	db := s.db.WithContext(ctx)
-	var row account.Row
-	if err := db.Take(&row, "id = ?", id).Error; err != nil {
-		return database.Outage(err)
-	}
-	a, err := row.WithPaid(db)
+	a, err := account.Read(s.db.WithContext(ctx), id)
 	if err != nil {
 		return database.Outage(err)
 	}

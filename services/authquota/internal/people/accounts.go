@@ -2,12 +2,14 @@ package people
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"time"
 
 	"gorm.io/gorm"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
@@ -28,28 +30,19 @@ type AuditSearch struct {
 	Actor   string
 	Since   time.Time // at or after
 	Until   time.Time // before
-	Before  int64     // an entry ID; 0 starts at the newest
+	Before  int       // an entry ID; 0 starts at the newest
 	Limit   int
-}
-
-// AuditEntry is an entry of the audit log.
-type AuditEntry struct {
-	ID                             int64
-	At                             time.Time
-	Actor, Action, Subject, Detail string // Detail is JSON
 }
 
 // AccountDetails are the details of an account for operators.
 type AccountDetails struct {
 	account.Account
 
-	Person    *Person // without an address once the account is closed; nil if there is none
-	Sessions  int     // active ones
-	Passkeys  int
+	Person    *api.AccountPerson // nil if there is none
 	UsedToday int
 	Keys      []keys.Key
 	Requests  []keys.Request // open ones
-	Audit     []AuditEntry
+	Audit     []api.AuditEntry
 }
 
 // ListedAccount is an account in the operators' list.
@@ -102,7 +95,7 @@ func (s *Store) Accounts(ctx context.Context, search AccountSearch) (listed []Li
 		args = append(args, "%"+part+"%")
 	}
 	var rows []struct {
-		Row       account.Row `gorm:"embedded"`
+		Account   account.Account `gorm:"embedded"`
 		Email     string
 		ClosedAt  *int64
 		UsedToday int
@@ -113,14 +106,14 @@ func (s *Store) Accounts(ctx context.Context, search AccountSearch) (listed []Li
 	}
 	ids := make([]string, len(rows))
 	for i, r := range rows {
-		ids[i] = r.Row.ID
+		ids[i] = r.Account.ID
 	}
 	paid, paidErr := account.Paid(s.db.WithContext(ctx), ids...)
 	active, activeErr := keys.NewStore(s.db).ActiveKeys(ctx, ids)
 	listed = make([]ListedAccount, len(rows))
 	for i, r := range rows {
-		listed[i] = ListedAccount{Account: r.Row.Account(), Email: r.Email, UsedToday: r.UsedToday, ActiveKeys: active[r.Row.ID]}
-		listed[i].Paid, listed[i].ClosedAt = paid[r.Row.ID], accountdb.Instant(r.ClosedAt)
+		listed[i] = ListedAccount{Account: r.Account, Email: r.Email, UsedToday: r.UsedToday, ActiveKeys: active[r.Account.ID]}
+		listed[i].Paid, listed[i].ClosedAt = paid[r.Account.ID], accountdb.Instant(r.ClosedAt)
 	}
 	return listed, more, database.Outage(errors.Join(err, paidErr, activeErr))
 }
@@ -131,15 +124,7 @@ const latestEntries = 20
 // Account returns the details of an account.
 func (s *Store) Account(ctx context.Context, id string) (AccountDetails, error) {
 	db := s.db.WithContext(ctx)
-	var row account.Row
-	err := db.Take(&row, "id = ?", id).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return AccountDetails{}, account.NotFound()
-	}
-	if err != nil {
-		return AccountDetails{}, database.Outage(err)
-	}
-	a, err := row.WithPaid(db)
+	a, err := account.Read(db, id)
 	if err != nil {
 		return AccountDetails{}, database.Outage(err)
 	}
@@ -167,29 +152,165 @@ func (s *Store) Account(ctx context.Context, id string) (AccountDetails, error) 
 func (s *Store) describePerson(db *gorm.DB, of *AccountDetails) error {
 	now := s.db.Now().UTC()
 	var rows []struct {
-		Email                     string
-		ConfirmedAt               *int64
-		ResetAt, ClosedAt         *int64
-		CreatedAt                 int64
+		Row                       personRow `gorm:"embedded"`
 		Codes, Passkeys, Sessions int
 	}
-	err := db.Raw(`SELECT email, totp_confirmed_at AS confirmed_at, reset_at, closed_at, created_at,
+	err := db.Raw(`SELECT p.*,
 			(SELECT count(*) FROM recovery_codes c WHERE c.account_id = p.account_id AND used_at IS NULL) AS codes,
 			(SELECT count(*) FROM passkeys k WHERE k.account_id = p.account_id) AS passkeys,
-			(SELECT count(*) FROM sessions s WHERE s.account_id = p.account_id AND ended_at IS NULL AND expires_at > ? AND seen_at > ?) AS sessions
-		FROM people p WHERE account_id = ?`, database.Micros(now), database.Micros(now.Add(-SessionIdle)), of.ID).Scan(&rows).Error
+			(SELECT count(*) FROM sessions s WHERE s.account_id = p.account_id AND ended_at IS NULL
+				AND expires_at > ? AND seen_at > ?) AS sessions
+		FROM people p WHERE account_id = ?`,
+		database.Micros(now), database.Micros(now.Add(-SessionIdle)), of.ID).Scan(&rows).Error
 	if err != nil || len(rows) == 0 {
 		return database.Outage(err)
 	}
-	p := rows[0]
-	of.ClosedAt, of.Sessions, of.Passkeys = accountdb.Instant(p.ClosedAt), p.Sessions, p.Passkeys
-	of.Person = &Person{
-		Account: of.ID, AuthenticatorConfirmed: p.ConfirmedAt != nil, RecoveryCodesLeft: p.Codes, ResetAt: accountdb.Instant(p.ResetAt),
-		Standing: of.Standing, Tier: of.TierAt(now), SuspendedAt: of.SuspendedAt, CreatedAt: database.FromMicros(p.CreatedAt),
+	r := rows[0]
+	of.ClosedAt = accountdb.Instant(r.Row.ClosedAt)
+	of.Person = &api.AccountPerson{
+		AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.Codes, Passkeys: r.Passkeys,
+		ResetAt: accountdb.Instant(r.Row.ResetAt), Sessions: r.Sessions,
+		CreatedAt: database.FromMicros(r.Row.CreatedAt), ClosedAt: of.ClosedAt,
 	}
-	if p.ClosedAt == nil {
-		of.Person.Email = p.Email
+	if of.ClosedAt == nil {
+		of.Person.Email = r.Row.Email
 	}
 	of.Person.Terms, err = account.LastTerms(db, of.ID)
 	return database.Outage(err)
+}
+
+// Event is an audit log entry for the account's person.
+type Event struct {
+	At     time.Time
+	Action string
+	Own    bool // by the person, as far as is known
+	Auto   bool // without an operator
+	Detail map[string]any
+	Times  int // number of occurrences, if it stands for several
+}
+
+// Actions maps the actions that people see to their text. Other actions are not shown.
+var Actions = map[string]string{
+	"person.sign_up":              "Account created",
+	"person.sign_in":              "Signed in",
+	"person.password_change":      "Password changed",
+	"person.password_reset_asked": "Password reset requested",
+	"person.address_change_asked": "Email address change requested",
+	"person.address_change":       "Email address changed",
+	"person.address_change_off":   "Email address change cancelled",
+	"factor.add":                  "Second factor added",
+	"factor.remove":               "Second factor removed",
+	"factor.reset_asked":          "Authenticator reported lost",
+	"factor.reset_begin":          "Authenticator removal scheduled",
+	"factor.reset_cancel":         "Authenticator removal cancelled",
+	"recovery_code.use":           "Recovery code used",
+	"recovery_code.renew":         "New recovery codes created",
+	"session.end":                 "Signed out",
+	"key.request":                 "Key requested",
+	"key.withdraw":                "Key request withdrawn",
+	"key.approve":                 "Key request approved",
+	"key.decline":                 "Key request declined",
+	"key.issue":                   "Key created",
+	"key.import":                  "Older key added",
+	"key.rename":                  "Key renamed",
+	"key.rotate":                  "Key rotated",
+	"key.revoke":                  "Key revoked",
+	"terms.accept":                "Terms of use accepted",
+	"account.merge":               "Older key connected",
+	"account.suspend":             "Account suspended",
+	"account.resume":              "Account resumed",
+	"account.grant":               "Plan changed",
+	"plan.upgrade":                "Checkout opened",
+	"plan.portal":                 "Payment portal opened",
+	"plan.cancel":                 "Plan cancellation requested",
+	"plan.resume":                 "Plan resumption requested",
+}
+
+// Failures maps actions that anyone can cause to their text. Each is shown in one row with the
+// number of occurrences.
+var Failures = map[string]string{
+	"person.sign_in_failed": "Failed to sign in",
+	"person.confirm_failed": "Failed to confirm",
+}
+
+// Events returns the newest audit log entries with the given actions, by the person or about the
+// account, its keys and its requests.
+func (s *Store) Events(ctx context.Context, accountID string, actions []string, limit int) ([]Event, error) {
+	var rows []accountdb.AuditRow
+	db := s.db.WithContext(ctx)
+	err := db.Where(concerns(db, accountID)).Where("action IN ?", actions).Order("id DESC").Limit(limit).Find(&rows).Error
+	events := make([]Event, len(rows))
+	for i, r := range rows {
+		events[i] = toEvent(r, accountID)
+	}
+	return events, database.Outage(err)
+}
+
+// Failures returns the latestEntries event of each of the given actions since then, with the number
+// of occurrences. Anyone can cause failures, so they are grouped to keep other events visible.
+func (s *Store) Failures(ctx context.Context, accountID string, actions []string, since time.Time) ([]Event, error) {
+	var rows []struct {
+		Row   accountdb.AuditRow `gorm:"embedded"`
+		Times int
+	}
+	err := s.db.WithContext(ctx).Raw(`
+		SELECT a.*, f.times FROM audit_log a JOIN (
+			SELECT max(id) AS id, count(*) AS times FROM audit_log WHERE actor = ? AND action IN ? AND at >= ? GROUP BY action
+		) f ON f.id = a.id ORDER BY a.id DESC`, accountID, actions, database.Micros(since)).Scan(&rows).Error
+	events := make([]Event, len(rows))
+	for i, r := range rows {
+		events[i] = toEvent(r.Row, accountID)
+		events[i].Times = r.Times
+	}
+	return events, database.Outage(err)
+}
+
+func toEvent(r accountdb.AuditRow, accountID string) Event {
+	e := Event{At: database.FromMicros(r.At), Action: r.Action, Own: r.Actor == accountID, Auto: r.Actor == keys.AutoApproval}
+	_ = json.Unmarshal([]byte(r.Detail), &e.Detail) // invalid detail is omitted
+	return e
+}
+
+// Audit returns entries of the audit log, newest first. more reports whether older entries follow.
+func (s *Store) Audit(ctx context.Context, search AuditSearch) (entries []api.AuditEntry, more bool, err error) {
+	q := s.db.WithContext(ctx).Order("id DESC").Limit(search.Limit + 1)
+	if search.Account != "" {
+		q = q.Where(concerns(s.db.WithContext(ctx), search.Account))
+	}
+	if search.Action != "" {
+		q = q.Where("substr(action, 1, ?) = ?", len(search.Action), search.Action)
+	}
+	if search.Actor != "" {
+		q = q.Where("actor = ?", search.Actor)
+	}
+	if !search.Since.IsZero() {
+		q = q.Where("at >= ?", database.Micros(search.Since))
+	}
+	if !search.Until.IsZero() {
+		q = q.Where("at < ?", database.Micros(search.Until))
+	}
+	if search.Before > 0 {
+		q = q.Where("id < ?", search.Before)
+	}
+	var rows []accountdb.AuditRow
+	err = q.Find(&rows).Error
+	if more = len(rows) > search.Limit; more {
+		rows = rows[:search.Limit]
+	}
+	entries = make([]api.AuditEntry, len(rows))
+	for i, r := range rows {
+		entries[i] = api.AuditEntry{
+			ID: r.ID, At: database.FromMicros(r.At), Actor: r.Actor, Action: r.Action, Subject: r.Subject,
+			Detail: json.RawMessage(r.Detail),
+		}
+	}
+	return entries, more, database.Outage(err)
+}
+
+// concerns selects entries about an account: by its person, or about the account, its keys and its
+// requests.
+func concerns(db *gorm.DB, id string) *gorm.DB {
+	return db.Where("actor = ? OR subject = ?", id, id).
+		Or("subject IN (SELECT id FROM api_keys WHERE account_id = ?)", id).
+		Or("subject IN (SELECT id FROM key_requests WHERE account_id = ?)", id)
 }

@@ -37,12 +37,12 @@ type AttemptRule struct {
 
 // The rules.
 var (
-	AddressRule = AttemptRule{Free: 9, First: 30 * time.Second, Most: 15 * time.Minute, Forget: 24 * time.Hour} // address and network together
-	NetworkRule = AttemptRule{Free: 100, First: 30 * time.Second, Most: 15 * time.Minute, Forget: time.Hour}    // a network alone
-	AccountRule = AttemptRule{Free: 100, First: 30 * time.Second, Most: time.Minute, Forget: time.Hour}         // the second factor of an account
-	SessionRule = AttemptRule{Free: 9, First: 30 * time.Second, Most: time.Minute, Forget: 24 * time.Hour}      // confirmations by a signed-in person
-	ActRule     = AttemptRule{Free: 30, First: 15 * time.Minute, Most: time.Hour, Forget: time.Hour}            // acts of an account that issue, mail or write
-	TestKeyRule = AttemptRule{Free: 19, First: 24 * time.Hour, Most: 24 * time.Hour, Forget: 24 * time.Hour}    // test keys of a network
+	AddressRule = AttemptRule{Free: 9, First: 30 * time.Second, Most: 15 * time.Minute, Forget: 24 * time.Hour}
+	NetworkRule = AttemptRule{Free: 100, First: 30 * time.Second, Most: 15 * time.Minute, Forget: time.Hour}
+	AccountRule = AttemptRule{Free: 100, First: 30 * time.Second, Most: time.Minute, Forget: time.Hour}
+	SessionRule = AttemptRule{Free: 9, First: 30 * time.Second, Most: time.Minute, Forget: 24 * time.Hour}
+	ActRule     = AttemptRule{Free: 30, First: 15 * time.Minute, Most: time.Hour, Forget: time.Hour}
+	TestKeyRule = AttemptRule{Free: 19, First: 24 * time.Hour, Most: 24 * time.Hour, Forget: 24 * time.Hour}
 )
 
 // Wait returns the remaining delay at now after a number of failures with the last one at last, or
@@ -96,69 +96,30 @@ type AttemptSubject struct {
 	Shared bool   // a success removes only its own attempt, not failures of others
 }
 
-// AttemptsFromNetwork counts all attempts from the client's network.
-func AttemptsFromNetwork(ip string) AttemptSubject {
-	return AttemptSubject{NetworkRule, "network " + NetworkOf(ip), true}
+// Of returns the subject of a kind that the parts identify.
+func (s AttemptSubject) Of(parts ...string) AttemptSubject {
+	s.Name += " " + strings.Join(parts, " ")
+	return s
 }
 
-// AttemptsOnAddress counts attempts on an email address from the client's network, whether or not
-// an account has the address.
-func AttemptsOnAddress(email, ip string) AttemptSubject {
-	return AttemptSubject{AddressRule, "address " + NetworkOf(ip) + " " + email, false}
-}
+// The kinds of subjects, with the parts that identify one. A network is that of NetworkOf.
+var (
+	AttemptsFromNetwork  = AttemptSubject{NetworkRule, "network", true}      // network
+	AttemptsOnAddress    = AttemptSubject{AddressRule, "address", false}     // network, email address of an account or not
+	AttemptsOnSecondStep = AttemptSubject{AddressRule, "second step", false} // network, account: its second factor
+	AttemptsOnAccount    = AttemptSubject{AccountRule, "account", true}      // account: its second factor, by unknown browsers
+	AttemptsOfDevice     = AttemptSubject{AddressRule, "device", false}      // hash of a known browser's secret, account
+	AttemptsInSession    = AttemptSubject{SessionRule, "session", false}     // session
+	AttemptsToConnect    = AttemptSubject{SessionRule, "keys", false}        // account to which keys are connected
 
-// AttemptsOnSecondStep counts attempts on the second factor of an account from the client's
-// network.
-func AttemptsOnSecondStep(account, ip string) AttemptSubject {
-	return AttemptSubject{AddressRule, "second step " + NetworkOf(ip) + " " + account, false}
-}
-
-// AttemptsOnAccount counts attempts on the second factor of an account from unknown browsers.
-func AttemptsOnAccount(id string) AttemptSubject {
-	return AttemptSubject{AccountRule, "account " + id, true}
-}
-
-// AttemptsOfDevice counts attempts of a browser that signed in to the account before, by the hash
-// of its secret.
-func AttemptsOfDevice(account, hash string) AttemptSubject {
-	return AttemptSubject{AddressRule, "device " + hash + " " + account, false}
-}
-
-// AttemptsInSession counts attempts within a session.
-func AttemptsInSession(id string) AttemptSubject {
-	return AttemptSubject{SessionRule, "session " + id, false}
-}
-
-// AttemptsToConnect counts attempts to connect keys to an account.
-func AttemptsToConnect(id string) AttemptSubject {
-	return AttemptSubject{SessionRule, "keys " + id, false}
-}
-
-// MailsTo counts mails requested for a purpose: to an address, or for an account.
-func MailsTo(purpose, to string) AttemptSubject {
-	return AttemptSubject{AddressRule, "mail " + purpose + " " + to, false}
-}
-
-// ActsOf counts acts of an account that issue, mail or write. None of them is a failure.
-func ActsOf(account string) AttemptSubject { return AttemptSubject{ActRule, "acts " + account, false} }
-
-// ResetsFrom counts requests from the client's network to reset passwords of existing accounts.
-// Those for other addresses are in FormsFrom, so that they cannot use up this share.
-func ResetsFrom(ip string) AttemptSubject {
-	return AttemptSubject{NetworkRule, "resets " + NetworkOf(ip), true}
-}
-
-// FormsFrom counts forms that send mails from the client's network. Submitting such a form is not a
-// failure.
-func FormsFrom(ip string) AttemptSubject {
-	return AttemptSubject{NetworkRule, "forms " + NetworkOf(ip), true}
-}
-
-// TestKeysFrom counts test keys that the client's network gets without an operator. None of them is
-// a failure.
-func TestKeysFrom(ip string) AttemptSubject {
-	return AttemptSubject{TestKeyRule, "test keys " + NetworkOf(ip), true}
-}
+	// Not failures. Resets of passwords of existing accounts are counted apart from other forms that
+	// send mails, so that these cannot use up their share.
+	ActsOf       = AttemptSubject{ActRule, "acts", false}         // account: acts that issue, mail or write
+	MailsTo      = AttemptSubject{AddressRule, "mail", false}     // purpose, address or account
+	ResetsFrom   = AttemptSubject{NetworkRule, "resets", true}    // network
+	FormsFrom    = AttemptSubject{NetworkRule, "forms", true}     // network
+	TestKeysFrom = AttemptSubject{TestKeyRule, "test keys", true} // network: those without an operator
+)
 
 type attemptRow struct {
 	Subject  string `gorm:"primaryKey"`

@@ -3,11 +3,13 @@ package people
 import (
 	"context"
 	"errors"
+	"net/url"
 	"time"
 
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/credential"
@@ -22,7 +24,7 @@ func newSeedContext(sessionID string) string { return "new totp seed " + session
 func (s *Store) NewSeed(ctx context.Context, current Session) (NewSeed, error) {
 	now, made := s.db.Now(), credential.NewSeed()
 	// one statement, so that two concurrent requests return the same seed
-	created := s.db.WithContext(ctx).Model(&sessionRow{}).
+	created := s.db.WithContext(ctx).Table("sessions").
 		Where("id = ? AND ended_at IS NULL AND (new_seed = '' OR new_seed_at <= ?)", current.ID, database.Micros(now.Add(-SetUpLife))).
 		Updates(map[string]any{"new_seed": s.db.Box.Seal([]byte(made), newSeedContext(current.ID)), "new_seed_at": database.Micros(now)})
 	var row sessionRow
@@ -53,7 +55,7 @@ func storeSeed(tx *accountdb.Tx, current Session, seed NewSeed, step int64, cond
 	if err != nil {
 		return err
 	}
-	return one(tx.Model(&sessionRow{}).Where("id = ? AND new_seed = ?", current.ID, seed.Sealed).Update("new_seed", ""))
+	return one(tx.Table("sessions").Where("id = ? AND new_seed = ?", current.ID, seed.Sealed).Update("new_seed", ""))
 }
 
 // setUp is the factor of a session that started by setting up the authenticator.
@@ -62,38 +64,31 @@ const setUp = "authenticator set-up"
 // ConfirmAuthenticator sets up the first authenticator with the step of a valid code, stores the
 // hashes of recovery codes and completes signing in. It returns CodeUsed if a concurrent request
 // was first.
-func (s *Store) ConfirmAuthenticator(ctx context.Context, half Session, entry Entry, seed NewSeed, step int64, codes []string, tried ...AttemptSubject) (admitted Admitted, err error) {
-	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
-		err := storeSeed(tx, half, seed, step, "totp_confirmed_at IS NULL")
-		if err == nil {
-			err = replaceCodes(tx, half.Account, codes)
-		}
-		if err == nil {
-			err = forgive(tx, tried)
-		}
-		if err == nil {
-			err = tx.Record(half.Account, "factor.add", half.Account, map[string]any{"factor": "authenticator"})
-		}
-		if err != nil {
+func (s *Store) ConfirmAuthenticator(ctx context.Context, half Session, entry Entry, seed NewSeed, step int64, codes []string,
+	tried ...AttemptSubject) (Admitted, error) {
+	return s.signInBy(ctx, half, entry, setUp, tried, func(tx *accountdb.Tx) error {
+		if err := storeSeed(tx, half, seed, step, "totp_confirmed_at IS NULL"); err != nil {
 			return err
 		}
-		admitted, err = complete(tx, half, entry, setUp)
-		return err
+		return errors.Join(
+			replaceCodes(tx, half.Account, codes),
+			tx.Record(half.Account, "factor.add", half.Account, map[string]any{"factor": "authenticator"}))
 	})
-	return admitted, err
 }
 
 // ReplaceAuthenticator replaces the authenticator with the step of a valid code, ends all other
 // sessions and gives this one a new secret. It returns CodeUsed if a concurrent request was first.
-func (s *Store) ReplaceAuthenticator(ctx context.Context, current Session, seed NewSeed, step int64, tried ...AttemptSubject) (secret string, err error) {
-	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
+func (s *Store) ReplaceAuthenticator(ctx context.Context, current Session, seed NewSeed, step int64,
+	tried ...AttemptSubject) (secret string, err error) {
+	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (string, error) {
 		if err := storeSeed(tx, current, seed, step, "totp_confirmed_at IS NOT NULL"); err != nil {
-			return err
+			return "", err
 		}
-		if secret, err = endOtherSessions(tx, current); err != nil {
-			return err
+		secret, err := endOtherSessions(tx, current)
+		if err != nil {
+			return "", err
 		}
-		return errors.Join(
+		return secret, errors.Join(
 			keepFactor(tx, current.Account),
 			endAddressChange(tx, current.Account),
 			forgive(tx, tried),
@@ -101,7 +96,6 @@ func (s *Store) ReplaceAuthenticator(ctx context.Context, current Session, seed 
 			tx.Record(current.Account, "factor.add", current.Account, map[string]any{"factor": "authenticator"}),
 			tx.Notify(current.Account, "factor-changed", map[string]string{"what": "the authenticator app was replaced"}))
 	})
-	return secret, err
 }
 
 func seedContext(accountID string) string { return "totp seed " + accountID }
@@ -117,10 +111,6 @@ func (s *Store) Seed(ctx context.Context, accountID string) (string, error) {
 		return "", database.Outage(err)
 	}
 	plain, err := s.db.Box.Open(row.TOTPSeed, seedContext(accountID))
-	if err == nil && !s.db.Box.Current(row.TOTPSeed) {
-		err = database.Outage(s.db.WithContext(ctx).Model(&personRow{}).Where("account_id = ? AND totp_seed = ?", accountID, row.TOTPSeed).
-			Update("totp_seed", s.db.Box.Seal(plain, seedContext(accountID))).Error)
-	}
 	return string(plain), err
 }
 
@@ -143,7 +133,6 @@ func (s *Store) SignInByCode(ctx context.Context, half Session, entry Entry, ste
 	})
 }
 
-// useStep marks the step of a valid code as used.
 func useStep(tx *accountdb.Tx, accountID string, step int64) error {
 	if err := tx.Remember(accountID); err != nil {
 		return err
@@ -170,19 +159,56 @@ func (s *Store) RequestNewAuthenticator(ctx context.Context, accountID string, l
 // BeginReset starts the waiting period for removing the authenticator, by a LinkLost, and returns
 // its end.
 func (s *Store) BeginReset(ctx context.Context, secret string) (at time.Time, err error) {
-	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
+	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (time.Time, error) {
 		l, err := useLink(tx, secret, LinkLost)
 		if err != nil {
-			return err
+			return time.Time{}, err
 		}
-		at = l.RequestedAt().Add(ResetWait) // as the mail says
+		at := l.RequestedAt().Add(ResetWait) // as the mail says
 		update := tx.Model(&personRow{}).Where("account_id = ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", l.Account).
 			Update("reset_at", database.Micros(at))
 		if update.Error == nil && update.RowsAffected == 0 {
-			return LinkGone()
+			return at, LinkGone()
 		}
-		return errors.Join(update.Error,
-			tx.Record(l.Account, "factor.reset_begin", l.Account, map[string]any{"at": at}))
+		return at, errors.Join(update.Error, tx.Record(l.Account, "factor.reset_begin", l.Account, map[string]any{"at": at}))
+	})
+}
+
+// ScheduleReset begins the removal of a lost authenticator on behalf of an operator, for a reason,
+// and returns its time: after OperatorResetWait, or earlier if that was decided before. The person
+// gets a mail at once with a link that cancels it; signing in with a second factor does too.
+func (s *Store) ScheduleReset(ctx context.Context, actor, accountID, reason string) (at time.Time, err error) {
+	if reason, err = account.Text("reason", reason); err != nil {
+		return at, err
+	}
+	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
+		if err := tx.Remember(accountID); err != nil {
+			return err
+		}
+		person, err := lockPerson(tx, accountID)
+		if err != nil {
+			return err
+		}
+		at = tx.Now.Add(OperatorResetWait)
+		switch due := person.ResetAt; {
+		case person.TOTPConfirmedAt == nil:
+			return problem.New(problem.InvalidParameter, "This account has no authenticator. Its person sets one up when signing in.")
+		case due != nil && *due <= database.Micros(at):
+			at = database.FromMicros(*due)
+			return nil
+		}
+		if err := endLinks(tx, accountID, LinkLost, LinkKeep); err != nil {
+			return err
+		}
+		keep := NewLink(LinkKeep, accountID, person.Email, tx.Now)
+		return errors.Join(
+			saveLink(tx, keep),
+			tx.Model(&personRow{}).Where("account_id = ?", accountID).Update("reset_at", database.Micros(at)).Error,
+			tx.Record(actor, "factor.reset_begin", accountID, map[string]any{"at": at, "reason": reason}),
+			tx.Notify(accountID, "authenticator-reset-operator", map[string]string{
+				"when": account.FormatTime(at), "reason": reason,
+				"cancel": tx.Mails.Page("/account/lost-authenticator/cancel?" + url.Values{"token": {keep.Secret}}.Encode()),
+			}))
 	})
 	return at, err
 }
@@ -225,7 +251,7 @@ func removeLost(tx *accountdb.Tx, accountID string) error {
 	if err := replaceCodes(tx, accountID, nil); err != nil {
 		return err
 	}
-	if err := tx.Delete(&passkeyRow{}, "account_id = ?", accountID).Error; err != nil { // passkeys may be on the lost device
+	if err := tx.Delete(&credential.Passkey{}, "account_id = ?", accountID).Error; err != nil { // passkeys may be on the lost device
 		return err
 	}
 	_, err := end(tx, "account_id = ?", accountID)

@@ -12,34 +12,9 @@ import (
 	"opportunity.internal/services/authquota/internal/credential"
 )
 
-type passkeyRow struct {
-	ID         string `gorm:"primaryKey"`
-	AccountID  string
-	Name       string
-	Credential string
-	Record     string
-	Count      int64
-	AddedAt    int64
-	UsedAt     *int64
-}
-
-func (passkeyRow) TableName() string { return "passkeys" }
-
-func (r passkeyRow) toPasskey() credential.Passkey {
-	return credential.Passkey{
-		ID: r.ID, Account: r.AccountID, Name: r.Name, AddedAt: database.FromMicros(r.AddedAt), UsedAt: accountdb.Instant(r.UsedAt),
-		Credential: r.Credential, Record: r.Record, Count: uint32(r.Count), //nolint:gosec // stored as given
-	}
-}
-
 // Passkeys returns the passkeys of an account, oldest first.
-func (s *Store) Passkeys(ctx context.Context, accountID string) ([]credential.Passkey, error) {
-	var rows []passkeyRow
-	err := s.db.WithContext(ctx).Order("added_at, id").Find(&rows, "account_id = ?", accountID).Error
-	all := make([]credential.Passkey, len(rows))
-	for i, r := range rows {
-		all[i] = r.toPasskey()
-	}
+func (s *Store) Passkeys(ctx context.Context, accountID string) (all []credential.Passkey, err error) {
+	err = s.db.WithContext(ctx).Order("added_at, id").Find(&all, "account_id = ?", accountID).Error
 	return all, database.Outage(err)
 }
 
@@ -51,25 +26,21 @@ func (s *Store) AddPasskey(ctx context.Context, p credential.Passkey) error {
 			return err
 		}
 		var has, known int64
-		if err := tx.Model(&passkeyRow{}).Where("account_id = ?", p.Account).Count(&has).Error; err != nil {
+		if err := tx.Table("passkeys").Where("account_id = ?", p.Account).Count(&has).Error; err != nil {
 			return err
 		}
 		if has >= credential.MaxPasskeys {
 			return credential.ErrTooManyPasskeys
 		}
-		if err := tx.Model(&passkeyRow{}).Where("credential = ?", p.Credential).Count(&known).Error; err != nil {
+		if err := tx.Table("passkeys").Where("credential = ?", p.Credential).Count(&known).Error; err != nil {
 			return err
 		}
 		if known > 0 {
 			return credential.ErrPasskeyRejected
 		}
-		if err := tx.Create(&passkeyRow{
-			ID: p.ID, AccountID: p.Account, Name: p.Name, Credential: p.Credential, Record: p.Record, Count: int64(p.Count),
-			AddedAt: database.Micros(p.AddedAt),
-		}).Error; err != nil {
-			return err
-		}
-		if err := errors.Join(tx.Remember(p.Account), tx.Record(p.Account, "factor.add", p.ID, map[string]any{"factor": "passkey", "name": p.Name})); err != nil {
+		p.ID = accountdb.NewID("pky_")
+		if err := errors.Join(tx.Create(&p).Error, tx.Remember(p.Account),
+			tx.Record(p.Account, "factor.add", p.ID, map[string]any{"factor": "passkey", "name": p.Name})); err != nil {
 			return err
 		}
 		return tx.Notify(p.Account, "factor-changed", map[string]string{"what": "the passkey “" + p.Name + "” was added"})
@@ -83,7 +54,7 @@ func (s *Store) RemovePasskey(ctx context.Context, accountID, id string) error {
 		if err := tx.Remember(accountID); err != nil {
 			return err
 		}
-		var rows []passkeyRow
+		var rows []credential.Passkey
 		err := tx.Clauses(clause.Returning{}).Where("account_id = ? AND id = ?", accountID, id).Delete(&rows).Error
 		if err == nil && len(rows) == 0 {
 			err = credential.PasskeyNotFound()
@@ -110,7 +81,7 @@ func usePasskey(tx *accountdb.Tx, p credential.Passkey) error {
 	if err := tx.Remember(p.Account); err != nil {
 		return err
 	}
-	update := tx.Model(&passkeyRow{}).
+	update := tx.Table("passkeys").
 		Where("id = ? AND account_id = ? AND (count < ? OR (count = 0 AND ? = 0))", p.ID, p.Account, p.Count, p.Count).
 		Updates(map[string]any{"record": p.Record, "count": int64(p.Count), "used_at": accountdb.Micros(p.UsedAt)})
 	if update.Error == nil && update.RowsAffected == 0 {

@@ -5,7 +5,7 @@ package people
 import (
 	"context"
 	"errors"
-	"net/mail"
+	netmail "net/mail"
 	"strings"
 	"time"
 
@@ -13,10 +13,13 @@ import (
 	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
+	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/mail"
 )
 
 // Person signs in to an account. Accounts created by operators have none.
@@ -30,7 +33,7 @@ type Person struct {
 	ResetAt                *time.Time // when a lost authenticator will be removed; nil if no removal was requested
 	Tier                   api.Tier   // when the person was read
 	SuspendedAt            *time.Time
-	Terms                  *account.Terms // accepted last; nil before the first key request
+	Terms                  *api.AcceptedTerms // accepted last; nil before the first key request
 	CreatedAt              time.Time
 	Epoch                  accountdb.Epoch
 }
@@ -43,7 +46,7 @@ func Email(s string) (string, bool) {
 	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return s, false
 	}
-	parsed, err := mail.ParseAddress(s)
+	parsed, err := netmail.ParseAddress(s)
 	if err != nil || parsed.Address != s || len(s) > maxEmail {
 		return s, false
 	}
@@ -169,4 +172,51 @@ func SealedColumns() []accountdb.Sealed {
 		{Table: "people", ID: "account_id", Column: "totp_seed", Context: seedContext},
 		{Table: "sessions", ID: "id", Column: "new_seed", Context: newSeedContext},
 	}
+}
+
+// CloseAccount closes an account on behalf of its person. It revokes the keys, ends the sessions,
+// deletes personal data and frees the email address. Usage statistics stay, without personal data.
+// Package closing cancels the plan.
+func (s *Store) CloseAccount(ctx context.Context, accountID string) error {
+	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
+		closed, err := account.Lock(tx, accountID)
+		if err != nil {
+			return err
+		}
+		if closed.SuspendedAt != nil { // otherwise the address could be used for a new account
+			return Suspended()
+		}
+		person, err := lockPerson(tx, accountID)
+		if err != nil {
+			return err
+		}
+		keys, err := keys.EndAll(tx, accountID)
+		if err != nil {
+			return err
+		}
+		for _, table := range []string{"recovery_codes", "passkeys", "devices"} {
+			if err := tx.Exec("DELETE FROM "+table+" WHERE account_id = ?", accountID).Error; err != nil {
+				return err
+			}
+		}
+		if err := tx.Delete(&linkRow{}, "account_id = ? OR email = ?", accountID, person.Email).Error; err != nil {
+			return err
+		}
+		if _, err := end(tx, "account_id = ?", accountID); err != nil {
+			return err
+		}
+		tx.Touched(accountdb.Epoch{Account: accountID, State: counter.ClosedState})
+		template, pays := "account-closed", closed.Pays(tx.Now)
+		if pays {
+			template = "account-closed-plan"
+		}
+		return errors.Join(
+			tx.Exec("UPDATE sessions SET agent = '', network = '' WHERE account_id = ?", accountID).Error,
+			tx.Model(&personRow{}).Where("account_id = ?", accountID).Updates(map[string]any{
+				"email": "closed:" + accountID, "password_hash": "", "totp_seed": "", "totp_confirmed_at": nil, "reset_at": nil,
+				"closed_at": database.Micros(tx.Now),
+			}).Error,
+			tx.Record(accountID, "account.close", accountID, map[string]any{"keys": keys, "plan": pays}),
+			tx.Post(mail.Message{To: person.Email, Template: template}))
+	})
 }

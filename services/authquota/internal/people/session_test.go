@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"opportunity.internal/services/authquota/internal/people"
 )
@@ -70,3 +71,74 @@ func TestClients(t *testing.T) {
 		require.Equal(t, people.Client{Agent: c.wantAgent, Network: c.wantNetwork}, people.ClientOf(c.agent, c.address))
 	}
 }
+
+var now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+
+func TestWaits(t *testing.T) {
+	for _, c := range []struct {
+		rule     people.AttemptRule
+		failures int
+		ago      time.Duration
+		want     time.Duration
+	}{
+		{people.AddressRule, 0, 0, 0},
+		{people.AddressRule, 9, 0, 0},
+		{people.AddressRule, 10, 0, 30 * time.Second},
+		{people.AddressRule, 10, 10 * time.Second, 20 * time.Second},
+		{people.AddressRule, 10, 30 * time.Second, 0},
+		{people.AddressRule, 11, 0, time.Minute},
+		{people.AddressRule, 12, 0, 2 * time.Minute},
+		{people.AddressRule, 14, 0, 8 * time.Minute},
+		{people.AddressRule, 15, 0, 15 * time.Minute},
+		{people.AddressRule, 1 << 30, 0, 15 * time.Minute},
+		{people.AddressRule, 1 << 30, 24 * time.Hour, 0},
+		{people.AddressRule, 10, -time.Hour, 30 * time.Second},
+		{people.NetworkRule, 100, 0, 0},
+		{people.NetworkRule, 101, 0, 30 * time.Second},
+		{people.NetworkRule, 500, time.Hour, 0},
+		{people.AccountRule, 100, 0, 0},
+		{people.AccountRule, 101, 0, 30 * time.Second},
+		{people.AccountRule, 500, 0, time.Minute},
+		{people.SessionRule, 9, 0, 0},
+		{people.SessionRule, 10, 0, 30 * time.Second},
+		{people.SessionRule, 11, 0, time.Minute},
+		{people.SessionRule, 50, 0, time.Minute},
+	} {
+		require.Equal(t, c.want, c.rule.Wait(c.failures, now.Add(-c.ago), now), "%+v", c)
+	}
+}
+
+func TestCounts(t *testing.T) {
+	require.Equal(t, 1, people.AddressRule.Count(0, time.Time{}, now))
+	require.Equal(t, 8, people.AddressRule.Count(7, now.Add(-23*time.Hour), now))
+	require.Equal(t, 1, people.AddressRule.Count(7, now.Add(-24*time.Hour), now))
+	require.Equal(t, 8, people.AddressRule.Count(7, now.Add(time.Hour), now))
+}
+
+// After the returned delay an attempt is accepted, and no delay exceeds the rule's maximum.
+func TestEveryWaitEnds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rule := rapid.SampledFrom([]people.AttemptRule{people.AddressRule, people.NetworkRule, people.AccountRule, people.SessionRule}).Draw(t, "rule")
+		failures := rapid.IntRange(0, 1<<40).Draw(t, "failures")
+		last := now.Add(time.Duration(rapid.Int64Range(int64(-48*time.Hour), int64(time.Hour)).Draw(t, "last")))
+		wait := rule.Wait(failures, last, now)
+		require.GreaterOrEqual(t, wait, time.Duration(0))
+		require.LessOrEqual(t, wait, rule.Most)
+		if !last.After(now) {
+			require.Zero(t, rule.Wait(failures, last, now.Add(wait)))
+		}
+		require.GreaterOrEqual(t, rule.Wait(failures+1, last, now), wait, "one more never costs less")
+	})
+}
+
+func TestNetworks(t *testing.T) {
+	for ip, want := range map[string]string{
+		"203.0.113.77": "203.0.113.0/24", "::ffff:203.0.113.77": "203.0.113.0/24", "2001:db8:1:2:3::4": "2001:db8:1::/48",
+		"fe80::1%eth0": "fe80::/48", "": "unknown", "localhost": "unknown", "203.0.113.77:80": "unknown",
+	} {
+		require.Equal(t, want, people.NetworkOf(ip), ip)
+	}
+}
+
+// Shared counters belong to people who do not know each other: a success of one must not clear the
+// failures of the others.

@@ -11,11 +11,9 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountdb"
 )
 
@@ -47,16 +45,16 @@ const TouchEvery = time.Minute
 
 // Session is the session of one browser.
 type Session struct {
-	ID              string
-	Account         string
+	ID              string `gorm:"primaryKey"`
+	Account         string `gorm:"column:account_id"`
 	Stage           Stage
-	CreatedAt       time.Time
-	SeenAt          time.Time // to within TouchEvery
-	AuthenticatedAt time.Time // last proof of a factor
-	ExpiresAt       time.Time // regardless of activity
-	EndedAt         *time.Time
-	Superseded      bool // the browser presented the previous secret
-	Client          Client
+	CreatedAt       time.Time  `gorm:"serializer:column"`
+	SeenAt          time.Time  `gorm:"serializer:column"` // to within TouchEvery
+	AuthenticatedAt time.Time  `gorm:"serializer:column"` // last proof of a factor
+	ExpiresAt       time.Time  `gorm:"serializer:column"` // regardless of activity
+	EndedAt         *time.Time `gorm:"serializer:column"`
+	Superseded      bool       `gorm:"-"` // the browser presented the previous secret
+	Client          Client     `gorm:"embedded"`
 }
 
 // Client describes a browser.
@@ -69,13 +67,10 @@ type Client struct {
 // is stored.
 func NewSession(accountID string, stage Stage, life time.Duration, client Client, now time.Time) (Session, string) {
 	return Session{
-		ID: account.NewIDOf("ses_"), Account: accountID, Stage: stage,
+		ID: accountdb.NewID("ses_"), Account: accountID, Stage: stage,
 		CreatedAt: now, SeenAt: now, AuthenticatedAt: now, ExpiresAt: now.Add(life), Client: client,
 	}, NewSecret()
 }
-
-// ValidSessionID reports whether s has the form of a session ID.
-func ValidSessionID(s string) bool { return account.ValidID("ses_", s) }
 
 // Alive reports whether the session is valid at now.
 func (s Session) Alive(now time.Time) bool {
@@ -152,53 +147,22 @@ func agentOf(userAgent string) string {
 }
 
 type sessionRow struct {
-	ID              string `gorm:"primaryKey"`
-	TokenHash       string
-	PrevHash        *string // of the previous secret, until SecretOverlap is over
-	AccountID       string
-	Stage           string
-	CreatedAt       int64 `gorm:"autoCreateTime:false"`
-	SeenAt          int64
-	AuthenticatedAt int64
-	ExpiresAt       int64
-	Agent           string
-	Network         string
-	NewSeed         string
-	NewSeedAt       *int64
-	EndedAt         *int64
+	Session `gorm:"embedded"`
+
+	TokenHash string
+	PrevHash  *string // of the previous secret, until SecretOverlap is over
+	NewSeed   string
+	NewSeedAt *int64
 }
 
 func (sessionRow) TableName() string { return "sessions" }
 
-func (r sessionRow) toSession() Session {
-	return Session{
-		ID: r.ID, Account: r.AccountID, Stage: Stage(r.Stage),
-		CreatedAt: database.FromMicros(r.CreatedAt), SeenAt: database.FromMicros(r.SeenAt),
-		AuthenticatedAt: database.FromMicros(r.AuthenticatedAt), ExpiresAt: database.FromMicros(r.ExpiresAt), EndedAt: accountdb.Instant(r.EndedAt),
-		Client: Client{Agent: r.Agent, Network: r.Network},
-	}
-}
-
-// begin stores a new session under the hash of its secret.
-func begin(tx *accountdb.Tx, s Session, secret string) error {
-	return tx.Create(&sessionRow{
-		ID: s.ID, TokenHash: HashSecret(secret), AccountID: s.Account, Stage: string(s.Stage),
-		CreatedAt: database.Micros(s.CreatedAt), SeenAt: database.Micros(s.SeenAt),
-		AuthenticatedAt: database.Micros(s.AuthenticatedAt), ExpiresAt: database.Micros(s.ExpiresAt),
-		Agent: s.Client.Agent, Network: s.Client.Network,
-	}).Error
-}
-
 // end ends the active sessions that where selects and returns their number.
 func end(tx *accountdb.Tx, where string, args ...any) (int, error) {
-	var ended []sessionRow
-	err := tx.Model(&ended).Clauses(clause.Returning{Columns: []clause.Column{{Name: "account_id"}}}).Where("ended_at IS NULL").Where(where, args...).
-		Updates(map[string]any{"ended_at": database.Micros(tx.Now), "new_seed": ""}).Error
-	accounts := make([]string, len(ended))
-	for i, s := range ended {
-		accounts[i] = s.AccountID
-	}
-	return len(ended), errors.Join(err, tx.Remember(accounts...))
+	var accounts []string
+	err := tx.Raw("UPDATE sessions SET ended_at = ?, new_seed = '' WHERE ended_at IS NULL AND ("+where+") RETURNING account_id",
+		append([]any{database.Micros(tx.Now)}, args...)...).Scan(&accounts).Error
+	return len(accounts), errors.Join(err, tx.Remember(accounts...))
 }
 
 // Session returns the active session with this secret and its person, and updates its last use;
@@ -216,14 +180,14 @@ func (s *Store) Session(ctx context.Context, secret string) (Session, Person, er
 	if err != nil {
 		return Session{}, Person{}, database.Outage(err)
 	}
-	current := row.toSession()
+	current := row.Session
 	current.Superseded = row.TokenHash != hash
 	if !current.Alive(now) {
 		return Session{}, Person{}, none
 	}
 	person, err := s.Person(ctx, current.Account)
 	if err == nil && current.Stale(now) {
-		err = database.Outage(s.db.WithContext(ctx).Model(&sessionRow{}).
+		err = database.Outage(s.db.WithContext(ctx).Table("sessions").
 			Where("id = ? AND ended_at IS NULL AND seen_at < ?", current.ID, database.Micros(now)).
 			Update("seen_at", database.Micros(now)).Error)
 	}
@@ -245,7 +209,6 @@ func (s *Store) EndSession(ctx context.Context, accountID, id string) error {
 	})
 }
 
-// startSession starts a session at a stage and ends the browser's previous one.
 func startSession(tx *accountdb.Tx, accountID string, stage Stage, life time.Duration, entry Entry) (Admitted, error) {
 	if entry.Before != "" {
 		if _, err := end(tx, "token_hash = ?", HashSecret(entry.Before)); err != nil {
@@ -253,7 +216,8 @@ func startSession(tx *accountdb.Tx, accountID string, stage Stage, life time.Dur
 		}
 	}
 	begun, secret := NewSession(accountID, stage, life, entry.Client, tx.Now)
-	return Admitted{Session: secret, Device: entry.Device}, begin(tx, begun, secret)
+	row := sessionRow{Session: begun, TokenHash: HashSecret(secret)}
+	return Admitted{Session: secret, Device: entry.Device}, tx.Create(&row).Error
 }
 
 type deviceRow struct {
@@ -294,8 +258,8 @@ func (s *Store) OpenSessions(ctx context.Context, accountID string) ([]Session, 
 		Find(&rows, "account_id = ? AND ended_at IS NULL AND expires_at > ?", accountID, database.Micros(now)).Error
 	var living []Session
 	for _, r := range rows {
-		if current := r.toSession(); current.Alive(now) {
-			living = append(living, current)
+		if r.Alive(now) {
+			living = append(living, r.Session)
 		}
 	}
 	return living, database.Outage(err)
@@ -322,7 +286,7 @@ func rotateSecret(tx *accountdb.Tx, current Session) (secret string, err error) 
 	if err := tx.Remember(current.Account); err != nil {
 		return "", err
 	}
-	update := tx.Model(&sessionRow{}).
+	update := tx.Table("sessions").
 		Where("id = ? AND account_id = ? AND stage = ? AND ended_at IS NULL", current.ID, current.Account, string(Full)).
 		Updates(map[string]any{"token_hash": HashSecret(secret), "prev_hash": gorm.Expr("token_hash"), "authenticated_at": database.Micros(tx.Now)})
 	if update.Error == nil && update.RowsAffected == 0 {
@@ -338,5 +302,5 @@ func endOtherSessions(tx *accountdb.Tx, current Session) (secret string, err err
 		return "", err
 	}
 	secret, err = rotateSecret(tx, current)
-	return secret, errors.Join(err, tx.Model(&sessionRow{}).Where("id = ?", current.ID).Update("prev_hash", nil).Error)
+	return secret, errors.Join(err, tx.Table("sessions").Where("id = ?", current.ID).Update("prev_hash", nil).Error)
 }

@@ -31,32 +31,29 @@ func (s *Store) RequestSignUp(ctx context.Context, l FreshLink, fresh, known mai
 
 // SignUp creates the account of a link and starts a halfway session. It returns LinkGone if the
 // link was used or another account has the address.
-func (s *Store) SignUp(ctx context.Context, secret, passwordHash string, entry Entry) (admitted Admitted, err error) {
-	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
+func (s *Store) SignUp(ctx context.Context, secret, passwordHash string, entry Entry) (Admitted, error) {
+	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (Admitted, error) {
 		l, err := useLink(tx, secret, LinkConfirm)
 		if err != nil {
-			return err
+			return Admitted{}, err
 		}
 		a, err := account.Create(tx, api.BaseTier)
 		if err != nil {
-			return err
+			return Admitted{}, err
 		}
-		err = tx.Create(&personRow{
-			AccountID: a.ID, Email: l.Email, PasswordHash: passwordHash, CreatedAt: database.Micros(tx.Now),
-		}).Error
+		person := personRow{AccountID: a.ID, Email: l.Email, PasswordHash: passwordHash, CreatedAt: database.Micros(tx.Now)}
+		err = tx.Create(&person).Error
 		if errors.Is(err, gorm.ErrDuplicatedKey) {
-			return LinkGone()
+			return Admitted{}, LinkGone()
 		}
 		if err == nil {
 			err = tx.Record(a.ID, "person.sign_up", a.ID, map[string]any{"tier": a.Granted})
 		}
 		if err != nil {
-			return err
+			return Admitted{}, err
 		}
-		admitted, err = startSession(tx, a.ID, Halfway, SetUpLife, entry)
-		return err
+		return startSession(tx, a.ID, Halfway, SetUpLife, entry)
 	})
-	return admitted, err
 }
 
 // Credentials returns the account and password hash for an address. Both are empty if no account
@@ -90,42 +87,38 @@ func (s *Store) SignInFailed(ctx context.Context, accountID, with string, client
 
 // SignInHalfway starts a halfway session after a valid password and forgives the attempts. It also
 // removes a lost authenticator whose waiting period is over.
-func (s *Store) SignInHalfway(ctx context.Context, accountID string, entry Entry, tried ...AttemptSubject) (admitted Admitted, err error) {
-	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
+func (s *Store) SignInHalfway(ctx context.Context, accountID string, entry Entry, tried ...AttemptSubject) (Admitted, error) {
+	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (Admitted, error) {
 		if err := forgive(tx, tried); err != nil {
-			return err
+			return Admitted{}, err
 		}
 		if err := removeLost(tx, accountID); err != nil {
-			return err
+			return Admitted{}, err
 		}
 		person, err := lockPerson(tx, accountID)
 		if err != nil {
-			return err
+			return Admitted{}, err
 		}
 		life := HalfwayLife
 		if person.TOTPConfirmedAt == nil {
 			life = SetUpLife
 		}
-		admitted, err = startSession(tx, accountID, Halfway, life, entry)
-		return err
+		return startSession(tx, accountID, Halfway, life, entry)
 	})
-	return admitted, err
 }
 
 // signInBy completes signing in with a second factor, which use marks as used.
 func (s *Store) signInBy(ctx context.Context, half Session, entry Entry, factor string, tried []AttemptSubject,
-	use func(tx *accountdb.Tx) error) (admitted Admitted, err error) {
-	err = s.db.Change(ctx, func(tx *accountdb.Tx) error {
+	use func(tx *accountdb.Tx) error) (Admitted, error) {
+	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (Admitted, error) {
 		if err := use(tx); err != nil {
-			return err
+			return Admitted{}, err
 		}
 		if err := forgive(tx, tried); err != nil {
-			return err
+			return Admitted{}, err
 		}
-		admitted, err = complete(tx, half, entry, factor)
-		return err
+		return complete(tx, half, entry, factor)
 	})
-	return admitted, err
 }
 
 // complete replaces a halfway session by a full one, with a new ID and a new secret. It also

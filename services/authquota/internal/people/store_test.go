@@ -1,12 +1,18 @@
 package people_test
 
 import (
+	"regexp"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/testkit"
@@ -92,7 +98,7 @@ func TestRecoveryCodeSignsInOnce(t *testing.T) {
 
 func TestConcurrentAttemptsAreCounted(t *testing.T) {
 	onBothStores(t, func(t *testing.T, f fixture) {
-		subject := people.AttemptsOnAddress(address, "203.0.113.7")
+		subject := people.AttemptsOnAddress.Of("203.0.113.0/24", address)
 		free := people.AddressRule.Free + 1 // the delay follows the next failure
 		waits := make(chan time.Duration, 2*free)
 		concurrently(2*free, func(int) error {
@@ -189,6 +195,96 @@ func TestLostAuthenticatorIsRemovedAfterTheWait(t *testing.T) {
 	})
 }
 
+// An operator can have a lost authenticator removed after a day. The person learns of it at once and
+// can cancel it, also by signing in with it.
+func TestOperatorSchedulesTheRemovalOfALostAuthenticator(t *testing.T) {
+	onBothStores(t, func(t *testing.T, f fixture) {
+		ctx := t.Context()
+		schedule := func() time.Time {
+			t.Helper()
+			at, err := f.ScheduleReset(ctx, "ann", f.account, "checked by phone")
+			require.NoError(t, err)
+			return at
+		}
+		keeps := func(why string) {
+			t.Helper()
+			f.halfway(t)
+			_, err := f.Seed(ctx, f.account)
+			require.NoError(t, err, why)
+		}
+		f.db.TakeMails(t)
+		due := f.db.Now().Add(people.OperatorResetWait)
+		require.Equal(t, due, schedule())
+		sent := f.db.TakeMails(t)
+		require.Len(t, sent, 1)
+		require.Equal(t, "Your authenticator will be removed", sent[0].Subject)
+		require.Contains(t, sent[0].Text, "checked by phone")
+		_, secret, found := strings.Cut(sent[0].Text, "/account/lost-authenticator/cancel?token=")
+		require.True(t, found)
+		entries, _, err := f.Audit(ctx, people.AuditSearch{Account: f.account, Action: "factor.reset_begin", Limit: 1})
+		require.NoError(t, err)
+		require.Equal(t, "ann", entries[0].Actor)
+		require.Contains(t, string(entries[0].Detail), `"reason":"checked by phone"`)
+
+		f.db.Advance(time.Hour)
+		require.Equal(t, due, schedule(), "repeating it neither delays it nor sends a mail")
+		require.Empty(t, f.db.TakeMails(t))
+
+		require.NoError(t, f.CancelReset(ctx, strings.Fields(secret)[0]))
+		f.db.Advance(people.OperatorResetWait)
+		keeps("canceled by the link")
+
+		schedule()
+		_, err = f.SignInByCode(ctx, f.halfway(t), people.Entry{}, 7)
+		require.NoError(t, err)
+		f.db.Advance(people.OperatorResetWait)
+		keeps("canceled by a code")
+
+		schedule()
+		f.db.Advance(people.OperatorResetWait - time.Microsecond)
+		keeps("not yet")
+		f.db.Advance(time.Microsecond)
+		f.halfway(t)
+		_, err = f.Seed(ctx, f.account)
+		require.ErrorContains(t, err, "no account")
+
+		for reason, want := range map[string]string{"": "Parameter reason", "again": "has no authenticator"} {
+			_, err = f.ScheduleReset(ctx, "ann", f.account, reason)
+			require.ErrorContains(t, err, want)
+		}
+		require.NoError(t, f.CloseAccount(ctx, f.account))
+		_, err = f.ScheduleReset(ctx, "ann", f.account, "closed")
+		require.ErrorContains(t, err, "no account")
+	})
+}
+
+// An operator's decision brings a removal forward that its person began, and never delays it.
+func TestEarlierRemovalOfALostAuthenticatorStays(t *testing.T) {
+	onBothStores(t, func(t *testing.T, f fixture) {
+		schedule := func() time.Time {
+			t.Helper()
+			lost := people.NewLink(people.LinkLost, f.account, address, f.db.Now())
+			keep := people.NewLink(people.LinkKeep, f.account, address, f.db.Now())
+			asked := mail.Message{To: address, Template: "password-changed"}
+			require.NoError(t, f.RequestNewAuthenticator(t.Context(), f.account, lost, keep, asked))
+			own, err := f.BeginReset(t.Context(), lost.Secret)
+			require.NoError(t, err)
+			return own
+		}
+		own := schedule()
+		f.db.Advance(people.ResetWait - time.Hour)
+		at, err := f.ScheduleReset(t.Context(), "ann", f.account, "cannot wait")
+		require.NoError(t, err)
+		require.Equal(t, own, at, "an hour is left")
+
+		require.NoError(t, f.KeepAuthenticator(t.Context(), f.account))
+		schedule()
+		at, err = f.ScheduleReset(t.Context(), "ann", f.account, "cannot wait")
+		require.NoError(t, err)
+		require.Equal(t, f.db.Now().Add(people.OperatorResetWait), at)
+	})
+}
+
 func TestClosedAccountIsForgotten(t *testing.T) {
 	onBothStores(t, func(t *testing.T, f fixture) {
 		ctx := t.Context()
@@ -223,7 +319,7 @@ func TestSignInDataIsDeletedAfterRetention(t *testing.T) {
 			}
 			return counts
 		}
-		_, err := f.CountAttempt(t.Context(), people.AttemptsOnAddress(address, "203.0.113.7"))
+		_, err := f.CountAttempt(t.Context(), people.AttemptsOnAddress.Of("203.0.113.0/24", address))
 		require.NoError(t, err)
 		require.Equal(t, []int64{1, 1, 1, 1}, rows())
 		const day = 24 * time.Hour
@@ -233,5 +329,142 @@ func TestSignInDataIsDeletedAfterRetention(t *testing.T) {
 		require.Equal(t, []int64{0, 0, 0, 1}, rows())
 		f.db.Advance(370 * day)
 		require.Equal(t, []int64{0, 0, 0, 0}, rows())
+	})
+}
+
+func onBoth(t *testing.T, test func(t *testing.T, db testkit.DB, s *people.Store, k *keys.Store)) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
+		k := keys.NewStore(db.DB)
+		test(t, db, people.NewStore(db.DB), k)
+	})
+}
+
+func TestChangeOfAnAccountIsRecordedOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, db testkit.DB, s *people.Store, _ *keys.Store) {
+		ctx := t.Context()
+		id, _ := db.Person(t, "ada@example.org")
+		suspend, err := account.Suspend("unpaid")
+		require.NoError(t, err)
+		grant, err := account.Grant(api.Developer)
+		require.NoError(t, err)
+		db.TakeTouched(t)
+		again, err := account.Suspend("once more")
+		require.NoError(t, err)
+		resume, err := account.Resume("settled")
+		require.NoError(t, err)
+		for _, change := range []account.Change{again, resume} {
+			_, err := s.ChangeAccount(ctx, "carl", id, change)
+			require.NoError(t, err)
+		}
+		mails := db.TakeMails(t)
+		require.Len(t, mails, 2)
+		require.Contains(t, mails[0].Text, "Reason given by the operator: once more\n")
+		require.Equal(t, "Your account is no longer suspended", mails[1].Subject)
+		require.NotContains(t, mails[1].Text, "settled", "the reason for resuming is for the audit log")
+		db.TakeTouched(t)
+		for _, change := range []account.Change{suspend, suspend, grant, grant} {
+			_, err := s.ChangeAccount(ctx, "bob", id, change)
+			require.NoError(t, err)
+		}
+		require.Equal(t, []string{"ada@example.org: Your account is suspended", "ada@example.org: Your plan is now developer"}, db.TakeSubjects(t))
+		require.Equal(t, []string{id, id, id, id}, db.TakeTouched(t), "also for a repetition: the change before may not be in effect yet")
+		entries, more, err := s.Audit(ctx, people.AuditSearch{Actor: "bob", Action: "account.", Limit: 1})
+		require.NoError(t, err)
+		require.True(t, more)
+		require.Equal(t, "account.grant", entries[0].Action)
+		older, more, err := s.Audit(ctx, people.AuditSearch{Account: id, Actor: "bob", Before: int(entries[0].ID), Limit: 1})
+		require.NoError(t, err)
+		require.False(t, more)
+		require.Equal(t, "account.suspend", older[0].Action)
+		before, _, err := s.Audit(ctx, people.AuditSearch{Until: entries[0].At, Limit: 1})
+		require.NoError(t, err)
+		require.Empty(t, before)
+		until, _, err := s.Audit(ctx, people.AuditSearch{Actor: "bob", Until: entries[0].At.Add(time.Microsecond), Limit: 1})
+		require.NoError(t, err)
+		require.Equal(t, entries, until)
+	})
+}
+
+// Anyone can cause failures, so they are grouped to keep other events visible.
+func TestFailuresAreGrouped(t *testing.T) {
+	onBoth(t, func(t *testing.T, db testkit.DB, s *people.Store, _ *keys.Store) {
+		ctx := t.Context()
+		id, _ := db.Person(t, "ada@example.org")
+		for range 3 {
+			require.NoError(t, db.Exec("INSERT INTO audit_log (at, actor, action, subject, detail) VALUES (?, ?, 'person.sign_in_failed', ?, '{}')",
+				db.Now().UnixMicro(), id, id).Error)
+		}
+		failed, err := s.Failures(ctx, id, []string{"person.sign_in_failed"}, db.Now())
+		require.NoError(t, err)
+		require.Len(t, failed, 1)
+		require.Equal(t, 3, failed[0].Times)
+		events, err := s.Events(ctx, id, []string{"person.sign_up", "person.sign_in"}, 1)
+		require.NoError(t, err)
+		require.Len(t, events, 1)
+		require.Equal(t, "person.sign_in", events[0].Action)
+		require.True(t, events[0].Own)
+	})
+}
+
+func TestCodes(t *testing.T) {
+	form := regexp.MustCompile(`^([0-9a-hjkmnp-tv-z]{4}-){5}[0-9a-hjkmnp-tv-z]{4}$`)
+	seen := map[string]bool{}
+	for range 20 {
+		codes := people.GenerateRecoveryCodes()
+		require.Len(t, codes, people.RecoveryCodeCount)
+		for _, code := range codes {
+			require.Regexp(t, form, code)
+			require.True(t, people.IsRecoveryCode(code))
+			require.False(t, seen[people.HashRecoveryCode(code)])
+			seen[people.HashRecoveryCode(code)] = true
+		}
+	}
+}
+
+func TestHowACodeIsTypedDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		code := people.GenerateRecoveryCodes()[0]
+		typed := strings.ReplaceAll(code, "-", rapid.SampledFrom([]string{"", " ", "-", " - ", "\u00a0", "\u2011"}).Draw(t, "between"))
+		typed = strings.ReplaceAll(typed, "0", rapid.SampledFrom([]string{"0", "o", "O"}).Draw(t, "zero"))
+		typed = strings.ReplaceAll(typed, "1", rapid.SampledFrom([]string{"1", "l", "I", "i"}).Draw(t, "one"))
+		if rapid.Bool().Draw(t, "upper case") {
+			typed = strings.ToUpper(typed)
+		}
+		require.Equal(t, people.HashRecoveryCode(code), people.HashRecoveryCode(typed), typed)
+		require.True(t, people.IsRecoveryCode(typed))
+	})
+}
+
+func TestWhatIsNoCode(t *testing.T) {
+	code := people.GenerateRecoveryCodes()[0]
+	for _, other := range []string{"", "123456", code[:len(code)-1], code + "0", "u" + code[1:], code[5:]} {
+		require.NotEqual(t, people.HashRecoveryCode(code), people.HashRecoveryCode(other), other)
+		require.False(t, people.IsRecoveryCode(other), other)
+	}
+	require.NotContains(t, people.HashRecoveryCode(code), code[:4]+code[5:9])
+}
+
+// Codes stored by a released version stay valid.
+func TestGolden(t *testing.T) {
+	require.Equal(t, "fc8a67da9d7cd16d995c79f0b5b56f334db9020dfb317f417d5dce6c815c14a8", people.HashRecoveryCode("0123-4567-89ab-cdef-ghjk-mnpq"))
+}
+
+func TestUnusedCodesAreThoseOfTheAccount(t *testing.T) {
+	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
+		ada, _ := db.Person(t, "ada@example.org")
+		bob, _ := db.Person(t, "bob@example.org")
+		_, hashes := people.NewRecoveryCodes()
+		require.NoError(t, people.NewStore(db.DB).RenewCodes(t.Context(), ada, hashes))
+		codes := people.NewStore(db.DB)
+		check := func(account string, hashes []string) bool {
+			unused, err := codes.CodesUnused(t.Context(), account, hashes)
+			require.NoError(t, err)
+			return unused
+		}
+		require.True(t, check(ada, hashes))
+		require.False(t, check(bob, hashes))
+		require.False(t, check(ada, append([]string{hashes[0]}, hashes[:9]...)), "the same code twice")
+		require.NoError(t, db.Exec("UPDATE recovery_codes SET used_at = 1 WHERE hash = ?", hashes[3]).Error)
+		require.False(t, check(ada, hashes))
 	})
 }

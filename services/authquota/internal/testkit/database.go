@@ -61,7 +61,7 @@ var Schema = servicetest.NewSchema(migrations.Files)
 // Open opens a database. It is closed after the test.
 func Open(t testing.TB, url string, now func() time.Time) DB {
 	t.Helper()
-	return DB{DatabaseURL: url, DB: &accountdb.DB{DB: servicetest.OpenDatabase(t, url), Now: now, Box: Box(t, "e7"), Mails: mail.NewWriter(servicetest.PublicURL)}}
+	return DB{DatabaseURL: url, DB: &accountdb.DB{DB: servicetest.OpenDatabase(t, url), Now: now, Box: Box(t, "e7"), Mails: mail.Writer{PublicURL: servicetest.PublicURL}}}
 }
 
 // Box returns a Box with one key for each given byte in hexadecimal, newest first.

@@ -60,7 +60,10 @@ func (a API) checkout(g *gin.Context) (web.Reply, error) {
 	if req.Email == "" {
 		return web.Reply{}, problem.Invalid("email", "must be given")
 	}
-	return page(g, req.Account, req.ReturnURL, func(ctx context.Context) (string, error) { return a.Sales.Checkout(ctx, req) })
+	return page(g, req.Account, req.ReturnURL, func(ctx context.Context) (string, error) {
+		return a.Sales.Checkout(ctx,
+			req)
+	})
 }
 
 func (a API) portal(g *gin.Context) (web.Reply, error) {
@@ -68,7 +71,10 @@ func (a API) portal(g *gin.Context) (web.Reply, error) {
 	if err := decode(g, &req); err != nil {
 		return web.Reply{}, err
 	}
-	return page(g, req.Account, req.ReturnURL, func(ctx context.Context) (string, error) { return a.Sales.Portal(ctx, req) })
+	return page(g, req.Account, req.ReturnURL, func(ctx context.Context) (string, error) {
+		return a.Sales.Portal(ctx,
+			req)
+	})
 }
 
 func page(g *gin.Context, account, returnURL string, open func(context.Context) (string, error)) (web.Reply, error) {
@@ -84,7 +90,8 @@ func page(g *gin.Context, account, returnURL string, open func(context.Context) 
 	return web.Reply{JSON: api.ProcessorPage{URL: target}}, err
 }
 
-func (a API) subscription(do func(context.Context, string) (subscription.Account, error)) func(*gin.Context) (web.Reply, error) {
+func (a API) subscription(do func(context.Context, string) (subscription.Account, error)) func(*gin.Context) (web.Reply,
+	error) {
 	return func(g *gin.Context) (web.Reply, error) {
 		ctx, cancel := context.WithTimeout(g.Request.Context(), processorTimeout)
 		defer cancel()
@@ -117,5 +124,6 @@ func decode(g *gin.Context, out any) error {
 	if refused := new(problem.Error); err == nil || errors.As(err, &refused) {
 		return err
 	}
-	return problem.New(problem.InvalidParameter, "The body must be one JSON object with only the fields of this endpoint.").Because(err)
+	return problem.New(problem.InvalidParameter,
+		"The body must be one JSON object with only the fields of this endpoint.").Because(err)
 }

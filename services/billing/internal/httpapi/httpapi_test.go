@@ -18,7 +18,8 @@ import (
 
 func TestRoutesHaveRules(t *testing.T) {
 	engine, ok := httpapi.API{
-		Errors: problem.Writer{}, Ready: http.NotFoundHandler(), Sales: sales.Sales{Store: &store.Store{}}, Webhook: new(httpapi.Webhook),
+		Errors: problem.Writer{}, Ready: http.NotFoundHandler(), Sales: sales.Sales{Store: &store.Store{}},
+		Webhook:     new(httpapi.Webhook),
 		SandboxPath: sandbox.Path, SandboxPages: http.NotFoundHandler(),
 	}.Handler().(*gin.Engine)
 	require.True(t, ok)

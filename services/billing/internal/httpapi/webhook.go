@@ -41,13 +41,15 @@ const (
 )
 
 // Outcomes lists all outcomes of a webhook event.
-var Outcomes = []string{string(reconcile.Done), string(reconcile.Duplicate), string(reconcile.Irrelevant), badSignature, malformed, failed}
+var Outcomes = []string{string(reconcile.Done), string(reconcile.Duplicate), string(reconcile.Irrelevant), badSignature,
+	malformed, failed}
 
 func (w *Webhook) serve(g *gin.Context) (web.Reply, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(g.Writer, g.Request.Body, api.MaxWebhookEvent))
 	if err != nil {
 		w.Count(malformed)
-		return web.Reply{}, problem.New(problem.InvalidParameter, "The body must be an event of at most %d bytes.", api.MaxWebhookEvent).Because(err)
+		return web.Reply{}, problem.New(problem.InvalidParameter, "The body must be an event of at most %d bytes.",
+			api.MaxWebhookEvent).Because(err)
 	}
 	ctx, cancel := context.WithTimeout(g.Request.Context(), webhookTimeout)
 	defer cancel()

@@ -49,7 +49,8 @@ func newWebhookTest(t *testing.T) *webhookTest {
 		Count: func(outcome string) { w.counted = append(w.counted, outcome) },
 	}
 	w.handler = httpapi.API{
-		Errors: problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.DiscardHandler)}, Ready: http.NotFoundHandler(),
+		Errors: problem.Writer{BaseURL: "https://api.example",
+			Log: slog.New(slog.DiscardHandler)}, Ready: http.NotFoundHandler(),
 		Sales: sales.Sales{Store: repo}, Webhook: w.webhook,
 	}.Handler()
 	return w
@@ -57,7 +58,8 @@ func newWebhookTest(t *testing.T) *webhookTest {
 
 func (w *webhookTest) send(body sandboxtest.Event, signature string) *httptest.ResponseRecorder {
 	w.t.Helper()
-	r := httptest.NewRequestWithContext(w.t.Context(), http.MethodPost, httpapi.WebhookPath, strings.NewReader(string(body)))
+	r := httptest.NewRequestWithContext(w.t.Context(), http.MethodPost, httpapi.WebhookPath,
+		strings.NewReader(string(body)))
 	r.Header.Set("Stripe-Signature", signature)
 	recorder := httptest.NewRecorder()
 	w.handler.ServeHTTP(recorder, r)
@@ -81,13 +83,24 @@ func TestOutcomeOfWebhook(t *testing.T) {
 			requests := len(w.stripe.Requests(""))
 			w.t.Cleanup(func() { require.Len(w.t, w.stripe.Requests(""), requests, "a duplicate makes no request") })
 		}, status: http.StatusOK, outcome: "repeated", logged: "webhook event processed"},
-		"irrelevant":      {prepare: func(_ *webhookTest, e *sandboxtest.Event) { *e = sandboxtest.UnrelatedEvent("product.updated") }, status: http.StatusOK, outcome: "irrelevant"},
-		"bad signature":   {secret: "whsec_of_another_endpoint", status: http.StatusBadRequest, outcome: "bad_signature", logged: "webhook event rejected"},
-		"malformed":       {prepare: func(_ *webhookTest, e *sandboxtest.Event) { *e = sandboxtest.Event(`{"object":"event"}`) }, status: http.StatusBadRequest, outcome: "malformed", logged: "webhook event rejected"},
-		"processor fails": {prepare: func(w *webhookTest, _ *sandboxtest.Event) { w.stripe.SetUnavailable(true) }, status: http.StatusServiceUnavailable, outcome: "failed"},
-		"database fails":  {prepare: func(w *webhookTest, _ *sandboxtest.Event) { w.close() }, status: http.StatusServiceUnavailable, outcome: "failed"},
-		"largest body":    {prepare: func(_ *webhookTest, e *sandboxtest.Event) { *e = pad(*e, api.MaxWebhookEvent) }, status: http.StatusOK, outcome: "done"},
-		"larger body":     {prepare: func(_ *webhookTest, e *sandboxtest.Event) { *e = pad(*e, api.MaxWebhookEvent+1) }, status: http.StatusBadRequest, outcome: "malformed"},
+		"irrelevant": {prepare: func(_ *webhookTest,
+			e *sandboxtest.Event) {
+			*e = sandboxtest.UnrelatedEvent("product.updated")
+		}, status: http.StatusOK, outcome: "irrelevant"},
+		"bad signature": {secret: "whsec_of_another_endpoint", status: http.StatusBadRequest, outcome: "bad_signature",
+			logged: "webhook event rejected"},
+		"malformed": {prepare: func(_ *webhookTest,
+			e *sandboxtest.Event) {
+			*e = sandboxtest.Event(`{"object":"event"}`)
+		}, status: http.StatusBadRequest, outcome: "malformed", logged: "webhook event rejected"},
+		"processor fails": {prepare: func(w *webhookTest, _ *sandboxtest.Event) { w.stripe.SetUnavailable(true) },
+			status: http.StatusServiceUnavailable, outcome: "failed"},
+		"database fails": {prepare: func(w *webhookTest, _ *sandboxtest.Event) { w.close() },
+			status: http.StatusServiceUnavailable, outcome: "failed"},
+		"largest body": {prepare: func(_ *webhookTest, e *sandboxtest.Event) { *e = pad(*e, api.MaxWebhookEvent) },
+			status: http.StatusOK, outcome: "done"},
+		"larger body": {prepare: func(_ *webhookTest, e *sandboxtest.Event) { *e = pad(*e, api.MaxWebhookEvent+1) },
+			status: http.StatusBadRequest, outcome: "malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWebhookTest(t)
@@ -131,5 +144,6 @@ func TestWebhookDeadlineIsBeforeGatewayTimeout(t *testing.T) {
 	start := time.Now()
 	require.Equal(t, http.StatusBadRequest, w.send(sandboxtest.Event("{}"), "").Code)
 	require.False(t, log.last.IsZero(), "no deadline")
-	require.True(t, log.last.Before(start.Add(api.GatewayTimeout)), "deadline %s after start, gateway timeout %s", log.last.Sub(start), api.GatewayTimeout)
+	require.True(t, log.last.Before(start.Add(api.GatewayTimeout)), "deadline %s after start, gateway timeout %s",
+		log.last.Sub(start), api.GatewayTimeout)
 }

@@ -126,7 +126,8 @@ func (s steppedStripe) RoundTrip(r *http.Request) (resp *http.Response, err erro
 		if resp != nil {
 			_ = resp.Body.Close()
 		}
-		return &http.Response{StatusCode: http.StatusBadRequest, Body: io.NopCloser(strings.NewReader(`{"error":{"type":"api_error"}}`)), Request: r}, nil
+		return &http.Response{StatusCode: http.StatusBadRequest,
+			Body: io.NopCloser(strings.NewReader(`{"error":{"type":"api_error"}}`)), Request: r}, nil
 	}
 	return resp, err
 }
@@ -147,7 +148,8 @@ func (a *authquota) put(path string, in any) {
 }
 
 // handle handles an event and delivers the pending push.
-func (p *process) handle(ctx context.Context, db *database.DB, fake *sandboxtest.Stripe, to *authquota, e stripe.Event) error {
+func (p *process) handle(ctx context.Context, db *database.DB, fake *sandboxtest.Stripe, to *authquota,
+	e stripe.Event) error {
 	repo := p.onDatabase(db)
 	client := stripe.New(fake.Config(), stripe.Options{Transport: steppedStripe{p, fake}})
 	_, err := reconcile.Reconciler{Store: repo, Stripe: client, Log: slog.New(slog.DiscardHandler)}.HandleEvent(ctx, e)
@@ -189,7 +191,8 @@ func TestCrashAtAnyStepLosesNothingAndPushesOnce(t *testing.T) {
 			until, got := now.AddDate(0, 2, 0), to.entitlements[account]
 			got.Version = 0
 			require.True(t, fake.Invoice(id).Paid(), "%d of %v", p.crash, p.log)
-			require.Equal(t, api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Renews: true}, got, "%d of %v", p.crash, p.log)
+			require.Equal(t, api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Renews: true}, got, "%d of %v", p.crash,
+				p.log)
 			require.Len(t, to.changes[account], 1, "%d of %v", p.crash, p.log)
 			pending, err := store.New(db, func() time.Time { return now }).CountPending(ctx)
 			require.NoError(t, err)
@@ -197,7 +200,8 @@ func TestCrashAtAnyStepLosesNothingAndPushesOnce(t *testing.T) {
 		}
 		run(0, whole)
 		steps := strings.Join(whole.log, "\n")
-		for _, one := range []string{"UPDATE tickets", "GET /v1/subscriptions/", "/finalize", "/pay", "INSERT INTO events", "COMMIT", "push to authquota", "UPDATE entitlements SET\n"} {
+		for _, one := range []string{"UPDATE tickets", "GET /v1/subscriptions/", "/finalize", "/pay", "INSERT INTO events",
+			"COMMIT", "push to authquota", "UPDATE entitlements SET\n"} {
 			require.Contains(t, steps, one, "every step must be tried")
 		}
 		for i := range whole.log {

@@ -103,20 +103,24 @@ func (p *Pusher) Run(ctx context.Context) error {
 // database is unavailable. delivered is false if nothing could be tried because every pending push
 // is postponed, which says nothing about an outage.
 func (p *Pusher) Deliver(ctx context.Context, account string) (delivered bool, err error) {
-	due, err := p.Store.Due(ctx, account, batchSize)
-	if len(due) > 0 && p.Held(ctx) {
-		due = nil
+	pending, err := p.Store.CountPending(ctx)
+	if err == nil {
+		p.SetPending(pending) // also if a push fails: the metric matters most during an outage
 	}
+	if err != nil || pending == 0 || p.Held(ctx) {
+		return err == nil && pending == 0, err
+	}
+	due, err := p.Store.Due(ctx, account, batchSize)
 	for _, e := range due {
 		if err == nil {
 			err = p.push(ctx, e)
 		}
 	}
-	pending, pendingErr := p.Store.CountPending(ctx) // also after an error: the metric matters most during an outage
-	if pendingErr == nil {
+	pending, countErr := p.Store.CountPending(ctx)
+	if countErr == nil {
 		p.SetPending(pending)
 	}
-	err = errors.Join(err, pendingErr)
+	err = errors.Join(err, countErr)
 	return err == nil && (len(due) > 0 || pending == 0), err
 }
 
@@ -147,7 +151,8 @@ func (p *Pusher) push(ctx context.Context, e store.Push) error {
 	if unavailable := new(problem.Error); errors.As(err, &unavailable) {
 		return errors.Join(err, postponeErr) // the other accounts would fail too
 	}
-	log.WarnContext(ctx, "entitlement push rejected by authquota, will retry", "attempt", e.Failures+1, "error", err.Error())
+	log.WarnContext(ctx, "entitlement push rejected by authquota, will retry", "attempt", e.Failures+1, "error",
+		err.Error())
 	return postponeErr
 }
 

@@ -53,11 +53,13 @@ func (p *pushTest) put(_ context.Context, path string, in, _ any) error {
 
 func pushOnBothDatabases(t *testing.T, test func(t *testing.T, p *pushTest)) {
 	schema.OnBothDatabases(t, func(t *testing.T, url string) {
-		p := &pushTest{t: t, clock: now, outcomes: map[reconcile.PushOutcome]int{}, entitlements: map[string]api.Entitlement{}, err: map[string]error{}}
+		p := &pushTest{t: t, clock: now, outcomes: map[reconcile.PushOutcome]int{},
+			entitlements: map[string]api.Entitlement{}, err: map[string]error{}}
 		clock := func() time.Time { return p.clock }
 		p.store = store.New(servicetest.OpenDatabase(t, url), clock)
 		p.pusher = reconcile.NewPusher(reconcile.Pusher{
-			Store: p.store, Put: p.put, Held: func(context.Context) bool { return p.held }, Now: clock, Log: slog.New(slog.DiscardHandler),
+			Store: p.store, Put: p.put, Held: func(context.Context) bool { return p.held }, Now: clock,
+			Log:   slog.New(slog.DiscardHandler),
 			Count: func(o reconcile.PushOutcome) { p.outcomes[o]++ }, SetPending: func(n int) { p.pending = n },
 		})
 		test(t, p)
@@ -69,10 +71,11 @@ func (p *pushTest) buy(account string, months int) {
 	p.t.Helper()
 	ticket, err := p.store.Ticket(p.t.Context())
 	require.NoError(p.t, err)
-	_, err = p.store.Apply(p.t.Context(), store.Fetched{Ticket: ticket, Cause: store.Cause{Actor: "test"}, State: &subscription.State{
-		ID: "sub_" + account, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
-		Paid: &subscription.Payment{Invoice: "in_1", Until: now.AddDate(0, months, 0)},
-	}})
+	_, err = p.store.Apply(p.t.Context(), store.Fetched{Ticket: ticket, Cause: store.Cause{Actor: "test"},
+		State: &subscription.State{
+			ID: "sub_" + account, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
+			Paid: &subscription.Payment{Invoice: "in_1", Until: now.AddDate(0, months, 0)},
+		}})
 	require.NoError(p.t, err)
 }
 
@@ -100,7 +103,8 @@ func TestFailingAccountDoesNotBlockOthers(t *testing.T) {
 		}
 		p.deliver("")
 		p.requirePaid("acc_good", 1)
-		require.Equal(t, map[reconcile.PushOutcome]int{reconcile.Accepted: 1, reconcile.UnknownAccount: 1, reconcile.Failed: 1}, p.outcomes)
+		require.Equal(t, map[reconcile.PushOutcome]int{reconcile.Accepted: 1, reconcile.UnknownAccount: 1,
+			reconcile.Failed: 1}, p.outcomes)
 		require.Equal(t, 2, p.pending)
 
 		p.deliver("")

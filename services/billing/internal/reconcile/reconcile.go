@@ -75,7 +75,8 @@ func (r Reconciler) Run(ctx context.Context, actor string) (report api.BillingRe
 
 // others reconciles the subscriptions at the processor that were not compared yet, such as those of
 // customers newer than a restored database.
-func (r Reconciler) others(ctx context.Context, actor string, compared map[string]bool, report *api.BillingReport) error {
+func (r Reconciler) others(ctx context.Context, actor string, compared map[string]bool,
+	report *api.BillingReport) error {
 	ids, err := r.Stripe.AccountSubscriptions(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -97,7 +98,8 @@ func (r Reconciler) others(ctx context.Context, actor string, compared map[strin
 
 // account reconciles one account: first its entitlement with its stored subscriptions, then those
 // with the processor.
-func (r Reconciler) account(ctx context.Context, actor string, a subscription.Account, compared map[string]bool, report *api.BillingReport) error {
+func (r Reconciler) account(ctx context.Context, actor string, a subscription.Account, compared map[string]bool,
+	report *api.BillingReport) error {
 	report.Customers++
 	cause := store.Cause{Actor: actor}
 	before, after, err := r.Store.UpdateEntitlement(ctx, a.ID, cause)
@@ -112,7 +114,8 @@ func (r Reconciler) account(ctx context.Context, actor string, a subscription.Ac
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err != nil && !errors.Is(err, stripe.ErrNoCustomer) { // a deleted customer has no subscriptions beyond the stored ones
+	// a deleted customer has no subscriptions beyond the stored ones
+	if err != nil && !errors.Is(err, stripe.ErrNoCustomer) {
 		report.Failed++
 		r.Log.WarnContext(ctx, "customer not reconciled", "account_id", a.ID, "error", err.Error())
 	}
@@ -135,7 +138,8 @@ func (r Reconciler) account(ctx context.Context, actor string, a subscription.Ac
 	return nil
 }
 
-func (r Reconciler) subscription(ctx context.Context, cause store.Cause, account, id string, report *api.BillingReport) error {
+func (r Reconciler) subscription(ctx context.Context, cause store.Cause, account, id string,
+	report *api.BillingReport) error {
 	report.Subscriptions++
 	change, err := r.Refresh(ctx, id, cause)
 	switch {
@@ -147,7 +151,8 @@ func (r Reconciler) subscription(ctx context.Context, cause store.Cause, account
 		})
 	case err != nil:
 		report.Failed++
-		r.Log.WarnContext(ctx, "subscription not reconciled", "account_id", account, "subscription_id", id, "error", err.Error())
+		r.Log.WarnContext(ctx, "subscription not reconciled", "account_id", account, "subscription_id", id, "error",
+			err.Error())
 	default:
 		report.Differences = append(report.Differences, corrected(change, id)...)
 	}

@@ -83,7 +83,8 @@ func TestRunPushesEveryEntitlementAgain(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *test) {
 		s.refresh(s.buy("acc_1"))
 		e := s.entitlement("acc_1")
-		require.GreaterOrEqual(t, e.Version, now.UnixMicro(), "versions come from the clock, so a restored database issues greater ones")
+		require.GreaterOrEqual(t, e.Version, now.UnixMicro(),
+			"versions come from the clock, so a restored database issues greater ones")
 		s.pushed("acc_1")
 		require.Empty(t, s.run().Differences)
 		require.Equal(t, e, s.entitlement("acc_1"))
@@ -96,7 +97,8 @@ func TestRunFindsUnknownCustomers(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *test) {
 		s.refresh(s.buy("acc_1"))
 		paid := s.entitlement("acc_1").PaidUntil
-		customer, err := s.Stripe.Customer(t.Context(), "acc_2", "ben@example.com", "att_1") // names the account, the subscription does not
+		// names the account, the subscription does not
+		customer, err := s.Stripe.Customer(t.Context(), "acc_2", "ben@example.com", "att_1")
 		require.NoError(t, err)
 		s.stripe.Subscribe(customer, "")
 		s.execute("DELETE FROM customers")
@@ -122,10 +124,12 @@ func TestRunContinuesAfterErrors(t *testing.T) {
 		second := s.buy("acc_2")
 		s.stripe.Remove(lost)
 		report := s.run()
-		require.Contains(t, report.Differences, api.BillingDifference{Account: "acc_1", Subscription: lost, Field: "exists", Had: "true", Has: "false"})
+		require.Contains(t, report.Differences, api.BillingDifference{Account: "acc_1", Subscription: lost, Field: "exists",
+			Had: "true", Has: "false"})
 		require.Zero(t, report.Failed)
 		require.Less(t, report.Healed(), len(report.Differences))
-		require.Equal(t, e, s.entitlement("acc_1"), "the paid period continues: the API key may belong to another Stripe account")
+		require.Equal(t, e, s.entitlement("acc_1"),
+			"the paid period continues: the API key may belong to another Stripe account")
 		require.Equal(t, api.Commercial, s.entitlement("acc_2").Tier)
 
 		s.stripe.Fail(func(r *http.Request) int {
@@ -189,17 +193,20 @@ func TestRunCorrectsManualChanges(t *testing.T) {
 			{
 				"granted without payment",
 				"UPDATE entitlements SET tier = 'commercial', paid_until = 4102444800000000, trouble = '' WHERE account = 'acc_2'",
-				[]api.BillingDifference{{Account: "acc_2", Field: "entitlement", Had: "commercial until 2100-01-01T00:00:00Z", Has: "free, refunded", Healed: true}},
+				[]api.BillingDifference{{Account: "acc_2", Field: "entitlement", Had: "commercial until 2100-01-01T00:00:00Z",
+					Has: "free, refunded", Healed: true}},
 			},
 			{
 				"removed",
 				"UPDATE entitlements SET tier = 'free', paid_until = NULL WHERE account = 'acc_1'",
-				[]api.BillingDifference{{Account: "acc_1", Field: "entitlement", Had: "free, renews", Has: "commercial until " + until + ", renews", Healed: true}},
+				[]api.BillingDifference{{Account: "acc_1", Field: "entitlement", Had: "free, renews",
+					Has: "commercial until " + until + ", renews", Healed: true}},
 			},
 			{
 				"row deleted",
 				"DELETE FROM entitlements WHERE account = 'acc_1'",
-				[]api.BillingDifference{{Account: "acc_1", Field: "entitlement", Had: "free", Has: "commercial until " + until + ", renews", Healed: true}},
+				[]api.BillingDifference{{Account: "acc_1", Field: "entitlement", Had: "free",
+					Has: "commercial until " + until + ", renews", Healed: true}},
 			},
 			{
 				"moved to another account",

@@ -83,7 +83,8 @@ func (s *test) run() api.BillingReport {
 
 // charges returns the number of invoices that the reconciler has tried to charge.
 func (s *test) charges() int {
-	return len(slices.DeleteFunc(s.stripe.Requests("POST /v1/invoices/"), func(r string) bool { return !strings.HasSuffix(r, "/pay") }))
+	return len(slices.DeleteFunc(s.stripe.Requests("POST /v1/invoices/"),
+		func(r string) bool { return !strings.HasSuffix(r, "/pay") }))
 }
 
 func TestOutcomeOfEvent(t *testing.T) {
@@ -102,7 +103,8 @@ func TestOutcomeOfEvent(t *testing.T) {
 			s.changed = nil
 		}, want: reconcile.Duplicate},
 		"unknown account": {prepare: func(*test, string) {}, event: "unknown", want: reconcile.Irrelevant, warning: true},
-		"no such id":      {prepare: func(s *test, id string) { s.stripe.Remove(id) }, want: reconcile.Irrelevant, warning: true},
+		"no such id": {prepare: func(s *test, id string) { s.stripe.Remove(id) }, want: reconcile.Irrelevant,
+			warning: true},
 		"database closed": {prepare: func(s *test, _ string) { s.db.Close() }, want: reconcile.Duplicate, failed: true},
 		"processor fails": {prepare: func(s *test, _ string) { s.stripe.SetUnavailable(true) }, failed: true},
 		"processor fails after the charge": {prepare: func(s *test, id string) {
@@ -140,13 +142,6 @@ func TestOutcomeOfEvent(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestOnChangeMayBeNil(t *testing.T) {
-	s := start(t, schema.SQLite(t))
-	s.OnChange = nil
-	id, _ := s.stripe.Subscribe("", "acc_1")
-	require.NotNil(t, s.refresh(id).After)
 }
 
 // Stripe charges a renewal an hour after the period has ended. It is charged as soon as it is

@@ -38,7 +38,8 @@ func (s Sales) Checkout(ctx context.Context, req api.CheckoutRequest) (url strin
 	return url, err
 }
 
-func (s Sales) checkout(ctx context.Context, req api.CheckoutRequest) (url string, account subscription.Account, err error) {
+func (s Sales) checkout(ctx context.Context, req api.CheckoutRequest) (url string, account subscription.Account,
+	err error) {
 	// The attempt is read before the subscriptions. A purchase made in between uses this attempt's
 	// session, so it cannot be paid again.
 	attempt, err := s.Store.Attempt(ctx, req.Account, req.ReturnURL)
@@ -51,7 +52,8 @@ func (s Sales) checkout(ctx context.Context, req api.CheckoutRequest) (url strin
 	if account, err = s.refreshNew(ctx, account); err != nil {
 		return "", account, err
 	}
-	if account.Subscribed() && account.Customer != "" { // without a customer the processor cannot charge, so buying again is safe
+	// without a customer the processor cannot charge, so buying again is safe
+	if account.Subscribed() && account.Customer != "" {
 		url, err = s.Stripe.Portal(ctx, account.Customer, req.ReturnURL)
 		return url, account, err
 	}
@@ -68,7 +70,8 @@ func (s Sales) checkout(ctx context.Context, req api.CheckoutRequest) (url strin
 		}
 	}
 	url, err = s.Stripe.Checkout(ctx, stripe.Order{
-		Account: req.Account, Customer: account.Customer, ReturnURL: req.ReturnURL, Attempt: attempt.ID, ExpiresAt: attempt.ExpiresAt,
+		Account: req.Account, Customer: account.Customer, ReturnURL: req.ReturnURL, Attempt: attempt.ID,
+		ExpiresAt: attempt.ExpiresAt,
 	})
 	if err != nil {
 		return "", account, err

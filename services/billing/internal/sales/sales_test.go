@@ -25,7 +25,8 @@ import (
 	"opportunity.internal/services/billing/migrations"
 )
 
-var request = api.CheckoutRequest{Account: "acc_1", Email: "ada@example.org", ReturnURL: sandboxtest.PublicURL + "/account/plan"}
+var request = api.CheckoutRequest{Account: "acc_1", Email: "ada@example.org",
+	ReturnURL: sandboxtest.PublicURL + "/account/plan"}
 
 // testSales sells through the sandbox, with a clock that the test sets.
 type testSales struct {
@@ -45,7 +46,8 @@ func onBothDatabases(t *testing.T, test func(t *testing.T, s *testSales)) {
 		s.processor = sandboxtest.New(t, now)
 		repo, client := store.New(servicetest.OpenDatabase(t, url), now), s.processor.Client()
 		s.Sales = sales.Sales{
-			Store: repo, Stripe: client, Reconciler: reconcile.Reconciler{Store: repo, Stripe: client, Now: now, Log: slog.New(slog.DiscardHandler)},
+			Store: repo, Stripe: client, Reconciler: reconcile.Reconciler{Store: repo, Stripe: client, Now: now,
+				Log: slog.New(slog.DiscardHandler)},
 		}
 		test(t, s)
 	})
@@ -95,11 +97,12 @@ func TestPaymentInAnotherTabDoesNotOpenSecondCheckout(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *testSales) {
 		page := s.checkout(t)
 		client := s.Stripe
-		s.Stripe = stripe.New(s.processor.Config(), stripe.Options{Transport: afterLookup{sandbox.Transport{API: s.processor}, func() {
-			id, _ := s.processor.Pay(page)
-			_, err := s.Reconciler.HandleEvent(t.Context(), stripe.Event{ID: "evt_1", Subscription: id})
-			require.NoError(t, err)
-		}}})
+		s.Stripe = stripe.New(s.processor.Config(), stripe.Options{Transport: afterLookup{sandbox.Transport{API: s.processor},
+			func() {
+				id, _ := s.processor.Pay(page)
+				_, err := s.Reconciler.HandleEvent(t.Context(), stripe.Event{ID: "evt_1", Subscription: id})
+				require.NoError(t, err)
+			}}})
 		require.Equal(t, page, s.checkout(t), "the session that was paid, not a second one")
 		s.Stripe = client
 		require.Contains(t, s.checkout(t), "/portal/")
@@ -260,14 +263,16 @@ func TestPortal(t *testing.T) {
 		s.processor.DeleteCustomer(s.account().Customer)
 		_, err = portal()
 		require.Equal(t, problem.NotFound, problem.Of(err).Code)
-		require.Equal(t, api.Subscription{Entitlement: s.account().Entitlement}, s.account().Summary(false), "neither a customer nor renewing")
+		require.Equal(t, api.Subscription{Entitlement: s.account().Entitlement}, s.account().Summary(false),
+			"neither a customer nor renewing")
 	})
 }
 
 // An account whose customer was deleted at the processor can buy again, as a new customer, and
 // keeps its paid period.
 func TestDeletedCustomer(t *testing.T) {
-	for name, status := range map[string]int{"subscriptions listed": 0, "subscriptions not listed": http.StatusBadRequest} {
+	for name, status := range map[string]int{"subscriptions listed": 0,
+		"subscriptions not listed": http.StatusBadRequest} {
 		t.Run(name, func(t *testing.T) {
 			onBothDatabases(t, func(t *testing.T, s *testSales) {
 				s.buy()

@@ -29,13 +29,15 @@ type Session struct {
 }
 
 func errPageNotFound() error {
-	return problem.New(problem.NotFound, "This page does not exist or has expired. Go back to your account and start again.")
+	return problem.New(problem.NotFound,
+		"This page does not exist or has expired. Go back to your account and start again.")
 }
 
 // findSession returns a session that has not expired, or not_found.
 func (s *Sandbox) findSession(tx *gorm.DB, kind Kind, id string) (session, error) {
 	found, err := get[session](tx, sessionKind, id)
-	if errors.Is(err, errNotFound) || err == nil && (found.Kind != kind || found.Expired || !found.ExpiresAt.After(s.time())) {
+	if errors.Is(err, errNotFound) || err == nil && (found.Kind != kind || found.Expired ||
+		!found.ExpiresAt.After(s.time())) {
 		err = errPageNotFound()
 	}
 	return found, err
@@ -57,8 +59,9 @@ func (s *Sandbox) readSession(tx *gorm.DB, kind Kind, id string) (Session, error
 		return Session{}, err
 	}
 	page := Session{
-		ID: found.ID, Kind: found.Kind, SuccessURL: found.SuccessURL, CancelURL: found.CancelURL, Account: owner.Metadata["account"],
-		Plan: s.plan.Name, USD: s.plan.MonthlyUSD, Declines: owner.Declines,
+		ID: found.ID, Kind: found.Kind, SuccessURL: found.SuccessURL, CancelURL: found.CancelURL,
+		Account: owner.Metadata["account"],
+		Plan:    s.plan.Name, USD: s.plan.MonthlyUSD, Declines: owner.Declines,
 	}
 	switch {
 	case kind == Portal:

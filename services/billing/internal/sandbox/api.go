@@ -40,7 +40,8 @@ func missing(param, id string) *apiError {
 	if param != "id" { // a parameter names the object
 		status = http.StatusBadRequest
 	}
-	return &apiError{status: status, code: "resource_missing", param: param, message: "No such " + param + ": '" + id + "'"}
+	return &apiError{status: status, code: "resource_missing", param: param,
+		message: "No such " + param + ": '" + id + "'"}
 }
 
 func invalid(param, message string) error {
@@ -86,7 +87,9 @@ func (s *Sandbox) addRoutes() {
 	}{
 		{"GET /v1/prices/{id}", "expand", s.price},
 		{"POST /v1/customers", "email metadata", s.createCustomer},
-		{"POST /v1/checkout/sessions", "mode customer client_reference_id line_items metadata expires_at subscription_data success_url cancel_url", s.createCheckout},
+		{"POST /v1/checkout/sessions",
+			"mode customer client_reference_id line_items metadata expires_at subscription_data success_url cancel_url",
+			s.createCheckout},
 		{"GET /v1/checkout/sessions", "status limit", s.listCheckouts},
 		{"POST /v1/checkout/sessions/{id}/expire", "", s.expireCheckout},
 		{"POST /v1/billing_portal/sessions", "customer return_url", s.createPortal},
@@ -104,7 +107,8 @@ func (s *Sandbox) addRoutes() {
 		})
 	}
 	s.routes.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		e := &apiError{status: http.StatusNotFound, message: "Unrecognized request URL (" + r.Method + ": " + r.URL.Path + ")."}
+		e := &apiError{status: http.StatusNotFound,
+			message: "Unrecognized request URL (" + r.Method + ": " + r.URL.Path + ")."}
 		reply(w, e.status, encode(e.body()))
 	})
 }
@@ -128,7 +132,8 @@ func encode(body object) json.RawMessage {
 }
 
 // respond checks a request, and handles it unless its idempotency key was used before.
-func (s *Sandbox) respond(r *http.Request, parameters []string, handle func(call) (object, error)) (status int, body json.RawMessage) {
+func (s *Sandbox) respond(r *http.Request, parameters []string, handle func(call) (object, error)) (status int,
+	body json.RawMessage) {
 	err := checkRequest(r, parameters)
 	if err == nil && r.Method == http.MethodGet {
 		var found object
@@ -164,7 +169,8 @@ func checkRequest(r *http.Request, parameters []string) error {
 	for name := range r.Form {
 		outer, _, _ := strings.Cut(name, "[")
 		if !slices.Contains(parameters, outer) {
-			return &apiError{status: http.StatusBadRequest, code: "parameter_unknown", param: name, message: "Received unknown parameter: " + name}
+			return &apiError{status: http.StatusBadRequest, code: "parameter_unknown", param: name,
+				message: "Received unknown parameter: " + name}
 		}
 	}
 	return nil
@@ -183,7 +189,8 @@ func once(c call, handle func(call) (object, error)) (status int, body json.RawM
 		before, err := get[request](c.tx, requestKind, "key_"+key)
 		switch {
 		case err == nil && before.Parameters != parameters:
-			return 0, nil, &apiError{status: http.StatusBadRequest, kind: "idempotency_error", message: "Keys for idempotent requests can only be used with the same parameters they were first used with."}
+			return 0, nil, &apiError{status: http.StatusBadRequest, kind: "idempotency_error",
+				message: "Keys for idempotent requests can only be used with the same parameters they were first used with."}
 		case !errors.Is(err, errNotFound):
 			return before.Status, before.Body, err
 		}
@@ -231,7 +238,8 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = r.Body.Close()
 	}
 	return &http.Response{
-		StatusCode: out.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: out.header, Body: io.NopCloser(&out.body), Request: r,
+		StatusCode: out.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: out.header,
+		Body: io.NopCloser(&out.body), Request: r,
 	}, nil
 }
 

@@ -20,7 +20,8 @@ const Interval = time.Second
 // storeEvent stores a pending webhook event.
 func storeEvent(tx *gorm.DB, eventType string, about object) error {
 	id := "evt_sandbox_" + rand.Text()
-	return put(tx, eventKind, id, "", time.Unix(0, 0), object{"id": id, "object": "event", "type": eventType, "data": object{"object": about}})
+	return put(tx, eventKind, id, "", time.Unix(0, 0), object{"id": id, "object": "event", "type": eventType,
+		"data": object{"object": about}})
 }
 
 func (s *Sandbox) wake() {
@@ -43,6 +44,9 @@ type Deliver func(ctx context.Context, body []byte, signature string) error
 // up the others.
 func (s *Sandbox) Process(ctx context.Context, deliver Deliver) error {
 	due, err := s.due(ctx)
+	if err != nil || len(due) == 0 {
+		return err
+	}
 	for _, r := range due {
 		switch r.Kind {
 		case subscriptionKind:

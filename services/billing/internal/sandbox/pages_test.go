@@ -44,7 +44,8 @@ func newSite(t *testing.T) *site {
 // checkout returns the path of the checkout.
 func (s *site) checkout() string {
 	s.t.Helper()
-	page, err := s.client.Checkout(s.t.Context(), stripe.Order{Account: "acc_<1>", Customer: s.customer, ReturnURL: back, Attempt: "att_1", ExpiresAt: now.Add(time.Hour)})
+	page, err := s.client.Checkout(s.t.Context(), stripe.Order{Account: "acc_<1>", Customer: s.customer, ReturnURL: back,
+		Attempt: "att_1", ExpiresAt: now.Add(time.Hour)})
 	require.NoError(s.t, err)
 	return strings.TrimPrefix(page, sandboxtest.PublicURL)
 }
@@ -88,7 +89,8 @@ func TestCheckout(t *testing.T) {
 	s := newSite(t)
 	checkout := s.checkout()
 	page := s.page(checkout)
-	for _, words := range []string{"This is a sandbox.", "Business", "29 USD a month", "acc_&lt;1&gt;", `href="` + back + `?checkout=left"`} {
+	for _, words := range []string{"This is a sandbox.", "Business", "29 USD a month", "acc_&lt;1&gt;",
+		`href="` + back + `?checkout=left"`} {
 		require.Contains(t, page, words)
 	}
 	resp := s.send(http.MethodPost, checkout, "card=declined")
@@ -182,14 +184,16 @@ func TestPortalDescribesEveryStatus(t *testing.T) {
 func TestCrossSiteFormBuysNothing(t *testing.T) {
 	s := newSite(t)
 	checkout := s.checkout()
-	require.Equal(t, http.StatusForbidden, s.send(http.MethodPost, checkout, "card=works", "Origin", "https://evil.example").StatusCode)
+	require.Equal(t, http.StatusForbidden, s.send(http.MethodPost, checkout, "card=works", "Origin",
+		"https://evil.example").StatusCode)
 	require.Contains(t, s.page(checkout), "<form", "nothing was paid")
 }
 
 func TestErrorPages(t *testing.T) {
 	s := newSite(t)
 	checkout := s.checkout()
-	for _, target := range []string{"/billing/sandbox/checkout/none", "/billing/sandbox/", "/billing/sandbox/x/y/z", "/billing/sandbox/static/x.css"} {
+	for _, target := range []string{"/billing/sandbox/checkout/none", "/billing/sandbox/", "/billing/sandbox/x/y/z",
+		"/billing/sandbox/static/x.css"} {
 		resp := s.send(http.MethodGet, target, "")
 		require.Equal(t, http.StatusNotFound, resp.StatusCode, target)
 		require.Contains(t, text(t, resp), "This is a sandbox.", target)

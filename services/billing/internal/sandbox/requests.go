@@ -20,7 +20,8 @@ func (s *Sandbox) price(c call) (object, error) {
 		product = object{"id": Product, "object": "product", "name": s.plan.Name, "active": true}
 	}
 	return object{
-		"id": Price, "object": "price", "active": true, "currency": "usd", "unit_amount": s.plan.MonthlyUSD * 100, "type": "recurring",
+		"id": Price, "object": "price", "active": true, "currency": "usd", "unit_amount": s.plan.MonthlyUSD * 100,
+		"type":      "recurring",
 		"recurring": object{"interval": "month", "interval_count": 1, "usage_type": "licensed"}, "product": product,
 	}, nil
 }
@@ -69,12 +70,14 @@ func (s *Sandbox) createCheckout(c call) (object, error) {
 	}
 	made := session{
 		ID: "cs_sandbox_" + rand.Text(), Kind: Checkout, Customer: buyer.ID, Account: c.metadata("metadata")["account"],
-		Metadata: c.metadata("subscription_data[metadata]"), SuccessURL: c.Form.Get("success_url"), CancelURL: c.Form.Get("cancel_url"),
+		Metadata: c.metadata("subscription_data[metadata]"), SuccessURL: c.Form.Get("success_url"),
+		CancelURL: c.Form.Get("cancel_url"),
 		ExpiresAt: c.now.Add(maxSession),
 	}
 	if text := c.Form.Get("expires_at"); text != "" {
 		var ok bool
-		if made.ExpiresAt, ok = instant(text); !ok || made.ExpiresAt.Before(c.now.Add(minSession)) || made.ExpiresAt.After(c.now.Add(maxSession)) {
+		if made.ExpiresAt, ok = instant(text); !ok || made.ExpiresAt.Before(c.now.Add(minSession)) ||
+			made.ExpiresAt.After(c.now.Add(maxSession)) {
 			return nil, invalid("expires_at", "expires_at must be between 30 minutes and 24 hours from now")
 		}
 	}
@@ -95,7 +98,8 @@ func (s *Sandbox) sessionURL(of session) string {
 
 func (s *Sandbox) sessionObject(of session, now time.Time) object {
 	return object{
-		"id": of.ID, "object": "checkout.session", "customer": of.Customer, "mode": "subscription", "status": of.status(now), "url": s.sessionURL(of),
+		"id": of.ID, "object": "checkout.session", "customer": of.Customer, "mode": "subscription", "status": of.status(now),
+		"url":      s.sessionURL(of),
 		"metadata": object{"account": of.Account}, "subscription": orNil(of.Subscription), "expires_at": of.ExpiresAt.Unix(),
 		"success_url": of.SuccessURL, "cancel_url": of.CancelURL,
 	}
@@ -144,7 +148,8 @@ func (s *Sandbox) createPortal(c call) (object, error) {
 		return nil, err
 	}
 	made := session{
-		ID: "bps_sandbox_" + rand.Text(), Kind: Portal, Customer: owner.ID, SuccessURL: c.Form.Get("return_url"), ExpiresAt: c.now.Add(portalTTL),
+		ID: "bps_sandbox_" + rand.Text(), Kind: Portal, Customer: owner.ID, SuccessURL: c.Form.Get("return_url"),
+		ExpiresAt: c.now.Add(portalTTL),
 	}
 	if !s.validReturnURL(made.SuccessURL) {
 		return nil, invalid("return_url", "return URL is not below "+s.publicURL)
@@ -192,10 +197,12 @@ func (s *Subscription) object() object {
 		cancelAt = s.CancelAt.Unix()
 	}
 	return object{
-		"id": s.ID, "object": "subscription", "customer": s.Customer, "metadata": s.Metadata, "status": s.Status, "created": s.CreatedAt.Unix(),
+		"id": s.ID, "object": "subscription", "customer": s.Customer, "metadata": s.Metadata, "status": s.Status,
+		"created":              s.CreatedAt.Unix(),
 		"cancel_at_period_end": s.CancelAtPeriodEnd, "cancel_at": cancelAt, "latest_invoice": s.Invoices[0].ID,
 		"items": listOf(object{
-			"id": "si" + strings.TrimPrefix(s.ID, "sub"), "object": "subscription_item", "current_period_end": s.PeriodEnd.Unix(),
+			"id": "si" + strings.TrimPrefix(s.ID,
+				"sub"), "object": "subscription_item", "current_period_end": s.PeriodEnd.Unix(),
 			"price": object{"id": Price, "object": "price", "product": Product},
 		}),
 	}
@@ -261,11 +268,13 @@ func (s *Subscription) invoiceObject(in Invoice) object {
 		reason = "subscription_cycle"
 	}
 	return object{
-		"id": in.ID, "object": "invoice", "customer": s.Customer, "status": in.Status, "attempted": in.Attempted, "auto_advance": in.Advances,
+		"id": in.ID, "object": "invoice", "customer": s.Customer, "status": in.Status, "attempted": in.Attempted,
+		"auto_advance":   in.Advances,
 		"billing_reason": reason, "collection_method": "charge_automatically", "total": in.cents(),
 		"parent": object{"type": "subscription_details", "subscription_details": object{"subscription": s.ID}},
 		"lines": listOf(object{
-			"id": in.part("il"), "object": "line_item", "amount": in.cents(), "period": object{"start": in.From.Unix(), "end": in.Until.Unix()},
+			"id": in.part("il"), "object": "line_item", "amount": in.cents(), "period": object{"start": in.From.Unix(),
+				"end": in.Until.Unix()},
 			"parent": object{"type": "subscription_item_details", "subscription_item_details": object{"subscription": s.ID}},
 		}),
 	}
@@ -314,7 +323,8 @@ func (s *Sandbox) payInvoice(c call) (object, error) {
 		return nil, err
 	}
 	if !in.Paid() {
-		return nil, &apiError{status: http.StatusPaymentRequired, kind: "card_error", code: "card_declined", message: "Your card was declined."}
+		return nil, &apiError{status: http.StatusPaymentRequired, kind: "card_error", code: "card_declined",
+			message: "Your card was declined."}
 	}
 	return sub.invoiceObject(*in), nil
 }

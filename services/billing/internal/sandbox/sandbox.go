@@ -42,7 +42,7 @@ type Sandbox struct {
 
 	db        *database.DB
 	publicURL string // without a trailing slash
-	plan      api.Plan
+	plan      api.TierInfo
 	now       func() time.Time
 	wakeup    chan struct{} // holds one element while events may be pending
 	routes    *http.ServeMux
@@ -51,7 +51,8 @@ type Sandbox struct {
 // New returns a sandbox whose pages are served below publicURL, which has no trailing slash.
 func New(db *database.DB, publicURL string, now func() time.Time) *Sandbox {
 	s := &Sandbox{
-		Secret: "whsec_" + rand.Text(), db: db, publicURL: publicURL, plan: api.SoldPlan(), now: now, wakeup: make(chan struct{}, 1),
+		Secret: "whsec_" + rand.Text(), db: db, publicURL: publicURL, plan: api.SoldPlan(), now: now,
+		wakeup: make(chan struct{}, 1),
 		routes: http.NewServeMux(),
 	}
 	s.addRoutes()
@@ -62,7 +63,8 @@ func New(db *database.DB, publicURL string, now func() time.Time) *Sandbox {
 // the precision of Stripe, seconds.
 func (s *Sandbox) transaction(ctx context.Context, change func(tx *gorm.DB, now time.Time) error) error {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row{}, "kind = 'lock'").Error; err != nil {
+		if err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row{}, "kind = 'lock'").
+			Error; err != nil {
 			return err
 		}
 		return change(tx, s.time())
@@ -77,11 +79,13 @@ func (s *Sandbox) time() time.Time { return s.now().UTC().Truncate(time.Second) 
 
 // Update changes one subscription and stores an event of each returned type. It processes what is
 // due before and after the change. It returns errNotFound if there is no such subscription.
-func (s *Sandbox) Update(ctx context.Context, id string, change func(sub *Subscription, now time.Time) (events []string, err error)) error {
+func (s *Sandbox) Update(ctx context.Context, id string,
+	change func(sub *Subscription, now time.Time) (events []string, err error)) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error { return update(tx, id, now, change) })
 }
 
-func update(tx *gorm.DB, id string, now time.Time, change func(sub *Subscription, now time.Time) (events []string, err error)) error {
+func update(tx *gorm.DB, id string, now time.Time, change func(sub *Subscription, now time.Time) (events []string,
+	err error)) error {
 	sub, err := get[Subscription](tx, subscriptionKind, id)
 	if err != nil {
 		return err
@@ -106,5 +110,6 @@ func (s *Sandbox) validReturnURL(address string) bool {
 		return false
 	}
 	u, err := url.Parse(address)
-	return err == nil && u.Scheme == public.Scheme && u.Host == public.Host && u.User == nil && strings.HasPrefix(address, s.publicURL+"/")
+	return err == nil && u.Scheme == public.Scheme && u.Host == public.Host && u.User == nil &&
+		strings.HasPrefix(address, s.publicURL+"/")
 }

@@ -97,7 +97,8 @@ func onSQLite(t *testing.T, test func(t *testing.T, d *testSandbox)) {
 // called.
 func (d *testSandbox) run(deliver sandbox.Deliver) (stop func()) {
 	ctx, cancel := context.WithCancel(d.t.Context())
-	loop := service.Loop{Name: "sandbox", Interval: sandbox.Interval, Wake: d.Wakeups(), Do: func(ctx context.Context) error { return d.Process(ctx, deliver) }}
+	loop := service.Loop{Name: "sandbox", Interval: sandbox.Interval, Wake: d.Wakeups(),
+		Do: func(ctx context.Context) error { return d.Process(ctx, deliver) }}
 	var ended sync.WaitGroup
 	ended.Go(func() { loop.Run(ctx, slog.New(slog.DiscardHandler)) })
 	return func() { cancel(); ended.Wait() }
@@ -107,7 +108,8 @@ func (d *testSandbox) run(deliver sandbox.Deliver) (stop func()) {
 func (d *testSandbox) checkout(attempt string) string {
 	d.t.Helper()
 	page, err := d.client.Checkout(d.t.Context(), stripe.Order{
-		Account: "acc_1", Customer: d.customer, ReturnURL: public + "/account/plan", Attempt: attempt, ExpiresAt: d.now().Add(24 * time.Hour),
+		Account: "acc_1", Customer: d.customer, ReturnURL: public + "/account/plan", Attempt: attempt,
+		ExpiresAt: d.now().Add(24 * time.Hour),
 	})
 	require.NoError(d.t, err)
 	require.True(d.t, strings.HasPrefix(page, public+"/billing/sandbox/checkout/"), page)
@@ -167,14 +169,16 @@ func TestPurchase(t *testing.T) {
 		require.NoError(t, d.Pay(t.Context(), page, false), "from another tab")
 		state = d.onlySubscription()
 		require.False(t, state.Failing)
-		require.Equal(t, time.Date(2026, 2, 28, 10, 0, 0, 0, time.UTC), state.Paid.Until, "to the last day of a shorter month")
+		require.Equal(t, time.Date(2026, 2, 28, 10, 0, 0, 0, time.UTC), state.Paid.Until,
+			"to the last day of a shorter month")
 		storetest.Eventually(t, "the events", func() bool {
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			return len(d.events) == 5
 		})
 		require.ElementsMatch(t, []string{
-			"customer.subscription.created", "invoice.payment_failed", "customer.subscription.updated", "invoice.paid", "checkout.session.completed",
+			"customer.subscription.created", "invoice.payment_failed", "customer.subscription.updated", "invoice.paid",
+			"checkout.session.completed",
 		}, d.events)
 		shown, err := d.Session(t.Context(), sandbox.Portal, d.portal())
 		require.NoError(t, err)
@@ -216,7 +220,8 @@ func TestRenewals(t *testing.T) {
 		require.NoError(t, d.perform(portal, sandbox.ToPeriodEnd))
 		renewed := d.onlySubscription()
 		require.NotEqual(t, first.Paid.Invoice, renewed.Paid.Invoice)
-		require.Equal(t, time.Date(2026, 2, 28, 10, 0, 0, 0, time.UTC), renewed.Paid.Until, "one month after the end of the previous period, which is now")
+		require.Equal(t, time.Date(2026, 2, 28, 10, 0, 0, 0, time.UTC), renewed.Paid.Until,
+			"one month after the end of the previous period, which is now")
 	})
 }
 
@@ -316,7 +321,8 @@ func TestFailedEventsAreDeliveredAgain(t *testing.T) {
 			require.Equal(t, failing != "", err != nil)
 			return attempts
 		}
-		require.Equal(t, []string{"customer.subscription.created", "customer.subscription.updated", "invoice.paid", "checkout.session.completed"}, deliver("invoice.paid"))
+		require.Equal(t, []string{"customer.subscription.created", "customer.subscription.updated", "invoice.paid",
+			"checkout.session.completed"}, deliver("invoice.paid"))
 		require.Equal(t, []string{"invoice.paid"}, deliver("invoice.paid"), "the others were delivered")
 		d = newSandbox(t, databaseURL)
 		require.Equal(t, []string{"invoice.paid"}, deliver(""))
@@ -328,11 +334,13 @@ func TestReturnURLMustBeBelowPublicURL(t *testing.T) {
 	onSQLite(t, func(t *testing.T, d *testSandbox) {
 		for _, elsewhere := range []string{
 			"https://evil.example/", "https://api.example.evil.example/", "https://api.example", "http://api.example/account",
-			"https://u:p@api.example/", "//api.example/account", "/account", "javascript:alert(1)", "https://api.example@evil.example/", "https://api.example:444/",
+			"https://u:p@api.example/", "//api.example/account", "/account", "javascript:alert(1)",
+			"https://api.example@evil.example/", "https://api.example:444/",
 		} {
 			_, err := d.client.Portal(t.Context(), d.customer, elsewhere)
 			require.Error(t, err, elsewhere)
-			_, err = d.client.Checkout(t.Context(), stripe.Order{Customer: d.customer, Attempt: elsewhere, ReturnURL: elsewhere, ExpiresAt: d.now().Add(time.Hour)})
+			_, err = d.client.Checkout(t.Context(), stripe.Order{Customer: d.customer, Attempt: elsewhere, ReturnURL: elsewhere,
+				ExpiresAt: d.now().Add(time.Hour)})
 			require.Error(t, err, elsewhere)
 		}
 	})
@@ -422,7 +430,8 @@ func TestDraftIsChargedAfterAnHour(t *testing.T) {
 // call makes a request to the API.
 func (d *testSandbox) call(method, target string, form url.Values, header ...string) (status int, body string) {
 	d.t.Helper()
-	r, err := http.NewRequestWithContext(d.t.Context(), method, "http://stripe.sandbox"+target, strings.NewReader(form.Encode()))
+	r, err := http.NewRequestWithContext(d.t.Context(), method, "http://stripe.sandbox"+target,
+		strings.NewReader(form.Encode()))
 	require.NoError(d.t, err)
 	r.Header.Set("Authorization", "Bearer "+sandbox.Key)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -442,8 +451,10 @@ func TestRequestsAreAsStrictAsStripes(t *testing.T) {
 	onSQLite(t, func(t *testing.T, d *testSandbox) {
 		checkout := func(change func(url.Values)) url.Values {
 			form := url.Values{
-				"mode": {"subscription"}, "customer": {d.customer}, "line_items[0][price]": {sandbox.Price}, "line_items[0][quantity]": {"1"},
-				"success_url": {public + "/a"}, "cancel_url": {public + "/b"}, "expires_at": {fmt.Sprint(d.now().Add(time.Hour).Unix())},
+				"mode": {"subscription"}, "customer": {d.customer}, "line_items[0][price]": {sandbox.Price},
+				"line_items[0][quantity]": {"1"},
+				"success_url":             {public + "/a"}, "cancel_url": {public + "/b"},
+				"expires_at": {fmt.Sprint(d.now().Add(time.Hour).Unix())},
 			}
 			change(form)
 			return form
@@ -456,19 +467,30 @@ func TestRequestsAreAsStrictAsStripes(t *testing.T) {
 			status         int
 			words          string
 		}{
-			"as it should be":     {"POST", sessions, checkout(func(url.Values) {}), nil, 200, `"status":"open"`},
-			"unknown parameter":   {"POST", "/v1/customers", url.Values{"mail": {"x"}}, nil, 400, "parameter_unknown"},
-			"unknown in query":    {"GET", "/v1/subscriptions?state=all", nil, nil, 400, "parameter_unknown"},
-			"unknown path":        {"GET", "/v1/plans", nil, nil, 404, "Unrecognized request URL"},
-			"unknown method":      {"DELETE", "/v1/customers", nil, nil, 404, "Unrecognized request URL"},
-			"wrong key":           {"GET", "/v1/subscriptions", nil, []string{"Authorization", "Bearer sk_other"}, 401, "Invalid API Key"},
-			"unknown customer":    {"GET", "/v1/subscriptions?customer=cus_x", nil, nil, 400, `"param":"customer"`},
-			"buyer unknown":       {"POST", sessions, checkout(func(f url.Values) { f.Set("customer", "cus_x") }), nil, 400, `"param":"customer"`},
-			"other price":         {"POST", sessions, checkout(func(f url.Values) { f.Set("line_items[0][price]", "price_x") }), nil, 400, "resource_missing"},
-			"one payment":         {"POST", sessions, checkout(func(f url.Values) { f.Set("mode", "payment") }), nil, 400, `"param":"mode"`},
-			"expires too soon":    {"POST", sessions, checkout(func(f url.Values) { f.Set("expires_at", fmt.Sprint(d.now().Add(29*time.Minute).Unix())) }), nil, 400, "expires_at"},
-			"expires too late":    {"POST", sessions, checkout(func(f url.Values) { f.Set("expires_at", fmt.Sprint(d.now().Add(25*time.Hour).Unix())) }), nil, 400, "expires_at"},
-			"expires at a date":   {"POST", sessions, checkout(func(f url.Values) { f.Set("expires_at", "tomorrow") }), nil, 400, "expires_at"},
+			"as it should be":   {"POST", sessions, checkout(func(url.Values) {}), nil, 200, `"status":"open"`},
+			"unknown parameter": {"POST", "/v1/customers", url.Values{"mail": {"x"}}, nil, 400, "parameter_unknown"},
+			"unknown in query":  {"GET", "/v1/subscriptions?state=all", nil, nil, 400, "parameter_unknown"},
+			"unknown path":      {"GET", "/v1/plans", nil, nil, 404, "Unrecognized request URL"},
+			"unknown method":    {"DELETE", "/v1/customers", nil, nil, 404, "Unrecognized request URL"},
+			"wrong key": {"GET", "/v1/subscriptions", nil, []string{"Authorization", "Bearer sk_other"}, 401,
+				"Invalid API Key"},
+			"unknown customer": {"GET", "/v1/subscriptions?customer=cus_x", nil, nil, 400, `"param":"customer"`},
+			"buyer unknown": {"POST", sessions, checkout(func(f url.Values) { f.Set("customer", "cus_x") }), nil, 400,
+				`"param":"customer"`},
+			"other price": {"POST", sessions, checkout(func(f url.Values) { f.Set("line_items[0][price]", "price_x") }),
+				nil, 400, "resource_missing"},
+			"one payment": {"POST", sessions, checkout(func(f url.Values) { f.Set("mode", "payment") }), nil, 400,
+				`"param":"mode"`},
+			"expires too soon": {"POST", sessions, checkout(func(f url.Values) {
+				f.Set("expires_at",
+					fmt.Sprint(d.now().Add(29*time.Minute).Unix()))
+			}), nil, 400, "expires_at"},
+			"expires too late": {"POST", sessions, checkout(func(f url.Values) {
+				f.Set("expires_at",
+					fmt.Sprint(d.now().Add(25*time.Hour).Unix()))
+			}), nil, 400, "expires_at"},
+			"expires at a date": {"POST", sessions, checkout(func(f url.Values) { f.Set("expires_at", "tomorrow") }), nil, 400,
+				"expires_at"},
 			"nothing to expire":   {"POST", sessions + "/cs_x/expire", nil, nil, 404, "resource_missing"},
 			"nothing to finalize": {"POST", "/v1/invoices/in_x/finalize", nil, nil, 404, "resource_missing"},
 		} {
@@ -523,8 +545,10 @@ func TestDatabaseOutage(t *testing.T) {
 	db := servicetest.OpenDatabase(t, schema.SQLite(t))
 	broken := sandbox.New(db, public, d.now)
 	require.NoError(t, db.Close())
-	client := stripe.New(stripe.Config{APIKey: sandbox.Key, Price: sandbox.Price, APIBase: "http://stripe.sandbox"}, stripe.Options{Transport: sandbox.Transport{API: broken}})
-	for _, err := range []error{client.SetCancelAtPeriodEnd(t.Context(), "sub_1", true), client.ExpireCheckouts(t.Context()), broken.Pay(t.Context(), page, false)} {
+	client := stripe.New(stripe.Config{APIKey: sandbox.Key, Price: sandbox.Price, APIBase: "http://stripe.sandbox"},
+		stripe.Options{Transport: sandbox.Transport{API: broken}})
+	for _, err := range []error{client.SetCancelAtPeriodEnd(t.Context(), "sub_1", true),
+		client.ExpireCheckouts(t.Context()), broken.Pay(t.Context(), page, false)} {
 		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, err)
 	}
 }

@@ -89,7 +89,8 @@ const (
 // newSubscription returns a subscription with an uncharged invoice for its first period.
 func newSubscription(customer string, metadata map[string]string, usd int, now time.Time) Subscription {
 	s := Subscription{
-		ID: "sub_sandbox_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", ""), Customer: customer, Metadata: metadata,
+		ID: "sub_sandbox_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-",
+			""), Customer: customer, Metadata: metadata,
 		Status: Incomplete, CreatedAt: now,
 	}
 	s.addInvoice(now, usd)
@@ -98,7 +99,8 @@ func newSubscription(customer string, metadata map[string]string, usd int, now t
 
 func (s *Subscription) addInvoice(from time.Time, usd int) {
 	in := Invoice{
-		ID: "in_sandbox_" + rand.Text(), USD: usd, From: from, Until: monthAfter(from), Renewal: len(s.Invoices) > 0, Status: Draft, Advances: true,
+		ID: "in_sandbox_" + rand.Text(), USD: usd, From: from, Until: monthAfter(from), Renewal: len(s.Invoices) > 0,
+		Status: Draft, Advances: true,
 	}
 	s.Invoices = slices.Insert(s.Invoices, 0, in)
 	s.PeriodEnd = in.Until

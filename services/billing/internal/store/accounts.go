@@ -26,11 +26,13 @@ func (s *Store) Account(ctx context.Context, account string) (subscription.Accou
 		case !errors.Is(err, gorm.ErrRecordNotFound):
 			return err
 		}
-		if err := tx.Raw("SELECT customer FROM customers WHERE account = ?", account).Scan(&found.Customer).Error; err != nil {
+		if err := tx.Raw("SELECT customer FROM customers WHERE account = ?", account).Scan(&found.Customer).
+			Error; err != nil {
 			return err
 		}
 		var open int64
-		err = tx.Model(&checkoutRow{}).Where("account = ? AND url <> '' AND created_at > ?", account, database.Micros(now.Add(-attemptTTL))).Count(&open).Error
+		err = tx.Model(&checkoutRow{}).Where("account = ? AND url <> '' AND created_at > ?", account,
+			database.Micros(now.Add(-attemptTTL))).Count(&open).Error
 		if err != nil {
 			return err
 		}
@@ -93,7 +95,8 @@ func (customerRow) TableName() string { return "customers" }
 // starting after the given id. It leaves their Entitlement empty.
 func (s *Store) Customers(ctx context.Context, after string, limit int) ([]subscription.Account, error) {
 	var rows []customerRow
-	if err := s.db.WithContext(ctx).Where("account > ?", after).Order("account").Limit(limit).Find(&rows).Error; err != nil {
+	if err := s.db.WithContext(ctx).Where("account > ?", after).Order("account").Limit(limit).Find(&rows).
+		Error; err != nil {
 		return nil, database.Outage(err)
 	}
 	out := make([]subscription.Account, len(rows))

@@ -64,7 +64,8 @@ func (s *Store) Apply(ctx context.Context, f Fetched) (change Change, err error)
 // claimEvent marks the event as processed by tx and reports whether it was unprocessed before. It
 // waits for a concurrent claim of the same event, and succeeds if that transaction rolls back.
 func claimEvent(tx *gorm.DB, event string, now time.Time) (claimed bool, err error) {
-	result := tx.Exec("INSERT INTO events (id, received_at) VALUES (?, ?) ON CONFLICT (id) DO NOTHING", event, database.Micros(now))
+	result := tx.Exec("INSERT INTO events (id, received_at) VALUES (?, ?) ON CONFLICT (id) DO NOTHING", event,
+		database.Micros(now))
 	return result.RowsAffected == 1, result.Error
 }
 
@@ -89,7 +90,8 @@ func applyState(tx *gorm.DB, now time.Time, f Fetched, change *Change) error {
 		change.Before, change.Stale = &stored, row.Asked >= f.Ticket
 	}
 	if f.Cause.Action != "" {
-		if err := audit(tx, now, f.Cause.Actor, f.Cause.Action, state.ID, map[string]any{"account": state.Account}); err != nil {
+		if err := audit(tx, now, f.Cause.Actor, f.Cause.Action, state.ID,
+			map[string]any{"account": state.Account}); err != nil {
 			return err
 		}
 	}
@@ -187,7 +189,8 @@ func saveState(tx *gorm.DB, now time.Time, f Fetched, state subscription.State, 
 	if _, err := addChange(tx, now, 0); err != nil {
 		return err
 	}
-	return audit(tx, now, f.Cause.Actor, "subscription.change", state.ID, withEvent(f.Cause, map[string]any{"account": state.Account, "state": state}))
+	return audit(tx, now, f.Cause.Actor, "subscription.change", state.ID,
+		withEvent(f.Cause, map[string]any{"account": state.Account, "state": state}))
 }
 
 // purchaseFinished reports whether the purchase attempt behind a subscription is over: it was paid,

@@ -75,7 +75,8 @@ func TestAuditLog(t *testing.T) {
 			require.Equal(t, api.Free, detail.Had.Tier)
 			require.Equal(t, api.Commercial, detail.Has.Tier)
 			for _, forbidden := range []string{"UPDATE audit_log SET actor = 'x'", "DELETE FROM audit_log",
-				"INSERT INTO audit_log (id, at, actor, action, subject, detail) SELECT id, at, 'x', action, subject, detail FROM audit_log LIMIT 1"} {
+				"INSERT INTO audit_log (id, at, actor, action, subject, detail) SELECT id, at, 'x', action, subject, detail " +
+					"FROM audit_log LIMIT 1"} {
 				require.Error(t, db.Exec(forbidden).Error, forbidden)
 			}
 		})
@@ -110,9 +111,11 @@ func TestSubscriptionMovesToAnotherAccount(t *testing.T) {
 			clock := now
 			repo, _ := openStore(t, url, &clock)
 			for i, account := range []string{"acc_2", "acc_1"} {
-				_, err := repo.Apply(t.Context(), store.Fetched{Ticket: int64(i + 1), Cause: store.Cause{Actor: "test"}, State: &subscription.State{
-					ID: "sub_1", Account: account, Customer: "cus_1", Tier: api.Commercial, Paid: &subscription.Payment{Until: now.AddDate(0, 1, 0)},
-				}})
+				_, err := repo.Apply(t.Context(), store.Fetched{Ticket: int64(i + 1), Cause: store.Cause{Actor: "test"},
+					State: &subscription.State{
+						ID: "sub_1", Account: account, Customer: "cus_1", Tier: api.Commercial,
+						Paid: &subscription.Payment{Until: now.AddDate(0, 1, 0)},
+					}})
 				require.NoError(t, err)
 			}
 			for account, tier := range map[string]api.Tier{"acc_2": api.Free, "acc_1": api.Commercial} {

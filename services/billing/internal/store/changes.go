@@ -27,7 +27,8 @@ func (changeRow) TableName() string { return "changes" }
 // without being noticed.
 func addChange(tx *gorm.DB, now time.Time, version int64) (sequence int64, err error) {
 	least := max(database.Micros(now), version+1)
-	err = tx.Raw("UPDATE change_sequence SET value = CASE WHEN value < ? THEN ? ELSE value + 1 END WHERE id = 1 RETURNING value", least, least).
+	err = tx.Raw("UPDATE change_sequence SET value = CASE WHEN value < ? THEN ? ELSE value + 1 END WHERE id = 1 "+
+		"RETURNING value", least, least).
 		Scan(&sequence).Error
 	if err == nil && sequence == 0 {
 		err = errors.New("table change_sequence has no row 1")
@@ -56,7 +57,8 @@ func (s *Store) PassLostChanges(ctx context.Context, operator string) error {
 		// again.
 		err := errors.Join(
 			tx.Exec("DELETE FROM checkouts").Error,
-			tx.Exec("UPDATE tickets SET value = (SELECT max(asked) FROM subscriptions) WHERE value < (SELECT max(asked) FROM subscriptions)").Error)
+			tx.Exec("UPDATE tickets SET value = (SELECT max(asked) FROM subscriptions) WHERE value < (SELECT max(asked) FROM "+
+				"subscriptions)").Error)
 		if err != nil {
 			return err
 		}
@@ -69,7 +71,8 @@ func (s *Store) PassLostChanges(ctx context.Context, operator string) error {
 			return err
 		}
 		return errors.Join(
-			tx.Exec("UPDATE entitlements SET version = ?, push_at = ?, push_failures = 0 WHERE version > 0", sequence, dueNow).Error,
+			tx.Exec("UPDATE entitlements SET version = ?, push_at = ?, push_failures = 0 WHERE version > 0", sequence, dueNow).
+				Error,
 			audit(tx, now, operator, "database.accept", "billing", map[string]any{"lostUpTo": lost}))
 	})
 }

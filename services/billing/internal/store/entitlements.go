@@ -29,7 +29,8 @@ func (entitlementRow) TableName() string { return "entitlements" }
 
 func (r entitlementRow) entitlement() api.Entitlement {
 	return api.Entitlement{
-		Tier: api.Tier(r.Tier), PaidUntil: timeOrNil(r.PaidUntil), Renews: r.Renews, Trouble: api.Trouble(r.Trouble), Version: r.Version,
+		Tier: api.Tier(r.Tier), PaidUntil: timeOrNil(r.PaidUntil), Renews: r.Renews, Trouble: api.Trouble(r.Trouble),
+		Version: r.Version,
 	}
 }
 
@@ -43,12 +44,14 @@ func lockAccount(tx *gorm.DB, account string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&entitlementRow{}, "account = ?", account).Error
+	return tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).
+		Take(&entitlementRow{}, "account = ?", account).Error
 }
 
 // UpdateEntitlement derives an account's entitlement again from its stored subscriptions and
 // returns the old and the new one. They differ if the database was edited by hand.
-func (s *Store) UpdateEntitlement(ctx context.Context, account string, cause Cause) (before, after api.Entitlement, err error) {
+func (s *Store) UpdateEntitlement(ctx context.Context, account string, cause Cause) (before, after api.Entitlement,
+	err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		if err = lockAccount(tx, account, now); err == nil {
 			before, after, err = updateEntitlement(tx, now, cause, account)
@@ -60,7 +63,8 @@ func (s *Store) UpdateEntitlement(ctx context.Context, account string, cause Cau
 
 // updateEntitlement derives an account's entitlement again and, if it has changed, stores it as a
 // pending push. The caller holds the account's lock.
-func updateEntitlement(tx *gorm.DB, now time.Time, cause Cause, account string) (before, after api.Entitlement, err error) {
+func updateEntitlement(tx *gorm.DB, now time.Time, cause Cause, account string) (before, after api.Entitlement,
+	err error) {
 	states, err := loadStates(tx, account)
 	if err != nil {
 		return before, after, err

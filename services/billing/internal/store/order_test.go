@@ -42,7 +42,8 @@ var transitions = []struct {
 	apply func(*subscription.State)
 }{
 	{"created", func(s *subscription.State) {
-		*s = subscription.State{ID: s.ID, Account: s.Account, Customer: "cus_" + s.Account, Tier: api.Commercial, Failing: true}
+		*s = subscription.State{ID: s.ID, Account: s.Account, Customer: "cus_" + s.Account, Tier: api.Commercial,
+			Failing: true}
 	}},
 	{"paid", func(s *subscription.State) {
 		s.Failing, s.Paid = false, &subscription.Payment{Invoice: "in_1", Until: now.AddDate(0, 1, 0)}
@@ -190,7 +191,8 @@ func (d *delivery) advance(t *testing.T, repo *store.Store, processor states) (a
 	case 1:
 		d.state = processor.read(d.subscription)
 	case 2:
-		_, err = repo.Apply(t.Context(), store.Fetched{Ticket: d.ticket, Cause: store.Cause{Actor: "processor", Event: d.event}, State: d.state})
+		_, err = repo.Apply(t.Context(), store.Fetched{Ticket: d.ticket, Cause: store.Cause{Actor: "processor",
+			Event: d.event}, State: d.state})
 	}
 	require.NoError(t, err)
 	d.step++
@@ -223,7 +225,8 @@ func TestConcurrentChangesOfOneAccount(t *testing.T) {
 				ticket, err := repo.Ticket(t.Context())
 				require.NoError(t, err)
 				id := fmt.Sprintf("sub_%d_%d", n, i)
-				change, err := repo.Apply(t.Context(), store.Fetched{Ticket: ticket, Cause: store.Cause{Actor: "test", Event: event}, State: &subscription.State{
+				change, err := repo.Apply(t.Context(), store.Fetched{Ticket: ticket, Cause: store.Cause{Actor: "test",
+					Event: event}, State: &subscription.State{
 					ID: id, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
 					Paid: &subscription.Payment{Invoice: "in_" + id, Until: now.Add(time.Duration(i+1) * time.Hour)},
 				}})

@@ -33,7 +33,8 @@ func (s *Store) transaction(ctx context.Context, change func(tx *gorm.DB, now ti
 // returned.
 func (s *Store) Ticket(ctx context.Context) (int64, error) {
 	var ticket int64
-	err := s.db.WithContext(ctx).Raw("UPDATE tickets SET value = value + 1 WHERE id = 1 RETURNING value").Scan(&ticket).Error
+	err := s.db.WithContext(ctx).Raw("UPDATE tickets SET value = value + 1 WHERE id = 1 RETURNING value").Scan(&ticket).
+		Error
 	if err == nil && ticket == 0 {
 		err = errNoTicketRow
 	}
@@ -57,7 +58,8 @@ func audit(tx *gorm.DB, at time.Time, actor, action, subject string, detail map[
 	if err != nil {
 		return err
 	}
-	return tx.Create(&auditRow{At: database.Micros(at), Actor: actor, Action: action, Subject: subject, Detail: string(encoded)}).Error
+	return tx.Create(&auditRow{At: database.Micros(at), Actor: actor, Action: action, Subject: subject,
+		Detail: string(encoded)}).Error
 }
 
 func timeOrNil(us *int64) *time.Time {

@@ -24,11 +24,13 @@ func (c Config) IsSet() bool {
 func (c Config) Validate() error {
 	errs := []error{c.ValidateAPI()}
 	if len(c.WebhookSecrets) == 0 {
-		errs = append(errs, errors.New("missing OPPORTUNITY_STRIPE_WEBHOOK_SECRETS: set it to the webhook endpoint's signing secrets (whsec_...)"))
+		errs = append(errs, errors.New("missing OPPORTUNITY_STRIPE_WEBHOOK_SECRETS: set it to the webhook endpoint's "+
+			"signing secrets (whsec_...)"))
 	}
 	for _, s := range c.WebhookSecrets {
 		if !strings.HasPrefix(s, "whsec_") || len(s) < len("whsec_")+16 {
-			errs = append(errs, errors.New("invalid OPPORTUNITY_STRIPE_WEBHOOK_SECRETS: each value must be a Stripe signing secret (whsec_...)"))
+			errs = append(errs, errors.New("invalid OPPORTUNITY_STRIPE_WEBHOOK_SECRETS: each value must be a Stripe signing "+
+				"secret (whsec_...)"))
 			break
 		}
 	}
@@ -39,7 +41,8 @@ func (c Config) Validate() error {
 func (c Config) ValidateAPI() error {
 	var errs []error
 	if !strings.HasPrefix(c.APIKey, "sk_") && !strings.HasPrefix(c.APIKey, "rk_") {
-		errs = append(errs, errors.New("missing or invalid OPPORTUNITY_STRIPE_API_KEY: use a secret or restricted key (sk_... or rk_...)"))
+		errs = append(errs, errors.New("missing or invalid OPPORTUNITY_STRIPE_API_KEY: use a secret or restricted key "+
+			"(sk_... or rk_...)"))
 	}
 	if !strings.HasPrefix(c.Price, "price_") {
 		errs = append(errs, errors.New("missing or invalid OPPORTUNITY_STRIPE_PRICE: use the id of a price (price_...)"))

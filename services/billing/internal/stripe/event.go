@@ -59,7 +59,8 @@ func (s *Stripe) verify(body []byte, signature string) (event api.Event, err err
 	switch {
 	case err == nil:
 		return event, nil
-	case errors.Is(err, webhook.ErrNoValidSignature), errors.Is(err, webhook.ErrInvalidHeader), errors.Is(err, webhook.ErrNotSigned):
+	case errors.Is(err, webhook.ErrNoValidSignature), errors.Is(err, webhook.ErrInvalidHeader), errors.Is(err,
+		webhook.ErrNotSigned):
 		return event, ErrSignature
 	}
 	return event, ErrMalformed // err may quote the body
@@ -90,8 +91,10 @@ func checkTimestamp(signature string, now time.Time) error {
 // eventTypes lists the event types that can change an entitlement. An entry that ends with a dot
 // matches every type with that prefix.
 var eventTypes = []string{
-	"customer.subscription.", "invoice.created", "invoice.paid", "invoice.payment_failed", "invoice.payment_succeeded", "invoice.marked_uncollectible",
-	"invoice.voided", "checkout.session.completed", "charge.refunded", "charge.refund.updated", "refund.", "charge.dispute.",
+	"customer.subscription.", "invoice.created", "invoice.paid", "invoice.payment_failed", "invoice.payment_succeeded",
+	"invoice.marked_uncollectible",
+	"invoice.voided", "checkout.session.completed", "charge.refunded", "charge.refund.updated", "refund.",
+	"charge.dispute.",
 }
 
 func relevant(eventType string) bool {
@@ -170,7 +173,8 @@ func (s *Stripe) subscriptionOfPayment(ctx context.Context, intent string) (stri
 		if err != nil {
 			return "", ignoreNotFound(apiError("listing invoices of a payment", err))
 		}
-		if i := payment.Invoice; i != nil && i.Parent != nil && i.Parent.SubscriptionDetails != nil && i.Parent.SubscriptionDetails.Subscription != nil {
+		if i := payment.Invoice; i != nil && i.Parent != nil && i.Parent.SubscriptionDetails != nil &&
+			i.Parent.SubscriptionDetails.Subscription != nil {
 			return i.Parent.SubscriptionDetails.Subscription.ID, nil
 		}
 	}

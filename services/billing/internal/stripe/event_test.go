@@ -25,7 +25,8 @@ func TestSignatures(t *testing.T) {
 	}{
 		{"now", event.Signature(secret, now), event, nil},
 		{"older secret during rotation", event.Signature(older, now), event, nil},
-		{"both secrets, as Stripe signs during rotation", event.Signature(older, now) + event.Signature(secret, now)[len("t=1795176000"):], event, nil},
+		{"both secrets, as Stripe signs during rotation", event.Signature(older, now) + event.Signature(secret,
+			now)[len("t=1795176000"):], event, nil},
 		{"just in time", event.Signature(secret, now.Add(-4*time.Minute-59*time.Second)), event, nil},
 		{"too old", event.Signature(secret, now.Add(-5*time.Minute-time.Second)), event, stripe.ErrSignature},
 		{"at the limit of age", event.Signature(secret, now.Add(-5*time.Minute)), event, nil},
@@ -37,8 +38,10 @@ func TestSignatures(t *testing.T) {
 		{"another body", event.Signature(secret, now), tampered, stripe.ErrSignature},
 		{"no signature", "", event, stripe.ErrSignature},
 		{"no time", "v1=00", event, stripe.ErrSignature},
-		{"two times, the first of them now", event.Signature(secret, now)[:12] + "," + event.Signature(secret, now.Add(-time.Hour)), event, stripe.ErrSignature},
-		{"two times, the first of them old", event.Signature(secret, now.Add(-time.Hour))[:12] + "," + event.Signature(secret, now), event, stripe.ErrSignature},
+		{"two times, the first of them now", event.Signature(secret, now)[:12] + "," + event.Signature(secret,
+			now.Add(-time.Hour)), event, stripe.ErrSignature},
+		{"two times, the first of them old", event.Signature(secret, now.Add(-time.Hour))[:12] + "," + event.Signature(secret,
+			now), event, stripe.ErrSignature},
 		{"malformed header", "t=now,v1", event, stripe.ErrSignature},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -56,8 +59,10 @@ func TestSignatures(t *testing.T) {
 
 func TestSignedNonEventsAreMalformed(t *testing.T) {
 	s, _ := start(t)
-	for _, body := range []string{``, `{`, `[]`, `{}`, `{"object":"event"}`, `{"object":"v2.core.event","id":"evt_1","type":"invoice.paid"}`,
-		`{"object":"event","id":"evt_1","type":"invoice.paid"}`, `{"object":"event","id":"evt_1","type":"invoice.paid","data":{"object":[1]}}`,
+	for _, body := range []string{``, `{`, `[]`, `{}`, `{"object":"event"}`,
+		`{"object":"v2.core.event","id":"evt_1","type":"invoice.paid"}`,
+		`{"object":"event","id":"evt_1","type":"invoice.paid"}`,
+		`{"object":"event","id":"evt_1","type":"invoice.paid","data":{"object":[1]}}`,
 		`{"object":"event","id":"","type":"invoice.paid","data":{"object":{"id":"in_1"}}}`} {
 		e := sandboxtest.Event(body)
 		_, err := s.Event(t.Context(), e, e.Signature(secret, now), now)
@@ -77,7 +82,8 @@ func TestEventLeadsToItsSubscription(t *testing.T) {
 	events = append(events, refund)
 	events = append(events, fake.Dispute(id, "needs_response")...)
 	events = append(events, fake.Delete(id)...)
-	events = append(events, sandboxtest.Event(`{"id":"evt_old","object":"event","api_version":"2019-12-03","type":"invoice.paid","data":{"object":{"id":"in_1","subscription":"`+id+`"}}}`))
+	events = append(events,
+		sandboxtest.Event(`{"id":"evt_old","object":"event","api_version":"2019-12-03","type":"invoice.paid","data":{"object":{"id":"in_1","subscription":"`+id+`"}}}`))
 	for _, e := range events {
 		got, err := s.Event(t.Context(), e, e.Signature(secret, now), now)
 		require.NoError(t, err, "%s", e)

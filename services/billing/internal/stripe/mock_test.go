@@ -20,12 +20,14 @@ import (
 func startMock(t *testing.T) *stripe.Stripe {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "stripe-mock")
-	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s", "-modfile=testdata/stripe-mock.mod", "-o", program, "github.com/stripe/stripe-mock")
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s", "-modfile=testdata/stripe-mock.mod", "-o",
+		program, "github.com/stripe/stripe-mock")
 	build.Env = append(build.Environ(), "GOWORK=off", "GOFLAGS=")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 
-	mock := exec.Command(program, "-http-addr", "127.0.0.1:0", "-https-addr", "127.0.0.1:0") // without both flags it listens on all addresses
+	// without both flags it listens on all addresses
+	mock := exec.Command(program, "-http-addr", "127.0.0.1:0", "-https-addr", "127.0.0.1:0")
 	pipe, err := mock.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, mock.Start())
@@ -36,7 +38,8 @@ func startMock(t *testing.T) *stripe.Stripe {
 	lines := bufio.NewScanner(pipe)
 	for lines.Scan() {
 		if found := regexp.MustCompile(`HTTP at address: (127\.0\.0\.1:\d+)`).FindStringSubmatch(lines.Text()); found != nil {
-			s := stripe.New(stripe.Config{APIKey: "sk_test_123", WebhookSecrets: []string{secret}, Price: "price_1", APIBase: "http://" + found[1]}, stripe.Options{})
+			s := stripe.New(stripe.Config{APIKey: "sk_test_123", WebhookSecrets: []string{secret}, Price: "price_1",
+				APIBase: "http://" + found[1]}, stripe.Options{})
 			t.Cleanup(s.Close)
 			return s
 		}
@@ -50,7 +53,8 @@ func TestRequestsMatchStripesAPI(t *testing.T) {
 	customer, err := s.Customer(t.Context(), "acc_1", "ada@example.com", "att_1")
 	require.NoError(t, err)
 	require.NotEmpty(t, customer)
-	page, err := s.Checkout(t.Context(), stripe.Order{Account: "acc_1", Customer: customer, ReturnURL: "https://api.example/account/plan", Attempt: "att_1", ExpiresAt: time.Now().Add(time.Hour)})
+	page, err := s.Checkout(t.Context(), stripe.Order{Account: "acc_1", Customer: customer,
+		ReturnURL: "https://api.example/account/plan", Attempt: "att_1", ExpiresAt: time.Now().Add(time.Hour)})
 	require.NoError(t, err)
 	require.Contains(t, page, "https://")
 	portal, err := s.Portal(t.Context(), customer, "https://api.example/account/plan")
@@ -69,7 +73,8 @@ func TestRequestsMatchStripesAPI(t *testing.T) {
 	require.Equal(t, ids[0], state.ID)
 	require.NotEmpty(t, state.Customer)
 	require.NoError(t, s.Charge(t.Context(), "in_1"))
-	require.ErrorContains(t, s.CheckOffer(t.Context()), "does not match the Business plan", "stripe-mock has another price")
+	require.ErrorContains(t, s.CheckOffer(t.Context()), "does not match the Business plan",
+		"stripe-mock has another price")
 
 	for kind, about := range map[string]string{
 		"charge.refunded":        `{"id":"ch_1","object":"charge","payment_intent":"pi_1"}`,

@@ -97,7 +97,8 @@ func TestNestedListsAreReadToTheEnd(t *testing.T) {
 		require.Equal(t, now.AddDate(0, 1, 0), want.Paid.Until)
 
 		transport := &nested{
-			sandbox: sandbox.Transport{API: fake}, last: map[string]any{}, others: map[string]any{name: map[string]any{"type": "invoice_item_details"}},
+			sandbox: sandbox.Transport{API: fake}, last: map[string]any{},
+			others: map[string]any{name: map[string]any{"type": "invoice_item_details"}},
 		}
 		paged := stripe.New(fake.Config(), stripe.Options{Transport: transport})
 		got, err := paged.Subscription(t.Context(), id)

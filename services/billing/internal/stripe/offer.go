@@ -46,7 +46,8 @@ func (s *Stripe) CheckOffer(ctx context.Context) (err error) {
 		expect("product active", price.Product.Active, true)
 	}
 	if len(mismatches) > 0 {
-		return fmt.Errorf("OPPORTUNITY_STRIPE_PRICE %s does not match the %s plan: %s: correct the price at Stripe or use another one",
+		return fmt.Errorf("OPPORTUNITY_STRIPE_PRICE %s does not match the %s plan: %s: correct the price at Stripe or use "+
+			"another one",
 			s.price, plan.Name, strings.Join(mismatches, "; "))
 	}
 	s.product.Store(&price.Product.ID)

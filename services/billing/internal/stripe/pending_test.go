@@ -23,7 +23,8 @@ func TestPendingRenewalInvoice(t *testing.T) {
 		"first invoice of a subscription": {func(i *api.Invoice) { i.BillingReason = api.InvoiceBillingReasonSubscriptionCreate }, ""},
 	} {
 		invoice := &api.Invoice{
-			ID: "in_1", Status: api.InvoiceStatusDraft, AutoAdvance: true, BillingReason: api.InvoiceBillingReasonSubscriptionCycle,
+			ID: "in_1", Status: api.InvoiceStatusDraft, AutoAdvance: true,
+			BillingReason:    api.InvoiceBillingReasonSubscriptionCycle,
 			CollectionMethod: api.InvoiceCollectionMethodChargeAutomatically,
 		}
 		c.change(invoice)

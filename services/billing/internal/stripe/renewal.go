@@ -36,7 +36,8 @@ func (s *Stripe) Charge(ctx context.Context, invoice string) (err error) {
 	defer s.observed("charge", time.Now(), &err)
 	// No fixed idempotency key: Stripe replays the response to a key for a day, even an internal
 	// error, and the invoice would stay a draft.
-	_, err = s.client.V1Invoices.FinalizeInvoice(ctx, invoice, &api.InvoiceFinalizeInvoiceParams{AutoAdvance: api.Bool(true)})
+	_, err = s.client.V1Invoices.FinalizeInvoice(ctx, invoice,
+		&api.InvoiceFinalizeInvoiceParams{AutoAdvance: api.Bool(true)})
 	var finalizeErr error
 	if err != nil {
 		finalizeErr = apiError("finalizing the invoice", err)

@@ -49,7 +49,8 @@ func TestCharge(t *testing.T) {
 	require.True(t, fake.Invoice(id).Advances, "Stripe retries the card")
 	require.NoError(t, s.Charge(t.Context(), invoice))
 	require.Len(t, fake.Requests("POST /v1/invoices/"+invoice+"/pay"), 2)
-	require.Equal(t, sandbox.Open, fake.Invoice(id).Status, "a repeated charge gets the first response and does not charge the card")
+	require.Equal(t, sandbox.Open, fake.Invoice(id).Status,
+		"a repeated charge gets the first response and does not charge the card")
 	fake.Decline(got.Customer, false)
 
 	invoice = draft()

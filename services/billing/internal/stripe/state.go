@@ -53,7 +53,8 @@ func (s *Stripe) Subscription(ctx context.Context, id string) (state subscriptio
 		return state, err
 	}
 	latest := sub.LatestInvoice
-	state.Failing = latest != nil && (latest.Status == api.InvoiceStatusOpen || latest.Status == api.InvoiceStatusUncollectible) &&
+	state.Failing = latest != nil &&
+		(latest.Status == api.InvoiceStatusOpen || latest.Status == api.InvoiceStatusUncollectible) &&
 		latest.Attempted && (state.Paid == nil || latest.ID != state.Paid.Invoice)
 	return state, nil
 }
@@ -119,7 +120,8 @@ func (s *Stripe) paidUntil(ctx context.Context, invoice *api.Invoice) (until tim
 		return until, err
 	}
 	for _, line := range lines {
-		if line.Parent == nil || line.Parent.Type != api.InvoiceLineItemParentTypeSubscriptionItemDetails || line.Period == nil {
+		if line.Parent == nil || line.Parent.Type != api.InvoiceLineItemParentTypeSubscriptionItemDetails ||
+			line.Period == nil {
 			continue
 		}
 		if end := time.Unix(line.Period.End, 0).UTC(); end.After(until) {

@@ -61,8 +61,9 @@ func New(cfg Config, o Options) *Stripe {
 	}
 	client := func(timeout time.Duration, retries int64) *api.Client {
 		backend := &api.BackendConfig{
-			HTTPClient:        &http.Client{Transport: o.Transport, Timeout: timeout},
-			LeveledLogger:     &api.LeveledLogger{Level: api.LevelNull}, // errors carry the same details, without request parameters
+			HTTPClient: &http.Client{Transport: o.Transport, Timeout: timeout},
+			// errors carry the same details, without request parameters
+			LeveledLogger:     &api.LeveledLogger{Level: api.LevelNull},
 			MaxNetworkRetries: api.Int64(retries),
 			EnableTelemetry:   api.Bool(false),
 		}
@@ -93,15 +94,18 @@ func apiError(operation string, err error) error {
 	if !errors.As(err, &stripeErr) {
 		return problem.Unavailable(fmt.Errorf("stripe: %s: %w", operation, err))
 	}
-	described := fmt.Errorf("stripe: %s: status %d %s %s %s, request %s", operation, stripeErr.HTTPStatusCode, stripeErr.Type, stripeErr.Code, stripeErr.Param, stripeErr.RequestID)
+	described := fmt.Errorf("stripe: %s: status %d %s %s %s, request %s", operation, stripeErr.HTTPStatusCode,
+		stripeErr.Type, stripeErr.Code, stripeErr.Param, stripeErr.RequestID)
 	switch status := stripeErr.HTTPStatusCode; {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return fmt.Errorf("%w: OPPORTUNITY_STRIPE_API_KEY is invalid or lacks the permission", described)
-	case stripeErr.Code == api.ErrorCodeResourceMissing && stripeErr.Param == "customer": // status 400 if the customer is a parameter
+	// status 400 if the customer is a parameter
+	case stripeErr.Code == api.ErrorCodeResourceMissing && stripeErr.Param == "customer":
 		return fmt.Errorf("%w: %w", ErrNoCustomer, described)
 	case status == http.StatusNotFound && stripeErr.Code == api.ErrorCodeResourceMissing:
 		return fmt.Errorf("%w: %w", ErrNotFound, described)
-	case status == http.StatusTooManyRequests || status == http.StatusConflict || status >= http.StatusInternalServerError || status == 0:
+	case status == http.StatusTooManyRequests || status == http.StatusConflict ||
+		status >= http.StatusInternalServerError || status == 0:
 		return problem.Unavailable(described)
 	}
 	return described
@@ -127,12 +131,13 @@ func (s *Stripe) Checkout(ctx context.Context, o Order) (url string, err error) 
 	defer s.observed("checkout", time.Now(), &err)
 	metadata := map[string]string{accountMetadata: o.Account}
 	p := &api.CheckoutSessionCreateParams{
-		Mode: api.String(api.CheckoutSessionModeSubscription), Customer: api.String(o.Customer), ClientReferenceID: api.String(o.Account),
-		LineItems:        []*api.CheckoutSessionCreateLineItemParams{{Price: api.String(s.price), Quantity: api.Int64(1)}},
-		Metadata:         metadata,
-		ExpiresAt:        api.Int64(o.ExpiresAt.Unix()),
-		SubscriptionData: &api.CheckoutSessionCreateSubscriptionDataParams{Metadata: metadata},
-		SuccessURL:       api.String(o.ReturnURL + "?checkout=done"), CancelURL: api.String(o.ReturnURL + "?checkout=left"),
+		Mode: api.String(api.CheckoutSessionModeSubscription), Customer: api.String(o.Customer),
+		ClientReferenceID: api.String(o.Account),
+		LineItems:         []*api.CheckoutSessionCreateLineItemParams{{Price: api.String(s.price), Quantity: api.Int64(1)}},
+		Metadata:          metadata,
+		ExpiresAt:         api.Int64(o.ExpiresAt.Unix()),
+		SubscriptionData:  &api.CheckoutSessionCreateSubscriptionDataParams{Metadata: metadata},
+		SuccessURL:        api.String(o.ReturnURL + "?checkout=done"), CancelURL: api.String(o.ReturnURL + "?checkout=left"),
 	}
 	p.SetIdempotencyKey("checkout-" + digest(o.Attempt, o.Customer, o.ReturnURL, s.price))
 	page, err := s.client.V1CheckoutSessions.Create(ctx, p)
@@ -215,7 +220,8 @@ func (s *Stripe) ExpireCheckouts(ctx context.Context) (err error) {
 // cancel_at, which resuming must clear separately.
 func (s *Stripe) SetCancelAtPeriodEnd(ctx context.Context, id string, cancel bool) (err error) {
 	defer s.observed("set_cancel", time.Now(), &err)
-	sub, err := s.client.V1Subscriptions.Update(ctx, id, &api.SubscriptionUpdateParams{CancelAtPeriodEnd: api.Bool(cancel)})
+	sub, err := s.client.V1Subscriptions.Update(ctx, id,
+		&api.SubscriptionUpdateParams{CancelAtPeriodEnd: api.Bool(cancel)})
 	if err == nil && !cancel && sub.CancelAt > 0 {
 		p := &api.SubscriptionUpdateParams{}
 		p.AddUnsetField(api.SubscriptionUpdateParamsUnsetFieldCancelAt)

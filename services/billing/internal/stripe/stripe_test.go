@@ -44,7 +44,8 @@ func buy(t *testing.T, s *stripe.Stripe, fake *sandboxtest.Stripe) (id string, e
 	t.Helper()
 	customer, err := s.Customer(t.Context(), "acc_1", "ada@example.com", "att_1")
 	require.NoError(t, err)
-	page, err := s.Checkout(t.Context(), stripe.Order{Account: "acc_1", Customer: customer, ReturnURL: returnURL, Attempt: "att_1", ExpiresAt: now.Add(time.Hour)})
+	page, err := s.Checkout(t.Context(), stripe.Order{Account: "acc_1", Customer: customer, ReturnURL: returnURL,
+		Attempt: "att_1", ExpiresAt: now.Add(time.Hour)})
 	require.NoError(t, err)
 	return fake.Pay(page)
 }
@@ -60,25 +61,38 @@ func TestSubscriptionState(t *testing.T) {
 		{"renewed", func(f *sandboxtest.Stripe, id string) { f.Renew(id, true) }, func(s *subscription.State) {
 			s.Paid.Until = end.AddDate(0, 1, 0)
 		}},
-		{"renewal fails: the paid period continues", func(f *sandboxtest.Stripe, id string) { f.Renew(id, false) }, func(s *subscription.State) {
-			s.Failing = true
-		}},
-		{"renewal after a failed one is paid", func(f *sandboxtest.Stripe, id string) { f.Renew(id, false); f.Renew(id, true) }, func(s *subscription.State) {
+		{"renewal fails: the paid period continues", func(f *sandboxtest.Stripe, id string) { f.Renew(id, false) },
+			func(s *subscription.State) {
+				s.Failing = true
+			}},
+		{"renewal after a failed one is paid", func(f *sandboxtest.Stripe, id string) {
+			f.Renew(id, false)
+			f.Renew(id,
+				true)
+		}, func(s *subscription.State) {
 			s.Paid.Until = end.AddDate(0, 2, 0)
 		}},
-		{"renewal is a draft", func(f *sandboxtest.Stripe, id string) { f.DraftRenewal(id) }, func(s *subscription.State) { s.PendingInvoice = "its" }},
-		{"cancelled", func(f *sandboxtest.Stripe, id string) { f.Cancel(id, true) }, func(s *subscription.State) { s.CancelAtPeriodEnd = true }},
-		{"resumed", func(f *sandboxtest.Stripe, id string) { f.Cancel(id, true); f.Cancel(id, false) }, func(*subscription.State) {}},
+		{"renewal is a draft", func(f *sandboxtest.Stripe, id string) { f.DraftRenewal(id) },
+			func(s *subscription.State) { s.PendingInvoice = "its" }},
+		{"cancelled", func(f *sandboxtest.Stripe, id string) { f.Cancel(id, true) },
+			func(s *subscription.State) { s.CancelAtPeriodEnd = true }},
+		{"resumed", func(f *sandboxtest.Stripe, id string) { f.Cancel(id, true); f.Cancel(id, false) },
+			func(*subscription.State) {}},
 		{"ended", func(f *sandboxtest.Stripe, id string) { f.Delete(id) }, func(s *subscription.State) { s.Ended = true }},
 		{"partly refunded", func(f *sandboxtest.Stripe, id string) { f.Refund(id, 2899) }, func(*subscription.State) {}},
-		{"refunded", func(f *sandboxtest.Stripe, id string) { f.Refund(id, 2899); f.Refund(id, 1) }, func(s *subscription.State) { s.Paid.Refunded = true }},
-		{"older payment refunded", func(f *sandboxtest.Stripe, id string) { f.Refund(id, 2900); f.Renew(id, true) }, func(s *subscription.State) {
-			s.Paid.Until = end.AddDate(0, 1, 0)
-		}},
-		{"disputed", func(f *sandboxtest.Stripe, id string) { f.Dispute(id, "needs_response") }, func(s *subscription.State) { s.Paid.Disputed = true }},
-		{"dispute lost", func(f *sandboxtest.Stripe, id string) { f.Dispute(id, "lost") }, func(s *subscription.State) { s.Paid.Disputed = true }},
+		{"refunded", func(f *sandboxtest.Stripe, id string) { f.Refund(id, 2899); f.Refund(id, 1) },
+			func(s *subscription.State) { s.Paid.Refunded = true }},
+		{"older payment refunded", func(f *sandboxtest.Stripe, id string) { f.Refund(id, 2900); f.Renew(id, true) },
+			func(s *subscription.State) {
+				s.Paid.Until = end.AddDate(0, 1, 0)
+			}},
+		{"disputed", func(f *sandboxtest.Stripe, id string) { f.Dispute(id, "needs_response") },
+			func(s *subscription.State) { s.Paid.Disputed = true }},
+		{"dispute lost", func(f *sandboxtest.Stripe, id string) { f.Dispute(id, "lost") },
+			func(s *subscription.State) { s.Paid.Disputed = true }},
 		{"dispute won", func(f *sandboxtest.Stripe, id string) { f.Dispute(id, "won") }, func(*subscription.State) {}},
-		{"inquiry of the bank", func(f *sandboxtest.Stripe, id string) { f.Dispute(id, "warning_under_review") }, func(*subscription.State) {}},
+		{"inquiry of the bank", func(f *sandboxtest.Stripe, id string) { f.Dispute(id, "warning_under_review") },
+			func(*subscription.State) {}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, fake := start(t)
@@ -137,7 +151,8 @@ func TestRequestsAreIdempotent(t *testing.T) {
 	two, err := s.Customer(t.Context(), "acc_1", "ada@example.com", "att_1")
 	require.NoError(t, err)
 	require.Equal(t, one, two)
-	order := stripe.Order{Account: "acc_1", Customer: one, ReturnURL: returnURL, Attempt: "att_1", ExpiresAt: now.Add(12 * time.Hour)}
+	order := stripe.Order{Account: "acc_1", Customer: one, ReturnURL: returnURL, Attempt: "att_1",
+		ExpiresAt: now.Add(12 * time.Hour)}
 	first, err := s.Checkout(t.Context(), order)
 	require.NoError(t, err)
 	again, err := s.Checkout(t.Context(), order)
@@ -166,7 +181,8 @@ func replyWith(t *testing.T, body any) reply {
 }
 
 func (r reply) RoundTrip(request *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(r)), Request: request}, nil
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(r)),
+		Request: request}, nil
 }
 
 func TestOfferMustMatchPlanTable(t *testing.T) {
@@ -193,7 +209,8 @@ func TestOfferMustMatchPlanTable(t *testing.T) {
 				"recurring": map[string]any{"interval": "month", "interval_count": 1, "usage_type": "licensed"},
 			}
 			c.change(price, product)
-			s := stripe.New(stripe.Config{APIKey: "sk_test_1", Price: "price_1", APIBase: "http://stripe.sandbox"}, stripe.Options{Transport: replyWith(t, price)})
+			s := stripe.New(stripe.Config{APIKey: "sk_test_1", Price: "price_1", APIBase: "http://stripe.sandbox"},
+				stripe.Options{Transport: replyWith(t, price)})
 			err := s.CheckOffer(t.Context())
 			if c.want == "" {
 				require.NoError(t, err)
@@ -235,10 +252,11 @@ func TestStripeErrors(t *testing.T) {
 func TestOperationsAreObserved(t *testing.T) {
 	_, fake := start(t)
 	var observed []string
-	s := stripe.New(fake.Config(), stripe.Options{Transport: sandbox.Transport{API: fake}, Observe: func(operation string, duration time.Duration, err error) {
-		require.GreaterOrEqual(t, duration, time.Duration(0))
-		observed = append(observed, fmt.Sprint(operation, " ", err == nil))
-	}})
+	s := stripe.New(fake.Config(), stripe.Options{Transport: sandbox.Transport{API: fake},
+		Observe: func(operation string, duration time.Duration, err error) {
+			require.GreaterOrEqual(t, duration, time.Duration(0))
+			observed = append(observed, fmt.Sprint(operation, " ", err == nil))
+		}})
 	require.NoError(t, s.CheckOffer(t.Context()))
 	_, err := s.Subscription(t.Context(), "sub_nowhere")
 	require.Error(t, err)

@@ -49,22 +49,33 @@ func TestDeriveEntitlement(t *testing.T) {
 		{"paid", []subscription.State{sub("a", 30)}, paid(30, true, "")},
 		{"cancelled: runs to the end of the paid period", []subscription.State{sub("a", 30, cancelled)}, paid(30, false, "")},
 		{"ended early: runs to the end of the paid period", []subscription.State{sub("a", 30, ended)}, paid(30, false, "")},
-		{"payment fails: the paid period continues", []subscription.State{sub("a", 30, failing)}, paid(30, true, api.PaymentFailed)},
-		{"ended after failed payments", []subscription.State{sub("a", 30, failing, ended)}, paid(30, false, api.PaymentFailed)},
+		{"payment fails: the paid period continues", []subscription.State{sub("a", 30, failing)},
+			paid(30, true, api.PaymentFailed)},
+		{"ended after failed payments", []subscription.State{sub("a", 30, failing, ended)},
+			paid(30, false, api.PaymentFailed)},
 		{"first payment fails", []subscription.State{sub("a", 0, failing)}, nothing(api.PaymentFailed)},
 		{"first payment never arrives", []subscription.State{sub("a", 0, failing, ended)}, nothing("")},
 		{"refunded", []subscription.State{sub("a", 30, refunded)}, nothing(api.Refunded)},
 		{"disputed", []subscription.State{sub("a", 30, disputed)}, nothing(api.Disputed)},
-		{"bought again after a refund", []subscription.State{sub("a", 30, refunded, ended), sub("b", 10)}, paid(10, true, "")},
-		{"two subscriptions: the longer counts", []subscription.State{sub("a", 10), sub("b", 30, cancelled)}, paid(30, true, "")},
-		{"two cancelled subscriptions: the longer counts", []subscription.State{sub("a", 10, cancelled), sub("b", 30, cancelled)}, paid(30, false, "")},
-		{"shorter one fails, longer one does not", []subscription.State{sub("a", 10, failing), sub("b", 30, cancelled)}, paid(30, false, "")},
-		{"one of two equal subscriptions fails", []subscription.State{sub("a", 30, failing), sub("b", 30)}, paid(30, true, "")},
-		{"one of two equal subscriptions fails, in the other order", []subscription.State{sub("b", 30), sub("a", 30, failing)}, paid(30, true, "")},
-		{"the failing one of two equal subscriptions renews", []subscription.State{sub("a", 30, failing), sub("b", 30, cancelled)}, paid(30, true, "")},
+		{"bought again after a refund", []subscription.State{sub("a", 30, refunded, ended), sub("b", 10)},
+			paid(10, true, "")},
+		{"two subscriptions: the longer counts", []subscription.State{sub("a", 10), sub("b", 30, cancelled)},
+			paid(30, true, "")},
+		{"two cancelled subscriptions: the longer counts", []subscription.State{sub("a", 10, cancelled),
+			sub("b", 30, cancelled)}, paid(30, false, "")},
+		{"shorter one fails, longer one does not", []subscription.State{sub("a", 10, failing), sub("b", 30, cancelled)},
+			paid(30, false, "")},
+		{"one of two equal subscriptions fails", []subscription.State{sub("a", 30, failing), sub("b", 30)},
+			paid(30, true, "")},
+		{"one of two equal subscriptions fails, in the other order",
+			[]subscription.State{sub("b", 30), sub("a", 30, failing)}, paid(30, true, "")},
+		{"the failing one of two equal subscriptions renews",
+			[]subscription.State{sub("a", 30, failing), sub("b", 30, cancelled)}, paid(30, true, "")},
 		{"another product", []subscription.State{sub("a", 30, other)}, nothing("")},
-		{"another product, disputed", []subscription.State{sub("a", 30, other, disputed), sub("b", 0, other, failing)}, nothing("")},
-		{"dispute takes precedence over refund", []subscription.State{sub("a", 30, refunded), sub("b", 30, disputed), sub("c", 0, failing)}, nothing(api.Disputed)},
+		{"another product, disputed", []subscription.State{sub("a", 30, other, disputed), sub("b", 0, other, failing)},
+			nothing("")},
+		{"dispute takes precedence over refund", []subscription.State{sub("a", 30, refunded), sub("b", 30, disputed),
+			sub("c", 0, failing)}, nothing(api.Disputed)},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, subscription.DeriveEntitlement(c.states)) })
 	}
@@ -73,7 +84,8 @@ func TestDeriveEntitlement(t *testing.T) {
 func anyState(t *rapid.T, id string) subscription.State {
 	s := sub(id, rapid.IntRange(0, 4).Draw(t, "until"))
 	s.Tier = rapid.SampledFrom([]api.Tier{api.Commercial, api.Commercial, api.Developer, api.Free}).Draw(t, "tier")
-	s.Ended, s.CancelAtPeriodEnd, s.Failing = rapid.Bool().Draw(t, "ended"), rapid.Bool().Draw(t, "cancelled"), rapid.Bool().Draw(t, "failing")
+	s.Ended, s.CancelAtPeriodEnd, s.Failing = rapid.Bool().Draw(t, "ended"), rapid.Bool().Draw(t,
+		"cancelled"), rapid.Bool().Draw(t, "failing")
 	if s.Paid != nil {
 		s.Paid.Refunded, s.Paid.Disputed = rapid.Bool().Draw(t, "refunded"), rapid.Bool().Draw(t, "disputed")
 	}
@@ -87,7 +99,8 @@ func TestDerivedEntitlementsAreConsistent(t *testing.T) {
 			states[i] = anyState(t, string(rune('a'+i)))
 		}
 		e := subscription.DeriveEntitlement(states)
-		require.Equal(t, e, subscription.DeriveEntitlement(rapid.Permutation(states).Draw(t, "order")), "independent of the order")
+		require.Equal(t, e, subscription.DeriveEntitlement(rapid.Permutation(states).Draw(t, "order")),
+			"independent of the order")
 		require.Equal(t, e.Tier == api.Free, e.PaidUntil == nil)
 		require.Zero(t, e.Version)
 		require.False(t, e.Renews && e.PaidUntil == nil)
@@ -126,7 +139,8 @@ func TestEntitlementDifference(t *testing.T) {
 	_, different := subscription.EntitlementDifference("acc_1", before, same)
 	require.False(t, different, "versions do not count")
 
-	d, different := subscription.EntitlementDifference("acc_1", before, api.Entitlement{Tier: api.Free, Trouble: api.Disputed})
+	d, different := subscription.EntitlementDifference("acc_1", before,
+		api.Entitlement{Tier: api.Free, Trouble: api.Disputed})
 	require.True(t, different)
 	require.Equal(t, api.BillingDifference{
 		Account: "acc_1", Field: "entitlement", Had: "commercial until 2026-12-20T12:00:00Z, renews", Has: "free, disputed",
@@ -145,11 +159,13 @@ func TestAccountSummary(t *testing.T) {
 		{"ended", []subscription.State{sub("a", 30, ended)}, false, false, false, true},
 		{"first payment pending", []subscription.State{sub("a", 0)}, false, false, false, false},
 		{"refunded and still renewing", []subscription.State{sub("a", 30, refunded)}, true, false, true, false},
-		{"another product that renews", []subscription.State{sub("a", 30, other), sub("b", 30, other, cancelled)}, false, false, false, false},
+		{"another product that renews", []subscription.State{sub("a", 30, other), sub("b", 30, other, cancelled)}, false,
+			false, false, false},
 		{"refunded and cancelled", []subscription.State{sub("a", 30, refunded, cancelled)}, false, false, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := subscription.Account{ID: "acc_1", Customer: "cus_1", Entitlement: subscription.DeriveEntitlement(c.states), States: c.states}
+			s := subscription.Account{ID: "acc_1", Customer: "cus_1", Entitlement: subscription.DeriveEntitlement(c.states),
+				States: c.states}
 			summary := s.Summary(true)
 			require.Equal(t, c.renewing, summary.Renewing)
 			require.Equal(t, c.cancelled, summary.Cancelled)

@@ -83,7 +83,6 @@ type page struct {
 	sum, size uint32 // CRC-32 and length of the text
 }
 
-// append appends the complete body to buf.
 func (p *page) append(buf []byte, coding Coding, tail []byte) []byte {
 	buf = append(buf, p.body...)
 	if coding == Zstd {
@@ -139,7 +138,8 @@ func compress(coding Coding, text func([]byte) []byte) *page {
 	e.text = text(e.text[:0])
 	must(e.to.Write(e.text))
 	must(0, e.to.Flush())
-	return &page{bytes.Clone(e.out.Bytes()), crc32.ChecksumIEEE(e.text), uint32(len(e.text))} //nolint:gosec // gzip stores the length modulo 2^32
+	size := uint32(len(e.text)) //nolint:gosec // gzip stores the length modulo 2^32
+	return &page{bytes.Clone(e.out.Bytes()), crc32.ChecksumIEEE(e.text), size}
 }
 
 // must returns v. The only errors of the encoders are invalid settings, and those of the writer

@@ -28,7 +28,9 @@ type Cache struct {
 func NewCache(maxBytes uint64) *Cache {
 	return &Cache{pages: otter.Must(&otter.Options[string, *page]{
 		MaximumWeight: maxBytes,
-		Weigher:       func(_ string, p *page) uint32 { return uint32(len(p.body)) + overhead }, //nolint:gosec // far below 4 GiB
+		Weigher: func(_ string, p *page) uint32 {
+			return uint32(len(p.body)) + overhead //nolint:gosec // far below 4 GiB
+		},
 	})}
 }
 

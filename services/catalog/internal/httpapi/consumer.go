@@ -32,7 +32,6 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 // maxPooled is the largest capacity of a buffer that is reused.
 const maxPooled = 4 << 20
 
-// newBody returns an empty buffer and a function that releases it.
 func newBody() (buf *[]byte, done func()) {
 	buf, _ = buffers.Get().(*[]byte)
 	*buf = (*buf)[:0]
@@ -43,11 +42,7 @@ func newBody() (buf *[]byte, done func()) {
 	}
 }
 
-func (a API) list(g *gin.Context) (web.Reply, error) {
-	caller, err := web.Caller(g)
-	if err != nil {
-		return web.Reply{}, err
-	}
+func (a API) list(g *gin.Context, caller api.Caller) (web.Reply, error) {
 	parse, path := query.Parse, g.FullPath()
 	if path == query.SearchPath {
 		parse = query.ParseSearch
@@ -75,11 +70,7 @@ func (a API) list(g *gin.Context) (web.Reply, error) {
 	return reply, nil
 }
 
-func (a API) detail(g *gin.Context) (web.Reply, error) {
-	caller, err := web.Caller(g)
-	if err != nil {
-		return web.Reply{}, err
-	}
+func (a API) detail(g *gin.Context, caller api.Caller) (web.Reply, error) {
 	if err := query.RejectAll(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err
 	}
@@ -107,18 +98,15 @@ func (a API) detail(g *gin.Context) (web.Reply, error) {
 
 // recordChanges serves the changes of all public records. It reads the database, so it is
 // unavailable during an outage, and it serves no change that the snapshot lacks.
-func (a API) recordChanges(g *gin.Context) (web.Reply, error) {
-	caller, err := web.Caller(g)
-	if err != nil {
-		return web.Reply{}, err
-	}
+func (a API) recordChanges(g *gin.Context, caller api.Caller) (web.Reply, error) {
 	q, err := query.ParseChanges(g.Request.URL.RawQuery, caller.PageSize)
 	if err != nil {
 		return web.Reply{}, err
 	}
 	if !caller.Tier.AllRecords() {
 		return web.Reply{}, problem.New(problem.SubscriptionRequired,
-			"The %s tier does not include the changes. Get the %s plan at %s/account/plan, or ask the operator if this service sells no plans.",
+			"The %s tier does not include the changes. Get the %s plan at %s/account/plan, or ask the operator if "+
+				"this service sells no plans.",
 			caller.Tier, api.AllRecordsPlan().Name, a.PublicURL)
 	}
 	view, err := a.Catalog.View()
@@ -167,7 +155,6 @@ func appendMeta(b []byte, meta api.Meta) []byte {
 	return append(appendJSON(b, meta.Tier), `}}`...)
 }
 
-// appendJSON appends v as api.Encode encodes it.
 func appendJSON(b []byte, v any) []byte {
 	text, err := api.Encode(v)
 	if err != nil {

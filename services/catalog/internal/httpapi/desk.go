@@ -15,8 +15,8 @@ import (
 	"opportunity.internal/pkg/web"
 )
 
-// readJSON decodes the body of a request by an operator into out. It returns the operator's name.
-// what describes the expected body.
+// readJSON decodes the body of a request without parameters into out. It returns the operator's
+// name. what describes the expected body.
 func readJSON(g *gin.Context, out any, what string) (actor string, err error) {
 	if actor, err = web.Actor(g); err != nil {
 		return "", err
@@ -50,19 +50,11 @@ func (a API) takeLease(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: lease}, err
 }
 
-func (a API) endLease(g *gin.Context) (web.Reply, error) {
-	actor, err := web.Actor(g)
-	if err != nil {
-		return web.Reply{}, err
-	}
+func (a API) endLease(g *gin.Context, actor string) (web.Reply, error) {
 	return web.Reply{Status: http.StatusNoContent}, a.Desk.EndLease(g.Request.Context(), g.Param("id"), actor)
 }
 
-func (a API) saveDraft(g *gin.Context) (web.Reply, error) {
-	actor, err := web.Actor(g)
-	if err != nil {
-		return web.Reply{}, err
-	}
+func (a API) saveDraft(g *gin.Context, actor string) (web.Reply, error) {
 	content, err := io.ReadAll(http.MaxBytesReader(g.Writer, g.Request.Body, api.MaxDraft))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) || err == nil && jsonlines.Check(content) != nil {
 		return web.Reply{}, problem.New(problem.InvalidParameter, "A draft must be JSON of at most %d bytes.",
@@ -76,11 +68,7 @@ func (a API) saveDraft(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: draft}, err
 }
 
-func (a API) deleteDraft(g *gin.Context) (web.Reply, error) {
-	actor, err := web.Actor(g)
-	if err != nil {
-		return web.Reply{}, err
-	}
+func (a API) deleteDraft(g *gin.Context, actor string) (web.Reply, error) {
 	return web.Reply{Status: http.StatusNoContent}, a.Desk.DeleteDraft(g.Request.Context(), g.Param("id"), actor)
 }
 
@@ -102,10 +90,7 @@ func (a API) skip(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: skip}, err
 }
 
-func (a API) endSkip(g *gin.Context) (web.Reply, error) {
-	if _, err := web.Actor(g); err != nil {
-		return web.Reply{}, err
-	}
+func (a API) endSkip(g *gin.Context, _ string) (web.Reply, error) {
 	return web.Reply{Status: http.StatusNoContent}, a.Desk.EndSkip(g.Request.Context(), g.Param("id"))
 }
 

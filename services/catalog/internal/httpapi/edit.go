@@ -32,11 +32,7 @@ func versionHeader(detail api.ListingDetail) http.Header {
 // edit replaces a listing by the line in the body, unless the listing has another version than
 // If-Match: then it responds with 412 and the current listing. It never changes the visibility. A
 // dry run changes nothing and returns what would change.
-func (a API) edit(g *gin.Context) (web.Reply, error) {
-	actor, err := web.Actor(g)
-	if err != nil {
-		return web.Reply{}, err
-	}
+func (a API) edit(g *gin.Context, actor string) (web.Reply, error) {
 	dry, err := dryRun(g)
 	if err != nil {
 		return web.Reply{}, err
@@ -66,7 +62,6 @@ func (a API) edit(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: report, Header: versionHeader(*report.Current)}, nil
 }
 
-// editedLine reads the body as a line of a listings file.
 func (a API) editedLine(g *gin.Context) (line listingfile.Line, p api.Problems, err error) {
 	var body bytes.Buffer
 	if _, err := body.ReadFrom(http.MaxBytesReader(g.Writer, g.Request.Body, maxRequest)); err != nil {

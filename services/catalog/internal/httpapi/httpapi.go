@@ -44,12 +44,18 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, ready http.Hand
 	reply := func(handle func(*gin.Context) (web.Reply, error)) gin.HandlerFunc {
 		return web.Handler(problems, handle)
 	}
+	consumer := func(handle func(*gin.Context, api.Caller) (web.Reply, error)) gin.HandlerFunc {
+		return reply(with(web.Caller, handle))
+	}
+	operator := func(handle func(*gin.Context, string) (web.Reply, error)) gin.HandlerFunc {
+		return reply(with(web.Actor, handle))
+	}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		engine.Handle(method, listPath, reply(a.list))
-		engine.Handle(method, aliasPath, reply(a.list))
-		engine.Handle(method, query.SearchPath, reply(a.list))
-		engine.Handle(method, listPath+"/:id", reply(a.detail))
-		engine.Handle(method, changesPath, reply(a.recordChanges))
+		engine.Handle(method, listPath, consumer(a.list))
+		engine.Handle(method, aliasPath, consumer(a.list))
+		engine.Handle(method, query.SearchPath, consumer(a.list))
+		engine.Handle(method, listPath+"/:id", consumer(a.detail))
+		engine.Handle(method, changesPath, consumer(a.recordChanges))
 	}
 	engine.GET(FeedPath, reply(func(g *gin.Context) (web.Reply, error) {
 		page, err := feed.Serve(g.Request, server.Draining(g.Request), a.VerifyMark, a.Feed)
@@ -60,17 +66,17 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, ready http.Hand
 	engine.GET("/operator/v1/catalog", reply(a.status))
 	engine.GET("/operator/v1/listings", reply(a.listings))
 	engine.GET("/operator/v1/records/:id", reply(a.listing))
-	engine.PUT("/operator/v1/records/:id", reply(a.edit))
+	engine.PUT("/operator/v1/records/:id", operator(a.edit))
 	engine.GET("/operator/v1/changes", reply(a.changes))
 	engine.GET("/operator/v1/reviews/freshness", reply(a.freshness))
 	engine.GET("/operator/v1/reviews/candidates", reply(a.candidates))
-	engine.POST("/operator/v1/listings/import", reply(a.importFile))
+	engine.POST("/operator/v1/listings/import", operator(a.importFile))
 	engine.GET("/operator/v1/listings/export", reply(a.export))
-	engine.POST("/operator/v1/listings/publish", reply(a.publish))
-	engine.POST("/operator/v1/listings/withdraw", reply(a.withdraw))
+	engine.POST("/operator/v1/listings/publish", operator(a.publish))
+	engine.POST("/operator/v1/listings/withdraw", operator(a.withdraw))
 	engine.GET("/operator/v1/reviews/due", reply(a.due))
-	engine.GET("/operator/v1/reviews/queue", reply(a.queue))
-	engine.GET("/operator/v1/reviews/records/:id", reply(a.sheet))
+	engine.GET("/operator/v1/reviews/queue", operator(a.queue))
+	engine.GET("/operator/v1/reviews/records/:id", operator(a.sheet))
 	engine.POST("/operator/v1/reviews/records/:id", reply(a.review))
 	engine.POST("/operator/v1/reviews/records/:id/undo", reply(a.undo))
 	engine.PUT("/operator/v1/reviews/records/:id/opened", reply(a.open))
@@ -78,9 +84,20 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, ready http.Hand
 	engine.POST("/operator/v1/reviews/records/:id/propose-withdrawal", reply(a.decide(proposed)))
 	engine.POST("/operator/v1/reviews/records/:id/decline-withdrawal", reply(a.decide(declined)))
 	engine.PUT("/operator/v1/reviews/records/:id/lease", reply(a.takeLease))
-	engine.DELETE("/operator/v1/reviews/records/:id/lease", reply(a.endLease))
-	engine.PUT("/operator/v1/reviews/records/:id/draft", reply(a.saveDraft))
-	engine.DELETE("/operator/v1/reviews/records/:id/draft", reply(a.deleteDraft))
+	engine.DELETE("/operator/v1/reviews/records/:id/lease", operator(a.endLease))
+	engine.PUT("/operator/v1/reviews/records/:id/draft", operator(a.saveDraft))
+	engine.DELETE("/operator/v1/reviews/records/:id/draft", operator(a.deleteDraft))
 	engine.PUT("/operator/v1/reviews/records/:id/skip", reply(a.skip))
-	engine.DELETE("/operator/v1/reviews/records/:id/skip", reply(a.endSkip))
+	engine.DELETE("/operator/v1/reviews/records/:id/skip", operator(a.endSkip))
+}
+
+func with[T any](read func(*gin.Context) (T, error),
+	handle func(*gin.Context, T) (web.Reply, error)) func(*gin.Context) (web.Reply, error) {
+	return func(g *gin.Context) (web.Reply, error) {
+		sender, err := read(g)
+		if err != nil {
+			return web.Reply{}, err
+		}
+		return handle(g, sender)
+	}
 }

@@ -85,7 +85,8 @@ func TestListRejectsInvalidParameters(t *testing.T) {
 		"?limit=1001":        "limit: ",
 		"?limit=1&limit=1":   "limit: appears more than once",
 		"?text=":             "text: is empty",
-		"?page=2":            "page: is unknown; this operation takes visibility, status, category, country, text, host, dueBefore, holder, after, limit",
+		"?page=2": "page: is unknown; this operation takes visibility, status, category, country, text, host, " +
+			"dueBefore, holder, after, limit",
 	} {
 		status, body := get(query)
 		require.Equal(t, http.StatusBadRequest, status, query)

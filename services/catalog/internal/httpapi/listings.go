@@ -3,8 +3,8 @@ package httpapi
 import (
 	"math"
 	"net/url"
-	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -22,7 +22,6 @@ const (
 	maxText   = 200 // characters of a search text
 )
 
-// listings returns a page of listings for curators, including private and withdrawn ones.
 func (a API) listings(g *gin.Context) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "visibility", "status", "category", "country", "text", "host",
 		"dueBefore", "holder",
@@ -39,7 +38,6 @@ func (a API) listings(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: list}, err
 }
 
-// listingPage reads a filter and the position of a page.
 func listingPage(values params.Values) (f listing.Filter, after string, limit int, err error) {
 	if limit, err = values.Integer("limit", 1, api.MaxOperatorPageSize, listLimit); err != nil {
 		return f, "", 0, err
@@ -55,46 +53,31 @@ func listingPage(values params.Values) (f listing.Filter, after string, limit in
 }
 
 func listingFilter(values params.Values) (f listing.Filter, err error) {
-	if f.Visibility, err = oneOf(values, "visibility", listingfile.Private, listingfile.Published,
-		listingfile.Withdrawn); err != nil {
-		return f, err
-	}
-	if f.Status, err = oneOf(values, "status", api.Verified, api.Unverified, api.Stale, api.NeedsReview); err != nil {
-		return f, err
-	}
-	if f.Category, err = oneOf(values, "category", api.Categories...); err != nil {
-		return f, err
-	}
+	var errs [8]error
+	f.Visibility, errs[0] = params.OneOf(values, "visibility", listingfile.Private, listingfile.Published,
+		listingfile.Withdrawn)
+	f.Status, errs[1] = params.OneOf(values, "status", api.Verified, api.Unverified, api.Stale, api.NeedsReview)
+	f.Category, errs[2] = params.OneOf(values, "category", api.Categories...)
 	f.Country = strings.ToUpper(values["country"])
 	if f.Country != "" && (len(f.Country) != 2 || strings.Trim(f.Country, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "") {
-		return f, problem.Invalid("country", "must be two letters (ISO 3166-1), such as CA")
+		errs[3] = problem.Invalid("country", "must be two letters (ISO 3166-1), such as CA")
 	}
-	if f.DueBefore, err = values.Time("dueBefore"); err != nil {
-		return f, err
-	}
-	for name, text := range map[string]*string{"text": &f.Text, "host": &f.Host, "holder": &f.Holder} {
-		if *text, err = searchText(values, name); err != nil {
-			return f, err
-		}
-	}
+	f.DueBefore, errs[4] = values.Time("dueBefore")
+	f.Text, errs[5] = searchText(values, "text")
+	f.Host, errs[6] = searchText(values, "host")
+	f.Holder, errs[7] = searchText(values, "holder")
 	f.Host = strings.ToLower(f.Host)
-	return f, nil
+	return f, params.Join(errs[:]...)
 }
 
-// oneOf reads an enumerated parameter. It returns "" if the request does not have it.
-func oneOf[T ~string](values params.Values, name string, allowed ...T) (T, error) {
-	value, given := values[name]
-	if !given || slices.Contains(allowed, T(value)) {
-		return T(value), nil
+func searchText(values params.Values, name string) (string, error) {
+	text := values[name]
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) || utf8.RuneCountInString(text) > maxText {
+		return "", problem.Invalid(name, "must have at most 200 characters")
 	}
-	names := make([]string, len(allowed))
-	for i, v := range allowed {
-		names[i] = string(v)
-	}
-	return "", problem.Invalid(name, "must be one of "+strings.Join(names, ", "))
+	return text, nil
 }
 
-// candidates returns a page of private listings with what they lack.
 func (a API) candidates(g *gin.Context) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "category", "text", "host", "holder", "after", "limit")
 	if err != nil {
@@ -108,43 +91,32 @@ func (a API) candidates(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: list}, err
 }
 
-// changes returns a page of what operators did to listings.
 func (a API) changes(g *gin.Context) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "actor", "listing", "action", "since", "until", "before",
 		"limit")
 	if err != nil {
 		return web.Reply{}, err
 	}
+	var errs [7]error
 	f := listing.ActFilter{Listing: values["listing"]}
 	if f.Listing != "" && !api.ValidSlug(f.Listing) {
-		return web.Reply{}, problem.Invalid("listing", "must be the id of a listing")
+		errs[0] = problem.Invalid("listing", "must be the id of a listing")
 	}
-	if f.Actor, err = searchText(values, "actor"); err != nil {
-		return web.Reply{}, err
-	}
-	if f.Action, err = oneOf(values, "action", "imported", "updated", "published", "withdrawn",
-		proposed, declined); err != nil {
-		return web.Reply{}, err
-	}
-	if f.Since, err = values.Time("since"); err != nil {
-		return web.Reply{}, err
-	}
-	if f.Until, err = values.Time("until"); err != nil {
-		return web.Reply{}, err
-	}
+	f.Actor, errs[1] = searchText(values, "actor")
+	f.Action, errs[2] = params.OneOf(values, "action", "imported", "updated", "published", "withdrawn",
+		proposed, declined)
+	f.Since, errs[3] = values.Time("since")
+	f.Until, errs[4] = values.Time("until")
 	before, err := values.Integer("before", 1, math.MaxInt, 0)
-	if err != nil {
-		return web.Reply{}, err
-	}
-	f.Before = int64(before)
-	if f.Limit, err = values.Integer("limit", 1, api.MaxOperatorPageSize, listLimit); err != nil {
+	f.Before, errs[5] = int64(before), err
+	f.Limit, errs[6] = values.Integer("limit", 1, api.MaxOperatorPageSize, listLimit)
+	if err := params.Join(errs[:]...); err != nil {
 		return web.Reply{}, err
 	}
 	list, err := a.Desk.Changes(g.Request.Context(), f)
 	return web.Reply{JSON: list}, err
 }
 
-// status returns the counts of the free set and the excluded records.
 func (a API) status(g *gin.Context) (web.Reply, error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err

@@ -14,6 +14,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/jsonlines"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
@@ -25,33 +26,26 @@ const (
 	workTime   = 2 * time.Minute // to process a request once it has been read
 )
 
-func (a API) importFile(g *gin.Context) (web.Reply, error) {
-	actor, err := web.Actor(g)
-	if err != nil {
-		return web.Reply{}, err
-	}
+func (a API) importFile(g *gin.Context, actor string) (web.Reply, error) {
 	mode, err := importMode(g)
 	if err != nil {
 		return web.Reply{}, err
 	}
 	u := upload{now: a.Now(), want: mode.sum}
-	var preview api.ImportPreview
 	var report api.ImportReport
 	err = u.receive(g, func() (err error) {
 		if mode.dry {
-			preview, err = a.Listings.Preview(g.Request.Context(), u.lines)
+			report, err = a.Listings.Preview(g.Request.Context(), u.lines)
 		} else {
 			report, err = a.Listings.Import(g.Request.Context(), actor, u.lines, mode.ask)
 		}
 		return err
 	})
 	if errors.Is(err, errRejected) {
-		preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: u.rejected,
-			Omitted: u.omitted}
-		report, err = api.ImportReport{Rejected: u.rejected, Omitted: u.omitted}, nil
+		report, err = api.ImportReport{Rejected: u.wrong.Rejected, Omitted: u.wrong.Omitted}, nil
 	}
-	if preview.SHA256 = u.sum; mode.dry {
-		return web.Reply{JSON: preview}, err
+	if mode.dry {
+		report.SHA256 = u.sum
 	}
 	return web.Reply{JSON: report}, err
 }
@@ -62,9 +56,8 @@ type upload struct {
 	now  time.Time
 	want string // required SHA-256 of the file; empty if any file is accepted
 
-	sum      string // SHA-256 of the file
-	rejected []api.RejectedLine
-	omitted  int
+	sum   string // SHA-256 of the file
+	wrong jsonlines.Rejections
 }
 
 // received is the size in bytes up to which a file is received before an import begins. The
@@ -74,7 +67,6 @@ const received = 16 << 20
 // errRejected is the error of a file with invalid lines.
 var errRejected = errors.New("the file has invalid lines")
 
-// receive calls use, which may read the lines.
 func (u *upload) receive(g *gin.Context, use func() error) error {
 	return web.File(g, 0, func(in io.Reader) error {
 		u.in = bufio.NewReaderSize(in, received)
@@ -89,16 +81,16 @@ func (u *upload) receive(g *gin.Context, use func() error) error {
 // lines passes the valid lines to add. It returns errRejected at the end if there are others.
 func (u *upload) lines(add func(listingfile.Line) error) error {
 	hash := sha256.New()
-	wrong, err := listingfile.Scan(io.TeeReader(u.in, hash), u.now, api.MaxReported, add)
+	var err error
+	u.wrong, err = listingfile.Scan(io.TeeReader(u.in, hash), u.now, api.MaxReported, add)
 	u.sum = hex.EncodeToString(hash.Sum(nil))
-	u.rejected, u.omitted = wrong.Rejected, wrong.Omitted
 	switch {
 	case err != nil:
 		return err
 	case u.want != "" && u.sum != u.want:
 		return problem.New(problem.InvalidParameter,
 			"The file has the SHA-256 %s, not that of the parameter sha256: repeat the dry run.", u.sum)
-	case len(u.rejected) > 0:
+	case len(u.wrong.Rejected) > 0:
 		return errRejected
 	}
 	return nil
@@ -116,18 +108,14 @@ func importMode(g *gin.Context) (m mode, err error) {
 	if err != nil {
 		return m, err
 	}
-	for name, set := range map[string]*bool{"dryRun": &m.dry, "ask": &m.ask} {
-		given, err := values.Bool(name)
-		if err != nil {
-			return m, err
-		}
-		*set = given != nil && *given
-	}
+	var errs [3]error
+	m.dry, errs[0] = values.Flag("dryRun")
+	m.ask, errs[1] = values.Flag("ask")
 	if m.sum = values["sha256"]; m.sum != "" && (len(m.sum) != 2*sha256.Size ||
 		strings.Trim(m.sum, "0123456789abcdef") != "") {
-		err = problem.Invalid("sha256", "must be the sha256 of a dry run")
+		errs[2] = problem.Invalid("sha256", "must be the sha256 of a dry run")
 	}
-	return m, err
+	return m, params.Join(errs[:]...)
 }
 
 // dryRun reports whether the request is a dry run. It returns an error for a misspelled name or
@@ -137,8 +125,7 @@ func dryRun(g *gin.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	dry, err := values.Bool("dryRun")
-	return dry != nil && *dry, err
+	return values.Flag("dryRun")
 }
 
 // export streams the whole catalog, which may exceed the pod's memory.
@@ -169,12 +156,12 @@ func (a API) export(g *gin.Context) (web.Reply, error) {
 	}}, nil
 }
 
-func (a API) publish(g *gin.Context) (web.Reply, error) {
+func (a API) publish(g *gin.Context, actor string) (web.Reply, error) {
 	dry, err := dryRun(g)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	actor, selected, err := selectListings(g)
+	selected, err := selectListings(g)
 	if err == nil && selected.Reason != "" {
 		err = problem.Invalid("reason", "is for withdrawing listings only")
 	}
@@ -190,8 +177,8 @@ func (a API) publish(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: report}, err
 }
 
-func (a API) withdraw(g *gin.Context) (web.Reply, error) {
-	actor, selected, err := selectListings(g)
+func (a API) withdraw(g *gin.Context, actor string) (web.Reply, error) {
+	selected, err := selectListings(g)
 	if err == nil && selected.All {
 		err = problem.New(problem.InvalidParameter, "Withdrawing all listings at once is not supported: set ids.")
 	}
@@ -209,22 +196,18 @@ type selection struct {
 	Reason string   `json:"reason"`
 }
 
-// selectListings reads the operator's name and the selected listings from the request.
-func selectListings(g *gin.Context) (actor string, in selection, err error) {
-	if actor, err = web.Actor(g); err != nil {
-		return "", in, err
-	}
+func selectListings(g *gin.Context) (in selection, err error) {
 	if err := decode(g, &in, `{"ids": [...]} or {"all": true}`); err != nil {
-		return "", in, err
+		return in, err
 	}
 	web.Extend(g, workTime)
 	if in.All == (len(in.IDs) > 0) {
-		return "", in, problem.New(problem.InvalidParameter, "Set either ids or all: true, not both.")
+		return in, problem.New(problem.InvalidParameter, "Set either ids or all: true, not both.")
 	}
 	if in.Reason != "" {
 		if in.Reason, err = api.Lines(in.Reason, api.MaxText); err != nil {
-			return "", in, problem.Invalid("reason", err.Error())
+			return in, problem.Invalid("reason", err.Error())
 		}
 	}
-	return actor, in, nil
+	return in, nil
 }

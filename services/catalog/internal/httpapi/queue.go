@@ -3,9 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/url"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -20,12 +18,7 @@ import (
 // wait longer for it.
 const historyTimeout = time.Second
 
-// queue returns a page of the review queue.
-func (a API) queue(g *gin.Context) (web.Reply, error) {
-	actor, err := web.Actor(g)
-	if err != nil {
-		return web.Reply{}, err
-	}
+func (a API) queue(g *gin.Context, actor string) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "scope", "within", "why", "status", "category", "host", "text",
 		"holder", "available",
 		"skipped", "after", "limit")
@@ -57,7 +50,6 @@ func (a API) rank(ctx context.Context, f *review.QueueFilter) {
 	}
 }
 
-// freshness returns the published records by status now, on past days and ahead.
 func (a API) freshness(g *gin.Context) (web.Reply, error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err
@@ -80,11 +72,15 @@ func (a API) doneSince(ctx context.Context, since time.Time) map[string]int {
 }
 
 func (a API) queueFilter(values params.Values) (f review.QueueFilter, err error) {
-	if f.Limit, err = values.Integer("limit", 1, api.MaxOperatorPageSize, listLimit); err != nil {
-		return f, err
-	}
-	scope, err := oneOf(values, "scope", "today", "all")
-	if err != nil {
+	var errs [6]error
+	f.Filter, errs[0] = listingFilter(values)
+	f.Limit, errs[1] = values.Integer("limit", 1, api.MaxOperatorPageSize, listLimit)
+	f.Why, errs[2] = params.OneOf(values, "why", review.Whys...)
+	f.Available, errs[3] = values.Flag("available")
+	f.Skipped, errs[4] = values.Flag("skipped")
+	scope, err := params.OneOf(values, "scope", "today", "all")
+	errs[5] = err
+	if err := params.Join(errs[:]...); err != nil {
 		return f, err
 	}
 	if _, given := values["within"]; given {
@@ -106,36 +102,36 @@ func (a API) queueFilter(values params.Values) (f review.QueueFilter, err error)
 		}
 		f.After = position
 	}
-	for name, flag := range map[string]*bool{"available": &f.Available, "skipped": &f.Skipped} {
-		value, err := values.Bool(name)
-		if err != nil {
-			return f, err
-		}
-		*flag = value != nil && *value
-	}
-	if f.Why, err = oneOf(values, "why", review.Whys...); err != nil {
-		return f, err
-	}
-	if f.Status, err = oneOf(values, "status", api.Verified, api.Unverified, api.Stale, api.NeedsReview); err != nil {
-		return f, err
-	}
-	if f.Category, err = oneOf(values, "category", api.Categories...); err != nil {
-		return f, err
-	}
-	for name, text := range map[string]*string{"host": &f.Host, "text": &f.Text, "holder": &f.Holder} {
-		if *text, err = searchText(values, name); err != nil {
-			return f, err
-		}
-	}
-	f.Host = strings.ToLower(f.Host)
 	return f, nil
 }
 
-// searchText reads a text parameter. It returns "" if the request does not have it.
-func searchText(values params.Values, name string) (string, error) {
-	text := values[name]
-	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) || utf8.RuneCountInString(text) > maxText {
-		return "", problem.Invalid(name, "must have at most 200 characters")
+// maxWithin is the longest value of the parameter within.
+const maxWithin = 365 * 24 * time.Hour
+
+func (a API) due(g *gin.Context) (web.Reply, error) {
+	values, err := params.Read(g.Request.URL.RawQuery, "within")
+	if err != nil {
+		return web.Reply{}, err
 	}
-	return text, nil
+	within, err := within(values)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	web.Extend(g, workTime)
+	list, err := a.Desk.Due(g.Request.Context(), a.Now().Add(within))
+	return web.Reply{JSON: list}, err
+}
+
+// within reads the parameter within, a duration such as 7d or 36h. It returns 0 if the request does
+// not have it.
+func within(values params.Values) (time.Duration, error) {
+	text, given := values["within"]
+	if !given {
+		return 0, nil
+	}
+	d, err := api.ParseDuration(text)
+	if err != nil || d > maxWithin {
+		return 0, problem.Invalid("within", "must be a duration such as 7d or 36h, at most 365d")
+	}
+	return d, nil
 }

@@ -21,12 +21,8 @@ import (
 // sheet returns the review sheet of a listing. Its events come from the history service, because
 // the copied summaries may be stale. It fails with 503 while that service is unavailable: a review
 // could not be recorded either.
-func (a API) sheet(g *gin.Context) (web.Reply, error) {
+func (a API) sheet(g *gin.Context, actor string) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "secondOpinionOf")
-	if err != nil {
-		return web.Reply{}, err
-	}
-	actor, err := web.Actor(g)
 	if err != nil {
 		return web.Reply{}, err
 	}

@@ -130,7 +130,6 @@ func Material(name string) bool {
 	return slices.ContainsFunc(fields, func(f field) bool { return f.name == name && f.material })
 }
 
-// changedFields returns the names of the fields in which a and b differ.
 func changedFields(a, b Entry) []string {
 	var names []string
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
@@ -159,8 +158,8 @@ func micros(t *time.Time) int64 {
 }
 
 // nilIfEmpty returns nil for an empty curation, so that there is one representation of "none".
-func nilIfEmpty(c *listingfile.Curation) *listingfile.Curation {
-	if c == nil || *c == (listingfile.Curation{}) {
+func nilIfEmpty(c *api.Curation) *api.Curation {
+	if c == nil || *c == (api.Curation{}) {
 		return nil
 	}
 	return c

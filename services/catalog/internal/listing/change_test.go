@@ -53,7 +53,7 @@ func TestCreateAndUpdate(t *testing.T) {
 		"copy": {func(l *listingfile.Line) {
 			l.Subcategory, l.Summary, l.Overview, l.Sources, l.CompanyProfile = nil, "1", "2", []api.Source{}, nil
 		}, []string{"subcategory", "summary", "overview", "sources", "companyProfile"}, false},
-		"curation": {func(l *listingfile.Line) { l.Curation = &listingfile.Curation{Notes: "2"} },
+		"curation": {func(l *listingfile.Line) { l.Curation = &api.Curation{Notes: "2"} },
 			[]string{"curation"}, false},
 		"no curation": {func(l *listingfile.Line) { l.Curation = nil }, nil, false},
 		"publication": {func(l *listingfile.Line) { l.Visibility = listingfile.Published },

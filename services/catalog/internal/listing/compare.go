@@ -40,7 +40,6 @@ func Compare(before *Entry, after Entry, summary api.Summary, now time.Time) (ap
 	return c, nil
 }
 
-// jsonTree returns the entry's JSON, decoded.
 func jsonTree(e Entry) (any, error) {
 	text, err := json.Marshal(e)
 	if err != nil {

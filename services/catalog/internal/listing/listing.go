@@ -17,7 +17,7 @@ type Entry struct {
 	listingfile.Listing
 
 	Visibility listingfile.Visibility `json:"visibility" change:"editorial"`
-	Curation   *listingfile.Curation  `json:"curation,omitempty" change:"editorial"`
+	Curation   *api.Curation          `json:"curation,omitempty" change:"editorial"`
 
 	// ChangedAt is the time of the latest material change outside a review; nil if there was none
 	// since the listing was created.
@@ -101,15 +101,11 @@ func sources(own []api.Source, s api.Summary, now time.Time) []api.Source {
 	return all
 }
 
-// profile returns p as consumers see it at now, or nil if p is nil.
-func profile(p *listingfile.Profile, now time.Time) *api.CompanyProfile {
+func profile(p *api.Profile, now time.Time) *api.CompanyProfile {
 	if p == nil {
 		return nil
 	}
-	public := &api.CompanyProfile{
-		Bio: p.Bio, FoundedYear: p.FoundedYear, ExperienceSources: p.ExperienceSources,
-		EvidenceAssessment: p.EvidenceAssessment,
-	}
+	public := &api.CompanyProfile{Profile: *p}
 	public.Complete()
 	public.Freshness = public.FreshnessAt(now)
 	return public

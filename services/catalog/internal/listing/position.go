@@ -4,14 +4,15 @@ import (
 	"encoding/base64"
 	"strconv"
 	"strings"
-
-	"opportunity.internal/pkg/api"
 )
 
 // Position is a position in the change sequence: behind Sequence, whose transaction has the ID. The
 // zero value is before all changes. A database that was restored from an older backup lacks the id,
 // even after it has used the sequence again.
-type Position api.Change
+type Position struct {
+	Sequence int64
+	ID       string
+}
 
 var encoding = base64.RawURLEncoding.Strict()
 

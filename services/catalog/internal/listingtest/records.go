@@ -140,8 +140,8 @@ func (g generator) facts(sourced bool) *api.Facts {
 	return &f
 }
 
-func (g generator) profile() *listingfile.Profile {
-	p := &listingfile.Profile{ExperienceSources: []api.ExperienceSource{}}
+func (g generator) profile() *api.Profile {
+	p := &api.Profile{ExperienceSources: []api.ExperienceSource{}}
 	if g.IntN(3) > 0 {
 		day := g.now.AddDate(0, 0, -pick(g, 1, 89, 90, 91, 200))
 		p.Bio = &api.ProfileText{Text: "Bio", SourceURL: "https://bio.example/",

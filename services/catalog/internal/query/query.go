@@ -90,7 +90,7 @@ func parse(raw string, maxLimit int, allowed []string) (q Query, err error) {
 		*b.value, err = v.Bool(b.name)
 		errs = append(errs, err)
 	}
-	f.Category, err = oneOf(v, "category", api.Categories)
+	f.Category, err = params.OneOf(v, "category", api.Categories...)
 	errs = append(errs, err)
 	f.CheckedAfter, err = checkedAfter(v)
 	errs = append(errs, err)
@@ -175,21 +175,12 @@ func province(v params.Values, country string) (string, error) {
 	return code, nil
 }
 
-func oneOf[T ~string](v params.Values, name string, known []T) (T, error) {
-	s, ok := v[name]
-	if !ok || slices.Contains(known, T(s)) {
-		return T(s), nil
-	}
-	return "", problem.Invalid(name, "must be one of "+strings.ReplaceAll(strings.Trim(fmt.Sprint(known), "[]"), " ",
-		", "))
-}
-
 func search(v params.Values) (s Search, err error) {
 	var errs [5]error
 	s.Q, errs[0] = text(v, "q", 100)
-	s.ApplicationStatus, errs[1] = oneOf(v, "application_status", api.ApplicationStatuses)
+	s.ApplicationStatus, errs[1] = params.OneOf(v, "application_status", api.ApplicationStatuses...)
 	s.Language, errs[2] = text(v, "language", 100)
-	s.PayUnit, errs[3] = oneOf(v, "pay_unit", api.PayUnits)
+	s.PayUnit, errs[3] = params.OneOf(v, "pay_unit", api.PayUnits...)
 	s.Subcategory, errs[4] = text(v, "subcategory", 200)
 	return s, params.Join(errs[:]...)
 }

@@ -31,8 +31,9 @@ func TestParse(t *testing.T) {
 		"category=host":                      {Filter: query.Filter{Category: api.Host}, Page: first},
 		"checked_after=2026-11-20T09:00:00Z": {Filter: query.Filter{CheckedAfter: &at}, Page: first},
 		"checked_after=2026-11-20T10%3A00%3A00%2B01:00": {Filter: query.Filter{CheckedAfter: &at}, Page: first},
-		"checked_after=2026-11-20":                      {Filter: query.Filter{CheckedAfter: ptr(at.Truncate(24 * time.Hour))}, Page: first},
-		"checked_after=20261120T0900%2B00":              {Filter: query.Filter{CheckedAfter: &at}, Page: first},
+		"checked_after=2026-11-20": {Filter: query.Filter{CheckedAfter: ptr(at.Truncate(24 * time.Hour))},
+			Page: first},
+		"checked_after=20261120T0900%2B00": {Filter: query.Filter{CheckedAfter: &at}, Page: first},
 		"checked_after=0000-01-01": {Filter: query.Filter{CheckedAfter: ptr(time.Date(0, 1, 1, 0,
 			0, 0, 0, time.UTC))}, Page: first},
 		"checked_after=9999-12-31": {Filter: query.Filter{CheckedAfter: ptr(time.Date(9999, 12, 31,
@@ -58,9 +59,11 @@ func TestParse(t *testing.T) {
 // TestParamsAreInOrder checks the canonical form: it is part of entity tags and of the URLs of
 // pages, which must not depend on the release.
 func TestParamsAreInOrder(t *testing.T) {
-	const canonical = "country=CA&province=CA-ON&remote=true&verified=false&degree_required=false&experience_required=true&flexible=true" +
+	const canonical = "country=CA&province=CA-ON&remote=true&verified=false&degree_required=false" +
+		"&experience_required=true&flexible=true" +
 		"&category=host&checked_after=2026-11-20T09%3A00%3A00Z"
-	const search = "&q=%C3%89t%C3%A9+sub&application_status=open&language=Fran%C3%A7ais&pay_unit=audio-minute&subcategory=EV+charging"
+	const search = "&q=%C3%89t%C3%A9+sub&application_status=open&language=Fran%C3%A7ais&pay_unit=audio-minute" +
+		"&subcategory=EV+charging"
 	for raw, parse := range map[string]func(string, int) (query.Query, error){
 		canonical + "&page=2&limit=10":          query.Parse,
 		canonical + search + "&page=2&limit=10": query.ParseSearch,
@@ -133,7 +136,8 @@ func TestParseSearchRejects(t *testing.T) {
 		"Q=a":                     "Parameter Q is unknown",
 		"sub_category=a":          "did you mean subcategory?",
 		"q=a&q=a":                 "Parameter q appears more than once",
-		"remote=1&q=-&limit=0":    "Parameter remote must be true or false. Parameter q must have a letter or a digit. Parameter limit",
+		"remote=1&q=-&limit=0": "Parameter remote must be true or false. Parameter q must have a letter or a digit. " +
+			"Parameter limit",
 	} {
 		_, err := query.ParseSearch(raw, 100)
 		require.Contains(t, problem.Of(err).Text(), want, raw)
@@ -170,7 +174,8 @@ func TestWords(t *testing.T) {
 func TestAllProblemsAreNamed(t *testing.T) {
 	_, err := query.Parse("country=Canada&province=XX&verifed=true&remote=1&limit=0", 50)
 	require.Equal(t, problem.UnknownParameter, problem.Of(err).Code)
-	require.Equal(t, "Parameter verifed is unknown; did you mean verified? Parameter country must be a country code of two letters, such as CA. "+
+	require.Equal(t, "Parameter verifed is unknown; did you mean verified? Parameter country must be a country code "+
+		"of two letters, such as CA. "+
 		"Parameter remote must be true or false. Parameter limit must be an integer from 1 to 100.",
 		problem.Of(err).Text())
 }
@@ -178,7 +183,8 @@ func TestAllProblemsAreNamed(t *testing.T) {
 // FuzzParse checks that Parse returns either a 400, or a query whose canonical form parses to the
 // same query and canonical form.
 func FuzzParse(f *testing.F) {
-	f.Add("country=CA&province=CA-ON&remote=true&verified=false&degree_required=true&category=online&checked_after=2026-11-20&page=2&limit=7")
+	f.Add("country=CA&province=CA-ON&remote=true&verified=false&degree_required=true&category=online" +
+		"&checked_after=2026-11-20&page=2&limit=7")
 	f.Add("checked_after=2026-11-20T23:59:59.999999999%2B14:00&flexible=false&experience_required=false")
 	f.Add("q=%EF%B7%BA+%C3%89&application_status=open&language=en&pay_unit=hour&subcategory=a+b&page=3")
 	f.Add("a=1;b=2&&%=&=&country=%E2%84%AA%41")

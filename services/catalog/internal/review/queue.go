@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/catalog/internal/listing"
 )
 
 // QueueFilter selects a page of the review queue. A field with its zero value matches every record.
 type QueueFilter struct {
+	listing.Filter
 	Operator string // whose drafts are shown; required
 
 	// only the records of today: those that are due, and the levelled share of those that soon will
@@ -18,13 +20,8 @@ type QueueFilter struct {
 	Today     bool
 	Until     time.Time // only the records that are due by then
 	Why       string
-	Status    api.VerificationStatus
-	Category  api.Category
-	Host      string
-	Text      string // part of the id or of the company's name, case-insensitive
-	Holder    string // of the lease
-	Available bool   // no other operator holds the lease
-	Skipped   bool   // only skipped records; otherwise only others
+	Available bool // no other operator holds the lease
+	Skipped   bool // only skipped records; otherwise only others
 
 	Readings api.ReadingMarks // order the queue
 	After    Position         // of the previous page's last record

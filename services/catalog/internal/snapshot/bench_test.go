@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/catalog/internal/listing"
 	"opportunity.internal/services/catalog/internal/listingtest"
 	"opportunity.internal/services/catalog/internal/query"
 )
@@ -213,8 +214,8 @@ type generatedSource struct {
 
 func (s *generatedSource) Sequence(context.Context) (int64, error) { return s.sequence, nil }
 
-func (s *generatedSource) Mark(context.Context, int64) (api.Change, error) {
-	return api.Change{}, nil
+func (s *generatedSource) Mark(context.Context, int64) (listing.Position, error) {
+	return listing.Position{}, nil
 }
 
 func (s *generatedSource) Changes(_ context.Context, after int64, each func(Row) error) error {

@@ -67,7 +67,8 @@ func (v View) Overview() api.CatalogOverview {
 	o := api.CatalogOverview{GeneratedAt: v.at, LastChangeAt: v.lastChange(), Categories: v.StatusCounts(),
 		Countries: []api.CountryCount{}}
 	for code, records := range v.s.index.countries {
-		o.Countries = append(o.Countries, api.CountryCount{Country: string(code[:]), Records: int(records.GetCardinality())}) //nolint:gosec // below 2^32
+		n := int(records.GetCardinality()) //nolint:gosec // below 2^32
+		o.Countries = append(o.Countries, api.CountryCount{Country: string(code[:]), Records: n})
 	}
 	slices.SortFunc(o.Countries, func(a, b api.CountryCount) int {
 		return cmp.Or(cmp.Compare(b.Records, a.Records), cmp.Compare(a.Country, b.Country))
@@ -78,7 +79,6 @@ func (v View) Overview() api.CatalogOverview {
 	return o
 }
 
-// lastChange returns the time of the latest factual review or publication, or nil if there is none.
 func (v View) lastChange() *time.Time {
 	latest := int64(never)
 	for _, r := range v.s.order {

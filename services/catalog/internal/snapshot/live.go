@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/catalog/internal/listing"
 )
 
 // Source is the store of the catalog. Its change sequence grows with every change of a listing or
@@ -24,15 +24,15 @@ import (
 type Source interface {
 	// Sequence returns the sequence of the latest change.
 	Sequence(ctx context.Context) (int64, error)
-	// Mark returns the mark of the change that has the sequence, or the zero value if there is
-	// none.
-	Mark(ctx context.Context, sequence int64) (api.Change, error)
+	// Mark returns the position behind the change that has the sequence, or the zero value if
+	// there is none.
+	Mark(ctx context.Context, sequence int64) (listing.Position, error)
 	// Changes calls each for every listing with a sequence above after, in any order.
 	Changes(ctx context.Context, after int64, each func(Row) error) error
 }
 
 // PollInterval is the maximum delay until a change is noticed.
-const PollInterval = 200 * time.Millisecond
+const PollInterval = 500 * time.Millisecond
 
 const (
 	pollTimeout = 2 * time.Second // to read the source's sequence
@@ -53,7 +53,7 @@ type Live struct {
 	current        atomic.Pointer[Snapshot]  // nil before the first load
 	lastPoll       atomic.Pointer[time.Time] // start of the last successful poll, with its monotonic clock reading
 	polledSequence int64                     // the source's sequence at that poll
-	polledMark     api.Change                // of the change with that sequence
+	polledMark     listing.Position          // of the change with that sequence
 	loaded         atomic.Int64              // the source's sequence up to which current has all changes
 	scheduled      map[string]Row            // published rows whose PublishedAt is in the future, by id
 	buildTime      atomic.Int64              // of the newest snapshot, nanoseconds
@@ -128,7 +128,6 @@ func (l *Live) replaced(ctx context.Context, sequence int64) (bool, error) {
 	return mark != l.polledMark, err
 }
 
-// scheduledIsPublic reports whether a scheduled row is public at now.
 func (l *Live) scheduledIsPublic(now time.Time) bool {
 	for _, row := range l.scheduled {
 		if !row.scheduled(now) {
@@ -183,7 +182,6 @@ func (l *Live) load(ctx context.Context, current *Snapshot, now time.Time) (next
 	return current.apply(changes, sequence, public), scheduled, len(changes), nil
 }
 
-// encode converts batches of rows to changes until batches is closed.
 func (l *Live) encode(ctx context.Context, batches <-chan []Row) (changes []change) {
 	enc := newEncoder(l.now)
 	for rows := range batches {

@@ -17,6 +17,7 @@ import (
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/services/catalog/internal/listing"
 	"opportunity.internal/services/catalog/internal/listingtest"
 	"opportunity.internal/services/catalog/internal/query"
 )
@@ -39,13 +40,13 @@ func (s *memorySource) Sequence(context.Context) (int64, error) {
 	return s.sequence, s.err
 }
 
-func (s *memorySource) Mark(_ context.Context, sequence int64) (api.Change, error) {
+func (s *memorySource) Mark(_ context.Context, sequence int64) (listing.Position, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sequence == 0 {
-		return api.Change{}, s.err
+		return listing.Position{}, s.err
 	}
-	return api.Change{Sequence: max(sequence, 1), ID: s.timeline}, s.err
+	return listing.Position{Sequence: max(sequence, 1), ID: s.timeline}, s.err
 }
 
 func (s *memorySource) Changes(_ context.Context, after int64, each func(Row) error) error {

@@ -158,7 +158,6 @@ func checkedOf(records []*record) []int64 {
 	return times
 }
 
-// profilesOf returns freshUntil of the profiles that have one.
 func profilesOf(records []*record) (times []int64) {
 	for _, r := range records {
 		if r.freshnessAt > 0 {

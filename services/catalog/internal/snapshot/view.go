@@ -98,7 +98,8 @@ func (v View) spans(f query.Filter) [2]span {
 	end, cutoff := uint32(len(v.s.order)), uint32(v.cutoff) //nolint:gosec // positions are below 2^32
 	if f.CheckedAfter != nil {
 		from := unixNanos(*f.CheckedAfter)
-		end = uint32(sort.Search(len(v.s.checked), func(i int) bool { return v.s.checked[i] < from })) //nolint:gosec // as above
+		before := sort.Search(len(v.s.checked), func(i int) bool { return v.s.checked[i] < from })
+		end = uint32(before) //nolint:gosec // as above
 	}
 	switch {
 	case f.Verified == nil:

@@ -128,7 +128,7 @@ func TestChangesOfRecords(t *testing.T) {
 		// other quotes, for example
 		save(api.Summary{Slug: "b", Sequence: 3, HistoryCount: 2, Unquoted: []string{"pay"}, LastEventID: "e"})
 		save(api.Summary{Slug: "candidate", Sequence: 4, HistoryCount: 1})
-		file[0].Curation = &listingfile.Curation{Notes: "Call them."}
+		file[0].Curation = &api.Curation{Notes: "Call them."}
 		r.importLines(file[0])
 		file[2].Summary = "A candidate."
 		r.importLines(file[2])
@@ -149,7 +149,7 @@ func TestChangesOfRecords(t *testing.T) {
 		file[1].Summary = "u"
 		r.importLines(file[1])
 		step("withdrawn b", "withdrawn a")
-		file[0].Curation, file[0].Summary = &listingfile.Curation{Notes: "Gone."}, "v"
+		file[0].Curation, file[0].Summary = &api.Curation{Notes: "Gone."}, "v"
 		r.importLines(file[0])
 		save(api.Summary{Slug: "a", Sequence: 7, HistoryCount: 1})
 		step()
@@ -345,7 +345,7 @@ func TestCopiesEqualTheRecords(t *testing.T) {
 					LastEventID: fmt.Sprint(i)}
 				require.NoError(r.t, r.SaveSummaries(r.t.Context(), feed.Cursor{}, apitest.Encoded(s), feed.Cursor{}))
 			case 4:
-				line.Curation = &listingfile.Curation{Notes: fmt.Sprint("note ", i)}
+				line.Curation = &api.Curation{Notes: fmt.Sprint("note ", i)}
 				r.importLines(*line)
 			default:
 				r.clock.Advance(time.Duration(random.IntN(3000)) * time.Millisecond)

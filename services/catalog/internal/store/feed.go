@@ -75,7 +75,8 @@ func (s *Store) StartOver(ctx context.Context, from feed.Cursor) error {
 
 // moveCursor reports whether the cursor was from.
 func moveCursor(tx *gorm.DB, from, to feed.Cursor) (moved bool, err error) {
-	done := tx.Exec("UPDATE feed_cursor SET position = ?, mark = ?, restarted = ? WHERE id = 1 AND position = ? AND mark = ? AND restarted = ?",
+	done := tx.Exec(`UPDATE feed_cursor SET position = ?, mark = ?, restarted = ?
+		WHERE id = 1 AND position = ? AND mark = ? AND restarted = ?`,
 		to.Position, to.Mark, to.Restarted, from.Position, from.Mark, from.Restarted)
 	return done.RowsAffected > 0, done.Error
 }
@@ -187,9 +188,22 @@ func setSequences(tx *gorm.DB, next *int64, changes []summaryChange) error {
 		return nil
 	}
 	values := make([]any, 0, 3*len(rows))
-	for _, row := range rows {
+	entries, known := make([]listing.Entry, len(rows)), map[string]api.Summary{}
+	for i, row := range rows {
 		c := changes[slices.Index(ids, row.ID)]
-		same, err := c.sameForConsumers(row)
+		e, err := row.entry(nil)
+		if err != nil {
+			return err
+		}
+		before, err := decodeSummary(c.before)
+		if err != nil {
+			return err
+		}
+		after, err := decodeSummary(c.after)
+		if err != nil {
+			return err
+		}
+		same, err := listing.SameForConsumers(&e, before, e, after)
 		if err != nil {
 			return err
 		}
@@ -197,36 +211,18 @@ func setSequences(tx *gorm.DB, next *int64, changes []summaryChange) error {
 		if row.Sequence = *next; !same {
 			row.PublicSequence = *next
 		}
+		entries[i], known[row.ID] = e, after
 		values = append(values, row.ID, row.Sequence, row.PublicSequence)
 	}
 	// Both dialects name the columns of VALUES column1, column2 and column3.
 	list := strings.TrimSuffix(strings.Repeat("(?, CAST(? AS bigint), CAST(? AS bigint)),", len(rows)), ",")
-	err := tx.Exec("UPDATE listings SET sequence = v.column2, public_sequence = v.column3 FROM (VALUES "+list+") AS v WHERE listings.id = v.column1",
+	err := tx.Exec(`UPDATE listings SET sequence = v.column2, public_sequence = v.column3
+		FROM (VALUES `+list+`) AS v WHERE listings.id = v.column1`,
 		values...).Error
 	if err != nil {
 		return err
 	}
-	return saveIndex(tx, rows)
-}
-
-// sameForConsumers reports whether consumers see no difference in the listing of row.
-func (c summaryChange) sameForConsumers(row *listingRow) (bool, error) {
-	if row.Visibility != listingfile.Published {
-		return true, nil
-	}
-	e, err := row.entry(nil)
-	if err != nil {
-		return false, err
-	}
-	before, err := decodeSummary(c.before)
-	if err != nil {
-		return false, err
-	}
-	after, err := decodeSummary(c.after)
-	if err != nil {
-		return false, err
-	}
-	return listing.SameForConsumers(&e, before, e, after)
+	return saveIndex(tx, entries, ids, known)
 }
 
 func decodeSummary(text string) (s api.Summary, err error) {

@@ -12,6 +12,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/catalog/internal/listing"
 	"opportunity.internal/services/catalog/internal/review"
 )
 
@@ -39,17 +40,16 @@ type indexRow struct {
 
 func (indexRow) TableName() string { return "listing_index" }
 
-func saveIndex(tx *gorm.DB, listings []*listingRow) error {
-	if len(listings) == 0 {
-		return nil
-	}
-	records, err := records(tx, listings)
+// saveIndex derives and writes the index rows of listings with the known summaries. Listings that
+// are not among the existing ones are new.
+func saveIndex(tx *gorm.DB, listings []listing.Entry, existing []string, known map[string]api.Summary) error {
+	edits, err := materialEdits(tx, existing)
 	if err != nil {
 		return err
 	}
 	rows := make([]indexRow, len(listings))
-	for i, r := range records {
-		if rows[i], err = newIndexRow(r); err != nil {
+	for i, e := range listings {
+		if rows[i], err = newIndexRow(review.Record{Entry: e, Summary: known[e.ID], Edits: edits[e.ID]}); err != nil {
 			return err
 		}
 	}

@@ -42,7 +42,6 @@ func (s *Store) Detail(ctx context.Context, id string) (api.ListingDetail, error
 	}, nil
 }
 
-// changes returns the latest changes of a listing, newest first.
 func (s *Store) changes(ctx context.Context, id string) ([]api.ListingAct, error) {
 	var rows []changeRow
 	err := s.db.WithContext(ctx).Where("listing_id = ?", id).Order("id DESC").Limit(maxChanges).Find(&rows).Error

@@ -8,7 +8,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/catalog/internal/store"
 )
@@ -16,7 +15,7 @@ import (
 func TestDetailIncludesCurationAndChanges(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
 		file := apitest.Lines("a")
-		file[0].Curation = &listingfile.Curation{Contact: "jo@example.com", Notes: "<n>"}
+		file[0].Curation = &api.Curation{Contact: "jo@example.com", Notes: "<n>"}
 		_, err := s.Import(t.Context(), "ann", apitest.File(file), false)
 		require.NoError(t, err)
 		_, err = s.Publish(t.Context(), "bob", []string{"a"}, false)

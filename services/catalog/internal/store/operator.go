@@ -72,7 +72,7 @@ func (s *Store) apply(
 		}
 		switch {
 		case len(report.Rejected) > 0:
-			report = api.ImportReport{Rejected: report.Rejected, Omitted: report.Omitted}
+			report = onlyRejected(report)
 			return errNoChange
 		case dry:
 			report.Applied = false
@@ -83,46 +83,36 @@ func (s *Store) apply(
 	return report, err
 }
 
+func onlyRejected(r api.ImportReport) api.ImportReport {
+	return api.ImportReport{Rejected: r.Rejected, Omitted: r.Omitted}
+}
+
 // appendRejection adds r to the report, or counts it as omitted if the report is full.
-func appendRejection(rejected *[]api.RejectedLine, omitted *int, r api.RejectedLine) {
-	if len(*rejected) == api.MaxReported {
-		*omitted++
+func appendRejection(report *api.ImportReport, r api.RejectedLine) {
+	if len(report.Rejected) == api.MaxReported {
+		report.Omitted++
 		return
 	}
-	*rejected = append(*rejected, r)
+	report.Rejected = append(report.Rejected, r)
 }
 
 func (w *writer) importBatch(lines []listingfile.Line, report *api.ImportReport) error {
-	steps, err := plan(w.tx, lines, w.now)
+	steps, err := w.plan(lines, report)
 	if err != nil {
 		return err
 	}
-	if report.Warnings, err = duplicates(w.tx, steps, report.Warnings); err != nil {
-		return err
-	}
 	for _, step := range steps {
-		if step.dropsLastSource() {
-			appendRejection(&report.Rejected, &report.Omitted, step.rejection())
-			continue
-		}
 		if w.inReview {
 			step.entry.ChangedAt, step.change.Material = step.old.ChangedAt, false
 		}
-		if step.change.KeptWithdrawn {
-			report.KeptWithdrawn = append(report.KeptWithdrawn, step.entry.ID)
-		}
-		if err := w.importListing(step, report); err != nil {
+		if err := w.importListing(step); err != nil {
 			return err
 		}
 	}
 	return w.flush(report)
 }
 
-func (w *writer) importListing(step importStep, report *api.ImportReport) error {
-	if step.old != nil && len(step.change.Fields) == 0 {
-		report.Unchanged++
-		return nil
-	}
+func (w *writer) importListing(step importStep) error {
 	row, err := newListingRow(step.entry)
 	if err != nil {
 		return fmt.Errorf("encoding listing %s: %w", step.entry.ID, err)
@@ -130,19 +120,14 @@ func (w *writer) importListing(step importStep, report *api.ImportReport) error 
 	row.CreatedAt, row.PublicSequence = cmp.Or(step.createdAt, w.at), step.publicSequence
 	w.queue(&row, step.entry, step.old)
 	if step.old == nil {
-		report.Created++
 		w.record(step.entry.ID, imported, nil, false)
-	} else {
-		report.Updated++
-		if err := w.recordUpdate(*step.old, step.entry, step.change); err != nil {
-			return fmt.Errorf("describing the change of listing %s: %w", step.entry.ID, err)
-		}
+	} else if err := w.recordUpdate(*step.old, step.entry, step.change); err != nil {
+		return fmt.Errorf("describing the change of listing %s: %w", step.entry.ID, err)
 	}
 	switch {
 	case step.change.Published:
 		w.publish(step.entry.ID, nil)
 	case step.change.Withdrawn:
-		report.Withdrawn++
 		w.record(step.entry.ID, withdrawn, nil, false)
 	}
 	if step.old == nil || slices.Contains(step.change.Fields, "curation") {
@@ -153,7 +138,6 @@ func (w *writer) importListing(step importStep, report *api.ImportReport) error 
 
 // importStep is the effect of an import on one listing.
 type importStep struct {
-	line   int            // number in the file
 	old    *listing.Entry // nil for a new listing
 	entry  listing.Entry  // after the import
 	change listing.Change
@@ -168,37 +152,54 @@ func (a importStep) dropsLastSource() bool {
 		len(a.entry.Sources) == 0
 }
 
-func (a importStep) rejection() api.RejectedLine {
-	return api.RejectedLine{Line: a.line, ID: a.entry.ID, Problems: api.Problems{listingfile.NeedsSource}}
-}
-
-// plan returns the steps of an import at now, in the order of the lines.
-func plan(tx *gorm.DB, lines []listingfile.Line, now time.Time) ([]importStep, error) {
+// plan returns the steps of an import that change a listing, in the order of the lines. It counts
+// all steps in the report, except what flush counts.
+func (w *writer) plan(lines []listingfile.Line, report *api.ImportReport) (steps []importStep, err error) {
 	ids := make([]string, len(lines))
 	for i, l := range lines {
 		ids[i] = l.ID
 	}
-	known, notes, err := findListings(tx, ids)
+	known, notes, err := findListings(w.tx, ids)
 	if err != nil {
 		return nil, err
 	}
-	steps := make([]importStep, len(lines))
-	for i, line := range lines {
-		row, exists := known[line.ID]
-		if !exists {
-			entry := listing.Create(line, now)
-			change := listing.Change{Published: entry.Visibility == listingfile.Published}
-			steps[i] = importStep{line: line.Number, entry: entry, change: change}
+	for _, line := range lines {
+		step := importStep{}
+		if row, exists := known[line.ID]; exists {
+			old, err := row.entry(notes[line.ID])
+			if err != nil {
+				return nil, err
+			}
+			step = importStep{old: &old, createdAt: row.CreatedAt, publicSequence: row.PublicSequence}
+			step.entry, step.change = old.Update(line, w.now)
+		} else {
+			step.entry = listing.Create(line, w.now)
+			step.change.Published = step.entry.Visibility == listingfile.Published
+		}
+		if step.dropsLastSource() {
+			appendRejection(report,
+				api.RejectedLine{Line: line.Number, ID: line.ID, Problems: api.Problems{listingfile.NeedsSource}})
 			continue
 		}
-		old, err := row.entry(notes[line.ID])
-		if err != nil {
-			return nil, err
+		if step.change.KeptWithdrawn {
+			report.KeptWithdrawn = append(report.KeptWithdrawn, line.ID)
 		}
-		entry, change := old.Update(line, now)
-		steps[i] = importStep{line.Number, &old, entry, change, row.CreatedAt, row.PublicSequence}
+		if step.change.Withdrawn {
+			report.Withdrawn++
+		}
+		switch {
+		case step.old == nil:
+			report.Created++
+		case len(step.change.Fields) == 0:
+			report.Unchanged++
+			continue
+		default:
+			report.Updated++
+		}
+		steps = append(steps, step)
 	}
-	return steps, nil
+	report.Warnings, err = duplicates(w.tx, steps, report.Warnings)
+	return steps, err
 }
 
 // Publish publishes the listings with the ids, all or none. It rejects an unknown id and a listing
@@ -219,29 +220,7 @@ func (s *Store) setVisibility(
 ) (api.ImportReport, error) {
 	return s.apply(ctx, actor, changeTimeout, dry, func(w *writer, report *api.ImportReport) error {
 		w.reason = reason
-		position := 0
-		for part := range slices.Chunk(ids, batch) {
-			// Do not look up invalid ids: Postgres returns an error for some strings.
-			known, _, err := findListings(w.tx, slices.DeleteFunc(slices.Clone(part),
-				func(id string) bool { return !api.ValidSlug(id) }))
-			if err != nil {
-				return err
-			}
-			rows := make([]positionedRow, 0, len(part))
-			for _, id := range part {
-				position++
-				if row, exists := known[id]; exists {
-					rows = append(rows, positionedRow{position, row})
-					continue
-				}
-				appendRejection(&report.Rejected, &report.Omitted,
-					api.RejectedLine{Line: position, ID: id, Problems: api.Problems{api.NoListing("id")}})
-			}
-			if err := w.setVisibility(rows, visibility, report); err != nil {
-				return err
-			}
-		}
-		return nil
+		return w.setVisibility(ids, visibility, report)
 	})
 }
 
@@ -249,69 +228,76 @@ func (s *Store) setVisibility(
 // in a rejection is the position among the private listings ordered by id, from 1.
 func (s *Store) PublishAll(ctx context.Context, actor string, dry bool) (api.ImportReport, error) {
 	return s.apply(ctx, actor, changeTimeout, dry, func(w *writer, report *api.ImportReport) error {
-		position := 0
-		for last := ""; ; {
-			var part []*listingRow
-			err := w.tx.Where("visibility = ? AND id > ?", listingfile.Private,
-				last).Order("id").Limit(batch).Find(&part).Error
-			if err != nil || len(part) == 0 {
-				return err
-			}
-			rows := make([]positionedRow, len(part))
-			for i, row := range part {
-				position++
-				rows[i] = positionedRow{position, row}
-			}
-			last = part[len(part)-1].ID
-			if err := w.setVisibility(rows, listingfile.Published, report); err != nil {
-				return err
-			}
-		}
-	})
-}
-
-// positionedRow is a row with its position among the selected listings, from 1.
-type positionedRow struct {
-	position int
-	row      *listingRow
-}
-
-// setVisibility changes the visibility of the rows and records the changes. It skips rows that
-// already have it.
-func (w *writer) setVisibility(rows []positionedRow, visibility listingfile.Visibility,
-	report *api.ImportReport) error {
-	for _, p := range rows {
-		row := p.row
-		if row.Visibility == visibility {
-			report.Unchanged++
-			continue
-		}
-		entry, err := row.entry(nil)
+		var ids []string
+		err := w.tx.Raw("SELECT id FROM listings WHERE visibility = ? ORDER BY id", listingfile.Private).Scan(&ids).Error
 		if err != nil {
 			return err
 		}
-		before := entry
-		fields := []string{"visibility"}
-		if visibility == listingfile.Published {
-			if len(entry.Sources) == 0 {
-				appendRejection(&report.Rejected, &report.Omitted,
-					api.RejectedLine{Line: p.position, ID: row.ID, Problems: api.Problems{listingfile.NeedsSource}})
-				continue
+		return w.setVisibility(ids, listingfile.Published, report)
+	})
+}
+
+// setVisibility changes the visibility of the listings with the ids. It skips those that already
+// have it.
+func (w *writer) setVisibility(ids []string, visibility listingfile.Visibility, report *api.ImportReport) error {
+	position := 0
+	for part := range slices.Chunk(ids, batch) {
+		// Do not look up invalid ids: Postgres returns an error for some strings.
+		known, _, err := findListings(w.tx, slices.DeleteFunc(slices.Clone(part),
+			func(id string) bool { return !api.ValidSlug(id) }))
+		if err != nil {
+			return err
+		}
+		for _, id := range part {
+			position++
+			problem, err := w.changeVisibility(known[id], visibility, report)
+			if err != nil {
+				return err
 			}
-			if row.PublishedAt == nil {
-				row.PublishedAt, entry.PublishedAt, fields = &w.at, &w.now, append(fields, "publishedAt")
+			if problem != nil {
+				appendRejection(report, api.RejectedLine{Line: position, ID: id, Problems: api.Problems{*problem}})
 			}
 		}
-		report.Updated++
-		row.Visibility, entry.Visibility = visibility, visibility
-		w.queue(row, entry, &before)
-		if visibility == listingfile.Published {
-			w.publish(row.ID, fields)
-		} else {
-			w.record(row.ID, withdrawn, fields, false)
+		if err := w.flush(report); err != nil {
+			return err
 		}
 	}
-	return w.flush(report)
+	return nil
+}
+
+// changeVisibility queues the change of a row. It returns why the listing cannot have the
+// visibility. A nil row is an unknown listing.
+func (w *writer) changeVisibility(row *listingRow, visibility listingfile.Visibility,
+	report *api.ImportReport) (*api.Problem, error) {
+	if row == nil {
+		return new(api.NoListing("id")), nil
+	}
+	if row.Visibility == visibility {
+		report.Unchanged++
+		return nil, nil
+	}
+	before, err := row.entry(nil)
+	if err != nil {
+		return nil, err
+	}
+	entry, fields := before, []string{"visibility"}
+	if visibility == listingfile.Published {
+		if len(entry.Sources) == 0 {
+			return &listingfile.NeedsSource, nil
+		}
+		if row.PublishedAt == nil {
+			row.PublishedAt, entry.PublishedAt, fields = &w.at, &w.now, append(fields, "publishedAt")
+		}
+	}
+	report.Updated++
+	row.Visibility, entry.Visibility = visibility, visibility
+	w.queue(row, entry, &before)
+	if visibility == listingfile.Published {
+		w.publish(row.ID, fields)
+	} else {
+		w.record(row.ID, withdrawn, fields, false)
+	}
+	return nil, nil
 }
 
 // Export yields all listings, including private and withdrawn ones, ordered by id. It stops after

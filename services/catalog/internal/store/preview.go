@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"time"
 
 	"gorm.io/gorm"
 
@@ -17,77 +16,58 @@ const maxPreviewed = 16 << 20
 
 // Preview returns the changes that Import would make for the lines of a valid file. It opens no
 // transaction and blocks no writer, so concurrent changes may make it outdated.
-func (s *Store) Preview(ctx context.Context, lines Lines) (preview api.ImportPreview, err error) {
-	now := s.now().UTC().Truncate(time.Microsecond)
-	preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: []api.RejectedLine{}}
-	p := previewer{tx: s.db.WithContext(ctx), now: now, preview: &preview}
-	err = inBatches(lines, func(batch []listingfile.Line) error { return database.Outage(p.add(batch)) })
-	if len(preview.Rejected) > 0 {
-		preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: preview.Rejected,
-			Omitted: preview.Omitted}
+func (s *Store) Preview(ctx context.Context, lines Lines) (report api.ImportReport, err error) {
+	w := s.writer(s.db.WithContext(ctx), nil, "")
+	report.Rejected = []api.RejectedLine{}
+	size := 0 // bytes of the listed changes
+	err = inBatches(lines, func(batch []listingfile.Line) error {
+		changes, err := w.preview(batch, &report)
+		for _, c := range changes {
+			if size > maxPreviewed {
+				report.Unlisted++
+				continue
+			}
+			report.Changes = append(report.Changes, c)
+			size += changeSize(c)
+		}
+		return database.Outage(err)
+	})
+	if len(report.Rejected) > 0 {
+		report = onlyRejected(report)
 	}
-	return preview, err
+	return report, err
 }
 
-// previewer adds the changes of lines to a preview.
-type previewer struct {
-	tx      *gorm.DB
-	now     time.Time
-	preview *api.ImportPreview
-	size    int // bytes of the listed changes
-}
-
-func (p *previewer) add(lines []listingfile.Line) error {
-	steps, err := plan(p.tx, lines, p.now)
+// preview returns and counts the changes that importBatch would make.
+func (w *writer) preview(lines []listingfile.Line, report *api.ImportReport) ([]api.ListingChange, error) {
+	steps, err := w.plan(lines, report)
 	if err != nil {
-		return err
-	}
-	if p.preview.Warnings, err = duplicates(p.tx, steps, p.preview.Warnings); err != nil {
-		return err
+		return nil, err
 	}
 	ids := make([]string, len(steps))
-	for i, a := range steps {
-		ids[i] = a.entry.ID
+	for i, step := range steps {
+		ids[i] = step.entry.ID
 	}
-	known, err := summaries(p.tx, ids)
+	known, err := summaries(w.tx, ids)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, a := range steps {
-		if err := p.addStep(a, known[a.entry.ID]); err != nil {
-			return err
+	changes := make([]api.ListingChange, len(steps))
+	for i, step := range steps {
+		if changes[i], err = listing.Compare(step.old, step.entry, known[ids[i]], w.now); err != nil {
+			return nil, err
+		}
+		if changes[i].NeedsReview {
+			report.NeedsReview++
+		}
+		if changes[i].Published {
+			report.Published++
+			if known[ids[i]].LastCheckedAt == nil {
+				report.NeverReviewed++
+			}
 		}
 	}
-	return nil
-}
-
-func (p *previewer) addStep(a importStep, summary api.Summary) error {
-	if a.dropsLastSource() {
-		appendRejection(&p.preview.Rejected, &p.preview.Omitted, a.rejection())
-		return nil
-	}
-	if a.change.KeptWithdrawn {
-		p.preview.KeptWithdrawn = append(p.preview.KeptWithdrawn, a.entry.ID)
-	}
-	if a.change.Published && summary.LastCheckedAt == nil {
-		p.preview.NeverReviewed++
-	}
-	if a.old != nil && len(a.change.Fields) == 0 {
-		p.preview.Unchanged++
-		return nil
-	}
-	c, err := listing.Compare(a.old, a.entry, summary, p.now)
-	if err != nil {
-		return err
-	}
-	p.preview.Count(c)
-	if p.size > maxPreviewed {
-		p.preview.Unlisted++
-		return nil
-	}
-	p.preview.Changes = append(p.preview.Changes, c)
-	p.size += changeSize(c)
-	return nil
+	return changes, nil
 }
 
 // changeSize returns the approximate size of a change in a response.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/listingfile"
@@ -15,7 +16,7 @@ import (
 func TestPreviewDoesNotWrite(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, db *database.DB) {
 		file := apitest.Lines("a", "b")
-		file[0].Curation = &listingfile.Curation{Notes: "n"}
+		file[0].Curation = &api.Curation{Notes: "n"}
 		_, err := s.Import(t.Context(), "ann", apitest.File(file), false)
 		require.NoError(t, err)
 		state := func() (all []map[string]any) {
@@ -33,7 +34,7 @@ func TestPreviewDoesNotWrite(t *testing.T) {
 			return all
 		}
 		before := state()
-		file[0].Company.Name, file[0].Curation, file[1].Visibility = "Z", &listingfile.Curation{Notes: "m"},
+		file[0].Company.Name, file[0].Curation, file[1].Visibility = "Z", &api.Curation{Notes: "m"},
 			listingfile.Published
 		preview, err := s.Preview(t.Context(), apitest.File(append(file, apitest.Lines("c")...)))
 		require.NoError(t, err)

@@ -43,7 +43,7 @@ func (s *Store) Sheet(ctx context.Context, id string, history api.ReviewHistory)
 	}
 	sheet.Evidence.Complete()
 	if entry.Curation != nil {
-		sheet.Curation = api.CurationNotes(*entry.Curation)
+		sheet.Curation = *entry.Curation
 	}
 	return sheet, nil
 }
@@ -63,31 +63,6 @@ func findListing(tx *gorm.DB, id string) (*listingRow, *curationRow, error) {
 		return nil, nil, problem.NoSuch("listing")
 	}
 	return known[id], notes[id], nil
-}
-
-// records adds the summaries and the material edits to the listings of rows.
-func records(tx *gorm.DB, rows []*listingRow) ([]review.Record, error) {
-	ids := make([]string, len(rows))
-	for i, row := range rows {
-		ids[i] = row.ID
-	}
-	known, err := summaries(tx, ids)
-	if err != nil {
-		return nil, err
-	}
-	edits, err := materialEdits(tx, ids)
-	if err != nil {
-		return nil, database.Outage(err)
-	}
-	records := make([]review.Record, len(rows))
-	for i, row := range rows {
-		entry, err := row.entry(nil)
-		if err != nil {
-			return nil, err
-		}
-		records[i] = review.Record{Entry: entry, Summary: known[row.ID], Edits: edits[row.ID]}
-	}
-	return records, nil
 }
 
 // materialEdits returns the edits with material changes of the listings with the ids, by id.

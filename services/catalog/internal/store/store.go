@@ -58,8 +58,7 @@ func (listingRow) TableName() string { return "listings" }
 
 type curationRow struct {
 	ListingID string `gorm:"primaryKey"`
-	Contact   string
-	Notes     string
+	api.Curation
 }
 
 func (curationRow) TableName() string { return "curations" }
@@ -116,7 +115,7 @@ func (r listingRow) entry(c *curationRow) (listing.Entry, error) {
 	}
 	e.PublishedAt = fromMicros(r.PublishedAt)
 	if c != nil {
-		e.Curation = &listingfile.Curation{Contact: c.Contact, Notes: c.Notes}
+		e.Curation = &c.Curation
 	}
 	return e, nil
 }
@@ -195,15 +194,9 @@ type markRow struct {
 
 func (markRow) TableName() string { return "changes" }
 
-// Mark returns the change that has the sequence, or the zero value. Changes by a release without
-// ids have that of the next change.
-func (s *Store) Mark(ctx context.Context, sequence int64) (api.Change, error) {
-	var rows []markRow
-	err := s.db.WithContext(ctx).Where("sequence >= ?", sequence).Order("sequence").Limit(1).Find(&rows).Error
-	if err != nil || len(rows) == 0 {
-		return api.Change{}, database.Outage(err)
-	}
-	return api.Change{Sequence: rows[0].Sequence, ID: rows[0].ID}, nil
+// Mark returns the position behind the change that has the sequence, or the zero value.
+func (s *Store) Mark(ctx context.Context, sequence int64) (listing.Position, error) {
+	return position(s.db.WithContext(ctx).Where("sequence >= ?", sequence).Order("sequence"))
 }
 
 // Sequence implements snapshot.Source.
@@ -241,22 +234,15 @@ func eachChange(db *gorm.DB, after int64, each func(snapshot.Row) error) error {
 	defer rows.Close()
 	for rows.Next() {
 		var row snapshot.Row
-		var publishedAt, changedAt sql.NullInt64
+		var publishedAt, changedAt *int64
 		if err := rows.Scan(&row.Sequence, &row.PublicSequence, &row.ID, &publishedAt, &changedAt, &row.Document,
 			&row.Summary); err != nil {
 			return database.Outage(err)
 		}
-		row.PublishedAt, row.ChangedAt = nullMicros(publishedAt), nullMicros(changedAt)
+		row.PublishedAt, row.ChangedAt = fromMicros(publishedAt), fromMicros(changedAt)
 		if err := each(row); err != nil {
 			return err
 		}
 	}
 	return database.Outage(rows.Err())
-}
-
-func nullMicros(us sql.NullInt64) *time.Time {
-	if !us.Valid {
-		return nil
-	}
-	return fromMicros(&us.Int64)
 }

@@ -122,7 +122,7 @@ func TestListingChangesAreAppendOnly(t *testing.T) {
 			database.Config{URL: url, MaxConnections: 2, ServingRole: role}, tel, migrations.Files))
 		s, db := open(t, asRole)
 		file := apitest.Lines("a")
-		file[0].Curation = &listingfile.Curation{Notes: "n"}
+		file[0].Curation = &api.Curation{Notes: "n"}
 		_, err = s.Import(t.Context(), "ann", apitest.File(file), false)
 		require.NoError(t, err, "the serving role has the permissions that it needs")
 		_, err = s.PublishAll(t.Context(), "ann", false)

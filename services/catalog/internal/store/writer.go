@@ -9,9 +9,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/services/catalog/internal/listing"
-	"opportunity.internal/services/catalog/internal/review"
 )
 
 // writer collects the changed rows of one batch. flush writes them in a few statements.
@@ -81,19 +79,23 @@ func (w *writer) publish(id string, fields []string) {
 	w.published = append(w.published, id)
 }
 
-func (w *writer) setCuration(id string, c *listingfile.Curation) {
+func (w *writer) setCuration(id string, c *api.Curation) {
 	if c == nil {
 		w.deletedCurations = append(w.deletedCurations, id)
 		return
 	}
-	w.curations = append(w.curations, curationRow{ListingID: id, Contact: c.Contact, Notes: c.Notes})
+	w.curations = append(w.curations, curationRow{id, *c})
 }
 
 // flush writes the queued rows and the index rows of the listings, and counts the published ones.
 func (w *writer) flush(report *api.ImportReport) error {
 	ids := make([]string, len(w.listings))
+	var existing []string
 	for i, row := range w.listings {
 		ids[i] = row.ID
+		if w.before[i] != nil {
+			existing = append(existing, row.ID)
+		}
 	}
 	known, err := summaries(w.tx, ids)
 	if err != nil {
@@ -122,7 +124,7 @@ func (w *writer) flush(report *api.ImportReport) error {
 	if err := database.Insert(w.tx, w.changes, ""); err != nil {
 		return err
 	}
-	if err := w.index(known); err != nil {
+	if err := saveIndex(w.tx, w.entries, existing, known); err != nil {
 		return err
 	}
 	report.Published += len(w.published)
@@ -133,26 +135,4 @@ func (w *writer) flush(report *api.ImportReport) error {
 	}
 	*w = writer{tx: w.tx, next: w.next, actor: w.actor, reason: w.reason, inReview: w.inReview, now: w.now, at: w.at}
 	return nil
-}
-
-// index writes the index rows of the queued listings, which have the known summaries.
-func (w *writer) index(known map[string]api.Summary) error {
-	var existing []string
-	for i, row := range w.listings {
-		if w.before[i] != nil {
-			existing = append(existing, row.ID)
-		}
-	}
-	edits, err := materialEdits(w.tx, existing)
-	if err != nil {
-		return err
-	}
-	rows := make([]indexRow, len(w.listings))
-	for i, row := range w.listings {
-		r := review.Record{Entry: w.entries[i], Summary: known[row.ID], Edits: edits[row.ID]}
-		if rows[i], err = newIndexRow(r); err != nil {
-			return err
-		}
-	}
-	return database.Insert(w.tx, rows, "listing_id")
 }

@@ -24,7 +24,6 @@ var (
 	admins   = []api.Role(nil)
 )
 
-// routes lists every endpoint of the operator API.
 var routes = []route{
 	{"GET", "me", peer.Gateway, everyone},
 
@@ -75,6 +74,7 @@ var routes = []route{
 	{"POST", "accounts/{id}/suspend", peer.Authquota, support},
 	{"POST", "accounts/{id}/resume", peer.Authquota, support},
 	{"POST", "accounts/{id}/grant", peer.Authquota, support},
+	{"POST", "accounts/{id}/reset-authenticator", peer.Authquota, support},
 	{"GET", "audit", peer.Authquota, support},
 	{"GET", "usage", peer.Authquota, support},
 
@@ -87,10 +87,8 @@ func (e route) allows(role api.Role) bool {
 	return role == api.RoleAdmin || slices.Contains(e.roles, role)
 }
 
-// takesFile reports whether the endpoint takes a file of any size.
 func (e route) takesFile() bool { return e.path == "listings/import" || e.path == "events/append" }
 
-// table finds routes by method and path.
 type table struct {
 	mux    *http.ServeMux
 	routes map[string]route // by pattern

@@ -17,7 +17,7 @@ type Tokens map[[sha256.Size]byte]api.Operator
 
 // ParseTokens parses entries of the form name:role:token, name:token or token. An entry without a
 // role is an admin. The audit log records the name with every action. A token without a name is
-// shared, and has the name sharedName. An error names the entry by its position.
+// shared, and has the name api.SharedOperator. An error names the entry by its position.
 func ParseTokens(entries []string) (Tokens, error) {
 	tokens := Tokens{}
 	for i, entry := range entries {
@@ -34,14 +34,13 @@ func ParseTokens(entries []string) (Tokens, error) {
 	return tokens, nil
 }
 
-// minToken is the minimum length of a token, in bytes.
-const minToken = 32
+const minToken = 32 // bytes
 
 func parseToken(entry string) (o api.Operator, token string, err error) {
 	o.Role = api.RoleAdmin
 	name, token, named := strings.Cut(entry, ":")
 	if !named {
-		name, token = sharedName, entry
+		name, token = api.SharedOperator, entry
 	}
 	o.Name = name
 	// Tokens may contain colons: a part that does not look like a role belongs to the token.
@@ -73,10 +72,6 @@ func isNameRune(r rune) bool {
 	return isLower(r) || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)
 }
 
-// sharedName is the name of tokens without one. With it, the name in api.ActorHeader is recorded,
-// which is a claim of the sender.
-const sharedName = "operator"
-
 // operator returns the sender of the request. Tokens are compared in constant time.
 func (t Tokens) operator(r *http.Request) (api.Operator, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -93,17 +88,18 @@ func (t Tokens) operator(r *http.Request) (api.Operator, error) {
 	if !known {
 		return api.Operator{}, problem.New(problem.InvalidAPIKey, "This operator token is not valid.")
 	}
-	if sender.Name == sharedName {
+	if sender.Name == api.SharedOperator {
 		sender.Name = withClaim(r.Header.Get(api.ActorHeader))
 	}
 	return sender, nil
 }
 
-// withClaim returns the name of a shared token with that of the person who uses it. The result for
+// withClaim returns the name of a shared token with that of the person who uses it, in
+// api.ActorHeader, which is a claim of the sender. The result for
 // that name is the same one, because the desk sends the name that it got from the gateway.
 func withClaim(name string) string {
-	if name == "" || name == sharedName {
-		return sharedName
+	if name == "" || name == api.SharedOperator {
+		return api.SharedOperator
 	}
-	return sharedName + " (" + strings.TrimSuffix(strings.TrimPrefix(name, sharedName+" ("), ")") + ")"
+	return api.SharedOperator + " (" + strings.TrimSuffix(strings.TrimPrefix(name, api.SharedOperator+" ("), ")") + ")"
 }

@@ -72,7 +72,6 @@ type Authenticator struct {
 	rejected   prometheus.Counter
 }
 
-// network holds the lookup limits of one client network.
 type network struct {
 	guesses  *rate.Limiter       // lookups of unknown keys
 	inFlight *semaphore.Weighted // lookups of any key
@@ -88,7 +87,6 @@ type Principal struct {
 	after *Principal // in effect from Next.At; nil without a scheduled change
 }
 
-// at returns the principal in effect at now: the next one from its start time on.
 func (p *Principal) at(now time.Time) *Principal {
 	if p.after != nil && !now.Before(p.Next.At) {
 		return p.after
@@ -96,7 +94,6 @@ func (p *Principal) at(now time.Time) *Principal {
 	return p
 }
 
-// newPrincipal prepares a principal and its scheduled successor for the cache.
 func newPrincipal(p api.Principal, of fingerprint, term int64) (*Principal, error) {
 	caller, err := json.Marshal(p.Caller())
 	if err != nil {
@@ -137,7 +134,6 @@ func Resolved(p api.Principal) (Key, error) {
 // Format never shows the key.
 func (k Key) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(k.ours.String())) }
 
-// digests returns the keyed hashes by which authquota looks up the key, one for each pepper.
 func (k Key) digests(peppers [][]byte) []string {
 	if k.ours == "" {
 		return apikey.OlderSum(k.of).Digests(peppers)
@@ -314,7 +310,6 @@ func (l lookup) exists(ctx context.Context, digests []string, from *network) (ex
 	return false, false, limited
 }
 
-// rejection returns err, or ErrNotFound for an unknown key, which it counts.
 func (l lookup) rejection(err error) error {
 	if err != nil {
 		return err

@@ -164,7 +164,6 @@ func (s *keySet) page(ctx context.Context, at api.KeyPosition) (api.KeyDigests, 
 	return s.pull(ctx, at)
 }
 
-// pause waits until d has passed, wake is sent or ctx ends.
 func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	texttemplate "text/template"
@@ -54,6 +55,8 @@ type Site struct {
 	catalog *api.CatalogOverview // nil while unknown
 	health  *Health              // nil before the first check
 	served  []api.DayServed      // nil while unknown
+
+	measured measured
 }
 
 type document struct {
@@ -74,15 +77,17 @@ const noContact = "The operator has not published a contact."
 // New renders the site for the service at publicURL with the texts and contacts of its operator.
 // Documents that state limits are unavailable until Show sets the figures.
 func New(publicURL string, by Operator) (*Site, error) {
-	s := &Site{publicURL: publicURL, operator: by, markdown: goldmark.New(
-		goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute(), parser.WithASTTransformers(
-			util.Prioritized(safeLinks{}, 1000), util.Prioritized(stackedTables{}, 1000), util.Prioritized(permalinks{}, 1000))),
+	transformers := parser.WithASTTransformers(util.Prioritized(safeLinks{}, 1000),
+		util.Prioritized(stackedTables{}, 1000), util.Prioritized(permalinks{}, 1000))
+	s := &Site{publicURL: publicURL, operator: by, markdown: goldmark.New(goldmark.WithExtensions(extension.GFM),
+		goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute(), transformers),
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(codeBlocks{}, 100))))}
+	functions := template.FuncMap{"asset": s.asset, "code": codeHTML, "instant": instant}
 	var err error
 	if s.assets, err = pages.Load(files, "static"); err != nil {
 		return nil, err
 	}
-	if s.layout, err = pages.ParseFrame(template.New("").Funcs(template.FuncMap{"asset": s.asset, "code": codeHTML, "instant": instant})); err != nil {
+	if s.layout, err = pages.ParseFrame(template.New("").Funcs(functions)); err != nil {
 		return nil, err
 	}
 	if _, err = s.layout.ParseFS(files, "*.html"); err != nil {
@@ -109,7 +114,6 @@ func (s *Site) Show(f Figures) error {
 	return s.update(rendering.limited)
 }
 
-// update renders the documents that part adds, and keeps the others.
 func (s *Site) update(part func(rendering) error) error {
 	rendered := rendering{s, maps.Clone(*s.documents.Load())}
 	if err := part(rendered); err != nil {
@@ -119,7 +123,6 @@ func (s *Site) update(part func(rendering) error) error {
 	return nil
 }
 
-// rendering collects the documents of one render.
 type rendering struct {
 	*Site
 
@@ -165,16 +168,15 @@ func (r rendering) limited() error {
 	return errors.Join(r.front(), r.reference(text, cache), r.description(text, cache))
 }
 
-// errorCodes adds the page of the error codes.
 func (r rendering) errorCodes() error {
 	var text bytes.Buffer
 	if err := r.sources.ExecuteTemplate(&text, "errors.md", problem.Table); err != nil {
 		return err
 	}
-	return r.markdownPage(page{Path: errorsPath, Title: errorsTitle, Description: errorsDescription, cache: cached}, text.String())
+	p := page{Path: errorsPath, Title: errorsTitle, Description: errorsDescription, cache: cached}
+	return r.markdownPage(p, text.String())
 }
 
-// static adds the style sheets, scripts and images.
 func (r rendering) static() {
 	for name, content := range r.assets.All() {
 		d := newDocument(mime.TypeByExtension(filepath.Ext(name)), content, "public, max-age=31536000, immutable")
@@ -182,7 +184,6 @@ func (r rendering) static() {
 	}
 }
 
-// asset returns the path of a static file.
 func (s *Site) asset(name string) (string, error) {
 	served, err := s.assets.Name(name)
 	return staticPath + served, err
@@ -214,35 +215,20 @@ func (r rendering) local(source []byte) (text, cache string) {
 	return text, cache
 }
 
-// description adds the OpenAPI description as YAML, in the original order and without comments, and
-// as JSON.
+// description adds the OpenAPI description as YAML, without the comments at its beginning, and as
+// JSON.
 func (r rendering) description(source, cache string) error {
-	var document yaml.Node
-	if err := yaml.Unmarshal([]byte(source), &document); err != nil {
-		return fmt.Errorf("rendering OpenAPI description: %w", err)
-	}
-	uncomment(&document)
-	var out bytes.Buffer
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-	if err := errors.Join(encoder.Encode(&document), encoder.Close()); err != nil {
-		return fmt.Errorf("rendering OpenAPI description: %w", err)
-	}
 	var tree any
-	if err := document.Decode(&tree); err != nil {
+	if err := yaml.Unmarshal([]byte(source), &tree); err != nil {
 		return fmt.Errorf("rendering OpenAPI description: %w", err)
 	}
 	asJSON, err := json.Marshal(tree)
-	r.add("/openapi.yaml", "application/yaml", out.Bytes(), cache)
+	for strings.HasPrefix(source, "#") {
+		_, source, _ = strings.Cut(source, "\n")
+	}
+	r.add("/openapi.yaml", "application/yaml", []byte(source), cache)
 	r.add("/openapi.json", "application/json", asJSON, cache)
 	return err
-}
-
-func uncomment(n *yaml.Node) {
-	n.HeadComment, n.LineComment, n.FootComment = "", "", ""
-	for _, child := range n.Content {
-		uncomment(child)
-	}
 }
 
 const (
@@ -263,7 +249,6 @@ func (r rendering) add(path, kind string, content []byte, cache string) {
 	r.documents[path] = newDocument(kind, content, cache)
 }
 
-// withhold adds documents whose figures are unknown.
 func (r rendering) withhold(paths ...string) {
 	for _, path := range paths {
 		r.documents[path] = document{}
@@ -281,7 +266,8 @@ func (s *Site) Paths() []string { return slices.Collect(maps.Keys(*s.documents.L
 
 // policy allows only the static files, and the form of the search. Browsers' audits fetch
 // robots.txt as the page, which needs connect-src.
-const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // Protect sets the security headers of a document.
 func Protect(h http.Header) {

@@ -37,7 +37,8 @@ func (f Figures) phrases() []string {
 		day, minute := t.Limits.PerDay, t.Limits.PerMinute
 		history := map[bool]string{false: "no", true: "yes"}[t.Limits.History]
 		all = append(all,
-			fmt.Sprintf("| %s | %s | %s | %s | %s |", t.Tier, thousands(day), thousands(minute), history, thousands(t.Limits.PageSize)),
+			fmt.Sprintf("| %s | %s | %s | %s | %s |", t.Tier, thousands(day), thousands(minute), history,
+				thousands(t.Limits.PageSize)),
 			fmt.Sprintf("X-RateLimit-Limit: %d\n", day),
 			fmt.Sprintf("X-RateLimit-Remaining: %d\n", day-1),
 			fmt.Sprintf(`"minute";q=%d;w=60, "day";q=%d;w=86400`, minute, day),
@@ -55,7 +56,6 @@ func (f Figures) phrases() []string {
 	return append(all, fmt.Sprintf("share %s requests a day", thousands(f.Capacity)))
 }
 
-// apply returns source with the figures in place of the defaults, and whether it states any.
 func (f Figures) apply(source []byte) (text string, found bool) {
 	var pairs []string
 	phrases := f.phrases()
@@ -66,5 +66,4 @@ func (f Figures) apply(source []byte) (text string, found bool) {
 	return strings.NewReplacer(pairs...).Replace(string(source)), found
 }
 
-// thousands writes a number with commas, as 50,000.
 func thousands(n int) string { return humanize.Comma(int64(n)) }

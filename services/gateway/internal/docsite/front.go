@@ -13,9 +13,9 @@ import (
 )
 
 // frontDescription describes the service in one sentence.
-const frontDescription = "A read-only JSON API for verified records of platforms on which people earn, Canada first, each with its status, check date and sources."
+const frontDescription = "A read-only JSON API for verified records of platforms on which people earn, Canada first, " +
+	"each with its status, check date and sources."
 
-// mostCountries is the number of countries that the front page lists.
 const mostCountries = 12
 
 // maxCatalogAge is the maximum age of the records on the front page. The catalog serves none that
@@ -57,27 +57,34 @@ func (s *Site) showCatalog(overview *api.CatalogOverview) error {
 
 // front adds the front page. While the figures are unknown it has no plans.
 func (r rendering) front() error {
-	data := map[string]any{"Call": fmt.Sprintf(firstCommands, r.publicURL, r.firstCall), "Plans": r.offers(), "Contact": r.operator.Contact.URL, "Right": api.UsageRight, "URL": r.publicURL}
-	if r.catalog != nil {
-		record, err := exampleOf(*r.catalog)
-		if err != nil {
-			return err
-		}
-		data["Catalog"], data["Record"] = newContent(*r.catalog), record
-		if record != nil {
-			if data["Response"], err = record.short(); err != nil {
+	data := map[string]any{
+		"Call": fmt.Sprintf(firstCommands, r.publicURL, r.firstCall), "Plans": r.offers(), "Contact": r.operator.Contact.URL,
+		"Right": api.UsageRight, "URL": r.publicURL, "Catalog": r.catalog, "Records": recordsOf(r.catalog, ""),
+		"Statuses": statuses, "Meanings": meanings,
+	}
+	if c := r.catalog; c != nil {
+		shown := min(len(c.Countries), mostCountries)
+		data["Countries"], data["MoreCountries"] = c.Countries[:shown], len(c.Countries)-shown
+		if len(c.Example) > 0 && string(c.Example) != "null" {
+			var record api.Opportunity
+			if err := json.Unmarshal(c.Example, &record); err != nil {
+				return fmt.Errorf("decoding the example of the catalog: %w", err)
+			}
+			response, err := short(c.Example)
+			if err != nil {
 				return err
 			}
+			data["Record"], data["Response"] = newSpecimen(record, c.GeneratedAt), response
 		}
 	}
-	return r.templatePage(page{Path: "/", Title: siteName, Description: frontDescription, Wide: true, cache: revalidated}, "front.html", data)
+	p := page{Path: "/", Title: siteName, Description: frontDescription, Wide: true, cache: revalidated}
+	return r.templatePage(p, "front.html", data)
 }
 
-// firstCommands are the commands of a first call, with its address and the call itself.
 const firstCommands = "export OPPORTUNITY_URL=%s\nexport OPPORTUNITY_KEY=oda_test_...   # from your secret manager\n%s"
 
-// short returns the part of the record's JSON that fits beside the headline.
-func (s specimen) short() (string, error) {
+// short returns the part of a record's JSON that fits beside the headline.
+func short(record json.RawMessage) (string, error) {
 	type country struct {
 		Country string          `json:"country"`
 		Status  api.Eligibility `json:"status"`
@@ -98,33 +105,29 @@ func (s specimen) short() (string, error) {
 			URL string `json:"url"`
 		} `json:"sources"`
 	}
-	complete, err := json.Marshal(s.Opportunity)
-	if err != nil {
+	if err := json.Unmarshal(record, &r); err != nil { // keeps the fields above
 		return "", err
 	}
-	if err := json.Unmarshal(complete, &r); err != nil { // keeps the fields above
-		return "", err
-	}
-	r.Facts.Countries, r.Sources = r.Facts.Countries[:min(1, len(r.Facts.Countries))], r.Sources[:min(1, len(r.Sources))]
+	r.Facts.Countries = r.Facts.Countries[:min(1, len(r.Facts.Countries))]
+	r.Sources = r.Sources[:min(1, len(r.Sources))]
 	text, err := json.MarshalIndent(r, "", "  ")
 	return string(text), err
 }
 
-// firstCall returns the commands of a first call.
 func firstCall() (string, error) {
 	doc, err := apidoc.Published()
 	if err != nil {
 		return "", err
 	}
 	list, _ := doc.Operation("listOpportunities")
-	programs, err := apidoc.Call{Operation: list, Values: map[string]string{"country": "CA", "category": string(api.Sell)}}.Programs()
+	filters := map[string]string{"country": "CA", "category": string(api.Sell)}
+	programs, err := apidoc.Call{Operation: list, Values: filters}.Programs()
 	if err != nil {
 		return "", err
 	}
 	return programs[0].Code, nil // curl
 }
 
-// offer is a tier on the front page.
 type offer struct {
 	Name, Price       string
 	PerDay, PerMinute string
@@ -132,7 +135,6 @@ type offer struct {
 	History           bool
 }
 
-// offers returns the tiers of the installation, or nil while they are unknown.
 func (r rendering) offers() (all []offer) {
 	if r.figures == nil {
 		return nil
@@ -147,63 +149,39 @@ func (r rendering) offers() (all []offer) {
 			o.Records = "Every public record"
 		}
 		switch {
-		case info.Plan != "" && info.MonthlyUSD == 0:
-			o.Name, o.Price = info.Plan, "Free of charge"
-		case info.Plan != "" && r.operator.SellsPlans:
-			o.Name, o.Price = info.Plan, fmt.Sprintf("%d USD a month", info.MonthlyUSD)
+		case info.Name != "" && info.MonthlyUSD == 0:
+			o.Name, o.Price = info.Name, "Free of charge"
+		case info.Name != "" && r.operator.SellsPlans:
+			o.Name, o.Price = info.Name, fmt.Sprintf("%d USD a month", info.MonthlyUSD)
 		}
 		all = append(all, o)
 	}
 	return all
 }
 
-// content counts the published records for the front page.
-type content struct {
-	At, LastChange string
-	Statuses       []api.VerificationStatus
-	Rows           []contentRow
-	Records        int
-	Countries      []api.CountryCount
-	MoreCountries  int
-}
-
-// contentRow counts the records of a category by status, in the order of content.Statuses.
-type contentRow struct {
-	Category api.Category
-	Meaning  string
-	Counts   []statusCount
-	Total    int
-}
-
-type statusCount struct {
-	Status  api.VerificationStatus
-	Records int
-}
+// statuses are the columns of the table of published records.
+var statuses = []api.VerificationStatus{api.Verified, api.Stale, api.NeedsReview, api.Unverified}
 
 // meanings explain the categories.
 var meanings = map[api.Category]string{
 	api.Online: "work from anywhere: transcribing, testing, teaching", api.Sell: "sell what you make or own",
-	api.Local: "work in a place: delivering, caring, repairing", api.Host: "let what you own: a room, a car, a parking place",
+	api.Local: "work in a place: delivering, caring, repairing",
+	api.Host:  "let what you own: a room, a car, a parking place",
 }
 
-func newContent(o api.CatalogOverview) content {
-	c := content{
-		At: instant(o.GeneratedAt), Countries: o.Countries[:min(len(o.Countries), mostCountries)],
-		Statuses: []api.VerificationStatus{api.Verified, api.Stale, api.NeedsReview, api.Unverified},
-	}
-	c.MoreCountries = len(o.Countries) - len(c.Countries)
-	if o.LastChangeAt != nil {
-		c.LastChange = instant(*o.LastChangeAt)
+// recordsOf counts the records of a catalog with a status; "" is any.
+func recordsOf(o *api.CatalogOverview, status api.VerificationStatus) (n int) {
+	if o == nil {
+		return 0
 	}
 	for _, category := range o.Categories {
-		row := contentRow{Category: category.Category, Meaning: meanings[category.Category], Total: category.Total()}
-		for _, status := range c.Statuses {
-			row.Counts = append(row.Counts, statusCount{status, category.Statuses[status]})
+		if status == "" {
+			n += category.Total()
+		} else {
+			n += category.Statuses[status]
 		}
-		c.Rows = append(c.Rows, row)
-		c.Records += row.Total
 	}
-	return c
+	return n
 }
 
 // specimen is a record with its evidence, as the front page shows it.
@@ -216,29 +194,13 @@ type specimen struct {
 	Evidence            []evidence
 }
 
-// fact is a fact of a specimen.
 type fact struct {
 	Label, Value string
 	Sources      []string
 }
 
-// evidence is a source of a specimen.
 type evidence struct{ URL, Checked string }
 
-// exampleOf returns the example of an overview, or nil if it has none.
-func exampleOf(o api.CatalogOverview) (*specimen, error) {
-	if len(o.Example) == 0 || string(o.Example) == "null" {
-		return nil, nil //nolint:nilnil // a template shows nothing for nil
-	}
-	var record api.Opportunity
-	if err := json.Unmarshal(o.Example, &record); err != nil {
-		return nil, fmt.Errorf("decoding the example of the catalog: %w", err)
-	}
-	s := newSpecimen(record, o.GeneratedAt)
-	return &s, nil
-}
-
-// newSpecimen returns a record with its evidence, whose status was correct at a time.
 func newSpecimen(record api.Opportunity, at time.Time) specimen {
 	s := specimen{Opportunity: record, At: instant(at)}
 	if v := s.Verification; v.LastCheckedAt != nil && v.FreshUntil != nil {
@@ -281,7 +243,9 @@ func knownFacts(f api.Facts) (all []fact) {
 		all = append(all, fact{Label: b.Label, Value: value})
 	}
 	if p := f.Pay; p != nil {
-		all = append(all, fact{"Pay", fmt.Sprintf("%g to %g %s for each %s", p.Minimum, p.Maximum, p.Currency, strings.ReplaceAll(string(p.Unit), "-", " ")), []string{p.SourceURL}})
+		unit := strings.ReplaceAll(string(p.Unit), "-", " ")
+		value := fmt.Sprintf("%g to %g %s for each %s", p.Minimum, p.Maximum, p.Currency, unit)
+		all = append(all, fact{"Pay", value, []string{p.SourceURL}})
 	}
 	if len(f.Languages) > 0 {
 		all = append(all, fact{Label: "Languages", Value: strings.Join(f.Languages, ", ")})
@@ -291,5 +255,4 @@ func knownFacts(f api.Facts) (all []fact) {
 
 const dayLayout = "2 January 2006"
 
-// instant formats a time for people.
 func instant(t time.Time) string { return t.UTC().Format(dayLayout + ", 15:04 UTC") }

@@ -1,39 +1,30 @@
 package docsite
 
 import (
-	"net/url"
-
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer/html"
 	"github.com/yuin/goldmark/text"
 )
 
-// safeLinks replaces links to addresses that are neither relative nor http, https or mailto by
-// their text.
+// safeLinks replaces links in angle brackets to addresses such as javascript: by their text. The
+// renderer drops the addresses of other such links itself.
 type safeLinks struct{}
 
 // Transform implements parser.ASTTransformer.
 func (safeLinks) Transform(document *ast.Document, reader text.Reader, _ parser.Context) {
-	var unsafe []ast.Node
+	var unsafe []*ast.AutoLink
 	_ = ast.Walk(document, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // the function returns no error
-		if entering && !isSafe(destination(n, reader.Source())) {
-			unsafe = append(unsafe, n)
+		if l, ok := n.(*ast.AutoLink); ok && entering && html.IsDangerousURL(l.URL(reader.Source())) {
+			unsafe = append(unsafe, l)
 		}
 		return ast.WalkContinue, nil
 	})
-	for _, n := range unsafe {
-		parent := n.Parent()
-		if link, ok := n.(*ast.AutoLink); ok {
-			parent.InsertBefore(parent, n, ast.NewString(link.Label(reader.Source())))
-		}
-		for child := n.FirstChild(); child != nil; child = n.FirstChild() {
-			parent.InsertBefore(parent, n, child)
-		}
-		parent.RemoveChild(parent, n)
+	for _, l := range unsafe {
+		l.Parent().ReplaceChild(l.Parent(), l, ast.NewString(l.Label(reader.Source())))
 	}
 }
 
-// permalinks makes each heading below the first level a link to itself.
 type permalinks struct{}
 
 // Transform implements parser.ASTTransformer.
@@ -52,29 +43,4 @@ func (permalinks) Transform(document *ast.Document, _ text.Reader, _ parser.Cont
 		}
 		h.AppendChild(h, link)
 	}
-}
-
-// destination returns the address of a link or an image, and nil for another node.
-func destination(n ast.Node, source []byte) []byte {
-	switch n := n.(type) {
-	case *ast.Link:
-		return n.Destination
-	case *ast.Image:
-		return n.Destination
-	case *ast.AutoLink:
-		return n.URL(source)
-	}
-	return nil
-}
-
-func isSafe(address []byte) bool {
-	u, err := url.Parse(string(address))
-	if err != nil {
-		return false
-	}
-	switch u.Scheme {
-	case "", "http", "https", "mailto":
-		return true
-	}
-	return false
 }

@@ -77,7 +77,8 @@ func (r rendering) operatorPages() error {
 			cmp.Or(r.operator.TermsVersion, api.TermsVersion), r.operator.Terms, defaultTerms,
 		},
 		{
-			privacyPath, "Privacy", "Which personal data this installation stores about users of the API and of accounts, and for how long.",
+			privacyPath, "Privacy",
+			"Which personal data this installation stores about users of the API and of accounts, and for how long.",
 			"", r.operator.Privacy, defaultPrivacy,
 		},
 	} {
@@ -90,7 +91,8 @@ func (r rendering) operatorPages() error {
 		if err := r.markdown.Renderer().Render(&text, source, document); err != nil {
 			return fmt.Errorf("rendering %s: %w", p.path, err)
 		}
-		data := map[string]any{"Body": template.HTML(text.String()), "Version": p.version} //nolint:gosec // goldmark drops raw HTML
+		data := map[string]any{"Body": template.HTML(text.String()),
+			"Version": p.version} //nolint:gosec // goldmark drops raw HTML
 		if r.operator.Contact != (Contact{}) {
 			data["Contact"] = r.operator.Contact
 		}
@@ -105,7 +107,6 @@ func (r rendering) operatorPages() error {
 	return nil
 }
 
-// securityText returns the content of security.txt, or nil without a contact.
 func (s *Site) securityText() []byte {
 	contact := cmp.Or(s.operator.SecurityContact, s.operator.Contact)
 	if contact == (Contact{}) {

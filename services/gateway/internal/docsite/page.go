@@ -19,7 +19,6 @@ import (
 
 const siteName = "Opportunity Data API"
 
-// page is an HTML page.
 type page struct {
 	Path, Title string
 	Description string        // for search engines
@@ -65,10 +64,8 @@ func (r rendering) markdownPage(p page, text string) error {
 	return r.page(p)
 }
 
-// fewestContents is the number of headings from which on a page lists them.
-const fewestContents = 3
+const fewestContents = 3 // headings from which on a page lists them
 
-// contentsOf returns links to the headings of the second level.
 func contentsOf(document ast.Node, source []byte) (all []pages.Link) {
 	for n := document.FirstChild(); n != nil; n = n.NextSibling() {
 		if h, ok := n.(*ast.Heading); ok && h.Level == 2 {
@@ -83,7 +80,6 @@ func contentsOf(document ast.Node, source []byte) (all []pages.Link) {
 	return all
 }
 
-// templatePage adds the page whose body is a template with data.
 func (r rendering) templatePage(p page, name string, data any) error {
 	var err error
 	if p.Body, err = r.body(name, data); err != nil {
@@ -95,7 +91,6 @@ func (r rendering) templatePage(p page, name string, data any) error {
 	return r.page(p)
 }
 
-// body returns the output of a template.
 func (s *Site) body(name string, data any) (template.HTML, error) {
 	var body bytes.Buffer
 	err := s.layout.ExecuteTemplate(&body, name, data)
@@ -110,7 +105,6 @@ func markdownPath(page string) string {
 	return page + ".md"
 }
 
-// entry is a page in the menu and in the lists for crawlers.
 type entry struct{ Group, Path, Title, Description string }
 
 // entries returns all pages of the documentation. In each group, the pages that are made from
@@ -128,13 +122,11 @@ func entries() []entry {
 	return all
 }
 
-// menuGroup is a group of the menu.
 type menuGroup struct {
 	Title string
 	Links []pages.Link
 }
 
-// menu returns the menu of the page at a path.
 func menu(at string) (groups []menuGroup) {
 	for _, title := range docs.Groups {
 		group := menuGroup{Title: title}
@@ -148,12 +140,13 @@ func menu(at string) (groups []menuGroup) {
 	return groups
 }
 
-// frame returns the header and the footer of the page at a path.
 func (s *Site) frame(at string) pages.Frame {
 	f := pages.Frame{
 		Name: siteName, Home: "/",
-		Links:  []pages.Link{{Path: path(""), Label: "Documentation"}, {Path: referencePath, Label: referenceTitle}, {Path: "/account", Label: "Your account"}},
-		Footer: []pages.Link{{Path: statusPath, Label: statusTitle}, {Path: termsPath, Label: "Terms of use"}, {Path: privacyPath, Label: "Privacy"}},
+		Links: []pages.Link{{Path: path(""), Label: "Documentation"}, {Path: referencePath, Label: referenceTitle},
+			{Path: "/account", Label: "Your account"}},
+		Footer: []pages.Link{{Path: statusPath, Label: statusTitle}, {Path: termsPath, Label: "Terms of use"},
+			{Path: privacyPath, Label: "Privacy"}},
 	}
 	if s.operator.Contact.URL != "" {
 		f.Footer = append(f.Footer, pages.Link{Path: s.operator.Contact.URL, Label: "Contact the operator"})
@@ -181,7 +174,6 @@ func neighbors(groups []menuGroup) (before, after *pages.Link) {
 	return before, after
 }
 
-// layoutPage renders a page in the layout of all pages.
 func (s *Site) layoutPage(p page) ([]byte, error) {
 	data := struct {
 		page
@@ -202,7 +194,8 @@ func (s *Site) layoutPage(p page) ([]byte, error) {
 // ErrorPage returns the HTML page of an error.
 func (s *Site) ErrorPage(e *problem.Error) []byte {
 	title := http.StatusText(e.Code.Status())
-	body, err := s.body("errorpage.html", map[string]any{"Title": title, "Error": e, "Wait": e.Code == problem.ServiceUnavailable})
+	body, err := s.body("errorpage.html", map[string]any{"Title": title, "Error": e,
+		"Wait": e.Code == problem.ServiceUnavailable})
 	if err == nil {
 		if content, err := s.layoutPage(page{Title: title, Wide: true, Body: body}); err == nil {
 			return content

@@ -16,16 +16,15 @@ import (
 const (
 	referencePath        = "/docs/reference"
 	referenceTitle       = "API reference"
-	referenceDescription = "Every operation of the API, each with its parameters, responses, and a request in curl, Go, TypeScript and Python."
+	referenceDescription = "Every operation of the API, each with its parameters, responses, and a request in curl, Go, " +
+		"TypeScript and Python."
 )
 
 // aliasID is the operation that differs from another only in its path.
 const aliasID = "listJobsAlias"
 
-// referenceAt returns the path of the page of an operation, or of "schemas".
 func referenceAt(id string) string { return referencePath + "/" + id }
 
-// referenceFunctions are the functions of the reference's templates.
 var referenceFunctions = template.FuncMap{
 	"type":      typeOf,
 	"values":    valuesOf,
@@ -43,17 +42,16 @@ var referenceFunctions = template.FuncMap{
 	},
 }
 
-// referencePages returns the pages of the reference for a description, without their texts: the
-// list of operations, each operation, and the schemas.
 func referencePages(doc *apidoc.Description) []entry {
 	all := []entry{{docs.Operations, referencePath, referenceTitle, referenceDescription}}
 	for _, o := range doc.Operations {
-		all = append(all, entry{docs.Operations, referenceAt(o.ID), o.Summary, "GET " + o.Path + ": parameters, responses, and a request in each language."})
+		all = append(all, entry{docs.Operations, referenceAt(o.ID), o.Summary,
+			"GET " + o.Path + ": parameters, responses, and a request in each language."})
 	}
-	return append(all, entry{docs.Operations, referenceAt("schemas"), "Schemas", "Every type and field of the API's responses, with its meaning and values."})
+	return append(all, entry{docs.Operations, referenceAt("schemas"), "Schemas",
+		"Every type and field of the API's responses, with its meaning and values."})
 }
 
-// reference adds the pages for a description. It keeps the order of the description.
 func (r rendering) reference(source, cache string) error {
 	doc, err := apidoc.Parse([]byte(source))
 	if err != nil {
@@ -63,7 +61,7 @@ func (r rendering) reference(source, cache string) error {
 	for _, o := range doc.Operations {
 		data = append(data, o)
 	}
-	data = append(data, inReadingOrder(doc.Schemas))
+	data = append(data, groupsOf(doc.Schemas))
 	for i, e := range referencePages(doc) {
 		name := "operation.md"
 		switch i {
@@ -76,26 +74,33 @@ func (r rendering) reference(source, cache string) error {
 		if err := r.sources.ExecuteTemplate(&text, name, data[i]); err != nil {
 			return err
 		}
-		if err := r.markdownPage(page{Path: e.Path, Title: e.Title, Description: e.Description, Sides: name == "operation.md", cache: cache}, text.String()); err != nil {
+		if err := r.markdownPage(page{Path: e.Path, Title: e.Title, Description: e.Description, Sides: name == "operation.md",
+			cache: cache}, text.String()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// inReadingOrder returns the objects of a record first, then the values in them, then the bodies of
-// responses.
-func inReadingOrder(schemas apidoc.Map[apidoc.Schema]) apidoc.Map[apidoc.Schema] {
-	place := func(e apidoc.Entry[apidoc.Schema]) int {
-		switch p := e.Value.Properties; {
+// schemaGroup is a part of the page of the schemas.
+type schemaGroup struct {
+	Title   string
+	Schemas apidoc.Map[apidoc.Schema]
+}
+
+func groupsOf(schemas apidoc.Map[apidoc.Schema]) []schemaGroup {
+	groups := []schemaGroup{{Title: "The record and its parts"}, {Title: "Values"}, {Title: "Bodies of responses"}}
+	for _, s := range schemas {
+		at := 0
+		switch p := s.Value.Properties; {
 		case len(p) == 0:
-			return 1
+			at = 1
 		case p[0].Name == "data" || p[0].Name == "error":
-			return 2
+			at = 2
 		}
-		return 0
+		groups[at].Schemas = append(groups[at].Schemas, s)
 	}
-	return slices.SortedStableFunc(slices.Values(schemas), func(a, b apidoc.Entry[apidoc.Schema]) int { return place(a) - place(b) })
+	return groups
 }
 
 // valuesOf describes the allowed values of a schema and its default; empty if it has neither.

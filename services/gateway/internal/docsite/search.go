@@ -60,7 +60,6 @@ func sectionsOf(p page, document ast.Node, source []byte) []section {
 	return all
 }
 
-// textOf returns the text of a block, with spaces between the blocks and cells in it.
 func textOf(n ast.Node, source []byte) (out []byte) {
 	if n.Type() == ast.TypeInline || !n.HasChildren() || n.FirstChild().Type() == ast.TypeInline {
 		return plainText(n, source)
@@ -71,7 +70,6 @@ func textOf(n ast.Node, source []byte) (out []byte) {
 	return out
 }
 
-// count returns the number of each word of a text, by its stem.
 func count(text string) map[string]int {
 	words := map[string]int{}
 	for _, w := range stems(text) {
@@ -80,7 +78,6 @@ func count(text string) map[string]int {
 	return words
 }
 
-// stems returns the words of a text without their endings.
 func stems(text string) (all []string) {
 	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return !isWord(r) }) {
 		all = append(all, stem(word))
@@ -103,9 +100,9 @@ func stem(word string) string {
 }
 
 // common are the words of questions that say nothing about the subject.
-var common = count("a an and any are at be can do does for from get how i if in is it many me much my of on or one the there they this to what when where which who why will with you your")
+var common = count("a an and any are at be can do does for from get how i if in is it many me much my of on or one " +
+	"the there they this to what when where which who why will with you your")
 
-// result is a section that matches a query, with the text around the first word that is found.
 type result struct {
 	section
 
@@ -218,7 +215,6 @@ func boundary(text string, at int) int {
 	return at
 }
 
-// searchPage returns the page with the results of a query.
 func (s *Site) searchPage(query string) ([]byte, error) {
 	if utf8.RuneCountInString(query) > maxQuery {
 		query = string([]rune(query)[:maxQuery])
@@ -235,7 +231,6 @@ func (s *Site) searchPage(query string) ([]byte, error) {
 	return s.layoutPage(page{Path: SearchPath, Title: searchTitle, Query: query, Body: body})
 }
 
-// serveSearch serves the search of a request.
 func (s *Site) serveSearch(w http.ResponseWriter, r *http.Request) error {
 	body, err := s.searchPage(strings.TrimSpace(r.URL.Query().Get("q")))
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"opportunity.internal/pkg/api"
@@ -12,21 +13,30 @@ import (
 const (
 	statusPath        = "/status"
 	statusTitle       = "Status"
-	statusDescription = "Whether each part of this installation works now, its uptime and service level objectives, and how well it meets them."
+	statusDescription = "Whether each part of this installation works now, its uptime and service level objectives, and " +
+		"how well it meets them."
 )
 
 // Health is the state of the installation, as one gateway sees it.
 type Health struct {
-	At       time.Time
-	Missing  []string // dependencies that are not ready, as Ready.Missing of pkg/server returns them
-	Since    time.Time
-	Measured Measured // since Since
+	At      time.Time
+	Missing []string  // dependencies that are not ready, as Ready.Missing of pkg/server returns them
+	Since   time.Time // start of the process
 }
 
-// Measured counts API requests for the service level objectives.
-type Measured struct {
-	Calls, Failed  int // requests that were not correctly rejected, and those of them that failed
-	Served, InTime int // served requests, and those of them within LatencyObjective
+// measured counts API requests for the service level objectives: those that were not correctly
+// rejected, those of them that failed, and those that were served within LatencyObjective.
+type measured struct{ calls, failed, inTime atomic.Int64 }
+
+// Count counts an API request that was not correctly rejected.
+func (s *Site) Count(failed bool, took time.Duration) {
+	s.measured.calls.Add(1)
+	switch {
+	case failed:
+		s.measured.failed.Add(1)
+	case took <= LatencyObjective:
+		s.measured.inTime.Add(1)
+	}
 }
 
 // fairDay is the share of served calls below which a day is bad.
@@ -57,14 +67,12 @@ func (s *Site) ShowServed(days []api.DayServed) error {
 	return s.update(rendering.status)
 }
 
-// bar is a day on the status page.
+// bar is a day on the status page, at the position X, with a class of the style sheet.
 type bar struct {
-	X     int    // position
-	Tone  string // class of the bar
-	Title string
+	X           int
+	Tone, Title string
 }
 
-// bars returns the last days until today, oldest first.
 func (r rendering) bars(today time.Time) (all []bar) {
 	for i := range api.ServedDays {
 		day := today.UTC().AddDate(0, 0, i+1-api.ServedDays).Format(time.DateOnly)
@@ -87,21 +95,18 @@ func (r rendering) bars(today time.Time) (all []bar) {
 	return all
 }
 
-// part is a part of the service on the status page.
 type part struct {
 	Name, Use string
 	needs     []string
 	Problem   bool
 }
 
-// objective is a service level objective on the status page.
 type objective struct {
 	Name, Target string
 	Measured     string // empty if nothing is measured yet
 	Met          bool
 }
 
-// status adds the status page.
 func (r rendering) status() error {
 	data := map[string]any{"Checked": r.health != nil, "Objectives": r.objectives()}
 	if r.health != nil {
@@ -121,7 +126,7 @@ func (r rendering) status() error {
 		}
 		if r.served != nil {
 			bars := r.bars(r.health.At)
-			days := map[string]int{"good": 0, "warn": 0, "bad": 0, "none": 0} // a template shows nothing for a missing one
+			days := map[string]int{"good": 0, "warn": 0, "bad": 0, "none": 0} // a template needs each
 			for _, b := range bars {
 				days[b.Tone]++
 			}
@@ -129,44 +134,32 @@ func (r rendering) status() error {
 		}
 		data["Parts"], data["At"], data["Since"] = parts, instant(r.health.At), instant(r.health.Since)
 	}
-	return r.templatePage(page{Path: statusPath, Title: statusTitle, Description: statusDescription, cache: revalidated}, "status.html", data)
+	p := page{Path: statusPath, Title: statusTitle, Description: statusDescription, cache: revalidated}
+	return r.templatePage(p, "status.html", data)
 }
 
-// objectives returns the service level objectives with the values that this gateway has measured.
 func (r rendering) objectives() []objective {
-	var m Measured
-	if r.health != nil {
-		m = r.health.Measured
-	}
-	verified, records := 0, 0
-	if r.catalog != nil {
-		records = newContent(*r.catalog).Records
-		for _, category := range r.catalog.Categories {
-			verified += category.Statuses[api.Verified]
-		}
-	}
+	calls, inTime := int(r.measured.calls.Load()), int(r.measured.inTime.Load())
+	served := calls - int(r.measured.failed.Load())
+	verified, records := recordsOf(r.catalog, api.Verified), recordsOf(r.catalog, "")
 	return []objective{
-		newObjective("Availability: requests that are not rejected for a reason of the client are served", AvailabilityTarget, m.Calls-m.Failed, m.Calls, "request"),
-		newObjective("Latency: served requests take at most 0.25 seconds", LatencyTarget, m.InTime, m.Served, "request"),
+		newObjective("Availability: requests that are not rejected for a reason of the client are served",
+			AvailabilityTarget, served, calls, "request"),
+		newObjective("Latency: served requests take at most 0.25 seconds", LatencyTarget, inTime, served, "request"),
 		newObjective("Freshness: public records are verified", FreshnessTarget, verified, records, "record"),
 	}
 }
 
-// newObjective returns an objective that good of all things meet.
 func newObjective(name string, target float64, good, all int, thing string) objective {
 	o := objective{Name: name, Target: fmt.Sprintf("%g%%", 100*target)}
 	if all > 0 {
-		o.Measured, o.Met = fmt.Sprintf("%s of %s", percent(good, all), counted(all, thing)), float64(good) >= target*float64(all)
+		if all != 1 {
+			thing += "s"
+		}
+		o.Measured = fmt.Sprintf("%s of %s %s", percent(good, all), thousands(all), thing)
+		o.Met = float64(good) >= target*float64(all)
 	}
 	return o
-}
-
-// counted returns a number of things, such as "1 request" and "1,000 requests".
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return thousands(n) + " " + thing + "s"
 }
 
 // percent formats a share with two decimals. It never rounds up to 100%.

@@ -36,7 +36,6 @@ func label(table *extension.Table, source []byte) {
 	}
 }
 
-// plainText returns the text of a node without its formatting.
 func plainText(n ast.Node, source []byte) (out []byte) {
 	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // the function returns no error
 		if !entering {

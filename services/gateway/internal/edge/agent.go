@@ -62,7 +62,8 @@ func (e *Edge) agent(x *exchange) error {
 		return response
 	})
 	telemetry.SetRoute(ctx, string(opMCP)) // the call has set its own
-	if !strings.HasPrefix(buffer.header.Get("Content-Type"), "application/json") && buffer.status >= http.StatusBadRequest {
+	if !strings.HasPrefix(buffer.header.Get("Content-Type"), "application/json") &&
+		buffer.status >= http.StatusBadRequest {
 		text := strings.TrimSpace(string(buffer.body))
 		switch {
 		case !message.Unknown(text):
@@ -98,7 +99,7 @@ func (e *Edge) admitMessage(r *http.Request) (settle func(charged bool), err err
 		if p, err := e.Keys.Resolve(r.Context(), key, e.client(r)); err == nil {
 			limiter := e.anonymous.ofAccount(p.Account)
 			if limiter.TokensAt(e.Now()) < float64(units) {
-				return nil, tooMany("Too many messages that make no call.")
+				return nil, e.anonymous.tooMany(r.Context(), "Too many messages that make no call.")
 			}
 			return func(charged bool) {
 				if !charged {
@@ -107,7 +108,7 @@ func (e *Edge) admitMessage(r *http.Request) (settle func(charged bool), err err
 			}, nil
 		}
 	}
-	return func(bool) {}, e.anonymous.admit(e.client(r), units, e.Now())
+	return func(bool) {}, e.anonymous.admit(r.Context(), e.client(r), units, e.Now())
 }
 
 func (e *Edge) origin() string {

@@ -1,12 +1,14 @@
 package edge
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -138,4 +140,21 @@ func TestMessagesWithAKeyCountUnlessCharged(t *testing.T) {
 		served++
 	}
 	require.Equal(t, 5+networkBurst, served, "5 charged calls, then the messages that the account's own limits reject")
+}
+
+// The clock is that of synctest, so the time is exact.
+func TestRejectionsOfWorkWithoutAKeyWaitUnlessManyDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, begun := newAnonymous(), time.Now()
+		require.Error(t, l.tooMany(t.Context(), "x"))
+		require.Equal(t, pause, time.Since(begun))
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.Error(t, l.tooMany(gone, "x"), "a client that disconnects")
+		for range maxPauses {
+			l.pauses <- struct{}{}
+		}
+		require.Error(t, l.tooMany(t.Context(), "x"))
+		require.Equal(t, pause, time.Since(begun))
+	})
 }

@@ -109,10 +109,8 @@ func (b *bodies) fill(w http.ResponseWriter, r *http.Request, limit int64, netwo
 	return nil, 0, nil
 }
 
-// errTooManyBodies means that the limit for all bodies or for those of one network is reached.
 var errTooManyBodies = errors.New("too many request bodies in memory")
 
-// reserve counts a block for a network, and reports whether it is within the limits.
 func (b *bodies) reserve(network netip.Prefix) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

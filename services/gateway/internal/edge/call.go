@@ -28,7 +28,6 @@ func (e *Edge) authenticate(x *exchange) (err error) {
 	return e.resolve(x)
 }
 
-// keyOfCall is the context key of an authn.Key.
 type keyOfCall struct{}
 
 func (e *Edge) resolve(x *exchange) error {
@@ -120,7 +119,6 @@ func fromService(err error) error {
 	return nil
 }
 
-// respond keeps or refunds the charge of a call by the response of the service, and writes that.
 func (e *Edge) respond(x *exchange) error {
 	x.status = x.response.StatusCode
 	if x.caller != nil {
@@ -164,11 +162,9 @@ func (e *Edge) refund(x *exchange) {
 	}
 }
 
-// errorCode returns the code of a response, or "" without an error. Only a 400 can have several
-// codes.
 func errorCode(response proxy.Response) problem.Code {
 	switch response.StatusCode {
-	case http.StatusBadRequest:
+	case http.StatusBadRequest: // the only status with several codes
 		return response.ErrorCode()
 	case http.StatusPaymentRequired:
 		return problem.SubscriptionRequired
@@ -184,8 +180,6 @@ func errorCode(response proxy.Response) problem.Code {
 // response.
 const statusDisconnected = 499
 
-// record adds a call with a known key to the usage of that key for the day it was charged to, and
-// to the request log.
 func (e *Edge) record(x *exchange, err error) {
 	if x.caller == nil {
 		return

@@ -28,7 +28,6 @@ func (e *Edge) static(c *gin.Context) {
 	varied(c)
 }
 
-// varied is for responses whose GET might be compressed.
 func varied(c *gin.Context) {
 	c.Writer.Header()["Vary"] = []string{"Accept-Encoding"}
 	if c.Request.Header["Accept-Encoding"] != nil {
@@ -37,7 +36,6 @@ func varied(c *gin.Context) {
 	c.Next()
 }
 
-// coder writes a response through coded.
 type coder struct {
 	gin.ResponseWriter
 	coded http.ResponseWriter

@@ -66,14 +66,16 @@ func (e Edge) Handler() (http.Handler, error) {
 	for _, r := range routes {
 		e.engine.Any(r.pattern, e.steps(r)...)
 	}
-	missing := route{operation: unmatched, coding: e.compressed, handle: notFound}
-	e.engine.NoRoute(e.steps(missing)...)
-	missing.methods = readMethods
-	e.engine.NoMethod(e.steps(missing)...) // a method that is not one of HTTP
+	e.engine.NoRoute(e.steps(route{operation: unmatched, coding: e.compressed, handle: notFound})...)
+	e.engine.NoMethod(func(c *gin.Context) { // not one of HTTP: the route rejects it as TRACE, with its own Allow
+		traced := *c.Request
+		traced.Method = http.MethodTrace
+		c.Request = &traced
+		e.engine.HandleContext(c)
+	})
 	return e.strip(e.Telemetry.Handler(e.engine)), nil
 }
 
-// steps returns the steps of a route in their order, as in the table of README.md.
 func (e *Edge) steps(r route) []gin.HandlerFunc {
 	steps := []step{find, allow(r.methods)}
 	switch r.access {

@@ -28,7 +28,8 @@ func (panickingBody) Read([]byte) (int, error) { panic("bug") }
 func TestDisconnectDuringTheResponseIsToldApart(t *testing.T) {
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_opportunities"}}`
 	for _, c := range []struct{ method, path, body, operation string }{
-		{http.MethodGet, "/api/v1/opportunities", "", "/api/v1/opportunities"}, {http.MethodPost, "/mcp", call, "/api/v1/search"},
+		{http.MethodGet, "/api/v1/opportunities", "", "/api/v1/opportunities"}, {http.MethodPost, "/mcp", call,
+			"/api/v1/search"},
 	} {
 		e := newEdge(t)
 		log := e.logging(t)
@@ -56,7 +57,7 @@ func TestDisconnectDuringTheResponseIsToldApart(t *testing.T) {
 		require.NoError(t, e.Telemetry.Shutdown(t.Context()))
 		require.Contains(t, log.String(), `"status":499`, c.path)
 		require.NotContains(t, log.String(), `"ERROR"`, c.path)
-		requests := series(t, e.Telemetry.Registry, requestsMetric)
+		requests := series(t, e.Telemetry.Registry, "gateway_requests_total")
 		require.InDelta(t, 1, requests["refused "+c.operation+" "], 0, c.path)
 		for name := range requests {
 			require.NotContains(t, name, served)
@@ -113,4 +114,6 @@ func TestPanicRefundsCharge(t *testing.T) {
 	require.NoError(t, e.Usage.Flush(t.Context()))
 	require.Equal(t, map[api.CallOutcome]int{api.CallFailed: 2}, recorded, "recorded calls")
 	require.Equal(t, map[string]int{"500internal_error": 2}, codes, "logged requests")
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/jobs", nil))
+	require.Contains(t, availability(t, e), "0.00% of 2 requests", "a correct rejection counts neither way")
 }

@@ -19,7 +19,6 @@ import (
 	"opportunity.internal/services/gateway/internal/proxy"
 )
 
-// exchange is one request with the state that its steps share.
 type exchange struct {
 	*gin.Context
 
@@ -58,7 +57,6 @@ func (x *exchange) end(status int) {
 	x.Abort()
 }
 
-// write writes a response of a media type, which is "" without a body.
 func (x *exchange) write(status int, kind, cache string, body []byte) {
 	h := x.Writer.Header()
 	if kind != "" {
@@ -83,7 +81,12 @@ func (e *Edge) observe(o operation) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		x := &exchange{Context: c, operation: o, since: time.Now(), status: http.StatusOK}
 		c.Set(exchangeKey, x)
-		defer func() { e.meters.observe(x) }()
+		defer func() {
+			e.meters.observe(x)
+			if strings.HasPrefix(string(x.operation), "/api/") && x.outcome != rejected {
+				e.Pages.Count(x.outcome != served, time.Since(x.since))
+			}
+		}()
 		err := next(c)
 		if x.outcome = outcomeOf(x.status, err); errors.Is(c.Request.Context().Err(), context.Canceled) {
 			x.outcome = rejected
@@ -116,7 +119,6 @@ func next(c *gin.Context) (err error) {
 	return nil
 }
 
-// upstream marks an error of a service behind the gateway.
 type upstream struct{ error }
 
 func (u upstream) Unwrap() error { return u.error }

@@ -71,7 +71,6 @@ func (e *Edge) explorerCall(x *exchange, c api.ExplorerCall) (api.ExplorerResult
 	return result, nil
 }
 
-// inner makes a call for the request of x, with a limit on the size of the body that is returned.
 func (e *Edge) inner(ctx context.Context, x *exchange, address *url.URL, header http.Header,
 	limit int) (buffer *responseBuffer) {
 	call := (&http.Request{

@@ -18,12 +18,6 @@ const (
 	upstreamFault = "upstream_fault" // failure of a service behind the gateway
 )
 
-// Names of the metrics that the service level objectives are measured with.
-const (
-	requestsMetric  = "gateway_requests_total"
-	durationsMetric = "gateway_request_duration_seconds"
-)
-
 // Values of the label decision, in addition to the verdicts and the codes of the limits.
 const (
 	suspended = "suspended" // account suspended, confirmed by its epoch
@@ -46,11 +40,13 @@ type meters struct {
 func newMeters(registry prometheus.Registerer, routes []route) meters {
 	m := meters{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: requestsMetric, Help: "Requests on the public listener by route, tier of the caller (none if unknown) and " +
+			Name: "gateway_requests_total",
+			Help: "Requests on the public listener by route, tier of the caller (none if unknown) and " +
 				"outcome: served, refused (invalid or over a limit), our_fault (the gateway or its Redis), upstream_fault.",
 		}, []string{"route", "outcome", "tier"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: durationsMetric, Help: "Time from the request headers to the end of the response, by route and outcome.",
+			Name: "gateway_request_duration_seconds",
+			Help: "Time from the request headers to the end of the response, by route and outcome.",
 			// the latency objective needs a bucket at its limit
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"route", "outcome"}),
@@ -65,10 +61,11 @@ func newMeters(registry prometheus.Registerer, routes []route) meters {
 	return m
 }
 
-// init creates the series that alerts use: rate() ignores the first increment of a series that did
-// not exist before.
+// init creates the series that alerts and their rules use: rate() ignores the first increment of a
+// series that did not exist before.
 func (m meters) init(routes []route) {
 	for _, r := range routes {
+		m.durations.WithLabelValues(string(r.operation), served)
 		for _, outcome := range []string{served, rejected, ourFault, upstreamFault} {
 			m.requests.WithLabelValues(string(r.operation), outcome, noTier)
 			for _, tier := range api.Tiers {
@@ -81,7 +78,8 @@ func (m meters) init(routes []route) {
 	for _, tier := range api.Tiers {
 		for _, decision := range []string{
 			string(admission.Admitted), string(admission.Outdated), suspended, undecided,
-			string(problem.MinuteLimitReached), string(problem.DailyLimitReached), string(problem.ServiceCapacityReached),
+			string(problem.MinuteLimitReached), string(problem.DailyLimitReached),
+			string(problem.ServiceCapacityReached),
 		} {
 			m.admissions.WithLabelValues(decision, string(tier.Tier))
 		}

@@ -52,7 +52,7 @@ func (e *Edge) webhook(x *exchange) error {
 }
 
 func (e *Edge) document(x *exchange) (err error) {
-	x.response, err = e.History.Document(x.Request, x.path)
+	x.response, err = e.History.Forward(x.Request, x.path, "")
 	return fromService(err)
 }
 

@@ -36,7 +36,6 @@ const (
 	opSandbox     operation = "/billing/sandbox" // pages of the payment sandbox
 )
 
-// route is a row of the table of routes.
 type route struct {
 	operation operation
 	pattern   string // in the syntax of gin
@@ -58,7 +57,6 @@ const (
 // readMethods is the Allow header of all read-only routes.
 const readMethods = "GET, HEAD, OPTIONS"
 
-// routes returns the table of routes. Pages may contain secrets: see Edge.static.
 func (e *Edge) routes() []route {
 	static, all, log := gin.HandlerFunc(e.static), gin.HandlerFunc(e.compressed), "/.well-known/opportunity-history"
 	table := []route{
@@ -92,7 +90,8 @@ func (e *Edge) routes() []route {
 // another one, with the exception of account pages: a trailing slash is redirected.
 func find(x *exchange) error {
 	path, ok := servicePath(x.operation, x.Context)
-	if trimmed, slashed := strings.CutSuffix(path, "/"); !ok && slashed && x.operation == opAccount && isPlain(x.Request.URL, trimmed) {
+	if trimmed, slashed := strings.CutSuffix(path, "/"); !ok && slashed && x.operation == opAccount &&
+		isPlain(x.Request.URL, trimmed) {
 		path, ok = trimmed, true
 		redirect(x, trimmed)
 	}

@@ -18,6 +18,7 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/gateway/internal/docsite"
 	"opportunity.internal/services/gateway/internal/proxy"
 )
 
@@ -35,6 +36,11 @@ func TestRequestsThatNeedNoService(t *testing.T) {
 	}{
 		{method: "OPTIONS", path: "/api/v1/opportunities", status: 204, allow: readMethods},
 		{method: "POST", path: "/api/jobs", status: 405, allow: readMethods, text: "allows only GET, HEAD, OPTIONS"},
+		{method: "PURGE", path: "/api/jobs", status: 405, allow: readMethods},
+		{method: "PURGE", path: "/docs", status: 405, allow: readMethods},
+		{method: "PURGE", path: "/records/a", status: 405, allow: readMethods},
+		{method: "PURGE", path: "/mcp", status: 405, allow: http.MethodPost},
+		{method: "PURGE", path: "/nothing", status: 404},
 		{method: "GET", path: "/api/jobs", status: 401, text: "missing_api_key"},
 		{method: "GET", path: "/nothing", status: 404, text: "nothing at this address"},
 		{method: "GET", path: "/billing/sandbox", status: 404},
@@ -147,8 +153,20 @@ func TestOutcomeOfARequestIsCounted(t *testing.T) {
 		e.Account = behind(t, c.serve)
 		e.send(t, http.MethodGet, c.path, "")
 		require.Equal(t, map[string]float64{c.outcome + " " + c.path + " " + noTier: 1},
-			series(t, e.Telemetry.Registry, requestsMetric))
+			series(t, e.Telemetry.Registry, "gateway_requests_total"))
+		require.Contains(t, availability(t, e), "nothing measured yet", "a page is no call")
 	}
+}
+
+// availability returns the row of the status page with the share of calls that were served.
+func availability(t *testing.T, e Edge) string {
+	t.Helper()
+	require.NoError(t, e.Pages.ShowHealth(docsite.Health{}))
+	w := httptest.NewRecorder()
+	require.NoError(t, e.Pages.Serve(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/status", nil)))
+	_, row, _ := strings.Cut(w.Body.String(), "Availability: ")
+	row, _, _ = strings.Cut(row, "</tr>")
+	return row
 }
 
 func TestForwardedHeadersCountOnlyFromTrustedProxies(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -33,9 +34,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // behind returns a service behind the gateway.
 func behind(t testing.TB, serve roundTrip) *proxy.Service {
 	t.Helper()
-	s, err := proxy.New("service", "http://service.test", "token", serve)
-	require.NoError(t, err)
-	return s
+	return proxy.New("service", &url.URL{Scheme: "http", Host: "service.test"}, "token", serve)
 }
 
 // replies returns a service that always sends this response, with headers given as pairs.

@@ -32,7 +32,8 @@ func (s *Service) Operate(r *http.Request, actor string) (Response, error) {
 		err = errors.New("it switched protocols")
 	case http.StatusNotFound:
 		if found := peek(resp).Error; found.Code == "" || found.Path == problem.Endpoint {
-			err = fmt.Errorf("it does not serve %s: compare its release and its address in the settings of the gateway", r.URL.Path)
+			err = fmt.Errorf("it does not serve %s: compare its release and its address in the settings of the gateway",
+				r.URL.Path)
 		}
 	}
 	if err != nil {

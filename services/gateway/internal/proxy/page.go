@@ -21,7 +21,6 @@ var pageHeaders = []string{
 // SignatureHeader holds the payment processor's signature of a webhook event.
 const SignatureHeader = "Stripe-Signature"
 
-// eventHeaders are the headers of a payment processor that pass to the service.
 var eventHeaders = []string{"Content-Type", SignatureHeader, "User-Agent"}
 
 // Page sends the browser request r with its body to the service. client is the address of the
@@ -84,10 +83,8 @@ var hopByHop = map[string]bool{
 	"Transfer-Encoding": true, "Upgrade": true,
 }
 
-// ownHeaders are set by the gateway.
 var ownHeaders = map[string]bool{api.RequestIDHeader: true, "Strict-Transport-Security": true}
 
-// writePageHeaders copies the headers of a page to h.
 func (r Response) writePageHeaders(h http.Header) {
 	for name, v := range r.Header {
 		if !hopByHop[name] && !ownHeaders[name] && !strings.HasPrefix(name, "X-Opportunity-") {

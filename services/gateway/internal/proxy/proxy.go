@@ -33,20 +33,17 @@ type Service struct {
 	transport http.RoundTripper
 }
 
-// New returns a proxy to the service name at base. token is that of the gateway for it; transport
+// New returns a proxy to the service name at a URL. token is that of the gateway for it; transport
 // sets the timeouts.
-func New(name, base, token string, transport http.RoundTripper) (*Service, error) {
-	u, err := url.Parse(base)
-	if err != nil || u.Host == "" {
-		return nil, fmt.Errorf("invalid service URL %q: use scheme and host, such as http://catalog:8080", base)
-	}
-	return &Service{name, u, []string{"Bearer " + token}, transport}, nil
+func New(name string, base *url.URL, token string, transport http.RoundTripper) *Service {
+	return &Service{name, base, []string{"Bearer " + token}, transport}
 }
 
 // Allowed headers of API requests and responses, in canonical form.
 var (
 	requestHeaders  = []string{"Accept", "Accept-Encoding", "If-None-Match"}
-	responseHeaders = []string{"Content-Type", "Content-Encoding", "Content-Length", "Etag", "Cache-Control", "Vary", "Link", "Deprecation", "Sunset"}
+	responseHeaders = []string{"Content-Type", "Content-Encoding", "Content-Length", "Etag", "Cache-Control", "Vary",
+		"Link", "Deprecation", "Sunset"}
 )
 
 // Response is the response of a service with an unread body. Write or close it.
@@ -58,37 +55,25 @@ type Response struct {
 }
 
 // Forward sends the API request r to the service, on the given escaped path. caller is the value of
-// api.CallerHeader. The error is a problem.Error for the client: the service is unavailable or its
-// response violates the API contract.
+// api.CallerHeader; without one, r is for a public document of any media type. The error is a
+// problem.Error for the client: the service is unavailable or its response violates the API
+// contract.
 func (s *Service) Forward(r *http.Request, path, caller string) (Response, error) {
-	header := pick(r, requestHeaders)
-	header[api.CallerHeader] = []string{caller}
+	header, kind := pick(r, requestHeaders), ""
+	if caller != "" {
+		header[api.CallerHeader], kind = []string{caller}, "application/json"
+	}
 	resp, err := s.send(r, path, header, nil, 0)
 	if err != nil {
 		return Response{}, err
 	}
-	if err := s.checkContract(resp, "application/json"); err != nil {
+	if err := s.checkContract(resp, kind); err != nil {
 		resp.Body.Close()
 		return Response{}, err
 	}
 	return Response{Response: resp}, nil
 }
 
-// Document requests a public document of any media type. Otherwise it works like Forward, without a
-// caller.
-func (s *Service) Document(r *http.Request, path string) (Response, error) {
-	resp, err := s.send(r, path, pick(r, requestHeaders), nil, 0)
-	if err != nil {
-		return Response{}, err
-	}
-	if err := s.checkContract(resp, ""); err != nil {
-		resp.Body.Close()
-		return Response{}, err
-	}
-	return Response{Response: resp}, nil
-}
-
-// pick returns the named headers of r.
 func pick(r *http.Request, names []string) http.Header {
 	header := make(http.Header, 8)
 	for _, name := range names {
@@ -101,7 +86,8 @@ func pick(r *http.Request, names []string) http.Header {
 
 // send sends the request to the service. The Host header is that of the service, because the
 // client's is not trusted. length is that of the body, or -1 if it is unknown.
-func (s *Service) send(r *http.Request, path string, header http.Header, body io.Reader, length int64) (*http.Response, error) {
+func (s *Service) send(r *http.Request, path string, header http.Header, body io.Reader, length int64) (*http.Response,
+	error) {
 	header["Authorization"] = s.token
 	if id := telemetry.RequestID(r.Context()); id != "" { // otherwise its Transport would copy the request to add it
 		header[api.RequestIDHeader] = []string{id}
@@ -114,8 +100,9 @@ func (s *Service) send(r *http.Request, path string, header http.Header, body io
 		return nil, err
 	}
 	to := &url.URL{Scheme: s.base.Scheme, Host: s.base.Host, Path: plain, RawPath: path, RawQuery: r.URL.RawQuery}
-	out := (&http.Request{Method: r.Method, URL: to, Host: to.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).
-		WithContext(r.Context())
+	out := (&http.Request{
+		Method: r.Method, URL: to, Host: to.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(r.Context())
 	if length != 0 {
 		out.Body, out.ContentLength = io.NopCloser(body), length
 	}
@@ -231,7 +218,6 @@ func (b *errorReader) Read(p []byte) (int, error) {
 // onlyWriter hides ReadFrom, so that io.CopyBuffer uses the pooled buffer.
 type onlyWriter struct{ io.Writer }
 
-// flusher sends each part at once.
 type flusher struct{ http.ResponseWriter }
 
 func (f flusher) Write(p []byte) (int, error) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -78,12 +79,13 @@ func startGateway(name string, ahead *atomic.Int64, n *network, s *store, a *aut
 	}
 	limiter := admission.New(cfg)
 	older, err1 := apikey.ParseOlderForm("key-[a-z0-9-]+")
-	catalog, err2 := proxy.New("catalog", "http://catalog", "token", service{n, name})
-	site, err4 := pages()
+	catalog := proxy.New("catalog", &url.URL{Scheme: "http", Host: "catalog"}, "token", service{n, name})
+	site, err2 := pages()
 	var err3 error
 	g.handler, err3 = edge.Edge{
-		Keys: g.keys, Pages: site, OlderKeys: older, Limiter: limiter, Usage: g.usage, Catalog: catalog, History: catalog, Account: catalog,
-		Errors: problem.Writer{Log: tel.Log}, Telemetry: tel, Now: g.now,
+		Keys: g.keys, Pages: site, OlderKeys: older, Limiter: limiter, Usage: g.usage, Catalog: catalog, History: catalog,
+		Account: catalog,
+		Errors:  problem.Writer{Log: tel.Log}, Telemetry: tel, Now: g.now,
 	}.Handler()
 	go func() { _ = g.keys.Run(ctx, tel) }()
 	go func() { _ = g.usage.Run(ctx) }()
@@ -98,7 +100,7 @@ func startGateway(name string, ahead *atomic.Int64, n *network, s *store, a *aut
 			}
 		}
 	}()
-	return g, errors.Join(err1, err2, err3, err4)
+	return g, errors.Join(err1, err2, err3)
 }
 
 // kill ends the process. It sends nothing more.
@@ -119,7 +121,8 @@ func (g *gateway) now() time.Time {
 		wall uint64
 		ext  int64
 		loc  *time.Location
-	}{hasMonotonic | uint64(wall.Unix()-since1885.Unix())<<nanosecondBits | uint64(wall.Nanosecond()), int64(time.Since(g.started)) + 1, nil}
+	}{hasMonotonic | uint64(wall.Unix()-since1885.Unix())<<nanosecondBits | uint64(wall.Nanosecond()),
+		int64(time.Since(g.started)) + 1, nil}
 	return *(*time.Time)(unsafe.Pointer(&fields)) //nolint:gosec // see above
 }
 

@@ -123,7 +123,6 @@ func (r *Recorder) Lost() int64 { return r.lost.Load() }
 // Unlogged returns the number of calls that are missing from the log.
 func (r *Recorder) Unlogged() int64 { return r.unlogged.Load() }
 
-// batches returns how many batches the buffer fills.
 func (r *Recorder) batches() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -120,14 +120,12 @@ func Run(ctx context.Context, source Source, keys checkpoint.Keys, saved []Saved
 	return a.report(), nil
 }
 
-// claim is a signed checkpoint with the name of its file.
 type claim struct {
 	checkpoint.Checkpoint
 
 	name string
 }
 
-// ref identifies an event.
 type ref struct {
 	sequence int64
 	id, slug string
@@ -142,7 +140,6 @@ type listing struct {
 	summary bool
 }
 
-// auditor holds the state of an audit.
 type auditor struct {
 	source Source
 	keys   checkpoint.Keys
@@ -170,7 +167,6 @@ type auditor struct {
 	omitted  int
 }
 
-// findNewest finds the newest checkpoint with a valid signature.
 func (a *auditor) findNewest(ctx context.Context) error {
 	for below := int64(math.MaxInt64); ; {
 		c, err := a.source.Newest(below)
@@ -197,13 +193,11 @@ func (a *auditor) readTiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, e
 
 const pageSize = 1000 // events, and checkpoints after the last event, that are read at a time
 
-// page is a page of events with the checkpoints that cover them.
 type page struct {
 	records     []event.Record
 	checkpoints []checkpoint.Checkpoint
 }
 
-// walk reads all events in sequence order.
 func (a *auditor) walk() error {
 	after := int64(math.MinInt64)
 	read := func() (p page, more bool, err error) {
@@ -237,7 +231,6 @@ func (a *auditor) walk() error {
 	return nil
 }
 
-// verified returns the checkpoints with a valid signature. It adds a finding for each other one.
 func (a *auditor) verified(stored []checkpoint.Checkpoint) []checkpoint.Checkpoint {
 	errs := make([]error, len(stored))
 	inParallel(len(stored), func(i int) { stored[i], errs[i] = a.keys.Verified(stored[i]) })
@@ -422,7 +415,8 @@ func (a *auditor) compare(c checkpoint.Checkpoint) {
 	case a.unmatched >= 0:
 		from := max(a.unmatched, a.matched) + 1
 		to := min(a.damaged.to, c.N)
-		a.addFinding(Event, ref{sequence: from}, "some of the events %d to %d were changed together with the tiles of the log",
+		a.addFinding(Event, ref{sequence: from},
+			"some of the events %d to %d were changed together with the tiles of the log",
 			from, to)
 		a.broken = true
 	case !a.resigned:

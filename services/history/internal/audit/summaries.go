@@ -6,7 +6,6 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// summaries compares each stored summary with the one derived from the events.
 func (a *auditor) summaries() error {
 	const maxEvents = 5000 // in memory, unless one listing has more
 	matched := 0
@@ -47,7 +46,6 @@ func (a *auditor) summaries() error {
 	return nil
 }
 
-// matches reports whether the summary is the one derived from the events.
 func (s *Summary) matches() bool {
 	if len(s.Records) == 0 || len(s.Records) != s.Events || s.Records[s.Events-1].Sequence != s.Sequence {
 		return false

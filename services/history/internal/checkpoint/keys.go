@@ -34,14 +34,16 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_HISTORY_SIGNING_KEY, OPPORTUNITY_HISTORY_PUBLIC_KEYS: %w", err))
 	}
 	if strings.ContainsFunc(c.LogName, func(r rune) bool { return unicode.IsSpace(r) || r == '+' }) {
-		errs = append(errs, fmt.Errorf("OPPORTUNITY_HISTORY_LOG_NAME: %q has a space or a plus sign: use a host and a path such as api.example.com/opportunity-history", c.LogName))
+		errs = append(errs, fmt.Errorf("OPPORTUNITY_HISTORY_LOG_NAME: %q has a space or a plus sign: use a host and a "+
+			"path such as api.example.com/opportunity-history", c.LogName))
 	}
 	witnesses, err := c.witnesses()
 	if err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_HISTORY_WITNESSES: %w", err))
 	}
 	if c.Threshold < 0 || c.Threshold > len(witnesses) && err == nil {
-		errs = append(errs, fmt.Errorf("OPPORTUNITY_HISTORY_WITNESS_THRESHOLD: %d is not between 0 and the number of witnesses, %d", c.Threshold, len(witnesses)))
+		errs = append(errs, fmt.Errorf("OPPORTUNITY_HISTORY_WITNESS_THRESHOLD: %d is not between 0 and the number of "+
+			"witnesses, %d", c.Threshold, len(witnesses)))
 	}
 	return errors.Join(errs...)
 }
@@ -102,7 +104,8 @@ func ParseKeys(seeds, retired []string) (k Keys, err error) {
 	for _, public := range retired {
 		public = strings.TrimSpace(public)
 		if _, err := note.NewVerifier(public); err != nil {
-			return Keys{}, fmt.Errorf("%q is not a public key such as api.example.com/opportunity-history+0badc0de+base64", public)
+			return Keys{}, fmt.Errorf("%q is not a public key such as api.example.com/opportunity-history+0badc0de+base64",
+				public)
 		}
 		data, _ := base64.StdEncoding.DecodeString(strings.SplitN(public, "+", 3)[2]) // valid: NewVerifier decodes it
 		k.trust(data[1:])

@@ -42,11 +42,9 @@ type Store interface {
 	// Records returns up to limit events with a sequence above after, ordered by sequence.
 	Records(ctx context.Context, after int64, limit int) ([]event.Record, error)
 	// Generation names the generation of the history, which begins when an operator decides about a
-	// loss. It is empty for the first.
-	Generation(ctx context.Context) (string, error)
-	// Covered returns the greatest sequence of an event of this generation that the catalog has
-	// seen.
-	Covered(ctx context.Context) (int64, error)
+	// loss, and returns the greatest sequence of its events that the catalog has seen. The name is
+	// empty for the first.
+	Generation(ctx context.Context) (name string, covered int64, err error)
 	// NewestCheckpoint returns the newest checkpoint of an origin, or of all if it is empty. It has
 	// size 0 if there is none.
 	NewestCheckpoint(ctx context.Context, origin string) (Checkpoint, error)
@@ -88,11 +86,16 @@ type Log struct {
 // have. A generation has an origin of its own, because its log does not extend that of the one
 // before: witnesses would reject it for ever.
 func (l Log) Origin(ctx context.Context) (origin, part string, err error) {
-	generation, err := l.Store.Generation(ctx)
-	if err != nil || generation == "" {
-		return l.Name, "", err
+	origin, part, _, err = l.generation(ctx)
+	return origin, part, err
+}
+
+func (l Log) generation(ctx context.Context) (origin, part string, covered int64, err error) {
+	name, covered, err := l.Store.Generation(ctx)
+	if err != nil || name == "" {
+		return l.Name, "", covered, err
 	}
-	return l.Name + "/" + generation, "/generations/" + generation, nil
+	return l.Name + "/" + name, "/generations/" + name, covered, nil
 }
 
 // maxGrowth is the number of events by which one checkpoint grows, which bounds the memory of the
@@ -114,16 +117,12 @@ func (l Log) Sign(ctx context.Context) error {
 
 // signNext signs the next checkpoint, and returns its size, or 0 if there is none to sign.
 func (l Log) signNext(ctx context.Context) (size int64, err error) {
-	origin, _, err := l.Origin(ctx)
+	origin, _, covered, err := l.generation(ctx)
 	if err != nil {
 		return 0, err
 	}
 	last, err := l.newest(ctx, "")
-	if err != nil {
-		return 0, err
-	}
-	covered, err := l.Store.Covered(ctx)
-	if err != nil || covered < last.N {
+	if err != nil || covered < last.N || covered == last.N && (last.N == 0 || last.Origin == origin) {
 		return 0, err
 	}
 	records, err := l.Store.Records(ctx, last.N, int(min(maxGrowth, covered-last.N)))
@@ -174,7 +173,6 @@ func (l Log) newest(ctx context.Context, origin string) (Checkpoint, error) {
 	return l.Keys.Verified(c)
 }
 
-// hashes returns the hashes of the tree of a checkpoint, which it authenticates.
 func (l Log) hashes(ctx context.Context, c Checkpoint) tlog.HashReader {
 	return torchwood.TileHashReaderWithContext(ctx, c.Tree, TileReader(l.Store.Tiles))
 }

@@ -44,7 +44,8 @@ func ParseWitness(text string) (Witness, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" ||
 		u.Fragment != "" {
-		return Witness{}, fmt.Errorf("%q is not the URL of a witness: want its key, a space and a URL such as https://witness.example", address)
+		return Witness{}, fmt.Errorf("%q is not the URL of a witness: want its key, a space and a URL such as "+
+			"https://witness.example", address)
 	}
 	noRedirects := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return Witness{v, strings.TrimSuffix(address, "/"),
@@ -87,7 +88,6 @@ func (l Log) Cosign(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// submit submits a checkpoint to a witness and stores its cosignature.
 func (l Log) submit(ctx context.Context, w Witness, c Checkpoint) error {
 	old, err := l.Store.LastCosigned(ctx, c.Origin, w.Name())
 	if err != nil {
@@ -181,7 +181,6 @@ func (l Log) shown(ctx context.Context, w Witness, origin string) (Checkpoint, e
 	return c, nil
 }
 
-// do sends a request to the witness and returns the body of its response.
 func (w Witness) do(ctx context.Context, method, path string, body io.Reader) (status int, header http.Header,
 	reply string, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, w.url+path, body)

@@ -22,26 +22,33 @@ import (
 )
 
 // Record is an event as it is stored and hashed. SourceURLs and Facts are the exact JSON texts that
-// were hashed: encoding them again, after the API gained a field, would change the leaf. The JSON
-// form is a line of an export.
+// were hashed: encoding them again, after the API gained a field, would change the leaf.
 type Record struct {
-	Sequence   int64         `json:"sequence"` // position among all events of the history
-	ID         string        `json:"id"`
-	Slug       string        `json:"slug"`
-	CheckedAt  int64         `json:"checkedAt"` // microseconds since 1970 UTC
-	CheckType  api.CheckType `json:"checkType"`
-	Outcome    api.Outcome   `json:"outcome"`
-	SourceURLs string        `json:"sourceUrls"` // a JSON array
-	Facts      *string       `json:"facts"`      // a JSON object; nil if the event has no facts
-	Note       string        `json:"note"`
-	Actor      string        `json:"actor"`      // the operator who appended it
-	RecordedAt int64         `json:"recordedAt"` // microseconds since 1970 UTC
+	Sequence   int64 `gorm:"primaryKey;autoIncrement:false"` // position among all events of the history
+	ID         string
+	Slug       string
+	CheckedAt  int64 // microseconds since 1970 UTC
+	CheckType  api.CheckType
+	Outcome    api.Outcome
+	SourceURLs string  `gorm:"column:source_urls"` // a JSON array
+	Facts      *string // a JSON object; nil if the event has no facts
+	Note       string
+	Actor      string // the operator who appended it
+	RecordedAt int64  // microseconds since 1970 UTC
 
 	// Evidence is the private part: JSON of a privatePart, as hashed. The leaf commits to it
 	// separately from the public part, so that a reader can verify the public one.
-	Evidence string `json:"evidence"`
+	Evidence string
 
-	ContentHash string `json:"contentHash"` // of the content; equal for duplicates
+	ContentHash string // of the content; equal for duplicates
+}
+
+// TableName is the table of the store.
+func (Record) TableName() string { return "verification_events" }
+
+// ReviewBy reports whether the event is a review by an operator.
+func (r *Record) ReviewBy(actor string) bool {
+	return r.CheckType == api.FactualReview && r.Actor == actor
 }
 
 const contentForm = "opportunity verification event content 1"
@@ -157,14 +164,21 @@ func (r *Record) Attach(e api.Evidence) error {
 
 // Private returns the private evidence, nil if there is none.
 func (r *Record) Private() (*api.Evidence, error) {
-	var p privatePart
-	if err := json.Unmarshal([]byte(r.Evidence), &p); err != nil {
+	found, err := PrivateOf(r.Evidence)
+	if err != nil {
 		return nil, fmt.Errorf("evidence of event %s: %w", r.ID, err)
 	}
+	return found, nil
+}
+
+// PrivateOf returns the evidence in the private part of a record, nil if there is none.
+func PrivateOf(part string) (*api.Evidence, error) {
+	var p privatePart
+	err := json.Unmarshal([]byte(part), &p)
 	if p.Evidence != nil {
 		p.Complete()
 	}
-	return p.Evidence, nil
+	return p.Evidence, err
 }
 
 // Leaf returns the leaf of the record in the log: canonical JSON (RFC 8785) of the event as the API
@@ -213,13 +227,11 @@ func rawOrNull(text *string) json.RawMessage {
 	return json.RawMessage(*text)
 }
 
-// namesActor reports whether the private part names the actor.
 func (r *Record) namesActor() bool {
 	actor, err := json.Marshal(r.Actor)
 	return err == nil && strings.HasPrefix(r.Evidence, `{"actor":`+string(actor)+`,`)
 }
 
-// content returns the content fields in hashing order.
 func (r *Record) content() []string {
 	var facts string // a JSON text is never empty, so empty stands for nil
 	if r.Facts != nil {
@@ -239,7 +251,6 @@ func digest(form string, fields ...string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// appendJoined appends form and the fields to out, each prefixed with its length.
 func appendJoined(out []byte, form string, fields ...string) []byte {
 	out = append(binary.BigEndian.AppendUint64(out, uint64(len(form))), form...)
 	for _, f := range fields {

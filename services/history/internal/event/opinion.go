@@ -162,7 +162,6 @@ func meaningOf(f api.Facts, name string) meaning {
 
 func ordered(values []string) []string { return slices.Sorted(slices.Values(values)) }
 
-// folded returns texts in lower case and with single spaces, in order.
 func folded(texts []string) []string {
 	all := make([]string, len(texts))
 	for i, text := range texts {

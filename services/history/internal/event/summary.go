@@ -14,7 +14,6 @@ import (
 // platform.
 const unreachableFor = 24 * time.Hour
 
-// unevidenced is the note of the doubt about a review without evidence.
 const unevidenced = "recorded as verified without a source or without facts"
 
 // State is the summary of a listing with the events that it follows. It depends only on the set of
@@ -146,7 +145,6 @@ func InEffect(events []api.RecordedEvent) []api.RecordedEvent {
 	})
 }
 
-// withClosed returns a copy of the facts with applications closed, or nil.
 func withClosed(facts *api.Facts) *api.Facts {
 	if facts == nil {
 		return nil
@@ -253,7 +251,6 @@ type checked struct {
 	facts string
 }
 
-// cause returns why a link check needs review, or nil.
 func (c *checked) cause() *api.Cause {
 	if c.Outcome != api.OutcomeNeedsReview || c.Evidence == nil {
 		return nil

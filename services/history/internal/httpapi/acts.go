@@ -20,7 +20,6 @@ const (
 	maxActLimit = 1000
 )
 
-// acts lists recorded events by operator, listing and time.
 func (a API) acts(g *gin.Context) (web.Reply, error) {
 	f, err := actFilter(g.Request.URL.RawQuery)
 	if err != nil {
@@ -74,8 +73,6 @@ func actFilter(query string) (f event.ActFilter, err error) {
 	return f, err
 }
 
-// reviewsDone returns the number of reviews that each operator recorded since a time, for the
-// catalog's queue.
 func (a API) reviewsDone(g *gin.Context) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "since")
 	if err != nil {

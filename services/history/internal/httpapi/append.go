@@ -15,6 +15,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/eventfile"
+	"opportunity.internal/pkg/jsonlines"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/history/internal/event"
@@ -55,7 +56,6 @@ func (a API) append(g *gin.Context) (web.Reply, error) {
 // transaction waits for the sender of the rest of a larger file.
 const received = 16 << 20
 
-// upload is an events file that arrives with a request.
 type upload struct {
 	api      API
 	g        *gin.Context
@@ -67,7 +67,6 @@ type upload struct {
 	report   api.AppendReport
 }
 
-// errRejected is the error of a file with invalid lines.
 var errRejected = errors.New("the file has invalid lines")
 
 // read passes the valid lines to add. It returns errRejected at the end if there are other lines,
@@ -97,8 +96,7 @@ func (u *upload) read(add func(eventfile.Line) error) error {
 	return err
 }
 
-// slugs returns the slugs of all lines that have one.
-func (u *upload) slugs(wrong eventfile.Rejections) []string {
+func (u *upload) slugs(wrong jsonlines.Rejections) []string {
 	slugs := slices.Collect(maps.Keys(u.lines))
 	for _, r := range wrong.Rejected {
 		if api.ValidSlug(r.ID) {
@@ -124,7 +122,6 @@ func awaitLatest(ctx context.Context, latest, now time.Time) (time.Time, error) 
 	}
 }
 
-// forOperators returns the records as operators see them.
 func forOperators(records []event.Record) ([]api.RecordedEvent, error) {
 	events := make([]api.RecordedEvent, len(records))
 	for i := range records {
@@ -138,7 +135,7 @@ func forOperators(records []event.Record) ([]api.RecordedEvent, error) {
 
 // rejections returns the invalid lines and those of unknown listings: the first api.MaxReported in
 // full, the others as a number.
-func (u *upload) rejections(wrong eventfile.Rejections, unknown map[string]bool) (rejected []api.RejectedLine,
+func (u *upload) rejections(wrong jsonlines.Rejections, unknown map[string]bool) (rejected []api.RejectedLine,
 	omitted int) {
 	rejected = wrong.Rejected
 	for i, r := range rejected {

@@ -12,7 +12,6 @@ import (
 	"opportunity.internal/pkg/web"
 )
 
-// asOfTimeout limits the query for all events of one listing.
 const asOfTimeout = 10 * time.Second
 
 // asOf returns what was known about a listing at the time of the parameter at, by default now.
@@ -54,7 +53,8 @@ func parseAt(values params.Values, now time.Time) (time.Time, error) {
 	if !given {
 		return now.UTC(), nil
 	}
-	invalid := problem.Invalid("at", "must be a UTC day such as 2026-11-20 or an instant such as 2026-11-20T09:30:00Z, not in the future")
+	invalid := problem.Invalid("at",
+		"must be a UTC day such as 2026-11-20 or an instant such as 2026-11-20T09:30:00Z, not in the future")
 	day, err := time.Parse(time.DateOnly, text)
 	if err == nil {
 		if day.After(now) {

@@ -43,7 +43,6 @@ type logDocument struct {
 	Checkpoint string   `json:"checkpoint"` // URL
 }
 
-// logInfo serves the document about the log.
 func (a API) logInfo(g *gin.Context) (web.Reply, error) {
 	var d logDocument
 	var part string
@@ -65,7 +64,6 @@ func (a API) logInfo(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: d, Header: http.Header{"Cache-Control": {cacheBriefly}}}, nil
 }
 
-// logCheckpoint serves the published checkpoint of the log (C2SP tlog-tiles).
 func (a API) logCheckpoint(g *gin.Context) (web.Reply, error) {
 	c, part, err := a.published(g.Request.Context(), 0)
 	if err == nil && g.Param("generation") != "" && partOf(g) != part {
@@ -74,7 +72,6 @@ func (a API) logCheckpoint(g *gin.Context) (web.Reply, error) {
 	return plain([]byte(c.Text()), plainText, cacheALittle), err
 }
 
-// partOf returns the part of the path that names a generation.
 func partOf(g *gin.Context) string {
 	if generation := g.Param("generation"); generation != "" {
 		return "/generations/" + generation
@@ -82,8 +79,6 @@ func partOf(g *gin.Context) string {
 	return ""
 }
 
-// published returns the newest published checkpoint, or that of a size other than 0, and the part
-// of the path of its tiles.
 func (a API) published(ctx context.Context, size int64) (c checkpoint.Checkpoint, part string, err error) {
 	err = a.queries.run(ctx, func(ctx context.Context) (err error) {
 		var origin string

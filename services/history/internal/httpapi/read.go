@@ -37,7 +37,8 @@ func (a API) history(g *gin.Context) (web.Reply, error) {
 	}
 	if !caller.History {
 		return web.Reply{}, problem.New(problem.SubscriptionRequired,
-			"The %s tier does not include the verification history. Get the %s plan at %s/account/plan, or ask the operator if this service sells no plans.",
+			"The %s tier does not include the verification history. Get the %s plan at %s/account/plan, or ask the operator "+
+				"if this service sells no plans.",
 			caller.Tier, api.HistoryPlan().Name, a.PublicURL)
 	}
 	slug := g.Param("id")
@@ -73,7 +74,6 @@ func (a API) history(g *gin.Context) (web.Reply, error) {
 	}, nil
 }
 
-// latest serves the latest events of a public listing, newest first.
 func (a API) latest(g *gin.Context) (web.Reply, error) {
 	var page event.Page
 	err := a.queries.run(g.Request.Context(), func(ctx context.Context) (err error) {

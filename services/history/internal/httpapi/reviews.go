@@ -58,7 +58,6 @@ func (a API) record(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: reply}, err
 }
 
-// divide separates the quotes that a reading missed from the others.
 func divide(all []api.Quote, readings []api.QuoteReading) (others, missing []api.Quote) {
 	for _, q := range all {
 		if slices.ContainsFunc(readings, func(r api.QuoteReading) bool {
@@ -73,7 +72,6 @@ func divide(all []api.Quote, readings []api.QuoteReading) (others, missing []api
 	return others, missing
 }
 
-// findQuotes looks for quotes on the stored texts of their pages.
 func (a API) findQuotes(g *gin.Context) (web.Reply, error) {
 	var in api.QuoteSearch
 	if err := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, maxReview)).Decode(&in); err != nil ||
@@ -85,7 +83,6 @@ func (a API) findQuotes(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: api.QuoteFindings{Readings: readings}}, err
 }
 
-// opinionRequests lists the reviews of others that were drawn for the operator's opinion.
 func (a API) opinionRequests(g *gin.Context) (web.Reply, error) {
 	actor, err := web.Actor(g)
 	if err != nil {
@@ -98,7 +95,6 @@ func (a API) opinionRequests(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: api.OpinionList{Requests: requests}}, err
 }
 
-// pages returns the texts of the pages of a record.
 func (a API) pages(g *gin.Context) (web.Reply, error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err

@@ -93,7 +93,6 @@ var (
 	locale    = regexp.MustCompile(`^/[a-z]{2}(?:[-_][a-z]{2})?/?$`)
 )
 
-// isHomePage reports whether u is a home page: the root of its host, or the root of one language.
 func isHomePage(u *url.URL) bool {
 	path := strings.ToLower(u.Path)
 	return path == "" || path == "/" || indexPage.MatchString(path) || locale.MatchString(path)

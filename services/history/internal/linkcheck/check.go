@@ -19,7 +19,6 @@ import (
 
 const maxRedirects = 5 // of one link
 
-// result is the result of one attempt at a link.
 type result struct {
 	outcome api.Outcome
 	note    string
@@ -34,7 +33,6 @@ type result struct {
 	unread string         // why a page that responded has no text, as a sentence
 }
 
-// visit is an attempt in progress.
 type visit struct {
 	link  *url.URL
 	steps []string // the redirects so far, for the note
@@ -55,7 +53,6 @@ func (v *visit) request(u *url.URL) string {
 	return id
 }
 
-// end returns the result of a visit that ends at the URL at.
 func (v *visit) end(outcome api.Outcome, at *url.URL, last string, retry bool, why ...string) result {
 	var cause *api.Cause
 	if outcome == api.OutcomeReachable || outcome == api.OutcomeBlocked {
@@ -154,7 +151,8 @@ func (v *visit) applyRules(at *url.URL, r rules) (res result, ended bool) {
 	var server serverError
 	switch {
 	case errors.As(r.err, &server):
-		return v.end(api.OutcomeUnreachable, at, fmt.Sprintf("answered %d for its robots.txt, so the page was not requested", int(server)), true), true
+		return v.end(api.OutcomeUnreachable, at, fmt.Sprintf("answered %d for its robots.txt, so the page was not requested",
+			int(server)), true), true
 	case r.err != nil:
 		return v.noResponse(at, r.err), true
 	case r.overloaded:

@@ -51,13 +51,11 @@ func NewTransport(cfg Config) (http.RoundTripper, error) {
 	}, nil
 }
 
-// forbidden reports whether err means that the address or port is not allowed.
 func forbidden(err error) bool {
 	return errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ssrf.ErrProhibitedPort) ||
 		errors.Is(err, ssrf.ErrProhibitedNetwork)
 }
 
-// family returns the IPv4 prefixes if four is set, and otherwise the IPv6 prefixes.
 func family(all []netip.Prefix, four bool) []netip.Prefix {
 	var out []netip.Prefix
 	for _, p := range all {

@@ -96,7 +96,8 @@ func TestReboundNameIsNotDialed(t *testing.T) {
 		return "127.0.0.2"
 	}
 	got := w.try("http://rebound.works:PORT/apply")
-	require.Equal(t, result{outcome: unreachable, note: "Not reached: its name resolves to an address that is not public.", retry: false}, got)
+	require.Equal(t, result{outcome: unreachable, note: "Not reached: its name resolves to an address that is not public.",
+		retry: false}, got)
 	require.Empty(t, w.paths("rebound.works"))
 	require.Greater(t, lookups.Load(), int32(1))
 	require.Zero(t, dialled.Load())

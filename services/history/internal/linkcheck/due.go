@@ -36,7 +36,6 @@ func DueAt(slug string, now time.Time) time.Time {
 	return at
 }
 
-// due returns the latest due time of l and whether l should be checked now.
 func (l Link) due(now time.Time) (time.Time, bool) {
 	at := DueAt(l.Slug, now)
 	return at, at.After(l.DueAt) && now.Sub(l.ClaimedAt) >= minInterval

@@ -70,7 +70,6 @@ func resolveLocation(base *url.URL, location string) *url.URL {
 	return &next
 }
 
-// withoutDots resolves the segments "." and ".." of a path.
 func withoutDots(path string) string {
 	if path == "" {
 		return "/"

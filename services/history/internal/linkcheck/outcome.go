@@ -20,7 +20,6 @@ import (
 // statusLinkedInDenied is the status that LinkedIn and a few other sites send to programs.
 const statusLinkedInDenied = 999
 
-// botCheckHosts are the hosts of waiting rooms and bot checks that sites redirect to.
 var botCheckHosts = []string{"validate.perfdrive.com", "captcha-delivery.com", "queue-it.net",
 	"challenges.cloudflare.com"}
 

@@ -34,7 +34,6 @@ type Page struct {
 	ReadAt time.Time // last attempt; zero before the first
 }
 
-// due returns the latest due time of p and whether p should be read now.
 func (p Page) due(now time.Time) (time.Time, bool) {
 	return Link{Slug: p.URL, DueAt: p.ReadAt, ClaimedAt: p.ReadAt}.due(now)
 }
@@ -125,7 +124,6 @@ func readPage(resp *http.Response) (*pagetext.Page, string) {
 	return &page, ""
 }
 
-// mayHaveText reports whether a body of this type is worth its download.
 func mayHaveText(contentType string) bool {
 	kind := strings.ToLower(contentType)
 	return kind == "" || strings.HasPrefix(kind, "text/") || strings.Contains(kind, "html")

@@ -58,7 +58,6 @@ func (h *hosts) get(u *url.URL) *host {
 	return h.all[name]
 }
 
-// raiseGap raises the gap to at least d.
 func (h *host) raiseGap(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,7 +67,6 @@ func (h *host) raiseGap(d time.Duration) {
 	}
 }
 
-// currentGap returns the gap in effect.
 func (h *host) currentGap() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -113,7 +111,6 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// response is the relevant part of an HTTP response.
 type response struct {
 	status   int
 	header   http.Header

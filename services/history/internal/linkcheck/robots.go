@@ -251,7 +251,6 @@ func normalPath(path string, pattern bool) string {
 	return out.String()
 }
 
-// matches reports whether the pattern matches a path in normal form.
 func (r robotsRule) matches(path string) bool {
 	pattern, whole := strings.CutSuffix(r.pattern, string(pathEnd))
 	first, rest, wild := strings.Cut(pattern, string(wildcard))

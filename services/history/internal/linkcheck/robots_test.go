@@ -29,7 +29,8 @@ func TestRobotsRulesAreFollowed(t *testing.T) {
 		{"this agent disallowed", robots("User-agent: *\nAllow: /\n\nUser-agent: opportunitylinkcheck\nDisallow: /apply"),
 			"Not requested: its robots.txt disallows the page."},
 		{"other agents disallowed", robots("User-agent: BadBot\nDisallow: /"), ""},
-		{"this agent allowed", robots("User-agent: *\nDisallow: /\n\nUser-agent: OpportunityLinkCheck\nAllow: /apply\nDisallow: /"), ""},
+		{"this agent allowed",
+			robots("User-agent: *\nDisallow: /\n\nUser-agent: OpportunityLinkCheck\nAllow: /apply\nDisallow: /"), ""},
 		{"the longer rule counts", robots("User-agent: *\nDisallow: /\nAllow: /apply"), ""},
 		{"a pattern with a query", robots("User-agent: *\nDisallow: /*?ref="),
 			"Not requested: its robots.txt disallows the page."},
@@ -76,7 +77,8 @@ func TestRobotsOfEveryHostInChainAreFollowed(t *testing.T) {
 	w.on("jobs.maple.works/robots.txt", robots("User-agent: *\nDisallow: /"))
 	got := w.try("http://maple.works:PORT/apply")
 	require.Equal(t, blocked, got.outcome)
-	require.Equal(t, w.fill("Answered 302 with a redirect to http://jobs.maple.works:PORT/apply, then not requested: its robots.txt disallows the page."),
+	require.Equal(t, w.fill("Answered 302 with a redirect to http://jobs.maple.works:PORT/apply, then not requested: "+
+		"its robots.txt disallows the page."),
 		got.note)
 	require.Empty(t, w.paths("jobs.maple.works"))
 }
@@ -165,7 +167,8 @@ func TestRobotsRules(t *testing.T) {
 		{everyone + "Disallow: /\nUser-agent: OpportunityLinkCheck\nAllow: /x", "/apply", true},
 		{"User-agent: OpportunityLinkCheck\nUser-agent: x\nDisallow: /a\nUser-agent: x\nDisallow: /\n" +
 			"User-agent: opportunitylinkcheck\nDisallow: /b", "/apply", false},
-		{"User-agent: OpportunityLinkCheck\nDisallow: /a\nUser-agent: x\nDisallow: /\nUser-agent: opportunitylinkcheck\nDisallow: /b",
+		{"User-agent: OpportunityLinkCheck\nDisallow: /a\nUser-agent: x\nDisallow: /\nUser-agent: " +
+			"opportunitylinkcheck\nDisallow: /b",
 			"/b", false},
 		{"User-agent: OpportunityLinkCheck\nDisallow: /a\nUser-agent: x\nDisallow: /", "/b", true},
 		{everyone + "Disallow: /a\n\n" + everyone + "Disallow: /b", "/a", false},

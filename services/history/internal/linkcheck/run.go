@@ -46,7 +46,6 @@ const (
 	maxWait = 10 * time.Minute
 )
 
-// backoff is the delay after each failed attempt except the last.
 var backoff = [maxAttempts - 1]time.Duration{time.Minute, 5 * time.Minute}
 
 // Report is the result of a run.
@@ -108,7 +107,6 @@ var (
 	errClaimed = fmt.Errorf("%w: claimed by another run", errClaim)
 )
 
-// run is one run of a checker over the due links.
 type run struct {
 	*Checker
 	id    string
@@ -237,8 +235,6 @@ func (r *run) checkHost(queue []*task) {
 	}
 }
 
-// slowHost reports whether the host of a link requires more than maxDelay between requests or is
-// overloaded.
 func (r *run) slowHost(t *task) bool {
 	u, err := url.Parse(t.Address)
 	return err == nil && r.hosts.get(u).currentGap() > maxDelay
@@ -280,7 +276,6 @@ func (r *run) check(t *task) bool {
 	return true
 }
 
-// record stores the outcome of a link, and the page in any case.
 func (r *run) record(t *task, res result) error {
 	now := r.now()
 	at := now.UTC().Truncate(time.Microsecond)
@@ -345,7 +340,6 @@ func (r *run) release(queue []*task) {
 	}
 }
 
-// count updates the report with f.
 func (r *run) count(f func(*Report)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

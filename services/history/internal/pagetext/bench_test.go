@@ -28,34 +28,6 @@ var fiftyKB = func() []byte {
 	return []byte(b.String() + "</body></html>")
 }()
 
-// BenchmarkPage reports the time for a page of 50 KB with ten quotes.
-func BenchmarkPage(b *testing.B) {
-	for name, step := range map[string]func(p pagetext.Page){
-		"read": func(pagetext.Page) {},
-		"read and find": func(p pagetext.Page) {
-			for range 10 {
-				find(p.Text, api.Quote{Prefix: "You earn", Exact: "$0.75 to $1.25 per audio minute",
-					Suffix: ". No experience"})
-			}
-		},
-		"read and judge":   func(p pagetext.Page) { pagetext.Closed(p) },
-		"read and suggest": func(p pagetext.Page) { pagetext.Suggest("https://jobs.example/", p) },
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(fiftyKB)))
-			b.ReportAllocs()
-			for b.Loop() {
-				p, err := pagetext.Read(html, fiftyKB)
-				if err != nil {
-					b.Fatal(err)
-				}
-				step(p)
-			}
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pages/s")
-		})
-	}
-}
-
 // hostile pages use their size against the reader.
 var hostile = map[string]string{
 	"angle brackets":          strings.Repeat("<", 4<<20),

@@ -63,7 +63,6 @@ func joined(a, b string) bool {
 	return inWord(l) && inWord(r) || unicode.Is(unicode.M, r) || number.MatchString(a[max(0, len(a)-4):]+"|"+cut(b, 5))
 }
 
-// inWord reports whether r is part of a word, in an alphabet that separates words.
 func inWord(r rune) bool {
 	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.Is(unicode.M, r)) &&
 		!unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai)

@@ -61,7 +61,6 @@ func Read(contentType string, body []byte) (Page, error) {
 	return page, nil
 }
 
-// isMarkup reports whether a content type is HTML, and in ok whether it is text at all.
 func isMarkup(contentType string) (markup, ok bool) {
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	if err != nil { // such as an empty one, or a malformed parameter
@@ -140,7 +139,6 @@ func (s *scanner) unreadable(p Page) string {
 	return ""
 }
 
-// cut returns the first n characters of text.
 func cut(text string, n int) string {
 	for i := range text {
 		if n == 0 {

@@ -30,8 +30,10 @@ const (
 var kinds = func() map[string]kind {
 	all := map[string]kind{}
 	for k, names := range map[kind]string{
-		block: "address article aside blockquote body caption center dd details div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6" +
-			" header hgroup html legend li main menu nav ol p plaintext pre search section summary table tbody tfoot thead tr ul xmp",
+		block: "address article aside blockquote body caption center dd details div dl dt fieldset figcaption figure " +
+			"footer form h1 h2 h3 h4 h5 h6" +
+			" header hgroup html legend li main menu nav ol p plaintext pre search section summary table tbody tfoot thead " +
+			"tr ul xmp",
 		block | void:     "br hr",
 		block | skipped:  "dialog",
 		block | cell:     "td th",
@@ -86,7 +88,6 @@ type scanner struct {
 	emptyRoot bool
 }
 
-// scan reads HTML.
 func (s *scanner) scan(body []byte) error {
 	s.tokens = html.NewTokenizer(bytes.NewReader(body))
 	for {
@@ -271,7 +272,6 @@ func (s *scanner) pop(i int) {
 	s.open = s.open[:i]
 }
 
-// separate writes what separates an element of kind k from the text around it.
 func (s *scanner) separate(k kind) {
 	switch {
 	case s.hidden > 0:

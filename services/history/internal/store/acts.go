@@ -12,7 +12,7 @@ import (
 // ReviewsSince returns the number of reviews that each operator recorded since then, without undone
 // ones and those that undo.
 func (s *Store) ReviewsSince(ctx context.Context, since time.Time) (map[string]int, error) {
-	var rows []eventRow
+	var rows []event.Record
 	err := s.db.WithContext(ctx).Where("recorded_at >= ? AND check_type = ?", since.UnixMicro(), api.FactualReview).
 		Find(&rows).Error
 	if err != nil {
@@ -20,7 +20,7 @@ func (s *Store) ReviewsSince(ctx context.Context, since time.Time) (map[string]i
 	}
 	events := make([]api.RecordedEvent, len(rows))
 	for i := range rows {
-		if events[i], err = (*event.Record)(&rows[i]).Recorded(); err != nil {
+		if events[i], err = rows[i].Recorded(); err != nil {
 			return nil, err
 		}
 	}
@@ -52,13 +52,21 @@ func (s *Store) Acts(ctx context.Context, f event.ActFilter) ([]event.Record, er
 	if !f.Until.IsZero() {
 		q = q.Where("recorded_at < ?", f.Until.UnixMicro())
 	}
-	var rows []eventRow
-	if err := q.Find(&rows).Error; err != nil {
-		return nil, database.Outage(err)
+	var records []event.Record
+	err := q.Find(&records).Error
+	return records, database.Outage(err)
+}
+
+// AsOf returns the events of slug recorded up to at, newest check first, and the summary derived
+// from them. Of checks with the same time, the last recorded comes first. It does not use the
+// stored summary, which includes later events.
+func (s *Store) AsOf(ctx context.Context, slug string, at time.Time) ([]event.Record, api.Summary, error) {
+	var records []event.Record
+	err := s.db.WithContext(ctx).Where("slug = ? AND recorded_at <= ?", slug, at.UnixMicro()).
+		Order("checked_at DESC, sequence DESC").Find(&records).Error
+	if err != nil {
+		return nil, api.Summary{}, database.Outage(err)
 	}
-	records := make([]event.Record, len(rows))
-	for i, row := range rows {
-		records[i] = event.Record(row)
-	}
-	return records, nil
+	state, err := event.StateOfRecords(slug, records)
+	return records, state.Summary, err
 }

@@ -20,7 +20,8 @@ func (s *Store) Audit(ctx context.Context, check func(audit.Source) error) error
 	if s.db.Dialect == database.Postgres {
 		options.Isolation = sql.LevelRepeatableRead
 	}
-	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return check(&snapshot{tx: tx}) }, options))
+	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return check(&snapshot{tx: tx}) },
+		options))
 }
 
 // snapshot is an audit.Source.
@@ -29,7 +30,6 @@ type snapshot struct {
 	tx *gorm.DB
 }
 
-// Appended returns the last assigned sequence.
 func (s *snapshot) Appended() (last int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,15 +37,12 @@ func (s *snapshot) Appended() (last int64, err error) {
 	return last, err
 }
 
-// Events returns up to limit events with a sequence above after, ordered by sequence.
 func (s *snapshot) Events(after int64, limit int) ([]event.Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return recordsAfter(s.tx, after, limit)
 }
 
-// Checkpoints returns up to limit checkpoints of all origins with a size above after and up to
-// upTo, ordered by size.
 func (s *snapshot) Checkpoints(after, upTo int64, limit int) ([]checkpoint.Checkpoint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,22 +55,18 @@ func (s *snapshot) Checkpoints(after, upTo int64, limit int) ([]checkpoint.Check
 	return all, err
 }
 
-// Newest returns the newest checkpoint with a size below below. It has size 0 if there is none.
 func (s *snapshot) Newest(below int64) (checkpoint.Checkpoint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return oneCheckpoint(s.tx.Where("size < ?", below))
 }
 
-// Tiles returns the hashes of tiles of the log.
 func (s *snapshot) Tiles(_ context.Context, tiles []tlog.Tile) ([][]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return tilesOf(s.tx, tiles)
 }
 
-// Summaries returns summaries with a slug above after, ordered by slug, with the events of their
-// listings. It returns as many as have up to maxEvents events, and at least one.
 func (s *snapshot) Summaries(after string, maxEvents int) ([]audit.Summary, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

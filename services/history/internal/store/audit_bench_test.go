@@ -57,7 +57,8 @@ func BenchmarkVerify(b *testing.B) {
 // insertHistory inserts events without the cost of appends, and derives the summaries.
 func (s testStore) insertHistory(b *testing.B, listings, each int) {
 	b.Helper()
-	const columns = "sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at, content_hash, evidence"
+	const columns = "sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, actor, " +
+		"recorded_at, content_hash, evidence"
 	require.NoError(b, s.db.WithContext(b.Context()).Transaction(func(tx *gorm.DB) error {
 		var values []any
 		flush := func() {

@@ -17,24 +17,6 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-type eventRow struct {
-	Sequence    int64 `gorm:"primaryKey;autoIncrement:false"`
-	ID          string
-	Slug        string
-	CheckedAt   int64
-	CheckType   api.CheckType
-	Outcome     api.Outcome
-	SourceURLs  string `gorm:"column:source_urls"`
-	Facts       *string
-	Note        string
-	Actor       string
-	RecordedAt  int64
-	Evidence    string
-	ContentHash string
-}
-
-func (eventRow) TableName() string { return "verification_events" }
-
 type summaryRow struct {
 	Slug     string `gorm:"primaryKey"`
 	Sequence int64
@@ -161,7 +143,7 @@ func grouped(records []proposed) (slugs []string, bySlug map[string][]proposed) 
 // summaries. It returns the appended events, the number of duplicates, and the unseen events of the
 // listings that it therefore skipped.
 func appendTo(tx *gorm.DB, slugs []string, bySlug map[string][]proposed, next int64,
-) (fresh []eventRow, duplicates int, unseen []event.Record, err error) {
+) (fresh []event.Record, duplicates int, unseen []event.Record, err error) {
 	histories, err := load(tx, allColumns, len(slugs), slugs)
 	if err != nil {
 		return nil, 0, nil, err
@@ -183,9 +165,7 @@ func appendTo(tx *gorm.DB, slugs []string, bySlug map[string][]proposed, next in
 		if added == 0 {
 			continue
 		}
-		for _, r := range history[len(history)-added:] {
-			fresh = append(fresh, eventRow(r))
-		}
+		fresh = append(fresh, history[len(history)-added:]...)
 		row, err := summarize(slug, history)
 		if err != nil {
 			return nil, 0, nil, err
@@ -301,7 +281,7 @@ func summarize(slug string, history []event.Record) (summaryRow, error) {
 	}, err
 }
 
-func save(tx *gorm.DB, fresh []eventRow, summaries []summaryRow) error {
+func save(tx *gorm.DB, fresh []event.Record, summaries []summaryRow) error {
 	if err := database.Insert(tx, fresh, ""); err != nil {
 		return err
 	}
@@ -341,14 +321,14 @@ func (s *Store) History(ctx context.Context, slug string, offset, limit int) (pa
 	if offset >= page.Total {
 		return page, true, nil
 	}
-	var rows []eventRow // without events appended since the first query, to match the total
+	var rows []event.Record // without events appended since the first query, to match the total
 	err = db.Where("slug = ? AND sequence <= ?", slug, page.Sequence).Order("checked_at DESC, sequence DESC").
 		Offset(offset).Limit(limit).Find(&rows).Error
 	if err != nil {
 		return event.Page{}, false, database.Outage(err)
 	}
-	for _, row := range rows {
-		e, err := (*event.Record)(&row).Event()
+	for i := range rows {
+		e, err := rows[i].Event()
 		if err != nil {
 			return event.Page{}, false, err
 		}

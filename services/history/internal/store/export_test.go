@@ -8,6 +8,5 @@ import (
 
 // InsertRecord stores a record as it is.
 func (s *Store) InsertRecord(ctx context.Context, r event.Record) error {
-	row := eventRow(r)
-	return s.db.WithContext(ctx).Create(&row).Error
+	return s.db.WithContext(ctx).Create(&r).Error
 }

@@ -23,8 +23,7 @@ type LinkChecks struct {
 // NewLinkChecks returns the link checks in db.
 func NewLinkChecks(db *database.DB) LinkChecks { return LinkChecks{db, New(db)} }
 
-// Links returns the application links of all published listings with the state of their last
-// checks.
+// Links implements linkcheck.Store.
 func (s LinkChecks) Links(ctx context.Context) ([]linkcheck.Link, error) {
 	var rows []struct {
 		Slug, Address string
@@ -90,7 +89,8 @@ func (s LinkChecks) Totals(ctx context.Context) (LinkTotals, error) {
 		return LinkTotals{}, database.Outage(err)
 	}
 	var last struct{ EndedAt, Took, SucceededAt int64 }
-	if err := s.db.WithContext(ctx).Raw("SELECT ended_at, took, succeeded_at FROM link_run WHERE id = 1").Scan(&last).Error; err != nil {
+	if err := s.db.WithContext(ctx).Raw("SELECT ended_at, took, succeeded_at FROM link_run WHERE id = 1").Scan(&last).
+		Error; err != nil {
 		return LinkTotals{}, database.Outage(err)
 	}
 	totals := LinkTotals{Checks: map[api.Outcome]int64{}, Duration: time.Duration(last.Took) * time.Microsecond}
@@ -103,8 +103,7 @@ func (s LinkChecks) Totals(ctx context.Context) (LinkTotals, error) {
 	return totals, nil
 }
 
-// Claim claims the check of slug that was due at due. ok is false if it is already claimed, or if
-// run does not hold the lease, for example because it was suspended until the lease expired.
+// Claim implements linkcheck.Store.
 func (s LinkChecks) Claim(ctx context.Context, run, slug string, due, now time.Time) (ok bool, err error) {
 	done := s.db.WithContext(ctx).Exec(`INSERT INTO link_checks (slug, due_at, run, claimed_at, recorded_at)
 		SELECT CAST(? AS text), CAST(? AS bigint), run, CAST(? AS bigint), 0 FROM link_run WHERE id = 1 AND run = ?
@@ -114,7 +113,7 @@ func (s LinkChecks) Claim(ctx context.Context, run, slug string, due, now time.T
 	return done.RowsAffected == 1, database.Outage(done.Error)
 }
 
-// Release makes the link of slug due again if run claimed it and has not recorded an event.
+// Release implements linkcheck.Store.
 func (s LinkChecks) Release(ctx context.Context, run, slug string) error {
 	return database.Outage(s.db.WithContext(ctx).
 		Exec("UPDATE link_checks SET due_at = 0, claimed_at = 0 WHERE slug = ? AND run = ? AND recorded_at = 0", slug,
@@ -123,8 +122,7 @@ func (s LinkChecks) Release(ctx context.Context, run, slug string) error {
 
 var errNoClaim = errors.New("link is not claimed by this run")
 
-// Record appends the event of a link that run has claimed, like Append. It marks the claim as
-// recorded in the same transaction, so a claim yields at most one event.
+// Record implements linkcheck.Store.
 func (s LinkChecks) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent,
 	cause *api.Cause) error {
 	r, err := event.New(e)
@@ -156,22 +154,21 @@ func (s LinkChecks) Record(ctx context.Context, run string, now time.Time, e api
 	return err
 }
 
-// Acquire takes the lease of the link checker for run. ok is false if another run holds it at now.
+// Acquire implements linkcheck.Store.
 func (s LinkChecks) Acquire(ctx context.Context, run string, now, until time.Time) (ok bool, err error) {
 	done := s.db.WithContext(ctx).Exec("UPDATE link_run SET run = ?, held_until = ? WHERE id = 1 AND held_until <= ?",
 		run, database.Micros(until), database.Micros(now))
 	return done.RowsAffected == 1, database.Outage(done.Error)
 }
 
-// Renew extends the lease. ok is false if run no longer holds it.
+// Renew implements linkcheck.Store.
 func (s LinkChecks) Renew(ctx context.Context, run string, until time.Time) (ok bool, err error) {
 	done := s.db.WithContext(ctx).Exec("UPDATE link_run SET held_until = ? WHERE id = 1 AND run = ?",
 		database.Micros(until), run)
 	return done.RowsAffected == 1, database.Outage(done.Error)
 }
 
-// End releases the lease if run still holds it, and stores the time and duration of the run for
-// metrics.
+// End implements linkcheck.Store.
 func (s LinkChecks) End(ctx context.Context, run string, now time.Time, duration time.Duration, complete bool) error {
 	return database.Outage(s.db.WithContext(ctx).Exec(`UPDATE link_run SET run = '', held_until = 0, ended_at = ?, took = ?,
 			succeeded_at = CASE WHEN ? THEN ? ELSE succeeded_at END WHERE id = 1 AND run = ?`,

@@ -74,7 +74,8 @@ func (s Listings) StartOver(ctx context.Context, from feed.Cursor) error {
 
 // moveCursor reports whether the cursor was from.
 func moveCursor(tx *gorm.DB, from, to feed.Cursor) (moved bool, err error) {
-	done := tx.Exec("UPDATE feed_cursor SET position = ?, mark = ?, restarted = ? WHERE id = 1 AND position = ? AND mark = ? AND restarted = ?",
+	done := tx.Exec("UPDATE feed_cursor SET position = ?, mark = ?, restarted = ? WHERE id = 1 AND position = ? AND "+
+		"mark = ? AND restarted = ?",
 		to.Position, to.Mark, to.Restarted, from.Position, from.Mark, from.Restarted)
 	return done.RowsAffected > 0, done.Error
 }

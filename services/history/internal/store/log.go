@@ -67,9 +67,7 @@ func (r logCheckpointRow) checkpoint() checkpoint.Checkpoint {
 	return c
 }
 
-// PublishedCheckpoint returns the newest checkpoint of an origin that was made before unseen or has
-// a number of cosignatures of the witnesses. It has size 0 if there is none. A size other than 0
-// selects the checkpoint of that size.
+// PublishedCheckpoint implements checkpoint.Store.
 func (s *Store) PublishedCheckpoint(
 	ctx context.Context, origin string, size int64, witnesses []string, threshold int, unseen time.Time,
 ) (c checkpoint.Checkpoint, err error) {
@@ -92,8 +90,7 @@ func (s *Store) PublishedCheckpoint(
 	return c, err
 }
 
-// SaveCheckpoint saves a checkpoint with the tiles that grew, in one transaction. It saves nothing
-// and returns false if the origin has one of the size.
+// SaveCheckpoint implements checkpoint.Store.
 func (s *Store) SaveCheckpoint(
 	ctx context.Context, c checkpoint.Checkpoint, tiles []tlog.Tile, data [][]byte,
 ) (saved bool, err error) {
@@ -119,7 +116,8 @@ func (s *Store) SaveCheckpoint(
 		longer := clause.OnConflict{
 			Columns:   []clause.Column{{Name: "level"}, {Name: "number"}},
 			DoUpdates: clause.AssignmentColumns([]string{"hashes"}),
-			Where:     clause.Where{Exprs: []clause.Expression{clause.Expr{SQL: "length(excluded.hashes) > length(log_tiles.hashes)"}}},
+			Where: clause.Where{Exprs: []clause.Expression{clause.Expr{SQL: "length(excluded.hashes) > " +
+				"length(log_tiles.hashes)"}}},
 		}
 		return tx.Clauses(longer).CreateInBatches(rows, batchSize).Error
 	})
@@ -129,7 +127,7 @@ func (s *Store) SaveCheckpoint(
 	return err == nil, database.Outage(err)
 }
 
-// Tiles returns the hashes of tiles. It returns checkpoint.ErrNoTile if one is missing or shorter.
+// Tiles implements checkpoint.Store.
 func (s *Store) Tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) {
 	return tilesOf(s.db.WithContext(ctx), tiles)
 }
@@ -164,7 +162,7 @@ func (s *Store) cosignatures(ctx context.Context, c checkpoint.Checkpoint) (rows
 	return rows, database.Outage(err)
 }
 
-// Cosigned returns the names of the witnesses that have cosigned a checkpoint.
+// Cosigned implements checkpoint.Store.
 func (s *Store) Cosigned(ctx context.Context, c checkpoint.Checkpoint) (names []string, err error) {
 	rows, err := s.cosignatures(ctx, c)
 	for _, r := range rows {
@@ -173,15 +171,14 @@ func (s *Store) Cosigned(ctx context.Context, c checkpoint.Checkpoint) (names []
 	return names, err
 }
 
-// LastCosigned returns the size of the newest checkpoint of an origin that a witness has cosigned,
-// 0 if there is none.
+// LastCosigned implements checkpoint.Store.
 func (s *Store) LastCosigned(ctx context.Context, origin, witness string) (size int64, err error) {
 	err = s.db.WithContext(ctx).Raw("SELECT coalesce(max(size), 0) FROM log_cosignatures WHERE origin = ? AND witness = ?",
 		origin, witness).Scan(&size).Error
 	return size, database.Outage(err)
 }
 
-// SaveCosignature saves the first cosignature of a witness of a checkpoint, in base64.
+// SaveCosignature implements checkpoint.Store.
 func (s *Store) SaveCosignature(
 	ctx context.Context, c checkpoint.Checkpoint, witness, signature string, now time.Time,
 ) error {
@@ -189,15 +186,24 @@ func (s *Store) SaveCosignature(
 	return database.Outage(s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error)
 }
 
-// Generation names the generation of the history: its number, counted from 1, and its id. It is
-// empty for the first.
-func (s *Store) Generation(ctx context.Context) (string, error) {
-	var ids []string
-	err := s.db.WithContext(ctx).Raw("SELECT id FROM generations WHERE began_at > 0 ORDER BY began_at").Scan(&ids).Error
-	if err != nil || len(ids) < 2 {
-		return "", database.Outage(err)
+// Generation names the generation of the history: its number, counted from 1, and its id. The name
+// is empty for the first. It also returns the greatest sequence of its events that the catalog has
+// seen.
+func (s *Store) Generation(ctx context.Context) (name string, covered int64, err error) {
+	var began []struct {
+		ID      string
+		Covered int64
 	}
-	return fmt.Sprintf("%d-%s", len(ids), ids[len(ids)-1]), nil
+	err = s.db.WithContext(ctx).Raw("SELECT id, covered FROM generations WHERE began_at > 0 ORDER BY began_at").
+		Scan(&began).Error
+	if err != nil || len(began) == 0 {
+		return "", 0, database.Outage(err)
+	}
+	newest := began[len(began)-1]
+	if len(began) > 1 {
+		name = fmt.Sprintf("%d-%s", len(began), newest.ID)
+	}
+	return name, newest.Covered, nil
 }
 
 // Record returns the event with an id.
@@ -208,7 +214,8 @@ func (s *Store) Record(ctx context.Context, id string) (r event.Record, found bo
 // PublicRecord returns the event with an id. found is false unless there is one and its listing is
 // public.
 func (s *Store) PublicRecord(ctx context.Context, id string) (r event.Record, found bool, err error) {
-	return oneRecord(s.db.WithContext(ctx), "id = ? AND EXISTS (SELECT 1 FROM listings l WHERE l.id = slug AND l.published)", id)
+	return oneRecord(s.db.WithContext(ctx),
+		"id = ? AND EXISTS (SELECT 1 FROM listings l WHERE l.id = slug AND l.published)", id)
 }
 
 func oneRecord(db *gorm.DB, condition string, args ...any) (r event.Record, found bool, err error) {
@@ -219,12 +226,11 @@ func oneRecord(db *gorm.DB, condition string, args ...any) (r event.Record, foun
 	return records[0], true, nil
 }
 
-// Records returns up to limit events with a sequence above after, ordered by sequence.
+// Records implements checkpoint.Store.
 func (s *Store) Records(ctx context.Context, after int64, limit int) ([]event.Record, error) {
 	return recordsAfter(s.db.WithContext(ctx), after, limit)
 }
 
-// recordsAfter returns up to limit events with a sequence above after, ordered by sequence.
 func recordsAfter(db *gorm.DB, after int64, limit int) ([]event.Record, error) {
 	return findRecords(db, allColumns, limit, "sequence > ? ORDER BY sequence LIMIT ?", after, limit)
 }

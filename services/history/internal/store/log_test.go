@@ -127,8 +127,11 @@ var errLost = errors.New("lost")
 // seen is a store whose events the catalog has seen, as soon as they are there.
 type seen struct{ testStore }
 
-// Covered implements checkpoint.Store.
-func (seen) Covered(context.Context) (int64, error) { return math.MaxInt64, nil }
+// Generation implements checkpoint.Store.
+func (s seen) Generation(ctx context.Context) (name string, covered int64, err error) {
+	name, _, err = s.Store.Generation(ctx)
+	return name, math.MaxInt64, err
+}
 
 // addMany appends n events of one listing.
 func (s testStore) addMany(t *testing.T, slug string, n int) {

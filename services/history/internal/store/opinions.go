@@ -31,7 +31,7 @@ type opinionRow struct {
 func (opinionRow) TableName() string { return "second_opinions" }
 
 // drawOpinions draws some of the appended events for second opinions.
-func drawOpinions(tx *gorm.DB, appended []eventRow) error {
+func drawOpinions(tx *gorm.DB, appended []event.Record) error {
 	var slugs []string
 	for _, row := range appended {
 		if row.CheckType == api.FactualReview {
@@ -51,7 +51,7 @@ func drawOpinions(tx *gorm.DB, appended []eventRow) error {
 		if i < 0 {
 			continue
 		}
-		is, err := event.DrawnForOpinion(event.Record(row), listings[i].ApplicationURL)
+		is, err := event.DrawnForOpinion(row, listings[i].ApplicationURL)
 		if err != nil {
 			return err
 		}
@@ -95,11 +95,11 @@ func (s *Store) OpinionFacts(ctx context.Context, id string) ([]string, error) {
 }
 
 func opinionFacts(tx *gorm.DB, id string) ([]string, error) {
-	var row eventRow
+	var row event.Record
 	if err := tx.Where("id = ?", id).Take(&row).Error; err != nil {
 		return nil, err
 	}
-	return event.OpinionFacts(event.Record(row))
+	return event.OpinionFacts(row)
 }
 
 // Opinion returns the second opinion that was recorded as the event with the id and differs from
@@ -152,7 +152,7 @@ func findOpinion(tx *gorm.DB, of, actor, slug, review string) (row opinionRow, r
 // firstReview returns the review that a second opinion is compared with: the drawn one, or a later
 // one with which its author replaced it. It returns nil if its author undid them.
 func firstReview(tx *gorm.DB, drawn opinionRow) (*api.VerificationEvent, error) {
-	var row eventRow
+	var row event.Record
 	err := tx.Where("id = (SELECT latest_review FROM summaries WHERE slug = ?) AND sequence >= ?", drawn.Slug,
 		drawn.Sequence).Take(&row).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
@@ -161,12 +161,8 @@ func firstReview(tx *gorm.DB, drawn opinionRow) (*api.VerificationEvent, error) 
 	if err != nil {
 		return nil, err
 	}
-	first, err := (*event.Record)(&row).Event()
+	first, err := row.Event()
 	return &first, err
-}
-
-func reviewBy(row eventRow, actor string) bool {
-	return row.CheckType == api.FactualReview && row.Actor == actor
 }
 
 // passOver moves the precondition of a second opinion past reviews by the author of the first one,
@@ -175,13 +171,13 @@ func passOver(tx *gorm.DB, opinion *eventfile.Line, reviewer string) error {
 	if opinion.LastEventID == nil {
 		return nil
 	}
-	var rows []eventRow
+	var rows []event.Record
 	if err := tx.Select("id", "check_type", "actor").Where("slug = ?",
 		opinion.Event.Slug).Order("sequence").Find(&rows).Error; err != nil {
 		return err
 	}
-	seen := slices.IndexFunc(rows, func(row eventRow) bool { return row.ID == *opinion.LastEventID })
-	for seen >= 0 && seen+1 < len(rows) && reviewBy(rows[seen+1], reviewer) {
+	seen := slices.IndexFunc(rows, func(r event.Record) bool { return r.ID == *opinion.LastEventID })
+	for seen >= 0 && seen+1 < len(rows) && rows[seen+1].ReviewBy(reviewer) {
 		seen++
 		opinion.LastEventID = &rows[seen].ID
 	}

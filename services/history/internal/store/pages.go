@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -47,11 +48,11 @@ func eachCitation(tx *gorm.DB, use func(citation) error) error {
 			return err
 		}
 		if evidence != nil {
-			found, err := privateOf(eventRow{Evidence: *evidence})
+			found, err := event.PrivateOf(*evidence)
 			if err != nil {
 				return err
 			}
-			c.quotes = found.Quotes
+			c.quotes = cmp.Or(found, &api.Evidence{}).Quotes
 		}
 		for _, q := range c.quotes {
 			c.urls = append(c.urls, q.SourceURL)
@@ -63,17 +64,7 @@ func eachCitation(tx *gorm.DB, use func(citation) error) error {
 	return rows.Err()
 }
 
-// privateOf returns the evidence of an event, the zero value if it has none.
-func privateOf(row eventRow) (api.Evidence, error) {
-	found, err := (*event.Record)(&row).Private()
-	if found == nil {
-		return api.Evidence{}, err
-	}
-	return *found, err
-}
-
-// Pages returns the pages that the link checker reads in addition to application links: those of
-// the reviews of published listings, and of other listings those that have not responded yet.
+// Pages implements linkcheck.Store.
 func (s LinkChecks) Pages(ctx context.Context) (pages []linkcheck.Page, err error) {
 	tx := s.db.WithContext(ctx)
 	var read []pageRow
@@ -120,7 +111,7 @@ func (markRow) TableName() string { return "quote_marks" }
 
 // deleteMarks deletes the marks of the listings with a review among the appended events: it may
 // have other quotes.
-func deleteMarks(tx *gorm.DB, appended []eventRow) error {
+func deleteMarks(tx *gorm.DB, appended []event.Record) error {
 	var slugs []string
 	for _, row := range appended {
 		if row.CheckType == api.FactualReview {
@@ -133,8 +124,7 @@ func deleteMarks(tx *gorm.DB, appended []eventRow) error {
 	return tx.Where("slug IN ?", slugs).Delete(&markRow{}).Error
 }
 
-// FindQuotes looks for the quotes of the published listings with a page that was read since then,
-// and marks the listings.
+// FindQuotes implements linkcheck.Store.
 func (s LinkChecks) FindQuotes(ctx context.Context, since time.Time) (map[api.Finding]int, error) {
 	tx := s.db.WithContext(ctx)
 	var urls []string

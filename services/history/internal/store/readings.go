@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -18,6 +19,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/history/internal/event"
 	"opportunity.internal/services/history/internal/linkcheck"
 	"opportunity.internal/services/history/internal/pagetext"
 )
@@ -41,8 +43,7 @@ type textRow struct {
 
 func (textRow) TableName() string { return "page_texts" }
 
-// SavePage stores the result of reading a page. A page that could not be read keeps its latest
-// text.
+// SavePage implements linkcheck.Store.
 func (s LinkChecks) SavePage(ctx context.Context, r linkcheck.Reading) error {
 	row := pageRow{URL: r.URL, ReadAt: database.Micros(r.ReadAt), Outcome: r.Outcome, Note: r.Note}
 	columns := []string{"read_at", "outcome", "note"}
@@ -298,11 +299,11 @@ func recordPages(tx *gorm.DB, slug string) (urls []string, captures []api.Captur
 			urls = append(urls, sources...)
 		}
 		if r.Evidence != nil {
-			evidence, err := privateOf(eventRow{Evidence: *r.Evidence})
+			evidence, err := event.PrivateOf(*r.Evidence)
 			if err != nil {
 				return nil, nil, err
 			}
-			captures = evidence.Captures
+			captures = cmp.Or(evidence, &api.Evidence{}).Captures
 		}
 	}
 	for _, c := range captures {
@@ -373,7 +374,7 @@ func (s *Store) ReadingMarks(ctx context.Context) (api.ReadingMarks, error) {
 	return marks, nil
 }
 
-// PrunePages deletes texts that no page had since then, and pages that were not read since then.
+// PrunePages implements linkcheck.Store.
 func (s LinkChecks) PrunePages(ctx context.Context, before time.Time) error {
 	us := database.Micros(before)
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {

@@ -386,7 +386,8 @@ func TestTenThousandPagesFitInTwoHundredMegabytes(t *testing.T) {
 	s := open(t, url)
 	bytes := func() (n int64) {
 		t.Helper()
-		require.NoError(t, s.db.Raw("SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragma_page_size)").Scan(&n).Error)
+		require.NoError(t, s.db.Raw("SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM "+
+			"pragma_page_size)").Scan(&n).Error)
 		return n
 	}
 	before := bytes()

@@ -20,22 +20,21 @@ import (
 // reviews by its author are left out, also of the state, except for its LastEventID: a second
 // opinion must not know them.
 func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]event.Record, event.State, error) {
-	var rows []eventRow
-	if err := s.db.WithContext(ctx).Where("slug = ?",
-		slug).Order("checked_at DESC, sequence DESC").Find(&rows).Error; err != nil {
+	var all []event.Record
+	if err := s.db.WithContext(ctx).Where("slug = ?", slug).Order("checked_at DESC, sequence DESC").
+		Find(&all).Error; err != nil {
 		return nil, event.State{}, database.Outage(err)
 	}
-	records := make([]event.Record, 0, len(rows))
-	newest, hidden := event.Record{}, eventRow{}
-	if i := slices.IndexFunc(rows, func(row eventRow) bool { return row.ID == without }); i >= 0 {
-		hidden = rows[i]
+	records := make([]event.Record, 0, len(all))
+	var newest, hidden event.Record
+	if i := slices.IndexFunc(all, func(r event.Record) bool { return r.ID == without }); i >= 0 {
+		hidden = all[i]
 	}
-	for _, row := range rows {
-		r := event.Record(row)
+	for _, r := range all {
 		if r.Sequence > newest.Sequence {
 			newest = r
 		}
-		if hidden.ID == "" || r.ID != hidden.ID && (r.Sequence < hidden.Sequence || !reviewBy(row, hidden.Actor)) {
+		if hidden.ID == "" || r.ID != hidden.ID && (r.Sequence < hidden.Sequence || !r.ReviewBy(hidden.Actor)) {
 			records = append(records, r)
 		}
 	}
@@ -51,7 +50,7 @@ func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]even
 // its author has to compare texts.
 func (s *Store) Review(ctx context.Context, now time.Time, p event.Proposal) (done event.Reviewed, err error) {
 	err = s.exclusively(ctx, appendTimeout, func(tx *gorm.DB, next int64) (int64, error) {
-		var appended []eventRow
+		var appended []event.Record
 		if p.SecondOpinionOf != "" {
 			done, appended, err = secondOpinion(tx, now, p, next)
 		} else if done, appended, err = appendReview(tx, now, p, next); err == nil {
@@ -66,7 +65,8 @@ func (s *Store) Review(ctx context.Context, now time.Time, p event.Proposal) (do
 }
 
 // appendReview appends the review with the sequence next, unless it is a duplicate.
-func appendReview(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (done event.Reviewed, appended []eventRow,
+func appendReview(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (done event.Reviewed,
+	appended []event.Record,
 	err error) {
 	r, err := propose(p.Line, p.Actor, now)
 	if err != nil {
@@ -88,14 +88,15 @@ func appendReview(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (don
 
 // reviewed returns the event that match selects.
 func reviewed(match *gorm.DB) (event.Reviewed, error) {
-	var recorded eventRow
+	var recorded event.Record
 	err := match.Take(&recorded).Error
-	return event.Reviewed{Record: event.Record(recorded)}, err
+	return event.Reviewed{Record: recorded}, err
 }
 
 // secondOpinion appends the review as a second opinion with the sequence next, unless it was given
 // before.
-func secondOpinion(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (done event.Reviewed, appended []eventRow,
+func secondOpinion(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (done event.Reviewed,
+	appended []event.Record,
 	err error) {
 	row, repeated, err := findOpinion(tx, p.SecondOpinionOf, p.Actor, p.Line.Event.Slug, p.Sent)
 	if err != nil {
@@ -134,7 +135,7 @@ func secondOpinion(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (do
 	}
 	if unseen := new(event.UnseenError); errors.As(err, &unseen) {
 		unseen.Events = slices.DeleteFunc(unseen.Events,
-			func(r event.Record) bool { return reviewBy(eventRow(r), row.Reviewer) })
+			func(r event.Record) bool { return r.ReviewBy(row.Reviewer) })
 	}
 	if err != nil {
 		return done, nil, err

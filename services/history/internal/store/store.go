@@ -32,12 +32,6 @@ func (s *Store) Cover(ctx context.Context, sequence int64) error {
 		AND id = (SELECT id FROM generations ORDER BY began_at DESC LIMIT 1)`, sequence, sequence).Error)
 }
 
-// Covered returns the greatest sequence of an event of this generation that the catalog has seen.
-func (s *Store) Covered(ctx context.Context) (sequence int64, err error) {
-	err = s.db.WithContext(ctx).Raw("SELECT covered FROM generations ORDER BY began_at DESC LIMIT 1").Scan(&sequence).Error
-	return sequence, database.Outage(err)
-}
-
 // Unpublished returns the ids of the listings in the copy that are not public, in order.
 func (s *Store) Unpublished(ctx context.Context) ([]string, error) {
 	ids := []string{}

@@ -91,8 +91,9 @@ func (s testStore) rewrite(t testing.TB, sequences ...int64) {
 		e.Note = "rewritten"
 		again, err := event.New(e)
 		require.NoError(t, err)
-		require.NoError(t, s.db.WithContext(t.Context()).Exec("UPDATE verification_events SET note = ?, content_hash = ? WHERE sequence = ?",
-			e.Note, again.ContentHash, sequence).Error)
+		require.NoError(t, s.db.WithContext(t.Context()).
+			Exec("UPDATE verification_events SET note = ?, content_hash = ? WHERE sequence = ?",
+				e.Note, again.ContentHash, sequence).Error)
 	}
 }
 
@@ -107,7 +108,8 @@ func (s testStore) replaceTile(t testing.TB, sequence int64) {
 		leaf = tlog.RecordHash(r.Leaf())
 	}
 	copy(tiles[0][(sequence-1)*tlog.HashSize:], leaf[:])
-	require.NoError(t, s.db.WithContext(t.Context()).Exec("UPDATE log_tiles SET hashes = ? WHERE level = 0 AND number = 0", tiles[0]).Error)
+	require.NoError(t, s.db.WithContext(t.Context()).Exec("UPDATE log_tiles SET hashes = ? WHERE level = 0 AND number = 0",
+		tiles[0]).Error)
 }
 
 // resign replaces a stored checkpoint by one with another root.
@@ -233,14 +235,17 @@ func TestEveryTamperingIsReported(t *testing.T) {
 		{"reordered", swapped(7, 8), nil, brief{audit.Event, 7, "b"}},
 		{"reordered in a listing", swapped(5, 8), nil, brief{audit.Event, 5, "b"}},
 
-		{"summary", []string{"UPDATE summaries SET summary = replace(summary, '\"reviewCount\":5', '\"reviewCount\":6') WHERE slug = 'b'"}, nil,
+		{"summary", []string{"UPDATE summaries SET summary = replace(summary, '\"reviewCount\":5', '\"reviewCount\":6') " +
+			"WHERE slug = 'b'"}, nil,
 			brief{audit.Summarized, 0, "b"}},
 		{"summary removed", []string{"DELETE FROM summaries WHERE slug = 'b'"}, nil, brief{audit.Summarized, 0, "b"}},
 		{"summary of nothing", []string{"INSERT INTO summaries VALUES ('d', 99, 1, '{}', '', '', '')"}, nil,
 			brief{audit.Summarized, 0, "d"}},
 
-		{"signature of the newest checkpoint", []string{"UPDATE log_checkpoints SET note = replace(note, 'api.', 'apj.') WHERE size = 15"}, nil, log},
-		{"signature of an older checkpoint", []string{"UPDATE log_checkpoints SET note = replace(note, 'api.', 'apj.') WHERE size = 6"}, nil, log},
+		{"signature of the newest checkpoint",
+			[]string{"UPDATE log_checkpoints SET note = replace(note, 'api.', 'apj.') WHERE size = 15"}, nil, log},
+		{"signature of an older checkpoint",
+			[]string{"UPDATE log_checkpoints SET note = replace(note, 'api.', 'apj.') WHERE size = 6"}, nil, log},
 		{"size of a checkpoint", []string{"UPDATE log_checkpoints SET size = 14 WHERE size = 15"}, nil, log},
 		{"origin of a checkpoint", []string{"UPDATE log_checkpoints SET origin = 'x' WHERE size = 6"}, nil, log},
 		{"newest checkpoint removed", []string{"DELETE FROM log_checkpoints WHERE size = 15"}, nil, log},

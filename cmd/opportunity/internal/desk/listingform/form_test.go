@@ -138,7 +138,7 @@ func TestEntriesAreAddedAndRemoved(t *testing.T) {
 	require.Empty(t, problems)
 	l := line(t, got.Listing())
 	require.Equal(t, []api.Source{{URL: "https://new.example"}}, l.Sources)
-	require.Equal(t, &listingfile.Curation{}, l.Curation, "without a curation, an edit keeps the stored notes")
+	require.Equal(t, &api.Curation{}, l.Curation, "without a curation, an edit keeps the stored notes")
 
 	for _, name := range []string{"bio.text", "bio.sourceUrl", "bio.checkedAt"} {
 		v.Set("companyProfile."+name, "")

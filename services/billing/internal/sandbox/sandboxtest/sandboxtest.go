@@ -57,7 +57,8 @@ func New(t testing.TB, now func() time.Time) *Stripe {
 
 // Config returns the settings of a client.
 func (s *Stripe) Config() stripe.Config {
-	return stripe.Config{APIKey: sandbox.Key, WebhookSecrets: []string{Secret}, Price: sandbox.Price, APIBase: "http://stripe.sandbox"}
+	return stripe.Config{APIKey: sandbox.Key, WebhookSecrets: []string{Secret}, Price: sandbox.Price,
+		APIBase: "http://stripe.sandbox"}
 }
 
 // Client returns a client in the same process.
@@ -153,10 +154,12 @@ func (s *Stripe) serve(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/v1/disputes":
 		id := r.FormValue("charge")
-		fmt.Fprintf(w, `{"object":"list","data":[{"id":"dp","object":"dispute","charge":%q,"status":%q}]}`, id, s.charges[id].dispute) //nolint:gosec // to a client of Stripe
+		fmt.Fprintf(w, `{"object":"list","data":[{"id":"dp","object":"dispute","charge":%q,"status":%q}]}`, id,
+			s.charges[id].dispute) //nolint:gosec // to a client of Stripe
 		return
 	case s.charges[id] != nil:
-		fmt.Fprintf(w, `{"id":%q,"object":"charge","payment_intent":%q}`, id, "pi"+strings.TrimPrefix(id, "ch")) //nolint:gosec // as above
+		fmt.Fprintf(w, `{"id":%q,"object":"charge","payment_intent":%q}`, id,
+			"pi"+strings.TrimPrefix(id, "ch")) //nolint:gosec // as above
 		return
 	case isCharge:
 		w.WriteHeader(http.StatusNotFound)
@@ -168,7 +171,8 @@ func (s *Stripe) serve(w http.ResponseWriter, r *http.Request) {
 	body := recorded.Body.String()
 	for id, c := range s.charges {
 		object := fmt.Sprintf(`"id":%q,"object":"charge"`, id)
-		body = strings.ReplaceAll(body, object, fmt.Sprintf(`%s,"amount_refunded":%d,"disputed":%t`, object, c.refunded, c.dispute != ""))
+		body = strings.ReplaceAll(body, object, fmt.Sprintf(`%s,"amount_refunded":%d,"disputed":%t`, object, c.refunded,
+			c.dispute != ""))
 	}
 	w.WriteHeader(recorded.Code)
 	_, _ = w.Write([]byte(body))
@@ -222,7 +226,8 @@ func (s *Stripe) call(method, path string, form url.Values) (out map[string]any)
 // Session returns the checkout session at a URL.
 func (s *Stripe) Session(url string) map[string]any {
 	s.t.Helper()
-	for _, session := range s.call(http.MethodGet, "/v1/checkout/sessions", map[string][]string{"limit": {"100"}})["data"].([]any) {
+	for _, session := range s.call(http.MethodGet, "/v1/checkout/sessions",
+		map[string][]string{"limit": {"100"}})["data"].([]any) {
 		if session := session.(map[string]any); session["url"] == url {
 			return session
 		}
@@ -247,7 +252,8 @@ func (s *Stripe) Subscribe(customer, account string) (subscription string, event
 		customer = s.call(http.MethodPost, "/v1/customers", nil)["id"].(string)
 	}
 	form := url.Values{
-		"mode": {"subscription"}, "customer": {customer}, "line_items[0][price]": {sandbox.Price}, "success_url": {PublicURL + "/x"}, "cancel_url": {PublicURL + "/x"},
+		"mode": {"subscription"}, "customer": {customer}, "line_items[0][price]": {sandbox.Price},
+		"success_url": {PublicURL + "/x"}, "cancel_url": {PublicURL + "/x"},
 	}
 	if account != "" {
 		form.Set("subscription_data[metadata][account]", account)
@@ -258,9 +264,10 @@ func (s *Stripe) Subscribe(customer, account string) (subscription string, event
 // Change changes a subscription and sends events of the returned types.
 func (s *Stripe) Change(subscription string, change func(sub *sandbox.Subscription, now time.Time) []string) []Event {
 	s.t.Helper()
-	require.NoError(s.t, s.Update(s.t.Context(), subscription, func(sub *sandbox.Subscription, now time.Time) ([]string, error) {
-		return change(sub, now), nil
-	}))
+	require.NoError(s.t, s.Update(s.t.Context(), subscription,
+		func(sub *sandbox.Subscription, now time.Time) ([]string, error) {
+			return change(sub, now), nil
+		}))
 	return s.Events()
 }
 
@@ -289,7 +296,8 @@ func (s *Stripe) Renew(subscription string, paid bool) []Event {
 // Decline makes the card of a customer be declined.
 func (s *Stripe) Decline(customer string, declines bool) []Event {
 	s.t.Helper()
-	portal := s.call(http.MethodPost, "/v1/billing_portal/sessions", url.Values{"customer": {customer}, "return_url": {PublicURL + "/x"}})
+	portal := s.call(http.MethodPost, "/v1/billing_portal/sessions",
+		url.Values{"customer": {customer}, "return_url": {PublicURL + "/x"}})
 	require.NoError(s.t, s.SetCard(s.t.Context(), portal["id"].(string), declines))
 	return s.Events()
 }
@@ -367,7 +375,8 @@ func (s *Stripe) change(subscription, eventType, object string, change func(c *c
 		s.charges["ch"+paid] = new(charge)
 	}
 	change(s.charges["ch"+paid])
-	event := fmt.Sprintf(`{"id":"evt_%s","object":"event","type":%q,"data":{"object":%s}}`, rand.Text(), eventType, fmt.Sprintf(object, paid))
+	event := fmt.Sprintf(`{"id":"evt_%s","object":"event","type":%q,"data":{"object":%s}}`, rand.Text(), eventType,
+		fmt.Sprintf(object, paid))
 	return append(pending, Event(event))
 }
 
@@ -375,12 +384,14 @@ func (s *Stripe) change(subscription, eventType, object string, change func(c *c
 func (s *Stripe) DeleteCustomer(id string) []Event {
 	s.t.Helper()
 	var subscriptions []string
-	require.NoError(s.t, s.db.Raw("SELECT id FROM sandbox_objects WHERE kind = 'subscription' AND customer = ?", id).Scan(&subscriptions).Error)
+	require.NoError(s.t, s.db.Raw("SELECT id FROM sandbox_objects WHERE kind = 'subscription' AND customer = ?", id).
+		Scan(&subscriptions).Error)
 	var events []Event
 	for _, subscription := range subscriptions {
 		events = append(events, s.Delete(subscription)...)
 	}
-	require.NoError(s.t, s.db.Exec("UPDATE sandbox_objects SET object = json_set(object, '$.Deleted', json('true')) WHERE id = ?", id).Error)
+	require.NoError(s.t, s.db.Exec("UPDATE sandbox_objects SET object = json_set(object, '$.Deleted', json('true')) "+
+		"WHERE id = ?", id).Error)
 	return events
 }
 

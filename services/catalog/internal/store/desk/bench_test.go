@@ -43,10 +43,10 @@ func BenchmarkQueue(b *testing.B) {
 		"today":  {Today: true},
 		"next":   {Today: true, Available: true, Limit: 1},
 		"all":    {},
-		"text":   {Text: "company 4711"},
-		"status": {Status: "needs-review"},
+		"text":   {Filter: listing.Filter{Text: "company 4711"}},
+		"status": {Filter: listing.Filter{Status: "needs-review"}},
 		"why":    {Why: review.Whys[3]},
-		"held":   {Holder: "ben"},
+		"held":   {Filter: listing.Filter{Holder: "ben"}},
 		"last page": {After: review.Position{Rank: review.QuotesOther, DueAt: at.Add(13 * 24 * time.Hour).UnixMicro(),
 			ID: "r-1"}},
 	} {

@@ -38,7 +38,8 @@ func TestFreshnessCountsNowThePastAndTheDaysAhead(t *testing.T) {
 		}
 		require.NoError(t, s.SampleFreshness(t.Context()))
 		require.NoError(t, s.SampleFreshness(t.Context()), "one sample for each day")
-		require.NoError(t, s.db.Exec("INSERT INTO freshness_samples VALUES ('2026-11-18', 1, 2, 3, 4), ('2026-11-19', 5, 6, 7, 8)").Error)
+		require.NoError(t, s.db.Exec("INSERT INTO freshness_samples VALUES ('2026-11-18', 1, 2, 3, 4), ('2026-11-19', 5, "+
+			"6, 7, 8)").Error)
 		f, err := s.Freshness(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, api.FreshnessSample{Day: "2026-11-20", Verified: 1, Stale: 1, NeedsReview: 1, Unverified: 1},

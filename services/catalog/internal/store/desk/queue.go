@@ -278,16 +278,8 @@ func rankRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time
 	if f.Why != "" {
 		q = q.Where("i.whys LIKE ?", "%,"+f.Why+",%")
 	}
-	if f.Category != "" {
-		q = q.Where("i.category = ?", f.Category)
-	}
-	if f.Host != "" {
-		q = q.Where("i.host = ?", f.Host)
-	}
-	if f.Text != "" {
-		q = q.Where(`i.words LIKE ? ESCAPE '\'`, contains(f.Text))
-	}
-	q = withStatus(q, f.Status, us)
+	f.Holder = "" // selected above
+	q = withFilter(q, f.Filter, us)
 	var rows []queueRow
 	err := q.Order("i.due_at, i.listing_id").Limit(f.Limit + 1).Scan(&rows).Error
 	return rows, database.Outage(err)

@@ -1,0 +1,89 @@
+package up
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/cmd/opportunity/internal/adminapi"
+	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
+)
+
+// The backup is made while changes are made and seen by other services. Restored, no service lacks
+// a change that another one, or Redis, has seen.
+func TestBackupWhileUpRunsIsRestored(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var kept, revoked struct{ ID, Key string }
+	issue := func(k any) {
+		out, err := command(t, "keys issue --tier free --use-case testing --output json")
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal([]byte(out), k))
+	}
+	var before string
+	whileUp(t, "curl ", func(*servicetest.Log) {
+		issue(&kept)
+		issue(&revoked)
+		_, err := command(t, "keys revoke "+revoked.ID)
+		require.NoError(t, err)
+		before, err = command(t, "keys list --output json")
+		require.NoError(t, err)
+		ended := make(chan struct{})
+		go func() { // changes during the backup
+			defer close(ended)
+			for range 5 {
+				_, _ = command(t, "listings withdraw maple-scribe")
+				_, _ = command(t, "listings publish maple-scribe --yes")
+			}
+		}()
+		require.NoError(t, backup(t.Context(), adminapi.DefaultDataDir, "saved"))
+		<-ended
+		issue(new(struct{}))
+	})
+	info, err := os.Stat("saved/authquota.db")
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+	require.ErrorContains(t, backup(t.Context(), adminapi.DefaultDataDir, "saved"), "exists")
+
+	require.NoError(t, os.RemoveAll(adminapi.DefaultDataDir))
+	require.NoError(t, os.Rename("saved", adminapi.DefaultDataDir))
+	whileUp(t, "curl ", func(out *servicetest.Log) {
+		require.NotContains(t, out.String(), "is older than")
+		storetest.Eventually(t, "everything is ready", func() bool {
+			_, err := command(t, "status")
+			return err == nil
+		})
+		after, err := command(t, "keys list --output json")
+		require.NoError(t, err)
+		require.JSONEq(t, before, after)
+		require.Contains(t, after, kept.ID)
+		_, err = command(t, "history verify")
+		require.NoError(t, err)
+	})
+}
+
+func TestFailedBackupLeavesNothing(t *testing.T) {
+	from, to := t.TempDir(), filepath.Join(t.TempDir(), "saved")
+	require.NoError(t, os.WriteFile(filepath.Join(from, "catalog.db"), []byte(strings.Repeat("not a database", 100)), 0o600))
+	require.ErrorContains(t, backup(t.Context(), from, to), "file is not a database")
+	entries, err := os.ReadDir(filepath.Dir(to))
+	require.NoError(t, err)
+	require.Empty(t, entries)
+}
+
+func TestOperationsAddresses(t *testing.T) {
+	got, err := following("127.0.0.1:9180", 3)
+	require.NoError(t, err)
+	require.Equal(t, []string{"127.0.0.1:9180", "127.0.0.1:9181", "127.0.0.1:9182"}, got)
+	got, err = following("[::1]:0", 2)
+	require.NoError(t, err)
+	require.Equal(t, []string{"[::1]:0", "[::1]:0"}, got)
+	for _, invalid := range []string{"9180", "127.0.0.1:x", "127.0.0.1:65534", "127.0.0.1:-1", ""} {
+		_, err = following(invalid, 3)
+		require.ErrorContains(t, err, "invalid --operations-listen")
+	}
+}
