@@ -139,7 +139,7 @@ require (
 	opportunity.internal/docs v0.0.0 // indirect
 	opportunity.internal/sdk v0.0.0 // indirect
 	opportunity.internal/sdk/command v0.0.0 // indirect
-	opportunity.internal/sdk/go v0.0.0 // indirect
+	opportunity.internal/sdk/go v0.0.0
 )
 
 replace (

@@ -31,7 +31,7 @@ The default is now.`,
 		}, showHistory),
 	}
 	showAt.Flags().StringVar(&at, "at", "", "UTC day such as 2026-11-20, or time such as 2026-11-20T09:30:00Z (default now)")
-	c.AddCommand(showAt, v.verify(), v.prove())
+	c.AddCommand(showAt, v.verify(), v.prove(), v.verifyEvent())
 	return c
 }
 
