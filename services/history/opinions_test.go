@@ -160,7 +160,9 @@ func TestLaterReviewByTheSameCuratorKeepsTheRequest(t *testing.T) {
 		}, body)
 		require.True(t, done.Applied, "a review that the sheet does not show is no reason to look again")
 		require.Empty(t, done.Disagree, "it is compared with the corrected review")
-		require.Empty(t, s.opinionRequests("ben"))
+		for _, open := range s.opinionRequests("ben") { // the corrected review may be drawn, too
+			require.NotEqual(t, request.EventID, open.EventID)
+		}
 	})
 }
 
