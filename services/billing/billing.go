@@ -29,11 +29,11 @@ import (
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/billing/internal/httpapi"
 	"opportunity.internal/services/billing/internal/sandbox"
-	"opportunity.internal/services/billing/migrations"
+	"opportunity.internal/services/billing/internal/store"
 )
 
 var definition = service.Definition[Config]{
-	Name: "billing", Migrations: migrations.Files, Start: start, Check: check,
+	Name: "billing", Migrations: store.Migrations, Start: start, Check: check,
 	Base: func(c Config) service.Base {
 		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, TLS: c.TLS, Peers: c.Peers,
 			Now: c.Now}

@@ -26,7 +26,7 @@ import (
 	"opportunity.internal/services/billing"
 	"opportunity.internal/services/billing/internal/sandbox"
 	"opportunity.internal/services/billing/internal/sandbox/sandboxtest"
-	"opportunity.internal/services/billing/migrations"
+	"opportunity.internal/services/billing/internal/store"
 )
 
 // verbVariable makes the test binary run as the command of the service.
@@ -48,7 +48,7 @@ const (
 	returnURL = servicetest.PublicURL + "/account/plan"
 )
 
-var schema = servicetest.NewSchema(migrations.Files)
+var schema = servicetest.NewSchema(store.Migrations)
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 

@@ -17,11 +17,10 @@ import (
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/httpapi"
 	"opportunity.internal/services/history/internal/store"
-	"opportunity.internal/services/history/migrations"
 )
 
 var definition = service.Definition[Config]{
-	Name: "history", Migrations: migrations.Files, Start: start,
+	Name: "history", Migrations: store.Migrations, Start: start,
 	Base: func(c Config) service.Base {
 		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, TLS: c.TLS, Peers: c.Peers,
 			Now: c.Now}

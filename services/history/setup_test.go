@@ -22,7 +22,7 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history"
-	"opportunity.internal/services/history/migrations"
+	"opportunity.internal/services/history/internal/store"
 )
 
 func TestMain(m *testing.M) { servicetest.Main(m) }
@@ -164,7 +164,7 @@ func (s *instance) follow() {
 	}()
 }
 
-var schema = servicetest.NewSchema(migrations.Files)
+var schema = servicetest.NewSchema(store.Migrations)
 
 // onBoth runs a test with a service on each kind of database. It is for a few tests that together
 // use every part of the service; what else differs between databases is tested beside the store.

@@ -9,7 +9,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/history/migrations"
+	"opportunity.internal/services/history/internal/store"
 )
 
 // changes are statements that change or remove recorded events.
@@ -80,7 +80,7 @@ func TestPostgresServingRoleCanOnlyReadAndAppend(t *testing.T) {
 	owner := storetest.Postgres(t)
 	role, asRole := storetest.Role(t, owner)
 	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: owner, MaxConnections: 2, ServingRole: role},
-		silent(t), migrations.Files))
+		silent(t), store.Migrations))
 	s := open(t, asRole)
 	s.add(t, review("a", 1, ""), review("a", 2, ""))
 	s.add(t, link("a", 3, api.OutcomeReachable))
@@ -127,7 +127,7 @@ func TestLogIsAppendOnly(t *testing.T) {
 	owner := storetest.Postgres(t)
 	role, asRole := storetest.Role(t, owner)
 	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: owner, MaxConnections: 2, ServingRole: role},
-		silent(t), migrations.Files))
+		silent(t), store.Migrations))
 	s := open(t, asRole)
 	filled(t, s) // the serving role must be able to sign and verify
 	for _, statement := range append(rejected, "TRUNCATE log_checkpoints CASCADE") {

@@ -22,8 +22,8 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/billing/internal/sandbox"
+	"opportunity.internal/services/billing/internal/store"
 	"opportunity.internal/services/billing/internal/stripe"
-	"opportunity.internal/services/billing/migrations"
 )
 
 // PublicURL is the URL below which the sandbox serves its pages.
@@ -32,7 +32,7 @@ const PublicURL = servicetest.PublicURL
 // Secret signs the webhook events of a test.
 const Secret = "whsec_of_the_webhook_endpoint" //nolint:gosec // a key of tests
 
-var schema = servicetest.NewSchema(migrations.Files)
+var schema = servicetest.NewSchema(store.Migrations)
 
 // Stripe is a sandbox with a database of its own. Methods that change its state return the webhook
 // events.
