@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -241,25 +240,4 @@ func TestApplicationPageThatSaysItIsClosedIsAnEvent(t *testing.T) {
 		require.Equal(t, api.OutcomeNeedsReview, event.Outcome)
 		require.Equal(t, `Answered 200. The page says "This program is closed.".`, event.Note)
 	})
-}
-
-// peakHeap samples the size of the heap until the returned function is called, which returns the
-// greatest.
-func peakHeap() (stop func() uint64) {
-	end, result := make(chan struct{}), make(chan uint64)
-	go func() {
-		var peak uint64
-		for {
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			peak = max(peak, m.HeapAlloc)
-			select {
-			case <-end:
-				result <- peak
-				return
-			case <-time.After(20 * time.Millisecond):
-			}
-		}
-	}()
-	return func() uint64 { close(end); return <-result }
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // CopyInterval is the time between copies.
-const CopyInterval = 500 * time.Millisecond
+const CopyInterval = time.Second
 
 //go:embed *.lua
 var scripts embed.FS

@@ -124,8 +124,9 @@ func (s site) portalAction(r *http.Request) (pages.View, error) {
 // formatTime formats a time to the second, with a machine-readable form.
 func formatTime(t time.Time) template.HTML {
 	t = t.UTC()
-	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339Nano),
-		t.Format("2 January 2006, 15:04:05 UTC"))) //nolint:gosec // contains no user input
+	text := t.Format("2 January 2006, 15:04:05 UTC")
+	//nolint:gosec // contains no user input
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339Nano), text))
 }
 
 func formatDay(t time.Time) string { return t.UTC().Format("2 January 2006") }
