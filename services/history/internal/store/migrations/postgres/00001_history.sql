@@ -35,7 +35,7 @@ COMMENT ON TABLE verification_events IS 'append-only'; -- migrate grants the ser
 -- +goose StatementBegin
 CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'table % is append-only: % refused', TG_TABLE_NAME, TG_OP USING ERRCODE = 'restrict_violation';
+    RAISE EXCEPTION 'table % is append-only: % rejected', TG_TABLE_NAME, TG_OP USING ERRCODE = 'restrict_violation';
 END
 $$;
 -- +goose StatementEnd
@@ -81,7 +81,7 @@ CREATE TABLE link_run (
 INSERT INTO link_run VALUES (1, '', 0, 0, 0, 0);
 
 -- The last check of each listing's application link. A row is written before the link is asked, and names the instant of the
--- day at which the check fell due: nobody asks for the same instant again, whatever became of the run.
+-- day at which the check fell due: no other run checks the same instant, whatever the result.
 CREATE TABLE link_checks (
     slug        text   PRIMARY KEY,
     due_at      bigint NOT NULL,
@@ -155,7 +155,7 @@ CREATE FUNCTION refuse_other_hashes() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP <> 'UPDATE' OR NEW.level <> OLD.level OR NEW.number <> OLD.number
             OR substring(NEW.hashes FROM 1 FOR length(OLD.hashes)) <> OLD.hashes THEN
-        RAISE EXCEPTION 'table log_tiles: a tile only grows: % refused', TG_OP;
+        RAISE EXCEPTION 'table log_tiles: a tile only grows: % rejected', TG_OP;
     END IF;
     RETURN NEW;
 END

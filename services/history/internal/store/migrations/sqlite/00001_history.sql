@@ -34,13 +34,13 @@ CREATE INDEX verification_events_actor ON verification_events (actor, sequence);
 -- +goose StatementBegin
 CREATE TRIGGER append_only_update BEFORE UPDATE ON verification_events
 BEGIN
-    SELECT RAISE(ABORT, 'table verification_events is append-only: UPDATE refused');
+    SELECT RAISE(ABORT, 'table verification_events is append-only: UPDATE rejected');
 END;
 -- +goose StatementEnd
 -- +goose StatementBegin
 CREATE TRIGGER append_only_delete BEFORE DELETE ON verification_events
 BEGIN
-    SELECT RAISE(ABORT, 'table verification_events is append-only: DELETE refused');
+    SELECT RAISE(ABORT, 'table verification_events is append-only: DELETE rejected');
 END;
 -- +goose StatementEnd
 -- INSERT OR REPLACE removes the row in its way, and does not call the second trigger unless the connection has recursive_triggers.
@@ -48,7 +48,7 @@ END;
 CREATE TRIGGER append_only_replace BEFORE INSERT ON verification_events
 WHEN EXISTS (SELECT 1 FROM verification_events WHERE sequence = NEW.sequence OR id = NEW.id OR content_hash = NEW.content_hash)
 BEGIN
-    SELECT RAISE(ABORT, 'table verification_events is append-only: REPLACE refused');
+    SELECT RAISE(ABORT, 'table verification_events is append-only: REPLACE rejected');
 END;
 -- +goose StatementEnd
 
@@ -86,7 +86,7 @@ CREATE TABLE link_run (
 INSERT INTO link_run VALUES (1, '', 0, 0, 0, 0);
 
 -- The last check of each listing's application link. A row is written before the link is asked, and names the instant of the
--- day at which the check fell due: nobody asks for the same instant again, whatever became of the run.
+-- day at which the check fell due: no other run checks the same instant, whatever the result.
 CREATE TABLE link_checks (
     slug        TEXT    PRIMARY KEY,
     due_at      INTEGER NOT NULL,
@@ -156,37 +156,37 @@ CREATE TABLE log_cosignatures (
 CREATE TRIGGER log_tiles_update BEFORE UPDATE ON log_tiles
 WHEN NEW.level <> OLD.level OR NEW.number <> OLD.number OR substr(NEW.hashes, 1, length(OLD.hashes)) <> OLD.hashes
 BEGIN
-    SELECT RAISE(ABORT, 'table log_tiles: a tile only grows: UPDATE refused');
+    SELECT RAISE(ABORT, 'table log_tiles: a tile only grows: UPDATE rejected');
 END;
 -- +goose StatementEnd
 -- +goose StatementBegin
 CREATE TRIGGER log_tiles_delete BEFORE DELETE ON log_tiles
 BEGIN
-    SELECT RAISE(ABORT, 'table log_tiles: a tile only grows: DELETE refused');
+    SELECT RAISE(ABORT, 'table log_tiles: a tile only grows: DELETE rejected');
 END;
 -- +goose StatementEnd
 -- +goose StatementBegin
 CREATE TRIGGER log_checkpoints_update BEFORE UPDATE ON log_checkpoints
 BEGIN
-    SELECT RAISE(ABORT, 'table log_checkpoints is append-only: UPDATE refused');
+    SELECT RAISE(ABORT, 'table log_checkpoints is append-only: UPDATE rejected');
 END;
 -- +goose StatementEnd
 -- +goose StatementBegin
 CREATE TRIGGER log_checkpoints_delete BEFORE DELETE ON log_checkpoints
 BEGIN
-    SELECT RAISE(ABORT, 'table log_checkpoints is append-only: DELETE refused');
+    SELECT RAISE(ABORT, 'table log_checkpoints is append-only: DELETE rejected');
 END;
 -- +goose StatementEnd
 -- +goose StatementBegin
 CREATE TRIGGER log_cosignatures_update BEFORE UPDATE ON log_cosignatures
 BEGIN
-    SELECT RAISE(ABORT, 'table log_cosignatures is append-only: UPDATE refused');
+    SELECT RAISE(ABORT, 'table log_cosignatures is append-only: UPDATE rejected');
 END;
 -- +goose StatementEnd
 -- +goose StatementBegin
 CREATE TRIGGER log_cosignatures_delete BEFORE DELETE ON log_cosignatures
 BEGIN
-    SELECT RAISE(ABORT, 'table log_cosignatures is append-only: DELETE refused');
+    SELECT RAISE(ABORT, 'table log_cosignatures is append-only: DELETE rejected');
 END;
 -- +goose StatementEnd
 -- INSERT OR REPLACE removes the row in its way, and does not call the triggers above unless the connection has recursive_triggers.
@@ -194,7 +194,7 @@ END;
 CREATE TRIGGER log_checkpoints_replace BEFORE INSERT ON log_checkpoints
 WHEN EXISTS (SELECT 1 FROM log_checkpoints WHERE origin = NEW.origin AND size = NEW.size)
 BEGIN
-    SELECT RAISE(ABORT, 'table log_checkpoints is append-only: REPLACE refused');
+    SELECT RAISE(ABORT, 'table log_checkpoints is append-only: REPLACE rejected');
 END;
 -- +goose StatementEnd
 
