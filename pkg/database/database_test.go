@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -81,6 +82,14 @@ func TestMigrateAndAwait(t *testing.T) {
 			require.NoError(t, <-waited)
 			require.NoError(t, db.Current(t.Context(), migrations))
 			require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations), "a second migration does nothing")
+
+			newer := maps.Clone(migrations)
+			newer[dialect+"/00002_later.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE later (id bigint);")}
+			require.Error(t, db.Current(t.Context(), newer))
+			require.NoError(t, database.Migrate(t.Context(), cfg, tel, newer))
+			require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations), "going back keeps the newer schema")
+			require.NoError(t, db.Current(t.Context(), migrations))
+			require.NoError(t, db.Current(t.Context(), newer))
 		})
 	}
 }

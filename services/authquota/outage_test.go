@@ -135,7 +135,7 @@ func TestEncryptionKeysRotate(t *testing.T) {
 		// too early: an error is logged, and signing in fails
 		svc = s.start(t, on(clock), with(older))
 		storetest.Eventually(t, "said", func() bool {
-			return strings.Contains(svc.Log.String(), "sealed texts do not open")
+			return strings.Contains(svc.Log.String(), "lacks the key of")
 		})
 		again := b.at(svc).other()
 		again.EnterPassword().Leads("/account/sign-in/code")

@@ -115,12 +115,12 @@ func (p *parts) deleteExpired(ctx context.Context) error {
 }
 
 func (p *parts) reseal(ctx context.Context) error {
-	fault := ""
-	if err := checkSealed(ctx, p.db.DB, p.db.Box); err != nil && !database.IsUnavailable(err) {
+	fault, err := "", checkSealed(ctx, p.db.DB, p.db.Box)
+	if err != nil && !database.IsUnavailable(err) {
 		fault = err.Error()
 	}
 	p.sealed.Store(&fault)
-	return p.db.Reseal(ctx, sealedColumns()...)
+	return errors.Join(err, p.db.Reseal(ctx, sealedColumns()...))
 }
 
 func (p *parts) cancelClosed(ctx context.Context) error {

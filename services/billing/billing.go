@@ -48,7 +48,7 @@ func Main(ctx context.Context, lookup func(string) (string, bool), args []string
 			Usage: "[--output text|json]", Help: "Compare every subscription with the processor and correct what differs.",
 			Load: RecoverConfig, Run: reconcileVerb,
 		},
-		"recover":   service.RecoverVerb("billing", RecoverConfig, Recover),
+		"recover": service.RecoverVerb("billing", RecoverConfig, Recover),
 	})
 }
 

@@ -227,4 +227,3 @@ func peakHeap() (stop func() uint64) {
 	}()
 	return func() uint64 { close(end); return <-result }
 }
-

@@ -42,7 +42,7 @@ type recordPage struct {
 
 // listing is the part of a listing that consumers do not see.
 type listing struct {
-	Visibility string            `json:"visibility"`
+	Visibility string       `json:"visibility"`
 	Curation   api.Curation `json:"curation"`
 }
 

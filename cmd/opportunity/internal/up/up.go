@@ -38,10 +38,10 @@ type Options struct {
 	DeskListen  string // loopback address of the curation desk
 	// Of the gateway; catalog, history, authquota and billing use the next ports. Port 0: free ports.
 	OperationsListen string
-	AnyDeskPort bool   // use a free port if DeskListen is in use
-	DataDir     string
-	Seed        string    // sample or none; used only by the first start in a data directory
-	Out, Err    io.Writer // output for people: next steps; warnings
+	AnyDeskPort      bool // use a free port if DeskListen is in use
+	DataDir          string
+	Seed             string    // sample or none; used only by the first start in a data directory
+	Out, Err         io.Writer // output for people: next steps; warnings
 }
 
 // Run serves until ctx ends, then stops after open requests are done.

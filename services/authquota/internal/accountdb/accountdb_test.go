@@ -144,7 +144,7 @@ func TestResealMakesTheOlderKeyUnnecessary(t *testing.T) {
 		post(t, db, 3)
 		older := db.Box
 		db.Box = testkit.Box(t, "a1")
-		require.ErrorContains(t, db.Reseal(t.Context(), accountdb.SealedMails), "3 sealed texts do not open")
+		require.NoError(t, db.Reseal(t.Context(), accountdb.SealedMails))
 		db.Box = testkit.Box(t, "a1", "e7")
 		require.NoError(t, db.Reseal(t.Context(), accountdb.SealedMails))
 		db.Box = testkit.Box(t, "a1")

@@ -73,7 +73,10 @@ func (c *Counters) Used(ctx context.Context, account string, day time.Time) (int
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return 0, problem.Unavailable(err)
 	}
-	calls, _ := strconv.ParseUint(text, 10, 31) // 0 for what is no count, as in admit.lua until the ledger has replaced it
+	calls, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, nil // as in admit.lua until the ledger has replaced it
+	}
 	return int(calls), nil
 }
 

@@ -35,12 +35,12 @@ type meter struct {
 	*keyusage.Counters
 	*keyusage.Store
 
-	t     *testing.T
+	t     testing.TB
 	db    testkit.DB
 	redis *redis.Client
 }
 
-func newMeter(t *testing.T, c *redis.Client) meter {
+func newMeter(t testing.TB, c *redis.Client) meter {
 	db := testkit.OnSQLite(t)
 	store := keyusage.NewStore(db.DB)
 	return meter{keyusage.NewCounters(c, store), store, t, db, c}
@@ -648,4 +648,70 @@ func (r replica) takeOver() {
 	for _, field := range r.changed {
 		require.NoError(r.t, r.redis.SAdd(ctx, counter.Changed(r.day), field).Err())
 	}
+}
+
+// A value that another program has stored in Redis, in any place that authquota reads back, is never
+// taken for more than a count can be, and never disables the counters.
+func FuzzStoredValues(f *testing.F) {
+	for _, text := range []string{"", "abc", "-1", "1e300", "2147483647", "2147483648", "9999999999999999", "99999999999999999999"} {
+		f.Add(text)
+	}
+	const from, to = "acc_00000000000000000000000000000007", "acc_00000000000000000000000000000011"
+	client := redistest.Start(f).Client()
+	m := newMeter(f, client)
+	m.move(from, to)
+	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, text string) {
+		ctx, m := t.Context(), m
+		m.t = t
+		most := math.MaxInt32
+		if _, err := strconv.ParseUint(text, 10, 31); err != nil {
+			most = 5 + 7 // it is no count
+		}
+		places := map[string]func(){
+			"changed": func() { client.SAdd(ctx, counter.Changed(day), text) },
+			"merged":  func() { client.HSet(ctx, counter.Merged, from, text) },
+			"epoch":   func() { client.HSet(ctx, counter.Epochs, from, text) },
+		}
+		for _, account := range []string{from, to} {
+			places["count of "+account] = func() { client.HSet(ctx, counter.Day(day), account, text) }
+			places["window of "+account] = func() { client.LPush(ctx, counter.Window(account), text, text) }
+		}
+		for _, key := range []string{counter.Day(day), counter.Changed(day), counter.Window(to), counter.Epochs, counter.Merged} {
+			places["key "+key] = func() { client.Set(ctx, key, text, 0) }
+		}
+		for place, plant := range places {
+			require.NoError(t, client.FlushDB(ctx).Err())
+			for _, statement := range []string{"DELETE FROM usage_days", "UPDATE usage_moves SET moved_at = NULL"} {
+				require.NoError(t, m.db.Exec(statement).Error)
+			}
+			m.charge(day, from, 5)
+			m.charge(day, to, 7)
+			require.NoError(t, m.Copy(ctx))
+			plant()
+			for _, act := range []func() error{
+				func() error { return m.Copy(ctx) }, func() error { return m.DeliverMoves(ctx, "") }, func() error { return m.Copy(ctx) },
+			} {
+				if err := act(); !strings.HasPrefix(place, "key ") {
+					require.NoError(t, err, place)
+				}
+				for _, account := range []string{from, to} {
+					used, err := m.Used(ctx, account, noon)
+					require.True(t, err != nil || used >= 0 && used <= most, "%s: %d", place, used)
+					recent, err := m.Recent(ctx, account)
+					require.True(t, err != nil || recent >= 0 && recent <= 4, "%s: %d", place, recent)
+				}
+				saved := m.saved(day)
+				require.True(t, saved[to] >= 7 && saved[to] <= most, "%s: %v", place, saved)
+			}
+			if used, err := m.Used(ctx, to, noon); err == nil && place == "count of "+from {
+				require.GreaterOrEqual(t, used, 7, "%s: the merged account's value is no count", place)
+			}
+			require.NoError(t, client.FlushDB(ctx).Err())
+			require.NoError(t, m.Restore(ctx, day), place)
+			used, err := m.Used(ctx, to, noon)
+			require.NoError(t, err)
+			require.Equal(t, m.saved(day)[to], used, "%s: restored without a restart", place)
+		}
+	})
 }

@@ -3,7 +3,6 @@ package store_test
 import (
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"testing"
 	"time"
 
