@@ -75,7 +75,8 @@ func pythonMetadata() ([]byte, error) {
 	readme, err := files.ReadFile("python/README.md")
 	metadata := "Metadata-Version: 2.1\nName: opportunity-data\nVersion: " + Version +
 		"\nSummary: Client of the Opportunity Data API\nLicense: Apache-2.0\nRequires-Python: >=3.11\n" +
-		"Provides-Extra: proof\nRequires-Dist: cryptography>=38; extra == 'proof'\nDescription-Content-Type: text/markdown\n\n"
+		"Provides-Extra: proof\nRequires-Dist: cryptography>=38; extra == 'proof'\n" +
+		"Description-Content-Type: text/markdown\n\n"
 	return append([]byte(metadata), readme...), err
 }
 
