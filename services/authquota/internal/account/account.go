@@ -2,9 +2,8 @@
 //
 // An Account holds keys. Its Standing, a granted tier and paid entitlements, gives its tier at a
 // time; a TierTable has the limits of each tier. A Change is an operator's: Suspend, Resume or
-// Grant.
-// An account is final once its person closed it (Closed) or it was merged into another (Merged).
-// AcceptTerms records which terms of use it has accepted.
+// Grant. An account is final once its person closed it (Closed) or it was merged into another
+// (Merged). AcceptTerms records which terms of use it has accepted.
 package account
 
 import (
