@@ -192,8 +192,7 @@ type row struct {
 func (row) TableName() string { return "accounts" }
 
 // Read returns an account with its entitlements, without the time at which it was closed. It
-// returns
-// NotFound for an unknown ID.
+// returns NotFound for an unknown ID.
 func Read(db *gorm.DB, id string) (Account, error) {
 	var r row
 	err := db.Take(&r, "id = ?", id).Error
