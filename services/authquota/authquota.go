@@ -42,11 +42,10 @@ import (
 	"opportunity.internal/services/authquota/internal/epochs"
 	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/plan"
-	"opportunity.internal/services/authquota/migrations"
 )
 
 var definition = service.Definition[Config]{
-	Name: "authquota", Migrations: migrations.Files, Start: start, Check: check,
+	Name: "authquota", Migrations: accountdb.Migrations, Start: start, Check: check,
 	Base: func(c Config) service.Base {
 		return service.Base{
 			Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, TLS: c.TLS, Peers: c.Peers, Now: c.Now,

@@ -12,6 +12,7 @@ package accountdb
 import (
 	"context"
 	"crypto/rand"
+	"embed"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -29,6 +30,12 @@ import (
 	"opportunity.internal/pkg/setback"
 	"opportunity.internal/services/authquota/internal/mail"
 )
+
+// Migrations has numbered SQL files, as database.Migrate needs them. Never edit a released file:
+// add one with the next number.
+//
+//go:embed migrations/postgres/*.sql migrations/sqlite/*.sql
+var Migrations embed.FS
 
 // DB is the database of authquota. The stores of the features return problem.Errors where the
 // caller can react: not_found, invalid_parameter, and service_unavailable if the database is

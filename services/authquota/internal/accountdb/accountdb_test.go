@@ -18,7 +18,6 @@ import (
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/testkit"
-	"opportunity.internal/services/authquota/migrations"
 )
 
 // A change that fails leaves no audit entry, no mail and no epoch increment.
@@ -202,7 +201,7 @@ func TestTheServingRoleCannotRewriteTheAuditLog(t *testing.T) {
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
 	require.NoError(t, err)
 	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: admin, ServingRole: role, MaxConnections: 2},
-		tel, migrations.Files))
+		tel, accountdb.Migrations))
 	db := testkit.Open(t, asRole, time.Now)
 	record(t, db)
 	for _, statement := range []string{

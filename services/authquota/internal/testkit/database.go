@@ -12,7 +12,6 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/mail"
-	"opportunity.internal/services/authquota/migrations"
 )
 
 // PublicURL is the public URL of the gateway, and Actor the operator who sends requests.
@@ -56,7 +55,7 @@ func OnSQLite(t testing.TB) DB {
 }
 
 // Schema is the current schema.
-var Schema = servicetest.NewSchema(migrations.Files)
+var Schema = servicetest.NewSchema(accountdb.Migrations)
 
 // Open opens a database. It is closed after the test.
 func Open(t testing.TB, url string, now func() time.Time) DB {
