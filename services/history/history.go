@@ -85,8 +85,8 @@ func start(r *service.Runtime, cfg Config) error {
 	engine := web.New(problems)
 	httpapi.API{
 		Store: events, Log: log, CatchUp: copied.CatchUp, PublicURL: cfg.PublicURL, Now: r.Now,
-		RequireQuotes: cfg.RequireQuotes,
-		Summaries:     setback.Changes(guard, events.Summaries), VerifyMark: cover(guard, events),
+		RequireQuotes: cfg.RequireQuotes, Links: store.NewLinkChecks(r.DB), ReadNow: cfg.ReadNow,
+		Summaries: setback.Changes(guard, events.Summaries), VerifyMark: cover(guard, events),
 	}.Routes(engine, problems, &r.Ready)
 	access := peer.NewAccess(peer.History, cfg.Callers, problems)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems))))

@@ -236,5 +236,17 @@ func TestActsAreFilteredAndPaged(t *testing.T) {
 		}
 		require.Equal(t, map[string]int{"ann": 2}, done("2026-11-20T00:00:00Z"))
 		require.Empty(t, done("2026-11-21T00:00:00Z"))
+		newest := s.reviewHistory("a").Events[0].ID
+		undo := func(id, time string) string {
+			return s.submit(api.ReviewAppend{Actor: "ann", Undoes: id}, fmt.Sprintf(`{"slug":"a","checkedAt":%q,`+
+				`"checkType":"review","outcome":"needs-review","sourceUrls":[],"facts":null,"note":"","lastEventId":%q}`,
+				time, id)).EventID
+		}
+		review := s.review("ann", newest, opinionLine("a", 50, "true")).EventID
+		require.Equal(t, map[string]int{"ann": 3}, done("2026-11-20T00:00:00Z"))
+		undone := undo(review, "2026-11-19T10:51:00Z")
+		require.Equal(t, map[string]int{"ann": 2}, done("2026-11-20T00:00:00Z"), "neither the undone review nor its undo")
+		undo(undone, "2026-11-19T10:52:00Z")
+		require.Equal(t, map[string]int{"ann": 3}, done("2026-11-20T00:00:00Z"), "the review is in effect again")
 	})
 }

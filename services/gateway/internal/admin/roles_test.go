@@ -67,6 +67,7 @@ var permissions = []struct {
 	{"GET accounts", "support"}, {"POST accounts", "support"},
 	{"POST announcements", ""}, {"POST billing", ""},
 	{"POST listings", "publisher"}, {"POST events", "publisher"},
+	{"POST reviews/records/{id}/decline-withdrawal", "publisher"},
 	{"", "curator publisher"},
 }
 

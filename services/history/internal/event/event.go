@@ -105,6 +105,7 @@ type Proposal struct {
 
 	// Undoes is the id of the review that this one undoes, empty for any other.
 	Undoes string
+	Opened string // see api.Evidence.Opened
 }
 
 // Reviewed is the result of recording a review.

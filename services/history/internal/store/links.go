@@ -49,6 +49,28 @@ func (s LinkChecks) Links(ctx context.Context) ([]linkcheck.Link, error) {
 	return links, nil
 }
 
+// minReread is the shortest time between two requests for a page, also if an operator asks.
+const minReread = 10 * time.Minute
+
+// MakeDue makes the pages of a record and its application link due now, except those that were
+// requested in the last minReread. It returns their number.
+func (s LinkChecks) MakeDue(ctx context.Context, slug string, now time.Time) (int, error) {
+	tx := s.db.WithContext(ctx)
+	urls, _, err := recordPages(tx, slug)
+	if err != nil || len(urls) == 0 {
+		return 0, database.Outage(err)
+	}
+	before := database.Micros(now.Add(-minReread))
+	// A page that did not respond is read again, also if no review depends on it.
+	pages := tx.Exec("UPDATE pages SET read_at = 0, outcome = ? WHERE url IN ? AND read_at < ?",
+		api.OutcomeUnreachable, urls, before)
+	if pages.Error != nil {
+		return 0, database.Outage(pages.Error)
+	}
+	links := tx.Exec("UPDATE link_checks SET due_at = 0, claimed_at = 0 WHERE slug = ? AND claimed_at < ?", slug, before)
+	return int(pages.RowsAffected), database.Outage(links.Error)
+}
+
 // LinkTotals describes the link checks of all processes.
 type LinkTotals struct {
 	Checks      map[api.Outcome]int64 // recorded checks

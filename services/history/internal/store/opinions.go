@@ -85,6 +85,24 @@ func (s *Store) OpinionRequests(ctx context.Context, actor string) ([]api.Opinio
 	return requests, database.Outage(err)
 }
 
+// OpinionFacts returns the facts that a second opinion on the review with the id is about, nil if
+// there is no such review.
+func (s *Store) OpinionFacts(ctx context.Context, id string) ([]string, error) {
+	names, err := opinionFacts(s.db.WithContext(ctx), id)
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return nil, nil
+	}
+	return names, database.Outage(err)
+}
+
+func opinionFacts(tx *gorm.DB, id string) ([]string, error) {
+	var row event.Record
+	if err := tx.Where("id = ?", id).Take(&row).Error; err != nil {
+		return nil, err
+	}
+	return event.OpinionFacts(row)
+}
+
 // Opinion returns the second opinion that was recorded as the event with the id and differs from
 // the first review, or nil.
 func (s *Store) Opinion(ctx context.Context, recordedID string) (*api.SecondOpinion, error) {

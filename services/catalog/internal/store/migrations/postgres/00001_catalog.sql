@@ -46,7 +46,7 @@ CREATE TABLE listing_changes (
   listing_id  text    NOT NULL,
   at          bigint  NOT NULL,
   actor       text    NOT NULL,
-  what        text    NOT NULL CHECK (what IN ('imported', 'updated', 'published', 'withdrawn')),
+  what        text    NOT NULL CHECK (what IN ('imported', 'updated', 'published', 'withdrawn', 'withdrawal-proposed', 'withdrawal-declined')),
   fields      text    NOT NULL,
   material    boolean NOT NULL,
   reason      text    NOT NULL,
@@ -56,6 +56,7 @@ CREATE TABLE listing_changes (
 CREATE INDEX listing_changes_by_listing ON listing_changes (listing_id, id);
 CREATE INDEX listing_changes_by_actor ON listing_changes (actor, id);
 CREATE INDEX listing_changes_by_time ON listing_changes (at);
+CREATE INDEX listing_changes_withdrawals ON listing_changes (id) WHERE what = 'withdrawal-proposed';
 -- Every change of a listing looks for its material changes, which few listings have.
 CREATE INDEX listing_changes_material ON listing_changes (listing_id, id) WHERE material;
 COMMENT ON TABLE listing_changes IS 'append-only';
@@ -121,6 +122,15 @@ CREATE TABLE drafts (
   operator   text   NOT NULL,
   content    text   NOT NULL,
   saved_at   bigint NOT NULL,
+  PRIMARY KEY (listing_id, operator)
+);
+-- The latest source that an operator opened from a review sheet, which had this newest event.
+CREATE TABLE openings (
+  listing_id text   NOT NULL REFERENCES listings (id),
+  operator   text   NOT NULL,
+  event_id   text   NOT NULL,
+  source_url text   NOT NULL,
+  opened_at  bigint NOT NULL,
   PRIMARY KEY (listing_id, operator)
 );
 CREATE TABLE skips (
