@@ -2,9 +2,8 @@
 //
 // An Account holds keys. Its Standing, a granted tier and paid entitlements, gives its tier at a
 // time; a TierTable has the limits of each tier. A Change is an operator's: Suspend, Resume or
-// Grant.
-// An account is final once its person closed it (Closed) or it was merged into another (Merged).
-// AcceptTerms records which terms of use it has accepted.
+// Grant. An account is final once its person closed it (Closed) or it was merged into another
+// (Merged). AcceptTerms records which terms of use it has accepted.
 package account
 
 import (
@@ -193,8 +192,7 @@ type row struct {
 func (row) TableName() string { return "accounts" }
 
 // Read returns an account with its entitlements, without the time at which it was closed. It
-// returns
-// NotFound for an unknown ID.
+// returns NotFound for an unknown ID.
 func Read(db *gorm.DB, id string) (Account, error) {
 	var r row
 	err := db.Take(&r, "id = ?", id).Error

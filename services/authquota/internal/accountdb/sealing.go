@@ -28,8 +28,7 @@ const resealBatch = 1000
 
 // Reseal seals everything in the columns under the newest encryption key that is under an older
 // one, so that the older key can be removed. It skips concurrently changed values, and texts that
-// do
-// not open because their key is missing.
+// do not open because their key is missing.
 func (db *DB) Reseal(ctx context.Context, columns ...Sealed) error {
 	for _, column := range columns {
 		if err := db.reseal(ctx, column); err != nil {

@@ -1,8 +1,7 @@
 // Package notices defines the mails that a person can choose, and posts those about usage.
 //
 // Each Kind has a Choice with its default. Notify posts a mail of a kind to a person who wants it.
-// An
-// Announcement is a mail of the operator to every person, posted in batches.
+// An Announcement is a mail of the operator to every person, posted in batches.
 package notices
 
 import (

@@ -1,9 +1,8 @@
 // Package plan stores what accounts have paid for and describes the plans that they can have.
 //
-// Billing reports an entitlement in versions, of which the newest counts (Store.Entitle). News and
+// Billing reports an entitlement in versions, and the newest counts (Store.Entitle). News and
 // EndNews decide which mail a person gets about it. CancelClosed cancels the plans of closed
-// accounts
-// by Billing, the client of that service. An Offer is a tier on a page.
+// accounts by Billing, the client of that service. An Offer is a tier on a page.
 package plan
 
 import (
