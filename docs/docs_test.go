@@ -36,7 +36,8 @@ type page struct {
 }
 
 func parse(source []byte) page {
-	markdown := goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
+	markdown := goldmark.New(goldmark.WithExtensions(extension.GFM),
+		goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 	p := page{sections: map[string]string{}, code: map[string][]string{}}
 	root := markdown.Parser().Parse(text.NewReader(source))
 	section, start := "", 0
@@ -111,10 +112,13 @@ func TestLinksOfPages(t *testing.T) {
 		codes.sections[string(e.Code)] = e.Meaning
 	}
 	pages["/docs/errors"] = codes
-	for _, file := range []string{"/openapi.yaml", "/openapi.json", "/", "/account", "/account/explorer", "/account/usage", "/account/plan", "/docs/reference", "/llms.txt", "/terms", "/privacy", "/status"} {
+	for _, file := range []string{"/openapi.yaml", "/openapi.json", "/", "/account", "/account/explorer", "/account/usage",
+		"/account/plan", "/docs/reference", "/llms.txt", "/terms", "/privacy", "/status"} {
 		pages[file] = page{}
 	}
-	pages["/sdk/"] = page{sections: map[string]string{"go": "", "command": "", "collection": "", "typescript": "", "python": ""}} // the gateway's tests resolve these
+	// the gateway's tests resolve these
+	pages["/sdk/"] = page{sections: map[string]string{"go": "", "command": "", "collection": "", "typescript": "",
+		"python": ""}}
 	for address, p := range pages {
 		for _, link := range p.links {
 			target, anchor, anchored := strings.Cut(link, "#")
@@ -190,8 +194,10 @@ func TestFigures(t *testing.T) {
 	}
 	require.Equal(t, want, rows(pages["/docs/limits"].sections["plans-and-prices"]))
 
-	require.Contains(t, pages["/docs/limits"].sections["shared-capacity"], thousands(api.ServiceCapacity)+" requests a day")
-	require.Contains(t, pages["/docs/data"].sections["the-four-states"], fmt.Sprintf("%d days of 24 hours", api.FreshnessDays))
+	require.Contains(t, pages["/docs/limits"].sections["shared-capacity"],
+		thousands(api.ServiceCapacity)+" requests a day")
+	require.Contains(t, pages["/docs/data"].sections["the-four-states"], fmt.Sprintf("%d days of 24 hours",
+		api.FreshnessDays))
 	require.Contains(t, pages["/docs/data"].sections["company-profile"],
 		fmt.Sprintf("plus %d days", int(api.ProfileFreshnessWindow.Hours()/24)))
 	for _, code := range api.Provinces {
@@ -202,7 +208,8 @@ func TestFigures(t *testing.T) {
 		for _, o := range outcomes {
 			named = append(named, "`"+string(o)+"`")
 		}
-		require.Contains(t, pages["/docs/history"].sections["events"], fmt.Sprintf("| `%s` | %s |", kind, strings.Join(named, ", ")))
+		require.Contains(t, pages["/docs/history"].sections["events"], fmt.Sprintf("| `%s` | %s |", kind, strings.Join(named,
+			", ")))
 	}
 	for _, row := range rows(pages["/docs/authentication"].sections["authentication-errors"]) {
 		cells := strings.Split(row, "|")
@@ -211,7 +218,8 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// Every document that says what one may do with the data says it in the same words, which sum up the terms of use.
+// Every document that says what one may do with the data says it in the same words, which sum up
+// the terms of use.
 func TestRights(t *testing.T) {
 	sources := map[string]string{"openapi.yaml": string(api.OpenAPIYAML)}
 	for _, p := range docs.Pages {
@@ -260,7 +268,9 @@ func TestResponseFieldsAreDocumented(t *testing.T) {
 		value         any
 	}{
 		{"/docs/data", "record", api.Opportunity{}},
-		{"/docs/data", "facts", api.Facts{CountryEligibility: []api.CountryEligibility{{}}, Pay: &api.Pay{}, RiskIndicators: []api.RiskIndicator{{}}}},
+		{"/docs/data", "facts", api.Facts{
+			CountryEligibility: []api.CountryEligibility{{}}, Pay: &api.Pay{}, RiskIndicators: []api.RiskIndicator{{}},
+		}},
 		{"/docs/data", "verification", api.Verification{ApplicationLink: &api.ApplicationLink{}}},
 		{"/docs/data", "company-profile", api.CompanyProfile{Profile: api.Profile{
 			Bio: &api.ProfileText{}, FoundedYear: &api.ProfileYear{}, EvidenceAssessment: &api.Assessment{},
@@ -305,7 +315,8 @@ func fieldNames(t *testing.T, encoded []byte, deep bool) []string {
 	return slices.Compact(names)
 }
 
-// TestExamplesInOperatorPages decodes the example lines of the file formats, without unknown fields.
+// TestExamplesInOperatorPages decodes the example lines of the file formats, without unknown
+// fields.
 func TestExamplesInOperatorPages(t *testing.T) {
 	source, err := os.ReadFile("operators/verbs.md")
 	require.NoError(t, err)

@@ -66,7 +66,8 @@ func TestParametersAreDocumented(t *testing.T) {
 		if p.In != "query" {
 			continue
 		}
-		require.Contains(t, strings.Join(names, ","), "`"+p.Name+"`", "parameter %s is neither in the table of /docs/filters nor on /docs/changes", p.Name)
+		require.Contains(t, strings.Join(names, ","), "`"+p.Name+"`",
+			"parameter %s is neither in the table of /docs/filters nor on /docs/changes", p.Name)
 		if p.Schema.Maximum > 0 {
 			require.Contains(t, filters["pages"], fmt.Sprintf("`%s` is an integer from 1 to %d", p.Name, p.Schema.Maximum))
 		}
@@ -88,7 +89,8 @@ func TestResponseHeadersAreDocumented(t *testing.T) {
 func TestErrorCodesAreDocumented(t *testing.T) {
 	all := allText(t)
 	for _, e := range problem.Table {
-		require.Contains(t, all, fmt.Sprintf("[`%s`](/docs/errors#%s)", e.Code, e.Code), "no page mentions the code %s", e.Code)
+		require.Contains(t, all, fmt.Sprintf("[`%s`](/docs/errors#%s)", e.Code, e.Code), "no page mentions the code %s",
+			e.Code)
 	}
 	stated := regexp.MustCompile("\\b(\\d{3})[\\s|]+\\[`([a-z_]+)`\\]").FindAllStringSubmatch(all, -1)
 	require.NotEmpty(t, stated)
@@ -118,8 +120,10 @@ func TestStatusesAreDocumented(t *testing.T) {
 		slices.Sort(found)
 		return slices.Compact(found)
 	}
-	require.ElementsMatch(t, slices.Collect(maps.Keys(rejected)), statuses(pages["/docs/requests"].sections["order-of-checks"], 3))
-	require.ElementsMatch(t, slices.Concat(success, slices.Collect(maps.Keys(rejected)), slices.Collect(maps.Keys(failed))),
+	require.ElementsMatch(t, slices.Collect(maps.Keys(rejected)),
+		statuses(pages["/docs/requests"].sections["order-of-checks"], 3))
+	require.ElementsMatch(t, slices.Concat(success, slices.Collect(maps.Keys(rejected)),
+		slices.Collect(maps.Keys(failed))),
 		statuses(pages["/docs/limits"].sections["what-is-charged"], 1))
 }
 
@@ -130,7 +134,8 @@ func TestClosedSetsAreDocumented(t *testing.T) {
 		tiers = append(tiers, string(info.Tier))
 	}
 	for at, values := range map[string][]string{
-		"/docs/data#the-four-states":      {string(api.Verified), string(api.Unverified), string(api.Stale), string(api.NeedsReview)},
+		"/docs/data#the-four-states": {string(api.Verified), string(api.Unverified), string(api.Stale),
+			string(api.NeedsReview)},
 		"/docs/data#kinds-of-evidence":    {string(api.FactualReview), string(api.LinkCheck)},
 		"/docs/requests#responses":        tiers,
 		"/docs/authentication#key-format": {apikey.Live, apikey.Test},
@@ -166,7 +171,8 @@ func section(t *testing.T, at string) string {
 
 func TestFormatsAreDocumented(t *testing.T) {
 	random := len(apikey.Generate(apikey.Live)) - len(apikey.Live) - len("_") - 6
-	require.Contains(t, section(t, "/docs/authentication#key-format"), fmt.Sprintf("%d letters and digits, `_`, and a checksum of 6", random))
+	require.Contains(t, section(t, "/docs/authentication#key-format"),
+		fmt.Sprintf("%d letters and digits, `_`, and a checksum of 6", random))
 	require.Contains(t, section(t, "/docs/data#identifiers"), fmt.Sprintf("at most %d\ncharacters", api.MaxSlug))
 }
 
@@ -184,7 +190,8 @@ func TestAnchorsInCodeExist(t *testing.T) {
 			source, err := os.ReadFile(name)
 			for _, match := range link.FindAllStringSubmatch(string(source), -1) {
 				if match[1] == "/docs/errors" {
-					require.True(t, slices.ContainsFunc(problem.Table, func(e problem.Entry) bool { return string(e.Code) == match[2] }), "%s links to %s", name, match[0])
+					require.True(t, slices.ContainsFunc(problem.Table,
+						func(e problem.Entry) bool { return string(e.Code) == match[2] }), "%s links to %s", name, match[0])
 					continue
 				}
 				found++

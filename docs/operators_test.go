@@ -31,7 +31,8 @@ func operatorPages(t *testing.T) map[string]string {
 
 // commandSettings are read by the opportunity command, so configuration.md does not list them.
 var commandSettings = []string{
-	"OPPORTUNITY_ADMIN_URL", "OPPORTUNITY_OPERATOR_TOKEN", "OPPORTUNITY_ACTOR", "OPPORTUNITY_DATA_DIR", "OPPORTUNITY_LINK_CHECKS", "OPPORTUNITY_DESK_URL",
+	"OPPORTUNITY_ADMIN_URL", "OPPORTUNITY_OPERATOR_TOKEN", "OPPORTUNITY_ACTOR", "OPPORTUNITY_DATA_DIR",
+	"OPPORTUNITY_LINK_CHECKS", "OPPORTUNITY_DESK_URL",
 }
 
 func TestSettingsInOperatorPagesExist(t *testing.T) {
@@ -65,7 +66,9 @@ func TestLogMessagesInRunbooksExist(t *testing.T) {
 	for file, text := range operatorPages(t) {
 		for _, match := range quoted.FindAllStringSubmatch(text, -1) {
 			found++
-			require.True(t, strings.Contains(code.String(), match[1]+match[2]), "%s quotes a log message that does not exist: %s%s", file, match[1], match[2])
+			message := match[1] + match[2]
+			require.True(t, strings.Contains(code.String(), message), "%s quotes a log message that does not exist: %s",
+				file, message)
 		}
 	}
 	require.NotZero(t, found)

@@ -39,9 +39,8 @@ func pythonWheel() ([]byte, error) {
 		return nil, err
 	}
 	info := "opportunity_data-" + Version + ".dist-info/"
-	all = append(all,
-		file{info + "METADATA", metadata},
-		file{info + "WHEEL", []byte("Wheel-Version: 1.0\nGenerator: opportunity\nRoot-Is-Purelib: true\nTag: py3-none-any\n")})
+	wheel := "Wheel-Version: 1.0\nGenerator: opportunity\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+	all = append(all, file{info + "METADATA", metadata}, file{info + "WHEEL", []byte(wheel)})
 	if all, err = withLicense(all, info+"LICENSE"); err != nil {
 		return nil, err
 	}

@@ -98,7 +98,8 @@ func TestTarballInstalls(t *testing.T) {
 	write(t, filepath.Join(dir, "package.json"), `{"type": "module"}`)
 	run(t, dir, []string{"npm_config_cache=" + t.TempDir()}, "npm", "install", "--silent", "--no-audit", "--no-fund",
 		distribution(t)+"/"+sdk.Tarball)
-	write(t, filepath.Join(dir, "main.js"), "import { VERSION } from 'opportunity-data';\nprocess.stdout.write(VERSION);\n")
+	write(t, filepath.Join(dir, "main.js"),
+		"import { VERSION } from 'opportunity-data';\nprocess.stdout.write(VERSION);\n")
 	require.Equal(t, sdk.Version, run(t, dir, nil, "node", "main.js"))
 }
 

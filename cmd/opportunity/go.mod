@@ -11,7 +11,6 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/text v0.43.0
 	opportunity.internal/pkg v0.0.0
-	opportunity.internal/sdk/go v0.0.0
 	opportunity.internal/services/authquota v0.0.0
 	opportunity.internal/services/billing v0.0.0
 	opportunity.internal/services/catalog v0.0.0
@@ -140,6 +139,7 @@ require (
 	opportunity.internal/docs v0.0.0 // indirect
 	opportunity.internal/sdk v0.0.0 // indirect
 	opportunity.internal/sdk/command v0.0.0 // indirect
+	opportunity.internal/sdk/go v0.0.0
 )
 
 replace (

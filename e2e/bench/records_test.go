@@ -33,7 +33,8 @@ func listingLine(i int, now time.Time) any {
 		},
 		PublishedAt: &published, Facts: &facts, Sources: []api.Source{{URL: site + id + "/about", CheckedAt: &checked}},
 		CompanyProfile: &api.Profile{
-			Bio:                &api.ProfileText{Text: sentence(random, 20), SourceURL: site + id + "/about", CheckedAt: checked},
+			Bio: &api.ProfileText{Text: sentence(random, 20), SourceURL: site + id + "/about",
+				CheckedAt: checked},
 			ExperienceSources:  []api.ExperienceSource{},
 			EvidenceAssessment: &api.Assessment{Level: api.Moderate, Note: sentence(random, 6), CheckedAt: checked},
 		},
@@ -61,8 +62,9 @@ func factsOf(i int) api.Facts {
 func reviewLine(i int, now time.Time) any {
 	return map[string]any{
 		"slug": recordID(i), "checkedAt": now.Add(-time.Duration(i+1) * time.Second).UTC().Truncate(time.Second),
-		"checkType": api.FactualReview, "outcome": api.OutcomeVerified, "sourceUrls": []string{site + recordID(i)}, "facts": factsOf(i),
-		"note": "",
+		"checkType": api.FactualReview, "outcome": api.OutcomeVerified, "sourceUrls": []string{site + recordID(i)},
+		"facts": factsOf(i),
+		"note":  "",
 	}
 }
 

@@ -25,8 +25,9 @@ func BenchmarkStrangers(b *testing.B) {
 	paying.Connections, paying.Count = 1, 500
 	var rows []row
 	for _, asked := range []load.Path{
-		{Name: "tools/call at /mcp with 60 KB", Path: "/mcp", Body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` +
-			`{"name":"search_opportunities","arguments":{"q":"` + strings.Repeat("a", 60_000) + `"}}}`},
+		{Name: "tools/call at /mcp with 60 KB", Path: "/mcp",
+			Body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` +
+				`{"name":"search_opportunities","arguments":{"q":"` + strings.Repeat("a", 60_000) + `"}}}`},
 		{Name: "/docs/search", Path: "/docs/search?q=how+is+my+daily+limit+computed"},
 		{Name: "/records/{id}", Path: "/records/" + recordID(0)},
 		{Name: "/log/proof/{id}", Path: "/.well-known/opportunity-history/log/proof/" + history.Data[0].ID},

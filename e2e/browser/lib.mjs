@@ -84,7 +84,9 @@ const layoutRules = ['color-contrast', 'link-in-text-block', 'target-size', 'scr
 // inspect checks the page with all rules of accessibility at desktop width, and with those that may differ there at phone width. The bar of
 // a review is at the page's end meanwhile: axe-core would take what the bar covers, until the page scrolls, for hidden.
 export async function inspect(page, name) {
-  const stick = position => page.evaluate(position => document.querySelector('.bar')?.style.setProperty('position', position), position)
+  const stick = position => page.evaluate(position => {
+    for (const bar of document.querySelectorAll('.bar, .bar > .row')) bar.style.setProperty('position', position)
+  }, position)
   await stick('static')
   await check(page, name, { desktopRules: rules, phoneRules: layoutRules })
   await stick('')

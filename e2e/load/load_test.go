@@ -39,7 +39,8 @@ func TestEveryCallIsMadeAndItsBodyCounted(t *testing.T) {
 		t.Run(fmt.Sprint("rate ", rate), func(t *testing.T) {
 			before := calls.Load()
 			r := Load{
-				Address: address, Paths: []Path{{"whole", "/whole", ""}, {"chunked", "/chunked", ""}}, Keys: []string{"a", "b", "c"},
+				Address: address, Paths: []Path{{"whole", "/whole", ""}, {"chunked", "/chunked", ""}}, Keys: []string{"a", "b",
+					"c"},
 				Header: []string{"Accept-Encoding: gzip"}, Connections: 16, Count: 200, Rate: rate,
 			}.Run(t.Context())
 			require.EqualValues(t, 200, calls.Load()-before)
@@ -66,7 +67,8 @@ func TestNoCallIsRetried(t *testing.T) {
 		}
 	})
 	r := Load{
-		Address: address, Paths: []Path{{"good", "/good", ""}, {"busy", "/busy", ""}, {"broken", "/broken", ""}}, Keys: []string{"key", ""},
+		Address: address, Paths: []Path{{"good", "/good", ""}, {"busy", "/busy", ""}, {"broken", "/broken", ""}},
+		Keys:        []string{"key", ""},
 		Connections: 4, Rate: 2000, New: true,
 	}.Run(ctx)
 	require.EqualValues(t, arrived.Load(), r.Sent())

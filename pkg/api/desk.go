@@ -121,6 +121,13 @@ type ReviewSubmission struct {
 	SecondOpinionOf string `json:"secondOpinionOf,omitempty"`
 	// by fact, whether other words mean the same; see ReviewReport.Texts
 	SameTexts map[string]bool `json:"sameTexts,omitempty"`
+	// changes of ReviewedFields, which are strings, as a part of the review: they put it in no doubt
+	Changes []FieldChange `json:"changes,omitempty"`
+}
+
+// ReviewedFields lists the fields of a listing that a review covers besides its facts and sources.
+var ReviewedFields = []string{
+	"company.name", "company.website", "applicationUrl", "category", "startingCost", "workModel",
 }
 
 // ReviewReport is the response to a review. As in AppendReport, Applied is false if the review was
@@ -153,6 +160,7 @@ type ReviewHistory struct {
 	PreviousFacts *Facts          `json:"previousFacts"` // in effect before those of the summary
 	Events        []RecordedEvent `json:"events"`        // the latest MaxSheetEvents, newest check first
 	Opinion       *SecondOpinion  `json:"opinion"`       // if the latest review is a second opinion that disagrees
+	OpinionFacts  []string        `json:"opinionFacts"`  // as in ReviewSheet
 	Evidence      Evidence        `json:"evidence"`      // of the latest review that stored any
 	Readings      []QuoteReading  `json:"readings"`      // of its quotes by the machine; empty, never null
 	// sentences for facts without a quote, and for missing quotes; empty, never null
@@ -165,6 +173,7 @@ type ReviewAppend struct {
 
 	Actor  string `json:"actor"`
 	Undoes string `json:"undoes,omitempty"` // id of the review that this one undoes
+	Opened string `json:"opened,omitempty"` // see Evidence.Opened
 }
 
 // UndoRequest undoes the caller's latest review of a record. EventID must be its newest event. The
@@ -172,6 +181,37 @@ type ReviewAppend struct {
 // recorded; undoing the undo restores the review. The response is a ReviewReport.
 type UndoRequest struct {
 	EventID string `json:"eventId"`
+}
+
+// OpeningRequest records that the caller opened a source from the review sheet with that newest
+// event.
+type OpeningRequest struct {
+	SourceURL   string `json:"sourceUrl"`
+	LastEventID string `json:"lastEventId"`
+}
+
+// WithdrawalRequest proposes to withdraw a record, or declines the proposal. Reason is required to
+// propose.
+type WithdrawalRequest struct {
+	Reason string `json:"reason"`
+}
+
+// ReasonEnded is the reason of the proposal that a review makes which ends in closed because the
+// programme has ended. A later review takes it back.
+const ReasonEnded = "A review found that the programme has ended."
+
+// Withdrawal is a proposal to withdraw a published record, for a publisher to decide.
+type Withdrawal struct {
+	ID         string    `json:"id"` // of the listing
+	Company    string    `json:"company"`
+	Actor      string    `json:"actor"`
+	Reason     string    `json:"reason"`
+	ProposedAt time.Time `json:"proposedAt"`
+}
+
+// WithdrawalList lists the open proposals, oldest first.
+type WithdrawalList struct {
+	Withdrawals []Withdrawal `json:"withdrawals"`
 }
 
 // OpinionRequest is a review that was drawn for a second opinion. It does not reveal the content of

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -17,7 +18,10 @@ type Evidence struct {
 	// texts of the sources at the time of the review; set by the history service
 	Captures []Capture `json:"captures,omitempty"`
 	Undoes   string    `json:"undoes,omitempty"` // id of the review that this one undoes; set by the history service
-	Cause    *Cause    `json:"cause,omitempty"`  // of a link check that needs review; set by the link checker
+	Closed   string    `json:"closed,omitempty"` // why the outcome is closed: ClosedPaused, ClosedEnded or empty
+	// a source that the curator opened from the sheet: set if the unchanged review was chosen for this check
+	Opened string `json:"opened,omitempty"`
+	Cause  *Cause `json:"cause,omitempty"` // of a link check that needs review; set by the link checker
 }
 
 // Cause is the reason why a link check needs review.
@@ -30,6 +34,12 @@ type Cause struct {
 	Status ApplicationStatus `json:"status,omitempty"`
 }
 
+// Values of Evidence.Closed.
+const (
+	ClosedPaused = "paused" // may reopen: the record is due again when the review is FreshnessWindow old
+	ClosedEnded  = "ended"  // proposes to withdraw the record
+)
+
 // Complete replaces null arrays by empty ones.
 func (e *Evidence) Complete() {
 	e.Quotes, e.Gone, e.Unopened = present(e.Quotes), present(e.Gone), present(e.Unopened)
@@ -37,7 +47,7 @@ func (e *Evidence) Complete() {
 
 // Empty reports whether there is no evidence.
 func (e Evidence) Empty() bool {
-	return len(e.Quotes)+len(e.Gone)+len(e.Unopened)+len(e.Captures) == 0 && e.Undoes == "" && e.Cause == nil
+	return len(e.Quotes)+len(e.Gone)+len(e.Unopened)+len(e.Captures) == 0 && e.Undoes+e.Closed+e.Opened == "" && e.Cause == nil
 }
 
 // Quote is the text of a page that supports a fact, in the form of a TextQuoteSelector (W3C Web
@@ -113,6 +123,12 @@ type PageTexts struct {
 	Pages []PageText `json:"pages"`
 }
 
+// PagesDue is the response to a request to read the pages of a record now.
+type PagesDue struct {
+	Pages int    `json:"pages"` // that are due; 0 if all were read in the last minutes
+	Note  string `json:"note"`  // when they are read, or how to switch link checks on
+}
+
 // PageText is a page of a record: its latest text, and the text at the time of the latest verified
 // review.
 type PageText struct {
@@ -162,6 +178,16 @@ func (g GivenFacts) MarshalJSON() ([]byte, error) {
 		delete(given, name)
 	}
 	return json.Marshal(given)
+}
+
+// Same reports whether g has all facts, and each has its value in other.
+func (g GivenFacts) Same(other Facts) bool {
+	facts := g.Facts
+	facts.Complete()
+	other.Complete()
+	a, _ := json.Marshal(facts) // facts always encode
+	b, _ := json.Marshal(other)
+	return len(g.Missing) == 0 && bytes.Equal(a, b)
 }
 
 // Evidence records the evidence missing from a review. Facts are all or none, and a verified review

@@ -27,6 +27,7 @@ type GivenEvidence struct {
 	Quotes   []Quote  `json:"quotes"`
 	Gone     []string `json:"gone"`
 	Unopened []string `json:"unopened"`
+	Closed   string   `json:"closed,omitempty"`
 }
 
 // For makes r a factual review of the listing with the id. It returns the problems if r names
@@ -57,7 +58,7 @@ const (
 	DueNeverReviewed = "never-reviewed" // no review since publication
 	DueStale         = "stale"          // the latest review is, or soon will be, older than FreshnessWindow
 	DueReview        = "review"         // the latest review ended in needs-review
-	DueClosed        = "closed"         // the latest review ended in closed: the listing waits to be withdrawn
+	DueClosed        = "closed"         // the latest review ended in closed: due again FreshnessWindow later
 	DueLinkCheck     = "link-check"     // a link check conflicts with the latest review
 	DueEdit          = "edit"           // a field that reviews depend on was changed after the latest review
 )
@@ -65,7 +66,7 @@ const (
 // DueReason is a reason for which a record is due.
 type DueReason struct {
 	Why string `json:"why"` // such as DueNeverReviewed
-	// since when the record is due; the end of freshness if stale; absent if never published
+	// since when the record is due; the end of freshness if stale or closed; absent if never published
 	At      time.Time `json:"at,omitzero"`
 	Outcome Outcome   `json:"outcome,omitempty"` // of the event, if the reason is an event
 	EventID string    `json:"eventId,omitempty"`
@@ -125,6 +126,8 @@ type ReviewSheet struct {
 	Skip        *Skip          `json:"skip,omitempty"`    // nil unless the record is skipped now
 	Draft       *Draft         `json:"draft,omitempty"`   // the caller's; nil if there is none
 	Opinion     *SecondOpinion `json:"opinion,omitempty"` // a second opinion that disagrees with the latest review
+
+	OpinionFacts []string `json:"opinionFacts,omitempty"` // facts that the requested second opinion is about
 }
 
 // CurrentQuotes returns the quotes of Evidence in its order, moved ones in their new surroundings.

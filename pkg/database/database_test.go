@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -27,13 +28,13 @@ import (
 )
 
 var migrations = fstest.MapFS{
-	"postgres/00001_tables.sql": {Data: []byte(`-- +goose Up
+	"migrations/postgres/00001_tables.sql": {Data: []byte(`-- +goose Up
 CREATE TABLE change_sequence (id integer PRIMARY KEY CHECK (id = 1), value bigint NOT NULL);
 INSERT INTO change_sequence VALUES (1, 0);
 CREATE TABLE things (id text PRIMARY KEY, sequence bigint NOT NULL);
 CREATE TABLE facts (id text PRIMARY KEY);
 COMMENT ON TABLE facts IS 'append-only';`)},
-	"sqlite/00001_tables.sql": {Data: []byte(`-- +goose Up
+	"migrations/sqlite/00001_tables.sql": {Data: []byte(`-- +goose Up
 CREATE TABLE change_sequence (id integer PRIMARY KEY CHECK (id = 1), value bigint NOT NULL);
 INSERT INTO change_sequence VALUES (1, 0);
 CREATE TABLE things (id text PRIMARY KEY, sequence bigint NOT NULL);`)},
@@ -81,6 +82,14 @@ func TestMigrateAndAwait(t *testing.T) {
 			require.NoError(t, <-waited)
 			require.NoError(t, db.Current(t.Context(), migrations))
 			require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations), "a second migration does nothing")
+
+			newer := maps.Clone(migrations)
+			newer[dialect+"/00002_later.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE later (id bigint);")}
+			require.Error(t, db.Current(t.Context(), newer))
+			require.NoError(t, database.Migrate(t.Context(), cfg, tel, newer))
+			require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations), "going back keeps the newer schema")
+			require.NoError(t, db.Current(t.Context(), migrations))
+			require.NoError(t, db.Current(t.Context(), newer))
 		})
 	}
 }

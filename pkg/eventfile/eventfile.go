@@ -161,13 +161,21 @@ func evidence(given *api.GivenEvidence, e api.VerificationEvent) (found api.Evid
 	if given == nil {
 		return found, nil
 	}
-	found = api.Evidence{Quotes: unique(given.Quotes), Gone: unique(given.Gone), Unopened: unique(given.Unopened)}
+	found = api.Evidence{Quotes: unique(given.Quotes), Gone: unique(given.Gone), Unopened: unique(given.Unopened),
+		Closed: given.Closed}
 	found.Complete()
 	if e.CheckType != api.FactualReview && !found.Empty() {
 		p.Add("evidence", "must be left out: only a review has evidence")
 		return found, p
 	}
 	p.Quotes("evidence.quotes", found.Quotes, e)
+	switch {
+	case found.Closed == "":
+	case found.Closed != api.ClosedPaused && found.Closed != api.ClosedEnded:
+		p.Add("evidence.closed", "must be %s or %s; %q is neither", api.ClosedPaused, api.ClosedEnded, found.Closed)
+	case e.Outcome != api.OutcomeClosed:
+		p.Add("evidence.closed", "must be left out: only the outcome %s has a reason", api.OutcomeClosed)
+	}
 	pages := func(field string, urls []string) {
 		if len(urls) > maxSources {
 			p.Add(field, "must have at most %d elements", maxSources)

@@ -94,17 +94,20 @@ const (
 )
 
 func emitGoColumns() string {
-	return fmt.Sprintf("// %s\n\npackage opportunity\n\n// columns: %s.\nvar columns = [][2]string{\n%s}\n\n// schema: %s.\nconst schema = `%s`\n", columnsHeader,
+	return fmt.Sprintf("// %s\n\npackage opportunity\n\n// columns: %s.\nvar columns = [][2]string{\n%s}\n\n// schema: "+
+		"%s.\nconst schema = `%s`\n", columnsHeader,
 		columnsDoc, eachColumn("\t{\"%s\", \"%s\"},\n"), schemaDoc, sqlSchema())
 }
 
 func emitTypeScriptColumns() string {
-	return fmt.Sprintf("// %s\n\n/** %s. */\nexport const COLUMNS = [\n%s];\n\n/** %s. */\nexport const SCHEMA = `\n%s`;\n", columnsHeader,
+	return fmt.Sprintf("// %s\n\n/** %s. */\nexport const COLUMNS = [\n%s];\n\n/** %s. */\nexport const SCHEMA = "+
+		"`\n%s`;\n", columnsHeader,
 		capital(columnsDoc), eachColumn("  ['%s', '%s'],\n"), capital(schemaDoc), sqlSchema())
 }
 
 func emitPythonColumns() string {
-	return fmt.Sprintf("# %s\n\"\"\"Columns of exports.\"\"\"\n\nCOLUMNS = [\n%s]\n\"\"\"%s.\"\"\"\n\nSCHEMA = \"\"\"\n%s\"\"\"\n\"\"\"%s.\"\"\"\n", columnsHeader,
+	return fmt.Sprintf("# %s\n\"\"\"Columns of exports.\"\"\"\n\nCOLUMNS = [\n%s]\n\"\"\"%s.\"\"\"\n\nSCHEMA = "+
+		"\"\"\"\n%s\"\"\"\n\"\"\"%s.\"\"\"\n", columnsHeader,
 		eachColumn("    (\"%s\", \"%s\"),\n"), capital(columnsDoc), sqlSchema(), capital(schemaDoc))
 }
 

@@ -57,9 +57,12 @@ const (
 	seenAt      = 1795167060 // 2026-11-20T09:31:00Z
 
 	// An event with texts of all kinds, and a member that the SDKs do not know.
-	proofEvent = `{"checkType":"review","checkedAt":"2026-11-20T09:00:00.12Z","facts":{"applicationStatus":"open","applicationUrl":null,` +
-		`"countryEligibility":[],"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":true,"languages":["fr"],"pay":null,"remote":true,` +
-		`"requirements":[],"riskIndicators":[]},"id":"0198f000-0000-7000-8000-000000000001","later":{"😀":2},"note":"Première <visite> & \"ok\"` + "\u2028" +
+	proofEvent = `{"checkType":"review","checkedAt":"2026-11-20T09:00:00.12Z","facts":{"applicationStatus":"open",` +
+		`"applicationUrl":null,` +
+		`"countryEligibility":[],"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":true,"languages":["fr"],` +
+		`"pay":null,"remote":true,` +
+		`"requirements":[],"riskIndicators":[]},"id":"0198f000-0000-7000-8000-000000000001","later":{"😀":2},` +
+		`"note":"Première <visite> & \"ok\"` + "\u2028" +
 		`\u0007\n😀","outcome":"verified","slug":"odin-works","sourceUrls":["https://odin.example/a?b=1&c=2"]}`
 )
 

@@ -35,7 +35,8 @@ func emitPython(d description) string {
 			fmt.Fprintf(&b, "\n%s: TypeAlias = %s\n%s", name, of, docstring(doc, ""))
 			continue
 		}
-		b.WriteString("\n\nclass Code:\n    \"\"\"The error codes of the API, for comparison with `OpportunityError.code`.\"\"\"\n\n")
+		b.WriteString("\n\nclass Code:\n    \"\"\"The error codes of the API, for comparison with " +
+			"`OpportunityError.code`.\"\"\"\n\n")
 		for _, v := range s.enum {
 			fmt.Fprintf(&b, "    %s: Final = \"%s\"\n", strings.ToUpper(v), v)
 		}

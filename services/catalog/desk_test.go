@@ -93,7 +93,7 @@ func (h *historyServer) record(in api.ReviewAppend, e api.VerificationEvent,
 	if h.events == nil {
 		h.events = map[string][]api.RecordedEvent{}
 	}
-	recorded := api.RecordedEvent{VerificationEvent: e, Actor: in.Actor, Evidence: &api.Evidence{Undoes: in.Undoes}}
+	recorded := api.RecordedEvent{VerificationEvent: e, Actor: in.Actor, Evidence: &api.Evidence{Undoes: in.Undoes, Opened: in.Opened}}
 	h.events[e.Slug] = append([]api.RecordedEvent{recorded}, known...)
 	sum := h.latest(e.Slug)
 	sum.Sequence, sum.LastEventID, sum.LastCheckedAt, sum.LastOutcome, sum.Facts = int64(len(h.summaries)+1), e.ID,
@@ -128,13 +128,24 @@ func decode[T any](t testing.TB, a servicetest.Response) (out T) {
 	return out
 }
 
+// sheetFor returns a sheet from which the operator has opened a source.
 func (s *service) sheetFor(actor, id string) api.ReviewSheet {
 	s.t.Helper()
-	return operated[api.ReviewSheet](s, 200, actor, "GET", "reviews/records/"+id, "")
+	sheet := operated[api.ReviewSheet](s, 200, actor, "GET", "reviews/records/"+id, "")
+	opened := fmt.Sprintf(`{"sourceUrl":"https://acme.example/about","lastEventId":%q}`, sheet.LastEventID)
+	require.Equal(s.t, http.StatusNoContent, s.operate(actor, "PUT", "reviews/records/"+id+"/opened", opened).Status)
+	return sheet
+}
+
+// opened returns the source that was opened for the newest review of a listing.
+func (h *historyServer) opened(slug string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.events[slug][0].Evidence.Opened
 }
 
 // submission returns a verified review of what the sheet shows.
-func submission(t *testing.T, sheet api.ReviewSheet, note string) string {
+func submission(t testing.TB, sheet api.ReviewSheet, note string) string {
 	t.Helper()
 	review, err := json.Marshal(map[string]any{
 		"checkedAt": sheet.GeneratedAt, "outcome": "verified", "sourceUrls": []string{"https://acme.example/about"},

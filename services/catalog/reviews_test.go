@@ -58,6 +58,12 @@ func TestDueListsUnverifiedRecordsOldestFirst(t *testing.T) {
 				last = r.DueAt
 				require.Equal(t, r.DueAt, r.Reasons[0].At)
 			}
+			for _, r := range records { // due again a while after the review
+				if r.Summary != nil && r.Summary.LastOutcome == api.OutcomeClosed {
+					delete(want, r.Entry.ID)
+					delete(got, r.Entry.ID)
+				}
+			}
 			require.Equal(t, want, got, query)
 		}
 		for _, wrong := range []string{"?within=7", "?within=-1h", "?within=366d", "?within=d", "?in=7d",

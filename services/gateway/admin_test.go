@@ -56,7 +56,8 @@ func TestReadinessNamesTheServiceThatRejectsTheToken(t *testing.T) {
 	a := gw.operate(t, "GET", "/readyz", "", nil, nil)
 	require.Equal(t, 503, a.status)
 	require.Contains(t, a.body,
-		`"missing":["catalog (the token of gateway is rejected: compare catalog:... in OPPORTUNITY_PEER_TOKENS of gateway with gateway:... in OPPORTUNITY_CALLER_TOKENS of catalog)"]`)
+		`"missing":["catalog (the token of gateway is rejected: compare catalog:... in OPPORTUNITY_PEER_TOKENS of gateway `+
+			`with gateway:... in OPPORTUNITY_CALLER_TOKENS of catalog)"]`)
 }
 
 // Another pair of services: the part of the API stays available, and operators see the fault.
@@ -79,7 +80,8 @@ func TestReadinessNamesTheServiceWithoutTLS(t *testing.T) {
 	a := gw.operate(t, "GET", "/readyz", "", nil, nil)
 	require.Equal(t, 503, a.status)
 	require.Contains(t, a.body,
-		`catalog (catalog does not use TLS, but its URL in the settings of gateway begins with https: set OPPORTUNITY_TLS_CERT_FILE of catalog)`)
+		`catalog (catalog does not use TLS, but its URL in the settings of gateway begins with https: set `+
+			`OPPORTUNITY_TLS_CERT_FILE of catalog)`)
 }
 
 // A gateway that never reached Redis is not ready, and one that lost it is.
@@ -199,7 +201,8 @@ func TestTruncatedOperatorResponseIsLogged(t *testing.T) {
 	_, err := replica{url: gw.admin}.try(request{path: "/operator/v1/listings/export",
 		header: http.Header{"Authorization": {"Bearer " + annsToken}}})
 	require.Error(t, err)
-	require.Regexp(t, `"level":"WARN","msg":"response to an operator ended early","service":"gateway"[^\n]*"service_called":"catalog"`, w.log.String())
+	require.Regexp(t, `"level":"WARN","msg":"response to an operator ended early",`+
+		`"service":"gateway"[^\n]*"service_called":"catalog"`, w.log.String())
 }
 
 type zeros struct{}

@@ -29,9 +29,10 @@ func (k withKey) RoundTrip(r *http.Request) (*http.Response, error) {
 // agent connects the official client with a key.
 func (w *environment) agent(gw replica, key string) *mcp.ClientSession {
 	w.t.Helper()
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(w.t.Context(), &mcp.StreamableClientTransport{
-		Endpoint: gw.url + "/mcp", DisableStandaloneSSE: true, HTTPClient: &http.Client{Transport: withKey{key, publicURL}},
-	}, nil)
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(w.t.Context(),
+		&mcp.StreamableClientTransport{
+			Endpoint: gw.url + "/mcp", DisableStandaloneSSE: true, HTTPClient: &http.Client{Transport: withKey{key, publicURL}},
+		}, nil)
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { _ = session.Close() })
 	return session
@@ -79,7 +80,8 @@ func TestAgentMakesOneChargedCall(t *testing.T) {
 	seen := w.catalog.requests()
 	require.Equal(t, "/api/v1/search?country=CA&limit=5&remote=true", seen[len(seen)-1].URL.RequestURI())
 
-	w.history.respondWith(respond(http.StatusPaymentRequired, `{"error":{"code":"subscription_required","message":"No."},"documentation":"d"}`))
+	w.history.respondWith(respond(http.StatusPaymentRequired,
+		`{"error":{"code":"subscription_required","message":"No."},"documentation":"d"}`))
 	text, failed = use(t, s, "get_verification_history", map[string]any{"id": "a"})
 	require.True(t, failed)
 	require.Contains(t, text, "subscription_required")
@@ -108,7 +110,8 @@ func (r replica) message(t *testing.T, body string, header http.Header) response
 }
 
 const (
-	begin  = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+	begin = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},` +
+		`"clientInfo":{"name":"c","version":"1"}}}`
 	search = `{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"search_opportunities"}}`
 )
 
@@ -121,7 +124,8 @@ func TestAgentNeedsAKeyOnlyForCalls(t *testing.T) {
 	require.Equal(t, http.StatusOK, a.status, a.body)
 	require.Contains(t, a.body, `"protocolVersion":"2025-06-18"`)
 	require.Equal(t, "no-store", a.header.Get("Cache-Control"))
-	require.Equal(t, http.StatusAccepted, gw.message(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, nil).status)
+	require.Equal(t, http.StatusAccepted, gw.message(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		nil).status)
 	a = gw.message(t, search, nil)
 	require.Equal(t, http.StatusOK, a.status)
 	require.Contains(t, a.body, "missing_api_key")
@@ -169,16 +173,19 @@ func TestAgentEndpointRejects(t *testing.T) {
 		status       int
 		text         string
 	}{
-		"batch":        {body: "[" + search + "," + search + "]", status: 400, text: "batches are not supported"},
-		"origin":       {body: search, header: http.Header{"Origin": {"https://evil.example"}}, status: 403, text: "send no Origin"},
-		"null_origin":  {body: search, header: http.Header{"Origin": {"null"}}, status: 403, text: "send no Origin"},
-		"large":        {body: `{"x":"` + strings.Repeat("x", 900<<10) + `"}`, status: 400},
-		"no_message":   {body: "hello", status: 400, text: "JSON object"},
-		"no_version":   {body: `{"method":"tools/list","id":1}`, status: 400},
-		"media_type":   {body: search, header: http.Header{"Content-Type": {"text/plain"}}, status: 415, text: "application/json"},
-		"old_protocol": {body: search, header: http.Header{"Mcp-Protocol-Version": {"1999-01-01"}}, status: 400, text: "protocol version"},
-		"session_get":  {method: http.MethodGet, status: 405, text: "only POST"},
-		"session_end":  {method: http.MethodDelete, status: 405, text: "only POST"},
+		"batch": {body: "[" + search + "," + search + "]", status: 400, text: "batches are not supported"},
+		"origin": {body: search, header: http.Header{"Origin": {"https://evil.example"}}, status: 403,
+			text: "send no Origin"},
+		"null_origin": {body: search, header: http.Header{"Origin": {"null"}}, status: 403, text: "send no Origin"},
+		"large":       {body: `{"x":"` + strings.Repeat("x", 900<<10) + `"}`, status: 400},
+		"no_message":  {body: "hello", status: 400, text: "JSON object"},
+		"no_version":  {body: `{"method":"tools/list","id":1}`, status: 400},
+		"media_type": {body: search, header: http.Header{"Content-Type": {"text/plain"}}, status: 415,
+			text: "application/json"},
+		"old_protocol": {body: search, header: http.Header{"Mcp-Protocol-Version": {"1999-01-01"}}, status: 400,
+			text: "protocol version"},
+		"session_get": {method: http.MethodGet, status: 405, text: "only POST"},
+		"session_end": {method: http.MethodDelete, status: 405, text: "only POST"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var a response
@@ -212,5 +219,6 @@ func TestAgentEndpointRejects(t *testing.T) {
 	}
 	require.Equal(t, http.StatusTooManyRequests, limited.status)
 	require.Equal(t, "1", limited.header.Get("Retry-After"))
-	require.Contains(t, gw.message(t, search, http.Header{"Authorization": {"Bearer " + key.Reveal()}}).body, "/records/", "calls have only the limits of their account")
+	require.Contains(t, gw.message(t, search, http.Header{"Authorization": {"Bearer " + key.Reveal()}}).body, "/records/",
+		"calls have only the limits of their account")
 }

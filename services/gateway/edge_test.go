@@ -443,7 +443,8 @@ func TestConnectionEndsAfterARejectedBody(t *testing.T) {
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(gw.url, "http://"))
 		require.NoError(t, err)
 		_, err = fmt.Fprintf(conn,
-			"GET /api/v1/opportunities HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\n%sGET /docs HTTP/1.1\r\nHost: a\r\n\r\n", key.Reveal(), rest)
+			"GET /api/v1/opportunities HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\n%sGET /docs HTTP/1.1\r\nHost: "+
+				"a\r\n\r\n", key.Reveal(), rest)
 		require.NoError(t, err)
 		all, _ := io.ReadAll(conn) // a reset can end it, because the second request was not read
 		conn.Close()

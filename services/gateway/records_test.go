@@ -55,7 +55,8 @@ func TestPermalinkOfARecord(t *testing.T) {
 	require.Equal(t, "public, max-age=5", free.header.Get("Cache-Control"))
 	require.Contains(t, free.header.Get("Content-Security-Policy"), "default-src 'none'")
 	for _, text := range []string{
-		"&lt;b&gt;Name&lt;/b&gt;", "secret summary", "secret-source", "Residents of CA", event.ID, "opportunity-data verify free-one",
+		"&lt;b&gt;Name&lt;/b&gt;", "secret summary", "secret-source", "Residents of CA", event.ID,
+		"opportunity-data verify free-one",
 		", record reviewed 2026-11-20, retrieved 2026-11-20, ",
 	} {
 		require.Contains(t, free.body, text)

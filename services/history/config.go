@@ -31,7 +31,8 @@ type Config struct {
 
 	RequireQuotes bool `env:"OPPORTUNITY_HISTORY_REQUIRE_QUOTES" envDefault:"false" doc:"Reject a verified review from the desk or \"reviews record\" unless each known fact has a quote. Events files need none, because they may be older."`
 
-	Now func() time.Time `env:"-"` // nil: time.Now
+	Now     func() time.Time `env:"-"` // nil: time.Now
+	ReadNow func()           `env:"-"` // starts a run of the link checker in this process; nil if there is none
 }
 
 // Validate returns an error that names every invalid setting.

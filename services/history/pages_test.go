@@ -79,7 +79,8 @@ func readPages(t testing.TB, database, site string, at time.Time) history.LinkRe
 	return report
 }
 
-const payText = "<p>About our marketplace for crafts.</p><p>Sellers earn $20 per hour on average. Payment is weekly.</p>" +
+const payText = "<p>About our marketplace for crafts.</p><p>Sellers earn $20 per hour on average. Payment is " +
+	"weekly.</p>" +
 	"<p>Open a shop, list your crafts, and ship them to buyers in Canada and abroad. You set your prices. We keep a " +
 	"share of each sale, " +
 	"and show it before you confirm. Questions? Write to our team; people answer within two working days.</p>"
@@ -189,6 +190,41 @@ func TestCitedPagesAreReadEveryDay(t *testing.T) {
 	})
 }
 
+func TestPagesAreReadNowUnderTheSameRules(t *testing.T) {
+	schema.OnBothDatabases(t, func(t *testing.T, database string) {
+		s := start(t, database, newCatalog(t))
+		site := newPageSite(t)
+		site.set("/pay", text(payText))
+		site.set("/apply", text(payText))
+		s.catalog.change(func() {
+			s.catalog.states = append(s.catalog.states,
+				api.ListingState{Sequence: 1, ID: "pay", Published: true, ApplicationURL: site.URL + "/apply"})
+		})
+		s.record(quotedLine("pay", site.URL+"/pay", now.Add(-2*time.Hour)))
+		ask := func(id string) (due api.PagesDue) {
+			t.Helper()
+			a := s.Do(http.MethodPost, "/operator/v1/records/"+id+"/read", "", api.ActorHeader, "ann")
+			require.Equal(t, http.StatusOK, a.Status, a.Body)
+			return servicetest.Read[api.PagesDue](a)
+		}
+		off := ask("pay")
+		require.Zero(t, off.Pages)
+		require.Contains(t, off.Note, "Link checks are off")
+		require.Contains(t, off.Note, "OPPORTUNITY_LINK_CHECKS=true")
+
+		readPages(t, database, site.URL, now.Add(-time.Hour))
+		require.Equal(t, 1, site.requests["/pay"])
+		require.Equal(t, api.PagesDue{Pages: 1, Note: "The next run of the link checker reads them."}, ask("pay"))
+		readPages(t, database, site.URL, now)
+		require.Equal(t, []int{2, 2}, []int{site.requests["/pay"], site.requests["/apply"]}, "before their time of the day")
+		require.Zero(t, ask("pay").Pages, "it was read a moment ago")
+		readPages(t, database, site.URL, now)
+		require.Equal(t, 2, site.requests["/pay"])
+		require.Equal(t, http.StatusNotFound,
+			s.Do(http.MethodPost, "/operator/v1/records/nothing/read", "", api.ActorHeader, "ann").Status)
+	})
+}
+
 func TestApplicationPageThatSaysItIsClosedIsAnEvent(t *testing.T) {
 	schema.OnBothDatabases(t, func(t *testing.T, database string) {
 		s := start(t, database, newCatalog(t))
@@ -227,4 +263,3 @@ func peakHeap() (stop func() uint64) {
 	}()
 	return func() uint64 { close(end); return <-result }
 }
-

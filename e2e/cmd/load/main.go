@@ -2,7 +2,8 @@
 // cluster test uses it to measure the effect of upgrades and outages, so it never retries, and
 // every response other than 200 is a failure.
 //
-//	load run [--url http://gateway:8080] [--rate 40] [--for 60s] [--paths list=/api/v1/opportunities,...]
+//	load run [--url http://gateway:8080] [--rate 40] [--for 60s]
+//	  [--paths list=/api/v1/opportunities,...]
 //	load running
 //	load stop
 //	load ask [--url http://gateway:8080] PATH

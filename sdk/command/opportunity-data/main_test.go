@@ -148,7 +148,8 @@ func TestViewHasTheValuesOfOtherSDKs(t *testing.T) {
 	if err := json.Unmarshal(text, &exports); err != nil {
 		t.Fatal(err)
 	}
-	list(t, `{"id":"a","company":{"name":"=HYPERLINK(\"https://evil.example\")"},"facts":{"degreeRequired":false,"requirements":["=1","a;=1"]},`+
+	list(t, `{"id":"a","company":{"name":"=HYPERLINK(\"https://evil.example\")"},"facts":{"degreeRequired":false,`+
+		`"requirements":["=1","a;=1"]},`+
 		`"verification":{"status":"verified","lastCheckedAt":null,"freshUntil":"2020-12-04T10:00:00Z"}}`)
 	file := filepath.Join(t.TempDir(), "copy.db")
 	if err := run(t.Context(), []string{"export", file}, io.Discard, io.Discard); err != nil {

@@ -111,10 +111,12 @@ func (v *verification) prove(ctx context.Context, inFile bool) (p opportunity.Pr
 	case err != nil:
 		return p, err
 	case size != p.Size:
-		return p, fmt.Errorf("not proved: the proof leads to a checkpoint of %d events, and %s has %d: get the proof with ?size=%d",
+		return p, fmt.Errorf("not proved: the proof leads to a checkpoint of %d events, and %s has %d: get the proof with "+
+			"?size=%d",
 			p.Size, checkpoint, size, size)
 	case !bytes.Equal(root, p.Root):
-		return p, fmt.Errorf("not proved: the log has signed two histories of %d events: keep the proof and %s, which prove it", size, checkpoint)
+		return p, fmt.Errorf("not proved: the log has signed two histories of %d events: keep the proof and %s, which prove "+
+			"it", size, checkpoint)
 	}
 	return p, nil
 }
@@ -238,7 +240,8 @@ func printProof(out io.Writer, p opportunity.Proof) {
 		fmt.Fprintf(out, "seen      %s, by %s\n", seen.At.Format(time.RFC3339), seen.Name)
 	}
 	if len(p.Witnesses) == 0 {
-		fmt.Fprintln(out, "seen      by no witness that you named: the log alone vouches for the time, and can show others another history")
+		fmt.Fprintln(out, "seen      by no witness that you named: the log alone vouches for the time, and can show others "+
+			"another history")
 	}
 	fmt.Fprintln(out, "This does not prove that the event is true. It proves what was recorded, and when.")
 }

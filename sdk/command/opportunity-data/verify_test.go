@@ -81,8 +81,10 @@ func TestVerifyFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
-		"proved: the event is number 4 of the 7 events that api.example/opportunity-history has signed, and has not changed since\n",
-		", review of odin-works: verified\nchecked   2026-11-20T09:00:00.12Z\nnote      \"Première <visite> & \\\"ok\\\"\\u2028\\a\\n😀\"\n",
+		"proved: the event is number 4 of the 7 events that api.example/opportunity-history has signed, and has not changed " +
+			"since\n",
+		", review of odin-works: verified\nchecked   2026-11-20T09:00:00.12Z\nnote      \"Première <visite> & " +
+			"\\\"ok\\\"\\u2028\\a\\n😀\"\n",
 		"source    \"https://odin.example/a?b=1&c=2\"\nrecorded  2026-11-20T09:30:00.123456Z, says the log\n",
 		"seen      2026-11-20T09:31:00Z, by witness.example/w2\n",
 	} {

@@ -126,7 +126,8 @@ func parseBase(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil ||
 		strings.ContainsAny(address, "?#") {
-		return nil, errors.New("opportunity: invalid address: expected a scheme, a host and, if any, a path, such as https://api.example.com")
+		return nil, errors.New("opportunity: invalid address: expected a scheme, a host and, if any, a path, such as " +
+			"https://api.example.com")
 	}
 	path := strings.TrimRight(u.EscapedPath(), "/")
 	return url.Parse(u.Scheme + "://" + u.Host + path)

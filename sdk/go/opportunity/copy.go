@@ -153,8 +153,10 @@ var (
 	// formula matches a formula at the start of a cell, or after a semicolon, which separates cells
 	// in some countries. Before it there can be apostrophes, and characters that show nothing,
 	// which spreadsheets skip.
-	formula = regexp.MustCompile(`(^|;)('*[\x00-\x20\x7f-\xa0\xad\x{34f}\x{61c}\x{115f}\x{1160}\x{1680}\x{17b4}\x{17b5}\x{180b}-\x{180f}\x{2000}-\x{200f}` +
-		`\x{2028}-\x{202f}\x{205f}-\x{206f}\x{3000}\x{3164}\x{fe00}-\x{fe0f}\x{feff}\x{ffa0}\x{fff0}-\x{fffb}\x{1d173}-\x{1d17a}\x{e0000}-\x{e0fff}]*` +
+	formula = regexp.MustCompile(`(^|;)('*[\x00-\x20\x7f-\xa0\xad\x{34f}\x{61c}\x{115f}\x{1160}\x{1680}\x{17b4}\x{17b5}` +
+		`\x{180b}-\x{180f}\x{2000}-\x{200f}` +
+		`\x{2028}-\x{202f}\x{205f}-\x{206f}\x{3000}\x{3164}\x{fe00}-\x{fe0f}\x{feff}\x{ffa0}\x{fff0}-\x{fffb}` +
+		`\x{1d173}-\x{1d17a}\x{e0000}-\x{e0fff}]*` +
 		`[=+\-@＝＋－＠])`)
 )
 

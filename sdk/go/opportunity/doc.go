@@ -5,7 +5,8 @@
 //	if err != nil {
 //		return err
 //	}
-//	for record, err := range client.Opportunities(ctx, opportunity.Filter{Country: "CA", Remote: opportunity.True}) {
+//	filter := opportunity.Filter{Country: "CA", Remote: opportunity.True}
+//	for record, err := range client.Opportunities(ctx, filter) {
 //		if err != nil {
 //			return err
 //		}

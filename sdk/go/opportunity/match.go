@@ -97,7 +97,8 @@ func (f SearchFilter) parse() (country, province string, after time.Time, err er
 
 // instants are the forms of ISO 8601 that name a day or an instant, extended and basic.
 var instants = []*regexp.Regexp{
-	regexp.MustCompile(`^(\d{4})-(\d\d)-(\d\d)(?:T(\d\d)(?::(\d\d)(?::(\d\d))?)?(?:[.,](\d+))?(?:Z|([+-]\d\d)(?::?(\d\d))?))?$`),
+	regexp.MustCompile(`^(\d{4})-(\d\d)-(\d\d)(?:T(\d\d)(?::(\d\d)(?::(\d\d))?)?(?:[.,](\d+))?(?:Z|` +
+		`([+-]\d\d)(?::?(\d\d))?))?$`),
 	regexp.MustCompile(`^(\d{4})(\d\d)(\d\d)(?:T(\d\d)(?:(\d\d)(\d\d)?)?(?:[.,](\d+))?(?:Z|([+-]\d\d)(?::?(\d\d))?))?$`),
 }
 

@@ -42,7 +42,8 @@ func (a act) Text() string {
 		Note   string
 	}
 	if a.Kind != accountActs && json.Unmarshal(a.Detail, &d) == nil {
-		return strings.Join(slices.DeleteFunc([]string{strings.Join(d.Fields, ", "), d.Reason, d.Note}, func(s string) bool { return s == "" }), "; ")
+		return strings.Join(slices.DeleteFunc([]string{strings.Join(d.Fields, ", "), d.Reason, d.Note},
+			func(s string) bool { return s == "" }), "; ")
 	}
 	return string(a.Detail)
 }
@@ -163,13 +164,15 @@ func (l actLog) newest(heads map[string][]act) (newest string) {
 
 // read returns up to limit acts of a log before a position, and whether there are more.
 func (l actLog) read(ctx context.Context, kind string, before int64, limit int) (acts []act, more bool, err error) {
-	query := []string{"actor", l.Filter.Actor, "since", queryTime(l.Filter.Since), "until", queryTime(l.Filter.Until), "limit", strconv.Itoa(limit)}
+	query := []string{"actor", l.Filter.Actor, "since", queryTime(l.Filter.Since), "until", queryTime(l.Filter.Until),
+		"limit", strconv.Itoa(limit)}
 	if before > 0 {
 		query = append(query, "before", strconv.FormatInt(before, 10))
 	}
 	switch kind {
 	case listingActs:
-		list, _, err := adminapi.Get[api.ListingActList](ctx, l.Client, "/changes", append(query, "listing", l.Filter.Record)...)
+		list, _, err := adminapi.Get[api.ListingActList](ctx, l.Client, "/changes",
+			append(query, "listing", l.Filter.Record)...)
 		for _, a := range list.Acts {
 			detail := map[string]any{"fields": a.Fields}
 			if a.Reason != "" {

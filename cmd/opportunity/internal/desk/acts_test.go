@@ -39,7 +39,9 @@ func logs(t *testing.T, times map[string][]int) adminapi.Client {
 			at, n := time.Unix(int64(all[len(all)-id]), 0).UTC(), strconv.Itoa(id)
 			changes.Acts = append(changes.Acts, api.IdentifiedAct{ID: int64(id), Listing: n, ListingAct: api.ListingAct{At: at}})
 			audit.Entries = append(audit.Entries, api.AuditEntry{ID: int64(id), At: at, Subject: n})
-			events.Events = append(events.Events, api.PlacedEvent{Position: int64(id), RecordedEvent: api.RecordedEvent{RecordedAt: at, VerificationEvent: api.VerificationEvent{Slug: n}}})
+			events.Events = append(events.Events,
+				api.PlacedEvent{Position: int64(id),
+					RecordedEvent: api.RecordedEvent{RecordedAt: at, VerificationEvent: api.VerificationEvent{Slug: n}}})
 			if id > 1 && id == before-limit {
 				next = int64(id)
 			}
@@ -106,7 +108,8 @@ func TestDetailForPeople(t *testing.T) {
 	for _, c := range []struct {
 		kind, detail, want string
 	}{
-		{listingActs, `{"fields":["summary","facts"]}`, "summary, facts"}, {listingActs, `{"fields":[],"reason":"site closed"}`, "site closed"},
+		{listingActs, `{"fields":["summary","facts"]}`, "summary, facts"}, {listingActs,
+			`{"fields":[],"reason":"site closed"}`, "site closed"},
 		{reviewActs, `{"event":"e","note":"all good"}`, "all good"}, {accountActs, `{"note":"x"}`, `{"note":"x"}`},
 	} {
 		require.Equal(t, c.want, act{Kind: c.kind, Detail: json.RawMessage(c.detail)}.Text())

@@ -41,7 +41,8 @@ var auditFilters = []string{"actor", "kind", "record", "account", "action", "fro
 // a kind, it leaves out link checks, which are not acts of people.
 func selectActs(v *visit, filters url.Values) (log actLog, problems []pages.FormError) {
 	log = actLog{Client: v.client, Filter: actFilter{
-		Actor: filters.Get("actor"), Record: filters.Get("record"), Account: filters.Get("account"), Action: filters.Get("action"),
+		Actor: filters.Get("actor"), Record: filters.Get("record"),
+		Account: filters.Get("account"), Action: filters.Get("action"),
 	}}
 	for name, at := range map[string]*time.Time{"from": &log.Filter.Since, "to": &log.Filter.Until} {
 		day, err := time.Parse(time.DateOnly, filters.Get(name))
@@ -56,7 +57,8 @@ func selectActs(v *visit, filters url.Values) (log actLog, problems []pages.Form
 	accounts, record := log.Filter.Account+log.Filter.Action != "", log.Filter.Record != ""
 	for _, k := range kinds {
 		selected := filters.Get("kind") == k.Value || filters.Get("kind") == "" && k.Value != linkCheckActs
-		if selected && slices.Contains(k.roles, api.Role(v.Session.Role)) && (k.Value == accountActs && !record || k.Value != accountActs && !accounts) {
+		if selected && slices.Contains(k.roles, api.Role(v.Session.Role)) &&
+			(k.Value == accountActs && !record || k.Value != accountActs && !accounts) {
 			log.Kinds = append(log.Kinds, k.Value)
 		}
 	}
@@ -97,7 +99,8 @@ func (d *Desk) audit(v *visit) (view, error) {
 const exportPage = 1000
 
 // export streams all acts that the filters select, newest first. write writes them to a file.
-func (d *Desk) export(v *visit, name, mediaType string, write func(io.Writer, iter.Seq2[act, error]) error) (view, error) {
+func (d *Desk) export(v *visit, name, mediaType string, write func(io.Writer, iter.Seq2[act, error]) error) (view,
+	error) {
 	log, problems := selectActs(v, chosen(v.URL.Query(), auditFilters...))
 	if len(problems) > 0 {
 		return d.audit(v)

@@ -98,11 +98,13 @@ func benchDesk(b *testing.B) curator {
 	b.Helper()
 	began := time.Now()
 	now := func() time.Time { return friday.Add(time.Since(began)) }
-	databases := [2]database.Config{{URL: storetest.Postgres(b), MaxConnections: 10, AllowOwner: true}, {URL: storetest.Postgres(b), MaxConnections: 10, AllowOwner: true}}
+	databases := [2]database.Config{{URL: storetest.Postgres(b), MaxConnections: 10, AllowOwner: true},
+		{URL: storetest.Postgres(b), MaxConnections: 10, AllowOwner: true}}
 	listeners := [2]serverconfig.Config{}
 	urls := [2]string{}
 	for i := range listeners {
-		listeners[i] = serverconfig.Config{Listener: servicetest.Listen(b), OperationsListener: servicetest.Listen(b), Drain: time.Second}
+		listeners[i] = serverconfig.Config{Listener: servicetest.Listen(b), OperationsListener: servicetest.Listen(b),
+			Drain: time.Second}
 		urls[i] = "http://" + listeners[i].Listener.Addr().String()
 	}
 	quiet := telemetry.Config{LogOutput: io.Discard}
@@ -124,13 +126,16 @@ func benchDesk(b *testing.B) curator {
 	b.Cleanup(redis.Close)
 	admin := servicetest.Listen(b)
 	gatewayConfig := gateway.Config{
-		Server:    serverconfig.Config{Listener: servicetest.Listen(b), OperationsListener: servicetest.Listen(b), Drain: time.Second},
+		Server: serverconfig.Config{Listener: servicetest.Listen(b), OperationsListener: servicetest.Listen(b),
+			Drain: time.Second},
 		Telemetry: quiet, Redis: redisdb.Config{URL: redis.URL()}, Tokens: servicetest.Tokens(peer.Gateway), AdminListener: admin,
 		PublicURL: servicetest.PublicURL, CatalogURL: urls[0], HistoryURL: urls[1], AuthquotaURL: "http://127.0.0.1:1",
-		Peppers: []string{strings.Repeat("ab", 32)}, OperatorTokens: []string{"ann:publisher:" + annsToken}, ServiceCapacity: 1,
+		Peppers: []string{strings.Repeat("ab", 32)}, OperatorTokens: []string{"ann:publisher:" +
+			annsToken}, ServiceCapacity: 1,
 	}
 	at := servicetest.Listen(b)
-	d, err := desk.New(desk.Options{Listener: at, AdminURL: "http://" + admin.Addr().String(), Log: slog.New(slog.DiscardHandler), Now: now})
+	d, err := desk.New(desk.Options{Listener: at, AdminURL: "http://" + admin.Addr().String(),
+		Log: slog.New(slog.DiscardHandler), Now: now})
 	require.NoError(b, err)
 	run(b, func(ctx context.Context) error { return history.Run(ctx, historyConfig) })
 	run(b, func(ctx context.Context) error { return catalog.Run(ctx, catalogConfig) })
@@ -141,7 +146,8 @@ func benchDesk(b *testing.B) curator {
 	require.NoError(b, err)
 	c := curator{&http.Client{Jar: secureJar{jar}}, "http://" + at.Addr().String()}
 	operations := "http://" + listeners[0].OperationsListener.Addr().String()
-	storetest.Eventually(b, "the catalog is ready", func() bool { return curator{c.http, operations}.get(b, "/readyz").StatusCode == http.StatusOK })
+	storetest.Eventually(b, "the catalog is ready",
+		func() bool { return curator{c.http, operations}.get(b, "/readyz").StatusCode == http.StatusOK })
 	require.Equal(b, http.StatusOK, c.send(b, http.MethodPost, "/sign-in", url.Values{"token": {annsToken}}).StatusCode)
 	return c
 }
@@ -214,7 +220,8 @@ func catalogSeed(b *testing.B) []string {
 	}
 	text, err := api.Encode(listing)
 	require.NoError(b, err)
-	document := "'" + strings.NewReplacer(`"r-0"`, `"r-' || n || '"`, `Company 0`, `Company ' || n || '`).Replace(string(text)) + "'"
+	document := "'" + strings.NewReplacer(`"r-0"`, `"r-' || n || '"`, `Company 0`,
+		`Company ' || n || '`).Replace(string(text)) + "'"
 	due := `(` + reviewedAt + ` + 14 * 86400)`
 	return []string{
 		`INSERT INTO listings (id, visibility, document, published_at, sequence, created_at, updated_at)

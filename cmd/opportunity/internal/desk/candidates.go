@@ -43,7 +43,8 @@ func (d *Desk) candidate(v *visit, id string) (*api.Candidate, error) {
 // missing returns the empty fields of a candidate. After a review, its facts count instead of the
 // listing's own.
 func missing(c api.Candidate) []string {
-	return slices.DeleteFunc(c.Missing, func(field string) bool { return c.Reviewed && strings.HasPrefix(field, "facts.") })
+	return slices.DeleteFunc(c.Missing,
+		func(field string) bool { return c.Reviewed && strings.HasPrefix(field, "facts.") })
 }
 
 // candidates lists the private records: what each lacks and what it may duplicate.
@@ -112,11 +113,11 @@ func (d *Desk) askPublishSeveral(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	return confirmation(confirm{
-		ID: strings.Join(ids, ", "), Action: "/candidates/publish", Button: "Publish records", Rejected: report.Rejected, Back: "/candidates", IDs: ids,
-		Text: []string{fmt.Sprintf("%d listings would become public, %d of them never reviewed. Your name and the time are recorded as their editorial review.",
-			report.Published, report.NeverReviewed)},
-	}), nil
+	c := confirm{ID: strings.Join(ids, ", "), Action: "/candidates/publish", Button: "Publish records", IDs: ids,
+		Rejected: report.Rejected, Back: "/candidates"}
+	c.Text = []string{fmt.Sprintf("%d listings would become public, %d of them never reviewed. "+
+		"Your name and the time are recorded as their editorial review.", report.Published, report.NeverReviewed)}
+	return view{Template: "confirm", Title: c.Button, Data: c}, nil
 }
 
 func (d *Desk) publishSeveral(v *visit) (view, error) {

@@ -23,13 +23,15 @@ func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "desk",
 		Short: "Serve the curation desk: web pages to review and publish listings",
-		Long: `Serve the curation desk: web pages on which curators review, publish and manage listings. "opportunity up" serves it too.
+		Long: `Serve the curation desk: web pages on which curators review, publish and manage listings. "opportunity up" serves
+it too.
 
-The desk is a client of the admin listener, like the other commands. You sign in with your operator token. If the command finds a token,
-as the other commands do, it also prints a URL that signs you in once, within 15 minutes.
+The desk is a client of the admin listener, like the other commands. You sign in with your operator token. If the
+command finds a token, as the other commands do, it also prints a URL that signs you in once, within 15 minutes.
 
-On a loopback address, browsers reach the desk as localhost. On any other address, put a proxy with TLS in front and set --public-url to
-its URL. The desk accepts requests for that host only. Stop it with Ctrl-C; that ends all sessions, but drafts are stored.`,
+On a loopback address, browsers reach the desk as localhost. On any other address, put a proxy with TLS in front and
+set --public-url to its URL. The desk accepts requests for that host only. Stop it with Ctrl-C; that ends all sessions,
+but drafts are stored.`,
 		Example: `  opportunity desk
   opportunity desk --listen 127.0.0.1:9002 --admin-url http://127.0.0.1:9001
   opportunity desk --listen :8082 --public-url https://desk.example.com`,
@@ -47,7 +49,8 @@ its URL. The desk accepts requests for that host only. Stop it with Ctrl-C; that
 			}
 			defer listener.Close()
 			d, err := New(Options{
-				Listener: listener, PublicURL: publicURL, AdminURL: adminURL, Now: time.Now, Token: client.Token, Actor: client.Actor,
+				Listener: listener, PublicURL: publicURL, AdminURL: adminURL, Now: time.Now,
+				Token: client.Token, Actor: client.Actor,
 				Log: slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil)),
 			})
 			if err != nil {
@@ -59,8 +62,10 @@ its URL. The desk accepts requests for that host only. Stop it with Ctrl-C; that
 	}
 	f := c.Flags()
 	f.StringVar(&listen, "listen", DefaultListen, "address to listen on; port 0 picks a free port")
-	f.StringVar(&publicURL, "public-url", os.Getenv("OPPORTUNITY_DESK_URL"), "URL of the desk in browsers, also from OPPORTUNITY_DESK_URL; default http://localhost with the port")
-	f.StringVar(&adminURL, "admin-url", cmp.Or(os.Getenv("OPPORTUNITY_ADMIN_URL"), "http://"+adminapi.DefaultAdmin), "the gateway's admin listener, also from OPPORTUNITY_ADMIN_URL")
+	f.StringVar(&publicURL, "public-url", os.Getenv("OPPORTUNITY_DESK_URL"),
+		"URL of the desk in browsers, also from OPPORTUNITY_DESK_URL; default http://localhost with the port")
+	f.StringVar(&adminURL, "admin-url", cmp.Or(os.Getenv("OPPORTUNITY_ADMIN_URL"), "http://"+adminapi.DefaultAdmin),
+		"the gateway's admin listener, also from OPPORTUNITY_ADMIN_URL")
 	f.StringVar(&dataDir, "data-dir", cmp.Or(os.Getenv("OPPORTUNITY_DATA_DIR"), adminapi.DefaultDataDir),
 		`data directory of "opportunity up", which holds the operator token; also from OPPORTUNITY_DATA_DIR`)
 	return c

@@ -47,7 +47,8 @@ type comparedRow struct {
 func sides(sheet api.ReviewSheet) (all []side) {
 	for _, e := range sheet.Events {
 		s := side{
-			ID: e.ID, Label: e.CheckedAt.UTC().Format("2 Jan 2006, 15:04") + " UTC, " + checkName(e.CheckType) + " by " + e.Actor + ": " + string(e.Outcome),
+			ID: e.ID, Label: e.CheckedAt.UTC().Format("2 Jan 2006, 15:04") + " UTC, " + checkName(e.CheckType) + " by " +
+				e.Actor + ": " + string(e.Outcome),
 			outcome: []string{string(e.Outcome)}, facts: e.Facts, sources: e.SourceURLs,
 		}
 		if e.Note != "" {
@@ -80,7 +81,8 @@ func (d *Desk) compare(v *visit) (view, error) {
 	}
 	page := comparePage{ID: sheet.Record.ID, Company: sheet.Record.Company.Name, Sides: sides(sheet)}
 	if len(page.Sides) < 2 {
-		return view{Template: "error", Title: "Nothing to compare", Status: http.StatusNotFound, Data: "This record has fewer than two events or sets of facts."}, nil
+		return view{Template: "error", Title: "Nothing to compare", Status: http.StatusNotFound,
+			Data: "This record has fewer than two events or sets of facts."}, nil
 	}
 	// The sides with facts first: they are what a person compares unless they choose.
 	preferred := slices.Clone(page.Sides)
@@ -108,7 +110,8 @@ func (p *comparePage) find(id string, otherwise side) side {
 
 func (p *comparePage) compare() {
 	a, b := p.A, p.B
-	for _, row := range []comparedRow{{Label: "Outcome", A: a.outcome, B: b.outcome}, {Label: "Note", A: a.note, B: b.note}, {Label: "Sources", A: a.sources, B: b.sources}} {
+	for _, row := range []comparedRow{{Label: "Outcome", A: a.outcome, B: b.outcome},
+		{Label: "Note", A: a.note, B: b.note}, {Label: "Sources", A: a.sources, B: b.sources}} {
 		row.Differs = !slices.Equal(row.A, row.B)
 		p.Rows = append(p.Rows, row)
 	}
@@ -119,7 +122,8 @@ func (p *comparePage) compare() {
 	p.Differ = len(differ)
 	for _, f := range reviewform.Facts {
 		row := comparedRow{
-			Label: f.Label, A: reviewform.Describe(*a.facts, f.Name), B: reviewform.Describe(*b.facts, f.Name), Differs: slices.Contains(differ, f.Name),
+			Label: f.Label, A: reviewform.Describe(*a.facts, f.Name), B: reviewform.Describe(*b.facts,
+				f.Name), Differs: slices.Contains(differ, f.Name),
 		}
 		if row.Differs {
 			citesA, citesB := a.cited(f.Name), b.cited(f.Name)

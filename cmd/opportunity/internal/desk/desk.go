@@ -55,13 +55,15 @@ type Desk struct {
 
 // New returns a Desk that is ready to serve.
 func New(o Options) (*Desk, error) {
-	d := &Desk{Options: o, sessions: newSessionStore(o.Now), code: new(signInCode), http: &http.Client{Timeout: time.Minute}}
+	d := &Desk{Options: o, sessions: newSessionStore(o.Now), code: new(signInCode),
+		http: &http.Client{Timeout: time.Minute}}
 	var err error
 	if d.public, d.hosts, err = addresses(o.PublicURL, o.Listener.Addr()); err != nil {
 		return nil, err
 	}
 	d.kit, err = pages.New(pages.Config{
-		Name: "Curation desk", URL: d.public.String(), Cookies: http.SameSiteStrictMode, Static: own, Templates: sources, Funcs: functions, Log: o.Log,
+		Name: "Curation desk", URL: d.public.String(), Cookies: http.SameSiteStrictMode,
+		Static: own, Templates: sources, Funcs: functions, Log: o.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -79,15 +81,18 @@ func addresses(publicURL string, listening net.Addr) (public *url.URL, hosts map
 	loopback := isTCP && at.IP.IsLoopback()
 	if publicURL == "" {
 		if !loopback {
-			return nil, nil, fmt.Errorf("the desk listens on %s, not on a loopback address: set OPPORTUNITY_DESK_URL to its https URL", listening)
+			return nil, nil, fmt.Errorf("the desk listens on %s, not on a loopback address: "+
+				"set OPPORTUNITY_DESK_URL to its https URL", listening)
 		}
 		// The name rather than the address: Firefox and Chromium accept the session cookie, which
 		// is Secure, from both, but the specification promises it for the name only.
 		publicURL = fmt.Sprintf("http://localhost:%d", at.Port)
 	}
 	public, err = url.Parse(publicURL)
-	if err != nil || public.Host == "" || public.Path != "" || public.RawQuery != "" || public.Scheme != "https" && !local(public) {
-		return nil, nil, fmt.Errorf("invalid URL %q of the desk: use an https URL without a path, or http://localhost", publicURL)
+	if err != nil || public.Host == "" || public.Path != "" || public.RawQuery != "" || public.Scheme != "https" &&
+		!local(public) {
+		return nil, nil, fmt.Errorf("invalid URL %q of the desk: use an https URL without a path, or http://localhost",
+			publicURL)
 	}
 	hosts = map[string]bool{public.Host: true}
 	if loopback {

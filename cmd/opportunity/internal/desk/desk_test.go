@@ -37,7 +37,8 @@ type operatorAPI struct {
 
 func newOperatorAPI(t *testing.T) *operatorAPI {
 	t.Helper()
-	a := &operatorAPI{tokens: map[string]api.Operator{annsToken: {Name: "ann", Role: api.RoleAdmin}}, responses: map[string]any{}, statuses: map[string]int{}}
+	a := &operatorAPI{tokens: map[string]api.Operator{annsToken: {Name: "ann", Role: api.RoleAdmin}},
+		responses: map[string]any{}, statuses: map[string]int{}}
 	a.Server = httptest.NewServer(a)
 	t.Cleanup(a.Close)
 	return a
@@ -54,13 +55,15 @@ func (a *operatorAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status := a.statuses[at]
 	switch {
 	case !known:
-		status, response = http.StatusUnauthorized, api.Error{Error: api.ErrorDetail{Code: "invalid_api_key", Message: "This operator token is not valid."}}
+		status, response = http.StatusUnauthorized, api.Error{Error: api.ErrorDetail{Code: "invalid_api_key",
+			Message: "This operator token is not valid."}}
 	case at == "GET /me":
 		response = me
 	case !found && strings.HasSuffix(at, "/lease"):
 		response = api.Lease{Holder: me.Name}
 	case !found && status == 0:
-		status, response = http.StatusNotFound, api.Error{Error: api.ErrorDetail{Code: "not_found", Message: "There is no " + at + "."}}
+		status, response = http.StatusNotFound, api.Error{Error: api.ErrorDetail{Code: "not_found", Message: "There is no " +
+			at + "."}}
 	}
 	if status != 0 {
 		w.WriteHeader(status)
@@ -119,7 +122,8 @@ func newServer(t *testing.T) *server {
 	require.NoError(t, err)
 	s := &server{t: t, api: newOperatorAPI(t), time: time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)}
 	d, err := desk.New(desk.Options{
-		Listener: ln, AdminURL: s.api.URL, Log: slog.New(slog.NewJSONHandler(&s.log, nil)), Now: s.now, Token: annsToken, Actor: "ann", LinksOff: "Link checks are off here.",
+		Listener: ln, AdminURL: s.api.URL, Log: slog.New(slog.NewJSONHandler(&s.log,
+			nil)), Now: s.now, Token: annsToken, Actor: "ann", LinksOff: "Link checks are off here.",
 	})
 	require.NoError(t, err)
 	s.once = d.SignInURL()
@@ -157,7 +161,8 @@ type browser struct {
 func (s *server) browser() browser {
 	jar, err := cookiejar.New(nil)
 	require.NoError(s.t, err)
-	return browser{&http.Client{Jar: secureJar{jar}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, s}
+	return browser{&http.Client{Jar: secureJar{jar},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, s}
 }
 
 // secureJar treats loopback as secure, as browsers do.

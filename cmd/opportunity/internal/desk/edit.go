@@ -3,6 +3,7 @@ package desk
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 
 	"opportunity.internal/cmd/opportunity/internal/desk/listingform"
@@ -22,15 +23,8 @@ type editPage struct {
 
 // outcome describes the effects of an edit.
 type outcome struct {
-	Changes      []changedField
-	Consequences []string
-}
-
-// changedField is a field that an edit changes.
-type changedField struct {
-	api.FieldChange
-
-	Material bool
+	Changes     []api.FieldChange
+	Consequence string
 }
 
 // shownField is a field with its page, which has the problems.
@@ -72,7 +66,8 @@ func (d *Desk) edit(v *visit) (view, error) {
 	id, version := v.PathValue("id"), v.PostFormValue("version")
 	form, problems, err := listingform.Parse(v.PostForm)
 	if err != nil {
-		return view{Template: "error", Title: "This form cannot be read", Status: http.StatusBadRequest, Data: "Open the record again."}, nil
+		return view{Template: "error", Title: "This form cannot be read", Status: http.StatusBadRequest,
+			Data: "Open the record again."}, nil
 	}
 	page := editPage{ID: id, Company: id, Version: version, Form: form}
 	if len(problems) > 0 {
@@ -116,7 +111,8 @@ func explain(all api.Problems) (problems []listingform.Problem) {
 	for _, p := range all {
 		wrong := listingform.Problem{Message: p.Message}
 		if p.Path != "" {
-			wrong = listingform.Problem{Field: listingform.PathOf(p.Path), Message: listingform.LabelOf(p.Path) + ": " + p.Message}
+			wrong = listingform.Problem{Field: listingform.PathOf(p.Path), Message: listingform.LabelOf(p.Path) + ": " +
+				p.Message}
 		}
 		problems = append(problems, wrong)
 	}
@@ -138,33 +134,18 @@ func (p editPage) outdated(current api.ListingDetail) (view, error) {
 	return response, nil
 }
 
-// outcomeOf describes what saving an edit does, from its dry run.
+// outcomeOf describes what saving an edit does, from its dry run. No field of the form puts a
+// review in doubt: a review changes those.
 func outcomeOf(report api.EditReport) *outcome {
-	o := &outcome{}
-	material := map[string]bool{}
-	for _, name := range report.Material {
-		material[name] = true
-	}
-	public := false
-	for _, c := range report.Change.Fields {
-		top := c.Field[:strings.IndexAny(c.Field+".", ".[")]
-		public = public || top != "curation"
-		o.Changes = append(o.Changes, changedField{c, material[top]})
-	}
+	private := !slices.ContainsFunc(report.Fields, func(field string) bool { return field != "curation" })
 	var current listing
 	_ = json.Unmarshal(report.Current.Listing, &current) // the API encoded it
-	published := current.Visibility == "published"
-	reviewed := report.Current.Record.Verification.LastCheckedAt != nil
-	say := func(when bool, text string) {
-		if when {
-			o.Consequences = append(o.Consequences, text)
-		}
+	o := &outcome{report.Change.Fields, "Consumers see the change from now on. The status of the record does not change."}
+	switch {
+	case private:
+		o.Consequence = "Only curators see this: private notes never reach consumers."
+	case current.Visibility != "published":
+		o.Consequence = "Consumers do not see this record before it is published."
 	}
-	say(!public, "Only curators see this: private notes never reach consumers.")
-	say(public && !published, "Consumers do not see this record before it is published.")
-	say(public && published, "Consumers see the change from now on.")
-	say(report.Change.NeedsReview, "The record becomes needs-review until a curator reviews it, because a change puts its latest review in doubt.")
-	say(public && published && !report.Change.NeedsReview, "The status of the record does not change.")
-	say(material["facts"] && reviewed, "Consumers keep seeing the reviewed facts until the next review, which shows the difference.")
 	return o
 }

@@ -46,65 +46,72 @@ func (r response) confirmation() string {
 
 func TestEditShowsItsConsequencesBeforeItSaves(t *testing.T) {
 	s, b, input := editing(t)
-	input.Set("startingCost", "10 CAD")
+	input.Set("overview", "Ten a day.")
+	input.Set("startingCost", "10 CAD") // a review changes it
 	input.Set("curation.notes", "Calls only.")
 	detail := mapleDetail("v1", mapleListing)
 	s.api.respond("PUT /records/maple", api.EditReport{
-		Fields: []string{"startingCost", "curation"}, Material: []string{"startingCost"}, Current: &detail,
-		Change: &api.ListingChange{NeedsReview: true, Fields: []api.FieldChange{
-			{Field: "curation.notes", Old: json.RawMessage(`""`), New: json.RawMessage(`"Calls only."`)}, {Field: "startingCost", Old: json.RawMessage(`""`), New: json.RawMessage(`"10 CAD"`)},
+		Fields: []string{"overview", "curation"}, Current: &detail,
+		Change: &api.ListingChange{Fields: []api.FieldChange{
+			{Field: "curation.notes", Old: json.RawMessage(`""`), New: json.RawMessage(`"Calls only."`)}, {Field: "overview",
+				Old: json.RawMessage(`""`), New: json.RawMessage(`"Ten a day."`)},
 		}},
 	})
 	page := b.post("/records/maple/edit", input)
 	require.Equal(t, http.StatusOK, page.StatusCode)
 	for _, text := range []string{
-		"becomes needs-review", "Consumers see the change from now on", `<th scope="row">Starting cost <span class="badge warn">review</span></th>`, `<th scope="row">Private notes, Notes</th>`,
+		"Consumers see the change from now on. The status of the record does not change.", `<th scope="row">Overview</th>`, `<th scope="row">Private notes, Notes</th>`,
 	} {
 		require.Contains(t, page.body, text)
 	}
 	sent := s.api.sent("PUT /records/maple")
 	require.Len(t, sent, 1)
-	require.JSONEq(t, strings.NewReplacer(`"startingCost":""`, `"startingCost":"10 CAD"`, `"notes":""`, `"notes":"Calls only."`).Replace(mapleListing),
-		strings.Replace(strings.Replace(sent[0], `"companyProfile":null,`, "", 1), `"facts":null,`, "", 1))
+	require.JSONEq(t, strings.NewReplacer(`"overview":""`, `"overview":"Ten a day."`, `"notes":""`,
+		`"notes":"Calls only."`).Replace(mapleListing),
+		strings.Replace(sent[0], `"companyProfile":null,`, "", 1))
 	require.Contains(t, s.api.requests, "PUT /records/maple dryRun=true "+sent[0])
 
 	input = page.input(t, "edit")
 	input.Set("save", page.confirmation())
 	input.Set("summary", "Changed after the look at the consequences.")
 	require.Empty(t, b.post("/records/maple/edit", input).Header.Get("Location"))
-	require.Contains(t, s.api.requests, "PUT /records/maple dryRun=true "+s.api.sent("PUT /records/maple")[1], "other input needs another look")
+	require.Contains(t, s.api.requests, "PUT /records/maple dryRun=true "+s.api.sent("PUT /records/maple")[1],
+		"other input needs another look")
 
 	input.Set("summary", "Typing.")
-	s.api.respond("PUT /records/maple", api.EditReport{Applied: true, Fields: []string{"startingCost", "curation"}, Current: &detail})
+	s.api.respond("PUT /records/maple",
+		api.EditReport{Applied: true, Fields: []string{"overview", "curation"}, Current: &detail})
 	require.Equal(t, "/records/maple", b.post("/records/maple/edit", input).Header.Get("Location"))
 	require.Contains(t, s.api.requests, "PUT /records/maple  "+sent[0])
-	require.Contains(t, b.get("/records/maple").body, "Saved: Starting cost; Private notes.")
+	require.Contains(t, b.get("/records/maple").body, "Saved: Overview; Private notes.")
 }
 
 func TestEditOfAnOutdatedListingKeepsTheInputAndShowsTheDifference(t *testing.T) {
 	s, b, input := editing(t)
 	input.Set("summary", "What ann wrote.")
-	input.Set("startingCost", "10 CAD")
-	detail := mapleDetail("v2", strings.NewReplacer("Typing.", "What bob wrote.", `"workModel":""`, `"workModel":"Employee"`).Replace(mapleListing))
+	input.Set("subcategory", "typing")
+	detail := mapleDetail("v2", strings.NewReplacer("Typing.", "What bob wrote.", `"overview":""`,
+		`"overview":"By ben."`).Replace(mapleListing))
 	s.api.respondWith("PUT /records/maple", http.StatusPreconditionFailed, api.EditReport{Current: &detail})
 	page := b.post("/records/maple/edit", input)
 	require.Equal(t, http.StatusConflict, page.StatusCode, page.body)
 	require.Contains(t, page.body, "<bdi>bob</bdi> changed this listing")
 	require.Contains(t, page.body, `<th scope="row">Summary <span class="badge bad">both changed</span></th>`)
-	require.Contains(t, page.body, `<th scope="row">Work model</th>`)
+	require.Contains(t, page.body, `<th scope="row">Overview</th>`)
 	require.Contains(t, page.body, "What bob wrote.")
 	input = page.input(t, "edit")
 	require.Equal(t, "v2", input.Get("version"))
 	require.Equal(t, "What ann wrote.", strings.TrimSpace(input.Get("summary")))
-	require.Equal(t, "10 CAD", input.Get("startingCost"))
-	require.Equal(t, "Employee", input.Get("workModel"))
+	require.Equal(t, "typing", input.Get("subcategory"))
+	require.Equal(t, "By ben.", strings.TrimSpace(input.Get("overview")))
 	require.Empty(t, page.confirmation(), "nothing can be saved before another look")
 }
 
 func TestProblemsOfAnEditAreAtTheirFields(t *testing.T) {
 	s, b, input := editing(t)
 	input.Set("sources.1.url", "nonsense")
-	s.api.respond("PUT /records/maple", api.EditReport{Problems: apitest.Problems("sources[1].url: must be an absolute http or https URL")})
+	s.api.respond("PUT /records/maple",
+		api.EditReport{Problems: apitest.Problems("sources[1].url: must be an absolute http or https URL")})
 	page := b.post("/records/maple/edit", input)
 	require.Equal(t, http.StatusUnprocessableEntity, page.StatusCode)
 	require.Contains(t, page.body, `<a href="#sources.1.url">Source 2, URL: must be an absolute http or https URL</a>`)
@@ -128,12 +135,15 @@ func TestRecordPageShowsWhatEachReviewChangedAndFoldsLinkChecks(t *testing.T) {
 	}
 	shown := sheet()
 	shown.Events = []api.RecordedEvent{
-		event(api.LinkCheck, nil), event(api.FactualReview, &after), event(api.LinkCheck, nil), event(api.FactualReview, &before),
+		event(api.LinkCheck, nil), event(api.FactualReview, &after), event(api.LinkCheck, nil), event(api.FactualReview,
+			&before),
 	}
-	shown.Events[1].Evidence = &api.Evidence{Quotes: []api.Quote{{Fact: "remote", SourceURL: "https://maple.example/", Exact: "on site"}}}
+	shown.Events[1].Evidence = &api.Evidence{Quotes: []api.Quote{{Fact: "remote", SourceURL: "https://maple.example/",
+		Exact: "on site"}}}
 	s.api.respond("GET /reviews/records/maple", shown)
 	page := b.get("/records/maple").body
-	require.Less(t, strings.Index(page, "<li>Remote: Yes → No</li>"), strings.Index(page, "<li>Remote: unknown → Yes</li>"))
+	require.Less(t, strings.Index(page, "<li>Remote: Yes → No</li>"),
+		strings.Index(page, "<li>Remote: unknown → Yes</li>"))
 	require.Contains(t, page, "<li>Remote: <q>on site</q>")
 	require.Contains(t, page, "<details><summary>Link checks: 2,")
 	require.Equal(t, 2, strings.Count(page, "<strong>Link check: "))

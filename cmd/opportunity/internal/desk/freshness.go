@@ -76,7 +76,8 @@ func columns(days []api.DueDay) (all []column, most int) {
 	for i, day := range days {
 		height := func(n int) float64 { return chartHeight * float64(n) / float64(max(1, most)) }
 		x, due, target := float64(i)*width, height(day.Due), height(day.Target)
-		all = append(all, column{day, bar{x, chartHeight - due, width * 0.8, due, "due"}, bar{x, chartHeight - target, width * 0.8, 0, "target"}})
+		all = append(all, column{day, bar{x, chartHeight - due, width * 0.8, due, "due"},
+			bar{x, chartHeight - target, width * 0.8, 0, "target"}})
 	}
 	return all, most
 }

@@ -62,7 +62,8 @@ func (d *Desk) showImport(*visit) (view, error) {
 func (d *Desk) previewImport(v *visit) (view, error) {
 	u, rejected, err := read(v)
 	if err != nil {
-		return view{Template: "import", Title: "Import", Data: importPage{}, Errors: []pages.FormError{{Field: "file", Message: err.Error()}}}, nil
+		return view{Template: "import", Title: "Import", Data: importPage{},
+			Errors: []pages.FormError{{Field: "file", Message: err.Error()}}}, nil
 	}
 	page := importPage{Preview: &api.ImportReport{Rejected: rejected}, Name: u.name}
 	if len(rejected) == 0 {
@@ -83,7 +84,7 @@ func (d *Desk) previewImport(v *visit) (view, error) {
 		response.Status = http.StatusUnprocessableEntity
 		return response, nil
 	}
-	d.sessions.Keep(v.Session.ID, u)
+	d.sessions.Keep(v.Session.ID, keptUpload, u)
 	return response, nil
 }
 
@@ -117,7 +118,8 @@ func readPart(part *multipart.Part) (u upload, rejected []api.RejectedLine, err 
 		_, err = io.Copy(&lines, part)
 	}
 	if err != nil {
-		return u, nil, fmt.Errorf("%s cannot be read: it is incomplete, larger than %d MiB, or no JSON Lines or CSV file", u.name, maxFile>>20)
+		return u, nil, fmt.Errorf("%s cannot be read: it is incomplete, larger than %d MiB, or no JSON Lines or CSV file",
+			u.name, maxFile>>20)
 	}
 	u.lines = lines.Bytes()
 	return u, rejected, nil
@@ -125,10 +127,11 @@ func readPart(part *multipart.Part) (u upload, rejected []api.RejectedLine, err 
 
 // importFile imports the file of the latest dry run, if it is the one that the person confirmed.
 func (d *Desk) importFile(v *visit) (view, error) {
-	u, found := d.sessions.Take(v.Session.ID).(upload)
+	u, found := d.sessions.Take(v.Session.ID, keptUpload).(upload)
 	if !found || u.sha256 != v.PostFormValue("sha256") {
 		return view{Template: "import", Title: "Import", Data: importPage{}, Status: http.StatusConflict,
-			Errors: []pages.FormError{{Field: "file", Message: "This dry run is no longer the latest one. Upload the file again; nothing was imported"}}}, nil
+			Errors: []pages.FormError{{Field: "file",
+				Message: "This dry run is no longer the latest one. Upload the file again; nothing was imported"}}}, nil
 	}
 	report, _, err := v.client.Import(v.Context(), bytes.NewReader(u.lines), u.sha256, false)
 	if err != nil {
@@ -138,5 +141,7 @@ func (d *Desk) importFile(v *visit) (view, error) {
 		return view{Template: "import", Title: "Import", Status: http.StatusUnprocessableEntity,
 			Data: importPage{Preview: &api.ImportReport{Rejected: report.Rejected, Omitted: report.Omitted}, Name: u.name}}, nil
 	}
-	return view{Redirect: "/records?visibility=private", Notice: fmt.Sprintf("Imported %s: created %d, updated %d, unchanged %d.", u.name, report.Created, report.Updated, report.Unchanged)}, nil
+	return view{Redirect: "/records?visibility=private",
+		Notice: fmt.Sprintf("Imported %s: created %d, updated %d, unchanged %d.", u.name, report.Created, report.Updated,
+			report.Unchanged)}, nil
 }

@@ -46,7 +46,8 @@ func TestImportIsBoundToItsDryRun(t *testing.T) {
 	page := b.uploaded("new.jsonl", "{\"id\":\"maple\"}\n")
 	require.Equal(t, http.StatusOK, page.StatusCode)
 	require.Contains(t, page.body, "would create 1")
-	require.Contains(t, page.body, `<td data-label="Field">Source 1, URL</td><td data-label="Now" class="clip">&#34;https://a.example&#34;</td><td data-label="New" class="clip">&#34;https://b.example&#34;</td>`)
+	require.Contains(t, page.body,
+		`<td data-label="Field">Source 1, URL</td><td data-label="Now" class="clip">&#34;https://a.example&#34;</td><td data-label="New" class="clip">&#34;https://b.example&#34;</td>`)
 	require.Contains(t, page.body, `name="sha256" value="`+one+`"`)
 
 	dryRun(two)
@@ -59,8 +60,10 @@ func TestImportIsBoundToItsDryRun(t *testing.T) {
 	require.Equal(t, http.StatusOK, b.uploaded("new.jsonl", "{\"id\":\"maple\"}\n").StatusCode)
 	s.api.respond("POST /listings/import", api.ImportReport{Applied: true, Created: 1})
 	require.Equal(t, http.StatusSeeOther, b.post("/import/confirm", url.Values{"sha256": {one}}).StatusCode)
-	require.Contains(t, s.api.requests, "POST /listings/import sha256="+one+" {\"id\":\"maple\"}\n", "the API did not check the file")
-	require.Equal(t, http.StatusConflict, b.post("/import/confirm", url.Values{"sha256": {one}}).StatusCode, "a second click imported the file again")
+	require.Contains(t, s.api.requests, "POST /listings/import sha256="+one+" {\"id\":\"maple\"}\n",
+		"the API did not check the file")
+	require.Equal(t, http.StatusConflict, b.post("/import/confirm", url.Values{"sha256": {one}}).StatusCode,
+		"a second click imported the file again")
 }
 
 // A spreadsheet is converted: the dry run and the import are of the same lines.
@@ -117,13 +120,14 @@ func TestChecklistOfACandidateIsShownBeforeItsPublication(t *testing.T) {
 	s.api.respond("GET /records/maple", private)
 	s.api.respond("POST /listings/publish", api.ImportReport{NeverReviewed: 1})
 	s.api.respond("GET /reviews/candidates", api.CandidateList{Candidates: []api.Candidate{
-		{ID: "maple-2"}, {ID: "maple", Missing: []string{"facts.countryEligibility"}, Duplicates: []api.Duplicate{{ID: "birch", Visibility: "published", By: "host"}}},
+		{ID: "maple-2"}, {ID: "maple", Missing: []string{"facts.countryEligibility"},
+			Duplicates: []api.Duplicate{{ID: "birch", Visibility: "published", By: "host"}}},
 	}})
 	for _, path := range []string{"/records/maple", "/records/maple/publish"} {
 		page := b.get(path)
 		require.Equal(t, http.StatusOK, page.StatusCode, page.body)
 		require.Contains(t, page.body, "The facts were never reviewed.")
-		require.Contains(t, page.body, `Facts of the listing, Countries: empty. <a href="/records/maple/edit#facts.countryEligibility">`)
+		require.Contains(t, page.body, `Facts of the listing, Countries: empty. <a href="/reviews/maple">Review</a>`)
 		require.Contains(t, page.body, `May duplicate <a href="/records/birch">birch</a> (published): the same host.`)
 	}
 }
@@ -134,17 +138,23 @@ func audited(t *testing.T, role api.Role) (*server, browser) {
 	s := newServer(t)
 	s.api.tokens[annsToken] = api.Operator{Name: "ann", Role: role}
 	at := func(minute int) time.Time { return time.Date(2026, 11, 20, 10, minute, 0, 0, time.UTC) }
-	s.api.respond("GET /changes", api.ListingActList{Acts: []api.IdentifiedAct{{ID: 7, Listing: "maple", ListingAct: api.ListingAct{At: at(1), Actor: "bob", Action: "withdrawn", Reason: "=site()"}}}})
+	s.api.respond("GET /changes",
+		api.ListingActList{Acts: []api.IdentifiedAct{{ID: 7, Listing: "maple",
+			ListingAct: api.ListingAct{At: at(1), Actor: "bob", Action: "withdrawn", Reason: "=site()"}}}})
 	s.api.respond("GET /events", api.EventActList{Events: []api.PlacedEvent{{Position: 9, RecordedEvent: api.RecordedEvent{
-		RecordedAt: at(3), Actor: "ann", VerificationEvent: api.VerificationEvent{ID: "e", Slug: "birch", Outcome: api.OutcomeVerified, Note: "all good"},
+		RecordedAt: at(3), Actor: "ann", VerificationEvent: api.VerificationEvent{ID: "e", Slug: "birch",
+			Outcome: api.OutcomeVerified, Note: "all good"},
 	}}}})
-	s.api.respond("GET /audit", api.AuditList{Entries: []api.AuditEntry{{ID: 4, At: at(2), Actor: "eve", Action: "account.suspend", Subject: "acct", Detail: json.RawMessage(`{"reason":"abuse"}`)}}})
+	s.api.respond("GET /audit",
+		api.AuditList{Entries: []api.AuditEntry{{ID: 4, At: at(2), Actor: "eve", Action: "account.suspend", Subject: "acct",
+			Detail: json.RawMessage(`{"reason":"abuse"}`)}}})
 	return s, s.signedIn()
 }
 
 func TestAuditMergesTheLogsThatTheRoleCanRead(t *testing.T) {
 	for role, want := range map[api.Role][]string{
-		api.RoleAdmin: {"review: verified", "account.suspend", "listing: withdrawn"}, api.RoleCurator: {"review: verified", "listing: withdrawn"},
+		api.RoleAdmin: {"review: verified", "account.suspend", "listing: withdrawn"}, api.RoleCurator: {"review: verified",
+			"listing: withdrawn"},
 		api.RoleSupport: {"account.suspend"},
 	} {
 		s, b := audited(t, role)
@@ -169,7 +179,8 @@ func TestAuditFilters(t *testing.T) {
 	s, b := audited(t, api.RoleAdmin)
 	for query, want := range map[string][]string{
 		"kind=listing": {"GET /changes"}, "kind=review": {"GET /events checkType=review"}, "kind=link-check": {"GET /events checkType=application-link"},
-		"record=maple": {"GET /changes", "GET /events checkType=review"}, "account=acct": {"GET /audit account=acct"}, "action=key.": {"GET /audit action=key."},
+		"record=maple": {"GET /changes",
+			"GET /events checkType=review"}, "account=acct": {"GET /audit account=acct"}, "action=key.": {"GET /audit action=key."},
 		"kind=account&record=maple": nil,
 	} {
 		s.api.mu.Lock()
@@ -179,7 +190,8 @@ func TestAuditFilters(t *testing.T) {
 		require.Len(t, s.api.requests, len(want), query)
 		for i, r := range want {
 			at, parameter, _ := strings.Cut(r, " checkType")
-			require.True(t, strings.HasPrefix(s.api.requests[i], strings.Fields(at)[0]+" "+strings.Fields(at)[1]+" "), "%s: %s", query, s.api.requests[i])
+			require.True(t, strings.HasPrefix(s.api.requests[i], strings.Fields(at)[0]+" "+strings.Fields(at)[1]+" "), "%s: %s",
+				query, s.api.requests[i])
 			require.Contains(t, s.api.requests[i], parameter)
 		}
 	}
@@ -204,8 +216,9 @@ func TestAuditIsExported(t *testing.T) {
 func TestNavigationFollowsTheRole(t *testing.T) {
 	s := newServer(t)
 	for role, want := range map[api.Role][]string{
-		api.RoleCurator: {"Queue", "Candidates", "Records", "Freshness", "Audit"}, api.RoleSupport: {"Key requests", "Accounts", "Usage", "Audit"},
-		api.RolePublisher: {"Queue", "Candidates", "Records", "Freshness", "Import", "Audit"},
+		api.RoleCurator: {"Queue", "Candidates", "Records", "Freshness", "Audit"}, api.RoleSupport: {"Key requests",
+			"Accounts", "Usage", "Audit"},
+		api.RolePublisher: {"Queue", "Candidates", "Records", "Freshness", "Withdrawals", "Import", "Audit"},
 	} {
 		s.api.mu.Lock()
 		s.api.tokens[annsToken] = api.Operator{Name: "ann", Role: role}
@@ -224,10 +237,13 @@ func TestCompareShowsAnyTwoEventsAndTheListing(t *testing.T) {
 	shown, before, after := sheet(), api.UnknownFacts(), api.UnknownFacts()
 	before.Remote, after.Remote = ptr(true), ptr(false)
 	event := func(id string, kind api.CheckType, facts *api.Facts, source string) api.RecordedEvent {
-		return api.RecordedEvent{Actor: "bob", VerificationEvent: api.VerificationEvent{ID: id, CheckType: kind, Outcome: "o-" + api.Outcome(id), Facts: facts, SourceURLs: []string{source}}}
+		return api.RecordedEvent{Actor: "bob",
+			VerificationEvent: api.VerificationEvent{ID: id, CheckType: kind, Outcome: "o-" + api.Outcome(id), Facts: facts,
+				SourceURLs: []string{source}}}
 	}
 	shown.Events = []api.RecordedEvent{
-		event("link", "application-link", nil, site), event("new", api.FactualReview, &after, rates), event("old", api.FactualReview, &before, site),
+		event("link", "application-link", nil, site), event("new", api.FactualReview, &after, rates), event("old",
+			api.FactualReview, &before, site),
 	}
 	shown.OwnFacts = ptr(api.UnknownFacts())
 	s.api.respond("GET /reviews/records/maple", shown)
@@ -245,14 +261,17 @@ func TestCompareShowsAnyTwoEventsAndTheListing(t *testing.T) {
 func TestUsageIsDrawnOnTheServer(t *testing.T) {
 	s := newServer(t)
 	s.api.respond("GET /usage", api.UsageReport{Days: []api.TierUsage{
-		{Date: "2026-11-21", Tier: api.Free, Calls: 30, Refused: map[api.CallOutcome]int{api.CallMinuteLimitReached: 5}, Failed: 2},
-		{Date: "2026-11-21", Tier: api.Commercial, Calls: 10}, {Date: "2026-11-22", Tier: api.Free, Calls: 20}, {Date: "2020-01-01", Tier: api.Free, Calls: 1000},
+		{Date: "2026-11-21", Tier: api.Free, Calls: 30, Refused: map[api.CallOutcome]int{api.CallMinuteLimitReached: 5},
+			Failed: 2},
+		{Date: "2026-11-21", Tier: api.Commercial, Calls: 10}, {Date: "2026-11-22", Tier: api.Free,
+			Calls: 20}, {Date: "2020-01-01", Tier: api.Free, Calls: 1000},
 	}})
 	page := s.signedIn().get("/usage?days=7")
 	require.Equal(t, http.StatusOK, page.StatusCode, page.body)
 	require.Contains(t, s.api.requests, "GET /usage days=7 ")
 	require.Contains(t, page.body, "<strong>60</strong> calls with a known key, 5 rejected, 2 failed")
-	require.Contains(t, page.body, `<title>2026-11-21: 40, free 30, commercial 10</title><rect class="series-0" x="500.0" y="40.0" width="90.0" height="120.0"/><rect class="series-2" x="500.0" y="0.0" width="90.0" height="40.0"/>`)
+	require.Contains(t, page.body,
+		`<title>2026-11-21: 40, free 30, commercial 10</title><rect class="series-0" x="500.0" y="40.0" width="90.0" height="120.0"/><rect class="series-2" x="500.0" y="0.0" width="90.0" height="40.0"/>`)
 	require.Contains(t, page.body, `<title>2026-11-22: 20, free 20</title><rect class="series-0" x="600.0" y="80.0"`)
 	require.Contains(t, page.body, `<tr><th scope="row">2026-11-21</th><td>5</td><td>5</td></tr>`)
 	require.Contains(t, page.body, `<th scope="col">minute limit reached</th>`)
@@ -265,7 +284,8 @@ func TestUsageIsDrawnOnTheServer(t *testing.T) {
 func TestFreshnessIsDrawnOnTheServer(t *testing.T) {
 	s := newServer(t)
 	s.api.respond("GET /reviews/freshness", api.Freshness{
-		Now: api.FreshnessSample{Day: "2026-11-22", Verified: 3, Stale: 1}, Ahead: []api.DueDay{{Day: "2026-11-22", Due: 4, Target: 2}},
+		Now: api.FreshnessSample{Day: "2026-11-22", Verified: 3,
+			Stale: 1}, Ahead: []api.DueDay{{Day: "2026-11-22", Due: 4, Target: 2}},
 		Links: map[api.Outcome]int{"": 1, api.OutcomeReachable: 3}, Facts: 20, Quoted: 7,
 	})
 	page := s.signedIn().get("/freshness")

@@ -1,6 +1,8 @@
 package desk
 
 import (
+	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -59,6 +61,14 @@ func (d *Desk) pageTexts(v *visit) (view, error) {
 	return view{Template: "pages", Title: "Pages of " + page.Company, Data: page}, nil
 }
 
+// readPages asks the link checker to read the pages of a record now.
+func (d *Desk) readPages(v *visit) (view, error) {
+	id := v.PathValue("id")
+	due, _, err := adminapi.Send[api.PagesDue](v.Context(), v.client, http.MethodPost,
+		adminapi.Path("records", id, "read"), nil)
+	return view{Redirect: recordPath(id) + "/pages", Notice: fmt.Sprintf("%d pages are due. %s", due.Pages, due.Note)}, err
+}
+
 func quotesOf(page string, all []api.Quote) (quotes []string) {
 	for _, q := range all {
 		if q.SourceURL == page {
@@ -95,7 +105,8 @@ func changedLines(before, after string, quotes []string) (lines []textLine) {
 				continue
 			}
 			lines = append(lines, textLine{
-				Removed: part.Type == diffmatchpatch.DiffDelete, Added: part.Type == diffmatchpatch.DiffInsert, Parts: marked(line, quotes),
+				Removed: part.Type == diffmatchpatch.DiffDelete, Added: part.Type == diffmatchpatch.DiffInsert, Parts: marked(line,
+					quotes),
 			})
 		}
 	}

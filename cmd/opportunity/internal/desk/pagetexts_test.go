@@ -1,6 +1,7 @@
 package desk_test
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -13,12 +14,14 @@ import (
 func TestPagesShowWhatChangedSinceTheReview(t *testing.T) {
 	s, b := reviewing(t)
 	quoted := sheet()
-	quoted.Evidence.Quotes = []api.Quote{{Fact: "pay", SourceURL: rates, Exact: "$18 per hour"}, {Fact: "pay", SourceURL: site, Exact: "$20 per hour"}}
+	quoted.Evidence.Quotes = []api.Quote{{Fact: "pay", SourceURL: rates, Exact: "$18 per hour"},
+		{Fact: "pay", SourceURL: site, Exact: "$20 per hour"}}
 	s.api.respond("GET /reviews/records/maple", quoted)
 	at := time.Date(2026, 11, 24, 9, 0, 0, 0, time.UTC)
 	long := strings.Repeat("The same.\n", 50)
 	s.api.respond("GET /records/maple/pages", api.PageTexts{Pages: []api.PageText{
-		{URL: rates, ReadAt: at, ReviewedAt: at, Text: long + "Members earn $18 per hour.\n<script>alert(1)</script>", ReviewedText: long + "Members earn $20 per hour."},
+		{URL: rates, ReadAt: at, ReviewedAt: at, Text: long + "Members earn $18 per hour.\n<script>alert(1)</script>",
+			ReviewedText: long + "Members earn $20 per hour."},
 		{URL: site, ReadAt: at, ReviewedAt: at, Text: long, ReviewedText: long},
 		{URL: "https://c.example", ReadAt: at, Note: "asks whether the reader is a robot"},
 		{URL: "https://d.example"},
@@ -30,12 +33,16 @@ func TestPagesShowWhatChangedSinceTheReview(t *testing.T) {
 	require.Equal(t, 1, strings.Count(page, "The same."), "the line before a change, and a gap instead of the others")
 	require.Contains(t, page, "Unchanged since")
 	require.Contains(t, page, "asks whether the reader is a robot")
-	require.Contains(t, page, "Not read yet.")
+	require.Contains(t, page, "Waits for the link checker.")
+	s.api.respond("POST /records/maple/read", api.PagesDue{Pages: 2, Note: "The next run reads them."})
+	require.Equal(t, "/records/maple/pages", b.post("/records/maple/read", url.Values{}).Header.Get("Location"))
+	require.Len(t, s.api.sent("POST /records/maple/read"), 1)
 }
 
 func TestComparisonOfPagesIsBounded(t *testing.T) {
 	s, b := reviewing(t)
 	before, after := strings.Repeat("a line of before\n", 5000), strings.Repeat("another line\nof after\n", 5000)
-	s.api.respond("GET /records/maple/pages", api.PageTexts{Pages: []api.PageText{{URL: rates, Text: after, ReviewedText: before}}})
+	s.api.respond("GET /records/maple/pages",
+		api.PageTexts{Pages: []api.PageText{{URL: rates, Text: after, ReviewedText: before}}})
 	require.Less(t, len(b.get("/records/maple/pages").body), 100_000)
 }

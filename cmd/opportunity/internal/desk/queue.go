@@ -3,7 +3,6 @@ package desk
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"time"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
@@ -17,8 +16,7 @@ type queuePage struct {
 	Filters  url.Values
 	More     string // address of the next page; empty on the last
 	Opinions []api.OpinionRequest
-	Mine     int  // reviews of this person today
-	Publish  bool // whether the role can withdraw
+	Mine     int // reviews of this person today
 	LinksOff string
 }
 
@@ -27,8 +25,9 @@ func (p queuePage) Weekend() bool { return p.GeneratedAt.UTC().Weekday()%6 == ti
 
 // whys are the reasons to filter by.
 var whys = []choice{
-	{Value: api.DueNeverReviewed, Label: "never reviewed"}, {Value: api.DueStale, Label: "stale"}, {Value: api.DueReview, Label: "earlier review"},
-	{Value: api.DueClosed, Label: "closed, to be withdrawn"},
+	{Value: api.DueNeverReviewed, Label: "never reviewed"}, {Value: api.DueStale, Label: "stale"}, {Value: api.DueReview,
+		Label: "earlier review"},
+	{Value: api.DueClosed, Label: "closed"},
 	{Value: api.DueLinkCheck, Label: "failing link"}, {Value: api.DueEdit, Label: "changed listing"},
 }
 
@@ -51,7 +50,8 @@ func (d *Desk) queue(v *visit) (view, error) {
 			list.Today.Done += n
 		}
 	}
-	page := queuePage{ReviewQueue: list, Filters: filters, Opinions: opinions.Requests, Mine: list.Today.DoneBy[v.Session.Name], Publish: publishes(v), LinksOff: d.LinksOff}
+	page := queuePage{ReviewQueue: list, Filters: filters, Opinions: opinions.Requests,
+		Mine: list.Today.DoneBy[v.Session.Name], LinksOff: d.LinksOff}
 	page.More = more("/queue", filters, "after", list.Next)
 	return view{Template: "queue", Title: "Queue", Data: page}, nil
 }
@@ -92,15 +92,14 @@ func more(path string, filters url.Values, name, cursor string) string {
 func (d *Desk) next(v *visit) (view, error) { return d.nextReview(v, nil) }
 
 // nextReview redirects to the first record of the queue without a lease of another person, and
-// takes its lease. It leaves out those that a review found closed: they wait to be withdrawn.
+// takes its lease.
 func (d *Desk) nextReview(v *visit, done *notice) (view, error) {
 	v.done = done // shown on an error page, too
 	list, _, err := v.client.Queue(v.Context(), "available", "true")
 	if err != nil {
 		return view{}, err
 	}
-	records := slices.DeleteFunc(list.Records, closed)
-	if to, err := firstFree(v, records, func(r api.QueueRecord) string { return r.ID }); to != "" || err != nil {
+	if to, err := firstFree(v, list.Records, func(r api.QueueRecord) string { return r.ID }); to != "" || err != nil {
 		return view{Redirect: to}, err
 	}
 	if v.done == nil {
@@ -126,18 +125,16 @@ func firstFree[T any](v *visit, records []T, id func(T) string) (path string, er
 	return "", nil
 }
 
-func closed(r api.QueueRecord) bool {
-	return slices.ContainsFunc(r.Reasons, func(d api.DueReason) bool { return d.Why == api.DueClosed })
-}
-
 // skip hides a record from the queue for some days.
 func (d *Desk) skip(v *visit) (view, error) {
 	id, days := v.PathValue("id"), map[string]int{"1": 1, "3": 3, "7": 7, "14": 14}[v.PostFormValue("days")]
 	if days == 0 || v.PostFormValue("reason") == "" {
-		return view{Template: "error", Title: "Nothing was skipped", Status: http.StatusUnprocessableEntity, Data: "Go back, enter a reason and choose when the record comes back."}, nil
+		return view{Template: "error", Title: "Nothing was skipped", Status: http.StatusUnprocessableEntity,
+			Data: "Go back, enter a reason and choose when the record comes back."}, nil
 	}
 	skip := api.SkipRequest{Reason: v.PostFormValue("reason"), Until: api.Timestamp{Time: v.now.UTC().AddDate(0, 0, days)}}
-	if _, _, err := adminapi.Send[api.Skip](v.Context(), v.client, http.MethodPut, sheetPath(id)+"/skip", skip); err != nil {
+	if _, _, err := adminapi.Send[api.Skip](v.Context(), v.client, http.MethodPut, sheetPath(id)+"/skip",
+		skip); err != nil {
 		return view{}, err
 	}
 	return d.nextReview(v, &notice{Text: id + " comes back in " + v.PostFormValue("days") + " days."})

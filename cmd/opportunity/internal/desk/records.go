@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	"opportunity.internal/cmd/opportunity/internal/adminapi"
 	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
@@ -42,7 +41,7 @@ type recordPage struct {
 
 // listing is the part of a listing that consumers do not see.
 type listing struct {
-	Visibility string            `json:"visibility"`
+	Visibility string       `json:"visibility"`
 	Curation   api.Curation `json:"curation"`
 }
 
@@ -117,85 +116,6 @@ func (d *Desk) record(v *visit) (view, error) {
 	page.Compared = len(sides(page.Sheet)) > 1
 	return view{Template: "record", Title: page.Detail.Record.Company.Name, Data: page}, nil
 }
-
-// askPublish shows what publishing a record does.
-func (d *Desk) askPublish(v *visit) (view, error) {
-	id := v.PathValue("id")
-	report, _, err := v.client.Publish(v.Context(), []string{id}, false, true)
-	if err != nil {
-		return view{}, err
-	}
-	candidate, err := d.candidate(v, id)
-	if err != nil {
-		return view{}, err
-	}
-	return confirmation(confirm{
-		ID: id, Candidate: candidate, Action: recordPath(id) + "/publish", Lane: v.FormValue("lane") != "", Button: "Publish record", Rejected: report.Rejected, Back: recordPath(id),
-		Text: []string{
-			"Consumers see the record from now on. Your name and the time are recorded as its editorial review.",
-			map[bool]string{
-				true:  "It was never reviewed: consumers see it as unverified until a curator reviews its facts.",
-				false: "Its facts were reviewed before.",
-			}[report.NeverReviewed > 0],
-		},
-	}), nil
-}
-
-func (d *Desk) publish(v *visit) (view, error) {
-	id := v.PathValue("id")
-	report, _, err := v.client.Publish(v.Context(), []string{id}, false, false)
-	if err != nil {
-		return view{}, err
-	}
-	response := changedRecord(id, report, "Published "+id+".")
-	if v.PostFormValue("lane") != "" && response.Redirect != "" {
-		return d.nextCandidate(v, &notice{Text: response.Notice})
-	}
-	return response, nil
-}
-
-// askWithdraw shows what withdrawing a record does.
-func (d *Desk) askWithdraw(v *visit) (view, error) {
-	id := v.PathValue("id")
-	return confirmation(confirm{
-		ID: id, Action: recordPath(id) + "/withdraw", Button: "Withdraw record", Danger: true, Reason: true, Back: recordPath(id),
-		Text: []string{
-			"Consumers get this response for the record, as if it had never existed. Its history stays, and you can publish it again.",
-		},
-		Preview: "GET /api/v1/opportunities/" + id + "\nHTTP/1.1 404 Not Found\n\n" +
-			`{"error":{"code":"not_found","message":"There is no such record, or it is not part of your plan."}}`,
-	}), nil
-}
-
-func (d *Desk) withdraw(v *visit) (view, error) {
-	id, reason := v.PathValue("id"), strings.TrimSpace(v.PostFormValue("reason"))
-	if reason == "" {
-		return missingReason(d.askWithdraw(v))
-	}
-	report, _, err := v.client.Withdraw(v.Context(), []string{id}, reason)
-	if err != nil {
-		return view{}, err
-	}
-	return changedRecord(id, report, "Withdrew "+id+"."), nil
-}
-
-// confirm is a page that shows the consequences of an action before it happens.
-type confirm struct {
-	ID, Action, Button string
-	Text               []string
-	Candidate          *api.Candidate // its checklist; nil if it is none
-	Lane               bool           // go on with the next candidate
-	Preview            string         // response that consumers will get
-	Danger             bool
-	Reason             bool       // ask for a reason
-	Tiers              []api.Tier // to choose from
-	Hidden             map[string]string
-	IDs                []string // of several records
-	Back               string   // page to go back to
-	Rejected           []api.RejectedLine
-}
-
-func confirmation(c confirm) view { return view{Template: "confirm", Title: c.Button, Data: c} }
 
 // changedRecord returns to a record after an action, or shows why it was rejected.
 func changedRecord(id string, report api.ImportReport, done string) view {

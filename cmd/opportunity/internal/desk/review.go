@@ -3,6 +3,7 @@ package desk
 import (
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -25,7 +26,7 @@ func (d *Desk) showReview(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	page := reviewPage{Sheet: sheet, Form: reviewform.New(sheet, opinion), Publish: publishes(v)}
+	page := reviewPage{Sheet: sheet, Form: reviewform.New(sheet, opinion), Publish: publishes(v), open: d.opener(sheet)}
 	if lease.Holder != v.Session.Name {
 		page.Blocked = &lease
 	}
@@ -57,13 +58,14 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 	id := v.PathValue("id")
 	form, err := reviewform.Parse(v.PostForm)
 	if err != nil {
-		return view{Template: "error", Title: "This form cannot be read", Status: http.StatusBadRequest, Data: "Open the record again."}, nil
+		return view{Template: "error", Title: "This form cannot be read", Status: http.StatusBadRequest,
+			Data: "Open the record again."}, nil
 	}
 	sheet, err := d.sheet(v, id, form.Opinion())
 	if err != nil {
 		return view{}, err
 	}
-	page := reviewPage{Sheet: sheet, Form: form, Publish: publishes(v)}
+	page := reviewPage{Sheet: sheet, Form: form, Publish: publishes(v), open: d.opener(sheet)}
 	review, problems := form.Review()
 	if len(problems) > 0 {
 		page.reopen()
@@ -71,7 +73,8 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 	}
 	var uncompared []string
 	if added := form.Added(); len(added) > 0 {
-		found, _, err := adminapi.Send[api.QuoteFindings](v.Context(), v.client, http.MethodPost, "/reviews/quotes", api.QuoteSearch{Quotes: added})
+		found, _, err := adminapi.Send[api.QuoteFindings](v.Context(), v.client, http.MethodPost, "/reviews/quotes",
+			api.QuoteSearch{Quotes: added})
 		if err != nil {
 			return view{}, err
 		}
@@ -81,7 +84,7 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 		}
 	}
 	report, _, err := v.client.Review(v.Context(), id, api.ReviewSubmission{
-		Review: review, SecondOpinionOf: form.Opinion(), SameTexts: form.SameTexts(),
+		Review: review, SecondOpinionOf: form.Opinion(), SameTexts: form.SameTexts(), Changes: form.Changes(),
 	})
 	switch {
 	case err != nil:
@@ -90,7 +93,9 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 		page.Texts = report.Texts
 		page.reopen()
 		for _, t := range report.Texts {
-			problems = append(problems, reviewform.Problem{Field: reviewform.SameTexts(t.Fact), Message: reviewform.Label(t.Fact) + ": choose whether your words mean the same as those of the first review, then submit again"})
+			problems = append(problems, reviewform.Problem{Field: reviewform.SameTexts(t.Fact),
+				Message: reviewform.Label(t.Fact) +
+					": choose whether your words mean the same as those of the first review, then submit again"})
 		}
 		return page.view(problems), nil
 	case len(report.Newer) > 0:
@@ -108,17 +113,19 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 			all = append(all, r.Problems...)
 		}
 		page.reopen()
-		return page.view(reviewform.Explain(all)), nil
+		return page.view(reviewform.Explain(all, review)), nil
 	}
-	done := &notice{Text: "Review of " + sheet.Record.Company.Name + " recorded: " + string(report.Outcome) + ".", Undo: &undo{id, report.EventID}}
-	if report.Outcome == api.OutcomeClosed && sheet.Visibility == "published" {
-		done.Text += " It stays public until it is withdrawn."
-		if publishes(v) {
-			done.Withdraw = id
-		}
+	done := &notice{Text: "Review of " + sheet.Record.Company.Name + " recorded: " + string(report.Outcome) + "."}
+	done.Undo = &undo{id, report.EventID}
+	if form.Opinion() != "" && len(report.Disagree) == 0 {
+		done = &notice{Text: "Your opinion on " + sheet.Record.Company.Name + " agrees with the first review."}
+	}
+	if review.Evidence.Closed == api.ClosedEnded && sheet.Visibility == "published" {
+		done.Text += " It stays public until a publisher withdraws it."
 	}
 	if len(uncompared) > 0 {
-		done.Text += " A quote was not compared with its page, because no text of the page is stored: " + strings.Join(uncompared, ", ") + "."
+		done.Text += " A quote was not compared with its page, because no text of the page is stored: " +
+			strings.Join(uncompared, ", ") + "."
 	}
 	if len(report.Disagree) > 0 {
 		labels := make([]string, len(report.Disagree))
@@ -153,7 +160,8 @@ func (d *Desk) summarize(v *visit) (view, error) {
 func (d *Desk) saveDraft(v *visit) (view, error) {
 	form, err := reviewform.Parse(v.PostForm)
 	if err != nil {
-		return view{Template: "error", Title: "This form cannot be read", Status: http.StatusBadRequest, Data: "Open the record again."}, nil
+		return view{Template: "error", Title: "This form cannot be read", Status: http.StatusBadRequest,
+			Data: "Open the record again."}, nil
 	}
 	content, err := json.Marshal(form.Values)
 	if err != nil {
@@ -219,6 +227,33 @@ func (d *Desk) undo(v *visit) (view, error) {
 	return view{Redirect: reviewPath(id, ""), Notice: text}, nil
 }
 
+// opener returns the address in the desk that records that the curator opens a page from the sheet,
+// and then opens it. Only the desk can make one, so it leads to no other page.
+func (d *Desk) opener(sheet api.ReviewSheet) func(page string) string {
+	return func(page string) string {
+		text, _ := json.Marshal(api.OpeningRequest{SourceURL: page, LastEventID: sheet.LastEventID}) // two texts
+		return "/reviews/" + sheet.Record.ID + "/open?page=" + d.sessions.Seal(text)
+	}
+}
+
+// openPage records that the curator opens a page, and opens it. If that cannot be recorded, the
+// page opens anyway.
+func (d *Desk) openPage(v *visit) (view, error) {
+	var page api.OpeningRequest
+	text, own := d.sessions.Unseal(v.FormValue("page"))
+	if !own || json.Unmarshal(text, &page) != nil {
+		return notFound(), nil
+	}
+	to := page.SourceURL
+	page.SourceURL, _, _ = strings.Cut(to, ":~:text=")
+	page.SourceURL = strings.TrimSuffix(page.SourceURL, "#")
+	_, _, err := adminapi.Send[any](v.Context(), v.client, http.MethodPut, sheetPath(v.PathValue("id"))+"/opened", page)
+	if err != nil {
+		d.Log.LogAttrs(v.Context(), slog.LevelWarn, "opened source not recorded", slog.String("error", err.Error()))
+	}
+	return view{LeaveTo: to}, nil
+}
+
 // reviewPage is the data of the review page.
 type reviewPage struct {
 	Sheet   api.ReviewSheet
@@ -229,7 +264,8 @@ type reviewPage struct {
 	Publish bool                // whether the role can publish
 	Texts   []api.ComparedTexts // that a second opinion has in other words
 
-	before *api.Facts // as the form had them when they changed
+	open   func(page string) string // see opener
+	before *api.Facts               // as the form had them when they changed
 }
 
 // Lane reports whether the record can be published after this review.

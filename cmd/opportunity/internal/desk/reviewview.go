@@ -2,7 +2,6 @@ package desk
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"net/url"
@@ -26,7 +25,7 @@ type choice struct {
 // source is a source of the form.
 type source struct {
 	Index, Number int
-	URL           string
+	URL, Link     string // Link opens URL
 	Marks         []choice
 	Confirmed     bool               // the machine found every quote again
 	Unopened      *api.RecordedEvent // the review that could not open it; nil if the latest one could
@@ -41,14 +40,15 @@ type quote struct {
 	Key          string
 	Number       string            // of its source
 	Reading      *api.QuoteReading // nil if the machine did not look for it
+	Link         string            // opens the page at the quote
 }
 
 var marks = []choice{
-	{Value: string(reviewform.StillSo), Label: "Still says so", Key: "1"}, {Value: string(reviewform.Otherwise), Label: "Says otherwise", Key: "2"},
-	{Value: string(reviewform.Gone), Label: "Gone", Key: "3"}, {Value: string(reviewform.CannotOpen), Label: "Cannot open", Key: "4"},
+	{Value: string(reviewform.StillSo), Label: "Still says so", Key: "1"},
+	{Value: string(reviewform.Otherwise), Label: "Says otherwise", Key: "2"},
+	{Value: string(reviewform.Gone), Label: "Gone", Key: "3"},
+	{Value: string(reviewform.CannotOpen), Label: "Cannot open", Key: "4"},
 }
-
-var payUnits = []api.PayUnit{api.PerHour, api.PerYear, api.PerTask, api.PerAudioMinute}
 
 // choices returns radio buttons of a field with its current value.
 func choices(all []choice, name, now string) []choice {
@@ -63,7 +63,7 @@ func choices(all []choice, name, now string) []choice {
 func (p *reviewPage) Sources() (all []source) {
 	confirmed := reviewform.Confirmed(p.Sheet)
 	for i, u := range p.Form.Sources {
-		s := source{Index: i, Number: i + 1, URL: u, Confirmed: confirmed[u] && !p.Opinion()}
+		s := source{Index: i, Number: i + 1, URL: u, Link: p.open(u), Confirmed: confirmed[u] && !p.Opinion()}
 		s.Marks = choices(marks, fmt.Sprintf("mark.%d", i), string(p.Form.Mark(u)))
 		if slices.Contains(p.Sheet.Evidence.Unopened, u) {
 			s.Unopened = latest(p.Sheet.Events, func(e *api.Evidence) []string { return e.Unopened }, u)
@@ -111,32 +111,8 @@ func gone(events []api.RecordedEvent) (all []goneSource) {
 // Gone returns the sources that are gone.
 func (p *reviewPage) Gone() []goneSource { return gone(p.Sheet.Events) }
 
-// listed is a field of the listing that a review covers.
-type listed struct {
-	Label, Value string
-	URL          bool // Value is one
-	Key          string
-	Changed      bool // since the latest review
-	Old          string
-}
-
-// Listed returns the fields of the listing that a review covers, besides the facts.
-func (p *reviewPage) Listed() []listed {
-	r := p.Sheet.Record
-	all := []listed{{Label: "Company", Value: r.Company.Name}, {Label: "Website", Value: r.Company.Website, URL: true, Key: "w"},
-		{Label: "Application page", Value: r.ApplicationURL, URL: true, Key: "a"}, {Label: "Category", Value: string(r.Category)},
-		{Label: "Starting cost", Value: r.StartingCost}, {Label: "Work model", Value: r.WorkModel}}
-	for i, path := range []string{"company.name", "company.website", "applicationUrl", "category", "startingCost", "workModel"} {
-		for _, e := range slices.Backward(p.Sheet.Edits) { // the oldest has the value that the latest review saw
-			for _, c := range e.Changes {
-				if c.Field == path {
-					all[i].Changed = json.Unmarshal(c.Old, &all[i].Old) == nil
-				}
-			}
-		}
-	}
-	return all
-}
+// Listed returns the fields of the listing that the review covers, besides the facts.
+func (p *reviewPage) Listed() []reviewform.ListedField { return p.Form.Fields(p.Sheet.Edits) }
 
 // Opinion reports whether this is a second opinion.
 func (p *reviewPage) Opinion() bool { return p.Form.Opinion() != "" }
@@ -144,7 +120,9 @@ func (p *reviewPage) Opinion() bool { return p.Form.Opinion() != "" }
 // Outcomes returns the outcomes to choose from.
 func (p *reviewPage) Outcomes() []choice {
 	return choices([]choice{
-		{Value: string(api.OutcomeVerified), Label: "Verified", Key: "v"}, {Value: string(api.OutcomeClosed), Label: "Closed", Key: "c"},
+		{Value: string(api.OutcomeVerified), Label: "Verified", Key: "v"},
+		{Value: string(api.OutcomeClosed) + "." + api.ClosedPaused, Label: "Closed for now", Key: "c"},
+		{Value: string(api.OutcomeClosed) + "." + api.ClosedEnded, Label: "Ended", Key: "e"},
 		{Value: string(api.OutcomeNeedsReview), Label: "Needs review", Key: "r"},
 	}, "outcome", p.Form.Values.Get("outcome"))
 }
@@ -159,8 +137,6 @@ type shownFact struct {
 	Choices  []choice
 	Changed  bool // by the latest review
 	Previous []string
-	Differs  bool // from the listing's own value
-	Own      []string
 	Newer    bool // recorded after the form was opened
 	Before   []string
 	Quotes   []quote            // stored ones, then suggestions
@@ -189,26 +165,27 @@ func (f shownFact) Unquoted() bool { return f.Form.Known(f.Name) && f.Stored == 
 // Fields reports whether the fact has input fields.
 func (f shownFact) Fields() bool { return len(f.Options) == 0 }
 
+// Entries returns the input fields.
+func (f shownFact) Entries() []reviewform.Entry { return f.Form.Entries(f.Name) }
+
 // Lower returns the label within a sentence.
 func (f shownFact) Lower() string { return strings.ToLower(f.Label) }
 
 // Facts returns the facts with their recorded values, quotes and decisions.
 func (p *reviewPage) Facts() (all []shownFact) {
 	base := p.Form.Base
-	var changed, differs []string
+	var changed []string
 	if p.Sheet.PreviousFacts != nil {
 		changed = reviewform.Differences(*p.Sheet.PreviousFacts, base)
 	}
-	if p.Sheet.OwnFacts != nil {
-		differs = reviewform.Differences(*p.Sheet.OwnFacts, base)
-	}
 	for _, f := range reviewform.Facts {
-		s := shownFact{Fact: f, Form: p.Form, Recorded: reviewform.Describe(base, f.Name), Cites: p.numbers(base.Cites(f.Name)...), Choices: p.choices(f)}
+		if !p.Form.Asks(f.Name) {
+			continue
+		}
+		s := shownFact{Fact: f, Form: p.Form, Recorded: reviewform.Describe(base, f.Name),
+			Cites: p.numbers(base.Cites(f.Name)...), Choices: p.choices(f)}
 		if s.Changed = slices.Contains(changed, f.Name); s.Changed {
 			s.Previous = reviewform.Describe(*p.Sheet.PreviousFacts, f.Name)
-		}
-		if s.Differs = slices.Contains(differs, f.Name); s.Differs {
-			s.Own = reviewform.Describe(*p.Sheet.OwnFacts, f.Name)
 		}
 		if s.Newer = p.Form.Again(f.Name); s.Newer && p.before != nil {
 			s.Before = reviewform.Describe(*p.before, f.Name)
@@ -244,7 +221,8 @@ func quoteKey(index int) string {
 func (p *reviewPage) addQuotes(s *shownFact) {
 	add := func(q api.Quote, field string, reading *api.QuoteReading) {
 		shown := quote{
-			Quote: q, Field: field, Value: reviewform.QuoteValue(q), Key: quoteKey(len(s.Quotes)), Number: p.numbers(q.SourceURL), Reading: reading,
+			Quote: q, Field: field, Value: reviewform.QuoteValue(q), Key: quoteKey(len(s.Quotes)),
+			Number: p.numbers(q.SourceURL), Reading: reading, Link: p.open(fragment(q.SourceURL, q.Exact)),
 		}
 		shown.Checked = slices.Contains(p.Form.Values[field], shown.Value)
 		s.Quotes = append(s.Quotes, shown)
@@ -281,7 +259,8 @@ func (p *reviewPage) quoteSources(chosen string) []choice {
 	n := p.numbers(chosen) // a page that has become a source
 	all := sourceChoices(p.Form, []string{cmp.Or(n, chosen)})
 	for _, page := range []string{p.Sheet.Record.ApplicationURL, p.Sheet.Record.Company.Website} {
-		if api.ValidURL(page) && p.numbers(page) == "" && !slices.ContainsFunc(all, func(c choice) bool { return c.Value == page }) {
+		listed := slices.ContainsFunc(all, func(c choice) bool { return c.Value == page })
+		if api.ValidURL(page) && p.numbers(page) == "" && !listed {
 			all = append(all, choice{Value: page, Label: shortURL(page), Checked: page == chosen})
 		}
 	}
@@ -293,9 +272,8 @@ func shortURL(u string) string {
 }
 
 func sourceChoices(f reviewform.Form, chosen []string) (all []choice) {
-	for i, u := range f.Sources {
-		n := fmt.Sprint(i + 1)
-		all = append(all, choice{Value: n, Label: n + ": " + shortURL(u), Checked: slices.Contains(chosen, n)})
+	for _, o := range f.Numbered() {
+		all = append(all, choice{Value: o.Value, Label: o.Label, Checked: slices.Contains(chosen, o.Value)})
 	}
 	return all
 }
@@ -325,25 +303,12 @@ func (p *reviewPage) numbers(urls ...string) string {
 	return strings.Join(text, ", ")
 }
 
-// input is a field of the form.
-type input struct {
-	Name, Label, Value string
-	Max                int
-	Options            []choice // of a select
-}
-
-func newInput(f reviewform.Form, prefix, name, label string, limit int) input {
-	return input{Name: prefix + name, Label: label, Value: f.Values.Get(prefix + name), Max: limit}
-}
-
-func newSourceInput(f reviewform.Form, prefix, label string) input {
-	return input{Name: prefix + "sources", Label: label, Options: sourceChoices(f, f.Values[prefix+"sources"])}
-}
-
 // finding describes what the machine found.
 func finding(r *api.QuoteReading) template.HTML {
 	text := map[api.Finding]string{
-		api.QuotePresent: "still says so, read by a machine ", api.QuoteMoved: "moved: the words are there in other surroundings, which keeping the quote stores; read by a machine ",
+		api.QuotePresent: "still says so, read by a machine ",
+		api.QuoteMoved: "moved: the words are there in other surroundings, which keeping the quote stores; " +
+			"read by a machine ",
 		api.QuoteMissing: "missing: a machine did not find the words ",
 	}[r.Finding]
 	if text == "" {

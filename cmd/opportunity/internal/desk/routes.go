@@ -2,6 +2,7 @@ package desk
 
 import (
 	"slices"
+	"strings"
 
 	"opportunity.internal/pkg/api"
 )
@@ -16,7 +17,7 @@ type route struct {
 }
 
 func routes() []route {
-	return []route{
+	all := []route{
 		{pattern: "GET /{$}", handle: (*Desk).home},
 		{pattern: "GET /sign-in", open: true, handle: (*Desk).showSignIn},
 		{pattern: "POST /sign-in", open: true, handle: (*Desk).signInWithToken},
@@ -32,6 +33,7 @@ func routes() []route {
 		{pattern: "GET /next", handle: (*Desk).next},
 		{pattern: "GET /reviews/{id}", handle: (*Desk).showReview},
 		{pattern: "POST /reviews/{id}", handle: (*Desk).submitReview},
+		{pattern: "GET /reviews/{id}/open", handle: (*Desk).openPage},
 		{pattern: "POST /reviews/{id}/summary", handle: (*Desk).summarize},
 		{pattern: "POST /reviews/{id}/draft", handle: (*Desk).saveDraft},
 		{pattern: "POST /reviews/{id}/discard", handle: (*Desk).discardDraft},
@@ -51,31 +53,26 @@ func routes() []route {
 		{pattern: "POST /records/{id}/edit", handle: (*Desk).edit},
 		{pattern: "GET /records/{id}/compare", handle: (*Desk).compare},
 		{pattern: "GET /records/{id}/pages", handle: (*Desk).pageTexts},
-		{pattern: "GET /records/{id}/publish", handle: (*Desk).askPublish},
-		{pattern: "POST /records/{id}/publish", handle: (*Desk).publish},
-		{pattern: "GET /records/{id}/withdraw", handle: (*Desk).askWithdraw},
-		{pattern: "POST /records/{id}/withdraw", handle: (*Desk).withdraw},
+		{pattern: "POST /records/{id}/read", handle: (*Desk).readPages},
+		{pattern: "GET /withdrawals", handle: (*Desk).withdrawals},
 		{pattern: "GET /import", handle: (*Desk).showImport},
 		{pattern: "POST /import", file: true, handle: (*Desk).previewImport},
 		{pattern: "POST /import/confirm", handle: (*Desk).importFile},
 
 		{pattern: "GET /requests", handle: (*Desk).keyRequests},
-		{pattern: "GET /requests/{id}/{verb}", handle: (*Desk).askDecision},
-		{pattern: "POST /requests/{id}/approve", handle: (*Desk).approve},
-		{pattern: "POST /requests/{id}/decline", handle: (*Desk).decline},
 		{pattern: "GET /accounts", handle: (*Desk).accounts},
 		{pattern: "GET /accounts/{id}", handle: (*Desk).account},
-		{pattern: "GET /accounts/{id}/{verb}", handle: (*Desk).askAccount},
-		{pattern: "POST /accounts/{id}/suspend", handle: (*Desk).suspend},
-		{pattern: "POST /accounts/{id}/resume", handle: (*Desk).suspend},
-		{pattern: "POST /accounts/{id}/grant", handle: (*Desk).grant},
-		{pattern: "GET /keys/{id}/revoke", handle: (*Desk).askRevoke},
-		{pattern: "POST /keys/{id}/revoke", handle: (*Desk).revoke},
 		{pattern: "GET /usage", handle: (*Desk).usage},
 		{pattern: "GET /audit", handle: (*Desk).audit},
 		{pattern: "GET /audit.csv", handle: (*Desk).auditCSV},
 		{pattern: "GET /audit.jsonl", handle: (*Desk).auditLines},
 	}
+	for name := range actions() {
+		kind, verb, _ := strings.Cut(name, "/")
+		at := " /" + kind + "/{id}/" + verb
+		all = append(all, route{pattern: "GET" + at, handle: (*Desk).ask}, route{pattern: "POST" + at, handle: (*Desk).act})
+	}
+	return all
 }
 
 // tab is an entry of the navigation.
@@ -96,6 +93,7 @@ func tabs(role string) (allowed []tab) {
 		{"/candidates", "Candidates", curators},
 		{"/records", "Records", curators},
 		{"/freshness", "Freshness", curators},
+		{"/withdrawals", "Withdrawals", publishers},
 		{"/import", "Import", publishers},
 		{"/requests", "Key requests", supporters},
 		{"/accounts", "Accounts", supporters},

@@ -30,9 +30,8 @@ type session struct {
 
 	Token string // operator token; empty in List
 
-	owner  [sha256.Size]byte // hash of Token
-	notice any
-	stored any
+	owner [sha256.Size]byte // hash of Token
+	kept  map[string]any
 }
 
 // sessionStore holds the sessions of one process.
@@ -75,24 +74,32 @@ func (s *sessionStore) Start(token, name, role, browser string) (cookie string) 
 		}
 	}
 	id := base64.RawURLEncoding.EncodeToString(random(16))
-	s.sessions[id] = &session{ID: id, Name: name, Role: role, Browser: browser, Started: now, Seen: now, owner: sha256.Sum256([]byte(token))}
-	content, _ := json.Marshal(sealed{id, token})                                    // two strings
-	return base64.RawURLEncoding.EncodeToString(s.seal.Seal(nil, nil, content, nil)) //nolint:gosec // the cipher adds a random nonce
+	s.sessions[id] = &session{ID: id, Name: name, Role: role, Browser: browser, Started: now, Seen: now,
+		owner: sha256.Sum256([]byte(token)), kept: map[string]any{}}
+	content, _ := json.Marshal(sealed{id, token}) // two strings
+	return s.Seal(content)
+}
+
+// Seal encrypts content. Only this process can make such a text and read it.
+func (s *sessionStore) Seal(content []byte) string {
+	sealed := s.seal.Seal(nil, nil, content, nil) //nolint:gosec // the cipher adds a random nonce
+	return base64.RawURLEncoding.EncodeToString(sealed)
+}
+
+// Unseal returns the content of a result of Seal. It returns false for any other text.
+func (s *sessionStore) Unseal(text string) (content []byte, ok bool) {
+	sealed, err := base64.RawURLEncoding.DecodeString(text)
+	if err == nil {
+		content, err = s.seal.Open(nil, nil, sealed, nil)
+	}
+	return content, err == nil
 }
 
 // Resume returns the session of a cookie and notes the time of the request. It returns false if the
 // session has ended.
 func (s *sessionStore) Resume(cookie string) (session, bool) {
-	text, err := base64.RawURLEncoding.DecodeString(cookie)
-	if err != nil {
-		return session{}, false
-	}
-	content, err := s.seal.Open(nil, nil, text, nil)
-	if err != nil {
-		return session{}, false
-	}
 	var c sealed
-	if err := json.Unmarshal(content, &c); err != nil {
+	if content, ok := s.Unseal(cookie); !ok || json.Unmarshal(content, &c) != nil {
 		return session{}, false
 	}
 	s.mu.Lock()
@@ -128,7 +135,7 @@ func (s *sessionStore) List(token string) []session {
 	for _, found := range s.sessions {
 		if found.owner == sha256.Sum256([]byte(token)) && !expired(found, s.now()) {
 			listed := *found
-			listed.stored = nil
+			listed.kept = nil
 			list = append(list, listed)
 		}
 	}
@@ -136,47 +143,23 @@ func (s *sessionStore) List(token string) []session {
 	return list
 }
 
-// Leave stores a notice for the next page of a session.
-func (s *sessionStore) Leave(id string, notice any) {
+// Keep stores a value with a session under a name until Take or the end of the session. It replaces
+// the one before.
+func (s *sessionStore) Keep(id, name string, value any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if found := s.sessions[id]; found != nil {
-		found.notice = notice
-	}
-}
-
-// Notice returns the notice of a session, nil if there is none, and removes it.
-func (s *sessionStore) Notice(id string) any {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	found := s.sessions[id]
-	if found == nil {
-		return nil
-	}
-	notice := found.notice
-	found.notice = nil
-	return notice
-}
-
-// Keep stores a value with a session until Take or the end of the session. It replaces the one
-// before.
-func (s *sessionStore) Keep(id string, value any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if found := s.sessions[id]; found != nil {
-		found.stored = value
+		found.kept[name] = value
 	}
 }
 
 // Take returns the value that Keep stored, nil if there is none, and removes it.
-func (s *sessionStore) Take(id string) any {
+func (s *sessionStore) Take(id, name string) (value any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found := s.sessions[id]
-	if found == nil {
-		return nil
+	if found := s.sessions[id]; found != nil {
+		value = found.kept[name]
+		delete(found.kept, name)
 	}
-	value := found.stored
-	found.stored = nil
 	return value
 }

@@ -45,7 +45,8 @@ func TestForgedCookiesAreRejected(t *testing.T) {
 	raw, err := base64.RawURLEncoding.DecodeString(cookie)
 	require.NoError(t, err)
 	raw[len(raw)/2] ^= 1
-	for _, forged := range []string{"", "x", foreign, base64.RawURLEncoding.EncodeToString(raw), strings.Repeat("A", 200)} {
+	for _, forged := range []string{"", "x", foreign, base64.RawURLEncoding.EncodeToString(raw),
+		strings.Repeat("A", 200)} {
 		_, ok := s.Resume(forged)
 		require.False(t, ok, forged)
 	}
@@ -88,16 +89,17 @@ func TestCookieOfAnEndedSessionIsRejected(t *testing.T) {
 	require.True(t, ok, "ending one session ended another")
 }
 
-func TestNoticeIsShownOnce(t *testing.T) {
+func TestKeptValueIsTakenOnce(t *testing.T) {
 	_, s, cookie := start(t)
 	got, _ := s.Resume(cookie)
-	require.Nil(t, s.Notice(got.ID))
-	s.Leave(got.ID, "saved")
-	require.Equal(t, "saved", s.Notice(got.ID))
-	require.Nil(t, s.Notice(got.ID))
+	require.Nil(t, s.Take(got.ID, keptNotice))
+	s.Keep(got.ID, keptNotice, "saved")
+	require.Nil(t, s.Take(got.ID, keptUpload))
+	require.Equal(t, "saved", s.Take(got.ID, keptNotice))
+	require.Nil(t, s.Take(got.ID, keptNotice))
 	s.End(got.ID)
-	s.Leave(got.ID, "late")
-	require.Nil(t, s.Notice(got.ID))
+	s.Keep(got.ID, keptNotice, "late")
+	require.Nil(t, s.Take(got.ID, keptNotice))
 }
 
 func TestCodeWorksOnceAndExpires(t *testing.T) {

@@ -55,13 +55,16 @@ func (d *Desk) signInWithToken(v *visit) (view, error) {
 			"Enter your name: this operator token is shared."), nil
 	}
 	if rejected := new(adminapi.RequestError); errors.As(err, &rejected) && rejected.Status == http.StatusUnauthorized {
-		d.Log.LogAttrs(v.Context(), slog.LevelWarn, "desk sign-in failed: unknown operator token", slog.String("address", v.address()))
+		d.Log.LogAttrs(v.Context(), slog.LevelWarn, "desk sign-in failed: unknown operator token",
+			slog.String("address", v.address()))
 		if wait := d.throttle.Fail(token, v.now); wait > 0 {
 			seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))
 			v.w.Header().Set("Retry-After", seconds)
-			return signInPage(http.StatusTooManyRequests, d.nextPage(v), "Too many failed attempts. Try again in "+seconds+" seconds."), nil
+			return signInPage(http.StatusTooManyRequests, d.nextPage(v),
+				"Too many failed attempts. Try again in "+seconds+" seconds."), nil
 		}
-		return signInPage(http.StatusUnauthorized, d.nextPage(v), "This operator token is not valid. Check that you copied all of it."), nil
+		return signInPage(http.StatusUnauthorized, d.nextPage(v),
+			"This operator token is not valid. Check that you copied all of it."), nil
 	}
 	if err != nil {
 		return view{}, err
@@ -87,7 +90,8 @@ func (d *Desk) start(v *visit, token, actor string) error {
 		return errNoName
 	}
 	d.kit.SetCookie(v.w, sessionCookie, d.sessions.Start(token, me.Name, string(me.Role), v.UserAgent()), sessionLife)
-	d.Log.LogAttrs(v.Context(), slog.LevelInfo, "desk sign-in", slog.String("actor", me.Name), slog.String("role", string(me.Role)))
+	d.Log.LogAttrs(v.Context(), slog.LevelInfo, "desk sign-in", slog.String("actor", me.Name),
+		slog.String("role", string(me.Role)))
 	return nil
 }
 

@@ -49,7 +49,8 @@ func TestSignInSetsASealedCookie(t *testing.T) {
 
 func TestSignInContinuesOnTheDeskOnly(t *testing.T) {
 	s := newServer(t)
-	for _, next := range []string{"https://evil.example/", "//evil.example/", `/\evil.example`, "/x/../..//evil.example", "javascript:alert(1)", "\t//evil.example", ""} {
+	for _, next := range []string{"https://evil.example/", "//evil.example/", `/\evil.example`, "/x/../..//evil.example",
+		"javascript:alert(1)", "\t//evil.example", ""} {
 		resp := s.browser().post("/sign-in", url.Values{"token": {annsToken}, "next": {next}})
 		require.Equal(t, "/", resp.Header.Get("Location"), next)
 	}
@@ -69,7 +70,8 @@ func TestUnknownTokensAreRejectedAndThrottled(t *testing.T) {
 	resp := b.post("/sign-in", unknown)
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 	require.Equal(t, "60", resp.Header.Get("Retry-After"))
-	require.Equal(t, http.StatusUnauthorized, b.post("/sign-in", url.Values{"token": {"another-token-that-the-gateway-does-not-know"}}).StatusCode)
+	require.Equal(t, http.StatusUnauthorized,
+		b.post("/sign-in", url.Values{"token": {"another-token-that-the-gateway-does-not-know"}}).StatusCode)
 	require.Equal(t, http.StatusSeeOther, b.post("/sign-in", url.Values{"token": {annsToken}}).StatusCode)
 	s.move(time.Minute)
 	require.Equal(t, http.StatusUnauthorized, b.post("/sign-in", unknown).StatusCode)
@@ -144,7 +146,8 @@ func TestForeignHostsAreRejected(t *testing.T) {
 	b := s.browser()
 	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
 	for host, want := range map[string]int{
-		"evil.example": 421, "evil.example:" + port: 421, "localhost": 421, "": 421, "127.0.0.1:1": 421, "169.254.169.254:" + port: 421,
+		"evil.example": 421, "evil.example:" + port: 421, "localhost": 421, "": 421, "127.0.0.1:1": 421, "169.254.169.254:" +
+			port: 421,
 		"localhost:" + port: 200, "127.0.0.1:" + port: 200, "[::1]:" + port: 200,
 	} {
 		r := b.request("GET", "/sign-in", nil)
@@ -184,7 +187,8 @@ func TestFormsOfOtherSitesAreRejected(t *testing.T) {
 
 func TestEveryPageHasTheHeaders(t *testing.T) {
 	s := newServer(t)
-	for _, resp := range []response{s.signedIn().get("/help"), s.browser().get("/sign-in"), s.browser().get("/queue"), s.signedIn().get("/nothing")} {
+	for _, resp := range []response{s.signedIn().get("/help"), s.browser().get("/sign-in"), s.browser().get("/queue"),
+		s.signedIn().get("/nothing")} {
 		require.Contains(t, resp.Header.Get("Content-Security-Policy"), "default-src 'none'")
 		require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
 		require.Equal(t, "same-origin", resp.Header.Get("Referrer-Policy"))

@@ -67,17 +67,20 @@ func (d *Desk) usage(v *visit) (view, error) {
 		page.Days = n
 	}
 	for _, n := range usageDays {
-		page.Choices = append(page.Choices, choice{Value: "/usage?" + url.Values{"days": {strconv.Itoa(n)}}.Encode(), Label: strconv.Itoa(n) + " days", Checked: n == page.Days})
+		page.Choices = append(page.Choices,
+			choice{Value: "/usage?" + url.Values{"days": {strconv.Itoa(n)}}.Encode(), Label: strconv.Itoa(n) + " days",
+				Checked: n == page.Days})
 	}
 	report, _, err := adminapi.Get[api.UsageReport](v.Context(), v.client, "/usage", "days", strconv.Itoa(page.Days))
 	if err != nil {
 		return view{}, err
 	}
 	days := lastDays(v.now.UTC(), page.Days)
-	page.Calls = newUsageChart(days, tiers(), report, func(u api.TierUsage, count func(string, int)) { count(string(u.Tier), u.Calls) })
-	page.Rejected = newUsageChart(days, outcomes(report), report, func(u api.TierUsage, count func(string, int)) {
+	page.Calls = newUsageChart(days, tiers(), report,
+		func(u api.TierUsage, count func(api.Tier, int)) { count(u.Tier, u.Calls) })
+	page.Rejected = newUsageChart(days, outcomes(report), report, func(u api.TierUsage, count func(api.CallOutcome, int)) {
 		for outcome, n := range u.Refused {
-			count(string(outcome), n)
+			count(outcome, n)
 		}
 	})
 	for _, u := range report.Days {
@@ -95,18 +98,18 @@ func lastDays(now time.Time, n int) []string {
 	return days
 }
 
-func tiers() (names []string) {
+func tiers() (names []api.Tier) {
 	for _, t := range api.Tiers {
-		names = append(names, string(t.Tier))
+		names = append(names, t.Tier)
 	}
 	return names
 }
 
 // outcomes returns the reasons for which calls were rejected, in the order of api.CallOutcomes.
-func outcomes(report api.UsageReport) (names []string) {
+func outcomes(report api.UsageReport) (names []api.CallOutcome) {
 	for _, o := range api.CallOutcomes {
 		if slices.ContainsFunc(report.Days, func(u api.TierUsage) bool { return u.Refused[o] > 0 }) {
-			names = append(names, string(o))
+			names = append(names, o)
 		}
 	}
 	return names
@@ -114,17 +117,19 @@ func outcomes(report api.UsageReport) (names []string) {
 
 // newUsageChart returns the chart of a report. each passes on the counts of an entry by the name of
 // their series. It ignores other days and names.
-func newUsageChart(days, names []string, report api.UsageReport, each func(u api.TierUsage, count func(name string, n int))) usageChart {
+func newUsageChart[N ~string](
+	days []string, names []N, report api.UsageReport, each func(u api.TierUsage, count func(name N, n int)),
+) usageChart {
 	c := usageChart{Days: make([]usageDay, len(days))}
 	for i, name := range names {
-		c.Legend = append(c.Legend, series{fmt.Sprintf("series-%d", i), strings.ReplaceAll(name, "_", " ")})
+		c.Legend = append(c.Legend, series{fmt.Sprintf("series-%d", i), strings.ReplaceAll(string(name), "_", " ")})
 	}
 	for i, day := range days {
 		c.Days[i] = usageDay{Day: day, Counts: make([]int, len(names))}
 	}
 	for _, u := range report.Days {
 		day := slices.Index(days, u.Date)
-		each(u, func(name string, n int) {
+		each(u, func(name N, n int) {
 			if i := slices.Index(names, name); day >= 0 && i >= 0 {
 				c.Days[day].Counts[i] += n
 				c.Days[day].Sum += n

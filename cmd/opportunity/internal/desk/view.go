@@ -25,8 +25,6 @@ type view = pages.View
 type notice struct {
 	Text string
 	Undo *undo // offers to undo a review
-
-	Withdraw string // id of a record that the person may withdraw
 }
 
 type undo struct{ ID, EventID string }
@@ -44,7 +42,8 @@ type shown struct {
 func (p shown) Frame() pages.Frame {
 	shortcuts := pages.Link{Path: "/help", Label: "Keyboard shortcuts", Current: p.Path == "/help"}
 	f := pages.Frame{
-		Name: p.Site, Home: "/", Footer: []pages.Link{shortcuts}, Styles: []string{"desk.css"}, Scripts: []string{"time.js", "once.js"}, Keys: p.Keys,
+		Name: p.Site, Home: "/", Footer: []pages.Link{shortcuts}, Styles: []string{"desk.css"}, Scripts: []string{"time.js",
+			"once.js"}, Keys: p.Keys,
 	}
 	if p.Session.ID == "" {
 		return f
@@ -60,15 +59,30 @@ func (p shown) Frame() pages.Frame {
 
 // functions are those of the templates.
 var functions = template.FuncMap{
-	"instant": instant, "day": day, "compact": compact[json.RawMessage], "short": compact[string], "join": strings.Join, "add": func(a, b int) int { return a + b },
-	"reason": verbs.DescribeReason, "label": reviewform.Label, "fragment": fragment, "shortURL": shortURL, "finding": finding, "field": listingform.LabelOf, "fieldOf": newShownField,
-	"host": host, "input": newInput, "sourceInput": newSourceInput, "usageChart": newShownChart,
-	"units": func() []api.PayUnit { return payUnits }, "categories": func() []api.Category { return api.Categories },
-	"whys": func() []choice { return whys }, "visibilities": func() []string { return []string{"private", "published", "withdrawn"} },
+	"instant": instant, "day": day, "compact": compact[json.RawMessage], "short": compact[string], "join": strings.Join,
+	"add": func(a, b int) int { return a + b }, "reason": describeReason, "label": reviewform.Label, "fragment": fragment,
+	"shortURL": shortURL, "finding": finding, "field": listingform.LabelOf, "fieldOf": newShownField,
+	"onEdit": listingform.Has, "host": host, "usageChart": newShownChart,
+	"categories": func() []api.Category { return api.Categories },
+	"whys":       func() []choice { return whys }, "visibilities": func() []string {
+		return []string{"private",
+			"published", "withdrawn"}
+	},
 	"statuses": func() []api.VerificationStatus {
 		return []api.VerificationStatus{api.Verified, api.Unverified, api.Stale, api.NeedsReview}
 	},
 	"percent": func(part, whole int) int { return min(100, 100*part/max(whole, 1)) },
+}
+
+// describeReason describes why a record is due, with its time as an element.
+func describeReason(r api.DueReason) template.HTML {
+	const mark = "\x01"
+	at := ""
+	text := verbs.DescribeReason(r, func(t time.Time) string {
+		at = string(instant(t))
+		return mark
+	})
+	return template.HTML(strings.Replace(template.HTMLEscapeString(text), mark, at, 1)) //nolint:gosec // escaped
 }
 
 // instant formats a time; a script adds the local time.
@@ -90,7 +104,8 @@ func formatted(at any, machine, people string) template.HTML {
 		return "never"
 	}
 	t = t.UTC()
-	return template.HTML(`<time datetime="` + t.Format(machine) + `">` + t.Format(people) + `</time>`) //nolint:gosec // digits and month names
+	return template.HTML(`<time datetime="` + t.Format(machine) + `">` + t.Format(people) +
+		`</time>`) //nolint:gosec // digits and month names
 }
 
 // compact shortens a text or a JSON value.

@@ -30,6 +30,12 @@ const (
 	keysCookie    = "__Host-desk-keys" // "off" if single keys must not act
 )
 
+// Names of what a session keeps for the next page.
+const (
+	keptNotice = "notice"
+	keptUpload = "upload"
+)
+
 const (
 	maxForm = 2 << 20  // bytes; an edit of a listing with every text at its limit has less
 	maxFile = 64 << 20 // bytes, held in memory
@@ -90,13 +96,13 @@ func (d *Desk) page(r route) http.HandlerFunc {
 			Handle: func() (view, error) {
 				response, err := d.respond(v, r)
 				if response.Redirect != "" && v.done != nil {
-					d.sessions.Leave(v.Session.ID, v.done)
+					d.sessions.Keep(v.Session.ID, keptNotice, v.done)
 				}
 				return response, err
 			},
 			Layout: func(p pages.Page) any {
 				if v.done == nil && v.Session.ID != "" {
-					v.done, _ = d.sessions.Notice(v.Session.ID).(*notice)
+					v.done, _ = d.sessions.Take(v.Session.ID, keptNotice).(*notice)
 				}
 				return shown{Page: p, Done: v.done, Session: v.Session, Keys: pages.Cookie(req, keysCookie) != "off"}
 			},
@@ -149,13 +155,15 @@ func (d *Desk) reject(v *visit, err error) view {
 		response.Title, response.Data = "This request was rejected", rejected.Error()
 	case errors.As(err, &rejected), errors.As(err, &failed):
 		response.Title, response.Status = "Temporarily unavailable", http.StatusServiceUnavailable
-		response.Data = "The operator API did not respond as expected. Go back and try again in a moment; what you entered is still there."
+		response.Data = "The operator API did not respond as expected. " +
+			"Go back and try again in a moment; what you entered is still there."
 	}
 	if rejected.Status >= 400 && rejected.Status < 500 && rejected.Status != http.StatusUnauthorized {
 		response.Status = rejected.Status
 	}
 	if response.Status >= http.StatusInternalServerError && v.Context().Err() == nil {
-		d.Log.LogAttrs(v.Context(), slog.LevelError, "page failed", slog.String("path", v.URL.Path), slog.String("error", err.Error()))
+		d.Log.LogAttrs(v.Context(), slog.LevelError, "page failed", slog.String("path", v.URL.Path),
+			slog.String("error", err.Error()))
 	}
 	return response
 }

@@ -41,8 +41,9 @@ type deployment struct {
 	operatorToken                        string
 	dir                                  string // the data directory
 
-	links     bool        // run link checks
-	seeded    atomic.Bool // the first start is complete
+	links     bool          // run link checks
+	readNow   chan struct{} // starts one
+	seeded    atomic.Bool   // the first start is complete
 	gateway   gateway.Config
 	catalog   catalog.Config
 	history   history.Config
@@ -190,6 +191,14 @@ func (d *deployment) attach(loopback []net.Listener, public, admin net.Listener,
 	d.gateway.AdminListener = admin
 	if text := d.linksOff(); text != "" {
 		d.gateway.Notes = []string{text}
+	} else {
+		d.readNow = make(chan struct{}, 1)
+		d.history.ReadNow = func() {
+			select {
+			case d.readNow <- struct{}{}:
+			default: // a run is about to start
+			}
+		}
 	}
 	d.gateway.Filled = func() error {
 		if !d.seeded.Load() {
@@ -284,7 +293,7 @@ func (d *deployment) stages() stages {
 	}
 	if d.links {
 		last = append(last, job{"link checks", func(ctx context.Context) error {
-			return checkLinks(ctx, d.history.Telemetry.LogOutput, func(ctx context.Context) error {
+			return checkLinks(ctx, d.history.Telemetry.LogOutput, d.readNow, func(ctx context.Context) error {
 				_, err := history.CheckLinks(ctx, d.history)
 				return err
 			})

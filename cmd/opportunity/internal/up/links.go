@@ -51,11 +51,13 @@ func (d *deployment) linksOff() string {
 	return ""
 }
 
-// checkLinks calls check on its schedule until ctx ends. It stops calling check after
+// checkLinks calls check on its schedule and on each value of wake until ctx ends. It stops calling check after
 // history.ErrNoContact, because the contact page cannot appear later. It ignores other errors:
 // check logs them, and the next run continues.
-func checkLinks(ctx context.Context, log io.Writer, check func(context.Context) error) error {
-	return runEvery(ctx, firstLinkCheck, linkCheckInterval, func(ctx context.Context) (again bool) {
+func checkLinks(
+	ctx context.Context, log io.Writer, wake <-chan struct{}, check func(context.Context) error,
+) error {
+	return runEvery(ctx, firstLinkCheck, linkCheckInterval, wake, func(ctx context.Context) (again bool) {
 		err := check(ctx)
 		if errors.Is(err, history.ErrNoContact) {
 			slog.New(slog.NewJSONHandler(log, nil)).InfoContext(ctx, "link checks disabled: no contact page", "service", "up", "reason", err.Error())

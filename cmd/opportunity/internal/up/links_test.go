@@ -19,7 +19,7 @@ func TestLinksAreCheckedHourly(t *testing.T) {
 		started, ended := time.Now(), make(chan error)
 		var at []time.Duration
 		go func() {
-			ended <- checkLinks(ctx, new(bytes.Buffer), func(context.Context) error {
+			ended <- checkLinks(ctx, new(bytes.Buffer), nil, func(context.Context) error {
 				at = append(at, time.Since(started))
 				return errors.New("link check failed")
 			})
@@ -36,7 +36,7 @@ func TestLinksAreNotCheckedWithoutContactPage(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		log, calls, ended := new(bytes.Buffer), 0, make(chan error)
 		go func() {
-			ended <- checkLinks(ctx, log, func(ctx context.Context) error {
+			ended <- checkLinks(ctx, log, nil, func(ctx context.Context) error {
 				calls++
 				_, err := history.CheckLinks(ctx, history.Config{PublicURL: "http://localhost:8080"})
 				return err

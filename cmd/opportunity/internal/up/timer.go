@@ -5,9 +5,11 @@ import (
 	"time"
 )
 
-// runEvery calls do after the delay first and then at each interval, until ctx ends. Once do
-// returns false, runEvery stops calling it and waits for ctx.
-func runEvery(ctx context.Context, first, interval time.Duration, do func(context.Context) (again bool)) error {
+// runEvery calls do after the delay first, then at each interval and on each value of wake, until ctx
+// ends. Once do returns false, runEvery stops calling it and waits for ctx.
+func runEvery(
+	ctx context.Context, first, interval time.Duration, wake <-chan struct{}, do func(context.Context) (again bool),
+) error {
 	for wait := first; ; wait = interval {
 		timer := time.NewTimer(wait)
 		select {
@@ -15,6 +17,8 @@ func runEvery(ctx context.Context, first, interval time.Duration, do func(contex
 			timer.Stop()
 			return nil
 		case <-timer.C:
+		case <-wake:
+			timer.Stop()
 		}
 		if !do(ctx) {
 			<-ctx.Done()
@@ -32,7 +36,7 @@ const (
 // comparePayments calls compare on its schedule until ctx ends. It ignores errors: compare logs
 // them, and the next run retries.
 func comparePayments(ctx context.Context, compare func(context.Context) error) error {
-	return runEvery(ctx, firstPaymentCheck, paymentCheckInterval, func(ctx context.Context) bool {
+	return runEvery(ctx, firstPaymentCheck, paymentCheckInterval, nil, func(ctx context.Context) bool {
 		_ = compare(ctx)
 		return true
 	})

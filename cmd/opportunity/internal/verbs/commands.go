@@ -28,7 +28,10 @@ type verbs struct {
 // Commands returns the operators' commands.
 func Commands() []*cobra.Command {
 	v := new(verbs)
-	groups := []*cobra.Command{v.listings(), v.reviews(), v.events(), v.history(), v.keys(), v.accounts(), v.announce(), v.audit(), v.billing(), v.recover(), v.sample(), v.status()}
+	groups := []*cobra.Command{
+		v.listings(), v.reviews(), v.events(), v.history(), v.links(), v.keys(), v.accounts(), v.announce(), v.audit(),
+		v.billing(), v.recover(), v.sample(), v.status(),
+	}
 	for _, c := range groups {
 		f := c.PersistentFlags()
 		f.StringVar(&v.adminURL, "admin-url", cmp.Or(os.Getenv("OPPORTUNITY_ADMIN_URL"), "http://"+adminapi.DefaultAdmin),
@@ -114,7 +117,8 @@ func escape(text, keep string) string {
 }
 
 func pageFlags(c *cobra.Command, p *adminapi.Page) {
-	flags.Number(c.Flags(), &p.Limit, "limit", 0, fmt.Sprintf("maximum number of entries, up to %d", api.MaxOperatorPageSize))
+	usage := fmt.Sprintf("maximum number of entries, up to %d", api.MaxOperatorPageSize)
+	flags.Number(c.Flags(), &p.Limit, "limit", 0, usage)
 	c.Flags().StringVar(&p.After, "after", "", "start after the entry with this id")
 }
 

@@ -82,14 +82,18 @@ func dueCSV(out io.Writer, list api.DueList) error {
 func reasons(all []api.DueReason) string {
 	words := make([]string, len(all))
 	for i, r := range all {
-		words[i] = DescribeReason(r)
+		words[i] = DescribeReason(r, func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04") })
 	}
 	return strings.Join(words, "; ")
 }
 
-// DescribeReason describes why a record is due.
-func DescribeReason(r api.DueReason) string {
-	at := r.At.UTC().Format("2006-01-02 15:04")
+// DescribeReason describes why a record is due. instant formats its times.
+func DescribeReason(r api.DueReason, instant func(time.Time) string) string {
+	shown := r.At
+	if r.Why == api.DueClosed { // due a while after the review
+		shown = shown.Add(-api.FreshnessWindow)
+	}
+	at := instant(shown)
 	text := ""
 	switch r.Why {
 	case api.DueNeverReviewed:
@@ -102,7 +106,7 @@ func DescribeReason(r api.DueReason) string {
 	case api.DueReview:
 		text = fmt.Sprintf("review of %s: %s", at, r.Outcome)
 	case api.DueClosed:
-		text = fmt.Sprintf("review of %s: closed, to be withdrawn", at)
+		text = "found closed " + at
 	case api.DueLinkCheck:
 		text = fmt.Sprintf("link check of %s: %s", at, r.Outcome)
 	case api.DueEdit:

@@ -40,9 +40,16 @@ if #moved > 0 then
   redis.call('PEXPIRE', KEYS[5], string.format('%.0f', life))
 end
 
-local calls = number(redis.call('HGET', day, from))
+-- Returns a stored count, or 0 for what is none: the ledger has at most 31 bits.
+local function count(text)
+  local calls = number(text)
+  return calls < 2^31 and calls or 0
+end
+
+local calls = count(redis.call('HGET', day, from))
 if calls > 0 then
-  redis.call('HSET', day, to, string.format('%.0f', number(redis.call('HGET', day, to)) + calls))
+  local sum = math.min(2^31 - 1, count(redis.call('HGET', day, to)) + calls)
+  redis.call('HSET', day, to, string.format('%.0f', sum))
   redis.call('SADD', KEYS[6], to)
   redis.call('EXPIRE', KEYS[6], ARGV[4])
 end

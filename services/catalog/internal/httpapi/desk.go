@@ -93,3 +93,47 @@ func (a API) skip(g *gin.Context) (web.Reply, error) {
 func (a API) endSkip(g *gin.Context, _ string) (web.Reply, error) {
 	return web.Reply{Status: http.StatusNoContent}, a.Desk.EndSkip(g.Request.Context(), g.Param("id"))
 }
+
+func (a API) open(g *gin.Context) (web.Reply, error) {
+	var in api.OpeningRequest
+	actor, err := readJSON(g, &in, `{"sourceUrl": "https://...", "lastEventId": "..."}`)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	if !api.ValidURL(in.SourceURL) {
+		return web.Reply{}, problem.Invalid("sourceUrl", "must be an http or https URL")
+	}
+	return web.Reply{Status: http.StatusNoContent}, a.Desk.Open(g.Request.Context(), g.Param("id"), actor, in)
+}
+
+// Decisions about a withdrawal.
+const (
+	proposed = "withdrawal-proposed"
+	declined = "withdrawal-declined"
+)
+
+// decide returns the handler of a decision about a withdrawal.
+func (a API) decide(decision string) func(*gin.Context) (web.Reply, error) {
+	return func(g *gin.Context) (web.Reply, error) {
+		var in api.WithdrawalRequest
+		actor, err := readJSON(g, &in, `{"reason": "..."}`)
+		if err != nil {
+			return web.Reply{}, err
+		}
+		if in.Reason != "" || decision == proposed {
+			if in.Reason, err = api.Lines(in.Reason, api.MaxText); err != nil {
+				return web.Reply{}, problem.Invalid("reason", err.Error())
+			}
+		}
+		return web.Reply{Status: http.StatusNoContent},
+			a.Desk.Decide(g.Request.Context(), g.Param("id"), actor, decision, in.Reason)
+	}
+}
+
+func (a API) withdrawals(g *gin.Context) (web.Reply, error) {
+	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
+		return web.Reply{}, err
+	}
+	list, err := a.Desk.Withdrawals(g.Request.Context())
+	return web.Reply{JSON: list}, err
+}

@@ -103,7 +103,8 @@ func (a API) changes(g *gin.Context) (web.Reply, error) {
 		errs[0] = problem.Invalid("listing", "must be the id of a listing")
 	}
 	f.Actor, errs[1] = searchText(values, "actor")
-	f.Action, errs[2] = params.OneOf(values, "action", "imported", "updated", "published", "withdrawn")
+	f.Action, errs[2] = params.OneOf(values, "action", "imported", "updated", "published", "withdrawn",
+		proposed, declined)
 	f.Since, errs[3] = values.Time("since")
 	f.Until, errs[4] = values.Time("until")
 	before, err := values.Integer("before", 1, math.MaxInt, 0)

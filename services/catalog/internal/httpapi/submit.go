@@ -84,11 +84,49 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 		}
 	}
 	if len(problems) > 0 {
-		var report api.ReviewReport
-		report.Rejected = []api.RejectedLine{{Line: 1, ID: id, Problems: problems}}
-		return web.Reply{JSON: report}, nil
+		return rejected(id, problems), nil
+	}
+	if problems, err = a.check(ctx, id, &review); err != nil {
+		return web.Reply{}, err
+	}
+	if len(problems) > 0 {
+		return rejected(id, problems), nil
 	}
 	return a.append(ctx, id, review)
+}
+
+// check returns the problems of a review that the catalog can see: changes of the listing that
+// cannot be applied, and an unchanged review that was chosen to be accepted only after an opening.
+func (a API) check(ctx context.Context, id string, r *api.ReviewAppend) (p api.Problems, err error) {
+	if len(r.Changes) > 0 {
+		if r.SecondOpinionOf != "" {
+			p.Add("changes", "must be left out of a second opinion")
+			return p, nil
+		}
+		return a.Listings.EditInReview(ctx, r.Actor, id, r.Changes, true)
+	}
+	if r.SecondOpinionOf != "" || r.Review.Outcome != api.OutcomeVerified || r.Review.Facts == nil {
+		return nil, nil
+	}
+	needs, opened, err := a.Desk.NeedsOpening(ctx, id, r.Actor, *r.Review.LastEventID)
+	if err != nil || !needs {
+		return nil, err
+	}
+	sheet, err := a.reviewSheet(ctx, id, "")
+	if err != nil || !r.Review.Facts.Same(sheet.CurrentFacts()) {
+		return nil, err
+	}
+	if r.Opened = opened; opened == "" {
+		p.Add("sourceUrls", "one unchanged review in ten, chosen at random, needs a look at a source, and this is one: "+
+			"open a source from the review sheet of the desk, then submit again")
+	}
+	return p, nil
+}
+
+func rejected(id string, p api.Problems) web.Reply {
+	var report api.ReviewReport
+	report.Rejected = []api.RejectedLine{{Line: 1, ID: id, Problems: p}}
+	return web.Reply{JSON: report}
 }
 
 func (a API) append(ctx context.Context, id string, review api.ReviewAppend) (web.Reply, error) {
@@ -102,6 +140,17 @@ func (a API) append(ctx context.Context, id string, review api.ReviewAppend) (we
 			status = http.StatusConflict
 		}
 		return web.Reply{Status: status, JSON: done}, nil
+	}
+	if len(review.Changes) > 0 {
+		// Only a change in the meantime can be a problem, and the sheet then shows both values.
+		if _, err := a.Listings.EditInReview(ctx, review.Actor, id, review.Changes, false); err != nil {
+			return web.Reply{}, err
+		}
+	}
+	if e := review.Review.Evidence; e != nil && e.Closed == api.ClosedEnded && done.Appended > 0 {
+		if err := a.Desk.Decide(ctx, id, review.Actor, proposed, api.ReasonEnded); err != nil {
+			return web.Reply{}, err
+		}
 	}
 	_ = a.CatchUp(ctx) // so that the next page shows it; otherwise the copy gets it soon
 	return web.Reply{JSON: done}, a.Desk.Finish(ctx, id, review.Actor)

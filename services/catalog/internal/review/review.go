@@ -56,8 +56,10 @@ func (r Record) Reasons() []api.DueReason {
 	}
 	var reasons []api.DueReason
 	switch {
-	case s.LastOutcome == api.OutcomeClosed:
-		reasons = append(reasons, eventReason(s, api.DueClosed, *s.LastCheckedAt, s.LastOutcome))
+	case s.LastOutcome == api.OutcomeClosed: // a paused programme may reopen; one that has ended is with the publishers
+		closed := eventReason(s, api.DueClosed, *s.LastCheckedAt, s.LastOutcome)
+		closed.At = closed.At.Add(api.FreshnessWindow)
+		reasons = append(reasons, closed)
 	case s.LastOutcome != api.OutcomeVerified:
 		reasons = append(reasons, eventReason(s, api.DueReview, *s.LastCheckedAt, s.LastOutcome))
 	case s.ConflictAt != nil:

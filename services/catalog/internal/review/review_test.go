@@ -71,6 +71,6 @@ func TestVerifiedRecordIsDueAfterFreshUntil(t *testing.T) {
 	r.Summary.LastOutcome = api.OutcomeClosed
 	r.Summary.Doubt = &api.Doubt{EventID: "e", CheckType: api.FactualReview, Outcome: api.OutcomeClosed,
 		CheckedAt: last, Note: "gone"}
-	require.Equal(t, []api.DueReason{{Why: api.DueClosed, At: last, Outcome: api.OutcomeClosed, EventID: "e",
+	require.Equal(t, []api.DueReason{{Why: api.DueClosed, At: end, Outcome: api.OutcomeClosed, EventID: "e",
 		Note: "gone"}}, r.Reasons())
 }

@@ -1,9 +1,15 @@
 package store
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
@@ -65,6 +71,80 @@ func (s *Store) Edit(ctx context.Context, actor string, line listingfile.Line, v
 	return report, err
 }
 
+// EditInReview applies changes of api.ReviewedFields as a part of a review. It returns the problems
+// of changes that cannot be applied, also if the field no longer has the old value. A field that
+// has the new value already stays, so a repeated review changes nothing. dry only checks.
+func (s *Store) EditInReview(ctx context.Context, actor, id string, changes []api.FieldChange,
+	dry bool) (problems api.Problems, err error) {
+	report, err := s.apply(ctx, actor, changeTimeout, dry, func(w *writer, report *api.ImportReport) error {
+		row, notes, err := findListing(w.tx, id)
+		if err != nil {
+			return err
+		}
+		entry, err := row.entry(notes)
+		if err != nil {
+			return err
+		}
+		text, _, err := encodeEntry(entry)
+		if err != nil {
+			return err
+		}
+		line, p, err := changed(text, changes, w.now)
+		if problems = p; err != nil || len(p) > 0 {
+			return cmp.Or(err, errNoChange)
+		}
+		w.inReview, w.reason = true, "with a review"
+		return w.importBatch([]listingfile.Line{line}, report)
+	})
+	for _, r := range report.Rejected {
+		problems = append(problems, r.Problems...)
+	}
+	return problems, err
+}
+
+// changed returns the listing in text with the changes.
+func changed(text []byte, changes []api.FieldChange, now time.Time) (line listingfile.Line, p api.Problems, err error) {
+	var tree map[string]any
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	if err := dec.Decode(&tree); err != nil {
+		return line, nil, err
+	}
+	for _, c := range changes {
+		var before, after string
+		if !slices.Contains(api.ReviewedFields, c.Field) || json.Unmarshal(c.Old, &before) != nil ||
+			json.Unmarshal(c.New, &after) != nil {
+			p.Add("changes", "each must be the old and the new text of one of %s", strings.Join(api.ReviewedFields, ", "))
+			continue
+		}
+		parent, name := tree, c.Field
+		if group, rest, nested := strings.Cut(c.Field, "."); nested {
+			parent, _ = tree[group].(map[string]any)
+			name = rest
+		}
+		if now, _ := parent[name].(string); now != before && now != after {
+			p.Add(c.Field, "was changed to %q since you opened the record; decide again", now)
+			continue
+		}
+		parent[name] = after
+	}
+	if len(p) > 0 {
+		return line, p, nil
+	}
+	if text, err = api.Encode(tree); err != nil {
+		return line, nil, err
+	}
+	file, err := listingfile.Read(bytes.NewReader(text), now, 1)
+	switch {
+	case err != nil:
+		return line, nil, err
+	case len(file.Rejected) > 0:
+		return line, file.Rejected[0].Problems, nil
+	}
+	return file.Lines[0], nil, nil
+}
+
+// describeEdit adds what line changes in old to the report.
 func (w *writer) describeEdit(old listing.Entry, line listingfile.Line, report *api.EditReport) error {
 	updated, change := old.Update(line, w.now)
 	for _, field := range change.Fields {

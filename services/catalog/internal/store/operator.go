@@ -102,6 +102,9 @@ func (w *writer) importBatch(lines []listingfile.Line, report *api.ImportReport)
 		return err
 	}
 	for _, step := range steps {
+		if w.inReview {
+			step.entry.ChangedAt, step.change.Material = step.old.ChangedAt, false
+		}
 		if err := w.importListing(step); err != nil {
 			return err
 		}

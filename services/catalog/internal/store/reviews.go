@@ -37,7 +37,8 @@ func (s *Store) Sheet(ctx context.Context, id string, history api.ReviewHistory)
 		OwnFacts: entry.Facts, ReviewedFacts: r.Summary.Facts, Status: r.Summary.StatusAt(entry.ChangedAt, now),
 		Reasons: append([]api.DueReason{}, review.ReasonsAt(r.Reasons(), now)...), Edits: r.EditsSinceReview(),
 		PreviousFacts: history.PreviousFacts, Events: history.Events, Opinion: history.Opinion,
-		Evidence: history.Evidence, Readings: append([]api.QuoteReading{}, history.Readings...),
+		OpinionFacts: history.OpinionFacts,
+		Evidence:     history.Evidence, Readings: append([]api.QuoteReading{}, history.Readings...),
 		Suggestions: append([]api.Quote{}, history.Suggestions...),
 	}
 	sheet.Evidence.Complete()

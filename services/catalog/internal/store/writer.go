@@ -19,8 +19,10 @@ type writer struct {
 	actor string
 	// reason is recorded with every change.
 	reason string
-	now    time.Time
-	at     int64 // now in microseconds, as stored
+	// inReview is set while a review is recorded whose author made the changes: none is material.
+	inReview bool
+	now      time.Time
+	at       int64 // now in microseconds, as stored
 
 	listings         []*listingRow
 	entries          []listing.Entry  // of listings
@@ -131,6 +133,6 @@ func (w *writer) flush(report *api.ImportReport) error {
 			report.NeverReviewed++
 		}
 	}
-	*w = writer{tx: w.tx, next: w.next, actor: w.actor, reason: w.reason, now: w.now, at: w.at}
+	*w = writer{tx: w.tx, next: w.next, actor: w.actor, reason: w.reason, inReview: w.inReview, now: w.now, at: w.at}
 	return nil
 }

@@ -63,7 +63,8 @@ func Handler(tokens Tokens, owners Owners, ready http.Handler, errorWriter probl
 			return
 		}
 		if err := response.Write(w); err != nil {
-			errorWriter.Log.WarnContext(r.Context(), "response to an operator ended early", "service_called", endpoint.service, "error", err.Error())
+			errorWriter.Log.WarnContext(r.Context(), "response to an operator ended early", "service_called", endpoint.service,
+				"error", err.Error())
 			panic(http.ErrAbortHandler) // so that the operator does not take it for the whole
 		}
 	})

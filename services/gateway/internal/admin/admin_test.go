@@ -78,11 +78,14 @@ func TestUploadErrors(t *testing.T) {
 		status  int
 		message string
 	}{
-		"stalled":   {file, io.MultiReader(strings.NewReader("half"), failing{os.ErrDeadlineExceeded}), 400, "The file did not arrive in time."},
-		"too large": {other, io.LimitReader(zeros{}, api.MaxFile+1), 400, "The file is larger than 64 MiB; send it in parts."},
-		"cut off":   {file, io.MultiReader(strings.NewReader("half"), failing{errors.New("gone")}), 503, "The service is temporarily unavailable. Retry shortly."},
-		"large":     {file, io.LimitReader(zeros{}, 2*api.MaxFile), 200, ""},
-		"whole":     {other, strings.NewReader("all"), 200, ""},
+		"stalled": {file, io.MultiReader(strings.NewReader("half"), failing{os.ErrDeadlineExceeded}), 400,
+			"The file did not arrive in time."},
+		"too large": {other, io.LimitReader(zeros{}, api.MaxFile+1), 400,
+			"The file is larger than 64 MiB; send it in parts."},
+		"cut off": {file, io.MultiReader(strings.NewReader("half"), failing{errors.New("gone")}), 503,
+			"The service is temporarily unavailable. Retry shortly."},
+		"large": {file, io.LimitReader(zeros{}, 2*api.MaxFile), 200, ""},
+		"whole": {other, strings.NewReader("all"), 200, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := send(t, c.path, c.body)
@@ -149,13 +152,15 @@ type fixedResponse struct {
 }
 
 func (f fixedResponse) RoundTrip(r *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: f.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(f.body)), Request: r}, nil
+	return &http.Response{StatusCode: f.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(f.body)),
+		Request: r}, nil
 }
 
 // A service that rejects the gateway is a fault of the installation: the operator's token is valid,
 // and the record may exist.
 func TestRejectionOfTheGatewayIsNotOneOfTheOperator(t *testing.T) {
-	const tokens = "The gateway cannot call catalog: the token of gateway is rejected: compare catalog:... in OPPORTUNITY_PEER_TOKENS of gateway " +
+	const tokens = "The gateway cannot call catalog: the token of gateway is rejected: compare catalog:... in " +
+		"OPPORTUNITY_PEER_TOKENS of gateway " +
 		"with gateway:... in OPPORTUNITY_CALLER_TOKENS of catalog."
 	const release = "The gateway cannot call catalog: it does not serve /operator/v1/listings/publish: " +
 		"compare its release and its address in the settings of the gateway."
@@ -164,11 +169,16 @@ func TestRejectionOfTheGatewayIsNotOneOfTheOperator(t *testing.T) {
 		status  int
 		message string
 	}{
-		"unknown token":       {fixedResponse{401, `{"error":{"code":"invalid_api_key","message":"Missing or unknown token of a service."}}`}, 503, tokens},
-		"token of another":    {fixedResponse{403, `{"error":{"code":"forbidden","message":"The service billing may not call /operator/v1/ of catalog."}}`}, 503, tokens},
-		"older release":       {fixedResponse{404, `{"error":{"path":"endpoint","code":"not_found","message":"There is nothing."}}`}, 503, release},
-		"another server":      {fixedResponse{404, "<h1>Not found</h1>"}, 503, release},
-		"record that is gone": {fixedResponse{404, `{"error":{"code":"not_found","message":"There is no listing x."}}`}, 404, "There is no listing x."},
+		"unknown token": {fixedResponse{401,
+			`{"error":{"code":"invalid_api_key","message":"Missing or unknown token of a service."}}`}, 503, tokens},
+		"token of another": {fixedResponse{403,
+			`{"error":{"code":"forbidden","message":"The service billing may not call /operator/v1/ of catalog."}}`}, 503,
+			tokens},
+		"older release": {fixedResponse{404,
+			`{"error":{"path":"endpoint","code":"not_found","message":"There is nothing."}}`}, 503, release},
+		"another server": {fixedResponse{404, "<h1>Not found</h1>"}, 503, release},
+		"record that is gone": {fixedResponse{404, `{"error":{"code":"not_found","message":"There is no listing x."}}`}, 404,
+			"There is no listing x."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log strings.Builder

@@ -43,6 +43,10 @@ var routes = []route{
 	{"GET", "reviews/records/{id}", peer.Catalog, curators},
 	{"POST", "reviews/records/{id}", peer.Catalog, curators},
 	{"POST", "reviews/records/{id}/undo", peer.Catalog, curators},
+	{"PUT", "reviews/records/{id}/opened", peer.Catalog, curators},
+	{"GET", "reviews/withdrawals", peer.Catalog, curators},
+	{"POST", "reviews/records/{id}/propose-withdrawal", peer.Catalog, curators},
+	{"POST", "reviews/records/{id}/decline-withdrawal", peer.Catalog, publish},
 	{"PUT", "reviews/records/{id}/lease", peer.Catalog, curators},
 	{"DELETE", "reviews/records/{id}/lease", peer.Catalog, curators},
 	{"PUT", "reviews/records/{id}/draft", peer.Catalog, curators},
@@ -54,6 +58,7 @@ var routes = []route{
 	{"POST", "reviews/quotes", peer.History, curators},
 	{"GET", "history/{id}", peer.History, curators},
 	{"GET", "records/{id}/pages", peer.History, curators},
+	{"POST", "records/{id}/read", peer.History, curators},
 	{"GET", "events", peer.History, curators},
 	{"POST", "events/append", peer.History, publish},
 

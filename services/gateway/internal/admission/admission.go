@@ -74,8 +74,9 @@ type Config struct {
 	Budget   time.Duration // for one round trip, the wait for a batch included, and for one restore; 0: redisdb.Budget
 	Tracer   trace.Tracer
 	Log      *slog.Logger
-	Capacity int                                         // calls per UTC day for all accounts together
-	BaseCap  int                                         // of these for the accounts of the base tier together; 0: Capacity
+	Capacity int // calls per UTC day for all accounts together
+	// of these for the accounts of the base tier together; 0: Capacity
+	BaseCap  int
 	Restore  func(ctx context.Context, day string) error // returns once Redis has the counters of the day
 	Now      func() time.Time                            // this process's clock
 	RedisNow func() time.Time                            // replaces the Redis clock in tests; otherwise nil
@@ -153,7 +154,8 @@ func (l *Limiter) Admit(ctx context.Context, p api.Principal) (Decision, error) 
 			return l.decode(c.reply, &p, c.day), nil
 		}
 	}
-	return Decision{}, problem.Unavailable(fmt.Errorf("admission retried %d times: Redis clock or counters keep changing", maxAttempts))
+	return Decision{}, problem.Unavailable(fmt.Errorf("admission retried %d times: Redis clock or counters keep changing",
+		maxAttempts))
 }
 
 // send runs the admission script for a batch and stores the result in each call.
@@ -163,7 +165,8 @@ func (l *Limiter) send(ctx context.Context, calls []*call) {
 	keys = append(keys, counter.Epochs, day.key(), counter.Clock, counter.Changed(day.String()))
 	args := make([]any, 0, 9+5*len(calls))
 	earliest, latest := l.clock.bounds(ctx)
-	args = append(args, int64(day), counter.ServiceField, counter.LatestField, l.cfg.Capacity, l.testClock(), earliest, latest,
+	args = append(args, int64(day), counter.ServiceField, counter.LatestField, l.cfg.Capacity, l.testClock(), earliest,
+		latest,
 		counter.BaseField, l.cfg.BaseCap)
 	for _, c := range calls {
 		keys = append(keys, counter.Window(c.principal.Account))
@@ -203,7 +206,8 @@ func (l *Limiter) decide(ctx context.Context, c *call) {
 func (l *Limiter) decode(reply []any, p *api.Principal, day Day) Decision {
 	d := Decision{
 		Verdict: Rejected, Limits: p.Limits, Base: isBase(p), Clock: time.UnixMicro(integer(reply, 1)), Day: day,
-		Today: int(integer(reply, 2)), Recent: int(integer(reply, 3)), Room: time.Duration(integer(reply, 4)) * time.Microsecond,
+		Today: int(integer(reply, 2)), Recent: int(integer(reply, 3)), Room: time.Duration(integer(reply,
+			4)) * time.Microsecond,
 	}
 	l.used.Store(int64(day)<<32 | integer(reply, 5))
 	l.ofBase.Store(int64(day)<<32 | integer(reply, 6))

@@ -47,7 +47,8 @@ func ledger(c *redis.Client, counters map[string]any) func(context.Context, stri
 
 // newLimiter returns a limiter on the clocks of Redis and of this process.
 func newLimiter(c *redis.Client, capacity int, restore func(context.Context, string) error) *Limiter {
-	return New(Config{Redis: c, Tracer: noop.Tracer{}, Log: slog.New(slog.DiscardHandler), Capacity: capacity, Restore: restore, Now: time.Now})
+	return New(Config{Redis: c, Tracer: noop.Tracer{}, Log: slog.New(slog.DiscardHandler), Capacity: capacity,
+		Restore: restore, Now: time.Now})
 }
 
 var principal = api.Principal{Account: "acc_a", Epoch: 3, Limits: api.Limits{PerMinute: 5, PerDay: 100}}
@@ -66,7 +67,8 @@ func onServers(t *testing.T, test func(t *testing.T, c *redis.Client)) {
 func TestOutdatedPrincipalIsNotCharged(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		l := newLimiter(c, 10, emptyLedger(c))
-		for _, p := range []api.Principal{{Account: "acc_a", Epoch: 2, Limits: principal.Limits}, {Account: "acc_unknown", Epoch: 3, Limits: principal.Limits}} {
+		for _, p := range []api.Principal{{Account: "acc_a", Epoch: 2, Limits: principal.Limits}, {Account: "acc_unknown",
+			Epoch: 3, Limits: principal.Limits}} {
 			d, err := l.Admit(t.Context(), p)
 			require.NoError(t, err)
 			require.Equal(t, Decision{Verdict: Outdated}, d)

@@ -16,12 +16,14 @@ import (
 // each key. No decision exceeds the bounds of its figures, and calls are admitted again without a
 // restart: at once where the ledger or a default replaces the text, otherwise when the key is gone.
 func FuzzStoredValues(f *testing.F) {
-	for _, text := range []string{"", "abc", "-1", "-9223372036854775808", "9223372036854775807", "99999999999999999999", "1e300", "nan", "inf", "0x10", "4294967296", " 1", "1.5"} {
+	for _, text := range []string{"", "abc", "-1", "-9223372036854775808", "9223372036854775807", "99999999999999999999",
+		"1e300", "nan", "inf", "0x10", "4294967296", " 1", "1.5"} {
 		f.Add(text)
 	}
 	client := redistest.Start(f).Client()
 	f.Fuzz(func(t *testing.T, text string) {
-		ctx, p := t.Context(), api.Principal{Account: "acc_a", Epoch: 3, Tier: api.BaseTier, Limits: api.Limits{PerMinute: 1000, PerDay: 1000}}
+		ctx, p := t.Context(), api.Principal{Account: "acc_a", Epoch: 3, Tier: api.BaseTier,
+			Limits: api.Limits{PerMinute: 1000, PerDay: 1000}}
 		today := counter.DayOf(client.Time(ctx).Val())
 		day := counter.Day(today)
 		places := map[string]func(){

@@ -43,7 +43,8 @@ func connect(t *testing.T, call Call) *mcp.ClientSession {
 	}))
 	t.Cleanup(server.Close)
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: server.URL, DisableStandaloneSSE: true}, nil)
+	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: server.URL,
+		DisableStandaloneSSE: true}, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = session.Close() })
 	return session
@@ -66,7 +67,8 @@ func use(t *testing.T, s *mcp.ClientSession, name string, arguments any) (text s
 		resolved, err := output.Resolve(nil)
 		require.NoError(t, err)
 		require.NoError(t, resolved.Validate(r.StructuredContent))
-		require.JSONEq(t, r.Content[0].(*mcp.TextContent).Text, marshal(t, r.StructuredContent)) //nolint:forcetypeassert // below
+		require.JSONEq(t, r.Content[0].(*mcp.TextContent).Text, marshal(t,
+			r.StructuredContent)) //nolint:forcetypeassert // below
 	}
 	content, ok := r.Content[0].(*mcp.TextContent)
 	require.True(t, ok)
@@ -140,16 +142,21 @@ func TestArgumentsBecomeOneCall(t *testing.T) {
 		want      string // target, or a part of the error
 	}{
 		{"search_opportunities", nil, "/api/v1/search?limit=5"},
-		{"search_opportunities", map[string]any{"country": "ca", "remote": true, "limit": 10, "page": 2, "category": nil}, "/api/v1/search?country=ca&limit=10&page=2&remote=true"},
-		{"search_opportunities", map[string]any{"q": "data entry", "application_status": "open", "limit": 1}, "/api/v1/search?application_status=open&limit=1&q=data+entry"},
+		{"search_opportunities", map[string]any{"country": "ca", "remote": true, "limit": 10, "page": 2, "category": nil},
+			"/api/v1/search?country=ca&limit=10&page=2&remote=true"},
+		{"search_opportunities", map[string]any{"q": "data entry", "application_status": "open", "limit": 1},
+			"/api/v1/search?application_status=open&limit=1&q=data+entry"},
 		{"search_opportunities", map[string]any{"limit": "3"}, "/api/v1/search?limit=3"},
-		{"search_opportunities", map[string]any{"checked_after": "2026-11-01&limit=100"}, "/api/v1/search?checked_after=2026-11-01%26limit%3D100&limit=5"},
+		{"search_opportunities", map[string]any{"checked_after": "2026-11-01&limit=100"},
+			"/api/v1/search?checked_after=2026-11-01%26limit%3D100&limit=5"},
 		{"get_opportunity", map[string]any{"id": "a b?c"}, "/api/v1/opportunities/a%20b%3Fc?"},
-		{"get_verification_history", map[string]any{"id": "maple-scribe"}, "/api/v1/opportunities/maple-scribe/history?limit=5"},
+		{"get_verification_history", map[string]any{"id": "maple-scribe"},
+			"/api/v1/opportunities/maple-scribe/history?limit=5"},
 		{"search_opportunities", map[string]any{"limit": 11}, "limit must be a number from 1 to 10"},
 		{"search_opportunities", map[string]any{"limit": 0}, "limit must be"},
 		{"search_opportunities", map[string]any{"country": []string{"CA"}}, "country must be a text"},
-		{"search_opportunities", map[string]any{"verifed": true}, `no argument "verifed", only country, province, remote, verified, `},
+		{"search_opportunities", map[string]any{"verifed": true},
+			`no argument "verifed", only country, province, remote, verified, `},
 		{"search_opportunities", map[string]any{"If-None-Match": "*"}, "If-None-Match is not an argument"},
 		{"get_opportunity", map[string]any{}, "id must be the id of a record"},
 		{"get_opportunity", map[string]any{"id": "../opportunities"}, "id must be"},
@@ -184,10 +191,12 @@ func TestRecordHasItsEvidence(t *testing.T) {
 	require.Equal(t, allowance{59, 998}, got.Allowance)
 	r := got.Results[0]
 	require.Equal(t, detail.Data.Overview, r.Overview)
-	require.Equal(t, detail.Data.Company.Name+", Opportunity Data API, https://api.example/records/"+detail.Data.ID+", last reviewed "+
+	require.Equal(t, detail.Data.Company.Name+", Opportunity Data API, https://api.example/records/"+detail.Data.ID+", "+
+		"last reviewed "+
 		detail.Data.Verification.LastCheckedAt.Format("2006-01-02")+" ("+string(detail.Data.Verification.Status)+").", r.Cite)
 	require.NotEmpty(t, r.Facts)
-	require.Equal(t, 1, strings.Count(text, `"status":"`+string(detail.Data.Verification.Status)), "the facts have that of the record")
+	require.Equal(t, 1, strings.Count(text, `"status":"`+string(detail.Data.Verification.Status)),
+		"the facts have that of the record")
 	for _, f := range r.Facts {
 		require.True(t, detail.Data.Facts.Knows(f.Name))
 		require.NotNil(t, f.Value)
@@ -234,7 +243,8 @@ func TestResultsAreShort(t *testing.T) {
 	example(t, "getOpportunity", &detail)
 	long := detail.Data
 	long.Summary = strings.Repeat("é<", 2500)
-	list := api.OpportunityList{Data: []api.Opportunity{long, long, long, long, long}, Pagination: api.Pagination{Total: 5}}
+	list := api.OpportunityList{Data: []api.Opportunity{long, long, long, long, long},
+		Pagination: api.Pagination{Total: 5}}
 	s := connect(t, func(target *url.URL) Response {
 		if strings.HasSuffix(target.Path, "huge") {
 			huge := detail
@@ -261,14 +271,17 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	var next Response
 	s := connect(t, func(*url.URL) Response { return next })
 	body := func(code string) []byte {
-		return []byte(`{"error":{"code":"` + code + `","message":"What happened."},"documentation":"https://api.example/docs/errors#` + code + `"}`)
+		return []byte(`{"error":{"code":"` + code + `","message":"What happened."},` +
+			`"documentation":"https://api.example/docs/errors#` + code + `"}`)
 	}
 	for _, c := range []struct {
 		response Response
 		want     []string
 	}{
-		{Response{401, http.Header{}, body("missing_api_key")}, []string{"missing_api_key: What happened.", "Ask its owner", "https://api.example/docs/errors#missing_api_key"}},
-		{Response{429, http.Header{"Retry-After": {"7"}}, body("minute_limit_reached")}, []string{"minute_limit_reached", "Retry after 7 seconds"}},
+		{Response{401, http.Header{}, body("missing_api_key")}, []string{"missing_api_key: What happened.", "Ask its owner",
+			"https://api.example/docs/errors#missing_api_key"}},
+		{Response{429, http.Header{"Retry-After": {"7"}}, body("minute_limit_reached")}, []string{"minute_limit_reached",
+			"Retry after 7 seconds"}},
 		{Response{404, http.Header{}, body("not_found")}, []string{"not_found: What happened. See https"}},
 		{Response{502, http.Header{}, []byte("<html>")}, []string{"status 502"}},
 		{Response{200, http.Header{}, []byte("<html>")}, []string{"internal_error"}},
@@ -292,11 +305,16 @@ func TestPanicOfACallEndsOnlyTheCall(t *testing.T) {
 
 func TestMessagesAreParsed(t *testing.T) {
 	for body, want := range map[string]string{
-		``: "one JSON-RPC message", `[]`: "batches", " \n[{}]": "batches", `"tools/call"`: "one JSON-RPC message", `{`: "one JSON-RPC message",
-		`{"method":3}`: "one JSON-RPC message", `null`: "one JSON-RPC message", `{"method":"a","method":"b"}`: "method: is given twice",
-		`{"method":"a","params":{"q":"\ud83d"}}`: "params.q: must not contain", `{"id":1.5}`: "the id is 1.5: it must be a string, or an integer",
-		`{"id":9007199254740993}`: "must be a string, or an integer of at most 15 digits", `{"id":null}`: "the id is null", `{"id":1e3}`: "the id is 1e3",
-		`{"id":-0}`: "the id is -0", `{"id":[]}`: "the id is []", `{"id":true}`: "the id is true",
+		``: "one JSON-RPC message", `[]`: "batches", " \n[{}]": "batches", `"tools/call"`: "one JSON-RPC message",
+		`{`:            "one JSON-RPC message",
+		`{"method":3}`: "one JSON-RPC message", `null`: "one JSON-RPC message",
+		`{"method":"a","method":"b"}`:            "method: is given twice",
+		`{"method":"a","params":{"q":"\ud83d"}}`: "params.q: must not contain",
+		`{"id":1.5}`:                             "the id is 1.5: it must be a string, or an integer",
+		`{"id":9007199254740993}`:                "must be a string, or an integer of at most 15 digits",
+		`{"id":null}`:                            "the id is null",
+		`{"id":1e3}`:                             "the id is 1e3",
+		`{"id":-0}`:                              "the id is -0", `{"id":[]}`: "the id is []", `{"id":true}`: "the id is true",
 	} {
 		_, err := Parse([]byte(body))
 		require.ErrorContains(t, err, want, body)

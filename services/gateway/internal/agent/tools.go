@@ -30,13 +30,15 @@ type tool struct {
 var tools = []tool{
 	{
 		"search_opportunities", "Search earning platforms",
-		"Lists the platforms that match the words and every filter, the most recently reviewed first. A filter matches only what is known: a record whose " +
+		"Lists the platforms that match the words and every filter, the most recently reviewed first. A filter matches only " +
+			"what is known: a record whose " +
 			"value is unknown matches neither true nor false. Omit a filter that the user did not ask for.",
 		"searchOpportunities", search, jsonschema.For[results[record]],
 	},
 	{
 		"get_opportunity", "Get one earning platform",
-		"Returns one platform with its overview and all facts. The id is that of a search result; for an unknown one, the error names those that are near.",
+		"Returns one platform with its overview and all facts. The id is that of a search result; for an unknown one, the " +
+			"error names those that are near.",
 		"getOpportunity", detail, jsonschema.For[results[record]],
 	},
 	{
@@ -60,7 +62,8 @@ func (t tool) schema(o apidoc.Operation) any {
 			schema["minimum"] = *p.Resolved.Minimum
 		}
 		if p.Name == "limit" {
-			schema["description"], schema["maximum"], schema["default"] = "The maximum number of results.", maxLimit, defaultLimit
+			schema["description"], schema["maximum"], schema["default"] = "The maximum number of results.", maxLimit,
+				defaultLimit
 		}
 		if p.Required {
 			required = append(required, p.Name)

@@ -230,7 +230,8 @@ func TestGuessesWithoutKeyList(t *testing.T) {
 		require.Equal(t, guessBurst, inFlight)
 		lookups, _ := a.counts()
 		require.Less(t, lookups, 2*guessBurst)
-		require.Equal(t, map[problem.Code]int{problem.InvalidAPIKey: lookups, problem.ServiceUnavailable: n - lookups}, results)
+		require.Equal(t, map[problem.Code]int{problem.InvalidAPIKey: lookups, problem.ServiceUnavailable: n - lookups},
+			results)
 		require.Empty(t, resolve(t, keys, valid, "198.51.100.2"), "valid key from another network")
 
 		a.mu.Lock()
@@ -272,7 +273,8 @@ func TestWaitingGuessIsRejectedByTheKeyList(t *testing.T) {
 			require.Equal(t, problem.InvalidAPIKey, resolve(t, keys, random(1)[0], "198.51.100.2"))
 			close(a.gate)
 		}()
-		require.Equal(t, map[problem.Code]int{problem.InvalidAPIKey: guessBurst + 5}, resolveAll(t, keys, random(guessBurst+5), same))
+		require.Equal(t, map[problem.Code]int{problem.InvalidAPIKey: guessBurst + 5}, resolveAll(t, keys,
+			random(guessBurst+5), same))
 		lookups, _ := a.counts()
 		require.Equal(t, guessBurst, lookups)
 	})
@@ -295,7 +297,8 @@ func TestManyValidKeysFromOneNetwork(t *testing.T) {
 				inFlight, _ = a.counts()
 				close(a.gate)
 			}()
-			require.Equal(t, map[problem.Code]int{"": n}, resolveAll(t, keys, valid, func(i int) string { return networks[i%len(networks)] }))
+			require.Equal(t, map[problem.Code]int{"": n}, resolveAll(t, keys, valid,
+				func(i int) string { return networks[i%len(networks)] }))
 			require.Equal(t, guessBurst*min(len(networks), 2), inFlight, "lookups in flight from %v", networks)
 			lookups, _ := a.counts()
 			require.Equal(t, n, lookups)

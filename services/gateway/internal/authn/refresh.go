@@ -90,7 +90,8 @@ func newRefreshTimes() refreshTimes {
 
 // RefreshAfterReloadFailure returns the time until the next attempt.
 func (refreshTimes) RefreshAfterReloadFailure(e otter.Entry[fingerprint, *Principal], _ error) time.Duration {
-	random := rand.New(rand.NewPCG(binary.BigEndian.Uint64(e.Key[:]), uint64(e.SnapshotAtNano))) //nolint:gosec // any bits do
+	random := rand.New(rand.NewPCG(binary.BigEndian.Uint64(e.Key[:]),
+		uint64(e.SnapshotAtNano))) //nolint:gosec // any bits do
 	return refreshRetry/2 + time.Duration(random.Int64N(int64(refreshRetry)))
 }
 

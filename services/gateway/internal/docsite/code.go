@@ -15,7 +15,8 @@ import (
 
 // languages are the titles of code blocks by the language of their fence.
 var languages = map[string]string{
-	"sh": "Shell", "go": "Go", "js": "TypeScript and JavaScript", "python": "Python", "http": "Request and response", "json": "JSON",
+	"sh": "Shell", "go": "Go", "js": "TypeScript and JavaScript", "python": "Python", "http": "Request and response",
+	"json": "JSON",
 	"toml": "TOML", "output": "Output",
 }
 
@@ -24,7 +25,8 @@ type codeBlocks struct{}
 
 // RegisterFuncs implements renderer.NodeRenderer.
 func (codeBlocks) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
-	r.Register(ast.KindFencedCodeBlock, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+	r.Register(ast.KindFencedCodeBlock, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus,
+		error) {
 		block, ok := n.(*ast.FencedCodeBlock)
 		if !ok || !entering {
 			return ast.WalkContinue, nil
@@ -39,7 +41,8 @@ func codeBlock(language, code string) string {
 	if !known {
 		title = "Text"
 	}
-	return `<figure class="code"><figcaption><span>` + title + `</span></figcaption><pre tabindex="0"><code class="language-` + html.EscapeString(language) + `">` +
+	return `<figure class="code"><figcaption><span>` + title + `</span></figcaption><pre tabindex="0"><code ` +
+		`class="language-` + html.EscapeString(language) + `">` +
 		highlight(language, code) + "</code></pre></figure>\n"
 }
 
@@ -58,7 +61,8 @@ func highlight(language, code string) string {
 		return done.(string) //nolint:forcetypeassert // only texts are stored
 	}
 	text := html.EscapeString(code)
-	if _, known := languages[language]; known && language != "output" { // lexers.Get takes milliseconds for a name that it does not know
+	// lexers.Get takes milliseconds for a name that it does not know
+	if _, known := languages[language]; known && language != "output" {
 		if tokens, err := chroma.Coalesce(lexers.Get(language)).Tokenise(nil, code); err == nil {
 			text = markup(tokens.Tokens())
 		}

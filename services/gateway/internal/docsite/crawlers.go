@@ -10,7 +10,8 @@ import (
 
 func (r rendering) forCrawlers() error {
 	r.add("/robots.txt", "text/plain; charset=utf-8", fmt.Appendf(nil,
-		"User-agent: *\nDisallow: /account\nDisallow: /api/\nDisallow: /billing/\n\nSitemap: %s/sitemap.xml\n", r.publicURL), cached)
+		"User-agent: *\nDisallow: /account\nDisallow: /api/\nDisallow: /billing/\n\nSitemap: %s/sitemap.xml\n", r.publicURL),
+		cached)
 	sitemap, err := r.sitemap()
 	r.add("/sitemap.xml", "application/xml", sitemap, cached)
 	r.add("/llms.txt", "text/plain; charset=utf-8", []byte(r.llms()), cached)
@@ -35,7 +36,8 @@ func (r rendering) sitemap() ([]byte, error) {
 // llms lists the Markdown texts of the pages, in the form of https://llmstxt.org.
 func (r rendering) llms() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "# %s\n\n> %s\n\nThe OpenAPI description of the API is at %s/openapi.yaml.\n", siteName, frontDescription, r.publicURL)
+	fmt.Fprintf(&out, "# %s\n\n> %s\n\nThe OpenAPI description of the API is at %s/openapi.yaml.\n", siteName,
+		frontDescription, r.publicURL)
 	for _, group := range docs.Groups {
 		fmt.Fprintf(&out, "\n## %s\n\n", group)
 		for _, e := range entries() {

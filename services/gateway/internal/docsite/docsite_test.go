@@ -62,7 +62,8 @@ var href = regexp.MustCompile(`href="(/[^"#]*)?(?:#([^"]*))?"`)
 func TestEveryLinkResolves(t *testing.T) {
 	site := newSite(t)
 	showCatalog(t, site, overview(t))
-	paths := []string{"/", "/docs", "/docs/errors", "/docs/reference", "/docs/reference/listOpportunities", "/docs/reference/schemas", "/docs/search?q=key", "/sdk/", "/status", "/terms", "/privacy"}
+	paths := []string{"/", "/docs", "/docs/errors", "/docs/reference", "/docs/reference/listOpportunities",
+		"/docs/reference/schemas", "/docs/search?q=key", "/sdk/", "/status", "/terms", "/privacy"}
 	for _, p := range pages.Pages[1:] {
 		paths = append(paths, "/docs/"+p.Slug)
 	}
@@ -147,14 +148,17 @@ func TestPagesAreCachedAndLockedDown(t *testing.T) {
 func TestPagesAsMarkdown(t *testing.T) {
 	site := newSite(t)
 	for path, text := range map[string]string{
-		"/docs/index.md": "# Documentation\n", "/docs/quickstart.md": "OPPORTUNITY_URL=" + publicURL, "/docs/errors.md": "| 402 | [`subscription_required`](#subscription_required) |",
-		"/sdk/index.md": "npm install " + publicURL, "/docs.md": "# Documentation\n", "/terms.md": "# Terms of use", "/privacy.md": "# Privacy",
+		"/docs/index.md": "# Documentation\n", "/docs/quickstart.md": "OPPORTUNITY_URL=" + publicURL,
+		"/docs/errors.md": "| 402 | [`subscription_required`](#subscription_required) |",
+		"/sdk/index.md":   "npm install " + publicURL, "/docs.md": "# Documentation\n", "/terms.md": "# Terms of use",
+		"/privacy.md": "# Privacy",
 	} {
 		served := get(t, site, path)
 		require.Equal(t, "text/markdown; charset=utf-8", served.Header().Get("Content-Type"))
 		require.Contains(t, served.Body.String(), text)
 	}
-	require.Contains(t, get(t, site, "/docs/quickstart").Body.String(), `<link rel="alternate" type="text/markdown" href="/docs/quickstart.md">`)
+	require.Contains(t, get(t, site, "/docs/quickstart").Body.String(),
+		`<link rel="alternate" type="text/markdown" href="/docs/quickstart.md">`)
 }
 
 // A search finds the sections that have words of the query, and shows where. Its text is never
@@ -189,24 +193,32 @@ func TestSearchAnswersQuestions(t *testing.T) {
 	for question, want := range map[string]string{
 		"CORS": "/docs/faq", "price": "/docs/limits", "prices": "/docs/limits", "How much does it cost?": "/docs/limits",
 		"plans": "/docs/limits", "rate limit": "/docs/limits", "How many requests may I send a day?": "/docs/limits",
-		"429 too many requests": "/docs/errors", "invalid_api_key": "/docs/errors", "what does cursor_expired mean": "/docs/errors",
-		"rotate a key": "/docs/authentication", "How do I get a key?": "/docs/authentication", "I lost my key": "/docs/faq",
-		"revoke": "/docs/authentication", "bearer token": "/docs/authentication",
+		"429 too many requests": "/docs/errors", "invalid_api_key": "/docs/errors",
+		"what does cursor_expired mean": "/docs/errors",
+		"rotate a key":                  "/docs/authentication", "How do I get a key?": "/docs/authentication",
+		"I lost my key": "/docs/faq",
+		"revoke":        "/docs/authentication", "bearer token": "/docs/authentication",
 		"Is there an export?": "/docs/export", "CSV": "/docs/export", "sqlite database": "/docs/export",
 		"keep my database up to date": "/docs/keep-a-copy", "sync": "/docs/keep-a-copy", "webhooks": "/docs/faq",
 		"changes since yesterday": "/docs/changes", "pagination": "/docs/filters", "sort order": "/docs/filters",
 		"filter by province": "/docs/filters", "checked_after": "/docs/reference/listOpportunities",
 		"freshUntil": "/docs/data", "stale": "/docs/data", "why is a value null?": "/docs/data",
-		"what does unverified mean": "/docs/data", "may I redistribute the data": "/terms", "May I show records to my users?": "/docs/data",
-		"personal data": "/privacy", "cookies": "/privacy", "report a vulnerability": "/docs/support", "contact the operator": "/docs/support",
-		"python": "/sdk/", "install typescript": "/sdk/", "ChatGPT or Claude agent": "/docs/agents", "MCP": "/docs/agents",
+		"what does unverified mean": "/docs/data", "may I redistribute the data": "/terms",
+		"May I show records to my users?": "/docs/data",
+		"personal data":                   "/privacy", "cookies": "/privacy", "report a vulnerability": "/docs/support",
+		"contact the operator": "/docs/support",
+		"python":               "/sdk/", "install typescript": "/sdk/", "ChatGPT or Claude agent": "/docs/agents",
+		"MCP":  "/docs/agents",
 		"etag": "/docs/caching", "gzip compression": "/docs/caching", "verify a signature": "/docs/provable-history",
 		"cancel my subscription": "/docs/free-to-paid", "upgrade": "/docs/free-to-paid", "deprecated": "/docs/versioning",
-		"what changed in the last version": "/docs/changelog", "uptime": "/status", "robots.txt of my site": "/docs/link-checker",
-		"How do I send my first request?": "/docs/quickstart", "example of a record": "/docs/example-record", "retrying after an outage": "/docs/requests",
+		"what changed in the last version": "/docs/changelog", "uptime": "/status",
+		"robots.txt of my site":           "/docs/link-checker",
+		"How do I send my first request?": "/docs/quickstart", "example of a record": "/docs/example-record",
+		"retrying after an outage": "/docs/requests",
 	} {
 		var found []string
-		for _, match := range first.FindAllStringSubmatch(get(t, site, "/docs/search?q="+url.QueryEscape(question)).Body.String(), 3) {
+		for _, match := range first.FindAllStringSubmatch(get(t, site,
+			"/docs/search?q="+url.QueryEscape(question)).Body.String(), 3) {
 			found = append(found, match[1])
 		}
 		assert.Contains(t, found, want, question)
@@ -226,7 +238,8 @@ func FuzzSearch(f *testing.F) {
 // A page lists its headings, and the pages before and after it.
 func TestPagesLeadOn(t *testing.T) {
 	page := get(t, newSite(t), "/docs/filters").Body.String()
-	require.Regexp(t, `<nav class="contents" aria-label="On this page">\n<details>\n<summary>On this page</summary>\n<ul>\n<li><a href="#`, page)
+	require.Regexp(t, `<nav class="contents" aria-label="On this page">\n<details>\n<summary>On this page</summary>\n<ul>`+
+		`\n<li><a href="#`, page)
 	require.Contains(t, page, ` rel="prev"><span>Previous</span> `)
 	require.Contains(t, page, ` rel="next"><span>Next</span> `)
 	require.NotContains(t, get(t, newSite(t), "/docs/search").Body.String(), "<nav class=\"turn\"")
@@ -234,7 +247,8 @@ func TestPagesLeadOn(t *testing.T) {
 
 // Each row of a table is a block on phones, so its cells name their columns.
 func TestTablesNameTheirColumns(t *testing.T) {
-	require.Contains(t, get(t, newSite(t), "/docs/agents").Body.String(), `<td data-label="Call of the API"><code>GET /api/v1/search</code></td>`)
+	require.Contains(t, get(t, newSite(t), "/docs/agents").Body.String(),
+		`<td data-label="Call of the API"><code>GET /api/v1/search</code></td>`)
 }
 
 // Crawlers find every page, and every page states its address and what it is about.

@@ -37,7 +37,8 @@ func (f Figures) phrases() []string {
 		day, minute := t.Limits.PerDay, t.Limits.PerMinute
 		history := map[bool]string{false: "no", true: "yes"}[t.Limits.History]
 		all = append(all,
-			fmt.Sprintf("| %s | %s | %s | %s | %s |", t.Tier, thousands(day), thousands(minute), history, thousands(t.Limits.PageSize)),
+			fmt.Sprintf("| %s | %s | %s | %s | %s |", t.Tier, thousands(day), thousands(minute), history,
+				thousands(t.Limits.PageSize)),
 			fmt.Sprintf("X-RateLimit-Limit: %d\n", day),
 			fmt.Sprintf("X-RateLimit-Remaining: %d\n", day-1),
 			fmt.Sprintf(`"minute";q=%d;w=60, "day";q=%d;w=86400`, minute, day),

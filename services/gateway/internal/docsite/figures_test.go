@@ -40,7 +40,8 @@ func TestFiguresOfTheInstallation(t *testing.T) {
 	for _, path := range []string{"/openapi.yaml", "/openapi.json"} {
 		description := get(t, site, path).Body.String()
 		for _, figure := range []string{
-			"| developer | 7,771 | 77 | yes | 19 |", "share 31,337 requests a day", "(77 requests in any", "(1234567 requests per",
+			"| developer | 7,771 | 77 | yes | 19 |", "share 31,337 requests a day", "(77 requests in any",
+			"(1234567 requests per",
 		} {
 			require.Contains(t, description, figure, path)
 		}
@@ -64,7 +65,8 @@ func TestFiguresOfTheInstallation(t *testing.T) {
 func TestUnknownFigures(t *testing.T) {
 	site, err := docsite.New(publicURL, docsite.Operator{})
 	require.NoError(t, err)
-	for path, want := range map[string]bool{"/docs/limits": false, "/docs/reference": false, "/openapi.yaml": false, "/openapi.json": false, "/docs": true, "/docs/errors": true} {
+	for path, want := range map[string]bool{"/docs/limits": false, "/docs/reference": false, "/openapi.yaml": false,
+		"/openapi.json": false, "/docs": true, "/docs/errors": true} {
 		err := site.Serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
 		if want {
 			require.NoError(t, err, path)

@@ -34,7 +34,8 @@ func contact(t *testing.T, s string) docsite.Contact {
 func TestTermsAndPrivacyHaveDefaults(t *testing.T) {
 	site := newSite(t)
 	for path, words := range map[string][]string{
-		"/terms":   {"<title>Terms of use", "Redistribute the data", "Show evidence and dates", "No warranty", "Suspension", "Version " + api.TermsVersion},
+		"/terms": {"<title>Terms of use", "Redistribute the data", "Show evidence and dates", "No warranty", "Suspension",
+			"Version " + api.TermsVersion},
 		"/privacy": {"<title>Privacy", "Audit log", "400 days", "Stripe", "Cookies", "no client addresses"},
 	} {
 		page := get(t, site, path)
@@ -49,7 +50,8 @@ func TestTermsAndPrivacyHaveDefaults(t *testing.T) {
 
 func TestOperatorTexts(t *testing.T) {
 	site := siteOf(t, docsite.Operator{
-		Terms: []byte("# Our terms\n\nBe kind. <script>alert(1)</script> [x](javascript:alert(1)) <javascript:alert(2)> <data:text/html,x> ![x](vbscript:x) " +
+		Terms: []byte("# Our terms\n\nBe kind. <script>alert(1)</script> [x](javascript:alert(1)) <javascript:alert(2)> " +
+			"<data:text/html,x> ![x](vbscript:x) " +
 			"[ours](/docs) <https://a.example> <b@a.example>\n"),
 		Privacy:      []byte("# Our privacy\n"),
 		TermsVersion: "7", Contact: contact(t, "help@api.example"), Now: time.Now,
@@ -99,11 +101,13 @@ func TestSecurityTxt(t *testing.T) {
 
 func TestContacts(t *testing.T) {
 	for s, want := range map[string]string{
-		"": "", "a@b.example": "mailto:a@b.example", "mailto:a@b.example": "mailto:a@b.example", "https://b.example/help": "https://b.example/help",
+		"": "", "a@b.example": "mailto:a@b.example", "mailto:a@b.example": "mailto:a@b.example",
+		"https://b.example/help": "https://b.example/help",
 	} {
 		require.Equal(t, want, contact(t, s).URL, s)
 	}
-	for _, s := range []string{"http://b.example", "javascript:alert(1)", "Ann <a@b.example>", "a", "https://u:p@b.example", "a@b.example\nX: y"} {
+	for _, s := range []string{"http://b.example", "javascript:alert(1)", "Ann <a@b.example>", "a",
+		"https://u:p@b.example", "a@b.example\nX: y"} {
 		_, err := docsite.ParseContact(s)
 		require.ErrorContains(t, err, "use an email address or an https URL", s)
 	}

@@ -143,8 +143,10 @@ func menu(at string) (groups []menuGroup) {
 func (s *Site) frame(at string) pages.Frame {
 	f := pages.Frame{
 		Name: siteName, Home: "/",
-		Links:  []pages.Link{{Path: path(""), Label: "Documentation"}, {Path: referencePath, Label: referenceTitle}, {Path: "/account", Label: "Your account"}},
-		Footer: []pages.Link{{Path: statusPath, Label: statusTitle}, {Path: termsPath, Label: "Terms of use"}, {Path: privacyPath, Label: "Privacy"}},
+		Links: []pages.Link{{Path: path(""), Label: "Documentation"}, {Path: referencePath, Label: referenceTitle},
+			{Path: "/account", Label: "Your account"}},
+		Footer: []pages.Link{{Path: statusPath, Label: statusTitle}, {Path: termsPath, Label: "Terms of use"},
+			{Path: privacyPath, Label: "Privacy"}},
 	}
 	if s.operator.Contact.URL != "" {
 		f.Footer = append(f.Footer, pages.Link{Path: s.operator.Contact.URL, Label: "Contact the operator"})
@@ -192,7 +194,8 @@ func (s *Site) layoutPage(p page) ([]byte, error) {
 // ErrorPage returns the HTML page of an error.
 func (s *Site) ErrorPage(e *problem.Error) []byte {
 	title := http.StatusText(e.Code.Status())
-	body, err := s.body("errorpage.html", map[string]any{"Title": title, "Error": e, "Wait": e.Code == problem.ServiceUnavailable})
+	body, err := s.body("errorpage.html", map[string]any{"Title": title, "Error": e,
+		"Wait": e.Code == problem.ServiceUnavailable})
 	if err == nil {
 		if content, err := s.layoutPage(page{Title: title, Wide: true, Body: body}); err == nil {
 			return content

@@ -16,7 +16,8 @@ import (
 const (
 	referencePath        = "/docs/reference"
 	referenceTitle       = "API reference"
-	referenceDescription = "Every operation of the API, each with its parameters, responses, and a request in curl, Go, TypeScript and Python."
+	referenceDescription = "Every operation of the API, each with its parameters, responses, and a request in curl, Go, " +
+		"TypeScript and Python."
 )
 
 // aliasID is the operation that differs from another only in its path.
@@ -44,9 +45,11 @@ var referenceFunctions = template.FuncMap{
 func referencePages(doc *apidoc.Description) []entry {
 	all := []entry{{docs.Operations, referencePath, referenceTitle, referenceDescription}}
 	for _, o := range doc.Operations {
-		all = append(all, entry{docs.Operations, referenceAt(o.ID), o.Summary, "GET " + o.Path + ": parameters, responses, and a request in each language."})
+		all = append(all, entry{docs.Operations, referenceAt(o.ID), o.Summary,
+			"GET " + o.Path + ": parameters, responses, and a request in each language."})
 	}
-	return append(all, entry{docs.Operations, referenceAt("schemas"), "Schemas", "Every type and field of the API's responses, with its meaning and values."})
+	return append(all, entry{docs.Operations, referenceAt("schemas"), "Schemas",
+		"Every type and field of the API's responses, with its meaning and values."})
 }
 
 func (r rendering) reference(source, cache string) error {
@@ -71,7 +74,8 @@ func (r rendering) reference(source, cache string) error {
 		if err := r.sources.ExecuteTemplate(&text, name, data[i]); err != nil {
 			return err
 		}
-		if err := r.markdownPage(page{Path: e.Path, Title: e.Title, Description: e.Description, Sides: name == "operation.md", cache: cache}, text.String()); err != nil {
+		if err := r.markdownPage(page{Path: e.Path, Title: e.Title, Description: e.Description, Sides: name == "operation.md",
+			cache: cache}, text.String()); err != nil {
 			return err
 		}
 	}

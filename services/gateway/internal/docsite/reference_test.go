@@ -17,7 +17,8 @@ func TestReference(t *testing.T) {
 	const reference = "/docs/reference/"
 	require.Contains(t, get(t, site, reference+"schemas.md").Body.String(), "- `currency` string: ISO 4217.\n")
 	for _, row := range []string{
-		"### `page` {#page}\n\ninteger in query: `1` to `1000000`, default `1`\n", "integer in query: `1` to `100`, default `10`\n",
+		"### `page` {#page}\n\ninteger in query: `1` to `1000000`, default `1`\n",
+		"integer in query: `1` to `100`, default `10`\n",
 		"boolean in query: `true`, `false`\n", "in query: `online`, `sell`, `local`, `host`\n",
 	} {
 		require.Contains(t, get(t, site, reference+"listOpportunities.md").Body.String(), row)
@@ -41,13 +42,15 @@ func TestReference(t *testing.T) {
 		require.Less(t, len(page), 100<<10)
 		require.Contains(t, page, `<a href="/account/explorer/`+id+`?`)
 		require.Contains(t, page, "<code>"+path+"</code>")
-		for _, part := range []string{"&#34;meta&#34;</span>: {", "GET /api/", `class="language-sh"`, `class="language-go"`, `class="language-js"`, `class="language-python"`} {
+		for _, part := range []string{"&#34;meta&#34;</span>: {", "GET /api/", `class="language-sh"`, `class="language-go"`,
+			`class="language-js"`, `class="language-python"`} {
 			require.Contains(t, page, part, path)
 		}
 		require.Contains(t, get(t, site, "/docs/reference").Body.String(), `href="`+reference+id+`"`)
 		require.Contains(t, get(t, site, "/sitemap.xml").Body.String(), reference+id+"</loc>")
 	}
-	require.Contains(t, get(t, site, reference+"listOpportunities").Body.String(), `href="/account/explorer/listOpportunities?country=CA&amp;limit=1&amp;province=ON"`)
+	require.Contains(t, get(t, site, reference+"listOpportunities").Body.String(),
+		`href="/account/explorer/listOpportunities?country=CA&amp;limit=1&amp;province=ON"`)
 	schemas := get(t, site, reference+"schemas").Body.String()
 	require.Less(t, len(schemas), 100<<10)
 	for name, schema := range doc.Components.Schemas {
@@ -57,11 +60,14 @@ func TestReference(t *testing.T) {
 		}
 	}
 	require.IsIncreasing(t, []int{
-		strings.Index(schemas, `<h3 id="Opportunity"`), strings.Index(schemas, `<h3 id="Slug"`), strings.Index(schemas, `<h3 id="OpportunityList"`),
+		strings.Index(schemas, `<h3 id="Opportunity"`), strings.Index(schemas, `<h3 id="Slug"`), strings.Index(schemas,
+			`<h3 id="OpportunityList"`),
 	})
-	require.Equal(t, strings.Index(schemas, "<h3 id"), strings.Index(schemas, `<h3 id="Opportunity"`), "the record is first")
+	require.Equal(t, strings.Index(schemas, "<h3 id"), strings.Index(schemas, `<h3 id="Opportunity"`),
+		"the record is first")
 	order := sectionOf(t, schemas, "Opportunity")
-	require.Less(t, strings.Index(order, "<code>id</code>"), strings.Index(order, "<code>category</code>"), "fields keep the order of the description")
+	require.Less(t, strings.Index(order, "<code>id</code>"), strings.Index(order, "<code>category</code>"),
+		"fields keep the order of the description")
 	require.Contains(t, sectionOf(t, schemas, "Facts"), `<a href="/docs/reference/schemas#Pay">Pay</a> or null`)
 }
 

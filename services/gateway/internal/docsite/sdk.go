@@ -14,7 +14,8 @@ import (
 const (
 	sdkPath        = "/sdk/"
 	sdkTitle       = "SDKs"
-	sdkDescription = "Clients for Go, TypeScript and Python without dependencies: how to install them, and their files with checksums."
+	sdkDescription = "Clients for Go, TypeScript and Python without dependencies: how to install them, and their files " +
+		"with checksums."
 )
 
 // archives returns the files of the distribution. Every rendering has the same ones.
@@ -33,12 +34,14 @@ func (r rendering) sdkPages() error {
 	}
 	var text bytes.Buffer
 	err = r.sources.ExecuteTemplate(&text, "sdk.md", map[string]any{
-		"URL": r.publicURL, "Tarball": sdk.Tarball, "Wheel": sdk.Wheel, "Module": sdk.Module, "Command": sdk.Command, "Sums": sums, "Version": sdk.Version,
+		"URL": r.publicURL, "Tarball": sdk.Tarball, "Wheel": sdk.Wheel, "Module": sdk.Module, "Command": sdk.Command,
+		"Sums": sums, "Version": sdk.Version,
 	})
 	if err != nil {
 		return err
 	}
-	if err := r.markdownPage(page{Path: sdkPath, Title: sdkTitle, Description: sdkDescription, cache: cached}, text.String()); err != nil {
+	if err := r.markdownPage(page{Path: sdkPath, Title: sdkTitle, Description: sdkDescription, cache: cached},
+		text.String()); err != nil {
 		return err
 	}
 	r.documents["/sdk"] = r.documents[sdkPath]

@@ -100,7 +100,8 @@ func stem(word string) string {
 }
 
 // common are the words of questions that say nothing about the subject.
-var common = count("a an and any are at be can do does for from get how i if in is it many me much my of on or one the there they this to what when where which who why will with you your")
+var common = count("a an and any are at be can do does for from get how i if in is it many me much my of on or one " +
+	"the there they this to what when where which who why will with you your")
 
 type result struct {
 	section

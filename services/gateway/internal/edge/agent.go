@@ -62,7 +62,8 @@ func (e *Edge) agent(x *exchange) error {
 		return response
 	})
 	telemetry.SetRoute(ctx, string(opMCP)) // the call has set its own
-	if !strings.HasPrefix(buffer.header.Get("Content-Type"), "application/json") && buffer.status >= http.StatusBadRequest {
+	if !strings.HasPrefix(buffer.header.Get("Content-Type"), "application/json") &&
+		buffer.status >= http.StatusBadRequest {
 		text := strings.TrimSpace(string(buffer.body))
 		switch {
 		case !message.Unknown(text):

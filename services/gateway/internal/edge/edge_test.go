@@ -28,7 +28,8 @@ func (panickingBody) Read([]byte) (int, error) { panic("bug") }
 func TestDisconnectDuringTheResponseIsToldApart(t *testing.T) {
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_opportunities"}}`
 	for _, c := range []struct{ method, path, body, operation string }{
-		{http.MethodGet, "/api/v1/opportunities", "", "/api/v1/opportunities"}, {http.MethodPost, "/mcp", call, "/api/v1/search"},
+		{http.MethodGet, "/api/v1/opportunities", "", "/api/v1/opportunities"}, {http.MethodPost, "/mcp", call,
+			"/api/v1/search"},
 	} {
 		e := newEdge(t)
 		log := e.logging(t)

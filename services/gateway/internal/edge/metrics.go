@@ -40,7 +40,8 @@ type meters struct {
 func newMeters(registry prometheus.Registerer, routes []route) meters {
 	m := meters{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gateway_requests_total", Help: "Requests on the public listener by route, tier of the caller (none if unknown) and " +
+			Name: "gateway_requests_total",
+			Help: "Requests on the public listener by route, tier of the caller (none if unknown) and " +
 				"outcome: served, refused (invalid or over a limit), our_fault (the gateway or its Redis), upstream_fault.",
 		}, []string{"route", "outcome", "tier"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -60,8 +61,8 @@ func newMeters(registry prometheus.Registerer, routes []route) meters {
 	return m
 }
 
-// init creates the series that alerts and their rules use: rate() ignores the first increment of a series that did
-// not exist before.
+// init creates the series that alerts and their rules use: rate() ignores the first increment of a
+// series that did not exist before.
 func (m meters) init(routes []route) {
 	for _, r := range routes {
 		m.durations.WithLabelValues(string(r.operation), served)
@@ -77,7 +78,8 @@ func (m meters) init(routes []route) {
 	for _, tier := range api.Tiers {
 		for _, decision := range []string{
 			string(admission.Admitted), string(admission.Outdated), suspended, undecided,
-			string(problem.MinuteLimitReached), string(problem.DailyLimitReached), string(problem.ServiceCapacityReached),
+			string(problem.MinuteLimitReached), string(problem.DailyLimitReached),
+			string(problem.ServiceCapacityReached),
 		} {
 			m.admissions.WithLabelValues(decision, string(tier.Tier))
 		}

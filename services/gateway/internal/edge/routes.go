@@ -90,7 +90,8 @@ func (e *Edge) routes() []route {
 // another one, with the exception of account pages: a trailing slash is redirected.
 func find(x *exchange) error {
 	path, ok := servicePath(x.operation, x.Context)
-	if trimmed, slashed := strings.CutSuffix(path, "/"); !ok && slashed && x.operation == opAccount && isPlain(x.Request.URL, trimmed) {
+	if trimmed, slashed := strings.CutSuffix(path, "/"); !ok && slashed && x.operation == opAccount &&
+		isPlain(x.Request.URL, trimmed) {
 		path, ok = trimmed, true
 		redirect(x, trimmed)
 	}

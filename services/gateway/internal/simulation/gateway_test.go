@@ -83,8 +83,9 @@ func startGateway(name string, ahead *atomic.Int64, n *network, s *store, a *aut
 	site, err2 := pages()
 	var err3 error
 	g.handler, err3 = edge.Edge{
-		Keys: g.keys, Pages: site, OlderKeys: older, Limiter: limiter, Usage: g.usage, Catalog: catalog, History: catalog, Account: catalog,
-		Errors: problem.Writer{Log: tel.Log}, Telemetry: tel, Now: g.now,
+		Keys: g.keys, Pages: site, OlderKeys: older, Limiter: limiter, Usage: g.usage, Catalog: catalog, History: catalog,
+		Account: catalog,
+		Errors:  problem.Writer{Log: tel.Log}, Telemetry: tel, Now: g.now,
 	}.Handler()
 	go func() { _ = g.keys.Run(ctx, tel) }()
 	go func() { _ = g.usage.Run(ctx) }()
@@ -120,7 +121,8 @@ func (g *gateway) now() time.Time {
 		wall uint64
 		ext  int64
 		loc  *time.Location
-	}{hasMonotonic | uint64(wall.Unix()-since1885.Unix())<<nanosecondBits | uint64(wall.Nanosecond()), int64(time.Since(g.started)) + 1, nil}
+	}{hasMonotonic | uint64(wall.Unix()-since1885.Unix())<<nanosecondBits | uint64(wall.Nanosecond()),
+		int64(time.Since(g.started)) + 1, nil}
 	return *(*time.Time)(unsafe.Pointer(&fields)) //nolint:gosec // see above
 }
 

@@ -171,6 +171,7 @@ func TestRunsCanBeRepeated(t *testing.T) {
 func TestFailuresAreShrunk(t *testing.T) {
 	b := bug{script: "admit", from: "if recent >= per_minute then", to: "if recent > per_minute then"}
 	w := simulate(t, newPlan(1), b)
-	require.Regexp(t, `^make simulate SEED=1 RUNS=1 breaks rules:\n  \d calls of acc_. admitted in the 60 seconds before .*\nshrunk from \d\d to [1-6] actions:`,
+	require.Regexp(t, `^make simulate SEED=1 RUNS=1 breaks rules:\n  \d calls of acc_. admitted in the 60 seconds before `+
+		`.*\nshrunk from \d\d to [1-6] actions:`,
 		explain(t, w, w.check(), b))
 }

@@ -51,12 +51,37 @@ func site(address string) string {
 	return u.Hostname()
 }
 
+// OpinionFacts returns the facts that a second opinion on the review r is about, in the order of
+// api.FactNames: two known ones and another one, chosen by the id of r. So the choice does not show
+// which facts r knows.
+func OpinionFacts(r Record) ([]string, error) {
+	e, err := r.Event()
+	if err != nil || e.Facts == nil {
+		return nil, err
+	}
+	rank := func(name string) string {
+		sum := sha256.Sum256([]byte(r.ID + "\x00" + name))
+		return string(sum[:])
+	}
+	names := slices.SortedFunc(slices.Values(api.FactNames), func(a, b string) int {
+		return strings.Compare(rank(a), rank(b))
+	})
+	known := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !e.Facts.Knows(name) })
+	chosen := known[:min(len(known), 2)]
+	if i := slices.IndexFunc(names, func(name string) bool { return !slices.Contains(chosen, name) }); i >= 0 {
+		chosen = append(slices.Clone(chosen), names[i])
+	}
+	return slices.DeleteFunc(slices.Clone(api.FactNames), func(name string) bool {
+		return !slices.Contains(chosen, name)
+	}), nil
+}
+
 // Differences returns the names of the facts in which a second opinion differs in meaning from the
-// first review, in the order of api.FactNames, after "outcome" if the outcomes differ. Facts are
-// compared if both reviews have them, without their sources and their order. Whether other words
+// first review, of those with the given names and in their order, after "outcome" if the outcomes
+// differ. Facts are compared if both reviews have them, without their sources and their order. Whether other words
 // mean the same is the decision of the second author: same has it by fact, and texts has the facts
 // that lack it.
-func Differences(first, second api.VerificationEvent, same map[string]bool) (differs []string,
+func Differences(first, second api.VerificationEvent, names []string, same map[string]bool) (differs []string,
 	texts []api.ComparedTexts) {
 	differs = []string{}
 	if first.Outcome != second.Outcome {
@@ -65,7 +90,7 @@ func Differences(first, second api.VerificationEvent, same map[string]bool) (dif
 	if first.Facts == nil || second.Facts == nil {
 		return differs, nil
 	}
-	for _, name := range api.FactNames {
+	for _, name := range names {
 		a, b := meaningOf(*first.Facts, name), meaningOf(*second.Facts, name)
 		equal, decided := same[name]
 		switch {

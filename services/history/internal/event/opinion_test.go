@@ -2,6 +2,7 @@ package event_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -56,7 +57,7 @@ func TestDifferencesNameFactsAndOutcome(t *testing.T) {
 		{api.VerificationEvent{Outcome: api.OutcomeClosed}, []string{"outcome"}},
 		{api.VerificationEvent{Outcome: api.OutcomeClosed, Facts: &b}, []string{"outcome", "remote", "languages"}},
 	} {
-		differs, texts := event.Differences(first, c.second, nil)
+		differs, texts := event.Differences(first, c.second, api.FactNames, nil)
 		require.Equal(t, c.want, differs)
 		require.Empty(t, texts)
 	}
@@ -125,7 +126,7 @@ func TestOnlyADifferenceInMeaningIsOne(t *testing.T) {
 			second := opinion(c.change)
 			before, err := json.Marshal(second)
 			require.NoError(t, err)
-			differs, texts := event.Differences(first, second, nil)
+			differs, texts := event.Differences(first, second, api.FactNames, nil)
 			require.Equal(t, names(c.differ), differs)
 			asked := []string{}
 			for _, text := range texts {
@@ -134,7 +135,7 @@ func TestOnlyADifferenceInMeaningIsOne(t *testing.T) {
 			}
 			require.Equal(t, names(c.asked), asked)
 			for same, want := range map[bool][]string{true: names(c.differ), false: names(c.differ + c.asked)} {
-				differs, texts = event.Differences(first, second, map[string]bool{c.asked: same})
+				differs, texts = event.Differences(first, second, api.FactNames, map[string]bool{c.asked: same})
 				require.Equal(t, want, differs)
 				require.Empty(t, texts)
 			}
@@ -143,4 +144,27 @@ func TestOnlyADifferenceInMeaningIsOne(t *testing.T) {
 			require.JSONEq(t, string(before), string(after), "the review stays as it is")
 		})
 	}
+}
+
+func TestOpinionIsAboutTwoKnownFactsAndAnother(t *testing.T) {
+	chosen := map[string]bool{}
+	for i := range 50 {
+		first := opinion(func(f *api.Facts) { f.Remote = new(true) })
+		first.ID, first.Slug, first.CheckType = fmt.Sprint(i), "maple", api.FactualReview
+		r, err := event.New(first)
+		require.NoError(t, err)
+		r.ID = first.ID
+		names, err := event.OpinionFacts(r)
+		require.NoError(t, err)
+		require.Len(t, names, 3)
+		known := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !first.Facts.Knows(name) })
+		require.GreaterOrEqual(t, len(known), 2)
+		again, err := event.OpinionFacts(r)
+		require.NoError(t, err)
+		require.Equal(t, names, again, "the same review asks about the same facts")
+		for _, name := range names {
+			chosen[name] = true
+		}
+	}
+	require.Len(t, chosen, len(api.FactNames), "every fact is chosen sometimes, also unknown ones")
 }

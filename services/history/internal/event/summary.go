@@ -44,7 +44,7 @@ type State struct {
 // event restores the review.
 func StateOf(slug string, events []api.RecordedEvent) State {
 	s := State{Summary: api.Summary{Slug: slug, HistoryCount: len(events)}}
-	reviews, links := split(inEffect(events))
+	reviews, links := split(InEffect(events))
 
 	s.ReviewCount = len(reviews)
 	s.Sources, s.Gone = sources(reviews)
@@ -118,9 +118,9 @@ func StateOfRecords(slug string, records []Record) (State, error) {
 	return s, nil
 }
 
-// inEffect returns the events without undone reviews and without those that undo. An event that
+// InEffect returns the events without undone reviews and without those that undo. An event that
 // undoes a review can be undone as well.
-func inEffect(events []api.RecordedEvent) []api.RecordedEvent {
+func InEffect(events []api.RecordedEvent) []api.RecordedEvent {
 	undoing := map[string][]string{} // ids of the events that undo it, by id
 	for _, e := range events {
 		if e.Evidence != nil && e.Evidence.Undoes != "" {

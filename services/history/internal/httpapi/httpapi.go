@@ -28,6 +28,9 @@ type API struct {
 
 	Summaries func(ctx context.Context, after int64, limit int) ([]api.EncodedSummary, error) // of the feed
 
+	Links   store.LinkChecks
+	ReadNow func() // starts a run of the link checker in this process; nil if it runs elsewhere or not at all
+
 	RequireQuotes bool // for each known fact of a verified review that arrives alone
 
 	queries *breaker
@@ -60,6 +63,7 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handle
 	engine.GET("/internal/v1/reviews/done", web.Handler(errors, a.reviewsDone))
 	engine.GET("/internal/v1/readings", web.Handler(errors, a.readings))
 	engine.GET("/operator/v1/records/:id/pages", web.Handler(errors, a.pages))
+	engine.POST("/operator/v1/records/:id/read", web.Handler(errors, a.readPages))
 	engine.GET("/operator/v1/reviews/second-opinions", web.Handler(errors, a.opinionRequests))
 	engine.POST("/operator/v1/reviews/quotes", web.Handler(errors, a.findQuotes))
 	engine.GET("/operator/v1/events", web.Handler(errors, a.acts))

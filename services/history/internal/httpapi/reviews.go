@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -48,7 +49,10 @@ func (a API) record(g *gin.Context) (web.Reply, error) {
 	if reply.Suggestions, err = a.Store.Suggestions(ctx, g.Param("id"), quotes, missing); err != nil {
 		return web.Reply{}, err
 	}
-	if state.LatestReview != "" && values["without"] == "" {
+	switch without := values["without"]; {
+	case without != "":
+		reply.OpinionFacts, err = a.Store.OpinionFacts(ctx, without)
+	case state.LatestReview != "":
 		reply.Opinion, err = a.Store.Opinion(ctx, state.LatestReview)
 	}
 	return web.Reply{JSON: reply}, err
@@ -104,6 +108,45 @@ func (a API) pages(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: texts}, err
 }
 
+// readPages makes the pages of a record due now. The link checker reads them under its own rules.
+func (a API) readPages(g *gin.Context) (web.Reply, error) {
+	if _, err := web.Actor(g); err != nil {
+		return web.Reply{}, err
+	}
+	ctx, now := g.Request.Context(), a.Now()
+	texts, err := a.Store.PageTexts(ctx, g.Param("id"))
+	if err != nil {
+		return web.Reply{}, err
+	}
+	if len(texts.Pages) == 0 {
+		return web.Reply{}, problem.NoSuch("listing")
+	}
+	totals, err := a.Links.Totals(ctx)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	if a.ReadNow == nil && now.Sub(totals.EndedAt) > 25*time.Hour { // a run ends each day
+		return web.Reply{JSON: api.PagesDue{Note: "Link checks are off: no run has ended in the last day. " +
+			"To switch them on, set linkChecks.enabled in the chart, or OPPORTUNITY_LINK_CHECKS=true and a public " +
+			"OPPORTUNITY_LINK_CHECK_CONTACT with \"opportunity up\"."}}, nil
+	}
+	due := api.PagesDue{Note: "The next run of the link checker reads them."}
+	if due.Pages, err = a.Links.MakeDue(ctx, g.Param("id"), now); err != nil {
+		return web.Reply{}, err
+	}
+	switch {
+	case due.Pages == 0:
+		due.Note = "Each page was requested in the last 10 minutes, or waits for its first request."
+	case a.ReadNow != nil:
+		due.Note = "The link checker reads them now, with its pause between requests to a host."
+	}
+	if a.ReadNow != nil {
+		a.ReadNow()
+	}
+	return web.Reply{JSON: due}, nil
+}
+
+// readings returns the listings by the findings for their quotes.
 func (a API) readings(g *gin.Context) (web.Reply, error) {
 	marks, err := a.Store.ReadingMarks(g.Request.Context())
 	return web.Reply{JSON: marks}, err
@@ -161,7 +204,7 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 	}
 	done, err := a.Store.Review(g.Request.Context(), now, event.Proposal{
 		Actor: in.Actor, Line: line, SecondOpinionOf: in.SecondOpinionOf, SameTexts: in.SameTexts, Sent: string(sent),
-		Undoes: in.Undoes,
+		Undoes: in.Undoes, Opened: in.Opened,
 	})
 	if errors.Is(err, event.ErrNoOpinion) {
 		return reject(api.Problems{{

@@ -9,21 +9,26 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// ReviewsSince returns the number of reviews that each operator recorded since then.
+// ReviewsSince returns the number of reviews that each operator recorded since then, without undone
+// ones and those that undo.
 func (s *Store) ReviewsSince(ctx context.Context, since time.Time) (map[string]int, error) {
-	var rows []struct {
-		Actor   string
-		Reviews int
+	var rows []event.Record
+	err := s.db.WithContext(ctx).Where("recorded_at >= ? AND check_type = ?", since.UnixMicro(), api.FactualReview).
+		Find(&rows).Error
+	if err != nil {
+		return nil, database.Outage(err)
 	}
-	err := s.db.WithContext(ctx).
-		Raw("SELECT actor, count(*) AS reviews FROM verification_events WHERE recorded_at >= ? AND check_type = ? GROUP "+
-			"BY actor",
-			since.UnixMicro(), api.FactualReview).Scan(&rows).Error
-	done := make(map[string]int, len(rows))
-	for _, row := range rows {
-		done[row.Actor] = row.Reviews
+	events := make([]api.RecordedEvent, len(rows))
+	for i := range rows {
+		if events[i], err = rows[i].Recorded(); err != nil {
+			return nil, err
+		}
 	}
-	return done, database.Outage(err)
+	done := map[string]int{}
+	for _, e := range event.InEffect(events) {
+		done[e.Actor]++
+	}
+	return done, nil
 }
 
 // Acts returns the recorded events that match f, the last recorded first.

@@ -33,7 +33,8 @@ func (s LinkChecks) Links(ctx context.Context) ([]linkcheck.Link, error) {
 	}
 	err := s.db.WithContext(ctx).Raw(`SELECT l.id AS slug, l.application_url AS address, coalesce(c.due_at, 0) AS due_at,
 			coalesce(c.claimed_at, 0) AS claimed_at, coalesce(c.recorded_at, 0) AS recorded_at
-		FROM listings l LEFT JOIN link_checks c ON c.slug = l.id WHERE l.published AND l.application_url <> ''`).Scan(&rows).Error
+		FROM listings l LEFT JOIN link_checks c ON c.slug = l.id
+		WHERE l.published AND l.application_url <> ''`).Scan(&rows).Error
 	if err != nil {
 		return nil, database.Outage(err)
 	}
@@ -46,6 +47,28 @@ func (s LinkChecks) Links(ctx context.Context) ([]linkcheck.Link, error) {
 		}
 	}
 	return links, nil
+}
+
+// minReread is the shortest time between two requests for a page, also if an operator asks.
+const minReread = 10 * time.Minute
+
+// MakeDue makes the pages of a record and its application link due now, except those that were
+// requested in the last minReread. It returns their number.
+func (s LinkChecks) MakeDue(ctx context.Context, slug string, now time.Time) (int, error) {
+	tx := s.db.WithContext(ctx)
+	urls, _, err := recordPages(tx, slug)
+	if err != nil || len(urls) == 0 {
+		return 0, database.Outage(err)
+	}
+	before := database.Micros(now.Add(-minReread))
+	// A page that did not respond is read again, also if no review depends on it.
+	pages := tx.Exec("UPDATE pages SET read_at = 0, outcome = ? WHERE url IN ? AND read_at < ?",
+		api.OutcomeUnreachable, urls, before)
+	if pages.Error != nil {
+		return 0, database.Outage(pages.Error)
+	}
+	links := tx.Exec("UPDATE link_checks SET due_at = 0, claimed_at = 0 WHERE slug = ? AND claimed_at < ?", slug, before)
+	return int(pages.RowsAffected), database.Outage(links.Error)
 }
 
 // LinkTotals describes the link checks of all processes.
@@ -85,7 +108,8 @@ func (s LinkChecks) Totals(ctx context.Context) (LinkTotals, error) {
 func (s LinkChecks) Claim(ctx context.Context, run, slug string, due, now time.Time) (ok bool, err error) {
 	done := s.db.WithContext(ctx).Exec(`INSERT INTO link_checks (slug, due_at, run, claimed_at, recorded_at)
 		SELECT CAST(? AS text), CAST(? AS bigint), run, CAST(? AS bigint), 0 FROM link_run WHERE id = 1 AND run = ?
-		ON CONFLICT (slug) DO UPDATE SET due_at = excluded.due_at, run = excluded.run, claimed_at = excluded.claimed_at, recorded_at = 0
+		ON CONFLICT (slug) DO UPDATE SET due_at = excluded.due_at, run = excluded.run,
+			claimed_at = excluded.claimed_at, recorded_at = 0
 		WHERE link_checks.due_at < excluded.due_at`,
 		slug, database.Micros(due), database.Micros(now), run)
 	return done.RowsAffected == 1, database.Outage(done.Error)
@@ -110,7 +134,8 @@ func (s LinkChecks) Record(ctx context.Context, run string, now time.Time, e api
 	r.Actor, r.RecordedAt = linkcheck.Actor, database.Micros(now)
 	appended := 0
 	err = s.events.exclusively(ctx, appendTimeout, func(tx *gorm.DB, next int64) (int64, error) {
-		done := tx.Exec("UPDATE link_checks SET recorded_at = ? WHERE slug = ? AND run = ? AND recorded_at = 0 AND due_at > 0", r.RecordedAt, e.Slug, run)
+		done := tx.Exec(`UPDATE link_checks SET recorded_at = ?
+			WHERE slug = ? AND run = ? AND recorded_at = 0 AND due_at > 0`, r.RecordedAt, e.Slug, run)
 		if done.Error == nil && done.RowsAffected != 1 {
 			return next, errNoClaim
 		}
@@ -148,7 +173,8 @@ func (s LinkChecks) Renew(ctx context.Context, run string, until time.Time) (ok 
 
 // End implements linkcheck.Store.
 func (s LinkChecks) End(ctx context.Context, run string, now time.Time, duration time.Duration, complete bool) error {
-	return database.Outage(s.db.WithContext(ctx).Exec(`UPDATE link_run SET run = '', held_until = 0, ended_at = ?, took = ?,
+	return database.Outage(s.db.WithContext(ctx).Exec(`UPDATE link_run
+		SET run = '', held_until = 0, ended_at = ?, took = ?,
 			succeeded_at = CASE WHEN ? THEN ? ELSE succeeded_at END WHERE id = 1 AND run = ?`,
 		database.Micros(now), duration.Microseconds(), complete, database.Micros(now), run).Error)
 }

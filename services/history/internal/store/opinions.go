@@ -75,13 +75,32 @@ const replaced = `EXISTS (SELECT 1 FROM summaries s JOIN verification_events e O
 // actor. A review that a later one by another curator replaced needs no opinion.
 func (s *Store) OpinionRequests(ctx context.Context, actor string) ([]api.OpinionRequest, error) {
 	var rows []opinionRow
-	err := s.db.WithContext(ctx).Raw(`SELECT o.* FROM second_opinions o WHERE o.actor IS NULL AND o.reviewer <> ? AND NOT `+replaced+`
+	err := s.db.WithContext(ctx).Raw(`SELECT o.* FROM second_opinions o
+		WHERE o.actor IS NULL AND o.reviewer <> ? AND NOT `+replaced+`
 		ORDER BY o.drawn_at, o.event_id LIMIT ?`, actor, maxOpinions).Scan(&rows).Error
 	requests := make([]api.OpinionRequest, len(rows))
 	for i, row := range rows {
 		requests[i] = api.OpinionRequest{EventID: row.EventID, ID: row.Slug, DrawnAt: time.UnixMicro(row.DrawnAt).UTC()}
 	}
 	return requests, database.Outage(err)
+}
+
+// OpinionFacts returns the facts that a second opinion on the review with the id is about, nil if
+// there is no such review.
+func (s *Store) OpinionFacts(ctx context.Context, id string) ([]string, error) {
+	names, err := opinionFacts(s.db.WithContext(ctx), id)
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return nil, nil
+	}
+	return names, database.Outage(err)
+}
+
+func opinionFacts(tx *gorm.DB, id string) ([]string, error) {
+	var row event.Record
+	if err := tx.Where("id = ?", id).Take(&row).Error; err != nil {
+		return nil, err
+	}
+	return event.OpinionFacts(row)
 }
 
 // Opinion returns the second opinion that was recorded as the event with the id and differs from

@@ -43,9 +43,10 @@ func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]even
 	return records, state, err
 }
 
-// Review records one review like Append. It also returns the recorded event with that content, and
-// the summary that includes it. A second opinion that differs from the first review is recorded as
-// a disagreement. It returns event.ErrNoOpinion if none was requested, and an event.TextsError if
+// Review records one review like Append. It also returns the recorded event with that content. A
+// second opinion that differs from the first review is recorded as a disagreement; one that agrees
+// records no event, because its author looked at some facts only, and returns the first review as a
+// duplicate. It returns event.ErrNoOpinion if none was requested, and an event.TextsError if
 // its author has to compare texts.
 func (s *Store) Review(ctx context.Context, now time.Time, p event.Proposal) (done event.Reviewed, err error) {
 	err = s.exclusively(ctx, appendTimeout, func(tx *gorm.DB, next int64) (int64, error) {
@@ -71,7 +72,7 @@ func appendReview(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (don
 	if err != nil {
 		return done, nil, err
 	}
-	r.evidence.Undoes = p.Undoes
+	r.evidence.Undoes, r.evidence.Opened = p.Undoes, p.Opened
 	reviews := []proposed{r}
 	appended, duplicates, unseen, err := appendTo(tx, []string{r.Slug}, map[string][]proposed{r.Slug: reviews}, next)
 	if err != nil {
@@ -110,21 +111,28 @@ func secondOpinion(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (do
 	if err != nil {
 		return done, nil, err
 	}
+	names, err := opinionFacts(tx, row.EventID)
+	if err != nil {
+		return done, nil, err
+	}
 	differs := []string{}
 	// otherwise its author took it back, and there is nothing to disagree with
 	if first != nil && first.Outcome == api.OutcomeVerified {
 		var texts []api.ComparedTexts
-		if differs, texts = event.Differences(*first, p.Line.Event, p.SameTexts); len(texts) > 0 {
+		if differs, texts = event.Differences(*first, p.Line.Event, names, p.SameTexts); len(texts) > 0 {
 			return done, nil, &event.TextsError{Texts: texts}
 		}
 	}
-	if len(differs) > 0 {
+	if len(differs) == 0 {
+		done, err = reviewed(tx.Where("id = ?", row.EventID))
+		done.Duplicate = true
+	} else {
 		p.Line.Event = event.Disagreement(p.Line.Event, differs)
+		if err := passOver(tx, &p.Line, row.Reviewer); err != nil {
+			return done, nil, err
+		}
+		done, appended, err = appendReview(tx, now, p, next)
 	}
-	if err := passOver(tx, &p.Line, row.Reviewer); err != nil {
-		return done, nil, err
-	}
-	done, appended, err = appendReview(tx, now, p, next)
 	if unseen := new(event.UnseenError); errors.As(err, &unseen) {
 		unseen.Events = slices.DeleteFunc(unseen.Events,
 			func(r event.Record) bool { return r.ReviewBy(row.Reviewer) })

@@ -83,7 +83,6 @@ type Field struct {
 	Value             string
 	Options           []string
 	Fields            []Field // of a group; the entries of a list
-	Material          bool    // a change puts the latest review in doubt
 }
 
 // blanks is the number of empty entries at the end of a list.
@@ -103,10 +102,8 @@ func join(path, name string) string { return strings.TrimPrefix(path+"."+name, "
 
 // field returns the field at path with a value. plain is the path without the numbers of entries.
 func (n node) field(path, plain string, value any) Field {
-	f := Field{Path: path, Label: labels[plain], Hint: hints[plain], Kind: "text", Value: n.format(value), Options: n.options, Material: n.material}
-	if f.Hint == "" {
-		f.Hint = hints[n.name]
-	}
+	f := Field{Path: path, Label: labelOf(plain, n.name), Hint: hints[n.name], Kind: "text", Value: n.format(value),
+		Options: n.options}
 	switch n.kind {
 	case object:
 		tree, _ := value.(map[string]any)
@@ -120,12 +117,11 @@ func (n node) field(path, plain string, value any) Field {
 				tree, _ = entries[i].(map[string]any)
 			}
 			at := fmt.Sprintf("%s.%d", path, i)
-			f.Fields = append(f.Fields, Field{Path: at, Label: fmt.Sprintf("%s %d", entryLabels[plain], i+1), Kind: "group", Fields: fields(n.children, at, plain, tree)})
+			f.Fields = append(f.Fields, Field{Path: at, Label: fmt.Sprintf("%s %d", entryLabels[n.name], i+1), Kind: "group",
+				Fields: fields(n.children, at, plain, tree)})
 		}
 	case choice:
 		f.Kind = "choice"
-	case boolean:
-		f.Kind, f.Options = "choice", []string{"true", "false"}
 	case lines:
 		f.Kind = "long"
 	default:
@@ -148,8 +144,8 @@ func (n node) format(value any) string {
 		}
 	case json.Number:
 		return api.FormatNumber(v)
-	case string, bool:
-		return fmt.Sprint(v)
+	case string:
+		return v
 	}
 	return ""
 }
@@ -164,19 +160,18 @@ func PathOf(path string) string {
 // sources[0].url.
 func LabelOf(path string) string {
 	var parts []string
-	plain := ""
+	plain, last := "", ""
 	for name := range strings.SplitSeq(PathOf(path), ".") {
 		if strings.Trim(name, "0123456789") != "" {
-			plain = join(plain, name)
-			parts = append(parts, labels[plain])
+			if plain, last = join(plain, name), name; labelOf(plain, last) == "" {
+				return path
+			}
+			parts = append(parts, labelOf(plain, last))
 			continue
 		}
 		if n, err := strconv.Atoi(name); err == nil && len(parts) > 0 {
-			parts[len(parts)-1] = fmt.Sprintf("%s %d", cmp.Or(entryLabels[plain], labels[plain]), n+1)
+			parts[len(parts)-1] = fmt.Sprintf("%s %d", cmp.Or(entryLabels[last], labelOf(plain, last)), n+1)
 		}
 	}
-	if labels[plain] == "" {
-		return path
-	}
-	return strings.Join(parts, ", ")
+	return cmp.Or(strings.Join(parts, ", "), path)
 }

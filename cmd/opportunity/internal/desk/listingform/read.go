@@ -62,8 +62,6 @@ func (r *reader) parse(n node, to, given string) any {
 		return items
 	case given == "":
 		return n.empty()
-	case n.kind == boolean:
-		return given == "true"
 	case n.kind == number:
 		v, err := api.ParseNumber(given)
 		if err != nil {

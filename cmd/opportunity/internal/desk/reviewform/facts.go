@@ -25,7 +25,8 @@ type Option struct{ Value, Label, Key string }
 var (
 	yesOrNo = []Option{{"true", "Yes", "y"}, {"false", "No", "n"}}
 	states  = []Option{
-		{closedStatus, "Closed", "c"}, {`"` + string(api.ApplicationOpen) + `"`, "Open", "p"}, {`"` + string(api.ApplicationWaitlist) + `"`, "Waitlist", "w"},
+		{closedStatus, "Closed", "c"}, {`"` + string(api.ApplicationOpen) + `"`, "Open", "p"}, {`"` +
+			string(api.ApplicationWaitlist) + `"`, "Waitlist", "w"},
 	}
 )
 
@@ -33,14 +34,15 @@ var (
 const closedStatus = `"` + string(api.ApplicationClosed) + `"`
 
 // Facts has every fact once, in the order of the form.
-var Facts = slices.Concat([]Fact{{Name: "countryEligibility", Label: "Countries and regions", Key: "c"}}, conditions(), []Fact{
-	{Name: "pay", Label: "Pay", Key: "p"},
-	{Name: "languages", Label: "Languages", Key: "l"},
-	{Name: "requirements", Label: "Requirements", Key: "q"},
-	{Name: "applicationStatus", Label: "Application status", Key: "a", Options: states},
-	{Name: "applicationUrl", Label: "Application URL", Key: "u"},
-	{Name: "riskIndicators", Label: "Risk indicators", Key: "w"},
-})
+var Facts = slices.Concat([]Fact{{Name: "countryEligibility", Label: "Countries and regions", Key: "c"}}, conditions(),
+	[]Fact{
+		{Name: "pay", Label: "Pay", Key: "p"},
+		{Name: "languages", Label: "Languages", Key: "l"},
+		{Name: "requirements", Label: "Requirements", Key: "q"},
+		{Name: "applicationStatus", Label: "Application status", Key: "a", Options: states},
+		{Name: "applicationUrl", Label: "Application URL", Key: "u"},
+		{Name: "riskIndicators", Label: "Risk indicators", Key: "w"},
+	})
 
 // conditions returns the facts that are true, false or unknown. The first letter of a label is its
 // key.
@@ -135,13 +137,24 @@ func describeCountry(c api.CountryEligibility) string {
 		text += ", all regions"
 	}
 	if len(c.IncludedRegions) > 0 {
-		text += ", in " + strings.Join(c.IncludedRegions, " ")
+		text += ", only in " + regionNames(c.IncludedRegions)
 	}
 	if len(c.ExcludedRegions) > 0 {
-		text += ", not in " + strings.Join(c.ExcludedRegions, " ")
+		text += ", not in " + regionNames(c.ExcludedRegions)
 	}
 	if c.Note != "" {
 		text += " (" + c.Note + ")"
 	}
 	return text
+}
+
+// regionNames names the regions of Canada. Other regions keep their codes.
+func regionNames(codes []string) string {
+	names := slices.Clone(codes)
+	for i, code := range names {
+		if at := slices.IndexFunc(provinces, func(o Option) bool { return o.Value == code }); at >= 0 {
+			names[i] = provinces[at].Label
+		}
+	}
+	return strings.Join(names, ", ")
 }

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"opportunity.internal/pkg/api"
 )
@@ -44,8 +43,10 @@ const (
 	fieldSeen    = "seen"  // newest event on the sheet
 	fieldBase    = "base"  // recorded facts on the sheet, as JSON
 	fieldOpinion = "opinion"
-	fieldAgain   = "again" // facts that another review changed since: each needs a decision of its own
-	fieldAsked   = "asked" // added quotes that are not on the stored text of their page, about which the curator was asked; as JSON
+	fieldOnly    = "only"   // facts that the second opinion is about
+	fieldListed  = "listed" // fields of the listing on the sheet, as JSON by path
+	fieldAgain   = "again"  // facts that another review changed since: each needs a decision of its own
+	fieldAsked   = "asked"  // added quotes that their page lacks, about which the curator was asked; as JSON
 	fieldRest    = "rest"
 	fieldOutcome = "outcome"
 	fieldNote    = "note"
@@ -58,8 +59,9 @@ const blanks = 2
 // Form is the input of a review.
 type Form struct {
 	Values  url.Values
-	Base    api.Facts // recorded facts that the curator was shown
-	Sources []string  // the numbered sources of the form
+	Base    api.Facts         // recorded facts that the curator was shown
+	Sources []string          // the numbered sources of the form
+	Listed  map[string]string // values of api.ReviewedFields that the curator was shown
 }
 
 // New returns the form of a sheet, with the marks and decisions that the machine's readings of its
@@ -68,6 +70,7 @@ func New(sheet api.ReviewSheet, opinion string) Form {
 	f := Form{Values: url.Values{}, Base: sheet.CurrentFacts()}
 	f.renew(sheet)
 	f.Values.Set(fieldOpinion, opinion)
+	f.Values[fieldOnly] = sheet.OpinionFacts
 	for _, u := range sources(sheet, f.Base) {
 		f.add(u)
 	}
@@ -86,6 +89,7 @@ func (f *Form) renew(sheet api.ReviewSheet) {
 	f.Values.Set(fieldShown, sheet.GeneratedAt.UTC().Format(time.RFC3339Nano))
 	f.Values.Set(fieldSeen, sheet.LastEventID)
 	f.Values.Set(fieldBase, string(base))
+	f.list(sheet.Record)
 	for _, name := range api.FactNames {
 		f.Values.Del(KeptQuotes(name))
 	}
@@ -105,7 +109,8 @@ func sources(sheet api.ReviewSheet, facts api.Facts) (urls []string) {
 			}
 		}
 	}
-	if i := slices.IndexFunc(sheet.Events, func(e api.RecordedEvent) bool { return e.CheckType == api.FactualReview && len(e.SourceURLs) > 0 }); i >= 0 {
+	if i := slices.IndexFunc(sheet.Events,
+		func(e api.RecordedEvent) bool { return e.CheckType == api.FactualReview && len(e.SourceURLs) > 0 }); i >= 0 {
 		add(sheet.Events[i].SourceURLs...)
 	}
 	for _, s := range sheet.Record.Sources {
@@ -130,6 +135,9 @@ func Parse(values url.Values) (Form, error) {
 		return f, fmt.Errorf("recorded facts of the form: %w", err)
 	}
 	f.Base.Complete()
+	if err := json.Unmarshal([]byte(values.Get(fieldListed)), &f.Listed); err != nil {
+		return f, fmt.Errorf("fields of the listing: %w", err)
+	}
 	for i := 0; values.Has(field("source", i)); i++ {
 		f.Sources = append(f.Sources, values.Get(field("source", i)))
 	}
@@ -224,13 +232,25 @@ func (f Form) Again(name string) bool { return slices.Contains(f.Values[fieldAga
 // Known reports whether the fact has a recorded value.
 func (f Form) Known(name string) bool { return string(Values(f.Base)[name]) != string(unknown[name]) }
 
-func (f Form) outcome() api.Outcome { return api.Outcome(f.Values.Get(fieldOutcome)) }
+// outcome returns the outcome, without the reason of closed.
+func (f Form) outcome() api.Outcome {
+	outcome, _, _ := strings.Cut(f.Values.Get(fieldOutcome), ".")
+	return api.Outcome(outcome)
+}
+
+// Asks reports whether the form is about a fact: a second opinion is about a few.
+func (f Form) Asks(name string) bool {
+	only := f.Values[fieldOnly]
+	return len(only) == 0 || slices.Contains(only, name)
+}
 
 // Decision returns the decision about a fact, empty if there is none and one is needed.
 func (f Form) Decision(name string) string {
 	decision := f.Values.Get("fact." + name)
 	closed := f.outcome() == api.OutcomeClosed
 	switch {
+	case !f.Asks(name):
+		return Unknown
 	case decision == "" && f.Again(name):
 	case closed && name == "applicationStatus":
 		return closedStatus
@@ -305,9 +325,4 @@ func lines(text string) []string {
 		}
 	}
 	return found
-}
-
-// words returns the words of a text, separated by spaces, commas, semicolons or slashes.
-func words(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(",;/", r) || unicode.IsSpace(r) })
 }

@@ -3,6 +3,7 @@ package reviewform_test
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +39,8 @@ func recorded() api.Facts {
 func sheet() api.ReviewSheet {
 	return api.ReviewSheet{
 		GeneratedAt: shownAt, LastEventID: "event-1", ReviewedFacts: ptr(recorded()),
-		Record: api.Opportunity{ID: "maple", Platform: api.Platform{Company: api.Company{Website: site}}, Sources: []api.Source{{URL: site}}},
+		Record: api.Opportunity{ID: "maple", Platform: api.Platform{Company: api.Company{Website: site}},
+			Sources: []api.Source{{URL: site}}},
 	}
 }
 
@@ -59,7 +61,8 @@ func submit(t *testing.T, s api.ReviewSheet, input url.Values) reviewform.Form {
 
 // unchanged is the input of a review in which nothing changed.
 func unchanged() url.Values {
-	return url.Values{"mark.0": {"still"}, "mark.1": {"still"}, "mark.2": {"still"}, "rest": {"keep"}, "outcome": {"verified"}}
+	return url.Values{"mark.0": {"still"}, "mark.1": {"still"}, "mark.2": {"still"}, "rest": {"keep"},
+		"outcome": {"verified"}}
 }
 
 func with(v url.Values, pairs ...string) url.Values {
@@ -127,7 +130,8 @@ func TestUnchangedFactNeedsASourceThatStillStatesIt(t *testing.T) {
 		}, problems, "mark %q", mark)
 	}
 	// Facts without sources of their own need any source.
-	none := url.Values{"rest": {"keep"}, "outcome": {"verified"}, "fact.pay": {"unknown"}, "fact.countryEligibility": {"unknown"}, "mark.0": {"gone"}}
+	none := url.Values{"rest": {"keep"}, "outcome": {"verified"}, "fact.pay": {"unknown"},
+		"fact.countryEligibility": {"unknown"}, "mark.0": {"gone"}}
 	require.Equal(t, []string{
 		"Languages: no source still says so; change it or set it to unknown", "Remote: no source still says so; change it or set it to unknown",
 	}, messages(t, submit(t, sheet(), none)))
@@ -165,23 +169,58 @@ func TestChangedFacts(t *testing.T) {
 	require.Equal(t, []string{"CA-ON", "CA-QC"}, f.CountryEligibility[0].IncludedRegions)
 	require.Equal(t, "US", f.CountryEligibility[1].Country)
 	require.Equal(t, []string{"https://maple.example/us"}, f.CountryEligibility[1].SourceURLs)
-	require.Equal(t, []api.RiskIndicator{{Code: "own-insurance", Note: "Couriers insure themselves.", SourceURL: site}}, f.RiskIndicators)
+	require.Equal(t, []api.RiskIndicator{{Code: "own-insurance", Note: "Couriers insure themselves.", SourceURL: site}},
+		f.RiskIndicators)
 }
 
 func TestRegionsOfCanadaCanBeNames(t *testing.T) {
 	for given, want := range map[string][]string{
-		"Québec":                {"CA-QC"},
-		"Que\u0301bec, ONTARIO": {"CA-QC", "CA-ON"},
-		"on QC;ca-bc/B.C.":      {"CA-ON", "CA-QC", "CA-BC"},
-		"British Columbia and Prince Edward Island": {"CA-BC", "CA-PE"},
-		"Newfoundland and Labrador & Yukon":         {"CA-NL", "CA-YT"},
-		"Île-du-Prince-Édouard, Terre‑Neuve‑et‑Labrador, Territoires du Nord-Ouest et Nouvelle-Écosse": {"CA-PE", "CA-NL", "CA-NT", "CA-NS"},
-		" , ": {},
+		"Québec":                                 {"CA-QC"},
+		"Que\u0301bec, ONTARIO":                  {"CA-QC", "CA-ON"},
+		"on QC;ca-bc":                            {"CA-ON", "CA-QC", "CA-BC"},
+		"British Columbia; Prince-Edward island": {"CA-BC", "CA-PE"},
+		" , ":                                    {},
 	} {
-		r := review(t, submit(t, sheet(), with(unchanged(), "fact.countryEligibility", "change", "country.0.in", given)))
+		input := with(unchanged(), "fact.countryEligibility", "change", "country.0.in", given)
+		input["country.0.region"] = []string{}
+		r := review(t, submit(t, sheet(), input))
 		require.Equal(t, want, r.Facts.CountryEligibility[0].IncludedRegions, given)
 	}
-	require.Contains(t, messages(t, submit(t, sheet(), with(unchanged(), "fact.countryEligibility", "change", "country.0.in", "Ontaro")))[0], `Country 1, Only in 1: must be a Canadian province or territory, such as CA-ON or ON; "Ontaro" is not one`)
+	require.Contains(t, messages(t, submit(t, sheet(),
+		with(unchanged(), "fact.countryEligibility", "change", "country.0.in",
+			"Ontaro")))[0], `Country 1, Only in 1: must be a Canadian province or territory, such as CA-ON or ON; "Ontaro" is not one`)
+}
+
+func TestRegionsOfCanadaAreBoxes(t *testing.T) {
+	for kind, want := range map[string][2][]string{"in": {{"CA-QC", "CA-YT"}, {}}, "notin": {{}, {"CA-QC", "CA-YT"}}} {
+		input := with(unchanged(), "fact.countryEligibility", "change", "country.0.regions", kind)
+		input["country.0.region"] = []string{"CA-QC", "CA-YT"}
+		c := review(t, submit(t, sheet(), input)).Facts.CountryEligibility[0]
+		require.Equal(t, want, [2][]string{c.IncludedRegions, c.ExcludedRegions})
+		s := sheet()
+		s.ReviewedFacts.CountryEligibility = []api.CountryEligibility{c}
+		f := reviewform.New(s, "")
+		require.Equal(t, kind, f.Values.Get("country.0.regions"))
+		require.True(t, f.Chosen("country.0.region", "CA-YT"))
+		require.False(t, f.Chosen("country.0.region", "CA-ON"))
+	}
+}
+
+// A second opinion is about the drawn facts: the others are unknown to it.
+func TestSecondOpinionIsAboutTheDrawnFacts(t *testing.T) {
+	s := sheet()
+	s.OpinionFacts = []string{"remote"}
+	f := reviewform.New(s, "event-0")
+	f.Values.Set("outcome", "verified")
+	f.Values.Set("mark.0", "still")
+	f.Values.Set("fact.remote", "false")
+	f.Values.Set("listing.startingCost", "5 CAD")
+	r, problems := f.Review()
+	require.Empty(t, problems)
+	want := api.UnknownFacts()
+	want.Remote = ptr(false)
+	require.Equal(t, want, r.Facts.Facts)
+	require.Empty(t, f.Changes())
 }
 
 func TestUnknownCountriesAndPayStartWithCanada(t *testing.T) {
@@ -189,12 +228,15 @@ func TestUnknownCountriesAndPayStartWithCanada(t *testing.T) {
 	s.ReviewedFacts = nil
 	f := reviewform.New(s, "")
 	require.Equal(t, "CA CAD", f.Values.Get("country.0.code")+" "+f.Values.Get("pay.currency"))
-	require.Equal(t, 1, f.Further(f.Countries()))
-	require.Equal(t, 1, f.Further(f.Risks()))
-	s.ReviewedFacts = &api.Facts{CountryEligibility: []api.CountryEligibility{{Country: "US"}, {Country: "FR"}}, Pay: &api.Pay{Currency: "USD"}}
+	further := func(fact string) int {
+		return slices.IndexFunc(f.Entries(fact), func(e reviewform.Entry) bool { return e.Further })
+	}
+	require.Equal(t, []int{1, 1}, []int{further("countryEligibility"), further("riskIndicators")})
+	s.ReviewedFacts = &api.Facts{CountryEligibility: []api.CountryEligibility{{Country: "US"}, {Country: "FR"}},
+		Pay: &api.Pay{Currency: "USD"}}
 	f = reviewform.New(s, "")
 	require.Equal(t, "US USD", f.Values.Get("country.0.code")+" "+f.Values.Get("pay.currency"))
-	require.Equal(t, 2, f.Further(f.Countries()))
+	require.Equal(t, 2, further("countryEligibility"))
 }
 
 func TestSummaryHasTheOldAndNewValueOfEachChangedFact(t *testing.T) {
@@ -205,7 +247,9 @@ func TestSummaryHasTheOldAndNewValueOfEachChangedFact(t *testing.T) {
 		"Countries and regions: cites source 2 → cites source 1", "Remote: Yes → No", "Pay: 17.5 to 20 CAD per hour → 45000 to 1000000 CAD per year",
 		"Languages: English; French → unknown", "Requirements: enter a value, or choose that you cannot tell",
 	}, strings.Split(f.Summary(), "\n")[1:])
-	require.Equal(t, 45000.0, review(t, submit(t, sheet(), with(unchanged(), "fact.pay", "change", "pay.minimum", "45,000", "pay.maximum", "50 000"))).Facts.Pay.Minimum)
+	require.Equal(t, 45000.0, review(t,
+		submit(t, sheet(), with(unchanged(), "fact.pay", "change", "pay.minimum", "45,000", "pay.maximum",
+			"50 000"))).Facts.Pay.Minimum)
 }
 
 // A recorded amount in the fields of a fact is read again as it was.
@@ -219,17 +263,24 @@ func TestUnchangedAmountsStayAsTheyAre(t *testing.T) {
 
 func TestInvalidInputIsNamed(t *testing.T) {
 	for want, change := range map[string][]string{
-		`Pay: from: "45.000" can be 45 or 45000: write 45 or 45000`:                {"fact.pay", "change", "pay.minimum", "45.000"},
-		`Pay: to: "9007199254740993" has more than 15 digits and would be rounded`: {"fact.pay", "change", "pay.maximum", "9007199254740993"},
-		"Pay: choose the source":                                                                   {"fact.pay", "change", "pay.sources", "9"},
-		"Pay, To: 1 must not be below the minimum, 17.5":                                           {"fact.pay", "change", "pay.maximum", "1"},
-		"Remote: choose one of the values":                                                         {"fact.remote", `"open"`},
-		"Requirements: enter a value, or choose that you cannot tell":                              {"fact.requirements", "change"},
+		`Pay: from: "45.000" can be 45 or 45000: write 45 or 45000`: {"fact.pay", "change", "pay.minimum",
+			"45.000"},
+		`Pay: to: "9007199254740993" has more than 15 digits and would be rounded`: {"fact.pay", "change", "pay.maximum",
+			"9007199254740993"},
+		"Pay: choose the source": {"fact.pay", "change",
+			"pay.sources", "9"},
+		"Pay, To: 1 must not be below the minimum, 17.5": {"fact.pay", "change",
+			"pay.maximum", "1"},
+		"Remote: choose one of the values": {"fact.remote", `"open"`},
+		"Requirements: enter a value, or choose that you cannot tell": {"fact.requirements",
+			"change"},
 		"Application status: choose one of the values":                                             {"fact.applicationStatus", "change"},
 		`"maple.example" is not an http or https URL`:                                              {"more", "maple.example"},
 		"Country 1, Residents are: must be one of eligible, ineligible, unknown; \"x\" is not one": {"fact.countryEligibility", "change", "country.0.status", "x"},
-		"Risk indicators: fees: choose the source":                                                 {"fact.riskIndicators", "change", "risk.0.code", "fees"},
-		"Pay: cites source 1, which you did not open":                                              {"fact.pay", "change", "pay.sources", "1", "mark.0", ""},
+		"Risk indicators: fees: choose the source": {"fact.riskIndicators",
+			"change", "risk.0.code", "fees"},
+		"Pay: cites source 1, which you did not open": {"fact.pay", "change",
+			"pay.sources", "1", "mark.0", ""},
 	} {
 		require.Contains(t, messages(t, submit(t, sheet(), with(unchanged(), change...))), want)
 	}
@@ -248,7 +299,8 @@ func TestClosedReviewClosesApplications(t *testing.T) {
 	require.Equal(t, want, r.Facts.Facts)
 	require.NotNil(t, r.SourceURLs)
 	for _, decision := range []string{"keep", `"open"`, "unknown"} { // the outcome decides
-		r = review(t, submit(t, sheet(), with(closed, "fact.applicationStatus", decision, "fact.remote", "false", "mark.0", "otherwise")))
+		r = review(t, submit(t, sheet(), with(closed, "fact.applicationStatus", decision, "fact.remote", "false", "mark.0",
+			"otherwise")))
 		require.Equal(t, api.ApplicationClosed, r.Facts.ApplicationStatus)
 		require.False(t, *r.Facts.Remote)
 	}
@@ -258,9 +310,12 @@ func TestNeedsReviewHasFactsIfAnyIsDecided(t *testing.T) {
 	open := url.Values{"outcome": {"needs-review"}}
 	require.Equal(t, "Needs review: no facts are recorded.", submit(t, sheet(), open).Summary())
 	require.Nil(t, review(t, submit(t, sheet(), open)).Facts)
-	require.NotEmpty(t, messages(t, submit(t, sheet(), with(open, "fact.remote", "false"))), "one decision calls for all of them")
-	quote := url.Values{"outcome": {"needs-review"}, "quote.degreeRequired": {"No degree"}, "quotefrom.degreeRequired": {"1"}}
-	require.Contains(t, messages(t, submit(t, sheet(), quote)), "Degree required: there is a quote but no value; choose the value, or remove the quote")
+	require.NotEmpty(t, messages(t, submit(t, sheet(), with(open, "fact.remote", "false"))),
+		"one decision calls for all of them")
+	quote := url.Values{"outcome": {"needs-review"}, "quote.degreeRequired": {"No degree"},
+		"quotefrom.degreeRequired": {"1"}}
+	require.Contains(t, messages(t, submit(t, sheet(), quote)),
+		"Degree required: there is a quote but no value; choose the value, or remove the quote")
 }
 
 func TestNewerSheetKeepsInputAndReopensChangedFacts(t *testing.T) {
@@ -268,7 +323,8 @@ func TestNewerSheetKeepsInputAndReopensChangedFacts(t *testing.T) {
 	newer.LastEventID, newer.GeneratedAt = "event-2", shownAt.Add(time.Minute)
 	newer.ReviewedFacts.Remote = ptr(false)
 	newer.ReviewedFacts.RiskIndicators = []api.RiskIndicator{{Code: "fees", SourceURL: "https://new.example/"}}
-	f := submit(t, sheet(), with(unchanged(), "fact.languages", "change", "languages", "German", "note", "mine", "more", "https://more.example/"))
+	f := submit(t, sheet(), with(unchanged(), "fact.languages", "change", "languages", "German", "note", "mine", "more",
+		"https://more.example/"))
 	require.Equal(t, []string{"remote", "riskIndicators"}, f.Rebase(newer))
 	require.Equal(t, "mine", f.Values.Get("note"))
 	require.Equal(t, []string{"", "", "change", "keep"},
@@ -295,12 +351,14 @@ func TestEveryDecisionAboutAChangedFactIsForgotten(t *testing.T) {
 	other := api.Facts{
 		CountryEligibility: []api.CountryEligibility{{Country: "US", Status: api.Eligible, SourceURLs: []string{site}}},
 		Remote:             ptr(false), DegreeRequired: ptr(true), ExperienceRequired: ptr(false), FlexibleSchedule: ptr(false),
-		Pay: &api.Pay{Minimum: 1, Maximum: 2, Currency: "USD", Unit: api.PerTask, SourceURL: site}, Languages: []string{"German"},
+		Pay: &api.Pay{Minimum: 1, Maximum: 2, Currency: "USD", Unit: api.PerTask,
+			SourceURL: site}, Languages: []string{"German"},
 		ApplicationStatus: api.ApplicationWaitlist, ApplicationURL: ptr(site), Requirements: []string{"A car"},
 		RiskIndicators: []api.RiskIndicator{{Code: "fees", SourceURL: site}},
 	}
 	entered := map[string][]string{
-		"countryEligibility": {"country.0.code", "FR"}, "pay": {"pay.minimum", "5"}, "languages": {"languages", "Latin"}, "applicationUrl": {"applicationUrl", where},
+		"countryEligibility": {"country.0.code", "FR"}, "pay": {"pay.minimum", "5"}, "languages": {"languages",
+			"Latin"}, "applicationUrl": {"applicationUrl", where},
 		"requirements": {"requirements", "A boat"}, "riskIndicators": {"risk.0.code", "odd", "risk.0.sources", "1"},
 	}
 	for _, fact := range reviewform.Facts {
@@ -312,7 +370,8 @@ func TestEveryDecisionAboutAChangedFactIsForgotten(t *testing.T) {
 			for _, newValue := range []api.Facts{other, api.UnknownFacts()} {
 				newer, before := sheet(), recorded()
 				newer.LastEventID, newer.ReviewedFacts = "event-2", &newValue
-				if reviewform.Values(newValue)[fact.Name] == nil || string(reviewform.Values(newValue)[fact.Name]) == string(reviewform.Values(before)[fact.Name]) {
+				if reviewform.Values(newValue)[fact.Name] == nil ||
+					string(reviewform.Values(newValue)[fact.Name]) == string(reviewform.Values(before)[fact.Name]) {
 					continue
 				}
 				f := submit(t, sheet(), with(with(unchanged(), "fact."+fact.Name, decision), entered[fact.Name]...))
@@ -331,8 +390,10 @@ func TestOutcomeOfAnotherReviewIsDecidedAgain(t *testing.T) {
 		newer := sheet()
 		newer.LastEventID = "event-3"
 		newer.Events = []api.RecordedEvent{
-			{VerificationEvent: api.VerificationEvent{ID: "event-3", CheckType: api.LinkCheck}}, {VerificationEvent: api.VerificationEvent{ID: "event-2", CheckType: api.FactualReview, Outcome: other}},
-			{VerificationEvent: api.VerificationEvent{ID: "event-1", CheckType: api.FactualReview, Outcome: api.OutcomeNeedsReview}},
+			{VerificationEvent: api.VerificationEvent{ID: "event-3",
+				CheckType: api.LinkCheck}}, {VerificationEvent: api.VerificationEvent{ID: "event-2", CheckType: api.FactualReview, Outcome: other}},
+			{VerificationEvent: api.VerificationEvent{ID: "event-1", CheckType: api.FactualReview,
+				Outcome: api.OutcomeNeedsReview}},
 		}
 		f := submit(t, sheet(), unchanged())
 		f.Rebase(newer)
@@ -343,7 +404,8 @@ func TestOutcomeOfAnotherReviewIsDecidedAgain(t *testing.T) {
 func TestSourcesOfTheLatestReviewComeFirstWithoutThoseThatAreGone(t *testing.T) {
 	s := sheet()
 	s.Record.Sources = []api.Source{{URL: site}, {URL: "https://old.example/"}, {URL: "https://dead.example/"}}
-	s.Events = []api.RecordedEvent{{VerificationEvent: api.VerificationEvent{CheckType: api.LinkCheck}}, {VerificationEvent: api.VerificationEvent{CheckType: api.FactualReview, SourceURLs: []string{rates, where}}}}
+	s.Events = []api.RecordedEvent{{VerificationEvent: api.VerificationEvent{CheckType: api.LinkCheck}},
+		{VerificationEvent: api.VerificationEvent{CheckType: api.FactualReview, SourceURLs: []string{rates, where}}}}
 	s.Evidence.Gone = []string{"https://dead.example/"}
 	require.Equal(t, []string{rates, where, site, "https://old.example/"}, reviewform.New(s, "").Sources)
 }
@@ -378,7 +440,8 @@ func TestKeptFactKeepsItsQuoteAndAChangedOneDropsIt(t *testing.T) {
 		"countryEligibility": {Fact: "countryEligibility", SourceURL: where, Exact: "about countryEligibility"},
 		"languages":          {Fact: "languages", SourceURL: site, Exact: "about languages"},
 	}, quotes)
-	_, quotes = evidence(t, submit(t, quoted(), with(unchanged(), "fact.remote", "false", "still.remote", "on", "fact.pay", "unknown", "still.pay", "on")))
+	_, quotes = evidence(t, submit(t, quoted(),
+		with(unchanged(), "fact.remote", "false", "still.remote", "on", "fact.pay", "unknown", "still.pay", "on")))
 	require.Equal(t, "about remote", quotes["remote"].Exact, "the curator says that it supports the new value")
 	require.NotContains(t, quotes, "pay")
 	_, quotes = evidence(t, submit(t, quoted(), with(unchanged(), "fact.remote", "true", "kept.languages", "")))
@@ -387,16 +450,20 @@ func TestKeptFactKeepsItsQuoteAndAChangedOneDropsIt(t *testing.T) {
 }
 
 func TestNewQuotesComeFromAChosenSource(t *testing.T) {
-	_, quotes := evidence(t, submit(t, quoted(), with(unchanged(), "quote.remote", " Work from home ", "quotefrom.remote", "1", "fact.remote", "false")))
+	_, quotes := evidence(t, submit(t, quoted(),
+		with(unchanged(), "quote.remote", " Work from home ", "quotefrom.remote", "1", "fact.remote", "false")))
 	require.Equal(t, api.Quote{Fact: "remote", SourceURL: site, Exact: "Work from home"}, quotes["remote"])
 	for want, input := range map[string][]string{
-		`Remote: choose the source of the quote "x"`:                                              {"quote.remote", "x"},
-		"Flexible schedule: there is a quote but no value; choose the value, or remove the quote": {"quote.flexibleSchedule", "x", "quotefrom.flexibleSchedule", "1"},
-		"Remote: the quote is from source 3, which is marked as gone or not opened":               {"quote.remote", "x", "quotefrom.remote", "3", "fact.pay", "unknown", "mark.2", "gone"},
+		`Remote: choose the source of the quote "x"`: {"quote.remote", "x"},
+		"Flexible schedule: there is a quote but no value; choose the value, or remove the quote": {"quote.flexibleSchedule",
+			"x", "quotefrom.flexibleSchedule", "1"},
+		"Remote: the quote is from source 3, which is marked as gone or not opened": {"quote.remote", "x",
+			"quotefrom.remote", "3", "fact.pay", "unknown", "mark.2", "gone"},
 	} {
 		require.Contains(t, messages(t, submit(t, quoted(), with(unchanged(), input...))), want)
 	}
-	e, _ := evidence(t, submit(t, quoted(), with(unchanged(), "mark.1", "cannot", "mark.2", "gone", "fact.pay", "unknown", "fact.countryEligibility", "unknown")))
+	e, _ := evidence(t, submit(t, quoted(),
+		with(unchanged(), "mark.1", "cannot", "mark.2", "gone", "fact.pay", "unknown", "fact.countryEligibility", "unknown")))
 	require.Equal(t, []string{rates}, e.Gone)
 	require.Equal(t, []string{where}, e.Unopened)
 }
@@ -406,13 +473,15 @@ func TestUsedSuggestionIsTheSourceOfItsFact(t *testing.T) {
 	s := sheet()
 	s.ReviewedFacts = nil
 	s.Record.Sources = []api.Source{{URL: site}, {URL: rates}}
-	suggestion := api.Quote{Fact: "pay", SourceURL: rates, Exact: "You earn 17 to 18 CAD an hour", Prefix: "a", Suffix: "b"}
+	suggestion := api.Quote{Fact: "pay", SourceURL: rates, Exact: "You earn 17 to 18 CAD an hour", Prefix: "a",
+		Suffix: "b"}
 	f := submit(t, s, url.Values{
 		"outcome": {"verified"}, "use.pay": {reviewform.QuoteValue(suggestion)}, "fact.pay": {"change"},
 		"pay.minimum": {"17"}, "pay.maximum": {"18"}, "pay.currency": {"cad"}, "pay.unit": {"hour"},
 	})
 	require.Equal(t, reviewform.StillSo, f.Mark(rates))
-	require.Equal(t, "Verified: 0 facts kept, 1 changed, 10 unknown, 1 quote.\nPay: unknown → 17 to 18 CAD per hour", f.Summary())
+	require.Equal(t, "Verified: 0 facts kept, 1 changed, 10 unknown, 1 quote.\nPay: unknown → 17 to 18 CAD per hour",
+		f.Summary())
 	_, quotes := evidence(t, f)
 	require.Equal(t, suggestion, quotes["pay"])
 	r := review(t, f)
@@ -433,11 +502,13 @@ func TestPagesOfAddedQuotesBecomeSources(t *testing.T) {
 	require.Equal(t, "Work from home", quotes["remote"].Exact)
 	require.Equal(t, []string{apply}, review(t, submit(t, s, input)).SourceURLs, "only pages that the curator used")
 
-	input["quote.remote"], input["quotefrom.remote"] = []string{"", "Wherever you\nare", "From any place"}, []string{"1", faq, apply}
+	input["quote.remote"], input["quotefrom.remote"] = []string{"", "Wherever you\nare", "From any place"}, []string{"1",
+		faq, apply}
 	f := submit(t, s, input)
 	require.Equal(t, []string{site, apply, faq}, f.Sources)
 	require.Equal(t, []api.Quote{
-		{Fact: "remote", SourceURL: apply, Exact: "Work from home", Suffix: "."}, {Fact: "remote", SourceURL: faq, Exact: "Wherever you are"},
+		{Fact: "remote", SourceURL: apply, Exact: "Work from home", Suffix: "."}, {Fact: "remote", SourceURL: faq,
+			Exact: "Wherever you are"},
 		{Fact: "remote", SourceURL: apply, Exact: "From any place"},
 	}, f.Added())
 	require.Equal(t, []string{apply, faq}, review(t, f).SourceURLs)
@@ -456,7 +527,8 @@ func TestPagesOfAddedQuotesBecomeSources(t *testing.T) {
 
 func TestFactHasSeveralQuotesFromOnePage(t *testing.T) {
 	s := quoted()
-	s.Evidence.Quotes = append(s.Evidence.Quotes, api.Quote{Fact: "remote", SourceURL: site, Exact: "about remote, too", Prefix: "p"})
+	s.Evidence.Quotes = append(s.Evidence.Quotes,
+		api.Quote{Fact: "remote", SourceURL: site, Exact: "about remote, too", Prefix: "p"})
 	paste := func(texts ...string) url.Values {
 		input := unchanged()
 		for _, text := range texts {
@@ -478,14 +550,17 @@ func TestFactHasSeveralQuotesFromOnePage(t *testing.T) {
 		exact(paste("live in Canada", "about remote, too", "not in Quebec", "live in Canada")), "identical ones are merged")
 	ten := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	require.Len(t, exact(paste(ten...)), 10)
-	require.Equal(t, []string{"Remote: 11 quotes, and a fact has at most 10; leave out 1"}, messages(t, submit(t, s, paste(append(ten, "i")...))))
-	require.Equal(t, []string{"Remote: a quote has 501 characters, at most 500 are allowed; shorten it"}, messages(t, submit(t, s, paste(strings.Repeat("é", 501)))))
+	require.Equal(t, []string{"Remote: 11 quotes, and a fact has at most 10; leave out 1"},
+		messages(t, submit(t, s, paste(append(ten, "i")...))))
+	require.Equal(t, []string{"Remote: a quote has 501 characters, at most 500 are allowed; shorten it"},
+		messages(t, submit(t, s, paste(strings.Repeat("é", 501)))))
 }
 
 func TestKeptQuoteIsNotLostWithItsSourceUnopened(t *testing.T) {
 	unopened := with(unchanged(), "mark.0", "", "mark.1", "still", "mark.2", "still")
 	problems := messages(t, submit(t, quoted(), unopened))
-	require.Contains(t, problems, `Remote: keeps the quote "about remote" from source 1, which you did not open; open it and mark it, or leave the quote out`)
+	require.Contains(t, problems,
+		`Remote: keeps the quote "about remote" from source 1, which you did not open; open it and mark it, or leave the quote out`)
 	_, quotes := evidence(t, submit(t, quoted(), with(unopened, "kept.remote", "", "kept.languages", "")))
 	require.Len(t, quotes, 2)
 	_, quotes = evidence(t, submit(t, quoted(), with(unchanged(), "mark.0", "cannot")))
@@ -525,8 +600,9 @@ func TestMissingQuoteIsAProblemOnce(t *testing.T) {
 	require.Equal(t, []string{"Remote"}, uncompared)
 
 	problems, _ = f.Compare(reading(api.QuoteMissing))
-	require.Equal(t, []reviewform.Problem{{Field: "fact.remote", Message: `Remote: the text of source 1 that a machine read on 22 Nov 2026 does not have "Bananas are blue"; ` +
-		"correct the quote, or submit again to record it"}}, problems)
+	require.Equal(t, []reviewform.Problem{{Field: "fact.remote",
+		Message: `Remote: the text of source 1 that a machine read on 22 Nov 2026 does not have "Bananas are blue"; ` +
+			"correct the quote, or submit again to record it"}}, problems)
 	problems, _ = f.Compare(reading(api.QuoteMissing))
 	require.Empty(t, problems, "the curator submitted it again")
 	f.Values.Set("quote.remote", "Bananas are red")
@@ -539,7 +615,8 @@ func TestMachineMarksWhatItFoundAgain(t *testing.T) {
 	require.Equal(t, "Verified: 4 facts kept, 7 unknown, 4 quotes.", f.Summary())
 	_, problems := f.Review()
 	require.Empty(t, problems, "an unchanged record is ready to submit")
-	require.Equal(t, "No outcome yet: 0 facts kept, 7 unknown, 0 quotes. 4 facts need a decision.", reviewform.New(quoted(), "opinion").Summary(), "a second opinion is the person's own")
+	require.Equal(t, "No outcome yet: 0 facts kept, 7 unknown, 0 quotes. 4 facts need a decision.",
+		reviewform.New(quoted(), "opinion").Summary(), "a second opinion is the person's own")
 
 	for name, change := range map[string]func(*api.ReviewSheet){
 		"edited":       func(s *api.ReviewSheet) { s.Edits = []api.ListingEdit{{}} },
@@ -576,7 +653,7 @@ func TestMachineMarksWhatItFoundAgain(t *testing.T) {
 func TestDescribedFacts(t *testing.T) {
 	f := recorded()
 	for name, want := range map[string][]string{
-		"countryEligibility": {"CA: eligible, in CA-ON"}, "remote": {"Yes"}, "degreeRequired": nil, "pay": {"17.5 to 20 CAD per hour"},
+		"countryEligibility": {"CA: eligible, only in Ontario"}, "remote": {"Yes"}, "degreeRequired": nil, "pay": {"17.5 to 20 CAD per hour"},
 		"languages": {"English", "French"}, "applicationStatus": nil, "applicationUrl": nil, "requirements": {},
 	} {
 		require.Equal(t, want, reviewform.Describe(f, name), name)
@@ -585,8 +662,8 @@ func TestDescribedFacts(t *testing.T) {
 
 // Whatever arrives, the form can be shown again, and a review that it yields has all facts.
 func FuzzForm(f *testing.F) {
-	f.Add("base=%7B%7D&fact.remote=true&rest=keep&outcome=verified&source.0=https%3A%2F%2Fa.example%2F&mark.0=still")
-	f.Add("base=%7B%7D&country.299.code=CA&fact.countryEligibility=change&more=x&outcome=closed")
+	f.Add("listed=%7B%7D&base=%7B%7D&fact.remote=true&rest=keep&outcome=verified&source.0=https%3A%2F%2Fa.example%2F&mark.0=still")
+	f.Add("listed=%7B%7D&base=%7B%7D&country.299.code=CA&fact.countryEligibility=change&more=x&outcome=closed")
 	f.Fuzz(func(t *testing.T, query string) {
 		values, err := url.ParseQuery(query)
 		if err != nil {

@@ -115,6 +115,7 @@ func (f Form) unchanged(fact string, facts api.Facts) bool {
 // quotes are from the sources that were opened.
 func (f Form) evidence(facts *api.Facts) api.GivenEvidence {
 	e := api.GivenEvidence{Quotes: []api.Quote{}, Gone: []string{}, Unopened: []string{}}
+	_, e.Closed, _ = strings.Cut(f.Values.Get(fieldOutcome), ".")
 	opened := f.opened()
 	for _, name := range api.FactNames {
 		if facts == nil {
@@ -159,11 +160,13 @@ func (f Form) misquoted(facts api.Facts) (problems []Problem) {
 		}
 		quotes := f.quotesOf(name, facts)
 		if n := len(quotes); n > api.MaxQuotesPerFact {
-			add(fmt.Sprintf("%d quotes, and a fact has at most %d; leave out %d", n, api.MaxQuotesPerFact, n-api.MaxQuotesPerFact))
+			add(fmt.Sprintf("%d quotes, and a fact has at most %d; leave out %d", n, api.MaxQuotesPerFact,
+				n-api.MaxQuotesPerFact))
 		}
 		for _, q := range quotes {
 			if f.Mark(q.SourceURL) == "" && f.outcome() != api.OutcomeClosed {
-				add(fmt.Sprintf("keeps the quote %q from %s, which you did not open; open it and mark it, or leave the quote out", q.Exact, f.nameOf(q.SourceURL)))
+				add(fmt.Sprintf("keeps the quote %q from %s, which you did not open; open it and mark it, or leave the quote out",
+					q.Exact, f.nameOf(q.SourceURL)))
 			}
 		}
 	}
@@ -191,8 +194,10 @@ func (f Form) Compare(readings []api.QuoteReading) (problems []Problem, uncompar
 			}
 		case r.Finding == api.QuoteMissing && !slices.Contains(f.Values[fieldAsked], value):
 			f.Values.Add(fieldAsked, value)
-			problems = append(problems, Problem{"fact." + r.Fact, fmt.Sprintf("%s: the text of %s that a machine read on %s does not have %q; correct the quote, or submit again to record it",
-				Label(r.Fact), f.nameOf(r.SourceURL), r.ReadAt.UTC().Format("2 Jan 2006"), r.Exact)})
+			problems = append(problems, Problem{"fact." + r.Fact,
+				fmt.Sprintf("%s: the text of %s that a machine read on %s does not have %q; "+
+					"correct the quote, or submit again to record it",
+					Label(r.Fact), f.nameOf(r.SourceURL), r.ReadAt.UTC().Format("2 Jan 2006"), r.Exact)})
 		}
 	}
 	return problems, uncompared

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"opportunity.internal/cmd/opportunity/internal/desk/listingform"
@@ -89,23 +90,39 @@ func (f Form) facts() (facts api.Facts, problems []Problem) {
 	}
 	var invalid api.Problems
 	facts.Normalize("facts", &invalid)
-	return facts, append(problems, Explain(invalid)...)
+	return facts, append(problems, Explain(invalid, api.Review{})...)
 }
 
 // Explain converts problems of a review to problems of the form.
-func Explain(invalid api.Problems) (problems []Problem) {
+func Explain(invalid api.Problems, r api.Review) (problems []Problem) {
 	for _, p := range invalid {
-		rest, isFact := strings.CutPrefix(p.Path, "facts.")
-		wrong := Problem{p.Path, p.String()}
+		top, rest, _ := strings.Cut(strings.NewReplacer("[", ".", "]", "").Replace(p.Path), ".")
+		wrong := Problem{"", p.String()}
 		switch {
-		case p.Path == "facts":
+		case top == "facts" && rest == "":
 			wrong = Problem{"facts", "Facts: " + p.Message}
-		case strings.HasPrefix(p.Path, "sourceUrls"):
-			wrong = Problem{"sources", "Sources: " + p.Message}
-		case isFact:
-			name := rest[:strings.IndexAny(rest+".", ".[")]
+		case top == "facts":
+			name, _, _ := strings.Cut(rest, ".")
 			label := strings.TrimPrefix(listingform.LabelOf(p.Path), listingform.LabelOf("facts")+", ")
 			wrong = Problem{"fact." + name, label + ": " + labelled.Replace(p.Message)}
+		case top == "sourceUrls":
+			label := "Sources"
+			if n, err := strconv.Atoi(rest); err == nil && n < len(r.SourceURLs) {
+				label = r.SourceURLs[n]
+			}
+			wrong = Problem{"sources", label + ": " + p.Message}
+		case top == "evidence":
+			wrong = Problem{"facts", "Quotes: " + p.Message}
+			_, number, _ := strings.Cut(rest, ".")
+			number, _, _ = strings.Cut(number, ".")
+			if n, err := strconv.Atoi(number); err == nil && strings.HasPrefix(rest, "quotes.") && n < len(r.Evidence.Quotes) {
+				fact := r.Evidence.Quotes[n].Fact
+				wrong = Problem{"fact." + fact, Label(fact) + ", quote: " + p.Message}
+			}
+		case slices.Contains(api.ReviewedFields, p.Path):
+			wrong = Problem{listedName(p.Path), listingform.LabelOf(p.Path) + ": " + p.Message}
+		case p.Path == "note":
+			wrong = Problem{fieldNote, "Note: " + p.Message}
 		}
 		problems = append(problems, wrong)
 	}
@@ -113,7 +130,8 @@ func Explain(invalid api.Problems) (problems []Problem) {
 }
 
 // labelled replaces the names of fields in a message by their labels.
-var labelled = strings.NewReplacer("allRegions", "All regions", "includedRegions", "Only in", "excludedRegions", "Not in", "status to", "Residents are to",
+var labelled = strings.NewReplacer("allRegions", "All regions", "includedRegions", "Only in", "excludedRegions",
+	"Not in", "status to", "Residents are to",
 	" is none", " is not one")
 
 // unsupported returns the known facts that no opened source supports. A kept fact needs its own
@@ -123,7 +141,8 @@ func (f Form) unsupported(facts api.Facts) (problems []Problem) {
 	confirmed := slices.ContainsFunc(opened, func(u string) bool { return f.Mark(u) == StillSo })
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		decision := f.Decision(name)
-		if decision == "" || string(values[name]) == string(unknown[name]) || f.outcome() == api.OutcomeClosed && (decision == Keep || decision == closedStatus) {
+		if decision == "" || string(values[name]) == string(unknown[name]) || f.outcome() == api.OutcomeClosed &&
+			(decision == Keep || decision == closedStatus) {
 			continue
 		}
 		cites, at := facts.Cites(name), "fact."+name
@@ -137,10 +156,12 @@ func (f Form) unsupported(facts api.Facts) (problems []Problem) {
 			switch mark := f.Mark(u); {
 			case mark == StillSo || decision != Keep && mark == Otherwise:
 			case decision == Keep:
-				problems = append(problems, Problem{at, fmt.Sprintf("%s: cites %s; open it and mark that it still says so, change the fact, or set it to unknown",
-					Label(name), f.nameOf(u))})
+				problems = append(problems, Problem{at,
+					fmt.Sprintf("%s: cites %s; open it and mark that it still says so, change the fact, or set it to unknown",
+						Label(name), f.nameOf(u))})
 			default:
-				problems = append(problems, Problem{at, fmt.Sprintf("%s: cites %s, which you did not open", Label(name), f.nameOf(u))})
+				problems = append(problems, Problem{at,
+					fmt.Sprintf("%s: cites %s, which you did not open", Label(name), f.nameOf(u))})
 			}
 		}
 	}
@@ -164,9 +185,15 @@ func (f Form) Summary() string {
 	recorded, now := Values(f.Base), Values(facts)
 	kept, unknowns, undecided := 0, 0, 0
 	var details []string
+	for _, c := range f.Changes() {
+		before, after := f.Listed[c.Field], f.Values.Get(listedName(c.Field))
+		details = append(details, fmt.Sprintf("%s: %s → %s", listingform.LabelOf(c.Field),
+			cmp.Or(before, "not recorded"), cmp.Or(after, "not recorded")))
+	}
 	for _, name := range api.FactNames {
 		_, wrong := f.value(name)
 		switch {
+		case !f.Asks(name):
 		case f.Decision(name) == "":
 			undecided++
 		case wrong != "":
@@ -221,9 +248,10 @@ func (f Form) sourcesOf(facts api.Facts, name string) string {
 	return "cites " + cmp.Or(strings.Join(names, ", "), "no source")
 }
 
-// outcomes are the labels of the outcomes; that of closed says what it implies.
+// outcomes are the labels of the outcomes in a sentence; that of closed says what it implies.
 var outcomes = map[api.Outcome]string{
-	"": "No outcome yet", api.OutcomeVerified: "Verified", api.OutcomeNeedsReview: "Needs review", api.OutcomeClosed: "Closed, and the application status becomes closed",
+	"": "No outcome yet", api.OutcomeVerified: "Verified", api.OutcomeNeedsReview: "Needs review",
+	api.OutcomeClosed: "Closed, and the application status becomes closed",
 }
 
 func count(n int, one, many string) string {

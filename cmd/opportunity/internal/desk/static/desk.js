@@ -57,10 +57,15 @@ function goTo(key) {
 
 function goToFact(key) {
   const choice = form?.querySelector(`[data-fact="${key}"] input[type=radio]`);
-  if (!choice) return;
+  if (!choice) return goToField(form?.querySelector(`[data-fact="${key}"] :is(input, select)`));
   for (let box = choice.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
   choice.closest("[data-fact]").scrollIntoView({ block: "center" });
   (form.querySelector(`[data-fact="${key}"] input[type=radio]:checked`) ?? choice).focus();
+}
+
+function goToField(field) {
+  field?.focus();
+  field?.select?.();
 }
 
 // decide chooses a value of the fact that has the focus. It reports whether the key is one of its values.
@@ -94,8 +99,7 @@ function act(key) {
       const rest = document.getElementById("rest");
       return set(rest, !rest.checked);
     }
-    case "w": case "a": return document.querySelector(`[data-go="${key}"]`)?.click();
-    case "v": case "c": case "r": return set(document.querySelector(`#outcome input[data-key="${key}"]`));
+    case "v": case "c": case "e": case "r": return set(document.querySelector(`#outcome input[data-key="${key}"]`));
   }
 }
 

@@ -20,7 +20,7 @@ func TestFreshnessCountsNowThePastAndTheDaysAhead(t *testing.T) {
 		}
 		_, err := s.listings.Import(t.Context(), "ann", apitest.File(file), false)
 		require.NoError(t, err)
-		// a: due in two days, b: stale, c: needs review, d: never reviewed
+		// a: due in two days, b: stale, c: closed, so due later, d: never reviewed
 		for i, days := range map[int]int{0: 12, 1: 20, 2: 1} {
 			checked, outcome := at.AddDate(0, 0, -days), api.OutcomeVerified
 			if i == 2 {
@@ -51,7 +51,7 @@ func TestFreshnessCountsNowThePastAndTheDaysAhead(t *testing.T) {
 		require.Equal(t, map[api.Outcome]int{"": 3, api.OutcomeBlocked: 1}, f.Links)
 		require.Equal(t, [2]int{3, 2}, [2]int{f.Facts, f.Quoted})
 		require.Len(t, f.Ahead, 15)
-		require.Equal(t, api.DueDay{Day: "2026-11-20", Due: 3, Target: 4}, f.Ahead[0],
+		require.Equal(t, api.DueDay{Day: "2026-11-20", Due: 2, Target: 3}, f.Ahead[0],
 			"a Friday: the record of Sunday is reviewed today")
 		require.Equal(t, api.DueDay{Day: "2026-11-22", Due: 1}, f.Ahead[2])
 		require.Equal(t, at, f.GeneratedAt.Truncate(time.Microsecond))

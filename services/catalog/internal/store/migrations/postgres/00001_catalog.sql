@@ -3,7 +3,7 @@
 -- +goose Up
 CREATE TABLE change_sequence (
   id    integer PRIMARY KEY CHECK (id = 1),
-  value integer NOT NULL
+  value bigint  NOT NULL
 );
 INSERT INTO change_sequence VALUES (1, 0);
 
@@ -19,34 +19,34 @@ CREATE INDEX changes_by_time ON changes (at, sequence);
 CREATE INDEX changes_public ON changes (sequence) WHERE public;
 
 CREATE TABLE listings (
-  id           text    NOT NULL PRIMARY KEY,
+  id           text    COLLATE "C" PRIMARY KEY,
   visibility   text    NOT NULL CHECK (visibility IN ('private', 'published', 'withdrawn')),
   document     text    NOT NULL,
-  published_at integer,
-  changed_at   integer,
-  sequence     integer NOT NULL,
-  public_sequence integer NOT NULL DEFAULT 0, -- of the latest change that consumers can see, 0 if there was none
+  published_at bigint,
+  changed_at   bigint,
+  sequence     bigint  NOT NULL,
+  public_sequence bigint  NOT NULL DEFAULT 0, -- of the latest change that consumers can see, 0 if there was none
   past_dates   text    NOT NULL DEFAULT '', -- earliest dates of pages that were sources and have no date now: JSON by URL, or empty
-  created_at   integer NOT NULL,
-  updated_at   integer NOT NULL
+  created_at   bigint  NOT NULL,
+  updated_at   bigint  NOT NULL
 );
 CREATE UNIQUE INDEX listings_by_sequence ON listings (sequence);
 CREATE INDEX listings_by_public_sequence ON listings (public_sequence);
 
 -- Contact details and notes stand apart from what is read for the API.
 CREATE TABLE curations (
-  listing_id text NOT NULL PRIMARY KEY REFERENCES listings (id),
+  listing_id text PRIMARY KEY REFERENCES listings (id),
   contact    text NOT NULL,
   notes      text NOT NULL
 );
 
 -- Changes of listings. No foreign key, and names by value: a change outlives its listing.
 CREATE TABLE listing_changes (
-  id          integer PRIMARY KEY AUTOINCREMENT,
+  id          bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   listing_id  text    NOT NULL,
-  at          integer NOT NULL,
+  at          bigint  NOT NULL,
   actor       text    NOT NULL,
-  what        text    NOT NULL CHECK (what IN ('imported', 'updated', 'published', 'withdrawn')),
+  what        text    NOT NULL CHECK (what IN ('imported', 'updated', 'published', 'withdrawn', 'withdrawal-proposed', 'withdrawal-declined')),
   fields      text    NOT NULL,
   material    boolean NOT NULL,
   reason      text    NOT NULL,
@@ -56,35 +56,29 @@ CREATE TABLE listing_changes (
 CREATE INDEX listing_changes_by_listing ON listing_changes (listing_id, id);
 CREATE INDEX listing_changes_by_actor ON listing_changes (actor, id);
 CREATE INDEX listing_changes_by_time ON listing_changes (at);
+CREATE INDEX listing_changes_withdrawals ON listing_changes (id) WHERE what = 'withdrawal-proposed';
 -- Every change of a listing looks for its material changes, which few listings have.
 CREATE INDEX listing_changes_material ON listing_changes (listing_id, id) WHERE material;
+COMMENT ON TABLE listing_changes IS 'append-only';
 
 -- +goose StatementBegin
-CREATE TRIGGER listing_changes_no_update BEFORE UPDATE ON listing_changes
-BEGIN SELECT RAISE(ABORT, 'listing_changes is append-only'); END;
+CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION '% is append-only', TG_TABLE_NAME; END $$;
 -- +goose StatementEnd
--- +goose StatementBegin
-CREATE TRIGGER listing_changes_no_delete BEFORE DELETE ON listing_changes
-BEGIN SELECT RAISE(ABORT, 'listing_changes is append-only'); END;
--- +goose StatementEnd
--- INSERT OR REPLACE removes the row in its way, and does not call the trigger above unless the connection has recursive_triggers.
--- +goose StatementBegin
-CREATE TRIGGER listing_changes_no_replace BEFORE INSERT ON listing_changes
-WHEN EXISTS (SELECT 1 FROM listing_changes WHERE id = NEW.id)
-BEGIN
-  SELECT RAISE(ABORT, 'listing_changes is append-only');
-END;
--- +goose StatementEnd
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON listing_changes
+  FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+-- also for a session that sets session_replication_role to replica
+ALTER TABLE listing_changes ENABLE ALWAYS TRIGGER append_only;
 
 -- The copy of the history's summaries. A summary may arrive before its listing, so it does not refer to one.
 CREATE TABLE summaries (
-  listing_id text    NOT NULL PRIMARY KEY,
-  sequence   integer NOT NULL,
-  document   text    NOT NULL
+  listing_id text   COLLATE "C" PRIMARY KEY,
+  sequence   bigint NOT NULL,
+  document   text   NOT NULL
 );
 CREATE TABLE feed_cursor (
   id       integer PRIMARY KEY CHECK (id = 1),
-  position integer NOT NULL,
+  position bigint  NOT NULL,
   mark      text    NOT NULL DEFAULT '', -- newest mark of history in this copy
   restarted boolean NOT NULL DEFAULT false -- the copy has started over: summaries of sequence 0 are from before
 );
@@ -92,7 +86,7 @@ INSERT INTO feed_cursor (id, position) VALUES (1, 0);
 
 -- Columns by which curators find listings, derived from a listing and its summary in the transaction that changes one of them.
 CREATE TABLE listing_index (
-  listing_id         text   NOT NULL PRIMARY KEY REFERENCES listings (id),
+  listing_id         text   COLLATE "C" NOT NULL PRIMARY KEY REFERENCES listings (id),
   visibility         text   NOT NULL,
   category           text   NOT NULL,
   company            text   NOT NULL,
@@ -118,20 +112,29 @@ CREATE INDEX listing_index_name ON listing_index (name_key);
 
 -- Advisory: a review is protected by its precondition.
 CREATE TABLE leases (
-  listing_id text   NOT NULL PRIMARY KEY REFERENCES listings (id),
+  listing_id text   COLLATE "C" NOT NULL PRIMARY KEY REFERENCES listings (id),
   holder     text   NOT NULL,
   taken_at   bigint NOT NULL,
   expires_at bigint NOT NULL
 );
 CREATE TABLE drafts (
-  listing_id text   NOT NULL REFERENCES listings (id),
+  listing_id text   COLLATE "C" NOT NULL REFERENCES listings (id),
   operator   text   NOT NULL,
   content    text   NOT NULL,
   saved_at   bigint NOT NULL,
   PRIMARY KEY (listing_id, operator)
 );
+-- The latest source that an operator opened from a review sheet, which had this newest event.
+CREATE TABLE openings (
+  listing_id text   NOT NULL REFERENCES listings (id),
+  operator   text   NOT NULL,
+  event_id   text   NOT NULL,
+  source_url text   NOT NULL,
+  opened_at  bigint NOT NULL,
+  PRIMARY KEY (listing_id, operator)
+);
 CREATE TABLE skips (
-  listing_id text   NOT NULL PRIMARY KEY REFERENCES listings (id),
+  listing_id text   COLLATE "C" NOT NULL PRIMARY KEY REFERENCES listings (id),
   actor      text   NOT NULL,
   reason     text   NOT NULL,
   skipped_at bigint NOT NULL,
@@ -154,7 +157,7 @@ CREATE TABLE generations (
   begun_by text   NOT NULL,
   withhold boolean NOT NULL DEFAULT false -- history has not said yet which records were withdrawn after the backup
 );
-INSERT INTO generations (id, began_at, begun_by) VALUES (lower(hex(randomblob(8))), 1, '');
+INSERT INTO generations (id, began_at, begun_by) VALUES (substr(md5(random()::text || clock_timestamp()::text), 1, 16), 1, '');
 
 -- Marks that others remember and this database lacks. While there are any, it is set back.
 CREATE TABLE claims (
