@@ -28,13 +28,13 @@ import (
 )
 
 var migrations = fstest.MapFS{
-	"postgres/00001_tables.sql": {Data: []byte(`-- +goose Up
+	"migrations/postgres/00001_tables.sql": {Data: []byte(`-- +goose Up
 CREATE TABLE change_sequence (id integer PRIMARY KEY CHECK (id = 1), value bigint NOT NULL);
 INSERT INTO change_sequence VALUES (1, 0);
 CREATE TABLE things (id text PRIMARY KEY, sequence bigint NOT NULL);
 CREATE TABLE facts (id text PRIMARY KEY);
 COMMENT ON TABLE facts IS 'append-only';`)},
-	"sqlite/00001_tables.sql": {Data: []byte(`-- +goose Up
+	"migrations/sqlite/00001_tables.sql": {Data: []byte(`-- +goose Up
 CREATE TABLE change_sequence (id integer PRIMARY KEY CHECK (id = 1), value bigint NOT NULL);
 INSERT INTO change_sequence VALUES (1, 0);
 CREATE TABLE things (id text PRIMARY KEY, sequence bigint NOT NULL);`)},

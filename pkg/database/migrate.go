@@ -17,9 +17,9 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
-// Migrate migrates the schema to the version of this binary. migrations has numbered SQL files, in
-// a folder for each dialect. On Postgres several processes may call it at once: one migrates, the
-// others wait.
+// Migrate migrates the schema to the version of this binary. migrations has numbered SQL files in
+// the folders migrations/postgres and migrations/sqlite. On Postgres several processes may call it
+// at once: one migrates, the others wait.
 //
 // On Postgres it then grants ServingRole the rights to read and change all tables. Tables with the
 // comment "append-only" can only be read and inserted into.
@@ -47,7 +47,7 @@ func Migrate(ctx context.Context, cfg Config, tel *telemetry.Telemetry, migratio
 }
 
 func (d *DB) provider(migrations fs.FS) (*goose.Provider, error) {
-	files, err := fs.Sub(migrations, d.Dialect)
+	files, err := fs.Sub(migrations, "migrations/"+d.Dialect)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (d *DB) Current(ctx context.Context, migrations fs.FS) error {
 }
 
 func (d *DB) newest(migrations fs.FS) (int64, error) {
-	files, err := fs.Glob(migrations, d.Dialect+"/*.sql")
+	files, err := fs.Glob(migrations, "migrations/"+d.Dialect+"/*.sql")
 	if err != nil || len(files) == 0 {
 		return 0, fmt.Errorf("no migrations for %s", d.Dialect)
 	}

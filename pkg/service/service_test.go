@@ -35,8 +35,8 @@ type config struct {
 var definition = service.Definition[config]{
 	Name: "test",
 	Migrations: fstest.MapFS{
-		"sqlite/00001_test.sql": {Data: []byte("-- +goose Up\nCREATE TABLE things (id bigint);\n")},
-		"postgres/00001_test.sql": {Data: []byte("-- +goose Up\nCREATE TABLE things (id bigint);\nCOMMENT ON TABLE " +
+		"migrations/sqlite/00001_test.sql": {Data: []byte("-- +goose Up\nCREATE TABLE things (id bigint);\n")},
+		"migrations/postgres/00001_test.sql": {Data: []byte("-- +goose Up\nCREATE TABLE things (id bigint);\nCOMMENT ON TABLE " +
 			"things IS 'append-only';\n")},
 	},
 	Base:  func(c config) service.Base { return c.Base },

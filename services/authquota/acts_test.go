@@ -56,7 +56,8 @@ func TestAccountIsSuspendedResumedAndGranted(t *testing.T) {
 		require.Nil(t, resumed.SuspendedAt)
 		require.Nil(t, resumed.SuspendReason)
 		require.False(t, next().Suspended)
-		require.Empty(t, cmp.Diff(resumed, servicetest.Read[listedAccount](svc.change(key.Account, "resume", `{"reason":"paid"}`))))
+		require.Empty(t, cmp.Diff(resumed,
+			servicetest.Read[listedAccount](svc.change(key.Account, "resume", `{"reason":"paid"}`))))
 
 		granted := servicetest.Read[listedAccount](svc.change(key.Account, "grant", `{"tier":"developer"}`))
 		require.Equal(t, api.Developer, granted.Tier)
@@ -83,7 +84,8 @@ func TestInvalidAccountChangesAreRejected(t *testing.T) {
 		svc.change(key.Account, "grant", nil).RequireError(problem.InvalidParameter, "tier")
 		svc.change(key.Account, "grant", `{"tier":"business"}`).RequireError(problem.InvalidParameter, "tier", "commercial")
 		svc.change(key.Account, "close", `{}`).RequireError(problem.NotFound)
-		svc.do(http.MethodPost, "/operator/v1/keys/"+key.ID+"/revoke", `{"reason":"x"}`).RequireError(problem.InvalidParameter, "reason")
+		svc.do(http.MethodPost, "/operator/v1/keys/"+key.ID+"/revoke", `{"reason":"x"}`).
+			RequireError(problem.InvalidParameter, "reason")
 		for _, id := range []string{"x", "%00", key.ID, "acc_0199a7a0000070008000000000000000"} {
 			svc.change(id, "suspend", `{"reason":"x"}`).RequireError(problem.NotFound)
 			svc.change(id, "grant", `{"tier":"free"}`).RequireError(problem.NotFound)
@@ -117,9 +119,12 @@ func TestChangesAreSavedDuringRedisOutage(t *testing.T) {
 		again := svc.revoke(revoked.ID)
 		again.RequireError(problem.ServiceUnavailable, "The change is saved")
 		require.Equal(t, "1", again.Header.Get("Retry-After"))
-		svc.change(suspended.Account, "suspend", `{"reason":"x"}`).RequireError(problem.ServiceUnavailable, "The change is saved")
-		svc.change(granted.Account, "grant", `{"tier":"developer"}`).RequireError(problem.ServiceUnavailable, "The change is saved")
-		svc.change(resumed.Account, "resume", `{"reason":"y"}`).RequireError(problem.ServiceUnavailable, "The change is saved")
+		svc.change(suspended.Account, "suspend", `{"reason":"x"}`).
+			RequireError(problem.ServiceUnavailable, "The change is saved")
+		svc.change(granted.Account, "grant", `{"tier":"developer"}`).
+			RequireError(problem.ServiceUnavailable, "The change is saved")
+		svc.change(resumed.Account, "resume", `{"reason":"y"}`).
+			RequireError(problem.ServiceUnavailable, "The change is saved")
 		require.Equal(t, "revoked", svc.listKeys("?account=" + revoked.Account)[0].Status)
 		late := svc.issue(nil) // a new key is shown before it is in effect
 		storetest.Eventually(t, "a count of what is pending", func() bool {
@@ -129,7 +134,8 @@ func TestChangesAreSavedDuringRedisOutage(t *testing.T) {
 		s.Start() // with all data lost
 		storetest.Eventually(t, "delivered without being asked", func() bool {
 			n, err := s.Client().HLen(t.Context(), counter.Epochs).Result()
-			return err == nil && n == 7 && svc.HasMetric("authquota_epoch_raises_pending 0") // with a mark and the state of the suspended account
+			// with a mark and the state of the suspended account
+			return err == nil && n == 7 && svc.HasMetric("authquota_epoch_raises_pending 0")
 		})
 		for _, k := range []issued{revoked, suspended, granted, resumed} {
 			require.Greater(t, svc.principal(k.Key).Epoch, before[k.ID].Epoch)
@@ -268,7 +274,8 @@ func TestEveryAccountChangeIsInTheAuditLog(t *testing.T) {
 		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })
 		key := svc.issue(map[string]any{"useCase": "a newsletter", "expiresIn": "1h"})
 		servicetest.Read[listedAccount](svc.change(key.Account, "suspend", `{"reason":"unpaid"}`))
-		servicetest.Read[listedAccount](svc.change(key.Account, "suspend", `{"reason":"unpaid"}`)) // changes nothing: no entry
+		// changes nothing: no entry
+		servicetest.Read[listedAccount](svc.change(key.Account, "suspend", `{"reason":"unpaid"}`))
 		servicetest.Read[listedAccount](svc.change(key.Account, "resume", `{"reason":"paid"}`))
 		servicetest.Read[listedAccount](svc.change(key.Account, "grant", `{"tier":"commercial"}`))
 		servicetest.Read[listedKey](svc.revoke(key.ID))
@@ -319,13 +326,15 @@ func TestKeysAppearOnlyInTheirResponse(t *testing.T) {
 		svc.listAccounts()
 		servicetest.Read[listedAccount](svc.change(key.Account, "suspend", `{"reason":"x"}`))
 		servicetest.Read[listedKey](svc.revoke(test.ID))
-		svc.do(http.MethodPost, "/internal/v1/principals", `{"digests":["`+key.Key+`"]}`).RequireError(problem.InvalidParameter)
+		svc.do(http.MethodPost, "/internal/v1/principals", `{"digests":["`+key.Key+`"]}`).
+			RequireError(problem.InvalidParameter)
 		svc.do(http.MethodGet, "/operator/v1/keys?account="+key.Key, nil).RequireError(problem.NotFound)
 		svc.do(http.MethodGet, "/operator/v1/keys?"+key.Key+"=x", nil).RequireError(problem.UnknownParameter)
 		svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","`+key.Key+`":1}`).RequireError(problem.InvalidParameter)
 		svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+key.Key+`"}`).RequireError(problem.NotFound)
 		svc.revoke(key.Key).RequireError(problem.NotFound)
-		svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"instead of `+key.Key+`"}`).RequireError(problem.InvalidParameter, "useCase")
+		svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"instead of `+key.Key+`"}`).
+			RequireError(problem.InvalidParameter, "useCase")
 		svc.change(key.Account, "resume", `{"reason":"`+key.Key+`"}`).RequireError(problem.InvalidParameter, "reason")
 		s.Stop()
 		svc.revoke(key.ID).RequireError(problem.ServiceUnavailable)
@@ -421,13 +430,16 @@ func TestOperatorsReadTheAuditLog(t *testing.T) {
 		require.Equal(t, browser.Account, all.Entries[0].Actor, "newest first: what people do is there too")
 		require.Equal(t, all, svc.audit(""), "reading leaves no entry")
 		ours := []string{
-			"ada key.revoke " + key.ID, "ada account.grant " + key.Account, "ada key.issue " + key.ID, "ada account.create " + key.Account,
+			"ada key.revoke " + key.ID, "ada account.grant " + key.Account, "ada key.issue " + key.ID,
+			"ada account.create " + key.Account,
 		}
 		require.Equal(t, ours, lines(svc.audit("?account="+key.Account).Entries), "and its keys")
 		require.Equal(t, ours[:2], lines(svc.audit("?account="+key.Account+"&since=2026-11-20T11:00:00Z").Entries))
-		require.Equal(t, []string{"ada key.revoke " + key.ID, "ada key.issue " + other.ID, "ada key.issue " + key.ID}, lines(svc.audit("?action=key.").Entries))
+		require.Equal(t, []string{"ada key.revoke " + key.ID, "ada key.issue " + other.ID, "ada key.issue " + key.ID},
+			lines(svc.audit("?action=key.").Entries))
 		require.Equal(t, ours[1:2], lines(svc.audit("?action=account.grant&actor=ada").Entries))
-		require.Equal(t, []string{"session.end", "person.sign_in", "factor.add", "person.sign_up"}, actionsOf(svc.audit("?actor="+browser.Account).Entries))
+		require.Equal(t, []string{"session.end", "person.sign_in", "factor.add", "person.sign_up"},
+			actionsOf(svc.audit("?actor="+browser.Account).Entries))
 		require.Empty(t, svc.audit("?actor=nobody").Entries)
 		require.Empty(t, svc.audit("?action=account_grant").Entries)
 
@@ -450,7 +462,8 @@ func TestOperatorsReadTheAuditLog(t *testing.T) {
 		require.Equal(t, all.Entries, paged)
 
 		for query, name := range map[string]string{
-			"account=x": "account", "action=%25": "action", "action=KEY": "action", "since=yesterday": "since", "limit=0": "limit", "limit=1001": "limit",
+			"account=x": "account", "action=%25": "action", "action=KEY": "action", "since=yesterday": "since",
+			"limit=0": "limit", "limit=1001": "limit",
 			"before=-1": "before", "before=x": "before",
 		} {
 			svc.do(http.MethodGet, "/operator/v1/audit?"+query, nil).RequireError(problem.InvalidParameter, name)
@@ -469,7 +482,8 @@ func TestOperatorsFindAndSeeAccounts(t *testing.T) {
 		bob.signUp("adam@example.org")
 		find := func(email string) (ids []string) {
 			t.Helper()
-			for _, a := range servicetest.Read[api.AccountList](svc.do(http.MethodGet, "/operator/v1/accounts?email="+url.QueryEscape(email), nil)).Accounts {
+			for _, a := range servicetest.Read[api.AccountList](
+				svc.do(http.MethodGet, "/operator/v1/accounts?email="+url.QueryEscape(email), nil)).Accounts {
 				ids = append(ids, a.ID)
 			}
 			return ids
@@ -499,7 +513,8 @@ func TestOperatorsFindAndSeeAccounts(t *testing.T) {
 		second := svc.issue(map[string]any{"account": ada.Account})
 		page := servicetest.Read[api.KeyList](svc.do(http.MethodGet, "/operator/v1/keys?limit=1&account="+ada.Account, nil))
 		require.Equal(t, key.ID, page.Next)
-		page = servicetest.Read[api.KeyList](svc.do(http.MethodGet, "/operator/v1/keys?limit=1&account="+ada.Account+"&after="+page.Next, nil))
+		page = servicetest.Read[api.KeyList](
+			svc.do(http.MethodGet, "/operator/v1/keys?limit=1&account="+ada.Account+"&after="+page.Next, nil))
 		require.Equal(t, second.ID, page.Keys[0].ID)
 		require.Empty(t, page.Next)
 
@@ -511,15 +526,18 @@ func TestOperatorsFindAndSeeAccounts(t *testing.T) {
 		}
 		storetest.Eventually(t, "usage", func() bool { return show(ada.Account).UsedToday == 7 })
 		seen := show(ada.Account)
-		require.Equal(t, &api.AccountPerson{Email: "ada_l@example.org", AuthenticatorConfirmed: true, RecoveryCodesLeft: 10, Sessions: 1, CreatedAt: begin}, seen.Person)
+		require.Equal(t, &api.AccountPerson{Email: "ada_l@example.org", AuthenticatorConfirmed: true, RecoveryCodesLeft: 10,
+			Sessions: 1, CreatedAt: begin}, seen.Person)
 		require.True(t, seen.Suspended)
 		require.Equal(t, "unpaid", *seen.SuspendReason)
 		require.Len(t, seen.Keys, 2)
 		require.Equal(t, 100, seen.PerDay)
-		require.Equal(t, []string{"ada account.suspend " + ada.Account, "ada key.issue " + second.ID, "ada key.issue " + key.ID}, lines(seen.Audit[:3]))
+		require.Equal(t, []string{"ada account.suspend " + ada.Account, "ada key.issue " + second.ID,
+			"ada key.issue " + key.ID}, lines(seen.Audit[:3]))
 		require.Nil(t, show(noPerson.Account).Person)
 		var whole map[string]any
-		require.NoError(t, json.Unmarshal([]byte(svc.do(http.MethodGet, "/operator/v1/accounts/"+noPerson.Account, nil).Body), &whole))
+		require.NoError(t, json.Unmarshal(
+			[]byte(svc.do(http.MethodGet, "/operator/v1/accounts/"+noPerson.Account, nil).Body), &whole))
 		require.Equal(t, []any{}, whole["requests"], "an empty list is a list")
 		now.Advance(31 * time.Minute)
 		require.Zero(t, show(ada.Account).Person.Sessions, "nobody has used it for half an hour")
@@ -531,6 +549,7 @@ func TestOperatorsFindAndSeeAccounts(t *testing.T) {
 		require.Equal(t, []string{bob.Account}, find("@example.org"))
 		require.Empty(t, find("closed"))
 		svc.do(http.MethodGet, "/operator/v1/accounts/x", nil).RequireError(problem.NotFound)
-		svc.do(http.MethodGet, "/operator/v1/accounts/acc_0199a7a0000070008000000000000000", nil).RequireError(problem.NotFound)
+		svc.do(http.MethodGet, "/operator/v1/accounts/acc_0199a7a0000070008000000000000000", nil).
+			RequireError(problem.NotFound)
 	})
 }

@@ -42,13 +42,14 @@ import (
 	"opportunity.internal/services/authquota/internal/epochs"
 	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/plan"
-	"opportunity.internal/services/authquota/migrations"
 )
 
 var definition = service.Definition[Config]{
-	Name: "authquota", Migrations: migrations.Files, Start: start, Check: check,
+	Name: "authquota", Migrations: accountdb.Migrations, Start: start, Check: check,
 	Base: func(c Config) service.Base {
-		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, TLS: c.TLS, Peers: c.Peers, Now: c.Now}
+		return service.Base{
+			Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, TLS: c.TLS, Peers: c.Peers, Now: c.Now,
+		}
 	},
 }
 
@@ -140,7 +141,9 @@ func checkSealed(ctx context.Context, db *database.DB, box accountdb.Box) error 
 		lost += n
 	}
 	if lost > 0 {
-		return fmt.Errorf("OPPORTUNITY_ENCRYPTION_KEYS lacks the key of %d authenticator seeds and queued mails in the database: put it at the end of the list", lost)
+		return fmt.Errorf(
+			"OPPORTUNITY_ENCRYPTION_KEYS lacks the key of %d authenticator seeds and queued mails in the database: put it at "+
+				"the end of the list", lost)
 	}
 	return nil
 }
@@ -152,7 +155,8 @@ func RecoverConfig(lookup func(string) (string, bool)) (Config, error) {
 		Database  database.Config
 		Redis     redisdb.Config
 	}](lookup)
-	return Config{Telemetry: s.Telemetry, Database: s.Database, Redis: s.Redis}, errors.Join(err, s.Database.Validate(), s.Redis.Validate())
+	return Config{Telemetry: s.Telemetry, Database: s.Database, Redis: s.Redis},
+		errors.Join(err, s.Database.Validate(), s.Redis.Validate())
 }
 
 // Recover ends the state of a database that was set back. Accepting the loss revokes what belongs
@@ -173,7 +177,9 @@ func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.
 			return r.Recover(ctx, decision, out, epochs.Current(r.Now(), decision.Operator), lost.Marks...)
 		}
 		if err = r.Recover(ctx, decision, out, lost.Accept(r.Now(), decision.Operator), lost.Marks...); err == nil {
-			_, err = fmt.Fprintf(out, "%d accounts may have lost changes: their keys are revoked, and their people sign in by resetting the password\n", lost.Accounts)
+			_, err = fmt.Fprintf(out,
+				"%d accounts may have lost changes: their keys are revoked, and their people sign in by resetting the password\n",
+				lost.Accounts)
 		}
 		return err
 	})

@@ -128,10 +128,15 @@ func fill(b *testing.B, cfg database.Config) (secret string) {
 		others[i] = account.NewID()
 		exec("INSERT INTO accounts (id, tier, created_at) VALUES (?, 'free', ?)", others[i], at)
 	}
-	exec("INSERT INTO people (account_id, email, password_hash, totp_confirmed_at, created_at) VALUES (?, 'ada@example.org', 'none', ?, ?)", mine, at, at)
+	exec(
+		"INSERT INTO people (account_id, email, password_hash, totp_confirmed_at, created_at) VALUES (?, 'ada@example.org', "+
+			"'none', ?, ?)", mine, at, at)
 	open, secret := people.NewSession(mine, people.Full, people.SessionLife, people.Client{}, now)
-	exec(`INSERT INTO sessions (id, token_hash, account_id, stage, created_at, seen_at, authenticated_at, expires_at, agent, network)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', '')`, open.ID, people.HashSecret(secret), mine, open.Stage, at, at, at, database.Micros(open.ExpiresAt))
+	exec(
+		`INSERT INTO sessions (id, token_hash, account_id, stage, created_at, seen_at, authenticated_at, expires_at, agent,
+			network)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', '')`, open.ID, people.HashSecret(secret), mine, open.Stage, at, at, at,
+		database.Micros(open.ExpiresAt))
 
 	const keyCount = 15_000
 	rows := make([]map[string]any, keyCount)
@@ -141,14 +146,17 @@ func fill(b *testing.B, cfg database.Config) (secret string) {
 			owner = others[i%len(others)]
 		}
 		rows[i] = map[string]any{
-			"id": keys.NewID(), "account_id": owner, "digest": fmt.Sprintf("%064x", i), "prefix": "oda_live_", "last_four": "abcd",
-			"use_case": "benchmark", "name": fmt.Sprintf("Key %d", i), "created_at": i, "expires_at": at, "last_used_at": at,
+			"id": keys.NewID(), "account_id": owner, "digest": fmt.Sprintf("%064x", i), "prefix": "oda_live_",
+			"last_four": "abcd",
+			"use_case":  "benchmark", "name": fmt.Sprintf("Key %d", i), "created_at": i, "expires_at": at, "last_used_at": at,
 		}
 	}
 	require.NoError(b, db.Table("api_keys").CreateInBatches(rows, 1000).Error)
 	for i := range 90 {
 		for _, outcome := range []api.CallOutcome{api.CallServed, api.CallNotFound, api.CallMinuteLimitReached} {
-			exec("INSERT INTO usage_keys (account_id, day, key_id, outcome, calls) SELECT account_id, ?, id, ?, 1 + created_at FROM api_keys WHERE created_at % 15 = ?",
+			exec(
+				"INSERT INTO usage_keys (account_id, day, key_id, outcome, calls) SELECT account_id, ?, id, ?, 1 + created_at FROM "+
+					"api_keys WHERE created_at % 15 = ?",
 				now.AddDate(0, 0, -i).Format(time.DateOnly), outcome, i%15)
 		}
 	}

@@ -34,7 +34,8 @@ func newCanceller(t *testing.T) *canceller {
 	c.Server = servicetest.NewPeer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.unavailable || r.Method != http.MethodPost || r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Authquota) {
+		if c.unavailable || r.Method != http.MethodPost ||
+			r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Authquota) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
@@ -82,17 +83,20 @@ func TestAClosedAccountIsNotChargedAgain(t *testing.T) {
 		other.signUp("bob@example.org")
 		svc.entitled(b.Account, paid(begin, 1))
 		svc.entitled(other.Account, paid(begin, 1))
-		b.Get("/account/security/close").Shows(http.StatusOK, "Your plan is cancelled: you are not charged again.", "20 December 2026")
+		b.Get("/account/security/close").
+			Shows(http.StatusOK, "Your plan is cancelled: you are not charged again.", "20 December 2026")
 		other.Get("/account/security/close").Shows(http.StatusOK, "Your plan is cancelled")
 		b.Post("/account/security/close", "email", "ada@example.org").Leads("/account/sign-in")
 		storetest.Eventually(t, "the mail arrives", func() bool {
 			return slices.Contains(s.subjects(t, "ada@example.org"), "Your account was closed and its plan cancelled")
 		})
 		svc = svc.restart(seller.config)
-		storetest.Eventually(t, "billing is missed", func() bool { return strings.Contains(svc.Metrics(), "authquota_cancels_pending 1") })
+		storetest.Eventually(t, "billing is missed",
+			func() bool { return strings.Contains(svc.Metrics(), "authquota_cancels_pending 1") })
 		require.Contains(t, svc.Log.String(), `"loop":"closing"`)
 		svc = svc.restart()
-		storetest.Eventually(t, "the setting is missed", func() bool { return strings.Contains(svc.Log.String(), "OPPORTUNITY_BILLING_URL is not set") })
+		storetest.Eventually(t, "the setting is missed",
+			func() bool { return strings.Contains(svc.Log.String(), "OPPORTUNITY_BILLING_URL is not set") })
 
 		seller.set(false)
 		svc = svc.restart(seller.config)
@@ -100,12 +104,14 @@ func TestAClosedAccountIsNotChargedAgain(t *testing.T) {
 		require.Equal(t, []string{"/internal/v1/subscriptions/" + b.Account + "/cancel"}, seller.calls())
 		svc = svc.restart(seller.config)
 		svc.entitled(other.Account, paid(begin, 2))
-		svc.entitled(b.Account, paid(begin, 2, func(e *api.Entitlement) { e.Renews = false })) // the result of the cancellation
+		// the result of the cancellation
+		svc.entitled(b.Account, paid(begin, 2, func(e *api.Entitlement) { e.Renews = false }))
 		svc.entitled(b.Account, paid(begin, 2))
 		now.Advance(time.Hour)
 		svc = svc.restart(seller.config)
 		s.settled(t)
-		require.Equal(t, []string{"/internal/v1/subscriptions/" + b.Account + "/cancel"}, seller.calls(), "once for what was said since, and nobody else's")
+		require.Equal(t, []string{"/internal/v1/subscriptions/" + b.Account + "/cancel"}, seller.calls(),
+			"once for what was said since, and nobody else's")
 
 		svc.entitled(b.Account, paid(now.Now(), 3)) // a payment on a checkout session that was still open
 		svc.restart(seller.config)
@@ -161,7 +167,8 @@ func TestAClosedAccountIsFinal(t *testing.T) {
 			require.Equal(t, want == "closed", a.ClosedAt != nil)
 		}
 		var shown map[string]any
-		require.NoError(t, json.Unmarshal([]byte(svc.do(http.MethodGet, "/operator/v1/accounts/"+b.Account, nil).Body), &shown))
+		require.NoError(t, json.Unmarshal([]byte(svc.do(http.MethodGet, "/operator/v1/accounts/"+b.Account, nil).Body),
+			&shown))
 		require.Equal(t, "closed", shown["status"])
 		require.Equal(t, "2026-11-20T10:00:00Z", shown["closedAt"])
 
@@ -324,7 +331,8 @@ func asOf(p api.Principal, at time.Time) api.Principal {
 // entitlements returns the number of accepted entitlements of an account.
 func entitlements(svc *service, id string) int {
 	svc.t.Helper()
-	return len(servicetest.Read[api.AuditList](svc.do(http.MethodGet, "/operator/v1/audit?action=account.entitle&account="+id, nil)).Entries)
+	return len(servicetest.Read[api.AuditList](
+		svc.do(http.MethodGet, "/operator/v1/audit?action=account.entitle&account="+id, nil)).Entries)
 }
 
 func TestInvalidEntitlementsAreRejected(t *testing.T) {
@@ -338,21 +346,33 @@ func TestInvalidEntitlementsAreRejected(t *testing.T) {
 			"[]":                 "one JSON object",
 			`{"tier":"free"`:     "one JSON object",
 			`{"tier":"free"} {}`: "nothing after it",
-			`{"tier":"gold","paidUntil":null,"renews":false,"trouble":"","version":1}`:                                "tier must be",
-			`{"tier":"developer","paidUntil":"2026-12-20T00:00:00Z","renews":false,"trouble":"","version":1}`:         "tier must be",
-			`{"tier":"free","paidUntil":"2026-12-20T00:00:00Z","renews":false,"trouble":"","version":1}`:              "paidUntil must be null",
-			`{"tier":"commercial","paidUntil":null,"renews":true,"trouble":"","version":1}`:                           "paidUntil must be an instant",
-			`{"tier":"commercial","paidUntil":"tomorrow","renews":true,"trouble":"","version":1}`:                     "Times must look like",
-			`{"tier":"commercial","paidUntil":1795000000,"renews":true,"trouble":"","version":1}`:                     "Times must look like",
-			`{"tier":"commercial","paidUntil":"9999-12-31T23:59:59-23:59","renews":true,"trouble":"","version":1}`:    "before 9998",
-			`{"tier":"commercial","paidUntil":"1970-01-01T00:00:00Z","renews":true,"trouble":"","version":1}`:         "after 1970",
-			`{"tier":"free","paidUntil":null,"renews":"yes","trouble":"","version":1}`:                                "renews must be a bool",
-			`{"tier":"free","paidUntil":null,"renews":false,"trouble":"bored","version":1}`:                           "trouble must be",
-			`{"tier":"free","paidUntil":null,"renews":false,"trouble":"","version":0}`:                                "version must be at least 1",
-			`{"tier":"free","paidUntil":null,"renews":false,"trouble":"","version":99999999999999999999}`:             "version must be",
-			`{"tier":"free","paidUntil":null,"renews":false,"trouble":"","version":1,"granted":"commercial"}`:         "granted is unknown",
-			`{"tier":"` + strings.Repeat("x", 65<<10) + `","paidUntil":null,"renews":false,"trouble":"","version":1}`: "at most 65536 bytes",
-			"{\"tier\":\"free\",\"paidUntil\":null,\"renews\":false,\"trouble\":\"\\u0000\",\"version\":1}":           "trouble: must not contain U+0000",
+			`{"tier":"gold","paidUntil":null,"renews":false,"trouble":"","version":1}`: "tier " +
+				"must be",
+			`{"tier":"developer","paidUntil":"2026-12-20T00:00:00Z","renews":false,"trouble":"","version":1}`: "tier " +
+				"must be",
+			`{"tier":"free","paidUntil":"2026-12-20T00:00:00Z","renews":false,"trouble":"","version":1}`: "paidUntil must be null",
+			`{"tier":"commercial","paidUntil":null,"renews":true,"trouble":"","version":1}`:              "paidUntil must be an instant",
+			`{"tier":"commercial","paidUntil":"tomorrow","renews":true,"trouble":"","version":1}`: "Times " +
+				"must look like",
+			`{"tier":"commercial","paidUntil":1795000000,"renews":true,"trouble":"","version":1}`: "Times " +
+				"must look like",
+			`{"tier":"commercial","paidUntil":"9999-12-31T23:59:59-23:59","renews":true,"trouble":"","version":1}`: "before " +
+				"9998",
+			`{"tier":"commercial","paidUntil":"1970-01-01T00:00:00Z","renews":true,"trouble":"","version":1}`: "after " +
+				"1970",
+			`{"tier":"free","paidUntil":null,"renews":"yes","trouble":"","version":1}`: "renews " +
+				"must be a bool",
+			`{"tier":"free","paidUntil":null,"renews":false,"trouble":"bored","version":1}`: "trouble " +
+				"must be",
+			`{"tier":"free","paidUntil":null,"renews":false,"trouble":"","version":0}`: "version " +
+				"must be at least 1",
+			`{"tier":"free","paidUntil":null,"renews":false,"trouble":"","version":99999999999999999999}`: "version " +
+				"must be",
+			`{"tier":"free","paidUntil":null,"renews":false,"trouble":"","version":1,"granted":"commercial"}`: "granted " +
+				"is unknown",
+			`{"tier":"` + strings.Repeat("x", 65<<10) +
+				`","paidUntil":null,"renews":false,"trouble":"","version":1}`: "at most 65536 bytes",
+			"{\"tier\":\"free\",\"paidUntil\":null,\"renews\":false,\"trouble\":\"\\u0000\",\"version\":1}": "trouble: must not contain U+0000",
 		} {
 			svc.do(http.MethodPut, path, body).RequireError(problem.InvalidParameter, words)
 		}
@@ -401,7 +421,8 @@ func TestEntitlementMovesWithConnectedAccount(t *testing.T) {
 		b.connect(older.Key).Leads("/account/keys")
 		require.Equal(t, api.Commercial, svc.principal(own).Tier)
 		require.Equal(t, begin.AddDate(0, 1, 0), svc.principal(older.Key).Next.At)
-		storetest.Eventually(t, "the mail arrives", func() bool { return slices.Contains(s.subjects(t, "ada@example.org"), "Your plan is now commercial") })
+		storetest.Eventually(t, "the mail arrives",
+			func() bool { return slices.Contains(s.subjects(t, "ada@example.org"), "Your plan is now commercial") })
 		b.Get("/account/plan").Shows(200, "commercial")
 
 		before := svc.principal(own).Epoch
@@ -414,6 +435,7 @@ func TestEntitlementMovesWithConnectedAccount(t *testing.T) {
 		now.Advance(62 * 24 * time.Hour)
 		require.Equal(t, api.Free, svc.principal(own).Tier)
 		svc.restart()
-		storetest.Eventually(t, "the mail arrives", func() bool { return slices.Contains(s.subjects(t, "ada@example.org"), "Your plan has ended") })
+		storetest.Eventually(t, "the mail arrives",
+			func() bool { return slices.Contains(s.subjects(t, "ada@example.org"), "Your plan has ended") })
 	})
 }

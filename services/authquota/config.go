@@ -45,9 +45,11 @@ type Config struct {
 
 	TermsVersion string `env:"OPPORTUNITY_TERMS_VERSION" doc:"Version of your terms of use. Change it whenever your terms change: users must then accept the new version before their next key. Empty: the version of the terms in this release. Set the same value for gateway and authquota."`
 
-	Now             func() time.Time `env:"-"` // nil: time.Now
-	NoLoops         bool             `env:"-"` // run no background loops; for tests of pages, which read the outbox themselves
-	ResponseTimeout time.Duration    `env:"-"` // after which the database does not respond; 0: responseTimeout; tests on a busy machine need more
+	Now func() time.Time `env:"-"` // nil: time.Now
+	// run no background loops; for tests of pages, which read the outbox themselves
+	NoLoops bool `env:"-"`
+	// after which the database does not respond; 0: responseTimeout; tests on a busy machine need more
+	ResponseTimeout time.Duration `env:"-"`
 }
 
 // Validate returns an error that lists every invalid setting.
@@ -59,7 +61,8 @@ func (c Config) Validate() error {
 		config.Address("OPPORTUNITY_BILLING_URL", c.BillingURL),
 	}
 	if c.TermsVersion != "" && !termsVersion.MatchString(c.TermsVersion) {
-		errs = append(errs, fmt.Errorf("OPPORTUNITY_TERMS_VERSION: %q must have 1 to 40 letters, digits, dots, hyphens or underscores",
+		errs = append(errs, fmt.Errorf(
+			"OPPORTUNITY_TERMS_VERSION: %q must have 1 to 40 letters, digits, dots, hyphens or underscores",
 			c.TermsVersion))
 	}
 	_, err := c.parse()
@@ -98,7 +101,8 @@ func (c Config) peers() []string {
 var termsVersion = regexp.MustCompile(`^[0-9A-Za-z._-]{1,40}$`)
 
 func contact(s string) error {
-	if u, err := url.Parse(s); s == "" || mail.Address(s) == nil || err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil {
+	if u, err := url.Parse(s); s == "" || mail.Address(s) == nil || err == nil && u.Scheme == "https" && u.Host != "" &&
+		u.User == nil {
 		return nil
 	}
 	return errors.New("OPPORTUNITY_CONTACT must be an email address or an https URL")

@@ -67,10 +67,13 @@ func TestVerbs(t *testing.T) {
 			return authquota.Main(ctx, environment(s, set), []string{"check"})
 		}
 		require.NoError(t, check(nil))
-		require.ErrorContains(t, check(map[string]string{"OPPORTUNITY_SMTP_URL": "smtp://127.0.0.1:1"}), "mail server 127.0.0.1:1")
+		require.ErrorContains(t, check(map[string]string{"OPPORTUNITY_SMTP_URL": "smtp://127.0.0.1:1"}),
+			"mail server 127.0.0.1:1")
 		s.post(t, time.Now(), welcome) // sealed under the test's key
 		require.ErrorContains(t, check(nil), "OPPORTUNITY_ENCRYPTION_KEYS lacks the key of 1 ")
-		require.NoError(t, check(map[string]string{"OPPORTUNITY_ENCRYPTION_KEYS": strings.Repeat("0f", 32) + "," + strings.Repeat("e7", 32)}))
+		require.NoError(t, check(map[string]string{
+			"OPPORTUNITY_ENCRYPTION_KEYS": strings.Repeat("0f", 32) + "," + strings.Repeat("e7", 32),
+		}))
 		s.Stop()
 		require.Error(t, check(nil), "no Redis")
 		require.NoError(t, authquota.Main(ctx, environment(s, nil), []string{"check", "--settings"}), "needs nothing else")
@@ -88,9 +91,11 @@ func TestEveryInvalidSettingIsReported(t *testing.T) {
 		"OPPORTUNITY_CALLER_TOKENS": {"unset", "", "0f0f", "gateway:0f0f", "catalog:" + strings.Repeat("0f", 16)},
 		"OPPORTUNITY_TERMS_VERSION": {"two words", "a/b", strings.Repeat("1", 41)},
 		"OPPORTUNITY_CONTACT":       {"nobody", "http://api.example", "javascript:x", "https://", "Ada <ada@example.org>"},
-		"OPPORTUNITY_PUBLIC_URL":    {"unset", "", "api.example", "https://api.example/", "http://api.example:99999", "http://api.example:0"},
+		"OPPORTUNITY_PUBLIC_URL": {"unset", "", "api.example", "https://api.example/", "http://api.example:99999",
+			"http://api.example:0"},
 		"OPPORTUNITY_KEY_PEPPERS": {
-			"unset", "", "word", strings.Repeat("0f", 31), strings.Repeat("0f", 32) + ",", strings.Repeat("0f", 32) + ",0f", strings.Repeat("xy", 32),
+			"unset", "", "word", strings.Repeat("0f", 31), strings.Repeat("0f", 32) + ",", strings.Repeat("0f", 32) + ",0f",
+			strings.Repeat("xy", 32),
 		},
 		"OPPORTUNITY_ENCRYPTION_KEYS": {
 			"unset", "", "word", strings.Repeat("0f", 31), strings.Repeat("0f", 33), strings.Repeat("0f", 32) + ",",
@@ -98,9 +103,11 @@ func TestEveryInvalidSettingIsReported(t *testing.T) {
 		},
 		"OPPORTUNITY_TIERS": {"gold=1/1/1", "free=1/1"},
 		"OPPORTUNITY_SMTP_URL": {
-			"unset", "", "mail.example", "http://mail.example", "smtp://", "smtp://0f0f@mail.example", "smtp://:0f0f@mail.example",
+			"unset", "", "mail.example", "http://mail.example", "smtp://", "smtp://0f0f@mail.example",
+			"smtp://:0f0f@mail.example",
 			"smtp://mail.example?starttls=no", "smtps://mail.example?starttls=off", "smtp://ada:0f0f@mail.example?starttls=off",
-			"smtp://mail.example/0f0f", "smtp://mail.example:0f0f", "smtp://mail.example:99999", "smtps://ada:0f0f0f@mail.example:0", "file://host/0f0f", "file:0f0f", "file:///mails?0f0f", "smtp://a b",
+			"smtp://mail.example/0f0f", "smtp://mail.example:0f0f", "smtp://mail.example:99999",
+			"smtps://ada:0f0f0f@mail.example:0", "file://host/0f0f", "file:0f0f", "file:///mails?0f0f", "smtp://a b",
 		},
 		"OPPORTUNITY_MAIL_FROM": {
 			"unset", "", "nobody", "a@x.example, b@x.example", "Ada <ada@x.example>\r\nBcc: bob@x.example", "\"0f0f\"",
@@ -112,7 +119,8 @@ func TestEveryInvalidSettingIsReported(t *testing.T) {
 			require.NotContains(t, err.Error(), "0f0f", "no secret is repeated")
 		}
 	}
-	all := authquota.Main(t.Context(), environment(s, map[string]string{"OPPORTUNITY_TIERS": "x", "OPPORTUNITY_KEY_PEPPERS": "y"}), []string{"serve"})
+	all := authquota.Main(t.Context(),
+		environment(s, map[string]string{"OPPORTUNITY_TIERS": "x", "OPPORTUNITY_KEY_PEPPERS": "y"}), []string{"serve"})
 	require.ErrorContains(t, all, "OPPORTUNITY_TIERS")
 	require.ErrorContains(t, all, "OPPORTUNITY_KEY_PEPPERS")
 }
@@ -221,11 +229,12 @@ func (s *stores) run(t *testing.T, adjust ...func(*authquota.Config)) *service {
 		s.now = time.Now
 	}
 	svc := &service{stores: s, t: t, seen: new(servicetest.Log)}
-	svc.Service = servicetest.Start(t, peer.Authquota, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
-		cfg.Server, cfg.Telemetry = server, telemetry
-		cfg.Telemetry.LogLevel = slog.LevelDebug
-		return authquota.Run(ctx, cfg)
-	})
+	svc.Service = servicetest.Start(t, peer.Authquota,
+		func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+			cfg.Server, cfg.Telemetry = server, telemetry
+			cfg.Telemetry.LogLevel = slog.LevelDebug
+			return authquota.Run(ctx, cfg)
+		})
 	return svc
 }
 
@@ -370,7 +379,8 @@ func (s *service) listKeys(query string) []listedKey {
 
 func (s *service) listAccounts() []listedAccount {
 	s.t.Helper()
-	return servicetest.Read[struct{ Accounts []listedAccount }](s.do(http.MethodGet, "/operator/v1/accounts", nil)).Accounts
+	return servicetest.Read[struct{ Accounts []listedAccount }](
+		s.do(http.MethodGet, "/operator/v1/accounts", nil)).Accounts
 }
 
 // A failed start closes all listeners.

@@ -36,7 +36,8 @@ func TestAKeyFromIssueToRevocation(t *testing.T) {
 		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return *at.Load() } })
 		now := start.Truncate(time.Microsecond)
 
-		made := svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"  a newsletter  ","tier":"developer","expiresIn":"30d"}`)
+		made := svc.do(http.MethodPost, "/operator/v1/keys",
+			`{"useCase":"  a newsletter  ","tier":"developer","expiresIn":"30d"}`)
 		require.Equal(t, http.StatusCreated, made.Status)
 		require.Equal(t, "no-store", made.Header.Get("Cache-Control"))
 		key := servicetest.Read[issued](made)
@@ -89,7 +90,8 @@ func TestDefaultsOfAKey(t *testing.T) {
 		key := svc.issue(nil)
 		require.Equal(t, api.Free, key.Tier)
 		require.Equal(t, now.Add(365*24*time.Hour), key.ExpiresAt)
-		require.Equal(t, api.Limits{PerMinute: 20, PerDay: 200, PageSize: 5}, svc.principal(key.Key).Limits, "the operator's figures")
+		require.Equal(t, api.Limits{PerMinute: 20, PerDay: 200, PageSize: 5}, svc.principal(key.Key).Limits,
+			"the operator's figures")
 
 		test := svc.issue(map[string]any{"test": true, "account": key.Account})
 		require.True(t, strings.HasPrefix(test.Key, apikey.Test))
@@ -109,7 +111,10 @@ func TestDefaultsOfAKey(t *testing.T) {
 // A gateway compares these settings with its own.
 func TestSharedSettings(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
-		svc := s.start(t, func(c *authquota.Config) { c.Tiers, c.OlderKeys, c.TermsVersion = "free=20/200/5", "sk-[a-z]+", "2" })
+		svc := s.start(t, func(c *authquota.Config) {
+			c.Tiers, c.OlderKeys, c.TermsVersion = "free=20/200/5", "sk-[a-z]+",
+				"2"
+		})
 		got := servicetest.Read[api.SharedSettings](svc.do(http.MethodGet, "/internal/v1/settings", nil))
 		require.Equal(t, api.Limits{PerMinute: 20, PerDay: 200, PageSize: 5}, got.Tiers[0].Limits)
 		require.Equal(t, apikey.Fingerprints([][]byte{pepper}), got.Peppers)
@@ -138,10 +143,12 @@ func TestUnknownKeys(t *testing.T) {
 		svc.issue(nil)
 		svc.resolve(apikey.Generate(apikey.Live).Reveal()).RequireError(problem.NotFound)
 		svc.revoke("key_0199a7a0000070008000000000000000").RequireError(problem.NotFound)
-		for _, id := range []string{"x", "key_", "acc_0199a7a0000070008000000000000000", "key_%00", "key_0199A7A0000070008000000000000000"} {
+		for _, id := range []string{"x", "key_", "acc_0199a7a0000070008000000000000000", "key_%00",
+			"key_0199A7A0000070008000000000000000"} {
 			svc.revoke(id).RequireError(problem.NotFound)
 		}
-		svc.do(http.MethodGet, "/operator/v1/keys?account=acc_0199a7a0000070008000000000000000", nil).RequireError(problem.NotFound)
+		svc.do(http.MethodGet, "/operator/v1/keys?account=acc_0199a7a0000070008000000000000000", nil).
+			RequireError(problem.NotFound)
 		svc.do(http.MethodGet, "/operator/v1/keys?account=x", nil).RequireError(problem.NotFound)
 	})
 }
@@ -163,7 +170,8 @@ func TestPeppersRotate(t *testing.T) {
 		svc.stop()
 
 		svc = s.start(t, func(c *authquota.Config) { c.Peppers = []string{hex.EncodeToString(newer)} })
-		require.Equal(t, fresh.ID, servicetest.Read[api.Principal](svc.resolve(fresh.Key, newer)).Key, "new keys are kept under the newest")
+		require.Equal(t, fresh.ID, servicetest.Read[api.Principal](svc.resolve(fresh.Key, newer)).Key,
+			"new keys are kept under the newest")
 		svc.resolve(old.Key, newer).RequireError(problem.NotFound)
 	})
 }
@@ -200,13 +208,15 @@ func TestBadOrders(t *testing.T) {
 			`{"useCase":`:                                       {"one JSON object"},
 			`{"useCase":"` + strings.Repeat("x", 70_000) + `"}`: {"one JSON object"},
 			`{"useCase":"x","account":"` + free.Account + `","tier":"commercial"}`: {
-				free.Account + " has the tier free, not commercial", "Leave the tier out to issue a free key", "opportunity accounts grant " + free.Account + " commercial",
+				free.Account + " has the tier free, not commercial", "Leave the tier out to issue a free key",
+				"opportunity accounts grant " + free.Account + " commercial",
 			},
 		} {
 			svc.do(http.MethodPost, "/operator/v1/keys", body).RequireError(problem.InvalidParameter, words...)
 		}
 		for _, account := range []string{"x", "acc_0199a7a0000070008000000000000000"} {
-			svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+account+`"}`).RequireError(problem.NotFound)
+			svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+account+`"}`).
+				RequireError(problem.NotFound)
 		}
 		svc.do(http.MethodPost, "/operator/v1/keys?tier=free", `{"useCase":"x"}`).RequireError(problem.UnknownParameter)
 		require.Len(t, svc.listKeys(""), 1, "nothing was made on the way")
@@ -221,7 +231,8 @@ func TestInvalidLookupsAreRejected(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		digest := strings.Repeat("0a", 32)
-		nine := `"` + strings.Join([]string{digest, digest, digest, digest, digest, digest, digest, digest, digest}, `","`) + `"`
+		nine := `"` + strings.Join([]string{digest, digest, digest, digest, digest, digest, digest, digest, digest}, `","`) +
+			`"`
 		for body, words := range map[string][]string{
 			``:                                      {"digests", "1 to 8"},
 			`{"digests":[]}`:                        {"digests", "1 to 8"},
@@ -326,23 +337,28 @@ func (s *stores) sent(t *testing.T, n int) (subjects []string) {
 func TestPagesAndMailsNameTheOperatorsAddress(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
 		for contact, address := range map[string]string{
-			"": "", "help@api.example": "mailto:help@api.example", "https://api.example/help?a=1&b=2": "https://api.example/help?a=1&amp;b=2",
+			"": "", "help@api.example": "mailto:help@api.example",
+			"https://api.example/help?a=1&b=2": "https://api.example/help?a=1&amp;b=2",
 		} {
 			svc, _ := s.startAt(t, begin, func(c *authquota.Config) { c.Contact = contact })
 			b := svc.browser()
 			b.signUp(strconv.Itoa(len(contact)) + "@example.org")
 			servicetest.Read[listedAccount](svc.change(b.Account, "suspend", `{"reason":"unpaid"}`))
-			for path, status := range map[string]int{"/account": http.StatusOK, "/account/plan": http.StatusOK, "/account/nothing": http.StatusNotFound} {
+			for path, status := range map[string]int{"/account": http.StatusOK, "/account/plan": http.StatusOK,
+				"/account/nothing": http.StatusNotFound} {
 				p := b.Get(path).Shows(status, "the operator of the service")
-				require.Equal(t, contact != "", strings.Contains(p.Body, `the operator of the service (<a href="`+address+`">`), p.Body)
+				require.Equal(t, contact != "", strings.Contains(p.Body, `the operator of the service (<a href="`+address+`">`),
+					p.Body)
 			}
 			isNotice := func(m received) bool {
-				return m.subject == "Your account is suspended" && strings.Contains(m.header.Get("To"), strconv.Itoa(len(contact))+"@example.org")
+				return m.subject == "Your account is suspended" &&
+					strings.Contains(m.header.Get("To"), strconv.Itoa(len(contact))+"@example.org")
 			}
 			storetest.Eventually(t, "the mail arrives", func() bool { return slices.ContainsFunc(s.mails(t), isNotice) })
 			sent := s.mails(t)
 			letter := sent[slices.IndexFunc(sent, isNotice)].plain
-			require.Equal(t, contact != "", strings.Contains(strings.Join(strings.Fields(letter), " "), "the operator of the service ("+contact+")"), letter)
+			require.Equal(t, contact != "",
+				strings.Contains(strings.Join(strings.Fields(letter), " "), "the operator of the service ("+contact+")"), letter)
 			svc.stop()
 		}
 	})
@@ -402,7 +418,9 @@ func (s *service) olderPrincipal(key string, peppers ...[]byte) api.Principal {
 	if len(peppers) == 0 {
 		peppers = [][]byte{pepper}
 	}
-	return servicetest.Read[api.Principal](s.do(http.MethodPost, "/internal/v1/principals", api.PrincipalQuery{Digests: apikey.OlderOf(key).Digests(peppers)}))
+	return servicetest.Read[api.Principal](s.do(http.MethodPost, "/internal/v1/principals", api.PrincipalQuery{
+		Digests: apikey.OlderOf(key).Digests(peppers),
+	}))
 }
 
 const (
@@ -420,7 +438,10 @@ func TestOlderKeysAreImportedByHash(t *testing.T) {
 		svc := s.start(t, at(now))
 		first := olderLine(olderKey, map[string]any{"name": "Job board"})
 		require.Empty(t, cmp.Diff(api.ImportReport{Applied: true, Created: 2, Rejected: []api.RejectedLine{}},
-			svc.importKeys(first, "", olderLine(olderKey2, map[string]any{"tier": "free", "sha256": strings.ToUpper(string(apikey.OlderOf(olderKey2)))}))))
+			svc.importKeys(first, "",
+				olderLine(olderKey2, map[string]any{
+					"tier": "free", "sha256": strings.ToUpper(string(apikey.OlderOf(olderKey2))),
+				}))))
 
 		p := svc.olderPrincipal(olderKey)
 		require.Equal(t, api.Developer, p.Tier)
@@ -434,7 +455,8 @@ func TestOlderKeysAreImportedByHash(t *testing.T) {
 		require.Equal(t, "an older use", keys[0].UseCase)
 
 		servicetest.Read[listedKey](svc.revoke(p.Key))
-		require.Empty(t, cmp.Diff(api.ImportReport{Applied: true, Unchanged: 1, Rejected: []api.RejectedLine{}}, svc.importKeys(first)), "again")
+		require.Empty(t, cmp.Diff(api.ImportReport{Applied: true, Unchanged: 1, Rejected: []api.RejectedLine{}},
+			svc.importKeys(first)), "again")
 		require.NotNil(t, svc.olderPrincipal(olderKey).RevokedAt, "what was revoked stays so")
 		svc.stop()
 
@@ -462,7 +484,8 @@ func TestAnImportWarnsOfKeysThatTheGatewayRejects(t *testing.T) {
 	svc = s.start(t, now, func(c *authquota.Config) { c.OlderKeys = "" })
 	require.Empty(t, svc.importKeys().Warnings, "no keys")
 	require.Equal(t, []string{
-		"the gateway rejects these keys because OPPORTUNITY_OLDER_KEYS is not set: set it to the form of the keys, for the gateway and authquota",
+		"the gateway rejects these keys because OPPORTUNITY_OLDER_KEYS is not set: set it to the form of the keys, for the " +
+			"gateway and authquota",
 	}, svc.importKeys(olderLine(olderKey, nil)).Warnings, "also of known keys")
 }
 
@@ -472,14 +495,18 @@ func TestAnImportWithABadLineChangesNothing(t *testing.T) {
 		report := svc.importKeys(
 			olderLine(olderKey, nil),
 			olderLine(olderKey, nil),
-			olderLine(olderKey2, map[string]any{"sha256": olderKey2, "prefix": "oda_live_", "lastFour": "12345", "tier": "gold", "useCase": " ", "name": strings.Repeat("x", 61)}),
+			olderLine(olderKey2, map[string]any{
+				"sha256": olderKey2, "prefix": "oda_live_", "lastFour": "12345", "tier": "gold", "useCase": " ",
+				"name": strings.Repeat("x", 61),
+			}),
 			`{"sha256":`,
 			olderLine(olderKey2, map[string]any{"key": olderKey2}),
 			olderLine(olderKey2, map[string]any{"expiresAt": nil}),
 		)
 		require.False(t, report.Applied)
 		require.Len(t, report.Rejected, 5)
-		require.Equal(t, api.RejectedLine{Line: 2, Problems: apitest.Problems("sha256: is on line 1 already")}, report.Rejected[0])
+		require.Equal(t, api.RejectedLine{Line: 2, Problems: apitest.Problems("sha256: is on line 1 already")},
+			report.Rejected[0])
 		require.Equal(t, 3, report.Rejected[1].Line)
 		require.Empty(t, cmp.Diff(apitest.Problems(
 			"sha256: must be the SHA-256 of the key in hexadecimal, 64 characters",
@@ -496,11 +523,13 @@ func TestAnImportWithABadLineChangesNothing(t *testing.T) {
 		require.False(t, report.Applied)
 		require.Zero(t, report.Created)
 		require.Len(t, report.Rejected, 2)
-		require.Equal(t, api.RejectedLine{Line: 2, Problems: apitest.Problems("expiresAt: must be in the future, at most 365 days from now")}, report.Rejected[0])
+		require.Equal(t, api.RejectedLine{Line: 2,
+			Problems: apitest.Problems("expiresAt: must be in the future, at most 365 days from now")}, report.Rejected[0])
 		require.Empty(t, svc.listKeys(""))
 		require.Empty(t, svc.listAccounts())
 		svc.do(http.MethodPost, "/operator/v1/keys/import?x=1", "").RequireError(problem.UnknownParameter)
-		require.Equal(t, []api.RejectedLine{{Line: 1, Problems: apitest.Problems("the file is empty")}}, svc.importKeys().Rejected)
+		require.Equal(t, []api.RejectedLine{{Line: 1, Problems: apitest.Problems("the file is empty")}},
+			svc.importKeys().Rejected)
 	})
 }
 
@@ -544,10 +573,12 @@ func TestOlderKeyIsConnectedByItsHolder(t *testing.T) {
 			require.NotEqual(t, theirs.Epoch, p.Epoch)
 		}
 		day := s.Client().HGetAll(t.Context(), counter.Day(today)).Val()
-		require.Equal(t, map[string]string{"*": "60", b.Account: "60"}, day, "the sum, once; nothing of it is another call of the service")
+		require.Equal(t, map[string]string{"*": "60", b.Account: "60"}, day,
+			"the sum, once; nothing of it is another call of the service")
 		epochs := s.Client().HGetAll(t.Context(), counter.Epochs).Val()
 		require.NotEmpty(t, epochs[operators.Account])
-		require.NotEqual(t, fmt.Sprint(theirs.Epoch), epochs[operators.Account], "what gateways keep of the other account is out of date")
+		require.NotEqual(t, fmt.Sprint(theirs.Epoch), epochs[operators.Account],
+			"what gateways keep of the other account is out of date")
 		require.Equal(t, b.Account, s.Client().HGet(t.Context(), counter.Merged, operators.Account).Val())
 
 		for _, a := range servicetest.Read[api.AccountList](svc.do(http.MethodGet, "/operator/v1/accounts", nil)).Accounts {
@@ -559,7 +590,8 @@ func TestOlderKeyIsConnectedByItsHolder(t *testing.T) {
 		for _, act := range []string{"suspend", "resume"} {
 			require.Equal(t, http.StatusNotFound, svc.change(operators.Account, act, `{"reason":"x"}`).Status)
 		}
-		require.Equal(t, http.StatusNotFound, svc.do(http.MethodPost, "/operator/v1/keys", map[string]any{"useCase": "x", "account": operators.Account}).Status)
+		require.Equal(t, http.StatusNotFound,
+			svc.do(http.MethodPost, "/operator/v1/keys", map[string]any{"useCase": "x", "account": operators.Account}).Status)
 		require.Contains(t, s.sent(t, 2), "Your plan is now commercial")
 	})
 }
@@ -655,7 +687,8 @@ func TestAPersonSignsUpAndIn(t *testing.T) {
 		link := svc.mail("ada@example.org", "confirm-address", 1).links()[0]
 		form := b.Get(link).Shows(http.StatusOK, "Choose a password", "ada@example.org")
 		b.Get(link).Shows(http.StatusOK, "Choose a password") // opening the link does not use it
-		short := b.Post("/account/confirm", "token", testkit.Token(form), "password", "short").Shows(http.StatusUnprocessableEntity, "12 characters")
+		short := b.Post("/account/confirm", "token", testkit.Token(form), "password", "short").
+			Shows(http.StatusUnprocessableEntity, "12 characters")
 		require.NotContains(t, short.Body, `"short"`, "what was typed as a password is not sent back")
 		require.Empty(t, b.Cookies["__Host-session"])
 		b.confirm(link)
@@ -675,7 +708,8 @@ func TestAPersonSignsUpAndIn(t *testing.T) {
 		b.Email, b.Password, b.Seed = "ada@example.org", testkit.Password, testkit.Seed(setup)
 		require.Equal(t, b.Seed, testkit.Seed(b.Get("/account/authenticator")), "the page can be opened again")
 		b.Post("/account/authenticator", "code", b.WrongCode()).Shows(http.StatusUnprocessableEntity, "The code is wrong")
-		done := b.Post("/account/authenticator", "code", b.Code()).Shows(http.StatusOK, "Your recovery codes", "Save them now")
+		done := b.Post("/account/authenticator", "code", b.Code()).
+			Shows(http.StatusOK, "Your recovery codes", "Save them now")
 		require.Len(t, regexp.MustCompile(`<li><code>`).FindAllString(done.Body, -1), 10)
 		require.NotEqual(t, halfway, b.Cookies["__Host-session"], "a new secret at each stage")
 		b.Get("/account").Shows(http.StatusOK, "ada@example.org")

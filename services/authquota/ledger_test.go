@@ -82,7 +82,8 @@ func TestLedgerStoresTheGreatestCounts(t *testing.T) {
 
 		s.charge(t, day, map[string]int{counter.ServiceField: 7, ann: 3, bob: 4})
 		svc.eventually(dayUsage{Day: day, Service: 7, Accounts: map[string]int{ann: 3, bob: 4}})
-		s.charge(t, day, map[string]int{counter.ServiceField: 9, ann: 2, bob: 6}) // one charge of ann's was refunded, bob sent two more
+		// one charge of ann's was refunded, bob sent two more
+		s.charge(t, day, map[string]int{counter.ServiceField: 9, ann: 2, bob: 6})
 		svc.eventually(dayUsage{Day: day, Service: 9, Accounts: map[string]int{ann: 3, bob: 6}})
 
 		s.Stop() // Redis loses its data, and its counters restart below the ledger's
@@ -108,7 +109,8 @@ func TestTheLastCallsAreCopiedAtShutdown(t *testing.T) {
 		svc.stop()
 		s.Flush()
 		svc = s.start(t, clock)
-		require.Equal(t, dayUsage{Day: "2026-11-20", Service: 42, Accounts: map[string]int{ann: 42}}, svc.ledger()("2026-11-20"))
+		require.Equal(t, dayUsage{Day: "2026-11-20", Service: 42, Accounts: map[string]int{ann: 42}},
+			svc.ledger()("2026-11-20"))
 	})
 }
 
@@ -141,7 +143,8 @@ func TestOperatorsSeeWhatWasUsedToday(t *testing.T) {
 		s.charge(t, "2026-11-20", map[string]int{counter.ServiceField: 12, busy.Account: 12})
 		svc.eventually(dayUsage{Day: "2026-11-20", Service: 12, Accounts: map[string]int{busy.Account: 12}})
 		require.Empty(t, cmp.Diff([]listedAccount{
-			{ID: busy.Account, Status: "active", Tier: api.Commercial, Granted: api.Commercial, CreatedAt: now, UsedToday: 12, Keys: 2},
+			{ID: busy.Account, Status: "active", Tier: api.Commercial, Granted: api.Commercial, CreatedAt: now, UsedToday: 12,
+				Keys: 2},
 			{ID: idle.Account, Status: "active", Tier: api.Free, Granted: api.Free, CreatedAt: now, Keys: 1},
 		}, svc.listAccounts()))
 	})
@@ -153,11 +156,13 @@ func TestLedgerResumesAfterRedisOutage(t *testing.T) {
 		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })
 		s.Stop()
-		storetest.Eventually(t, "the outage is logged", func() bool { return strings.Contains(svc.Log.String(), `"msg":"background loop failing"`) })
+		storetest.Eventually(t, "the outage is logged",
+			func() bool { return strings.Contains(svc.Log.String(), `"msg":"background loop failing"`) })
 		s.Start()
 		s.charge(t, "2026-11-20", map[string]int{counter.ServiceField: 4, ann: 4})
 		svc.eventually(dayUsage{Day: "2026-11-20", Service: 4, Accounts: map[string]int{ann: 4}})
-		storetest.Eventually(t, "its end is logged", func() bool { return strings.Contains(svc.Log.String(), `"msg":"background loop recovered"`) })
+		storetest.Eventually(t, "its end is logged",
+			func() bool { return strings.Contains(svc.Log.String(), `"msg":"background loop recovered"`) })
 		require.Contains(t, svc.Metrics(), "authquota_ledger_lag_seconds")
 	})
 }
@@ -190,20 +195,26 @@ func TestInvalidUsageBatchesAreRejected(t *testing.T) {
 		id := batchID()
 		svc.sendBatch(id, good, bad).RequireError(problem.InvalidParameter, "counts[1].outcome")
 		svc.sendBatch("1", good).RequireError(problem.InvalidParameter, "id")
-		logged := api.LoggedRequest{ID: "00000000-0000-4000-8000-000000000001", Key: key.ID, At: now, Route: "/api/v1/opportunities", Status: 200}
+		logged := api.LoggedRequest{
+			ID: "00000000-0000-4000-8000-000000000001", Key: key.ID, At: now, Route: "/api/v1/opportunities", Status: 200,
+		}
 		misnamed := logged
 		misnamed.Route = "/api/v1/a private name"
-		svc.do(http.MethodPost, "/internal/v1/usage-batches", api.UsageBatch{ID: id, Counts: []api.UsageCount{good}, Requests: []api.LoggedRequest{logged, misnamed}}).
+		svc.do(http.MethodPost, "/internal/v1/usage-batches",
+			api.UsageBatch{ID: id, Counts: []api.UsageCount{good}, Requests: []api.LoggedRequest{logged, misnamed}}).
 			RequireError(problem.InvalidParameter, "requests[1].route")
-		svc.do(http.MethodPost, "/internal/v1/usage-batches", `{"id":"`+id+`","counts":"x"}`).RequireError(problem.InvalidParameter)
-		svc.do(http.MethodPost, "/internal/v1/usage-batches", `{"id":"`+id+`","counts":[{"Kay":1}]}`).RequireError(problem.InvalidParameter)
+		svc.do(http.MethodPost, "/internal/v1/usage-batches", `{"id":"`+id+`","counts":"x"}`).
+			RequireError(problem.InvalidParameter)
+		svc.do(http.MethodPost, "/internal/v1/usage-batches", `{"id":"`+id+`","counts":[{"Kay":1}]}`).
+			RequireError(problem.InvalidParameter)
 		require.Equal(t, 401, svc.doAs(http.MethodPost, "/internal/v1/usage-batches", `{}`, http.Header{}).Status)
 		require.Empty(t, b.counted(), "nothing of a batch that is rejected")
 		require.NotContains(t, b.Get("/account/usage/requests").Body, logged.ID)
 
 		stranger := good
 		stranger.Key = "key_0199a7a0000070008000000000000000"
-		require.Equal(t, http.StatusNoContent, svc.sendBatch(id, stranger, good).Status, "an unknown key does not cost the others")
+		require.Equal(t, http.StatusNoContent, svc.sendBatch(id, stranger, good).Status,
+			"an unknown key does not cost the others")
 		require.Equal(t, []string{"2026-11-20," + key.ID + ",Shop,served,1"}, b.counted())
 		require.Contains(t, svc.Log.String(), "usage batch: unknown keys skipped")
 
@@ -221,7 +232,8 @@ func TestInvalidUsageBatchesAreRejected(t *testing.T) {
 			requests[i].Params = strings.Repeat("remote=false&", 38) + "remote=true" // nearly api.MaxLoggedQuery
 		}
 		largest := api.UsageBatch{ID: batchID(), Counts: most, Requests: requests}
-		require.Equal(t, http.StatusNoContent, svc.do(http.MethodPost, "/internal/v1/usage-batches", largest).Status, "the largest batch fits")
+		require.Equal(t, http.StatusNoContent, svc.do(http.MethodPost, "/internal/v1/usage-batches", largest).Status,
+			"the largest batch fits")
 		require.Contains(t, b.Get("/account/usage/requests").Body, requests[0].ID)
 		require.Equal(t, []string{"2026-11-20," + key.ID + ",Shop,served,2"}, b.counted())
 	})
@@ -230,7 +242,9 @@ func TestInvalidUsageBatchesAreRejected(t *testing.T) {
 func TestUsageReportAddsUpAccountsByTheirTierNow(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, clock := s.startAt(t, begin)
-		free, granted, paid := svc.issue(nil), svc.issue(map[string]any{"tier": "developer"}), svc.issue(map[string]any{"tier": "developer"})
+		free, granted, paid := svc.issue(nil), svc.issue(map[string]any{"tier": "developer"}), svc.issue(map[string]any{
+			"tier": "developer",
+		})
 		until := clock.Now().Add(time.Hour)
 		svc.entitled(paid.Account, api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Version: 1})
 		svc.entitled(granted.Account, api.Entitlement{Tier: api.Free, Version: 1})
@@ -256,7 +270,8 @@ func TestUsageReportAddsUpAccountsByTheirTierNow(t *testing.T) {
 		require.NotContains(t, report("?days=399"), "2025")
 
 		clock.Set(begin.Add(time.Hour)) // the end of the paid period
-		require.JSONEq(t, `{"days":[`+today+`,{"date":"2026-11-20","tier":"developer","calls":18,"refused":{"daily_limit_reached":7},"failed":0}]}`,
+		require.JSONEq(t,
+			`{"days":[`+today+`,{"date":"2026-11-20","tier":"developer","calls":18,"refused":{"daily_limit_reached":7},"failed":0}]}`,
 			report("?days=1"))
 		for _, days := range []string{"0", "401", "x", ""} {
 			require.Equal(t, http.StatusBadRequest, svc.do(http.MethodGet, "/operator/v1/usage?days="+days, nil).Status, days)
@@ -301,7 +316,8 @@ func TestSignInDataIsDeletedAfterRetention(t *testing.T) {
 		svc, clock := s.startAt(t, begin)
 		b := svc.browser()
 		b.signUp("ada@example.org")
-		b.Post("/account/sign-in", "email", "nobody@example.org", "password", "a guess that is wrong").Shows(http.StatusUnprocessableEntity)
+		b.Post("/account/sign-in", "email", "nobody@example.org", "password", "a guess that is wrong").
+			Shows(http.StatusUnprocessableEntity)
 		emptied := func() bool {
 			rows := s.open(t).Dump(t)
 			return rows["sessions"] == "[]" && rows["links"] == "[]" && rows["attempts"] == "[]" && rows["devices"] == "[]"

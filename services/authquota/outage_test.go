@@ -31,7 +31,8 @@ func TestPagesDoNotWaitForADatabaseThatHangs(t *testing.T) {
 	w.Stall()
 	svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x"}`).RequireError(problem.ServiceUnavailable)
 	b.Get("/account").Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
-	b.Post("/account/sign-in", "email", "ada@example.org", "password", testkit.Password).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
+	b.Post("/account/sign-in", "email", "ada@example.org", "password", testkit.Password).
+		Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
 	w.Restore()
 
 	storetest.Eventually(t, "page", func() bool { return b.Get("/account").Status == http.StatusOK })
@@ -61,7 +62,9 @@ func TestDatabaseOutage(t *testing.T) {
 		{http.MethodPost, "/operator/v1/keys", `{"useCase":"x"}`},
 		{http.MethodGet, "/operator/v1/keys", ""},
 		{http.MethodPost, "/operator/v1/keys/key_0199a7a0000070008000000000000000/revoke", ""},
-		{http.MethodPost, "/operator/v1/keys/import", `{"sha256":"` + strings.Repeat("0a", 32) + `","prefix":"jb-","lastFour":"abcd","useCase":"x","tier":"free","expiresAt":"2027-06-01T00:00:00Z"}`},
+		{http.MethodPost, "/operator/v1/keys/import",
+			`{"sha256":"` + strings.Repeat("0a", 32) +
+				`","prefix":"jb-","lastFour":"abcd","useCase":"x","tier":"free","expiresAt":"2027-06-01T00:00:00Z"}`},
 		{http.MethodGet, "/operator/v1/keys/requests", ""},
 		{http.MethodPost, "/operator/v1/keys/requests/req_0199a7a0000070008000000000000000/approve", ""},
 		{http.MethodGet, "/operator/v1/usage?days=7", ""},
@@ -69,24 +72,28 @@ func TestDatabaseOutage(t *testing.T) {
 		{http.MethodPost, "/operator/v1/announcements", `{"id":"v2","kind":"terms","subject":"a","text":"b"}`},
 		{http.MethodPost, "/internal/v1/principals", `{"digests":["` + strings.Repeat("0a", 32) + `"]}`},
 		{http.MethodGet, "/internal/v1/key-digests", ""},
-		{http.MethodPut, "/internal/v1/entitlements/" + unknown, `{"tier":"free","paidUntil":null,"renews":false,"trouble":"","version":1}`},
+		{http.MethodPut, "/internal/v1/entitlements/" + unknown,
+			`{"tier":"free","paidUntil":null,"renews":false,"trouble":"","version":1}`},
 		{http.MethodPost, "/internal/v1/usage-batches", `{"id":"0199a7a0-0000-7000-8000-000000000000","counts":[]}`},
 	} {
 		svc.do(r[0], r[1], r[2]).RequireError(problem.ServiceUnavailable)
 	}
 	require.Equal(t, http.StatusServiceUnavailable, svc.do(http.MethodGet, "/readyz", nil).Status)
-	for _, path := range []string{"/account", "/account/keys", "/account/usage", "/account/plan", "/account/security", "/account/usage.csv"} {
+	for _, path := range []string{"/account", "/account/keys", "/account/usage", "/account/plan", "/account/security",
+		"/account/usage.csv"} {
 		p := b.Get(path).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
 		require.Empty(t, p.Header.Get("Content-Disposition"))
 		require.NotContains(t, p.Body, "connect", "errors of the driver are for the log")
 	}
 	b.Post("/account/sign-out").Shows(http.StatusServiceUnavailable)
-	b.Post("/account/sign-in", "email", "ada@example.org", "password", testkit.Password).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
+	b.Post("/account/sign-in", "email", "ada@example.org", "password", testkit.Password).
+		Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
 	day := counter.DayOf(before.ExpiresAt.AddDate(-1, 0, 0))
 	s.charge(t, day, map[string]int{key.Account: 3})
 
 	w.Restore()
-	storetest.Eventually(t, "ready again", func() bool { return svc.do(http.MethodGet, "/readyz", nil).Status == http.StatusOK })
+	storetest.Eventually(t, "ready again",
+		func() bool { return svc.do(http.MethodGet, "/readyz", nil).Status == http.StatusOK })
 	s.restored()
 	require.Equal(t, before, svc.principal(key.Key), "nothing that was refused was done")
 	require.Len(t, svc.listKeys(""), 1)
@@ -160,10 +167,12 @@ func TestSecretsAreNotInLogOrDatabase(t *testing.T) {
 		secrets = append(secrets, o.Cookies["__Host-session"])
 		o.Post("/account/lost-authenticator").Leads("/account/lost-authenticator/sent")
 		o.Post("/account/sign-in/code", "code", o.Codes[0]).Leads("/account")
-		o.Post("/account/sign-in", "email", b.Email, "password", "a guess that is wrong").Shows(http.StatusUnprocessableEntity)
+		o.Post("/account/sign-in", "email", b.Email, "password", "a guess that is wrong").
+			Shows(http.StatusUnprocessableEntity)
 		link := o.askFor("/account/forgot", b.Email, "reset-password", 1)
 		o.Get(link + "&next=" + testkit.Password).Shows(http.StatusOK)
-		o.Post("/account/reset", "token", testkit.Token(o.Get(link)), "password", "another-good-phrase-of-words").Leads("/account/sign-in")
+		o.Post("/account/reset", "token", testkit.Token(o.Get(link)), "password", "another-good-phrase-of-words").
+			Leads("/account/sign-in")
 		for _, known := range []*browser{b, o} {
 			for _, value := range known.Cookies {
 				secrets = append(secrets, value)

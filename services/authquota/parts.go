@@ -58,7 +58,8 @@ func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client) 
 	p.database = &responsiveness{ping: r.DB.Ping, timeout: cfg.ResponseTimeout}
 	p.counters = keyusage.NewCounters(client, keyusage.NewStore(p.db))
 	p.pendingCancels = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "authquota_cancels_pending", Help: "Closed accounts whose subscriptions billing has not cancelled yet; they may still be charged.",
+		Name: "authquota_cancels_pending",
+		Help: "Closed accounts whose subscriptions billing has not cancelled yet; they may still be charged.",
 	})
 	r.Registry.MustRegister(p.pendingCancels, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "authquota_ledger_lag_seconds", Help: "Age of the ledger's copy of the counters.",
@@ -67,7 +68,8 @@ func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client) 
 	p.guard = r.Guard("changes", func(ctx context.Context, _ *setback.Guard) error { return p.epochs.Poll(ctx) })
 	p.epochs.Guard, p.db.Publisher = p.guard, p.epochs
 	r.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "authquota_epoch_raises_pending", Help: "Account changes that are saved but not in effect yet, because Redis is unavailable.",
+		Name: "authquota_epoch_raises_pending",
+		Help: "Account changes that are saved but not in effect yet, because Redis is unavailable.",
 	}, p.epochs.Pending))
 	var err error
 	p.mails, err = courier.New(cfg.Mail, p.db, r.Log, r.Registry)
@@ -98,7 +100,8 @@ func (p *parts) addLoops(r *service.Runtime) {
 	loop("request log", time.Minute, keyusage.NewRequestLog(p.db).Prune)
 	r.Every(service.Loop{Name: "mail server", Interval: mailCheckInterval, Do: p.mails.Check})
 	loop("sealing", time.Hour, p.reseal)
-	r.Every(service.Loop{Name: "ledger", Interval: keyusage.CopyInterval, Timeout: runTimeout, Do: p.counters.Copy}) // also while set back
+	// also while set back
+	r.Every(service.Loop{Name: "ledger", Interval: keyusage.CopyInterval, Timeout: runTimeout, Do: p.counters.Copy})
 	r.Every(service.Loop{Name: "database", Interval: recheckInterval, Timeout: runTimeout, Do: p.database.recheck})
 	loop("notices", time.Minute, keys.NewStore(p.db).Remind)
 	loop("usage notices", time.Minute, p.notices.NotifyUsage)
@@ -106,12 +109,14 @@ func (p *parts) addLoops(r *service.Runtime) {
 	loop("plans", time.Minute, plan.NewStore(p.db).EndPlans)
 	loop("closing", plan.CancelInterval, p.cancelClosed)
 	loop("heartbeat", 10*time.Second, p.epochs.Alive)
-	r.Every(service.Loop{Name: "mails", Interval: courier.Interval, Wake: p.db.Posted, // no timeout: a server may take long
+	// no timeout: a server may take long
+	r.Every(service.Loop{Name: "mails", Interval: courier.Interval, Wake: p.db.Posted,
 		Do: p.guard.UnlessSetBack(p.mails.Deliver)})
 }
 
 func (p *parts) deleteExpired(ctx context.Context) error {
-	return errors.Join(keyusage.NewStore(p.db).DeleteExpired(ctx), people.NewStore(p.db).DeleteExpired(ctx), p.notices.DeleteExpired(ctx))
+	return errors.Join(keyusage.NewStore(p.db).DeleteExpired(ctx), people.NewStore(p.db).
+		DeleteExpired(ctx), p.notices.DeleteExpired(ctx))
 }
 
 func (p *parts) reseal(ctx context.Context) error {
@@ -154,7 +159,8 @@ func newAPI(cfg Config, s settings, p *parts, errors problem.Writer, ready http.
 		RequestLog: keyusage.NewRequestLog(p.db), Notices: p.notices, Epochs: p.epochs, Counters: p.counters,
 		Tiers: s.tiers, Peppers: s.peppers, OlderKeys: s.older, Errors: errors, Now: cfg.Now,
 		Shared: api.SharedSettings{
-			Tiers: s.tiers.List(), Peppers: apikey.Fingerprints(s.peppers), OlderKeys: cfg.OlderKeys, TermsVersion: cfg.TermsVersion,
+			Tiers: s.tiers.List(), Peppers: apikey.Fingerprints(s.peppers), OlderKeys: cfg.OlderKeys,
+			TermsVersion: cfg.TermsVersion,
 		},
 	}.Handler(ready)
 }

@@ -29,13 +29,17 @@ import (
 func by(m *testkit.SMTPServer, url string, c *servicetest.Clock) func(*authquota.Config) {
 	return func(cfg *authquota.Config) {
 		cfg.Now = c.Now
-		cfg.Mail = courier.Config{URL: strings.Replace(url, "HOST", m.Address, 1), From: "Opportunity Data API <no-reply@api.example>", Roots: m.Roots}
+		cfg.Mail = courier.Config{
+			URL: strings.Replace(url, "HOST", m.Address, 1), From: "Opportunity Data API <no-reply@api.example>", Roots: m.Roots,
+		}
 	}
 }
 
 var (
 	private = "https://api.example/account/confirm?token=known-to-one-reader"
-	welcome = mail.Message{To: "ada.lovelace@example.org", Template: "confirm-address", Data: map[string]string{"link": private}}
+	welcome = mail.Message{
+		To: "ada.lovelace@example.org", Template: "confirm-address", Data: map[string]string{"link": private},
+	}
 )
 
 func TestSeveralSendersSendEachMailOnce(t *testing.T) {
@@ -44,7 +48,9 @@ func TestSeveralSendersSendEachMailOnce(t *testing.T) {
 		s.start(t, by(server, "smtp://HOST", now))
 		s.start(t, by(server, "smtp://HOST", now))
 		for i := range 40 {
-			s.post(t, now.Now(), mail.Message{To: welcome.To, Template: "recovery-code-used", Data: map[string]string{"left": strconv.Itoa(i)}})
+			s.post(t, now.Now(), mail.Message{
+				To: welcome.To, Template: "recovery-code-used", Data: map[string]string{"left": strconv.Itoa(i)},
+			})
 		}
 		storetest.Eventually(t, "all sent", func() bool { return s.waiting(t) == 0 })
 		require.Len(t, server.Deliveries(), 40)
@@ -90,7 +96,8 @@ func TestReadinessReportsMailServerAndEncryptionKeys(t *testing.T) {
 		})
 		storetest.Eventually(t, "reported", func() bool {
 			state := servicetest.Send(t, http.MethodGet, svc.OperationsURL+"/readyz", nil, nil)
-			return state.Status == http.StatusOK && strings.Contains(state.Body, "OPPORTUNITY_ENCRYPTION_KEYS lacks the key of 1 ") &&
+			return state.Status == http.StatusOK &&
+				strings.Contains(state.Body, "OPPORTUNITY_ENCRYPTION_KEYS lacks the key of 1 ") &&
 				strings.Contains(state.Body, "mail server 127.0.0.1:1")
 		})
 	})
@@ -103,7 +110,8 @@ func TestASealedMailWaitsForItsKey(t *testing.T) {
 		other := strings.Repeat("a1", 32)
 		svc := s.start(t, func(c *authquota.Config) { c.Now, c.Encryption = now.Now, []string{other} })
 		s.post(t, now.Now(), welcome)
-		storetest.Eventually(t, "said", func() bool { return strings.Contains(svc.Log.String(), "OPPORTUNITY_ENCRYPTION_KEYS") })
+		storetest.Eventually(t, "said",
+			func() bool { return strings.Contains(svc.Log.String(), "OPPORTUNITY_ENCRYPTION_KEYS") })
 		svc.stop()
 		s.start(t, func(c *authquota.Config) { c.Now, c.Encryption = now.Now, append([]string{other}, c.Encryption...) })
 		now.Advance(time.Minute)
@@ -204,9 +212,13 @@ func TestMailsBecomeFiles(t *testing.T) {
 		svc, _ := s.startAt(t, now.Add(time.Minute)) // the courier gives old mails up
 		link := "https://api.example/account/confirm?token=a-secret-of-onemail&more=1"
 		s.post(t, now.Add(time.Second), mail.Message{
-			To: "ada@example.org", Template: "key-request-approved", Data: map[string]string{"use_case": "journal d’été\r\nBcc: bob@example.org", "link": link},
+			To: "ada@example.org", Template: "key-request-approved", Data: map[string]string{
+				"use_case": "journal d’été\r\nBcc: bob@example.org", "link": link,
+			},
 		})
-		s.post(t, now, mail.Message{To: "ada@example.org", Template: "confirm-address", Data: map[string]string{"link": link}})
+		s.post(t, now, mail.Message{
+			To: "ada@example.org", Template: "confirm-address", Data: map[string]string{"link": link},
+		})
 		storetest.Eventually(t, "written", func() bool { return len(s.allMails(t)) == 2 && s.waiting(t) == 0 })
 
 		first, second := s.allMails(t)[0], s.allMails(t)[1]
@@ -215,7 +227,8 @@ func TestMailsBecomeFiles(t *testing.T) {
 		require.Equal(t, "ada@example.org", first.to)
 		require.Equal(t, `"Opportunity Data API" <no-reply@api.example>`, first.header.Get("From"))
 		require.Equal(t, "Fri, 20 Nov 2026 10:00:00 +0000", first.header.Get("Date"))
-		require.Equal(t, "<mail_"+first.name[len("20261120T100000.250000Z-confirm-address-"):len(first.name)-len(".eml")]+"@api.example>", first.header.Get("Message-ID"))
+		require.Equal(t, "<mail_"+first.name[len("20261120T100000.250000Z-confirm-address-"):len(first.name)-len(
+			".eml")]+"@api.example>", first.header.Get("Message-ID"))
 		require.Equal(t, "auto-generated", first.header.Get("Auto-Submitted"))
 		require.Contains(t, first.plain, "\n"+link+"\n")
 		require.Contains(t, first.html, `href="`+strings.ReplaceAll(link, "&", "&amp;")+`"`)

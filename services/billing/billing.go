@@ -7,9 +7,11 @@
 // clock, even if billing is down.
 //
 // During outages:
-//   - Processor: checkout, portal and cancellation return 503. Webhook events get a 5xx, and the processor sends them again.
+//   - Processor: checkout, portal and cancellation return 503. Webhook events get a 5xx, and the
+//     processor sends them again.
 //   - Database: the same.
-//   - authquota: changes are stored, and pushed when it is back. Its pages, where plans are bought and cancelled, are unavailable, too.
+//   - authquota: changes are stored, and pushed when it is back. Its pages, where plans are bought
+//     and cancelled, are unavailable, too.
 //
 // Gateways remember the newest change of billing's database. If the database was set back, billing
 // stops until an operator has decided; see Recover. If authquota's was, billing pushes every
@@ -27,11 +29,11 @@ import (
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/billing/internal/httpapi"
 	"opportunity.internal/services/billing/internal/sandbox"
-	"opportunity.internal/services/billing/migrations"
+	"opportunity.internal/services/billing/internal/store"
 )
 
 var definition = service.Definition[Config]{
-	Name: "billing", Migrations: migrations.Files, Start: start, Check: check,
+	Name: "billing", Migrations: store.Migrations, Start: start, Check: check,
 	Base: func(c Config) service.Base {
 		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, TLS: c.TLS, Peers: c.Peers,
 			Now: c.Now}

@@ -14,7 +14,7 @@ import (
 // Authquota receives every change of a subscription, and none before the processor has confirmed
 // it.
 func TestSubscriptionLifecycle(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, s *service) {
+	onBothDatabases(t, func(t *testing.T, s *instance) {
 		end := now.AddDate(0, 1, 0)
 		page := s.checkout("acc_1")
 		require.Equal(t, api.Subscription{Entitlement: api.Entitlement{Tier: api.Free}, Customer: true,

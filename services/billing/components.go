@@ -19,7 +19,6 @@ import (
 	"opportunity.internal/services/billing/internal/stripe"
 )
 
-// components are the parts of the service, wired together.
 type components struct {
 	*service.Runtime
 
@@ -52,7 +51,6 @@ func newComponents(r *service.Runtime, cfg Config) *components {
 	return c
 }
 
-// serve adds the components that only serving needs.
 func (c *components) serve(cfg Config) {
 	authquota := c.Peer(peer.Authquota, cfg.AuthquotaURL, cfg.Tokens)
 	c.guard = c.Guard("changes", nil)

@@ -82,7 +82,6 @@ func (m *metrics) reconciled(report api.BillingReport, err error) {
 	}
 }
 
-// called records the duration and outcome of an operation of the processor.
 func (m *metrics) called(operation string, duration time.Duration, err error) {
 	outcome, unavailable := "ok", new(problem.Error)
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	pkgservice "opportunity.internal/pkg/service"
+	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/setback"
 	"opportunity.internal/pkg/storetest"
@@ -19,7 +19,7 @@ import (
 )
 
 // backup returns a function that restores the database and starts the service.
-func (s *service) backup() (restore func()) {
+func (s *instance) backup() (restore func()) {
 	s.t.Helper()
 	s.Stop()
 	replace := storetest.Backup(s.t, s.cfg.Database.URL)
@@ -38,18 +38,18 @@ func (s *service) backup() (restore func()) {
 }
 
 // present sends a request of a gateway that remembers a mark.
-func (s *service) present(seen string) servicetest.Response {
+func (s *instance) present(seen string) servicetest.Response {
 	return s.Do(http.MethodGet, api.MarkPath+"?seen="+seen, nil)
 }
 
 // newest returns the newest mark.
-func (s *service) newest() (mark string) {
+func (s *instance) newest() (mark string) {
 	s.t.Helper()
 	return servicetest.Read[string](s.present(""))
 }
 
 // buy buys the plan and waits until authquota has it.
-func (s *service) buy(account string) (subscription string) {
+func (s *instance) buy(account string) (subscription string) {
 	s.t.Helper()
 	id, events := s.stripe.Pay(s.checkout(account))
 	s.sendEvents(events...)
@@ -57,7 +57,7 @@ func (s *service) buy(account string) (subscription string) {
 	return id
 }
 
-func (s *service) requireSetBack() {
+func (s *instance) requireSetBack() {
 	s.t.Helper()
 	storetest.Eventually(s.t, "set back", func() bool { return s.HasMetric(`store_set_back{store="billing"} 1`) })
 	require.Contains(
@@ -77,17 +77,17 @@ func (s *service) requireSetBack() {
 }
 
 // recover runs Recover.
-func (s *service) recover() (string, error) {
+func (s *instance) recover() (string, error) {
 	s.t.Helper()
 	var out bytes.Buffer
-	err := billing.Recover(s.t.Context(), s.cfg, pkgservice.Recovery{Operator: "ann"}, &out)
+	err := billing.Recover(s.t.Context(), s.cfg, service.Recovery{Operator: "ann"}, &out)
 	return out.String(), err
 }
 
 // The backup is older than a purchase by a new customer, a refund, and a checkout session that is
 // still open. Nothing is lost, and no account is offered the plan twice.
 func TestRestoredDatabaseIsStoppedUntilItIsRecovered(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, s *service) {
+	onBothDatabases(t, func(t *testing.T, s *instance) {
 		refunded := s.buy("acc_1")
 		restore := s.backup()
 		_, events := s.stripe.Pay(s.checkout("acc_2"))
@@ -151,7 +151,7 @@ func TestRestoredDatabaseIsStoppedUntilItIsRecovered(t *testing.T) {
 // authquota has an entitlement that differs from the backup, and the processor has the state of the
 // backup again.
 func TestRecoveryPushesEntitlementsThatAreAsInTheBackup(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, s *service) {
+	onBothDatabases(t, func(t *testing.T, s *instance) {
 		id := s.buy("acc_1")
 		restore := s.backup()
 		s.sendEvents(s.stripe.Dispute(id, "needs_response")...)
@@ -168,7 +168,7 @@ func TestRecoveryPushesEntitlementsThatAreAsInTheBackup(t *testing.T) {
 
 // billing's clock was ahead before the restore.
 func TestRecoveryContinuesAboveTheLostVersions(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, s *service) {
+	onBothDatabases(t, func(t *testing.T, s *instance) {
 		restore := s.backup()
 		s.Stop()
 		s.cfg.Now = func() time.Time { return now.Add(10 * 24 * time.Hour) }
@@ -190,7 +190,7 @@ func TestRecoveryContinuesAboveTheLostVersions(t *testing.T) {
 // authquota's database was set back, and an operator accepted the loss: it may lack entitlements
 // that it acknowledged.
 func TestEverythingIsPushedAgainToAnotherGenerationOfAuthquota(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, s *service) {
+	onBothDatabases(t, func(t *testing.T, s *instance) {
 		s.buy("acc_1")
 		s.authquota.set(func() {
 			s.authquota.generation = "00000000000000aa"
@@ -204,14 +204,14 @@ func TestEverythingIsPushedAgainToAnotherGenerationOfAuthquota(t *testing.T) {
 }
 
 func TestRestoredDatabaseIsDeclaredCurrent(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, s *service) {
+	onBothDatabases(t, func(t *testing.T, s *instance) {
 		restore := s.backup()
 		s.buy("acc_1")
 		restore()
 		s.requireSetBack()
 		require.NoError(
 			t,
-			billing.Recover(t.Context(), s.cfg, pkgservice.Recovery{Operator: "ann", Current: true}, io.Discard),
+			billing.Recover(t.Context(), s.cfg, service.Recovery{Operator: "ann", Current: true}, io.Discard),
 		)
 		s.WaitReady()
 	})

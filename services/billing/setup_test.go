@@ -26,7 +26,7 @@ import (
 	"opportunity.internal/services/billing"
 	"opportunity.internal/services/billing/internal/sandbox"
 	"opportunity.internal/services/billing/internal/sandbox/sandboxtest"
-	"opportunity.internal/services/billing/migrations"
+	"opportunity.internal/services/billing/internal/store"
 )
 
 // verbVariable makes the test binary run as the command of the service.
@@ -48,7 +48,7 @@ const (
 	returnURL = servicetest.PublicURL + "/account/plan"
 )
 
-var schema = servicetest.NewSchema(migrations.Files)
+var schema = servicetest.NewSchema(store.Migrations)
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
@@ -107,8 +107,8 @@ func (a *authquota) entitlement(account string) api.Entitlement {
 	return a.entitlements[account]
 }
 
-// service is a running billing service with a fake Stripe and a fake authquota.
-type service struct {
+// instance is a running billing service with a fake Stripe and a fake authquota.
+type instance struct {
 	*servicetest.Service
 
 	t         testing.TB
@@ -117,7 +117,7 @@ type service struct {
 	authquota *authquota
 }
 
-func onBothDatabases(t *testing.T, test func(t *testing.T, s *service)) {
+func onBothDatabases(t *testing.T, test func(t *testing.T, s *instance)) {
 	schema.OnBothDatabases(t, func(t *testing.T, url string) { test(t, start(t, url)) })
 }
 
@@ -134,9 +134,9 @@ func settings(url string, fake *sandboxtest.Stripe, a *authquota) billing.Config
 }
 
 // start runs the service on a migrated database.
-func start(t testing.TB, url string) *service {
+func start(t testing.TB, url string) *instance {
 	t.Helper()
-	s := &service{t: t, authquota: newAuthquota(t)}
+	s := &instance{t: t, authquota: newAuthquota(t)}
 	s.stripe = sandboxtest.New(t, func() time.Time { return s.cfg.Now() })
 	s.cfg = settings(url, s.stripe, s.authquota)
 	s.run()
@@ -145,7 +145,7 @@ func start(t testing.TB, url string) *service {
 }
 
 // run starts the service, for the first time or after Stop.
-func (s *service) run() {
+func (s *instance) run() {
 	s.Service = run(s.t, s.cfg)
 	s.Secrets = []string{sandbox.Key, secret}
 }
@@ -159,18 +159,18 @@ func run(t testing.TB, cfg billing.Config) *servicetest.Service {
 }
 
 // sendEvent sends a webhook event as Stripe does.
-func (s *service) sendEvent(e sandboxtest.Event) servicetest.Response {
+func (s *instance) sendEvent(e sandboxtest.Event) servicetest.Response {
 	s.t.Helper()
 	return s.sendWebhook([]byte(e), e.Signature(secret, s.cfg.Now()))
 }
 
-func (s *service) sendWebhook(body []byte, signature string) servicetest.Response {
+func (s *instance) sendWebhook(body []byte, signature string) servicetest.Response {
 	s.t.Helper()
 	return servicetest.Send(s.t, http.MethodPost, s.URL+"/billing/stripe/webhook", body,
 		http.Header{"Stripe-Signature": {signature}})
 }
 
-func (s *service) sendEvents(events ...sandboxtest.Event) {
+func (s *instance) sendEvents(events ...sandboxtest.Event) {
 	s.t.Helper()
 	for _, e := range events {
 		a := s.sendEvent(e)
@@ -178,19 +178,19 @@ func (s *service) sendEvents(events ...sandboxtest.Event) {
 	}
 }
 
-func (s *service) checkout(account string) string {
+func (s *instance) checkout(account string) string {
 	s.t.Helper()
 	req := api.CheckoutRequest{Account: account, Email: account + "@example.com", ReturnURL: returnURL}
 	return servicetest.Read[api.ProcessorPage](s.Do(http.MethodPost, "/internal/v1/checkouts", req)).URL
 }
 
-func (s *service) subscription(account string) api.Subscription {
+func (s *instance) subscription(account string) api.Subscription {
 	s.t.Helper()
 	return servicetest.Read[api.Subscription](s.Do(http.MethodGet, "/internal/v1/subscriptions/"+account, nil))
 }
 
 // waitForPush waits until authquota has the entitlement that billing has, and returns it.
-func (s *service) waitForPush(account string) api.Entitlement {
+func (s *instance) waitForPush(account string) api.Entitlement {
 	s.t.Helper()
 	want := s.subscription(account).Entitlement
 	storetest.Eventually(s.t, "authquota has the entitlement",
@@ -199,7 +199,7 @@ func (s *service) waitForPush(account string) api.Entitlement {
 	return want
 }
 
-func reconcile(s *service) api.BillingReport {
+func reconcile(s *instance) api.BillingReport {
 	s.t.Helper()
 	return servicetest.Read[api.BillingReport](s.Do(http.MethodPost, "/operator/v1/billing/reconcile", nil))
 }

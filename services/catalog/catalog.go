@@ -19,11 +19,10 @@ import (
 	"opportunity.internal/services/catalog/internal/snapshot"
 	"opportunity.internal/services/catalog/internal/store"
 	"opportunity.internal/services/catalog/internal/store/desk"
-	"opportunity.internal/services/catalog/migrations"
 )
 
 var definition = service.Definition[Config]{
-	Name: "catalog", Migrations: migrations.Files, Start: start,
+	Name: "catalog", Migrations: store.Migrations, Start: start,
 	Base: func(c Config) service.Base {
 		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, TLS: c.TLS, Peers: c.Peers,
 			Now: c.Now}

@@ -23,7 +23,7 @@ import (
 	"opportunity.internal/pkg/telemetry"
 	catalog "opportunity.internal/services/catalog"
 	"opportunity.internal/services/catalog/internal/listingtest"
-	"opportunity.internal/services/catalog/migrations"
+	"opportunity.internal/services/catalog/internal/store"
 )
 
 func TestMain(m *testing.M) { servicetest.Main(m) }
@@ -39,7 +39,7 @@ type service struct {
 	clock   *servicetest.Clock
 }
 
-var schema = servicetest.NewSchema(migrations.Files)
+var schema = servicetest.NewSchema(store.Migrations)
 
 // start runs the catalog on a migrated database, and stops it at the end of the test.
 func start(t testing.TB, databaseURL string) *service {

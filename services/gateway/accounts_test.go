@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net/http"
 	"strconv"
@@ -196,30 +195,6 @@ func TestAuthquotaUnavailable(t *testing.T) {
 	require.Equal(t, 200, gw.get(t, other).status)
 }
 
-// Cached keys are refreshed in the background after a minute.
-func TestCachedKeyIsRefreshed(t *testing.T) {
-	w, c := newEnvironment(t), newClock()
-	gw := w.start(c.config)
-	key := w.authquota.issue("acc_a", developer)
-	require.Equal(t, 200, gw.get(t, key).status)
-	require.Equal(t, 200, gw.get(t, key).status)
-	require.Equal(t, 1, w.authquota.lookupCount())
-	c.advance(time.Minute)
-	require.Equal(t, 200, gw.get(t, key).status)
-	storetest.Eventually(t, "a refresh", func() bool { return w.authquota.lookupCount() == 2 })
-}
-
-func TestCachedKeyExpires(t *testing.T) {
-	w, c := newEnvironment(t), newClock()
-	gw := w.start(c.config)
-	key := w.authquota.issue("acc_a", developer, func(p *api.Principal) { p.ExpiresAt = c.now().Add(30 * time.Second) })
-	require.Equal(t, 200, gw.get(t, key).status)
-	c.advance(30*time.Second - 1)
-	require.Equal(t, 200, gw.get(t, key).status)
-	c.advance(1)
-	require.Equal(t, "expired_api_key", gw.get(t, key).code(t))
-}
-
 // Guesses get 401, and a valid key from the same address works. There are fewer guesses than their
 // limit, with which a sync that times out on a busy machine would reject them. What reaches
 // authquota is tested in the package authn.
@@ -239,45 +214,6 @@ func TestGuessing(t *testing.T) {
 		return a
 	})
 	require.Equal(t, map[int]int{200: 1, 401: n}, statuses)
-}
-
-// Without the list of keys, guesses are looked up within the limit of their network and get
-// 503 beyond it. A cached key is not affected.
-func TestGuessingWithoutKeyList(t *testing.T) {
-	w, c := newEnvironment(t), newClock()
-	w.authquota.set(func() { w.authquota.unlisted = true })
-	gw := w.start(c.config, func(cfg *gateway.Config) { cfg.TrustedProxies = []string{"127.0.0.0/8"} })
-	key := w.authquota.issue("acc_a", developer)
-	from := func(address string, key apikey.Key) response {
-		return gw.do(t, request{key: key, header: http.Header{"X-Forwarded-For": {"203.0.113.99, " + address}}})
-	}
-	require.Equal(t, 200, from("198.51.100.1", key).status)
-	for range 30 {
-		require.Equal(t, "invalid_api_key", from("198.51.100.1", apikey.Generate(apikey.Live)).code(t))
-	}
-	a := from("198.51.100.1", apikey.Generate(apikey.Live))
-	require.Equal(t, "service_unavailable", a.code(t))
-	require.Contains(t, a.body, "API keys cannot be checked right now. Retry in 1 second.")
-	require.Equal(t, "1", a.header.Get("Retry-After"))
-	require.Equal(t, 31, w.authquota.lookupCount())
-	require.Equal(t, 200, from("198.51.100.1", key).status)
-	require.Equal(t, 401, from("198.51.100.2", apikey.Generate(apikey.Live)).status, "another address")
-	c.advance(time.Second)
-	require.Equal(t, 401, from("198.51.100.1", apikey.Generate(apikey.Live)).status)
-	require.Equal(t, 503, from("198.51.100.1", apikey.Generate(apikey.Live)).status)
-}
-
-// X-Forwarded-For is ignored without a trusted proxy.
-func TestGuessingWithForgedAddresses(t *testing.T) {
-	w, c := newEnvironment(t), newClock()
-	w.authquota.set(func() { w.authquota.unlisted = true })
-	gw := w.start(c.config)
-	last := response{}
-	for i := range 33 {
-		last = gw.do(t, request{key: apikey.Generate(apikey.Live),
-			header: http.Header{"X-Forwarded-For": {fmt.Sprintf("198.51.100.%d", i)}}})
-	}
-	require.Equal(t, 503, last.status)
 }
 
 // Days end at midnight by the Redis clock. A refund goes to the day of the charge.

@@ -214,22 +214,3 @@ func TestExplorerWithoutACall(t *testing.T) {
 	}
 	require.Empty(t, w.catalog.requests())
 }
-
-// Only a submitted form of the explorer makes a call.
-func TestOtherPagesMakeNoCall(t *testing.T) {
-	w := newEnvironment(t)
-	gw := w.start()
-	text, err := json.Marshal(api.ExplorerCall{Principal: w.principal("acc_a", developer),
-		Target: "/api/v1/opportunities"})
-	require.NoError(t, err)
-	w.authquota.set(func() {
-		w.authquota.page = html(http.StatusOK, "page", http.Header{api.ExplorerHeader: {string(text)}})
-	})
-	for _, q := range []request{{path: explorerForm}, {path: api.ExplorerPath, method: http.MethodPost},
-		{path: "/account/keys", method: http.MethodPost}} {
-		a := gw.do(t, q)
-		require.Equal(t, "page", a.body)
-		require.Empty(t, a.header.Get(api.ExplorerHeader))
-	}
-	require.Empty(t, w.catalog.requests())
-}

@@ -2,10 +2,12 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/gateway/internal/docsite"
 )
@@ -20,22 +22,26 @@ const (
 	servedTimeout  = 5 * time.Second
 )
 
-func newFrontPage(pages *docsite.Site, catalog *peer.Client, now func() time.Time) *docsite.FrontPage {
-	return &docsite.FrontPage{Site: pages, Now: now,
-		Fetch: func(ctx context.Context) (overview api.CatalogOverview, err error) {
-			err = catalog.Get(ctx, "/internal/v1/overview", &overview)
-			return overview, err
-		}}
-}
-
-// refreshServed returns the refresh of the days on the status page. While authquota is unavailable,
-// the page keeps the last ones.
-func refreshServed(pages *docsite.Site, authquota *peer.Client) func(context.Context) error {
-	return func(ctx context.Context) error {
-		var days []api.DayServed
-		if err := authquota.Get(ctx, "/internal/v1/served", &days); err != nil {
-			return service.UnlessReported(err)
-		}
-		return pages.ShowServed(days)
-	}
+func refreshPages(r *service.Runtime, cfg Config, pages *docsite.Site, ready *server.Ready, authquota *peer.Client) {
+	catalog, started := r.Peer(peer.Catalog, cfg.CatalogURL, cfg.Tokens), r.Now()
+	r.Every(service.Loop{Name: "front page", Interval: catalogRefresh, Timeout: catalogTimeout,
+		Do: func(ctx context.Context) error {
+			overview := new(api.CatalogOverview)
+			err := catalog.Get(ctx, "/internal/v1/overview", overview)
+			if err != nil {
+				overview = nil
+			}
+			return errors.Join(service.UnlessReported(err), pages.ShowCatalog(overview, r.Now()))
+		}})
+	r.Every(service.Loop{Name: "status page", Interval: healthRefresh, Do: func(ctx context.Context) error {
+		return pages.ShowHealth(docsite.Health{At: r.Now(), Since: started, Missing: ready.Missing(ctx)})
+	}})
+	r.Every(service.Loop{Name: "days on the status page", Interval: servedRefresh, Retry: sharedRetry,
+		Timeout: servedTimeout, Do: func(ctx context.Context) error {
+			var days []api.DayServed
+			if err := authquota.Get(ctx, "/internal/v1/served", &days); err != nil {
+				return service.UnlessReported(err) // the page keeps the last ones
+			}
+			return pages.ShowServed(days)
+		}})
 }

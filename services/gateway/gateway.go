@@ -134,27 +134,13 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Go("keys", func(ctx context.Context) error { return keys.Run(ctx, r.Telemetry) })
 	r.Every(service.Loop{Name: "next day's counters", Interval: admission.OpenInterval, Do: limiter.OpenNextDay})
 	settings.watch(r)
-	refreshPages(r, cfg, pages, ready)
-	r.Every(service.Loop{Name: "days on the status page", Interval: servedRefresh, Retry: sharedRetry,
-		Timeout: servedTimeout, Do: refreshServed(pages, authquota)})
+	refreshPages(r, cfg, pages, ready, authquota)
 	r.Cleanup(func(ctx context.Context) { // after the drain, to include its requests
 		ctx, cancel := context.WithTimeout(ctx, finalFlushTimeout)
 		defer cancel()
 		recorder.Close(ctx)
 	})
 	return nil
-}
-
-func refreshPages(r *service.Runtime, cfg Config, pages *docsite.Site, ready *server.Ready) {
-	front := newFrontPage(pages, r.Peer(peer.Catalog, cfg.CatalogURL, cfg.Tokens), r.Now)
-	r.Every(service.Loop{Name: "front page", Interval: catalogRefresh, Timeout: catalogTimeout,
-		Do: func(ctx context.Context) error {
-			return service.UnlessReported(front.Refresh(ctx))
-		}})
-	started := r.Now()
-	r.Every(service.Loop{Name: "status page", Interval: healthRefresh, Do: func(ctx context.Context) error {
-		return pages.ShowHealth(docsite.Health{At: r.Now(), Since: started, Missing: ready.Missing(ctx)})
-	}})
 }
 
 func (c Config) services() map[string]string {

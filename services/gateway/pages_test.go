@@ -166,24 +166,6 @@ func TestPagesUnavailable(t *testing.T) {
 	require.NotContains(t, w.log.String(), "secret")
 }
 
-// Unknown paths get an error page in a browser. API paths get JSON for any Accept header.
-func TestErrorPages(t *testing.T) {
-	w := newEnvironment(t)
-	gw := w.start()
-	for _, path := range []string{"/docs/nothing", "/nothing", "/account//"} {
-		a := gw.do(t, request{path: path, header: browser})
-		require.Equal(t, 404, a.status)
-		require.Contains(t, a.body, "<title>Not Found", path)
-	}
-	for _, path := range []string{"/api/v1/opportunities", "/api/nothing"} {
-		require.Equal(t, "application/json", gw.do(t, request{path: path, header: browser}).header.Get("Content-Type"), path)
-	}
-	a := gw.do(t, request{path: "/", header: browser})
-	require.Equal(t, 200, a.status)
-	require.Contains(t, a.body, `href="/account"`)
-	require.Contains(t, a.body, `href="/docs/`)
-}
-
 func TestFormSizeLimit(t *testing.T) {
 	w := newEnvironment(t)
 	gw := w.start()
@@ -209,30 +191,6 @@ func TestFormSizeLimit(t *testing.T) {
 	require.Contains(t, string(reply), "HTTP/1.1 400")
 	pages, _ := w.authquota.takePages()
 	require.Empty(t, pages)
-}
-
-// Pages that may show a secret beside text of an attacker are not compressed (BREACH). Style sheets
-// are.
-func TestPagesAreNotCompressed(t *testing.T) {
-	w := newEnvironment(t)
-	gw := w.start()
-	long := strings.Repeat("a", 5000)
-	w.authquota.set(func() { w.authquota.page = html(200, long, nil) })
-	for path, encoding := range map[string]string{"/account": "", "/account/keys": "",
-		"/account/static/style.css": "gzip"} {
-		a := gw.do(t, request{path: path, header: http.Header{"Accept-Encoding": {"gzip"}}})
-		require.Equal(t, encoding, a.header.Get("Content-Encoding"), path)
-	}
-}
-
-func TestStrictTransportOnlyForHTTPS(t *testing.T) {
-	w := newEnvironment(t)
-	secure, plain := w.start(), w.start(func(cfg *gateway.Config) { cfg.PublicURL = "http://localhost:8080" })
-	w.authquota.set(func() { w.authquota.page = html(200, "", http.Header{"Strict-Transport-Security": {"max-age=1"}}) })
-	for _, path := range []string{"/docs", "/account", "/nothing", "/api/jobs"} {
-		require.Equal(t, "max-age=31536000", secure.do(t, request{path: path}).header.Get("Strict-Transport-Security"), path)
-		require.Empty(t, plain.do(t, request{path: path}).header.Get("Strict-Transport-Security"), path)
-	}
 }
 
 func TestLogIsPublic(t *testing.T) {
@@ -278,41 +236,4 @@ func TestLogIsPublic(t *testing.T) {
 	w.history.respondWith(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	require.Equal(t, "service_unavailable", gw.do(t, request{path: one}).code(t))
 	w.awaitLog(t, `"route":"/.well-known/opportunity-history/log","status":200`)
-}
-
-// A trailing slash redirects to the page. API paths are exact.
-func TestTrailingSlashOfPages(t *testing.T) {
-	w := newEnvironment(t)
-	gw := w.start()
-	for from, to := range map[string]string{
-		"/account/": "/account", "/account/keys/": "/account/keys",
-		"/account/confirm/?token=a%2Fb": "/account/confirm?token=a%2Fb",
-	} {
-		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
-			a := gw.do(t, request{method: method, path: from, header: browser})
-			require.Equal(t, http.StatusPermanentRedirect, a.status, from)
-			require.Equal(t, to, a.header.Get("Location"))
-			require.Equal(t, "no-store", a.header.Get("Cache-Control"))
-		}
-	}
-	for _, path := range []string{
-		"/account//", "/account/../", "/account/keys//", "/account%2F", "/accounts/", "/api/v1/opportunities/", "/api/jobs/",
-		"/docs/account/",
-		"/.well-known/opportunity-history/", "//evil.example/account/", "/account/%6beys/",
-	} {
-		require.Equal(t, http.StatusNotFound, gw.do(t, request{path: path}).status, path)
-	}
-	pages, _ := w.authquota.takePages()
-	require.Empty(t, pages)
-}
-
-// A JSON error on a page path has nosniff, so that a browser does not render it as HTML.
-func TestErrorsOfPagesAreNotSniffed(t *testing.T) {
-	w := newEnvironment(t)
-	gw := w.start()
-	a := gw.do(t, request{method: http.MethodPost, path: "/account/sign-in",
-		body: strings.NewReader(strings.Repeat("x", 65<<10))})
-	require.Equal(t, http.StatusBadRequest, a.status)
-	require.Equal(t, "application/json", a.header.Get("Content-Type"))
-	require.Equal(t, "nosniff", a.header.Get("X-Content-Type-Options"))
 }

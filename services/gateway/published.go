@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"time"
@@ -52,12 +51,7 @@ func readText(name string) ([]byte, error) {
 	if name == "" {
 		return nil, nil
 	}
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxText+1))
+	text, err := os.ReadFile(name)
 	switch {
 	case err != nil:
 		return nil, err

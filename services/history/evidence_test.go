@@ -15,7 +15,7 @@ import (
 )
 
 func TestVerifiedReviewWithoutEvidenceIsRejected(t *testing.T) {
-	onSQLite(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *instance) {
 		s.catalog.set("a", true)
 		const bare = `{"slug":"a","checkedAt":"2026-11-10T00:00:00Z","checkType":"review","outcome":"verified"`
 		for rest, want := range map[string][]string{
@@ -40,7 +40,7 @@ func TestVerifiedReviewWithoutEvidenceIsRejected(t *testing.T) {
 }
 
 func TestReviewThatMissesNewerEventsIsAConflict(t *testing.T) {
-	onSQLite(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *instance) {
 		s.catalog.set("a", true)
 		s.record(line("a", "2026-11-10T00:00:00Z", api.LinkCheck, api.OutcomeReachable))
 		seen := apitest.Decoded(servicetest.Read[api.SummaryFeed](s.get("/internal/v1/summaries")).Summaries)[0].LastEventID
@@ -65,7 +65,7 @@ func TestReviewThatMissesNewerEventsIsAConflict(t *testing.T) {
 }
 
 func TestCheckAheadOfTheClockIsNotShownLaterThanTheResponse(t *testing.T) {
-	onSQLite(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *instance) {
 		s.catalog.set("a", true)
 		ahead := line("a", now.Add(20*time.Millisecond).Format(time.RFC3339Nano), api.FactualReview,
 			api.OutcomeVerified)

@@ -17,11 +17,10 @@ import (
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/httpapi"
 	"opportunity.internal/services/history/internal/store"
-	"opportunity.internal/services/history/migrations"
 )
 
 var definition = service.Definition[Config]{
-	Name: "history", Migrations: migrations.Files, Start: start,
+	Name: "history", Migrations: store.Migrations, Start: start,
 	Base: func(c Config) service.Base {
 		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, TLS: c.TLS, Peers: c.Peers,
 			Now: c.Now}
@@ -42,9 +41,8 @@ var definition = service.Definition[Config]{
 //   - verify verifies all events against the log. It returns ErrMismatch if they do not match.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
-		"check-links": {Load: loadForLinks, Help: "Check the application links that are due.", Run: func(ctx context.Context, c Config, _ []string) error {
-			return checkLinks(ctx, c, os.Stdout)
-		}},
+		"check-links": {Load: loadForLinks, Help: "Check the application links that are due.",
+			Run: func(ctx context.Context, c Config, _ []string) error { return checkLinks(ctx, c, os.Stdout) }},
 		"prove": {
 			Load: ProofConfig, Usage: "EVENT_ID", Help: "Write an event with the proof that the log has it.",
 			Run: func(ctx context.Context, c Config, args []string) error {

@@ -20,12 +20,13 @@ import (
 )
 
 func TestHistoryOfAListing(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *instance) {
 		s.catalog.set("maple-market", true)
 		s.record(
 			`{"slug":"maple-market","checkedAt":"2026-11-10T04:00:00.5-05:00","checkType":"review","outcome":"verified",`+
 				`"sourceUrls":["https://maple.example/faq?a=1&b=2"],"facts":`+apitest.WholeFacts(`{"remote":true,"languages":["en","fr"],`+
-				`"countryEligibility":[{"country":"CA","status":"eligible","includedRegions":["qc"],"sourceUrls":["https://maple.example/who"]}]}`)+
+				`"countryEligibility":[{"country":"CA","status":"eligible","includedRegions":["qc"],`+
+				`"sourceUrls":["https://maple.example/who"]}]}`)+
 				`,"note":"Read the FAQ."}`,
 			`{"slug":"maple-market","checkedAt":"2026-11-12T00:00:00Z","checkType":"application-link","outcome":"reachable"}`)
 		a := s.get("/api/v1/opportunities/maple-market/history")
@@ -36,15 +37,20 @@ func TestHistoryOfAListing(t *testing.T) {
 			a.Body = strings.Replace(a.Body, e.ID, "ID", 1)
 		}
 		require.Equal(t, `{"data":[`+
-			`{"id":"ID","slug":"maple-market","checkedAt":"2026-11-12T00:00:00Z","checkType":"application-link","outcome":"reachable",`+
+			`{"id":"ID","slug":"maple-market","checkedAt":"2026-11-12T00:00:00Z","checkType":"application-link",`+
+			`"outcome":"reachable",`+
 			`"sourceUrls":[],"facts":null,"note":""},`+
 			`{"id":"ID","slug":"maple-market","checkedAt":"2026-11-10T09:00:00.5Z","checkType":"review","outcome":"verified",`+
-			`"sourceUrls":["https://maple.example/faq?a=1&b=2","https://maple.example/who"],"facts":{"countryEligibility":[{"country":"CA","status":"eligible",`+
-			`"allRegions":null,"includedRegions":["CA-QC"],"excludedRegions":[],"sourceUrls":["https://maple.example/who"],"note":""}],"remote":true,`+
+			`"sourceUrls":["https://maple.example/faq?a=1&b=2","https://maple.example/who"],`+
+			`"facts":{"countryEligibility":[{"country":"CA","status":"eligible",`+
+			`"allRegions":null,"includedRegions":["CA-QC"],"excludedRegions":[],"sourceUrls":["https://maple.example/who"],`+
+			`"note":""}],"remote":true,`+
 			`"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":null,"pay":null,"languages":["en","fr"],`+
-			`"applicationStatus":"unknown","applicationUrl":null,"requirements":[],"riskIndicators":[]},"note":"Read the FAQ."}],`+
+			`"applicationStatus":"unknown","applicationUrl":null,"requirements":[],"riskIndicators":[]},"note":"Read the `+
+			`FAQ."}],`+
 			`"pagination":{"page":1,"limit":10,"total":2,"hasMore":false,"next":null},`+
-			`"meta":{"version":"1","generatedAt":"2026-11-20T12:00:00Z","freshnessDays":14,"kind":"earning-platform","tier":"commercial"}}`, a.Body)
+			`"meta":{"version":"1","generatedAt":"2026-11-20T12:00:00Z","freshnessDays":14,"kind":"earning-platform",`+
+			`"tier":"commercial"}}`, a.Body)
 		require.Equal(t, "application/json", a.Header.Get("Content-Type"))
 		require.Equal(t, "private, no-cache", a.Header.Get("Cache-Control"))
 
@@ -55,7 +61,7 @@ func TestHistoryOfAListing(t *testing.T) {
 }
 
 func TestOrderOfRequestChecks(t *testing.T) {
-	onSQLite(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *instance) {
 		s.catalog.set("public", true)
 		s.catalog.set("private", false)
 		s.record(line("public", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified),
@@ -93,7 +99,7 @@ func TestOrderOfRequestChecks(t *testing.T) {
 }
 
 func TestPagesCoverTheWholeHistory(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *instance) {
 		s.catalog.set("a", true)
 		for day := range 9 {
 			s.record(line("a", "2026-11-0"+string(rune('1'+day))+"T00:00:00Z", api.LinkCheck, api.OutcomeReachable))
@@ -122,7 +128,7 @@ func TestPagesCoverTheWholeHistory(t *testing.T) {
 }
 
 func TestUnchangedHistoryIsNotModified(t *testing.T) {
-	onSQLite(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *instance) {
 		s.catalog.set("a", true)
 		s.record(line("a", "2026-11-01T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		const path = "/api/v1/opportunities/a/history"
@@ -144,7 +150,7 @@ func TestUnchangedHistoryIsNotModified(t *testing.T) {
 }
 
 func TestAppendReportsEveryInvalidLineAndRecordsNothing(t *testing.T) {
-	onSQLite(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *instance) {
 		s.catalog.set("a", true)
 		good := line("a", "2026-11-01T00:00:00Z", api.FactualReview, api.OutcomeVerified)
 		report := s.append(good, "", line("unlisted", "2026-11-01T00:00:00Z", api.FactualReview, api.OutcomeReachable),
@@ -171,7 +177,7 @@ func TestAppendReportsEveryInvalidLineAndRecordsNothing(t *testing.T) {
 }
 
 func TestAppendUpdatesListingsBeforeItRejectsUnknownOnes(t *testing.T) {
-	onSQLite(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *instance) {
 		s.catalog.change(func() { s.catalog.noPolls = true })
 		for _, id := range []string{"a", "b", "c", "d", "e"} {
 			s.catalog.set(id, true)
@@ -189,7 +195,7 @@ func TestAppendUpdatesListingsBeforeItRejectsUnknownOnes(t *testing.T) {
 }
 
 func TestPublishedListingsFollowTheCatalogThroughOutages(t *testing.T) {
-	onSQLite(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *instance) {
 		status := func(id string) func() bool {
 			return func() bool { return s.get("/api/v1/opportunities/"+id+"/history").Status == http.StatusOK }
 		}
@@ -208,7 +214,7 @@ func TestPublishedListingsFollowTheCatalogThroughOutages(t *testing.T) {
 }
 
 func TestSummariesArePulledAfterChanges(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *instance) {
 		mark := ""
 		pull := func(query string) []api.Summary {
 			page := servicetest.Read[api.SummaryFeed](s.get("/internal/v1/summaries" + query + mark))

@@ -28,14 +28,14 @@ import (
 const logPath = wellKnown + "/log"
 
 // text returns the body of a path that needs no key.
-func (s *service) text(path string) string {
+func (s *instance) text(path string) string {
 	s.t.Helper()
 	r := s.Do(http.MethodGet, path, "", "Authorization", "")
 	require.Equal(s.t, http.StatusOK, r.Status, r.Body)
 	return r.Body
 }
 
-func (s *service) awaitLog(events string) {
+func (s *instance) awaitLog(events string) {
 	s.t.Helper()
 	storetest.Eventually(s.t, "the checkpoint of the log", func() bool {
 		r := s.Do(http.MethodGet, logPath+"/checkpoint", "")
@@ -49,13 +49,13 @@ type document struct {
 	PublicKeys, Witnesses []string
 }
 
-func (s *service) document() document {
+func (s *instance) document() document {
 	s.t.Helper()
 	return servicetest.Read[document](s.Do(http.MethodGet, wellKnown, "", "Authorization", ""))
 }
 
 // newest returns the id of the newest event of a record.
-func (s *service) newest(record string) string {
+func (s *instance) newest(record string) string {
 	s.t.Helper()
 	return servicetest.Read[api.HistorySnapshot](s.Do(http.MethodGet, "/operator/v1/history/"+record, "")).Events[0].ID
 }
@@ -63,7 +63,7 @@ func (s *service) newest(record string) string {
 // Another implementation verifies the proof of an event that a consumer reads, without knowing
 // anything but the public key.
 func TestEventOfAResponseIsProved(t *testing.T) {
-	signing(t, func(t *testing.T, s *service, cfg history.Config, _ *servicetest.Clock) {
+	signing(t, func(t *testing.T, s *instance, cfg history.Config, _ *servicetest.Clock) {
 		s.Do(http.MethodGet, logPath+"/checkpoint", "").RequireError("not_found")
 		s.record(line("a", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified),
 			line("private", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified))
@@ -121,7 +121,7 @@ func TestEventOfAResponseIsProved(t *testing.T) {
 
 // The tiles of a generation have a path of their own, because caches keep them for a year.
 func TestAGenerationHasItsOwnTiles(t *testing.T) {
-	signing(t, func(t *testing.T, s *service, cfg history.Config, _ *servicetest.Clock) {
+	signing(t, func(t *testing.T, s *instance, cfg history.Config, _ *servicetest.Clock) {
 		s.record(line("a", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		s.awaitLog("1")
 		before := s.document()
@@ -151,7 +151,7 @@ func TestAGenerationHasItsOwnTiles(t *testing.T) {
 }
 
 func TestEveryPublicRouteOfTheLogIsSmall(t *testing.T) {
-	signing(t, func(t *testing.T, s *service, _ history.Config, _ *servicetest.Clock) {
+	signing(t, func(t *testing.T, s *instance, _ history.Config, _ *servicetest.Clock) {
 		large := func(sources int) string {
 			urls := make([]string, sources)
 			for i := range urls {

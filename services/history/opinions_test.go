@@ -15,7 +15,7 @@ import (
 )
 
 // opinionRequests returns the requests for actor's opinion.
-func (s *service) opinionRequests(actor string) []api.OpinionRequest {
+func (s *instance) opinionRequests(actor string) []api.OpinionRequest {
 	s.t.Helper()
 	return servicetest.Read[api.OpinionList](s.Do(http.MethodGet, "/operator/v1/reviews/second-opinions", "",
 		api.ActorHeader, actor)).Requests
@@ -23,7 +23,7 @@ func (s *service) opinionRequests(actor string) []api.OpinionRequest {
 
 // drawReview records reviews by ann until one more is drawn for a second opinion, and returns the
 // request. A quarter of the reviews is drawn, because their source is not a page of the listing.
-func (s *service) drawReview(prefix string) api.OpinionRequest {
+func (s *instance) drawReview(prefix string) api.OpinionRequest {
 	s.t.Helper()
 	before := len(s.opinionRequests("ben"))
 	var slugs []string
@@ -46,13 +46,14 @@ func (s *service) drawReview(prefix string) api.OpinionRequest {
 }
 
 func opinionLine(slug string, minute int, remote string) string {
-	return fmt.Sprintf(`{"slug":%q,"checkedAt":"2026-11-19T10:%02d:00Z","checkType":"review","outcome":"verified","sourceUrls":["https://b.example"],"facts":%s,"note":"by hand"}`,
+	return fmt.Sprintf(`{"slug":%q,"checkedAt":"2026-11-19T10:%02d:00Z","checkType":"review","outcome":"verified",`+
+		`"sourceUrls":["https://b.example"],"facts":%s,"note":"by hand"}`,
 		slug, minute, apitest.WholeFacts(`{"remote":`+remote+`,"requirements":["18 years or older"]}`))
 }
 
 // sendOpinion sends a second opinion, based on the drawn review. same has the facts whose texts
 // mean the same or not.
-func (s *service) sendOpinion(actor, of, line string, same ...map[string]bool) api.ReviewReport {
+func (s *instance) sendOpinion(actor, of, line string, same ...map[string]bool) api.ReviewReport {
 	s.t.Helper()
 	same = append(same, nil)
 	in := api.ReviewAppend{Actor: actor, ReviewSubmission: api.ReviewSubmission{SecondOpinionOf: of,
@@ -62,7 +63,7 @@ func (s *service) sendOpinion(actor, of, line string, same ...map[string]bool) a
 }
 
 func TestSecondOpinionThatAgreesRecordsNoEvent(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *instance) {
 		request := s.drawReview("agree")
 		require.Empty(t, s.opinionRequests("ann"), "nobody is asked about their own review")
 		sheet := servicetest.Read[api.ReviewHistory](s.Do(http.MethodGet,
@@ -89,7 +90,7 @@ func TestSecondOpinionThatAgreesRecordsNoEvent(t *testing.T) {
 }
 
 func TestSecondOpinionThatDisagreesNeedsReview(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *instance) {
 		request := s.drawReview("differ")
 		got := s.sendOpinion("ben", request.EventID, opinionLine(request.ID, 30, "false"))
 		require.True(t, got.Applied)
@@ -116,7 +117,7 @@ func TestSecondOpinionThatDisagreesNeedsReview(t *testing.T) {
 }
 
 func TestTextsOfASecondOpinionAreComparedByItsAuthor(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *instance) {
 		words := func(line, requirement string) string {
 			return strings.Replace(line, "18 years or older", requirement, 1)
 		}
@@ -138,7 +139,7 @@ func TestTextsOfASecondOpinionAreComparedByItsAuthor(t *testing.T) {
 }
 
 func TestLaterReviewByTheSameCuratorKeepsTheRequest(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *instance) {
 		request := s.drawReview("later")
 		s.record(line(request.ID, "2026-11-19T11:00:00Z", api.LinkCheck, api.OutcomeReachable))
 		history := s.reviewHistory(request.ID)
@@ -167,7 +168,7 @@ func TestLaterReviewByTheSameCuratorKeepsTheRequest(t *testing.T) {
 }
 
 func TestOpinionOnARetractedReviewHasNothingToDifferFrom(t *testing.T) {
-	onSQLite(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *instance) {
 		request := s.drawReview("retracted")
 		s.review("ann", request.EventID, strings.Replace(opinionLine(request.ID, 20, "true"), "verified",
 			"needs-review", 1))
@@ -177,7 +178,7 @@ func TestOpinionOnARetractedReviewHasNothingToDifferFrom(t *testing.T) {
 }
 
 func TestReplacedReviewNeedsNoOpinion(t *testing.T) {
-	onSQLite(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *instance) {
 		request := s.drawReview("old")
 		s.record(line(request.ID, "2026-11-19T11:00:00Z", api.LinkCheck, api.OutcomeReachable))
 		require.Len(t, s.opinionRequests("ben"), 1, "a link check does not replace a review")
@@ -193,12 +194,13 @@ func TestReplacedReviewNeedsNoOpinion(t *testing.T) {
 }
 
 func TestUndoneReviewDoesNotReplaceTheDrawnOne(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *instance) {
 		request := s.drawReview("undone")
 		reviewThenUndo := func(actor, newest string, minute int, remote string) (undone string) {
 			review := s.review(actor, newest, opinionLine(request.ID, minute, remote)).EventID
 			return s.submit(api.ReviewAppend{Actor: actor, Undoes: review}, fmt.Sprintf(
-				`{"slug":%q,"checkedAt":"2026-11-19T10:%02d:30Z","checkType":"review","outcome":"needs-review","sourceUrls":[],"facts":null,"note":"","lastEventId":%q}`,
+				`{"slug":%q,"checkedAt":"2026-11-19T10:%02d:30Z","checkType":"review","outcome":"needs-review","sourceUrls":[],`+
+					`"facts":null,"note":"","lastEventId":%q}`,
 				request.ID, minute, review)).EventID
 		}
 		newest := reviewThenUndo("ann", reviewThenUndo("cy", request.EventID, 20, "true"), 25, "false")

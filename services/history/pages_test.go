@@ -79,7 +79,8 @@ func readPages(t testing.TB, database, site string, at time.Time) history.LinkRe
 	return report
 }
 
-const payText = "<p>About our marketplace for crafts.</p><p>Sellers earn $20 per hour on average. Payment is weekly.</p>" +
+const payText = "<p>About our marketplace for crafts.</p><p>Sellers earn $20 per hour on average. Payment is " +
+	"weekly.</p>" +
 	"<p>Open a shop, list your crafts, and ship them to buyers in Canada and abroad. You set your prices. We keep a " +
 	"share of each sale, " +
 	"and show it before you confirm. Questions? Write to our team; people answer within two working days.</p>"

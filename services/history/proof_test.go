@@ -22,7 +22,7 @@ var signingKey = strings.Repeat("01", 32)
 const wellKnown = "/.well-known/opportunity-history"
 
 // signing runs a test with a service with a signing key on each kind of database.
-func signing(t *testing.T, test func(t *testing.T, s *service, cfg history.Config, c *servicetest.Clock)) {
+func signing(t *testing.T, test func(t *testing.T, s *instance, cfg history.Config, c *servicetest.Clock)) {
 	schema.OnBothDatabases(t, func(t *testing.T, url string) {
 		clock := servicetest.NewClock(now)
 		catalog := newCatalog(t)
@@ -36,7 +36,7 @@ func signing(t *testing.T, test func(t *testing.T, s *service, cfg history.Confi
 }
 
 func TestVerifyFailsOnMismatch(t *testing.T) {
-	signing(t, func(t *testing.T, s *service, cfg history.Config, _ *servicetest.Clock) {
+	signing(t, func(t *testing.T, s *instance, cfg history.Config, _ *servicetest.Clock) {
 		s.record(line("a", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		s.awaitLog("1")
 		text := s.text(logPath + "/checkpoint")
@@ -76,7 +76,7 @@ func TestVerifyFailsOnMismatch(t *testing.T) {
 // To rotate a key, put the new seed first. After the old seed is destroyed its public key stays
 // configured.
 func TestCheckpointsOfRetiredKeysStayValid(t *testing.T) {
-	signing(t, func(t *testing.T, s *service, cfg history.Config, _ *servicetest.Clock) {
+	signing(t, func(t *testing.T, s *instance, cfg history.Config, _ *servicetest.Clock) {
 		s.record(line("a", "2026-11-10T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		s.awaitLog("1")
 		old := s.document().PublicKeys
@@ -102,7 +102,7 @@ func TestCheckpointsOfRetiredKeysStayValid(t *testing.T) {
 }
 
 func TestKnownAtPastTime(t *testing.T) {
-	signing(t, func(t *testing.T, s *service, _ history.Config, c *servicetest.Clock) {
+	signing(t, func(t *testing.T, s *instance, _ history.Config, c *servicetest.Clock) {
 		s.record(line("private", "2026-11-19T00:00:00Z", api.FactualReview, api.OutcomeVerified))
 		c.Advance(48 * time.Hour)
 		s.record(line("private", "2026-11-18T00:00:00Z", api.LinkCheck, api.OutcomeClosed),

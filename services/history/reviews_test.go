@@ -17,7 +17,7 @@ import (
 )
 
 // review sends a review as the catalog does.
-func (s *service) review(actor, lastEventID, line string) api.ReviewReport {
+func (s *instance) review(actor, lastEventID, line string) api.ReviewReport {
 	s.t.Helper()
 	in := api.ReviewAppend{Actor: actor}
 	in.Review.LastEventID = &lastEventID
@@ -25,7 +25,7 @@ func (s *service) review(actor, lastEventID, line string) api.ReviewReport {
 }
 
 // submit sends the review of a line of an events file.
-func (s *service) submit(in api.ReviewAppend, line string) api.ReviewReport {
+func (s *instance) submit(in api.ReviewAppend, line string) api.ReviewReport {
 	s.t.Helper()
 	require.NoError(s.t, json.Unmarshal([]byte(line), &in.Review))
 	body, err := json.Marshal(in)
@@ -33,13 +33,13 @@ func (s *service) submit(in api.ReviewAppend, line string) api.ReviewReport {
 	return servicetest.Read[api.ReviewReport](s.Do(http.MethodPost, "/internal/v1/reviews", string(body)))
 }
 
-func (s *service) reviewHistory(slug string) api.ReviewHistory {
+func (s *instance) reviewHistory(slug string) api.ReviewHistory {
 	s.t.Helper()
 	return servicetest.Read[api.ReviewHistory](s.Do(http.MethodGet, "/internal/v1/records/"+slug, ""))
 }
 
 func TestReviewIsRecordedOnceHoweverOftenItIsSent(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *instance) {
 		s.catalog.set("a", true)
 		first := line("a", "2026-11-19T10:00:00Z", api.FactualReview, api.OutcomeVerified)
 		var all sync.WaitGroup
@@ -66,7 +66,7 @@ func TestReviewIsRecordedOnceHoweverOftenItIsSent(t *testing.T) {
 }
 
 func TestReviewOfAnOutdatedSheetReturnsTheNewerEvents(t *testing.T) {
-	onSQLite(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *instance) {
 		s.catalog.set("a", true)
 		seen := s.review("ann", "", line("a", "2026-11-18T10:00:00Z", api.FactualReview, api.OutcomeVerified)).EventID
 		latest := func(id string) []api.VerificationEvent {
@@ -89,7 +89,7 @@ func TestReviewOfAnOutdatedSheetReturnsTheNewerEvents(t *testing.T) {
 }
 
 func TestInvalidReviewIsRejectedWithItsProblems(t *testing.T) {
-	onSQLite(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *instance) {
 		s.catalog.set("a", true)
 		got := s.review("ann", "",
 			`{"slug":"a","checkedAt":"2026-11-19T10:00:00Z","checkType":"review","outcome":"verified"}`)
@@ -126,7 +126,7 @@ func TestQuotesCanBeRequired(t *testing.T) {
 }
 
 func TestUndoneReviewStaysInTheHistoryOnly(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *instance) {
 		s.catalog.set("a", true)
 		first := s.review("ann", "", line("a", "2026-11-19T10:00:00Z", api.FactualReview, api.OutcomeVerified))
 		before := s.reviewHistory("a").Summary
@@ -159,12 +159,13 @@ func TestUndoneReviewStaysInTheHistoryOnly(t *testing.T) {
 var none = api.Evidence{Quotes: []api.Quote{}, Gone: []string{}, Unopened: []string{}}
 
 func TestReviewHistoryHasThePreviousFactsAndTheNewestEvents(t *testing.T) {
-	onSQLite(t, func(t *testing.T, s *service) {
+	onSQLite(t, func(t *testing.T, s *instance) {
 		s.catalog.set("a", false)
 		require.Equal(t, api.ReviewHistory{Summary: api.Summary{Slug: "a"}, Events: []api.RecordedEvent{},
 			Evidence: none, Readings: []api.QuoteReading{}, Suggestions: []api.Quote{}}, s.reviewHistory("a"))
 		facts := func(remote string) string {
-			return fmt.Sprintf(`{"slug":"a","checkedAt":"2026-11-1%%dT10:00:00Z","checkType":"review","outcome":"verified","sourceUrls":["https://a.example"],"facts":%s}`,
+			return fmt.Sprintf(`{"slug":"a","checkedAt":"2026-11-1%%dT10:00:00Z","checkType":"review","outcome":"verified",`+
+				`"sourceUrls":["https://a.example"],"facts":%s}`,
 				apitest.WholeFacts(`{"remote":`+remote+`}`))
 		}
 		s.record(fmt.Sprintf(facts("true"), 1), fmt.Sprintf(facts("false"), 2),
@@ -184,7 +185,7 @@ func TestReviewHistoryHasThePreviousFactsAndTheNewestEvents(t *testing.T) {
 }
 
 func TestActsAreFilteredAndPaged(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
+	onBoth(t, func(t *testing.T, s *instance) {
 		for _, slug := range []string{"a", "b"} {
 			s.catalog.set(slug, true)
 			for day := range 3 {

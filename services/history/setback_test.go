@@ -13,7 +13,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"opportunity.internal/pkg/api"
-	pkgservice "opportunity.internal/pkg/service"
+	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history"
@@ -22,7 +22,7 @@ import (
 // A witness that shows a checkpoint which the log has signed and lacks stops the service, until an
 // operator decides.
 func TestWitnessOfALossStopsTheService(t *testing.T) {
-	signing(t, func(t *testing.T, s *service, cfg history.Config, _ *servicetest.Clock) {
+	signing(t, func(t *testing.T, s *instance, cfg history.Config, _ *servicetest.Clock) {
 		origin := s.document().Origin
 		s.Stop()
 		log, err := cfg.Proof.Log(nil, cfg.PublicURL)
@@ -55,7 +55,7 @@ func TestWitnessOfALossStopsTheService(t *testing.T) {
 		require.Contains(t, out.String(), "a witness has seen a checkpoint of the log that these events do not match")
 
 		out.Reset()
-		require.NoError(t, history.Recover(t.Context(), cfg, pkgservice.Recovery{Operator: "ann"}, &out))
+		require.NoError(t, history.Recover(t.Context(), cfg, service.Recovery{Operator: "ann"}, &out))
 		require.Equal(t, "accepted that history lacks witness: a generation begins\n", out.String())
 		storetest.Eventually(t, "the service goes on", ready)
 		require.Regexp(t, `^/2-[0-9a-f]{16}$`, s.document().Origin[len(origin):])

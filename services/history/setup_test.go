@@ -22,7 +22,7 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history"
-	"opportunity.internal/services/history/migrations"
+	"opportunity.internal/services/history/internal/store"
 )
 
 func TestMain(m *testing.M) { servicetest.Main(m) }
@@ -109,8 +109,8 @@ func (c *catalog) change(f func()) {
 	c.changed = make(chan struct{})
 }
 
-// service is a running history service.
-type service struct {
+// instance is a running history service.
+type instance struct {
 	*servicetest.Service
 
 	t       testing.TB
@@ -118,7 +118,7 @@ type service struct {
 }
 
 // start runs the service on a migrated database.
-func start(t testing.TB, database string, c *catalog) *service {
+func start(t testing.TB, database string, c *catalog) *instance {
 	t.Helper()
 	return run(t, config(database, c.URL), c)
 }
@@ -132,9 +132,9 @@ func config(url, catalogURL string) history.Config {
 	}
 }
 
-func run(t testing.TB, cfg history.Config, c *catalog) *service {
+func run(t testing.TB, cfg history.Config, c *catalog) *instance {
 	t.Helper()
-	s := &service{t: t, catalog: c, Service: servicetest.Start(t, peer.History,
+	s := &instance{t: t, catalog: c, Service: servicetest.Start(t, peer.History,
 		func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
 			cfg.Server, cfg.Telemetry = server, telemetry
 			return history.Run(ctx, cfg)
@@ -144,7 +144,7 @@ func run(t testing.TB, cfg history.Config, c *catalog) *service {
 }
 
 // follow makes the catalog see every event, as its copy of the summaries does.
-func (s *service) follow() {
+func (s *instance) follow() {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	s.t.Cleanup(func() { stop(); <-ended })
@@ -164,17 +164,17 @@ func (s *service) follow() {
 	}()
 }
 
-var schema = servicetest.NewSchema(migrations.Files)
+var schema = servicetest.NewSchema(store.Migrations)
 
 // onBoth runs a test with a service on each kind of database. It is for a few tests that together
 // use every part of the service; what else differs between databases is tested beside the store.
-func onBoth(t *testing.T, test func(t *testing.T, s *service)) {
+func onBoth(t *testing.T, test func(t *testing.T, s *instance)) {
 	t.Helper()
 	schema.OnBothDatabases(t, func(t *testing.T, url string) { test(t, start(t, url, newCatalog(t))) })
 }
 
 // onSQLite runs a test with a service on SQLite, which starts faster than Postgres.
-func onSQLite(t *testing.T, test func(t *testing.T, s *service)) {
+func onSQLite(t *testing.T, test func(t *testing.T, s *instance)) {
 	t.Helper()
 	t.Parallel()
 	test(t, start(t, schema.SQLite(t), newCatalog(t)))
@@ -191,19 +191,19 @@ func as(tier api.Tier) []string {
 	panic("no such tier")
 }
 
-func (s *service) get(path string, headers ...string) servicetest.Response {
+func (s *instance) get(path string, headers ...string) servicetest.Response {
 	s.t.Helper()
 	return s.Do(http.MethodGet, path, "", append(as(api.Commercial), headers...)...)
 }
 
-func (s *service) append(lines ...string) api.AppendReport {
+func (s *instance) append(lines ...string) api.AppendReport {
 	s.t.Helper()
 	return servicetest.Read[api.AppendReport](s.Do(http.MethodPost, "/operator/v1/events/append",
 		strings.Join(lines, "\n")))
 }
 
 // record appends lines, which must all be new.
-func (s *service) record(lines ...string) {
+func (s *instance) record(lines ...string) {
 	s.t.Helper()
 	require.Equal(s.t, api.AppendReport{Applied: true, Appended: len(lines), Rejected: []api.RejectedLine{}},
 		s.append(lines...))

@@ -14,9 +14,9 @@ import (
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/setback"
 	"opportunity.internal/pkg/telemetry"
-	"opportunity.internal/services/history/internal/audit"
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/store"
+	"opportunity.internal/services/history/internal/verify"
 )
 
 // proofSettings are the settings for the verbs that read the log.
@@ -40,7 +40,7 @@ var ErrMismatch = errors.New("the history does not match its log")
 // args name, and writes a report to out. It returns ErrMismatch if the report has findings. It
 // changes nothing and may run while the history is served.
 func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error {
-	var saved []audit.Saved
+	var saved []verify.Saved
 	flags := flag.NewFlagSet("verify", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // its errors are returned
 	format := flags.String("output", "text", "")
@@ -60,7 +60,7 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 		return err
 	}
 	cfg.Database.Access = database.ReadOnly
-	var report audit.Report
+	var report verify.Report
 	err = definition.Do(ctx, cfg, func(r *service.Runtime) error {
 		s := store.New(r.DB)
 		if len(keys.Public("")) == 0 { // without a key every signature would seem invalid
@@ -77,8 +77,8 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 		if err != nil {
 			return err
 		}
-		return s.Audit(ctx, func(source audit.Source) error {
-			report, err = audit.Run(ctx, source, keys, saved, lost)
+		return s.Snapshot(ctx, func(source verify.Source) error {
+			report, err = verify.Run(ctx, source, keys, saved, lost)
 			return err
 		})
 	})
@@ -98,17 +98,17 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 
 // seenElsewhere returns what others have seen and the database lacks, unless an operator accepted
 // that.
-func seenElsewhere(ctx context.Context, db *database.DB) (lost []audit.Finding, err error) {
+func seenElsewhere(ctx context.Context, db *database.DB) (lost []verify.Finding, err error) {
 	claims, err := setback.Store{DB: db}.Claims(ctx)
 	for _, text := range claims {
 		if m, ok := setback.Parse(text); ok {
-			lost = append(lost, audit.Finding{
-				Kind: audit.Missing, Sequence: m.Sequence, ID: m.ID,
+			lost = append(lost, verify.Finding{
+				Kind: verify.Missing, Sequence: m.Sequence, ID: m.ID,
 				Message: "the catalog or a gateway has seen this event, which is missing",
 			})
 		} else {
-			lost = append(lost, audit.Finding{
-				Kind: audit.Missing, Message: "a witness has seen a checkpoint of the log that these events do not match",
+			lost = append(lost, verify.Finding{
+				Kind: verify.Missing, Message: "a witness has seen a checkpoint of the log that these events do not match",
 			})
 		}
 	}
@@ -157,7 +157,7 @@ func Prove(ctx context.Context, cfg Config, id string, out io.Writer) error {
 }
 
 // readSaved reads a saved checkpoint from a file.
-func readSaved(name string) (audit.Saved, error) {
+func readSaved(name string) (verify.Saved, error) {
 	text, err := os.ReadFile(name)
-	return audit.Saved{Name: name, Note: string(text)}, err
+	return verify.Saved{Name: name, Note: string(text)}, err
 }

@@ -36,7 +36,7 @@ func TestBackupWhileUpRunsIsRestored(t *testing.T) {
 		go func() { // changes during the backup
 			defer close(ended)
 			for range 5 {
-				_, _ = command(t, "listings withdraw maple-scribe")
+				_, _ = command(t, "listings withdraw maple-scribe --reason trial")
 				_, _ = command(t, "listings publish maple-scribe --yes")
 			}
 		}()

@@ -48,7 +48,7 @@ func whileUp(t *testing.T, text string, during func(out *servicetest.Log)) {
 func command(t *testing.T, line string) (string, error) {
 	t.Helper()
 	root, out := &cobra.Command{SilenceErrors: true, SilenceUsage: true}, new(bytes.Buffer)
-	root.AddCommand(verbs.Commands()...)
+	root.AddCommand(append(verbs.Commands(), BackupCommand())...)
 	root.SetOut(out)
 	root.SetArgs(strings.Fields(line))
 	err := root.ExecuteContext(t.Context())
@@ -116,7 +116,7 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 	const sequence = "SELECT value FROM change_sequence"
 	t.Chdir(t.TempDir())
 	whileUp(t, "curl ", func(*servicetest.Log) {})
-	follow(t, page, "cp -a .opportunity saved")
+	follow(t, page, "opportunity backup saved")
 	var key, kept struct{ ID, Key string }
 	whileUp(t, "curl ", func(*servicetest.Log) {
 		for _, k := range []any{&key, &kept} {

@@ -73,7 +73,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	defer output.Close()
+	defer func() { _ = output.Close() }()
 	redis, err := startRedis(dir.File(verbs.RedisFile))
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func (d *deployment) firstStart(ctx context.Context, dir *dataDir, kind string, 
 }
 
 // readyTimeout limits the wait for the services at the start.
-const readyTimeout = 30 * time.Second
+const readyTimeout = 2 * time.Minute
 
 // ready waits until every service behind the gateway is ready. The gateway itself is ready from the
 // start. It returns an error after readyTimeout, unless a database was set back: then it waits for

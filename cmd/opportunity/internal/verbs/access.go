@@ -23,7 +23,9 @@ func tiers() []api.Tier {
 }
 
 func (v *verbs) accounts() *cobra.Command {
-	c := &cobra.Command{Use: "accounts", Short: "Find, show, suspend and resume accounts, grant tiers, and reset authenticators"}
+	c := &cobra.Command{
+		Use: "accounts", Short: "Find, show, suspend and resume accounts, grant tiers, and reset authenticators",
+	}
 	c.AddCommand(
 		v.accountList(), v.accountShow(),
 		v.suspend(false), v.suspend(true), v.resetAuthenticator(),

@@ -117,7 +117,8 @@ func escape(text, keep string) string {
 }
 
 func pageFlags(c *cobra.Command, p *adminapi.Page) {
-	flags.Number(c.Flags(), &p.Limit, "limit", 0, fmt.Sprintf("maximum number of entries, up to %d", api.MaxOperatorPageSize))
+	usage := fmt.Sprintf("maximum number of entries, up to %d", api.MaxOperatorPageSize)
+	flags.Number(c.Flags(), &p.Limit, "limit", 0, usage)
 	c.Flags().StringVar(&p.After, "after", "", "start after the entry with this id")
 }
 

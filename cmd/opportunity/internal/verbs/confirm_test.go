@@ -15,10 +15,12 @@ import (
 func TestActsAreConfirmedAtATerminal(t *testing.T) {
 	verbs.AtTerminal(t)
 	for line, asked := range map[string]string{
-		"keys revoke key_1":                         "This revokes key_1 for good",
-		"accounts suspend acc_1 --reason resells":   `This suspends acc_1: its next request is rejected, and its person gets a mail with the reason "resells"`,
-		"listings withdraw a b --reason closed":     "This withdraws 2 listings: a, b.",
-		"accounts reset-authenticator a --reason b": `This removes the second factors of a in 24 hours. Its person gets a mail with the reason "b"`,
+		"keys revoke key_1": "This revokes key_1 for good",
+		"accounts suspend acc_1 --reason resells": "This suspends acc_1: its next request is rejected, and its person " +
+			`gets a mail with the reason "resells"`,
+		"listings withdraw a b --reason closed": "This withdraws 2 listings: a, b.",
+		"accounts reset-authenticator a --reason b": "This removes the second factors of a in 24 hours. Its person " +
+			`gets a mail with the reason "b"`,
 	} {
 		args := strings.Fields(line)
 		c, sent := admin(t, http.StatusOK, `{"applied":true}`)
@@ -39,7 +41,10 @@ func TestActsAreConfirmedAtATerminal(t *testing.T) {
 		require.NoError(t, err, line)
 		require.NotEmpty(t, sent.String(), line)
 	}
-	for _, line := range []string{"accounts suspend acc_1", "accounts resume acc_1", "accounts reset-authenticator acc_1", "listings withdraw a", "accounts suspend acc_1 --reason="} {
+	for _, line := range []string{
+		"accounts suspend acc_1", "accounts resume acc_1", "accounts reset-authenticator acc_1", "listings withdraw a",
+		"accounts suspend acc_1 --reason=",
+	} {
 		c, sent := admin(t, http.StatusOK, `{"applied":true}`)
 		_, _, err := verb(t, c.URL, "yes\n", strings.Fields(line)...)
 		require.ErrorContains(t, err, "missing --reason", line)

@@ -48,7 +48,8 @@ func (v *verbs) listListings() *cobra.Command {
 	f.StringVar(&country, "country", "", "country code such as CA: listings whose facts say that its residents are eligible")
 	f.StringVar(&search, "search", "", "part of the id or the company's name, case-insensitive")
 	flags.Choice(f, &output, "output", "text", "output format", "text", "json", "jsonl", "csv")
-	flags.Number(f, &page.Limit, "limit", 0, fmt.Sprintf("maximum number of listings, up to %d (default 100)", api.MaxOperatorPageSize))
+	flags.Number(f, &page.Limit, "limit", 0,
+		fmt.Sprintf("maximum number of listings, up to %d (default 100)", api.MaxOperatorPageSize))
 	f.StringVar(&page.After, "after", "", "start after the listing with this id")
 	return c
 }

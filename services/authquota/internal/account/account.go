@@ -1,4 +1,10 @@
-// Package account defines what the features share about an account: its tier, suspension and terms.
+// Package account defines and stores what the features share about an account.
+//
+// An Account holds keys. Its Standing, a granted tier and paid entitlements, gives its tier at a
+// time; a TierTable has the limits of each tier. A Change is an operator's: Suspend, Resume or
+// Grant.
+// An account is final once its person closed it (Closed) or it was merged into another (Merged).
+// AcceptTerms records which terms of use it has accepted.
 package account
 
 import (
@@ -67,7 +73,8 @@ func Merged(into string) error {
 // Closed returns the error for a change to an account that its person closed at.
 func Closed(at time.Time) error {
 	return problem.New(problem.InvalidParameter,
-		"This account was closed on %s. Closing is final: it cannot get keys or a tier, and cannot be suspended or resumed.", FormatTime(at))
+		"This account was closed on %s. Closing is final: it cannot get keys or a tier, and cannot be suspended or resumed.",
+		FormatTime(at))
 }
 
 // Change is an operator's change to an account.
@@ -86,18 +93,19 @@ type Change struct {
 // one, unless it is api.ReasonNotStated.
 func Suspend(reason string) (Change, error) {
 	reason, err := Text("reason", reason)
-	return Change{"account.suspend", "account-suspended", map[string]string{"reason": reason}, func(a *Account, now time.Time) map[string]any {
-		if a.SuspendedAt == nil {
-			a.SuspendedAt, a.SuspendReason = &now, reason
-			return map[string]any{"reason": reason}
-		}
-		before := a.SuspendReason
-		if reason == before || reason == api.ReasonNotStated {
-			return nil
-		}
-		a.SuspendReason = reason
-		return map[string]any{"reason": reason, "before": before}
-	}}, err
+	return Change{"account.suspend", "account-suspended", map[string]string{"reason": reason},
+		func(a *Account, now time.Time) map[string]any {
+			if a.SuspendedAt == nil {
+				a.SuspendedAt, a.SuspendReason = &now, reason
+				return map[string]any{"reason": reason}
+			}
+			before := a.SuspendReason
+			if reason == before || reason == api.ReasonNotStated {
+				return nil
+			}
+			a.SuspendReason = reason
+			return map[string]any{"reason": reason, "before": before}
+		}}, err
 }
 
 // Resume ends a suspension. The reason is for the audit log.
@@ -184,7 +192,8 @@ type row struct {
 
 func (row) TableName() string { return "accounts" }
 
-// Read returns an account with its entitlements, without the time at which it was closed. It returns
+// Read returns an account with its entitlements, without the time at which it was closed. It
+// returns
 // NotFound for an unknown ID.
 func Read(db *gorm.DB, id string) (Account, error) {
 	var r row
@@ -202,7 +211,10 @@ func Read(db *gorm.DB, id string) (Account, error) {
 
 // Create creates an account with a granted tier.
 func Create(tx *accountdb.Tx, granted api.Tier) (Account, error) {
-	created := row{Account{Standing: Standing{Granted: granted}, ID: NewID(), CreatedAt: tx.Now}, database.Micros(tx.Now) + accountdb.Step()}
+	created := row{
+		Account{Standing: Standing{Granted: granted}, ID: NewID(), CreatedAt: tx.Now},
+		database.Micros(tx.Now) + accountdb.Step(),
+	}
 	tx.Touched(accountdb.Epoch{Account: created.ID, Number: created.Epoch})
 	return created.Account, tx.DB.Create(&created).Error
 }
@@ -348,7 +360,8 @@ func (EntitlementRow) TableName() string { return "entitlements" }
 // Entitlement returns the entitlement as billing reported it.
 func (r EntitlementRow) Entitlement() api.Entitlement {
 	return api.Entitlement{
-		Tier: api.Tier(r.Tier), PaidUntil: accountdb.Instant(r.PaidUntil), Renews: r.Renews, Trouble: api.Trouble(r.Trouble), Version: r.Version,
+		Tier: api.Tier(r.Tier), PaidUntil: accountdb.Instant(r.PaidUntil), Renews: r.Renews, Trouble: api.Trouble(r.Trouble),
+		Version: r.Version,
 	}
 }
 

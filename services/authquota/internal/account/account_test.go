@@ -119,7 +119,8 @@ func TestPaidAtReturnsMostRelevantEntitlement(t *testing.T) {
 	soon := api.Entitlement{Tier: api.Commercial, PaidUntil: testkit.Minutes(1), Version: 2}
 	later := api.Entitlement{Tier: api.Commercial, PaidUntil: testkit.Minutes(2), Version: 3}
 	nothing := api.Entitlement{Tier: api.Free, Version: 4}
-	for _, paid := range [][]api.Entitlement{{past, soon, later, nothing}, {nothing, later, soon, past}, {soon, nothing, past, later}} {
+	for _, paid := range [][]api.Entitlement{{past, soon, later, nothing}, {nothing, later, soon, past},
+		{soon, nothing, past, later}} {
 		s := account.Standing{Paid: paid}
 		require.Equal(t, later, *s.PaidAt(testkit.Noon))
 		require.True(t, s.Pays(testkit.Noon))
@@ -147,7 +148,8 @@ func TestOverrides(t *testing.T) {
 	table, err := account.ParseTiers("developer=120/5000/100, free=1/1/1")
 	require.NoError(t, err)
 	require.Equal(t, api.Limits{PerMinute: 120, PerDay: 5000, PageSize: 100, History: true}, table[api.Developer])
-	require.Equal(t, api.Limits{PerMinute: 1, PerDay: 1, PageSize: 1, History: false}, table[api.Free], "history is no figure")
+	require.Equal(t, api.Limits{PerMinute: 1, PerDay: 1, PageSize: 1, History: false}, table[api.Free],
+		"history is no figure")
 	require.Equal(t, 300, table[api.Commercial].PerMinute, "not named, not changed")
 }
 

@@ -4,13 +4,15 @@
 // of the accounts that it affects. So no change lacks its audit entry, and the gateways and the
 // person learn of every change.
 //
-// It also has the rows that changes of several features share: accounts, their entitlements and the
-// accepted terms.
+// The features make a change with DB.Change, or Result if it has one, and write its parts with the
+// Tx: Touch, Record, Post and Notify. A Box seals what is secret, such as the mails of the outbox.
+// Rows are the types of the features themselves: the serializer column stores their times.
 package accountdb
 
 import (
 	"context"
 	"crypto/rand"
+	"embed"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -28,6 +30,12 @@ import (
 	"opportunity.internal/pkg/setback"
 	"opportunity.internal/services/authquota/internal/mail"
 )
+
+// Migrations has numbered SQL files, as database.Migrate needs them. Never edit a released file:
+// add one with the next number.
+//
+//go:embed migrations/postgres/*.sql migrations/sqlite/*.sql
+var Migrations embed.FS
 
 // DB is the database of authquota. The stores of the features return problem.Errors where the
 // caller can react: not_found, invalid_parameter, and service_unavailable if the database is
@@ -102,7 +110,8 @@ func (db *DB) Change(ctx context.Context, do func(tx *Tx) error) error {
 		return nil
 	}
 	return errors.Join(ErrNotInEffect, problem.New(problem.ServiceUnavailable,
-		"The change is saved and takes effect automatically as soon as Redis is available again.").Retry(time.Second).Because(err))
+		"The change is saved and takes effect automatically as soon as Redis is available again.").
+		Retry(time.Second).Because(err))
 }
 
 // Result is db.Change for a change with a result.
@@ -128,7 +137,8 @@ func (tx *Tx) number(verified setback.Mark) (m setback.Mark, err error) {
 	err = tx.Raw(`INSERT INTO changes (sequence, id, accounts) SELECT CAST(? AS bigint), ?, ?
 		WHERE ? OR EXISTS (SELECT 1 FROM changes WHERE sequence = ? AND id = ?)
 		RETURNING (SELECT id FROM generations ORDER BY began_at DESC LIMIT 1)`,
-		m.Sequence, m.ID, strings.Join(slices.Sorted(maps.Keys(tx.touched)), ","), verified.Sequence == 0, verified.Sequence, verified.ID).Scan(&m.Generation).Error
+		m.Sequence, m.ID, strings.Join(slices.Sorted(maps.Keys(tx.touched)), ","), verified.Sequence == 0, verified.Sequence,
+		verified.ID).Scan(&m.Generation).Error
 	if err == nil && m.Generation == "" {
 		err = problem.Unavailable(setback.ErrSetBack) // the next poll says whether an operator has to decide
 	}
@@ -150,7 +160,8 @@ func Step() int64 { return 1 + mathrand.Int64N(1_000_000) } //nolint:gosec // to
 
 // EpochColumns selects an Epoch from accounts a.
 const EpochColumns = `a.id AS account, a.epoch AS number, CASE
-	WHEN a.merged_into IS NOT NULL OR EXISTS (SELECT 1 FROM people p WHERE p.account_id = a.id AND p.closed_at IS NOT NULL) THEN '` + counter.ClosedState + `'
+	WHEN a.merged_into IS NOT NULL OR EXISTS (SELECT 1 FROM people p WHERE p.account_id = a.id AND p.closed_at IS NOT NULL)
+		THEN '` + counter.ClosedState + `'
 	WHEN a.suspended_at IS NOT NULL THEN '` + counter.SuspendedState + `' ELSE '' END AS state`
 
 // Touch is Remember for a change of what gateways cache of the accounts.
@@ -179,7 +190,9 @@ func (tx *Tx) TouchOwner(key string) error {
 func (tx *Tx) touch(where string, args ...any) error {
 	now := database.Micros(tx.Now)
 	var touched []Epoch
-	err := tx.Raw("UPDATE accounts SET epoch = CASE WHEN epoch < ? THEN ? ELSE epoch END + ? WHERE "+where+" RETURNING "+strings.ReplaceAll(EpochColumns, "a.", "accounts."),
+	err := tx.Raw(
+		"UPDATE accounts SET epoch = CASE WHEN epoch < ? THEN ? ELSE epoch END + ? WHERE "+where+" RETURNING "+
+			""+strings.ReplaceAll(EpochColumns, "a.", "accounts."),
 		append([]any{now, now, Step()}, args...)...).Scan(&touched).Error
 	for _, e := range touched {
 		tx.Touched(e)
@@ -226,7 +239,8 @@ func (tx *Tx) Record(actor, action, subject string, detail map[string]any) error
 	if err != nil {
 		return err
 	}
-	return tx.Create(&AuditRow{At: database.Micros(tx.Now), Actor: actor, Action: action, Subject: subject, Detail: string(encoded)}).Error
+	return tx.Create(&AuditRow{At: database.Micros(tx.Now), Actor: actor, Action: action, Subject: subject,
+		Detail: string(encoded)}).Error
 }
 
 // Epochs returns the epochs of the accounts a that where selects.

@@ -18,7 +18,6 @@ import (
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/testkit"
-	"opportunity.internal/services/authquota/migrations"
 )
 
 // A change that fails leaves no audit entry, no mail and no epoch increment.
@@ -70,7 +69,8 @@ func TestMailsTakeTurnsAndLinksToSignInGoFirst(t *testing.T) {
 		for _, m := range db.TakeMails(t)[:5] {
 			order = append(order, m.To)
 		}
-		require.Equal(t, []string{"new@example.org", "ada@example.org", "ada@example.org", "ada@example.org", "eve@example.org"}, order)
+		require.Equal(t, []string{"new@example.org", "ada@example.org", "ada@example.org", "ada@example.org",
+			"eve@example.org"}, order)
 	})
 }
 
@@ -161,7 +161,8 @@ func TestResealMakesTheOlderKeyUnnecessary(t *testing.T) {
 
 func record(t *testing.T, db testkit.DB) {
 	t.Helper()
-	require.NoError(t, db.Change(t.Context(), func(tx *accountdb.Tx) error { return tx.Record("ada", "account.suspend", "acc_1", nil) }))
+	require.NoError(t, db.Change(t.Context(),
+		func(tx *accountdb.Tx) error { return tx.Record("ada", "account.suspend", "acc_1", nil) }))
 }
 
 func TestTheAuditLogIsAppendOnly(t *testing.T) {
@@ -174,13 +175,17 @@ func TestTheAuditLogIsAppendOnly(t *testing.T) {
 			"DELETE FROM audit_log", "DELETE FROM audit_log WHERE id = 1",
 		}
 		if db.Dialect == database.Postgres {
-			statements = append(statements, "TRUNCATE audit_log", "SET session_replication_role = replica; DELETE FROM audit_log",
-				"INSERT INTO audit_log (id, at, actor, action, subject, detail) OVERRIDING SYSTEM VALUE VALUES (1, 0, 'nobody', '', '', '') "+
+			statements = append(statements, "TRUNCATE audit_log",
+				"SET session_replication_role = replica; DELETE FROM audit_log",
+				"INSERT INTO audit_log (id, at, actor, action, subject, detail) OVERRIDING SYSTEM VALUE VALUES (1, 0, 'nobody', "+
+					"'', '', '') "+
 					"ON CONFLICT (id) DO UPDATE SET actor = 'nobody'")
 		} else {
-			const replace = "INSERT OR REPLACE INTO audit_log (id, at, actor, action, subject, detail) VALUES (1, 0, 'nobody', '', '', '')"
+			const replace = "INSERT OR REPLACE INTO audit_log (id, at, actor, action, subject, detail) VALUES (1, 0, 'nobody', " +
+				"'', '', '')"
 			statements = append(statements, replace)
-			_, err := storetest.Plain(t, url).ExecContext(t.Context(), replace) // a connection that does not ask for recursive_triggers
+			// a connection that does not ask for recursive_triggers
+			_, err := storetest.Plain(t, url).ExecContext(t.Context(), replace)
 			require.ErrorContains(t, err, "append-only")
 		}
 		for _, statement := range statements {
@@ -195,11 +200,13 @@ func TestTheServingRoleCannotRewriteTheAuditLog(t *testing.T) {
 	role, asRole := storetest.Role(t, admin)
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
 	require.NoError(t, err)
-	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: admin, ServingRole: role, MaxConnections: 2}, tel, migrations.Files))
+	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: admin, ServingRole: role, MaxConnections: 2},
+		tel, accountdb.Migrations))
 	db := testkit.Open(t, asRole, time.Now)
 	record(t, db)
 	for _, statement := range []string{
-		"UPDATE audit_log SET actor = 'nobody'", "DELETE FROM audit_log", "TRUNCATE audit_log", "DROP TRIGGER audit_log_is_append_only ON audit_log",
+		"UPDATE audit_log SET actor = 'nobody'", "DELETE FROM audit_log", "TRUNCATE audit_log",
+		"DROP TRIGGER audit_log_is_append_only ON audit_log",
 	} {
 		require.ErrorContains(t, db.Exec(statement).Error, "SQLSTATE 42501", "no right to %s", statement)
 	}

@@ -11,7 +11,8 @@ import (
 	"opportunity.internal/pkg/database"
 )
 
-// column stores a field of a type that the features share with their pages, tagged serializer:column:
+// column stores a field of a type that the features share with their pages, tagged
+// serializer:column:
 // a time as microseconds since 1970 UTC, a duration as microseconds, and an empty text or zero
 // duration as NULL. It applies to rows that gorm writes and reads; a map of updates has the stored
 // values.

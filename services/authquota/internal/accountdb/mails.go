@@ -44,7 +44,8 @@ func (tx *Tx) Post(m mail.Message) error {
 	tx.posted = true
 	id, now := NewID("mail_"), database.Micros(tx.Now)
 	row := mailRow{
-		ID: id, Template: m.Template, Letter: tx.Box.Seal(plain, sealedMail(id)), CreatedAt: now, DueAt: now, Urgent: m.Urgent(),
+		ID: id, Template: m.Template, Letter: tx.Box.Seal(plain, sealedMail(id)), CreatedAt: now, DueAt: now,
+		Urgent:    m.Urgent(),
 		Recipient: tx.Box.Fingerprint(m.To, "mail recipient"), Topic: tx.Box.Fingerprint(m.Topic(), "mail topic"),
 	}
 	// One that is being sent is deleted as well: its courier then has nothing to delete or defer.
@@ -87,7 +88,8 @@ func (db *DB) ClaimMail(ctx context.Context, lease time.Duration) (claimed mail.
 	// commits.
 	err = db.WithContext(ctx).Raw(`
 		UPDATE mails SET due_at = ?, attempts = attempts + 1
-		WHERE id = (SELECT id FROM mails WHERE due_at <= ? ORDER BY urgent DESC, turn, id LIMIT 1 `+db.skipLocked()+`) AND due_at <= ?
+		WHERE id = (SELECT id FROM mails WHERE due_at <= ? ORDER BY urgent DESC, turn, id LIMIT 1 `+db.skipLocked()+`) AND
+			due_at <= ?
 		RETURNING *`, database.Micros(now.Add(lease)), database.Micros(now), database.Micros(now)).Scan(&rows).Error
 	if err != nil || len(rows) == 0 {
 		return mail.Posted{}, false, database.Outage(err)
@@ -112,7 +114,8 @@ func (db *DB) skipLocked() string {
 
 // DeferMail sets when a claimed mail is due again.
 func (db *DB) DeferMail(ctx context.Context, id string, due time.Time) error {
-	return database.Outage(db.WithContext(ctx).Model(&mailRow{}).Where("id = ?", id).Update("due_at", database.Micros(due)).Error)
+	return database.Outage(db.WithContext(ctx).Model(&mailRow{}).Where("id = ?", id).
+		Update("due_at", database.Micros(due)).Error)
 }
 
 // DeleteMail deletes a mail that was sent or has failed permanently.
@@ -127,7 +130,8 @@ func (db *DB) PendingMails(ctx context.Context) (n int, oldest time.Time, err er
 		Mails  int
 		Oldest int64
 	}
-	err = db.WithContext(ctx).Model(&mailRow{}).Select("count(*) AS mails, coalesce(min(created_at), 0) AS oldest").Scan(&waiting).Error
+	err = db.WithContext(ctx).Model(&mailRow{}).
+		Select("count(*) AS mails, coalesce(min(created_at), 0) AS oldest").Scan(&waiting).Error
 	if waiting.Mails > 0 {
 		oldest = database.FromMicros(waiting.Oldest)
 	}

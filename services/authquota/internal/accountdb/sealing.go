@@ -27,7 +27,8 @@ type Sealed struct {
 const resealBatch = 1000
 
 // Reseal seals everything in the columns under the newest encryption key that is under an older
-// one, so that the older key can be removed. It skips concurrently changed values, and texts that do
+// one, so that the older key can be removed. It skips concurrently changed values, and texts that
+// do
 // not open because their key is missing.
 func (db *DB) Reseal(ctx context.Context, columns ...Sealed) error {
 	for _, column := range columns {
@@ -42,7 +43,8 @@ func (db *DB) reseal(ctx context.Context, at Sealed) error {
 	for after := ""; ; {
 		var rows []struct{ ID, Text string }
 		err := db.WithContext(ctx).Table(at.Table).Select(at.ID+" AS id, "+at.Column+" AS text").
-			Where(at.ID+" > ? AND "+at.Column+" <> '' AND substr("+at.Column+", 1, ?) <> ?", after, len(db.Box.Prefix()), db.Box.Prefix()).
+			Where(at.ID+" > ? AND "+at.Column+" <> '' AND substr("+at.Column+", 1, ?) <> ?", after, len(db.Box.Prefix()),
+				db.Box.Prefix()).
 			Order(at.ID).Limit(resealBatch).Scan(&rows).Error
 		if err != nil || len(rows) == 0 {
 			return err
@@ -54,7 +56,8 @@ func (db *DB) reseal(ctx context.Context, at Sealed) error {
 				continue
 			}
 			err = db.WithContext(ctx).Session(&gorm.Session{NewDB: true}).Table(at.Table).
-				Where(at.ID+" = ? AND "+at.Column+" = ?", r.ID, r.Text).Update(at.Column, db.Box.Seal(plain, at.Context(r.ID))).Error
+				Where(at.ID+" = ? AND "+at.Column+" = ?", r.ID, r.Text).
+				Update(at.Column, db.Box.Seal(plain, at.Context(r.ID))).Error
 			if err != nil {
 				return err
 			}

@@ -47,7 +47,8 @@ func TestNoChangedTextOpens(t *testing.T) {
 			require.ErrorIs(t, err, accountdb.ErrSealed, "byte %d bit %d", i, bit)
 		}
 	}
-	for _, bad := range []string{"", ".", "..", "v1..", sealed + "A", sealed[:len(sealed)-1], " " + sealed, sealed + "\n", sealed + ".x"} {
+	for _, bad := range []string{"", ".", "..", "v1..", sealed + "A", sealed[:len(sealed)-1], " " + sealed, sealed + "\n",
+		sealed + ".x"} {
 		_, err := b.Open(bad, "totp seed acc_1")
 		require.ErrorIs(t, err, accountdb.ErrSealed, bad)
 	}
@@ -97,7 +98,8 @@ func TestFingerprints(t *testing.T) {
 
 func TestBadKeys(t *testing.T) {
 	for _, bad := range [][]string{
-		nil, {""}, {"word"}, {newer[2:]}, {newer + "00"}, {newer, ""}, {newer, strings.Repeat("xy", 32)}, {newer, older, newer},
+		nil, {""}, {"word"}, {newer[2:]}, {newer + "00"}, {newer, ""}, {newer, strings.Repeat("xy", 32)},
+		{newer, older, newer},
 		{newer, strings.ToUpper(newer)}, slices.Repeat([]string{newer}, accountdb.MaxBoxKeys+1),
 	} {
 		_, err := accountdb.ParseBox(bad)

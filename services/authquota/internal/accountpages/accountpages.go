@@ -94,7 +94,8 @@ func New(c Config) (*Pages, error) {
 		return nil, err
 	}
 	p.kit, err = pages.New(pages.Config{
-		Name: siteName, URL: c.PublicURL, Root: homePath, Cookies: http.SameSiteLaxMode, Static: files, Templates: files, Funcs: p.functions(), Log: c.Errors.Log,
+		Name: siteName, URL: c.PublicURL, Root: homePath, Cookies: http.SameSiteLaxMode, Static: files, Templates: files,
+		Funcs: p.functions(), Log: c.Errors.Log,
 	})
 	for _, r := range p.routes() {
 		if r.method == http.MethodGet {
@@ -124,7 +125,9 @@ func (p *Pages) Handler() http.Handler {
 }
 
 func (p *Pages) missing(code problem.Code, message string) gin.HandlerFunc {
-	return p.page(route{handle: func(*Visit) (pages.View, error) { return pages.View{}, problem.New(code, "%s", message) }})
+	return p.page(route{
+		handle: func(*Visit) (pages.View, error) { return pages.View{}, problem.New(code, "%s", message) },
+	})
 }
 
 func (p *Pages) static(g *gin.Context) {
@@ -218,9 +221,13 @@ func newLayout(v *Visit, shown pages.Page) layout {
 func (d layout) Frame() pages.Frame {
 	f := pages.Frame{
 		Name: siteName, Home: "/", Scripts: []string{"time.js", "once.js", "copy.js"},
-		Links: []pages.Link{{Path: "/docs", Label: "Documentation"}, {Path: "/docs/reference", Label: "API reference"}, {Path: homePath, Label: "Your account"}},
+		Links: []pages.Link{
+			{Path: "/docs", Label: "Documentation"}, {Path: "/docs/reference", Label: "API reference"},
+			{Path: homePath, Label: "Your account"},
+		},
 		Footer: []pages.Link{
-			{Path: "/docs", Label: "Documentation"}, {Path: "/docs/errors", Label: "Error codes"}, {Path: "/status", Label: "Status"},
+			{Path: "/docs", Label: "Documentation"}, {Path: "/docs/errors", Label: "Error codes"},
+			{Path: "/status", Label: "Status"},
 			{Path: "/terms", Label: "Terms of use"}, {Path: "/privacy", Label: "Privacy"},
 		},
 	}
@@ -253,18 +260,23 @@ func (p *Pages) operator() template.HTML {
 	if !strings.HasPrefix(address, "https://") {
 		address = "mailto:" + address
 	}
-	return template.HTML(who + ` (<a href="` + template.HTMLEscapeString(address) + `">` + template.HTMLEscapeString(p.Contact) + `</a>)`) //nolint:gosec // validated at startup, and escaped
+	link := `<a href="` + template.HTMLEscapeString(address) + `">` + template.HTMLEscapeString(p.Contact) + `</a>`
+	return template.HTML(who + " (" + link + ")") //nolint:gosec // validated at startup, and escaped
 }
 
 func count(n int) string { return humanize.Comma(int64(n)) }
 
 // instant formats a time; a script adds the local time.
 func instant(t time.Time) template.HTML {
-	t = t.UTC()
-	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("2 January 2006, 15:04") + ` UTC</time>`) //nolint:gosec // digits and month names
+	return element(t, time.RFC3339, "2 January 2006, 15:04 UTC")
 }
 
 func day(t time.Time) template.HTML {
+	return element(t, time.DateOnly, "2 January 2006")
+}
+
+func element(t time.Time, machine, people string) template.HTML {
 	t = t.UTC()
-	return template.HTML(`<time datetime="` + t.Format(time.DateOnly) + `">` + t.Format("2 January 2006") + `</time>`) //nolint:gosec // digits and month names
+	text := `<time datetime="` + t.Format(machine) + `">` + t.Format(people) + `</time>`
+	return template.HTML(text) //nolint:gosec // digits and month names
 }

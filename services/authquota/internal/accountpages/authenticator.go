@@ -32,8 +32,9 @@ func (p *Pages) newSeedForm(v *Visit) (seedForm, people.NewSeed, error) {
 	}
 	uri := credential.SeedURI(seed.Seed, v.Person.Email, issuer)
 	png, err := credential.SeedQR(uri)
+	image := "data:image/png;base64," + base64.StdEncoding.EncodeToString(png)
 	return seedForm{
-		QR:      template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(png)), //nolint:gosec // our own image
+		QR:      template.URL(image), //nolint:gosec // our own
 		Grouped: credential.GroupSeed(seed.Seed),
 		URI:     template.URL(uri), //nolint:gosec // made of escaped parts
 	}, seed, err
@@ -127,12 +128,16 @@ type codesView struct {
 // with an authenticator.
 func newCodesPage(v *Visit, codes []string, first bool) pages.View {
 	return pages.View{
-		Template: "recovery-codes", Title: "Your recovery codes", Data: codesView{Codes: codes, First: first, Email: v.Person.Email},
+		Template: "recovery-codes", Title: "Your recovery codes", Data: codesView{
+			Codes: codes, First: first, Email: v.Person.Email,
+		},
 	}
 }
 
 func (p *Pages) codesForm(v *Visit) (pages.View, error) {
-	return pages.View{Template: "recovery-codes", Title: "Recovery codes", Data: codesView{Left: v.Person.RecoveryCodesLeft}}, nil
+	return pages.View{
+		Template: "recovery-codes", Title: "Recovery codes", Data: codesView{Left: v.Person.RecoveryCodesLeft},
+	}, nil
 }
 
 func (p *Pages) renewCodes(v *Visit) (pages.View, error) {
@@ -154,7 +159,8 @@ func (p *Pages) downloadCodes(v *Visit) (pages.View, error) {
 		unused, err = p.People.CodesUnused(v.ctx(), v.Person.Account, hashes)
 	}
 	if err == nil && !unused {
-		err = problem.New(problem.InvalidParameter, "These recovery codes are no longer valid. Create new ones on the security page.")
+		err = problem.New(problem.InvalidParameter,
+			"These recovery codes are no longer valid. Create new ones on the security page.")
 	}
 	return pages.View{
 		Type: "text/plain; charset=utf-8", Name: "opportunity-recovery-codes.txt",
@@ -164,7 +170,8 @@ func (p *Pages) downloadCodes(v *Visit) (pages.View, error) {
 
 func writeCodes(w io.Writer, email string, codes []string, now time.Time) error {
 	_, err := fmt.Fprintf(w, "Recovery codes of the Opportunity Data API\r\nAccount: %s\r\nDownloaded: %s\r\n\r\n"+
-		"Each code signs you in once if you do not have your authenticator.\r\n\r\n", email, now.Format("2 January 2006, 15:04 UTC"))
+		"Each code signs you in once if you do not have your authenticator.\r\n\r\n", email,
+		now.Format("2 January 2006, 15:04 UTC"))
 	for i, c := range codes {
 		if err == nil {
 			_, err = fmt.Fprintf(w, "%2d. %s\r\n", i+1, c)

@@ -54,7 +54,8 @@ func (p *Pages) prove(v *Visit) (pages.View, error) {
 		if err != nil {
 			return again, err
 		}
-		return again, p.People.ConfirmFailed(ctx, v.Session, map[string]string{"": "passkey", "code": "authenticator", "password": "password"}[factor])
+		return again, p.People.ConfirmFailed(ctx, v.Session,
+			map[string]string{"": "passkey", "code": "authenticator", "password": "password"}[factor])
 	}
 	if err != nil {
 		return pages.View{}, err
@@ -86,7 +87,8 @@ func (p *Pages) proveByCode(v *Visit) (string, error) {
 	step, ok := credential.CodeStep(seed, given, v.Now)
 	switch {
 	case people.IsRecoveryCode(given):
-		return "", problem.New(problem.InvalidParameter, "Recovery codes work only at sign-in. Use a code from the app or your password.")
+		return "", problem.New(problem.InvalidParameter,
+			"Recovery codes work only at sign-in. Use a code from the app or your password.")
 	case !ok:
 		return "", errCode()
 	}

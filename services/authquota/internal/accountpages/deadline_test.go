@@ -15,12 +15,11 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/plan"
-	"opportunity.internal/services/authquota/migrations"
 )
 
 // Otherwise the person sees the gateway's error instead of our own.
 func TestPlanActionsEndBeforeTheGatewayGivesUp(t *testing.T) {
-	db := servicetest.OpenDatabase(t, servicetest.NewSchema(migrations.Files).SQLite(t))
+	db := servicetest.OpenDatabase(t, servicetest.NewSchema(accountdb.Migrations).SQLite(t))
 	p := &Pages{Config: Config{Billing: new(plan.Billing)}, Plans: plan.NewStore(&accountdb.DB{DB: db, Now: time.Now})}
 	v := &Visit{Context: &gin.Context{Request: httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)}}
 	latest := time.Now().Add(api.GatewayTimeout)

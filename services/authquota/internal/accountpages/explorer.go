@@ -98,7 +98,8 @@ func (p *Pages) makeCall(v *Visit) (pages.View, error) {
 	return pages.View{Status: http.StatusNoContent, Header: http.Header{api.ExplorerHeader: {string(text)}}}, err
 }
 
-// principal returns a key of the person's account as it is now, revoked and expired keys included: the gateway rejects them.
+// principal returns a key of the person's account as it is now, revoked and expired keys included:
+// the gateway rejects them.
 func (p *Pages) principal(v *Visit, id string) (api.Principal, error) {
 	if err := keys.CheckID(id); err != nil {
 		return api.Principal{}, err
@@ -114,7 +115,8 @@ func (p *Pages) principal(v *Visit, id string) (api.Principal, error) {
 	return key.Principal(v.Now, p.Tiers)
 }
 
-// fill returns the form of the operation in the URL with values, its problems, and the call that it describes.
+// fill returns the form of the operation in the URL with values, its problems, and the call that it
+// describes.
 func (p *Pages) fill(v *Visit, values url.Values) (pages.View, apidoc.Call, error) {
 	operation, ok := p.description.Operation(v.Param("operation"))
 	if !ok {
@@ -154,8 +156,8 @@ func unexpected(o apidoc.Operation, values url.Values) error {
 	return nil
 }
 
-// checkValue returns what is wrong with a value, or an empty string. It leaves it to the API to reject values of the wrong type, so that
-// people can see its response.
+// checkValue returns what is wrong with a value, or an empty string. It leaves it to the API to
+// reject values of the wrong type, so that people can see its response.
 func checkValue(p apidoc.Parameter, value string) string {
 	switch {
 	case value == "" && p.Required:

@@ -45,18 +45,22 @@ func TestOperations(t *testing.T) {
 	_, b := person(t)
 	b.Get("/account/explorer").Leads("/account/explorer/listOpportunities")
 	p := b.Get("/account/explorer/listOpportunities")
-	for _, id := range []string{"listOpportunities", "listJobsAlias", "getOpportunity", "getVerificationHistory", "listChanges"} {
+	for _, id := range []string{"listOpportunities", "listJobsAlias", "getOpportunity", "getVerificationHistory",
+		"listChanges"} {
 		require.Contains(t, p.Body, `href="/account/explorer/`+id+`"`)
-		require.Contains(t, b.Get("/account/explorer/"+id).Shows(http.StatusOK, "You have no active key.").Body, `href="/docs/reference/`+id+`"`)
+		require.Contains(t, b.Get("/account/explorer/"+id).
+			Shows(http.StatusOK, "You have no active key.").Body, `href="/docs/reference/`+id+`"`)
 	}
 }
 
 func TestFormHasEveryParameter(t *testing.T) {
 	_, b, _, _ := explorer(t)
-	p := b.Get(listForm+"?country=CA&remote=true&limit=5").Shows(http.StatusOK, "Matches records that are eligible for residents of this country.", "Send request")
+	p := b.Get(listForm+"?country=CA&remote=true&limit=5").
+		Shows(http.StatusOK, "Matches records that are eligible for residents of this country.", "Send request")
 	require.Contains(t, p.Body, `<input id="country" name="country" value="CA"`)
 	require.Contains(t, p.Body, `<option selected>true</option>`)
-	require.Contains(t, p.Body, `name="limit" value="5" maxlength="200" autocomplete="off" spellcheck="false" inputmode="numeric"`)
+	require.Contains(t, p.Body,
+		`name="limit" value="5" maxlength="200" autocomplete="off" spellcheck="false" inputmode="numeric"`)
 	require.Contains(t, p.Body, `<option>sell</option>`)
 	require.Contains(t, p.Body, `id="If-None-Match"`)
 	require.NotContains(t, b.Get(historyForm).Body, `<title>Error`, "an empty form has no problems yet")
@@ -77,12 +81,15 @@ func TestFormsAreMadeOfTheDescription(t *testing.T) {
 
 func TestFormBecomesACall(t *testing.T) {
 	s, b, _, phone := explorer(t)
-	got := call(t, b.Post(historyForm, "id", "maple-scribe", "page", "", "limit", "abc", "If-None-Match", `W/"x"`, "key", phone.ID))
+	got := call(t, b.Post(historyForm, "id", "maple-scribe", "page", "", "limit", "abc", "If-None-Match", `W/"x"`, "key",
+		phone.ID))
 	require.Equal(t, api.ExplorerCall{
-		Principal: s.Principal(phone.Key), Target: "/api/v1/opportunities/maple-scribe/history?limit=abc", Header: http.Header{"If-None-Match": {`W/"x"`}},
+		Principal: s.Principal(phone.Key), Target: "/api/v1/opportunities/maple-scribe/history?limit=abc",
+		Header: http.Header{"If-None-Match": {`W/"x"`}},
 	}, got)
 	require.Equal(t, 100, got.Principal.Limits.PerDay)
-	require.Equal(t, "/api/v1/opportunities/..%2Fx%3Fy=1", call(t, b.Post("/account/explorer/getOpportunity", "id", "../x?y=1", "key", phone.ID)).Target)
+	require.Equal(t, "/api/v1/opportunities/..%2Fx%3Fy=1",
+		call(t, b.Post("/account/explorer/getOpportunity", "id", "../x?y=1", "key", phone.ID)).Target)
 }
 
 // The gateway rejects these calls, so that the person sees the API's response. They have the
@@ -100,7 +107,8 @@ func TestStateOfTheKeyIsThatOfTheRequest(t *testing.T) {
 	s.Advance(365 * 24 * time.Hour)
 	b.SignIn()
 	require.Equal(t, s.Now(), call(t, b.Post(listForm, "key", phone.ID)).Principal.ExpiresAt)
-	require.NotContains(t, b.Get(listForm).Shows(http.StatusOK, "You have no active key.").Body, `<form method="post" action="`+listForm)
+	require.NotContains(t, b.Get(listForm).
+		Shows(http.StatusOK, "You have no active key.").Body, `<form method="post" action="`+listForm)
 }
 
 func TestRejectedForms(t *testing.T) {
@@ -116,13 +124,17 @@ func TestRejectedForms(t *testing.T) {
 		"key of another account": {listForm, []string{"key", foreign}, 422, "Select one of your active keys."},
 		"malformed key":          {listForm, []string{"key", "' OR 1=1"}, 422, "Select one of your active keys."},
 		"no key":                 {listForm, nil, 422, "Select one of your active keys."},
-		"unknown operation":      {"/account/explorer/deleteEverything", []string{"key", key}, 404, "This operation does not exist."},
-		"unknown parameter":      {listForm, []string{"key", key, "target", "/internal/v1/principals"}, 400, `"target"`},
-		"repeated parameter":     {listForm, []string{"key", key, "country", "CA", "country", "US"}, 400, `"country"`},
-		"missing id":             {historyForm, []string{"key", key, "id", " "}, 422, "Enter id."},
-		"control character":      {listForm, []string{"key", key, "country", "C\x00A"}, 422, "Enter only printable characters for country."},
-		"header injection":       {listForm, []string{"key", key, "If-None-Match", "a\r\nX-Opportunity-Caller: {}"}, 422, "Enter only printable characters"},
-		"too long":               {listForm, []string{"key", key, "country", strings.Repeat("é", 201)}, 422, "Enter at most 200 characters"},
+		"unknown operation": {"/account/explorer/deleteEverything", []string{"key", key}, 404,
+			"This operation does not exist."},
+		"unknown parameter":  {listForm, []string{"key", key, "target", "/internal/v1/principals"}, 400, `"target"`},
+		"repeated parameter": {listForm, []string{"key", key, "country", "CA", "country", "US"}, 400, `"country"`},
+		"missing id":         {historyForm, []string{"key", key, "id", " "}, 422, "Enter id."},
+		"control character": {listForm, []string{"key", key, "country", "C\x00A"}, 422,
+			"Enter only printable characters for country."},
+		"header injection": {listForm, []string{"key", key, "If-None-Match", "a\r\nX-Opportunity-Caller: {}"}, 422,
+			"Enter only printable characters"},
+		"too long": {listForm, []string{"key", key, "country", strings.Repeat("é", 201)}, 422,
+			"Enter at most 200 characters"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Empty(t, b.Post(c.path, c.fields...).Shows(c.status, c.shown).Header.Get(api.ExplorerHeader))
@@ -134,16 +146,19 @@ func TestOnlyTheSignedInPersonMakesCalls(t *testing.T) {
 	_, b, website, _ := explorer(t)
 	form := url.Values{"key": {website.ID}}
 	for _, from := range []http.Header{
-		{"Origin": {"https://evil.example"}}, {"Sec-Fetch-Site": {"cross-site"}}, {"Sec-Fetch-Site": {"same-site"}}, {"Origin": {"null"}},
+		{"Origin": {"https://evil.example"}}, {"Sec-Fetch-Site": {"cross-site"}}, {"Sec-Fetch-Site": {"same-site"}},
+		{"Origin": {"null"}},
 	} {
-		require.Empty(t, b.Send(http.MethodPost, listForm, form, from).Shows(http.StatusForbidden, "another site").Header.Get(api.ExplorerHeader))
+		require.Empty(t, b.Send(http.MethodPost, listForm, form, from).
+			Shows(http.StatusForbidden, "another site").Header.Get(api.ExplorerHeader))
 	}
 	b.Cookies["__Host-session"] = "of yesterday"
 	p := b.Post(listForm, "key", website.ID)
 	p.Leads("/account/sign-in?next=%2Faccount%2Fexplorer%2FlistOpportunities")
 	require.Empty(t, p.Header.Get(api.ExplorerHeader))
 	clear(b.Cookies)
-	explored(t, b, listForm, url.Values{}, api.ExplorerResult{Status: 200}).Leads("/account/sign-in?next=%2Faccount%2Fexplorer%2FlistOpportunities")
+	explored(t, b, listForm, url.Values{}, api.ExplorerResult{Status: 200}).
+		Leads("/account/sign-in?next=%2Faccount%2Fexplorer%2FlistOpportunities")
 }
 
 func TestOutageMakesNoCall(t *testing.T) {
@@ -167,8 +182,10 @@ func TestResult(t *testing.T) {
 	p := explored(t, b, listForm, form, api.ExplorerResult{
 		Status: 200, Charged: true, Body: []byte(`{"data":["<script>alert(1)</script>"]}`), Size: 38,
 		Header: http.Header{"X-RateLimit-Limit": {"100"}, "X-RateLimit-Remaining": {"93"}, "Etag": {`W/"x"`}},
-	}).Shows(http.StatusOK, "200 OK", "GET /api/v1/opportunities?country=CA", "One request of the day: 94 of 100 were left before the request, 93 are left now",
-		"X-RateLimit-Remaining: 93", `Etag: W/"x"`, "--data-urlencode country=CA", `Country: "CA"`, "country: 'CA'", `country="CA"`,
+	}).Shows(http.StatusOK, "200 OK", "GET /api/v1/opportunities?country=CA",
+		"One request of the day: 94 of 100 were left before the request, 93 are left now",
+		"X-RateLimit-Remaining: 93", `Etag: W/"x"`, "--data-urlencode country=CA", `Country: "CA"`, "country: 'CA'",
+		`country="CA"`,
 		"OPPORTUNITY_URL=https://api.example")
 	require.NotContains(t, p.Body, "<script>alert")
 	require.Contains(t, p.Body, "{\n  &#34;data&#34;: [")
@@ -180,9 +197,12 @@ func TestResultOfRejectedCall(t *testing.T) {
 	_, b, website, _ := explorer(t)
 	form := url.Values{"limit": {"x"}, "key": {website.ID}}
 	explored(t, b, listForm, form, api.ExplorerResult{
-		Status: 400, Body: []byte(`{"error":{}}`), Size: 12, Header: http.Header{"X-RateLimit-Limit": {"100"}, "X-RateLimit-Remaining": {"94"}},
+		Status: 400, Body: []byte(`{"error":{}}`), Size: 12, Header: http.Header{
+			"X-RateLimit-Limit": {"100"}, "X-RateLimit-Remaining": {"94"},
+		},
 	}).Shows(http.StatusOK, "400 Bad Request", "No request of the day: 94 of 100", "The SDKs cannot send this request")
-	p := explored(t, b, listForm, form, api.ExplorerResult{Status: 401, Body: []byte(`{}`), Size: 2}).Shows(http.StatusOK, "401 Unauthorized", "No request of the day")
+	p := explored(t, b, listForm, form, api.ExplorerResult{Status: 401, Body: []byte(`{}`), Size: 2}).
+		Shows(http.StatusOK, "401 Unauthorized", "No request of the day")
 	require.NotContains(t, p.Text(), "were left", "the API does not state the quota of an unknown key")
 	explored(t, b, listForm, form, api.ExplorerResult{Status: 304}).Shows(http.StatusOK, "304 Not Modified")
 }
@@ -190,6 +210,8 @@ func TestResultOfRejectedCall(t *testing.T) {
 func TestLongBodyIsCut(t *testing.T) {
 	_, b, website, _ := explorer(t)
 	start := []byte(strings.Repeat("x", api.MaxExplorerBody-1) + "\xc3") // ends within a character
-	p := explored(t, b, listForm, url.Values{"key": {website.ID}}, api.ExplorerResult{Status: 200, Body: start, Size: 300_000})
+	p := explored(t, b, listForm, url.Values{"key": {website.ID}}, api.ExplorerResult{
+		Status: 200, Body: start, Size: 300_000,
+	})
 	p.Shows(http.StatusOK, "The body has 300,000 bytes. These are the first 262,144.")
 }

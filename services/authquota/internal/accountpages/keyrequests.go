@@ -26,7 +26,9 @@ func (p *Pages) askKey(v *Visit) (pages.View, error) {
 }
 
 func (p *Pages) requestPage(v *Visit, filled keys.RequestedKey, offered keys.Offer) pages.View {
-	return pages.View{Template: "key-ask", Title: "Request a key", Data: requestForm{filled, offered, p.AutoApprove, p.terms(v)}}
+	return pages.View{
+		Template: "key-ask", Title: "Request a key", Data: requestForm{filled, offered, p.AutoApprove, p.terms(v)},
+	}
 }
 
 // offer returns the keys that the account gets without an operator.
@@ -41,7 +43,9 @@ func (p *Pages) requestKey(v *Visit) (pages.View, error) {
 	if err != nil {
 		return pages.View{}, err
 	}
-	filled := keys.RequestedKey{Name: v.PostForm("name"), UseCase: v.PostForm("useCase"), Test: v.PostForm("kind") == "test"}
+	filled := keys.RequestedKey{
+		Name: v.PostForm("name"), UseCase: v.PostForm("useCase"), Test: v.PostForm("kind") == "test",
+	}
 	again := p.requestPage(v, filled, offered)
 	wanted := keys.RequestedKey{Test: filled.Test}
 	if wanted.Test && !offered.Test {
@@ -76,7 +80,9 @@ func (p *Pages) requestKey(v *Visit) (pages.View, error) {
 	case created.State == keys.Approved:
 		return pages.View{Redirect: collectPath(created.ID)}, nil
 	}
-	return pages.View{Redirect: keysPath, Notice: "Your request was sent. You get an email when it is approved or declined."}, nil
+	return pages.View{
+		Redirect: keysPath, Notice: "Your request was sent. You get an email when it is approved or declined.",
+	}, nil
 }
 
 func badUseCase(useCase string, err error) string {
@@ -150,7 +156,9 @@ func (p *Pages) terms(v *Visit) Terms {
 // accepted unseen.
 func (p *Pages) acceptance(v *Visit) (reply account.Acceptance, missing string) {
 	shown := v.PostForm("termsVersion")
-	reply = account.Acceptance{Version: p.TermsVersion, Accepted: v.PostForm("terms") == "accepted" && shown == p.TermsVersion}
+	reply = account.Acceptance{
+		Version: p.TermsVersion, Accepted: v.PostForm("terms") == "accepted" && shown == p.TermsVersion,
+	}
 	switch {
 	case reply.Accepted || p.terms(v).Accepted():
 		return reply, ""

@@ -206,7 +206,9 @@ func (p *Pages) askRotate(v *Visit) (pages.View, error) {
 	if err == nil && !k.Ready() {
 		err = keys.NotRotatable()
 	}
-	return pages.View{Template: "key-rotate", Title: "Rotate " + k.Title(), Data: rotation{k, k.SuccessorEnd(v.Now), k.GraceEnd(v.Now)}}, err
+	return pages.View{
+		Template: "key-rotate", Title: "Rotate " + k.Title(), Data: rotation{k, k.SuccessorEnd(v.Now), k.GraceEnd(v.Now)},
+	}, err
 }
 
 type rotation struct {
@@ -237,7 +239,9 @@ func (p *Pages) rotateKey(v *Visit) (pages.View, error) {
 	if err != nil && !pending {
 		return pages.View{}, err
 	}
-	return pages.View{Template: "key-new", Title: "Your new key", Data: newKey{successor, secret.Reveal(), &old, pending}}, nil
+	return pages.View{
+		Template: "key-new", Title: "Your new key", Data: newKey{successor, secret.Reveal(), &old, pending},
+	}, nil
 }
 
 func (p *Pages) askConnect(*Visit) (pages.View, error) {
@@ -284,7 +288,10 @@ func connected(n int) string {
 	case 1:
 		return "The key is connected. Requests sent with it today count toward your daily quota."
 	case 2:
-		return "The key and one other of its account are connected. Requests sent with them today count toward your daily quota."
+		return "The key and one other of its account are connected. Requests sent with them today count toward your daily " +
+			"quota."
 	}
-	return fmt.Sprintf("The key and %d others of its account are connected. Requests sent with them today count toward your daily quota.", n-1)
+	return fmt.Sprintf(
+		"The key and %d others of its account are connected. Requests sent with them today count toward your daily quota.",
+		n-1)
 }

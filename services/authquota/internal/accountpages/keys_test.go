@@ -92,7 +92,8 @@ func TestInvalidKeyRequestsAreExplained(t *testing.T) {
 			Shows(http.StatusUnprocessableEntity, "There is a problem", c.message)
 		require.Equal(t, 1, strings.Count(p.Body, `<li><a href="#`), "one problem")
 	}
-	b.Post("/account/keys/new", "name", "<b>Board</b>", "useCase", "<b>x</b>").Shows(http.StatusUnprocessableEntity, "<b>x</b>")
+	b.Post("/account/keys/new", "name", "<b>Board</b>", "useCase", "<b>x</b>").
+		Shows(http.StatusUnprocessableEntity, "<b>x</b>")
 	require.Empty(t, listed(s, "?all=true"))
 }
 
@@ -101,11 +102,14 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 	s.TakePosted(t)
 	b.Get("/account/keys").Shows(http.StatusOK, "0 of 5 keys in use", "You have no active keys")
 	b.Get("/account/keys/new").Shows(http.StatusOK, "Request a key", "Use case")
-	b.Post("/account/keys/new", valid("name", " Website ", "useCase", "a job board\r\nfor Ontario")...).Leads("/account/keys")
-	b.Get("/account/keys").Shows(http.StatusOK, "Your request was sent", "Website", "Waiting for approval", "1 of 5 keys in use")
+	b.Post("/account/keys/new", valid("name", " Website ", "useCase", "a job board\r\nfor Ontario")...).
+		Leads("/account/keys")
+	b.Get("/account/keys").Shows(http.StatusOK, "Your request was sent", "Website", "Waiting for approval",
+		"1 of 5 keys in use")
 	asked := listed(s, "")
 	require.Equal(t, []api.KeyRequest{{
-		ID: asked[0].ID, Account: b.Account, Name: "Website", UseCase: "a job board for Ontario", State: "asked", AskedAt: testkit.Start,
+		ID: asked[0].ID, Account: b.Account, Name: "Website", UseCase: "a job board for Ontario", State: "asked",
+		AskedAt: testkit.Start,
 	}}, asked)
 	id := asked[0].ID
 	collect := "/account/keys/requests/" + id + "/collect"
@@ -117,7 +121,8 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 	require.Equal(t, "approved", decided.State)
 	require.Equal(t, testkit.Actor, decided.DecidedBy)
 	require.Equal(t, testkit.Start.Add(time.Minute), *decided.DecidedAt)
-	require.Equal(t, decided, servicetest.Read[api.KeyRequest](s.Decide(id, "approve", "")), "repeating the decision changes nothing")
+	require.Equal(t, decided, servicetest.Read[api.KeyRequest](s.Decide(id, "approve", "")),
+		"repeating the decision changes nothing")
 	require.Empty(t, listed(s, ""))
 	require.Equal(t, []api.KeyRequest{decided}, listed(s, "?all=true"))
 	require.Equal(t, []string{"ada@example.org: Your key is ready"}, s.TakeSubjects(t))
@@ -127,21 +132,26 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 	shown := b.Post(collect)
 	require.Equal(t, "no-store", shown.Header.Get("Cache-Control"))
 	key, keyID := newKey(t, s, shown)
-	require.Contains(t, shown.Text(), "curl -H 'Authorization: Bearer "+key+"' 'https://api.example/api/v1/opportunities?country=CA'")
+	require.Contains(t, shown.Text(),
+		"curl -H 'Authorization: Bearer "+key+"' 'https://api.example/api/v1/opportunities?country=CA'")
 	p := s.Principal(key)
 	require.Equal(t, b.Account, p.Account)
 	require.Equal(t, testkit.Start.Add(time.Minute+365*24*time.Hour), p.ExpiresAt)
 	b.Post(collect).Shows(http.StatusBadRequest, "already collected", "rotate it")
-	s.Decide(id, "decline", `{"reason":"too late"}`).RequireError(problem.InvalidParameter, "approved by ada on 20 November 2026, 10:01 UTC", "revoke the key")
-	require.Equal(t, "collected", servicetest.Read[api.KeyRequest](s.Decide(id, "approve", "")).State, "the same decision, after its key was collected")
+	s.Decide(id, "decline", `{"reason":"too late"}`).
+		RequireError(problem.InvalidParameter, "approved by ada on 20 November 2026, 10:01 UTC", "revoke the key")
+	require.Equal(t, "collected", servicetest.Read[api.KeyRequest](s.Decide(id, "approve", "")).State,
+		"the same decision, after its key was collected")
 
-	b.Get("/account/keys").Shows(http.StatusOK, "Website", "oda_live_…"+key[len(key)-4:], "Active", "never", "1 of 5 keys in use")
+	b.Get("/account/keys").Shows(http.StatusOK, "Website", "oda_live_…"+key[len(key)-4:], "Active", "never",
+		"1 of 5 keys in use")
 	b.Post("/account/keys/"+keyID+"/name", "name", strings.Repeat("x", 61)).
 		Shows(http.StatusUnprocessableEntity, "The name must have at most 60 characters.", "Website")
 	b.Post("/account/keys/"+keyID+"/name", "name", "Board <3").Leads("/account/keys/" + keyID)
 	b.Get("/account/keys/"+keyID).Shows(http.StatusOK, "Board <3", "a job board for Ontario", "was renamed")
 
-	b.Get("/account/keys/"+keyID+"/rotate").Shows(http.StatusOK, "Rotate Board <3?", "20 November 2027, 10:01 UTC", "21 November 2026, 10:01 UTC")
+	b.Get("/account/keys/"+keyID+"/rotate").
+		Shows(http.StatusOK, "Rotate Board <3?", "20 November 2027, 10:01 UTC", "21 November 2026, 10:01 UTC")
 	next, nextID := newKey(t, s, b.Post("/account/keys/"+keyID+"/rotate"))
 	require.Equal(t, s.Now().Add(365*24*time.Hour), s.Principal(next).ExpiresAt, "a full life of its own")
 	after := s.Principal(key)
@@ -169,7 +179,8 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 	s.Advance(24 * time.Hour)
 	b.SignIn()
 	b.Get("/account/keys").Shows(http.StatusOK, "0 of 5 keys in use", "Expired", "Ended keys (2)")
-	require.Equal(t, []string{"ada@example.org: Your key Board <3 was rotated", "ada@example.org: Your key Board <3 was revoked"}, s.TakeSubjects(t))
+	require.Equal(t, []string{"ada@example.org: Your key Board <3 was rotated",
+		"ada@example.org: Your key Board <3 was revoked"}, s.TakeSubjects(t))
 }
 
 func TestRequestsAreDeclinedWithAReasonOrWithdrawn(t *testing.T) {
@@ -177,9 +188,11 @@ func TestRequestsAreDeclinedWithAReasonOrWithdrawn(t *testing.T) {
 	s.TakePosted(t)
 	first, second := ask(t, b, "First"), ask(t, b, "Second")
 	s.Decide(first, "decline", "").RequireError(problem.InvalidParameter, "reason")
-	require.Equal(t, "say who reads it", servicetest.Read[api.KeyRequest](s.Decide(first, "decline", `{"reason":"say who reads it"}`)).Reason)
+	require.Equal(t, "say who reads it",
+		servicetest.Read[api.KeyRequest](s.Decide(first, "decline", `{"reason":"say who reads it"}`)).Reason)
 	b.Get("/account/keys").Shows(http.StatusOK, "Declined", "say who reads it")
-	b.Post("/account/keys/requests/"+first+"/collect").Shows(http.StatusBadRequest, "This request was declined.", "Your keys")
+	b.Post("/account/keys/requests/"+first+"/collect").
+		Shows(http.StatusBadRequest, "This request was declined.", "Your keys")
 	b.Post("/account/keys/requests/"+first+"/withdraw").Shows(http.StatusBadRequest, "This request was declined.")
 	s.Decide(first, "approve", "").RequireError(problem.InvalidParameter, "declined by ada on 20 November 2026, 10:00 UTC")
 	again := servicetest.Read[api.KeyRequest](s.Decide(first, "decline", `{"reason":"another reason"}`))
@@ -191,7 +204,8 @@ func TestRequestsAreDeclinedWithAReasonOrWithdrawn(t *testing.T) {
 	b.Post("/account/keys/requests/" + third + "/withdraw").Leads("/account/keys")
 	b.Post("/account/keys/requests/" + third + "/withdraw").Leads("/account/keys")
 	s.Decide(third, "approve", "").RequireError(problem.InvalidParameter, "withdrawn")
-	require.Equal(t, []string{"ada@example.org: Your request for a key was declined", "ada@example.org: Your key is ready"}, s.TakeSubjects(t))
+	require.Equal(t, []string{"ada@example.org: Your request for a key was declined",
+		"ada@example.org: Your key is ready"}, s.TakeSubjects(t))
 
 	page := servicetest.Read[api.KeyRequestList](s.Do(http.MethodGet, "/operator/v1/keys/requests?all=true&limit=2", ""))
 	require.Len(t, page.Requests, 2)
@@ -239,11 +253,14 @@ func TestOneTestKeyIsOfferedOnTheBaseTier(t *testing.T) {
 	const kinds = `name="kind"`
 	s, b := person(t)
 	require.NotContains(t, b.Get("/account/keys/new").Body, kinds, "switched off")
-	b.Post("/account/keys/new", valid("kind", "test")...).Shows(http.StatusUnprocessableEntity, "cannot get another test key")
+	b.Post("/account/keys/new", valid("kind", "test")...).
+		Shows(http.StatusUnprocessableEntity, "cannot get another test key")
 	require.Empty(t, listed(s, "?all=true"))
 
 	s, b = person(t, func(c *authquota.Config) { c.TestKeys = true })
-	p := b.Get("/account/keys/new").Shows(http.StatusOK, "Test key: you get it now", "Live key: for what you run for others", "An operator decides first", "ask the operator")
+	p := b.Get("/account/keys/new").
+		Shows(http.StatusOK, "Test key: you get it now", "Live key: for what you run for others",
+			"An operator decides first", "ask the operator")
 	require.Contains(t, p.Body, `value="test" checked`)
 	s.Grant(b.Account, api.Developer)
 	require.NotContains(t, b.Get("/account/keys/new").Body, kinds)
@@ -251,9 +268,11 @@ func TestOneTestKeyIsOfferedOnTheBaseTier(t *testing.T) {
 	b.Post("/account/keys/new", valid("kind", "live")...).Leads("/account/keys")
 	b.Post("/account/keys/new", valid("kind", "test")...)
 	r := listed(s, "?all=true")[1].ID
-	b.Post("/account/keys/requests/"+r+"/collect", "terms", "accepted", "termsVersion", "1").Shows(http.StatusOK, "Bearer oda_test_")
+	b.Post("/account/keys/requests/"+r+"/collect", "terms", "accepted", "termsVersion", "1").
+		Shows(http.StatusOK, "Bearer oda_test_")
 	require.NotContains(t, b.Get("/account/keys/new").Body, kinds)
-	b.Post("/account/keys/new", valid("kind", "test")...).Shows(http.StatusUnprocessableEntity, "cannot get another test key")
+	b.Post("/account/keys/new", valid("kind", "test")...).
+		Shows(http.StatusUnprocessableEntity, "cannot get another test key")
 }
 
 func TestNetworkGetsTwentyTestKeysADayWithoutAnOperator(t *testing.T) {
@@ -290,13 +309,16 @@ func TestKeyList(t *testing.T) {
 	key := s.Issue(b.Account)
 	ask(t, b, "Requested")
 	for outcome, n := range map[api.CallOutcome]int{
-		api.CallServed: 2, api.CallNotFound: 1, api.CallMinuteLimitReached: 20, api.CallSubscriptionRequired: 2, api.CallFailed: 1,
+		api.CallServed: 2, api.CallNotFound: 1, api.CallMinuteLimitReached: 20, api.CallSubscriptionRequired: 2,
+		api.CallFailed: 1,
 	} {
 		s.Count(key.ID, "2026-11-20", outcome, n)
 	}
-	p := b.Get("/account/keys").Shows(http.StatusOK, "4 of 5 keys in use", "Requested", "Waiting for approval", "Replaced", "Soon", "Unnamed key",
-		"Requests today", "26 sent, 3 charged")
-	require.Greater(t, strings.LastIndex(p.Text(), "Replaced one"), strings.Index(p.Text(), "Unnamed key"), "keys in their grace period come last")
+	p := b.Get("/account/keys").
+		Shows(http.StatusOK, "4 of 5 keys in use", "Requested", "Waiting for approval", "Replaced", "Soon", "Unnamed key",
+			"Requests today", "26 sent, 3 charged")
+	require.Greater(t, strings.LastIndex(p.Text(), "Replaced one"), strings.Index(p.Text(), "Unnamed key"),
+		"keys in their grace period come last")
 	b.Get("/account/keys/"+key.ID).Shows(http.StatusOK, "26 sent, 3 charged to your daily quota")
 	ask(t, b, "Another")
 	b.Post("/account/keys/new", valid()...).Shows(http.StatusUnprocessableEntity, "5 active keys and pending requests")
@@ -372,7 +394,8 @@ func TestSensitiveKeyActionsNeedRecentProof(t *testing.T) {
 	r := ask(t, b, "Another")
 	s.Advance(11 * time.Minute)
 	for _, path := range []string{
-		"/account/keys/" + id + "/rotate", "/account/keys/" + id + "/revoke", "/account/keys/requests/" + r + "/collect", "/account/keys/connect",
+		"/account/keys/" + id + "/rotate", "/account/keys/" + id + "/revoke", "/account/keys/requests/" + r + "/collect",
+		"/account/keys/connect",
 	} {
 		confirm := "/account/security/confirm?next=" + strings.ReplaceAll(path, "/", "%2F")
 		b.Get(path).Leads(confirm)
@@ -392,15 +415,18 @@ func TestConnectingAKey(t *testing.T) {
 	s.Issue(older.Account)
 	s.Issue(older.Account)
 	b.Post("/account/keys/connect", "key", " "+older.Key+" ").Leads("/account/keys")
-	b.Get("/account/keys").Shows(http.StatusOK, "The key and 2 others of its account are connected. Requests sent with them today count toward your daily quota.")
+	b.Get("/account/keys").Shows(http.StatusOK,
+		"The key and 2 others of its account are connected. Requests sent with them today count toward your daily quota.")
 	require.Equal(t, b.Account, s.Principal(older.Key).Account)
 	single := s.Issue("")
 	b.Post("/account/keys/connect", "key", single.Key).Leads("/account/keys")
-	b.Get("/account/keys").Shows(http.StatusOK, "The key is connected. Requests sent with it today count toward your daily quota.")
+	b.Get("/account/keys").Shows(http.StatusOK,
+		"The key is connected. Requests sent with it today count toward your daily quota.")
 
 	_, hers := obtain(t, s, s.SignUp("grace@example.org"), "Hers")
 	require.NotEmpty(t, hers)
-	for given, message := range map[string]string{"older-key": "This key is unknown", s.Issue(s.SignUp("eve@example.org").Account).Key: "another person's account"} {
+	for given, message := range map[string]string{"older-key": "This key is unknown",
+		s.Issue(s.SignUp("eve@example.org").Account).Key: "another person's account"} {
 		p := b.Post("/account/keys/connect", "key", given).Shows(http.StatusUnprocessableEntity, message)
 		require.NotContains(t, p.Body, given, "input is not repeated")
 	}
@@ -440,7 +466,8 @@ func TestAKeyNeedsTheTermsOfUse(t *testing.T) {
 	page := b.Get("/account/keys/new").Shows(http.StatusOK, "I accept the terms of use, version 1", api.UsageRight)
 	require.Contains(t, page.Body, `href="/terms"`)
 	require.NotContains(t, page.Body, " checked", "not accepted in advance")
-	for _, reply := range [][]string{nil, {"termsVersion", "1"}, {"terms", "accepted"}, {"terms", "no", "termsVersion", "1"}} {
+	for _, reply := range [][]string{nil, {"termsVersion", "1"}, {"terms", "accepted"},
+		{"terms", "no", "termsVersion", "1"}} {
 		b.Post("/account/keys/new", append([]string{"name", "Mine", "useCase", "a board"}, reply...)...).
 			Shows(http.StatusUnprocessableEntity, "There is a problem", "Accept the terms of use to get a key.", "a board")
 	}
@@ -453,7 +480,8 @@ func TestAKeyNeedsTheTermsOfUse(t *testing.T) {
 	require.Len(t, accepted, 1)
 	require.Equal(t, b.Account, accepted[0].Actor)
 	require.JSONEq(t, `{"version":"1"}`, string(accepted[0].Detail))
-	b.Get("/account/security").Shows(http.StatusOK, "You accepted version 1", "20 November 2026, 10:00 UTC", "Terms of use accepted")
+	b.Get("/account/security").
+		Shows(http.StatusOK, "You accepted version 1", "20 November 2026, 10:00 UTC", "Terms of use accepted")
 
 	s.Advance(time.Minute)
 	s.Decide(id, "approve", "")
@@ -478,13 +506,15 @@ func TestChangedTermsAskAgain(t *testing.T) {
 	s.Advance(time.Minute)
 	b.Get("/account/security").Shows(http.StatusOK, "You accepted version 1", "Version 2 is in effect now.")
 	collect := "/account/keys/requests/" + id + "/collect"
-	b.Get(collect).Shows(http.StatusOK, "You accepted version 1", "The terms have changed since then.", "I accept the terms of use, version 2.")
+	b.Get(collect).Shows(http.StatusOK, "You accepted version 1", "The terms have changed since then.",
+		"I accept the terms of use, version 2.")
 	b.Post(collect).Shows(http.StatusUnprocessableEntity, "Accept the terms of use to get a key.", "Mine")
 	b.Post(collect, "terms", "accepted", "termsVersion", "1").
 		Shows(http.StatusUnprocessableEntity, "The terms of use have changed. Read and accept version 2.")
 	require.Empty(t, listedKeys(s))
 	newKey(t, s, b.Post(collect, "terms", "accepted", "termsVersion", "2"))
-	require.Equal(t, &api.AcceptedTerms{Version: "2", AcceptedAt: testkit.Start.Add(time.Minute)}, acceptedTerms(s, b.Account))
+	require.Equal(t, &api.AcceptedTerms{Version: "2", AcceptedAt: testkit.Start.Add(time.Minute)},
+		acceptedTerms(s, b.Account))
 
 	b.Post("/account/security/close", "email", "ada@example.org").Leads("/account/sign-in")
 	require.Equal(t, "2", acceptedTerms(s, b.Account).Version, "kept when the account is closed")
@@ -510,7 +540,8 @@ func TestActsOfAnAccountShareABudget(t *testing.T) {
 	}
 	require.Equal(t, people.ActRule.Free+1-2, renewed, "the request and the collection of the key count too")
 	for path, fields := range map[string][]string{
-		"/account/recovery-codes": nil, "/account/keys/new": valid(), "/account/keys/" + id + "/name": {"name", "Two"}, "/account/keys/" + id + "/rotate": nil,
+		"/account/recovery-codes": nil, "/account/keys/new": valid(), "/account/keys/" + id + "/name": {"name", "Two"},
+		"/account/keys/" + id + "/rotate": nil,
 	} {
 		p := b.Post(path, fields...).Shows(http.StatusTooManyRequests, "too many changes")
 		require.Equal(t, "900", p.Header.Get("Retry-After"), path)

@@ -24,7 +24,8 @@ func (p *Pages) lost(v *Visit) (pages.View, error) {
 	}
 	ctx := v.ctx()
 	sent := pages.View{Redirect: "/account/lost-authenticator/sent"}
-	if wait, err := p.People.CountAttempt(ctx, people.MailsTo.Of(string(people.LinkLost), v.Person.Account)); err != nil || wait > 0 {
+	if wait, err := p.People.CountAttempt(ctx,
+		people.MailsTo.Of(string(people.LinkLost), v.Person.Account)); err != nil || wait > 0 {
 		return sent, err // the links of the last mail still work
 	}
 	lost := people.NewLink(people.LinkLost, v.Person.Account, v.Person.Email, v.Now)
@@ -42,8 +43,10 @@ func (p *Pages) lostConfirmForm(v *Visit) (pages.View, error) {
 	l, err := p.People.Link(v.ctx(), token(v), people.LinkLost)
 	return unlessGone(signInPath, pages.View{Template: "link", Title: "Is the authenticator lost?", Data: linkForm{
 		"/account/lost-authenticator/confirm", token(v),
-		"If you confirm, the authenticator and the recovery codes will be removed on " + account.FormatTime(l.RequestedAt().Add(people.ResetWait)) +
-			". You set up new ones the next time you sign in. Signing in with the authenticator before then cancels the removal.",
+		"If you confirm, the authenticator and the recovery codes will be removed on " +
+			account.FormatTime(l.RequestedAt().Add(people.ResetWait)) +
+			". You set up new ones the next time you sign in. Signing in with the authenticator before then cancels the " +
+			"removal.",
 		"Yes, it is lost",
 	}}, err)
 }
@@ -51,7 +54,8 @@ func (p *Pages) lostConfirmForm(v *Visit) (pages.View, error) {
 func (p *Pages) lostConfirm(v *Visit) (pages.View, error) {
 	at, err := p.People.BeginReset(v.ctx(), token(v))
 	return unlessGone(signInPath, pages.View{
-		Redirect: signInPath, Notice: "Come back after " + account.FormatTime(at) + ", sign in with your password and set up a new authenticator.",
+		Redirect: signInPath, Notice: "Come back after " + account.FormatTime(at) +
+			", sign in with your password and set up a new authenticator.",
 	}, err)
 }
 

@@ -144,7 +144,9 @@ func (p *Pages) addPasskey(v *Visit) (pages.View, error) {
 	var field, wrong string
 	switch {
 	case err == nil && badName == nil:
-		return pages.View{Redirect: securityPath, Notice: "The passkey “" + name + "” was added. You can now use it instead of a code."}, nil
+		return pages.View{
+			Redirect: securityPath, Notice: "The passkey “" + name + "” was added. You can now use it instead of a code.",
+		}, nil
 	case err == nil:
 		field, wrong = "name", "The name "+badName.Error()+"."
 	case errors.Is(err, credential.ErrTooManyPasskeys): // the form leads to the page that says so

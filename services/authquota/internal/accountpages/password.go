@@ -52,7 +52,9 @@ func (p *Pages) password(v *Visit) (pages.View, error) {
 		return pages.View{}, err
 	}
 	v.Renew(secret)
-	return pages.View{Redirect: securityPath, Notice: "Your password was changed, and all other browsers were signed out."}, nil
+	return pages.View{
+		Redirect: securityPath, Notice: "Your password was changed, and all other browsers were signed out.",
+	}, nil
 }
 
 // rightPassword verifies a password and returns the hash it was verified against.
@@ -80,7 +82,9 @@ func (p *Pages) forgot(v *Visit) (pages.View, error) {
 	form, _ := p.forgotForm(v)
 	return p.sendLink(v, form, people.LinkReset, "/account/forgot/sent", func(l people.FreshLink) error {
 		return p.People.RequestReset(v.ctx(), l,
-			mail.Message{To: l.Email, Template: "reset-password", Data: map[string]string{"link": p.linkTo("/account/reset", l)}})
+			mail.Message{
+				To: l.Email, Template: "reset-password", Data: map[string]string{"link": p.linkTo("/account/reset", l)},
+			})
 	})
 }
 
@@ -106,7 +110,8 @@ func (p *Pages) reset(v *Visit) (pages.View, error) {
 	case wrong != "":
 		return again.Wrong("password", wrong), nil
 	}
-	err = p.People.ResetPassword(v.ctx(), form.Token, hash, v.Entry(), people.AttemptsOnAddress.Of(v.network(), form.Email))
+	err = p.People.ResetPassword(v.ctx(), form.Token, hash, v.Entry(),
+		people.AttemptsOnAddress.Of(v.network(), form.Email))
 	if problem.Of(err).Code == problem.NotFound {
 		return gone("/account/forgot"), nil
 	}

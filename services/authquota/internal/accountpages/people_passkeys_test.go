@@ -20,7 +20,9 @@ func TestAPasskeyIsTheSecondStep(t *testing.T) {
 		b := f.member("ada@example.org")
 		b.Get("/account/security").Shows(http.StatusOK, "You have none yet")
 		k := b.AddPasskey(" Key ring ")
-		b.Get("/account/security").Shows(http.StatusOK, "The passkey “Key ring” was added", "Key ring", "never", "Second factor added passkey, Key ring")
+		b.Get("/account/security").
+			Shows(http.StatusOK, "The passkey “Key ring” was added", "Key ring", "never",
+				"Second factor added passkey, Key ring")
 		require.Contains(t, f.mail(b.Email, "factor-changed", 1).Text, "“Key ring” was added")
 
 		phone := b.Other()
@@ -35,7 +37,8 @@ func TestAPasskeyIsTheSecondStep(t *testing.T) {
 		f.Advance(people.RecentProof)
 		confirm := phone.Get("/account/security/confirm").Shows(http.StatusOK)
 		old := phone.Cookies["__Host-session"]
-		phone.Post("/account/security/confirm", "answer", k.Prove(confirm), "next", "/account/security/email").Leads("/account/security/email")
+		phone.Post("/account/security/confirm", "answer", k.Prove(confirm), "next", "/account/security/email").
+			Leads("/account/security/email")
 		phone.Get("/account/security/email").Shows(http.StatusOK)
 		require.NotEqual(t, old, phone.Cookies["__Host-session"])
 		require.NotContains(t, f.Log.String(), k.Prove(confirm)[:40])
@@ -67,7 +70,8 @@ func TestPasskeyResponseIsSingleUse(t *testing.T) {
 		again.EnterPassword()
 		again.Get("/account/sign-in/code")
 		again.Post("/account/sign-in/passkey", "answer", answer).Shows(422, "not accepted")
-		again.Post("/account/sign-in/passkey", "answer", k.Prove(b.Get("/account/security/confirm"))).Shows(422, "not accepted")
+		again.Post("/account/sign-in/passkey", "answer", k.Prove(b.Get("/account/security/confirm"))).
+			Shows(422, "not accepted")
 
 		// of two challenges the last one counts, for a limited time
 		first, second := again.Get("/account/sign-in/code"), again.Get("/account/sign-in/code")
@@ -88,17 +92,22 @@ func TestAPasskeyOfAnotherIsNoProof(t *testing.T) {
 
 		phone := b.Other()
 		phone.EnterPassword()
-		phone.Post("/account/sign-in/passkey", "answer", theirs.Prove(phone.Get("/account/sign-in/code"))).Shows(422, "not accepted")
-		phone.Post("/account/sign-in/passkey", "answer", theirs.Prove(stranger.Get("/account/security/confirm"))).Shows(422, "not accepted")
+		phone.Post("/account/sign-in/passkey", "answer", theirs.Prove(phone.Get("/account/sign-in/code"))).
+			Shows(422, "not accepted")
+		phone.Post("/account/sign-in/passkey", "answer", theirs.Prove(stranger.Get("/account/security/confirm"))).
+			Shows(422, "not accepted")
 		theirs.Credential.ID = mine.Credential.ID
 		theirs.Authenticator.Options.UserHandle = []byte(b.Account)
-		phone.Post("/account/sign-in/passkey", "answer", theirs.Prove(phone.Get("/account/sign-in/code"))).Shows(422, "not accepted")
+		phone.Post("/account/sign-in/passkey", "answer", theirs.Prove(phone.Get("/account/sign-in/code"))).
+			Shows(422, "not accepted")
 		elsewhere := *mine
 		elsewhere.Party.Origin = "https://api.example.evil.example"
-		phone.Post("/account/sign-in/passkey", "answer", elsewhere.Prove(phone.Get("/account/sign-in/code"))).Shows(422, "not accepted")
+		phone.Post("/account/sign-in/passkey", "answer", elsewhere.Prove(phone.Get("/account/sign-in/code"))).
+			Shows(422, "not accepted")
 		silent := *mine
 		silent.Authenticator.Options.UserNotVerified = true
-		phone.Post("/account/sign-in/passkey", "answer", silent.Prove(phone.Get("/account/sign-in/code"))).Shows(422, "not accepted")
+		phone.Post("/account/sign-in/passkey", "answer", silent.Prove(phone.Get("/account/sign-in/code"))).
+			Shows(422, "not accepted")
 		for _, rubbish := range []string{"x", "{}", `{"id":"AA","rawId":"AA","type":"public-key","response":{}}`} {
 			phone.Get("/account/sign-in/code")
 			phone.Post("/account/sign-in/passkey", "answer", rubbish).Shows(422, "not accepted")
@@ -109,7 +118,8 @@ func TestAPasskeyOfAnotherIsNoProof(t *testing.T) {
 		// a passkey is registered for one account
 		f.Advance(people.RecentProof - 2*people.TouchEvery)
 		mine.Authenticator.Options.UserHandle = []byte(stranger.Account)
-		stranger.Post("/account/security/passkeys", "name", "Mine too", "answer", mine.Make(stranger.Get("/account/security/passkeys"))).Shows(422, "not accepted")
+		stranger.Post("/account/security/passkeys", "name", "Mine too", "answer",
+			mine.Make(stranger.Get("/account/security/passkeys"))).Shows(422, "not accepted")
 	})
 }
 
@@ -121,7 +131,8 @@ func TestClonedPasskeyCannotSignIn(t *testing.T) {
 		for range 3 {
 			b.Post("/account/security/confirm", "answer", k.Prove(b.Get("/account/security/confirm"))).Leads("/account/security")
 		}
-		b.Post("/account/security/confirm", "answer", copied.Prove(b.Get("/account/security/confirm"))).Shows(422, "not accepted")
+		b.Post("/account/security/confirm", "answer", copied.Prove(b.Get("/account/security/confirm"))).
+			Shows(422, "not accepted")
 		b.Post("/account/security/confirm", "answer", k.Prove(b.Get("/account/security/confirm"))).Leads("/account/security")
 	})
 }
@@ -157,10 +168,12 @@ func TestInvalidPasskeysAreRejected(t *testing.T) {
 		k := testkit.NewSecurityKey(t, b.Account)
 		answer := k.Make(b.Get("/account/security/passkeys"))
 		b.Post("/account/security/passkeys", "name", "  ", "answer", answer).Shows(422, "The name must not be empty.")
-		b.Post("/account/security/passkeys", "name", "Key ring", "answer", answer).Shows(422, "not accepted") // the challenge was used
+		// the challenge was used
+		b.Post("/account/security/passkeys", "name", "Key ring", "answer", answer).Shows(422, "not accepted")
 		b.Post("/account/security/passkeys", "name", "Key ring").Shows(422, "not accepted")
 		k.Party.ID = "evil.example"
-		b.Post("/account/security/passkeys", "name", "Key ring", "answer", k.Make(b.Get("/account/security/passkeys"))).Shows(422, "not accepted")
+		b.Post("/account/security/passkeys", "name", "Key ring", "answer", k.Make(b.Get("/account/security/passkeys"))).
+			Shows(422, "not accepted")
 		for range credential.MaxPasskeys {
 			b.AddPasskey("One of many")
 		}
@@ -192,5 +205,6 @@ func TestWithoutAHostNameThereAreNoPasskeys(t *testing.T) {
 	_, b := person(t, func(c *authquota.Config) { c.PublicURL = "http://192.0.2.1:8080" })
 	b.Get("/account/security").Shows(http.StatusOK, "Passkeys do not work at this address")
 	b.Get("/account/security/passkeys").Leads("/account/security")
-	b.Send(http.MethodPost, "/account/security/confirm", map[string][]string{"answer": {"{}"}}, nil).Shows(422, "not accepted")
+	b.Send(http.MethodPost, "/account/security/confirm", map[string][]string{"answer": {"{}"}}, nil).
+		Shows(422, "not accepted")
 }

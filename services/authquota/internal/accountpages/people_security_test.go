@@ -34,7 +34,8 @@ func TestSensitivePagesNeedRecentProof(t *testing.T) {
 			b.Get("/account/security/" + page).Leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2F" + page)
 			b.Post("/account/security/" + page).Leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2F" + page)
 		}
-		b.Post("/account/security/passkeys/remove", "id", "x").Leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2Fpasskeys")
+		b.Post("/account/security/passkeys/remove", "id", "x").
+			Leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2Fpasskeys")
 		for _, act := range []string{"sessions/end", "sessions/end-all"} {
 			b.Post("/account/security/"+act, "id", "x").Leads("/account/security/confirm?next=%2Faccount%2Fsecurity")
 		}
@@ -44,15 +45,18 @@ func TestSensitivePagesNeedRecentProof(t *testing.T) {
 		old := b.Other()
 		old.Cookies["__Host-session"] = b.Cookies["__Host-session"]
 		b.Get("/account/security/confirm?next=/account/security/password").Shows(http.StatusOK, "Confirm your identity")
-		b.Post("/account/security/confirm", "code", b.Code(), "next", "/account/security/password").Leads("/account/security/password")
+		b.Post("/account/security/confirm", "code", b.Code(), "next", "/account/security/password").
+			Leads("/account/security/password")
 		b.Get("/account/security/password").Shows(http.StatusOK)
 		f.Advance(people.SecretOverlap)
 		old.Get("/account").Leads("/account/sign-in")
 
 		f.Advance(people.RecentProof)
-		b.Post("/account/security/confirm", "password", otherPassword, "next", "/account/security/email").Shows(422, "not the password")
+		b.Post("/account/security/confirm", "password", otherPassword, "next", "/account/security/email").
+			Shows(422, "not the password")
 		b.Get("/account/security/email").Leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2Femail")
-		b.Post("/account/security/confirm", "password", testkit.Password, "next", "https://evil.example/").Leads("/account/security")
+		b.Post("/account/security/confirm", "password", testkit.Password, "next", "https://evil.example/").
+			Leads("/account/security")
 		b.Get("/account/security/email").Shows(http.StatusOK)
 		require.Subset(t, f.Actions(t, b.Account), []string{"person.confirm", "person.confirm_failed"})
 	})
@@ -86,13 +90,16 @@ func TestThePasswordIsChanged(t *testing.T) {
 		reset := f.askFor(b.Other(), "/account/forgot", b.Email, "reset-password", 1)
 
 		b.Post("/account/security/password", "current", testkit.Password, "password", "short").Shows(422, "at least 12")
-		b.Post("/account/security/password", "current", testkit.Password, "password", "ada@example.org").Shows(422, "email address as the password")
-		b.Post("/account/security/password", "current", otherPassword, "password", otherPassword).Shows(422, "not the password")
+		b.Post("/account/security/password", "current", testkit.Password, "password", "ada@example.org").
+			Shows(422, "email address as the password")
+		b.Post("/account/security/password", "current", otherPassword, "password", otherPassword).
+			Shows(422, "not the password")
 		b.Post("/account/security/password", "password", otherPassword).Shows(422, "not the password")
 		elsewhere.Get("/account").Shows(http.StatusOK)
 
 		old := b.Cookies["__Host-session"]
-		b.Post("/account/security/password", "current", testkit.Password, "password", otherPassword).Leads("/account/security")
+		b.Post("/account/security/password", "current", testkit.Password, "password", otherPassword).
+			Leads("/account/security")
 		b.Get("/account/security").Shows(http.StatusOK, "Your password was changed", "Password changed", " you ")
 		require.NotEqual(t, old, b.Cookies["__Host-session"])
 		elsewhere.Get("/account").Leads("/account/sign-in")
@@ -157,7 +164,8 @@ func TestTakenAddressIsRevealedOnlyToItsOwner(t *testing.T) {
 	onSite(t, func(t *testing.T, f *feature) {
 		b := f.member("ada@example.org")
 		f.SignUp("grace@example.org")
-		taken, free := b.Post("/account/security/email", "email", "grace@example.org"), b.Post("/account/security/email", "email", "late@example.org")
+		taken, free := b.Post("/account/security/email", "email", "grace@example.org"),
+			b.Post("/account/security/email", "email", "late@example.org")
 		require.Equal(t, taken.Status, free.Status)
 		require.Equal(t, taken.Header.Get("Location"), free.Header.Get("Location"))
 		require.Equal(t, taken.Body, free.Body)
@@ -182,7 +190,8 @@ func TestTheAuthenticatorIsReplacedOnceTheNewOneHasProvenItself(t *testing.T) {
 		first := b.Get("/account/security/authenticator").Shows(http.StatusOK)
 		require.Regexp(t, qr, first.Body)
 		f.Advance(people.RecentProof - 3*time.Minute)
-		require.Equal(t, testkit.Seed(first), testkit.Seed(b.Get("/account/security/authenticator")), "it may be scanned already")
+		require.Equal(t, testkit.Seed(first), testkit.Seed(b.Get("/account/security/authenticator")),
+			"it may be scanned already")
 		for range 3 {
 			f.Advance(people.RecentProof)
 			b.Get("/account")
@@ -192,14 +201,16 @@ func TestTheAuthenticatorIsReplacedOnceTheNewOneHasProvenItself(t *testing.T) {
 		shown := b.Get("/account/security/authenticator").Shows(http.StatusOK)
 		require.NotEqual(t, testkit.Seed(first), testkit.Seed(shown), "one that was shown long ago is worth nothing")
 		f.signInAgain(elsewhere)
-		require.NotEqual(t, testkit.Seed(shown), testkit.Seed(elsewhere.Get("/account/security/authenticator")), "each browser has its own")
+		require.NotEqual(t, testkit.Seed(shown), testkit.Seed(elsewhere.Get("/account/security/authenticator")),
+			"each browser has its own")
 		require.NotEqual(t, b.Seed, testkit.Seed(shown))
 		newCode := func(seed string) string {
 			code, err := totp.GenerateCode(seed, f.Now())
 			require.NoError(t, err)
 			return code
 		}
-		b.Post("/account/security/authenticator", "code", b.WrongCode()).Shows(422, "Enter the one that the app shows now for the QR code on this page.")
+		b.Post("/account/security/authenticator", "code", b.WrongCode()).
+			Shows(422, "Enter the one that the app shows now for the QR code on this page.")
 		again := b.Post("/account/security/authenticator", "code", newCode(testkit.Seed(first))).Shows(422, "is wrong")
 		require.Equal(t, testkit.Seed(shown), testkit.Seed(again), "a mistake does not change what is to be scanned")
 
@@ -244,7 +255,8 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 		f.signInAgain(phone)
 		stranger := f.SignUp("grace@example.org")
 
-		list := b.Get("/account/security").Shows(http.StatusOK, "Firefox on Linux", "203.0.113.0/24", "This one", "Safari on iPhone", "2001:db8:7::/48")
+		list := b.Get("/account/security").
+			Shows(http.StatusOK, "Firefox on Linux", "203.0.113.0/24", "This one", "Safari on iPhone", "2001:db8:7::/48")
 		require.Equal(t, 1, strings.Count(list.Body, "This one"))
 		ids := regexp.MustCompile(`name="id" value="(ses_[0-9a-f]+)"`).FindAllStringSubmatch(list.Body, -1)
 		require.Len(t, ids, 1)
@@ -288,8 +300,9 @@ func TestEventsSayWhatHappened(t *testing.T) {
 		stranger.Post("/account/sign-in", "email", b.Email, "password", otherPassword).Shows(422)
 		f.Suspend(b.Account, "a secret of operators")
 		f.Resume(b.Account)
-		p := b.Get("/account/security").Shows(http.StatusOK, "Account created", "Second factor added authenticator", "Signed in authenticator set-up",
-			"Failed to sign in password", "unknown", "Account suspended", "the operator", "Account resumed")
+		p := b.Get("/account/security").
+			Shows(http.StatusOK, "Account created", "Second factor added authenticator", "Signed in authenticator set-up",
+				"Failed to sign in password", "unknown", "Account suspended", "the operator", "Account resumed")
 		require.NotContains(t, p.Text(), "operators'")
 		require.NotContains(t, p.Text(), "a secret of operators")
 		require.NotContains(t, p.Text(), "grace")
@@ -303,7 +316,8 @@ func TestAnAccountIsClosed(t *testing.T) {
 		elsewhere := b.Other()
 		f.signInAgain(elsewhere)
 		digest := strings.Repeat("a", 64)
-		key, err := f.Keys.Issue(t.Context(), testkit.Actor, keys.Order{Account: b.Account, UseCase: "x"}, keys.MaxLife, keys.Record{Digest: digest, Prefix: "oda_live_", LastFour: "abcd"})
+		key, err := f.Keys.Issue(t.Context(), testkit.Actor, keys.Order{Account: b.Account, UseCase: "x"}, keys.MaxLife,
+			keys.Record{Digest: digest, Prefix: "oda_live_", LastFour: "abcd"})
 		require.NoError(t, err)
 		reset := f.askFor(b.Other(), "/account/forgot", b.Email, "reset-password", 1)
 		f.Suspend(b.Account, "x")
@@ -376,7 +390,8 @@ func TestSecurityActionsCancelAddressChange(t *testing.T) {
 			}},
 			{"a forgotten password", func() {
 				link := f.askFor(b.Other(), "/account/forgot", b.Email, "reset-password", 1)
-				b.Post("/account/reset", "token", testkit.Token(b.Get(link)), "password", testkit.Password).Leads("/account/sign-in")
+				b.Post("/account/reset", "token", testkit.Token(b.Get(link)), "password", testkit.Password).
+					Leads("/account/sign-in")
 				b.Password = testkit.Password
 				f.signInAgain(b)
 			}},
@@ -399,7 +414,8 @@ func TestSecurityActionsCancelAddressChange(t *testing.T) {
 				require.Contains(t, told.Text, "e…@example.org")
 				keep := told.links()[0]
 				owner := b.Other()
-				owner.Post("/account/old-address", "token", testkit.Token(owner.Get(keep).Shows(http.StatusOK, "Keep your address?"))).Leads("/account/security")
+				owner.Post("/account/old-address", "token",
+					testkit.Token(owner.Get(keep).Shows(http.StatusOK, "Keep your address?"))).Leads("/account/security")
 				owner.Get(keep).Shows(http.StatusGone)
 				owner.Post("/account/old-address", "token", "made-up").Shows(http.StatusGone)
 			}},
@@ -409,7 +425,8 @@ func TestSecurityActionsCancelAddressChange(t *testing.T) {
 			act.do()
 			b.Get(link).Shows(http.StatusGone)
 			b.Post("/account/new-address", "token", token).Shows(http.StatusGone)
-			require.NotContains(t, b.Get("/account/security").Shows(http.StatusOK, "ada@example.org").Text(), "eve@example.org", act.name)
+			require.NotContains(t, b.Get("/account/security").Shows(http.StatusOK, "ada@example.org").
+				Text(), "eve@example.org", act.name)
 		}
 	})
 }
@@ -442,7 +459,8 @@ func TestTheOwnerKeepsTheAuthenticator(t *testing.T) {
 		for name, act := range map[string]func(){
 			"a code": func() { b.Post("/account/security/confirm", "code", b.Code()).Leads("/account/security") },
 			"a passkey": func() {
-				b.Post("/account/security/confirm", "answer", k.Prove(b.Get("/account/security/confirm"))).Leads("/account/security")
+				b.Post("/account/security/confirm", "answer", k.Prove(b.Get("/account/security/confirm"))).
+					Leads("/account/security")
 			},
 			"a button": func() { b.Post("/account/security/authenticator/keep").Leads("/account/security") },
 			"another password": func() {
@@ -484,7 +502,8 @@ func TestANewPasswordEndsTheBrowsersSession(t *testing.T) {
 		signedIn := stranger.Other()
 		signedIn.Cookies["__Host-session"] = stranger.Cookies["__Host-session"]
 		signedIn.Get("/account").Shows(http.StatusOK)
-		stranger.Post("/account/reset", "token", testkit.Token(stranger.Get(link)), "password", otherPassword).Leads("/account/sign-in")
+		stranger.Post("/account/reset", "token", testkit.Token(stranger.Get(link)), "password", otherPassword).
+			Leads("/account/sign-in")
 		signedIn.Get("/account").Leads("/account/sign-in")
 	})
 }
@@ -504,10 +523,13 @@ func TestEverySecurityEventIsRecorded(t *testing.T) {
 		o.Post("/account/recovery-codes").Shows(http.StatusOK)
 		o.Post("/account/sign-out")
 		link := f.askFor(o, "/account/forgot", b.Email, "reset-password", 1)
-		o.Post("/account/reset", "token", testkit.Token(o.Get(link)), "password", "another-good-phrase-of-words").Leads("/account/sign-in")
+		o.Post("/account/reset", "token", testkit.Token(o.Get(link)), "password", "another-good-phrase-of-words").
+			Leads("/account/sign-in")
 		require.Equal(t, []string{
-			"person.sign_up", "factor.add", "person.sign_in", "person.sign_in_failed", "person.sign_in_failed", "factor.reset_asked", "factor.reset_begin",
-			"recovery_code.use", "factor.reset_cancel", "person.sign_in", "recovery_code.renew", "session.end", "person.password_reset_asked", "person.password_change",
+			"person.sign_up", "factor.add", "person.sign_in", "person.sign_in_failed", "person.sign_in_failed",
+			"factor.reset_asked", "factor.reset_begin",
+			"recovery_code.use", "factor.reset_cancel", "person.sign_in", "recovery_code.renew", "session.end",
+			"person.password_reset_asked", "person.password_change",
 		}, f.Actions(t, b.Account))
 		require.Len(t, f.Audit(t), len(f.Actions(t, b.Account)), "nobody else did anything")
 	})
@@ -527,7 +549,8 @@ func downloadCodes(b *testkit.Person, codes ...string) testkit.Page {
 func TestShownCodesCanBeDownloaded(t *testing.T) {
 	s, b := person(t)
 	b.Get("/account/recovery-codes").Shows(http.StatusOK, "10 of ten codes left")
-	p := b.Post("/account/recovery-codes").Shows(http.StatusOK, "Save them now", "print this page with your browser", "ada@example.org")
+	p := b.Post("/account/recovery-codes").
+		Shows(http.StatusOK, "Save them now", "print this page with your browser", "ada@example.org")
 	var codes []string
 	for _, f := range codeFields.FindAllStringSubmatch(p.Body, -1) {
 		codes = append(codes, f[1])
@@ -556,7 +579,8 @@ func TestShownCodesCanBeDownloaded(t *testing.T) {
 func TestOnlyWholeSetsAreDownloaded(t *testing.T) {
 	_, b := person(t)
 	codes := b.Codes
-	for _, posted := range [][]string{{}, codes[:1], append(slices.Clone(codes), "x"), append(slices.Clone(codes[1:]), "<script>")} {
+	for _, posted := range [][]string{{}, codes[:1], append(slices.Clone(codes), "x"),
+		append(slices.Clone(codes[1:]), "<script>")} {
 		require.NotContains(t, downloadCodes(b, posted...).Shows(http.StatusBadRequest, "no longer valid").Body, "<script>")
 	}
 }
@@ -565,7 +589,8 @@ func TestNewCodesNeedRecentProof(t *testing.T) {
 	s, b := person(t)
 	s.Advance(people.RecentProof + time.Minute)
 	b.Post("/account/recovery-codes").Leads("/account/security/confirm?next=%2Faccount%2Frecovery-codes")
-	require.Equal(t, http.StatusOK, downloadCodes(b, b.Codes...).Status, "the old codes stay, and the page with them may have been open for long")
+	require.Equal(t, http.StatusOK, downloadCodes(b, b.Codes...).Status,
+		"the old codes stay, and the page with them may have been open for long")
 }
 
 // person returns a site and a person who is signed in.
@@ -605,9 +630,11 @@ func TestAccessLevels(t *testing.T) {
 		halfway, signedIn, recent string // target of the redirect; empty if the page is shown
 	}{
 		"without a session": {func(_ *sitekit.Site, b *testkit.Person) { clear(b.Cookies) },
-			"/account/sign-in", "/account/sign-in?next=%2Faccount%2Fkeys", "/account/sign-in?next=%2Faccount%2Fsecurity%2Fclose"},
+			"/account/sign-in", "/account/sign-in?next=%2Faccount%2Fkeys",
+			"/account/sign-in?next=%2Faccount%2Fsecurity%2Fclose"},
 		"with an ended session": {func(_ *sitekit.Site, b *testkit.Person) { b.Cookies["__Host-session"] = "of yesterday" },
-			"/account/sign-in", "/account/sign-in?next=%2Faccount%2Fkeys", "/account/sign-in?next=%2Faccount%2Fsecurity%2Fclose"},
+			"/account/sign-in", "/account/sign-in?next=%2Faccount%2Fkeys",
+			"/account/sign-in?next=%2Faccount%2Fsecurity%2Fclose"},
 		"halfway": {func(_ *sitekit.Site, b *testkit.Person) {
 			clear(b.Cookies)
 			b.EnterPassword()
@@ -637,5 +664,6 @@ func TestFormContinuesAtItsPageAfterAProof(t *testing.T) {
 	s, b := person(t)
 	s.Advance(people.RecentProof)
 	b.Post("/account/security/sessions/end").Leads("/account/security/confirm?next=%2Faccount%2Fsecurity")
-	b.Get("/account/security/close?a=b&c=d").Leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2Fclose%3Fa%3Db%26c%3Dd")
+	b.Get("/account/security/close?a=b&c=d").
+		Leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2Fclose%3Fa%3Db%26c%3Dd")
 }

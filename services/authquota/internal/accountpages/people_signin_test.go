@@ -201,7 +201,8 @@ func TestWrongCodesAreDelayed(t *testing.T) {
 			o.Address = fmt.Sprintf("198.51.100.%d", i) // one network
 			o.Post("/account/sign-in/code", "code", o.WrongCode()).Shows(http.StatusUnprocessableEntity, "The code is wrong")
 		}
-		rejected := o.Post("/account/sign-in/code", "code", o.Code()).Shows(http.StatusTooManyRequests, "Too many attempts", "30 seconds")
+		rejected := o.Post("/account/sign-in/code", "code", o.Code()).
+			Shows(http.StatusTooManyRequests, "Too many attempts", "30 seconds")
 		wait, err := strconv.Atoi(rejected.Header.Get("Retry-After"))
 		require.NoError(t, err)
 		f.Advance(time.Duration(wait) * time.Second)
@@ -217,13 +218,15 @@ func TestWrongPasswordsDelayOnlyTheirSender(t *testing.T) {
 			thief := f.Visitor()
 			thief.Address = "198.51.100.1"
 			for i := range 9 { // as the page counts them, without the time of a hash for each
-				_, err := f.People.CountAttempt(t.Context(), people.AttemptsOnAddress.Of(people.NetworkOf(fmt.Sprintf("198.51.100.%d", i)), email))
+				_, err := f.People.CountAttempt(t.Context(),
+					people.AttemptsOnAddress.Of(people.NetworkOf(fmt.Sprintf("198.51.100.%d", i)), email))
 				require.NoError(t, err)
 			}
 			thief.Address = "198.51.100.9" // the same network
 			thief.Post("/account/sign-in", "email", email, "password", "a guess that is wrong").
 				Shows(http.StatusUnprocessableEntity, "address or the password is wrong")
-			thief.Post("/account/sign-in", "email", email, "password", testkit.Password).Shows(http.StatusTooManyRequests, "30 seconds")
+			thief.Post("/account/sign-in", "email", email, "password", testkit.Password).
+				Shows(http.StatusTooManyRequests, "30 seconds")
 		}
 		owner := b.Other()
 		owner.EnterPassword().Leads("/account/sign-in/code")
@@ -239,7 +242,9 @@ func TestOneNetworkCannotTryManyAddresses(t *testing.T) {
 		b := f.Visitor()
 		b.Post("/account/sign-in", "email", "nobody@example.org", "password", "x").Shows(http.StatusUnprocessableEntity)
 		for i := range 100 {
-			_, err := f.People.CountAttempt(t.Context(), people.AttemptsOnAddress.Of(people.NetworkOf(b.Address), fmt.Sprintf("nobody%d@example.org", i)), people.AttemptsFromNetwork.Of(people.NetworkOf(b.Address)))
+			_, err := f.People.CountAttempt(t.Context(),
+				people.AttemptsOnAddress.Of(people.NetworkOf(b.Address), fmt.Sprintf("nobody%d@example.org", i)),
+				people.AttemptsFromNetwork.Of(people.NetworkOf(b.Address)))
 			require.NoError(t, err)
 		}
 		b.Post("/account/sign-in", "email", "somebody@example.org", "password", "x").Shows(http.StatusTooManyRequests)
@@ -256,7 +261,9 @@ func TestResponsesDoNotRevealAccounts(t *testing.T) {
 			path   string
 			fields []string
 		}{
-			{"/account/sign-up", nil}, {"/account/forgot", nil}, {"/account/sign-in", []string{"password", "a guess that is wrong"}},
+			{"/account/sign-up", nil}, {"/account/forgot", nil}, {"/account/sign-in", []string{
+				"password", "a guess that is wrong",
+			}},
 		} {
 			stranger := f.Visitor()
 			known := stranger.Post(form.path, append([]string{"email", "ada@example.org"}, form.fields...)...)
@@ -278,7 +285,8 @@ func TestResponsesDoNotRevealAccounts(t *testing.T) {
 		}
 		var purposes []string
 		require.NoError(t, f.Raw("SELECT purpose FROM links WHERE used_at IS NULL ORDER BY purpose").Scan(&purposes).Error)
-		require.Equal(t, []string{"confirm", "none", "none", "reset"}, purposes, "as much is written for one as for the other")
+		require.Equal(t, []string{"confirm", "none", "none", "reset"}, purposes,
+			"as much is written for one as for the other")
 	})
 }
 
@@ -291,7 +299,8 @@ func TestAttackerWithPasswordDoesNotDelayOwner(t *testing.T) {
 		guesser.EnterPassword()
 		for i := range 101 {
 			guesser.Address = fmt.Sprintf("198.51.%d.1", i/10)
-			guesser.Post("/account/sign-in/code", "code", guesser.WrongCode()).Shows(http.StatusUnprocessableEntity, "The code is wrong")
+			guesser.Post("/account/sign-in/code", "code", guesser.WrongCode()).
+				Shows(http.StatusUnprocessableEntity, "The code is wrong")
 			if i == 9 {
 				guesser.Post("/account/sign-in/code", "code", guesser.WrongCode()).Shows(http.StatusTooManyRequests)
 			}
@@ -300,7 +309,8 @@ func TestAttackerWithPasswordDoesNotDelayOwner(t *testing.T) {
 		guesser.Post("/account/sign-in/code", "code", guesser.WrongCode()).Shows(http.StatusTooManyRequests)
 
 		b.Post("/account/security/confirm", "code", b.Code()).Leads("/account/security")
-		b.Post("/account/security/password", "current", testkit.Password, "password", otherPassword).Leads("/account/security")
+		b.Post("/account/security/password", "current", testkit.Password, "password", otherPassword).
+			Leads("/account/security")
 		b.Password = otherPassword
 		b.Post("/account/sign-out").Leads("/account/sign-in")
 		f.Advance(30 * time.Second)
@@ -411,9 +421,11 @@ func TestAFormThatIsSentTwice(t *testing.T) {
 		again.Cookies["__Host-session"] = b.Cookies["__Host-session"]
 		code := b.Code()
 		b.Post("/account/security/confirm", "code", code, "next", "/account/security/email").Leads("/account/security/email")
-		again.Post("/account/security/confirm", "code", code, "next", "/account/security/email").Leads("/account/security/email")
+		again.Post("/account/security/confirm", "code", code, "next", "/account/security/email").
+			Leads("/account/security/email")
 		again.Get("/account").Shows(http.StatusOK)
-		again.Get("/account/security/email").Leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2Femail") // the old secret comes without the proof
+		// the old secret comes without the proof
+		again.Get("/account/security/email").Leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2Femail")
 		b.Get("/account/security/email").Shows(http.StatusOK)
 		f.Advance(people.SecretOverlap)
 		again.Get("/account").Leads("/account/sign-in")
@@ -423,7 +435,8 @@ func TestAFormThatIsSentTwice(t *testing.T) {
 
 		// a new password invalidates the old secret immediately
 		again.Cookies["__Host-session"] = b.Cookies["__Host-session"]
-		b.Post("/account/security/password", "current", testkit.Password, "password", otherPassword).Leads("/account/security")
+		b.Post("/account/security/password", "current", testkit.Password, "password", otherPassword).
+			Leads("/account/security")
 		again.Get("/account").Leads("/account/sign-in")
 		b.Get("/account").Shows(http.StatusOK)
 

@@ -26,7 +26,8 @@ func TestPasswordOfANewAccount(t *testing.T) {
 	b.Get("/account/sign-up/sent").Shows(http.StatusOK, "This installation sends no email")
 	b.Get("/account/confirm?token=unknown").Shows(http.StatusGone, "This link has expired")
 	b.Post("/account/confirm", "token", "unknown", "password", testkit.Password).Shows(http.StatusGone)
-	b.Get(strings.Replace(link, "token=", "token=3D", 1)).Shows(http.StatusOK, "Choose a password") // from the source of the mail
+	// from the source of the mail
+	b.Get(strings.Replace(link, "token=", "token=3D", 1)).Shows(http.StatusOK, "Choose a password")
 	b.Get(link[:len(link)-9]+"=%0A"+link[len(link)-9:]).Shows(http.StatusOK, "Choose a password")
 	form := b.Get(link).Shows(http.StatusOK, "Choose a password")
 	require.NotContains(t, form.Body, "maxlength", "a browser would cut a password without a word")
@@ -34,16 +35,19 @@ func TestPasswordOfANewAccount(t *testing.T) {
 		"short": "Use at least 12 characters", strings.Repeat("walnut-harbour ", 9): "Use at most 128 characters.",
 		"grace@example.org": "Do not use your email address", "passwordpassword": "too easy to guess",
 	} {
-		b.Post("/account/confirm", "token", testkit.Token(form), "password", given).Shows(http.StatusUnprocessableEntity, message)
+		b.Post("/account/confirm", "token", testkit.Token(form), "password", given).
+			Shows(http.StatusUnprocessableEntity, message)
 	}
 	require.Empty(t, b.Cookies)
 	b.Post("/account/confirm", "token", testkit.Token(form), "password", testkit.Password).Leads("/account/authenticator")
 	require.NotEmpty(t, b.Cookies["__Host-session"])
 
 	// A person who cannot set up the authenticator can sign out.
-	require.Contains(t, b.Get("/account/authenticator").Shows(http.StatusOK, "Sign out").Body, `action="/account/sign-out"`)
+	require.Contains(t, b.Get("/account/authenticator").
+		Shows(http.StatusOK, "Sign out").Body, `action="/account/sign-out"`)
 	b.Get("/account/keys").Leads("/account/authenticator")
-	b.Post("/account/authenticator", "code", "000000").Shows(http.StatusUnprocessableEntity, "Enter the one that the app shows now for the QR code on this page")
+	b.Post("/account/authenticator", "code", "000000").
+		Shows(http.StatusUnprocessableEntity, "Enter the one that the app shows now for the QR code on this page")
 	b.Post("/account/sign-out").Leads("/account/sign-in")
 	require.Empty(t, b.Cookies["__Host-session"])
 }
@@ -56,11 +60,13 @@ func TestSignInContinuesToRequestedPage(t *testing.T) {
 		delete(b.Cookies, "__Host-session")
 		return b.Post(path, "email", b.Email, "password", b.Password, "next", next)
 	}
-	to := signIn("/account/sign-in", page).Leads("/account/sign-in/code?next=%2Faccount%2Frecovery-codes%3Fx%3D1").Header.Get("Location")
+	to := signIn("/account/sign-in", page).
+		Leads("/account/sign-in/code?next=%2Faccount%2Frecovery-codes%3Fx%3D1").Header.Get("Location")
 	require.Contains(t, b.Get(to).Body, `value="`+page+`"`)
 	b.Post("/account/sign-in/code", "code", b.Code(), "next", page).Leads(page)
 
-	for _, evil := range []string{"https://evil.example", "//evil.example", "/docs", "/account/../docs", "/\\evil.example", "javascript:alert(1)", "/account\r\nX: y"} {
+	for _, evil := range []string{"https://evil.example", "//evil.example", "/docs", "/account/../docs",
+		"/\\evil.example", "javascript:alert(1)", "/account\r\nX: y"} {
 		query := "?next=" + url.QueryEscape(evil)
 		signIn("/account/sign-in"+query, evil).Leads("/account/sign-in/code")
 		b.Post("/account/sign-in/code"+query, "code", b.Code(), "next", evil).Leads("/account")
@@ -72,7 +78,8 @@ func TestSignInContinuesToRequestedPage(t *testing.T) {
 func TestCookiesAreForThisHostAlone(t *testing.T) {
 	_, b := person(t)
 	for _, p := range []testkit.Page{
-		b.Post("/account/sign-out"), b.EnterPassword(), b.Post("/account/sign-in/code", "code", b.Codes[0]), b.Post("/account/sign-out"),
+		b.Post("/account/sign-out"), b.EnterPassword(), b.Post("/account/sign-in/code", "code", b.Codes[0]),
+		b.Post("/account/sign-out"),
 	} {
 		require.NotEmpty(t, p.Header.Values("Set-Cookie"))
 		for _, c := range p.Header.Values("Set-Cookie") {
@@ -96,13 +103,16 @@ func TestSecurityFormsExplainWrongInput(t *testing.T) {
 		{"email", []string{"email", "ada"}, "Enter an email address"},
 		{"email", []string{"email", "ADA@example.org"}, "This is already your address."},
 		{"password", []string{"current", b.Password, "password", "short"}, "Use at least 12 characters"},
-		{"password", []string{"current", "another one", "password", b.Password + "!"}, "This is not the password of the account."},
+		{"password", []string{"current", "another one", "password", b.Password + "!"},
+			"This is not the password of the account."},
 		{"authenticator", []string{"code", "000000"}, "The code is wrong."},
 		{"confirm", []string{"password", "another one"}, "This is not the password of the account."},
 		{"confirm", []string{"code", people.GenerateRecoveryCodes()[0]}, "Recovery codes work only at sign-in."},
 		{"close", []string{"email", "bob@example.org"}, "This is not the email address of the account."},
 	} {
-		p := b.Send(http.MethodPost, "/account/security/"+c.path, form(c.fields...), http.Header{"Origin": {"http://127.0.0.1"}})
+		p := b.Send(http.MethodPost, "/account/security/"+c.path, form(c.fields...), http.Header{
+			"Origin": {"http://127.0.0.1"},
+		})
 		p.Shows(http.StatusUnprocessableEntity, "There is a problem", c.message)
 	}
 	require.Equal(t, before, s.Dump(t)["people"])
@@ -125,9 +135,11 @@ func TestRepeatedFailuresAreOneEvent(t *testing.T) {
 		b.Post("/account/security/confirm", "password", "another one").Shows(http.StatusUnprocessableEntity)
 	}
 	s.Suspend(b.Account, "a secret of operators")
-	p := b.Get("/account/security").Shows(http.StatusOK, "Failed to confirm", "2 times in 30 days", "Account suspended", "the operator")
+	p := b.Get("/account/security").
+		Shows(http.StatusOK, "Failed to confirm", "2 times in 30 days", "Account suspended", "the operator")
 	require.NotContains(t, p.Text(), "a secret of operators")
-	require.Less(t, strings.Index(p.Text(), "Account suspended"), strings.Index(p.Text(), "Account created"), "the last first")
+	require.Less(t, strings.Index(p.Text(), "Account suspended"), strings.Index(p.Text(), "Account created"),
+		"the last first")
 }
 
 var codes = regexp.MustCompile(`<li><code>([^<]+)</code></li>`)
@@ -142,7 +154,8 @@ func TestARecoveryCodeSignsInOnce(t *testing.T) {
 		o.Get("/account/recovery-codes").Shows(http.StatusOK, "9")
 		again := b.Other()
 		again.EnterPassword()
-		again.Post("/account/sign-in/code", "code", o.Codes[3]).Shows(http.StatusUnprocessableEntity, "wrong or was already used")
+		again.Post("/account/sign-in/code", "code", o.Codes[3]).
+			Shows(http.StatusUnprocessableEntity, "wrong or was already used")
 
 		fresh := o.Post("/account/recovery-codes").Shows(http.StatusOK, "Save them now")
 		f.mail(b.Email, "factor-changed", 1)
@@ -220,7 +233,8 @@ func TestALostAuthenticator(t *testing.T) {
 		lost, keep := ask(1)
 		begin(lost)
 		o.Get(lost).Shows(http.StatusGone)
-		o.Post("/account/lost-authenticator/cancel", "token", testkit.Token(o.Get(keep).Shows(http.StatusOK, "Keep the authenticator?"))).Leads("/account/sign-in")
+		o.Post("/account/lost-authenticator/cancel", "token",
+			testkit.Token(o.Get(keep).Shows(http.StatusOK, "Keep the authenticator?"))).Leads("/account/sign-in")
 		o.Get(keep).Shows(http.StatusGone)
 		f.Advance(73 * time.Hour)
 		o.EnterPassword().Leads("/account/sign-in/code")

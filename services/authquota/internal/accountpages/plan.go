@@ -103,7 +103,8 @@ func (p payment) State() string {
 // shortly after it responds to a person, so the stored one may still contradict what they just did.
 func (p *payment) refreshRenewal() {
 	latest := p.Entitlement
-	if p.Paid == nil || p.Paid.PaidUntil == nil || latest.PaidUntil == nil || !latest.PaidUntil.Equal(*p.Paid.PaidUntil) || latest.Version < p.Paid.Version {
+	if p.Paid == nil || p.Paid.PaidUntil == nil || latest.PaidUntil == nil ||
+		!latest.PaidUntil.Equal(*p.Paid.PaidUntil) || latest.Version < p.Paid.Version {
 		return // another period, or that of a merged account
 	}
 	paid := *p.Paid
@@ -120,7 +121,9 @@ const (
 
 func (p *Pages) payment(v *Visit) payment {
 	name := func(t api.Tier) string { return plan.OfferOf(t, p.Tiers).Name }
-	state := payment{Sold: p.Billing != nil, Paid: v.Person.PaidAt(v.Now), Return: v.Query("checkout"), Plan: api.SoldPlan().Name}
+	state := payment{
+		Sold: p.Billing != nil, Paid: v.Person.PaidAt(v.Now), Return: v.Query("checkout"), Plan: api.SoldPlan().Name,
+	}
 	if state.Paid != nil {
 		state.Live = state.Paid.Live(v.Now)
 		if state.Paid.Tier != api.BaseTier {
@@ -161,10 +164,13 @@ func (p *Pages) planAction(v *Visit, action string, do func(context.Context) err
 	err := do(ctx)
 	rejected := new(peer.StatusError)
 	switch {
-	case errors.As(err, &rejected) && rejected.Status < http.StatusInternalServerError: // for example, it ended in the meantime
-		return problem.New(problem.InvalidParameter, "The payment processor rejected the request. Check the state of your plan.").Because(err)
+	// for example, it ended in the meantime
+	case errors.As(err, &rejected) && rejected.Status < http.StatusInternalServerError:
+		return problem.New(problem.InvalidParameter,
+			"The payment processor rejected the request. Check the state of your plan.").Because(err)
 	case problem.Of(err).Code == problem.ServiceUnavailable:
-		return problem.New(problem.ServiceUnavailable, "The payment service is temporarily unavailable. Check your plan before you try again.").Because(err)
+		return problem.New(problem.ServiceUnavailable,
+			"The payment service is temporarily unavailable. Check your plan before you try again.").Because(err)
 	}
 	return err
 }

@@ -104,9 +104,11 @@ func TestPlanPageWithoutBilling(t *testing.T) {
 
 func TestPlansAreCompared(t *testing.T) {
 	s, b := person(t, func(c *authquota.Config) { c.Tiers = "commercial=300/20000/100" })
-	p := b.Get("/account/plan").Shows(http.StatusOK, "Your plan: Free", "Free of charge", b.Account, "What Business includes",
-		"20,000 requests a day instead of 100", "300 requests in any 60 seconds instead of 10", "The verification history", "not only the ten of the free set",
-		"29 USD a month", "Granted by the operator", "write to the operator")
+	p := b.Get("/account/plan").
+		Shows(http.StatusOK, "Your plan: Free", "Free of charge", b.Account, "What Business includes",
+			"20,000 requests a day instead of 100", "300 requests in any 60 seconds instead of 10", "The verification history",
+			"not only the ten of the free set",
+			"29 USD a month", "Granted by the operator", "write to the operator")
 	require.NotRegexp(t, `(?s)<main.*<button.*</main>`, p.Body, "nothing is sold here yet")
 	s.Grant(b.Account, api.Developer)
 	p = b.Get("/account/plan").Shows(http.StatusOK, "Your plan: Developer", "20,000 requests a day instead of 1,000")
@@ -117,23 +119,29 @@ func TestPlansAreCompared(t *testing.T) {
 
 func TestBuyingAPlan(t *testing.T) {
 	s := sell(t)
-	p := s.Get("/account/plan").Shows(http.StatusOK, "Upgrade to Business", "You pay on a page of the payment processor. Business starts when")
+	p := s.Get("/account/plan").
+		Shows(http.StatusOK, "Upgrade to Business", "You pay on a page of the payment processor. Business starts when")
 	require.NotContains(t, p.Text(), "Card and invoices")
-	require.Contains(t, p.Header.Get("Content-Security-Policy"), "form-action 'self' https://checkout.stripe.com https://billing.stripe.com;")
-	require.Contains(t, s.Get("/account/plan/upgrade").Shows(http.StatusOK, "Upgrade to Business", "29 USD a month").Body, `action="/account/plan/upgrade"`)
+	require.Contains(t, p.Header.Get("Content-Security-Policy"),
+		"form-action 'self' https://checkout.stripe.com https://billing.stripe.com;")
+	require.Contains(t, s.Get("/account/plan/upgrade").
+		Shows(http.StatusOK, "Upgrade to Business", "29 USD a month").Body, `action="/account/plan/upgrade"`)
 	s.Post("/account/plan/upgrade").Leads("https://checkout.stripe.com/c/pay/cs_1")
 	require.Equal(t, []string{
-		`/internal/v1/checkouts {"account":"` + s.Account + `","email":"ada@example.org","returnUrl":"https://api.example/account/plan"}`,
+		`/internal/v1/checkouts {"account":"` + s.Account +
+			`","email":"ada@example.org","returnUrl":"https://api.example/account/plan"}`,
 	}, s.billing.calls)
 	require.Contains(t, s.site.Actions(t, s.Account), "plan.upgrade")
 
-	p = s.Get("/account/plan?checkout=done").Shows(http.StatusOK, "Your payment is not confirmed yet", "Reload", "Your plan: Free")
+	p = s.Get("/account/plan?checkout=done").
+		Shows(http.StatusOK, "Your payment is not confirmed yet", "Reload", "Your plan: Free")
 	require.Equal(t, "3", p.Header.Get("Refresh"))
 	require.NotContains(t, p.Text(), "Your payment is confirmed")
 	s.Get("/account/plan?checkout=left").Shows(http.StatusOK, "If you did not pay there, nothing was bought.")
 	s.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: s.in(time.Hour), Renews: true})
 	s.billing.set(func() { s.billing.subscription = api.Subscription{Customer: true, Renewing: true, Sandbox: true} })
-	s.Get("/account/plan?checkout=done").Shows(http.StatusOK, "Your payment is confirmed", "Your plan: Business", "Cancel Business", "Card and invoices")
+	s.Get("/account/plan?checkout=done").
+		Shows(http.StatusOK, "Your payment is confirmed", "Your plan: Business", "Cancel Business", "Card and invoices")
 	s.Get("/account/security").Shows(http.StatusOK, "Checkout opened")
 }
 
@@ -166,14 +174,16 @@ func TestCancellingAndResuming(t *testing.T) {
 	s.Get("/account/plan").Shows(http.StatusOK, "There is nothing to cancel")
 	paid := s.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: s.in(24 * time.Hour), Renews: true})
 	s.billing.set(func() { s.billing.subscription = api.Subscription{Customer: true, Renewing: true} })
-	s.Get("/account/plan/cancel").Shows(http.StatusOK, "Cancel Business?", "Business stays in effect until 21 November 2026, 10:00 UTC",
-		"After that you have Free.", "not refunded", "Keep it")
+	s.Get("/account/plan/cancel").
+		Shows(http.StatusOK, "Cancel Business?", "Business stays in effect until 21 November 2026, 10:00 UTC",
+			"After that you have Free.", "not refunded", "Keep it")
 
 	s.Post("/account/plan/cancel").Leads("/account/plan")
 	s.billing.set(func() {
 		s.billing.subscription.Entitlement = api.Entitlement{Tier: api.Commercial, PaidUntil: paid.PaidUntil, Version: 2}
 	}) // billing pushes it later
-	p := s.Get("/account/plan").Shows(http.StatusOK, "You will not be charged again.", "Cancelled Ends then", "Resume Business")
+	p := s.Get("/account/plan").
+		Shows(http.StatusOK, "You will not be charged again.", "Cancelled Ends then", "Resume Business")
 	require.NotContains(t, p.Text(), "Renews automatically")
 	require.NotContains(t, p.Text(), "Cancel Business")
 
@@ -181,8 +191,10 @@ func TestCancellingAndResuming(t *testing.T) {
 	s.billing.set(func() {
 		s.billing.subscription.Entitlement.Renews, s.billing.subscription.Entitlement.Version = true, 3
 	})
-	s.Get("/account/plan").Shows(http.StatusOK, "The plan renews automatically again.", "Renews automatically.", "Cancel Business")
-	require.Equal(t, []string{"/internal/v1/subscriptions/" + s.Account + "/cancel {}", "/internal/v1/subscriptions/" + s.Account + "/resume {}"}, s.billing.calls)
+	s.Get("/account/plan").Shows(http.StatusOK, "The plan renews automatically again.", "Renews automatically.",
+		"Cancel Business")
+	require.Equal(t, []string{"/internal/v1/subscriptions/" + s.Account + "/cancel {}",
+		"/internal/v1/subscriptions/" + s.Account + "/resume {}"}, s.billing.calls)
 	require.Subset(t, s.site.Actions(t, s.Account), []string{"plan.cancel", "plan.resume"})
 }
 
@@ -221,18 +233,29 @@ func TestPlanPageShowsPaymentState(t *testing.T) {
 		{api.Entitlement{Tier: api.Free, Trouble: api.PaymentFailed}, false,
 			[]string{"Your plan: Free", "The payment failed. You were not charged", "Upgrade to Business"}},
 		{api.Entitlement{Tier: api.Commercial, PaidUntil: s.in(time.Hour), Renews: true, Trouble: api.PaymentFailed}, true,
-			[]string{"Your plan: Business", "The last payment failed. Business is paid until 20 November 2026, 11:00 UTC and ends then", "Card and invoices"}},
+			[]string{
+				"Your plan: Business", "The last payment failed. Business is paid until 20 November 2026, 11:00 UTC and ends then",
+				"Card and invoices",
+			}},
 		{api.Entitlement{Tier: api.Commercial, PaidUntil: s.in(-time.Hour), Renews: true, Trouble: api.PaymentFailed}, true,
-			[]string{"Your plan: Free", "The paid period ended on 20 November 2026, 09:00 UTC", "You still have a subscription to Business", "Cancel Business",
+			[]string{"Your plan: Free", "The paid period ended on 20 November 2026, 09:00 UTC",
+				"You still have a subscription to Business", "Cancel Business",
 				"Business resumes as soon as a payment succeeds"}},
-		{api.Entitlement{Tier: api.Commercial, PaidUntil: s.in(-time.Hour), Trouble: api.PaymentFailed}, false, // no more retries
-			[]string{"Your plan: Free", "The paid period ended on 20 November 2026, 09:00 UTC", "The payment will not be retried.", "Upgrade to Business"}},
+		// no more retries
+		{api.Entitlement{Tier: api.Commercial, PaidUntil: s.in(-time.Hour), Trouble: api.PaymentFailed}, false,
+			[]string{
+				"Your plan: Free", "The paid period ended on 20 November 2026, 09:00 UTC", "The payment will not be retried.",
+				"Upgrade to Business",
+			}},
 		{api.Entitlement{Tier: api.Commercial, PaidUntil: s.in(-time.Minute), Renews: true}, true,
 			[]string{"Your plan: Free", "The next payment is not confirmed yet"}},
 		{api.Entitlement{Tier: api.Commercial, PaidUntil: s.in(-time.Minute)}, false,
 			[]string{"Your plan: Free", "Business has ended.", "Upgrade to Business"}},
 		{api.Entitlement{Tier: api.Free, Trouble: api.Refunded}, true,
-			[]string{"Your plan: Free", "Your last payment was refunded. Business has ended", "You still have a subscription to Business", "Cancel Business"}},
+			[]string{
+				"Your plan: Free", "Your last payment was refunded. Business has ended",
+				"You still have a subscription to Business", "Cancel Business",
+			}},
 		{api.Entitlement{Tier: api.Free, Trouble: api.Disputed}, false,
 			[]string{"Your plan: Free", "Your last payment is disputed at your bank.", "Upgrade to Business"}},
 	} {
@@ -241,7 +264,8 @@ func TestPlanPageShowsPaymentState(t *testing.T) {
 			s.billing.subscription = api.Subscription{Entitlement: paid, Customer: true, Renewing: state.renews}
 		})
 		p := s.Get("/account/plan").Shows(http.StatusOK, state.words...)
-		require.NotEqual(t, strings.Contains(p.Text(), "Upgrade to"), strings.Contains(p.Text(), "Cancel Business"), "one or the other")
+		require.NotEqual(t, strings.Contains(p.Text(), "Upgrade to"), strings.Contains(p.Text(), "Cancel Business"),
+			"one or the other")
 	}
 }
 
@@ -251,15 +275,19 @@ func TestGrantedTierIsShownBesideThePaidOne(t *testing.T) {
 	s.entitle(api.Entitlement{Tier: api.Free})
 	s.Get("/account/plan").Shows(http.StatusOK, "Your plan: Developer", "Granted Developer, by the operator")
 	s.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: s.in(time.Hour)})
-	s.Get("/account/plan").Shows(http.StatusOK, "Your plan: Business", "Ends then; after that you have Developer.", "Granted Developer")
+	s.Get("/account/plan").Shows(http.StatusOK, "Your plan: Business", "Ends then; after that you have Developer.",
+		"Granted Developer")
 }
 
 func TestOnlyProcessorURLsAreRedirectTargets(t *testing.T) {
 	s := sell(t)
 	for _, page := range []string{
-		"https://evil.example/", "http://checkout.stripe.com/x", "https://checkout.stripe.com.evil.example/", "//checkout.stripe.com/",
-		"https://u:p@checkout.stripe.com/", "https://checkout.stripe.com@evil.example/", "javascript:alert(1)", "", "/billing/sandbox/x",
-		"https://api.example/account/sign-out", "https://api.example.evil/billing/sandbox/x", "http://api.example/billing/sandbox/x",
+		"https://evil.example/", "http://checkout.stripe.com/x", "https://checkout.stripe.com.evil.example/",
+		"//checkout.stripe.com/",
+		"https://u:p@checkout.stripe.com/", "https://checkout.stripe.com@evil.example/", "javascript:alert(1)", "",
+		"/billing/sandbox/x",
+		"https://api.example/account/sign-out", "https://api.example.evil/billing/sandbox/x",
+		"http://api.example/billing/sandbox/x",
 	} {
 		s.billing.set(func() { s.billing.page = page })
 		require.Empty(t, s.Post("/account/plan/upgrade").Shows(http.StatusInternalServerError).Header.Get("Location"), page)
@@ -276,7 +304,9 @@ func TestPlanPageDuringBillingOutage(t *testing.T) {
 		"The payment service is temporarily unavailable", "Reload")
 	require.NotContains(t, p.Text(), "Upgrade to")
 	for _, act := range []string{"upgrade", "portal", "cancel", "resume"} {
-		s.Post("/account/plan/"+act).Shows(http.StatusServiceUnavailable, "The payment service is temporarily unavailable", "Check your plan before you try again.")
+		s.Post("/account/plan/"+act).
+			Shows(http.StatusServiceUnavailable, "The payment service is temporarily unavailable",
+				"Check your plan before you try again.")
 	}
 	s.Get("/account/plan/cancel").Shows(http.StatusOK, "Cancel Business?")
 }

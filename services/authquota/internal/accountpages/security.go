@@ -26,7 +26,11 @@ type overview struct {
 
 func (p *Pages) security(v *Visit) (pages.View, error) {
 	ctx := v.ctx()
-	data := overview{PasskeysPossible: p.relyingParty.Possible(), This: v.Session.ID, Terms: Terms{Version: p.TermsVersion, Last: v.Person.Terms}}
+	data := overview{
+		PasskeysPossible: p.relyingParty.Possible(), This: v.Session.ID, Terms: Terms{
+			Version: p.TermsVersion, Last: v.Person.Terms,
+		},
+	}
 	var err error
 	if data.NewAddress, err = p.People.AddressChange(ctx, v.Person.Account); err != nil {
 		return pages.View{}, err
@@ -73,7 +77,8 @@ func (p *Pages) recentEvents(v *Visit) (list []event, err error) {
 	if err != nil {
 		return nil, err
 	}
-	failed, err := p.People.Failures(ctx, v.Person.Account, slices.Sorted(maps.Keys(people.Failures)), v.Now.Add(-failuresShown))
+	failed, err := p.People.Failures(ctx, v.Person.Account, slices.Sorted(maps.Keys(people.Failures)),
+		v.Now.Add(-failuresShown))
 	for _, e := range slices.Concat(failed, logged) {
 		list = append(list, describe(e))
 	}
@@ -153,18 +158,24 @@ func (p *Pages) email(v *Visit) (pages.View, error) {
 		return again.Wrong("email", "This is already your address."), nil
 	}
 	ctx := v.ctx()
-	if wait, err := p.People.CountAttempt(ctx, people.MailsTo.Of(string(people.LinkNewAddress), email), people.MailsTo.Of("of", v.Person.Account)); err != nil || wait > 0 {
+	if wait, err := p.People.CountAttempt(ctx, people.MailsTo.Of(string(people.LinkNewAddress), email),
+		people.MailsTo.Of("of", v.Person.Account)); err != nil || wait > 0 {
 		return again.TooMany(wait), err
 	}
 	l := people.NewLink(people.LinkNewAddress, v.Person.Account, email, v.Now)
 	keep := people.NewLink(people.LinkOldAddress, v.Person.Account, v.Person.Email, v.Now)
 	err := p.People.RequestAddressChange(ctx, l, keep,
-		mail.Message{To: email, Template: "new-address", Data: map[string]string{"link": p.linkTo("/account/new-address", l)}},
+		mail.Message{
+			To: email, Template: "new-address", Data: map[string]string{"link": p.linkTo("/account/new-address", l)},
+		},
 		mail.Message{To: email, Template: "already-have-account", Data: map[string]string{"link": p.PublicURL + signInPath}},
 		mail.Message{To: v.Person.Email, Template: "address-change-asked", Data: map[string]string{
 			"to_hint": mail.Masked(email), "cancel": p.linkTo("/account/old-address", keep),
 		}})
-	return pages.View{Redirect: securityPath, Notice: "We sent a mail to " + email + ". Open the link in it within 24 hours. Until then, nothing changes."}, err
+	return pages.View{
+		Redirect: securityPath, Notice: "We sent a mail to " + email +
+			". Open the link in it within 24 hours. Until then, nothing changes.",
+	}, err
 }
 
 // newAddressForm is behind the link. It does not require signing in, because the link may be opened
@@ -173,7 +184,8 @@ func (p *Pages) newAddressForm(v *Visit) (pages.View, error) {
 	l, err := p.People.Link(v.ctx(), token(v), people.LinkNewAddress)
 	return unlessGone(securityPath, pages.View{Template: "link", Title: "Confirm your new address", Data: linkForm{
 		"/account/new-address", token(v),
-		"You will sign in with " + l.Email + " and receive mails there. We notify the current address. If you did not request this, " +
+		"You will sign in with " + l.Email +
+			" and receive mails there. We notify the current address. If you did not request this, " +
 			"close this page: nothing has changed.",
 		"Use this address",
 	}}, err)
@@ -193,7 +205,8 @@ func (p *Pages) oldAddressForm(v *Visit) (pages.View, error) {
 	_, err := p.People.Link(v.ctx(), token(v), people.LinkOldAddress)
 	return unlessGone(securityPath, pages.View{Template: "link", Title: "Keep your address?", Data: linkForm{
 		"/account/old-address", token(v),
-		"The account keeps its email address. If you did not request the change, change your password afterwards, which signs out every other browser.",
+		"The account keeps its email address. If you did not request the change, change your password afterwards, which " +
+			"signs out every other browser.",
 		"Keep address",
 	}}, err)
 }

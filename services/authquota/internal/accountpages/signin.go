@@ -39,7 +39,8 @@ func (p *Pages) signIn(v *Visit) (pages.View, error) {
 		return pages.View{}, problem.Unavailable(err)
 	}
 	if !ok || id == "" {
-		return again.Wrong("email", "The email address or the password is wrong."), p.People.SignInFailed(ctx, id, "password", v.Client(), address)
+		return again.Wrong("email", "The email address or the password is wrong."),
+			p.People.SignInFailed(ctx, id, "password", v.Client(), address)
 	}
 	if outdated {
 		if better, err := credential.HashPassword(ctx, given); err != nil {
@@ -76,7 +77,8 @@ func (p *Pages) code(v *Visit) (pages.View, error) {
 	}
 	admitted, err := p.secondFactor(v, v.PostForm("code"), tried...)
 	if problem.Of(err).Code == problem.InvalidParameter {
-		return again.Wrong("code", problem.Of(err).Text()), p.People.SignInFailed(ctx, v.Person.Account, "code", v.Client(), tried[0])
+		return again.Wrong("code", problem.Of(err).Text()),
+			p.People.SignInFailed(ctx, v.Person.Account, "code", v.Client(), tried[0])
 	}
 	v.Admit(admitted)
 	return pages.View{Redirect: v.Next()}, err

@@ -25,8 +25,12 @@ func (p *Pages) signUp(v *Visit) (pages.View, error) {
 	form, _ := p.signUpForm(v)
 	return p.sendLink(v, form, people.LinkConfirm, "/account/sign-up/sent", func(l people.FreshLink) error {
 		return p.People.RequestSignUp(v.ctx(), l,
-			mail.Message{To: l.Email, Template: "confirm-address", Data: map[string]string{"link": p.linkTo("/account/confirm", l)}},
-			mail.Message{To: l.Email, Template: "already-have-account", Data: map[string]string{"link": p.PublicURL + signInPath}})
+			mail.Message{
+				To: l.Email, Template: "confirm-address", Data: map[string]string{"link": p.linkTo("/account/confirm", l)},
+			},
+			mail.Message{
+				To: l.Email, Template: "already-have-account", Data: map[string]string{"link": p.PublicURL + signInPath},
+			})
 	})
 }
 
@@ -40,7 +44,8 @@ func (p *Pages) confirmForm(v *Visit) (pages.View, error) {
 	if err != nil {
 		return pages.View{}, err
 	}
-	if id, _, err := p.People.Credentials(v.ctx(), l.Email); err != nil || id != "" { // by another link to the same address
+	// by another link to the same address
+	if id, _, err := p.People.Credentials(v.ctx(), l.Email); err != nil || id != "" {
 		return gone(signInPath), err
 	}
 	return pages.View{
@@ -76,7 +81,8 @@ const noAddress = "Enter an email address, such as ada@example.org."
 
 // sendLink validates the submitted address, calls request to send a link to it, and redirects to
 // the page sent. It does so too if the address has received too many mails.
-func (p *Pages) sendLink(v *Visit, form pages.View, purpose people.LinkPurpose, sent string, request func(people.FreshLink) error) (pages.View, error) {
+func (p *Pages) sendLink(v *Visit, form pages.View, purpose people.LinkPurpose, sent string,
+	request func(people.FreshLink) error) (pages.View, error) {
 	email, ok := people.Email(v.PostForm("email"))
 	if !ok {
 		form.Data = addressForm{Email: email}

@@ -146,7 +146,8 @@ func (p *Pages) today(v *Visit) (Allowance, error) {
 	a.Left = max(0, a.PerDay-a.Used)
 	today := keyusage.Last(v.Now, 1)
 	counts, err := p.Usage.ByDay(v.ctx(), v.Person.Account, today)
-	a.Sent = max(a.Used, keyusage.Sum(keyusage.Bars(today, counts)).Total()) // statistics lag behind the counters by some seconds
+	// statistics lag behind the counters by some seconds
+	a.Sent = max(a.Used, keyusage.Sum(keyusage.Bars(today, counts)).Total())
 	return a, err
 }
 
@@ -181,7 +182,8 @@ func (p *Pages) latestRequests(v *Visit) (pages.View, error) {
 	}
 	found := f.Apply(all)
 	shown := logView{
-		Filter: f, Keys: keysOf(all), Results: keyusage.Results, Empty: len(all) == 0, Found: len(found), Most: api.RequestLogSize,
+		Filter: f, Keys: keysOf(all), Results: keyusage.Results, Empty: len(all) == 0, Found: len(found),
+		Most: api.RequestLogSize,
 		Kept: int(api.RequestLogDuration.Hours() / 24),
 	}
 	var more bool

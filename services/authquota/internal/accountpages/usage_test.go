@@ -22,7 +22,8 @@ import (
 
 func TestUsagePageWithoutRequests(t *testing.T) {
 	_, b := person(t)
-	b.Get("/account/usage").Shows(http.StatusOK, "0 of 100 requests charged, 100 left", "0 of 10 requests accepted in the last 60 seconds",
+	b.Get("/account/usage").Shows(http.StatusOK, "0 of 100 requests charged, 100 left",
+		"0 of 10 requests accepted in the last 60 seconds",
 		"Resets on 21 November 2026, 00:00 UTC", "No requests in 14 days.", "No requests were sent in the last 30 days.")
 }
 
@@ -41,8 +42,10 @@ func TestUsagePage(t *testing.T) {
 	s.Charge(b.Account, 13) // one more than in the usage batches
 
 	p := b.Get("/account/usage").Shows(http.StatusOK, "13 of 100 requests charged, 87 left", "14 requests were sent today",
-		"1,248 requests sent in the last 30 days", "1,293 requests in 90 days: 17 served, 1,234 not found, 42 rejected.", "Served 17",
-		"Not found 1,234", "Rejected 42", "Failed 0", "Minute limit", "The account has used its limit of requests in 60 seconds", "Shop", `<script>alert(1)</script>"'&`)
+		"1,248 requests sent in the last 30 days", "1,293 requests in 90 days: 17 served, 1,234 not found, 42 rejected.",
+		"Served 17",
+		"Not found 1,234", "Rejected 42", "Failed 0", "Minute limit",
+		"The account has used its limit of requests in 60 seconds", "Shop", `<script>alert(1)</script>"'&`)
 	require.NotContains(t, p.Body, "<script>alert")
 	require.NotContains(t, p.Body, "77,777")
 	require.NotContains(t, p.Body, stranger.ID)
@@ -50,7 +53,8 @@ func TestUsagePage(t *testing.T) {
 	require.Contains(t, p.Body, `aria-valuenow="13"`)
 	require.NotContains(t, p.Text(), "Not in the plan", "was longer ago")
 	require.Equal(t, 90, strings.Count(p.Body, `<th scope="row">2026-`), "one row for each day")
-	require.Less(t, strings.Index(p.Body, `<th scope="row">2026-11-20`), strings.Index(p.Body, `<th scope="row">2026-11-18`), "newest first")
+	require.Less(t, strings.Index(p.Body, `<th scope="row">2026-11-20`),
+		strings.Index(p.Body, `<th scope="row">2026-11-18`), "newest first")
 	require.NotContains(t, p.Body, "style=", "the policy forbids it")
 
 	b.Get("/account/usage?days=1").Shows(http.StatusOK, "14 requests sent today")
@@ -98,11 +102,14 @@ func TestTodayEndsAtMidnightUTC(t *testing.T) {
 	b.SignIn()
 	s.Charge(b.Account, 100)
 	s.Count(s.Issue(b.Account).ID, "2026-11-20", api.CallServed, 100)
-	b.Get("/account/usage?days=1").Shows(http.StatusOK, "100 of 100 requests charged. Quota used up", "Resets on 21 November 2026, 00:00 UTC", "100 requests sent today")
+	b.Get("/account/usage?days=1").
+		Shows(http.StatusOK, "100 of 100 requests charged. Quota used up", "Resets on 21 November 2026, 00:00 UTC",
+			"100 requests sent today")
 	s.Advance(time.Second)
 	s.Charge(b.Account, 0)
-	b.Get("/account/usage?days=1").Shows(http.StatusOK, "0 of 100 requests charged, 100 left", "Resets on 22 November 2026, 00:00 UTC",
-		"No requests were sent today.", "100 requests in 14 days")
+	b.Get("/account/usage?days=1").
+		Shows(http.StatusOK, "0 of 100 requests charged, 100 left", "Resets on 22 November 2026, 00:00 UTC",
+			"No requests were sent today.", "100 requests in 14 days")
 }
 
 // During a Redis outage the page shows the ledger's figures and says so.
@@ -165,7 +172,8 @@ func logged(t *testing.T, n int) (b *testkit.Person, keys []string) {
 	var sent []api.LoggedRequest
 	for i := range n {
 		r := api.LoggedRequest{
-			ID: requestID(i), Key: keys[i%2], At: s.Now(), Route: "/api/v1/opportunities", Params: "country=CA&remote=true", Status: 200, Duration: 1234567,
+			ID: requestID(i), Key: keys[i%2], At: s.Now(), Route: "/api/v1/opportunities", Params: "country=CA&remote=true",
+			Status: 200, Duration: 1234567,
 		}
 		if i%10 == 0 {
 			r.Status, r.Code = 400, "invalid_parameter"
@@ -184,8 +192,10 @@ func TestEmptyLog(t *testing.T) {
 
 func TestLoggedRequestsAreListed(t *testing.T) {
 	b, _ := logged(t, 3)
-	p := b.Get(latestRequests).Shows(http.StatusOK, "3 requests, newest first", "20 November 2026", "10:00:00", "/api/v1/opportunities?country=CA&remote=true",
-		"Key <1> oda_live_…", "400 invalid_parameter", "1.2ms", requestID(2))
+	p := b.Get(latestRequests).
+		Shows(http.StatusOK, "3 requests, newest first", "20 November 2026", "10:00:00",
+			"/api/v1/opportunities?country=CA&remote=true",
+			"Key <1> oda_live_…", "400 invalid_parameter", "1.2ms", requestID(2))
 	require.Contains(t, p.Body, `href="/docs/errors#invalid_parameter"`)
 	require.NotContains(t, p.Body, "Older requests")
 }
@@ -195,9 +205,11 @@ func TestFilterAndLookUp(t *testing.T) {
 	b.Get(latestRequests+"?key="+keys[1]).Shows(http.StatusOK, "15 requests")
 	p := b.Get(latestRequests+"?result=rejected").Shows(http.StatusOK, "3 requests")
 	require.Contains(t, p.Body, `<option value="rejected" selected>`)
-	b.Get(latestRequests+"?result=rejected&key="+keys[1]).Shows(http.StatusOK, "No request in the log has this key and result")
+	b.Get(latestRequests+"?result=rejected&key="+keys[1]).
+		Shows(http.StatusOK, "No request in the log has this key and result")
 	b.Get(latestRequests+"?result=other").Shows(http.StatusOK, "30 requests")
-	b.Get(latestRequests+"?id=+"+strings.ToUpper(requestID(7))+"+").Shows(http.StatusOK, "1 request, newest first", requestID(7))
+	b.Get(latestRequests+"?id=+"+strings.ToUpper(requestID(7))+"+").
+		Shows(http.StatusOK, "1 request, newest first", requestID(7))
 	b.Get(latestRequests+"?id=%3Cb%3E").Shows(http.StatusOK, "No request with this ID is in the log")
 }
 
@@ -221,13 +233,15 @@ func TestPagesKeepTheFilter(t *testing.T) {
 
 func TestFirstSteps(t *testing.T) {
 	s, b := person(t)
-	p := b.Get("/account").Shows(http.StatusOK, "First steps", "Request a key", "0 of 5 in use", "ada@example.org", "https://api.example/api/v1/opportunities")
+	p := b.Get("/account").Shows(http.StatusOK, "First steps", "Request a key", "0 of 5 in use", "ada@example.org",
+		"https://api.example/api/v1/opportunities")
 	require.NotContains(t, p.Text(), "You have 10")
 	require.Equal(t, 1, strings.Count(p.Body, `<li class="done">`))
 	require.Contains(t, p.Body, `<a class="button small" href="/account/keys/new">Request a key`)
 	require.Equal(t, 1, strings.Count(p.Body, "button small"), "the next step")
 	key := s.Issue(b.Account)
-	require.Contains(t, b.Get("/account").Body, `<a class="button small" href="/account/explorer">Send the first request</a>`)
+	require.Contains(t, b.Get("/account").Body,
+		`<a class="button small" href="/account/explorer">Send the first request</a>`)
 	s.Charge(b.Account, 1)
 	require.NotContains(t, b.Get("/account").Text(), "First steps")
 	s.Charge(b.Account, 0)
@@ -244,7 +258,8 @@ func TestKeysInUse(t *testing.T) {
 	s.Decide(requests[0], "approve", "")
 	s.Decide(requests[1], "approve", "")
 	s.Decide(requests[2], "decline", `{"reason":"x"}`)
-	b.Get("/account").Shows(http.StatusOK, "3 of 5 in use (pending key requests included)", "One key request is waiting for approval.",
+	b.Get("/account").Shows(http.StatusOK, "3 of 5 in use (pending key requests included)",
+		"One key request is waiting for approval.",
 		"2 keys are approved and ready to collect.")
 	for _, r := range []string{requests[0], requests[1], requests[3]} {
 		b.Post("/account/keys/requests/" + r + "/withdraw").Leads("/account/keys")
@@ -252,7 +267,8 @@ func TestKeysInUse(t *testing.T) {
 	s.Issue(b.Account)
 	b.Get("/account").Shows(http.StatusOK, "1 of 5 in use", "expires on 20 November 2027")
 	s.Do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+b.Account+`","expiresIn":"744h"}`)
-	require.NotContains(t, b.Get("/account").Shows(http.StatusOK, "The next one expires on 21 December 2026").Text(), "Soon")
+	require.NotContains(t, b.Get("/account").
+		Shows(http.StatusOK, "The next one expires on 21 December 2026").Text(), "Soon")
 	s.Do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+b.Account+`","expiresIn":"720h"}`)
 	b.Get("/account").Shows(http.StatusOK, "Soon", "Rotate it before then")
 }
@@ -280,7 +296,8 @@ func TestChoosingNotices(t *testing.T) {
 	s, b := person(t)
 	before, err := s.Notices.Choices(t.Context(), b.Account)
 	require.NoError(t, err)
-	p := b.Get("/account/notices").Shows(http.StatusOK, "ada@example.org", "80 % of the day's requests are used", "A payment for your plan failed")
+	p := b.Get("/account/notices").
+		Shows(http.StatusOK, "ada@example.org", "80 % of the day's requests are used", "A payment for your plan failed")
 	for _, c := range notices.All {
 		checked := `value="` + string(c.Kind) + `" checked`
 		require.Equal(t, before[c.Kind], p.Has(checked), c.Kind)

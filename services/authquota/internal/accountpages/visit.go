@@ -154,7 +154,8 @@ func (p *Pages) secondStep(v *Visit) ([]people.AttemptSubject, error) {
 		return []people.AttemptSubject{people.AttemptsOfDevice.Of(device, v.Person.Account)}, err
 	}
 	return []people.AttemptSubject{
-		people.AttemptsOnSecondStep.Of(v.network(), v.Person.Account), people.AttemptsOnAccount.Of(v.Person.Account), people.AttemptsFromNetwork.Of(v.network()),
+		people.AttemptsOnSecondStep.Of(v.network(), v.Person.Account), people.AttemptsOnAccount.Of(v.Person.Account),
+		people.AttemptsFromNetwork.Of(v.network()),
 	}, nil
 }
 

@@ -229,7 +229,8 @@ func (c *Courier) compose(m mail.Posted) (*gomail.Msg, error) {
 	}
 	msg.Subject(m.Letter.Subject)
 	msg.SetDateWithValue(m.At)
-	msg.SetMessageIDWithValue(m.ID + "@" + domain(c.from.Address)) // the same on each attempt, so that duplicates are recognized
+	// the same on each attempt, so that duplicates are recognized
+	msg.SetMessageIDWithValue(m.ID + "@" + domain(c.from.Address))
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	msg.SetGenHeader("X-Auto-Response-Suppress", "All")
 	msg.SetBodyString(gomail.TypeTextPlain, m.Letter.Text)

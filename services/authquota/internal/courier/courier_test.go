@@ -118,7 +118,8 @@ func TestMailsAreSent(t *testing.T) {
 			o.deliver()
 			require.Len(t, o.server.Deliveries(), 1)
 			got := o.server.Deliveries()[0]
-			require.Equal(t, testkit.Delivery{From: "no-reply@api.example", To: to, Secure: c.secure, User: c.user, Raw: got.Raw}, got)
+			require.Equal(t, testkit.Delivery{From: "no-reply@api.example", To: to, Secure: c.secure, User: c.user,
+				Raw: got.Raw}, got)
 			m, err := netmail.ReadMessage(strings.NewReader(got.Raw))
 			require.NoError(t, err)
 			require.Equal(t, "<"+o.id+"@api.example>", m.Header.Get("Message-ID"))
@@ -139,9 +140,10 @@ func TestMailsAreSentToTheRightServerOnly(t *testing.T) {
 		roots  []*x509.CertPool
 		logins int
 	}{
-		"no STARTTLS":                 {testkit.SMTPKind{Plain: true}, withLogin, nil, 0},
-		"unknown authority":           {testkit.SMTPKind{}, withLogin, []*x509.CertPool{unknown}, 0},
-		"unknown authority, from TLS": {testkit.SMTPKind{Implicit: true}, "smtps://ada:pass%20word%2F1@HOST", []*x509.CertPool{unknown}, 0},
+		"no STARTTLS":       {testkit.SMTPKind{Plain: true}, withLogin, nil, 0},
+		"unknown authority": {testkit.SMTPKind{}, withLogin, []*x509.CertPool{unknown}, 0},
+		"unknown authority, from TLS": {testkit.SMTPKind{Implicit: true}, "smtps://ada:pass%20word%2F1@HOST",
+			[]*x509.CertPool{unknown}, 0},
 		"wrong password":              {testkit.SMTPKind{}, "smtp://ada:guess@HOST", nil, 1},
 		"no login where one is meant": {testkit.SMTPKind{NoLogin: true}, withLogin, nil, 0},
 	} {
@@ -178,7 +180,8 @@ func TestCheckLogsInWithoutSending(t *testing.T) {
 			o := start(t, c.kind, c.url)
 			err := o.courier.Check(t.Context())
 			require.Empty(t, o.server.Deliveries())
-			require.Equal(t, strings.Contains(c.url, "ada:") && strings.Contains(c.url, "HOST") && c.fault != "STARTTLS", o.server.Logins() == 1)
+			require.Equal(t, strings.Contains(c.url, "ada:") && strings.Contains(c.url, "HOST") && c.fault != "STARTTLS",
+				o.server.Logins() == 1)
 			if c.fault == "" {
 				require.NoError(t, err)
 				require.Empty(t, o.courier.Fault())
@@ -204,7 +207,9 @@ func TestSentMailEndsTheFault(t *testing.T) {
 
 func TestRejectedMails(t *testing.T) {
 	busy := &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "try later, " + to}
-	nobody := &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no lovelace here, nor " + private}
+	nobody := &smtp.SMTPError{
+		Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no lovelace here, nor " + private,
+	}
 	policy := &smtp.SMTPError{Code: 554, EnhancedCode: smtp.EnhancedCode{5, 7, 1}, Message: "relaying lovelace denied"}
 	for name, c := range map[string]struct {
 		step  string

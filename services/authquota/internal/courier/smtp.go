@@ -64,7 +64,8 @@ func (r relay) check(ctx context.Context) error {
 func (r relay) client(ctx context.Context) (*gomail.Client, error) {
 	secure := &tls.Config{ServerName: r.host, RootCAs: r.roots, MinVersion: tls.VersionTLS12}
 	options := []gomail.Option{
-		gomail.WithTimeout(replyTimeout), gomail.WithHELO(r.helo), gomail.WithTLSConfig(secure), gomail.WithTLSPolicy(gomail.TLSMandatory),
+		gomail.WithTimeout(replyTimeout), gomail.WithHELO(r.helo), gomail.WithTLSConfig(secure),
+		gomail.WithTLSPolicy(gomail.TLSMandatory),
 		gomail.WithDialContextFunc(func(dialing context.Context, network, address string) (conn net.Conn, err error) {
 			if r.implicit {
 				conn, err = (&tls.Dialer{Config: secure}).DialContext(dialing, network, address)
@@ -121,7 +122,8 @@ func loggable(err error) error {
 	code, enhanced := sendErr.ErrorCode(), sendErr.EnhancedStatusCode()
 	// Final errors concern this mail: its address or its size. All others concern the sender or are
 	// temporary (rate limits, policies: 5.7.x), and an operator may fix them while the mail waits.
-	mail := sendErr.Reason == gomail.ErrSMTPRcptTo || sendErr.Reason == gomail.ErrSMTPData || sendErr.Reason == gomail.ErrSMTPDataClose
+	mail := sendErr.Reason == gomail.ErrSMTPRcptTo || sendErr.Reason == gomail.ErrSMTPData ||
+		sendErr.Reason == gomail.ErrSMTPDataClose
 	final := mail && code >= 500 && code != 530 && code != 535 && !strings.HasPrefix(enhanced, "5.7.")
 	return rejection{sendErr.Reason.String(), code, enhanced, final}
 }

@@ -103,14 +103,16 @@ func (s PasskeySite) BeginAdd(owner PasskeyOwner, has []Passkey) (options, chall
 	if err != nil {
 		return "", "", err
 	}
-	ask, session, err := s.library.BeginRegistration(passkeyUser, webauthn.WithExclusions(webauthn.Credentials(passkeyUser.credentials).CredentialDescriptors()))
+	ask, session, err := s.library.BeginRegistration(passkeyUser,
+		webauthn.WithExclusions(webauthn.Credentials(passkeyUser.credentials).CredentialDescriptors()))
 	if err != nil {
 		return "", "", err
 	}
 	return encodeBoth(ask.Response, session)
 }
 
-// FinishAdd verifies the browser's response and returns the new passkey, without an ID and a name. It returns
+// FinishAdd verifies the browser's response and returns the new passkey, without an ID and a name.
+// It returns
 // ErrPasskeyRejected if the response is invalid.
 func (s PasskeySite) FinishAdd(owner PasskeyOwner, challenge, response string, now time.Time) (Passkey, error) {
 	var session webauthn.SessionData
@@ -147,7 +149,8 @@ func (s PasskeySite) BeginProof(owner PasskeyOwner, has []Passkey) (options, cha
 // FinishProof verifies the browser's response and returns the used passkey with its new state. Save
 // it only if its Count is greater than the stored one or both are 0. FinishProof returns
 // ErrPasskeyRejected if the response is invalid or the counter shows a cloned passkey.
-func (s PasskeySite) FinishProof(owner PasskeyOwner, has []Passkey, challenge, response string, now time.Time) (Passkey, error) {
+func (s PasskeySite) FinishProof(owner PasskeyOwner, has []Passkey, challenge, response string,
+	now time.Time) (Passkey, error) {
 	var session webauthn.SessionData
 	if err := json.Unmarshal([]byte(challenge), &session); err != nil {
 		return Passkey{}, err

@@ -99,8 +99,10 @@ func TestInvalidRegistrationIsRejected(t *testing.T) {
 	silent.authenticator.Options.UserNotVerified = true
 	right := d.create(t, party, options)
 	for name, answer := range map[string]string{
-		"nothing": "", "no JSON": "{", "empty": "{}", "foreign challenge": d.create(t, party, other), "foreign origin": d.create(t, elsewhere, options),
-		"foreign host": d.create(t, otherParty, options), "unverified": silent.create(t, party, options), "changed": strings.Replace(right, `"attestationObject":"o`, `"attestationObject":"p`, 1),
+		"nothing": "", "no JSON": "{", "empty": "{}", "foreign challenge": d.create(t, party, other),
+		"foreign origin": d.create(t, elsewhere, options),
+		"foreign host":   d.create(t, otherParty, options), "unverified": silent.create(t, party, options),
+		"changed": strings.Replace(right, `"attestationObject":"o`, `"attestationObject":"p`, 1),
 	} {
 		_, err := s.FinishAdd(ada, challenge, answer, now)
 		require.ErrorIs(t, err, credential.ErrPasskeyRejected, name)
@@ -129,8 +131,9 @@ func TestInvalidProofIsRejected(t *testing.T) {
 	forged := newDevice(ada)
 	forged.credential.ID = d.credential.ID
 	for name, answer := range map[string]string{
-		"nothing": "", "empty": "{}", "foreign challenge": d.prove(t, party, other), "foreign origin": d.prove(t, elsewhere, options),
-		"unverified": silent.prove(t, party, options), "another person's": stranger.prove(t, party, options),
+		"nothing": "", "empty": "{}", "foreign challenge": d.prove(t, party, other),
+		"foreign origin": d.prove(t, elsewhere, options),
+		"unverified":     silent.prove(t, party, options), "another person's": stranger.prove(t, party, options),
 		"another key": forged.prove(t, party, options),
 	} {
 		_, err := s.FinishProof(ada, has, challenge, answer, now)
@@ -172,8 +175,10 @@ func TestClonedPasskeyIsRejected(t *testing.T) {
 
 func TestWherePasskeysArePossible(t *testing.T) {
 	for url, want := range map[string]bool{
-		"https://api.example": true, "https://api.example:8443": true, "http://localhost:8080": true, "http://a.localhost": true,
-		"http://api.example": false, "http://127.0.0.1:8080": false, "https://192.0.2.1": false, "https://[2001:db8::1]": false,
+		"https://api.example": true, "https://api.example:8443": true, "http://localhost:8080": true,
+		"http://a.localhost": true,
+		"http://api.example": false, "http://127.0.0.1:8080": false, "https://192.0.2.1": false,
+		"https://[2001:db8::1]": false,
 	} {
 		require.Equal(t, want, credential.PasskeysAt(url, "Opportunity").Possible(), url)
 	}

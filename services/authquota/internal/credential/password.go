@@ -64,8 +64,10 @@ func CheckPassword(pw, email string) error {
 	case strings.EqualFold(strings.TrimSpace(pw), strings.TrimSpace(email)):
 		return IsAddress
 	}
-	theirs := strings.FieldsFunc(strings.ToLower(email), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-	if famous(pw) || zxcvbn.PasswordStrength(pw, slices.Concat(serviceWords, theirs, []string{strings.ToLower(email)})).Score < minScore {
+	theirs := strings.FieldsFunc(strings.ToLower(email),
+		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	if famous(pw) || zxcvbn.PasswordStrength(pw,
+		slices.Concat(serviceWords, theirs, []string{strings.ToLower(email)})).Score < minScore {
 		return TooEasy
 	}
 	return nil
@@ -139,9 +141,11 @@ var dummy = sync.OnceValue(func() string {
 
 // quoted are well-known phrases that a strength estimate overrates, reduced to letters and digits.
 var quoted = []string{
-	"correcthorsebatterystaple", "abandonallhopeyewhoenterhere", "allyourbasearebelongtous", "callmeishmael", "cogitoergosum",
+	"correcthorsebatterystaple", "abandonallhopeyewhoenterhere", "allyourbasearebelongtous", "callmeishmael",
+	"cogitoergosum",
 	"donotgogentleintothatgoodnight", "elementarymydearwatson", "franklymydearidontgiveadamn",
-	"houstonwehaveaproblem", "iamyourfather", "illbeback", "ihaveadream", "inthebeginningwastheword", "itwasthebestoftimes",
+	"houstonwehaveaproblem", "iamyourfather", "illbeback", "ihaveadream", "inthebeginningwastheword",
+	"itwasthebestoftimes",
 	"knowledgeispower", "loremipsumdolorsitamet", "maytheforcebewithyou", "mynameisinigomontoya", "nevergonnagiveyouup",
 	"onceuponatime", "oneringtorulethemall", "opensesame", "theanswertolifetheuniverseandeverything",
 	"thequickbrownfoxjumpsoverthelazydog", "tobeornottobethatisthequestion", "weholdthesetruthstobeselfevident",

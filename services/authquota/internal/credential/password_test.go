@@ -91,7 +91,8 @@ func TestHashAndVerify(t *testing.T) {
 	again, err := credential.HashPassword(ctx, "walnut-harbour-42")
 	require.NoError(t, err)
 	require.NotEqual(t, hash, again, "a salt for each")
-	for pw, want := range map[string]bool{"walnut-harbour-42": true, "Walnut-harbour-42": false, "walnut-harbour-42 ": false, "": false} {
+	for pw, want := range map[string]bool{"walnut-harbour-42": true, "Walnut-harbour-42": false,
+		"walnut-harbour-42 ": false, "": false} {
 		ok, outdated, err := credential.VerifyPassword(ctx, pw, hash)
 		require.NoError(t, err)
 		require.Equal(t, want, ok, "%q", pw)
@@ -115,11 +116,14 @@ func TestNormalFormOfAPasswordDoesNotMatter(t *testing.T) {
 			require.True(t, ok)
 		}
 	}
-	require.Equal(t, credential.TooShort, credential.CheckPassword(strings.Repeat("e\u0301", 11), email), "two characters are counted as one")
+	require.Equal(t, credential.TooShort, credential.CheckPassword(strings.Repeat("e\u0301", 11), email),
+		"two characters are counted as one")
 }
 
 func TestAHashOfEarlierFiguresIsOutdated(t *testing.T) {
-	weak, err := argon2id.CreateHash("walnut-harbour-42", &argon2id.Params{Memory: 8 * 1024, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32})
+	weak, err := argon2id.CreateHash("walnut-harbour-42", &argon2id.Params{
+		Memory: 8 * 1024, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32,
+	})
 	require.NoError(t, err)
 	ok, outdated, err := credential.VerifyPassword(t.Context(), "walnut-harbour-42", weak)
 	require.NoError(t, err)
@@ -172,7 +176,8 @@ func TestExcessCallersWait(t *testing.T) {
 func TestTheVectorsOfTheStandard(t *testing.T) {
 	seed := base32.StdEncoding.EncodeToString([]byte("12345678901234567890"))
 	for unix, code := range map[int64]string{
-		59: "94287082", 1111111109: "07081804", 1111111111: "14050471", 1234567890: "89005924", 2000000000: "69279037", 20000000000: "65353130",
+		59: "94287082", 1111111109: "07081804", 1111111111: "14050471", 1234567890: "89005924", 2000000000: "69279037",
+		20000000000: "65353130",
 	} {
 		step, ok := credential.CodeStep(seed, code[2:], time.Unix(unix, 0))
 		require.True(t, ok, unix)
@@ -186,7 +191,9 @@ func TestACodeIsRightOneStepEitherSideAndNoFurther(t *testing.T) {
 		at := time.Unix(rapid.Int64Range(60, 1<<34).Draw(t, "at"), 0)
 		code, err := library.GenerateCode(seed, at)
 		require.NoError(t, err)
-		written := fmt.Sprintf(rapid.SampledFrom([]string{"%s%s", "%s %s", " %s-%s ", "%s\u00a0%s", "\t%s\t%s\r\n", "\u200b%s\u2009%s\ufeff", "\u202a%s–%s\u202c", "%s·%s."}).Draw(t, "written"), code[:3], code[3:])
+		written := fmt.Sprintf(rapid.SampledFrom(
+			[]string{"%s%s", "%s %s", " %s-%s ", "%s\u00a0%s", "\t%s\t%s\r\n", "\u200b%s\u2009%s\ufeff", "\u202a%s–%s\u202c",
+				"%s·%s."}).Draw(t, "written"), code[:3], code[3:])
 		off := rapid.Int64Range(-3, 3).Draw(t, "off")
 		now := at.Add(time.Duration(off) * 30 * time.Second)
 		step, ok := credential.CodeStep(seed, written, now)
@@ -208,7 +215,8 @@ func TestWhatIsNoCode(t *testing.T) {
 	seed, now := credential.NewSeed(), time.Unix(1_800_000_000, 0)
 	code, err := library.GenerateCode(seed, now)
 	require.NoError(t, err)
-	for _, bad := range []string{"", "0", code[:5], code + "0", "a" + code[1:], "+" + code[1:], "６" + code, "½" + code[1:], code + code, code + "x"} {
+	for _, bad := range []string{"", "0", code[:5], code + "0", "a" + code[1:], "+" + code[1:], "６" + code,
+		"½" + code[1:], code + code, code + "x"} {
 		_, ok := credential.CodeStep(seed, bad, now)
 		require.False(t, ok, "%q", bad)
 	}

@@ -78,7 +78,8 @@ func SeedQR(uri string) ([]byte, error) {
 		for x := range modules {
 			if r, _, _, _ := code.At(x, y).RGBA(); r == 0 {
 				at := image.Pt(x+quietModules, y+quietModules).Mul(modulePixels)
-				draw.Draw(picture, image.Rectangle{at, at.Add(image.Pt(modulePixels, modulePixels))}, image.Black, image.Point{}, draw.Src)
+				draw.Draw(picture, image.Rectangle{at, at.Add(image.Pt(modulePixels, modulePixels))}, image.Black, image.Point{},
+					draw.Src)
 			}
 		}
 	}

@@ -47,12 +47,18 @@ func newEpochs(t testing.TB, db testkit.DB) (e *Epochs, used func() (statements,
 	count := func(*gorm.DB) { statements++ }
 	c := db.Callback()
 	for _, err := range []error{
-		c.Create().Before("*").Register("count", count), c.Query().Before("*").Register("count", count), c.Update().Before("*").Register("count", count),
-		c.Delete().Before("*").Register("count", count), c.Row().Before("*").Register("count", count), c.Raw().Before("*").Register("count", count),
+		c.Create().Before("*").Register("count", count), c.Query().Before("*").Register("count", count), c.Update().
+			Before("*").Register("count", count),
+		c.Delete().Before("*").Register("count", count), c.Row().Before("*").Register("count", count), c.Raw().Before("*").
+			Register("count", count),
 	} {
 		require.NoError(t, err)
 	}
-	e = &Epochs{Redis: client, DB: db.DB, Guard: setback.New("authquota", setback.Store{DB: db.DB.DB, Changes: "changes"}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())}
+	e = &Epochs{
+		Redis: client, DB: db.DB,
+		Guard: setback.New("authquota", setback.Store{DB: db.DB.DB, Changes: "changes"}, slog.New(slog.DiscardHandler),
+			prometheus.NewRegistry()),
+	}
 	db.Publisher = e
 	return e, func() (int, int) {
 		defer func() { statements, counted.n = 0, 0 }()
@@ -67,7 +73,9 @@ func TestCosts(t *testing.T) {
 		e, used := newEpochs(t, db)
 		require.NoError(t, e.Poll(t.Context()))
 		store, digest := keys.NewStore(db.DB), strings.Repeat("a", 64)
-		issued, err := store.Issue(t.Context(), "ann", keys.Order{Tier: api.Free, UseCase: "x"}, keys.MaxLife, keys.Record{Digest: digest, LastFour: "abcd"})
+		issued, err := store.Issue(t.Context(), "ann", keys.Order{Tier: api.Free, UseCase: "x"}, keys.MaxLife, keys.Record{
+			Digest: digest, LastFour: "abcd",
+		})
 		require.NoError(t, err)
 
 		used()

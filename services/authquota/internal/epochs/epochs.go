@@ -89,7 +89,8 @@ func (e *Epochs) poll(ctx context.Context, waited int) error {
 	if err != nil {
 		return err
 	}
-	if _, remembered := setback.Parse(gateways.Val()); !ok && !remembered && e.published.Load() == nil && newest.Sequence > 0 {
+	if _, remembered := setback.Parse(gateways.Val()); !ok && !remembered && e.published.Load() == nil &&
+		newest.Sequence > 0 {
 		if e.waited += waited; e.waited <= waits {
 			return problem.Unavailable(errors.New("waiting for marks that gateways remember"))
 		}
@@ -145,7 +146,8 @@ func (e *Epochs) Alive(ctx context.Context) error {
 	}
 	now := e.DB.Now()
 	return database.Outage(e.DB.WithContext(ctx).Exec(`UPDATE generations SET alive_at = ? WHERE alive_at < ?
-		AND id = (SELECT id FROM generations ORDER BY began_at DESC LIMIT 1)`, database.Micros(now), database.Micros(now.Add(-aliveEvery/2))).Error)
+		AND id = (SELECT id FROM generations ORDER BY began_at DESC LIMIT 1)`, database.Micros(now),
+		database.Micros(now.Add(-aliveEvery/2))).Error)
 }
 
 // Pending returns the number of changes that are saved and not published, as far as this process
@@ -190,7 +192,8 @@ func (e *Epochs) Publish(ctx context.Context, verified, m setback.Mark, epochs [
 // publish makes m the mark in Redis, with the epochs of all changes up to it. from is the mark in
 // Redis, which the database with the change m has, or the zero mark; stored is its text or what is
 // there instead. epochs are those of the change m; nil if unknown.
-func (e *Epochs) publish(ctx context.Context, from setback.Mark, stored string, m setback.Mark, epochs []accountdb.Epoch) error {
+func (e *Epochs) publish(ctx context.Context, from setback.Mark, stored string, m setback.Mark,
+	epochs []accountdb.Epoch) error {
 	for range attempts {
 		if len(stored) > 100 { // as the script reads it
 			stored = ""
@@ -234,12 +237,14 @@ func (e *Epochs) publish(ctx context.Context, from setback.Mark, stored string, 
 
 // since returns the epochs of accounts that changed after the mark from up to m, or of none if it
 // has published those of all accounts.
-func (e *Epochs) since(ctx context.Context, from setback.Mark, stored string, m setback.Mark) ([]accountdb.Epoch, error) {
+func (e *Epochs) since(ctx context.Context, from setback.Mark, stored string, m setback.Mark) ([]accountdb.Epoch,
+	error) {
 	if from.Generation != m.Generation || m.Sequence-from.Sequence > maxChanges {
 		return nil, e.fill(ctx, stored)
 	}
 	var lists []string
-	err := e.DB.WithContext(ctx).Raw("SELECT accounts FROM changes WHERE sequence > ? AND sequence <= ?", from.Sequence, m.Sequence).Scan(&lists).Error
+	err := e.DB.WithContext(ctx).
+		Raw("SELECT accounts FROM changes WHERE sequence > ? AND sequence <= ?", from.Sequence, m.Sequence).Scan(&lists).Error
 	if err != nil || len(lists) == 0 {
 		return nil, database.Outage(err)
 	}
@@ -269,12 +274,14 @@ func (e *Epochs) fill(ctx context.Context, stored string) error {
 	}
 }
 
-func (e *Epochs) replace(ctx context.Context, verified, newest, mode string, epochs []accountdb.Epoch) (stored string, err error) {
+func (e *Epochs) replace(ctx context.Context, verified, newest, mode string, epochs []accountdb.Epoch) (stored string,
+	err error) {
 	args := []any{mode}
 	for _, n := range epochs {
 		args = append(args, n.Account, n.Number, counter.State(n.Account), n.State)
 	}
-	if stored, err = setback.Replace(ctx, e.Redis, counter.Epochs, counter.EpochsMark, verified, newest, args...); err != nil {
+	if stored, err = setback.Replace(ctx, e.Redis, counter.Epochs, counter.EpochsMark, verified, newest,
+		args...); err != nil {
 		return "", errors.Join(accountdb.ErrNotInEffect, err)
 	}
 	return stored, nil
@@ -312,7 +319,8 @@ func (e *Epochs) repair(ctx context.Context, account string) error {
 		return err
 	}
 	published := e.Published()
-	epochs, err := e.DB.Epochs(ctx, "a.id = ? AND EXISTS (SELECT 1 FROM changes WHERE sequence = ? AND id = ?)", account, published.Sequence, published.ID)
+	epochs, err := e.DB.Epochs(ctx, "a.id = ? AND EXISTS (SELECT 1 FROM changes WHERE sequence = ? AND id = ?)", account,
+		published.Sequence, published.ID)
 	if err != nil || len(epochs) == 0 {
 		return err
 	}

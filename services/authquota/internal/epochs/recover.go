@@ -81,14 +81,16 @@ func (l *Lost) accept(tx *accountdb.Tx, operator string) error {
 	}
 	for after := ""; ; {
 		var page []accountdb.Epoch
-		if err := tx.Raw("SELECT "+accountdb.EpochColumns+" FROM accounts a WHERE a.id > ? ORDER BY a.id LIMIT ?", after, recoverPage).Scan(&page).Error; err != nil {
+		if err := tx.Raw("SELECT "+accountdb.EpochColumns+" FROM accounts a WHERE a.id > ? ORDER BY a.id LIMIT ?", after,
+			recoverPage).Scan(&page).Error; err != nil {
 			return err
 		}
 		if len(page) == 0 {
 			break
 		}
 		after = page[len(page)-1].Account
-		page = slices.DeleteFunc(page, func(e accountdb.Epoch) bool { return l.exact && l.epochs[e.Account] == strconv.FormatInt(e.Number, 10) })
+		page = slices.DeleteFunc(page,
+			func(e accountdb.Epoch) bool { return l.exact && l.epochs[e.Account] == strconv.FormatInt(e.Number, 10) })
 		if len(page) == 0 {
 			continue
 		}
@@ -142,10 +144,13 @@ func (l *Lost) revoke(tx *accountdb.Tx, operator string, epoch int64, accounts [
 		"DELETE FROM recovery_codes WHERE account_id IN @ids",
 		"DELETE FROM passkeys WHERE account_id IN @ids",
 		"DELETE FROM devices WHERE account_id IN @ids",
-		`UPDATE people SET password_hash = '', totp_seed = '', totp_confirmed_at = NULL, reset_at = NULL WHERE account_id IN @ids`,
-		"INSERT INTO audit_log (at, actor, action, subject, detail) SELECT @now, @operator, 'account.recover', id, '{}' FROM accounts WHERE id IN @ids",
+		`UPDATE people SET password_hash = '', totp_seed = '', totp_confirmed_at = NULL, reset_at = NULL WHERE account_id IN
+			@ids`,
+		`INSERT INTO audit_log (at, actor, action, subject, detail)
+			SELECT @now, @operator, 'account.recover', id, '{}' FROM accounts WHERE id IN @ids`,
 		"UPDATE accounts SET suspended_at = @now, suspend_reason = @reason WHERE id IN @suspended AND suspended_at IS NULL",
-		"UPDATE people SET email = 'closed:' || account_id, closed_at = @now WHERE account_id IN @closed AND closed_at IS NULL",
+		"UPDATE people SET email = 'closed:' || account_id, closed_at = @now WHERE account_id IN @closed AND closed_at IS " +
+			"NULL",
 		"UPDATE sessions SET agent = '', network = '' WHERE account_id IN @closed",
 		"DELETE FROM links WHERE account_id IN @closed",
 	} {

@@ -144,7 +144,8 @@ func (w *world) open(file string) *database.DB {
 
 func newWorld(t *testing.T, seed uint64, fault fault, client *redis.Client, stats map[string]int) *world {
 	w := &world{
-		t: t, r: rand.New(rand.NewPCG(seed, 1)), fault: fault, redis: client, clock: 1_700_000_000_000_000, dir: t.TempDir(), stats: stats, box: testkit.Box(t, "e7"),
+		t: t, r: rand.New(rand.NewPCG(seed, 1)), fault: fault, redis: client, clock: 1_700_000_000_000_000, dir: t.TempDir(),
+		stats: stats, box: testkit.Box(t, "e7"),
 		keys: map[string]string{}, digests: map[string]string{}, codes: map[string]string{},
 		revoked: map[string]bool{}, used: map[string]bool{}, closed: map[string]bool{},
 	}
@@ -160,18 +161,20 @@ func newWorld(t *testing.T, seed uint64, fault fault, client *redis.Client, stat
 	}
 	for i := range 12 {
 		var a account.Account
-		require.NoError(t, (&accountdb.DB{DB: w.owners[0].db, Now: w.now}).Change(t.Context(), func(tx *accountdb.Tx) (err error) {
-			if a, err = account.Create(tx, api.Free); err != nil {
+		require.NoError(t, (&accountdb.DB{DB: w.owners[0].db, Now: w.now}).
+			Change(t.Context(), func(tx *accountdb.Tx) (err error) {
+				if a, err = account.Create(tx, api.Free); err != nil {
+					return err
+				}
+				err = tx.Exec("INSERT INTO people (account_id, email, password_hash, created_at) VALUES (?, ?, 'hash', 0)", a.ID,
+					fmt.Sprint("p", i, "@example.org")).Error
+				for c := range 4 {
+					code := fmt.Sprint(i, "-", c)
+					w.codes[code] = a.ID
+					err = errors.Join(err, tx.Exec("INSERT INTO recovery_codes (account_id, hash) VALUES (?, ?)", a.ID, code).Error)
+				}
 				return err
-			}
-			err = tx.Exec("INSERT INTO people (account_id, email, password_hash, created_at) VALUES (?, ?, 'hash', 0)", a.ID, fmt.Sprint("p", i, "@example.org")).Error
-			for c := range 4 {
-				code := fmt.Sprint(i, "-", c)
-				w.codes[code] = a.ID
-				err = errors.Join(err, tx.Exec("INSERT INTO recovery_codes (account_id, hash) VALUES (?, ?)", a.ID, code).Error)
-			}
-			return err
-		}))
+			}))
 		w.accounts = append(w.accounts, a.ID)
 	}
 	w.settle()
@@ -186,8 +189,11 @@ func (p *process) restart() {
 		p.db = p.w.open(p.w.current)
 	}
 	p.Epochs = &Epochs{
-		Guard: setback.New("authquota", setback.Store{DB: p.db, Changes: "changes"}, slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
-		Redis: p.w.redis, DB: &accountdb.DB{DB: p.db, Now: p.w.now, Box: p.w.box, Mails: mail.Writer{PublicURL: "https://api.example"}, Publisher: p},
+		Guard: setback.New("authquota", setback.Store{DB: p.db, Changes: "changes"}, slog.New(slog.DiscardHandler),
+			prometheus.NewRegistry()),
+		Redis: p.w.redis, DB: &accountdb.DB{
+			DB: p.db, Now: p.w.now, Box: p.w.box, Mails: mail.Writer{PublicURL: "https://api.example"}, Publisher: p,
+		},
 	}
 }
 
@@ -265,10 +271,11 @@ type gateway struct {
 }
 
 func (g *gateway) restart() {
-	g.memory = &setback.Memory{Store: peer.Authquota, Redis: g.w.redis, Verify: func(ctx context.Context, seen []string) (string, error) {
-		newest, _, err := pick(g.w, g.w.owners[:]).Verify(ctx, seen...)
-		return newest.String(), err
-	}}
+	g.memory = &setback.Memory{Store: peer.Authquota, Redis: g.w.redis,
+		Verify: func(ctx context.Context, seen []string) (string, error) {
+			newest, _, err := pick(g.w, g.w.owners[:]).Verify(ctx, seen...)
+			return newest.String(), err
+		}}
 	clear(g.cache)
 }
 
@@ -341,7 +348,9 @@ func (w *world) step() {
 	case x < 12:
 		w.change(id, func(db *accountdb.DB) error {
 			digest := fmt.Sprintf("%064d", len(w.keys)+1)
-			k, err := keys.NewStore(db).Issue(ctx, "ann", keys.Order{Account: id, UseCase: "x"}, keys.MaxLife, keys.Record{Digest: digest, Prefix: "p", LastFour: "abcd"})
+			k, err := keys.NewStore(db).Issue(ctx, "ann", keys.Order{Account: id, UseCase: "x"}, keys.MaxLife, keys.Record{
+				Digest: digest, Prefix: "p", LastFour: "abcd",
+			})
 			if err == nil {
 				w.keys[k.ID], w.digests[k.ID] = id, digest
 			}
@@ -354,7 +363,8 @@ func (w *world) step() {
 			return err
 		}, func() { w.revoked[key] = true; w.stats["revoked"]++ })
 	case x < 28:
-		w.change(id, func(db *accountdb.DB) error { return people.NewStore(db).CloseAccount(ctx, id) }, func() { w.closed[id] = true; w.stats["closed"]++ })
+		w.change(id, func(db *accountdb.DB) error { return people.NewStore(db).CloseAccount(ctx, id) },
+			func() { w.closed[id] = true; w.stats["closed"]++ })
 	case x < 38:
 		code := pick(w, slices.Sorted(maps.Keys(w.codes)))
 		w.change(w.codes[code], func(db *accountdb.DB) error {
@@ -518,7 +528,8 @@ func (w *world) run() {
 			w.requireAvailable("marks of another form")
 			require.NoError(w.t, w.redis.HSet(ctx, field[0], field[1], fmt.Sprintf("%016x.%d.x", w.r.Uint64(), 1<<50)).Err())
 			w.settle()
-			w.require(w.owners[0].Err() != nil && w.owners[1].Err() != nil || w.fault == forgetful, "the service runs with a mark that it lacks")
+			w.require(w.owners[0].Err() != nil && w.owners[1].Err() != nil || w.fault == forgetful,
+				"the service runs with a mark that it lacks")
 			w.recover(true)
 			w.requireAvailable("the decision that the database is current")
 			w.stats["forged"]++
@@ -578,7 +589,8 @@ func TestSimulation(t *testing.T) {
 			if runs < 8 {
 				return // too few for every event
 			}
-			for _, happened := range []string{"killed", "admitted", "rejected", "unavailable", "revoked", "closed", "codes", "redis lost", "redis set back", "redis unavailable", "forged", "recovered", "accepted", "kept"} {
+			for _, happened := range []string{"killed", "admitted", "rejected", "unavailable", "revoked", "closed", "codes",
+				"redis lost", "redis set back", "redis unavailable", "forged", "recovered", "accepted", "kept"} {
 				require.Positive(t, stats[happened], happened)
 			}
 		})
@@ -592,7 +604,8 @@ func TestSimulationFindsFaults(t *testing.T) {
 		t.Run(string(fault), func(t *testing.T) {
 			for seed := range 50 {
 				violated := found("")
-				t.Run(strconv.Itoa(seed), func(t *testing.T) { violated = simulate(t, uint64(seed), fault, client, map[string]int{}) })
+				t.Run(strconv.Itoa(seed),
+					func(t *testing.T) { violated = simulate(t, uint64(seed), fault, client, map[string]int{}) })
 				if violated != "" {
 					return
 				}

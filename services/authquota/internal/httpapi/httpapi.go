@@ -174,5 +174,6 @@ func (c call) decode(out any, most int64) error {
 	if name := unknownField.FindStringSubmatch(err.Error()); name != nil {
 		return problem.Invalid(name[1], "is unknown")
 	}
-	return problem.New(problem.InvalidParameter, "The body must be one JSON object of at most %d bytes.", most).Because(err)
+	return problem.New(problem.InvalidParameter, "The body must be one JSON object of at most %d bytes.",
+		most).Because(err)
 }

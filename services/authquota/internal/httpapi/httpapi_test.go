@@ -30,14 +30,16 @@ func TestEntitlementIsAppliedToItsHolder(t *testing.T) {
 	require.Greater(t, s.Epoch(b.Account), epoch)
 	s.Redis.Stop()
 	body := `{"tier":"free","paidUntil":null,"renews":false,"trouble":"","version":2}`
-	s.Do(http.MethodPut, "/internal/v1/entitlements/"+key.Account, body).RequireError(problem.ServiceUnavailable, "The change is saved")
+	s.Do(http.MethodPut, "/internal/v1/entitlements/"+key.Account, body).
+		RequireError(problem.ServiceUnavailable, "The change is saved")
 }
 
 func TestDryRunAnnouncesNothing(t *testing.T) {
 	s := sitekit.New(t)
 	s.SignUp("ada@example.org")
 	const path = "/operator/v1/announcements"
-	w := s.Do(http.MethodPost, path, `{"id":"v2","kind":"api-change","subject":"Version 2","text":"It is here.","dryRun":true}`)
+	w := s.Do(http.MethodPost, path,
+		`{"id":"v2","kind":"api-change","subject":"Version 2","text":"It is here.","dryRun":true}`)
 	require.Equal(t, http.StatusOK, w.Status, w.Body)
 	require.Contains(t, w.Body, `"subject":"API change: Version 2"`)
 	require.Contains(t, w.Body, `https://api.example/account/notices`)

@@ -28,7 +28,8 @@ func (s *Store) Issue(ctx context.Context, actor string, order Order, life time.
 			return key, err
 		}
 		return key, errors.Join(tx.Touch(a.ID), tx.Record(actor, "key.issue", key.ID, map[string]any{
-			"account": key.Account, "tier": key.TierAt(tx.Now), "useCase": key.UseCase, "expiresAt": key.ExpiresAt, "test": order.Test,
+			"account": key.Account, "tier": key.TierAt(tx.Now), "useCase": key.UseCase, "expiresAt": key.ExpiresAt,
+			"test": order.Test,
 		}))
 	})
 	return key, unlessUnknown(err)
@@ -86,7 +87,9 @@ func lockHolder(tx *accountdb.Tx, id string) (account.Account, error) {
 		return a, err
 	}
 	var confirmed []int64
-	err = tx.Raw("SELECT totp_confirmed_at FROM people WHERE account_id = ? AND closed_at IS NULL AND totp_confirmed_at IS NOT NULL", id).
+	err = tx.Raw(
+		"SELECT totp_confirmed_at FROM people WHERE account_id = ? AND closed_at IS NULL AND totp_confirmed_at IS NOT NULL",
+		id).
 		Scan(&confirmed).Error
 	switch {
 	case err != nil:
@@ -116,7 +119,8 @@ func (s *Store) Rotate(ctx context.Context, id, key string, stored Record) (succ
 			return NotRotatable()
 		}
 		var before int64 // otherwise an account could have any number of keys, all but one in their grace periods
-		err = tx.Model(&row{}).Where("successor_id = ? AND revoked_at IS NULL AND expires_at > ?", key, database.Micros(tx.Now)).Count(&before).Error
+		err = tx.Model(&row{}).Where("successor_id = ? AND revoked_at IS NULL AND expires_at > ?", key,
+			database.Micros(tx.Now)).Count(&before).Error
 		if err != nil {
 			return err
 		}
@@ -137,7 +141,8 @@ func (s *Store) Rotate(ctx context.Context, id, key string, stored Record) (succ
 			}),
 			tx.Touch(id),
 			tx.Notify(id, "key-rotated", map[string]string{
-				"name": old.Title(), "key": old.Shown(), "when": account.FormatTime(old.ExpiresAt), "until": account.FormatTime(successor.ExpiresAt),
+				"name": old.Title(), "key": old.Shown(), "when": account.FormatTime(old.ExpiresAt),
+				"until": account.FormatTime(successor.ExpiresAt),
 			}),
 		)
 	})
@@ -193,7 +198,8 @@ func EndAll(tx *accountdb.Tx, accountID string) (int, error) {
 		return 0, err
 	}
 	var revoked []string
-	err := tx.Raw("UPDATE api_keys SET revoked_at = ? WHERE account_id = ? AND revoked_at IS NULL AND expires_at > ? RETURNING id",
+	err := tx.Raw(
+		"UPDATE api_keys SET revoked_at = ? WHERE account_id = ? AND revoked_at IS NULL AND expires_at > ? RETURNING id",
 		database.Micros(tx.Now), accountID, database.Micros(tx.Now)).Scan(&revoked).Error
 	if err != nil {
 		return 0, err

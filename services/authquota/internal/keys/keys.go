@@ -1,5 +1,10 @@
-// Package keys defines and stores keys and key requests, with the rules for issuing, rotating and
-// connecting them.
+// Package keys defines and stores keys and key requests.
+//
+// An operator issues a Key by an Order, or decides a person's Request, which becomes a key once it
+// is
+// collected. A person rotates a key, or connects an older one with the account that holds it. An
+// Older key was issued by another system and is imported by its hash. Gateways look up what a key
+// Resolved to, and learn which keys exist (KeyDigests). The key itself is never stored: Record is.
 package keys
 
 import (
@@ -28,19 +33,21 @@ const Grace = 24 * time.Hour
 type Key struct {
 	account.Standing `gorm:"embedded"` // of the account
 
-	ID         string `gorm:"primaryKey"`
-	Account    string `gorm:"column:account_id"`
-	Name       string // set by its holder; may be empty
-	Prefix     string
-	LastFour   string
-	UseCase    string
-	Life       time.Duration `gorm:"serializer:column"` // of the key and its successors, if an operator set one; 0 means MaxLife
-	CreatedAt  time.Time     `gorm:"serializer:column"`
-	ExpiresAt  time.Time     `gorm:"serializer:column"`
-	RevokedAt  *time.Time    `gorm:"serializer:column"`
-	ReplacedAt *time.Time    `gorm:"serializer:column"` // when its Successor was issued; ExpiresAt is then the end of the grace period
-	Successor  string        `gorm:"column:successor_id;serializer:column"`
-	LastUsedAt *time.Time    `gorm:"serializer:column"` // up to some seconds old; nil if never used
+	ID       string `gorm:"primaryKey"`
+	Account  string `gorm:"column:account_id"`
+	Name     string // set by its holder; may be empty
+	Prefix   string
+	LastFour string
+	UseCase  string
+	// of the key and its successors, if an operator set one; 0 means MaxLife
+	Life      time.Duration `gorm:"serializer:column"`
+	CreatedAt time.Time     `gorm:"serializer:column"`
+	ExpiresAt time.Time     `gorm:"serializer:column"`
+	RevokedAt *time.Time    `gorm:"serializer:column"`
+	// when its Successor was issued; ExpiresAt is then the end of the grace period
+	ReplacedAt *time.Time `gorm:"serializer:column"`
+	Successor  string     `gorm:"column:successor_id;serializer:column"`
+	LastUsedAt *time.Time `gorm:"serializer:column"` // up to some seconds old; nil if never used
 }
 
 // Record is the stored form of a new key. Digest finds it; Prefix and LastFour let people recognize
@@ -109,7 +116,8 @@ func NotFound() error { return problem.NoSuch("key") }
 // OtherTier returns the error for an order of a key of another tier than the one its account has.
 func OtherTier(id string, has, want api.Tier) error {
 	return problem.New(problem.InvalidParameter,
-		"Account %s has the tier %s, not %s. Leave the tier out to issue a %[2]s key, or change the tier of the account and all its keys first: "+
+		"Account %s has the tier %s, not %s. Leave the tier out to issue a %[2]s key, or change the tier of the account and "+
+			"all its keys first: "+
 			"opportunity accounts grant %[1]s %[3]s", id, has, want)
 }
 
@@ -217,13 +225,16 @@ func rejection(format string, args ...any) error {
 
 // Suspended returns the error for a key request of a suspended account.
 func Suspended() error {
-	return rejection("Your account is suspended. You can revoke keys; everything else is possible again when it is resumed.")
+	return rejection(
+		"Your account is suspended. You can revoke keys; everything else is possible again when it is resumed.")
 }
 
 // NoTestKey returns the error for a request for a test key of an account that has one, or is not on
 // the base tier.
 func NoTestKey() error {
-	return rejection("Your account cannot get another test key: an account on the free plan has one. Revoke it first, or request a live key.")
+	return rejection(
+		"Your account cannot get another test key: an account on the free plan has one. Revoke it first, or request a live " +
+			"key.")
 }
 
 // NotOpen returns the error for collecting or withdrawing a request whose state does not allow it.
@@ -234,12 +245,15 @@ func NotOpen(state RequestState) error {
 	case Declined:
 		return rejection("This request was declined.")
 	}
-	return rejection("This request was already collected or withdrawn, perhaps in another tab. A key is shown once: if you missed it, rotate it.")
+	return rejection(
+		"This request was already collected or withdrawn, perhaps in another tab. A key is shown once: if you missed it, " +
+			"rotate it.")
 }
 
 // NotRotatable returns the error for rotating a key that has ended or was rotated.
 func NotRotatable() error {
-	return rejection("This key has ended or was already rotated. If you missed the new key, revoke this one and rotate the new one.")
+	return rejection(
+		"This key has ended or was already rotated. If you missed the new key, revoke this one and rotate the new one.")
 }
 
 // Connected returns the error for connecting a key of another person's account.

@@ -42,10 +42,14 @@ func TestPrincipalWhilePaidPeriodsEnd(t *testing.T) {
 		tier api.Tier
 		next *api.PrincipalChange
 	}{
-		"never paid":     {nil, 0, api.Free, nil},
-		"before the end": {[]api.Entitlement{until(api.Commercial, 0)}, -1, api.Commercial, &api.PrincipalChange{At: end, Tier: api.Free, Limits: tiers[api.Free]}},
+		"never paid": {nil, 0, api.Free, nil},
+		"before the end": {[]api.Entitlement{until(api.Commercial, 0)}, -1, api.Commercial, &api.PrincipalChange{
+			At: end, Tier: api.Free, Limits: tiers[api.Free],
+		}},
 		"a minute after the end": {
-			[]api.Entitlement{until(api.Commercial, 0)}, time.Minute - 1, api.Commercial, &api.PrincipalChange{At: end, Tier: api.Free, Limits: tiers[api.Free]},
+			[]api.Entitlement{until(api.Commercial, 0)}, time.Minute - 1, api.Commercial, &api.PrincipalChange{
+				At: end, Tier: api.Free, Limits: tiers[api.Free],
+			},
 		},
 		"later": {[]api.Entitlement{until(api.Commercial, 0)}, time.Minute, api.Free, nil},
 		"another change follows": {
@@ -53,7 +57,9 @@ func TestPrincipalWhilePaidPeriodsEnd(t *testing.T) {
 			&api.PrincipalChange{At: end.Add(time.Hour), Tier: api.Free, Limits: tiers[api.Free]},
 		},
 	} {
-		key := keys.Resolved{Key: keys.Key{Standing: account.Standing{Granted: api.Free, Paid: c.paid}}, Epoch: accountdb.Epoch{Number: 7}}
+		key := keys.Resolved{
+			Key: keys.Key{Standing: account.Standing{Granted: api.Free, Paid: c.paid}}, Epoch: accountdb.Epoch{Number: 7},
+		}
 		got, err := key.Principal(end.Add(c.at), tiers)
 		require.NoError(t, err, name)
 		require.Equal(t, api.Principal{Tier: c.tier, Limits: tiers[c.tier], Epoch: 7, Next: c.next}, got, name)
@@ -67,14 +73,20 @@ func TestOrders(t *testing.T) {
 		want  keys.Order
 		life  time.Duration
 	}{
-		"least":            {keys.Order{UseCase: " x "}, keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife},
-		"of an account":    {keys.Order{UseCase: "x", Account: own}, keys.Order{UseCase: "x", Account: own}, keys.MaxLife},
-		"with its tier":    {keys.Order{UseCase: "x", Tier: api.Commercial}, keys.Order{UseCase: "x", Tier: api.Commercial}, keys.MaxLife},
-		"shorter":          {keys.Order{UseCase: "x", ExpiresIn: "90m"}, keys.Order{UseCase: "x", ExpiresIn: "90m", Tier: api.Free}, 90 * time.Minute},
-		"longest":          {keys.Order{UseCase: "x", ExpiresIn: "8760h"}, keys.Order{UseCase: "x", ExpiresIn: "8760h", Tier: api.Free}, keys.MaxLife},
-		"days":             {keys.Order{UseCase: "x", ExpiresIn: "1d12h"}, keys.Order{UseCase: "x", ExpiresIn: "1d12h", Tier: api.Free}, 36 * time.Hour},
-		"shortest":         {keys.Order{UseCase: "x", ExpiresIn: "1us"}, keys.Order{UseCase: "x", ExpiresIn: "1us", Tier: api.Free}, time.Microsecond},
-		"longest use case": {keys.Order{UseCase: strings.Repeat("é", 500)}, keys.Order{UseCase: strings.Repeat("é", 500), Tier: api.Free}, keys.MaxLife},
+		"least":         {keys.Order{UseCase: " x "}, keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife},
+		"of an account": {keys.Order{UseCase: "x", Account: own}, keys.Order{UseCase: "x", Account: own}, keys.MaxLife},
+		"with its tier": {keys.Order{UseCase: "x", Tier: api.Commercial}, keys.Order{UseCase: "x", Tier: api.Commercial},
+			keys.MaxLife},
+		"shorter": {keys.Order{UseCase: "x", ExpiresIn: "90m"},
+			keys.Order{UseCase: "x", ExpiresIn: "90m", Tier: api.Free}, 90 * time.Minute},
+		"longest": {keys.Order{UseCase: "x", ExpiresIn: "8760h"},
+			keys.Order{UseCase: "x", ExpiresIn: "8760h", Tier: api.Free}, keys.MaxLife},
+		"days": {keys.Order{UseCase: "x", ExpiresIn: "1d12h"},
+			keys.Order{UseCase: "x", ExpiresIn: "1d12h", Tier: api.Free}, 36 * time.Hour},
+		"shortest": {keys.Order{UseCase: "x", ExpiresIn: "1us"},
+			keys.Order{UseCase: "x", ExpiresIn: "1us", Tier: api.Free}, time.Microsecond},
+		"longest use case": {keys.Order{UseCase: strings.Repeat("é", 500)},
+			keys.Order{UseCase: strings.Repeat("é", 500), Tier: api.Free}, keys.MaxLife},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, life, err := c.order.Checked()
@@ -94,7 +106,8 @@ func TestNoticesBeforeTheEndOfAKey(t *testing.T) {
 	day := 24 * time.Hour
 	key := keys.Key{CreatedAt: end.Add(-365 * day), ExpiresAt: end}
 	for before, want := range map[time.Duration]int{
-		300 * day: 0, 30*day + 1: 0, 30 * day: 30, 8 * day: 30, 7*day + 1: 30, 7 * day: 7, 2 * day: 7, day + 1: 7, day: 1, 1: 1, 0: 0, -day: 0,
+		300 * day: 0, 30*day + 1: 0, 30 * day: 30, 8 * day: 30, 7*day + 1: 30, 7 * day: 7, 2 * day: 7, day + 1: 7, day: 1,
+		1: 1, 0: 0, -day: 0,
 	} {
 		require.Equal(t, want, key.Notice(end.Add(-before)), "%s before the end", before)
 	}
@@ -195,7 +208,8 @@ func TestNeverMoreThanFiveActiveKeys(t *testing.T) {
 					request = rapid.SampledFrom(requests).Draw(rt, "request").ID
 				}
 				actions := rapid.SliceOfN(rapid.SampledFrom([]string{
-					"request", "request", "approve", "collect", "collect", "decline", "withdraw", "rotate", "rotate", "revoke", "connect", "issue",
+					"request", "request", "approve", "collect", "collect", "decline", "withdraw", "rotate", "rotate", "revoke",
+					"connect", "issue",
 				}), 1, 4).Draw(rt, "at once")
 				presented := rapid.SampledFrom(older).Draw(rt, "presented")
 				atOnce(len(actions), func(i int) error { return l.act(actions[i], key, request, presented) })
@@ -293,7 +307,8 @@ func (l limits) hold(t require.TestingT) {
 		require.Equal(t, 1, n)
 	}
 	var made int
-	err := l.db.Raw("SELECT count(DISTINCT key_id) FROM key_requests WHERE account_id = ? AND state = 'collected'", l.id).Scan(&made).Error
+	err := l.db.Raw("SELECT count(DISTINCT key_id) FROM key_requests WHERE account_id = ? AND state = 'collected'",
+		l.id).Scan(&made).Error
 	require.NoError(t, err)
 	require.Equal(t, collected, made)
 }
@@ -377,7 +392,9 @@ func TestFirstLiveKeyOfAPayingAccountIsApprovedAutomatically(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
 		until := f.db.Now().Add(time.Hour)
-		require.NoError(t, f.db.Create(&account.EntitlementRow{AccountID: id, HolderID: id, Tier: string(api.Commercial), PaidUntil: accountdb.Micros(&until), Version: 1}).Error)
+		require.NoError(t, f.db.Create(
+			&account.EntitlementRow{AccountID: id, HolderID: id, Tier: string(api.Commercial),
+				PaidUntil: accountdb.Micros(&until), Version: 1}).Error)
 		wanted := keys.RequestedKey{Name: "Site", UseCase: "testing"}
 		errs := atOnce(3, func(int) error {
 			_, err := f.RequestKey(ctx, id, wanted, accepted, false)

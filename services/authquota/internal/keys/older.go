@@ -120,7 +120,10 @@ func OlderWarnings(keys []Older, form apikey.OlderForm) []string {
 		return nil
 	}
 	if !form.Set() {
-		return []string{"the gateway rejects these keys because OPPORTUNITY_OLDER_KEYS is not set: set it to the form of the keys, for the gateway and authquota"}
+		return []string{
+			"the gateway rejects these keys because OPPORTUNITY_OLDER_KEYS is not set: " +
+				"set it to the form of the keys, for the gateway and authquota",
+		}
 	}
 	var lines []string
 	for _, k := range keys {
@@ -135,7 +138,9 @@ func OlderWarnings(keys []Older, form apikey.OlderForm) []string {
 	if more := len(lines) - maxWarned; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
-	return []string{"the gateway rejects the keys on these lines because their prefix does not fit OPPORTUNITY_OLDER_KEYS: " + named}
+	return []string{
+		"the gateway rejects the keys on these lines because their prefix does not fit OPPORTUNITY_OLDER_KEYS: " + named,
+	}
 }
 
 // Digests returns the possible digests of the key. It is stored under the first one.
@@ -143,7 +148,8 @@ func (k Older) Digests(peppers [][]byte) []string { return apikey.Older(k.SHA256
 
 // ImportKeys imports keys of another form: all of them, or none if the report has rejected lines.
 // Each new key gets its own account. An existing key stays unchanged.
-func (s *Store) ImportKeys(ctx context.Context, actor string, lines []Older, peppers [][]byte) (api.ImportReport, error) {
+func (s *Store) ImportKeys(ctx context.Context, actor string, lines []Older, peppers [][]byte) (api.ImportReport,
+	error) {
 	var report api.ImportReport
 	err := s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		report = api.ImportReport{Rejected: []api.RejectedLine{}}

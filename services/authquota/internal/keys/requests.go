@@ -111,10 +111,12 @@ func (d Decide) Apply(r *Request, by string, now time.Time) (changed bool, err e
 		return false, problem.New(problem.InvalidParameter, "This request was withdrawn, so it can no longer be %s.", d.State)
 	case Approved:
 		return false, problem.New(problem.InvalidParameter,
-			"This request was approved by %s on %s. A decision is final: revoke the key if its holder must not use it.", r.DecidedBy, account.FormatTime(*r.DecidedAt))
+			"This request was approved by %s on %s. A decision is final: revoke the key if its holder must not use it.",
+			r.DecidedBy, account.FormatTime(*r.DecidedAt))
 	}
 	return false, problem.New(problem.InvalidParameter,
-		"This request was declined by %s on %s. A decision is final: the person can send a new request.", r.DecidedBy, account.FormatTime(*r.DecidedAt))
+		"This request was declined by %s on %s. A decision is final: the person can send a new request.", r.DecidedBy,
+		account.FormatTime(*r.DecidedAt))
 }
 
 var openStates = []RequestState{Pending, Approved}
@@ -185,7 +187,8 @@ func offer(db *gorm.DB, id string, standing account.Standing, now time.Time) (o 
 		(SELECT count(*) FROM key_requests r WHERE r.account_id = @id AND r.test AND r.state IN @open) AS test,
 		(SELECT count(*) FROM api_keys k WHERE k.account_id = @id AND k.prefix <> @test AND `+named+`) +
 		(SELECT count(*) FROM key_requests r WHERE r.account_id = @id AND NOT r.test AND r.state = @approved) AS live`,
-		map[string]any{"id": id, "approved": Approved, "test": apikey.Test, "now": database.Micros(now), "open": openStates}).Scan(&has).Error
+		map[string]any{"id": id, "approved": Approved, "test": apikey.Test, "now": database.Micros(now),
+			"open": openStates}).Scan(&has).Error
 	o.Test = has.Test == 0 && standing.TierAt(now) == api.BaseTier
 	o.Live = has.Live == 0 && slices.ContainsFunc(standing.Paid, func(e api.Entitlement) bool { return e.Live(now) })
 	return o, err
@@ -196,7 +199,8 @@ const AutoApproval = "auto-approve"
 
 // RequestKey records a person's request for a key, and that the account accepts the terms of use.
 // It approves a request for a key of its Offer that is not held and, if atOnce, every other one.
-func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, terms account.Acceptance, atOnce bool) (Request, error) {
+func (s *Store) RequestKey(ctx context.Context, id string, wanted RequestedKey, terms account.Acceptance,
+	atOnce bool) (Request, error) {
 	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (Request, error) {
 		a, err := lockHolder(tx, id)
 		if err != nil {
@@ -234,7 +238,9 @@ func checkRequest(tx *accountdb.Tx, a account.Account, wanted RequestedKey) (Off
 		return Offer{}, err
 	}
 	if taken >= MaxActive {
-		return Offer{}, rejection("You have %d active keys and pending requests, the most an account can have. Revoke a key or withdraw a request first.", MaxActive)
+		return Offer{}, rejection(
+			"You have %d active keys and pending requests, the most an account can have. Revoke a key or withdraw a request "+
+				"first.", MaxActive)
 	}
 	offered, err := offer(tx.DB, a.ID, a.Standing, tx.Now)
 	if err == nil && wanted.Test && !offered.Test {
@@ -278,10 +284,14 @@ func (s *Store) Decide(ctx context.Context, actor, id string, decision Decide) (
 
 func saveDecision(tx *accountdb.Tx, r Request, notify bool) error {
 	detail := map[string]any{"account": r.Account}
-	action, template, data := "key.approve", "key-request-approved", map[string]string{"use_case": r.UseCase, "link": tx.Mails.Page("/account/keys")}
+	action, template, data := "key.approve", "key-request-approved", map[string]string{
+		"use_case": r.UseCase, "link": tx.Mails.Page("/account/keys"),
+	}
 	if r.State == Declined {
 		detail["reason"] = r.Reason
-		action, template, data = "key.decline", "key-request-declined", map[string]string{"use_case": r.UseCase, "reason": r.Reason}
+		action, template, data = "key.decline", "key-request-declined", map[string]string{
+			"use_case": r.UseCase, "reason": r.Reason,
+		}
 	}
 	err := errors.Join(
 		tx.Table("key_requests").Where("id = ?", r.ID).Updates(map[string]any{
@@ -319,7 +329,8 @@ func (s *Store) Collect(ctx context.Context, id, request string, terms account.A
 		}
 		return key, errors.Join(
 			tx.Touch(a.ID),
-			tx.Table("key_requests").Where("id = ?", request).Updates(map[string]any{"state": Collected, "key_id": key.ID}).Error,
+			tx.Table("key_requests").Where("id = ?", request).
+				Updates(map[string]any{"state": Collected, "key_id": key.ID}).Error,
 			tx.Record(id, "key.issue", key.ID, map[string]any{
 				"account": id, "tier": key.TierAt(tx.Now), "useCase": key.UseCase, "expiresAt": key.ExpiresAt,
 				"request": request, "test": r.Test,

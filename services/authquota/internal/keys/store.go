@@ -29,8 +29,9 @@ func (s *Store) ActiveKeys(ctx context.Context, accounts []string) (map[string]i
 		AccountID string
 		Keys      int
 	}
-	err := s.db.WithContext(ctx).Raw("SELECT k.account_id, count(*) AS keys FROM api_keys k WHERE k.account_id IN ? AND "+counts+
-		" GROUP BY k.account_id", accounts, database.Micros(s.db.Now())).Scan(&rows).Error
+	err := s.db.WithContext(ctx).
+		Raw("SELECT k.account_id, count(*) AS keys FROM api_keys k WHERE k.account_id IN ? AND "+counts+
+			" GROUP BY k.account_id", accounts, database.Micros(s.db.Now())).Scan(&rows).Error
 	active := make(map[string]int, len(rows))
 	for _, r := range rows {
 		active[r.AccountID] = r.Keys
@@ -195,7 +196,8 @@ func (s *Store) Rename(ctx context.Context, id, key, name string) error {
 
 func lockOwnKey(tx *accountdb.Tx, id, key string) (Key, error) {
 	var r row
-	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&r, "id = ? AND account_id = ?", key, id).Error
+	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).
+		Take(&r, "id = ? AND account_id = ?", key, id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		err = NotFound()
 	}
@@ -278,6 +280,7 @@ func (s *Store) Overview(ctx context.Context, id string) (Overview, error) {
 		(SELECT COUNT(CASE state WHEN 'asked' THEN 1 END) AS pending, COUNT(CASE state WHEN 'approved' THEN 1 END) AS ready
 			FROM key_requests WHERE account_id = ?) AS r`, now, id, id).Scan(&row).Error
 	return Overview{
-		Active: row.Active, Expiring: accountdb.Instant(row.Expiring), Pending: row.Pending, Ready: row.Ready, Called: row.Used > 0,
+		Active: row.Active, Expiring: accountdb.Instant(row.Expiring), Pending: row.Pending, Ready: row.Ready,
+		Called: row.Used > 0,
 	}, database.Outage(err)
 }

@@ -196,7 +196,8 @@ func TestRevokingRaisesTheEpochAndNotifiesOnce(t *testing.T) {
 		again, err := f.RevokeOwn(ctx, id, key.ID)
 		require.NoError(t, err)
 		require.Equal(t, revoked.RevokedAt, again.RevokedAt)
-		require.Equal(t, []string{id, id}, f.db.TakeTouched(t), "also for a repetition: the revocation may not be in effect yet")
+		require.Equal(t, []string{id, id}, f.db.TakeTouched(t),
+			"also for a repetition: the revocation may not be in effect yet")
 		require.Len(t, f.db.TakeMails(t), 1)
 		resolved, err := f.Resolve(ctx, []string{at})
 		require.NoError(t, err)
@@ -217,7 +218,8 @@ func TestImportIsAllOrNothing(t *testing.T) {
 		ctx := context.Background()
 		line := func(n int, key string, ends time.Time) keys.Older {
 			return keys.Older{Line: n, OlderKey: api.OlderKey{
-				SHA256: strings.Repeat(key, 64), Prefix: "jb-", LastFour: "9x2Q", UseCase: "x", Tier: api.Developer, ExpiresAt: ends,
+				SHA256: strings.Repeat(key, 64), Prefix: "jb-", LastFour: "9x2Q", UseCase: "x", Tier: api.Developer,
+				ExpiresAt: ends,
 			}}
 		}
 		peppers := [][]byte{[]byte("the pepper that tests hash with.")}
@@ -361,7 +363,9 @@ func TestTwoAccountsConnectTheSameKeyAndOneWins(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		key, first := f.issue(keys.Order{}, keys.MaxLife)
 		_, sibling := f.issue(keys.Order{Account: key.Account}, keys.MaxLife)
-		people := []string{f.person("a@example.org"), f.person("b@example.org"), f.person("c@example.org"), f.person("d@example.org")}
+		people := []string{
+			f.person("a@example.org"), f.person("b@example.org"), f.person("c@example.org"), f.person("d@example.org"),
+		}
 		errs := atOnce(2*len(people), func(i int) error {
 			_, err := f.Connect(t.Context(), people[i/2], []string{[]string{first, sibling}[i%2]})
 			return err
@@ -428,7 +432,8 @@ func TestKeyDigestsOmitKeysThatEndedLongAgoOrUnused(t *testing.T) {
 			_, err := f.Revoke(ctx, "ada", id, false)
 			require.NoError(t, err)
 		}
-		short, usedDigest, current = short[:api.KeyDigestLength], usedDigest[:api.KeyDigestLength], current[:api.KeyDigestLength]
+		short, usedDigest, current = short[:api.KeyDigestLength], usedDigest[:api.KeyDigestLength],
+			current[:api.KeyDigestLength]
 		f.db.Advance(24*time.Hour - 1)
 		require.Contains(t, listed(api.KeyPosition{}).Digests, unusedDigest[:api.KeyDigestLength])
 		f.db.Advance(1)

@@ -77,7 +77,8 @@ func checkCount(t api.UsageCount, retained Range) (field, what string) {
 	case !t.Outcome.Known():
 		return "outcome", "must be a known outcome"
 	case !ValidDay(t.Day) || !retained.Includes(t.Day):
-		return "day", "must be a UTC day such as " + counter.DayOf(time.Unix(0, 0)) + ", not in the future and within the retention"
+		return "day", "must be a UTC day such as " + counter.DayOf(time.Unix(0, 0)) +
+			", not in the future and within the retention"
 	case t.Calls < 1 || t.Calls > maxCalls:
 		return "calls", fmt.Sprintf("must be an integer from 1 to %d", maxCalls)
 	case t.LastAt.Year() < 2000 || t.LastAt.Year() > 9999:
@@ -177,7 +178,8 @@ func count(tx *accountdb.Tx, b Batch, accounts map[string]string) error {
 	}
 	err := tx.Clauses(added("usage_keys", "account_id", "day", "key_id", "outcome")).CreateInBatches(rows, saveBatch).Error
 	if err == nil {
-		err = tx.Clauses(added("usage_outcomes", "account_id", "day", "outcome")).CreateInBatches(outcomes(rows), saveBatch).Error
+		err = tx.Clauses(added("usage_outcomes", "account_id", "day", "outcome")).
+			CreateInBatches(outcomes(rows), saveBatch).Error
 	}
 	if err != nil {
 		return err
@@ -192,7 +194,8 @@ func count(tx *accountdb.Tx, b Batch, accounts map[string]string) error {
 		values := used[:min(2*saveBatch, len(used))]
 		err := tx.Exec(`UPDATE api_keys SET last_used_at = v.column2 FROM (VALUES `+
 			strings.TrimSuffix(strings.Repeat("(CAST(? AS text), CAST(? AS bigint)),", len(values)/2), ",")+
-			`) AS v WHERE api_keys.id = v.column1 AND (api_keys.last_used_at IS NULL OR api_keys.last_used_at < v.column2)`, values...).Error
+			`) AS v WHERE api_keys.id = v.column1 AND (api_keys.last_used_at IS NULL OR api_keys.last_used_at < v.column2)`,
+			values...).Error
 		if err != nil {
 			return err
 		}
@@ -207,7 +210,9 @@ func added(table string, key ...string) clause.OnConflict {
 		columns[i].Name = name
 	}
 	return clause.OnConflict{
-		Columns: columns, DoUpdates: clause.Assignments(map[string]any{"calls": gorm.Expr(table + ".calls + excluded.calls")}),
+		Columns: columns, DoUpdates: clause.Assignments(map[string]any{
+			"calls": gorm.Expr(table + ".calls + excluded.calls"),
+		}),
 	}
 }
 

@@ -33,8 +33,10 @@ func (g Group) Class() string { return classes[g] }
 // groups.
 func Chart(bars []Bar) template.HTML {
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg class="chart" role="img" aria-labelledby="chart-title chart-desc" width="100%%" height="%d">`, height)
-	fmt.Fprintf(&b, "\n<title id=\"chart-title\">%s</title>\n<desc id=\"chart-desc\">%s</desc>\n", title(bars), DescribeBars(bars))
+	fmt.Fprintf(&b, `<svg class="chart" role="img" aria-labelledby="chart-title chart-desc" width="100%%" height="%d">`,
+		height)
+	fmt.Fprintf(&b, "\n<title id=\"chart-title\">%s</title>\n<desc id=\"chart-desc\">%s</desc>\n", title(bars),
+		DescribeBars(bars))
 	most := 0
 	for _, bar := range bars {
 		most = max(most, bar.Total())
@@ -141,7 +143,8 @@ func DescribeBars(bars []Bar) string {
 		return fmt.Sprintf("No requests in %s.", plural(len(bars), "day"))
 	}
 	text := fmt.Sprintf("%s in %s: %s. The most on one day: %s, on %s.",
-		plural(sum.Total(), "request"), plural(len(bars), "day"), figures(sum), humanize.Comma(int64(most.Total())), formatDay(most.Day))
+		plural(sum.Total(), "request"), plural(len(bars), "day"), figures(sum), humanize.Comma(int64(most.Total())),
+		formatDay(most.Day))
 	if without > 0 {
 		text += fmt.Sprintf(" None on %s.", plural(without, "day"))
 	}

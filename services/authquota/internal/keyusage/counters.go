@@ -386,13 +386,16 @@ func (c *Counters) DeliverMoves(ctx context.Context, to string) error {
 	}
 	for _, m := range pending {
 		keys := []string{
-			counter.Epochs, counter.Merged, counter.Day(m.Day), counter.Window(m.From), counter.Window(m.To), counter.Changed(m.Day),
+			counter.Epochs, counter.Merged, counter.Day(m.Day), counter.Window(m.From), counter.Window(m.To),
+			counter.Changed(m.Day),
 		}
-		err := move.Run(ctx, c.redis, keys, m.From, m.To, int(counter.EpochsTTL.Seconds()), int(counter.DayTTL.Seconds())).Err()
+		err := move.Run(ctx, c.redis, keys, m.From, m.To, int(counter.EpochsTTL.Seconds()),
+			int(counter.DayTTL.Seconds())).Err()
 		if err != nil {
 			return problem.Unavailable(err)
 		}
-		err = c.store.db.WithContext(ctx).Model(&Move{}).Where("day = ? AND from_account = ? AND moved_at IS NULL", m.Day, m.From).
+		err = c.store.db.WithContext(ctx).Model(&Move{}).
+			Where("day = ? AND from_account = ? AND moved_at IS NULL", m.Day, m.From).
 			Update("moved_at", database.Micros(c.store.db.Now())).Error
 		if err != nil {
 			return database.Outage(err)

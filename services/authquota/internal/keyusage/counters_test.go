@@ -79,9 +79,11 @@ func (m meter) saved(day string) map[string]int {
 func (m meter) move(from, to string) {
 	m.t.Helper()
 	for _, id := range []string{from, to} {
-		require.NoError(m.t, m.db.Exec("INSERT INTO accounts (id, tier, suspend_reason, created_at) VALUES (?, 'free', '', 0)", id).Error)
+		require.NoError(m.t, m.db.Exec(
+			"INSERT INTO accounts (id, tier, suspend_reason, created_at) VALUES (?, 'free', '', 0)", id).Error)
 	}
-	require.NoError(m.t, m.db.Change(m.t.Context(), func(tx *accountdb.Tx) error { return keyusage.MoveUsage(tx, from, to) }))
+	require.NoError(m.t, m.db.Change(m.t.Context(),
+		func(tx *accountdb.Tx) error { return keyusage.MoveUsage(tx, from, to) }))
 }
 
 // onServers runs a test on a Redis and on the embedded server.
@@ -152,7 +154,8 @@ func TestCopy(t *testing.T) {
 		require.Error(t, m.Copy(t.Context()))
 		require.NoError(t, m.db.Exec("ALTER TABLE elsewhere RENAME TO usage_days").Error)
 		copied()
-		require.Equal(t, map[string]int{"a": 0, "b": 3}, m.saved(day), "a failed write is repeated, an unchanged counter is not written")
+		require.Equal(t, map[string]int{"a": 0, "b": 3}, m.saved(day),
+			"a failed write is repeated, an unchanged counter is not written")
 
 		m.db.Clock.Set(time.Date(2026, 11, 21, 0, 0, 30, 0, time.UTC))
 		m.charge(day, "b", 4)
@@ -171,7 +174,8 @@ func TestCopy(t *testing.T) {
 		require.Equal(t, 5, m.saved(day)["b"])
 		require.Equal(t, map[string]int{"b": 1}, m.saved("2026-11-21"))
 
-		for _, wrong := range []string{"many", "-5", "1e300", "9223372036854775807", strings.Repeat("9", 40_000)} { // of another program
+		// of another program
+		for _, wrong := range []string{"many", "-5", "1e300", "9223372036854775807", strings.Repeat("9", 40_000)} {
 			m.charge("2026-11-21", "b", wrong)
 			m.charge("2026-11-21", "c", 7)
 			copied()
@@ -236,7 +240,8 @@ func TestMergedUsageIsInTheLedgerOnce(t *testing.T) {
 			return nil
 		})
 		require.NoError(t, err)
-		require.NoError(t, m.SaveDay(t.Context(), day, []keyusage.Count{{Account: from, Calls: 8}, {Account: to, Calls: 12}})) // an earlier copy
+		// an earlier copy
+		require.NoError(t, m.SaveDay(t.Context(), day, []keyusage.Count{{Account: from, Calls: 8}, {Account: to, Calls: 12}}))
 		m.charge(day, to, 30)
 		m.move(from, to)
 		saves, other := 0, m.other()
@@ -303,7 +308,8 @@ func TestRestore(t *testing.T) {
 		requireDay(t, c, counts)
 
 		require.NoError(t, m.Restore(t.Context(), "2026-11-21"))
-		require.Equal(t, map[string]string{counter.ServiceField: "0"}, c.HGetAll(t.Context(), counter.Day("2026-11-21")).Val())
+		require.Equal(t, map[string]string{counter.ServiceField: "0"},
+			c.HGetAll(t.Context(), counter.Day("2026-11-21")).Val())
 	})
 }
 
@@ -427,7 +433,8 @@ func TestRestoreLeavesOutMergedAccounts(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		m := newMeter(t, c)
 		require.NoError(t, m.SaveDay(t.Context(), day, []keyusage.Count{
-			{Account: "acc_a", Calls: 1}, {Account: "acc_b", Calls: 20}, {Account: "acc_c", Calls: 300}, {Account: counter.ServiceField, Calls: 321},
+			{Account: "acc_a", Calls: 1}, {Account: "acc_b", Calls: 20}, {Account: "acc_c", Calls: 300},
+			{Account: counter.ServiceField, Calls: 321},
 		}))
 		m.move("acc_a", "acc_b")
 		m.move("acc_c", "acc_d")
@@ -435,7 +442,9 @@ func TestRestoreLeavesOutMergedAccounts(t *testing.T) {
 		require.NoError(t, m.SaveDay(t.Context(), day, []keyusage.Count{{Account: "acc_a", Calls: 2}}))
 		for range 2 {
 			require.NoError(t, m.Restore(t.Context(), day))
-			requireDay(t, c, []keyusage.Count{{Account: "acc_b", Calls: 21}, {Account: "acc_d", Calls: 300}, {Account: counter.ServiceField, Calls: 321}})
+			requireDay(t, c, []keyusage.Count{
+				{Account: "acc_b", Calls: 21}, {Account: "acc_d", Calls: 300}, {Account: counter.ServiceField, Calls: 321},
+			})
 			require.NoError(t, m.DeliverMoves(t.Context(), ""))
 		}
 	})
@@ -471,8 +480,9 @@ func newRedis(t *testing.T) *redis.Client {
 // newAccount creates an account and returns its ID.
 func newAccount(t require.TestingT, db testkit.DB) string {
 	digests++
-	key, err := keys.NewStore(db.DB).Issue(context.Background(), "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife,
-		keys.Record{Digest: fmt.Sprintf("%064x", digests), Prefix: "oda_live_", LastFour: "abcd"})
+	key, err := keys.NewStore(db.DB).
+		Issue(context.Background(), "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife,
+			keys.Record{Digest: fmt.Sprintf("%064x", digests), Prefix: "oda_live_", LastFour: "abcd"})
 	require.NoError(t, err)
 	return key.Account
 }
@@ -502,7 +512,8 @@ type model struct {
 func newModel(t *rapid.T, db testkit.DB, c *redis.Client, copied *scriptHook) *model {
 	saved := keyusage.NewStore(db.DB)
 	m := &model{
-		T: t, ctx: context.Background(), db: db, redis: c, store: saved, day: counter.DayOf(db.Now()), person: newAccount(t, db),
+		T: t, ctx: context.Background(), db: db, redis: c, store: saved, day: counter.DayOf(db.Now()),
+		person: newAccount(t, db),
 		copied: copied,
 		holder: map[string]string{}, charged: map[string]string{}, calls: map[string]int{},
 	}
@@ -519,11 +530,13 @@ func newModel(t *rapid.T, db testkit.DB, c *redis.Client, copied *scriptHook) *m
 
 func (m *model) run() {
 	acts := map[string]func(){
-		"call": m.call, "connect": m.connect, "deliver": m.deliver, "copy": m.copyAll, "interrupted copy": m.interruptedCopy, "lose": m.lose,
+		"call": m.call, "connect": m.connect, "deliver": m.deliver, "copy": m.copyAll, "interrupted copy": m.interruptedCopy,
+		"lose":    m.lose,
 		"restore": m.restore, "fail over": m.failOver,
 	}
 	for range rapid.IntRange(1, 20).Draw(m.T, "acts") {
-		acts[rapid.SampledFrom([]string{"call", "call", "call", "connect", "deliver", "copy", "interrupted copy", "lose", "restore", "fail over"}).Draw(m.T, "act")]()
+		acts[rapid.SampledFrom([]string{"call", "call", "call", "connect", "deliver", "copy", "interrupted copy", "lose",
+			"restore", "fail over"}).Draw(m.T, "act")]()
 	}
 	m.restore()
 	m.deliver()
@@ -650,10 +663,12 @@ func (r replica) takeOver() {
 	}
 }
 
-// A value that another program has stored in Redis, in any place that authquota reads back, is never
+// A value that another program has stored in Redis, in any place that authquota reads back, is
+// never
 // taken for more than a count can be, and never disables the counters.
 func FuzzStoredValues(f *testing.F) {
-	for _, text := range []string{"", "abc", "-1", "1e300", "2147483647", "2147483648", "9999999999999999", "99999999999999999999"} {
+	for _, text := range []string{"", "abc", "-1", "1e300", "2147483647", "2147483648", "9999999999999999",
+		"99999999999999999999"} {
 		f.Add(text)
 	}
 	const from, to = "acc_00000000000000000000000000000007", "acc_00000000000000000000000000000011"
@@ -677,7 +692,8 @@ func FuzzStoredValues(f *testing.F) {
 			places["count of "+account] = func() { client.HSet(ctx, counter.Day(day), account, text) }
 			places["window of "+account] = func() { client.LPush(ctx, counter.Window(account), text, text) }
 		}
-		for _, key := range []string{counter.Day(day), counter.Changed(day), counter.Window(to), counter.Epochs, counter.Merged} {
+		for _, key := range []string{counter.Day(day), counter.Changed(day), counter.Window(to), counter.Epochs,
+			counter.Merged} {
 			places["key "+key] = func() { client.Set(ctx, key, text, 0) }
 		}
 		for place, plant := range places {
@@ -690,7 +706,8 @@ func FuzzStoredValues(f *testing.F) {
 			require.NoError(t, m.Copy(ctx))
 			plant()
 			for _, act := range []func() error{
-				func() error { return m.Copy(ctx) }, func() error { return m.DeliverMoves(ctx, "") }, func() error { return m.Copy(ctx) },
+				func() error { return m.Copy(ctx) }, func() error { return m.DeliverMoves(ctx, "") },
+				func() error { return m.Copy(ctx) },
 			} {
 				if err := act(); !strings.HasPrefix(place, "key ") {
 					require.NoError(t, err, place)

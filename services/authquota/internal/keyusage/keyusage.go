@@ -1,6 +1,10 @@
-// Package keyusage counts the requests of accounts: the counters in Redis that limits are checked
-// against, their copy in the database (the ledger), the outcomes of requests by key, and the sums
-// for charts.
+// Package keyusage counts the requests of accounts.
+//
+// Counters are those in Redis, which limits are checked against, with their copy in the database,
+// the ledger. A Move assigns the usage of an account to the one that it was merged into. A Batch of
+// a
+// gateway adds the outcomes of requests by key (KeySum), of which pages and reports show sums (Bar,
+// Figures, Chart). RequestLog has the latest single requests.
 package keyusage
 
 import (

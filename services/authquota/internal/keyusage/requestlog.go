@@ -109,7 +109,8 @@ type RequestFilter struct {
 // Apply returns the selected requests.
 func (f RequestFilter) Apply(all []Request) (selected []Request) {
 	for _, r := range all {
-		if (f.ID == "" || f.ID == r.ID) && (f.Key == "" || f.Key == r.Key) && (f.Result == "" || f.Result == ResultOf(r.Status)) {
+		if (f.ID == "" || f.ID == r.ID) && (f.Key == "" || f.Key == r.Key) &&
+			(f.Result == "" || f.Result == ResultOf(r.Status)) {
 			selected = append(selected, r)
 		}
 	}
@@ -168,7 +169,9 @@ func (s *RequestLog) Add(ctx context.Context, requests []api.LoggedRequest) erro
 		if entries[in] == nil {
 			order = append(order, in)
 		}
-		entries[in] = append(entries[in], requestEntry{r.ID, at, r.Route, r.Params, r.Status, r.Code, r.Duration.Microseconds()})
+		entries[in] = append(entries[in], requestEntry{
+			r.ID, at, r.Route, r.Params, r.Status, r.Code, r.Duration.Microseconds(),
+		})
 	}
 	rows := make([]requestSecond, len(order))
 	for i, in := range order {
@@ -223,7 +226,8 @@ func (s *RequestLog) Recent(ctx context.Context, accountID string) ([]Request, e
 	}
 	begin := database.Micros(s.db.Now().Add(-api.RequestLogDuration))
 	err := s.db.WithContext(ctx).Raw(`SELECT r.*, k.name, k.prefix, k.last_four FROM (
-			SELECT r.*, sum(calls) OVER (ORDER BY second DESC) - sum(calls) OVER (PARTITION BY second) AS newer FROM request_log_seconds r
+			SELECT r.*, sum(calls) OVER (ORDER BY second DESC) - sum(calls) OVER (PARTITION BY second) AS newer FROM
+				request_log_seconds r
 			WHERE key_id IN (SELECT id FROM api_keys WHERE account_id = ?) AND second >= ?
 		) r JOIN api_keys k ON k.id = r.key_id WHERE r.newer < ?`, accountID, begin/1e6, api.RequestLogSize).Scan(&rows).Error
 	if err != nil {
@@ -248,7 +252,8 @@ func (s *RequestLog) Recent(ctx context.Context, accountID string) ([]Request, e
 		}
 	}
 	slices.SortFunc(recent, func(a, b Request) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.ID, b.ID)) })
-	recent = slices.CompactFunc(recent, func(a, b Request) bool { return a.ID == b.ID }) // a batch that was cut in another way when it was sent again
+	// a batch that was cut in another way when it was sent again
+	recent = slices.CompactFunc(recent, func(a, b Request) bool { return a.ID == b.ID })
 	return recent[:min(len(recent), api.RequestLogSize)], nil
 }
 
@@ -260,7 +265,8 @@ func (s *RequestLog) Prune(ctx context.Context) error {
 	err := db.Where("second < ?", begin/1e6).Delete(&requestSecond{}).Error
 	if err == nil {
 		err = db.Exec(`DELETE FROM request_log_seconds WHERE (key_id, second, batch) IN (SELECT key_id, second, batch FROM (
-			SELECT key_id, second, batch, sum(calls) OVER (PARTITION BY key_id ORDER BY second DESC, batch DESC) - calls AS newer FROM request_log_seconds
+			SELECT key_id, second, batch, sum(calls) OVER (PARTITION BY key_id ORDER BY second DESC, batch DESC) - calls AS newer
+				FROM request_log_seconds
 		) r WHERE newer >= ?)`, api.RequestLogSize).Error
 	}
 	return database.Outage(err)

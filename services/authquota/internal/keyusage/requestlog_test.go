@@ -23,7 +23,8 @@ func id(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
 
 func logged(n int) api.LoggedRequest {
 	return api.LoggedRequest{
-		ID: id(n), Key: "key_0199a7a0000070008000000000000000", At: now, Route: "/api/v1/opportunities/{id}/history", Status: 200, Duration: time.Second,
+		ID: id(n), Key: "key_0199a7a0000070008000000000000000", At: now, Route: "/api/v1/opportunities/{id}/history",
+		Status: 200, Duration: time.Second,
 	}
 }
 
@@ -85,8 +86,9 @@ func TestFilterAndPages(t *testing.T) {
 // issue creates a key in an account of its own.
 func sent(key string, n int, at time.Time) api.LoggedRequest {
 	return api.LoggedRequest{
-		ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), Key: key, At: at, Route: "/api/jobs", Params: "country=CA", Status: 400,
-		Code: "invalid_parameter", Duration: 1500 * time.Microsecond,
+		ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), Key: key, At: at, Route: "/api/jobs", Params: "country=CA",
+		Status: 400,
+		Code:   "invalid_parameter", Duration: 1500 * time.Microsecond,
 	}
 }
 
@@ -94,14 +96,18 @@ func TestRequestsOfAnAccount(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		s, ctx, now := keyusage.NewRequestLog(db.DB), t.Context(), db.Now()
 		one, other := issue(t, db, "1"), issue(t, db, "2")
-		batch := []api.LoggedRequest{sent(one.ID, 1, now.Add(-time.Hour)), sent(one.ID, 2, now), sent(other.ID, 3, now), sent(keys.NewID(), 4, now)}
+		batch := []api.LoggedRequest{
+			sent(one.ID, 1, now.Add(-time.Hour)), sent(one.ID, 2, now), sent(other.ID, 3, now), sent(keys.NewID(), 4, now),
+		}
 		require.NoError(t, s.Add(ctx, batch))
 		require.NoError(t, s.Add(ctx, batch), "sent again")
 		require.NoError(t, s.Add(ctx, nil))
 		recent, err := s.Recent(ctx, one.Account)
 		require.NoError(t, err)
 		require.Len(t, recent, 2)
-		require.Equal(t, []api.LoggedRequest{batch[1], batch[0]}, []api.LoggedRequest{recent[0].LoggedRequest, recent[1].LoggedRequest})
+		require.Equal(t, []api.LoggedRequest{batch[1], batch[0]}, []api.LoggedRequest{
+			recent[0].LoggedRequest, recent[1].LoggedRequest,
+		})
 		require.Equal(t, "oda_live_…abcd", recent[0].KeyShown)
 
 		// the log follows its key to another account
@@ -148,7 +154,8 @@ func TestOldRequestsLeaveTheLog(t *testing.T) {
 // BenchmarkTenThousandCalls measures what the request log costs for 10,000 calls of five keys at
 // 500 a second, as two gateways send them, and the page of an account with 1,000 entries.
 func BenchmarkTenThousandCalls(b *testing.B) {
-	for dialect, newURL := range map[string]func(testing.TB) string{"postgres": testkit.Schema.Postgres, "sqlite": testkit.Schema.SQLite} {
+	for dialect, newURL := range map[string]func(testing.TB) string{"postgres": testkit.Schema.Postgres,
+		"sqlite": testkit.Schema.SQLite} {
 		b.Run(dialect, func(b *testing.B) {
 			url, start := newURL(b), time.Now()
 			db := testkit.Open(b, url, func() time.Time { return start })
@@ -169,7 +176,10 @@ func BenchmarkTenThousandCalls(b *testing.B) {
 						calls++
 						id, err := uuid.NewV7()
 						require.NoError(b, err)
-						r := api.LoggedRequest{ID: id.String(), Key: held[i%5].ID, At: at, Route: "/api/v1/opportunities", Params: "country=CA&limit=50", Status: 200, Duration: 1234 * time.Microsecond}
+						r := api.LoggedRequest{
+							ID: id.String(), Key: held[i%5].ID, At: at, Route: "/api/v1/opportunities", Params: "country=CA&limit=50",
+							Status: 200, Duration: 1234 * time.Microsecond,
+						}
 						batch.Requests = append(batch.Requests, r)
 					}
 					body, err := json.Marshal(batch)

@@ -21,17 +21,19 @@ import (
 // ByDay returns the outcomes of an account's requests by day.
 func (s *Store) ByDay(ctx context.Context, account string, r Range) ([]DayCount, error) {
 	var counts []DayCount
-	err := s.db.WithContext(ctx).Raw("SELECT day, outcome, calls FROM usage_outcomes WHERE account_id = ? AND day BETWEEN ? AND ?",
-		account, r.From, r.To).Scan(&counts).Error
+	err := s.db.WithContext(ctx).
+		Raw("SELECT day, outcome, calls FROM usage_outcomes WHERE account_id = ? AND day BETWEEN ? AND ?",
+			account, r.From, r.To).Scan(&counts).Error
 	return counts, database.Outage(err)
 }
 
 // Served returns the calls of all accounts by day, oldest first, without days that have none.
 func (s *Store) Served(ctx context.Context, r Range) ([]api.DayServed, error) {
 	days := []api.DayServed{}
-	err := s.db.WithContext(ctx).Raw(`SELECT day, SUM(calls) AS calls, SUM(CASE WHEN outcome = ? THEN calls ELSE 0 END) AS failed
+	err := s.db.WithContext(ctx).
+		Raw(`SELECT day, SUM(calls) AS calls, SUM(CASE WHEN outcome = ? THEN calls ELSE 0 END) AS failed
 		FROM usage_outcomes WHERE outcome IN ? AND day BETWEEN ? AND ? GROUP BY day ORDER BY day`,
-		api.CallFailed, []api.CallOutcome{api.CallServed, api.CallNotFound, api.CallFailed}, r.From, r.To).Scan(&days).Error
+			api.CallFailed, []api.CallOutcome{api.CallServed, api.CallNotFound, api.CallFailed}, r.From, r.To).Scan(&days).Error
 	return days, database.Outage(err)
 }
 
@@ -43,12 +45,13 @@ func (s *Store) ByTier(ctx context.Context, r Range) ([]TierCount, error) {
 		Granted  api.Tier
 		PaidRank int // -1 if no paid period includes the present
 	}
-	err := s.db.WithContext(ctx).Raw(`SELECT u.day, u.outcome, a.tier AS granted, COALESCE(p.paid_rank, -1) AS paid_rank, SUM(u.calls) AS calls
+	err := s.db.WithContext(ctx).
+		Raw(`SELECT u.day, u.outcome, a.tier AS granted, COALESCE(p.paid_rank, -1) AS paid_rank, SUM(u.calls) AS calls
 		FROM usage_outcomes u JOIN accounts a ON a.id = u.account_id
 			LEFT JOIN (SELECT holder_id, MAX(`+rank+`) AS paid_rank FROM entitlements WHERE paid_until > ? GROUP BY holder_id) p
 			ON p.holder_id = a.id
 		WHERE u.day BETWEEN ? AND ? GROUP BY u.day, u.outcome, a.tier, p.paid_rank`,
-		database.Micros(s.db.Now()), r.From, r.To).Scan(&rows).Error
+			database.Micros(s.db.Now()), r.From, r.To).Scan(&rows).Error
 	counts := make([]TierCount, len(rows))
 	for i, row := range rows {
 		counts[i] = TierCount{DayCount: row.DayCount, Tier: row.Granted}
@@ -116,11 +119,12 @@ func (s *Store) Lines(ctx context.Context, account string, r Range, write func([
 			Line
 			Prefix, LastFour string
 		}
-		err := s.db.WithContext(ctx).Raw(`SELECT u.day, u.key_id AS key, k.name, k.prefix, k.last_four, u.outcome, u.calls FROM (
+		err := s.db.WithContext(ctx).
+			Raw(`SELECT u.day, u.key_id AS key, k.name, k.prefix, k.last_four, u.outcome, u.calls FROM (
 				SELECT day, key_id, outcome, calls FROM usage_keys
 				WHERE account_id = ? AND day <= ? AND (day, key_id, outcome) > (?, ?, ?) ORDER BY day, key_id, outcome LIMIT ?) u
 			JOIN api_keys k ON k.id = u.key_id ORDER BY u.day, u.key_id, u.outcome`,
-			account, r.To, last.Day, last.Key, last.Outcome, linesAtOnce).Scan(&rows).Error
+				account, r.To, last.Day, last.Key, last.Outcome, linesAtOnce).Scan(&rows).Error
 		if err != nil || len(rows) == 0 {
 			return database.Outage(err)
 		}
@@ -337,7 +341,8 @@ func NewCSV(w io.Writer) *CSV {
 // Write writes lines and flushes. Key names are user input, and other people may open the file.
 func (c *CSV) Write(lines []Line) error {
 	for _, l := range lines {
-		if err := c.out.Write([]string{l.Day, l.Key, api.EscapeFormulas(l.Name), string(l.Outcome), strconv.Itoa(l.Calls)}); err != nil {
+		if err := c.out.Write([]string{l.Day, l.Key, api.EscapeFormulas(l.Name), string(l.Outcome),
+			strconv.Itoa(l.Calls)}); err != nil {
 			return err
 		}
 	}

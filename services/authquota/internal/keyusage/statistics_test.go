@@ -28,7 +28,8 @@ func TestDocumentationHasTheDays(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/consumers/usage.md")
 	require.NoError(t, err)
 	fewest := len(keyusage.Since(make([]keyusage.Bar, keyusage.ChartDays)))
-	require.Contains(t, string(text), fmt.Sprintf("at least for the last %d and at most for the last %d", fewest, keyusage.ChartDays))
+	require.Contains(t, string(text),
+		fmt.Sprintf("at least for the last %d and at most for the last %d", fewest, keyusage.ChartDays))
 	require.Contains(t, string(text), fmt.Sprintf("%d days, today included", keyusage.RetentionDays))
 }
 
@@ -36,7 +37,8 @@ func TestDocumentationHasTheDays(t *testing.T) {
 // counted twice.
 func TestBarsAddUpToTotals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(rapid.Int64Range(0, 3*365*24*3600).Draw(t, "now")) * time.Second)
+		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).
+			Add(time.Duration(rapid.Int64Range(0, 3*365*24*3600).Draw(t, "now")) * time.Second)
 		r := keyusage.Last(now, rapid.IntRange(1, 400).Draw(t, "days"))
 		counts := rapid.SliceOf(rapid.Custom(func(t *rapid.T) keyusage.DayCount {
 			return keyusage.DayCount{
@@ -94,7 +96,8 @@ func TestDaysAreUTC(t *testing.T) {
 }
 
 func TestParseDays(t *testing.T) {
-	for in, want := range map[string]int{"1": 1, "7": 7, "30": 30, "90": 90, "": 30, "8": 30, "-7": 30, "1e1": 30, "400": 30} {
+	for in, want := range map[string]int{"1": 1, "7": 7, "30": 30, "90": 90, "": 30, "8": 30, "-7": 30, "1e1": 30,
+		"400": 30} {
 		require.Equal(t, want, keyusage.ParseDays(in, 30), in)
 	}
 }
@@ -130,14 +133,17 @@ func TestCSV(t *testing.T) {
 	file := keyusage.NewCSV(&out)
 	require.NoError(t, file.Write([]keyusage.Line{{"2026-11-20", keyA, `The "shop", old`, api.CallServed, 12}}))
 	require.NoError(t, file.Write(nil))
-	require.NoError(t, file.Write([]keyusage.Line{{"2026-11-20", keyB, "=HYPERLINK(\"https://evil.example\")", api.CallNotFound, 3}}))
+	require.NoError(t, file.Write([]keyusage.Line{
+		{"2026-11-20", keyB, "=HYPERLINK(\"https://evil.example\")", api.CallNotFound, 3},
+	}))
 	require.Equal(t, "day,key,key name,outcome,requests\r\n"+
 		"2026-11-20,"+keyA+",\"The \"\"shop\"\", old\",served,12\r\n"+
 		"2026-11-20,"+keyB+",\"'=HYPERLINK(\"\"https://evil.example\"\")\",not_found,3\r\n", out.String())
 
 	out.Reset()
 	require.NoError(t, keyusage.NewCSV(&out).Write(nil))
-	require.Equal(t, "day,key,key name,outcome,requests\r\n", out.String(), "an account without calls has a file all the same")
+	require.Equal(t, "day,key,key name,outcome,requests\r\n", out.String(),
+		"an account without calls has a file all the same")
 
 	require.Error(t, keyusage.NewCSV(broken{}).Write(nil))
 }
@@ -149,7 +155,9 @@ func (broken) Write([]byte) (int, error) { return 0, errors.New("nobody reads") 
 // For any key name, the file can be parsed and no cell starts a formula.
 func TestCSVHasNoFormulas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		prefix := rapid.SampledFrom([]string{"", "=", "+", "-", "@", "\t", "＝", "＠", ";=", " =", "\u200b=", "\ufeff +", "\u202e@", "\u00a0-"}).Draw(t, "prefix")
+		prefix := rapid.SampledFrom(
+			[]string{"", "=", "+", "-", "@", "\t", "＝", "＠", ";=", " =", "\u200b=", "\ufeff +", "\u202e@", "\u00a0-"}).Draw(t,
+			"prefix")
 		name := prefix + rapid.StringMatching(`[ -~é“]{0,20}`).Draw(t, "name")
 		var out strings.Builder
 		if err := keyusage.NewCSV(&out).Write([]keyusage.Line{{"2026-11-20", keyA, name, api.CallServed, 1}}); err != nil {
@@ -163,7 +171,8 @@ func TestCSVHasNoFormulas(t *testing.T) {
 		if api.UnescapeFormulas(got) != name {
 			t.Fatalf("%q became %q", name, got)
 		}
-		if seen := strings.TrimLeft(got, " \u00a0\u200b\u202e\ufeff"); seen != "" && strings.ContainsAny(seen[:1], "=+-@\t\r") || strings.Contains(got, ";=") {
+		if seen := strings.TrimLeft(got, " \u00a0\u200b\u202e\ufeff"); seen != "" &&
+			strings.ContainsAny(seen[:1], "=+-@\t\r") || strings.Contains(got, ";=") {
 			t.Fatalf("%q begins a formula", got)
 		}
 	})
@@ -176,7 +185,8 @@ func TestDrawings(t *testing.T) {
 		"empty": nil,
 		"mixed": {
 			{Day: "2026-11-20", Outcome: api.CallServed, Calls: 1200}, {Day: "2026-11-20", Outcome: api.CallNotFound, Calls: 30},
-			{Day: "2026-11-19", Outcome: api.CallServed, Calls: 2410}, {Day: "2026-11-19", Outcome: api.CallDailyLimitReached, Calls: 500},
+			{Day: "2026-11-19", Outcome: api.CallServed, Calls: 2410},
+			{Day: "2026-11-19", Outcome: api.CallDailyLimitReached, Calls: 500},
 			{Day: "2026-11-19", Outcome: api.CallBadRequest, Calls: 7}, {Day: "2026-10-31", Outcome: api.CallFailed, Calls: 90},
 			{Day: "2026-11-12", Outcome: api.CallServed, Calls: 1},
 		},
@@ -260,7 +270,8 @@ func figure(t *rapid.T, s string) float64 {
 }
 
 func TestSteps(t *testing.T) {
-	for most, want := range map[int]int{0: 1, 1: 1, 5: 1, 6: 2, 10: 2, 11: 5, 25: 5, 26: 10, 100: 20, 1230: 500, 9_999: 2000, 50_000: 10_000} {
+	for most, want := range map[int]int{0: 1, 1: 1, 5: 1, 6: 2, 10: 2, 11: 5, 25: 5, 26: 10, 100: 20, 1230: 500,
+		9_999: 2000, 50_000: 10_000} {
 		require.Equal(t, want, keyusage.AxisStep(most), most)
 	}
 }
@@ -268,10 +279,14 @@ func TestSteps(t *testing.T) {
 func TestDescribe(t *testing.T) {
 	require.Equal(t, "No requests in 90 days.", keyusage.DescribeBars(keyusage.Bars(keyusage.Last(noon, 90), nil)))
 	require.Equal(t, "1 request in 1 day: 1 served. The most on one day: 1, on 20 November 2026.",
-		keyusage.DescribeBars(keyusage.Bars(keyusage.Last(noon, 1), []keyusage.DayCount{{Day: "2026-11-20", Outcome: api.CallServed, Calls: 1}})))
-	require.Equal(t, "12,350 requests in 7 days: 12,345 served, 5 rejected. The most on one day: 12,345, on 18 November 2026. "+
-		"None on 5 days.",
+		keyusage.DescribeBars(keyusage.Bars(keyusage.Last(noon, 1), []keyusage.DayCount{
+			{Day: "2026-11-20", Outcome: api.CallServed, Calls: 1},
+		})))
+	require.Equal(t,
+		"12,350 requests in 7 days: 12,345 served, 5 rejected. The most on one day: 12,345, on 18 November 2026. "+
+			"None on 5 days.",
 		keyusage.DescribeBars(keyusage.Bars(keyusage.Last(noon, 7), []keyusage.DayCount{
-			{Day: "2026-11-18", Outcome: api.CallServed, Calls: 12_345}, {Day: "2026-11-20", Outcome: api.CallMinuteLimitReached, Calls: 5},
+			{Day: "2026-11-18", Outcome: api.CallServed, Calls: 12_345},
+			{Day: "2026-11-20", Outcome: api.CallMinuteLimitReached, Calls: 5},
 		})))
 }

@@ -27,7 +27,8 @@ func issue(t testing.TB, db testkit.DB, digest string) keys.Key {
 
 func batch(id string, key keys.Key, day string, calls int, at time.Time) keyusage.Batch {
 	return keyusage.Batch{
-		ID: id, Sums: []keyusage.KeySum{{Key: key.ID, Day: day, Outcome: api.CallServed, Calls: calls}}, LastUsed: map[string]time.Time{key.ID: at},
+		ID: id, Sums: []keyusage.KeySum{{Key: key.ID, Day: day, Outcome: api.CallServed, Calls: calls}},
+		LastUsed: map[string]time.Time{key.ID: at},
 	}
 }
 
@@ -59,7 +60,9 @@ func TestLedgerKeepsTheGreatestCounts(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		s, ctx, day := keyusage.NewStore(db.DB), t.Context(), counter.DayOf(db.Now())
 		for _, calls := range []int{5, 9, 7} {
-			require.NoError(t, s.SaveDay(ctx, day, []keyusage.Count{{Account: "acc_a", Calls: calls}, {Account: counter.ServiceField, Calls: calls}}))
+			require.NoError(t, s.SaveDay(ctx, day, []keyusage.Count{
+				{Account: "acc_a", Calls: calls}, {Account: counter.ServiceField, Calls: calls},
+			}))
 		}
 		want := []keyusage.Count{{Account: "acc_a", Calls: 9}, {Account: counter.ServiceField, Calls: 9}}
 		require.NoError(t, s.EachPage(ctx, day, len(want), func(saved []keyusage.Count) error {
@@ -121,10 +124,13 @@ func TestUsageByKeyAndByAccountAgreeAfterAMerge(t *testing.T) {
 		today, yesterday := counter.DayOf(db.Now()), counter.DayOf(db.Now().Add(-24*time.Hour))
 		send := func(id string) {
 			t.Helper()
-			_, err := s.Count(ctx, keyusage.Batch{ID: id, LastUsed: map[string]time.Time{older.ID: db.Now(), own.ID: db.Now()}, Sums: []keyusage.KeySum{
-				{Key: older.ID, Day: yesterday, Outcome: api.CallServed, Calls: 2}, {Key: older.ID, Day: today, Outcome: api.CallServed, Calls: 3},
-				{Key: own.ID, Day: today, Outcome: api.CallServed, Calls: 5}, {Key: own.ID, Day: today, Outcome: api.CallNotFound, Calls: 7},
-			}})
+			_, err := s.Count(ctx, keyusage.Batch{ID: id, LastUsed: map[string]time.Time{older.ID: db.Now(), own.ID: db.Now()},
+				Sums: []keyusage.KeySum{
+					{Key: older.ID, Day: yesterday, Outcome: api.CallServed, Calls: 2},
+					{Key: older.ID, Day: today, Outcome: api.CallServed, Calls: 3},
+					{Key: own.ID, Day: today, Outcome: api.CallServed, Calls: 5},
+					{Key: own.ID, Day: today, Outcome: api.CallNotFound, Calls: 7},
+				}})
 			require.NoError(t, err)
 			requireAgreement(t, db)
 		}
@@ -169,8 +175,10 @@ func TestServedByDay(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, db testkit.DB) {
 		s, ctx, key, other := keyusage.NewStore(db.DB), t.Context(), issue(t, db, "1"), issue(t, db, "2")
 		_, err := s.Count(ctx, keyusage.Batch{ID: "first", Sums: []keyusage.KeySum{
-			{Key: key.ID, Day: "2026-11-19", Outcome: api.CallServed, Calls: 7}, {Key: other.ID, Day: "2026-11-19", Outcome: api.CallNotFound, Calls: 2},
-			{Key: other.ID, Day: "2026-11-19", Outcome: api.CallFailed, Calls: 1}, {Key: key.ID, Day: "2026-11-20", Outcome: api.CallMinuteLimitReached, Calls: 5},
+			{Key: key.ID, Day: "2026-11-19", Outcome: api.CallServed, Calls: 7},
+			{Key: other.ID, Day: "2026-11-19", Outcome: api.CallNotFound, Calls: 2},
+			{Key: other.ID, Day: "2026-11-19", Outcome: api.CallFailed, Calls: 1},
+			{Key: key.ID, Day: "2026-11-20", Outcome: api.CallMinuteLimitReached, Calls: 5},
 			{Key: key.ID, Day: "2026-11-18", Outcome: api.CallServed, Calls: 9},
 		}, LastUsed: map[string]time.Time{key.ID: db.Now(), other.ID: db.Now()}})
 		require.NoError(t, err)
@@ -206,7 +214,8 @@ func TestDays(t *testing.T) {
 
 func TestValidDay(t *testing.T) {
 	for day, want := range map[string]bool{
-		"2026-11-20": true, "2028-02-29": true, "2026-02-29": false, "2026-11-2": false, "20261120": false, "": false, "2026-11-20 ": false,
+		"2026-11-20": true, "2028-02-29": true, "2026-02-29": false, "2026-11-2": false, "20261120": false, "": false,
+		"2026-11-20 ": false,
 	} {
 		require.Equal(t, want, keyusage.ValidDay(day), day)
 	}
@@ -255,11 +264,12 @@ func TestInvalidBatchesAreRejected(t *testing.T) {
 		"no such outcome":   {with(func(t *api.UsageCount) { t.Outcome = "lost" }), "counts[1].outcome"},
 		"no day":            {with(func(t *api.UsageCount) { t.Day = "2026-11-31" }), "counts[1].day"},
 		"a day to come":     {with(func(t *api.UsageCount) { t.Day = "2026-11-22" }), "counts[1].day"},
-		"a forgotten day":   {with(func(t *api.UsageCount) { t.Day = keyusage.Last(noon, keyusage.RetentionDays+1).From }), "counts[1].day"},
-		"no calls":          {with(func(t *api.UsageCount) { t.Calls = 0 }), "counts[1].calls"},
-		"fewer than none":   {with(func(t *api.UsageCount) { t.Calls = -1 }), "counts[1].calls"},
-		"beyond all calls":  {with(func(t *api.UsageCount) { t.Calls = 2_000_000_000 }), "counts[1].calls"},
-		"no time":           {with(func(t *api.UsageCount) { t.LastAt = time.Time{} }), "counts[1].lastAt"},
+		"a forgotten day": {with(func(t *api.UsageCount) { t.Day = keyusage.Last(noon, keyusage.RetentionDays+1).From }),
+			"counts[1].day"},
+		"no calls":         {with(func(t *api.UsageCount) { t.Calls = 0 }), "counts[1].calls"},
+		"fewer than none":  {with(func(t *api.UsageCount) { t.Calls = -1 }), "counts[1].calls"},
+		"beyond all calls": {with(func(t *api.UsageCount) { t.Calls = 2_000_000_000 }), "counts[1].calls"},
+		"no time":          {with(func(t *api.UsageCount) { t.LastAt = time.Time{} }), "counts[1].lastAt"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := keyusage.Check(c.batch, noon)

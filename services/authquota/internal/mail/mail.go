@@ -106,7 +106,8 @@ var links = []string{"link", "cancel"}
 
 func isLink(s string) bool {
 	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && !strings.ContainsFunc(s, unicode.IsSpace)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" &&
+		!strings.ContainsFunc(s, unicode.IsSpace)
 }
 
 const maxLine = 500

@@ -86,7 +86,8 @@ func TestEveryOccasionHasAMail(t *testing.T) {
 			for _, never := range []string{"<no value>", "{{", "[", "](", "ZgotmplZ"} {
 				require.NotContains(t, letter.Text, never)
 			}
-			for _, never := range []string{"<no value>", "{{", "](", "ZgotmplZ", "<link>", "<name>", "src=", "url(", "@import", "<script", "<img", "<form"} {
+			for _, never := range []string{"<no value>", "{{", "](", "ZgotmplZ", "<link>", "<name>", "src=", "url(", "@import",
+				"<script", "<img", "<form"} {
 				require.NotContains(t, letter.HTML, never, "plain HTML that loads nothing")
 			}
 			if link, ok := m.Data["link"]; ok {
@@ -137,7 +138,8 @@ func TestDataStayData(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Count(letter.Text, "\n") != strings.Count(plain.Text, "\n") || strings.Count(letter.HTML, "<") != strings.Count(plain.HTML, "<") {
+		if strings.Count(letter.Text, "\n") != strings.Count(plain.Text, "\n") ||
+			strings.Count(letter.HTML, "<") != strings.Count(plain.HTML, "<") {
 			t.Fatalf("%q is more than a datum", m.Data["agent"])
 		}
 		m = filled("key-revoked")

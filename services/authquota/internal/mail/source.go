@@ -78,7 +78,9 @@ func parse(name, written string) source {
 		}
 		text.WriteString(block + "\n\n")
 		if block == "{{."+paragraphs+"}}" {
-			html.WriteString(`{{range split .text "\n\n"}}<p>{{range $i, $line := split . "\n"}}{{if $i}}<br>{{end}}{{$line}}{{end}}</p>` + "\n{{end}}")
+			html.WriteString(
+				`{{range split .text "\n\n"}}<p>{{range $i, $line := split . "\n"}}{{if $i}}<br>{{end}}{{$line}}{{end}}</p>` +
+					"\n{{end}}")
 		} else if strings.HasPrefix(block, "- ") {
 			html.WriteString("<ul>\n<li>" + strings.ReplaceAll(block[2:], "\n- ", "</li>\n<li>") + "</li>\n</ul>\n")
 		} else {

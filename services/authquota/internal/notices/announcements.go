@@ -59,7 +59,8 @@ var (
 // Check validates an announcement and returns its canonical form.
 func (a Announcement) Check() (Announcement, error) {
 	if len(a.ID) > maxID || !slug.MatchString(a.ID) {
-		return a, problem.Invalid("id", fmt.Sprintf("must be at most %d lower-case letters, digits and single hyphens, such as terms-2027-01", maxID))
+		return a, problem.Invalid("id",
+			fmt.Sprintf("must be at most %d lower-case letters, digits and single hyphens, such as terms-2027-01", maxID))
 	}
 	if a.Kind != TermsChange && a.Kind != APIChanged {
 		return a, problem.Invalid("kind", fmt.Sprintf("must be %s or %s", TermsChange, APIChanged))
@@ -130,7 +131,9 @@ func (s *Store) Announce(ctx context.Context, actor string, a Announcement) (p P
 		if p, err = progress(tx.DB, a, tx.Now); err != nil || created.RowsAffected == 0 {
 			return err
 		}
-		return tx.Record(actor, "announcement.create", a.ID, map[string]any{"kind": a.Kind, "subject": a.Subject, "recipients": p.Recipients})
+		return tx.Record(actor, "announcement.create", a.ID, map[string]any{
+			"kind": a.Kind, "subject": a.Subject, "recipients": p.Recipients,
+		})
 	})
 	return p, err
 }
@@ -159,7 +162,8 @@ func progress(db *gorm.DB, a Announcement, now time.Time) (p Progress, err error
 
 // remainingRecipients selects the people who get an announcement and whose mail was not posted yet.
 func remainingRecipients(db *gorm.DB, row announcementRow) *gorm.DB {
-	to := db.Table("people").Where("closed_at IS NULL AND created_at <= ? AND account_id > ?", database.Micros(row.CreatedAt), row.LastAccount)
+	to := db.Table("people").Where("closed_at IS NULL AND created_at <= ? AND account_id > ?",
+		database.Micros(row.CreatedAt), row.LastAccount)
 	if row.Kind == APIChanged { // which is on by default
 		to = to.Where("account_id NOT IN (SELECT account_id FROM notice_choices WHERE kind = ? AND NOT wanted)", APIChange)
 	}
@@ -170,7 +174,8 @@ func remainingRecipients(db *gorm.DB, row announcementRow) *gorm.DB {
 // call it concurrently.
 func (s *Store) PostAnnouncements(ctx context.Context) error {
 	var ids []string
-	err := s.db.WithContext(ctx).Model(&announcementRow{}).Where("finished_at IS NULL").Order("created_at, id").Pluck("id", &ids).Error
+	err := s.db.WithContext(ctx).Model(&announcementRow{}).Where("finished_at IS NULL").Order("created_at, id").
+		Pluck("id", &ids).Error
 	failures := []error{database.Outage(err)}
 	for _, id := range ids {
 		failures = append(failures, s.db.Change(ctx, func(tx *accountdb.Tx) error { return postBatch(tx, id) }))
@@ -184,7 +189,8 @@ const announcementBatch = 100
 // that a person waits for, such as a link to sign up, is never behind thousands of others.
 func postBatch(tx *accountdb.Tx, id string) error {
 	var locked []announcementRow
-	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Find(&locked, "id = ? AND finished_at IS NULL", id).Error
+	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).
+		Find(&locked, "id = ? AND finished_at IS NULL", id).Error
 	if err != nil || len(locked) == 0 {
 		return err
 	}
@@ -193,7 +199,8 @@ func postBatch(tx *accountdb.Tx, id string) error {
 		return err
 	}
 	var to []struct{ AccountID, Email string }
-	err = remainingRecipients(tx.DB, row).Select("account_id, email").Order("account_id").Limit(announcementBatch).Scan(&to).Error
+	err = remainingRecipients(tx.DB, row).Select("account_id, email").Order("account_id").
+		Limit(announcementBatch).Scan(&to).Error
 	if err != nil {
 		return err
 	}

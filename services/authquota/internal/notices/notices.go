@@ -1,5 +1,8 @@
-// Package notices defines the mails that a person can choose, and posts those about usage and the
-// announcements of operators.
+// Package notices defines the mails that a person can choose, and posts those about usage.
+//
+// Each Kind has a Choice with its default. Notify posts a mail of a kind to a person who wants it.
+// An
+// Announcement is a mail of the operator to every person, posted in batches.
 package notices
 
 import (
@@ -124,7 +127,9 @@ func (noticeEventRow) TableName() string { return "notice_events" }
 // claim reports whether the notice about an event was not claimed before. Concurrent claims wait
 // for each other, so one of them succeeds, if its tx is committed.
 func claim(tx *accountdb.Tx, kind Kind, accountID, event string) (bool, error) {
-	insert := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&noticeEventRow{accountID, string(kind), event, database.Micros(tx.Now)})
+	insert := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&noticeEventRow{
+		accountID, string(kind), event, database.Micros(tx.Now),
+	})
 	return insert.RowsAffected > 0, insert.Error
 }
 
@@ -152,7 +157,8 @@ func (s *Store) Choose(ctx context.Context, accountID string, wanted map[Kind]bo
 			rows = append(rows, choiceRow{AccountID: accountID, Kind: string(c.Kind), Wanted: wanted[c.Kind]})
 			detail[string(c.Kind)] = wanted[c.Kind]
 		}
-		return errors.Join(tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&rows).Error, tx.Record(accountID, "notices.choose", accountID, detail))
+		return errors.Join(tx.Clauses(clause.OnConflict{UpdateAll: true}).
+			Create(&rows).Error, tx.Record(accountID, "notices.choose", accountID, detail))
 	})
 }
 
@@ -162,7 +168,8 @@ type due struct {
 	Calls     int
 }
 
-const unsent = ` AND c.wanted AND NOT EXISTS (SELECT 1 FROM notice_events e WHERE e.account_id = c.account_id AND e.kind = c.kind AND e.event = ?)`
+const unsent = ` AND c.wanted AND NOT EXISTS (SELECT 1 FROM notice_events e WHERE e.account_id = c.account_id AND e.kind
+	= c.kind AND e.event = ?)`
 
 // NotifyUsage posts the notices about today's usage, each once a day. Several processes may call it
 // concurrently.
@@ -227,7 +234,8 @@ func (s *Store) notifyAccount(ctx context.Context, day, id string, used int, kin
 func (s *Store) notifyMinute(ctx context.Context, day string) error {
 	var rows []due
 	err := s.db.WithContext(ctx).Raw(`SELECT c.account_id, o.calls FROM notice_choices c
-		JOIN usage_outcomes o ON o.account_id = c.account_id AND o.day = ? AND o.outcome = ? WHERE c.kind = ? AND o.calls >= ?`+unsent,
+		JOIN usage_outcomes o ON o.account_id = c.account_id AND o.day = ? AND o.outcome = ? WHERE c.kind = ? AND o.calls >=
+			?`+unsent,
 		day, api.CallMinuteLimitReached, MinuteLimit, MinuteLimitCalls, day).Scan(&rows).Error
 	failures := []error{database.Outage(err)}
 	for _, r := range rows {
@@ -246,5 +254,6 @@ func (s *Store) notifyMinute(ctx context.Context, day string) error {
 
 // DeleteExpired forgets which notices were sent long ago.
 func (s *Store) DeleteExpired(ctx context.Context) error {
-	return database.Outage(s.db.WithContext(ctx).Where("sent_at < ?", database.Micros(s.db.Now().Add(-Retention))).Delete(&noticeEventRow{}).Error)
+	return database.Outage(s.db.WithContext(ctx).Where("sent_at < ?", database.Micros(s.db.Now().Add(-Retention))).
+		Delete(&noticeEventRow{}).Error)
 }

@@ -51,7 +51,9 @@ func (f fixture) choose(kinds ...notices.Kind) {
 // use sets the charged requests of today.
 func (f fixture) use(calls int) {
 	f.t.Helper()
-	require.NoError(f.t, keyusage.NewStore(f.db.DB).SaveDay(f.t.Context(), counter.DayOf(f.db.Now()), []keyusage.Count{{Account: f.id, Calls: calls}}))
+	require.NoError(f.t, keyusage.NewStore(f.db.DB).SaveDay(f.t.Context(), counter.DayOf(f.db.Now()), []keyusage.Count{
+		{Account: f.id, Calls: calls},
+	}))
 }
 
 // notified runs the loop and returns the subjects of the mails.
@@ -114,7 +116,9 @@ func TestNoticesFollowTheTier(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		f.choose(notices.DayNearlyUsed)
 		until := f.db.Now().Add(24 * time.Hour)
-		err := plan.NewStore(f.db.DB).Entitle(t.Context(), f.id, api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Version: 1})
+		err := plan.NewStore(f.db.DB).Entitle(t.Context(), f.id, api.Entitlement{
+			Tier: api.Commercial, PaidUntil: &until, Version: 1,
+		})
 		require.NoError(t, err)
 		f.db.TakeMails(t)
 		f.use(100)
@@ -126,7 +130,9 @@ func TestMinuteLimitNoticeNeedsRepetition(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		f.choose(notices.MinuteLimit)
 		reject := func(calls int) {
-			row := map[string]any{"account_id": f.id, "day": counter.DayOf(f.db.Now()), "outcome": string(api.CallMinuteLimitReached), "calls": calls}
+			row := map[string]any{
+				"account_id": f.id, "day": counter.DayOf(f.db.Now()), "outcome": string(api.CallMinuteLimitReached), "calls": calls,
+			}
 			require.NoError(t, f.db.Exec("DELETE FROM usage_outcomes").Error)
 			require.NoError(t, f.db.Table("usage_outcomes").Create(row).Error)
 		}
@@ -185,7 +191,9 @@ func TestPlanNoticesRespectTheChoice(t *testing.T) {
 		entitle := func(days int, trouble api.Trouble) []string {
 			until := testkit.Start.AddDate(0, 0, days)
 			version++
-			err := s.Entitle(t.Context(), f.id, api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Renews: true, Trouble: trouble, Version: version})
+			err := s.Entitle(t.Context(), f.id, api.Entitlement{
+				Tier: api.Commercial, PaidUntil: &until, Renews: true, Trouble: trouble, Version: version,
+			})
 			require.NoError(t, err)
 			return f.db.TakeSubjects(t)
 		}
@@ -219,7 +227,9 @@ func TestSentNoticesAreForgotten(t *testing.T) {
 }
 
 func TestAnnouncementsAreChecked(t *testing.T) {
-	good := notices.Announcement{ID: "terms-2027-01", Kind: notices.TermsChange, Subject: " New terms ", Text: "\r\nOne\r\ntwo \n\n\n\nThree\n"}
+	good := notices.Announcement{
+		ID: "terms-2027-01", Kind: notices.TermsChange, Subject: " New terms ", Text: "\r\nOne\r\ntwo \n\n\n\nThree\n",
+	}
 	got, err := good.Check()
 	require.NoError(t, err)
 	require.Equal(t, "New terms", got.Subject)
@@ -236,7 +246,8 @@ func TestAnnouncementsAreChecked(t *testing.T) {
 		_, err := a.Check()
 		require.ErrorContains(t, err, "Parameter "+field, field)
 	}
-	for _, text := range []string{strings.Repeat("long\n", 2_001), "fine\n" + strings.Repeat("x", 2_001), "a\x00b", "see oda_live_0000"} {
+	for _, text := range []string{strings.Repeat("long\n", 2_001), "fine\n" + strings.Repeat("x", 2_001), "a\x00b",
+		"see oda_live_0000"} {
 		a := good
 		a.Text = text
 		_, err := a.Check()
@@ -244,7 +255,9 @@ func TestAnnouncementsAreChecked(t *testing.T) {
 	}
 }
 
-var sunset = notices.Announcement{ID: "sunset", Kind: notices.APIChanged, Subject: "Version 2", Text: "Version 2 is here."}
+var sunset = notices.Announcement{
+	ID: "sunset", Kind: notices.APIChanged, Subject: "Version 2", Text: "Version 2 is here.",
+}
 
 // posted runs the loop and returns the subjects of the mails, sorted.
 func (f fixture) posted() []string {
@@ -260,8 +273,11 @@ func (f fixture) people(n int) {
 	f.t.Helper()
 	for i := range n {
 		id := fmt.Sprintf("acc_%032d", i)
-		require.NoError(f.t, f.db.Exec("INSERT INTO accounts (id, tier, suspend_reason, created_at) SELECT ?, tier, suspend_reason, created_at FROM accounts WHERE id = ?", id, f.id).Error)
-		require.NoError(f.t, f.db.Exec("INSERT INTO people (account_id, email, password_hash, created_at) VALUES (?, ?, 'x', ?)",
+		require.NoError(f.t, f.db.Exec(
+			"INSERT INTO accounts (id, tier, suspend_reason, created_at) SELECT ?, tier, suspend_reason, created_at FROM "+
+				"accounts WHERE id = ?", id, f.id).Error)
+		require.NoError(f.t, f.db.Exec(
+			"INSERT INTO people (account_id, email, password_hash, created_at) VALUES (?, ?, 'x', ?)",
 			id, fmt.Sprintf("p%d@example.org", i), database.Micros(f.db.Now())).Error)
 	}
 }
@@ -289,7 +305,8 @@ func TestAnnouncementIsSentToWhomItConcerns(t *testing.T) {
 		f.db.Advance(time.Second)
 		f.db.Person(t, "late@example.org")
 		require.Equal(t, []string{
-			"ada@example.org: Terms of use: New terms", "bob@example.org: API change: Version 2", "bob@example.org: Terms of use: New terms",
+			"ada@example.org: Terms of use: New terms", "bob@example.org: API change: Version 2",
+			"bob@example.org: Terms of use: New terms",
 		}, f.posted())
 		require.Equal(t, []string{"announcement.create", "announcement.create"}, f.db.Actions(t, "ann"))
 		require.NotEmpty(t, bob)

@@ -84,7 +84,8 @@ func (s *Store) ChangeAccount(ctx context.Context, actor, id string, change acco
 // whether another page follows.
 func (s *Store) Accounts(ctx context.Context, search AccountSearch) (listed []ListedAccount, more bool, err error) {
 	query := `
-		SELECT a.*, CASE WHEN p.closed_at IS NULL THEN COALESCE(p.email, '') ELSE '' END AS email, p.closed_at, COALESCE(u.calls, 0) AS used_today
+		SELECT a.*, CASE WHEN p.closed_at IS NULL THEN COALESCE(p.email, '') ELSE '' END AS email, p.closed_at,
+			COALESCE(u.calls, 0) AS used_today
 		FROM accounts a LEFT JOIN usage_days u ON u.account_id = a.id AND u.day = ?
 			LEFT JOIN people p ON p.account_id = a.id
 		WHERE a.id > ?`
@@ -112,7 +113,9 @@ func (s *Store) Accounts(ctx context.Context, search AccountSearch) (listed []Li
 	active, activeErr := keys.NewStore(s.db).ActiveKeys(ctx, ids)
 	listed = make([]ListedAccount, len(rows))
 	for i, r := range rows {
-		listed[i] = ListedAccount{Account: r.Account, Email: r.Email, UsedToday: r.UsedToday, ActiveKeys: active[r.Account.ID]}
+		listed[i] = ListedAccount{
+			Account: r.Account, Email: r.Email, UsedToday: r.UsedToday, ActiveKeys: active[r.Account.ID],
+		}
 		listed[i].Paid, listed[i].ClosedAt = paid[r.Account.ID], accountdb.Instant(r.ClosedAt)
 	}
 	return listed, more, database.Outage(errors.Join(err, paidErr, activeErr))
@@ -129,7 +132,8 @@ func (s *Store) Account(ctx context.Context, id string) (AccountDetails, error) 
 		return AccountDetails{}, database.Outage(err)
 	}
 	details := AccountDetails{Account: a}
-	err = db.Raw("SELECT COALESCE(sum(calls), 0) FROM usage_days WHERE day = ? AND account_id = ?", counter.DayOf(s.db.Now()), id).
+	err = db.Raw("SELECT COALESCE(sum(calls), 0) FROM usage_days WHERE day = ? AND account_id = ?",
+		counter.DayOf(s.db.Now()), id).
 		Scan(&details.UsedToday).Error
 	if err != nil {
 		return details, database.Outage(err)
@@ -266,7 +270,9 @@ func (s *Store) Failures(ctx context.Context, accountID string, actions []string
 }
 
 func toEvent(r accountdb.AuditRow, accountID string) Event {
-	e := Event{At: database.FromMicros(r.At), Action: r.Action, Own: r.Actor == accountID, Auto: r.Actor == keys.AutoApproval}
+	e := Event{
+		At: database.FromMicros(r.At), Action: r.Action, Own: r.Actor == accountID, Auto: r.Actor == keys.AutoApproval,
+	}
 	_ = json.Unmarshal([]byte(r.Detail), &e.Detail) // invalid detail is omitted
 	return e
 }

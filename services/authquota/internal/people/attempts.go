@@ -59,7 +59,8 @@ func (r AttemptRule) Wait(failures int, last, now time.Time) time.Duration {
 		cost *= 2
 	}
 	cost = min(cost, r.Most)
-	return max(0, min(cost, last.Add(cost).Sub(now))) // a last in the future, after the clock was set back, does not increase the delay
+	// a last in the future, after the clock was set back, does not increase the delay
+	return max(0, min(cost, last.Add(cost).Sub(now)))
 }
 
 // Count returns the number of failures after another one at now.
@@ -105,12 +106,12 @@ func (s AttemptSubject) Of(parts ...string) AttemptSubject {
 // The kinds of subjects, with the parts that identify one. A network is that of NetworkOf.
 var (
 	AttemptsFromNetwork  = AttemptSubject{NetworkRule, "network", true}      // network
-	AttemptsOnAddress    = AttemptSubject{AddressRule, "address", false}     // network, email address of an account or not
+	AttemptsOnAddress    = AttemptSubject{AddressRule, "address", false}     // network, email address
 	AttemptsOnSecondStep = AttemptSubject{AddressRule, "second step", false} // network, account: its second factor
-	AttemptsOnAccount    = AttemptSubject{AccountRule, "account", true}      // account: its second factor, by unknown browsers
-	AttemptsOfDevice     = AttemptSubject{AddressRule, "device", false}      // hash of a known browser's secret, account
+	AttemptsOnAccount    = AttemptSubject{AccountRule, "account", true}      // account, by unknown browsers
+	AttemptsOfDevice     = AttemptSubject{AddressRule, "device", false}      // hash of a known browser, account
 	AttemptsInSession    = AttemptSubject{SessionRule, "session", false}     // session
-	AttemptsToConnect    = AttemptSubject{SessionRule, "keys", false}        // account to which keys are connected
+	AttemptsToConnect    = AttemptSubject{SessionRule, "keys", false}        // account
 
 	// Not failures. Resets of passwords of existing accounts are counted apart from other forms that
 	// send mails, so that these cannot use up their share.
@@ -141,7 +142,8 @@ func (s *Store) CountAttempt(ctx context.Context, subjects ...AttemptSubject) (w
 			// One statement creates or finds the row and locks it in both cases, even if a
 			// concurrent success deletes it.
 			err := tx.Raw(`INSERT INTO attempts (subject, failures, last_at) VALUES (?, 0, 0)
-				ON CONFLICT (subject) DO UPDATE SET failures = attempts.failures RETURNING *`, attemptName(tx, subject)).Scan(&rows[i]).Error
+				ON CONFLICT (subject) DO UPDATE SET failures = attempts.failures RETURNING *`,
+				attemptName(tx, subject)).Scan(&rows[i]).Error
 			if err != nil {
 				return err
 			}
@@ -164,7 +166,8 @@ func (s *Store) CountAttempt(ctx context.Context, subjects ...AttemptSubject) (w
 
 // inOrder sorts subjects in locking order, to prevent deadlocks.
 func inOrder(subjects []AttemptSubject) []AttemptSubject {
-	return slices.SortedFunc(slices.Values(subjects), func(a, b AttemptSubject) int { return strings.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(slices.Values(subjects),
+		func(a, b AttemptSubject) int { return strings.Compare(a.Name, b.Name) })
 }
 
 func forgive(tx *accountdb.Tx, subjects []AttemptSubject) error {

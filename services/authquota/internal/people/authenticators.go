@@ -25,8 +25,11 @@ func (s *Store) NewSeed(ctx context.Context, current Session) (NewSeed, error) {
 	now, made := s.db.Now(), credential.NewSeed()
 	// one statement, so that two concurrent requests return the same seed
 	created := s.db.WithContext(ctx).Table("sessions").
-		Where("id = ? AND ended_at IS NULL AND (new_seed = '' OR new_seed_at <= ?)", current.ID, database.Micros(now.Add(-SetUpLife))).
-		Updates(map[string]any{"new_seed": s.db.Box.Seal([]byte(made), newSeedContext(current.ID)), "new_seed_at": database.Micros(now)})
+		Where("id = ? AND ended_at IS NULL AND (new_seed = '' OR new_seed_at <= ?)", current.ID,
+			database.Micros(now.Add(-SetUpLife))).
+		Updates(map[string]any{
+			"new_seed": s.db.Box.Seal([]byte(made), newSeedContext(current.ID)), "new_seed_at": database.Micros(now),
+		})
 	var row sessionRow
 	err := created.Error
 	if err == nil {
@@ -49,9 +52,11 @@ func storeSeed(tx *accountdb.Tx, current Session, seed NewSeed, step int64, cond
 	if err := tx.Remember(current.Account); err != nil {
 		return err
 	}
-	err := one(tx.Model(&personRow{}).Where("account_id = ? AND closed_at IS NULL AND "+condition, current.Account).Updates(map[string]any{
-		"totp_seed": tx.Box.Seal([]byte(seed.Seed), seedContext(current.Account)), "totp_confirmed_at": database.Micros(tx.Now), "totp_last_step": step,
-	}))
+	err := one(tx.Model(&personRow{}).Where("account_id = ? AND closed_at IS NULL AND "+condition, current.Account).
+		Updates(map[string]any{
+			"totp_seed":         tx.Box.Seal([]byte(seed.Seed), seedContext(current.Account)),
+			"totp_confirmed_at": database.Micros(tx.Now), "totp_last_step": step,
+		}))
 	if err != nil {
 		return err
 	}
@@ -64,7 +69,8 @@ const setUp = "authenticator set-up"
 // ConfirmAuthenticator sets up the first authenticator with the step of a valid code, stores the
 // hashes of recovery codes and completes signing in. It returns CodeUsed if a concurrent request
 // was first.
-func (s *Store) ConfirmAuthenticator(ctx context.Context, half Session, entry Entry, seed NewSeed, step int64, codes []string,
+func (s *Store) ConfirmAuthenticator(ctx context.Context, half Session, entry Entry, seed NewSeed, step int64,
+	codes []string,
 	tried ...AttemptSubject) (Admitted, error) {
 	return s.signInBy(ctx, half, entry, setUp, tried, func(tx *accountdb.Tx) error {
 		if err := storeSeed(tx, half, seed, step, "totp_confirmed_at IS NULL"); err != nil {
@@ -92,7 +98,9 @@ func (s *Store) ReplaceAuthenticator(ctx context.Context, current Session, seed 
 			keepFactor(tx, current.Account),
 			endAddressChange(tx, current.Account),
 			forgive(tx, tried),
-			tx.Record(current.Account, "factor.remove", current.Account, map[string]any{"factor": "authenticator", "by": "another"}),
+			tx.Record(current.Account, "factor.remove", current.Account, map[string]any{
+				"factor": "authenticator", "by": "another",
+			}),
 			tx.Record(current.Account, "factor.add", current.Account, map[string]any{"factor": "authenticator"}),
 			tx.Notify(current.Account, "factor-changed", map[string]string{"what": "the authenticator app was replaced"}))
 	})
@@ -103,7 +111,8 @@ func seedContext(accountID string) string { return "totp seed " + accountID }
 // Seed returns the seed of an account's authenticator.
 func (s *Store) Seed(ctx context.Context, accountID string) (string, error) {
 	var row personRow
-	err := s.db.WithContext(ctx).Take(&row, "account_id = ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", accountID).Error
+	err := s.db.WithContext(ctx).
+		Take(&row, "account_id = ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", accountID).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return "", account.NotFound()
 	}
@@ -127,7 +136,8 @@ func one(update *gorm.DB) error {
 
 // SignInByCode completes signing in with the step of a valid code. One statement marks the step as
 // used: of two browsers with the same code, the second gets CodeUsed.
-func (s *Store) SignInByCode(ctx context.Context, half Session, entry Entry, step int64, tried ...AttemptSubject) (Admitted, error) {
+func (s *Store) SignInByCode(ctx context.Context, half Session, entry Entry, step int64,
+	tried ...AttemptSubject) (Admitted, error) {
 	return s.signInBy(ctx, half, entry, "authenticator", tried, func(tx *accountdb.Tx) error {
 		return useStep(tx, half.Account, step)
 	})
@@ -138,13 +148,15 @@ func useStep(tx *accountdb.Tx, accountID string, step int64) error {
 		return err
 	}
 	return one(tx.Model(&personRow{}).
-		Where("account_id = ? AND totp_last_step < ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", accountID, step).
+		Where("account_id = ? AND totp_last_step < ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", accountID,
+			step).
 		Update("totp_last_step", step))
 }
 
 // RequestNewAuthenticator stores the two links for a lost authenticator and posts the mail. Earlier
 // links for it stop working.
-func (s *Store) RequestNewAuthenticator(ctx context.Context, accountID string, lost, keep FreshLink, message mail.Message) error {
+func (s *Store) RequestNewAuthenticator(ctx context.Context, accountID string, lost, keep FreshLink,
+	message mail.Message) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		if err := endLinks(tx, accountID, LinkLost, LinkKeep); err != nil {
 			return err
@@ -165,7 +177,8 @@ func (s *Store) BeginReset(ctx context.Context, secret string) (at time.Time, er
 			return time.Time{}, err
 		}
 		at := l.RequestedAt().Add(ResetWait) // as the mail says
-		update := tx.Model(&personRow{}).Where("account_id = ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", l.Account).
+		update := tx.Model(&personRow{}).
+			Where("account_id = ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", l.Account).
 			Update("reset_at", database.Micros(at))
 		if update.Error == nil && update.RowsAffected == 0 {
 			return at, LinkGone()
@@ -192,7 +205,8 @@ func (s *Store) ScheduleReset(ctx context.Context, actor, accountID, reason stri
 		at = tx.Now.Add(OperatorResetWait)
 		switch due := person.ResetAt; {
 		case person.TOTPConfirmedAt == nil:
-			return problem.New(problem.InvalidParameter, "This account has no authenticator. Its person sets one up when signing in.")
+			return problem.New(problem.InvalidParameter,
+				"This account has no authenticator. Its person sets one up when signing in.")
 		case due != nil && *due <= database.Micros(at):
 			at = database.FromMicros(*due)
 			return nil
@@ -243,7 +257,8 @@ func keepFactor(tx *accountdb.Tx, accountID string) error {
 
 // removeLost removes the second factors of an account whose waiting period is over.
 func removeLost(tx *accountdb.Tx, accountID string) error {
-	update := tx.Model(&personRow{}).Where("account_id = ? AND reset_at <= ? AND closed_at IS NULL", accountID, database.Micros(tx.Now)).
+	update := tx.Model(&personRow{}).
+		Where("account_id = ? AND reset_at <= ? AND closed_at IS NULL", accountID, database.Micros(tx.Now)).
 		Updates(map[string]any{"totp_seed": "", "totp_confirmed_at": nil, "reset_at": nil})
 	if update.Error != nil || update.RowsAffected == 0 {
 		return update.Error
@@ -251,7 +266,8 @@ func removeLost(tx *accountdb.Tx, accountID string) error {
 	if err := replaceCodes(tx, accountID, nil); err != nil {
 		return err
 	}
-	if err := tx.Delete(&credential.Passkey{}, "account_id = ?", accountID).Error; err != nil { // passkeys may be on the lost device
+	// passkeys may be on the lost device
+	if err := tx.Delete(&credential.Passkey{}, "account_id = ?", accountID).Error; err != nil {
 		return err
 	}
 	_, err := end(tx, "account_id = ?", accountID)

@@ -75,7 +75,8 @@ func normalizeCode(code string) string {
 
 // SignInByRecoveryCode completes signing in with a recovery code and marks it as used. It returns
 // CodeUsed for an invalid code.
-func (s *Store) SignInByRecoveryCode(ctx context.Context, half Session, entry Entry, hash string, tried ...AttemptSubject) (Admitted, error) {
+func (s *Store) SignInByRecoveryCode(ctx context.Context, half Session, entry Entry, hash string,
+	tried ...AttemptSubject) (Admitted, error) {
 	return s.signInBy(ctx, half, entry, "recovery code", tried, func(tx *accountdb.Tx) error {
 		return useRecoveryCode(tx, half.Account, hash)
 	})
@@ -138,7 +139,8 @@ func (s *Store) RenewCodes(ctx context.Context, accountID string, hashes []strin
 // CodesUnused reports whether all hashes are those of different unused codes of the account.
 func (s *Store) CodesUnused(ctx context.Context, accountID string, hashes []string) (bool, error) {
 	var found int
-	err := s.db.WithContext(ctx).Raw("SELECT count(*) FROM recovery_codes WHERE account_id = ? AND hash IN ? AND used_at IS NULL", accountID, hashes).
+	err := s.db.WithContext(ctx).
+		Raw("SELECT count(*) FROM recovery_codes WHERE account_id = ? AND hash IN ? AND used_at IS NULL", accountID, hashes).
 		Scan(&found).Error
 	return found == len(hashes), database.Outage(err)
 }

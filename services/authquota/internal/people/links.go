@@ -30,12 +30,14 @@ const (
 // during which its owner can cancel.
 const ResetWait = 72 * time.Hour
 
-// OperatorResetWait is the time between an operator's decision that an authenticator is lost and its
+// OperatorResetWait is the time between an operator's decision that an authenticator is lost and
+// its
 // removal. No operator can shorten it.
 const OperatorResetWait = 24 * time.Hour
 
 var linkLives = map[LinkPurpose]time.Duration{
-	LinkConfirm: 24 * time.Hour, LinkReset: time.Hour, LinkNewAddress: 24 * time.Hour, LinkOldAddress: 24 * time.Hour, LinkLost: 24 * time.Hour, LinkKeep: ResetWait,
+	LinkConfirm: 24 * time.Hour, LinkReset: time.Hour, LinkNewAddress: 24 * time.Hour, LinkOldAddress: 24 * time.Hour,
+	LinkLost: 24 * time.Hour, LinkKeep: ResetWait,
 }
 
 // Link is a link that was sent.
@@ -113,7 +115,8 @@ func endAddressChange(tx *accountdb.Tx, accountID string) error {
 }
 
 func endLinks(tx *accountdb.Tx, accountID string, purposes ...LinkPurpose) error {
-	ended := tx.Table("links").Where("account_id = ? AND purpose IN ? AND used_at IS NULL", accountID, purposes).Update("used_at", database.Micros(tx.Now))
+	ended := tx.Table("links").Where("account_id = ? AND purpose IN ? AND used_at IS NULL", accountID, purposes).
+		Update("used_at", database.Micros(tx.Now))
 	if ended.Error != nil || ended.RowsAffected == 0 {
 		return ended.Error
 	}
@@ -166,7 +169,8 @@ func (s *Store) ChangeAddress(ctx context.Context, secret string) error {
 		}
 		return errors.Join(
 			endAddressChange(tx, l.Account),
-			endLinks(tx, l.Account, LinkReset, LinkLost), // these links went to the old address; only links that cancel something stay valid there
+			// these links went to the old address; only links that cancel something stay valid there
+			endLinks(tx, l.Account, LinkReset, LinkLost),
 			tx.Record(l.Account, "person.address_change", l.Account,
 				map[string]any{"from": mail.Masked(person.Email), "to": mail.Masked(l.Email)}),
 			tx.Post(mail.Message{
@@ -179,8 +183,9 @@ func (s *Store) ChangeAddress(ctx context.Context, secret string) error {
 // address that another account has looks the same.
 func (s *Store) AddressChange(ctx context.Context, accountID string) (Link, error) {
 	var rows []linkRow
-	err := s.db.WithContext(ctx).Limit(1).Find(&rows, "account_id = ? AND purpose IN ? AND used_at IS NULL AND expires_at > ?",
-		accountID, []LinkPurpose{LinkNewAddress, LinkUnusable}, database.Micros(s.db.Now())).Error
+	err := s.db.WithContext(ctx).Limit(1).
+		Find(&rows, "account_id = ? AND purpose IN ? AND used_at IS NULL AND expires_at > ?",
+			accountID, []LinkPurpose{LinkNewAddress, LinkUnusable}, database.Micros(s.db.Now())).Error
 	if err != nil || len(rows) == 0 {
 		return Link{}, database.Outage(err)
 	}

@@ -62,16 +62,20 @@ func (s *Store) RemovePasskey(ctx context.Context, accountID, id string) error {
 		if err != nil {
 			return err
 		}
-		if err := tx.Record(accountID, "factor.remove", id, map[string]any{"factor": "passkey", "name": rows[0].Name}); err != nil {
+		if err := tx.Record(accountID, "factor.remove", id,
+			map[string]any{"factor": "passkey", "name": rows[0].Name}); err != nil {
 			return err
 		}
-		return tx.Notify(accountID, "factor-changed", map[string]string{"what": "the passkey “" + rows[0].Name + "” was removed"})
+		return tx.Notify(accountID, "factor-changed", map[string]string{
+			"what": "the passkey “" + rows[0].Name + "” was removed",
+		})
 	})
 }
 
 // SignInByPasskey completes signing in with a verified passkey. It returns
 // credential.ErrPasskeyRejected if the passkey was removed or cloned.
-func (s *Store) SignInByPasskey(ctx context.Context, half Session, entry Entry, used credential.Passkey, tried ...AttemptSubject) (Admitted, error) {
+func (s *Store) SignInByPasskey(ctx context.Context, half Session, entry Entry, used credential.Passkey,
+	tried ...AttemptSubject) (Admitted, error) {
 	return s.signInBy(ctx, half, entry, "passkey", tried, func(tx *accountdb.Tx) error { return usePasskey(tx, used) })
 }
 
@@ -112,7 +116,8 @@ func (s *Store) SaveChallenge(ctx context.Context, sessionID, purpose, challenge
 // has expired. Only one of several concurrent callers gets it.
 func (s *Store) TakeChallenge(ctx context.Context, sessionID, purpose string) (string, error) {
 	var rows []challengeRow
-	err := s.db.WithContext(ctx).Clauses(clause.Returning{}).Where("session_id = ? AND purpose = ?", sessionID, purpose).Delete(&rows).Error
+	err := s.db.WithContext(ctx).Clauses(clause.Returning{}).
+		Where("session_id = ? AND purpose = ?", sessionID, purpose).Delete(&rows).Error
 	if err != nil {
 		return "", database.Outage(err)
 	}

@@ -33,7 +33,8 @@ func (s *Store) ChangePassword(ctx context.Context, current Session, before, aft
 		if err := tx.Remember(current.Account); err != nil {
 			return "", err
 		}
-		update := tx.Model(&personRow{}).Where("account_id = ? AND password_hash = ? AND closed_at IS NULL", current.Account, before).
+		update := tx.Model(&personRow{}).
+			Where("account_id = ? AND password_hash = ? AND closed_at IS NULL", current.Account, before).
 			Update("password_hash", after)
 		if update.Error == nil && update.RowsAffected == 0 {
 			return "", errChanged
@@ -77,7 +78,8 @@ func (s *Store) RequestReset(ctx context.Context, l FreshLink, message mail.Mess
 
 // ResetPassword sets a new password by a LinkReset and ends all sessions of the account, and the
 // browser's session, even of another account. The second factor stays.
-func (s *Store) ResetPassword(ctx context.Context, secret, passwordHash string, entry Entry, tried ...AttemptSubject) error {
+func (s *Store) ResetPassword(ctx context.Context, secret, passwordHash string, entry Entry,
+	tried ...AttemptSubject) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		l, err := useLink(tx, secret, LinkReset)
 		if err != nil {
@@ -121,7 +123,8 @@ func (s *Store) confirmBy(ctx context.Context, current Session, factor string, t
 
 // ConfirmByPassword confirms a session with a valid password. hash is the hash that it was verified
 // against.
-func (s *Store) ConfirmByPassword(ctx context.Context, current Session, hash string, tried ...AttemptSubject) (secret string, err error) {
+func (s *Store) ConfirmByPassword(ctx context.Context, current Session, hash string,
+	tried ...AttemptSubject) (secret string, err error) {
 	return s.confirmBy(ctx, current, "password", tried, func(tx *accountdb.Tx) error {
 		person, err := lockPerson(tx, current.Account)
 		if err == nil && person.PasswordHash != hash {
@@ -132,7 +135,8 @@ func (s *Store) ConfirmByPassword(ctx context.Context, current Session, hash str
 }
 
 // ConfirmByCode confirms a session with the step of a valid code, and marks it as used.
-func (s *Store) ConfirmByCode(ctx context.Context, current Session, step int64, tried ...AttemptSubject) (secret string, err error) {
+func (s *Store) ConfirmByCode(ctx context.Context, current Session, step int64,
+	tried ...AttemptSubject) (secret string, err error) {
 	return s.confirmBy(ctx, current, "authenticator", tried, func(tx *accountdb.Tx) error {
 		if err := useStep(tx, current.Account, step); err != nil {
 			return err
@@ -143,7 +147,8 @@ func (s *Store) ConfirmByCode(ctx context.Context, current Session, step int64, 
 
 // ConfirmByPasskey confirms a session with a verified passkey. It returns
 // credential.ErrPasskeyRejected if the passkey was removed or cloned.
-func (s *Store) ConfirmByPasskey(ctx context.Context, current Session, used credential.Passkey, tried ...AttemptSubject) (secret string, err error) {
+func (s *Store) ConfirmByPasskey(ctx context.Context, current Session, used credential.Passkey,
+	tried ...AttemptSubject) (secret string, err error) {
 	return s.confirmBy(ctx, current, "passkey", tried, func(tx *accountdb.Tx) error {
 		if err := usePasskey(tx, used); err != nil {
 			return err

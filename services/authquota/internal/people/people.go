@@ -1,5 +1,9 @@
-// Package people defines and stores the people who sign in to accounts: their sign-ins and
-// sessions, their second factors, and their addresses and passwords.
+// Package people defines and stores the people who sign in to accounts.
+//
+// A Person signs in with a password, which makes a Session halfway, and with a second factor: the
+// code of an authenticator, a recovery code or a passkey. A Link that was sent by mail confirms an
+// address, resets the password or replaces a lost authenticator. Each AttemptSubject slows down
+// guessing. Operators see people with their accounts (Account) and their acts (Audit).
 package people
 
 import (
@@ -113,8 +117,10 @@ func (s *Store) Person(ctx context.Context, accountID string) (Person, error) {
 	terms, err := account.LastTerms(s.db.WithContext(ctx), accountID)
 	standing := account.Standing{Granted: api.Tier(r.Tier), Paid: paid[accountID]}
 	return Person{
-		Standing: standing, Account: r.Row.AccountID, Email: r.Row.Email, AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.CodesLeft,
-		ResetAt: accountdb.Instant(r.Row.ResetAt), Tier: standing.TierAt(s.db.Now()), SuspendedAt: accountdb.Instant(r.SuspendedAt), Terms: terms,
+		Standing: standing, Account: r.Row.AccountID, Email: r.Row.Email,
+		AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.CodesLeft,
+		ResetAt: accountdb.Instant(r.Row.ResetAt), Tier: standing.TierAt(s.db.Now()),
+		SuspendedAt: accountdb.Instant(r.SuspendedAt), Terms: terms,
 		CreatedAt: database.FromMicros(r.Row.CreatedAt), Epoch: r.Epoch,
 	}, database.Outage(err)
 }
@@ -133,7 +139,8 @@ func byEmail(db *gorm.DB, email string) (personRow, error) {
 // transaction itself is the lock.
 func lockPerson(tx *accountdb.Tx, accountID string) (personRow, error) {
 	var row personRow
-	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "account_id = ? AND closed_at IS NULL", accountID).Error
+	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).
+		Take(&row, "account_id = ? AND closed_at IS NULL", accountID).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		err = account.NotFound()
 	}

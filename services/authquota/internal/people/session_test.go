@@ -29,7 +29,8 @@ func TestASessionEndsWhenItIsNotUsedAndAfterItsLife(t *testing.T) {
 }
 
 func TestAHalfwaySessionIsShort(t *testing.T) {
-	for life, want := range map[time.Duration]time.Duration{people.HalfwayLife: 10 * time.Minute, people.SetUpLife: 30 * time.Minute} {
+	for life, want := range map[time.Duration]time.Duration{people.HalfwayLife: 10 * time.Minute,
+		people.SetUpLife: 30 * time.Minute} {
 		s, _ := people.NewSession("acc", people.Halfway, life, people.Client{}, start)
 		require.True(t, s.Alive(start.Add(want-1)))
 		require.False(t, s.Alive(start.Add(want)))
@@ -61,10 +62,14 @@ func TestSecretsDiffer(t *testing.T) {
 
 func TestClients(t *testing.T) {
 	for _, c := range []struct{ agent, address, wantAgent, wantNetwork string }{
-		{"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "203.0.113.77", "Firefox on Linux", "203.0.113.0/24"},
-		{"Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0 Safari/537.36 Edg/156.0", "::ffff:203.0.113.77", "Edge on Windows", "203.0.113.0/24"},
-		{"Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605 Version/19.0 Mobile Safari/604.1", "2001:db8:1:2::3", "Safari on iPhone", "2001:db8:1::/48"},
-		{"Mozilla/5.0 (Linux; Android 16) AppleWebKit/537.36 Chrome/156.0 Mobile Safari/537.36", "fe80::1%eth0", "Chrome on Android", "fe80::/48"},
+		{"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "203.0.113.77", "Firefox on Linux",
+			"203.0.113.0/24"},
+		{"Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0 Safari/537.36 Edg/156.0",
+			"::ffff:203.0.113.77", "Edge on Windows", "203.0.113.0/24"},
+		{"Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605 Version/19.0 Mobile Safari/604.1",
+			"2001:db8:1:2::3", "Safari on iPhone", "2001:db8:1::/48"},
+		{"Mozilla/5.0 (Linux; Android 16) AppleWebKit/537.36 Chrome/156.0 Mobile Safari/537.36", "fe80::1%eth0",
+			"Chrome on Android", "fe80::/48"},
 		{"", "", "Unknown browser", "unknown"},
 		{"<script>", "not an address", "Unknown browser", "unknown"},
 	} {
@@ -118,7 +123,8 @@ func TestCounts(t *testing.T) {
 // After the returned delay an attempt is accepted, and no delay exceeds the rule's maximum.
 func TestEveryWaitEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		rule := rapid.SampledFrom([]people.AttemptRule{people.AddressRule, people.NetworkRule, people.AccountRule, people.SessionRule}).Draw(t, "rule")
+		rule := rapid.SampledFrom(
+			[]people.AttemptRule{people.AddressRule, people.NetworkRule, people.AccountRule, people.SessionRule}).Draw(t, "rule")
 		failures := rapid.IntRange(0, 1<<40).Draw(t, "failures")
 		last := now.Add(time.Duration(rapid.Int64Range(int64(-48*time.Hour), int64(time.Hour)).Draw(t, "last")))
 		wait := rule.Wait(failures, last, now)

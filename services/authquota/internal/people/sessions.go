@@ -120,11 +120,13 @@ func ClientOf(userAgent, address string) Client {
 // The order matters: browsers also name the browsers they are compatible with.
 var (
 	browsers = [][2]string{
-		{"Edg", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser/", "Samsung Internet"}, {"Firefox/", "Firefox"}, {"FxiOS/", "Firefox"},
+		{"Edg", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser/", "Samsung Internet"}, {"Firefox/", "Firefox"},
+		{"FxiOS/", "Firefox"},
 		{"CriOS/", "Chrome"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"}, {"curl/", "curl"},
 	}
 	systems = [][2]string{
-		{"Android", "Android"}, {"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Windows", "Windows"}, {"Mac OS X", "macOS"}, {"CrOS", "ChromeOS"},
+		{"Android", "Android"}, {"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Windows", "Windows"}, {"Mac OS X", "macOS"},
+		{"CrOS", "ChromeOS"},
 		{"Linux", "Linux"},
 	}
 )
@@ -160,7 +162,8 @@ func (sessionRow) TableName() string { return "sessions" }
 // end ends the active sessions that where selects and returns their number.
 func end(tx *accountdb.Tx, where string, args ...any) (int, error) {
 	var accounts []string
-	err := tx.Raw("UPDATE sessions SET ended_at = ?, new_seed = '' WHERE ended_at IS NULL AND ("+where+") RETURNING account_id",
+	err := tx.Raw(
+		"UPDATE sessions SET ended_at = ?, new_seed = '' WHERE ended_at IS NULL AND ("+where+") RETURNING account_id",
 		append([]any{database.Micros(tx.Now)}, args...)...).Scan(&accounts).Error
 	return len(accounts), errors.Join(err, tx.Remember(accounts...))
 }
@@ -232,7 +235,8 @@ func (deviceRow) TableName() string { return "devices" }
 // before.
 func (s *Store) KnownDevice(ctx context.Context, accountID, hash string) (bool, error) {
 	var n int64
-	err := s.db.WithContext(ctx).Model(&deviceRow{}).Where("account_id = ? AND token_hash = ?", accountID, hash).Count(&n).Error
+	err := s.db.WithContext(ctx).Model(&deviceRow{}).
+		Where("account_id = ? AND token_hash = ?", accountID, hash).Count(&n).Error
 	return n > 0, database.Outage(err)
 }
 
@@ -243,7 +247,8 @@ func rememberDevice(tx *accountdb.Tx, accountID, secret string) (string, bool, e
 		secret = NewSecret()
 	}
 	row := deviceRow{accountID, HashSecret(secret), database.Micros(tx.Now)}
-	update := tx.Model(&deviceRow{}).Where("account_id = ? AND token_hash = ?", row.AccountID, row.TokenHash).Update("seen_at", row.SeenAt)
+	update := tx.Model(&deviceRow{}).Where("account_id = ? AND token_hash = ?", row.AccountID, row.TokenHash).
+		Update("seen_at", row.SeenAt)
 	if update.Error != nil || update.RowsAffected > 0 {
 		return secret, true, update.Error
 	}
@@ -288,7 +293,9 @@ func rotateSecret(tx *accountdb.Tx, current Session) (secret string, err error) 
 	}
 	update := tx.Table("sessions").
 		Where("id = ? AND account_id = ? AND stage = ? AND ended_at IS NULL", current.ID, current.Account, string(Full)).
-		Updates(map[string]any{"token_hash": HashSecret(secret), "prev_hash": gorm.Expr("token_hash"), "authenticated_at": database.Micros(tx.Now)})
+		Updates(map[string]any{
+			"token_hash": HashSecret(secret), "prev_hash": gorm.Expr("token_hash"), "authenticated_at": database.Micros(tx.Now),
+		})
 	if update.Error == nil && update.RowsAffected == 0 {
 		return "", problem.New(problem.NotFound, "This session has ended. Sign in again.")
 	}

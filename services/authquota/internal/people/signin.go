@@ -74,7 +74,8 @@ func (s *Store) Rehash(ctx context.Context, accountID, before, after string) err
 func (s *Store) SignInFailed(ctx context.Context, accountID, with string, client Client, subject AttemptSubject) error {
 	return s.db.Change(ctx, func(tx *accountdb.Tx) error {
 		// write in both cases, because a commit without changes is faster
-		err := tx.Model(&attemptRow{}).Where("subject = ?", attemptName(tx, subject)).Update("last_at", database.Micros(tx.Now)).Error
+		err := tx.Model(&attemptRow{}).Where("subject = ?", attemptName(tx, subject)).
+			Update("last_at", database.Micros(tx.Now)).Error
 		if err != nil {
 			return err
 		}
@@ -87,7 +88,8 @@ func (s *Store) SignInFailed(ctx context.Context, accountID, with string, client
 
 // SignInHalfway starts a halfway session after a valid password and forgives the attempts. It also
 // removes a lost authenticator whose waiting period is over.
-func (s *Store) SignInHalfway(ctx context.Context, accountID string, entry Entry, tried ...AttemptSubject) (Admitted, error) {
+func (s *Store) SignInHalfway(ctx context.Context, accountID string, entry Entry, tried ...AttemptSubject) (Admitted,
+	error) {
 	return accountdb.Result(ctx, s.db, func(tx *accountdb.Tx) (Admitted, error) {
 		if err := forgive(tx, tried); err != nil {
 			return Admitted{}, err

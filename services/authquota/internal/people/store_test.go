@@ -130,14 +130,18 @@ func TestLinkMakesOneAccount(t *testing.T) {
 	onBothStores(t, func(t *testing.T, f fixture) {
 		ctx := t.Context()
 		confirm := people.NewLink(people.LinkConfirm, "", "bob@example.org", f.db.Now())
-		message := mail.Message{To: "bob@example.org", Template: "confirm-address", Data: map[string]string{"link": "https://api.example/account"}}
+		message := mail.Message{
+			To: "bob@example.org", Template: "confirm-address", Data: map[string]string{"link": "https://api.example/account"},
+		}
 		require.NoError(t, f.RequestSignUp(ctx, confirm, message, message))
 		require.Equal(t, 1, concurrently(4, func(int) error {
 			_, err := f.SignUp(ctx, confirm.Secret, "hash", people.Entry{})
 			return err
 		}))
 		taken := people.NewLink(people.LinkConfirm, "", address, f.db.Now())
-		known := mail.Message{To: address, Template: "already-have-account", Data: map[string]string{"link": "https://api.example/account"}}
+		known := mail.Message{
+			To: address, Template: "already-have-account", Data: map[string]string{"link": "https://api.example/account"},
+		}
 		require.NoError(t, f.RequestSignUp(ctx, taken, message, known))
 		_, err := f.Link(ctx, taken.Secret, people.LinkConfirm)
 		require.ErrorContains(t, err, "expired or was already used")
@@ -171,7 +175,9 @@ func TestLostAuthenticatorIsRemovedAfterTheWait(t *testing.T) {
 			t.Helper()
 			lost := people.NewLink(people.LinkLost, f.account, address, f.db.Now())
 			keep = people.NewLink(people.LinkKeep, f.account, address, f.db.Now())
-			require.NoError(t, f.RequestNewAuthenticator(ctx, f.account, lost, keep, mail.Message{To: address, Template: "password-changed"}))
+			require.NoError(t, f.RequestNewAuthenticator(ctx, f.account, lost, keep, mail.Message{
+				To: address, Template: "password-changed",
+			}))
 			at, err := f.BeginReset(ctx, lost.Secret)
 			require.NoError(t, err)
 			require.Equal(t, f.db.Now().Add(people.ResetWait), at)
@@ -195,7 +201,8 @@ func TestLostAuthenticatorIsRemovedAfterTheWait(t *testing.T) {
 	})
 }
 
-// An operator can have a lost authenticator removed after a day. The person learns of it at once and
+// An operator can have a lost authenticator removed after a day. The person learns of it at once
+// and
 // can cancel it, also by signing in with it.
 func TestOperatorSchedulesTheRemovalOfALostAuthenticator(t *testing.T) {
 	onBothStores(t, func(t *testing.T, f fixture) {
@@ -366,8 +373,10 @@ func TestChangeOfAnAccountIsRecordedOnce(t *testing.T) {
 			_, err := s.ChangeAccount(ctx, "bob", id, change)
 			require.NoError(t, err)
 		}
-		require.Equal(t, []string{"ada@example.org: Your account is suspended", "ada@example.org: Your plan is now developer"}, db.TakeSubjects(t))
-		require.Equal(t, []string{id, id, id, id}, db.TakeTouched(t), "also for a repetition: the change before may not be in effect yet")
+		require.Equal(t, []string{"ada@example.org: Your account is suspended",
+			"ada@example.org: Your plan is now developer"}, db.TakeSubjects(t))
+		require.Equal(t, []string{id, id, id, id}, db.TakeTouched(t),
+			"also for a repetition: the change before may not be in effect yet")
 		entries, more, err := s.Audit(ctx, people.AuditSearch{Actor: "bob", Action: "account.", Limit: 1})
 		require.NoError(t, err)
 		require.True(t, more)
@@ -391,7 +400,8 @@ func TestFailuresAreGrouped(t *testing.T) {
 		ctx := t.Context()
 		id, _ := db.Person(t, "ada@example.org")
 		for range 3 {
-			require.NoError(t, db.Exec("INSERT INTO audit_log (at, actor, action, subject, detail) VALUES (?, ?, 'person.sign_in_failed', ?, '{}')",
+			require.NoError(t, db.Exec(
+				"INSERT INTO audit_log (at, actor, action, subject, detail) VALUES (?, ?, 'person.sign_in_failed', ?, '{}')",
 				db.Now().UnixMicro(), id, id).Error)
 		}
 		failed, err := s.Failures(ctx, id, []string{"person.sign_in_failed"}, db.Now())
@@ -424,7 +434,8 @@ func TestCodes(t *testing.T) {
 func TestHowACodeIsTypedDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		code := people.GenerateRecoveryCodes()[0]
-		typed := strings.ReplaceAll(code, "-", rapid.SampledFrom([]string{"", " ", "-", " - ", "\u00a0", "\u2011"}).Draw(t, "between"))
+		typed := strings.ReplaceAll(code, "-",
+			rapid.SampledFrom([]string{"", " ", "-", " - ", "\u00a0", "\u2011"}).Draw(t, "between"))
 		typed = strings.ReplaceAll(typed, "0", rapid.SampledFrom([]string{"0", "o", "O"}).Draw(t, "zero"))
 		typed = strings.ReplaceAll(typed, "1", rapid.SampledFrom([]string{"1", "l", "I", "i"}).Draw(t, "one"))
 		if rapid.Bool().Draw(t, "upper case") {
@@ -446,7 +457,8 @@ func TestWhatIsNoCode(t *testing.T) {
 
 // Codes stored by a released version stay valid.
 func TestGolden(t *testing.T) {
-	require.Equal(t, "fc8a67da9d7cd16d995c79f0b5b56f334db9020dfb317f417d5dce6c815c14a8", people.HashRecoveryCode("0123-4567-89ab-cdef-ghjk-mnpq"))
+	require.Equal(t, "fc8a67da9d7cd16d995c79f0b5b56f334db9020dfb317f417d5dce6c815c14a8",
+		people.HashRecoveryCode("0123-4567-89ab-cdef-ghjk-mnpq"))
 }
 
 func TestUnusedCodesAreThoseOfTheAccount(t *testing.T) {

@@ -65,7 +65,9 @@ type Offer struct {
 
 // OfferOf returns the offer of a tier.
 func OfferOf(t api.Tier, limits account.TierTable) Offer {
-	o := Offer{Name: strings.ToUpper(string(t[:1])) + string(t[1:]), Price: "Granted by the operator", Tier: t, Limits: limits[t]}
+	o := Offer{
+		Name: strings.ToUpper(string(t[:1])) + string(t[1:]), Price: "Granted by the operator", Tier: t, Limits: limits[t],
+	}
 	if p, ok := api.PlanOf(t); ok {
 		o.Name, o.Price = p.Name, "Free of charge"
 		if p.MonthlyUSD > 0 {
@@ -88,7 +90,8 @@ func Gains(from, to Offer) []string {
 	var list []string
 	more := func(what string, now, then int) {
 		if then > now {
-			list = append(list, fmt.Sprintf("%s %s instead of %s", humanize.Comma(int64(then)), what, humanize.Comma(int64(now))))
+			list = append(list, fmt.Sprintf("%s %s instead of %s", humanize.Comma(int64(then)), what,
+				humanize.Comma(int64(now))))
 		}
 	}
 	if from.Records() != to.Records() {

@@ -1,5 +1,9 @@
-// Package plan stores what accounts have paid for, decides which mails to send about it, and
-// describes the plans that an account can have.
+// Package plan stores what accounts have paid for and describes the plans that they can have.
+//
+// Billing reports an entitlement in versions, of which the newest counts (Store.Entitle). News and
+// EndNews decide which mail a person gets about it. CancelClosed cancels the plans of closed
+// accounts
+// by Billing, the client of that service. An Offer is a tier on a page.
 package plan
 
 import (
@@ -124,7 +128,8 @@ func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) error
 			mail = "plan-renewed"
 		}
 		row := account.EntitlementRow{
-			AccountID: id, HolderID: holder, Tier: string(e.Tier), PaidUntil: accountdb.Micros(e.PaidUntil), Renews: e.Renews, Trouble: string(e.Trouble),
+			AccountID: id, HolderID: holder, Tier: string(e.Tier), PaidUntil: accountdb.Micros(e.PaidUntil), Renews: e.Renews,
+			Trouble: string(e.Trouble),
 			Version: e.Version, SaidActive: on,
 		}
 		if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&row).Error; err != nil {
@@ -191,7 +196,8 @@ func notifyPlan(tx *accountdb.Tx, row account.EntitlementRow, mail string) error
 // concurrently.
 func (s *Store) EndPlans(ctx context.Context) error {
 	var ids []string
-	err := s.db.WithContext(ctx).Model(&account.EntitlementRow{}).Where("told_on AND (paid_until IS NULL OR paid_until <= ?)", database.Micros(s.db.Now())).
+	err := s.db.WithContext(ctx).Model(&account.EntitlementRow{}).
+		Where("told_on AND (paid_until IS NULL OR paid_until <= ?)", database.Micros(s.db.Now())).
 		Order("account_id").Pluck("account_id", &ids).Error
 	failures := []error{database.Outage(err)}
 	for _, id := range ids { // an error of one account does not block the others
@@ -235,7 +241,8 @@ type PendingCancel struct {
 func (s *Store) PendingCancels(ctx context.Context, limit int) (pending []PendingCancel, err error) {
 	err = s.db.WithContext(ctx).Raw(`
 		SELECT e.account_id AS account, e.version FROM entitlements e JOIN people p ON p.account_id = e.holder_id
-		WHERE p.closed_at IS NOT NULL AND e.cancel_told < e.version ORDER BY e.account_id LIMIT ?`, limit).Scan(&pending).Error
+		WHERE p.closed_at IS NOT NULL AND e.cancel_told < e.version ORDER BY e.account_id LIMIT ?`,
+		limit).Scan(&pending).Error
 	return pending, database.Outage(err)
 }
 

@@ -41,20 +41,21 @@ func TestNewsOfAPlan(t *testing.T) {
 		"cancelled":                           {true, paid, cancelled, "plan-cancelled", true},
 		"resumed":                             {true, cancelled, paid, "plan-resumed", true},
 		"a failure while it is paid":          {true, paid, failed, "payment-failed", true},
-		"a failure, and nobody tries again":   {true, paid, with(failed, func(e *api.Entitlement) { e.Renews = false }), "payment-failed", true},
-		"still failing":                       {true, failed, failed, "", true},
-		"failing no more":                     {true, failed, longer, "", true},
-		"a renewal that failed":               {true, due, unpaid, "plan-unpaid", false},
-		"still failing after the news":        {false, unpaid, unpaid, "", false},
-		"refunded":                            {true, paid, given, "plan-refunded", false},
-		"refunded twice":                      {false, given, given, "", false},
-		"disputed":                            {true, paid, disputed, "plan-disputed", false},
-		"a dispute that is won":               {false, disputed, paid, "plan-started", true},
-		"about to be renewed":                 {true, paid, due, "", true},
-		"not renewed for hours":               {true, due, overdue, "plan-ended", false},
-		"ended":                               {true, cancelled, ended, "plan-ended", false},
-		"taken away":                          {true, paid, none, "plan-ended", false},
-		"never was":                           {false, none, none, "", false},
+		"a failure, and nobody tries again": {true, paid, with(failed, func(e *api.Entitlement) { e.Renews = false }),
+			"payment-failed", true},
+		"still failing":                {true, failed, failed, "", true},
+		"failing no more":              {true, failed, longer, "", true},
+		"a renewal that failed":        {true, due, unpaid, "plan-unpaid", false},
+		"still failing after the news": {false, unpaid, unpaid, "", false},
+		"refunded":                     {true, paid, given, "plan-refunded", false},
+		"refunded twice":               {false, given, given, "", false},
+		"disputed":                     {true, paid, disputed, "plan-disputed", false},
+		"a dispute that is won":        {false, disputed, paid, "plan-started", true},
+		"about to be renewed":          {true, paid, due, "", true},
+		"not renewed for hours":        {true, due, overdue, "plan-ended", false},
+		"ended":                        {true, cancelled, ended, "plan-ended", false},
+		"taken away":                   {true, paid, none, "plan-ended", false},
+		"never was":                    {false, none, none, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mail, on := plan.News(c.on, c.before, c.after, testkit.Noon)
@@ -123,7 +124,8 @@ func TestOnlyANewerEntitlementChangesAnything(t *testing.T) {
 		for _, version := range []int64{2, 2, 1} {
 			err := s.Entitle(ctx, id, paid(until.AddDate(0, int(version), 0), version))
 			require.NoError(t, err)
-			require.Equal(t, []string{id}, db.TakeTouched(t), "also for a repetition: the change before may not be in effect yet")
+			require.Equal(t, []string{id}, db.TakeTouched(t),
+				"also for a repetition: the change before may not be in effect yet")
 		}
 		require.Equal(t, []string{"ada@example.org: Your plan has started"}, db.TakeSubjects(t))
 		err := s.Entitle(ctx, "acc_unknown", paid(until, 1))
@@ -184,10 +186,15 @@ func TestPlanMailsNameThePaidPeriodAndTheTierAfterIt(t *testing.T) {
 		change func(e *api.Entitlement)
 		texts  []string
 	}{
-		{func(*api.Entitlement) {}, []string{"Paid until: 20 December 2026, 10:00 UTC; it renews automatically", "the tier commercial"}},
-		{func(e *api.Entitlement) { e.Renews = false }, []string{"Paid until: 20 December 2026, 10:00 UTC", "Tier from then on: free"}},
+		{func(*api.Entitlement) {},
+			[]string{"Paid until: 20 December 2026, 10:00 UTC; it renews automatically", "the tier commercial"}},
+		{func(e *api.Entitlement) { e.Renews = false }, []string{
+			"Paid until: 20 December 2026, 10:00 UTC", "Tier from then on: free",
+		}},
 		{func(e *api.Entitlement) { e.Trouble = api.PaymentFailed }, []string{"Paid until: 20 December 2026, 10:00 UTC"}},
-		{func(e *api.Entitlement) { *e = api.Entitlement{Tier: api.Free, Trouble: api.Refunded} }, []string{"now has the tier free"}},
+		{func(e *api.Entitlement) { *e = api.Entitlement{Tier: api.Free, Trouble: api.Refunded} }, []string{
+			"now has the tier free",
+		}},
 	} {
 		version++
 		e := paid(db.Now().AddDate(0, 1, 0), version)

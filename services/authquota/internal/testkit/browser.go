@@ -33,7 +33,8 @@ type Browser struct {
 // VisitURL returns a browser whose requests go to a service.
 func VisitURL(t testing.TB, base string) *Browser {
 	return &Browser{
-		Address: "203.0.113.7", Agent: "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0", Cookies: map[string]string{}, t: t, base: base,
+		Address: "203.0.113.7", Agent: "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0", Cookies: map[string]string{}, t: t,
+		base: base,
 	}
 }
 
@@ -81,7 +82,8 @@ func (b *Browser) send(method, path, kind, body string, header http.Header) Page
 	r, err := http.NewRequestWithContext(b.t.Context(), method, b.base+path, strings.NewReader(body))
 	require.NoError(b.t, err)
 	r.Header = http.Header{
-		"Authorization": {"Bearer " + servicetest.Token(peer.Gateway)}, http.CanonicalHeaderKey(api.ClientHeader): {b.Address}, "User-Agent": {b.Agent},
+		"Authorization": {"Bearer " + servicetest.Token(peer.Gateway)},
+		http.CanonicalHeaderKey(api.ClientHeader): {b.Address}, "User-Agent": {b.Agent},
 	}
 	for name, values := range header {
 		r.Header[name] = values

@@ -12,7 +12,6 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/authquota/internal/accountdb"
 	"opportunity.internal/services/authquota/internal/mail"
-	"opportunity.internal/services/authquota/migrations"
 )
 
 // PublicURL is the public URL of the gateway, and Actor the operator who sends requests.
@@ -56,12 +55,18 @@ func OnSQLite(t testing.TB) DB {
 }
 
 // Schema is the current schema.
-var Schema = servicetest.NewSchema(migrations.Files)
+var Schema = servicetest.NewSchema(accountdb.Migrations)
 
 // Open opens a database. It is closed after the test.
 func Open(t testing.TB, url string, now func() time.Time) DB {
 	t.Helper()
-	return DB{DatabaseURL: url, DB: &accountdb.DB{DB: servicetest.OpenDatabase(t, url), Now: now, Box: Box(t, "e7"), Mails: mail.Writer{PublicURL: servicetest.PublicURL}}}
+	return DB{
+		DatabaseURL: url, DB: &accountdb.DB{
+			DB: servicetest.OpenDatabase(t, url), Now: now, Box: Box(t, "e7"), Mails: mail.Writer{
+				PublicURL: servicetest.PublicURL,
+			},
+		},
+	}
 }
 
 // Box returns a Box with one key for each given byte in hexadecimal, newest first.
@@ -114,7 +119,8 @@ func (db DB) TakeSubjects(t testing.TB) (subjects []string) {
 // Actions returns the actions of an actor in the audit log, oldest first.
 func (db DB) Actions(t testing.TB, actor string) (actions []string) {
 	t.Helper()
-	require.NoError(t, db.Model(&accountdb.AuditRow{}).Where("actor = ?", actor).Order("id").Pluck("action", &actions).Error)
+	require.NoError(t, db.Model(&accountdb.AuditRow{}).Where("actor = ?", actor).Order("id").
+		Pluck("action", &actions).Error)
 	return actions
 }
 

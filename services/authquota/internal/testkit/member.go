@@ -18,7 +18,8 @@ const Password = "ploughing-under-seven-lanterns"
 // ProductionCost is the cost of password hashes in production.
 var ProductionCost = credential.PasswordCost
 
-func init() { credential.PasswordCost.Memory, credential.PasswordCost.Iterations = 64, 1 } // full cost takes half of the processor time of these tests
+// full cost takes half of the processor time of these tests
+func init() { credential.PasswordCost.Memory, credential.PasswordCost.Iterations = 64, 1 }
 
 var hash = sync.OnceValues(func() (string, error) { return credential.HashPassword(context.Background(), Password) })
 
@@ -39,7 +40,9 @@ func (db DB) SignUp(t testing.TB, email string) Member {
 	hashed, err := hash()
 	require.NoError(t, err)
 	confirm := people.NewLink(people.LinkConfirm, "", email, db.Now())
-	message := mail.Message{To: email, Template: "confirm-address", Data: map[string]string{"link": "https://api.example/account"}}
+	message := mail.Message{
+		To: email, Template: "confirm-address", Data: map[string]string{"link": "https://api.example/account"},
+	}
 	require.NoError(t, store.RequestSignUp(ctx, confirm, message, message))
 	entry := people.Entry{Client: people.Client{Agent: "Firefox on Linux", Network: "203.0.113.0/24"}}
 	admitted, err := store.SignUp(ctx, confirm.Secret, hashed, entry)

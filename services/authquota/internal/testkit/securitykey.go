@@ -52,6 +52,7 @@ func (k *SecurityKey) Prove(p Page) string {
 func (p *Person) AddPasskey(name string) *SecurityKey {
 	p.t.Helper()
 	k := NewSecurityKey(p.t, p.Account)
-	p.Post("/account/security/passkeys", "name", name, "answer", k.Make(p.Get("/account/security/passkeys"))).Leads("/account/security")
+	p.Post("/account/security/passkeys", "name", name, "answer", k.Make(p.Get("/account/security/passkeys"))).
+		Leads("/account/security")
 	return k
 }

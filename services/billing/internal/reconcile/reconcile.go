@@ -166,7 +166,6 @@ func (r Reconciler) finished(s subscription.State) bool {
 	return s.Ended && (s.Paid == nil || s.Paid.Refunded || s.Paid.Until.Before(r.Now()))
 }
 
-// corrected returns the differences that applying a change has corrected.
 func corrected(change store.Change, id string) []api.BillingDifference {
 	if change.Stale || change.Account == "" { // already replaced by a later read, or not ours
 		return nil

@@ -22,7 +22,6 @@ import (
 	"opportunity.internal/services/billing/internal/store"
 	"opportunity.internal/services/billing/internal/stripe"
 	"opportunity.internal/services/billing/internal/subscription"
-	"opportunity.internal/services/billing/migrations"
 )
 
 var request = api.CheckoutRequest{Account: "acc_1", Email: "ada@example.org",
@@ -37,7 +36,7 @@ type testSales struct {
 	time      time.Time
 }
 
-var schema = servicetest.NewSchema(migrations.Files)
+var schema = servicetest.NewSchema(store.Migrations)
 
 func onBothDatabases(t *testing.T, test func(t *testing.T, s *testSales)) {
 	schema.OnBothDatabases(t, func(t *testing.T, url string) {

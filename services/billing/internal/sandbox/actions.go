@@ -33,7 +33,6 @@ func errPageNotFound() error {
 		"This page does not exist or has expired. Go back to your account and start again.")
 }
 
-// findSession returns a session that has not expired, or not_found.
 func (s *Sandbox) findSession(tx *gorm.DB, kind Kind, id string) (session, error) {
 	found, err := get[session](tx, sessionKind, id)
 	if errors.Is(err, errNotFound) || err == nil && (found.Kind != kind || found.Expired ||

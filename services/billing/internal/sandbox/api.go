@@ -48,7 +48,6 @@ func invalid(param, message string) error {
 	return &apiError{status: http.StatusBadRequest, code: "parameter_invalid", param: param, message: message}
 }
 
-// call is one request to the API.
 type call struct {
 	*http.Request
 
@@ -56,7 +55,6 @@ type call struct {
 	now time.Time
 }
 
-// expands reports whether the request expands a field.
 func (c call) expands(field string) bool {
 	for name, values := range c.Form {
 		if strings.HasPrefix(name, "expand[") && slices.Contains(values, field) {
@@ -207,12 +205,10 @@ func once(c call, handle func(call) (object, error)) (status int, body json.RawM
 	return status, body, put(c.tx, requestKind, "key_"+key, "", c.now.Add(requestTTL), request{parameters, status, body})
 }
 
-// listOf returns a list, in one page.
 func listOf(data ...object) object {
 	return object{"object": "list", "has_more": false, "data": append([]object{}, data...)}
 }
 
-// response is an HTTP response in memory.
 type response struct {
 	header http.Header
 	status int
@@ -243,7 +239,6 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// instant parses a Unix time.
 func instant(text string) (time.Time, bool) {
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	return time.Unix(seconds, 0).UTC(), err == nil

@@ -17,7 +17,6 @@ import (
 // failed.
 const Interval = time.Second
 
-// storeEvent stores a pending webhook event.
 func storeEvent(tx *gorm.DB, eventType string, about object) error {
 	id := "evt_sandbox_" + rand.Text()
 	return put(tx, eventKind, id, "", time.Unix(0, 0), object{"id": id, "object": "event", "type": eventType,
@@ -80,7 +79,6 @@ func (s *Sandbox) delete(ctx context.Context, r row) error {
 	return s.db.WithContext(ctx).Delete(&r).Error
 }
 
-// sign returns the Stripe-Signature header of an event.
 func (s *Sandbox) sign(body string) string {
 	stamp := s.now().Unix()
 	mac := hmac.New(sha256.New, []byte(s.Secret))

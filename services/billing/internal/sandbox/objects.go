@@ -19,7 +19,6 @@ const (
 
 var errNotFound = errors.New("not found in the sandbox")
 
-// row is a stored object.
 type row struct {
 	Number   int64 `gorm:"primaryKey"` // order of creation
 	ID       string
@@ -43,10 +42,10 @@ func put(tx *gorm.DB, kind, id, customer string, due time.Time, object any) erro
 		dueAt = &at
 	}
 	return tx.Exec(`INSERT INTO sandbox_objects (id, kind, customer, due_at, object) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (id) DO UPDATE SET due_at = excluded.due_at, object = excluded.object`, id, kind, customer, dueAt, string(encoded)).Error
+		ON CONFLICT (id) DO UPDATE SET due_at = excluded.due_at, object = excluded.object`,
+		id, kind, customer, dueAt, string(encoded)).Error
 }
 
-// get returns an object, or errNotFound.
 func get[T any](tx *gorm.DB, kind, id string) (object T, err error) {
 	found, err := list[T](tx, "kind = ? AND id = ?", kind, id)
 	if err != nil || len(found) > 0 {
@@ -90,7 +89,6 @@ const (
 	Portal   Kind = "portal"   // existing subscriptions
 )
 
-// session is a checkout or portal session.
 type session struct {
 	ID         string
 	Kind       Kind
@@ -110,7 +108,6 @@ func (s session) save(tx *gorm.DB) error {
 	return put(tx, sessionKind, s.ID, s.Customer, s.ExpiresAt, s)
 }
 
-// status returns Stripe's status of a checkout session.
 func (s session) status(now time.Time) string {
 	switch {
 	case s.Complete:

@@ -17,7 +17,6 @@ import (
 //go:embed templates/*.html
 var templates embed.FS
 
-// site holds the dependencies of the handlers.
 type site struct {
 	*pages.Kit
 
@@ -53,7 +52,6 @@ func (s *Sandbox) Pages(publicURL string, log *slog.Logger) (http.Handler, error
 	return mux, nil
 }
 
-// layout is the data of the layout.
 type layout struct{ pages.Page }
 
 // Frame returns the header of the page.
@@ -132,7 +130,6 @@ func formatTime(t time.Time) template.HTML {
 
 func formatDay(t time.Time) string { return t.UTC().Format("2 January 2006") }
 
-// button is a form with one action on a subscription.
 type button struct {
 	Subscription string
 	Action       Action

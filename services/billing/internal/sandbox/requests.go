@@ -10,7 +10,6 @@ import (
 	"gorm.io/gorm"
 )
 
-// price returns the price of the plan of the plan table.
 func (s *Sandbox) price(c call) (object, error) {
 	if c.PathValue("id") != Price {
 		return nil, errNotFound
@@ -38,7 +37,6 @@ func (c customer) object() object {
 	return object{"id": c.ID, "object": "customer", "metadata": c.Metadata}
 }
 
-// customer returns the customer that the request names.
 func (c call) customer() (customer, error) {
 	id := c.Form.Get("customer")
 	found, err := get[customer](c.tx, customerKind, id)
@@ -280,7 +278,6 @@ func (s *Subscription) invoiceObject(in Invoice) object {
 	}
 }
 
-// findInvoice returns the subscription that has an invoice, and the index of the invoice.
 func findInvoice(tx *gorm.DB, id string) (sub Subscription, index int, err error) {
 	found, err := list[Subscription](tx, "kind = ?", subscriptionKind)
 	for _, sub := range found {

@@ -23,9 +23,9 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/billing/internal/sandbox"
+	"opportunity.internal/services/billing/internal/store"
 	"opportunity.internal/services/billing/internal/stripe"
 	"opportunity.internal/services/billing/internal/subscription"
-	"opportunity.internal/services/billing/migrations"
 )
 
 const public = "https://api.example"
@@ -65,7 +65,7 @@ func (d *testSandbox) receive(ctx context.Context, body []byte, signature string
 	return err
 }
 
-var schema = servicetest.NewSchema(migrations.Files)
+var schema = servicetest.NewSchema(store.Migrations)
 
 func newSandbox(t *testing.T, databaseURL string) *testSandbox {
 	t.Helper()

@@ -86,7 +86,6 @@ const (
 	completed      = "checkout.session.completed"
 )
 
-// newSubscription returns a subscription with an uncharged invoice for its first period.
 func newSubscription(customer string, metadata map[string]string, usd int, now time.Time) Subscription {
 	s := Subscription{
 		ID: "sub_sandbox_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-",
@@ -161,7 +160,6 @@ func (s *Subscription) Renew() (events []string) {
 	return []string{updated, invoiceCreated}
 }
 
-// charge attempts to charge an invoice and returns the events.
 func (s *Subscription) charge(in *Invoice, declines bool, now time.Time) (events []string) {
 	if in.Status != Draft && in.Status != Open || s.Ended() {
 		return nil
@@ -220,7 +218,6 @@ func (s *Subscription) moveClock(by time.Duration) (events []string, err error) 
 	return []string{updated}, nil
 }
 
-// eventObject returns the object of an event about the subscription.
 func (s *Subscription) eventObject(eventType string) object {
 	switch eventType {
 	case invoiceCreated, invoicePaid, paymentFailed:

@@ -143,7 +143,6 @@ func lockOwners(tx *gorm.DB, now time.Time, state *subscription.State) (accounts
 	return accounts, nil
 }
 
-// findSubscription returns the row of a subscription, or nil if there is none.
 func findSubscription(tx *gorm.DB, id string) (*subscriptionRow, error) {
 	var rows []subscriptionRow
 	if err := tx.Where("id = ?", id).Limit(1).Find(&rows).Error; err != nil || len(rows) == 0 {
@@ -197,7 +196,6 @@ func saveState(tx *gorm.DB, now time.Time, f Fetched, state subscription.State, 
 // or it ended unpaid.
 func purchaseFinished(s subscription.State) bool { return s.Paid != nil || s.Ended }
 
-// withEvent adds the id of the webhook event, if there is one, to the detail of an audit log entry.
 func withEvent(cause Cause, detail map[string]any) map[string]any {
 	if cause.Event != "" {
 		detail["event"] = cause.Event

@@ -14,7 +14,6 @@ import (
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/billing/internal/store"
 	"opportunity.internal/services/billing/internal/subscription"
-	"opportunity.internal/services/billing/migrations"
 )
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -29,7 +28,7 @@ func openStore(t *testing.T, url string, clock *time.Time) (*store.Store, *datab
 	}
 	tel, err := telemetry.Start(t.Context(), "billing", telemetry.Config{LogLevel: slog.LevelError})
 	require.NoError(t, err)
-	require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations.Files))
+	require.NoError(t, database.Migrate(t.Context(), cfg, tel, store.Migrations))
 	db, err := database.Open(as, tel)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })

@@ -80,9 +80,10 @@ func updateEntitlement(tx *gorm.DB, now time.Time, cause Cause, account string) 
 	if after.Version, err = addChange(tx, now, before.Version); err != nil {
 		return before, after, err
 	}
-	err = tx.Exec(`UPDATE entitlements SET tier = ?, paid_until = ?, renews = ?, trouble = ?, version = ?, push_at = ?, push_failures = 0,
-			changed_at = ? WHERE account = ?`,
-		after.Tier, microsOrNil(after.PaidUntil), after.Renews, after.Trouble, after.Version, dueNow, database.Micros(now), account).Error
+	err = tx.Exec(`UPDATE entitlements SET tier = ?, paid_until = ?, renews = ?, trouble = ?, version = ?,
+			push_at = ?, push_failures = 0, changed_at = ? WHERE account = ?`,
+		after.Tier, microsOrNil(after.PaidUntil), after.Renews, after.Trouble, after.Version, dueNow,
+		database.Micros(now), account).Error
 	if err != nil {
 		return before, after, err
 	}
@@ -135,7 +136,8 @@ func (s *Store) MarkPushed(ctx context.Context, account string, version int64) e
 // Postpone records a failed push of a version and sets the time of the next one. It does nothing if
 // there is a later version.
 func (s *Store) Postpone(ctx context.Context, account string, version int64, at time.Time) error {
-	return database.Outage(s.db.WithContext(ctx).Exec(`UPDATE entitlements SET push_at = ?, push_failures = push_failures + 1
+	return database.Outage(s.db.WithContext(ctx).Exec(`UPDATE entitlements
+		SET push_at = ?, push_failures = push_failures + 1
 		WHERE account = ? AND version = ? AND push_at IS NOT NULL`, database.Micros(at), account, version).Error)
 }
 

@@ -16,12 +16,11 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/billing/internal/store"
 	"opportunity.internal/services/billing/internal/subscription"
-	"opportunity.internal/services/billing/migrations"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var schema = servicetest.NewSchema(migrations.Files)
+var schema = servicetest.NewSchema(store.Migrations)
 
 // states are the states at the processor, by id.
 type states map[string]subscription.State

@@ -7,6 +7,7 @@ package store
 
 import (
 	"context"
+	"embed"
 	"encoding/json"
 	"time"
 
@@ -14,6 +15,12 @@ import (
 
 	"opportunity.internal/pkg/database"
 )
+
+// Migrations has numbered SQL files, as database.Migrate needs them. Never edit a released file:
+// add one with the next number.
+//
+//go:embed migrations/postgres/*.sql migrations/sqlite/*.sql
+var Migrations embed.FS
 
 // Store is billing's database. Its methods return problem.Unavailable during a database outage.
 type Store struct {
@@ -52,7 +59,6 @@ type auditRow struct {
 
 func (auditRow) TableName() string { return "audit_log" }
 
-// audit adds an entry to the audit log.
 func audit(tx *gorm.DB, at time.Time, actor, action, subject string, detail map[string]any) error {
 	encoded, err := json.Marshal(detail)
 	if err != nil {

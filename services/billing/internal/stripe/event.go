@@ -120,7 +120,6 @@ type object struct {
 	} `json:"parent"`
 }
 
-// reference is an id, given as a string or as an expanded object.
 type reference string
 
 // UnmarshalJSON decodes either form.

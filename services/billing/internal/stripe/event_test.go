@@ -83,7 +83,8 @@ func TestEventLeadsToItsSubscription(t *testing.T) {
 	events = append(events, fake.Dispute(id, "needs_response")...)
 	events = append(events, fake.Delete(id)...)
 	events = append(events,
-		sandboxtest.Event(`{"id":"evt_old","object":"event","api_version":"2019-12-03","type":"invoice.paid","data":{"object":{"id":"in_1","subscription":"`+id+`"}}}`))
+		sandboxtest.Event(`{"id":"evt_old","object":"event","api_version":"2019-12-03","type":"invoice.paid",`+
+			`"data":{"object":{"id":"in_1","subscription":"`+id+`"}}}`))
 	for _, e := range events {
 		got, err := s.Event(t.Context(), e, e.Signature(secret, now), now)
 		require.NoError(t, err, "%s", e)
@@ -100,10 +101,13 @@ func TestEventLeadsToItsSubscription(t *testing.T) {
 	require.Len(t, fake.Requests(""), requests, "irrelevant events make no request")
 
 	for _, text := range []string{ // payments for something else
-		`{"id":"evt_1","object":"event","type":"charge.refunded","data":{"object":{"id":"ch_1","payment_intent":"pi_of_a_shirt"}}}`,
-		`{"id":"evt_2","object":"event","type":"charge.dispute.created","data":{"object":{"id":"dp_1","charge":"ch_nowhere"}}}`,
+		`{"id":"evt_1","object":"event","type":"charge.refunded","data":{"object":{"id":"ch_1",` +
+			`"payment_intent":"pi_of_a_shirt"}}}`,
+		`{"id":"evt_2","object":"event","type":"charge.dispute.created","data":{"object":{"id":"dp_1",` +
+			`"charge":"ch_nowhere"}}}`,
 		`{"id":"evt_3","object":"event","type":"charge.refunded","data":{"object":{"id":"ch_1","payment_intent":null}}}`,
-		`{"id":"evt_4","object":"event","type":"invoice.paid","data":{"object":{"id":"in_1","subscription":null,"parent":null}}}`,
+		`{"id":"evt_4","object":"event","type":"invoice.paid","data":{"object":{"id":"in_1","subscription":null,` +
+			`"parent":null}}}`,
 	} {
 		e := sandboxtest.Event(text)
 		got, err := s.Event(t.Context(), e, e.Signature(secret, now), now)
@@ -119,12 +123,14 @@ func TestEventLeadsToItsSubscription(t *testing.T) {
 func TestIrrelevantTypesAndKnownPaymentsCostNoLookup(t *testing.T) {
 	s, fake := start(t)
 	for _, kind := range []string{"invoice.upcoming", "refunds.created", "charge.updated"} { // none of eventTypes
-		e := sandboxtest.Event(`{"id":"evt_5","object":"event","type":"` + kind + `","data":{"object":{"id":"in_1","subscription":"sub_1","charge":"ch_1"}}}`)
+		e := sandboxtest.Event(`{"id":"evt_5","object":"event","type":"` + kind + `","data":{"object":{"id":"in_1",` +
+			`"subscription":"sub_1","charge":"ch_1"}}}`)
 		got, err := s.Event(t.Context(), e, e.Signature(secret, now), now)
 		require.NoError(t, err)
 		require.Empty(t, got.Subscription, kind)
 	}
-	e := sandboxtest.Event(`{"id":"evt_6","object":"event","type":"charge.dispute.created","data":{"object":{"id":"dp_1","charge":"ch_1","payment_intent":"pi_of_a_shirt"}}}`)
+	e := sandboxtest.Event(`{"id":"evt_6","object":"event","type":"charge.dispute.created",` +
+		`"data":{"object":{"id":"dp_1","charge":"ch_1","payment_intent":"pi_of_a_shirt"}}}`)
 	_, err := s.Event(t.Context(), e, e.Signature(secret, now), now)
 	require.NoError(t, err)
 	require.Empty(t, fake.Requests("GET /v1/charges"), "a charge is read only without a payment intent")

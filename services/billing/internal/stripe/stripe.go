@@ -78,7 +78,6 @@ func New(cfg Config, o Options) *Stripe {
 	}
 }
 
-// observed reports an operation that began at start and ends now.
 func (s *Stripe) observed(operation string, start time.Time, err *error) {
 	s.observe(operation, time.Since(start), *err)
 }

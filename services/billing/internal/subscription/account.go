@@ -40,7 +40,6 @@ func (a Account) filter(match func(State) bool) []State {
 	return out
 }
 
-// purchase returns the state of the account's purchase.
 func (a Account) purchase() api.Purchase {
 	declined := a.filter(func(s State) bool { return s.IsPlan() && s.Paid == nil && !s.Ended && s.Failing })
 	switch {

@@ -45,7 +45,6 @@ func (s State) PaidUntil() (until time.Time, ok bool) {
 	return s.Paid.Until.UTC(), true
 }
 
-// renews reports whether the subscription charges again at the end of its period.
 func (s State) renews() bool { return !s.Ended && !s.CancelAtPeriodEnd }
 
 // Payment is one paid invoice of a subscription.

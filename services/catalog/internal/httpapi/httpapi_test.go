@@ -20,10 +20,9 @@ import (
 	"opportunity.internal/services/catalog/internal/httpapi"
 	"opportunity.internal/services/catalog/internal/store"
 	"opportunity.internal/services/catalog/internal/store/desk"
-	"opportunity.internal/services/catalog/migrations"
 )
 
-var schema = servicetest.NewSchema(migrations.Files)
+var schema = servicetest.NewSchema(store.Migrations)
 
 // newEngine returns the routes on an empty database.
 func newEngine(t *testing.T) *gin.Engine {

@@ -12,6 +12,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +27,12 @@ import (
 	"opportunity.internal/services/catalog/internal/listing"
 	"opportunity.internal/services/catalog/internal/snapshot"
 )
+
+// Migrations has numbered SQL files, as database.Migrate needs them. Never edit a released file:
+// add one with the next number.
+//
+//go:embed migrations/postgres/*.sql migrations/sqlite/*.sql
+var Migrations embed.FS
 
 // Store is the catalog's database. Methods return a *problem.Error with code service_unavailable if
 // the database is unreachable.

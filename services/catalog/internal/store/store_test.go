@@ -24,10 +24,9 @@ import (
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/catalog/internal/snapshot"
 	"opportunity.internal/services/catalog/internal/store"
-	"opportunity.internal/services/catalog/migrations"
 )
 
-var schema = servicetest.NewSchema(migrations.Files)
+var schema = servicetest.NewSchema(store.Migrations)
 
 // open returns a store on a migrated database.
 func open(t testing.TB, url string) (*store.Store, *database.DB) {
@@ -119,7 +118,7 @@ func TestListingChangesAreAppendOnly(t *testing.T) {
 		tel, err := telemetry.Start(t.Context(), "catalog", telemetry.Config{LogOutput: io.Discard})
 		require.NoError(t, err)
 		require.NoError(t, database.Migrate(t.Context(),
-			database.Config{URL: url, MaxConnections: 2, ServingRole: role}, tel, migrations.Files))
+			database.Config{URL: url, MaxConnections: 2, ServingRole: role}, tel, store.Migrations))
 		s, db := open(t, asRole)
 		file := apitest.Lines("a")
 		file[0].Curation = &api.Curation{Notes: "n"}

@@ -53,6 +53,7 @@ type Site struct {
 	mu      sync.Mutex           // held while documents are rendered
 	figures *Figures             // nil while unknown
 	catalog *api.CatalogOverview // nil while unknown
+	fetched time.Time            // when catalog was
 	health  *Health              // nil before the first check
 	served  []api.DayServed      // nil while unknown
 
@@ -100,7 +101,7 @@ func New(publicURL string, by Operator) (*Site, error) {
 		return nil, err
 	}
 	s.documents.Store(&map[string]document{})
-	return s, s.update(rendering.all)
+	return s, s.change(func() {}, rendering.all)
 }
 
 // Show renders the documents that state limits, with those of the installation.
@@ -108,13 +109,14 @@ func (s *Site) Show(f Figures) error {
 	if err := f.Validate(); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.figures = &f
-	return s.update(rendering.limited)
+	return s.change(func() { s.figures = &f }, rendering.limited)
 }
 
-func (s *Site) update(part func(rendering) error) error {
+// change makes a change, renders the documents that part adds, and keeps the others.
+func (s *Site) change(change func(), part func(rendering) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
 	rendered := rendering{s, maps.Clone(*s.documents.Load())}
 	if err := part(rendered); err != nil {
 		return err

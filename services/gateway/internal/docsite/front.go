@@ -1,9 +1,7 @@
 package docsite
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -22,37 +20,14 @@ const mostCountries = 12
 // are older from its memory either.
 const maxCatalogAge = 5 * time.Minute
 
-// FrontPage keeps the front page at the published records.
-type FrontPage struct {
-	Site  *Site
-	Now   func() time.Time
-	Fetch func(context.Context) (api.CatalogOverview, error)
-
-	last    *api.CatalogOverview // latest copy; nil if there is none that may be shown
-	fetched time.Time            // when last was
-}
-
-// Refresh fetches the overview of the catalog. While the catalog is unavailable the page shows the
-// last copy with its time, up to maxCatalogAge, and then no records.
-func (f *FrontPage) Refresh(ctx context.Context) error {
-	overview, err := f.Fetch(ctx)
-	switch {
-	case err == nil:
-		f.last, f.fetched = &overview, f.Now()
-	case f.last == nil || f.Now().Sub(f.fetched) < maxCatalogAge:
-		return err
-	default:
-		f.last = nil
-	}
-	return errors.Join(err, f.Site.showCatalog(f.last))
-}
-
-// showCatalog renders the front page with the published records. nil shows none.
-func (s *Site) showCatalog(overview *api.CatalogOverview) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.catalog = overview
-	return s.update(rendering.front)
+// ShowCatalog renders the front page with the published records. nil means that the catalog is
+// unavailable: the page shows the last copy with its time, up to maxCatalogAge, and then no records.
+func (s *Site) ShowCatalog(overview *api.CatalogOverview, now time.Time) error {
+	return s.change(func() {
+		if overview != nil || now.Sub(s.fetched) >= maxCatalogAge {
+			s.catalog, s.fetched = overview, now
+		}
+	}, rendering.front)
 }
 
 // front adds the front page. While the figures are unknown it has no plans.

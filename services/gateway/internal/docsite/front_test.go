@@ -1,8 +1,6 @@
 package docsite_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"html"
 	"os"
@@ -48,11 +46,7 @@ func overview(t *testing.T) api.CatalogOverview {
 
 func showCatalog(t *testing.T, site *docsite.Site, o api.CatalogOverview) {
 	t.Helper()
-	front := docsite.FrontPage{Site: site, Now: time.Now, Fetch: func(context.Context) (api.CatalogOverview,
-		error) {
-		return o, nil
-	}}
-	require.NoError(t, front.Refresh(t.Context()))
+	require.NoError(t, site.ShowCatalog(&o, time.Now()))
 }
 
 func instant(s string) time.Time {
@@ -98,27 +92,22 @@ func TestFrontPageShowsARecordWithItsEvidence(t *testing.T) {
 // no records.
 func TestFrontPageWithoutTheCatalog(t *testing.T) {
 	// not the clock of the catalog, whose age does not count
-	site, now, down := newSite(t), instant("2026-11-22T18:00:00Z"), error(nil)
-	front := docsite.FrontPage{Site: site, Now: func() time.Time { return now },
-		Fetch: func(context.Context) (api.CatalogOverview, error) {
-			return overview(t), down
-		}}
-	shows := func() bool {
-		err := front.Refresh(t.Context())
-		require.ErrorIs(t, err, down)
-		return strings.Contains(get(t, site, "/").Body.String(), "4 public records at 22 November 2026, 12:00 UTC.")
+	site, start, some := newSite(t), instant("2026-11-22T18:00:00Z"), overview(t)
+	for _, c := range []struct {
+		after    time.Duration
+		overview *api.CatalogOverview
+		shown    bool
+	}{
+		{0, nil, false},
+		{0, &some, true},
+		{5*time.Minute - time.Second, nil, true},
+		{5 * time.Minute, nil, false},
+		{5 * time.Minute, &some, true},
+	} {
+		require.NoError(t, site.ShowCatalog(c.overview, start.Add(c.after)))
+		page := get(t, site, "/").Body.String()
+		require.Equal(t, c.shown, strings.Contains(page, "4 public records at 22 November 2026, 12:00 UTC."), c.after)
 	}
-	down = errors.New("unavailable")
-	require.False(t, shows())
-	down = nil
-	require.True(t, shows())
-	down = errors.New("unavailable")
-	now = now.Add(5*time.Minute - time.Second)
-	require.True(t, shows())
-	now = now.Add(time.Second)
-	require.False(t, shows())
-	down = nil
-	require.True(t, shows())
 }
 
 // The plans are those of the installation. A plan with a price is only named where it is sold.

@@ -1,17 +1,14 @@
 package docsite
 
 import (
-	"bytes"
 	"cmp"
 	_ "embed"
+	"errors"
 	"fmt"
-	"html/template"
 	"net/mail"
 	"net/url"
 	"strings"
 	"time"
-
-	gtext "github.com/yuin/goldmark/text"
 
 	"opportunity.internal/pkg/api"
 )
@@ -46,10 +43,10 @@ func ParseContact(s string) (Contact, error) {
 }
 
 //go:embed terms.md
-var defaultTerms []byte
+var defaultTerms string
 
 //go:embed privacy.md
-var defaultPrivacy []byte
+var defaultPrivacy string
 
 // Paths of the operator's pages and of security.txt (RFC 9116).
 const (
@@ -68,43 +65,23 @@ func (r rendering) operatorPages() error {
 	if text := r.securityText(); text != nil {
 		r.add(securityPath, "text/plain; charset=utf-8", text, cached)
 	}
-	for _, p := range []struct {
-		path, title, description, version string
-		own, fallback                     []byte
-	}{
-		{
-			termsPath, "Terms of use", "The terms of use of the Opportunity Data API, which apply to every key and every plan.",
-			cmp.Or(r.operator.TermsVersion, api.TermsVersion), r.operator.Terms, defaultTerms,
-		},
-		{
-			privacyPath, "Privacy",
-			"Which personal data this installation stores about users of the API and of accounts, and for how long.",
-			"", r.operator.Privacy, defaultPrivacy,
-		},
-	} {
-		source := p.own
-		if source == nil {
-			source = p.fallback
-		}
-		var text bytes.Buffer
-		document := r.markdown.Parser().Parse(gtext.NewReader(source))
-		if err := r.markdown.Renderer().Render(&text, source, document); err != nil {
-			return fmt.Errorf("rendering %s: %w", p.path, err)
-		}
-		data := map[string]any{"Body": template.HTML(text.String()),
-			"Version": p.version} //nolint:gosec // goldmark drops raw HTML
-		if r.operator.Contact != (Contact{}) {
-			data["Contact"] = r.operator.Contact
-		}
-		markdown := markdownPath(p.path)
-		r.add(markdown, "text/markdown; charset=utf-8", source, cached)
-		shown := page{Path: p.path, Title: p.title, Description: p.description, Source: markdown, cache: cached}
-		shown.sections = sectionsOf(shown, document, source)
-		if err := r.templatePage(shown, "operator.html", data); err != nil {
-			return err
-		}
+	contact := "The operator of this installation has not published a contact."
+	if c := r.operator.Contact; c != (Contact{}) {
+		contact = fmt.Sprintf("Contact the operator: [%s](%s)", c.Text, c.URL)
 	}
-	return nil
+	contact = "\n\n## Contact {#contact}\n\n" + contact + "\n"
+	version := cmp.Or(r.operator.TermsVersion, api.TermsVersion)
+	terms := cmp.Or(string(r.operator.Terms), defaultTerms) + "\n\nVersion " + version + contact
+	privacy := cmp.Or(string(r.operator.Privacy), defaultPrivacy) + contact
+	return errors.Join(
+		r.markdownPage(page{
+			Path: termsPath, Title: "Terms of use", cache: cached,
+			Description: "The terms of use of the Opportunity Data API, which apply to every key and every plan.",
+		}, terms),
+		r.markdownPage(page{
+			Path: privacyPath, Title: "Privacy", cache: cached,
+			Description: "Which personal data this installation stores about users of the API and of accounts, and for how long.",
+		}, privacy))
 }
 
 func (s *Site) securityText() []byte {

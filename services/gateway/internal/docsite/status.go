@@ -52,19 +52,13 @@ const (
 
 // ShowHealth renders the status page.
 func (s *Site) ShowHealth(h Health) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.health = &h
-	return s.update(rendering.status)
+	return s.change(func() { s.health = &h }, rendering.status)
 }
 
 // ShowServed shows how many calls failed on each of the last days, oldest first. Days without calls
 // may be missing.
 func (s *Site) ShowServed(days []api.DayServed) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.served = append([]api.DayServed{}, days...)
-	return s.update(rendering.status)
+	return s.change(func() { s.served = append([]api.DayServed{}, days...) }, rendering.status)
 }
 
 // bar is a day on the status page, at the position X, with a class of the style sheet.

@@ -6,12 +6,10 @@ package event
 import (
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -50,8 +48,6 @@ func (Record) TableName() string { return "verification_events" }
 func (r *Record) ReviewBy(actor string) bool {
 	return r.CheckType == api.FactualReview && r.Actor == actor
 }
-
-const contentForm = "opportunity verification event content 1"
 
 // Page is a page of a listing's history.
 type Page struct {
@@ -136,7 +132,7 @@ func New(e api.VerificationEvent) (Record, error) {
 		}
 		r.Facts = new(string(facts))
 	}
-	r.ContentHash = digest(contentForm, r.content()...)
+	r.ContentHash = r.contentHash()
 	return r, nil
 }
 
@@ -186,7 +182,7 @@ func PrivateOf(part string) (*api.Evidence, error) {
 // returns nil if the record contradicts itself: its JSON is not valid, its content does not have
 // the content hash, or its private part is that of another actor.
 func (r *Record) Leaf() []byte {
-	if !r.namesActor() || r.ContentHash != digest(contentForm, r.content()...) {
+	if !r.namesActor() || r.ContentHash != r.contentHash() {
 		return nil
 	}
 	private := sha256.Sum256([]byte(r.Evidence))
@@ -232,31 +228,13 @@ func (r *Record) namesActor() bool {
 	return err == nil && strings.HasPrefix(r.Evidence, `{"actor":`+string(actor)+`,`)
 }
 
-func (r *Record) content() []string {
-	var facts string // a JSON text is never empty, so empty stands for nil
-	if r.Facts != nil {
-		facts = *r.Facts
-	}
-	return []string{r.Slug, strconv.FormatInt(r.CheckedAt, 10), string(r.CheckType), string(r.Outcome), r.SourceURLs,
-		facts, r.Note}
-}
-
-// digest returns the lower-case hexadecimal SHA-256 of form and the fields. Each is prefixed with
-// its length in bytes (8 bytes, big endian); without the prefix, text could move from one field to
-// the next without changing the hash. form distinguishes kinds of hashes and includes the version
-// of the layout.
-func digest(form string, fields ...string) string {
-	var usual [2048]byte // avoids an allocation for most records: verification hashes every event
-	sum := sha256.Sum256(appendJoined(usual[:0], form, fields...))
+// contentHash returns the lower-case hexadecimal SHA-256 of the content as a JSON array, so that no
+// text can move from one field to the next without changing it.
+func (r *Record) contentHash() string {
+	// never fails
+	text, _ := json.Marshal([]any{r.Slug, r.CheckedAt, r.CheckType, r.Outcome, r.SourceURLs, r.Facts, r.Note})
+	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
-}
-
-func appendJoined(out []byte, form string, fields ...string) []byte {
-	out = append(binary.BigEndian.AppendUint64(out, uint64(len(form))), form...)
-	for _, f := range fields {
-		out = append(binary.BigEndian.AppendUint64(out, uint64(len(f))), f...)
-	}
-	return out
 }
 
 // Recorded returns the record as operators see it.

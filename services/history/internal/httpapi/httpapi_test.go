@@ -27,10 +27,9 @@ import (
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/history/internal/httpapi"
 	"opportunity.internal/services/history/internal/store"
-	"opportunity.internal/services/history/migrations"
 )
 
-var schema = servicetest.NewSchema(migrations.Files)
+var schema = servicetest.NewSchema(store.Migrations)
 
 // testAPI is the API on a new store with one public listing, "a".
 type testAPI struct {

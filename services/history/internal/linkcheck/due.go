@@ -27,7 +27,8 @@ const (
 // in a UTC day, at a fixed time of day; the times of all listings are spread evenly over the day.
 func DueAt(slug string, now time.Time) time.Time {
 	sum := sha256.Sum256([]byte("opportunity link check\x00" + slug))
-	offset := time.Duration(binary.BigEndian.Uint64(sum[:8]) % uint64(day/time.Second) * uint64(time.Second)) //nolint:gosec // below a day
+	seconds := binary.BigEndian.Uint64(sum[:8]) % uint64(day/time.Second)
+	offset := time.Duration(seconds) * time.Second //nolint:gosec // below a day
 	// a UTC day has 24 hours in Go
 	at := now.UTC().Truncate(day).Add(offset)
 	if at.After(now) {

@@ -21,7 +21,6 @@ import (
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history/internal/linkcheck"
 	"opportunity.internal/services/history/internal/store"
-	"opportunity.internal/services/history/migrations"
 )
 
 const (
@@ -136,7 +135,7 @@ type testStore struct {
 	died    func()
 }
 
-var schema = servicetest.NewSchema(migrations.Files)
+var schema = servicetest.NewSchema(store.Migrations)
 
 // onBoth runs a test on a migrated store of each dialect. The test must call open inside a bubble.
 func onBoth(t *testing.T, test func(t *testing.T, open func(t testing.TB) *testStore)) {

@@ -9,25 +9,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// Lease limits all replicas together to one run at a time. It uses the clocks of the callers, which
-// must differ by less than leaseTTL.
-type Lease interface {
-	// Acquire takes the lease for run until the given time. ok is false if another run holds it at
-	// now.
-	Acquire(ctx context.Context, run string, now, until time.Time) (ok bool, err error)
-	// Renew extends the lease. ok is false if run no longer holds it.
-	Renew(ctx context.Context, run string, until time.Time) (ok bool, err error)
-	// End releases the lease and stores the run's time and duration. complete is false if the run
-	// stopped early.
-	End(ctx context.Context, run string, now time.Time, duration time.Duration, complete bool) error
-}
-
-// Store holds the links and the lease.
-type Store interface {
-	Links
-	Lease
-}
-
 const (
 	leaseTTL      = 2 * time.Minute
 	renewInterval = 20 * time.Second
@@ -83,7 +64,7 @@ func (c *Checker) Once(ctx context.Context, store Store) (Report, error) {
 
 // renewLease renews the lease until ctx ends. If renewal keeps failing, it aborts the run before
 // another run can take the lease.
-func (c *Checker) renewLease(ctx context.Context, lease Lease, run string, until time.Time, abort func(error)) {
+func (c *Checker) renewLease(ctx context.Context, lease Store, run string, until time.Time, abort func(error)) {
 	for sleep(ctx, renewInterval) {
 		limited, cancel := context.WithTimeout(ctx, renewInterval)
 		next := c.now().Add(leaseTTL)

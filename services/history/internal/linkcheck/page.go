@@ -2,7 +2,6 @@ package linkcheck
 
 import (
 	"compress/gzip"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,20 +12,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/history/internal/pagetext"
 )
-
-// Pages stores the pages that listings cite.
-type Pages interface {
-	// Pages returns the pages that are read daily, and those that are read until they respond and
-	// have not. Application links of published listings are not among them: Links has these.
-	Pages(ctx context.Context) ([]Page, error)
-	// SavePage stores the result of reading a page.
-	SavePage(ctx context.Context, r Reading) error
-	// FindQuotes looks for the quotes of all listings that cite a page that was read since then,
-	// marks the listings, and counts the findings.
-	FindQuotes(ctx context.Context, since time.Time) (map[api.Finding]int, error)
-	// PrunePages deletes texts, and pages, that were last read before then.
-	PrunePages(ctx context.Context, before time.Time) error
-}
 
 // Page is a page that listings cite.
 type Page struct {
@@ -84,7 +69,8 @@ func (p PagesRead) String() string {
 	if n == 1 {
 		noun = "page"
 	}
-	return fmt.Sprintf("; read %d %s: %d as text, %d gone, %d unknown; quotes: %d present, %d moved, %d missing, %d unknown", n, noun, p.Text, p.Gone,
+	return fmt.Sprintf("; read %d %s: %d as text, %d gone, %d unknown; "+
+		"quotes: %d present, %d moved, %d missing, %d unknown", n, noun, p.Text, p.Gone,
 		p.Unknown, p.Quotes[api.QuotePresent], p.Quotes[api.QuoteMoved], p.Quotes[api.QuoteMissing],
 		p.Quotes[api.QuoteUnknown])
 }

@@ -16,10 +16,10 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Links stores the application links, the state of their checks, and the pages that listings cite.
-type Links interface {
-	Pages
-
+// Store holds the application links, the state of their checks, the pages that listings cite, and
+// the lease, which limits all replicas together to one run at a time. The lease uses the clocks of
+// the callers, which must differ by less than leaseTTL.
+type Store interface {
 	// Links returns the links of all published listings.
 	Links(ctx context.Context) ([]Link, error)
 	// Claim claims the check of slug that was due at due. ok is false if it is already claimed or
@@ -30,6 +30,24 @@ type Links interface {
 	// Record appends the event of a claimed link with the cause of the outcome needs-review, if it
 	// has one. It returns an error if run does not hold the claim.
 	Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent, cause *api.Cause) error
+	// Pages returns the pages that are read daily, and those that are read until they respond and
+	// have not. Application links of published listings are not among them: Links has these.
+	Pages(ctx context.Context) ([]Page, error)
+	// SavePage stores the result of reading a page.
+	SavePage(ctx context.Context, r Reading) error
+	// FindQuotes looks for the quotes of all listings that cite a page that was read since then,
+	// marks the listings, and counts the findings.
+	FindQuotes(ctx context.Context, since time.Time) (map[api.Finding]int, error)
+	// PrunePages deletes texts, and pages, that were last read before then.
+	PrunePages(ctx context.Context, before time.Time) error
+	// Acquire takes the lease for run until the given time. ok is false if another run holds it at
+	// now.
+	Acquire(ctx context.Context, run string, now, until time.Time) (ok bool, err error)
+	// Renew extends the lease. ok is false if run no longer holds it.
+	Renew(ctx context.Context, run string, until time.Time) (ok bool, err error)
+	// End releases the lease and stores the run's time and duration. complete is false if the run
+	// stopped early.
+	End(ctx context.Context, run string, now time.Time, duration time.Duration, complete bool) error
 }
 
 // Actor is the actor of the checker's events.
@@ -110,7 +128,7 @@ var (
 type run struct {
 	*Checker
 	id    string
-	links Links
+	links Store
 	ctx   context.Context // its end stops new checks
 	hard  context.Context // its end also aborts checks in progress
 	fail  func(error)     // ends both contexts
@@ -131,7 +149,7 @@ type task struct {
 // Run checks every due link and records the outcome, and reads every due page; id must hold the
 // lease. When ctx ends it starts no more checks and returns after those in progress are recorded.
 // When hard ends it aborts those too. The report is valid even with an error.
-func (c *Checker) Run(ctx, hard context.Context, id string, links Links) (Report, error) {
+func (c *Checker) Run(ctx, hard context.Context, id string, links Store) (Report, error) {
 	started := c.now()
 	all, err := links.Links(ctx)
 	if err != nil {

@@ -165,11 +165,12 @@ var (
 )
 
 var (
-	word      = regexp.MustCompile(`[a-z0-9]+|[,;:()"]| - `)
-	country   = regexp.MustCompile(`\bUS\b|\bU\.S\.(A\.)?`) // unlike the pronoun
-	amount    = regexp.MustCompile(`^(de )?\d`)
-	year      = regexp.MustCompile(`^20\d\d$`)
-	onDay     = regexp.MustCompile(`^(was|etait) (on |le |(midnight|minuit|\w+day|\w+di) ,? ?)*(jan|feb|fe?v|mar|apr|avr|may|mai|jui?n|jul|aug|aou|sep|oct|nov|dec|\d)`)
+	word    = regexp.MustCompile(`[a-z0-9]+|[,;:()"]| - `)
+	country = regexp.MustCompile(`\bUS\b|\bU\.S\.(A\.)?`) // unlike the pronoun
+	amount  = regexp.MustCompile(`^(de )?\d`)
+	year    = regexp.MustCompile(`^20\d\d$`)
+	onDay   = regexp.MustCompile(`^(was|etait) (on |le |(midnight|minuit|\w+day|\w+di) ,? ?)*` +
+		`(jan|feb|fe?v|mar|apr|avr|may|mai|jui?n|jul|aug|aou|sep|oct|nov|dec|\d)`)
 	peopleEnd = regexp.MustCompile(`...(ers|ors|ists|eurs|istes|rices)$`)
 )
 

@@ -107,14 +107,18 @@ const (
 )
 
 var (
-	robotGate = regexp.MustCompile(`just a moment\.\.\.|attention required! \| cloudflare|checking (your browser|if the site connection)` +
-		`|(verify|confirm|prove|sure|check|verifying|checking)( that| if)? you('re| are) (not a (ro)?bot|(a )?human)|are you a (robot|human)` +
+	robotGate = regexp.MustCompile(`just a moment\.\.\.|attention required! \| cloudflare` +
+		`|checking (your browser|if the site connection)` +
+		`|(verify|confirm|prove|sure|check|verifying|checking)( that| if)? ` +
+		`you('re| are) (not a (ro)?bot|(a )?human)|are you a (robot|human)` +
 		`|enable javascript and cookies|pardon our interruption|unusual traffic|access (to this page has been )?denied` +
 		`|incapsula incident|ddos protection by|performing (a )?security verification|press (and|&) hold` +
-		`|(verifiez|verifier|verifions|confirmez|confirmer|assurer) que vous (etes|n'etes)( bien)?( pas)?( un)? (humain|robot|etre humain)` +
-		`|etes-vous un (robot|humain)|je ne suis pas un robot|trafic inhabituel|activite inhabituelle|acces (a cette page a ete )?refuse`)
-	needsScript = regexp.MustCompile(`(enable|requires?|turn on|without|activer|activez|necessite) java ?script|java ?script (is |to be |must be |est |doit etre )?` +
-		`(disabled|required|enabled|desactive|requis|active)`)
+		`|(verifiez|verifier|verifions|confirmez|confirmer|assurer) ` +
+		`que vous (etes|n'etes)( bien)?( pas)?( un)? (humain|robot|etre humain)` +
+		`|etes-vous un (robot|humain)|je ne suis pas un robot|trafic inhabituel|activite inhabituelle` +
+		`|acces (a cette page a ete )?refuse`)
+	needsScript = regexp.MustCompile(`(enable|requires?|turn on|without|activer|activez|necessite) java ?script` +
+		`|java ?script (is |to be |must be |est |doit etre )?(disabled|required|enabled|desactive|requis|active)`)
 )
 
 // unreadable returns the reason not to trust the text of a page, or "". A short page that says it

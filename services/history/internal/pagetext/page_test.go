@@ -135,7 +135,8 @@ func TestUnreadablePages(t *testing.T) {
 			strings.Repeat("About us. ", 30) + `</p><script></script>`, "drawn by a script"},
 		"loading": {html, `<p>Chargement en cours</p><script src=app.js></script>`,
 			"drawn by a script"},
-		"Cloudflare": {html, `<title>Just a moment...</title><p>jobs.example needs to review the security of your connection before proceeding.</p>`, "asks whether the reader is a robot"},
+		"Cloudflare": {html, `<title>Just a moment...</title><p>jobs.example needs to review the security of your ` +
+			`connection before proceeding.</p>`, "asks whether the reader is a robot"},
 		"human": {html, `<h1>Verify you are human</h1><p>` +
 			strings.Repeat("Complete the action below. ", 10), "asks whether the reader is a robot"},
 		"humain": {html, `<h1>Vérifiez que vous êtes humain</h1>`,

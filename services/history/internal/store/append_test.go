@@ -128,7 +128,8 @@ func TestEvidenceIsStoredWithTheEvent(t *testing.T) {
 // intact verifies every event, read directly from the table, and returns the number of events.
 func (s testStore) intact(t testing.TB) (events int) {
 	t.Helper()
-	rows, err := s.db.WithContext(t.Context()).Raw(`SELECT sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note,
+	rows, err := s.db.WithContext(t.Context()).Raw(`SELECT sequence, id, slug, checked_at, check_type, outcome,
+		source_urls, facts, note,
 		actor, recorded_at, evidence, content_hash FROM verification_events ORDER BY sequence`).Rows()
 	require.NoError(t, err)
 	defer rows.Close()

@@ -9,7 +9,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/history/migrations"
+	"opportunity.internal/services/history/internal/store"
 )
 
 // changes are statements that change or remove recorded events.
@@ -80,7 +80,7 @@ func TestPostgresServingRoleCanOnlyReadAndAppend(t *testing.T) {
 	owner := storetest.Postgres(t)
 	role, asRole := storetest.Role(t, owner)
 	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: owner, MaxConnections: 2, ServingRole: role},
-		silent(t), migrations.Files))
+		silent(t), store.Migrations))
 	s := open(t, asRole)
 	s.add(t, review("a", 1, ""), review("a", 2, ""))
 	s.add(t, link("a", 3, api.OutcomeReachable))
@@ -102,7 +102,7 @@ func TestLogIsAppendOnly(t *testing.T) {
 		c, err := s.NewestCheckpoint(t.Context(), "")
 		require.NoError(t, err)
 		require.NoError(t, s.SaveCosignature(t.Context(), c, "witness.example", "AAAA", recorded))
-		require.True(t, s.audit(t).Fits)
+		require.True(t, s.verify(t).Fits)
 	}
 	onBoth(t, func(t *testing.T, s testStore) {
 		filled(t, s)
@@ -122,12 +122,12 @@ func TestLogIsAppendOnly(t *testing.T) {
 		for _, statement := range statements {
 			require.ErrorContains(t, s.db.WithContext(t.Context()).Exec(statement).Error, "append-only", statement)
 		}
-		require.True(t, s.audit(t).Fits)
+		require.True(t, s.verify(t).Fits)
 	})
 	owner := storetest.Postgres(t)
 	role, asRole := storetest.Role(t, owner)
 	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: owner, MaxConnections: 2, ServingRole: role},
-		silent(t), migrations.Files))
+		silent(t), store.Migrations))
 	s := open(t, asRole)
 	filled(t, s) // the serving role must be able to sign and verify
 	for _, statement := range append(rejected, "TRUNCATE log_checkpoints CASCADE") {

@@ -33,7 +33,8 @@ func (s LinkChecks) Links(ctx context.Context) ([]linkcheck.Link, error) {
 	}
 	err := s.db.WithContext(ctx).Raw(`SELECT l.id AS slug, l.application_url AS address, coalesce(c.due_at, 0) AS due_at,
 			coalesce(c.claimed_at, 0) AS claimed_at, coalesce(c.recorded_at, 0) AS recorded_at
-		FROM listings l LEFT JOIN link_checks c ON c.slug = l.id WHERE l.published AND l.application_url <> ''`).Scan(&rows).Error
+		FROM listings l LEFT JOIN link_checks c ON c.slug = l.id
+		WHERE l.published AND l.application_url <> ''`).Scan(&rows).Error
 	if err != nil {
 		return nil, database.Outage(err)
 	}
@@ -107,7 +108,8 @@ func (s LinkChecks) Totals(ctx context.Context) (LinkTotals, error) {
 func (s LinkChecks) Claim(ctx context.Context, run, slug string, due, now time.Time) (ok bool, err error) {
 	done := s.db.WithContext(ctx).Exec(`INSERT INTO link_checks (slug, due_at, run, claimed_at, recorded_at)
 		SELECT CAST(? AS text), CAST(? AS bigint), run, CAST(? AS bigint), 0 FROM link_run WHERE id = 1 AND run = ?
-		ON CONFLICT (slug) DO UPDATE SET due_at = excluded.due_at, run = excluded.run, claimed_at = excluded.claimed_at, recorded_at = 0
+		ON CONFLICT (slug) DO UPDATE SET due_at = excluded.due_at, run = excluded.run,
+			claimed_at = excluded.claimed_at, recorded_at = 0
 		WHERE link_checks.due_at < excluded.due_at`,
 		slug, database.Micros(due), database.Micros(now), run)
 	return done.RowsAffected == 1, database.Outage(done.Error)
@@ -132,7 +134,8 @@ func (s LinkChecks) Record(ctx context.Context, run string, now time.Time, e api
 	r.Actor, r.RecordedAt = linkcheck.Actor, database.Micros(now)
 	appended := 0
 	err = s.events.exclusively(ctx, appendTimeout, func(tx *gorm.DB, next int64) (int64, error) {
-		done := tx.Exec("UPDATE link_checks SET recorded_at = ? WHERE slug = ? AND run = ? AND recorded_at = 0 AND due_at > 0", r.RecordedAt, e.Slug, run)
+		done := tx.Exec(`UPDATE link_checks SET recorded_at = ?
+			WHERE slug = ? AND run = ? AND recorded_at = 0 AND due_at > 0`, r.RecordedAt, e.Slug, run)
 		if done.Error == nil && done.RowsAffected != 1 {
 			return next, errNoClaim
 		}
@@ -170,7 +173,8 @@ func (s LinkChecks) Renew(ctx context.Context, run string, until time.Time) (ok 
 
 // End implements linkcheck.Store.
 func (s LinkChecks) End(ctx context.Context, run string, now time.Time, duration time.Duration, complete bool) error {
-	return database.Outage(s.db.WithContext(ctx).Exec(`UPDATE link_run SET run = '', held_until = 0, ended_at = ?, took = ?,
+	return database.Outage(s.db.WithContext(ctx).Exec(`UPDATE link_run
+		SET run = '', held_until = 0, ended_at = ?, took = ?,
 			succeeded_at = CASE WHEN ? THEN ? ELSE succeeded_at END WHERE id = 1 AND run = ?`,
 		database.Micros(now), duration.Microseconds(), complete, database.Micros(now), run).Error)
 }

@@ -13,7 +13,6 @@ import (
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history/internal/linkcheck"
 	"opportunity.internal/services/history/internal/store"
-	"opportunity.internal/services/history/migrations"
 )
 
 func TestLinkIsClaimedAndRecordedOnceADay(t *testing.T) {
@@ -121,7 +120,7 @@ func TestServingRoleCanCheckLinks(t *testing.T) {
 	url := storetest.Postgres(t)
 	role, asRole := storetest.Role(t, url)
 	cfg := database.Config{URL: url, ServingRole: role, MaxConnections: 2}
-	require.NoError(t, database.Migrate(t.Context(), cfg, silent(t), migrations.Files))
+	require.NoError(t, database.Migrate(t.Context(), cfg, silent(t), store.Migrations))
 	s := open(t, asRole)
 	s.publish(t, "a")
 	links := store.NewLinkChecks(s.db)

@@ -187,7 +187,7 @@ func TestEveryEventIsProved(t *testing.T) {
 		}
 		_, err = s.Tiles(t.Context(), []tlog.Tile{{H: 8, L: 0, N: 1, W: 256}})
 		require.ErrorIs(t, err, checkpoint.ErrNoTile, "a partial tile is not a full one")
-		report := s.audit(t)
+		report := s.verify(t)
 		require.True(t, report.Fits, report.Findings)
 		require.EqualValues(t, total, report.Logged)
 	})
@@ -380,7 +380,7 @@ func TestNoSecondCheckpointOfASizeIsPublished(t *testing.T) {
 			require.False(t, saved, "another checkpoint of size %d", size)
 		}
 		require.Equal(t, first, s.published(t, l))
-		require.True(t, s.audit(t).Fits)
+		require.True(t, s.verify(t).Fits)
 	})
 }
 
@@ -413,7 +413,7 @@ func TestReplicasSignOneLog(t *testing.T) {
 	for range 4 {
 		require.NoError(t, <-done)
 	}
-	report := s.audit(t)
+	report := s.verify(t)
 	require.True(t, report.Fits, report.Findings)
 	require.EqualValues(t, 300, report.Logged)
 	require.Equal(t, 1, report.Checkpoints, "one of the replicas signs")

@@ -75,7 +75,8 @@ const replaced = `EXISTS (SELECT 1 FROM summaries s JOIN verification_events e O
 // actor. A review that a later one by another curator replaced needs no opinion.
 func (s *Store) OpinionRequests(ctx context.Context, actor string) ([]api.OpinionRequest, error) {
 	var rows []opinionRow
-	err := s.db.WithContext(ctx).Raw(`SELECT o.* FROM second_opinions o WHERE o.actor IS NULL AND o.reviewer <> ? AND NOT `+replaced+`
+	err := s.db.WithContext(ctx).Raw(`SELECT o.* FROM second_opinions o
+		WHERE o.actor IS NULL AND o.reviewer <> ? AND NOT `+replaced+`
 		ORDER BY o.drawn_at, o.event_id LIMIT ?`, actor, maxOpinions).Scan(&rows).Error
 	requests := make([]api.OpinionRequest, len(rows))
 	for i, row := range rows {

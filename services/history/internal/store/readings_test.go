@@ -20,7 +20,6 @@ import (
 	"opportunity.internal/services/history/internal/linkcheck"
 	"opportunity.internal/services/history/internal/pagetext"
 	"opportunity.internal/services/history/internal/store"
-	"opportunity.internal/services/history/migrations"
 )
 
 const (
@@ -382,7 +381,7 @@ func TestTenThousandPagesFitInTwoHundredMegabytes(t *testing.T) {
 	const pages, size = 100, 50_000
 	url := storetest.SQLite(t)
 	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, MaxConnections: 1}, silent(t),
-		migrations.Files))
+		store.Migrations))
 	s := open(t, url)
 	bytes := func() (n int64) {
 		t.Helper()

@@ -4,11 +4,18 @@ package store
 
 import (
 	"context"
+	"embed"
 	"slices"
 	"sync/atomic"
 
 	"opportunity.internal/pkg/database"
 )
+
+// Migrations has numbered SQL files, as database.Migrate needs them. Never edit a released file:
+// add one with the next number.
+//
+//go:embed migrations/postgres/*.sql migrations/sqlite/*.sql
+var Migrations embed.FS
 
 // Store is the history in one database. Its methods return problem.Unavailable during an outage of
 // the database.
@@ -18,7 +25,7 @@ type Store struct {
 	appended  atomic.Int64
 }
 
-// New returns a store on db, which must have the schema of package migrations.
+// New returns a store on db, which must have the schema of Migrations.
 func New(db *database.DB) *Store { return &Store{db: db, appending: make(chan struct{}, 1)} }
 
 // Appended returns the number of events that this process has recorded, without duplicates.

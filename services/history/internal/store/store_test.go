@@ -20,7 +20,6 @@ import (
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history/internal/event"
 	"opportunity.internal/services/history/internal/store"
-	"opportunity.internal/services/history/migrations"
 )
 
 // testStore is a store under test with its database.
@@ -30,7 +29,7 @@ type testStore struct {
 	url string
 }
 
-var schema = servicetest.NewSchema(migrations.Files)
+var schema = servicetest.NewSchema(store.Migrations)
 
 // onBoth runs a test on a new store of each dialect.
 func onBoth(t *testing.T, test func(t *testing.T, s testStore)) {

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/history/internal/audit"
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/event"
+	"opportunity.internal/services/history/internal/verify"
 )
 
 var seed, otherSeed = strings.Repeat("01", 32), strings.Repeat("02", 32)
@@ -33,15 +33,15 @@ func (s testStore) sign(t testing.TB) checkpoint.Checkpoint {
 	return s.published(t, l)
 }
 
-func (s testStore) audit(t testing.TB, saved ...audit.Saved) audit.Report {
+func (s testStore) verify(t testing.TB, saved ...verify.Saved) verify.Report {
 	t.Helper()
-	return s.auditWith(t, keys(t, seed), saved...)
+	return s.verifyWith(t, keys(t, seed), saved...)
 }
 
-func (s testStore) auditWith(t testing.TB, k checkpoint.Keys, saved ...audit.Saved) (report audit.Report) {
+func (s testStore) verifyWith(t testing.TB, k checkpoint.Keys, saved ...verify.Saved) (report verify.Report) {
 	t.Helper()
-	require.NoError(t, s.Audit(t.Context(), func(source audit.Source) (err error) {
-		report, err = audit.Run(t.Context(), source, k, saved, nil)
+	require.NoError(t, s.Snapshot(t.Context(), func(source verify.Source) (err error) {
+		report, err = verify.Run(t.Context(), source, k, saved, nil)
 		return err
 	}))
 	return report
@@ -158,7 +158,7 @@ func fill(t testing.TB, s testStore, checkpoints ...int) {
 
 // brief is a finding without its message and ID.
 type brief struct {
-	kind     audit.Kind
+	kind     verify.Kind
 	sequence int64
 	slug     string
 }
@@ -170,8 +170,8 @@ func TestEveryTamperingIsReported(t *testing.T) {
 	remove := func(sequences string) []string {
 		return []string{"DELETE FROM verification_events WHERE sequence IN (" + sequences + ")"}
 	}
-	edited := brief{audit.Event, 8, "b"}
-	log := brief{audit.Checkpointed, 0, ""}
+	edited := brief{verify.Event, 8, "b"}
+	log := brief{verify.Checkpointed, 0, ""}
 	for _, c := range []struct {
 		name       string
 		statements []string
@@ -196,51 +196,55 @@ func TestEveryTamperingIsReported(t *testing.T) {
 			edited},
 		{"evidence removed", set("evidence = ''"), nil, edited},
 		{"content hash", set("content_hash = 'x'"), nil, edited},
-		{"moved to another listing", set("slug = 'a'"), nil, brief{audit.Event, 8, "a"}},
+		{"moved to another listing", set("slug = 'a'"), nil, brief{verify.Event, 8, "a"}},
 		{"note, with its hash", nil, func(t *testing.T, s testStore) { s.rewrite(t, 8) }, edited},
-		{"first event", nil, func(t *testing.T, s testStore) { s.rewrite(t, 1) }, brief{audit.Event, 1, "a"}},
-		{"last event", nil, func(t *testing.T, s testStore) { s.rewrite(t, 15) }, brief{audit.Event, 15, "c"}},
+		{"first event", nil, func(t *testing.T, s testStore) { s.rewrite(t, 1) }, brief{verify.Event, 1, "a"}},
+		{"last event", nil, func(t *testing.T, s testStore) { s.rewrite(t, 15) }, brief{verify.Event, 15, "c"}},
 		{"whole listing", nil, func(t *testing.T, s testStore) { s.rewrite(t, 2, 5, 8, 11, 14) },
-			brief{audit.Event, 2, "b"}},
+			brief{verify.Event, 2, "b"}},
 		{"end of a listing", nil, func(t *testing.T, s testStore) { s.rewrite(t, 11, 14) },
-			brief{audit.Event, 11, "b"}},
+			brief{verify.Event, 11, "b"}},
 		{"event inserted before the first", []string{
-			`INSERT INTO verification_events (sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at, content_hash, evidence)
-			SELECT 0, 'x', slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at, 'x', evidence FROM verification_events WHERE sequence = 8`,
-		}, nil, brief{audit.Event, 0, "b"}},
+			`INSERT INTO verification_events (sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note,
+				actor, recorded_at, content_hash, evidence)
+			SELECT 0, 'x', slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at,
+				'x', evidence FROM verification_events WHERE sequence = 8`,
+		}, nil, brief{verify.Event, 0, "b"}},
 		{"event inserted far behind", []string{
-			`INSERT INTO verification_events (sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at, content_hash, evidence)
-			SELECT 1000000000000000000, 'x', slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at, 'x', evidence FROM verification_events WHERE sequence = 8`,
-		}, nil, brief{audit.Missing, 16, ""}},
+			`INSERT INTO verification_events (sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note,
+				actor, recorded_at, content_hash, evidence)
+			SELECT 1000000000000000000, 'x', slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at,
+				'x', evidence FROM verification_events WHERE sequence = 8`,
+		}, nil, brief{verify.Missing, 16, ""}},
 
-		{"removed from the middle", remove("8"), nil, brief{audit.Missing, 8, ""}},
-		{"removed from the beginning", remove("1"), nil, brief{audit.Missing, 1, ""}},
-		{"removed two in a row", remove("8, 9"), nil, brief{audit.Missing, 8, ""}},
-		{"removed last of a listing", remove("14"), nil, brief{audit.Missing, 14, ""}},
+		{"removed from the middle", remove("8"), nil, brief{verify.Missing, 8, ""}},
+		{"removed from the beginning", remove("1"), nil, brief{verify.Missing, 1, ""}},
+		{"removed two in a row", remove("8, 9"), nil, brief{verify.Missing, 8, ""}},
+		{"removed last of a listing", remove("14"), nil, brief{verify.Missing, 14, ""}},
 		{"removed last of a listing, with its summary", append(remove("14"), "DELETE FROM summaries WHERE slug = 'b'"),
-			nil, brief{audit.Missing, 14, ""}},
-		{"removed last", remove("15"), nil, brief{audit.Missing, 15, ""}},
+			nil, brief{verify.Missing, 14, ""}},
+		{"removed last", remove("15"), nil, brief{verify.Missing, 15, ""}},
 		{"removed last, with its sequence", append(remove("15"), "UPDATE change_sequence SET value = 14",
 			"DELETE FROM summaries WHERE slug = 'c'"), nil,
-			brief{audit.Missing, 15, ""}},
+			brief{verify.Missing, 15, ""}},
 		{"removed listing", []string{"DELETE FROM verification_events WHERE slug = 'b'"}, nil,
-			brief{audit.Missing, 2, ""}},
+			brief{verify.Missing, 2, ""}},
 		{"removed listing, with its summary", []string{"DELETE FROM verification_events WHERE slug = 'b'",
 			"DELETE FROM summaries WHERE slug = 'b'"}, nil,
-			brief{audit.Missing, 2, ""}},
+			brief{verify.Missing, 2, ""}},
 		{"removed all", []string{"DELETE FROM verification_events", "DELETE FROM summaries",
-			"UPDATE change_sequence SET value = 0"}, nil, brief{audit.Missing, 1, ""}},
-		{"removed and renumbered", renumbered(8), nil, brief{audit.Event, 8, "c"}},
-		{"removed tail and renumbered", renumbered(14), nil, brief{audit.Event, 14, "c"}},
-		{"reordered", swapped(7, 8), nil, brief{audit.Event, 7, "b"}},
-		{"reordered in a listing", swapped(5, 8), nil, brief{audit.Event, 5, "b"}},
+			"UPDATE change_sequence SET value = 0"}, nil, brief{verify.Missing, 1, ""}},
+		{"removed and renumbered", renumbered(8), nil, brief{verify.Event, 8, "c"}},
+		{"removed tail and renumbered", renumbered(14), nil, brief{verify.Event, 14, "c"}},
+		{"reordered", swapped(7, 8), nil, brief{verify.Event, 7, "b"}},
+		{"reordered in a listing", swapped(5, 8), nil, brief{verify.Event, 5, "b"}},
 
 		{"summary", []string{"UPDATE summaries SET summary = replace(summary, '\"reviewCount\":5', '\"reviewCount\":6') " +
 			"WHERE slug = 'b'"}, nil,
-			brief{audit.Summarized, 0, "b"}},
-		{"summary removed", []string{"DELETE FROM summaries WHERE slug = 'b'"}, nil, brief{audit.Summarized, 0, "b"}},
+			brief{verify.Summarized, 0, "b"}},
+		{"summary removed", []string{"DELETE FROM summaries WHERE slug = 'b'"}, nil, brief{verify.Summarized, 0, "b"}},
 		{"summary of nothing", []string{"INSERT INTO summaries VALUES ('d', 99, 1, '{}', '', '', '')"}, nil,
-			brief{audit.Summarized, 0, "d"}},
+			brief{verify.Summarized, 0, "d"}},
 
 		{"signature of the newest checkpoint",
 			[]string{"UPDATE log_checkpoints SET note = replace(note, 'api.', 'apj.') WHERE size = 15"}, nil, log},
@@ -261,27 +265,27 @@ func TestEveryTamperingIsReported(t *testing.T) {
 			s testStore) {
 			s.rewrite(t, 8)
 			s.replaceTile(t, 8)
-		}, brief{audit.Event, 7, ""}},
+		}, brief{verify.Event, 7, ""}},
 		{"event changed and tile removed", []string{"DELETE FROM log_tiles"},
-			func(t *testing.T, s testStore) { s.rewrite(t, 3) }, brief{audit.Event, 1, ""}},
-		{"event removed with the tile", append(remove("8"), "DELETE FROM log_tiles"), nil, brief{audit.Missing, 8, ""}},
+			func(t *testing.T, s testStore) { s.rewrite(t, 3) }, brief{verify.Event, 1, ""}},
+		{"event removed with the tile", append(remove("8"), "DELETE FROM log_tiles"), nil, brief{verify.Missing, 8, ""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, s testStore) {
 				fill(t, s, 6, 15)
-				before := s.audit(t)
+				before := s.verify(t)
 				require.True(t, before.Fits, "%+v", before.Findings)
-				require.Equal(t, audit.Report{Fits: true, Events: 15, Listings: 3, Checkpoints: 2, Logged: 15,
-					Findings: []audit.Finding{}}, before)
+				require.Equal(t, verify.Report{Fits: true, Events: 15, Listings: 3, Checkpoints: 2, Logged: 15,
+					Findings: []verify.Finding{}}, before)
 				s.asSuperuser(t, c.statements...)
 				if c.further != nil {
 					c.further(t, s)
 				}
-				after := s.audit(t)
+				after := s.verify(t)
 				require.False(t, after.Fits)
 				f := after.Findings[0]
 				require.Equal(t, c.want, brief{f.Kind, f.Sequence, f.Slug}, "%+v", after.Findings)
-				if f.Kind == audit.Event && f.Sequence > 0 && f.ID != "" {
+				if f.Kind == verify.Event && f.Sequence > 0 && f.ID != "" {
 					require.Equal(t, s.record(t, f.Sequence).ID, f.ID)
 				}
 			})
@@ -292,16 +296,16 @@ func TestEveryTamperingIsReported(t *testing.T) {
 // Of events that no checkpoint covers yet, only a contradiction or a gap is noticed.
 func TestUnsignedEventsAreVerified(t *testing.T) {
 	for statement, want := range map[string]brief{
-		"UPDATE verification_events SET note = 'x' WHERE sequence = 8":  {audit.Event, 8, "b"},
-		"UPDATE verification_events SET actor = 'x' WHERE sequence = 8": {audit.Event, 8, "b"},
-		"DELETE FROM verification_events WHERE sequence = 15":           {audit.Missing, 15, ""},
+		"UPDATE verification_events SET note = 'x' WHERE sequence = 8":  {verify.Event, 8, "b"},
+		"UPDATE verification_events SET actor = 'x' WHERE sequence = 8": {verify.Event, 8, "b"},
+		"DELETE FROM verification_events WHERE sequence = 15":           {verify.Missing, 15, ""},
 	} {
 		t.Run(statement, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, s testStore) {
 				fill(t, s, 6)
-				require.True(t, s.audit(t).Fits)
+				require.True(t, s.verify(t).Fits)
 				s.asSuperuser(t, statement)
-				f := s.audit(t).Findings[0]
+				f := s.verify(t).Findings[0]
 				require.Equal(t, want, brief{f.Kind, f.Sequence, f.Slug})
 			})
 		})
@@ -317,28 +321,28 @@ func TestSavedCheckpointProvesThatHistoryWasResigned(t *testing.T) {
 		l := s.log(t, new(recorded))
 		first, err := l.Published(t.Context(), logName, 6)
 		require.NoError(t, err)
-		saved := []audit.Saved{{Name: "six.txt", Note: first.Note}, {Name: "all.txt", Note: six.Note}}
-		before := s.audit(t, saved...)
+		saved := []verify.Saved{{Name: "six.txt", Note: first.Note}, {Name: "all.txt", Note: six.Note}}
+		before := s.verify(t, saved...)
 		require.True(t, before.Fits, "%+v", before.Findings)
 
 		forget := []string{"DELETE FROM log_tiles", "DELETE FROM log_checkpoints"}
 		s.asSuperuser(t, forget...)
 		s.rewrite(t, 11, 14)
 		s.sign(t)
-		require.True(t, s.audit(t).Fits)
-		after := s.audit(t, saved...)
+		require.True(t, s.verify(t).Fits)
+		after := s.verify(t, saved...)
 		require.Len(t, after.Findings, 1)
 		f := after.Findings[0]
-		require.Equal(t, brief{audit.Event, 7, ""}, brief{f.Kind, f.Sequence, f.Slug}, "%+v", after.Findings)
+		require.Equal(t, brief{verify.Event, 7, ""}, brief{f.Kind, f.Sequence, f.Slug}, "%+v", after.Findings)
 		require.Contains(t, f.Message, "all.txt")
 
 		s.execute(t, append(forget, "DELETE FROM verification_events WHERE sequence > 12",
 			"UPDATE change_sequence SET value = 12", "DELETE FROM summaries")...)
-		after = s.audit(t, saved...)
+		after = s.verify(t, saved...)
 		require.Contains(t, after.Findings[0].Message, "events 13 to 15 are missing")
 
-		untrusted := s.auditWith(t, keys(t, otherSeed), saved[0])
-		require.True(t, slices.ContainsFunc(untrusted.Findings, func(f audit.Finding) bool {
+		untrusted := s.verifyWith(t, keys(t, otherSeed), saved[0])
+		require.True(t, slices.ContainsFunc(untrusted.Findings, func(f verify.Finding) bool {
 			return f.Message == "six.txt: no key of this history signed it"
 		}))
 	})
@@ -352,7 +356,7 @@ func TestEventsOfOtherTilesAreNamed(t *testing.T) {
 	s.sign(t)
 	s.asSuperuser(t, "UPDATE log_tiles SET hashes = substr(hashes, 33) WHERE level = 0 AND number = 1")
 	s.rewrite(t, 100, 600)
-	report := s.audit(t)
+	report := s.verify(t)
 	require.Len(t, report.Findings, 3)
 	require.EqualValues(t, 100, report.Findings[0].Sequence)
 	require.EqualValues(t, 600, report.Findings[1].Sequence)
@@ -384,20 +388,20 @@ func TestTamperedHistoryIsNotSigned(t *testing.T) {
 	}
 }
 
-// Appends do not wait for a running audit and do not affect it.
-func TestAppendsContinueDuringAudit(t *testing.T) {
+// Appends do not wait for a running verification and do not affect it.
+func TestAppendsContinueDuringVerification(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		fill(t, s, 6, 15)
-		require.NoError(t, s.Audit(t.Context(), func(source audit.Source) error {
+		require.NoError(t, s.Snapshot(t.Context(), func(source verify.Source) error {
 			_, err := source.Appended() // takes the snapshot
 			require.NoError(t, err)
 			s.add(t, review("a", 9, "meanwhile"))
 			s.sign(t)
-			report, err := audit.Run(t.Context(), source, keys(t, seed), nil, nil)
+			report, err := verify.Run(t.Context(), source, keys(t, seed), nil, nil)
 			require.True(t, report.Fits, "%+v", report.Findings)
 			require.EqualValues(t, 15, report.Events)
 			return err
 		}))
-		require.EqualValues(t, 16, s.audit(t).Events)
+		require.EqualValues(t, 16, s.verify(t).Events)
 	})
 }

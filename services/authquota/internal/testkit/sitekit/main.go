@@ -30,7 +30,8 @@ func noteShown(log string) {
 func Main(m *testing.M, folder string) {
 	flag.Parse()
 	code := m.Run()
-	all := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.list").Value.String() == "" && os.Getenv(storetest.QuickVariable) == ""
+	all := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.list").Value.String() == "" &&
+		os.Getenv(storetest.QuickVariable) == ""
 	if missing := hidden(folder); code == 0 && all && len(missing) > 0 {
 		fmt.Println("FAIL: no test shows the pages", missing)
 		code = 1

@@ -67,11 +67,12 @@ func On(t testing.TB, db testkit.DB, adjust ...func(*authquota.Config)) *Site {
 	for _, a := range adjust {
 		a(&cfg)
 	}
-	s.Service = servicetest.Start(t, peer.Authquota, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
-		cfg.Server, cfg.Telemetry = server, telemetry
-		cfg.Telemetry.LogLevel = slog.LevelDebug
-		return authquota.Run(ctx, cfg)
-	})
+	s.Service = servicetest.Start(t, peer.Authquota,
+		func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+			cfg.Server, cfg.Telemetry = server, telemetry
+			cfg.Telemetry.LogLevel = slog.LevelDebug
+			return authquota.Run(ctx, cfg)
+		})
 	t.Cleanup(func() { noteShown(s.Log.String()) })
 	s.WaitReady()
 	return s
@@ -163,7 +164,9 @@ func (s *Site) Entitle(accountID string, e api.Entitlement) {
 func (s *Site) Count(key, day string, outcome api.CallOutcome, calls int) {
 	s.t.Helper()
 	body, err := json.Marshal(api.UsageBatch{
-		ID: uuid.Must(uuid.NewV7()).String(), Counts: []api.UsageCount{{Day: day, Key: key, Outcome: outcome, Calls: calls, LastAt: s.Now()}},
+		ID: uuid.Must(uuid.NewV7()).String(), Counts: []api.UsageCount{
+			{Day: day, Key: key, Outcome: outcome, Calls: calls, LastAt: s.Now()},
+		},
 	})
 	require.NoError(s.t, err)
 	response := s.Do(http.MethodPost, "/internal/v1/usage-batches", string(body))

@@ -60,8 +60,11 @@ func (s Stores) Config() authquota.Config {
 	return authquota.Config{
 		Database: database.Config{URL: s.Database, MaxConnections: 4, AllowOwner: true},
 		Redis:    redisdb.Config{URL: s.RedisURL, Budget: 10 * time.Second},
-		Tokens:   servicetest.Tokens(peer.Authquota), Callers: servicetest.Callers(peer.Authquota), PublicURL: testkit.PublicURL,
-		Peppers: []string{hex.EncodeToString(testkit.Pepper)}, OlderKeys: `jb-.{4,60}`, Encryption: []string{strings.Repeat("e7", 32)},
+		Tokens:   servicetest.Tokens(peer.Authquota), Callers: servicetest.Callers(peer.Authquota),
+		PublicURL: testkit.PublicURL,
+		Peppers:   []string{hex.EncodeToString(testkit.Pepper)}, OlderKeys: `jb-.{4,60}`, Encryption: []string{
+			strings.Repeat("e7", 32),
+		},
 		Telemetry: telemetry.Config{LogOutput: io.Discard}, ResponseTimeout: 10 * time.Second,
 	}
 }

@@ -22,8 +22,8 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/billing/internal/sandbox"
+	"opportunity.internal/services/billing/internal/store"
 	"opportunity.internal/services/billing/internal/stripe"
-	"opportunity.internal/services/billing/migrations"
 )
 
 // PublicURL is the URL below which the sandbox serves its pages.
@@ -32,7 +32,7 @@ const PublicURL = servicetest.PublicURL
 // Secret signs the webhook events of a test.
 const Secret = "whsec_of_the_webhook_endpoint" //nolint:gosec // a key of tests
 
-var schema = servicetest.NewSchema(migrations.Files)
+var schema = servicetest.NewSchema(store.Migrations)
 
 // Stripe is a sandbox with a database of its own. Methods that change its state return the webhook
 // events.
@@ -133,7 +133,8 @@ func (s *Stripe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Stripe-Should-Retry", "false")
 	w.WriteHeader(status)
 	if status == http.StatusBadRequest {
-		_, _ = w.Write([]byte(`{"error":{"type":"invalid_request_error","code":"resource_missing","param":"customer","message":"No such customer"}}`))
+		_, _ = w.Write([]byte(`{"error":{"type":"invalid_request_error","code":"resource_missing","param":"customer",` +
+			`"message":"No such customer"}}`))
 		return
 	}
 	_, _ = w.Write([]byte(`{"error":{"type":"api_error","message":"made to fail"}}`))
@@ -163,7 +164,8 @@ func (s *Stripe) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	case isCharge:
 		w.WriteHeader(http.StatusNotFound)
-		_, _ = w.Write([]byte(`{"error":{"type":"invalid_request_error","code":"resource_missing","message":"No such charge"}}`))
+		_, _ = w.Write([]byte(`{"error":{"type":"invalid_request_error","code":"resource_missing","message":"No such ` +
+			`charge"}}`))
 		return
 	}
 	recorded := httptest.NewRecorder()
@@ -189,7 +191,8 @@ func (e Event) Signature(secret string, at time.Time) string {
 
 // UnrelatedEvent returns an event about something other than a subscription.
 func UnrelatedEvent(eventType string) Event {
-	return Event(fmt.Sprintf(`{"id":"evt_unrelated","object":"event","type":%q,"data":{"object":{"id":"prod_1","object":"product"}}}`, eventType))
+	return Event(fmt.Sprintf(`{"id":"evt_unrelated","object":"event","type":%q,"data":{"object":{"id":"prod_1",`+
+		`"object":"product"}}}`, eventType))
 }
 
 // Events returns the pending webhook events, which are not delivered otherwise.

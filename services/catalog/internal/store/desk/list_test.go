@@ -17,7 +17,6 @@ import (
 	"opportunity.internal/services/catalog/internal/listing"
 	"opportunity.internal/services/catalog/internal/store"
 	"opportunity.internal/services/catalog/internal/store/desk"
-	"opportunity.internal/services/catalog/migrations"
 )
 
 // at is the time of the stores' clock.
@@ -31,7 +30,7 @@ type stores struct {
 	db       *database.DB
 }
 
-var schema = servicetest.NewSchema(migrations.Files)
+var schema = servicetest.NewSchema(store.Migrations)
 
 func open(t testing.TB, url string) stores {
 	t.Helper()

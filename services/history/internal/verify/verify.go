@@ -1,8 +1,8 @@
-// Package audit verifies the history against its log: it compares the leaf of every event with the
+// Package verify verifies the history against its log: it compares the leaf of every event with the
 // tiles that the newest signed checkpoint authenticates, older and saved checkpoints with the root
 // at their size, and each summary with the events. It reports findings in sequence order: the
 // history matches up to the first one.
-package audit
+package verify
 
 import (
 	"cmp"
@@ -73,7 +73,7 @@ type Finding struct {
 // MaxFindings is the number of findings that a report lists. It only counts the others.
 const MaxFindings = 100
 
-// Report is the result of an audit.
+// Report is the result of a verification.
 type Report struct {
 	Fits        bool      `json:"fits"`
 	Events      int64     `json:"events"`
@@ -90,12 +90,12 @@ type Saved struct {
 	Note string // the signed text
 }
 
-// Run audits source with the trusted keys, saved checkpoints, and findings about what others have
+// Run verifies source with the trusted keys, saved checkpoints, and findings about what others have
 // seen and the store is known to lack. It reads every event twice, once for its summary, and reads
 // ahead while it verifies. It needs little memory for each listing, and none for each event. It
 // returns an error only if source does.
 func Run(ctx context.Context, source Source, keys checkpoint.Keys, saved []Saved, lost []Finding) (Report, error) {
-	a := &auditor{
+	a := &verifier{
 		source: source, keys: keys, listings: map[string]*listing{}, findings: lost,
 		next: 1, tileAt: -1, damaged: span{from: -1}, unmatched: -1,
 	}
@@ -140,7 +140,7 @@ type listing struct {
 	summary bool
 }
 
-type auditor struct {
+type verifier struct {
 	source Source
 	keys   checkpoint.Keys
 	saved  []claim // not yet compared, ordered by size
@@ -167,7 +167,7 @@ type auditor struct {
 	omitted  int
 }
 
-func (a *auditor) findNewest(ctx context.Context) error {
+func (a *verifier) findNewest(ctx context.Context) error {
 	for below := int64(math.MaxInt64); ; {
 		c, err := a.source.Newest(below)
 		if err != nil || c.N == 0 {
@@ -183,7 +183,7 @@ func (a *auditor) findNewest(ctx context.Context) error {
 }
 
 // readTiles reads tiles. It remembers an error that does not come from their content.
-func (a *auditor) readTiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) {
+func (a *verifier) readTiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) {
 	data, err := a.source.Tiles(ctx, tiles)
 	if err != nil && !errors.Is(err, checkpoint.ErrNoTile) {
 		a.outage = err
@@ -198,7 +198,7 @@ type page struct {
 	checkpoints []checkpoint.Checkpoint
 }
 
-func (a *auditor) walk() error {
+func (a *verifier) walk() error {
 	after := int64(math.MinInt64)
 	read := func() (p page, more bool, err error) {
 		if p.records, err = a.source.Events(after, pageSize); err != nil {
@@ -231,7 +231,7 @@ func (a *auditor) walk() error {
 	return nil
 }
 
-func (a *auditor) verified(stored []checkpoint.Checkpoint) []checkpoint.Checkpoint {
+func (a *verifier) verified(stored []checkpoint.Checkpoint) []checkpoint.Checkpoint {
 	errs := make([]error, len(stored))
 	inParallel(len(stored), func(i int) { stored[i], errs[i] = a.keys.Verified(stored[i]) })
 	valid := stored[:0]
@@ -247,7 +247,7 @@ func (a *auditor) verified(stored []checkpoint.Checkpoint) []checkpoint.Checkpoi
 }
 
 // end reports missing events after the last one, and missing checkpoints.
-func (a *auditor) end(stored []checkpoint.Checkpoint) error {
+func (a *verifier) end(stored []checkpoint.Checkpoint) error {
 	last, err := a.source.Appended()
 	if err != nil {
 		return err
@@ -276,7 +276,7 @@ func (a *auditor) end(stored []checkpoint.Checkpoint) error {
 
 // skip reports the sequences from a.next to to as missing. It returns the checkpoints that remain
 // to be compared.
-func (a *auditor) skip(to int64, stored []checkpoint.Checkpoint) ([]checkpoint.Checkpoint, error) {
+func (a *verifier) skip(to int64, stored []checkpoint.Checkpoint) ([]checkpoint.Checkpoint, error) {
 	if to < a.next {
 		return stored, nil
 	}
@@ -295,7 +295,7 @@ func (a *auditor) skip(to int64, stored []checkpoint.Checkpoint) ([]checkpoint.C
 
 // addEvent compares the next event with the log. leaf is nil if the event contradicts itself. It
 // returns the checkpoints that remain to be compared.
-func (a *auditor) addEvent(
+func (a *verifier) addEvent(
 	r *event.Record, leaf []byte, stored []checkpoint.Checkpoint,
 ) ([]checkpoint.Checkpoint, error) {
 	a.events++
@@ -333,7 +333,7 @@ func (a *auditor) addEvent(
 
 // logged returns the leaf at an index of the log. ok is false if the newest checkpoint does not
 // cover it, or the tile does not match it.
-func (a *auditor) logged(index int64) (leaf tlog.Hash, ok bool, err error) {
+func (a *verifier) logged(index int64) (leaf tlog.Hash, ok bool, err error) {
 	if index >= a.newest.N {
 		return leaf, false, nil
 	}
@@ -358,7 +358,7 @@ func (a *auditor) logged(index int64) (leaf tlog.Hash, ok bool, err error) {
 }
 
 // damage notes that the tile of a range does not match the newest checkpoint.
-func (a *auditor) damage(s span) {
+func (a *verifier) damage(s span) {
 	if a.unmatched < 0 {
 		a.unmatched = s.from
 	}
@@ -370,7 +370,7 @@ func (a *auditor) damage(s span) {
 	a.damaged = s
 }
 
-func (a *auditor) reportDamage() {
+func (a *verifier) reportDamage() {
 	if a.damaged.from >= 0 {
 		a.addFinding(Checkpointed, ref{}, "the stored tiles of the events %d to %d do not match the newest checkpoint",
 			a.damaged.from+1, a.damaged.to)
@@ -379,7 +379,7 @@ func (a *auditor) reportDamage() {
 
 // grow adds a leaf to the tree, if it is known, and compares the tree with the checkpoints of its
 // size. It returns the remaining ones.
-func (a *auditor) grow(leaf tlog.Hash, known bool, stored []checkpoint.Checkpoint) []checkpoint.Checkpoint {
+func (a *verifier) grow(leaf tlog.Hash, known bool, stored []checkpoint.Checkpoint) []checkpoint.Checkpoint {
 	if a.broken = a.broken || !known; a.broken {
 		return stored
 	}
@@ -405,7 +405,7 @@ func (a *auditor) grow(leaf tlog.Hash, known bool, stored []checkpoint.Checkpoin
 }
 
 // compare compares the tree with a stored checkpoint of its size.
-func (a *auditor) compare(c checkpoint.Checkpoint) {
+func (a *verifier) compare(c checkpoint.Checkpoint) {
 	switch {
 	case c.Hash == a.tree.root():
 		a.matched = c.N
@@ -453,7 +453,7 @@ func (t *tree) root() tlog.Hash {
 
 const maxFindings = 10_000 // held in memory
 
-func (a *auditor) addFinding(kind Kind, at ref, message string, args ...any) {
+func (a *verifier) addFinding(kind Kind, at ref, message string, args ...any) {
 	if len(a.findings) >= maxFindings {
 		a.omitted++
 		return
@@ -461,7 +461,7 @@ func (a *auditor) addFinding(kind Kind, at ref, message string, args ...any) {
 	a.findings = append(a.findings, Finding{kind, at.sequence, at.id, at.slug, fmt.Sprintf(message, args...)})
 }
 
-func (a *auditor) report() Report {
+func (a *verifier) report() Report {
 	last := func(f Finding) int64 {
 		if f.Sequence == 0 {
 			return math.MaxInt64

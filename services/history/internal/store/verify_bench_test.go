@@ -39,7 +39,7 @@ func BenchmarkVerify(b *testing.B) {
 			b.ResetTimer()
 			for b.Loop() {
 				stop := peak.watch()
-				report := s.audit(b)
+				report := s.verify(b)
 				stop()
 				require.True(b, report.Fits, "%v", report.Findings)
 				require.EqualValues(b, listings*each, report.Events)

@@ -1,4 +1,4 @@
-package audit
+package verify
 
 import (
 	"encoding/json"
@@ -6,7 +6,7 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-func (a *auditor) summaries() error {
+func (a *verifier) summaries() error {
 	const maxEvents = 5000 // in memory, unless one listing has more
 	matched := 0
 	after := ""

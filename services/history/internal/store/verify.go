@@ -9,13 +9,13 @@ import (
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/history/internal/audit"
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/event"
+	"opportunity.internal/services/history/internal/verify"
 )
 
-// Audit calls check with a consistent snapshot of the history. It does not block appends.
-func (s *Store) Audit(ctx context.Context, check func(audit.Source) error) error {
+// Snapshot calls check with a consistent snapshot of the history. It does not block appends.
+func (s *Store) Snapshot(ctx context.Context, check func(verify.Source) error) error {
 	options := &sql.TxOptions{ReadOnly: true} // on SQLite, avoids the lock that appends need
 	if s.db.Dialect == database.Postgres {
 		options.Isolation = sql.LevelRepeatableRead
@@ -24,7 +24,7 @@ func (s *Store) Audit(ctx context.Context, check func(audit.Source) error) error
 		options))
 }
 
-// snapshot is an audit.Source.
+// snapshot is an verify.Source.
 type snapshot struct {
 	mu sync.Mutex // a transaction has one connection
 	tx *gorm.DB
@@ -67,7 +67,7 @@ func (s *snapshot) Tiles(_ context.Context, tiles []tlog.Tile) ([][]byte, error)
 	return tilesOf(s.tx, tiles)
 }
 
-func (s *snapshot) Summaries(after string, maxEvents int) ([]audit.Summary, error) {
+func (s *snapshot) Summaries(after string, maxEvents int) ([]verify.Summary, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var rows []summaryRow
@@ -84,9 +84,9 @@ func (s *snapshot) Summaries(after string, maxEvents int) ([]audit.Summary, erro
 		slugs = append(slugs, r.Slug)
 	}
 	histories, err := load(s.tx, eventColumns, min(events, maxEvents), slugs)
-	out := make([]audit.Summary, len(slugs))
+	out := make([]verify.Summary, len(slugs))
 	for i, r := range rows[:len(slugs)] {
-		out[i] = audit.Summary{
+		out[i] = verify.Summary{
 			Slug: r.Slug, Sequence: r.Sequence, Events: r.Events, Stored: r.Summary, Records: histories[r.Slug],
 		}
 	}

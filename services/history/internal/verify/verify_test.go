@@ -1,4 +1,4 @@
-package audit_test
+package verify_test
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/history/internal/audit"
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/event"
+	"opportunity.internal/services/history/internal/verify"
 )
 
 // history is a source with listings of 100 unsigned events each. It makes the events when they are
@@ -70,7 +70,7 @@ func (h *history) Tiles(context.Context, []tlog.Tile) ([][]byte, error) {
 	return nil, checkpoint.ErrNoTile
 }
 
-func (h *history) Summaries(after string, maxEvents int) (page []audit.Summary, err error) {
+func (h *history) Summaries(after string, maxEvents int) (page []verify.Summary, err error) {
 	first := 0
 	if after != "" {
 		_, _ = fmt.Sscanf(after, "listing-%d", &first)
@@ -86,7 +86,7 @@ func (h *history) Summaries(after string, maxEvents int) (page []audit.Summary, 
 		if err != nil {
 			return nil, err
 		}
-		page = append(page, audit.Summary{
+		page = append(page, verify.Summary{
 			Slug: slug(listing), Sequence: int64((listing + 1) * each), Events: each, Stored: string(stored),
 			Records: records,
 		})
@@ -97,7 +97,7 @@ func (h *history) Summaries(after string, maxEvents int) (page []audit.Summary, 
 func TestMemoryDoesNotGrowWithTheEvents(t *testing.T) {
 	heap := func(listings int) uint64 {
 		h := &history{listings: listings}
-		report, err := audit.Run(t.Context(), h, checkpoint.Keys{}, nil, nil)
+		report, err := verify.Run(t.Context(), h, checkpoint.Keys{}, nil, nil)
 		require.NoError(t, err)
 		require.True(t, report.Fits, "%v", report.Findings)
 		require.EqualValues(t, listings*each, report.Events)
@@ -107,9 +107,9 @@ func TestMemoryDoesNotGrowWithTheEvents(t *testing.T) {
 	require.Less(t, many, few+4<<20, "57,000 more events need less than 4 MiB more")
 }
 
-func TestErrorOfTheSourceEndsTheAudit(t *testing.T) {
+func TestErrorOfTheSourceEndsTheVerification(t *testing.T) {
 	h := &history{listings: 50, fail: errors.New("connection lost")}
-	_, err := audit.Run(t.Context(), h, checkpoint.Keys{}, nil, nil)
+	_, err := verify.Run(t.Context(), h, checkpoint.Keys{}, nil, nil)
 	require.ErrorIs(t, err, h.fail)
 	require.Equal(t, 2, h.pages, "no page is read after an error")
 }
