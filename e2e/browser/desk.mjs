@@ -64,7 +64,7 @@ async function submit() {
   await Promise.race([page.waitForURL(url => url.href !== before, { waitUntil: 'domcontentloaded' }), chosen.waitFor()])
   if (page.url() !== before) return
   const opened = context.waitForEvent('page')
-  await page.keyboard.press('o')
+  await page.locator('a.open').first().click() // the page may still load its script
   await (await opened).close()
   await page.bringToFront()
   await page.keyboard.press('Control+Enter')
