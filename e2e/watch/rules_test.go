@@ -83,7 +83,7 @@ func TestRunbooksHaveCommandsForEachInstallation(t *testing.T) {
 	text, err := os.ReadFile(runbooksDir + "/failover.md")
 	require.NoError(t, err)
 	all["failover"] = string(text)
-	ofCluster := regexp.MustCompile("\\b(kubectl|helm) ")
+	ofCluster := regexp.MustCompile(`\b(kubectl|helm) `)
 	for name, text := range all {
 		pairs := forms.FindAllStringSubmatch(text, -1)
 		require.NotEmpty(t, pairs, name)

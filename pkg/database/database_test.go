@@ -84,7 +84,7 @@ func TestMigrateAndAwait(t *testing.T) {
 			require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations), "a second migration does nothing")
 
 			newer := maps.Clone(migrations)
-			newer[dialect+"/00002_later.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE later (id bigint);")}
+			newer["migrations/"+dialect+"/00002_later.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE later (id bigint);")}
 			require.Error(t, db.Current(t.Context(), newer))
 			require.NoError(t, database.Migrate(t.Context(), cfg, tel, newer))
 			require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations), "going back keeps the newer schema")

@@ -116,7 +116,9 @@ func TestWithdrawalIsProposedToPublishers(t *testing.T) {
 		s.curate("withdraw", `{"ids":["ended"],"reason":"ended"}`)
 		require.Equal(t, http.StatusNoContent, s.operate("pat", "POST", "reviews/records/twice/decline-withdrawal", `{}`).Status)
 		require.Equal(t, []string{"reopened"}, pending())
-		require.True(t, s.submit("ben", "reopened", "").Applied, "it is open again")
+		report := operated[api.ReviewReport](s, 200, "ben", "POST", "reviews/records/reopened",
+			submission(t, s.sheetFor("ben", "reopened"), ""))
+		require.True(t, report.Applied, "it is open again")
 		storetest.Eventually(t, "the later review takes the proposal back", func() bool { return len(pending()) == 0 })
 	})
 }

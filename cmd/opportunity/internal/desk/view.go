@@ -104,8 +104,8 @@ func formatted(at any, machine, people string) template.HTML {
 		return "never"
 	}
 	t = t.UTC()
-	return template.HTML(`<time datetime="` + t.Format(machine) + `">` + t.Format(people) +
-		`</time>`) //nolint:gosec // digits and month names
+	element := `<time datetime="` + t.Format(machine) + `">` + t.Format(people) + `</time>`
+	return template.HTML(element) //nolint:gosec // digits and month names
 }
 
 // compact shortens a text or a JSON value.

@@ -108,6 +108,7 @@ func TestTwoCuratorsReviewEachRecordOnce(t *testing.T) {
 	dir, _, admin, _ := running(t, "none")
 	client, err := adminapi.NewClient(admin, dir)
 	require.NoError(t, err)
+	client.Actor = "ann"
 	var file strings.Builder
 	for i := range toReview {
 		fmt.Fprintf(&file, `{"id":"r-%03d","company":{"name":"R %03[1]d","website":"https://a.example"},"applicationUrl":"https://a.example","category":"online",`+
